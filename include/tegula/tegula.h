@@ -1,0 +1,191 @@
+/* Tegula: an embeddable tile language. This header is the only ABI; tegula.hpp wraps it for C++.
+ *
+ * Rules that hold for every function:
+ * - Status: 0 is success, negative values are errors. `diags`, when not NULL, receives a handle (also on success: warnings), which the caller
+ *   releases; it may be NULL when there is nothing to say. Out-handles are NULL after an error.
+ * - Ownership: handles are reference-counted. Functions that return one give the caller a reference, released with tegula_release. Children
+ *   keep their parents alive, so handles may be released in any order. Input pointers are borrowed for the call only, unless noted.
+ * - Threads: all handles are immutable after creation and may be used from any number of threads at once. Callbacks may run on any thread that
+ *   is inside a call; they must not release the handle of that call.
+ * - The library never prints, exits, aborts, installs signal handlers or changes process state; no C++ exception leaves it.
+ * - Text is UTF-8. Strings returned by handles live as long as the handle.
+ */
+#ifndef TEGULA_H
+#define TEGULA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TEGULA_API __attribute__((visibility("default")))
+#else
+#define TEGULA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TEGULA_ABI_VERSION 1u
+
+typedef int32_t tegula_status;
+enum {
+    TEGULA_OK = 0,
+    TEGULA_E_SOURCE = -1,      /* the program is wrong: diagnostics say where */
+    TEGULA_E_ARGUMENTS = -2,   /* launch arguments do not fit the kernel; nothing was written */
+    TEGULA_E_RUN = -3,         /* the run stopped on an error of checked mode, a failed assert or a budget */
+    TEGULA_E_UNAVAILABLE = -4, /* the machine asked for is not present here */
+    TEGULA_E_IO = -5,          /* a file could not be read or written */
+    TEGULA_E_CANCELLED = -6,   /* tegula_cancel, or the progress callback said so */
+    TEGULA_E_USAGE = -7,       /* the API was called wrongly (NULL handle, bad struct_size, unknown name) */
+    TEGULA_E_MISMATCH = -8,    /* a test failed: values differ */
+    TEGULA_E_INTERNAL = -70    /* a bug of ours; the diagnostics carry what is needed to report it */
+};
+
+typedef struct tegula_engine tegula_engine; /* configuration, interned types, loaded modules, compiled kernels */
+typedef struct tegula_module tegula_module; /* one checked source file */
+typedef struct tegula_kernel tegula_kernel; /* one compiled instance of a kernel for one machine */
+typedef struct tegula_diags tegula_diags;   /* diagnostics of one call */
+typedef struct tegula_blob tegula_blob;     /* bytes with a length, NUL-terminated after the end */
+
+/* Version of the ABI the library was built with; compare with TEGULA_ABI_VERSION. */
+TEGULA_API uint32_t tegula_abi_version(void);
+/* "tegula 0.1.0 (...)": static text. */
+TEGULA_API const char* tegula_build_id(void);
+
+/* Text of one import. `name` is "dir/file.tile". Return a blob (tegula_blob_new) or NULL for "not found". */
+typedef tegula_blob* (*tegula_import_fn)(void* user, const char* name);
+
+struct tegula_tensor;
+/* An array file for `load_npy` / `load_safetensors` of host statements: fills `tensor` (data inside the returned blob) or returns NULL with a
+ * reason in `error` (`capacity` bytes). `name` is the tensor's name in a safetensors file, NULL for .npy. */
+typedef tegula_blob* (*tegula_array_fn)(void* user, const char* path, const char* name, struct tegula_tensor* tensor, char* error, size_t capacity);
+
+typedef struct {
+    size_t struct_size;        /* set by tegula_engine_options_init */
+    tegula_import_fn import_;  /* NULL: only `std` modules can be imported, and files below import_root */
+    tegula_array_fn load_array; /* NULL: host statements cannot load files */
+    void* user;                /* passed to callbacks */
+    const char* import_root;   /* directory imports of files resolve under (no `..`, no absolute path, no symlink escape); NULL: none */
+    uint32_t max_errors;       /* diagnostics per call, default 100 */
+} tegula_engine_options;
+/* Fills `options` with defaults; `size` is sizeof(tegula_engine_options) of the caller. */
+TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_t size);
+/* `options` may be NULL for defaults. Engines are independent; any number may exist. */
+TEGULA_API tegula_status tegula_engine_new(const tegula_engine_options* options, tegula_engine** engine, tegula_diags** diags);
+/* Ends every run in progress of this engine with TEGULA_E_CANCELLED (on != 0), or allows runs again (on == 0). Async-signal-safe. */
+TEGULA_API void tegula_cancel(tegula_engine* engine, int on);
+
+/* Parses and checks `text` (`size` bytes); `name` is shown in diagnostics. */
+TEGULA_API tegula_status tegula_module_from_source(tegula_engine* engine, const char* name, const char* text, size_t size, tegula_module** module,
+                                                   tegula_diags** diags);
+/* Reads `path`, then as above; imports also resolve beside the file. */
+TEGULA_API tegula_status tegula_module_from_file(tegula_engine* engine, const char* path, tegula_module** module, tegula_diags** diags);
+/* Compiles every kernel with default or representative generics, so that errors inside bodies show without a launch. */
+TEGULA_API tegula_status tegula_module_check(tegula_module* module, tegula_diags** diags);
+
+/* A named value: a generic (integer, real, type) or a launch argument. */
+typedef enum { TEGULA_INT = 0, TEGULA_REAL = 1, TEGULA_TYPE = 2, TEGULA_TENSOR = 3 } tegula_value_kind;
+
+/* A tensor in host memory, borrowed for the call. */
+typedef struct tegula_tensor {
+    void* data;
+    size_t bytes;             /* size of the storage at `data`; checked against type, extents and layout */
+    const char* type;         /* element type as written in the language: "f16", "i3", "mxfp4" (a type visible in the module) */
+    int32_t rank;             /* 0..8 */
+    const int64_t* extents;   /* logical extents, `rank` of them */
+    const int64_t* strides;   /* in elements, whole-byte types only; NULL: storage as `layout` says */
+    const char* layout;       /* "row" (also NULL), "col", or a layout visible in the module: "tiled<8, 8>" */
+    void* scales;             /* block types: scales, packed in the same order; NULL otherwise */
+    size_t scales_bytes;
+    void* tensor_scale;       /* block types with a tensor scale: one value; NULL otherwise */
+} tegula_tensor;
+
+typedef struct {
+    const char* name;         /* generic or parameter name; for launches NULL means "by position" */
+    tegula_value_kind kind;
+    int64_t i;                /* TEGULA_INT (bools: 0 or 1) */
+    double r;                 /* TEGULA_REAL */
+    const char* type;         /* TEGULA_TYPE: type text */
+    const tegula_tensor* tensor; /* TEGULA_TENSOR */
+} tegula_value;
+
+typedef struct {
+    size_t struct_size;
+    const char* machine;        /* "interp" (the reference interpreter); NULL: the best one present */
+    const char* disable_passes; /* comma-separated pass names, "all", or NULL. Never changes a result bit */
+    int32_t checked;            /* report out-of-range pointers, uninitialised reads, races, integer division by zero .. */
+    int32_t trap_floats;        /* checked: also NaN or Inf out of finite operands */
+    uint64_t order_seed;        /* 0: programs in order; else a permutation */
+    uint32_t threads;           /* 0: all cores (checked runs use one) */
+    uint64_t step_budget;       /* tile instructions, 0: none */
+    uint64_t memory_budget;     /* bytes of tile storage per program, 0: none */
+    void (*print)(void* user, const char* text, size_t size);          /* output of `print`; NULL: dropped */
+    int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero cancels */
+    void* user;
+} tegula_run_options;
+TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
+
+/* Compiles one instance. `generics` name generic parameters (missing ones take defaults or, for types, are an error). */
+TEGULA_API tegula_status tegula_compile(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
+                                        const tegula_run_options* options, tegula_kernel** compiled, tegula_diags** diags);
+/* Deduces the instance from `args` (in parameter order, or by name), compiles it once per engine, checks the arguments, runs it and returns
+ * when it has ended. On TEGULA_E_ARGUMENTS nothing has been written. */
+TEGULA_API tegula_status tegula_launch(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
+                                       const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_diags** diags);
+/* What such a launch would be, as JSON: generics, named extents, grid, and per parameter its type, layout, extents and storage bytes. `out`
+ * tensors may be missing from `args`: their extents follow from the others. Nothing is compiled or run. */
+TEGULA_API tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
+                                     const tegula_value* args, size_t arg_count, tegula_blob** json, tegula_diags** diags);
+/* Runs a compiled instance; arguments are checked against it. */
+TEGULA_API tegula_status tegula_kernel_launch(tegula_kernel* kernel, const tegula_value* args, size_t arg_count, const tegula_run_options* options,
+                                              tegula_diags** diags);
+
+/* Text of a stage. Modules: "tokens", "ast", "fmt" (canonical formatting), "doc" (Markdown), "json" (signatures, docs, tests, benches).
+ * Kernels: "ir" (before passes), "ir:final", "ir:after=PASS", "explain" (what became of each product, and why), "json". */
+TEGULA_API tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags);
+TEGULA_API tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, tegula_blob** blob, tegula_diags** diags);
+/* "tokens", "ast", "fmt" of a text that need not check. */
+TEGULA_API tegula_status tegula_dump(tegula_engine* engine, const char* name, const char* text, size_t size, const char* kind, tegula_blob** blob,
+                                     tegula_diags** diags);
+
+typedef struct {
+    const char* name;      /* of the test or bench */
+    tegula_status status;  /* TEGULA_OK, TEGULA_E_MISMATCH, TEGULA_E_RUN, .. */
+    double seconds;        /* wall time of the block; benches: median of one execution */
+    const char* metrics;   /* benches: JSON object of the metrics and case values; NULL for tests */
+    tegula_diags* diags;   /* borrowed; NULL when there is nothing to say */
+} tegula_test_result;
+/* Runs the `test` (or `bench`) blocks whose name contains `filter` (NULL: all), in checked mode unless options say otherwise.
+ * Returns TEGULA_OK when all passed. */
+TEGULA_API tegula_status tegula_test(tegula_module* module, const char* filter, const tegula_run_options* options,
+                                     void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags);
+TEGULA_API tegula_status tegula_bench(tegula_module* module, const char* filter, const tegula_run_options* options,
+                                      void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags);
+
+/* Storage size in bytes of a tensor of `type`, `layout` (NULL: row) and extents; block types: of the elements and, in `scales_bytes`, of the scales. */
+TEGULA_API tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const char* layout, const int64_t* extents, int32_t rank,
+                                             size_t* bytes, size_t* scales_bytes, tegula_diags** diags);
+/* Copies `from` to `to` (same extents), converting type (one rounding, round-to-nearest-even) and layout: pack, unpack, quantise and widen in one. */
+TEGULA_API tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to, const tegula_tensor* from, tegula_diags** diags);
+
+/* Static text: what a diagnostic code ("T0301") means and how to cure it; NULL for an unknown code. */
+TEGULA_API const char* tegula_explain(const char* code);
+/* JSON: machines with their availability and what was looked for, formats, passes, diagnostics, limits. */
+TEGULA_API tegula_status tegula_describe(tegula_engine* engine, tegula_blob** blob);
+
+/* Diagnostics: number of them; all of them as text (colour: ANSI escapes) or as JSON lines. Strings live as long as the handle. */
+TEGULA_API size_t tegula_diags_count(const tegula_diags* diags);
+TEGULA_API const char* tegula_diags_text(tegula_diags* diags, int colour);
+TEGULA_API const char* tegula_diags_json(tegula_diags* diags);
+
+TEGULA_API tegula_blob* tegula_blob_new(const void* data, size_t size);
+TEGULA_API const char* tegula_blob_data(const tegula_blob* blob, size_t* size);
+/* NULL is allowed. Any handle type. */
+TEGULA_API void tegula_retain(void* handle);
+TEGULA_API void tegula_release(void* handle);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,373 @@
+// C++20 face of tegula.h: owning handles, Result values, no exceptions unless you ask for them with value(). Header-only; the C ABI is the ABI.
+//
+//   auto engine = tegula::Engine::create().value();
+//   auto module = engine.load_file("softmax.tile").value();
+//   tegula::Tensor x(in.data(), {7, 781}), y(out.data(), {7, 781});
+//   module.launch("softmax", {{"BLOCK", 1024}}, {x, y}).value();
+#pragma once
+
+#include <cstring>
+#include <initializer_list>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tegula/tegula.h"
+
+namespace tegula {
+inline namespace api {
+
+/// Thrown by Result::value() only.
+struct Error : std::runtime_error {
+    Error(tegula_status status, const std::string& text) : std::runtime_error(text), status(status) {}
+    tegula_status status;
+};
+
+/// A counted reference to any handle of tegula.h.
+template <class T>
+class Ref {
+public:
+    Ref() = default;
+    explicit Ref(T* owned) : handle_(owned) {}
+    Ref(const Ref& other) : handle_(other.handle_) { tegula_retain(handle_); }
+    Ref(Ref&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Ref& operator=(Ref other) noexcept {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    ~Ref() { tegula_release(handle_); }
+    T* get() const { return handle_; }
+    explicit operator bool() const { return handle_ != nullptr; }
+    /// For out-parameters: releases what is held first.
+    T** out() {
+        tegula_release(std::exchange(handle_, nullptr));
+        return &handle_;
+    }
+
+private:
+    T* handle_ = nullptr;
+};
+
+/// Errors and warnings of one call.
+class Diagnostics {
+public:
+    Diagnostics() = default;
+    explicit Diagnostics(Ref<tegula_diags> diags) : diags_(std::move(diags)) {}
+    size_t size() const { return tegula_diags_count(diags_.get()); }
+    bool empty() const { return size() == 0; }
+    std::string text(bool colour = false) const { return diags_ ? tegula_diags_text(diags_.get(), colour) : ""; }
+    /// One JSON object per line.
+    std::string json() const { return diags_ ? tegula_diags_json(diags_.get()) : ""; }
+
+private:
+    Ref<tegula_diags> diags_;
+};
+
+struct Unit {};
+
+/// A value or an error, with diagnostics either way.
+template <class T>
+class [[nodiscard]] Result {
+public:
+    Result(tegula_status status, Diagnostics diagnostics, T value = {})
+        : status_(status), diagnostics_(std::move(diagnostics)), value_(std::move(value)) {}
+    explicit operator bool() const { return status_ == TEGULA_OK; }
+    tegula_status status() const { return status_; }
+    const Diagnostics& diagnostics() const { return diagnostics_; }
+    /// The value; throws Error when there is none.
+    T& value() & {
+        check();
+        return value_;
+    }
+    T value() && {
+        check();
+        return std::move(value_);
+    }
+
+private:
+    void check() const {
+        if (status_ != TEGULA_OK) throw Error(status_, diagnostics_.empty() ? "tegula: error " + std::to_string(status_) : diagnostics_.text());
+    }
+    tegula_status status_;
+    Diagnostics diagnostics_;
+    T value_;
+};
+
+/// The language's name of a C++ arithmetic type.
+template <class T>
+constexpr const char* type_name() {
+    using U = std::remove_cv_t<T>;
+    if constexpr (std::is_same_v<U, float>) return "f32";
+    else if constexpr (std::is_same_v<U, double>) return "f64";
+    else {
+        static_assert(std::is_integral_v<U> && !std::is_same_v<U, bool>, "give the type's name: Tensor(data, bytes, \"bf16\", extents)");
+        constexpr const char* kNames[2][4] = {{"u8", "u16", "u32", "u64"}, {"i8", "i16", "i32", "i64"}};
+        return kNames[std::is_signed_v<U>][sizeof(U) == 1 ? 0 : sizeof(U) == 2 ? 1 : sizeof(U) == 4 ? 2 : 3];
+    }
+}
+
+/// Borrowed host memory with type, extents and layout. Constness is not carried: `in` parameters are never written.
+class Tensor {
+public:
+    Tensor() = default;
+    template <class T>
+    Tensor(T* data, std::vector<int64_t> extents) : Tensor(const_cast<std::remove_cv_t<T>*>(data), 0, type_name<T>(), std::move(extents)) {
+        int64_t n = 1;
+        for (int64_t e : extents_) n *= e;
+        bytes_ = static_cast<size_t>(n) * sizeof(T);
+    }
+    Tensor(void* data, size_t bytes, std::string type, std::vector<int64_t> extents)
+        : data_(data), bytes_(bytes), type_(std::move(type)), extents_(std::move(extents)) {}
+    Tensor& layout(std::string name) {
+        layout_ = std::move(name);
+        return *this;
+    }
+    /// In elements; `bytes` is then the size of the whole storage.
+    Tensor& strides(std::vector<int64_t> strides, size_t bytes) {
+        strides_ = std::move(strides);
+        bytes_ = bytes;
+        return *this;
+    }
+    Tensor& scales(void* data, size_t bytes, void* tensor_scale = nullptr) {
+        scales_ = data;
+        scales_bytes_ = bytes;
+        tensor_scale_ = tensor_scale;
+        return *this;
+    }
+    /// A view that points into this object.
+    tegula_tensor c() const {
+        tegula_tensor t{};
+        t.data = data_;
+        t.bytes = bytes_;
+        t.type = type_.c_str();
+        t.rank = static_cast<int32_t>(extents_.size());
+        t.extents = extents_.data();
+        t.strides = strides_.empty() ? nullptr : strides_.data();
+        t.layout = layout_.empty() ? nullptr : layout_.c_str();
+        t.scales = scales_;
+        t.scales_bytes = scales_bytes_;
+        t.tensor_scale = tensor_scale_;
+        return t;
+    }
+
+private:
+    void* data_ = nullptr;
+    size_t bytes_ = 0;
+    std::string type_, layout_;
+    std::vector<int64_t> extents_, strides_;
+    void* scales_ = nullptr;
+    size_t scales_bytes_ = 0;
+    void* tensor_scale_ = nullptr;
+};
+
+/// A generic or a launch argument: integer, real, type name or tensor.
+class Value {
+public:
+    template <class T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
+    Value(T v) : kind_(TEGULA_INT), i_(static_cast<int64_t>(v)) {}
+    template <class T, std::enable_if_t<std::is_floating_point_v<T>, int> = 0>
+    Value(T v) : kind_(TEGULA_REAL), r_(static_cast<double>(v)) {}
+    Value(std::string type) : kind_(TEGULA_TYPE), type_(std::move(type)) {}
+    Value(const char* type) : Value(std::string(type)) {}
+    Value(Tensor tensor) : kind_(TEGULA_TENSOR), tensor_(std::move(tensor)) {}
+
+private:
+    friend class Values;
+    tegula_value_kind kind_;
+    int64_t i_ = 0;
+    double r_ = 0;
+    std::string type_;
+    Tensor tensor_;
+};
+using NamedValue = std::pair<std::string, Value>;
+
+/// The C form of a list of values; borrows from it.
+class Values {
+public:
+    explicit Values(std::span<const NamedValue> values) {
+        tensors_.reserve(values.size());
+        for (const auto& [name, value] : values) add(name.empty() ? nullptr : name.c_str(), value);
+    }
+    explicit Values(std::span<const Value> values) {
+        tensors_.reserve(values.size());
+        for (const Value& value : values) add(nullptr, value);
+    }
+    const tegula_value* data() const { return values_.data(); }
+    size_t size() const { return values_.size(); }
+
+private:
+    void add(const char* name, const Value& value) {
+        tegula_value v{name, value.kind_, value.i_, value.r_, value.type_.c_str(), nullptr};
+        if (value.kind_ == TEGULA_TENSOR) {
+            tensors_.push_back(value.tensor_.c());
+            v.tensor = &tensors_.back();
+        }
+        values_.push_back(v);
+    }
+    std::vector<tegula_value> values_;
+    std::vector<tegula_tensor> tensors_;
+};
+
+/// Run options with defaults; set fields directly.
+struct RunOptions : tegula_run_options {
+    RunOptions() { tegula_run_options_init(this, sizeof(tegula_run_options)); }
+};
+
+namespace detail {
+inline std::string take_blob(Ref<tegula_blob> blob) {
+    size_t size = 0;
+    const char* data = tegula_blob_data(blob.get(), &size);
+    return std::string(data ? data : "", size);
+}
+template <class Fn>
+Result<std::string> text(Fn&& fn) {
+    Ref<tegula_blob> blob;
+    Ref<tegula_diags> diags;
+    tegula_status status = fn(blob.out(), diags.out());
+    return {status, Diagnostics(std::move(diags)), take_blob(std::move(blob))};
+}
+}  // namespace detail
+
+class Kernel {
+public:
+    Kernel() = default;
+    explicit Kernel(Ref<tegula_kernel> handle) : handle_(std::move(handle)) {}
+    Result<Unit> launch(std::span<const Value> args, const RunOptions& options = {}) const {
+        Ref<tegula_diags> diags;
+        Values values(args);
+        tegula_status status = tegula_kernel_launch(handle_.get(), values.data(), values.size(), &options, diags.out());
+        return {status, Diagnostics(std::move(diags))};
+    }
+    Result<Unit> launch(std::initializer_list<Value> args, const RunOptions& options = {}) const {
+        return launch(std::span<const Value>(args.begin(), args.size()), options);
+    }
+    /// "ir", "ir:after=PASS", "ir:final", "explain", "json".
+    Result<std::string> artifact(const std::string& kind) const {
+        return detail::text([&](auto** blob, auto** diags) { return tegula_kernel_artifact(handle_.get(), kind.c_str(), blob, diags); });
+    }
+    tegula_kernel* c() const { return handle_.get(); }
+
+private:
+    Ref<tegula_kernel> handle_;
+};
+
+class Module {
+public:
+    Module() = default;
+    explicit Module(Ref<tegula_module> handle) : handle_(std::move(handle)) {}
+    Result<Unit> check() const {
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_module_check(handle_.get(), diags.out());
+        return {status, Diagnostics(std::move(diags))};
+    }
+    Result<Kernel> compile(const std::string& kernel, std::span<const NamedValue> generics = {}, const RunOptions& options = {}) const {
+        Ref<tegula_kernel> compiled;
+        Ref<tegula_diags> diags;
+        Values values(generics);
+        tegula_status status = tegula_compile(handle_.get(), kernel.c_str(), values.data(), values.size(), &options, compiled.out(), diags.out());
+        return {status, Diagnostics(std::move(diags)), Kernel(std::move(compiled))};
+    }
+    Result<Kernel> compile(const std::string& kernel, std::initializer_list<NamedValue> generics, const RunOptions& options = {}) const {
+        return compile(kernel, std::span<const NamedValue>(generics.begin(), generics.size()), options);
+    }
+    /// Arguments with an empty name are taken by position.
+    Result<Unit> launch(const std::string& kernel, std::span<const NamedValue> generics, std::span<const NamedValue> args,
+                        const RunOptions& options = {}) const {
+        Ref<tegula_diags> diags;
+        Values g(generics), a(args);
+        tegula_status status =
+            tegula_launch(handle_.get(), kernel.c_str(), g.data(), g.size(), a.data(), a.size(), &options, diags.out());
+        return {status, Diagnostics(std::move(diags))};
+    }
+    Result<Unit> launch(const std::string& kernel, std::initializer_list<NamedValue> generics, std::initializer_list<Value> args,
+                        const RunOptions& options = {}) const {
+        std::vector<NamedValue> named;
+        for (const Value& value : args) named.emplace_back(std::string(), value);
+        return launch(kernel, std::span<const NamedValue>(generics.begin(), generics.size()), named, options);
+    }
+    /// JSON of what a launch would be; `out` tensors may be missing.
+    Result<std::string> plan(const std::string& kernel, std::span<const NamedValue> generics, std::span<const NamedValue> args) const {
+        Values g(generics), a(args);
+        return detail::text([&](auto** blob, auto** diags) {
+            return tegula_plan(handle_.get(), kernel.c_str(), g.data(), g.size(), a.data(), a.size(), blob, diags);
+        });
+    }
+    /// "tokens", "ast", "fmt", "doc", "json".
+    Result<std::string> artifact(const std::string& kind) const {
+        return detail::text([&](auto** blob, auto** diags) { return tegula_module_artifact(handle_.get(), kind.c_str(), blob, diags); });
+    }
+    struct Bytes {
+        size_t elements = 0, scales = 0;
+    };
+    Result<Bytes> tensor_bytes(const std::string& type, const std::string& layout, std::span<const int64_t> extents) const {
+        Bytes bytes;
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_tensor_bytes(handle_.get(), type.c_str(), layout.c_str(), extents.data(), static_cast<int32_t>(extents.size()),
+                                                   &bytes.elements, &bytes.scales, diags.out());
+        return {status, Diagnostics(std::move(diags)), bytes};
+    }
+    /// Copies values, converting type and layout: packs, unpacks, quantises, widens.
+    Result<Unit> copy(const Tensor& to, const Tensor& from) const {
+        Ref<tegula_diags> diags;
+        tegula_tensor target = to.c(), source = from.c();
+        tegula_status status = tegula_tensor_copy(handle_.get(), &target, &source, diags.out());
+        return {status, Diagnostics(std::move(diags))};
+    }
+    tegula_module* c() const { return handle_.get(); }
+
+private:
+    Ref<tegula_module> handle_;
+};
+
+struct EngineOptions : tegula_engine_options {
+    EngineOptions() { tegula_engine_options_init(this, sizeof(tegula_engine_options)); }
+};
+
+class Engine {
+public:
+    Engine() = default;
+    static Result<Engine> create(const EngineOptions& options = {}) {
+        Engine engine;
+        Ref<tegula_diags> diags;
+        if (tegula_abi_version() != TEGULA_ABI_VERSION) return {TEGULA_E_USAGE, Diagnostics(), Engine()};
+        tegula_status status = tegula_engine_new(&options, engine.handle_.out(), diags.out());
+        return {status, Diagnostics(std::move(diags)), std::move(engine)};
+    }
+    Result<Module> load(std::string_view text, const std::string& name = "<memory>") const {
+        Ref<tegula_module> module;
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_module_from_source(handle_.get(), name.c_str(), text.data(), text.size(), module.out(), diags.out());
+        return {status, Diagnostics(std::move(diags)), Module(std::move(module))};
+    }
+    Result<Module> load_file(const std::string& path) const {
+        Ref<tegula_module> module;
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_module_from_file(handle_.get(), path.c_str(), module.out(), diags.out());
+        return {status, Diagnostics(std::move(diags)), Module(std::move(module))};
+    }
+    /// "tokens", "ast", "fmt" of a text that need not check.
+    Result<std::string> dump(std::string_view text, const std::string& name, const std::string& kind) const {
+        return detail::text([&](auto** blob, auto** diags) {
+            return tegula_dump(handle_.get(), name.c_str(), text.data(), text.size(), kind.c_str(), blob, diags);
+        });
+    }
+    /// JSON: machines, formats, operations, passes, functions, diagnostics.
+    std::string describe() const {
+        Ref<tegula_blob> blob;
+        tegula_describe(handle_.get(), blob.out());
+        return detail::take_blob(std::move(blob));
+    }
+    /// Async-signal-safe.
+    void cancel(bool on = true) const { tegula_cancel(handle_.get(), on); }
+    tegula_engine* c() const { return handle_.get(); }
+
+private:
+    Ref<tegula_engine> handle_;
+};
+
+}  // namespace api
+}  // namespace tegula

@@ -1,0 +1,205 @@
+// Kernel instances: elaborate, run passes, prepare for a machine, cache by (kernel, generics, passes). Also the text artifacts of each stage.
+#include <algorithm>
+
+#include "jit/engine/engine.h"
+#include "lang/ir_text.h"
+#include "lower/lower.h"
+#include "parser/parse.h"
+
+namespace tegula {
+
+namespace {
+
+std::string instance_key(const ast::KernelItem& kernel, const sema::StaticValues& generics, const std::vector<std::string>& disabled,
+                         const TypeTable& types) {
+    std::string key(kernel.name.text);
+    for (const auto& [name, value] : generics) key += '\n' + name + '=' + sema::to_string(value, types);
+    for (const std::string& pass : disabled) key += "\n-" + pass;
+    return key;
+}
+
+PassOptions pass_options(const sema::Instance& instance, const std::vector<std::string>& disabled) {
+    PassOptions options;
+    options.disabled = disabled;
+    for (const sema::ExtentFact& fact : instance.facts) options.facts.push_back({fact.extent, fact.divisor, fact.at_least, fact.at_most});
+    return options;
+}
+
+std::string explain_text(const ir::Function& fn, const SourceMap& sources) {
+    std::string text;
+    for (const ProductNote& note : explain_products(fn)) {
+        LineCol at = sources.line_col(note.span.file, note.span.begin);
+        text += std::string(sources.name(note.span.file)) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
+                (note.recognised ? "matrix product: " : "not a matrix product: ") + note.reason + "\n";
+    }
+    return text.empty() ? "no products\n" : text;
+}
+
+std::string describe_instance(const Executable& exe, const TypeTable& types) {
+    std::string out = "{\"schema\":1,\"kernel\":" + json_quote(exe.kernel->name.text) + ",\"generics\":{";
+    const char* separator = "";
+    for (const auto& [name, value] : exe.generics) {
+        out += separator + json_quote(name) + ":" + json_quote(sema::to_string(value, types));
+        separator = ",";
+    }
+    out += "},\"parameters\":[";
+    separator = "";
+    for (const sema::KernelParam& p : exe.instance.params) {
+        static constexpr const char* kModes[] = {"in", "out", "inout"};
+        static constexpr const char* kKinds[] = {"absent", "tensor", "pointer", "scalar"};
+        out += separator + ("{\"name\":" + json_quote(p.name)) + ",\"kind\":\"" + kKinds[p.kind] + "\",\"mode\":\"" +
+               kModes[static_cast<int>(p.mode)] + "\",\"type\":" + json_quote(types.format(p.elem).name);
+        if (p.kind == sema::ArgumentType::tensor) {
+            out += ",\"layout\":" + json_quote(types.layout(p.layout).name()) + ",\"extents\":[";
+            for (size_t i = 0; i < p.extents.size(); ++i) out += (i ? "," : "") + std::to_string(p.extents[i]);
+            out += "]";
+        }
+        out += "}";
+        separator = ",";
+    }
+    return out + "],\"instructions\":" + std::to_string(exe.instance.fn->inst_count()) + "}\n";
+}
+
+}  // namespace
+
+std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
+                                                  const std::vector<std::string>& disabled, DiagSink& diags) {
+    const std::string key = instance_key(kernel, generics, disabled, types_);
+    const sema::Limits limits;
+    {
+        std::lock_guard lock(module.mutex_);
+        if (auto it = module.instances_.find(key); it != module.instances_.end()) return it->second;
+        if (module.instances_.size() >= limits.instances) {
+            diags.report(Diag::instance_budget, kernel.name.span, {std::to_string(limits.instances)});
+            return nullptr;
+        }
+    }
+    auto instance = sema::elaborate_kernel(module, kernel, generics, types_, limits, diags);
+    if (!instance) return nullptr;
+    auto exe = std::make_shared<Executable>();
+    exe->kernel = &kernel;
+    exe->generics = generics;
+    exe->instance = std::move(*instance);
+    run_passes(*exe->instance.fn, pass_options(exe->instance, disabled));
+    exe->program = interp::Program::prepare(*exe->instance.fn);
+    std::lock_guard lock(module.mutex_);
+    // Another thread may have been first; both results are equal, keep one.
+    return module.instances_.emplace(key, std::move(exe)).first->second;
+}
+
+std::shared_ptr<const Executable> Engine::compile_named(LoadedModule& module, std::string_view name, const sema::StaticValues& given,
+                                                        const std::vector<std::string>& disabled, DiagSink& diags, Status& status) {
+    const ast::KernelItem* kernel = find_kernel(module, name, diags);
+    status = Status::usage;
+    if (!kernel) return nullptr;
+    status = Status::source;
+    auto generics = sema::bind_static(module, *kernel, given, types_, diags, true);
+    if (!generics) return nullptr;
+    auto exe = compile(module, *kernel, *generics, disabled, diags);
+    if (exe) status = Status::ok;
+    return exe;
+}
+
+const ast::KernelItem* Engine::find_kernel(LoadedModule& module, std::string_view name, DiagSink& diags) {
+    if (const ast::KernelItem* kernel = module.kernel(name)) return kernel;
+    std::vector<std::string_view> names;
+    std::string list;
+    for (const ast::Item* item : module.ast->items)
+        if (item->kind == ast::ItemKind::kernel) {
+            names.push_back(item->name.text);
+            list += (list.empty() ? "" : ", ") + std::string(item->name.text);
+        }
+    auto& d = diags.report(Diag::no_such_kernel, {}, {printable(name), printable(module.name)});
+    if (auto near = closest(name, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+    d.notes.push_back(list.empty() ? "the file has no kernel" : "kernels: " + list);
+    return nullptr;
+}
+
+void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
+    for (const ast::Item* item : module.ast->items) {
+        if (item->kind != ast::ItemKind::kernel) continue;
+        const auto& kernel = ast::as<ast::KernelItem>(item);
+        // A kernel whose integer generics have no default has no representative instance; its launches will check it.
+        auto generics = sema::bind_static(module, kernel, {}, types_, diags, false);
+        if (generics) compile(module, kernel, *generics, {}, diags);
+    }
+}
+
+std::optional<std::string> Engine::artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags) {
+    if (kind == "json") return describe_instance(exe, types_);
+    if (kind == "ir:final") return ir::print(*exe.instance.fn);
+    if (kind == "explain") return explain_text(*exe.instance.fn, sources_);
+    auto fresh = sema::elaborate_kernel(module, *exe.kernel, exe.generics, types_, {}, diags);
+    if (!fresh) return std::nullopt;
+    if (kind == "ir") return ir::print(*fresh->fn);
+    if (kind.substr(0, 9) == "ir:after=") {
+        const std::string_view wanted = kind.substr(9);
+        if (!check_passes({std::string(wanted)}, diags)) return std::nullopt;
+        std::string text;
+        PassOptions options = pass_options(*fresh, {});
+        int round = 0;
+        options.after = [&](std::string_view pass, bool changed, const ir::Function& fn) {
+            if (pass != wanted) return;
+            text += "// after " + std::string(pass) + (round++ ? " (" + std::to_string(round) + ")" : "") + (changed ? "\n" + ir::print(fn) : ": unchanged\n");
+        };
+        run_passes(*fresh->fn, options);
+        return text;
+    }
+    diags.report(Diag::no_such_artifact, {}, {printable(kind), "ir, ir:after=PASS, ir:final, explain, json"});
+    return std::nullopt;
+}
+
+std::optional<std::string> Engine::artifact(LoadedModule& module, std::string_view kind, DiagSink& diags) {
+    if (kind == "tokens") return dump_tokens(sources_, module.file, diags);
+    if (kind == "ast") return dump_ast(*module.ast);
+    if (kind == "fmt") return format_source(sources_, module.file, diags);
+    if (kind == "doc") return document_module(module, sources_);
+    if (kind == "json") return describe_module(module, sources_);
+    diags.report(Diag::no_such_artifact, {}, {printable(kind), "tokens, ast, fmt, doc, json"});
+    return std::nullopt;
+}
+
+std::optional<std::string> Engine::dump(const std::string& name, std::string text, std::string_view kind, DiagSink& diags) {
+    const uint32_t file = sources_.add(name, std::move(text));
+    if (kind == "tokens") return dump_tokens(sources_, file, diags);
+    if (kind == "fmt") return format_source(sources_, file, diags);
+    if (kind != "ast") {
+        diags.report(Diag::no_such_artifact, {}, {printable(kind), "tokens, ast, fmt"});
+        return std::nullopt;
+    }
+    Arena arena;
+    const ast::Module* parsed = parse_module(sources_, file, arena, diags);
+    if (!parsed || diags.has_errors()) return std::nullopt;
+    return dump_ast(*parsed);
+}
+
+bool Engine::check_passes(const std::vector<std::string>& names, DiagSink& diags) {
+    const auto known = pass_names();
+    for (const std::string& name : names) {
+        if (name == "all" || std::find(known.begin(), known.end(), name) != known.end()) continue;
+        std::string list;
+        for (std::string_view n : known) list += (list.empty() ? "" : ", ") + std::string(n);
+        diags.report(Diag::no_such_pass, {}, {printable(name)}).notes.push_back("passes: " + list);
+        return false;
+    }
+    return true;
+}
+
+std::optional<FormatId> Engine::parse_type(LoadedModule& module, const std::string& text, DiagSink& diags) {
+    if (auto builtin = types_.builtin(text)) return builtin;
+    Arena arena;
+    const ast::Expr* e = parse_expression(sources_, sources_.add("<type>", text), arena, diags);
+    if (!e || diags.has_errors()) return std::nullopt;
+    return sema::evaluate_format(module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
+}
+
+std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::string& text, DiagSink& diags) {
+    if (text.empty() || text == "row") return types_.intern(Layout::row());
+    if (text == "col") return types_.intern(Layout::col());
+    Arena arena;
+    const ast::Expr* e = parse_expression(sources_, sources_.add("<layout>", text), arena, diags);
+    if (!e || diags.has_errors()) return std::nullopt;
+    return sema::evaluate_layout(module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
+}
+
+}  // namespace tegula

@@ -1,0 +1,126 @@
+// The engine: loads modules, compiles kernel instances once, launches them. The only place that sees all phases; the C ABI (jit/api) is a thin
+// face of it. Thread-safe: modules and executables are immutable, caches are locked.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jit/engine/tensor.h"
+#include "jit/interp/interp.h"
+#include "lang/arena.h"
+#include "sema/sema.h"
+
+namespace tegula {
+
+enum class Status : int { ok = 0, source = -1, arguments = -2, run = -3, unavailable = -4, io = -5, cancelled = -6, usage = -7, mismatch = -8 };
+
+struct EngineOptions {
+    std::function<std::optional<std::string>(std::string_view path)> importer;  ///< asked before import_root
+    std::string import_root;                                                    ///< empty: none
+    /// load_npy / load_safetensors of host statements; the string is an error text.
+    std::function<std::shared_ptr<HostTensor>(TypeTable& types, const std::string& path, const std::string& name, std::string& error)> load_array;
+    size_t max_errors = 100;
+};
+
+class Engine;
+
+/// One compiled instance. Owned by its module's cache and by handles.
+struct Executable {
+    const ast::KernelItem* kernel = nullptr;
+    sema::StaticValues generics;
+    sema::Instance instance;
+    std::unique_ptr<interp::Program> program;
+};
+
+/// A checked source file with the modules it imports.
+class LoadedModule : public sema::Module {
+public:
+    explicit LoadedModule(std::shared_ptr<Engine> engine) : engine(std::move(engine)) {}
+    const std::shared_ptr<Engine> engine;
+    uint32_t file = 0;
+    std::vector<std::shared_ptr<LoadedModule>> dependencies;  ///< keeps imports and prelude alive
+    Arena arena;
+    const ast::KernelItem* kernel(std::string_view name) const;
+
+private:
+    friend class Engine;
+    std::mutex mutex_;
+    std::map<std::string, std::shared_ptr<const Executable>> instances_;
+};
+using ModulePtr = std::shared_ptr<LoadedModule>;
+
+struct LaunchArgument {
+    std::string name;  ///< empty: by position
+    enum Kind : uint8_t { tensor, integer, real } kind = tensor;
+    TensorView view;
+    int64_t i = 0;
+    double r = 0;
+};
+
+struct LaunchOptions : RunOptions {
+    std::vector<std::string> disabled_passes;
+};
+
+class Engine : public std::enable_shared_from_this<Engine> {
+public:
+    static std::shared_ptr<Engine> create(EngineOptions options);
+
+    /// Parses and checks `text`; imports of paths resolve through the importer, `directory` (when not empty) and import_root.
+    ModulePtr load(const std::string& name, std::string text, const std::string& directory, DiagSink& diags);
+    /// Elaborates every kernel with default or representative generics; reports into `diags`.
+    void check_instances(LoadedModule& module, DiagSink& diags);
+    /// A cached or new instance; null on errors.
+    std::shared_ptr<const Executable> compile(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
+                                              const std::vector<std::string>& disabled_passes, DiagSink& diags);
+    /// compile with the generics a host names; types and defaults complete them.
+    std::shared_ptr<const Executable> compile_named(LoadedModule& module, std::string_view kernel, const sema::StaticValues& given,
+                                                    const std::vector<std::string>& disabled_passes, DiagSink& diags, Status& status);
+    /// Reports unknown names with a suggestion and the list of kernels.
+    const ast::KernelItem* find_kernel(LoadedModule& module, std::string_view name, DiagSink& diags);
+    Status launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
+                  const LaunchOptions& options, DiagSink& diags, Span at = {});
+    /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; nullopt (reported) for unknown kinds.
+    std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
+    /// "tokens", "ast", "fmt", "doc", "json".
+    std::optional<std::string> artifact(LoadedModule& module, std::string_view kind, DiagSink& diags);
+    /// "tokens", "ast", "fmt" of a text that need only parse.
+    std::optional<std::string> dump(const std::string& name, std::string text, std::string_view kind, DiagSink& diags);
+    /// Reports names that are no pass ("all" is fine).
+    bool check_passes(const std::vector<std::string>& names, DiagSink& diags);
+    /// A type or layout written as text, seen from `module` ("mxfp4", "tiled<8, 8>"). nullopt is reported.
+    std::optional<FormatId> parse_type(LoadedModule& module, const std::string& text, DiagSink& diags);
+    std::optional<LayoutId> parse_layout(LoadedModule& module, const std::string& text, DiagSink& diags);
+
+    const EngineOptions& options() const { return options_; }
+    SourceMap& sources() { return sources_; }
+    TypeTable& types() { return types_; }
+    std::atomic<bool>& cancelled() { return cancelled_; }
+
+private:
+    explicit Engine(EngineOptions options) : options_(std::move(options)) {}
+    struct Loading;
+    ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, bool is_std, DiagSink& diags);
+    bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
+    ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);
+    std::optional<std::string> read_import(std::string_view path, const std::string& directory, std::string& why);
+
+    EngineOptions options_;
+    SourceMap sources_;
+    TypeTable types_;
+    std::atomic<bool> cancelled_{false};
+    std::recursive_mutex std_mutex_;
+    std::map<std::string, std::weak_ptr<LoadedModule>, std::less<>> std_modules_;
+};
+
+/// Markdown of a module's documented items, and the JSON description of its interface.
+std::string document_module(const sema::Module& module, const SourceMap& sources);
+std::string describe_module(const sema::Module& module, const SourceMap& sources);
+/// JSON: machines, formats, operations, passes, diagnostics and functions of this build.
+std::string describe_library();
+
+}  // namespace tegula

@@ -1,0 +1,354 @@
+// Functions of host statements: one per row of host_calls.def, and print and assert, which the language has too.
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "jit/engine/host.h"
+#include "sema/signature.h"
+
+namespace tegula {
+
+namespace {
+
+/// 53 random bits in [0, 1) for element `index` under `seed`; the upper half of the block is a second, independent number.
+double uniform(uint64_t seed, uint64_t index, bool second) {
+    const uint32_t counter[4] = {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0x7e9u, 0};
+    const uint32_t key[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+    uint32_t out[4];
+    philox4x32(counter, key, out);
+    uint64_t bits = second ? (uint64_t{out[2]} << 32 | out[3]) : (uint64_t{out[0]} << 32 | out[1]);
+    return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+std::string index_text(int64_t at, const Shape& shape) {
+    std::string text;
+    for (int d = shape.rank - 1; d >= 0; --d) {
+        text = std::to_string(at % shape[d]) + (text.empty() ? "" : ", ") + text;
+        at /= shape[d];
+    }
+    return "[" + text + "]";
+}
+
+std::string number(double v) {
+    char text[40];
+    auto end = std::to_chars(text, text + sizeof text, v).ptr;
+    return {text, end};
+}
+
+}  // namespace
+
+bool HostRunner::host_args(const char* text, const ast::Expr& expr, HostArgs& args) {
+    const sema::Signature signature = sema::parse_signature(text);
+    args.span = expr.span;
+    auto fail_with = [&](Span span, std::string message) {
+        diags_->report(Diag::host_arguments, span, {std::move(message)});
+        return false;
+    };
+    const ast::Expr* head = &expr;
+    std::span<const ast::Arg> given;
+    if (head->kind == ast::ExprKind::call) {
+        given = ast::as<ast::CallExpr>(head).args;
+        head = ast::as<ast::CallExpr>(head).callee;
+    }
+    if (signature.has_shape) {
+        if (head->kind != ast::ExprKind::index) return fail_with(expr.span, "a shape is needed: name<type>[extents]");
+        const auto& index = ast::as<ast::IndexExpr>(head);
+        for (const ast::IndexItem& item : index.items) {
+            if (item.kind != ast::IndexItem::value) return fail_with(item.span, "extents are integers");
+            auto extent = evaluate(*item.start);
+            if (!extent) return false;
+            if (extent->kind != HostValue::integer || extent->i < 0) return fail_with(item.span, "extents are integers >= 0");
+            if (args.shape.rank == kMaxRank) return fail_with(item.span, "at most 8 dimensions");
+            args.shape.push(extent->i);
+        }
+        head = index.base;
+    }
+    if (!signature.generics.empty()) {
+        if (head->kind != ast::ExprKind::instantiate || ast::as<ast::InstantiateExpr>(head).args.size() != 1)
+            return fail_with(expr.span, "an element type is needed: name<type>");
+        auto format = sema::evaluate_format(module_, *ast::as<ast::InstantiateExpr>(head).args[0].value, resolver(), engine_.types(), *diags_);
+        if (!format) return false;
+        args.format = *format;
+    }
+    args.exprs.assign(signature.parameters.size(), nullptr);
+    args.values.resize(signature.parameters.size());
+    size_t position = 0;
+    for (const ast::Arg& arg : given) {
+        size_t slot = position;
+        if (arg.name.text.empty())
+            ++position;
+        else
+            for (slot = 0; slot < signature.parameters.size() && signature.parameters[slot].name != arg.name.text;) ++slot;
+        if (slot >= args.exprs.size()) return fail_with(arg.value->span, "no such argument; the signature is " + std::string(text));
+        if (args.exprs[slot]) return fail_with(arg.value->span, "the argument is given twice");
+        args.exprs[slot] = arg.value;
+        if (signature.parameters[slot].name == "launch") continue;
+        auto value = evaluate(*arg.value);
+        if (!value) return false;
+        args.values[slot] = std::move(*value);
+    }
+    for (size_t i = 0; i < args.exprs.size(); ++i)
+        if (!args.exprs[i] && !signature.parameters[i].optional)
+            return fail_with(expr.span, "argument `" + std::string(signature.parameters[i].name) + "` is missing");
+    return true;
+}
+
+std::optional<HostValue> HostRunner::make(const HostArgs& args, std::function<double(uint64_t)> value) {
+    TypeTable& types = engine_.types();
+    const Format& format = types.format(args.format);
+    // Block formats are drawn in f32 and quantised; everything else takes one rounding of the drawn double.
+    const FormatId drawn = format.is_block() ? id_of(Fmt::f32) : args.format;
+    const Format& target = types.format(drawn);
+    std::string why;
+    const LayoutId row = types.intern(Layout::row());
+    auto tensor = make_tensor(types, drawn, row, args.shape, true, &why);
+    if (tensor) {
+        const uint64_t count = static_cast<uint64_t>(args.shape.elements());
+        TileData tile{drawn, args.shape, {}};
+        const unsigned width = target.container_bytes();
+        tile.bytes.resize(count * width);
+        for (uint64_t i = 0; i < count; ++i) {
+            double v = value(i);
+            uint64_t code = target.is_bool() ? v != 0 : encode(target, v);
+            std::memcpy(tile.bytes.data() + i * width, &code, width);
+        }
+        write_tile(types, tensor->view(), tile);
+        if (format.is_block()) {
+            auto quantised = make_tensor(types, args.format, row, args.shape, true, &why);
+            if (quantised && !copy_converted(engine_, module_, quantised->view(), tensor->view(), *diags_, &why)) quantised = nullptr;
+            tensor = quantised;
+        }
+    }
+    if (!tensor) {
+        diags_->report(Diag::host_tensor, args.span, {why});
+        return std::nullopt;
+    }
+    HostValue out;
+    out.kind = HostValue::tensor;
+    out.t = std::move(tensor);
+    return out;
+}
+
+std::optional<HostValue> HostRunner::host_randn(const HostArgs& args) {
+    const uint64_t seed = static_cast<uint64_t>(args.integer(0, 0));
+    const double scale = args.number(1, 1.0);
+    return make(args, [=](uint64_t i) {
+        // Box-Muller; 1 - u keeps the logarithm finite.
+        return scale * std::sqrt(-2.0 * std::log(1.0 - uniform(seed, i, false))) * std::cos(2.0 * M_PI * uniform(seed, i, true));
+    });
+}
+
+std::optional<HostValue> HostRunner::host_rand(const HostArgs& args) {
+    const uint64_t seed = static_cast<uint64_t>(args.integer(0, 0));
+    const double lo = args.number(1, 0.0), hi = args.number(2, 1.0);
+    return make(args, [=](uint64_t i) { return lo + (hi - lo) * uniform(seed, i, false); });
+}
+
+std::optional<HostValue> HostRunner::host_randint(const HostArgs& args) {
+    const double lo = args.number(0, 0), hi = args.number(1, 1);
+    const uint64_t seed = static_cast<uint64_t>(args.integer(2, 0));
+    if (!(hi > lo)) {
+        diags_->report(Diag::host_arguments, args.span, {"the range [lo, hi) is empty"});
+        return std::nullopt;
+    }
+    return make(args, [=](uint64_t i) { return std::min(lo + std::floor((hi - lo) * uniform(seed, i, false)), hi - 1); });
+}
+
+std::optional<HostValue> HostRunner::host_arange(const HostArgs& args) {
+    const double start = args.number(0, 0), step = args.number(1, 1);
+    return make(args, [=](uint64_t i) { return start + step * static_cast<double>(i); });
+}
+
+std::optional<HostValue> HostRunner::host_empty(const HostArgs& args) {
+    std::string why;
+    HostValue out;
+    out.kind = HostValue::tensor;
+    out.t = make_tensor(engine_.types(), args.format, engine_.types().intern(Layout::row()), args.shape, false, &why);
+    if (out.t) return out;
+    diags_->report(Diag::host_tensor, args.span, {why});
+    return std::nullopt;
+}
+
+std::optional<HostValue> HostRunner::load_array(const HostArgs& args, const std::string& name) {
+    std::string path = args.values[0]->kind == HostValue::text ? args.values[0]->s : std::string();
+    std::string error = "this host has no array reader";
+    HostValue out;
+    out.kind = HostValue::tensor;
+    if (engine_.options().load_array) out.t = engine_.options().load_array(engine_.types(), path, name, error);
+    if (out.t) return out;
+    diags_->report(Diag::host_load, args.span, {printable(path), printable(error)});
+    fail(Status::io);
+    return std::nullopt;
+}
+
+std::optional<HostValue> HostRunner::host_load_npy(const HostArgs& args) { return load_array(args, {}); }
+
+std::optional<HostValue> HostRunner::host_load_safetensors(const HostArgs& args) {
+    return load_array(args, args.values[1]->kind == HostValue::text ? args.values[1]->s : std::string("?"));
+}
+
+std::optional<std::vector<double>> HostRunner::numbers(const HostValue& value, Span span, Shape& shape) {
+    std::vector<double> out;
+    switch (value.kind) {
+        case HostValue::integer: return std::vector<double>{static_cast<double>(value.i)};
+        case HostValue::real: return std::vector<double>{value.r};
+        case HostValue::boolean: return std::vector<double>{value.b ? 1.0 : 0.0};
+        case HostValue::tensor: {
+            TypeTable& types = engine_.types();
+            HostValue plain = value;
+            if (types.format(value.t->elem).is_block()) {
+                plain.t = make_tensor(types, id_of(Fmt::f32), types.intern(Layout::row()), value.t->extents, true, nullptr);
+                std::string why;
+                if (!plain.t || !copy_converted(engine_, module_, plain.t->view(), value.t->view(), *diags_, &why)) return std::nullopt;
+            }
+            auto tile = as_tile(plain, span);
+            if (!tile) return std::nullopt;
+            shape = tile->shape;
+            const Format& format = types.format(tile->elem);
+            const unsigned width = format.container_bytes();
+            const size_t count = static_cast<size_t>(shape.elements());
+            out.resize(count);
+            for (size_t i = 0; i < count; ++i) {
+                uint64_t code = load_bits(format, tile->bytes.data() + i * width, 0);
+                out[i] = format.is_bool() ? static_cast<double>(code) : decode(format, code);
+            }
+            return out;
+        }
+        default:
+            diags_->report(Diag::host_kind, span, {"a tensor or a number", "something else"});
+            return std::nullopt;
+    }
+}
+
+std::optional<HostValue> HostRunner::compare(const HostArgs& args, double atol, double rtol) {
+    Shape got, want;
+    auto a = numbers(*args.values[0], args.span, got);
+    auto b = a ? numbers(*args.values[1], args.span, want) : std::nullopt;
+    if (!b) return std::nullopt;
+    if (!(got == want)) {
+        diags_->report(Diag::shapes_differ, args.span, {to_string(got), to_string(want)});
+        fail(Status::mismatch);
+        return std::nullopt;
+    }
+    int64_t first = -1, bad = 0;
+    double worst = 0, worst_relative = 0;
+    for (size_t i = 0; i < a->size(); ++i) {
+        const double x = (*a)[i], y = (*b)[i];
+        if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+        const double difference = std::fabs(x - y);
+        if (difference <= atol + rtol * std::fabs(y)) continue;  // false for NaN and Inf on one side
+        if (first < 0) first = static_cast<int64_t>(i);
+        ++bad;
+        worst = std::fmax(worst, difference);
+        worst_relative = std::fmax(worst_relative, difference / std::fabs(y));
+    }
+    if (bad == 0) return HostValue{};
+    diags_->report(Diag::values_differ, args.span,
+                   {std::to_string(bad), std::to_string(a->size()), index_text(first, got), number((*a)[static_cast<size_t>(first)]),
+                    number((*b)[static_cast<size_t>(first)]), number(worst), number(worst_relative)});
+    fail(Status::mismatch);
+    return std::nullopt;
+}
+
+std::optional<HostValue> HostRunner::host_assert_close(const HostArgs& args) { return compare(args, args.number(2, 0.0), args.number(3, 0.0)); }
+
+std::optional<HostValue> HostRunner::host_assert_equal(const HostArgs& args) { return compare(args, 0.0, 0.0); }
+
+std::optional<HostValue> HostRunner::host_assert_fails(const HostArgs& args) {
+    const std::string wanted = args.values[1] ? args.values[1]->s : std::string();
+    DiagSink own;
+    DiagSink* outer = std::exchange(diags_, &own);
+    const Status before = status_;
+    bool failed = !evaluate(*args.exprs[0]);
+    status_ = before;
+    diags_ = outer;
+    std::string messages;
+    for (const Diagnostic& d : own.all()) {
+        messages += std::string(diag_row(d.id).code) + " " + d.message + "\n";
+        for (const std::string& note : d.notes) messages += note + "\n";
+    }
+    if (failed && messages.find(wanted) != std::string::npos) return HostValue{};
+    auto& d = diags_->report(Diag::expected_failure, args.span, {wanted.empty() ? "" : " with `" + printable(wanted) + "`"});
+    d.notes.push_back(failed ? "it said: " + messages : "it succeeded");
+    fail(Status::mismatch);
+    return std::nullopt;
+}
+
+std::string HostRunner::text_of(const HostValue& value) {
+    switch (value.kind) {
+        case HostValue::unit: return "()";
+        case HostValue::integer: return std::to_string(value.i);
+        case HostValue::real: return number(value.r);
+        case HostValue::boolean: return value.b ? "true" : "false";
+        case HostValue::text: return value.s;
+        case HostValue::layout: return engine_.types().layout(value.layout_id).name();
+        case HostValue::type: return engine_.types().format(value.format).name;
+        case HostValue::tuple: {
+            std::string text;
+            for (const HostValue& item : value.items) text += (text.empty() ? "" : ", ") + text_of(item);
+            return "(" + text + ")";
+        }
+        case HostValue::tensor: {
+            const Format& format = engine_.types().format(value.t->elem);
+            std::string head = value.t->extents.rank ? "tensor<" + format.name + ">" + to_string(value.t->extents) + "\n" : std::string();
+            if (format.is_block()) return head + "(block format)";
+            return head + tile_text(engine_.types(), read_tile(engine_.types(), value.t->view()));
+        }
+    }
+    return {};
+}
+
+std::optional<HostValue> HostRunner::print(const ast::CallExpr& call) {
+    std::string line;
+    std::vector<std::string> parts;
+    for (const ast::Arg& arg : call.args) {
+        auto value = evaluate(*arg.value);
+        if (!value) return std::nullopt;
+        parts.push_back(text_of(*value));
+    }
+    size_t used = 0;
+    if (!call.args.empty() && call.args[0].value->kind == ast::ExprKind::string_lit) {
+        const std::string& format = parts[0];
+        used = 1;
+        for (size_t i = 0; i < format.size(); ++i) {
+            if (format.compare(i, 2, "{}") == 0 && used < parts.size()) {
+                line += parts[used++];
+                ++i;
+            } else {
+                line += format[i];
+            }
+        }
+    }
+    for (; used < parts.size(); ++used) line += (line.empty() ? "" : " ") + parts[used];
+    if (options_.print) options_.print(line + "\n");
+    return HostValue{};
+}
+
+std::optional<HostValue> HostRunner::assert_that(const ast::CallExpr& call) {
+    if (call.args.empty() || call.args.size() > 2) {
+        diags_->report(Diag::host_arguments, call.span, {"assert takes a condition and, optionally, a text"});
+        return std::nullopt;
+    }
+    std::string text;
+    if (call.args.size() == 2) {
+        auto value = evaluate(*call.args[1].value);
+        if (!value) return std::nullopt;
+        text = ": " + printable(text_of(*value));
+    }
+    auto condition = evaluate(*call.args[0].value);
+    if (!condition) return std::nullopt;
+    bool holds = condition->kind == HostValue::boolean && condition->b;
+    if (condition->kind == HostValue::tensor && condition->t->elem == Fmt::boolean) {
+        auto tile = as_tile(*condition, call.span);
+        if (!tile) return std::nullopt;
+        holds = true;
+        for (uint8_t byte : tile->bytes) holds = holds && byte;
+    }
+    if (holds) return HostValue{};
+    diags_->report(Diag::assertion_failed, call.span, {text});
+    fail(Status::mismatch);
+    return std::nullopt;
+}
+
+}  // namespace tegula

@@ -1,0 +1,125 @@
+// Running the test and bench blocks of a module.
+#include <algorithm>
+#include <chrono>
+
+#include "jit/engine/host.h"
+
+namespace tegula {
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+bool selected(const ast::Item& item, std::string_view filter) { return filter.empty() || item.name.text.find(filter) != std::string_view::npos; }
+
+/// An internal error inside one block becomes that block's failure, so that the others still run.
+template <class Fn>
+Status guarded(DiagSink& diags, Span span, Fn&& fn) {
+    try {
+        return fn();
+    } catch (const InternalError& error) {
+        diags.report(Diag::internal, span, {error.what()});
+        return Status::run;
+    }
+}
+
+constexpr int kBenchRuns = 5;
+
+}  // namespace
+
+Status run_tests(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options,
+                 const std::function<void(TestResult&)>& report) {
+    Status all = Status::ok;
+    for (const ast::Item* item : module.ast->items) {
+        if (item->kind != ast::ItemKind::test || !selected(*item, filter)) continue;
+        TestResult result;
+        result.name = item->name.text;
+        DiagSink diags(engine.options().max_errors);
+        auto start = std::chrono::steady_clock::now();
+        result.status = guarded(diags, item->name.span, [&] {
+            HostRunner runner(engine, module, options, diags);
+            return runner.run(ast::as<ast::TestItem>(item).body);
+        });
+        result.seconds = seconds_since(start);
+        result.diagnostics = diags.take();
+        if (result.status != Status::ok) all = all == Status::cancelled ? all : result.status;
+        report(result);
+        if (result.status == Status::cancelled) return Status::cancelled;
+    }
+    return all;
+}
+
+namespace {
+
+/// One case of a bench: the body once to warm up, then the median launch time of a few runs; metrics evaluated with the case's names.
+Status run_case(Engine& engine, LoadedModule& module, const ast::BenchItem& bench, const HostValue* value, const LaunchOptions& options, TestResult& result,
+                DiagSink& diags) {
+    std::vector<double> times;
+    for (int i = 0; i <= kBenchRuns; ++i) {
+        HostRunner runner(engine, module, options, diags);
+        if (value && !runner.bind(bench.pattern, *value)) return Status::source;
+        if (Status status = runner.run(bench.body); status != Status::ok) return status;
+        if (i) times.push_back(runner.launch_seconds());
+    }
+    std::sort(times.begin(), times.end());
+    result.seconds = times[times.size() / 2];
+    result.metrics = "{";
+    HostRunner runner(engine, module, options, diags);
+    if (value && !runner.bind(bench.pattern, *value)) return Status::source;
+    const char* separator = "";
+    auto add = [&](std::string_view name, const HostValue& v) {
+        if (v.kind != HostValue::integer && v.kind != HostValue::real) return;
+        char number[40];
+        std::snprintf(number, sizeof number, "%.17g", v.kind == HostValue::integer ? static_cast<double>(v.i) : v.r);
+        result.metrics += separator + json_quote(name) + ":" + number;
+        separator = ",";
+    };
+    if (value && value->kind == HostValue::tuple) {
+        for (size_t i = 0; i < value->items.size() && i < bench.pattern.names.size(); ++i) add(bench.pattern.names[i].text, value->items[i]);
+    } else if (value && !bench.pattern.names.empty()) {
+        add(bench.pattern.names[0].text, *value);
+    }
+    for (const ast::Arg& metric : bench.metrics) {
+        auto v = runner.evaluate(*metric.value);
+        if (!v) return Status::source;
+        add(metric.name.text, *v);
+    }
+    result.metrics += "}";
+    return Status::ok;
+}
+
+}  // namespace
+
+Status run_benches(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options,
+                   const std::function<void(TestResult&)>& report) {
+    Status all = Status::ok;
+    for (const ast::Item* item : module.ast->items) {
+        if (item->kind != ast::ItemKind::bench || !selected(*item, filter)) continue;
+        const auto& bench = ast::as<ast::BenchItem>(item);
+        DiagSink setup(engine.options().max_errors);
+        std::vector<HostValue> cases(1);
+        const bool has_cases = bench.iterable != nullptr;
+        if (has_cases) {
+            HostRunner runner(engine, module, options, setup);
+            auto values = runner.iterate(*bench.iterable);
+            cases = values ? std::move(*values) : std::vector<HostValue>(1);
+        }
+        for (const HostValue& value : cases) {
+            TestResult result;
+            result.name = item->name.text;
+            DiagSink diags(engine.options().max_errors);
+            result.status = setup.has_errors() ? Status::source : guarded(diags, item->name.span, [&] {
+                return run_case(engine, module, bench, has_cases ? &value : nullptr, options, result, diags);
+            });
+            result.diagnostics = setup.has_errors() ? setup.take() : diags.take();
+            if (result.status != Status::ok) all = result.status;
+            report(result);
+            if (result.status == Status::cancelled) return Status::cancelled;
+        }
+    }
+    return all;
+}
+
+}  // namespace tegula

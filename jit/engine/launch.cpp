@@ -1,0 +1,118 @@
+// Launching: host arguments -> instance, extents and grid -> run. Every mismatch is found before anything is written.
+#include <algorithm>
+
+#include "jit/engine/engine.h"
+
+namespace tegula {
+
+namespace {
+
+bool is_pointer_param(const ast::Param& param) {
+    if (param.type->kind != ast::ExprKind::instantiate) return false;
+    const ast::Expr* base = ast::as<ast::InstantiateExpr>(param.type).base;
+    return base->kind == ast::ExprKind::name && ast::as<ast::NameExpr>(base).name == "ptr";
+}
+
+/// Arguments in parameter order; entries stay null where nothing was given. False when a name or position fits no parameter.
+bool order_arguments(const ast::KernelItem& kernel, std::span<const LaunchArgument> args, std::vector<const LaunchArgument*>& ordered, DiagSink& diags,
+                     Span at) {
+    ordered.assign(kernel.params.size(), nullptr);
+    bool ok = true;
+    size_t position = 0;
+    for (const LaunchArgument& arg : args) {
+        size_t slot = position;
+        if (arg.name.empty()) {
+            ++position;
+        } else {
+            slot = 0;
+            while (slot < kernel.params.size() && kernel.params[slot].name.text != arg.name) ++slot;
+        }
+        if (slot >= kernel.params.size()) {
+            std::vector<std::string_view> names;
+            for (const ast::Param& p : kernel.params) names.push_back(p.name.text);
+            auto& d = diags.report(Diag::unknown_launch_argument, at,
+                                   {std::string(kernel.name.text), arg.name.empty() ? "position " + std::to_string(slot) : printable(arg.name)});
+            if (auto near = closest(arg.name, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            ok = false;
+        } else if (ordered[slot]) {
+            diags.report(Diag::repeated_launch_argument, at, {std::string(kernel.params[slot].name.text)});
+            ok = false;
+        } else {
+            ordered[slot] = &arg;
+        }
+    }
+    return ok;
+}
+
+sema::ArgumentType argument_type(const ast::Param& param, const LaunchArgument* arg) {
+    sema::ArgumentType type;
+    if (!arg) return type;
+    if (arg->kind == LaunchArgument::tensor) {
+        type.kind = is_pointer_param(param) ? sema::ArgumentType::pointer : sema::ArgumentType::tensor;
+        type.elem = arg->view.elem;
+        type.extents = arg->view.extents;
+        type.layout = arg->view.layout;
+        type.has_strides = arg->view.has_strides;
+        return type;
+    }
+    type.kind = sema::ArgumentType::scalar;
+    if (arg->kind == LaunchArgument::integer)
+        type.value.v = arg->i;
+    else
+        type.value.v = arg->r;
+    return type;
+}
+
+Status status_of(RunResult::Status status) {
+    switch (status) {
+        case RunResult::ok: return Status::ok;
+        case RunResult::cancelled: return Status::cancelled;
+        default: return Status::run;
+    }
+}
+
+}  // namespace
+
+Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
+                      const LaunchOptions& options, DiagSink& diags, Span at) {
+    std::vector<const LaunchArgument*> ordered;
+    if (!order_arguments(kernel, args, ordered, diags, at)) return Status::arguments;
+    std::vector<sema::ArgumentType> argument_types;
+    for (size_t i = 0; i < ordered.size(); ++i) argument_types.push_back(argument_type(kernel.params[i], ordered[i]));
+    auto plan = sema::bind_launch(module, kernel, generics, argument_types, types_, diags, at);
+    if (!plan) return Status::arguments;
+    auto exe = compile(module, kernel, plan->generics, options.disabled_passes, diags);
+    if (!exe) return Status::source;
+
+    std::vector<Argument> values;
+    size_t scalar = 0;
+    for (size_t i = 0; i < exe->instance.params.size(); ++i) {
+        const sema::KernelParam& param = exe->instance.params[i];
+        if (param.kind == sema::ArgumentType::scalar) {
+            TEGULA_CHECK(scalar < plan->scalars.size());
+            values.push_back(plan->scalars[scalar++]);
+            continue;
+        }
+        size_t first = values.size();
+        append_arguments(types_, ordered[i]->view, values);
+        if (param.kind == sema::ArgumentType::pointer) {
+            values[first].kind = Argument::pointer;
+            values[first].t.extents = Shape{ordered[i]->view.extents.elements()};
+        }
+    }
+    for (const std::string& name : exe->instance.extents) {
+        Argument extent;
+        auto it = plan->extents.find(name);
+        TEGULA_CHECK(it != plan->extents.end(), name);
+        extent.code = static_cast<uint64_t>(it->second);
+        values.push_back(extent);
+    }
+    TEGULA_CHECK(values.size() == exe->instance.fn->params.size());
+    RunOptions run = options;
+    if (!run.cancel) run.cancel = &cancelled_;
+    RunResult result = exe->program->run(values, std::span<const uint64_t, 3>(plan->grid), run);
+    for (Diagnostic& d : result.diagnostics) diags.report(d.id, d.span) = std::move(d);
+    return status_of(result.status);
+}
+
+}  // namespace tegula

@@ -1,0 +1,202 @@
+// Loading: text -> parsed and checked module, with its imports. Paths resolve under declared directories only: no absolute path, no `..`,
+// no symbolic link on the way (each component is opened with O_NOFOLLOW), regular files of bounded size.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "jit/engine/engine.h"
+#include "jit/engine/stdlib.h"
+#include "parser/parse.h"
+
+namespace tegula {
+
+namespace {
+
+constexpr size_t kMaxImports = 1024;
+constexpr size_t kMaxImportDepth = 64;
+constexpr int64_t kMaxSource = int64_t{16} << 20;
+constexpr std::string_view kPrelude[] = {"math"};
+
+struct File {
+    int fd = -1;
+    ~File() {
+        if (fd >= 0) ::close(fd);
+    }
+};
+
+std::vector<std::string> path_parts(std::string_view path) {
+    std::vector<std::string> parts;
+    size_t at = 0;
+    while (at <= path.size()) {
+        size_t slash = std::min(path.find('/', at), path.size());
+        parts.emplace_back(path.substr(at, slash - at));
+        at = slash + 1;
+    }
+    return parts;
+}
+
+bool legal_path(std::string_view path) {
+    if (path.empty() || path.front() == '/' || path.find('\0') != std::string_view::npos || path.find('\\') != std::string_view::npos) return false;
+    for (const std::string& part : path_parts(path))
+        if (part.empty() || part == "." || part == "..") return false;
+    return true;
+}
+
+std::optional<std::string> read_beneath(const std::string& root, std::string_view path, std::string& why) {
+    File at{::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (at.fd < 0) return why = "the directory cannot be opened", std::nullopt;
+    auto parts = path_parts(path);
+    for (size_t i = 0; i < parts.size(); ++i) {
+        bool last = i + 1 == parts.size();
+        int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
+        int fd = ::openat(at.fd, parts[i].c_str(), flags);
+        if (fd < 0) return why = errno == ELOOP ? "symbolic links are not followed" : "no such file", std::nullopt;
+        ::close(at.fd);
+        at.fd = fd;
+    }
+    struct stat info {};
+    if (::fstat(at.fd, &info) != 0 || !S_ISREG(info.st_mode)) return why = "not a regular file", std::nullopt;
+    if (info.st_size > kMaxSource) return why = "larger than 16 MiB", std::nullopt;
+    std::string text(static_cast<size_t>(info.st_size), '\0');
+    size_t got = 0;
+    while (got < text.size()) {
+        ssize_t n = ::read(at.fd, text.data() + got, text.size() - got);
+        if (n <= 0) break;
+        got += static_cast<size_t>(n);
+    }
+    text.resize(got);
+    return text;
+}
+
+std::string directory_of(std::string_view path) {
+    size_t slash = path.rfind('/');
+    return slash == std::string_view::npos ? std::string() : std::string(path.substr(0, slash));
+}
+
+}  // namespace
+
+struct Engine::Loading {
+    std::map<std::string, ModulePtr> done;   ///< by directory and import path
+    std::vector<std::string> stack;          ///< import chain, for cycles and depth
+};
+
+const ast::KernelItem* LoadedModule::kernel(std::string_view name) const {
+    const ast::Item* item = find(name);
+    return item && item->kind == ast::ItemKind::kernel ? &ast::as<ast::KernelItem>(item) : nullptr;
+}
+
+std::shared_ptr<Engine> Engine::create(EngineOptions options) { return std::shared_ptr<Engine>(new Engine(std::move(options))); }
+
+ModulePtr Engine::load(const std::string& name, std::string text, const std::string& directory, DiagSink& diags) {
+    Loading state;
+    state.stack.push_back(name);
+    return load_file(state, name, std::move(text), directory, false, diags);
+}
+
+ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, bool is_std, DiagSink& diags) {
+    auto module = std::make_shared<LoadedModule>(shared_from_this());
+    module->name = name;
+    module->file = sources_.add(name, std::move(text));
+    size_t before = diags.error_count();
+    module->ast = parse_module(sources_, module->file, module->arena, diags);
+    if (!module->ast) return nullptr;
+    bool ok = resolve_imports(state, *module, directory, is_std, diags);
+    // A file that did not parse is not checked further: what follows would mostly be echoes.
+    if (diags.error_count() != before || !ok) return nullptr;
+    if (!sema::check_module(*module, types_, diags)) return nullptr;
+    return module;
+}
+
+bool Engine::resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags) {
+    bool ok = true;
+    for (const ast::Item* item : module.ast->items) {
+        if (item->kind != ast::ItemKind::import) continue;
+        const auto& import = ast::as<ast::ImportItem>(item);
+        std::string path(import.path);
+        std::string key = directory + "/" + path;
+        ModulePtr found;
+        if (state.stack.size() >= kMaxImportDepth || state.done.size() >= kMaxImports) {
+            diags.report(Diag::import_budget, item->span, {std::to_string(kMaxImports), std::to_string(kMaxImportDepth)});
+            return false;
+        }
+        if (std::find(state.stack.begin(), state.stack.end(), path) != state.stack.end()) {
+            std::string chain;
+            for (const std::string& step : state.stack) chain += step + " -> ";
+            diags.report(Diag::import_cycle, item->span, {printable(path)}).notes.push_back("import chain: " + printable(chain + path));
+            ok = false;
+            continue;
+        }
+        if (!import.is_path) {
+            if (path.substr(0, 4) == "std.") found = std_module(state, std::string_view(path).substr(4), diags);
+            if (!found) {
+                std::vector<std::string_view> names;
+                for (const StdlibFile& file : stdlib_files()) names.push_back(file.name);
+                auto near = closest(path.size() > 4 ? std::string_view(path).substr(4) : path, names);
+                auto& d = diags.report(Diag::import_not_found, item->span, {printable(path), "the library has no such module"});
+                if (!near.empty()) d.notes.push_back("did you mean `std." + std::string(near) + "`?");
+            }
+        } else if (auto it = state.done.find(key); it != state.done.end()) {
+            found = it->second;
+        } else {
+            std::string why;
+            std::optional<std::string> text;
+            if (is_std || !legal_path(path))
+                diags.report(Diag::import_path, item->span, {printable(path)});
+            else if (!(text = read_import(path, directory, why)))
+                diags.report(Diag::import_not_found, item->span, {printable(path), why});
+            if (text) {
+                state.stack.push_back(path);
+                std::string below = directory_of(path);
+                found = load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, false, diags);
+                state.stack.pop_back();
+                state.done[key] = found;
+            }
+        }
+        if (!found) {
+            ok = false;
+            continue;
+        }
+        module.dependencies.push_back(found);
+        module.imports.push_back({item->name.text, found.get(), &import});
+    }
+    for (std::string_view name : kPrelude) {
+        std::string full = "std." + std::string(name);
+        if (std::find(state.stack.begin(), state.stack.end(), full) != state.stack.end()) continue;
+        if (ModulePtr prelude = std_module(state, name, diags)) {
+            module.dependencies.push_back(prelude);
+            module.prelude.push_back(prelude.get());
+        }
+    }
+    return ok;
+}
+
+ModulePtr Engine::std_module(Loading& state, std::string_view name, DiagSink& diags) {
+    std::lock_guard lock(std_mutex_);
+    if (auto it = std_modules_.find(name); it != std_modules_.end())
+        if (auto module = it->second.lock()) return module;
+    for (const StdlibFile& file : stdlib_files()) {
+        if (file.name != name) continue;
+        std::string full = "std." + std::string(name);
+        state.stack.push_back(full);
+        ModulePtr module = load_file(state, full, std::string(file.text), {}, true, diags);
+        state.stack.pop_back();
+        if (module) std_modules_[std::string(name)] = module;
+        return module;
+    }
+    return nullptr;
+}
+
+std::optional<std::string> Engine::read_import(std::string_view path, const std::string& directory, std::string& why) {
+    why = "no importer and no import root is set";
+    if (options_.importer)
+        if (auto text = options_.importer(path)) return text;
+    for (const std::string& root : {directory, options_.import_root}) {
+        if (root.empty()) continue;
+        if (auto text = read_beneath(root, path, why)) return text;
+    }
+    return std::nullopt;
+}
+
+}  // namespace tegula

@@ -1,0 +1,220 @@
+// Host tensors: sizes, row-major tiles in and out of any layout, and element-wise copies between formats.
+#include "jit/engine/tensor.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace tegula {
+
+namespace {
+
+constexpr int64_t kMaxBytes = int64_t{1} << 46;
+
+/// Calls fn(element number in row-major order, bit offset, count) for every run of elements that are contiguous in storage.
+template <class Fn>
+void for_each_run(const TypeTable& types, const TensorView& view, Fn&& fn) {
+    const Format& format = types.format(view.elem);
+    const unsigned bits = format.is_block() ? types.format(format.elem).bits : format.bits;
+    const int rank = view.extents.rank;
+    const int64_t total = view.extents.elements();
+    if (total == 0) return;
+    std::span<const int64_t> extents(view.extents.begin(), rank);
+    const Layout& layout = types.layout(view.layout);
+    std::optional<std::vector<int64_t>> strides;
+    if (view.has_strides) {
+        strides.emplace();
+        for (int d = 0; d < rank; ++d) strides->push_back(view.strides[d] * static_cast<int64_t>(bits));
+    } else {
+        strides = layout.bit_strides(extents, bits);
+    }
+    const int64_t inner = rank ? view.extents[rank - 1] : 1;
+    const bool contiguous = strides && (rank == 0 || (*strides)[rank - 1] == static_cast<int64_t>(bits));
+    std::vector<int64_t> index(static_cast<size_t>(rank), 0);
+    for (int64_t at = 0; at < total;) {
+        if (strides) {
+            int64_t base = 0;
+            for (int d = 0; d < rank; ++d) base += index[d] * (*strides)[d];
+            if (contiguous) {
+                fn(at, base, inner);
+            } else {
+                for (int64_t j = 0; j < inner; ++j) fn(at + j, base + j * (rank ? (*strides)[rank - 1] : 0), int64_t{1});
+            }
+        } else {
+            for (int64_t j = 0; j < inner; ++j) {
+                if (rank) index[rank - 1] = j;
+                fn(at + j, layout.bit_offset(index, extents, bits), int64_t{1});
+            }
+            if (rank) index[rank - 1] = 0;
+        }
+        at += inner;
+        for (int d = rank - 2; d >= 0 && ++index[d] == view.extents[d]; --d) index[d] = 0;
+    }
+}
+
+const Format& element_format(const TypeTable& types, FormatId id) {
+    const Format& format = types.format(id);
+    return format.is_block() ? types.format(format.elem) : format;
+}
+
+}  // namespace
+
+TensorView HostTensor::view() {
+    TensorView v;
+    v.elem = elem;
+    v.extents = extents;
+    v.layout = layout;
+    v.data = data.data();
+    v.bytes = data.size();
+    v.scales = scales.data();
+    v.scales_bytes = scales.size();
+    v.tensor_scale = tensor_scale.data();
+    v.initialised = initialised.empty() ? nullptr : initialised.data();
+    v.scales_initialised = scales_initialised.empty() ? nullptr : scales_initialised.data();
+    return v;
+}
+
+int block_axis(const TypeTable& types, LayoutId layout, int rank) {
+    int axis = types.layout(layout).innermost_dimension(rank);
+    return axis < 0 ? rank - 1 : axis;
+}
+
+Shape scale_extents(const TypeTable& types, FormatId block, LayoutId layout, const Shape& extents) {
+    Shape out = extents;
+    int64_t size = types.format(block).block_size;
+    int axis = block_axis(types, layout, extents.rank);
+    if (axis >= 0) out[axis] = (extents[axis] + size - 1) / size;
+    return out;
+}
+
+bool tensor_size(TypeTable& types, FormatId elem, LayoutId layout, const Shape& extents, TensorSize& size, std::string* why) {
+    const Format& format = types.format(elem);
+    const Layout& map = types.layout(layout);
+    auto fail = [&](std::string text) {
+        if (why) *why = std::move(text);
+        return false;
+    };
+    if (map.rank() >= 0 && map.rank() != extents.rank)
+        return fail("layout `" + map.name() + "` is for rank " + std::to_string(map.rank()) + ", the tensor has rank " + std::to_string(extents.rank));
+    long double elements = 1;
+    for (int64_t e : extents) {
+        if (e < 0) return fail("extent " + std::to_string(e) + " is negative");
+        elements *= static_cast<long double>(e);
+    }
+    if (elements * 8 > static_cast<long double>(kMaxBytes)) return fail("a tensor of " + to_string(extents) + " does not fit in memory");
+    auto bytes_of = [&](const Format& f, const Shape& s) {
+        return s.elements() == 0 ? 0 : map.storage_bytes(std::span<const int64_t>(s.begin(), s.rank), f.bits);
+    };
+    int64_t bytes = bytes_of(element_format(types, elem), extents);
+    if (bytes < 0 || bytes > kMaxBytes) return fail("a tensor of " + to_string(extents) + " in layout `" + map.name() + "` does not fit in memory");
+    size = {static_cast<uint64_t>(bytes), 0, 0};
+    if (format.is_block()) {
+        if (extents.rank == 0) return fail("a block format needs a dimension to lie along");
+        size.scales_bytes = static_cast<uint64_t>(bytes_of(types.format(format.scale), scale_extents(types, elem, layout, extents)));
+        if (format.tensor_scale.v) size.tensor_scale_bytes = types.format(format.tensor_scale).container_bytes();
+    }
+    return true;
+}
+
+std::shared_ptr<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutId layout, const Shape& extents, bool initialised, std::string* why) {
+    TensorSize size;
+    if (!tensor_size(types, elem, layout, extents, size, why)) return nullptr;
+    auto t = std::make_shared<HostTensor>();
+    t->elem = elem;
+    t->layout = layout;
+    t->extents = extents;
+    try {
+        t->data.resize(size.bytes);
+        t->scales.resize(size.scales_bytes);
+        t->tensor_scale.resize(size.tensor_scale_bytes);
+        if (!initialised) {
+            t->initialised.resize(size.bytes);
+            t->scales_initialised.resize(size.scales_bytes);
+        }
+    } catch (const std::bad_alloc&) {
+        if (why) *why = "a tensor of " + to_string(extents) + " does not fit in memory";
+        return nullptr;
+    }
+    return t;
+}
+
+void append_arguments(const TypeTable& types, const TensorView& view, std::vector<Argument>& out) {
+    const Format& format = types.format(view.elem);
+    Argument a;
+    a.kind = Argument::tensor;
+    a.t.elem = format.is_block() ? format.elem : view.elem;
+    a.t.data = view.data;
+    a.t.bytes = view.bytes;
+    a.t.extents = view.extents;
+    a.t.layout = view.layout;
+    a.t.has_strides = view.has_strides;
+    a.t.strides = view.strides;
+    a.t.initialised = view.initialised;
+    out.push_back(a);
+    if (!format.is_block()) return;
+    Argument s;
+    s.kind = Argument::tensor;
+    s.t.elem = format.scale;
+    s.t.data = view.scales;
+    s.t.bytes = view.scales_bytes;
+    s.t.extents = scale_extents(types, view.elem, view.layout, view.extents);
+    s.t.layout = view.layout;
+    s.t.initialised = view.scales_initialised;
+    out.push_back(s);
+    if (!format.tensor_scale.v) return;
+    Argument one;
+    one.kind = Argument::tensor;
+    one.t.elem = format.tensor_scale;
+    one.t.data = view.tensor_scale;
+    one.t.bytes = types.format(format.tensor_scale).container_bytes();
+    one.t.extents = Shape{1};
+    out.push_back(one);
+}
+
+TileData read_tile(const TypeTable& types, const TensorView& view) {
+    const Format& format = element_format(types, view.elem);
+    const unsigned width = format.container_bytes();
+    TileData tile{types.format(view.elem).is_block() ? types.format(view.elem).elem : view.elem, view.extents, {}};
+    tile.bytes.resize(static_cast<size_t>(view.extents.elements()) * width);
+    for_each_run(types, view, [&](int64_t at, int64_t bit, int64_t count) {
+        unpack_bits(format, view.data, static_cast<uint64_t>(bit), static_cast<uint64_t>(count), tile.bytes.data() + at * width);
+    });
+    return tile;
+}
+
+void write_tile(const TypeTable& types, const TensorView& view, const TileData& tile) {
+    const Format& format = element_format(types, view.elem);
+    const unsigned width = format.container_bytes();
+    for_each_run(types, view, [&](int64_t at, int64_t bit, int64_t count) {
+        pack_bits(format, tile.bytes.data() + at * width, static_cast<uint64_t>(count), view.data, static_cast<uint64_t>(bit));
+        if (view.initialised) {
+            auto last = (static_cast<uint64_t>(bit) + static_cast<uint64_t>(count) * format.bits + 7) / 8;
+            std::memset(view.initialised + bit / 8, 1, last - static_cast<uint64_t>(bit) / 8);
+        }
+    });
+}
+
+bool copy_tensor(TypeTable& types, const TensorView& to, const TensorView& from, std::string* why) {
+    if (!(to.extents == from.extents)) {
+        if (why) *why = "extents differ: " + to_string(to.extents) + " and " + to_string(from.extents);
+        return false;
+    }
+    TileData tile = read_tile(types, from);
+    if (!(to.elem == from.elem)) {
+        const Format& source = types.format(from.elem);
+        const Format& target = types.format(to.elem);
+        TileData converted{to.elem, tile.shape, {}};
+        const size_t count = static_cast<size_t>(tile.shape.elements());
+        const unsigned in = source.container_bytes(), out = target.container_bytes();
+        converted.bytes.resize(count * out);
+        for (size_t i = 0; i < count; ++i) {
+            uint64_t code = load_bits(source, tile.bytes.data() + i * in, 0);
+            uint64_t result = convert(target, source, code);
+            std::memcpy(converted.bytes.data() + i * out, &result, out);
+        }
+        tile = std::move(converted);
+    }
+    write_tile(types, to, tile);
+    return true;
+}
+
+}  // namespace tegula

@@ -1,0 +1,62 @@
+// Host tensors: storage of a logical array in an element type and a layout, and conversion between any two of them.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lang/layout.h"
+#include "lang/runtime.h"
+
+namespace tegula {
+
+/// A borrowed view of a tensor in host memory; block formats have their scales beside the elements.
+struct TensorView {
+    FormatId elem{};  ///< may be a block format
+    Shape extents{};
+    LayoutId layout{};
+    bool has_strides = false;
+    std::array<int64_t, kMaxRank> strides{};
+    uint8_t* data = nullptr;
+    uint64_t bytes = 0;
+    uint8_t* scales = nullptr;
+    uint64_t scales_bytes = 0;
+    uint8_t* tensor_scale = nullptr;
+    uint8_t* initialised = nullptr;         ///< optional shadows for checked mode
+    uint8_t* scales_initialised = nullptr;
+};
+
+/// Owned storage behind a TensorView.
+struct HostTensor {
+    FormatId elem{};
+    Shape extents{};
+    LayoutId layout{};
+    std::vector<uint8_t> data, scales, tensor_scale;
+    std::vector<uint8_t> initialised, scales_initialised;  ///< empty: fully initialised
+    TensorView view();
+};
+
+/// Bytes of elements and scales of a tensor; false (with a reason) when extents are negative, too large or do not fit the layout.
+struct TensorSize {
+    uint64_t bytes = 0, scales_bytes = 0, tensor_scale_bytes = 0;
+};
+bool tensor_size(TypeTable& types, FormatId elem, LayoutId layout, const Shape& extents, TensorSize& size, std::string* why);
+/// Extents of the scales of a block tensor: those of the elements with the block axis divided (rounded up) by the block size.
+Shape scale_extents(const TypeTable& types, FormatId block, LayoutId layout, const Shape& extents);
+/// The dimension blocks lie along: innermost in storage, the last one where the layout has none.
+int block_axis(const TypeTable& types, LayoutId layout, int rank);
+std::shared_ptr<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutId layout, const Shape& extents, bool initialised, std::string* why);
+/// What a back end gets for the elements, the scales and the tensor scale of a view (1 to 3 arguments).
+void append_arguments(const TypeTable& types, const TensorView& view, std::vector<Argument>& out);
+
+/// A tensor as a row-major tile of containers (non-block formats), and back.
+TileData read_tile(const TypeTable& types, const TensorView& view);
+void write_tile(const TypeTable& types, const TensorView& view, const TileData& tile);
+/// Copies values with one rounding per element (rne, automatic overflow); block formats are decoded and quantised (numerics.md 6). Extents
+/// must agree. False with a reason otherwise.
+bool copy_tensor(TypeTable& types, const TensorView& to, const TensorView& from, std::string* why);
+
+/// Text of a tile: NumPy-like, elided beyond `edge` items per side; numbers as the shortest decimal that reads back.
+std::string tile_text(const TypeTable& types, const TileData& tile, int edge = 3);
+
+}  // namespace tegula

@@ -1,0 +1,85 @@
+// Tiles as text, NumPy-like: aligned columns, long axes elided, each number the shortest decimal that encodes back to its code.
+#include <charconv>
+#include <cmath>
+
+#include "jit/engine/tensor.h"
+
+namespace tegula {
+
+namespace {
+
+std::string number_text(const Format& format, uint64_t code) {
+    if (format.is_bool()) return code ? "true" : "false";
+    if (format.is_int()) return format.is_signed ? std::to_string(static_cast<int64_t>(code)) : std::to_string(code);
+    double value = decode(format, code);
+    if (std::isnan(value)) return "nan";
+    if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+    char text[40];
+    for (int digits = 1; digits <= 17; ++digits) {
+        char* end = std::to_chars(text, text + sizeof text - 1, value, std::chars_format::general, digits).ptr;
+        *end = 0;
+        double back = 0;
+        std::from_chars(text, end, back);
+        if (back == value || (format.kind != FormatKind::lns && format.kind != FormatKind::codebook && encode(format, back) == code)) break;
+    }
+    return text;
+}
+
+struct Printer {
+    const Format& format;
+    const TileData& tile;
+    int64_t edge;
+    std::string out;
+    size_t width = 0;
+
+    std::string element(int64_t at) const {
+        uint64_t code = load_bits(format, tile.bytes.data() + static_cast<size_t>(at) * format.container_bytes(), 0);
+        return number_text(format, code);
+    }
+    bool shown(int64_t i, int64_t n) const { return n <= 2 * edge + 1 || i < edge || i >= n - edge; }
+
+    template <class Fn>
+    void visit(int axis, int64_t base, Fn&& leaf) {
+        int64_t n = tile.shape[axis];
+        for (int64_t i = 0; i < n; ++i) {
+            if (!shown(i, n)) continue;
+            if (axis + 1 == tile.shape.rank)
+                leaf(base * n + i);
+            else
+                visit(axis + 1, base * n + i, leaf);
+        }
+    }
+    void print(int axis, int64_t base, size_t indent) {
+        out += '[';
+        int64_t n = tile.shape[axis];
+        bool last = axis + 1 == tile.shape.rank, first = true;
+        for (int64_t i = 0; i < n; ++i) {
+            if (!shown(i, n)) {
+                if (i == edge) out += last ? "  .." : "\n" + std::string(indent + 1, ' ') + "..";
+                continue;
+            }
+            if (!first) out += last ? "  " : "\n" + std::string(indent + 1, ' ');
+            first = false;
+            if (last) {
+                std::string text = element(base * n + i);
+                out += std::string(width - text.size(), ' ') + text;
+            } else {
+                print(axis + 1, base * n + i, indent + 1);
+            }
+        }
+        out += ']';
+    }
+};
+
+}  // namespace
+
+std::string tile_text(const TypeTable& types, const TileData& tile, int edge) {
+    Printer p{types.format(tile.elem), tile, edge, {}, 0};
+    if (tile.shape.rank == 0) return p.element(0);
+    if (tile.shape.elements() == 0) return "[]";
+    p.visit(0, 0, [&](int64_t at) { p.width = std::max(p.width, p.element(at).size()); });
+    p.print(0, 0, 0);
+    return p.out;
+}
+
+}  // namespace tegula

@@ -1,0 +1,161 @@
+// The running side: Shared is one run of a plan over a grid, Machine is one worker of it. Steps get a Machine and find everything there.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "jit/interp/plan.h"
+#include "lang/layout.h"
+#include "lang/runtime.h"
+
+namespace tegula::interp {
+
+/// Who touched an element last, for the race check: program number + 1, 0 for nobody.
+struct Cell {
+    uint32_t writer = 0;
+    uint32_t readers[2] = {0, 0};  ///< two different ones are enough: at least one differs from any writer
+};
+constexpr uint32_t kAtomicWriter = 0x80000000u;
+
+/// Race shadow of one piece of storage; arguments that share memory share it.
+struct Shadow {
+    const uint8_t* data = nullptr;
+    uint64_t bytes = 0;
+    unsigned unit = 8;  ///< bits per cell
+    std::vector<Cell> cells;
+};
+
+/// A tensor or pointer argument (or, for extract and deposit, a tile) as memory.
+struct View {
+    uint8_t* data = nullptr;
+    uint64_t bytes = 0;
+    const Format* format = nullptr;  ///< null: raw containers of `bits`
+    unsigned bits = 8, width = 1;    ///< element in storage; container
+    Shape extents{};
+    bool affine = true, contained = true;  ///< contained: every in-range index lies inside the storage
+    int64_t stride[kMaxRank] = {};         ///< bits
+    std::shared_ptr<const BoundLayout> bound;
+    uint8_t* initialised = nullptr;
+    Shadow* shadow = nullptr;
+    bool locked = false;  ///< sub-byte storage that several workers may write: whole accesses are serialised
+    int param = -1;
+};
+
+struct Shared {
+    const Plan& plan;
+    const RunOptions& options;
+    uint64_t grid[3] = {1, 1, 1};
+    std::vector<View> views;             ///< per parameter
+    std::vector<uint64_t> scalars;       ///< per parameter: code, or pointer value
+    std::vector<std::unique_ptr<Shadow>> shadows;
+    std::mutex memory;                   ///< atomics and sub-byte stores
+    std::atomic<bool> stop{false};
+    std::atomic<uint64_t> steps_taken{0};
+    std::atomic<uint8_t> status{RunResult::ok};
+    bool checked = false, parallel = false;
+
+    std::mutex errors_mutex;
+    std::vector<Diagnostic> errors;
+    std::set<std::pair<uint32_t, uint16_t>> reported;  ///< instruction and row: one report each
+
+    Shared(const Plan& p, const RunOptions& o) : plan(p), options(o) {}
+    /// Ends the run with `status` (the first one wins).
+    void end(RunResult::Status status);
+};
+
+struct Printed {
+    uint64_t program;
+    std::string text;
+};
+
+struct Machine {
+    const Plan& plan;
+    Shared& shared;
+    std::unique_ptr<uint8_t[]> storage;
+    uint8_t* arena = nullptr;  ///< 64-byte aligned
+    uint32_t pc = 0;
+    int64_t lanes = 1;
+    uint64_t program[3] = {0, 0, 0};
+    uint64_t linear = 0;
+    uint64_t steps_left = 0;  ///< of the batch taken from the budget
+    bool stopped = false;
+    uint64_t scratch_bytes = 0;
+    Chunks chunks;
+    std::vector<uint8_t> scratch[6];
+    std::vector<Printed>* printed = nullptr;  ///< null: print at once
+    uint64_t printed_bytes = 0;
+
+    Machine(const Plan& p, Shared& s);
+    uint8_t* at(const Tile& t) const { return arena + t.offset; }
+    template <class T>
+    T scalar(const Tile& t) const {
+        return *reinterpret_cast<const T*>(arena + t.offset);
+    }
+    /// Stored elements.
+    int64_t count(const Tile& t) const { return t.splat ? 1 : t.n == kPerLane ? lanes : t.n; }
+    /// Scratch buffer `which`, at least `bytes` long; contents are lost on growth. Ends the run when the memory budget is exceeded (the buffer
+    /// is valid all the same).
+    uint8_t* buffer(int which, uint64_t bytes);
+    /// Runs steps [begin, end); false when the run is over.
+    bool execute(uint32_t begin, uint32_t end);
+    /// Polls cancellation and the end of the run; to be called at least every few milliseconds. True: stop.
+    bool poll();
+    void run_program(uint64_t index);
+
+private:
+    bool take_steps();
+};
+
+/// Reports one T09 row for an instruction: once per instruction and row, with the program's id and, if not negative, the element's index as
+/// notes. Ends the run at max_errors.
+void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::string> args, int64_t element = -1, const Shape* shape = nullptr);
+/// "(1, 2)" of a row-major element number.
+std::string point_text(int64_t element, const Shape& shape);
+
+/// Memory for one access, checked and traced. `element` numbers the accessed part in row-major order.
+class Memory {
+public:
+    Memory(Machine& m, const Info& info, const View& view, bool reads, bool writes, bool atomic)
+        : m_(m), info_(info), view_(view), reads_(reads), writes_(writes), atomic_(atomic) {}
+    /// Checked mode: races and uninitialised reads of elements that are about to be touched.
+    void trace(int64_t bit, int64_t stride, int64_t count, int64_t element);
+    void load(int64_t bit, int64_t stride, int64_t count, void* out) const;
+    void store(int64_t bit, int64_t stride, int64_t count, const void* in) const;
+    uint64_t load_code(int64_t bit) const;
+    void store_code(int64_t bit, uint64_t code) const;
+    const View& view() const { return view_; }
+
+private:
+    void trace_race(int64_t bit, int64_t element);
+    void trace_initialised(int64_t bit, int64_t element);
+    Machine& m_;
+    const Info& info_;
+    const View& view_;
+    bool reads_, writes_, atomic_;
+};
+
+// Step functions by file; plan.cpp chooses among them.
+#define TEGULA_STEPS(X)                                                                                                     \
+    X(elementwise) X(select) X(cast) X(bitcast) X(copy) /* dense.cpp */                                                     \
+    X(constant_tile) X(iota) X(broadcast) X(permute) X(cat) X(slice) X(gather) /* shape.cpp */                              \
+    X(extract) X(deposit) X(load) X(store) X(atomic) /* memory.cpp */                                                       \
+    X(tensor_ptr) X(ptr_add) X(ptr_load) X(ptr_store) X(ptr_atomic) /* pointer.cpp */                                       \
+    X(reduce) X(contract) X(scan) X(reduce_region) X(scan_region) /* reduce.cpp, region.cpp */                              \
+    X(arg_reduce) X(sort) X(histogram) /* order.cpp */                                                                      \
+    X(dot) X(dot_scaled) /* product.cpp */                                                                                  \
+    X(program_id) X(num_programs) X(dim) X(print) X(assert_all) X(assume) X(constant) /* program.cpp */            \
+    X(jump) X(jump_if_false) X(for_begin) X(for_next) /* control.cpp */
+#define TEGULA_DECLARE(name) void step_##name(Machine& m, const Step& s);
+TEGULA_STEPS(TEGULA_DECLARE)
+#undef TEGULA_DECLARE
+
+// Checked mode (checks.cpp): before and after a step.
+void check_division(Machine& m, const Info& info);
+/// Marks in a buffer which elements may legally become NaN or Inf; `check_floats` reports the others.
+void watch_floats(Machine& m, const Info& info);
+void check_floats(Machine& m, const Info& info);
+
+}  // namespace tegula::interp

@@ -1,0 +1,207 @@
+// Program: runs a plan over a grid, or once as an expression function. Programs go to workers in order or in a permuted order; what they
+// print is handed over in program order; budgets and cancellation end every worker.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <thread>
+
+#include "jit/interp/run.h"
+
+namespace tegula::interp {
+
+namespace {
+
+/// A fixed pseudo-random permutation of [0, n): a four-round Feistel network with cycle walking.
+class Order {
+public:
+    Order(uint64_t n, uint64_t seed) : n_(n), seed_(seed) {
+        while (half_ < 32 && (uint64_t{1} << (2 * half_)) < n) ++half_;
+    }
+    uint64_t operator()(uint64_t i) const {
+        if (seed_ == 0) return i;
+        do i = once(i);
+        while (i >= n_);
+        return i;
+    }
+
+private:
+    uint64_t once(uint64_t v) const {
+        const uint64_t mask = (uint64_t{1} << half_) - 1;
+        uint64_t left = v >> half_, right = v & mask;
+        for (uint64_t round = 0; round < 4; ++round) {
+            uint64_t h = (right + 1) * 0x9e3779b97f4a7c15u + seed_ * 0xbf58476d1ce4e5b9u + round;
+            h = (h ^ h >> 31) * 0x94d049bb133111ebu;
+            const uint64_t next = (left ^ h >> 29) & mask;
+            left = right;
+            right = next;
+        }
+        return left << half_ | right;
+    }
+    uint64_t n_, seed_;
+    unsigned half_ = 1;
+};
+
+void store_params(Machine& m) {
+    for (size_t i = 0; i < m.plan.params.size(); ++i) {
+        const Tile& t = m.plan.params[i].tile;
+        if (t.param < 0) set_code(t.width, m.at(t), 0, m.shared.scalars[i]);
+    }
+}
+
+class Launch {
+public:
+    Launch(Shared& shared, uint64_t total) : shared_(shared), total_(total), order_(total, shared.options.order_seed) {
+        ordered_ = shared.options.order_seed == 0 && !shared.parallel;
+    }
+
+    void run(unsigned threads) {
+        {
+            std::vector<std::jthread> helpers;
+            for (unsigned t = 1; t < threads; ++t) helpers.emplace_back([this] { guarded(false); });
+            guarded(true);
+        }
+        if (failure_) std::rethrow_exception(failure_);
+        std::stable_sort(printed_.begin(), printed_.end(), [](const Printed& a, const Printed& b) { return a.program < b.program; });
+        for (const Printed& p : printed_) shared_.options.print(p.text);
+    }
+
+private:
+    void guarded(bool first) {
+        try {
+            work(first);
+        } catch (const std::bad_alloc&) {
+            shared_.end(RunResult::out_of_memory);
+        } catch (...) {
+            std::lock_guard lock(mutex_);
+            if (!failure_) failure_ = std::current_exception();
+            shared_.stop.store(true);
+        }
+    }
+
+    void work(bool first) {
+        Machine m(shared_.plan, shared_);
+        std::vector<Printed> printed;
+        if (!ordered_) m.printed = &printed;
+        store_params(m);
+        auto last = std::chrono::steady_clock::now();
+        if (m.execute(0, shared_.plan.body)) {
+            for (uint64_t i = next_.fetch_add(1); i < total_; i = next_.fetch_add(1)) {
+                m.run_program(order_(i));
+                if (m.stopped) break;
+                if (!first || !shared_.options.progress) continue;
+                const auto now = std::chrono::steady_clock::now();
+                if (now - last < std::chrono::milliseconds(100)) continue;
+                last = now;
+                shared_.options.progress(std::min(next_.load(), total_), total_);
+            }
+        }
+        shared_.steps_taken.fetch_sub(m.steps_left);
+        std::lock_guard lock(mutex_);
+        printed_.insert(printed_.end(), std::make_move_iterator(printed.begin()), std::make_move_iterator(printed.end()));
+    }
+
+    Shared& shared_;
+    uint64_t total_;
+    Order order_;
+    bool ordered_;
+    std::atomic<uint64_t> next_{0};
+    std::mutex mutex_;
+    std::vector<Printed> printed_;
+    std::exception_ptr failure_;
+};
+
+RunResult result_of(Shared& shared) {
+    RunResult r;
+    r.status = static_cast<RunResult::Status>(shared.status.load());
+    r.steps = shared.steps_taken.load();
+    r.diagnostics = std::move(shared.errors);
+    DiagSink sink;
+    const uint64_t need = shared.plan.arena_bytes;
+    if (r.status == RunResult::out_of_steps) sink.report(Diag::step_budget_spent, {}, {std::to_string(shared.options.step_budget)});
+    if (r.status == RunResult::out_of_memory)
+        sink.report(Diag::memory_budget_spent, {}, {std::to_string(need), shared.options.memory_budget ? std::to_string(shared.options.memory_budget) : "this machine"});
+    if (r.status == RunResult::cancelled) sink.report(Diag::run_cancelled, {});
+    for (Diagnostic& d : sink.take()) r.diagnostics.push_back(std::move(d));
+    return r;
+}
+
+class Prepared final : public Program {
+public:
+    explicit Prepared(const ir::Function& fn) : plan_(make_plan(fn)) {}
+
+    RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override {
+        Shared shared(*plan_, options);
+        uint64_t total = 1;
+        for (int d = 0; d < 3; ++d) {
+            shared.grid[d] = grid[static_cast<size_t>(d)];
+            TEGULA_CHECK(!__builtin_mul_overflow(total, shared.grid[d], &total), "the grid has more than 2^64 programs");
+        }
+        if (total == 0) return {};
+        shared.checked = options.checked;
+        const unsigned threads = options.checked ? 1 : static_cast<unsigned>(std::min<uint64_t>(std::max(1u, options.threads), total));
+        shared.parallel = threads > 1;
+        if (!within_budget(shared)) return result_of(shared);
+        try {
+            make_views(shared, args);
+            if (shared.checked && total > 1) make_shadows(shared);
+        } catch (const std::bad_alloc&) {
+            shared.end(RunResult::out_of_memory);
+            return result_of(shared);
+        }
+        Launch(shared, total).run(threads);
+        return result_of(shared);
+    }
+
+    RunResult evaluate(std::span<const TileData> args, std::vector<TileData>& results, const RunOptions& options) const override {
+        Shared shared(*plan_, options);
+        shared.checked = options.checked;
+        shared.scalars.resize(plan_->params.size());
+        shared.views.resize(plan_->params.size());
+        TEGULA_CHECK(args.size() == plan_->params.size(), "arguments do not match parameters");
+        results.clear();
+        if (!within_budget(shared)) return result_of(shared);
+        try {
+            Machine m(*plan_, shared);
+            for (size_t i = 0; i < args.size(); ++i) {
+                const Tile& t = plan_->params[i].tile;
+                TEGULA_CHECK(t.param < 0 && args[i].bytes.size() == static_cast<size_t>(t.n) * t.width, "argument of the wrong size");
+                std::memcpy(m.at(t), args[i].bytes.data(), args[i].bytes.size());
+            }
+            if (m.execute(0, plan_->body)) m.run_program(0);
+            shared.steps_taken.fetch_sub(m.steps_left);
+            if (shared.status == RunResult::ok || shared.status == RunResult::failed)
+                for (const Tile& t : plan_->results) results.push_back(take(m, t));
+        } catch (const std::bad_alloc&) {
+            shared.end(RunResult::out_of_memory);
+        }
+        return result_of(shared);
+    }
+
+private:
+    static bool within_budget(Shared& shared) {
+        if (!shared.options.memory_budget || shared.plan.arena_bytes <= shared.options.memory_budget) return true;
+        shared.end(RunResult::out_of_memory);
+        return false;
+    }
+    static TileData take(Machine& m, const Tile& t) {
+        TileData out;
+        out.elem = t.elem;
+        out.shape = t.shape;
+        out.bytes.resize(static_cast<size_t>(t.shape.elements()) * t.width);
+        const size_t step = t.splat ? 0 : t.width;
+        if (step)
+            std::memcpy(out.bytes.data(), m.at(t), out.bytes.size());
+        else
+            for (size_t i = 0; i < out.bytes.size(); i += t.width) std::memcpy(out.bytes.data() + i, m.at(t), t.width);
+        return out;
+    }
+    std::unique_ptr<Plan> plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Program> Program::prepare(const ir::Function& fn) { return std::make_unique<Prepared>(fn); }
+
+}  // namespace tegula::interp

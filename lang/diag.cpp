@@ -1,0 +1,119 @@
+// The diagnostic table, the sink that phases report into, and spelling suggestions (diag.h). Rendering is in render.cpp.
+#include "lang/diag.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lang/check.h"
+
+namespace tegula {
+
+namespace {
+
+constexpr DiagRow kRows[] = {
+#define DIAG(code, name, severity, message, explanation) {code, #name, Severity::severity, message, explanation},
+#include "lang/diags.def"
+#undef DIAG
+};
+
+constexpr size_t kWarningsPerError = 10;    // how many more rows than errors a sink keeps, against floods of warnings
+constexpr size_t kLongestSuggestion = 256;  // names beyond this are not compared: the cost is quadratic
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string fill(std::string_view pattern, std::initializer_list<std::string> args) {
+    std::string out;
+    auto next = args.begin();
+    while (true) {
+        size_t hole = pattern.find("{}");
+        out += pattern.substr(0, hole);
+        if (hole == std::string_view::npos) break;
+        TEGULA_CHECK(next != args.end(), "too few arguments for a diagnostic");
+        out += *next++;
+        pattern.remove_prefix(hole + 2);
+    }
+    TEGULA_CHECK(next == args.end(), "too many arguments for a diagnostic");
+    return out;
+}
+
+/// Insertions, deletions, substitutions and swaps of neighbours that turn a into b.
+size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+    for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+    for (size_t i = 1; i <= a.size(); ++i) {
+        row[0] = i;
+        for (size_t j = 1; j <= b.size(); ++j) {
+            row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before_last[j - 2] + 1);
+        }
+        std::swap(before_last, last);
+        std::swap(last, row);
+    }
+    return last[b.size()];
+}
+
+}  // namespace
+
+const DiagRow& diag_row(Diag id) {
+    TEGULA_CHECK(id < Diag::count_);
+    return kRows[static_cast<size_t>(id)];
+}
+
+const DiagRow* find_diag(std::string_view code) {
+    for (const DiagRow& row : kRows) {
+        std::string_view have = row.code;
+        if (std::equal(have.begin(), have.end(), code.begin(), code.end(), [](char a, char b) { return lower(a) == lower(b); })) return &row;
+    }
+    return nullptr;
+}
+
+Diagnostic& DiagSink::report(Diag id, Span span, std::initializer_list<std::string> args) {
+    const DiagRow& row = diag_row(id);
+    Diagnostic made;
+    made.id = id;
+    made.severity = row.severity;
+    made.span = span;
+    made.message = fill(row.message, args);
+    made.notes.assign(context_.rbegin(), context_.rend());
+
+    bool repeat = std::any_of(diags_.begin(), diags_.end(),
+                              [&](const Diagnostic& d) { return d.id == id && d.span == span && (span.valid() || d.message == made.message); });
+    bool is_error = row.severity == Severity::error;
+    bool full = is_error ? errors_ >= limit_ : diags_.size() >= limit_ * kWarningsPerError;
+    if (!repeat && !full) {
+        errors_ += is_error;
+        return diags_.emplace_back(std::move(made));
+    }
+    if (!repeat && is_error && errors_ == limit_) {
+        ++errors_;
+        Diagnostic& last = diags_.emplace_back();
+        last.id = Diag::too_many_errors;
+        last.severity = Severity::error;
+        last.span = span;
+        last.message = diag_row(last.id).message;
+    }
+    return dropped_ = std::move(made);
+}
+
+std::vector<Diagnostic> DiagSink::take() {
+    errors_ = 0;
+    return std::exchange(diags_, {});
+}
+
+std::string_view closest(std::string_view name, const std::vector<std::string_view>& candidates) {
+    if (name.size() > kLongestSuggestion) return {};
+    std::string_view best;
+    size_t best_distance = 3;
+    for (std::string_view candidate : candidates) {
+        size_t gap = candidate.size() > name.size() ? candidate.size() - name.size() : name.size() - candidate.size();
+        if (gap >= best_distance) continue;
+        size_t distance = edit_distance(name, candidate);
+        if (distance < best_distance && distance * 2 < name.size()) {
+            best = candidate;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+}  // namespace tegula

@@ -1,0 +1,86 @@
+// Diagnostics as data. Every message is a row of diags.def: a stable code, a severity, a one-line template and
+// the long text that `tegula explain CODE` prints. Phases report into a DiagSink; hosts render or serialise.
+#pragma once
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lang/source.h"
+
+namespace tegula {
+
+enum class Severity : uint8_t { error, warning, note };
+
+enum class Diag : uint16_t {
+#define DIAG(code, name, severity, message, explanation) name,
+#include "lang/diags.def"
+#undef DIAG
+    count_
+};
+
+struct DiagRow {
+    const char* code;  ///< "T0101"
+    const char* name;  ///< enumerator name
+    Severity severity;
+    const char* message;      ///< `{}` placeholders, filled in order
+    const char* explanation;  ///< cause and cure, several sentences
+};
+const DiagRow& diag_row(Diag id);
+/// Finds a row by its code ("T0101", case-insensitive); null when there is none.
+const DiagRow* find_diag(std::string_view code);
+
+struct Label {
+    Span span;
+    std::string text;
+};
+struct FixIt {
+    Span span;         ///< what to replace (empty: insert)
+    std::string text;  ///< replacement
+};
+
+struct Diagnostic {
+    Diag id{};
+    Severity severity = Severity::error;
+    Span span;
+    std::string message;
+    std::vector<Label> labels;       ///< secondary spans
+    std::vector<std::string> notes;  ///< "= note: ..." lines (instantiation notes, causes, help)
+    std::vector<FixIt> fixes;
+};
+
+/// Collects diagnostics of one compile. Stops recording after `limit` errors (one final row says so) and drops
+/// exact repeats (same row, same span), so that callers need not care about cascades of one mistake. Warnings stop at ten times `limit` rows.
+class DiagSink {
+public:
+    explicit DiagSink(size_t limit = 100) : limit_(limit) {}
+    /// Reports row `id` at `span`, with `{}` filled from `args`. The reference is valid until the next report.
+    Diagnostic& report(Diag id, Span span, std::initializer_list<std::string> args = {});
+    bool has_errors() const { return errors_ != 0; }
+    size_t error_count() const { return errors_; }
+    const std::vector<Diagnostic>& all() const { return diags_; }
+    /// Hands out what was recorded and starts anew.
+    std::vector<Diagnostic> take();
+    /// Notes added to every diagnostic reported while it is pushed ("while instantiating gemm<BM=64> here").
+    void push_context(std::string note) { context_.push_back(std::move(note)); }
+    void pop_context() { context_.pop_back(); }
+
+private:
+    size_t limit_, errors_ = 0;
+    std::vector<Diagnostic> diags_;
+    std::vector<std::string> context_;
+    Diagnostic dropped_;
+};
+
+/// rustc-like text with source excerpt and carets. Control characters of the source are shown escaped.
+std::string render_text(const Diagnostic& diag, const SourceMap& sources, bool colour);
+/// One JSON object (one line), schema 1: level, code, message, spans, notes, fixes.
+std::string render_json(const Diagnostic& diag, const SourceMap& sources);
+/// Text as a JSON string literal, quotes included; invalid UTF-8 is replaced.
+std::string json_quote(std::string_view text);
+/// Control characters, invalid UTF-8 and bidirectional overrides as visible escapes.
+std::string printable(std::string_view text);
+/// The candidate closest to `name` (edit distance <= 2 and < half its length), or empty. For "did you mean".
+std::string_view closest(std::string_view name, const std::vector<std::string_view>& candidates);
+
+}  // namespace tegula

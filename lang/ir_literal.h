@@ -1,0 +1,39 @@
+// Spellings that the IR printer and parser share: attribute names and values, constants, quoted text, and which ops have a syntax of their own.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lang/ir.h"
+
+namespace tegula::ir {
+
+/// The attribute names of a row; `repeats`: the last one stands for all attributes from its place on.
+struct AttrNames {
+    std::vector<std::string_view> names;
+    bool repeats = false;
+};
+AttrNames attr_names(Op op);
+/// Names of an attribute's values 0, 1, ..; empty for plain integers.
+std::span<const std::string_view> attr_value_names(Op op, std::string_view attr);
+
+/// load, store, atomic, extract, deposit: object[axes], and where their first axis attribute stands.
+bool is_access(Op op);
+inline size_t first_axis_attr(Op op) { return op == Op::atomic ? 4 : 1; }
+/// Does the op carry a value after the indices (store, deposit, atomic)?
+inline bool access_has_value(Op op) { return op == Op::store || op == Op::deposit || op == Op::atomic; }
+
+/// A constant of a format: decimal where that reads back to the same code, else the code in hex. Pointers print as hex codes.
+std::string code_text(const Format& format, bool pointer, uint64_t code);
+/// The code of such a text; nullopt when it is none or does not fit.
+std::optional<uint64_t> parse_code(const Format& format, bool pointer, std::string_view text);
+
+/// Letters, digits and `_`, not starting with a digit.
+bool is_identifier(std::string_view s);
+/// "text" with \n \t \\ \" and \xHH escapes for what is not printable ASCII; and back (without the quotes), nullopt when malformed.
+std::string quote_text(std::string_view text);
+std::optional<std::string> unquote_text(std::string_view text);
+
+}  // namespace tegula::ir

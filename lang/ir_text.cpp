@@ -1,0 +1,205 @@
+// The IR printer (ir_text.h): deterministic text that ir_parse.cpp reads back. Values are numbered in order of appearance; parameters keep
+// their names. One instruction per line; owned blocks follow in braces, two spaces deeper.
+#include "lang/ir_text.h"
+
+#include <unordered_map>
+
+#include "lang/format_name.h"
+#include "lang/ir_literal.h"
+#include "lang/layout.h"
+
+namespace tegula::ir {
+
+namespace {
+
+class Printer {
+public:
+    explicit Printer(const Function& fn) : fn_(fn), names_(fn.value_count()) {}
+
+    std::string run() {
+        header();
+        block_body(fn_.body, 1);
+        out_ += "}\n";
+        return std::move(out_);
+    }
+
+private:
+    void header();
+    void block_body(BlockId id, int depth);
+    void inst(const Inst& i, int depth);
+    void access_operands(const Inst& i);
+    void attributes(const Inst& i);
+    void attribute_value(const Inst& i, std::string_view name, size_t index);
+    void codes(const Inst& i);
+    void hints(const std::vector<Hint>& list, const char* before);
+    void list_values(std::span<const ValueId> values);
+
+    const std::string& name(ValueId v) {
+        std::string& n = names_[v.v];
+        if (n.empty()) n = "%" + std::to_string(next_++);
+        return n;
+    }
+    const std::string& elem_text(FormatId id) {
+        std::string& text = formats_[id.v];
+        if (text.empty()) text = format_text(fn_.types().format(id));
+        return text;
+    }
+    std::string type_text(TypeId id);
+
+    const Function& fn_;
+    std::vector<std::string> names_;
+    std::unordered_map<uint32_t, std::string> formats_;
+    uint32_t next_ = 0;
+    std::string out_;
+};
+
+std::string Printer::type_text(TypeId id) {
+    const Type& t = fn_.types().type(id);
+    if (t.kind == Type::tensor) {
+        static constexpr const char* kModes[] = {" in", " out", " inout"};
+        std::string out = "tensor<" + elem_text(t.elem) + ">" + to_string(t.shape);
+        if (t.layout.v) out += " @ " + quote_text(fn_.types().layout(t.layout).text());
+        return out + kModes[static_cast<size_t>(t.mode)];
+    }
+    const std::string elem = t.pointer ? "ptr<" + elem_text(t.elem) + ">" : elem_text(t.elem);
+    return t.shape.rank == 0 ? elem : "tile<" + elem + ">" + to_string(t.shape);
+}
+
+void Printer::hints(const std::vector<Hint>& list, const char* before) {
+    for (const Hint& h : list) {
+        out_ += before + h.name + "(";
+        for (size_t i = 0; i < h.args.size(); ++i) out_ += (i ? ", " : "") + std::to_string(h.args[i]);
+        out_ += ")";
+    }
+}
+
+void Printer::header() {
+    out_ += fn_.is_kernel ? "kernel @" : "function @";
+    out_ += is_identifier(fn_.name) ? fn_.name : quote_text(fn_.name);
+    out_ += "(";
+    for (size_t i = 0; i < fn_.params.size(); ++i) {
+        const Param& p = fn_.params[i];
+        names_[p.value.v] = "%" + p.name;
+        out_ += i ? ", %" : "%";
+        out_ += p.name + ": " + (p.kind == Param::extent ? "extent" : type_text(fn_.type_of(p.value)));
+    }
+    out_ += ")";
+    hints(fn_.hints, " @ ");
+    out_ += " {\n";
+}
+
+void Printer::list_values(std::span<const ValueId> values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+        if (i) out_ += ", ";
+        out_ += name(values[i]);
+    }
+}
+
+void Printer::block_body(BlockId id, int depth) {
+    for (InstId i : fn_.block(id).insts) inst(fn_.inst(i), depth);
+}
+
+void Printer::codes(const Inst& i) {
+    const Type& t = fn_.type(fn_.result(i));
+    const std::span<const int64_t> codes = fn_.attrs(i);
+    const bool list = i.op == Op::constant_tile;
+    out_ += list ? " [" : " ";
+    for (size_t n = 0; n < codes.size(); ++n) {
+        if (n) out_ += ", ";
+        out_ += code_text(fn_.types().format(t.elem), t.pointer, static_cast<uint64_t>(codes[n]));
+    }
+    if (list) out_ += "]";
+}
+
+void Printer::access_operands(const Inst& i) {
+    const Access access = fn_.access(i);
+    const std::span<const ValueId> operands = fn_.operands(i);
+    size_t at = 0;
+    const auto next = [&] { return name(operands[at++]); };
+    out_ += " " + next() + "[";
+    for (size_t d = 0; d < access.axes.size(); ++d) {
+        const Access::Axis& axis = access.axes[d];
+        if (d) out_ += ", ";
+        if (axis.kind == Access::all) out_ += ":";
+        if (axis.kind == Access::gather) out_ += "gather ";
+        if (axis.kind != Access::all) out_ += next();
+        if (axis.kind == Access::range) {
+            out_ += " +: " + std::to_string(axis.extent);
+            if (axis.step != 1) out_ += " step " + std::to_string(axis.step);
+        }
+        if (axis.in_bounds) out_ += "!";
+    }
+    out_ += "]";
+    if (access_has_value(i.op)) out_ += " = " + next();
+    if (i.op == Op::atomic && fn_.attrs(i)[1] == static_cast<int64_t>(AtomicKind::cas)) out_ += " expected " + next();
+    if (access.flags & Access::has_other) out_ += " else " + next();
+    if (access.flags & Access::has_mask) out_ += " mask " + next();
+}
+
+void Printer::attribute_value(const Inst& i, std::string_view name, size_t index) {
+    const int64_t v = fn_.attrs(i)[index];
+    const std::span<const std::string_view> values = attr_value_names(i.op, name);
+    if (v >= 0 && static_cast<size_t>(v) < values.size()) out_ += values[static_cast<size_t>(v)];
+    else out_ += std::to_string(v);
+}
+
+/// {name = value, list = [..]}; what the syntax shows elsewhere (codes, axes, texts, loop hints, flags of accesses) is left out.
+void Printer::attributes(const Inst& i) {
+    const AttrNames row = attr_names(i.op);
+    const size_t count = fn_.attrs(i).size();
+    bool first = true;
+    for (size_t n = 0; n < row.names.size(); ++n) {
+        const std::string_view name = row.names[n];
+        const bool list = row.repeats && n + 1 == row.names.size();
+        if (name == "code" || name == "text" || name == "attrs" || (is_access(i.op) && (name == "flags" || list))) continue;
+        if (list && count <= n) continue;
+        out_ += first ? " {" : ", ";
+        first = false;
+        out_ += std::string(name) + " = " + (list ? "[" : "");
+        for (size_t at = n; at < (list ? count : n + 1); ++at) {
+            if (at > n) out_ += ", ";
+            attribute_value(i, name, at);
+        }
+        if (list) out_ += "]";
+    }
+    if (!first) out_ += "}";
+}
+
+void Printer::inst(const Inst& i, int depth) {
+    out_.append(static_cast<size_t>(depth) * 2, ' ');
+    for (uint32_t n = 0; n < i.results.count; ++n) out_ += (n ? ", " : "") + name(fn_.result(i, n));
+    if (i.results.count) out_ += " = ";
+    out_ += op_row(i.op).name;
+    if (i.op == Op::constant || i.op == Op::constant_tile) {
+        codes(i);
+    } else if (is_access(i.op)) {
+        access_operands(i);
+    } else {
+        const bool text = i.op == Op::print || i.op == Op::assert;
+        if (text) out_ += " " + quote_text(fn_.strings[static_cast<size_t>(fn_.attrs(i)[0])]);
+        if (i.operands.count) out_ += text ? ", " : " ";
+        list_values(fn_.operands(i));
+    }
+    attributes(i);
+    if (i.op == Op::for_loop || i.op == Op::while_loop) {
+        const auto index = static_cast<size_t>(fn_.attrs(i)[0]);
+        if (index < fn_.loop_hints.size()) hints(fn_.loop_hints[index], " @ ");
+    }
+    for (uint32_t n = 0; n < i.results.count; ++n) out_ += (n ? ", " : " : ") + type_text(fn_.type_of(fn_.result(i, n)));
+    for (uint32_t b = 0; b < i.blocks.count; ++b) {
+        const Block& block = fn_.block(fn_.blocks(i)[b]);
+        if (b) out_.append(static_cast<size_t>(depth) * 2, ' ').append("}");
+        if (!block.args.empty()) out_ += " (";
+        for (size_t n = 0; n < block.args.size(); ++n) out_ += (n ? ", " : "") + name(block.args[n]) + ": " + type_text(fn_.type_of(block.args[n]));
+        out_ += block.args.empty() ? " {\n" : ") {\n";
+        block_body(fn_.blocks(i)[b], depth + 1);
+    }
+    if (i.blocks.count) out_.append(static_cast<size_t>(depth) * 2, ' ').append("}");
+    out_ += "\n";
+}
+
+}  // namespace
+
+std::string print(const Function& fn) { return Printer(fn).run(); }
+
+}  // namespace tegula::ir

@@ -1,0 +1,59 @@
+// The op table: rows of ops.def as data (ir.h op_row), and look-up by name. Nothing here knows a single op.
+#include <array>
+
+#include "lang/ir.h"
+
+namespace tegula::ir {
+
+namespace {
+
+constexpr std::array<OpRow, static_cast<size_t>(Op::count_)> kRows = {{
+#define ELEMENTWISE(name, arity, domain, result, int_expr, float_expr, doc) \
+    {#name, arity, 1, PURE | ELEMWISE, static_cast<uint32_t>(domain), ResultRule::result, "", doc},
+#define STRUCTURED(name, operands, results, attrs, traits, until, doc) {#name, operands, results, traits, 0, ResultRule::structured, attrs, doc},
+#define ANY -1
+#include "lang/ops.def"
+#undef ANY
+}};
+
+}  // namespace
+
+const OpRow& op_row(Op op) {
+    TEGULA_CHECK(op < Op::count_);
+    return kRows[static_cast<size_t>(op)];
+}
+
+Op find_op(std::string_view name) {
+    for (size_t i = 0; i < kRows.size(); ++i)
+        if (name == kRows[i].name) return static_cast<Op>(i);
+    return Op::count_;
+}
+
+bool in_domain(Op op, const Format& format, bool pointer) {
+    const uint32_t domain = op_row(op).domain;
+    if (pointer) return domain & P;
+    switch (format.kind) {
+        case FormatKind::boolean: return domain & B;
+        case FormatKind::integer: return domain & (format.is_signed ? S : U);
+        case FormatKind::floating: return domain & F;
+        case FormatKind::fixed:
+        case FormatKind::lns: return domain & X;
+        case FormatKind::codebook:
+        case FormatKind::block: return false;
+    }
+    return false;
+}
+
+const char* to_string(ReduceKind kind) {
+    static constexpr const char* names[] = {"sum", "prod", "min", "max", "minnum", "maxnum", "any", "all", "and", "or", "xor"};
+    const auto i = static_cast<size_t>(kind);
+    return i < std::size(names) ? names[i] : "?";
+}
+
+const char* to_string(AtomicKind kind) {
+    static constexpr const char* names[] = {"add", "max", "min", "and", "or", "xor", "xchg", "cas"};
+    const auto i = static_cast<size_t>(kind);
+    return i < std::size(names) ? names[i] : "?";
+}
+
+}  // namespace tegula::ir

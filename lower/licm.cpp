@@ -1,0 +1,90 @@
+// Loop-invariant code: pure instructions whose operands come from outside the loop move in front of it, inner loops first. No op traps, so
+// this is right even when the loop does not run. Loads of `in` tensors move only out of loops that surely run, so that checked runs see no
+// access that the author did not write.
+#include <algorithm>
+
+#include "lower/lower.h"
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+namespace {
+
+using namespace ir;
+
+class Licm {
+public:
+    explicit Licm(Function& fn) : fn_(fn) {}
+
+    bool run() {
+        block(fn_.body);
+        return changed_;
+    }
+
+private:
+    bool inside(ValueId v, InstId loop) const {
+        const Value& value = fn_.value(v);
+        BlockId b = value.def.valid() ? fn_.inst(value.def).parent : value.block;
+        while (b.valid()) {
+            const InstId owner = fn_.block(b).owner;
+            if (owner == loop) return true;
+            b = owner.valid() ? fn_.inst(owner).parent : BlockId{};
+        }
+        return false;
+    }
+    bool surely_runs(const Inst& loop) const {
+        int64_t lo = 0, hi = 0, step = 0;
+        const auto operands = fn_.operands(loop);
+        return loop.op == Op::for_loop && constant_int(fn_, operands[0], lo) && constant_int(fn_, operands[1], hi) &&
+               constant_int(fn_, operands[2], step) && lo < hi && step > 0;
+    }
+    bool movable(const Inst& inst, InstId loop) const {
+        const uint32_t traits = op_row(inst.op).traits;
+        if (traits & REGIONS) return false;
+        if (!(traits & PURE)) {
+            if (traits != READS || !surely_runs(fn_.inst(loop))) return false;
+            const Type& object = fn_.type(fn_.operands(inst)[0]);
+            if (object.kind != Type::tensor || object.mode != Mode::in) return false;
+        }
+        const auto operands = fn_.operands(inst);
+        return std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return inside(v, loop); });
+    }
+    void block(BlockId id) {
+        for (size_t at = 0; at < fn_.block(id).insts.size(); ++at) {
+            const InstId i = fn_.block(id).insts[at];
+            const Inst inst = fn_.inst(i);
+            for (uint32_t b = 0; b < inst.blocks.count; ++b) block(fn_.blocks(inst)[b]);
+            if (inst.op != Op::for_loop && inst.op != Op::while_loop) continue;
+            const std::vector<InstId> moved = take_invariants(i);
+            std::vector<InstId>& list = fn_.block(id).insts;
+            list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), moved.begin(), moved.end());
+            for (InstId m : moved) fn_.inst(m).parent = id;
+            at += moved.size();
+            changed_ |= !moved.empty();
+        }
+    }
+    /// Takes them out of the loop's blocks, in order. What was taken counts as outside for what follows.
+    std::vector<InstId> take_invariants(InstId loop) {
+        std::vector<InstId> moved;
+        const Inst inst = fn_.inst(loop);
+        for (uint32_t b = 0; b < inst.blocks.count; ++b) {
+            const BlockId body = fn_.blocks(inst)[b];
+            std::erase_if(fn_.block(body).insts, [&](InstId i) {
+                if (!movable(fn_.inst(i), loop)) return false;
+                moved.push_back(i);
+                fn_.inst(i).parent = inst.parent;
+                return true;
+            });
+        }
+        return moved;
+    }
+
+    Function& fn_;
+    bool changed_ = false;
+};
+
+}  // namespace
+
+bool licm(ir::Function& fn) { return Licm(fn).run(); }
+
+}  // namespace tegula

@@ -1,0 +1,64 @@
+// Tile IR -> simpler tile IR, passes that every machine shares. `run_passes` is the list, in order; the verifier runs after each pass.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lang/ir.h"
+
+namespace tegula {
+
+struct PassOptions {
+    std::vector<std::string> disabled;  ///< pass names to skip ("all" skips every optional pass); may not change a result bit
+    /// Called after every pass with its name and whether the IR changed (for `dump --emit=ir:after=PASS`).
+    std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
+    /// Facts from `where` clauses that hold at launch, for the mask pass: value % divisor == 0 of extent parameters, and upper bounds.
+    struct Fact {
+        std::string extent;      ///< name of an extent parameter
+        int64_t divisor = 1;     ///< extent is a multiple of this
+        int64_t at_least = 0;    ///< extent >= this
+        int64_t at_most = INT64_MAX;
+    };
+    std::vector<Fact> facts;
+    /// The extent of axis `axis` of tensor parameter `tensor` is the extent parameter `extent` (checked at launch). Without it a `?` extent
+    /// is known to nobody but `dim`.
+    struct DimFact {
+        std::string tensor;
+        int axis = 0;
+        std::string extent;
+    };
+    std::vector<DimFact> dims;
+    /// What the grid says of program_id(axis): program_id < cdiv(extent, tile) when `extent` names a parameter, and program_id <= at_most.
+    struct GridFact {
+        int axis = 0;
+        std::string extent;
+        int64_t tile = 1;
+        int64_t at_most = INT64_MAX;
+    };
+    std::vector<GridFact> grid;
+};
+
+/// Names of the passes, in order: fold, cse, licm, masks, recognise, dce (repeated ones listed once).
+std::vector<std::string_view> pass_names();
+/// Runs them. Throws InternalError (through TEGULA_CHECK) when a pass breaks the IR: text of the pass and the problems included.
+void run_passes(ir::Function& fn, const PassOptions& options);
+
+// Single passes (for tests and the list). Each returns whether it changed anything.
+bool fold(ir::Function& fn);       ///< constants, algebraic identities that keep every bit, trivial shape ops, constant branches
+bool cse(ir::Function& fn);        ///< equal pure instructions in dominating position
+bool licm(ir::Function& fn);       ///< pure loop-invariant instructions move out (only cheap-to-hold ones when the loop may not run: all are safe, no op traps)
+bool masks(ir::Function& fn, const PassOptions& options);  ///< sets Access::Axis::in_bounds where facts prove it; drops all-true masks
+bool recognise(ir::Function& fn);  ///< contract over broadcasts -> dot; extract by iota -> permute/broadcast
+bool dce(ir::Function& fn);
+
+/// Why each `contract` became a dot or did not, with source spans: the text of `explain`.
+struct ProductNote {
+    Span span;
+    bool recognised;
+    std::string reason;
+};
+std::vector<ProductNote> explain_products(const ir::Function& fn);
+
+}  // namespace tegula

@@ -1,0 +1,107 @@
+// Masks: proves access axes in bounds from `where` facts, grid and loop bounds (bounds.h), so that back ends need no check there; drops masks
+// that are surely true and `else` values that nothing can read.
+#include <algorithm>
+
+#include "lower/bounds.h"
+#include "lower/lower.h"
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+namespace {
+
+using namespace ir;
+
+class MaskPass {
+public:
+    MaskPass(Function& fn, const PassOptions& options) : fn_(fn), bounds_(fn, options) {}
+
+    bool run() {
+        for_each_inst(fn_, fn_.body, [&](InstId i) {
+            switch (fn_.inst(i).op) {
+                case Op::load:
+                case Op::store:
+                case Op::atomic:
+                case Op::extract:
+                case Op::deposit: access(i); break;
+                case Op::ptr_load:
+                case Op::ptr_store:
+                case Op::ptr_atomic: pointer_mask(i); break;
+                default: break;
+            }
+        });
+        return changed_;
+    }
+
+private:
+    bool proved(ValueId object, size_t d, const Access::Axis& axis, ValueId start) {
+        const auto first = bounds_.exact(start), extent = bounds_.extent(object, d);
+        if (!first || !extent) return false;
+        int64_t reach = 0;
+        if (axis.kind == Access::range && __builtin_mul_overflow(axis.extent - 1, axis.step, &reach)) return false;
+        const int64_t low = std::min<int64_t>(reach, 0), high = std::max<int64_t>(reach, 0);
+        return bounds_.at_least(*first, {}, -low) && bounds_.at_least(*extent, *first, high + 1);
+    }
+    void access(InstId id);
+    void pointer_mask(InstId id);
+    void drop_operands(InstId id, std::vector<ValueId> operands, int64_t flags) {
+        fn_.set_operands(id, operands);
+        std::vector<int64_t> attrs(fn_.attrs(fn_.inst(id)).begin(), fn_.attrs(fn_.inst(id)).end());
+        attrs[0] = flags;
+        fn_.set_attrs(id, attrs);
+        changed_ = true;
+    }
+
+    Function& fn_;
+    Bounds bounds_;
+    bool changed_ = false;
+};
+
+void MaskPass::access(InstId id) {
+    const Inst inst = fn_.inst(id);
+    Access a = fn_.access(inst);
+    std::vector<ValueId> operands(fn_.operands(inst).begin(), fn_.operands(inst).end());
+    size_t at = 1;
+    bool all_inside = true;
+    std::vector<int64_t> attrs(fn_.attrs(inst).begin(), fn_.attrs(inst).end());
+    const size_t first = inst.op == Op::atomic ? 4 : 1;
+    for (size_t d = 0; d < a.axes.size(); ++d) {
+        Access::Axis& axis = a.axes[d];
+        const bool scalar = axis.kind == Access::index || axis.kind == Access::range;
+        if (scalar && !axis.in_bounds && proved(operands[0], d, axis, operands[at])) {
+            axis.in_bounds = true;
+            attrs[first + 4 * d + 3] = 1;
+            changed_ = true;
+        }
+        at += axis.kind != Access::all;
+        all_inside &= axis.in_bounds || axis.kind == Access::all;
+    }
+    fn_.set_attrs(id, attrs);
+    int64_t flags = a.flags;
+    if ((flags & Access::has_mask) && bounds_.always_true(operands.back())) {
+        operands.pop_back();
+        flags &= ~int64_t{Access::has_mask};
+    }
+    if ((flags & Access::has_other) && all_inside && !(flags & Access::has_mask)) {
+        operands.pop_back();
+        flags &= ~int64_t{Access::has_other};
+    }
+    if (flags != a.flags) drop_operands(id, std::move(operands), flags);
+}
+
+/// A true mask goes, and with it the value for masked lanes.
+void MaskPass::pointer_mask(InstId id) {
+    const Inst inst = fn_.inst(id);
+    int64_t flags = fn_.attrs(inst)[0];
+    std::vector<ValueId> operands(fn_.operands(inst).begin(), fn_.operands(inst).end());
+    const bool other = flags & Access::has_other, mask = flags & Access::has_mask;
+    if (mask ? !bounds_.always_true(operands[operands.size() - 1 - other]) : !other) return;
+    operands.resize(operands.size() - mask - other);
+    drop_operands(id, std::move(operands), 0);
+}
+
+}  // namespace
+
+bool masks(ir::Function& fn, const PassOptions& options) { return MaskPass(fn, options).run(); }
+
+}  // namespace tegula

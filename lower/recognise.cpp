@@ -1,0 +1,89 @@
+// Recognition: index form becomes what hardware knows. Gathers by iota become ranges (recognise_access.cpp), contractions over broadcast
+// operands become `dot` (recognise_products.cpp). The products keep the contraction's own chain of fmas, so no bit changes.
+#include "lower/recognise.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lower/lower.h"
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+using namespace ir;
+
+ValueId spread(Builder& b, ValueId v, const std::vector<int>& dims, const Shape& shape) {
+    std::vector<int64_t> order(dims.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int64_t x, int64_t y) { return dims[static_cast<size_t>(x)] < dims[static_cast<size_t>(y)]; });
+    if (!std::is_sorted(order.begin(), order.end())) v = b.permute(v, order);
+    Shape widened;
+    for (size_t d = 0; d < shape.rank; ++d) {
+        const bool present = std::find(dims.begin(), dims.end(), static_cast<int>(d)) != dims.end();
+        widened.push(present ? shape[d] : 1);
+    }
+    return b.broadcast(b.reshape(v, widened), shape);
+}
+
+namespace {
+
+class Recogniser {
+public:
+    explicit Recogniser(Function& fn) : fn_(fn) {}
+
+    bool run() {
+        block(fn_.body);
+        return changed_;
+    }
+
+private:
+    void block(BlockId id) {
+        std::vector<InstId> list;
+        list.swap(fn_.block(id).insts);
+        Builder b(fn_, id);
+        for (InstId i : list) {
+            replaced_.apply(fn_, i);
+            const Inst inst = fn_.inst(i);
+            b.set_span(inst.span);
+            const ValueId made = rewrite(b, inst);
+            if (made.valid()) {
+                replaced_.set(fn_.result(inst), made);
+                changed_ = true;
+                continue;
+            }
+            fn_.append(id, i);
+            for (uint32_t n = 0; n < inst.blocks.count; ++n) block(fn_.blocks(inst)[n]);
+        }
+    }
+    ValueId rewrite(Builder& b, const Inst& inst) {
+        if (inst.op == Op::extract || inst.op == Op::load) return make_slices(b, inst);
+        if (inst.op != Op::contract) return {};
+        const ProductPlan plan = plan_product(fn_, inst);
+        return plan.refusal.empty() ? make_product(b, inst, plan) : ValueId{};
+    }
+
+    Function& fn_;
+    Replacements replaced_;
+    bool changed_ = false;
+};
+
+}  // namespace
+
+bool recognise(Function& fn) { return Recogniser(fn).run(); }
+
+std::vector<ProductNote> explain_products(const Function& fn) {
+    std::vector<ProductNote> notes;
+    for_each_inst(fn, fn.body, [&](InstId i) {
+        const Inst& inst = fn.inst(i);
+        if (inst.op == Op::dot) notes.push_back({inst.span, true, "is a matrix product"});
+        if (inst.op != Op::contract) return;
+        const ProductPlan plan = plan_product(fn, inst);
+        if (!plan.refusal.empty()) return notes.push_back({inst.span, false, plan.refusal});
+        const auto count = [](const std::vector<int>& dims) { return std::to_string(dims.size()); };
+        notes.push_back({inst.span, true, "is a matrix product: " + count(plan.rows) + " row, " + count(plan.columns) + " column and " +
+                                              count(plan.batch) + " batch indices"});
+    });
+    return notes;
+}
+
+}  // namespace tegula

@@ -1,0 +1,501 @@
+// The formatter: writes a file's own tokens and comments again with canonical spaces and line breaks, so that neither can be lost. The
+// breaks depend on the tokens alone (except for one blank line kept between statements), which makes the result a fixed point.
+// A logical line is what ends in `;`, `{` or `}`; one that is too long breaks at its outermost brackets, then after operators.
+#include <algorithm>
+#include <utility>
+
+#include "parser/builder.h"
+#include "parser/grammar.h"
+#include "parser/parse.h"
+
+namespace tegula {
+
+namespace {
+
+using syntax::Comment;
+using syntax::Grammar;
+using syntax::Token;
+using T = Grammar::token;
+
+constexpr size_t kColumns = 100;
+constexpr size_t kTab = 4;
+constexpr size_t kForced = 1 << 20;  ///< width of what cannot stand in a line with anything after it
+constexpr size_t kShortItem = 20;    ///< lists of items up to this width are filled, not stacked
+
+struct Piece {
+    int kind;
+    std::string_view text;
+    bool comment = false, line_comment = false;
+    bool own_line = false;      ///< the source has a line break before it
+    bool blank_before = false;  ///< ... and a blank line
+    bool prefix = false;        ///< unary operator or opening bar of a lambda
+    bool closing_bar = false;
+    bool binary = false;
+    size_t match = 0;     ///< the other bracket; 0: none
+    size_t width_to = 0;  ///< flat width of the text up to and including this piece
+};
+
+bool ends_operand(int kind) {
+    switch (kind) {
+        case T::IDENT:
+        case T::INT:
+        case T::FLOAT:
+        case T::STRING:
+        case T::TRUE:
+        case T::FALSE:
+        case T::NONE:
+        case T::RPAREN:
+        case T::RBRACKET:
+        case T::GENERIC_CLOSE:
+            return true;
+        default:
+            return false;
+    }
+}
+
+bool is_opener(int kind) { return kind == T::LPAREN || kind == T::LBRACKET || kind == T::SET_OPEN || kind == T::GENERIC_OPEN; }
+
+bool is_operator(int kind) {
+    switch (kind) {
+        case T::PLUS:
+        case T::MINUS:
+        case T::STAR:
+        case T::SLASH:
+        case T::PERCENT:
+        case T::AMP:
+        case T::BAR:
+        case T::CARET:
+        case T::SHL:
+        case T::SHR:
+        case T::AND_AND:
+        case T::OR_OR:
+        case T::EQ:
+        case T::NE:
+        case T::LT:
+        case T::LE:
+        case T::GT:
+        case T::GE:
+            return true;
+        default:
+            return false;
+    }
+}
+
+/// Scans a file into pieces in order of position and marks what the spacing rules need.
+class Pieces {
+public:
+    Pieces(const SourceMap& sources, uint32_t file, DiagSink& diags) : text_(sources.text(file)), scanner_(sources, file, arena_, diags) {
+        if (!scanner_.check_text()) return;
+        std::vector<std::pair<Span, Token>> tokens;
+        for (Token token = scanner_.next(); token.kind != T::END; token = scanner_.next()) tokens.push_back({token.span, token});
+        size_t c = 0;
+        const std::vector<Comment>& comments = scanner_.comments();
+        for (const auto& [span, token] : tokens) {
+            for (; c < comments.size() && comments[c].span.begin < span.begin; ++c) add_comment(comments[c]);
+            add(span, {token.kind, slice(span)});
+        }
+        for (; c < comments.size(); ++c) add_comment(comments[c]);
+        drop_trailing_commas();
+        mark();
+    }
+    std::vector<Piece> pieces;
+
+private:
+    Arena arena_;
+    std::string_view text_;
+    syntax::Scanner scanner_;
+    uint32_t end_ = 0;
+
+    std::string_view slice(Span span) const { return text_.substr(span.begin, span.end - span.begin); }
+
+    void add(Span span, Piece piece) {
+        std::string_view gap = text_.substr(end_, span.begin - end_);
+        auto newlines = std::count(gap.begin(), gap.end(), '\n');
+        piece.own_line = newlines > 0;
+        piece.blank_before = newlines > 1;
+        end_ = span.end;
+        pieces.push_back(piece);
+    }
+
+    void add_comment(const Comment& comment) {
+        std::string_view text = slice(comment.span);
+        while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+        Piece piece{0, text};
+        piece.comment = true;
+        piece.line_comment = comment.is_line;
+        add(comment.span, piece);
+    }
+
+    size_t next_token(size_t i) const {
+        for (++i; i < pieces.size() && pieces[i].comment;) ++i;
+        return i;
+    }
+
+    /// A comma before a closing bracket means nothing, except in (a,).
+    void drop_trailing_commas() {
+        struct Open {
+            int bracket, commas;
+            bool is_tuple;  ///< not a list of arguments or parameters
+        };
+        std::vector<Open> open{{0, 0, false}};
+        int previous = 0;
+        std::vector<Piece> kept;
+        for (size_t i = 0; i < pieces.size(); ++i) {
+            int kind = pieces[i].kind;
+            if (is_opener(kind) || kind == T::LBRACE) open.push_back({kind, 0, kind == T::LPAREN && !ends_operand(previous)});
+            if (!pieces[i].comment) previous = kind;
+            bool closes = kind == T::RPAREN || kind == T::RBRACKET || kind == T::RBRACE || kind == T::GENERIC_CLOSE;
+            if (closes && open.size() > 1) open.pop_back();
+            if (kind == T::COMMA) {
+                size_t next = next_token(i);
+                int after = next < pieces.size() ? pieces[next].kind : 0;
+                bool last = after == T::RPAREN || after == T::RBRACKET || after == T::GENERIC_CLOSE ||
+                            (after == T::RBRACE && open.back().bracket == T::SET_OPEN);
+                bool needed = open.back().is_tuple && open.back().commas == 0;
+                ++open.back().commas;
+                if (last && !needed) continue;
+            }
+            kept.push_back(pieces[i]);
+        }
+        pieces = std::move(kept);
+    }
+
+    void mark() {
+        std::vector<size_t> open;
+        int previous = 0;
+        bool in_bars = false;
+        for (size_t i = 0; i < pieces.size(); ++i) {
+            Piece& p = pieces[i];
+            if (!p.comment) {
+                mark_operator(p, previous, in_bars);
+                previous = p.kind == T::RBRACE && !open.empty() ? T::RBRACKET : p.kind;
+                if (p.closing_bar) previous = T::COMMA;
+                if (is_opener(p.kind)) open.push_back(i);
+                bool closes = p.kind == T::RPAREN || p.kind == T::RBRACKET || p.kind == T::GENERIC_CLOSE || p.kind == T::RBRACE;
+                if (closes && !open.empty()) {
+                    p.match = open.back();
+                    pieces[open.back()].match = i;
+                    open.pop_back();
+                }
+            }
+        }
+        size_t width = 0;
+        for (size_t i = 0; i < pieces.size(); ++i) {
+            Piece& p = pieces[i];
+            bool forced = p.line_comment || (p.comment && p.text.find('\n') != p.text.npos);
+            width += forced ? kForced : p.text.size() + (i > 0 && space_before(i) ? 1 : 0);
+            p.width_to = width;
+        }
+    }
+
+    static void mark_operator(Piece& p, int previous, bool& in_bars) {
+        bool after_operand = ends_operand(previous);
+        if (p.kind == T::BAR && in_bars) {
+            in_bars = false;
+            p.closing_bar = true;
+        } else if (p.kind == T::BAR && !after_operand) {
+            in_bars = p.prefix = true;
+        } else if (p.kind == T::BANG || p.kind == T::TILDE || (p.kind == T::MINUS && !after_operand)) {
+            p.prefix = true;
+        } else {
+            p.binary = is_operator(p.kind);
+        }
+    }
+
+public:
+    /// Whether a space stands before piece `i` when both are on one line.
+    bool space_before(size_t i) const {
+        const Piece &a = pieces[i - 1], &b = pieces[i];
+        if (is_opener(a.kind) || a.prefix) return false;
+        switch (b.kind) {
+            case T::COMMA:
+            case T::SEMI:
+            case T::RPAREN:
+            case T::RBRACKET:
+            case T::GENERIC_CLOSE:
+                return false;
+            case T::RBRACE:
+                return b.match == 0;
+            case T::DOT:
+                return a.comment;
+            case T::COLON:
+                return a.comment || a.kind == T::COMMA;
+            case T::LPAREN:
+            case T::LBRACKET:
+                return !ends_operand(a.kind) || a.comment || a.kind == T::STRING;
+            case T::GENERIC_OPEN:
+                return a.comment;
+            default:
+                break;
+        }
+        return a.kind != T::DOT && !b.closing_bar;
+    }
+};
+
+class Formatter {
+public:
+    explicit Formatter(const Pieces& source) : source_(source), pieces_(source.pieces) {}
+    std::string run() {
+        size_t i = 0;
+        while (i < pieces_.size()) i = statement(i);
+        if (!out_.empty()) out_ += '\n';
+        return std::move(out_);
+    }
+
+private:
+    const Pieces& source_;
+    const std::vector<Piece>& pieces_;
+    std::string out_;
+    size_t column_ = 0;
+    bool pending_ = false;  ///< a line break is due before the next piece
+    size_t pending_indent_ = 0;
+    size_t depth_ = 0;  ///< open blocks
+    bool first_in_block_ = true, blank_due_ = false, in_struct_ = false, kernel_header_ = false;
+
+    void due(size_t indent) {
+        pending_ = true;
+        pending_indent_ = indent;
+    }
+
+    void put(size_t i) {
+        const Piece& p = pieces_[i];
+        if (pending_) {
+            if (!out_.empty()) out_ += '\n';
+            out_.append(pending_indent_, ' ');
+            column_ = pending_indent_;
+            pending_ = false;
+        } else if (i > 0 && !out_.empty() && source_.space_before(i)) {
+            out_ += ' ';
+            ++column_;
+        }
+        out_ += p.text;
+        size_t newline = p.text.rfind('\n');
+        column_ = newline == p.text.npos ? column_ + p.text.size() : p.text.size() - newline - 1;
+    }
+
+    /// A comment inside a logical line; `indent` is where the line goes on.
+    void put_comment(size_t i, size_t indent) {
+        const Piece& p = pieces_[i];
+        if (!p.line_comment) return put(i);
+        if (p.own_line || out_.empty()) {
+            if (!pending_) due(indent);
+            size_t at = pending_indent_;
+            put(i);
+            due(at);
+        } else {
+            out_ += "  ";
+            out_ += p.text;
+            if (!pending_) due(indent);
+        }
+    }
+
+    /// Comments on the line where a statement or block brace ended.
+    size_t trailing_comments(size_t i) {
+        for (; i < pieces_.size() && pieces_[i].comment && !pieces_[i].own_line && i > 0; ++i) {
+            out_ += pieces_[i].line_comment ? "  " : " ";
+            out_ += pieces_[i].text;
+        }
+        return i;
+    }
+
+    /// Starts a line for piece `i` at the current block depth, with a blank line where one belongs.
+    void start_line(size_t i) {
+        due(depth_ * kTab);
+        bool blank = (pieces_[i].blank_before && !first_in_block_) || blank_due_;
+        if (blank && !out_.empty() && pieces_[i].kind != T::RBRACE) out_ += '\n';
+        first_in_block_ = blank_due_ = false;
+    }
+
+    /// Formats one comment, statement or block boundary; returns the next piece.
+    size_t statement(size_t i) {
+        if (pieces_[i].comment) {
+            start_line(i);
+            put(i);
+            return i + 1;
+        }
+        if (pieces_[i].kind == T::RBRACE) return close_block(i);
+        start_line(i);
+        return logical_line(i);
+    }
+
+    size_t close_block(size_t i) {
+        depth_ -= depth_ > 0;
+        in_struct_ = false;
+        start_line(i);
+        put(i);
+        if (i + 1 < pieces_.size() && pieces_[i + 1].kind == T::ELSE) return logical_line(i + 1);
+        blank_due_ = depth_ == 0;
+        return trailing_comments(i + 1);
+    }
+
+    /// A kernel's clauses each start a line of their own; other lines have one part.
+    size_t logical_line(size_t i) {
+        size_t base = depth_ * kTab;
+        kernel_header_ = pieces_[i].kind == T::KERNEL;
+        bool is_struct = pieces_[i].kind == T::STRUCT;
+        bool clauses = false;
+        size_t end = line_end(i), part = i;
+        for (size_t k = i + 1; kernel_header_ && k < end; ++k) {
+            if (pieces_[k].match > k) {
+                k = pieces_[k].match;
+                continue;
+            }
+            if (!is_clause(pieces_[k].kind)) continue;
+            range(part, k, base + (clauses ? kTab : 0));
+            due(base + kTab);
+            part = k;
+            clauses = true;
+        }
+        bool block = end < pieces_.size() && pieces_[end].kind == T::LBRACE;
+        range(part, end, base + (clauses ? kTab : 0), block && !clauses ? 2 : 1);
+        if (end >= pieces_.size()) return end;
+        if (block && clauses) due(base);
+        put(end);
+        if (!block) return trailing_comments(end + 1);
+        return open_block(end, is_struct);
+    }
+
+    size_t open_block(size_t end, bool is_struct) {
+        if (end + 1 < pieces_.size() && pieces_[end + 1].kind == T::RBRACE) {
+            out_ += '}';
+            ++column_;
+            if (end + 2 < pieces_.size() && pieces_[end + 2].kind == T::ELSE) return logical_line(end + 2);
+            blank_due_ = depth_ == 0;
+            return trailing_comments(end + 2);
+        }
+        ++depth_;
+        first_in_block_ = true;
+        in_struct_ = is_struct;
+        return trailing_comments(end + 1);
+    }
+
+    static bool is_clause(int kind) {
+        return kind == T::GRID || kind == T::WHERE || kind == T::TUNE || kind == T::DISPATCH || kind == T::SCHEDULE || kind == T::ATTRIBUTE;
+    }
+
+    /// The piece that ends the logical line from `i`: `;`, `{`, in a struct `,`; or the `}` (or end) in front of which it stops.
+    size_t line_end(size_t i) const {
+        for (; i < pieces_.size(); ++i) {
+            int kind = pieces_[i].kind;
+            if (pieces_[i].match > i) {
+                i = pieces_[i].match;
+            } else if (kind == T::SEMI || kind == T::LBRACE || (in_struct_ && kind == T::COMMA)) {
+                return i;
+            } else if (kind == T::RBRACE) {
+                return stop_before(i);
+            }
+        }
+        return i;
+    }
+
+    /// The last field of a struct has no `,`: its line ends with its last piece.
+    size_t stop_before(size_t i) const {
+        for (--i; pieces_[i].comment;) --i;
+        return i;
+    }
+
+    size_t width(size_t from, size_t to) const { return to <= from ? 0 : pieces_[to - 1].width_to - (from > 0 ? pieces_[from - 1].width_to : 0); }
+
+    /// Writes [i, end) of one bracket level; `tail` is the width of what must follow on the last line.
+    void range(size_t i, size_t end, size_t indent, size_t tail = 0) {
+        for (; i < end; ++i) {
+            const Piece& p = pieces_[i];
+            if (p.comment) {
+                put_comment(i, indent + kTab);
+            } else if (p.match > i && p.match < end) {
+                bracket(i, end, indent, tail);
+                i = p.match;
+            } else {
+                put(i);
+                if (p.binary || p.kind == T::FAT_ARROW) break_after_operator(i + 1, end, indent, tail);
+            }
+        }
+    }
+
+    /// Goes to a new line when the operand from `i` up to the next operator fits there but not here.
+    void break_after_operator(size_t i, size_t end, size_t indent, size_t tail) {
+        size_t next = i, opener = end;
+        while (next < end && !pieces_[next].binary) {
+            if (pieces_[next].match > next) {
+                opener = std::min(opener, next + 1);
+                next = pieces_[next].match;
+            }
+            ++next;
+        }
+        size_t whole = width(i, std::min(next + 1, end)) + (next >= end ? tail : 0);
+        size_t shortest = opener < end ? width(i, opener) : whole;
+        bool fits_there = indent + kTab + whole <= kColumns;
+        if (column_ + (fits_there ? whole : shortest) > kColumns) due(indent + kTab);
+    }
+
+    /// Writes a bracket with its content, in one line if that fits with what must follow it, else broken at its commas.
+    void bracket(size_t open, size_t end, size_t indent, size_t tail) {
+        size_t close = pieces_[open].match, stop = close + 1;
+        while (stop < end && pieces_[stop].match <= stop && !pieces_[stop].binary && pieces_[stop].kind != T::COMMA) ++stop;
+        bool at_end = stop >= end;
+        size_t follow = width(close, std::min(stop + 1, end)) + (at_end ? tail : 0);
+        if (follow >= kForced) follow = 1;
+        size_t flat = width(open, close) + follow;
+        if (close == open + 1 || column_ + flat <= kColumns) {
+            for (size_t k = open; k <= close; ++k) put(k);
+            return;
+        }
+        put(open);
+        size_t inner = (pending_ ? pending_indent_ : indent) + kTab;
+        bool fill = fills(open, close);
+        due(inner);
+        for (size_t from = open + 1; from < close;) {
+            size_t to = element_end(from, close);
+            bool comma = to < close;
+            if (fill && !pending_ && column_ + 1 + width(from, to) + 1 > kColumns) due(inner);
+            range(from, to, inner, 1);
+            if (comma) put(to);
+            from = to + comma;
+            // A comment behind the comma belongs to the element before it.
+            while (from < close && pieces_[from].line_comment && !pieces_[from].own_line) put_comment(from++, inner);
+            if (!fill) due(inner);
+        }
+        due(inner - kTab);
+        put(close);
+    }
+
+    size_t element_end(size_t from, size_t close) const {
+        for (; from < close && pieces_[from].kind != T::COMMA; ++from) {
+            if (pieces_[from].match > from) from = pieces_[from].match;
+        }
+        return from;
+    }
+
+    bool fills(size_t open, size_t close) const {
+        if (pieces_[open].kind != T::LBRACKET && pieces_[open].kind != T::SET_OPEN) return false;
+        size_t count = 0;
+        for (size_t from = open + 1; from < close; ++count) {
+            size_t to = element_end(from, close);
+            if (width(from, to) > kShortItem) return false;
+            from = to + 1;
+        }
+        return count > 4;
+    }
+};
+
+std::string dump_file(const SourceMap& sources, uint32_t file, DiagSink& diags) {
+    Arena arena;
+    return dump_ast(*parse_module(sources, file, arena, diags));
+}
+
+}  // namespace
+
+std::optional<std::string> format_source(const SourceMap& sources, uint32_t file, DiagSink& diags) {
+    size_t before = diags.error_count();
+    std::string meaning = dump_file(sources, file, diags);
+    if (diags.error_count() != before) return std::nullopt;
+    DiagSink none;
+    std::string out = Formatter(Pieces(sources, file, none)).run();
+    // Spaces can move a `>` out of the scanner's look-ahead; such a file stays as it is.
+    SourceMap check;
+    uint32_t formatted = check.add(std::string(sources.name(file)), out);
+    if (dump_file(check, formatted, none) != meaning || none.has_errors()) return std::string(sources.text(file));
+    return out;
+}
+
+}  // namespace tegula

@@ -1,0 +1,30 @@
+// Text -> AST. The scanner is re2c, the grammar Bison (LALR(1), no conflicts). Recovers at `;`, `}` and item keywords, so that one file
+// yields many errors. Limits: 16 MiB of source, nesting 256, each with its own diagnostic; long operator chains are no recursion problem.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "lang/ast.h"
+#include "lang/diag.h"
+
+namespace tegula {
+
+/// Parses file `file` of `sources`. Always returns a module (the items that parsed); errors go to `diags`. The module and its nodes
+/// live in `arena`.
+const ast::Module* parse_module(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags);
+
+/// Parses statements (REPL line or host snippet). `incomplete`, if given, is set when the text ended too early (more input could fix it).
+const ast::Block* parse_statements(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags, bool* incomplete = nullptr);
+
+/// Parses one expression or type, e.g. the value of `--set T=f16`.
+const ast::Expr* parse_expression(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags);
+
+/// One line per token: line:col kind text. For `dump --emit=tokens`.
+std::string dump_tokens(const SourceMap& sources, uint32_t file, DiagSink& diags);
+/// Deterministic S-expression text, without positions. Two sources with equal dumps mean the same.
+std::string dump_ast(const ast::Module& module);
+std::string dump_ast(const ast::Expr& expr);
+/// The canonical formatting of a file: idempotent, keeps comments and the AST. nullopt (with diagnostics) when it does not parse.
+std::optional<std::string> format_source(const SourceMap& sources, uint32_t file, DiagSink& diags);
+
+}  // namespace tegula

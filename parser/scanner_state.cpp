@@ -1,0 +1,327 @@
+// The part of the scanner with a memory: brackets, generics, virtual closers, comments and docs. The token rules are in scanner.re,
+// literals in literals.cpp.
+#include <utility>
+
+#include "parser/grammar.h"
+#include "parser/scanner.h"
+
+namespace tegula::syntax {
+
+using T = Grammar::token;
+
+namespace {
+
+/// The offset of the first byte that is not valid UTF-8 (shortest form, no surrogates), or npos.
+size_t find_invalid_utf8(std::string_view text) {
+    auto tail = [&](size_t i) { return i < text.size() && (uint8_t(text[i]) & 0xC0) == 0x80; };
+    for (size_t i = 0; i < text.size();) {
+        uint8_t c = uint8_t(text[i]);
+        size_t extra = c < 0x80 ? 0 : c >= 0xC2 && c < 0xE0 ? 1 : c >= 0xE0 && c < 0xF0 ? 2 : c >= 0xF0 && c < 0xF5 ? 3 : 4;
+        if (extra == 4) return i;
+        for (size_t k = 1; k <= extra; ++k) {
+            if (!tail(i + k)) return i;
+        }
+        uint8_t second = extra > 0 ? uint8_t(text[i + 1]) : 0;
+        if ((c == 0xE0 && second < 0xA0) || (c == 0xED && second > 0x9F) || (c == 0xF0 && second < 0x90) || (c == 0xF4 && second > 0x8F)) return i;
+        i += extra + 1;
+    }
+    return std::string_view::npos;
+}
+
+bool is_bidi(std::string_view c) {
+    if (c.size() != 3 || c[0] != '\xE2') return c == "\xD8\x9C";
+    uint8_t b1 = uint8_t(c[1]), b2 = uint8_t(c[2]);
+    return (b1 == 0x80 && (b2 == 0x8E || b2 == 0x8F || (b2 >= 0xAA && b2 <= 0xAE))) || (b1 == 0x81 && b2 >= 0xA6 && b2 <= 0xA9);
+}
+
+}  // namespace
+
+bool is_item_keyword(int kind) {
+    switch (kind) {
+        case T::IMPORT:
+        case T::CONST:
+        case T::TYPE:
+        case T::STRUCT:
+        case T::LAYOUT:
+        case T::FN:
+        case T::KERNEL:
+        case T::TEST:
+        case T::BENCH:
+        case T::EDITION:
+            return true;
+        default:
+            return false;
+    }
+}
+
+Scanner::Scanner(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags)
+    : file_(file),
+      arena_(arena),
+      diags_(diags),
+      text_(sources.text(file)),
+      begin_(reinterpret_cast<const unsigned char*>(text_.data())),
+      cursor_(begin_),
+      limit_(begin_ + text_.size()),
+      generics_(text_) {
+    if (text_.starts_with("\xEF\xBB\xBF")) cursor_ += 3;
+}
+
+bool Scanner::check_text() {
+    auto at = [&](size_t i) { return Span{file_, uint32_t(i), uint32_t(i + 1)}; };
+    if (text_.size() > kMaxSource) {
+        error(Diag::source_too_large, at(0), {std::to_string(text_.size()), std::to_string(kMaxSource)});
+    } else if (size_t nul = text_.find('\0'); nul != text_.npos) {
+        error(Diag::nul_byte, at(nul));
+    } else if (size_t bad = find_invalid_utf8(text_); bad != text_.npos) {
+        error(Diag::invalid_utf8, at(bad));
+    } else {
+        return true;
+    }
+    halted_ = true;
+    return false;
+}
+
+Span Scanner::span_from(const unsigned char* start) const { return {file_, uint32_t(start - begin_), uint32_t(cursor_ - begin_)}; }
+
+Diagnostic& Scanner::error(Diag id, Span span, std::initializer_list<std::string> args) {
+    has_error_ = true;
+    last_error_ = span.end;
+    return diags_.report(id, span, args);
+}
+
+Token Scanner::make(int kind, const unsigned char* start) const {
+    Token token;
+    token.kind = kind;
+    token.span = span_from(start);
+    token.text = text_.substr(token.span.begin, token.span.end - token.span.begin);
+    return token;
+}
+
+void Scanner::unexpected(const unsigned char* start) {
+    Span span = span_from(start);
+    std::string_view c = text_.substr(span.begin, span.end - span.begin);
+    if (is_bidi(c)) {
+        static constexpr char kHex[] = "0123456789ABCDEF";
+        uint32_t code = c.size() == 2 ? 0x61C : 0x2000 | (uint32_t(c[1]) & 0x3F) << 6 | (uint32_t(c[2]) & 0x3F);
+        std::string name = "U+0000";
+        for (int i = 0; i < 4; ++i) name[size_t(5 - i)] = kHex[code >> (4 * i) & 15];
+        error(Diag::bidi_control, span, {name});
+        return;
+    }
+    error(Diag::unexpected_character, span, {"`" + printable(c) + "`"});
+}
+
+// ---- comments and docs ----
+
+void Scanner::comment(const unsigned char* start, bool is_line) {
+    Span span = span_from(start);
+    comments_.push_back({span, is_line});
+    std::string_view text = text_.substr(span.begin, span.end - span.begin);
+    if (!is_line) return;
+    if (text.starts_with("///") && !text.starts_with("////")) pending_docs_.push_back(span);
+    if (!any_token_ && text.starts_with("//!")) module_lines_.push_back(span);
+}
+
+void Scanner::block_comment(const unsigned char* start) {
+    size_t from = size_t(cursor_ - begin_);
+    size_t end = text_.find("*/", from);
+    if (end == text_.npos) {
+        error(Diag::unterminated_comment, span_from(start));
+        cursor_ = limit_;
+        ended_open_ = true;
+        halted_ = true;
+        return;
+    }
+    cursor_ = begin_ + end + 2;
+    comment(start, false);
+}
+
+std::string_view Scanner::join_docs(const std::vector<Span>& lines) {
+    std::string out;
+    for (Span line : lines) {
+        std::string_view text = text_.substr(line.begin + 3, line.end - line.begin - 3);
+        if (text.starts_with(" ")) text.remove_prefix(1);
+        while (!text.empty() && (text.back() == '\r' || text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+        if (!out.empty() || line.begin != lines.front().begin) out += '\n';
+        out += text;
+    }
+    return arena_.copy(std::string_view(out));
+}
+
+void Scanner::attach_docs(const Token& token) {
+    if (!any_token_) module_docs_ = join_docs(module_lines_);
+    if (pending_docs_.empty()) return;
+    if (is_item_keyword(token.kind)) {
+        // Only the lines that touch: a blank line ends a block of docs.
+        size_t first = pending_docs_.size();
+        uint32_t next = token.span.begin;
+        while (first > 0) {
+            std::string_view gap = text_.substr(pending_docs_[first - 1].end, next - pending_docs_[first - 1].end);
+            size_t newline = gap.find('\n');
+            if (newline != gap.npos && gap.find('\n', newline + 1) != gap.npos) break;
+            next = pending_docs_[--first].begin;
+        }
+        pending_docs_.erase(pending_docs_.begin(), pending_docs_.begin() + ptrdiff_t(first));
+        if (!pending_docs_.empty()) docs_.push_back({token.span.begin, join_docs(pending_docs_)});
+    }
+    pending_docs_.clear();
+}
+
+std::string_view Scanner::docs_at(uint32_t offset) const {
+    for (size_t lo = 0, hi = docs_.size(); lo < hi;) {
+        size_t mid = (lo + hi) / 2;
+        if (docs_[mid].token == offset) return docs_[mid].text;
+        (docs_[mid].token < offset ? lo : hi) = docs_[mid].token < offset ? mid + 1 : mid;
+    }
+    return {};
+}
+
+// ---- brackets ----
+
+Token Scanner::open_or_less(const unsigned char* start) {
+    uint32_t at = uint32_t(start - begin_);
+    if (previous_ != T::IDENT) return make(T::LT, start);
+    int b = before_previous_;
+    bool certain = b == T::KERNEL || b == T::FN || b == T::STRUCT || b == T::LAYOUT || b == T::TYPE;
+    if (!certain && !generics_.opens(at, frames_.back().kind == '<')) return make(T::LT, start);
+    frames_.push_back({'<', false, certain, at});
+    return make(T::GENERIC_OPEN, start);
+}
+
+Token Scanner::close_or_greater(const unsigned char* start, int kind) {
+    const Frame& top = frames_.back();
+    const Frame& outer = frames_[frames_.size() > 1 ? frames_.size() - 2 : 0];
+    bool assigns = kind == T::SHR_ASSIGN && outer.kind == '<' && outer.certain;
+    bool closes = top.kind == '<' && (kind == T::GT || kind == T::SHR || assigns || (top.certain && kind == T::GE));
+    if (!closes) return make(kind, start);
+    cursor_ = start + 1;
+    frames_.pop_back();
+    return make(T::GENERIC_CLOSE, start);
+}
+
+Token Scanner::brace(const unsigned char* start) {
+    if (previous_ == T::IN) return make(T::SET_OPEN, start);
+    drop_to_block();
+    frames_.back().attributes = false;
+    return make(T::LBRACE, start);
+}
+
+/// Pops the frame that a closing bracket closes, with the unclosed ones inside it; a stray closer changes nothing.
+void Scanner::close_frame(char open) {
+    for (size_t i = frames_.size(); i-- > 1;) {
+        char kind = frames_[i].kind;
+        bool matches = kind == open || (open == '{' && kind == 'S');
+        if (matches) {
+            frames_.resize(i);
+            return;
+        }
+        if (kind == '{' || kind == 'S') return;
+    }
+}
+
+/// Statements and blocks never stand inside brackets: whatever is still open there stays unclosed.
+void Scanner::drop_to_block() {
+    while (frames_.back().kind != '{' && frames_.back().kind != 'B') frames_.pop_back();
+}
+
+void Scanner::track(Token& token) {
+    uint32_t at = token.span.begin;
+    switch (token.kind) {
+        case T::LPAREN:
+            frames_.push_back({'(', false, false, at});
+            break;
+        case T::LBRACKET:
+            frames_.push_back({'[', false, false, at});
+            break;
+        case T::LBRACE:
+            frames_.push_back({'{', false, false, at});
+            break;
+        case T::SET_OPEN:
+            frames_.push_back({'S', false, false, at});
+            break;
+        case T::RPAREN:
+            close_frame('(');
+            break;
+        case T::RBRACKET:
+            close_frame('[');
+            break;
+        case T::RBRACE:
+            close_frame('{');
+            break;
+        case T::FOR:
+        case T::WHILE:
+        case T::KERNEL:
+            frames_.back().attributes = true;
+            break;
+        case T::SEMI:
+            drop_to_block();
+            frames_.back().attributes = false;
+            break;
+        default:
+            break;
+    }
+    if (frames_.size() > kMaxDepth + 1) {
+        error(Diag::nesting_too_deep, token.span, {std::to_string(kMaxDepth)});
+        halted_ = true;
+        token.kind = T::END;
+    }
+}
+
+/// Before an item keyword or the end: reports the open blocks and closes them. False when there are none.
+bool Scanner::close_blocks_before(const Token& token) {
+    uint32_t open = 0, innermost = 0;
+    for (const Frame& frame : frames_) {
+        if (frame.kind == '{' || frame.kind == 'S') {
+            ++open;
+            innermost = frame.at;
+        }
+    }
+    if (token.kind == T::END && frames_.size() > 1) ended_open_ = true;
+    frames_.resize(1);
+    frames_[0].attributes = token.kind == T::KERNEL;
+    if (open == 0) return false;
+    std::string before = token.kind == T::END ? "the end of the file" : "`" + std::string(token.text) + "`";
+    // At the end of the file the last token is what the reader can see.
+    Span span = token.kind == T::END && previous_end_ > 0 ? Span{file_, previous_end_ - 1, previous_end_} : token.span;
+    error(Diag::missing_brace, span, {before}).labels.push_back({{file_, innermost, innermost + 1}, "this `{` is still open"});
+    last_error_ = token.span.end;
+    virtual_closers_ = open;
+    return true;
+}
+
+Token Scanner::next() {
+    if (virtual_closers_ > 0) {
+        --virtual_closers_;
+        Token closer = held_;
+        closer.kind = T::RBRACE;
+        closer.is_virtual = true;
+        closer.span.end = closer.span.begin;
+        return closer;
+    }
+    if (has_held_) {
+        has_held_ = false;
+        return held_;
+    }
+    Token token;
+    if (!halted_) token = scan();
+    if (halted_) {
+        cursor_ = limit_;
+        return make(T::END, limit_);
+    }
+    attach_docs(token);
+    any_token_ = true;
+    track(token);
+    before_previous_ = std::exchange(previous_, token.kind);
+    uint32_t end = token.span.end;
+    bool boundary = is_item_keyword(token.kind) || token.kind == T::END;
+    if (boundary && !halted_ && frames_.size() > 1) {
+        held_ = token;
+        has_held_ = true;
+        if (close_blocks_before(token)) return next();
+        has_held_ = false;
+    }
+    previous_end_ = end;
+    return token;
+}
+
+}  // namespace tegula::syntax

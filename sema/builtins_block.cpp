@@ -1,0 +1,244 @@
+// Block-scaled formats as tiles: quantising a tile into elements and scales, and decoding. Blocks lie along the last axis of a quantised
+// tile. The scale of a block follows the format's rule (floor by default) from its largest magnitude, read off the exponent bits of f32:
+//   power-of-two scales: 2^(floor(log2 amax) - emax), `ceil`, `even` and `rceil` as OCP and its users name them; code 0 for a block of zeros
+//   other float scales: amax / largest element, rounded once (up for ceil and rceil); with a tensor scale, relative to that.
+// Elements are x / scale, rounded to nearest and clamped symmetrically. Quantising what a floor-rule block decoded to changes nothing.
+#include <bit>
+#include <cmath>
+
+#include "sema/elaborate.h"
+
+namespace tegula::sema {
+
+using ir::Op;
+using ir::ReduceKind;
+using ir::ValueId;
+
+namespace {
+
+Shape with_last(const Shape& shape, int64_t a, int64_t b = 0) {
+    Shape out;
+    for (size_t d = 0; d + 1 < shape.rank; ++d) out.push(shape[d]);
+    out.push(a);
+    if (b != 0) out.push(b);
+    return out;
+}
+
+/// Largest magnitude of an element.
+double largest(const Format& elem) {
+    if (elem.kind != FormatKind::codebook) return decode(elem, max_code(elem));
+    double top = 0;
+    for (double v : elem.table) top = std::fmax(top, std::fabs(v));
+    return top;
+}
+
+/// Bits after the leading one that a large element holds.
+int precision(const Format& elem) { return elem.is_float() ? elem.man_bits : std::max(0, static_cast<int>(elem.bits) - (elem.is_signed ? 2 : 1)); }
+
+bool is_power_scale(const Format& scale) { return scale.is_float() && scale.man_bits == 0; }
+
+}  // namespace
+
+/// A constant of the type of `like`.
+ValueId Elaborator::splat(ValueId like, double value) {
+    const Type& type = ir().fn().type(like);
+    const Format& f = types_.format(type.elem);
+    const uint64_t code = f.is_int() ? static_cast<uint64_t>(static_cast<int64_t>(value)) : encode(f, value);
+    return ir().constant(types_.tile(type.elem, type.shape), code);
+}
+
+/// Each element of `v` `times` times along `axis`.
+ValueId Elaborator::repeat_axis(ValueId v, size_t axis, int64_t times) {
+    const Shape from = ir().fn().type(v).shape;
+    Shape narrow, wide, to;
+    for (size_t d = 0; d < from.rank; ++d) {
+        narrow.push(from[d]);
+        wide.push(from[d]);
+        to.push(d == axis ? from[d] * times : from[d]);
+        if (d != axis) continue;
+        narrow.push(1);
+        wide.push(times);
+    }
+    return ir().reshape(ir().broadcast(ir().reshape(v, narrow), wide), to);
+}
+
+/// `v` cut or zero-padded to `extent` along its last axis.
+ValueId Elaborator::resize_last(ValueId v, int64_t extent) {
+    const Type type = ir().fn().type(v);
+    const int64_t have = type.shape[type.shape.rank - 1u];
+    if (have == extent) return v;
+    const TypeId result = types_.tile(type.elem, with_last(type.shape, extent));
+    if (have > extent) {
+        std::vector<int64_t> start_step;
+        for (size_t d = 0; d < type.shape.rank; ++d) start_step.insert(start_step.end(), {0, 1});
+        return ir().fn().result(ir().emit(Op::slice, {&v, 1}, {&result, 1}, start_step));
+    }
+    const ValueId zeros = ir().constant(types_.tile(type.elem, with_last(type.shape, extent - have)), 0);
+    return ir().value(Op::cat, {v, zeros}, result, {int64_t{type.shape.rank} - 1});
+}
+
+/// The exponent field that a power-of-two scale takes for `amax` (f32, >= 0, shape of the scales), as an i32 tile in [0, 255].
+ValueId Elaborator::scale_exponent(ValueId amax, const Format& block, const Format& elem) {
+    const auto add = [&](ValueId v, double n) { return ir().elementwise(Op::add, {v, splat(v, n)}); };
+    const int emax = std::ilogb(largest(elem));
+    ValueId from = amax;
+    int shift = emax;
+    if (block.scale_rule == ScaleRule::rceil) {
+        from = ir().elementwise(Op::div, {amax, splat(amax, largest(elem))});
+        shift = 0;
+    }
+    ValueId bits = ir().bitcast(from, id_of(Fmt::i32));
+    if (block.scale_rule == ScaleRule::even && precision(elem) < 23) bits = add(bits, std::ldexp(1.0, 22 - precision(elem)));
+    ValueId exponent = ir().elementwise(Op::shr, {bits, splat(bits, 23)});
+    if (block.scale_rule == ScaleRule::ceil || block.scale_rule == ScaleRule::rceil) {
+        const ValueId mantissa = ir().elementwise(Op::bit_and, {bits, splat(bits, 0x7FFFFF)});
+        exponent = ir().elementwise(Op::add, {exponent, ir().cast(ir().elementwise(Op::ne, {mantissa, splat(mantissa, 0)}), id_of(Fmt::i32))});
+    }
+    exponent = add(exponent, -shift);
+    exponent = ir().elementwise(Op::min, {ir().elementwise(Op::max, {exponent, splat(exponent, 0)}), splat(exponent, 254)});
+    const ValueId special = ir().elementwise(Op::bit_not, {ir().elementwise(Op::isfinite, {amax})});
+    return ir().select(special, splat(exponent, 255), exponent);
+}
+
+Value Elaborator::quantise_blocks(const Value& value, FormatId to, Span span) {
+    const Format &block = types_.format(to), &elem = types_.format(block.elem), &scale = types_.format(block.scale);
+    const ValueId raw = to_tile(value, span);
+    if (!raw.valid()) return poison(span);
+    const Type type = ir().fn().type(raw);
+    const Format& source = types_.format(type.elem);
+    if (type.pointer || source.is_bool()) return error(Diag::bad_cast, span, describe(value), "`" + block.name + "`");
+    if (type.shape.rank == 0) return error(Diag::block_alignment, span, block.name, "a scalar holds no block; quantise a tile of at least one dimension");
+    ir().set_span(span);
+    const bool up = block.scale_rule == ScaleRule::ceil || block.scale_rule == ScaleRule::rceil;
+    const FormatId f32 = id_of(Fmt::f32);
+    const int64_t n = type.shape[type.shape.rank - 1u], size = block.block_size, blocks = (n + size - 1) / size;
+    const Shape grouped = with_last(type.shape, blocks, size);
+    if (grouped.rank > kMaxRank || !fits_budget(with_last(type.shape, blocks * size), span))
+        return error(Diag::bad_shape, span, "a tile of a block format has at most 7 dimensions");
+    // The magnitude is rounded so that the chosen exponent is that of the original precision.
+    const ValueId source_padded = ir().reshape(resize_last(raw, blocks * size), grouped);
+    const bool wide = source.is_float() && source.bits == 64;
+    const ValueId x = ir().cast(source_padded, f32);
+    ValueId magnitude = ir().elementwise(Op::abs, {wide ? ir().cast(ir().elementwise(Op::abs, {source_padded}), f32, up ? Round::ru : Round::rtz) : x});
+    ValueId finite;
+    if (has_nan(elem)) {
+        finite = ir().elementwise(Op::isfinite, {x});
+        magnitude = ir().select(finite, magnitude, splat(magnitude, 0));
+    }
+    const ValueId amax = ir().reduce(magnitude, ReduceKind::max, grouped.rank - 1, false, f32);
+    Value out = poison(span);
+    out.kind = Value::block_tile;
+    out.elem = to;
+    out.block_axis = type.shape.rank - 1;
+    ValueId divisor;  // f32, shape of the scales
+    if (is_power_scale(scale)) {
+        const ValueId code = ir().bitcast(ir().cast(scale_exponent(amax, block, elem), id_of(Fmt::u8)), id_of(Fmt::f8e8m0));
+        out.scales = ir().cast(code, block.scale);
+        divisor = ir().cast(out.scales, f32);
+    } else {
+        ValueId target = ir().elementwise(Op::div, {amax, splat(amax, largest(elem))});
+        if (block.tensor_scale.v != 0) {
+            const ValueId top = ir().reduce(amax, ReduceKind::max, -1, false, f32);
+            const double range = largest(elem) * largest(scale);
+            const ValueId whole = ir().cast(ir().elementwise(Op::div, {top, splat(top, range)}), block.tensor_scale);
+            out.tensor_scale = whole;
+            const ValueId spread = ir().broadcast(ir().cast(whole, f32), ir().fn().type(amax).shape);
+            const ValueId unit = ir().elementwise(Op::mul, {spread, splat(spread, largest(elem))});
+            target = ir().select(ir().elementwise(Op::eq, {unit, splat(unit, 0)}), splat(unit, 0), ir().elementwise(Op::div, {amax, unit}));
+            out.scales = ir().cast(target, block.scale, up ? Round::ru : Round::rne, Overflow::sat);
+            divisor = ir().elementwise(Op::mul, {ir().cast(out.scales, f32), spread});
+        } else {
+            out.scales = ir().cast(target, block.scale, up ? Round::ru : Round::rne, Overflow::sat);
+            divisor = ir().cast(out.scales, f32);
+        }
+    }
+    out.v = ir().reshape(block_codes(x, divisor, finite, block), with_last(type.shape, blocks * size));
+    out.v = resize_last(out.v, n);
+    return out;
+}
+
+/// x / divisor as elements of the block format: x is [.., blocks, size] in f32, divisor [.., blocks]; where `finite` (if valid) fails, NaN.
+ValueId Elaborator::block_codes(ValueId x, ValueId divisor, ValueId finite, const Format& block) {
+    const Format& elem = types_.format(block.elem);
+    const Shape grouped = ir().fn().type(x).shape;
+    const Shape scales = ir().fn().type(divisor).shape;
+    Shape spread = scales;
+    spread.push(1);
+    const ValueId by = ir().broadcast(ir().reshape(divisor, spread), grouped);
+    const ValueId zero = splat(by, 0);
+    ValueId q = ir().select(ir().elementwise(Op::eq, {by, zero}), zero, ir().elementwise(Op::div, {x, by}));
+    if (elem.kind != FormatKind::codebook) {
+        const double top = largest(elem);
+        q = ir().elementwise(Op::max, {ir().elementwise(Op::min, {q, splat(q, top)}), splat(q, elem.is_signed ? -top : 0)});
+    }
+    if (finite.valid()) q = ir().select(finite, q, splat(q, std::nan("")));
+    return ir().cast(q, block.elem, Round::rne, Overflow::sat);
+}
+
+Value Elaborator::decode_blocks(const Value& v, FormatId to, Span span) {
+    ir().set_span(span);
+    const Format& target = types_.format(to);
+    const FormatId work = target.is_float() && target.bits == 64 ? to : id_of(Fmt::f32);
+    const Format& block = types_.format(v.elem);
+    const auto axis = static_cast<size_t>(v.block_axis);
+    const Shape shape = ir().fn().type(v.v).shape;
+    ValueId scale = ir().cast(v.scales, work);
+    if (v.tensor_scale.valid()) {
+        const ValueId whole = ir().broadcast(ir().cast(v.tensor_scale, work), ir().fn().type(scale).shape);
+        scale = ir().elementwise(Op::mul, {scale, whole});
+    }
+    scale = repeat_axis(scale, axis, block.block_size);
+    const Shape wide = ir().fn().type(scale).shape;
+    if (wide != shape) {
+        std::vector<int64_t> start_step;
+        for (size_t d = 0; d < shape.rank; ++d) start_step.insert(start_step.end(), {0, 1});
+        const TypeId result = types_.tile(work, shape);
+        scale = ir().fn().result(ir().emit(Op::slice, {&scale, 1}, {&result, 1}, start_step));
+    }
+    const ValueId product = ir().elementwise(Op::mul, {ir().cast(v.v, work), scale});
+    return tile(ir().cast(product, to, target.is_int() ? Round::rtz : Round::rne), span);
+}
+
+// ---- parts of block tiles ----
+
+const Value* Elaborator::arg_blocks(const Call& call, size_t i) {
+    const Value& v = call.positional[i];
+    if (v.kind == Value::block_tile) return &v;
+    error(Diag::type_mismatch, arg_span(call, i), "a tile of a block format", describe(v));
+    return nullptr;
+}
+
+Value Elaborator::call_block_elements(const Call& call) {
+    const Value* v = arg_blocks(call, 0);
+    return v ? tile(v->v, call.span) : poison(call.span);
+}
+
+Value Elaborator::call_block_scales(const Call& call) {
+    const Value* v = arg_blocks(call, 0);
+    return v ? tile(v->scales, call.span) : poison(call.span);
+}
+
+Value Elaborator::call_make_block(const Call& call) {
+    const auto id = format_arg(call, 0);
+    if (!id) return poison(call.span);
+    const Format& block = types_.format(*id);
+    if (!block.is_block()) return error(Diag::type_mismatch, call.span, "a block format", "`" + block.name + "`");
+    const ValueId elements = to_tile(call.positional[0], block.elem, arg_span(call, 0)), scales = to_tile(call.positional[1], block.scale, arg_span(call, 1));
+    if (!elements.valid() || !scales.valid()) return poison(call.span);
+    const Shape shape = ir().fn().type(elements).shape;
+    const int64_t size = block.block_size;
+    if (shape.rank == 0) return error(Diag::block_alignment, call.span, block.name, "a scalar holds no block");
+    const Shape wanted = with_last(shape, (shape[shape.rank - 1u] + size - 1) / size);
+    if (ir().fn().type(scales).shape != wanted)
+        return error(Diag::part_mismatch, arg_span(call, 1), to_string(ir().fn().type(scales).shape), to_string(wanted) + " (one scale per " + std::to_string(size) + " elements)");
+    Value out = poison(call.span);
+    out.kind = Value::block_tile;
+    out.elem = *id;
+    out.block_axis = shape.rank - 1;
+    out.v = elements;
+    out.scales = scales;
+    if (block.tensor_scale.v != 0) out.tensor_scale = ir().constant(types_.tile(block.tensor_scale), encode(types_.format(block.tensor_scale), 1.0));
+    return out;
+}
+
+}  // namespace tegula::sema

@@ -1,0 +1,248 @@
+// Built-in functions that touch memory and the outside: pointers, atomics on parts of tensors and on pointers, print, assert and assume.
+#include <algorithm>
+
+#include "sema/elaborate.h"
+#include "sema/part.h"
+
+namespace tegula::sema {
+
+using ir::Access;
+using ir::AtomicKind;
+using ir::Op;
+using ir::ValueId;
+
+// ---- pointers ----
+
+/// Argument `i` as a tile of pointers; invalid after an error.
+ValueId Elaborator::arg_pointer(const Call& call, size_t i) {
+    const Value& v = call.positional[i];
+    if (v.kind == Value::tile && ir().fn().type(v.v).pointer) return v.v;
+    error(Diag::type_mismatch, arg_span(call, i), "pointers", describe(v));
+    return {};
+}
+
+/// Argument `i` as a bool mask; invalid after an error.
+ValueId Elaborator::arg_mask(const Call& call, size_t i) {
+    ValueId out;
+    to_bool(call.positional[i], arg_span(call, i), out);
+    return out;
+}
+
+Value Elaborator::call_load(const Call& call) {
+    std::vector<ValueId> operands{arg_pointer(call, 0)};
+    if (!operands[0].valid()) return poison(call.span);
+    const FormatId elem = ir().fn().type(operands[0]).elem;
+    int64_t flags = 0;
+    if (has(call, 1)) {
+        operands.push_back(arg_mask(call, 1));
+        flags |= Access::has_mask;
+    }
+    if (has(call, 2)) {
+        operands.push_back(to_tile(call.positional[2], elem, arg_span(call, 2)));
+        flags |= Access::has_other;
+    }
+    if (!broadcast_all(operands, call.span)) return poison(call.span);
+    const TypeId result = types_.tile(elem, ir().fn().type(operands[0]).shape);
+    return tile(ir().fn().result(ir().emit(Op::ptr_load, operands, {&result, 1}, {&flags, 1})), call.span);
+}
+
+Value Elaborator::call_store(const Call& call) {
+    std::vector<ValueId> operands{arg_pointer(call, 0)};
+    if (!operands[0].valid()) return poison(call.span);
+    const FormatId elem = ir().fn().type(operands[0]).elem;
+    const Shape before = ir().fn().type(operands[0]).shape;
+    operands.push_back(to_tile(call.positional[1], elem, arg_span(call, 1)));
+    int64_t flags = 0;
+    if (has(call, 2)) {
+        operands.push_back(arg_mask(call, 2));
+        flags |= Access::has_mask;
+    }
+    if (!broadcast_all(operands, call.span)) return poison(call.span);
+    const Shape& joint = ir().fn().type(operands[0]).shape;
+    if (joint != before) return error(Diag::part_mismatch, call.span, to_string(joint), to_string(before));
+    ir().emit(Op::ptr_store, operands, {}, {&flags, 1});
+    return unit(call.span);
+}
+
+Value Elaborator::call_pointer(const Call& call) {
+    const Value& v = call.positional[0];
+    if (v.kind != Value::tensor) return error(Diag::type_mismatch, arg_span(call, 0), "a tensor", describe(v));
+    const Type& type = ir().fn().type(v.tensor_ref->handle);
+    return tile(ir().value(Op::tensor_ptr, {v.tensor_ref->handle}, types_.pointer(type.elem)), call.span);
+}
+
+// ---- atomics ----
+
+Value Elaborator::atomic(AtomicKind kind, const Call& call) {
+    const bool cas = kind == AtomicKind::cas;
+    const size_t value = cas ? 2 : 1, mask = value + 1;
+    const auto order = arg_option(call, mask + 1, "memory order", {"relaxed", "acquire", "release", "acq_rel"}, 0);
+    const auto scope = arg_option(call, mask + 2, "memory scope", {"gpu", "cta", "sys"}, 0);
+    if (!order || !scope) return poison(call.span);
+    Part part;
+    ValueId object;
+    bool on_tensor = false;
+    if (call.exprs[0]->kind == ast::ExprKind::index) {
+        const auto& target = ast::as<ast::IndexExpr>(call.exprs[0]);
+        const Value base = expr(*target.base);
+        if (base.kind == Value::poison) return poison(call.span);
+        if (base.kind == Value::tensor) {
+            const Tensor& t = *base.tensor_ref;
+            if (t.scales.valid()) return error(Diag::block_alignment, target.span, types_.format(t.elem).name, "elements of blocks cannot be updated one by one");
+            if (t.mode != ast::ParamMode::inout) return mode_error("update", t, target.span);
+            if (!resolve_part(target, base, part)) return poison(call.span);
+            object = t.handle;
+            on_tensor = true;
+        } else {
+            Value pointers = index(target, nullptr);
+            if (pointers.kind == Value::poison) return poison(call.span);
+            if (pointers.kind == Value::tile && ir().fn().type(pointers.v).pointer) object = pointers.v;
+            if (!object.valid()) return error(Diag::type_mismatch, target.span, "a part of a tensor or pointers", describe(pointers));
+        }
+    } else {
+        object = arg_pointer(call, 0);
+        if (!object.valid()) return poison(call.span);
+    }
+    const FormatId elem = ir().fn().type(object).elem;
+    const Format& f = types_.format(elem);
+    const bool bits = kind == AtomicKind::bit_and || kind == AtomicKind::bit_or || kind == AtomicKind::bit_xor;
+    if ((bits && !f.is_int()) || (!bits && kind <= AtomicKind::min && !f.is_int() && !f.is_float()))
+        return error(Diag::wrong_element_kind, call.span, std::string("atomic_") + ir::to_string(kind), "`" + f.name + "`", bits ? "integers" : "integers and floats");
+    if (!on_tensor) {
+        part.ir_shape = part.shape = ir().fn().type(object).shape;
+        part.span = call.span;
+    }
+    std::vector<ValueId> operands = on_tensor ? part.operands(object) : std::vector<ValueId>{object};
+    for (size_t i : cas ? std::vector<size_t>{value, 1} : std::vector<size_t>{value}) {
+        const ValueId v = fit_part(part, call.positional[i], elem, false, arg_span(call, i));
+        if (!v.valid()) return poison(call.span);
+        operands.push_back(v);
+    }
+    Access access = part.access;
+    if (has(call, mask)) {
+        const ValueId v = fit_part(part, call.positional[mask], id_of(Fmt::boolean), false, arg_span(call, mask));
+        if (!v.valid()) return poison(call.span);
+        operands.push_back(v);
+        access.flags |= Access::has_mask;
+    }
+    std::vector<int64_t> attrs{access.flags, static_cast<int64_t>(kind), *order, *scope};
+    if (on_tensor) {
+        const auto axes = access.encode_axes();
+        attrs.insert(attrs.end(), axes.begin(), axes.end());
+    }
+    ir().set_span(call.span);
+    const TypeId result = types_.tile(elem, part.ir_shape);
+    const ValueId old = ir().fn().result(ir().emit(on_tensor ? Op::atomic : Op::ptr_atomic, operands, {&result, 1}, attrs));
+    return tile(ir().reshape(old, part.shape), call.span);
+}
+
+Value Elaborator::call_atomic_add(const Call& call) { return atomic(AtomicKind::add, call); }
+Value Elaborator::call_atomic_max(const Call& call) { return atomic(AtomicKind::max, call); }
+Value Elaborator::call_atomic_min(const Call& call) { return atomic(AtomicKind::min, call); }
+Value Elaborator::call_atomic_and(const Call& call) { return atomic(AtomicKind::bit_and, call); }
+Value Elaborator::call_atomic_or(const Call& call) { return atomic(AtomicKind::bit_or, call); }
+Value Elaborator::call_atomic_xor(const Call& call) { return atomic(AtomicKind::bit_xor, call); }
+Value Elaborator::call_atomic_xchg(const Call& call) { return atomic(AtomicKind::xchg, call); }
+Value Elaborator::call_atomic_cas(const Call& call) { return atomic(AtomicKind::cas, call); }
+
+// ---- programs ----
+
+Value Elaborator::grid_query(const Call& call, Op op) {
+    const auto axis = arg_axis(call, 0, 3, 0);
+    if (!axis) return poison(call.span);
+    return tile(ir().value(op, {}, types_.tile(Fmt::i64), {*axis}), call.span);
+}
+
+Value Elaborator::call_program_id(const Call& call) { return grid_query(call, Op::program_id); }
+Value Elaborator::call_num_programs(const Call& call) { return grid_query(call, Op::num_programs); }
+
+// ---- print and conditions ----
+
+namespace {
+
+size_t count_holes(std::string_view text) {
+    size_t holes = 0;
+    for (size_t i = 0; i + 1 < text.size(); ++i) {
+        if (text.substr(i, 2) == "{{") ++i;
+        else if (text.substr(i, 2) == "{}") ++holes;
+    }
+    return holes;
+}
+
+}  // namespace
+
+Value Elaborator::call_print(const Call& call) {
+    if (!call.named.empty()) return error(Diag::bad_arguments, call.named[0].second.span, "print", "values have no names");
+    std::vector<ValueId> values;
+    std::string text;
+    size_t first = 0;
+    if (call.positional[0].kind == Value::text) {
+        text = call.positional[0].s;
+        first = 1;
+        const size_t holes = count_holes(text), given = call.positional.size() - 1;
+        if (holes != given) return error(Diag::bad_format_text, arg_span(call, 0), std::to_string(holes), std::to_string(given));
+    } else {
+        for (size_t i = 0; i < call.positional.size(); ++i) text += i ? " {}" : "{}";
+    }
+    std::string filled;
+    size_t at = first;
+    for (size_t i = 0; i < text.size(); ++i) {
+        if (text.compare(i, 2, "{{") == 0) {
+            filled += "{{";
+            ++i;
+        } else if (text.compare(i, 2, "{}") == 0) {
+            ++i;
+            Value v = call.positional[at];
+            const Span span = arg_span(call, at++);
+            if (v.kind == Value::block_tile) v = decode_blocks(v, id_of(Fmt::f32), span);
+            if (v.kind == Value::text || v.kind == Value::type) {
+                filled += v.kind == Value::text ? std::string(v.s) : describe(v.t);
+                continue;
+            }
+            const ValueId tile = to_tile(v, span);
+            if (!tile.valid()) return poison(call.span);
+            values.push_back(tile);
+            filled += "{}";
+        } else {
+            filled += text[i];
+        }
+    }
+    const int64_t id = ir().fn().add_string(std::move(filled));
+    ir().set_span(call.span);
+    ir().emit(Op::print, values, {}, {&id, 1});
+    return unit(call.span);
+}
+
+Value Elaborator::call_assert(const Call& call) {
+    ValueId condition;
+    if (!to_bool(call.positional[0], arg_span(call, 0), condition)) return poison(call.span);
+    std::string text;
+    if (has(call, 1)) {
+        if (call.positional[1].kind != Value::text) return error(Diag::type_mismatch, arg_span(call, 1), "a text", describe(call.positional[1]));
+        text = call.positional[1].s;
+    }
+    const int64_t id = ir().fn().add_string(std::move(text));
+    ir().set_span(call.span);
+    ir().emit(Op::assert, {&condition, 1}, {}, {&id, 1});
+    return unit(call.span);
+}
+
+Value Elaborator::call_assume(const Call& call) {
+    ValueId condition;
+    if (!to_bool(call.positional[0], arg_span(call, 0), condition)) return poison(call.span);
+    if (ir().fn().type(condition).shape.rank != 0) condition = ir().reduce(condition, ir::ReduceKind::all, -1, false, id_of(Fmt::boolean));
+    ir().set_span(call.span);
+    ir().emit(Op::assume, {&condition, 1}, {});
+    return unit(call.span);
+}
+
+Value Elaborator::call_static_assert(const Call& call) {
+    const auto holds = static_bool(call.positional[0], arg_span(call, 0));
+    if (!holds) return poison(call.span);
+    if (*holds) return unit(call.span);
+    std::string text;
+    if (has(call, 1) && call.positional[1].kind == Value::text) text = ": " + std::string(call.positional[1].s);
+    return error(Diag::static_assert_failed, arg_span(call, 0), text);
+}
+
+}  // namespace tegula::sema

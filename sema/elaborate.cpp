@@ -1,0 +1,295 @@
+// Elaborator: scopes, name look-up, module items, compile-time evaluation and its budgets. Kernels are in kernel.cpp, host expressions in
+// host.cpp. Names resolve innermost first: locals, the host's (host expressions), items of the module, imports, built-ins, the prelude.
+#include "sema/elaborate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sema/flow.h"
+#include "sema/walk.h"
+
+namespace tegula::sema {
+
+namespace {
+
+/// Native stack that elaboration may use, well below the 8 MiB that threads have.
+constexpr ptrdiff_t kStackBudget = 3 << 20;
+
+/// Cost of copying one member of a tuple or list: keeps doubling definitions from filling memory.
+constexpr uint64_t kCopySteps = 64;
+
+uint64_t count_nodes(const Value& v) {
+    uint64_t n = 1;
+    for (const Value& item : v.items) n += count_nodes(item);
+    return n;
+}
+
+const char* frame_address() { return static_cast<const char*>(__builtin_frame_address(0)); }
+
+}  // namespace
+
+Local* Scope::find(std::string_view name) const {
+    for (const Scope* s = this; s; s = s->parent.get()) {
+        const auto it = s->names.find(name);
+        if (it != s->names.end()) return it->second.get();
+    }
+    return nullptr;
+}
+
+std::shared_ptr<Scope> make_scope(std::shared_ptr<Scope> parent) {
+    auto s = std::make_shared<Scope>();
+    s->parent = std::move(parent);
+    return s;
+}
+
+void define(Scope& scope, std::string_view name, Value v) {
+    auto local = std::make_shared<Local>();
+    local->name = name;
+    local->span = v.span;
+    local->value = std::move(v);
+    scope.names[name] = std::move(local);
+}
+
+Value integer_value(__int128 i, Span span) {
+    Value v;
+    v.kind = Value::integer;
+    v.i = i;
+    v.span = span;
+    return v;
+}
+
+Value real_value(double r, Span span) {
+    Value v;
+    v.kind = Value::real;
+    v.r = r;
+    v.span = span;
+    return v;
+}
+
+bool holds_tile(const Value& v) {
+    if (v.kind == Value::tile || v.kind == Value::block_tile) return true;
+    return std::any_of(v.items.begin(), v.items.end(), holds_tile);
+}
+
+bool Elaborator::is_static(const Value& v, bool allow_functions) {
+    switch (v.kind) {
+        case Value::tile:
+        case Value::block_tile:
+        case Value::tensor: return false;
+        case Value::function:
+        case Value::builtin:
+        case Value::elementwise:
+        case Value::lambda: return allow_functions;
+        default: return std::all_of(v.items.begin(), v.items.end(), [&](const Value& x) { return is_static(x, allow_functions); });
+    }
+}
+
+StaticMode::StaticMode(Elaborator& e, std::shared_ptr<Scope> scope) : e_(e), builder_(std::move(e.builder_)), scope_(std::move(e.scope_)) {
+    e_.scope_ = std::move(scope);
+}
+
+StaticMode::~StaticMode() {
+    e_.builder_ = std::move(builder_);
+    e_.scope_ = std::move(scope_);
+}
+
+ir::Builder& Elaborator::ir() {
+    if (builder_) return *builder_;
+    if (!scratch_) {
+        scratch_ = std::make_unique<ir::Function>(types_);
+        scratch_->body = scratch_->add_block();
+        scratch_builder_ = std::make_unique<ir::Builder>(*scratch_, scratch_->body);
+    }
+    return *scratch_builder_;
+}
+
+bool Elaborator::too_deep(Span span) {
+    const char* here = frame_address();
+    if (!stack_base_) stack_base_ = here;
+    if (aborted_) return true;
+    if (std::abs(stack_base_ - here) < kStackBudget) return false;
+    diags_.report(Diag::nesting_budget, span);
+    aborted_ = true;
+    return true;
+}
+
+bool Elaborator::step(Span span, uint64_t n) {
+    if (aborted_) return false;
+    steps_ += n;
+    if (steps_ > limits_.const_steps) {
+        diags_.report(Diag::step_budget, span, {std::to_string(limits_.const_steps)});
+        aborted_ = true;
+    } else if (ir().fn().inst_count() > limits_.ir_ops) {
+        diags_.report(Diag::ir_budget, span, {std::to_string(limits_.ir_ops)});
+        aborted_ = true;
+    }
+    return !aborted_;
+}
+
+Value Elaborator::constant(const ast::Expr& e, const std::shared_ptr<Scope>& scope) {
+    StaticMode mode(*this, scope);
+    Value v = expr(e);
+    if (!is_static(v)) return error(Diag::not_constant, e.span, "this value", describe(v));
+    return v;
+}
+
+std::shared_ptr<Scope> Elaborator::module_scope(const Module& module) {
+    auto s = std::make_shared<Scope>();
+    s->module = &module;
+    return s;
+}
+
+namespace {
+
+const Scope* root_of(const Scope* s) {
+    while (s && s->parent) s = s->parent.get();
+    return s;
+}
+
+std::optional<Value> builtin_value(std::string_view name, Span span) {
+    Value v;
+    v.span = span;
+    if (name == "inf" || name == "nan" || name == "pi") {
+        return real_value(name == "inf" ? HUGE_VAL : name == "nan" ? std::nan("") : 3.14159265358979323846, span);
+    }
+    const std::span<const BuiltinRow> rows = builtin_rows();
+    for (size_t i = 0; i < rows.size(); ++i) {
+        if (name != rows[i].name) continue;
+        v.kind = Value::builtin;
+        v.row = static_cast<int>(i);
+        v.s = rows[i].name;
+        return v;
+    }
+    const ir::Op op = ir::find_op(name);
+    if (op == ir::Op::count_ || !ir::has_trait(op, ir::ELEMWISE)) return std::nullopt;
+    v.kind = Value::elementwise;
+    v.op = op;
+    v.s = ir::op_row(op).name;
+    return v;
+}
+
+Value layout_value(LayoutId id, Span span) {
+    Value v;
+    v.kind = Value::layout;
+    v.layout_id = id;
+    v.span = span;
+    return v;
+}
+
+}  // namespace
+
+Value Elaborator::lookup(std::string_view name, Span span) {
+    if (const Local* l = scope_->find(name)) {
+        if (l->value.kind == Value::none) return error(Diag::missing_generic, span, "this use", name);
+        Value v = l->value;
+        v.span = span;
+        if (!building() && holds_tile(v)) return error(Diag::not_constant, span, "`" + std::string(name) + "`", "a run-time value");
+        if (!v.items.empty() && !step(span, kCopySteps * count_nodes(v))) return poison(span);
+        return v;
+    }
+    const Scope* root = root_of(scope_.get());
+    if (resolver_ && root == host_root_) {
+        const ast::NameExpr e{{ast::ExprKind::name, span}, name};
+        if (std::optional<Value> v = resolve_host(e)) return *v;
+    }
+    const Module* module = root ? root->module : nullptr;
+    if (module) {
+        if (const ast::Item* item = module->find(name)) {
+            if (item->kind == ast::ItemKind::kernel) return error(Diag::kernel_as_value, span, name);
+            Value v = item_value(*module, *item);
+            v.span = span;
+            if (!v.items.empty() && !step(span, kCopySteps * count_nodes(v))) return poison(span);
+            return v;
+        }
+        for (const Module::Import& i : module->imports) {
+            if (i.alias != name || !i.module) continue;
+            Value v;
+            v.kind = Value::module;
+            v.home = i.module;
+            v.s = name;
+            v.span = span;
+            return v;
+        }
+    }
+    if (std::optional<Value> v = builtin_value(name, span)) return *v;
+    if (name == "row" || name == "col") return layout_value(types_.intern(name == "row" ? Layout::row() : Layout::col()), span);
+    if (Value v = named_type(name, span, false); v.kind != Value::poison) return v;
+    if (module) {
+        for (const Module* p : module->prelude) {
+            const ast::Item* item = p->find(name);
+            if (!item) continue;
+            Value v = item_value(*p, *item);
+            v.span = span;
+            return v;
+        }
+    }
+    return unknown(name, span);
+}
+
+Value Elaborator::unknown(std::string_view name, Span span) {
+    std::vector<std::string_view> names;
+    const Scope* root = scope_.get();
+    for (const Scope* s = scope_.get(); s; s = s->parent.get()) {
+        for (const auto& [n, local] : s->names) names.push_back(n);
+        root = s;
+    }
+    if (root && root->module) {
+        for (const auto& [n, item] : root->module->names) names.push_back(n);
+        for (const Module::Import& i : root->module->imports) names.push_back(i.alias);
+        for (const Module* p : root->module->prelude)
+            for (const auto& [n, item] : p->names) names.push_back(n);
+    }
+    for (const BuiltinRow& row : builtin_rows()) names.push_back(row.name);
+    std::sort(names.begin(), names.end());
+    Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(name)});
+    if (const std::string_view near = closest(name, names); !near.empty()) {
+        d.notes.push_back("did you mean `" + std::string(near) + "`?");
+        d.fixes.push_back({span, std::string(near)});
+    }
+    return poison(span);
+}
+
+Value Elaborator::item_value(const Module& module, const ast::Item& item) {
+    const auto it = item_cache_.find(&item);
+    if (it != item_cache_.end()) return it->second;
+    if (std::find(evaluating_.begin(), evaluating_.end(), &item) != evaluating_.end()) {
+        return error(Diag::cyclic_definition, item.name.span, item.name.text);
+    }
+    if (too_deep(item.name.span)) return poison(item.name.span);
+    evaluating_.push_back(&item);
+    Value v;
+    {
+        StaticMode mode(*this, module_scope(module));
+        v = item_value_uncached(module, item);
+    }
+    evaluating_.pop_back();
+    item_cache_[&item] = v;
+    return v;
+}
+
+Value Elaborator::item_value_uncached(const Module& module, const ast::Item& item) {
+    Value v;
+    v.span = item.name.span;
+    switch (item.kind) {
+        case ast::ItemKind::const_: {
+            const auto& c = static_cast<const ast::ConstItem&>(item);
+            v = constant(*c.value, scope_);
+            if (c.type && v.kind != Value::poison) {
+                if (const std::optional<TypeDesc> t = type_desc(*c.type)) v = coerce(v, *t, c.value->span);
+            }
+            return v;
+        }
+        case ast::ItemKind::type:
+        case ast::ItemKind::struct_:
+        case ast::ItemKind::layout: return instantiate_item(module, item, {}, item.name.span);
+        case ast::ItemKind::fn:
+            v.kind = Value::function;
+            v.fn = &static_cast<const ast::FnItem&>(item);
+            v.home = &module;
+            v.s = item.name.text;
+            return v;
+        default: return poison(item.name.span);
+    }
+}
+
+}  // namespace tegula::sema

@@ -1,0 +1,415 @@
+// The Elaborator: one walk over a body that checks and builds IR (internal to sema). Files: elaborate.cpp (entry points, scopes, kernels),
+// statements.cpp (control flow to SSA), expressions.cpp (names, literals, operators, calls), convert.cpp (adaptation and promotion),
+// types.cpp (type and layout expressions, traits), access.cpp (indexing, slices, gathers, stores, atomics), index_form.cpp, builtins_*.cpp.
+//
+// Control flow: `var`s are SSA values held in Locals. A dynamic if or loop carries the Locals assigned inside it. break, continue and
+// return under dynamic conditions set a hidden `exit` Local; statements after them are guarded by it (no goto in the IR).
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sema/sema.h"
+#include "sema/signature.h"
+#include "sema/value.h"
+
+namespace tegula::sema {
+
+struct Local {
+    std::string_view name;
+    Value value;
+    bool is_var = false;
+    Span span;
+};
+/// Lexical scopes share ownership upward so that lambdas keep theirs alive.
+struct Scope {
+    std::shared_ptr<Scope> parent;
+    const Module* module = nullptr;  ///< set on the outermost scope of a function: where item names are looked up
+    std::unordered_map<std::string_view, std::shared_ptr<Local>> names;
+    Local* find(std::string_view name) const;
+};
+
+/// Evaluated arguments of a call to a builtin, matched to its signature.
+struct Call {
+    const ast::CallExpr* expr = nullptr;
+    Span span;
+    std::vector<Value> generics;              ///< explicit <..> arguments
+    std::vector<Value> shape;                 ///< [..] between generics and (..), e.g. full<f32>[M, N](v)
+    bool has_shape = false;
+    std::vector<Value> positional;            ///< matched to named parameters of the signature where it has names
+    std::vector<const ast::Expr*> exprs;      ///< parallel to positional; null where a default was taken
+    std::vector<std::pair<std::string_view, Value>> named;  ///< for `...` signatures
+    bool given(size_t i) const { return i < exprs.size() && exprs[i] != nullptr; }
+};
+
+struct Signature;
+struct BuiltinRow;
+struct Part;
+
+class Elaborator {
+public:
+    Elaborator(TypeTable& types, const Limits& limits, DiagSink& diags) : types_(types), limits_(limits), diags_(diags) {}
+
+    // ---- elaborate.cpp ----
+    std::optional<Instance> kernel(const Module& module, const ast::KernelItem& item, const StaticValues& generics);
+    std::optional<HostExpression> expression(const Module& module, const ast::Expr& expr, const HostResolver& resolver);
+    std::optional<FormatId> format(const Module& module, const ast::Expr& e, const HostResolver& resolver);
+    std::optional<LayoutId> layout(const Module& module, const ast::Expr& e, const HostResolver& resolver);
+    /// Elaborates `expr` purely at compile time in `scope`; reports when it is not constant.
+    Value constant(const ast::Expr& expr, const std::shared_ptr<Scope>& scope);
+    std::shared_ptr<Scope> module_scope(const Module& module);
+    /// Looks a name up: locals, items of the module, imports, builtins, op rows, prelude. Poison (reported) when unknown.
+    Value lookup(std::string_view name, Span span);
+    /// Would lookup() find the name? (elaborate.cpp; asked before a host name is resolved.)
+    bool known(std::string_view name);
+    /// Host statements only: what the host makes of a free name or of a call whose callee is no language function. nullopt: not the host's.
+    std::optional<Value> resolve_host(const ast::Expr& name_or_call);
+    /// True (and reported once) when native recursion has gone too deep; every recursive walk (statement, expr, call_*) asks first.
+    bool too_deep(Span span);
+    /// One unit of compile-time work; false (reported once) when the budget is spent. Static loops and folded operations ask.
+    bool step(Span span, uint64_t n = 1);
+    /// Value of a module item (const evaluated once, type/layout/struct resolved, fn as function value).
+    Value item_value(const Module& module, const ast::Item& item);
+
+    // ---- statements.cpp ----
+    void block(const ast::Block& block);
+    void statement(const ast::Stmt& stmt);
+    /// Inlines a function or lambda. `args` in parameter order.
+    Value call_function(const Value& function, std::vector<Value> args, std::vector<std::pair<std::string_view, Value>> named, Span span);
+    Value call_lambda(const Value& lambda, std::vector<Value> args, Span span);
+    /// A value of a struct type (callee of kind `type`, t.kind structure; generics of an uninstantiated one are deduced from the fields).
+    Value construct_struct(const Value& type, std::vector<Value> args, std::vector<std::pair<std::string_view, Value>> named, Span span);
+    /// `v` as exactly the declared type: literals adapt, implicit widening, checks of shape and structure; poison (reported) otherwise.
+    Value coerce(const Value& v, const TypeDesc& t, Span span);
+    /// `v` as the type of `like` (assignment to a var); `name` is for the message.
+    Value coerce_like(const Value& v, const Value& like, std::string_view name, Span span);
+
+    // ---- expressions.cpp ----
+    Value expr(const ast::Expr& e);
+    Value call(const ast::CallExpr& e);
+    Value unary(ast::UnaryOp op, const Value& a, Span span);
+    Value binary(ast::BinaryOp op, Value a, Value b, Span span);
+    /// Applies an elementwise row after promotion and broadcasting of its operands; folds static operands to static values.
+    Value apply(ir::Op op, std::vector<Value> args, Span span);
+    Value fold(ir::Op op, const std::vector<Value>& args, Span span);      ///< apply on static numbers only (operators.cpp)
+    Value shift(ir::Op op, const Value& a, const Value& amount, Span span);
+    Value pointer_op(ir::Op op, const std::vector<Value>& args, Span span);
+    Value member(const ast::MemberExpr& e);
+    Value binary_chain(const ast::BinaryExpr& e);
+    std::vector<Value> shape_items(const ast::IndexExpr& e);               ///< f<T>[items]: evaluated extents
+    std::string describe_callee(const Value& callee);
+    Value fast_version(const Value& callee, Span span);
+    Value call_value(Value callee, const ast::CallExpr& e);                ///< callee already evaluated
+    /// Calls a built-in: matches arguments to its signature, then runs its row. `e` is null for forms without (..), zeros<T>[M, N].
+    Value call_builtin(const Value& callee, std::vector<Value> shape, bool has_shape, const ast::CallExpr* e, Span span);
+    bool match_arguments(Call& call, const Signature& signature, const BuiltinRow& row);
+    /// All as tiles of one shape (broadcast together); false after an error.
+    bool broadcast_all(std::vector<ir::ValueId>& tiles, Span span);
+
+    // ---- convert.cpp ----
+    /// As a tile value of exactly `elem` (broadcast to nothing): literals adapt when exact, narrower same-kind types widen, else an error with a
+    /// `cast` suggestion. Invalid id after an error.
+    ir::ValueId to_tile(const Value& v, FormatId elem, Span span);
+    /// A tile of its own type; literals take defaults (i64, f32, bool).
+    ir::ValueId to_tile(const Value& v, Span span);
+    ir::ValueId to_index(const Value& v, Span span);  ///< scalar or tile i64
+    bool to_bool(const Value& v, Span span, ir::ValueId& out);
+    std::optional<int64_t> static_int(const Value& v, Span span, const char* what);  ///< reports when not a constant integer
+    std::optional<bool> static_bool(const Value& v, Span span);
+    std::optional<Shape> static_shape(const Value& v, Span span);                    ///< list or tuple of constant integers >= 1, budgeted
+    /// The element format two operands meet in, or nullopt (reported).
+    std::optional<FormatId> common_format(const Value& a, const Value& b, Span span);
+    Value tile(ir::ValueId v, Span span);
+    Value poison(Span span) { Value v; v.span = span; return v; }
+    std::string describe(const Value& v);            ///< "tile<f32>[4, 8]", "integer constant 3"
+    std::string describe(const TypeDesc& t);
+    FormatId elem_of(const Value& v);                ///< element format of a tile, block tile or tensor; 0 otherwise
+    Shape shape_of(const Value& v);                  ///< of a tile or static value ([])
+    /// Leaves as IR values (tiles, block parts, static numbers materialised) and the reverse with the same structure.
+    std::vector<ir::ValueId> flatten(Value& v, Span span);
+    Value unflatten(const Value& like, const std::vector<ir::ValueId>& leaves, size_t& at);
+    std::optional<uint64_t> literal_code(const Value& v, FormatId elem, Span span);  ///< code of a static number in a format; reported when inexact
+    bool fits_budget(const Shape& shape, Span span);                                 ///< at most kMaxTileElements; reported
+
+    // ---- types.cpp ----
+    std::optional<TypeDesc> type_desc(const ast::Expr& e);   ///< reports when e is no type
+    std::optional<TypeDesc> type_desc(const Value& v, Span span);
+    std::optional<FormatId> format_arg(const Call& call, size_t i, std::optional<FormatId> fallback = {});  ///< generic argument as format
+    /// tile<T>[..], tensor<T>[..], codebook<N>[..], and `type @ layout`: the type, or nullopt when `e` is not of such a form. expr() asks
+    /// this first for IndexExpr and AnnotatedExpr.
+    std::optional<Value> type_form(const ast::Expr& e);
+    Value compose_layouts(const Value& outer, const Value& inner, Span span);  ///< A . B, compose(A, B)
+    Value inverse_layout(const Value& layout, Span span);
+    Value instantiate(const ast::InstantiateExpr& e);         ///< name<args>: types, functions, layouts, constructors
+    Value layout_expr(const ast::Expr& e);
+    Value layout_item(const Module& module, const ast::LayoutItem& item, std::vector<Value> generics, Span span);
+    Value named_type(std::string_view name, Span span, bool report);  ///< built-in formats and traits: i7, u1, f16, bool, float, int ..
+    bool satisfies(const TypeDesc& type, std::string_view trait);
+    /// Binds a fn/kernel generic or extent name inside `scope` by matching a declared type expression with an actual value.
+    bool match_param(const ast::Expr& declared, const Value& actual, const std::shared_ptr<Scope>& scope, Span span);
+
+    // ---- access.cpp ----
+    Value index(const ast::IndexExpr& e, const ast::Expr* otherwise);
+    void store(const ast::IndexExpr& target, const Value& value, ast::AssignOp op, Span span);
+    Value atomic(ir::AtomicKind kind, const Call& call);
+    bool resolve_part(const ast::IndexExpr& e, const Value& base, Part& part);  ///< evaluates the indices of x[..]; see part.h
+    bool resolve_slice(const ast::IndexItem& item, size_t d, Part& part);
+    bool resolve_index(const ast::IndexItem& item, size_t d, Part& part, std::optional<Shape>& joint);
+    bool finish_part(Part& part, std::vector<int64_t> dims, const std::optional<Shape>& joint, size_t joint_at, size_t joint_ir_at);
+    int64_t known_extent(const Value& base, size_t axis);  ///< of a tile or tensor; kDynamic when only known at launch
+    Value constant_indices(const Value& list, Span span);
+    Value read_part(const Part& part, const Value* other);
+    Value read_object(const Part& part, ir::Op op, ir::ValueId object, const Value* other);
+    ir::ValueId fit_part(const Part& part, const Value& v, FormatId elem, bool pointer, Span span);
+    ir::ValueId write_object(const Part& part, ir::ValueId object, const Value& value, Span span);
+    Value mode_error(const char* verb, const Tensor& t, Span span);
+
+    // ---- access_block.cpp: tensors of block formats ----
+    Value read_blocks(const Part& part, const Value* other);
+    void write_blocks(const Part& part, const Value& value, Span span);
+    bool scale_part(const Part& part, Part& scales);  ///< the scales that belong to a part of elements
+    ir::ValueId tensor_scale_access(const Tensor& t, ir::ValueId value, Span span);
+
+    // ---- index_form.cpp ----
+    Value index_form(const ast::IndexFormExpr& e);
+    ir::ValueId aligned(ir::ValueId v, int rank, const Shape& extents, Span span);
+    ir::ValueId stretched(ir::ValueId v, const Shape& extents, Span span);
+    Value form_tile(const ast::IndexFormExpr& e, const Shape& extents, int rank);
+    Value form_reduction(const ast::IndexFormExpr& e, const Shape& extents, int rank);
+    Value reduce_form(const ast::IndexFormExpr& e, ir::ReduceKind kind, const Value& body, const Shape& extents, int rank);
+    Value form_product(const ast::IndexFormExpr& e, const Value& a, const Value& b, const Shape& extents, int rank);
+
+    // ---- builtins_*.cpp: one per row of builtins.def ----
+#define BUILTIN(name, signature, doc) Value call_##name(const Call& call);
+#include "sema/builtins.def"
+
+    // ---- builtins.cpp: what built-in functions ask of their arguments; nullopt, poison or an invalid id after a report ----
+    Span arg_span(const Call& call, size_t i);
+    bool has(const Call& call, size_t i);  ///< given, and not `none`
+    ir::ValueId arg_tile(const Call& call, size_t i);
+    std::optional<int> normal_axis(const Value& v, int rank, Span span);  ///< in [0, rank); negative ones count from the end
+    std::optional<int> arg_axis(const Call& call, size_t i, int rank, int fallback);
+    std::optional<int> arg_option(const Call& call, size_t i, const char* what, std::initializer_list<const char*> names, int fallback);
+    std::optional<bool> arg_flag(const Call& call, size_t i, bool fallback);
+    /// The named argument `wanted` of a `...` signature; poison when a name outside `allowed` is used.
+    std::optional<Value> named_arg(const Call& call, std::initializer_list<std::string_view> allowed, std::string_view wanted);
+    ir::ValueId arg_pointer(const Call& call, size_t i);
+    ir::ValueId arg_mask(const Call& call, size_t i);
+    Value grid_query(const Call& call, ir::Op op);
+    Value tuple(std::vector<Value> items, Span span);
+    Value constant_int(__int128 i, Span span);
+    Value constant_bool(bool b, Span span);
+    Value unit(Span span);
+
+    // ---- builtins_block.cpp ----
+    /// The values of a block tile as elements of `to` (f32 is exact for elements of up to 16 bits with the usual scales), one rounding per product.
+    Value decode_blocks(const Value& v, FormatId to, Span span);
+    /// `x` (a tile) in block format `to`, blocks along the last axis.
+    Value quantise_blocks(const Value& x, FormatId to, Span span);
+    ir::ValueId scale_exponent(ir::ValueId amax, const Format& block, const Format& elem);
+    ir::ValueId block_codes(ir::ValueId x, ir::ValueId divisor, ir::ValueId finite, const Format& block);
+    const Value* arg_blocks(const Call& call, size_t i);
+    ir::ValueId splat(ir::ValueId like, double value);
+    ir::ValueId repeat_axis(ir::ValueId v, size_t axis, int64_t times);
+    ir::ValueId resize_last(ir::ValueId v, int64_t extent);
+
+    // ---- builtins_create.cpp, builtins_shape.cpp, builtins_place.cpp ----
+    std::optional<Shape> call_shape(const Call& call);           ///< the extents between [ and ]
+    Value filled(const Call& call, const Value& value);
+    bool literal_shape(const Value& v, Shape& shape, Span span);
+    bool collect_codes(const Value& v, const Shape& shape, size_t d, FormatId elem, std::vector<int64_t>& codes, Span span);
+    Value shape_error(const Call& call, const std::string& why);
+    ir::ValueId slice_tile(ir::ValueId v, const Shape& start, const Shape& to, const Shape& step);
+    ir::ValueId slice_axis(ir::ValueId v, size_t axis, int64_t at, int64_t extent, int64_t stride);
+    Value permuted(const Value& x, const std::vector<int64_t>& axes, Span span);
+    std::vector<ir::ValueId> joined_operands(const Call& call);
+    Value concat(const Call& call, const std::vector<ir::ValueId>& tiles, size_t axis);
+    std::optional<std::vector<int64_t>> arg_numbers(const Call& call, size_t i, size_t count, int64_t fallback, const char* what);
+    const Layout* arg_layout(const Call& call, size_t i, const Shape& shape);
+    std::optional<Shape> packed_shape(const Call& call, const Layout& layout, const Shape& shape);
+    ir::ValueId pick(ir::ValueId flat, const std::vector<int64_t>& positions);
+
+    // ---- builtins_reduce.cpp, builtins_lambda.cpp, builtins_product.cpp ----
+    FormatId accumulator(FormatId elem);  ///< where sums of `elem` accumulate
+    std::optional<int> reduced_axis(const Value* axis, int rank, Span span);
+    std::optional<FormatId> accumulation(const Call& call, ir::ValueId& v, const Value* dtype);
+    Value widened_reduction(const Call& call, ir::ReduceKind kind);
+    Value extremum(const Call& call, ir::ReduceKind kind, ir::Op op);
+    Value truth(const Call& call, ir::ReduceKind kind);
+    ir::ValueId arg_ordered(const Call& call, const char* name);
+    Value arg_extremum(const Call& call, ir::ReduceKind kind);
+    std::pair<ir::ValueId, ir::ValueId> sorted(const Call& call, size_t axis_at, std::optional<bool> descending, const char* name, int& axis);
+    Value running(const Call& call, ir::ReduceKind kind);
+    Value call_with(const Value& f, std::vector<Value> args, Span span);
+    std::vector<ir::ValueId> combined_operands(const Call& call);
+    ir::BlockId combine_block(const Call& call, const Value& f, const std::vector<ir::ValueId>& tiles, const char* name);
+    Value region_results(ir::InstId inst, size_t n, Span span);
+    std::optional<FormatId> product_accumulator(FormatId a, FormatId b, const char* name, Span span);
+    ir::ValueId plain_operand(const Value& v, Span span);
+    std::optional<Shape> product_shape(const Value& a, const Value& b, Span span);
+    ir::ValueId arg_accumulator(const Call& call, size_t i, FormatId elem, const Shape& shape);
+    bool scales_along_k(const Value& a, const Value& b);
+    Value scaled_product(const Call& call, const Value& a, const Value& b, size_t acc_at);
+
+    // ---- builtins_cast.cpp ----
+    std::optional<FormatId> meet(const Value& a, const Value& b, Span span);
+    Value static_code(FormatId elem, uint64_t code, Span span);
+    Value extreme_value(const Call& call, bool largest);
+
+    template <class... Args>
+    Value error(Diag id, Span span, Args... args) {
+        diags_.report(id, span, {std::string(args)...});
+        return poison(span);
+    }
+    /// In purely static evaluation a scratch function takes what is built; its values are refused where a constant is needed.
+    ir::Builder& ir();
+    TypeTable& types() { return types_; }
+    DiagSink& diags() { return diags_; }
+    bool building() const { return builder_ != nullptr; }  ///< false in purely static evaluation
+
+private:
+    friend class StaticMode;
+    friend class Binder;
+    // elaborate.cpp, kernel_params.cpp
+    bool bind_generics(const ast::KernelItem& item, const StaticValues& generics, const std::shared_ptr<Scope>& scope);
+    bool kernel_param(const ast::Param& p, const std::vector<std::string_view>& dynamic, KernelParam& out, Value& v);
+    bool tensor_param(const ast::Param& p, const ast::IndexExpr& form, const std::vector<std::string_view>& dynamic, KernelParam& out, Value& v);
+    bool block_axis_of(const ast::Param& p, const KernelParam& out, int& axis);
+    ir::ValueId add_param(const std::string& name, ir::Param::Kind kind, TypeId type);
+    void tensor_extents(const ast::IndexExpr& form, const KernelParam& param, Tensor& tensor);
+    void kernel_clauses(const ast::KernelItem& item);
+    std::vector<ir::Hint> hints(std::span<const ast::Attribute> attributes, bool kernel);
+    Value item_value_uncached(const Module& module, const ast::Item& item);
+    void enter_host(const Module& module, const HostResolver& resolver);
+    ir::ValueId host_param(const TileData* data);
+    Value host_value(const HostOperand& operand, Span span);
+    bool host_result(Value& v, Span span, HostOperand& out, std::vector<ir::ValueId>& leaves);
+    Value unknown(std::string_view name, Span span);
+    // statements.cpp
+    void declare(std::string_view name, Value v, bool is_var, Span span);
+    void bind_pattern(const ast::Pattern& pattern, const Value& v, bool is_var);
+    void let(const ast::LetStmt& s);
+    void assign(const ast::AssignStmt& s);
+    void assign_place(const ast::Expr& target, const Value& value, ast::AssignOp op, Span span);
+    void return_statement(const ast::ReturnStmt& s);
+    void statements(std::span<const ast::Stmt* const> stmts);
+    Value materialise(const Value& v, Span span, bool& ok);  ///< run-time form of a var's first value
+    // control.cpp
+    using Locals = std::vector<std::shared_ptr<Local>>;
+    struct Effects {
+        std::vector<std::string_view> names;
+        bool breaks = false, continues = false, returns = false;
+    };
+    struct Carried;
+    void collect(const ast::Stmt& s, Effects& out, bool in_loop);
+    void collect(std::span<const ast::Stmt* const> stmts, Effects& out, bool in_loop);
+    Locals carried_by(const Effects& effects);
+    void if_statement(const ast::IfStmt& s);
+    void branch(ir::ValueId condition, const Effects& effects, const std::function<void()>& then, const std::function<void()>& otherwise, Span span);
+    void merge_result(struct Frame& frame, const Value* before, const Value* then, const Value* otherwise, ir::BlockId a, ir::BlockId b,
+                      std::vector<ir::ValueId>& va, std::vector<ir::ValueId>& vb, Span span);
+    Locals live_flags();
+    Value unflatten_numbers(const Value& like, const std::vector<ir::ValueId>& leaves);
+    bool guard(const Effects& effects, const std::function<void()>& rest, Span span);
+    // loops.cpp
+    void for_statement(const ast::ForStmt& s);
+    void for_range(const ast::ForStmt& s, const ast::RangeExpr& range);
+    void for_items(const ast::ForStmt& s, const std::vector<Value>& items);
+    void for_static_range(const ast::ForStmt& s, const Value& lo, const Value& hi, const Value& step);
+    void for_dynamic(const ast::ForStmt& s, const Value& lo, const Value& hi, const Value& step);
+    void iteration(const ast::ForStmt& s, const Value& item);
+    void while_statement(const ast::WhileStmt& s);
+    void while_region(Effects effects, struct Frame& frame, std::span<const ast::Attribute> attributes, ir::ValueId counter,
+                      const std::function<ir::ValueId(ir::ValueId)>& condition, const std::function<ir::ValueId(ir::ValueId)>& body, Span span);
+    void unroll(const ast::ForStmt& s, const std::function<bool(Value&)>& next);
+    void enter_loop(Carried& c, Span span);
+    void set_carried(const Carried& c, const std::vector<ir::ValueId>& leaves);
+    std::vector<ir::ValueId> add_args(ir::BlockId block, const std::vector<TypeId>& types);
+    std::vector<ir::ValueId> loop_end(const Carried& c, Span span);
+    int64_t loop_hint(std::span<const ast::Attribute> attributes);
+    ir::ValueId guarded_condition(const Locals& exits, const std::function<ir::ValueId()>& test, Span span);
+    // functions.cpp
+    using Generics = std::span<const ast::GenericParam>;
+    bool deduce(std::string_view owner, Generics params, const std::vector<std::pair<const ast::Expr*, const Value*>>& pairs,
+                const std::shared_ptr<Scope>& scope, Span span);
+    Value run_body(const ast::FnItem& fn, Span span);
+    // coerce.cpp
+    Value mismatch(const std::string& expected, const Value& v, Span span);
+    Value fit_literal(Value v, FormatId elem, Span span);
+    Value coerce_element(const Value& v, FormatId elem, Span span);
+    Value coerce_trait(const Value& v, std::string_view trait, Span span);
+    bool match_element(const ast::Expr& declared, FormatId elem, const std::shared_ptr<Scope>& scope, Span span);
+    std::string describe_plain(const Value& v);  ///< "64", "f32": a generic argument in a message
+    // types.cpp, formats.cpp, layouts.cpp
+    bool check_generic(const ast::GenericParam& p, const Value& v, Span span);
+    std::shared_ptr<Scope> generic_scope(std::string_view owner, Generics params, const std::vector<Value>& values, const Module& module, Span span);
+    std::optional<std::vector<Value>> generic_values(std::string_view owner, Generics params, std::span<const ast::Arg> args, Span span);
+    Value instantiate_item(const Module& module, const ast::Item& item, const std::vector<Value>& values, Span span);
+    Value struct_type(const Module& module, const ast::StructItem& item, const std::vector<Value>& values, Span span);
+    Value type_constructor(std::string_view name, const ast::InstantiateExpr& e);
+    std::optional<std::vector<int64_t>> field_widths(std::string_view name, const ast::InstantiateExpr& e, size_t count,
+                                                     std::initializer_list<std::string_view> options);
+    Value minifloat(const ast::InstantiateExpr& e);
+    Value fixed_point(std::string_view name, const ast::InstantiateExpr& e);
+    Value block_type(const ast::InstantiateExpr& e);
+    Value codebook(const ast::InstantiateExpr& e, const ast::IndexExpr* values);
+    Value format_type(Format f, Span span);
+    Value type_value(TypeDesc t, Span span);
+    std::optional<LayoutId> tensor_layout(const ast::Expr& layout, FormatId elem, int rank);
+    void check_tile_annotation(const ast::Expr& layout);
+    Value layout_result(const Layout& layout, Span span);
+    Value layout_call(const ast::CallExpr& e);
+    Value layout_expr_base(const ast::MemberExpr& m);
+    std::optional<LayoutExpr> index_leaf(const ast::Expr& e, const std::vector<std::string_view>& indices, const std::vector<std::string_view>& extents);
+    std::optional<LayoutExpr> index_expression(const ast::Expr& e, const std::vector<std::string_view>& indices,
+                                               const std::vector<std::string_view>& extents);
+    bool match_shape(const ast::IndexExpr& declared, size_t rank, const std::function<Value(size_t)>& actual, const std::shared_ptr<Scope>& scope,
+                     Span span);
+    bool bind_name(std::string_view name, const Value& v, const std::shared_ptr<Scope>& scope, Span span);
+    bool same_value(const Value& a, const Value& b);
+    bool is_static(const Value& v, bool allow_functions = true);
+
+    std::unique_ptr<ir::Function> scratch_;         ///< what purely static evaluation builds and drops
+    std::unique_ptr<ir::Builder> scratch_builder_;
+    const Scope* host_root_ = nullptr;              ///< outermost scope of a host expression: names there may be the host's
+    std::unordered_map<const TileData*, ir::ValueId> host_tiles_;
+    std::deque<std::string> texts_;                 ///< texts that the host gave
+    const char* stack_base_ = nullptr;
+    bool aborted_ = false;                          ///< a budget is spent: nothing more is elaborated
+    unsigned guards_ = 0;                           ///< nested early exits
+    TypeTable& types_;
+    const Limits& limits_;
+    DiagSink& diags_;
+    std::unique_ptr<ir::Builder> builder_;
+    std::shared_ptr<Scope> scope_;
+    const HostResolver* resolver_ = nullptr;
+    HostExpression* host_ = nullptr;
+    Instance* instance_ = nullptr;
+    uint64_t steps_ = 0;
+    int form_rank_ = 0;   ///< indices of the index forms around the current expression
+    unsigned depth_ = 0;  ///< nesting of inlined calls
+    std::vector<struct Frame*> frames_;  ///< function and loop frames, statements.cpp
+    std::unordered_map<const ast::Item*, Value> item_cache_;
+    std::vector<const ast::Item*> evaluating_;  ///< cycle check
+};
+
+/// Does every value of `from` exist in `to` (the implicit conversions)?
+bool widens(const Format& from, const Format& to);
+std::string int_text(__int128 v);
+std::string real_text(double v);  ///< shortest decimal that reads back the same
+/// Is `parameter` of a built-in operation an option, whose argument is a plain name (round = rtz) that is not looked up?
+bool is_option(std::string_view parameter);
+
+struct BuiltinRow {
+    const char* name;
+    const char* signature;
+    const char* doc;
+    Value (Elaborator::*call)(const Call&);
+};
+std::span<const BuiltinRow> builtin_rows();
+
+}  // namespace tegula::sema

@@ -1,0 +1,257 @@
+// Expressions: one switch over the node kinds, names and members, and what a call means for each kind of callee. Long chains of binary
+// operators are walked along their left spine, so that depth of native recursion follows nesting of the source only.
+#include <algorithm>
+#include <charconv>
+
+#include "sema/elaborate.h"
+
+namespace tegula::sema {
+
+namespace {
+
+Value of_kind(Value::Kind kind, Span span) {
+    Value v;
+    v.kind = kind;
+    v.span = span;
+    return v;
+}
+
+/// The name a call or instantiation starts with: `f` of f<T>[M, N](x); empty when it starts with something else.
+std::string_view root_name(const ast::Expr* e) {
+    for (;;) {
+        switch (e->kind) {
+            case ast::ExprKind::name: return ast::as<ast::NameExpr>(e).name;
+            case ast::ExprKind::instantiate: e = ast::as<ast::InstantiateExpr>(e).base; break;
+            case ast::ExprKind::index: e = ast::as<ast::IndexExpr>(e).base; break;
+            case ast::ExprKind::call: e = ast::as<ast::CallExpr>(e).callee; break;
+            case ast::ExprKind::annotated: e = ast::as<ast::AnnotatedExpr>(e).base; break;
+            default: return {};
+        }
+    }
+}
+
+bool is_type_form(const ast::Expr& e) {
+    const std::string_view root = root_name(&e);
+    return root == "tile" || root == "tensor" || root == "codebook";
+}
+
+}  // namespace
+
+Value Elaborator::expr(const ast::Expr& e) {
+    if (too_deep(e.span)) return poison(e.span);
+    if (resolver_ != nullptr && (e.kind == ast::ExprKind::name || e.kind == ast::ExprKind::call || e.kind == ast::ExprKind::annotated ||
+                                 e.kind == ast::ExprKind::index)) {
+        const std::string_view root = root_name(&e);
+        if (!root.empty() && !known(root) && !is_type_form(e)) {
+            const bool of_name = e.kind == ast::ExprKind::index && ast::as<ast::IndexExpr>(&e).base->kind == ast::ExprKind::name;
+            if (!of_name)
+                if (auto value = resolve_host(e)) return *value;
+        }
+    }
+    switch (e.kind) {
+        case ast::ExprKind::int_lit: {
+            Value v = of_kind(Value::integer, e.span);
+            v.i = ast::as<ast::IntLit>(&e).value;
+            return v;
+        }
+        case ast::ExprKind::float_lit: {
+            Value v = of_kind(Value::real, e.span);
+            v.r = ast::as<ast::FloatLit>(&e).value;
+            return v;
+        }
+        case ast::ExprKind::bool_lit: {
+            Value v = of_kind(Value::boolean, e.span);
+            v.b = ast::as<ast::BoolLit>(&e).value;
+            return v;
+        }
+        case ast::ExprKind::string_lit: {
+            Value v = of_kind(Value::text, e.span);
+            v.s = ast::as<ast::StringLit>(&e).value;
+            return v;
+        }
+        case ast::ExprKind::none_lit: return of_kind(Value::none, e.span);
+        case ast::ExprKind::name: {
+            Value v = lookup(ast::as<ast::NameExpr>(&e).name, e.span);
+            v.span = e.span;
+            return v;
+        }
+        case ast::ExprKind::member: return member(ast::as<ast::MemberExpr>(&e));
+        case ast::ExprKind::instantiate: return instantiate(ast::as<ast::InstantiateExpr>(&e));
+        case ast::ExprKind::index: return index(ast::as<ast::IndexExpr>(&e), nullptr);
+        case ast::ExprKind::call: return call(ast::as<ast::CallExpr>(&e));
+        case ast::ExprKind::unary: {
+            const auto& u = ast::as<ast::UnaryExpr>(&e);
+            return unary(u.op, expr(*u.operand), e.span);
+        }
+        case ast::ExprKind::binary: return binary_chain(ast::as<ast::BinaryExpr>(&e));
+        case ast::ExprKind::else_value: {
+            const auto& other = ast::as<ast::ElseExpr>(&e);
+            if (other.access->kind == ast::ExprKind::index) return index(ast::as<ast::IndexExpr>(other.access), other.value);
+            return error(Diag::cannot_index, other.access->span, "a value before `else` that is no part x[..]");
+        }
+        case ast::ExprKind::tuple:
+        case ast::ExprKind::array: {
+            const bool is_tuple = e.kind == ast::ExprKind::tuple;
+            Value v = of_kind(is_tuple ? Value::tuple : Value::list, e.span);
+            for (const ast::Expr* item : is_tuple ? ast::as<ast::TupleExpr>(&e).items : ast::as<ast::ArrayExpr>(&e).items) {
+                v.items.push_back(expr(*item));
+                if (v.items.back().kind == Value::poison) return poison(e.span);
+            }
+            return v;
+        }
+        case ast::ExprKind::set:
+        case ast::ExprKind::range: return error(Diag::not_a_tile, e.span, "a set or range, which stands after `in` only");
+        case ast::ExprKind::index_form: return index_form(ast::as<ast::IndexFormExpr>(&e));
+        case ast::ExprKind::lambda: {
+            Value v = of_kind(Value::lambda, e.span);
+            v.lambda_expr = &ast::as<ast::LambdaExpr>(&e);
+            v.scope = scope_;
+            return v;
+        }
+        case ast::ExprKind::annotated: {
+            const auto type = type_desc(e);
+            Value v = of_kind(type ? Value::type : Value::poison, e.span);
+            if (type) v.t = *type;
+            return v;
+        }
+    }
+    return poison(e.span);
+}
+
+Value Elaborator::binary_chain(const ast::BinaryExpr& e) {
+    std::vector<const ast::BinaryExpr*> spine{&e};
+    while (spine.back()->lhs->kind == ast::ExprKind::binary) spine.push_back(&ast::as<ast::BinaryExpr>(spine.back()->lhs));
+    Value value = expr(*spine.back()->lhs);
+    for (size_t i = spine.size(); i-- > 0;) {
+        const Value right = expr(*spine[i]->rhs);
+        value = binary(spine[i]->op, std::move(value), right, spine[i]->span);
+    }
+    return value;
+}
+
+Value Elaborator::member(const ast::MemberExpr& e) {
+    const Value base = expr(*e.base);
+    const auto unknown = [&](const std::vector<std::string_view>& names) {
+        const std::string_view guess = closest(e.member.text, names);
+        Diagnostic& d = diags_.report(Diag::unknown_member, e.member.span, {describe(base), std::string(e.member.text)});
+        if (!guess.empty()) d.notes.push_back("help: did you mean `" + std::string(guess) + "`?");
+        return poison(e.span);
+    };
+    switch (base.kind) {
+        case Value::poison: return poison(e.span);
+        case Value::layout: return layout_expr(e);
+        case Value::module: {
+            if (const ast::Item* item = base.home->find(e.member.text)) return item_value(*base.home, *item);
+            std::vector<std::string_view> names;
+            for (const auto& [name, item] : base.home->names) names.push_back(name);
+            return unknown(names);
+        }
+        case Value::structure: {
+            std::vector<std::string_view> names;
+            for (size_t i = 0; i < base.decl->fields.size() && i < base.items.size(); ++i) {
+                if (base.decl->fields[i].name.text == e.member.text) return base.items[i];
+                names.push_back(base.decl->fields[i].name.text);
+            }
+            return unknown(names);
+        }
+        case Value::tuple: {
+            size_t at = 0;
+            const std::string_view text = e.member.text;
+            const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), at);
+            if (problem == std::errc() && end == text.data() + text.size() && at < base.items.size()) return base.items[at];
+            return unknown({});
+        }
+        default: return unknown({});
+    }
+}
+
+// ---- calls ----
+
+Value Elaborator::call(const ast::CallExpr& e) {
+    if (e.callee->kind == ast::ExprKind::index) {
+        const auto& indexed = ast::as<ast::IndexExpr>(e.callee);
+        const auto base_kind = indexed.base->kind;
+        if ((base_kind == ast::ExprKind::instantiate || base_kind == ast::ExprKind::name) && !is_type_form(*e.callee)) {
+            const Value base = expr(*indexed.base);
+            if (base.kind == Value::poison) return poison(e.span);
+            if (base.kind == Value::builtin) return call_builtin(base, shape_items(indexed), true, &e, e.span);
+        }
+    }
+    return call_value(expr(*e.callee), e);
+}
+
+std::vector<Value> Elaborator::shape_items(const ast::IndexExpr& e) {
+    std::vector<Value> shape;
+    for (const ast::IndexItem& item : e.items) {
+        if (item.kind == ast::IndexItem::value)
+            shape.push_back(expr(*item.start));
+        else
+            shape.push_back(error(Diag::bad_shape, item.span, "a shape is a list of extents, not of slices"));
+    }
+    return shape;
+}
+
+Value Elaborator::call_value(Value callee, const ast::CallExpr& e) {
+    if (callee.kind == Value::poison) return poison(e.span);
+    if (callee.kind == Value::builtin) return call_builtin(callee, {}, false, &e, e.span);
+    const bool fast = !e.args.empty() && e.args.back().name.text.empty() && e.args.back().value->kind == ast::ExprKind::name &&
+                      ast::as<ast::NameExpr>(e.args.back().value).name == "fast" && !scope_->find("fast");
+    std::vector<Value> args;
+    std::vector<std::pair<std::string_view, Value>> named;
+    bool poisoned = false;
+    for (const ast::Arg& arg : e.args.first(e.args.size() - (fast ? 1 : 0))) {
+        Value v = expr(*arg.value);
+        poisoned |= v.kind == Value::poison;
+        if (arg.name.text.empty()) {
+            if (!named.empty()) return error(Diag::bad_arguments, arg.value->span, describe_callee(callee), "a positional argument follows a named one");
+            args.push_back(std::move(v));
+        } else {
+            named.emplace_back(arg.name.text, std::move(v));
+        }
+    }
+    if (poisoned) return poison(e.span);
+    if (fast) callee = fast_version(callee, e.args.back().value->span);
+    switch (callee.kind) {
+        case Value::poison: return poison(e.span);
+        case Value::elementwise: {
+            const ir::OpRow& row = ir::op_row(callee.op);
+            if (!named.empty()) return error(Diag::bad_arguments, e.span, row.name, "arguments have no names, found `" + std::string(named[0].first) + "`");
+            if (args.size() != static_cast<size_t>(row.operands))
+                return error(Diag::bad_arguments, e.span, row.name,
+                             "takes " + std::to_string(row.operands) + " arguments, found " + std::to_string(args.size()));
+            return apply(callee.op, std::move(args), e.span);
+        }
+        case Value::function: return call_function(callee, std::move(args), std::move(named), e.span);
+        case Value::lambda:
+            if (!named.empty()) return error(Diag::bad_arguments, e.span, "a lambda", "arguments have no names");
+            return call_lambda(callee, std::move(args), e.span);
+        case Value::type:
+            if (callee.t.kind == TypeDesc::structure) return construct_struct(callee, std::move(args), std::move(named), e.span);
+            break;
+        default: break;
+    }
+    Diagnostic& d = diags_.report(Diag::not_callable, e.callee->span, {describe(callee)});
+    if (callee.kind == Value::type) d.notes.push_back("help: convert a value with cast<" + describe(callee.t) + ">(..)");
+    return poison(e.span);
+}
+
+std::string Elaborator::describe_callee(const Value& callee) {
+    if (callee.kind == Value::function && callee.fn) return std::string(callee.fn->name.text);
+    if (callee.kind == Value::elementwise) return ir::op_row(callee.op).name;
+    return "call";
+}
+
+/// `f(x, fast)`: the operation or library function named fast_f.
+Value Elaborator::fast_version(const Value& callee, Span span) {
+    const std::string plain = describe_callee(callee), name = "fast_" + plain;
+    const ir::Op op = ir::find_op(name);
+    Value out = of_kind(Value::elementwise, span);
+    out.op = op;
+    if (op != ir::Op::count_) return out;
+    if (callee.kind == Value::function && callee.home) {
+        if (const ast::Item* item = callee.home->find(name)) return item_value(*callee.home, *item);
+    }
+    return error(Diag::bad_arguments, span, plain, "has no fast version");
+}
+
+}  // namespace tegula::sema

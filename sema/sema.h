@@ -1,0 +1,151 @@
+// AST + bindings -> checked, fully shaped tile IR. Three entry points: check_module (once per file: names, arity, everything that does not
+// depend on an instance), bind_launch / bind_static (which instance, which extents, which grid), elaborate (one instance -> IR).
+// Checking a body and building its IR is one walk, because `if const`, `for const` and generics make types depend on evaluation.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "lang/ast.h"
+#include "lang/diag.h"
+#include "lang/ir.h"
+#include "lang/layout.h"
+#include "lang/runtime.h"
+
+namespace tegula::sema {
+
+/// A parsed file with its imports resolved by the engine. `names` is filled by check_module.
+struct Module {
+    std::string name;  ///< "std.quant", "gemm.tile"
+    const ast::Module* ast = nullptr;
+    struct Import {
+        std::string_view alias;
+        const Module* module = nullptr;
+        const ast::ImportItem* item = nullptr;
+    };
+    std::vector<Import> imports;
+    std::vector<const Module*> prelude;  ///< searched last: std.math and friends, visible without import
+    std::unordered_map<std::string_view, const ast::Item*> names;
+    const ast::Item* find(std::string_view item) const {
+        auto it = names.find(item);
+        return it == names.end() ? nullptr : it->second;
+    }
+};
+
+/// Indexes names and reports everything that needs no instance: duplicates, unknown names (with suggestions), arity and argument names of
+/// calls to builtins and functions, assignment to `let` and to `in` parameters, break outside loops, unknown attributes and clauses,
+/// unused-label style hints. Imports and prelude must have been checked before. False when there were errors.
+bool check_module(Module& module, TypeTable& types, DiagSink& diags);
+
+/// A compile-time value that a host can give or receive: integer, float, bool, or a type.
+struct StaticValue {
+    std::variant<int64_t, double, bool, FormatId> v;
+    friend bool operator==(const StaticValue&, const StaticValue&) = default;
+};
+using StaticValues = std::map<std::string, StaticValue, std::less<>>;  ///< generic parameter -> value
+std::string to_string(const StaticValue& value, const TypeTable& types);
+
+/// What is known of one launch argument.
+struct ArgumentType {
+    enum Kind : uint8_t { absent, tensor, pointer, scalar } kind = absent;
+    FormatId elem{};        ///< tensor, pointer; may be a block format (elements and scales are one argument here)
+    Shape extents{};        ///< tensor, logical
+    LayoutId layout{};
+    bool has_strides = false;
+    StaticValue value{};    ///< scalar
+};
+
+/// An instance (generics), and what this launch makes of it.
+struct LaunchPlan {
+    StaticValues generics;           ///< complete, in canonical form: the instance key
+    std::map<std::string, int64_t, std::less<>> extents;  ///< M, N, K ..
+    uint64_t grid[3] = {1, 1, 1};
+    std::vector<Argument> scalars;   ///< converted codes, one per scalar parameter in order, then nothing
+    std::vector<std::string> warnings;
+};
+
+/// Deduces generics from `given` (--set, <BLOCK = 1024>) and the arguments (by parameter order; absent ones are reported), binds extents,
+/// evaluates `where` and `grid`, picks tuned values by the built-in rule (first choice that satisfies `where`). Every mismatch of the launch goes
+/// into ONE diagnostic (T08), each on a note line with parameter name, expected and given value. nullopt on error.
+std::optional<LaunchPlan> bind_launch(const Module& module, const ast::KernelItem& kernel, const StaticValues& given,
+                                      std::span<const ArgumentType> arguments, TypeTable& types, DiagSink& diags, Span at = {});
+
+/// Generics only (no arguments): what `dump`, `check` and compile-ahead use. Type parameters without value get a representative of their
+/// trait (float: f32, int/sint: i32, uint: u32, number/any: f32); integer ones without default or deduction are reported when `require`.
+std::optional<StaticValues> bind_static(const Module& module, const ast::KernelItem& kernel, const StaticValues& given, TypeTable& types,
+                                        DiagSink& diags, bool require);
+
+struct KernelParam {  ///< for hosts: the source-level signature of an instance
+    std::string name;
+    ast::ParamMode mode;
+    ArgumentType::Kind kind;
+    FormatId elem{};
+    LayoutId layout{};
+    int rank = 0;
+    std::vector<int64_t> extents;       ///< constant ones; kDynamic otherwise
+    std::vector<int> ir_params;         ///< indices of ir::Function::params (block tensors: elements, scales, tensor scale)
+};
+/// What `where` clauses guarantee of a named extent at every launch; for the mask pass.
+struct ExtentFact {
+    std::string extent;
+    int64_t divisor = 1;            ///< extent % divisor == 0
+    int64_t at_least = 0, at_most = INT64_MAX;
+};
+struct Instance {
+    std::unique_ptr<ir::Function> fn;
+    std::vector<ExtentFact> facts;
+    std::vector<KernelParam> params;
+    std::vector<std::string> extents;   ///< names of the trailing extent parameters of `fn`, in order
+};
+struct Limits {  ///< budgets of compile-time work, each with its own diagnostic
+    uint64_t const_steps = 10'000'000;
+    uint64_t ir_ops = 1'000'000;
+    uint64_t call_depth = 64;
+    uint64_t instances = 10'000;
+};
+/// Elaborates one kernel instance. Null on errors (in `diags`, each with "while instantiating .." notes).
+std::optional<Instance> elaborate_kernel(const Module& module, const ast::KernelItem& kernel, const StaticValues& generics, TypeTable& types,
+                                         const Limits& limits, DiagSink& diags);
+
+// ---- host statements (tests, benches, REPL): expressions over values that the host holds ----
+
+/// What a host name or call means to an expression: a tile by value, a compile-time value, text, a layout, or a tuple of these.
+struct HostOperand {
+    enum Kind : uint8_t { tile, block_tile, constant, text, layout, tuple } kind = tile;
+    const TileData* data = nullptr;          ///< tile; block_tile: elements
+    const TileData* scales = nullptr;        ///< block_tile
+    const TileData* tensor_scale = nullptr;  ///< block_tile, optional
+    FormatId block{};                        ///< block_tile
+    StaticValue value{};
+    std::string string;
+    LayoutId layout_id{};
+    std::vector<HostOperand> items;
+};
+/// Called for every free name and every call whose callee names no language function; nullopt: not the host's either.
+using HostResolver = std::function<std::optional<HostOperand>(const ast::Expr& name_or_call)>;
+
+struct HostExpression {
+    std::unique_ptr<ir::Function> fn;     ///< parameters in the order of `arguments`; null when the value is fully static
+    std::vector<const TileData*> arguments;
+    /// Shape of the result: leaves are results of `fn` in order (tile: type; block tiles: elements, scales[, tensor scale]) or static values.
+    HostOperand result;                   ///< tiles have data == nullptr
+};
+std::optional<HostExpression> elaborate_expression(const Module& module, const ast::Expr& expr, const HostResolver& resolver, TypeTable& types,
+                                                   const Limits& limits, DiagSink& diags);
+/// A type expression such as f32, mxfp4, codebook<4>[..]; a layout expression such as col, tiled<8, 8>.
+std::optional<FormatId> evaluate_format(const Module& module, const ast::Expr& expr, const HostResolver& resolver, TypeTable& types, DiagSink& diags);
+std::optional<LayoutId> evaluate_layout(const Module& module, const ast::Expr& expr, const HostResolver& resolver, TypeTable& types, DiagSink& diags);
+
+/// Names callable without import, for completion and "did you mean": builtins with their one-line signature and documentation.
+struct BuiltinDoc {
+    std::string_view name, signature, doc;
+};
+std::vector<BuiltinDoc> builtin_docs();
+
+}  // namespace tegula::sema

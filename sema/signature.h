@@ -1,0 +1,19 @@
+// Signatures of builtins.def and host_calls.def rows, for matching arguments and checking arity.
+#pragma once
+#include <string_view>
+#include <vector>
+
+namespace tegula::sema {
+
+/// Row facts of builtins.def, parsed once per use: names, defaults, variadic, instantiation form.
+struct Signature {
+    struct Parameter {
+        std::string_view name;
+        bool optional = false;
+    };
+    std::vector<Parameter> generics, parameters;
+    bool has_shape = false, has_call = false, variadic = false;
+};
+Signature parse_signature(std::string_view text);
+
+}  // namespace tegula::sema

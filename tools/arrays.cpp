@@ -1,0 +1,349 @@
+// .npy and .safetensors, see arrays.h. Formats: numpy.lib.format (NEP 1), huggingface/safetensors README.
+#include "arrays.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace tegula_tool {
+
+namespace {
+
+constexpr uint64_t kMaxFile = uint64_t{1} << 40;
+constexpr uint64_t kMaxHeader = uint64_t{64} << 20;
+
+struct DtypeRow {
+    const char* npy;          ///< without byte order; null: not in .npy
+    const char* safetensors;  ///< null: not in .safetensors
+    const char* type;         ///< the language's
+    unsigned bytes;
+};
+// The first row that fits is used for reading and for writing.
+constexpr DtypeRow kDtypes[] = {
+    {"f4", "F32", "f32", 4}, {"f8", "F64", "f64", 8}, {"f2", "F16", "f16", 2}, {"i1", "I8", "i8", 1},  {"i2", "I16", "i16", 2},
+    {"i4", "I32", "i32", 4}, {"i8", "I64", "i64", 8}, {"u1", "U8", "u8", 1},   {"u2", "U16", "u16", 2}, {"u4", "U32", "u32", 4},
+    {"u8", "U64", "u64", 8}, {"b1", "BOOL", "bool", 1}, {nullptr, "BF16", "bf16", 2}, {nullptr, "F8_E4M3", "f8e4m3", 1},
+    {nullptr, "F8_E5M2", "f8e5m2", 1},
+};
+
+struct Descriptor {
+    int fd = -1;
+    ~Descriptor() {
+        if (fd >= 0) ::close(fd);
+    }
+};
+
+bool ends_with(std::string_view text, std::string_view tail) { return text.size() >= tail.size() && text.substr(text.size() - tail.size()) == tail; }
+
+/// Bytes of an array, or nullopt on overflow or negative extents.
+std::optional<uint64_t> array_bytes(const std::vector<int64_t>& extents, unsigned bytes) {
+    unsigned __int128 total = bytes;
+    for (int64_t e : extents) {
+        if (e < 0) return std::nullopt;
+        total *= static_cast<uint64_t>(e);
+        if (total > kMaxFile) return std::nullopt;
+    }
+    return static_cast<uint64_t>(total);
+}
+
+/// Bools are one byte in both file formats and one bit, rows on bytes, in the language.
+std::string pack_bools(const std::string& bytes, const std::vector<int64_t>& extents, bool column_major) {
+    const int64_t row = extents.empty() ? 1 : column_major ? extents.front() : extents.back();
+    std::string out;
+    for (size_t at = 0; row > 0 && at < bytes.size(); at += static_cast<size_t>(row)) {
+        std::string packed(static_cast<size_t>((row + 7) / 8), '\0');
+        for (int64_t i = 0; i < row; ++i)
+            if (bytes[at + static_cast<size_t>(i)]) packed[static_cast<size_t>(i / 8)] = static_cast<char>(packed[static_cast<size_t>(i / 8)] | 1 << (i % 8));
+        out += packed;
+    }
+    return out;
+}
+
+std::string unpack_bools(const std::string& data, const std::vector<int64_t>& extents, bool column_major) {
+    const int64_t row = extents.empty() ? 1 : column_major ? extents.front() : extents.back();
+    std::string out;
+    const size_t stride = static_cast<size_t>((row + 7) / 8);
+    for (size_t at = 0; stride > 0 && at + stride <= data.size(); at += stride)
+        for (int64_t i = 0; i < row; ++i) out += static_cast<char>(data[at + static_cast<size_t>(i / 8)] >> (i % 8) & 1);
+    return out;
+}
+
+// ---- .npy ----
+
+/// The header is a Python dict literal with three known keys; this reads exactly that and nothing else.
+class NpyHeader {
+public:
+    explicit NpyHeader(std::string_view text) : text_(text) {}
+    std::string descr;
+    bool fortran = false;
+    std::vector<int64_t> shape;
+
+    bool parse(std::string& field) {
+        bool seen[3] = {};
+        field = "header";
+        if (!eat('{')) return false;
+        while (!eat('}')) {
+            std::string key;
+            if (!string(key) || !eat(':')) return false;
+            field = key.size() < 40 ? key : "header";
+            if (key == "descr") {
+                if (!string(descr)) return false;
+                seen[0] = true;
+            } else if (key == "fortran_order") {
+                if (word("True"))
+                    fortran = true;
+                else if (!word("False"))
+                    return false;
+                seen[1] = true;
+            } else if (key == "shape") {
+                if (!tuple()) return false;
+                seen[2] = true;
+            } else {
+                return false;
+            }
+            if (!eat(',') && peek() != '}') return false;
+        }
+        field = !seen[0] ? "descr" : !seen[1] ? "fortran_order" : "shape";
+        return seen[0] && seen[1] && seen[2];
+    }
+
+private:
+    void skip() {
+        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) ++at_;
+    }
+    char peek() {
+        skip();
+        return at_ < text_.size() ? text_[at_] : '\0';
+    }
+    bool eat(char c) {
+        if (peek() != c) return false;
+        ++at_;
+        return true;
+    }
+    bool word(std::string_view w) {
+        skip();
+        if (text_.substr(at_, w.size()) != w) return false;
+        at_ += w.size();
+        return true;
+    }
+    bool string(std::string& out) {
+        char quote = peek();
+        if (quote != '\'' && quote != '"') return false;
+        size_t end = text_.find(quote, ++at_);
+        if (end == std::string_view::npos) return false;
+        out = text_.substr(at_, end - at_);
+        at_ = end + 1;
+        return true;
+    }
+    bool tuple() {
+        if (!eat('(')) return false;
+        while (!eat(')')) {
+            skip();
+            int64_t value = 0;
+            auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+            if (error != std::errc() || value < 0 || shape.size() == 8) return false;
+            at_ = static_cast<size_t>(end - text_.data());
+            shape.push_back(value);
+            if (!eat(',') && peek() != ')') return false;
+        }
+        return true;
+    }
+    std::string_view text_;
+    size_t at_ = 0;
+};
+
+std::optional<Array> parse_npy(const std::string& path, std::string file, std::string& error) {
+    auto fail = [&](const std::string& what) {
+        error = path + ": " + what;
+        return std::nullopt;
+    };
+    if (file.size() < 10 || std::memcmp(file.data(), "\x93NUMPY", 6) != 0) return fail("not a .npy file (magic)");
+    const auto byte = [&](size_t i) { return static_cast<uint64_t>(static_cast<unsigned char>(file[i])); };
+    const uint64_t version = byte(6);
+    if (version < 1 || version > 3) return fail("version " + std::to_string(version) + " is not supported (field `version`)");
+    const size_t prefix = version == 1 ? 10 : 12;
+    if (file.size() < prefix) return fail("truncated (field `header length`)");
+    const uint64_t length = version == 1 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
+    if (length > kMaxHeader || length > file.size() - prefix) return fail("truncated (field `header length`)");
+    NpyHeader header(std::string_view(file).substr(prefix, length));
+    std::string field;
+    if (!header.parse(field)) return fail("the header cannot be read (field `" + field + "`)");
+    if (header.descr.size() < 3) return fail("type `" + header.descr + "` is not supported (field `descr`)");
+    const DtypeRow* row = nullptr;
+    for (const DtypeRow& r : kDtypes)
+        if (r.npy && header.descr.substr(1) == r.npy) row = &r;
+    if (!row) return fail("type `" + header.descr + "` is not supported (field `descr`)");
+    const char order = header.descr[0];
+    if (order != '<' && order != '|' && !(order == '=')) return fail("byte order `" + std::string(1, order) + "` is not little-endian (field `descr`)");
+    auto bytes = array_bytes(header.shape, row->bytes);
+    if (!bytes) return fail("the shape is too large (field `shape`)");
+    if (file.size() - prefix - length != *bytes)
+        return fail("the data has " + std::to_string(file.size() - prefix - length) + " bytes, shape and type need " + std::to_string(*bytes) +
+                    " (field `shape`)");
+    Array array{row->type, header.shape, header.fortran && header.shape.size() > 1, {}};
+    file.erase(0, prefix + length);
+    array.data = array.type == "bool" ? pack_bools(file, array.extents, array.column_major) : std::move(file);
+    return array;
+}
+
+std::optional<std::string> npy_text(const Array& array, std::string& error) {
+    const DtypeRow* row = nullptr;
+    for (const DtypeRow& r : kDtypes)
+        if (r.npy && array.type == r.type) row = &r;
+    if (!row) {
+        error = "type " + array.type + " has no .npy type; write .safetensors, or convert: --out y=file.npy:f32";
+        return std::nullopt;
+    }
+    std::string shape;
+    for (int64_t e : array.extents) shape += std::to_string(e) + ", ";
+    if (array.extents.size() > 1) shape.resize(shape.size() - 2);
+    std::string header = "{'descr': '" + std::string(row->bytes == 1 ? "|" : "<") + row->npy + "', 'fortran_order': " +
+                         (array.column_major ? "True" : "False") + ", 'shape': (" + shape + "), }";
+    // Data starts at a multiple of 64; the header ends in a newline.
+    header.append(63 - (10 + header.size()) % 64, ' ');
+    header += '\n';
+    std::string out("\x93NUMPY\x01\x00", 8);
+    out += static_cast<char>(header.size() & 255);
+    out += static_cast<char>(header.size() >> 8);
+    return out + header + (array.type == "bool" ? unpack_bools(array.data, array.extents, array.column_major) : array.data);
+}
+
+// ---- .safetensors ----
+
+std::optional<Array> parse_safetensors(const std::string& path, const std::string& file, const std::string& wanted, std::string& error) {
+    auto fail = [&](const std::string& what) {
+        error = path + ": " + what;
+        return std::nullopt;
+    };
+    if (file.size() < 8) return fail("truncated (field `header length`)");
+    uint64_t length = 0;
+    for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(file[static_cast<size_t>(i)]);
+    if (length > kMaxHeader || length > file.size() - 8) return fail("truncated (field `header length`)");
+    // Depth-limited: a header nests three levels.
+    int deepest = 0;
+    auto header = nlohmann::json::parse(
+        file.begin() + 8, file.begin() + 8 + static_cast<std::ptrdiff_t>(length),
+        [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) { return deepest = std::max(deepest, depth), depth <= 8; }, false);
+    if (header.is_discarded() || !header.is_object() || deepest > 8) return fail("the header is not a JSON object (field `header`)");
+    std::string name = wanted, names;
+    for (const auto& [key, value] : header.items()) {
+        if (key == "__metadata__") continue;
+        names += (names.empty() ? "" : ", ") + key.substr(0, 60);
+        if (name.empty()) name = key;
+    }
+    if (wanted.empty() && names.find(", ") != std::string::npos) return fail("the file has several tensors, name one with #NAME: " + names.substr(0, 400));
+    auto it = header.find(name);
+    if (name.empty() || it == header.end() || !it->is_object()) return fail("no tensor `" + name + "`; it has: " + names.substr(0, 400));
+    const DtypeRow* row = nullptr;
+    auto dtype = it->find("dtype");
+    if (dtype == it->end() || !dtype->is_string()) return fail("tensor `" + name + "` has no type (field `dtype`)");
+    for (const DtypeRow& r : kDtypes)
+        if (r.safetensors && dtype->get<std::string>() == r.safetensors) row = &r;
+    if (!row) return fail("tensor `" + name + "`: type `" + dtype->get<std::string>().substr(0, 40) + "` is not supported (field `dtype`)");
+    Array array{row->type, {}, false, {}};
+    auto shape = it->find("shape");
+    if (shape == it->end() || !shape->is_array() || shape->size() > 8) return fail("tensor `" + name + "` has no usable shape (field `shape`)");
+    for (const auto& e : *shape) {
+        if (!e.is_number_unsigned() || e.get<uint64_t>() > kMaxFile) return fail("tensor `" + name + "` has a bad extent (field `shape`)");
+        array.extents.push_back(static_cast<int64_t>(e.get<uint64_t>()));
+    }
+    auto bytes = array_bytes(array.extents, row->bytes);
+    auto offsets = it->find("data_offsets");
+    if (!bytes || offsets == it->end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() ||
+        !(*offsets)[1].is_number_unsigned())
+        return fail("tensor `" + name + "` has no usable offsets (field `data_offsets`)");
+    const uint64_t begin = (*offsets)[0].get<uint64_t>(), end = (*offsets)[1].get<uint64_t>(), have = file.size() - 8 - length;
+    if (begin > end || end > have || end - begin != *bytes) return fail("tensor `" + name + "` lies outside the file or has another size (field `data_offsets`)");
+    array.data = file.substr(8 + length + begin, end - begin);
+    if (array.type == "bool") array.data = pack_bools(array.data, array.extents, false);
+    return array;
+}
+
+std::optional<std::string> safetensors_text(const std::string& name, const Array& array, std::string& error) {
+    const DtypeRow* row = nullptr;
+    for (const DtypeRow& r : kDtypes)
+        if (r.safetensors && array.type == r.type) row = &r;
+    if (!row || array.column_major) {
+        error = row ? "column-major arrays cannot be written to .safetensors" : "type " + array.type + " has no safetensors type; convert: --out y=file:f32";
+        return std::nullopt;
+    }
+    std::string data = array.type == "bool" ? unpack_bools(array.data, array.extents, false) : array.data;
+    nlohmann::json header;
+    header[name.empty() ? "data" : name] = {{"dtype", row->safetensors}, {"shape", array.extents}, {"data_offsets", {0, data.size()}}};
+    std::string text = header.dump();
+    text.append((8 - text.size() % 8) % 8, ' ');
+    std::string out;
+    for (int i = 0; i < 8; ++i) out += static_cast<char>(text.size() >> (8 * i) & 255);
+    return out + text + data;
+}
+
+}  // namespace
+
+std::optional<std::string> read_file(const std::string& path, uint64_t limit, std::string& error) {
+    auto fail = [&](const char* what) {
+        error = path + ": " + what;
+        return std::nullopt;
+    };
+    Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    struct stat info {};
+    if (file.fd < 0 || ::fstat(file.fd, &info) != 0) return fail(std::strerror(errno));
+    if (S_ISDIR(info.st_mode)) return fail("is a directory");
+    if (S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) > limit) return fail("is too large");
+    std::string text;
+    if (S_ISREG(info.st_mode)) text.reserve(static_cast<size_t>(info.st_size));
+    char buffer[1 << 16];
+    for (;;) {
+        ssize_t n = ::read(file.fd, buffer, sizeof buffer);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail(std::strerror(errno));
+        if (n == 0) return text;
+        text.append(buffer, static_cast<size_t>(n));
+        if (text.size() > limit) return fail("is too large");
+    }
+}
+
+bool write_file(const std::string& path, const std::string& data, std::string& error) {
+    // Not a regular file (a device, a pipe): renaming over it would replace it, so write into it.
+    struct stat info {};
+    const bool in_place = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+    const std::string temporary = in_place ? path : path + ".part" + std::to_string(::getpid());
+    auto fail = [&] {
+        error = path + ": " + std::strerror(errno);
+        if (!in_place) ::unlink(temporary.c_str());
+        return false;
+    };
+    Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | (in_place ? 0 : O_EXCL) | O_CLOEXEC, 0666)};
+    if (file.fd < 0) return fail();
+    for (size_t at = 0; at < data.size();) {
+        ssize_t n = ::write(file.fd, data.data() + at, data.size() - at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail();
+        at += static_cast<size_t>(n);
+    }
+    if (in_place) return true;
+    if (::fsync(file.fd) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) return fail();
+    return true;
+}
+
+std::optional<Array> read_array(const std::string& path, const std::string& name, std::string& error) {
+    auto file = read_file(path, kMaxFile, error);
+    if (!file) return std::nullopt;
+    if (ends_with(path, ".safetensors")) return parse_safetensors(path, *file, name, error);
+    return parse_npy(path, std::move(*file), error);
+}
+
+bool write_array(const std::string& path, const std::string& name, const Array& array, std::string& error) {
+    std::string why;
+    auto text = ends_with(path, ".safetensors") ? safetensors_text(name, array, why) : npy_text(array, why);
+    if (text) return write_file(path, *text, error);
+    error = path + ": " + why;
+    return false;
+}
+
+}  // namespace tegula_tool

@@ -1,0 +1,31 @@
+// Array files of the command: .npy (versions 1 to 3) and .safetensors, read and written. Files are hostile input: every length is checked
+// against the file's size before use, and every error names the file and the field.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tegula_tool {
+
+/// An array in memory. `type` is the language's name of the element type; data is packed as the language stores it, row- or column-major.
+struct Array {
+    std::string type;
+    std::vector<int64_t> extents;
+    bool column_major = false;
+    std::string data;
+};
+
+/// Reads a .npy file, or the tensor `name` of a .safetensors file (name may be empty when the file has one tensor). nullopt: `error` says
+/// which file and which field.
+std::optional<Array> read_array(const std::string& path, const std::string& name, std::string& error);
+
+/// Writes `path` (.npy or, with `name`, .safetensors) through a temporary file beside it that is renamed once complete: an existing file is
+/// replaced whole or not at all.
+bool write_array(const std::string& path, const std::string& name, const Array& array, std::string& error);
+
+/// The whole of a file, at most `limit` bytes.
+std::optional<std::string> read_file(const std::string& path, uint64_t limit, std::string& error);
+bool write_file(const std::string& path, const std::string& data, std::string& error);
+
+}  // namespace tegula_tool

@@ -1,0 +1,286 @@
+// `tegula run`: array files and numbers in, one kernel, array files out.
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "arrays.h"
+#include "tool.h"
+
+namespace tegula_tool {
+
+namespace {
+
+using tegula::NamedValue;
+using tegula::Value;
+
+/// Storage of one tensor argument while the launch runs.
+struct Buffer {
+    std::string type, layout;
+    std::vector<int64_t> extents;
+    std::vector<uint8_t> data, scales, tensor_scale;
+    tegula::Tensor tensor() {
+        tegula::Tensor t(data.data(), data.size(), type, extents);
+        t.layout(layout);
+        if (!scales.empty()) t.scales(scales.data(), scales.size(), tensor_scale.data());
+        return t;
+    }
+};
+
+struct Spec {  ///< NAME=file[#tensor][:type]
+    std::string name, path, tensor, type;
+};
+
+/// Splits at the first `=`; false when there is none or the name is empty.
+bool split(const std::string& text, std::string& name, std::string& value) {
+    size_t eq = text.find('=');
+    if (eq == 0 || eq == std::string::npos) return false;
+    name = text.substr(0, eq);
+    value = text.substr(eq + 1);
+    return true;
+}
+
+Spec file_spec(const std::string& name, std::string text) {
+    Spec spec{name, std::move(text), {}, {}};
+    size_t from = 0;
+    for (const char* ending : {".npy", ".safetensors"})
+        if (size_t at = spec.path.find(ending); at != std::string::npos) from = at;
+    if (size_t colon = spec.path.find(':', from); colon != std::string::npos) {
+        spec.type = spec.path.substr(colon + 1);
+        spec.path.resize(colon);
+    }
+    if (size_t hash = spec.path.find('#', from); hash != std::string::npos) {
+        spec.tensor = spec.path.substr(hash + 1);
+        spec.path.resize(hash);
+    }
+    return spec;
+}
+
+bool parse_number(const std::string& text, Value& value) {
+    if (text == "true" || text == "false") return value = Value(int64_t{text == "true"}), true;
+    int64_t i = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), i);
+    if (error == std::errc() && end == text.data() + text.size()) return value = Value(i), true;
+    double r = 0;
+    auto [rend, rerror] = std::from_chars(text.data(), text.data() + text.size(), r);
+    if (rerror == std::errc() && rend == text.data() + text.size()) return value = Value(r), true;
+    return false;
+}
+
+class Run {
+public:
+    explicit Run(Session& session) : session_(session), o_(session.options) {}
+    int operator()();
+
+private:
+    bool fail(Exit code, const std::string& message) {
+        code_ = session_.fail(code, message);
+        return false;
+    }
+    bool accept(tegula_status status, const tegula::Diagnostics& diagnostics) {
+        session_.show(diagnostics);
+        if (status != TEGULA_OK) code_ = session_.exit_code(status);
+        return status == TEGULA_OK;
+    }
+    bool choose_kernel();
+    bool read_generics();
+    bool read_arguments();
+    bool read_tensor(const Spec& spec);
+    bool make_outputs();
+    bool write_outputs();
+    bool convert(Buffer& from, const std::string& type, const std::string& layout, Buffer& to);
+    bool allocate(Buffer& buffer);
+    std::string preview(Buffer& buffer);
+
+    Session& session_;
+    const Options& o_;
+    tegula::Module module_;
+    int code_ = ok;
+    std::string kernel_;
+    nlohmann::json parameters_;            ///< declared, by module JSON
+    std::vector<NamedValue> generics_, args_;
+    std::map<std::string, Buffer> buffers_;
+    std::map<std::string, Spec> outs_;
+    std::vector<std::string> outputs_;     ///< names of out and inout parameters in order
+};
+
+bool Run::choose_kernel() {
+    auto text = module_.artifact("json");
+    if (!accept(text.status(), text.diagnostics())) return false;
+    auto json = nlohmann::json::parse(text.value());
+    std::string names;
+    for (const auto& item : json["items"]) {
+        if (item["kind"] != "kernel") continue;
+        const std::string name = item["name"];
+        names += (names.empty() ? "" : ", ") + name;
+        if (o_.kernel.empty() || o_.kernel == name) kernel_ = name, parameters_ = item["parameters"];
+    }
+    if (o_.kernel.empty() && names.find(", ") != std::string::npos) return fail(usage, "the file has several kernels, name one: " + names);
+    if (kernel_.empty()) return fail(usage, names.empty() ? "the file has no kernel" : "no kernel `" + o_.kernel + "`; kernels: " + names);
+    return true;
+}
+
+bool Run::read_generics() {
+    for (const std::string& set : o_.sets) {
+        std::string name, text;
+        if (!split(set, name, text)) return fail(usage, "--set " + set + ": write NAME=VALUE");
+        Value value(0);
+        if (!parse_number(text, value)) value = Value(text);
+        generics_.emplace_back(name, value);
+    }
+    for (const std::string& out : o_.outs) {
+        std::string name, path;
+        if (!split(out, name, path) || path.empty()) return fail(usage, "--out " + out + ": write NAME=file.npy");
+        outs_[name] = file_spec(name, path);
+    }
+    return true;
+}
+
+/// The layout a parameter declares: the text after `@` of its type, or "row".
+std::string declared_layout(const nlohmann::json& parameter) {
+    const std::string type = parameter["type"];
+    size_t at = type.rfind('@');
+    if (at == std::string::npos) return "row";
+    size_t begin = type.find_first_not_of(" \t\n", at + 1);
+    return begin == std::string::npos ? "row" : type.substr(begin);
+}
+
+bool Run::allocate(Buffer& buffer) {
+    auto bytes = module_.tensor_bytes(buffer.type, buffer.layout, buffer.extents);
+    if (!accept(bytes.status(), bytes.diagnostics())) return false;
+    buffer.data.assign(bytes.value().elements, 0);
+    buffer.scales.assign(bytes.value().scales, 0);
+    buffer.tensor_scale.assign(bytes.value().scales ? 8 : 0, 0);
+    return true;
+}
+
+bool Run::convert(Buffer& from, const std::string& type, const std::string& layout, Buffer& to) {
+    to.type = type;
+    to.layout = layout;
+    to.extents = from.extents;
+    if (!allocate(to)) return false;
+    auto copied = module_.copy(to.tensor(), from.tensor());
+    return accept(copied.status(), copied.diagnostics());
+}
+
+bool Run::read_tensor(const Spec& spec) {
+    const nlohmann::json* parameter = nullptr;
+    for (const auto& p : parameters_)
+        if (p["name"] == spec.name) parameter = &p;
+    if (!parameter) return fail(usage, "kernel `" + kernel_ + "` has no parameter `" + spec.name + "`");
+    std::string error;
+    auto array = read_array(spec.path, spec.tensor, error);
+    if (!array) return fail(io, error);
+    Buffer read;
+    read.type = array->type;
+    read.extents = array->extents;
+    read.layout = array->column_major ? "col" : "row";
+    read.data.assign(array->data.begin(), array->data.end());
+    const std::string layout = declared_layout(*parameter), type = spec.type.empty() ? read.type : spec.type;
+    Buffer& buffer = buffers_[spec.name];
+    if (layout == read.layout && type == read.type)
+        buffer = std::move(read);
+    else if (!convert(read, type, layout, buffer))
+        return false;
+    args_.emplace_back(spec.name, Value(buffer.tensor()));
+    return true;
+}
+
+bool Run::read_arguments() {
+    for (const std::string& arg : o_.args) {
+        std::string name, text;
+        if (!split(arg, name, text) || text.empty()) return fail(usage, "--arg " + arg + ": write NAME=NUMBER or NAME=@file.npy");
+        if (text[0] == '@') {
+            if (!read_tensor(file_spec(name, text.substr(1)))) return false;
+            continue;
+        }
+        Value value(0);
+        if (!parse_number(text, value)) return fail(usage, "--arg " + arg + ": `" + text + "` is no number; files are written @file.npy");
+        args_.emplace_back(name, value);
+    }
+    return true;
+}
+
+bool Run::make_outputs() {
+    auto plan = module_.plan(kernel_, generics_, args_);
+    if (!accept(plan.status(), plan.diagnostics())) return false;
+    auto json = nlohmann::json::parse(plan.value());
+    for (const auto& p : json["parameters"]) {
+        const std::string name = p["name"];
+        if (p["mode"] == "in") continue;
+        outputs_.push_back(name);
+        if (buffers_.count(name)) continue;
+        Buffer& buffer = buffers_[name];
+        buffer.type = p["type"];
+        buffer.layout = p["layout"];
+        buffer.extents = p["extents"].get<std::vector<int64_t>>();
+        if (!allocate(buffer)) return false;
+        args_.emplace_back(name, Value(buffer.tensor()));
+    }
+    for (const auto& [name, spec] : outs_)
+        if (std::find(outputs_.begin(), outputs_.end(), name) == outputs_.end()) return fail(usage, "--out " + name + ": the kernel has no such output");
+    return true;
+}
+
+std::string Run::preview(Buffer& buffer) {
+    Buffer plain;
+    if (!convert(buffer, "f64", "row", plain)) return {};
+    const double* values = reinterpret_cast<const double*>(plain.data.data());
+    const size_t count = plain.data.size() / sizeof(double);
+    std::string text;
+    for (size_t i = 0; i < std::min<size_t>(count, 8); ++i) {
+        char number[40];
+        std::snprintf(number, sizeof number, "%s%.6g", i ? " " : "", values[i]);
+        text += number;
+    }
+    return text + (count > 8 ? " .." : "");
+}
+
+bool Run::write_outputs() {
+    for (const std::string& name : outputs_) {
+        Buffer& buffer = buffers_[name];
+        std::string shape;
+        for (int64_t e : buffer.extents) shape += (shape.empty() ? "" : ", ") + std::to_string(e);
+        const std::string head = name + ": " + buffer.type + "[" + shape + "]";
+        auto it = outs_.find(name);
+        if (it == outs_.end()) {
+            if (!o_.json && !o_.quiet) std::printf("%s  %s\n", head.c_str(), preview(buffer).c_str());
+            continue;
+        }
+        const Spec& spec = it->second;
+        Buffer plain;
+        const std::string type = spec.type.empty() ? buffer.type : spec.type;
+        if (!convert(buffer, type, "row", plain)) return false;
+        Array array{type, plain.extents, false, std::string(plain.data.begin(), plain.data.end())};
+        std::string error;
+        if (!write_array(spec.path, spec.tensor.empty() ? name : spec.tensor, array, error)) return fail(io, error);
+        if (!o_.json) session_.note(head + " -> " + spec.path);
+    }
+    return true;
+}
+
+int Run::operator()() {
+    if (!session_.load(o_.file, module_, code_)) return code_;
+    if (!choose_kernel() || !read_generics() || !read_arguments() || !make_outputs()) return code_;
+    tegula::RunOptions run = session_.run_options();
+    auto start = std::chrono::steady_clock::now();
+    auto launched = module_.launch(kernel_, generics_, args_, run);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!accept(launched.status(), launched.diagnostics()) || !write_outputs()) return code_;
+    if (o_.json)
+        std::printf("{\"schema\":1,\"kernel\":%s,\"status\":\"ok\",\"seconds\":%.9g}\n", json_text(kernel_).c_str(), seconds);
+    else if (o_.time)
+        std::printf("%s: %.3f ms (compile and run)\n", kernel_.c_str(), seconds * 1e3);
+    return ok;
+}
+
+}  // namespace
+
+int run_kernel(Session& session) { return Run(session)(); }
+
+}  // namespace tegula_tool

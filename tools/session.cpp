@@ -1,0 +1,191 @@
+// Engine, diagnostics and interruption for all verbs. The signal handler only sets the engine's cancel flag.
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "arrays.h"
+#include "tool.h"
+
+namespace tegula_tool {
+
+namespace {
+
+// A signal handler can only reach static state; one command is one session.
+std::atomic<tegula_engine*> g_engine{nullptr};
+std::atomic<bool> g_interrupted{false}, g_timed_out{false};
+std::mutex g_timer_mutex;
+std::condition_variable g_timer_wake;
+bool g_timer_stop = false;
+std::thread g_timer;
+
+void on_signal(int) {
+    g_interrupted.store(true);
+    if (tegula_engine* engine = g_engine.load()) tegula_cancel(engine, 1);
+}
+
+void start_timer(double seconds) {
+    g_timer = std::thread([seconds] {
+        std::unique_lock lock(g_timer_mutex);
+        if (g_timer_wake.wait_for(lock, std::chrono::duration<double>(seconds), [] { return g_timer_stop; })) return;
+        g_timed_out.store(true);
+        if (tegula_engine* engine = g_engine.load()) tegula_cancel(engine, 1);
+    });
+}
+
+/// load_npy and load_safetensors of host statements.
+tegula_blob* load_array(void*, const char* path, const char* name, tegula_tensor* tensor, char* error, size_t capacity) {
+    std::string why;
+    auto array = read_array(path, name ? name : "", why);
+    if (!array) {
+        std::snprintf(error, capacity, "%s", why.c_str());
+        return nullptr;
+    }
+    // The blob holds the extents, the type's name and the data, so that it is all that has to be kept.
+    std::string storage(array->extents.size() * sizeof(int64_t), '\0');
+    std::memcpy(storage.data(), array->extents.data(), storage.size());
+    const size_t type_at = storage.size();
+    storage += array->type + '\0';
+    storage.append((16 - storage.size() % 16) % 16, '\0');
+    const size_t data_at = storage.size();
+    storage += array->data;
+    tegula_blob* blob = tegula_blob_new(storage.data(), storage.size());
+    if (!blob) return nullptr;
+    char* base = const_cast<char*>(tegula_blob_data(blob, nullptr));
+    *tensor = {};
+    tensor->extents = reinterpret_cast<const int64_t*>(base);
+    tensor->rank = static_cast<int32_t>(array->extents.size());
+    tensor->type = base + type_at;
+    tensor->data = base + data_at;
+    tensor->bytes = array->data.size();
+    tensor->layout = array->column_major ? "col" : "row";
+    return blob;
+}
+
+bool wants_colour(const std::string& mode, int fd) {
+    if (mode != "auto") return mode == "always";
+    const char* force = std::getenv("CLICOLOR_FORCE");
+    if (force && *force && std::string_view(force) != "0") return true;
+    const char* no = std::getenv("NO_COLOR");
+    const char* term = std::getenv("TERM");
+    return !(no && *no) && ::isatty(fd) && !(term && std::string_view(term) == "dumb");
+}
+
+}  // namespace
+
+std::string json_text(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+
+Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, STDERR_FILENO)) {
+    tegula::EngineOptions engine_options;
+    engine_options.load_array = load_array;
+    if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();
+    engine = tegula::Engine::create(engine_options).value();
+    g_engine.store(engine.c());
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the process at once
+    ::sigaction(SIGINT, &action, nullptr);
+    ::sigaction(SIGTERM, &action, nullptr);
+    std::signal(SIGPIPE, SIG_DFL);
+    if (o.timeout_seconds > 0) start_timer(o.timeout_seconds);
+}
+
+Session::~Session() {
+    if (g_timer.joinable()) {
+        {
+            std::lock_guard lock(g_timer_mutex);
+            g_timer_stop = true;
+        }
+        g_timer_wake.notify_all();
+        g_timer.join();
+    }
+    g_engine.store(nullptr);
+}
+
+void Session::show(const tegula::Diagnostics& diagnostics) const {
+    if (diagnostics.empty()) return;
+    if (options.json)
+        std::fputs(diagnostics.json().c_str(), stdout);
+    else
+        std::fputs(diagnostics.text(colour_).c_str(), stderr);
+}
+
+int Session::fail(Exit code, const std::string& message) const {
+    if (options.json)
+        std::printf("{\"schema\":1,\"level\":\"error\",\"code\":\"\",\"message\":%s,\"spans\":[],\"notes\":[],\"fixes\":[]}\n", json_text(message).c_str());
+    else
+        std::fprintf(stderr, "%serror%s: %s\n", colour_ ? "\033[1;31m" : "", colour_ ? "\033[0m" : "", message.c_str());
+    return code;
+}
+
+int Session::exit_code(tegula_status status) const {
+    switch (status) {
+        case TEGULA_OK: return ok;
+        case TEGULA_E_SOURCE: return source;
+        case TEGULA_E_USAGE: return usage;
+        case TEGULA_E_ARGUMENTS:
+        case TEGULA_E_RUN:
+        case TEGULA_E_MISMATCH: return run_failed;
+        case TEGULA_E_UNAVAILABLE: return unavailable;
+        case TEGULA_E_IO: return io;
+        case TEGULA_E_CANCELLED:
+            if (g_timed_out) {
+                note("stopped: the time given with --timeout is over");
+                return timeout;
+            }
+            note("interrupted");
+            return interrupted;
+        default: return internal;
+    }
+}
+
+bool Session::load(const std::string& path, tegula::Module& module, int& code) const {
+    if (path == "-") {
+        std::string error;
+        auto text = read_file("/dev/stdin", uint64_t{16} << 20, error);
+        if (!text) return code = fail(io, error), false;
+        auto loaded = engine.load(*text, "<stdin>");
+        show(loaded.diagnostics());
+        code = exit_code(loaded.status());
+        if (loaded) module = loaded.value();
+        return static_cast<bool>(loaded);
+    }
+    auto loaded = engine.load_file(path);
+    show(loaded.diagnostics());
+    code = exit_code(loaded.status());
+    if (loaded) module = loaded.value();
+    return static_cast<bool>(loaded);
+}
+
+tegula::RunOptions Session::run_options() const {
+    tegula::RunOptions run;
+    run.machine = options.machine.empty() ? nullptr : options.machine.c_str();
+    run.disable_passes = options.disable_passes.empty() ? nullptr : options.disable_passes.c_str();
+    run.checked = options.checked;
+    run.trap_floats = options.trap_floats;
+    run.order_seed = options.seed;
+    run.threads = options.threads;
+    run.step_budget = options.steps;
+    run.memory_budget = options.memory;
+    run.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
+    if (!options.quiet && ::isatty(STDERR_FILENO))
+        run.progress = [](void*, uint64_t done, uint64_t all) {
+            std::fprintf(stderr, "\r%llu of %llu programs%s", static_cast<unsigned long long>(done), static_cast<unsigned long long>(all),
+                         done == all ? "\r\033[K" : "");
+            return 0;
+        };
+    return run;
+}
+
+void Session::note(const std::string& line) const {
+    if (!options.quiet) std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+}  // namespace tegula_tool

@@ -1,0 +1,68 @@
+// What the verbs of the command share: the engine, output streams, exit codes. Data goes to stdout, everything else to stderr.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tegula/tegula.hpp"
+
+namespace tegula_tool {
+
+/// Exit codes of the command, documented in docs/command.md.
+enum Exit : int { ok = 0, source = 1, usage = 2, run_failed = 3, unavailable = 4, io = 5, internal = 70, timeout = 124, interrupted = 130 };
+
+struct Options {
+    bool json = false, quiet = false;
+    std::string colour = "auto";    ///< auto, always, never
+    std::string machine;            ///< empty: best present
+    std::string import_root;
+    double timeout_seconds = 0;     ///< 0: none
+    // run
+    std::string file, kernel;
+    std::vector<std::string> args, sets, outs;
+    bool checked = false, trap_floats = false, time = false;
+    uint64_t seed = 0, steps = 0, memory = 0;
+    unsigned threads = 0;
+    std::string disable_passes;
+    // others
+    std::vector<std::string> files;
+    std::string filter, emit = "ir", code;
+    bool check_only = false, in_place = false;
+};
+
+/// One invocation: owns the engine, turns statuses into exit codes, ends runs on Ctrl-C or timeout.
+class Session {
+public:
+    explicit Session(const Options& options);
+    ~Session();
+    Session(const Session&) = delete;
+    const Options& options;
+    tegula::Engine engine;
+
+    bool colour_output() const { return colour_; }
+    /// Prints diagnostics (text to stderr; with --json as lines on stdout).
+    void show(const tegula::Diagnostics& diagnostics) const;
+    /// A message of the command itself, in the form of a diagnostic.
+    int fail(Exit code, const std::string& message) const;
+    int exit_code(tegula_status status) const;
+    /// Loads a file ("-": standard input); shows diagnostics. False: `code` is set.
+    bool load(const std::string& path, tegula::Module& module, int& code) const;
+    tegula::RunOptions run_options() const;
+    void note(const std::string& line) const;  ///< to stderr, unless --quiet
+
+private:
+    bool colour_ = false;
+};
+
+std::string json_text(const std::string& text);  ///< as a JSON string literal
+
+int run_kernel(Session& session);
+int check_files(Session& session);
+int test_files(Session& session, bool bench);
+int dump_file(Session& session);
+int format_files(Session& session);
+int document_file(Session& session);
+int explain_code(Session& session);
+int doctor(Session& session);
+int targets(Session& session);
+
+}  // namespace tegula_tool

@@ -1,0 +1,226 @@
+// The verbs that look at source files and at the installation.
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "arrays.h"
+#include "tool.h"
+
+namespace tegula_tool {
+
+namespace {
+
+/// The worst of several files' codes: internal errors first, then the order of the table.
+int worse(int a, int b) { return a == ok || b == internal ? b : a; }
+
+struct TestTally {
+    Session* session;
+    std::string file;
+    bool bench;
+    int passed = 0, failed = 0;
+};
+
+void report_test(void* user, const tegula_test_result* r) {
+    auto& tally = *static_cast<TestTally*>(user);
+    const bool good = r->status == TEGULA_OK;
+    ++(good ? tally.passed : tally.failed);
+    if (tally.session->options.json) {
+        std::printf("{\"schema\":1,\"file\":%s,\"%s\":%s,\"status\":\"%s\",\"seconds\":%.9g%s%s}\n", json_text(tally.file).c_str(),
+                    tally.bench ? "bench" : "test", json_text(r->name).c_str(), good ? "ok" : "failed", r->seconds, r->metrics ? ",\"metrics\":" : "",
+                    r->metrics ? r->metrics : "");
+        if (r->diags) std::fputs(tegula_diags_json(r->diags), stdout);
+        std::fflush(stdout);
+        return;
+    }
+    std::string line = (good ? "ok   " : "FAIL ") + tally.file + ": " + r->name;
+    char seconds[64];
+    std::snprintf(seconds, sizeof seconds, "  %.3f ms", r->seconds * 1e3);
+    line += seconds;
+    if (r->metrics) {
+        auto metrics = nlohmann::json::parse(r->metrics, nullptr, false);
+        for (const auto& [name, value] : metrics.items()) {
+            char text[96];
+            const double v = value.get<double>();
+            if (name == "flops")
+                std::snprintf(text, sizeof text, "  %.3g GFLOP/s", v / r->seconds * 1e-9);
+            else if (name == "bytes")
+                std::snprintf(text, sizeof text, "  %.3g GB/s", v / r->seconds * 1e-9);
+            else
+                std::snprintf(text, sizeof text, "  %s=%.6g", name.c_str(), v);
+            line += text;
+        }
+    }
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+    if (r->diags) std::fputs(tegula_diags_text(r->diags, tally.session->colour_output()), stderr);
+}
+
+}  // namespace
+
+int check_files(Session& session) {
+    int code = ok;
+    for (const std::string& file : session.options.files) {
+        tegula::Module module;
+        int one = ok;
+        if (session.load(file, module, one)) {
+            auto checked = module.check();
+            session.show(checked.diagnostics());
+            one = session.exit_code(checked.status());
+        }
+        code = worse(code, one);
+    }
+    return code;
+}
+
+int test_files(Session& session, bool bench) {
+    int code = ok, passed = 0, failed = 0;
+    for (const std::string& file : session.options.files) {
+        tegula::Module module;
+        int one = ok;
+        if (!session.load(file, module, one)) {
+            code = worse(code, one);
+            ++failed;
+            continue;
+        }
+        TestTally tally{&session, file, bench};
+        tegula::RunOptions run = session.run_options();
+        run.checked = !bench;
+        tegula::Ref<tegula_diags> diags;
+        const char* filter = session.options.filter.empty() ? nullptr : session.options.filter.c_str();
+        tegula_status status = (bench ? tegula_bench : tegula_test)(module.c(), filter, &run, report_test, &tally, diags.out());
+        session.show(tegula::Diagnostics(std::move(diags)));
+        passed += tally.passed;
+        failed += tally.failed;
+        // A block whose statements are wrong is a failed test, whatever the reason.
+        code = worse(code, status == TEGULA_E_SOURCE || status == TEGULA_E_ARGUMENTS ? run_failed : session.exit_code(status));
+        if (status == TEGULA_E_CANCELLED) break;
+    }
+    if (!session.options.json) std::printf("%d passed, %d failed\n", passed, failed);
+    return code;
+}
+
+int dump_file(Session& session) {
+    const Options& o = session.options;
+    auto print = [&](tegula::Result<std::string> text) {
+        session.show(text.diagnostics());
+        if (text) std::fwrite(text.value().data(), 1, text.value().size(), stdout);
+        return session.exit_code(text.status());
+    };
+    if (o.emit == "tokens" || o.emit == "ast" || o.emit == "fmt") {
+        std::string error;
+        auto text = read_file(o.file == "-" ? "/dev/stdin" : o.file, uint64_t{16} << 20, error);
+        return text ? print(session.engine.dump(*text, o.file, o.emit)) : session.fail(io, error);
+    }
+    tegula::Module module;
+    int code = ok;
+    if (!session.load(o.file, module, code)) return code;
+    if (o.emit == "json" || o.emit == "doc") return print(module.artifact(o.emit));
+    std::string kernel = o.kernel;
+    if (kernel.empty()) {
+        auto json = nlohmann::json::parse(module.artifact("json").value());
+        for (const auto& item : json["items"])
+            if (item["kind"] == "kernel" && kernel.empty()) kernel = item["name"];
+        if (kernel.empty()) return session.fail(usage, "the file has no kernel");
+    }
+    std::vector<tegula::NamedValue> generics;
+    for (const std::string& set : o.sets) {
+        const size_t eq = set.find('=');
+        if (eq == 0 || eq == std::string::npos) return session.fail(usage, "--set " + set + ": write NAME=VALUE");
+        const std::string text = set.substr(eq + 1);
+        int64_t number = 0;
+        auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        const bool is_number = error == std::errc() && end == text.data() + text.size();
+        generics.emplace_back(set.substr(0, eq), is_number ? tegula::Value(number) : tegula::Value(text));
+    }
+    auto compiled = module.compile(kernel, generics);
+    session.show(compiled.diagnostics());
+    if (!compiled) return session.exit_code(compiled.status());
+    return print(compiled.value().artifact(o.emit == "kernel-json" ? "json" : o.emit));
+}
+
+int format_files(Session& session) {
+    int code = ok;
+    for (const std::string& file : session.options.files) {
+        std::string error;
+        auto text = read_file(file == "-" ? "/dev/stdin" : file, uint64_t{16} << 20, error);
+        if (!text) {
+            code = worse(code, session.fail(io, error));
+            continue;
+        }
+        auto formatted = session.engine.dump(*text, file == "-" ? "<stdin>" : file, "fmt");
+        session.show(formatted.diagnostics());
+        if (!formatted) {
+            code = worse(code, session.exit_code(formatted.status()));
+        } else if (session.options.check_only) {
+            if (formatted.value() != *text) code = worse(code, session.fail(source, file + " is not formatted"));
+        } else if (file == "-") {
+            std::fwrite(formatted.value().data(), 1, formatted.value().size(), stdout);
+        } else if (formatted.value() != *text && !write_file(file, formatted.value(), error)) {
+            code = worse(code, session.fail(io, error));
+        }
+    }
+    return code;
+}
+
+int document_file(Session& session) {
+    tegula::Module module;
+    int code = ok;
+    if (!session.load(session.options.file, module, code)) return code;
+    auto text = module.artifact("doc");
+    session.show(text.diagnostics());
+    if (text) std::fputs(text.value().c_str(), stdout);
+    return session.exit_code(text.status());
+}
+
+int explain_code(Session& session) {
+    const char* text = tegula_explain(session.options.code.c_str());
+    if (!text) return session.fail(usage, "no diagnostic has the code `" + session.options.code + "`; codes look like T0301");
+    if (session.options.json)
+        std::printf("{\"schema\":1,\"code\":%s,\"explanation\":%s}\n", json_text(session.options.code).c_str(), json_text(text).c_str());
+    else
+        std::printf("%s\n", text);
+    return ok;
+}
+
+int doctor(Session& session) {
+    struct utsname system {};
+    ::uname(&system);
+    auto library = nlohmann::json::parse(session.engine.describe());
+    if (session.options.json) {
+        nlohmann::json out = {{"schema", 1}, {"version", tegula_build_id()}, {"abi", tegula_abi_version()}, {"system", std::string(system.sysname) + " " + system.release},
+                              {"cpu", system.machine}, {"cores", std::thread::hardware_concurrency()}, {"machines", library["machines"]}};
+        std::printf("%s\n", out.dump().c_str());
+        return ok;
+    }
+    std::printf("%s, ABI %u\nsystem   %s %s, %s, %u cores\n", tegula_build_id(), tegula_abi_version(), system.sysname, system.release, system.machine,
+                std::thread::hardware_concurrency());
+    for (const auto& m : library["machines"])
+        std::printf("machine  %s: %s (%s)\n", m["name"].get<std::string>().c_str(), m["available"].get<bool>() ? "available" : "not available",
+                    m["doc"].get<std::string>().c_str());
+    return ok;
+}
+
+int targets(Session& session) {
+    const std::string text = session.engine.describe();
+    if (session.options.json) {
+        std::fputs(text.c_str(), stdout);
+        return ok;
+    }
+    auto library = nlohmann::json::parse(text);
+    for (const char* section : {"machines", "formats"}) {
+        std::printf("%s:", section);
+        for (const auto& item : library[section]) std::printf(" %s", item["name"].get<std::string>().c_str());
+        std::printf("\n");
+    }
+    std::printf("passes:");
+    for (const auto& pass : library["passes"]) std::printf(" %s", pass.get<std::string>().c_str());
+    std::printf("\n");
+    return ok;
+}
+
+}  // namespace tegula_tool
