@@ -128,10 +128,14 @@ std::optional<FormatId> parse_format_name(std::string_view& text, TypeTable& typ
     if (const auto found = types.builtin(word)) return found;
     Format f;
     bool ok = false;
-    if (word == "float") ok = take_float(c, f);
-    else if (word == "fixed" || word == "ufixed") ok = take_pair_format(c, f, FormatKind::fixed, word == "fixed");
-    else if (word == "lns") ok = take_pair_format(c, f, FormatKind::lns, true);
-    else if (word == "codebook") ok = take_codebook(c, f);
+    if (word == "float")
+        ok = take_float(c, f);
+    else if (word == "fixed" || word == "ufixed")
+        ok = take_pair_format(c, f, FormatKind::fixed, word == "fixed");
+    else if (word == "lns")
+        ok = take_pair_format(c, f, FormatKind::lns, true);
+    else if (word == "codebook")
+        ok = take_codebook(c, f);
     if (!ok || !format_problem(f).empty()) return std::nullopt;
     return types.intern(f);
 }

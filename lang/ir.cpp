@@ -23,8 +23,7 @@ Access Function::access(const Inst& i) const {
     const std::span<const int64_t> a = attrs(i);
     const size_t first = i.op == Op::atomic ? 4 : 1;
     if (!a.empty()) out.flags = a[0];
-    for (size_t at = first; at + 4 <= a.size(); at += 4)
-        out.axes.push_back({static_cast<Access::Kind>(a[at]), a[at + 1], a[at + 2], a[at + 3] != 0});
+    for (size_t at = first; at + 4 <= a.size(); at += 4) out.axes.push_back({static_cast<Access::Kind>(a[at]), a[at + 1], a[at + 2], a[at + 3] != 0});
     return out;
 }
 

@@ -100,11 +100,16 @@ std::string quote_text(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
         const auto byte = static_cast<unsigned char>(c);
-        if (c == '\n') out += "\\n";
-        else if (c == '\t') out += "\\t";
-        else if (c == '"' || c == '\\') out += {'\\', c};
-        else if (byte < 0x20 || byte >= 0x7f) out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-        else out += c;
+        if (c == '\n')
+            out += "\\n";
+        else if (c == '\t')
+            out += "\\t";
+        else if (c == '"' || c == '\\')
+            out += {'\\', c};
+        else if (byte < 0x20 || byte >= 0x7f)
+            out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+        else
+            out += c;
     }
     return out + '"';
 }
@@ -118,10 +123,16 @@ std::optional<std::string> unquote_text(std::string_view text) {
         }
         if (++i == text.size()) return std::nullopt;
         switch (text[i]) {
-            case 'n': out += '\n'; break;
-            case 't': out += '\t'; break;
+            case 'n':
+                out += '\n';
+                break;
+            case 't':
+                out += '\t';
+                break;
             case '"':
-            case '\\': out += text[i]; break;
+            case '\\':
+                out += text[i];
+                break;
             case 'x': {
                 const auto byte = i + 2 < text.size() ? parse_whole<uint8_t>(text.substr(i + 1, 2), 16) : std::nullopt;
                 if (!byte) return std::nullopt;
@@ -129,7 +140,8 @@ std::optional<std::string> unquote_text(std::string_view text) {
                 i += 2;
                 break;
             }
-            default: return std::nullopt;
+            default:
+                return std::nullopt;
         }
     }
     return out;

@@ -146,10 +146,14 @@ bool Parser::tensor_rest(Type& t) {
         if (!layout) return fail_unknown("layout", text);
         t.layout = fn_->types().intern(*layout);
     }
-    if (take("in")) t.mode = Mode::in;
-    else if (take("out")) t.mode = Mode::out;
-    else if (take("inout")) t.mode = Mode::inout;
-    else return fail_expected("`in`, `out` or `inout`");
+    if (take("in"))
+        t.mode = Mode::in;
+    else if (take("out"))
+        t.mode = Mode::out;
+    else if (take("inout"))
+        t.mode = Mode::inout;
+    else
+        return fail_expected("`in`, `out` or `inout`");
     return true;
 }
 
@@ -262,7 +266,6 @@ bool Parser::line(BlockId block, int depth) {
         if (!take(",") && !is("=")) return fail_expected("`,` or `=`");
     }
     if (!l.results.empty() && !expect("=")) return false;
-    std::string_view name;
     const Token op_token = lexer_.token();
     if (op_token.kind != Token::word) return fail_expected("an op");
     l.op = find_op(op_token.text);
@@ -330,8 +333,10 @@ bool Parser::axis(Line& l, size_t dimension, std::vector<int64_t>& axes) {
 bool Parser::access(Line& l) {
     ValueId v;
     const auto tail = [&](bool present) {
-        if (present && use(v)) l.operands.push_back(v);
-        else if (present) return false;
+        if (present && use(v))
+            l.operands.push_back(v);
+        else if (present)
+            return false;
         return true;
     };
     if (!tail(true) || !expect("[")) return false;

@@ -139,8 +139,10 @@ void Printer::access_operands(const Inst& i) {
 void Printer::attribute_value(const Inst& i, std::string_view name, size_t index) {
     const int64_t v = fn_.attrs(i)[index];
     const std::span<const std::string_view> values = attr_value_names(i.op, name);
-    if (v >= 0 && static_cast<size_t>(v) < values.size()) out_ += values[static_cast<size_t>(v)];
-    else out_ += std::to_string(v);
+    if (v >= 0 && static_cast<size_t>(v) < values.size())
+        out_ += values[static_cast<size_t>(v)];
+    else
+        out_ += std::to_string(v);
 }
 
 /// {name = value, list = [..]}; what the syntax shows elsewhere (codes, axes, texts, loop hints, flags of accesses) is left out.

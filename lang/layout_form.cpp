@@ -231,8 +231,8 @@ std::optional<MixedRadix::Form> MixedRadix::exclusive_or(const Form& a, const Fo
     return f;
 }
 
-/// Digits reach every combination when each ends where the next begins; of a last digit that the extent cuts short the value 0 still
-/// comes with all lower ones, which is enough for a form that does not use it.
+/// Digits reach every combination when each ends where the next begins; of a digit that is cut short the value 0 still comes with all
+/// combinations of the others, which is enough for a form that does not use it.
 std::optional<int64_t> MixedRadix::attained_largest(size_t member) const {
     if (extents_.empty()) return std::nullopt;
     const Form& f = forms_[member];
@@ -247,7 +247,6 @@ std::optional<int64_t> MixedRadix::attained_largest(size_t member) const {
             const bool whole =
                 top ? end == extents_[static_cast<size_t>(d.index)]
                     : std::any_of(digits_.begin(), digits_.end(), [&](const Digit& e) { return e.index == d.index && e.stride == end; });
-            if (!whole && !(top && d.stride != used.stride && d.extent > 1)) return std::nullopt;
             if (!whole && std::any_of(f.terms.begin(), f.terms.end(), [&](const Term& u) {
                     const int other = atoms_[static_cast<size_t>(u.first)].digit;
                     return other >= 0 && digits_[static_cast<size_t>(other)].index == d.index &&

@@ -33,13 +33,18 @@ bool in_domain(Op op, const Format& format, bool pointer) {
     const uint32_t domain = op_row(op).domain;
     if (pointer) return domain & P;
     switch (format.kind) {
-        case FormatKind::boolean: return domain & B;
-        case FormatKind::integer: return domain & (format.is_signed ? S : U);
-        case FormatKind::floating: return domain & F;
+        case FormatKind::boolean:
+            return domain & B;
+        case FormatKind::integer:
+            return domain & (format.is_signed ? S : U);
+        case FormatKind::floating:
+            return domain & F;
         case FormatKind::fixed:
-        case FormatKind::lns: return domain & X;
+        case FormatKind::lns:
+            return domain & X;
         case FormatKind::codebook:
-        case FormatKind::block: return false;
+        case FormatKind::block:
+            return false;
     }
     return false;
 }

@@ -18,9 +18,12 @@ uint64_t eval_int(Op op, const Codes& codes, unsigned N) {
     [[maybe_unused]] const T a = static_cast<T>(codes[0]), b = static_cast<T>(codes[1]), c = static_cast<T>(codes[2]), x = 0;
     switch (op) {
 #define ELEMENTWISE(name, arity, domain, result, int_expr, float_expr, doc) \
-    case Op::name: return static_cast<uint64_t>(int_expr);
+    case Op::name:                                                          \
+        return static_cast<uint64_t>(int_expr);
 #include "lang/ops.def"
-        default: TEGULA_CHECK(false, "not an elementwise op"); return 0;
+        default:
+            TEGULA_CHECK(false, "not an elementwise op");
+            return 0;
     }
 }
 
@@ -30,9 +33,12 @@ T eval_float(Op op, T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {
     [[maybe_unused]] const T x = 0;
     switch (op) {
 #define ELEMENTWISE(name, arity, domain, result, int_expr, float_expr, doc) \
-    case Op::name: return static_cast<T>(float_expr);
+    case Op::name:                                                          \
+        return static_cast<T>(float_expr);
 #include "lang/ops.def"
-        default: TEGULA_CHECK(false, "not an elementwise op"); return 0;
+        default:
+            TEGULA_CHECK(false, "not an elementwise op");
+            return 0;
     }
 }
 
@@ -40,8 +46,8 @@ bool is_boolean(Op op) { return ir::op_row(op).result == ir::ResultRule::boolean
 
 uint64_t eval_f32(Op op, const Codes& codes) {
     const auto value = [&](int i) { return std::bit_cast<float>(static_cast<uint32_t>(codes[static_cast<size_t>(i)])); };
-    const float r = wide_f32(op) ? static_cast<float>(eval_float<double>(op, value(0), value(1), value(2)))
-                                 : eval_float<float>(op, value(0), value(1), value(2));
+    const float r =
+        wide_f32(op) ? static_cast<float>(eval_float<double>(op, value(0), value(1), value(2))) : eval_float<float>(op, value(0), value(1), value(2));
     if (is_boolean(op)) return r != 0;
     return std::isnan(r) ? 0x7fc00000u : std::bit_cast<uint32_t>(r);
 }
@@ -86,15 +92,21 @@ uint64_t eval_fixed(Op op, const Format& format, const Codes& codes) {
     const Wide a = raw(format, codes[0]), b = raw(format, codes[1]);
     const Wide unit = Wide(1) << format.frac_bits;
     switch (op) {
-        case Op::add: return saturate(format, a + b);
-        case Op::sub: return saturate(format, a - b);
-        case Op::mul: return saturate(format, divide_even(a * b, unit));
+        case Op::add:
+            return saturate(format, a + b);
+        case Op::sub:
+            return saturate(format, a - b);
+        case Op::mul:
+            return saturate(format, divide_even(a * b, unit));
         case Op::div:
             if (b == 0) return a == 0 ? 0 : saturate(format, a > 0 ? Wide(1) << 100 : -(Wide(1) << 100));
             return saturate(format, divide_even((b < 0 ? -a : a) * unit, b < 0 ? -b : b));
-        case Op::neg: return saturate(format, -a);
-        case Op::abs: return saturate(format, a < 0 ? -a : a);
-        default: return format.is_signed ? eval_int<int64_t>(op, codes, format.bits) : eval_int<uint64_t>(op, codes, format.bits);
+        case Op::neg:
+            return saturate(format, -a);
+        case Op::abs:
+            return saturate(format, a < 0 ? -a : a);
+        default:
+            return format.is_signed ? eval_int<int64_t>(op, codes, format.bits) : eval_int<uint64_t>(op, codes, format.bits);
     }
 }
 
@@ -119,10 +131,14 @@ uint64_t eval_elementwise(ir::Op op, const Format& format, std::span<const uint6
     Codes all{};
     std::copy(codes.begin(), codes.end(), all.begin());
     switch (format.kind) {
-        case FormatKind::floating: return eval_floating(op, format, all);
-        case FormatKind::lns: return eval_minifloat(op, format, all);  // at most 16 bits: products of logs come out exact in double
-        case FormatKind::fixed: return eval_fixed(op, format, all);
-        default: break;
+        case FormatKind::floating:
+            return eval_floating(op, format, all);
+        case FormatKind::lns:
+            return eval_minifloat(op, format, all);  // at most 16 bits: products of logs come out exact in double
+        case FormatKind::fixed:
+            return eval_fixed(op, format, all);
+        default:
+            break;
     }
     const bool extend = format.is_int() && format.is_signed;
     const uint64_t r = extend ? eval_int<int64_t>(op, all, format.bits) : eval_int<uint64_t>(op, all, format.bits);

@@ -17,11 +17,14 @@ constexpr size_t kMaxProblems = 100;
 void apply_rule(RuleContext& c) {
     switch (c.inst.op) {
 #define ELEMENTWISE(name, ...) \
-    case Op::name: return verify_elementwise(c);
+    case Op::name:             \
+        return verify_elementwise(c);
 #define STRUCTURED(name, ...) \
-    case Op::name: return verify_##name(c);
+    case Op::name:            \
+        return verify_##name(c);
 #include "lang/ops.def"
-        case Op::count_: return;
+        case Op::count_:
+            return;
     }
 }
 
@@ -34,8 +37,7 @@ bool attr_count_fits(const char* names, size_t count) {
 
 class Verifier {
 public:
-    explicit Verifier(const Function& fn)
-        : fn_(fn), in_scope_(fn.value_count()), seen_inst_(fn.inst_count()), seen_block_(fn.block_count()) {}
+    explicit Verifier(const Function& fn) : fn_(fn), in_scope_(fn.value_count()), seen_inst_(fn.inst_count()), seen_block_(fn.block_count()) {}
 
     std::vector<std::string> run() {
         if (fn_.body.v >= fn_.block_count()) return {"the function has no body"};
@@ -75,8 +77,8 @@ void Verifier::check_type(const Type& t, const std::string& where) {
 
 void Verifier::check_params() {
     const std::vector<ValueId>& args = fn_.block(fn_.body).args;
-    if (args.size() != fn_.params.size()) problems_.push_back("the body has " + std::to_string(args.size()) + " arguments for " +
-                                                              std::to_string(fn_.params.size()) + " parameters");
+    if (args.size() != fn_.params.size())
+        problems_.push_back("the body has " + std::to_string(args.size()) + " arguments for " + std::to_string(fn_.params.size()) + " parameters");
     for (size_t i = 0; i < std::min(args.size(), fn_.params.size()); ++i) {
         const Param& p = fn_.params[i];
         const std::string where = "parameter " + p.name + ": ";
@@ -123,7 +125,8 @@ void Verifier::walk(BlockId id, int depth) {
         scope_.push_back(v);
     }
     if (block.insts.empty()) problems_.push_back(where + "is empty");
-    for (size_t i = 0; i < block.insts.size() && problems_.size() < kMaxProblems; ++i) check_inst(block.insts[i], id, i + 1 == block.insts.size(), depth);
+    for (size_t i = 0; i < block.insts.size() && problems_.size() < kMaxProblems; ++i)
+        check_inst(block.insts[i], id, i + 1 == block.insts.size(), depth);
     for (; scope_.size() > mark; scope_.pop_back()) in_scope_[scope_.back().v] = false;
 }
 
@@ -155,8 +158,8 @@ bool Verifier::check_shape_of_inst(const Inst& inst, const std::string& where) {
     const size_t before = problems_.size();
     const auto fail = [&](const char* text) { problems_.push_back(where + text); };
     const auto inside = [](Range r, size_t size) { return r.begin <= size && r.count <= size - r.begin; };
-    if (!inside(inst.operands, fn_.operand_pool.size()) || !inside(inst.attrs, fn_.attr_pool.size()) ||
-        !inside(inst.blocks, fn_.block_pool.size()) || !inside(inst.results, fn_.value_count())) {
+    if (!inside(inst.operands, fn_.operand_pool.size()) || !inside(inst.attrs, fn_.attr_pool.size()) || !inside(inst.blocks, fn_.block_pool.size()) ||
+        !inside(inst.results, fn_.value_count())) {
         fail("ranges lie outside the pools");
         return false;
     }
@@ -168,8 +171,10 @@ bool Verifier::check_shape_of_inst(const Inst& inst, const std::string& where) {
     const bool takes_tensor = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::dim || inst.op == Op::tensor_ptr;
     for (size_t i = 0; i < inst.operands.count; ++i) {
         const ValueId v = fn_.operands(inst)[i];
-        if (v.v >= fn_.value_count() || !in_scope_[v.v]) fail("operand is not defined here");
-        else if (fn_.type(v).kind == Type::tensor && !(takes_tensor && i == 0)) fail("operand is a tensor");
+        if (v.v >= fn_.value_count() || !in_scope_[v.v])
+            fail("operand is not defined here");
+        else if (fn_.type(v).kind == Type::tensor && !(takes_tensor && i == 0))
+            fail("operand is a tensor");
     }
     for (uint32_t n = 0; n < inst.results.count; ++n) {
         const ValueId v = fn_.result(inst, n);
@@ -186,8 +191,10 @@ bool Verifier::enter_blocks(InstId id, const std::string& where, int depth) {
     const size_t before = problems_.size();
     if (inst.blocks.begin > fn_.block_pool.size() || inst.blocks.count > fn_.block_pool.size() - inst.blocks.begin) return false;
     for (BlockId b : fn_.blocks(inst)) {
-        if (b.v >= fn_.block_count() || seen_block_[b.v] || fn_.block(b).owner != id) problems_.push_back(where + "block is missing or has another owner");
-        else if (depth >= kMaxDepth) problems_.push_back(where + "blocks are nested too deeply");
+        if (b.v >= fn_.block_count() || seen_block_[b.v] || fn_.block(b).owner != id)
+            problems_.push_back(where + "block is missing or has another owner");
+        else if (depth >= kMaxDepth)
+            problems_.push_back(where + "blocks are nested too deeply");
         else {
             pure_depth_ += has_trait(inst.op, PURE);
             walk(b, depth + 1);

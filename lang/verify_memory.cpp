@@ -97,9 +97,7 @@ bool need_tensor(RuleContext& c, bool writes) {
     return !writes || c.need(c.operand(0).mode != Mode::in, "writes to an `in` tensor");
 }
 
-bool need_tile(RuleContext& c) {
-    return c.need(c.operand_count() >= 1 && c.operand(0).kind == Type::tile, "operand 0 is a tile");
-}
+bool need_tile(RuleContext& c) { return c.need(c.operand_count() >= 1 && c.operand(0).kind == Type::tile, "operand 0 is a tile"); }
 
 constexpr int64_t kBothFlags = Access::has_other | Access::has_mask;
 

@@ -54,9 +54,14 @@ void verify_elementwise(RuleContext& c) {
         if (!c.need_type(c.operand(i), first, "operand")) return;
     if (!in_domain(c.inst.op, c.elem(first), first.pointer)) return c.fail("is not defined on " + c.name(first));
     switch (op_row(c.inst.op).result) {
-        case ResultRule::boolean: c.need_type(c.result(), tile_type(Fmt::boolean, first.shape), "result"); break;
-        case ResultRule::i32: c.need_type(c.result(), tile_type(Fmt::i32, first.shape), "result"); break;
-        default: c.need_type(c.result(), first, "result");
+        case ResultRule::boolean:
+            c.need_type(c.result(), tile_type(Fmt::boolean, first.shape), "result");
+            break;
+        case ResultRule::i32:
+            c.need_type(c.result(), tile_type(Fmt::i32, first.shape), "result");
+            break;
+        default:
+            c.need_type(c.result(), first, "result");
     }
 }
 
@@ -176,9 +181,12 @@ void verify_reduce(RuleContext& c) {
         return;
     }
     c.need(from.elem == c.result().elem, "element type changes");
-    if (kind == ReduceKind::any || kind == ReduceKind::all) c.need(f.is_bool(), "operand is a bool tile");
-    else if (kind >= ReduceKind::bit_and) c.need(f.is_int() || f.is_bool(), "operand is an integer or bool tile");
-    else c.need(orders(f), "elements have no order");
+    if (kind == ReduceKind::any || kind == ReduceKind::all)
+        c.need(f.is_bool(), "operand is a bool tile");
+    else if (kind >= ReduceKind::bit_and)
+        c.need(f.is_int() || f.is_bool(), "operand is an integer or bool tile");
+    else
+        c.need(orders(f), "elements have no order");
 }
 
 void verify_arg_reduce(RuleContext& c) {
@@ -216,8 +224,10 @@ void verify_scan(RuleContext& c) {
     if (!kind_ok || !is_axis(c, 1, from.shape) || !c.attr_in(2, 0, 1, "reverse is 0 or 1")) return;
     c.need(from.shape == c.result().shape && !from.pointer && !c.result().pointer, "result has the operand's shape");
     const bool order = c.attrs()[0] >= static_cast<int64_t>(ReduceKind::min);
-    if (order) c.need(from.elem == c.result().elem && orders(c.elem(from)), "result has the operand's element type");
-    else c.need(accumulates(c.elem(from), c.elem(c.result())), "result cannot accumulate the operand's elements");
+    if (order)
+        c.need(from.elem == c.result().elem && orders(c.elem(from)), "result has the operand's element type");
+    else
+        c.need(accumulates(c.elem(from), c.elem(c.result())), "result cannot accumulate the operand's elements");
 }
 
 void verify_sort(RuleContext& c) {

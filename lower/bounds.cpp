@@ -81,11 +81,14 @@ Bounds::Atom Bounds::classify(ValueId v, int depth) {
             atom.axis = static_cast<int>(fn_.attrs(*def)[0]);
             break;
         case Op::num_programs:
-        case Op::dim: atom = {Atom::parameter, 0, kMaxExtent, true, true, 1, {}, 0}; break;
+        case Op::dim:
+            atom = {Atom::parameter, 0, kMaxExtent, true, true, 1, {}, 0};
+            break;
         case Op::rem:
             if (constant_int(fn_, fn_.operands(*def)[1], by) && by > 0) atom = {Atom::remainder, 0, by - 1, true, true, 1, {}, 0};
             break;
-        default: break;
+        default:
+            break;
     }
     return atom;
 }
@@ -105,8 +108,10 @@ std::optional<LinearForm> Bounds::atom_of(ValueId v, int depth) {
 
 std::optional<LinearForm> Bounds::product(ValueId a, ValueId b, int depth) {
     int64_t c = 0;
-    if (constant_int(fn_, a, c)) std::swap(a, b);
-    else if (!constant_int(fn_, b, c)) return std::nullopt;
+    if (constant_int(fn_, a, c))
+        std::swap(a, b);
+    else if (!constant_int(fn_, b, c))
+        return std::nullopt;
     const auto form = exact(a, depth);
     LinearForm out;
     if (!form || !add_scaled(out, *form, c)) return std::nullopt;
@@ -137,8 +142,10 @@ std::optional<LinearForm> Bounds::form_of(ValueId v, int depth) {
     if (!def) return atom_of(v, depth);
     const std::span<const ValueId> operands = fn_.operands(*def);
     switch (def->op) {
-        case Op::add: return sum(exact(operands[0], depth + 1), exact(operands[1], depth + 1), 1);
-        case Op::sub: return sum(exact(operands[0], depth + 1), exact(operands[1], depth + 1), -1);
+        case Op::add:
+            return sum(exact(operands[0], depth + 1), exact(operands[1], depth + 1), 1);
+        case Op::sub:
+            return sum(exact(operands[0], depth + 1), exact(operands[1], depth + 1), -1);
         case Op::mul:
             if (auto form = product(operands[0], operands[1], depth + 1)) return form;
             break;
@@ -151,13 +158,15 @@ std::optional<LinearForm> Bounds::form_of(ValueId v, int depth) {
             break;
         case Op::broadcast:
         case Op::reshape:
-        case Op::permute: return exact(operands[0], depth + 1);
+        case Op::permute:
+            return exact(operands[0], depth + 1);
         case Op::iota: {
             const uint32_t lane = next_lane_++;
             atoms_[lane] = {Atom::lane, 0, t.shape[static_cast<size_t>(fn_.attrs(*def)[0])] - 1, true, true, 1, {}, 0};
             return single(lane);
         }
-        default: break;
+        default:
+            break;
     }
     return atom_of(v, depth);
 }
@@ -228,10 +237,14 @@ bool Bounds::substitute_program(LinearForm& form, const Atom& atom, int64_t coef
 bool Bounds::substitute(LinearForm& form, uint32_t id, int64_t coefficient) {
     const Atom atom = atoms_.at(id);
     switch (atom.kind) {
-        case Atom::opaque: return false;
-        case Atom::counter: return substitute_counter(form, atom, coefficient);
-        case Atom::program: return substitute_program(form, atom, coefficient);
-        default: return add_scaled(form, {coefficient > 0 ? atom.low : atom.high, {}}, coefficient);
+        case Atom::opaque:
+            return false;
+        case Atom::counter:
+            return substitute_counter(form, atom, coefficient);
+        case Atom::program:
+            return substitute_program(form, atom, coefficient);
+        default:
+            return add_scaled(form, {coefficient > 0 ? atom.low : atom.high, {}}, coefficient);
     }
 }
 
@@ -273,13 +286,17 @@ bool Bounds::always_true(ValueId v, int depth) {
     switch (def->op) {
         case Op::broadcast:
         case Op::reshape:
-        case Op::permute: return always_true(operands[0], depth + 1);
-        case Op::bit_and: return always_true(operands[0], depth + 1) && always_true(operands[1], depth + 1);
+        case Op::permute:
+            return always_true(operands[0], depth + 1);
+        case Op::bit_and:
+            return always_true(operands[0], depth + 1) && always_true(operands[1], depth + 1);
         case Op::lt:
         case Op::le:
         case Op::gt:
-        case Op::ge: break;
-        default: return false;
+        case Op::ge:
+            break;
+        default:
+            return false;
     }
     const auto a = exact(operands[0]), b = exact(operands[1]);
     if (!a || !b || !cannot_wrap(*a) || !cannot_wrap(*b)) return false;

@@ -24,8 +24,10 @@ bool commutes(Op op) {
         case Op::ne:
         case Op::bit_and:
         case Op::bit_or:
-        case Op::bit_xor: return true;
-        default: return false;
+        case Op::bit_xor:
+            return true;
+        default:
+            return false;
     }
 }
 

@@ -63,15 +63,18 @@ std::optional<ConstantTile> constant_of(const Function& fn, ValueId v) {
 std::optional<ConstantTile> evaluate(const Function& fn, const Inst& inst) {
     if (has_trait(inst.op, ELEMWISE)) return evaluate_elementwise(fn, inst);
     switch (inst.op) {
-        case Op::cast: return evaluate_cast(fn, inst);
-        case Op::bitcast: return evaluate_bitcast(fn, inst);
+        case Op::cast:
+            return evaluate_cast(fn, inst);
+        case Op::bitcast:
+            return evaluate_bitcast(fn, inst);
         case Op::broadcast:
         case Op::permute:
         case Op::slice: {
             auto c = constant_of(fn, fn.operands(inst)[0]);
             return c && c->codes.size() == 1 ? c : std::nullopt;
         }
-        case Op::reshape: return constant_of(fn, fn.operands(inst)[0]);
+        case Op::reshape:
+            return constant_of(fn, fn.operands(inst)[0]);
         case Op::iota:
             if (fn.type(fn.result(inst)).shape[static_cast<size_t>(fn.attrs(inst)[0])] == 1) return ConstantTile{{0}};
             return std::nullopt;
@@ -79,7 +82,8 @@ std::optional<ConstantTile> evaluate(const Function& fn, const Inst& inst) {
             const int64_t extent = fn.type(fn.operands(inst)[0]).shape[static_cast<size_t>(fn.attrs(inst)[0])];
             return extent == kDynamic ? std::nullopt : std::optional(ConstantTile{{static_cast<uint64_t>(extent)}});
         }
-        default: return std::nullopt;
+        default:
+            return std::nullopt;
     }
 }
 
@@ -108,10 +112,13 @@ ValueId same_operands(Op op, const Neutral& n, ValueId x) {
         case Op::min:
         case Op::max:
         case Op::minnum:
-        case Op::maxnum: return n.exact() || n.plain_float() || n.format.kind == FormatKind::fixed ? x : ValueId{};
+        case Op::maxnum:
+            return n.exact() || n.plain_float() || n.format.kind == FormatKind::fixed ? x : ValueId{};
         case Op::bit_and:
-        case Op::bit_or: return x;
-        default: return {};
+        case Op::bit_or:
+            return x;
+        default:
+            return {};
     }
 }
 
@@ -119,18 +126,25 @@ ValueId same_operands(Op op, const Neutral& n, ValueId x) {
 bool right_neutral(Op op, const Neutral& n, uint64_t c) {
     const bool additive = n.exact() || n.format.kind == FormatKind::fixed;
     switch (op) {
-        case Op::add: return (additive && n.is_zero(c)) || (n.plain_float() && n.is_minus_zero(c));
-        case Op::sub: return (additive || (n.plain_float() && !n.format.scale_only)) && n.is_zero(c);
+        case Op::add:
+            return (additive && n.is_zero(c)) || (n.plain_float() && n.is_minus_zero(c));
+        case Op::sub:
+            return (additive || (n.plain_float() && !n.format.scale_only)) && n.is_zero(c);
         case Op::mul:
-        case Op::div: return n.is_one(c);
+        case Op::div:
+            return n.is_one(c);
         case Op::div_trunc:
-        case Op::div_ceil: return n.is_one(c);
+        case Op::div_ceil:
+            return n.is_one(c);
         case Op::bit_or:
         case Op::bit_xor:
         case Op::shl:
-        case Op::shr: return n.is_zero(c);
-        case Op::bit_and: return n.all_ones(c);
-        default: return false;
+        case Op::shr:
+            return n.is_zero(c);
+        case Op::bit_and:
+            return n.all_ones(c);
+        default:
+            return false;
     }
 }
 
@@ -194,21 +208,28 @@ ValueId identity(const Function& fn, const Inst& inst) {
             if (operands[1] == operands[2]) return operands[1];
             return splat_code(fn, operands[0], c) ? operands[c ? 1 : 2] : ValueId{};
         }
-        case Op::cast: return cast_identity(fn, inst);
+        case Op::cast:
+            return cast_identity(fn, inst);
         case Op::bitcast:
         case Op::broadcast:
-        case Op::reshape: return same_type ? operands[0] : ValueId{};
-        case Op::permute: return std::is_sorted(fn.attrs(inst).begin(), fn.attrs(inst).end()) ? operands[0] : ValueId{};
-        case Op::cat: return operands.size() == 1 ? operands[0] : ValueId{};
+        case Op::reshape:
+            return same_type ? operands[0] : ValueId{};
+        case Op::permute:
+            return std::is_sorted(fn.attrs(inst).begin(), fn.attrs(inst).end()) ? operands[0] : ValueId{};
+        case Op::cat:
+            return operands.size() == 1 ? operands[0] : ValueId{};
         case Op::slice: {
             const auto attrs = fn.attrs(inst);
             bool whole = same_type;
             for (size_t d = 0; d < attrs.size() / 2; ++d) whole &= attrs[2 * d] == 0 && (attrs[2 * d + 1] == 1 || fn.type(operands[0]).shape[d] == 1);
             return whole ? operands[0] : ValueId{};
         }
-        case Op::extract: return whole_access(fn, inst) ? operands[0] : ValueId{};
-        case Op::deposit: return whole_access(fn, inst) ? operands[1] : ValueId{};
-        default: return {};
+        case Op::extract:
+            return whole_access(fn, inst) ? operands[0] : ValueId{};
+        case Op::deposit:
+            return whole_access(fn, inst) ? operands[1] : ValueId{};
+        default:
+            return {};
     }
 }
 

@@ -16,9 +16,9 @@ struct PassOptions {
     std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
     /// Facts from `where` clauses that hold at launch, for the mask pass: value % divisor == 0 of extent parameters, and upper bounds.
     struct Fact {
-        std::string extent;      ///< name of an extent parameter
-        int64_t divisor = 1;     ///< extent is a multiple of this
-        int64_t at_least = 0;    ///< extent >= this
+        std::string extent;    ///< name of an extent parameter
+        int64_t divisor = 1;   ///< extent is a multiple of this
+        int64_t at_least = 0;  ///< extent >= this
         int64_t at_most = INT64_MAX;
     };
     std::vector<Fact> facts;
@@ -46,11 +46,12 @@ std::vector<std::string_view> pass_names();
 void run_passes(ir::Function& fn, const PassOptions& options);
 
 // Single passes (for tests and the list). Each returns whether it changed anything.
-bool fold(ir::Function& fn);       ///< constants, algebraic identities that keep every bit, trivial shape ops, constant branches
-bool cse(ir::Function& fn);        ///< equal pure instructions in dominating position
-bool licm(ir::Function& fn);       ///< pure loop-invariant instructions move out (only cheap-to-hold ones when the loop may not run: all are safe, no op traps)
+bool fold(ir::Function& fn);  ///< constants, algebraic identities that keep every bit, trivial shape ops, constant branches
+bool cse(ir::Function& fn);   ///< equal pure instructions in dominating position
+bool licm(
+    ir::Function& fn);  ///< pure loop-invariant instructions move out (only cheap-to-hold ones when the loop may not run: all are safe, no op traps)
 bool masks(ir::Function& fn, const PassOptions& options);  ///< sets Access::Axis::in_bounds where facts prove it; drops all-true masks
-bool recognise(ir::Function& fn);  ///< contract over broadcasts -> dot; extract by iota -> permute/broadcast
+bool recognise(ir::Function& fn);                          ///< contract over broadcasts -> dot; extract by iota -> permute/broadcast
 bool dce(ir::Function& fn);
 
 /// Why each `contract` became a dot or did not, with source spans: the text of `explain`.

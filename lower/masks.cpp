@@ -23,11 +23,16 @@ public:
                 case Op::store:
                 case Op::atomic:
                 case Op::extract:
-                case Op::deposit: access(i); break;
+                case Op::deposit:
+                    access(i);
+                    break;
                 case Op::ptr_load:
                 case Op::ptr_store:
-                case Op::ptr_atomic: pointer_mask(i); break;
-                default: break;
+                case Op::ptr_atomic:
+                    pointer_mask(i);
+                    break;
+                default:
+                    break;
             }
         });
         return changed_;

@@ -45,7 +45,9 @@ std::vector<std::string_view> pass_names() {
 
 void run_passes(ir::Function& fn, const PassOptions& options) {
     check(fn, "before the passes");
-    const auto disabled = [&](std::string_view name) { return std::find(options.disabled.begin(), options.disabled.end(), name) != options.disabled.end(); };
+    const auto disabled = [&](std::string_view name) {
+        return std::find(options.disabled.begin(), options.disabled.end(), name) != options.disabled.end();
+    };
     for (const Pass& p : kPasses) {
         if (disabled("all") || disabled(p.name)) continue;
         const bool changed = p.run(fn, options);

@@ -75,13 +75,12 @@ std::vector<ProductNote> explain_products(const Function& fn) {
     std::vector<ProductNote> notes;
     for_each_inst(fn, fn.body, [&](InstId i) {
         const Inst& inst = fn.inst(i);
-        if (inst.op == Op::dot) notes.push_back({inst.span, true, "is a matrix product"});
+        if (inst.op == Op::dot) notes.push_back({inst.span, true, "computed as dot"});
         if (inst.op != Op::contract) return;
         const ProductPlan plan = plan_product(fn, inst);
         if (!plan.refusal.empty()) return notes.push_back({inst.span, false, plan.refusal});
         const auto count = [](const std::vector<int>& dims) { return std::to_string(dims.size()); };
-        notes.push_back({inst.span, true, "is a matrix product: " + count(plan.rows) + " row, " + count(plan.columns) + " column and " +
-                                              count(plan.batch) + " batch indices"});
+        notes.push_back({inst.span, true, count(plan.rows) + " row, " + count(plan.columns) + " column and " + count(plan.batch) + " batch indices"});
     });
     return notes;
 }

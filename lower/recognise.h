@@ -10,9 +10,9 @@ namespace tegula {
 
 /// How one operand of a contraction varies over the contraction's index space.
 struct ProductOperand {
-    ir::ValueId base;                 ///< tile that holds the elements
-    std::vector<ir::InstId> casts;    ///< to be applied to `base`, last one first
-    std::vector<int> dims;            ///< per dimension of `base`: the index it varies along, or -1 (extent 1)
+    ir::ValueId base;               ///< tile that holds the elements
+    std::vector<ir::InstId> casts;  ///< to be applied to `base`, last one first
+    std::vector<int> dims;          ///< per dimension of `base`: the index it varies along, or -1 (extent 1)
 };
 /// A contraction as a matrix product: indices by the operands they appear in.
 struct ProductPlan {

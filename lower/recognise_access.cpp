@@ -93,16 +93,20 @@ MaybeAffine affine(const Function& fn, ValueId v, int depth, int& work) {
             return out;
         case Op::broadcast:
         case Op::reshape:
-        case Op::permute: return through_shape(fn, *def, t.shape, depth, work);
-        case Op::add: return sum(affine(fn, operands[0], depth + 1, work), affine(fn, operands[1], depth + 1, work), 1);
-        case Op::sub: return sum(affine(fn, operands[0], depth + 1, work), affine(fn, operands[1], depth + 1, work), -1);
+        case Op::permute:
+            return through_shape(fn, *def, t.shape, depth, work);
+        case Op::add:
+            return sum(affine(fn, operands[0], depth + 1, work), affine(fn, operands[1], depth + 1, work), 1);
+        case Op::sub:
+            return sum(affine(fn, operands[0], depth + 1, work), affine(fn, operands[1], depth + 1, work), -1);
         case Op::mul: {
             const bool left = constant_int(fn, operands[0], c);
             if (!left && !constant_int(fn, operands[1], c)) return std::nullopt;
             const MaybeAffine inner = affine(fn, operands[left ? 1 : 0], depth + 1, work);
             return inner ? MaybeAffine(scaled(*inner, c)) : std::nullopt;
         }
-        default: return std::nullopt;
+        default:
+            return std::nullopt;
     }
 }
 

@@ -44,7 +44,9 @@ ProductOperand trace(const Function& fn, ValueId v) {
         const ValueId from = fn.operands(*def)[0];
         const Shape &inner = fn.type(from).shape, &outer = fn.type(o.base).shape;
         switch (def->op) {
-            case Op::broadcast: o.dims = through_broadcast(inner, outer, o.dims); break;
+            case Op::broadcast:
+                o.dims = through_broadcast(inner, outer, o.dims);
+                break;
             case Op::reshape:
                 if (!through_reshape(inner, outer, o.dims)) return o;
                 break;
@@ -54,8 +56,11 @@ ProductOperand trace(const Function& fn, ValueId v) {
                 o.dims = std::move(dims);
                 break;
             }
-            case Op::cast: o.casts.push_back(fn.value(o.base).def); break;
-            default: return o;
+            case Op::cast:
+                o.casts.push_back(fn.value(o.base).def);
+                break;
+            default:
+                return o;
         }
         o.base = from;
     }
@@ -67,6 +72,24 @@ int64_t extent_of(const std::vector<int>& indices, const Shape& space) {
     int64_t n = 1;
     for (int i : indices) n *= space[static_cast<size_t>(i)];
     return n;
+}
+
+/// Is every value of `from` surely a value of the float format `to`? Compares precision and the range of exponents.
+bool embeds(const Format& from, const Format& to) {
+    if (from == to) return true;
+    if (from.is_int()) return from.bits <= to.man_bits + 1 && to.exp_bits >= 5 && to.bias == (1 << (to.exp_bits - 1)) - 1;
+    if (!from.is_float() || from.scale_only || !to.subnormal) return false;
+    const int top_from = (1 << from.exp_bits) - (from.nan == NanCode::ieee ? 2 : 1) - from.bias;
+    const int top_to = (1 << to.exp_bits) - 2 - to.bias;
+    const bool specials = (!from.has_inf || to.has_inf) && (from.nan == NanCode::none || to.nan != NanCode::none);
+    return specials && from.man_bits <= to.man_bits && from.bias <= to.bias && top_from <= top_to;
+}
+
+/// contract rounds its operands to the result's format; dot does so only where that format computes natively. Elsewhere a cast must say it.
+ValueId rounded(Builder& b, ValueId v, FormatId result) {
+    const Format &from = b.fn().elem(v), &to = b.fn().types().format(result);
+    const bool implied = !to.is_float() || result == Fmt::f32 || result == Fmt::f64 || embeds(from, to);
+    return implied ? v : b.cast(v, result);
 }
 
 /// The operand as [batch, outer, k] or [batch, k, outer], the batch left out when there is none.
@@ -104,14 +127,25 @@ ProductPlan plan_product(const Function& fn, const Inst& contract) {
     const bool in_a = varies(plan.a, k), in_b = varies(plan.b, k);
     for (int i = 0; i < space.rank; ++i) {
         if (i == k) continue;
-        if (varies(plan.a, i) && varies(plan.b, i)) plan.batch.push_back(i);
-        else if (varies(plan.a, i)) plan.rows.push_back(i);
-        else if (varies(plan.b, i)) plan.columns.push_back(i);
+        if (varies(plan.a, i) && varies(plan.b, i))
+            plan.batch.push_back(i);
+        else if (varies(plan.a, i))
+            plan.rows.push_back(i);
+        else if (varies(plan.b, i))
+            plan.columns.push_back(i);
     }
-    if (space[static_cast<size_t>(k)] == 1) plan.refusal = "the summed index has extent 1";
-    else if (!in_a && !in_b) plan.refusal = "the summed index appears in neither operand";
-    else if (!in_a || !in_b) plan.refusal = std::string("the summed index appears in the ") + (in_a ? "first" : "second") + " operand only";
-    else if (plan.rows.empty() && plan.columns.empty()) plan.refusal = "every index appears in both operands, so there are no rows and columns to multiply";
+    if (!plan.rows.empty() && !plan.columns.empty() && plan.columns[0] < plan.rows[0]) {  // products commute: the result's rows come first
+        std::swap(plan.a, plan.b);
+        std::swap(plan.rows, plan.columns);
+    }
+    if (space[static_cast<size_t>(k)] == 1)
+        plan.refusal = "the summed index has extent 1";
+    else if (!in_a && !in_b)
+        plan.refusal = "the summed index appears in neither operand";
+    else if (!in_a || !in_b)
+        plan.refusal = std::string("the summed index appears in the ") + (in_a ? "first" : "second") + " operand only";
+    else if (plan.rows.empty() && plan.columns.empty())
+        plan.refusal = "every index appears in both operands, so there are no rows and columns to multiply";
     return plan;
 }
 
@@ -119,13 +153,13 @@ ValueId make_product(Builder& b, const Inst& contract, const ProductPlan& plan) 
     Function& fn = b.fn();
     const Shape space = fn.type(fn.operands(contract)[0]).shape, result_shape = fn.type(fn.result(contract)).shape;
     const int k = static_cast<int>(fn.attrs(contract)[0]);
-    const ValueId x = matrix(b, plan.a, {plan.batch, plan.rows, {k}}, space);
-    const ValueId y = matrix(b, plan.b, {plan.batch, {k}, plan.columns}, space);
+    const FormatId elem = fn.type(fn.result(contract)).elem;
+    const ValueId x = rounded(b, matrix(b, plan.a, {plan.batch, plan.rows, {k}}, space), elem);
+    const ValueId y = rounded(b, matrix(b, plan.b, {plan.batch, {k}, plan.columns}, space), elem);
     Shape product_shape, open_shape;
     if (!plan.batch.empty()) product_shape.push(extent_of(plan.batch, space));
     product_shape.push(extent_of(plan.rows, space));
     product_shape.push(extent_of(plan.columns, space));
-    const FormatId elem = fn.type(fn.result(contract)).elem;
     const ValueId zero = b.constant(fn.types().tile(elem, product_shape), encode(fn.types().format(elem), 0.0));
     const ValueId product = b.dot(x, y, zero, Precision::ieee);
     std::vector<int> dims;

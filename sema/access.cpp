@@ -23,16 +23,26 @@ bool names_type_form(const ast::IndexExpr& e) {
 
 ast::BinaryOp binary_of(ast::AssignOp op) {
     switch (op) {
-        case ast::AssignOp::sub: return ast::BinaryOp::sub;
-        case ast::AssignOp::mul: return ast::BinaryOp::mul;
-        case ast::AssignOp::div: return ast::BinaryOp::div;
-        case ast::AssignOp::rem: return ast::BinaryOp::rem;
-        case ast::AssignOp::bit_and: return ast::BinaryOp::bit_and;
-        case ast::AssignOp::bit_or: return ast::BinaryOp::bit_or;
-        case ast::AssignOp::bit_xor: return ast::BinaryOp::bit_xor;
-        case ast::AssignOp::shl: return ast::BinaryOp::shl;
-        case ast::AssignOp::shr: return ast::BinaryOp::shr;
-        default: return ast::BinaryOp::add;
+        case ast::AssignOp::sub:
+            return ast::BinaryOp::sub;
+        case ast::AssignOp::mul:
+            return ast::BinaryOp::mul;
+        case ast::AssignOp::div:
+            return ast::BinaryOp::div;
+        case ast::AssignOp::rem:
+            return ast::BinaryOp::rem;
+        case ast::AssignOp::bit_and:
+            return ast::BinaryOp::bit_and;
+        case ast::AssignOp::bit_or:
+            return ast::BinaryOp::bit_or;
+        case ast::AssignOp::bit_xor:
+            return ast::BinaryOp::bit_xor;
+        case ast::AssignOp::shl:
+            return ast::BinaryOp::shl;
+        case ast::AssignOp::shr:
+            return ast::BinaryOp::shr;
+        default:
+            return ast::BinaryOp::add;
     }
 }
 
@@ -163,7 +173,8 @@ bool Elaborator::resolve_part(const ast::IndexExpr& e, const Value& base, Part& 
     part.base = base;
     part.span = e.span;
     const size_t rank = base.kind == Value::tensor ? base.tensor_ref->extents.size() : ir().fn().type(base.v).shape.rank;
-    const auto given = static_cast<size_t>(std::count_if(e.items.begin(), e.items.end(), [](const auto& i) { return i.kind != ast::IndexItem::new_axis; }));
+    const auto given =
+        static_cast<size_t>(std::count_if(e.items.begin(), e.items.end(), [](const auto& i) { return i.kind != ast::IndexItem::new_axis; }));
     if (given != rank) {
         error(Diag::wrong_index_count, e.span, describe(base), std::to_string(rank), std::to_string(given));
         return false;
@@ -224,8 +235,10 @@ Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise) {
     }
     const Value base = expr(*e.base);
     switch (base.kind) {
-        case Value::poison: return poison(e.span);
-        case Value::builtin: return call_builtin(base, shape_items(e), true, nullptr, e.span);
+        case Value::poison:
+            return poison(e.span);
+        case Value::builtin:
+            return call_builtin(base, shape_items(e), true, nullptr, e.span);
         case Value::list:
         case Value::tuple: {
             if (e.items.size() != 1 || e.items[0].kind != ast::IndexItem::value)
@@ -237,10 +250,13 @@ Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise) {
             return base.items[static_cast<size_t>(*at)];
         }
         case Value::tensor:
-        case Value::tile: break;
+        case Value::tile:
+            break;
         case Value::block_tile:
-            return error(Diag::block_alignment, e.span, types_.format(base.elem).name, "a tile of blocks has no single elements; decode it with cast<f32>(..)");
-        default: return error(Diag::cannot_index, e.base->span, describe(base));
+            return error(Diag::block_alignment, e.span, types_.format(base.elem).name,
+                         "a tile of blocks has no single elements; decode it with cast<f32>(..)");
+        default:
+            return error(Diag::cannot_index, e.base->span, describe(base));
     }
     Part part;
     if (!resolve_part(e, base, part)) return poison(e.span);

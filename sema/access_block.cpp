@@ -27,7 +27,8 @@ bool Elaborator::scale_part(const Part& part, Part& scales) {
     if (a.kind == Access::range) {
         if (part.known[axis]) {
             if (*part.known[axis] % size != 0)
-                return refuse("the slice starts at " + std::to_string(*part.known[axis]) + ", which is no multiple of the block size " + std::to_string(size));
+                return refuse("the slice starts at " + std::to_string(*part.known[axis]) + ", which is no multiple of the block size " +
+                              std::to_string(size));
             scales.indices[axis] = ir().index(*part.known[axis] / size);
         } else {
             const ValueId block = ir().index(size), start = part.indices[axis];
@@ -56,7 +57,9 @@ bool Elaborator::scale_part(const Part& part, Part& scales) {
 
 Value Elaborator::read_blocks(const Part& part, const Value* other) {
     const Tensor& t = *part.base.tensor_ref;
-    if (other != nullptr) return error(Diag::block_alignment, part.span, types_.format(t.elem).name, "`else` has no meaning for blocks: elements out of range read as code 0");
+    if (other != nullptr)
+        return error(Diag::block_alignment, part.span, types_.format(t.elem).name,
+                     "`else` has no meaning for blocks: elements out of range read as code 0");
     Part scales;
     if (!scale_part(part, scales)) return poison(part.span);
     Value out = read_object(part, Op::load, t.handle, nullptr);
@@ -101,9 +104,9 @@ void Elaborator::write_blocks(const Part& part, const Value& value, Span span) {
     }
     Part scales;
     if (!scale_part(part, scales)) return;
-    if (value.block_axis != part.result_dim[static_cast<size_t>(t.block_axis)]) {
+    if (block_axis(value) != part.result_dim[static_cast<size_t>(t.block_axis)]) {
         error(Diag::block_alignment, span, name,
-              "blocks lie along dimension " + std::to_string(value.block_axis) + " of the value, along dimension " +
+              "blocks lie along dimension " + std::to_string(block_axis(value)) + " of the value, along dimension " +
                   std::to_string(part.result_dim[static_cast<size_t>(t.block_axis)]) + " of the part");
         return;
     }

@@ -92,7 +92,8 @@ Value Elaborator::call_builtin(const Value& callee, std::vector<Value> shape, bo
         return poison(span);
     };
     if (call.generics.size() > signature.generics.size())
-        return refuse("takes " + std::to_string(signature.generics.size()) + " arguments between < and >, found " + std::to_string(call.generics.size()));
+        return refuse("takes " + std::to_string(signature.generics.size()) + " arguments between < and >, found " +
+                      std::to_string(call.generics.size()));
     for (size_t i = call.generics.size(); i < signature.generics.size(); ++i)
         if (!signature.generics[i].optional) return refuse("the type between < and > is missing");
     if (has_shape && !signature.has_shape) return refuse("takes no shape between [ and ]");

@@ -107,7 +107,8 @@ Value Elaborator::quantise_blocks(const Value& value, FormatId to, Span span) {
     const Type type = ir().fn().type(raw);
     const Format& source = types_.format(type.elem);
     if (type.pointer || source.is_bool()) return error(Diag::bad_cast, span, describe(value), "`" + block.name + "`");
-    if (type.shape.rank == 0) return error(Diag::block_alignment, span, block.name, "a scalar holds no block; quantise a tile of at least one dimension");
+    if (type.shape.rank == 0)
+        return error(Diag::block_alignment, span, block.name, "a scalar holds no block; quantise a tile of at least one dimension");
     ir().set_span(span);
     const bool up = block.scale_rule == ScaleRule::ceil || block.scale_rule == ScaleRule::rceil;
     const FormatId f32 = id_of(Fmt::f32);
@@ -119,7 +120,8 @@ Value Elaborator::quantise_blocks(const Value& value, FormatId to, Span span) {
     const ValueId source_padded = ir().reshape(resize_last(raw, blocks * size), grouped);
     const bool wide = source.is_float() && source.bits == 64;
     const ValueId x = ir().cast(source_padded, f32);
-    ValueId magnitude = ir().elementwise(Op::abs, {wide ? ir().cast(ir().elementwise(Op::abs, {source_padded}), f32, up ? Round::ru : Round::rtz) : x});
+    ValueId magnitude =
+        ir().elementwise(Op::abs, {wide ? ir().cast(ir().elementwise(Op::abs, {source_padded}), f32, up ? Round::ru : Round::rtz) : x});
     ValueId finite;
     if (has_nan(elem)) {
         finite = ir().elementwise(Op::isfinite, {x});
@@ -180,7 +182,7 @@ Value Elaborator::decode_blocks(const Value& v, FormatId to, Span span) {
     const Format& target = types_.format(to);
     const FormatId work = target.is_float() && target.bits == 64 ? to : id_of(Fmt::f32);
     const Format& block = types_.format(v.elem);
-    const auto axis = static_cast<size_t>(v.block_axis);
+    const auto axis = static_cast<size_t>(block_axis(v));
     const Shape shape = ir().fn().type(v.v).shape;
     ValueId scale = ir().cast(v.scales, work);
     if (v.tensor_scale.valid()) {
@@ -223,14 +225,16 @@ Value Elaborator::call_make_block(const Call& call) {
     if (!id) return poison(call.span);
     const Format& block = types_.format(*id);
     if (!block.is_block()) return error(Diag::type_mismatch, call.span, "a block format", "`" + block.name + "`");
-    const ValueId elements = to_tile(call.positional[0], block.elem, arg_span(call, 0)), scales = to_tile(call.positional[1], block.scale, arg_span(call, 1));
+    const ValueId elements = to_tile(call.positional[0], block.elem, arg_span(call, 0)),
+                  scales = to_tile(call.positional[1], block.scale, arg_span(call, 1));
     if (!elements.valid() || !scales.valid()) return poison(call.span);
     const Shape shape = ir().fn().type(elements).shape;
     const int64_t size = block.block_size;
     if (shape.rank == 0) return error(Diag::block_alignment, call.span, block.name, "a scalar holds no block");
     const Shape wanted = with_last(shape, (shape[shape.rank - 1u] + size - 1) / size);
     if (ir().fn().type(scales).shape != wanted)
-        return error(Diag::part_mismatch, arg_span(call, 1), to_string(ir().fn().type(scales).shape), to_string(wanted) + " (one scale per " + std::to_string(size) + " elements)");
+        return error(Diag::part_mismatch, arg_span(call, 1), to_string(ir().fn().type(scales).shape),
+                     to_string(wanted) + " (one scale per " + std::to_string(size) + " elements)");
     Value out = poison(call.span);
     out.kind = Value::block_tile;
     out.elem = *id;

@@ -57,7 +57,8 @@ Value Elaborator::call_cast(const Call& call) {
         const Value& given = call.positional[3];
         seed = to_index(given, arg_span(call, 3));
         if (!seed.valid()) return poison(call.span);
-        if (ir().fn().type(seed).shape.rank != 0) return error(Diag::part_mismatch, arg_span(call, 3), to_string(ir().fn().type(seed).shape), "[] (one seed)");
+        if (ir().fn().type(seed).shape.rank != 0)
+            return error(Diag::part_mismatch, arg_span(call, 3), to_string(ir().fn().type(seed).shape), "[] (one seed)");
         seed = ir().cast(given.kind == Value::tile ? given.v : seed, id_of(Fmt::u64));
     }
     ir().set_span(call.span);
@@ -122,8 +123,10 @@ Value Elaborator::call_elem(const Call& call) {
     FormatId elem = elem_of(x);
     if (x.kind == Value::type) elem = x.t.elem;
     if (elem.v == 0) {
-        to_tile(x, arg_span(call, 0));
-        if (x.kind != Value::type) return poison(call.span);
+        if (x.kind != Value::type) {
+            to_tile(x, arg_span(call, 0));
+            return poison(call.span);
+        }
         return error(Diag::no_bit_width, arg_span(call, 0), "elem", describe(x));
     }
     Value v = poison(call.span);
@@ -152,7 +155,8 @@ Value Elaborator::extreme_value(const Call& call, bool largest) {
     const auto id = format_arg(call, 0);
     if (!id) return poison(call.span);
     const Format& f = types_.format(*id);
-    if (f.is_block() || f.is_bool()) return error(Diag::wrong_element_kind, call.span, largest ? "max_value" : "min_value", "`" + f.name + "`", "numbers");
+    if (f.is_block() || f.is_bool())
+        return error(Diag::wrong_element_kind, call.span, largest ? "max_value" : "min_value", "`" + f.name + "`", "numbers");
     return static_code(*id, largest ? max_code(f) : lowest_code(f), call.span);
 }
 

@@ -10,9 +10,12 @@ using ir::ValueId;
 /// Calls any function value with evaluated arguments.
 Value Elaborator::call_with(const Value& f, std::vector<Value> args, Span span) {
     switch (f.kind) {
-        case Value::poison: return poison(span);
-        case Value::function: return call_function(f, std::move(args), {}, span);
-        case Value::lambda: return call_lambda(f, std::move(args), span);
+        case Value::poison:
+            return poison(span);
+        case Value::function:
+            return call_function(f, std::move(args), {}, span);
+        case Value::lambda:
+            return call_lambda(f, std::move(args), span);
         case Value::elementwise:
         case Value::builtin: {
             const std::string_view name = f.kind == Value::builtin ? builtin_rows()[static_cast<size_t>(f.row)].name : ir::op_row(f.op).name;
@@ -23,7 +26,8 @@ Value Elaborator::call_with(const Value& f, std::vector<Value> args, Span span) 
                              "takes " + std::to_string(ir::op_row(op).operands) + " arguments, found " + std::to_string(args.size()));
             return apply(op, std::move(args), span);
         }
-        default: break;
+        default:
+            break;
     }
     return error(Diag::not_callable, span, describe(f));
 }
@@ -119,14 +123,16 @@ Value Elaborator::call_reduce(const Call& call) {
         if (!v.valid()) return poison(call.span);
         Type scalar = type;
         scalar.shape = {};
-        if (!(ir().fn().type(v) == scalar)) return error(Diag::type_mismatch, arg_span(call, 2), "a scalar `" + types_.format(type.elem).name + "`", describe(start));
+        if (!(ir().fn().type(v) == scalar))
+            return error(Diag::type_mismatch, arg_span(call, 2), "a scalar `" + types_.format(type.elem).name + "`", describe(start));
         operands.push_back(v);
         type.shape = {};
         for (int d = 0; *axis >= 0 && d < shape.rank; ++d)
             if (d != *axis) type.shape.push(shape[static_cast<size_t>(d)]);
         results.push_back(types_.intern(type));
     }
-    const ir::BlockId block = combine_block(call, call.positional[3], {operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(n)}, "reduce");
+    const ir::BlockId block =
+        combine_block(call, call.positional[3], {operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(n)}, "reduce");
     if (!block.valid()) return poison(call.span);
     const int64_t attr = *axis;
     return region_results(ir().emit(Op::reduce_region, operands, results, {&attr, 1}, {&block, 1}), n, call.span);

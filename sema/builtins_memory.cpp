@@ -88,7 +88,8 @@ Value Elaborator::atomic(AtomicKind kind, const Call& call) {
         if (base.kind == Value::poison) return poison(call.span);
         if (base.kind == Value::tensor) {
             const Tensor& t = *base.tensor_ref;
-            if (t.scales.valid()) return error(Diag::block_alignment, target.span, types_.format(t.elem).name, "elements of blocks cannot be updated one by one");
+            if (t.scales.valid())
+                return error(Diag::block_alignment, target.span, types_.format(t.elem).name, "elements of blocks cannot be updated one by one");
             if (t.mode != ast::ParamMode::inout) return mode_error("update", t, target.span);
             if (!resolve_part(target, base, part)) return poison(call.span);
             object = t.handle;
@@ -107,7 +108,8 @@ Value Elaborator::atomic(AtomicKind kind, const Call& call) {
     const Format& f = types_.format(elem);
     const bool bits = kind == AtomicKind::bit_and || kind == AtomicKind::bit_or || kind == AtomicKind::bit_xor;
     if ((bits && !f.is_int()) || (!bits && kind <= AtomicKind::min && !f.is_int() && !f.is_float()))
-        return error(Diag::wrong_element_kind, call.span, std::string("atomic_") + ir::to_string(kind), "`" + f.name + "`", bits ? "integers" : "integers and floats");
+        return error(Diag::wrong_element_kind, call.span, std::string("atomic_") + ir::to_string(kind), "`" + f.name + "`",
+                     bits ? "integers" : "integers and floats");
     if (!on_tensor) {
         part.ir_shape = part.shape = ir().fn().type(object).shape;
         part.span = call.span;
@@ -163,8 +165,10 @@ namespace {
 size_t count_holes(std::string_view text) {
     size_t holes = 0;
     for (size_t i = 0; i + 1 < text.size(); ++i) {
-        if (text.substr(i, 2) == "{{") ++i;
-        else if (text.substr(i, 2) == "{}") ++holes;
+        if (text.substr(i, 2) == "{{")
+            ++i;
+        else if (text.substr(i, 2) == "{}")
+            ++holes;
     }
     return holes;
 }

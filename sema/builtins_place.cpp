@@ -40,7 +40,8 @@ Value Elaborator::call_slice(const Call& call) {
     Shape starts, steps;
     for (size_t d = 0; d < from.rank; ++d) {
         const int64_t at = (*start)[d], by = (*step)[d];
-        if (by == 0 || by > INT32_MAX || by < -INT32_MAX) return error(Diag::bad_step, call.span, "the step of dimension " + std::to_string(d) + " cannot be " + std::to_string(by));
+        if (by == 0 || by > INT32_MAX || by < -INT32_MAX)
+            return error(Diag::bad_step, call.span, "the step of dimension " + std::to_string(d) + " cannot be " + std::to_string(by));
         const __int128 last = static_cast<__int128>(at) + static_cast<__int128>((*shape)[d] - 1) * by;
         if (at < 0 || at >= from[d] || last < 0 || last >= from[d])
             return error(Diag::index_out_of_range, call.span, int_text(at < 0 || at >= from[d] ? at : last), std::to_string(from[d]));
@@ -58,7 +59,8 @@ Value Elaborator::call_insert(const Call& call) {
     const auto start = arg_numbers(call, 2, type.shape.rank, 0, "a start");
     if (!part.valid() || !start) return poison(call.span);
     const Shape shape = ir().fn().type(part).shape;
-    if (shape.rank != type.shape.rank) return shape_error(call, "a part of shape " + to_string(shape) + " in a tile of shape " + to_string(type.shape));
+    if (shape.rank != type.shape.rank)
+        return shape_error(call, "a part of shape " + to_string(shape) + " in a tile of shape " + to_string(type.shape));
     if (type.pointer && (!ir().fn().type(part).pointer || !(ir().fn().type(part).elem == type.elem)))
         return error(Diag::mixed_types, call.span, describe(call.positional[0]), describe(call.positional[1]));
     std::vector<ValueId> operands{v};
@@ -100,7 +102,9 @@ Value Elaborator::call_gather(const Call& call) {
     if (!axis) return poison(call.span);
     bool fits = to.rank == type.shape.rank;
     for (int d = 0; fits && d < to.rank; ++d) fits = d == *axis || to[static_cast<size_t>(d)] == type.shape[static_cast<size_t>(d)];
-    if (!fits) return shape_error(call, "index of shape " + to_string(to) + " and tile of shape " + to_string(type.shape) + " differ outside axis " + std::to_string(*axis));
+    if (!fits)
+        return shape_error(call, "index of shape " + to_string(to) + " and tile of shape " + to_string(type.shape) + " differ outside axis " +
+                                     std::to_string(*axis));
     type.shape = to;
     ir().set_span(call.span);
     return tile(ir().value(Op::gather, {v, index}, types_.intern(type), {*axis}), call.span);
@@ -171,7 +175,8 @@ Value Elaborator::call_pack(const Call& call) {
     if (layout->kind() == Layout::Kind::row) return tile(v, call.span);
     const std::vector<int64_t> extents(shape.begin(), shape.end());
     auto table = layout->inverse_table(extents);
-    if (!table || !step(call.span, table->size())) return error(Diag::layout_unusable, arg_span(call, 1), layout->name(), "its storage is too large to reorder in a tile");
+    if (!table || !step(call.span, table->size()))
+        return error(Diag::layout_unusable, arg_span(call, 1), layout->name(), "its storage is too large to reorder in a tile");
     ir().set_span(call.span);
     const ValueId flat = ir().reshape(v, Shape{shape.elements()});
     return tile(ir().reshape(pick(flat, *table), *packed), call.span);

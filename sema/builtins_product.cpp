@@ -88,7 +88,8 @@ Value Elaborator::call_dot(const Call& call) {
     if (a.kind == Value::block_tile && b.kind == Value::block_tile && scales_along_k(a, b)) return scaled_product(call, a, b, 2);
     const ValueId x = plain_operand(a, arg_span(call, 0)), y = plain_operand(b, arg_span(call, 1));
     if (!x.valid() || !y.valid()) return poison(call.span);
-    if (ir().fn().type(x).pointer || ir().fn().type(y).pointer) return error(Diag::wrong_element_kind, call.span, "dot", "pointer", "numbers and codebooks");
+    if (ir().fn().type(x).pointer || ir().fn().type(y).pointer)
+        return error(Diag::wrong_element_kind, call.span, "dot", "pointer", "numbers and codebooks");
     const auto elem = product_accumulator(ir().fn().type(x).elem, ir().fn().type(y).elem, "dot", call.span);
     const auto shape = product_shape(tile(x, arg_span(call, 0)), tile(y, arg_span(call, 1)), call.span);
     if (!elem || !shape) return poison(call.span);
@@ -104,7 +105,7 @@ Value Elaborator::call_dot(const Call& call) {
 bool Elaborator::scales_along_k(const Value& a, const Value& b) {
     const Shape x = shape_of(a), y = shape_of(b);
     const Format &f = types_.format(a.elem), &g = types_.format(b.elem);
-    if (x.rank != 2 || y.rank != 2 || a.block_axis != 1 || b.block_axis != 0) return false;
+    if (x.rank != 2 || y.rank != 2 || block_axis(a) != 1 || block_axis(b) != 0) return false;
     if (a.tensor_scale.valid() || b.tensor_scale.valid()) return false;
     return x[1] % f.block_size == 0 && y[0] % g.block_size == 0 && types_.format(f.scale).is_float() && types_.format(g.scale).is_float();
 }
@@ -124,11 +125,12 @@ Value Elaborator::call_dot_scaled(const Call& call) {
     if (first.kind == Value::block_tile && second.kind == Value::block_tile && !has(call, 2) && !has(call, 3)) {
         if (scales_along_k(first, second)) return scaled_product(call, first, second, 4);
         return error(Diag::dot_shape, call.span,
-                     "dot_scaled takes a with blocks along its columns, b with blocks along its rows, whole blocks and no tensor scale; found " + describe(first) +
-                         " with blocks along dimension " + std::to_string(first.block_axis) + " and " + describe(second) + " along dimension " +
-                         std::to_string(second.block_axis));
+                     "dot_scaled takes a with blocks along its columns, b with blocks along its rows, whole blocks and no tensor scale; found " +
+                         describe(first) + " with blocks along dimension " + std::to_string(block_axis(first)) + " and " + describe(second) +
+                         " along dimension " + std::to_string(block_axis(second)));
     }
-    if (!has(call, 2) || !has(call, 3)) return error(Diag::bad_arguments, call.span, "dot_scaled", "takes (a, a_scale, b, b_scale), or two tiles of block formats");
+    if (!has(call, 2) || !has(call, 3))
+        return error(Diag::bad_arguments, call.span, "dot_scaled", "takes (a, a_scale, b, b_scale), or two tiles of block formats");
     ValueId parts[4];
     for (size_t i = 0; i < 4; ++i) {
         parts[i] = arg_tile(call, i);
@@ -142,18 +144,21 @@ Value Elaborator::call_dot_scaled(const Call& call) {
     const Value a = tile(parts[0], arg_span(call, 0)), b = tile(parts[2], arg_span(call, 2));
     for (size_t i : {0u, 2u}) {
         const Format& f = ir().fn().elem(parts[i]);
-        if (ir().fn().type(parts[i]).pointer || f.is_bool()) return error(Diag::wrong_element_kind, arg_span(call, i), "dot_scaled", "`" + f.name + "`", "numbers and codebooks");
+        if (ir().fn().type(parts[i]).pointer || f.is_bool())
+            return error(Diag::wrong_element_kind, arg_span(call, i), "dot_scaled", "`" + f.name + "`", "numbers and codebooks");
     }
     const auto shape = product_shape(a, b, call.span);
     if (!shape) return poison(call.span);
     const Shape x = shape_of(a), y = shape_of(b), sa = ir().fn().type(parts[1]).shape, sb = ir().fn().type(parts[3]).shape;
     if (x.rank != 2 || sa.rank != 2 || sb.rank != 2 || sa[0] != x[0] || sb[1] != y[1] || x[1] % sa[1] != 0 || y[0] % sb[0] != 0)
         return error(Diag::dot_shape, call.span,
-                     "scales have shapes [M, K / block] and [K / block, N], found " + to_string(sa) + " for " + to_string(x) + " and " + to_string(sb) + " for " + to_string(y));
+                     "scales have shapes [M, K / block] and [K / block, N], found " + to_string(sa) + " for " + to_string(x) + " and " +
+                         to_string(sb) + " for " + to_string(y));
     const ValueId acc = arg_accumulator(call, 4, id_of(Fmt::f32), *shape);
     if (!acc.valid()) return poison(call.span);
     ir().set_span(call.span);
-    return tile(ir().value(Op::dot_scaled, {parts[0], parts[1], parts[2], parts[3], acc}, ir().fn().type_of(acc), {x[1] / sa[1], y[0] / sb[0]}), call.span);
+    return tile(ir().value(Op::dot_scaled, {parts[0], parts[1], parts[2], parts[3], acc}, ir().fn().type_of(acc), {x[1] / sa[1], y[0] / sb[0]}),
+                call.span);
 }
 
 }  // namespace tegula::sema

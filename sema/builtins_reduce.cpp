@@ -65,7 +65,9 @@ Value Elaborator::extremum(const Call& call, ReduceKind kind, Op op) {
     const auto named = named_arg(call, {"axis"}, "axis");
     if (named && named->kind == Value::poison) return *named;
     if (call.positional.size() > 1) {
-        if (named) return error(Diag::bad_arguments, named->span, ir::op_row(op).name, "axis goes with one operand only: " + std::string(ir::op_row(op).name) + "(x, axis = 0)");
+        if (named)
+            return error(Diag::bad_arguments, named->span, ir::op_row(op).name,
+                         "axis goes with one operand only: " + std::string(ir::op_row(op).name) + "(x, axis = 0)");
         Value so_far = call.positional[0];
         for (size_t i = 1; i < call.positional.size(); ++i) so_far = apply(op, {so_far, call.positional[i]}, call.span);
         return so_far;
@@ -73,7 +75,8 @@ Value Elaborator::extremum(const Call& call, ReduceKind kind, Op op) {
     const ValueId v = arg_tile(call, 0);
     if (!v.valid()) return poison(call.span);
     const Format& f = ir().fn().elem(v);
-    if (!ir::in_domain(op, f, ir().fn().type(v).pointer)) return error(Diag::wrong_element_kind, call.span, ir::op_row(op).name, "`" + f.name + "`", "ordered numbers");
+    if (!ir::in_domain(op, f, ir().fn().type(v).pointer))
+        return error(Diag::wrong_element_kind, call.span, ir::op_row(op).name, "`" + f.name + "`", "ordered numbers");
     const auto axis = reduced_axis(named ? &*named : nullptr, ir().fn().type(v).shape.rank, call.span);
     if (!axis) return poison(call.span);
     return tile(ir().reduce(v, kind, *axis, false, ir().fn().type(v).elem), call.span);
@@ -158,7 +161,8 @@ Value Elaborator::call_topk(const Call& call) {
     if (!values.valid()) return poison(call.span);
     const auto along = static_cast<size_t>(axis);
     const int64_t extent = ir().fn().type(values).shape[along];
-    if (*k < 1 || *k > extent) return shape_error(call, std::to_string(*k) + " of " + std::to_string(extent) + " values along axis " + std::to_string(axis));
+    if (*k < 1 || *k > extent)
+        return shape_error(call, std::to_string(*k) + " of " + std::to_string(extent) + " values along axis " + std::to_string(axis));
     return tuple({tile(slice_axis(values, along, 0, *k, 1), call.span), tile(slice_axis(indices, along, 0, *k, 1), call.span)}, call.span);
 }
 

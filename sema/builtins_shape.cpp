@@ -68,7 +68,7 @@ Value Elaborator::permuted(const Value& x, const std::vector<int64_t>& axes, Spa
     out.v = ir().permute(x.v, axes);
     if (x.kind == Value::block_tile) {
         out.scales = ir().permute(x.scales, axes);
-        out.block_axis = static_cast<int>(std::find(axes.begin(), axes.end(), x.block_axis) - axes.begin());
+        out.block_axis = static_cast<int>(std::find(axes.begin(), axes.end(), block_axis(x)) - axes.begin());
     }
     return out;
 }
@@ -91,7 +91,8 @@ Value Elaborator::call_permute(const Call& call) {
     if (x.kind == Value::poison) return x;
     const Shape shape = shape_of(x);
     const Value& list = call.positional[1];
-    if (list.kind != Value::list && list.kind != Value::tuple) return error(Diag::type_mismatch, arg_span(call, 1), "an array of axes", describe(list));
+    if (list.kind != Value::list && list.kind != Value::tuple)
+        return error(Diag::type_mismatch, arg_span(call, 1), "an array of axes", describe(list));
     std::vector<int64_t> axes;
     for (const Value& item : list.items) {
         const auto axis = normal_axis(item, shape.rank, item.span.valid() ? item.span : call.span);
@@ -121,7 +122,8 @@ Value Elaborator::call_squeeze(const Call& call) {
     Shape to;
     for (int d = 0; d < shape.rank; ++d)
         if (d != *axis) to.push(shape[static_cast<size_t>(d)]);
-    if (shape[static_cast<size_t>(*axis)] != 1) return shape_error(call, "dimension " + std::to_string(*axis) + " of " + to_string(shape) + " is not 1");
+    if (shape[static_cast<size_t>(*axis)] != 1)
+        return shape_error(call, "dimension " + std::to_string(*axis) + " of " + to_string(shape) + " is not 1");
     return tile(ir().reshape(v, to), call.span);
 }
 
@@ -141,7 +143,8 @@ Value Elaborator::call_repeat(const Call& call) {
     Shape shape = ir().fn().type(v).shape;
     const auto axis = arg_axis(call, 2, shape.rank, 0);
     if (!axis) return poison(call.span);
-    if (*times < 1 || *times > kMaxTileElements) return shape_error(call, "elements are repeated at least once, here " + std::to_string(*times) + " times");
+    if (*times < 1 || *times > kMaxTileElements)
+        return shape_error(call, "elements are repeated at least once, here " + std::to_string(*times) + " times");
     if (shape.rank == kMaxRank) return error(Diag::bad_shape, call.span, "repeat takes a tile of at most 7 dimensions");
     shape[static_cast<size_t>(*axis)] *= *times;
     if (!fits_budget(shape, call.span)) return poison(call.span);
@@ -169,7 +172,8 @@ std::vector<ValueId> Elaborator::joined_operands(const Call& call) {
         elem = *common;
     }
     for (size_t i = 0; i < call.positional.size(); ++i) {
-        const ValueId v = elem.v == 0 || pointers ? to_tile(call.positional[i], arg_span(call, i)) : to_tile(call.positional[i], elem, arg_span(call, i));
+        const ValueId v =
+            elem.v == 0 || pointers ? to_tile(call.positional[i], arg_span(call, i)) : to_tile(call.positional[i], elem, arg_span(call, i));
         if (!v.valid()) return {};
         if (pointers && (ir().fn().type(v).pointer == false || !(ir().fn().type(v).elem == elem))) {
             error(Diag::mixed_types, call.span, describe(call.positional[0]), describe(call.positional[i]));
@@ -188,7 +192,8 @@ Value Elaborator::concat(const Call& call, const std::vector<ValueId>& tiles, si
         const Shape& shape = ir().fn().type(v).shape;
         bool fits = shape.rank == type.shape.rank;
         for (size_t d = 0; fits && d < shape.rank; ++d) fits = d == axis || shape[d] == type.shape[d];
-        if (!fits) return shape_error(call, "shapes " + to_string(type.shape) + " and " + to_string(shape) + " differ outside axis " + std::to_string(axis));
+        if (!fits)
+            return shape_error(call, "shapes " + to_string(type.shape) + " and " + to_string(shape) + " differ outside axis " + std::to_string(axis));
         total += shape[axis];
     }
     type.shape[axis] = total;
@@ -252,7 +257,8 @@ Value Elaborator::call_split(const Call& call) {
     if (!axis) return poison(call.span);
     const int64_t extent = shape[static_cast<size_t>(*axis)];
     if (*parts < 1 || extent % *parts != 0)
-        return shape_error(call, "extent " + std::to_string(extent) + " of axis " + std::to_string(*axis) + " is not divisible into " + std::to_string(*parts) + " parts");
+        return shape_error(call, "extent " + std::to_string(extent) + " of axis " + std::to_string(*axis) + " is not divisible into " +
+                                     std::to_string(*parts) + " parts");
     std::vector<Value> items;
     const int64_t each = extent / *parts;
     for (int64_t i = 0; i < *parts; ++i) {

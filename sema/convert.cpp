@@ -48,44 +48,71 @@ std::string Elaborator::describe(const Value& v) {
         return text + (v.items.size() > 8 ? ", .." : "") + close;
     };
     switch (v.kind) {
-        case Value::poison: return "an invalid value";
-        case Value::unit: return "no value";
-        case Value::none: return "none";
-        case Value::integer: return "integer constant " + int_text(v.i);
-        case Value::real: return "real constant " + real_text(v.r);
-        case Value::boolean: return v.b ? "bool constant true" : "bool constant false";
-        case Value::text: return "a text";
-        case Value::type: return "type `" + describe(v.t) + "`";
-        case Value::layout: return "layout `" + types_.layout(v.layout_id).name() + "`";
-        case Value::tile: return "`" + types_.name(ir().fn().type_of(v.v)) + "`";
-        case Value::block_tile: return "`tile<" + types_.format(v.elem).name + ">" + to_string(ir().fn().type(v.v).shape) + "`";
-        case Value::tensor: return "tensor `" + std::string(v.tensor_ref->name) + "`";
-        case Value::tuple: return list("(", ")");
-        case Value::list: return "an array of " + std::to_string(v.items.size());
-        case Value::structure: return "struct `" + std::string(v.decl ? v.decl->name.text : "") + "`";
-        case Value::function: return "function `" + std::string(v.fn ? v.fn->name.text : "") + "`";
-        case Value::builtin: return std::string("built-in `") + builtin_rows()[static_cast<size_t>(v.row)].name + "`";
-        case Value::elementwise: return std::string("operation `") + ir::op_row(v.op).name + "`";
-        case Value::lambda: return "a lambda";
-        case Value::module: return "a module";
+        case Value::poison:
+            return "an invalid value";
+        case Value::unit:
+            return "no value";
+        case Value::none:
+            return "none";
+        case Value::integer:
+            return "integer constant " + int_text(v.i);
+        case Value::real:
+            return "real constant " + real_text(v.r);
+        case Value::boolean:
+            return v.b ? "bool constant true" : "bool constant false";
+        case Value::text:
+            return "a text";
+        case Value::type:
+            return "type `" + describe(v.t) + "`";
+        case Value::layout:
+            return "layout `" + types_.layout(v.layout_id).name() + "`";
+        case Value::tile:
+            return "`" + types_.name(ir().fn().type_of(v.v)) + "`";
+        case Value::block_tile:
+            return "`tile<" + types_.format(v.elem).name + ">" + to_string(ir().fn().type(v.v).shape) + "`";
+        case Value::tensor:
+            return "tensor `" + std::string(v.tensor_ref->name) + "`";
+        case Value::tuple:
+            return list("(", ")");
+        case Value::list:
+            return "an array of " + std::to_string(v.items.size());
+        case Value::structure:
+            return "struct `" + std::string(v.decl ? v.decl->name.text : "") + "`";
+        case Value::function:
+            return "function `" + std::string(v.fn ? v.fn->name.text : "") + "`";
+        case Value::builtin:
+            return std::string("built-in `") + builtin_rows()[static_cast<size_t>(v.row)].name + "`";
+        case Value::elementwise:
+            return std::string("operation `") + ir::op_row(v.op).name + "`";
+        case Value::lambda:
+            return "a lambda";
+        case Value::module:
+            return "a module";
     }
     return "a value";
 }
 
 std::string Elaborator::describe(const TypeDesc& t) {
     switch (t.kind) {
-        case TypeDesc::any: return "any";
-        case TypeDesc::scalar_format: return types_.format(t.elem).name;
-        case TypeDesc::tile: return "tile<" + types_.format(t.elem).name + ">" + to_string(t.shape);
-        case TypeDesc::tensor: return "tensor<" + types_.format(t.elem).name + ">";
-        case TypeDesc::pointer: return "ptr<" + types_.format(t.elem).name + ">";
+        case TypeDesc::any:
+            return "any";
+        case TypeDesc::scalar_format:
+            return types_.format(t.elem).name;
+        case TypeDesc::tile:
+            return "tile<" + types_.format(t.elem).name + ">" + to_string(t.shape);
+        case TypeDesc::tensor:
+            return "tensor<" + types_.format(t.elem).name + ">";
+        case TypeDesc::pointer:
+            return "ptr<" + types_.format(t.elem).name + ">";
         case TypeDesc::tuple: {
             std::string text = "(";
             for (size_t i = 0; i < t.items.size(); ++i) text += (i ? ", " : "") + describe(t.items[i]);
             return text + ")";
         }
-        case TypeDesc::structure: return std::string(t.decl ? t.decl->name.text : "struct");
-        case TypeDesc::trait: return std::string(t.trait_name);
+        case TypeDesc::structure:
+            return std::string(t.decl ? t.decl->name.text : "struct");
+        case TypeDesc::trait:
+            return std::string(t.trait_name);
     }
     return "type";
 }
@@ -174,13 +201,18 @@ ir::ValueId Elaborator::to_tile(const Value& v, FormatId elem, Span span) {
 
 ir::ValueId Elaborator::to_tile(const Value& v, Span span) {
     switch (v.kind) {
-        case Value::poison: return {};
-        case Value::tile: return v.v;
+        case Value::poison:
+            return {};
+        case Value::tile:
+            return v.v;
         case Value::integer:
             return to_tile(v, id_of(v.i > INT64_MAX ? Fmt::u64 : Fmt::i64), span);
-        case Value::real: return to_tile(v, id_of(Fmt::f32), span);
-        case Value::boolean: return to_tile(v, id_of(Fmt::boolean), span);
-        default: break;
+        case Value::real:
+            return to_tile(v, id_of(Fmt::f32), span);
+        case Value::boolean:
+            return to_tile(v, id_of(Fmt::boolean), span);
+        default:
+            break;
     }
     Diagnostic& d = diags_.report(Diag::not_a_tile, span, {describe(v)});
     if (v.kind == Value::tensor) d.notes.push_back("help: read a part of it by indexing, as in " + std::string(v.tensor_ref->name) + "[i, 0 +: N]");

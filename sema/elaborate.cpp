@@ -281,7 +281,12 @@ Value Elaborator::item_value_uncached(const Module& module, const ast::Item& ite
         }
         case ast::ItemKind::type:
         case ast::ItemKind::struct_:
-        case ast::ItemKind::layout: return instantiate_item(module, item, {}, item.name.span);
+        case ast::ItemKind::layout:
+            v = instantiate_item(module, item, {}, item.name.span);
+            if (v.kind == Value::poison || v.generic_item) return v;
+            v.made_from = &item;
+            v.home = &module;
+            return v;
         case ast::ItemKind::fn:
             v.kind = Value::function;
             v.fn = &static_cast<const ast::FnItem&>(item);

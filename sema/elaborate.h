@@ -64,7 +64,7 @@ public:
     std::shared_ptr<Scope> module_scope(const Module& module);
     /// Looks a name up: locals, items of the module, imports, builtins, op rows, prelude. Poison (reported) when unknown.
     Value lookup(std::string_view name, Span span);
-    /// Would lookup() find the name? (elaborate.cpp; asked before a host name is resolved.)
+    /// Would lookup() find the name without the host? (expressions.cpp)
     bool known(std::string_view name);
     /// Host statements only: what the host makes of a free name or of a call whose callee is no language function. nullopt: not the host's.
     std::optional<Value> resolve_host(const ast::Expr& name_or_call);
@@ -103,6 +103,7 @@ public:
     std::vector<Value> shape_items(const ast::IndexExpr& e);               ///< f<T>[items]: evaluated extents
     std::string describe_callee(const Value& callee);
     Value fast_version(const Value& callee, Span span);
+    bool fast_math();
     Value call_value(Value callee, const ast::CallExpr& e);                ///< callee already evaluated
     /// Calls a built-in: matches arguments to its signature, then runs its row. `e` is null for forms without (..), zeros<T>[M, N].
     Value call_builtin(const Value& callee, std::vector<Value> shape, bool has_shape, const ast::CallExpr* e, Span span);
@@ -213,6 +214,7 @@ public:
     ir::ValueId scale_exponent(ir::ValueId amax, const Format& block, const Format& elem);
     ir::ValueId block_codes(ir::ValueId x, ir::ValueId divisor, ir::ValueId finite, const Format& block);
     const Value* arg_blocks(const Call& call, size_t i);
+    int block_axis(const Value& v) { return v.block_axis >= 0 ? v.block_axis : shape_of(v).rank - 1; }
     ir::ValueId splat(ir::ValueId like, double value);
     ir::ValueId repeat_axis(ir::ValueId v, size_t axis, int64_t times);
     ir::ValueId resize_last(ir::ValueId v, int64_t extent);

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "sema/elaborate.h"
+#include "sema/flow.h"
 
 namespace tegula::sema {
 
@@ -20,12 +21,22 @@ Value of_kind(Value::Kind kind, Span span) {
 std::string_view root_name(const ast::Expr* e) {
     for (;;) {
         switch (e->kind) {
-            case ast::ExprKind::name: return ast::as<ast::NameExpr>(e).name;
-            case ast::ExprKind::instantiate: e = ast::as<ast::InstantiateExpr>(e).base; break;
-            case ast::ExprKind::index: e = ast::as<ast::IndexExpr>(e).base; break;
-            case ast::ExprKind::call: e = ast::as<ast::CallExpr>(e).callee; break;
-            case ast::ExprKind::annotated: e = ast::as<ast::AnnotatedExpr>(e).base; break;
-            default: return {};
+            case ast::ExprKind::name:
+                return ast::as<ast::NameExpr>(e).name;
+            case ast::ExprKind::instantiate:
+                e = ast::as<ast::InstantiateExpr>(e).base;
+                break;
+            case ast::ExprKind::index:
+                e = ast::as<ast::IndexExpr>(e).base;
+                break;
+            case ast::ExprKind::call:
+                e = ast::as<ast::CallExpr>(e).callee;
+                break;
+            case ast::ExprKind::annotated:
+                e = ast::as<ast::AnnotatedExpr>(e).base;
+                break;
+            default:
+                return {};
         }
     }
 }
@@ -39,8 +50,8 @@ bool is_type_form(const ast::Expr& e) {
 
 Value Elaborator::expr(const ast::Expr& e) {
     if (too_deep(e.span)) return poison(e.span);
-    if (resolver_ != nullptr && (e.kind == ast::ExprKind::name || e.kind == ast::ExprKind::call || e.kind == ast::ExprKind::annotated ||
-                                 e.kind == ast::ExprKind::index)) {
+    if (resolver_ != nullptr &&
+        (e.kind == ast::ExprKind::name || e.kind == ast::ExprKind::call || e.kind == ast::ExprKind::annotated || e.kind == ast::ExprKind::index)) {
         const std::string_view root = root_name(&e);
         if (!root.empty() && !known(root) && !is_type_form(e)) {
             const bool of_name = e.kind == ast::ExprKind::index && ast::as<ast::IndexExpr>(&e).base->kind == ast::ExprKind::name;
@@ -69,21 +80,27 @@ Value Elaborator::expr(const ast::Expr& e) {
             v.s = ast::as<ast::StringLit>(&e).value;
             return v;
         }
-        case ast::ExprKind::none_lit: return of_kind(Value::none, e.span);
+        case ast::ExprKind::none_lit:
+            return of_kind(Value::none, e.span);
         case ast::ExprKind::name: {
             Value v = lookup(ast::as<ast::NameExpr>(&e).name, e.span);
             v.span = e.span;
             return v;
         }
-        case ast::ExprKind::member: return member(ast::as<ast::MemberExpr>(&e));
-        case ast::ExprKind::instantiate: return instantiate(ast::as<ast::InstantiateExpr>(&e));
-        case ast::ExprKind::index: return index(ast::as<ast::IndexExpr>(&e), nullptr);
-        case ast::ExprKind::call: return call(ast::as<ast::CallExpr>(&e));
+        case ast::ExprKind::member:
+            return member(ast::as<ast::MemberExpr>(&e));
+        case ast::ExprKind::instantiate:
+            return instantiate(ast::as<ast::InstantiateExpr>(&e));
+        case ast::ExprKind::index:
+            return index(ast::as<ast::IndexExpr>(&e), nullptr);
+        case ast::ExprKind::call:
+            return call(ast::as<ast::CallExpr>(&e));
         case ast::ExprKind::unary: {
             const auto& u = ast::as<ast::UnaryExpr>(&e);
             return unary(u.op, expr(*u.operand), e.span);
         }
-        case ast::ExprKind::binary: return binary_chain(ast::as<ast::BinaryExpr>(&e));
+        case ast::ExprKind::binary:
+            return binary_chain(ast::as<ast::BinaryExpr>(&e));
         case ast::ExprKind::else_value: {
             const auto& other = ast::as<ast::ElseExpr>(&e);
             if (other.access->kind == ast::ExprKind::index) return index(ast::as<ast::IndexExpr>(other.access), other.value);
@@ -100,8 +117,10 @@ Value Elaborator::expr(const ast::Expr& e) {
             return v;
         }
         case ast::ExprKind::set:
-        case ast::ExprKind::range: return error(Diag::not_a_tile, e.span, "a set or range, which stands after `in` only");
-        case ast::ExprKind::index_form: return index_form(ast::as<ast::IndexFormExpr>(&e));
+        case ast::ExprKind::range:
+            return error(Diag::not_a_tile, e.span, "a set or range, which stands after `in` only");
+        case ast::ExprKind::index_form:
+            return index_form(ast::as<ast::IndexFormExpr>(&e));
         case ast::ExprKind::lambda: {
             Value v = of_kind(Value::lambda, e.span);
             v.lambda_expr = &ast::as<ast::LambdaExpr>(&e);
@@ -116,6 +135,25 @@ Value Elaborator::expr(const ast::Expr& e) {
         }
     }
     return poison(e.span);
+}
+
+bool Elaborator::known(std::string_view name) {
+    if (scope_->find(name)) return true;
+    const Scope* root = scope_.get();
+    while (root && root->parent) root = root->parent.get();
+    if (root && root->module) {
+        const Module& module = *root->module;
+        if (module.find(name)) return true;
+        for (const Module::Import& import : module.imports)
+            if (import.alias == name) return true;
+        for (const Module* prelude : module.prelude)
+            if (prelude->find(name)) return true;
+    }
+    for (const BuiltinRow& row : builtin_rows())
+        if (name == row.name) return true;
+    const ir::Op op = ir::find_op(name);
+    if (op != ir::Op::count_ && ir::has_trait(op, ir::ELEMWISE)) return true;
+    return name == "inf" || name == "nan" || name == "pi" || is_type_constructor(name) || named_type(name, {}, false).kind != Value::poison;
 }
 
 Value Elaborator::binary_chain(const ast::BinaryExpr& e) {
@@ -138,8 +176,10 @@ Value Elaborator::member(const ast::MemberExpr& e) {
         return poison(e.span);
     };
     switch (base.kind) {
-        case Value::poison: return poison(e.span);
-        case Value::layout: return layout_expr(e);
+        case Value::poison:
+            return poison(e.span);
+        case Value::layout:
+            return layout_expr(e);
         case Value::module: {
             if (const ast::Item* item = base.home->find(e.member.text)) return item_value(*base.home, *item);
             std::vector<std::string_view> names;
@@ -161,7 +201,8 @@ Value Elaborator::member(const ast::MemberExpr& e) {
             if (problem == std::errc() && end == text.data() + text.size() && at < base.items.size()) return base.items[at];
             return unknown({});
         }
-        default: return unknown({});
+        default:
+            return unknown({});
     }
 }
 
@@ -203,32 +244,41 @@ Value Elaborator::call_value(Value callee, const ast::CallExpr& e) {
         Value v = expr(*arg.value);
         poisoned |= v.kind == Value::poison;
         if (arg.name.text.empty()) {
-            if (!named.empty()) return error(Diag::bad_arguments, arg.value->span, describe_callee(callee), "a positional argument follows a named one");
+            if (!named.empty())
+                return error(Diag::bad_arguments, arg.value->span, describe_callee(callee), "a positional argument follows a named one");
             args.push_back(std::move(v));
         } else {
             named.emplace_back(arg.name.text, std::move(v));
         }
     }
     if (poisoned) return poison(e.span);
-    if (fast) callee = fast_version(callee, e.args.back().value->span);
+    if (fast)
+        callee = fast_version(callee, e.args.back().value->span);
+    else if (callee.kind == Value::function && callee.home && callee.fn && fast_math() &&
+             callee.home->find("fast_" + std::string(callee.fn->name.text)))
+        callee = fast_version(callee, e.span);
     switch (callee.kind) {
-        case Value::poison: return poison(e.span);
+        case Value::poison:
+            return poison(e.span);
         case Value::elementwise: {
             const ir::OpRow& row = ir::op_row(callee.op);
-            if (!named.empty()) return error(Diag::bad_arguments, e.span, row.name, "arguments have no names, found `" + std::string(named[0].first) + "`");
+            if (!named.empty())
+                return error(Diag::bad_arguments, e.span, row.name, "arguments have no names, found `" + std::string(named[0].first) + "`");
             if (args.size() != static_cast<size_t>(row.operands))
                 return error(Diag::bad_arguments, e.span, row.name,
                              "takes " + std::to_string(row.operands) + " arguments, found " + std::to_string(args.size()));
             return apply(callee.op, std::move(args), e.span);
         }
-        case Value::function: return call_function(callee, std::move(args), std::move(named), e.span);
+        case Value::function:
+            return call_function(callee, std::move(args), std::move(named), e.span);
         case Value::lambda:
             if (!named.empty()) return error(Diag::bad_arguments, e.span, "a lambda", "arguments have no names");
             return call_lambda(callee, std::move(args), e.span);
         case Value::type:
             if (callee.t.kind == TypeDesc::structure) return construct_struct(callee, std::move(args), std::move(named), e.span);
             break;
-        default: break;
+        default:
+            break;
     }
     Diagnostic& d = diags_.report(Diag::not_callable, e.callee->span, {describe(callee)});
     if (callee.kind == Value::type) d.notes.push_back("help: convert a value with cast<" + describe(callee.t) + ">(..)");
@@ -239,6 +289,13 @@ std::string Elaborator::describe_callee(const Value& callee) {
     if (callee.kind == Value::function && callee.fn) return std::string(callee.fn->name.text);
     if (callee.kind == Value::elementwise) return ir::op_row(callee.op).name;
     return "call";
+}
+
+/// Is the kernel marked `@ math(fast)`? (Word 0 of that hint.)
+bool Elaborator::fast_math() {
+    for (const ir::Hint& hint : ir().fn().hints)
+        if (hint.name == "math" && !hint.args.empty() && hint.args[0] == 0) return true;
+    return false;
 }
 
 /// `f(x, fast)`: the operation or library function named fast_f.

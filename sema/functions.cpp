@@ -16,6 +16,8 @@ std::string count_text(size_t least, size_t most) {
     return out + (most == 1 ? " argument" : " arguments");
 }
 
+constexpr unsigned kToldCalls = 4;  // levels of inlined calls that a message lists
+
 struct Slot {
     std::string_view name;
     bool optional = false;
@@ -102,7 +104,8 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
     for (size_t i = 0; i < fn.generics.size(); ++i) {
         context += (i ? ", " : "<") + std::string(fn.generics[i].name.text) + " = " + describe_plain(scope->find(fn.generics[i].name.text)->value);
     }
-    diags_.push_context(context + (fn.generics.empty() ? "`" : ">`"));
+    const bool told = depth_ < kToldCalls;
+    if (told) diags_.push_context(context + (fn.generics.empty() ? "`" : ">`"));
     ++depth_;
     Value result = poison(span);
     {
@@ -121,7 +124,7 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
         if (ok) result = run_body(fn, span);
     }
     --depth_;
-    diags_.pop_context();
+    if (told) diags_.pop_context();
     if (building()) ir().set_span(span);
     result.span = span;
     return result;

@@ -24,8 +24,8 @@ std::optional<ReduceKind> kind_of(std::string_view name) {
     static constexpr struct {
         std::string_view name;
         ReduceKind kind;
-    } kinds[] = {{"sum", ReduceKind::sum}, {"prod", ReduceKind::prod},     {"min", ReduceKind::min}, {"max", ReduceKind::max},
-                 {"any", ReduceKind::any}, {"all", ReduceKind::all},       {"minnum", ReduceKind::minnum}, {"maxnum", ReduceKind::maxnum}};
+    } kinds[] = {{"sum", ReduceKind::sum}, {"prod", ReduceKind::prod}, {"min", ReduceKind::min},       {"max", ReduceKind::max},
+                 {"any", ReduceKind::any}, {"all", ReduceKind::all},   {"minnum", ReduceKind::minnum}, {"maxnum", ReduceKind::maxnum}};
     for (const auto& k : kinds)
         if (k.name == name) return k.kind;
     return std::nullopt;
@@ -39,11 +39,13 @@ Value Elaborator::index_form(const ast::IndexFormExpr& e) {
         const auto extent = static_int(expr(*binder.extent), binder.extent->span, "the extent of an index");
         if (!extent) return poison(e.span);
         if (*extent < 1 || extents.rank == kMaxRank)
-            return error(Diag::bad_shape, binder.extent->span, *extent < 1 ? "an extent is at least 1, here is " + std::to_string(*extent) : "an index form has at most 8 indices");
+            return error(Diag::bad_shape, binder.extent->span,
+                         *extent < 1 ? "an extent is at least 1, here is " + std::to_string(*extent) : "an index form has at most 8 indices");
         extents.push(*extent);
     }
     const int outer = form_rank_, rank = outer + extents.rank;
-    if (rank > kMaxRank) return error(Diag::bad_shape, e.span, "nested index forms have at most 8 indices together, here are " + std::to_string(rank));
+    if (rank > kMaxRank)
+        return error(Diag::bad_shape, e.span, "nested index forms have at most 8 indices together, here are " + std::to_string(rank));
     if (!fits_budget(extents, e.span)) return poison(e.span);
     const auto scope = make_scope(scope_);
     ir().set_span(e.span);
@@ -100,12 +102,16 @@ Value Elaborator::form_tile(const ast::IndexFormExpr& e, const Shape& extents, i
 Value Elaborator::form_reduction(const ast::IndexFormExpr& e, const Shape& extents, int rank) {
     const std::string_view name = e.reducer->kind == ast::ExprKind::name ? ast::as<ast::NameExpr>(e.reducer).name : std::string_view();
     const auto kind = kind_of(name);
-    if (!kind) return error(Diag::unknown_option, e.reducer->span, name.empty() ? "expression" : std::string(name), "reducer", "sum, prod, min, max, minnum, maxnum, any, all");
+    if (!kind)
+        return error(Diag::unknown_option, e.reducer->span, name.empty() ? "expression" : std::string(name), "reducer",
+                     "sum, prod, min, max, minnum, maxnum, any, all");
     if (*kind == ReduceKind::sum && e.body->kind == ast::ExprKind::binary && ast::as<ast::BinaryExpr>(e.body).op == ast::BinaryOp::mul) {
         const auto& product = ast::as<ast::BinaryExpr>(e.body);
         const Value a = expr(*product.lhs), b = expr(*product.rhs);
         if (a.kind == Value::poison || b.kind == Value::poison) return poison(e.span);
-        const auto is_number = [&](const Value& v) { return v.kind == Value::tile && !ir().fn().type(v.v).pointer && !ir().fn().elem(v.v).is_bool(); };
+        const auto is_number = [&](const Value& v) {
+            return v.kind == Value::tile && !ir().fn().type(v.v).pointer && !ir().fn().elem(v.v).is_bool();
+        };
         if (is_number(a) && is_number(b)) return form_product(e, a, b, extents, rank);
         return reduce_form(e, *kind, binary(ast::BinaryOp::mul, a, b, product.span), extents, rank);
     }

@@ -127,12 +127,12 @@ bool Elaborator::tensor_param(const ast::Param& p, const ast::IndexExpr& form, c
         Type s = t;
         s.elem = f.scale;
         if (s.shape[axis] != kDynamic) s.shape[axis] = (s.shape[axis] + f.block_size - 1) / f.block_size;
-        tensor->scales = add(name + ".scales", s);
+        tensor->scales = add(name + "__scales", s);
         if (f.tensor_scale.v) {
             s.elem = f.tensor_scale;
             s.shape = Shape{1};
             s.layout = {};
-            tensor->tensor_scale = add(name + ".tensor_scale", s);
+            tensor->tensor_scale = add(name + "__tensor_scale", s);
         }
     }
     v = tensor_value(std::move(tensor), p.name.span);

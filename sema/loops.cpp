@@ -266,7 +266,7 @@ ir::ValueId Elaborator::guarded_condition(const Locals& exits, const std::functi
     return fn.result(ir().emit(ir::Op::if_else, {&open, 1}, {&type, 1}, {}, blocks));
 }
 
-void Elaborator::while_region(Effects effects, Frame& frame, std::span<const ast::Attribute>, ir::ValueId counter,
+void Elaborator::while_region(Effects effects, Frame& frame, std::span<const ast::Attribute> attributes, ir::ValueId counter,
                               const std::function<ir::ValueId(ir::ValueId)>& condition, const std::function<ir::ValueId(ir::ValueId)>& body, Span span) {
     Locals exits;
     if (effects.breaks) exits.push_back(frame.stop);
@@ -325,7 +325,8 @@ void Elaborator::while_region(Effects effects, Frame& frame, std::span<const ast
     passed.insert(passed.begin(), go);
     ir().emit(ir::Op::condition, passed, {});
     ir().set_block(outer);
-    const ir::InstId inst = ir().emit(ir::Op::while_loop, c.inits, c.types, {}, blocks);
+    const int64_t hint = loop_hint(attributes);
+    const ir::InstId inst = ir().emit(ir::Op::while_loop, c.inits, c.types, {&hint, 1}, blocks);
     std::vector<ir::ValueId> results;
     for (uint32_t i = 0; i < c.types.size(); ++i) results.push_back(fn.result(inst, i));
     set_carried(c, results);

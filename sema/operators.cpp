@@ -14,24 +14,42 @@ namespace {
 
 ir::Op row_of(ast::BinaryOp op) {
     switch (op) {
-        case ast::BinaryOp::add: return Op::add;
-        case ast::BinaryOp::sub: return Op::sub;
-        case ast::BinaryOp::mul: return Op::mul;
-        case ast::BinaryOp::div: return Op::div;
-        case ast::BinaryOp::rem: return Op::rem;
-        case ast::BinaryOp::bit_and: return Op::bit_and;
-        case ast::BinaryOp::bit_or: return Op::bit_or;
-        case ast::BinaryOp::bit_xor: return Op::bit_xor;
-        case ast::BinaryOp::shl: return Op::shl;
-        case ast::BinaryOp::shr: return Op::shr;
-        case ast::BinaryOp::eq: return Op::eq;
-        case ast::BinaryOp::ne: return Op::ne;
-        case ast::BinaryOp::lt: return Op::lt;
-        case ast::BinaryOp::le: return Op::le;
-        case ast::BinaryOp::gt: return Op::gt;
-        case ast::BinaryOp::ge: return Op::ge;
-        case ast::BinaryOp::logical_and: return Op::bit_and;
-        case ast::BinaryOp::logical_or: return Op::bit_or;
+        case ast::BinaryOp::add:
+            return Op::add;
+        case ast::BinaryOp::sub:
+            return Op::sub;
+        case ast::BinaryOp::mul:
+            return Op::mul;
+        case ast::BinaryOp::div:
+            return Op::div;
+        case ast::BinaryOp::rem:
+            return Op::rem;
+        case ast::BinaryOp::bit_and:
+            return Op::bit_and;
+        case ast::BinaryOp::bit_or:
+            return Op::bit_or;
+        case ast::BinaryOp::bit_xor:
+            return Op::bit_xor;
+        case ast::BinaryOp::shl:
+            return Op::shl;
+        case ast::BinaryOp::shr:
+            return Op::shr;
+        case ast::BinaryOp::eq:
+            return Op::eq;
+        case ast::BinaryOp::ne:
+            return Op::ne;
+        case ast::BinaryOp::lt:
+            return Op::lt;
+        case ast::BinaryOp::le:
+            return Op::le;
+        case ast::BinaryOp::gt:
+            return Op::gt;
+        case ast::BinaryOp::ge:
+            return Op::ge;
+        case ast::BinaryOp::logical_and:
+            return Op::bit_and;
+        case ast::BinaryOp::logical_or:
+            return Op::bit_or;
     }
     return Op::count_;
 }
@@ -40,7 +58,8 @@ std::string domain_text(Op op) {
     static constexpr struct {
         uint32_t bit;
         const char* name;
-    } kinds[] = {{ir::B, "bool"}, {ir::S, "signed integer"}, {ir::U, "unsigned integer"}, {ir::F, "float"}, {ir::X, "fixed-point or log number"}, {ir::P, "pointer"}};
+    } kinds[] = {{ir::B, "bool"},   {ir::S, "signed integer"}, {ir::U, "unsigned integer"}, {ir::F, "float"}, {ir::X, "fixed-point or log number"},
+                 {ir::P, "pointer"}};
     std::string text;
     for (const auto& kind : kinds)
         if (ir::op_row(op).domain & kind.bit) text += (text.empty() ? "" : ", ") + std::string(kind.name);
@@ -59,43 +78,69 @@ Int floor_div(Int a, Int b) {
 std::optional<Int> fold_int(Op op, Int a, Int b, Int c) {
     Int r = 0;
     switch (op) {
-        case Op::add: return a + b;
-        case Op::sub: return a - b;
-        case Op::mul: return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional(r);
-        case Op::fma: return __builtin_mul_overflow(a, b, &r) || __builtin_add_overflow(r, c, &r) ? std::nullopt : std::optional(r);
-        case Op::div: return floor_div(a, b);
-        case Op::rem: return b == 0 ? a : a - floor_div(a, b) * b;
-        case Op::div_trunc: return b == 0 ? 0 : a / b;
-        case Op::rem_trunc: return b == 0 ? a : a % b;
-        case Op::div_ceil: return b == 0 ? 0 : -floor_div(-a, b);
-        case Op::neg: return -a;
-        case Op::abs: return a < 0 ? -a : a;
+        case Op::add:
+            return a + b;
+        case Op::sub:
+            return a - b;
+        case Op::mul:
+            return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+        case Op::fma:
+            return __builtin_mul_overflow(a, b, &r) || __builtin_add_overflow(r, c, &r) ? std::nullopt : std::optional(r);
+        case Op::div:
+            return floor_div(a, b);
+        case Op::rem:
+            return b == 0 ? a : a - floor_div(a, b) * b;
+        case Op::div_trunc:
+            return b == 0 ? 0 : a / b;
+        case Op::rem_trunc:
+            return b == 0 ? a : a % b;
+        case Op::div_ceil:
+            return b == 0 ? 0 : -floor_div(-a, b);
+        case Op::neg:
+            return -a;
+        case Op::abs:
+            return a < 0 ? -a : a;
         case Op::min:
-        case Op::minnum: return a < b ? a : b;
+        case Op::minnum:
+            return a < b ? a : b;
         case Op::max:
-        case Op::maxnum: return a < b ? b : a;
-        case Op::bit_and: return a & b;
-        case Op::bit_or: return a | b;
-        case Op::bit_xor: return a ^ b;
-        case Op::bit_not: return ~a;
+        case Op::maxnum:
+            return a < b ? b : a;
+        case Op::bit_and:
+            return a & b;
+        case Op::bit_or:
+            return a | b;
+        case Op::bit_xor:
+            return a ^ b;
+        case Op::bit_not:
+            return ~a;
         case Op::shl:
             if (a == 0) return 0;
             if (b < 0 || b > 64) return std::nullopt;
             return __builtin_mul_overflow(a, static_cast<Int>(1) << b, &r) ? std::nullopt : std::optional(r);
-        case Op::shr: return b < 0 || b > 126 ? (a < 0 ? -1 : 0) : a >> b;
-        default: return std::nullopt;
+        case Op::shr:
+            return b < 0 || b > 126 ? (a < 0 ? -1 : 0) : a >> b;
+        default:
+            return std::nullopt;
     }
 }
 
 std::optional<bool> fold_compare(Op op, auto a, auto b) {
     switch (op) {
-        case Op::eq: return a == b;
-        case Op::ne: return a != b;
-        case Op::lt: return a < b;
-        case Op::le: return a <= b;
-        case Op::gt: return a > b;
-        case Op::ge: return a >= b;
-        default: return std::nullopt;
+        case Op::eq:
+            return a == b;
+        case Op::ne:
+            return a != b;
+        case Op::lt:
+            return a < b;
+        case Op::le:
+            return a <= b;
+        case Op::gt:
+            return a > b;
+        case Op::ge:
+            return a >= b;
+        default:
+            return std::nullopt;
     }
 }
 

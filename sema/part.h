@@ -9,15 +9,15 @@
 namespace tegula::sema {
 
 struct Part {
-    Value base;                                ///< tensor or tile
+    Value base;  ///< tensor or tile
     Span span;
     ir::Access access;
-    std::vector<ir::ValueId> indices;          ///< per axis; invalid for `all`
-    std::vector<std::optional<int64_t>> known; ///< per axis: the index or start where it is a constant
-    std::vector<int> result_dim;               ///< per axis: first dimension of `shape` it makes, -1 for a scalar index
-    Shape ir_shape;                            ///< of the accessed part
-    Shape shape;                               ///< with inserted dimensions
-    bool is_static() const {                   ///< a fixed rectangle
+    std::vector<ir::ValueId> indices;           ///< per axis; invalid for `all`
+    std::vector<std::optional<int64_t>> known;  ///< per axis: the index or start where it is a constant
+    std::vector<int> result_dim;                ///< per axis: first dimension of `shape` it makes, -1 for a scalar index
+    Shape ir_shape;                             ///< of the accessed part
+    Shape shape;                                ///< with inserted dimensions
+    bool is_static() const {                    ///< a fixed rectangle
         for (size_t d = 0; d < known.size(); ++d)
             if (access.axes[d].kind == ir::Access::gather || !known[d]) return false;
         return true;

@@ -53,7 +53,7 @@ std::string to_string(const StaticValue& value, const TypeTable& types);
 
 /// What is known of one launch argument.
 struct ArgumentType {
-    enum Kind : uint8_t { absent, tensor, pointer, scalar } kind = absent;
+    enum Kind : uint8_t { absent, tensor, pointer, scalar, inferred } kind = absent;  ///< inferred: an `out` tensor to be described by the plan
     FormatId elem{};        ///< tensor, pointer; may be a block format (elements and scales are one argument here)
     Shape extents{};        ///< tensor, logical
     LayoutId layout{};
@@ -66,6 +66,7 @@ struct LaunchPlan {
     StaticValues generics;           ///< complete, in canonical form: the instance key
     std::map<std::string, int64_t, std::less<>> extents;  ///< M, N, K ..
     uint64_t grid[3] = {1, 1, 1};
+    std::vector<ArgumentType> arguments;  ///< one per parameter, as given or as inferred
     std::vector<Argument> scalars;   ///< converted codes, one per scalar parameter in order, then nothing
     std::vector<std::string> warnings;
 };

@@ -98,6 +98,8 @@ bool Elaborator::check_generic(const ast::GenericParam& p, const Value& v, Span 
 
 std::optional<TypeDesc> Elaborator::type_desc(const ast::Expr& e) {
     if (std::optional<Value> v = type_form(e)) return type_desc(*v, e.span);
+    // `any` is a reduction where a value stands, the widest trait where a type stands.
+    if (e.kind == ast::ExprKind::name && ast::as<ast::NameExpr>(&e).name == "any") return type_desc(named_type("any", e.span, true), e.span);
     return type_desc(expr(e), e.span);
 }
 
@@ -108,6 +110,7 @@ std::optional<TypeDesc> Elaborator::type_desc(const Value& v, Span span) {
         return complete.generic_item ? std::nullopt : type_desc(complete, span);
     }
     if (v.kind == Value::type) return v.t;
+    if (v.kind == Value::builtin && v.s == "any") return TypeDesc{};  // the trait shares its name with the reduction
     if (v.kind != Value::tuple) {
         error(Diag::not_a_type, span, describe(v));
         return std::nullopt;
@@ -295,7 +298,7 @@ Value Elaborator::instantiate(const ast::InstantiateExpr& e) {
         case Value::layout: break;
         default: return error(Diag::unexpected_generic, e.span, source_text(*e.base), e.args.empty() ? "" : source_text(*e.args[0].value));
     }
-    const ast::Item* item = v.generic_item ? v.generic_item : v.t.decl;
+    const ast::Item* item = v.generic_item ? v.generic_item : v.made_from ? v.made_from : v.t.decl;
     if (!item || !v.home) return error(Diag::unexpected_generic, e.span, source_text(*e.base), e.args.empty() ? "" : source_text(*e.args[0].value));
     const Generics params = item->kind == ast::ItemKind::layout    ? static_cast<const ast::LayoutItem*>(item)->generics
                             : item->kind == ast::ItemKind::struct_ ? static_cast<const ast::StructItem*>(item)->generics

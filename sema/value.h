@@ -53,13 +53,14 @@ struct Value {
     ir::ValueId v{};                     ///< tile (scalars are rank 0); block_tile: elements
     ir::ValueId scales{}, tensor_scale{};  ///< block_tile
     FormatId elem{};                     ///< block_tile: the block format
-    int block_axis = -1;                 ///< block_tile: the dimension its blocks lie along
+    int block_axis = -1;                 ///< block_tile: the dimension its blocks lie along; -1: the last
     std::shared_ptr<Tensor> tensor_ref;  ///< tensor
     std::vector<Value> items;            ///< tuple, list (array literal), structure (fields in order)
     const ast::StructItem* decl = nullptr;
     const Module* home = nullptr;        ///< module; function, lambda: where its names are looked up
     const ast::FnItem* fn = nullptr;
     const ast::Item* generic_item = nullptr;  ///< type, layout: a generic item that still needs its arguments (struct, type, layout items)
+    const ast::Item* made_from = nullptr;     ///< type, layout: the generic item whose defaults gave this; `<..>` may still replace them
     std::vector<Value> generics;         ///< function, builtin: explicit generics in order of the declaration (kind `none`: not given)
     int row = -1;                        ///< builtin: row of builtins.def
     ir::Op op{};                         ///< elementwise row

@@ -129,12 +129,33 @@ namespace {
 
 constexpr size_t kLongestText = 160;
 
-/// A work item of the printer: text, or an expression still to print.
+/// A work item of the printer: text, or an expression still to print, in parentheses when it binds less tightly than `level`.
 struct Piece {
     std::string text;
     const ast::Expr* e = nullptr;
-    bool nested = false;
+    int level = 0;
 };
+constexpr int kTightest = 100;
+
+int precedence(ast::BinaryOp op) {
+    using B = ast::BinaryOp;
+    switch (op) {
+        case B::logical_or: return 1;
+        case B::logical_and: return 2;
+        case B::eq:
+        case B::ne:
+        case B::lt:
+        case B::le:
+        case B::gt:
+        case B::ge: return 3;
+        case B::add:
+        case B::sub: return 5;
+        case B::mul:
+        case B::div:
+        case B::rem: return 6;
+        default: return 4;
+    }
+}
 
 void list(std::vector<Piece>& out, const char* open, std::span<const ast::Expr* const> items, const char* close) {
     out.push_back({open});
@@ -155,7 +176,7 @@ void args(std::vector<Piece>& out, const char* open, std::span<const ast::Arg> i
     out.push_back({close});
 }
 
-std::vector<Piece> pieces(const ast::Expr& e, bool nested) {
+std::vector<Piece> pieces(const ast::Expr& e, int level) {
     using K = ast::ExprKind;
     std::vector<Piece> out;
     switch (e.kind) {
@@ -164,28 +185,32 @@ std::vector<Piece> pieces(const ast::Expr& e, bool nested) {
         case K::bool_lit: out.push_back({ast::as<ast::BoolLit>(&e).value ? "true" : "false"}); break;
         case K::name: out.push_back({std::string(ast::as<ast::NameExpr>(&e).name)}); break;
         case K::member:
-            out.push_back({"", ast::as<ast::MemberExpr>(&e).base, true});
+            out.push_back({"", ast::as<ast::MemberExpr>(&e).base, kTightest});
             out.push_back({"." + std::string(ast::as<ast::MemberExpr>(&e).member.text)});
             break;
         case K::instantiate:
-            out.push_back({"", ast::as<ast::InstantiateExpr>(&e).base, true});
+            out.push_back({"", ast::as<ast::InstantiateExpr>(&e).base, kTightest});
             args(out, "<", ast::as<ast::InstantiateExpr>(&e).args, ">");
             break;
         case K::call:
-            out.push_back({"", ast::as<ast::CallExpr>(&e).callee, true});
+            out.push_back({"", ast::as<ast::CallExpr>(&e).callee, kTightest});
             args(out, "(", ast::as<ast::CallExpr>(&e).args, ")");
             break;
         case K::unary:
             out.push_back({ast::spelling(ast::as<ast::UnaryExpr>(&e).op)});
-            out.push_back({"", ast::as<ast::UnaryExpr>(&e).operand, true});
+            out.push_back({"", ast::as<ast::UnaryExpr>(&e).operand, kTightest});
             break;
-        case K::binary:
-            if (nested) out.push_back({"("});
-            out.push_back({"", ast::as<ast::BinaryExpr>(&e).lhs, true});
-            out.push_back({std::string(" ") + ast::spelling(ast::as<ast::BinaryExpr>(&e).op) + " "});
-            out.push_back({"", ast::as<ast::BinaryExpr>(&e).rhs, true});
-            if (nested) out.push_back({")"});
+        case K::binary: {
+            const auto& b = ast::as<ast::BinaryExpr>(&e);
+            const int own = precedence(b.op);
+            const bool bits = own == 4;
+            if (own < level) out.push_back({"("});
+            out.push_back({"", b.lhs, bits ? kTightest : own});
+            out.push_back({std::string(" ") + ast::spelling(b.op) + " "});
+            out.push_back({"", b.rhs, bits ? kTightest : own + 1});
+            if (own < level) out.push_back({")"});
             break;
+        }
         case K::tuple: list(out, "(", ast::as<ast::TupleExpr>(&e).items, ")"); break;
         case K::array: list(out, "[", ast::as<ast::ArrayExpr>(&e).items, "]"); break;
         case K::set: list(out, "{", ast::as<ast::SetExpr>(&e).items, "}"); break;
@@ -198,7 +223,7 @@ std::vector<Piece> pieces(const ast::Expr& e, bool nested) {
 
 std::string source_text(const ast::Expr& root) {
     std::string out;
-    std::vector<Piece> stack{{"", &root, false}};
+    std::vector<Piece> stack{{"", &root, 0}};
     while (!stack.empty()) {
         const Piece p = std::move(stack.back());
         stack.pop_back();
@@ -207,7 +232,7 @@ std::string source_text(const ast::Expr& root) {
             if (out.size() > kLongestText) return out + " ..";
             continue;
         }
-        std::vector<Piece> parts = pieces(*p.e, p.nested);
+        std::vector<Piece> parts = pieces(*p.e, p.level);
         for (auto it = parts.rbegin(); it != parts.rend(); ++it) stack.push_back(std::move(*it));
     }
     return out;

@@ -446,6 +446,24 @@ tegula_status tegula_launch(tegula_module* module, const char* kernel, const teg
     return launch(module->module, nullptr, kernel, nullptr, generics, generic_count, args, arg_count, options, diags);
 }
 
+tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count, const tegula_value* args,
+                          size_t arg_count, tegula_blob** json, tegula_diags** diags) {
+    if (json) *json = nullptr;
+    if (!module || !kernel || !json) return usage(diags, "module, kernel or json is NULL");
+    const auto& engine = module->module->engine;
+    return border(engine, diags, [&](DiagSink& sink) {
+        sema::StaticValues given;
+        std::vector<LaunchArgument> arguments;
+        const ast::KernelItem* item = engine->find_kernel(*module->module, kernel, sink);
+        if (!item || !read_generics(*module->module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
+        if (!read_arguments(*module->module, args, arg_count, arguments, sink)) return TEGULA_E_ARGUMENTS;
+        auto text = engine->plan(*module->module, *item, given, arguments, sink);
+        if (!text) return TEGULA_E_ARGUMENTS;
+        *json = make_blob(std::move(*text));
+        return TEGULA_OK;
+    });
+}
+
 tegula_status tegula_kernel_launch(tegula_kernel* kernel, const tegula_value* args, size_t arg_count, const tegula_run_options* options,
                                    tegula_diags** diags) {
     if (!kernel) return usage(diags, "kernel is NULL");

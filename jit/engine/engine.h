@@ -84,6 +84,9 @@ public:
     const ast::KernelItem* find_kernel(LoadedModule& module, std::string_view name, DiagSink& diags);
     Status launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                   const LaunchOptions& options, DiagSink& diags, Span at = {});
+    /// What a launch would be, as JSON; `out` tensors may be missing. nullopt is reported.
+    std::optional<std::string> plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
+                                    std::span<const LaunchArgument> args, DiagSink& diags);
     /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
     /// "tokens", "ast", "fmt", "doc", "json".

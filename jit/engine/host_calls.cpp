@@ -346,7 +346,7 @@ std::optional<HostValue> HostRunner::assert_that(const ast::CallExpr& call) {
         for (uint8_t byte : tile->bytes) holds = holds && byte;
     }
     if (holds) return HostValue{};
-    diags_->report(Diag::assertion_failed, call.span, {text});
+    diags_->report(Diag::tile_assertion_failed, call.span, {text});
     fail(Status::mismatch);
     return std::nullopt;
 }

@@ -115,4 +115,45 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
     return status_of(result.status);
 }
 
+std::optional<std::string> Engine::plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
+                                        std::span<const LaunchArgument> args, DiagSink& diags) {
+    static constexpr const char* kModes[] = {"in", "out", "inout"};
+    std::vector<const LaunchArgument*> ordered;
+    if (!order_arguments(kernel, args, ordered, diags, {})) return std::nullopt;
+    std::vector<sema::ArgumentType> given;
+    for (size_t i = 0; i < ordered.size(); ++i) {
+        given.push_back(argument_type(kernel.params[i], ordered[i]));
+        if (!ordered[i] && kernel.params[i].mode == ast::ParamMode::out) given.back().kind = sema::ArgumentType::inferred;
+    }
+    auto bound = sema::bind_launch(module, kernel, generics, given, types_, diags);
+    if (!bound) return std::nullopt;
+    std::string out = "{\"schema\":1,\"kernel\":" + json_quote(kernel.name.text) + ",\"generics\":{";
+    const char* separator = "";
+    for (const auto& [name, value] : bound->generics) {
+        out += separator + json_quote(name) + ":" + json_quote(sema::to_string(value, types_));
+        separator = ",";
+    }
+    out += "},\"extents\":{";
+    separator = "";
+    for (const auto& [name, value] : bound->extents) {
+        out += separator + json_quote(name) + ":" + std::to_string(value);
+        separator = ",";
+    }
+    out += "},\"grid\":[" + std::to_string(bound->grid[0]) + "," + std::to_string(bound->grid[1]) + "," + std::to_string(bound->grid[2]) +
+           "],\"parameters\":[";
+    for (size_t i = 0; i < bound->arguments.size(); ++i) {
+        const sema::ArgumentType& a = bound->arguments[i];
+        out += (i ? ",{" : "{") + ("\"name\":" + json_quote(kernel.params[i].name.text)) + ",\"mode\":\"" +
+               kModes[static_cast<int>(kernel.params[i].mode)] + "\"";
+        TensorSize size;
+        if (a.kind == sema::ArgumentType::tensor && tensor_size(types_, a.elem, a.layout, a.extents, size, nullptr)) {
+            out += ",\"type\":" + json_quote(types_.format(a.elem).name) + ",\"layout\":" + json_quote(types_.layout(a.layout).name()) + ",\"extents\":[";
+            for (int d = 0; d < a.extents.rank; ++d) out += (d ? "," : "") + std::to_string(a.extents[d]);
+            out += "],\"bytes\":" + std::to_string(size.bytes) + ",\"scales_bytes\":" + std::to_string(size.scales_bytes);
+        }
+        out += "}";
+    }
+    return out + "]}\n";
+}
+
 }  // namespace tegula

@@ -27,6 +27,8 @@ void for_each_run(const TypeTable& types, const TensorView& view, Fn&& fn) {
     } else {
         strides = layout.bit_strides(extents, bits);
     }
+    std::optional<BoundLayout> bound;
+    if (!strides) bound.emplace(layout, extents, bits);
     const int64_t inner = rank ? view.extents[rank - 1] : 1;
     const bool contiguous = strides && (rank == 0 || (*strides)[rank - 1] == static_cast<int64_t>(bits));
     std::vector<int64_t> index(static_cast<size_t>(rank), 0);
@@ -42,7 +44,7 @@ void for_each_run(const TypeTable& types, const TensorView& view, Fn&& fn) {
         } else {
             for (int64_t j = 0; j < inner; ++j) {
                 if (rank) index[rank - 1] = j;
-                fn(at + j, layout.bit_offset(index, extents, bits), int64_t{1});
+                fn(at + j, bound->bit_offset(index.data()), int64_t{1});
             }
             if (rank) index[rank - 1] = 0;
         }

@@ -42,8 +42,7 @@ AccessWalk::AccessWalk(Machine& m, const Info& info, const View& view) : m_(m), 
             placed = true;
             const Shape& own = tiles[static_cast<size_t>(a)]->shape;
             int64_t stride = 1;
-            for (size_t d = own.rank; d-- > 0; stride *= own[d])
-                gather_stride_[a][d + joint_.rank - own.rank] = own[d] == 1 ? 0 : stride;
+            for (size_t d = own.rank; d-- > 0; stride *= own[d]) gather_stride_[a][d + joint_.rank - own.rank] = own[d] == 1 ? 0 : stride;
         }
     }
 }
@@ -201,12 +200,18 @@ void AtomicSink::skip(int64_t at, int64_t count) { std::memset(out + at * value.
 
 ir::Op atomic_row(ir::AtomicKind kind) {
     switch (kind) {
-        case ir::AtomicKind::max: return ir::Op::max;
-        case ir::AtomicKind::min: return ir::Op::min;
-        case ir::AtomicKind::bit_and: return ir::Op::bit_and;
-        case ir::AtomicKind::bit_or: return ir::Op::bit_or;
-        case ir::AtomicKind::bit_xor: return ir::Op::bit_xor;
-        default: return ir::Op::add;
+        case ir::AtomicKind::max:
+            return ir::Op::max;
+        case ir::AtomicKind::min:
+            return ir::Op::min;
+        case ir::AtomicKind::bit_and:
+            return ir::Op::bit_and;
+        case ir::AtomicKind::bit_or:
+            return ir::Op::bit_or;
+        case ir::AtomicKind::bit_xor:
+            return ir::Op::bit_xor;
+        default:
+            return ir::Op::add;
     }
 }
 

@@ -46,10 +46,10 @@ private:
     const int64_t* gather_[kMaxRank] = {};
     int64_t gather_stride_[kMaxRank][kMaxRank] = {};  ///< axis, joint dimension
     Shape joint_;
-    int64_t joint_row_ = 0;        ///< joint number of the row's first element, when the last dimension is a gather's
-    bool fixed_valid_ = true;      ///< `index` axes are in range
-    bool gather_valid_ = true;     ///< gather axes are, after place_gather
-    bool valid_ = true;            ///< all axes but the row's are
+    int64_t joint_row_ = 0;     ///< joint number of the row's first element, when the last dimension is a gather's
+    bool fixed_valid_ = true;   ///< `index` axes are in range
+    bool gather_valid_ = true;  ///< gather axes are, after place_gather
+    bool valid_ = true;         ///< all axes but the row's are
 };
 
 template <class Sink>

@@ -19,7 +19,9 @@ bool watched(const Info& info) {
     return pointwise || op == Op::cast || op == Op::dot || op == Op::dot_scaled || op == Op::reduce || op == Op::contract || op == Op::scan;
 }
 
-bool finite(const Tile& t, const uint8_t* data, int64_t i) { return std::isfinite(decode(*t.format, get_code(*t.format, t.width, data, t.splat ? 0 : i))); }
+bool finite(const Tile& t, const uint8_t* data, int64_t i) {
+    return std::isfinite(decode(*t.format, get_code(*t.format, t.width, data, t.splat ? 0 : i)));
+}
 
 }  // namespace
 

@@ -41,10 +41,18 @@ void step_copy(Machine& m, const Step& s) {
         return;
     }
     switch (to.width) {
-        case 1: std::memset(out, *in, static_cast<size_t>(n)); break;
-        case 2: std::fill_n(reinterpret_cast<uint16_t*>(out), n, *reinterpret_cast<const uint16_t*>(in)); break;
-        case 4: std::fill_n(reinterpret_cast<uint32_t*>(out), n, *reinterpret_cast<const uint32_t*>(in)); break;
-        default: std::fill_n(reinterpret_cast<uint64_t*>(out), n, *reinterpret_cast<const uint64_t*>(in)); break;
+        case 1:
+            std::memset(out, *in, static_cast<size_t>(n));
+            break;
+        case 2:
+            std::fill_n(reinterpret_cast<uint16_t*>(out), n, *reinterpret_cast<const uint16_t*>(in));
+            break;
+        case 4:
+            std::fill_n(reinterpret_cast<uint32_t*>(out), n, *reinterpret_cast<const uint32_t*>(in));
+            break;
+        default:
+            std::fill_n(reinterpret_cast<uint64_t*>(out), n, *reinterpret_cast<const uint64_t*>(in));
+            break;
     }
 }
 

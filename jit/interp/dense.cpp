@@ -11,10 +11,18 @@ namespace {
 
 void spread(void* out, const void* one, unsigned width, int64_t n) {
     switch (width) {
-        case 1: std::memset(out, *static_cast<const uint8_t*>(one), static_cast<size_t>(n)); break;
-        case 2: std::fill_n(static_cast<uint16_t*>(out), n, *static_cast<const uint16_t*>(one)); break;
-        case 4: std::fill_n(static_cast<uint32_t*>(out), n, *static_cast<const uint32_t*>(one)); break;
-        default: std::fill_n(static_cast<uint64_t*>(out), n, *static_cast<const uint64_t*>(one)); break;
+        case 1:
+            std::memset(out, *static_cast<const uint8_t*>(one), static_cast<size_t>(n));
+            break;
+        case 2:
+            std::fill_n(static_cast<uint16_t*>(out), n, *static_cast<const uint16_t*>(one));
+            break;
+        case 4:
+            std::fill_n(static_cast<uint32_t*>(out), n, *static_cast<const uint32_t*>(one));
+            break;
+        default:
+            std::fill_n(static_cast<uint64_t*>(out), n, *static_cast<const uint64_t*>(one));
+            break;
     }
 }
 
@@ -104,7 +112,8 @@ void step_ptr_add(Machine& m, const Step& s) {
             int64_t by, moved;
             std::memcpy(&p, in[0] + i * 8, 8);
             std::memcpy(&by, in[1] + i * 8, 8);
-            const bool lost = __builtin_add_overflow(static_cast<int64_t>(p & kOffset), by, &moved) || moved < 0 || static_cast<uint64_t>(moved) > kOffset;
+            const bool lost =
+                __builtin_add_overflow(static_cast<int64_t>(p & kOffset), by, &moved) || moved < 0 || static_cast<uint64_t>(moved) > kOffset;
             p = lost ? 0 : (p & ~kOffset) | static_cast<uint64_t>(moved);
             std::memcpy(dst + i * 8, &p, 8);
         }

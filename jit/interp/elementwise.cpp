@@ -144,7 +144,9 @@ int64_t Conversion::apply_chunk(Chunks& chunks, void* dst, const void* src, int6
         if (to->bits != out_width * 8) k.wrap[out_type](dst, n, to->bits);
     };
     switch (watch ? by_code : how) {
-        case copy: std::memmove(dst, src, count * in_width); return -1;
+        case copy:
+            std::memmove(dst, src, count * in_width);
+            return -1;
         case ints:
             k.widen[in_type](src, chunks.integer, n);
             store_int();
@@ -180,7 +182,8 @@ int64_t Conversion::apply_chunk(Chunks& chunks, void* dst, const void* src, int6
                 for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(dst)[i] = !(chunks.real[0][i] == 0);
             }
             return -1;
-        case by_code: break;
+        case by_code:
+            break;
     }
     int64_t bad = -1;
     for (int64_t i = 0; i < n; ++i) {
@@ -195,8 +198,8 @@ int64_t Conversion::apply_chunk(Chunks& chunks, void* dst, const void* src, int6
 
 void Conversion::apply(Chunks& chunks, void* dst, const void* src, int64_t n) const {
     for (int64_t i = 0; i < n; i += kChunk)
-        apply_chunk(chunks, static_cast<uint8_t*>(dst) + i * out_width, static_cast<const uint8_t*>(src) + i * in_width, std::min(kChunk, n - i), 0, i,
-                    false);
+        apply_chunk(chunks, static_cast<uint8_t*>(dst) + i * out_width, static_cast<const uint8_t*>(src) + i * in_width, std::min(kChunk, n - i), 0,
+                    i, false);
 }
 
 }  // namespace tegula::interp

@@ -21,9 +21,9 @@ using DotFn = void (*)(const T* a, const T* b, T* c, int64_t m, int64_t n, int64
 struct Kernels {
     const char* level = "";
     RowFn rows[static_cast<size_t>(ir::Op::count_)][kNumTypes] = {};
-    void (*wrap[kIntTypes])(void* data, int64_t n, unsigned bits) = {};           ///< to `bits` bits, sign- or zero-extended
-    void (*widen[kIntTypes])(const void* in, int64_t* out, int64_t n) = {};       ///< containers to 64 bits
-    void (*narrow[4])(const int64_t* in, void* out, int64_t n) = {};              ///< low bytes; by log2 of the container width
+    void (*wrap[kIntTypes])(void* data, int64_t n, unsigned bits) = {};      ///< to `bits` bits, sign- or zero-extended
+    void (*widen[kIntTypes])(const void* in, int64_t* out, int64_t n) = {};  ///< containers to 64 bits
+    void (*narrow[4])(const int64_t* in, void* out, int64_t n) = {};         ///< low bytes; by log2 of the container width
     void (*select[4])(void* dst, const uint8_t* c, const void* a, const void* b, int64_t n) = {};
     void (*gather_strided[4])(const uint8_t* in, int64_t stride_bytes, void* out, int64_t n) = {};
     void (*scatter_strided[4])(const void* in, uint8_t* out, int64_t stride_bytes, int64_t n) = {};

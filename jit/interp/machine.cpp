@@ -101,7 +101,8 @@ void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::st
     DiagSink sink(1);
     Diagnostic& d = sink.report(id, info.span, args);
     if (m.plan.fn->is_kernel)
-        d.notes.push_back("in program (" + std::to_string(m.program[0]) + ", " + std::to_string(m.program[1]) + ", " + std::to_string(m.program[2]) + ")");
+        d.notes.push_back("in program (" + std::to_string(m.program[0]) + ", " + std::to_string(m.program[1]) + ", " + std::to_string(m.program[2]) +
+                          ")");
     if (element >= 0) d.notes.push_back("at element " + (shape ? point_text(element, *shape) : std::to_string(element)) + " of the tile");
     s.errors.push_back(d);
     uint8_t expected = RunResult::ok;

@@ -48,10 +48,10 @@ struct Shared {
     const Plan& plan;
     const RunOptions& options;
     uint64_t grid[3] = {1, 1, 1};
-    std::vector<View> views;             ///< per parameter
-    std::vector<uint64_t> scalars;       ///< per parameter: code, or pointer value
+    std::vector<View> views;        ///< per parameter
+    std::vector<uint64_t> scalars;  ///< per parameter: code, or pointer value
     std::vector<std::unique_ptr<Shadow>> shadows;
-    std::mutex memory;                   ///< atomics and sub-byte stores
+    std::mutex memory;  ///< atomics and sub-byte stores
     std::atomic<bool> stop{false};
     std::atomic<uint64_t> steps_taken{0};
     std::atomic<uint8_t> status{RunResult::ok};
@@ -138,16 +138,17 @@ private:
 };
 
 // Step functions by file; plan.cpp chooses among them.
-#define TEGULA_STEPS(X)                                                                                                     \
-    X(elementwise) X(select) X(cast) X(bitcast) X(copy) /* dense.cpp */                                                     \
-    X(constant_tile) X(iota) X(broadcast) X(permute) X(cat) X(slice) X(gather) /* shape.cpp */                              \
-    X(extract) X(deposit) X(load) X(store) X(atomic) /* memory.cpp */                                                       \
-    X(tensor_ptr) X(ptr_add) X(ptr_load) X(ptr_store) X(ptr_atomic) /* pointer.cpp */                                       \
-    X(reduce) X(contract) X(scan) X(reduce_region) X(scan_region) /* reduce.cpp, region.cpp */                              \
-    X(arg_reduce) X(sort) X(histogram) /* order.cpp */                                                                      \
-    X(dot) X(dot_scaled) /* product.cpp */                                                                                  \
-    X(program_id) X(num_programs) X(dim) X(print) X(assert_all) X(assume) X(constant) /* program.cpp */            \
-    X(jump) X(jump_if_false) X(for_begin) X(for_next) /* control.cpp */
+#define TEGULA_STEPS(X)                                                                                                \
+    X(elementwise)                                                                                                     \
+    X(select) X(cast) X(bitcast) X(copy)                                                  /* dense.cpp */              \
+        X(constant_tile) X(iota) X(broadcast) X(permute) X(cat) X(slice) X(gather)        /* shape.cpp */              \
+        X(extract) X(deposit) X(load) X(store) X(atomic)                                  /* memory.cpp */             \
+        X(tensor_ptr) X(ptr_add) X(ptr_load) X(ptr_store) X(ptr_atomic)                   /* pointer.cpp */            \
+        X(reduce) X(contract) X(scan) X(reduce_region) X(scan_region)                     /* reduce.cpp, region.cpp */ \
+        X(arg_reduce) X(sort) X(histogram)                                                /* order.cpp */              \
+        X(dot) X(dot_scaled)                                                              /* product.cpp */            \
+        X(program_id) X(num_programs) X(dim) X(print) X(assert_all) X(assume) X(constant) /* program.cpp */            \
+        X(jump) X(jump_if_false) X(for_begin) X(for_next)                                 /* control.cpp */
 #define TEGULA_DECLARE(name) void step_##name(Machine& m, const Step& s);
 TEGULA_STEPS(TEGULA_DECLARE)
 #undef TEGULA_DECLARE

@@ -49,7 +49,8 @@ void Memory::load(int64_t bit, int64_t stride, int64_t count, void* out) const {
     } else if (stride == view_.bits || count == 1) {
         unpack_bits(*view_.format, view_.data, static_cast<uint64_t>(bit), static_cast<uint64_t>(count), out);
     } else {
-        for (int64_t i = 0; i < count; ++i) set_code(view_.width, out, i, load_bits(*view_.format, view_.data, static_cast<uint64_t>(bit + i * stride)));
+        for (int64_t i = 0; i < count; ++i)
+            set_code(view_.width, out, i, load_bits(*view_.format, view_.data, static_cast<uint64_t>(bit + i * stride)));
     }
 }
 

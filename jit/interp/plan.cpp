@@ -143,8 +143,12 @@ void Planner::plan_shape(ir::InstId id) {
     const auto attrs = fn_.attrs(inst);
     bool same = false;  // row-major order stays as it is
     switch (inst.op) {
-        case Op::reshape: same = true; break;
-        case Op::broadcast: same = a.n == kPerLane || a.n == to.elements(); break;
+        case Op::reshape:
+            same = true;
+            break;
+        case Op::broadcast:
+            same = a.n == kPerLane || a.n == to.elements();
+            break;
         case Op::permute: {
             int64_t last = -1;
             same = true;
@@ -155,17 +159,19 @@ void Planner::plan_shape(ir::InstId id) {
             }
             break;
         }
-        case Op::slice: same = a.n == to.elements() && std::all_of(attrs.begin(), attrs.end(), [&](const int64_t& v) {
-                                   const size_t k = static_cast<size_t>(&v - attrs.data());
-                                   return k % 2 == 0 ? v == 0 : v == 1 || a.shape[k / 2] == 1;
-                               });
+        case Op::slice:
+            same = a.n == to.elements() && std::all_of(attrs.begin(), attrs.end(), [&](const int64_t& v) {
+                       const size_t k = static_cast<size_t>(&v - attrs.data());
+                       return k % 2 == 0 ? v == 0 : v == 1 || a.shape[k / 2] == 1;
+                   });
             break;
         case Op::bitcast: {
             if (a.width * 8u != a.format->bits && !a.pointer) return plan_pointwise(id);
             same = true;
             break;
         }
-        default: break;
+        default:
+            break;
     }
     if (same || is_uniform(a)) return alias(inst, a, a.splat || a.n == 1);
     if (inst.op == Op::broadcast) return plan_structured(id, step_broadcast);
@@ -194,54 +200,91 @@ void Planner::plan_inst(ir::InstId id) {
     switch (inst.op) {
         case Op::select:
         case Op::cast:
-        case Op::ptr_add: return plan_pointwise(id);
+        case Op::ptr_add:
+            return plan_pointwise(id);
         case Op::broadcast:
         case Op::reshape:
         case Op::permute:
         case Op::slice:
-        case Op::bitcast: return plan_shape(id);
-        case Op::constant: return plan_hoisted(id, step_constant, true);
-        case Op::constant_tile: return plan_hoisted(id, step_constant_tile, false);
-        case Op::iota: return plan_hoisted(id, step_iota, false);
-        case Op::num_programs: return plan_hoisted(id, step_num_programs, false);
-        case Op::dim: return plan_hoisted(id, step_dim, false);
-        case Op::tensor_ptr: return plan_hoisted(id, step_tensor_ptr, false);
-        case Op::program_id: return plan_structured(id, step_program_id);
-        case Op::cat: return plan_structured(id, step_cat);
-        case Op::extract: return plan_structured(id, step_extract);
-        case Op::deposit: return plan_structured(id, step_deposit);
-        case Op::gather: return plan_structured(id, step_gather);
-        case Op::reduce: return plan_structured(id, step_reduce);
-        case Op::arg_reduce: return plan_structured(id, step_arg_reduce);
-        case Op::contract: return plan_structured(id, step_contract);
-        case Op::reduce_region: return plan_region(id, step_reduce_region);
-        case Op::scan: return plan_structured(id, step_scan);
-        case Op::scan_region: return plan_region(id, step_scan_region);
-        case Op::sort: return plan_structured(id, step_sort);
-        case Op::histogram: return plan_structured(id, step_histogram);
-        case Op::dot: return plan_structured(id, step_dot, true);
-        case Op::dot_scaled: return plan_structured(id, step_dot_scaled, true);
-        case Op::load: return plan_structured(id, step_load);
-        case Op::store: return plan_structured(id, step_store);
-        case Op::atomic: return plan_structured(id, step_atomic);
-        case Op::ptr_load: return plan_structured(id, step_ptr_load);
-        case Op::ptr_store: return plan_structured(id, step_ptr_store);
-        case Op::ptr_atomic: return plan_structured(id, step_ptr_atomic);
-        case Op::print: return plan_structured(id, step_print);
-        case Op::assert: return plan_structured(id, step_assert_all);
-        case Op::assume: return plan_structured(id, step_assume);
-        case Op::for_loop: return plan_for(id);
-        case Op::while_loop: return plan_while(id);
-        case Op::if_else: return plan_if(id);
+        case Op::bitcast:
+            return plan_shape(id);
+        case Op::constant:
+            return plan_hoisted(id, step_constant, true);
+        case Op::constant_tile:
+            return plan_hoisted(id, step_constant_tile, false);
+        case Op::iota:
+            return plan_hoisted(id, step_iota, false);
+        case Op::num_programs:
+            return plan_hoisted(id, step_num_programs, false);
+        case Op::dim:
+            return plan_hoisted(id, step_dim, false);
+        case Op::tensor_ptr:
+            return plan_hoisted(id, step_tensor_ptr, false);
+        case Op::program_id:
+            return plan_structured(id, step_program_id);
+        case Op::cat:
+            return plan_structured(id, step_cat);
+        case Op::extract:
+            return plan_structured(id, step_extract);
+        case Op::deposit:
+            return plan_structured(id, step_deposit);
+        case Op::gather:
+            return plan_structured(id, step_gather);
+        case Op::reduce:
+            return plan_structured(id, step_reduce);
+        case Op::arg_reduce:
+            return plan_structured(id, step_arg_reduce);
+        case Op::contract:
+            return plan_structured(id, step_contract);
+        case Op::reduce_region:
+            return plan_region(id, step_reduce_region);
+        case Op::scan:
+            return plan_structured(id, step_scan);
+        case Op::scan_region:
+            return plan_region(id, step_scan_region);
+        case Op::sort:
+            return plan_structured(id, step_sort);
+        case Op::histogram:
+            return plan_structured(id, step_histogram);
+        case Op::dot:
+            return plan_structured(id, step_dot, true);
+        case Op::dot_scaled:
+            return plan_structured(id, step_dot_scaled, true);
+        case Op::load:
+            return plan_structured(id, step_load);
+        case Op::store:
+            return plan_structured(id, step_store);
+        case Op::atomic:
+            return plan_structured(id, step_atomic);
+        case Op::ptr_load:
+            return plan_structured(id, step_ptr_load);
+        case Op::ptr_store:
+            return plan_structured(id, step_ptr_store);
+        case Op::ptr_atomic:
+            return plan_structured(id, step_ptr_atomic);
+        case Op::print:
+            return plan_structured(id, step_print);
+        case Op::assert:
+            return plan_structured(id, step_assert_all);
+        case Op::assume:
+            return plan_structured(id, step_assume);
+        case Op::for_loop:
+            return plan_for(id);
+        case Op::while_loop:
+            return plan_while(id);
+        case Op::if_else:
+            return plan_if(id);
         case Op::yield:
-        case Op::condition: return;  // their owner reads them
+        case Op::condition:
+            return;  // their owner reads them
         case Op::ret:
             for (ir::ValueId v : fn_.operands(inst)) {
                 plan_.results.push_back(tiles_[v.v]);
                 slots_.read(tiles_[v.v].slot, now() + 1);
             }
             return;
-        default: TEGULA_CHECK(false, std::string("no step for ") + ir::op_row(inst.op).name);
+        default:
+            TEGULA_CHECK(false, std::string("no step for ") + ir::op_row(inst.op).name);
     }
 }
 

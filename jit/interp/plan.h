@@ -17,7 +17,7 @@ struct Machine;
 struct Step;
 using Run = void (*)(Machine&, const Step&);
 
-constexpr int64_t kLanes = 256;  ///< elements that a region body (reduce_region, scan_region) handles at once
+constexpr int64_t kLanes = 256;   ///< elements that a region body (reduce_region, scan_region) handles at once
 constexpr int64_t kPerLane = -1;  ///< Tile::n of values inside a batched region: as many as the machine's lanes
 
 struct Tile {
@@ -40,11 +40,11 @@ struct Info {
     std::vector<Tile> in, out;
     std::vector<int64_t> attrs;
     ir::Access access;
-    Row row;          ///< elementwise: how to apply it; reductions and scans: the combining row
-    Conversion cast;  ///< cast
-    uint32_t begin = 0, end = 0;          ///< region bodies: their steps
+    Row row;                                             ///< elementwise: how to apply it; reductions and scans: the combining row
+    Conversion cast;                                     ///< cast
+    uint32_t begin = 0, end = 0;                         ///< region bodies: their steps
     std::vector<Tile> region_args, region_yields, work;  ///< work: arrays that the region's step needs for itself
-    bool batched = false;                 ///< the region body runs kLanes elements at once
+    bool batched = false;                                ///< the region body runs kLanes elements at once
 };
 
 struct Step {

@@ -48,7 +48,8 @@ void Planner::copy_values(const Info& cause, std::vector<Tile> from, const std::
     for (size_t i = 0; i < from.size(); ++i) {
         const Tile& f = from[i];
         if (f.splat || slots_.first(f.slot) < begin || slots_.permanent(f.slot)) continue;
-        const auto maker = std::lower_bound(in_place_.begin(), in_place_.end(), slots_.first(f.slot), [](const auto& e, uint32_t at) { return e.first < at; });
+        const auto maker =
+            std::lower_bound(in_place_.begin(), in_place_.end(), slots_.first(f.slot), [](const auto& e, uint32_t at) { return e.first < at; });
         const bool over = maker != in_place_.end() && maker->first == slots_.first(f.slot) && takes_in_place(*maker->second, to[i].slot);
         slots_.merge(f.slot, to[i].slot, over);
     }

@@ -68,7 +68,8 @@ private:
         t.element = static_cast<int64_t>((p & kOffset) - kBias);
         if (t.element < 0 || t.element >= reachable(*t.view)) {
             report(m_, info_, Diag::pointer_out_of_range,
-                   {verb_, std::to_string(t.element), m_.plan.params[argument - 1].name, std::to_string(reachable(*t.view))}, lane, &info_.in[0].shape);
+                   {verb_, std::to_string(t.element), m_.plan.params[argument - 1].name, std::to_string(reachable(*t.view))}, lane,
+                   &info_.in[0].shape);
             return false;
         }
         t.bit = t.element * static_cast<int64_t>(bits_);
@@ -105,19 +106,20 @@ void step_ptr_load(Machine& m, const Step& s) {
     uint8_t* out = m.at(info.out[0]);
     const unsigned width = info.out[0].width;
     const auto lock = guard(m, info.in[0], false);
-    Lanes(m, info, "a read").each(
-        mask,
-        [&](const View& view, int64_t at, int64_t bit, int64_t count) {
-            Memory memory(m, info, view, true, false, false);
-            if (m.shared.checked) memory.trace(bit, view.bits, count, at);
-            memory.load(bit, view.bits, count, out + at * width);
-        },
-        [&](int64_t at, int64_t count) {
-            if (other)
-                std::memcpy(out + at * width, other + at * width, static_cast<size_t>(count) * width);
-            else
-                std::memset(out + at * width, 0, static_cast<size_t>(count) * width);
-        });
+    Lanes(m, info, "a read")
+        .each(
+            mask,
+            [&](const View& view, int64_t at, int64_t bit, int64_t count) {
+                Memory memory(m, info, view, true, false, false);
+                if (m.shared.checked) memory.trace(bit, view.bits, count, at);
+                memory.load(bit, view.bits, count, out + at * width);
+            },
+            [&](int64_t at, int64_t count) {
+                if (other)
+                    std::memcpy(out + at * width, other + at * width, static_cast<size_t>(count) * width);
+                else
+                    std::memset(out + at * width, 0, static_cast<size_t>(count) * width);
+            });
 }
 
 void step_ptr_store(Machine& m, const Step& s) {
@@ -125,14 +127,15 @@ void step_ptr_store(Machine& m, const Step& s) {
     const uint8_t* mask = info.attrs[0] & ir::Access::has_mask ? m.at(info.in[2]) : nullptr;
     const uint8_t* in = m.at(info.in[1]);
     const auto lock = guard(m, info.in[0], false);
-    Lanes(m, info, "a write").each(
-        mask,
-        [&](const View& view, int64_t at, int64_t bit, int64_t count) {
-            Memory memory(m, info, view, false, true, false);
-            if (m.shared.checked) memory.trace(bit, view.bits, count, at);
-            memory.store(bit, view.bits, count, in + at * view.width);
-        },
-        [](int64_t, int64_t) {});
+    Lanes(m, info, "a write")
+        .each(
+            mask,
+            [&](const View& view, int64_t at, int64_t bit, int64_t count) {
+                Memory memory(m, info, view, false, true, false);
+                if (m.shared.checked) memory.trace(bit, view.bits, count, at);
+                memory.store(bit, view.bits, count, in + at * view.width);
+            },
+            [](int64_t, int64_t) {});
 }
 
 void step_ptr_atomic(Machine& m, const Step& s) {
@@ -144,14 +147,15 @@ void step_ptr_atomic(Machine& m, const Step& s) {
     const uint8_t* mask = info.attrs[0] & ir::Access::has_mask ? m.at(info.in[next++]) : nullptr;
     uint8_t* out = m.at(info.out[0]);
     const auto lock = guard(m, info.in[0], true);
-    Lanes(m, info, "an atomic").each(
-        mask,
-        [&](const View& view, int64_t at, int64_t bit, int64_t count) {
-            Memory memory(m, info, view, true, true, true);
-            AtomicSink sink{m, memory, kind, value, expected, out};
-            sink.run(at, bit, view.bits, count);
-        },
-        [&](int64_t at, int64_t count) { std::memset(out + at * value.width, 0, static_cast<size_t>(count) * value.width); });
+    Lanes(m, info, "an atomic")
+        .each(
+            mask,
+            [&](const View& view, int64_t at, int64_t bit, int64_t count) {
+                Memory memory(m, info, view, true, true, true);
+                AtomicSink sink{m, memory, kind, value, expected, out};
+                sink.run(at, bit, view.bits, count);
+            },
+            [&](int64_t at, int64_t count) { std::memset(out + at * value.width, 0, static_cast<size_t>(count) * value.width); });
 }
 
 }  // namespace tegula::interp

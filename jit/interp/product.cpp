@@ -84,7 +84,8 @@ void dot_by_steps(Machine& m, const Info& info, const Extents& e) {
         for (int64_t k = 0; k < e.k; ++k) {
             if (real) {
                 decode_many(f, row, static_cast<size_t>(e.n), chain.data());
-                for (int64_t j = 0; j < e.n; ++j) chain[static_cast<size_t>(j)] = fma_round_odd(a[r * e.k + k], b[(z * e.k + k) * e.n + j], chain[static_cast<size_t>(j)]);
+                for (int64_t j = 0; j < e.n; ++j)
+                    chain[static_cast<size_t>(j)] = fma_round_odd(a[r * e.k + k], b[(z * e.k + k) * e.n + j], chain[static_cast<size_t>(j)]);
                 encode_many(f, chain.data(), static_cast<size_t>(e.n), row);
                 continue;
             }

@@ -9,8 +9,8 @@ namespace tegula::interp {
 
 namespace {
 
-constexpr int64_t kPrintElements = 1000;          ///< a longer tile is cut
-constexpr uint64_t kPrintBytes = 16 << 20;        ///< text kept for later, when programs run out of order
+constexpr int64_t kPrintElements = 1000;    ///< a longer tile is cut
+constexpr uint64_t kPrintBytes = 16 << 20;  ///< text kept for later, when programs run out of order
 
 void store_i64(Machine& m, const Tile& t, uint64_t v) { std::memcpy(m.at(t), &v, 8); }
 

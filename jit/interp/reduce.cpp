@@ -13,17 +13,26 @@ namespace {
 ir::Op reduce_row(ir::ReduceKind kind, const Format& format) {
     using K = ir::ReduceKind;
     switch (kind) {
-        case K::sum: return ir::Op::add;
-        case K::prod: return ir::Op::mul;
-        case K::min: return ir::Op::min;
-        case K::max: return ir::Op::max;
-        case K::minnum: return format.is_bool() ? ir::Op::min : ir::Op::minnum;
-        case K::maxnum: return format.is_bool() ? ir::Op::max : ir::Op::maxnum;
+        case K::sum:
+            return ir::Op::add;
+        case K::prod:
+            return ir::Op::mul;
+        case K::min:
+            return ir::Op::min;
+        case K::max:
+            return ir::Op::max;
+        case K::minnum:
+            return format.is_bool() ? ir::Op::min : ir::Op::minnum;
+        case K::maxnum:
+            return format.is_bool() ? ir::Op::max : ir::Op::maxnum;
         case K::any:
-        case K::bit_or: return ir::Op::bit_or;
+        case K::bit_or:
+            return ir::Op::bit_or;
         case K::all:
-        case K::bit_and: return ir::Op::bit_and;
-        case K::bit_xor: return ir::Op::bit_xor;
+        case K::bit_and:
+            return ir::Op::bit_and;
+        case K::bit_xor:
+            return ir::Op::bit_xor;
     }
     return ir::Op::add;
 }

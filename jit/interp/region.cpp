@@ -16,7 +16,8 @@ public:
     Body(Machine& m, const Info& info, size_t n) : m_(m), info_(info), n_(n), lanes_(info.batched ? kLanes : 1) {}
     int64_t lanes() const { return lanes_; }
     /// Accumulators from acc[k] + left[i], operands from x[k] + right[i], results to out[k] + to[i].
-    bool run(uint8_t* const* acc, const int64_t* left, uint8_t* const* x, const int64_t* right, uint8_t* const* out, const int64_t* to, int64_t count) {
+    bool run(uint8_t* const* acc, const int64_t* left, uint8_t* const* x, const int64_t* right, uint8_t* const* out, const int64_t* to,
+             int64_t count) {
         for (size_t k = 0; k < n_; ++k) {
             move(info_.region_args[k], acc[k], left, count);
             move(info_.region_args[n_ + k], x[k], right, count);

@@ -121,7 +121,8 @@ RunResult result_of(Shared& shared) {
     const uint64_t need = shared.plan.arena_bytes;
     if (r.status == RunResult::out_of_steps) sink.report(Diag::step_budget_spent, {}, {std::to_string(shared.options.step_budget)});
     if (r.status == RunResult::out_of_memory)
-        sink.report(Diag::memory_budget_spent, {}, {std::to_string(need), shared.options.memory_budget ? std::to_string(shared.options.memory_budget) : "this machine"});
+        sink.report(Diag::memory_budget_spent, {},
+                    {std::to_string(need), shared.options.memory_budget ? std::to_string(shared.options.memory_budget) : "this machine"});
     if (r.status == RunResult::cancelled) sink.report(Diag::run_cancelled, {});
     for (Diagnostic& d : sink.take()) r.diagnostics.push_back(std::move(d));
     return r;

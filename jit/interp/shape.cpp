@@ -55,10 +55,14 @@ void copy_strided(Machine& m, U* out, const Strides& to, const U* in, const Stri
 /// out[at `to`] = in[at `from`] for every point of `shape`; strides in elements.
 void copy(Machine& m, unsigned width, uint8_t* out, const Strides& to, const uint8_t* in, const Strides& from, const Shape& shape) {
     switch (width) {
-        case 1: return copy_strided(m, out, to, in, from, shape);
-        case 2: return copy_strided(m, reinterpret_cast<uint16_t*>(out), to, reinterpret_cast<const uint16_t*>(in), from, shape);
-        case 4: return copy_strided(m, reinterpret_cast<uint32_t*>(out), to, reinterpret_cast<const uint32_t*>(in), from, shape);
-        default: return copy_strided(m, reinterpret_cast<uint64_t*>(out), to, reinterpret_cast<const uint64_t*>(in), from, shape);
+        case 1:
+            return copy_strided(m, out, to, in, from, shape);
+        case 2:
+            return copy_strided(m, reinterpret_cast<uint16_t*>(out), to, reinterpret_cast<const uint16_t*>(in), from, shape);
+        case 4:
+            return copy_strided(m, reinterpret_cast<uint32_t*>(out), to, reinterpret_cast<const uint32_t*>(in), from, shape);
+        default:
+            return copy_strided(m, reinterpret_cast<uint64_t*>(out), to, reinterpret_cast<const uint64_t*>(in), from, shape);
     }
 }
 
@@ -135,8 +139,8 @@ void step_gather(Machine& m, const Step& s) {
         if (at < 0 || at >= a.shape[axis]) {
             set_code(out.width, m.at(out), i, 0);
             if (m.shared.checked)
-                report(m, info, Diag::gather_out_of_range, {wide_unsigned ? std::to_string(code) : std::to_string(at), std::to_string(a.shape[axis])}, i,
-                       &out.shape);
+                report(m, info, Diag::gather_out_of_range, {wide_unsigned ? std::to_string(code) : std::to_string(at), std::to_string(a.shape[axis])},
+                       i, &out.shape);
         } else {
             int64_t from = 0;
             for (size_t d = 0; d < out.shape.rank; ++d) from += (d == axis ? at : point[d]) * own.v[d];

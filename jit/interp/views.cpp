@@ -83,7 +83,8 @@ void make_shadows(Shared& shared) {
         std::vector<size_t> group{i};
         for (size_t k = 0; k < group.size(); ++k)
             for (size_t j = i + 1; j < views.size(); ++j)
-                if (views[j].bytes && std::find(group.begin(), group.end(), j) == group.end() && overlap(views[group[k]], views[j])) group.push_back(j);
+                if (views[j].bytes && std::find(group.begin(), group.end(), j) == group.end() && overlap(views[group[k]], views[j]))
+                    group.push_back(j);
         auto shadow = std::make_unique<Shadow>();
         const uint8_t *low = views[i].data, *high = low;
         bool written = false;
@@ -97,7 +98,8 @@ void make_shadows(Shared& shared) {
         shadow->data = low;
         shadow->bytes = static_cast<uint64_t>(high - low);
         shadow->unit = cell_bits(views[i]);
-        for (size_t j : group) shadow->unit = std::gcd(shadow->unit, std::gcd(cell_bits(views[j]), static_cast<unsigned>((views[j].data - low) % 8 * 8 | 64)));
+        for (size_t j : group)
+            shadow->unit = std::gcd(shadow->unit, std::gcd(cell_bits(views[j]), static_cast<unsigned>((views[j].data - low) % 8 * 8 | 64)));
         shadow->cells.resize(shadow->bytes * 8 / shadow->unit + 1);
         for (size_t j : group) views[j].shadow = shadow.get();
         shared.shadows.push_back(std::move(shadow));

@@ -1,0 +1,50 @@
+// Binding of one launch (internal to sema): generics and extents from what the host gives. Problems are collected as lines of one diagnostic.
+#pragma once
+#include "sema/elaborate.h"
+
+namespace tegula::sema {
+
+class Binder {
+public:
+    Binder(const Module& module, const ast::KernelItem& kernel, TypeTable& types, DiagSink& diags, Span at);
+    std::optional<LaunchPlan> launch(const StaticValues& given, std::span<const ArgumentType> arguments);
+    std::optional<StaticValues> statics(const StaticValues& given, bool require);
+
+private:
+    void note(std::string_view param, const std::string& text);
+    void take_given(const StaticValues& given);
+    void deduce_from(const ast::Param& p, const ArgumentType& a);
+    void bind_dims(const ast::Param& p, const ast::IndexExpr& form, const ArgumentType& a);
+    bool complete_generics(bool require, bool representatives);
+    bool tune(bool require);
+    std::optional<bool> where_holds(bool report);
+    std::optional<ArgumentType> infer(const ast::Param& p);
+    void check_param(const ast::Param& p, const ArgumentType& a);
+    void check_tensor(const ast::Param& p, const ast::IndexExpr& form, const ArgumentType& a);
+    void check_layout(const ast::Param& p, const TypeDesc& declared, const ArgumentType& a);
+    void bind_scalar(const ast::Param& p, const ArgumentType* a);
+    void choose_segments();
+    void grid();
+    bool set_generic(const ast::GenericParam& p, const StaticValue& v, std::string_view from);
+    const ast::GenericParam* generic(std::string_view name) const;
+    std::optional<StaticValue> static_of(const Value& v);
+    Value value_of(const StaticValue& v);
+    bool is_open(const ast::Expr& e);  ///< mentions an extent or parameter without a value
+    std::string values_in(const ast::Expr& e);
+    std::optional<uint64_t> scalar_code(const Format& f, const StaticValue& v);
+
+    const Module& module_;
+    const ast::KernelItem& kernel_;
+    TypeTable& types_;
+    DiagSink& diags_;
+    Span at_;
+    Limits limits_;
+    Elaborator e_;
+    std::shared_ptr<Scope> scope_;
+    std::vector<std::string_view> extent_names_;
+    std::map<std::string_view, std::string_view> extent_from_;
+    std::vector<std::string> problems_;
+    LaunchPlan plan_;
+};
+
+}  // namespace tegula::sema

@@ -1,0 +1,318 @@
+// Checker: expressions. Unknown names, members of modules, arity and argument names of calls, reads of `out` tensors.
+#include <algorithm>
+#include <array>
+
+#include "sema/checker.h"
+#include "sema/flow.h"
+#include "sema/walk.h"
+
+namespace tegula::sema {
+
+namespace {
+
+/// Plain names that arguments of built-ins and format constructors take as options.
+constexpr std::string_view kOptions[] = {"rne",     "rna",     "rtz",     "ru",      "rd",    "stochastic", "ieee",  "sat",  "trap",     "auto",          "fast",   "tf32",
+                                         "relaxed", "acquire", "release", "acq_rel", "gpu",   "cta",        "sys",   "hw",   "all_ones", "negative_zero", "strict", "automatic",
+                                         "floor",   "ceil",    "even",    "rceil"};
+constexpr std::string_view kConstants[] = {"inf", "nan", "pi", "true", "false"};
+
+bool is_option_word(std::string_view name) { return std::find(std::begin(kOptions), std::end(kOptions), name) != std::end(kOptions); }
+
+bool is_format_name(std::string_view name) {
+    static constexpr std::string_view kFormats[] = {
+        "bool",
+#define FORMAT(id, ...) #id,
+#include "lang/formats.def"
+#undef FORMAT
+    };
+    if (std::find(std::begin(kFormats), std::end(kFormats), name) != std::end(kFormats)) return name != "boolean";
+    if (name.size() < 2 || name.size() > 3 || (name[0] != 'i' && name[0] != 'u') || name[1] == '0') return false;
+    int bits = 0;
+    for (const char c : name.substr(1)) {
+        if (c < '0' || c > '9') return false;
+        bits = bits * 10 + (c - '0');
+    }
+    return bits >= 1 && bits <= 64;
+}
+
+const BuiltinRow* builtin_row(std::string_view name) {
+    for (const BuiltinRow& r : builtin_rows())
+        if (name == r.name) return &r;
+    return nullptr;
+}
+
+bool is_builtin(std::string_view name) {
+    if (builtin_row(name) || is_trait(name) || is_type_constructor(name) || name == "row" || name == "col" || is_format_name(name)) return true;
+    if (std::find(std::begin(kConstants), std::end(kConstants), name) != std::end(kConstants)) return true;
+    const ir::Op op = ir::find_op(name);
+    return op != ir::Op::count_ && ir::has_trait(op, ir::ELEMWISE);
+}
+
+}  // namespace
+
+const Checker::Known* Checker::find(std::string_view name) const {
+    for (auto it = scopes_.rbegin(); it != scopes_.rend(); ++it) {
+        const auto found = it->find(name);
+        if (found != it->end()) return &found->second;
+    }
+    return nullptr;
+}
+
+bool Checker::known(std::string_view name) const { return find(name) || is_item(module_, name) || is_builtin(name); }
+
+void Checker::name(std::string_view text, Span span) {
+    if (in_host_ || known(text)) return;
+    std::vector<std::string_view> names;
+    for (const Names& scope : scopes_)
+        for (const auto& [n, k] : scope) names.push_back(n);
+    for (const auto& [n, item] : module_.names) names.push_back(n);
+    for (const Module::Import& i : module_.imports) names.push_back(i.alias);
+    for (const Module* p : module_.prelude)
+        for (const auto& [n, item] : p->names) names.push_back(n);
+    for (const BuiltinRow& r : builtin_rows()) names.push_back(r.name);
+    std::sort(names.begin(), names.end());
+    Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(text)});
+    const std::string_view near = closest(text, names);
+    if (near.empty()) return;
+    d.notes.push_back("did you mean `" + std::string(near) + "`?");
+    d.fixes.push_back({span, std::string(near)});
+}
+
+void Checker::arguments(std::span<const ast::Arg> args) {
+    for (const ast::Arg& a : args) {
+        if (a.value->kind == ast::ExprKind::name && (is_option(a.name.text) || is_option_word(ast::as<ast::NameExpr>(a.value).name))) continue;
+        const std::string_view word = base_name(a.value->kind == ast::ExprKind::call ? *ast::as<ast::CallExpr>(a.value).callee : *a.value);
+        const auto words = layout_words();
+        if (!find(word) && std::find(words.begin(), words.end(), word) != words.end()) {
+            layout_expr(*a.value);
+            continue;
+        }
+        expr(*a.value);
+    }
+}
+
+/// The item that a callee or instantiated name stands for, through one import; null for anything else.
+const ast::Item* Checker::item_of(const ast::Expr& callee) const {
+    const ast::Expr* e = &callee;
+    while (e->kind == ast::ExprKind::instantiate) e = ast::as<ast::InstantiateExpr>(e).base;
+    if (e->kind == ast::ExprKind::member) {
+        const auto& m = ast::as<ast::MemberExpr>(e);
+        const std::string_view alias = base_name(*m.base);
+        if (alias.empty() || find(alias)) return nullptr;
+        for (const Module::Import& i : module_.imports)
+            if (i.alias == alias && i.module) return i.module->find(m.member.text);
+        return nullptr;
+    }
+    if (e->kind != ast::ExprKind::name) return nullptr;
+    const std::string_view text = ast::as<ast::NameExpr>(e).name;
+    if (find(text)) return nullptr;
+    if (const ast::Item* item = module_.find(text)) return item;
+    if (is_builtin(text)) return nullptr;
+    for (const Module* p : module_.prelude)
+        if (const ast::Item* item = p->find(text)) return item;
+    return nullptr;
+}
+
+void Checker::match_arguments(std::string_view owner, const std::vector<std::pair<std::string_view, bool>>& params, const ast::CallExpr& e, bool variadic) {
+    std::vector<bool> given(params.size(), false);
+    size_t count = 0;
+    for (const ast::Arg& a : e.args) {
+        if (!a.name.text.empty()) continue;
+        const bool fast = &a == &e.args.back() && a.value->kind == ast::ExprKind::name && ast::as<ast::NameExpr>(a.value).name == "fast";
+        if (count >= params.size() && fast) continue;
+        if (count < params.size()) given[count] = true;
+        ++count;
+    }
+    for (const ast::Arg& a : e.args) {
+        if (a.name.text.empty() || variadic) continue;
+        const auto it = std::find_if(params.begin(), params.end(), [&](const auto& p) { return p.first == a.name.text; });
+        const auto at = static_cast<size_t>(it - params.begin());
+        if (it != params.end() && !given[at]) {
+            given[at] = true;
+            continue;
+        }
+        std::vector<std::string_view> names;
+        for (const auto& p : params) names.push_back(p.first);
+        Diagnostic& d = diags_.report(Diag::unknown_argument_name, a.name.span, {std::string(owner), std::string(a.name.text)});
+        if (it != params.end()) d.notes.push_back("it was given before");
+        else if (const auto near = closest(a.name.text, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+        return;
+    }
+    const auto least = static_cast<size_t>(std::count_if(params.begin(), params.end(), [](const auto& p) { return !p.second; }));
+    bool missing = false;
+    for (size_t i = 0; i < params.size(); ++i) missing |= !params[i].second && !given[i] && !variadic;
+    if (!missing && (variadic || count <= params.size())) return;
+    std::string takes = least == params.size() ? std::to_string(least) : std::to_string(least) + " to " + std::to_string(params.size());
+    takes += params.size() == 1 ? " argument" : " arguments";
+    diags_.report(Diag::wrong_argument_count, e.span, {std::string(owner), takes, std::to_string(e.args.size())});
+}
+
+void Checker::call_signature(const ast::CallExpr& e) {
+    if (in_host_) return;
+    if (const ast::Item* item = item_of(*e.callee)) {
+        std::vector<std::pair<std::string_view, bool>> params;
+        if (item->kind == ast::ItemKind::kernel) {
+            diags_.report(Diag::kernel_as_value, e.callee->span, {std::string(item->name.text)});
+        } else if (item->kind == ast::ItemKind::fn) {
+            for (const ast::Param& p : static_cast<const ast::FnItem*>(item)->params) params.push_back({p.name.text, p.default_value != nullptr});
+            match_arguments(item->name.text, params, e, false);
+        } else if (item->kind == ast::ItemKind::struct_) {
+            for (const ast::Field& f : static_cast<const ast::StructItem*>(item)->fields) params.push_back({f.name.text, false});
+            match_arguments(item->name.text, params, e, false);
+        }
+        return;
+    }
+    const ast::Expr* callee = e.callee;
+    if (callee->kind == ast::ExprKind::index) callee = ast::as<ast::IndexExpr>(callee).base;
+    const std::string_view text = base_name(*callee);
+    if (text.empty() || find(text) || module_.find(text)) return;
+    if (const BuiltinRow* row = builtin_row(text)) {
+        const Signature s = parse_signature(row->signature);
+        std::vector<std::pair<std::string_view, bool>> params;
+        for (const Signature::Parameter& p : s.parameters) params.push_back({p.name, p.optional});
+        if (s.has_call) match_arguments(text, params, e, s.variadic);
+        return;
+    }
+    const ir::Op op = ir::find_op(text);
+    if (op == ir::Op::count_ || !ir::has_trait(op, ir::ELEMWISE)) return;
+    const auto arity = static_cast<size_t>(ir::op_row(op).operands);
+    static constexpr std::string_view kNames[] = {"a", "b", "c"};
+    std::vector<std::pair<std::string_view, bool>> params;
+    for (size_t i = 0; i < arity; ++i) params.push_back({kNames[std::min<size_t>(i, 2)], false});
+    match_arguments(text, params, e, false);
+}
+
+void Checker::call(const ast::CallExpr& e) {
+    const auto words = layout_words();
+    const std::string_view text = base_name(*e.callee);
+    const bool word = e.callee->kind == ast::ExprKind::name && !find(text) && std::find(words.begin(), words.end(), text) != words.end();
+    const size_t errors = diags_.error_count();
+    if (!word) e.callee->kind == ast::ExprKind::index ? index_callee(ast::as<ast::IndexExpr>(e.callee)) : expr(*e.callee);
+    if (diags_.error_count() == errors && !word) call_signature(e);
+    const bool of_out = text == "size" || text == "rank" || text == "elem" || text == "pointer";
+    if (!of_out) return arguments(e.args);
+    for (const ast::Arg& a : e.args) expr(*a.value);
+}
+
+void Checker::index_callee(const ast::IndexExpr& e) {
+    expr(*e.base);
+    index_items(e);
+}
+
+void Checker::member(const ast::MemberExpr& e) {
+    if (e.base->kind == ast::ExprKind::name) {
+        const std::string_view alias = ast::as<ast::NameExpr>(e.base).name;
+        for (const Module::Import& i : module_.imports) {
+            if (i.alias != alias || find(alias) || !i.module) continue;
+            if (i.module->find(e.member.text)) return;
+            std::vector<std::string_view> names;
+            for (const auto& [n, item] : i.module->names) names.push_back(n);
+            std::sort(names.begin(), names.end());
+            Diagnostic& d = diags_.report(Diag::unknown_member, e.member.span, {"module `" + i.module->name + "`", std::string(e.member.text)});
+            if (const auto near = closest(e.member.text, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            return;
+        }
+    }
+    expr(*e.base);
+}
+
+void Checker::index_items(const ast::IndexExpr& e) {
+    for (const ast::IndexItem& item : e.items) {
+        if (item.kind == ast::IndexItem::all || item.kind == ast::IndexItem::new_axis) continue;
+        optional(item.start);
+        optional(item.extent);
+        optional(item.step);
+    }
+}
+
+void Checker::index(const ast::IndexExpr& e) {
+    if (e.base->kind == ast::ExprKind::name) {
+        const std::string_view text = ast::as<ast::NameExpr>(e.base).name;
+        const Known* k = find(text);
+        if (k && k->symbol == Symbol::out && in_kernel_) diags_.report(Diag::mode_violation, e.span, {"read", std::string(text), "out"});
+    }
+    expr(*e.base);
+    index_items(e);
+}
+
+void Checker::index_form(const ast::IndexFormExpr& e) {
+    optional(e.reducer);
+    for (const ast::IndexBinder& b : e.binders) optional(b.extent);
+    scopes_.emplace_back();
+    for (const ast::IndexBinder& b : e.binders) declare(b.name, Symbol::constant, true);
+    expr(*e.body);
+    scopes_.pop_back();
+}
+
+void Checker::layout_expr(const ast::Expr& e) {
+    const auto words = layout_words();
+    const auto is_word = [&](std::string_view w) { return !find(w) && std::find(words.begin(), words.end(), w) != words.end(); };
+    if (e.kind == ast::ExprKind::name) {
+        if (!is_word(ast::as<ast::NameExpr>(&e).name)) expr(e);
+        return;
+    }
+    if (e.kind == ast::ExprKind::call || e.kind == ast::ExprKind::instantiate) {
+        const bool call = e.kind == ast::ExprKind::call;
+        const ast::Expr& head = call ? *ast::as<ast::CallExpr>(&e).callee : *ast::as<ast::InstantiateExpr>(&e).base;
+        if (!is_word(base_name(head))) layout_expr(head);
+        for (const ast::Arg& a : call ? ast::as<ast::CallExpr>(&e).args : ast::as<ast::InstantiateExpr>(&e).args) layout_expr(*a.value);
+        return;
+    }
+    if (e.kind != ast::ExprKind::member) return expr(e);
+    const auto& m = ast::as<ast::MemberExpr>(&e);
+    const auto import = std::find_if(module_.imports.begin(), module_.imports.end(), [&](const auto& i) { return i.alias == base_name(*m.base); });
+    if (import != module_.imports.end()) return member(m);
+    layout_expr(*m.base);
+    if (!is_word(m.member.text)) name(m.member.text, m.member.span);
+}
+
+void Checker::type(const ast::Expr& e) {
+    const ast::Expr* at = &e;
+    if (at->kind == ast::ExprKind::annotated) at = ast::as<ast::AnnotatedExpr>(at).base;
+    if (at->kind == ast::ExprKind::tuple) {
+        for (const ast::Expr* item : ast::as<ast::TupleExpr>(at).items) type(*item);
+        return;
+    }
+    if (at->kind == ast::ExprKind::index) {
+        for (const ast::IndexItem& item : ast::as<ast::IndexExpr>(at).items) {
+            if (item.kind != ast::IndexItem::value || item.start->kind != ast::ExprKind::name) continue;
+            const std::string_view text = ast::as<ast::NameExpr>(item.start).name;
+            if (!known(text)) scopes_.back().emplace(text, Known{Symbol::constant, item.span});
+        }
+    }
+    expr(e);
+}
+
+void Checker::expr(const ast::Expr& root) {
+    using K = ast::ExprKind;
+    const ast::Expr* e = &root;
+    while (e->kind == K::binary) {
+        expr(*ast::as<ast::BinaryExpr>(e).rhs);
+        e = ast::as<ast::BinaryExpr>(e).lhs;
+    }
+    switch (e->kind) {
+        case K::name: return name(ast::as<ast::NameExpr>(e).name, e->span);
+        case K::member: return member(ast::as<ast::MemberExpr>(e));
+        case K::call: return call(ast::as<ast::CallExpr>(e));
+        case K::index: return index(ast::as<ast::IndexExpr>(e));
+        case K::index_form: return index_form(ast::as<ast::IndexFormExpr>(e));
+        case K::instantiate:
+            expr(*ast::as<ast::InstantiateExpr>(e).base);
+            return arguments(ast::as<ast::InstantiateExpr>(e).args);
+        case K::annotated:
+            expr(*ast::as<ast::AnnotatedExpr>(e).base);
+            return layout_expr(*ast::as<ast::AnnotatedExpr>(e).layout);
+        case K::lambda:
+            scopes_.emplace_back();
+            for (const ast::Name& p : ast::as<ast::LambdaExpr>(e).params) declare(p, Symbol::constant, true);
+            expr(*ast::as<ast::LambdaExpr>(e).body);
+            scopes_.pop_back();
+            return;
+        default: break;
+    }
+    std::vector<const ast::Expr*> kids;
+    children(*e, kids);
+    for (const ast::Expr* k : kids) expr(*k);
+}
+
+}  // namespace tegula::sema

@@ -1,0 +1,260 @@
+// check_module: what can be said of a file without an instance. Items get their names first, then every body is walked with lexical scopes;
+// constants, types and layouts without parameters are evaluated at the end, which finds cycles among them.
+#include <algorithm>
+
+#include "sema/checker.h"
+#include "sema/flow.h"
+#include "sema/walk.h"
+
+namespace tegula::sema {
+
+namespace {
+
+struct HintRow {
+    std::string_view what, name;
+    size_t least, most;
+};
+constexpr HintRow kHints[] = {
+    {"loop attribute", "pipeline", 1, 1},      {"loop attribute", "unroll", 0, 1},        {"loop attribute", "parallel", 0, 0},
+    {"kernel attribute", "warps", 1, 1},       {"kernel attribute", "cluster", 1, 3},     {"kernel attribute", "specialise", 1, 1},
+    {"kernel attribute", "registers", 1, 1},   {"kernel attribute", "decode", 1, 1},      {"kernel attribute", "math", 1, 1},
+    {"schedule", "swizzle", 1, 1},             {"schedule", "persistent", 0, 0},          {"schedule", "split_k", 1, 1},
+    {"schedule", "stream_k", 0, 0},
+};
+
+}  // namespace
+
+void Checker::index_names() {
+    for (const ast::Item* item : module_.ast->items) {
+        if (item->kind == ast::ItemKind::import || item->kind == ast::ItemKind::test || item->kind == ast::ItemKind::bench) continue;
+        const auto [it, fresh] = module_.names.emplace(item->name.text, item);
+        if (fresh || it->second == item) continue;
+        Diagnostic& d = diags_.report(Diag::duplicate_name, item->name.span, {std::string(item->name.text)});
+        d.labels.push_back({it->second->name.span, "first defined here"});
+    }
+    for (const Module::Import& i : module_.imports) {
+        const ast::Item* other = module_.find(i.alias);
+        if (!other) continue;
+        Diagnostic& d = diags_.report(Diag::duplicate_name, other->name.span, {std::string(i.alias)});
+        if (i.item) d.labels.push_back({i.item->span, "an import has this name"});
+    }
+}
+
+void Checker::declare(const ast::Name& n, Symbol symbol, bool fresh) {
+    if (n.text == "_") return;
+    const auto [it, added] = scopes_.back().emplace(n.text, Known{symbol, n.span});
+    if (added) return;
+    if (fresh) {
+        Diagnostic& d = diags_.report(Diag::duplicate_name, n.span, {std::string(n.text)});
+        d.labels.push_back({it->second.span, "first defined here"});
+    }
+    it->second = {symbol, n.span};
+}
+
+void Checker::pattern(const ast::Pattern& p, Symbol symbol) {
+    for (size_t i = 0; i < p.names.size(); ++i) {
+        const auto same = [&](const ast::Name& n) { return n.text == p.names[i].text && n.text != "_"; };
+        if (std::any_of(p.names.begin(), p.names.begin() + static_cast<ptrdiff_t>(i), same)) {
+            diags_.report(Diag::duplicate_name, p.names[i].span, {std::string(p.names[i].text)});
+        }
+        declare(p.names[i], symbol, false);
+    }
+}
+
+void Checker::generics(std::span<const ast::GenericParam> params) {
+    for (const ast::GenericParam& p : params) {
+        optional(p.bound);
+        optional(p.default_value);
+        declare(p.name, Symbol::constant, true);
+    }
+}
+
+void Checker::parameters(std::span<const ast::Param> params, bool kernel) {
+    for (const ast::Param& p : params) {
+        if (kernel && p.type) expr(*p.type);
+        if (!kernel && p.type) type(*p.type);
+        optional(p.default_value);
+        const bool tensor = p.type && tensor_form(*p.type);
+        if (kernel && !tensor && p.mode != ast::ParamMode::in) {
+            diags_.report(Diag::bad_parameter_type, p.name.span, {std::string(p.name.text), "only tensors can be `out` or `inout`"});
+        }
+        const Symbol as = p.mode == ast::ParamMode::out ? Symbol::out : p.mode == ast::ParamMode::inout ? Symbol::inout : Symbol::in;
+        declare(p.name, tensor ? as : Symbol::constant, true);
+    }
+}
+
+void Checker::attributes(std::span<const ast::Attribute> list, const char* what) {
+    for (const ast::Attribute& a : list) {
+        std::vector<std::string_view> names;
+        const HintRow* row = nullptr;
+        for (const HintRow& r : kHints) {
+            if (r.what != what) continue;
+            names.push_back(r.name);
+            if (r.name == a.name.text) row = &r;
+        }
+        if (!row) {
+            Diagnostic& d = diags_.report(Diag::unknown_attribute, a.name.span, {what, std::string(a.name.text)});
+            if (const auto near = closest(a.name.text, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            continue;
+        }
+        if (a.args.size() < row->least || a.args.size() > row->most) {
+            diags_.report(Diag::bad_attribute, a.name.span, {std::string(a.name.text), "it takes " + std::to_string(row->most) + " arguments, got " + std::to_string(a.args.size())});
+            continue;
+        }
+        const bool words = a.name.text == "specialise" || a.name.text == "decode" || a.name.text == "math";
+        for (const ast::Arg& arg : a.args)
+            if (!words) expr(*arg.value);
+    }
+}
+
+void Checker::kernel_clauses(const ast::KernelItem& k) {
+    if (k.grid.size() > 3) diags_.report(Diag::bad_attribute, k.grid[3]->span, {"grid", "at most 3 extents"});
+    for (const ast::Expr* e : k.grid) expr(*e);
+    for (const ast::Expr* e : k.where) expr(*e);
+    const std::vector<std::string_view> extents = extent_names(module_, k);
+    for (const bool tune : {true, false}) {
+        for (const ast::TuneChoice& c : tune ? k.tune : k.dispatch) {
+            std::vector<std::string_view> names;
+            if (tune) for (const ast::GenericParam& p : k.generics) names.push_back(p.name.text);
+            else names = extents;
+            if (std::find(names.begin(), names.end(), c.name.text) == names.end()) {
+                Diagnostic& d = diags_.report(Diag::unknown_name, c.name.span, {std::string(c.name.text)});
+                d.notes.push_back(tune ? "`tune` lists choices for generic parameters of the kernel" : "`dispatch` splits an extent of the kernel");
+                if (const auto near = closest(c.name.text, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            }
+            for (const ast::Expr* e : c.values) expr(*e);
+        }
+    }
+    attributes(k.attributes, "kernel attribute");
+    if (!k.schedule) return;
+    const bool call = k.schedule->kind == ast::ExprKind::call;
+    const ast::Attribute a{{base_name(call ? *ast::as<ast::CallExpr>(k.schedule).callee : *k.schedule), k.schedule->span},
+                           call ? ast::as<ast::CallExpr>(k.schedule).args : std::span<const ast::Arg>()};
+    attributes({&a, 1}, "schedule");
+}
+
+void Checker::kernel(const ast::KernelItem& k) {
+    scopes_.emplace_back();
+    in_kernel_ = true;
+    generics(k.generics);
+    for (const std::string_view e : extent_names(module_, k)) {
+        const auto plain = [&](const ast::Param& p) {
+            const ast::IndexExpr* form = p.type ? tensor_form(*p.type) : nullptr;
+            return form && std::any_of(form->items.begin(), form->items.end(), [&](const ast::IndexItem& i) {
+                return i.kind == ast::IndexItem::value && i.start->kind == ast::ExprKind::name && ast::as<ast::NameExpr>(i.start).name == e;
+            });
+        };
+        scopes_.back().emplace(e, Known{Symbol::constant, k.name.span});
+        if (known_outside(e)) continue;
+        if (std::none_of(k.params.begin(), k.params.end(), plain)) diags_.report(Diag::undeducible_extent, k.name.span, {std::string(e)});
+    }
+    for (const ast::Param& p : k.params) {
+        const ast::IndexExpr* form = p.type ? tensor_form(*p.type) : nullptr;
+        for (size_t i = 0; form && i < form->items.size(); ++i) {
+            if (form->items[i].kind == ast::IndexItem::value && i < static_cast<size_t>(kMaxRank)) continue;
+            diags_.report(Diag::bad_shape, form->items[i].span, {"a tensor has at most 8 dimensions, each one expression"});
+            break;
+        }
+    }
+    parameters(k.params, true);
+    kernel_clauses(k);
+    block(k.body);
+    in_kernel_ = false;
+    scopes_.pop_back();
+}
+
+void Checker::function(const ast::FnItem& f) {
+    scopes_.emplace_back();
+    generics(f.generics);
+    parameters(f.params, false);
+    if (f.result) type(*f.result);
+    block(f.body);
+    scopes_.pop_back();
+}
+
+void Checker::layout(const ast::LayoutItem& l) {
+    scopes_.emplace_back();
+    generics(l.generics);
+    for (const ast::IndexBinder& d : l.dims) {
+        declare(d.name, Symbol::constant, true);
+        const std::string_view extent = d.extent ? base_name(*d.extent) : std::string_view();
+        if (!extent.empty() && !known(extent)) scopes_.back().emplace(extent, Known{Symbol::constant, d.name.span});
+        else optional(d.extent);
+    }
+    l.dims.empty() ? layout_expr(*l.value) : expr(*l.value);
+    scopes_.pop_back();
+}
+
+void Checker::bench(const ast::BenchItem& b) {
+    scopes_.emplace_back();
+    optional(b.iterable);
+    if (b.iterable) pattern(b.pattern, Symbol::constant);
+    for (const ast::Arg& m : b.metrics) optional(m.value);
+    block(b.body);
+    scopes_.pop_back();
+}
+
+void Checker::items() {
+    for (const ast::Item* item : module_.ast->items) {
+        switch (item->kind) {
+            case ast::ItemKind::import: break;
+            case ast::ItemKind::const_: {
+                const auto& c = static_cast<const ast::ConstItem&>(*item);
+                scopes_.emplace_back();
+                optional(c.type);
+                expr(*c.value);
+                scopes_.pop_back();
+                break;
+            }
+            case ast::ItemKind::type: {
+                const auto& t = static_cast<const ast::TypeItem&>(*item);
+                scopes_.emplace_back();
+                generics(t.generics);
+                expr(*t.value);
+                scopes_.pop_back();
+                break;
+            }
+            case ast::ItemKind::struct_: {
+                const auto& s = static_cast<const ast::StructItem&>(*item);
+                scopes_.emplace_back();
+                generics(s.generics);
+                for (const ast::Field& f : s.fields) expr(*f.type);
+                scopes_.emplace_back();
+                for (const ast::Field& f : s.fields) declare(f.name, Symbol::constant, true);
+                scopes_.resize(scopes_.size() - 2);
+                break;
+            }
+            case ast::ItemKind::layout: layout(static_cast<const ast::LayoutItem&>(*item)); break;
+            case ast::ItemKind::fn: function(static_cast<const ast::FnItem&>(*item)); break;
+            case ast::ItemKind::kernel: kernel(static_cast<const ast::KernelItem&>(*item)); break;
+            case ast::ItemKind::test:
+            case ast::ItemKind::bench:
+                in_host_ = true;
+                if (item->kind == ast::ItemKind::bench) bench(static_cast<const ast::BenchItem&>(*item));
+                else block(static_cast<const ast::TestItem&>(*item).body);
+                in_host_ = false;
+                break;
+        }
+    }
+}
+
+bool Checker::known_outside(std::string_view name) const { return is_item(module_, name); }
+
+bool check_module(Module& module, TypeTable& types, DiagSink& diags) {
+    const size_t errors = diags.error_count();
+    if (!module.ast) return true;
+    Checker checker(module, diags);
+    checker.index_names();
+    checker.items();
+    if (diags.error_count() != errors) return false;
+    const Limits limits;
+    Elaborator e(types, limits, diags);
+    for (const ast::Item* item : module.ast->items) {
+        const bool value = item->kind == ast::ItemKind::const_ || item->kind == ast::ItemKind::type || item->kind == ast::ItemKind::struct_ ||
+                           item->kind == ast::ItemKind::layout;
+        if (value) e.item_value(module, *item);
+    }
+    return diags.error_count() == errors;
+}
+
+}  // namespace tegula::sema

@@ -1,0 +1,70 @@
+// check_module's walk over names (internal to sema): lexical scopes of what is declared, no values and no types.
+#pragma once
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "sema/elaborate.h"
+
+namespace tegula::sema {
+
+class Checker {
+public:
+    Checker(Module& module, DiagSink& diags) : module_(module), diags_(diags) {}
+    void index_names();
+    void items();
+
+private:
+    enum class Symbol : uint8_t { constant, let, variable, in, out, inout };  ///< constant: generics, extents, scalar parameters, loop variables
+    struct Known {
+        Symbol symbol;
+        Span span;
+    };
+    using Names = std::unordered_map<std::string_view, Known>;
+
+    // check_module.cpp
+    void generics(std::span<const ast::GenericParam> params);
+    void kernel(const ast::KernelItem& k);
+    void kernel_clauses(const ast::KernelItem& k);
+    void function(const ast::FnItem& f);
+    void layout(const ast::LayoutItem& l);
+    void bench(const ast::BenchItem& b);
+    void parameters(std::span<const ast::Param> params, bool kernel);
+    void declare(const ast::Name& name, Symbol symbol, bool fresh);
+    void pattern(const ast::Pattern& p, Symbol symbol);
+    void block(const ast::Block& b);
+    void statement(const ast::Stmt& s);
+    void assignment(const ast::AssignStmt& s);
+    void assign_target(const ast::Expr& target, ast::AssignOp op);
+    void attributes(std::span<const ast::Attribute> list, const char* what);
+    // check_expr.cpp
+    void expr(const ast::Expr& e);
+    void optional(const ast::Expr* e) {
+        if (e) expr(*e);
+    }
+    void name(std::string_view text, Span span);
+    void call(const ast::CallExpr& e);
+    void call_signature(const ast::CallExpr& e);
+    void arguments(std::span<const ast::Arg> args);
+    void match_arguments(std::string_view owner, const std::vector<std::pair<std::string_view, bool>>& params, const ast::CallExpr& e, bool variadic);
+    void member(const ast::MemberExpr& e);
+    void index(const ast::IndexExpr& e);
+    void index_items(const ast::IndexExpr& e);
+    void index_callee(const ast::IndexExpr& e);
+    void index_form(const ast::IndexFormExpr& e);
+    void layout_expr(const ast::Expr& e);
+    void type(const ast::Expr& e);  ///< a type whose free shape names are declared by it
+    const Known* find(std::string_view name) const;
+    bool known_outside(std::string_view name) const;
+    bool known(std::string_view name) const;
+    const ast::Item* item_of(const ast::Expr& callee) const;
+
+    Module& module_;
+    DiagSink& diags_;
+    std::vector<Names> scopes_;
+    unsigned loops_ = 0;
+    bool in_kernel_ = false, in_host_ = false;
+};
+
+}  // namespace tegula::sema

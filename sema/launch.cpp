@@ -1,0 +1,241 @@
+// One launch: arguments against parameters, layouts at the extents in use, segments of `dispatch`, `where` and `grid`. Everything that does
+// not fit is one line of one diagnostic.
+#include <algorithm>
+#include <cmath>
+
+#include "sema/binder.h"
+#include "sema/flow.h"
+#include "sema/walk.h"
+
+namespace tegula::sema {
+
+namespace {
+
+constexpr int64_t kMaxGrid = INT32_MAX;
+
+const char* kind_text(ArgumentType::Kind kind) {
+    switch (kind) {
+        case ArgumentType::tensor: return "a tensor";
+        case ArgumentType::pointer: return "a pointer";
+        case ArgumentType::scalar: return "a scalar";
+        case ArgumentType::absent:
+        case ArgumentType::inferred: break;
+    }
+    return "nothing";
+}
+
+}  // namespace
+
+void Binder::check_layout(const ast::Param& p, const TypeDesc& declared, const ArgumentType& a) {
+    const Layout &want = types_.layout(declared.layout), &have = types_.layout(a.layout);
+    const bool plain = want.kind() == Layout::Kind::row || want.kind() == Layout::Kind::col;
+    const bool line = a.extents.rank <= 1 && plain && (have.kind() == Layout::Kind::row || have.kind() == Layout::Kind::col);
+    if (a.has_strides ? want.kind() == Layout::Kind::exprs : !(declared.layout == a.layout) && !line) {
+        note(p.name.text, "layout is " + want.name() + ", got " + (a.has_strides ? std::string("explicit strides") : have.name()));
+        return;
+    }
+    if (plain || a.has_strides) return;
+    const std::span<const int64_t> extents(a.extents.begin(), a.extents.rank);
+    if (const auto conflict = want.find_conflict(extents)) {
+        diags_.report(Diag::layout_conflict, p.type->span, {want.name(), to_string(a.extents), conflict->text()});
+    }
+}
+
+void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, const ArgumentType& a) {
+    if (is_open(*form.base)) return;
+    std::optional<Value> declared;
+    {
+        const StaticMode mode(e_, scope_);
+        declared = e_.type_form(*p.type);
+    }
+    if (!declared || declared->kind != Value::type) return;
+    if (!(declared->t.elem == a.elem)) {
+        note(p.name.text, "element type is " + types_.format(declared->t.elem).name + ", got " + types_.format(a.elem).name);
+    }
+    if (form.items.size() != a.extents.rank) {
+        note(p.name.text, "rank is " + std::to_string(form.items.size()) + ", got " + std::to_string(a.extents.rank) + " with extents " + to_string(a.extents));
+        return;
+    }
+    bool fits = true;
+    for (size_t d = 0; d < form.items.size(); ++d) {
+        const ast::Expr& e = *form.items[d].start;
+        if (is_open(e)) {
+            fits = false;
+            continue;
+        }
+        const Value v = e_.constant(e, scope_);
+        if (v.kind != Value::integer || (v.i == a.extents[d] && a.extents[d] >= 0)) continue;
+        fits = false;
+        std::string text = "extent " + std::to_string(d) + " is ";
+        if (e.kind != ast::ExprKind::int_lit) text += source_text(e) + " = ";
+        text += int_text(v.i);
+        if (const auto from = extent_from_.find(base_name(e)); from != extent_from_.end()) text += " from `" + std::string(from->second) + "`";
+        note(p.name.text, v.i == a.extents[d] ? "extent " + std::to_string(d) + " is negative" : text + ", got " + std::to_string(a.extents[d]));
+    }
+    if (fits) check_layout(p, declared->t, a);
+}
+
+std::optional<uint64_t> Binder::scalar_code(const Format& f, const StaticValue& v) {
+    if (const auto* b = std::get_if<bool>(&v.v)) return f.is_bool() ? std::optional<uint64_t>(*b) : std::nullopt;
+    if (f.is_bool() || std::holds_alternative<FormatId>(v.v)) return std::nullopt;
+    if (const auto* i = std::get_if<int64_t>(&v.v)) {
+        if (!f.is_int()) return round_exact(exact_from_int(static_cast<uint64_t>(*i), true), f, {});
+        const bool fits = f.is_signed ? (f.bits == 64 || (*i >= -(int64_t{1} << (f.bits - 1)) && *i < int64_t{1} << (f.bits - 1)))
+                                      : *i >= 0 && (f.bits >= 63 || *i < int64_t{1} << f.bits);
+        return fits ? std::optional<uint64_t>(static_cast<uint64_t>(*i)) : std::nullopt;
+    }
+    const double d = std::get<double>(v.v);
+    if (!f.is_int()) return encode(f, d);
+    if (!(std::fabs(d) < 0x1p63) || d != std::trunc(d)) return std::nullopt;
+    return scalar_code(f, StaticValue{static_cast<int64_t>(d)});
+}
+
+void Binder::bind_scalar(const ast::Param& p, const ArgumentType* a) {
+    std::optional<TypeDesc> t;
+    {
+        const StaticMode mode(e_, scope_);
+        t = e_.type_desc(*p.type);
+    }
+    if (!t || t->kind != TypeDesc::scalar_format) return;
+    StaticValue value;
+    if (a) {
+        value = a->value;
+    } else {
+        const auto v = static_of(e_.constant(*p.default_value, scope_));
+        if (!v) return note(p.name.text, "the default is no scalar");
+        value = *v;
+    }
+    const Format& f = types_.format(t->elem);
+    const std::optional<uint64_t> code = scalar_code(f, value);
+    if (!code) return note(p.name.text, "expected " + f.name + ", got " + to_string(value, types_));
+    Argument out;
+    out.kind = Argument::scalar;
+    out.code = *code;
+    plan_.scalars.push_back(out);
+    if (f.is_float() && std::holds_alternative<int64_t>(value.v)) value.v = static_cast<double>(std::get<int64_t>(value.v));
+    define(*scope_, p.name.text, value_of(value));
+}
+
+void Binder::check_param(const ast::Param& p, const ArgumentType& a) {
+    const ast::IndexExpr* form = tensor_form(*p.type);
+    const bool pointer = !form && base_name(*p.type) == "ptr";
+    const ArgumentType::Kind want = form ? ArgumentType::tensor : pointer ? ArgumentType::pointer : ArgumentType::scalar;
+    if (a.kind != want) return note(p.name.text, std::string("expected ") + kind_text(want) + ", got " + kind_text(a.kind));
+    if (form) return check_tensor(p, *form, a);
+    if (!pointer) return;
+    std::optional<TypeDesc> t;
+    {
+        const StaticMode mode(e_, scope_);
+        t = e_.type_desc(*p.type);
+    }
+    if (t && t->kind == TypeDesc::pointer && !(t->elem == a.elem)) {
+        note(p.name.text, "element type is " + types_.format(t->elem).name + ", got " + types_.format(a.elem).name);
+    }
+}
+
+/// The tensor that an `out` parameter asks for, once everything else is bound; reported when that leaves something open.
+std::optional<ArgumentType> Binder::infer(const ast::Param& p) {
+    const ast::IndexExpr* form = tensor_form(*p.type);
+    const auto open = [&](const ast::IndexItem& item) { return item.kind != ast::IndexItem::value || is_open(*item.start); };
+    if (!form || is_open(*form->base) || std::any_of(form->items.begin(), form->items.end(), open)) {
+        note(p.name.text, "type and extents do not follow from the other arguments");
+        return std::nullopt;
+    }
+    std::optional<Value> declared;
+    {
+        const StaticMode mode(e_, scope_);
+        declared = e_.type_form(*p.type);
+    }
+    if (!declared || declared->kind != Value::type || form->items.size() > kMaxRank) return std::nullopt;
+    ArgumentType out;
+    out.kind = ArgumentType::tensor;
+    out.elem = declared->t.elem;
+    out.layout = declared->t.layout;
+    for (const ast::IndexItem& item : form->items) {
+        const auto extent = e_.static_int(e_.constant(*item.start, scope_), item.span, "an extent");
+        if (!extent) return std::nullopt;
+        out.extents.push(*extent);
+    }
+    return out;
+}
+
+/// `dispatch M in {..}`: the first segment that holds the extent, else the last, becomes part of the instance.
+void Binder::choose_segments() {
+    for (const ast::TuneChoice& c : kernel_.dispatch) {
+        const Local* l = scope_->find(c.name.text);
+        if (!l || l->value.kind != Value::integer || c.values.empty()) continue;
+        int64_t chosen = 0;
+        for (const ast::Expr* e : c.values) {
+            const auto n = e_.static_int(e_.constant(*e, scope_), e->span, "a segment of `dispatch`");
+            if (!n) return;
+            chosen = *n;
+            if (l->value.i <= *n) break;
+        }
+        plan_.generics["dispatch." + std::string(c.name.text)] = StaticValue{chosen};
+    }
+}
+
+void Binder::grid() {
+    for (size_t i = 0; i < kernel_.grid.size() && i < 3; ++i) {
+        const ast::Expr& e = *kernel_.grid[i];
+        if (is_open(e)) continue;
+        const Value v = e_.constant(e, scope_);
+        if (v.kind == Value::poison) continue;
+        if (v.kind != Value::integer) {
+            e_.static_int(v, e.span, "an extent of the grid");
+            continue;
+        }
+        if (v.i < 0 || v.i > kMaxGrid) {
+            note({}, "grid extent " + std::to_string(i) + " is " + source_text(e) + " = " + int_text(v.i) + ", outside [0, " + std::to_string(kMaxGrid) + "]");
+            continue;
+        }
+        plan_.grid[i] = static_cast<uint64_t>(v.i);
+    }
+}
+
+std::optional<LaunchPlan> Binder::launch(const StaticValues& given, std::span<const ArgumentType> arguments) {
+    const size_t errors = diags_.error_count();
+    take_given(given);
+    if (arguments.size() > kernel_.params.size()) {
+        note({}, std::to_string(arguments.size()) + " arguments were given, the kernel takes " + std::to_string(kernel_.params.size()));
+    }
+    const auto argument = [&](size_t i) -> const ArgumentType* {
+        return i < arguments.size() && arguments[i].kind != ArgumentType::absent ? &arguments[i] : nullptr;
+    };
+    for (size_t i = 0; i < kernel_.params.size(); ++i) {
+        if (const ArgumentType* a = argument(i)) {
+            if (a->kind != ArgumentType::inferred) deduce_from(kernel_.params[i], *a);
+        }
+        else if (!kernel_.params[i].default_value) note(kernel_.params[i].name.text, "missing argument");
+    }
+    // Scalars of known type first: extents, `where`, `tune` and `grid` may use them.
+    const bool generics_first = kernel_.tune.empty();
+    if (generics_first) complete_generics(problems_.empty(), false);
+    for (size_t i = 0; i < kernel_.params.size(); ++i) {
+        const ast::Param& p = kernel_.params[i];
+        const bool scalar = !tensor_form(*p.type) && base_name(*p.type) != "ptr";
+        if (!scalar || is_open(*p.type)) continue;
+        const ArgumentType* a = argument(i);
+        if ((a && a->kind == ArgumentType::scalar) || (!a && p.default_value)) bind_scalar(p, a);
+    }
+    if (!generics_first) complete_generics(problems_.empty(), false);
+    plan_.arguments.resize(kernel_.params.size());
+    for (size_t i = 0; i < kernel_.params.size(); ++i) {
+        const ArgumentType* a = argument(i);
+        if (!a) continue;
+        plan_.arguments[i] = *a;
+        if (a->kind != ArgumentType::inferred) check_param(kernel_.params[i], *a);
+        else if (const auto inferred = infer(kernel_.params[i])) plan_.arguments[i] = *inferred;
+    }
+    choose_segments();
+    where_holds(true);
+    if (problems_.empty()) grid();
+    if (!problems_.empty()) {
+        Diagnostic& d = diags_.report(Diag::launch_mismatch, at_, {std::string(kernel_.name.text)});
+        d.notes.insert(d.notes.end(), problems_.begin(), problems_.end());
+    }
+    if (diags_.error_count() != errors) return std::nullopt;
+    return std::move(plan_);
+}
+
+}  // namespace tegula::sema

@@ -1,0 +1,30 @@
+# Ctrl-C ends a long run with exit code 130, leaves the old output alone and no partial file behind.
+cat > forever.tile <<'TILE'
+kernel spin(out y: tensor<i32>[1]) grid [1]
+{
+    var i = cast<i32>(program_id(0)) + 1;
+    while i > 0 { i = i % 1000 + 1; }
+    y[0] = i;
+}
+TILE
+echo old > y.npy
+for signal in INT TERM; do
+    # A shell ignores SIGINT in background jobs, so python starts the run.
+    python3 - "$signal" <<'PY'
+import os, signal, subprocess, sys, time
+run = subprocess.Popen(["tegula", "run", "forever.tile", "--out", "y=y.npy"], stderr=subprocess.PIPE,
+                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+time.sleep(0.7)
+if run.poll() is not None:
+    sys.exit(f"ended by itself with {run.returncode}: {run.stderr.read().decode()}")
+begin = time.monotonic()
+run.send_signal(getattr(signal, "SIG" + sys.argv[1]))
+_, text = run.communicate(timeout=20)
+if run.returncode != 130 or b"interrupted" not in text:
+    sys.exit(f"exit code {run.returncode}, standard error {text}")
+if time.monotonic() - begin > 1.5:
+    sys.exit("took more than 1.5 s to stop")
+PY
+done
+[ "$(cat y.npy)" = old ]
+[ "$(ls | sort | tr '\n' ' ')" = "forever.tile y.npy " ]

@@ -1,0 +1,20 @@
+#!/usr/bin/env python3
+# libtegula.so exports exactly the functions that the public header declares. exports.py LIBRARY HEADER
+import re, subprocess, sys
+
+library, header = sys.argv[1:3]
+lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout.splitlines()
+exported = {line.split()[-1].split("@")[0] for line in lines if line.split()[-2] != "A"}
+with open(header, encoding="utf-8") as text:
+    declared = set(re.findall(r"^TEGULA_API[^(]*?\b(tegula_\w+)\(", text.read(), re.M))
+soname = re.search(r"SONAME.*\[(.*)\]", subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout)
+problems = [f"exported but not in the header: {name}" for name in sorted(exported - declared)]
+problems += [f"in the header but not exported: {name}" for name in sorted(declared - exported)]
+if not soname or not re.fullmatch(r"libtegula\.so\.\d+", soname.group(1)):
+    problems.append(f"SONAME is {soname.group(1) if soname else 'missing'}")
+if len(declared) < 10:
+    problems.append(f"only {len(declared)} functions found in {header}")
+if len(declared) > 30:
+    problems.append(f"{len(declared)} functions in the header; 30 is the limit")
+print("\n".join(problems) or f"{len(exported)} functions exported")
+sys.exit(bool(problems))

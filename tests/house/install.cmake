@@ -1,0 +1,16 @@
+# Installs into a scratch prefix and builds a stranger's project against it with find_package(tegula).
+# Variables: BUILD (build tree), SOURCE (this folder), CXX (compiler).
+set(work ${BUILD}/install_test)
+file(REMOVE_RECURSE ${work})
+function(step)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE code OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  if(code)
+    message(FATAL_ERROR "${ARGV}\n${text}")
+  endif()
+endfunction()
+step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/prefix)
+step(${CMAKE_COMMAND} -G Ninja -S ${SOURCE}/consumer -B ${work}/build -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${work}/prefix)
+step(${CMAKE_COMMAND} --build ${work}/build)
+step(${work}/build/consumer)
+step(${work}/build/consumer_static)
+step(${work}/prefix/bin/tegula --version)
