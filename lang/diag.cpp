@@ -75,10 +75,14 @@ Diagnostic& DiagSink::report(Diag id, Span span, std::initializer_list<std::stri
     made.span = span;
     made.message = fill(row.message, args);
     made.notes.assign(context_.rbegin(), context_.rend());
+    return add(std::move(made));
+}
 
-    bool repeat = std::any_of(diags_.begin(), diags_.end(),
-                              [&](const Diagnostic& d) { return d.id == id && d.span == span && (span.valid() || d.message == made.message); });
-    bool is_error = row.severity == Severity::error;
+Diagnostic& DiagSink::add(Diagnostic made) {
+    bool repeat = std::any_of(diags_.begin(), diags_.end(), [&](const Diagnostic& d) {
+        return d.id == made.id && d.span == made.span && (made.span.valid() || d.message == made.message);
+    });
+    bool is_error = made.severity == Severity::error;
     bool full = is_error ? errors_ >= limit_ : diags_.size() >= limit_ * kWarningsPerError;
     if (!repeat && !full) {
         errors_ += is_error;
@@ -89,7 +93,7 @@ Diagnostic& DiagSink::report(Diag id, Span span, std::initializer_list<std::stri
         Diagnostic& last = diags_.emplace_back();
         last.id = Diag::too_many_errors;
         last.severity = Severity::error;
-        last.span = span;
+        last.span = made.span;
         last.message = diag_row(last.id).message;
     }
     return dropped_ = std::move(made);

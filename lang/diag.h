@@ -56,6 +56,8 @@ public:
     explicit DiagSink(size_t limit = 100) : limit_(limit) {}
     /// Reports row `id` at `span`, with `{}` filled from `args`. The reference is valid until the next report.
     Diagnostic& report(Diag id, Span span, std::initializer_list<std::string> args = {});
+    /// Takes over a diagnostic that is complete already (from a run), under the same rules.
+    Diagnostic& add(Diagnostic made);
     bool has_errors() const { return errors_ != 0; }
     size_t error_count() const { return errors_; }
     const std::vector<Diagnostic>& all() const { return diags_; }

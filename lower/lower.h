@@ -6,38 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "lang/facts.h"
 #include "lang/ir.h"
 
 namespace tegula {
 
-struct PassOptions {
+/// The facts hold at every launch of the function.
+struct PassOptions : LaunchFacts {
     std::vector<std::string> disabled;  ///< pass names to skip ("all" skips every optional pass); may not change a result bit
     /// Called after every pass with its name and whether the IR changed (for `dump --emit=ir:after=PASS`).
     std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
-    /// Facts from `where` clauses that hold at launch, for the mask pass: value % divisor == 0 of extent parameters, and upper bounds.
-    struct Fact {
-        std::string extent;    ///< name of an extent parameter
-        int64_t divisor = 1;   ///< extent is a multiple of this
-        int64_t at_least = 0;  ///< extent >= this
-        int64_t at_most = INT64_MAX;
-    };
-    std::vector<Fact> facts;
-    /// The extent of axis `axis` of tensor parameter `tensor` is the extent parameter `extent` (checked at launch). Without it a `?` extent
-    /// is known to nobody but `dim`.
-    struct DimFact {
-        std::string tensor;
-        int axis = 0;
-        std::string extent;
-    };
-    std::vector<DimFact> dims;
-    /// What the grid says of program_id(axis): program_id < cdiv(extent, tile) when `extent` names a parameter, and program_id <= at_most.
-    struct GridFact {
-        int axis = 0;
-        std::string extent;
-        int64_t tile = 1;
-        int64_t at_most = INT64_MAX;
-    };
-    std::vector<GridFact> grid;
 };
 
 /// Names of the passes, in order: fold, cse, licm, masks, recognise, dce (repeated ones listed once).

@@ -1,7 +1,8 @@
 // Block-scaled formats as tiles: quantising a tile into elements and scales, and decoding. Blocks lie along the last axis of a quantised
 // tile. The scale of a block follows the format's rule (floor by default) from its largest magnitude, read off the exponent bits of f32:
 //   power-of-two scales: 2^(floor(log2 amax) - emax), `ceil`, `even` and `rceil` as OCP and its users name them; code 0 for a block of zeros
-//   other float scales: amax / largest element, rounded once (up for ceil and rceil); with a tensor scale, relative to that.
+//   other float scales: amax / largest element, rounded once (up for ceil and rceil); with a tensor scale, relative to that, which is
+//   amax of the tile / (largest element * largest scale). Scales of f32 keep 16 mantissa bits, rounded up.
 // Elements are x / scale, rounded to nearest and clamped symmetrically. Quantising what a floor-rule block decoded to changes nothing.
 #include <bit>
 #include <cmath>
@@ -34,6 +35,8 @@ double largest(const Format& elem) {
 
 /// Bits after the leading one that a large element holds.
 int precision(const Format& elem) { return elem.is_float() ? elem.man_bits : std::max(0, static_cast<int>(elem.bits) - (elem.is_signed ? 2 : 1)); }
+
+bool rounds_up(const Format& block) { return block.scale_rule == ScaleRule::ceil || block.scale_rule == ScaleRule::rceil; }
 
 bool is_power_scale(const Format& scale) { return scale.is_float() && scale.man_bits == 0; }
 
@@ -110,7 +113,7 @@ Value Elaborator::quantise_blocks(const Value& value, FormatId to, Span span) {
     if (type.shape.rank == 0)
         return error(Diag::block_alignment, span, block.name, "a scalar holds no block; quantise a tile of at least one dimension");
     ir().set_span(span);
-    const bool up = block.scale_rule == ScaleRule::ceil || block.scale_rule == ScaleRule::rceil;
+    const bool up = rounds_up(block);
     const FormatId f32 = id_of(Fmt::f32);
     const int64_t n = type.shape[type.shape.rank - 1u], size = block.block_size, blocks = (n + size - 1) / size;
     const Shape grouped = with_last(type.shape, blocks, size);
@@ -138,25 +141,42 @@ Value Elaborator::quantise_blocks(const Value& value, FormatId to, Span span) {
         out.scales = ir().cast(code, block.scale);
         divisor = ir().cast(out.scales, f32);
     } else {
-        ValueId target = ir().elementwise(Op::div, {amax, splat(amax, largest(elem))});
-        if (block.tensor_scale.v != 0) {
-            const ValueId top = ir().reduce(amax, ReduceKind::max, -1, false, f32);
-            const double range = largest(elem) * largest(scale);
-            const ValueId whole = ir().cast(ir().elementwise(Op::div, {top, splat(top, range)}), block.tensor_scale);
-            out.tensor_scale = whole;
-            const ValueId spread = ir().broadcast(ir().cast(whole, f32), ir().fn().type(amax).shape);
-            const ValueId unit = ir().elementwise(Op::mul, {spread, splat(spread, largest(elem))});
-            target = ir().select(ir().elementwise(Op::eq, {unit, splat(unit, 0)}), splat(unit, 0), ir().elementwise(Op::div, {amax, unit}));
-            out.scales = ir().cast(target, block.scale, up ? Round::ru : Round::rne, Overflow::sat);
-            divisor = ir().elementwise(Op::mul, {ir().cast(out.scales, f32), spread});
-        } else {
-            out.scales = ir().cast(target, block.scale, up ? Round::ru : Round::rne, Overflow::sat);
-            divisor = ir().cast(out.scales, f32);
-        }
+        divisor = fraction_scales(out, amax, block);
     }
     out.v = ir().reshape(block_codes(x, divisor, finite, block), with_last(type.shape, blocks * size));
     out.v = resize_last(out.v, n);
     return out;
+}
+
+/// An f32 scale >= 0 rounded up to 16 mantissa bits: its products with a block scale and an element are exact, so that quantising the decoded
+/// values finds the same scale again.
+ValueId Elaborator::short_scale(ValueId v) {
+    const ValueId bits = ir().bitcast(v, id_of(Fmt::i32));
+    const ValueId raised = ir().elementwise(Op::add, {bits, splat(bits, 0x7F)});
+    return ir().bitcast(ir().elementwise(Op::bit_and, {raised, splat(bits, -0x80)}), id_of(Fmt::f32));
+}
+
+/// Scales with a mantissa for blocks of largest magnitude `amax`, written to `out`; gives the divisors of the elements in f32. A block
+/// scale is at least its format's smallest normal value: below it, rounding would be too coarse to find the same scale again.
+ValueId Elaborator::fraction_scales(Value& out, ValueId amax, const Format& block) {
+    const Format &elem = types_.format(block.elem), &scale = types_.format(block.scale);
+    const FormatId f32 = id_of(Fmt::f32);
+    const Round round = rounds_up(block) ? Round::ru : Round::rne;
+    ValueId unit = splat(amax, largest(elem)), spread;
+    if (block.tensor_scale.v != 0) {
+        const ValueId top = ir().reduce(amax, ReduceKind::max, -1, false, f32);
+        const ValueId whole = short_scale(ir().elementwise(Op::div, {top, splat(top, largest(elem) * largest(scale))}));
+        out.tensor_scale = ir().cast(whole, block.tensor_scale);
+        spread = ir().broadcast(ir().cast(out.tensor_scale, f32), ir().fn().type(amax).shape);
+        unit = ir().elementwise(Op::mul, {spread, unit});
+    }
+    const ValueId none = ir().elementwise(Op::eq, {unit, splat(unit, 0)});
+    ValueId target = ir().select(none, splat(unit, 0), ir().elementwise(Op::div, {amax, unit}));
+    if (scale.man_bits > 16) target = short_scale(target);
+    if (scale.is_float()) target = ir().elementwise(Op::max, {target, splat(target, decode(scale, min_normal_code(scale)))});
+    out.scales = ir().cast(target, block.scale, round, Overflow::sat);
+    const ValueId own = ir().cast(out.scales, f32);
+    return spread.valid() ? ir().elementwise(Op::mul, {own, spread}) : own;
 }
 
 /// x / divisor as elements of the block format: x is [.., blocks, size] in f32, divisor [.., blocks]; where `finite` (if valid) fails, NaN.

@@ -80,7 +80,7 @@ void Checker::name(std::string_view text, Span span) {
 
 void Checker::arguments(std::span<const ast::Arg> args) {
     for (const ast::Arg& a : args) {
-        if (a.value->kind == ast::ExprKind::name && (is_option(a.name.text) || is_option_word(ast::as<ast::NameExpr>(a.value).name))) continue;
+        if (a.value->kind == ast::ExprKind::name && (is_option(a.name.text) || a.name.text == "nan" || a.name.text == "rule" || is_option_word(ast::as<ast::NameExpr>(a.value).name))) continue;
         const std::string_view word = base_name(a.value->kind == ast::ExprKind::call ? *ast::as<ast::CallExpr>(a.value).callee : *a.value);
         const auto words = layout_words();
         if (!find(word) && std::find(words.begin(), words.end(), word) != words.end()) {

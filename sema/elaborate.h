@@ -48,6 +48,9 @@ struct Call {
 
 struct Signature;
 struct BuiltinRow;
+/// facts.cpp: what the signature, `where` and `grid` guarantee, with the generics bound in `scope`.
+LaunchFacts launch_facts(const Module& module, const ast::KernelItem& kernel, const std::shared_ptr<Scope>& scope, TypeTable& types,
+                         const Limits& limits);
 struct Part;
 
 class Elaborator {
@@ -212,6 +215,8 @@ public:
     /// `x` (a tile) in block format `to`, blocks along the last axis.
     Value quantise_blocks(const Value& x, FormatId to, Span span);
     ir::ValueId scale_exponent(ir::ValueId amax, const Format& block, const Format& elem);
+    ir::ValueId short_scale(ir::ValueId v);
+    ir::ValueId fraction_scales(Value& out, ir::ValueId amax, const Format& block);
     ir::ValueId block_codes(ir::ValueId x, ir::ValueId divisor, ir::ValueId finite, const Format& block);
     const Value* arg_blocks(const Call& call, size_t i);
     int block_axis(const Value& v) { return v.block_axis >= 0 ? v.block_axis : shape_of(v).rank - 1; }

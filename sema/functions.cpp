@@ -153,7 +153,7 @@ Value Elaborator::call_lambda(const Value& lambda, std::vector<Value> args, Span
     if (depth_ >= limits_.call_depth) return error(Diag::call_budget, span, std::to_string(limits_.call_depth));
     const ast::LambdaExpr& e = *lambda.lambda_expr;
     if (args.size() != e.params.size()) {
-        return error(Diag::wrong_argument_count, span, "the lambda", count_text(e.params.size(), e.params.size()), std::to_string(args.size()));
+        return error(Diag::wrong_argument_count, span, "lambda", count_text(e.params.size(), e.params.size()), std::to_string(args.size()));
     }
     ++depth_;
     const ScopeSwitch in(scope_, make_scope(lambda.scope));

@@ -248,6 +248,7 @@ std::optional<Instance> Elaborator::kernel(const Module& module, const ast::Kern
         if (!tensor_form(*p.type)) dynamic.push_back(p.name.text);
 
     bool ok = bind_generics(item, generics, scope_);
+    if (ok) out.facts = launch_facts(module, item, scope_, types_, limits_);
     for (size_t i = 0; ok && i < item.params.size(); ++i) {
         KernelParam param;
         Value v = poison(item.params[i].name.span);

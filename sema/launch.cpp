@@ -202,12 +202,13 @@ std::optional<LaunchPlan> Binder::launch(const StaticValues& given, std::span<co
     const auto argument = [&](size_t i) -> const ArgumentType* {
         return i < arguments.size() && arguments[i].kind != ArgumentType::absent ? &arguments[i] : nullptr;
     };
-    for (size_t i = 0; i < kernel_.params.size(); ++i) {
-        if (const ArgumentType* a = argument(i)) {
-            if (a->kind != ArgumentType::inferred) deduce_from(kernel_.params[i], *a);
+    // Numbers adapt to the type that tensors settle, so they come second.
+    for (const bool numbers : {false, true})
+        for (size_t i = 0; i < kernel_.params.size(); ++i) {
+            const ArgumentType* a = argument(i);
+            if (a && a->kind != ArgumentType::inferred && (a->kind == ArgumentType::scalar) == numbers) deduce_from(kernel_.params[i], *a);
+            if (!a && !numbers && !kernel_.params[i].default_value) note(kernel_.params[i].name.text, "missing argument");
         }
-        else if (!kernel_.params[i].default_value) note(kernel_.params[i].name.text, "missing argument");
-    }
     // Scalars of known type first: extents, `where`, `tune` and `grid` may use them.
     const bool generics_first = kernel_.tune.empty();
     if (generics_first) complete_generics(problems_.empty(), false);

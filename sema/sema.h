@@ -14,6 +14,7 @@
 
 #include "lang/ast.h"
 #include "lang/diag.h"
+#include "lang/facts.h"
 #include "lang/ir.h"
 #include "lang/layout.h"
 #include "lang/runtime.h"
@@ -92,15 +93,9 @@ struct KernelParam {  ///< for hosts: the source-level signature of an instance
     std::vector<int64_t> extents;       ///< constant ones; kDynamic otherwise
     std::vector<int> ir_params;         ///< indices of ir::Function::params (block tensors: elements, scales, tensor scale)
 };
-/// What `where` clauses guarantee of a named extent at every launch; for the mask pass.
-struct ExtentFact {
-    std::string extent;
-    int64_t divisor = 1;            ///< extent % divisor == 0
-    int64_t at_least = 0, at_most = INT64_MAX;
-};
 struct Instance {
     std::unique_ptr<ir::Function> fn;
-    std::vector<ExtentFact> facts;
+    LaunchFacts facts;                  ///< for the mask pass
     std::vector<KernelParam> params;
     std::vector<std::string> extents;   ///< names of the trailing extent parameters of `fn`, in order
 };

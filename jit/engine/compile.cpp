@@ -21,7 +21,7 @@ std::string instance_key(const ast::KernelItem& kernel, const sema::StaticValues
 PassOptions pass_options(const sema::Instance& instance, const std::vector<std::string>& disabled) {
     PassOptions options;
     options.disabled = disabled;
-    for (const sema::ExtentFact& fact : instance.facts) options.facts.push_back({fact.extent, fact.divisor, fact.at_least, fact.at_most});
+    static_cast<LaunchFacts&>(options) = instance.facts;
     return options;
 }
 

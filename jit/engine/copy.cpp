@@ -90,7 +90,7 @@ std::optional<std::vector<TileData>> evaluate_text(Engine& engine, LoadedModule&
     RunOptions options;
     options.cancel = &engine.cancelled();
     RunResult run = interp::Program::prepare(*host->fn)->evaluate(args, results, options);
-    for (Diagnostic& d : run.diagnostics) diags.report(d.id, d.span) = std::move(d);
+    for (Diagnostic& d : run.diagnostics) diags.add(std::move(d));
     if (run.status != RunResult::ok) return std::nullopt;
     return results;
 }

@@ -425,7 +425,7 @@ std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
         std::vector<TileData> args;
         for (const TileData* tile : host->arguments) args.push_back(*tile);
         RunResult run = program->evaluate(args, results, options_);
-        for (Diagnostic& d : run.diagnostics) diags_->report(d.id, d.span) = std::move(d);
+        for (Diagnostic& d : run.diagnostics) diags_->add(std::move(d));
         if (run.status != RunResult::ok) {
             fail(run.status == RunResult::cancelled ? Status::cancelled : Status::run);
             return std::nullopt;

@@ -110,8 +110,9 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
     TEGULA_CHECK(values.size() == exe->instance.fn->params.size());
     RunOptions run = options;
     if (!run.cancel) run.cancel = &cancelled_;
+    if (options.print) run.print = [&](std::string_view line) { options.print(std::string(line) + "\n"); };
     RunResult result = exe->program->run(values, std::span<const uint64_t, 3>(plan->grid), run);
-    for (Diagnostic& d : result.diagnostics) diags.report(d.id, d.span) = std::move(d);
+    for (Diagnostic& d : result.diagnostics) diags.add(std::move(d));
     return status_of(result.status);
 }
 

@@ -67,7 +67,7 @@ struct Shared {
 };
 
 struct Printed {
-    uint64_t program;
+    uint64_t program, number;  ///< number: among the texts of one worker
     std::string text;
 };
 
@@ -140,7 +140,8 @@ private:
 // Step functions by file; plan.cpp chooses among them.
 #define TEGULA_STEPS(X)                                                                                                \
     X(elementwise)                                                                                                     \
-    X(select) X(cast) X(bitcast) X(copy)                                                  /* dense.cpp */              \
+    X(select)                                                                                                          \
+    X(cast) X(bitcast) X(copy)                                                            /* dense.cpp */              \
         X(constant_tile) X(iota) X(broadcast) X(permute) X(cat) X(slice) X(gather)        /* shape.cpp */              \
         X(extract) X(deposit) X(load) X(store) X(atomic)                                  /* memory.cpp */             \
         X(tensor_ptr) X(ptr_add) X(ptr_load) X(ptr_store) X(ptr_atomic)                   /* pointer.cpp */            \

@@ -83,10 +83,11 @@ void step_sort(Machine& m, const Step& s) {
             const int64_t base = o * axis.n * axis.inner + i;
             for (int64_t k = 0; k < axis.n; ++k) key[static_cast<size_t>(k)] = keys(base + k * axis.inner);
             std::iota(order.begin(), order.end(), 0);
-            std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-                const Key &x = key[static_cast<size_t>(descending ? b : a)], &y = key[static_cast<size_t>(descending ? a : b)];
-                if (x.nan || y.nan) return !x.nan && y.nan;
-                return x.order < y.order;
+            std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+                const Key &x = key[static_cast<size_t>(a)], &y = key[static_cast<size_t>(b)];
+                if (x.nan != y.nan) return x.nan == descending;
+                if (x.nan || x.order == y.order) return a < b;
+                return (x.order < y.order) != descending;
             });
             for (int64_t k = 0; k < axis.n; ++k) {
                 const int64_t to = base + k * axis.inner, from = base + order[static_cast<size_t>(k)] * axis.inner;

@@ -45,19 +45,19 @@ void Planner::emit_copy(const Info& cause, const Tile& from, const Tile& to) {
 void Planner::copy_values(const Info& cause, std::vector<Tile> from, const std::vector<Tile>& to, uint32_t begin) {
     TEGULA_CHECK(from.size() == to.size());
     for (const Tile& t : from) slots_.read(t.slot, now());
-    for (size_t i = 0; i < from.size(); ++i) {
-        const Tile& f = from[i];
-        if (f.splat || slots_.first(f.slot) < begin || slots_.permanent(f.slot)) continue;
-        const auto maker =
-            std::lower_bound(in_place_.begin(), in_place_.end(), slots_.first(f.slot), [](const auto& e, uint32_t at) { return e.first < at; });
-        const bool over = maker != in_place_.end() && maker->first == slots_.first(f.slot) && takes_in_place(*maker->second, to[i].slot);
-        slots_.merge(f.slot, to[i].slot, over);
-    }
     const auto is_target = [&](uint32_t slot, size_t except) {
         for (size_t j = 0; j < to.size(); ++j)
             if (j != except && slots_.find(to[j].slot) == slots_.find(slot)) return true;
         return false;
     };
+    for (size_t i = 0; i < from.size(); ++i) {
+        const Tile& f = from[i];
+        if (f.splat || slots_.first(f.slot) < begin || slots_.permanent(f.slot) || is_target(f.slot, to.size())) continue;
+        const auto maker =
+            std::lower_bound(in_place_.begin(), in_place_.end(), slots_.first(f.slot), [](const auto& e, uint32_t at) { return e.first < at; });
+        const bool over = maker != in_place_.end() && maker->first == slots_.first(f.slot) && takes_in_place(*maker->second, to[i].slot);
+        slots_.merge(f.slot, to[i].slot, over);
+    }
     for (size_t i = 0; i < from.size(); ++i) {
         if (slots_.find(from[i].slot) == slots_.find(to[i].slot) || !is_target(from[i].slot, i)) continue;
         const Tile held = fresh_like(from[i]);

@@ -88,7 +88,7 @@ void step_print(Machine& m, const Step& s) {
     out += text;
     if (!m.printed) return m.shared.options.print(out);
     m.printed_bytes += out.size();
-    if (m.printed_bytes <= kPrintBytes) m.printed->push_back({m.linear, std::move(out)});
+    if (m.printed_bytes <= kPrintBytes) m.printed->push_back({m.linear, m.printed->size(), std::move(out)});
 }
 
 void step_assert_all(Machine& m, const Step& s) {

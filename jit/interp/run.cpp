@@ -63,7 +63,8 @@ public:
             guarded(true);
         }
         if (failure_) std::rethrow_exception(failure_);
-        std::stable_sort(printed_.begin(), printed_.end(), [](const Printed& a, const Printed& b) { return a.program < b.program; });
+        std::sort(printed_.begin(), printed_.end(),
+                  [](const Printed& a, const Printed& b) { return a.program != b.program ? a.program < b.program : a.number < b.number; });
         for (const Printed& p : printed_) shared_.options.print(p.text);
     }
 

@@ -70,7 +70,8 @@ uint64_t Slots::place() {
         }
     }
     const uint64_t base = round_up(small, 64);
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return slots_[a].first < slots_[b].first; });
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return slots_[a].first != slots_[b].first ? slots_[a].first < slots_[b].first : a < b; });
     std::vector<uint32_t> live;  // by offset
     uint64_t end = base;
     for (uint32_t id : order) {

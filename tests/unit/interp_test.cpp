@@ -628,6 +628,16 @@ TEST_F(Interp, ControlFlow) {
         "%h : i64\n   %l = add %k, %o : i64\n   yield %l\n  }\n  %y = add %v, %o : i64\n  yield %w, %y\n }\n ret %n",
         {w.ints("i64", {}, {27})});
     EXPECT_EQ(values<int64_t>(r[0])[0], 111);
+    // One value for two results on one path, two values on the other.
+    for (int64_t c : {0, 1}) {
+        r = w.eval(
+            " %x, %y = if_else %a : tile<i32>[40], tile<i32>[40] {\n  %s = add %b, %b : tile<i32>[40]\n  yield %s, %s\n } {\n  %t = mul %b, %b : "
+            "tile<i32>[40]\n  %u = neg %b : "
+            "tile<i32>[40]\n  yield %t, %u\n }\n ret %x, %y",
+            {w.ints("bool", {}, {c}), w.ints("i32", {40}, std::vector<int64_t>(40, 5))});
+        EXPECT_EQ(values<int32_t>(r[0])[39], c ? 10 : 25);
+        EXPECT_EQ(values<int32_t>(r[1])[0], c ? 10 : -5);
+    }
     // A loop that does not run, with a step that is not positive.
     r = w.eval(" %z = constant 0 : i64\n %o = constant 7 : i64\n %x = for_loop %z, %o, %z, %a : i64 (%i: i64, %p: i64) {\n  yield %i\n }\n ret %x",
                {w.ints("i64", {}, {5})});
