@@ -17,7 +17,12 @@ constexpr size_t kMaxTuneCombinations = 4096;
 }  // namespace
 
 Binder::Binder(const Module& module, const ast::KernelItem& kernel, TypeTable& types, DiagSink& diags, Span at)
-    : module_(module), kernel_(kernel), types_(types), diags_(diags), at_(at.valid() ? at : kernel.name.span), e_(types_, limits_, diags_),
+    : module_(module),
+      kernel_(kernel),
+      types_(types),
+      diags_(diags),
+      at_(at.valid() ? at : kernel.name.span),
+      e_(types_, limits_, diags_),
       extent_names_(extent_names(module, kernel)) {
     scope_ = make_scope(e_.module_scope(module));
     e_.scope_ = scope_;
@@ -44,11 +49,16 @@ Value Binder::value_of(const StaticValue& v) {
 
 std::optional<StaticValue> Binder::static_of(const Value& v) {
     StaticValue out;
-    if (v.kind == Value::integer && v.i >= INT64_MIN && v.i <= INT64_MAX) out.v = static_cast<int64_t>(v.i);
-    else if (v.kind == Value::real) out.v = v.r;
-    else if (v.kind == Value::boolean) out.v = v.b;
-    else if (v.kind == Value::type && v.t.kind == TypeDesc::scalar_format && !v.generic_item) out.v = v.t.elem;
-    else return std::nullopt;
+    if (v.kind == Value::integer && v.i >= INT64_MIN && v.i <= INT64_MAX)
+        out.v = static_cast<int64_t>(v.i);
+    else if (v.kind == Value::real)
+        out.v = v.r;
+    else if (v.kind == Value::boolean)
+        out.v = v.b;
+    else if (v.kind == Value::type && v.t.kind == TypeDesc::scalar_format && !v.generic_item)
+        out.v = v.t.elem;
+    else
+        return std::nullopt;
     return out;
 }
 
@@ -64,11 +74,16 @@ bool Binder::set_generic(const ast::GenericParam& p, const StaticValue& given, s
         if (type) t.elem = *type;
         ok = type && e_.satisfies(t, bound);
     } else if (bound == "int") {
+        if (const auto* b = std::get_if<bool>(&v.v)) v.v = static_cast<int64_t>(*b);
         ok = std::holds_alternative<int64_t>(v.v);
     } else if (const auto f = types_.builtin(bound)) {
         const Format& format = types_.format(*f);
         if (format.is_float() && std::holds_alternative<int64_t>(v.v)) v.v = static_cast<double>(std::get<int64_t>(v.v));
-        ok = format.is_bool() ? std::holds_alternative<bool>(v.v) : format.is_int() ? std::holds_alternative<int64_t>(v.v) : std::holds_alternative<double>(v.v);
+        // Hosts without a bool of their own give 0 or 1.
+        if (const auto* i = std::get_if<int64_t>(&v.v); i && format.is_bool() && (*i == 0 || *i == 1)) v.v = *i == 1;
+        ok = format.is_bool()  ? std::holds_alternative<bool>(v.v)
+             : format.is_int() ? std::holds_alternative<int64_t>(v.v)
+                               : std::holds_alternative<double>(v.v);
     }
     if (!ok) {
         note(p.name.text, "expected " + std::string(bound == "int" ? "an integer constant" : bound) + ", got " + to_string(v, types_) +
@@ -247,8 +262,8 @@ std::optional<LaunchPlan> bind_launch(const Module& module, const ast::KernelIte
     return Binder(module, kernel, types, diags, at).launch(given, arguments);
 }
 
-std::optional<StaticValues> bind_static(const Module& module, const ast::KernelItem& kernel, const StaticValues& given, TypeTable& types, DiagSink& diags,
-                                        bool require) {
+std::optional<StaticValues> bind_static(const Module& module, const ast::KernelItem& kernel, const StaticValues& given, TypeTable& types,
+                                        DiagSink& diags, bool require) {
     return Binder(module, kernel, types, diags, {}).statics(given, require);
 }
 

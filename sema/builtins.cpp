@@ -73,6 +73,45 @@ Signature parse_signature(std::string_view text) {
 
 // ---- calls ----
 
+namespace {
+
+/// Does the function see its tiles as a whole (and not element by element), so that dimensions of index forms would be taken for the tile's own?
+bool takes_whole_tiles(std::string_view name, const Call& call) {
+    static constexpr std::string_view kElementwise[] = {"zeros", "ones", "full", "iota", "tile_of", "cast", "bitcast", "select", "map", "size", "rank", "elem",
+                                                        "bits", "max_value", "min_value", "epsilon", "is_int", "is_signed", "is_float", "cdiv",
+                                                        "program_id", "num_programs", "load", "pointer", "print", "assert", "assume", "static_assert"};
+    if (std::find(std::begin(kElementwise), std::end(kElementwise), name) != std::end(kElementwise)) return false;
+    const bool order = name == "min" || name == "max" || name == "minnum" || name == "maxnum";
+    return !order || !call.expr || call.expr->args.size() < 2 || std::any_of(call.expr->args.begin(), call.expr->args.end(), [](const ast::Arg& a) {
+        return a.name.text == "axis";
+    });
+}
+
+}  // namespace
+
+/// Is a tile in `v` computed from an index of an index form around the current expression?
+bool Elaborator::depends_on_form(Value& v) {
+    if (v.kind != Value::tile && v.kind != Value::block_tile && v.kind != Value::tuple && v.kind != Value::structure && v.kind != Value::list) return false;
+    for (Value& item : v.items)
+        if (depends_on_form(item)) return true;
+    if (v.kind != Value::tile && v.kind != Value::block_tile) return false;
+    const ir::Function& fn = ir().fn();
+    std::vector<ir::ValueId> work{v.v};
+    std::vector<bool> seen(fn.value_count());
+    while (!work.empty()) {
+        const ir::ValueId at = work.back();
+        work.pop_back();
+        if (!at.valid() || seen[at.v]) continue;
+        seen[at.v] = true;
+        if (std::find(form_indices_.begin(), form_indices_.end(), at) != form_indices_.end()) return true;
+        const ir::Inst* def = fn.def(at);
+        if (!def) continue;
+        const auto operands = fn.operands(*def);
+        work.insert(work.end(), operands.begin(), operands.end());
+    }
+    return false;
+}
+
 Value Elaborator::call_builtin(const Value& callee, std::vector<Value> shape, bool has_shape, const ast::CallExpr* e, Span span) {
     const BuiltinRow& row = builtin_rows()[static_cast<size_t>(callee.row)];
     const Signature signature = parse_signature(row.signature);
@@ -99,6 +138,12 @@ Value Elaborator::call_builtin(const Value& callee, std::vector<Value> shape, bo
     if (has_shape && !signature.has_shape) return refuse("takes no shape between [ and ]");
     if (e != nullptr && !signature.has_call && !e->args.empty()) return refuse("takes no arguments between ( and )");
     if (!match_arguments(call, signature, row)) return poison(span);
+    if (form_rank_ > 0 && takes_whole_tiles(row.name, call)) {
+        for (size_t i = 0; i < call.positional.size() + call.named.size(); ++i) {
+            Value& v = i < call.positional.size() ? call.positional[i] : call.named[i - call.positional.size()].second;
+            if (depends_on_form(v)) return error(Diag::whole_tile_in_index_form, span, row.name);
+        }
+    }
     ir().set_span(span);
     Value result = (this->*row.call)(call);
     result.span = span;

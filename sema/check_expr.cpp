@@ -11,9 +11,9 @@ namespace tegula::sema {
 namespace {
 
 /// Plain names that arguments of built-ins and format constructors take as options.
-constexpr std::string_view kOptions[] = {"rne",     "rna",     "rtz",     "ru",      "rd",    "stochastic", "ieee",  "sat",  "trap",     "auto",          "fast",   "tf32",
-                                         "relaxed", "acquire", "release", "acq_rel", "gpu",   "cta",        "sys",   "hw",   "all_ones", "negative_zero", "strict", "automatic",
-                                         "floor",   "ceil",    "even",    "rceil"};
+constexpr std::string_view kOptions[] = {"rne",      "rna",           "rtz",     "ru",        "rd",      "stochastic", "ieee", "sat",  "trap", "auto",
+                                         "fast",     "tf32",          "relaxed", "acquire",   "release", "acq_rel",    "gpu",  "cta",  "sys",  "hw",
+                                         "all_ones", "negative_zero", "strict",  "automatic", "floor",   "ceil",       "even", "rceil"};
 constexpr std::string_view kConstants[] = {"inf", "nan", "pi", "true", "false"};
 
 bool is_option_word(std::string_view name) { return std::find(std::begin(kOptions), std::end(kOptions), name) != std::end(kOptions); }
@@ -80,7 +80,9 @@ void Checker::name(std::string_view text, Span span) {
 
 void Checker::arguments(std::span<const ast::Arg> args) {
     for (const ast::Arg& a : args) {
-        if (a.value->kind == ast::ExprKind::name && (is_option(a.name.text) || a.name.text == "nan" || a.name.text == "rule" || is_option_word(ast::as<ast::NameExpr>(a.value).name))) continue;
+        if (a.value->kind == ast::ExprKind::name &&
+            (is_option(a.name.text) || a.name.text == "nan" || a.name.text == "rule" || is_option_word(ast::as<ast::NameExpr>(a.value).name)))
+            continue;
         const std::string_view word = base_name(a.value->kind == ast::ExprKind::call ? *ast::as<ast::CallExpr>(a.value).callee : *a.value);
         const auto words = layout_words();
         if (!find(word) && std::find(words.begin(), words.end(), word) != words.end()) {
@@ -113,7 +115,8 @@ const ast::Item* Checker::item_of(const ast::Expr& callee) const {
     return nullptr;
 }
 
-void Checker::match_arguments(std::string_view owner, const std::vector<std::pair<std::string_view, bool>>& params, const ast::CallExpr& e, bool variadic) {
+void Checker::match_arguments(std::string_view owner, const std::vector<std::pair<std::string_view, bool>>& params, const ast::CallExpr& e,
+                              bool variadic) {
     std::vector<bool> given(params.size(), false);
     size_t count = 0;
     for (const ast::Arg& a : e.args) {
@@ -134,8 +137,10 @@ void Checker::match_arguments(std::string_view owner, const std::vector<std::pai
         std::vector<std::string_view> names;
         for (const auto& p : params) names.push_back(p.first);
         Diagnostic& d = diags_.report(Diag::unknown_argument_name, a.name.span, {std::string(owner), std::string(a.name.text)});
-        if (it != params.end()) d.notes.push_back("it was given before");
-        else if (const auto near = closest(a.name.text, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+        if (it != params.end())
+            d.notes.push_back("it was given before");
+        else if (const auto near = closest(a.name.text, names); !near.empty())
+            d.notes.push_back("did you mean `" + std::string(near) + "`?");
         return;
     }
     const auto least = static_cast<size_t>(std::count_if(params.begin(), params.end(), [](const auto& p) { return !p.second; }));
@@ -291,11 +296,16 @@ void Checker::expr(const ast::Expr& root) {
         e = ast::as<ast::BinaryExpr>(e).lhs;
     }
     switch (e->kind) {
-        case K::name: return name(ast::as<ast::NameExpr>(e).name, e->span);
-        case K::member: return member(ast::as<ast::MemberExpr>(e));
-        case K::call: return call(ast::as<ast::CallExpr>(e));
-        case K::index: return index(ast::as<ast::IndexExpr>(e));
-        case K::index_form: return index_form(ast::as<ast::IndexFormExpr>(e));
+        case K::name:
+            return name(ast::as<ast::NameExpr>(e).name, e->span);
+        case K::member:
+            return member(ast::as<ast::MemberExpr>(e));
+        case K::call:
+            return call(ast::as<ast::CallExpr>(e));
+        case K::index:
+            return index(ast::as<ast::IndexExpr>(e));
+        case K::index_form:
+            return index_form(ast::as<ast::IndexFormExpr>(e));
         case K::instantiate:
             expr(*ast::as<ast::InstantiateExpr>(e).base);
             return arguments(ast::as<ast::InstantiateExpr>(e).args);
@@ -308,7 +318,8 @@ void Checker::expr(const ast::Expr& root) {
             expr(*ast::as<ast::LambdaExpr>(e).body);
             scopes_.pop_back();
             return;
-        default: break;
+        default:
+            break;
     }
     std::vector<const ast::Expr*> kids;
     children(*e, kids);

@@ -15,10 +15,10 @@ struct HintRow {
     size_t least, most;
 };
 constexpr HintRow kHints[] = {
-    {"loop attribute", "pipeline", 1, 1},      {"loop attribute", "unroll", 0, 1},        {"loop attribute", "parallel", 0, 0},
-    {"kernel attribute", "warps", 1, 1},       {"kernel attribute", "cluster", 1, 3},     {"kernel attribute", "specialise", 1, 1},
-    {"kernel attribute", "registers", 1, 1},   {"kernel attribute", "decode", 1, 1},      {"kernel attribute", "math", 1, 1},
-    {"schedule", "swizzle", 1, 1},             {"schedule", "persistent", 0, 0},          {"schedule", "split_k", 1, 1},
+    {"loop attribute", "pipeline", 1, 1},    {"loop attribute", "unroll", 0, 1},    {"loop attribute", "parallel", 0, 0},
+    {"kernel attribute", "warps", 1, 1},     {"kernel attribute", "cluster", 1, 3}, {"kernel attribute", "specialise", 1, 1},
+    {"kernel attribute", "registers", 1, 1}, {"kernel attribute", "decode", 1, 1},  {"kernel attribute", "math", 1, 1},
+    {"schedule", "swizzle", 1, 1},           {"schedule", "persistent", 0, 0},      {"schedule", "split_k", 1, 1},
     {"schedule", "stream_k", 0, 0},
 };
 
@@ -98,7 +98,8 @@ void Checker::attributes(std::span<const ast::Attribute> list, const char* what)
             continue;
         }
         if (a.args.size() < row->least || a.args.size() > row->most) {
-            diags_.report(Diag::bad_attribute, a.name.span, {std::string(a.name.text), "it takes " + std::to_string(row->most) + " arguments, got " + std::to_string(a.args.size())});
+            diags_.report(Diag::bad_attribute, a.name.span,
+                          {std::string(a.name.text), "it takes " + std::to_string(row->most) + " arguments, got " + std::to_string(a.args.size())});
             continue;
         }
         const bool words = a.name.text == "specialise" || a.name.text == "decode" || a.name.text == "math";
@@ -115,8 +116,10 @@ void Checker::kernel_clauses(const ast::KernelItem& k) {
     for (const bool tune : {true, false}) {
         for (const ast::TuneChoice& c : tune ? k.tune : k.dispatch) {
             std::vector<std::string_view> names;
-            if (tune) for (const ast::GenericParam& p : k.generics) names.push_back(p.name.text);
-            else names = extents;
+            if (tune)
+                for (const ast::GenericParam& p : k.generics) names.push_back(p.name.text);
+            else
+                names = extents;
             if (std::find(names.begin(), names.end(), c.name.text) == names.end()) {
                 Diagnostic& d = diags_.report(Diag::unknown_name, c.name.span, {std::string(c.name.text)});
                 d.notes.push_back(tune ? "`tune` lists choices for generic parameters of the kernel" : "`dispatch` splits an extent of the kernel");
@@ -141,8 +144,8 @@ void Checker::kernel(const ast::KernelItem& k) {
         const auto plain = [&](const ast::Param& p) {
             const ast::IndexExpr* form = p.type ? tensor_form(*p.type) : nullptr;
             return form && std::any_of(form->items.begin(), form->items.end(), [&](const ast::IndexItem& i) {
-                return i.kind == ast::IndexItem::value && i.start->kind == ast::ExprKind::name && ast::as<ast::NameExpr>(i.start).name == e;
-            });
+                       return i.kind == ast::IndexItem::value && i.start->kind == ast::ExprKind::name && ast::as<ast::NameExpr>(i.start).name == e;
+                   });
         };
         scopes_.back().emplace(e, Known{Symbol::constant, k.name.span});
         if (known_outside(e)) continue;
@@ -178,8 +181,10 @@ void Checker::layout(const ast::LayoutItem& l) {
     for (const ast::IndexBinder& d : l.dims) {
         declare(d.name, Symbol::constant, true);
         const std::string_view extent = d.extent ? base_name(*d.extent) : std::string_view();
-        if (!extent.empty() && !known(extent)) scopes_.back().emplace(extent, Known{Symbol::constant, d.name.span});
-        else optional(d.extent);
+        if (!extent.empty() && !known(extent))
+            scopes_.back().emplace(extent, Known{Symbol::constant, d.name.span});
+        else
+            optional(d.extent);
     }
     l.dims.empty() ? layout_expr(*l.value) : expr(*l.value);
     scopes_.pop_back();
@@ -197,7 +202,8 @@ void Checker::bench(const ast::BenchItem& b) {
 void Checker::items() {
     for (const ast::Item* item : module_.ast->items) {
         switch (item->kind) {
-            case ast::ItemKind::import: break;
+            case ast::ItemKind::import:
+                break;
             case ast::ItemKind::const_: {
                 const auto& c = static_cast<const ast::ConstItem&>(*item);
                 scopes_.emplace_back();
@@ -224,14 +230,22 @@ void Checker::items() {
                 scopes_.resize(scopes_.size() - 2);
                 break;
             }
-            case ast::ItemKind::layout: layout(static_cast<const ast::LayoutItem&>(*item)); break;
-            case ast::ItemKind::fn: function(static_cast<const ast::FnItem&>(*item)); break;
-            case ast::ItemKind::kernel: kernel(static_cast<const ast::KernelItem&>(*item)); break;
+            case ast::ItemKind::layout:
+                layout(static_cast<const ast::LayoutItem&>(*item));
+                break;
+            case ast::ItemKind::fn:
+                function(static_cast<const ast::FnItem&>(*item));
+                break;
+            case ast::ItemKind::kernel:
+                kernel(static_cast<const ast::KernelItem&>(*item));
+                break;
             case ast::ItemKind::test:
             case ast::ItemKind::bench:
                 in_host_ = true;
-                if (item->kind == ast::ItemKind::bench) bench(static_cast<const ast::BenchItem&>(*item));
-                else block(static_cast<const ast::TestItem&>(*item).body);
+                if (item->kind == ast::ItemKind::bench)
+                    bench(static_cast<const ast::BenchItem&>(*item));
+                else
+                    block(static_cast<const ast::TestItem&>(*item).body);
                 in_host_ = false;
                 break;
         }

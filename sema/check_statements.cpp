@@ -37,7 +37,9 @@ void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
         return;
     }
     if (k->symbol == Symbol::variable || (in_host_ && through_index)) return;
-    const char* what = tensor ? "a tensor; its elements are assigned through an index" : k->symbol == Symbol::let ? "declared with `let`" : "a parameter or constant";
+    const char* what = tensor                     ? "a tensor; its elements are assigned through an index"
+                       : k->symbol == Symbol::let ? "declared with `let`"
+                                                  : "a parameter or constant";
     Diagnostic& d = diags_.report(Diag::assign_immutable, target.span, {text, what});
     d.labels.push_back({k->span, "declared here"});
     if (k->symbol == Symbol::let) d.notes.push_back("help: declare it with `var`");
@@ -57,8 +59,10 @@ void Checker::statement(const ast::Stmt& s) {
             expr(*l.init);
             return pattern(l.pattern, l.is_var ? Symbol::variable : Symbol::let);
         }
-        case ast::StmtKind::assign: return assignment(static_cast<const ast::AssignStmt&>(s));
-        case ast::StmtKind::expr: return expr(*static_cast<const ast::ExprStmt&>(s).expr);
+        case ast::StmtKind::assign:
+            return assignment(static_cast<const ast::AssignStmt&>(s));
+        case ast::StmtKind::expr:
+            return expr(*static_cast<const ast::ExprStmt&>(s).expr);
         case ast::StmtKind::if_: {
             const auto& i = static_cast<const ast::IfStmt&>(s);
             expr(*i.condition);
@@ -96,7 +100,8 @@ void Checker::statement(const ast::Stmt& s) {
             if (r.value && in_kernel_) diags_.report(Diag::expected_no_value, r.value->span, {"the kernel"});
             return optional(r.value);
         }
-        case ast::StmtKind::block: return block(static_cast<const ast::BlockStmt&>(s).block);
+        case ast::StmtKind::block:
+            return block(static_cast<const ast::BlockStmt&>(s).block);
     }
 }
 

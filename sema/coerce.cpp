@@ -9,9 +9,7 @@
 
 namespace tegula::sema {
 
-Value Elaborator::mismatch(const std::string& expected, const Value& v, Span span) {
-    return error(Diag::type_mismatch, span, expected, describe(v));
-}
+Value Elaborator::mismatch(const std::string& expected, const Value& v, Span span) { return error(Diag::type_mismatch, span, expected, describe(v)); }
 
 /// A literal under a declared scalar type, at compile time: the number itself, once it fits.
 Value Elaborator::fit_literal(Value v, FormatId elem, Span span) {
@@ -33,8 +31,10 @@ Value Elaborator::coerce_trait(const Value& v, std::string_view trait, Span span
     if (trait == "any") return v;
     if (trait == "int") return v.kind == Value::integer ? v : mismatch("an integer constant", v, span);
     bool ok = false;
-    if (v.kind == Value::integer) ok = trait != "uint" || v.i >= 0;
-    else if (v.kind == Value::real) ok = trait == "float" || trait == "number";
+    if (v.kind == Value::integer)
+        ok = trait != "uint" || v.i >= 0;
+    else if (v.kind == Value::real)
+        ok = trait == "float" || trait == "number";
     else if (v.kind == Value::tile || v.kind == Value::block_tile || v.kind == Value::tensor) {
         TypeDesc t;
         t.kind = TypeDesc::scalar_format;
@@ -50,19 +50,26 @@ Value Elaborator::coerce(const Value& v, const TypeDesc& t, Span span) {
     if (v.kind == Value::poison) return v;
     const bool is_pointer = v.kind == Value::tile && ir().fn().type(v.v).pointer;
     switch (t.kind) {
-        case TypeDesc::any: return v;
-        case TypeDesc::trait: return coerce_trait(v, t.trait_name, span);
-        case TypeDesc::scalar_format: return coerce_element(v, t.elem, span);
+        case TypeDesc::any:
+            return v;
+        case TypeDesc::trait:
+            return coerce_trait(v, t.trait_name, span);
+        case TypeDesc::scalar_format:
+            return coerce_element(v, t.elem, span);
         case TypeDesc::tile: {
             const Value out = coerce_element(v, t.elem, span);
             if (out.kind == Value::poison || shape_of(out) == t.shape) return out;
             if (out.is_static_number() && t.shape.rank == 0) return out;
             return mismatch("`" + describe(t) + "`", out, span);
         }
-        case TypeDesc::tensor: return v.kind == Value::tensor && elem_of(v) == t.elem ? v : mismatch("`" + describe(t) + "`", v, span);
-        case TypeDesc::pointer: return is_pointer && elem_of(v) == t.elem ? v : mismatch("`" + describe(t) + "`", v, span);
-        case TypeDesc::structure: return v.kind == Value::structure && v.decl == t.decl ? v : mismatch("`" + describe(t) + "`", v, span);
-        case TypeDesc::tuple: break;
+        case TypeDesc::tensor:
+            return v.kind == Value::tensor && elem_of(v) == t.elem ? v : mismatch("`" + describe(t) + "`", v, span);
+        case TypeDesc::pointer:
+            return is_pointer && elem_of(v) == t.elem ? v : mismatch("`" + describe(t) + "`", v, span);
+        case TypeDesc::structure:
+            return v.kind == Value::structure && v.decl == t.decl ? v : mismatch("`" + describe(t) + "`", v, span);
+        case TypeDesc::tuple:
+            break;
     }
     if (v.kind != Value::tuple || v.items.size() != t.items.size()) return mismatch("`" + describe(t) + "`", v, span);
     Value out = v;
@@ -109,21 +116,33 @@ bool Elaborator::same_value(const Value& a, const Value& b) {
     for (size_t i = 0; i < a.items.size(); ++i)
         if (!same_value(a.items[i], b.items[i])) return false;
     switch (a.kind) {
-        case Value::integer: return a.i == b.i;
-        case Value::real: return a.r == b.r || (std::isnan(a.r) && std::isnan(b.r));
-        case Value::boolean: return a.b == b.b;
-        case Value::text: return a.s == b.s;
-        case Value::tile: return a.v == b.v;
-        case Value::layout: return a.layout_id == b.layout_id;
-        case Value::type: return a.t.kind == b.t.kind && a.t.elem == b.t.elem && a.t.shape == b.t.shape && a.t.decl == b.t.decl;
-        case Value::function: return a.fn == b.fn && a.generics.empty() && b.generics.empty();
-        case Value::builtin: return a.row == b.row;
-        case Value::elementwise: return a.op == b.op;
+        case Value::integer:
+            return a.i == b.i;
+        case Value::real:
+            return a.r == b.r || (std::isnan(a.r) && std::isnan(b.r));
+        case Value::boolean:
+            return a.b == b.b;
+        case Value::text:
+            return a.s == b.s;
+        case Value::tile:
+            return a.v == b.v;
+        case Value::layout:
+            return a.layout_id == b.layout_id;
+        case Value::type:
+            return a.t.kind == b.t.kind && a.t.elem == b.t.elem && a.t.shape == b.t.shape && a.t.decl == b.t.decl;
+        case Value::function:
+            return a.fn == b.fn && a.generics.empty() && b.generics.empty();
+        case Value::builtin:
+            return a.row == b.row;
+        case Value::elementwise:
+            return a.op == b.op;
         case Value::unit:
         case Value::none:
         case Value::tuple:
-        case Value::list: return true;
-        default: return false;
+        case Value::list:
+            return true;
+        default:
+            return false;
     }
 }
 
@@ -146,10 +165,11 @@ bool Elaborator::bind_name(std::string_view name, const Value& v, const std::sha
     return true;
 }
 
-bool Elaborator::match_shape(const ast::IndexExpr& declared, size_t rank, const std::function<Value(size_t)>& actual, const std::shared_ptr<Scope>& scope,
-                             Span span) {
+bool Elaborator::match_shape(const ast::IndexExpr& declared, size_t rank, const std::function<Value(size_t)>& actual,
+                             const std::shared_ptr<Scope>& scope, Span span) {
     if (declared.items.size() != rank) {
-        error(Diag::shape_mismatch, span, source_text(*declared.base), "expected rank " + std::to_string(declared.items.size()) + ", found rank " + std::to_string(rank));
+        error(Diag::shape_mismatch, span, source_text(*declared.base),
+              "expected rank " + std::to_string(declared.items.size()) + ", found rank " + std::to_string(rank));
         return false;
     }
     bool ok = true;

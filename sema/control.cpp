@@ -40,11 +40,14 @@ bool has_runtime_form(const Value& v) {
         case Value::block_tile:
         case Value::integer:
         case Value::real:
-        case Value::boolean: return true;
+        case Value::boolean:
+            return true;
         case Value::tuple:
         case Value::list:
-        case Value::structure: return std::all_of(v.items.begin(), v.items.end(), has_runtime_form);
-        default: return false;
+        case Value::structure:
+            return std::all_of(v.items.begin(), v.items.end(), has_runtime_form);
+        default:
+            return false;
     }
 }
 
@@ -67,14 +70,24 @@ void Elaborator::collect(const ast::Stmt& s, Effects& out, bool in_loop) {
             if (i.has_else) collect(i.else_block.stmts, out, in_loop);
             return;
         }
-        case ast::StmtKind::for_: return collect(static_cast<const ast::ForStmt&>(s).body.stmts, out, true);
-        case ast::StmtKind::while_: return collect(static_cast<const ast::WhileStmt&>(s).body.stmts, out, true);
-        case ast::StmtKind::block: return collect(static_cast<const ast::BlockStmt&>(s).block.stmts, out, in_loop);
-        case ast::StmtKind::break_: out.breaks |= !in_loop; return;
-        case ast::StmtKind::continue_: out.continues |= !in_loop; return;
-        case ast::StmtKind::return_: out.returns = true; return;
+        case ast::StmtKind::for_:
+            return collect(static_cast<const ast::ForStmt&>(s).body.stmts, out, true);
+        case ast::StmtKind::while_:
+            return collect(static_cast<const ast::WhileStmt&>(s).body.stmts, out, true);
+        case ast::StmtKind::block:
+            return collect(static_cast<const ast::BlockStmt&>(s).block.stmts, out, in_loop);
+        case ast::StmtKind::break_:
+            out.breaks |= !in_loop;
+            return;
+        case ast::StmtKind::continue_:
+            out.continues |= !in_loop;
+            return;
+        case ast::StmtKind::return_:
+            out.returns = true;
+            return;
         case ast::StmtKind::let:
-        case ast::StmtKind::expr: return;
+        case ast::StmtKind::expr:
+            return;
     }
 }
 
@@ -141,9 +154,12 @@ void Elaborator::if_statement(const ast::IfStmt& s) {
     Effects effects;
     collect(s.then_block.stmts, effects, false);
     if (s.has_else) collect(s.else_block.stmts, effects, false);
-    branch(condition, effects, [&] { block(s.then_block); }, [&] {
-        if (s.has_else) block(s.else_block);
-    }, s.span);
+    branch(
+        condition, effects, [&] { block(s.then_block); },
+        [&] {
+            if (s.has_else) block(s.else_block);
+        },
+        s.span);
 }
 
 /// Joins the function results of two ways (null: none yet). What one way lacks is zeros there: no path reads them.
@@ -313,16 +329,17 @@ bool Elaborator::guard(const Effects& effects, const std::function<void()>& rest
     // Every live flag counts as changed: it is known to be clear inside, and set outside when there is only one.
     Effects all = effects;
     all.breaks = all.continues = all.returns = true;
-    branch(open, all,
-           [&] {
-               for (const auto& flag : flags) flag->value = flag_value(false);
-               rest();
-           },
-           [&] {
-               for (const auto& flag : flags)
-                   if (run_time == 1 && flag->value.kind == Value::tile) flag->value = flag_value(true);
-           },
-           span);
+    branch(
+        open, all,
+        [&] {
+            for (const auto& flag : flags) flag->value = flag_value(false);
+            rest();
+        },
+        [&] {
+            for (const auto& flag : flags)
+                if (run_time == 1 && flag->value.kind == Value::tile) flag->value = flag_value(true);
+        },
+        span);
     --guards_;
     return true;
 }

@@ -75,12 +75,15 @@ bool Elaborator::is_static(const Value& v, bool allow_functions) {
     switch (v.kind) {
         case Value::tile:
         case Value::block_tile:
-        case Value::tensor: return false;
+        case Value::tensor:
+            return false;
         case Value::function:
         case Value::builtin:
         case Value::elementwise:
-        case Value::lambda: return allow_functions;
-        default: return std::all_of(v.items.begin(), v.items.end(), [&](const Value& x) { return is_static(x, allow_functions); });
+        case Value::lambda:
+            return allow_functions;
+        default:
+            return std::all_of(v.items.begin(), v.items.end(), [&](const Value& x) { return is_static(x, allow_functions); });
     }
 }
 
@@ -293,7 +296,8 @@ Value Elaborator::item_value_uncached(const Module& module, const ast::Item& ite
             v.home = &module;
             v.s = item.name.text;
             return v;
-        default: return poison(item.name.span);
+        default:
+            return poison(item.name.span);
     }
 }
 

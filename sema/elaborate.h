@@ -110,6 +110,7 @@ public:
     Value call_value(Value callee, const ast::CallExpr& e);                ///< callee already evaluated
     /// Calls a built-in: matches arguments to its signature, then runs its row. `e` is null for forms without (..), zeros<T>[M, N].
     Value call_builtin(const Value& callee, std::vector<Value> shape, bool has_shape, const ast::CallExpr* e, Span span);
+    bool depends_on_form(Value& v);
     bool match_arguments(Call& call, const Signature& signature, const BuiltinRow& row);
     /// All as tiles of one shape (broadcast together); false after an error.
     bool broadcast_all(std::vector<ir::ValueId>& tiles, Span span);
@@ -398,6 +399,7 @@ private:
     Instance* instance_ = nullptr;
     uint64_t steps_ = 0;
     int form_rank_ = 0;   ///< indices of the index forms around the current expression
+    std::vector<ir::ValueId> form_indices_;  ///< the indices themselves
     unsigned depth_ = 0;  ///< nesting of inlined calls
     std::vector<struct Frame*> frames_;  ///< function and loop frames, statements.cpp
     std::unordered_map<const ast::Item*, Value> item_cache_;

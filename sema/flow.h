@@ -4,6 +4,7 @@
 // after it was set under a run-time condition. Whatever follows in the body is guarded by the flags that may be set.
 #pragma once
 #include "sema/elaborate.h"
+#include "sema/signature.h"
 
 namespace tegula::sema {
 
@@ -21,7 +22,7 @@ struct Frame {
     std::optional<Value> result;  ///< function: value of the returns so far
     const ast::Expr* declared_result = nullptr;
     bool is_kernel = false;
-    bool fits_all = true;         ///< false once two returns disagreed (reported)
+    bool fits_all = true;  ///< false once two returns disagreed (reported)
 };
 
 /// Saves and clears the builder and sets the scope: what is evaluated meanwhile is compile-time.
@@ -60,7 +61,5 @@ bool holds_tile(const Value& v);
 bool is_type_constructor(std::string_view name);
 /// Layout words that are not items: row, col, strides, shared, reg, mma_a, ..
 std::span<const std::string_view> layout_words();
-/// The traits, int to any.
-bool is_trait(std::string_view name);
 
 }  // namespace tegula::sema

@@ -138,7 +138,8 @@ Value Elaborator::codebook(const ast::InstantiateExpr& e, const ast::IndexExpr* 
     }
     if (f.table.size() != size_t{1} << bits) {
         return error(Diag::bad_format, e.span,
-                     "codebook<" + std::to_string(bits) + "> has " + std::to_string(size_t{1} << bits) + " values, here are " + std::to_string(f.table.size()));
+                     "codebook<" + std::to_string(bits) + "> has " + std::to_string(size_t{1} << bits) + " values, here are " +
+                         std::to_string(f.table.size()));
     }
     return format_type(f, e.span);
 }
@@ -150,7 +151,8 @@ Value Elaborator::block_type(const ast::InstantiateExpr& e) {
         const std::string_view n = a.name.text;
         if (!n.empty() && n != "scale" && n != "tensor_scale" && n != "rule") return error(Diag::unexpected_generic, a.name.span, "block", n);
     }
-    if (args.size() != 2 || !scale_arg) return error(Diag::wrong_argument_count, e.span, "block", "an element type, a size and `scale = ..`", std::to_string(args.size()));
+    if (args.size() != 2 || !scale_arg)
+        return error(Diag::wrong_argument_count, e.span, "block", "an element type, a size and `scale = ..`", std::to_string(args.size()));
     const auto format_of = [&](const ast::Expr& x) -> std::optional<FormatId> {
         const std::optional<TypeDesc> t = type_desc(x);
         if (t && t->kind == TypeDesc::scalar_format && !types_.format(t->elem).is_block()) return t->elem;
@@ -191,7 +193,8 @@ Value Elaborator::type_constructor(std::string_view name, const ast::Instantiate
     if (e.args.size() != 1) return error(Diag::wrong_argument_count, e.span, name, "1 element type", std::to_string(e.args.size()));
     const std::optional<TypeDesc> t = type_desc(*e.args[0].value);
     if (!t) return poison(e.span);
-    if (t->kind != TypeDesc::scalar_format) return error(Diag::not_a_type, e.args[0].value->span, "`" + describe(*t) + "`, which is no number format");
+    if (t->kind != TypeDesc::scalar_format)
+        return error(Diag::not_a_type, e.args[0].value->span, "`" + describe(*t) + "`, which is no number format");
     TypeDesc out = *t;
     if (name == "ptr") {
         if (types_.format(t->elem).is_block()) return error(Diag::not_a_type, e.span, "a pointer to a block format");

@@ -9,7 +9,7 @@ namespace tegula::sema {
 
 namespace {
 
-constexpr uint64_t kCallSteps = 64;  // cost of an inlined call against limits.const_steps
+constexpr uint64_t kCallSteps = 256;  // cost of an inlined call against limits.const_steps
 
 std::string count_text(size_t least, size_t most) {
     std::string out = least == most ? std::to_string(most) : std::to_string(least) + " to " + std::to_string(most);
@@ -24,12 +24,14 @@ struct Slot {
 };
 
 /// Arguments in declaration order; empty where none was given. nullopt after a report.
-std::optional<std::vector<std::optional<Value>>> match_slots(DiagSink& diags, std::string_view owner, const std::vector<Slot>& slots, std::vector<Value>& args,
-                                                             const std::vector<std::pair<std::string_view, Value>>& named, Span span) {
+std::optional<std::vector<std::optional<Value>>> match_slots(DiagSink& diags, std::string_view owner, const std::vector<Slot>& slots,
+                                                             std::vector<Value>& args, const std::vector<std::pair<std::string_view, Value>>& named,
+                                                             Span span) {
     std::vector<std::optional<Value>> out(slots.size());
     const auto least = static_cast<size_t>(std::count_if(slots.begin(), slots.end(), [](const Slot& s) { return !s.optional; }));
     const auto wrong_count = [&] {
-        diags.report(Diag::wrong_argument_count, span, {std::string(owner), count_text(least, slots.size()), std::to_string(args.size() + named.size())});
+        diags.report(Diag::wrong_argument_count, span,
+                     {std::string(owner), count_text(least, slots.size()), std::to_string(args.size() + named.size())});
         return std::nullopt;
     };
     if (args.size() > slots.size()) return wrong_count();
@@ -39,9 +41,12 @@ std::optional<std::vector<std::optional<Value>>> match_slots(DiagSink& diags, st
         if (it == slots.end() || out[static_cast<size_t>(it - slots.begin())]) {
             std::vector<std::string_view> names;
             for (const Slot& s : slots) names.push_back(s.name);
-            Diagnostic& d = diags.report(Diag::unknown_argument_name, value.span.valid() ? value.span : span, {std::string(owner), std::string(name)});
-            if (it != slots.end()) d.notes.push_back("it was given before");
-            else if (const auto near = closest(name, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            Diagnostic& d =
+                diags.report(Diag::unknown_argument_name, value.span.valid() ? value.span : span, {std::string(owner), std::string(name)});
+            if (it != slots.end())
+                d.notes.push_back("it was given before");
+            else if (const auto near = closest(name, names); !near.empty())
+                d.notes.push_back("did you mean `" + std::string(near) + "`?");
             return std::nullopt;
         }
         out[static_cast<size_t>(it - slots.begin())] = value;

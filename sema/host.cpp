@@ -42,7 +42,8 @@ Value Elaborator::host_value(const HostOperand& o, Span span) {
     const bool is_tile = o.kind == HostOperand::tile || o.kind == HostOperand::block_tile;
     if (is_tile && (!building() || !host_ || !o.data)) return error(Diag::not_constant, span, "this value", "an array of the host");
     switch (o.kind) {
-        case HostOperand::tile: return tile(host_param(o.data), span);
+        case HostOperand::tile:
+            return tile(host_param(o.data), span);
         case HostOperand::block_tile:
             if (!o.scales) return poison(span);
             v.kind = Value::block_tile;
@@ -83,7 +84,8 @@ Value Elaborator::host_value(const HostOperand& o, Span span) {
 bool Elaborator::host_result(Value& v, Span span, HostOperand& out, std::vector<ir::ValueId>& leaves) {
     out.kind = HostOperand::constant;
     switch (v.kind) {
-        case Value::poison: return false;
+        case Value::poison:
+            return false;
         case Value::integer:
             if (v.i <= INT64_MAX && v.i >= INT64_MIN) {
                 out.value.v = static_cast<int64_t>(v.i);
@@ -94,8 +96,12 @@ bool Elaborator::host_result(Value& v, Span span, HostOperand& out, std::vector<
             out.kind = HostOperand::tile;
             leaves.push_back(v.v);
             return true;
-        case Value::real: out.value.v = v.r; return true;
-        case Value::boolean: out.value.v = v.b; return true;
+        case Value::real:
+            out.value.v = v.r;
+            return true;
+        case Value::boolean:
+            out.value.v = v.b;
+            return true;
         case Value::text:
             out.kind = HostOperand::text;
             out.string = v.s;
@@ -128,7 +134,8 @@ bool Elaborator::host_result(Value& v, Span span, HostOperand& out, std::vector<
             for (Value& item : v.items)
                 if (!host_result(item, span, out.items.emplace_back(), leaves)) return false;
             return true;
-        default: break;
+        default:
+            break;
     }
     error(Diag::no_runtime_form, span, describe(v));
     return false;
@@ -160,7 +167,8 @@ std::optional<HostExpression> Elaborator::expression(const Module& module, const
     host_ = nullptr;
     if (!ok || diags_.error_count() != errors) return std::nullopt;
     bool effects = false;
-    for (const ir::InstId i : fn.block(fn.body).insts) effects |= ir::has_trait(fn.inst(i).op, ir::EFFECT) || ir::has_trait(fn.inst(i).op, ir::REGIONS);
+    for (const ir::InstId i : fn.block(fn.body).insts)
+        effects |= ir::has_trait(fn.inst(i).op, ir::EFFECT) || ir::has_trait(fn.inst(i).op, ir::REGIONS);
     ir().emit(ir::Op::ret, leaves, {});
     if (leaves.empty() && !effects) {
         out.fn.reset();
@@ -190,12 +198,14 @@ std::optional<HostExpression> elaborate_expression(const Module& module, const a
     return e.expression(module, expr, resolver);
 }
 
-std::optional<FormatId> evaluate_format(const Module& module, const ast::Expr& expr, const HostResolver& resolver, TypeTable& types, DiagSink& diags) {
+std::optional<FormatId> evaluate_format(const Module& module, const ast::Expr& expr, const HostResolver& resolver, TypeTable& types,
+                                        DiagSink& diags) {
     Elaborator e(types, kHostLimits, diags);
     return e.format(module, expr, resolver);
 }
 
-std::optional<LayoutId> evaluate_layout(const Module& module, const ast::Expr& expr, const HostResolver& resolver, TypeTable& types, DiagSink& diags) {
+std::optional<LayoutId> evaluate_layout(const Module& module, const ast::Expr& expr, const HostResolver& resolver, TypeTable& types,
+                                        DiagSink& diags) {
     Elaborator e(types, kHostLimits, diags);
     return e.layout(module, expr, resolver);
 }

@@ -54,12 +54,15 @@ Value Elaborator::index_form(const ast::IndexFormExpr& e) {
         Shape shape;
         shape.push(extents[d]);
         for (int after = static_cast<int>(d) + 1; after < rank; ++after) shape.push(1);
-        define(*scope, e.binders[d].name.text, tile(ir().iota(id_of(Fmt::i64), shape, 0), e.binders[d].name.span));
+        form_indices_.push_back(ir().iota(id_of(Fmt::i64), shape, 0));
+        define(*scope, e.binders[d].name.text, tile(form_indices_.back(), e.binders[d].name.span));
     }
     const ScopeSwitch in_body(scope_, scope);
     const Restore restore(form_rank_);
     form_rank_ = rank;
-    return e.reducer == nullptr ? form_tile(e, extents, rank) : form_reduction(e, extents, rank);
+    Value result = e.reducer == nullptr ? form_tile(e, extents, rank) : form_reduction(e, extents, rank);
+    form_indices_.resize(form_indices_.size() - extents.rank);
+    return result;
 }
 
 /// `v` with leading dimensions so that it has `rank` of them; invalid (reported) when it has more.

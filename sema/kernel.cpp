@@ -74,7 +74,8 @@ bool Elaborator::block_axis_of(const ast::Param& p, const KernelParam& out, int&
     axis = types_.layout(out.layout).innermost_dimension(out.rank);
     const Layout::Kind kind = types_.layout(out.layout).kind();
     if (out.rank >= 1 && axis >= 0 && (kind == Layout::Kind::row || kind == Layout::Kind::col)) return true;
-    error(Diag::layout_problem, p.type->span, types_.layout(out.layout).name(), "tensors of block formats are stored `row` or `col`, with at least one dimension");
+    error(Diag::layout_problem, p.type->span, types_.layout(out.layout).name(),
+          "tensors of block formats are stored `row` or `col`, with at least one dimension");
     return false;
 }
 
@@ -92,9 +93,8 @@ bool Elaborator::tensor_param(const ast::Param& p, const ast::IndexExpr& form, c
     t.layout = out.layout;
     for (const ast::IndexItem& item : form.items) {
         const std::vector<ast::Name> names = names_in(*item.start);
-        const bool is_dynamic = std::any_of(names.begin(), names.end(), [&](const ast::Name& n) {
-            return std::find(dynamic.begin(), dynamic.end(), n.text) != dynamic.end();
-        });
+        const bool is_dynamic = std::any_of(names.begin(), names.end(),
+                                            [&](const ast::Name& n) { return std::find(dynamic.begin(), dynamic.end(), n.text) != dynamic.end(); });
         int64_t extent = kDynamic;
         if (!is_dynamic) {
             const std::optional<int64_t> n = static_int(constant(*item.start, scope_), item.span, "an extent of a tensor");

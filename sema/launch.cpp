@@ -15,11 +15,15 @@ constexpr int64_t kMaxGrid = INT32_MAX;
 
 const char* kind_text(ArgumentType::Kind kind) {
     switch (kind) {
-        case ArgumentType::tensor: return "a tensor";
-        case ArgumentType::pointer: return "a pointer";
-        case ArgumentType::scalar: return "a scalar";
+        case ArgumentType::tensor:
+            return "a tensor";
+        case ArgumentType::pointer:
+            return "a pointer";
+        case ArgumentType::scalar:
+            return "a scalar";
         case ArgumentType::absent:
-        case ArgumentType::inferred: break;
+        case ArgumentType::inferred:
+            break;
     }
     return "nothing";
 }
@@ -53,7 +57,8 @@ void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, const
         note(p.name.text, "element type is " + types_.format(declared->t.elem).name + ", got " + types_.format(a.elem).name);
     }
     if (form.items.size() != a.extents.rank) {
-        note(p.name.text, "rank is " + std::to_string(form.items.size()) + ", got " + std::to_string(a.extents.rank) + " with extents " + to_string(a.extents));
+        note(p.name.text,
+             "rank is " + std::to_string(form.items.size()) + ", got " + std::to_string(a.extents.rank) + " with extents " + to_string(a.extents));
         return;
     }
     bool fits = true;
@@ -186,7 +191,8 @@ void Binder::grid() {
             continue;
         }
         if (v.i < 0 || v.i > kMaxGrid) {
-            note({}, "grid extent " + std::to_string(i) + " is " + source_text(e) + " = " + int_text(v.i) + ", outside [0, " + std::to_string(kMaxGrid) + "]");
+            note({}, "grid extent " + std::to_string(i) + " is " + source_text(e) + " = " + int_text(v.i) + ", outside [0, " +
+                         std::to_string(kMaxGrid) + "]");
             continue;
         }
         plan_.grid[i] = static_cast<uint64_t>(v.i);
@@ -225,8 +231,10 @@ std::optional<LaunchPlan> Binder::launch(const StaticValues& given, std::span<co
         const ArgumentType* a = argument(i);
         if (!a) continue;
         plan_.arguments[i] = *a;
-        if (a->kind != ArgumentType::inferred) check_param(kernel_.params[i], *a);
-        else if (const auto inferred = infer(kernel_.params[i])) plan_.arguments[i] = *inferred;
+        if (a->kind != ArgumentType::inferred)
+            check_param(kernel_.params[i], *a);
+        else if (const auto inferred = infer(kernel_.params[i]))
+            plan_.arguments[i] = *inferred;
     }
     choose_segments();
     where_holds(true);

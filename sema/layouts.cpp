@@ -10,23 +10,35 @@ namespace tegula::sema {
 
 namespace {
 
-constexpr std::string_view kWords[] = {"row", "col", "strides", "compose", "inverse", "fragment", "shared", "reg", "swizzle", "mma_a", "mma_b", "mma_c"};
+constexpr std::string_view kWords[] = {"row",    "col", "strides", "compose", "inverse", "fragment",
+                                       "shared", "reg", "swizzle", "mma_a",   "mma_b",   "mma_c"};
 constexpr std::string_view kTileWords[] = {"shared", "reg", "mma_a", "mma_b", "mma_c"};
 
 std::optional<LayoutExpr::Op> layout_op(ast::BinaryOp op) {
     using B = ast::BinaryOp;
     switch (op) {
-        case B::add: return LayoutExpr::add;
-        case B::sub: return LayoutExpr::sub;
-        case B::mul: return LayoutExpr::mul;
-        case B::div: return LayoutExpr::div;
-        case B::rem: return LayoutExpr::rem;
-        case B::bit_and: return LayoutExpr::bit_and;
-        case B::bit_or: return LayoutExpr::bit_or;
-        case B::bit_xor: return LayoutExpr::bit_xor;
-        case B::shl: return LayoutExpr::shl;
-        case B::shr: return LayoutExpr::shr;
-        default: return std::nullopt;
+        case B::add:
+            return LayoutExpr::add;
+        case B::sub:
+            return LayoutExpr::sub;
+        case B::mul:
+            return LayoutExpr::mul;
+        case B::div:
+            return LayoutExpr::div;
+        case B::rem:
+            return LayoutExpr::rem;
+        case B::bit_and:
+            return LayoutExpr::bit_and;
+        case B::bit_or:
+            return LayoutExpr::bit_or;
+        case B::bit_xor:
+            return LayoutExpr::bit_xor;
+        case B::shl:
+            return LayoutExpr::shl;
+        case B::shr:
+            return LayoutExpr::shr;
+        default:
+            return std::nullopt;
     }
 }
 
@@ -180,7 +192,8 @@ std::optional<LayoutExpr> Elaborator::index_leaf(const ast::Expr& e, const std::
 }
 
 Value Elaborator::layout_item(const Module& module, const ast::LayoutItem& item, std::vector<Value> generics, Span span) {
-    const bool complete = std::all_of(item.generics.begin(), item.generics.end(), [](const ast::GenericParam& p) { return p.default_value != nullptr; });
+    const bool complete =
+        std::all_of(item.generics.begin(), item.generics.end(), [](const ast::GenericParam& p) { return p.default_value != nullptr; });
     if (generics.empty() && !complete) {
         Value open;
         open.kind = Value::layout;
@@ -207,7 +220,8 @@ Value Elaborator::layout_item(const Module& module, const ast::LayoutItem& item,
         const auto& items = ast::as<ast::TupleExpr>(item.value).items;
         parts.assign(items.begin(), items.end());
     }
-    if (parts.size() > static_cast<size_t>(kMaxLayoutMembers)) return error(Diag::layout_problem, item.name.span, item.name.text, "too many physical indices");
+    if (parts.size() > static_cast<size_t>(kMaxLayoutMembers))
+        return error(Diag::layout_problem, item.name.span, item.name.text, "too many physical indices");
     std::vector<LayoutExpr> physical;
     for (const ast::Expr* p : parts) {
         std::optional<LayoutExpr> x = index_expression(*p, indices, extents);
@@ -224,8 +238,8 @@ Value Elaborator::layout_item(const Module& module, const ast::LayoutItem& item,
 std::optional<LayoutId> Elaborator::tensor_layout(const ast::Expr& e, FormatId elem, int rank) {
     Value v;
     const std::string_view name = base_name(e);
-    if (std::find(std::begin(kTileWords), std::end(kTileWords), e.kind == ast::ExprKind::call ? base_name(*ast::as<ast::CallExpr>(&e).callee) : name) !=
-        std::end(kTileWords)) {
+    if (std::find(std::begin(kTileWords), std::end(kTileWords),
+                  e.kind == ast::ExprKind::call ? base_name(*ast::as<ast::CallExpr>(&e).callee) : name) != std::end(kTileWords)) {
         error(Diag::not_a_layout, e.span, "`" + source_text(e) + "`, which is for tiles");
         return std::nullopt;
     }

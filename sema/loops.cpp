@@ -11,7 +11,7 @@ namespace tegula::sema {
 /// The carried state of one loop region while it is built.
 struct Elaborator::Carried {
     Locals locals;
-    std::vector<Value> likes;           ///< shape of each local's value at entry
+    std::vector<Value> likes;  ///< shape of each local's value at entry
     std::vector<ir::ValueId> inits;
     std::vector<TypeId> types;
     Frame* function = nullptr;
@@ -19,6 +19,8 @@ struct Elaborator::Carried {
 };
 
 namespace {
+
+constexpr uint64_t kPassSteps = 32;  // cost of one pass of an unrolled or compile-time loop against limits.const_steps
 
 Frame* function_frame(const std::vector<Frame*>& frames) {
     for (auto it = frames.rbegin(); it != frames.rend(); ++it)
@@ -114,7 +116,7 @@ void Elaborator::unroll(const ast::ForStmt& s, const std::function<bool(Value&)>
     frames_.push_back(&frame);
     Value item;
     while (!aborted_ && next(item)) {
-        if (!step(s.span)) break;
+        if (!step(s.span, kPassSteps)) break;
         frame.skip->value = flag_value(false);
         if (statically_set(frame.stop) || (function && statically_set(function->stop))) break;
         guard(effects, [&] { iteration(s, item); }, s.span);
@@ -132,7 +134,8 @@ void Elaborator::for_items(const ast::ForStmt& s, const std::vector<Value>& item
 }
 
 void Elaborator::for_static_range(const ast::ForStmt& s, const Value& lo, const Value& hi, const Value& step) {
-    const auto a = static_int(lo, s.iterable->span, "the start of a `for const` range"), b = static_int(hi, s.iterable->span, "the end of a `for const` range"),
+    const auto a = static_int(lo, s.iterable->span, "the start of a `for const` range"),
+               b = static_int(hi, s.iterable->span, "the end of a `for const` range"),
                d = static_int(step, s.iterable->span, "the step of a `for const` range");
     if (!a || !b || !d || *d == 0) return;
     __int128 i = *a;
@@ -170,8 +173,7 @@ void Elaborator::for_dynamic(const ast::ForStmt& s, const Value& lo_value, const
     Frame frame(Frame::loop, {});
     if (effects.breaks || effects.returns) {
         while_region(
-            effects, frame, s.attributes, lo,
-            [&](ir::ValueId counter) { return ir().elementwise(ir::Op::lt, {counter, hi}); },
+            effects, frame, s.attributes, lo, [&](ir::ValueId counter) { return ir().elementwise(ir::Op::lt, {counter, hi}); },
             [&](ir::ValueId counter) {
                 iteration(s, index_at(counter));
                 return ir().elementwise(ir::Op::add, {counter, by});
@@ -236,7 +238,7 @@ void Elaborator::while_statement(const ast::WhileStmt& s) {
     }
     Frame* function = function_frame(frames_);
     frames_.push_back(&frame);
-    while (!aborted_ && step(s.span)) {
+    while (!aborted_ && step(s.span, kPassSteps)) {
         const std::optional<bool> go = static_bool(expr(*s.condition), s.condition->span);
         if (!go || !*go) break;
         frame.skip->value = flag_value(false);
@@ -267,7 +269,8 @@ ir::ValueId Elaborator::guarded_condition(const Locals& exits, const std::functi
 }
 
 void Elaborator::while_region(Effects effects, Frame& frame, std::span<const ast::Attribute> attributes, ir::ValueId counter,
-                              const std::function<ir::ValueId(ir::ValueId)>& condition, const std::function<ir::ValueId(ir::ValueId)>& body, Span span) {
+                              const std::function<ir::ValueId(ir::ValueId)>& condition, const std::function<ir::ValueId(ir::ValueId)>& body,
+                              Span span) {
     Locals exits;
     if (effects.breaks) exits.push_back(frame.stop);
     effects.breaks = effects.continues = false;

@@ -284,7 +284,14 @@ Value Elaborator::apply(Op op, std::vector<Value> args, Span span) {
     if (pointers) return pointer_op(op, args, span);
     FormatId elem = elem_of(*typed);
     const bool shifts = op == Op::shl || op == Op::shr;
-    if (shifts && args[0].is_static_number()) return error(Diag::needs_typed_operand, span, ir::op_row(op).name, describe(args[0]));
+    if (shifts && args[0].is_static_number()) {
+        // A literal adapts to the other operand here as everywhere.
+        if (args[0].kind != Value::integer) return error(Diag::wrong_element_kind, span, ir::op_row(op).name, describe(args[0]), domain_text(op));
+        args[0] = tile(to_tile(args[0], elem, args[0].span.valid() ? args[0].span : span), span);
+        if (!args[0].v.valid()) return poison(span);
+        typed = &args[0];
+        ir().set_span(span);
+    }
     for (const Value& v : args) {
         if (v.kind != Value::tile || shifts) continue;
         Value so_far = *typed;

@@ -1,4 +1,4 @@
-// Signatures of builtins.def and host_calls.def rows, for matching arguments and checking arity.
+// Signatures of builtins.def and host_calls.def rows, for matching arguments and checking arity; the names of traits.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -15,5 +15,7 @@ struct Signature {
     bool has_shape = false, has_call = false, variadic = false;
 };
 Signature parse_signature(std::string_view text);
+/// The traits that bound generics: int, sint, uint, float, number, any, integer.
+bool is_trait(std::string_view name);
 
 }  // namespace tegula::sema

@@ -10,7 +10,7 @@ namespace tegula::sema {
 
 namespace {
 
-constexpr uint64_t kStatementSteps = 8;  // cost of a statement against limits.const_steps
+constexpr uint64_t kStatementSteps = 64;  // cost of a statement against limits.const_steps
 
 }  // namespace
 
@@ -62,8 +62,11 @@ Value Elaborator::materialise(const Value& v, Span span, bool& ok) {
             return out;
         case Value::poison:
         case Value::tile:
-        case Value::block_tile: return out;
-        default: ok = false; return error(Diag::no_runtime_form, span, describe(v));
+        case Value::block_tile:
+            return out;
+        default:
+            ok = false;
+            return error(Diag::no_runtime_form, span, describe(v));
     }
 }
 
@@ -97,16 +100,26 @@ ast::BinaryOp binary_of(ast::AssignOp op) {
     using A = ast::AssignOp;
     using B = ast::BinaryOp;
     switch (op) {
-        case A::add: return B::add;
-        case A::sub: return B::sub;
-        case A::mul: return B::mul;
-        case A::div: return B::div;
-        case A::rem: return B::rem;
-        case A::bit_and: return B::bit_and;
-        case A::bit_or: return B::bit_or;
-        case A::bit_xor: return B::bit_xor;
-        case A::shl: return B::shl;
-        default: return B::shr;
+        case A::add:
+            return B::add;
+        case A::sub:
+            return B::sub;
+        case A::mul:
+            return B::mul;
+        case A::div:
+            return B::div;
+        case A::rem:
+            return B::rem;
+        case A::bit_and:
+            return B::bit_and;
+        case A::bit_or:
+            return B::bit_or;
+        case A::bit_xor:
+            return B::bit_xor;
+        case A::shl:
+            return B::shl;
+        default:
+            return B::shr;
     }
 }
 
@@ -186,14 +199,23 @@ void Elaborator::statement(const ast::Stmt& s) {
     if (too_deep(s.span) || !step(s.span, kStatementSteps)) return;
     if (building()) ir().set_span(s.span);
     switch (s.kind) {
-        case ast::StmtKind::let: return let(static_cast<const ast::LetStmt&>(s));
-        case ast::StmtKind::assign: return assign(static_cast<const ast::AssignStmt&>(s));
-        case ast::StmtKind::expr: expr(*static_cast<const ast::ExprStmt&>(s).expr); return;
-        case ast::StmtKind::if_: return if_statement(static_cast<const ast::IfStmt&>(s));
-        case ast::StmtKind::for_: return for_statement(static_cast<const ast::ForStmt&>(s));
-        case ast::StmtKind::while_: return while_statement(static_cast<const ast::WhileStmt&>(s));
-        case ast::StmtKind::return_: return return_statement(static_cast<const ast::ReturnStmt&>(s));
-        case ast::StmtKind::block: return block(static_cast<const ast::BlockStmt&>(s).block);
+        case ast::StmtKind::let:
+            return let(static_cast<const ast::LetStmt&>(s));
+        case ast::StmtKind::assign:
+            return assign(static_cast<const ast::AssignStmt&>(s));
+        case ast::StmtKind::expr:
+            expr(*static_cast<const ast::ExprStmt&>(s).expr);
+            return;
+        case ast::StmtKind::if_:
+            return if_statement(static_cast<const ast::IfStmt&>(s));
+        case ast::StmtKind::for_:
+            return for_statement(static_cast<const ast::ForStmt&>(s));
+        case ast::StmtKind::while_:
+            return while_statement(static_cast<const ast::WhileStmt&>(s));
+        case ast::StmtKind::return_:
+            return return_statement(static_cast<const ast::ReturnStmt&>(s));
+        case ast::StmtKind::block:
+            return block(static_cast<const ast::BlockStmt&>(s).block);
         case ast::StmtKind::break_:
         case ast::StmtKind::continue_: {
             const bool is_break = s.kind == ast::StmtKind::break_;

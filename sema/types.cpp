@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kTraits[] = {"int", "sint", "uint", "integer", "float", "number", "any"};
 constexpr std::string_view kConstructors[] = {"tile", "tensor", "ptr", "float", "fixed", "ufixed", "lns", "codebook", "block"};
-constexpr uint64_t kInstantiationSteps = 64;
+constexpr uint64_t kInstantiationSteps = 256;
 
 template <size_t N>
 bool one_of(const std::string_view (&words)[N], std::string_view name) {
@@ -41,11 +41,16 @@ Value Elaborator::type_value(TypeDesc t, Span span) {
 
 std::string Elaborator::describe_plain(const Value& v) {
     switch (v.kind) {
-        case Value::integer: return int_text(v.i);
-        case Value::real: return real_text(v.r);
-        case Value::boolean: return v.b ? "true" : "false";
-        case Value::type: return describe(v.t);
-        default: return describe(v);
+        case Value::integer:
+            return int_text(v.i);
+        case Value::real:
+            return real_text(v.r);
+        case Value::boolean:
+            return v.b ? "true" : "false";
+        case Value::type:
+            return describe(v.t);
+        default:
+            return describe(v);
     }
 }
 
@@ -157,12 +162,14 @@ std::optional<Value> Elaborator::type_form(const ast::Expr& e) {
     if (index.base->kind != ast::ExprKind::instantiate) return std::nullopt;
     const auto& form = ast::as<ast::InstantiateExpr>(index.base);
     const std::string_view name = base_name(form);
-    if (form.base->kind != ast::ExprKind::name || (name != "tile" && name != "tensor" && name != "codebook") || scope_->find(name)) return std::nullopt;
+    if (form.base->kind != ast::ExprKind::name || (name != "tile" && name != "tensor" && name != "codebook") || scope_->find(name))
+        return std::nullopt;
     if (name == "codebook") return codebook(form, &index);
     if (form.args.size() != 1) return error(Diag::wrong_argument_count, e.span, name, "1 element type", std::to_string(form.args.size()));
     const std::optional<TypeDesc> elem = type_desc(*form.args[0].value);
     if (!elem) return poison(e.span);
-    if (elem->kind != TypeDesc::scalar_format) return error(Diag::not_a_type, form.args[0].value->span, "`" + describe(*elem) + "`, which is no number format");
+    if (elem->kind != TypeDesc::scalar_format)
+        return error(Diag::not_a_type, form.args[0].value->span, "`" + describe(*elem) + "`, which is no number format");
     TypeDesc t;
     t.elem = elem->elem;
     for (const ast::IndexItem& item : index.items)
@@ -212,7 +219,8 @@ std::optional<std::vector<Value>> Elaborator::generic_values(std::string_view ow
 }
 
 /// A scope of `module` with all generic parameters bound: given values, else defaults; null after a report.
-std::shared_ptr<Scope> Elaborator::generic_scope(std::string_view owner, Generics params, const std::vector<Value>& values, const Module& module, Span span) {
+std::shared_ptr<Scope> Elaborator::generic_scope(std::string_view owner, Generics params, const std::vector<Value>& values, const Module& module,
+                                                 Span span) {
     auto scope = make_scope(module_scope(module));
     bool ok = true;
     for (size_t i = 0; i < params.size(); ++i) {
@@ -283,7 +291,8 @@ Value Elaborator::instantiate(const ast::InstantiateExpr& e) {
     }
     Value v = expr(*e.base);
     switch (v.kind) {
-        case Value::poison: return v;
+        case Value::poison:
+            return v;
         case Value::function: {
             auto values = generic_values(v.fn->name.text, v.fn->generics, e.args, e.span);
             if (!values) return poison(e.span);
@@ -295,8 +304,10 @@ Value Elaborator::instantiate(const ast::InstantiateExpr& e) {
             for (const ast::Arg& a : e.args) v.generics.push_back(constant(*a.value, scope_));
             return v;
         case Value::type:
-        case Value::layout: break;
-        default: return error(Diag::unexpected_generic, e.span, source_text(*e.base), e.args.empty() ? "" : source_text(*e.args[0].value));
+        case Value::layout:
+            break;
+        default:
+            return error(Diag::unexpected_generic, e.span, source_text(*e.base), e.args.empty() ? "" : source_text(*e.args[0].value));
     }
     const ast::Item* item = v.generic_item ? v.generic_item : v.made_from ? v.made_from : v.t.decl;
     if (!item || !v.home) return error(Diag::unexpected_generic, e.span, source_text(*e.base), e.args.empty() ? "" : source_text(*e.args[0].value));

@@ -37,17 +37,35 @@ void children(const ast::Expr& e, Exprs& out) {
         case K::bool_lit:
         case K::string_lit:
         case K::none_lit:
-        case K::name: return;
-        case K::member: return push(out, ast::as<ast::MemberExpr>(&e).base);
-        case K::instantiate: push(out, ast::as<ast::InstantiateExpr>(&e).base); return push_args(out, ast::as<ast::InstantiateExpr>(&e).args);
-        case K::index: return index_children(ast::as<ast::IndexExpr>(&e), out);
-        case K::call: push(out, ast::as<ast::CallExpr>(&e).callee); return push_args(out, ast::as<ast::CallExpr>(&e).args);
-        case K::unary: return push(out, ast::as<ast::UnaryExpr>(&e).operand);
-        case K::binary: push(out, ast::as<ast::BinaryExpr>(&e).lhs); return push(out, ast::as<ast::BinaryExpr>(&e).rhs);
-        case K::else_value: push(out, ast::as<ast::ElseExpr>(&e).access); return push(out, ast::as<ast::ElseExpr>(&e).value);
-        case K::tuple: out.insert(out.end(), ast::as<ast::TupleExpr>(&e).items.begin(), ast::as<ast::TupleExpr>(&e).items.end()); return;
-        case K::array: out.insert(out.end(), ast::as<ast::ArrayExpr>(&e).items.begin(), ast::as<ast::ArrayExpr>(&e).items.end()); return;
-        case K::set: out.insert(out.end(), ast::as<ast::SetExpr>(&e).items.begin(), ast::as<ast::SetExpr>(&e).items.end()); return;
+        case K::name:
+            return;
+        case K::member:
+            return push(out, ast::as<ast::MemberExpr>(&e).base);
+        case K::instantiate:
+            push(out, ast::as<ast::InstantiateExpr>(&e).base);
+            return push_args(out, ast::as<ast::InstantiateExpr>(&e).args);
+        case K::index:
+            return index_children(ast::as<ast::IndexExpr>(&e), out);
+        case K::call:
+            push(out, ast::as<ast::CallExpr>(&e).callee);
+            return push_args(out, ast::as<ast::CallExpr>(&e).args);
+        case K::unary:
+            return push(out, ast::as<ast::UnaryExpr>(&e).operand);
+        case K::binary:
+            push(out, ast::as<ast::BinaryExpr>(&e).lhs);
+            return push(out, ast::as<ast::BinaryExpr>(&e).rhs);
+        case K::else_value:
+            push(out, ast::as<ast::ElseExpr>(&e).access);
+            return push(out, ast::as<ast::ElseExpr>(&e).value);
+        case K::tuple:
+            out.insert(out.end(), ast::as<ast::TupleExpr>(&e).items.begin(), ast::as<ast::TupleExpr>(&e).items.end());
+            return;
+        case K::array:
+            out.insert(out.end(), ast::as<ast::ArrayExpr>(&e).items.begin(), ast::as<ast::ArrayExpr>(&e).items.end());
+            return;
+        case K::set:
+            out.insert(out.end(), ast::as<ast::SetExpr>(&e).items.begin(), ast::as<ast::SetExpr>(&e).items.end());
+            return;
         case K::range: {
             const auto& r = ast::as<ast::RangeExpr>(&e);
             push(out, r.lo);
@@ -60,8 +78,11 @@ void children(const ast::Expr& e, Exprs& out) {
             for (const ast::IndexBinder& b : f.binders) push(out, b.extent);
             return push(out, f.body);
         }
-        case K::lambda: return push(out, ast::as<ast::LambdaExpr>(&e).body);
-        case K::annotated: push(out, ast::as<ast::AnnotatedExpr>(&e).base); return push(out, ast::as<ast::AnnotatedExpr>(&e).layout);
+        case K::lambda:
+            return push(out, ast::as<ast::LambdaExpr>(&e).body);
+        case K::annotated:
+            push(out, ast::as<ast::AnnotatedExpr>(&e).base);
+            return push(out, ast::as<ast::AnnotatedExpr>(&e).layout);
     }
 }
 
@@ -140,20 +161,26 @@ constexpr int kTightest = 100;
 int precedence(ast::BinaryOp op) {
     using B = ast::BinaryOp;
     switch (op) {
-        case B::logical_or: return 1;
-        case B::logical_and: return 2;
+        case B::logical_or:
+            return 1;
+        case B::logical_and:
+            return 2;
         case B::eq:
         case B::ne:
         case B::lt:
         case B::le:
         case B::gt:
-        case B::ge: return 3;
+        case B::ge:
+            return 3;
         case B::add:
-        case B::sub: return 5;
+        case B::sub:
+            return 5;
         case B::mul:
         case B::div:
-        case B::rem: return 6;
-        default: return 4;
+        case B::rem:
+            return 6;
+        default:
+            return 4;
     }
 }
 
@@ -180,10 +207,18 @@ std::vector<Piece> pieces(const ast::Expr& e, int level) {
     using K = ast::ExprKind;
     std::vector<Piece> out;
     switch (e.kind) {
-        case K::int_lit: out.push_back({std::to_string(ast::as<ast::IntLit>(&e).value)}); break;
-        case K::float_lit: out.push_back({std::string(ast::as<ast::FloatLit>(&e).text)}); break;
-        case K::bool_lit: out.push_back({ast::as<ast::BoolLit>(&e).value ? "true" : "false"}); break;
-        case K::name: out.push_back({std::string(ast::as<ast::NameExpr>(&e).name)}); break;
+        case K::int_lit:
+            out.push_back({std::to_string(ast::as<ast::IntLit>(&e).value)});
+            break;
+        case K::float_lit:
+            out.push_back({std::string(ast::as<ast::FloatLit>(&e).text)});
+            break;
+        case K::bool_lit:
+            out.push_back({ast::as<ast::BoolLit>(&e).value ? "true" : "false"});
+            break;
+        case K::name:
+            out.push_back({std::string(ast::as<ast::NameExpr>(&e).name)});
+            break;
         case K::member:
             out.push_back({"", ast::as<ast::MemberExpr>(&e).base, kTightest});
             out.push_back({"." + std::string(ast::as<ast::MemberExpr>(&e).member.text)});
@@ -211,10 +246,18 @@ std::vector<Piece> pieces(const ast::Expr& e, int level) {
             if (own < level) out.push_back({")"});
             break;
         }
-        case K::tuple: list(out, "(", ast::as<ast::TupleExpr>(&e).items, ")"); break;
-        case K::array: list(out, "[", ast::as<ast::ArrayExpr>(&e).items, "]"); break;
-        case K::set: list(out, "{", ast::as<ast::SetExpr>(&e).items, "}"); break;
-        default: out.push_back({".."}); break;
+        case K::tuple:
+            list(out, "(", ast::as<ast::TupleExpr>(&e).items, ")");
+            break;
+        case K::array:
+            list(out, "[", ast::as<ast::ArrayExpr>(&e).items, "]");
+            break;
+        case K::set:
+            list(out, "{", ast::as<ast::SetExpr>(&e).items, "}");
+            break;
+        default:
+            out.push_back({".."});
+            break;
     }
     return out;
 }

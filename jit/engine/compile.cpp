@@ -121,7 +121,8 @@ void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
         const auto& kernel = ast::as<ast::KernelItem>(item);
         // A kernel whose integer generics have no default has no representative instance; its launches will check it.
         auto generics = sema::bind_static(module, kernel, {}, types_, diags, false);
-        if (generics) compile(module, kernel, *generics, {}, diags);
+        const auto bound = [&](const ast::GenericParam& p) { return generics->count(p.name.text) != 0; };
+        if (generics && std::all_of(kernel.generics.begin(), kernel.generics.end(), bound)) compile(module, kernel, *generics, {}, diags);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "lower/lower.h"
 #include "parser/parse.h"
+#include "sema/signature.h"
 
 namespace tegula {
 
@@ -193,7 +194,7 @@ std::optional<HostValue> HostRunner::evaluate(const ast::Expr& expr) {
     bool handled = false;
     std::optional<HostValue> value = own(expr, handled);
     if (!handled) value = elaborated(expr);
-    --depth_;
+    if (--depth_ == 0) temporaries_.clear();
     return value;
 }
 
@@ -280,16 +281,22 @@ std::optional<sema::StaticValues> HostRunner::kernel_generics(const ast::KernelI
             diags_->report(Diag::unknown_generic, arg.value->span, {std::string(kernel.name.text), printable(arg.name.text)});
             return std::nullopt;
         }
-        bool is_int = param->bound && param->bound->kind == ast::ExprKind::name && ast::as<ast::NameExpr>(param->bound).name == "int";
+        const std::string_view bound =
+            param->bound && param->bound->kind == ast::ExprKind::name ? ast::as<ast::NameExpr>(param->bound).name : std::string_view("any");
         sema::StaticValue value;
-        if (is_int) {
+        if (bound == "int" || !sema::is_trait(bound)) {
             auto number = evaluate(*arg.value);
             if (!number) return std::nullopt;
-            if (number->kind != HostValue::integer && number->kind != HostValue::boolean) {
-                diags_->report(Diag::host_kind, arg.value->span, {"an integer", kind_name(number->kind)});
+            if (number->kind == HostValue::integer) {
+                value.v = number->i;
+            } else if (number->kind == HostValue::real) {
+                value.v = number->r;
+            } else if (number->kind == HostValue::boolean) {
+                value.v = number->b;
+            } else {
+                diags_->report(Diag::host_kind, arg.value->span, {"a constant of `" + std::string(bound) + "`", kind_name(number->kind)});
                 return std::nullopt;
             }
-            value.v = number->kind == HostValue::integer ? number->i : static_cast<int64_t>(number->b);
         } else {
             auto format = sema::evaluate_format(module_, *arg.value, resolver(), engine_.types(), *diags_);
             if (!format) return std::nullopt;
@@ -414,6 +421,7 @@ sema::HostResolver HostRunner::resolver() {
 
 std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
     size_t errors = diags_->error_count();
+    const size_t outer = temporaries_.size();  // of the expressions around this one
     auto host = sema::elaborate_expression(module_, expr, resolver(), engine_.types(), {}, *diags_);
     if (!host || diags_->error_count() != errors) return std::nullopt;
     std::vector<TileData> results;
@@ -431,7 +439,7 @@ std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
             return std::nullopt;
         }
     }
-    temporaries_.clear();
+    temporaries_.resize(outer);
     size_t at = 0;
     return from_operand(host->result, results, at);
 }

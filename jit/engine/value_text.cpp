@@ -1,6 +1,7 @@
 // Tiles as text, NumPy-like: aligned columns, long axes elided, each number the shortest decimal that encodes back to its code.
 #include <charconv>
 #include <cmath>
+#include <string_view>
 
 #include "jit/engine/tensor.h"
 
@@ -14,15 +15,22 @@ std::string number_text(const Format& format, uint64_t code) {
     double value = decode(format, code);
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-    char text[40];
+    char text[48];
+    char* end = text;
+    const int exponent = value == 0 ? 0 : static_cast<int>(std::floor(std::log10(std::fabs(value))));
     for (int digits = 1; digits <= 17; ++digits) {
-        char* end = std::to_chars(text, text + sizeof text - 1, value, std::chars_format::general, digits).ptr;
-        *end = 0;
+        // Plain decimals in the range people read as such, exponents outside of it.
+        const bool plain = exponent >= -5 && exponent < 16;
+        end = plain ? std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, std::max(0, digits - 1 - exponent)).ptr
+                    : std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, digits - 1).ptr;
         double back = 0;
         std::from_chars(text, end, back);
         if (back == value || (format.kind != FormatKind::lns && format.kind != FormatKind::codebook && encode(format, back) == code)) break;
     }
-    return text;
+    // Few digits make the general form write 10 as 1e+01.
+    if (std::fabs(value) >= 1 && std::fabs(value) < 1e15 && std::string_view(text).find('e') != std::string_view::npos)
+        *std::to_chars(text, text + sizeof text - 1, value, std::chars_format::fixed, 0).ptr = 0;
+    return {text, end};
 }
 
 struct Printer {

@@ -181,7 +181,8 @@ void Planner::plan_region(ir::InstId id, Run run) {
     info.end = now();
     const uint32_t last = std::max(at, info.end - 1);
     touch(info, last);
-    for (const Tile& t : info.region_yields) slots_.read(t.slot, last);
+    // Read after the body's last step, which must not write its result over one of them.
+    for (const Tile& t : info.region_yields) slots_.read(t.slot, info.end);
     slots_.close_loop(at + 1, last);
     batched_ = outer;
     --depth_;

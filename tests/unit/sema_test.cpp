@@ -114,7 +114,8 @@ const ast::KernelItem* find_kernel(const sema::Module& m, const std::string& nam
     return item && item->kind == ast::ItemKind::kernel ? static_cast<const ast::KernelItem*>(item) : nullptr;
 }
 
-void run_kernel(const sema::Module& m, const std::string& spec, const std::vector<std::string>& golden, TypeTable& types, DiagSink& diags, const Case& c) {
+void run_kernel(const sema::Module& m, const std::string& spec, const std::vector<std::string>& golden, TypeTable& types, DiagSink& diags,
+                const Case& c) {
     std::istringstream words(spec);
     std::string name, rest;
     words >> name;
@@ -174,9 +175,12 @@ void run_file(const fs::path& path) {
     std::istringstream lines(c.text);
     std::vector<std::pair<std::string, std::vector<std::string>>> kernels;
     for (std::string line; ok && std::getline(lines, line);) {
-        if (line.substr(0, 11) == "// kernel: ") kernels.push_back({line.substr(11), {}});
-        else if (line.substr(0, 4) == "//> " && !kernels.empty()) kernels.back().second.push_back(line.substr(4));
-        else if (line.substr(0, 9) == "// bind: ") run_bind(m, line.substr(9, line.find(" //!") == std::string::npos ? line.npos : line.find(" //!") - 9), types, diags, c);
+        if (line.substr(0, 11) == "// kernel: ")
+            kernels.push_back({line.substr(11), {}});
+        else if (line.substr(0, 4) == "//> " && !kernels.empty())
+            kernels.back().second.push_back(line.substr(4));
+        else if (line.substr(0, 9) == "// bind: ")
+            run_bind(m, line.substr(9, line.find(" //!") == std::string::npos ? line.npos : line.find(" //!") - 9), types, diags, c);
     }
     for (const auto& [spec, golden] : kernels) run_kernel(m, spec.substr(0, spec.find(" //!")), golden, types, diags, c);
     record(sources, diags, c);
