@@ -130,7 +130,9 @@ bool Elaborator::step(Span span, uint64_t n) {
 }
 
 Value Elaborator::constant(const ast::Expr& e, const std::shared_ptr<Scope>& scope) {
-    StaticMode mode(*this, scope);
+    // In the body under way run-time names may stand where only their type matters, as in cast<elem(x)>(y).
+    std::optional<StaticMode> mode;
+    if (!building() || scope != scope_) mode.emplace(*this, scope);
     Value v = expr(e);
     if (!is_static(v)) return error(Diag::not_constant, e.span, "this value", describe(v));
     return v;

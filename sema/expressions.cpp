@@ -254,9 +254,11 @@ Value Elaborator::call_value(Value callee, const ast::CallExpr& e) {
     if (poisoned) return poison(e.span);
     if (fast)
         callee = fast_version(callee, e.args.back().value->span);
-    else if (callee.kind == Value::function && callee.home && callee.fn && fast_math() &&
-             callee.home->find("fast_" + std::string(callee.fn->name.text)))
-        callee = fast_version(callee, e.span);
+    else if (callee.kind == Value::function && callee.home && callee.fn && fast_math()) {
+        const std::string name = "fast_" + std::string(callee.fn->name.text);
+        const bool hardware = callee.home->name == "std.math" && ir::find_op(name) != ir::Op::count_;
+        if (hardware || callee.home->find(name)) callee = fast_version(callee, e.span);
+    }
     switch (callee.kind) {
         case Value::poison:
             return poison(e.span);

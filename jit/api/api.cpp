@@ -1,272 +1,14 @@
-// The C ABI over the engine: handles, value conversion, and the border where exceptions end. See tegula.h for the contract.
-#include "tegula/tegula.h"
-
+// The C ABI over the engine: one function per entry of tegula.h, which has the contracts. Values are read in values.cpp.
+#include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <thread>
-#include <utility>
 
-#include "jit/engine/host.h"
+#include "jit/api/handles.h"
 
 using namespace tegula;
+using namespace tegula::capi;
 
 namespace {
-
-/// First member of every handle, so that retain and release need no type.
-struct Handle {
-    std::atomic<int64_t> references{1};
-    virtual ~Handle() = default;
-};
-
-}  // namespace
-
-struct tegula_engine : Handle {
-    std::shared_ptr<Engine> engine;
-};
-struct tegula_module : Handle {
-    ModulePtr module;
-};
-struct tegula_kernel : Handle {
-    ModulePtr module;
-    std::shared_ptr<const Executable> exe;
-};
-struct tegula_blob : Handle {
-    std::string data;
-};
-struct tegula_diags : Handle {
-    std::shared_ptr<Engine> engine;  ///< for source excerpts; null for errors before there is one
-    std::vector<Diagnostic> diags;
-    std::mutex mutex;
-    std::string text[2], json;
-};
-
-namespace {
-
-constexpr size_t kMinEngineOptions = offsetof(tegula_engine_options, max_errors);
-constexpr size_t kMinRunOptions = offsetof(tegula_run_options, user);
-
-tegula_status to_status(Status status) { return static_cast<tegula_status>(status); }
-
-void give_diags(tegula_diags** out, std::shared_ptr<Engine> engine, std::vector<Diagnostic> diags) {
-    if (!out || diags.empty()) return;
-    auto* handle = new tegula_diags;
-    handle->engine = std::move(engine);
-    handle->diags = std::move(diags);
-    *out = handle;
-}
-
-tegula_status usage(tegula_diags** out, std::string text) {
-    DiagSink sink;
-    sink.report(Diag::api_usage, {}, {std::move(text)});
-    give_diags(out, nullptr, sink.take());
-    return TEGULA_E_USAGE;
-}
-
-/// Runs `fn(sink)`; whatever it throws becomes the internal-error status with a diagnostic.
-template <class Fn>
-tegula_status border(const std::shared_ptr<Engine>& engine, tegula_diags** out, Fn&& fn) {
-    if (out) *out = nullptr;
-    DiagSink sink(engine ? engine->options().max_errors : 100);
-    tegula_status status;
-    try {
-        status = fn(sink);
-    } catch (const std::bad_alloc&) {
-        sink.report(Diag::internal, {}, {"out of memory"});
-        status = TEGULA_E_INTERNAL;
-    } catch (const std::exception& error) {
-        sink.report(Diag::internal, {}, {error.what()});
-        status = TEGULA_E_INTERNAL;
-    }
-    try {
-        give_diags(out, engine, sink.take());
-    } catch (const std::bad_alloc&) {
-        status = TEGULA_E_INTERNAL;
-    }
-    return status;
-}
-
-tegula_blob* make_blob(std::string text) {
-    auto* blob = new tegula_blob;
-    blob->data = std::move(text);
-    return blob;
-}
-
-bool read_options(const tegula_run_options* given, tegula_run_options& options) {
-    tegula_run_options_init(&options, sizeof options);
-    if (!given) return true;
-    if (given->struct_size < kMinRunOptions || given->struct_size > sizeof options) return false;
-    std::memcpy(&options, given, given->struct_size);
-    return true;
-}
-
-/// The options of a run; false (reported) for unknown machines.
-bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, const std::shared_ptr<Engine>& engine) {
-    tegula_run_options o;
-    if (!read_options(given, o)) {
-        sink.report(Diag::api_usage, {}, {"struct_size of the run options is wrong; call tegula_run_options_init"});
-        status = TEGULA_E_USAGE;
-        return false;
-    }
-    if (o.machine && *o.machine && std::string_view(o.machine) != "interp" && std::string_view(o.machine) != "auto") {
-        sink.report(Diag::machine_unavailable, {}, {printable(o.machine), "this build has the machine `interp` only"});
-        status = TEGULA_E_UNAVAILABLE;
-        return false;
-    }
-    if (o.disable_passes) {
-        std::string_view list = o.disable_passes;
-        while (!list.empty()) {
-            size_t comma = std::min(list.find(','), list.size());
-            std::string pass(list.substr(0, comma));
-            list.remove_prefix(std::min(comma + 1, list.size()));
-            if (!pass.empty()) out.disabled_passes.push_back(std::move(pass));
-        }
-        if (!engine->check_passes(out.disabled_passes, sink)) {
-            status = TEGULA_E_USAGE;
-            return false;
-        }
-    }
-    out.checked = o.checked != 0;
-    out.trap_floats = o.trap_floats != 0;
-    out.order_seed = o.order_seed;
-    out.threads = o.threads ? o.threads : std::max(1u, std::thread::hardware_concurrency());
-    out.step_budget = o.step_budget;
-    out.memory_budget = o.memory_budget;
-    out.cancel = &engine->cancelled();
-    void* user = o.user;
-    if (o.print) out.print = [fn = o.print, user](std::string_view text) { fn(user, text.data(), text.size()); };
-    if (o.progress)
-        out.progress = [fn = o.progress, user, engine](uint64_t done, uint64_t all) {
-            if (fn(user, done, all)) engine->cancelled().store(true);
-        };
-    return true;
-}
-
-bool tensor_view(LoadedModule& module, const tegula_tensor& t, TensorView& view, DiagSink& sink, std::string_view name) {
-    auto fail = [&](std::string why) {
-        sink.report(Diag::bad_tensor, {}, {printable(name), std::move(why)});
-        return false;
-    };
-    Engine& engine = *module.engine;
-    if (!t.type) return fail("the element type is NULL");
-    if (t.rank < 0 || t.rank > kMaxRank) return fail("rank " + std::to_string(t.rank) + " is not in 0 .. 8");
-    if (t.rank > 0 && !t.extents) return fail("the extents are NULL");
-    auto format = engine.parse_type(module, t.type, sink);
-    if (!format) return fail("`" + printable(t.type) + "` is not an element type");
-    auto layout = engine.parse_layout(module, t.layout ? t.layout : "", sink);
-    if (!layout) return fail("`" + printable(t.layout) + "` is not a layout");
-    view.elem = *format;
-    view.layout = *layout;
-    for (int32_t d = 0; d < t.rank; ++d) view.extents.push(t.extents[d]);
-    TensorSize size;
-    std::string why;
-    if (!tensor_size(engine.types(), *format, *layout, view.extents, size, &why)) return fail(why);
-    const Format& f = engine.types().format(*format);
-    const unsigned bits = f.is_block() ? engine.types().format(f.elem).bits : f.bits;
-    if (t.strides) {
-        if (bits % 8 || f.is_block()) return fail("strides are for types of whole bytes; use a layout");
-        view.has_strides = true;
-        __int128 last = 0;
-        for (int32_t d = 0; d < t.rank; ++d) {
-            view.strides[static_cast<size_t>(d)] = t.strides[d];
-            if (t.strides[d] < 0) return fail("stride " + std::to_string(t.strides[d]) + " is negative");
-            if (view.extents[static_cast<size_t>(d)] > 0) last += static_cast<__int128>(t.strides[d]) * (view.extents[static_cast<size_t>(d)] - 1);
-        }
-        __int128 need = view.extents.elements() ? (last + 1) * (bits / 8) : 0;
-        if (need > static_cast<__int128>(UINT64_MAX >> 2)) return fail("the strides reach beyond any memory");
-        size.bytes = static_cast<uint64_t>(need);
-    }
-    if (t.bytes < size.bytes) return fail("the storage has " + std::to_string(t.bytes) + " bytes, type, extents and layout need " + std::to_string(size.bytes));
-    if (!t.data && size.bytes) return fail("the data pointer is NULL");
-    if (size.scales_bytes && (!t.scales || t.scales_bytes < size.scales_bytes))
-        return fail("the scales need " + std::to_string(size.scales_bytes) + " bytes, " + std::to_string(t.scales ? t.scales_bytes : 0) + " are given");
-    if (size.tensor_scale_bytes && !t.tensor_scale) return fail("the type has a tensor scale, the pointer is NULL");
-    view.data = static_cast<uint8_t*>(t.data);
-    view.bytes = t.bytes;
-    view.scales = static_cast<uint8_t*>(t.scales);
-    view.scales_bytes = t.scales_bytes;
-    view.tensor_scale = static_cast<uint8_t*>(t.tensor_scale);
-    return true;
-}
-
-bool read_generics(LoadedModule& module, const tegula_value* values, size_t count, sema::StaticValues& out, DiagSink& sink) {
-    if (count && !values) return sink.report(Diag::api_usage, {}, {"the generics are NULL"}), false;
-    for (size_t i = 0; i < count; ++i) {
-        const tegula_value& v = values[i];
-        if (!v.name) return sink.report(Diag::api_usage, {}, {"a generic value needs a name"}), false;
-        sema::StaticValue value;
-        switch (v.kind) {
-            case TEGULA_INT: value.v = v.i; break;
-            case TEGULA_REAL: value.v = v.r; break;
-            case TEGULA_TYPE: {
-                auto format = v.type ? module.engine->parse_type(module, v.type, sink) : std::nullopt;
-                if (!format) {
-                    sink.report(Diag::api_usage, {}, {"`" + printable(v.type ? v.type : "NULL") + "` is not a type, in generic `" + printable(v.name) + "`"});
-                    return false;
-                }
-                value.v = *format;
-                break;
-            }
-            default: return sink.report(Diag::api_usage, {}, {"generic `" + printable(v.name) + "` is neither number nor type"}), false;
-        }
-        out[v.name] = value;
-    }
-    return true;
-}
-
-bool read_arguments(LoadedModule& module, const tegula_value* values, size_t count, std::vector<LaunchArgument>& out, DiagSink& sink) {
-    if (count && !values) return sink.report(Diag::api_usage, {}, {"the arguments are NULL"}), false;
-    bool ok = true;
-    for (size_t i = 0; i < count; ++i) {
-        const tegula_value& v = values[i];
-        LaunchArgument arg;
-        if (v.name) arg.name = v.name;
-        switch (v.kind) {
-            case TEGULA_INT: arg.kind = LaunchArgument::integer, arg.i = v.i; break;
-            case TEGULA_REAL: arg.kind = LaunchArgument::real, arg.r = v.r; break;
-            case TEGULA_TENSOR: {
-                std::string name = v.name ? v.name : "argument " + std::to_string(i);
-                if (!v.tensor) {
-                    sink.report(Diag::bad_tensor, {}, {printable(name), "the tensor is NULL"});
-                    ok = false;
-                } else {
-                    ok = tensor_view(module, *v.tensor, arg.view, sink, name) && ok;
-                }
-                break;
-            }
-            default:
-                sink.report(Diag::api_usage, {}, {"a launch argument is a number or a tensor"});
-                ok = false;
-        }
-        out.push_back(std::move(arg));
-    }
-    return ok;
-}
-
-std::shared_ptr<HostTensor> load_array(const tegula_engine_options& options, TypeTable& types, const std::string& path, const std::string& name,
-                                       std::string& error) {
-    tegula_tensor t{};
-    char reason[512] = "";
-    tegula_blob* blob = options.load_array(options.user, path.c_str(), name.empty() ? nullptr : name.c_str(), &t, reason, sizeof reason);
-    if (!blob) return error.assign(reason, strnlen(reason, sizeof reason)), nullptr;
-    std::shared_ptr<HostTensor> out;
-    auto format = t.type ? types.builtin(t.type) : std::nullopt;
-    Shape extents;
-    if (!format || t.rank < 0 || t.rank > kMaxRank) {
-        error = "the array has a type or rank that is not supported";
-    } else {
-        for (int32_t d = 0; d < t.rank; ++d) extents.push(t.extents[d]);
-        LayoutId layout = types.intern(t.layout && std::string_view(t.layout) == "col" ? Layout::col() : Layout::row());
-        out = make_tensor(types, *format, layout, extents, true, &error);
-        if (out && out->data.size() > t.bytes) {
-            error = "the array is shorter than its shape";
-            out = nullptr;
-        } else if (out) {
-            std::memcpy(out->data.data(), t.data, out->data.size());
-        }
-    }
-    tegula_release(blob);
-    return out;
-}
 
 using TestRunner = Status (*)(Engine&, LoadedModule&, std::string_view, const LaunchOptions&, const std::function<void(TestResult&)>&);
 
@@ -277,17 +19,35 @@ tegula_status run_blocks(TestRunner runner, tegula_module* module, const char* f
     return border(engine, diags, [&](DiagSink& sink) {
         LaunchOptions launch;
         tegula_status status = TEGULA_OK;
-        if (!launch_options(options, launch, sink, status, engine)) return status;
+        if (!launch_options(options, launch, sink, status, *engine)) return status;
         if (!options) launch.checked = checked;
         Status all = runner(*engine, *module->module, filter ? filter : "", launch, [&](TestResult& r) {
             if (!result) return;
             tegula_test_result out{r.name.c_str(), to_status(r.status), r.seconds, r.metrics.empty() ? nullptr : r.metrics.c_str(), nullptr};
             give_diags(&out.diags, engine, std::move(r.diagnostics));
+            const std::unique_ptr<tegula_diags, void (*)(tegula_diags*)> release(out.diags, [](tegula_diags* d) { tegula_release(d); });
             result(user, &out);
-            tegula_release(out.diags);
         });
         return to_status(all);
     });
+}
+
+/// Rendered once and kept, so that the text lives as long as the handle.
+template <class Render>
+const char* rendered(tegula_diags* diags, std::string& text, Render&& render) noexcept {
+    try {
+        std::lock_guard lock(diags->mutex);
+        if (text.empty()) {
+            const SourceMap none;
+            const SourceMap& sources = diags->engine ? diags->engine->sources() : none;
+            std::string all;
+            for (const Diagnostic& d : diags->diags) all += render(d, sources);
+            text = std::move(all);
+        }
+        return text.c_str();
+    } catch (...) {
+        return "out of memory\n";
+    }
 }
 
 }  // namespace
@@ -302,36 +62,18 @@ void tegula_engine_options_init(tegula_engine_options* options, size_t size) {
     if (!options || size < sizeof(size_t)) return;
     std::memset(options, 0, size);
     options->struct_size = size;
-    if (size > kMinEngineOptions) options->max_errors = 100;
+    if (size >= sizeof(tegula_engine_options)) options->max_errors = 100;
 }
 
 tegula_status tegula_engine_new(const tegula_engine_options* given, tegula_engine** engine, tegula_diags** diags) {
-    if (diags) *diags = nullptr;
+    if (engine) *engine = nullptr;
     if (!engine) return usage(diags, "engine is NULL");
-    *engine = nullptr;
-    tegula_engine_options o;
-    tegula_engine_options_init(&o, sizeof o);
-    if (given) {
-        if (given->struct_size < kMinEngineOptions || given->struct_size > sizeof o)
-            return usage(diags, "struct_size of the engine options is wrong; call tegula_engine_options_init");
-        std::memcpy(&o, given, given->struct_size);
-    }
-    return border(nullptr, diags, [&](DiagSink&) {
+    return border(nullptr, diags, [&](DiagSink& sink) {
         EngineOptions options;
-        if (o.import_root) options.import_root = o.import_root;
-        if (o.max_errors) options.max_errors = o.max_errors;
-        if (o.import_)
-            options.importer = [fn = o.import_, user = o.user](std::string_view path) -> std::optional<std::string> {
-                tegula_blob* blob = fn(user, std::string(path).c_str());
-                if (!blob) return std::nullopt;
-                std::string text = blob->data;
-                tegula_release(blob);
-                return text;
-            };
-        if (o.load_array)
-            options.load_array = [o](TypeTable& types, const std::string& path, const std::string& name, std::string& error) {
-                return load_array(o, types, path, name, error);
-            };
+        if (!engine_options(given, options)) {
+            sink.report(Diag::api_usage, {}, {"struct_size of the engine options is wrong; call tegula_engine_options_init"});
+            return TEGULA_E_USAGE;
+        }
         auto handle = std::make_unique<tegula_engine>();
         handle->engine = Engine::create(std::move(options));
         *engine = handle.release();
@@ -343,9 +85,13 @@ void tegula_cancel(tegula_engine* engine, int on) {
     if (engine) engine->engine->cancelled().store(on != 0);
 }
 
-static tegula_status load_module(tegula_engine* engine, const std::string& name, std::string text, const std::string& directory, tegula_module** module,
-                                 tegula_diags** diags) {
-    return border(engine->engine, diags, [&](DiagSink& sink) {
+/// `read(text, sink)` brings the text; what it returns unless TEGULA_OK is the status of the call.
+template <class Read>
+static tegula_status load_module(tegula_engine* engine, const char* name, const std::string& directory, tegula_module** module, tegula_diags** diags,
+                                 Read&& read) {
+    return border(engine->engine, diags, [&](DiagSink& sink) -> tegula_status {
+        std::string text;
+        if (tegula_status status = read(text, sink); status != TEGULA_OK) return status;
         ModulePtr loaded = engine->engine->load(name, std::move(text), directory, sink);
         if (!loaded) return TEGULA_E_SOURCE;
         auto handle = std::make_unique<tegula_module>();
@@ -355,36 +101,43 @@ static tegula_status load_module(tegula_engine* engine, const std::string& name,
     });
 }
 
+static tegula_status read_source(const char* path, std::string& text, DiagSink& sink) {
+    constexpr size_t kMaxSource = size_t{16} << 20;
+    std::string why;
+    std::ifstream file(path, std::ios::binary);
+    if (file) {
+        char buffer[1 << 14];
+        while (text.size() <= kMaxSource && (file.read(buffer, sizeof buffer), file.gcount() > 0)) text.append(buffer, static_cast<size_t>(file.gcount()));
+        if (file.bad() || (text.empty() && !file.eof())) why = "it cannot be read";
+        if (text.size() > kMaxSource) why = "it is larger than 16 MiB";
+    } else {
+        why = std::strerror(errno);
+    }
+    if (why.empty()) return TEGULA_OK;
+    sink.report(Diag::cannot_read, {}, {printable(path), why});
+    return TEGULA_E_IO;
+}
+
 tegula_status tegula_module_from_source(tegula_engine* engine, const char* name, const char* text, size_t size, tegula_module** module,
                                         tegula_diags** diags) {
     if (module) *module = nullptr;
     if (!engine || !module || (!text && size)) return usage(diags, "engine, text or module is NULL");
-    return load_module(engine, name ? name : "<memory>", std::string(text ? text : "", size), {}, module, diags);
+    return load_module(engine, name ? name : "<memory>", {}, module, diags, [&](std::string& out, DiagSink&) {
+        out.assign(text ? text : "", size);
+        return TEGULA_OK;
+    });
 }
 
 tegula_status tegula_module_from_file(tegula_engine* engine, const char* path, tegula_module** module, tegula_diags** diags) {
     if (module) *module = nullptr;
     if (!engine || !path || !module) return usage(diags, "engine, path or module is NULL");
-    std::string text, why;
-    tegula_status status = border(engine->engine, diags, [&](DiagSink& sink) {
-        constexpr size_t kMaxSource = size_t{16} << 20;
-        std::ifstream file(path, std::ios::binary);
-        if (file) {
-            char buffer[1 << 16];
-            while (text.size() <= kMaxSource && (file.read(buffer, sizeof buffer), file.gcount() > 0)) text.append(buffer, static_cast<size_t>(file.gcount()));
-            if (file.bad() || (text.empty() && !file.eof())) why = "it cannot be read";
-            if (text.size() > kMaxSource) why = "it is larger than 16 MiB";
-        } else {
-            why = std::strerror(errno);
-        }
-        if (why.empty()) return TEGULA_OK;
-        sink.report(Diag::cannot_read, {}, {printable(path), why});
-        return TEGULA_E_IO;
-    });
-    if (status != TEGULA_OK) return status;
-    std::string name = path;
-    size_t slash = name.rfind('/');
-    return load_module(engine, name, std::move(text), slash == std::string::npos ? "." : slash == 0 ? "/" : name.substr(0, slash), module, diags);
+    try {
+        const char* slash = std::strrchr(path, '/');
+        const std::string directory = !slash ? "." : slash == path ? "/" : std::string(path, slash);
+        return load_module(engine, path, directory, module, diags, [&](std::string& text, DiagSink& sink) { return read_source(path, text, sink); });
+    } catch (...) {
+        return usage(diags, "out of memory");
+    }
 }
 
 tegula_status tegula_module_check(tegula_module* module, tegula_diags** diags) {
@@ -410,7 +163,7 @@ tegula_status tegula_compile(tegula_module* module, const char* kernel, const te
         LaunchOptions launch;
         tegula_status status = TEGULA_OK;
         sema::StaticValues given;
-        if (!launch_options(options, launch, sink, status, engine)) return status;
+        if (!launch_options(options, launch, sink, status, *engine)) return status;
         if (!read_generics(*module->module, generics, generic_count, given, sink)) return static_cast<tegula_status>(TEGULA_E_USAGE);
         Status result;
         auto exe = engine->compile_named(*module->module, kernel, given, launch.disabled_passes, sink, result);
@@ -423,27 +176,31 @@ tegula_status tegula_compile(tegula_module* module, const char* kernel, const te
     });
 }
 
-static tegula_status launch(const ModulePtr& module, const ast::KernelItem* kernel, const char* name, const sema::StaticValues* fixed,
-                            const tegula_value* generics, size_t generic_count, const tegula_value* args, size_t arg_count,
-                            const tegula_run_options* options, tegula_diags** diags) {
+/// `name` or `compiled` says which kernel.
+static tegula_status launch(const ModulePtr& module, const char* name, const Executable* compiled, const tegula_value* generics, size_t generic_count,
+                            const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_diags** diags) {
     const auto& engine = module->engine;
-    return border(engine, diags, [&](DiagSink& sink) {
+    return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
         LaunchOptions launch;
         tegula_status status = TEGULA_OK;
-        sema::StaticValues given = fixed ? *fixed : sema::StaticValues();
+        sema::StaticValues given;
         std::vector<LaunchArgument> arguments;
-        if (!launch_options(options, launch, sink, status, engine)) return status;
-        const ast::KernelItem* item = kernel ? kernel : engine->find_kernel(*module, name, sink);
-        if (!item || !read_generics(*module, generics, generic_count, given, sink)) return static_cast<tegula_status>(TEGULA_E_USAGE);
-        if (!read_arguments(*module, args, arg_count, arguments, sink)) return static_cast<tegula_status>(TEGULA_E_ARGUMENTS);
-        return to_status(engine->launch(*module, *item, given, arguments, launch, sink));
+        if (!launch_options(options, launch, sink, status, *engine)) return status;
+        const ast::KernelItem* kernel = compiled ? compiled->kernel : engine->find_kernel(*module, name, sink);
+        if (!kernel || !read_generics(*module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
+        if (compiled) {
+            given = compiled->generics;
+            launch.disabled_passes = compiled->disabled_passes;
+        }
+        if (!read_arguments(*module, args, arg_count, true, arguments, sink)) return TEGULA_E_USAGE;
+        return to_status(engine->launch(*module, *kernel, given, arguments, launch, sink));
     });
 }
 
 tegula_status tegula_launch(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count, const tegula_value* args,
                             size_t arg_count, const tegula_run_options* options, tegula_diags** diags) {
     if (!module || !kernel) return usage(diags, "module or kernel is NULL");
-    return launch(module->module, nullptr, kernel, nullptr, generics, generic_count, args, arg_count, options, diags);
+    return launch(module->module, kernel, nullptr, generics, generic_count, args, arg_count, options, diags);
 }
 
 tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count, const tegula_value* args,
@@ -456,7 +213,7 @@ tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegul
         std::vector<LaunchArgument> arguments;
         const ast::KernelItem* item = engine->find_kernel(*module->module, kernel, sink);
         if (!item || !read_generics(*module->module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
-        if (!read_arguments(*module->module, args, arg_count, arguments, sink)) return TEGULA_E_ARGUMENTS;
+        if (!read_arguments(*module->module, args, arg_count, false, arguments, sink)) return TEGULA_E_USAGE;
         auto text = engine->plan(*module->module, *item, given, arguments, sink);
         if (!text) return TEGULA_E_ARGUMENTS;
         *json = make_blob(std::move(*text));
@@ -467,7 +224,7 @@ tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegul
 tegula_status tegula_kernel_launch(tegula_kernel* kernel, const tegula_value* args, size_t arg_count, const tegula_run_options* options,
                                    tegula_diags** diags) {
     if (!kernel) return usage(diags, "kernel is NULL");
-    return launch(kernel->module, kernel->exe->kernel, nullptr, &kernel->exe->generics, nullptr, 0, args, arg_count, options, diags);
+    return launch(kernel->module, nullptr, kernel->exe.get(), nullptr, 0, args, arg_count, options, diags);
 }
 
 tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags) {
@@ -497,6 +254,11 @@ tegula_status tegula_dump(tegula_engine* engine, const char* name, const char* t
     if (blob) *blob = nullptr;
     if (!engine || !kind || !blob || (!text && size)) return usage(diags, "engine, text, kind or blob is NULL");
     return border(engine->engine, diags, [&](DiagSink& sink) {
+        const std::string_view stage = kind;
+        if (stage != "tokens" && stage != "ast" && stage != "fmt") {
+            sink.report(Diag::no_such_artifact, {}, {printable(stage), "tokens, ast, fmt"});
+            return TEGULA_E_USAGE;
+        }
         auto out = engine->engine->dump(name ? name : "<memory>", std::string(text ? text : "", size), kind, sink);
         if (!out || sink.has_errors()) return TEGULA_E_SOURCE;
         *blob = make_blob(std::move(*out));
@@ -517,16 +279,15 @@ tegula_status tegula_bench(tegula_module* module, const char* filter, const tegu
 tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const char* layout, const int64_t* extents, int32_t rank, size_t* bytes,
                                   size_t* scales_bytes, tegula_diags** diags) {
     if (!module || !type || !bytes || (rank > 0 && !extents)) return usage(diags, "module, type, extents or bytes is NULL");
+    if (rank < 0 || rank > kMaxRank) return usage(diags, "rank is not in 0 .. 8");
     return border(module->module->engine, diags, [&](DiagSink& sink) {
-        Engine& engine = *module->module->engine;
-        auto format = engine.parse_type(*module->module, type, sink);
-        auto id = engine.parse_layout(*module->module, layout ? layout : "", sink);
-        Shape shape;
-        if (rank < 0 || rank > kMaxRank) return sink.report(Diag::api_usage, {}, {"rank is not in 0 .. 8"}), TEGULA_E_USAGE;
-        for (int32_t d = 0; d < rank; ++d) shape.push(extents[d]);
+        std::string why;
         TensorSize size;
-        std::string why = "unknown type or layout";
-        if (!format || !id || !tensor_size(engine.types(), *format, *id, shape, size, &why)) {
+        Shape shape;
+        for (int32_t d = 0; d < rank; ++d) shape.push(extents[d]);
+        const auto format = read_type(*module->module, type, why);
+        const auto id = format ? read_layout(*module->module, layout, why) : std::nullopt;
+        if (!id || !tensor_size(module->module->engine->types(), *format, *id, shape, size, &why)) {
             sink.report(Diag::bad_tensor, {}, {printable(type), why});
             return TEGULA_E_ARGUMENTS;
         }
@@ -540,9 +301,14 @@ tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to,
     if (!module || !to || !from) return usage(diags, "module, to or from is NULL");
     return border(module->module->engine, diags, [&](DiagSink& sink) {
         TensorView target, source;
-        if (!tensor_view(*module->module, *to, target, sink, "to") || !tensor_view(*module->module, *from, source, sink, "from")) return TEGULA_E_ARGUMENTS;
+        const std::string bad_target = read_tensor(*module->module, *to, true, target), bad_source = read_tensor(*module->module, *from, true, source);
+        if (!bad_target.empty()) sink.report(Diag::bad_tensor, {}, {"to", bad_target});
+        if (!bad_source.empty()) sink.report(Diag::bad_tensor, {}, {"from", bad_source});
+        if (sink.has_errors()) return TEGULA_E_ARGUMENTS;
+        Engine& engine = *module->module->engine;
         std::string why;
-        if (copy_converted(*module->module->engine, *module->module, target, source, sink, &why)) return TEGULA_OK;
+        if (copy_converted(engine, *module->module, target, source, sink, &why)) return TEGULA_OK;
+        if (engine.cancelled().load()) return TEGULA_E_CANCELLED;
         sink.report(Diag::bad_tensor, {}, {"to", why});
         return TEGULA_E_ARGUMENTS;
     });
@@ -566,31 +332,19 @@ size_t tegula_diags_count(const tegula_diags* diags) { return diags ? diags->dia
 
 const char* tegula_diags_text(tegula_diags* diags, int colour) {
     if (!diags) return "";
-    std::lock_guard lock(diags->mutex);
-    std::string& text = diags->text[colour != 0];
-    if (text.empty()) {
-        static const SourceMap kNone;
-        const SourceMap& sources = diags->engine ? diags->engine->sources() : kNone;
-        for (const Diagnostic& d : diags->diags) text += render_text(d, sources, colour != 0);
-    }
-    return text.c_str();
+    return rendered(diags, diags->text[colour != 0], [&](const Diagnostic& d, const SourceMap& sources) { return render_text(d, sources, colour != 0); });
 }
 
 const char* tegula_diags_json(tegula_diags* diags) {
     if (!diags) return "";
-    std::lock_guard lock(diags->mutex);
-    if (diags->json.empty()) {
-        static const SourceMap kNone;
-        const SourceMap& sources = diags->engine ? diags->engine->sources() : kNone;
-        for (const Diagnostic& d : diags->diags) diags->json += render_json(d, sources) + "\n";
-    }
-    return diags->json.c_str();
+    return rendered(diags, diags->json, [](const Diagnostic& d, const SourceMap& sources) { return render_json(d, sources) + "\n"; });
 }
 
 tegula_blob* tegula_blob_new(const void* data, size_t size) {
+    if (!data && size) return nullptr;
     try {
-        return make_blob(std::string(static_cast<const char*>(data ? data : ""), data ? size : 0));
-    } catch (const std::bad_alloc&) {
+        return make_blob(std::string(static_cast<const char*>(data ? data : ""), size));
+    } catch (...) {
         return nullptr;
     }
 }

@@ -80,6 +80,7 @@ std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const as
     exe->kernel = &kernel;
     exe->generics = generics;
     exe->instance = std::move(*instance);
+    if (options_.on_elaborated) options_.on_elaborated(*exe->instance.fn);
     run_passes(*exe->instance.fn, pass_options(exe->instance, disabled));
     exe->program = interp::Program::prepare(*exe->instance.fn);
     std::lock_guard lock(module.mutex_);

@@ -25,6 +25,7 @@ struct EngineOptions {
     /// load_npy / load_safetensors of host statements; the string is an error text.
     std::function<std::shared_ptr<HostTensor>(TypeTable& types, const std::string& path, const std::string& name, std::string& error)> load_array;
     size_t max_errors = 100;
+    std::function<void(const ir::Function&)> on_elaborated;  ///< sees every kernel instance and host expression before its passes, on any thread
 };
 
 class Engine;

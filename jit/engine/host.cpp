@@ -342,7 +342,7 @@ std::optional<LaunchArgument> HostRunner::to_argument(HostValue& value, Span spa
     switch (value.kind) {
         case HostValue::tensor:
             arg.kind = LaunchArgument::tensor;
-            // A rank-0 tile where a number is wanted is that number; sema decides by the parameter.
+            // Of rank 0 where a number is wanted, it is that number: the launch sees by the parameter.
             arg.view = value.t->view();
             return arg;
         case HostValue::integer: arg.kind = LaunchArgument::integer, arg.i = value.i; return arg;
@@ -428,6 +428,7 @@ std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
     if (host->fn) {
         PassOptions passes;
         passes.disabled = options_.disabled_passes;
+        if (engine_.options().on_elaborated) engine_.options().on_elaborated(*host->fn);
         run_passes(*host->fn, passes);
         auto program = interp::Program::prepare(*host->fn);
         std::vector<TileData> args;

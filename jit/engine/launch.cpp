@@ -44,10 +44,27 @@ bool order_arguments(const ast::KernelItem& kernel, std::span<const LaunchArgume
     return ok;
 }
 
-sema::ArgumentType argument_type(const ast::Param& param, const LaunchArgument* arg) {
+bool is_tensor_param(const ast::Param& param) { return param.type->kind == ast::ExprKind::index || param.type->kind == ast::ExprKind::annotated; }
+
+/// What a tensor of rank 0 means to a scalar parameter: the number in it.
+sema::StaticValue scalar_in(const Format& format, const TensorView& view) {
+    const uint64_t code = load_bits(format, view.data, 0);
+    if (format.is_bool()) return {code != 0};
+    if (format.is_int() && (format.is_signed || code <= INT64_MAX)) return {static_cast<int64_t>(code)};
+    return {decode(format, code)};
+}
+
+sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param, const LaunchArgument* arg) {
     sema::ArgumentType type;
     if (!arg) return type;
     if (arg->kind == LaunchArgument::tensor) {
+        const Format& format = types.format(arg->view.elem);
+        const bool one = arg->view.extents.rank == 0 && !format.is_block() && arg->view.bytes * 8 >= format.bits;
+        if (one && !is_tensor_param(param) && !is_pointer_param(param)) {
+            type.kind = sema::ArgumentType::scalar;
+            type.value = scalar_in(format, arg->view);
+            return type;
+        }
         type.kind = is_pointer_param(param) ? sema::ArgumentType::pointer : sema::ArgumentType::tensor;
         type.elem = arg->view.elem;
         type.extents = arg->view.extents;
@@ -56,10 +73,13 @@ sema::ArgumentType argument_type(const ast::Param& param, const LaunchArgument* 
         return type;
     }
     type.kind = sema::ArgumentType::scalar;
-    if (arg->kind == LaunchArgument::integer)
-        type.value.v = arg->i;
-    else
+    const bool is_bool = param.type->kind == ast::ExprKind::name && ast::as<ast::NameExpr>(param.type).name == "bool";
+    if (arg->kind != LaunchArgument::integer)
         type.value.v = arg->r;
+    else if (is_bool && (arg->i == 0 || arg->i == 1))  // hosts have no bool of their own
+        type.value.v = arg->i == 1;
+    else
+        type.value.v = arg->i;
     return type;
 }
 
@@ -78,7 +98,7 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
     std::vector<const LaunchArgument*> ordered;
     if (!order_arguments(kernel, args, ordered, diags, at)) return Status::arguments;
     std::vector<sema::ArgumentType> argument_types;
-    for (size_t i = 0; i < ordered.size(); ++i) argument_types.push_back(argument_type(kernel.params[i], ordered[i]));
+    for (size_t i = 0; i < ordered.size(); ++i) argument_types.push_back(argument_type(types_, kernel.params[i], ordered[i]));
     auto plan = sema::bind_launch(module, kernel, generics, argument_types, types_, diags, at);
     if (!plan) return Status::arguments;
     auto exe = compile(module, kernel, plan->generics, options.disabled_passes, diags);
@@ -123,7 +143,7 @@ std::optional<std::string> Engine::plan(LoadedModule& module, const ast::KernelI
     if (!order_arguments(kernel, args, ordered, diags, {})) return std::nullopt;
     std::vector<sema::ArgumentType> given;
     for (size_t i = 0; i < ordered.size(); ++i) {
-        given.push_back(argument_type(kernel.params[i], ordered[i]));
+        given.push_back(argument_type(types_, kernel.params[i], ordered[i]));
         if (!ordered[i] && kernel.params[i].mode == ast::ParamMode::out) given.back().kind = sema::ArgumentType::inferred;
     }
     auto bound = sema::bind_launch(module, kernel, generics, given, types_, diags);

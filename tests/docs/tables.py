@@ -36,7 +36,10 @@ def entries(path, macro):
 
 
 def row(name, *cells):
-    return "| " + " | ".join(c.replace("|", "\\|") for c in (f"`{name}`", *cells)) + " |"
+    def plain(cell):
+        cell = cell.replace("|", "\\|")
+        return cell if cell.startswith("`") else re.sub(r"([<*])", r"\\\1", cell)  # neither HTML nor emphasis
+    return "| " + " | ".join(plain(c) for c in (f"`{name}`", *cells)) + " |"
 
 
 def expected(source):

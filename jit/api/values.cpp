@@ -1,0 +1,239 @@
+// Values that cross the C ABI: options, tensors, generics and launch arguments, checked member by member before the engine sees them.
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "jit/api/handles.h"
+
+namespace tegula::capi {
+
+namespace {
+
+constexpr size_t kMinEngineOptions = offsetof(tegula_engine_options, max_errors);
+constexpr size_t kMinRunOptions = offsetof(tegula_run_options, user);
+constexpr unsigned kMaxThreads = 1024;
+
+/// Structures grow by whole members at their end; a size that cuts a member is not one of ours.
+bool legal_size(size_t size, size_t least, size_t most) { return size >= least && size <= most && size % alignof(void*) == 0; }
+
+/// Enumerators that come from C may hold anything; loading them as the enum would be undefined.
+int kind_of(const tegula_value& value) {
+    static_assert(sizeof(int) == sizeof(tegula_value_kind));
+    int kind;
+    std::memcpy(&kind, &value.kind, sizeof kind);
+    return kind;
+}
+
+std::string first_message(const DiagSink& sink) { return sink.all().empty() ? std::string() : ": " + sink.all().front().message; }
+
+/// Storage of explicit strides, in bytes; a reason when they are not usable.
+std::string strided_bytes(const tegula_tensor& t, unsigned bits, bool block, TensorView& view, uint64_t& bytes) {
+    if (bits % 8 || block) return "strides are for types of whole bytes; use a layout";
+    view.has_strides = true;
+    __int128 last = 0;
+    for (int32_t d = 0; d < t.rank; ++d) {
+        const size_t at = static_cast<size_t>(d);
+        if (t.strides[d] < 0) return "stride " + std::to_string(t.strides[d]) + " is negative";
+        view.strides[at] = t.strides[d];
+        if (view.extents[at] > 0 && last <= INT64_MAX) last += static_cast<__int128>(t.strides[d]) * (view.extents[at] - 1);
+    }
+    const bool empty = std::count(view.extents.begin(), view.extents.end(), 0) != 0;
+    const __int128 need = empty ? 0 : (last + 1) * (bits / 8);
+    if (need > static_cast<__int128>(INT64_MAX)) return "the strides reach beyond any memory";
+    bytes = static_cast<uint64_t>(need);
+    return {};
+}
+
+std::string check_storage(const tegula_tensor& t, const TensorSize& need) {
+    if (t.bytes < need.bytes)
+        return "the storage has " + std::to_string(t.bytes) + " bytes, type, extents and layout need " + std::to_string(need.bytes);
+    if (!t.data && need.bytes) return "the data pointer is NULL";
+    if (need.scales_bytes && (!t.scales || t.scales_bytes < need.scales_bytes))
+        return "the scales need " + std::to_string(need.scales_bytes) + " bytes, " + std::to_string(t.scales ? t.scales_bytes : 0) + " are given";
+    if (need.tensor_scale_bytes && !t.tensor_scale) return "the type has a tensor scale, the pointer is NULL";
+    return {};
+}
+
+LaunchArgument read_argument(LoadedModule& module, const tegula_value& v, bool storage) {
+    LaunchArgument arg;
+    if (v.name) arg.name = v.name;
+    switch (kind_of(v)) {
+        case TEGULA_INT: arg.kind = LaunchArgument::integer, arg.i = v.i; break;
+        case TEGULA_REAL: arg.kind = LaunchArgument::real, arg.r = v.r; break;
+        case TEGULA_TENSOR: arg.problem = v.tensor ? read_tensor(module, *v.tensor, storage, arg.view) : "the tensor is NULL"; break;
+        case TEGULA_TYPE: arg.problem = "expected a number or a tensor, got a type"; break;
+        default: arg.problem = "the kind " + std::to_string(kind_of(v)) + " is none of tegula_value_kind";
+    }
+    return arg;
+}
+
+/// What the host's reader made of an array file, copied into storage of ours; null with a reason in `error`.
+std::shared_ptr<HostTensor> copy_array(TypeTable& types, const tegula_tensor& t, std::string& error) {
+    const auto fail = [&](const char* why) {
+        error = why;
+        return nullptr;
+    };
+    const auto format = t.type ? types.builtin(t.type) : std::nullopt;
+    if (!format || types.format(*format).is_block()) return fail("the array has an element type that is not supported");
+    if (t.rank < 0 || t.rank > kMaxRank || (t.rank && !t.extents)) return fail("the array has a rank that is not supported");
+    const std::string_view name = t.layout ? t.layout : "row";
+    if (t.strides || (name != "row" && name != "col")) return fail("the array is neither row- nor column-major");
+    Shape extents;
+    for (int32_t d = 0; d < t.rank; ++d) extents.push(t.extents[d]);
+    auto out = make_tensor(types, *format, types.intern(name == "col" ? Layout::col() : Layout::row()), extents, true, &error);
+    if (!out) return nullptr;
+    if (out->data.size() > t.bytes || (!t.data && !out->data.empty())) return fail("the array is shorter than its shape");
+    if (!out->data.empty()) std::memcpy(out->data.data(), t.data, out->data.size());
+    return out;
+}
+
+std::shared_ptr<HostTensor> load_array(tegula_array_fn read, void* user, TypeTable& types, const std::string& path, const std::string& name,
+                                       std::string& error) {
+    tegula_tensor t{};
+    char reason[512] = "";
+    const std::unique_ptr<tegula_blob, void (*)(tegula_blob*)> blob(read(user, path.c_str(), name.empty() ? nullptr : name.c_str(), &t, reason, sizeof reason),
+                                                                    [](tegula_blob* b) { tegula_release(b); });
+    if (blob) return copy_array(types, t, error);
+    error.assign(reason, strnlen(reason, sizeof reason));
+    return nullptr;
+}
+
+std::optional<std::string> import_text(tegula_import_fn import, void* user, std::string_view path) {
+    const std::unique_ptr<tegula_blob, void (*)(tegula_blob*)> blob(import(user, std::string(path).c_str()), [](tegula_blob* b) { tegula_release(b); });
+    return blob ? std::optional(blob->data) : std::nullopt;
+}
+
+std::vector<std::string> split_names(std::string_view list) {
+    std::vector<std::string> names;
+    while (!list.empty()) {
+        const size_t comma = std::min(list.find(','), list.size());
+        if (comma) names.emplace_back(list.substr(0, comma));
+        list.remove_prefix(std::min(comma + 1, list.size()));
+    }
+    return names;
+}
+
+}  // namespace
+
+bool engine_options(const tegula_engine_options* given, EngineOptions& out) {
+    tegula_engine_options o;
+    tegula_engine_options_init(&o, sizeof o);
+    if (given) {
+        if (!legal_size(given->struct_size, kMinEngineOptions, sizeof o)) return false;
+        std::memcpy(&o, given, given->struct_size);
+    }
+    if (o.import_root) out.import_root = o.import_root;
+    if (o.max_errors) out.max_errors = o.max_errors;
+    if (o.import_) out.importer = [fn = o.import_, user = o.user](std::string_view path) { return import_text(fn, user, path); };
+    if (o.load_array)
+        out.load_array = [fn = o.load_array, user = o.user](TypeTable& types, const std::string& path, const std::string& name, std::string& error) {
+            return load_array(fn, user, types, path, name, error);
+        };
+    return true;
+}
+
+bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine) {
+    tegula_run_options o;
+    tegula_run_options_init(&o, sizeof o);
+    status = TEGULA_E_USAGE;
+    if (given) {
+        if (!legal_size(given->struct_size, kMinRunOptions, sizeof o)) {
+            sink.report(Diag::api_usage, {}, {"struct_size of the run options is wrong; call tegula_run_options_init"});
+            return false;
+        }
+        std::memcpy(&o, given, given->struct_size);
+    }
+    if (o.machine && *o.machine && std::string_view(o.machine) != "interp" && std::string_view(o.machine) != "auto") {
+        sink.report(Diag::machine_unavailable, {}, {printable(o.machine), "this build has the machine `interp` only"});
+        status = TEGULA_E_UNAVAILABLE;
+        return false;
+    }
+    if (o.disable_passes) out.disabled_passes = split_names(o.disable_passes);
+    if (!engine.check_passes(out.disabled_passes, sink)) return false;
+    out.checked = o.checked != 0;
+    out.trap_floats = o.trap_floats != 0;
+    out.order_seed = o.order_seed;
+    out.threads = o.threads ? std::min(o.threads, kMaxThreads) : std::max(1u, std::thread::hardware_concurrency());
+    out.step_budget = o.step_budget;
+    out.memory_budget = o.memory_budget;
+    out.cancel = &engine.cancelled();
+    if (o.print) out.print = [fn = o.print, user = o.user](std::string_view text) { fn(user, text.data(), text.size()); };
+    if (o.progress) out.keep_going = [fn = o.progress, user = o.user](uint64_t done, uint64_t all) { return fn(user, done, all) == 0; };
+    status = TEGULA_OK;
+    return true;
+}
+
+std::optional<FormatId> read_type(LoadedModule& module, const char* text, std::string& why) {
+    if (!text) return why = "the element type is NULL", std::nullopt;
+    DiagSink own;
+    auto format = module.engine->parse_type(module, text, own);
+    if (!format) why = "`" + printable(text) + "` is not an element type" + first_message(own);
+    return format;
+}
+
+std::optional<LayoutId> read_layout(LoadedModule& module, const char* text, std::string& why) {
+    DiagSink own;
+    auto layout = module.engine->parse_layout(module, text ? text : "", own);
+    if (!layout) why = "`" + printable(text ? text : "") + "` is not a layout" + first_message(own);
+    return layout;
+}
+
+std::string read_tensor(LoadedModule& module, const tegula_tensor& t, bool storage, TensorView& view) {
+    if (t.rank < 0 || t.rank > kMaxRank) return "rank " + std::to_string(t.rank) + " is not in 0 .. 8";
+    if (t.rank > 0 && !t.extents) return "the extents are NULL";
+    std::string why;
+    const auto format = read_type(module, t.type, why);
+    const auto layout = format ? read_layout(module, t.layout, why) : std::nullopt;
+    if (!layout) return why;
+    for (int32_t d = 0; d < t.rank; ++d) view.extents.push(t.extents[d]);
+    TypeTable& types = module.engine->types();
+    TensorSize size;
+    if (!tensor_size(types, *format, *layout, view.extents, size, &why)) return why;
+    view.layout = *layout;
+    const Format& f = types.format(*format);
+    if (t.strides) why = strided_bytes(t, f.is_block() ? types.format(f.elem).bits : f.bits, f.is_block(), view, size.bytes);
+    if (!why.empty()) return why;
+    view.elem = *format;
+    view.data = static_cast<uint8_t*>(t.data);
+    view.bytes = t.bytes;
+    view.scales = static_cast<uint8_t*>(t.scales);
+    view.scales_bytes = t.scales_bytes;
+    view.tensor_scale = static_cast<uint8_t*>(t.tensor_scale);
+    return storage ? check_storage(t, size) : std::string();
+}
+
+bool read_generics(LoadedModule& module, const tegula_value* values, size_t count, sema::StaticValues& out, DiagSink& sink) {
+    const auto fail = [&](std::string why) {
+        sink.report(Diag::api_usage, {}, {std::move(why)});
+        return false;
+    };
+    if (count && !values) return fail("the generics are NULL");
+    for (size_t i = 0; i < count; ++i) {
+        const tegula_value& v = values[i];
+        if (!v.name) return fail("a generic value needs a name");
+        const std::string name = printable(v.name);
+        sema::StaticValue value;
+        switch (kind_of(v)) {
+            case TEGULA_INT: value.v = v.i; break;
+            case TEGULA_REAL: value.v = v.r; break;
+            case TEGULA_TYPE: {
+                std::string why;
+                const auto format = read_type(module, v.type, why);
+                if (!format) return fail("generic `" + name + "`: " + why);
+                value.v = *format;
+                break;
+            }
+            default: return fail("generic `" + name + "` is neither number nor type");
+        }
+        if (!out.emplace(name, value).second) return fail("generic `" + name + "` is given twice");
+    }
+    return true;
+}
+
+bool read_arguments(LoadedModule& module, const tegula_value* values, size_t count, bool storage, std::vector<LaunchArgument>& out, DiagSink& sink) {
+    if (count && !values) return sink.report(Diag::api_usage, {}, {"the arguments are NULL"}), false;
+    for (size_t i = 0; i < count; ++i) out.push_back(read_argument(module, values[i], storage));
+    return true;
+}
+
+}  // namespace tegula::capi
