@@ -24,7 +24,7 @@ struct Row {
     std::string name, unit, limit_name;
     double value = 0, limit = 0;  ///< same unit; limit 0: none
     bool smaller_is_better = false;
-    double memory = 0;            ///< peak resident bytes of the measured part over bytes of its arrays; 0: not measured
+    double memory = 0;  ///< peak resident bytes of the measured part over bytes of its arrays; 0: not measured
 };
 
 /// Median of `runs` calls, in seconds.
@@ -131,7 +131,8 @@ void Bench::matmul() {
             double bound = 0;
             for (int64_t k = 0; k < n; ++k) bound += std::fabs(double(a[size_t(i * n + k)]) * b[size_t(k * n + j)]);
             // Two chains of n roundings each, each term at most 2^-24 of the running sum.
-            if (!(std::fabs(double(c[size_t(i * n + j)]) - reference[size_t(i * n + j)]) <= 2.0 * double(n) * 0x1p-24 * bound)) die("matrix product is wrong");
+            if (!(std::fabs(double(c[size_t(i * n + j)]) - reference[size_t(i * n + j)]) <= 2.0 * double(n) * 0x1p-24 * bound))
+                die("matrix product is wrong");
         }
     const double memory = peak_over_data(3.0 * 4 * double(count), run);
     rows_.push_back({"matmul f32, " + std::to_string(n) + "^3", "s", "plain C++ loop, one thread", median_time(3, run), plain, true, memory});

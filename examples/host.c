@@ -17,7 +17,7 @@ static const char kSoftmax[] =
     "    y[row, 0 +: BLOCK] = e / sum(e);\n"
     "}\n";
 
-static const char kWrong[] = "fn half(x: f32) -> f32 { return x * haf; }\n";
+static const char kWrong[] = "fn area(width: f32) -> f32 { return widht * 2.0; }\n";
 
 enum { M = 3, N = 7 };
 
@@ -87,8 +87,8 @@ int main(void) {
 
     /* A mistake in the text: the module is NULL, the diagnostics say where. */
     diags = NULL;
-    ok = ok && tegula_module_from_source(engine, "half.tile", kWrong, strlen(kWrong), &wrong, &diags) == TEGULA_E_SOURCE;
-    ok = ok && wrong == NULL && diags != NULL && strstr(tegula_diags_text(diags, 0), "half.tile:1:") != NULL;
+    ok = ok && tegula_module_from_source(engine, "area.tile", kWrong, strlen(kWrong), &wrong, &diags) == TEGULA_E_SOURCE;
+    ok = ok && wrong == NULL && diags != NULL && strstr(tegula_diags_text(diags, 0), "area.tile:1:") != NULL;
     show("an unknown name", diags);
 
     tegula_release(module);

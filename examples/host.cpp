@@ -42,7 +42,8 @@ bool add_vectors(const tegula::Module& module) {
         x[i] = static_cast<int32_t>(i);
         y[i] = static_cast<int32_t>(1000 * i);
     }
-    module.launch("vector_add", {{"BLOCK", 64}}, {tegula::Tensor(x.data(), {n}), tegula::Tensor(y.data(), {n}), tegula::Tensor(z.data(), {n})}).value();
+    module.launch("vector_add", {{"BLOCK", 64}}, {tegula::Tensor(x.data(), {n}), tegula::Tensor(y.data(), {n}), tegula::Tensor(z.data(), {n})})
+        .value();
     bool ok = true;
     for (int64_t i = 0; i < n; ++i) ok = ok && z[i] == 1001 * i;
     return check(ok, "vector_add");
@@ -68,17 +69,18 @@ bool multiply_narrow(const tegula::Module& module) {
 /// One message lists every argument that does not fit; nothing is written.
 bool refuse_arguments(const tegula::Module& module) {
     std::vector<float> x(7), y(8), z(7, -1.0f);
-    const auto result = module.launch("vector_add", {}, {tegula::Tensor(x.data(), {7}), tegula::Tensor(y.data(), {8}), tegula::Tensor(z.data(), {7})});
+    const auto result =
+        module.launch("vector_add", {}, {tegula::Tensor(x.data(), {7}), tegula::Tensor(y.data(), {8}), tegula::Tensor(z.data(), {7})});
     std::printf("%s", result.diagnostics().text().c_str());
     return check(!result && result.status() == TEGULA_E_ARGUMENTS && z[0] == -1.0f, "arguments that do not fit are refused");
 }
 
 /// A mistake in the text is data, with a code and a place, or an exception for those who ask for the value.
 bool refuse_text(const tegula::Engine& engine) {
-    const auto result = engine.load("fn half(x: f32) -> f32 { return x * haf; }\n", "half.tile");
+    const auto result = engine.load("fn area(width: f32) -> f32 { return widht * 2.0; }\n", "area.tile");
     const std::string json = result.diagnostics().json();
     std::printf("%s", json.c_str());
-    return check(!result && result.status() == TEGULA_E_SOURCE && json.find("half.tile") != std::string::npos, "a mistake in the text is reported");
+    return check(!result && result.status() == TEGULA_E_SOURCE && json.find("area.tile") != std::string::npos, "a mistake in the text is reported");
 }
 
 }  // namespace

@@ -14,6 +14,13 @@ namespace {
 
 constexpr size_t kMaxListed = 1024;  ///< constant_tile results larger than this are not made
 
+/// Is this an integer quotient that checked mode reports (x / 0, MIN / -1)? It stays, so that the report does.
+bool reported_quotient(ir::Op op, const Format& format, uint64_t dividend, uint64_t divisor) {
+    const bool quotient = op == Op::div || op == Op::rem || op == Op::div_trunc || op == Op::rem_trunc || op == Op::div_ceil;
+    if (!quotient || !format.is_int()) return false;
+    return divisor == 0 || (format.is_signed && divisor == UINT64_MAX && dividend == scalar::wrap(uint64_t{1} << (format.bits - 1), format.bits, true));
+}
+
 std::optional<ConstantTile> evaluate_elementwise(const Function& fn, const Inst& inst) {
     if (scalar::wide_f32(inst.op)) return std::nullopt;
     std::vector<ConstantTile> operands;
@@ -29,6 +36,7 @@ std::optional<ConstantTile> evaluate_elementwise(const Function& fn, const Inst&
     for (size_t i = 0; i < count; ++i) {
         uint64_t codes[3] = {};
         for (size_t n = 0; n < operands.size(); ++n) codes[n] = operands[n].codes[operands[n].codes.size() == 1 ? 0 : i];
+        if (reported_quotient(inst.op, format, codes[0], codes[1])) return std::nullopt;
         out.codes.push_back(scalar::eval_elementwise(inst.op, format, std::span<const uint64_t>(codes, operands.size())));
     }
     return out;

@@ -13,13 +13,13 @@ using ir::ValueId;
 
 namespace {
 
-/// The code of a compile-time number under an explicit conversion.
-uint64_t cast_code(const Value& v, const Format& to, RoundSpec spec) {
+/// The code of a compile-time number under an explicit conversion; `overflowed` is set when it lies outside the range of `to`.
+uint64_t cast_code(const Value& v, const Format& to, RoundSpec spec, bool& overflowed) {
     if (v.kind == Value::boolean) return to.is_bool() || to.is_int() ? scalar::wrap(v.b, to.bits, to.is_signed) : encode(to, v.b ? 1.0 : 0.0, spec);
-    if (v.kind == Value::real) return to.is_bool() ? v.r != 0 : encode(to, v.r, spec);
+    if (v.kind == Value::real) return to.is_bool() ? v.r != 0 : encode(to, v.r, spec, &overflowed);
     if (to.is_bool()) return v.i != 0;
     if (to.is_int() && spec.overflow == Overflow::automatic) return scalar::wrap(static_cast<uint64_t>(v.i), to.bits, to.is_signed);
-    return round_exact({.negative = v.i < 0, .significand = static_cast<uint64_t>(v.i < 0 ? -v.i : v.i)}, to, spec);
+    return round_exact({.negative = v.i < 0, .significand = static_cast<uint64_t>(v.i < 0 ? -v.i : v.i)}, to, spec, &overflowed);
 }
 
 }  // namespace
@@ -43,7 +43,10 @@ Value Elaborator::call_cast(const Call& call) {
     if (x.is_static_number()) {
         if (*round == static_cast<int>(Round::stochastic)) return error(Diag::needs_typed_operand, span, "stochastic rounding", describe(x));
         const Round mode = *round >= 0 ? static_cast<Round>(*round) : f.is_int() ? Round::rtz : Round::rne;
-        return tile(ir().constant(types_.tile(*to), cast_code(x, f, {mode, rule})), call.span);
+        bool overflowed = false;
+        const uint64_t code = cast_code(x, f, {mode, rule}, overflowed);
+        if (overflowed && rule == Overflow::trap) return error(Diag::literal_inexact, span, describe(x), f.name);
+        return tile(ir().constant(types_.tile(*to), code), call.span);
     }
     const ValueId v = arg_tile(call, 0);
     if (!v.valid()) return poison(call.span);

@@ -128,9 +128,13 @@ Value Elaborator::expr(const ast::Expr& e) {
             return v;
         }
         case ast::ExprKind::annotated: {
-            const auto type = type_desc(e);
-            Value v = of_kind(type ? Value::type : Value::poison, e.span);
-            if (type) v.t = *type;
+            if (const auto type = type_form(e)) return *type;
+            // A value and where it should live: tiles have such a wish, and it never changes them.
+            const auto& a = ast::as<ast::AnnotatedExpr>(&e);
+            const Value v = expr(*a.base);
+            if (v.kind == Value::poison) return v;
+            if (v.kind != Value::tile && v.kind != Value::block_tile) return error(Diag::not_a_type, e.span, describe(v));
+            check_tile_annotation(*a.layout);
             return v;
         }
     }
@@ -209,6 +213,10 @@ Value Elaborator::member(const ast::MemberExpr& e) {
 // ---- calls ----
 
 Value Elaborator::call(const ast::CallExpr& e) {
+    if (e.callee->kind == ast::ExprKind::name) {
+        const std::string_view name = ast::as<ast::NameExpr>(e.callee).name;
+        if ((name == "compose" || name == "inverse" || name == "strides") && !known(name)) return layout_expr(e);
+    }
     if (e.callee->kind == ast::ExprKind::index) {
         const auto& indexed = ast::as<ast::IndexExpr>(e.callee);
         const auto base_kind = indexed.base->kind;

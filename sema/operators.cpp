@@ -286,7 +286,8 @@ Value Elaborator::apply(Op op, std::vector<Value> args, Span span) {
     const bool shifts = op == Op::shl || op == Op::shr;
     if (shifts && args[0].is_static_number()) {
         // A literal adapts to the other operand here as everywhere.
-        if (args[0].kind != Value::integer) return error(Diag::wrong_element_kind, span, ir::op_row(op).name, describe(args[0]), domain_text(op));
+        if (args[0].kind != Value::integer)
+            return error(Diag::wrong_element_kind, span, ir::op_row(op).name, args[0].kind == Value::real ? "real" : "bool", domain_text(op));
         args[0] = tile(to_tile(args[0], elem, args[0].span.valid() ? args[0].span : span), span);
         if (!args[0].v.valid()) return poison(span);
         typed = &args[0];

@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -15,8 +18,8 @@ namespace tegula_tool {
 
 namespace {
 
-constexpr uint64_t kMaxFile = uint64_t{1} << 40;
-constexpr uint64_t kMaxHeader = uint64_t{64} << 20;
+constexpr uint64_t kMaxData = uint64_t{1} << 34;    ///< of one array
+constexpr uint64_t kMaxHeader = uint64_t{8} << 20;  ///< parsed JSON takes many times its text
 
 struct DtypeRow {
     const char* npy;          ///< without byte order; null: not in .npy
@@ -39,6 +42,51 @@ struct Descriptor {
     }
 };
 
+/// Text out of a file for a message: nothing that a terminal would obey.
+std::string shown(std::string_view text, size_t limit = 60) {
+    std::string out;
+    for (char c : text.substr(0, limit)) out += c >= ' ' && c < 127 ? c : '?';
+    return out;
+}
+
+/// A file read piece by piece, so that a header decides what is worth reading. Pipes are read whole first.
+class Source {
+public:
+    bool open(const std::string& path, std::string& error) {
+        file_.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        struct stat info {};
+        if (file_.fd < 0 || ::fstat(file_.fd, &info) != 0) return error = path + ": " + std::strerror(errno), false;
+        if (S_ISDIR(info.st_mode)) return error = path + ": is a directory", false;
+        path_ = path;
+        regular_ = S_ISREG(info.st_mode);
+        size_ = static_cast<uint64_t>(info.st_size);
+        if (regular_) return true;
+        auto text = read_file(path, kMaxData, error);
+        if (text) whole_ = std::move(*text), size_ = whole_.size();
+        return text.has_value();
+    }
+    uint64_t size() const { return size_; }
+    /// Bytes [offset, offset + n), which lie inside.
+    bool read(uint64_t offset, uint64_t n, std::string& out, std::string& error) const {
+        out.clear();
+        if (!regular_) return out = whole_.substr(offset, n), true;
+        out.resize(n);
+        for (uint64_t at = 0; at < n;) {
+            const ssize_t got = ::pread(file_.fd, out.data() + at, n - at, static_cast<off_t>(offset + at));
+            if (got < 0 && errno == EINTR) continue;
+            if (got <= 0) return error = path_ + ": " + (got < 0 ? std::strerror(errno) : "truncated while it was read"), false;
+            at += static_cast<uint64_t>(got);
+        }
+        return true;
+    }
+
+private:
+    Descriptor file_;
+    std::string path_, whole_;
+    bool regular_ = false;
+    uint64_t size_ = 0;
+};
+
 bool ends_with(std::string_view text, std::string_view tail) { return text.size() >= tail.size() && text.substr(text.size() - tail.size()) == tail; }
 
 /// Bytes of an array, or nullopt on overflow or negative extents.
@@ -47,7 +95,7 @@ std::optional<uint64_t> array_bytes(const std::vector<int64_t>& extents, unsigne
     for (int64_t e : extents) {
         if (e < 0) return std::nullopt;
         total *= static_cast<uint64_t>(e);
-        if (total > kMaxFile) return std::nullopt;
+        if (total > kMaxData) return std::nullopt;
     }
     return static_cast<uint64_t>(total);
 }
@@ -158,37 +206,39 @@ private:
     size_t at_ = 0;
 };
 
-std::optional<Array> parse_npy(const std::string& path, std::string file, std::string& error) {
+std::optional<Array> read_npy(const std::string& path, const Source& file, std::string& error) {
     auto fail = [&](const std::string& what) {
         error = path + ": " + what;
         return std::nullopt;
     };
-    if (file.size() < 10 || std::memcmp(file.data(), "\x93NUMPY", 6) != 0) return fail("not a .npy file (magic)");
-    const auto byte = [&](size_t i) { return static_cast<uint64_t>(static_cast<unsigned char>(file[i])); };
+    std::string start, text;
+    if (!file.read(0, std::min<uint64_t>(file.size(), 12), start, error)) return std::nullopt;
+    if (start.size() < 10 || std::memcmp(start.data(), "\x93NUMPY", 6) != 0) return fail("not a .npy file (magic)");
+    const auto byte = [&](size_t i) { return static_cast<uint64_t>(static_cast<unsigned char>(start[i])); };
     const uint64_t version = byte(6);
     if (version < 1 || version > 3) return fail("version " + std::to_string(version) + " is not supported (field `version`)");
     const size_t prefix = version == 1 ? 10 : 12;
-    if (file.size() < prefix) return fail("truncated (field `header length`)");
+    if (start.size() < prefix) return fail("truncated (field `header length`)");
     const uint64_t length = version == 1 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
     if (length > kMaxHeader || length > file.size() - prefix) return fail("truncated (field `header length`)");
-    NpyHeader header(std::string_view(file).substr(prefix, length));
+    if (!file.read(prefix, length, text, error)) return std::nullopt;
+    NpyHeader header(text);
     std::string field;
-    if (!header.parse(field)) return fail("the header cannot be read (field `" + field + "`)");
-    if (header.descr.size() < 3) return fail("type `" + header.descr + "` is not supported (field `descr`)");
+    if (!header.parse(field)) return fail("the header cannot be read (field `" + shown(field) + "`)");
     const DtypeRow* row = nullptr;
     for (const DtypeRow& r : kDtypes)
-        if (r.npy && header.descr.substr(1) == r.npy) row = &r;
-    if (!row) return fail("type `" + header.descr + "` is not supported (field `descr`)");
+        if (r.npy && header.descr.size() == 3 && header.descr.substr(1) == r.npy) row = &r;
+    if (!row) return fail("type `" + shown(header.descr) + "` is not supported (field `descr`)");
     const char order = header.descr[0];
-    if (order != '<' && order != '|' && !(order == '=')) return fail("byte order `" + std::string(1, order) + "` is not little-endian (field `descr`)");
-    auto bytes = array_bytes(header.shape, row->bytes);
+    if (order != '<' && order != '|' && order != '=') return fail("byte order `" + shown({&order, 1}) + "` is not little-endian (field `descr`)");
+    const auto bytes = array_bytes(header.shape, row->bytes);
     if (!bytes) return fail("the shape is too large (field `shape`)");
-    if (file.size() - prefix - length != *bytes)
-        return fail("the data has " + std::to_string(file.size() - prefix - length) + " bytes, shape and type need " + std::to_string(*bytes) +
-                    " (field `shape`)");
+    const uint64_t have = file.size() - prefix - length;
+    if (have != *bytes)
+        return fail("the data has " + std::to_string(have) + " bytes, shape and type need " + std::to_string(*bytes) + " (field `shape`)");
     Array array{row->type, header.shape, header.fortran && header.shape.size() > 1, {}};
-    file.erase(0, prefix + length);
-    array.data = array.type == "bool" ? pack_bools(file, array.extents, array.column_major) : std::move(file);
+    if (!file.read(prefix + length, *bytes, array.data, error)) return std::nullopt;
+    if (array.type == "bool") array.data = pack_bools(array.data, array.extents, array.column_major);
     return array;
 }
 
@@ -216,51 +266,64 @@ std::optional<std::string> npy_text(const Array& array, std::string& error) {
 
 // ---- .safetensors ----
 
-std::optional<Array> parse_safetensors(const std::string& path, const std::string& file, const std::string& wanted, std::string& error) {
+/// The members of one tensor's header entry; a reason when they are not usable.
+std::string tensor_entry(const nlohmann::json& entry, uint64_t have, Array& array, uint64_t& begin, uint64_t& bytes) {
+    const auto dtype = entry.find("dtype"), shape = entry.find("shape"), offsets = entry.find("data_offsets");
+    if (dtype == entry.end() || !dtype->is_string()) return " has no type (field `dtype`)";
+    const DtypeRow* row = nullptr;
+    for (const DtypeRow& r : kDtypes)
+        if (r.safetensors && dtype->get_ref<const std::string&>() == r.safetensors) row = &r;
+    if (!row) return ": type `" + shown(dtype->get_ref<const std::string&>(), 40) + "` is not supported (field `dtype`)";
+    array.type = row->type;
+    if (shape == entry.end() || !shape->is_array() || shape->size() > 8) return " has no usable shape (field `shape`)";
+    for (const auto& e : *shape) {
+        if (!e.is_number_unsigned() || e.get<uint64_t>() > kMaxData) return " has a bad extent (field `shape`)";
+        array.extents.push_back(static_cast<int64_t>(e.get<uint64_t>()));
+    }
+    const auto need = array_bytes(array.extents, row->bytes);
+    if (!need) return " has a shape that is too large (field `shape`)";
+    if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() || !(*offsets)[1].is_number_unsigned())
+        return " has no usable offsets (field `data_offsets`)";
+    begin = (*offsets)[0].get<uint64_t>();
+    const uint64_t end = (*offsets)[1].get<uint64_t>();
+    bytes = *need;
+    if (begin > end || end > have || end - begin != bytes) return " lies outside the file or has another size (field `data_offsets`)";
+    return {};
+}
+
+std::optional<Array> read_safetensors(const std::string& path, const Source& file, const std::string& wanted, std::string& error) {
     auto fail = [&](const std::string& what) {
         error = path + ": " + what;
         return std::nullopt;
     };
+    std::string text;
     if (file.size() < 8) return fail("truncated (field `header length`)");
+    if (!file.read(0, 8, text, error)) return std::nullopt;
     uint64_t length = 0;
-    for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(file[static_cast<size_t>(i)]);
-    if (length > kMaxHeader || length > file.size() - 8) return fail("truncated (field `header length`)");
+    for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(text[static_cast<size_t>(i)]);
+    if (length > file.size() - 8) return fail("truncated (field `header length`)");
+    if (length > kMaxHeader) return fail("the header is larger than 8 MiB (field `header length`)");
+    if (!file.read(8, length, text, error)) return std::nullopt;
     // Depth-limited: a header nests three levels.
     int deepest = 0;
-    auto header = nlohmann::json::parse(
-        file.begin() + 8, file.begin() + 8 + static_cast<std::ptrdiff_t>(length),
-        [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) { return deepest = std::max(deepest, depth), depth <= 8; }, false);
+    const auto header = nlohmann::json::parse(
+        text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) { return deepest = std::max(deepest, depth), depth <= 8; }, false);
     if (header.is_discarded() || !header.is_object() || deepest > 8) return fail("the header is not a JSON object (field `header`)");
     std::string name = wanted, names;
+    size_t count = 0;
     for (const auto& [key, value] : header.items()) {
         if (key == "__metadata__") continue;
-        names += (names.empty() ? "" : ", ") + key.substr(0, 60);
-        if (name.empty()) name = key;
+        if (++count <= 10) names += (names.empty() ? "" : ", ") + shown(key);
+        if (wanted.empty()) name = key;
     }
-    if (wanted.empty() && names.find(", ") != std::string::npos) return fail("the file has several tensors, name one with #NAME: " + names.substr(0, 400));
-    auto it = header.find(name);
-    if (name.empty() || it == header.end() || !it->is_object()) return fail("no tensor `" + name + "`; it has: " + names.substr(0, 400));
-    const DtypeRow* row = nullptr;
-    auto dtype = it->find("dtype");
-    if (dtype == it->end() || !dtype->is_string()) return fail("tensor `" + name + "` has no type (field `dtype`)");
-    for (const DtypeRow& r : kDtypes)
-        if (r.safetensors && dtype->get<std::string>() == r.safetensors) row = &r;
-    if (!row) return fail("tensor `" + name + "`: type `" + dtype->get<std::string>().substr(0, 40) + "` is not supported (field `dtype`)");
-    Array array{row->type, {}, false, {}};
-    auto shape = it->find("shape");
-    if (shape == it->end() || !shape->is_array() || shape->size() > 8) return fail("tensor `" + name + "` has no usable shape (field `shape`)");
-    for (const auto& e : *shape) {
-        if (!e.is_number_unsigned() || e.get<uint64_t>() > kMaxFile) return fail("tensor `" + name + "` has a bad extent (field `shape`)");
-        array.extents.push_back(static_cast<int64_t>(e.get<uint64_t>()));
-    }
-    auto bytes = array_bytes(array.extents, row->bytes);
-    auto offsets = it->find("data_offsets");
-    if (!bytes || offsets == it->end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() ||
-        !(*offsets)[1].is_number_unsigned())
-        return fail("tensor `" + name + "` has no usable offsets (field `data_offsets`)");
-    const uint64_t begin = (*offsets)[0].get<uint64_t>(), end = (*offsets)[1].get<uint64_t>(), have = file.size() - 8 - length;
-    if (begin > end || end > have || end - begin != *bytes) return fail("tensor `" + name + "` lies outside the file or has another size (field `data_offsets`)");
-    array.data = file.substr(8 + length + begin, end - begin);
+    if (count > 10) names += ", ..";
+    if (wanted.empty() && count > 1) return fail("the file has several tensors, name one with #NAME: " + names);
+    const auto it = header.find(name);
+    if (count == 0 || name == "__metadata__" || it == header.end() || !it->is_object()) return fail("no tensor `" + shown(name) + "`; it has: " + names);
+    Array array;
+    uint64_t begin = 0, bytes = 0;
+    if (const std::string why = tensor_entry(*it, file.size() - 8 - length, array, begin, bytes); !why.empty()) return fail("tensor `" + shown(name) + "`" + why);
+    if (!file.read(8 + length + begin, bytes, array.data, error)) return std::nullopt;
     if (array.type == "bool") array.data = pack_bools(array.data, array.extents, false);
     return array;
 }
@@ -309,33 +372,40 @@ std::optional<std::string> read_file(const std::string& path, uint64_t limit, st
 }
 
 bool write_file(const std::string& path, const std::string& data, std::string& error) {
-    // Not a regular file (a device, a pipe): renaming over it would replace it, so write into it.
+    // Not a regular file (a device, a pipe): renaming over it would replace it, so write into it. A symbolic link stays one: its target is replaced.
     struct stat info {};
-    const bool in_place = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
-    const std::string temporary = in_place ? path : path + ".part" + std::to_string(::getpid());
-    auto fail = [&] {
+    const bool exists = ::stat(path.c_str(), &info) == 0, in_place = exists && !S_ISREG(info.st_mode);
+    char* real = exists && !in_place ? ::realpath(path.c_str(), nullptr) : nullptr;
+    const std::string target = real ? real : path, temporary = in_place ? target : target + ".part" + std::to_string(::getpid());
+    std::free(real);
+    auto fail = [&](bool made) {
         error = path + ": " + std::strerror(errno);
-        if (!in_place) ::unlink(temporary.c_str());
+        if (made && !in_place) ::unlink(temporary.c_str());
         return false;
     };
     Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | (in_place ? 0 : O_EXCL) | O_CLOEXEC, 0666)};
-    if (file.fd < 0) return fail();
+    if (file.fd < 0) return fail(false);
+    if (exists && !in_place && ::fchmod(file.fd, info.st_mode & 07777) != 0) return fail(true);
     for (size_t at = 0; at < data.size();) {
         ssize_t n = ::write(file.fd, data.data() + at, data.size() - at);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail();
+        if (n < 0) return fail(true);
         at += static_cast<size_t>(n);
     }
     if (in_place) return true;
-    if (::fsync(file.fd) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) return fail();
+    if (::fsync(file.fd) != 0 || ::rename(temporary.c_str(), target.c_str()) != 0) return fail(true);
     return true;
 }
 
 std::optional<Array> read_array(const std::string& path, const std::string& name, std::string& error) {
-    auto file = read_file(path, kMaxFile, error);
-    if (!file) return std::nullopt;
-    if (ends_with(path, ".safetensors")) return parse_safetensors(path, *file, name, error);
-    return parse_npy(path, std::move(*file), error);
+    try {
+        Source file;
+        if (!file.open(path, error)) return std::nullopt;
+        return ends_with(path, ".safetensors") ? read_safetensors(path, file, name, error) : read_npy(path, file, error);
+    } catch (const std::bad_alloc&) {
+        error = path + ": does not fit in memory";
+        return std::nullopt;
+    }
 }
 
 bool write_array(const std::string& path, const std::string& name, const Array& array, std::string& error) {

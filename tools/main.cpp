@@ -51,7 +51,7 @@ void add_verbs(CLI::App& app, Options& o) {
     fmt->add_flag("--check", o.check_only, "change nothing, exit 1 when a file is not formatted");
 
     auto* doc = app.add_subcommand("doc", "Markdown of the documented items of a file");
-    doc->add_option("file", o.file, "source file, or std.NAME")->required();
+    doc->add_option("file", o.file, "source file")->required();
 
     auto* explain = app.add_subcommand("explain", "What a diagnostic code means and how to cure it");
     explain->add_option("code", o.code, "for example T0301")->required();

@@ -1,15 +1,12 @@
 // Engine, diagnostics and interruption for all verbs. The signal handler only sets the engine's cancel flag.
 #include <unistd.h>
 
-#include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "arrays.h"
 #include "tool.h"
@@ -20,24 +17,9 @@ namespace {
 
 // A signal handler can only reach static state; one command is one session.
 std::atomic<tegula_engine*> g_engine{nullptr};
-std::atomic<bool> g_interrupted{false}, g_timed_out{false};
-std::mutex g_timer_mutex;
-std::condition_variable g_timer_wake;
-bool g_timer_stop = false;
-std::thread g_timer;
 
 void on_signal(int) {
-    g_interrupted.store(true);
     if (tegula_engine* engine = g_engine.load()) tegula_cancel(engine, 1);
-}
-
-void start_timer(double seconds) {
-    g_timer = std::thread([seconds] {
-        std::unique_lock lock(g_timer_mutex);
-        if (g_timer_wake.wait_for(lock, std::chrono::duration<double>(seconds), [] { return g_timer_stop; })) return;
-        g_timed_out.store(true);
-        if (tegula_engine* engine = g_engine.load()) tegula_cancel(engine, 1);
-    });
 }
 
 /// load_npy and load_safetensors of host statements.
@@ -94,17 +76,23 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);
     std::signal(SIGPIPE, SIG_DFL);
-    if (o.timeout_seconds > 0) start_timer(o.timeout_seconds);
+    if (o.timeout_seconds > 0)
+        timer_ = std::thread([this, seconds = o.timeout_seconds] {
+            std::unique_lock lock(timer_mutex_);
+            if (timer_wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return timer_stop_; })) return;
+            timed_out_.store(true);
+            engine.cancel();
+        });
 }
 
 Session::~Session() {
-    if (g_timer.joinable()) {
+    if (timer_.joinable()) {
         {
-            std::lock_guard lock(g_timer_mutex);
-            g_timer_stop = true;
+            std::lock_guard lock(timer_mutex_);
+            timer_stop_ = true;
         }
-        g_timer_wake.notify_all();
-        g_timer.join();
+        timer_wake_.notify_all();
+        timer_.join();
     }
     g_engine.store(nullptr);
 }
@@ -136,7 +124,7 @@ int Session::exit_code(tegula_status status) const {
         case TEGULA_E_UNAVAILABLE: return unavailable;
         case TEGULA_E_IO: return io;
         case TEGULA_E_CANCELLED:
-            if (g_timed_out) {
+            if (timed_out_.load()) {
                 note("stopped: the time given with --timeout is over");
                 return timeout;
             }
@@ -174,7 +162,9 @@ tegula::RunOptions Session::run_options() const {
     run.threads = options.threads;
     run.step_budget = options.steps;
     run.memory_budget = options.memory;
-    run.print = [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
+    // With --json standard output holds objects only.
+    run.print = options.json ? [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stderr); }
+                             : [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
     if (!options.quiet && ::isatty(STDERR_FILENO))
         run.progress = [](void*, uint64_t done, uint64_t all) {
             std::fprintf(stderr, "\r%llu of %llu programs%s", static_cast<unsigned long long>(done), static_cast<unsigned long long>(all),

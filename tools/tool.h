@@ -1,6 +1,10 @@
 // What the verbs of the command share: the engine, output streams, exit codes. Data goes to stdout, everything else to stderr.
 #pragma once
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tegula/tegula.hpp"
@@ -51,6 +55,11 @@ public:
 
 private:
     bool colour_ = false;
+    std::thread timer_;  ///< --timeout
+    std::mutex timer_mutex_;
+    std::condition_variable timer_wake_;
+    bool timer_stop_ = false;
+    std::atomic<bool> timed_out_{false};
 };
 
 std::string json_text(const std::string& text);  ///< as a JSON string literal

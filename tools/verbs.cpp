@@ -44,6 +44,7 @@ void report_test(void* user, const tegula_test_result* r) {
     if (r->metrics) {
         auto metrics = nlohmann::json::parse(r->metrics, nullptr, false);
         for (const auto& [name, value] : metrics.items()) {
+            if (!value.is_number()) continue;
             char text[96];
             const double v = value.get<double>();
             if (name == "flops")

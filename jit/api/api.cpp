@@ -50,6 +50,59 @@ const char* rendered(tegula_diags* diags, std::string& text, Render&& render) no
     }
 }
 
+/// `read(text, directory, sink)` brings the text and where its imports lie; what it returns unless TEGULA_OK is the status of the call.
+template <class Read>
+tegula_status load_module(tegula_engine* engine, const char* name, tegula_module** module, tegula_diags** diags, Read&& read) {
+    return border(engine->engine, diags, [&](DiagSink& sink) -> tegula_status {
+        std::string text, directory;
+        if (tegula_status status = read(text, directory, sink); status != TEGULA_OK) return status;
+        ModulePtr loaded = engine->engine->load(name, std::move(text), directory, sink);
+        if (!loaded) return TEGULA_E_SOURCE;
+        auto handle = std::make_unique<tegula_module>();
+        handle->module = std::move(loaded);
+        *module = handle.release();
+        return TEGULA_OK;
+    });
+}
+
+tegula_status read_source(const char* path, std::string& text, DiagSink& sink) {
+    constexpr size_t kMaxSource = size_t{16} << 20;
+    std::string why;
+    std::ifstream file(path, std::ios::binary);
+    if (file) {
+        char buffer[1 << 14];
+        while (text.size() <= kMaxSource && (file.read(buffer, sizeof buffer), file.gcount() > 0)) text.append(buffer, static_cast<size_t>(file.gcount()));
+        if (file.bad() || (text.empty() && !file.eof())) why = "it cannot be read";
+        if (text.size() > kMaxSource) why = "it is larger than 16 MiB";
+    } else {
+        why = std::strerror(errno);
+    }
+    if (why.empty()) return TEGULA_OK;
+    sink.report(Diag::cannot_read, {}, {printable(path), why});
+    return TEGULA_E_IO;
+}
+
+/// `name` or `compiled` says which kernel.
+tegula_status launch(const ModulePtr& module, const char* name, const Executable* compiled, const tegula_value* generics, size_t generic_count,
+                            const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_diags** diags) {
+    const auto& engine = module->engine;
+    return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
+        LaunchOptions launch;
+        tegula_status status = TEGULA_OK;
+        sema::StaticValues given;
+        std::vector<LaunchArgument> arguments;
+        if (!launch_options(options, launch, sink, status, *engine)) return status;
+        const ast::KernelItem* kernel = compiled ? compiled->kernel : engine->find_kernel(*module, name, sink);
+        if (!kernel || !read_generics(*module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
+        if (compiled) {
+            given = compiled->generics;
+            launch.disabled_passes = compiled->disabled_passes;
+        }
+        if (!read_arguments(*module, args, arg_count, true, arguments, sink)) return TEGULA_E_USAGE;
+        return to_status(engine->launch(*module, *kernel, given, arguments, launch, sink));
+    });
+}
+
 }  // namespace
 
 extern "C" {
@@ -85,44 +138,11 @@ void tegula_cancel(tegula_engine* engine, int on) {
     if (engine) engine->engine->cancelled().store(on != 0);
 }
 
-/// `read(text, sink)` brings the text; what it returns unless TEGULA_OK is the status of the call.
-template <class Read>
-static tegula_status load_module(tegula_engine* engine, const char* name, const std::string& directory, tegula_module** module, tegula_diags** diags,
-                                 Read&& read) {
-    return border(engine->engine, diags, [&](DiagSink& sink) -> tegula_status {
-        std::string text;
-        if (tegula_status status = read(text, sink); status != TEGULA_OK) return status;
-        ModulePtr loaded = engine->engine->load(name, std::move(text), directory, sink);
-        if (!loaded) return TEGULA_E_SOURCE;
-        auto handle = std::make_unique<tegula_module>();
-        handle->module = std::move(loaded);
-        *module = handle.release();
-        return TEGULA_OK;
-    });
-}
-
-static tegula_status read_source(const char* path, std::string& text, DiagSink& sink) {
-    constexpr size_t kMaxSource = size_t{16} << 20;
-    std::string why;
-    std::ifstream file(path, std::ios::binary);
-    if (file) {
-        char buffer[1 << 14];
-        while (text.size() <= kMaxSource && (file.read(buffer, sizeof buffer), file.gcount() > 0)) text.append(buffer, static_cast<size_t>(file.gcount()));
-        if (file.bad() || (text.empty() && !file.eof())) why = "it cannot be read";
-        if (text.size() > kMaxSource) why = "it is larger than 16 MiB";
-    } else {
-        why = std::strerror(errno);
-    }
-    if (why.empty()) return TEGULA_OK;
-    sink.report(Diag::cannot_read, {}, {printable(path), why});
-    return TEGULA_E_IO;
-}
-
 tegula_status tegula_module_from_source(tegula_engine* engine, const char* name, const char* text, size_t size, tegula_module** module,
                                         tegula_diags** diags) {
     if (module) *module = nullptr;
     if (!engine || !module || (!text && size)) return usage(diags, "engine, text or module is NULL");
-    return load_module(engine, name ? name : "<memory>", {}, module, diags, [&](std::string& out, DiagSink&) {
+    return load_module(engine, name ? name : "<memory>", module, diags, [&](std::string& out, std::string&, DiagSink&) {
         out.assign(text ? text : "", size);
         return TEGULA_OK;
     });
@@ -131,13 +151,11 @@ tegula_status tegula_module_from_source(tegula_engine* engine, const char* name,
 tegula_status tegula_module_from_file(tegula_engine* engine, const char* path, tegula_module** module, tegula_diags** diags) {
     if (module) *module = nullptr;
     if (!engine || !path || !module) return usage(diags, "engine, path or module is NULL");
-    try {
+    return load_module(engine, path, module, diags, [&](std::string& text, std::string& directory, DiagSink& sink) {
         const char* slash = std::strrchr(path, '/');
-        const std::string directory = !slash ? "." : slash == path ? "/" : std::string(path, slash);
-        return load_module(engine, path, directory, module, diags, [&](std::string& text, DiagSink& sink) { return read_source(path, text, sink); });
-    } catch (...) {
-        return usage(diags, "out of memory");
-    }
+        directory = !slash ? "." : slash == path ? "/" : std::string(path, slash);
+        return read_source(path, text, sink);
+    });
 }
 
 tegula_status tegula_module_check(tegula_module* module, tegula_diags** diags) {
@@ -173,27 +191,6 @@ tegula_status tegula_compile(tegula_module* module, const char* kernel, const te
         handle->exe = std::move(exe);
         *compiled = handle.release();
         return static_cast<tegula_status>(TEGULA_OK);
-    });
-}
-
-/// `name` or `compiled` says which kernel.
-static tegula_status launch(const ModulePtr& module, const char* name, const Executable* compiled, const tegula_value* generics, size_t generic_count,
-                            const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_diags** diags) {
-    const auto& engine = module->engine;
-    return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
-        LaunchOptions launch;
-        tegula_status status = TEGULA_OK;
-        sema::StaticValues given;
-        std::vector<LaunchArgument> arguments;
-        if (!launch_options(options, launch, sink, status, *engine)) return status;
-        const ast::KernelItem* kernel = compiled ? compiled->kernel : engine->find_kernel(*module, name, sink);
-        if (!kernel || !read_generics(*module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
-        if (compiled) {
-            given = compiled->generics;
-            launch.disabled_passes = compiled->disabled_passes;
-        }
-        if (!read_arguments(*module, args, arg_count, true, arguments, sink)) return TEGULA_E_USAGE;
-        return to_status(engine->launch(*module, *kernel, given, arguments, launch, sink));
     });
 }
 

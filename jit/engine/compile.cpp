@@ -79,6 +79,7 @@ std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const as
     auto exe = std::make_shared<Executable>();
     exe->kernel = &kernel;
     exe->generics = generics;
+    exe->disabled_passes = disabled;
     exe->instance = std::move(*instance);
     if (options_.on_elaborated) options_.on_elaborated(*exe->instance.fn);
     run_passes(*exe->instance.fn, pass_options(exe->instance, disabled));
@@ -190,7 +191,7 @@ bool Engine::check_passes(const std::vector<std::string>& names, DiagSink& diags
 std::optional<FormatId> Engine::parse_type(LoadedModule& module, const std::string& text, DiagSink& diags) {
     if (auto builtin = types_.builtin(text)) return builtin;
     Arena arena;
-    const ast::Expr* e = parse_expression(sources_, sources_.add("<type>", text), arena, diags);
+    const ast::Expr* e = parse_expression(sources_, snippet("<type>", text), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
     return sema::evaluate_format(module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
 }
@@ -199,7 +200,7 @@ std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::st
     if (text.empty() || text == "row") return types_.intern(Layout::row());
     if (text == "col") return types_.intern(Layout::col());
     Arena arena;
-    const ast::Expr* e = parse_expression(sources_, sources_.add("<layout>", text), arena, diags);
+    const ast::Expr* e = parse_expression(sources_, snippet("<layout>", text), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
     return sema::evaluate_layout(module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
 }

@@ -1,6 +1,7 @@
 // Copies between host tensors with conversion. Block formats go through the language's own `cast`, so that a host quantises exactly as a
 // kernel does; everything else is one rounding per element.
 #include <algorithm>
+#include <cstring>
 
 #include "jit/engine/host.h"
 #include "lower/lower.h"
@@ -12,15 +13,33 @@ namespace {
 
 constexpr int64_t kChunkElements = int64_t{1} << 20;
 
-/// The same storage seen row-major: a column-major tensor is the row-major one of reversed extents.
-bool as_rows(const TypeTable& types, TensorView& view, bool reverse) {
-    if (!reverse) return true;
-    std::reverse(view.extents.dims.begin(), view.extents.dims.begin() + view.extents.rank);
-    if (view.has_strides) {
-        std::reverse(view.strides.begin(), view.strides.begin() + view.extents.rank);
-        return true;
-    }
-    return types.layout(view.layout).kind() == Layout::Kind::col || types.layout(view.layout).kind() == Layout::Kind::row;
+/// `logical` with dimension `axis` last: blocks then lie along rows.
+Shape axis_last(const Shape& logical, int axis) {
+    Shape out;
+    for (int d = 0; d < logical.rank; ++d)
+        if (d != axis) out.push(logical[static_cast<size_t>(d)]);
+    out.push(logical[static_cast<size_t>(axis)]);
+    return out;
+}
+
+/// Reorders a tile of shape `logical` to axis_last, or (with `back`) the other way; the tile's shape is what it then is.
+void move_axis(const TypeTable& types, TileData& tile, const Shape& logical, int axis, bool back) {
+    tile.shape = back ? logical : axis_last(logical, axis);
+    if (axis == logical.rank - 1) return;
+    const unsigned width = types.format(tile.elem).container_bytes();
+    // [outer, n, inner] against [outer, inner, n].
+    size_t outer = 1, inner = 1;
+    for (int d = 0; d < axis; ++d) outer *= static_cast<size_t>(logical[static_cast<size_t>(d)]);
+    for (int d = axis + 1; d < logical.rank; ++d) inner *= static_cast<size_t>(logical[static_cast<size_t>(d)]);
+    const size_t n = static_cast<size_t>(logical[static_cast<size_t>(axis)]);
+    std::vector<uint8_t> moved(tile.bytes.size());
+    for (size_t o = 0; o < outer; ++o)
+        for (size_t i = 0; i < n; ++i)
+            for (size_t k = 0; k < inner; ++k) {
+                const size_t plain = ((o * n + i) * inner + k) * width, last = ((o * inner + k) * n + i) * width;
+                std::memcpy(moved.data() + (back ? plain : last), tile.bytes.data() + (back ? last : plain), width);
+            }
+    tile.bytes = std::move(moved);
 }
 
 struct BlockParts {
@@ -75,7 +94,7 @@ void append_rows(TileData& whole, const TileData& part) {
 std::optional<std::vector<TileData>> evaluate_text(Engine& engine, LoadedModule& module, const std::string& text,
                                                    const std::map<std::string, sema::HostOperand, std::less<>>& names, DiagSink& diags) {
     Arena arena;
-    const ast::Expr* e = parse_expression(engine.sources(), engine.sources().add("<conversion>", text), arena, diags);
+    const ast::Expr* e = parse_expression(engine.sources(), engine.snippet("<conversion>", text), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
     auto resolver = [&](const ast::Expr& expr) -> std::optional<sema::HostOperand> {
         if (expr.kind != ast::ExprKind::name) return std::nullopt;
@@ -95,104 +114,106 @@ std::optional<std::vector<TileData>> evaluate_text(Engine& engine, LoadedModule&
     return results;
 }
 
-bool copy_converted(Engine& engine, LoadedModule& module, const TensorView& to_view, const TensorView& from_view, DiagSink& diags, std::string* why) {
+namespace {
+
+/// Rows of f32 or wider, [rows, width], of a block tensor; blocks lie along `axis`.
+bool decode_blocks(Engine& engine, LoadedModule& module, const TensorView& from, int axis, TileData& plain, DiagSink& diags) {
     TypeTable& types = engine.types();
-    const Format& to_format = types.format(to_view.elem);
-    const Format& from_format = types.format(from_view.elem);
-    if (!to_format.is_block() && !from_format.is_block()) return copy_tensor(types, to_view, from_view, why);
-    if (!(to_view.extents == from_view.extents)) {
-        if (why) *why = "extents differ: " + to_string(to_view.extents) + " and " + to_string(from_view.extents);
-        return false;
+    const bool has_global = types.format(from.elem).tensor_scale.v != 0;
+    const BlockParts parts = parts_of(types, from);
+    TileData elements = read_tile(types, parts.elements), scales = read_tile(types, parts.scales), global;
+    for (TileData* part : {&elements, &scales}) {
+        move_axis(types, *part, Shape(part->shape), axis, false);
+        flatten_rows(*part);
     }
-    TensorView to = to_view, from = from_view;
-    const TensorView& block = to_format.is_block() ? to : from;
-    const int rank = block.extents.rank;
-    const int axis = block_axis(types, block.layout, rank);
-    if (axis != rank - 1 && (axis != 0 || rank != 2)) {
-        if (why) *why = "block formats are stored row-major, or column-major for rank 2";
-        return false;
+    if (has_global) {
+        global = read_tile(types, parts.tensor_scale);
+        global.shape = Shape{};
     }
-    const bool reverse = axis != rank - 1;
-    const BlockParts to_parts = parts_of(types, to_view), from_parts = parts_of(types, from_view);
-    if (to_view.extents.elements() == 0) return true;
+    plain = TileData{id_of(Fmt::f32), elements.shape, {}};
+    const int64_t rows = elements.shape[0], chunk = std::max<int64_t>(1, kChunkElements / elements.shape[1]);
+    for (int64_t row = 0; row < rows; row += chunk) {
+        const int64_t count = std::min(chunk, rows - row);
+        const TileData e = rows_of(types, elements, row, count), s = rows_of(types, scales, row, count);
+        sema::HostOperand operand;
+        operand.kind = sema::HostOperand::block_tile;
+        operand.block = from.elem;
+        operand.data = &e;
+        operand.scales = &s;
+        operand.tensor_scale = has_global ? &global : nullptr;
+        auto result = evaluate_text(engine, module, "cast<f32>(x)", {{"x", operand}}, diags);
+        if (!result || result->size() != 1) return false;
+        append_rows(plain, result->front());
+    }
+    return true;
+}
 
-    // Decode to f32 row by row, then encode; both sides see blocks along the last axis.
-    TileData plain{id_of(Fmt::f32), to.extents, {}};
-    auto fail = [&] {
-        if (why) *why = "the conversion could not be run";
-        return false;
-    };
-    if (from_format.is_block()) {
-        BlockParts p = from_parts;
-        as_rows(types, p.elements, reverse);
-        as_rows(types, p.scales, reverse);
-        if (reverse) p.elements.layout = p.scales.layout = types.intern(Layout::row());
-        TileData elements = read_tile(types, p.elements), scales = read_tile(types, p.scales);
-        plain.shape = elements.shape;
-        flatten_rows(elements);
-        flatten_rows(scales);
-        TileData global;
-        if (from_format.tensor_scale.v) {
-            global = read_tile(types, p.tensor_scale);
-            global.shape = Shape{};
-        }
-        const int64_t chunk = std::max<int64_t>(1, kChunkElements / elements.shape[1]);
-        for (int64_t row = 0; row < elements.shape[0]; row += chunk) {
-            const int64_t count = std::min(chunk, elements.shape[0] - row);
-            TileData e = rows_of(types, elements, row, count), s = rows_of(types, scales, row, count);
-            sema::HostOperand operand;
-            operand.kind = sema::HostOperand::block_tile;
-            operand.block = from_view.elem;
-            operand.data = &e;
-            operand.scales = &s;
-            operand.tensor_scale = from_format.tensor_scale.v ? &global : nullptr;
-            auto result = evaluate_text(engine, module, "cast<f32>(x)", {{"x", operand}}, diags);
-            if (!result || result->size() != 1) return fail();
-            append_rows(plain, (*result)[0]);
-        }
-    } else {
-        as_rows(types, from, reverse);
-        if (reverse && !from.has_strides)
-            from.layout = types.intern(types.layout(from.layout).kind() == Layout::Kind::col ? Layout::row() : Layout::col());
-        plain = read_tile(types, from);
-    }
-
-    if (!to_format.is_block()) {
-        TensorView target = to;
-        if (reverse) {
-            as_rows(types, target, true);
-            if (!target.has_strides)
-                target.layout = types.intern(types.layout(to.layout).kind() == Layout::Kind::col ? Layout::row() : Layout::col());
-        }
-        HostTensor holder;
-        holder.elem = plain.elem;
-        holder.extents = target.extents;
-        holder.layout = types.intern(Layout::row());
-        holder.data = std::move(plain.bytes);
-        return copy_tensor(types, target, holder.view(), why);
-    }
-    BlockParts p = to_parts;
-    as_rows(types, p.elements, reverse);
-    as_rows(types, p.scales, reverse);
-    if (reverse) p.elements.layout = p.scales.layout = types.intern(Layout::row());
-    flatten_rows(plain);
+/// Quantises rows into a block tensor; nothing is written unless all of it could be.
+bool encode_blocks(Engine& engine, LoadedModule& module, const TensorView& to, int axis, const TileData& plain, DiagSink& diags) {
+    TypeTable& types = engine.types();
+    const Format& format = types.format(to.elem);
+    const BlockParts parts = parts_of(types, to);
+    TileData elements{parts.elements.elem, parts.elements.extents, {}}, scales{parts.scales.elem, parts.scales.extents, {}}, global;
     // A tensor scale depends on every element, so such formats are converted in one piece.
-    const int64_t chunk = to_format.tensor_scale.v ? plain.shape[0] : std::max<int64_t>(1, kChunkElements / plain.shape[1]);
-    TileData elements{p.elements.elem, p.elements.extents, {}}, scales{p.scales.elem, p.scales.extents, {}};
-    for (int64_t row = 0; row < plain.shape[0]; row += chunk) {
-        TileData part = rows_of(types, plain, row, std::min(chunk, plain.shape[0] - row));
-        auto result = evaluate_text(engine, module, "cast<" + to_format.name + ">(x)", {{"x", tile_operand(part)}}, diags);
-        if (!result || result->size() < 2) return fail();
+    const int64_t rows = plain.shape[0], chunk = format.tensor_scale.v ? rows : std::max<int64_t>(1, kChunkElements / plain.shape[1]);
+    for (int64_t row = 0; row < rows; row += chunk) {
+        const TileData part = rows_of(types, plain, row, std::min(chunk, rows - row));
+        auto result = evaluate_text(engine, module, "cast<" + format.name + ">(x)", {{"x", tile_operand(part)}}, diags);
+        if (!result || result->size() < 2) return false;
         append_rows(elements, (*result)[0]);
         append_rows(scales, (*result)[1]);
-        if (result->size() == 3) {
-            (*result)[2].shape = Shape{1};
-            write_tile(types, p.tensor_scale, (*result)[2]);
-        }
+        if (result->size() == 3) global = std::move((*result)[2]);
     }
-    write_tile(types, p.elements, elements);
-    write_tile(types, p.scales, scales);
+    const auto place = [&](const TensorView& view, TileData& tile) {
+        move_axis(types, tile, view.extents, axis, true);
+        write_tile(types, view, tile);
+    };
+    place(parts.elements, elements);
+    place(parts.scales, scales);
+    if (format.tensor_scale.v) {
+        global.shape = Shape{1};
+        write_tile(types, parts.tensor_scale, global);
+    }
     return true;
+}
+
+}  // namespace
+
+bool copy_converted(Engine& engine, LoadedModule& module, const TensorView& to, const TensorView& from, DiagSink& diags, std::string* why) {
+    TypeTable& types = engine.types();
+    const bool decodes = types.format(from.elem).is_block(), encodes = types.format(to.elem).is_block();
+    if (!decodes && !encodes) return copy_tensor(types, to, from, why);
+    if (!(to.extents == from.extents)) {
+        if (why) *why = "extents differ: " + to_string(to.extents) + " and " + to_string(from.extents);
+        return false;
+    }
+    if (to.extents.elements() == 0) return true;
+    const auto ran = [&](bool ok) {
+        if (!ok && why) *why = "the conversion could not be run";
+        return ok;
+    };
+    const int rank = to.extents.rank;
+    TileData plain;
+    if (decodes) {
+        const int axis = block_axis(types, from.layout, rank);
+        if (!ran(decode_blocks(engine, module, from, axis, plain, diags))) return false;
+        move_axis(types, plain, to.extents, axis, true);
+    } else {
+        plain = read_tile(types, from);
+    }
+    if (encodes) {
+        const int axis = block_axis(types, to.layout, rank);
+        move_axis(types, plain, to.extents, axis, false);
+        flatten_rows(plain);
+        return ran(encode_blocks(engine, module, to, axis, plain, diags));
+    }
+    HostTensor holder;
+    holder.elem = plain.elem;
+    holder.extents = to.extents;
+    holder.layout = types.intern(Layout::row());
+    // Containers are the packed form of whole-byte types, and f32 is one.
+    holder.data = std::move(plain.bytes);
+    return copy_tensor(types, to, holder.view(), why);
 }
 
 }  // namespace tegula

@@ -34,6 +34,7 @@ class Engine;
 struct Executable {
     const ast::KernelItem* kernel = nullptr;
     sema::StaticValues generics;
+    std::vector<std::string> disabled_passes;
     sema::Instance instance;
     std::unique_ptr<interp::Program> program;
 };
@@ -61,10 +62,12 @@ struct LaunchArgument {
     TensorView view;
     int64_t i = 0;
     double r = 0;
+    std::string problem;  ///< why the argument cannot be used as given; launches list it among their mismatches
 };
 
 struct LaunchOptions : RunOptions {
     std::vector<std::string> disabled_passes;
+    std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
 };
 
 class Engine : public std::enable_shared_from_this<Engine> {
@@ -100,6 +103,9 @@ public:
     std::optional<FormatId> parse_type(LoadedModule& module, const std::string& text, DiagSink& diags);
     std::optional<LayoutId> parse_layout(LoadedModule& module, const std::string& text, DiagSink& diags);
 
+    /// File id of a short text that hosts give again and again (a type, a layout): equal texts share one file of the source map.
+    uint32_t snippet(const char* name, const std::string& text);
+
     const EngineOptions& options() const { return options_; }
     SourceMap& sources() { return sources_; }
     TypeTable& types() { return types_; }
@@ -112,6 +118,13 @@ private:
     bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);
     std::optional<std::string> read_import(std::string_view path, const std::string& directory, std::string& why);
+    /// One `import` of a module; null is reported.
+    ModulePtr resolve_import(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags);
+    ModulePtr import_file(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags);
+    /// Arguments to parameters and an instance; every mismatch in one diagnostic.
+    std::optional<sema::LaunchPlan> bind(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
+                                         std::span<const LaunchArgument> args, bool infer_outputs, std::vector<const LaunchArgument*>& ordered,
+                                         DiagSink& diags, Span at);
 
     EngineOptions options_;
     SourceMap sources_;
@@ -119,6 +132,8 @@ private:
     std::atomic<bool> cancelled_{false};
     std::recursive_mutex std_mutex_;
     std::map<std::string, std::weak_ptr<LoadedModule>, std::less<>> std_modules_;
+    std::mutex snippet_mutex_;
+    std::map<std::string, uint32_t, std::less<>> snippets_;
 };
 
 /// Markdown of a module's documented items, and the JSON description of its interface.

@@ -45,6 +45,10 @@ HostRunner::Flow HostRunner::statement(const ast::Stmt& stmt) {
     switch (stmt.kind) {
         case ast::StmtKind::let: {
             const auto& let = ast::as<ast::LetStmt>(&stmt);
+            if (let.type) {
+                diags_->report(Diag::host_kind, let.type->span, {"a variable without type (it has that of its value: convert with `cast<T>(..)`)", "a type"});
+                return fail(Status::source);
+            }
             auto value = evaluate(*let.init);
             if (!value || !bind(let.pattern, std::move(*value))) return fail(Status::source);
             return Flow::next;
@@ -59,24 +63,25 @@ HostRunner::Flow HostRunner::statement(const ast::Stmt& stmt) {
             return branch.has_else ? block(branch.else_block) : Flow::next;
         }
         case ast::StmtKind::for_: return loop(ast::as<ast::ForStmt>(&stmt));
-        case ast::StmtKind::while_: {
-            const auto& loop = ast::as<ast::WhileStmt>(&stmt);
-            for (;;) {
-                if (options_.cancel && options_.cancel->load()) return fail(Status::cancelled);
-                auto condition = truth(*loop.condition);
-                if (!condition) return fail(Status::source);
-                if (!*condition) return Flow::next;
-                Flow flow = block(loop.body);
-                if (flow == Flow::break_) return Flow::next;
-                if (flow == Flow::return_ || flow == Flow::failed) return flow;
-            }
-        }
+        case ast::StmtKind::while_: return loop(ast::as<ast::WhileStmt>(&stmt));
         case ast::StmtKind::break_: return Flow::break_;
         case ast::StmtKind::continue_: return Flow::continue_;
         case ast::StmtKind::return_: return Flow::return_;
         case ast::StmtKind::block: return block(ast::as<ast::BlockStmt>(&stmt).block);
     }
     return Flow::next;
+}
+
+HostRunner::Flow HostRunner::loop(const ast::WhileStmt& stmt) {
+    for (;;) {
+        if (options_.cancel && options_.cancel->load()) return fail(Status::cancelled);
+        auto condition = truth(*stmt.condition);
+        if (!condition) return fail(Status::source);
+        if (!*condition) return Flow::next;
+        Flow flow = block(stmt.body);
+        if (flow == Flow::break_) return Flow::next;
+        if (flow == Flow::return_ || flow == Flow::failed) return flow;
+    }
 }
 
 HostRunner::Flow HostRunner::loop(const ast::ForStmt& stmt) {
@@ -140,33 +145,7 @@ std::optional<std::vector<HostValue>> HostRunner::iterate(const ast::Expr& expr)
     };
     if (expr.kind == ast::ExprKind::set) return all(ast::as<ast::SetExpr>(&expr).items);
     if (expr.kind == ast::ExprKind::array) return all(ast::as<ast::ArrayExpr>(&expr).items);
-    if (expr.kind == ast::ExprKind::range) {
-        const auto& range = ast::as<ast::RangeExpr>(&expr);
-        int64_t bounds[3] = {0, 0, 1};
-        const ast::Expr* parts[3] = {range.lo, range.hi, range.step};
-        for (int i = 0; i < 3; ++i) {
-            if (!parts[i]) continue;
-            auto value = evaluate(*parts[i]);
-            if (!value) return std::nullopt;
-            if (value->kind != HostValue::integer) {
-                diags_->report(Diag::host_kind, parts[i]->span, {"an integer", kind_name(value->kind)});
-                return std::nullopt;
-            }
-            bounds[i] = value->i;
-        }
-        constexpr int64_t kMaxTrips = 1'000'000;
-        if (bounds[2] == 0 || (bounds[1] - bounds[0]) / bounds[2] > kMaxTrips) {
-            diags_->report(Diag::host_range, expr.span, {std::to_string(kMaxTrips)});
-            return std::nullopt;
-        }
-        for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1]; i += bounds[2]) {
-            HostValue v;
-            v.kind = HostValue::integer;
-            v.i = i;
-            out.push_back(std::move(v));
-        }
-        return out;
-    }
+    if (expr.kind == ast::ExprKind::range) return iterate_range(ast::as<ast::RangeExpr>(&expr));
     auto value = evaluate(expr);
     if (!value) return std::nullopt;
     if (value->kind != HostValue::tuple) {
@@ -174,6 +153,36 @@ std::optional<std::vector<HostValue>> HostRunner::iterate(const ast::Expr& expr)
         return std::nullopt;
     }
     return std::move(value->items);
+}
+
+std::optional<std::vector<HostValue>> HostRunner::iterate_range(const ast::RangeExpr& range) {
+    int64_t bounds[3] = {0, 0, 1};
+    const ast::Expr* parts[3] = {range.lo, range.hi, range.step};
+    for (int i = 0; i < 3; ++i) {
+        if (!parts[i]) continue;
+        auto value = evaluate(*parts[i]);
+        if (!value) return std::nullopt;
+        if (value->kind != HostValue::integer) {
+            diags_->report(Diag::host_kind, parts[i]->span, {"an integer", kind_name(value->kind)});
+            return std::nullopt;
+        }
+        bounds[i] = value->i;
+    }
+    constexpr int64_t kMaxTrips = 1'000'000;
+    // Distances between 64-bit bounds need more than 64 bits.
+    const __int128 step = bounds[2], distance = static_cast<__int128>(bounds[1]) - bounds[0];
+    if (step == 0 || distance / step > kMaxTrips) {
+        diags_->report(Diag::host_range, range.span, {std::to_string(kMaxTrips)});
+        return std::nullopt;
+    }
+    std::vector<HostValue> out;
+    for (__int128 at = 0; step > 0 ? at < distance : at > distance; at += step) {
+        HostValue v;
+        v.kind = HostValue::integer;
+        v.i = static_cast<int64_t>(bounds[0] + at);
+        out.push_back(std::move(v));
+    }
+    return out;
 }
 
 std::optional<bool> HostRunner::truth(const ast::Expr& condition) {
@@ -353,23 +362,17 @@ std::optional<LaunchArgument> HostRunner::to_argument(HostValue& value, Span spa
 }
 
 std::optional<TileData> HostRunner::as_tile(const HostValue& value, Span span) {
-    for (const std::vector<uint8_t>* shadow : {&value.t->initialised, &value.t->scales_initialised})
-        for (uint8_t byte : *shadow)
-            if (!byte) {
-                diags_->report(Diag::host_uninitialised, span);
-                fail(Status::run);
-                return std::nullopt;
-            }
+    if (!fully_written(engine_.types(), value.t->view())) {
+        diags_->report(Diag::host_uninitialised, span);
+        fail(Status::run);
+        return std::nullopt;
+    }
     return read_tile(engine_.types(), value.t->view());
 }
 
 sema::HostOperand HostRunner::to_operand(const HostValue& value, Span span) {
     sema::HostOperand out;
     out.kind = sema::HostOperand::constant;
-    auto keep = [&](TileData tile) {
-        temporaries_.push_back(std::move(tile));
-        return &temporaries_.back();
-    };
     switch (value.kind) {
         case HostValue::integer: out.value.v = value.i; break;
         case HostValue::real: out.value.v = value.r; break;
@@ -382,31 +385,42 @@ sema::HostOperand HostRunner::to_operand(const HostValue& value, Span span) {
             out.kind = sema::HostOperand::tuple;
             for (const HostValue& item : value.items) out.items.push_back(to_operand(item, span));
             break;
-        case HostValue::tensor: {
-            auto tile = as_tile(value, span);
-            out.kind = sema::HostOperand::tile;
-            // An uninitialised read was reported; zeros of the right shape keep the expression going without a second error.
-            out.data = keep(tile ? std::move(*tile) : TileData{value.t->elem, value.t->extents, std::vector<uint8_t>(value.t->data.size() * 8 + 64)});
-            const Format& format = engine_.types().format(value.t->elem);
-            if (!format.is_block()) break;
-            out.kind = sema::HostOperand::block_tile;
-            out.block = value.t->elem;
-            std::vector<Argument> parts;
-            append_arguments(engine_.types(), value.t->view(), parts);
-            const TileData** slots[] = {&out.scales, &out.tensor_scale};
-            for (size_t i = 1; i < parts.size(); ++i) {
-                TensorView part;
-                part.elem = parts[i].t.elem;
-                part.extents = i == 2 ? Shape{} : parts[i].t.extents;
-                part.layout = parts[i].t.layout;
-                part.data = static_cast<uint8_t*>(parts[i].t.data);
-                part.bytes = parts[i].t.bytes;
-                *slots[i - 1] = keep(read_tile(engine_.types(), part));
-            }
-            break;
-        }
+        case HostValue::tensor: tensor_operand(value, span, out); break;
     }
     return out;
+}
+
+void HostRunner::tensor_operand(const HostValue& value, Span span, sema::HostOperand& out) {
+    TypeTable& types = engine_.types();
+    const auto keep = [&](TileData tile) {
+        temporaries_.push_back(std::move(tile));
+        return &temporaries_.back();
+    };
+    auto tile = as_tile(value, span);
+    if (!tile) {
+        // Reported; zeros of the right shape keep the expression going without a second error.
+        const Format& format = types.format(value.t->elem);
+        const FormatId elem = format.is_block() ? format.elem : value.t->elem;
+        tile = TileData{elem, value.t->extents, {}};
+        tile->bytes.resize(static_cast<size_t>(tile->shape.elements()) * types.format(elem).container_bytes());
+    }
+    out.kind = sema::HostOperand::tile;
+    out.data = keep(std::move(*tile));
+    if (!types.format(value.t->elem).is_block()) return;
+    out.kind = sema::HostOperand::block_tile;
+    out.block = value.t->elem;
+    std::vector<Argument> parts;
+    append_arguments(types, value.t->view(), parts);
+    const TileData** slots[] = {&out.scales, &out.tensor_scale};
+    for (size_t i = 1; i < parts.size(); ++i) {
+        TensorView part;
+        part.elem = parts[i].t.elem;
+        part.extents = i == 2 ? Shape{} : parts[i].t.extents;
+        part.layout = i == 2 ? LayoutId{} : parts[i].t.layout;
+        part.data = static_cast<uint8_t*>(parts[i].t.data);
+        part.bytes = parts[i].t.bytes;
+        *slots[i - 1] = keep(read_tile(types, part));
+    }
 }
 
 sema::HostResolver HostRunner::resolver() {
@@ -505,8 +519,15 @@ std::optional<HostValue> HostRunner::relayout(const ast::AnnotatedExpr& expr) {
     }
     auto layout = sema::evaluate_layout(module_, *expr.layout, resolver(), engine_.types(), *diags_);
     if (!layout) return std::nullopt;
+    const Shape& extents = value->t->extents;
+    const Layout& map = engine_.types().layout(*layout);
+    const bool fits = map.rank() < 0 || map.rank() == extents.rank;  // make_tensor says what does not
+    if (auto conflict = fits ? map.find_conflict({extents.begin(), extents.rank}) : std::nullopt) {
+        diags_->report(Diag::layout_conflict, expr.layout->span, {map.name(), to_string(extents), conflict->text()});
+        return std::nullopt;
+    }
     std::string why;
-    bool initialised = value->t->initialised.empty();
+    bool initialised = fully_written(engine_.types(), value->t->view());
     HostValue out;
     out.kind = HostValue::tensor;
     out.t = make_tensor(engine_.types(), value->t->elem, *layout, value->t->extents, initialised, &why);

@@ -55,6 +55,7 @@ private:
     Flow block(const ast::Block& block);
     Flow statement(const ast::Stmt& stmt);
     Flow loop(const ast::ForStmt& stmt);
+    Flow loop(const ast::WhileStmt& stmt);
     Flow assign(const ast::AssignStmt& stmt);
     Flow fail(Status status) {
         if (status_ == Status::ok) status_ = status;
@@ -71,6 +72,8 @@ private:
     std::optional<HostValue> elaborated(const ast::Expr& expr);
     std::optional<HostValue> from_operand(const sema::HostOperand& shape, std::vector<TileData>& results, size_t& at);
     sema::HostOperand to_operand(const HostValue& value, Span span);
+    void tensor_operand(const HostValue& value, Span span, sema::HostOperand& out);
+    std::optional<std::vector<HostValue>> iterate_range(const ast::RangeExpr& range);
     std::optional<LaunchArgument> to_argument(HostValue& value, Span span);
     std::optional<TileData> as_tile(const HostValue& value, Span span);
     std::pair<LoadedModule*, const ast::KernelItem*> kernel_of(const ast::Expr& callee);
@@ -80,7 +83,16 @@ private:
     std::optional<HostValue> assert_that(const ast::CallExpr& call);
     std::optional<HostValue> compare(const HostArgs& args, double atol, double rtol);
     std::optional<HostValue> load_array(const HostArgs& args, const std::string& name);
-    std::optional<std::vector<double>> numbers(const HostValue& value, Span span, Shape& shape);
+    /// The elements of a tensor, or a number, for comparing: as doubles, and where all are integers as exact codes too.
+    struct Numbers {
+        Shape shape;
+        std::vector<double> values;
+        std::vector<uint64_t> codes;  ///< empty unless `integral`
+        bool integral = false, is_signed = true;
+        bool negative(size_t i) const { return is_signed && codes[i] >> 63; }
+        std::string text(size_t i) const;
+    };
+    std::optional<Numbers> numbers(const HostValue& value, Span span);
     std::string text_of(const HostValue& value);
     bool host_args(const char* signature, const ast::Expr& expr, HostArgs& args);
     std::optional<HostValue> make(const HostArgs& args, std::function<double(uint64_t)> value);

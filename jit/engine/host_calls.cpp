@@ -109,6 +109,10 @@ std::optional<HostValue> HostRunner::make(const HostArgs& args, std::function<do
         const unsigned width = target.container_bytes();
         tile.bytes.resize(count * width);
         for (uint64_t i = 0; i < count; ++i) {
+            if (i % 65536 == 0 && options_.cancel && options_.cancel->load()) {
+                fail(Status::cancelled);
+                return std::nullopt;
+            }
             double v = value(i);
             uint64_t code = target.is_bool() ? v != 0 : encode(target, v);
             std::memcpy(tile.bytes.data() + i * width, &code, width);
@@ -188,65 +192,81 @@ std::optional<HostValue> HostRunner::host_load_safetensors(const HostArgs& args)
     return load_array(args, args.values[1]->kind == HostValue::text ? args.values[1]->s : std::string("?"));
 }
 
-std::optional<std::vector<double>> HostRunner::numbers(const HostValue& value, Span span, Shape& shape) {
-    std::vector<double> out;
+std::string HostRunner::Numbers::text(size_t i) const {
+    if (!integral) return number(values[i]);
+    return is_signed ? std::to_string(static_cast<int64_t>(codes[i])) : std::to_string(codes[i]);
+}
+
+std::optional<HostRunner::Numbers> HostRunner::numbers(const HostValue& value, Span span) {
     switch (value.kind) {
-        case HostValue::integer: return std::vector<double>{static_cast<double>(value.i)};
-        case HostValue::real: return std::vector<double>{value.r};
-        case HostValue::boolean: return std::vector<double>{value.b ? 1.0 : 0.0};
-        case HostValue::tensor: {
-            TypeTable& types = engine_.types();
-            HostValue plain = value;
-            if (types.format(value.t->elem).is_block()) {
-                plain.t = make_tensor(types, id_of(Fmt::f32), types.intern(Layout::row()), value.t->extents, true, nullptr);
-                std::string why;
-                if (!plain.t || !copy_converted(engine_, module_, plain.t->view(), value.t->view(), *diags_, &why)) return std::nullopt;
-            }
-            auto tile = as_tile(plain, span);
-            if (!tile) return std::nullopt;
-            shape = tile->shape;
-            const Format& format = types.format(tile->elem);
-            const unsigned width = format.container_bytes();
-            const size_t count = static_cast<size_t>(shape.elements());
-            out.resize(count);
-            for (size_t i = 0; i < count; ++i) {
-                uint64_t code = load_bits(format, tile->bytes.data() + i * width, 0);
-                out[i] = format.is_bool() ? static_cast<double>(code) : decode(format, code);
-            }
-            return out;
-        }
-        default:
-            diags_->report(Diag::host_kind, span, {"a tensor or a number", "something else"});
-            return std::nullopt;
+        case HostValue::integer: return Numbers{{}, {static_cast<double>(value.i)}, {static_cast<uint64_t>(value.i)}, true, true};
+        case HostValue::real: return Numbers{{}, {value.r}, {}, false, true};
+        case HostValue::boolean: return Numbers{{}, {value.b ? 1.0 : 0.0}, {value.b}, true, false};
+        case HostValue::tensor: break;
+        default: diags_->report(Diag::host_kind, span, {"a tensor or a number", "something else"}); return std::nullopt;
     }
+    TypeTable& types = engine_.types();
+    HostValue plain = value;
+    if (types.format(value.t->elem).is_block()) {
+        std::string why;
+        plain.t = make_tensor(types, id_of(Fmt::f32), types.intern(Layout::row()), value.t->extents, true, &why);
+        if (!as_tile(value, span)) return std::nullopt;
+        if (!plain.t || !copy_converted(engine_, module_, plain.t->view(), value.t->view(), *diags_, &why)) {
+            diags_->report(Diag::host_tensor, span, {why});
+            return std::nullopt;
+        }
+    }
+    auto tile = as_tile(plain, span);
+    if (!tile) return std::nullopt;
+    const Format& format = types.format(tile->elem);
+    const unsigned width = format.container_bytes();
+    const size_t count = static_cast<size_t>(tile->shape.elements());
+    Numbers out{tile->shape, std::vector<double>(count), {}, format.is_bool() || format.is_int(), format.is_int() && format.is_signed};
+    if (!out.integral) {
+        decode_many(format, tile->bytes.data(), count, out.values.data());
+        return out;
+    }
+    out.codes.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+        out.codes[i] = load_bits(format, tile->bytes.data() + i * width, 0);
+        out.values[i] = format.is_bool() ? static_cast<double>(out.codes[i]) : decode(format, out.codes[i]);
+    }
+    return out;
 }
 
 std::optional<HostValue> HostRunner::compare(const HostArgs& args, double atol, double rtol) {
-    Shape got, want;
-    auto a = numbers(*args.values[0], args.span, got);
-    auto b = a ? numbers(*args.values[1], args.span, want) : std::nullopt;
-    if (!b) return std::nullopt;
-    if (!(got == want)) {
-        diags_->report(Diag::shapes_differ, args.span, {to_string(got), to_string(want)});
+    auto got = numbers(*args.values[0], args.span);
+    auto want = got ? numbers(*args.values[1], args.span) : std::nullopt;
+    if (!want) return std::nullopt;
+    if (!(got->shape == want->shape)) {
+        diags_->report(Diag::shapes_differ, args.span, {to_string(got->shape), to_string(want->shape)});
         fail(Status::mismatch);
         return std::nullopt;
     }
-    int64_t first = -1, bad = 0;
+    const bool exact = got->integral && want->integral;
+    const size_t count = got->values.size();
+    size_t first = count, bad = 0;
     double worst = 0, worst_relative = 0;
-    for (size_t i = 0; i < a->size(); ++i) {
-        const double x = (*a)[i], y = (*b)[i];
-        if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-        const double difference = std::fabs(x - y);
+    for (size_t i = 0; i < count; ++i) {
+        const double x = got->values[i], y = want->values[i];
+        double difference = std::fabs(x - y);
+        if (exact) {
+            // Neighbours among large 64-bit integers are one double.
+            if (got->codes[i] == want->codes[i] && got->negative(i) == want->negative(i)) continue;
+            const auto wide = [](const Numbers& n, size_t at) { return n.negative(at) ? __int128{static_cast<int64_t>(n.codes[at])} : __int128{n.codes[at]}; };
+            difference = std::fabs(static_cast<double>(wide(*got, i) - wide(*want, i)));
+        } else if (x == y || (std::isnan(x) && std::isnan(y))) {
+            continue;
+        }
         if (difference <= atol + rtol * std::fabs(y)) continue;  // false for NaN and Inf on one side
-        if (first < 0) first = static_cast<int64_t>(i);
-        ++bad;
+        if (bad++ == 0) first = i;
         worst = std::fmax(worst, difference);
         worst_relative = std::fmax(worst_relative, difference / std::fabs(y));
     }
     if (bad == 0) return HostValue{};
     diags_->report(Diag::values_differ, args.span,
-                   {std::to_string(bad), std::to_string(a->size()), index_text(first, got), number((*a)[static_cast<size_t>(first)]),
-                    number((*b)[static_cast<size_t>(first)]), number(worst), number(worst_relative)});
+                   {std::to_string(bad), std::to_string(count), index_text(static_cast<int64_t>(first), got->shape), got->text(first), want->text(first),
+                    number(worst), number(worst_relative)});
     fail(Status::mismatch);
     return std::nullopt;
 }
@@ -261,8 +281,13 @@ std::optional<HostValue> HostRunner::host_assert_fails(const HostArgs& args) {
     DiagSink* outer = std::exchange(diags_, &own);
     const Status before = status_;
     bool failed = !evaluate(*args.exprs[0]);
-    status_ = before;
+    const bool cancelled = status_ == Status::cancelled;
     diags_ = outer;
+    if (cancelled) {
+        for (Diagnostic& d : own.take()) diags_->add(std::move(d));
+        return std::nullopt;
+    }
+    status_ = before;
     std::string messages;
     for (const Diagnostic& d : own.all()) {
         messages += std::string(diag_row(d.id).code) + " " + d.message + "\n";

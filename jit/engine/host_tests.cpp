@@ -1,6 +1,9 @@
 // Running the test and bench blocks of a module.
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <cmath>
+#include <new>
 
 #include "jit/engine/host.h"
 
@@ -21,6 +24,9 @@ Status guarded(DiagSink& diags, Span span, Fn&& fn) {
         return fn();
     } catch (const InternalError& error) {
         diags.report(Diag::internal, span, {error.what()});
+        return Status::run;
+    } catch (const std::bad_alloc&) {
+        diags.report(Diag::internal, span, {"out of memory"});
         return Status::run;
     }
 }
@@ -44,7 +50,7 @@ Status run_tests(Engine& engine, LoadedModule& module, std::string_view filter, 
         });
         result.seconds = seconds_since(start);
         result.diagnostics = diags.take();
-        if (result.status != Status::ok) all = all == Status::cancelled ? all : result.status;
+        if (result.status != Status::ok) all = result.status;
         report(result);
         if (result.status == Status::cancelled) return Status::cancelled;
     }
@@ -65,15 +71,16 @@ Status run_case(Engine& engine, LoadedModule& module, const ast::BenchItem& benc
     }
     std::sort(times.begin(), times.end());
     result.seconds = times[times.size() / 2];
-    result.metrics = "{";
+    std::string metrics = "{";
     HostRunner runner(engine, module, options, diags);
     if (value && !runner.bind(bench.pattern, *value)) return Status::source;
     const char* separator = "";
     auto add = [&](std::string_view name, const HostValue& v) {
         if (v.kind != HostValue::integer && v.kind != HostValue::real) return;
-        char number[40];
-        std::snprintf(number, sizeof number, "%.17g", v.kind == HostValue::integer ? static_cast<double>(v.i) : v.r);
-        result.metrics += separator + json_quote(name) + ":" + number;
+        char number[40];  // to_chars: JSON whatever the locale of the host
+        const bool finite = v.kind == HostValue::integer || std::isfinite(v.r);
+        char* end = v.kind == HostValue::integer ? std::to_chars(number, number + sizeof number, v.i).ptr : std::to_chars(number, number + sizeof number, v.r).ptr;
+        metrics += separator + json_quote(name) + ":" + (finite ? std::string(number, end) : "null");
         separator = ",";
     };
     if (value && value->kind == HostValue::tuple) {
@@ -86,7 +93,7 @@ Status run_case(Engine& engine, LoadedModule& module, const ast::BenchItem& benc
         if (!v) return Status::source;
         add(metric.name.text, *v);
     }
-    result.metrics += "}";
+    result.metrics = metrics + "}";
     return Status::ok;
 }
 

@@ -91,15 +91,77 @@ Status status_of(RunResult::Status status) {
     }
 }
 
+/// Thrown through a machine by the progress callback of a run that shall end.
+struct Stopped {};
+
+Status run(const interp::Program& program, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
+           const std::atomic<bool>& cancelled, DiagSink& diags) {
+    RunOptions run = options;
+    if (!run.cancel) run.cancel = &cancelled;
+    if (options.print) run.print = [&](std::string_view line) { options.print(std::string(line) + "\n"); };
+    if (options.keep_going)
+        run.progress = [&](uint64_t done, uint64_t all) {
+            if (!options.keep_going(done, all)) throw Stopped();
+        };
+    try {
+        RunResult result = program.run(values, grid, run);
+        for (Diagnostic& d : result.diagnostics) diags.add(std::move(d));
+        return status_of(result.status);
+    } catch (const Stopped&) {
+        diags.report(Diag::run_cancelled, {});
+        return Status::cancelled;
+    }
+}
+
+bool grid_fits(const uint64_t (&grid)[3]) {
+    uint64_t all = 1;
+    for (uint64_t n : grid)
+        if (__builtin_mul_overflow(all, n, &all)) return false;
+    return all <= uint64_t{1} << 62;
+}
+
 }  // namespace
+
+std::optional<sema::LaunchPlan> Engine::bind(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
+                                             std::span<const LaunchArgument> args, bool infer_outputs, std::vector<const LaunchArgument*>& ordered,
+                                             DiagSink& diags, Span at) {
+    if (!order_arguments(kernel, args, ordered, diags, at)) return std::nullopt;
+    std::vector<std::string> problems;
+    bool unknown = false;  // something of which not even the type is known: nothing can be deduced
+    std::vector<sema::ArgumentType> given;
+    for (size_t i = 0; i < ordered.size(); ++i) {
+        const LaunchArgument* arg = ordered[i];
+        if (arg && !arg->problem.empty()) {
+            problems.push_back("`" + std::string(kernel.params[i].name.text) + "`: " + arg->problem);
+            unknown = unknown || arg->view.elem.v == 0;
+        }
+        given.push_back(argument_type(types_, kernel.params[i], arg));
+        if (!arg && infer_outputs && kernel.params[i].mode == ast::ParamMode::out) given.back().kind = sema::ArgumentType::inferred;
+    }
+    std::optional<sema::LaunchPlan> plan;
+    DiagSink own;
+    if (!unknown) plan = sema::bind_launch(module, kernel, generics, given, types_, own, at);
+    if (plan && problems.empty() && !grid_fits(plan->grid)) problems.push_back("the grid has more than 2^62 programs");
+    std::vector<Diagnostic> found = own.take();
+    auto mismatch = std::find_if(found.begin(), found.end(), [](const Diagnostic& d) { return d.id == Diag::launch_mismatch; });
+    if (!problems.empty() && mismatch == found.end()) {
+        own.report(Diag::launch_mismatch, at.valid() ? at : kernel.name.span, {std::string(kernel.name.text)});
+        found.push_back(std::move(own.take().front()));
+        mismatch = found.end() - 1;
+    }
+    if (!problems.empty()) mismatch->notes.insert(mismatch->notes.end(), problems.begin(), problems.end());
+    for (Diagnostic& d : found) diags.add(std::move(d));
+    return problems.empty() ? std::move(plan) : std::nullopt;
+}
 
 Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                       const LaunchOptions& options, DiagSink& diags, Span at) {
+    if ((options.cancel ? *options.cancel : cancelled_).load()) {
+        diags.report(Diag::run_cancelled, at);
+        return Status::cancelled;
+    }
     std::vector<const LaunchArgument*> ordered;
-    if (!order_arguments(kernel, args, ordered, diags, at)) return Status::arguments;
-    std::vector<sema::ArgumentType> argument_types;
-    for (size_t i = 0; i < ordered.size(); ++i) argument_types.push_back(argument_type(types_, kernel.params[i], ordered[i]));
-    auto plan = sema::bind_launch(module, kernel, generics, argument_types, types_, diags, at);
+    auto plan = bind(module, kernel, generics, args, false, ordered, diags, at);
     if (!plan) return Status::arguments;
     auto exe = compile(module, kernel, plan->generics, options.disabled_passes, diags);
     if (!exe) return Status::source;
@@ -128,25 +190,14 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
         values.push_back(extent);
     }
     TEGULA_CHECK(values.size() == exe->instance.fn->params.size());
-    RunOptions run = options;
-    if (!run.cancel) run.cancel = &cancelled_;
-    if (options.print) run.print = [&](std::string_view line) { options.print(std::string(line) + "\n"); };
-    RunResult result = exe->program->run(values, std::span<const uint64_t, 3>(plan->grid), run);
-    for (Diagnostic& d : result.diagnostics) diags.add(std::move(d));
-    return status_of(result.status);
+    return run(*exe->program, values, plan->grid, options, cancelled_, diags);
 }
 
 std::optional<std::string> Engine::plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                         std::span<const LaunchArgument> args, DiagSink& diags) {
     static constexpr const char* kModes[] = {"in", "out", "inout"};
     std::vector<const LaunchArgument*> ordered;
-    if (!order_arguments(kernel, args, ordered, diags, {})) return std::nullopt;
-    std::vector<sema::ArgumentType> given;
-    for (size_t i = 0; i < ordered.size(); ++i) {
-        given.push_back(argument_type(types_, kernel.params[i], ordered[i]));
-        if (!ordered[i] && kernel.params[i].mode == ast::ParamMode::out) given.back().kind = sema::ArgumentType::inferred;
-    }
-    auto bound = sema::bind_launch(module, kernel, generics, given, types_, diags);
+    auto bound = bind(module, kernel, generics, args, true, ordered, diags, {});
     if (!bound) return std::nullopt;
     std::string out = "{\"schema\":1,\"kernel\":" + json_quote(kernel.name.text) + ",\"generics\":{";
     const char* separator = "";

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMaxImports = 1024;
 constexpr size_t kMaxImportDepth = 64;
 constexpr int64_t kMaxSource = int64_t{16} << 20;
-constexpr std::string_view kPrelude[] = {"math"};
+constexpr std::string_view kPrelude[] = {"math", "layouts"};  // what programs see without an import
 
 struct File {
     int fd = -1;
@@ -98,7 +98,7 @@ ModulePtr Engine::load(const std::string& name, std::string text, const std::str
 ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, bool is_std, DiagSink& diags) {
     auto module = std::make_shared<LoadedModule>(shared_from_this());
     module->name = name;
-    module->file = sources_.add(name, std::move(text));
+    module->file = is_std ? snippet(name.c_str(), text) : sources_.add(name, std::move(text));
     size_t before = diags.error_count();
     module->ast = parse_module(sources_, module->file, module->arena, diags);
     if (!module->ast) return nullptr;
@@ -109,55 +109,58 @@ ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string
     return module;
 }
 
+uint32_t Engine::snippet(const char* name, const std::string& text) {
+    std::lock_guard lock(snippet_mutex_);
+    auto [it, fresh] = snippets_.try_emplace(std::string(name) + '\n' + text, 0);
+    if (fresh) it->second = sources_.add(name, text);
+    return it->second;
+}
+
+ModulePtr Engine::import_file(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags) {
+    const std::string path(import.path), key = directory + "/" + path;
+    if (auto it = state.done.find(key); it != state.done.end()) return it->second;
+    if (is_std || !legal_path(path)) return diags.report(Diag::import_path, import.span, {printable(path)}), nullptr;
+    std::string why;
+    auto text = read_import(path, directory, why);
+    if (!text) return diags.report(Diag::import_not_found, import.span, {printable(path), why}), nullptr;
+    const std::string below = directory_of(path);
+    state.stack.push_back(path);
+    ModulePtr found = load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, false, diags);
+    state.stack.pop_back();
+    return state.done[key] = found;
+}
+
+ModulePtr Engine::resolve_import(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags) {
+    const std::string path(import.path);
+    if (std::find(state.stack.begin(), state.stack.end(), path) != state.stack.end()) {
+        std::string chain;
+        for (const std::string& step : state.stack) chain += step + " -> ";
+        diags.report(Diag::import_cycle, import.span, {printable(path)}).notes.push_back("import chain: " + printable(chain + path));
+        return nullptr;
+    }
+    if (import.is_path) return import_file(state, import, directory, is_std, diags);
+    ModulePtr found = path.substr(0, 4) == "std." ? std_module(state, std::string_view(path).substr(4), diags) : nullptr;
+    if (found) return found;
+    std::vector<std::string_view> names;
+    for (const StdlibFile& file : stdlib_files()) names.push_back(file.name);
+    auto near = closest(path.size() > 4 ? std::string_view(path).substr(4) : path, names);
+    auto& d = diags.report(Diag::import_not_found, import.span, {printable(path), "the library has no such module"});
+    if (!near.empty()) d.notes.push_back("did you mean `std." + std::string(near) + "`?");
+    return nullptr;
+}
+
 bool Engine::resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags) {
     bool ok = true;
     for (const ast::Item* item : module.ast->items) {
         if (item->kind != ast::ItemKind::import) continue;
         const auto& import = ast::as<ast::ImportItem>(item);
-        std::string path(import.path);
-        std::string key = directory + "/" + path;
-        ModulePtr found;
         if (state.stack.size() >= kMaxImportDepth || state.done.size() >= kMaxImports) {
             diags.report(Diag::import_budget, item->span, {std::to_string(kMaxImports), std::to_string(kMaxImportDepth)});
             return false;
         }
-        if (std::find(state.stack.begin(), state.stack.end(), path) != state.stack.end()) {
-            std::string chain;
-            for (const std::string& step : state.stack) chain += step + " -> ";
-            diags.report(Diag::import_cycle, item->span, {printable(path)}).notes.push_back("import chain: " + printable(chain + path));
-            ok = false;
-            continue;
-        }
-        if (!import.is_path) {
-            if (path.substr(0, 4) == "std.") found = std_module(state, std::string_view(path).substr(4), diags);
-            if (!found) {
-                std::vector<std::string_view> names;
-                for (const StdlibFile& file : stdlib_files()) names.push_back(file.name);
-                auto near = closest(path.size() > 4 ? std::string_view(path).substr(4) : path, names);
-                auto& d = diags.report(Diag::import_not_found, item->span, {printable(path), "the library has no such module"});
-                if (!near.empty()) d.notes.push_back("did you mean `std." + std::string(near) + "`?");
-            }
-        } else if (auto it = state.done.find(key); it != state.done.end()) {
-            found = it->second;
-        } else {
-            std::string why;
-            std::optional<std::string> text;
-            if (is_std || !legal_path(path))
-                diags.report(Diag::import_path, item->span, {printable(path)});
-            else if (!(text = read_import(path, directory, why)))
-                diags.report(Diag::import_not_found, item->span, {printable(path), why});
-            if (text) {
-                state.stack.push_back(path);
-                std::string below = directory_of(path);
-                found = load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, false, diags);
-                state.stack.pop_back();
-                state.done[key] = found;
-            }
-        }
-        if (!found) {
-            ok = false;
-            continue;
-        }
+        ModulePtr found = resolve_import(state, import, directory, is_std, diags);
+        ok = ok && found;
+        if (!found) continue;
         module.dependencies.push_back(found);
         module.imports.push_back({item->name.text, found.get(), &import});
     }

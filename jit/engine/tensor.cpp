@@ -1,6 +1,7 @@
 // Host tensors: sizes, row-major tiles in and out of any layout, and element-wise copies between formats.
 #include "jit/engine/tensor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -9,6 +10,7 @@ namespace tegula {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
+constexpr uint64_t kMaxOwned = uint64_t{1} << 32;  ///< of one tensor of ours, packed or as containers: memory that is promised may not exist
 
 /// Calls fn(element number in row-major order, bit offset, count) for every run of elements that are contiguous in storage.
 template <class Fn>
@@ -111,6 +113,7 @@ bool tensor_size(TypeTable& types, FormatId elem, LayoutId layout, const Shape& 
     size = {static_cast<uint64_t>(bytes), 0, 0};
     if (format.is_block()) {
         if (extents.rank == 0) return fail("a block format needs a dimension to lie along");
+        if (map.kind() != Layout::Kind::row && map.kind() != Layout::Kind::col) return fail("block formats are stored row- or column-major");
         size.scales_bytes = static_cast<uint64_t>(bytes_of(types.format(format.scale), scale_extents(types, elem, layout, extents)));
         if (format.tensor_scale.v) size.tensor_scale_bytes = types.format(format.tensor_scale).container_bytes();
     }
@@ -120,6 +123,10 @@ bool tensor_size(TypeTable& types, FormatId elem, LayoutId layout, const Shape& 
 std::shared_ptr<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutId layout, const Shape& extents, bool initialised, std::string* why) {
     TensorSize size;
     if (!tensor_size(types, elem, layout, extents, size, why)) return nullptr;
+    if (size.bytes > kMaxOwned || static_cast<uint64_t>(extents.elements()) > kMaxOwned / element_format(types, elem).container_bytes()) {
+        if (why) *why = "a tensor of " + to_string(extents) + " is larger than 4 GiB, the limit of host statements";
+        return nullptr;
+    }
     auto t = std::make_shared<HostTensor>();
     t->elem = elem;
     t->layout = layout;
@@ -170,6 +177,28 @@ void append_arguments(const TypeTable& types, const TensorView& view, std::vecto
     one.t.bytes = types.format(format.tensor_scale).container_bytes();
     one.t.extents = Shape{1};
     out.push_back(one);
+}
+
+bool fully_written(const TypeTable& types, const TensorView& view) {
+    const Format& format = types.format(view.elem);
+    bool written = true;
+    if (view.initialised) {
+        const unsigned bits = element_format(types, view.elem).bits;
+        for_each_run(types, view, [&](int64_t, int64_t bit, int64_t count) {
+            const uint8_t* begin = view.initialised + bit / 8;
+            const uint8_t* end = view.initialised + (static_cast<uint64_t>(bit) + static_cast<uint64_t>(count) * bits + 7) / 8;
+            written = written && std::find(begin, end, uint8_t{0}) == end;
+        });
+    }
+    if (!written || !view.scales_initialised) return written;
+    TensorView scales;
+    scales.elem = format.scale;
+    scales.extents = scale_extents(types, view.elem, view.layout, view.extents);
+    scales.layout = view.layout;
+    scales.data = view.scales;
+    scales.bytes = view.scales_bytes;
+    scales.initialised = view.scales_initialised;
+    return fully_written(types, scales);
 }
 
 TileData read_tile(const TypeTable& types, const TensorView& view) {

@@ -49,6 +49,8 @@ std::shared_ptr<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutI
 /// What a back end gets for the elements, the scales and the tensor scale of a view (1 to 3 arguments).
 void append_arguments(const TypeTable& types, const TensorView& view, std::vector<Argument>& out);
 
+/// Has every element been written, as the shadows of `view` tell? Padding between elements does not count.
+bool fully_written(const TypeTable& types, const TensorView& view);
 /// A tensor as a row-major tile of containers (non-block formats), and back.
 TileData read_tile(const TypeTable& types, const TensorView& view);
 void write_tile(const TypeTable& types, const TensorView& view, const TileData& tile);

@@ -1,9 +1,9 @@
 // Fuzzes the array file readers of the command: the first byte chooses the file type. Whatever reads must write back to what reads the same.
+#include <unistd.h>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <unistd.h>
 
 #include "tools/arrays.h"
 

@@ -1,0 +1,259 @@
+// What the engine says to wrong programs, host statements and launches: one row per diagnostic, with the smallest program that earns it and
+// nothing besides. Loading, instances and IR text are driven as the C ABI and the passes' tests drive them.
+#include "jit/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include "jit/engine/host.h"
+#include "lang/ir_text.h"
+#include "tegula/tegula.h"
+
+namespace tegula {
+namespace {
+
+std::string codes(const std::vector<Diagnostic>& diags) {
+    std::string text;
+    for (const Diagnostic& d : diags) text += (text.empty() ? "" : " ") + std::string(diag_row(d.id).code);
+    return text;
+}
+
+/// The codes that loading `text` and running its tests gives, in order.
+std::string run(const std::string& text, EngineOptions options = {}) {
+    const auto engine = Engine::create(std::move(options));
+    DiagSink diags;
+    const ModulePtr module = engine->load("t.tile", text, "", diags);
+    if (!module) return codes(diags.all());
+    std::string out;
+    LaunchOptions launch;
+    launch.checked = true;
+    launch.threads = 1;
+    run_tests(*engine, *module, "", launch, [&](TestResult& r) { out += (out.empty() ? "" : " ") + codes(r.diagnostics); });
+    return out;
+}
+
+std::string test_block(const std::string& body) {
+    return "kernel k<B: int = 4>(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [1] { y[0 +: B] = x[0 +: B]; }\ntest \"t\" { " + body + " }\n";
+}
+
+struct Row {
+    const char* codes;
+    const char* text;
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.codes << " " << row.text; }
+
+// ---- host statements ----
+
+class HostStatement : public testing::TestWithParam<Row> {};
+TEST_P(HostStatement, Says) { EXPECT_EQ(run(test_block(GetParam().text)), GetParam().codes) << GetParam().text; }
+INSTANTIATE_TEST_SUITE_P(
+    All, HostStatement,
+    testing::Values(Row{"", "let x = ones<f32>[3]; k(x, empty<f32>[3]);"}, Row{"T1020", "var x = 1; x += 1;"},
+                    Row{"T1020", "var x = ones<f32>[3]; x[0] = 2.0;"}, Row{"T1021", "nowhere = 3;"}, Row{"T1022", "let (a, b) = (1, 2, 3);"},
+                    Row{"T1022", "let (a, b) = 5;"}, Row{"T1023", "if 3 { }"}, Row{"T1023", "for i in 0 .. 1.5 { }"}, Row{"T1023", "for i in 7 { }"},
+                    Row{"T1024", "for i in 0 .. 5 step 0 { }"}, Row{"T1024", "for i in 0 .. 100000000 { }"},
+                    Row{"T1026", "let x = empty<f32>[3]; assert_equal(x, x);"}, Row{"T1027", "let x = empty<f64>[1000000, 1000000];"},
+                    Row{"T1028", "assert_equal(ones<f32>[3], zeros<f32>[3]);"}, Row{"T1028", "assert_close(1.0, 1.1, atol = 0.05);"},
+                    Row{"T1028", "assert_equal(tile_of<i64>([9007199254740993]), tile_of<i64>([9007199254740992]));"},
+                    Row{"T1029", "assert_equal(ones<f32>[3], ones<f32>[4]);"}, Row{"T1031", "assert_fails(k(ones<f32>[3], empty<f32>[3]));"},
+                    Row{"T1031", "assert_fails(k(ones<f32>[3], empty<f32>[4]), \"no such text\");"}, Row{"T1032", "let x = randint<i8>[3](5, 5);"},
+                    Row{"T1032", "let x = randn<f32>(seed = 1);"}, Row{"T1033", "let x = load_npy(\"x.npy\");"},
+                    Row{"T1033", "let x = load_safetensors(\"x.safetensors\", \"w\");"}, Row{"T0911", "assert(all(ones<f32>[3] == 2.0));"}));
+
+TEST(HostStatements, DeepExpressions) {
+    std::string deep = "1";
+    for (int i = 0; i < 240; ++i) deep = "(" + deep + ", 1)";
+    EXPECT_EQ(run(test_block("let x = " + deep + ";")), "T1025");
+}
+
+// Nested calls of host functions in one expression must not lose each other's operands.
+TEST(HostStatements, SeveralHostCallsInOneExpression) {
+    EXPECT_EQ(run(test_block("assert(sum(full<f32>[7](1.0) + arange<f32>[7](start = 0, step = 1)) == 28.0 && all(arange<f32>[3](step = 2) < 5.0));")), "");
+}
+
+// ---- launches ----
+
+class Launch : public testing::TestWithParam<Row> {};
+TEST_P(Launch, Says) { EXPECT_EQ(run(test_block(GetParam().text)), GetParam().codes) << GetParam().text; }
+INSTANTIATE_TEST_SUITE_P(All, Launch,
+                         testing::Values(Row{"", "k(y = empty<f32>[3], x = ones<f32>[3]);"}, Row{"T0850", "k(ones<f32>[3], empty<f32>[3], z = 1);"},
+                                         Row{"T0850", "k(ones<f32>[3], empty<f32>[3], 7);"},
+                                         Row{"T0851", "k(ones<f32>[3], empty<f32>[3], x = ones<f32>[3]);"},
+                                         Row{"T0852", "k<C = 3>(ones<f32>[3], empty<f32>[3]);"}, Row{"T0801", "k(ones<f32>[3], empty<f32>[4]);"}));
+
+// ---- compile-time limits and rules of instances ----
+
+class Instance : public testing::TestWithParam<Row> {};
+TEST_P(Instance, Says) { EXPECT_EQ(run(GetParam().text), GetParam().codes) << GetParam().text; }
+INSTANTIATE_TEST_SUITE_P(
+    All, Instance,
+    testing::Values(
+        Row{"T0212", "fn f<T: float>(x: T) -> T { return x; }\ntest \"t\" { let y = f(iota<i8>[3]); }"},
+        Row{"T0501", "layout bad[i: M, j: N] = (i + j,);\nkernel k(x: tensor<f32>[M, N] @ bad) grid [1] { }\ntest \"t\" { k(zeros<f32>[2, 2] @ bad); }"},
+        Row{"T0605", "kernel big(inout y: tensor<i64>[1]) grid [1] { var v = y[0]; "
+                     "for const i in 0 .. 1000000 { v = v * 3 + i; } y[0] = v; }\ntest \"t\" { big(zeros<i64>[1]); }"}));
+
+// Hosts bind generics first, which finds most contradictions; whoever compiles directly gets this one.
+TEST(Instances, ThatContradictTheirKernel) {
+    const auto engine = Engine::create({});
+    DiagSink diags;
+    const ModulePtr module = engine->load("t.tile", "kernel k<B: int>(x: tensor<f32>[N]) grid [1] where B % 2 == 0 { }", "", diags);
+    ASSERT_TRUE(module);
+    EXPECT_TRUE(engine->compile(*module, *module->kernel("k"), {{"B", {int64_t{4}}}}, {}, diags));
+    EXPECT_FALSE(engine->compile(*module, *module->kernel("k"), {{"B", {int64_t{3}}}}, {}, diags));
+    EXPECT_EQ(codes(diags.take()), "T0607");
+}
+
+TEST(Instances, EarlyExitsNestTheIrSoFarOnly) {
+    std::string text = "kernel k(x: tensor<i64>[N], out y: tensor<i64>[N]) grid [1] { let v = x[0]; ";
+    for (int i = 0; i < 300; ++i) text += "if v == " + std::to_string(i) + " { return; } ";
+    EXPECT_EQ(run(text + "y[0] = v; }\ntest \"t\" { k(zeros<i64>[3], empty<i64>[3]); }"), "T0603");
+}
+
+TEST(Instances, OneModuleKeepsABoundedNumber) {
+    EXPECT_EQ(run("kernel k<B: int>(x: tensor<i8>[1]) grid [1] { }\ntest \"t\" { let x = zeros<i8>[1]; for i in 0 .. 10001 { k<B = i>(x); } }"), "T0690");
+}
+
+// ---- modules ----
+
+EngineOptions with_files(std::map<std::string, std::string> files) {
+    EngineOptions options;
+    options.importer = [files = std::move(files)](std::string_view path) -> std::optional<std::string> {
+        const auto it = files.find(std::string(path));
+        return it == files.end() ? std::nullopt : std::optional(it->second);
+    };
+    return options;
+}
+
+TEST(Imports, Work) {
+    EXPECT_EQ(run("import \"a.tile\" as a;\ntest \"t\" { assert(a.two() == 2); }", with_files({{"a.tile", "fn two() -> i64 { return 2; }"}})), "");
+}
+
+TEST(Imports, ThatLeadNowhere) {
+    EXPECT_EQ(run("import \"b.tile\" as b;", with_files({})), "T0250");
+    EXPECT_EQ(run("import std.nowhere;"), "T0250");
+}
+
+TEST(Imports, InACircle) {
+    EXPECT_EQ(run("import \"a.tile\" as a;", with_files({{"a.tile", "import \"b.tile\" as b;"}, {"b.tile", "import \"a.tile\" as a;"}})), "T0251");
+}
+
+TEST(Imports, ThatLeaveTheRoot) {
+    for (const char* path : {"../a.tile", "/a.tile", "x/./a.tile", "x//a.tile", ""})
+        EXPECT_EQ(run("import \"" + std::string(path) + "\" as a;", with_files({})), "T0252") << path;
+}
+
+TEST(Imports, TooDeep) {
+    EngineOptions options;
+    options.importer = [](std::string_view path) -> std::optional<std::string> {
+        return "import \"" + std::to_string(std::stoi(std::string(path)) + 1) + ".tile\" as next;";
+    };
+    EXPECT_EQ(run("import \"0.tile\" as a;", options), "T0253");
+}
+
+// ---- what a host asks for ----
+
+TEST(Engine, UnknownKernelsPassesAndStages) {
+    const auto engine = Engine::create({});
+    DiagSink diags;
+    const ModulePtr module = engine->load("t.tile", test_block(""), "", diags);
+    ASSERT_TRUE(module);
+    EXPECT_EQ(engine->find_kernel(*module, "q", diags), nullptr);
+    EXPECT_EQ(codes(diags.take()), "T1000");
+    EXPECT_FALSE(engine->check_passes({"fold", "gold"}, diags));
+    EXPECT_EQ(codes(diags.take()), "T1001");
+    EXPECT_FALSE(engine->artifact(*module, "smell", diags));
+    EXPECT_EQ(codes(diags.take()), "T1002");
+}
+
+TEST(Engine, ABugOfOursEndsOneTestOnly) {
+    EngineOptions options;
+    int calls = 0;
+    options.on_elaborated = [&](const ir::Function&) {
+        if (++calls == 1) throw InternalError("test");
+    };
+    EXPECT_EQ(run(test_block("let x = ones<f32>[3];") + "test \"u\" { let x = ones<f32>[3]; }", options), "T1070 ");
+}
+
+// ---- IR text ----
+
+class IrText : public testing::TestWithParam<Row> {};
+TEST_P(IrText, Says) {
+    SourceMap sources;
+    TypeTable types;
+    DiagSink diags;
+    EXPECT_EQ(ir::parse_ir(sources, sources.add("t.ir", GetParam().text), types, diags), nullptr);
+    ASSERT_FALSE(diags.all().empty());
+    EXPECT_EQ(codes({diags.all()[0]}), GetParam().codes) << diags.all()[0].message;
+}
+INSTANTIATE_TEST_SUITE_P(All, IrText,
+                         testing::Values(Row{"T0700", "kernel @k( {"}, Row{"T0701", "kernel @k() {\n  %0 = frobnicate : i64\n  ret\n}"},
+                                         Row{"T0701", "kernel @k() {\n  %0 = neg %7 : i64\n  ret\n}"},
+                                         Row{"T0702", "kernel @k() {\n  %0 = constant 1 : i64\n  %0 = constant 2 : i64\n  ret\n}"},
+                                         Row{"T0704", "kernel @k() {\n  %0 = constant 1 : i64\n}"},
+                                         Row{"T0705", "kernel @k() {\n  %0 = constant 300 : i8\n  ret\n}"}));
+
+TEST(IrTexts, TooDeep) {
+    std::string text = "kernel @k(%c: bool) {\n";
+    for (int i = 0; i < 5000; ++i) text += "if_else %c {\n";
+    SourceMap sources;
+    TypeTable types;
+    DiagSink diags;
+    EXPECT_EQ(ir::parse_ir(sources, sources.add("t.ir", text), types, diags), nullptr);
+    ASSERT_FALSE(diags.all().empty());
+    EXPECT_EQ(codes({diags.all()[0]}), "T0703");
+}
+
+// ---- the C ABI ----
+
+struct Handles {
+    tegula_engine* engine = nullptr;
+    tegula_module* module = nullptr;
+    tegula_diags* diags = nullptr;
+    Handles() {
+        const std::string text = test_block("");
+        EXPECT_EQ(tegula_engine_new(nullptr, &engine, nullptr), TEGULA_OK);
+        EXPECT_EQ(tegula_module_from_source(engine, "t.tile", text.data(), text.size(), &module, nullptr), TEGULA_OK);
+    }
+    ~Handles() {
+        tegula_release(diags);
+        tegula_release(module);
+        tegula_release(engine);
+    }
+    /// Is `code` in the diagnostics of the last call?
+    bool says(const char* code) const { return diags && std::string(tegula_diags_json(diags)).find(code) != std::string::npos; }
+};
+
+TEST(Api, WrongUse) {
+    Handles h;
+    size_t bytes = 0;
+    EXPECT_EQ(tegula_tensor_bytes(h.module, "f32", nullptr, nullptr, 9, &bytes, nullptr, &h.diags), TEGULA_E_USAGE);
+    EXPECT_TRUE(h.says("T1040"));
+}
+
+TEST(Api, MachineThatIsNotHere) {
+    Handles h;
+    tegula_run_options options;
+    tegula_run_options_init(&options, sizeof options);
+    options.machine = "abacus";
+    EXPECT_EQ(tegula_launch(h.module, "k", nullptr, 0, nullptr, 0, &options, &h.diags), TEGULA_E_UNAVAILABLE);
+    EXPECT_TRUE(h.says("T1041"));
+}
+
+TEST(Api, TensorTooSmallForItsExtents) {
+    Handles h;
+    float data[4] = {};
+    const int64_t extent = 5;
+    tegula_tensor x{};
+    x.data = data;
+    x.bytes = sizeof data;
+    x.type = "f32";
+    x.rank = 1;
+    x.extents = &extent;
+    tegula_value args[2] = {};
+    for (tegula_value& a : args) a.kind = TEGULA_TENSOR, a.tensor = &x;
+    EXPECT_EQ(tegula_launch(h.module, "k", nullptr, 0, args, 2, nullptr, &h.diags), TEGULA_E_ARGUMENTS);
+    EXPECT_TRUE(h.says("T1042")) << tegula_diags_json(h.diags);
+}
+
+}  // namespace
+}  // namespace tegula
