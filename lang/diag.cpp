@@ -36,9 +36,10 @@ std::string fill(std::string_view pattern, std::initializer_list<std::string> ar
     return out;
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours that turn a into b.
+/// Insertions, deletions, substitutions and swaps of neighbours that turn a into b; b is at most kLongestSuggestion + 2 long.
 size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+    size_t rows[3][kLongestSuggestion + 3];
+    size_t *before_last = rows[0], *last = rows[1], *row = rows[2];
     for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
     for (size_t i = 1; i <= a.size(); ++i) {
         row[0] = i;
@@ -107,12 +108,13 @@ std::vector<Diagnostic> DiagSink::take() {
 std::string_view closest(std::string_view name, const std::vector<std::string_view>& candidates) {
     if (name.size() > kLongestSuggestion) return {};
     std::string_view best;
-    size_t best_distance = 3;
+    size_t best_distance = 2;
     for (std::string_view candidate : candidates) {
         size_t gap = candidate.size() > name.size() ? candidate.size() - name.size() : name.size() - candidate.size();
-        if (gap >= best_distance) continue;
+        if (gap > best_distance) continue;
         size_t distance = edit_distance(name, candidate);
-        if (distance < best_distance && distance * 2 < name.size()) {
+        bool nearer = distance < best_distance || (distance == best_distance && (best.empty() || candidate < best));
+        if (nearer && distance * 2 < name.size()) {
             best = candidate;
             best_distance = distance;
         }

@@ -62,6 +62,10 @@ bool Checker::known(std::string_view name) const { return find(name) || is_item(
 
 void Checker::name(std::string_view text, Span span) {
     if (in_host_ || known(text)) return;
+    if (diags_.error_count() >= kSuggestionErrors) {
+        diags_.report(Diag::unknown_name, span, {std::string(text)});
+        return;
+    }
     std::vector<std::string_view> names;
     for (const Names& scope : scopes_)
         for (const auto& [n, k] : scope) names.push_back(n);
@@ -70,7 +74,6 @@ void Checker::name(std::string_view text, Span span) {
     for (const Module* p : module_.prelude)
         for (const auto& [n, item] : p->names) names.push_back(n);
     for (const BuiltinRow& r : builtin_rows()) names.push_back(r.name);
-    std::sort(names.begin(), names.end());
     Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(text)});
     const std::string_view near = closest(text, names);
     if (near.empty()) return;

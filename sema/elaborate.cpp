@@ -15,14 +15,26 @@ namespace {
 /// Native stack that elaboration may use, well below the 8 MiB that threads have.
 constexpr ptrdiff_t kStackBudget = 3 << 20;
 
-/// Cost of copying one member of a tuple or list: keeps doubling definitions from filling memory.
+/// After so many errors unknown names get no suggestion: comparing each with every name there is would be quadratic.
+constexpr size_t kSuggestionErrors = 100;
+
+/// Cost of copying one member of a tuple, list or tuple type: keeps doubling definitions from filling memory.
 constexpr uint64_t kCopySteps = 64;
 
-uint64_t count_nodes(const Value& v) {
+uint64_t count_nodes(const TypeDesc& t) {
     uint64_t n = 1;
+    for (const TypeDesc& item : t.items) n += count_nodes(item);
+    return n;
+}
+
+uint64_t count_nodes(const Value& v) {
+    uint64_t n = count_nodes(v.t);
     for (const Value& item : v.items) n += count_nodes(item);
     return n;
 }
+
+/// What taking a copy costs against limits.const_steps.
+uint64_t copy_cost(const Value& v) { return v.items.empty() && v.t.items.empty() ? 0 : kCopySteps * count_nodes(v); }
 
 const char* frame_address() { return static_cast<const char*>(__builtin_frame_address(0)); }
 
@@ -189,7 +201,7 @@ Value Elaborator::lookup(std::string_view name, Span span) {
         Value v = l->value;
         v.span = span;
         if (!building() && holds_tile(v)) return error(Diag::not_constant, span, "`" + std::string(name) + "`", "a run-time value");
-        if (!v.items.empty() && !step(span, kCopySteps * count_nodes(v))) return poison(span);
+        if (const uint64_t cost = copy_cost(v); cost && !step(span, cost)) return poison(span);
         return v;
     }
     const Scope* root = root_of(scope_.get());
@@ -203,7 +215,7 @@ Value Elaborator::lookup(std::string_view name, Span span) {
             if (item->kind == ast::ItemKind::kernel) return error(Diag::kernel_as_value, span, name);
             Value v = item_value(*module, *item);
             v.span = span;
-            if (!v.items.empty() && !step(span, kCopySteps * count_nodes(v))) return poison(span);
+            if (const uint64_t cost = copy_cost(v); cost && !step(span, cost)) return poison(span);
             return v;
         }
         for (const Module::Import& i : module->imports) {
@@ -232,6 +244,7 @@ Value Elaborator::lookup(std::string_view name, Span span) {
 }
 
 Value Elaborator::unknown(std::string_view name, Span span) {
+    if (diags_.error_count() >= kSuggestionErrors) return error(Diag::unknown_name, span, name);
     std::vector<std::string_view> names;
     const Scope* root = scope_.get();
     for (const Scope* s = scope_.get(); s; s = s->parent.get()) {
@@ -245,7 +258,6 @@ Value Elaborator::unknown(std::string_view name, Span span) {
             for (const auto& [n, item] : p->names) names.push_back(n);
     }
     for (const BuiltinRow& row : builtin_rows()) names.push_back(row.name);
-    std::sort(names.begin(), names.end());
     Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(name)});
     if (const std::string_view near = closest(name, names); !near.empty()) {
         d.notes.push_back("did you mean `" + std::string(near) + "`?");

@@ -48,6 +48,7 @@ Value Elaborator::host_value(const HostOperand& o, Span span) {
             if (!o.scales) return poison(span);
             v.kind = Value::block_tile;
             v.elem = o.block;
+            v.block_axis = o.block_axis;
             v.v = host_param(o.data);
             v.scales = host_param(o.scales);
             if (o.tensor_scale) v.tensor_scale = host_param(o.tensor_scale);
@@ -122,6 +123,7 @@ bool Elaborator::host_result(Value& v, Span span, HostOperand& out, std::vector<
         case Value::block_tile:
             out.kind = HostOperand::block_tile;
             out.block = v.elem;
+            out.block_axis = block_axis(v);
             leaves.push_back(v.v);
             leaves.push_back(v.scales);
             if (v.tensor_scale.valid()) leaves.push_back(v.tensor_scale);

@@ -118,6 +118,7 @@ struct HostOperand {
     const TileData* scales = nullptr;        ///< block_tile
     const TileData* tensor_scale = nullptr;  ///< block_tile, optional
     FormatId block{};                        ///< block_tile
+    int block_axis = -1;                     ///< block_tile: the dimension its blocks lie along; -1: the last
     StaticValue value{};
     std::string string;
     LayoutId layout_id{};

@@ -252,7 +252,7 @@ std::optional<std::string> npy_text(const Array& array, std::string& error) {
     }
     std::string shape;
     for (int64_t e : array.extents) shape += std::to_string(e) + ", ";
-    if (array.extents.size() > 1) shape.resize(shape.size() - 2);
+    if (!shape.empty()) shape.resize(shape.size() - (array.extents.size() > 1 ? 2 : 1));  // "(3,)", "(2, 3)": as NumPy writes them
     std::string header = "{'descr': '" + std::string(row->bytes == 1 ? "|" : "<") + row->npy + "', 'fortran_order': " +
                          (array.column_major ? "True" : "False") + ", 'shape': (" + shape + "), }";
     // Data starts at a multiple of 64; the header ends in a newline.

@@ -409,6 +409,7 @@ void HostRunner::tensor_operand(const HostValue& value, Span span, sema::HostOpe
     if (!types.format(value.t->elem).is_block()) return;
     out.kind = sema::HostOperand::block_tile;
     out.block = value.t->elem;
+    out.block_axis = block_axis(types, value.t->layout, value.t->extents.rank);
     std::vector<Argument> parts;
     append_arguments(types, value.t->view(), parts);
     const TileData** slots[] = {&out.scales, &out.tensor_scale};
@@ -461,9 +462,9 @@ std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
 
 std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape, std::vector<TileData>& results, size_t& at) {
     HostValue value;
-    auto tensor = [&](FormatId elem, const Shape& extents) {
+    auto tensor = [&](FormatId elem, const Shape& extents, const Layout& layout = Layout::row()) {
         value.kind = HostValue::tensor;
-        value.t = make_tensor(engine_.types(), elem, engine_.types().intern(Layout::row()), extents, true, nullptr);
+        value.t = make_tensor(engine_.types(), elem, engine_.types().intern(layout), extents, true, nullptr);
     };
     switch (shape.kind) {
         case sema::HostOperand::tile: {
@@ -474,7 +475,14 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
         }
         case sema::HostOperand::block_tile: {
             const TileData& elements = results.at(at++);
-            tensor(shape.block, elements.shape);
+            // Blocks lie along the innermost storage dimension: rows, or columns after a transposition.
+            const int axis = shape.block_axis < 0 ? elements.shape.rank - 1 : shape.block_axis;
+            if (axis != 0 && axis != elements.shape.rank - 1) {
+                diags_->report(Diag::host_tensor, {}, {"blocks along dimension " + std::to_string(axis) + " of a value of rank " +
+                                                       std::to_string(elements.shape.rank) + " have no order of storage; decode them first"});
+                return std::nullopt;
+            }
+            tensor(shape.block, elements.shape, axis == elements.shape.rank - 1 ? Layout::row() : Layout::col());
             write_tile(engine_.types(), value.t->view(), elements);
             std::vector<Argument> parts;
             append_arguments(engine_.types(), value.t->view(), parts);
@@ -483,6 +491,7 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
                 TensorView view;
                 view.elem = part.elem;
                 view.extents = part.shape;
+                if (i == 1) view.layout = value.t->layout;
                 view.data = static_cast<uint8_t*>(parts[i].t.data);
                 view.bytes = parts[i].t.bytes;
                 write_tile(engine_.types(), view, part);

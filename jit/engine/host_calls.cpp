@@ -342,6 +342,7 @@ std::optional<HostValue> HostRunner::print(const ast::CallExpr& call) {
                 ++i;
             } else {
                 line += format[i];
+                i += format.compare(i, 2, "{{") == 0;
             }
         }
     }

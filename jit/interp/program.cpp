@@ -72,20 +72,20 @@ void step_dim(Machine& m, const Step& s) {
 void step_print(Machine& m, const Step& s) {
     const Info& info = *s.info;
     if (!m.shared.options.print) return;
-    std::string_view text = m.plan.fn->strings[static_cast<size_t>(info.attrs[0])];
+    const std::string_view text = m.plan.fn->strings[static_cast<size_t>(info.attrs[0])];
     std::string out;
-    for (const Tile& t : info.in) {
-        const size_t hole = text.find("{}");
-        out += text.substr(0, hole);
-        if (hole == std::string_view::npos) {
-            text = {};
-            out += ' ';
+    size_t next = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+        if (text.substr(i, 2) == "{}" && next < info.in.size()) {
+            out += tile_text(info.in[next], m.at(info.in[next]));
+            ++next;
+            ++i;
         } else {
-            text.remove_prefix(hole + 2);
+            out += text[i];
+            i += text.substr(i, 2) == "{{";
         }
-        out += tile_text(t, m.at(t));
     }
-    out += text;
+    for (; next < info.in.size(); ++next) out += ' ' + tile_text(info.in[next], m.at(info.in[next]));
     if (!m.printed) return m.shared.options.print(out);
     m.printed_bytes += out.size();
     if (m.printed_bytes <= kPrintBytes) m.printed->push_back({m.linear, m.printed->size(), std::move(out)});

@@ -1,0 +1,424 @@
+// The C API: launches, their arguments, tensors and conversions, callbacks, budgets, cancellation and threads.
+#include "tests/unit/api_fixture.h"
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+using namespace api_test;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+tegula_run_options run_options() {
+    tegula_run_options run;
+    tegula_run_options_init(&run, sizeof run);
+    return run;
+}
+
+TEST_F(Api, LaunchByPositionAndByName) {
+    Owned<float> x("f32", {11}, std::vector<float>(11, 1.5f)), y("f32", {11}, std::vector<float>(11, 2.0f)), z("f32", {11}, std::vector<float>(11, 0));
+    Diags diags;
+    EXPECT_EQ(launch("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags), TEGULA_OK) << text(diags);
+    EXPECT_EQ(z.values(), std::vector<float>(11, 3.5f));
+    EXPECT_EQ(launch("scaled", {tensor(z.c, "z"), tensor(y.c, "x"), real(-0.5, "s")}, diags), TEGULA_OK) << text(diags);
+    EXPECT_EQ(z.values(), std::vector<float>(11, -1.0f));
+    // Integers are numbers too, and so is a tensor of rank 0.
+    EXPECT_EQ(launch("scaled", {tensor(y.c), integer(3), tensor(z.c)}, diags), TEGULA_OK) << text(diags);
+    EXPECT_EQ(z.values(), std::vector<float>(11, 6.0f));
+    Owned<double> s("f64", {}, {0.25});
+    EXPECT_EQ(launch("scaled", {tensor(y.c), tensor(s.c), tensor(z.c)}, diags), TEGULA_OK) << text(diags);
+    EXPECT_EQ(z.values(), std::vector<float>(11, 0.5f));
+}
+
+TEST_F(Api, StridesAndUnalignedStorage) {
+    // A 2 x 3 matrix inside rows of 4, at an odd address; and its result transposed.
+    std::vector<uint8_t> in(1 + 8 * 4), out(1 + 6 * 4, 0);
+    for (int i = 0; i < 8; ++i) {
+        const float v = static_cast<float>(i);
+        std::memcpy(in.data() + 1 + 4 * i, &v, 4);
+    }
+    const int64_t extents[] = {2, 3}, pitch[] = {4, 1}, turned[] = {1, 2};
+    tegula_tensor x{}, y{};
+    x.data = in.data() + 1, x.bytes = 7 * 4, x.type = "f32", x.rank = 2, x.extents = extents, x.strides = pitch;
+    y.data = out.data() + 1, y.bytes = 6 * 4, y.type = "f32", y.rank = 2, y.extents = extents, y.strides = turned;
+    Diags diags;
+    ASSERT_EQ(launch("matrix", {tensor(x), tensor(y)}, diags), TEGULA_OK) << text(diags);
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 3; ++j) {
+            float v;
+            std::memcpy(&v, out.data() + 1 + 4 * (j * 2 + i), 4);
+            EXPECT_EQ(v, static_cast<float>(i * 4 + j + 1));
+        }
+    x.bytes = 7 * 4 - 1;
+    EXPECT_EQ(launch("matrix", {tensor(x), tensor(y)}, diags), TEGULA_E_ARGUMENTS);
+    const int64_t negative[] = {-4, 1}, far[] = {INT64_MAX, INT64_MAX};
+    for (const int64_t* strides : {negative, far}) {
+        x.strides = strides;
+        EXPECT_EQ(launch("matrix", {tensor(x), tensor(y)}, diags), TEGULA_E_ARGUMENTS);
+        EXPECT_TRUE(contains(text(diags), "stride")) << text(diags);
+    }
+}
+
+TEST_F(Api, EveryMismatchIsInOneErrorAndNothingIsWritten) {
+    Owned<float> x("f32", {8}, std::vector<float>(8, 1)), z("f32", {6}, std::vector<float>(6, 7));
+    Owned<int32_t> y("i32", {9}, std::vector<int32_t>(9, 1));
+    x.c.bytes = 31;
+    Diags diags;
+    EXPECT_EQ(launch("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(tegula_diags_count(diags.get()), 1u) << text(diags);
+    for (const char* part : {"`x`: the storage has 31 bytes, type, extents and layout need 32", "`y`: element type is f32, got i32",
+                             "`y`: extent 0 is N = 8 from `x`, got 9", "`z`: extent 0 is N = 8 from `x`, got 6"})
+        EXPECT_TRUE(contains(text(diags), part)) << part << "\n" << text(diags);
+    EXPECT_EQ(z.values(), std::vector<float>(6, 7));
+}
+
+TEST_F(Api, BadTensorsAreArgumentErrors) {
+    Owned<float> good("f32", {8}, std::vector<float>(8, 1)), z("f32", {8}, std::vector<float>(8, 7));
+    const auto refused = [&](const tegula_value& x, const char* part) {
+        Diags diags;
+        EXPECT_EQ(launch("add", {x, tensor(good.c), tensor(z.c)}, diags), TEGULA_E_ARGUMENTS) << part;
+        EXPECT_EQ(tegula_diags_count(diags.get()), 1u) << text(diags);
+        EXPECT_TRUE(contains(text(diags), part)) << part << "\n" << text(diags);
+        EXPECT_EQ(z.values(), std::vector<float>(8, 7));
+    };
+    const auto with = [&](auto change, const char* part) {
+        tegula_tensor t = good.c;
+        change(t);
+        refused(tensor(t), part);
+    };
+    with([](auto& t) { t.type = nullptr; }, "element type is NULL");
+    with([](auto& t) { t.type = "f33"; }, "`f33` is not an element type");
+    with([](auto& t) { t.type = "((((((("; }, "is not an element type");
+    with([](auto& t) { t.rank = 9; }, "rank 9");
+    with([](auto& t) { t.rank = -1; }, "rank -1");
+    with([](auto& t) { t.rank = INT32_MAX; }, "rank");
+    with([](auto& t) { t.extents = nullptr; }, "extents are NULL");
+    with([](auto& t) { t.data = nullptr; }, "data pointer is NULL");
+    with([](auto& t) { t.layout = "diagonal"; }, "`diagonal` is not a layout");
+    with([](auto& t) { t.layout = "panels<4>"; }, "rank 2");
+    with([](auto& t) { t.type = "mx"; t.scales = nullptr; }, "scales need");
+    const int64_t huge = int64_t{1} << 40, most = INT64_MAX, negative = -1;
+    with([&](auto& t) { t.extents = &huge; }, "4398046511104");
+    with([&](auto& t) { t.extents = &most; }, "does not fit in memory");
+    with([&](auto& t) { t.extents = &negative; }, "negative");
+    tegula_value v{};
+    v.kind = TEGULA_TENSOR;
+    refused(v, "tensor is NULL");
+    v.kind = TEGULA_TYPE;
+    refused(v, "got a type");
+    std::memset(&v.kind, 0x55, sizeof v.kind);
+    refused(v, "tegula_value_kind");
+    refused(real(1.0), "expected a tensor, got a scalar");
+    Diags diags;
+    EXPECT_EQ(launch("add", {tensor(good.c), tensor(good.c)}, diags), TEGULA_E_ARGUMENTS);
+    EXPECT_TRUE(contains(text(diags), "`z`: missing argument"));
+    EXPECT_EQ(launch("add", {tensor(good.c), tensor(good.c), tensor(z.c), integer(1)}, diags), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(launch("add", {tensor(good.c, "x"), tensor(good.c, "x"), tensor(z.c)}, diags), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(launch("add", {tensor(good.c, "w\x1b")}, diags), TEGULA_E_ARGUMENTS);
+    EXPECT_FALSE(contains(text(diags), "\x1b"));
+}
+
+TEST_F(Api, HugeExtentsOfOutputsAndGrids) {
+    const int64_t huge = int64_t{1} << 40;
+    size_t bytes = 0;
+    EXPECT_EQ(tegula_tensor_bytes(module.get(), "f32", nullptr, &huge, 1, &bytes, nullptr, nullptr), TEGULA_OK);
+    EXPECT_EQ(bytes, size_t{1} << 42);
+    Owned<float> z("f32", {8}, std::vector<float>(8, 7));
+    Diags diags;
+    EXPECT_EQ(launch("long_run", {integer(int64_t{1} << 40), tensor(z.c)}, diags), TEGULA_E_ARGUMENTS);
+    EXPECT_TRUE(contains(text(diags), "grid"));
+    EXPECT_EQ(launch("cube", {integer(INT32_MAX), tensor(z.c)}, diags), TEGULA_E_ARGUMENTS) << "2^93 programs";
+    EXPECT_EQ(z.values(), std::vector<float>(8, 7));
+}
+
+TEST_F(Api, PlanInfersOutputs) {
+    tegula_blob* json = nullptr;
+    Diags diags;
+    const int64_t extents[] = {7};
+    tegula_tensor x{};
+    x.type = "i4", x.rank = 1, x.extents = extents;  // no storage yet
+    const tegula_value args[] = {tensor(x, "x"), tensor(x, "y")};
+    ASSERT_EQ(tegula_plan(module.get(), "add", nullptr, 0, args, 2, &json, diags.out()), TEGULA_OK) << text(diags);
+    size_t size = 0;
+    const std::string plan(tegula_blob_data(json, &size), size);
+    tegula_release(json);
+    EXPECT_TRUE(contains(plan, "\"T\":\"i4\"") && contains(plan, "\"N\":7") && contains(plan, "\"grid\":[1,1,1]")) << plan;
+    EXPECT_TRUE(contains(plan, "\"name\":\"z\",\"mode\":\"out\",\"type\":\"i4\",\"layout\":\"row\",\"extents\":[7],\"bytes\":4")) << plan;
+    EXPECT_EQ(tegula_plan(module.get(), "add", nullptr, 0, args, 1, &json, diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(json, nullptr);
+    EXPECT_EQ(tegula_plan(module.get(), "nope", nullptr, 0, args, 2, &json, diags.out()), TEGULA_E_USAGE);
+}
+
+TEST_F(Api, BytesOfTensors) {
+    const int64_t m[] = {5, 70};
+    const auto bytes = [&](const char* type, const char* layout, size_t* scales = nullptr) {
+        size_t n = 0;
+        Diags diags;
+        EXPECT_EQ(tegula_tensor_bytes(module.get(), type, layout, m, 2, &n, scales, diags.out()), TEGULA_OK) << text(diags);
+        return n;
+    };
+    EXPECT_EQ(bytes("f32", nullptr), 5u * 70 * 4);
+    EXPECT_EQ(bytes("i3", "row"), 5u * 27);   // 210 bits a row
+    EXPECT_EQ(bytes("i3", "col"), 70u * 2);   // 15 bits a column
+    EXPECT_EQ(bytes("u8", "panels<4>"), 2u * 70 * 4);
+    size_t scales = 0;
+    EXPECT_EQ(bytes("mx", nullptr, &scales), 5u * 35);
+    EXPECT_EQ(scales, 5u * 3);
+    size_t n = 77;
+    EXPECT_EQ(tegula_tensor_bytes(module.get(), "mx", "panels<4>", m, 2, &n, nullptr, nullptr), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(tegula_tensor_bytes(module.get(), "f32", "nope", m, 2, &n, nullptr, nullptr), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(n, 77u);
+}
+
+TEST_F(Api, CopiesPackAndUnpack) {
+    Diags diags;
+    const auto copy = [&](const tegula_tensor& to, const tegula_tensor& from) { return tegula_tensor_copy(module.get(), &to, &from, diags.out()); };
+    std::vector<int8_t> values;
+    for (int i = 0; i < 15; ++i) values.push_back(static_cast<int8_t>(i - 8));
+    Owned<int8_t> wide("i8", {3, 5}, values), back("i8", {3, 5}, std::vector<int8_t>(15, 99));
+    // Rows of 5 nibbles: 3 bytes, the lower nibble first.
+    Owned<uint8_t> packed("i4", {3, 5}, std::vector<uint8_t>(9, 0));
+    ASSERT_EQ(copy(packed.c, wide.c), TEGULA_OK) << text(diags);
+    EXPECT_EQ(packed.values()[0], 0x98);  // -8, -7
+    EXPECT_EQ(packed.values()[2], 0x0C);  // -4
+    ASSERT_EQ(copy(back.c, packed.c), TEGULA_OK);
+    EXPECT_EQ(back.values(), values);
+    // Column-major and a layout of the module: element (i, j) lies where they say.
+    Owned<int8_t> columns("i8", {3, 5}, std::vector<int8_t>(15, 0)), panels("i8", {3, 5}, std::vector<int8_t>(20, 0));
+    columns.c.layout = "col";
+    panels.c.layout = "panels<4>";
+    ASSERT_EQ(copy(columns.c, wide.c), TEGULA_OK);
+    ASSERT_EQ(copy(panels.c, columns.c), TEGULA_OK) << text(diags);
+    for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < 5; ++j) {
+            EXPECT_EQ(columns.values()[static_cast<size_t>(j * 3 + i)], values[static_cast<size_t>(i * 5 + j)]);
+            EXPECT_EQ(panels.values()[static_cast<size_t>(j * 4 + i)], values[static_cast<size_t>(i * 5 + j)]);
+        }
+    Owned<uint8_t> codes("u8", {8}, {0, 1, 2, 3, 4, 5, 6, 7}), u3("u3", {8}, {0, 0, 0});
+    ASSERT_EQ(copy(u3.c, codes.c), TEGULA_OK);
+    EXPECT_EQ(u3.values(), (std::vector<uint8_t>{0b10001000, 0b11000110, 0b11111010}));
+    Owned<double> halves("f64", {4}, {0.5, 1.5, 2.5, -1e9});
+    Owned<int8_t> rounded("i8", {4}, {0, 0, 0, 0});
+    ASSERT_EQ(copy(rounded.c, halves.c), TEGULA_OK);
+    EXPECT_EQ(rounded.values()[3], -128);  // saturates
+    EXPECT_EQ(copy(packed.c, codes.c), TEGULA_E_ARGUMENTS) << "extents differ";
+    codes.c.bytes = 7;
+    EXPECT_EQ(copy(u3.c, codes.c), TEGULA_E_ARGUMENTS);
+}
+
+TEST_F(Api, CopiesQuantiseBlockFormats) {
+    static constexpr float kE2M1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    const int64_t rows = 3, width = 40;  // a whole block and a part of one
+    std::vector<float> exact;
+    for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < width; ++j) exact.push_back(std::ldexp(j % 32 == 0 ? 6.0f : (j % 2 ? -1.0f : 1.0f) * kE2M1[(i + j) % 8], i + j / 32));
+    for (const char* layout : {"row", "col"}) {
+        const bool col = *layout == 'c';
+        // Blocks lie along the innermost dimension of storage.
+        std::vector<int64_t> shape = col ? std::vector<int64_t>{width, rows} : std::vector<int64_t>{rows, width};
+        Owned<float> from("f32", shape, exact), back("f32", shape, std::vector<float>(exact.size(), 99));
+        from.c.layout = layout;
+        back.c.layout = layout;
+        Owned<uint8_t> mx("mx", shape, std::vector<uint8_t>(static_cast<size_t>(rows * width / 2), 0));
+        std::vector<uint8_t> scales(static_cast<size_t>(rows * 2), 0);
+        mx.c.layout = layout;
+        mx.c.scales = scales.data();
+        mx.c.scales_bytes = scales.size();
+        Diags diags;
+        ASSERT_EQ(tegula_tensor_copy(module.get(), &mx.c, &from.c, diags.out()), TEGULA_OK) << text(diags);
+        // OCP MX: the scale of a block is 2^(floor(log2(max)) - 2); its largest element 6 * 2^p makes that 2^p, code 127 + p.
+        EXPECT_EQ(scales, (std::vector<uint8_t>{127, 128, 128, 129, 129, 130})) << layout;
+        EXPECT_EQ(mx.values()[0] & 15, 7) << "6 is the last code";
+        ASSERT_EQ(tegula_tensor_copy(module.get(), &back.c, &mx.c, diags.out()), TEGULA_OK) << text(diags);
+        EXPECT_EQ(back.values(), exact) << layout;
+        mx.c.scales_bytes = 5;
+        EXPECT_EQ(tegula_tensor_copy(module.get(), &mx.c, &from.c, diags.out()), TEGULA_E_ARGUMENTS);
+    }
+}
+
+TEST_F(Api, CheckedRunsBudgetsAndPrint) {
+    Owned<int32_t> x("i32", {8}, {1, 2, 0, 4, 5, 6, 7, 8}), z("i32", {8}, std::vector<int32_t>(8, 0));
+    tegula_run_options run = run_options();
+    Diags diags;
+    EXPECT_EQ(launch("divide", {tensor(x.c), tensor(z.c)}, diags, &run), TEGULA_OK);
+    run.checked = 1;
+    EXPECT_EQ(launch("divide", {tensor(x.c), tensor(z.c)}, diags, &run), TEGULA_E_RUN);
+    EXPECT_TRUE(contains(text(diags), "T09")) << text(diags);
+    Owned<float> f("f32", {8}, std::vector<float>(8, 0));
+    run = run_options();
+    run.step_budget = 1000;
+    EXPECT_EQ(launch("long_run", {integer(2000000000), tensor(f.c)}, diags, &run), TEGULA_E_RUN);
+    EXPECT_TRUE(contains(text(diags), "T0913"));
+    run = run_options();
+    run.memory_budget = 1;
+    EXPECT_EQ(launch("long_run", {integer(1), tensor(f.c)}, diags, &run), TEGULA_E_RUN);
+    EXPECT_TRUE(contains(text(diags), "T0914"));
+    std::string printed;
+    run = run_options();
+    run.user = &printed;
+    run.threads = UINT32_MAX;
+    run.print = [](void* user, const char* line, size_t size) { static_cast<std::string*>(user)->append(line, size); };
+    EXPECT_EQ(launch("talk", {tensor(f.c)}, diags, &run), TEGULA_OK) << text(diags);
+    EXPECT_EQ(printed, "program 0\nprogram 1\nprogram 2\n");
+    run.print = [](void*, const char*, size_t) { throw 1; };
+    EXPECT_EQ(launch("talk", {tensor(f.c)}, diags, &run), TEGULA_E_INTERNAL) << "exceptions of callbacks end at the border";
+}
+
+TEST_F(Api, ProgressEndsItsOwnRunOnly) {
+    Owned<float> z("f32", {8}, std::vector<float>(8, 0)), other("f32", {8}, std::vector<float>(8, 0));
+    std::atomic<int> calls{0};
+    tegula_run_options run = run_options();
+    run.user = &calls;
+    run.progress = [](void* user, uint64_t done, uint64_t all) { return all == 2000000000 && done <= all && ++*static_cast<std::atomic<int>*>(user) == 2 ? 1 : 0; };
+    tegula_status beside = TEGULA_E_INTERNAL;
+    std::thread second([&] {
+        // Not cancelled, so it ends by its budget.
+        tegula_run_options budget = run_options();
+        budget.step_budget = 5000000;
+        budget.threads = 1;
+        Diags diags;
+        beside = launch("long_run", {integer(2000000000), tensor(other.c)}, diags, &budget);
+    });
+    Diags diags;
+    EXPECT_EQ(launch("long_run", {integer(2000000000), tensor(z.c)}, diags, &run), TEGULA_E_CANCELLED);
+    EXPECT_TRUE(contains(text(diags), "T0915"));
+    EXPECT_EQ(calls, 2);
+    second.join();
+    EXPECT_EQ(beside, TEGULA_E_RUN);
+    EXPECT_EQ(launch("long_run", {integer(3), tensor(z.c)}, diags), TEGULA_OK) << "the engine is not cancelled";
+}
+
+TEST_F(Api, CancelFromAnotherThread) {
+    Owned<float> z("f32", {8}, std::vector<float>(8, 0));
+    std::thread canceller([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        tegula_cancel(engine.get(), 1);
+    });
+    Diags diags;
+    const auto before = std::chrono::steady_clock::now();
+    EXPECT_EQ(launch("long_run", {integer(2000000000), tensor(z.c)}, diags), TEGULA_E_CANCELLED);
+    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(20));
+    canceller.join();
+    z.bytes[0] = 1;
+    EXPECT_EQ(launch("long_run", {integer(1), tensor(z.c)}, diags), TEGULA_E_CANCELLED) << "until it is taken back";
+    EXPECT_EQ(z.bytes[0], 1);
+    EXPECT_EQ(tegula_test(module.get(), "good", nullptr, nullptr, nullptr, diags.out()), TEGULA_E_CANCELLED);
+    tegula_cancel(engine.get(), 0);
+    EXPECT_EQ(launch("long_run", {integer(1), tensor(z.c)}, diags), TEGULA_OK);
+}
+
+struct Results {
+    std::vector<std::string> names, metrics, texts;
+    std::vector<tegula_status> statuses;
+};
+void collect(void* user, const tegula_test_result* r) {
+    auto& results = *static_cast<Results*>(user);
+    results.names.push_back(r->name);
+    results.statuses.push_back(r->status);
+    results.metrics.push_back(r->metrics ? r->metrics : "");
+    results.texts.push_back(r->diags ? tegula_diags_text(r->diags, 0) : "");
+}
+
+TEST_F(Api, TestsAndBenches) {
+    Results results;
+    Diags diags;
+    EXPECT_EQ(tegula_test(module.get(), nullptr, nullptr, collect, &results, diags.out()), TEGULA_E_IO);  // the last failure's
+    EXPECT_EQ(results.names, (std::vector<std::string>{"good", "bad", "file"}));
+    EXPECT_EQ(results.statuses, (std::vector<tegula_status>{TEGULA_OK, TEGULA_E_MISMATCH, TEGULA_E_IO}));
+    EXPECT_TRUE(contains(results.texts[1], "3 of 3 values differ"));
+    EXPECT_EQ(tegula_test(module.get(), "goo", nullptr, nullptr, nullptr, diags.out()), TEGULA_OK);
+    Results benches;
+    EXPECT_EQ(tegula_bench(module.get(), "adds", nullptr, collect, &benches, diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_EQ(benches.metrics, (std::vector<std::string>{"{\"N\":64,\"bytes\":768}", "{\"N\":128,\"bytes\":1536}"}));
+    tegula_run_options run = run_options();
+    run.machine = "nope";
+    EXPECT_EQ(tegula_bench(module.get(), nullptr, &run, collect, &benches, diags.out()), TEGULA_E_UNAVAILABLE);
+    EXPECT_EQ(benches.names.size(), 2u);
+}
+
+struct Reader {
+    tegula_tensor answer{};
+    bool refuse = false;
+};
+tegula_blob* read_three(void* user, const char* path, const char* name, tegula_tensor* out, char* error, size_t capacity) {
+    auto& reader = *static_cast<Reader*>(user);
+    EXPECT_STREQ(path, "three");
+    EXPECT_EQ(name, nullptr);
+    if (reader.refuse) {
+        std::memset(error, 'x', capacity);  // not even terminated
+        return nullptr;
+    }
+    *out = reader.answer;
+    return tegula_blob_new("", 0);
+}
+
+TEST(LoadArray, AnswersAreChecked) {
+    Reader reader;
+    tegula_engine_options options;
+    tegula_engine_options_init(&options, sizeof options);
+    options.load_array = read_three;
+    options.user = &reader;
+    tegula::Ref<tegula_engine> engine;
+    tegula::Ref<tegula_module> module;
+    ASSERT_EQ(tegula_engine_new(&options, engine.out(), nullptr), TEGULA_OK);
+    ASSERT_EQ(tegula_module_from_source(engine.get(), "m", kSource, std::strlen(kSource), module.out(), nullptr), TEGULA_OK);
+    const auto run = [&] { return tegula_test(module.get(), "file", nullptr, nullptr, nullptr, nullptr); };
+    Owned<float> three("f32", {3}, {3, 3, 3});
+    reader.answer = three.c;
+    EXPECT_EQ(run(), TEGULA_OK);
+    const int64_t huge = int64_t{1} << 40, strides = 1;
+    const auto with = [&](auto change) {
+        reader.answer = three.c;
+        change(reader.answer);
+        EXPECT_EQ(run(), TEGULA_E_IO);
+    };
+    with([](auto& t) { t.type = nullptr; });
+    with([](auto& t) { t.type = "mxfp4"; });
+    with([](auto& t) { t.rank = 9; });
+    with([](auto& t) { t.rank = -1; });
+    with([](auto& t) { t.extents = nullptr; });
+    with([](auto& t) { t.data = nullptr; });
+    with([](auto& t) { t.bytes = 11; });
+    with([&](auto& t) { t.extents = &huge; });
+    with([&](auto& t) { t.strides = &strides; });
+    with([](auto& t) { t.layout = "zigzag"; });
+    reader.refuse = true;
+    EXPECT_EQ(run(), TEGULA_E_IO);
+}
+
+TEST_F(Api, ManyThreadsShareEngines) {
+    tegula::Ref<tegula_engine> second;
+    tegula::Ref<tegula_module> other;
+    ASSERT_EQ(tegula_engine_new(nullptr, second.out(), nullptr), TEGULA_OK);
+    ASSERT_EQ(tegula_module_from_source(second.get(), "m", kSource, std::strlen(kSource), other.out(), nullptr), TEGULA_OK);
+    std::atomic<int> failures{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 16; ++t)
+        threads.emplace_back([&, t] {
+            tegula_module* m = t % 4 == 3 ? other.get() : module.get();
+            for (int round = 0; round < 6; ++round) {
+                const int64_t n = 5 + t + round;
+                Owned<float> x("f32", {n}, std::vector<float>(static_cast<size_t>(n), static_cast<float>(t)));
+                Owned<float> z("f32", {n}, std::vector<float>(static_cast<size_t>(n), -1));
+                const tegula_value b = integer(1 << (round % 3 + t % 2), "B"), args[] = {tensor(x.c), tensor(x.c), tensor(z.c)};
+                Diags diags;
+                if (tegula_launch(m, "add", &b, 1, args, 3, nullptr, diags.out()) != TEGULA_OK) ++failures;
+                if (z.values() != std::vector<float>(static_cast<size_t>(n), static_cast<float>(2 * t))) ++failures;
+                // Errors, module loads and types written as text at the same time.
+                tegula::Ref<tegula_module> fresh;
+                const std::string source = "import std.quant;\nkernel k(x: tensor<f32>[N]) grid [1] { print(\"\"); } fn f() { return " + std::string(round % 2 ? "1" : "oops") + "; }";
+                tegula_module_from_source(t % 2 ? engine.get() : second.get(), "fresh", source.data(), source.size(), fresh.out(), diags.out());
+                if (text(diags).empty() != (round % 2 == 1)) ++failures;
+                size_t bytes = 0;
+                if (tegula_tensor_bytes(m, "float<3, 2>", "panels<4>", std::vector<int64_t>{4, 8}.data(), 2, &bytes, nullptr, nullptr) != TEGULA_OK || bytes != 24)
+                    ++failures;
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(failures, 0);
+}
+
+}  // namespace

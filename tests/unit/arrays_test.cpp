@@ -1,0 +1,264 @@
+// Array files of the command: what NumPy and safetensors write is read, everything else is an error that names the file and the field, and an
+// existing file is replaced only by a complete one.
+#include "tools/arrays.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+using namespace tegula_tool;
+
+namespace {
+
+/// Bytes as numpy.save writes them (format version 1.0).
+std::string npy(const std::string& header, const std::string& data, int version = 1) {
+    std::string text = header;
+    const size_t prefix = version == 1 ? 10 : 12;
+    while ((prefix + text.size() + 1) % 64) text += ' ';
+    text += '\n';
+    std::string out = "\x93NUMPY";
+    out += static_cast<char>(version);
+    out += '\0';
+    for (int i = 0; i < (version == 1 ? 2 : 4); ++i) out += static_cast<char>(text.size() >> (8 * i) & 255);
+    return out + text + data;
+}
+
+std::string dict(const std::string& descr, const std::string& shape, const char* fortran = "False") {
+    return "{'descr': '" + descr + "', 'fortran_order': " + fortran + ", 'shape': " + shape + ", }";
+}
+
+std::string safetensors(const std::string& header, const std::string& data) {
+    std::string out;
+    for (int i = 0; i < 8; ++i) out += static_cast<char>(header.size() >> (8 * i) & 255);
+    return out + header + data;
+}
+
+const std::string kTwelve("\1\0\0\0\2\0\0\0\3\0\0\0", 12);
+
+class Arrays : public testing::Test {
+protected:
+    void SetUp() override {
+        std::string pattern = testing::TempDir() + "tegula_arrays_XXXXXX";
+        ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+        directory = pattern;
+    }
+    void TearDown() override {
+        for (const std::string& name : files()) ::unlink((directory + "/" + name).c_str());
+        ::rmdir(directory.c_str());
+    }
+    std::vector<std::string> files() const {
+        std::vector<std::string> names;
+        DIR* dir = ::opendir(directory.c_str());
+        while (dirent* entry = ::readdir(dir))
+            if (entry->d_name[0] != '.') names.push_back(entry->d_name);
+        ::closedir(dir);
+        return names;
+    }
+    std::string put(const std::string& name, const std::string& bytes) const {
+        std::ofstream(directory + "/" + name, std::ios::binary) << bytes;
+        return directory + "/" + name;
+    }
+    static std::string get(const std::string& path) {
+        std::ifstream in(path, std::ios::binary);
+        std::stringstream out;
+        out << in.rdbuf();
+        return out.str();
+    }
+    std::optional<Array> read(const std::string& name, const std::string& bytes, const std::string& tensor = "") {
+        error.clear();
+        const std::string path = put(name, bytes);
+        auto array = read_array(path, tensor, error);
+        EXPECT_TRUE(array.has_value() || error.rfind(path + ": ", 0) == 0) << "the error names the file: " << error;
+        for (char c : error) EXPECT_TRUE(c >= ' ' && c < 127) << "a control character reaches the terminal";
+        return array;
+    }
+    void refused(const std::string& name, const std::string& bytes, const std::string& part, const std::string& tensor = "") {
+        EXPECT_FALSE(read(name, bytes, tensor).has_value()) << part;
+        EXPECT_NE(error.find(part), std::string::npos) << "`" << part << "` is not in: " << error;
+    }
+    std::string directory, error;
+};
+
+TEST_F(Arrays, NpyOfEveryType) {
+    const std::pair<const char*, const char*> rows[] = {{"|i1", "i8"}, {"|u1", "u8"}, {"<i2", "i16"}, {"<u2", "u16"}, {"<i4", "i32"}, {"<u4", "u32"},
+                                                        {"<i8", "i64"}, {"<u8", "u64"}, {"<f2", "f16"}, {"<f4", "f32"}, {"<f8", "f64"}};
+    for (const auto& [descr, type] : rows) {
+        const size_t bytes = static_cast<size_t>(descr[2] - '0');
+        std::string data;
+        for (size_t i = 0; i < 6 * bytes; ++i) data += static_cast<char>(i * 7);
+        for (int version : {1, 2, 3}) {
+            auto array = read("a.npy", npy(dict(descr, "(2, 3)"), data, version));
+            ASSERT_TRUE(array) << error;
+            EXPECT_EQ(array->type, type);
+            EXPECT_EQ(array->extents, (std::vector<int64_t>{2, 3}));
+            EXPECT_EQ(array->data, data);
+            EXPECT_FALSE(array->column_major);
+            // Written back, the file is the one numpy.save makes, spaces and order included.
+            const std::string path = directory + "/b.npy";
+            ASSERT_TRUE(write_array(path, "", *array, error)) << error;
+            EXPECT_EQ(get(path), npy(dict(descr, "(2, 3)"), data));
+        }
+    }
+}
+
+TEST_F(Arrays, NpyShapesAndOrders) {
+    auto scalar = read("a.npy", npy(dict("<i4", "()"), kTwelve.substr(0, 4)));
+    ASSERT_TRUE(scalar) << error;
+    EXPECT_TRUE(scalar->extents.empty());
+    EXPECT_EQ(read("a.npy", npy(dict("<i4", "(3,)"), kTwelve))->extents, (std::vector<int64_t>{3}));
+    EXPECT_EQ(read("a.npy", npy(dict("<i4", "(0, 5)"), ""))->extents, (std::vector<int64_t>{0, 5}));
+    EXPECT_TRUE(read("a.npy", npy(dict("<i4", "(3, 1)", "True"), kTwelve))->column_major);
+    // Keys in another order, other quotes.
+    EXPECT_TRUE(read("a.npy", npy("{\"shape\": (3,), 'descr':'<i4','fortran_order':False}", kTwelve)));
+    // Bools: one byte each in the file, one bit each here, a row of the last dimension starts on a byte.
+    const std::string bools("\1\0\1\1\0\0\1\1\1\2\0\0\0\0\0\0\0\0\0\1", 20);
+    auto packed = read("a.npy", npy(dict("|b1", "(2, 10)"), bools));
+    ASSERT_TRUE(packed) << error;
+    EXPECT_EQ(packed->data, std::string("\xCD\x03\x00\x02", 4));
+    ASSERT_TRUE(write_array(directory + "/b.npy", "", *packed, error));
+    std::string ones = bools;
+    ones[9] = 1;
+    EXPECT_EQ(get(directory + "/b.npy"), npy(dict("|b1", "(2, 10)"), ones));
+    auto columns = read("a.npy", npy(dict("|b1", "(10, 2)", "True"), bools));
+    ASSERT_TRUE(columns) << error;
+    EXPECT_EQ(columns->data, packed->data) << "columns of ten";
+}
+
+TEST_F(Arrays, NpyTruncatedAnywhere) {
+    const std::string whole = npy(dict("<i4", "(3,)"), kTwelve);
+    for (size_t n = 0; n < whole.size(); ++n) EXPECT_FALSE(read("a.npy", whole.substr(0, n))) << n;
+    EXPECT_TRUE(read("a.npy", whole));
+    refused("a.npy", whole + "x", "shape");
+}
+
+TEST_F(Arrays, NpyHostileHeaders) {
+    refused("a.npy", "PK\3\4 something else entirely", "magic");
+    refused("a.npy", npy(dict("<i4", "(3,)"), kTwelve, 9), "version");
+    refused("a.npy", npy(dict(">i4", "(3,)"), kTwelve), "`>` is not little-endian");
+    for (const char* descr : {"", "<", "<i", "<i3", "<c8", "|O", "<U4", "|S12", "<i44", "<M8[ns]"}) refused("a.npy", npy(dict(descr, "(3,)"), kTwelve), "descr");
+    refused("a.npy", npy(dict("\x1b[31m", "(3,)"), kTwelve), "descr");
+    for (const char* shape : {"(-1,)", "(3", "3", "[3]", "(3.0,)", "(3L,)", "(1,1,1,1,1,1,1,1,3)", "(99999999999999999999,)", "(,)", "None"})
+        refused("a.npy", npy(dict("<i4", shape), kTwelve), "shape");
+    for (const char* shape : {"(4294967296, 4294967296, 4294967296)", "(9223372036854775807,)", "(1099511627776,)"})
+        refused("a.npy", npy(dict("<i4", shape), kTwelve), "too large");
+    refused("a.npy", npy(dict("<i4", "(3,)", "Maybe"), kTwelve), "fortran_order");
+    refused("a.npy", npy("{'descr': '<i4', 'shape': (3,)}", kTwelve), "fortran_order");
+    refused("a.npy", npy("{'fortran_order': False, 'shape': (3,)}", kTwelve), "descr");
+    refused("a.npy", npy("{'descr': '<i4', 'fortran_order': False}", kTwelve), "shape");
+    refused("a.npy", npy("{'descr': __import__('os').system('true')}", kTwelve), "descr");
+    refused("a.npy", npy("", kTwelve), "header");
+    refused("a.npy", std::string("\x93NUMPY\2\0\xff\xff\xff\xff", 12), "header length");
+}
+
+TEST_F(Arrays, Safetensors) {
+    const std::string header = R"({"__metadata__":{"format":"pt"},"w":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},"b":{"dtype":"BOOL","shape":[3],"data_offsets":[12,15]}})";
+    const std::string file = safetensors(header, kTwelve + std::string("\1\0\1", 3));
+    auto w = read("a.safetensors", file, "w");
+    ASSERT_TRUE(w) << error;
+    EXPECT_EQ(w->type, "bf16");
+    EXPECT_EQ(w->extents, (std::vector<int64_t>{2, 3}));
+    EXPECT_EQ(w->data, kTwelve);
+    EXPECT_EQ(read("a.safetensors", file, "b")->data, "\5");
+    refused("a.safetensors", file, "several tensors, name one with #NAME: b, w");
+    refused("a.safetensors", file, "no tensor `x`", "x");
+    refused("a.safetensors", file, "no tensor", "__metadata__");
+    for (const auto& [name, type] : {std::pair("F8_E4M3", "f8e4m3"), std::pair("F8_E5M2", "f8e5m2"), std::pair("I8", "i8")}) {
+        auto one = read("a.safetensors", safetensors("{\"t\":{\"dtype\":\"" + std::string(name) + "\",\"shape\":[12],\"data_offsets\":[0,12]}}", kTwelve));
+        ASSERT_TRUE(one) << error;
+        EXPECT_EQ(one->type, type);
+    }
+    for (size_t n = 0; n < file.size(); ++n)
+        if (n < file.size() - 3)
+            EXPECT_FALSE(read("a.safetensors", file.substr(0, n), "w") && n < 8 + header.size() + 12) << n;
+    // bf16 has no .npy type; safetensors takes it and gives it back.
+    EXPECT_FALSE(write_array(directory + "/w.npy", "", *w, error));
+    EXPECT_NE(error.find("w.npy"), std::string::npos);
+    ASSERT_TRUE(write_array(directory + "/w.safetensors", "w", *w, error)) << error;
+    auto again = read_array(directory + "/w.safetensors", "w", error);
+    ASSERT_TRUE(again) << error;
+    EXPECT_EQ(again->data, w->data);
+    EXPECT_EQ(again->type, "bf16");
+}
+
+TEST_F(Arrays, SafetensorsHostileHeaders) {
+    const auto entry = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
+        return safetensors("{\"t\":{\"dtype\":" + dtype + ",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}}", kTwelve);
+    };
+    EXPECT_TRUE(read("a.safetensors", entry("\"I32\"", "[3]", "[0,12]")));
+    for (const char* dtype : {"\"I33\"", "3", "null", "\"\"", "\"\\u001b[31m\""}) refused("a.safetensors", entry(dtype, "[3]", "[0,12]"), "dtype");
+    for (const char* shape : {"[-3]", "[3.0]", "3", "null", "[[3]]", "[1,1,1,1,1,1,1,1,3]", "[18446744073709551615]", "[4294967296,4294967296]", "[\"3\"]"})
+        refused("a.safetensors", entry("\"I32\"", shape, "[0,12]"), "shape");
+    for (const char* offsets : {"[0]", "[0,12,24]", "[-12,0]", "[12,0]", "[0,11]", "[1,13]", "[18446744073709551604,0]", "[0,18446744073709551615]", "null", "{}"})
+        refused("a.safetensors", entry("\"I32\"", "[3]", offsets), "data_offsets");
+    for (const char* json : {"", "[]", "{", "null", "{\"t\":", "{}x", "{\"t\":1}", "{}"}) EXPECT_FALSE(read("a.safetensors", safetensors(json, kTwelve))) << json;
+    refused("a.safetensors", safetensors(std::string(1 << 20, '['), ""), "JSON");
+    std::string deep;
+    for (int i = 0; i < 100000; ++i) deep += "{\"a\":";
+    refused("a.safetensors", safetensors(deep, ""), "JSON");
+    refused("a.safetensors", std::string(8, '\xff') + "{}", "header length");
+    refused("a.safetensors", safetensors("{\"\xff\":{}}", ""), "JSON");
+}
+
+TEST_F(Arrays, SparseFilesAreNotReadWhole) {
+    // 256 GiB of nothing behind a small tensor, and behind a header that promises them.
+    const std::string path = put("big.safetensors", safetensors(R"({"t":{"dtype":"I32","shape":[3],"data_offsets":[0,12]}})", kTwelve));
+    if (::truncate(path.c_str(), off_t{1} << 38) != 0) GTEST_SKIP() << "no sparse files here";
+    auto array = read_array(path, "t", error);
+    ASSERT_TRUE(array) << error;
+    EXPECT_EQ(array->data, kTwelve);
+    const std::string zeros = put("big.npy", npy(dict("|i1", "(274877906944,)"), ""));
+    ASSERT_EQ(::truncate(zeros.c_str(), (off_t{1} << 38) + 128), 0);
+    EXPECT_FALSE(read_array(zeros, "", error));
+    EXPECT_NE(error.find("too large"), std::string::npos) << error;
+}
+
+TEST_F(Arrays, OutputsAreReplacedWholeOrNotAtAll) {
+    const Array array{"i32", {3}, false, kTwelve};
+    const std::string path = put("y.npy", "precious");
+    ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+    // A type that cannot be written, and a directory that cannot take a file.
+    EXPECT_FALSE(write_array(path, "", Array{"i3", {3}, false, "ab"}, error));
+    EXPECT_EQ(get(path), "precious");
+    EXPECT_FALSE(write_array(directory + "/none/y.npy", "", array, error));
+    EXPECT_NE(error.find("/none/y.npy: "), std::string::npos);
+    // The temporary file's name is taken: the old file stays.
+    const std::string part = put("y.npy.part" + std::to_string(::getpid()), "other");
+    EXPECT_FALSE(write_array(path, "", array, error));
+    EXPECT_EQ(get(path), "precious");
+    EXPECT_EQ(get(part), "other") << "not ours to remove";
+    ::unlink(part.c_str());
+    ASSERT_TRUE(write_array(path, "", array, error)) << error;
+    EXPECT_EQ(get(path), npy(dict("<i4", "(3,)"), kTwelve));
+    struct stat info {};
+    ASSERT_EQ(::stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600u) << "keeps who may read it";
+    EXPECT_EQ(files().size(), 1u) << "nothing else is left behind";
+    // A link stays one.
+    ASSERT_EQ(::symlink(path.c_str(), (directory + "/link.npy").c_str()), 0);
+    ASSERT_TRUE(write_array(directory + "/link.npy", "", Array{"i32", {1}, false, kTwelve.substr(0, 4)}, error)) << error;
+    ASSERT_EQ(::lstat((directory + "/link.npy").c_str(), &info), 0);
+    EXPECT_TRUE(S_ISLNK(info.st_mode));
+    EXPECT_EQ(get(path), npy(dict("<i4", "(1,)"), kTwelve.substr(0, 4)));
+}
+
+TEST_F(Arrays, Devices) {
+    const Array array{"i32", {3}, false, kTwelve};
+    EXPECT_TRUE(write_file("/dev/null", "x", error));
+    EXPECT_FALSE(write_array("/dev/full", "", array, error));
+    EXPECT_EQ(error.rfind("/dev/full: ", 0), 0u) << error;
+    struct stat info {};
+    ASSERT_EQ(::stat("/dev/full", &info), 0);
+    EXPECT_TRUE(S_ISCHR(info.st_mode)) << "the device was replaced";
+    EXPECT_FALSE(read_array("/dev/null", "", error));
+    EXPECT_FALSE(read_array(directory, "", error));
+    EXPECT_FALSE(read_array(directory + "/missing.npy", "", error));
+    EXPECT_FALSE(read_file("/dev/zero", 1000, error));
+    EXPECT_NE(error.find("too large"), std::string::npos);
+}
+
+}  // namespace
