@@ -9,6 +9,9 @@
 
 namespace tegula::sema {
 
+/// After so many errors unknown names get no suggestion: comparing each of them with every name there is would be quadratic.
+constexpr size_t kSuggestionErrors = 100;
+
 class Checker {
 public:
     Checker(Module& module, DiagSink& diags) : module_(module), diags_(diags) {}

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sema/checker.h"
 #include "sema/flow.h"
 #include "sema/walk.h"
 
@@ -14,9 +15,6 @@ namespace {
 
 /// Native stack that elaboration may use, well below the 8 MiB that threads have.
 constexpr ptrdiff_t kStackBudget = 3 << 20;
-
-/// After so many errors unknown names get no suggestion: comparing each with every name there is would be quadratic.
-constexpr size_t kSuggestionErrors = 100;
 
 /// Cost of copying one member of a tuple, list or tuple type: keeps doubling definitions from filling memory.
 constexpr uint64_t kCopySteps = 64;

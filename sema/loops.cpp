@@ -20,7 +20,7 @@ struct Elaborator::Carried {
 
 namespace {
 
-constexpr uint64_t kPassSteps = 32;  // cost of one pass of an unrolled or compile-time loop against limits.const_steps
+constexpr uint64_t kPassSteps = 128;  // cost of one pass of an unrolled or compile-time loop against limits.const_steps
 
 Frame* function_frame(const std::vector<Frame*>& frames) {
     for (auto it = frames.rbegin(); it != frames.rend(); ++it)

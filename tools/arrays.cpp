@@ -29,10 +29,10 @@ struct DtypeRow {
 };
 // The first row that fits is used for reading and for writing.
 constexpr DtypeRow kDtypes[] = {
-    {"f4", "F32", "f32", 4}, {"f8", "F64", "f64", 8}, {"f2", "F16", "f16", 2}, {"i1", "I8", "i8", 1},  {"i2", "I16", "i16", 2},
-    {"i4", "I32", "i32", 4}, {"i8", "I64", "i64", 8}, {"u1", "U8", "u8", 1},   {"u2", "U16", "u16", 2}, {"u4", "U32", "u32", 4},
-    {"u8", "U64", "u64", 8}, {"b1", "BOOL", "bool", 1}, {nullptr, "BF16", "bf16", 2}, {nullptr, "F8_E4M3", "f8e4m3", 1},
-    {nullptr, "F8_E5M2", "f8e5m2", 1},
+    {"f4", "F32", "f32", 4},      {"f8", "F64", "f64", 8},           {"f2", "F16", "f16", 2},           {"i1", "I8", "i8", 1},
+    {"i2", "I16", "i16", 2},      {"i4", "I32", "i32", 4},           {"i8", "I64", "i64", 8},           {"u1", "U8", "u8", 1},
+    {"u2", "U16", "u16", 2},      {"u4", "U32", "u32", 4},           {"u8", "U64", "u64", 8},           {"b1", "BOOL", "bool", 1},
+    {nullptr, "BF16", "bf16", 2}, {nullptr, "F8_E4M3", "f8e4m3", 1}, {nullptr, "F8_E5M2", "f8e5m2", 1},
 };
 
 struct Descriptor {
@@ -54,7 +54,7 @@ class Source {
 public:
     bool open(const std::string& path, std::string& error) {
         file_.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-        struct stat info {};
+        struct stat info{};
         if (file_.fd < 0 || ::fstat(file_.fd, &info) != 0) return error = path + ": " + std::strerror(errno), false;
         if (S_ISDIR(info.st_mode)) return error = path + ": is a directory", false;
         path_ = path;
@@ -107,7 +107,8 @@ std::string pack_bools(const std::string& bytes, const std::vector<int64_t>& ext
     for (size_t at = 0; row > 0 && at < bytes.size(); at += static_cast<size_t>(row)) {
         std::string packed(static_cast<size_t>((row + 7) / 8), '\0');
         for (int64_t i = 0; i < row; ++i)
-            if (bytes[at + static_cast<size_t>(i)]) packed[static_cast<size_t>(i / 8)] = static_cast<char>(packed[static_cast<size_t>(i / 8)] | 1 << (i % 8));
+            if (bytes[at + static_cast<size_t>(i)])
+                packed[static_cast<size_t>(i / 8)] = static_cast<char>(packed[static_cast<size_t>(i / 8)] | 1 << (i % 8));
         out += packed;
     }
     return out;
@@ -253,8 +254,8 @@ std::optional<std::string> npy_text(const Array& array, std::string& error) {
     std::string shape;
     for (int64_t e : array.extents) shape += std::to_string(e) + ", ";
     if (!shape.empty()) shape.resize(shape.size() - (array.extents.size() > 1 ? 2 : 1));  // "(3,)", "(2, 3)": as NumPy writes them
-    std::string header = "{'descr': '" + std::string(row->bytes == 1 ? "|" : "<") + row->npy + "', 'fortran_order': " +
-                         (array.column_major ? "True" : "False") + ", 'shape': (" + shape + "), }";
+    std::string header = "{'descr': '" + std::string(row->bytes == 1 ? "|" : "<") + row->npy +
+                         "', 'fortran_order': " + (array.column_major ? "True" : "False") + ", 'shape': (" + shape + "), }";
     // Data starts at a multiple of 64; the header ends in a newline.
     header.append(63 - (10 + header.size()) % 64, ' ');
     header += '\n';
@@ -282,7 +283,8 @@ std::string tensor_entry(const nlohmann::json& entry, uint64_t have, Array& arra
     }
     const auto need = array_bytes(array.extents, row->bytes);
     if (!need) return " has a shape that is too large (field `shape`)";
-    if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() || !(*offsets)[1].is_number_unsigned())
+    if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() ||
+        !(*offsets)[1].is_number_unsigned())
         return " has no usable offsets (field `data_offsets`)";
     begin = (*offsets)[0].get<uint64_t>();
     const uint64_t end = (*offsets)[1].get<uint64_t>();
@@ -319,10 +321,12 @@ std::optional<Array> read_safetensors(const std::string& path, const Source& fil
     if (count > 10) names += ", ..";
     if (wanted.empty() && count > 1) return fail("the file has several tensors, name one with #NAME: " + names);
     const auto it = header.find(name);
-    if (count == 0 || name == "__metadata__" || it == header.end() || !it->is_object()) return fail("no tensor `" + shown(name) + "`; it has: " + names);
+    if (count == 0 || name == "__metadata__" || it == header.end() || !it->is_object())
+        return fail("no tensor `" + shown(name) + "`; it has: " + names);
     Array array;
     uint64_t begin = 0, bytes = 0;
-    if (const std::string why = tensor_entry(*it, file.size() - 8 - length, array, begin, bytes); !why.empty()) return fail("tensor `" + shown(name) + "`" + why);
+    if (const std::string why = tensor_entry(*it, file.size() - 8 - length, array, begin, bytes); !why.empty())
+        return fail("tensor `" + shown(name) + "`" + why);
     if (!file.read(8 + length + begin, bytes, array.data, error)) return std::nullopt;
     if (array.type == "bool") array.data = pack_bools(array.data, array.extents, false);
     return array;
@@ -333,7 +337,8 @@ std::optional<std::string> safetensors_text(const std::string& name, const Array
     for (const DtypeRow& r : kDtypes)
         if (r.safetensors && array.type == r.type) row = &r;
     if (!row || array.column_major) {
-        error = row ? "column-major arrays cannot be written to .safetensors" : "type " + array.type + " has no safetensors type; convert: --out y=file:f32";
+        error = row ? "column-major arrays cannot be written to .safetensors"
+                    : "type " + array.type + " has no safetensors type; convert: --out y=file:f32";
         return std::nullopt;
     }
     std::string data = array.type == "bool" ? unpack_bools(array.data, array.extents, false) : array.data;
@@ -354,7 +359,7 @@ std::optional<std::string> read_file(const std::string& path, uint64_t limit, st
         return std::nullopt;
     };
     Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-    struct stat info {};
+    struct stat info{};
     if (file.fd < 0 || ::fstat(file.fd, &info) != 0) return fail(std::strerror(errno));
     if (S_ISDIR(info.st_mode)) return fail("is a directory");
     if (S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) > limit) return fail("is too large");
@@ -373,7 +378,7 @@ std::optional<std::string> read_file(const std::string& path, uint64_t limit, st
 
 bool write_file(const std::string& path, const std::string& data, std::string& error) {
     // Not a regular file (a device, a pipe): renaming over it would replace it, so write into it. A symbolic link stays one: its target is replaced.
-    struct stat info {};
+    struct stat info{};
     const bool exists = ::stat(path.c_str(), &info) == 0, in_place = exists && !S_ISREG(info.st_mode);
     char* real = exists && !in_place ? ::realpath(path.c_str(), nullptr) : nullptr;
     const std::string target = real ? real : path, temporary = in_place ? target : target + ".part" + std::to_string(::getpid());

@@ -20,7 +20,8 @@ void add_verbs(CLI::App& app, Options& o) {
     auto* run = app.add_subcommand("run", "Run one kernel on array files and numbers");
     run->add_option("file", o.file, "source file, - for standard input")->required();
     run->add_option("kernel", o.kernel, "kernel name; not needed when the file has one");
-    run->add_option("--arg,-a", o.args, "NAME=VALUE: a number, or @file.npy, @file.safetensors#tensor, each with :type to convert")->allow_extra_args(false);
+    run->add_option("--arg,-a", o.args, "NAME=VALUE: a number, or @file.npy, @file.safetensors#tensor, each with :type to convert")
+        ->allow_extra_args(false);
     run->add_option("--set,-s", o.sets, "NAME=VALUE: a generic parameter, integer or type")->allow_extra_args(false);
     run->add_option("--out,-o", o.outs, "NAME=file.npy[:type]: where an output goes")->allow_extra_args(false);
     run->add_flag("--checked", o.checked, "report out-of-range pointers, uninitialised reads, races, division by zero");
@@ -98,11 +99,12 @@ std::string suggest(const CLI::App& app, const std::string& word) {
 
 int main(int argc, char** argv) {
     Options options;
-    CLI::App app{"Tegula, a tile language for GPU and CPU kernels.\n\nExamples:\n"
-                 "  tegula run softmax.tile softmax --set BLOCK=1024 --arg x=@x.npy --out y=y.npy\n"
-                 "  tegula test examples/*.tile\n"
-                 "  tegula dump matmul.tile matmul --emit=ir:after=fold --set BM=64",
-                 "tegula"};
+    CLI::App app{
+        "Tegula, a tile language for GPU and CPU kernels.\n\nExamples:\n"
+        "  tegula run softmax.tile softmax --set BLOCK=1024 --arg x=@x.npy --out y=y.npy\n"
+        "  tegula test examples/*.tile\n"
+        "  tegula dump matmul.tile matmul --emit=ir:after=fold --set BM=64",
+        "tegula"};
     app.set_version_flag("--version", std::string(tegula_build_id()));
     app.require_subcommand(1);
     app.add_flag("--json", options.json, "machine-readable output, one JSON object per line");

@@ -102,11 +102,11 @@ private:
     tegula::Module module_;
     int code_ = ok;
     std::string kernel_;
-    nlohmann::json parameters_;            ///< declared, by module JSON
+    nlohmann::json parameters_;  ///< declared, by module JSON
     std::vector<NamedValue> generics_, args_;
     std::map<std::string, Buffer> buffers_;
     std::map<std::string, Spec> outs_;
-    std::vector<std::string> outputs_;     ///< names of out and inout parameters in order
+    std::vector<std::string> outputs_;  ///< names of out and inout parameters in order
 };
 
 bool Run::choose_kernel() {
@@ -223,7 +223,8 @@ bool Run::make_outputs() {
         args_.emplace_back(name, Value(buffer.tensor()));
     }
     for (const auto& [name, spec] : outs_)
-        if (std::find(outputs_.begin(), outputs_.end(), name) == outputs_.end()) return fail(usage, "--out " + name + ": the kernel has no such output");
+        if (std::find(outputs_.begin(), outputs_.end(), name) == outputs_.end())
+            return fail(usage, "--out " + name + ": the kernel has no such output");
     return true;
 }
 

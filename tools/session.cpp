@@ -3,9 +3,9 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "arrays.h"
@@ -70,7 +70,7 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
     if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();
     engine = tegula::Engine::create(engine_options).value();
     g_engine.store(engine.c());
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = on_signal;
     action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the process at once
     ::sigaction(SIGINT, &action, nullptr);
@@ -107,7 +107,8 @@ void Session::show(const tegula::Diagnostics& diagnostics) const {
 
 int Session::fail(Exit code, const std::string& message) const {
     if (options.json)
-        std::printf("{\"schema\":1,\"level\":\"error\",\"code\":\"\",\"message\":%s,\"spans\":[],\"notes\":[],\"fixes\":[]}\n", json_text(message).c_str());
+        std::printf("{\"schema\":1,\"level\":\"error\",\"code\":\"\",\"message\":%s,\"spans\":[],\"notes\":[],\"fixes\":[]}\n",
+                    json_text(message).c_str());
     else
         std::fprintf(stderr, "%serror%s: %s\n", colour_ ? "\033[1;31m" : "", colour_ ? "\033[0m" : "", message.c_str());
     return code;
@@ -115,14 +116,20 @@ int Session::fail(Exit code, const std::string& message) const {
 
 int Session::exit_code(tegula_status status) const {
     switch (status) {
-        case TEGULA_OK: return ok;
-        case TEGULA_E_SOURCE: return source;
-        case TEGULA_E_USAGE: return usage;
+        case TEGULA_OK:
+            return ok;
+        case TEGULA_E_SOURCE:
+            return source;
+        case TEGULA_E_USAGE:
+            return usage;
         case TEGULA_E_ARGUMENTS:
         case TEGULA_E_RUN:
-        case TEGULA_E_MISMATCH: return run_failed;
-        case TEGULA_E_UNAVAILABLE: return unavailable;
-        case TEGULA_E_IO: return io;
+        case TEGULA_E_MISMATCH:
+            return run_failed;
+        case TEGULA_E_UNAVAILABLE:
+            return unavailable;
+        case TEGULA_E_IO:
+            return io;
         case TEGULA_E_CANCELLED:
             if (timed_out_.load()) {
                 note("stopped: the time given with --timeout is over");
@@ -130,7 +137,8 @@ int Session::exit_code(tegula_status status) const {
             }
             note("interrupted");
             return interrupted;
-        default: return internal;
+        default:
+            return internal;
     }
 }
 

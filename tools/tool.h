@@ -16,10 +16,10 @@ enum Exit : int { ok = 0, source = 1, usage = 2, run_failed = 3, unavailable = 4
 
 struct Options {
     bool json = false, quiet = false;
-    std::string colour = "auto";    ///< auto, always, never
-    std::string machine;            ///< empty: best present
+    std::string colour = "auto";  ///< auto, always, never
+    std::string machine;          ///< empty: best present
     std::string import_root;
-    double timeout_seconds = 0;     ///< 0: none
+    double timeout_seconds = 0;  ///< 0: none
     // run
     std::string file, kernel;
     std::vector<std::string> args, sets, outs;

@@ -189,12 +189,17 @@ int explain_code(Session& session) {
 }
 
 int doctor(Session& session) {
-    struct utsname system {};
+    struct utsname system{};
     ::uname(&system);
     auto library = nlohmann::json::parse(session.engine.describe());
     if (session.options.json) {
-        nlohmann::json out = {{"schema", 1}, {"version", tegula_build_id()}, {"abi", tegula_abi_version()}, {"system", std::string(system.sysname) + " " + system.release},
-                              {"cpu", system.machine}, {"cores", std::thread::hardware_concurrency()}, {"machines", library["machines"]}};
+        nlohmann::json out = {{"schema", 1},
+                              {"version", tegula_build_id()},
+                              {"abi", tegula_abi_version()},
+                              {"system", std::string(system.sysname) + " " + system.release},
+                              {"cpu", system.machine},
+                              {"cores", std::thread::hardware_concurrency()},
+                              {"machines", library["machines"]}};
         std::printf("%s\n", out.dump().c_str());
         return ok;
     }

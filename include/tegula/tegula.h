@@ -62,7 +62,7 @@ struct tegula_tensor;
 typedef tegula_blob* (*tegula_array_fn)(void* user, const char* path, const char* name, struct tegula_tensor* tensor, char* error, size_t capacity);
 
 typedef struct {
-    size_t struct_size;        /* set by tegula_engine_options_init */
+    size_t struct_size;        /* set by tegula_engine_options_init; sizes that the library does not know are TEGULA_E_USAGE */
     tegula_import_fn import_;  /* NULL: only `std` modules can be imported, and files below import_root */
     tegula_array_fn load_array; /* NULL: host statements cannot load files */
     void* user;                /* passed to callbacks */
@@ -73,7 +73,8 @@ typedef struct {
 TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_t size);
 /* `options` may be NULL for defaults. Engines are independent; any number may exist. */
 TEGULA_API tegula_status tegula_engine_new(const tegula_engine_options* options, tegula_engine** engine, tegula_diags** diags);
-/* Ends every run in progress of this engine with TEGULA_E_CANCELLED (on != 0), or allows runs again (on == 0). Async-signal-safe. */
+/* on != 0: ends every run in progress of this engine with TEGULA_E_CANCELLED, and refuses new ones the same way (nothing is written) until
+ * on == 0 allows runs again. Loading and compiling are not affected. Async-signal-safe. To end one run only, see `progress`. */
 TEGULA_API void tegula_cancel(tegula_engine* engine, int on);
 
 /* Parses and checks `text` (`size` bytes); `name` is shown in diagnostics. */
@@ -105,7 +106,7 @@ typedef struct {
     const char* name;         /* generic or parameter name; for launches NULL means "by position" */
     tegula_value_kind kind;
     int64_t i;                /* TEGULA_INT (bools: 0 or 1) */
-    double r;                 /* TEGULA_REAL */
+    double r;                 /* TEGULA_REAL; a tensor of rank 0 is a number too, where a scalar is wanted */
     const char* type;         /* TEGULA_TYPE: type text */
     const tegula_tensor* tensor; /* TEGULA_TENSOR */
 } tegula_value;
@@ -121,7 +122,7 @@ typedef struct {
     uint64_t step_budget;       /* tile instructions, 0: none */
     uint64_t memory_budget;     /* bytes of tile storage per program, 0: none */
     void (*print)(void* user, const char* text, size_t size);          /* output of `print`; NULL: dropped */
-    int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero cancels */
+    int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED */
     void* user;
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
@@ -134,10 +135,11 @@ TEGULA_API tegula_status tegula_compile(tegula_module* module, const char* kerne
 TEGULA_API tegula_status tegula_launch(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                        const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_diags** diags);
 /* What such a launch would be, as JSON: generics, named extents, grid, and per parameter its type, layout, extents and storage bytes. `out`
- * tensors may be missing from `args`: their extents follow from the others. Nothing is compiled or run. */
+ * tensors may be missing from `args`: their extents follow from the others. Nothing is compiled or run, and storage is not looked at: `data`
+ * may be NULL. */
 TEGULA_API tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                      const tegula_value* args, size_t arg_count, tegula_blob** json, tegula_diags** diags);
-/* Runs a compiled instance; arguments are checked against it. */
+/* Runs a compiled instance; arguments are checked against it. The passes are those it was compiled with. */
 TEGULA_API tegula_status tegula_kernel_launch(tegula_kernel* kernel, const tegula_value* args, size_t arg_count, const tegula_run_options* options,
                                               tegula_diags** diags);
 
@@ -179,6 +181,7 @@ TEGULA_API size_t tegula_diags_count(const tegula_diags* diags);
 TEGULA_API const char* tegula_diags_text(tegula_diags* diags, int colour);
 TEGULA_API const char* tegula_diags_json(tegula_diags* diags);
 
+/* A copy of `size` bytes; NULL when memory is short, or for NULL data of a size. */
 TEGULA_API tegula_blob* tegula_blob_new(const void* data, size_t size);
 TEGULA_API const char* tegula_blob_data(const tegula_blob* blob, size_t* size);
 /* NULL is allowed. Any handle type. */

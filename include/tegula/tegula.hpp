@@ -101,8 +101,10 @@ private:
 template <class T>
 constexpr const char* type_name() {
     using U = std::remove_cv_t<T>;
-    if constexpr (std::is_same_v<U, float>) return "f32";
-    else if constexpr (std::is_same_v<U, double>) return "f64";
+    if constexpr (std::is_same_v<U, float>)
+        return "f32";
+    else if constexpr (std::is_same_v<U, double>)
+        return "f64";
     else {
         static_assert(std::is_integral_v<U> && !std::is_same_v<U, bool>, "give the type's name: Tensor(data, bytes, \"bf16\", extents)");
         constexpr const char* kNames[2][4] = {{"u8", "u16", "u32", "u64"}, {"i8", "i16", "i32", "i64"}};
@@ -196,6 +198,8 @@ public:
         tensors_.reserve(values.size());
         for (const Value& value : values) add(nullptr, value);
     }
+    Values(const Values&) = delete;  // values_ points into tensors_
+    Values& operator=(const Values&) = delete;
     const tegula_value* data() const { return values_.data(); }
     size_t size() const { return values_.size(); }
 
@@ -279,8 +283,7 @@ public:
                         const RunOptions& options = {}) const {
         Ref<tegula_diags> diags;
         Values g(generics), a(args);
-        tegula_status status =
-            tegula_launch(handle_.get(), kernel.c_str(), g.data(), g.size(), a.data(), a.size(), &options, diags.out());
+        tegula_status status = tegula_launch(handle_.get(), kernel.c_str(), g.data(), g.size(), a.data(), a.size(), &options, diags.out());
         return {status, Diagnostics(std::move(diags))};
     }
     Result<Unit> launch(const std::string& kernel, std::initializer_list<NamedValue> generics, std::initializer_list<Value> args,
@@ -351,9 +354,8 @@ public:
     }
     /// "tokens", "ast", "fmt" of a text that need not check.
     Result<std::string> dump(std::string_view text, const std::string& name, const std::string& kind) const {
-        return detail::text([&](auto** blob, auto** diags) {
-            return tegula_dump(handle_.get(), name.c_str(), text.data(), text.size(), kind.c_str(), blob, diags);
-        });
+        return detail::text(
+            [&](auto** blob, auto** diags) { return tegula_dump(handle_.get(), name.c_str(), text.data(), text.size(), kind.c_str(), blob, diags); });
     }
     /// JSON: machines, formats, operations, passes, functions, diagnostics.
     std::string describe() const {

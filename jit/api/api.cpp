@@ -71,7 +71,8 @@ tegula_status read_source(const char* path, std::string& text, DiagSink& sink) {
     std::ifstream file(path, std::ios::binary);
     if (file) {
         char buffer[1 << 14];
-        while (text.size() <= kMaxSource && (file.read(buffer, sizeof buffer), file.gcount() > 0)) text.append(buffer, static_cast<size_t>(file.gcount()));
+        while (text.size() <= kMaxSource && (file.read(buffer, sizeof buffer), file.gcount() > 0))
+            text.append(buffer, static_cast<size_t>(file.gcount()));
         if (file.bad() || (text.empty() && !file.eof())) why = "it cannot be read";
         if (text.size() > kMaxSource) why = "it is larger than 16 MiB";
     } else {
@@ -84,7 +85,7 @@ tegula_status read_source(const char* path, std::string& text, DiagSink& sink) {
 
 /// `name` or `compiled` says which kernel.
 tegula_status launch(const ModulePtr& module, const char* name, const Executable* compiled, const tegula_value* generics, size_t generic_count,
-                            const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_diags** diags) {
+                     const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_diags** diags) {
     const auto& engine = module->engine;
     return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
         LaunchOptions launch;
@@ -298,7 +299,8 @@ tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to,
     if (!module || !to || !from) return usage(diags, "module, to or from is NULL");
     return border(module->module->engine, diags, [&](DiagSink& sink) {
         TensorView target, source;
-        const std::string bad_target = read_tensor(*module->module, *to, true, target), bad_source = read_tensor(*module->module, *from, true, source);
+        const std::string bad_target = read_tensor(*module->module, *to, true, target),
+                          bad_source = read_tensor(*module->module, *from, true, source);
         if (!bad_target.empty()) sink.report(Diag::bad_tensor, {}, {"to", bad_target});
         if (!bad_source.empty()) sink.report(Diag::bad_tensor, {}, {"from", bad_source});
         if (sink.has_errors()) return TEGULA_E_ARGUMENTS;
@@ -329,7 +331,8 @@ size_t tegula_diags_count(const tegula_diags* diags) { return diags ? diags->dia
 
 const char* tegula_diags_text(tegula_diags* diags, int colour) {
     if (!diags) return "";
-    return rendered(diags, diags->text[colour != 0], [&](const Diagnostic& d, const SourceMap& sources) { return render_text(d, sources, colour != 0); });
+    return rendered(diags, diags->text[colour != 0],
+                    [&](const Diagnostic& d, const SourceMap& sources) { return render_text(d, sources, colour != 0); });
 }
 
 const char* tegula_diags_json(tegula_diags* diags) {

@@ -58,11 +58,20 @@ LaunchArgument read_argument(LoadedModule& module, const tegula_value& v, bool s
     LaunchArgument arg;
     if (v.name) arg.name = v.name;
     switch (kind_of(v)) {
-        case TEGULA_INT: arg.kind = LaunchArgument::integer, arg.i = v.i; break;
-        case TEGULA_REAL: arg.kind = LaunchArgument::real, arg.r = v.r; break;
-        case TEGULA_TENSOR: arg.problem = v.tensor ? read_tensor(module, *v.tensor, storage, arg.view) : "the tensor is NULL"; break;
-        case TEGULA_TYPE: arg.problem = "expected a number or a tensor, got a type"; break;
-        default: arg.problem = "the kind " + std::to_string(kind_of(v)) + " is none of tegula_value_kind";
+        case TEGULA_INT:
+            arg.kind = LaunchArgument::integer, arg.i = v.i;
+            break;
+        case TEGULA_REAL:
+            arg.kind = LaunchArgument::real, arg.r = v.r;
+            break;
+        case TEGULA_TENSOR:
+            arg.problem = v.tensor ? read_tensor(module, *v.tensor, storage, arg.view) : "the tensor is NULL";
+            break;
+        case TEGULA_TYPE:
+            arg.problem = "expected a number or a tensor, got a type";
+            break;
+        default:
+            arg.problem = "the kind " + std::to_string(kind_of(v)) + " is none of tegula_value_kind";
     }
     return arg;
 }
@@ -91,15 +100,16 @@ std::shared_ptr<HostTensor> load_array(tegula_array_fn read, void* user, TypeTab
                                        std::string& error) {
     tegula_tensor t{};
     char reason[512] = "";
-    const std::unique_ptr<tegula_blob, void (*)(tegula_blob*)> blob(read(user, path.c_str(), name.empty() ? nullptr : name.c_str(), &t, reason, sizeof reason),
-                                                                    [](tegula_blob* b) { tegula_release(b); });
+    const std::unique_ptr<tegula_blob, void (*)(tegula_blob*)> blob(
+        read(user, path.c_str(), name.empty() ? nullptr : name.c_str(), &t, reason, sizeof reason), [](tegula_blob* b) { tegula_release(b); });
     if (blob) return copy_array(types, t, error);
     error.assign(reason, strnlen(reason, sizeof reason));
     return nullptr;
 }
 
 std::optional<std::string> import_text(tegula_import_fn import, void* user, std::string_view path) {
-    const std::unique_ptr<tegula_blob, void (*)(tegula_blob*)> blob(import(user, std::string(path).c_str()), [](tegula_blob* b) { tegula_release(b); });
+    const std::unique_ptr<tegula_blob, void (*)(tegula_blob*)> blob(import(user, std::string(path).c_str()),
+                                                                    [](tegula_blob* b) { tegula_release(b); });
     return blob ? std::optional(blob->data) : std::nullopt;
 }
 
@@ -214,8 +224,12 @@ bool read_generics(LoadedModule& module, const tegula_value* values, size_t coun
         const std::string name = printable(v.name);
         sema::StaticValue value;
         switch (kind_of(v)) {
-            case TEGULA_INT: value.v = v.i; break;
-            case TEGULA_REAL: value.v = v.r; break;
+            case TEGULA_INT:
+                value.v = v.i;
+                break;
+            case TEGULA_REAL:
+                value.v = v.r;
+                break;
             case TEGULA_TYPE: {
                 std::string why;
                 const auto format = read_type(module, v.type, why);
@@ -223,7 +237,8 @@ bool read_generics(LoadedModule& module, const tegula_value* values, size_t coun
                 value.v = *format;
                 break;
             }
-            default: return fail("generic `" + name + "` is neither number nor type");
+            default:
+                return fail("generic `" + name + "` is neither number nor type");
         }
         if (!out.emplace(name, value).second) return fail("generic `" + name + "` is given twice");
     }

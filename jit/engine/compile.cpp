@@ -143,7 +143,8 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         int round = 0;
         options.after = [&](std::string_view pass, bool changed, const ir::Function& fn) {
             if (pass != wanted) return;
-            text += "// after " + std::string(pass) + (round++ ? " (" + std::to_string(round) + ")" : "") + (changed ? "\n" + ir::print(fn) : ": unchanged\n");
+            text += "// after " + std::string(pass) + (round++ ? " (" + std::to_string(round) + ")" : "") +
+                    (changed ? "\n" + ir::print(fn) : ": unchanged\n");
         };
         run_passes(*fresh->fn, options);
         return text;

@@ -63,7 +63,8 @@ std::string document_module(const sema::Module& module, const SourceMap& sources
     for (const ast::Item* item : module.ast->items) {
         const bool is_private = item->name.text.substr(0, 1) == "_";
         if (item->kind == ast::ItemKind::import || item->kind == ast::ItemKind::test || item->kind == ast::ItemKind::bench || is_private) continue;
-        out += "\n## " + std::string(kind_name(item->kind)) + " `" + std::string(item->name.text) + "`\n\n```tile\n" + signature(*item, sources) + "\n```\n";
+        out += "\n## " + std::string(kind_name(item->kind)) + " `" + std::string(item->name.text) + "`\n\n```tile\n" + signature(*item, sources) +
+               "\n```\n";
         if (!item->docs.empty()) out += "\n" + std::string(item->docs) + "\n";
     }
     return out;

@@ -46,15 +46,18 @@ HostRunner::Flow HostRunner::statement(const ast::Stmt& stmt) {
         case ast::StmtKind::let: {
             const auto& let = ast::as<ast::LetStmt>(&stmt);
             if (let.type) {
-                diags_->report(Diag::host_kind, let.type->span, {"a variable without type (it has that of its value: convert with `cast<T>(..)`)", "a type"});
+                diags_->report(Diag::host_kind, let.type->span,
+                               {"a variable without type (it has that of its value: convert with `cast<T>(..)`)", "a type"});
                 return fail(Status::source);
             }
             auto value = evaluate(*let.init);
             if (!value || !bind(let.pattern, std::move(*value))) return fail(Status::source);
             return Flow::next;
         }
-        case ast::StmtKind::assign: return assign(ast::as<ast::AssignStmt>(&stmt));
-        case ast::StmtKind::expr: return evaluate(*ast::as<ast::ExprStmt>(&stmt).expr) ? Flow::next : fail(Status::source);
+        case ast::StmtKind::assign:
+            return assign(ast::as<ast::AssignStmt>(&stmt));
+        case ast::StmtKind::expr:
+            return evaluate(*ast::as<ast::ExprStmt>(&stmt).expr) ? Flow::next : fail(Status::source);
         case ast::StmtKind::if_: {
             const auto& branch = ast::as<ast::IfStmt>(&stmt);
             auto condition = truth(*branch.condition);
@@ -62,12 +65,18 @@ HostRunner::Flow HostRunner::statement(const ast::Stmt& stmt) {
             if (*condition) return block(branch.then_block);
             return branch.has_else ? block(branch.else_block) : Flow::next;
         }
-        case ast::StmtKind::for_: return loop(ast::as<ast::ForStmt>(&stmt));
-        case ast::StmtKind::while_: return loop(ast::as<ast::WhileStmt>(&stmt));
-        case ast::StmtKind::break_: return Flow::break_;
-        case ast::StmtKind::continue_: return Flow::continue_;
-        case ast::StmtKind::return_: return Flow::return_;
-        case ast::StmtKind::block: return block(ast::as<ast::BlockStmt>(&stmt).block);
+        case ast::StmtKind::for_:
+            return loop(ast::as<ast::ForStmt>(&stmt));
+        case ast::StmtKind::while_:
+            return loop(ast::as<ast::WhileStmt>(&stmt));
+        case ast::StmtKind::break_:
+            return Flow::break_;
+        case ast::StmtKind::continue_:
+            return Flow::continue_;
+        case ast::StmtKind::return_:
+            return Flow::return_;
+        case ast::StmtKind::block:
+            return block(ast::as<ast::BlockStmt>(&stmt).block);
     }
     return Flow::next;
 }
@@ -229,14 +238,17 @@ std::optional<HostValue> HostRunner::own(const ast::Expr& expr, bool& handled) {
             }
             return tuple;
         }
-        case ast::ExprKind::annotated: return relayout(ast::as<ast::AnnotatedExpr>(&expr));
+        case ast::ExprKind::annotated:
+            return relayout(ast::as<ast::AnnotatedExpr>(&expr));
         case ast::ExprKind::call: {
             const auto& call = ast::as<ast::CallExpr>(&expr);
             if (auto [home, kernel] = kernel_of(*call.callee); kernel)
-                return launch(*home, *kernel, call.callee->kind == ast::ExprKind::instantiate ? &ast::as<ast::InstantiateExpr>(call.callee) : nullptr, call);
+                return launch(*home, *kernel, call.callee->kind == ast::ExprKind::instantiate ? &ast::as<ast::InstantiateExpr>(call.callee) : nullptr,
+                              call);
             break;
         }
-        default: break;
+        default:
+            break;
     }
     // name, name<T>, name<T>[shape], each possibly called: a function of the host?
     const ast::Expr* head = &expr;
@@ -246,11 +258,11 @@ std::optional<HostValue> HostRunner::own(const ast::Expr& expr, bool& handled) {
     if (head->kind == ast::ExprKind::name && head != &expr) {
         std::string_view name = ast::as<ast::NameExpr>(head).name;
         if (!module_.find(name)) {
-#define HOST_CALL(row, signature, doc)                                     \
-    if (name == #row) {                                                    \
-        HostArgs args;                                                     \
-        if (!host_args(signature, expr, args)) return std::nullopt;        \
-        return host_##row(args);                                           \
+#define HOST_CALL(row, signature, doc)                              \
+    if (name == #row) {                                             \
+        HostArgs args;                                              \
+        if (!host_args(signature, expr, args)) return std::nullopt; \
+        return host_##row(args);                                    \
     }
 #include "lang/host_calls.def"
             if (name == "print" && expr.kind == ast::ExprKind::call) return print(ast::as<ast::CallExpr>(&expr));
@@ -354,10 +366,18 @@ std::optional<LaunchArgument> HostRunner::to_argument(HostValue& value, Span spa
             // Of rank 0 where a number is wanted, it is that number: the launch sees by the parameter.
             arg.view = value.t->view();
             return arg;
-        case HostValue::integer: arg.kind = LaunchArgument::integer, arg.i = value.i; return arg;
-        case HostValue::boolean: arg.kind = LaunchArgument::integer, arg.i = value.b; return arg;
-        case HostValue::real: arg.kind = LaunchArgument::real, arg.r = value.r; return arg;
-        default: diags_->report(Diag::host_kind, span, {"a tensor or a number", kind_name(value.kind)}); return std::nullopt;
+        case HostValue::integer:
+            arg.kind = LaunchArgument::integer, arg.i = value.i;
+            return arg;
+        case HostValue::boolean:
+            arg.kind = LaunchArgument::integer, arg.i = value.b;
+            return arg;
+        case HostValue::real:
+            arg.kind = LaunchArgument::real, arg.r = value.r;
+            return arg;
+        default:
+            diags_->report(Diag::host_kind, span, {"a tensor or a number", kind_name(value.kind)});
+            return std::nullopt;
     }
 }
 
@@ -374,18 +394,32 @@ sema::HostOperand HostRunner::to_operand(const HostValue& value, Span span) {
     sema::HostOperand out;
     out.kind = sema::HostOperand::constant;
     switch (value.kind) {
-        case HostValue::integer: out.value.v = value.i; break;
-        case HostValue::real: out.value.v = value.r; break;
-        case HostValue::boolean: out.value.v = value.b; break;
-        case HostValue::type: out.value.v = value.format; break;
-        case HostValue::text: out.kind = sema::HostOperand::text, out.string = value.s; break;
-        case HostValue::layout: out.kind = sema::HostOperand::layout, out.layout_id = value.layout_id; break;
+        case HostValue::integer:
+            out.value.v = value.i;
+            break;
+        case HostValue::real:
+            out.value.v = value.r;
+            break;
+        case HostValue::boolean:
+            out.value.v = value.b;
+            break;
+        case HostValue::type:
+            out.value.v = value.format;
+            break;
+        case HostValue::text:
+            out.kind = sema::HostOperand::text, out.string = value.s;
+            break;
+        case HostValue::layout:
+            out.kind = sema::HostOperand::layout, out.layout_id = value.layout_id;
+            break;
         case HostValue::unit:
         case HostValue::tuple:
             out.kind = sema::HostOperand::tuple;
             for (const HostValue& item : value.items) out.items.push_back(to_operand(item, span));
             break;
-        case HostValue::tensor: tensor_operand(value, span, out); break;
+        case HostValue::tensor:
+            tensor_operand(value, span, out);
+            break;
     }
     return out;
 }
@@ -478,8 +512,9 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
             // Blocks lie along the innermost storage dimension: rows, or columns after a transposition.
             const int axis = shape.block_axis < 0 ? elements.shape.rank - 1 : shape.block_axis;
             if (axis != 0 && axis != elements.shape.rank - 1) {
-                diags_->report(Diag::host_tensor, {}, {"blocks along dimension " + std::to_string(axis) + " of a value of rank " +
-                                                       std::to_string(elements.shape.rank) + " have no order of storage; decode them first"});
+                diags_->report(Diag::host_tensor, {},
+                               {"blocks along dimension " + std::to_string(axis) + " of a value of rank " + std::to_string(elements.shape.rank) +
+                                " have no order of storage; decode them first"});
                 return std::nullopt;
             }
             tensor(shape.block, elements.shape, axis == elements.shape.rank - 1 ? Layout::row() : Layout::col());
@@ -504,8 +539,12 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
             if (auto* b = std::get_if<bool>(&shape.value.v)) value.kind = HostValue::boolean, value.b = *b;
             if (auto* f = std::get_if<FormatId>(&shape.value.v)) value.kind = HostValue::type, value.format = *f;
             return value;
-        case sema::HostOperand::text: value.kind = HostValue::text, value.s = shape.string; return value;
-        case sema::HostOperand::layout: value.kind = HostValue::layout, value.layout_id = shape.layout_id; return value;
+        case sema::HostOperand::text:
+            value.kind = HostValue::text, value.s = shape.string;
+            return value;
+        case sema::HostOperand::layout:
+            value.kind = HostValue::layout, value.layout_id = shape.layout_id;
+            return value;
         case sema::HostOperand::tuple:
             if (shape.items.empty()) return value;
             value.kind = HostValue::tuple;

@@ -42,15 +42,13 @@ private:
         Span span;
         FormatId format{};
         Shape shape;
-        std::vector<const ast::Expr*> exprs;          ///< per parameter; null: default
+        std::vector<const ast::Expr*> exprs;           ///< per parameter; null: default
         std::vector<std::optional<HostValue>> values;  ///< evaluated, but for parameters named `launch`
         double number(size_t i, double fallback) const {
             if (!values[i]) return fallback;
             return values[i]->kind == HostValue::integer ? static_cast<double>(values[i]->i) : values[i]->r;
         }
-        int64_t integer(size_t i, int64_t fallback) const {
-            return values[i] && values[i]->kind == HostValue::integer ? values[i]->i : fallback;
-        }
+        int64_t integer(size_t i, int64_t fallback) const { return values[i] && values[i]->kind == HostValue::integer ? values[i]->i : fallback; }
     };
     Flow block(const ast::Block& block);
     Flow statement(const ast::Stmt& stmt);
@@ -67,7 +65,8 @@ private:
     /// The host's own reading of an expression (a local, a host call, a launch, `x @ layout`); handled == false: the language's.
     std::optional<HostValue> own(const ast::Expr& expr, bool& handled);
     std::optional<HostValue> relayout(const ast::AnnotatedExpr& expr);
-    std::optional<HostValue> launch(LoadedModule& home, const ast::KernelItem& kernel, const ast::InstantiateExpr* generics, const ast::CallExpr& call);
+    std::optional<HostValue> launch(LoadedModule& home, const ast::KernelItem& kernel, const ast::InstantiateExpr* generics,
+                                    const ast::CallExpr& call);
     std::optional<sema::StaticValues> kernel_generics(const ast::KernelItem& kernel, const ast::InstantiateExpr& expr);
     std::optional<HostValue> elaborated(const ast::Expr& expr);
     std::optional<HostValue> from_operand(const sema::HostOperand& shape, std::vector<TileData>& results, size_t& at);
@@ -118,7 +117,8 @@ struct TestResult {
     std::vector<Diagnostic> diagnostics;
 };
 /// Runs the tests (or benches) of a module whose name contains `filter`, reporting each as it ends.
-Status run_tests(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options, const std::function<void(TestResult&)>& report);
+Status run_tests(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options,
+                 const std::function<void(TestResult&)>& report);
 Status run_benches(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options,
                    const std::function<void(TestResult&)>& report);
 

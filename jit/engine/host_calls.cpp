@@ -199,11 +199,17 @@ std::string HostRunner::Numbers::text(size_t i) const {
 
 std::optional<HostRunner::Numbers> HostRunner::numbers(const HostValue& value, Span span) {
     switch (value.kind) {
-        case HostValue::integer: return Numbers{{}, {static_cast<double>(value.i)}, {static_cast<uint64_t>(value.i)}, true, true};
-        case HostValue::real: return Numbers{{}, {value.r}, {}, false, true};
-        case HostValue::boolean: return Numbers{{}, {value.b ? 1.0 : 0.0}, {value.b}, true, false};
-        case HostValue::tensor: break;
-        default: diags_->report(Diag::host_kind, span, {"a tensor or a number", "something else"}); return std::nullopt;
+        case HostValue::integer:
+            return Numbers{{}, {static_cast<double>(value.i)}, {static_cast<uint64_t>(value.i)}, true, true};
+        case HostValue::real:
+            return Numbers{{}, {value.r}, {}, false, true};
+        case HostValue::boolean:
+            return Numbers{{}, {value.b ? 1.0 : 0.0}, {value.b}, true, false};
+        case HostValue::tensor:
+            break;
+        default:
+            diags_->report(Diag::host_kind, span, {"a tensor or a number", "something else"});
+            return std::nullopt;
     }
     TypeTable& types = engine_.types();
     HostValue plain = value;
@@ -253,7 +259,9 @@ std::optional<HostValue> HostRunner::compare(const HostArgs& args, double atol, 
         if (exact) {
             // Neighbours among large 64-bit integers are one double.
             if (got->codes[i] == want->codes[i] && got->negative(i) == want->negative(i)) continue;
-            const auto wide = [](const Numbers& n, size_t at) { return n.negative(at) ? __int128{static_cast<int64_t>(n.codes[at])} : __int128{n.codes[at]}; };
+            const auto wide = [](const Numbers& n, size_t at) {
+                return n.negative(at) ? __int128{static_cast<int64_t>(n.codes[at])} : __int128{n.codes[at]};
+            };
             difference = std::fabs(static_cast<double>(wide(*got, i) - wide(*want, i)));
         } else if (x == y || (std::isnan(x) && std::isnan(y))) {
             continue;
@@ -265,8 +273,8 @@ std::optional<HostValue> HostRunner::compare(const HostArgs& args, double atol, 
     }
     if (bad == 0) return HostValue{};
     diags_->report(Diag::values_differ, args.span,
-                   {std::to_string(bad), std::to_string(count), index_text(static_cast<int64_t>(first), got->shape), got->text(first), want->text(first),
-                    number(worst), number(worst_relative)});
+                   {std::to_string(bad), std::to_string(count), index_text(static_cast<int64_t>(first), got->shape), got->text(first),
+                    want->text(first), number(worst), number(worst_relative)});
     fail(Status::mismatch);
     return std::nullopt;
 }
@@ -302,13 +310,20 @@ std::optional<HostValue> HostRunner::host_assert_fails(const HostArgs& args) {
 
 std::string HostRunner::text_of(const HostValue& value) {
     switch (value.kind) {
-        case HostValue::unit: return "()";
-        case HostValue::integer: return std::to_string(value.i);
-        case HostValue::real: return number(value.r);
-        case HostValue::boolean: return value.b ? "true" : "false";
-        case HostValue::text: return value.s;
-        case HostValue::layout: return engine_.types().layout(value.layout_id).name();
-        case HostValue::type: return engine_.types().format(value.format).name;
+        case HostValue::unit:
+            return "()";
+        case HostValue::integer:
+            return std::to_string(value.i);
+        case HostValue::real:
+            return number(value.r);
+        case HostValue::boolean:
+            return value.b ? "true" : "false";
+        case HostValue::text:
+            return value.s;
+        case HostValue::layout:
+            return engine_.types().layout(value.layout_id).name();
+        case HostValue::type:
+            return engine_.types().format(value.format).name;
         case HostValue::tuple: {
             std::string text;
             for (const HostValue& item : value.items) text += (text.empty() ? "" : ", ") + text_of(item);

@@ -60,8 +60,8 @@ Status run_tests(Engine& engine, LoadedModule& module, std::string_view filter, 
 namespace {
 
 /// One case of a bench: the body once to warm up, then the median launch time of a few runs; metrics evaluated with the case's names.
-Status run_case(Engine& engine, LoadedModule& module, const ast::BenchItem& bench, const HostValue* value, const LaunchOptions& options, TestResult& result,
-                DiagSink& diags) {
+Status run_case(Engine& engine, LoadedModule& module, const ast::BenchItem& bench, const HostValue* value, const LaunchOptions& options,
+                TestResult& result, DiagSink& diags) {
     std::vector<double> times;
     for (int i = 0; i <= kBenchRuns; ++i) {
         HostRunner runner(engine, module, options, diags);
@@ -79,7 +79,8 @@ Status run_case(Engine& engine, LoadedModule& module, const ast::BenchItem& benc
         if (v.kind != HostValue::integer && v.kind != HostValue::real) return;
         char number[40];  // to_chars: JSON whatever the locale of the host
         const bool finite = v.kind == HostValue::integer || std::isfinite(v.r);
-        char* end = v.kind == HostValue::integer ? std::to_chars(number, number + sizeof number, v.i).ptr : std::to_chars(number, number + sizeof number, v.r).ptr;
+        char* end = v.kind == HostValue::integer ? std::to_chars(number, number + sizeof number, v.i).ptr
+                                                 : std::to_chars(number, number + sizeof number, v.r).ptr;
         metrics += separator + json_quote(name) + ":" + (finite ? std::string(number, end) : "null");
         separator = ",";
     };

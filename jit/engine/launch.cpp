@@ -14,8 +14,8 @@ bool is_pointer_param(const ast::Param& param) {
 }
 
 /// Arguments in parameter order; entries stay null where nothing was given. False when a name or position fits no parameter.
-bool order_arguments(const ast::KernelItem& kernel, std::span<const LaunchArgument> args, std::vector<const LaunchArgument*>& ordered, DiagSink& diags,
-                     Span at) {
+bool order_arguments(const ast::KernelItem& kernel, std::span<const LaunchArgument> args, std::vector<const LaunchArgument*>& ordered,
+                     DiagSink& diags, Span at) {
     ordered.assign(kernel.params.size(), nullptr);
     bool ok = true;
     size_t position = 0;
@@ -85,9 +85,12 @@ sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param
 
 Status status_of(RunResult::Status status) {
     switch (status) {
-        case RunResult::ok: return Status::ok;
-        case RunResult::cancelled: return Status::cancelled;
-        default: return Status::run;
+        case RunResult::ok:
+            return Status::ok;
+        case RunResult::cancelled:
+            return Status::cancelled;
+        default:
+            return Status::run;
     }
 }
 
@@ -219,7 +222,8 @@ std::optional<std::string> Engine::plan(LoadedModule& module, const ast::KernelI
                kModes[static_cast<int>(kernel.params[i].mode)] + "\"";
         TensorSize size;
         if (a.kind == sema::ArgumentType::tensor && tensor_size(types_, a.elem, a.layout, a.extents, size, nullptr)) {
-            out += ",\"type\":" + json_quote(types_.format(a.elem).name) + ",\"layout\":" + json_quote(types_.layout(a.layout).name()) + ",\"extents\":[";
+            out += ",\"type\":" + json_quote(types_.format(a.elem).name) + ",\"layout\":" + json_quote(types_.layout(a.layout).name()) +
+                   ",\"extents\":[";
             for (int d = 0; d < a.extents.rank; ++d) out += (d ? "," : "") + std::to_string(a.extents[d]);
             out += "],\"bytes\":" + std::to_string(size.bytes) + ",\"scales_bytes\":" + std::to_string(size.scales_bytes);
         }

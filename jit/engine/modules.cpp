@@ -56,7 +56,7 @@ std::optional<std::string> read_beneath(const std::string& root, std::string_vie
         ::close(at.fd);
         at.fd = fd;
     }
-    struct stat info {};
+    struct stat info{};
     if (::fstat(at.fd, &info) != 0 || !S_ISREG(info.st_mode)) return why = "not a regular file", std::nullopt;
     if (info.st_size > kMaxSource) return why = "larger than 16 MiB", std::nullopt;
     std::string text(static_cast<size_t>(info.st_size), '\0');
@@ -78,8 +78,8 @@ std::string directory_of(std::string_view path) {
 }  // namespace
 
 struct Engine::Loading {
-    std::map<std::string, ModulePtr> done;   ///< by directory and import path
-    std::vector<std::string> stack;          ///< import chain, for cycles and depth
+    std::map<std::string, ModulePtr> done;  ///< by directory and import path
+    std::vector<std::string> stack;         ///< import chain, for cycles and depth
 };
 
 const ast::KernelItem* LoadedModule::kernel(std::string_view name) const {
@@ -125,7 +125,8 @@ ModulePtr Engine::import_file(Loading& state, const ast::ImportItem& import, con
     if (!text) return diags.report(Diag::import_not_found, import.span, {printable(path), why}), nullptr;
     const std::string below = directory_of(path);
     state.stack.push_back(path);
-    ModulePtr found = load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, false, diags);
+    ModulePtr found =
+        load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, false, diags);
     state.stack.pop_back();
     return state.done[key] = found;
 }

@@ -98,7 +98,8 @@ bool tensor_size(TypeTable& types, FormatId elem, LayoutId layout, const Shape& 
         return false;
     };
     if (map.rank() >= 0 && map.rank() != extents.rank)
-        return fail("layout `" + map.name() + "` is for rank " + std::to_string(map.rank()) + ", the tensor has rank " + std::to_string(extents.rank));
+        return fail("layout `" + map.name() + "` is for rank " + std::to_string(map.rank()) + ", the tensor has rank " +
+                    std::to_string(extents.rank));
     long double elements = 1;
     for (int64_t e : extents) {
         if (e < 0) return fail("extent " + std::to_string(e) + " is negative");

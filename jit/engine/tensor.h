@@ -22,7 +22,7 @@ struct TensorView {
     uint8_t* scales = nullptr;
     uint64_t scales_bytes = 0;
     uint8_t* tensor_scale = nullptr;
-    uint8_t* initialised = nullptr;         ///< optional shadows for checked mode
+    uint8_t* initialised = nullptr;  ///< optional shadows for checked mode
     uint8_t* scales_initialised = nullptr;
 };
 

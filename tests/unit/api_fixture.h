@@ -95,7 +95,8 @@ protected:
     void SetUp() override {
         ASSERT_EQ(tegula_engine_new(nullptr, engine.out(), nullptr), TEGULA_OK);
         Diags diags;
-        ASSERT_EQ(tegula_module_from_source(engine.get(), "small.tile", kSource, std::strlen(kSource), module.out(), diags.out()), TEGULA_OK) << text(diags);
+        ASSERT_EQ(tegula_module_from_source(engine.get(), "small.tile", kSource, std::strlen(kSource), module.out(), diags.out()), TEGULA_OK)
+            << text(diags);
     }
     tegula_status launch(const char* kernel, const std::vector<tegula_value>& args, Diags& diags, const tegula_run_options* options = nullptr,
                          const std::vector<tegula_value>& generics = {}) {

@@ -19,7 +19,8 @@ tegula_run_options run_options() {
 }
 
 TEST_F(Api, LaunchByPositionAndByName) {
-    Owned<float> x("f32", {11}, std::vector<float>(11, 1.5f)), y("f32", {11}, std::vector<float>(11, 2.0f)), z("f32", {11}, std::vector<float>(11, 0));
+    Owned<float> x("f32", {11}, std::vector<float>(11, 1.5f)), y("f32", {11}, std::vector<float>(11, 2.0f)),
+        z("f32", {11}, std::vector<float>(11, 0));
     Diags diags;
     EXPECT_EQ(launch("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags), TEGULA_OK) << text(diags);
     EXPECT_EQ(z.values(), std::vector<float>(11, 3.5f));
@@ -99,7 +100,12 @@ TEST_F(Api, BadTensorsAreArgumentErrors) {
     with([](auto& t) { t.data = nullptr; }, "data pointer is NULL");
     with([](auto& t) { t.layout = "diagonal"; }, "`diagonal` is not a layout");
     with([](auto& t) { t.layout = "panels<4>"; }, "rank 2");
-    with([](auto& t) { t.type = "mx"; t.scales = nullptr; }, "scales need");
+    with(
+        [](auto& t) {
+            t.type = "mx";
+            t.scales = nullptr;
+        },
+        "scales need");
     const int64_t huge = int64_t{1} << 40, most = INT64_MAX, negative = -1;
     with([&](auto& t) { t.extents = &huge; }, "4398046511104");
     with([&](auto& t) { t.extents = &most; }, "does not fit in memory");
@@ -142,8 +148,7 @@ TEST_F(Api, PlanInfersOutputs) {
     x.type = "i4", x.rank = 1, x.extents = extents;  // no storage yet
     const tegula_value args[] = {tensor(x, "x"), tensor(x, "y")};
     ASSERT_EQ(tegula_plan(module.get(), "add", nullptr, 0, args, 2, &json, diags.out()), TEGULA_OK) << text(diags);
-    size_t size = 0;
-    const std::string plan(tegula_blob_data(json, &size), size);
+    const std::string plan = tegula_blob_data(json, nullptr);
     tegula_release(json);
     EXPECT_TRUE(contains(plan, "\"T\":\"i4\"") && contains(plan, "\"N\":7") && contains(plan, "\"grid\":[1,1,1]")) << plan;
     EXPECT_TRUE(contains(plan, "\"name\":\"z\",\"mode\":\"out\",\"type\":\"i4\",\"layout\":\"row\",\"extents\":[7],\"bytes\":4")) << plan;
@@ -161,8 +166,8 @@ TEST_F(Api, BytesOfTensors) {
         return n;
     };
     EXPECT_EQ(bytes("f32", nullptr), 5u * 70 * 4);
-    EXPECT_EQ(bytes("i3", "row"), 5u * 27);   // 210 bits a row
-    EXPECT_EQ(bytes("i3", "col"), 70u * 2);   // 15 bits a column
+    EXPECT_EQ(bytes("i3", "row"), 5u * 27);  // 210 bits a row
+    EXPECT_EQ(bytes("i3", "col"), 70u * 2);  // 15 bits a column
     EXPECT_EQ(bytes("u8", "panels<4>"), 2u * 70 * 4);
     size_t scales = 0;
     EXPECT_EQ(bytes("mx", nullptr, &scales), 5u * 35);
@@ -189,13 +194,13 @@ TEST_F(Api, CopiesPackAndUnpack) {
     // Column-major and a layout of the module: element (i, j) lies where they say.
     Owned<int8_t> columns("i8", {3, 5}, std::vector<int8_t>(15, 0)), panels("i8", {3, 5}, std::vector<int8_t>(20, 0));
     columns.c.layout = "col";
-    panels.c.layout = "panels<4>";
+    panels.c.layout = "panels<2>";  // two panels of two rows, the second half empty
     ASSERT_EQ(copy(columns.c, wide.c), TEGULA_OK);
     ASSERT_EQ(copy(panels.c, columns.c), TEGULA_OK) << text(diags);
     for (int i = 0; i < 3; ++i)
         for (int j = 0; j < 5; ++j) {
             EXPECT_EQ(columns.values()[static_cast<size_t>(j * 3 + i)], values[static_cast<size_t>(i * 5 + j)]);
-            EXPECT_EQ(panels.values()[static_cast<size_t>(j * 4 + i)], values[static_cast<size_t>(i * 5 + j)]);
+            EXPECT_EQ(panels.values()[static_cast<size_t>(i / 2 * 10 + j * 2 + i % 2)], values[static_cast<size_t>(i * 5 + j)]);
         }
     Owned<uint8_t> codes("u8", {8}, {0, 1, 2, 3, 4, 5, 6, 7}), u3("u3", {8}, {0, 0, 0});
     ASSERT_EQ(copy(u3.c, codes.c), TEGULA_OK);
@@ -272,7 +277,9 @@ TEST_F(Api, ProgressEndsItsOwnRunOnly) {
     std::atomic<int> calls{0};
     tegula_run_options run = run_options();
     run.user = &calls;
-    run.progress = [](void* user, uint64_t done, uint64_t all) { return all == 2000000000 && done <= all && ++*static_cast<std::atomic<int>*>(user) == 2 ? 1 : 0; };
+    run.progress = [](void* user, uint64_t done, uint64_t all) {
+        return all == 2000000000 && done <= all && ++*static_cast<std::atomic<int>*>(user) == 2 ? 1 : 0;
+    };
     tegula_status beside = TEGULA_E_INTERNAL;
     std::thread second([&] {
         // Not cancelled, so it ends by its budget.
@@ -409,11 +416,13 @@ TEST_F(Api, ManyThreadsShareEngines) {
                 if (z.values() != std::vector<float>(static_cast<size_t>(n), static_cast<float>(2 * t))) ++failures;
                 // Errors, module loads and types written as text at the same time.
                 tegula::Ref<tegula_module> fresh;
-                const std::string source = "import std.quant;\nkernel k(x: tensor<f32>[N]) grid [1] { print(\"\"); } fn f() { return " + std::string(round % 2 ? "1" : "oops") + "; }";
+                const std::string source = "import std.quant;\nkernel k(x: tensor<f32>[N]) grid [1] { print(\"\"); } fn f() { return " +
+                                           std::string(round % 2 ? "1" : "oops") + "; }";
                 tegula_module_from_source(t % 2 ? engine.get() : second.get(), "fresh", source.data(), source.size(), fresh.out(), diags.out());
                 if (text(diags).empty() != (round % 2 == 1)) ++failures;
                 size_t bytes = 0;
-                if (tegula_tensor_bytes(m, "float<3, 2>", "panels<4>", std::vector<int64_t>{4, 8}.data(), 2, &bytes, nullptr, nullptr) != TEGULA_OK || bytes != 24)
+                if (tegula_tensor_bytes(m, "float<3, 2>", "panels<4>", std::vector<int64_t>{4, 8}.data(), 2, &bytes, nullptr, nullptr) != TEGULA_OK ||
+                    bytes != 24)
                     ++failures;
             }
         });

@@ -85,8 +85,9 @@ protected:
 };
 
 TEST_F(Arrays, NpyOfEveryType) {
-    const std::pair<const char*, const char*> rows[] = {{"|i1", "i8"}, {"|u1", "u8"}, {"<i2", "i16"}, {"<u2", "u16"}, {"<i4", "i32"}, {"<u4", "u32"},
-                                                        {"<i8", "i64"}, {"<u8", "u64"}, {"<f2", "f16"}, {"<f4", "f32"}, {"<f8", "f64"}};
+    const std::pair<const char*, const char*> rows[] = {{"|i1", "i8"},  {"|u1", "u8"},  {"<i2", "i16"}, {"<u2", "u16"},
+                                                        {"<i4", "i32"}, {"<u4", "u32"}, {"<i8", "i64"}, {"<u8", "u64"},
+                                                        {"<f2", "f16"}, {"<f4", "f32"}, {"<f8", "f64"}};
     for (const auto& [descr, type] : rows) {
         const size_t bytes = static_cast<size_t>(descr[2] - '0');
         std::string data;
@@ -140,7 +141,8 @@ TEST_F(Arrays, NpyHostileHeaders) {
     refused("a.npy", "PK\3\4 something else entirely", "magic");
     refused("a.npy", npy(dict("<i4", "(3,)"), kTwelve, 9), "version");
     refused("a.npy", npy(dict(">i4", "(3,)"), kTwelve), "`>` is not little-endian");
-    for (const char* descr : {"", "<", "<i", "<i3", "<c8", "|O", "<U4", "|S12", "<i44", "<M8[ns]"}) refused("a.npy", npy(dict(descr, "(3,)"), kTwelve), "descr");
+    for (const char* descr : {"", "<", "<i", "<i3", "<c8", "|O", "<U4", "|S12", "<i44", "<M8[ns]"})
+        refused("a.npy", npy(dict(descr, "(3,)"), kTwelve), "descr");
     refused("a.npy", npy(dict("\x1b[31m", "(3,)"), kTwelve), "descr");
     for (const char* shape : {"(-1,)", "(3", "3", "[3]", "(3.0,)", "(3L,)", "(1,1,1,1,1,1,1,1,3)", "(99999999999999999999,)", "(,)", "None"})
         refused("a.npy", npy(dict("<i4", shape), kTwelve), "shape");
@@ -156,7 +158,8 @@ TEST_F(Arrays, NpyHostileHeaders) {
 }
 
 TEST_F(Arrays, Safetensors) {
-    const std::string header = R"({"__metadata__":{"format":"pt"},"w":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},"b":{"dtype":"BOOL","shape":[3],"data_offsets":[12,15]}})";
+    const std::string header =
+        R"({"__metadata__":{"format":"pt"},"w":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},"b":{"dtype":"BOOL","shape":[3],"data_offsets":[12,15]}})";
     const std::string file = safetensors(header, kTwelve + std::string("\1\0\1", 3));
     auto w = read("a.safetensors", file, "w");
     ASSERT_TRUE(w) << error;
@@ -168,13 +171,12 @@ TEST_F(Arrays, Safetensors) {
     refused("a.safetensors", file, "no tensor `x`", "x");
     refused("a.safetensors", file, "no tensor", "__metadata__");
     for (const auto& [name, type] : {std::pair("F8_E4M3", "f8e4m3"), std::pair("F8_E5M2", "f8e5m2"), std::pair("I8", "i8")}) {
-        auto one = read("a.safetensors", safetensors("{\"t\":{\"dtype\":\"" + std::string(name) + "\",\"shape\":[12],\"data_offsets\":[0,12]}}", kTwelve));
+        auto one =
+            read("a.safetensors", safetensors("{\"t\":{\"dtype\":\"" + std::string(name) + "\",\"shape\":[12],\"data_offsets\":[0,12]}}", kTwelve));
         ASSERT_TRUE(one) << error;
         EXPECT_EQ(one->type, type);
     }
-    for (size_t n = 0; n < file.size(); ++n)
-        if (n < file.size() - 3)
-            EXPECT_FALSE(read("a.safetensors", file.substr(0, n), "w") && n < 8 + header.size() + 12) << n;
+    for (size_t n = 0; n < 8 + header.size() + 12; ++n) EXPECT_FALSE(read("a.safetensors", file.substr(0, n), "w")) << n;
     // bf16 has no .npy type; safetensors takes it and gives it back.
     EXPECT_FALSE(write_array(directory + "/w.npy", "", *w, error));
     EXPECT_NE(error.find("w.npy"), std::string::npos);
@@ -191,11 +193,14 @@ TEST_F(Arrays, SafetensorsHostileHeaders) {
     };
     EXPECT_TRUE(read("a.safetensors", entry("\"I32\"", "[3]", "[0,12]")));
     for (const char* dtype : {"\"I33\"", "3", "null", "\"\"", "\"\\u001b[31m\""}) refused("a.safetensors", entry(dtype, "[3]", "[0,12]"), "dtype");
-    for (const char* shape : {"[-3]", "[3.0]", "3", "null", "[[3]]", "[1,1,1,1,1,1,1,1,3]", "[18446744073709551615]", "[4294967296,4294967296]", "[\"3\"]"})
+    for (const char* shape :
+         {"[-3]", "[3.0]", "3", "null", "[[3]]", "[1,1,1,1,1,1,1,1,3]", "[18446744073709551615]", "[4294967296,4294967296]", "[\"3\"]"})
         refused("a.safetensors", entry("\"I32\"", shape, "[0,12]"), "shape");
-    for (const char* offsets : {"[0]", "[0,12,24]", "[-12,0]", "[12,0]", "[0,11]", "[1,13]", "[18446744073709551604,0]", "[0,18446744073709551615]", "null", "{}"})
+    for (const char* offsets :
+         {"[0]", "[0,12,24]", "[-12,0]", "[12,0]", "[0,11]", "[1,13]", "[18446744073709551604,0]", "[0,18446744073709551615]", "null", "{}"})
         refused("a.safetensors", entry("\"I32\"", "[3]", offsets), "data_offsets");
-    for (const char* json : {"", "[]", "{", "null", "{\"t\":", "{}x", "{\"t\":1}", "{}"}) EXPECT_FALSE(read("a.safetensors", safetensors(json, kTwelve))) << json;
+    for (const char* json : {"", "[]", "{", "null", "{\"t\":", "{}x", "{\"t\":1}", "{}"})
+        EXPECT_FALSE(read("a.safetensors", safetensors(json, kTwelve))) << json;
     refused("a.safetensors", safetensors(std::string(1 << 20, '['), ""), "JSON");
     std::string deep;
     for (int i = 0; i < 100000; ++i) deep += "{\"a\":";
@@ -234,7 +239,7 @@ TEST_F(Arrays, OutputsAreReplacedWholeOrNotAtAll) {
     ::unlink(part.c_str());
     ASSERT_TRUE(write_array(path, "", array, error)) << error;
     EXPECT_EQ(get(path), npy(dict("<i4", "(3,)"), kTwelve));
-    struct stat info {};
+    struct stat info{};
     ASSERT_EQ(::stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0600u) << "keeps who may read it";
     EXPECT_EQ(files().size(), 1u) << "nothing else is left behind";
@@ -251,7 +256,7 @@ TEST_F(Arrays, Devices) {
     EXPECT_TRUE(write_file("/dev/null", "x", error));
     EXPECT_FALSE(write_array("/dev/full", "", array, error));
     EXPECT_EQ(error.rfind("/dev/full: ", 0), 0u) << error;
-    struct stat info {};
+    struct stat info{};
     ASSERT_EQ(::stat("/dev/full", &info), 0);
     EXPECT_TRUE(S_ISCHR(info.st_mode)) << "the device was replaced";
     EXPECT_FALSE(read_array("/dev/null", "", error));

@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
             "layout bad[i: M, j: N] = (i + j,);\nkernel k(x: tensor<f32>[M, N] @ bad) grid [1] { }\ntest \"t\" { k(zeros<f32>[2, 2] @ bad); }"},
         Row{"T0605",
             "kernel big(inout y: tensor<i64>[1]) grid [1] { var v = y[0]; "
-            "for const i in 0 .. 1000000 { v = v * 3 + i; } y[0] = v; }\ntest \"t\" { big(zeros<i64>[1]); }"}));
+            "for const i in 0 .. 100000 { v = v * v + v * v + v * v + v * v + v * v + v * v; } y[0] = v; }\ntest \"t\" { big(zeros<i64>[1]); }"}));
 
 // Hosts bind generics first, which finds most contradictions; whoever compiles directly gets this one.
 TEST(Instances, ThatContradictTheirKernel) {
@@ -246,17 +246,17 @@ TEST(Api, MachineThatIsNotHere) {
 
 TEST(Api, TensorTooSmallForItsExtents) {
     Handles h;
-    float data[4] = {};
+    float data[5] = {};
     const int64_t extent = 5;
-    tegula_tensor x{};
-    x.data = data;
-    x.bytes = sizeof data;
-    x.type = "f32";
-    x.rank = 1;
-    x.extents = &extent;
-    tegula_value args[2] = {};
-    for (tegula_value& a : args) a.kind = TEGULA_TENSOR, a.tensor = &x;
-    EXPECT_EQ(tegula_launch(h.module, "k", nullptr, 0, args, 2, nullptr, &h.diags), TEGULA_E_ARGUMENTS);
+    tegula_tensor from{};
+    from.data = data;
+    from.bytes = sizeof data;
+    from.type = "f32";
+    from.rank = 1;
+    from.extents = &extent;
+    tegula_tensor to = from;
+    to.bytes -= 4;
+    EXPECT_EQ(tegula_tensor_copy(h.module, &to, &from, &h.diags), TEGULA_E_ARGUMENTS);
     EXPECT_TRUE(h.says("T1042")) << tegula_diags_json(h.diags);
 }
 
