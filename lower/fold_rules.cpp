@@ -18,7 +18,8 @@ constexpr size_t kMaxListed = 1024;  ///< constant_tile results larger than this
 bool reported_quotient(ir::Op op, const Format& format, uint64_t dividend, uint64_t divisor) {
     const bool quotient = op == Op::div || op == Op::rem || op == Op::div_trunc || op == Op::rem_trunc || op == Op::div_ceil;
     if (!quotient || !format.is_int()) return false;
-    return divisor == 0 || (format.is_signed && divisor == UINT64_MAX && dividend == scalar::wrap(uint64_t{1} << (format.bits - 1), format.bits, true));
+    return divisor == 0 ||
+           (format.is_signed && divisor == UINT64_MAX && dividend == scalar::wrap(uint64_t{1} << (format.bits - 1), format.bits, true));
 }
 
 std::optional<ConstantTile> evaluate_elementwise(const Function& fn, const Inst& inst) {
@@ -197,10 +198,20 @@ ValueId cast_identity(const Function& fn, const Inst& inst) {
     return inst.operands.count == 1 && fn.type_of(from) == fn.type_of(fn.result(inst)) && keeps && (n.exact() || n.plain_float()) ? from : ValueId{};
 }
 
+/// Does an extract or deposit reach every element of its object, in order?
 bool whole_access(const Function& fn, const Inst& inst) {
     const Access access = fn.access(inst);
-    return !(access.flags & Access::has_mask) &&
-           std::all_of(access.axes.begin(), access.axes.end(), [](const Access::Axis& a) { return a.kind == Access::all; });
+    if (access.flags & Access::has_mask) return false;
+    const std::span<const ValueId> operands = fn.operands(inst);
+    size_t at = 1;
+    for (size_t d = 0; d < access.axes.size(); ++d) {
+        const Access::Axis& axis = access.axes[d];
+        if (axis.kind == Access::all) continue;
+        uint64_t start = 1;
+        const bool whole = axis.kind == Access::range && axis.step == 1 && axis.extent == fn.type(operands[0]).shape[d];
+        if (!whole || !splat_code(fn, operands[at++], start) || start != 0) return false;
+    }
+    return true;
 }
 
 }  // namespace

@@ -165,7 +165,8 @@ TEGULA_API tegula_status tegula_test(tegula_module* module, const char* filter, 
 TEGULA_API tegula_status tegula_bench(tegula_module* module, const char* filter, const tegula_run_options* options,
                                       void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags);
 
-/* Storage size in bytes of a tensor of `type`, `layout` (NULL: row) and extents; block types: of the elements and, in `scales_bytes`, of the scales. */
+/* Storage size in bytes of a tensor of `type`, `layout` (NULL: row) and extents; block types: of the elements and, in `scales_bytes` (may be
+ * NULL), of the scales. */
 TEGULA_API tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const char* layout, const int64_t* extents, int32_t rank,
                                              size_t* bytes, size_t* scales_bytes, tegula_diags** diags);
 /* Copies `from` to `to` (same extents), converting type (one rounding, round-to-nearest-even) and layout: pack, unpack, quantise and widen in one. */

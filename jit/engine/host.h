@@ -20,6 +20,9 @@ struct HostValue {
     std::vector<HostValue> items;
 };
 
+/// "a tensor", "an integer", .. for messages.
+std::string host_kind_name(HostValue::Kind kind);
+
 class HostRunner {
 public:
     HostRunner(Engine& engine, LoadedModule& module, const LaunchOptions& options, DiagSink& diags)

@@ -1,0 +1,240 @@
+// Values of host statements: as arguments of a launch, as operands of an expression of the language, and back. See host.h.
+#include "jit/engine/host.h"
+#include "lower/lower.h"
+
+namespace tegula {
+
+std::string host_kind_name(HostValue::Kind kind) {
+    static constexpr const char* kNames[] = {"nothing", "a tensor", "an integer", "a number", "a bool", "text", "a tuple", "a layout", "a type"};
+    return kNames[kind];
+}
+
+std::optional<LaunchArgument> HostRunner::to_argument(HostValue& value, Span span) {
+    LaunchArgument arg;
+    switch (value.kind) {
+        case HostValue::tensor:
+            arg.kind = LaunchArgument::tensor;
+            // Of rank 0 where a number is wanted, it is that number: the launch sees by the parameter.
+            arg.view = value.t->view();
+            return arg;
+        case HostValue::integer:
+            arg.kind = LaunchArgument::integer, arg.i = value.i;
+            return arg;
+        case HostValue::boolean:
+            arg.kind = LaunchArgument::integer, arg.i = value.b;
+            return arg;
+        case HostValue::real:
+            arg.kind = LaunchArgument::real, arg.r = value.r;
+            return arg;
+        default:
+            diags_->report(Diag::host_kind, span, {"a tensor or a number", host_kind_name(value.kind)});
+            return std::nullopt;
+    }
+}
+
+std::optional<TileData> HostRunner::as_tile(const HostValue& value, Span span) {
+    if (!fully_written(engine_.types(), value.t->view())) {
+        diags_->report(Diag::host_uninitialised, span);
+        fail(Status::run);
+        return std::nullopt;
+    }
+    return read_tile(engine_.types(), value.t->view());
+}
+
+sema::HostOperand HostRunner::to_operand(const HostValue& value, Span span) {
+    sema::HostOperand out;
+    out.kind = sema::HostOperand::constant;
+    switch (value.kind) {
+        case HostValue::integer:
+            out.value.v = value.i;
+            break;
+        case HostValue::real:
+            out.value.v = value.r;
+            break;
+        case HostValue::boolean:
+            out.value.v = value.b;
+            break;
+        case HostValue::type:
+            out.value.v = value.format;
+            break;
+        case HostValue::text:
+            out.kind = sema::HostOperand::text, out.string = value.s;
+            break;
+        case HostValue::layout:
+            out.kind = sema::HostOperand::layout, out.layout_id = value.layout_id;
+            break;
+        case HostValue::unit:
+        case HostValue::tuple:
+            out.kind = sema::HostOperand::tuple;
+            for (const HostValue& item : value.items) out.items.push_back(to_operand(item, span));
+            break;
+        case HostValue::tensor:
+            tensor_operand(value, span, out);
+            break;
+    }
+    return out;
+}
+
+void HostRunner::tensor_operand(const HostValue& value, Span span, sema::HostOperand& out) {
+    TypeTable& types = engine_.types();
+    const auto keep = [&](TileData tile) {
+        temporaries_.push_back(std::move(tile));
+        return &temporaries_.back();
+    };
+    auto tile = as_tile(value, span);
+    if (!tile) {
+        // Reported; zeros of the right shape keep the expression going without a second error.
+        const Format& format = types.format(value.t->elem);
+        const FormatId elem = format.is_block() ? format.elem : value.t->elem;
+        tile = TileData{elem, value.t->extents, {}};
+        tile->bytes.resize(static_cast<size_t>(tile->shape.elements()) * types.format(elem).container_bytes());
+    }
+    out.kind = sema::HostOperand::tile;
+    out.data = keep(std::move(*tile));
+    if (!types.format(value.t->elem).is_block()) return;
+    out.kind = sema::HostOperand::block_tile;
+    out.block = value.t->elem;
+    out.block_axis = block_axis(types, value.t->layout, value.t->extents.rank);
+    std::vector<Argument> parts;
+    append_arguments(types, value.t->view(), parts);
+    const TileData** slots[] = {&out.scales, &out.tensor_scale};
+    for (size_t i = 1; i < parts.size(); ++i) {
+        TensorView part;
+        part.elem = parts[i].t.elem;
+        part.extents = i == 2 ? Shape{} : parts[i].t.extents;
+        part.layout = i == 2 ? LayoutId{} : parts[i].t.layout;
+        part.data = static_cast<uint8_t*>(parts[i].t.data);
+        part.bytes = parts[i].t.bytes;
+        *slots[i - 1] = keep(read_tile(types, part));
+    }
+}
+
+sema::HostResolver HostRunner::resolver() {
+    return [this](const ast::Expr& expr) -> std::optional<sema::HostOperand> {
+        bool handled = false;
+        auto value = own(expr, handled);
+        if (!handled) return std::nullopt;
+        // A failed host call has been reported; a poison-like unit operand would only echo it, so give an empty tuple.
+        return to_operand(value ? *value : HostValue{}, expr.span);
+    };
+}
+
+std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
+    size_t errors = diags_->error_count();
+    const size_t outer = temporaries_.size();  // of the expressions around this one
+    auto host = sema::elaborate_expression(module_, expr, resolver(), engine_.types(), {}, *diags_);
+    if (!host || diags_->error_count() != errors) return std::nullopt;
+    std::vector<TileData> results;
+    if (host->fn) {
+        PassOptions passes;
+        passes.disabled = options_.disabled_passes;
+        if (engine_.options().on_elaborated) engine_.options().on_elaborated(*host->fn);
+        run_passes(*host->fn, passes);
+        auto program = interp::Program::prepare(*host->fn);
+        std::vector<TileData> args;
+        for (const TileData* tile : host->arguments) args.push_back(*tile);
+        RunResult run = program->evaluate(args, results, options_);
+        for (Diagnostic& d : run.diagnostics) diags_->add(std::move(d));
+        if (run.status != RunResult::ok) {
+            fail(run.status == RunResult::cancelled ? Status::cancelled : Status::run);
+            return std::nullopt;
+        }
+    }
+    temporaries_.resize(outer);
+    size_t at = 0;
+    return from_operand(host->result, results, at);
+}
+
+std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape, std::vector<TileData>& results, size_t& at) {
+    HostValue value;
+    auto tensor = [&](FormatId elem, const Shape& extents, const Layout& layout = Layout::row()) {
+        value.kind = HostValue::tensor;
+        value.t = make_tensor(engine_.types(), elem, engine_.types().intern(layout), extents, true, nullptr);
+    };
+    switch (shape.kind) {
+        case sema::HostOperand::tile: {
+            const TileData& tile = results.at(at++);
+            tensor(tile.elem, tile.shape);
+            write_tile(engine_.types(), value.t->view(), tile);
+            return value;
+        }
+        case sema::HostOperand::block_tile: {
+            const TileData& elements = results.at(at++);
+            // Blocks lie along the innermost storage dimension: rows, or columns after a transposition.
+            const int axis = shape.block_axis < 0 ? elements.shape.rank - 1 : shape.block_axis;
+            if (axis != 0 && axis != elements.shape.rank - 1) {
+                diags_->report(Diag::host_tensor, {},
+                               {"blocks along dimension " + std::to_string(axis) + " of a value of rank " + std::to_string(elements.shape.rank) +
+                                " have no order of storage; decode them first"});
+                return std::nullopt;
+            }
+            tensor(shape.block, elements.shape, axis == elements.shape.rank - 1 ? Layout::row() : Layout::col());
+            write_tile(engine_.types(), value.t->view(), elements);
+            std::vector<Argument> parts;
+            append_arguments(engine_.types(), value.t->view(), parts);
+            for (size_t i = 1; i < parts.size(); ++i) {
+                TileData part = results.at(at++);
+                TensorView view;
+                view.elem = part.elem;
+                view.extents = part.shape;
+                if (i == 1) view.layout = value.t->layout;
+                view.data = static_cast<uint8_t*>(parts[i].t.data);
+                view.bytes = parts[i].t.bytes;
+                write_tile(engine_.types(), view, part);
+            }
+            return value;
+        }
+        case sema::HostOperand::constant:
+            if (auto* i = std::get_if<int64_t>(&shape.value.v)) value.kind = HostValue::integer, value.i = *i;
+            if (auto* r = std::get_if<double>(&shape.value.v)) value.kind = HostValue::real, value.r = *r;
+            if (auto* b = std::get_if<bool>(&shape.value.v)) value.kind = HostValue::boolean, value.b = *b;
+            if (auto* f = std::get_if<FormatId>(&shape.value.v)) value.kind = HostValue::type, value.format = *f;
+            return value;
+        case sema::HostOperand::text:
+            value.kind = HostValue::text, value.s = shape.string;
+            return value;
+        case sema::HostOperand::layout:
+            value.kind = HostValue::layout, value.layout_id = shape.layout_id;
+            return value;
+        case sema::HostOperand::tuple:
+            if (shape.items.empty()) return value;
+            value.kind = HostValue::tuple;
+            for (const sema::HostOperand& item : shape.items) {
+                auto part = from_operand(item, results, at);
+                if (!part) return std::nullopt;
+                value.items.push_back(std::move(*part));
+            }
+            return value;
+    }
+    return value;
+}
+
+std::optional<HostValue> HostRunner::relayout(const ast::AnnotatedExpr& expr) {
+    auto value = evaluate(*expr.base);
+    if (!value) return std::nullopt;
+    if (value->kind != HostValue::tensor) {
+        diags_->report(Diag::host_kind, expr.base->span, {"a tensor", host_kind_name(value->kind)});
+        return std::nullopt;
+    }
+    auto layout = sema::evaluate_layout(module_, *expr.layout, resolver(), engine_.types(), *diags_);
+    if (!layout) return std::nullopt;
+    const Shape& extents = value->t->extents;
+    const Layout& map = engine_.types().layout(*layout);
+    const bool fits = map.rank() < 0 || map.rank() == extents.rank;  // make_tensor says what does not
+    if (auto conflict = fits ? map.find_conflict({extents.begin(), extents.rank}) : std::nullopt) {
+        diags_->report(Diag::layout_conflict, expr.layout->span, {map.name(), to_string(extents), conflict->text()});
+        return std::nullopt;
+    }
+    std::string why;
+    bool initialised = fully_written(engine_.types(), value->t->view());
+    HostValue out;
+    out.kind = HostValue::tensor;
+    out.t = make_tensor(engine_.types(), value->t->elem, *layout, value->t->extents, initialised, &why);
+    if (!out.t || (initialised && !copy_converted(engine_, module_, out.t->view(), value->t->view(), *diags_, &why))) {
+        diags_->report(Diag::host_tensor, expr.span, {why});
+        return std::nullopt;
+    }
+    return out;
+}
+
+}  // namespace tegula
