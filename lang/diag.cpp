@@ -80,17 +80,16 @@ Diagnostic& DiagSink::report(Diag id, Span span, std::initializer_list<std::stri
 }
 
 Diagnostic& DiagSink::add(Diagnostic made) {
-    bool repeat = std::any_of(diags_.begin(), diags_.end(), [&](const Diagnostic& d) {
-        return d.id == made.id && d.span == made.span && (made.span.valid() || d.message == made.message);
-    });
-    bool is_error = made.severity == Severity::error;
-    bool full = is_error ? errors_ >= limit_ : diags_.size() >= limit_ * kWarningsPerError;
-    if (!repeat && !full) {
-        errors_ += is_error;
-        return diags_.emplace_back(std::move(made));
+    bool repeat = false;
+    size_t kept = 0;
+    for (const Diagnostic& d : diags_) {
+        repeat |= d.id == made.id && d.span == made.span && (made.span.valid() || d.message == made.message);
+        kept += d.severity == Severity::error;
     }
-    if (!repeat && is_error && errors_ == limit_) {
-        ++errors_;
+    bool is_error = made.severity == Severity::error;
+    errors_ += is_error;  // dropped ones count too: a phase tells by error_count() whether it failed
+    if (!repeat && (is_error ? kept < limit_ : diags_.size() < limit_ * kWarningsPerError)) return diags_.emplace_back(std::move(made));
+    if (!repeat && is_error && kept == limit_) {
         Diagnostic& last = diags_.emplace_back();
         last.id = Diag::too_many_errors;
         last.severity = Severity::error;

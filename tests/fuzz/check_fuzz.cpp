@@ -17,7 +17,14 @@ void expect_told(tegula_status status, const tegula::Diagnostics& diagnostics) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    auto engine = tegula::Engine::create().value();
+    // One engine for many inputs, and a module that keeps the standard library loaded: both cost more than most inputs.
+    static auto engine = tegula::Engine::create().value();
+    static auto library = engine.load("", "library.tile");
+    static unsigned uses = 0;
+    if (++uses % 200 == 0) {
+        engine = tegula::Engine::create().value();
+        library = engine.load("", "library.tile");
+    }
     auto module = engine.load(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz.tile");
     expect_told(module.status(), module.diagnostics());
     if (!module) return 0;

@@ -239,6 +239,16 @@ TEST(diag, sink_drops_repeats_and_stops_at_the_limit) {
     EXPECT_TRUE(sink.all().empty());
 }
 
+TEST(diag, errors_that_are_not_kept_still_count) {
+    DiagSink sink(2);
+    for (uint32_t i = 0; i < 4; ++i) sink.report(Diag::too_many_errors, {1, i, i + 1});
+    sink.report(Diag::too_many_errors, {1, 0, 1});
+    EXPECT_EQ(sink.error_count(), 5u);
+    EXPECT_EQ(sink.all().size(), 3u);  // two, and the row that says so
+    EXPECT_EQ(sink.take().size(), 3u);
+    EXPECT_FALSE(sink.has_errors());
+}
+
 TEST(diag, context_notes_and_arguments) {
     DiagSink sink;
     sink.push_context("outer");
