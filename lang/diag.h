@@ -59,7 +59,7 @@ public:
     /// Takes over a diagnostic that is complete already (from a run), under the same rules.
     Diagnostic& add(Diagnostic made);
     bool has_errors() const { return errors_ != 0; }
-    size_t error_count() const { return errors_; }
+    size_t error_count() const { return errors_; }  ///< reports that were dropped (repeats, beyond the limit) included
     const std::vector<Diagnostic>& all() const { return diags_; }
     /// Hands out what was recorded and starts anew.
     std::vector<Diagnostic> take();
