@@ -19,7 +19,7 @@ using T = syntax::Grammar::token;
 
 constexpr size_t kColumns = 100;
 constexpr size_t kTab = 4;
-constexpr size_t kShortItem = 20;  ///< lists of items up to this width are filled, not stacked
+constexpr size_t kShortItem = 24;  ///< lists of items up to this width are filled, not stacked
 
 class Formatter {
 public:

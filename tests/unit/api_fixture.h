@@ -26,8 +26,8 @@ kernel scaled(x: tensor<f32>[N], s: f32, out z: tensor<f32>[N]) grid [cdiv(N, 8)
 kernel matrix(x: tensor<f32>[M, N], out y: tensor<f32>[M, N]) grid [M] {
     y[program_id(0), 0 +: 16] = x[program_id(0), 0 +: 16] + 1.0;
 }
-kernel long_run(R: i64, out z: tensor<f32>[N]) grid [R] { z[0 +: 8] = ones<f32>[8]; }
-kernel cube(R: i64, out z: tensor<f32>[N]) grid [R, R, R] { z[0 +: 8] = ones<f32>[8]; }
+kernel long_run(R: i64, out z: tensor<f32>[N]) grid [R] { z[program_id(0) * 8 +: 8] = ones<f32>[8]; }
+kernel cube(R: i64, out z: tensor<f32>[N]) grid [R, R, R] { z[(program_id(0) + program_id(1) + program_id(2)) * 8 +: 8] = ones<f32>[8]; }
 kernel divide(x: tensor<i32>[N], out z: tensor<i32>[N]) grid [1] { z[0 +: 8] = 1 / x[0 +: 8]; }
 kernel talk(x: tensor<f32>[N]) grid [3] { print("program {}", program_id(0)); }
 kernel wrong_inside<B: int = 4>(x: tensor<f32>[N], out z: tensor<f32>[N]) grid [1] { z[0 +: B] = x[0 +: B + 1]; }
