@@ -83,7 +83,8 @@ ValueId Builder::permute(ValueId v, std::span<const int64_t> axes) {
 }
 
 ValueId Builder::cast(ValueId v, FormatId to, Round round, Overflow overflow) {
-    if (!fn_->type(v).pointer && fn_->type(v).elem == to) return v;
+    const bool clamps = overflow == Overflow::sat && fn_->types().format(to).has_inf;  // Inf becomes finite
+    if (!fn_->type(v).pointer && fn_->type(v).elem == to && !clamps) return v;
     return value(Op::cast, {v}, with_elem(*fn_, v, to), {static_cast<int64_t>(round), static_cast<int64_t>(overflow)});
 }
 

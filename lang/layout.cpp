@@ -58,7 +58,9 @@ Layout Layout::col() {
 Layout Layout::with_strides(std::vector<int64_t> strides) {
     Layout l;
     l.kind_ = Kind::strides;
-    l.name_ = "strides";
+    l.name_ = "strides(";
+    for (size_t d = 0; d < strides.size(); ++d) l.name_ += (d ? ", " : "") + std::to_string(strides[d]);
+    l.name_ += ")";
     l.rank_ = static_cast<int>(strides.size());
     l.strides_ = std::move(strides);
     if (l.rank_ > kMaxLayoutMembers) l.problem_ = "a layout has at most " + std::to_string(kMaxLayoutMembers) + " dimensions";

@@ -181,33 +181,49 @@ uint64_t round_integer(const Exact& v, const Format& f, RoundSpec spec, bool& ov
 
 // ---- log numbers ----
 
+/// The code of the logarithm `base` + `cut`, in units of 2^-F.
+uint64_t round_logarithm(int64_t base, Cut cut, bool negative, const Format& f, RoundSpec spec, bool& overflowed) {
+    const uint64_t zero = uint64_t{1} << (f.bits - 2), sign = negative ? uint64_t{1} << (f.bits - 1) : 0;
+    const int64_t largest = static_cast<int64_t>(zero) - 1, smallest = -largest, floor_log = base + static_cast<int64_t>(cut.whole);
+    if (floor_log < smallest && rounds_toward_zero(spec.round, negative)) return zero;
+    cut.whole = static_cast<uint64_t>(floor_log);  // its lowest bit decides ties
+    const int64_t log = floor_log + round_up(cut, negative, spec);
+    overflowed = log > largest;
+    return (static_cast<uint64_t>(std::clamp(log, smallest, largest)) & low_bits(f.bits - 1)) | sign;
+}
+
 uint64_t round_lns(const Exact& v, const Format& f, RoundSpec spec, bool& overflowed) {
     uint64_t zero = uint64_t{1} << (f.bits - 2), sign = v.negative ? uint64_t{1} << (f.bits - 1) : 0;
     if (v.cls == Exact::nan) return nan_code(f);
     if (is_zero(v)) return zero;
-    int64_t largest = static_cast<int64_t>(zero) - 1, smallest = -largest, log = largest;
     overflowed = v.cls == Exact::infinite;
-    if (!overflowed) {
-        Normal n = normalise(v);
-        // log2 of the significand in [1, 2) is kept apart from the exponent, where it would lose bits.
-        long double scaled = std::ldexp(std::log2(std::ldexp(static_cast<long double>(n.significand), -63)), f.frac_bits);
-        long double whole = std::floor(scaled), fraction = scaled - whole;
-        Cut cut{static_cast<uint64_t>(whole), static_cast<uint64_t>(std::ldexp(fraction, 64)), v.sticky};
-        int64_t exponent = std::clamp<int64_t>(n.exponent + 63, -4096, 4096);
-        int64_t floor_log = exponent * (int64_t{1} << f.frac_bits) + static_cast<int64_t>(cut.whole);
-        if (floor_log < smallest && rounds_toward_zero(spec.round, v.negative)) return zero;
-        log = floor_log + round_up(cut, v.negative, spec);
-        overflowed = log > largest;
-        log = std::clamp(log, smallest, largest);
-    }
-    return (static_cast<uint64_t>(log) & low_bits(f.bits - 1)) | sign;
+    if (overflowed) return (zero - 1) | sign;
+    Normal n = normalise(v);
+    // log2 of the significand in [1, 2) is kept apart from the exponent, where it would lose bits.
+    long double scaled = std::ldexp(std::log2(std::ldexp(static_cast<long double>(n.significand), -63)), f.frac_bits);
+    long double whole = std::floor(scaled), fraction = scaled - whole;
+    Cut cut{static_cast<uint64_t>(whole), static_cast<uint64_t>(std::ldexp(fraction, 64)), v.sticky};
+    int64_t exponent = std::clamp<int64_t>(n.exponent + 63, -4096, 4096);
+    return round_logarithm(exponent * (int64_t{1} << f.frac_bits), cut, v.negative, f, spec, overflowed);
+}
+
+int64_t logarithm(const Format& f, uint64_t code) { return static_cast<int64_t>(code << (65 - f.bits)) >> (65 - f.bits); }
+
+/// Between log numbers the logarithm is rescaled; values, which are irrational, are not needed.
+uint64_t convert_lns(const Format& to, const Format& from, uint64_t code, RoundSpec spec, bool& overflowed) {
+    const bool negative = code >> (from.bits - 1) & 1;
+    const int64_t log = logarithm(from, code);
+    if (log == -(int64_t{1} << (from.bits - 2))) return negative ? nan_code(to) : uint64_t{1} << (to.bits - 2);
+    const int fewer = from.frac_bits - to.frac_bits;
+    if (fewer <= 0) return round_logarithm(log * (int64_t{1} << -fewer), {}, negative, to, spec, overflowed);
+    return round_logarithm(log >> fewer, {0, static_cast<uint64_t>(log) << (64 - fewer), false}, negative, to, spec, overflowed);
 }
 
 Exact exact_lns(const Format& f, uint64_t code) {
     Exact v;
     unsigned width = f.bits - 1u;
     v.negative = code >> width & 1;
-    int64_t log = static_cast<int64_t>(code << (64 - width)) >> (64 - width);
+    int64_t log = logarithm(f, code);
     if (log == -(int64_t{1} << (width - 1))) {
         if (v.negative) v.cls = Exact::nan;
         v.negative = false;
@@ -373,6 +389,12 @@ uint64_t convert(const Format& to, const Format& from, uint64_t code, RoundSpec 
     if (to.is_int() && (from.is_int() || from.is_bool()) && spec.overflow != Overflow::sat) {
         if (overflowed) round_exact(decode_exact(from, code), to, spec, overflowed);
         return extend_code(to, from.is_int() ? extend_code(from, code) : code & 1);
+    }
+    if (to.kind == FormatKind::lns && from.kind == FormatKind::lns) {
+        bool over = false;
+        code = convert_lns(to, from, code, spec, over);
+        if (overflowed) *overflowed = over;
+        return code;
     }
     bool exact_in_double = from.kind == FormatKind::floating || from.kind == FormatKind::fixed || from.kind == FormatKind::codebook;
     if (exact_in_double) return encode(to, decode(from, code), spec, overflowed);

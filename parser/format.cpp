@@ -221,16 +221,19 @@ private:
     void bracket(size_t open, size_t end, size_t indent, size_t tail) {
         size_t close = pieces_[open].match, stop = close + 1;
         while (stop < end && pieces_[stop].match <= stop && !pieces_[stop].binary && pieces_[stop].kind != T::COMMA) ++stop;
+        // Parameters give way before the result type behind them, if that then fits.
+        bool result = close + 1 < end && pieces_[close + 1].kind == T::ARROW;
+        if (result && indent + width(close, end) + tail <= kColumns) stop = end;
         bool at_end = stop >= end;
         size_t follow = width(close, std::min(stop + 1, end)) + (at_end ? tail : 0);
         if (follow >= kForced) follow = 1;
-        size_t flat = width(open, close) + follow;
-        if (close == open + 1 || column_ + flat <= kColumns) {
+        size_t flat = width(open, close) + follow, column = pending_ ? pending_indent_ : column_;
+        if (close == open + 1 || column + flat <= kColumns) {
             for (size_t k = open; k <= close; ++k) put(k);
             return;
         }
-        put(open);
         size_t inner = (pending_ ? pending_indent_ : indent) + kTab;
+        put(open);
         bool fill = fills(open, close);
         due(inner);
         for (size_t from = open + 1; from < close;) {

@@ -4,6 +4,7 @@
 
 #include "sema/elaborate.h"
 #include "sema/part.h"
+#include "sema/walk.h"
 
 namespace tegula::sema {
 
@@ -233,7 +234,8 @@ Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise) {
         }
         return v;
     }
-    const Value base = expr(*e.base);
+    Value base = expr(*e.base);
+    if (form_rank_ > 0 && base.kind == Value::tile && depends_on_form(base)) return error(Diag::whole_tile_in_index_form, e.span, source_text(e));
     switch (base.kind) {
         case Value::poison:
             return poison(e.span);

@@ -19,8 +19,8 @@ private:
     bool tune(bool require);
     std::optional<bool> where_holds(bool report);
     std::optional<ArgumentType> infer(const ast::Param& p);
-    void check_param(const ast::Param& p, const ArgumentType& a);
-    void check_tensor(const ast::Param& p, const ast::IndexExpr& form, const ArgumentType& a);
+    void check_param(const ast::Param& p, ArgumentType& a);
+    void check_tensor(const ast::Param& p, const ast::IndexExpr& form, ArgumentType& a);
     void check_layout(const ast::Param& p, const TypeDesc& declared, const ArgumentType& a);
     void bind_scalar(const ast::Param& p, const ArgumentType* a);
     void choose_segments();

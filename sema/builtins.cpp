@@ -77,21 +77,22 @@ namespace {
 
 /// Does the function see its tiles as a whole (and not element by element), so that dimensions of index forms would be taken for the tile's own?
 bool takes_whole_tiles(std::string_view name, const Call& call) {
-    static constexpr std::string_view kElementwise[] = {"zeros", "ones", "full", "iota", "tile_of", "cast", "bitcast", "select", "map", "size", "rank", "elem",
-                                                        "bits", "max_value", "min_value", "epsilon", "is_int", "is_signed", "is_float", "cdiv",
-                                                        "program_id", "num_programs", "load", "pointer", "print", "assert", "assume", "static_assert"};
+    static constexpr std::string_view kElementwise[] = {"zeros",        "ones",    "full",    "iota",      "tile_of",  "cast",   "bitcast",
+                                                        "select",       "map",     "size",    "rank",      "elem",     "bits",   "max_value",
+                                                        "min_value",    "epsilon", "is_int",  "is_signed", "is_float", "cdiv",   "program_id",
+                                                        "num_programs", "load",    "pointer", "print",     "assert",   "assume", "static_assert"};
     if (std::find(std::begin(kElementwise), std::end(kElementwise), name) != std::end(kElementwise)) return false;
     const bool order = name == "min" || name == "max" || name == "minnum" || name == "maxnum";
-    return !order || !call.expr || call.expr->args.size() < 2 || std::any_of(call.expr->args.begin(), call.expr->args.end(), [](const ast::Arg& a) {
-        return a.name.text == "axis";
-    });
+    return !order || !call.expr || call.expr->args.size() < 2 ||
+           std::any_of(call.expr->args.begin(), call.expr->args.end(), [](const ast::Arg& a) { return a.name.text == "axis"; });
 }
 
 }  // namespace
 
 /// Is a tile in `v` computed from an index of an index form around the current expression?
 bool Elaborator::depends_on_form(Value& v) {
-    if (v.kind != Value::tile && v.kind != Value::block_tile && v.kind != Value::tuple && v.kind != Value::structure && v.kind != Value::list) return false;
+    if (v.kind != Value::tile && v.kind != Value::block_tile && v.kind != Value::tuple && v.kind != Value::structure && v.kind != Value::list)
+        return false;
     for (Value& item : v.items)
         if (depends_on_form(item)) return true;
     if (v.kind != Value::tile && v.kind != Value::block_tile) return false;

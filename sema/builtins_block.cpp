@@ -80,24 +80,24 @@ ValueId Elaborator::resize_last(ValueId v, int64_t extent) {
     return ir().value(Op::cat, {v, zeros}, result, {int64_t{type.shape.rank} - 1});
 }
 
-/// The exponent field that a power-of-two scale takes for `amax` (f32, >= 0, shape of the scales), as an i32 tile in [0, 255].
+/// The exponent field that a power-of-two scale takes for `amax` (f32, >= 0, shape of the scales), as an i64 tile in [0, 255]. Found in f64,
+/// where amax and its quotients are normal.
 ValueId Elaborator::scale_exponent(ValueId amax, const Format& block, const Format& elem) {
     const auto add = [&](ValueId v, double n) { return ir().elementwise(Op::add, {v, splat(v, n)}); };
-    const int emax = std::ilogb(largest(elem));
-    ValueId from = amax;
-    int shift = emax;
+    ValueId from = ir().cast(amax, id_of(Fmt::f64));
+    int shift = std::ilogb(largest(elem));
     if (block.scale_rule == ScaleRule::rceil) {
-        from = ir().elementwise(Op::div, {amax, splat(amax, largest(elem))});
+        from = ir().elementwise(Op::div, {from, splat(from, largest(elem))});
         shift = 0;
     }
-    ValueId bits = ir().bitcast(from, id_of(Fmt::i32));
-    if (block.scale_rule == ScaleRule::even && precision(elem) < 23) bits = add(bits, std::ldexp(1.0, 22 - precision(elem)));
-    ValueId exponent = ir().elementwise(Op::shr, {bits, splat(bits, 23)});
+    ValueId bits = ir().bitcast(from, id_of(Fmt::i64));
+    if (block.scale_rule == ScaleRule::even && precision(elem) < 23) bits = add(bits, std::ldexp(1.0, 51 - precision(elem)));
+    ValueId exponent = ir().elementwise(Op::shr, {bits, splat(bits, 52)});
     if (block.scale_rule == ScaleRule::ceil || block.scale_rule == ScaleRule::rceil) {
-        const ValueId mantissa = ir().elementwise(Op::bit_and, {bits, splat(bits, 0x7FFFFF)});
-        exponent = ir().elementwise(Op::add, {exponent, ir().cast(ir().elementwise(Op::ne, {mantissa, splat(mantissa, 0)}), id_of(Fmt::i32))});
+        const ValueId mantissa = ir().elementwise(Op::bit_and, {bits, splat(bits, 0x1p52 - 1)});
+        exponent = ir().elementwise(Op::add, {exponent, ir().cast(ir().elementwise(Op::ne, {mantissa, splat(mantissa, 0)}), id_of(Fmt::i64))});
     }
-    exponent = add(exponent, -shift);
+    exponent = add(exponent, 127 - 1023 - shift);
     exponent = ir().elementwise(Op::min, {ir().elementwise(Op::max, {exponent, splat(exponent, 0)}), splat(exponent, 254)});
     const ValueId special = ir().elementwise(Op::bit_not, {ir().elementwise(Op::isfinite, {amax})});
     return ir().select(special, splat(exponent, 255), exponent);

@@ -67,7 +67,16 @@ Value Elaborator::coerce(const Value& v, const TypeDesc& t, Span span) {
         case TypeDesc::pointer:
             return is_pointer && elem_of(v) == t.elem ? v : mismatch("`" + describe(t) + "`", v, span);
         case TypeDesc::structure:
-            return v.kind == Value::structure && v.decl == t.decl ? v : mismatch("`" + describe(t) + "`", v, span);
+            if (v.kind != Value::structure || v.decl != t.decl) return mismatch("`" + describe(t) + "`", v, span);
+            if (t.fields) {
+                Value out = v;
+                for (size_t i = 0; i < out.items.size(); ++i) {
+                    out.items[i] = coerce(v.items[i], (*t.fields)[i], span);
+                    if (out.items[i].kind == Value::poison) return poison(span);
+                }
+                return out;
+            }
+            return v;
         case TypeDesc::tuple:
             break;
     }
@@ -214,6 +223,29 @@ bool Elaborator::match_param(const ast::Expr& declared, const Value& actual, con
     if (head->kind != K::instantiate) return true;
     const auto& form = ast::as<ast::InstantiateExpr>(head);
     const std::string_view name = base_name(form);
+    if (actual.kind == Value::structure && declared.kind != K::index) {
+        // The fields tell the struct's own generics, and those what stands for them here.
+        Value type;
+        {
+            const ScopeSwitch in(scope_, scope);
+            type = expr(*form.base);
+        }
+        if (type.kind != Value::type || type.t.decl != actual.decl || !type.home) return true;
+        const auto own = make_scope(module_scope(*type.home));
+        Value open;
+        open.kind = Value::none;
+        for (const ast::GenericParam& p : actual.decl->generics) define(*own, p.name.text, open);
+        bool ok = true;
+        for (size_t i = 0; i < actual.items.size(); ++i) ok &= match_param(*actual.decl->fields[i].type, actual.items[i], own, span);
+        for (size_t i = 0; i < form.args.size() && i < actual.decl->generics.size(); ++i) {
+            const ast::Arg& arg = form.args[i];
+            if (arg.value->kind != K::name) continue;
+            const Local* known = own->find(arg.name.text.empty() ? actual.decl->generics[i].name.text : arg.name.text);
+            Local* l = scope->find(ast::as<ast::NameExpr>(arg.value).name);
+            if (known && l && l->value.kind == Value::none) l->value = known->value;
+        }
+        return ok;
+    }
     if ((name != "tile" && name != "tensor" && name != "ptr") || form.args.size() != 1) return true;
     if (const FormatId elem = elem_of(actual); elem.v != 0) match_element(*form.args[0].value, elem, scope, span);
     if (declared.kind != K::index) return true;

@@ -57,7 +57,8 @@ public:
             fact.at_most = *n - 1;
         } else if (const auto name = extent(e); !name.empty()) {
             fact.extent = name;
-        } else if (e.kind == ast::ExprKind::call && base_name(*ast::as<ast::CallExpr>(&e).callee) == "cdiv" && ast::as<ast::CallExpr>(&e).args.size() == 2) {
+        } else if (e.kind == ast::ExprKind::call && base_name(*ast::as<ast::CallExpr>(&e).callee) == "cdiv" &&
+                   ast::as<ast::CallExpr>(&e).args.size() == 2) {
             const auto& args = ast::as<ast::CallExpr>(&e).args;
             const auto tile = number(*args[1].value);
             fact.extent = extent(*args[0].value);
@@ -92,7 +93,8 @@ private:
 }  // namespace
 
 /// `scope` holds the generics only: a clause that also needs a scalar parameter tells nothing here, and its errors are found elsewhere.
-LaunchFacts launch_facts(const Module& module, const ast::KernelItem& kernel, const std::shared_ptr<Scope>& scope, TypeTable& types, const Limits& limits) {
+LaunchFacts launch_facts(const Module& module, const ast::KernelItem& kernel, const std::shared_ptr<Scope>& scope, TypeTable& types,
+                         const Limits& limits) {
     DiagSink scratch;
     Elaborator static_only(types, limits, scratch);
     const std::vector<std::string_view> extents = extent_names(module, kernel);

@@ -67,7 +67,10 @@ std::optional<std::vector<int64_t>> Elaborator::field_widths(std::string_view na
 Value Elaborator::minifloat(const ast::InstantiateExpr& e) {
     const auto widths = field_widths("float", e, 2, {"bias", "inf", "nan", "subnormal", "signed"});
     if (!widths) return poison(e.span);
-    if ((*widths)[0] + (*widths)[1] > 63) return error(Diag::bad_format, e.span, "more than 64 bits");
+    if ((*widths)[0] > 11)
+        return error(Diag::bad_format, e.span, std::to_string((*widths)[0]) + " exponent bits; f64, which must hold every value, has 11");
+    if ((*widths)[1] > 52)
+        return error(Diag::bad_format, e.span, std::to_string((*widths)[1]) + " mantissa bits; f64, which must hold every value, has 52");
     Format f = float_format(static_cast<unsigned>((*widths)[0]), static_cast<unsigned>((*widths)[1]));
     const auto flag = [&](const char* name, bool otherwise) {
         const ast::Expr* a = option_arg(e, name);

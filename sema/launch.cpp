@@ -45,7 +45,7 @@ void Binder::check_layout(const ast::Param& p, const TypeDesc& declared, const A
     }
 }
 
-void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, const ArgumentType& a) {
+void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, ArgumentType& a) {
     if (is_open(*form.base)) return;
     std::optional<Value> declared;
     {
@@ -77,6 +77,7 @@ void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, const
         if (const auto from = extent_from_.find(base_name(e)); from != extent_from_.end()) text += " from `" + std::string(from->second) + "`";
         note(p.name.text, v.i == a.extents[d] ? "extent " + std::to_string(d) + " is negative" : text + ", got " + std::to_string(a.extents[d]));
     }
+    if (a.open_layout) a.layout = declared->t.layout;
     if (fits) check_layout(p, declared->t, a);
 }
 
@@ -121,7 +122,7 @@ void Binder::bind_scalar(const ast::Param& p, const ArgumentType* a) {
     define(*scope_, p.name.text, value_of(value));
 }
 
-void Binder::check_param(const ast::Param& p, const ArgumentType& a) {
+void Binder::check_param(const ast::Param& p, ArgumentType& a) {
     const ast::IndexExpr* form = tensor_form(*p.type);
     const bool pointer = !form && base_name(*p.type) == "ptr";
     const ArgumentType::Kind want = form ? ArgumentType::tensor : pointer ? ArgumentType::pointer : ArgumentType::scalar;
@@ -232,7 +233,7 @@ std::optional<LaunchPlan> Binder::launch(const StaticValues& given, std::span<co
         if (!a) continue;
         plan_.arguments[i] = *a;
         if (a->kind != ArgumentType::inferred)
-            check_param(kernel_.params[i], *a);
+            check_param(kernel_.params[i], plan_.arguments[i]);
         else if (const auto inferred = infer(kernel_.params[i]))
             plan_.arguments[i] = *inferred;
     }

@@ -102,11 +102,17 @@ Value Elaborator::layout_expr(const ast::Expr& e) {
         if (name == "strides" || name == "compose" || name == "inverse") return layout_call(call);
     }
     Value v;
-    if (e.kind == ast::ExprKind::member) {
-        const auto& m = ast::as<ast::MemberExpr>(&e);
+    // `A . B<4>` parses as (A . B)<4>, a member with generics.
+    const auto* generics = e.kind == ast::ExprKind::instantiate ? &ast::as<ast::InstantiateExpr>(&e) : nullptr;
+    const ast::Expr& head = generics ? *generics->base : e;
+    if (head.kind == ast::ExprKind::member) {
+        const auto& m = ast::as<ast::MemberExpr>(&head);
         v = layout_expr_base(m);
         if (v.kind == Value::layout) {
-            const ast::NameExpr inner{{ast::ExprKind::name, m.member.span}, m.member.text};
+            const ast::NameExpr name{{ast::ExprKind::name, m.member.span}, m.member.text};
+            if (!generics) return compose_layouts(v, layout_expr(name), e.span);
+            const ast::InstantiateExpr inner{
+                {ast::ExprKind::instantiate, {m.member.span.file, m.member.span.begin, e.span.end}}, &name, generics->args};
             return compose_layouts(v, layout_expr(inner), e.span);
         }
         if (v.kind == Value::poison) return v;

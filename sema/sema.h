@@ -59,6 +59,7 @@ struct ArgumentType {
     Shape extents{};        ///< tensor, logical
     LayoutId layout{};
     bool has_strides = false;
+    bool open_layout = false;  ///< plans: takes the layout that the parameter declares
     StaticValue value{};    ///< scalar
 };
 

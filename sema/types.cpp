@@ -112,7 +112,16 @@ std::optional<TypeDesc> Elaborator::type_desc(const Value& v, Span span) {
     if (v.kind == Value::poison) return std::nullopt;
     if (v.kind == Value::type && v.generic_item && v.home) {
         const Value complete = instantiate_item(*v.home, *v.generic_item, {}, span);
-        return complete.generic_item ? std::nullopt : type_desc(complete, span);
+        if (!complete.generic_item) return type_desc(complete, span);
+        const ast::Item& item = *v.generic_item;
+        const Generics params = item.kind == ast::ItemKind::struct_ ? static_cast<const ast::StructItem&>(item).generics
+                                                                    : static_cast<const ast::TypeItem&>(item).generics;
+        for (const ast::GenericParam& p : params) {
+            if (p.default_value) continue;
+            error(Diag::missing_generic, span, item.name.text, p.name.text);
+            break;
+        }
+        return std::nullopt;
     }
     if (v.kind == Value::type) return v.t;
     if (v.kind == Value::builtin && v.s == "any") return TypeDesc{};  // the trait shares its name with the reduction

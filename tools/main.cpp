@@ -8,11 +8,15 @@ namespace {
 
 using tegula_tool::Options;
 
+std::string not_negative(const std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }
+
 void add_run_options(CLI::App& app, Options& o) {
     app.add_option("--machine", o.machine, "interp (the reference interpreter); default: the best machine present");
     app.add_option("--threads", o.threads, "worker threads, 0: all cores");
     app.add_option("--disable-passes", o.disable_passes, "comma-separated compiler passes to skip, or `all`");
-    app.add_option("--timeout", o.timeout_seconds, "seconds until the run is ended (exit code 124)")->check(CLI::NonNegativeNumber);
+    app.add_option("--timeout", o.timeout_seconds, "seconds until the run is ended (exit code 124)")->check(not_negative);
+    app.add_option("--steps", o.steps, "budget of tile instructions per launch, 0: none; default: none, for tests 10^9")->check(not_negative);
+    app.add_option("--memory", o.memory, "budget of tile bytes per program, 0: none")->check(not_negative);
     app.add_option("--seed", o.seed, "run the programs of a grid in a permuted order");
 }
 
@@ -26,8 +30,6 @@ void add_verbs(CLI::App& app, Options& o) {
     run->add_option("--out,-o", o.outs, "NAME=file.npy[:type]: where an output goes")->allow_extra_args(false);
     run->add_flag("--checked", o.checked, "report out-of-range pointers, uninitialised reads, races, division by zero");
     run->add_flag("--trap-floats", o.trap_floats, "with --checked: report NaN and Inf made of finite operands");
-    run->add_option("--steps", o.steps, "budget of tile instructions, 0: none");
-    run->add_option("--memory", o.memory, "budget of tile bytes per program, 0: none");
     run->add_flag("--time", o.time, "print how long the launch took");
     add_run_options(*run, o);
 
@@ -121,7 +123,7 @@ int main(int argc, char** argv) {
     } catch (const CLI::CallForVersion& e) {
         return app.exit(e);
     } catch (const CLI::ParseError& e) {
-        std::fprintf(stderr, "tegula: %s\n", e.what());
+        std::fprintf(stderr, "tegula: %s\n", tegula_tool::visible(e.what()).c_str());
         if (argc > 1 && app.get_subcommands().empty()) {
             std::string near = suggest(app, argv[1]);
             if (!near.empty() && near != argv[1]) std::fprintf(stderr, "did you mean `tegula %s`?\n", near.c_str());

@@ -91,6 +91,7 @@ private:
     bool read_generics();
     bool read_arguments();
     bool read_tensor(const Spec& spec);
+    bool convert_arguments(const nlohmann::json& planned);
     bool make_outputs();
     bool write_outputs();
     bool convert(Buffer& from, const std::string& type, const std::string& layout, Buffer& to);
@@ -105,6 +106,7 @@ private:
     nlohmann::json parameters_;  ///< declared, by module JSON
     std::vector<NamedValue> generics_, args_;
     std::map<std::string, Buffer> buffers_;
+    std::map<std::string, std::pair<Buffer, std::string>> read_;  ///< array files before conversion, and the element type to give them
     std::map<std::string, Spec> outs_;
     std::vector<std::string> outputs_;  ///< names of out and inout parameters in order
 };
@@ -136,18 +138,12 @@ bool Run::read_generics() {
     for (const std::string& out : o_.outs) {
         std::string name, path;
         if (!split(out, name, path) || path.empty()) return fail(usage, "--out " + out + ": write NAME=file.npy");
-        outs_[name] = file_spec(name, path);
+        const Spec spec = file_spec(name, path);
+        for (const auto& [other, before] : outs_)
+            if (before.path == spec.path) return fail(usage, "--out " + out + ": `" + other + "` goes to that file already");
+        if (!outs_.emplace(name, spec).second) return fail(usage, "--out " + out + ": `" + name + "` has a file already");
     }
     return true;
-}
-
-/// The layout a parameter declares: the text after `@` of its type, or "row".
-std::string declared_layout(const nlohmann::json& parameter) {
-    const std::string type = parameter["type"];
-    size_t at = type.rfind('@');
-    if (at == std::string::npos) return "row";
-    size_t begin = type.find_first_not_of(" \t\n", at + 1);
-    return begin == std::string::npos ? "row" : type.substr(begin);
 }
 
 bool Run::allocate(Buffer& buffer) {
@@ -169,10 +165,9 @@ bool Run::convert(Buffer& from, const std::string& type, const std::string& layo
 }
 
 bool Run::read_tensor(const Spec& spec) {
-    const nlohmann::json* parameter = nullptr;
-    for (const auto& p : parameters_)
-        if (p["name"] == spec.name) parameter = &p;
-    if (!parameter) return fail(usage, "kernel `" + kernel_ + "` has no parameter `" + spec.name + "`");
+    const auto is_it = [&](const nlohmann::json& p) { return p["name"] == spec.name; };
+    if (std::none_of(parameters_.begin(), parameters_.end(), is_it))
+        return fail(usage, "kernel `" + kernel_ + "` has no parameter `" + spec.name + "`");
     std::string error;
     auto array = read_array(spec.path, spec.tensor, error);
     if (!array) return fail(io, error);
@@ -181,13 +176,35 @@ bool Run::read_tensor(const Spec& spec) {
     read.extents = array->extents;
     read.layout = array->column_major ? "col" : "row";
     read.data.assign(array->data.begin(), array->data.end());
-    const std::string layout = declared_layout(*parameter), type = spec.type.empty() ? read.type : spec.type;
-    Buffer& buffer = buffers_[spec.name];
-    if (layout == read.layout && type == read.type)
-        buffer = std::move(read);
-    else if (!convert(read, type, layout, buffer))
-        return false;
-    args_.emplace_back(spec.name, Value(buffer.tensor()));
+    const std::string type = spec.type.empty() ? read.type : spec.type;
+    if (read.extents.empty()) {  // its value may be what a scalar parameter wants
+        Buffer& buffer = buffers_[spec.name];
+        if (!convert(read, type, "row", buffer)) return false;
+        args_.emplace_back(spec.name, Value(buffer.tensor()));
+        return true;
+    }
+    args_.emplace_back(spec.name, Value(tegula::Tensor(nullptr, 0, type, read.extents).layout("?")));
+    read_[spec.name] = {std::move(read), type};
+    return true;
+}
+
+/// Array files in the type that was asked for and the layout that the launch has for them.
+bool Run::convert_arguments(const nlohmann::json& planned) {
+    for (const auto& p : planned) {
+        auto it = read_.find(p["name"]);
+        if (it == read_.end()) continue;
+        auto& [name, file] = *it;
+        auto& [read, type] = file;
+        const std::string layout = p.value("layout", "row");
+        Buffer& buffer = buffers_[name];
+        if (layout == read.layout && type == read.type)
+            buffer = std::move(read);
+        else if (!convert(read, type, layout, buffer))
+            return false;
+        for (NamedValue& arg : args_)
+            if (arg.first == name) arg.second = Value(buffer.tensor());
+    }
+    read_.clear();
     return true;
 }
 
@@ -210,6 +227,7 @@ bool Run::make_outputs() {
     auto plan = module_.plan(kernel_, generics_, args_);
     if (!accept(plan.status(), plan.diagnostics())) return false;
     auto json = nlohmann::json::parse(plan.value());
+    if (!convert_arguments(json["parameters"])) return false;
     for (const auto& p : json["parameters"]) {
         const std::string name = p["name"];
         if (p["mode"] == "in") continue;

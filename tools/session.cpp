@@ -76,7 +76,8 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);
     std::signal(SIGPIPE, SIG_DFL);
-    if (o.timeout_seconds > 0)
+    constexpr double kEndless = 1e9;  // longer waits overflow the clock; nobody sees them end
+    if (o.timeout_seconds > 0 && o.timeout_seconds < kEndless)
         timer_ = std::thread([this, seconds = o.timeout_seconds] {
             std::unique_lock lock(timer_mutex_);
             if (timer_wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return timer_stop_; })) return;
@@ -97,6 +98,21 @@ Session::~Session() {
     g_engine.store(nullptr);
 }
 
+std::string visible(std::string_view text) {
+    std::string out;
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        char escape[5];
+        if (byte < 0x20 || byte == 0x7f) {
+            std::snprintf(escape, sizeof escape, "\\x%02x", byte);
+            out += escape;
+        } else {
+            out += c;
+        }
+    }
+    return out;
+}
+
 void Session::show(const tegula::Diagnostics& diagnostics) const {
     if (diagnostics.empty()) return;
     if (options.json)
@@ -110,7 +126,7 @@ int Session::fail(Exit code, const std::string& message) const {
         std::printf("{\"schema\":1,\"level\":\"error\",\"code\":\"\",\"message\":%s,\"spans\":[],\"notes\":[],\"fixes\":[]}\n",
                     json_text(message).c_str());
     else
-        std::fprintf(stderr, "%serror%s: %s\n", colour_ ? "\033[1;31m" : "", colour_ ? "\033[0m" : "", message.c_str());
+        std::fprintf(stderr, "%serror%s: %s\n", colour_ ? "\033[1;31m" : "", colour_ ? "\033[0m" : "", visible(message).c_str());
     return code;
 }
 
@@ -168,7 +184,7 @@ tegula::RunOptions Session::run_options() const {
     run.trap_floats = options.trap_floats;
     run.order_seed = options.seed;
     run.threads = options.threads;
-    run.step_budget = options.steps;
+    run.step_budget = options.steps.value_or(0);
     run.memory_budget = options.memory;
     // With --json standard output holds objects only.
     run.print = options.json ? [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stderr); }
@@ -183,7 +199,7 @@ tegula::RunOptions Session::run_options() const {
 }
 
 void Session::note(const std::string& line) const {
-    if (!options.quiet) std::fprintf(stderr, "%s\n", line.c_str());
+    if (!options.quiet) std::fprintf(stderr, "%s\n", visible(line).c_str());
 }
 
 }  // namespace tegula_tool

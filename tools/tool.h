@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,7 +25,8 @@ struct Options {
     std::string file, kernel;
     std::vector<std::string> args, sets, outs;
     bool checked = false, trap_floats = false, time = false;
-    uint64_t seed = 0, steps = 0, memory = 0;
+    uint64_t seed = 0, memory = 0;
+    std::optional<uint64_t> steps;  ///< not given: none, for tests 10^9
     unsigned threads = 0;
     std::string disable_passes;
     // others
@@ -62,6 +64,7 @@ private:
     std::atomic<bool> timed_out_{false};
 };
 
+std::string visible(std::string_view text);  ///< control characters as escapes, for the terminal
 std::string json_text(const std::string& text);  ///< as a JSON string literal
 
 int run_kernel(Session& session);

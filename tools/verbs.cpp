@@ -37,7 +37,7 @@ void report_test(void* user, const tegula_test_result* r) {
         std::fflush(stdout);
         return;
     }
-    std::string line = (good ? "ok   " : "FAIL ") + tally.file + ": " + r->name;
+    std::string line = (good ? "ok   " : "FAIL ") + visible(tally.file + ": " + r->name);
     char seconds[64];
     std::snprintf(seconds, sizeof seconds, "  %.3f ms", r->seconds * 1e3);
     line += seconds;
@@ -78,6 +78,9 @@ int check_files(Session& session) {
     return code;
 }
 
+/// Ends the launches of a test that would run for ever; far above what tests need.
+constexpr uint64_t kTestSteps = 1'000'000'000;
+
 int test_files(Session& session, bool bench) {
     int code = ok, passed = 0, failed = 0;
     for (const std::string& file : session.options.files) {
@@ -91,6 +94,7 @@ int test_files(Session& session, bool bench) {
         TestTally tally{&session, file, bench};
         tegula::RunOptions run = session.run_options();
         run.checked = !bench;
+        if (!bench) run.step_budget = session.options.steps.value_or(kTestSteps);
         tegula::Ref<tegula_diags> diags;
         const char* filter = session.options.filter.empty() ? nullptr : session.options.filter.c_str();
         tegula_status status = (bench ? tegula_bench : tegula_test)(module.c(), filter, &run, report_test, &tally, diags.out());

@@ -136,7 +136,7 @@ TEGULA_API tegula_status tegula_launch(tegula_module* module, const char* kernel
                                        const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_diags** diags);
 /* What such a launch would be, as JSON: generics, named extents, grid, and per parameter its type, layout, extents and storage bytes. `out`
  * tensors may be missing from `args`: their extents follow from the others. Nothing is compiled or run, and storage is not looked at: `data`
- * may be NULL. */
+ * may be NULL. Here a tensor of layout "?" takes the layout that its parameter declares. */
 TEGULA_API tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                      const tegula_value* args, size_t arg_count, tegula_blob** json, tegula_diags** diags);
 /* Runs a compiled instance; arguments are checked against it. The passes are those it was compiled with. */

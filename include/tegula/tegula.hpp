@@ -18,6 +18,10 @@
 
 #include "tegula/tegula.h"
 
+#ifndef __cpp_lib_span
+#error "tegula.hpp needs C++20 (-std=c++20)"
+#endif
+
 namespace tegula {
 inline namespace api {
 

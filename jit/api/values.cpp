@@ -65,7 +65,18 @@ LaunchArgument read_argument(LoadedModule& module, const tegula_value& v, bool s
             arg.kind = LaunchArgument::real, arg.r = v.r;
             break;
         case TEGULA_TENSOR:
-            arg.problem = v.tensor ? read_tensor(module, *v.tensor, storage, arg.view) : "the tensor is NULL";
+            if (!v.tensor) {
+                arg.problem = "the tensor is NULL";
+                break;
+            }
+            arg.open_layout = !storage && v.tensor->layout && std::string_view(v.tensor->layout) == "?";
+            if (arg.open_layout) {
+                tegula_tensor plain = *v.tensor;
+                plain.layout = nullptr;
+                arg.problem = read_tensor(module, plain, storage, arg.view);
+            } else {
+                arg.problem = read_tensor(module, *v.tensor, storage, arg.view);
+            }
             break;
         case TEGULA_TYPE:
             arg.problem = "expected a number or a tensor, got a type";

@@ -60,6 +60,7 @@ struct LaunchArgument {
     std::string name;  ///< empty: by position
     enum Kind : uint8_t { tensor, integer, real } kind = tensor;
     TensorView view;
+    bool open_layout = false;  ///< plans: the layout that the parameter declares
     int64_t i = 0;
     double r = 0;
     std::string problem;  ///< why the argument cannot be used as given; launches list it among their mismatches

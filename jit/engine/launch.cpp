@@ -70,6 +70,7 @@ sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param
         type.extents = arg->view.extents;
         type.layout = arg->view.layout;
         type.has_strides = arg->view.has_strides;
+        type.open_layout = arg->open_layout;
         return type;
     }
     type.kind = sema::ArgumentType::scalar;

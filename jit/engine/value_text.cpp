@@ -1,7 +1,6 @@
 // Tiles as text, NumPy-like: aligned columns, long axes elided, each number the shortest decimal that encodes back to its code.
 #include <charconv>
 #include <cmath>
-#include <string_view>
 
 #include "jit/engine/tensor.h"
 
@@ -27,9 +26,6 @@ std::string number_text(const Format& format, uint64_t code) {
         std::from_chars(text, end, back);
         if (back == value || (format.kind != FormatKind::lns && format.kind != FormatKind::codebook && encode(format, back) == code)) break;
     }
-    // Few digits make the general form write 10 as 1e+01.
-    if (std::fabs(value) >= 1 && std::fabs(value) < 1e15 && std::string_view(text).find('e') != std::string_view::npos)
-        *std::to_chars(text, text + sizeof text - 1, value, std::chars_format::fixed, 0).ptr = 0;
     return {text, end};
 }
 

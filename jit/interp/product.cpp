@@ -58,6 +58,18 @@ const uint8_t* rounded_tf32(Machine& m, const uint8_t* values, int64_t n, int wh
     return out;
 }
 
+/// A tile's elements rounded to `f`, the format of a narrow accumulator, as F64 in buffer `which`; `codes` names a second buffer.
+const double* rounded_operand(Machine& m, const Tile& t, const Format& f, int which, int codes) {
+    const double* values = reinterpret_cast<const double*>(as_native(m, t, F64, which));
+    if (*t.format == f) return values;
+    const size_t n = static_cast<size_t>(t.n);
+    uint8_t* rounded = m.buffer(codes, static_cast<uint64_t>(t.n) * f.container_bytes());
+    encode_many(f, values, n, rounded);
+    double* out = reinterpret_cast<double*>(m.buffer(which, static_cast<uint64_t>(t.n) * 8));
+    decode_many(f, rounded, n, out);
+    return out;
+}
+
 template <class T>
 void rows(Machine& m, DotFn<T> fn, const uint8_t* a, const uint8_t* b, uint8_t* c, const Extents& e) {
     const int64_t step = std::max<int64_t>(1, (1 << 22) / std::max<int64_t>(1, e.n * e.k));  // a few ms between polls
@@ -75,8 +87,8 @@ void dot_by_steps(Machine& m, const Info& info, const Extents& e) {
     const Tile& out = info.out[0];
     const Format& f = *out.format;
     const bool real = f.is_float();
-    const double* a = real ? reinterpret_cast<const double*>(as_native(m, info.in[0], F64, 0)) : nullptr;
-    const double* b = real ? reinterpret_cast<const double*>(as_native(m, info.in[1], F64, 1)) : nullptr;
+    const double* a = real ? rounded_operand(m, info.in[0], f, 0, 2) : nullptr;
+    const double* b = real ? rounded_operand(m, info.in[1], f, 1, 3) : nullptr;
     std::vector<double> chain(static_cast<size_t>(e.n));
     uint8_t* row = m.at(out);
     for (int64_t r = 0; r < e.batch * e.m; ++r, row += e.n * out.width) {

@@ -60,6 +60,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"T1032", "let x = randn<f32>(seed = 1);"}, Row{"T1033", "let x = load_npy(\"x.npy\");"},
                     Row{"T1033", "let x = load_safetensors(\"x.safetensors\", \"w\");"}, Row{"T0911", "assert(all(ones<f32>[3] == 2.0));"}));
 
+/// Leaves letters on the stack where the next calls put their buffers.
+[[gnu::noinline]] void litter() {
+    volatile char used[8192];
+    for (volatile char& c : used) c = 'e';
+}
+
+TEST(engine, text_of_numbers_is_their_digits_alone) {
+    TypeTable types;
+    TileData tile{id_of(Fmt::f32), Shape{}, {}};
+    tile.shape.push(2);
+    for (float v : {6.5f, -1.25f}) {
+        const auto* bytes = reinterpret_cast<const uint8_t*>(&v);
+        tile.bytes.insert(tile.bytes.end(), bytes, bytes + sizeof v);
+    }
+    litter();
+    EXPECT_NE(tile_text(types, tile).find("[  6.5  -1.25]"), std::string::npos) << tile_text(types, tile);
+}
+
 TEST(HostStatements, DeepExpressions) {
     std::string deep = "1";
     for (int i = 0; i < 240; ++i) deep = "(" + deep + ", 1)";
