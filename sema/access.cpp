@@ -69,6 +69,10 @@ bool Elaborator::resolve_slice(const ast::IndexItem& item, size_t d, Part& part)
             error(Diag::dynamic_all, item.span, std::to_string(d), part.base.tensor_ref->name);
             return false;
         }
+        if (whole == 0) {
+            error(Diag::bad_shape, item.span, "dimension " + std::to_string(d) + " has extent 0; a tile has extents of at least 1");
+            return false;
+        }
         axis.kind = Access::all;
         axis.extent = whole;
         part.access.axes.push_back(axis);
