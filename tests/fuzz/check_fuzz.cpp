@@ -2,9 +2,8 @@
 // that every kernel compiles with default generics. An internal error, or a refusal without a diagnostic, is a finding.
 #include <cstdint>
 #include <cstdlib>
-#include <string_view>
 
-#include "tegula/tegula.hpp"
+#include "tests/fuzz/reused_engine.h"
 
 namespace {
 
@@ -17,15 +16,7 @@ void expect_told(tegula_status status, const tegula::Diagnostics& diagnostics) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    // One engine for many inputs, and a module that keeps the standard library loaded: both cost more than most inputs.
-    static auto engine = tegula::Engine::create().value();
-    static auto library = engine.load("", "library.tile");
-    static unsigned uses = 0;
-    if (++uses % 200 == 0) {
-        engine = tegula::Engine::create().value();
-        library = engine.load("", "library.tile");
-    }
-    auto module = engine.load(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz.tile");
+    auto module = load_in_reused_engine(data, size);
     expect_told(module.status(), module.diagnostics());
     if (!module) return 0;
     auto checked = module.value().check();

@@ -2,20 +2,11 @@
 // passes. An internal error, a crash or a run that outlives its budget is a finding.
 #include <cstdint>
 #include <cstdlib>
-#include <string_view>
 
-#include "tegula/tegula.hpp"
+#include "tests/fuzz/reused_engine.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    // One engine for many inputs, and a module that keeps the standard library loaded: both cost more than most inputs.
-    static auto engine = tegula::Engine::create().value();
-    static auto library = engine.load("", "library.tile");
-    static unsigned uses = 0;
-    if (++uses % 200 == 0) {
-        engine = tegula::Engine::create().value();
-        library = engine.load("", "library.tile");
-    }
-    auto module = engine.load(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz.tile");
+    auto module = load_in_reused_engine(data, size);
     if (!module) return 0;
     tegula::RunOptions options;
     options.machine = "interp";
