@@ -3,12 +3,14 @@
 // and parses back; the verifier (verify.h) runs after every pass.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lang/diag.h"
+#include "lang/gpu_form.h"
 #include "lang/type.h"
 
 namespace tegula::ir {
@@ -132,6 +134,11 @@ public:
     std::vector<std::vector<Hint>> loop_hints;  ///< indexed by the `attrs` attribute of loops; entry 0 is empty
     std::vector<std::string> strings;           ///< texts of print and assert
     BlockId body;
+    std::optional<GpuForm> gpu;                 ///< after the GPU passes
+
+    /// After the GPU passes: where a value lives, and what was decided for an instruction.
+    const Placement& placement(ValueId v) const { return gpu->placements[gpu->of_value[v.v]]; }
+    const GpuInst& gpu_inst(InstId i) const { return gpu->of_inst[i.v]; }
 
     TypeTable& types() const { return *types_; }
     const Inst& inst(InstId id) const { return insts_[id.v]; }

@@ -12,7 +12,9 @@
 
 namespace tegula {
 
-/// A tensor in host memory. Elements of `elem` are packed as layout.h says (sub-byte rows start on a byte).
+enum class Memory : uint8_t { host, cuda };
+
+/// A tensor in memory. Elements of `elem` are packed as layout.h says (sub-byte rows start on a byte).
 struct TensorArg {
     FormatId elem{};
     void* data = nullptr;
@@ -21,6 +23,8 @@ struct TensorArg {
     LayoutId layout{};
     bool has_strides = false;      ///< then `strides` (in elements, may be any 64-bit value) replace the layout; whole-byte formats only
     std::array<int64_t, kMaxRank> strides{};
+    Memory memory = Memory::host;  ///< where `data` points; machines copy what they cannot reach
+    int device = 0;                ///< cuda: ordinal
     uint8_t* initialised = nullptr;  ///< optional shadow for checked mode: one byte per storage byte, non-zero when written
 };
 
@@ -42,6 +46,7 @@ struct RunOptions {
     const std::atomic<bool>* cancel = nullptr;                ///< polled; set: the run ends with `cancelled`
     std::function<void(std::string_view)> print;              ///< text of `print`, one call per program and statement, in program order
     std::function<void(uint64_t done, uint64_t all)> progress;  ///< about every 0.1 s
+    void* stream = nullptr;  ///< cuda: CUstream to enqueue on (default stream otherwise); tensors in device memory then are not waited for
 };
 
 struct RunResult {

@@ -177,6 +177,14 @@ TypeId TypeTable::pointer(FormatId elem, const Shape& shape) {
     return intern(t);
 }
 
+TypeId TypeTable::channel(FormatId elem, const Shape& shape) {
+    Type t;
+    t.kind = Type::channel;
+    t.elem = elem;
+    t.shape = shape;
+    return intern(t);
+}
+
 std::string TypeTable::name(TypeId id) const {
     const Type& t = type(id);
     if (t.kind == Type::none) return "none";
@@ -186,6 +194,7 @@ std::string TypeTable::name(TypeId id) const {
         if (t.layout.v) out += " @ " + layout(t.layout).name();
         return out;
     }
+    if (t.kind == Type::channel) return "channel<" + elem + ">" + to_string(t.shape);
     if (t.pointer) elem = "ptr<" + elem + ">";
     return t.shape.rank == 0 ? elem : "tile<" + elem + ">" + to_string(t.shape);
 }

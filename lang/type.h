@@ -58,7 +58,7 @@ struct TypeId {
 };
 
 struct Type {
-    enum Kind : uint8_t { none, tile, tensor } kind = none;
+    enum Kind : uint8_t { none, tile, tensor, channel } kind = none;  ///< channel: a ring of tiles in a GPU's shared memory
     bool pointer = false;  ///< tile: elements are ptr<elem>
     Mode mode = Mode::in;  ///< tensor
     FormatId elem{};       ///< never a block format: sema splits those into elements and scales
@@ -85,6 +85,7 @@ public:
     TypeId tile(FormatId elem, const Shape& shape = {});
     TypeId tile(Fmt elem, const Shape& shape = {}) { return tile(id_of(elem), shape); }
     TypeId pointer(FormatId elem, const Shape& shape = {});
+    TypeId channel(FormatId elem, const Shape& shape);
     /// "f32", "tile<f32>[7, 128]", "ptr<f16>", "tile<ptr<f16>>[4]", "tensor<i4>[?, 128]".
     std::string name(TypeId id) const;
     /// Parses a built-in format name ("f16", "i3", "u1", "bool"); nullopt if it is none.

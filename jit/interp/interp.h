@@ -2,18 +2,15 @@
 #pragma once
 #include <memory>
 
-#include "lang/runtime.h"
+#include "lang/program.h"
 
 namespace tegula::interp {
 
-/// A function prepared for running: buffer plan and per-instruction kernels chosen once. Immutable, usable from several threads.
-class Program {
+/// A function prepared for running: buffer plan and per-instruction kernels chosen once.
+class Program : public tegula::Program {
 public:
     /// `fn` must be verified and outlive the program.
     static std::unique_ptr<Program> prepare(const ir::Function& fn);
-    virtual ~Program() = default;
-    /// Runs programs (0,0,0) .. grid. Arguments must match the parameters (the engine has checked).
-    virtual RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const = 0;
     /// Expression functions: parameters are tiles by value, results are what `ret` returns.
     virtual RunResult evaluate(std::span<const TileData> args, std::vector<TileData>& results, const RunOptions& options) const = 0;
 };

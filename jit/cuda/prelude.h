@@ -1,0 +1,47 @@
+// The scalar side of emitted CUDA C++: C types of elements, expressions for elementwise ops and conversions, and the device functions that those
+// need. Text only, without toolkit headers; a kernel gets exactly the functions it uses. One definition of each number format: equal to
+// lang/format.h on all codes (tested on the host, where the same text compiles as C++).
+#pragma once
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lang/ir.h"
+
+namespace tegula::cuda {
+
+class Prelude {
+public:
+    /// C type of a register: float, double, bool, and for all other formats the integer container of their code (signed char, unsigned short, ..), sign-
+    /// or zero-extended as format.h says.
+    std::string type(const Format& f) const;
+    /// A code as a literal of type(f): "1.5f" spelled exactly (hexadecimal floats, or bit patterns for NaN and Inf).
+    std::string literal(const Format& f, uint64_t code);
+    /// The expression of an elementwise op on operand expressions (all of format f; the result is f, or bool).
+    std::string elementwise(ir::Op op, const Format& f, std::span<const std::string> operands);
+    /// One rounding from format to format; `seed` and `index` (u64) for stochastic rounding, else empty.
+    std::string cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow, const std::string& seed = "",
+                     const std::string& index = "");
+    std::string bitcast(const Format& to, const Format& from, const std::string& value);
+    /// Value of an element as double or float (exact) and back by rne, for reductions and products that work in an accumulator type.
+    std::string combine(ir::ReduceKind kind, const Format& f, const std::string& a, const std::string& b);
+    /// a * b + c in format f (the products' chain; a and b already cast to f).
+    std::string fma(const Format& f, const std::string& a, const std::string& b, const std::string& c);
+    /// Expression that reads the element at bit offset (i64) from `base` (const unsigned char*): any width; and a statement that writes one without
+    /// touching its neighbours' bits, atomically where a byte is shared.
+    std::string load_bits(const Format& f, const std::string& base, const std::string& bit);
+    std::string store_bits(const Format& f, const std::string& base, const std::string& bit, const std::string& code);
+    /// Asks for a named section of device text (prelude_text.cpp): "barrier", "mbarrier", "tma", "wgmma", "mma", "ldmatrix", ..
+    void need(std::string_view section);
+    /// Everything asked for, in dependency order, each section once.
+    std::string text() const;
+
+private:
+    std::set<std::string, std::less<>> needed_;
+    std::vector<std::string> order_;
+    std::string functions_;  ///< generated per format
+};
+
+}  // namespace tegula::cuda

@@ -1,0 +1,49 @@
+// What the GPU passes add to a function: where every tile lives, which instruction every product uses, scratch memory and barriers. Part of
+// ir::Function, printed and parsed with it, re-proved by verify_gpu.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lang/tile_layout.h"
+
+namespace tegula {
+
+struct Placement {
+    enum Kind : uint8_t { none, registers, shared } kind = none;  ///< none: scalars (every thread holds them), tensors, channels
+    TileLayout regs;
+    SharedLayout smem;
+    friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+/// Per instruction.
+struct GpuInst {
+    int row = 0;                  ///< dot, dot_scaled: index into mma_rows()
+    int64_t scratch_offset = -1;  ///< bytes of dynamic shared memory that the instruction may use while it runs; -1: none
+    int64_t scratch_bytes = 0;
+    bool global_scratch = false;  ///< the scratch does not fit and lies in the launch's workspace (one slice per program)
+    bool sync_before = false;     ///< all threads of the group meet before the instruction
+    bool fence_before = false;    ///< generic writes to shared memory are made visible to the async proxy (with sync_before: fence, then meet)
+};
+
+/// A ring of `stages` tiles in shared memory between the producer (TMA or cp.async) and the consumer.
+struct GpuChannel {
+    SharedLayout layout;
+    int stages = 1;
+    int64_t offset = 0;   ///< bytes of dynamic shared memory, 1024-byte aligned
+    int tensor_map = -1;  ///< index of the TMA descriptor among the kernel's; -1: copied by threads
+};
+
+struct GpuForm {
+    int arch = 90;
+    int warps = 4;            ///< that hold tiles: a power of two
+    bool specialised = false; ///< one more warp group runs the producer block of `specialise`
+    int64_t shared_bytes = 0; ///< dynamic, channels and scratch
+    int64_t workspace_bytes = 0;  ///< of global scratch per program
+    std::vector<Placement> placements;   ///< entry 0 is `none`
+    std::vector<uint32_t> of_value;      ///< by ValueId: index into placements
+    std::vector<GpuInst> of_inst;        ///< by InstId
+    std::vector<std::pair<uint32_t, GpuChannel>> channels;  ///< by ValueId of the `channel` result
+};
+
+}  // namespace tegula

@@ -1,0 +1,38 @@
+// What a GPU offers, as rows of targets.def: architectures, and the instructions that multiply tiles. Choosing one is a search over rows.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lang/format.h"
+
+namespace tegula {
+
+struct Arch {
+    const char* name;       ///< "sm_90a": what NVRTC is given
+    int number;             ///< 75, 80, 86, 89, 90, 100, 120
+    int shared_bytes;       ///< usable by one CTA
+    int registers;          ///< 32-bit registers of an SM
+    bool cp_async, tma, wgmma, tcgen05;
+    int sms;                ///< of the largest part, for cost estimates
+};
+std::span<const Arch> all_archs();
+/// "sm_90a", "sm_90" (-> the row of that number), "90"; null when unknown.
+const Arch* find_arch(std::string_view name);
+
+/// One instruction shape. Operands: a [m, k], b [k, n], accumulator [m, n].
+struct MmaRow {
+    enum Kind : uint8_t { fma, mma, wgmma, tcgen05 } kind;
+    const char* name;          ///< PTX mnemonic without shape, "mma.sync.f16.f32"; spelled in `explain`
+    Fmt a, b, acc;
+    int m, n, k;               ///< n: step for wgmma (8 .. 256)
+    int min_arch, max_arch;
+    int rate;                  ///< multiply-adds per clock and SM at best
+    bool a_in_registers;       ///< wgmma: A may come from registers
+    /// The hardware's sum (h200-numerics 1): terms are cut at 2^(emax - fraction_bits), the result keeps result_bits mantissa bits, toward zero;
+    /// fraction_bits 0: exact integer or a chain of fma.
+    int fraction_bits, result_bits;
+};
+std::span<const MmaRow> mma_rows();  ///< row 0 is `fma`, legal for every type
+
+}  // namespace tegula

@@ -1,0 +1,107 @@
+// Where a tile's elements lie on a GPU: spread over the registers of a CTA's threads (TileLayout), or in shared memory (SharedLayout).
+// Both are linear over bits (XOR algebra); what is no power of two is an odd factor on top. See architecture.md section 3.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lang/type.h"
+
+namespace tegula {
+
+/// Element coordinates held by (register, lane, warp). Dimension d is padded to odd[d] << bits[d] (>= shape[d]); elements in the padding are
+/// ghosts: they are computed and never observed. A coordinate is (digit of the register along d) << bits[d] plus the XOR of the basis vectors
+/// of the set bits. Register numbers: reg bits lowest, then the odd digits, last dimension fastest.
+/// Basis vectors are packed points: dimension rank-1 in the lowest bits[rank-1] bits, and so on. A zero vector: that bit holds copies.
+struct TileLayout {
+    Shape shape;
+    std::array<uint8_t, kMaxRank> bits{};
+    std::array<uint8_t, kMaxRank> odd{};
+    std::vector<uint64_t> reg, warp;
+    std::array<uint64_t, 5> lane{};
+
+    using Point = std::array<int64_t, kMaxRank>;
+    int registers() const;  ///< per thread
+    int warps() const { return 1 << warp.size(); }
+    int64_t padded(int d) const { return int64_t{odd[d]} << bits[d]; }
+    int total_bits() const;
+    Point point(int reg, int lane, int warp) const;
+    bool inside(const Point& p) const;  ///< no ghost
+    /// Lane and warp bits whose basis is zero: threads differing in them hold copies. (A non-zero kernel of the map does not occur.)
+    int lane_copies() const;
+    int warp_copies() const;
+    bool has_ghosts() const;
+    /// Every element of the padded shape is held by some register, and by one thread only up to copies.
+    bool valid() const;
+    std::string text() const;  ///< deterministic; parse_tile_layout reads it
+    friend bool operator==(const TileLayout&, const TileLayout&) = default;
+};
+std::optional<TileLayout> parse_tile_layout(std::string_view text, const Shape& shape);
+
+/// Consecutive elements along `order[0]` (fastest first): 2^vector_bits per thread, then lanes, then warps, then the remaining registers. What is
+/// smaller than the threads is held in copies. `order` lists all dimensions.
+TileLayout blocked_layout(const Shape& shape, int warps, int vector, std::span<const int> order);
+
+/// Accumulator, operand A and operand B of mma.sync m16n8kK (`k_bytes_per_reg`: 32-bit registers hold 4 / element bytes values along K) for an
+/// [.., M, N], [.., M, K], [.., K, N] product; `warps_m` * `warps_n` = warps. Leading (batch) dimensions lie in registers.
+/// wgmma's accumulator and register A operand are the same maps with four warps along M per group (warps_m >= 4, each warp 16 consecutive rows).
+TileLayout mma_accumulator(const Shape& shape, int warps_m, int warps_n);
+TileLayout mma_operand_a(const Shape& shape, int elem_bits, int warps_m, int warps_n);
+TileLayout mma_operand_b(const Shape& shape, int elem_bits, int warps_m, int warps_n);
+
+// Layouts that shape operations carry along without moving data. nullopt: not expressible, convert first.
+TileLayout permute_layout(const TileLayout& l, std::span<const int64_t> axes);           ///< result dimension d is dimension axes[d]
+TileLayout reduce_layout(const TileLayout& l, int axis);                                 ///< dimension removed, its registers dropped, lanes and warps copies
+std::optional<TileLayout> reshape_layout(const TileLayout& l, const Shape& to);          ///< same row-major order of elements
+/// The layout an operand of `from` extents must have so that broadcasting it to `to` (layout l) moves nothing.
+std::optional<TileLayout> broadcast_source_layout(const TileLayout& l, const Shape& from);
+
+/// How to bring a tile from one layout to another of the same shape and warps.
+struct Conversion {
+    enum Kind : uint8_t { none, registers, shuffle, shared } kind = none;
+    std::vector<int> rename;   ///< registers: destination register -> source register
+    int shuffles = 0;          ///< shuffle: shuffles per thread
+};
+Conversion plan_conversion(const TileLayout& from, const TileLayout& to);
+/// Consecutive elements along dimension d in consecutive registers, aligned: the widest access (in elements, a power of two).
+int vector_width(const TileLayout& l, int d);
+
+/// A tile in shared memory: `contiguous` is the dimension of unit stride, cut into panels of `swizzle` bytes (the whole row, padded to 16 bytes,
+/// when swizzle is 0); a panel holds all rows of the other dimension, row pitch = panel width; dimensions before the last two are slowest.
+/// 16-byte chunk numbers are XORed with row bits as TMA and wgmma do (128: address bits 4-6 ^= 7-9; 64: 4-5 ^= 7-8; 32: 4 ^= 7). Elements are
+/// containers (format.h). Tiles start on 1024 bytes.
+struct SharedLayout {
+    Shape shape;
+    int contiguous = 1;
+    int swizzle = 0;
+    int elem_bytes = 2;
+    int64_t row_bytes() const;    ///< of one panel
+    int64_t panel_bytes() const;
+    int64_t bytes() const;        ///< all panels, batch included
+    int64_t address(const TileLayout::Point& p) const;
+    std::string text() const;
+    friend bool operator==(const SharedLayout&, const SharedLayout&) = default;
+};
+/// The widest legal swizzle for the tile (128, 64, 32 or 0).
+SharedLayout shared_layout(const Shape& shape, int contiguous, int elem_bytes);
+
+/// The scratch order in which `from` -> `to` goes through shared memory: element address bits = XOR combinations of the bits of the padded
+/// row-major element number (columns[k]: where bit k of the number goes), chosen for the fewest bank conflicts (Triton's swizzle search);
+/// tiles with odd factors use the identity with `pad` elements after every `period`.
+struct Exchange {
+    std::vector<uint64_t> columns;  ///< empty: identity
+    int period = 0, pad = 0;
+    int write_vector = 1, read_vector = 1;  ///< elements per access
+    int64_t elements = 0;                   ///< of scratch
+    int64_t address(int64_t element) const; ///< in elements
+};
+Exchange plan_exchange(const TileLayout& from, const TileLayout& to, int elem_bytes);
+
+/// Worst number of shared-memory wavefronts per warp access over its ideal (1: no conflict) when every thread of a warp accesses `vector`
+/// consecutive elements at `address[lane]` (bytes).
+int bank_conflicts(std::span<const int64_t> address, int access_bytes);
+
+}  // namespace tegula

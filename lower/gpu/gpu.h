@@ -1,0 +1,56 @@
+// Tile IR -> the form a GPU kernel is emitted from (ir::Function::gpu): instructions chosen, copies overlapped with arithmetic, every tile placed,
+// scratch memory and barriers assigned and proved. `run_gpu_passes` is the list, in order; it runs after run_passes.
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lang/facts.h"
+#include "lang/ir.h"
+#include "lang/target.h"
+
+namespace tegula {
+
+/// What is known of the tensors of one launch beyond the instance's types; part of the key of the compiled kernel.
+struct TensorFact {
+    bool aligned = false;   ///< base and all strides but the contiguous one are multiples of 16 bytes
+    bool strided = false;   ///< the host gave strides: nothing is contiguous
+};
+struct GpuOptions : LaunchFacts {
+    const Arch* arch = nullptr;
+    std::vector<TensorFact> tensors;    ///< by parameter (entries of non-tensors unused); empty: nothing known
+    bool may_alias = true;              ///< tensors of a launch may overlap
+    std::vector<std::string> disabled;  ///< pass names (or "all"): may not change a result bit
+    std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
+};
+/// channels, choose, place, convert_cleanup, scratch, barriers (the required ones run even when disabled, in their simplest form).
+std::vector<std::string_view> gpu_pass_names();
+/// Throws InternalError when a pass breaks the IR, and when `prove` finds a missing barrier: nothing unproved is emitted.
+void run_gpu_passes(ir::Function& fn, const GpuOptions& options);
+
+// Single passes.
+/// Sets arch and warps; picks a row of mma_rows() for every dot. Does not change any other instruction.
+void choose_instructions(ir::Function& fn, const GpuOptions& options);
+/// Loads that only feed products (through permute, trans, reshape of unit dimensions, narrow decodes) become channels; with TMA the function
+/// body is split into a producer and a consumer (`specialise`).
+bool make_channels(ir::Function& fn, const GpuOptions& options);
+/// Gives every tile a placement and inserts `convert` where placements meet.
+void place_tiles(ir::Function& fn, const GpuOptions& options);
+/// Offsets of channels and scratch in shared memory.
+void assign_scratch(ir::Function& fn, const GpuOptions& options);
+/// sync_before and fence_before of every instruction.
+void place_barriers(ir::Function& fn, const GpuOptions& options);
+
+/// Every pair of conflicting accesses (shared memory, and global memory that may alias) of different threads is ordered on every path, channels are
+/// taken and released in step on both sides. Empty, or what is not proved, one line each with the two source positions.
+std::vector<std::string> prove(const ir::Function& fn, const GpuOptions& options);
+
+/// `explain`: per product the instruction, what else was considered and why not; per access vector width, coalescing and conflicts.
+struct GpuNote {
+    Span span;
+    std::string text;
+};
+std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& options);
+
+}  // namespace tegula
