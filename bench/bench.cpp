@@ -1,6 +1,6 @@
 // The benchmark: kernels of bench/kernels.tile on the reference interpreter, through the public header, beside limits measured in the same run
 // (copy bandwidth, a plain C++ loop). Prints one table and writes a JSON file (default bench.json). Every output is checked before it is timed.
-//   tegula_bench [--out FILE] [--quick]
+//   tegula_bench [--out FILE] [--quick] [--gpu]      --gpu: the rows of gpu.cpp instead, beside cuBLAS, PyTorch and Triton
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu.h"
 #include "tegula/tegula.hpp"
 
 namespace {
@@ -210,19 +211,29 @@ bool Bench::write(const std::string& path) const {
 }  // namespace
 
 int main(int argc, char** argv) {
-    bool quick = false;
+    bool quick = false, gpu = false;
     std::string path = "bench.json";
     for (int i = 1; i < argc; ++i) {
         if (std::string(argv[i]) == "--quick") {
             quick = true;
+        } else if (std::string(argv[i]) == "--gpu") {
+            gpu = true;
         } else if (std::string(argv[i]) == "--out" && i + 1 < argc) {
             path = argv[++i];
         } else {
-            std::fprintf(stderr, "usage: tegula_bench [--out FILE] [--quick]\n");
+            std::fprintf(stderr, "usage: tegula_bench [--out FILE] [--quick] [--gpu]\n");
             return 2;
         }
     }
     try {
+        if (gpu) {
+            std::string why;
+            const auto rows = gpu_bench::gpu_rows(TEGULA_SOURCE_DIR, quick, why);
+            if (!why.empty()) die("no GPU rows: " + why);
+            gpu_bench::print_gpu(rows);
+            std::ofstream(path) << gpu_bench::gpu_json(rows) << "\n";
+            return 0;
+        }
         Bench bench(quick);
         bench.vector_add();
         bench.matmul();

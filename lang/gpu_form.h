@@ -34,6 +34,12 @@ struct GpuChannel {
     int tensor_map = -1;  ///< index of the TMA descriptor among the kernel's; -1: copied by threads
 };
 
+/// What is known of the memory of one tensor parameter at every launch of the form.
+struct GpuTensor {
+    bool aligned = false;  ///< base and all strides but the contiguous one are multiples of 16 bytes
+    bool strided = false;  ///< the host's strides: nothing is contiguous
+};
+
 struct GpuForm {
     int arch = 90;
     int warps = 4;            ///< that hold tiles: a power of two
@@ -43,6 +49,7 @@ struct GpuForm {
     std::vector<Placement> placements;   ///< entry 0 is `none`
     std::vector<uint32_t> of_value;      ///< by ValueId: index into placements
     std::vector<GpuInst> of_inst;        ///< by InstId
+    std::vector<GpuTensor> tensors;      ///< by parameter; empty: nothing known
     std::vector<std::pair<uint32_t, GpuChannel>> channels;  ///< by ValueId of the `channel` result
 };
 

@@ -1,8 +1,317 @@
-// The scratch rule (gpu_scratch.h).
+// The scratch rule (gpu_scratch.h): whatever an op cannot read from its own thread's registers is written to scratch row-major first.
 #include "lang/gpu_scratch.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "lang/register_moves.h"
 
 namespace tegula {
 
-int64_t scratch_bytes(const ir::Function&, ir::InstId) { return 0; }
+namespace {
+
+using ir::Op;
+
+class Rule {
+public:
+    Rule(const ir::Function& fn, ir::InstId id) : fn_(fn), id_(id), inst_(fn.inst(id)), operands_(fn.operands(inst_)), attrs_(fn.attrs(inst_)) {
+        plan_.operand.assign(operands_.size(), -1);
+    }
+    ScratchPlan run();
+
+private:
+    bool scalar(ir::ValueId v) const { return fn_.type(v).kind != Type::tile || fn_.type(v).shape.rank == 0; }
+    const TileLayout* layout(ir::ValueId v) const {
+        return !scalar(v) && fn_.placement(v).kind == Placement::registers ? &fn_.placement(v).regs : nullptr;
+    }
+    int64_t size(ir::ValueId v) const { return fn_.type(v).pointer ? 8 : fn_.elem(v).container_bytes(); }
+    ir::ValueId result() const { return fn_.result(inst_); }
+
+    int64_t area(int64_t bytes) {
+        const int64_t at = plan_.bytes;
+        plan_.bytes = (plan_.bytes + bytes + 15) / 16 * 16;
+        return at;
+    }
+    void stage(size_t operand, int64_t elem_bytes) { plan_.operand[operand] = area(fn_.type(operands_[operand]).shape.elements() * elem_bytes); }
+    void stage(size_t operand) { stage(operand, size(operands_[operand])); }
+    void work(int64_t bytes) { plan_.work.push_back(area(bytes)); }
+    /// Operands that are read in the places of `like`.
+    void stage_unless_like(size_t operand, ir::ValueId like) {
+        const TileLayout *own = layout(operands_[operand]), *wanted = layout(like);
+        if (!scalar(operands_[operand]) && !(own && wanted && *own == *wanted)) stage(operand);
+    }
+    bool same_layout(ir::ValueId a, ir::ValueId b) const { return layout(a) && layout(b) && *layout(a) == *layout(b); }
+
+    void move();
+    void access(size_t values, ir::ValueId like);
+    void deposit();
+    void memory(ir::ValueId like);
+    void pass_on(ir::ValueId v);
+    void pointers();
+    void reduce();
+    void arg_reduce();
+    void exchange(const ReducePlan& plan, std::initializer_list<int64_t> bytes);
+    void along_axis(size_t count, int axis);
+    void sort();
+    void convert();
+    void dot();
+
+    const ir::Function& fn_;
+    ir::InstId id_;
+    const ir::Inst& inst_;
+    std::span<const ir::ValueId> operands_;
+    std::span<const int64_t> attrs_;
+    ScratchPlan plan_;
+};
+
+/// broadcast, reshape, permute, slice and cat. The parts of a cat share one area, in the result's order.
+void Rule::move() {
+    const bool views = std::any_of(operands_.begin(), operands_.end(), [&](ir::ValueId v) { return fn_.placement(v).kind == Placement::shared; });
+    if (views && fn_.placement(result()).kind == Placement::shared) return;
+    if (scalar(operands_[0])) return;
+    const TileLayout* from = layout(operands_[0]);
+    if (scalar(result()) && from && from->registers() == 1 && from->total_bits() == 0) return;
+    if (register_sources(fn_, id_)) return;
+    const int64_t at = area(fn_.type(inst_.op == Op::cat ? result() : operands_[0]).shape.elements() * size(result()));
+    std::fill(plan_.operand.begin(), plan_.operand.end(), at);
+}
+
+/// Index tiles, and what follows them: `values` operands that are not staged, then other and mask where `like` lies.
+void Rule::access(size_t values, ir::ValueId like) {
+    stage(0);
+    const ir::Access a = fn_.access(inst_);
+    size_t next = 1;
+    for (const ir::Access::Axis& axis : a.axes) {
+        if (axis.kind == ir::Access::all) continue;
+        if (!scalar(operands_[next])) stage(next);
+        ++next;
+    }
+    for (next += values; next < operands_.size(); ++next) stage_unless_like(next, like);
+}
+
+void Rule::deposit() {
+    size_t value = 1;
+    for (const ir::Access::Axis& axis : fn_.access(inst_).axes) value += axis.kind != ir::Access::all;
+    access(1, operands_[value]);
+    if (deposit_collides(fn_, id_)) work(fn_.type(operands_[0]).shape.elements() * 4);
+}
+
+/// load, store and atomic of a tensor: index tiles, and operands that do not lie as the part does. A work area passes old values of an atomic on to
+/// threads that hold copies.
+void Rule::memory(ir::ValueId like) {
+    size_t next = 1;
+    for (const ir::Access::Axis& axis : fn_.access(inst_).axes) {
+        if (axis.kind == ir::Access::all) continue;
+        if (!scalar(operands_[next])) stage(next);
+        ++next;
+    }
+    for (; next < operands_.size(); ++next) stage_unless_like(next, like);
+    if (inst_.op == Op::atomic) pass_on(result());
+}
+
+void Rule::pointers() {
+    const ir::ValueId like = operands_[0];
+    for (size_t i = 1; i < operands_.size(); ++i) stage_unless_like(i, like);
+    if (inst_.op == Op::ptr_atomic) pass_on(result());
+}
+
+void Rule::pass_on(ir::ValueId v) {
+    bool used = false;
+    for (uint32_t b = 0; b < fn_.block_count() && !used; ++b)
+        for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
+            const auto in = fn_.operands(fn_.inst(id));
+            used = used || std::find(in.begin(), in.end(), v) != in.end();
+        }
+    if (!used) return;
+    const TileLayout* l = layout(v);
+    const bool copies = l && (l->lane_copies() || l->warp_copies() || std::count(l->reg.begin(), l->reg.end(), uint64_t{0}));
+    if (scalar(v) || copies) work(fn_.type(v).shape.elements() * size(v));
+}
+
+void Rule::exchange(const ReducePlan& plan, std::initializer_list<int64_t> bytes) {
+    for (const ReducePlan::Step& s : plan.steps) {
+        if (s.kind != ReducePlan::Step::warps) continue;
+        for (int64_t b : bytes) work(static_cast<int64_t>(s.live.size()) * 32 * fn_.gpu->warps * b);
+    }
+}
+
+void Rule::reduce() {
+    if (scalar(operands_[0])) return;
+    const auto kind = static_cast<ir::ReduceKind>(attrs_[0]);
+    const Format& f = fn_.elem(result());
+    const TileLayout* l = layout(operands_[0]);
+    const int axis = static_cast<int>(attrs_[2]);
+    if (l && (scalar(result()) || layout(result()))) {
+        if (attrs_[1] == 1 && reduce_is_ordered(kind, f)) {
+            if (axis_registers(*l, axis) && plan_reduce(*l, axis, false, layout(result()))) return;
+        } else if (const auto plan = plan_reduce(*l, axis, reduce_is_ordered(kind, f), layout(result())); plan && (!plan->fill || reduce_identity(kind, f))) {
+            return exchange(*plan, {size(result())});
+        }
+    }
+    stage(0, size(result()));
+}
+
+void Rule::arg_reduce() {
+    if (scalar(operands_[0])) return;
+    const TileLayout* l = layout(operands_[0]);
+    const bool same = scalar(result()) || same_layout(result(), fn_.result(inst_, 1));
+    if (l && same) {
+        const auto plan = plan_reduce(*l, static_cast<int>(attrs_[1]), false, layout(result()));
+        if (plan && (!plan->fill || reduce_identity(static_cast<ir::ReduceKind>(attrs_[0]), fn_.elem(operands_[0]))))
+            return exchange(*plan, {size(operands_[0]), 4});
+    }
+    stage(0);
+}
+
+/// scan and contract: in registers when a thread holds whole lines of all operands alike.
+void Rule::along_axis(size_t count, int axis) {
+    const TileLayout* l = layout(operands_[0]);
+    bool direct = l && axis_registers(*l, axis);
+    for (size_t i = 1; i < count; ++i) direct = direct && same_layout(operands_[0], operands_[i]);
+    if (inst_.op == Op::scan)
+        direct = direct && same_layout(operands_[0], result());
+    else
+        direct = direct && (scalar(result()) || layout(result())) && plan_reduce(*l, axis, false, layout(result()));
+    for (size_t i = 0; i < count && !direct; ++i) stage(i, size(result()));
+}
+
+void Rule::sort() {
+    const Shape& shape = fn_.type(operands_[0]).shape;
+    const auto n = static_cast<uint64_t>(shape[static_cast<size_t>(attrs_[0])]);
+    const int64_t places = static_cast<int64_t>(std::bit_ceil(n)) * (shape.elements() / static_cast<int64_t>(n));
+    stage(0);
+    const Format& f = fn_.elem(operands_[0]);
+    const bool wide = f.kind == FormatKind::lns || (f.is_float() ? f.exp_bits > 8 || f.man_bits > 23 : f.bits > 32);
+    work(places * (wide ? 8 : 4));
+    work(places * 4);
+}
+
+void Rule::convert() {
+    const TileLayout *from = layout(operands_[0]), *to = layout(result());
+    if (!from || !to) return;
+    if (!convert_exchanges(plan_conversion(*from, *to), *to)) return;
+    const int64_t bytes = size(result());
+    work(plan_exchange(*from, *to, static_cast<int>(bytes * 8)).elements * bytes);
+}
+
+void Rule::dot() {
+    const int64_t slab = dot_slab(fn_, id_), bytes = size(result());
+    const Shape &a = fn_.type(operands_[0]).shape, &b = fn_.type(operands_[1]).shape;
+    const int64_t k = a[a.rank - 1u];
+    work(a.elements() / k * slab * bytes);
+    work(b.elements() / k * slab * bytes);
+}
+
+ScratchPlan Rule::run() {
+    switch (inst_.op) {
+        case Op::broadcast:
+        case Op::reshape:
+        case Op::permute:
+        case Op::slice:
+        case Op::cat:
+            move();
+            break;
+        case Op::gather:
+            if (scalar(operands_[0])) break;
+            stage(0);
+            stage_unless_like(1, result());
+            break;
+        case Op::extract:
+            if (!scalar(operands_[0])) access(0, result());
+            break;
+        case Op::load:
+        case Op::atomic:
+            memory(result());
+            break;
+        case Op::store: {
+            size_t value = 1;
+            for (const ir::Access::Axis& axis : fn_.access(inst_).axes) value += axis.kind != ir::Access::all;
+            memory(operands_[value]);
+            break;
+        }
+        case Op::ptr_load:
+        case Op::ptr_store:
+        case Op::ptr_atomic:
+            pointers();
+            break;
+        case Op::print:
+            if (!std::all_of(operands_.begin(), operands_.end(), [&](ir::ValueId v) { return scalar(v); })) work(8);
+            break;
+        case Op::assert:
+            if (!scalar(operands_[0])) work(8);
+            break;
+        case Op::deposit:
+            if (!scalar(operands_[0])) deposit();
+            break;
+        case Op::reduce:
+            reduce();
+            break;
+        case Op::arg_reduce:
+            arg_reduce();
+            break;
+        case Op::contract:
+            along_axis(2, static_cast<int>(attrs_[0]));
+            break;
+        case Op::scan:
+            along_axis(1, static_cast<int>(attrs_[1]));
+            break;
+        case Op::reduce_region:
+        case Op::scan_region:
+            for (size_t i = 0; i < operands_.size() && !scalar(operands_[i]); ++i) stage(i);
+            break;
+        case Op::sort:
+            sort();
+            break;
+        case Op::histogram:
+            if (operands_.size() > 1) stage_unless_like(1, operands_[0]);
+            work(fn_.type(result()).shape.elements() * 4);
+            break;
+        case Op::convert:
+            convert();
+            break;
+        case Op::dot:
+            if (fn_.gpu_inst(id_).row == 0) dot();
+            break;
+        case Op::dot_scaled:
+            if (fn_.gpu_inst(id_).row == 0)
+                for (size_t i = 0; i < 4; ++i) stage(i, 4);
+            break;
+        default:
+            break;
+    }
+    return std::move(plan_);
+}
+
+}  // namespace
+
+ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst) { return Rule(fn, inst).run(); }
+
+int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst) { return scratch_plan(fn, inst).bytes; }
+
+bool convert_exchanges(const Conversion& c, const TileLayout& to) {
+    constexpr int kUnrolled = 256;
+    return c.kind == Conversion::shared || (c.kind == Conversion::shuffle && to.registers() > kUnrolled);
+}
+
+int64_t dot_slab(const ir::Function& fn, ir::InstId id) {
+    constexpr int64_t kSlabBytes = 48 << 10;
+    const ir::Inst& inst = fn.inst(id);
+    const Shape &a = fn.type(fn.operands(inst)[0]).shape, &b = fn.type(fn.operands(inst)[1]).shape;
+    const int64_t k = a[a.rank - 1u];
+    const int64_t column = (a.elements() + b.elements()) / k * fn.elem(fn.result(inst)).container_bytes();
+    const int64_t slab = std::clamp<int64_t>(kSlabBytes / column, 1, k);
+    return slab > 8 && slab < k ? slab / 8 * 8 : slab;
+}
+
+bool deposit_collides(const ir::Function& fn, ir::InstId id) {
+    const ir::Inst& inst = fn.inst(id);
+    size_t next = 1;
+    for (const ir::Access::Axis& axis : fn.access(inst).axes) {
+        if (axis.kind == ir::Access::range && axis.step == 0 && axis.extent > 1) return true;
+        if (axis.kind == ir::Access::gather && fn.type(fn.operands(inst)[next]).shape.elements() > 1) return true;
+        next += axis.kind != ir::Access::all;
+    }
+    return false;
+}
 
 }  // namespace tegula

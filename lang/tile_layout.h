@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lang/type.h"
@@ -30,6 +31,8 @@ struct TileLayout {
     int total_bits() const;
     Point point(int reg, int lane, int warp) const;
     bool inside(const Point& p) const;  ///< no ghost
+    /// The register in which that thread holds the padded point; -1: it holds no copy of it. How shape operations find their source registers.
+    int find_register(const Point& p, int lane, int warp) const;
     /// Lane and warp bits whose basis is zero: threads differing in them hold copies. (A non-zero kernel of the map does not occur.)
     int lane_copies() const;
     int warp_copies() const;
@@ -41,13 +44,18 @@ struct TileLayout {
 };
 std::optional<TileLayout> parse_tile_layout(std::string_view text, const Shape& shape);
 
-/// Consecutive elements along `order[0]` (fastest first): 2^vector_bits per thread, then lanes, then warps, then the remaining registers. What is
-/// smaller than the threads is held in copies. `order` lists all dimensions.
+/// Consecutive elements along `order[0]` (fastest first): `vector` (elements, rounded down to a power of two) per thread, then lanes, then warps,
+/// then the remaining registers. What is smaller than the threads is held in copies. `order` lists all dimensions.
+/// Every extent is padded to the smallest odd << bits that holds it, odd in {1, 3, 5, 7}.
 TileLayout blocked_layout(const Shape& shape, int warps, int vector, std::span<const int> order);
 
 /// Accumulator, operand A and operand B of mma.sync m16n8kK (`k_bytes_per_reg`: 32-bit registers hold 4 / element bytes values along K) for an
 /// [.., M, N], [.., M, K], [.., K, N] product; `warps_m` * `warps_n` = warps. Leading (batch) dimensions lie in registers.
 /// wgmma's accumulator and register A operand are the same maps with four warps along M per group (warps_m >= 4, each warp 16 consecutive rows).
+/// Warps: the low bits of the warp number are rows 16, 32, .., the high bits the highest column bits (each warp a run of columns).
+/// Registers, lowest bit first: accumulator [col 1, row 8, cols 8 .., rows beyond the warps', batch]; operand A [packed k, row 8, k ascending, rows,
+/// batch]; operand B [packed k, k ascending, n, batch]. Odd digits come above all bits, so find a tile's registers with find_register().
+/// Ghosts along K take part in the product: whoever emits it makes them zero. M is padded to 16, N to 8, K to one instruction (all per warp).
 TileLayout mma_accumulator(const Shape& shape, int warps_m, int warps_n);
 TileLayout mma_operand_a(const Shape& shape, int elem_bits, int warps_m, int warps_n);
 TileLayout mma_operand_b(const Shape& shape, int elem_bits, int warps_m, int warps_n);
@@ -64,6 +72,16 @@ struct Conversion {
     enum Kind : uint8_t { none, registers, shuffle, shared } kind = none;
     std::vector<int> rename;   ///< registers: destination register -> source register
     int shuffles = 0;          ///< shuffle: shuffles per thread
+    /// shuffle: what one destination register's worth of data does. In each round every thread gives its register `give` ^ (XOR of give_thread[b]
+    /// over the set bits b of its thread number), takes the value given by lane `lane` ^ (XOR of lane_map[b] over the set bits b of its own lane
+    /// number) and keeps it in register `keep` ^ (XOR of keep_lane[b]). Values lie within the registers' bits; round k covers odd digits too.
+    struct Round {
+        int give = 0, lane = 0, keep = 0;
+    };
+    std::vector<Round> rounds;
+    std::vector<int> give_thread;           ///< 5 lane bits, then the warp bits
+    std::array<int, 5> lane_map{}, keep_lane{};
+    bool same_lane() const;                 ///< every value comes from the thread itself: selects only, no shuffle
 };
 Conversion plan_conversion(const TileLayout& from, const TileLayout& to);
 /// Consecutive elements along dimension d in consecutive registers, aligned: the widest access (in elements, a power of two).
@@ -96,7 +114,9 @@ struct Exchange {
     int period = 0, pad = 0;
     int write_vector = 1, read_vector = 1;  ///< elements per access
     int64_t elements = 0;                   ///< of scratch
-    int64_t address(int64_t element) const; ///< in elements
+    Shape extents;                          ///< whose row-major numbers `address` takes: per dimension the larger padding of the two layouts
+    int64_t number(const TileLayout::Point& p) const;  ///< row-major in `extents`
+    int64_t address(int64_t element) const; ///< in elements; accesses of `*_vector` elements are aligned and consecutive
 };
 Exchange plan_exchange(const TileLayout& from, const TileLayout& to, int elem_bytes);
 

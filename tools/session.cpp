@@ -179,6 +179,7 @@ bool Session::load(const std::string& path, tegula::Module& module, int& code) c
 tegula::RunOptions Session::run_options() const {
     tegula::RunOptions run;
     run.machine = options.machine.empty() ? nullptr : options.machine.c_str();
+    run.model = options.model.empty() ? nullptr : options.model.c_str();
     run.disable_passes = options.disable_passes.empty() ? nullptr : options.disable_passes.c_str();
     run.checked = options.checked;
     run.trap_floats = options.trap_floats;

@@ -19,6 +19,7 @@ struct Options {
     bool json = false, quiet = false;
     std::string colour = "auto";  ///< auto, always, never
     std::string machine;          ///< empty: best present
+    std::string model;            ///< GPU whose sums the interpreter computes; empty: none
     std::string import_root;
     double timeout_seconds = 0;  ///< 0: none
     // run

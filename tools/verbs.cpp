@@ -209,9 +209,14 @@ int doctor(Session& session) {
     }
     std::printf("%s, ABI %u\nsystem   %s %s, %s, %u cores\n", tegula_build_id(), tegula_abi_version(), system.sysname, system.release, system.machine,
                 std::thread::hardware_concurrency());
-    for (const auto& m : library["machines"])
+    for (const auto& m : library["machines"]) {
         std::printf("machine  %s: %s (%s)\n", m["name"].get<std::string>().c_str(), m["available"].get<bool>() ? "available" : "not available",
                     m["doc"].get<std::string>().c_str());
+        for (const auto& d : m.value("devices", nlohmann::json::array()))
+            std::printf("         %s, %s, %d SMs\n", d["name"].get<std::string>().c_str(), d["arch"].get<std::string>().c_str(), d["sms"].get<int>());
+        if (const std::string problem = m.value("problem", ""); !problem.empty()) std::printf("         %s\n", problem.c_str());
+        for (const auto& line : m.value("looked_for", nlohmann::json::array())) std::printf("         %s\n", line.get<std::string>().c_str());
+    }
     return ok;
 }
 

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define TEGULA_ABI_VERSION 1u
+#define TEGULA_ABI_VERSION 2u
 
 typedef int32_t tegula_status;
 enum {
@@ -88,7 +88,10 @@ TEGULA_API tegula_status tegula_module_check(tegula_module* module, tegula_diags
 /* A named value: a generic (integer, real, type) or a launch argument. */
 typedef enum { TEGULA_INT = 0, TEGULA_REAL = 1, TEGULA_TYPE = 2, TEGULA_TENSOR = 3 } tegula_value_kind;
 
-/* A tensor in host memory, borrowed for the call. */
+/* Where a tensor lies, as in DLPack. */
+enum { TEGULA_HOST = 0, TEGULA_CUDA = 2 };
+
+/* A tensor in memory of the host or of a device, borrowed for the call (device memory: until the stream has passed the launch). */
 typedef struct tegula_tensor {
     void* data;
     size_t bytes;             /* size of the storage at `data`; checked against type, extents and layout */
@@ -100,6 +103,8 @@ typedef struct tegula_tensor {
     void* scales;             /* block types: scales, packed in the same order; NULL otherwise */
     size_t scales_bytes;
     void* tensor_scale;       /* block types with a tensor scale: one value; NULL otherwise */
+    int32_t device_type;      /* TEGULA_HOST or TEGULA_CUDA: where data, scales and tensor_scale point. Machines copy what they cannot reach */
+    int32_t device_id;        /* TEGULA_CUDA: ordinal */
 } tegula_tensor;
 
 typedef struct {
@@ -113,7 +118,7 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    const char* machine;        /* "interp" (the reference interpreter); NULL: the best one present */
+    const char* machine;        /* "interp" (the reference interpreter), "cuda"; NULL or "auto": the best one present */
     const char* disable_passes; /* comma-separated pass names, "all", or NULL. Never changes a result bit */
     int32_t checked;            /* report out-of-range pointers, uninitialised reads, races, integer division by zero .. */
     int32_t trap_floats;        /* checked: also NaN or Inf out of finite operands */
@@ -124,6 +129,8 @@ typedef struct {
     void (*print)(void* user, const char* text, size_t size);          /* output of `print`; NULL: dropped */
     int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED */
     void* user;
+    const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. cuda ignores it */
+    void* stream;               /* cuda: CUstream to launch on; tensors in device memory are then not waited for. NULL: the default stream */
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
 
@@ -143,8 +150,21 @@ TEGULA_API tegula_status tegula_plan(tegula_module* module, const char* kernel, 
 TEGULA_API tegula_status tegula_kernel_launch(tegula_kernel* kernel, const tegula_value* args, size_t arg_count, const tegula_run_options* options,
                                               tegula_diags** diags);
 
+/* A launch with fixed arguments, made ready once: compiled, checked, parameters and tensor maps encoded. Tensors lie in device memory and stay
+ * there for as long as the handle is used. Needs a GPU. */
+typedef struct tegula_prepared tegula_prepared;
+TEGULA_API tegula_status tegula_prepare(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
+                                        const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_prepared** prepared,
+                                        tegula_diags** diags);
+/* Enqueues it on `stream` (a CUstream; NULL: the default stream): one driver call, no checks, no locks, no waiting. May be captured into a CUDA
+ * graph. TEGULA_E_RUN when the driver refuses. */
+TEGULA_API tegula_status tegula_enqueue(tegula_prepared* prepared, void* stream);
+/* Waits for `stream`, then hands over what the launches printed and asserted since the last call (`options` for its print callback; NULL: dropped). */
+TEGULA_API tegula_status tegula_collect(tegula_prepared* prepared, void* stream, const tegula_run_options* options, tegula_diags** diags);
+
 /* Text of a stage. Modules: "tokens", "ast", "fmt" (canonical formatting), "doc" (Markdown), "json" (signatures, docs, tests, benches).
- * Kernels: "ir" (before passes), "ir:final", "ir:after=PASS", "explain" (what became of each product, and why), "json". */
+ * Kernels: "ir" (before passes), "ir:final", "ir:after=PASS", "explain" (what became of each product, and why), "json"; for a GPU "ir:gpu",
+ * "ir:gpu:after=PASS", "cuda", "ptx", "cubin", each (and "explain") as "KIND@ARCH" ("cuda@sm_80") or for sm_90a. None of these needs a GPU. */
 TEGULA_API tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags);
 TEGULA_API tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, tegula_blob** blob, tegula_diags** diags);
 /* "tokens", "ast", "fmt" of a text that need not check. */

@@ -116,7 +116,7 @@ constexpr const char* type_name() {
     }
 }
 
-/// Borrowed host memory with type, extents and layout. Constness is not carried: `in` parameters are never written.
+/// Borrowed memory of the host (or a device) with type, extents and layout. Constness is not carried: `in` parameters are never written.
 class Tensor {
 public:
     Tensor() = default;
@@ -130,6 +130,12 @@ public:
         : data_(data), bytes_(bytes), type_(std::move(type)), extents_(std::move(extents)) {}
     Tensor& layout(std::string name) {
         layout_ = std::move(name);
+        return *this;
+    }
+    /// The data lie in the memory of a CUDA device.
+    Tensor& on_cuda(int device) {
+        cuda_ = true;
+        device_ = device;
         return *this;
     }
     /// In elements; `bytes` is then the size of the whole storage.
@@ -157,6 +163,8 @@ public:
         t.scales = scales_;
         t.scales_bytes = scales_bytes_;
         t.tensor_scale = tensor_scale_;
+        t.device_type = cuda_ ? TEGULA_CUDA : TEGULA_HOST;
+        t.device_id = device_;
         return t;
     }
 
@@ -168,6 +176,8 @@ private:
     void* scales_ = nullptr;
     size_t scales_bytes_ = 0;
     void* tensor_scale_ = nullptr;
+    bool cuda_ = false;
+    int device_ = 0;
 };
 
 /// A generic or a launch argument: integer, real, type name or tensor.
@@ -263,6 +273,25 @@ private:
     Ref<tegula_kernel> handle_;
 };
 
+/// A launch with fixed arguments in device memory, ready to be enqueued many times.
+class Prepared {
+public:
+    Prepared() = default;
+    explicit Prepared(Ref<tegula_prepared> handle) : handle_(std::move(handle)) {}
+    /// One driver call on a CUstream (null: the default stream).
+    tegula_status enqueue(void* stream = nullptr) const { return tegula_enqueue(handle_.get(), stream); }
+    /// Waits for the stream; what the launches printed and asserted.
+    Result<Unit> collect(void* stream = nullptr, const RunOptions& options = {}) const {
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_collect(handle_.get(), stream, &options, diags.out());
+        return {status, Diagnostics(std::move(diags))};
+    }
+    tegula_prepared* c() const { return handle_.get(); }
+
+private:
+    Ref<tegula_prepared> handle_;
+};
+
 class Module {
 public:
     Module() = default;
@@ -295,6 +324,15 @@ public:
         std::vector<NamedValue> named;
         for (const Value& value : args) named.emplace_back(std::string(), value);
         return launch(kernel, std::span<const NamedValue>(generics.begin(), generics.size()), named, options);
+    }
+    /// Arguments in device memory, which stay where they are.
+    Result<Prepared> prepare(const std::string& kernel, std::span<const NamedValue> generics, std::span<const NamedValue> args,
+                             const RunOptions& options = {}) const {
+        Ref<tegula_prepared> prepared;
+        Ref<tegula_diags> diags;
+        Values g(generics), a(args);
+        tegula_status status = tegula_prepare(handle_.get(), kernel.c_str(), g.data(), g.size(), a.data(), a.size(), &options, prepared.out(), diags.out());
+        return {status, Diagnostics(std::move(diags)), Prepared(std::move(prepared))};
     }
     /// JSON of what a launch would be; `out` tensors may be missing.
     Result<std::string> plan(const std::string& kernel, std::span<const NamedValue> generics, std::span<const NamedValue> args) const {

@@ -21,6 +21,8 @@ tegula_status run_blocks(TestRunner runner, tegula_module* module, const char* f
         tegula_status status = TEGULA_OK;
         if (!launch_options(options, launch, sink, status, *engine)) return status;
         if (!options) launch.checked = checked;
+        launch.compare = checked;  // tests compare the machine with the interpreter, benches measure it
+        launch.measure = !checked;
         Status all = runner(*engine, *module->module, filter ? filter : "", launch, [&](TestResult& r) {
             if (!result) return;
             tegula_test_result out{r.name.c_str(), to_status(r.status), r.seconds, r.metrics.empty() ? nullptr : r.metrics.c_str(), nullptr};
@@ -182,7 +184,7 @@ tegula_status tegula_compile(tegula_module* module, const char* kernel, const te
         LaunchOptions launch;
         tegula_status status = TEGULA_OK;
         sema::StaticValues given;
-        if (!launch_options(options, launch, sink, status, *engine)) return status;
+        if (!launch_options(options, launch, sink, status, *engine, false)) return status;
         if (!read_generics(*module->module, generics, generic_count, given, sink)) return static_cast<tegula_status>(TEGULA_E_USAGE);
         Status result;
         auto exe = engine->compile_named(*module->module, kernel, given, launch.disabled_passes, sink, result);
@@ -223,6 +225,46 @@ tegula_status tegula_kernel_launch(tegula_kernel* kernel, const tegula_value* ar
                                    tegula_diags** diags) {
     if (!kernel) return usage(diags, "kernel is NULL");
     return launch(kernel->module, nullptr, kernel->exe.get(), nullptr, 0, args, arg_count, options, diags);
+}
+
+tegula_status tegula_prepare(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count, const tegula_value* args,
+                             size_t arg_count, const tegula_run_options* options, tegula_prepared** prepared, tegula_diags** diags) {
+    if (prepared) *prepared = nullptr;
+    if (!module || !kernel || !prepared) return usage(diags, "module, kernel or prepared is NULL");
+    const auto& engine = module->module->engine;
+    return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
+        LaunchOptions launch;
+        tegula_status status = TEGULA_OK;
+        sema::StaticValues given;
+        std::vector<LaunchArgument> arguments;
+        if (!launch_options(options, launch, sink, status, *engine)) return status;
+        const ast::KernelItem* item = engine->find_kernel(*module->module, kernel, sink);
+        if (!item || !read_generics(*module->module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
+        if (!read_arguments(*module->module, args, arg_count, true, arguments, sink)) return TEGULA_E_USAGE;
+        auto handle = std::make_unique<tegula_prepared>();
+        handle->module = module->module;
+        const Status made = engine->prepare(*module->module, *item, given, arguments, launch, sink, handle->launch);
+        if (made == Status::ok) *prepared = handle.release();
+        return to_status(made);
+    });
+}
+
+tegula_status tegula_enqueue(tegula_prepared* prepared, void* stream) {
+    if (!prepared) return TEGULA_E_USAGE;
+    return prepared->launch->launch(stream) == 0 ? TEGULA_OK : TEGULA_E_RUN;
+}
+
+tegula_status tegula_collect(tegula_prepared* prepared, void* stream, const tegula_run_options* options, tegula_diags** diags) {
+    if (!prepared) return usage(diags, "prepared is NULL");
+    const auto& engine = prepared->module->engine;
+    return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
+        LaunchOptions launch;
+        tegula_status status = TEGULA_OK;
+        if (!launch_options(options, launch, sink, status, *engine, false)) return status;
+        RunResult result = prepared->launch->collect(stream, launch);
+        for (Diagnostic& d : result.diagnostics) sink.add(std::move(d));
+        return result.status == RunResult::ok ? TEGULA_OK : TEGULA_E_RUN;
+    });
 }
 
 tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags) {
@@ -322,7 +364,7 @@ tegula_status tegula_describe(tegula_engine* engine, tegula_blob** blob) {
     if (!engine || !blob) return TEGULA_E_USAGE;
     *blob = nullptr;
     return border(engine->engine, nullptr, [&](DiagSink&) {
-        *blob = make_blob(describe_library());
+        *blob = make_blob(describe_library(*engine->engine));
         return TEGULA_OK;
     });
 }

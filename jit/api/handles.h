@@ -31,6 +31,10 @@ struct tegula_kernel : tegula::capi::Handle {
     tegula::ModulePtr module;
     std::shared_ptr<const tegula::Executable> exe;
 };
+struct tegula_prepared : tegula::capi::Handle {
+    tegula::ModulePtr module;
+    std::shared_ptr<const tegula::PreparedLaunch> launch;
+};
 struct tegula_blob : tegula::capi::Handle {
     std::string data;
 };
@@ -94,8 +98,9 @@ inline tegula_blob* make_blob(std::string text) {
 
 // ---- values.cpp: what callers hand in ----
 
-/// The caller's options over the defaults; false (reported, with a status) for a wrong struct_size, unknown machines and passes.
-bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine);
+/// The caller's options over the defaults; false (reported, with a status) for a wrong struct_size, unknown or missing machines and unknown
+/// passes. Without `runs` the machine is not looked for: nothing is going to run.
+bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine, bool runs = true);
 /// The caller's engine options over the defaults; false when struct_size is wrong.
 bool engine_options(const tegula_engine_options* given, EngineOptions& out);
 /// A type or layout (NULL: row) written as text; nullopt with the reason in `why`.

@@ -153,7 +153,7 @@ bool engine_options(const tegula_engine_options* given, EngineOptions& out) {
     return true;
 }
 
-bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine) {
+bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine, bool runs) {
     tegula_run_options o;
     tegula_run_options_init(&o, sizeof o);
     status = TEGULA_E_USAGE;
@@ -164,11 +164,16 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
         }
         std::memcpy(&o, given, given->struct_size);
     }
-    if (o.machine && *o.machine && std::string_view(o.machine) != "interp" && std::string_view(o.machine) != "auto") {
-        sink.report(Diag::machine_unavailable, {}, {printable(o.machine), "this build has the machine `interp` only"});
+    const std::string_view name = o.machine ? o.machine : "";
+    if (runs && !engine.find_machine(name, out.machine, sink)) {
         status = TEGULA_E_UNAVAILABLE;
         return false;
     }
+    if (o.model && *o.model && !(out.model = find_arch(o.model))) {
+        sink.report(Diag::api_usage, {}, {"no GPU architecture is named `" + printable(o.model) + "`"});
+        return false;
+    }
+    out.stream = o.stream;
     if (o.disable_passes) out.disabled_passes = split_names(o.disable_passes);
     if (!engine.check_passes(out.disabled_passes, sink)) return false;
     out.checked = o.checked != 0;
@@ -220,6 +225,9 @@ std::string read_tensor(LoadedModule& module, const tegula_tensor& t, bool stora
     view.scales = static_cast<uint8_t*>(t.scales);
     view.scales_bytes = t.scales_bytes;
     view.tensor_scale = static_cast<uint8_t*>(t.tensor_scale);
+    if (t.device_type != TEGULA_HOST && t.device_type != TEGULA_CUDA) return "device_type " + std::to_string(t.device_type) + " is unknown";
+    view.memory = t.device_type == TEGULA_CUDA ? Memory::cuda : Memory::host;
+    view.device = t.device_id;
     return storage ? check_storage(t, size) : std::string();
 }
 

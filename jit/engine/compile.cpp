@@ -35,6 +35,23 @@ std::string explain_text(const ir::Function& fn, const SourceMap& sources) {
     return text.empty() ? "no products\n" : text;
 }
 
+std::string explain_gpu_text(const std::vector<GpuNote>& notes, const SourceMap& sources) {
+    std::string text;
+    for (const GpuNote& note : notes) {
+        LineCol at = sources.line_col(note.span.file, note.span.begin);
+        text += std::string(sources.name(note.span.file)) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " + note.text + "\n";
+    }
+    return text;
+}
+
+bool is_gpu_artifact(std::string_view kind) { return kind == "ir:gpu" || kind.starts_with("ir:gpu:") || kind == "cuda" || kind == "ptx" || kind == "cubin"; }
+
+std::string arch_list() {
+    std::string list;
+    for (const Arch& a : all_archs()) list += std::string(list.empty() ? "KIND@ARCH with ARCH one of " : ", ") + a.name;
+    return list;
+}
+
 std::string describe_instance(const Executable& exe, const TypeTable& types) {
     std::string out = "{\"schema\":1,\"kernel\":" + json_quote(exe.kernel->name.text) + ",\"generics\":{";
     const char* separator = "";
@@ -131,7 +148,13 @@ void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
 std::optional<std::string> Engine::artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags) {
     if (kind == "json") return describe_instance(exe, types_);
     if (kind == "ir:final") return ir::print(*exe.instance.fn);
-    if (kind == "explain") return explain_text(*exe.instance.fn, sources_);
+    const size_t at = kind.find('@');
+    if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || stage == "explain") {
+        const Arch* arch = find_arch(at == kind.npos ? "sm_90a" : kind.substr(at + 1));
+        if (arch) return gpu_artifact(exe, stage, *arch, diags);
+        diags.report(Diag::no_such_artifact, {}, {printable(kind), arch_list()});
+        return std::nullopt;
+    }
     auto fresh = sema::elaborate_kernel(module, *exe.kernel, exe.generics, types_, {}, diags);
     if (!fresh) return std::nullopt;
     if (kind == "ir") return ir::print(*fresh->fn);
@@ -149,8 +172,29 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         run_passes(*fresh->fn, options);
         return text;
     }
-    diags.report(Diag::no_such_artifact, {}, {printable(kind), "ir, ir:after=PASS, ir:final, explain, json"});
+    diags.report(Diag::no_such_artifact, {},
+                 {printable(kind), "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin"});
     return std::nullopt;
+}
+
+std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags) {
+    if (kind == "cuda" || kind == "ptx" || kind == "cubin") return cuda().artifact(exe.instance, exe.disabled_passes, kind, arch, diags);
+    GpuOptions options = gpu_options(exe.instance, arch, exe.disabled_passes);
+    options.may_alias = false;
+    options.tensors.assign(exe.instance.fn->params.size(), {true, false});
+    std::string text;
+    constexpr std::string_view kAfter = "ir:gpu:after=";
+    if (kind.starts_with(kAfter)) {
+        const std::string_view wanted = kind.substr(kAfter.size());
+        options.after = [&](std::string_view pass, bool changed, const ir::Function& fn) {
+            if (pass == wanted) text += "// after " + std::string(pass) + (changed ? "\n" + ir::print(fn) : ": unchanged\n");
+        };
+    }
+    const ir::Function fn = lowered_for_gpu(exe.instance, options);
+    if (kind == "explain") return explain_text(*exe.instance.fn, sources_) + explain_gpu_text(explain_gpu(fn, options), sources_);
+    if (kind == "ir:gpu") return ir::print(fn);
+    if (text.empty()) diags.report(Diag::no_such_pass, {}, {printable(kind)});
+    return text.empty() ? std::nullopt : std::optional(text);
 }
 
 std::optional<std::string> Engine::artifact(LoadedModule& module, std::string_view kind, DiagSink& diags) {
@@ -178,7 +222,8 @@ std::optional<std::string> Engine::dump(const std::string& name, std::string tex
 }
 
 bool Engine::check_passes(const std::vector<std::string>& names, DiagSink& diags) {
-    const auto known = pass_names();
+    auto known = pass_names();
+    for (std::string_view gpu : gpu_pass_names()) known.push_back(gpu);
     for (const std::string& name : names) {
         if (name == "all" || std::find(known.begin(), known.end(), name) != known.end()) continue;
         std::string list;

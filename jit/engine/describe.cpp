@@ -84,8 +84,9 @@ std::string describe_module(const sema::Module& module, const SourceMap& sources
     return out + "]}\n";
 }
 
-std::string describe_library() {
-    std::string out = "{\"schema\":1,\"machines\":[{\"name\":\"interp\",\"available\":true,\"doc\":\"reference interpreter\"}],\"formats\":[";
+std::string describe_library(Engine& engine) {
+    std::string out = "{\"schema\":1,\"machines\":[{\"name\":\"interp\",\"available\":true,\"doc\":\"reference interpreter\"}," + engine.cuda().describe() +
+                      "],\"formats\":[";
     const char* separator = "";
     for (const Format& f : builtin_formats()) {
         if (f.name.empty()) continue;
@@ -94,7 +95,9 @@ std::string describe_library() {
     }
     out += "],\"passes\":[";
     separator = "";
-    for (std::string_view name : pass_names()) {
+    auto passes = pass_names();
+    for (std::string_view gpu : gpu_pass_names()) passes.push_back(gpu);
+    for (std::string_view name : passes) {
         out += separator + json_quote(name);
         separator = ",";
     }

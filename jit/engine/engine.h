@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/engine/machine.h"
 #include "jit/engine/tensor.h"
 #include "jit/interp/interp.h"
 #include "lang/arena.h"
@@ -25,6 +26,7 @@ struct EngineOptions {
     /// load_npy / load_safetensors of host statements; the string is an error text.
     std::function<std::shared_ptr<HostTensor>(TypeTable& types, const std::string& path, const std::string& name, std::string& error)> load_array;
     size_t max_errors = 100;
+    std::function<std::unique_ptr<Machine>(const SourceMap&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
     std::function<void(const ir::Function&)> on_elaborated;  ///< sees every kernel instance and host expression before its passes, on any thread
 };
 
@@ -37,6 +39,20 @@ struct Executable {
     std::vector<std::string> disabled_passes;
     sema::Instance instance;
     std::unique_ptr<interp::Program> program;
+
+    /// The instance on another machine, made on first use.
+    const Program& on(Machine& machine) const;
+    /// The interpreter with the sums that the tensor cores of `arch` compute.
+    const Program& model(const Arch& arch) const;
+
+private:
+    struct Model {
+        std::unique_ptr<ir::Function> fn;
+        std::unique_ptr<interp::Program> program;
+    };
+    mutable std::mutex mutex_;
+    mutable std::map<const Machine*, std::unique_ptr<Program>> programs_;
+    mutable std::map<const Arch*, Model> models_;
 };
 
 /// A checked source file with the modules it imports.
@@ -68,6 +84,11 @@ struct LaunchArgument {
 
 struct LaunchOptions : RunOptions {
     std::vector<std::string> disabled_passes;
+    Machine* machine = nullptr;   ///< null: the interpreter
+    const Arch* model = nullptr;  ///< interpreter: sum as the tensor cores of this GPU
+    /// Runs the interpreter (with the model of the machine) on the same arguments first and reports where the machine differs. Checks of
+    /// checked mode are the interpreter's.
+    bool compare = false;
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
 };
 
@@ -87,13 +108,21 @@ public:
                                                     const std::vector<std::string>& disabled_passes, DiagSink& diags, Status& status);
     /// Reports unknown names with a suggestion and the list of kernels.
     const ast::KernelItem* find_kernel(LoadedModule& module, std::string_view name, DiagSink& diags);
+    /// `seconds`, if given, receives the time of one run where options.measure is on and the machine measures itself.
     Status launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
-                  const LaunchOptions& options, DiagSink& diags, Span at = {});
+                  const LaunchOptions& options, DiagSink& diags, Span at = {}, double* seconds = nullptr);
+    /// The same launch made ready to be enqueued many times: tensors in device memory, where they stay.
+    Status prepare(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
+                   const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared);
     /// What a launch would be, as JSON; `out` tensors may be missing. nullopt is reported.
     std::optional<std::string> plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                     std::span<const LaunchArgument> args, DiagSink& diags);
-    /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; nullopt (reported) for unknown kinds.
+    /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
+    /// each (and explain) with "@ARCH" at its end or for sm_90a. nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
+    /// The machine of that name ("interp": null, "auto" and "": the best one present); false (reported) when it is unknown or missing.
+    bool find_machine(std::string_view name, Machine*& machine, DiagSink& diags);
+    Machine& cuda();
     /// "tokens", "ast", "fmt", "doc", "json".
     std::optional<std::string> artifact(LoadedModule& module, std::string_view kind, DiagSink& diags);
     /// "tokens", "ast", "fmt" of a text that need only parse.
@@ -122,6 +151,17 @@ private:
     /// One `import` of a module; null is reported.
     ModulePtr resolve_import(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr import_file(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags);
+    struct ReadyLaunch {
+        std::shared_ptr<const Executable> exe;
+        std::vector<Argument> values;
+        uint64_t grid[3] = {1, 1, 1};
+    };
+    /// Binds, compiles, and gives one value per parameter of the instance.
+    Status ready(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
+                 const LaunchOptions& options, DiagSink& diags, Span at, ReadyLaunch& out);
+    std::optional<std::string> gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
+    Status run_compared(const Executable& exe, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
+                        double* seconds, DiagSink& diags);
     /// Arguments to parameters and an instance; every mismatch in one diagnostic.
     std::optional<sema::LaunchPlan> bind(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                          std::span<const LaunchArgument> args, bool infer_outputs, std::vector<const LaunchArgument*>& ordered,
@@ -131,6 +171,8 @@ private:
     SourceMap sources_;
     TypeTable types_;
     std::atomic<bool> cancelled_{false};
+    std::once_flag cuda_once_;
+    std::unique_ptr<Machine> cuda_;
     std::recursive_mutex std_mutex_;
     std::map<std::string, std::weak_ptr<LoadedModule>, std::less<>> std_modules_;
     std::mutex snippet_mutex_;
@@ -141,6 +183,6 @@ private:
 std::string document_module(const sema::Module& module, const SourceMap& sources);
 std::string describe_module(const sema::Module& module, const SourceMap& sources);
 /// JSON: machines, formats, operations, passes, diagnostics and functions of this build.
-std::string describe_library();
+std::string describe_library(Engine& engine);
 
 }  // namespace tegula

@@ -342,8 +342,9 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
         args.push_back(std::move(*converted));
     }
     auto before = std::chrono::steady_clock::now();
-    Status status = engine_.launch(home, kernel, given, args, options_, *diags_, call.span);
-    launch_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+    double measured = 0;
+    Status status = engine_.launch(home, kernel, given, args, options_, *diags_, call.span, &measured);
+    launch_seconds_ += measured > 0 ? measured : std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
     if (status != Status::ok) {
         fail(status);
         return std::nullopt;

@@ -72,6 +72,8 @@ private:
                                     const ast::CallExpr& call);
     std::optional<sema::StaticValues> kernel_generics(const ast::KernelItem& kernel, const ast::InstantiateExpr& expr);
     std::optional<HostValue> elaborated(const ast::Expr& expr);
+    /// Runs an expression function on the machine under test too; false (reported) where its results differ from the interpreter's.
+    bool compare_on_machine(const ir::Function& expression, const std::vector<TileData>& args, Span span);
     std::optional<HostValue> from_operand(const sema::HostOperand& shape, std::vector<TileData>& results, size_t& at);
     sema::HostOperand to_operand(const HostValue& value, Span span);
     void tensor_operand(const HostValue& value, Span span, sema::HostOperand& out);

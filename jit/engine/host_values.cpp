@@ -1,5 +1,7 @@
 // Values of host statements: as arguments of a launch, as operands of an expression of the language, and back. See host.h.
+#include "jit/engine/compare.h"
 #include "jit/engine/host.h"
+#include "jit/engine/host_kernel.h"
 #include "lower/lower.h"
 
 namespace tegula {
@@ -119,6 +121,53 @@ sema::HostResolver HostRunner::resolver() {
     };
 }
 
+bool HostRunner::compare_on_machine(const ir::Function& expression, const std::vector<TileData>& args, Span span) {
+    sema::Instance instance;
+    auto kernel = as_kernel(expression);
+    if (!kernel || !same_bits_everywhere(expression)) return true;
+    TypeTable& types = engine_.types();
+    instance.fn = std::make_unique<ir::Function>(std::move(*kernel));
+    ir::Function model = expression;
+    choose_instructions(model, gpu_options(instance, options_.machine->arch(), options_.disabled_passes));
+    std::vector<TileData> expected;
+    RunResult reference = interp::Program::prepare(model)->evaluate(args, expected, options_);
+    std::vector<std::shared_ptr<HostTensor>> storage;
+    std::vector<Argument> values;
+    for (size_t i = 0; i < instance.fn->params.size(); ++i) {
+        const bool result = i >= args.size();
+        const TileData& tile = result ? expected[i - args.size()] : args[i];
+        if (!result && tile.shape.rank == 0) {
+            Argument scalar;
+            std::memcpy(&scalar.code, tile.bytes.data(), tile.bytes.size());
+            scalar.code = extend_code(types.format(tile.elem), scalar.code);
+            values.push_back(scalar);
+            continue;
+        }
+        storage.push_back(make_tensor(types, tile.elem, {}, tile.shape.rank ? tile.shape : Shape{1}, true, nullptr));
+        if (!result) write_tile(types, storage.back()->view(), tile);
+        append_arguments(types, storage.back()->view(), values);
+    }
+    RunOptions run;
+    run.cancel = options_.cancel;
+    const uint64_t grid[3] = {1, 1, 1};
+    RunResult got = options_.machine->prepare(instance, options_.disabled_passes)->run(values, grid, run);
+    for (Diagnostic& d : got.diagnostics) diags_->add(std::move(d));
+    if (got.status != RunResult::ok || reference.status != RunResult::ok) return false;
+    const Snapshot machine(values);
+    for (size_t r = 0; r < expected.size(); ++r) {
+        TileData tile = expected[r];
+        if (tile.shape.rank == 0) tile.shape = Shape{1};
+        const size_t at = args.size() + r;
+        HostTensor& t = *storage[storage.size() - expected.size() + r];
+        write_tile(types, t.view(), tile);
+        std::string difference = machine.difference(types, values, at, true);
+        if (difference.empty()) continue;
+        diags_->report(Diag::machine_differs, span, {options_.machine->name(), instance.fn->params[at].name, difference});
+        return false;
+    }
+    return true;
+}
+
 std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
     size_t errors = diags_->error_count();
     const size_t outer = temporaries_.size();  // of the expressions around this one
@@ -137,6 +186,10 @@ std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
         for (Diagnostic& d : run.diagnostics) diags_->add(std::move(d));
         if (run.status != RunResult::ok) {
             fail(run.status == RunResult::cancelled ? Status::cancelled : Status::run);
+            return std::nullopt;
+        }
+        if (options_.machine && options_.compare && !compare_on_machine(*host->fn, args, expr.span)) {
+            fail(Status::mismatch);
             return std::nullopt;
         }
     }

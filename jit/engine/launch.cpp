@@ -1,6 +1,7 @@
 // Launching: host arguments -> instance, extents and grid -> run. Every mismatch is found before anything is written.
 #include <algorithm>
 
+#include "jit/engine/compare.h"
 #include "jit/engine/engine.h"
 
 namespace tegula {
@@ -98,8 +99,8 @@ Status status_of(RunResult::Status status) {
 /// Thrown through a machine by the progress callback of a run that shall end.
 struct Stopped {};
 
-Status run(const interp::Program& program, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
-           const std::atomic<bool>& cancelled, DiagSink& diags) {
+Status run(const Program& program, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
+           const std::atomic<bool>& cancelled, DiagSink& diags, double* seconds = nullptr) {
     RunOptions run = options;
     if (!run.cancel) run.cancel = &cancelled;
     if (options.print) run.print = [&](std::string_view line) { options.print(std::string(line) + "\n"); };
@@ -110,6 +111,7 @@ Status run(const interp::Program& program, std::span<const Argument> values, std
     try {
         RunResult result = program.run(values, grid, run);
         for (Diagnostic& d : result.diagnostics) diags.add(std::move(d));
+        if (seconds) *seconds = result.seconds;
         return status_of(result.status);
     } catch (const Stopped&) {
         diags.report(Diag::run_cancelled, {});
@@ -158,43 +160,103 @@ std::optional<sema::LaunchPlan> Engine::bind(LoadedModule& module, const ast::Ke
     return problems.empty() ? std::move(plan) : std::nullopt;
 }
 
-Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
-                      const LaunchOptions& options, DiagSink& diags, Span at) {
-    if ((options.cancel ? *options.cancel : cancelled_).load()) {
-        diags.report(Diag::run_cancelled, at);
-        return Status::cancelled;
-    }
+Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
+                     const LaunchOptions& options, DiagSink& diags, Span at, ReadyLaunch& out) {
     std::vector<const LaunchArgument*> ordered;
     auto plan = bind(module, kernel, generics, args, false, ordered, diags, at);
     if (!plan) return Status::arguments;
-    auto exe = compile(module, kernel, plan->generics, options.disabled_passes, diags);
-    if (!exe) return Status::source;
+    out.exe = compile(module, kernel, plan->generics, options.disabled_passes, diags);
+    if (!out.exe) return Status::source;
+    std::copy(std::begin(plan->grid), std::end(plan->grid), out.grid);
 
-    std::vector<Argument> values;
     size_t scalar = 0;
-    for (size_t i = 0; i < exe->instance.params.size(); ++i) {
-        const sema::KernelParam& param = exe->instance.params[i];
+    for (size_t i = 0; i < out.exe->instance.params.size(); ++i) {
+        const sema::KernelParam& param = out.exe->instance.params[i];
         if (param.kind == sema::ArgumentType::scalar) {
             TEGULA_CHECK(scalar < plan->scalars.size());
-            values.push_back(plan->scalars[scalar++]);
+            out.values.push_back(plan->scalars[scalar++]);
             continue;
         }
-        size_t first = values.size();
-        append_arguments(types_, ordered[i]->view, values);
+        size_t first = out.values.size();
+        append_arguments(types_, ordered[i]->view, out.values);
         if (param.kind == sema::ArgumentType::pointer) {
-            values[first].kind = Argument::pointer;
-            values[first].t.extents = Shape{ordered[i]->view.extents.elements()};
+            out.values[first].kind = Argument::pointer;
+            out.values[first].t.extents = Shape{ordered[i]->view.extents.elements()};
         }
     }
-    for (const std::string& name : exe->instance.extents) {
+    for (const std::string& name : out.exe->instance.extents) {
         Argument extent;
         auto it = plan->extents.find(name);
         TEGULA_CHECK(it != plan->extents.end(), name);
         extent.code = static_cast<uint64_t>(it->second);
-        values.push_back(extent);
+        out.values.push_back(extent);
     }
-    TEGULA_CHECK(values.size() == exe->instance.fn->params.size());
-    return run(*exe->program, values, plan->grid, options, cancelled_, diags);
+    TEGULA_CHECK(out.values.size() == out.exe->instance.fn->params.size());
+    return Status::ok;
+}
+
+Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
+                      const LaunchOptions& options, DiagSink& diags, Span at, double* seconds) {
+    if ((options.cancel ? *options.cancel : cancelled_).load()) {
+        diags.report(Diag::run_cancelled, at);
+        return Status::cancelled;
+    }
+    ReadyLaunch launch;
+    if (Status status = ready(module, kernel, generics, args, options, diags, at, launch); status != Status::ok) return status;
+    const Executable& exe = *launch.exe;
+    const std::vector<Argument>& values = launch.values;
+    for (size_t i = 0; i < values.size(); ++i)
+        if (values[i].kind != Argument::scalar && values[i].t.memory != Memory::host && (!options.machine || options.checked)) {
+            diags.report(Diag::bad_tensor, at, {exe.instance.fn->params[i].name, "it lies in device memory, which the interpreter cannot reach"});
+            return Status::arguments;
+        }
+    if (!options.machine) return run(options.model ? exe.model(*options.model) : *exe.program, values, launch.grid, options, cancelled_, diags);
+    if (options.compare || options.checked) return run_compared(exe, values, launch.grid, options, seconds, diags);
+    return run(exe.on(*options.machine), values, launch.grid, options, cancelled_, diags, seconds);
+}
+
+Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
+                       const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared) {
+    ReadyLaunch launch;
+    if (Status status = ready(module, kernel, generics, args, options, diags, {}, launch); status != Status::ok) return status;
+    if (!options.machine) {
+        diags.report(Diag::machine_unavailable, {}, {"interp", "launches are prepared for a GPU only"});
+        return Status::unavailable;
+    }
+    std::string error;
+    auto made = options.machine->prepare_launch(launch.exe->on(*options.machine), launch.values, launch.grid, error);
+    if (!made) {
+        diags.report(Diag::machine_unavailable, kernel.name.span, {options.machine->name(), error});
+        return Status::unavailable;
+    }
+    // The executable owns what the launch refers to.
+    prepared = std::shared_ptr<const PreparedLaunch>(made.release(), [keep = launch.exe](const PreparedLaunch* p) { delete p; });
+    return Status::ok;
+}
+
+Status Engine::run_compared(const Executable& exe, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
+                            double* seconds, DiagSink& diags) {
+    const Program& machine = exe.on(*options.machine);
+    const bool comparable = same_bits_everywhere(*exe.instance.fn) && std::none_of(values.begin(), values.end(), [](const Argument& a) {
+                                return a.kind != Argument::scalar && a.t.memory != Memory::host;
+                            });
+    if (!comparable && !options.checked) return run(machine, values, grid, options, cancelled_, diags, seconds);
+    const Snapshot before(values);
+    LaunchOptions quiet = options;
+    quiet.print = nullptr;  // the machine prints
+    if (Status status = run(exe.model(options.machine->arch()), values, grid, quiet, cancelled_, diags); status != Status::ok) return status;
+    const Snapshot expected(values);
+    before.restore(values);
+    if (Status status = run(machine, values, grid, options, cancelled_, diags, seconds); status != Status::ok) return status;
+    if (!comparable) return Status::ok;
+    bool equal = true;
+    for (size_t i = 0; i < values.size(); ++i) {
+        std::string difference = expected.difference(types_, values, i);
+        if (difference.empty()) continue;
+        diags.report(Diag::machine_differs, exe.kernel->name.span, {options.machine->name(), exe.instance.fn->params[i].name, difference});
+        equal = false;
+    }
+    return equal ? Status::ok : Status::mismatch;
 }
 
 std::optional<std::string> Engine::plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,

@@ -159,6 +159,8 @@ void append_arguments(const TypeTable& types, const TensorView& view, std::vecto
     a.t.has_strides = view.has_strides;
     a.t.strides = view.strides;
     a.t.initialised = view.initialised;
+    a.t.memory = view.memory;
+    a.t.device = view.device;
     out.push_back(a);
     if (!format.is_block()) return;
     Argument s;
@@ -169,6 +171,8 @@ void append_arguments(const TypeTable& types, const TensorView& view, std::vecto
     s.t.extents = scale_extents(types, view.elem, view.layout, view.extents);
     s.t.layout = view.layout;
     s.t.initialised = view.scales_initialised;
+    s.t.memory = view.memory;
+    s.t.device = view.device;
     out.push_back(s);
     if (!format.tensor_scale.v) return;
     Argument one;
@@ -177,6 +181,8 @@ void append_arguments(const TypeTable& types, const TensorView& view, std::vecto
     one.t.data = view.tensor_scale;
     one.t.bytes = types.format(format.tensor_scale).container_bytes();
     one.t.extents = Shape{1};
+    one.t.memory = view.memory;
+    one.t.device = view.device;
     out.push_back(one);
 }
 

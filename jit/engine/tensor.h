@@ -10,7 +10,7 @@
 
 namespace tegula {
 
-/// A borrowed view of a tensor in host memory; block formats have their scales beside the elements.
+/// A borrowed view of a tensor in memory; block formats have their scales beside the elements.
 struct TensorView {
     FormatId elem{};  ///< may be a block format
     Shape extents{};
@@ -22,6 +22,8 @@ struct TensorView {
     uint8_t* scales = nullptr;
     uint64_t scales_bytes = 0;
     uint8_t* tensor_scale = nullptr;
+    Memory memory = Memory::host;
+    int device = 0;
     uint8_t* initialised = nullptr;  ///< optional shadows for checked mode
     uint8_t* scales_initialised = nullptr;
 };

@@ -1,0 +1,357 @@
+// GPU rows of the benchmark (gpu.h): examples/*.tile through tegula_prepare and tegula_enqueue, peers beside them, outputs checked on the host.
+#include "bench/gpu.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "bench/gpu_peers.h"
+#include "tegula/tegula.hpp"
+
+namespace gpu_bench {
+
+namespace {
+
+using tegula::cuda::CUdeviceptr;
+using tegula::cuda::CUstream;
+
+[[noreturn]] void die(const std::string& text) {
+    std::fprintf(stderr, "bench: %s\n", text.c_str());
+    std::exit(1);
+}
+
+uint16_t to_bf16(float f) {
+    uint32_t u;
+    std::memcpy(&u, &f, 4);
+    return static_cast<uint16_t>((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+float from_bf16(uint16_t b) {
+    const uint32_t u = uint32_t{b} << 16;
+    float f;
+    std::memcpy(&f, &u, 4);
+    return f;
+}
+
+/// A tensor in device memory with its description for the C interface.
+struct Array {
+    std::string type, layout = "row";
+    std::vector<int64_t> extents;
+    size_t bytes = 0;
+    CUdeviceptr data = 0;
+    int64_t elements() const {
+        int64_t n = 1;
+        for (int64_t e : extents) n *= e;
+        return n;
+    }
+};
+
+class GpuBench {
+public:
+    GpuBench(tegula::cuda::Driver& driver, const std::string& dir, bool quick)
+        : d_(driver), timer_(driver), blas_(Cublas::open()), dir_(dir), quick_(quick), engine_(tegula::Engine::create().value()) {}
+    ~GpuBench() {
+        for (CUdeviceptr p : owned_) d_.cuMemFree(p);
+    }
+
+    void copy() {
+        const size_t bytes = size_t{1} << 30;
+        const CUdeviceptr a = allocate(bytes), b = allocate(bytes);
+        measure("copy 1 GiB", "memcpy", 0, 2.0 * static_cast<double>(bytes), [&](CUstream s) { d_.cuMemcpyDtoDAsync(a, b, bytes, s); });
+        release();
+    }
+
+    void matmuls() {
+        for (int64_t n : quick_ ? std::vector<int64_t>{4096} : std::vector<int64_t>{4096, 8192, 16384}) matmul("bf16", Cublas::bf16, true, n, n, n);
+        matmul("bf16", Cublas::bf16, true, 4096, 7168, 16384);
+        if (quick_) return;
+        matmul("bf16", Cublas::bf16, false, 8192, 8192, 8192);
+        matmul("f16", Cublas::f16, true, 8192, 8192, 8192);
+        matmul("bf16", Cublas::bf16, true, 2048, 2048, 2048);
+        matmul("bf16", Cublas::bf16, true, 512, 64, 512);
+        int8(8192);
+        int8(4096);
+    }
+
+    void matmul(const char* type, Cublas::Type blas, bool nt, int64_t m, int64_t n, int64_t k) {
+        const std::string work = std::string(type) + (nt ? " matmul nt " : " matmul nn ") + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+        Array a = normal(type, {m, k}, 1), b = normal(type, {k, n}, 2), c = empty(type, {m, n}), expected = empty(type, {m, n});
+        if (nt) b.layout = "col";
+        const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+        const std::string wide = m >= 1024 ? "256" : "64";
+        const std::vector<tegula::NamedValue> tile = {{"BM", int64_t{m >= 1024 ? 128 : 64}}, {"BN", std::stoll(wide)}, {"BK", int64_t{64}}};
+        std::vector<tegula::NamedValue> generics = tile;
+        generics.emplace_back("C", type);
+        auto ours = [&](CUstream s) { enqueue(s); };
+        prepare("matmul.tile", nt ? "matmul" : "matmul_nn", generics, {a, b, c});
+        measure(work, "tegula", flops, 0, ours);
+        if (blas_) {
+            const auto peer = [&](CUstream s) { blas_->matmul(s, blas, nt, int(m), int(n), int(k), a.data, b.data, expected.data); };
+            measure(work, "cublas", flops, 0, peer);
+            compare(work, c, expected, 2e-2);
+        }
+        release();
+    }
+
+    void int8(int64_t n) {
+        const std::string work = "int8 matmul nt " + std::to_string(n) + "^3";
+        Array x = bytes({n, n}, 1), w = bytes({n, n}, 2), sx = ones(n), sw = ones(n), y = empty("bf16", {n, n}), c = empty("i32", {n, n});
+        const double flops = 2.0 * std::pow(static_cast<double>(n), 3);
+        prepare("int8_gemm.tile", "int8_gemm", {{"O", "bf16"}, {"BM", int64_t{128}}, {"BN", int64_t{256}}, {"BK", int64_t{128}}}, {x, w, sx, sw, y});
+        measure(work, "tegula", flops, 0, [&](CUstream s) { enqueue(s); });
+        if (blas_) measure(work, "cublas", flops, 0, [&](CUstream s) { blas_->matmul(s, Cublas::i8, true, int(n), int(n), int(n), x.data, w.data, c.data); });
+        release();
+    }
+
+    void attentions() {
+        for (int64_t s : quick_ ? std::vector<int64_t>{4096} : std::vector<int64_t>{1024, 4096, 16384})
+            for (bool causal : {false, true}) attention(128, s, causal);
+        if (quick_) return;
+        attention(64, 4096, false);
+        attention(64, 4096, true);
+    }
+
+    /// 16k tokens, H * D = 2048, as the peers' script does: batch and heads are one dimension.
+    void attention(int64_t d, int64_t s, bool causal) {
+        const int64_t h = 16384 / s * (2048 / d);
+        const std::string work = "attention d" + std::to_string(d) + " S" + std::to_string(s) + (causal ? " causal" : " full");
+        Array q = normal("bf16", {h, s, d}, 1), k = normal("bf16", {h, s, d}, 2), v = normal("bf16", {h, s, d}, 3), o = empty("bf16", {h, s, d});
+        const double flops = 4.0 * static_cast<double>(h) * static_cast<double>(s) * static_cast<double>(s) * static_cast<double>(d) * (causal ? 0.5 : 1);
+        const std::vector<tegula::NamedValue> generics = {{"CAUSAL", int64_t{causal}}, {"BM", int64_t{128}}, {"BS", int64_t{128}}};
+        for (const char* kernel : {"attention", "attention_fast"}) {
+            if (!prepare("attention.tile", kernel, generics, {q, k, v, tegula::Value(1.0 / std::sqrt(static_cast<double>(d))), o})) continue;
+            measure(work, std::string(kernel) == "attention" ? "tegula" : "tegula fast", flops, 0, [&](CUstream st) { enqueue(st); });
+        }
+        release();
+    }
+
+    void rows() {
+        for (auto [m, n] : std::vector<std::pair<int64_t, int64_t>>{{16384, 4096}, {32768, 8192}, {16384, 16384}, {4096, 32768}, {131072, 781}}) {
+            for (const char* type : {"f32", "bf16"}) {
+                const double bytes = 2.0 * static_cast<double>(m) * static_cast<double>(n) * (std::string(type) == "f32" ? 4 : 2);
+                int64_t block = 1;
+                while (block < n) block *= 2;
+                const std::string size = " " + std::string(type) + " " + std::to_string(m) + "x" + std::to_string(n);
+                Array x = normal(type, {m, n}, 1), y = empty(type, {m, n}), gamma = ones(n), beta = ones(n);
+                prepare("softmax.tile", "softmax", {{"BLOCK", block}}, {x, y});
+                measure("softmax" + size, "tegula", 0, bytes, [&](CUstream s) { enqueue(s); });
+                prepare("layernorm.tile", "layernorm", {{"BLOCK", block}}, {x, gamma, beta, tegula::Value(1e-5), y});
+                measure("layernorm" + size, "tegula", 0, bytes, [&](CUstream s) { enqueue(s); });
+                release();
+            }
+            if (quick_) break;
+        }
+        for (int64_t n : {int64_t{1} << 25, int64_t{1} << 28}) {
+            Array x = normal("f32", {n}, 1), y = normal("f32", {n}, 2), z = empty("f32", {n});
+            prepare("vector_add.tile", "vector_add", {}, {x, y, z});
+            measure("add f32 " + std::to_string(n), "tegula", 0, 12.0 * static_cast<double>(n), [&](CUstream s) { enqueue(s); });
+            release();
+        }
+    }
+
+    std::vector<GpuRow> take() { return std::move(rows_); }
+
+private:
+    CUdeviceptr allocate(size_t bytes) {
+        CUdeviceptr p = 0;
+        timer_.check("cuMemAlloc", d_.cuMemAlloc(&p, bytes));
+        owned_.push_back(p);
+        return p;
+    }
+    void release() {
+        prepared_ = {};
+        for (CUdeviceptr p : owned_) d_.cuMemFree(p);
+        owned_.clear();
+    }
+    Array empty(const std::string& type, std::vector<int64_t> extents) {
+        Array a;
+        a.type = type;
+        a.extents = std::move(extents);
+        a.bytes = static_cast<size_t>(a.elements()) * (type == "f32" || type == "i32" ? 4 : type == "i8" ? 1 : 2);
+        a.data = allocate(a.bytes);
+        timer_.check("cuMemsetD8Async", d_.cuMemsetD8Async(a.data, 0xff, a.bytes, timer_.stream()));
+        return a;
+    }
+    /// A megabyte of random values, repeated with an odd period so that no two rows are alike.
+    Array filled(const std::string& type, std::vector<int64_t> extents, const std::function<void(uint8_t*, size_t)>& element, size_t width) {
+        Array a = empty(type, std::move(extents));
+        const size_t period = std::min<size_t>(a.bytes / width, 1048573);
+        std::vector<uint8_t> host(period * width);
+        for (size_t i = 0; i < period; ++i) element(host.data() + i * width, i);
+        for (size_t at = 0; at < a.bytes; at += host.size())
+            timer_.check("cuMemcpyHtoDAsync", d_.cuMemcpyHtoDAsync(a.data + at, host.data(), std::min(host.size(), a.bytes - at), timer_.stream()));
+        timer_.check("cuStreamSynchronize", d_.cuStreamSynchronize(timer_.stream()));
+        return a;
+    }
+    Array normal(const std::string& type, std::vector<int64_t> extents, unsigned seed) {
+        std::mt19937 engine(seed);
+        std::normal_distribution<float> gauss;
+        const bool f32 = type == "f32", f16 = type == "f16";
+        return filled(type, std::move(extents),
+                      [&](uint8_t* to, size_t) {
+                          const float v = gauss(engine);
+                          const uint16_t bf = to_bf16(v);
+                          const auto half = static_cast<uint16_t>((v < 0 ? 0x8000 : 0) | (0x3000 + (engine() & 0xfff)));  // magnitudes in [0.125, 2)
+                          std::memcpy(to, f32 ? static_cast<const void*>(&v) : f16 ? static_cast<const void*>(&half) : &bf, f32 ? 4 : 2);
+                      },
+                      f32 ? 4 : 2);
+    }
+    Array bytes(std::vector<int64_t> extents, unsigned seed) {
+        std::mt19937 engine(seed);
+        std::normal_distribution<float> gauss(0, 40);
+        return filled("i8", std::move(extents), [&](uint8_t* to, size_t) { *to = static_cast<uint8_t>(static_cast<int8_t>(std::lrint(std::fmin(127.f, std::fmax(-127.f, gauss(engine)))))); }, 1);
+    }
+    Array ones(int64_t n) {
+        return filled("f32", {n}, [](uint8_t* to, size_t) {
+            const float one = 1;
+            std::memcpy(to, &one, 4);
+        }, 4);
+    }
+
+    struct Operand {
+        Operand(const Array& a) : array(&a) {}
+        Operand(tegula::Value v) : value(std::move(v)), is_value(true) {}
+        const Array* array = nullptr;
+        tegula::Value value{0};
+        bool is_value = false;
+    };
+    bool prepare(const std::string& file, const std::string& kernel, const std::vector<tegula::NamedValue>& generics, const std::vector<Operand>& operands) {
+        auto module = engine_.load_file(dir_ + "/examples/" + file);
+        if (!module) die(module.diagnostics().text());
+        if (module.value().artifact("json").value().find("\"name\":\"" + kernel + "\"") == std::string::npos) return false;
+        std::vector<tegula::NamedValue> args;
+        for (const Operand& o : operands) {
+            if (o.is_value) {
+                args.emplace_back(std::string(), o.value);
+                continue;
+            }
+            tegula::Tensor t(reinterpret_cast<void*>(o.array->data), o.array->bytes, o.array->type, o.array->extents);
+            t.layout(o.array->layout).on_cuda(0);
+            args.emplace_back(std::string(), tegula::Value(t));
+        }
+        tegula::api::RunOptions options;
+        options.machine = "cuda";
+        auto prepared = module.value().prepare(kernel, generics, args, options);
+        if (!prepared) die(file + ": " + prepared.diagnostics().text());
+        prepared_ = prepared.value();
+        return true;
+    }
+    void enqueue(CUstream stream) {
+        if (tegula_status s = prepared_.enqueue(stream); s != TEGULA_OK) die("tegula_enqueue: " + std::to_string(s));
+    }
+    void measure(const std::string& work, const std::string& who, double flops, double bytes, const GpuTimer::Enqueue& enqueue) {
+        const double burst = timer_.burst(enqueue), sustained = timer_.sustained(enqueue, quick_ ? 0.2 : 0.5);
+        rows_.push_back({work, who, "burst", burst, flops, bytes});
+        rows_.push_back({work, who, "sustained", sustained, flops, bytes});
+        std::fprintf(stderr, "  %-44s %-12s %9.2f us burst %9.2f us sustained\n", work.c_str(), who.c_str(), burst * 1e6, sustained * 1e6);
+    }
+    /// Both are bf16 or both f16, whose bits are compared as bf16 would: relative norm of the difference over a part of the matrix.
+    void compare(const std::string& work, const Array& a, const Array& b, double limit) {
+        const size_t n = std::min<size_t>(a.bytes, size_t{8} << 20) / 2;
+        std::vector<uint16_t> x(n), y(n);
+        timer_.check("cuMemcpyDtoHAsync", d_.cuMemcpyDtoHAsync(x.data(), a.data, n * 2, timer_.stream()));
+        timer_.check("cuMemcpyDtoHAsync", d_.cuMemcpyDtoHAsync(y.data(), b.data, n * 2, timer_.stream()));
+        timer_.check("cuStreamSynchronize", d_.cuStreamSynchronize(timer_.stream()));
+        double difference = 0, norm = 0;
+        for (size_t i = 0; i < n; ++i) {
+            const double u = from_bf16(x[i]), v = from_bf16(y[i]);
+            difference += (u - v) * (u - v);
+            norm += v * v;
+        }
+        if (!(std::sqrt(difference) <= limit * std::sqrt(norm))) die(work + ": wrong result (relative difference " + std::to_string(std::sqrt(difference / norm)) + ")");
+    }
+
+    tegula::cuda::Driver& d_;
+    GpuTimer timer_;
+    std::unique_ptr<Cublas> blas_;
+    std::string dir_;
+    bool quick_;
+    tegula::Engine engine_;
+    tegula::Prepared prepared_;
+    std::vector<CUdeviceptr> owned_;
+    std::vector<GpuRow> rows_;
+};
+
+/// Lines of peers.py: {"work": .., "who": .., "mode": .., "seconds": .., "flops": .., "bytes": ..}
+void python_rows(const std::string& dir, bool quick, std::vector<GpuRow>& rows) {
+    const std::string command = "python3 '" + dir + "/bench/peers.py'" + (quick ? " --quick" : "") + " 2>/dev/null";
+    FILE* pipe = ::popen(command.c_str(), "r");
+    if (!pipe) return;
+    char line[1024];
+    while (std::fgets(line, sizeof line, pipe)) {
+        const auto json = nlohmann::json::parse(line, nullptr, false);
+        if (!json.is_object()) continue;
+        rows.push_back({json.value("work", ""), json.value("who", ""), json.value("mode", ""), json.value("seconds", 0.0), json.value("flops", 0.0),
+                        json.value("bytes", 0.0)});
+    }
+    ::pclose(pipe);
+}
+
+}  // namespace
+
+std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, std::string& why) {
+    std::vector<std::string> looked_for;
+    auto driver = tegula::cuda::Driver::open(looked_for);
+    if (!driver) {
+        for (const std::string& l : looked_for) why += (why.empty() ? "" : "; ") + l;
+        return {};
+    }
+    std::vector<GpuRow> rows;
+    tegula::cuda::CUcontext context = nullptr;
+    if (driver->primary_context(0, &context) != 0) return why = "no context", rows;
+    const tegula::cuda::ContextScope scope(*driver, context);
+    {
+        GpuBench bench(*driver, dir, quick);
+        bench.copy();
+        bench.matmuls();
+        bench.attentions();
+        bench.rows();
+        rows = bench.take();
+    }
+    python_rows(dir, quick, rows);
+    return rows;
+}
+
+namespace {
+double rate(const GpuRow& r) { return (r.flops ? r.flops : r.bytes) / r.seconds * 1e-12; }
+}  // namespace
+
+void print_gpu(const std::vector<GpuRow>& rows) {
+    std::vector<std::string> works;
+    for (const GpuRow& r : rows)
+        if (std::find(works.begin(), works.end(), r.work) == works.end()) works.push_back(r.work);
+    std::printf("\n%-44s %-10s  %s\n", "GPU (TFLOP/s or TB/s)", "mode", "ours / peers; ratio to the best peer");
+    for (const std::string& work : works)
+        for (const char* mode : {"burst", "sustained"}) {
+            double ours = 0, best = 0;
+            std::string line;
+            for (const GpuRow& r : rows) {
+                if (r.work != work || r.mode != mode) continue;
+                char text[96];
+                std::snprintf(text, sizeof text, "%s %.4g  ", r.who.c_str(), rate(r));
+                line += text;
+                if (r.who.starts_with("tegula"))
+                    ours = std::max(ours, rate(r));
+                else
+                    best = std::max(best, rate(r));
+            }
+            if (line.empty()) continue;
+            std::printf("%-44s %-10s  %s", work.c_str(), mode, line.c_str());
+            if (ours && best) std::printf("-> %.3f", ours / best);
+            std::printf("\n");
+        }
+}
+
+std::string gpu_json(const std::vector<GpuRow>& rows) {
+    nlohmann::json out = nlohmann::json::array();
+    for (const GpuRow& r : rows)
+        out.push_back({{"work", r.work}, {"who", r.who}, {"mode", r.mode}, {"seconds", r.seconds}, {"flops", r.flops}, {"bytes", r.bytes}});
+    return out.dump();
+}
+
+}  // namespace gpu_bench
