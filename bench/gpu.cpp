@@ -296,7 +296,7 @@ void python_rows(const std::string& dir, bool quick, std::vector<GpuRow>& rows) 
 
 std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, std::string& why) {
     std::vector<std::string> looked_for;
-    auto driver = tegula::cuda::Driver::open(looked_for);
+    auto driver = tegula::cuda::Driver::open({}, looked_for);
     if (!driver) {
         for (const std::string& l : looked_for) why += (why.empty() ? "" : "; ") + l;
         return {};

@@ -13,8 +13,8 @@ namespace tegula {
 namespace {
 
 using Vectors = std::vector<uint64_t>;
-constexpr int kLineBytes = 128;    // one wavefront: 32 banks of 4 bytes
-constexpr int kVectorBytes = 16;   // widest access of a thread
+constexpr int kLineBytes = 128;   // one wavefront: 32 banks of 4 bytes
+constexpr int kVectorBytes = 16;  // widest access of a thread
 
 int log2_exact(int v) { return std::countr_zero(static_cast<unsigned>(v)); }
 int container_bytes(int elem_bits) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(elem_bits, 8)))) / 8; }
@@ -231,7 +231,9 @@ int64_t padded_cost(const Exchange& e, const TileLayout& l, int vector, int byte
 Exchange padded_exchange(const TileLayout& from, const TileLayout& to, Exchange e, int bytes) {
     const int last = from.shape.rank - 1;
     const auto row = static_cast<int>(e.extents[static_cast<size_t>(last)]);
-    const auto vector = [&](const TileLayout& l) { return std::min({vector_width(l, last), kVectorBytes / bytes, 1 << std::countr_zero(static_cast<unsigned>(row))}); };
+    const auto vector = [&](const TileLayout& l) {
+        return std::min({vector_width(l, last), kVectorBytes / bytes, 1 << std::countr_zero(static_cast<unsigned>(row))});
+    };
     e.write_vector = vector(from);
     e.read_vector = vector(to);
     const int step = std::max(e.write_vector, e.read_vector);

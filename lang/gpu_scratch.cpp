@@ -180,9 +180,7 @@ void Rule::sort() {
     const auto n = static_cast<uint64_t>(shape[static_cast<size_t>(attrs_[0])]);
     const int64_t places = static_cast<int64_t>(std::bit_ceil(n)) * (shape.elements() / static_cast<int64_t>(n));
     stage(0);
-    const Format& f = fn_.elem(operands_[0]);
-    const bool wide = f.kind == FormatKind::lns || (f.is_float() ? f.exp_bits > 8 || f.man_bits > 23 : f.bits > 32);
-    work(places * (wide ? 8 : 4));
+    work(places * (wide_key(fn_.elem(operands_[0])) ? 8 : 4));
     work(places * 4);
 }
 
@@ -287,6 +285,14 @@ ScratchPlan Rule::run() {
 ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst) { return Rule(fn, inst).run(); }
 
 int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst) { return scratch_plan(fn, inst).bytes; }
+
+bool wide_key(const Format& f) {
+    if (!f.is_float()) return f.kind == FormatKind::lns || f.kind == FormatKind::codebook || f.bits > 32;
+    // f32 holds every value when its exponents and subnormals reach as far.
+    const int top = (1 << f.exp_bits) - 1 - f.bias, last = 1 - f.bias - f.man_bits;
+    const bool special = f.has_inf || f.nan == NanCode::ieee || (f.nan == NanCode::all_ones && f.man_bits == 0);
+    return f.exp_bits > 8 || f.man_bits > 23 || last < -149 || top > 128 || (top == 128 && !special);
+}
 
 bool convert_exchanges(const Conversion& c, const TileLayout& to) {
     constexpr int kUnrolled = 256;

@@ -20,6 +20,8 @@ ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst);
 /// Bytes, from the instruction's op, types and placements; 0: none.
 int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst);
 
+/// Do the order keys of a format need 64 bits?
+bool wide_key(const Format& f);
 /// Does a conversion go through scratch?
 bool convert_exchanges(const Conversion& c, const TileLayout& to);
 /// Elements of K that a product of row 0 keeps in scratch at a time.

@@ -1,10 +1,7 @@
 // The IR parser (ir_text.h): recursive descent over the tokens of ir_lexer.h, depth-limited. It stops at the first error of the text, makes
 // whatever the text says without judging it, and lets the verifier judge the result before anyone sees it.
-#include <map>
-
 #include "lang/format_name.h"
-#include "lang/ir_lexer.h"
-#include "lang/ir_literal.h"
+#include "lang/ir_parser.h"
 #include "lang/ir_text.h"
 #include "lang/layout_text.h"
 
@@ -15,86 +12,7 @@ namespace {
 constexpr int kMaxBlockDepth = 200;
 constexpr size_t kMaxText = size_t{16} << 20;
 
-/// What one instruction line says, before it becomes an instruction.
-struct Line {
-    Op op{};
-    Span span;
-    std::vector<std::string_view> results;
-    std::vector<ValueId> operands;
-    std::vector<int64_t> attrs;
-    std::vector<TypeId> types;
-    std::vector<std::string_view> codes;
-};
-
-/// Every method that reads gives false once an error has been reported.
-class Parser {
-public:
-    Parser(std::string_view text, uint32_t file, TypeTable& types, DiagSink& diags)
-        : file_(file), diags_(diags), lexer_(text), fn_(std::make_unique<Function>(types)) {}
-
-    std::unique_ptr<Function> run() { return function() && expect_end() ? std::move(fn_) : nullptr; }
-
-private:
-    // tokens
-    bool is(std::string_view text) const {
-        const Token& t = lexer_.token();
-        return (t.kind == Token::punct || t.kind == Token::word) && t.text == text;
-    }
-    bool take(std::string_view text) {
-        if (!is(text)) return false;
-        lexer_.advance();
-        return true;
-    }
-    bool expect(std::string_view text) { return take(text) || fail_expected("`" + std::string(text) + "`"); }
-    bool expect_end() { return lexer_.token().kind == Token::end || fail_expected("the end of the text"); }
-    Span span() const { return {file_, lexer_.token().begin, lexer_.token().finish}; }
-    std::string found() const {
-        const Token& t = lexer_.token();
-        return t.kind == Token::end ? "the end of the text" : "`" + printable(lexer_.rest().substr(0, t.finish - t.begin)) + "`";
-    }
-    bool fail_expected(const std::string& what) { return diags_.report(Diag::ir_syntax, span(), {what, found()}), false; }
-    bool fail_unknown(const char* what, std::string_view name) {
-        return diags_.report(Diag::ir_unknown_name, span(), {what, printable(name)}), false;
-    }
-    bool text_of(Token::Kind kind, const char* what, std::string_view& out) {
-        if (lexer_.token().kind != kind) return fail_expected(what);
-        out = lexer_.token().text;
-        lexer_.advance();
-        return true;
-    }
-    bool integer(int64_t& out);
-    bool quoted(std::string& out);
-
-    // parts
-    bool shape(Shape& out);
-    bool element(FormatId& out, bool& pointer);
-    bool type(TypeId& out);
-    bool tensor_rest(Type& t);
-    bool use(ValueId& out);
-    bool use_list(std::vector<ValueId>& out);
-    bool define(std::string_view name, ValueId value);
-    bool hint_list(std::vector<Hint>& out);
-
-    // structure
-    bool function();
-    bool parameter();
-    bool block_body(BlockId block, int depth);
-    bool line(BlockId block, int depth);
-    bool operands(Line& l);
-    bool access(Line& l);
-    bool axis(Line& l, size_t dimension, std::vector<int64_t>& axes);
-    bool attributes(Line& l);
-    bool attribute_value(Op op, std::string_view name, int64_t& out);
-    bool finish(Line& l, BlockId block, int depth);
-    bool regions(std::vector<BlockId>& out, int depth);
-    bool fill_codes(Line& l);
-
-    uint32_t file_;
-    DiagSink& diags_;
-    IrLexer lexer_;
-    std::unique_ptr<Function> fn_;
-    std::map<std::string_view, ValueId> values_;
-};
+}  // namespace
 
 bool Parser::integer(int64_t& out) {
     const Format& i64 = fn_->types().format(id_of(Fmt::i64));
@@ -160,10 +78,10 @@ bool Parser::tensor_rest(Type& t) {
 bool Parser::type(TypeId& out) {
     Type t;
     t.kind = Type::tile;
-    const bool tensor = take("tensor");
-    if (tensor || take("tile")) {
+    const bool tensor = take("tensor"), channel = !tensor && take("channel");
+    if (tensor || channel || take("tile")) {
         if (!expect("<") || !element(t.elem, t.pointer) || !expect(">") || !shape(t.shape)) return false;
-        if (tensor) t.kind = Type::tensor;
+        if (tensor || channel) t.kind = tensor ? Type::tensor : Type::channel;
         if (tensor && !tensor_rest(t)) return false;
     } else if (!element(t.elem, t.pointer)) {
         return false;
@@ -197,7 +115,7 @@ bool Parser::define(std::string_view name, ValueId value) {
 
 /// Any number of `@ name(1, 2)`.
 bool Parser::hint_list(std::vector<Hint>& out) {
-    while (take("@")) {
+    while (is("@") && !gpu_inst_ahead() && take("@")) {
         Hint hint;
         std::string_view name;
         if (!text_of(Token::word, "a name", name) || !expect("(")) return false;
@@ -228,7 +146,7 @@ bool Parser::function() {
     if (!expect("(")) return false;
     while (!is(")"))
         if (!parameter() || (!is(")") && !expect(","))) return false;
-    return expect(")") && hint_list(fn_->hints) && expect("{") && block_body(fn_->body, 0) && expect("}");
+    return expect(")") && hint_list(fn_->hints) && (!is("gpu") || gpu_form()) && expect("{") && block_body(fn_->body, 0) && expect("}");
 }
 
 bool Parser::parameter() {
@@ -415,7 +333,11 @@ bool Parser::regions(std::vector<BlockId>& out, int depth) {
                 std::string_view name;
                 TypeId id;
                 if (!text_of(Token::value, "a block argument", name) || !expect(":") || !type(id)) return false;
-                if (!define(name, fn_->add_arg(block, id))) return false;
+                uint32_t placement = 0;
+                if (!gpu_placement(id, placement)) return false;
+                const ValueId arg = fn_->add_arg(block, id);
+                if (!define(name, arg)) return false;
+                gpu_place(arg, placement);
             } while (take(","));
             if (!expect(")")) return false;
         }
@@ -430,19 +352,25 @@ bool Parser::finish(Line& l, BlockId block, int depth) {
             TypeId id;
             if (!type(id)) return false;
             l.types.push_back(id);
+            l.placements.push_back(0);
+            if (!gpu_placement(id, l.placements.back())) return false;
         } while (take(","));
     }
     if (l.types.size() != l.results.size()) return fail_expected("one type per result");
+    GpuInst facts;
+    std::optional<GpuChannel> channel;
+    if (gpu_inst_ahead() && !gpu_inst(l.op, facts, channel)) return false;
     std::vector<BlockId> blocks;
     if (!fill_codes(l) || ((op_row(l.op).traits & REGIONS) && !regions(blocks, depth))) return false;
     const InstId inst = fn_->make(l.op, l.operands, l.types, l.attrs, l.span, blocks);
     fn_->append(block, inst);
-    for (uint32_t n = 0; n < l.results.size(); ++n)
+    for (uint32_t n = 0; n < l.results.size(); ++n) {
         if (!define(l.results[n], fn_->result(inst, n))) return false;
+        gpu_place(fn_->result(inst, n), l.placements[n]);
+    }
+    gpu_record(inst, facts, channel);
     return true;
 }
-
-}  // namespace
 
 std::unique_ptr<Function> parse_ir(const SourceMap& sources, uint32_t file, TypeTable& types, DiagSink& diags) {
     const std::string_view text = sources.text(file);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "lang/format_name.h"
+#include "lang/ir_gpu_text.h"
 #include "lang/ir_literal.h"
 #include "lang/layout.h"
 
@@ -14,19 +15,20 @@ namespace {
 
 class Printer {
 public:
-    explicit Printer(const Function& fn) : fn_(fn), names_(fn.value_count()) {}
+    explicit Printer(const Function& fn) : fn_(fn), names_(fn.value_count()), gpu_(fn) {}
 
     std::string run() {
         header();
+        const std::string head = std::move(out_);
+        out_.clear();
         block_body(fn_.body, 1);
-        out_ += "}\n";
-        return std::move(out_);
+        return head + gpu_.header() + " {\n" + out_ + "}\n";
     }
 
 private:
     void header();
     void block_body(BlockId id, int depth);
-    void inst(const Inst& i, int depth);
+    void inst(InstId id, int depth);
     void access_operands(const Inst& i);
     void attributes(const Inst& i);
     void attribute_value(const Inst& i, std::string_view name, size_t index);
@@ -45,11 +47,13 @@ private:
         return text;
     }
     std::string type_text(TypeId id);
+    std::string placed_type(ValueId v) { return type_text(fn_.type_of(v)) + gpu_.placement(v); }
 
     const Function& fn_;
     std::vector<std::string> names_;
     std::unordered_map<uint32_t, std::string> formats_;
     uint32_t next_ = 0;
+    GpuPrinter gpu_;
     std::string out_;
 };
 
@@ -61,6 +65,7 @@ std::string Printer::type_text(TypeId id) {
         if (t.layout.v) out += " @ " + quote_text(fn_.types().layout(t.layout).text());
         return out + kModes[static_cast<size_t>(t.mode)];
     }
+    if (t.kind == Type::channel) return "channel<" + elem_text(t.elem) + ">" + to_string(t.shape);
     const std::string elem = t.pointer ? "ptr<" + elem_text(t.elem) + ">" : elem_text(t.elem);
     return t.shape.rank == 0 ? elem : "tile<" + elem + ">" + to_string(t.shape);
 }
@@ -85,7 +90,6 @@ void Printer::header() {
     }
     out_ += ")";
     hints(fn_.hints, " @ ");
-    out_ += " {\n";
 }
 
 void Printer::list_values(std::span<const ValueId> values) {
@@ -96,7 +100,7 @@ void Printer::list_values(std::span<const ValueId> values) {
 }
 
 void Printer::block_body(BlockId id, int depth) {
-    for (InstId i : fn_.block(id).insts) inst(fn_.inst(i), depth);
+    for (InstId i : fn_.block(id).insts) inst(i, depth);
 }
 
 void Printer::codes(const Inst& i) {
@@ -167,7 +171,8 @@ void Printer::attributes(const Inst& i) {
     if (!first) out_ += "}";
 }
 
-void Printer::inst(const Inst& i, int depth) {
+void Printer::inst(InstId id, int depth) {
+    const Inst& i = fn_.inst(id);
     out_.append(static_cast<size_t>(depth) * 2, ' ');
     for (uint32_t n = 0; n < i.results.count; ++n) out_ += (n ? ", " : "") + name(fn_.result(i, n));
     if (i.results.count) out_ += " = ";
@@ -187,12 +192,13 @@ void Printer::inst(const Inst& i, int depth) {
         const auto index = static_cast<size_t>(fn_.attrs(i)[0]);
         if (index < fn_.loop_hints.size()) hints(fn_.loop_hints[index], " @ ");
     }
-    for (uint32_t n = 0; n < i.results.count; ++n) out_ += (n ? ", " : " : ") + type_text(fn_.type_of(fn_.result(i, n)));
+    for (uint32_t n = 0; n < i.results.count; ++n) out_ += (n ? ", " : " : ") + placed_type(fn_.result(i, n));
+    out_ += gpu_.facts(id);
     for (uint32_t b = 0; b < i.blocks.count; ++b) {
         const Block& block = fn_.block(fn_.blocks(i)[b]);
         if (b) out_.append(static_cast<size_t>(depth) * 2, ' ').append("}");
         if (!block.args.empty()) out_ += " (";
-        for (size_t n = 0; n < block.args.size(); ++n) out_ += (n ? ", " : "") + name(block.args[n]) + ": " + type_text(fn_.type_of(block.args[n]));
+        for (size_t n = 0; n < block.args.size(); ++n) out_ += (n ? ", " : "") + name(block.args[n]) + ": " + placed_type(block.args[n]);
         out_ += block.args.empty() ? " {\n" : ") {\n";
         block_body(fn_.blocks(i)[b], depth + 1);
     }

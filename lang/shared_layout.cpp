@@ -11,9 +11,7 @@ int64_t extent_across(const SharedLayout& l) {
     if (l.shape.rank < 2) return 1;
     return l.shape[static_cast<size_t>(2 * l.shape.rank - 3 - l.contiguous)];
 }
-int64_t contiguous_bytes(const SharedLayout& l) {
-    return l.shape.rank ? l.shape[static_cast<size_t>(l.contiguous)] * l.elem_bytes : l.elem_bytes;
-}
+int64_t contiguous_bytes(const SharedLayout& l) { return l.shape.rank ? l.shape[static_cast<size_t>(l.contiguous)] * l.elem_bytes : l.elem_bytes; }
 int64_t panels(const SharedLayout& l) { return (contiguous_bytes(l) + l.row_bytes() - 1) / l.row_bytes(); }
 
 }  // namespace

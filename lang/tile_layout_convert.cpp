@@ -62,7 +62,7 @@ bool rename_general(const TileLayout& from, const TileLayout& to, std::vector<in
 
 /// For every destination bit, the source register and lane bits that hold its basis vector. Source copies are read from the thread's own place.
 struct Sources {
-    std::vector<uint64_t> reg_of_reg, lane_of_reg;        ///< by destination register bit
+    std::vector<uint64_t> reg_of_reg, lane_of_reg;  ///< by destination register bit
     std::array<uint64_t, kLaneBits> reg_of_lane{}, lane_of_lane{};
     std::vector<uint64_t> reg_of_warp, lane_of_warp;
 };
@@ -171,21 +171,22 @@ private:
     std::array<uint64_t, kLaneBits> keep_{};
 };
 
-/// Selects per value: choosing one of 2^rank registers.
+/// Selects per register: choosing one of 2^rank of them takes one step per dimension.
 template <class Columns>
 int selects(const Columns& columns) {
     gf2::Space space;
     for (int v : columns) space.insert(static_cast<uint64_t>(v));
-    return (1 << space.dimension()) - 1;
+    return space.dimension();
 }
 
-/// In units of one shuffle: shared memory needs a store and a load per value (vectors make that less), and a barrier.
+/// In selects: a shuffle is worth two, as are a store and a load of shared memory (each for a whole warp); a barrier is some sixteen accesses.
 bool worth_shuffling(const Conversion& c, const TileLayout& from, const TileLayout& to) {
-    constexpr int kBarrier = 16;
-    const int per_value = c.same_lane() ? 1 : 2;
-    const int shuffle = to.registers() * (per_value + selects(c.give_thread) + selects(c.keep_lane));
-    const int shared = 2 * (from.registers() + to.registers()) + 2 * kBarrier;
-    return shuffle <= shared;
+    constexpr int kBarrier = 32;
+    const int per_value = c.same_lane() ? 0 : 2;
+    const int shuffle = from.registers() * selects(c.give_thread) + to.registers() * (per_value + selects(c.keep_lane));
+    const int shared = 2 * (from.registers() + to.registers()) + kBarrier;
+    // Scratch takes memory from the stages of channels, and shuffles of 16-bit values go in pairs.
+    return shuffle <= 2 * shared;
 }
 
 }  // namespace

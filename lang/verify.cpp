@@ -168,8 +168,8 @@ bool Verifier::check_shape_of_inst(const Inst& inst, const std::string& where) {
     if (!attr_count_fits(row.attrs, inst.attrs.count)) fail("wrong number of attributes");
     if (!(row.traits & REGIONS) && inst.blocks.count) fail("owns blocks");
     if (pure_depth_ && (row.traits & (READS | WRITES | EFFECT))) fail("touches memory inside a pure op");
-    const bool takes_tensor = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::channel_put || inst.op == Op::dim ||
-                              inst.op == Op::tensor_ptr;
+    const bool takes_tensor = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::channel_put ||
+                              inst.op == Op::dim || inst.op == Op::tensor_ptr;
     for (size_t i = 0; i < inst.operands.count; ++i) {
         const ValueId v = fn_.operands(inst)[i];
         if (v.v >= fn_.value_count() || !in_scope_[v.v])

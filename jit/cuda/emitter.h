@@ -5,49 +5,20 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "jit/cuda/kernel_text.h"
 #include "jit/cuda/prelude.h"
+#include "lang/gpu_scratch.h"
 #include "lang/ir.h"
+#include "lang/register_moves.h"
+#include "lang/layout.h"
 #include "lang/source.h"
 #include "lang/target.h"
 
 namespace tegula::cuda {
-
-/// What the launcher passes, in the order of the kernel's parameters.
-struct KernelParam {
-    enum Kind : uint8_t {
-        pointer,     ///< base address of tensor or pointer parameter `param`
-        extent,      ///< i64 extent `dim` of tensor `param`
-        stride,      ///< i64 stride `dim` of tensor `param`, in elements (whole-byte formats) or bits
-        bytes,       ///< i64 storage size of `param`
-        scalar,      ///< code of parameter `param`, 8 bytes
-        tensor_map,  ///< 128-byte CUtensorMap number `dim`, __grid_constant__
-        grid,        ///< u64 grid extent `dim` (the launch is one-dimensional over programs)
-        first,       ///< u64 number of the first program of this launch
-        workspace,   ///< base of global scratch
-        report,      ///< buffer of asserts and prints
-    } kind;
-    int param = 0, dim = 0;
-};
-/// A TMA descriptor: tensor parameter, box in elements per dimension, fastest dimension first in `order`.
-struct TensorMap {
-    int param = 0;
-    std::vector<int> order;
-    std::vector<uint32_t> box;
-    int swizzle = 0;  ///< bytes
-    bool operator==(const TensorMap&) const = default;
-};
-struct KernelText {
-    std::string source, entry;
-    std::vector<KernelParam> params;
-    std::vector<TensorMap> tensor_maps;
-    int threads = 128;
-    int64_t shared_bytes = 0, workspace_bytes = 0;
-    std::vector<std::string> options;   ///< NVRTC flags beyond architecture ("--fmad=false")
-    std::vector<std::string> messages;  ///< texts of print and assert by number, with {} holes
-};
 
 /// `sources` may be null (no #line). Internal errors only: everything that passed the GPU passes can be emitted.
 KernelText emit(const ir::Function& fn, const SourceMap* sources);
@@ -63,39 +34,238 @@ private:
     void open(const std::string& head);             ///< "head {"
     void close(const std::string& tail = "}");
     std::string fresh(const std::string& stem);     ///< unused identifier
+    void mark(Span span);                           ///< #line, when the line changes
+    void unroll(int64_t iterations);                ///< "#pragma unroll" up to 256 iterations, else "#pragma unroll 1"
+    /// Text before the kernel (functions, tables), once per key; a "$" in it stands for the name that is returned.
+    std::string support(const std::string& key, const std::string& stem, const std::string& text);
 
     // ---- values (emit.cpp) ----
     const TileLayout& layout(ir::ValueId v) const;  ///< of a tile in registers
     bool in_registers(ir::ValueId v) const;
     bool is_scalar(ir::ValueId v) const;            ///< rank 0: a plain variable
     int registers(ir::ValueId v) const;             ///< 1 for scalars
-    std::string type_of(ir::ValueId v);             ///< C type of one element
+    int group_threads() const;                      ///< threads that hold tiles; the variable `t` is the number of a thread among them
+    std::string type_of(ir::ValueId v);             ///< C type of one element (pointers: unsigned long long, see bit_addressed)
+    /// Identifier of a value. A tile in shared memory: an `unsigned char*` to the first byte of its SharedLayout (views: the same pointer).
     std::string name(ir::ValueId v);
-    std::string at(ir::ValueId v, const std::string& r);  ///< "v12[r]", or the scalar
-    void declare(ir::ValueId v);                    ///< "float v12[8];"
+    std::string at(ir::ValueId v, const std::string& r);  ///< "v12[r]", or the scalar; an expression for constants, to be read only
+    std::string zero(ir::ValueId v);                ///< literal of the element with code 0
+    void declare(ir::ValueId v);                    ///< "float v12[8];"; nothing after take_over
+    int uses(ir::ValueId v) const { return uses_[v.v]; }  ///< by operands
+    /// Lets `result` live in the registers of `operand` when nothing else uses that one: declare(result) then does nothing. Both have one layout.
+    bool take_over(ir::ValueId result, ir::ValueId operand);
     /// `for` over the registers of v with an explicit unroll pragma; the body gets the index text. Scalars: once, index "".
     void each_register(ir::ValueId v, const std::function<void(const std::string& r)>& body);
+    void each(int count, const std::function<void(const std::string& r)>& body);  ///< 0 .. count - 1
+
+    // ---- layouts (emit_layout.cpp) ----
     /// Name of the struct that describes a layout: registers; at0(r, t), at1(r, t) .. coordinates; inside(r, t); owner(t). t: thread in the group.
+    /// at<d> = register<d>(r) + thread<d>(t) when additive(l, d), so that sums with a hoisted thread part fold.
     std::string layout_name(const TileLayout& l);
+    bool additive(const TileLayout& l, int d) const;
+    std::string coordinate(const TileLayout& l, int d, const std::string& r);  ///< "L3::at1(r, t)", i32
     /// Row-major element number of register r in the *padded* / *logical* shape, as text (i32).
     std::string padded_number(const TileLayout& l, const std::string& r);
     std::string logical_number(const TileLayout& l, const std::string& r);
     /// Text that holds for one thread among those with copies of register r, and not for ghosts ("true" when trivially so).
     std::string owns(const TileLayout& l, const std::string& r);
+    std::string inside(const TileLayout& l, const std::string& r);  ///< no ghost; "true" when there are none
+    /// map[r] as an expression that folds once r is a constant.
+    std::string rename(const std::vector<int>& map, const std::string& r);
 
     // ---- scratch and barriers (emit.cpp) ----
     void sync();                                    ///< all threads of the group meet
     /// "((float*)(shared + 1024))" for the instruction's scratch, elements of `type`; checks that `bytes` fit the annotation.
     std::string scratch(ir::InstId inst, const std::string& type, int64_t bytes);
 
-    // ---- memory (emit_memory.cpp) ----
-    /// Element address arithmetic of a tensor parameter at coordinate texts (i64): bit offset text for sub-byte formats, element offset otherwise.
+    // ---- memory (emit_memory.cpp, emit_address.cpp) ----
+    /// Element address arithmetic of a tensor parameter at coordinate texts (i64): bit offset text for sub-byte formats, element offset otherwise (u64).
     std::string offset(ir::ValueId tensor, const std::vector<std::string>& coordinates);
+    std::string extent(ir::ValueId tensor, int d);  ///< i64: parameter or constant
+    std::string stride(ir::ValueId tensor, int d);  ///< i64 of an affine tensor, see KernelParam::stride
+    std::string pitch(ir::ValueId tensor, int member, bool innermost);  ///< i64, of a layout by expressions
+    bool affine(ir::ValueId tensor) const;          ///< row, col or the host's strides
+    int contiguous_dimension(ir::ValueId tensor) const;  ///< of stride 1 whatever the launch; -1: none
+    int param_number(ir::ValueId v) const;
+    std::string parameter(KernelParam::Kind kind, int param, int dim, const std::string& type, const std::string& stem);  ///< its name; added on first use
+    std::string layout_text(const LayoutExpr& e, ir::ValueId tensor, const std::vector<std::string>& coordinates);
+    int64_t divisor(ir::ValueId v, int depth = 0);  ///< a power of two that divides every value of an i64 scalar
+    int magnitude(ir::ValueId v, int depth = 0);    ///< bits that hold every |value| of an i64 scalar; 64: unknown
+
+    struct Part;  ///< one load, store or atomic of a tensor while it is emitted (emit_access.h)
+    Part part_of(ir::InstId id);
+    void part_axis(Part& part, size_t axis);
+    void part_gathers(Part& part);
+    void part_base(Part& part);
+    bool part_pieces(Part& part);
+    void part_vector(Part& part);
+    std::string part_index(const Part& part, size_t axis, const std::string& r);
+    std::string part_condition(const Part& part, const std::string& r, bool checked);
+    std::string part_offset(const Part& part, const std::string& r);
+    void load_part(const Part& part, bool checked);
+    void store_part(const Part& part, bool checked);
+    std::string pack_type(ir::ValueId v, int vector);
+    std::string read(const Format& f, const std::string& base, const std::string& offset);
+    std::string write(const Format& f, const std::string& base, const std::string& offset, const std::string& value);
+
+    // ---- atomics (emit_atomic.cpp) ----
+    std::string atomic_function(const Format& f, ir::AtomicKind kind, ir::MemoryScope scope);
+    void atomic_fences(ir::InstId id, bool before);
+    void atomic_elements(ir::InstId id, ir::ValueId value, const std::function<std::string(const std::string& r)>& condition,
+                         const std::function<std::string(const std::string& r)>& call);
+
+    // ---- pointers (emit_pointer.cpp) ----
+    std::string pointee(const Format& f, const std::string& type, const std::string& pointer);
+    std::string lane_number(ir::ValueId v, const std::string& r);
+    std::vector<std::string> stage_lanes(ir::InstId id);  ///< stage_operands, and a meeting if there were any
+
+    // ---- control (emit_control.cpp) ----
+    std::vector<std::string> declare_all(std::span<const ir::ValueId> values);
+    void block(ir::BlockId id);
+    /// Where the `yield` (or the values of the `condition`) that ends a block puts its values; without an entry a yield emits nothing and its owner
+    /// reads the operands.
+    void set_targets(ir::BlockId block, std::vector<std::string> names) { targets_[block.v] = std::move(names); }
+    void copy_all(std::span<const ir::ValueId> from, const std::vector<std::string>& to);  ///< at once, through temporaries where they overlap
+    void copy(ir::ValueId from, const std::string& to);
+    /// "const float v3 = ..;" for a scalar, declaration and loop for a tile.
+    void assign(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
+
+    // ---- tiles through scratch (emit_scratch.cpp) ----
+    /// Declares a pointer to an area of the instruction's scratch and gives its name.
+    std::string scratch_area(ir::InstId id, const std::string& type, int64_t offset);
+    /// Writes a tile's elements to row-major scratch, each by one thread; `value` makes the stored text from the element's.
+    void stage(ir::ValueId v, const std::string& pointer, const std::function<std::string(const std::string& element)>& value = {});
+    /// Stages what scratch_plan says, each operand in its own type; pointers by operand ("": read from registers).
+    std::vector<std::string> stage_operands(ir::InstId id);
+    /// Element `number` (row-major) of a staged operand, or the register r of one that lies like the result.
+    std::string staged(ir::ValueId v, const std::string& pointer, const std::string& r, const std::string& number);
+    /// result[r] = value(r), zero for ghosts; `value` may use the thread's coordinates.
+    void fill(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
+    /// "for (int e = t; e < n; e += threads)"; ends with close().
+    void open_elements(const std::string& e, int64_t n);
+    /// Row-major number in `shape` of coordinate texts.
+    static std::string number_of(const Shape& shape, const std::vector<std::string>& coordinates);
+    std::vector<std::string> coordinates_of(ir::ValueId v, const std::string& r);  ///< of a tile's register; none for scalars
+    std::string number_at(ir::ValueId v, const std::string& r);  ///< logical number, "0" for scalars
+    /// Calls body for each of the registers: a loop where their numbers are evenly spaced.
+    void each_of(const std::vector<int>& registers, const std::function<void(const std::string& r)>& body);
+    void assign_to(ir::ValueId v, const std::string& r, const std::string& value);  ///< of a declared value
+
+    // ---- moving tiles (emit_convert.cpp, emit_exchange.cpp, emit_shared.cpp, emit_shape.cpp) ----
+    void exchange(ir::InstId id);
+    void exchange_side(const TileLayout& l, const struct ExchangeText& e, const std::string& tile, bool write);
+    void shuffle(ir::InstId id, const Conversion& c);
+    std::string exchanged(const Conversion& c, const std::string& from, const std::string& type, int given_count, int count);
+    std::string selected(const std::string& tile, const std::string& type, int count, std::span<const int> by_bit);
+    void to_shared(ir::InstId id);
+    void from_shared(ir::InstId id);
+    void between_shared(ir::InstId id);
+    std::string shared_address(const SharedLayout& l, const std::vector<std::string>& coordinates);  ///< bytes, i32
+    void move_registers(ir::InstId id);
+    void move_through_scratch(ir::InstId id, const std::function<std::string(const std::string& r)>& number);
+    bool view_or_trivial(ir::InstId id);
+
+    // ---- parts of tiles (emit_index.cpp) ----
+    struct TilePart;
+    TilePart tile_part(ir::InstId id, ir::ValueId part, const std::vector<std::string>& pointers);
+    std::string place_in_tile(const TilePart& part, const std::string& r, std::string& condition);
+
+    // ---- reductions (emit_reduce.cpp, emit_joined.cpp, emit_arg_reduce.cpp, emit_scan.cpp, emit_region.cpp) ----
+    /// Arrays of registers that are reduced together.
+    struct Joined {
+        std::vector<std::string> names, types;
+        /// Statement(s) that join the elements `b` into the elements `a`, by array.
+        std::function<void(const std::vector<std::string>& a, const std::vector<std::string>& b)> join;
+    };
+    void reduce_joined(ir::InstId id, const ReducePlan& plan, const Joined& joined);
+    void join_digits(const ReducePlan::Step& step, const Joined& joined);
+    void join_lanes(const ReducePlan::Step& step, const Joined& joined);
+    void join_warps(ir::InstId id, const ReducePlan::Step& step, const Joined& joined);
+    void reduce_direct(ir::InstId id, const ReducePlan& plan);
+    void reduce_chain(ir::InstId id);
+    void reduce_tree(ir::InstId id);
+    void arg_reduce_direct(ir::InstId id, const ReducePlan& plan);
+    void arg_reduce_staged(ir::InstId id);
+    std::string order_key(const Format& f, bool nan_first);  ///< name of a function: element -> unsigned key in the order of values
+    std::string key_type(const Format& f);
+    std::string to_result(ir::ValueId result, ir::ValueId operand, const std::string& element);  ///< one rounding, if the formats differ
+    void contract_direct(ir::InstId id);
+    void sort_network(int64_t width, int64_t columns, const std::string& keys, const std::string& order, const std::string& type);
+    void region_body(ir::BlockId block, const std::vector<std::string>& arguments, const std::vector<std::string>& results);
+    void region_loop(const std::string& count, bool together, const std::function<void(const std::string& e, const std::string& keeps)>& body);
+    void region_step(ir::BlockId body, std::span<const ir::ValueId> tiles, const std::vector<std::string>& left, const std::vector<std::string>& right,
+                     const std::vector<std::string>& to, const std::string& keeps);
+
+    // ---- products of row 0 (emit_dot.cpp, emit_dot_scaled.cpp) ----
+    void fma_product(ir::InstId id);
+    std::string factor(ir::ValueId v, const Format& to, bool tf32, const std::string& element);  ///< as the chain takes it
+    /// Rows or columns [first, first + slab) of an operand along dimension `k`, laid out [batch, slab, the other dimension].
+    void stage_slab(ir::ValueId v, const std::string& pointer, size_t k, const std::string& first, int64_t slab, const std::function<std::string(const std::string&)>& value);
+    std::string clamped(ir::ValueId v, size_t d, const std::string& r);  ///< a coordinate; ghosts stand on the last element
+    void scaled_fma_product(ir::InstId id);
+
+    // ---- effects (emit_effect.cpp) ----
+    std::string report();  ///< the report buffer parameter
+    std::string code_text(ir::ValueId v, const std::string& element);
+
+    // ---- products on tensor cores (emit_mma.cpp, emit_wgmma.cpp) ----
+    struct WarpGroups;                    ///< one wgmma product while it is emitted
+    void mma_product(ir::InstId id);      ///< a dot whose row is mma.sync
+    void wgmma_product(ir::InstId id);    ///< a dot whose row is wgmma
+    /// The result's registers, holding the accumulator: in place where it dies here. `from_zero`, if given, is set and the registers are left alone
+    /// when the accumulator is a zero constant.
+    void accumulate_in(ir::ValueId result, ir::ValueId acc, bool* from_zero);
+    std::string mma_function(const MmaRow& row, const std::string& type);
+    /// Packs `count` 32-bit registers from element register `start` on; k_extent >= 0: elements beyond it along K are zero.
+    void mma_fragment(ir::ValueId v, const std::string& to, int count, const std::string& start, int64_t k_extent, bool k_last);
+    /// Is this `convert` of a shared tile to registers left to the one mma product that takes it, which loads fragments as it goes (ldmatrix)?
+    bool loaded_by_product(ir::InstId convert) const;
+    struct FragmentSource;                ///< an operand of an mma product: registers or shared memory
+    FragmentSource fragment_source(ir::ValueId operand, bool is_a);
+    std::string ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k);
+    std::string wgmma_function(const WarpGroups& w, const std::string& registers, int steps, int64_t step_a, int64_t step_b, bool from_zero);
+    std::string wgmma_guard(const std::string& what, const std::string& type, int count, int packed);
+    void wgmma_run(const WarpGroups& w, const std::string& to, int first, int last, bool from_zero);
+    void wgmma_promoted(const WarpGroups& w);
+    void wgmma_fragments(WarpGroups& w);
+    void wgmma_descriptors(WarpGroups& w);
+    std::string packed(const std::string& array, const Format& f, const std::string& first);  ///< 32 bits of consecutive registers
+
+    // ---- channels (emit_channel.cpp, emit_copy.cpp) ----
+    struct Ring {                         ///< one channel while it is emitted
+        const GpuChannel* form = nullptr;
+        int64_t pitch = 0;                ///< bytes from stage to stage
+        bool paired = false;              ///< every get is released in its block before the next one
+        std::string full, empty;          ///< TMA: addresses of the first barriers
+        std::string put, put_phase;       ///< stage to be filled next
+        std::string get, get_phase;       ///< stage to be taken next
+        std::string release;              ///< oldest taken stage, unless paired
+        std::string ahead;                ///< threads: stages filled and not yet taken
+    };
+    Ring& ring(ir::ValueId channel) { return rings_.at(channel.v); }
+    bool always_paired(ir::ValueId channel) const;
+    bool touches(ir::InstId region, ir::ValueId channel) const;
+    void wait_for_copies(ir::InstId id);
+    std::vector<std::string> put_coordinates(ir::InstId id, const SharedLayout& l, const std::string& row, const std::string& column);
+    std::string put_condition(ir::InstId id, const std::vector<std::string>& coordinates, int except);
+    void ring_state(bool producer, bool consumer);  ///< declares the counters of all rings
+    void advance(const std::string& stage, const std::string& phase, int stages);
+    std::string stage_address(const Ring& ring, const std::string& stage);
+    void tma_put(ir::InstId id, Ring& ring);
+    void thread_put(ir::InstId id, Ring& ring);
+    void copy_chunks(ir::InstId id, const Ring& ring, const std::string& to);
+    void copy_elements(ir::InstId id, const Ring& ring, const std::string& to);
+    bool continues(ir::InstId id, bool forward) const;  ///< does the same op on a copied channel stand next to it?
 
     // ---- instructions ----
-    void block(ir::BlockId id);
     void instruction(ir::InstId id);
     void elementwise(ir::InstId id);
+    std::string kernel_head() const;
+    void find_uses();
+    std::string scalar_param(int param);
+    std::string program_axis(int axis);
+    bool walks_in_groups() const;         ///< do programs that differ in axis 0 or 1 share operands of a product?
+    std::string grouped_program();        ///< the program's number in an order that shares them more (emit_raster.cpp)
 #define STRUCTURED(op, ...) void cuda_##op(ir::InstId id);
 #include "lang/ops.def"
 
@@ -103,12 +273,21 @@ private:
     const SourceMap* sources_;
     Prelude prelude_;
     KernelText kernel_;
-    std::string body_, layouts_;
-    int depth_ = 1;
+    std::string body_, layouts_, prologue_;
+    std::string mark_;  ///< #line directive that the next line gets
+    int depth_ = 1, loops_ = 0;
     std::map<std::string, std::string> layout_names_;  ///< text of the layout -> struct name
+    std::map<std::string, std::string> support_names_;
+    std::map<uint32_t, std::vector<std::string>> targets_;  ///< by BlockId
+    std::map<std::string, std::string> param_names_;   ///< key -> name
+    std::vector<std::string> param_texts_;
+    std::set<std::string> taken_;
     std::vector<std::string> names_;
+    std::map<uint32_t, Ring> rings_;  ///< by ValueId of the channel
+    std::vector<int> uses_;
+    std::vector<bool> aliased_, array_constant_;
     int counter_ = 0;
-    uint32_t line_ = 0;
+    uint32_t line_ = 0, file_ = 0;
 };
 
 }  // namespace tegula::cuda

@@ -39,9 +39,31 @@ public:
     std::string text() const;
 
 private:
+    /// What a format computes in: float and double are native or exact for every value, the others have rules of their own.
+    enum class Work : uint8_t { real32, real64, integer, fixed, boolean };
+    static Work work(const Format& f);
+    const std::string& tag(const Format& f);      ///< identifier part, unique per format
+    bool first(const std::string& function);      ///< is this the first request for the function?
+    std::string value(const Format& f, const std::string& code);  ///< the exact value as float, double or integer
+    std::string nearest(const Format& f, const std::string& value, bool value_is_float);  ///< to a code by rne and automatic overflow
+    std::string number(const Format& f, const std::string& code);  ///< the exact value as `Number`
+    std::string rounded(const Format& to, const std::string& number, Round round, Overflow overflow, const std::string& random);
+    std::string decode_by_table(const Format& f, const std::string& head);
+    std::string integer_cast(const Format& to, const Format& from, const std::string& value);
+    std::string float_to_integer(const Format& to, const Format& from, const std::string& value, Round round);
+    std::string float_cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow);
+    std::string from_bits(const Format& f, const std::string& code);  ///< a register from the code in an unsigned integer
+    std::string to_bits(const Format& f, const std::string& value);   ///< and back, zero-extended from the container
+    std::string int_expression(ir::Op op, const Format& f, std::span<const std::string> operands);
+    std::string float_expression(ir::Op op, const Format& f, std::span<const std::string> operands);
+    std::string fixed_expression(ir::Op op, const Format& f, std::span<const std::string> operands);
+    /// Sections that the functions named in an expression live in.
+    void need_for(std::string_view expression);
+
     std::set<std::string, std::less<>> needed_;
     std::vector<std::string> order_;
     std::string functions_;  ///< generated per format
+    std::vector<std::pair<Format, std::string>> tags_;
 };
 
 }  // namespace tegula::cuda

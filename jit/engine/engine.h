@@ -89,6 +89,7 @@ struct LaunchOptions : RunOptions {
     /// Runs the interpreter (with the model of the machine) on the same arguments first and reports where the machine differs. Checks of
     /// checked mode are the interpreter's.
     bool compare = false;
+    bool compare_expressions = true;  ///< with compare: expressions of host statements too
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
 };
 

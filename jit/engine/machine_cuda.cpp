@@ -1,6 +1,7 @@
 // The machine `cuda`: the CUDA back end with the passes and the cache that it does not know of.
 #include "jit/cache/cache.h"
 #include "jit/cuda/cuda.h"
+#include "jit/cuda/emitter.h"
 #include "jit/engine/machine.h"
 
 namespace tegula {

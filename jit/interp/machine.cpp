@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "jit/interp/channels.h"
+
 namespace tegula::interp {
 
 namespace {
@@ -17,6 +19,10 @@ void Shared::end(RunResult::Status s) {
 }
 
 Machine::Machine(const Plan& p, Shared& s) : plan(p), shared(s) {
+    if (p.rings) {
+        rings = std::make_shared<Rings>();
+        rings->rings.resize(p.rings);
+    }
     storage.reset(new uint8_t[p.arena_bytes + 64]);
     arena = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(storage.get()) + 63) & ~uintptr_t{63});
 }
@@ -57,22 +63,36 @@ bool Machine::take_steps() {
     return true;
 }
 
+/// The body of the hot loop.
+[[gnu::always_inline]] inline bool Machine::run_step(bool checked, bool traps) {
+    if (poll()) return false;
+    if (steps_left == 0 && !take_steps()) return false;
+    --steps_left;
+    const Step& s = plan.steps[pc++];
+    if (checked) check_division(*this, *s.info);
+    if (traps) watch_floats(*this, *s.info);
+    s.run(*this, s);
+    if (traps) check_floats(*this, *s.info);
+    return true;
+}
+
 bool Machine::execute(uint32_t begin, uint32_t end) {
     const uint32_t back = pc;
     pc = begin;
     const bool checked = shared.checked, traps = checked && shared.options.trap_floats;
-    while (pc < end) {
-        if (poll()) return false;
-        if (steps_left == 0 && !take_steps()) return false;
-        --steps_left;
-        const Step& s = plan.steps[pc++];
-        if (checked) check_division(*this, *s.info);
-        if (traps) watch_floats(*this, *s.info);
-        s.run(*this, s);
-        if (traps) check_floats(*this, *s.info);
-    }
+    while (pc < end)
+        if (!run_step(checked, traps)) return false;
     pc = back;
     return !stopped;
+}
+
+uint64_t Machine::advance(uint32_t end, uint64_t count) {
+    const bool checked = shared.checked, traps = checked && shared.options.trap_floats;
+    waiting = false;
+    uint64_t done = 0;
+    for (; pc < end && done < count; ++done)
+        if (!run_step(checked, traps) || waiting) break;
+    return done;
 }
 
 void Machine::run_program(uint64_t index) {

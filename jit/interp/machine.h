@@ -71,6 +71,8 @@ struct Printed {
     std::string text;
 };
 
+struct Rings;  // channels.h
+
 struct Machine {
     const Plan& plan;
     Shared& shared;
@@ -82,6 +84,8 @@ struct Machine {
     uint64_t linear = 0;
     uint64_t steps_left = 0;  ///< of the batch taken from the budget
     bool stopped = false;
+    bool waiting = false;          ///< the step at `pc` could not run: it waits for the other side of a channel
+    std::shared_ptr<Rings> rings;  ///< programs in GPU form; both sides of `specialise` share it
     uint64_t scratch_bytes = 0;
     Chunks chunks;
     std::vector<uint8_t> scratch[6];
@@ -101,11 +105,14 @@ struct Machine {
     uint8_t* buffer(int which, uint64_t bytes);
     /// Runs steps [begin, end); false when the run is over.
     bool execute(uint32_t begin, uint32_t end);
+    /// Goes on at `pc`, for at most `count` steps, until `end` or until a step waits. Gives how many steps ran.
+    uint64_t advance(uint32_t end, uint64_t count);
     /// Polls cancellation and the end of the run; to be called at least every few milliseconds. True: stop.
     bool poll();
     void run_program(uint64_t index);
 
 private:
+    bool run_step(bool checked, bool traps);
     bool take_steps();
 };
 
@@ -141,7 +148,8 @@ private:
 #define TEGULA_STEPS(X)                                                                                                \
     X(elementwise)                                                                                                     \
     X(select)                                                                                                          \
-    X(cast) X(bitcast) X(copy)                                                            /* dense.cpp */              \
+    X(cast)                                                                                                            \
+    X(bitcast) X(copy)                                                                    /* dense.cpp */              \
         X(constant_tile) X(iota) X(broadcast) X(permute) X(cat) X(slice) X(gather)        /* shape.cpp */              \
         X(extract) X(deposit) X(load) X(store) X(atomic)                                  /* memory.cpp */             \
         X(tensor_ptr) X(ptr_add) X(ptr_load) X(ptr_store) X(ptr_atomic)                   /* pointer.cpp */            \
@@ -149,7 +157,9 @@ private:
         X(arg_reduce) X(sort) X(histogram)                                                /* order.cpp */              \
         X(dot) X(dot_scaled)                                                              /* product.cpp */            \
         X(program_id) X(num_programs) X(dim) X(print) X(assert_all) X(assume) X(constant) /* program.cpp */            \
-        X(jump) X(jump_if_false) X(for_begin) X(for_next)                                 /* control.cpp */
+        X(jump) X(jump_if_false) X(for_begin) X(for_next)                                 /* control.cpp */            \
+        X(channel) X(channel_put) X(channel_get) X(channel_release) X(specialise)         /* channels.cpp */           \
+        X(stage_use) X(channels_end)
 #define TEGULA_DECLARE(name) void step_##name(Machine& m, const Step& s);
 TEGULA_STEPS(TEGULA_DECLARE)
 #undef TEGULA_DECLARE

@@ -196,6 +196,7 @@ void Planner::plan_structured(ir::InstId id, Run run, bool in_place) {
 
 void Planner::plan_inst(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
+    if (!stage_of_.empty()) watch_stages(id);
     if (ir::has_trait(inst.op, ir::ELEMWISE)) return plan_pointwise(id);
     switch (inst.op) {
         case Op::select:
@@ -274,10 +275,18 @@ void Planner::plan_inst(ir::InstId id) {
             return plan_while(id);
         case Op::if_else:
             return plan_if(id);
+        case Op::convert:
+        case Op::channel:
+        case Op::channel_put:
+        case Op::channel_get:
+        case Op::channel_release:
+        case Op::specialise:
+            return plan_gpu(id);
         case Op::yield:
         case Op::condition:
             return;  // their owner reads them
         case Op::ret:
+            if (plan_.rings) emit(step_channels_end, info_for(id));
             for (ir::ValueId v : fn_.operands(inst)) {
                 plan_.results.push_back(tiles_[v.v]);
                 slots_.read(tiles_[v.v].slot, now() + 1);
@@ -375,6 +384,7 @@ void Planner::finish() {
 }
 
 void Planner::build() {
+    if (fn_.gpu) stage_of_.resize(fn_.value_count());
     plan_params();
     plan_block(fn_.body);
     finish();

@@ -26,7 +26,7 @@ struct Tile {
     int64_t n = 1;               ///< elements, or kPerLane
     uint8_t width = 0;           ///< bytes per element
     bool splat = false, pointer = false;
-    int param = -1;  ///< tensors: the parameter
+    int param = -1;  ///< tensors: the parameter; channels: the number of the ring
     const Format* format = nullptr;
     FormatId elem{};
     Shape shape{};
@@ -67,6 +67,7 @@ struct Plan {
     uint32_t body = 0;
     std::vector<Tile> results;  ///< of expression functions
     uint64_t arena_bytes = 0;
+    size_t rings = 0;  ///< channels of a function in GPU form
 };
 
 std::unique_ptr<Plan> make_plan(const ir::Function& fn);

@@ -47,6 +47,11 @@ private:
     void plan_while(ir::InstId id);
     void plan_if(ir::InstId id);
     void plan_region(ir::InstId id, Run run);
+    // GPU form (plan_channels.cpp)
+    void plan_gpu(ir::InstId id);
+    void plan_specialise(ir::InstId id);
+    /// Emits the check that stages which the operands lie in are not released, and follows views of stages.
+    void watch_stages(ir::InstId id);
     bool batchable(ir::BlockId block) const;
     std::vector<Tile> yielded(ir::BlockId block, size_t skip = 0) const;
     std::vector<Tile> define_args(ir::BlockId block, size_t skip = 0);
@@ -60,6 +65,7 @@ private:
     Plan& plan_;
     Slots slots_;
     std::vector<Tile> tiles_;
+    std::vector<ir::InstId> stage_of_;  ///< GPU form, by value: the `channel_get` in whose stage it lies
     std::vector<Step> prologue_, steps_;
     std::vector<std::pair<uint32_t, const Info*>> in_place_;  ///< steps that may overwrite an operand, ascending
     bool batched_ = false;

@@ -5,6 +5,7 @@
 
 #include "jit/interp/machine.h"
 #include "lang/scalar.h"
+#include "lang/tensor_core.h"
 
 namespace tegula::interp {
 
@@ -132,6 +133,48 @@ void dot_integers(Machine& m, const Info& info, const Extents& e) {
     if (out.format->bits != out.width * 8) kernels().wrap[own](m.at(out), out.n, out.format->bits);
 }
 
+/// The instruction that a GPU pass chose for this product, when its sum is the hardware's own; null: a chain of fma, or exact.
+const MmaRow* core_row(const Machine& m, const Info& info) {
+    if (!m.plan.fn->gpu) return nullptr;
+    const MmaRow& row = mma_rows()[static_cast<size_t>(m.plan.fn->gpu_inst(info.id).row)];
+    return row.fraction_bits ? &row : nullptr;
+}
+
+/// A tile's elements for the instruction; `transposed`: [batch, k, n] read as [batch, n, k].
+std::vector<CoreOperand> core_operands(Machine& m, const Tile& t, const Format& f, const Extents& e, bool transposed) {
+    RoundSpec spec;
+    if (t.format->is_float() && f.bits < t.format->bits) spec.round = Round::rna;  // f32 as tf32, as rounded_tf32 does
+    std::vector<CoreOperand> out(static_cast<size_t>(t.n));
+    for (int64_t i = 0; i < t.n; ++i) {
+        const uint64_t own = get_code(*t.format, t.width, m.at(t), i);
+        int64_t to = i;
+        if (transposed) {
+            const int64_t z = i / (e.k * e.n), k = i / e.n % e.k, n = i % e.n;
+            to = (z * e.n + n) * e.k + k;
+        }
+        out[static_cast<size_t>(to)] = core_operand(f, *t.format == f ? own : tegula::convert(f, *t.format, own, spec));
+    }
+    return out;
+}
+
+void dot_on_core(Machine& m, const Info& info, const Extents& e, const MmaRow& row) {
+    const TypeTable& types = m.plan.fn->types();
+    const auto a = core_operands(m, info.in[0], types.format(id_of(row.a)), e, false);
+    const auto b = core_operands(m, info.in[1], types.format(id_of(row.b)), e, true);
+    const Tile& out = info.out[0];
+    const auto k = static_cast<size_t>(e.k);
+    for (int64_t i = 0; i < e.batch * e.m; ++i) {
+        const int64_t z = i / e.m;
+        for (int64_t j = 0; j < e.n; ++j) {
+            const int64_t at = i * e.n + j;
+            const uint64_t c = get_code(*out.format, out.width, m.at(out), at);
+            set_code(out.width, m.at(out), at,
+                     core_dot(row, std::span(a).subspan(static_cast<size_t>(i) * k, k), std::span(b).subspan(static_cast<size_t>(z * e.n + j) * k, k), c));
+        }
+        if (m.poll()) return;
+    }
+}
+
 }  // namespace
 
 void step_dot(Machine& m, const Step& s) {
@@ -139,6 +182,7 @@ void step_dot(Machine& m, const Step& s) {
     const Tile& out = info.out[0];
     const Extents e(info, 2);
     std::memmove(m.at(out), m.at(info.in[2]), static_cast<size_t>(out.n) * out.width);
+    if (const MmaRow* row = core_row(m, info)) return dot_on_core(m, info, e, *row);
     const NumType type = num_type(*out.format, false);
     if (type < kIntTypes) return dot_integers(m, info, e);
     if (type != F32 && type != F64) return dot_by_steps(m, info, e);

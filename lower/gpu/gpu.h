@@ -45,6 +45,8 @@ void place_barriers(ir::Function& fn, const GpuOptions& options);
 /// Every pair of conflicting accesses (shared memory, and global memory that may alias) of different threads is ordered on every path, channels are
 /// taken and released in step on both sides. Empty, or what is not proved, one line each with the two source positions.
 std::vector<std::string> prove(const ir::Function& fn, const GpuOptions& options);
+/// The part of `prove` about channels (prove_channels.cpp).
+std::vector<std::string> prove_channels(const ir::Function& fn, const GpuOptions& options);
 
 /// `explain`: per product the instruction, what else was considered and why not; per access vector width, coalescing and conflicts.
 struct GpuNote {
@@ -52,5 +54,8 @@ struct GpuNote {
     std::string text;
 };
 std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& options);
+
+/// Per load of a product's operand: the channel it became or why it did not. `fn` is the function before make_channels (after choose_instructions).
+std::vector<GpuNote> explain_channels(const ir::Function& fn, const GpuOptions& options);
 
 }  // namespace tegula

@@ -40,9 +40,40 @@ std::string kernel(const std::string& body) {
            body + "  ret\n}\n";
 }
 
+/// A function after the GPU passes: placements, a channel, and what was decided for instructions.
+const char* const kGpuText = R"(kernel @k(%x: tensor<f16>[?, 64] in, %y: tensor<f32>[?, 64] out, %n: i64) gpu {
+  arch = 90, warps = 4, specialised, shared = 9216, workspace = 64,
+  p1 = shared [16, 64] "contiguous 1 swizzle 128 bytes 2",
+  p2 = registers [16, 64] "[16, 64] reg 1:1 0:8 1:8 lane 1:2 1:4 0:1 0:2 0:4 warp 1:16 1:32",
+  p3 = registers [16, 64] "[16, 64] reg 1:1 1:2 1:4 lane 1:8 1:16 1:32 0:1 0:2 warp 0:4 0:8",
+  p4 = registers [48] "[3*16] reg lane 0:1 0:2 0:4 0:8 0 warp 0 0"
+} {
+  %0 = channel {stages = 4} : channel<f16>[16, 64] @ {ring = [16, 64] "contiguous 1 swizzle 128 bytes 2", stages = 4, offset = 1024, map = 0}
+  specialise {
+    channel_put %x, %n, %n, %0 {flags = 0, axes = [1, 16, 1, 0, 1, 64, 1, 0]}
+    yield
+  } {
+    %1 = channel_get %0 : tile<f16>[16, 64] @ p1
+    %2 = convert %1 : tile<f16>[16, 64] @ p2 @ {scratch = 0:2048, sync, fence}
+    channel_release %0
+    %3 = cast %2 {round = rne, overflow = automatic} : tile<f32>[16, 64] @ p2
+    %4 = convert %3 : tile<f32>[16, 64] @ p3 @ {scratch = 0:4096, sync}
+    store %y[%n +: 16, :] = %4 @ {sync}
+    %5 = constant 0 : i64
+    %6 = constant 0 : tile<f32>[48] @ p4
+    %7, %8 = for_loop %5, %n, %5, %6, %5 @ unroll(2) : tile<f32>[48] @ p4, i64 @ {row = 3, scratch = 64:128, global} (%9: i64, %10: tile<f32>[48] @ p4, %11: i64) {
+      yield %10, %11
+    }
+    yield
+  }
+  ret
+}
+)";
+
 /// Texts that between them use every structured op.
 const std::vector<std::string>& structured_texts() {
     static const std::vector<std::string> texts = {
+        kGpuText,
         kernel(R"(  %0 = iota {axis = 0} : tile<i64>[4]
   %1 = constant 2 : tile<i64>[4]
   %2 = lt %0, %1 : tile<bool>[4]
@@ -214,6 +245,53 @@ TEST(IrText, EveryOpRoundTrips) {
     }
     for (size_t i = 0; i < static_cast<size_t>(Op::count_); ++i)
         EXPECT_TRUE(seen.contains(static_cast<Op>(i))) << "no text uses " << ir::op_row(static_cast<Op>(i)).name;
+}
+
+TEST(IrText, GpuFormIsRead) {
+    TypeTable types;
+    const Parsed p = parse(kGpuText, types);
+    ASSERT_TRUE(p.fn) << p.problems;
+    const GpuForm& g = *p.fn->gpu;
+    EXPECT_EQ(g.arch, 90);
+    EXPECT_TRUE(g.specialised);
+    EXPECT_EQ(g.shared_bytes, 9216);
+    EXPECT_EQ(g.workspace_bytes, 64);
+    ASSERT_EQ(g.placements.size(), 5u);
+    EXPECT_EQ(g.placements[2].regs, mma_accumulator(Shape{16, 64}, 1, 4));
+    EXPECT_EQ(g.of_value.size(), p.fn->value_count());
+    ASSERT_EQ(g.channels.size(), 1u);
+    EXPECT_EQ(g.channels[0].second.layout, shared_layout(Shape{16, 64}, 1, 2));
+    EXPECT_EQ(g.channels[0].second.offset, 1024);
+    EXPECT_EQ(g.channels[0].second.tensor_map, 0);
+    for (uint32_t i = 0; i < p.fn->inst_count(); ++i) {
+        const GpuInst& facts = g.of_inst[i];
+        const Op op = p.fn->inst(ir::InstId{i}).op;
+        EXPECT_EQ(facts.sync_before, op == Op::convert || op == Op::store);
+        EXPECT_EQ(facts.global_scratch, op == Op::for_loop);
+        EXPECT_EQ(facts.row * 1000 + facts.scratch_offset, op == Op::for_loop ? 3064 : op == Op::convert ? 0 : -1);
+    }
+}
+
+TEST(IrText, BrokenGpuFormsAreDiagnosed) {
+    const std::string text = kGpuText;
+    const auto problems = [&](const std::string& what, const std::string& by) {
+        std::string t = text;
+        const size_t at = t.find(what);
+        EXPECT_NE(at, t.npos) << what;
+        TypeTable types;
+        return parse(t.replace(at, what.size(), by), types).problems;
+    };
+    EXPECT_NE(problems("warps = 4", "warps = 3").find("a power of two"), std::string::npos);
+    EXPECT_NE(problems("warps = 4", "warps = 64").find("T0705"), std::string::npos);
+    EXPECT_NE(problems("warps = 4", "warps = 2").find("unknown layout"), std::string::npos);
+    EXPECT_NE(problems("warp 1:16 1:32", "warp 1:16 1:16").find("unknown layout"), std::string::npos);
+    EXPECT_NE(problems("swizzle 128", "swizzle 100").find("unknown layout"), std::string::npos);
+    EXPECT_NE(problems("[16, 64] @ p1", "[16, 64] @ p4").find("a placement of"), std::string::npos);
+    EXPECT_NE(problems("[16, 64] @ p1", "[16, 64] @ p9").find("unknown placement"), std::string::npos);
+    EXPECT_NE(problems("0:2048", "-1:2048").find("T0705"), std::string::npos);
+    EXPECT_NE(problems(", sync, fence}", ", sink = 1}").find("unknown field"), std::string::npos);
+    EXPECT_NE(problems("p2 = registers", "p3 = registers").find("unknown field"), std::string::npos);
+    EXPECT_NE(problems("%4 = convert", "%4 = add").find("T07"), std::string::npos);
 }
 
 TEST(IrText, ConstantsKeepTheirCodes) {

@@ -1,0 +1,253 @@
+// Files of the disk layer. All access is relative to the descriptor of a directory that was checked once, without following links.
+#include "jit/cache/disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <vector>
+
+#include "jit/cache/entry.h"
+
+namespace tegula::cache {
+
+namespace {
+
+constexpr std::string_view kTemporary = ".tmp-";
+constexpr std::string_view kSuffix = ".entry";
+constexpr int64_t kTemporaryLife = 3600;  ///< seconds that a writer of another machine may take
+constexpr int64_t kTouchAfter = 600;      ///< seconds between updates of an entry's time of use
+constexpr uint64_t kPutsPerTrim = 64, kTrimsPerLimit = 8;
+constexpr uint64_t kLargestFile = uint64_t{1} << 30;
+
+class Descriptor {
+public:
+    explicit Descriptor(int fd) : fd_(fd) {}
+    ~Descriptor() {
+        if (fd_ >= 0) ::close(fd_);
+    }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    int get() const { return fd_; }
+    int close() {
+        const int fd = fd_;
+        fd_ = -1;
+        return ::close(fd);
+    }
+
+private:
+    int fd_;
+};
+
+std::string error_text(int code) {
+    char buffer[128] = "";
+    return strerror_r(code, buffer, sizeof buffer);  // GNU form: returns the text
+}
+
+/// mkdir -p; what exists is left as it is.
+void make_folders(const std::string& path) {
+    for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) ::mkdir(path.substr(0, at).c_str(), 0700);
+    ::mkdir(path.c_str(), 0700);
+}
+
+/// A limit on file sizes shall give EFBIG, not a signal that ends the host: SIGXFSZ is blocked for this thread and taken away again.
+class NoFileSizeSignal {
+public:
+    NoFileSizeSignal() {
+        sigemptyset(&set_);
+        sigaddset(&set_, SIGXFSZ);
+        blocked_ = ::pthread_sigmask(SIG_BLOCK, &set_, &before_) == 0;
+    }
+    ~NoFileSizeSignal() {
+        if (!blocked_ || sigismember(&before_, SIGXFSZ) == 1) return;
+        const timespec now{};
+        while (::sigtimedwait(&set_, nullptr, &now) == SIGXFSZ) {
+        }
+        ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+    NoFileSizeSignal(const NoFileSizeSignal&) = delete;
+    NoFileSizeSignal& operator=(const NoFileSizeSignal&) = delete;
+
+private:
+    sigset_t set_, before_;
+    bool blocked_ = false;
+};
+
+bool write_all(int fd, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return errno = n == 0 ? ENOSPC : errno, false;
+        bytes.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+}
+
+/// Process ids mean something within one boot and one pid namespace only.
+std::string host_name() {
+    char text[256] = "";
+    Descriptor boot(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+    const ssize_t n = boot.get() < 0 ? 0 : ::read(boot.get(), text, 36);
+    std::string id(text, static_cast<size_t>(std::max<ssize_t>(n, 0)));
+    const ssize_t m = ::readlink("/proc/self/ns/pid", text, sizeof text);
+    id.append(text, static_cast<size_t>(std::max<ssize_t>(m, 0)));
+    return key_name(id).substr(0, 16);
+}
+
+struct Found {
+    std::string name;
+    int64_t used_s, used_ns;
+    uint64_t bytes;
+};
+
+}  // namespace
+
+Disk::Disk(std::string directory, uint64_t limit, std::function<void(const std::string&)> warn)
+    : directory_(std::move(directory)), limit_(limit), warn_(std::move(warn)) {}
+
+Disk::~Disk() {
+    if (folder_ >= 0) ::close(folder_);
+}
+
+void Disk::fail(const std::string& why) {
+    writable_.store(false, std::memory_order_relaxed);
+    if (!warned_.exchange(true) && warn_) warn_("the cache in " + directory_ + " is not used: " + why);
+}
+
+std::string Disk::problem_of_directory() const {
+    struct stat info{};
+    if (::fstat(folder_, &info) != 0) return error_text(errno);
+    if (info.st_uid != ::geteuid()) return "it belongs to another user";
+    if (info.st_mode & 022) return "other users may write to it";
+    return {};
+}
+
+bool Disk::open() {
+    std::call_once(opened_, [&] {
+        if (directory_.empty()) return;
+        const auto try_open = [&] { return ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); };
+        folder_ = try_open();
+        if (folder_ < 0 && errno == ENOENT) {
+            make_folders(directory_);
+            folder_ = try_open();
+        }
+        if (folder_ < 0) return fail(errno == ELOOP || errno == ENOTDIR ? "it is no directory" : error_text(errno));
+        if (const std::string problem = problem_of_directory(); !problem.empty()) {
+            ::close(folder_);
+            folder_ = -1;
+            return fail(problem);
+        }
+        host_ = host_name();
+        uint64_t start = 0;
+        if (::getrandom(&start, sizeof start, GRND_NONBLOCK) != sizeof start) start = static_cast<uint64_t>(::getpid());
+        counter_.store(start);
+    });
+    return folder_ >= 0;
+}
+
+std::optional<std::string> Disk::read_file(const std::string& name) const {
+    Descriptor file(::openat(folder_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat info{};
+    if (file.get() < 0 || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) return std::nullopt;
+    const uint64_t size = static_cast<uint64_t>(info.st_size);
+    if (size > kLargestFile) return std::nullopt;
+    std::string bytes(size, '\0');
+    for (size_t at = 0; at < bytes.size();) {
+        const ssize_t n = ::read(file.get(), bytes.data() + at, bytes.size() - at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return std::nullopt;
+        at += static_cast<size_t>(n);
+    }
+    if (::time(nullptr) - info.st_mtim.tv_sec > kTouchAfter) ::futimens(file.get(), nullptr);  // may fail: a read-only disk has no order of use
+    return bytes;
+}
+
+std::optional<std::string> Disk::find(std::string_view key) {
+    if (!open()) return std::nullopt;
+    const auto bytes = read_file(key_name(key) + std::string(kSuffix));
+    return bytes ? decode_entry(*bytes, key) : std::nullopt;  // what is damaged is replaced by the `put` that follows the miss
+}
+
+std::string Disk::temporary_name() {
+    return std::string(kTemporary) + host_ + "-" + std::to_string(::getpid()) + "-" + std::to_string(counter_.fetch_add(1));
+}
+
+int Disk::write_file(const std::string& temporary, std::string_view bytes) const {
+    Descriptor file(::openat(folder_, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (file.get() < 0) return errno;
+    int code = 0;
+    {
+        const NoFileSizeSignal guard;
+        if (!write_all(file.get(), bytes)) code = errno;
+    }
+    if (code) return code;
+    return file.close() == 0 ? 0 : errno;
+}
+
+void Disk::put(std::string_view key, std::string_view blob) {
+    const uint64_t size = key.size() + blob.size() + kEntryOverhead;
+    if (!writable_.load(std::memory_order_relaxed) || size > limit_ / 2 || size > kLargestFile || !open()) return;
+    const std::string temporary = temporary_name(), name = key_name(key) + std::string(kSuffix);
+    int code = write_file(temporary, encode_entry(key, blob));
+    if (code == EEXIST) return;  // a name that 2^64 random starts did not keep apart
+    if (code == 0 && ::renameat(folder_, temporary.c_str(), folder_, name.c_str()) != 0) code = errno;
+    if (code != 0) {
+        ::unlinkat(folder_, temporary.c_str(), 0);
+        if (code != ENOENT) fail(error_text(code));  // ENOENT: swept away while this process slept
+        return;
+    }
+    const uint64_t before = written_.fetch_add(size), part = std::max<uint64_t>(limit_ / kTrimsPerLimit, 1);
+    if (before / part != (before + size) / part || counter_.load(std::memory_order_relaxed) % kPutsPerTrim == 0) trim();
+}
+
+bool Disk::is_stale(const char* name, int64_t age) const {
+    const std::string_view rest = std::string_view(name).substr(kTemporary.size());
+    if (age > kTemporaryLife) return true;
+    if (!rest.starts_with(host_) || rest.size() < host_.size() + 2) return false;
+    int pid = 0;
+    std::from_chars(rest.data() + host_.size() + 1, rest.data() + rest.size(), pid);
+    return pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+void Disk::trim() {
+    if (!open()) return;
+    const int again = ::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR* list = again < 0 ? nullptr : ::fdopendir(again);
+    if (!list) {
+        if (again >= 0) ::close(again);
+        return;
+    }
+    std::vector<Found> entries;
+    uint64_t total = 0;
+    const int64_t now = ::time(nullptr);
+    while (const dirent* item = ::readdir(list)) {
+        const std::string_view name = item->d_name;
+        struct stat info{};
+        if (!(name.ends_with(kSuffix) || name.starts_with(kTemporary)) || ::fstatat(folder_, item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        if (!name.starts_with(kTemporary)) {
+            entries.push_back({item->d_name, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, static_cast<uint64_t>(info.st_size)});
+            total += entries.back().bytes;
+        } else if (is_stale(item->d_name, now - info.st_mtim.tv_sec)) {
+            ::unlinkat(folder_, item->d_name, 0);
+        }
+    }
+    ::closedir(list);
+    if (total <= limit_) return;
+    std::sort(entries.begin(), entries.end(),
+              [](const Found& a, const Found& b) { return a.used_s != b.used_s ? a.used_s < b.used_s : a.used_ns < b.used_ns; });
+    for (const Found& e : entries) {
+        if (total <= limit_ / 4 * 3) break;
+        ::unlinkat(folder_, e.name.c_str(), 0);  // somebody else may have been faster
+        total -= e.bytes;
+    }
+}
+
+}  // namespace tegula::cache

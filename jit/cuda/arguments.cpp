@@ -1,0 +1,196 @@
+// What a launch's arguments mean to a kernel: traits that choose the variant, and the value of every kernel parameter.
+#include <utility>
+
+#include "jit/cuda/program.h"
+#include "lang/layout.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+constexpr int64_t kMapExtent = int64_t{1} << 32;  ///< limits of tensor maps (CUDA driver API, cuTensorMapEncodeTiled)
+constexpr uint64_t kMapStride = uint64_t{1} << 40;
+
+std::span<const int64_t> extents_of(const TensorArg& t) { return {t.extents.dims.data(), t.extents.rank}; }
+
+/// Bit strides of the host by dimension.
+std::vector<int64_t> host_strides(const TensorArg& t, unsigned bits) {
+    std::vector<int64_t> out(t.extents.rank);
+    for (size_t d = 0; d < t.extents.rank; ++d)  // out of 64 bits: right only for an extent of one, which never multiplies it
+        if (__builtin_mul_overflow(t.strides[d], static_cast<int64_t>(bits), &out[d])) out[d] = t.extents[d] > 1 ? INT64_MAX : 0;
+    return out;
+}
+
+/// What KernelParam::stride means, in bits: the host's strides when `strided`, else those of a row or col layout by logical dimension, or of any
+/// other layout by member of its physical tuple.
+std::vector<int64_t> pitches(const Layout& layout, const TensorArg& t, unsigned bits, bool strided) {
+    if (strided) return host_strides(t, bits);
+    if (layout.kind() == Layout::Kind::row || layout.kind() == Layout::Kind::col) {
+        auto strides = layout.bit_strides(extents_of(t), bits);
+        return strides ? std::move(*strides) : std::vector<int64_t>(t.extents.rank);
+    }
+    std::vector<int64_t> out = layout.physical_extents(extents_of(t));
+    int64_t pitch = bits;
+    for (size_t m = out.size(); m-- > 0;) {
+        const int64_t extent = std::exchange(out[m], pitch);
+        if (__builtin_mul_overflow(pitch, extent, &pitch) || pitch > INT64_MAX - 7) pitch = 0;  // such storage does not exist
+        if (m + 1 == out.size()) pitch = (pitch + 7) / 8 * 8;
+    }
+    return out;
+}
+
+/// Host strides that say what the layout says anyway are no host strides.
+bool is_strided(const Layout& layout, const TensorArg& t, unsigned bits) {
+    if (!t.has_strides) return false;
+    const auto natural = layout.bit_strides(extents_of(t), bits);
+    if (!natural) return true;
+    const std::vector<int64_t> given = host_strides(t, bits);
+    for (size_t d = 0; d < t.extents.rank; ++d)
+        if (t.extents[d] > 1 && (*natural)[d] != given[d]) return true;
+    return false;
+}
+
+/// Are all pitches but the contiguous one multiples of 16 bytes (and such as tensor maps can hold)?
+bool rows_aligned(const Layout& layout, const TensorArg& t, unsigned bits, bool strided) {
+    const std::vector<int64_t> strides = pitches(layout, t, bits, strided);
+    const bool logical = strided || layout.kind() == Layout::Kind::row || layout.kind() == Layout::Kind::col;
+    size_t contiguous = strided || strides.empty() ? strides.size() : layout.kind() == Layout::Kind::col ? 0 : strides.size() - 1;
+    for (size_t d = 0; d < strides.size(); ++d) {
+        if (contiguous == strides.size() && strides[d] == static_cast<int64_t>(bits)) contiguous = d;
+        if (d == contiguous || (logical && t.extents[d] == 1)) continue;
+        if (strides[d] <= 0 || strides[d] % 128 != 0 || static_cast<uint64_t>(strides[d]) / 8 >= kMapStride) return false;
+    }
+    return true;
+}
+
+TensorMapType map_type(const Format& f) {
+    switch (f.bits) {
+        case 16:
+            return f.name == "f16" ? kMapF16 : f.name == "bf16" ? kMapBF16 : kMapU16;
+        case 32:
+            return f.name == "f32" ? kMapF32 : f.is_int() && f.is_signed ? kMapI32 : kMapU32;
+        case 64:
+            return f.name == "f64" ? kMapF64 : f.is_int() && f.is_signed ? kMapI64 : kMapU64;
+        default:
+            return kMapU8;
+    }
+}
+
+}  // namespace
+
+ParamFacts find_param_facts(const ir::Function& fn) {
+    ParamFacts out;
+    std::vector<bool> stored(fn.value_count()), taken(fn.value_count());
+    bool through_pointers = false;
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
+            const ir::Inst& inst = fn.inst(id);
+            const auto operands = fn.operands(inst);
+            through_pointers = through_pointers || inst.op == ir::Op::ptr_store || inst.op == ir::Op::ptr_atomic;
+            if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) stored[operands[0].v] = true;
+            if (inst.op == ir::Op::tensor_ptr) taken[operands[0].v] = true;
+        }
+    for (const ir::Param& p : fn.params)
+        out.written.push_back(stored[p.value.v] || (through_pointers && (taken[p.value.v] || p.kind == ir::Param::pointer)));
+    out.reports = find_reports(fn);
+    return out;
+}
+
+TensorTrait tensor_trait(const ir::Function& fn, size_t param, const TensorArg& t, uint64_t address) {
+    const unsigned bits = fn.elem(fn.params[param].value).bits;
+    const Layout& layout = fn.types().layout(fn.type(fn.params[param].value).layout);
+    TensorTrait out;
+    out.strided = is_strided(layout, t, bits);
+    out.aligned = address % 16 == 0;
+    for (int64_t e : t.extents) out.aligned = out.aligned && e > 0 && e < kMapExtent;
+    out.aligned = out.aligned && rows_aligned(layout, t, bits, out.strided);
+    return out;
+}
+
+bool find_alias(const ParamFacts& facts, std::span<const Argument> args, const Addresses& addresses) {
+    for (size_t i = 0; i < args.size(); ++i) {
+        if (args[i].kind == Argument::scalar || !facts.written[i] || args[i].t.bytes == 0) continue;
+        for (size_t j = 0; j < args.size(); ++j) {
+            if (j == i || args[j].kind == Argument::scalar) continue;
+            if (addresses[i] < addresses[j] + args[j].t.bytes && addresses[j] < addresses[i] + args[i].t.bytes) return true;
+        }
+    }
+    return false;
+}
+
+void BoundLaunch::bind_value(const KernelParam& p, std::span<const Argument> args, const Addresses& addresses, uint64_t& value) const {
+    const ir::Function& fn = *setup_.variant->fn;
+    const size_t param = static_cast<size_t>(p.param), dim = static_cast<size_t>(p.dim);
+    switch (p.kind) {
+        case KernelParam::pointer:
+            value = addresses[param];
+            break;
+        case KernelParam::extent:
+            value = static_cast<uint64_t>(args[param].t.extents[dim]);
+            break;
+        case KernelParam::stride: {
+            const ir::ValueId v = fn.params[param].value;
+            const Format& f = fn.elem(v);
+            const auto strides = pitches(fn.types().layout(fn.type(v).layout), args[param].t, f.bits, setup_.variant->traits[param].strided);
+            TEGULA_CHECK(dim < strides.size(), "a stride of a dimension that is none");
+            value = static_cast<uint64_t>(bit_addressed(f) ? strides[dim] : strides[dim] / f.bits);
+            break;
+        }
+        case KernelParam::bytes:
+            value = addresses[param] ? args[param].t.bytes : 0;
+            break;
+        case KernelParam::scalar:
+            value = args[param].code;
+            break;
+        case KernelParam::grid:
+            value = grid_[dim];
+            break;
+        case KernelParam::workspace:
+            value = workspace_.address();
+            break;
+        case KernelParam::report:
+            value = report_.address();
+            break;
+        case KernelParam::first:
+        case KernelParam::tensor_map:
+            break;
+    }
+}
+
+std::string BoundLaunch::bind_map(const TensorMap& map, std::span<const Argument> args, const Addresses& addresses, CUtensorMap& out) const {
+    if (!driver_->cuTensorMapEncodeTiled) return "the CUDA driver is too old for tensor maps";
+    const ir::Function& fn = *setup_.variant->fn;
+    const size_t param = static_cast<size_t>(map.param);
+    const TensorArg& t = args[param].t;
+    const Format& f = fn.elem(fn.params[param].value);
+    const bool strided = setup_.variant->traits[param].strided;
+    const Layout& layout = fn.types().layout(fn.type(fn.params[param].value).layout);
+    const auto strides = strided ? std::optional(host_strides(t, f.bits)) : layout.bit_strides(extents_of(t), f.bits);
+    const size_t rank = map.order.size();
+    const bool packed = bit_addressed(f);  // such elements travel as bytes
+    TEGULA_CHECK(strides && rank >= 1 && rank <= 5 && map.box.size() == rank, "a tensor map that cannot be");
+    uint64_t extents[5], steps[5], size = 0;
+    uint32_t box[5];
+    const uint32_t ones[5] = {1, 1, 1, 1, 1};
+    for (size_t i = 0; i < rank; ++i) {
+        const size_t d = static_cast<size_t>(map.order[i]);
+        extents[i] = static_cast<uint64_t>(t.extents[d]);
+        box[i] = map.box[i];
+        if (i == 0 && packed) {
+            extents[0] = (extents[0] * f.bits + 7) / 8;
+            TEGULA_CHECK(box[0] * f.bits % 8 == 0, "a box that ends within a byte");
+            box[0] = box[0] * f.bits / 8;
+        }
+        // The stride of a single element is never used, but has to look like one.
+        const uint64_t stride = extents[i] == 1 ? (size + 15) & ~uint64_t{15} : static_cast<uint64_t>((*strides)[d]) / 8;
+        if (i > 0) steps[i - 1] = stride;
+        size = i == 0 ? extents[0] * (packed ? 1 : f.bits / 8) : stride * extents[i];
+    }
+    const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : map.swizzle == 32 ? 1 : 0;
+    constexpr int kPromote128 = 2;
+    const CUresult code = driver_->cuTensorMapEncodeTiled(&out, map_type(f), static_cast<uint32_t>(rank), reinterpret_cast<void*>(addresses[param]),
+                                                          extents, steps, box, ones, 0, swizzle, kPromote128, 0);
+    return driver_->error("cuTensorMapEncodeTiled", code);
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,199 @@
+// Backend: opens things when they are first needed, compiles texts through the cache, tells what is there.
+#include <cstring>
+
+#include "jit/cuda/program.h"
+#include "jit/cuda/state.h"
+#include "jit/cuda/timing.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+constexpr std::string_view kBlobMagic = "tegula kernel 1\n";
+constexpr size_t kMaxWarnings = 1000;
+
+void put(std::string& out, uint64_t v) { out.append(reinterpret_cast<const char*>(&v), 8); }
+void put(std::string& out, std::string_view text) {
+    put(out, text.size());
+    out += text;
+}
+
+/// Reads what `put` wrote; `ok` falls and stays down at the first thing that does not fit.
+struct Reader {
+    std::string_view rest;
+    bool ok = true;
+    uint64_t number() {
+        uint64_t v = 0;
+        if (rest.size() < 8) return ok = false, 0;
+        std::memcpy(&v, rest.data(), 8);
+        rest.remove_prefix(8);
+        return v;
+    }
+    std::string text() {
+        const uint64_t size = number();
+        if (size > rest.size()) return ok = false, std::string();
+        std::string out(rest.substr(0, size));
+        rest.remove_prefix(size);
+        return out;
+    }
+};
+
+std::string cache_key(const Nvrtc& nvrtc, const NvrtcJob& job) {
+    std::string key = "cuda 1\n" + nvrtc.identity() + "\n";
+    for (const std::string& flag : nvrtc.flags(job)) key += flag + "\n";
+    return key.append(job.entry).append("\n\n").append(job.source);
+}
+
+}  // namespace
+
+std::string to_blob(const CompiledKernel& kernel) {
+    std::string out(kBlobMagic);
+    put(out, kernel.is_ptx);
+    put(out, kernel.entry);
+    const Resources& r = kernel.resources;
+    put(out, static_cast<uint64_t>(r.registers));
+    for (int64_t v : {r.stack_bytes, r.spill_stores, r.spill_loads, r.static_shared}) put(out, static_cast<uint64_t>(v));
+    put(out, kernel.warnings.size());
+    for (const std::string& w : kernel.warnings) put(out, w);
+    put(out, kernel.image);
+    return out;
+}
+
+std::optional<CompiledKernel> from_blob(std::string_view blob) {
+    if (!blob.starts_with(kBlobMagic)) return std::nullopt;
+    Reader in{blob.substr(kBlobMagic.size())};
+    CompiledKernel kernel;
+    kernel.is_ptx = in.number() != 0;
+    kernel.entry = in.text();
+    kernel.resources.registers = static_cast<int>(in.number());
+    for (int64_t* v : {&kernel.resources.stack_bytes, &kernel.resources.spill_stores, &kernel.resources.spill_loads, &kernel.resources.static_shared})
+        *v = static_cast<int64_t>(in.number());
+    const uint64_t warnings = in.number();
+    if (!in.ok || warnings > kMaxWarnings) return std::nullopt;
+    for (uint64_t i = 0; i < warnings; ++i) kernel.warnings.push_back(in.text());
+    kernel.image = in.text();
+    kernel.cached = true;
+    if (!in.ok || !in.rest.empty() || kernel.image.empty()) return std::nullopt;
+    return kernel;
+}
+
+std::string without_lines(std::string_view source) {
+    std::string out;
+    out.reserve(source.size());
+    for (size_t at = 0; at < source.size();) {
+        const size_t end = std::min(source.find('\n', at), source.size() - 1) + 1;
+        const std::string_view line = source.substr(at, end - at);
+        const size_t first = line.find_first_not_of(" \t");
+        if (first == std::string_view::npos || !line.substr(first).starts_with("#line")) out += line;
+        at = end;
+    }
+    return out;
+}
+
+const Nvrtc* Backend::State::compiler() {
+    std::call_once(compiler_once_, [&] { compiler_ = Nvrtc::open(options.nvrtc_path, compiler_log_); });
+    return compiler_.get();
+}
+
+Driver* Backend::State::driver() {
+    std::call_once(driver_once_, [&] { driver_ = Driver::open(options.driver_path, driver_log_); });
+    return driver_.get();
+}
+
+const Availability& Backend::State::availability() {
+    std::call_once(availability_once_, [&] {
+        Availability& a = availability_;
+        if (const Nvrtc* nvrtc = compiler()) {
+            a.compiler = true;
+            a.compiler_version = nvrtc->version();
+        }
+        if (const Driver* gpu = driver()) {
+            a.driver_version = gpu->version();
+            a.devices = gpu->devices();
+            for (const DeviceInfo& d : a.devices) a.device = a.device || d.arch;
+        }
+        a.looked_for = compiler_log_;
+        a.looked_for.insert(a.looked_for.end(), driver_log_.begin(), driver_log_.end());
+    });
+    return availability_;
+}
+
+std::string Availability::problem() const {
+    if (compiler && device) return {};
+    std::string what;
+    if (!compiler) what = "no NVRTC (CUDA's run-time compiler)";
+    if (!device) {
+        if (!what.empty()) what += " and ";
+        what += driver_version.empty() ? "no CUDA driver with a GPU" : "no supported GPU";
+    }
+    return what + " was found";
+}
+
+Result<CompiledKernel> Backend::State::compile(const KernelText& text, const Arch& arch, const CompileOptions& compile) {
+    Result<CompiledKernel> out;
+    const Nvrtc* nvrtc = compiler();
+    if (!nvrtc) {
+        out.error = "no NVRTC was found (";
+        for (const std::string& line : compiler_log_) out.error += (&line == &compiler_log_[0] ? "" : "; ") + line;
+        out.error += ")";
+        return out;
+    }
+    const std::string source = compile.line_info ? text.source : without_lines(text.source);
+    const NvrtcJob job{source, text.entry, &arch, text.options, compile};
+    BlobCache* cache = compile.use_cache ? options.cache.get() : nullptr;
+    if (!cache) return nvrtc->compile(job);
+    const std::string key = cache_key(*nvrtc, job);
+    const auto look = [&] {
+        if (const auto blob = cache->find(key)) out.value = from_blob(*blob);
+        return out.value.has_value();
+    };
+    if (look()) return out;
+    const std::shared_ptr<std::mutex> mutex = flight(key);
+    std::lock_guard lock(*mutex);
+    if (look()) return out;
+    out = nvrtc->compile(job);
+    if (out.value) cache->put(key, to_blob(*out.value));
+    return out;
+}
+
+std::shared_ptr<std::mutex> Backend::State::flight(const std::string& key) {
+    constexpr size_t kMany = 1000;
+    std::lock_guard lock(flights_mutex_);
+    if (flights_.size() > kMany) std::erase_if(flights_, [](const auto& f) { return f.second.expired(); });
+    std::weak_ptr<std::mutex>& entry = flights_[std::hash<std::string>()(key)];
+    std::shared_ptr<std::mutex> mutex = entry.lock();
+    if (!mutex) entry = mutex = std::make_shared<std::mutex>();
+    return mutex;
+}
+
+Backend::Backend(BackendOptions options) : state_(std::make_shared<State>(std::move(options))) {}
+Backend::~Backend() = default;
+
+const Availability& Backend::availability() { return state_->availability(); }
+
+Result<CompiledKernel> Backend::compile_text(const KernelText& text, const Arch& arch, const CompileOptions& options) {
+    return state_->compile(text, arch, options);
+}
+
+Result<CompiledKernel> Backend::compile_text(const KernelText& text, const Arch& arch) {
+    return state_->compile(text, arch, state_->options.compile);
+}
+
+Result<std::unique_ptr<Program>> Backend::prepare(const ir::Function& fn, Lower lower, const SourceMap* sources) {
+    Result<std::unique_ptr<Program>> out;
+    out.error = state_->availability().problem();
+    if (out.error.empty()) out.value = make_program(state_, fn, std::move(lower), sources);
+    return out;
+}
+
+Result<double> Backend::time_launches(std::span<const PreparedLaunch* const> launches, TimingMode mode) {
+    return cuda::time_launches(*state_, launches, mode);
+}
+
+const Arch* Backend::device_arch(int ordinal) {
+    const Driver* driver = state_->driver();
+    const DeviceInfo* device = driver ? driver->device(ordinal) : nullptr;
+    return device ? device->arch : nullptr;
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,130 @@
+// The CUDA back end's face for the engine. A Backend opens NVRTC and the driver when they are first needed; compiling works without a GPU. A
+// Program holds one kernel instance and makes a variant (text, cubin, loaded kernel) for each combination of architecture and tensor traits that
+// launches bring. Everything slow happens once: tegula::PreparedLaunch is what remains on the hot path.
+#pragma once
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jit/cuda/kernel_text.h"
+#include "lang/blob_cache.h"
+#include "lang/program.h"
+#include "lang/target.h"
+
+namespace tegula::cuda {
+
+/// A machine with a GPU as seen from here.
+struct DeviceInfo {
+    int ordinal = 0;
+    std::string name;
+    int major = 0, minor = 0;  ///< compute capability
+    int sms = 0;
+    uint64_t memory = 0;         ///< bytes
+    int shared_per_block = 0;    ///< bytes that one CTA may opt into
+    const Arch* arch = nullptr;  ///< the row of targets.def that kernels are compiled for; null: no row fits
+};
+
+/// What is there and what was looked for: exit 4 messages, `doctor`, tegula_describe.
+struct Availability {
+    bool compiler = false;                         ///< NVRTC: kernels can be compiled
+    bool device = false;                           ///< driver and at least one GPU with a known architecture: kernels can run
+    std::string compiler_version, driver_version;  ///< "13.0"; empty when missing
+    std::vector<DeviceInfo> devices;
+    std::vector<std::string> looked_for;  ///< one line per thing: "libcuda.so.1: not found (cannot open shared object file ..)"
+    /// One sentence: what is missing; empty when kernels can be compiled and run.
+    std::string problem() const;
+};
+
+/// Registers and memory of a compiled kernel, as ptxas reports them.
+struct Resources {
+    int registers = 0;
+    int64_t stack_bytes = 0, spill_stores = 0, spill_loads = 0, static_shared = 0;
+};
+struct CompiledKernel {
+    std::string image;  ///< cubin, or PTX where NVRTC makes no cubin for the architecture
+    bool is_ptx = false;
+    std::string entry;
+    Resources resources;
+    std::vector<std::string> warnings;  ///< ptxas C75xx/C76xx, spills, deny-listed compilers, one line each
+    bool cached = false;                ///< came from the cache
+    double seconds = 0;                 ///< spent in NVRTC
+};
+
+/// What one launch tells of a tensor parameter beyond the instance's types.
+using TensorTrait = GpuTensor;
+/// Given by the engine: a fresh copy of the instance after run_gpu_passes. `tensors` by parameter. Called from any thread; may throw InternalError.
+using Lower = std::function<ir::Function(const Arch& arch, std::span<const TensorTrait> tensors, bool may_alias)>;
+
+struct CompileOptions {
+    bool line_info = false;
+    bool use_cache = true;
+    int optimise = 3;                           ///< ptxas -O level
+    bool ptx = false;                           ///< PTX instead of a cubin, to be looked at (no resources are known then)
+    const std::atomic<bool>* cancel = nullptr;  ///< polled between steps
+};
+/// A result or why there is none (the world is wrong: no NVRTC, no GPU, out of memory). Our own faults are InternalError.
+template <class T>
+struct Result {
+    std::optional<T> value;
+    std::string error;
+    bool cancelled = false;
+    explicit operator bool() const { return value.has_value(); }
+    T& operator*() { return *value; }
+    T* operator->() { return &*value; }
+};
+
+enum class TimingMode : uint8_t {
+    burst,      ///< median of single launches, each after 0.2 s of idling and with L2 flushed by reading 256 MB
+    sustained,  ///< back to back in a CUDA graph, after 0.1 s of the same
+    rotating,   ///< the same over several argument sets in turn, time per launch
+};
+
+/// One kernel instance. run() takes tensors in host memory (copied to the GPU and back; waits) or device memory (enqueues on RunOptions::stream and
+/// returns, unless the kernel reports asserts or prints). Thread-safe.
+class Program : public tegula::Program {
+public:
+    /// Device arguments only. The tensors must stay where they are for as long as the launch is used.
+    virtual Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid) const = 0;
+    /// Traits that a launch with these arguments has: the key of its variant.
+    virtual std::vector<TensorTrait> traits(std::span<const Argument> args, bool& may_alias) const = 0;
+};
+
+struct BackendOptions {
+    std::shared_ptr<BlobCache> cache;  ///< null: none
+    CompileOptions compile;
+    std::string nvrtc_path;   ///< empty: $TEGULA_NVRTC, then the usual places
+    std::string driver_path;  ///< empty: libcuda.so.1
+};
+
+class Backend {
+public:
+    explicit Backend(BackendOptions options);
+    ~Backend();
+    Backend(const Backend&) = delete;
+    Backend& operator=(const Backend&) = delete;
+
+    /// Opens what can be opened on the first call (or first need); later calls are cheap.
+    const Availability& availability();
+    /// Text -> cubin through the cache. Works without a GPU. NVRTC refusing the text is an InternalError with text and log.
+    Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch, const CompileOptions& options);
+    Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch);
+    /// `fn` is the instance before the GPU passes (its types and parameters); it and `sources` outlive the program, which shares the back
+    /// end's state. Nothing is compiled before the first launch. No GPU or no compiler: an error.
+    Result<std::unique_ptr<Program>> prepare(const ir::Function& fn, Lower lower, const SourceMap* sources);
+    /// Microseconds per launch (performance.md "How to measure"). burst and sustained use the first of `launches`.
+    Result<double> time_launches(std::span<const PreparedLaunch* const> launches, TimingMode mode);
+    /// The architecture that kernels for device `ordinal` are compiled for; null when there is no such device.
+    const Arch* device_arch(int ordinal);
+
+    struct State;  ///< shared with programs
+
+private:
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace tegula::cuda

@@ -1,0 +1,280 @@
+// The emitter's frame: the kernel around its body, parameters, names and registers of values, dispatch by op, barriers and scratch memory. What
+// single ops become is in the other emit_*.cpp files.
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+using ir::Op;
+
+namespace {
+
+constexpr int kMaxDepth = 1000;       ///< nesting of blocks
+constexpr int kProducerThreads = 128;
+
+/// Ops whose emission reads operands by `at` only, so that a constant tile needs no array for them.
+bool reads_elements(Op op) {
+    switch (op) {
+        case Op::select:
+        case Op::cast:
+        case Op::bitcast:
+        case Op::store:
+        case Op::load:
+        case Op::atomic:
+        case Op::ptr_add:
+        case Op::ptr_load:
+        case Op::ptr_store:
+        case Op::ptr_atomic:
+        case Op::print:
+        case Op::assert:
+        case Op::assume:
+        case Op::yield:
+        case Op::condition:
+        case Op::for_loop:
+        case Op::while_loop:
+        case Op::if_else:
+            return true;
+        default:
+            return ir::has_trait(op, ir::ELEMWISE);
+    }
+}
+
+}  // namespace
+
+KernelText emit(const ir::Function& fn, const SourceMap* sources) { return Emitter(fn, sources).run(); }
+
+Emitter::Emitter(const ir::Function& fn, const SourceMap* sources) : fn_(fn), sources_(sources) {
+    TEGULA_CHECK(fn.gpu.has_value() && fn.is_kernel, "only kernels that passed the GPU passes are emitted");
+    names_.resize(fn.value_count());
+    aliased_.resize(fn.value_count());
+    array_constant_.resize(fn.value_count());
+    uses_.resize(fn.value_count());
+    for (const char* word : {"t", "r", "shared", "program", "first", "workspace", "report"}) taken_.insert(word);
+}
+
+void Emitter::find_uses() {
+    for (uint32_t b = 0; b < fn_.block_count(); ++b)
+        for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
+            const ir::Inst& inst = fn_.inst(id);
+            for (ir::ValueId v : fn_.operands(inst)) {
+                ++uses_[v.v];
+                if (!reads_elements(inst.op)) array_constant_[v.v] = true;
+            }
+        }
+}
+
+KernelText Emitter::run() {
+    find_uses();
+    kernel_.entry = "tegula_" + fresh(fn_.name);
+    kernel_.threads = group_threads() + (fn_.gpu->specialised ? kProducerThreads : 0);
+    kernel_.shared_bytes = fn_.gpu->shared_bytes;
+    kernel_.workspace_bytes = fn_.gpu->workspace_bytes;
+    kernel_.options = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
+    parameter(KernelParam::first, 0, 0, "unsigned long long", "first");
+    block(fn_.body);
+
+    std::string& out = kernel_.source;
+    out = prelude_.text();
+    if (!out.empty() && out.back() != '\n') out += '\n';
+    out += layouts_ + kernel_head() + " {\n";
+    if (kernel_.shared_bytes > 0) out += "    extern __shared__ __align__(1024) unsigned char shared[];\n";
+    out += "    [[maybe_unused]] const int t = threadIdx.x;\n";
+    out += "    [[maybe_unused]] const unsigned long long program = " + param_names_.at("first") + " + blockIdx.x;\n";
+    out += prologue_ + body_ + "}\n";
+    return std::move(kernel_);
+}
+
+std::string Emitter::kernel_head() const {
+    std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) + ", 1) " + kernel_.entry + "(";
+    for (size_t i = 0; i < param_texts_.size(); ++i) out += (i ? ", " : "") + param_texts_[i];
+    return out + ")";
+}
+
+// ---- parameters ----
+
+std::string Emitter::parameter(KernelParam::Kind kind, int param, int dim, const std::string& type, const std::string& stem) {
+    const std::string key = kind == KernelParam::first ? "first" : std::to_string(kind) + " " + std::to_string(param) + " " + std::to_string(dim);
+    auto [it, added] = param_names_.emplace(key, "");
+    if (!added) return it->second;
+    it->second = fresh(stem);
+    kernel_.params.push_back({kind, param, dim});
+    param_texts_.push_back(type + (type.back() == '*' ? "" : " ") + it->second);
+    return it->second;
+}
+
+int Emitter::param_number(ir::ValueId v) const {
+    for (size_t i = 0; i < fn_.params.size(); ++i)
+        if (fn_.params[i].value == v) return static_cast<int>(i);
+    return -1;
+}
+
+std::string Emitter::scalar_param(int param) {
+    const ir::Param& p = fn_.params[static_cast<size_t>(param)];
+    const Format& f = fn_.elem(p.value);
+    if (p.kind == ir::Param::pointer) {
+        const std::string base = parameter(KernelParam::pointer, param, 0, "unsigned char*", p.name + "_");
+        const std::string v = fresh(p.name + "_p");
+        prologue_ += "    const unsigned long long " + v + " = (unsigned long long)" + base + (bit_addressed(f) ? " << 3" : "") + ";\n";
+        return v;
+    }
+    const std::string type = prelude_.type(f);
+    if (type == "long long" || type == "unsigned long long") return parameter(KernelParam::scalar, param, 0, "const " + type, p.name + "_");
+    const std::string code = parameter(KernelParam::scalar, param, 0, "const unsigned long long", p.name + "_code");
+    const std::string v = fresh(p.name + "_");
+    std::string value = "(" + type + ")" + code;
+    if (type == "float" || type == "double") prelude_.need("bits");
+    if (type == "float") value = "as_float((unsigned)" + code + ")";
+    if (type == "double") value = "as_double(" + code + ")";
+    if (type == "bool") value = code + " != 0";
+    prologue_ += "    const " + type + " " + v + " = " + value + ";\n";
+    return v;
+}
+
+// ---- values ----
+
+const TileLayout& Emitter::layout(ir::ValueId v) const {
+    TEGULA_CHECK(in_registers(v), "the tile is not in registers");
+    return fn_.placement(v).regs;
+}
+
+bool Emitter::in_registers(ir::ValueId v) const { return fn_.placement(v).kind == Placement::registers; }
+
+bool Emitter::is_scalar(ir::ValueId v) const { return fn_.type(v).kind == Type::tile && fn_.type(v).shape.rank == 0; }
+
+int Emitter::registers(ir::ValueId v) const { return is_scalar(v) ? 1 : layout(v).registers(); }
+
+int Emitter::group_threads() const { return 32 * fn_.gpu->warps; }
+
+std::string Emitter::type_of(ir::ValueId v) { return fn_.type(v).pointer ? "unsigned long long" : prelude_.type(fn_.elem(v)); }
+
+std::string Emitter::name(ir::ValueId v) {
+    std::string& out = names_[v.v];
+    if (!out.empty()) return out;
+    const ir::Inst* def = fn_.def(v);
+    if (def && def->op == Op::constant && is_scalar(v)) {
+        const auto code = static_cast<uint64_t>(fn_.attrs(*def)[0]);
+        return out = fn_.type(v).pointer ? std::to_string(code) + "ull" : prelude_.literal(fn_.elem(v), code);
+    }
+    if (const int p = def ? -1 : param_number(v); p >= 0) {
+        const ir::Param& param = fn_.params[static_cast<size_t>(p)];
+        if (param.kind != ir::Param::tensor) return out = scalar_param(p);
+        const bool constant = fn_.type(v).mode == Mode::in;
+        const std::string element = bit_addressed(fn_.elem(v)) ? "unsigned char" : type_of(v);
+        return out = parameter(KernelParam::pointer, p, 0, (constant ? "const " : "") + element + "*", param.name + "_");
+    }
+    return out = fresh("v");
+}
+
+std::string Emitter::at(ir::ValueId v, const std::string& r) {
+    if (is_scalar(v)) return name(v);
+    const ir::Inst* def = fn_.def(v);
+    if (def && def->op == Op::constant && !aliased_[v.v]) {
+        const auto code = static_cast<uint64_t>(fn_.attrs(*def)[0]);
+        return fn_.type(v).pointer ? std::to_string(code) + "ull" : prelude_.literal(fn_.elem(v), code);
+    }
+    return name(v) + "[" + r + "]";
+}
+
+std::string Emitter::zero(ir::ValueId v) { return fn_.type(v).pointer ? "0ull" : prelude_.literal(fn_.elem(v), 0); }
+
+void Emitter::declare(ir::ValueId v) {
+    if (aliased_[v.v]) return;
+    line(type_of(v) + " " + name(v) + (is_scalar(v) ? "" : "[" + std::to_string(registers(v)) + "]") + ";");
+}
+
+bool Emitter::take_over(ir::ValueId result, ir::ValueId operand) {
+    const ir::Value& from = fn_.value(operand);
+    const ir::Inst* maker = fn_.def(result);
+    const ir::BlockId at = from.def.valid() ? fn_.inst(from.def).parent : from.block;
+    if (uses_[operand.v] != 1 || !maker || !(maker->parent == at) || param_number(operand) >= 0) return false;
+    if (!in_registers(operand) || !in_registers(result) || !(layout(operand) == layout(result)) || type_of(operand) != type_of(result)) return false;
+    names_[result.v] = name(operand);
+    aliased_[result.v] = true;
+    return true;
+}
+
+void Emitter::each(int count, const std::function<void(const std::string& r)>& body) {
+    if (count == 1) {
+        open("");
+        body("0");
+        return close();
+    }
+    const std::string r = "r" + (loops_ ? "_" + std::to_string(loops_) : std::string());
+    unroll(count);
+    open("for (int " + r + " = 0; " + r + " < " + std::to_string(count) + "; ++" + r + ")");
+    ++loops_;
+    body(r);
+    --loops_;
+    close();
+}
+
+void Emitter::each_register(ir::ValueId v, const std::function<void(const std::string& r)>& body) {
+    if (is_scalar(v)) return body("");
+    each(registers(v), body);
+}
+
+void Emitter::assign(ir::ValueId result, const std::function<std::string(const std::string& r)>& value) {
+    if (is_scalar(result)) {
+        const std::string text = value("");
+        return line("const " + type_of(result) + " " + name(result) + " = " + text + ";");
+    }
+    declare(result);
+    each_register(result, [&](const std::string& r) { line(name(result) + "[" + r + "] = " + value(r) + ";"); });
+}
+
+// ---- barriers and scratch ----
+
+void Emitter::sync() {
+    if (!fn_.gpu->specialised) return line("__syncthreads();");
+    prelude_.need("barrier");
+    line("group_barrier(" + std::to_string(group_threads()) + ");");
+}
+
+std::string Emitter::scratch(ir::InstId inst, const std::string& type, int64_t bytes) {
+    const GpuInst& gpu = fn_.gpu_inst(inst);
+    TEGULA_CHECK(gpu.scratch_offset >= 0 && bytes <= gpu.scratch_bytes,
+                 std::string("scratch of ") + ir::op_row(fn_.inst(inst).op).name + ": " + std::to_string(bytes) + " bytes wanted, " +
+                     std::to_string(gpu.scratch_bytes) + " assigned");
+    const std::string pointer = "((" + type + "*)(";
+    if (!gpu.global_scratch) return pointer + "shared + " + std::to_string(gpu.scratch_offset) + "))";
+    const std::string base = parameter(KernelParam::workspace, 0, 0, "unsigned char*", "workspace");
+    return pointer + base + " + blockIdx.x * " + std::to_string(kernel_.workspace_bytes) + "ull + " + std::to_string(gpu.scratch_offset) + "))";
+}
+
+// ---- blocks and instructions ----
+
+void Emitter::block(ir::BlockId id) {
+    TEGULA_CHECK(depth_ < kMaxDepth, "blocks nested too deeply");
+    for (ir::InstId inst : fn_.block(id).insts) instruction(inst);
+}
+
+void Emitter::instruction(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    mark(inst.span);
+    const GpuInst& gpu = fn_.gpu_inst(id);
+    if (gpu.fence_before) {
+        prelude_.need("fence_async");
+        line("fence_async();");
+    }
+    if (gpu.sync_before) sync();
+    switch (inst.op) {
+#define STRUCTURED(op, ...)  \
+    case Op::op:             \
+        return cuda_##op(id);
+#include "lang/ops.def"
+        default:
+            return elementwise(id);
+    }
+}
+
+void Emitter::elementwise(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto in = fn_.operands(inst);
+    assign(fn_.result(inst), [&](const std::string& r) {
+        std::vector<std::string> operands;
+        for (ir::ValueId v : in) operands.push_back(at(v, r));
+        if (fn_.type(in[0]).pointer) return "(" + operands[0] + (inst.op == Op::eq ? " == " : " != ") + operands[1] + ")";
+        return prelude_.elementwise(inst.op, fn_.elem(in[0]), operands);
+    });
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,209 @@
+// Where elements of tensors lie: extents and strides as parameters or constants, layouts as expressions, and the little arithmetic on i64 scalars
+// that decides whether accesses may be wide.
+#include <algorithm>
+#include <bit>
+
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+using ir::Op;
+
+namespace {
+
+std::string number(int64_t v) {
+    if (v == INT64_MIN) return "(-9223372036854775807ll - 1)";
+    return v < 0 ? "(" + std::to_string(v) + "ll)" : std::to_string(v) + "ll";
+}
+
+bool power_of_two(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
+
+int64_t lowest_bit(int64_t v) { return v == 0 ? int64_t{1} << 40 : std::min<int64_t>(int64_t{1} << 40, v & -v); }
+
+const Layout& layout_of(const ir::Function& fn, ir::ValueId tensor) { return fn.types().layout(fn.type(tensor).layout); }
+
+/// The product of the extents inside dimension d for a row or col layout; -1 when one is dynamic. Sub-byte rows start on a byte.
+int64_t constant_stride(const ir::Function& fn, ir::ValueId tensor, int d) {
+    const Type& type = fn.type(tensor);
+    const Format& f = fn.elem(tensor);
+    const bool col = layout_of(fn, tensor).kind() == Layout::Kind::col, bits = bit_addressed(f);
+    const int rank = type.shape.rank, inner = col ? 0 : rank - 1;
+    int64_t n = bits ? f.bits : 1;
+    for (int k = inner; k != d; k += col ? 1 : -1) {
+        const int64_t e = type.shape[static_cast<size_t>(k)];
+        if (e == kDynamic || __builtin_mul_overflow(n, e, &n)) return -1;
+        if (bits && k == inner) n = (n + 7) / 8 * 8;
+    }
+    return n;
+}
+
+}  // namespace
+
+std::string Emitter::extent(ir::ValueId tensor, int d) {
+    const int64_t e = fn_.type(tensor).shape[static_cast<size_t>(d)];
+    if (e != kDynamic) return number(e);
+    const int p = param_number(tensor);
+    return parameter(KernelParam::extent, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_extent");
+}
+
+bool Emitter::affine(ir::ValueId tensor) const {
+    const Layout::Kind kind = layout_of(fn_, tensor).kind();
+    const auto p = static_cast<size_t>(param_number(tensor));
+    const bool strided = p < fn_.gpu->tensors.size() && fn_.gpu->tensors[p].strided;
+    return strided || kind == Layout::Kind::row || kind == Layout::Kind::col;
+}
+
+int Emitter::contiguous_dimension(ir::ValueId tensor) const {
+    const auto p = static_cast<size_t>(param_number(tensor));
+    if (!affine(tensor) || (p < fn_.gpu->tensors.size() && fn_.gpu->tensors[p].strided)) return -1;
+    const int rank = fn_.type(tensor).shape.rank;
+    return rank == 0 ? -1 : layout_of(fn_, tensor).kind() == Layout::Kind::col ? 0 : rank - 1;
+}
+
+std::string Emitter::stride(ir::ValueId tensor, int d) {
+    const int p = param_number(tensor);
+    if (contiguous_dimension(tensor) >= 0) {
+        if (const int64_t n = constant_stride(fn_, tensor, d); n >= 0) return number(n);
+    }
+    return parameter(KernelParam::stride, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_stride");
+}
+
+std::string Emitter::layout_text(const LayoutExpr& e, ir::ValueId tensor, const std::vector<std::string>& coordinates) {
+    switch (e.op) {
+        case LayoutExpr::constant:
+            return number(e.value);
+        case LayoutExpr::index:
+            return "(long long)" + coordinates[static_cast<size_t>(e.value)];
+        case LayoutExpr::extent:
+            return extent(tensor, static_cast<int>(e.value));
+        default:
+            break;
+    }
+    TEGULA_CHECK(e.op != LayoutExpr::too_deep && e.a && e.b, "a layout without a problem");
+    const std::string a = layout_text(*e.a, tensor, coordinates), b = layout_text(*e.b, tensor, coordinates);
+    const bool shift = e.b->op == LayoutExpr::constant && power_of_two(e.b->value);
+    const auto infix = [&](const char* op) { return "(" + a + " " + op + " " + b + ")"; };
+    switch (e.op) {
+        case LayoutExpr::add:
+            return infix("+");
+        case LayoutExpr::sub:
+            return infix("-");
+        case LayoutExpr::mul:
+            return infix("*");
+        case LayoutExpr::div:
+            if (shift) return "(" + a + " >> " + std::to_string(std::countr_zero(static_cast<uint64_t>(e.b->value))) + ")";
+            prelude_.need("divide");
+            return "div_floor(" + a + ", " + b + ")";
+        case LayoutExpr::rem:
+            if (shift) return "(" + a + " & " + number(e.b->value - 1) + ")";
+            prelude_.need("divide");
+            return "rem_floor(" + a + ", " + b + ")";
+        case LayoutExpr::bit_xor:
+            return infix("^");
+        case LayoutExpr::bit_and:
+            return infix("&");
+        case LayoutExpr::bit_or:
+            return infix("|");
+        case LayoutExpr::shl:
+            return "(long long)((unsigned long long)" + a + " << (" + b + " & 63))";
+        case LayoutExpr::shr:
+            return "(" + a + " >> (" + b + " & 63))";
+        case LayoutExpr::min:
+            return "min(" + a + ", " + b + ")";
+        default:
+            return "max(" + a + ", " + b + ")";
+    }
+}
+
+std::string Emitter::pitch(ir::ValueId tensor, int member, bool innermost) {
+    const Format& f = fn_.elem(tensor);
+    if (innermost) return number(bit_addressed(f) ? f.bits : 1);
+    const int p = param_number(tensor);
+    return parameter(KernelParam::stride, p, member, "const long long", fn_.params[static_cast<size_t>(p)].name + "_pitch");
+}
+
+std::string Emitter::offset(ir::ValueId tensor, const std::vector<std::string>& coordinates) {
+    std::string out;
+    const auto term = [&](const std::string& at, const std::string& by) {
+        out += (out.empty() ? "" : " + ") + ("(unsigned long long)(" + at + ")") + (by == "1ll" ? "" : " * " + by);
+    };
+    if (affine(tensor)) {
+        for (size_t d = 0; d < coordinates.size(); ++d) term(coordinates[d], stride(tensor, static_cast<int>(d)));
+        return out.empty() ? "0ull" : out;
+    }
+    const Type& type = fn_.type(tensor);
+    const std::vector<LayoutExpr> members = layout_of(fn_, tensor).physical(type.shape.rank);
+    for (size_t m = 0; m < members.size(); ++m) {
+        term(layout_text(members[m], tensor, coordinates), pitch(tensor, static_cast<int>(m), m + 1 == members.size()));
+    }
+    return out.empty() ? "0ull" : out;
+}
+
+// ---- what is known of i64 scalars ----
+
+int64_t Emitter::divisor(ir::ValueId v, int depth) {
+    constexpr int kMaxDepth = 40;
+    const ir::Inst* def = fn_.def(v);
+    if (depth > kMaxDepth) return 1;
+    const auto in = [&](size_t k) { return divisor(fn_.operands(*def)[k], depth + 1); };
+    if (!def) {
+        const ir::InstId owner = fn_.value(v).block.valid() ? fn_.block(fn_.value(v).block).owner : ir::InstId{};
+        if (!owner.valid() || fn_.inst(owner).op != Op::for_loop || fn_.value(v).index != 0) return 1;
+        const auto bounds = fn_.operands(fn_.inst(owner));
+        return std::min(divisor(bounds[0], depth + 1), divisor(bounds[2], depth + 1));
+    }
+    switch (def->op) {
+        case Op::constant:
+            return lowest_bit(fn_.attrs(*def)[0]);
+        case Op::mul:
+            return std::min<int64_t>(int64_t{1} << 40, in(0) * std::min<int64_t>(in(1), 1 << 20));
+        case Op::add:
+        case Op::sub:
+        case Op::min:
+        case Op::max:
+            return std::min(in(0), in(1));
+        case Op::select:
+            return std::min(in(1), in(2));
+        default:
+            return 1;
+    }
+}
+
+int Emitter::magnitude(ir::ValueId v, int depth) {
+    constexpr int kMaxDepth = 40, kUnknown = 64;
+    if (depth > kMaxDepth) return kUnknown;
+    const ir::Inst* def = fn_.def(v);
+    if (!def) {
+        const int p = param_number(v);
+        return p >= 0 && fn_.params[static_cast<size_t>(p)].kind == ir::Param::extent ? 57 : kUnknown;
+    }
+    const auto in = [&](size_t k) { return magnitude(fn_.operands(*def)[k], depth + 1); };
+    switch (def->op) {
+        case Op::constant: {
+            const int64_t c = fn_.attrs(*def)[0];
+            return c == INT64_MIN ? kUnknown : std::bit_width(static_cast<uint64_t>(c < 0 ? -c : c));
+        }
+        case Op::dim:
+            return 57;
+        case Op::cast:
+            return fn_.elem(fn_.operands(*def)[0]).is_int() && fn_.elem(fn_.operands(*def)[0]).bits <= 32 ? 33 : kUnknown;
+        case Op::add:
+        case Op::sub:
+            return std::min(kUnknown, std::max(in(0), in(1)) + 1);
+        case Op::mul:
+            return std::min(kUnknown, in(0) + in(1));
+        case Op::div:
+        case Op::div_ceil:
+        case Op::div_trunc:
+            return std::min(kUnknown, in(0) + 1);
+        case Op::min:
+        case Op::max:
+            return std::max(in(0), in(1));
+        case Op::select:
+            return std::max(in(1), in(2));
+        default:
+            return kUnknown;
+    }
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,174 @@
+// Atomics: read-modify-write of single elements exactly once, old values handed to every thread that holds a copy of the result. Integers of 32 and 64
+// bits use the machine's operations; everything else, floats included (whose hardware sums flush subnormals), compares and swaps the word around
+// the element. Elements that may lie across two words take one lock of the module.
+#include <algorithm>
+
+#include "jit/cuda/emit_access.h"
+
+namespace tegula::cuda {
+
+using ir::AtomicKind;
+
+namespace {
+
+std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
+
+bool extends_sign(const Format& f) { return f.is_signed && (f.is_int() || f.kind == FormatKind::fixed); }
+
+ir::Op row_of(AtomicKind kind) {
+    switch (kind) {
+        case AtomicKind::max:
+            return ir::Op::max;
+        case AtomicKind::min:
+            return ir::Op::min;
+        case AtomicKind::bit_and:
+            return ir::Op::bit_and;
+        case AtomicKind::bit_or:
+            return ir::Op::bit_or;
+        case AtomicKind::bit_xor:
+            return ir::Op::bit_xor;
+        default:
+            return ir::Op::add;
+    }
+}
+
+/// The machine's function for integers of 32 and 64 bits.
+const char* native_name(AtomicKind kind) {
+    static constexpr const char* kNames[] = {"atomicAdd", "atomicMax", "atomicMin", "atomicAnd", "atomicOr", "atomicXor", "atomicExch", "atomicCAS"};
+    return kNames[static_cast<size_t>(kind)];
+}
+
+struct Words {
+    std::string type, word;  ///< of an element, and of what is swapped
+    /// Bits of an element expression as a word, and back (of bits already in the low end).
+    std::string bits(const std::string& v) const {
+        return type == "float" ? "float_bits(" + v + ")" : type == "double" ? "double_bits(" + v + ")" : "(" + word + ")" + v;
+    }
+    std::string value(const std::string& b) const {
+        return type == "float" ? "as_float(" + b + ")" : type == "double" ? "as_double(" + b + ")" : "(" + type + ")" + b;
+    }
+};
+
+/// Makes `next` of the old element `a` until nobody has changed it in between: whole words.
+std::string swap_word(const Words& w, const std::string& next, const std::string& suffix) {
+    std::string out = "    " + w.word + "* const word = (" + w.word + "*)at;\n    " + w.word + " seen = *(volatile " + w.word + "*)word;\n";
+    out += "#pragma unroll 1\n    for (;;) {\n        const " + w.word + " old = seen;\n        const " + w.type + " a = " + w.value("old") + ";\n";
+    out += "        seen = atomicCAS" + suffix + "(word, old, " + w.bits("(" + next + ")") + ");\n";
+    return out + "        if (seen == old) return a;\n    }\n";
+}
+
+/// The same for elements inside a 32-bit word.
+std::string swap_inside(const Format& f, const Words& w, AtomicKind kind, const std::string& next, const std::string& suffix) {
+    const std::string n = std::to_string(f.bits), mask = std::to_string((1u << f.bits) - 1) + "u", spare = std::to_string(32 - f.bits);
+    std::string out;
+    if (bit_addressed(f))
+        out += "    unsigned* const word = (unsigned*)(at >> 5 << 2);\n    const int shift = (int)(at & 31);\n";
+    else
+        out += "    unsigned* const word = (unsigned*)(at & ~3ull);\n    const int shift = (int)(at & 3) * 8;\n";
+    out += "    unsigned seen = *(volatile unsigned*)word;\n#pragma unroll 1\n    for (;;) {\n        const unsigned old = seen;\n";
+    out += "        const " + w.type + " a = (" + w.type + ")" +
+           (extends_sign(f) ? "((int)(old >> shift << " + spare + ") >> " + spare + ")" : "(old >> shift & " + mask + ")") + ";\n";
+    if (kind == AtomicKind::cas) out += "        if (a != expected) return a;\n";
+    out += "        seen = atomicCAS" + suffix + "(word, old, (old & ~(" + mask + " << shift)) | ((unsigned)(" + next + ") & " + mask + ") << shift);\n";
+    return out + "        if (seen == old) return a;\n    }\n";
+}
+
+}  // namespace
+
+std::string Emitter::atomic_function(const Format& f, AtomicKind kind, ir::MemoryScope scope) {
+    const std::string suffix = scope == ir::MemoryScope::sys ? "_system" : "";
+    const bool cas = kind == AtomicKind::cas, whole = f.bits == 32 || f.bits == 64;
+    Words w{prelude_.type(f), f.bits == 64 ? "unsigned long long" : "unsigned"};
+    std::string next = "value";
+    if (kind < AtomicKind::xchg) {
+        const std::string operands[] = {"a", "value"};
+        next = prelude_.elementwise(row_of(kind), f, operands);
+    }
+    if (w.type == "float" || w.type == "double") prelude_.need("bits");
+    const std::string head = "__device__ " + w.type + " $(unsigned long long at, " + w.type + " value" + (cas ? ", " + w.type + " expected" : "") + ") {\n";
+    std::string body;
+    if (whole && cas) {
+        body = "    return " + w.value("atomicCAS" + suffix + "((" + w.word + "*)at, " + w.bits("expected") + ", " + w.bits("value") + ")") + ";\n";
+    } else if (whole && (f.is_int() || kind == AtomicKind::xchg)) {
+        const bool ordered = kind == AtomicKind::max || kind == AtomicKind::min;
+        const std::string as = ordered ? w.type : w.word, value = ordered ? "value" : w.bits("value");
+        body = "    return " + w.value(native_name(kind) + suffix + "((" + as + "*)at, " + value + ")") + ";\n";
+    } else if (whole) {
+        body = swap_word(w, next, suffix);
+    } else if (32 % f.bits == 0) {
+        body = swap_inside(f, w, kind, next, suffix);
+    } else {
+        const std::string lock = support("lock", "lock", "__device__ unsigned $;\n");
+        const std::string base = "(unsigned char*)(at >> 3)", bit = "(long long)(at & 7)";
+        body = "#pragma unroll 1\n    for (;;) {\n        if (atomicCAS(&" + lock + ", 0u, 1u) != 0) continue;\n        __threadfence();\n";
+        body += "        const " + w.type + " a = " + prelude_.load_bits(f, base, bit) + ";\n        ";
+        if (cas) body += "if (a == expected) ";
+        std::string store = prelude_.store_bits(f, base, bit, "(" + next + ")");
+        if (store.back() != ';') store += ';';
+        body += store + "\n        __threadfence();\n        atomicExch(&" + lock + ", 0u);\n        return a;\n    }\n";
+    }
+    return support("atomic " + f.name + " " + ir::to_string(kind) + suffix, std::string("atomic_") + ir::to_string(kind), head + body + "}\n");
+}
+
+void Emitter::atomic_fences(ir::InstId id, bool before) {
+    const auto attrs = fn_.attrs(fn_.inst(id));
+    const auto order = static_cast<ir::MemoryOrder>(attrs[2]);
+    if (order == ir::MemoryOrder::relaxed || order == (before ? ir::MemoryOrder::acquire : ir::MemoryOrder::release)) return;
+    switch (static_cast<ir::MemoryScope>(attrs[3])) {
+        case ir::MemoryScope::cta:
+            return line("__threadfence_block();");
+        case ir::MemoryScope::sys:
+            return line("__threadfence_system();");
+        default:
+            return line("__threadfence();");
+    }
+}
+
+void Emitter::atomic_elements(ir::InstId id, ir::ValueId result, const std::function<std::string(const std::string&)>& condition,
+                              const std::function<std::string(const std::string&)>& call) {
+    const bool used = uses(result) > 0;
+    atomic_fences(id, true);
+    each_register(result, [&](const std::string& r) {
+        const std::string ok = both(is_scalar(result) ? "t == 0" : owns(layout(result), r), condition(r));
+        if (!used) return line((ok == "true" ? "" : "if (" + ok + ") ") + call(r) + ";");
+        line(at(result, r) + " = " + zero(result) + ";");
+        line((ok == "true" ? "" : "if (" + ok + ") ") + at(result, r) + " = " + call(r) + ";");
+    });
+    atomic_fences(id, false);
+    const ScratchPlan plan = scratch_plan(fn_, id);
+    if (plan.work.empty()) return;
+    const std::string old = scratch_area(id, type_of(result), plan.work[0]);
+    if (is_scalar(result)) {
+        line("if (t == 0) " + old + "[0] = " + name(result) + ";");
+        sync();
+        return line(name(result) + " = " + old + "[0];");
+    }
+    stage(result, old);
+    sync();
+    fill(result, [&](const std::string& r) { return old + "[" + logical_number(layout(result), r) + "]"; });
+}
+
+void Emitter::cuda_atomic(ir::InstId id) {
+    const auto attrs = fn_.attrs(fn_.inst(id));
+    const ir::ValueId result = fn_.result(id), value = fn_.operands(fn_.inst(id))[0];
+    const Format& f = fn_.elem(value);
+    const std::string function = atomic_function(f, static_cast<AtomicKind>(attrs[1]), static_cast<ir::MemoryScope>(attrs[3]));
+    if (uses(result) > 0) declare(result);
+    open("");
+    const Part part = part_of(id);
+    const auto in = fn_.operands(fn_.inst(id));
+    const std::string base = name(part.tensor);
+    const auto number = [&](const std::string& r) { return is_scalar(result) ? "0" : logical_number(layout(result), r); };
+    atomic_elements(
+        id, result, [&](const std::string& r) { return part_condition(part, r, true); },
+        [&](const std::string& r) {
+            const std::string offset = "(" + part_offset(part, r) + ")";
+            std::string address = bit_addressed(f) ? "((unsigned long long)" + base + " << 3) + " + offset : "(unsigned long long)(" + base + " + " + offset + ")";
+            std::string text = function + "(" + address + ", " + staged(in[part.first_value], part.pointers[part.first_value], r, number(r));
+            if (part.expected.valid()) text += ", " + staged(part.expected, part.pointers[part.expected_at], r, number(r));
+            return text + ")";
+        });
+    close();
+}
+
+}  // namespace tegula::cuda

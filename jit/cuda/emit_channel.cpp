@@ -1,0 +1,259 @@
+// Channels and the two roles around them. A channel copied by TMA has a full and an empty mbarrier per stage: the producer (one thread of the last
+// warp group) waits for an empty stage, says how many bytes will land and starts the copies; every thread that computes waits for them, and one
+// lane per warp gives the stage back. Both sides count stages and phases themselves, so that any control flow around puts and gets works.
+// Channels copied by the threads that compute are in emit_copy.cpp.
+#include <algorithm>
+
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+using ir::Op;
+
+namespace {
+
+constexpr int64_t kStageAlign = 1024;
+constexpr uint32_t kMaxBox = 256;
+constexpr int kRegistersPerThread[][3] = {{4, 0, 0}, {8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
+
+std::string number(int64_t v) { return std::to_string(v); }
+
+/// Tensor dimension of each tile dimension.
+std::vector<int> tile_axes(const ir::Access& access) {
+    std::vector<int> out;
+    for (size_t d = 0; d < access.axes.size(); ++d)
+        if (access.axes[d].kind != ir::Access::index) out.push_back(static_cast<int>(d));
+    return out;
+}
+
+/// The bulk copies of one tile: `rows` of the dimension across and a panel of the contiguous one each.
+struct Boxes {
+    int contiguous = 0, across = -1;  ///< tensor dimensions
+    int64_t rows = 1, columns = 1;    ///< of one box, in elements
+    int64_t row_boxes = 1, panels = 1;
+};
+
+Boxes boxes_of(const SharedLayout& l, const ir::Access& access) {
+    const std::vector<int> axes = tile_axes(access);
+    TEGULA_CHECK(axes.size() == l.shape.rank && l.shape.rank >= 1 && l.shape.rank <= 2, "a bulk copy of a tile of another rank");
+    Boxes b;
+    b.contiguous = axes[static_cast<size_t>(l.contiguous)];
+    const int64_t columns = l.shape[static_cast<size_t>(l.contiguous)];
+    b.columns = l.row_bytes() / l.elem_bytes;
+    b.panels = (columns + b.columns - 1) / b.columns;
+    TEGULA_CHECK(columns % b.columns == 0 && b.columns <= kMaxBox, "a row of a bulk copy that no box has");
+    if (l.shape.rank == 1) return b;
+    b.across = axes[static_cast<size_t>(1 - l.contiguous)];
+    const int64_t rows = l.shape[static_cast<size_t>(1 - l.contiguous)];
+    b.row_boxes = (rows + kMaxBox - 1) / kMaxBox;
+    while (rows % b.row_boxes) ++b.row_boxes;
+    b.rows = rows / b.row_boxes;
+    return b;
+}
+
+}  // namespace
+
+// ---- rings ----
+
+/// In every block the channel's gets and releases alternate, and nothing nested between them touches it.
+bool Emitter::always_paired(ir::ValueId channel) const {
+    for (uint32_t b = 0; b < fn_.block_count(); ++b) {
+        bool taken = false;
+        for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
+            const ir::Inst& inst = fn_.inst(id);
+            const bool get = inst.op == Op::channel_get, release = inst.op == Op::channel_release;
+            if ((get || release) && fn_.operands(inst)[0] == channel) {
+                if (taken == get) return false;
+                taken = get;
+            } else if (taken && inst.blocks.count > 0 && touches(id, channel)) {
+                return false;
+            }
+        }
+        // What a block that runs once keeps to its end is never asked for again.
+        const ir::InstId owner = fn_.block(ir::BlockId{b}).owner;
+        if (taken && owner.valid() && fn_.inst(owner).op != Op::specialise) return false;
+    }
+    return true;
+}
+
+bool Emitter::touches(ir::InstId region, ir::ValueId channel) const {
+    for (ir::BlockId b : fn_.blocks(fn_.inst(region)))
+        for (ir::InstId id : fn_.block(b).insts) {
+            const ir::Inst& inst = fn_.inst(id);
+            if ((inst.op == Op::channel_get || inst.op == Op::channel_release) && fn_.operands(inst)[0] == channel) return true;
+            if (inst.blocks.count > 0 && touches(id, channel)) return true;
+        }
+    return false;
+}
+
+std::string Emitter::stage_address(const Ring& ring, const std::string& stage) {
+    const std::string base = "shared + " + number(ring.form->offset);
+    return ring.form->stages == 1 ? base : base + " + " + stage + " * " + number(ring.pitch);
+}
+
+void Emitter::advance(const std::string& stage, const std::string& phase, int stages) {
+    if (stages == 1) {
+        if (!phase.empty()) line(phase + " ^= 1;");
+        return;
+    }
+    line("if (++" + stage + " == " + number(stages) + ") " + stage + " = 0" + (phase.empty() ? "" : ", " + phase + " ^= 1") + ";");
+}
+
+void Emitter::ring_state(bool producer, bool consumer) {
+    for (auto& [value, r] : rings_) {
+        const bool tma = r.form->tensor_map >= 0, several = r.form->stages > 1;
+        const auto counter = [&](const std::string& stem, bool wanted) {
+            const std::string v = fresh(stem);
+            if (wanted) line("[[maybe_unused]] unsigned " + v + " = 0;");
+            return v;
+        };
+        if (producer) {
+            r.put = counter("put", several);
+            if (tma) r.put_phase = counter("put_phase", true);
+            if (!tma) r.ahead = counter("ahead", true);
+        }
+        if (consumer) {
+            r.get = counter("get", several);
+            if (tma) r.get_phase = counter("get_phase", true);
+            if (!r.paired) r.release = counter("release", several);
+        }
+    }
+}
+
+void Emitter::cuda_channel(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId v = fn_.result(inst);
+    Ring& r = rings_[v.v];
+    for (const auto& [value, form] : fn_.gpu->channels)
+        if (value == v.v) r.form = &form;
+    TEGULA_CHECK(r.form && r.form->offset % kStageAlign == 0, "a channel without a place");
+    r.pitch = (r.form->layout.bytes() + kStageAlign - 1) / kStageAlign * kStageAlign;
+    r.paired = always_paired(v);
+    if (r.form->tensor_map >= 0) {
+        for (const char* section : {"shared", "mbarrier", "tma"}) prelude_.need(section);
+        const int64_t at = (kernel_.shared_bytes + 7) / 8 * 8, stages = r.form->stages;
+        kernel_.shared_bytes = at + 16 * stages;
+        r.full = fresh("full");
+        r.empty = fresh("empty");
+        line("const unsigned " + r.full + " = shared_address(shared + " + number(at) + "), " + r.empty + " = " + r.full + " + " + number(8 * stages) + ";");
+        open("if (t == 0)");
+        line("#pragma unroll 1");
+        open("for (int s = 0; s < " + number(stages) + "; ++s)");
+        line("mbarrier_init(" + r.full + " + 8 * s, 1);");
+        line("mbarrier_init(" + r.empty + " + 8 * s, " + number(fn_.gpu->warps) + ");");
+        close();
+        line("mbarrier_init_fence();");
+        close();
+    }
+    const std::vector<ir::InstId>& list = fn_.block(inst.parent).insts;
+    const auto next = std::find(list.begin(), list.end(), id) + 1;
+    if (next != list.end() && fn_.inst(*next).op == Op::channel) return;
+    const bool tma = std::any_of(rings_.begin(), rings_.end(), [](const auto& e) { return e.second.form->tensor_map >= 0; });
+    if (tma) line("__syncthreads();");
+    if (!fn_.gpu->specialised) ring_state(true, true);
+}
+
+void Emitter::cuda_specialise(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    int producer = 0, consumer = 0;
+    for (const auto& row : kRegistersPerThread)
+        if (row[0] == fn_.gpu->warps) producer = row[1], consumer = row[2];
+    if (producer) prelude_.need("registers");
+    open("if (t >= " + number(group_threads()) + ")");
+    if (producer) line("fewer_registers<" + number(producer) + ">();");
+    open("if (t == " + number(group_threads()) + ")");
+    ring_state(true, false);
+    block(fn_.blocks(inst)[0]);
+    close();
+    depth_ -= 1;
+    line("} else {");
+    depth_ += 1;
+    if (consumer) line("more_registers<" + number(consumer) + ">();");
+    ring_state(false, true);
+    block(fn_.blocks(inst)[1]);
+    close();
+}
+
+// ---- puts, gets, releases ----
+
+void Emitter::cuda_channel_put(ir::InstId id) {
+    Ring& r = ring(fn_.operands(fn_.inst(id)).back());
+    if (r.form->tensor_map >= 0)
+        tma_put(id, r);
+    else
+        thread_put(id, r);
+}
+
+void Emitter::tma_put(ir::InstId id, Ring& r) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId tensor = fn_.operands(inst)[0];
+    const ir::Access access = fn_.access(inst);
+    const SharedLayout& l = r.form->layout;
+    const Boxes boxes = boxes_of(l, access);
+    TensorMap map;
+    map.param = param_number(tensor);
+    map.swizzle = l.swizzle;
+    std::vector<std::string> start(access.axes.size(), "0");
+    size_t operand = 1;
+    for (size_t d = 0; d < access.axes.size(); ++d) {
+        if (access.axes[d].kind == ir::Access::all) continue;
+        const std::string index = name(fn_.operands(inst)[operand++]);
+        start[d] = access.axes[d].in_bounds ? "(int)" + index : "tma_coordinate(" + index + ")";
+    }
+    const auto dimension = [&](int d, int64_t extent) {
+        map.order.push_back(d);
+        map.box.push_back(static_cast<uint32_t>(extent));
+    };
+    dimension(boxes.contiguous, boxes.columns);
+    if (boxes.across >= 0) dimension(boxes.across, boxes.rows);
+    for (int d = static_cast<int>(access.axes.size()) - 1; d >= 0; --d)
+        if (d != boxes.contiguous && d != boxes.across) dimension(d, 1);
+    const auto slot = static_cast<size_t>(r.form->tensor_map);
+    if (kernel_.tensor_maps.size() <= slot) kernel_.tensor_maps.resize(slot + 1);
+    kernel_.tensor_maps[slot] = map;
+    const std::string parameter_name = parameter(KernelParam::tensor_map, map.param, r.form->tensor_map, "const __grid_constant__ TensorMap", "map");
+
+    const bool alone = !fn_.gpu->specialised;
+    if (alone) open("if (t == 0)");
+    const std::string at = r.form->stages == 1 ? "" : " + 8 * " + r.put;
+    line("mbarrier_wait(" + r.empty + at + ", " + r.put_phase + " ^ 1);");
+    line("mbarrier_expect(" + r.full + at + ", " + number(boxes.row_boxes * boxes.panels * boxes.rows * boxes.columns * l.elem_bytes) + ");");
+    const std::string to = fresh("to");
+    line("const unsigned " + to + " = shared_address(" + stage_address(r, r.put) + ");");
+    for (int64_t panel = 0; panel < boxes.panels; ++panel)
+        for (int64_t row = 0; row < boxes.row_boxes; ++row) {
+            const int64_t offset = panel * l.panel_bytes() + row * boxes.rows * l.row_bytes();
+            std::string coordinates;
+            for (int d : map.order) {
+                const int64_t plus = d == boxes.contiguous ? panel * boxes.columns : d == boxes.across ? row * boxes.rows : 0;
+                coordinates += ", " + start[static_cast<size_t>(d)] + (plus ? " + " + number(plus) : "");
+            }
+            line("tma_load(" + to + (offset ? " + " + number(offset) : "") + ", &" + parameter_name + ", " + r.full + at + coordinates + ");");
+        }
+    if (alone) close();
+    advance(r.put, r.put_phase, r.form->stages);
+}
+
+void Emitter::cuda_channel_get(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    Ring& r = ring(fn_.operands(inst)[0]);
+    if (r.form->tensor_map >= 0)
+        line("mbarrier_wait(" + r.full + (r.form->stages == 1 ? "" : " + 8 * " + r.get) + ", " + r.get_phase + ");");
+    else if (!continues(id, false))
+        wait_for_copies(id);
+    line("unsigned char* const " + name(fn_.result(inst)) + " = " + stage_address(r, r.get) + ";");
+    if (r.form->tensor_map < 0) line("--" + r.ahead + ";");
+    if (!r.paired) advance(r.get, r.get_phase, r.form->stages);
+}
+
+void Emitter::cuda_channel_release(ir::InstId id) {
+    Ring& r = ring(fn_.operands(fn_.inst(id))[0]);
+    const std::string stage = r.paired ? r.get : r.release;
+    if (r.form->tensor_map >= 0) {
+        line("__syncwarp();");
+        line("if ((t & 31) == 0) mbarrier_arrive(" + r.empty + (r.form->stages == 1 ? "" : " + 8 * " + stage) + ");");
+    }
+    advance(stage, r.paired ? r.get_phase : "", r.form->stages);
+}
+
+}  // namespace tegula::cuda

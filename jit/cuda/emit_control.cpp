@@ -1,0 +1,165 @@
+// Structured control flow. Conditions and bounds are scalars, equal in all threads. Carried values live in the registers of the loop's results:
+// block arguments are other names of them, and the values that end a block are copied over, through temporaries where one copy would
+// overwrite what another still needs.
+#include <algorithm>
+
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+using ir::Op;
+
+namespace {
+
+constexpr int kSafeBits = 60;  ///< bounds and step of this size cannot leave 64 bits
+
+/// "#pragma unroll n" of the loop's hints; 1: none.
+std::string unroll_pragma(const ir::Function& fn, const ir::Inst& loop) {
+    const auto& hints = fn.loop_hints;
+    const auto at = static_cast<size_t>(fn.attrs(loop)[0]);
+    int64_t n = 1;
+    if (at < hints.size())
+        for (const ir::Hint& h : hints[at])
+            if (h.name == "unroll" && !h.args.empty()) n = std::clamp<int64_t>(h.args[0], 1, 64);
+    return "#pragma unroll " + std::to_string(n);
+}
+
+}  // namespace
+
+void Emitter::copy(ir::ValueId from, const std::string& to) {
+    if (is_scalar(from)) {
+        if (name(from) != to) line(to + " = " + name(from) + ";");
+        return;
+    }
+    const std::string source = at(from, "0");
+    if (source == to + "[0]") return;
+    each_register(from, [&](const std::string& r) { line(to + "[" + r + "] = " + at(from, r) + ";"); });
+}
+
+void Emitter::copy_all(std::span<const ir::ValueId> from, const std::vector<std::string>& to) {
+    TEGULA_CHECK(from.size() == to.size());
+    std::vector<bool> held(from.size(), false);
+    for (size_t i = 0; i < from.size(); ++i)
+        for (size_t j = 0; j < i; ++j)
+            if (name(from[i]) == to[j] && name(from[j]) != to[j]) held[i] = true;
+    std::vector<std::string> names(from.size());
+    for (size_t i = 0; i < from.size(); ++i) {
+        if (!held[i]) continue;
+        names[i] = fresh("held");
+        line(type_of(from[i]) + " " + names[i] + (is_scalar(from[i]) ? "" : "[" + std::to_string(registers(from[i])) + "]") + ";");
+        copy(from[i], names[i]);
+    }
+    for (size_t i = 0; i < from.size(); ++i) {
+        if (!held[i]) {
+            copy(from[i], to[i]);
+        } else if (is_scalar(from[i])) {
+            line(to[i] + " = " + names[i] + ";");
+        } else {
+            each_register(from[i], [&](const std::string& r) { line(to[i] + "[" + r + "] = " + names[i] + "[" + r + "];"); });
+        }
+    }
+}
+
+/// Declares values and gives their names.
+std::vector<std::string> Emitter::declare_all(std::span<const ir::ValueId> values) {
+    std::vector<std::string> out;
+    for (ir::ValueId v : values) {
+        declare(v);
+        out.push_back(name(v));
+    }
+    return out;
+}
+
+void Emitter::cuda_for_loop(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto in = fn_.operands(inst);
+    const ir::BlockId body = fn_.blocks(inst)[0];
+    const auto& args = fn_.block(body).args;
+    std::vector<ir::ValueId> results;
+    for (uint32_t r = 0; r < inst.results.count; ++r) results.push_back(fn_.result(inst, r));
+    const std::vector<std::string> carried = declare_all(results);
+    copy_all(in.subspan(3), carried);
+    for (size_t i = 0; i < carried.size(); ++i) names_[args[i + 1].v] = carried[i];
+    set_targets(body, carried);
+
+    const std::string i = name(args[0]), lo = name(in[0]), hi = name(in[1]), step = name(in[2]);
+    const ir::Inst* by = fn_.def(in[2]);
+    const bool positive = by && by->op == Op::constant && fn_.attrs(*by)[0] > 0;
+    line(unroll_pragma(fn_, inst));
+    if (positive && magnitude(in[1]) <= kSafeBits && magnitude(in[2]) <= kSafeBits) {
+        open("for (long long " + i + " = " + lo + "; " + i + " < " + hi + "; " + i + " += " + step + ")");
+        block(body);
+        return close();
+    }
+    // The distance left is counted, so that stepping beyond the end cannot overflow.
+    const std::string left = fresh("left"), some = (positive ? "" : step + " > 0 && ") + lo + " < " + hi;
+    open("for (unsigned long long " + i + "_ = " + lo + ", " + left + " = " + some + " ? (unsigned long long)" + hi + " - (unsigned long long)" + lo +
+         " : 0; " + left + " != 0; " + i + "_ += " + step + ", " + left + " = " + left + " > (unsigned long long)" + step + " ? " + left +
+         " - (unsigned long long)" + step + " : 0)");
+    line("const long long " + i + " = (long long)" + i + "_;");
+    block(body);
+    close();
+}
+
+void Emitter::cuda_while_loop(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::BlockId head = fn_.blocks(inst)[0], body = fn_.blocks(inst)[1];
+    const auto &carried_args = fn_.block(head).args, &passed_args = fn_.block(body).args;
+    const auto passed_values = fn_.operands(fn_.inst(fn_.block(head).insts.back())).subspan(1);
+    const std::vector<std::string> carried = declare_all(carried_args);
+    copy_all(fn_.operands(inst), carried);
+    std::vector<std::string> passed;
+    for (size_t i = 0; i < passed_args.size(); ++i) {
+        // What the condition hands on unchanged needs no second place.
+        if (passed_values[i] == carried_args[i])
+            names_[passed_args[i].v] = carried[i];
+        else
+            declare(passed_args[i]);
+        passed.push_back(name(passed_args[i]));
+        names_[fn_.result(inst, static_cast<uint32_t>(i)).v] = passed.back();
+    }
+    set_targets(head, passed);
+    set_targets(body, carried);
+    line(unroll_pragma(fn_, inst));
+    open("for (;;)");
+    block(head);
+    block(body);
+    close();
+}
+
+void Emitter::cuda_if_else(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    std::vector<ir::ValueId> results;
+    for (uint32_t r = 0; r < inst.results.count; ++r) results.push_back(fn_.result(inst, r));
+    const std::vector<std::string> names = declare_all(results);
+    const auto blocks = fn_.blocks(inst);
+    set_targets(blocks[0], names);
+    set_targets(blocks[1], names);
+    open("if (" + name(fn_.operands(inst)[0]) + ")");
+    block(blocks[0]);
+    if (fn_.block(blocks[1]).insts.size() > 1 || !results.empty()) {
+        close("} else {");
+        ++depth_;
+        block(blocks[1]);
+    }
+    close();
+}
+
+void Emitter::cuda_yield(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto it = targets_.find(inst.parent.v);
+    if (it != targets_.end()) copy_all(fn_.operands(inst), it->second);
+}
+
+void Emitter::cuda_condition(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto values = fn_.operands(inst);
+    const std::string go_on = fresh("go_on");
+    line("const bool " + go_on + " = " + name(values[0]) + ";");  // before a copy overwrites what it is made of
+    copy_all(values.subspan(1), targets_.at(inst.parent.v));
+    line("if (!" + go_on + ") break;");
+}
+
+void Emitter::cuda_ret(ir::InstId) {}
+
+}  // namespace tegula::cuda

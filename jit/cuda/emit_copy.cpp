@@ -1,0 +1,177 @@
+// Channels that the threads which compute fill themselves: puts start cp.async copies of 16 bytes where the tensor's rows allow it (seen when the
+// kernel runs), and move single elements otherwise; below sm_80 all is plain loads and stores. Neighbouring puts are one group of copies, so that
+// a get knows how many newer groups may still be on their way: as many as its channel holds stages that nobody has asked for.
+#include <algorithm>
+
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+using ir::Op;
+
+namespace {
+
+std::string number(int64_t v) { return std::to_string(v); }
+
+struct Tile {
+    size_t contiguous = 0, across = 0;   ///< tensor dimensions
+    bool has_rows = false;
+    int64_t rows = 1, columns = 1;
+};
+
+Tile tile_of(const SharedLayout& l, const ir::Access& access) {
+    std::vector<size_t> axes;
+    for (size_t d = 0; d < access.axes.size(); ++d)
+        if (access.axes[d].kind != ir::Access::index) axes.push_back(d);
+    TEGULA_CHECK(axes.size() == l.shape.rank && l.shape.rank >= 1 && l.shape.rank <= 2, "a copied tile of another rank");
+    Tile t;
+    t.contiguous = axes[static_cast<size_t>(l.contiguous)];
+    t.columns = l.shape[static_cast<size_t>(l.contiguous)];
+    if (l.shape.rank == 1) return t;
+    t.has_rows = true;
+    t.across = axes[static_cast<size_t>(1 - l.contiguous)];
+    t.rows = l.shape[static_cast<size_t>(1 - l.contiguous)];
+    return t;
+}
+
+/// Tile coordinates of (row, column), for shared_address.
+std::vector<std::string> in_tile(const SharedLayout& l) {
+    if (l.shape.rank == 1) return {"column"};
+    return l.contiguous == 1 ? std::vector<std::string>{"row", "column"} : std::vector<std::string>{"column", "row"};
+}
+
+}  // namespace
+
+bool Emitter::continues(ir::InstId id, bool forward) const {
+    const ir::Inst& inst = fn_.inst(id);
+    const std::vector<ir::InstId>& list = fn_.block(inst.parent).insts;
+    const auto here = std::find(list.begin(), list.end(), id);
+    for (auto it = here;;) {
+        if (forward ? ++it == list.end() : it-- == list.begin()) return false;
+        const ir::Inst& other = fn_.inst(*it);
+        if (other.op == inst.op) {
+            const ir::ValueId channel = fn_.operands(other).back();
+            return rings_.at(channel.v).form->tensor_map < 0;
+        }
+        const bool scalar = ir::has_trait(other.op, ir::PURE) && !ir::has_trait(other.op, ir::REGIONS) && other.results.count == 1 && is_scalar(fn_.result(other));
+        if (!scalar || fn_.gpu_inst(*it).sync_before) return false;
+    }
+}
+
+void Emitter::wait_for_copies(ir::InstId id) {
+    if (fn_.gpu->arch >= 80) {
+        // The run of gets that starts here waits once, for the longest of its channels.
+        std::string newer;
+        const std::vector<ir::InstId>& list = fn_.block(fn_.inst(id).parent).insts;
+        for (auto it = std::find(list.begin(), list.end(), id);; ++it) {
+            if (fn_.inst(*it).op != Op::channel_get) continue;
+            const std::string mine = "(int)" + ring(fn_.operands(fn_.inst(*it))[0]).ahead + " - 1";
+            newer = newer.empty() ? mine : "min(" + newer + ", " + mine + ")";
+            if (!continues(*it, true)) break;
+        }
+        prelude_.need("cp_async");
+        line("copy_async_wait(" + newer + ");");
+    }
+    if (fn_.gpu->arch == 90) {
+        prelude_.need("fence_async");
+        line("fence_async();");
+    }
+    sync();
+}
+
+void Emitter::thread_put(ir::InstId id, Ring& r) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId tensor = fn_.operands(inst)[0];
+    const Tile tile = tile_of(r.form->layout, fn_.access(inst));
+    open("");
+    const std::string to = fresh("to");
+    line("unsigned char* const " + to + " = " + stage_address(r, r.put) + ";");
+    const bool whole = !bit_addressed(fn_.elem(tensor)) && tile.columns * r.form->layout.elem_bytes % 16 == 0 && fn_.gpu->arch >= 80;
+    if (whole && affine(tensor) && contiguous_dimension(tensor) == static_cast<int>(tile.contiguous)) {
+        copy_chunks(id, r, to);
+    } else {
+        copy_elements(id, r, to);
+    }
+    close();
+    line("++" + r.ahead + ";");
+    if (fn_.gpu->arch >= 80 && !continues(id, true)) {
+        prelude_.need("cp_async");
+        line("copy_async_commit();");
+    }
+    advance(r.put, "", r.form->stages);
+}
+
+/// Index text of every tensor dimension, with the given ones of the tile's dimensions.
+std::vector<std::string> Emitter::put_coordinates(ir::InstId id, const SharedLayout& l, const std::string& row, const std::string& column) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::Access access = fn_.access(inst);
+    const Tile tile = tile_of(l, access);
+    std::vector<std::string> out;
+    size_t operand = 1;
+    for (size_t d = 0; d < access.axes.size(); ++d) {
+        std::string at = access.axes[d].kind == ir::Access::all ? "" : name(fn_.operands(inst)[operand++]);
+        const std::string plus = d == tile.contiguous ? column : tile.has_rows && d == tile.across ? row : "";
+        if (!plus.empty()) at = at.empty() ? "(long long)(" + plus + ")" : "(" + at + " + (" + plus + "))";
+        out.push_back(at);
+    }
+    return out;
+}
+
+/// All indices but dimension `except` lie in the tensor.
+std::string Emitter::put_condition(ir::InstId id, const std::vector<std::string>& coordinates, int except) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::Access access = fn_.access(inst);
+    std::string out;
+    for (size_t d = 0; d < access.axes.size(); ++d) {
+        if (static_cast<int>(d) == except || access.axes[d].in_bounds || access.axes[d].kind == ir::Access::all) continue;
+        out += (out.empty() ? "" : " && ") + ("(unsigned long long)" + coordinates[d] + " < (unsigned long long)" + extent(fn_.operands(inst)[0], static_cast<int>(d)));
+    }
+    return out.empty() ? "true" : out;
+}
+
+void Emitter::copy_chunks(ir::InstId id, const Ring& r, const std::string& to) {
+    const ir::ValueId tensor = fn_.operands(fn_.inst(id))[0];
+    const SharedLayout& l = r.form->layout;
+    const Tile tile = tile_of(l, fn_.access(fn_.inst(id)));
+    const int64_t bytes = l.elem_bytes, per = 16 / bytes, in_row = tile.columns / per, chunks = tile.rows * in_row;
+    prelude_.need("shared");
+    prelude_.need("cp_async");
+    // Rows begin on 16 bytes, and so does the tile: then every chunk does.
+    const std::vector<std::string> first = put_coordinates(id, l, "0", "0");
+    std::string odd = "(unsigned long long)" + name(tensor) + " | (unsigned long long)(" + first[tile.contiguous] + " * " + number(bytes) + ")";
+    for (size_t d = 0; d < first.size(); ++d)
+        if (d != tile.contiguous) odd += " | (unsigned long long)(" + stride(tensor, static_cast<int>(d)) + " * " + number(bytes) + ")";
+    open("if (((" + odd + ") & 15) == 0)");
+    const int64_t trips = (chunks + group_threads() - 1) / group_threads();
+    line(trips <= 16 ? "#pragma unroll" : "#pragma unroll 1");
+    open("for (int i = t; i < " + number(chunks) + "; i += " + number(group_threads()) + ")");
+    line("const int row = i / " + number(in_row) + ", column = i % " + number(in_row) + " * " + number(per) + ";");
+    const std::vector<std::string> at = put_coordinates(id, l, "row", "column");
+    const std::string x = at[tile.contiguous], end = extent(tensor, static_cast<int>(tile.contiguous));
+    line("const long long left = " + end + " - " + x + ";");
+    line("const bool some = " + x + " >= 0 && left > 0 && " + put_condition(id, at, static_cast<int>(tile.contiguous)) + ";");
+    line("const int count = !some ? 0 : left < " + number(per) + " ? (int)left : " + number(per) + ";");
+    line("copy_async_16(shared_address(" + to + " + " + shared_address(l, in_tile(l)) + "), " + name(tensor) + " + (some ? " + offset(tensor, at) + " : 0), count * " +
+         number(bytes) + ");");
+    close();
+    --depth_;
+    line("} else {");
+    ++depth_;
+    copy_elements(id, r, to);
+    close();
+}
+
+void Emitter::copy_elements(ir::InstId id, const Ring& r, const std::string& to) {
+    const ir::ValueId tensor = fn_.operands(fn_.inst(id))[0];
+    const SharedLayout& l = r.form->layout;
+    const Tile tile = tile_of(l, fn_.access(fn_.inst(id)));
+    line("#pragma unroll 1");
+    open("for (int i = t; i < " + number(tile.rows * tile.columns) + "; i += " + number(group_threads()) + ")");
+    line("const int row = i / " + number(tile.columns) + ", column = i % " + number(tile.columns) + ";");
+    const std::vector<std::string> at = put_coordinates(id, l, "row", "column");
+    line("*(" + type_of(tensor) + "*)(" + to + " + " + shared_address(l, in_tile(l)) + ") = " + put_condition(id, at, -1) + " ? " +
+         read(fn_.elem(tensor), name(tensor), offset(tensor, at)) + " : " + zero(tensor) + ";");
+    close();
+}
+
+}  // namespace tegula::cuda

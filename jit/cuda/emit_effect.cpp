@@ -1,0 +1,108 @@
+// print and assert: records in the report buffer (report.h). One thread takes the place, so that records of one program stay in order. All threads
+// meet whether somebody listens or not: later accesses to scratch rely on it.
+#include <algorithm>
+
+#include "jit/cuda/emitter.h"
+#include "jit/cuda/report.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+constexpr const char* kTakeRecord = R"(// A place for a record of that many words, filled in up to the program's number; null: no room, or nobody listens.
+__device__ unsigned long long* $(unsigned long long* report, int instruction, int words, unsigned long long program) {
+    if (!report) return nullptr;
+    const unsigned long long at = atomicAdd(report, (unsigned long long)words);
+    if (at + words > report[1]) return nullptr;
+    report[at] = (unsigned long long)instruction | (unsigned long long)words << 32;
+    report[at + 1] = program;
+    return report + at + 2;
+}
+)";
+
+}  // namespace
+
+std::string Emitter::report() { return parameter(KernelParam::report, 0, 0, "unsigned long long*", "report"); }
+
+/// Code of an element, extended to 64 bits.
+std::string Emitter::code_text(ir::ValueId v, const std::string& element) {
+    const std::string type = type_of(v);
+    if (type == "float" || type == "double") prelude_.need("bits");
+    if (type == "float") return "float_bits(" + element + ")";
+    if (type == "double") return "double_bits(" + element + ")";
+    const Format& f = fn_.elem(v);
+    const bool sign = !fn_.type(v).pointer && f.is_signed && (f.is_int() || f.kind == FormatKind::fixed);
+    return sign ? "(unsigned long long)(long long)" + element : "(unsigned long long)" + element;
+}
+
+void Emitter::cuda_print(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto in = fn_.operands(inst);
+    int64_t words = 2;
+    for (ir::ValueId v : in) words += std::min(fn_.type(v).shape.elements(), kReportElements);
+    const std::string take = support("take_record", "take_record", kTakeRecord), to = fresh("record");
+    const std::string call = take + "(" + report() + ", " + std::to_string(id.v) + ", " + std::to_string(words) + ", program)";
+    const ScratchPlan plan = scratch_plan(fn_, id);
+    open("");
+    if (plan.work.empty()) {
+        line("unsigned long long* " + to + " = t == 0 ? " + call + " : nullptr;");
+    } else {
+        const std::string shared = scratch_area(id, "unsigned long long", plan.work[0]);
+        line("if (t == 0) " + shared + "[0] = (unsigned long long)" + call + ";");
+        sync();
+        line("unsigned long long* " + to + " = (unsigned long long*)" + shared + "[0];");
+    }
+    open("if (" + to + ")");
+    int64_t at_word = 0;
+    for (ir::ValueId v : in) {
+        const int64_t n = std::min(fn_.type(v).shape.elements(), kReportElements);
+        const std::string start = to + "[" + std::to_string(at_word);
+        at_word += n;
+        if (is_scalar(v)) {
+            line("if (t == 0) " + start + "] = " + code_text(v, at(v, "")) + ";");
+            continue;
+        }
+        each_register(v, [&](const std::string& r) {
+            std::string ok = owns(layout(v), r);
+            const std::string number = logical_number(layout(v), r);
+            if (n < fn_.type(v).shape.elements()) ok += " && " + number + " < " + std::to_string(n);
+            line((ok == "true" ? "" : "if (" + ok + ") ") + start + " + " + number + "] = " + code_text(v, at(v, r)) + ";");
+        });
+    }
+    close();
+    close();
+}
+
+void Emitter::cuda_assert(ir::InstId id) {
+    const ir::ValueId v = fn_.operands(fn_.inst(id))[0];
+    const std::string take = support("take_record", "take_record", kTakeRecord), to = fresh("record");
+    const std::string call = take + "(" + report() + ", " + std::to_string(id.v) + ", 3, program)";
+    const auto tell = [&](const std::string& condition, const std::string& element) {
+        open("if (" + condition + ")");
+        line("unsigned long long* " + to + " = " + call + ";");
+        line("if (" + to + ") " + to + "[0] = " + element + ";");
+        close();
+    };
+    open("");
+    if (is_scalar(v)) {
+        tell("t == 0 && !" + name(v), "0");
+        return close();
+    }
+    const std::string first = fresh("first"), shared = scratch_area(id, "unsigned", scratch_plan(fn_, id).work.at(0));
+    line("if (t == 0) " + shared + "[0] = ~0u;");
+    line("unsigned " + first + " = ~0u;");
+    each_register(v, [&](const std::string& r) {
+        const std::string ok = inside(layout(v), r), number = "(unsigned)" + logical_number(layout(v), r);
+        line("if (" + (ok == "true" ? "" : ok + " && ") + "!" + at(v, r) + " && " + number + " < " + first + ") " + first + " = " + number + ";");
+    });
+    sync();
+    line("if (" + first + " != ~0u) atomicMin(" + shared + ", " + first + ");");
+    sync();
+    tell("t == 0 && " + shared + "[0] != ~0u", shared + "[0]");
+    close();
+}
+
+/// Checked mode verifies assumptions; here they hold.
+void Emitter::cuda_assume(ir::InstId) {}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,116 @@
+// convert through scratch: the order of plan_exchange, in accesses as wide as each side's registers allow. Addresses are XORs of a part that the
+// thread knows and a part that the register knows; tiles with odd factors use a padded row-major order.
+#include <algorithm>
+
+#include "jit/cuda/emitter.h"
+#include "lang/gpu_scratch.h"
+
+namespace tegula::cuda {
+
+/// How the elements of one exchange are addressed.
+struct ExchangeText {
+    const Exchange& plan;
+    std::string pointer, type, function;  ///< function: element number -> element address
+    int bytes;                            ///< of an element
+};
+
+namespace {
+
+/// Registers that one access moves, in the order of their addresses, and the address of the first in thread 0.
+struct Access {
+    std::vector<int> registers;
+    int64_t first = 0;
+};
+
+std::vector<Access> accesses(const TileLayout& l, const Exchange& plan, int vector) {
+    std::vector<std::pair<int64_t, int>> placed;
+    for (int r = 0; r < l.registers(); ++r) placed.push_back({plan.address(plan.number(l.point(r, 0, 0))), r});
+    std::sort(placed.begin(), placed.end());
+    std::vector<Access> out;
+    for (size_t i = 0; i < placed.size(); ++i) {
+        if (i % static_cast<size_t>(vector) == 0) out.push_back({{}, placed[i].first});
+        TEGULA_CHECK(placed[i].first == out.back().first + static_cast<int64_t>(i % static_cast<size_t>(vector)), "an access is not consecutive");
+        out.back().registers.push_back(placed[i].second);
+    }
+    return out;
+}
+
+std::string word_type(int bytes) { return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "unsigned" : "unsigned short"; }
+
+std::string function_text(const Exchange& plan) {
+    std::string out;
+    if (!plan.columns.empty()) {
+        for (size_t k = 0; k < plan.columns.size();) {
+            // Neighbouring bits that move alike are one term.
+            size_t end = k + 1;
+            while (end < plan.columns.size() && plan.columns[end] == plan.columns[end - 1] << 1) ++end;
+            const std::string run = "(n >> " + std::to_string(k) + " & " + std::to_string((uint64_t{1} << (end - k)) - 1) + ")";
+            out += out.empty() ? "" : " ^ ";
+            // Multiplying by a column with several bits would carry where runs overlap: one term per bit of the column.
+            bool first = true;
+            for (int b = 0; b < 40; ++b) {
+                if (!(plan.columns[k] >> b & 1)) continue;
+                out += (first ? "" : " ^ ") + ("(" + run + " << " + std::to_string(b) + ")");
+                first = false;
+            }
+            if (first) out += "0";
+            k = end;
+        }
+        return out;
+    }
+    return plan.period ? "n + n / " + std::to_string(plan.period) + " * " + std::to_string(plan.pad) : "n";
+}
+
+}  // namespace
+
+void Emitter::exchange_side(const TileLayout& l, const ExchangeText& e, const std::string& tile, bool write) {
+    constexpr int kLines = 256;
+    const auto number = [&](const std::string& r) {
+        std::vector<std::string> c;
+        for (int d = 0; d < l.shape.rank; ++d) c.push_back(coordinate(l, d, r));
+        return number_of(e.plan.extents, c);
+    };
+    const int vector = write ? e.plan.write_vector : e.plan.read_vector;
+    std::string copies;
+    if (write && (l.lane_copies() || l.warp_copies())) copies = "if (" + layout_name(l) + "::owner(t)) ";
+    if (l.registers() > kLines || vector == 1) {
+        each(l.registers(), [&](const std::string& r) {
+            const std::string place = e.pointer + "[" + e.function + "(" + number(r) + ")]", element = tile + "[" + r + "]";
+            line(write ? copies + place + " = " + element + ";" : element + " = " + place + ";");
+        });
+        return;
+    }
+    const bool linear = !e.plan.columns.empty();
+    const std::string base = fresh("a"), word = word_type(vector * e.bytes);
+    if (linear) line("const int " + base + " = " + e.function + "(" + number("0") + ");");
+    for (const Access& a : accesses(l, e.plan, vector)) {
+        const std::string address = linear ? base + " ^ " + std::to_string(a.first) : e.function + "(" + number(std::to_string(a.registers[0])) + ")";
+        const std::string place = "*(" + word + "*)(" + e.pointer + " + (" + address + "))";
+        open(write ? copies : "");
+        std::string list;
+        for (int r : a.registers) list += (list.empty() ? "" : ", ") + tile + "[" + std::to_string(r) + "]";
+        const std::string pack = "alignas(16) " + e.type + " p[" + std::to_string(vector) + "]";
+        line(pack + (write ? " = {" + list + "};" : ";"));
+        line(write ? place + " = *(const " + word + "*)p;" : "*(" + word + "*)p = " + place + ";");
+        if (!write)
+            for (size_t i = 0; i < a.registers.size(); ++i) line(tile + "[" + std::to_string(a.registers[i]) + "] = p[" + std::to_string(i) + "];");
+        close();
+    }
+}
+
+void Emitter::exchange(ir::InstId id) {
+    const ir::ValueId from = fn_.operands(fn_.inst(id))[0], to = fn_.result(id);
+    const int bytes = fn_.type(to).pointer ? 8 : static_cast<int>(fn_.elem(to).container_bytes());
+    const Exchange plan = plan_exchange(layout(from), layout(to), bytes * 8);
+    const std::string type = type_of(to), text = function_text(plan);
+    declare(to);
+    open("");
+    ExchangeText e{plan, scratch_area(id, type, scratch_plan(fn_, id).work[0]), type, "", bytes};
+    e.function = support("exchange " + text, "place", "__device__ __forceinline__ int $(int n) { return " + text + "; }\n");
+    exchange_side(layout(from), e, name(from), true);
+    sync();
+    exchange_side(layout(to), e, name(to), false);
+    close();
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,282 @@
+// Products on mma.sync: each warp multiplies fragments of 16 rows and 8 columns in registers, K ascending. A fragment of operand A or B is a run of
+// consecutive registers (mma_operand_a, mma_operand_b of tile_layout.h); older instructions take a part of it. Elements beyond K are zero,
+// and steps that lie wholly beyond it are not done: the sum is that of the instruction's own steps.
+#include <bit>
+
+#include "jit/cuda/emitter.h"
+#include "jit/cuda/fragments.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+const char* ptx_type(Fmt f) {
+    switch (f) {
+        case Fmt::f16: return "f16";
+        case Fmt::bf16: return "bf16";
+        case Fmt::tf32: return "tf32";
+        case Fmt::f32: return "f32";
+        case Fmt::f64: return "f64";
+        case Fmt::f8e4m3: return "e4m3";
+        case Fmt::f8e5m2: return "e5m2";
+        case Fmt::i8: return "s8";
+        case Fmt::u8: return "u8";
+        case Fmt::i32: return "s32";
+        default: break;
+    }
+    TEGULA_CHECK(false, "no product takes this format");
+    return "";
+}
+
+
+/// "%0, %1" ..
+std::string holes(int first, int count) {
+    std::string out;
+    for (int i = 0; i < count; ++i) out += (i ? ", %" : "%") + std::to_string(first + i);
+    return out;
+}
+
+std::string list(const std::string& constraint, const std::vector<std::string>& values) {
+    std::string out;
+    for (const std::string& v : values) out += (out.empty() ? "" : ", ") + ("\"" + constraint + "\"(" + v + ")");
+    return out;
+}
+
+/// One asm statement: rows `half` (or both, -1) and the k registers from `k` on of the fragments.
+std::string mma_statement(const MmaRow& row, const Fragment& f, int half, int k) {
+    const int ks = std::max(f.k_registers * row.k / f.k, 1), rows = half < 0 ? 2 : 1;
+    const bool packed = row.acc == Fmt::f16;
+    std::vector<std::string> d, a, b;
+    for (int h = 0; h < 2; ++h) {
+        if (half >= 0 && h != half) continue;
+        if (packed) {
+            d.push_back("c" + std::to_string(h));
+        } else {
+            for (int i = 0; i < 2; ++i) d.push_back("d[" + std::to_string(2 * h + i) + "]");
+        }
+    }
+    for (int x = 0; x < ks; ++x) {
+        for (int h = 0; h < 2; ++h)
+            if (half < 0 || h == half) a.push_back("a[" + std::to_string(2 * (k + x) + h) + "]");
+        b.push_back("b[" + std::to_string(k + x) + "]");
+    }
+    const int nd = static_cast<int>(d.size()), na = rows * ks;
+    const std::string acc = ptx_type(row.acc), ta = ptx_type(row.a), tb = ptx_type(row.b);
+    const std::string constraint = row.acc == Fmt::f32 ? "+f" : row.acc == Fmt::f64 ? "+d" : "+r", in = row.a == Fmt::f64 ? "d" : "r";
+    return "asm volatile(\"mma.sync.aligned.m" + std::to_string(row.m) + "n8k" + std::to_string(row.k) + ".row.col." + acc + "." + ta + "." + tb + "." + acc +
+           " {" + holes(0, nd) + "}, {" + holes(nd, na) + "}, {" + holes(nd + na, ks) + "}, {" + holes(0, nd) + "};\"\n                 : " +
+           list(constraint, d) + "\n                 : " + list(in, a) + ", " + list(in, b) + ");\n";
+}
+
+}  // namespace
+
+Fragment fragment_of(const MmaRow& row) {
+    switch (row.a) {
+        case Fmt::f64: return {4, 1, 1};
+        case Fmt::tf32: return {8, 2, 1};
+        case Fmt::f16:
+        case Fmt::bf16: return {16, 2, 2};
+        default: return {32, 2, 4};
+    }
+}
+
+WarpSplit warp_split(const TileLayout& accumulator, int warps) {
+    for (int m = 1; m <= warps; m *= 2)
+        if (mma_accumulator(accumulator.shape, m, warps / m) == accumulator) return {m, warps / m};
+    TEGULA_CHECK(false, "an accumulator in another layout than its instruction's: " + accumulator.text());
+    return {};
+}
+
+std::vector<int64_t> column_tiles(const TileLayout& accumulator, int warps_n) {
+    const size_t d = accumulator.shape.rank - 1u;
+    const int64_t run = (int64_t{1} << accumulator.bits[d]) / warps_n;
+    std::vector<int64_t> out;
+    for (int64_t digit = 0; digit < accumulator.odd[d]; ++digit)
+        for (int64_t c = 0; c < run; c += 8)
+            if (const int64_t column = (digit << accumulator.bits[d]) + c; column < accumulator.shape[d]) out.push_back(column);
+    return out;
+}
+
+std::vector<int64_t> row_tiles(const TileLayout& accumulator, int warps_m) {
+    const int64_t extent = accumulator.shape[accumulator.shape.rank - 2u];
+    std::vector<int64_t> out;
+    for (int64_t m = 0; m < extent; m += 16 * warps_m) out.push_back(m);
+    return out;
+}
+
+std::vector<TileLayout::Point> batch_points(const Shape& shape) {
+    std::vector<TileLayout::Point> out;
+    int64_t n = 1;
+    for (size_t d = 0; d + 2 < shape.rank; ++d) n *= shape[d];
+    for (int64_t i = 0; i < n; ++i) {
+        TileLayout::Point p{};
+        int64_t rest = i;
+        for (size_t d = shape.rank - 2u; d-- > 0;) {
+            p[d] = rest % shape[d];
+            rest /= shape[d];
+        }
+        out.push_back(p);
+    }
+    return out;
+}
+
+std::string Emitter::packed(const std::string& array, const Format& f, const std::string& first) {
+    const std::string x = array + "[" + first + "]";
+    if (f.bits == 32) return f.is_float() && prelude_.type(f) == "float" ? "__float_as_uint(" + x + ")" : x;
+    if (f.bits == 16) {
+        const std::string pack = support("pack 16", "pack",
+                                         "__device__ __forceinline__ unsigned $(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }\n");
+        return pack + "(" + x + ", " + array + "[" + first + " + 1])";
+    }
+    const std::string pack = support("pack 8", "pack",
+                                     "__device__ __forceinline__ unsigned $(unsigned char a, unsigned char b, unsigned char c, unsigned char d) {\n"
+                                     "    return a | (unsigned)b << 8 | (unsigned)c << 16 | (unsigned)d << 24;\n}\n");
+    return pack + "(" + x + ", " + array + "[" + first + " + 1], " + array + "[" + first + " + 2], " + array + "[" + first + " + 3])";
+}
+
+void Emitter::accumulate_in(ir::ValueId result, ir::ValueId acc, bool* from_zero) {
+    TEGULA_CHECK(layout(result) == layout(acc), "an accumulator and its sum lie in different registers");
+    const ir::Inst* def = fn_.def(acc);
+    if (from_zero && def && def->op == ir::Op::constant && fn_.attrs(*def)[0] == 0) {
+        *from_zero = true;
+        return declare(result);
+    }
+    if (take_over(result, acc)) return;
+    declare(result);
+    each_register(result, [&](const std::string& r) { line(name(result) + "[" + r + "] = " + at(acc, r) + ";"); });
+}
+
+std::string Emitter::mma_function(const MmaRow& row, const std::string& type) {
+    const Fragment f = fragment_of(row);
+    const std::string operand = row.a == Fmt::f64 ? "double" : "unsigned";
+    std::string body;
+    const bool packed_sum = row.acc == Fmt::f16;
+    if (packed_sum)
+        for (const char* h : {"0", "1"}) {
+            const std::string i = h[0] == '0' ? "0" : "2", j = h[0] == '0' ? "1" : "3";
+            body += "    unsigned c" + std::string(h) + " = d[" + i + "] | (unsigned)d[" + j + "] << 16;\n";
+        }
+    const int steps = f.k / row.k, k_registers = std::max(f.k_registers / steps, 1);
+    for (int s = 0; s < steps; ++s) {
+        const std::string indent = s ? "        " : "    ";
+        if (s) body += "    if (left > " + std::to_string(s * row.k) + ") {\n";
+        if (row.m == 16) {
+            body += indent + mma_statement(row, f, -1, s * k_registers);
+        } else {
+            for (int half = 0; half < 2; ++half) body += indent + mma_statement(row, f, half, s * k_registers);
+        }
+        if (s) body += "    }\n";
+    }
+    if (packed_sum)
+        for (const char* h : {"0", "1"}) {
+            const std::string i = h[0] == '0' ? "0" : "2", j = h[0] == '0' ? "1" : "3";
+            body += "    d[" + i + "] = (unsigned short)c" + h + ";\n    d[" + j + "] = (unsigned short)(c" + h + " >> 16);\n";
+        }
+    return support(std::string(row.name) + " " + type, "mma",
+                   "// " + std::string(row.name) + ": d (rows g, g + 8) += a b over " + std::to_string(f.k) + " elements of k, of which `left` are needed.\n" +
+                       "__device__ __forceinline__ void $(" + type + "* d, const " + operand + "* a, const " + operand + "* b, [[maybe_unused]] int left) {\n" +
+                       body + "}\n");
+}
+
+namespace {
+
+/// What the loops of one mma product run over, and where its fragments start.
+struct Loops {
+    size_t batch, rows, columns, steps;
+    std::vector<int> a, b, acc;
+};
+
+Loops plan_loops(const TileLayout& a, const TileLayout& b, const TileLayout& acc, const WarpSplit& split, int64_t k_extent, int64_t k_step) {
+    const std::vector<int64_t> rows = row_tiles(acc, split.m), columns = column_tiles(acc, split.n);
+    const std::vector<TileLayout::Point> batch = batch_points(acc.shape);
+    Loops l{batch.size(), rows.size(), columns.size(), static_cast<size_t>((k_extent + k_step - 1) / k_step), {}, {}, {}};
+    const size_t m = acc.shape.rank - 2u, n = m + 1;
+    const auto find = [](const TileLayout& t, TileLayout::Point p, size_t d, int64_t x, size_t e, int64_t y) {
+        p[d] = x;
+        p[e] = y;
+        return t.find_register(p, 0, 0);
+    };
+    for (const TileLayout::Point& z : batch) {
+        for (int64_t row : rows)
+            for (size_t s = 0; s < l.steps; ++s) l.a.push_back(find(a, z, m, row, n, static_cast<int64_t>(s) * k_step));
+        for (int64_t column : columns)
+            for (size_t s = 0; s < l.steps; ++s) l.b.push_back(find(b, z, m, static_cast<int64_t>(s) * k_step, n, column));
+        for (int64_t row : rows)
+            for (int64_t column : columns) l.acc.push_back(find(acc, z, m, row, n, column));
+    }
+    return l;
+}
+
+/// "i * count + j"; counts of 1 fold.
+std::string index(const std::string& i, size_t count, const std::string& j) {
+    if (i == "0") return j;
+    const std::string scaled = count == 1 ? i : "(" + i + ") * " + std::to_string(count);
+    return j == "0" ? scaled : scaled + " + " + j;
+}
+
+}  // namespace
+
+void Emitter::mma_fragment(ir::ValueId v, const std::string& to, int count, const std::string& start, int64_t k_extent, bool k_last) {
+    const Format& f = fn_.elem(v);
+    const int per = f.bits >= 32 ? 1 : 32 / f.bits;
+    const std::string from = name(v);
+    if (k_extent < 0) {
+        for (int i = 0; i < count; ++i) {
+            const std::string at_i = start + " + " + std::to_string(i * per);
+            line(to + "[" + std::to_string(i) + "] = " + (f.bits == 64 ? from + "[" + at_i + "]" : packed(from, f, at_i)) + ";");
+        }
+        return;
+    }
+    // Elements beyond K are zero, whatever the padding holds.
+    const std::string type = type_of(v), kept = fresh("kept");
+    const int n = count * per, d = fn_.type(v).shape.rank - (k_last ? 1 : 2);
+    line(type + " " + kept + "[" + std::to_string(n) + "];");
+    each(n, [&](const std::string& r) {
+        const std::string reg = start + " + " + r;
+        line(kept + "[" + r + "] = " + coordinate(layout(v), d, reg) + " < " + std::to_string(k_extent) + " ? " + from + "[" + reg + "] : " + zero(v) + ";");
+    });
+    for (int i = 0; i < count; ++i) {
+        const std::string at_i = std::to_string(i * per);
+        line(to + "[" + std::to_string(i) + "] = " + (f.bits == 64 ? kept + "[" + at_i + "]" : packed(kept, f, at_i)) + ";");
+    }
+}
+
+void Emitter::mma_product(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)];
+    const ir::ValueId a = fn_.operands(inst)[0], b = fn_.operands(inst)[1], acc = fn_.operands(inst)[2], result = fn_.result(inst);
+    const Fragment f = fragment_of(row);
+    const WarpSplit split = warp_split(layout(result), fn_.gpu->warps);
+    const int64_t k = fn_.type(a).shape[fn_.type(a).shape.rank - 1u];
+    TEGULA_CHECK(fn_.type(a).elem == row.a && fn_.type(b).elem == row.b, "an operand in another format than its instruction's");
+    TEGULA_CHECK(layout(a) == mma_operand_a(fn_.type(a).shape, fn_.elem(a).bits, split.m, split.n), "operand A in another layout than its instruction's");
+    TEGULA_CHECK(layout(b) == mma_operand_b(fn_.type(b).shape, fn_.elem(b).bits, split.m, split.n), "operand B in another layout than its instruction's");
+    accumulate_in(result, acc, nullptr);
+
+    const Loops l = plan_loops(layout(a), layout(b), layout(result), split, k, f.k);
+    const std::string function = mma_function(row, type_of(result)), operand = row.a == Fmt::f64 ? "double " : "unsigned ";
+    const int64_t guard = k % f.k ? k : -1;
+    open("");  // the fragments' names end here
+    each(static_cast<int>(l.batch), [&](const std::string& z) {
+        each(static_cast<int>(l.steps), [&](const std::string& s) {
+            const std::string fb = fresh("b"), columns = std::to_string(l.columns);
+            line(operand + fb + "[" + columns + "][" + std::to_string(f.k_registers) + "];");
+            each(static_cast<int>(l.columns), [&](const std::string& n) {
+                mma_fragment(b, fb + "[" + n + "]", f.k_registers, rename(l.b, index(index(z, l.columns, n), l.steps, s)), guard, false);
+            });
+            each(static_cast<int>(l.rows), [&](const std::string& m) {
+                const std::string fa = fresh("a");
+                line(operand + fa + "[" + std::to_string(2 * f.k_registers) + "];");
+                mma_fragment(a, fa, 2 * f.k_registers, rename(l.a, index(index(z, l.rows, m), l.steps, s)), guard, true);
+                each(static_cast<int>(l.columns), [&](const std::string& n) {
+                    const std::string left = std::to_string(k) + " - " + s + " * " + std::to_string(f.k);
+                    line(function + "(" + name(result) + " + " + rename(l.acc, index(index(z, l.rows, m), l.columns, n)) + ", " + fa + ", " + fb + "[" + n +
+                         "], " + left + ");");
+                });
+            });
+        });
+    });
+    close();
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,257 @@
+// Parts of tensors (emit_access.h): bounds and offsets. Bounds of a range become two 32-bit numbers per access, `low` and `count`, so that an element
+// costs one comparison; offsets are unsigned 64-bit sums, the part that no register changes hoisted into a variable.
+#include <algorithm>
+#include <bit>
+
+#include "jit/cuda/emit_access.h"
+
+namespace tegula::cuda {
+
+using ir::Access;
+
+namespace {
+
+constexpr uint64_t kLargeStep = uint64_t{1} << 38;  ///< from here on coordinate * step may leave 64 bits
+
+std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
+
+/// |step| without overflow.
+uint64_t size_of(int64_t step) { return step < 0 ? 0 - static_cast<uint64_t>(step) : static_cast<uint64_t>(step); }
+
+/// "c * step" in u64.
+std::string stepped(const std::string& c, int64_t step) {
+    if (step == 1) return c;
+    return "(unsigned long long)" + c + " * " + std::to_string(static_cast<uint64_t>(step)) + "ull";
+}
+
+/// The text with its "(R)" made "(r)".
+std::string with_register(std::string text, const std::string& r) {
+    for (size_t at = text.find("(R)"); at != std::string::npos; at = text.find("(R)", at + r.size())) text.replace(at + 1, 1, r);
+    return text;
+}
+
+bool is_range(const Access::Axis& a) { return a.kind == Access::range || a.kind == Access::all; }
+
+constexpr const char* kFirstInside = R"(// Coordinates c of a range with start + c in [0, size) are first <= c < first + count.
+__device__ __forceinline__ int $(long long start, int extent) {
+    return start >= 0 ? 0 : start <= -extent ? extent : (int)-start;
+}
+)";
+constexpr const char* kCountInside = R"(__device__ __forceinline__ int $(long long start, long long size, int extent, int first) {
+    const unsigned long long rest = (unsigned long long)size - (unsigned long long)start;
+    return start >= size ? 0 : (rest < (unsigned long long)extent ? (int)rest : extent) - first;
+}
+)";
+
+}  // namespace
+
+Emitter::Part Emitter::part_of(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto in = fn_.operands(inst);
+    Part part;
+    part.inst = id;
+    part.tensor = in[0];
+    part.access = fn_.access(inst);
+    part.axes.resize(part.access.axes.size());
+    part.pointers = stage_operands(id);
+    if (std::any_of(part.pointers.begin(), part.pointers.end(), [](const std::string& p) { return !p.empty(); })) sync();
+    size_t next = 1;
+    for (size_t a = 0; a < part.axes.size(); ++a) {
+        if (part.access.axes[a].kind == Access::all) continue;
+        part.axes[a].operand = next;
+        part.axes[a].index = in[next++];
+    }
+    part.first_value = next;
+    part.value = inst.results.count ? fn_.result(inst) : in[next];
+    if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) ++next;
+    if (inst.op == ir::Op::atomic && static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]) == ir::AtomicKind::cas) {
+        part.expected_at = next;
+        part.expected = in[next++];
+    }
+    if (part.access.flags & Access::has_other) {
+        part.other_at = next;
+        part.other = in[next++];
+    }
+    if (part.access.flags & Access::has_mask) {
+        part.mask_at = next;
+        part.mask = in[next++];
+    }
+    part_gathers(part);
+    for (size_t a = 0; a < part.axes.size(); ++a) part_axis(part, a);
+    part_base(part);
+    part_vector(part);
+    return part;
+}
+
+/// Where the dimensions of the part come from.
+void Emitter::part_gathers(Part& part) {
+    Shape joint;
+    for (size_t a = 0; a < part.axes.size(); ++a)
+        if (part.access.axes[a].kind == Access::gather) joint = *broadcast(joint, fn_.type(part.axes[a].index).shape);
+    part.joint_rank = joint.rank;
+    int dim = 0, gathers = -1;
+    for (size_t a = 0; a < part.axes.size(); ++a) {
+        if (is_range(part.access.axes[a])) {
+            part.axes[a].dim = dim++;
+        } else if (part.access.axes[a].kind == Access::gather) {
+            if (gathers < 0) {
+                gathers = dim;
+                dim += joint.rank;
+            }
+            part.axes[a].dim = gathers;
+        }
+    }
+}
+
+void Emitter::part_axis(Part& part, size_t number) {
+    const Access::Axis& a = part.access.axes[number];
+    Part::Axis& axis = part.axes[number];
+    const bool checked = !a.in_bounds && a.kind != Access::all;
+    if (checked) axis.size = extent(part.tensor, static_cast<int>(number));
+    if (a.kind == Access::gather) return;
+    axis.start = a.kind == Access::all ? "0ll" : name(axis.index);
+    if (!checked) return;
+    const auto in_range = [&](const std::string& at) { return "(unsigned long long)" + at + " < (unsigned long long)" + axis.size; };
+    if (a.kind == Access::index) {
+        part.fixed = both(part.fixed, in_range(axis.start));
+        return;
+    }
+    const std::string extent_text = std::to_string(a.extent);
+    if (a.step != 1) {
+        if (size_of(a.step) >= kLargeStep) part.narrow = true;
+        const auto last = static_cast<uint64_t>(a.extent - 1) * static_cast<uint64_t>(a.step);
+        part.whole = both(part.whole, in_range(axis.start) + " && " + in_range("(" + axis.start + " + " + std::to_string(last) + "ull)"));
+        return;
+    }
+    const std::string first = support("first_inside", "first_inside", kFirstInside), count = support("count_inside", "count_inside", kCountInside);
+    axis.low = fresh("low");
+    axis.count = fresh("count");
+    line("const int " + axis.low + " = " + first + "(" + axis.start + ", " + extent_text + ");");
+    line("const int " + axis.count + " = " + count + "(" + axis.start + ", " + axis.size + ", " + extent_text + ", " + axis.low + ");");
+    part.whole = both(part.whole, axis.count + " == " + extent_text);
+}
+
+/// i64 text of an axis' index at register r.
+std::string Emitter::part_index(const Part& part, size_t number, const std::string& r) {
+    const Access::Axis& a = part.access.axes[number];
+    const Part::Axis& axis = part.axes[number];
+    if (a.kind == Access::index) return axis.start;
+    if (a.kind == Access::gather) {
+        const Shape& own = fn_.type(axis.index).shape;
+        if (own.rank == 0) return name(axis.index);
+        std::vector<std::string> c;
+        for (int d = 0; d < own.rank; ++d)
+            c.push_back(own[static_cast<size_t>(d)] == 1 ? "0" : coordinate(layout(part.value), axis.dim + part.joint_rank - own.rank + d, r));
+        return staged(axis.index, part.pointers[axis.operand], r, number_of(own, c));
+    }
+    const std::string at = stepped(coordinate(layout(part.value), axis.dim, r), a.step);
+    return axis.start == "0ll" ? at : "(long long)((unsigned long long)" + axis.start + " + " + at + ")";
+}
+
+/// `checked`: with the bounds of ranges; ghosts, gathered indices and the mask are looked at in any case.
+std::string Emitter::part_condition(const Part& part, const std::string& r, bool checked) {
+    std::string out = checked ? part.fixed : "true";
+    if (!is_scalar(part.value)) {
+        const TileLayout& l = layout(part.value);
+        std::vector<bool> bounded(l.shape.rank);
+        std::string ranges = "true";
+        for (size_t a = 0; a < part.axes.size() && checked; ++a) {
+            const Part::Axis& axis = part.axes[a];
+            const Access::Axis& kind = part.access.axes[a];
+            if (!is_range(kind) || axis.size.empty()) continue;
+            const std::string c = coordinate(l, axis.dim, r);
+            if (!axis.count.empty()) {
+                bounded[static_cast<size_t>(axis.dim)] = true;
+                ranges = both(ranges, "(unsigned)(" + c + " - " + axis.low + ") < (unsigned)" + axis.count);
+                continue;
+            }
+            if (size_of(kind.step) >= kLargeStep)
+                ranges = both(ranges, c + " <= " + std::to_string(static_cast<uint64_t>(INT64_MAX) / size_of(kind.step)) + "ll");
+            ranges = both(ranges, "(unsigned long long)" + part_index(part, a, r) + " < (unsigned long long)" + axis.size);
+        }
+        for (int d = 0; d < l.shape.rank; ++d)
+            if (!bounded[static_cast<size_t>(d)] && l.padded(d) != l.shape[static_cast<size_t>(d)])
+                out = both(out, coordinate(l, d, r) + " < " + std::to_string(l.shape[static_cast<size_t>(d)]));
+        out = both(out, ranges);
+    }
+    for (size_t a = 0; a < part.axes.size(); ++a)
+        if (part.access.axes[a].kind == Access::gather && !part.axes[a].size.empty())
+            out = both(out, "(unsigned long long)" + part_index(part, a, r) + " < (unsigned long long)" + part.axes[a].size);
+    if (part.mask.valid()) out = both(out, staged(part.mask, part.pointers[part.mask_at], r, is_scalar(part.value) ? "0" : logical_number(layout(part.value), r)));
+    return out;
+}
+
+/// Sums up what no register changes.
+void Emitter::part_base(Part& part) {
+    if (!affine(part.tensor)) {
+        part_pieces(part);
+        return;
+    }
+    std::string sum;
+    const auto term = [&](const std::string& at, const std::string& by) {
+        if (at == "0ll" || at == "0") return;
+        sum += (sum.empty() ? "" : " + ") + ("(unsigned long long)(" + at + ")") + (by == "1ll" ? "" : " * " + by);
+    };
+    for (size_t a = 0; a < part.axes.size(); ++a) {
+        const Access::Axis& kind = part.access.axes[a];
+        if (kind.kind == Access::gather) continue;
+        const std::string by = stride(part.tensor, static_cast<int>(a));
+        term(part.axes[a].start, by);
+        if (kind.kind == Access::index) continue;
+        const TileLayout& l = layout(part.value);
+        if (!additive(l, part.axes[a].dim)) continue;
+        term(stepped(layout_name(l) + "::thread" + std::to_string(part.axes[a].dim) + "(t)", kind.step), by);
+    }
+    part.base = fresh("base");
+    line("const unsigned long long " + part.base + " = " + (sum.empty() ? "0" : sum) + ";");
+}
+
+/// Offset of register r: elements, or bits where the format is bit-addressed.
+std::string Emitter::part_offset(const Part& part, const std::string& r) {
+    if (part.base.empty()) {
+        std::vector<std::string> c;
+        for (size_t a = 0; a < part.axes.size(); ++a) c.push_back(part_index(part, a, r));
+        return offset(part.tensor, c);
+    }
+    std::string sum = part.base;
+    for (const auto& [text, by] : part.terms) {
+        sum += " + (unsigned long long)(" + with_register(text, r) + ") * " + by;
+    }
+    if (part.in_pieces) return sum;
+    for (size_t a = 0; a < part.axes.size(); ++a) {
+        const Access::Axis& kind = part.access.axes[a];
+        if (kind.kind == Access::index) continue;
+        const std::string by = stride(part.tensor, static_cast<int>(a));
+        std::string at;
+        if (kind.kind == Access::gather) {
+            at = part_index(part, a, r);
+        } else {
+            const TileLayout& l = layout(part.value);
+            at = additive(l, part.axes[a].dim) ? layout_name(l) + "::register" + std::to_string(part.axes[a].dim) + "(" + r + ")" : coordinate(l, part.axes[a].dim, r);
+            at = stepped(at, kind.step);
+        }
+        sum += " + (unsigned long long)(" + at + ")" + (by == "1ll" ? "" : " * " + by);
+    }
+    return sum;
+}
+
+/// Wide accesses: consecutive registers hold consecutive elements along the contiguous dimension, and addresses are aligned.
+void Emitter::part_vector(Part& part) {
+    const int c = contiguous_dimension(part.tensor);
+    const auto p = static_cast<size_t>(param_number(part.tensor));
+    if (c < 0 || part.mask.valid() || is_scalar(part.value) || part.narrow || bit_addressed(fn_.elem(part.tensor))) return;
+    if (p >= fn_.gpu->tensors.size() || !fn_.gpu->tensors[p].aligned) return;
+    const Access::Axis& kind = part.access.axes[static_cast<size_t>(c)];
+    const Part::Axis& axis = part.axes[static_cast<size_t>(c)];
+    if (!is_range(kind) || kind.step != 1) return;
+    const TileLayout& l = layout(part.value);
+    int vector = std::min<int>(vector_width(l, axis.dim), 16 / static_cast<int>(fn_.elem(part.tensor).container_bytes()));
+    while (vector > 1 && l.shape[static_cast<size_t>(axis.dim)] % vector) vector /= 2;
+    if (vector < 2 || !additive(l, axis.dim)) return;
+    part.vector = vector;
+    if (axis.index.valid() && divisor(axis.index) % vector)
+        part.whole = both(part.whole, "(" + axis.start + " & " + std::to_string(vector - 1) + ") == 0");
+    part.whole = both(part.fixed, part.whole);
+}
+
+}  // namespace tegula::cuda

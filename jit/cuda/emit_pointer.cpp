@@ -1,0 +1,109 @@
+// Pointers: 64-bit addresses of bytes, or of bits where elements are no whole bytes (bit_addressed). Every lane is its own access.
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+using ir::Access;
+
+namespace {
+
+std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
+
+}  // namespace
+
+void Emitter::cuda_tensor_ptr(ir::InstId id) {
+    const ir::ValueId tensor = fn_.operands(fn_.inst(id))[0];
+    const std::string bits = bit_addressed(fn_.elem(tensor)) ? " << 3" : "", base = name(tensor);
+    assign(fn_.result(id), [&](const std::string&) { return "(unsigned long long)" + base + bits; });
+}
+
+void Emitter::cuda_ptr_add(ir::InstId id) {
+    const auto in = fn_.operands(fn_.inst(id));
+    const Format& f = fn_.elem(in[0]);
+    const std::string scale = std::to_string(bit_addressed(f) ? f.bits : f.bits / 8);
+    assign(fn_.result(id), [&](const std::string& r) {
+        return at(in[0], r) + " + (unsigned long long)" + at(in[1], r) + (scale == "1" ? "" : " * " + scale + "ull");
+    });
+}
+
+/// The element behind a pointer expression.
+std::string Emitter::pointee(const Format& f, const std::string& type, const std::string& pointer) {
+    if (bit_addressed(f)) return prelude_.load_bits(f, "((const unsigned char*)(" + pointer + " >> 3))", "(long long)(" + pointer + " & 7)");
+    return "*(const " + type + "*)" + pointer;
+}
+
+/// Number of an element among staged operands, "0" for scalars.
+std::string Emitter::lane_number(ir::ValueId v, const std::string& r) { return is_scalar(v) ? "0" : logical_number(layout(v), r); }
+
+std::vector<std::string> Emitter::stage_lanes(ir::InstId id) {
+    const std::vector<std::string> pointers = stage_operands(id);
+    for (const std::string& p : pointers)
+        if (!p.empty()) {
+            sync();
+            break;
+        }
+    return pointers;
+}
+
+void Emitter::cuda_ptr_load(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto in = fn_.operands(inst);
+    const ir::ValueId v = fn_.result(inst);
+    const int64_t flags = fn_.attrs(inst)[0];
+    const Format& f = fn_.elem(v);
+    const size_t mask_at = flags & Access::has_mask ? 1 : 0, other_at = flags & Access::has_other ? 1 + mask_at : 0;
+    declare(v);
+    open("");
+    const std::vector<std::string> pointers = stage_lanes(id);
+    each_register(v, [&](const std::string& r) {
+        std::string ok = is_scalar(v) ? "true" : inside(layout(v), r);
+        std::string rest = other_at ? staged(in[other_at], pointers[other_at], r, lane_number(v, r)) : zero(v);
+        if (ok != "true" && other_at && !pointers[other_at].empty()) rest = "(" + ok + " ? " + rest + " : " + zero(v) + ")";
+        if (mask_at) ok = both(ok, staged(in[mask_at], pointers[mask_at], r, lane_number(v, r)));
+        const std::string element = pointee(f, type_of(v), at(in[0], r));
+        line(at(v, r) + " = " + (ok == "true" ? element : ok + " ? " + element + " : " + rest) + ";");
+    });
+    close();
+}
+
+void Emitter::cuda_ptr_store(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto in = fn_.operands(inst);
+    const Format& f = fn_.elem(in[0]);
+    const bool masked = fn_.attrs(inst)[0] & Access::has_mask;
+    open("");
+    const std::vector<std::string> pointers = stage_lanes(id);
+    each_register(in[0], [&](const std::string& r) {
+        std::string ok = is_scalar(in[0]) ? "t == 0" : owns(layout(in[0]), r);
+        if (masked) ok = both(ok, staged(in[2], pointers[2], r, lane_number(in[0], r)));
+        const std::string pointer = at(in[0], r), value = staged(in[1], pointers[1], r, lane_number(in[0], r));
+        std::string text = "*(" + type_of(in[1]) + "*)" + pointer + " = " + value + ";";
+        if (bit_addressed(f)) text = write(f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value);
+        line((ok == "true" ? "" : "if (" + ok + ") ") + text);
+    });
+    close();
+}
+
+void Emitter::cuda_ptr_atomic(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto in = fn_.operands(inst);
+    const auto attrs = fn_.attrs(inst);
+    const ir::ValueId v = fn_.result(inst);
+    const auto kind = static_cast<ir::AtomicKind>(attrs[1]);
+    const bool cas = kind == ir::AtomicKind::cas, masked = attrs[0] & Access::has_mask;
+    const std::string function = atomic_function(fn_.elem(in[0]), kind, static_cast<ir::MemoryScope>(attrs[3]));
+    if (uses(v) > 0) declare(v);
+    open("");
+    const std::vector<std::string> pointers = stage_lanes(id);
+    const auto operand = [&](size_t k, const std::string& r) { return staged(in[k], pointers[k], r, lane_number(in[0], r)); };
+    atomic_elements(
+        id, v, [&](const std::string& r) { return masked ? operand(cas ? 3 : 2, r) : std::string("true"); },
+        [&](const std::string& r) {
+            std::string text = function + "(" + at(in[0], r) + ", " + operand(1, r);
+            if (cas) text += ", " + operand(2, r);
+            return text + ")";
+        });
+    close();
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,149 @@
+// broadcast, reshape, permute, slice, cat and gather. Where every result register is an operand's register (lang/register_moves.h) nothing moves;
+// otherwise the operands go through row-major scratch and each result register reads its element.
+#include "jit/cuda/emitter.h"
+#include "lang/gpu_scratch.h"
+#include "lang/register_moves.h"
+
+namespace tegula::cuda {
+
+using ir::Op;
+
+/// Views of shared memory, scalars, and tiles of one element.
+bool Emitter::view_or_trivial(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId from = fn_.operands(inst)[0], to = fn_.result(inst);
+    if (fn_.placement(to).kind == Placement::shared) {
+        TEGULA_CHECK(fn_.placement(from).kind == Placement::shared, "a tile gets into shared memory by convert only");
+        line("unsigned char* const " + name(to) + " = " + name(from) + ";");
+        return true;
+    }
+    if (!scratch_plan(fn_, id).bytes && (is_scalar(from) || is_scalar(to))) {
+        declare(to);
+        const std::string value = at(from, "0");
+        each_register(to, [&](const std::string& r) { assign_to(to, r, value); });
+        return true;
+    }
+    return false;
+}
+
+void Emitter::move_registers(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId to = fn_.result(inst);
+    const auto sources = register_sources(fn_, id);
+    TEGULA_CHECK(sources.has_value());
+    declare(to);
+    const auto operands = fn_.operands(inst);
+    for (size_t i = 0; i < operands.size(); ++i) {
+        std::vector<int> mine, from;
+        for (size_t r = 0; r < sources->size(); ++r) {
+            if ((*sources)[r].operand != static_cast<int>(i)) continue;
+            mine.push_back(static_cast<int>(r));
+            from.push_back((*sources)[r].reg);
+        }
+        if (mine.empty()) continue;
+        each(static_cast<int>(mine.size()), [&](const std::string& r) { assign_to(to, rename(mine, r), at(operands[i], rename(from, r))); });
+    }
+}
+
+void Emitter::move_through_scratch(ir::InstId id, const std::function<std::string(const std::string&)>& number) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId to = fn_.result(inst);
+    declare(to);
+    open("");
+    const std::string pointer = stage_operands(id)[0];
+    sync();
+    fill(to, [&](const std::string& r) { return pointer + "[" + number(r) + "]"; });
+    close();
+}
+
+void Emitter::cuda_broadcast(ir::InstId id) {
+    if (view_or_trivial(id)) return;
+    if (!scratch_plan(fn_, id).bytes) return move_registers(id);
+    const ir::ValueId from = fn_.operands(fn_.inst(id))[0], to = fn_.result(id);
+    const Shape &in = fn_.type(from).shape, &out = fn_.type(to).shape;
+    move_through_scratch(id, [&](const std::string& r) {
+        std::vector<std::string> c = coordinates_of(to, r);
+        c.erase(c.begin(), c.begin() + (out.rank - in.rank));
+        for (size_t d = 0; d < in.rank; ++d)
+            if (in[d] == 1) c[d] = "0";
+        return number_of(in, c);
+    });
+}
+
+void Emitter::cuda_reshape(ir::InstId id) {
+    if (view_or_trivial(id)) return;
+    if (!scratch_plan(fn_, id).bytes) return move_registers(id);
+    move_through_scratch(id, [&](const std::string& r) { return number_at(fn_.result(id), r); });
+}
+
+void Emitter::cuda_permute(ir::InstId id) {
+    if (view_or_trivial(id)) return;
+    if (!scratch_plan(fn_, id).bytes) return move_registers(id);
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId to = fn_.result(inst);
+    const auto axes = fn_.attrs(inst);
+    move_through_scratch(id, [&](const std::string& r) {
+        const std::vector<std::string> c = coordinates_of(to, r);
+        std::vector<std::string> from(c.size());
+        for (size_t d = 0; d < c.size(); ++d) from[static_cast<size_t>(axes[d])] = c[d];
+        return number_of(fn_.type(fn_.operands(inst)[0]).shape, from);
+    });
+}
+
+void Emitter::cuda_slice(ir::InstId id) {
+    if (view_or_trivial(id)) return;
+    if (!scratch_plan(fn_, id).bytes) return move_registers(id);
+    const ir::Inst& inst = fn_.inst(id);
+    const auto start_step = fn_.attrs(inst);
+    move_through_scratch(id, [&](const std::string& r) {
+        std::vector<std::string> c = coordinates_of(fn_.result(inst), r);
+        for (size_t d = 0; d < c.size(); ++d)
+            c[d] = "(" + std::to_string(start_step[2 * d]) + " + " + c[d] + " * " + std::to_string(start_step[2 * d + 1]) + ")";
+        return number_of(fn_.type(fn_.operands(inst)[0]).shape, c);
+    });
+}
+
+void Emitter::cuda_cat(ir::InstId id) {
+    if (!scratch_plan(fn_, id).bytes) return move_registers(id);
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId to = fn_.result(inst);
+    const auto axis = static_cast<size_t>(fn_.attrs(inst)[0]);
+    declare(to);
+    open("");
+    const std::string pointer = scratch_area(id, type_of(to), 0);
+    int64_t begin = 0;
+    for (ir::ValueId v : fn_.operands(inst)) {
+        each_register(v, [&](const std::string& r) {
+            std::vector<std::string> c = coordinates_of(v, r);
+            c[axis] = "(" + c[axis] + " + " + std::to_string(begin) + ")";
+            const std::string mine = owns(layout(v), r);
+            line((mine == "true" ? "" : "if (" + mine + ") ") + pointer + "[" + number_of(fn_.type(to).shape, c) + "] = " + at(v, r) + ";");
+        });
+        begin += fn_.type(v).shape[axis];
+    }
+    sync();
+    fill(to, [&](const std::string& r) { return pointer + "[" + number_at(to, r) + "]"; });
+    close();
+}
+
+void Emitter::cuda_gather(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId from = fn_.operands(inst)[0], index = fn_.operands(inst)[1], to = fn_.result(inst);
+    const auto axis = static_cast<size_t>(fn_.attrs(inst)[0]);
+    const Shape& shape = fn_.type(from).shape;
+    declare(to);
+    open("");
+    const std::vector<std::string> pointers = stage_operands(id);
+    sync();
+    each_register(to, [&](const std::string& r) {
+        const std::string i = fresh("i"), ok = inside(layout(to), r);
+        const std::string value = staged(index, pointers[1], r, number_at(to, r));
+        line("const long long " + i + " = " + (ok == "true" ? "" : "!" + ok + " ? -1ll : ") + "(long long)" + value + ";");
+        std::vector<std::string> c = coordinates_of(to, r);
+        c[axis] = "(int)" + i;
+        assign_to(to, r, i + " >= 0 && " + i + " < " + std::to_string(shape[axis]) + " ? " + pointers[0] + "[" + number_of(shape, c) + "] : " + zero(to));
+    });
+    close();
+}
+
+}  // namespace tegula::cuda

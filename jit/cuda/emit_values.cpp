@@ -1,0 +1,114 @@
+// Ops that make values from constants, single elements or the launch: constants, iota, conversions, choice, program numbers and extents.
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+void Emitter::cuda_constant(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId v = fn_.result(inst);
+    if (is_scalar(v) || !array_constant_[v.v]) return;  // readers spell the literal
+    const auto code = static_cast<uint64_t>(fn_.attrs(inst)[0]);
+    assign(v, [&](const std::string&) { return fn_.type(v).pointer ? std::to_string(code) + "ull" : prelude_.literal(fn_.elem(v), code); });
+}
+
+void Emitter::cuda_constant_tile(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId v = fn_.result(inst);
+    const auto codes = fn_.attrs(inst);
+    std::string list;
+    for (size_t i = 0; i < codes.size(); ++i) {
+        list += i == 0 ? "" : i % 16 ? ", " : ",\n    ";
+        list += prelude_.literal(fn_.elem(v), static_cast<uint64_t>(codes[i]));
+    }
+    if (is_scalar(v)) return assign(v, [&](const std::string&) { return list; });
+    const std::string table =
+        support("table " + type_of(v) + " " + list, "table", "__device__ const " + type_of(v) + " $[" + std::to_string(codes.size()) + "] = {\n    " + list + "};\n");
+    const TileLayout& l = layout(v);
+    assign(v, [&](const std::string& r) {
+        const std::string element = table + "[" + logical_number(l, r) + "]";
+        return l.has_ghosts() ? inside(l, r) + " ? " + element + " : " + zero(v) : element;
+    });
+}
+
+void Emitter::cuda_iota(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId v = fn_.result(inst);
+    const auto axis = static_cast<int>(fn_.attrs(inst)[0]);
+    assign(v, [&](const std::string& r) {
+        return prelude_.cast(fn_.elem(v), int_format(32, true), coordinate(layout(v), axis, r), Round::rne, Overflow::automatic);
+    });
+}
+
+void Emitter::cuda_cast(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId v = fn_.result(inst);
+    const auto in = fn_.operands(inst);
+    const auto attrs = fn_.attrs(inst);
+    const auto round = static_cast<Round>(attrs[0]);
+    const bool random = round == Round::stochastic;
+    assign(v, [&](const std::string& r) {
+        std::string seed, index;
+        if (random) {
+            seed = in.size() > 1 ? name(in[1]) : "0ull";
+            index = is_scalar(v) ? "0ull" : "(unsigned long long)" + logical_number(layout(v), r);
+        }
+        return prelude_.cast(fn_.elem(v), fn_.elem(in[0]), at(in[0], r), round, static_cast<Overflow>(attrs[1]), seed, index);
+    });
+}
+
+void Emitter::cuda_bitcast(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId v = fn_.result(inst), from = fn_.operands(inst)[0];
+    assign(v, [&](const std::string& r) {
+        if (fn_.type(v).pointer || fn_.type(from).pointer) return "(" + type_of(v) + ")" + at(from, r);
+        return prelude_.bitcast(fn_.elem(v), fn_.elem(from), at(from, r));
+    });
+}
+
+void Emitter::cuda_select(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto in = fn_.operands(inst);
+    assign(fn_.result(inst), [&](const std::string& r) { return at(in[0], r) + " ? " + at(in[1], r) + " : " + at(in[2], r); });
+}
+
+std::string Emitter::program_axis(int axis) {
+    const std::string key = "program axis " + std::to_string(axis);
+    if (const auto it = param_names_.find(key); it != param_names_.end()) return it->second;
+    const auto extent_of = [&](int d) {
+        return parameter(KernelParam::grid, 0, d, "const unsigned long long", "programs");
+    };
+    const std::string quotient = support("quotient", "quotient",
+                                         "// Most launches have fewer than 2^32 programs, and a 64-bit division is a long sequence.\n"
+                                         "__device__ __forceinline__ unsigned long long $(unsigned long long a, unsigned long long b) {\n"
+                                         "    return (a | b) >> 32 ? a / b : (unsigned)a / (unsigned)b;\n}\n");
+    std::string above = walks_in_groups() ? grouped_program() : "program";
+    if (axis > 0) above = quotient + "(" + above + ", " + extent_of(0) + ")";
+    if (axis > 1) above = quotient + "(" + above + ", " + extent_of(1) + ")";
+    const std::string v = fresh("program_id");
+    const std::string whole = fresh("whole");
+    prologue_ += "    const unsigned long long " + whole + " = " + above + ";\n";
+    prologue_ += "    const long long " + v + " = (long long)";
+    if (axis == 2)
+        prologue_ += whole + ";\n";
+    else
+        prologue_ += "(" + whole + " - " + quotient + "(" + whole + ", " + extent_of(axis) + ") * " + extent_of(axis) + ");\n";
+    return param_names_[key] = v;
+}
+
+void Emitter::cuda_program_id(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    names_[fn_.result(inst).v] = program_axis(static_cast<int>(fn_.attrs(inst)[0]));
+}
+
+void Emitter::cuda_num_programs(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    names_[fn_.result(inst).v] =
+        "(long long)" + parameter(KernelParam::grid, 0, static_cast<int>(fn_.attrs(inst)[0]), "const unsigned long long", "programs");
+}
+
+void Emitter::cuda_dim(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    names_[fn_.result(inst).v] = extent(fn_.operands(inst)[0], static_cast<int>(fn_.attrs(inst)[0]));
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,284 @@
+// Products on wgmma: groups of four warps multiply 64 rows and up to 256 columns at a time, B (and A, unless it is computed) straight from shared
+// memory through descriptors of the swizzled tile (PTX ISA, "Asynchronous warpgroup level matrix instructions"). All steps of a run with evenly
+// spaced operands are one asm statement with every accumulator as an operand, so that the accumulators keep their registers. The sum is ready
+// where the instruction ends: fence, issue, commit, wait. Sums kept in 13 bits (fp8) are made anew every 128 elements and added in f32.
+#include <algorithm>
+
+#include "jit/cuda/emitter.h"
+#include "jit/cuda/fragments.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+constexpr int64_t kPromotion = 128;  ///< elements of k in one sum of 13 bits, as core_dot of lang/tensor_core.h has it
+constexpr int kMaxColumns = 256;
+
+std::string number(int64_t v) { return std::to_string(v); }
+
+/// The largest legal number of columns <= n; integers beyond 32 columns come in steps of 16.
+int64_t legal_columns(int64_t n, bool integers) {
+    n = std::min<int64_t>(n, kMaxColumns) / 8 * 8;
+    return integers && n > 32 ? n / 16 * 16 : n;
+}
+
+/// Equal parts where that is legal.
+std::vector<int64_t> split_columns(int64_t n, bool integers) {
+    std::vector<int64_t> out;
+    const int64_t parts = (n + kMaxColumns - 1) / kMaxColumns;
+    if (n % (parts * (integers ? 16 : 8)) == 0) return std::vector<int64_t>(static_cast<size_t>(parts), n / parts);
+    for (; n > 0; n -= out.back()) out.push_back(legal_columns(n, integers));
+    return out;
+}
+
+TileLayout::Point point(int64_t x, int64_t y) {
+    TileLayout::Point p{};
+    p[0] = x;
+    p[1] = y;
+    return p;
+}
+
+}  // namespace
+
+struct Emitter::WarpGroups {
+    const MmaRow* row = nullptr;
+    ir::ValueId a, b, result;
+    int64_t m = 0, n = 0, k = 0;
+    WarpSplit split;
+    const SharedLayout* smem_a = nullptr;  ///< null: in registers
+    const SharedLayout* smem_b = nullptr;
+    std::string desc_a, desc_b;            ///< variables: this warp group's first rows and columns
+    std::string fragments;                 ///< A in registers: packed array
+    std::vector<int64_t> rows;             ///< first row of each tile of 64
+    struct Piece {
+        int64_t column, columns;
+    };
+    std::vector<Piece> pieces;             ///< columns of one instruction
+    int steps() const { return static_cast<int>(k / row->k); }
+    bool k_major(const SharedLayout& l, bool is_a) const { return l.contiguous == (is_a ? 1 : 0); }
+    bool packed_sum() const { return row->acc == Fmt::f16; }
+    /// Bytes from the operand's first element to that of row (or column) `x` and step `s`.
+    int64_t at_a(int64_t x, int s) const { return smem_a->address(point(x, int64_t{s} * row->k)); }
+    int64_t at_b(int64_t x, int s) const { return smem_b->address(point(int64_t{s} * row->k, x)); }
+};
+
+namespace {
+
+/// Descriptor fields of a swizzled tile: `across` is the distance of 8 rows of the tile, `panels` that of its panels.
+std::string descriptor(const std::string& address, const SharedLayout& l, bool k_major) {
+    const int64_t across = 8 * l.row_bytes();
+    const int swizzle = l.swizzle == 128 ? 1 : l.swizzle == 64 ? 2 : 3;
+    return "wgmma_descriptor(" + address + ", " + number(k_major ? 16 : l.panel_bytes()) + ", " + number(across) + ", " + number(swizzle) + ")";
+}
+
+}  // namespace
+
+std::string Emitter::wgmma_guard(const std::string& what, const std::string& type, int count, int packed) {
+    // Registers named in the statement that orders them cannot be read or written on its other side.
+    const std::string constraint = type == "float" ? "\"+f\"" : "\"+r\"";
+    std::string operands;
+    for (int i = 0; i < count; ++i) operands += (i ? ", " : "") + constraint + "(d[" + number(i) + "])";
+    for (int i = 0; i < packed; ++i) operands += ", \"+r\"(a[" + number(i) + "])";
+    const std::string instruction = what == "fence" ? "wgmma.fence.sync.aligned;" : "wgmma.wait_group.sync.aligned 0;";
+    return support("wgmma " + what + " " + type + " " + number(count) + " " + number(packed), "wgmma_" + what,
+                   "__device__ __forceinline__ void $(" + type + "* d" + (packed ? ", unsigned* a" : "") + ") {\n    asm volatile(\"" + instruction + "\" : " +
+                       operands + " :: \"memory\");\n}\n");
+}
+
+std::string Emitter::wgmma_function(const WarpGroups& w, const std::string& registers, int steps, int64_t step_a, int64_t step_b, bool from_zero) {
+    const MmaRow& row = *w.row;
+    const bool sixteen = row.a == Fmt::f16 || row.a == Fmt::bf16, integers = row.acc == Fmt::i32;
+    std::vector<std::string> regs;
+    for (size_t at = 0; at < registers.size();) {
+        const size_t end = std::min(registers.find(' ', at), registers.size());
+        regs.push_back(registers.substr(at, end - at));
+        at = end + 1;
+    }
+    const int nd = static_cast<int>(regs.size()), na = w.smem_a ? 1 : 4 * steps, ia = nd, ib = nd + na;
+    const int64_t columns = int64_t{nd} * (w.packed_sum() ? 4 : 2);
+    const std::string sum = integers ? "s32" : w.packed_sum() ? "f16" : "f32";
+    const auto operand = [](Fmt f) {
+        return std::string(f == Fmt::f16 ? "f16" : f == Fmt::bf16 ? "bf16" : f == Fmt::tf32 ? "tf32" : f == Fmt::f8e4m3 ? "e4m3" : f == Fmt::f8e5m2 ? "e5m2"
+                           : f == Fmt::i8 ? "s8" : "u8");
+    };
+    const std::string instruction = "wgmma.mma_async.sync.aligned.m64n" + number(columns) + "k" + number(row.k) + "." + sum + "." + operand(row.a) + "." +
+                                    operand(row.b) + " ";
+    std::string all;
+    for (int i = 0; i < nd; ++i) all += (i ? ", %" : "%") + number(i);
+    std::string text = "    asm volatile(\"{\\n.reg .pred keep, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 keep, " + std::string(from_zero ? "0" : "1") +
+                       ", 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n";
+    for (int s = 0; s < steps; ++s) {
+        std::string a = "%" + number(ia), b = "%" + number(ib);
+        if (s) {
+            text += "        \"";
+            if (w.smem_a) text += "add.s64 a, " + a + ", " + number(s * step_a) + "; ";
+            text += "add.s64 b, " + b + ", " + number(s * step_b) + ";\\n\"\n";
+            a = "a";
+            b = "b";
+        }
+        if (!w.smem_a) a = "{%" + number(ia + 4 * s) + ", %" + number(ia + 4 * s + 1) + ", %" + number(ia + 4 * s + 2) + ", %" + number(ia + 4 * s + 3) + "}";
+        std::string tail = std::string(s ? "yes" : "keep") + (integers ? "" : ", 1, 1");
+        if (sixteen && w.smem_a) tail += w.k_major(*w.smem_a, true) ? ", 0" : ", 1";
+        if (sixteen) tail += w.k_major(*w.smem_b, false) ? ", 0" : ", 1";
+        text += "        \"" + instruction + "\"\n        \"{" + all + "}, " + a + ", " + b + ", " + tail + ";\\n\"\n";
+    }
+    const std::string type = w.packed_sum() ? "unsigned" : type_of(w.result), constraint = sum == "f32" ? "\"+f\"(d[" : "\"+r\"(d[";
+    text += "        \"}\"\n        : ";
+    for (int i = 0; i < nd; ++i) text += (i ? ", " : "") + constraint + regs[static_cast<size_t>(i)] + "])";
+    text += "\n        : ";
+    for (int i = 0; i < na; ++i) text += w.smem_a ? "\"l\"(a), " : "\"r\"(a[" + number(i) + "]), ";
+    text += "\"l\"(b));\n";
+    const std::string head = "__device__ __forceinline__ void $(" + type + "* d, " + (w.smem_a ? "unsigned long long a" : "const unsigned* a") +
+                             ", unsigned long long b) {\n";
+    return support(text, "wgmma_m64n" + number(columns) + "k" + number(row.k) + "_", "// " + std::string(row.name) + ", " + number(steps) + " steps of k\n" + head +
+                   text + "}\n");
+}
+
+/// Steps [first, last) of every tile of 64 rows and piece of columns, added to the array `to`.
+void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, int first, int last, bool from_zero) {
+    const size_t scale = w.packed_sum() ? 2 : 1;
+    const TileLayout& sum = layout(w.result);
+    for (int s = first; s < last;) {
+        // The longest run with equal steps from descriptor to descriptor.
+        const auto step_a = [&](int x) { return w.smem_a ? w.at_a(0, x + 1) - w.at_a(0, x) : 0; };
+        const auto step_b = [&](int x) { return w.at_b(0, x + 1) - w.at_b(0, x); };
+        int end = s + 1;
+        while (end < last && (end == s + 1 || (step_a(end - 1) == step_a(s) && step_b(end - 1) == step_b(s)))) ++end;
+        const int64_t da = end > s + 1 ? step_a(s) / 16 : 0, db = end > s + 1 ? step_b(s) / 16 : 0;
+        for (size_t t = 0; t < w.rows.size(); ++t)
+            for (const WarpGroups::Piece& piece : w.pieces) {
+                const int base = sum.find_register(point(w.rows[t], piece.column), 0, 0);
+                std::string registers;
+                for (int64_t c = 0; c < piece.columns; c += 8) {
+                    const int r = sum.find_register(point(w.rows[t], piece.column + c), 0, 0) - base;
+                    for (int i = 0; i < 4; i += static_cast<int>(scale)) registers += (registers.empty() ? "" : " ") + number((r + i) / static_cast<int>(scale));
+                }
+                const std::string function = wgmma_function(w, registers, end - s, da, db, from_zero && s == first);
+                const auto plus = [](const std::string& v, int64_t bytes) { return bytes ? v + " + " + number(bytes / 16) : v; };
+                std::string a = w.fragments;
+                if (w.smem_a)
+                    a = plus(w.desc_a, w.at_a(w.rows[t], s));
+                else
+                    a += " + " + number((static_cast<int64_t>(t) * w.steps() + s) * 4);
+                line(function + "(" + to + " + " + number(base / static_cast<int>(scale)) + ", " + a + ", " + plus(w.desc_b, w.at_b(piece.column, s)) + ");");
+            }
+        s = end;
+    }
+}
+
+/// fp8 in f32: a new sum every 128 elements, added with one rounding.
+void Emitter::wgmma_promoted(const WarpGroups& w) {
+    const int registers_d = registers(w.result), per = static_cast<int>(kPromotion / w.row->k), packed = w.smem_a ? 0 : static_cast<int>(w.rows.size()) * w.steps() * 4;
+    const std::string fence = wgmma_guard("fence", "float", registers_d, packed), wait = wgmma_guard("wait", "float", registers_d, packed);
+    const std::string extra = packed ? ", " + w.fragments : "";
+    for (int s = 0; s < w.steps(); s += per) {
+        open("");
+        const std::string part = fresh("part");
+        line("float " + part + "[" + number(registers_d) + "];");
+        line(fence + "(" + part + extra + ");");
+        wgmma_run(w, part, s, std::min(s + per, w.steps()), true);
+        line("wgmma_commit();");
+        line(wait + "(" + part + extra + ");");
+        each_register(w.result, [&](const std::string& r) { line(name(w.result) + "[" + r + "] = " + name(w.result) + "[" + r + "] + " + part + "[" + r + "];"); });
+        close();
+    }
+}
+
+/// Operand A's registers, packed for all steps before anything is issued.
+void Emitter::wgmma_fragments(WarpGroups& w) {
+    const TileLayout& l = layout(w.a);
+    TEGULA_CHECK(l == mma_operand_a(fn_.type(w.a).shape, fn_.elem(w.a).bits, w.split.m, w.split.n), "operand A in another layout than its instruction's");
+    const Fragment f = fragment_of(*w.row);
+    std::vector<int> starts;
+    for (int64_t row : w.rows)
+        for (int s = 0; s < w.steps(); ++s)
+            for (int i = 0; i < 4; ++i) starts.push_back(l.find_register(point(row, int64_t{s} * f.k), 0, 0) + i * f.packed);
+    w.fragments = fresh("a");
+    line("unsigned " + w.fragments + "[" + number(static_cast<int64_t>(starts.size())) + "];");
+    each(static_cast<int>(starts.size()), [&](const std::string& r) {
+        line(w.fragments + "[" + r + "] = " + packed(name(w.a), fn_.elem(w.a), rename(starts, r)) + ";");
+    });
+}
+
+/// Variables with the descriptors of the warp group's part of the operands.
+void Emitter::wgmma_descriptors(WarpGroups& w) {
+    prelude_.need("wgmma");
+    const int groups_m = w.split.m / 4, groups_n = w.split.n;
+    const std::string group = fresh("group");
+    if (groups_m * groups_n > 1) line("const int " + group + " = uniform(t >> 7);");
+    const auto with_offset = [&](ir::ValueId v, const std::string& index, int64_t bytes) {
+        const std::string address = "shared_address(" + name(v) + ")";
+        return index.empty() ? address : address + " + " + index + " * " + number(bytes);
+    };
+    const auto operand = [&](ir::ValueId v, const SharedLayout& l, bool is_a, const std::string& index, int64_t bytes) {
+        TEGULA_CHECK(l.swizzle != 0 && l.shape.rank == 2, "wgmma reads swizzled tiles only");
+        const std::string variable = fresh("operand");
+        line("const unsigned long long " + variable + " = " + descriptor(with_offset(v, index, bytes), l, w.k_major(l, is_a)) + ";");
+        return variable;
+    };
+    if (w.smem_a) {
+        const std::string index = groups_m == 1 ? "" : groups_n == 1 ? group : "(" + group + " & " + number(groups_m - 1) + ")";
+        w.desc_a = operand(w.a, *w.smem_a, true, index, groups_m > 1 ? w.at_a(64, 0) : 0);
+    }
+    const std::string index = groups_n == 1 ? "" : groups_m == 1 ? group : group + " / " + number(groups_m);
+    w.desc_b = operand(w.b, *w.smem_b, false, index, groups_n > 1 ? w.at_b(w.n / groups_n, 0) : 0);
+}
+
+void Emitter::wgmma_product(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    WarpGroups w;
+    w.row = &mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)];
+    w.a = fn_.operands(inst)[0];
+    w.b = fn_.operands(inst)[1];
+    w.result = fn_.result(inst);
+    const Shape &sa = fn_.type(w.a).shape, &sd = fn_.type(w.result).shape;
+    TEGULA_CHECK(sd.rank == 2 && fn_.type(w.a).elem == w.row->a && fn_.type(w.b).elem == w.row->b, "a product that its instruction does not compute");
+    w.m = sd[0];
+    w.n = sd[1];
+    w.k = sa[1];
+    w.split = warp_split(layout(w.result), fn_.gpu->warps);
+    TEGULA_CHECK(w.split.m >= 4 && w.m % (16 * w.split.m) == 0 && w.n % 8 == 0 && w.k % w.row->k == 0, "extents that wgmma does not have");
+    if (!in_registers(w.a)) w.smem_a = &fn_.placement(w.a).smem;
+    TEGULA_CHECK(fn_.placement(w.b).kind == Placement::shared, "operand B of wgmma lies in shared memory");
+    w.smem_b = &fn_.placement(w.b).smem;
+    for (int64_t m = 0; m < w.m; m += 16 * w.split.m) w.rows.push_back(m);
+    int64_t column = 0;
+    for (int64_t columns : split_columns(w.n / w.split.n, w.row->acc == Fmt::i32)) {
+        w.pieces.push_back({column, columns});
+        column += columns;
+    }
+
+    const bool promotes = w.row->acc == Fmt::f32 && w.row->result_bits < 23;
+    bool from_zero = false;
+    accumulate_in(w.result, fn_.operands(inst)[2], promotes || w.packed_sum() ? nullptr : &from_zero);
+    open("");  // the operands' names end here
+    wgmma_descriptors(w);
+    if (!w.smem_a) wgmma_fragments(w);
+    if (promotes) {
+        wgmma_promoted(w);
+    } else {
+        std::string sum = name(w.result), type = type_of(w.result);
+        int count = registers(w.result);
+        const int packed_a = w.smem_a ? 0 : static_cast<int>(w.rows.size()) * w.steps() * 4;
+        if (w.packed_sum()) {
+            count /= 2;
+            type = "unsigned";
+            sum = fresh("sum");
+            line("unsigned " + sum + "[" + number(count) + "];");
+            each(count, [&](const std::string& r) { line(sum + "[" + r + "] = " + packed(name(w.result), fn_.elem(w.result), "2 * " + r) + ";"); });
+        }
+        const std::string arguments = "(" + sum + (packed_a ? ", " + w.fragments : "") + ");";
+        line(wgmma_guard("fence", type, count, packed_a) + arguments);
+        wgmma_run(w, sum, 0, w.steps(), from_zero);
+        line("wgmma_commit();");
+        line(wgmma_guard("wait", type, count, packed_a) + arguments);
+        if (w.packed_sum())
+            each(count, [&](const std::string& r) {
+                line(name(w.result) + "[2 * " + r + "] = (unsigned short)" + sum + "[" + r + "];");
+                line(name(w.result) + "[2 * " + r + " + 1] = (unsigned short)(" + sum + "[" + r + "] >> 16);");
+            });
+    }
+    close();
+}
+
+}  // namespace tegula::cuda

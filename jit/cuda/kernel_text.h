@@ -1,0 +1,49 @@
+// What emission hands over: the text of a kernel and what the launcher passes to it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "lang/format.h"
+
+namespace tegula::cuda {
+
+/// What the launcher passes, in the order of the kernel's parameters. Only what the kernel uses is in the list.
+struct KernelParam {
+    enum Kind : uint8_t {
+        pointer,  ///< base address of tensor or pointer parameter `param`
+        extent,   ///< i64 extent `dim` of tensor `param`
+        /// i64 stride of tensor `param`, in elements (formats of 8, 16, 32 or 64 bits) or in bits. TensorArg::has_strides (GpuTensor::strided) or a
+        /// row or col layout: of logical dimension `dim`. A layout by expressions: pitch of member `dim` of the physical tuple, row-major
+        /// within BoundLayout::physical_extents() (the innermost row padded to whole bytes).
+        stride,
+        bytes,       ///< i64 storage size of `param`
+        scalar,      ///< code of parameter `param`, 8 bytes
+        tensor_map,  ///< 128-byte CUtensorMap number `dim`, __grid_constant__
+        grid,        ///< u64 grid extent `dim` (the launch is one-dimensional over programs)
+        first,       ///< u64 number of the first program of this launch
+        workspace,   ///< base of global scratch: workspace_bytes per program of this launch
+        report,      ///< buffer of asserts and prints (report.h), null when nobody listens
+    } kind;
+    int param = 0, dim = 0;
+};
+/// A TMA descriptor: tensor parameter, box in elements per dimension, fastest dimension first in `order`.
+struct TensorMap {
+    int param = 0;
+    std::vector<int> order;
+    std::vector<uint32_t> box;
+    int swizzle = 0;  ///< bytes
+    bool operator==(const TensorMap&) const = default;
+};
+struct KernelText {
+    std::string source, entry;
+    std::vector<KernelParam> params;
+    std::vector<TensorMap> tensor_maps;
+    int threads = 128;
+    int64_t shared_bytes = 0, workspace_bytes = 0;
+    std::vector<std::string> options;  ///< NVRTC flags beyond architecture ("--fmad=false")
+};
+
+/// Are elements of this format addressed by bit (any width but 8, 16, 32 and 64)? Pointers to them count bits, others bytes.
+inline bool bit_addressed(const Format& f) { return f.bits != 8 && f.bits != 16 && f.bits != 32 && f.bits != 64; }
+
+}  // namespace tegula::cuda

@@ -1,0 +1,144 @@
+// BoundLaunch: a launch with everything decided. launch() is the hot path.
+#include <cstring>
+
+#include "jit/cuda/program.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+constexpr uint64_t kGridLimit = 0x7fffffff;                ///< CTAs of one launch
+constexpr uint64_t kWorkspaceBytes = uint64_t{256} << 20;  ///< of global scratch at once; a larger need is met in pieces
+
+}  // namespace
+
+BoundLaunch::~BoundLaunch() {
+    if (!driver_) return;
+    ContextScope scope(*driver_, setup_.context);
+    CaptureScope capture(*driver_);
+    workspace_.free();
+    report_.free();
+}
+
+std::string BoundLaunch::bind(Setup setup, std::span<const Argument> args, const Addresses& addresses, std::span<const uint64_t, 3> grid) {
+    setup_ = std::move(setup);
+    driver_ = &setup_.variant->loaded->driver;
+    const KernelText& text = setup_.variant->text;
+    std::copy(grid.begin(), grid.end(), grid_);
+    total_ = grid_[0] * grid_[1] * grid_[2];
+    piece_ = std::min(total_, kGridLimit);
+    if (text.workspace_bytes > 0) piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / static_cast<uint64_t>(text.workspace_bytes), 1));
+    if (std::string error = bind_function(); !error.empty()) return error;
+    if (std::string error = bind_memory(); !error.empty()) return error;
+    values_.resize(text.params.size());
+    maps_.resize(text.tensor_maps.size());
+    for (size_t i = 0; i < maps_.size(); ++i)
+        if (std::string error = bind_map(text.tensor_maps[i], args, addresses, maps_[i]); !error.empty()) return error;
+    for (size_t i = 0; i < text.params.size(); ++i) {
+        const KernelParam& param = text.params[i];
+        bind_value(param, args, addresses, values_[i]);
+        if (param.kind == KernelParam::tensor_map)
+            pointers_.push_back(&maps_.at(static_cast<size_t>(param.dim)));
+        else
+            pointers_.push_back(&values_[i]);
+    }
+    for (size_t i = 0; i < args.size() && has_report(); ++i)
+        if (args[i].kind != Argument::scalar) ranges_.push_back({addresses[i], args[i].t.bytes, static_cast<int>(i)});
+    return {};
+}
+
+std::string BoundLaunch::bind_function() {
+    CaptureScope capture(*driver_);
+    CUresult code = driver_->cuKernelGetFunction(&function_, setup_.variant->loaded->kernel);
+    const KernelText& text = setup_.variant->text;
+    constexpr int64_t kDefaultShared = 48 << 10;
+    if (code == kCudaSuccess && text.shared_bytes > kDefaultShared)
+        code = driver_->cuFuncSetAttribute(function_, kMaxDynamicSharedBytes, static_cast<int>(text.shared_bytes));
+    config_ = {};
+    config_.gridDimX = static_cast<unsigned>(piece_);
+    config_.gridDimY = config_.gridDimZ = config_.blockDimY = config_.blockDimZ = 1;
+    config_.blockDimX = static_cast<unsigned>(text.threads);
+    config_.sharedMemBytes = static_cast<unsigned>(text.shared_bytes);
+    return driver_->error("cuKernelGetFunction", code);
+}
+
+std::string BoundLaunch::bind_memory() {
+    const KernelText& text = setup_.variant->text;
+    CaptureScope capture(*driver_);
+    CUresult code = kCudaSuccess;
+    if (text.workspace_bytes > 0)
+        code = workspace_.allocate(*driver_, piece_ * static_cast<uint64_t>(text.workspace_bytes), setup_.pool, setup_.stream);
+    bool reports = false;
+    for (const KernelParam& p : text.params) reports = reports || p.kind == KernelParam::report;
+    if (code == kCudaSuccess && reports && setup_.listen) {
+        code = report_.allocate(*driver_, kReportWords * 8, setup_.pool, setup_.stream);
+        if (code == kCudaSuccess) code = reset_report(setup_.stream, kReportWords);
+    }
+    return driver_->error("cuMemAlloc", code);
+}
+
+/// Makes the buffer empty. `used` words are cleared: behind the last record that fitted a reader must find zeros, not an older launch's records.
+CUresult BoundLaunch::reset_report(CUstream stream, uint64_t used) const {
+    static constexpr uint64_t kHead[kReportHeader] = {kReportHeader, kReportWords};
+    CUresult code = driver_->cuMemsetD8Async(report_.address(), 0, used * 8, stream);
+    if (code == kCudaSuccess) code = driver_->cuMemcpyHtoDAsync(report_.address(), kHead, sizeof kHead, stream);
+    if (code == kCudaSuccess && !setup_.pool) code = driver_->cuStreamSynchronize(stream);  // a prepared launch may use any stream next
+    return code;
+}
+
+int BoundLaunch::launch(void* stream) const {
+    CUcontext current = nullptr;
+    if (driver_->cuCtxGetCurrent(&current) != kCudaSuccess || current != setup_.context) {
+        ContextScope scope(*driver_, setup_.context);
+        return scope.code() != kCudaSuccess ? scope.code() : launch_all(static_cast<CUstream>(stream), nullptr);
+    }
+    if (piece_ != total_) return launch_all(static_cast<CUstream>(stream), nullptr);
+    CUlaunchConfig config = config_;
+    config.hStream = static_cast<CUstream>(stream);
+    return driver_->cuLaunchKernelEx(&config, function_, pointers_.data(), nullptr);
+}
+
+int BoundLaunch::launch_all(CUstream stream, const std::atomic<bool>* cancel) const {
+    std::vector<void*> pointers = pointers_;
+    uint64_t first = 0;
+    for (size_t i = 0; i < pointers.size(); ++i)
+        if (setup_.variant->text.params[i].kind == KernelParam::first) pointers[i] = &first;
+    CUlaunchConfig config = config_;
+    config.hStream = stream;
+    for (; first < total_; first += piece_) {
+        if (cancel && cancel->load(std::memory_order_relaxed)) break;
+        config.gridDimX = static_cast<unsigned>(std::min(piece_, total_ - first));
+        const CUresult code = driver_->cuLaunchKernelEx(&config, function_, pointers.data(), nullptr);
+        if (code != kCudaSuccess) return code;
+    }
+    return kCudaSuccess;
+}
+
+RunResult BoundLaunch::collect(void* stream, const RunOptions& options) const {
+    RunResult result;
+    const auto failed = [&](const char* call, CUresult code) {
+        DiagSink sink(1);
+        result.status = RunResult::failed;
+        result.diagnostics.push_back(sink.report(Diag::device_error, {}, {driver_->error(call, code)}));
+        return result;
+    };
+    ContextScope scope(*driver_, setup_.context);
+    if (scope.code() != kCudaSuccess) return failed("cuCtxPushCurrent", scope.code());
+    const CUstream s = static_cast<CUstream>(stream);
+    std::vector<uint64_t> words(kReportHeader);
+    CUresult code = kCudaSuccess;
+    if (has_report()) code = driver_->cuMemcpyDtoHAsync(words.data(), report_.address(), kReportHeader * 8, s);
+    if (code == kCudaSuccess) code = driver_->cuStreamSynchronize(s);
+    if (code != kCudaSuccess) return failed("cuStreamSynchronize", code);
+    if (!has_report() || words[0] == kReportHeader) return result;
+    words.resize(std::min(words[0], kReportWords));
+    code = driver_->cuMemcpyDtoHAsync(words.data(), report_.address(), words.size() * 8, s);
+    if (code == kCudaSuccess) code = driver_->cuStreamSynchronize(s);
+    if (code != kCudaSuccess) return failed("cuMemcpyDtoHAsync", code);
+    code = reset_report(s, words.size());
+    if (code != kCudaSuccess) return failed("cuMemsetD8Async", code);
+    read_report(*setup_.variant->fn, words, std::span<const uint64_t, 3>(grid_), ranges_, options, result);
+    return result;
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,204 @@
+// Opening NVRTC and running one compilation. Functions are declared here, so that no toolkit header is needed to build.
+#include "jit/cuda/nvrtc.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "jit/cuda/library.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+using NvrtcProgram = struct NvrtcProgramImpl*;
+constexpr int kSuccess = 0, kOutOfMemory = 1, kCancelled = 16;  // nvrtcResult
+
+/// What every kernel is compiled with (numerics.md: nothing contracted, nothing flushed, correctly rounded division and roots).
+constexpr const char* kAlways[] = {"--std=c++17",     "-default-device",  "--fmad=false",      "--ftz=false",
+                                   "--prec-div=true", "--prec-sqrt=true", "--ptxas-options=-v"};
+
+std::string_view flag_name(std::string_view flag) {
+    const std::string_view name = flag.substr(0, flag.find('='));
+    return name == "--ptxas-options" ? flag : name;  // may be repeated with other values
+}
+
+std::vector<std::string> candidates(const std::string& path) {
+    if (!path.empty()) return {path};
+    if (const char* env = std::getenv("TEGULA_NVRTC"); env && *env) return {env};
+    std::vector<std::string> out;
+    for (const char* folder : {"", "/usr/local/cuda/lib64/", "/usr/local/cuda-13/lib64/", "/usr/local/cuda-12/lib64/"})
+        for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) out.push_back(std::string(folder) + name);
+    return out;
+}
+
+}  // namespace
+
+struct Nvrtc::Functions {
+    Library library;
+#define TEGULA_NVRTC_FUNCTIONS(X)                                                                                 \
+    X(nvrtcVersion, (int*, int*))                                                                                 \
+    X(nvrtcGetNumSupportedArchs, (int*))                                                                          \
+    X(nvrtcGetSupportedArchs, (int*))                                                                             \
+    X(nvrtcCreateProgram, (NvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*)) \
+    X(nvrtcDestroyProgram, (NvrtcProgram*))                                                                       \
+    X(nvrtcCompileProgram, (NvrtcProgram, int, const char* const*))                                               \
+    X(nvrtcGetProgramLogSize, (NvrtcProgram, size_t*))                                                            \
+    X(nvrtcGetProgramLog, (NvrtcProgram, char*))                                                                  \
+    X(nvrtcGetCUBINSize, (NvrtcProgram, size_t*))                                                                 \
+    X(nvrtcGetCUBIN, (NvrtcProgram, char*))                                                                       \
+    X(nvrtcGetPTXSize, (NvrtcProgram, size_t*))                                                                   \
+    X(nvrtcGetPTX, (NvrtcProgram, char*))
+#define TEGULA_POINTER(name, parameters) int(*name) parameters = nullptr;
+    TEGULA_NVRTC_FUNCTIONS(TEGULA_POINTER)
+#undef TEGULA_POINTER
+    int (*nvrtcSetFlowCallback)(NvrtcProgram, int (*)(void*, void*), void*) = nullptr;  ///< since 12.8
+    const char* (*nvrtcGetErrorString)(int) = nullptr;
+
+    bool load(std::vector<std::string>& looked_for) {
+        std::string missing;
+        const auto get = [&](auto& function, const char* name, bool required) {
+            function = reinterpret_cast<std::decay_t<decltype(function)>>(library.symbol(name));
+            if (!function && required) missing += std::string(missing.empty() ? "" : ", ") + name;
+        };
+#define TEGULA_LOAD(name, parameters) get(name, #name, true);
+        TEGULA_NVRTC_FUNCTIONS(TEGULA_LOAD)
+#undef TEGULA_LOAD
+        get(nvrtcGetErrorString, "nvrtcGetErrorString", true);
+        get(nvrtcSetFlowCallback, "nvrtcSetFlowCallback", false);
+        if (!missing.empty()) looked_for.push_back("NVRTC: too old, without " + missing);
+        return missing.empty();
+    }
+    std::string log(NvrtcProgram program) const {
+        size_t size = 0;
+        if (nvrtcGetProgramLogSize(program, &size) != kSuccess || size < 2) return {};
+        std::string text(size, '\0');
+        if (nvrtcGetProgramLog(program, text.data()) != kSuccess) return {};
+        text.resize(size - 1);
+        return text;
+    }
+};
+
+namespace {
+
+/// Cancellation as NVRTC wants it: once it says yes it goes on saying yes.
+struct Cancellation {
+    const std::atomic<bool>* flag;
+    std::atomic<bool> seen{false};
+    static int poll(void* self, void*) {
+        auto& c = *static_cast<Cancellation*>(self);
+        if (c.flag && c.flag->load(std::memory_order_relaxed)) c.seen.store(true, std::memory_order_relaxed);
+        return c.seen.load(std::memory_order_relaxed) ? 1 : 0;
+    }
+};
+
+void add_version_warnings(CompiledKernel& kernel, const Arch& arch) {
+    const std::array<int, 3> version = compiler_of(kernel.image);
+    for (const BadCompiler& row : bad_compilers()) {
+        const bool within = std::lexicographical_compare(version.begin(), version.end(), row.first, row.first + 3) == false &&
+                            std::lexicographical_compare(row.last, row.last + 3, version.begin(), version.end()) == false;
+        if (within && arch.number >= row.min_arch && arch.number <= row.max_arch) kernel.warnings.push_back(row.reason);
+    }
+}
+
+}  // namespace
+
+std::unique_ptr<Nvrtc> Nvrtc::open(const std::string& path, std::vector<std::string>& looked_for) {
+    auto functions = std::make_shared<Functions>();
+    functions->library = Library::open(candidates(path), looked_for);
+    if (!functions->library || !functions->load(looked_for)) return nullptr;
+    int major = 0, minor = 0, count = 0;
+    if (functions->nvrtcVersion(&major, &minor) != kSuccess || functions->nvrtcGetNumSupportedArchs(&count) != kSuccess) {
+        looked_for.push_back("NVRTC: does not tell its version");
+        return nullptr;
+    }
+    std::unique_ptr<Nvrtc> out(new Nvrtc());
+    out->archs_.resize(static_cast<size_t>(std::max(count, 0)));
+    if (functions->nvrtcGetSupportedArchs(out->archs_.data()) != kSuccess) out->archs_.clear();
+    out->version_ = std::to_string(major) + "." + std::to_string(minor);
+    void* inside = reinterpret_cast<void*>(functions->nvrtcVersion);
+    out->identity_ = out->version_ + " " + Library::build_id_of(inside);
+    looked_for.back() = "NVRTC " + out->version_ + ": found, " + Library::path_of(inside);
+    out->has_no_cache_ = major >= 13;  // older ones keep no cache
+    out->functions_ = std::move(functions);
+    return out;
+}
+
+bool Nvrtc::needs_ptx(const Arch& arch) const {
+    for (int known : archs_)
+        if (known == arch.number) return false;
+    return !archs_.empty();
+}
+
+std::vector<std::string> Nvrtc::flags(const NvrtcJob& job) const {
+    std::vector<std::string> out(job.options.begin(), job.options.end());
+    if (needs_ptx(*job.arch)) {
+        int best = archs_.front();
+        for (int known : archs_)
+            if (known < job.arch->number) best = std::max(best, known);
+        out.push_back("--gpu-architecture=compute_" + std::to_string(best));
+    } else {
+        const std::string name = job.arch->name;
+        out.push_back("--gpu-architecture=" + (job.compile.ptx ? "compute_" + name.substr(3) : name));
+    }
+    for (const char* flag : kAlways) {
+        bool given = false;
+        for (const std::string& own : job.options) given = given || flag_name(own) == flag_name(flag);
+        if (!given) out.push_back(flag);
+    }
+    if (job.compile.line_info) out.push_back("-lineinfo");
+    if (job.compile.optimise != 3) out.push_back("--ptxas-options=-O" + std::to_string(job.compile.optimise));
+    return out;
+}
+
+Result<CompiledKernel> Nvrtc::compile(const NvrtcJob& job) const {
+    Result<CompiledKernel> out;
+    Cancellation cancellation{job.compile.cancel};
+    if (Cancellation::poll(&cancellation, nullptr)) return out.cancelled = true, out;
+    const Functions& nvrtc = *functions_;
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<std::string> flags = this->flags(job);
+    if (has_no_cache_) flags.push_back("--no-cache");  // NVRTC's own cache would cost a cuInit and hide compile times
+    std::vector<const char*> pointers;
+    for (const std::string& flag : flags) pointers.push_back(flag.c_str());
+
+    struct Owner {
+        const Functions& nvrtc;
+        NvrtcProgram program = nullptr;
+        ~Owner() {
+            if (program) nvrtc.nvrtcDestroyProgram(&program);
+        }
+    } owner{nvrtc};
+    const std::string source(job.source);
+    int code = nvrtc.nvrtcCreateProgram(&owner.program, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
+    if (code == kSuccess) {
+        if (nvrtc.nvrtcSetFlowCallback && job.compile.cancel) nvrtc.nvrtcSetFlowCallback(owner.program, &Cancellation::poll, &cancellation);
+        code = nvrtc.nvrtcCompileProgram(owner.program, static_cast<int>(pointers.size()), pointers.data());
+    }
+    if (code == kCancelled || Cancellation::poll(&cancellation, nullptr)) return out.cancelled = true, out;
+    if (code == kOutOfMemory) return out.error = "NVRTC is out of memory", out;
+    const std::string log = owner.program ? nvrtc.log(owner.program) : std::string();
+    if (code != kSuccess) {
+        std::string what = std::string("NVRTC refuses the text of a kernel (") + nvrtc.nvrtcGetErrorString(code) + ") for " + job.arch->name + "\n";
+        for (const std::string& flag : flags) what += flag + " ";
+        throw InternalError(what + "\n---- log\n" + log + "\n---- text\n" + source);
+    }
+    CompiledKernel kernel;
+    kernel.is_ptx = job.compile.ptx || needs_ptx(*job.arch);
+    kernel.entry = job.entry;
+    size_t size = 0;
+    code = kernel.is_ptx ? nvrtc.nvrtcGetPTXSize(owner.program, &size) : nvrtc.nvrtcGetCUBINSize(owner.program, &size);
+    kernel.image.resize(size);
+    if (code == kSuccess)
+        code = kernel.is_ptx ? nvrtc.nvrtcGetPTX(owner.program, kernel.image.data()) : nvrtc.nvrtcGetCUBIN(owner.program, kernel.image.data());
+    if (code != kSuccess || size == 0) return out.error = std::string("NVRTC gives no image: ") + nvrtc.nvrtcGetErrorString(code), out;
+    CompilerLog parsed = parse_log(log, job.entry);
+    kernel.resources = parsed.resources;
+    kernel.warnings = std::move(parsed.warnings);
+    add_version_warnings(kernel, *job.arch);
+    kernel.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    out.value = std::move(kernel);
+    return out;
+}
+
+}  // namespace tegula::cuda

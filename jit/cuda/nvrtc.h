@@ -1,0 +1,61 @@
+// NVRTC, opened at run time: CUDA C++ text -> cubin for one architecture, and what ptxas said about it. Thread-safe: compilations run in parallel.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/cuda/cuda.h"
+
+namespace tegula::cuda {
+
+/// What the log of a compilation says.
+struct CompilerLog {
+    Resources resources;
+    std::vector<std::string> warnings;  ///< "C7510: Potential Performance Loss: ..", "64 bytes are spilled ..", one line each
+};
+/// Reads `entry`'s figures and all warnings of ptxas out of a log made with -v. Warnings of the C++ front end are left out: nobody wrote that text.
+CompilerLog parse_log(std::string_view log, std::string_view entry);
+
+/// Versions of ptxas that are known to make wrong code, by architecture. Versions are major, minor, build.
+struct BadCompiler {
+    int first[3], last[3];
+    int min_arch, max_arch;
+    const char* reason;
+};
+std::span<const BadCompiler> bad_compilers();
+/// "V13.0.88" in a cubin's tool note -> {13, 0, 88}; zeros when there is none.
+std::array<int, 3> compiler_of(std::string_view cubin);
+
+struct NvrtcJob {
+    std::string_view source, entry;
+    const Arch* arch = nullptr;
+    std::span<const std::string> options;  ///< beyond those that every kernel gets
+    CompileOptions compile;
+};
+
+class Nvrtc {
+public:
+    /// `path` empty: $TEGULA_NVRTC, then libnvrtc.so.13, .12 and libnvrtc.so in the loader's places and below /usr/local/cuda. Null when none opens.
+    static std::unique_ptr<Nvrtc> open(const std::string& path, std::vector<std::string>& looked_for);
+
+    const std::string& version() const { return version_; }    ///< "13.0"
+    const std::string& identity() const { return identity_; }  ///< version and build: part of every cache key
+    /// The flags that this job is compiled with, in order: part of the cache key.
+    std::vector<std::string> flags(const NvrtcJob& job) const;
+    /// PTX instead of a cubin: NVRTC is older than the architecture, and the driver translates for the newest one that it knows.
+    bool needs_ptx(const Arch& arch) const;
+    /// InternalError when the text is refused; `cancelled` when compile.cancel was set.
+    Result<CompiledKernel> compile(const NvrtcJob& job) const;
+
+private:
+    struct Functions;
+    Nvrtc() = default;
+    std::shared_ptr<const Functions> functions_;
+    std::string version_, identity_;
+    std::vector<int> archs_;
+    bool has_no_cache_ = false;
+};
+
+}  // namespace tegula::cuda

@@ -1,0 +1,323 @@
+// Prelude: elementwise ops as C++ expressions, straight from the columns of ops.def. A row of operators and calls in which each operand stands
+// once is substituted into the expression; the others become a device function of the kernel, one per op and format. Formats: prelude_formats.cpp.
+#include "jit/cuda/prelude.h"
+
+#include <algorithm>
+
+#include "jit/cuda/prelude_sections.h"
+#include "jit/cuda/prelude_text.h"
+#include "lang/check.h"
+#include "lang/scalar.h"
+
+namespace tegula::cuda {
+
+using text::is_identifier;
+using text::replace_all;
+using text::replace_word;
+
+namespace {
+
+struct OpText {
+    std::string_view integer, real;
+};
+constexpr OpText kTexts[] = {
+#define ELEMENTWISE(name, arity, domain, result, int_expr, float_expr, doc) {#int_expr, #float_expr},
+#define STRUCTURED(...) {"", ""},
+#include "lang/ops.def"
+};
+
+const Section* find_section(std::string_view name) {
+    for (auto sections : {scalar_sections(), round_sections(), tensor_sections()})
+        for (const Section& s : sections)
+            if (s.name == name) return &s;
+    return nullptr;
+}
+
+/// May the row be computed on unsigned containers, whatever the sign? (Only sums, products and bit operations on operands.)
+bool is_ring(std::string_view expression) {
+    return std::all_of(expression.begin(), expression.end(), [](char c) {
+        return c == 'a' || c == 'b' || c == 'c' || c == ' ' || c == '+' || c == '-' || c == '*' || c == '&' || c == '|' || c == '^' || c == '~';
+    });
+}
+
+int uses(std::string_view expression, char operand) {
+    int n = 0;
+    for (size_t i = 0; i < expression.size(); ++i)
+        n += expression[i] == operand && (i == 0 || !is_identifier(expression[i - 1])) &&
+             (i + 1 == expression.size() || !is_identifier(expression[i + 1]));
+    return n;
+}
+
+/// Each operand stands at most once and nothing else is named that only a function body has.
+bool substitutes(std::string_view expression) {
+    return uses(expression, 'a') <= 1 && uses(expression, 'b') <= 1 && uses(expression, 'c') <= 1 && uses(expression, 'T') == 0 &&
+           uses(expression, 'N') == 0;
+}
+
+std::string substitute(std::string_view expression, std::span<const std::string> operands) {
+    std::string out;
+    for (size_t i = 0; i < expression.size(); ++i) {
+        const size_t k = static_cast<size_t>(expression[i] - 'a');
+        const bool word = (i == 0 || !is_identifier(expression[i - 1])) && (i + 1 == expression.size() || !is_identifier(expression[i + 1]));
+        if (word && k < operands.size())
+            out += operands[k];
+        else
+            out += expression[i];
+    }
+    return out;
+}
+
+/// Is the whole text one call, so that parentheses around it would only be noise?
+bool is_call(std::string_view e) {
+    size_t i = 0;
+    while (i < e.size() && is_identifier(e[i])) ++i;
+    if (i == 0 || i >= e.size() || e[i] != '(') return false;
+    int depth = 0;
+    for (; i < e.size(); ++i) {
+        depth += e[i] == '(' ? 1 : e[i] == ')' ? -1 : 0;
+        if (depth == 0) return i + 1 == e.size();
+    }
+    return false;
+}
+
+std::string in_parentheses(std::string e) { return is_call(e) ? e : "(" + std::move(e) + ")"; }
+
+/// libm names for T, tests of floats by our own names.
+std::string real_names(std::string_view expression, bool is_float) {
+    std::string out(expression);
+    static constexpr std::string_view kTests[][2] = {
+        {"std::isnan(", "is_nan("}, {"std::isinf(", "is_inf("}, {"std::isfinite(", "is_finite("}, {"std::signbit(", "sign_bit("}};
+    for (const auto& test : kTests) replace_all(out, test[0], test[1]);
+    for (size_t at; (at = out.find("std::")) != std::string::npos;) {
+        out.erase(at, 5);
+        size_t end = at;
+        while (end < out.size() && is_identifier(out[end])) ++end;
+        if (is_float) out.insert(end, "f");
+    }
+    return out;
+}
+
+struct Helper {
+    std::string_view function, section;
+};
+constexpr Helper kHelpers[] = {
+    {"negate", "integer"},
+    {"div_floor", "divide"},
+    {"div_trunc", "divide"},
+    {"div_ceil", "divide"},
+    {"rem_trunc", "divide"},
+    {"rem_floor", "divide"},
+    {"mul_high", "integer_bits"},
+    {"shift_left", "integer_bits"},
+    {"shift_right", "integer_bits"},
+    {"count_ones", "integer_bits"},
+    {"leading_zeros", "integer_bits"},
+    {"trailing_zeros", "integer_bits"},
+    {"minimum", "float_order"},
+    {"maximum", "float_order"},
+    {"minimum_number", "float_order"},
+    {"maximum_number", "float_order"},
+    {"is_nan", "float_tests"},
+    {"is_inf", "float_tests"},
+    {"is_finite", "float_tests"},
+    {"sign_bit", "float_tests"},
+    {"fma_round_odd", "fma_odd"},
+};
+
+}  // namespace
+
+// ---- sections ----
+
+void Prelude::need(std::string_view section) {
+    if (needed_.contains(section)) return;
+    const Section* s = find_section(section);
+    TEGULA_CHECK(s, "no section of device text has this name: " + std::string(section));
+    needed_.insert(std::string(section));
+    for (size_t at = 0; at < s->needs.size();) {
+        const size_t end = std::min(s->needs.find(' ', at), s->needs.size());
+        if (end > at) need(s->needs.substr(at, end - at));
+        at = end + 1;
+    }
+    order_.emplace_back(section);
+}
+
+void Prelude::need_for(std::string_view expression) {
+    for (const Helper& h : kHelpers) {
+        const size_t at = expression.find(h.function);
+        if (at != std::string_view::npos && expression.substr(at + h.function.size()).starts_with("(")) need(h.section);
+    }
+}
+
+std::string Prelude::text() const {
+    std::string out;
+    for (const std::string& name : order_) out += find_section(name)->text;
+    return out + functions_;
+}
+
+bool Prelude::first(const std::string& function) { return needed_.insert(function + "()").second; }
+
+// ---- elementwise ----
+
+std::string Prelude::elementwise(ir::Op op, const Format& f, std::span<const std::string> operands) {
+    const ir::OpRow& row = ir::op_row(op);
+    TEGULA_CHECK((row.traits & ir::ELEMWISE) && operands.size() == static_cast<size_t>(row.operands) && ir::in_domain(op, f, false), row.name);
+    switch (work(f)) {
+        case Work::real32:
+        case Work::real64:
+            return float_expression(op, f, operands);
+        case Work::fixed:
+            return fixed_expression(op, f, operands);
+        case Work::integer:
+        case Work::boolean:
+            break;
+    }
+    return int_expression(op, f, operands);
+}
+
+std::string Prelude::int_expression(ir::Op op, const Format& f, std::span<const std::string> operands) {
+    std::string e(kTexts[static_cast<size_t>(op)].integer);
+    const bool boolean = ir::op_row(op).result == ir::ResultRule::boolean, is_signed = f.is_signed && !f.is_bool(), wide = f.bits > 32;
+    const std::string U = wide ? "unsigned long long" : "unsigned", T = !is_signed ? U : wide ? "long long" : "int";
+    if (is_ring(e) && substitutes(e)) {
+        std::vector<std::string> as_unsigned;
+        const bool plain = type(f) == U;
+        for (const std::string& o : operands) as_unsigned.push_back(plain ? text::atom(o) : "(" + U + ")" + text::atom(o));
+        return from_bits(f, "(" + substitute(e, as_unsigned) + ")");
+    }
+    if (boolean && substitutes(e)) {
+        std::vector<std::string> atoms;
+        for (const std::string& o : operands) atoms.push_back(text::atom(o));
+        return in_parentheses(substitute(e, atoms));
+    }
+    const std::string name = std::string(ir::op_row(op).name) + "_" + tag(f);
+    std::string call = name + "(";
+    for (size_t i = 0; i < operands.size(); ++i) call += (i ? ", " : "") + operands[i];
+    call += ")";
+    if (!first(name)) return call;
+    // A sign change of the most negative number must wrap.
+    replace_all(e, "-a", "negate(a)");
+    replace_word(e, "N", std::to_string(f.bits));
+    if (!is_signed) replace_all(e, "a < 0", "false");  // compilers warn of it
+    need_for(e);
+    if (op == ir::Op::rem) need("divide");
+    std::string parameters;
+    for (size_t i = 0; i < operands.size(); ++i) parameters += (i ? ", " : "") + T + " " + static_cast<char>('a' + i);
+    functions_ += "__device__ __forceinline__ " + (boolean ? "bool" : type(f)) + " " + name + "(" + parameters + ") { return " +
+                  (boolean ? e : from_bits(f, "(" + e + ")")) + "; }\n";
+    return call;
+}
+
+std::string Prelude::float_expression(ir::Op op, const Format& f, std::span<const std::string> operands) {
+    const bool native = text::is_native_float(f), boolean = ir::op_row(op).result == ir::ResultRule::boolean, is_float = work(f) == Work::real32;
+    const std::string T = is_float ? "float" : "double", op_name = ir::op_row(op).name;
+    std::string e = real_names(kTexts[static_cast<size_t>(op)].real, is_float);
+    std::string call = op_name + "_" + tag(f) + "(";
+    for (size_t i = 0; i < operands.size(); ++i) call += (i ? ", " : "") + operands[i];
+    call += ")";
+    if (text::has_instruction(op, tag(f))) {
+        need(tag(f));
+        return call;
+    }
+    if (scalar::wide_f32(op) && is_float) {  // the hardware's approximations
+        need("fast");
+        e = op_name + "(a)";
+    } else if (op == ir::Op::rem) {
+        need("float_remainder");
+    } else if (op == ir::Op::fma && !native) {
+        e = "fma_round_odd(a, b, c)";
+    }
+    const bool wide_fma = op == ir::Op::fma && !native;
+    need_for(e);
+    if (substitutes(e)) {
+        std::vector<std::string> values;
+        for (const std::string& o : operands) values.push_back(native ? text::atom(o) : value(f, o));
+        const std::string r = in_parentheses(substitute(e, values));
+        return native || boolean ? r : nearest(f, r, is_float && !wide_fma);
+    }
+    if (!first(op_name + "_" + tag(f))) return call;
+    std::string parameters, locals;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        const std::string v(1, static_cast<char>('a' + i));
+        parameters += (i ? ", " : "") + type(f) + " " + v + (native ? "" : "_code");
+        if (!native) locals += "const " + T + " " + v + " = " + value(f, v + "_code") + "; ";
+    }
+    replace_word(e, "T", T);
+    const std::string result = native || boolean ? e : nearest(f, in_parentheses(e), is_float);
+    functions_ += "__device__ __forceinline__ " + (boolean ? "bool" : type(f)) + " " + op_name + "_" + tag(f) + "(" + parameters + ") { " + locals +
+                  "return " + result + "; }\n";
+    return call;
+}
+
+std::string Prelude::fixed_expression(ir::Op op, const Format& f, std::span<const std::string> operands) {
+    const std::string width = std::to_string(f.bits), sign = f.is_signed ? "true" : "false";
+    const auto raw = [&](size_t i) { return "(long long)" + text::atom(operands[i]); };
+    const auto saturated = [&](const std::string& e) {
+        need("fixed");
+        return "(" + type(f) + ")fixed_saturate(" + e + ", " + width + ", " + sign + ")";
+    };
+    switch (op) {
+        case ir::Op::add:
+            return saturated(raw(0) + " + " + raw(1));
+        case ir::Op::sub:
+            return saturated(raw(0) + " - " + raw(1));
+        case ir::Op::neg:
+            return saturated("-" + raw(0));
+        case ir::Op::abs:
+            return saturated("fixed_magnitude(" + raw(0) + ")");
+        case ir::Op::mul:
+        case ir::Op::div:
+            need("fixed");
+            return "(" + type(f) + ")" + (op == ir::Op::mul ? "fixed_mul(" : "fixed_div(") + operands[0] + ", " + operands[1] + ", " + width + ", " +
+                   std::to_string(f.frac_bits) + ", " + sign + ")";
+        default:
+            return int_expression(op, f, operands);
+    }
+}
+
+std::string Prelude::combine(ir::ReduceKind kind, const Format& f, const std::string& a, const std::string& b) {
+    using K = ir::ReduceKind;
+    ir::Op op = ir::Op::add;
+    switch (kind) {
+        case K::sum:
+            op = ir::Op::add;
+            break;
+        case K::prod:
+            op = ir::Op::mul;
+            break;
+        case K::min:
+            op = ir::Op::min;
+            break;
+        case K::max:
+            op = ir::Op::max;
+            break;
+        case K::minnum:
+            op = f.is_bool() ? ir::Op::min : ir::Op::minnum;
+            break;
+        case K::maxnum:
+            op = f.is_bool() ? ir::Op::max : ir::Op::maxnum;
+            break;
+        case K::any:
+        case K::bit_or:
+            op = ir::Op::bit_or;
+            break;
+        case K::all:
+        case K::bit_and:
+            op = ir::Op::bit_and;
+            break;
+        case K::bit_xor:
+            op = ir::Op::bit_xor;
+            break;
+    }
+    const std::string operands[2] = {a, b};
+    return elementwise(op, f, operands);
+}
+
+std::string Prelude::fma(const Format& f, const std::string& a, const std::string& b, const std::string& c) {
+    const std::string operands[3] = {a, b, c};
+    if (f.is_int() || f.is_float()) return elementwise(ir::Op::fma, f, operands);
+    const std::string product[2] = {elementwise(ir::Op::mul, f, {operands, 2}), c};
+    const std::string sum[2] = {c, product[0]};
+    return elementwise(ir::Op::add, f, sum);
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,305 @@
+// Sections of device text that round: the device's copy of lang/round.cpp (one rounding of an exact value to any format) and the short path of
+// nearest-even from float. Facts of a format are compile-time constants of the call, so that what a format does not have folds away.
+#include "jit/cuda/prelude_sections.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+/// Nearest even from float into a signed minifloat with subnormals and mantissa bits, every value of which is exact in float. Subnormal results
+/// come from the float adder, which rounds at the right place when a constant is added.
+constexpr std::string_view kEncodeRne = R"(
+template <int kMantissa, int kMinExponent, unsigned kMax, unsigned kAbove, unsigned kNan, int kSignAt, bool kNegativeZero>
+__device__ __forceinline__ unsigned encode_rne(float v) {
+    const unsigned bits = float_bits(v), m = bits & 0x7fffffffu;
+    const float magic = as_float((unsigned)(kMinExponent - kMantissa + 23 + 127) << 23);
+    const unsigned tiny = float_bits(as_float(m) + magic) - float_bits(magic);
+    const unsigned normal = ((m + ((1u << (22 - kMantissa)) - 1) + (m >> (23 - kMantissa) & 1)) >> (23 - kMantissa)) -
+                            ((unsigned)(126 + kMinExponent) << kMantissa);
+    unsigned r = m < (unsigned)(kMinExponent + 127) << 23 ? tiny : normal;
+    r = r > kMax ? kAbove : r;
+    if (m > 0x7f800000u) return kNan;
+    return r | (r != 0 || kNegativeZero ? bits >> 31 << kSignAt : 0);
+}
+)";
+
+constexpr std::string_view kFloatRoundOdd = R"(
+__device__ __forceinline__ float float_round_odd(double v) {
+    const float r = (float)v;
+    if ((double)r == v || v != v) return r;
+    return as_float((float_bits(r) - (fabs((double)r) > fabs(v) ? 1 : 0)) | 1);
+}
+)";
+
+/// Exact in lang/format.h, rounding increments, and the value of a double or an integer.
+constexpr std::string_view kNumber = R"(
+struct Number {  // (-1)^negative * significand * 2^exponent and, if sticky, a little more; kind 0 finite, 1 infinite, 2 NaN
+    unsigned long long significand;
+    int exponent;
+    bool negative, sticky;
+    int kind;
+};
+struct Cut {  // whole quanta and the lost part as a 64-bit fraction
+    unsigned long long whole, fraction;
+    bool sticky;
+};
+__device__ __forceinline__ bool is_zero(const Number& v) { return v.kind == 0 && v.significand == 0 && !v.sticky; }
+__device__ __forceinline__ Number number_of(double v) {
+    const unsigned long long bits = double_bits(v), mantissa = bits & 0xfffffffffffffull;
+    const int exponent = (int)(bits >> 52 & 0x7ff);
+    Number n = {exponent ? mantissa | 1ull << 52 : mantissa, (exponent ? exponent : 1) - 1075, bits >> 63 != 0, false, 0};
+    if (exponent == 0x7ff) n.kind = mantissa ? 2 : 1;
+    return n;
+}
+__device__ __forceinline__ Number number_of(unsigned long long v) {
+    const Number n = {v, 0, false, false, 0};
+    return n;
+}
+__device__ __forceinline__ Number number_of(long long v) {
+    const Number n = {v < 0 ? 0 - (unsigned long long)v : (unsigned long long)v, 0, v < 0, false, 0};
+    return n;
+}
+__device__ __forceinline__ Number normalise(const Number& v) {
+    Number n = v;
+    const int shift = leading_zeros_64(v.significand);
+    n.significand = v.significand == 0 ? 1ull << 63 : v.significand << (shift & 63);
+    n.exponent = v.significand == 0 ? v.exponent - 128 : v.exponent - shift;
+    return n;
+}
+__device__ __forceinline__ Cut cut_at(unsigned long long significand, bool sticky, int shift) {
+    Cut c = {significand, 0, sticky};
+    if (shift <= 0) return c;
+    c.whole = shift < 64 ? significand >> shift : 0;
+    c.fraction = shift < 64 ? significand << (64 - shift) : shift == 64 ? significand : shift < 128 ? significand >> (shift - 64) : 0;
+    c.sticky = sticky || shift > 64;
+    return c;
+}
+// Modes in the order of the enumeration `Round`: rne rna rtz ru rd stochastic.
+__device__ __forceinline__ bool round_up(const Cut& cut, bool negative, int mode, unsigned long long random) {
+    const bool half = cut.fraction >> 63 != 0, rest = cut.fraction << 1 != 0 || cut.sticky;
+    if (mode == 0) return half && (rest || (cut.whole & 1));
+    if (mode == 1) return half;
+    if (mode == 2) return false;
+    if (mode == 3) return !negative && (half || rest);
+    if (mode == 4) return negative && (half || rest);
+    return cut.fraction + random < cut.fraction;
+}
+__device__ __forceinline__ bool rounds_toward_zero(int mode, bool negative) { return mode == 2 || (mode == 4 && !negative) || (mode == 3 && negative); }
+)";
+
+constexpr std::string_view kRoundFloat = R"(
+struct FloatFormat {  // codes without padding; sat: as the cast says, or the format has no Inf
+    int man_bits, exp_bits, min_exponent, padding;
+    unsigned long long sign, max, nan_code, inf_code;
+    bool has_inf, has_nan, subnormal, negative_zero, scale_only, sat;
+};
+__device__ __forceinline__ unsigned long long float_overflow(const FloatFormat& f, bool negative, int mode) {
+    const unsigned long long sign = negative ? f.sign : 0;
+    if (negative && f.sign == 0) return f.sat || !f.has_nan ? 0 : f.nan_code;
+    if (f.sat || rounds_toward_zero(mode, negative) || (!f.has_inf && !f.has_nan)) return f.max << f.padding | sign;
+    return f.has_inf ? f.inf_code | sign : f.nan_code;
+}
+__device__ __forceinline__ unsigned long long round_float(const Number& v, const FloatFormat& f, int mode, unsigned long long random) {
+    if (v.kind == 2) return f.nan_code;
+    if (v.kind == 1) return f.has_inf && !f.sat && (f.sign || !v.negative) ? f.inf_code | (v.negative ? f.sign : 0) : float_overflow(f, v.negative, 0);
+    unsigned long long magnitude = 0;
+    if (!is_zero(v)) {
+        const Number n = normalise(v);
+        const int exponent = n.exponent + 63 > f.min_exponent ? n.exponent + 63 : f.min_exponent;
+        Cut cut = cut_at(n.significand, v.sticky, exponent - f.man_bits - n.exponent);
+        cut.whole += round_up(cut, v.negative, mode, random);
+        const int step = exponent - f.min_exponent;
+        bool too_large = step > (1 << f.exp_bits) - 1;
+        if (!too_large) {
+            magnitude = ((unsigned long long)step << f.man_bits) + cut.whole;
+            if (f.scale_only) magnitude = magnitude == 0 ? 0 : magnitude - (1ull << f.man_bits);
+            too_large = magnitude > f.max;
+        }
+        if (too_large || (v.negative && f.sign == 0 && (cut.whole != 0 || f.scale_only))) return float_overflow(f, v.negative, mode);
+        if (!f.subnormal && magnitude >> f.man_bits == 0) magnitude = 0;
+    }
+    return magnitude << f.padding | (v.negative && (magnitude != 0 || f.negative_zero) ? f.sign : 0);
+}
+)";
+
+constexpr std::string_view kRoundInteger = R"(
+__device__ __forceinline__ unsigned long long round_integer(const Number& v, int bits, bool is_signed, int frac_bits, int mode,
+                                                            unsigned long long random) {
+    if (v.kind == 2 || is_zero(v)) return 0;
+    const int width = bits - (is_signed ? 1 : 0);
+    const unsigned long long high = width == 0 ? 0 : ~0ull >> (64 - width);
+    const unsigned long long limit = !v.negative ? high : is_signed ? high + 1 : 0;
+    unsigned long long whole = limit;
+    if (v.kind == 0) {
+        const Number n = normalise(v);
+        const Cut cut = cut_at(n.significand, v.sticky, -frac_bits - n.exponent);
+        const bool up = round_up(cut, v.negative, mode, random);
+        whole = cut.whole + up;
+        if (n.exponent > -frac_bits || (up && whole == 0) || whole > limit) whole = limit;
+    }
+    return v.negative ? 0 - whole : whole;
+}
+)";
+
+constexpr std::string_view kScaleBy = R"(
+__device__ __forceinline__ double scale_by(double v, int exponent) {
+    const int half = exponent / 2;
+    return v * as_double((unsigned long long)(half + 1023) << 52) * as_double((unsigned long long)(exponent - half + 1023) << 52);
+}
+)";
+
+/// Exact value of a code of a floating format that the short decoders do not cover.
+constexpr std::string_view kDecodeFloat = R"(
+__device__ __forceinline__ double decode_float(unsigned long long code, const FloatFormat& f) {
+    const bool negative = (code & f.sign) != 0;
+    const unsigned long long m = (code & ~f.sign) >> f.padding;
+    const double not_a_number = as_double(0x7ff8000000000000ull), infinity = as_double(0x7ff0000000000000ull);
+    if (m > f.max) return f.has_inf && m == f.max + 1 ? (negative ? -infinity : infinity) : not_a_number;
+    if (m == 0 && negative && !f.negative_zero) return f.has_nan && f.nan_code == f.sign ? not_a_number : 0.0;
+    const int exponent = (int)(m >> f.man_bits);
+    unsigned long long significand = m & ((1ull << f.man_bits) - 1);
+    const bool normal = exponent != 0 || f.scale_only;
+    if (!normal && !f.subnormal) significand = 0;
+    if (normal) significand |= 1ull << f.man_bits;
+    const double v = scale_by((double)significand, f.min_exponent - f.man_bits + (normal && !f.scale_only ? exponent - 1 : exponent));
+    return negative ? -v : v;
+}
+)";
+
+// log2 by repeated squaring: 62 bits are exact, far finer than the 53 bits that distinguish neighbours of a code's value.
+constexpr std::string_view kLns = R"(
+__device__ __forceinline__ long long logarithm(unsigned code, int bits) { return (long long)((unsigned long long)code << (65 - bits)) >> (65 - bits); }
+__device__ __forceinline__ Number lns_number(unsigned code, const unsigned long long* significands, int bits, int frac_bits) {
+    const long long log = logarithm(code, bits), whole = log >> frac_bits, part = log & ((1ll << frac_bits) - 1);
+    const bool negative = (code >> (bits - 1) & 1) != 0, none = log == -(1ll << (bits - 2));
+    const Number n = {none ? 0 : significands[part], (int)whole - 63, negative && !none, part != 0 && !none, none && negative ? 2 : 0};
+    return n;
+}
+__device__ __forceinline__ double lns_value(const Number& n) {
+    const double v = n.kind == 2 ? as_double(0x7ff8000000000000ull) : n.significand == 0 ? 0.0 : scale_by((double)n.significand, n.exponent);
+    return n.negative ? -v : v;
+}
+__device__ __forceinline__ unsigned long long lns_code(long long base, Cut cut, bool negative, int bits, int mode, unsigned long long random) {
+    const unsigned long long zero = 1ull << (bits - 2), sign = negative ? 1ull << (bits - 1) : 0;
+    const long long largest = (long long)zero - 1, floor_log = base + (long long)cut.whole;
+    if (floor_log < -largest && rounds_toward_zero(mode, negative)) return zero;
+    cut.whole = (unsigned long long)floor_log;
+    long long log = floor_log + round_up(cut, negative, mode, random);
+    log = log > largest ? largest : log < -largest ? -largest : log;
+    return ((unsigned long long)log & ((1ull << (bits - 1)) - 1)) | sign;
+}
+__device__ __forceinline__ unsigned long long lns_round(const Number& v, int bits, int frac_bits, int mode, unsigned long long random) {
+    const unsigned long long zero = 1ull << (bits - 2), sign = v.negative ? 1ull << (bits - 1) : 0;
+    if (v.kind == 2) return 3ull << (bits - 2);
+    if (is_zero(v)) return zero;
+    if (v.kind == 1) return (zero - 1) | sign;
+    const Number n = normalise(v);
+    unsigned long long x = n.significand;
+    Cut cut = {0, 0, v.sticky};
+#pragma unroll 1
+    for (int i = 0; i < frac_bits + 64; ++i) {
+        const unsigned long long square = high_product(x, x);
+        const bool one = square >> 63 != 0;
+        x = one ? square : square << 1 | (x * x) >> 63;
+        if (i < frac_bits)
+            cut.whole = cut.whole << 1 | one;
+        else
+            cut.fraction = cut.fraction << 1 | one;
+    }
+    return lns_code((long long)(n.exponent + 63) * (1ll << frac_bits), cut, v.negative, bits, mode, random);
+}
+__device__ __forceinline__ unsigned long long lns_convert(unsigned code, int bits, int frac_bits, int from_bits, int from_frac_bits, int mode,
+                                                          unsigned long long random) {
+    const bool negative = (code >> (from_bits - 1) & 1) != 0;
+    const long long log = logarithm(code, from_bits);
+    if (log == -(1ll << (from_bits - 2))) return negative ? 3ull << (bits - 2) : 1ull << (bits - 2);
+    const int fewer = from_frac_bits - frac_bits;
+    Cut cut = {0, 0, false};
+    if (fewer <= 0) return lns_code(log * (1ll << -fewer), cut, negative, bits, mode, random);
+    cut.fraction = (unsigned long long)log << (64 - fewer);
+    return lns_code(log >> fewer, cut, negative, bits, mode, random);
+}
+)";
+
+/// The nearest entry of a codebook, ties to the lower index: 2x is compared with the sum of two entries and its rounding error.
+constexpr std::string_view kNearest = R"(
+__device__ __forceinline__ int compare_distance(double x, int tail, double a, double b) {
+    if (a == b) return 0;
+    const double sum = a + b, part = sum - a, error = (a - (sum - part)) + (b - part), twice = 2 * x;
+    const int side = twice > sum ? 1 : twice < sum ? -1 : error < 0 ? 1 : error > 0 ? -1 : tail;
+    return side == 0 ? 0 : (side > 0) == (a > b) ? -1 : 1;
+}
+__device__ __forceinline__ unsigned nearest(const Number& v, const double* table, int entries, int largest, int smallest) {
+    if (v.kind != 0) return v.kind == 1 && v.negative ? smallest : largest;
+    const double magnitude = scale_by((double)v.significand, v.exponent);
+    const double x = v.negative ? -magnitude : magnitude;
+    const int tail = v.sticky ? (v.negative ? -1 : 1) : 0;
+    unsigned best = 0;
+#pragma unroll 1
+    for (int i = 1; i < entries; ++i)
+        if (compare_distance(x, tail, table[i], table[best]) < 0) best = i;
+    return best;
+}
+)";
+
+/// Float to integer: saturating, NaN gives 0. The instructions do it, except that NaN gives the top bit from double and to 64 bits.
+constexpr std::string_view kFloatToInteger = R"(
+#ifdef __CUDACC__
+#define TO_INTEGER(mode, cuda, round)                                                                                                             __device__ __forceinline__ int to_int_##mode(float v) { return __float2int_##cuda(v); }                                                       __device__ __forceinline__ unsigned to_uint_##mode(float v) { return __float2uint_##cuda(v); }                                                __device__ __forceinline__ long long to_long_##mode(float v) { return v == v ? __float2ll_##cuda(v) : 0; }                                    __device__ __forceinline__ unsigned long long to_ulong_##mode(float v) { return v == v ? __float2ull_##cuda(v) : 0; }                         __device__ __forceinline__ int to_int_##mode(double v) { return v == v ? __double2int_##cuda(v) : 0; }                                        __device__ __forceinline__ unsigned to_uint_##mode(double v) { return v == v ? __double2uint_##cuda(v) : 0; }                                 __device__ __forceinline__ long long to_long_##mode(double v) { return v == v ? __double2ll_##cuda(v) : 0; }                                  __device__ __forceinline__ unsigned long long to_ulong_##mode(double v) { return v == v ? __double2ull_##cuda(v) : 0; }
+#else
+#define TO_INTEGER(mode, cuda, round)                                                                                                             inline int to_int_##mode(double v) { return v != v ? 0 : (v = round(v)) >= 0x1p31 ? 0x7fffffff : v < -0x1p31 ? -0x7fffffff - 1 : (int)v; }     inline unsigned to_uint_##mode(double v) { return v != v ? 0 : (v = round(v)) >= 0x1p32 ? ~0u : v < 0 ? 0 : (unsigned)v; }                     inline long long to_long_##mode(double v) {                                                                                                       return v != v ? 0 : (v = round(v)) >= 0x1p63 ? ~0ull >> 1 : v < -0x1p63 ? 1ull << 63 : (unsigned long long)(long long)v;                  }                                                                                                                                             inline unsigned long long to_ulong_##mode(double v) { return v != v ? 0 : (v = round(v)) >= 0x1p64 ? ~0ull : v < 0 ? 0 : (unsigned long long)v; }
+#endif
+TO_INTEGER(rne, rn, rint)
+TO_INTEGER(rtz, rz, trunc)
+TO_INTEGER(ru, ru, ceil)
+TO_INTEGER(rd, rd, floor)
+#undef TO_INTEGER
+__device__ __forceinline__ int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
+__device__ __forceinline__ long long clamp(long long v, long long low, long long high) { return v < low ? low : v > high ? high : v; }
+)";
+
+/// Raw integers times 2^-frac_bits: saturating, one rounding to nearest even. Magnitudes of 32-bit operands fit 64 bits.
+constexpr std::string_view kFixed = R"(
+__device__ __forceinline__ long long fixed_clamp(bool negative, unsigned long long magnitude, int bits, bool is_signed) {
+    const unsigned long long high = (1ull << (is_signed ? bits - 1 : bits)) - 1;
+    if (negative) return is_signed ? -(long long)(magnitude > high + 1 ? high + 1 : magnitude) : 0;
+    return (long long)(magnitude > high ? high : magnitude);
+}
+__device__ __forceinline__ long long fixed_magnitude(long long a) { return a < 0 ? -a : a; }
+__device__ __forceinline__ long long fixed_saturate(long long v, int bits, bool is_signed) {
+    return fixed_clamp(v < 0, v < 0 ? 0 - (unsigned long long)v : (unsigned long long)v, bits, is_signed);
+}
+__device__ __forceinline__ unsigned long long divide_even(unsigned long long n, unsigned long long d) {
+    const unsigned long long q = n / d, r = n % d, rest = d - r;
+    return q + (r > rest || (r == rest && (q & 1)) ? 1 : 0);
+}
+__device__ __forceinline__ long long fixed_mul(long long a, long long b, int bits, int frac_bits, bool is_signed) {
+    const unsigned long long product = (unsigned long long)(a < 0 ? -a : a) * (unsigned long long)(b < 0 ? -b : b);
+    return fixed_clamp((a < 0) != (b < 0), divide_even(product, 1ull << frac_bits), bits, is_signed);
+}
+__device__ __forceinline__ long long fixed_div(long long a, long long b, int bits, int frac_bits, bool is_signed) {
+    if (b == 0) return a == 0 ? 0 : fixed_clamp(a < 0, 1ull << 62, bits, is_signed);
+    const unsigned long long n = (unsigned long long)(a < 0 ? -a : a), d = (unsigned long long)(b < 0 ? -b : b);
+    return fixed_clamp((a < 0) != (b < 0), divide_even(n << frac_bits, d), bits, is_signed);
+}
+)";
+
+constexpr Section kSections[] = {
+    {"encode_rne", "bits", kEncodeRne},
+    {"float_round_odd", "bits", kFloatRoundOdd},
+    {"number", "bits", kNumber},
+    {"round_float", "number", kRoundFloat},
+    {"round_integer", "number", kRoundInteger},
+    {"scale_by", "bits", kScaleBy},
+    {"decode_float", "round_float scale_by", kDecodeFloat},
+    {"lns", "number scale_by integer_bits", kLns},
+    {"nearest", "number scale_by", kNearest},
+    {"float_to_integer", "", kFloatToInteger},
+    {"fixed", "", kFixed},
+};
+
+}  // namespace
+
+std::span<const Section> round_sections() { return kSections; }
+
+}  // namespace tegula::cuda

@@ -1,0 +1,141 @@
+// Fixed device text around tensor cores and asynchronous copies: barriers in shared memory, bulk copies of tensor parts (TMA), cp.async, what
+// frames wgmma, and matrix loads. The products' own wrappers are generated per shape (emit_mma.cpp, emit_wgmma.cpp). PTX ISA 8.0, chapters
+// "mbarrier", "cp.async.bulk.tensor", "wgmma". Addresses in shared memory are 32-bit.
+#include "jit/cuda/prelude_sections.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+constexpr std::string_view kShared = R"(
+/// Address in the window of shared memory.
+__device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+)";
+
+constexpr std::string_view kFence = R"(
+/// Writes of this thread to shared memory become visible to TMA and wgmma.
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+)";
+
+// A wait spins inside PTX; labels are local to the braces, so that inlined copies do not clash.
+constexpr std::string_view kMbarrier = R"(
+__device__ __forceinline__ void mbarrier_init(unsigned barrier, unsigned arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// Initialised barriers become visible to TMA; other threads see them after a barrier of the CTA.
+__device__ __forceinline__ void mbarrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+/// Arrives, and the phase also waits for `bytes` that copies bring.
+__device__ __forceinline__ void mbarrier_expect(unsigned barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void mbarrier_arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Until the phase of this parity is complete.
+__device__ __forceinline__ void mbarrier_wait(unsigned barrier, unsigned parity) {
+    asm volatile(
+        "{\n.reg .pred complete;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 complete, [%0], %1;\n@complete bra done;\nbra again;\ndone:\n}" ::"r"(
+            barrier),
+        "r"(parity)
+        : "memory");
+}
+)";
+
+constexpr std::string_view kTensorMap = R"(
+struct alignas(64) TensorMap {
+    unsigned long long words[16];
+};
+)";
+
+// A coordinate far outside the tensor is as good as any other outside: it only must not wrap.
+constexpr std::string_view kTma = R"(
+__device__ __forceinline__ void tma_prefetch(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
+__device__ __forceinline__ int tma_coordinate(long long x) {
+    return (int)(x < -0x40000000ll ? -0x40000000ll : x > 0x7fff0000ll ? 0x7fff0000ll : x);
+}
+__device__ __forceinline__ void tma_load(unsigned to, const TensorMap* map, unsigned barrier, int x) {
+    asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];" ::"r"(to), "l"(map), "r"(x), "r"(barrier)
+                 : "memory");
+}
+__device__ __forceinline__ void tma_load(unsigned to, const TensorMap* map, unsigned barrier, int x, int y) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to), "l"(map), "r"(x), "r"(y),
+                 "r"(barrier)
+                 : "memory");
+}
+__device__ __forceinline__ void tma_load(unsigned to, const TensorMap* map, unsigned barrier, int x, int y, int z) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to), "l"(map), "r"(x),
+                 "r"(y), "r"(z), "r"(barrier)
+                 : "memory");
+}
+__device__ __forceinline__ void tma_load(unsigned to, const TensorMap* map, unsigned barrier, int x, int y, int z, int u) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to), "l"(map), "r"(x),
+                 "r"(y), "r"(z), "r"(u), "r"(barrier)
+                 : "memory");
+}
+__device__ __forceinline__ void tma_load(unsigned to, const TensorMap* map, unsigned barrier, int x, int y, int z, int u, int v) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(to), "l"(map),
+                 "r"(x), "r"(y), "r"(z), "r"(u), "r"(v), "r"(barrier)
+                 : "memory");
+}
+)";
+
+// Producer warps give registers to the others; both statements are executed by whole warp groups.
+constexpr std::string_view kRegisters = R"(
+template <int count>
+__device__ __forceinline__ void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count)); }
+template <int count>
+__device__ __forceinline__ void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count)); }
+)";
+
+constexpr std::string_view kCpAsync = R"(
+/// 16 bytes, of which the first `bytes` are read and the rest is zero.
+__device__ __forceinline__ void copy_async_16(unsigned to, const void* from, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Until at most `newer` groups are on their way (a smaller number waits for more than is asked).
+__device__ __forceinline__ void copy_async_wait(int newer) {
+    if (newer >= 3)
+        asm volatile("cp.async.wait_group 3;" ::: "memory");
+    else if (newer == 2)
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+    else if (newer == 1)
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+    else
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+)";
+
+// Descriptor of an operand in shared memory, offsets in bytes. swizzle: 1 128, 2 64, 3 32 bytes.
+constexpr std::string_view kWgmma = R"(
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ unsigned long long wgmma_descriptor(unsigned address, unsigned leading, unsigned stride, unsigned long long swizzle) {
+    return (unsigned long long)((address & 0x3ffffu) >> 4) | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 |
+           swizzle << 62;
+}
+/// The same in all lanes, and known to be: what depends on it lies in uniform registers.
+__device__ __forceinline__ int uniform(int v) { return __shfl_sync(0xffffffffu, v, 0); }
+)";
+
+constexpr std::string_view kLdmatrix = R"(
+__device__ __forceinline__ void ldmatrix_x4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, unsigned from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
+}
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned& a, unsigned& b, unsigned& c, unsigned& d, unsigned from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
+}
+)";
+
+constexpr Section kSections[] = {
+    {"shared", "", kShared},     {"fence_async", "", kFence},           {"mbarrier", "", kMbarrier}, {"tensor_map", "", kTensorMap},
+    {"tma", "tensor_map", kTma}, {"registers", "", kRegisters},   {"cp_async", "", kCpAsync},  {"wgmma", "shared", kWgmma},
+    {"ldmatrix", "shared", kLdmatrix},
+};
+
+}  // namespace
+
+std::span<const Section> tensor_sections() { return kSections; }
+
+}  // namespace tegula::cuda

@@ -1,0 +1,271 @@
+// cuda::Program: finds or makes the variant that a launch needs, binds the arguments, and runs.
+#include "jit/cuda/program.h"
+
+#include <cstring>
+
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+constexpr uintptr_t kPerThreadStream = 2;  ///< stream handles up to this one are the driver's default streams, which belong to no context
+
+struct VariantResult {
+    std::shared_ptr<const Variant> variant;
+    std::string error;
+    bool cancelled = false;
+};
+
+/// A variant being made or made: whoever comes first makes it, the others wait.
+struct Slot {
+    std::mutex mutex;
+    std::shared_ptr<const Variant> variant;
+};
+
+class KernelProgram final : public Program {
+public:
+    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources)
+        : state_(std::move(state)), fn_(fn), lower_(std::move(lower)), sources_(sources), facts_(find_param_facts(fn)) {}
+
+    RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
+    Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid) const override;
+    std::vector<TensorTrait> traits(std::span<const Argument> args, bool& may_alias) const override;
+
+private:
+    struct Place {
+        int device = 0;
+        CUcontext context = nullptr;
+        std::string error;
+    };
+    Place find_place(std::span<const Argument> args, CUstream stream) const;
+    std::vector<TensorTrait> traits_at(std::span<const Argument> args, const Addresses& addresses, bool& may_alias) const;
+    VariantResult variant(const Arch& arch, std::vector<TensorTrait> traits, bool may_alias, const std::atomic<bool>* cancel) const;
+    VariantResult make_variant(const Arch& arch, std::vector<TensorTrait> traits, bool may_alias, const std::atomic<bool>* cancel) const;
+    std::string run_at(const Place& place, std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
+                       RunResult& result) const;
+    std::string finish(const BoundLaunch& launch, const Staging& staging, std::span<const Argument> args, const RunOptions& options,
+                       RunResult& result) const;
+
+    std::shared_ptr<Backend::State> state_;
+    const ir::Function& fn_;
+    Lower lower_;
+    const SourceMap* sources_;
+    ParamFacts facts_;
+    mutable std::mutex mutex_;
+    mutable std::map<std::string, std::shared_ptr<Slot>> slots_;
+};
+
+Addresses addresses_of(std::span<const Argument> args, const Staging& staging) {
+    Addresses out;
+    for (const Argument& a : args) out.push_back(a.kind == Argument::scalar ? 0 : staging.address(a.t));
+    return out;
+}
+
+void add_error(RunResult& result, const std::string& text) {
+    DiagSink sink(1);
+    result.status = RunResult::failed;
+    result.diagnostics.push_back(sink.report(Diag::device_error, {}, {text}));
+}
+
+void add_cancelled(RunResult& result) {
+    DiagSink sink(1);
+    result.status = RunResult::cancelled;
+    result.diagnostics.push_back(sink.report(Diag::run_cancelled, {}));
+}
+
+bool is_set(const std::atomic<bool>* flag) { return flag && flag->load(std::memory_order_relaxed); }
+
+// ---- variants ----
+
+VariantResult KernelProgram::make_variant(const Arch& arch, std::vector<TensorTrait> traits, bool may_alias, const std::atomic<bool>* cancel) const {
+    auto out = std::make_shared<Variant>();
+    out->fn = lower_(arch, traits, may_alias);
+    out->traits = std::move(traits);
+    if (is_set(cancel)) return {nullptr, {}, true};
+    out->text = emit(*out->fn, sources_);
+    CompileOptions options = state_->options.compile;
+    options.cancel = cancel;
+    Result<CompiledKernel> compiled = state_->compile(out->text, arch, options);
+    if (!compiled) return {nullptr, std::move(compiled.error), compiled.cancelled};
+    out->resources = compiled->resources;
+    Driver& driver = *state_->driver();
+    out->loaded = std::make_unique<Loaded>(driver);
+    CaptureScope capture(driver);
+    const char* call = "cuLibraryLoadData";
+    CUresult code = driver.cuLibraryLoadData(&out->loaded->library, compiled->image.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    if (code == kCudaSuccess) {
+        call = "cuLibraryGetKernel";
+        code = driver.cuLibraryGetKernel(&out->loaded->kernel, out->loaded->library, out->text.entry.c_str());
+    }
+    if (code != kCudaSuccess) return {nullptr, driver.error(call, code), false};
+    return {std::move(out), {}, false};
+}
+
+VariantResult KernelProgram::variant(const Arch& arch, std::vector<TensorTrait> traits, bool may_alias, const std::atomic<bool>* cancel) const {
+    std::string key = std::string(arch.name) + (may_alias ? "+" : "-");
+    for (const TensorTrait& t : traits) key += static_cast<char>('0' + t.aligned + 2 * t.strided);
+    std::shared_ptr<Slot> slot;
+    {
+        std::lock_guard lock(mutex_);
+        std::shared_ptr<Slot>& entry = slots_[key];
+        if (!entry) entry = std::make_shared<Slot>();
+        slot = entry;
+    }
+    std::lock_guard lock(slot->mutex);
+    if (slot->variant) return {slot->variant, {}, false};
+    VariantResult made = make_variant(arch, std::move(traits), may_alias, cancel);
+    slot->variant = made.variant;
+    return made;
+}
+
+// ---- where and with what ----
+
+std::vector<TensorTrait> KernelProgram::traits_at(std::span<const Argument> args, const Addresses& addresses, bool& may_alias) const {
+    TEGULA_CHECK(args.size() == fn_.params.size(), "arguments do not match parameters");
+    std::vector<TensorTrait> out(args.size());
+    for (size_t i = 0; i < args.size(); ++i)
+        if (fn_.type(fn_.params[i].value).kind == Type::tensor) out[i] = tensor_trait(fn_, i, args[i].t, addresses[i]);
+    may_alias = find_alias(facts_, args, addresses);
+    return out;
+}
+
+std::vector<TensorTrait> KernelProgram::traits(std::span<const Argument> args, bool& may_alias) const {
+    Staging staging(*state_->driver(), nullptr, nullptr);
+    staging.plan(args);
+    return traits_at(args, addresses_of(args, staging), may_alias);
+}
+
+KernelProgram::Place KernelProgram::find_place(std::span<const Argument> args, CUstream stream) const {
+    Place place;
+    Driver& driver = *state_->driver();
+    int named = -1;
+    for (const Argument& a : args) {
+        if (a.kind == Argument::scalar || a.t.memory != Memory::cuda || !a.t.data) continue;
+        if (named >= 0 && named != a.t.device) return place.error = "the tensors lie on several devices", place;
+        named = a.t.device;
+    }
+    CUresult code = kCudaSuccess;
+    const char* call = "cuStreamGetCtx";
+    if (reinterpret_cast<uintptr_t>(stream) > kPerThreadStream) {
+        CUdevice device = 0;
+        code = driver.cuStreamGetCtx(stream, &place.context);
+        if (code == kCudaSuccess) {
+            ContextScope scope(driver, place.context);
+            code = driver.cuCtxGetDevice(&device);
+        }
+        if (code == kCudaSuccess && named >= 0 && named != device)
+            return place.error = "the stream belongs to device " + std::to_string(device) + ", the tensors lie on device " + std::to_string(named),
+                   place;
+        place.device = device;
+    } else {
+        place.device = std::max(named, 0);
+        call = "cuDevicePrimaryCtxRetain";
+        if (!driver.device(place.device)) return place.error = "there is no device " + std::to_string(place.device), place;
+        code = driver.primary_context(place.device, &place.context);
+    }
+    place.error = driver.error(call, code);
+    const DeviceInfo* info = driver.device(place.device);
+    if (place.error.empty() && (!info || !info->arch))
+        place.error = "device " + std::to_string(place.device) + " is of an architecture that is not supported";
+    return place;
+}
+
+// ---- running ----
+
+RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const {
+    RunResult result;
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return result;
+    const Place place = find_place(args, static_cast<CUstream>(options.stream));
+    const std::string error = place.error.empty() ? run_at(place, args, grid, options, result) : place.error;
+    if (!error.empty()) add_error(result, error);
+    return result;
+}
+
+std::string KernelProgram::run_at(const Place& place, std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
+                                  RunResult& result) const {
+    Driver& driver = *state_->driver();
+    const CUstream stream = static_cast<CUstream>(options.stream);
+    ContextScope scope(driver, place.context);
+    if (scope.code() != kCudaSuccess) return driver.error("cuCtxPushCurrent", scope.code());
+    int capturing = 0;
+    if (const CUresult code = driver.cuStreamIsCapturing(stream, &capturing); code != kCudaSuccess) return driver.error("cuStreamIsCapturing", code);
+
+    Staging staging(driver, driver.pool(place.device), stream);
+    staging.plan(args);
+    bool may_alias = false;
+    std::vector<TensorTrait> traits = traits_at(args, addresses_of(args, staging), may_alias);
+    VariantResult found = variant(*driver.device(place.device)->arch, std::move(traits), may_alias, options.cancel);
+    if (found.cancelled || is_set(options.cancel)) return add_cancelled(result), std::string();
+    if (!found.variant) return found.error;
+    const bool listen = facts_.reports.asserts || (facts_.reports.prints && options.print);
+    if (capturing && (!staging.empty() || listen || found.variant->text.workspace_bytes > 0))
+        return "the stream is being captured, and this launch copies, allocates or reports: prepare it before the capture";
+
+    if (const CUresult code = staging.upload(); code != kCudaSuccess) return driver.error("copying arguments to the device", code);
+    BoundLaunch launch;
+    BoundLaunch::Setup setup{state_, found.variant, place.device, place.context, stream, driver.pool(place.device), listen};
+    if (std::string error = launch.bind(std::move(setup), args, addresses_of(args, staging), grid); !error.empty()) return error;
+    if (const CUresult code = launch.launch_all(stream, options.cancel); code != kCudaSuccess) return launch.error_text(code);
+    if (is_set(options.cancel)) add_cancelled(result);
+    return staging.empty() && !launch.has_report() ? std::string() : finish(launch, staging, args, options, result);
+}
+
+std::string KernelProgram::finish(const BoundLaunch& launch, const Staging& staging, std::span<const Argument> args, const RunOptions& options,
+                                  RunResult& result) const {
+    const Driver& driver = *state_->driver();
+    if (const CUresult code = staging.download(args, facts_.written); code != kCudaSuccess) return driver.error("copying results to the host", code);
+    RunResult reported = launch.collect(options.stream, options);  // waits
+    if (reported.status != RunResult::ok && result.status == RunResult::ok) result.status = reported.status;
+    for (Diagnostic& d : reported.diagnostics) result.diagnostics.push_back(std::move(d));
+    for (size_t i = 0; i < args.size(); ++i)  // a GPU does not trace single elements
+        if (args[i].kind != Argument::scalar && facts_.written[i] && args[i].t.initialised) std::memset(args[i].t.initialised, 1, args[i].t.bytes);
+    return {};
+}
+
+Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid) const {
+    Result<std::unique_ptr<PreparedLaunch>> out;
+    Driver& driver = *state_->driver();
+    const Place place = find_place(args, nullptr);
+    if (!place.error.empty()) {
+        out.error = place.error;
+        return out;
+    }
+    ContextScope scope(driver, place.context);
+    if (scope.code() != kCudaSuccess) {
+        out.error = driver.error("cuCtxPushCurrent", scope.code());
+        return out;
+    }
+    Staging staging(driver, nullptr, nullptr);
+    staging.plan(args);
+    if (!staging.empty()) {
+        out.error = "a prepared launch takes tensors in device memory only";
+        return out;
+    }
+    const Addresses addresses = addresses_of(args, staging);
+    bool may_alias = false;
+    std::vector<TensorTrait> traits = traits_at(args, addresses, may_alias);
+    VariantResult found = variant(*driver.device(place.device)->arch, std::move(traits), may_alias, nullptr);
+    if (!found.variant) {
+        out.error = found.error;
+        return out;
+    }
+    auto launch = std::make_unique<BoundLaunch>();
+    BoundLaunch::Setup setup{state_, found.variant, place.device, place.context, nullptr, nullptr, true};
+    out.error = launch->bind(std::move(setup), args, addresses, grid);
+    if (out.error.empty()) out.value = std::move(launch);
+    return out;
+}
+
+}  // namespace
+
+Loaded::~Loaded() {
+    CaptureScope capture(driver);
+    if (library) driver.cuLibraryUnload(library);
+}
+
+std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources) {
+    return std::make_unique<KernelProgram>(std::move(state), fn, std::move(lower), sources);
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,119 @@
+// The insides of a cuda::Program: its variants (text, image, loaded kernel), the arguments of a launch as the driver takes them, and copies of host
+// tensors on the device.
+#pragma once
+#include <map>
+#include <mutex>
+
+#include "jit/cuda/report.h"
+#include "jit/cuda/state.h"
+
+namespace tegula::cuda {
+
+std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources);
+
+/// What is known of a kernel's parameters without looking at arguments.
+struct ParamFacts {
+    std::vector<bool> written;  ///< by parameter: tensors written by mode or through their address, pointers when anything is stored through one
+    Reports reports;
+};
+ParamFacts find_param_facts(const ir::Function& fn);
+
+/// Where parameter `i` lies in the launch's address space; 0 for scalars.
+using Addresses = std::vector<CUdeviceptr>;
+
+/// The trait of one tensor at `address`.
+TensorTrait tensor_trait(const ir::Function& fn, size_t param, const TensorArg& tensor, uint64_t address);
+/// Does a written parameter share memory with another one?
+bool find_alias(const ParamFacts& facts, std::span<const Argument> args, const Addresses& addresses);
+
+/// A loaded image. The library is independent of contexts; functions are looked up per context.
+struct Loaded {
+    const Driver& driver;
+    CUlibrary library = nullptr;
+    CUkernel kernel = nullptr;
+    explicit Loaded(const Driver& d) : driver(d) {}
+    ~Loaded();
+    Loaded(const Loaded&) = delete;
+    Loaded& operator=(const Loaded&) = delete;
+};
+
+/// One compiled form of the kernel, for an architecture and the traits of its tensors.
+struct Variant {
+    std::optional<ir::Function> fn;  ///< what the text was emitted from: its strings, types and positions serve the reports
+    std::vector<TensorTrait> traits;
+    KernelText text;
+    Resources resources;
+    std::unique_ptr<Loaded> loaded;
+};
+
+/// A launch's arguments in the driver's form. Immutable after `bind`.
+class BoundLaunch final : public PreparedLaunch {
+public:
+    struct Setup {
+        std::shared_ptr<Backend::State> state;
+        std::shared_ptr<const Variant> variant;
+        int device = 0;
+        CUcontext context = nullptr;  ///< current while setting up
+        CUstream stream = nullptr;
+        CUmemoryPool pool = nullptr;  ///< of workspace and report; null: plain allocations
+        bool listen = false;          ///< somebody reads the reports
+    };
+    ~BoundLaunch() override;
+    /// Fills values, maps and pointers, allocates workspace and report buffer. The error text is empty on success.
+    std::string bind(Setup setup, std::span<const Argument> args, const Addresses& addresses, std::span<const uint64_t, 3> grid);
+
+    int launch(void* stream) const override;
+    std::string error_text(int code) const override { return driver_->error("cuLaunchKernelEx", code); }
+    RunResult collect(void* stream, const RunOptions& options) const override;
+    int device() const override { return setup_.device; }
+    /// launch() in pieces, polling `cancel` between them.
+    int launch_all(CUstream stream, const std::atomic<bool>* cancel) const;
+    bool has_report() const { return report_.address() != 0; }
+
+private:
+    void bind_value(const KernelParam& param, std::span<const Argument> args, const Addresses& addresses, uint64_t& value) const;
+    std::string bind_map(const TensorMap& map, std::span<const Argument> args, const Addresses& addresses, CUtensorMap& out) const;
+    std::string bind_memory();
+    std::string bind_function();
+    CUresult reset_report(CUstream stream, uint64_t used) const;
+
+    Setup setup_;
+    const Driver* driver_ = nullptr;
+    CUfunction function_ = nullptr;
+    CUlaunchConfig config_{};
+    uint64_t grid_[3] = {1, 1, 1};
+    uint64_t total_ = 0, piece_ = 0;  ///< programs in all, and per launch
+    std::vector<uint64_t> values_;
+    std::vector<CUtensorMap> maps_;
+    mutable std::vector<void*> pointers_;  ///< mutable: the driver's interface takes void**, and writes nothing
+    std::vector<PrintedRange> ranges_;     ///< where printed pointers may point to
+    DeviceMemory workspace_, report_;
+};
+
+/// Copies of host tensors on the device for one run. Arguments that overlap share a copy, so that what aliases on the host aliases on the device.
+class Staging {
+public:
+    Staging(const Driver& driver, CUmemoryPool pool, CUstream stream) : driver_(driver), pool_(pool), stream_(stream) {}
+    /// Finds the ranges of host memory among the arguments; offsets within a range are kept, so that alignment is known before anything is allocated.
+    void plan(std::span<const Argument> args);
+    bool empty() const { return ranges_.empty(); }
+    /// Allocates and uploads every range.
+    CUresult upload();
+    /// Address of parameter `i` on the device; before upload(), an address with the same alignment.
+    CUdeviceptr address(const TensorArg& tensor) const;
+    /// Copies what parameters with `written` hold back to the host (in stream order; the caller waits).
+    CUresult download(std::span<const Argument> args, const std::vector<bool>& written) const;
+
+private:
+    struct HostRange {
+        uint64_t begin, end;
+        DeviceMemory copy;
+        CUdeviceptr base;
+    };
+    const Driver& driver_;
+    CUmemoryPool pool_;
+    CUstream stream_;
+    std::vector<HostRange> ranges_;
+};
+
+}  // namespace tegula::cuda

@@ -1,0 +1,167 @@
+// Reading the report buffer: records back to texts and diagnostics, in program order.
+#include "jit/cuda/report.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "jit/cuda/kernel_text.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+struct Record {
+    ir::InstId inst;
+    uint64_t program;
+    std::span<const uint64_t> words;  ///< behind the two of the head
+};
+
+/// The records of a buffer, sorted by program (those of one program stay in order).
+std::vector<Record> records_of(const ir::Function& fn, std::span<const uint64_t> words) {
+    std::vector<Record> out;
+    const uint64_t end = words.size() < kReportHeader ? 0 : std::min<uint64_t>(words[0], words.size());
+    for (uint64_t at = kReportHeader; at + 2 <= end;) {
+        const uint64_t size = words[at] >> 32, inst = words[at] & 0xffffffffu;
+        if (size < 2 || size > end - at || inst >= fn.inst_count()) break;
+        out.push_back({ir::InstId{static_cast<uint32_t>(inst)}, words[at + 1], words.subspan(at + 2, size - 2)});
+        at += size;
+    }
+    std::stable_sort(out.begin(), out.end(), [](const Record& a, const Record& b) { return a.program < b.program; });
+    return out;
+}
+
+std::string pointer_text(const Format& f, uint64_t code, std::span<const PrintedRange> ranges) {
+    if (code == 0) return "ptr(none)";
+    const uint64_t address = bit_addressed(f) ? code >> 3 : code;
+    for (const PrintedRange& r : ranges) {
+        if (address < r.address || address - r.address > r.bytes) continue;
+        const uint64_t bits = (bit_addressed(f) ? code - (r.address << 3) : (code - r.address) * 8);
+        return "ptr(argument " + std::to_string(r.param) + ", element " + std::to_string(bits / f.bits) + ")";
+    }
+    return "ptr(outside)";
+}
+
+std::string number_text(const Format& f, uint64_t code) {
+    if (f.is_bool()) return code ? "true" : "false";
+    if (f.is_int()) return f.is_signed ? std::to_string(static_cast<int64_t>(code)) : std::to_string(code);
+    const double v = decode(f, code);
+    if (std::isnan(v)) return "nan";
+    char text[40];
+    const bool narrow = f.bits <= 32 && static_cast<double>(static_cast<float>(v)) == v;
+    const auto end = narrow ? std::to_chars(text, text + sizeof text, static_cast<float>(v)) : std::to_chars(text, text + sizeof text, v);
+    return std::string(text, end.ptr);
+}
+
+struct Printer {
+    const ir::Function& fn;
+    std::span<const PrintedRange> ranges;
+
+    std::string element(ir::ValueId v, uint64_t word) const {
+        const Format& f = fn.elem(v);
+        if (fn.type(v).pointer) return pointer_text(f, word, ranges);
+        const uint64_t code = f.bits < 64 ? word & ((uint64_t{1} << f.bits) - 1) : word;
+        return number_text(f, extend_code(f, code));
+    }
+
+    std::string tile(ir::ValueId v, std::span<const uint64_t> words, int64_t elements) const {
+        const Shape& shape = fn.type(v).shape;
+        if (shape.rank == 0) return element(v, words[0]);
+        std::string out;
+        for (int64_t i = 0; i < static_cast<int64_t>(words.size()); ++i) {
+            int64_t block = 1;
+            std::string open, closed;
+            for (size_t d = shape.rank; d-- > 0;) {
+                block *= shape[d];
+                if (i % block == 0) open += '[';
+                if ((i + 1) % block == 0) closed += ']';
+            }
+            out += (i ? ", " : "") + open + element(v, words[static_cast<size_t>(i)]) + closed;
+        }
+        return static_cast<int64_t>(words.size()) < elements ? out + ", ...]" : out;
+    }
+
+    /// The text of one record; nullopt when its words do not fit the instruction.
+    std::optional<std::string> text(const Record& record) const {
+        const ir::Inst& inst = fn.inst(record.inst);
+        const std::string_view format = fn.strings[static_cast<size_t>(fn.attrs(inst)[0])];
+        std::vector<std::string> values;
+        size_t at = 0;
+        for (ir::ValueId v : fn.operands(inst)) {
+            const int64_t elements = fn.type(v).shape.elements();
+            const size_t shown = static_cast<size_t>(std::min(elements, kReportElements));
+            if (shown > record.words.size() - at) return std::nullopt;
+            values.push_back(tile(v, record.words.subspan(at, shown), elements));
+            at += shown;
+        }
+        std::string out;
+        size_t next = 0;
+        for (size_t i = 0; i < format.size(); ++i) {
+            if (format.substr(i, 2) == "{}" && next < values.size()) {
+                out += values[next++];
+                ++i;
+            } else {
+                out += format[i];
+                i += format.substr(i, 2) == "{{";
+            }
+        }
+        for (; next < values.size(); ++next) out += ' ' + values[next];
+        return out;
+    }
+};
+
+std::string point_text(int64_t element, const Shape& shape) {
+    int64_t index[kMaxRank];
+    for (size_t d = shape.rank; d-- > 0; element /= shape[d]) index[d] = element % shape[d];
+    std::string out = "(";
+    for (size_t d = 0; d < shape.rank; ++d) out += (d ? ", " : "") + std::to_string(index[d]);
+    return out + ")";
+}
+
+Diagnostic assertion(const ir::Function& fn, const Record& record, std::span<const uint64_t, 3> grid) {
+    const ir::Inst& inst = fn.inst(record.inst);
+    const std::string& text = fn.strings[static_cast<size_t>(fn.attrs(inst)[0])];
+    DiagSink sink(1);
+    Diagnostic& d = sink.report(Diag::tile_assertion_failed, inst.span, {text.empty() ? text : ": " + text});
+    const uint64_t p = record.program, x = std::max<uint64_t>(grid[0], 1), y = std::max<uint64_t>(grid[1], 1);
+    d.notes.push_back("in program (" + std::to_string(p % x) + ", " + std::to_string(p / x % y) + ", " + std::to_string(p / x / y) + ")");
+    const Shape& shape = fn.type(fn.operands(inst)[0]).shape;
+    if (shape.rank && !record.words.empty())
+        d.notes.push_back("at element " + point_text(static_cast<int64_t>(record.words[0]), shape) + " of the tile");
+    return d;
+}
+
+}  // namespace
+
+Reports find_reports(const ir::Function& fn) {
+    Reports out;
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
+            out.prints = out.prints || fn.inst(id).op == ir::Op::print;
+            out.asserts = out.asserts || fn.inst(id).op == ir::Op::assert;
+        }
+    return out;
+}
+
+void read_report(const ir::Function& fn, std::span<const uint64_t> words, std::span<const uint64_t, 3> grid, std::span<const PrintedRange> ranges,
+                 const RunOptions& options, RunResult& result) {
+    const Printer printer{fn, ranges};
+    std::set<uint32_t> reported;
+    for (const Record& record : records_of(fn, words)) {
+        const ir::Op op = fn.inst(record.inst).op;
+        if (op == ir::Op::print && options.print) {
+            if (const auto text = printer.text(record)) options.print(*text);
+        }
+        if (op != ir::Op::assert) continue;
+        result.status = RunResult::failed;
+        if (result.diagnostics.size() < options.max_errors && reported.insert(record.inst.v).second)
+            result.diagnostics.push_back(assertion(fn, record, grid));
+    }
+    if (words.size() >= kReportHeader && words[0] > words[1]) {
+        DiagSink sink(1);
+        result.diagnostics.push_back(sink.report(Diag::report_truncated, {}, {std::to_string(words[0] - words[1])}));
+    }
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,100 @@
+// First GPU pass: how many warps hold tiles, and which row of targets.def computes each product. Operands that a row takes only in another format
+// are cast to it, exactly (narrow integers and floats), or to tf32 where the product's precision says so: the casts are what the interpreter
+// does, so no bit of its result changes.
+#include <algorithm>
+#include <bit>
+
+#include "lower/gpu/rows.h"
+#include "lower/gpu/gpu.h"
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+namespace {
+
+using namespace ir;
+
+constexpr int64_t kScratchReserve = 16 << 10;  ///< of shared memory, kept for exchanges
+
+int hinted_warps(const Function& fn) {
+    for (const Hint& hint : fn.hints)
+        if (hint.name == "warps" && hint.args.size() == 1 && hint.args[0] >= 1)
+            return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(hint.args[0], 32))));
+    return 0;
+}
+
+/// Products want 64 rows per group of 4 warps; other tiles few registers per thread.
+int default_warps(const Function& fn) {
+    int64_t rows = 0, accumulators = 0, elements = 0;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        const Inst& inst = fn.inst(id);
+        for (uint32_t r = 0; r < inst.results.count; ++r)
+            if (const Type& t = fn.type(fn.result(inst, r)); t.kind == Type::tile) elements = std::max(elements, t.shape.elements());
+        if (inst.op != Op::dot && inst.op != Op::dot_scaled) return;
+        const ProductShape s = product_shape(fn, inst);
+        rows = std::max(rows, s.m);
+        accumulators = std::max(accumulators, s.batch * s.m * s.n);
+    });
+    if (rows) return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 ? 8 : 4;
+    return elements > 65536 ? 32 : elements > 16384 ? 16 : elements > 4096 ? 8 : 4;
+}
+
+/// The operand in `format`, by a cast before the product.
+ValueId in_format(Function& fn, InstId dot, ValueId v, FormatId format) {
+    if (fn.type(v).elem == format) return v;
+    const bool rounds = !exact_in(fn.elem(v), fn.types().format(format));
+    const int64_t attrs[] = {static_cast<int64_t>(rounds ? Round::rna : Round::rne), static_cast<int64_t>(Overflow::automatic)};
+    const ValueId operands[] = {v};
+    const TypeId types[] = {fn.types().tile(format, fn.type(v).shape)};
+    const InstId cast = fn.make(Op::cast, operands, types, attrs, fn.inst(dot).span);
+    fn.insert_before(dot, cast);
+    return fn.result(cast);
+}
+
+void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& chosen) {
+    const std::vector<RowVerdict> verdicts = judge_rows(fn, fn.inst(id), context);
+    const RowVerdict* best = nullptr;
+    for (const RowVerdict& v : verdicts)
+        if (v.legal && (!best || v.row == 0 || v.cost < best->cost || best->row == 0)) best = &v;
+    if (best->row == 0) return;
+    const MmaRow& row = mma_rows()[static_cast<size_t>(best->row)];
+    if (row.kind == MmaRow::wgmma) context.shared_left -= wgmma_operand_bytes(product_shape(fn, fn.inst(id)), row);
+    const auto operands = fn.operands(fn.inst(id));
+    const ValueId acc = operands[2], a = operands[0], b = operands[1];
+    const ValueId cast_a = in_format(fn, id, a, best->a), cast_b = in_format(fn, id, b, best->b);
+    const ValueId changed[] = {cast_a, cast_b, acc};
+    fn.set_operands(id, changed);
+    if (chosen.size() <= id.v) chosen.resize(size_t{id.v} + 1);
+    chosen[id.v] = best->row;
+}
+
+}  // namespace
+
+void choose_instructions(ir::Function& fn, const GpuOptions& options) {
+    TEGULA_CHECK(options.arch != nullptr);
+    const auto is_off = [&](std::string_view name) {
+        return std::find(options.disabled.begin(), options.disabled.end(), name) != options.disabled.end();
+    };
+    fn.gpu.emplace();
+    fn.gpu->arch = options.arch->number;
+    const int hinted = hinted_warps(fn);
+    fn.gpu->warps = hinted ? hinted : default_warps(fn);
+    fn.gpu->placements.resize(1);
+    for (const TensorFact& t : options.tensors) fn.gpu->tensors.push_back({t.aligned, t.strided});
+    std::vector<InstId> dots;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        if (fn.inst(id).op == Op::dot) dots.push_back(id);
+    });
+    RowContext context;
+    context.arch = options.arch;
+    context.warps = fn.gpu->warps;
+    context.shared_left = options.arch->shared_bytes - kScratchReserve;
+    context.allow_wgmma = !is_off("wgmma");
+    std::vector<int> chosen;
+    for (const InstId id : dots) choose_row(fn, id, context, chosen);
+    fn.gpu->of_value.assign(fn.value_count(), 0);
+    fn.gpu->of_inst.assign(fn.inst_count(), {});
+    for (size_t i = 0; i < chosen.size(); ++i) fn.gpu->of_inst[i].row = chosen[i];
+}
+
+}  // namespace tegula

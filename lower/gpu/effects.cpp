@@ -1,0 +1,181 @@
+// The table of effects (effects.h).
+#include "lower/gpu/effects.h"
+
+#include <algorithm>
+
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+bool overlap(const Touch& a, const Touch& b) { return a.begin < b.end && b.begin < a.end; }
+
+bool is_shared(const Function& fn, ValueId v) { return fn.placement(v).kind == Placement::shared; }
+
+/// Atomics whose old values nobody uses and whose operations commute: the number of the operation, else 0.
+int64_t commuting(const Function& fn, const Inst& inst) {
+    const auto attrs = fn.attrs(inst);
+    const auto kind = static_cast<AtomicKind>(attrs[1]);
+    if (kind == AtomicKind::xchg || kind == AtomicKind::cas || static_cast<MemoryOrder>(attrs[2]) != MemoryOrder::relaxed) return 0;
+    const ValueId result = fn.result(inst);
+    bool used = false;
+    for_each_inst(fn, fn.body, [&](InstId i) {
+        const auto operands = fn.operands(fn.inst(i));
+        used = used || std::find(operands.begin(), operands.end(), result) != operands.end();
+    });
+    return used ? 0 : attrs[1] + 1;
+}
+
+}  // namespace
+
+Touch scratch_of(const ir::Function& fn, InstId id) {
+    const GpuInst& gpu = fn.gpu_inst(id);
+    Touch t;
+    t.space = gpu.global_scratch ? Touch::workspace : Touch::shared;
+    t.by = id;
+    if (gpu.scratch_offset >= 0) t.begin = gpu.scratch_offset, t.end = gpu.scratch_offset + gpu.scratch_bytes;
+    return t;
+}
+
+EffectTable::EffectTable(const Function& fn, const GpuOptions& options)
+    : fn_(fn), options_(options), table_(fn.inst_count()), specialised_(fn.gpu->specialised) {
+    for_each_inst(fn, fn.body, [&](InstId id) { add(id); });
+}
+
+void EffectTable::add(InstId id) {
+    const Inst& inst = fn_.inst(id);
+    Effects& e = table_[id.v];
+    Touch scratch = scratch_of(fn_, id);
+    const bool has_scratch = scratch.end > scratch.begin;
+    std::vector<Touch> others;
+    add_global(id, others);
+    add_reads_of_tiles(id, others);
+    if (!specialised_ && inst.op == Op::channel_release) e.releases = fn_.operands(inst)[0];
+    if (!specialised_ && inst.op == Op::channel_put) {
+        Touch t;
+        t.space = Touch::ring;
+        t.object = fn_.operands(inst).back();
+        t.writes = true;
+        t.by = id;
+        others.push_back(t);
+    }
+    e.meets = has_scratch || (inst.op == Op::channel_get && !specialised_);
+    if (inst.op == Op::convert && is_shared(fn_, fn_.result(inst))) e.meets = false;
+    e.before = e.after = others;
+    if (!has_scratch) return;
+    scratch.writes = true;
+    e.before.push_back(scratch);
+    if (e.meets) scratch.writes = false;
+    e.after.push_back(scratch);
+}
+
+void EffectTable::add_global(InstId id, std::vector<Touch>& to) const {
+    const Inst& inst = fn_.inst(id);
+    const uint32_t traits = op_row(inst.op).traits;
+    if (!(traits & (READS | WRITES))) return;
+    const ValueId first = fn_.operands(inst)[0];
+    Touch t;
+    t.space = Touch::global;
+    t.by = id;
+    t.object = fn_.type(first).kind == Type::tensor ? first : root_of_pointer(first);
+    t.writes = (traits & WRITES) != 0;
+    if (inst.op == Op::atomic || inst.op == Op::ptr_atomic) {
+        t.orders = static_cast<MemoryOrder>(fn_.attrs(inst)[2]) != MemoryOrder::relaxed;
+        t.commutes = commuting(fn_, inst);
+    }
+    if (!t.writes && never_written(t.object)) return;
+    to.push_back(t);
+}
+
+void EffectTable::add_reads_of_tiles(InstId id, std::vector<Touch>& to) const {
+    const Inst& inst = fn_.inst(id);
+    if (inst.op == Op::permute || inst.op == Op::reshape)
+        if (is_shared(fn_, fn_.result(inst))) return;  // a view
+    for (const ValueId v : fn_.operands(inst)) {
+        if (!is_shared(fn_, v)) continue;
+        const InstId from = home(v);
+        Touch t;
+        if (fn_.inst(from).op == Op::channel_get) {
+            if (specialised_) continue;
+            t.space = Touch::ring;
+            t.object = fn_.operands(fn_.inst(from))[0];
+        } else {
+            t = scratch_of(fn_, from);
+        }
+        t.async = (inst.op == Op::dot || inst.op == Op::dot_scaled);
+        t.by = id;
+        to.push_back(t);
+    }
+}
+
+InstId EffectTable::home(ValueId v) const {
+    for (;;) {
+        const InstId def = fn_.value(v).def;
+        TEGULA_CHECK(def.valid(), "a block argument lies in shared memory");
+        const Inst& inst = fn_.inst(def);
+        if (inst.op == Op::convert || inst.op == Op::channel_get) return def;
+        TEGULA_CHECK(inst.op == Op::permute || inst.op == Op::reshape, "a tile in shared memory comes from convert or channel_get");
+        v = fn_.operands(inst)[0];
+    }
+}
+
+ValueId EffectTable::root_of_pointer(ValueId v) const {
+    for (;;) {
+        const Inst* def = fn_.def(v);
+        if (!def) break;
+        const bool passes = def->op == Op::ptr_add || def->op == Op::broadcast || def->op == Op::reshape || def->op == Op::permute || def->op == Op::convert;
+        if (!passes && def->op != Op::tensor_ptr) return {};
+        v = fn_.operands(*def)[0];
+        if (def->op == Op::tensor_ptr) return v;
+    }
+    for (const Param& p : fn_.params)
+        if (p.value == v) return v;
+    return {};
+}
+
+bool EffectTable::never_written(ValueId object) const {
+    return object.valid() && fn_.type(object).kind == Type::tensor && fn_.type(object).mode == Mode::in;
+}
+
+bool EffectTable::may_alias(ValueId a, ValueId b) const {
+    if (a == b || !a.valid() || !b.valid()) return true;
+    return options_.may_alias;
+}
+
+bool EffectTable::conflict(const Touch& a, const Touch& b) const {
+    if (a.space != b.space) return false;
+    switch (a.space) {
+        case Touch::shared:
+        case Touch::workspace:
+            return (a.writes || b.writes) && overlap(a, b);
+        case Touch::ring:
+            return a.object == b.object && !a.writes && b.writes;
+        case Touch::global:
+            if (a.orders || b.orders) return true;
+            if (a.commutes && a.commutes == b.commutes) return false;
+            return (a.writes || b.writes) && may_alias(a.object, b.object);
+    }
+    return true;
+}
+
+bool EffectTable::needs_fence(const Touch& a, const Touch& b) {
+    if (!a.writes || a.async || !b.async || a.space != b.space) return false;
+    return a.space == Touch::shared ? overlap(a, b) : a.space == Touch::ring && a.object == b.object;
+}
+
+std::string EffectTable::text(const Touch& t) const {
+    std::string out = t.writes ? "write of " : "read of ";
+    const auto name = [&](ValueId v) {
+        for (const Param& p : fn_.params)
+            if (p.value == v) return p.name;
+        return "%" + std::to_string(v.v);
+    };
+    if (t.space == Touch::global) return out + (t.object.valid() ? "`" + name(t.object) + "`" : "memory behind a pointer");
+    if (t.space == Touch::ring) return out + "channel " + name(t.object);
+    return out + (t.space == Touch::shared ? "shared memory [" : "workspace [") + std::to_string(t.begin) + ", " + std::to_string(t.end) + ")";
+}
+
+}  // namespace tegula

@@ -1,0 +1,34 @@
+// Placement beyond the pass itself (private to lower/gpu): what an instruction demands of its operands, and the checks and tidying afterwards.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lower/gpu/gpu.h"
+
+namespace tegula {
+
+/// Index of `placement` in the function's table, added when new.
+uint32_t placement_index(GpuForm& gpu, const Placement& placement);
+/// A placement in registers.
+Placement in_registers(TileLayout layout);
+
+/// What a product with a row other than 0 needs.
+struct ProductPlacements {
+    Placement a, b;
+    TileLayout acc;
+};
+/// `a_in_registers`: operand A of a wgmma row is computed, not copied.
+ProductPlacements product_placements(const ir::Function& fn, ir::InstId dot, bool a_in_registers);
+
+/// The layout in shared memory of a permute's or reshape's result when its operand lies in shared memory as `from`; nullopt: no view.
+std::optional<SharedLayout> shared_view(const ir::Function& fn, const ir::Inst& view, const SharedLayout& from);
+/// Can a wgmma row read operand `which` (0: A, 1: B) from a tile laid out like this?
+bool wgmma_reads(const MmaRow& row, int which, const SharedLayout& layout);
+
+/// Drops converts of converts, repeated ones, and ones that nobody uses.
+bool clean_converts(ir::Function& fn);
+/// What emission relies on: every tile has a place, elementwise ops and carried values keep theirs, products get what their rows take. One line each.
+std::vector<std::string> check_placements(const ir::Function& fn);
+
+}  // namespace tegula

@@ -1,0 +1,140 @@
+// After placement: tidying, and the check of what emission relies on.
+#include <algorithm>
+#include <map>
+
+#include "lower/gpu/place.h"
+#include "lower/gpu/rows.h"
+#include "lower/lower.h"
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+namespace {
+
+using namespace ir;
+
+bool is_tile(const Function& fn, ValueId v) { return fn.type(v).kind == Type::tile && fn.type(v).shape.rank > 0; }
+
+class Checker {
+public:
+    explicit Checker(const Function& fn) : fn_(fn) {}
+    std::vector<std::string> run() {
+        for (const Placement& p : fn_.gpu->placements)
+            if (p.kind == Placement::registers && (!p.regs.valid() || p.regs.warps() != fn_.gpu->warps)) problems_.push_back("invalid layout " + p.regs.text());
+        for_each_inst(fn_, fn_.body, [&](InstId id) {
+            where_ = "inst " + std::to_string(id.v) + " (" + op_row(fn_.inst(id).op).name + "): ";
+            values(fn_.inst(id));
+            rule(id);
+        });
+        return std::move(problems_);
+    }
+
+private:
+    void need(bool holds, const char* text) {
+        if (!holds && problems_.size() < 20) problems_.push_back(where_ + text);
+    }
+    void placed(ValueId v) {
+        const Placement& p = fn_.placement(v);
+        if (!is_tile(fn_, v)) return need(p.kind == Placement::none, "what is no tile has a placement");
+        need(p.kind != Placement::none, "a tile has no placement");
+        if (p.kind == Placement::registers) need(p.regs.shape == fn_.type(v).shape, "a layout of another shape");
+        if (p.kind == Placement::shared) need(p.smem.shape == fn_.type(v).shape, "a shared layout of another shape");
+    }
+    void values(const Inst& inst) {
+        for (uint32_t r = 0; r < inst.results.count; ++r) placed(fn_.result(inst, r));
+        for (const BlockId b : fn_.blocks(inst))
+            for (const ValueId v : fn_.block(b).args) placed(v);
+        const bool reads_shared = inst.op == Op::convert || inst.op == Op::dot || inst.op == Op::permute || inst.op == Op::reshape;
+        for (const ValueId v : fn_.operands(inst)) need(reads_shared || fn_.placement(v).kind != Placement::shared, "cannot read shared memory");
+        const bool makes_shared = reads_shared || inst.op == Op::channel_get;
+        for (uint32_t r = 0; r < inst.results.count; ++r)
+            need(makes_shared || fn_.placement(fn_.result(inst, r)).kind != Placement::shared, "cannot give a tile in shared memory");
+    }
+    void same(ValueId a, ValueId b) {
+        if (is_tile(fn_, a) && is_tile(fn_, b)) need(fn_.placement(a) == fn_.placement(b), "placements differ");
+    }
+    void carried(const Inst& loop) {
+        const auto blocks = fn_.blocks(loop);
+        const auto pass = [&](std::span<const ValueId> from, std::span<const ValueId> to) {
+            for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) same(from[i], to[i]);
+        };
+        const auto last = [&](size_t b) { return fn_.operands(fn_.inst(fn_.block(blocks[b]).insts.back())); };
+        std::vector<ValueId> results;
+        for (uint32_t r = 0; r < loop.results.count; ++r) results.push_back(fn_.result(loop, r));
+        if (loop.op == Op::for_loop) {
+            const std::span<const ValueId> args(fn_.block(blocks[0]).args);
+            pass(fn_.operands(loop).subspan(3), args.subspan(1));
+            pass(last(0), args.subspan(1));
+            pass(last(0), results);
+        } else if (loop.op == Op::while_loop) {
+            pass(fn_.operands(loop), fn_.block(blocks[0]).args);
+            pass(last(0).subspan(1), fn_.block(blocks[1]).args);
+            pass(last(0).subspan(1), results);
+            pass(last(1), fn_.block(blocks[0]).args);
+        } else {
+            pass(last(0), results);
+            pass(last(1), results);
+        }
+    }
+    void product(InstId id) {
+        const Inst& inst = fn_.inst(id);
+        const auto operands = fn_.operands(inst);
+        same(operands[2], fn_.result(inst));
+        const int row = fn_.gpu_inst(id).row;
+        if (row == 0) return need(fn_.placement(operands[0]).kind == Placement::registers && fn_.placement(operands[1]).kind == Placement::registers, "fma reads registers");
+        const MmaRow& r = mma_rows()[static_cast<size_t>(row)];
+        const Placement &a = fn_.placement(operands[0]), &b = fn_.placement(operands[1]);
+        const ProductPlacements want = product_placements(fn_, id, a.kind == Placement::registers);
+        need(fn_.placement(fn_.result(inst)) == in_registers(want.acc), "the accumulator is not in its fragment");
+        if (r.kind == MmaRow::wgmma) {
+            need(b.kind == Placement::shared && wgmma_reads(r, 1, b.smem), "operand B is not where wgmma reads it");
+            need(a.kind == Placement::registers ? a == want.a : wgmma_reads(r, 0, a.smem), "operand A is not where wgmma reads it");
+        } else {
+            need(a == want.a && b == want.b, "an operand is not in its fragment");
+        }
+    }
+    void rule(InstId id) {
+        const Inst& inst = fn_.inst(id);
+        const auto operands = fn_.operands(inst);
+        if (has_trait(inst.op, ELEMWISE) || inst.op == Op::select || inst.op == Op::cast || inst.op == Op::bitcast || inst.op == Op::ptr_add ||
+            inst.op == Op::ptr_load || inst.op == Op::ptr_atomic)
+            for (const ValueId v : operands) same(v, fn_.result(inst));
+        if (inst.op == Op::ptr_store)
+            for (const ValueId v : operands) same(v, operands[0]);
+        if (inst.op == Op::for_loop || inst.op == Op::while_loop || inst.op == Op::if_else) carried(inst);
+        if (inst.op == Op::dot) product(id);
+    }
+
+    const Function& fn_;
+    std::vector<std::string> problems_;
+    std::string where_;
+};
+
+}  // namespace
+
+bool clean_converts(ir::Function& fn) {
+    std::vector<bool> dead(fn.inst_count());
+    Replacements replaced;
+    bool changed = false;
+    std::map<std::pair<uint32_t, uint32_t>, ValueId> known;  // (operand, placement) within one block
+    BlockId block;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        replaced.apply(fn, id);
+        const Inst& inst = fn.inst(id);
+        if (inst.parent != block) known.clear(), block = inst.parent;
+        if (inst.op != Op::convert) return;
+        const ValueId v = fn.result(inst), from = fn.operands(inst)[0];
+        const uint32_t place = fn.gpu->of_value[v.v];
+        const auto [it, fresh] = known.try_emplace({from.v, place}, v);
+        const ValueId same = fn.gpu->of_value[from.v] == place ? from : fresh ? ValueId{} : it->second;
+        if (!same.valid()) return;
+        replaced.set(v, same);
+        dead[id.v] = changed = true;
+    });
+    if (changed) fn.remove_if(dead);
+    return dce(fn) || changed;
+}
+
+std::vector<std::string> check_placements(const ir::Function& fn) { return Checker(fn).run(); }
+
+}  // namespace tegula

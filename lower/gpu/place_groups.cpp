@@ -1,0 +1,181 @@
+// Groups of values that want one layout, and what they get (place_groups.h): accumulators first, then by bytes moved from and to memory; shape ops
+// carry a decision on to groups that have none. What is left gets a plain layout.
+#include "lower/gpu/place_groups.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+constexpr int kCheapCost = 8;  ///< instructions of an expression that is made again rather than converted
+
+bool is_relation(Op op) {
+    return op == Op::broadcast || op == Op::permute || op == Op::reshape || op == Op::reduce || op == Op::arg_reduce || op == Op::reduce_region;
+}
+
+}  // namespace
+
+Groups::Groups(const Function& fn, bool simple) : fn_(fn), simple_(simple), cost_(fn.value_count()), parent_(fn.value_count()) {
+    for (uint32_t v = 0; v < parent_.size(); ++v) parent_[v] = v;
+    for_each_inst(fn, fn.body, [&](InstId id) { measure(id); });
+    for_each_inst(fn, fn.body, [&](InstId id) { connect(id); });
+    for (uint32_t v = 0; v < fn.value_count(); ++v) {
+        if (!is_tile(ValueId{v}) || cheap(ValueId{v})) continue;
+        layouts_.try_emplace(find(ValueId{v}));
+        member_.try_emplace(find(ValueId{v}), ValueId{v});
+    }
+    if (!simple) for_each_inst(fn, fn.body, [&](InstId id) {
+        int depth = 0;
+        for (InstId owner = fn.block(fn.inst(id).parent).owner; owner.valid(); owner = fn.block(fn.inst(owner).parent).owner)
+            depth += fn.inst(owner).op == Op::for_loop || fn.inst(owner).op == Op::while_loop;
+        anchors(id, depth);
+    });
+    choose();
+}
+
+bool Groups::is_tile(ValueId v) const { return fn_.type(v).kind == Type::tile && fn_.type(v).shape.rank > 0; }
+
+uint32_t Groups::find(ValueId v) const {
+    uint32_t g = v.v;
+    while (parent_[g] != g) g = parent_[g] = parent_[parent_[g]];
+    return g;
+}
+
+void Groups::join(ValueId a, ValueId b) {
+    if (!is_tile(a) || !is_tile(b) || cheap(a) || cheap(b) || fn_.type(a).shape != fn_.type(b).shape) return;
+    const uint32_t x = find(a), y = find(b);
+    parent_[std::max(x, y)] = std::min(x, y);
+}
+
+/// Cost of making a value again. Values come after what they are made of, so one walk settles all.
+void Groups::measure(InstId id) {
+    const Inst& inst = fn_.inst(id);
+    if (inst.results.count != 1 || !is_tile(fn_.result(inst))) return;
+    const bool source = inst.op == Op::constant || inst.op == Op::iota;
+    if (!source && !keeps_layout(inst.op) && inst.op != Op::broadcast && inst.op != Op::permute && inst.op != Op::reshape) return;
+    int cost = 1;
+    for (const ValueId v : fn_.operands(inst)) {
+        if (!is_tile(v)) continue;
+        if (!cheap(v)) return;
+        cost += cost_[v.v];
+    }
+    if (cost <= kCheapCost) cost_[fn_.result(inst).v] = cost;
+}
+
+void Groups::connect(InstId id) {
+    const Inst& inst = fn_.inst(id);
+    const auto operands = fn_.operands(inst);
+    const Alike a = alike(fn_, inst);
+    if (a.like.valid())
+        for (const size_t i : a.operands) join(operands[i], a.like);
+    if (inst.op == Op::for_loop || inst.op == Op::while_loop || inst.op == Op::if_else) connect_carried(inst);
+    if (is_relation(inst.op) && operands.size() && is_tile(operands[0]) && is_tile(fn_.result(inst))) {
+        relations_.emplace(operands[0].v, id);
+        relations_.emplace(fn_.result(inst).v, id);
+    }
+}
+
+void Groups::connect_carried(const Inst& inst) {
+    const auto blocks = fn_.blocks(inst);
+    const auto last = [&](size_t b) { return fn_.operands(fn_.inst(fn_.block(blocks[b]).insts.back())); };
+    for (uint32_t r = 0; r < inst.results.count; ++r) {
+        const ValueId result = fn_.result(inst, r);
+        if (inst.op == Op::for_loop) {
+            const ValueId arg = fn_.block(blocks[0]).args[r + 1];
+            join(arg, result);
+            join(arg, last(0)[r]);
+            join(arg, fn_.operands(inst)[r + 3]);
+        } else if (inst.op == Op::while_loop) {
+            const ValueId arg = fn_.block(blocks[0]).args[r];
+            join(arg, result);
+            join(arg, fn_.operands(inst)[r]);
+            join(arg, last(0)[r + 1]);
+            join(arg, fn_.block(blocks[1]).args[r]);
+            join(arg, last(1)[r]);
+        } else {
+            join(result, last(0)[r]);
+            join(result, last(1)[r]);
+        }
+    }
+}
+
+void Groups::anchors(InstId id, int depth) {
+    const Inst& inst = fn_.inst(id);
+    const double often = std::pow(8.0, std::min(depth, 4));
+    if (inst.op == Op::dot && fn_.gpu_inst(id).row != 0) {
+        products_.push_back({fn_.result(inst), product_placements(fn_, id, true).acc});
+        return;
+    }
+    const bool memory = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::ptr_load || inst.op == Op::ptr_store ||
+                        inst.op == Op::ptr_atomic;
+    if (!memory) return;
+    const ValueId like = alike(fn_, inst).like;
+    if (!is_tile(like) || cheap(like)) return;
+    const double weight = often * static_cast<double>(fn_.type(like).shape.elements()) * fn_.elem(like).bits;
+    Anchor& anchor = anchors_[find(like)];
+    if (weight > anchor.weight) anchor = {id, weight};
+}
+
+void Groups::give(uint32_t group, TileLayout layout) {
+    std::optional<TileLayout>& place = layouts_[group];
+    if (place) return;
+    place = std::move(layout);
+    spread(group);
+}
+
+/// Carries a group's layout over shape ops to groups without one, nearest first.
+void Groups::spread(uint32_t group) {
+    std::vector<uint32_t> work{group};
+    for (size_t at = 0; at < work.size(); ++at) {
+        const auto [begin, end] = relations_.equal_range(work[at]);
+        for (auto it = begin; it != end; ++it) {
+            const Inst& inst = fn_.inst(it->second);
+            const ValueId from = fn_.operands(inst)[0], to = fn_.result(inst);
+            if (cheap(from) || cheap(to)) continue;
+            const uint32_t a = find(from), b = find(to);
+            if (!layouts_[a] == !layouts_[b]) continue;
+            const bool forward = layouts_[a].has_value();
+            auto l = forward ? result_layout(fn_, inst, *layouts_[a]) : operand_layout(fn_, inst, *layouts_[b]);
+            if (!l) continue;
+            // A group that moves more memory than the one that asks decides for itself.
+            const uint32_t target = forward ? b : a;
+            const auto heavy = anchors_.find(target), light = anchors_.find(work[0]);
+            if (heavy != anchors_.end() && light != anchors_.end() && heavy->second.weight > light->second.weight) continue;
+            layouts_[target] = std::move(l);
+            work.push_back(target);
+        }
+    }
+}
+
+void Groups::choose() {
+    // Relations were noted by value; groups are known now.
+    std::multimap<uint32_t, InstId> by_group;
+    for (const auto& [value, id] : relations_)
+        if (!cheap(ValueId{value})) by_group.emplace(find(ValueId{value}), id);
+    relations_ = std::move(by_group);
+    for (const auto& [value, layout] : products_) {
+        auto& place = layouts_[find(value)];
+        if (!place) place = layout;
+    }
+    for (const auto& [value, layout] : products_) spread(find(value));
+    std::vector<std::pair<double, uint32_t>> order;
+    for (const auto& [group, layout] : layouts_) {
+        const auto anchor = anchors_.find(group);
+        const double size = static_cast<double>(fn_.type(member_.at(group)).shape.elements());
+        order.push_back({anchor == anchors_.end() ? size * 1e-9 : anchor->second.weight, group});
+    }
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (const auto& [weight, group] : order) {
+        const auto anchor = anchors_.find(group);
+        const Shape& shape = fn_.type(member_.at(group)).shape;
+        give(group, simple_ || anchor == anchors_.end() ? plain_layout(shape, fn_.gpu->warps) : memory_layout(fn_, fn_.inst(anchor->second.access)));
+    }
+}
+
+}  // namespace tegula

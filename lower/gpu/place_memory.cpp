@@ -1,0 +1,205 @@
+// Which values an op wants in one layout, which layouts suit accesses to memory, and how layouts follow shape ops.
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "lang/layout.h"
+#include "lower/gpu/place_groups.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+/// Where the stored value stands among the operands of load, store, atomic (0 for loads: none).
+size_t value_operand(const Function& fn, const Inst& inst) {
+    size_t at = 1;
+    for (const Access::Axis& axis : fn.access(inst).axes) at += axis.kind != Access::all;
+    return at;
+}
+
+/// The tile dimension whose neighbours are neighbours in memory; -1: none.
+int contiguous_dimension(const Function& fn, const Inst& inst, const Shape& part) {
+    const bool tensor = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic;
+    if (!tensor) return -1;
+    const ValueId object = fn.operands(inst)[0];
+    const Access a = fn.access(inst);
+    const int axis = fn.types().layout(fn.type(object).layout).innermost_dimension(static_cast<int>(a.axes.size()));
+    if (axis < 0 || axis >= static_cast<int>(a.axes.size())) return -1;
+    if (a.axes[static_cast<size_t>(axis)].kind == Access::index || a.axes[static_cast<size_t>(axis)].kind == Access::gather) return -1;
+    if (a.axes[static_cast<size_t>(axis)].kind == Access::range && a.axes[static_cast<size_t>(axis)].step != 1) return -1;
+    // Dimensions stand in the order of the axes; the joint dimensions of gathers stand where the first gather stands.
+    int own = 0, before = 0;
+    bool gathers = false, gathers_before = false;
+    for (int i = 0; i < static_cast<int>(a.axes.size()); ++i) {
+        const Access::Kind kind = a.axes[static_cast<size_t>(i)].kind;
+        if (kind == Access::range || kind == Access::all) {
+            before += i < axis;
+            ++own;
+        }
+        if (kind == Access::gather && !gathers) gathers = true, gathers_before = i < axis;
+    }
+    return before + (gathers_before ? part.rank - own : 0);
+}
+
+/// The dimensions of a tile, `first` (unless -1) and then the rest, last one first.
+std::vector<int> order_from(const Shape& shape, int first) {
+    std::vector<int> order;
+    if (first >= 0) order.push_back(first);
+    for (int d = shape.rank - 1; d >= 0; --d)
+        if (d != first) order.push_back(d);
+    return order;
+}
+
+uint64_t basis_of(const TileLayout& l, int d, int bit) {
+    int shift = bit;
+    for (int e = l.shape.rank - 1; e > d; --e) shift += l.bits[static_cast<size_t>(e)];
+    return uint64_t{1} << shift;
+}
+
+}  // namespace
+
+bool keeps_layout(Op op) { return has_trait(op, ELEMWISE) || op == Op::select || op == Op::cast || op == Op::bitcast || op == Op::ptr_add; }
+
+Alike alike(const Function& fn, const Inst& inst) {
+    Alike out;
+    size_t first = 0;
+    switch (inst.op) {
+        case Op::load:
+            out.like = fn.result(inst);
+            first = value_operand(fn, inst);
+            break;
+        case Op::store:
+            first = value_operand(fn, inst);
+            out.like = fn.operands(inst)[first];
+            break;
+        case Op::atomic:
+            out.like = fn.result(inst);
+            first = value_operand(fn, inst);
+            break;
+        case Op::ptr_load:
+        case Op::ptr_atomic:
+        case Op::scan:
+        case Op::sort:
+            out.like = fn.result(inst);
+            break;
+        case Op::ptr_store:
+            out.like = fn.operands(inst)[0];
+            break;
+        case Op::dot:
+            out.like = fn.result(inst);
+            first = 2;
+            break;
+        case Op::dot_scaled:
+            out.like = fn.result(inst);
+            first = 4;
+            break;
+        default:
+            if (!keeps_layout(inst.op) || inst.operands.count == 0) return out;
+            out.like = fn.result(inst);
+    }
+    const auto operands = fn.operands(inst);
+    for (size_t i = first; i < operands.size(); ++i)
+        if (fn.type(operands[i]).kind == Type::tile && fn.type(operands[i]).shape == fn.type(out.like).shape) out.operands.push_back(i);
+    return out;
+}
+
+TileLayout plain_layout(const Shape& shape, int warps) { return blocked_layout(shape, warps, 1, order_from(shape, -1)); }
+
+TileLayout memory_layout(const Function& fn, const Inst& access) {
+    const ValueId like = alike(fn, access).like;
+    const Shape& shape = fn.type(like).shape;
+    const int d = contiguous_dimension(fn, access, shape);
+    const int64_t threads = int64_t{32} * fn.gpu->warps;
+    int64_t vector = 1;
+    if (d >= 0 && access.op != Op::atomic) {
+        vector = std::min<int64_t>(128 / std::max<int>(fn.elem(like).bits, 8), std::max<int64_t>(shape.elements() / threads, 1));
+        vector = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(vector, shape[static_cast<size_t>(d)]))));
+    }
+    return blocked_layout(shape, fn.gpu->warps, static_cast<int>(vector), order_from(shape, d));
+}
+
+bool whole_sectors(const Function& fn, const Inst& access, const TileLayout& l) {
+    const ValueId like = alike(fn, access).like;
+    const int d = contiguous_dimension(fn, access, l.shape);
+    if (d < 0) return true;  // nothing to lose
+    int64_t run = 1;
+    for (int bit = 0; bit < l.bits[static_cast<size_t>(d)]; ++bit, run *= 2) {
+        const uint64_t wanted = basis_of(l, d, bit);
+        const bool near = std::find(l.lane.begin(), l.lane.end(), wanted) != l.lane.end() ||
+                          (bit < 4 && std::find(l.reg.begin(), l.reg.end(), wanted) != l.reg.end());
+        if (!near) break;
+    }
+    return run * fn.elem(like).bits >= 256 || run >= l.shape[static_cast<size_t>(d)];
+}
+
+std::optional<TileLayout> exchanged_layout(const Function& fn, const Inst& store, const TileLayout& l) {
+    const ValueId like = alike(fn, store).like;
+    const int d = contiguous_dimension(fn, store, l.shape);
+    const int bits = fn.elem(like).bits;
+    if (store.op != Op::store || d < 0 || (bits != 8 && bits != 16) || l.shape[static_cast<size_t>(d)] % (128 / bits)) return std::nullopt;
+    const int vector_bits = std::countr_zero(static_cast<unsigned>(128 / bits));
+    TileLayout to = l;
+    std::vector<uint64_t> low;
+    bool moved = false;
+    for (int b = 0; b < vector_bits; ++b) {
+        if (b >= l.bits[static_cast<size_t>(d)]) return std::nullopt;
+        low.push_back(basis_of(l, d, b));
+        const auto lane = std::find(to.lane.begin(), to.lane.end(), low.back());
+        if (lane == to.lane.end()) continue;
+        moved = true;
+        // The lane bit takes over the lowest register bit beyond the vector.
+        auto given = to.reg.end();
+        for (int high = vector_bits; high < l.bits[static_cast<size_t>(d)] && given == to.reg.end(); ++high)
+            given = std::find(to.reg.begin(), to.reg.end(), basis_of(l, d, high));
+        if (given == to.reg.end()) return std::nullopt;
+        std::swap(*lane, *given);
+    }
+    for (const uint64_t v : low)
+        if (std::find(to.reg.begin(), to.reg.end(), v) == to.reg.end()) return std::nullopt;
+    std::stable_partition(to.reg.begin(), to.reg.end(), [&](uint64_t v) { return std::find(low.begin(), low.end(), v) != low.end(); });
+    std::sort(to.reg.begin(), to.reg.begin() + vector_bits, [&](uint64_t x, uint64_t y) {
+        return std::find(low.begin(), low.end(), x) < std::find(low.begin(), low.end(), y);
+    });
+    return moved ? std::optional(to) : std::nullopt;
+}
+
+std::optional<TileLayout> operand_layout(const Function& fn, const Inst& inst, const TileLayout& l) {
+    const Shape& from = fn.type(fn.operands(inst)[0]).shape;
+    switch (inst.op) {
+        case Op::broadcast:
+            return broadcast_source_layout(l, from);
+        case Op::reshape:
+            return reshape_layout(l, from);
+        case Op::permute: {
+            const auto axes = fn.attrs(inst);
+            std::vector<int64_t> inverse(axes.size());
+            for (size_t d = 0; d < axes.size(); ++d) inverse[static_cast<size_t>(axes[d])] = static_cast<int64_t>(d);
+            return permute_layout(l, inverse);
+        }
+        default:
+            return std::nullopt;
+    }
+}
+
+std::optional<TileLayout> result_layout(const Function& fn, const Inst& inst, const TileLayout& l) {
+    const Shape& to = fn.type(fn.result(inst)).shape;
+    switch (inst.op) {
+        case Op::reshape:
+            return reshape_layout(l, to);
+        case Op::permute:
+            return permute_layout(l, fn.attrs(inst));
+        case Op::reduce:
+        case Op::arg_reduce:
+        case Op::reduce_region: {
+            const int64_t axis = fn.attrs(inst)[inst.op == Op::reduce ? 2 : inst.op == Op::arg_reduce ? 1 : 0];
+            if (axis < 0) return std::nullopt;
+            return reduce_layout(l, static_cast<int>(axis));
+        }
+        default:
+            return std::nullopt;
+    }
+}
+
+}  // namespace tegula

@@ -1,0 +1,104 @@
+// What instructions of targets.def demand of their operands' places, and which shape ops are mere views of a tile in shared memory.
+#include <algorithm>
+
+#include "lower/gpu/place.h"
+#include "lower/gpu/rows.h"
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+using namespace ir;
+
+uint32_t placement_index(GpuForm& gpu, const Placement& placement) {
+    const auto it = std::find(gpu.placements.begin(), gpu.placements.end(), placement);
+    const auto index = static_cast<uint32_t>(it - gpu.placements.begin());
+    if (it == gpu.placements.end()) gpu.placements.push_back(placement);
+    return index;
+}
+
+Placement in_registers(TileLayout layout) {
+    Placement p;
+    p.kind = Placement::registers;
+    p.regs = std::move(layout);
+    return p;
+}
+
+namespace {
+
+constexpr size_t kMaxProductsAsked = 16;  ///< whose results are followed: a large function gets the plain grid
+
+bool rows_first(const Function& fn) {
+    std::vector<InstId> dots;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        if (fn.inst(id).op == Op::dot) dots.push_back(id);
+    });
+    if (dots.size() > kMaxProductsAsked) return false;
+    return std::any_of(dots.begin(), dots.end(), [&](InstId d) { return rows_stay_together(fn, fn.inst(d)); });
+}
+
+/// Operand `which` in shared memory, contiguous along K where the row insists on it.
+Placement shared_operand(const Function& fn, ValueId v, const MmaRow& row, int which) {
+    const Shape& shape = fn.type(v).shape;
+    const int k_dim = which == 0 ? shape.rank - 1 : shape.rank - 2, other = which == 0 ? shape.rank - 2 : shape.rank - 1;
+    const int bytes = static_cast<int>(fn.elem(v).container_bytes());
+    Placement p;
+    p.kind = Placement::shared;
+    p.smem = shared_layout(shape, k_dim, bytes);
+    // Rows that may be contiguous along M or N follow the registers they are copied from, for wide stores.
+    const Placement& from = fn.placement(v);
+    if (from.kind == Placement::registers && bytes == 2 && vector_width(from.regs, other) > vector_width(from.regs, k_dim)) {
+        const SharedLayout across = shared_layout(shape, other, bytes);
+        if (wgmma_reads(row, which, across)) p.smem = across;
+    }
+    return p;
+}
+
+}  // namespace
+
+ProductPlacements product_placements(const ir::Function& fn, ir::InstId id, bool a_in_registers) {
+    const Inst& dot = fn.inst(id);
+    const MmaRow& row = mma_rows()[static_cast<size_t>(fn.gpu_inst(id).row)];
+    const auto operands = fn.operands(dot);
+    const WarpGrid grid = warp_grid(product_shape(fn, dot), row, fn.gpu->warps, rows_first(fn));
+    const int bits = static_cast<int>(fn.elem(operands[0]).container_bytes()) * 8;
+    ProductPlacements out;
+    out.acc = mma_accumulator(fn.type(fn.result(dot)).shape, grid.m, grid.n);
+    out.a = in_registers(mma_operand_a(fn.type(operands[0]).shape, bits, grid.m, grid.n));
+    out.b = in_registers(mma_operand_b(fn.type(operands[1]).shape, bits, grid.m, grid.n));
+    if (row.kind == MmaRow::wgmma) {
+        out.b = shared_operand(fn, operands[1], row, 1);
+        if (!a_in_registers) out.a = shared_operand(fn, operands[0], row, 0);
+    }
+    return out;
+}
+
+std::optional<SharedLayout> shared_view(const ir::Function& fn, const ir::Inst& view, const SharedLayout& from) {
+    const Shape& to = fn.type(fn.result(view)).shape;
+    SharedLayout out = from;
+    out.shape = to;
+    if (view.op == Op::permute) {
+        const auto axes = fn.attrs(view);
+        for (size_t d = 0; d + 2 < axes.size(); ++d)
+            if (axes[d] != static_cast<int64_t>(d)) return std::nullopt;
+        for (size_t d = 0; d < axes.size(); ++d)
+            if (axes[d] == from.contiguous) out.contiguous = static_cast<int>(d);
+        return out;
+    }
+    if (view.op != Op::reshape || from.shape.rank < 2 || to.rank < 2) return std::nullopt;
+    // Leading dimensions of extent 1 come and go.
+    const int drop = from.shape.rank - to.rank;
+    const Shape &longer = drop > 0 ? from.shape : to, &shorter = drop > 0 ? to : from.shape;
+    const size_t extra = static_cast<size_t>(longer.rank - shorter.rank);
+    for (size_t d = 0; d < longer.rank; ++d)
+        if (longer[d] != (d < extra ? 1 : shorter[d - extra])) return std::nullopt;
+    out.contiguous = from.contiguous - drop;
+    return out;
+}
+
+bool wgmma_reads(const MmaRow& row, int which, const SharedLayout& layout) {
+    if (layout.shape.rank != 2 || layout.swizzle == 0) return false;
+    const int k_dim = which == 0 ? 1 : 0;
+    return layout.contiguous == k_dim || row.a == Fmt::f16 || row.a == Fmt::bf16;
+}
+
+}  // namespace tegula

@@ -1,0 +1,186 @@
+// Judging rows of targets.def for a product (rows.h). What is legal depends on element formats; extents only decide between rows that are.
+#include "lower/gpu/rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tegula {
+
+namespace {
+
+using namespace ir;
+
+constexpr double kCastFactor = 2;  ///< operands of another format: wider registers, and the casts themselves
+
+int64_t tiles_of(int64_t extent, int64_t step) { return (extent + step - 1) / step; }
+
+/// Largest power of two that divides v.
+int64_t even_part(int64_t v) { return v & -v; }
+
+/// Every code of a format of at most 8 bits, compared value by value.
+bool exact_by_codes(const Format& from, const Format& to) {
+    for (uint64_t c = 0; c < uint64_t{1} << from.bits; ++c) {
+        const uint64_t code = extend_code(from, c);
+        const double value = decode(from, code);
+        const double there = decode(to, convert(to, from, code));
+        if (std::isnan(value) ? !std::isnan(there) : value != there || std::signbit(value) != std::signbit(there)) return false;
+    }
+    return true;
+}
+
+/// May an operand of format `have` be given to an instruction that takes `want`?
+bool operand_fits(const Format& have, const Format& want, Precision precision) {
+    if (have == want || exact_in(have, want)) return true;
+    return want.bits == 32 && want.man_bits == 10 && have.is_float() && have.bits == 32 && precision != Precision::ieee;
+}
+
+std::string wgmma_refusal(const ProductShape& s, const MmaRow& row, const RowContext& c) {
+    if (!c.allow_wgmma) return "no room for its operands in shared memory";
+    if (c.warps % 4) return "needs a multiple of 4 warps, the program has " + std::to_string(c.warps);
+    if (s.batch != 1) return "products with batch dimensions are compiled as mma.sync";
+    if (s.m % row.m) return "M = " + std::to_string(s.m) + " is no multiple of 64";
+    if (s.n % row.n) return "N = " + std::to_string(s.n) + " is no multiple of 8";
+    if (s.k % row.k) return "K = " + std::to_string(s.k) + " is no multiple of " + std::to_string(row.k);
+    const WarpGrid grid = warp_grid(s, row, c.warps, true);
+    if (grid.n > 1 && (s.n & (s.n - 1) || s.n / grid.n < 8)) return "N = " + std::to_string(s.n) + " cannot be shared by warp groups";
+    if (wgmma_operand_bytes(s, row) > c.shared_left) return "its operands do not fit in shared memory";
+    return {};
+}
+
+double cost_of(const ProductShape& s, const MmaRow& row, const RowContext& c) {
+    const double per_instruction = double(row.m) * row.n * row.k / row.rate;
+    const double batch = static_cast<double>(s.batch);
+    if (row.kind == MmaRow::fma) return batch * double(s.m) * double(s.n) * double(s.k) / row.rate;
+    if (row.kind == MmaRow::wgmma) {
+        // Measured: N columns take N / 2 clocks, but not less than reading the operands (16 + N / 4).
+        const double columns = double(s.n) / warp_grid(s, row, c.warps, true).n;
+        const double full = double(row.m) * columns * row.k / row.rate;
+        const double least = (16 + columns / 4) * (2048.0 / row.rate) * row.k / 16;
+        return double(s.m) / row.m * double(s.n) / columns * double(s.k) / row.k * std::max(full, least);
+    }
+    const double loads = 1.1;  // operands pass through registers
+    return loads * batch * double(tiles_of(s.m, row.m) * tiles_of(s.n, row.n) * tiles_of(s.k, row.k)) * per_instruction;
+}
+
+bool accumulates(const Format& acc, FormatId id, Fmt want) {
+    return id == want || (want == Fmt::i32 && acc.is_int() && acc.bits == 32);
+}
+
+}  // namespace
+
+bool exact_in(const Format& from, const Format& to) {
+    if (from == to) return true;
+    if (from.kind == FormatKind::block || to.kind == FormatKind::block || from.is_bool() || to.is_bool()) return false;
+    if (to.is_int()) {
+        if (!from.is_int()) return false;
+        return from.is_signed == to.is_signed ? from.bits <= to.bits : to.is_signed && from.bits < to.bits;
+    }
+    if (!to.is_float()) return false;
+    if (from.bits <= 8 && from.kind != FormatKind::lns) return exact_by_codes(from, to);
+    if (!from.is_float() || !from.is_signed || !from.subnormal || !from.negative_zero || from.scale_only) return false;
+    // Same bias convention: the exponents of `from`, subnormals included, lie among those of `to`.
+    const int lowest_from = 1 - from.bias - from.man_bits, lowest_to = 1 - to.bias - to.man_bits;
+    const int highest_from = (1 << from.exp_bits) - 1 - from.bias, highest_to = (1 << to.exp_bits) - 1 - to.bias;
+    return from.man_bits <= to.man_bits && lowest_from >= lowest_to && highest_from <= highest_to && (!from.has_inf || to.has_inf) && has_nan(to) &&
+           to.subnormal && to.negative_zero;
+}
+
+ProductShape product_shape(const ir::Function& fn, const ir::Inst& dot) {
+    const Shape& a = fn.type(fn.operands(dot)[0]).shape;
+    const Shape& acc = fn.type(fn.result(dot)).shape;
+    ProductShape s;
+    const size_t r = acc.rank;
+    for (size_t d = 0; d + 2 < r; ++d) s.batch *= acc[d];
+    s.m = acc[r - 2];
+    s.n = acc[r - 1];
+    s.k = a[r - 1u];
+    return s;
+}
+
+WarpGrid warp_grid(const ProductShape& s, const MmaRow& row, int warps, bool rows_first) {
+    if (row.kind == MmaRow::wgmma) {
+        const int m = static_cast<int>(std::clamp<int64_t>(even_part(s.m) / 16, 4, warps));
+        return {m, warps / m};
+    }
+    WarpGrid best;
+    std::pair<int64_t, int64_t> least{INT64_MAX, 0};
+    for (int m = 1; m <= warps; m *= 2) {
+        const int n = warps / m;
+        const int64_t blocks_m = tiles_of(tiles_of(s.m, 16), m), blocks_n = tiles_of(tiles_of(s.n, 8), n);
+        const int64_t traffic = rows_first ? n : blocks_m * 16 + blocks_n * 8;
+        if (const std::pair cost{blocks_m * blocks_n, traffic}; cost < least) {
+            least = cost;
+            best = {m, n};
+        }
+    }
+    return best;
+}
+
+bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot) {
+    // Forward from the result through elementwise ops and loop-carried values, a bounded way.
+    std::vector<bool> seen(fn.value_count());
+    std::vector<ValueId> reached{fn.result(dot)};
+    seen[reached[0].v] = true;
+    const Shape shape = fn.type(reached[0]).shape;
+    for (bool grew = true; grew;) {
+        grew = false;
+        for (uint32_t i = 0; i < fn.inst_count(); ++i) {
+            const Inst& inst = fn.inst(InstId{i});
+            if (!inst.parent.valid()) continue;
+            const auto operands = fn.operands(inst);
+            for (size_t o = 0; o < operands.size(); ++o) {
+                if (!seen[operands[o].v]) continue;
+                if (inst.op == Op::reduce && fn.attrs(inst)[2] == shape.rank - 1) return true;
+                if (inst.op == Op::dot && o == 0) return true;
+                const bool carries = has_trait(inst.op, ELEMWISE) || inst.op == Op::select || inst.op == Op::cast;
+                if (!carries || seen[fn.result(inst).v]) continue;
+                seen[fn.result(inst).v] = grew = true;
+            }
+        }
+    }
+    return false;
+}
+
+int64_t wgmma_operand_bytes(const ProductShape& s, const MmaRow& row) {
+    const int64_t bytes = row.a == Fmt::tf32 ? 4 : row.a == Fmt::f16 || row.a == Fmt::bf16 ? 2 : 1;
+    const auto rounded = [](int64_t v) { return (v + 1023) / 1024 * 1024; };
+    return rounded(s.m * s.k * bytes) + rounded(s.k * s.n * bytes);
+}
+
+std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, const RowContext& context) {
+    std::vector<RowVerdict> out;
+    const std::span<const MmaRow> rows = mma_rows();
+    const TypeTable& types = fn.types();
+    const Format &a = fn.elem(fn.operands(dot)[0]), &b = fn.elem(fn.operands(dot)[1]), &acc = fn.elem(fn.result(dot));
+    const FormatId acc_id = fn.type(fn.result(dot)).elem;
+    const Precision precision = dot.op == Op::dot ? static_cast<Precision>(fn.attrs(dot)[0]) : Precision::ieee;
+    const ProductShape shape = product_shape(fn, dot);
+    for (size_t r = 0; r < rows.size(); ++r) {
+        const MmaRow& row = rows[r];
+        RowVerdict v;
+        v.row = static_cast<int>(r);
+        v.a = fn.type(fn.operands(dot)[0]).elem;
+        v.b = fn.type(fn.operands(dot)[1]).elem;
+        if (r > 0) {
+            const int number = context.arch->number;
+            if (dot.op != Op::dot || number < row.min_arch || number > row.max_arch || !accumulates(acc, acc_id, row.acc)) continue;
+            if (!operand_fits(a, types.format(id_of(row.a)), precision) || !operand_fits(b, types.format(id_of(row.b)), precision)) {
+                v.refusal = "takes " + types.format(id_of(row.a)).name + " x " + types.format(id_of(row.b)).name + ", given " + a.name + " x " + b.name;
+                if (precision == Precision::ieee && a.is_float() && a.bits == 32 && row.a == Fmt::tf32) v.refusal += " (precision = tf32 allows it)";
+            } else if (row.kind == MmaRow::tcgen05) {
+                v.refusal = "compiled as mma.sync here";
+            } else if (row.kind == MmaRow::wgmma) {
+                v.refusal = wgmma_refusal(shape, row, context);
+            }
+            if (v.refusal.empty()) v.a = id_of(row.a), v.b = id_of(row.b);
+        }
+        v.legal = v.refusal.empty();
+        if (v.legal) v.cost = cost_of(shape, row, context);
+        if (v.legal && (v.a != fn.type(fn.operands(dot)[0]).elem || v.b != fn.type(fn.operands(dot)[1]).elem)) v.cost *= kCastFactor;
+        out.push_back(std::move(v));
+    }
+    return out;
+}
+
+}  // namespace tegula

@@ -1,0 +1,176 @@
+// The CUDA driver's interface over the CPU machine: one device of $TEGULA_ON_CPU_ARCH (default 90) whose memory is the host's. Everything happens in
+// the call that asks for it, except that TEGULA_ON_CPU_SEED (default 1; 0: threads in order) draws the order of threads. Freed and fresh memory
+// holds garbage. A kernel that does something wrong makes its launch fail, with the reason as the error's text.
+#include "jit/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/emulate/machine.h"
+#include "tests/emulate/ptx.h"
+
+using namespace tegula::cuda;  // the driver's types
+
+namespace {
+
+constexpr CUresult kInvalidValue = 1, kNotFound = 500, kLaunchFailed = 719;
+
+int arch() {
+    const char* own = std::getenv("TEGULA_ON_CPU_ARCH");
+    return own && *own ? std::atoi(own) : 90;
+}
+
+struct Kernel {
+    void* library = nullptr;
+    void (*entry)(void**) = nullptr;
+    CpuMachine** table = nullptr;
+};
+
+std::string g_failure;  // text of the last failed launch
+uint64_t g_launches = 0;
+char g_context, g_stream;
+
+CUresult allocate(CUdeviceptr* p, size_t bytes) {
+    void* memory = nullptr;
+    if (posix_memalign(&memory, 256, bytes + 64)) return kCudaOutOfMemory;
+    std::memset(memory, 0xa5, bytes + 64);
+    *p = reinterpret_cast<CUdeviceptr>(memory);
+    return kCudaSuccess;
+}
+
+CUresult release(CUdeviceptr p) { return std::free(reinterpret_cast<void*>(p)), kCudaSuccess; }
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuInit(unsigned) { return 0; }
+CUresult cuDriverGetVersion(int* v) { return *v = 13000, 0; }
+CUresult cuGetErrorName(CUresult code, const char** text) { return *text = code == kLaunchFailed ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR", 0; }
+CUresult cuGetErrorString(CUresult code, const char** text) { return *text = code == kLaunchFailed ? g_failure.c_str() : "an error of the CPU machine", 0; }
+CUresult cuDeviceGetCount(int* n) { return *n = 1, 0; }
+CUresult cuDeviceGet(CUdevice* device, int) { return *device = 0, 0; }
+CUresult cuDeviceGetName(char* name, int size, CUdevice) { return std::strncpy(name, "CPU as a GPU", static_cast<size_t>(size)), 0; }
+CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice) { return *bytes = size_t{1} << 30, 0; }
+CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice) {
+    switch (attribute) {
+        case kMultiprocessorCount: return *value = 2, 0;
+        case kCapabilityMajor: return *value = arch() / 10, 0;
+        case kCapabilityMinor: return *value = arch() % 10, 0;
+        case kSharedPerBlockOptin: return *value = 232448, 0;
+        default: return *value = 0, 0;
+    }
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) { return *context = reinterpret_cast<CUcontext>(&g_context), 0; }
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return 0; }
+CUresult cuCtxGetCurrent(CUcontext* context) { return *context = reinterpret_cast<CUcontext>(&g_context), 0; }
+CUresult cuCtxPushCurrent_v2(CUcontext) { return 0; }
+CUresult cuCtxPopCurrent_v2(CUcontext* context) { return *context = reinterpret_cast<CUcontext>(&g_context), 0; }
+CUresult cuCtxGetDevice(CUdevice* device) { return *device = 0, 0; }
+CUresult cuCtxSynchronize() { return 0; }
+
+CUresult cuLibraryLoadData(CUlibrary* library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
+    const char* text = static_cast<const char*>(image);
+    char digits[17] = {};
+    std::memcpy(digits, text, 16);
+    if (std::memcmp(text + 16, "TEGULA_ON_CPU ", 14) != 0) return kInvalidValue;
+    const size_t size = std::strtoull(digits, nullptr, 16) - 14;
+    char path[] = "/tmp/tegula_on_cpu_XXXXXX";  // of its own name: dlopen knows libraries by it
+    const int file = mkstemp(path);
+    for (size_t done = 0; done < size;) {
+        const ssize_t n = ::write(file, text + 30 + done, size - done);
+        if (n <= 0) return kInvalidValue;
+        done += static_cast<size_t>(n);
+    }
+    auto* kernel = new Kernel;
+    kernel->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    ::close(file);
+    unlink(path);
+    if (!kernel->library) return g_failure = dlerror(), delete kernel, kInvalidValue;
+    kernel->entry = reinterpret_cast<void (*)(void**)>(dlsym(kernel->library, "cpu_entry"));
+    kernel->table = static_cast<CpuMachine**>(dlsym(kernel->library, "cpu_machine"));
+    *library = reinterpret_cast<CUlibrary>(kernel);
+    return 0;
+}
+CUresult cuLibraryUnload(CUlibrary library) {
+    auto* kernel = reinterpret_cast<Kernel*>(library);
+    dlclose(kernel->library);
+    delete kernel;
+    return 0;
+}
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+    *kernel = reinterpret_cast<CUkernel>(library);
+    return dlsym(reinterpret_cast<Kernel*>(library)->library, name) ? 0 : kNotFound;
+}
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) { return *function = reinterpret_cast<CUfunction>(kernel), 0; }
+CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction) { return *value = attribute == kMaxThreadsPerBlock ? 1024 : 0, 0; }
+CUresult cuFuncSetAttribute(CUfunction, int attribute, int value) { return attribute == kMaxDynamicSharedBytes && value > 232448 ? kInvalidValue : 0; }
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void**) {
+    const auto* kernel = reinterpret_cast<Kernel*>(function);
+    const char* seed = std::getenv("TEGULA_ON_CPU_SEED");
+    tegula::on_cpu::Launch launch{kernel->entry, kernel->table, params, config->gridDimX, config->blockDimX, config->sharedMemBytes, arch()};
+    if (launch.threads == 0 || launch.threads > 1024 || launch.shared_bytes > 232448) return kInvalidValue;
+    const uint64_t base = seed ? std::strtoull(seed, nullptr, 10) : 1;
+    g_failure = tegula::on_cpu::Machine::get().run(launch, base ? base * 1000003 + ++g_launches : 0);
+    return g_failure.empty() ? 0 : kLaunchFailed;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr* p, size_t bytes) { return allocate(p, bytes); }
+CUresult cuMemFree_v2(CUdeviceptr p) { return release(p); }
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* p, size_t bytes, CUmemoryPool, CUstream) { return allocate(p, bytes); }
+CUresult cuMemFreeAsync(CUdeviceptr p, CUstream) { return release(p); }
+CUresult cuMemPoolCreate(CUmemoryPool*, const CUmemPoolProps*) { return kInvalidValue; }
+CUresult cuMemPoolDestroy(CUmemoryPool) { return 0; }
+CUresult cuMemPoolSetAttribute(CUmemoryPool, int, void*) { return 0; }
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream) { return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0; }
+CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream) { return std::memcpy(to, reinterpret_cast<void*>(from), bytes), 0; }
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+    return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), 0;
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream) { return std::memset(reinterpret_cast<void*>(to), value, bytes), 0; }
+
+CUresult cuStreamCreate(CUstream* stream, unsigned) { return *stream = reinterpret_cast<CUstream>(&g_stream), 0; }
+CUresult cuStreamDestroy_v2(CUstream) { return 0; }
+CUresult cuStreamSynchronize(CUstream) { return 0; }
+CUresult cuStreamGetCtx(CUstream, CUcontext* context) { return *context = reinterpret_cast<CUcontext>(&g_context), 0; }
+CUresult cuStreamIsCapturing(CUstream, int* capturing) { return *capturing = 0, 0; }
+CUresult cuStreamBeginCapture_v2(CUstream, int) { return kInvalidValue; }
+CUresult cuStreamEndCapture(CUstream, CUgraph*) { return kInvalidValue; }
+CUresult cuThreadExchangeStreamCaptureMode(int*) { return 0; }
+CUresult cuGraphInstantiateWithFlags(CUgraphExec*, CUgraph, unsigned long long) { return kInvalidValue; }
+CUresult cuGraphLaunch(CUgraphExec, CUstream) { return kInvalidValue; }
+CUresult cuGraphDestroy(CUgraph) { return 0; }
+CUresult cuGraphExecDestroy(CUgraphExec) { return 0; }
+CUresult cuEventCreate(CUevent*, unsigned) { return kInvalidValue; }
+CUresult cuEventRecord(CUevent, CUstream) { return 0; }
+CUresult cuEventSynchronize(CUevent) { return 0; }
+CUresult cuEventElapsedTime(float*, CUevent, CUevent) { return kInvalidValue; }
+CUresult cuEventDestroy_v2(CUevent) { return 0; }
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap* out, int type, uint32_t rank, void* address, const uint64_t* extents, const uint64_t* strides, const uint32_t* box,
+                                const uint32_t* steps, int interleave, int swizzle, int, int) {
+    static constexpr uint8_t kBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+    if (type < 0 || type > kMapBF16 || rank < 1 || rank > 5 || interleave || swizzle > 3 || reinterpret_cast<uintptr_t>(address) % 16) return kInvalidValue;
+    tegula::on_cpu::MapContents map{};
+    map.magic = tegula::on_cpu::kMapMagic;
+    map.rank = static_cast<uint8_t>(rank);
+    map.elem_bytes = kBytes[type];
+    map.swizzle = static_cast<uint16_t>(swizzle ? 16 << swizzle : 0);
+    map.address = reinterpret_cast<uint64_t>(address);
+    for (uint32_t d = 0; d < rank; ++d) {
+        if (extents[d] < 1 || extents[d] > uint64_t{1} << 32 || box[d] < 1 || box[d] > 256 || steps[d] != 1) return kInvalidValue;
+        if (d > 0 && (strides[d - 1] % 16 || strides[d - 1] >= uint64_t{1} << 40)) return kInvalidValue;
+        map.extents[d] = static_cast<uint32_t>(std::min<uint64_t>(extents[d], UINT32_MAX));
+        map.box[d] = static_cast<uint16_t>(box[d]);
+        map.strides[d] = d ? strides[d - 1] : 0;
+    }
+    const uint32_t inner = box[0] * map.elem_bytes;
+    if (inner % 16 || (map.swizzle && inner > map.swizzle)) return kInvalidValue;
+    std::memset(out, 0, sizeof *out);
+    std::memcpy(out, &map, sizeof map);
+    return 0;
+}
+}

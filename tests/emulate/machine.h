@@ -1,0 +1,116 @@
+// A machine that runs emitted kernels on the CPU, one CTA at a time: every thread is a fiber, and fibers change only where threads wait for each
+// other. Which one runs next is drawn from a seed, so that a missing barrier shows in some order. Memory of a CTA starts as garbage; bytes outside
+// it, lanes that meet in different instructions, barriers that nobody can pass and copies nobody waited for are errors.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#define TEGULA_ON_CPU_MACHINE
+#include "tests/emulate/cuda_on_cpu.h"
+
+namespace tegula::on_cpu {
+
+constexpr unsigned kSharedBase = 1024;  ///< 32-bit address of the first byte of shared memory
+
+struct Launch {
+    void (*entry)(void** params) = nullptr;
+    CpuMachine** table = nullptr;  ///< of the kernel's library
+    void** params = nullptr;
+    unsigned grid = 1, threads = 1, shared_bytes = 0;
+    int arch = 90;
+};
+
+class Machine {
+public:
+    static Machine& get();
+    /// Runs all CTAs. Empty, or what went wrong.
+    std::string run(const Launch& launch, uint64_t seed);
+
+    // ---- for running threads ----
+    [[noreturn]] void fail(const std::string& why);
+    unsigned thread() const { return current_; }
+    int arch() const { return launch_.arch; }
+    void barrier(int id, unsigned threads);
+    void pause();
+    /// The members `first` .. first + count - 1 of `mask` meet at `key`; the last one to come runs `all` on what they brought.
+    void meet(unsigned first, unsigned count, uint32_t mask, const void* key, void* mine, const std::function<void(void** members)>& all);
+    unsigned char* shared(unsigned address, unsigned bytes);
+    /// Something that happens at any later time.
+    void later(std::function<void()> copy);
+    void mbarrier_init(unsigned address, unsigned arrivals);
+    void mbarrier_arrive(unsigned address, unsigned expected_bytes);
+    void mbarrier_complete(unsigned address, unsigned bytes);
+    void mbarrier_wait(unsigned address, unsigned parity);
+    struct Copy {
+        unsigned char* to;
+        const unsigned char* from;
+        unsigned bytes;
+    };
+    void copy_async(const Copy& copy);
+    void copy_commit();
+    void copy_wait(unsigned newer);
+
+private:
+    struct Fiber {
+        void* stack_pointer = nullptr;
+        unsigned char* stack = nullptr;
+        bool done = false;
+        std::string waits;  ///< for what; empty: ready
+        std::vector<std::vector<Copy>> groups;
+        std::vector<Copy> open_group;
+    };
+    struct Meeting {
+        const void* key = nullptr;
+        unsigned arrived = 0;
+        uint32_t mask = 0;
+        std::vector<void*> members;
+        std::vector<unsigned> threads;
+    };
+    struct Rendezvous {
+        unsigned expected = 0;
+        std::vector<unsigned> threads;
+    };
+    struct Mbarrier {
+        unsigned arrivals = 0, pending = 0, phase = 0;
+        int64_t bytes = 0;
+        std::vector<unsigned> waiting;
+    };
+    Machine();
+    static void fiber_main();
+    void run_cta(unsigned block);
+    void start_fibers();
+    void block(const std::string& what);
+    void wake(const std::vector<unsigned>& threads);
+    void switch_to(unsigned fiber);
+    void back();
+    bool run_one_copy();
+    void do_copy(const Copy& copy);
+    void advance(Mbarrier& b);
+    Mbarrier& mbarrier(unsigned address);
+    std::string stuck() const;
+
+    CpuMachine table_{};
+    Launch launch_;
+    std::mt19937_64 random_;
+    bool in_order_ = true;
+    std::vector<Fiber> fibers_;
+    std::vector<unsigned> ready_;
+    unsigned current_ = 0;
+    void* scheduler_ = nullptr;
+    std::vector<unsigned char> memory_;
+    unsigned char* shared_ = nullptr;
+    std::map<std::pair<unsigned, unsigned>, Meeting> meetings_;
+    std::map<int, Rendezvous> barriers_;
+    std::map<unsigned, Mbarrier> mbarriers_;
+    std::vector<std::function<void()>> copies_;
+    std::string error_;
+};
+
+/// Runs an asm statement (ptx.cpp).
+void run_ptx(void** parsed, const char* text, CpuOperand* operands, int count);
+
+}  // namespace tegula::on_cpu

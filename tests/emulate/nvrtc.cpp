@@ -1,0 +1,171 @@
+// NVRTC's interface over the system's C++ compiler: the text of a kernel becomes a shared library for this CPU (cuda_on_cpu.h). asm statements become
+// calls with their text, so that what is checked is the PTX that a GPU would get.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Program {
+    std::string source, log, image;
+};
+
+bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+
+bool word_at(const std::string& s, size_t at, const char* word) {
+    const size_t n = std::strlen(word);
+    return s.compare(at, n, word) == 0 && (at == 0 || !is_word(s[at - 1])) && (at + n >= s.size() || !is_word(s[at + n]));
+}
+
+void skip_blanks(const std::string& s, size_t& at) {
+    while (at < s.size() && std::strchr(" \t\n", s[at])) ++at;
+}
+
+/// A string literal with its quotes, or a balanced group in parentheses.
+std::string take(const std::string& s, size_t& at) {
+    const size_t from = at;
+    if (s[at] == '"') {
+        for (++at; at < s.size() && s[at] != '"'; ++at)
+            if (s[at] == '\\') ++at;
+        ++at;
+        return s.substr(from, at - from);
+    }
+    int depth = 0;
+    do {
+        if (s[at] == '"') {
+            take(s, at);
+            continue;
+        }
+        depth += s[at] == '(' ? 1 : s[at] == ')' ? -1 : 0;
+        ++at;
+    } while (at < s.size() && depth > 0);
+    return s.substr(from, at - from);
+}
+
+/// asm [volatile] (text : outputs : inputs : clobbers), `at` behind the opening parenthesis; leaves `at` behind the closing one.
+std::string rewrite_asm(const std::string& s, size_t& at) {
+    std::string text, operands;
+    int section = 0;
+    for (skip_blanks(s, at); at < s.size() && s[at] != ')'; skip_blanks(s, at)) {
+        if (s[at] == ':') {
+            ++section;
+            ++at;
+        } else if (s[at] == ',') {
+            ++at;
+        } else if (section == 0 || section == 3) {
+            const std::string literal = take(s, at);
+            if (section == 0) text += literal + " ";
+        } else {
+            const std::string constraint = take(s, at);
+            skip_blanks(s, at);
+            operands += std::string(", ") + (section == 1 ? "cpu_out(" : "cpu_in(") + constraint + ", " + take(s, at) + ")";
+        }
+    }
+    ++at;
+    return "CPU_ASM(" + text + operands + ")";
+}
+
+std::string rewrite(const std::string& s) {
+    std::string out;
+    for (size_t at = 0; at < s.size();) {
+        if (s[at] == '"') {
+            out += take(s, at);
+        } else if (word_at(s, at, "asm")) {
+            at += 3;
+            skip_blanks(s, at);
+            if (word_at(s, at, "volatile")) at += 8;
+            skip_blanks(s, at);
+            ++at;
+            out += rewrite_asm(s, at);
+        } else if (word_at(s, at, "extern") && s.compare(at, 17, "extern __shared__") == 0) {
+            const size_t end = s.find(';', at), bracket = s.rfind('[', end);
+            size_t name = bracket;
+            while (name > at && is_word(s[name - 1])) --name;
+            out += "unsigned char* const " + s.substr(name, bracket - name) + " = cpu_machine->shared";
+            at = end;
+        } else if (word_at(s, at, "__shared__")) {
+            out += "static";
+            at += 10;
+        } else {
+            out += s[at++];
+        }
+    }
+    return out;
+}
+
+/// The name behind `extern "C" __global__ void ..`.
+std::string entry_of(const std::string& s) {
+    size_t at = s.find("extern \"C\" __global__");
+    if (at == std::string::npos) return {};
+    at = s.find("void", at) + 4;
+    skip_blanks(s, at);
+    if (word_at(s, at, "__launch_bounds__")) {
+        at += 17;
+        take(s, at);
+    }
+    skip_blanks(s, at);
+    size_t end = at;
+    while (end < s.size() && is_word(s[end])) ++end;
+    return s.substr(at, end - at);
+}
+
+std::string slurp(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    std::ostringstream out;
+    out << in.rdbuf();
+    return out.str();
+}
+
+}  // namespace
+
+extern "C" {
+
+int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, 0; }
+int nvrtcGetNumSupportedArchs(int* count) { return *count = 7, 0; }
+int nvrtcGetSupportedArchs(int* archs) {
+    static const int all[] = {75, 80, 86, 89, 90, 100, 120};
+    std::memcpy(archs, all, sizeof all);
+    return 0;
+}
+const char* nvrtcGetErrorString(int code) { return code ? "the text does not compile on the CPU" : "success"; }
+int nvrtcCreateProgram(Program** program, const char* source, const char*, int, const char* const*, const char* const*) {
+    *program = new Program{source, "", ""};
+    return 0;
+}
+int nvrtcDestroyProgram(Program** program) {
+    delete *program;
+    *program = nullptr;
+    return 0;
+}
+int nvrtcCompileProgram(Program* program, int, const char* const*) {
+    char folder[] = "/tmp/tegula_on_cpu_XXXXXX";
+    if (!mkdtemp(folder)) return 6;
+    const std::string base = std::string(folder) + "/kernel";
+    std::ofstream(base + ".cpp") << rewrite(program->source) << "\nextern \"C\" void cpu_entry(void** p) { cpu_call(" << entry_of(program->source) << ", p); }\n";
+    const char* level = std::getenv("TEGULA_ON_CPU_O");
+    const std::string command = std::string(TEGULA_HOST_CXX) + " -std=c++17 -O" + (level ? level : "1") + " -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fPIC -shared -include " +
+                                TEGULA_EMULATE_DIR + "/cuda_on_cpu.h -o " + base + ".so " + base + ".cpp > " + base + ".log 2>&1";
+    const int status = std::system(command.c_str());
+    program->log = slurp(base + ".log");
+    program->image = "TEGULA_ON_CPU " + slurp(base + ".so");
+    // The driver is not told how long an image is: the length stands in front.
+    char head[32];
+    std::snprintf(head, sizeof head, "%016zx", program->image.size());
+    program->image.insert(0, head);
+    for (const char* end : {".cpp", ".so", ".log"}) unlink((base + end).c_str());
+    rmdir(folder);
+    return status == 0 ? 0 : 6;
+}
+int nvrtcGetProgramLogSize(Program* program, size_t* size) { return *size = program->log.size() + 1, 0; }
+int nvrtcGetProgramLog(Program* program, char* log) { return std::memcpy(log, program->log.c_str(), program->log.size() + 1), 0; }
+int nvrtcGetCUBINSize(Program* program, size_t* size) { return *size = program->image.size(), 0; }
+int nvrtcGetCUBIN(Program* program, char* image) { return std::memcpy(image, program->image.data(), program->image.size()), 0; }
+int nvrtcGetPTXSize(Program*, size_t*) { return 3; }
+int nvrtcGetPTX(Program*, char*) { return 3; }
+}

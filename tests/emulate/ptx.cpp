@@ -1,0 +1,171 @@
+// A small interpreter of the PTX in asm statements: registers, predicates and labels of one block, and the instructions that emitted kernels
+// use for asynchronous copies, mbarriers and tensor cores (tensor_ops.cpp). What is not known here is an error: nothing runs unchecked.
+#include "tests/emulate/ptx.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace tegula::on_cpu {
+
+namespace {
+
+std::string trimmed(const std::string& s) {
+    const size_t a = s.find_first_not_of(" \t\n"), b = s.find_last_not_of(" \t\n");
+    return a == std::string::npos ? "" : s.substr(a, b - a + 1);
+}
+
+/// At commas outside braces and brackets.
+std::vector<std::string> split_operands(const std::string& s) {
+    std::vector<std::string> out;
+    int depth = 0;
+    size_t from = 0;
+    for (size_t i = 0; i <= s.size(); ++i) {
+        if (i == s.size() || (s[i] == ',' && depth == 0)) {
+            if (std::string part = trimmed(s.substr(from, i - from)); !part.empty()) out.push_back(part);
+            from = i + 1;
+        } else if (s[i] == '{' || s[i] == '[') {
+            ++depth;
+        } else if (s[i] == '}' || s[i] == ']') {
+            --depth;
+        }
+    }
+    return out;
+}
+
+struct Block {
+    std::vector<Instruction> instructions;
+    std::map<std::string, size_t> labels;
+};
+
+void add_statement(Block& block, std::string text) {
+    text = trimmed(text);
+    for (size_t colon; (colon = text.find(':')) != std::string::npos && text.find_first_of(" .[") > colon && text[colon + 1] != ':';) {
+        block.labels[text.substr(0, colon)] = block.instructions.size();
+        text = trimmed(text.substr(colon + 1));
+    }
+    if (text.empty() || text[0] == '.') return;  // declarations of registers
+    Instruction in;
+    if (text[0] == '@') {
+        const size_t end = text.find(' ');
+        in.predicate = text.substr(1, end - 1);
+        text = trimmed(text.substr(end));
+    }
+    const size_t end = text.find_first_of(" \t\n");
+    in.name = text.substr(0, end);
+    if (end != std::string::npos) in.operands = split_operands(text.substr(end));
+    block.instructions.push_back(std::move(in));
+}
+
+Block* parse(const char* source) {
+    auto* block = new Block;  // lives as long as the kernel's text
+    std::string text = trimmed(source);
+    if (!text.empty() && text[0] == '{') text = text.substr(1, text.rfind('}') - 1);
+    for (size_t at = 0; at < text.size();) {
+        const size_t end = std::min(text.find(';', at), text.size());
+        add_statement(*block, text.substr(at, end - at));
+        at = end + 1;
+    }
+    return block;
+}
+
+}  // namespace
+
+std::vector<std::string> list_of(const std::string& operand) {
+    if (operand.empty() || (operand[0] != '{' && operand[0] != '[')) return {operand};
+    return split_operands(operand.substr(1, operand.size() - 2));
+}
+
+CpuOperand& Context::operand(const std::string& name) {
+    if (name[0] == '%') {
+        const int i = std::atoi(name.c_str() + 1);
+        if (i < 0 || i >= count) Machine::get().fail("an asm statement names operand " + name + ", which it does not have");
+        return operands[i];
+    }
+    return registers[name];
+}
+
+uint64_t Context::read(const std::string& name) {
+    if (name[0] == '-' || (name[0] >= '0' && name[0] <= '9')) return static_cast<uint64_t>(std::strtoll(name.c_str(), nullptr, 0));
+    CpuOperand& o = operand(name);
+    if (!o.address) return o.value;
+    uint64_t v = 0;
+    std::memcpy(&v, o.address, o.kind == 'd' || o.kind == 'l' ? 8 : o.kind == 'h' ? 2 : 4);
+    return v;
+}
+
+void Context::write(const std::string& name, uint64_t value) {
+    CpuOperand& o = operand(name);
+    if (!o.address)
+        o.value = value;
+    else
+        std::memcpy(o.address, &value, o.kind == 'd' || o.kind == 'l' ? 8 : o.kind == 'h' ? 2 : 4);
+}
+
+unsigned Context::address(const std::string& operand) { return static_cast<unsigned>(read(list_of(operand)[0])); }
+
+namespace {
+
+bool starts(const std::string& s, const char* prefix) { return s.compare(0, std::strlen(prefix), prefix) == 0; }
+
+/// Instructions whose effect is order that this machine has anyway.
+bool is_order(const std::string& name) {
+    for (const char* p : {"fence.", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group", "setmaxnreg", "prefetch.", "membar"})
+        if (starts(name, p)) return true;
+    return false;
+}
+
+void execute(const Instruction& in, Context& c) {
+    Machine& m = Machine::get();
+    const auto& o = in.operands;
+    if (is_order(in.name)) return;
+    if (in.name == "bar.sync") return m.barrier(static_cast<int>(c.read(o[0])), static_cast<unsigned>(c.read(o[1])));
+    if (in.name == "setp.ne.b32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1])) != static_cast<uint32_t>(c.read(o[2])));
+    if (in.name == "add.s64") return c.write(o[0], c.read(o[1]) + c.read(o[2]));
+    if (in.name == "mov.b32" || in.name == "mov.u32" || in.name == "mov.b64") return c.write(o[0], c.read(o[1]));
+    if (in.name == "mbarrier.init.shared::cta.b64") return m.mbarrier_init(c.address(o[0]), static_cast<unsigned>(c.read(o[1])));
+    if (in.name == "mbarrier.arrive.expect_tx.shared::cta.b64") return m.mbarrier_arrive(c.address(o[1]), static_cast<unsigned>(c.read(o[2])));
+    if (in.name == "mbarrier.arrive.shared::cta.b64") return m.mbarrier_arrive(c.address(o[1]), 0);
+    if (starts(in.name, "mbarrier.try_wait.parity")) {
+        m.mbarrier_wait(c.address(o[1]), static_cast<unsigned>(c.read(o[2])));
+        return c.write(o[0], 1);
+    }
+    if (in.name == "cp.async.commit_group") return m.copy_commit();
+    if (in.name == "cp.async.wait_group") return m.copy_wait(static_cast<unsigned>(c.read(o[0])));
+    if (in.name == "cp.async.wait_all") return m.copy_commit(), m.copy_wait(0);
+    if (starts(in.name, "cp.async.cg.shared") || starts(in.name, "cp.async.ca.shared")) {
+        const unsigned to = c.address(o[0]), bytes = static_cast<unsigned>(o.size() > 3 ? c.read(o[3]) : c.read(o[2]));
+        const uint64_t from = c.read(list_of(o[1])[0]);
+        if (c.read(o[2]) != 16) m.fail("cp.async of other than 16 bytes");
+        if (to % 16 || (bytes && from % 16)) m.fail("cp.async is not aligned");
+        return m.copy_async({m.shared(to, 16), reinterpret_cast<const unsigned char*>(from), bytes});
+    }
+    if (starts(in.name, "cp.async.bulk.tensor")) return tensor_copy(in, c);
+    if (starts(in.name, "mma.sync")) return mma_sync(in, c);
+    if (starts(in.name, "wgmma.mma_async")) return wgmma(in, c);
+    if (starts(in.name, "ldmatrix")) return ldmatrix(in, c);
+    m.fail("the CPU machine does not know the instruction " + in.name);
+}
+
+}  // namespace
+
+void run_ptx(void** parsed, const char* text, CpuOperand* operands, int count) {
+    if (!*parsed) *parsed = parse(text);
+    const Block& block = *static_cast<const Block*>(*parsed);
+    Context c{operands, count, {}};
+    for (size_t at = 0; at < block.instructions.size(); ++at) {
+        const Instruction& in = block.instructions[at];
+        if (!in.predicate.empty()) {
+            const bool negated = in.predicate[0] == '!';
+            if ((c.read(in.predicate.substr(negated ? 1 : 0)) != 0) == negated) continue;
+        }
+        if (in.name == "bra") {
+            const auto label = block.labels.find(in.operands[0]);
+            if (label == block.labels.end()) Machine::get().fail("a branch to no label");
+            at = label->second - 1;
+            continue;
+        }
+        execute(in, c);
+    }
+}
+
+}  // namespace tegula::on_cpu

@@ -1,0 +1,47 @@
+// Instructions of asm statements and their operands (ptx.cpp), shared with the tensor-core instructions (tensor_ops.cpp).
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/emulate/machine.h"
+
+namespace tegula::on_cpu {
+
+struct Instruction {
+    std::string predicate, name;
+    std::vector<std::string> operands;
+};
+
+/// Operands and registers of one statement in one thread.
+struct Context {
+    CpuOperand* operands;
+    int count;
+    std::map<std::string, CpuOperand> registers;
+    CpuOperand& operand(const std::string& name);
+    uint64_t read(const std::string& name);
+    void write(const std::string& name, uint64_t value);
+    unsigned address(const std::string& operand);  ///< "[%0]"
+};
+/// "{a, b}" or "[a, b]" -> a, b; anything else: itself.
+std::vector<std::string> list_of(const std::string& operand);
+
+/// The 128 bytes of a tensor map as this machine's driver makes them. Dimension 0 is contiguous.
+struct MapContents {
+    uint32_t magic;
+    uint8_t rank, elem_bytes;
+    uint16_t swizzle;  ///< bytes
+    uint64_t address;
+    uint32_t extents[5];
+    uint16_t box[5];
+    uint64_t strides[5];  ///< bytes; [0] unused
+};
+static_assert(sizeof(MapContents) <= 128);
+constexpr uint32_t kMapMagic = 0x54677570;
+
+void tensor_copy(const Instruction& in, Context& c);
+void mma_sync(const Instruction& in, Context& c);
+void wgmma(const Instruction& in, Context& c);
+void ldmatrix(const Instruction& in, Context& c);
+
+}  // namespace tegula::on_cpu

@@ -1,0 +1,61 @@
+#!/bin/sh
+# Everything that needs a GPU, with the programs of build/gpu. One summary line per suite, details in the report directory.
+#   tests/gpu/run.sh [--report DIR] [--jobs N] [--programs N] [SUITE]..     suites: machine tests passes fuzz repeat sanitize; default all
+set -u
+cd "$(dirname "$0")/../.."
+report=build/gpu-report jobs=$(nproc) programs=5000 suites=
+while [ $# -gt 0 ]; do
+    case $1 in
+        --report) report=$2; shift 2 ;;
+        --jobs) jobs=$2; shift 2 ;;
+        --programs) programs=$2; shift 2 ;;
+        *) suites="$suites $1"; shift ;;
+    esac
+done
+[ -n "$suites" ] || suites="machine tests passes fuzz repeat sanitize"
+bin=build/gpu
+mkdir -p "$report"
+export TEGULA_CACHE_DIR="${TEGULA_CACHE_DIR:-/tmp/tegula-gpu-cache}"
+files=$(ls examples/*.tile tests/run/*.tile stdlib/*.tile)
+bad=0
+
+# each NAME COMMAND..: runs the command once per file, $f in it; counts the files that failed.
+each() {
+    name=$1
+    shift
+    printf '%s\n' $files | xargs -P "$jobs" -I{} sh -c "f={}; log=$report/$name.\$(basename \$f).log; $* >\$log 2>&1 || echo \$f >>$report/$name.failed"
+    failed=0
+    [ -s "$report/$name.failed" ] && failed=$(wc -l <"$report/$name.failed") && bad=1
+    passed=$(cat "$report/$name".*.log | sed -n 's/^\([0-9]*\) passed, .*/\1/p' | awk '{s += $1} END {print s + 0}')
+    wrong=$(cat "$report/$name".*.log | sed -n 's/^[0-9]* passed, \([0-9]*\) failed/\1/p' | awk '{s += $1} END {print s + 0}')
+    echo "gpu.$name: $passed passed, $wrong failed; files with failures: $failed $(tr '\n' ' ' 2>/dev/null <"$report/$name.failed" | cut -c1-600)"
+}
+
+for suite in $suites; do
+    rm -f "$report/$suite.failed" "$report/$suite".*.log
+    case $suite in
+        machine) $bin/tegula doctor | sed -n '/cuda/,$p' | head -3 ;;
+        tests) each tests "timeout 280 $bin/tegula test --machine cuda \$f" ;;
+        passes) each passes "timeout 280 $bin/tegula test --machine cuda --disable-passes all \$f" ;;
+        fuzz)
+            timeout 400 $bin/diff_fuzz --machine cuda --seeds 0:$programs --jobs "$jobs" --out "$report" >"$report/fuzz.log" 2>&1 || bad=1
+            echo "gpu.fuzz: $(tail -1 "$report/fuzz.log")"
+            ;;
+        repeat)
+            $bin/gpu_repeat --launches 1000 --dir . >"$report/repeat.log" 2>&1 || bad=1
+            echo "gpu.repeat: $(grep -c '^ok' "$report/repeat.log") ok, $(grep -c '^FAIL' "$report/repeat.log") failed; $(grep enqueue "$report/repeat.log")"
+            ;;
+        sanitize)
+            for tool in memcheck racecheck synccheck initcheck; do
+                rm -f "$report/$tool".*
+                ls examples/*.tile | xargs -P "$jobs" -I{} sh -c "log=$report/$tool.\$(basename {}).log
+                    timeout 250 compute-sanitizer --tool $tool --error-exitcode 9 $bin/tegula test --machine cuda {} >\$log 2>&1
+                    grep -q 'ERROR SUMMARY: 0 errors\|RACECHECK SUMMARY: 0 hazards' \$log || echo {} >>$report/$tool.failed"
+                n=$(ls examples/*.tile | wc -l) failed=0
+                [ -s "$report/$tool.failed" ] && failed=$(wc -l <"$report/$tool.failed") && bad=1
+                echo "gpu.$tool: $((n - failed)) of $n examples clean $(tr '\n' ' ' 2>/dev/null <"$report/$tool.failed")"
+            done
+            ;;
+    esac
+done
+exit $bad

@@ -1,0 +1,383 @@
+// The device's scalar text against the definitions of lang/: the prelude's text for many formats and ops is compiled once as plain C++ by the
+// system's compiler, loaded, and compared with eval_elementwise and convert: all codes of narrow formats, all pairs of 8-bit ones, every boundary
+// between codes.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <random>
+
+#include "jit/cuda/prelude.h"
+#include "lang/scalar.h"
+
+namespace tegula {
+namespace {
+
+using cuda::Prelude;
+using ir::Op;
+
+constexpr const char* kShim = R"(#include <cfenv>
+#include <cmath>
+#define __device__
+#define __forceinline__ inline
+__attribute__((noinline)) static double host_fma_directed(double a, double b, double c, bool up) {
+    volatile double x = a, y = b, z = c;
+    std::fesetround(up ? FE_UPWARD : FE_DOWNWARD);
+    volatile double r = std::fma(x, y, z);
+    std::fesetround(FE_TONEAREST);
+    return r;
+}
+static inline unsigned atomicAnd(unsigned* p, unsigned v) { unsigned old = *p; *p &= v; return old; }
+static inline unsigned atomicOr(unsigned* p, unsigned v) { unsigned old = *p; *p |= v; return old; }
+)";
+
+Format codebook(std::vector<double> table) {
+    Format f;
+    f.kind = FormatKind::codebook;
+    f.is_signed = false;
+    f.bits = static_cast<uint8_t>(std::countr_zero(table.size()));
+    f.table = std::move(table);
+    return canonical(f);
+}
+Format fixed(unsigned i, unsigned frac, bool is_signed) {
+    Format f;
+    f.kind = FormatKind::fixed;
+    f.is_signed = is_signed;
+    f.bits = static_cast<uint8_t>(i + frac);
+    f.int_bits = static_cast<uint8_t>(i);
+    f.frac_bits = static_cast<uint8_t>(frac);
+    return canonical(f);
+}
+Format lns(unsigned i, unsigned frac) {
+    Format f;
+    f.kind = FormatKind::lns;
+    f.bits = static_cast<uint8_t>(1 + i + frac);
+    f.int_bits = static_cast<uint8_t>(i);
+    f.frac_bits = static_cast<uint8_t>(frac);
+    return canonical(f);
+}
+
+std::vector<Format> minifloats() {
+    std::vector<Format> all = {float_format(3, 2), float_format(5, 12), float_format(11, 4),
+                               float_format(0, 4), float_format(4, 0),  float_format(8, 10)};
+    const auto add = [&](unsigned e, unsigned m, auto change) {
+        Format f = float_format(e, m);
+        change(f);
+        all.push_back(f);
+    };
+    add(4, 3, [](Format& f) { f.subnormal = false; });
+    add(4, 3, [](Format& f) { f.bias = 30; });
+    add(4, 3, [](Format& f) { f.bias = -9; });
+    add(3, 3, [](Format& f) { f.has_inf = false, f.nan = NanCode::all_ones; });
+    add(5, 3, [](Format& f) { f.has_inf = true, f.nan = NanCode::all_ones; });
+    add(4, 4, [](Format& f) { f.is_signed = false, f.negative_zero = false, f.bits = 8; });
+    add(8, 7, [](Format& f) { f.has_inf = false, f.nan = NanCode::none; });
+    add(2, 4, [](Format& f) { f.has_inf = false, f.nan = NanCode::none, f.negative_zero = false; });
+    add(8, 3, [](Format& f) { f.bias = 140; });
+    return all;
+}
+
+std::vector<Format> formats() {
+    std::vector<Format> all = builtin_formats();
+    all.erase(all.begin());
+    for (const Format& f : minifloats()) all.push_back(f);
+    for (unsigned bits : {1u, 5u, 13u, 24u, 33u, 57u})
+        for (bool is_signed : {false, true}) all.push_back(int_format(bits, is_signed));
+    for (bool is_signed : {false, true})
+        for (auto [i, f] : {std::pair(4u, 4u), std::pair(8u, 8u), std::pair(1u, 31u)}) all.push_back(fixed(i, f, is_signed));
+    all.push_back(lns(4, 3));
+    all.push_back(lns(5, 10));
+    all.push_back(codebook({0.0, -1.0, 0.5, 7.25}));
+    all.push_back(codebook({-1.0, -0.6961928, -0.5250731, -0.3949175, -0.2844414, -0.1847734, -0.09105, 0.0, 0.0795803, 0.1609302, 0.2461123,
+                            0.3379152, 0.4407098, 0.562617, 0.7229568, 1.0}));
+    for (Format& f : all) {
+        EXPECT_EQ(format_problem(f), "") << f.name;
+        f.name = canonical_name(f);
+    }
+    return all;
+}
+
+/// NaN of formats that the hardware computes in: which one is not promised.
+bool is_free_nan(const Format& f, uint64_t code) {
+    const bool hardware = f.name == "f16" || f.name == "bf16" || f.name == "f32" || f.name == "f64";
+    return hardware && decode_exact(f, code).cls == Exact::nan;
+}
+
+struct Case {
+    std::string symbol, title;
+    Format out;
+    std::vector<Format> in;
+    std::function<uint64_t(const uint64_t*)> expected;
+    bool reads_sign = false;  ///< of its last operand
+};
+
+class Library {
+public:
+    /// Compiles text + one loop per case.
+    bool build(const std::string& source) {
+        const std::string dir = TEGULA_BINARY_DIR, file = dir + "/cuda_prelude_test_text";
+        std::ofstream(file + ".cpp") << source;
+        for (const char* compiler : {"g++", "clang++", "clang++-19", "c++"}) {
+            if (std::system((std::string("command -v ") + compiler + " > /dev/null 2>&1").c_str()) != 0) continue;
+            found_ = true;
+            const std::string command =
+                std::string(compiler) + " -std=c++17 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o " + file + ".so " + file + ".cpp";
+            if (std::system(command.c_str()) != 0) return false;
+            handle_ = dlopen((file + ".so").c_str(), RTLD_NOW);
+            return handle_ != nullptr;
+        }
+        return false;
+    }
+    bool found() const { return found_; }
+    void* symbol(const std::string& name) const { return dlsym(handle_, name.c_str()); }
+
+private:
+    bool found_ = false;
+    void* handle_ = nullptr;
+};
+
+class CudaPrelude : public testing::Test {
+protected:
+    Case& add(const Format& out, std::vector<Format> in, std::string title) {
+        Case c;
+        c.symbol = "case_" + std::to_string(cases.size());
+        c.title = std::move(title);
+        c.out = out;
+        c.in = std::move(in);
+        cases.push_back(std::move(c));
+        return cases.back();
+    }
+    /// The loop of a case around an expression on a, b, c.
+    void loop(const Case& c, const std::string& expression, const std::string& extra = "") {
+        loops += "extern \"C\" void " + c.symbol + "(" + prelude.type(c.out) + "* out, long n";
+        for (size_t i = 0; i < c.in.size(); ++i) loops += std::string(", const ") + prelude.type(c.in[i]) + "* p" + static_cast<char>('a' + i);
+        loops += ") { for (long i = 0; i < n; ++i) { ";
+        for (size_t i = 0; i < c.in.size(); ++i) {
+            const std::string v(1, static_cast<char>('a' + i));
+            loops += "const auto " + v + " = p" + v + "[i]; ";
+        }
+        loops += extra + "out[i] = " + expression + "; } }\n";
+    }
+
+    Prelude prelude;
+    std::vector<Case> cases;
+    std::string loops;
+};
+
+std::vector<uint64_t> interesting(const Format& f, std::mt19937_64& random, size_t count) {
+    std::vector<uint64_t> codes;
+    const uint64_t mask = f.bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << f.bits) - 1;
+    if (f.bits <= 8) {
+        for (uint64_t c = 0; c <= mask; ++c) codes.push_back(c);
+        return codes;
+    }
+    for (uint64_t c : {uint64_t{0}, uint64_t{1}, uint64_t{2}, mask, mask - 1, mask >> 1, (mask >> 1) + 1, (mask >> 1) + 2, max_code(f),
+                       max_code(f) - 1, lowest_code(f), nan_code(f)})
+        codes.push_back(c & mask);
+    if (f.is_float() && f.has_inf) codes.push_back(inf_code(f, false)), codes.push_back(inf_code(f, true));
+    if (f.is_float()) codes.push_back(min_normal_code(f)), codes.push_back(encode(f, 1.0)), codes.push_back(encode(f, -1.5));
+    while (codes.size() < count) {
+        uint64_t c = random() & mask;
+        if (f.is_float() && random() % 2) c = encode(f, std::ldexp(double(int64_t(random() % 4096) - 2048), int(random() % 24) - 16)) & mask;
+        if (f.is_int() && random() % 2) c = (random() % 2 ? 0 - random() % 200 : random() % 200) & mask;
+        codes.push_back(c);
+    }
+    return codes;
+}
+
+void store(std::vector<uint8_t>& bytes, const Format& f, size_t i, uint64_t code) {
+    std::memcpy(bytes.data() + i * f.container_bytes(), &code, f.container_bytes());
+}
+uint64_t mask_of(const Format& f) { return f.bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << f.bits) - 1; }
+
+/// Containers of codes, sign- or zero-extended.
+std::vector<uint8_t> containers(const Format& f, const std::vector<uint64_t>& codes) {
+    std::vector<uint8_t> bytes(codes.size() * f.container_bytes());
+    for (size_t i = 0; i < codes.size(); ++i) store(bytes, f, i, extend_code(f, codes[i]));
+    return bytes;
+}
+
+void check(const Library& library, const Case& c, const std::vector<std::vector<uint64_t>>& codes) {
+    const size_t n = codes[0].size();
+    std::vector<std::vector<uint8_t>> in;
+    for (size_t k = 0; k < c.in.size(); ++k) in.push_back(containers(c.in[k], codes[k]));
+    std::vector<uint8_t> out(n * c.out.container_bytes());
+    void* fn = library.symbol(c.symbol);
+    ASSERT_NE(fn, nullptr) << c.title;
+    const long count = static_cast<long>(n);
+    if (in.size() == 1)
+        reinterpret_cast<void (*)(void*, long, const void*)>(fn)(out.data(), count, in[0].data());
+    else if (in.size() == 2)
+        reinterpret_cast<void (*)(void*, long, const void*, const void*)>(fn)(out.data(), count, in[0].data(), in[1].data());
+    else
+        reinterpret_cast<void (*)(void*, long, const void*, const void*, const void*)>(fn)(out.data(), count, in[0].data(), in[1].data(),
+                                                                                           in[2].data());
+    int wrong = 0;
+    for (size_t i = 0; i < n; ++i) {
+        uint64_t operands[3] = {}, got = 0;
+        for (size_t k = 0; k < c.in.size(); ++k) operands[k] = extend_code(c.in[k], codes[k][i]);
+        std::memcpy(&got, out.data() + i * c.out.container_bytes(), c.out.container_bytes());
+        const uint64_t want = c.expected(operands);
+        // The whole container counts: it must be extended as the format says.
+        std::vector<uint8_t> expected(8);
+        uint64_t full = extend_code(c.out, want);
+        const unsigned bits = c.out.container_bytes() * 8;
+        if (bits < 64) full &= (uint64_t{1} << bits) - 1;
+        if (got == full || (is_free_nan(c.out, want) && is_free_nan(c.out, got))) continue;
+        if (c.reads_sign && is_free_nan(c.in.back(), operands[c.in.size() - 1])) continue;  // the sign of a NaN is not promised either
+        if (++wrong <= 3) {
+            ADD_FAILURE() << c.title << " of " << std::hex << operands[0] << " " << operands[1] << " " << operands[2] << " gives " << got << ", not "
+                          << full << " (" << decode(c.in[0], operands[0]) << ", " << (c.in.size() > 1 ? decode(c.in[1], operands[1]) : 0.0) << ")";
+        }
+    }
+    EXPECT_EQ(wrong, 0) << c.title;
+}
+
+/// Operands of an op: all pairs of narrow formats, else samples.
+std::vector<std::vector<uint64_t>> operands_of(const Case& c, std::mt19937_64& random) {
+    std::vector<std::vector<uint64_t>> codes(c.in.size());
+    const Format& f = c.in[0];
+    if (c.in.size() == 1 && f.bits <= 16) {
+        for (uint64_t v = 0; v <= mask_of(f); ++v) codes[0].push_back(v);
+        return codes;
+    }
+    const std::vector<uint64_t> some = interesting(f, random, c.in.size() == 1 ? 20000 : 100);
+    if (c.in.size() == 1) return {some};
+    if (c.in.size() == 2) {
+        for (uint64_t a : some)
+            for (uint64_t b : some) codes[0].push_back(a), codes[1].push_back(b);
+        return codes;
+    }
+    for (int i = 0; i < 20000; ++i)
+        for (size_t k = 0; k < 3; ++k) codes[k].push_back(some[random() % some.size()]);
+    return codes;
+}
+
+/// Around every boundary between codes of a narrow format: its values, the midpoints, and their neighbours in double (or float).
+std::vector<uint64_t> boundaries(const Format& to, const Format& source, size_t limit, std::mt19937_64& random) {
+    std::vector<double> values = {0.0, -0.0, HUGE_VAL, -HUGE_VAL, std::nan(""), 1e300, -1e300, 1e-300, 3e38, 6e38, -1e-45, 0.5, -0.5};
+    std::vector<double> grid;
+    if (to.bits <= 16)
+        for (uint64_t c = 0; c <= mask_of(to); ++c) grid.push_back(decode(to, c));
+    else
+        for (int i = 0; i < 3000; ++i) grid.push_back(decode(to, extend_code(to, random() >> (random() % 48))));
+    std::erase_if(grid, [](double v) { return !std::isfinite(v); });
+    std::sort(grid.begin(), grid.end());
+    grid.push_back(grid.back() * 2);
+    for (size_t i = 0; i + 1 < grid.size(); ++i) {
+        const double a = grid[i], mid = a + (grid[i + 1] - a) / 2;
+        for (double v : {a, mid})
+            for (double w : {v, source.bits == 32 ? double(std::nextafterf(float(v), HUGE_VALF)) : std::nextafter(v, HUGE_VAL),
+                             source.bits == 32 ? double(std::nextafterf(float(v), -HUGE_VALF)) : std::nextafter(v, -HUGE_VAL)})
+                values.push_back(w);
+    }
+    std::vector<uint64_t> codes;
+    const size_t step = std::max<size_t>(1, values.size() / limit);
+    for (size_t i = 0; i < values.size(); i += i < 16 ? 1 : 1 + random() % (2 * step - 1)) codes.push_back(encode(source, values[i]));
+    return codes;
+}
+
+TEST_F(CudaPrelude, EqualsTheDefinitions) {
+    const std::vector<Format> all = formats();
+    const Format f32 = builtin_formats()[static_cast<size_t>(Fmt::f32)], f64 = builtin_formats()[static_cast<size_t>(Fmt::f64)];
+    const Format boolean = builtin_formats()[static_cast<size_t>(Fmt::boolean)], u64 = int_format(64, false);
+    std::mt19937_64 random(7);
+    const char* names[] = {"a", "b", "c"};
+
+    // Elementwise ops.
+    std::vector<size_t> ops, casts, wide_casts;
+    for (const Format& f : all)
+        for (size_t o = 0; o < static_cast<size_t>(Op::count_); ++o) {
+            const Op op = static_cast<Op>(o);
+            const ir::OpRow& row = ir::op_row(op);
+            if (!(row.traits & ir::ELEMWISE) || !ir::in_domain(op, f, false) || scalar::wide_f32(op)) continue;
+            const auto arity = static_cast<size_t>(row.operands);
+            std::vector<std::string> operands(names, names + arity);
+            Case& c = add(row.result == ir::ResultRule::boolean ? boolean : f, std::vector<Format>(arity, f), std::string(row.name) + " " + f.name);
+            c.expected = [=](const uint64_t* codes) { return scalar::eval_elementwise(op, f, {codes, arity}); };
+            c.reads_sign = op == Op::copysign || op == Op::signbit;
+            loop(c, prelude.elementwise(op, f, operands));
+            ops.push_back(cases.size() - 1);
+        }
+    // Conversions from f32 and f64 in all modes, between everything and the usual formats in the default mode.
+    const auto add_cast = [&](const Format& to, const Format& from, Round round, Overflow overflow) {
+        Case& c = add(to, round == Round::stochastic ? std::vector<Format>{from, u64} : std::vector<Format>{from},
+                      to.name + " <- " + from.name + " mode " + std::to_string(int(round)) + " overflow " + std::to_string(int(overflow)));
+        c.expected = [=](const uint64_t* codes) {
+            RoundSpec spec{round, overflow, round == Round::stochastic ? stochastic_bits(codes[1], codes[1] >> 7) : 0};
+            return convert(to, from, codes[0], spec);
+        };
+        loop(c, prelude.cast(to, from, "a", round, overflow, round == Round::stochastic ? "b" : "", round == Round::stochastic ? "b >> 7" : ""));
+        casts.push_back(cases.size() - 1);
+    };
+    for (const Format& to : all) {
+        for (int round = 0; round < 6; ++round)
+            for (int overflow = 0; overflow < 3; ++overflow) add_cast(to, f32, Round(round), Overflow(overflow));
+        for (int round = 0; round < 6; ++round) add_cast(to, f64, Round(round), Overflow::automatic);
+        for (const Format& from : all) {
+            const bool usual =
+                from.name == "f16" || from.name == "i32" || from.name == "u64" || from.name == "i8" || from.name == "bool" || from == to;
+            const bool target = to.name == "f32" || to.name == "f64" || to.name == "f16" || to.name == "i32" || to.name == "i64" || to.name == "bool";
+            if (usual || target || from.kind == to.kind) add_cast(to, from, Round::rne, Overflow::automatic);
+            if (usual && to.is_int()) add_cast(to, from, Round::rtz, Overflow::sat);
+            if (to.kind == FormatKind::lns && from.kind == FormatKind::lns) add_cast(to, from, Round::rd, Overflow::automatic);
+        }
+    }
+    // Literals, and elements at any bit offset.
+    std::vector<std::pair<Format, std::vector<uint64_t>>> literals;
+    for (const Format& f : all) {
+        std::vector<uint64_t> codes = interesting(f, random, 20);
+        if (codes.size() > 20) codes.resize(20);
+        loops += "extern \"C\" void literals_" + std::to_string(literals.size()) + "(" + prelude.type(f) + "* out) {";
+        for (size_t i = 0; i < codes.size(); ++i) loops += " out[" + std::to_string(i) + "] = " + prelude.literal(f, codes[i]) + ";";
+        loops += " }\nextern \"C\" void load_" + std::to_string(literals.size()) + "(" + prelude.type(f) +
+                 "* out, const unsigned char* base, long n) {" +
+                 " for (long i = 0; i < n; ++i) out[i] = " + prelude.load_bits(f, "base", "i * " + std::to_string(f.bits)) + "; }\n";
+        loops += "extern \"C\" void store_" + std::to_string(literals.size()) + "(const " + prelude.type(f) + "* in, unsigned char* base, long n) {" +
+                 " for (long i = 0; i < n; ++i) " + prelude.store_bits(f, "base", "i * " + std::to_string(f.bits), "in[i]") + " }\n";
+        literals.emplace_back(f, codes);
+    }
+
+    Library library;
+    const bool built = library.build(kShim + prelude.text() + loops);
+    if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not run";
+    ASSERT_TRUE(built) << "the text does not compile";
+
+    for (size_t i : ops) check(library, cases[i], operands_of(cases[i], random));
+    for (size_t i : casts) {
+        const Case& c = cases[i];
+        std::vector<std::vector<uint64_t>> codes;
+        if (c.in[0] == f32 || c.in[0] == f64)
+            codes = {boundaries(c.out, c.in[0], c.title.find("mode 0 overflow 0") != std::string::npos ? 100000 : 5000, random)};
+        else
+            codes = operands_of(Case{"", "", c.out, {c.in[0]}, {}}, random);
+        if (c.in.size() == 2) codes.push_back(interesting(u64, random, codes[0].size() + 100)), codes[1].resize(codes[0].size());
+        check(library, c, codes);
+    }
+    for (size_t k = 0; k < literals.size(); ++k) {
+        const auto& [f, codes] = literals[k];
+        const std::vector<uint8_t> expected = containers(f, codes);
+        std::vector<uint8_t> got(expected.size());
+        reinterpret_cast<void (*)(void*)>(library.symbol("literals_" + std::to_string(k)))(got.data());
+        EXPECT_EQ(got, expected) << "literals of " << f.name;
+        // Neighbours stay; the buffer ends with the last element.
+        std::vector<uint8_t> packed((codes.size() * f.bits + 7) / 8 + 16, 0xA5), reference = packed;
+        for (size_t i = 0; i < codes.size(); ++i) store_bits(f, codes[i], reference.data(), i * f.bits);
+        reinterpret_cast<void (*)(const void*, void*, long)>(library.symbol("store_" + std::to_string(k)))(expected.data(), packed.data(),
+                                                                                                           long(codes.size()));
+        EXPECT_EQ(packed, reference) << "storing " << f.name;
+        std::fill(got.begin(), got.end(), 0);
+        reinterpret_cast<void (*)(void*, const void*, long)>(library.symbol("load_" + std::to_string(k)))(got.data(), reference.data(),
+                                                                                                          long(codes.size()));
+        EXPECT_EQ(got, expected) << "loading " << f.name;
+    }
+}
+
+}  // namespace
+}  // namespace tegula

@@ -1,0 +1,319 @@
+// The GPU passes over every kernel of examples, stdlib and tests/run, for every architecture: verified, proved, printed and read back; no barrier is
+// one too many, and the proof misses each one that is taken away. Instruction choice and barriers also on small functions with known answers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <sstream>
+
+#include "jit/engine/host.h"
+#include "lang/ir_text.h"
+#include "lower/gpu/gpu.h"
+#include "lower/gpu/rows.h"
+#include "lower/lower.h"
+#include "lower/rewrite.h"
+
+using namespace tegula;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+/// A function read from IR text, with the types it lives in.
+struct Parsed {
+    TypeTable types;
+    SourceMap sources;
+    std::unique_ptr<ir::Function> fn;
+    explicit Parsed(const std::string& text) {
+        DiagSink diags;
+        fn = ir::parse_ir(sources, sources.add("test.ir", text), types, diags);
+        for (const Diagnostic& d : diags.all()) ADD_FAILURE() << render_text(d, sources, false);
+        if (fn) {
+            EXPECT_EQ(ir::verify(*fn), std::vector<std::string>());
+        }
+    }
+};
+
+GpuOptions options_for(const char* arch, const ir::Function& fn, bool aligned = true) {
+    GpuOptions options;
+    options.arch = find_arch(arch);
+    options.tensors.resize(fn.params.size());
+    for (TensorFact& t : options.tensors) t.aligned = aligned;
+    return options;
+}
+
+std::vector<ir::InstId> barriers(const ir::Function& fn) {
+    std::vector<ir::InstId> out;
+    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+        if (fn.gpu_inst(id).sync_before) out.push_back(id);
+    });
+    return out;
+}
+
+/// Takes every barrier and every fence away in turn: the proof must notice.
+void expect_each_needed(ir::Function& fn, const GpuOptions& options) {
+    for (const ir::InstId id : barriers(fn)) {
+        GpuInst& g = fn.gpu->of_inst[id.v];
+        const GpuInst kept = g;
+        g.sync_before = g.fence_before = false;
+        EXPECT_FALSE(prove(fn, options).empty()) << fn.name << ": a barrier before inst " << id.v << " (" << ir::op_row(fn.inst(id).op).name << ") is needless";
+        g = kept;
+        if (!g.fence_before) continue;
+        g.fence_before = false;
+        EXPECT_FALSE(prove(fn, options).empty()) << fn.name << ": a fence before inst " << id.v << " is needless";
+        g = kept;
+    }
+    EXPECT_EQ(prove(fn, options), std::vector<std::string>());
+}
+
+void expect_text_survives(const ir::Function& fn) {
+    const std::string text = ir::print(fn);
+    TypeTable types;
+    SourceMap sources;
+    DiagSink diags;
+    const auto again = ir::parse_ir(sources, sources.add("again.ir", text), types, diags);
+    ASSERT_TRUE(again != nullptr) << (diags.all().empty() ? "" : render_text(diags.all()[0], sources, false)) << "\n" << text;
+    EXPECT_EQ(ir::print(*again), text);
+}
+
+/// Every instance that the tests of the shipped files elaborate, after the shared passes, as text.
+const std::set<std::string>& kernels() {
+    static const std::set<std::string> all = [] {
+        std::set<std::string> texts;
+        std::mutex mutex;
+        for (const char* folder : {"examples", "stdlib", "tests/run"}) {
+            for (const auto& entry : fs::directory_iterator(fs::path(TEGULA_SOURCE_DIR) / folder)) {
+                if (entry.path().extension() != ".tile") continue;
+                EngineOptions options;
+                options.on_elaborated = [&](const ir::Function& fn) {
+                    if (!fn.is_kernel) return;
+                    ir::Function copy = fn;
+                    run_passes(copy, {});
+                    const std::lock_guard lock(mutex);
+                    texts.insert(ir::print(copy));
+                };
+                options.import_root = entry.path().parent_path().string();
+                const auto engine = Engine::create(options);
+                DiagSink diags;
+                const ModulePtr module = engine->load(entry.path().string(), read(entry.path()), entry.path().parent_path().string(), diags);
+                EXPECT_TRUE(module != nullptr) << entry.path();
+                if (!module) continue;
+                LaunchOptions launch;
+                run_tests(*engine, *module, "", launch, [](TestResult&) {});
+            }
+        }
+        return texts;
+    }();
+    return all;
+}
+
+TEST(GpuPasses, EveryKernelForEveryArchitecture) {
+    ASSERT_GT(kernels().size(), 150u);
+    for (const std::string& text : kernels()) {
+        for (const Arch& arch : all_archs()) {
+            Parsed p(text);
+            ASSERT_TRUE(p.fn != nullptr);
+            const GpuOptions options = options_for(arch.name, *p.fn);
+            ASSERT_NO_THROW(run_gpu_passes(*p.fn, options)) << arch.name << "\n" << text;
+            EXPECT_LE(p.fn->gpu->shared_bytes, arch.shared_bytes);
+            expect_each_needed(*p.fn, options);
+            expect_text_survives(*p.fn);
+        }
+    }
+}
+
+TEST(GpuPasses, EveryKernelWithPassesOff) {
+    for (const std::string& text : kernels()) {
+        for (const char* off : {"all", "channels", "place", "convert_cleanup", "barriers"}) {
+            Parsed p(text);
+            GpuOptions options = options_for("sm_90a", *p.fn, std::string(off) != "channels");
+            options.disabled = {off};
+            ASSERT_NO_THROW(run_gpu_passes(*p.fn, options)) << off << "\n" << text;
+        }
+    }
+}
+
+TEST(GpuPasses, PassesAreDeterministic) {
+    for (const std::string& text : kernels()) {
+        Parsed a(text), b(text);
+        run_gpu_passes(*a.fn, options_for("sm_90a", *a.fn));
+        run_gpu_passes(*b.fn, options_for("sm_90a", *b.fn));
+        EXPECT_EQ(ir::print(*a.fn), ir::print(*b.fn));
+    }
+}
+
+// ---- choice ----
+
+std::string product(const std::string& a, const std::string& b, const std::string& acc, int m, int n, int k, const std::string& precision = "ieee",
+                    const std::string& hints = "") {
+    const auto shape = [](int x, int y) { return "[" + std::to_string(x) + ", " + std::to_string(y) + "]"; };
+    return "kernel @f(%a: tensor<" + a + ">" + shape(m, k) + " in, %b: tensor<" + b + ">" + shape(k, n) + " in, %c: tensor<" + acc + ">" + shape(m, n) +
+           " inout)" + hints + " {\n  %0 = load %a[:, :] : tile<" + a + ">" + shape(m, k) + "\n  %1 = load %b[:, :] : tile<" + b + ">" + shape(k, n) +
+           "\n  %2 = load %c[:, :] : tile<" + acc + ">" + shape(m, n) + "\n  %3 = dot %0, %1, %2 {precision = " + precision + "} : tile<" + acc + ">" +
+           shape(m, n) + "\n  store %c[:, :] = %3\n  ret\n}\n";
+}
+
+std::string chosen(const std::string& text, const char* arch) {
+    Parsed p(text);
+    if (!p.fn) return "unreadable";
+    choose_instructions(*p.fn, options_for(arch, *p.fn));
+    EXPECT_EQ(ir::verify(*p.fn), std::vector<std::string>());
+    std::string out;
+    for_each_inst(*p.fn, p.fn->body, [&](ir::InstId id) {
+        if (p.fn->inst(id).op == ir::Op::dot) out = mma_rows()[static_cast<size_t>(p.fn->gpu_inst(id).row)].name;
+    });
+    return out;
+}
+
+TEST(GpuChoice, TensorCoresByTypeAndArchitecture) {
+    const auto f16 = product("f16", "f16", "f32", 128, 128, 64);
+    EXPECT_EQ(chosen(f16, "sm_75"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(f16, "sm_80"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(f16, "sm_90a"), "wgmma.f16.f32");
+    EXPECT_EQ(chosen(f16, "sm_100a"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 64, 256, 32), "sm_90a"), "wgmma.bf16.f32");
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 64, 256, 32), "sm_75"), "fma");
+    EXPECT_EQ(chosen(product("f16", "f16", "f16", 64, 64, 64), "sm_89"), "mma.sync.f16.f16");
+    EXPECT_EQ(chosen(product("bf16", "bf16", "bf16", 64, 64, 64), "sm_89"), "fma");
+    EXPECT_EQ(chosen(product("f64", "f64", "f64", 32, 32, 32), "sm_80"), "mma.sync.f64");
+    EXPECT_EQ(chosen(product("f64", "f64", "f64", 32, 32, 32), "sm_75"), "fma");
+}
+
+TEST(GpuChoice, ExtentsThatWgmmaCannotTake) {
+    EXPECT_EQ(chosen(product("f16", "f16", "f32", 16, 128, 64), "sm_90a"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(product("f16", "f16", "f32", 64, 12, 64), "sm_90a"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(product("f16", "f16", "f32", 64, 64, 24), "sm_90a"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(product("f16", "f16", "f32", 64, 64, 64, "ieee", " @ warps(2)"), "sm_90a"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(product("f16", "f16", "f32", 7, 9, 5), "sm_90a"), "mma.sync.f16.f32") << "odd extents are padded";
+}
+
+TEST(GpuChoice, SinglePrecisionNeedsPermission) {
+    EXPECT_EQ(chosen(product("f32", "f32", "f32", 64, 64, 64), "sm_90a"), "fma");
+    EXPECT_EQ(chosen(product("f32", "f32", "f32", 64, 64, 64, "tf32"), "sm_90a"), "wgmma.tf32.f32");
+    EXPECT_EQ(chosen(product("f32", "f32", "f32", 64, 64, 64, "tf32"), "sm_80"), "mma.sync.tf32.f32");
+    EXPECT_EQ(chosen(product("f32", "f32", "f32", 64, 64, 64, "tf32"), "sm_75"), "fma");
+    EXPECT_EQ(chosen(product("f16", "bf16", "f32", 64, 64, 64), "sm_80"), "mma.sync.tf32.f32") << "both formats are parts of tf32";
+}
+
+TEST(GpuChoice, IntegersAndNarrowFormatsWiden) {
+    EXPECT_EQ(chosen(product("i8", "i8", "i32", 64, 64, 64), "sm_90a"), "wgmma.s8.s8");
+    EXPECT_EQ(chosen(product("u8", "i8", "i32", 64, 64, 64), "sm_80"), "mma.sync.u8.s8");
+    EXPECT_EQ(chosen(product("i4", "i8", "i32", 64, 64, 64), "sm_90a"), "wgmma.s8.s8");
+    EXPECT_EQ(chosen(product("i16", "i8", "i32", 64, 64, 64), "sm_90a"), "fma");
+    EXPECT_EQ(chosen(product("i4", "f16", "f32", 64, 64, 64), "sm_80"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(product("f6e3m2", "f4e2m1", "f32", 64, 64, 64), "sm_80"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(product("f8e4m3", "f8e5m2", "f32", 64, 64, 64), "sm_90a"), "wgmma.e4m3.e5m2.f32");
+    EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 64, 64, 64), "sm_89"), "mma.sync.e4m3.e4m3.f32");
+    EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 16, 64, 64), "sm_90a"), "mma.sync.f16.f32") << "mma.sync of fp8 is emulated there";
+    EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 64, 64, 64), "sm_80"), "mma.sync.f16.f32");
+}
+
+TEST(GpuChoice, ExactInOtherFormats) {
+    const auto formats = builtin_formats();
+    const auto f = [&](Fmt id) { return formats[static_cast<size_t>(id)]; };
+    EXPECT_TRUE(exact_in(f(Fmt::f8e5m2), f(Fmt::f16)));
+    EXPECT_TRUE(exact_in(f(Fmt::f16), f(Fmt::tf32)));
+    EXPECT_FALSE(exact_in(f(Fmt::f16), f(Fmt::bf16)));
+    EXPECT_FALSE(exact_in(f(Fmt::bf16), f(Fmt::f16)));
+    EXPECT_FALSE(exact_in(f(Fmt::f8e8m0), f(Fmt::f16)));
+    EXPECT_TRUE(exact_in(f(Fmt::f8e8m0), f(Fmt::bf16)));
+    EXPECT_TRUE(exact_in(int_format(7, false), f(Fmt::i8)));
+    EXPECT_FALSE(exact_in(f(Fmt::u8), f(Fmt::i8)));
+    EXPECT_FALSE(exact_in(f(Fmt::i16), f(Fmt::f16)));
+    EXPECT_FALSE(exact_in(f(Fmt::f32), f(Fmt::tf32)));
+}
+
+TEST(GpuChoice, ExplainSaysWhy) {
+    Parsed p(product("f16", "f16", "f32", 16, 128, 64));
+    const GpuOptions options = options_for("sm_90a", *p.fn);
+    run_gpu_passes(*p.fn, options);
+    const auto notes = explain_gpu(*p.fn, options);
+    ASSERT_FALSE(notes.empty());
+    EXPECT_NE(notes[0].text.find("mma.sync.f16.f32 m16n8k16"), std::string::npos) << notes[0].text;
+    EXPECT_NE(notes[0].text.find("M = 16 is no multiple of 64"), std::string::npos) << notes[0].text;
+}
+
+// ---- barriers on functions with known answers ----
+
+size_t barriers_of(const std::string& body, bool may_alias = true) {
+    Parsed p("kernel @f(%a: tensor<f32>[256] inout, %b: tensor<f32>[256] inout, %c: tensor<f32>[256] in, %n: extent) {\n" + body + "  ret\n}\n");
+    if (!p.fn) return 999;
+    GpuOptions options = options_for("sm_80", *p.fn);
+    options.may_alias = may_alias;
+    run_gpu_passes(*p.fn, options);
+    expect_each_needed(*p.fn, options);
+    return barriers(*p.fn).size();
+}
+
+constexpr const char* kIndices = "  %0 = constant 0 : i64\n  %1 = constant 64 : i64\n  %2 = constant 0 : tile<f32>[64]\n";
+
+TEST(GpuBarriers, StoreThenLoad) {
+    const std::string both = std::string(kIndices) + "  store %a[%0 +: 64] = %2\n  %3 = load %a[%1 +: 64] : tile<f32>[64]\n  store %b[%0 +: 64] = %3\n";
+    EXPECT_EQ(barriers_of(both), 2u) << "before the load; before the second store, which may reach what others read or wrote";
+    EXPECT_EQ(barriers_of(both, false), 1u);
+    EXPECT_EQ(barriers_of(std::string(kIndices) + "  %3 = load %c[%1 +: 64] : tile<f32>[64]\n  store %a[%0 +: 64] = %3\n"), 0u);
+}
+
+TEST(GpuBarriers, BackEdgesAndZeroTrips) {
+    const std::string loop = std::string(kIndices) +
+                             "  for_loop %0, %n, %1 (%i: i64) {\n    %3 = load %a[%i +: 64] : tile<f32>[64]\n    store %a[%0 +: 64] = %3\n    yield\n  }\n";
+    EXPECT_EQ(barriers_of(loop), 2u) << "load to store, and store to the next trip's load";
+    const std::string skipped = std::string(kIndices) +
+                                "  store %a[%0 +: 64] = %2\n  for_loop %0, %n, %1 (%i: i64) {\n    %3 = load %c[%i +: 64] : tile<f32>[64]\n    yield\n  }\n"
+                                "  %4 = load %a[%0 +: 64] : tile<f32>[64]\n  store %b[%0 +: 64] = %4\n";
+    EXPECT_EQ(barriers_of(skipped, false), 1u) << "around the loop";
+}
+
+TEST(GpuBarriers, Branches) {
+    const std::string one = std::string(kIndices) +
+                            "  %3 = gt %n, %1 : bool\n  if_else %3 {\n    store %a[%0 +: 64] = %2\n    yield\n  } {\n    yield\n  }\n"
+                            "  %4 = load %a[%1 +: 64] : tile<f32>[64]\n  store %b[%0 +: 64] = %4\n";
+    EXPECT_EQ(barriers_of(one, false), 1u);
+    const std::string exclusive = std::string(kIndices) +
+                                  "  %3 = gt %n, %1 : bool\n  if_else %3 {\n    store %a[%0 +: 64] = %2\n    yield\n  } {\n"
+                                  "    %5 = load %a[%1 +: 64] : tile<f32>[64]\n    store %b[%0 +: 64] = %5\n    yield\n  }\n";
+    EXPECT_EQ(barriers_of(exclusive, false), 0u) << "the two never happen in one program";
+}
+
+TEST(GpuBarriers, ScratchInTurn) {
+    // Three exchanges in a row: neighbours lie apart, so none waits for the one before it; in a loop the first meets the last of the trip before.
+    const std::string sorts =
+        "  %0 = constant 0 : i64\n  %1 = load %c[%0 +: 256] : tile<f32>[256]\n  %2, %3 = sort %1 {axis = 0, descending = 0} : tile<f32>[256], tile<i32>[256]\n"
+        "  %4, %5 = sort %2 {axis = 0, descending = 1} : tile<f32>[256], tile<i32>[256]\n"
+        "  %6, %7 = sort %4 {axis = 0, descending = 0} : tile<f32>[256], tile<i32>[256]\n  store %a[%0 +: 256] = %6\n";
+    EXPECT_EQ(barriers_of(sorts), 0u);
+}
+
+TEST(GpuBarriers, SharedOperandsAreFenced) {
+    // Operand B of wgmma comes from a loop-carried value: it is copied to shared memory in every trip.
+    Parsed p(
+        "kernel @f(%a: tensor<f16>[64, 64] in, %c: tensor<f32>[64, 64] out, %n: extent) {\n  %0 = constant 0 : i64\n  %1 = constant 1 : i64\n"
+        "  %2 = load %a[:, :] : tile<f16>[64, 64]\n  %3 = constant 0 : tile<f32>[64, 64]\n"
+        "  %4, %5 = for_loop %0, %n, %1, %2, %3 : tile<f16>[64, 64], tile<f32>[64, 64] (%i: i64, %x: tile<f16>[64, 64], %s: tile<f32>[64, 64]) {\n"
+        "    %6 = dot %2, %x, %s {precision = ieee} : tile<f32>[64, 64]\n    %7 = add %x, %x : tile<f16>[64, 64]\n    yield %7, %6\n  }\n"
+        "  store %c[:, :] = %5\n  ret\n}\n");
+    ASSERT_TRUE(p.fn != nullptr);
+    const GpuOptions options = options_for("sm_90a", *p.fn);
+    run_gpu_passes(*p.fn, options);
+    size_t fences = 0, shared = 0;
+    for_each_inst(*p.fn, p.fn->body, [&](ir::InstId id) {
+        const ir::Inst& inst = p.fn->inst(id);
+        fences += p.fn->gpu_inst(id).fence_before;
+        shared += inst.op == ir::Op::convert && p.fn->placement(p.fn->result(inst)).kind == Placement::shared;
+    });
+    EXPECT_EQ(fences, 1u);
+    EXPECT_GE(shared, 1u);
+    expect_each_needed(*p.fn, options);
+}
+
+}  // namespace

@@ -1,0 +1,298 @@
+// Compiling at run time: NVRTC where it is found, the reading of its logs everywhere, and a back end on a machine that has neither.
+#include "jit/cuda/nvrtc.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "jit/cuda/state.h"
+
+namespace tegula::cuda {
+namespace {
+
+std::string kernel_text(int n) {
+    const std::string i = std::to_string(n);
+    return "#line " + i +
+           " \"file.tile\"\nextern \"C\" __global__ void __launch_bounds__(128) scale(float* x) { x[blockIdx.x * 128 + threadIdx.x] *= " + i +
+           ".0f; }\n";
+}
+
+KernelText text_of(std::string source, std::string entry) {
+    KernelText text;
+    text.source = std::move(source);
+    text.entry = std::move(entry);
+    return text;
+}
+
+/// Needs more registers than it may have.
+const char* const kSpilling = R"(extern "C" __global__ void __launch_bounds__(1024, 2) spill(float* x, float* y) {
+    float v[100];
+#pragma unroll
+    for (int i = 0; i < 100; ++i) v[i] = x[i * 1024 + threadIdx.x];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 100; ++i) y[i * 1024 + threadIdx.x] = v[i] * v[99 - i];
+}
+)";
+
+class MapCache : public BlobCache {
+public:
+    std::optional<std::string> find(std::string_view key) override {
+        std::lock_guard lock(mutex_);
+        const auto it = blobs_.find(std::string(key));
+        return it == blobs_.end() ? std::nullopt : std::optional(it->second);
+    }
+    void put(std::string_view key, std::string_view blob) override {
+        std::lock_guard lock(mutex_);
+        blobs_[std::string(key)] = blob;
+        ++puts_;
+    }
+    size_t size() const { return blobs_.size(); }
+    int puts() const { return puts_; }
+
+private:
+    std::mutex mutex_;
+    std::map<std::string, std::string> blobs_;
+    int puts_ = 0;
+};
+
+class NvrtcTest : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (!backend_.availability().compiler) GTEST_SKIP() << "no NVRTC here: " << backend_.availability().problem();
+    }
+    std::shared_ptr<MapCache> cache_ = std::make_shared<MapCache>();
+    Backend backend_{{cache_, {}, {}, {}}};
+    const Arch& hopper_ = *find_arch("sm_90a");
+};
+
+// ---- logs, on any machine ----
+
+TEST(CompilerLog, resources_and_warnings) {
+    // What ptxas 13.0 writes for two kernels, one of which spills, and its notes on serialised products.
+    const CompilerLog log = parse_log(
+        "kernel.cu(3): warning #177-D: variable \"q\" was declared but never referenced\n"
+        "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources "
+        "for the wgmma pipeline in the function 'gemm'\n"
+        "ptxas warning : setmaxnreg ignored; unable to determine register count at entry\n"
+        "ptxas info    : 0 bytes gmem\n"
+        "ptxas info    : Compiling entry function 'other' for 'sm_90a'\n"
+        "ptxas info    : Function properties for other\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 12 registers, used 1 barriers, 16 bytes smem\n"
+        "ptxas info    : Compiling entry function 'gemm' for 'sm_90a'\n"
+        "ptxas info    : Function properties for gemm\n"
+        "ptxas         .     96 bytes stack frame, 64 bytes spill stores, 72 bytes spill loads\n"
+        "ptxas info    : Used 168 registers, used 2 barriers, 96 bytes cumulative stack size, 256 bytes smem\n",
+        "gemm");
+    EXPECT_EQ(log.resources.registers, 168);
+    EXPECT_EQ(log.resources.stack_bytes, 96);
+    EXPECT_EQ(log.resources.spill_stores, 64);
+    EXPECT_EQ(log.resources.spill_loads, 72);
+    EXPECT_EQ(log.resources.static_shared, 256);
+    ASSERT_EQ(log.warnings.size(), 3u);
+    EXPECT_EQ(log.warnings[0].substr(0, 39), "C7510: Potential Performance Loss: wgmm");
+    EXPECT_EQ(log.warnings[1], "setmaxnreg ignored; unable to determine register count at entry");
+    EXPECT_EQ(log.warnings[2], "registers are spilled in `gemm`: 64 bytes stored, 72 bytes loaded");
+}
+
+TEST(CompilerLog, hostile_text_is_no_trouble) {
+    EXPECT_TRUE(parse_log("", "k").warnings.empty());
+    EXPECT_EQ(parse_log("ptxas info : Compiling entry function 'k\nUsed 99999999999999999999999 registers", "k").resources.registers, 0);
+    parse_log("ptxas\nptxas :\nptxas info : (C\nFunction properties for \n bytes stack frame", "");
+}
+
+TEST(CompilerLog, version_of_the_assembler) {
+    EXPECT_EQ(compiler_of("..Cuda compilation tools, release 13.0, V13.0.88.."), (std::array<int, 3>{13, 0, 88}));
+    EXPECT_EQ(compiler_of("Cuda compilation tools, release 12.8, V12.8.93"), (std::array<int, 3>{12, 8, 93}));
+    EXPECT_EQ(compiler_of("Cuda compilation tools, release 13.0, Vx"), (std::array<int, 3>{}));
+    EXPECT_EQ(compiler_of("nothing"), (std::array<int, 3>{}));
+}
+
+TEST(Blob, round_trip_and_damage) {
+    CompiledKernel kernel;
+    kernel.image = std::string(
+        "\x7f"
+        "ELF\0image",
+        10);
+    kernel.entry = "k";
+    kernel.resources = {40, 8, 16, 24, 32};
+    kernel.warnings = {"one", "two"};
+    const std::string blob = to_blob(kernel);
+    const auto back = from_blob(blob);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->image, kernel.image);
+    EXPECT_EQ(back->warnings, kernel.warnings);
+    EXPECT_EQ(back->resources.spill_loads, 24);
+    EXPECT_TRUE(back->cached);
+    for (size_t n = 0; n < blob.size(); ++n) EXPECT_FALSE(from_blob(blob.substr(0, n))) << n;
+    EXPECT_FALSE(from_blob(blob + "x"));
+}
+
+TEST(Text, line_directives_are_left_out) {
+    EXPECT_EQ(without_lines("#line 3 \"a\"\nint x;\n  #line 4\nint y;"), "int x;\nint y;");
+    EXPECT_EQ(without_lines(""), "");
+    EXPECT_EQ(without_lines("#line 1"), "");
+    EXPECT_EQ(without_lines("a\n\n"), "a\n\n");
+}
+
+TEST(Availability, missing_things_are_told) {
+    BackendOptions options;
+    options.nvrtc_path = "/nowhere/libnvrtc.so";
+    Backend backend(std::move(options));
+    const Availability& a = backend.availability();
+    EXPECT_FALSE(a.compiler);
+    EXPECT_NE(a.problem().find("NVRTC"), std::string::npos);
+    bool told = false;
+    for (const std::string& line : a.looked_for) told = told || line.find("/nowhere/libnvrtc.so") != std::string::npos;
+    EXPECT_TRUE(told);
+    const auto compiled = backend.compile_text(text_of(kernel_text(2), "scale"), *find_arch("sm_90a"));
+    EXPECT_FALSE(compiled);
+    EXPECT_NE(compiled.error.find("/nowhere/libnvrtc.so"), std::string::npos);
+    TypeTable types;
+    const ir::Function fn(types);
+    EXPECT_FALSE(backend.prepare(fn, nullptr, nullptr));
+}
+
+TEST(Availability, a_library_that_is_none_is_told) {
+    BackendOptions options;
+    options.nvrtc_path = "/proc/self/exe";
+    Backend backend(std::move(options));
+    EXPECT_FALSE(backend.availability().compiler);
+}
+
+// ---- compiling ----
+
+TEST_F(NvrtcTest, every_architecture) {
+    for (const Arch& arch : all_archs()) {
+        const auto compiled = backend_.compile_text(text_of(kernel_text(2), "scale"), arch);
+        ASSERT_TRUE(compiled) << arch.name << ": " << compiled.error;
+        EXPECT_GT(compiled.value->resources.registers, 0) << arch.name;
+        EXPECT_EQ(compiled.value->image.substr(0, 4),
+                  "\x7f"
+                  "ELF")
+            << arch.name;
+        EXPECT_FALSE(compiled.value->is_ptx);
+        EXPECT_GE(compiler_of(compiled.value->image)[0], 12) << "the tool note has the compiler's version";
+    }
+    EXPECT_EQ(cache_->size(), all_archs().size());
+}
+
+TEST_F(NvrtcTest, an_unknown_architecture_gets_ptx) {
+    const Arch future{"sm_990", 990, 232448, 65536, true, true, false, false, 200};
+    const auto compiled = backend_.compile_text(text_of(kernel_text(2), "scale"), future);
+    ASSERT_TRUE(compiled) << compiled.error;
+    EXPECT_TRUE(compiled.value->is_ptx);
+    EXPECT_NE(compiled.value->image.find(".entry scale"), std::string::npos);
+}
+
+TEST_F(NvrtcTest, text_that_is_refused_is_an_internal_error) {
+    try {
+        (void)backend_.compile_text(text_of("this is no kernel\n", "k"), hopper_);
+        FAIL() << "accepted";
+    } catch (const InternalError& e) {
+        const std::string what = e.what();
+        EXPECT_NE(what.find("this is no kernel"), std::string::npos);
+        EXPECT_NE(what.find("error"), std::string::npos);
+        EXPECT_NE(what.find("sm_90a"), std::string::npos);
+    }
+    EXPECT_EQ(cache_->size(), 0u);
+}
+
+TEST_F(NvrtcTest, spills_are_seen) {
+    const auto compiled = backend_.compile_text(text_of(kSpilling, "spill"), hopper_);
+    ASSERT_TRUE(compiled) << compiled.error;
+    EXPECT_GT(compiled.value->resources.spill_stores, 0);
+    EXPECT_LE(compiled.value->resources.registers, 32);
+    ASSERT_FALSE(compiled.value->warnings.empty());
+    EXPECT_NE(compiled.value->warnings[0].find("spill"), std::string::npos);
+}
+
+TEST_F(NvrtcTest, nothing_is_contracted_or_flushed) {
+    CompileOptions options;
+    options.ptx = true;
+    const char* source = "extern \"C\" __global__ void k(float* x) { x[0] = x[1] * x[2] + x[3]; x[4] = x[5] / x[6]; }";
+    const auto ptx = backend_.compile_text(text_of(source, "k"), hopper_, options);
+    ASSERT_TRUE(ptx) << ptx.error;
+    EXPECT_EQ(ptx.value->image.find("fma"), std::string::npos);
+    EXPECT_EQ(ptx.value->image.find(".ftz"), std::string::npos);
+    EXPECT_NE(ptx.value->image.find("mul.rn.f32"), std::string::npos);
+    EXPECT_NE(ptx.value->image.find("div.rn.f32"), std::string::npos);
+}
+
+TEST_F(NvrtcTest, functions_are_device_functions_and_options_may_be_repeated) {
+    KernelText text = text_of("inline int twice(int x) { return 2 * x; } extern \"C\" __global__ void k(int* x) { *x = twice(*x); }", "k");
+    text.options = {"--fmad=false", "--std=c++17"};
+    EXPECT_TRUE(backend_.compile_text(text, hopper_));
+}
+
+TEST_F(NvrtcTest, everything_that_changes_bytes_is_in_the_key) {
+    const auto compile = [&](const KernelText& text, const Arch& arch, const CompileOptions& options) {
+        const auto compiled = backend_.compile_text(text, arch, options);
+        EXPECT_TRUE(compiled) << compiled.error;
+        return compiled.value && compiled.value->cached;
+    };
+    const KernelText text = text_of(kernel_text(2), "scale");
+    EXPECT_FALSE(compile(text, hopper_, {}));
+    EXPECT_TRUE(compile(text, hopper_, {}));
+    KernelText moved = text;
+    moved.source.replace(0, 7, "#line 99");
+    EXPECT_TRUE(compile(moved, hopper_, {})) << "a kernel that moves in its file is the same kernel";
+    EXPECT_FALSE(compile(text, *find_arch("sm_80"), {}));
+    EXPECT_FALSE(compile(text_of(kernel_text(3), "scale"), hopper_, {}));
+    CompileOptions lines, slow;
+    lines.line_info = true;
+    slow.optimise = 0;
+    EXPECT_FALSE(compile(text, hopper_, lines));
+    EXPECT_FALSE(compile(moved, hopper_, lines));
+    EXPECT_FALSE(compile(text, hopper_, slow));
+    KernelText flushed = text;
+    flushed.options = {"--ftz=true"};
+    EXPECT_FALSE(compile(flushed, hopper_, {}));
+    CompileOptions uncached;
+    uncached.use_cache = false;
+    EXPECT_FALSE(compile(text, hopper_, uncached));
+}
+
+TEST_F(NvrtcTest, threads_compile_side_by_side_and_once) {
+    std::atomic<int> bad{0};
+    {
+        std::vector<std::jthread> threads;
+        for (int t = 0; t < 8; ++t)
+            threads.emplace_back([&] {
+                for (int n = 0; n < 3; ++n) {
+                    const auto compiled = backend_.compile_text(text_of(kernel_text(n), "scale"), hopper_);
+                    if (!compiled || compiled.value->resources.registers == 0) ++bad;
+                }
+            });
+    }
+    EXPECT_EQ(bad, 0);
+    EXPECT_EQ(cache_->puts(), 3) << "who comes second waits for the first";
+}
+
+TEST_F(NvrtcTest, cancelled_compilations_end) {
+    std::atomic<bool> cancel{true};
+    CompileOptions options;
+    options.cancel = &cancel;
+    const auto compiled = backend_.compile_text(text_of(kernel_text(2), "scale"), hopper_, options);
+    EXPECT_FALSE(compiled);
+    EXPECT_TRUE(compiled.cancelled);
+    EXPECT_EQ(cache_->size(), 0u);
+    cancel = false;
+    EXPECT_TRUE(backend_.compile_text(text_of(kernel_text(2), "scale"), hopper_, options));
+}
+
+TEST_F(NvrtcTest, the_same_text_gives_the_same_bytes) {
+    CompileOptions options;
+    options.use_cache = false;
+    const auto a = backend_.compile_text(text_of(kernel_text(2), "scale"), hopper_, options);
+    const auto b = backend_.compile_text(text_of(kernel_text(2), "scale"), hopper_, options);
+    ASSERT_TRUE(a && b);
+    EXPECT_EQ(a.value->image, b.value->image);
+}
+
+}  // namespace
+}  // namespace tegula::cuda
