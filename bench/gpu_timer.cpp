@@ -58,9 +58,9 @@ double GpuTimer::burst(const Enqueue& enqueue, int runs) {
     check("cuStreamSynchronize", d_.cuStreamSynchronize(stream_));
     std::vector<double> times;
     for (int i = 0; i < runs; ++i) {
-        flush();
         check("cuStreamSynchronize", d_.cuStreamSynchronize(stream_));
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        flush();  // long enough that the host has enqueued everything before it ends
         times.push_back(elapsed([&] { enqueue(stream_); }));
     }
     std::sort(times.begin(), times.end());

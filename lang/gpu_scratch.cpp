@@ -105,8 +105,15 @@ void Rule::memory(ir::ValueId like) {
         if (!scalar(operands_[next])) stage(next);
         ++next;
     }
-    for (; next < operands_.size(); ++next) stage_unless_like(next, like);
+    const bool collides = inst_.op == Op::store && store_collides(fn_, id_);
+    for (; next < operands_.size(); ++next) {
+        if (collides && next + 1 == operands_.size() && fn_.access(inst_).flags & ir::Access::has_mask)
+            stage(next);  // every element looks at the mask of others
+        else
+            stage_unless_like(next, like);
+    }
     if (inst_.op == Op::atomic) pass_on(result());
+    if (collides) work(fn_.type(like).shape.elements());
 }
 
 void Rule::pointers() {
@@ -144,7 +151,8 @@ void Rule::reduce() {
     if (l && (scalar(result()) || layout(result()))) {
         if (attrs_[1] == 1 && reduce_is_ordered(kind, f)) {
             if (axis_registers(*l, axis) && plan_reduce(*l, axis, false, layout(result()))) return;
-        } else if (const auto plan = plan_reduce(*l, axis, reduce_is_ordered(kind, f), layout(result())); plan && (!plan->fill || reduce_identity(kind, f))) {
+        } else if (const auto plan = plan_reduce(*l, axis, reduce_is_ordered(kind, f), layout(result()));
+                   plan && (!plan->fill || reduce_identity(kind, f))) {
             return exchange(*plan, {size(result())});
         }
     }
@@ -307,6 +315,65 @@ int64_t dot_slab(const ir::Function& fn, ir::InstId id) {
     const int64_t column = (a.elements() + b.elements()) / k * fn.elem(fn.result(inst)).container_bytes();
     const int64_t slab = std::clamp<int64_t>(kSlabBytes / column, 1, k);
     return slab > 8 && slab < k ? slab / 8 * 8 : slab;
+}
+
+namespace {
+
+/// The same in all elements?
+bool uniform(const ir::Function& fn, ir::ValueId v) {
+    const ir::Inst* def = fn.def(v);
+    if (fn.type(v).shape.elements() == 1 || (def && def->op == Op::constant)) return true;
+    return def && def->op == Op::broadcast && fn.type(fn.operands(*def)[0]).shape.elements() == 1;
+}
+
+/// Surely no two elements alike?
+bool distinct(const ir::Function& fn, ir::ValueId v, int depth = 0) {
+    constexpr int kMaxDepth = 20;
+    const ir::Inst* def = fn.def(v);
+    const int64_t n = fn.type(v).shape.elements();
+    if (n == 1) return true;
+    if (!def || depth > kMaxDepth) return false;
+    const auto in = [&](size_t k) { return fn.operands(*def)[k]; };
+    switch (def->op) {
+        case Op::iota:
+            return fn.type(v).shape[static_cast<size_t>(fn.attrs(*def)[0])] == n && (fn.elem(v).bits > 24 || n <= int64_t{1} << fn.elem(v).bits);
+        case Op::cast:
+            return fn.elem(in(0)).is_int() && fn.elem(v).bits >= fn.elem(in(0)).bits && distinct(fn, in(0), depth + 1);
+        case Op::add:
+            if (uniform(fn, in(0)) && distinct(fn, in(1), depth + 1)) return true;
+            [[fallthrough]];
+        case Op::sub:
+            return uniform(fn, in(1)) && distinct(fn, in(0), depth + 1);
+        case Op::broadcast:
+        case Op::reshape:
+        case Op::permute:
+        case Op::convert:
+            return fn.type(in(0)).shape.elements() == n && distinct(fn, in(0), depth + 1);
+        default:
+            return false;
+    }
+}
+
+}  // namespace
+
+bool store_collides(const ir::Function& fn, ir::InstId id) {
+    const ir::Inst& inst = fn.inst(id);
+    const auto operands = fn.operands(inst);
+    Shape joint;
+    uint64_t covered = 0;  // dimensions, from the last one, along which an index tile tells elements apart
+    size_t next = 1;
+    for (const ir::Access::Axis& axis : fn.access(inst).axes) {
+        if (axis.kind == ir::Access::gather) {
+            const Shape& own = fn.type(operands[next]).shape;
+            joint = *broadcast(joint, own);
+            for (size_t d = 0; d < own.rank && distinct(fn, operands[next]); ++d)
+                if (own[d] > 1) covered |= uint64_t{1} << (own.rank - 1 - d);
+        }
+        next += axis.kind != ir::Access::all;
+    }
+    for (size_t d = 0; d < joint.rank; ++d)
+        if (joint[d] > 1 && !(covered >> (joint.rank - 1 - d) & 1)) return true;
+    return false;
 }
 
 bool deposit_collides(const ir::Function& fn, ir::InstId id) {

@@ -14,7 +14,8 @@ struct ScratchPlan {
     int64_t bytes = 0;
 };
 /// Work areas: sort: keys, indices. histogram: counts. deposit: number of the last writer by element (only when writers may meet). reduce and
-/// arg_reduce: one area per exchanged array. dot: slab of a, slab of b. convert: the exchange. atomic, ptr_atomic: old values. print, assert: one word.
+/// arg_reduce: one area per exchanged array. dot: slab of a, slab of b. convert: the exchange. atomic, ptr_atomic: old values. store: a byte per
+/// element (per joint index without a mask) that says whether it is the last one for its place (only when writers may meet). print, assert: one word.
 ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst);
 
 /// Bytes, from the instruction's op, types and placements; 0: none.
@@ -28,5 +29,7 @@ bool convert_exchanges(const Conversion& c, const TileLayout& to);
 int64_t dot_slab(const ir::Function& fn, ir::InstId inst);
 /// May two elements of a deposit's value have one place?
 bool deposit_collides(const ir::Function& fn, ir::InstId inst);
+/// May two elements of a store have one place? The last one in row-major order stays.
+bool store_collides(const ir::Function& fn, ir::InstId inst);
 
 }  // namespace tegula

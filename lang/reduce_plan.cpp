@@ -27,9 +27,8 @@ public:
     std::optional<ReducePlan> plan(const TileLayout* result) {
         if (!find_places()) return std::nullopt;
         for (int r = 0; r < l_.registers(); ++r) live_.push_back(r);
-        if (!join_digits()) return std::nullopt;
-        if (ordered_)
-            std::stable_sort(places_.begin(), places_.end(), [](const Place& a, const Place& b) { return a.basis > b.basis; });
+        join_digits();
+        if (ordered_) std::sort(places_.begin(), places_.end(), [](const Place& a, const Place& b) { return a.basis > b.basis; });
         bool exchanged = false;
         while (!places_.empty()) {
             const Place next = places_.front();
@@ -87,7 +86,7 @@ private:
         std::erase_if(live_, [&](int r) { return !holds(r); });
     }
 
-    bool join_digits() {
+    void join_digits() {
         int stride = 1 << l_.reg.size();
         for (size_t d = l_.shape.rank; d-- > 0;) {
             const int count = l_.odd[d];
@@ -99,7 +98,6 @@ private:
             }
             stride *= count;
         }
-        return true;
     }
 
     void join_register(int mask) {

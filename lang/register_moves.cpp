@@ -18,7 +18,8 @@ const TileLayout* tile_registers(const ir::Function& fn, ir::ValueId v) {
 }
 
 /// Sources when `map` takes result points to operand points coordinate by coordinate (a coordinate is kept or dropped).
-std::optional<std::vector<RegisterSource>> projected_sources(const TileLayout& from, const TileLayout& to, const std::function<Point(const Point&)>& map) {
+std::optional<std::vector<RegisterSource>> projected_sources(const TileLayout& from, const TileLayout& to,
+                                                             const std::function<Point(const Point&)>& map) {
     if (from.warp.size() != to.warp.size()) return std::nullopt;
     for (int b = 0; b < 5; ++b)
         if (from.point(0, 1 << b, 0) != map(to.point(0, 1 << b, 0))) return std::nullopt;

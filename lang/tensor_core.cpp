@@ -73,8 +73,9 @@ CoreOperand core_operand(const Format& f, uint64_t code) {
     o.mantissa_bits = f.man_bits;
     o.cls = decode_exact(f, code).cls;
     const bool negative = f.is_signed && (code >> (f.bits - 1) & 1);
-    const auto biased = static_cast<int32_t>(code >> f.man_bits & ((uint64_t{1} << f.exp_bits) - 1));
-    const auto mantissa = static_cast<int32_t>(code & ((uint64_t{1} << f.man_bits) - 1));
+    const int unused = f.bits - f.is_signed - f.exp_bits - f.man_bits;  // tf32 sits in the top of 32 bits; the hardware ignores the rest
+    const auto biased = static_cast<int32_t>(code >> (f.man_bits + unused) & ((uint64_t{1} << f.exp_bits) - 1));
+    const auto mantissa = static_cast<int32_t>(code >> unused & ((uint64_t{1} << f.man_bits) - 1));
     if (o.cls != Exact::finite) {
         o.significand = negative ? -1 : 1;
         return o;

@@ -8,7 +8,7 @@ using ir::Op;
 
 namespace {
 
-constexpr int kMaxDepth = 1000;       ///< nesting of blocks
+constexpr int kMaxDepth = 1000;  ///< nesting of blocks
 constexpr int kProducerThreads = 128;
 
 /// Ops whose emission reads operands by `at` only, so that a constant tile needs no array for them.
@@ -218,6 +218,7 @@ void Emitter::assign(ir::ValueId result, const std::function<std::string(const s
         return line("const " + type_of(result) + " " + name(result) + " = " + text + ";");
     }
     declare(result);
+    if (registers(result) == 1) return line(name(result) + "[0] = " + value("0") + ";");
     each_register(result, [&](const std::string& r) { line(name(result) + "[" + r + "] = " + value(r) + ";"); });
 }
 
@@ -231,9 +232,9 @@ void Emitter::sync() {
 
 std::string Emitter::scratch(ir::InstId inst, const std::string& type, int64_t bytes) {
     const GpuInst& gpu = fn_.gpu_inst(inst);
-    TEGULA_CHECK(gpu.scratch_offset >= 0 && bytes <= gpu.scratch_bytes,
-                 std::string("scratch of ") + ir::op_row(fn_.inst(inst).op).name + ": " + std::to_string(bytes) + " bytes wanted, " +
-                     std::to_string(gpu.scratch_bytes) + " assigned");
+    TEGULA_CHECK(gpu.scratch_offset >= 0 && bytes <= gpu.scratch_bytes, std::string("scratch of ") + ir::op_row(fn_.inst(inst).op).name + ": " +
+                                                                            std::to_string(bytes) + " bytes wanted, " +
+                                                                            std::to_string(gpu.scratch_bytes) + " assigned");
     const std::string pointer = "((" + type + "*)(";
     if (!gpu.global_scratch) return pointer + "shared + " + std::to_string(gpu.scratch_offset) + "))";
     const std::string base = parameter(KernelParam::workspace, 0, 0, "unsigned char*", "workspace");
@@ -257,8 +258,8 @@ void Emitter::instruction(ir::InstId id) {
     }
     if (gpu.sync_before) sync();
     switch (inst.op) {
-#define STRUCTURED(op, ...)  \
-    case Op::op:             \
+#define STRUCTURED(op, ...) \
+    case Op::op:            \
         return cuda_##op(id);
 #include "lang/ops.def"
         default:
@@ -269,9 +270,13 @@ void Emitter::instruction(ir::InstId id) {
 void Emitter::elementwise(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const auto in = fn_.operands(inst);
+    const ir::Inst* divisor = inst.op == Op::div && fn_.type(in[0]).elem == Fmt::f32 ? fn_.def(in[1]) : nullptr;
+    const bool shared = divisor && divisor->op == Op::broadcast;  // registers of a thread are divided by the same number
+    if (shared) prelude_.need("shared_division");
     assign(fn_.result(inst), [&](const std::string& r) {
         std::vector<std::string> operands;
         for (ir::ValueId v : in) operands.push_back(at(v, r));
+        if (shared) return "shared_division(" + operands[0] + ", " + operands[1] + ")";
         if (fn_.type(in[0]).pointer) return "(" + operands[0] + (inst.op == Op::eq ? " == " : " != ") + operands[1] + ")";
         return prelude_.elementwise(inst.op, fn_.elem(in[0]), operands);
     });

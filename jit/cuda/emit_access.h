@@ -15,22 +15,23 @@ struct Emitter::Part {
     size_t other_at = 0, mask_at = 0, expected_at = 0;  ///< their operand numbers
 
     struct Axis {
-        ir::ValueId index;         ///< start, index or gathered indices; invalid for `all`
+        ir::ValueId index;  ///< start, index or gathered indices; invalid for `all`
         size_t operand = 0;
-        int dim = -1;              ///< of the part; gather: the first joint dimension
-        std::string start;         ///< i64 text
-        std::string low, count;    ///< checked ranges of step 1: coordinates [low, low + count) are inside
-        std::string size;          ///< extent of the tensor's dimension, when checked
+        int dim = -1;            ///< of the part; gather: the first joint dimension
+        std::string start;       ///< i64 text
+        std::string low, count;  ///< checked ranges of step 1: coordinates [low, low + count) are inside
+        std::string size;        ///< extent of the tensor's dimension, when checked
     };
     std::vector<Axis> axes;
     int joint_rank = 0;
+    std::string last;            ///< store whose elements may meet: bytes in scratch, by element with a mask, else by joint index
     std::string fixed = "true";  ///< indices of dropped dimensions are in range
     std::string whole = "true";  ///< uniform: no element leaves the tensor through a range, and wide accesses are aligned
     bool narrow = false;         ///< `whole` cannot be told in 64 bits
     std::string base;            ///< u64 variable: offset of the part's start and of the thread
     bool in_pieces = false;      ///< a layout by expressions whose offset is `base` plus `terms`: texts of "R", times pitches
     std::vector<std::pair<std::string, std::string>> terms;
-    int vector = 1;              ///< elements of a wide access, along dimension vector_dim of the tensor
+    int vector = 1;  ///< elements of a wide access, along dimension vector_dim of the tensor
 };
 
 }  // namespace tegula::cuda

@@ -1,5 +1,5 @@
-// arg_reduce, and the order that it and sort see: unsigned keys, -0 below +0, NaN at one end. The lowest index wins among equals, so that parts may be
-// joined in any order.
+// arg_reduce, and the order that it and sort see: unsigned keys, -0 below +0, NaN at one end. The lowest index wins among equals, so that parts may
+// be joined in any order.
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/lines.h"
 #include "lang/gpu_scratch.h"
@@ -21,8 +21,9 @@ std::string Emitter::order_key(const Format& f, bool nan_first) {
         prelude_.need("bits");
         const Format& real = fn_.types().format(id_of(wide ? Fmt::f64 : Fmt::f32));
         const std::string value = f == real ? "v" : prelude_.cast(real, f, "v", Round::rne, Overflow::automatic);
-        body = std::string(wide ? "const double" : "const float") + " x = " + value + "; const " + type + " b = " + (wide ? "double_bits" : "float_bits") +
-               "(x); return x != x ? " + (nan_first ? "0" : "~(" + type + ")0") + " : b & " + top + " ? ~b : b | " + top + ";";
+        body = std::string(wide ? "const double" : "const float") + " x = " + value + "; const " + type +
+               " b = " + (wide ? "double_bits" : "float_bits") + "(x); return x != x ? " + (nan_first ? "0" : "~(" + type + ")0") + " : b & " + top +
+               " ? ~b : b | " + top + ";";
     }
     return support("key " + f.name + (nan_first ? " first" : " last"), "key",
                    "__device__ __forceinline__ " + type + " $(" + prelude_.type(f) + " v) { " + body + " }\n");
@@ -99,7 +100,8 @@ void Emitter::arg_reduce_staged(ir::InstId id) {
     for (uint32_t n = 0; n < 2; ++n) {
         const ir::ValueId to = fn_.result(inst, n);
         each_register(to, [&](const std::string& r) {
-            const std::string ok = is_scalar(to) ? "true" : inside(layout(to), r), base = fresh("base"), best = fresh("best"), chosen = fresh("chosen"), k = fresh("k");
+            const std::string ok = is_scalar(to) ? "true" : inside(layout(to), r), base = fresh("base"), best = fresh("best"),
+                              chosen = fresh("chosen"), k = fresh("k");
             line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + lines.base(number_at(to, r)) + ";");
             line("int " + best + " = 0;");
             line(type + " " + chosen + " = " + key + "(" + s + "[" + base + "]);");

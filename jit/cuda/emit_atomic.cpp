@@ -1,5 +1,5 @@
-// Atomics: read-modify-write of single elements exactly once, old values handed to every thread that holds a copy of the result. Integers of 32 and 64
-// bits use the machine's operations; everything else, floats included (whose hardware sums flush subnormals), compares and swaps the word around
+// Atomics: read-modify-write of single elements exactly once, old values handed to every thread that holds a copy of the result. Integers of 32 and
+// 64 bits use the machine's operations; everything else, floats included (whose hardware sums flush subnormals), compares and swaps the word around
 // the element. Elements that may lie across two words take one lock of the module.
 #include <algorithm>
 
@@ -69,7 +69,8 @@ std::string swap_inside(const Format& f, const Words& w, AtomicKind kind, const 
     out += "        const " + w.type + " a = (" + w.type + ")" +
            (extends_sign(f) ? "((int)(old >> shift << " + spare + ") >> " + spare + ")" : "(old >> shift & " + mask + ")") + ";\n";
     if (kind == AtomicKind::cas) out += "        if (a != expected) return a;\n";
-    out += "        seen = atomicCAS" + suffix + "(word, old, (old & ~(" + mask + " << shift)) | ((unsigned)(" + next + ") & " + mask + ") << shift);\n";
+    out +=
+        "        seen = atomicCAS" + suffix + "(word, old, (old & ~(" + mask + " << shift)) | ((unsigned)(" + next + ") & " + mask + ") << shift);\n";
     return out + "        if (seen == old) return a;\n    }\n";
 }
 
@@ -85,7 +86,8 @@ std::string Emitter::atomic_function(const Format& f, AtomicKind kind, ir::Memor
         next = prelude_.elementwise(row_of(kind), f, operands);
     }
     if (w.type == "float" || w.type == "double") prelude_.need("bits");
-    const std::string head = "__device__ " + w.type + " $(unsigned long long at, " + w.type + " value" + (cas ? ", " + w.type + " expected" : "") + ") {\n";
+    const std::string head =
+        "__device__ " + w.type + " $(unsigned long long at, " + w.type + " value" + (cas ? ", " + w.type + " expected" : "") + ") {\n";
     std::string body;
     if (whole && cas) {
         body = "    return " + w.value("atomicCAS" + suffix + "((" + w.word + "*)at, " + w.bits("expected") + ", " + w.bits("value") + ")") + ";\n";
@@ -163,7 +165,8 @@ void Emitter::cuda_atomic(ir::InstId id) {
         id, result, [&](const std::string& r) { return part_condition(part, r, true); },
         [&](const std::string& r) {
             const std::string offset = "(" + part_offset(part, r) + ")";
-            std::string address = bit_addressed(f) ? "((unsigned long long)" + base + " << 3) + " + offset : "(unsigned long long)(" + base + " + " + offset + ")";
+            std::string address =
+                bit_addressed(f) ? "((unsigned long long)" + base + " << 3) + " + offset : "(unsigned long long)(" + base + " + " + offset + ")";
             std::string text = function + "(" + address + ", " + staged(in[part.first_value], part.pointers[part.first_value], r, number(r));
             if (part.expected.valid()) text += ", " + staged(part.expected, part.pointers[part.expected_at], r, number(r));
             return text + ")";

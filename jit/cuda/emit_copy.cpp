@@ -14,7 +14,7 @@ namespace {
 std::string number(int64_t v) { return std::to_string(v); }
 
 struct Tile {
-    size_t contiguous = 0, across = 0;   ///< tensor dimensions
+    size_t contiguous = 0, across = 0;  ///< tensor dimensions
     bool has_rows = false;
     int64_t rows = 1, columns = 1;
 };
@@ -53,7 +53,8 @@ bool Emitter::continues(ir::InstId id, bool forward) const {
             const ir::ValueId channel = fn_.operands(other).back();
             return rings_.at(channel.v).form->tensor_map < 0;
         }
-        const bool scalar = ir::has_trait(other.op, ir::PURE) && !ir::has_trait(other.op, ir::REGIONS) && other.results.count == 1 && is_scalar(fn_.result(other));
+        const bool scalar =
+            ir::has_trait(other.op, ir::PURE) && !ir::has_trait(other.op, ir::REGIONS) && other.results.count == 1 && is_scalar(fn_.result(other));
         if (!scalar || fn_.gpu_inst(*it).sync_before) return false;
     }
 }
@@ -124,7 +125,8 @@ std::string Emitter::put_condition(ir::InstId id, const std::vector<std::string>
     std::string out;
     for (size_t d = 0; d < access.axes.size(); ++d) {
         if (static_cast<int>(d) == except || access.axes[d].in_bounds || access.axes[d].kind == ir::Access::all) continue;
-        out += (out.empty() ? "" : " && ") + ("(unsigned long long)" + coordinates[d] + " < (unsigned long long)" + extent(fn_.operands(inst)[0], static_cast<int>(d)));
+        out += (out.empty() ? "" : " && ") +
+               ("(unsigned long long)" + coordinates[d] + " < (unsigned long long)" + extent(fn_.operands(inst)[0], static_cast<int>(d)));
     }
     return out.empty() ? "true" : out;
 }
@@ -151,8 +153,8 @@ void Emitter::copy_chunks(ir::InstId id, const Ring& r, const std::string& to) {
     line("const long long left = " + end + " - " + x + ";");
     line("const bool some = " + x + " >= 0 && left > 0 && " + put_condition(id, at, static_cast<int>(tile.contiguous)) + ";");
     line("const int count = !some ? 0 : left < " + number(per) + " ? (int)left : " + number(per) + ";");
-    line("copy_async_16(shared_address(" + to + " + " + shared_address(l, in_tile(l)) + "), " + name(tensor) + " + (some ? " + offset(tensor, at) + " : 0), count * " +
-         number(bytes) + ");");
+    line("copy_async_16(shared_address(" + to + " + " + shared_address(l, in_tile(l)) + "), " + name(tensor) + " + (some ? " + offset(tensor, at) +
+         " : 0), count * " + number(bytes) + ");");
     close();
     --depth_;
     line("} else {");

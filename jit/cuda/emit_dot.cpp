@@ -98,7 +98,8 @@ void Emitter::fma_product(ir::InstId id) {
         ++depth_;
         sync();
         --depth_;
-        line("const int " + count + " = " + std::to_string(k) + " - " + first + " < " + slab_text + " ? " + std::to_string(k) + " - " + first + " : " + slab_text + ";");
+        line("const int " + count + " = " + std::to_string(k) + " - " + first + " < " + slab_text + " ? " + std::to_string(k) + " - " + first +
+             " : " + slab_text + ";");
     } else {
         line("const int " + first + " = 0, " + count + " = " + slab_text + ";");
     }

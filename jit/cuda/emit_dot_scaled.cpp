@@ -1,5 +1,5 @@
-// dot_scaled without tensor cores: for each stretch of K with one pair of scales a chain from zero in f32, then acc = fma(chain, a_scale * b_scale, acc),
-// rounded to the accumulator's format after each stretch.
+// dot_scaled without tensor cores: for each stretch of K with one pair of scales a chain from zero in f32, then acc = fma(chain, a_scale * b_scale,
+// acc), rounded to the accumulator's format after each stretch.
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_scratch.h"
 
@@ -31,9 +31,12 @@ void Emitter::scaled_fma_product(ir::InstId id) {
         else
             stage_slab(in[i], s[i], 0, "0", fn_.type(in[i]).shape[0], value);
     }
-    const std::string acc = fresh("acc"), sum = fresh("sum"), first = fresh("first"), kk = fresh("k"), end = fresh("end"), count = std::to_string(registers(to));
+    const std::string acc = fresh("acc"), sum = fresh("sum"), first = fresh("first"), kk = fresh("k"), end = fresh("end"),
+                      count = std::to_string(registers(to));
     line("float " + acc + "[" + count + "], " + sum + "[" + count + "];");
-    const auto cast = [&](const Format& t, const Format& from, const std::string& x) { return t == from ? x : prelude_.cast(t, from, x, Round::rne, Overflow::automatic); };
+    const auto cast = [&](const Format& t, const Format& from, const std::string& x) {
+        return t == from ? x : prelude_.cast(t, from, x, Round::rne, Overflow::automatic);
+    };
     each_register(to, [&](const std::string& r) { line(acc + "[" + r + "] = " + cast(f32, f, at(in[4], r)) + ";"); });
     sync();
     line("#pragma unroll 1");
@@ -50,7 +53,8 @@ void Emitter::scaled_fma_product(ir::InstId id) {
     });
     close();
     each_register(to, [&](const std::string& r) {
-        const std::string left = s[1] + "[" + clamped(to, 0, r) + " * " + std::to_string(a_blocks) + " + " + first + " / " + std::to_string(a_block) + "]";
+        const std::string left =
+            s[1] + "[" + clamped(to, 0, r) + " * " + std::to_string(a_blocks) + " + " + first + " / " + std::to_string(a_block) + "]";
         const std::string right = s[3] + "[" + first + " / " + std::to_string(b_block) + " * " + std::to_string(n) + " + " + clamped(to, 1, r) + "]";
         const std::string scales[] = {left, right};
         const std::string joined = prelude_.fma(f32, sum + "[" + r + "]", prelude_.elementwise(ir::Op::mul, f32, scales), acc + "[" + r + "]");

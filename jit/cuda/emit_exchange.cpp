@@ -1,6 +1,6 @@
 // convert through scratch: the order of plan_exchange, in accesses as wide as each side's registers allow. Addresses are XORs of a part that the
 // thread knows and a part that the register knows; tiles with odd factors use a padded row-major order.
-#include <algorithm>
+#include <map>
 
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_scratch.h"
@@ -16,21 +16,20 @@ struct ExchangeText {
 
 namespace {
 
-/// Registers that one access moves, in the order of their addresses, and the address of the first in thread 0.
+/// What one access moves: by address the registers that hold the element (several hold copies), and the address of the first in thread 0.
 struct Access {
-    std::vector<int> registers;
+    std::vector<std::vector<int>> elements;
     int64_t first = 0;
 };
 
 std::vector<Access> accesses(const TileLayout& l, const Exchange& plan, int vector) {
-    std::vector<std::pair<int64_t, int>> placed;
-    for (int r = 0; r < l.registers(); ++r) placed.push_back({plan.address(plan.number(l.point(r, 0, 0))), r});
-    std::sort(placed.begin(), placed.end());
+    std::map<int64_t, std::vector<int>> placed;
+    for (int r = 0; r < l.registers(); ++r) placed[plan.address(plan.number(l.point(r, 0, 0)))].push_back(r);
     std::vector<Access> out;
-    for (size_t i = 0; i < placed.size(); ++i) {
-        if (i % static_cast<size_t>(vector) == 0) out.push_back({{}, placed[i].first});
-        TEGULA_CHECK(placed[i].first == out.back().first + static_cast<int64_t>(i % static_cast<size_t>(vector)), "an access is not consecutive");
-        out.back().registers.push_back(placed[i].second);
+    for (const auto& [address, registers] : placed) {
+        if (out.empty() || out.back().elements.size() == static_cast<size_t>(vector)) out.push_back({{}, address});
+        TEGULA_CHECK(address == out.back().first + static_cast<int64_t>(out.back().elements.size()), "an access is not consecutive");
+        out.back().elements.push_back(registers);
     }
     return out;
 }
@@ -84,16 +83,17 @@ void Emitter::exchange_side(const TileLayout& l, const ExchangeText& e, const st
     const std::string base = fresh("a"), word = word_type(vector * e.bytes);
     if (linear) line("const int " + base + " = " + e.function + "(" + number("0") + ");");
     for (const Access& a : accesses(l, e.plan, vector)) {
-        const std::string address = linear ? base + " ^ " + std::to_string(a.first) : e.function + "(" + number(std::to_string(a.registers[0])) + ")";
+        const std::string address =
+            linear ? base + " ^ " + std::to_string(a.first) : e.function + "(" + number(std::to_string(a.elements[0][0])) + ")";
         const std::string place = "*(" + word + "*)(" + e.pointer + " + (" + address + "))";
         open(write ? copies : "");
         std::string list;
-        for (int r : a.registers) list += (list.empty() ? "" : ", ") + tile + "[" + std::to_string(r) + "]";
+        for (const std::vector<int>& r : a.elements) list += (list.empty() ? "" : ", ") + tile + "[" + std::to_string(r[0]) + "]";
         const std::string pack = "alignas(16) " + e.type + " p[" + std::to_string(vector) + "]";
         line(pack + (write ? " = {" + list + "};" : ";"));
         line(write ? place + " = *(const " + word + "*)p;" : "*(" + word + "*)p = " + place + ";");
-        if (!write)
-            for (size_t i = 0; i < a.registers.size(); ++i) line(tile + "[" + std::to_string(a.registers[i]) + "] = p[" + std::to_string(i) + "];");
+        for (size_t i = 0; i < a.elements.size() && !write; ++i)
+            for (int r : a.elements[i]) line(tile + "[" + std::to_string(r) + "] = p[" + std::to_string(i) + "];");
         close();
     }
 }

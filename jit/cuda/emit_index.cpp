@@ -77,7 +77,8 @@ std::string Emitter::place_in_tile(const TilePart& p, const std::string& r, std:
         } else if (kind.kind == Access::range) {
             const std::string& at = own[static_cast<size_t>(axis.dim)];
             // Unsigned: it may wrap, and what wraps is outside, unless the product itself leaves 64 bits.
-            value = "(long long)((unsigned long long)" + value + " + (unsigned long long)" + at + " * " + std::to_string(static_cast<uint64_t>(kind.step)) + "ull)";
+            value = "(long long)((unsigned long long)" + value + " + (unsigned long long)" + at + " * " +
+                    std::to_string(static_cast<uint64_t>(kind.step)) + "ull)";
             if (kind.step >= kLargeStep || kind.step <= -kLargeStep) {
                 const uint64_t magnitude = kind.step < 0 ? 0 - static_cast<uint64_t>(kind.step) : static_cast<uint64_t>(kind.step);
                 condition += (condition.empty() ? "" : " && ") + (at + " <= " + std::to_string(static_cast<uint64_t>(INT64_MAX) / magnitude));
@@ -86,8 +87,7 @@ std::string Emitter::place_in_tile(const TilePart& p, const std::string& r, std:
         const std::string i = fresh("i");
         line("const long long " + i + " = " + value + ";");
         c.push_back("(int)" + i);
-        if (!kind.in_bounds)
-            condition += (condition.empty() ? "" : " && ") + ("(unsigned long long)" + i + " < " + std::to_string(shape[a]) + "ull");
+        if (!kind.in_bounds) condition += (condition.empty() ? "" : " && ") + ("(unsigned long long)" + i + " < " + std::to_string(shape[a]) + "ull");
     }
     return number_of(shape, c);
 }
@@ -160,7 +160,9 @@ void Emitter::cuda_deposit(ir::InstId id) {
         });
     };
     if (collides) {
-        each_element([&](const std::string& r, const std::string& place) { line("atomicMax(&" + last + "[" + place + "], " + number_at(in[value], r) + ");"); });
+        each_element([&](const std::string& r, const std::string& place) {
+            line("atomicMax(&" + last + "[" + place + "], " + number_at(in[value], r) + ");");
+        });
         sync();
     }
     each_element([&](const std::string& r, const std::string& place) {

@@ -64,7 +64,8 @@ void Emitter::join_lanes(const ReducePlan::Step& step, const Joined& joined) {
                 line("if (" + upper + ") " + mine + " = " + second + ";");
             }
             other.push_back(fresh("o"));
-            line("const " + joined.types[i] + " " + other.back() + " = (" + joined.types[i] + ")__shfl_xor_sync(0xffffffffu, " + sent + ", " + lane + ");");
+            line("const " + joined.types[i] + " " + other.back() + " = (" + joined.types[i] + ")__shfl_xor_sync(0xffffffffu, " + sent + ", " + lane +
+                 ");");
         }
         joined.join(elements(joined.names, r), other);
     });
@@ -83,7 +84,8 @@ void Emitter::join_warps(ir::InstId id, const ReducePlan::Step& step, const Join
         each_of(rows, [&](const std::string& row) { body(rename(step.live, row), row); });
     };
     each_live([&](const std::string& r, const std::string& row) {
-        for (size_t i = 0; i < areas.size(); ++i) line(areas[i] + "[" + row + " * " + std::to_string(32 * warps) + " + t] = " + joined.names[i] + "[" + r + "];");
+        for (size_t i = 0; i < areas.size(); ++i)
+            line(areas[i] + "[" + row + " * " + std::to_string(32 * warps) + " + t] = " + joined.names[i] + "[" + r + "];");
     });
     sync();
     int all = 0;
@@ -100,7 +102,8 @@ void Emitter::join_warps(ir::InstId id, const ReducePlan::Step& step, const Join
             std::vector<std::string>& names = part.emplace_back();
             for (size_t i = 0; i < areas.size(); ++i) {
                 names.push_back(fresh("p"));
-                line(joined.types[i] + " " + names[i] + " = " + areas[i] + "[" + row + " * " + std::to_string(32 * warps) + " + " + base + " + " + std::to_string(warp * 32) + "];");
+                line(joined.types[i] + " " + names[i] + " = " + areas[i] + "[" + row + " * " + std::to_string(32 * warps) + " + " + base + " + " +
+                     std::to_string(warp * 32) + "];");
             }
         }
         for (int half = parts / 2; half > 0; half /= 2)

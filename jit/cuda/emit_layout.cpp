@@ -152,9 +152,7 @@ std::string Emitter::padded_number(const TileLayout& l, const std::string& r) { 
 
 std::string Emitter::logical_number(const TileLayout& l, const std::string& r) { return layout_name(l) + "::logical(" + r + ", t)"; }
 
-std::string Emitter::inside(const TileLayout& l, const std::string& r) {
-    return l.has_ghosts() ? layout_name(l) + "::inside(" + r + ", t)" : "true";
-}
+std::string Emitter::inside(const TileLayout& l, const std::string& r) { return l.has_ghosts() ? layout_name(l) + "::inside(" + r + ", t)" : "true"; }
 
 std::string Emitter::owns(const TileLayout& l, const std::string& r) {
     std::string out;
@@ -180,8 +178,9 @@ std::string Emitter::rename(const std::vector<int>& map, const std::string& r) {
     if (linear) return "(" + linear_text(cols, "(" + r + ")") + ")";
     std::string list;
     for (int m : map) list += (list.empty() ? "" : ", ") + std::to_string(m);
-    const std::string name = support("rename " + list, "renamed",
-                                     "__device__ __forceinline__ constexpr int $(int r) {\n    constexpr int map[] = {" + list + "};\n    return map[r];\n}\n");
+    const std::string name =
+        support("rename " + list, "renamed",
+                "__device__ __forceinline__ constexpr int $(int r) {\n    constexpr int map[] = {" + list + "};\n    return map[r];\n}\n");
     return name + "(" + r + ")";
 }
 

@@ -1,7 +1,7 @@
 // Products on mma.sync: each warp multiplies fragments of 16 rows and 8 columns in registers, K ascending. A fragment of operand A or B is a run of
 // consecutive registers (mma_operand_a, mma_operand_b of tile_layout.h); older instructions take a part of it. Elements beyond K are zero,
 // and steps that lie wholly beyond it are not done: the sum is that of the instruction's own steps.
-#include <bit>
+#include <algorithm>
 
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/fragments.h"
@@ -12,22 +12,32 @@ namespace {
 
 const char* ptx_type(Fmt f) {
     switch (f) {
-        case Fmt::f16: return "f16";
-        case Fmt::bf16: return "bf16";
-        case Fmt::tf32: return "tf32";
-        case Fmt::f32: return "f32";
-        case Fmt::f64: return "f64";
-        case Fmt::f8e4m3: return "e4m3";
-        case Fmt::f8e5m2: return "e5m2";
-        case Fmt::i8: return "s8";
-        case Fmt::u8: return "u8";
-        case Fmt::i32: return "s32";
-        default: break;
+        case Fmt::f16:
+            return "f16";
+        case Fmt::bf16:
+            return "bf16";
+        case Fmt::tf32:
+            return "tf32";
+        case Fmt::f32:
+            return "f32";
+        case Fmt::f64:
+            return "f64";
+        case Fmt::f8e4m3:
+            return "e4m3";
+        case Fmt::f8e5m2:
+            return "e5m2";
+        case Fmt::i8:
+            return "s8";
+        case Fmt::u8:
+            return "u8";
+        case Fmt::i32:
+            return "s32";
+        default:
+            break;
     }
     TEGULA_CHECK(false, "no product takes this format");
     return "";
 }
-
 
 /// "%0, %1" ..
 std::string holes(int first, int count) {
@@ -63,20 +73,24 @@ std::string mma_statement(const MmaRow& row, const Fragment& f, int half, int k)
     const int nd = static_cast<int>(d.size()), na = rows * ks;
     const std::string acc = ptx_type(row.acc), ta = ptx_type(row.a), tb = ptx_type(row.b);
     const std::string constraint = row.acc == Fmt::f32 ? "+f" : row.acc == Fmt::f64 ? "+d" : "+r", in = row.a == Fmt::f64 ? "d" : "r";
-    return "asm volatile(\"mma.sync.aligned.m" + std::to_string(row.m) + "n8k" + std::to_string(row.k) + ".row.col." + acc + "." + ta + "." + tb + "." + acc +
-           " {" + holes(0, nd) + "}, {" + holes(nd, na) + "}, {" + holes(nd + na, ks) + "}, {" + holes(0, nd) + "};\"\n                 : " +
-           list(constraint, d) + "\n                 : " + list(in, a) + ", " + list(in, b) + ");\n";
+    return "asm volatile(\"mma.sync.aligned.m" + std::to_string(row.m) + "n8k" + std::to_string(row.k) + ".row.col." + acc + "." + ta + "." + tb +
+           "." + acc + " {" + holes(0, nd) + "}, {" + holes(nd, na) + "}, {" + holes(nd + na, ks) + "}, {" + holes(0, nd) +
+           "};\"\n                 : " + list(constraint, d) + "\n                 : " + list(in, a) + ", " + list(in, b) + ");\n";
 }
 
 }  // namespace
 
 Fragment fragment_of(const MmaRow& row) {
     switch (row.a) {
-        case Fmt::f64: return {4, 1, 1};
-        case Fmt::tf32: return {8, 2, 1};
+        case Fmt::f64:
+            return {4, 1, 1};
+        case Fmt::tf32:
+            return {8, 2, 1};
         case Fmt::f16:
-        case Fmt::bf16: return {16, 2, 2};
-        default: return {32, 2, 4};
+        case Fmt::bf16:
+            return {16, 2, 2};
+        default:
+            return {32, 2, 4};
     }
 }
 
@@ -124,8 +138,9 @@ std::string Emitter::packed(const std::string& array, const Format& f, const std
     const std::string x = array + "[" + first + "]";
     if (f.bits == 32) return f.is_float() && prelude_.type(f) == "float" ? "__float_as_uint(" + x + ")" : x;
     if (f.bits == 16) {
-        const std::string pack = support("pack 16", "pack",
-                                         "__device__ __forceinline__ unsigned $(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }\n");
+        const std::string pack =
+            support("pack 16", "pack",
+                    "__device__ __forceinline__ unsigned $(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }\n");
         return pack + "(" + x + ", " + array + "[" + first + " + 1])";
     }
     const std::string pack = support("pack 8", "pack",
@@ -173,9 +188,9 @@ std::string Emitter::mma_function(const MmaRow& row, const std::string& type) {
             body += "    d[" + i + "] = (unsigned short)c" + h + ";\n    d[" + j + "] = (unsigned short)(c" + h + " >> 16);\n";
         }
     return support(std::string(row.name) + " " + type, "mma",
-                   "// " + std::string(row.name) + ": d (rows g, g + 8) += a b over " + std::to_string(f.k) + " elements of k, of which `left` are needed.\n" +
-                       "__device__ __forceinline__ void $(" + type + "* d, const " + operand + "* a, const " + operand + "* b, [[maybe_unused]] int left) {\n" +
-                       body + "}\n");
+                   "// " + std::string(row.name) + ": d (rows g, g + 8) += a b over " + std::to_string(f.k) +
+                       " elements of k, of which `left` are needed.\n" + "__device__ __forceinline__ void $(" + type + "* d, const " + operand +
+                       "* a, const " + operand + "* b, [[maybe_unused]] int left) {\n" + body + "}\n");
 }
 
 namespace {
@@ -233,12 +248,46 @@ void Emitter::mma_fragment(ir::ValueId v, const std::string& to, int count, cons
     line(type + " " + kept + "[" + std::to_string(n) + "];");
     each(n, [&](const std::string& r) {
         const std::string reg = start + " + " + r;
-        line(kept + "[" + r + "] = " + coordinate(layout(v), d, reg) + " < " + std::to_string(k_extent) + " ? " + from + "[" + reg + "] : " + zero(v) + ";");
+        line(kept + "[" + r + "] = " + coordinate(layout(v), d, reg) + " < " + std::to_string(k_extent) + " ? " + from + "[" + reg +
+             "] : " + zero(v) + ";");
     });
     for (int i = 0; i < count; ++i) {
         const std::string at_i = std::to_string(i * per);
         line(to + "[" + std::to_string(i) + "] = " + (f.bits == 64 ? kept + "[" + at_i + "]" : packed(kept, f, at_i)) + ";");
     }
+}
+
+struct Emitter::FragmentSource {
+    ir::ValueId tile;                      ///< in registers, or in shared memory
+    const SharedLayout* shared = nullptr;  ///< null: registers
+    bool is_a = false;
+    bool k_contiguous() const { return shared->contiguous == (is_a ? 1 : 0); }
+};
+
+Emitter::FragmentSource Emitter::fragment_source(ir::ValueId operand, bool is_a) {
+    const ir::InstId def = fn_.value(operand).def;
+    if (!def.valid() || !loaded_by_product(def)) return {operand, nullptr, is_a};
+    const ir::ValueId tile = fn_.operands(fn_.inst(def))[0];
+    prelude_.need("ldmatrix");
+    return {tile, &fn_.placement(tile).smem, is_a};
+}
+
+/// Where this lane's 16 bytes of four 8 x 8 matrices begin: of A, rows `across` .. + 15; of B, columns `across` .. + 15; both over one step of k.
+std::string Emitter::ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k) {
+    const int chunk = 16 / from.shared->elem_bytes;
+    // A's matrices: two along the rows, then two along k; B's: two along k, then two along the columns. Transposed ones have rows along k.
+    const bool rows_first = from.is_a == from.k_contiguous();
+    const std::string low = "(t & 15)", high = "(t >> 4 & 1) * " + std::to_string(chunk), seven = "(t & 7)";
+    std::string x = across, kk = k;
+    if (rows_first) {
+        (from.is_a ? x : kk) += " + " + low;
+        (from.is_a ? kk : x) += " + " + high;
+    } else {
+        (from.is_a ? kk : x) += " + (t >> 4 & 1) * 8 + " + seven;
+        (from.is_a ? x : kk) += " + (t >> 3 & 1) * " + std::to_string(chunk);
+    }
+    const std::vector<std::string> c = from.is_a ? std::vector<std::string>{x, kk} : std::vector<std::string>{kk, x};
+    return "shared_address(" + name(from.tile) + " + " + shared_address(*from.shared, c) + ")";
 }
 
 void Emitter::mma_product(ir::InstId id) {
@@ -249,34 +298,104 @@ void Emitter::mma_product(ir::InstId id) {
     const WarpSplit split = warp_split(layout(result), fn_.gpu->warps);
     const int64_t k = fn_.type(a).shape[fn_.type(a).shape.rank - 1u];
     TEGULA_CHECK(fn_.type(a).elem == row.a && fn_.type(b).elem == row.b, "an operand in another format than its instruction's");
-    TEGULA_CHECK(layout(a) == mma_operand_a(fn_.type(a).shape, fn_.elem(a).bits, split.m, split.n), "operand A in another layout than its instruction's");
-    TEGULA_CHECK(layout(b) == mma_operand_b(fn_.type(b).shape, fn_.elem(b).bits, split.m, split.n), "operand B in another layout than its instruction's");
+    TEGULA_CHECK(layout(a) == mma_operand_a(fn_.type(a).shape, fn_.elem(a).bits, split.m, split.n),
+                 "operand A in another layout than its instruction's");
+    TEGULA_CHECK(layout(b) == mma_operand_b(fn_.type(b).shape, fn_.elem(b).bits, split.m, split.n),
+                 "operand B in another layout than its instruction's");
     accumulate_in(result, acc, nullptr);
 
     const Loops l = plan_loops(layout(a), layout(b), layout(result), split, k, f.k);
     const std::string function = mma_function(row, type_of(result)), operand = row.a == Fmt::f64 ? "double " : "unsigned ";
     const int64_t guard = k % f.k ? k : -1;
+    const FragmentSource from_a = fragment_source(a, true), from_b = fragment_source(b, false);
+    const auto step = [&](const std::string& s) { return s == "0" ? s : s + " * " + std::to_string(f.k); };
+    const auto load = [&](const FragmentSource& from, const std::string& to, const std::string& across, const std::string& s) {
+        line(std::string(from.k_contiguous() ? "ldmatrix_x4" : "ldmatrix_x4_trans") + "(" + to + ", " + ldmatrix_address(from, across, step(s)) +
+             ");");
+    };
+    const auto columns_of_b = [&](const std::string& fb, const std::string& z, const std::string& s) {
+        if (!from_b.shared)
+            return each(static_cast<int>(l.columns), [&](const std::string& n) {
+                mma_fragment(b, fb + "[" + n + "]", f.k_registers, rename(l.b, index(index(z, l.columns, n), l.steps, s)), guard, false);
+            });
+        const std::vector<int64_t> tiles = column_tiles(layout(result), split.n);
+        std::vector<int> first;
+        for (size_t n = 0; n < tiles.size(); n += 2) first.push_back(static_cast<int>(tiles[n]));
+        const int64_t run = (int64_t{1} << layout(result).bits[1]) / split.n;
+        each(static_cast<int>(first.size()), [&](const std::string& n) {
+            const std::string two = n == "0" ? n : "2 * " + n, one = fb + "[" + two + "]", other = fb + "[" + two + " + 1]";
+            const std::string warp = split.n == 1 ? "" : " + t / " + std::to_string(32 * split.m) + " * " + std::to_string(run);
+            load(from_b, one + "[0], " + one + "[1], " + other + "[0], " + other + "[1]", rename(first, n) + warp, s);
+        });
+    };
+    const auto rows_of_a = [&](const std::string& fa, const std::string& z, const std::string& m, const std::string& s) {
+        if (!from_a.shared) return mma_fragment(a, fa, 2 * f.k_registers, rename(l.a, index(index(z, l.rows, m), l.steps, s)), guard, true);
+        const std::string warp = split.m == 1 ? "" : " + (t >> 5 & " + std::to_string(split.m - 1) + ") * 16";
+        load(from_a, fa + "[0], " + fa + "[1], " + fa + "[2], " + fa + "[3]", m + " * " + std::to_string(16 * split.m) + warp, s);
+    };
     open("");  // the fragments' names end here
     each(static_cast<int>(l.batch), [&](const std::string& z) {
         each(static_cast<int>(l.steps), [&](const std::string& s) {
-            const std::string fb = fresh("b"), columns = std::to_string(l.columns);
-            line(operand + fb + "[" + columns + "][" + std::to_string(f.k_registers) + "];");
-            each(static_cast<int>(l.columns), [&](const std::string& n) {
-                mma_fragment(b, fb + "[" + n + "]", f.k_registers, rename(l.b, index(index(z, l.columns, n), l.steps, s)), guard, false);
-            });
+            const std::string fb = fresh("b");
+            line(operand + fb + "[" + std::to_string(l.columns) + "][" + std::to_string(f.k_registers) + "];");
+            columns_of_b(fb, z, s);
             each(static_cast<int>(l.rows), [&](const std::string& m) {
                 const std::string fa = fresh("a");
                 line(operand + fa + "[" + std::to_string(2 * f.k_registers) + "];");
-                mma_fragment(a, fa, 2 * f.k_registers, rename(l.a, index(index(z, l.rows, m), l.steps, s)), guard, true);
+                rows_of_a(fa, z, m, s);
                 each(static_cast<int>(l.columns), [&](const std::string& n) {
-                    const std::string left = std::to_string(k) + " - " + s + " * " + std::to_string(f.k);
-                    line(function + "(" + name(result) + " + " + rename(l.acc, index(index(z, l.rows, m), l.columns, n)) + ", " + fa + ", " + fb + "[" + n +
-                         "], " + left + ");");
+                    line(function + "(" + name(result) + " + " + rename(l.acc, index(index(z, l.rows, m), l.columns, n)) + ", " + fa + ", " + fb +
+                         "[" + n + "], " + std::to_string(k) + " - " + step(s) + ");");
                 });
             });
         });
     });
     close();
+}
+
+namespace {
+
+/// Neither writes shared memory nor gives a stage back. (Puts fill free stages only.)
+bool keeps_shared(const ir::Function& fn, ir::InstId id) {
+    const ir::Inst& inst = fn.inst(id);
+    const GpuInst& gpu = fn.gpu_inst(id);
+    if (gpu.scratch_offset >= 0 || gpu.sync_before) return false;
+    if (inst.op == ir::Op::channel_get || inst.op == ir::Op::channel_put || inst.op == ir::Op::yield) return true;
+    if (inst.op == ir::Op::if_else) {
+        for (ir::BlockId b : fn.blocks(inst))
+            for (ir::InstId inner : fn.block(b).insts)
+                if (!keeps_shared(fn, inner)) return false;
+        return true;
+    }
+    return ir::has_trait(inst.op, ir::PURE) && !ir::has_trait(inst.op, ir::REGIONS);
+}
+
+}  // namespace
+
+bool Emitter::loaded_by_product(ir::InstId convert) const {
+    const ir::Inst& inst = fn_.inst(convert);
+    if (inst.op != ir::Op::convert) return false;
+    const ir::ValueId tile = fn_.operands(inst)[0], v = fn_.result(inst);
+    if (fn_.placement(tile).kind != Placement::shared || !in_registers(v) || uses_[v.v] != 1 || fn_.type(v).shape.rank != 2) return false;
+    const std::vector<ir::InstId>& list = fn_.block(inst.parent).insts;
+    auto it = std::find(list.begin(), list.end(), convert) + 1;
+    const auto takes = [&](const ir::Inst& i) { return i.op == ir::Op::dot && (fn_.operands(i)[0] == v || fn_.operands(i)[1] == v); };
+    for (; it != list.end() && !takes(fn_.inst(*it)); ++it)
+        if (!keeps_shared(fn_, *it)) return false;
+    if (it == list.end()) return false;
+    const ir::Inst& dot = fn_.inst(*it);
+    const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(*it).row)];
+    const bool is_a = fn_.operands(dot)[0] == v;
+    if (row.kind != MmaRow::mma || row.a == Fmt::f64 || fn_.operands(dot)[0] == fn_.operands(dot)[1]) return false;
+    const SharedLayout& l = fn_.placement(tile).smem;
+    const TileLayout& sum = layout(fn_.result(dot));
+    const WarpSplit split = warp_split(sum, fn_.gpu->warps);
+    const int64_t k = l.shape[is_a ? 1 : 0], across = l.shape[is_a ? 0 : 1];
+    const bool k_contiguous = l.contiguous == (is_a ? 1 : 0);
+    if (k % fragment_of(row).k || l.elem_bytes > 4 || (!k_contiguous && l.elem_bytes != 2)) return false;
+    if (is_a) return across % (16 * split.m) == 0;
+    const int64_t run = (int64_t{1} << sum.bits[1]) / split.n;
+    return across % (16 * split.n) == 0 && run % 16 == 0;
 }
 
 }  // namespace tegula::cuda

@@ -1,5 +1,5 @@
-// sort and histogram through scratch. sort: a bitonic network over (key, index) pairs, which are all different, so that it is stable; lines are padded
-// to a power of two with pairs that come last.
+// sort and histogram through scratch. sort: a bitonic network over (key, index) pairs, which are all different, so that it is stable; lines are
+// padded to a power of two with pairs that come last.
 #include <bit>
 
 #include "jit/cuda/emitter.h"
@@ -25,8 +25,10 @@ void Emitter::cuda_sort(ir::InstId id) {
     const std::string e = fresh("e"), k = fresh("k");
     open_elements(e, width * lines.columns());
     line("const int " + k + " = " + e + " % " + std::to_string(width) + ";");
-    const std::string element = s + "[" + lines.base("(" + e + " / " + std::to_string(width) + ")") + " + " + k + " * " + std::to_string(lines.inner) + "]";
-    line(keys + "[" + e + "] = " + k + " < " + std::to_string(lines.n) + " ? " + (descending ? "~" : "") + key + "(" + element + ") : ~(" + type + ")0;");
+    const std::string element =
+        s + "[" + lines.base("(" + e + " / " + std::to_string(width) + ")") + " + " + k + " * " + std::to_string(lines.inner) + "]";
+    line(keys + "[" + e + "] = " + k + " < " + std::to_string(lines.n) + " ? " + (descending ? "~" : "") + key + "(" + element + ") : ~(" + type +
+         ")0;");
     line(order + "[" + e + "] = " + k + ";");
     close();
     sync();
@@ -88,7 +90,8 @@ void Emitter::cuda_histogram(ir::InstId id) {
         // Negative values are huge.
         const bool sign = fn_.elem(in[0]).is_signed;
         line("const unsigned long long " + v + " = (unsigned long long)" + (sign ? "(long long)" : "") + at(in[0], r) + ";");
-        line("if (" + (condition == "true" ? "" : condition + " && ") + v + " < " + std::to_string(bins) + "ull) atomicAdd(&" + counts + "[(int)" + v + "], 1);");
+        line("if (" + (condition == "true" ? "" : condition + " && ") + v + " < " + std::to_string(bins) + "ull) atomicAdd(&" + counts + "[(int)" +
+             v + "], 1);");
     });
     sync();
     fill(to, [&](const std::string& r) { return counts + "[" + number_at(to, r) + "]"; });

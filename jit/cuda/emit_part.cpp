@@ -177,8 +177,70 @@ std::string Emitter::part_condition(const Part& part, const std::string& r, bool
     for (size_t a = 0; a < part.axes.size(); ++a)
         if (part.access.axes[a].kind == Access::gather && !part.axes[a].size.empty())
             out = both(out, "(unsigned long long)" + part_index(part, a, r) + " < (unsigned long long)" + part.axes[a].size);
-    if (part.mask.valid()) out = both(out, staged(part.mask, part.pointers[part.mask_at], r, is_scalar(part.value) ? "0" : logical_number(layout(part.value), r)));
+    if (!part.last.empty())
+        out = both(out, part.last + "[" + (part.mask.valid() ? logical_number(layout(part.value), r) : joint_number(part, r)) + "]");
+    if (part.mask.valid())
+        out = both(out, staged(part.mask, part.pointers[part.mask_at], r, is_scalar(part.value) ? "0" : logical_number(layout(part.value), r)));
     return out;
+}
+
+Shape Emitter::joint_shape(const Part& part) {
+    Shape joint;
+    for (size_t a = 0; a < part.axes.size(); ++a)
+        if (part.access.axes[a].kind == Access::gather) joint = *broadcast(joint, fn_.type(part.axes[a].index).shape);
+    return joint;
+}
+
+/// Row-major number of a register's gathered indices in their joint shape.
+std::string Emitter::joint_number(const Part& part, const std::string& r) {
+    std::vector<std::string> c;
+    int first = 0;
+    for (size_t a = 0; a < part.axes.size(); ++a)
+        if (part.access.axes[a].kind == Access::gather) first = part.axes[a].dim;
+    for (int d = 0; d < part.joint_rank; ++d) c.push_back(coordinate(layout(part.value), first + d, r));
+    return number_of(joint_shape(part), c);
+}
+
+/// Element of a staged index tile at joint number `j`.
+std::string Emitter::joint_index(const Part& part, size_t axis, const std::string& j) {
+    const Shape joint = joint_shape(part), &own = fn_.type(part.axes[axis].index).shape;
+    if (own.rank == 0) return name(part.axes[axis].index);
+    std::vector<std::string> c;
+    int64_t below = 1;
+    for (size_t d = own.rank, k = joint.rank; d-- > 0;) {
+        const std::string digit = below == 1 ? j : j + " / " + std::to_string(below);
+        c.insert(c.begin(), own[d] == 1 ? "0" : k == 1 ? "(" + digit + ")" : "(" + digit + " % " + std::to_string(joint[k - 1]) + ")");
+        below *= joint[--k];
+    }
+    return part.pointers[part.axes[axis].operand] + "[" + number_of(own, c) + "]";
+}
+
+/// Of several elements of a store for one place the last one stays: each looks for a later one with the same indices that is not masked away.
+void Emitter::part_last(Part& part) {
+    const Shape joint = joint_shape(part), &shape = fn_.type(part.value).shape;
+    const bool masked = part.mask.valid();
+    int64_t inner = 1;
+    if (masked) {
+        int after = 0;
+        for (size_t a = 0; a < part.axes.size(); ++a)
+            if (part.access.axes[a].kind == Access::gather) after = part.axes[a].dim + part.joint_rank;
+        for (size_t d = static_cast<size_t>(after); d < shape.rank; ++d) inner *= shape[d];
+    }
+    part.last = scratch_area(part.inst, "bool", scratch_plan(fn_, part.inst).work.at(0));
+    const std::string e = fresh("e"), j = fresh("j"), k = fresh("k"), last = fresh("last"), n = std::to_string(joint.elements());
+    open_elements(e, masked ? shape.elements() : joint.elements());
+    line("const int " + j + " = " + e + " / " + std::to_string(inner) + " % " + n + ";");
+    line("bool " + last + " = true;");
+    line("#pragma unroll 1");
+    std::string same;
+    for (size_t a = 0; a < part.axes.size(); ++a)
+        if (part.access.axes[a].kind == Access::gather)
+            same = both(same.empty() ? "true" : same, joint_index(part, a, k) + " == " + joint_index(part, a, j));
+    if (masked) same += " && " + part.pointers[part.mask_at] + "[" + e + " + (" + k + " - " + j + ") * " + std::to_string(inner) + "]";
+    line("for (int " + k + " = " + j + " + 1; " + k + " < " + n + "; ++" + k + ") " + last + " = " + last + " && !(" + same + ");");
+    line(part.last + "[" + e + "] = " + last + ";");
+    close();
+    sync();
 }
 
 /// Sums up what no register changes.
@@ -227,7 +289,8 @@ std::string Emitter::part_offset(const Part& part, const std::string& r) {
             at = part_index(part, a, r);
         } else {
             const TileLayout& l = layout(part.value);
-            at = additive(l, part.axes[a].dim) ? layout_name(l) + "::register" + std::to_string(part.axes[a].dim) + "(" + r + ")" : coordinate(l, part.axes[a].dim, r);
+            at = additive(l, part.axes[a].dim) ? layout_name(l) + "::register" + std::to_string(part.axes[a].dim) + "(" + r + ")"
+                                               : coordinate(l, part.axes[a].dim, r);
             at = stepped(at, kind.step);
         }
         sum += " + (unsigned long long)(" + at + ")" + (by == "1ll" ? "" : " * " + by);

@@ -86,7 +86,8 @@ private:
             out.mask[k] = b.text[k].empty() ? a.mask[k] : plus && (a.mask[k] & b.mask[k]) == 0 ? a.mask[k] | b.mask[k] : kAll;
             out.text[k] = a.text[k];
             if (b.text[k].empty()) continue;
-            out.text[k] = a.text[k].empty() && plus ? b.text[k] : "(" + (a.text[k].empty() ? "0ll" : a.text[k]) + (plus ? " + " : " - ") + b.text[k] + ")";
+            out.text[k] =
+                a.text[k].empty() && plus ? b.text[k] : "(" + (a.text[k].empty() ? "0ll" : a.text[k]) + (plus ? " + " : " - ") + b.text[k] + ")";
         }
         return out;
     }

@@ -60,9 +60,12 @@ std::string Emitter::grouped_program() {
             " rows are swept along axis 1.\n"
             "template <class T>\n"
             "__device__ __forceinline__ T $_of(T at, T rows, T columns) {\n"
-            "    const T plane = rows * columns, z = at / plane, rest = at - z * plane, group = rest / (" + std::to_string(kGroup) + " * columns);\n"
-            "    const T first = group * " + std::to_string(kGroup) + ", height = rows - first < " + std::to_string(kGroup) + " ? rows - first : " +
-            std::to_string(kGroup) + ", in = rest - first * columns;\n"
+            "    const T plane = rows * columns, z = at / plane, rest = at - z * plane, group = rest / (" +
+            std::to_string(kGroup) +
+            " * columns);\n"
+            "    const T first = group * " +
+            std::to_string(kGroup) + ", height = rows - first < " + std::to_string(kGroup) + " ? rows - first : " + std::to_string(kGroup) +
+            ", in = rest - first * columns;\n"
             "    return z * plane + in / height * rows + first + in % height;\n}\n"
             "__device__ __forceinline__ unsigned long long $(unsigned long long at, unsigned long long rows, unsigned long long columns) {\n"
             "    if ((at | rows | columns) >> 32 == 0 && (rows * columns) >> 28 == 0) return $_of((unsigned)at, (unsigned)rows, (unsigned)columns);\n"

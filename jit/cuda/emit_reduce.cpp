@@ -38,14 +38,17 @@ void Emitter::reduce_direct(ir::InstId id, const ReducePlan& plan) {
     Joined joined;
     joined.names = {fresh("x")};
     joined.types = {type_of(to)};
-    joined.join = [&](const std::vector<std::string>& a, const std::vector<std::string>& b) { line(a[0] + " = " + prelude_.combine(kind, f, a[0], b[0]) + ";"); };
+    joined.join = [&](const std::vector<std::string>& a, const std::vector<std::string>& b) {
+        line(a[0] + " = " + prelude_.combine(kind, f, a[0], b[0]) + ";");
+    };
     line(joined.types[0] + " " + joined.names[0] + "[" + std::to_string(registers(from)) + "];");
     const std::string identity = plan.fill ? prelude_.literal(f, *reduce_identity(kind, f)) : "";
     each_register(from, [&](const std::string& r) {
         std::string value = to_result(to, from, at(from, r));
         if (plan.fill) {
             const TileLayout& l = layout(from);
-            const std::string real = axis < 0 ? inside(l, r) : coordinate(l, static_cast<int>(axis), r) + " < " + std::to_string(l.shape[static_cast<size_t>(axis)]);
+            const std::string real =
+                axis < 0 ? inside(l, r) : coordinate(l, static_cast<int>(axis), r) + " < " + std::to_string(l.shape[static_cast<size_t>(axis)]);
             value = real + " ? " + value + " : " + identity;
         }
         line(joined.names[0] + "[" + r + "] = " + value + ";");
@@ -115,12 +118,14 @@ void Emitter::reduce_tree(ir::InstId id) {
         const std::string columns = std::to_string(lines.columns());
         line("#pragma unroll 1");
         open("for (int " + h + " = " + std::to_string(half) + "; " + h + " > 0; " + h + " >>= 1)");
-        line("const int " + pairs + " = " + h + " < " + std::to_string(lines.n) + " - " + h + " ? " + h + " : " + std::to_string(lines.n) + " - " + h + ";");
+        line("const int " + pairs + " = " + h + " < " + std::to_string(lines.n) + " - " + h + " ? " + h + " : " + std::to_string(lines.n) + " - " +
+             h + ";");
         line("#pragma unroll 1");
         open("for (int " + e + " = t; " + e + " < " + pairs + " * " + columns + "; " + e + " += " + std::to_string(group_threads()) + ")");
         // Neighbouring threads take neighbouring elements: the inner dimension first, then the axis.
         const std::string inner = std::to_string(lines.inner);
-        line("const int " + a + " = " + e + " / (" + pairs + " * " + inner + ") * " + std::to_string(lines.n * lines.inner) + " + " + e + " % (" + pairs + " * " + inner + ");");
+        line("const int " + a + " = " + e + " / (" + pairs + " * " + inner + ") * " + std::to_string(lines.n * lines.inner) + " + " + e + " % (" +
+             pairs + " * " + inner + ");");
         const std::string x = s + "[" + a + "]";
         line(x + " = " + prelude_.combine(kind, f, x, s + "[" + a + " + " + h + " * " + inner + "]") + ";");
         close();

@@ -1,5 +1,5 @@
-// reduce_region and scan_region: the author's function as inlined statements in loops over scratch. Its joins neither commute nor associate, so the fixed
-// tree and the chains are followed as they are.
+// reduce_region and scan_region: the author's function as inlined statements in loops over scratch. Its joins neither commute nor associate, so the
+// fixed tree and the chains are followed as they are.
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/lines.h"
 #include "lang/gpu_scratch.h"
@@ -49,8 +49,8 @@ void Emitter::region_loop(const std::string& count, bool together, const std::fu
 }
 
 /// One application: arguments from these texts, results through temporaries to these places.
-void Emitter::region_step(ir::BlockId body, std::span<const ir::ValueId> tiles, const std::vector<std::string>& left, const std::vector<std::string>& right,
-                          const std::vector<std::string>& to, const std::string& keeps) {
+void Emitter::region_step(ir::BlockId body, std::span<const ir::ValueId> tiles, const std::vector<std::string>& left,
+                          const std::vector<std::string>& right, const std::vector<std::string>& to, const std::string& keeps) {
     std::vector<std::string> arguments, values;
     for (const auto* side : {&left, &right})
         for (size_t i = 0; i < tiles.size(); ++i) {
@@ -99,7 +99,8 @@ void Emitter::cuda_reduce_region(ir::InstId id) {
         const std::string h = fresh("half"), pairs = fresh("pairs"), inner = std::to_string(lines.inner);
         line("#pragma unroll 1");
         open("for (int " + h + " = " + std::to_string(half) + "; " + h + " > 0; " + h + " >>= 1)");
-        line("const int " + pairs + " = " + h + " < " + std::to_string(lines.n) + " - " + h + " ? " + h + " : " + std::to_string(lines.n) + " - " + h + ";");
+        line("const int " + pairs + " = " + h + " < " + std::to_string(lines.n) + " - " + h + " ? " + h + " : " + std::to_string(lines.n) + " - " +
+             h + ";");
         region_loop(pairs + " * " + std::to_string(lines.columns()), together, [&](const std::string& e, const std::string& keeps) {
             const std::string a = fresh("at"), row = "(" + pairs + " * " + inner + ")";
             line("const int " + a + " = " + e + " / " + row + " * " + std::to_string(lines.n * lines.inner) + " + " + e + " % " + row + ";");

@@ -141,7 +141,8 @@ void Emitter::cuda_gather(ir::InstId id) {
         line("const long long " + i + " = " + (ok == "true" ? "" : "!" + ok + " ? -1ll : ") + "(long long)" + value + ";");
         std::vector<std::string> c = coordinates_of(to, r);
         c[axis] = "(int)" + i;
-        assign_to(to, r, i + " >= 0 && " + i + " < " + std::to_string(shape[axis]) + " ? " + pointers[0] + "[" + number_of(shape, c) + "] : " + zero(to));
+        assign_to(to, r,
+                  i + " >= 0 && " + i + " < " + std::to_string(shape[axis]) + " ? " + pointers[0] + "[" + number_of(shape, c) + "] : " + zero(to));
     });
     close();
 }

@@ -35,8 +35,9 @@ std::string Emitter::shared_address(const SharedLayout& l, const std::vector<std
     if (rank >= 2) plain += " + (" + c[2 * rank - 3 - contiguous] + ") * " + row_bytes;
     if (!batch.empty()) plain += " + (" + batch + ") * " + std::to_string(l.bytes() / batches);
     if (!l.swizzle) return plain;
-    const std::string name = support("swizzle " + std::to_string(l.swizzle), "swizzle",
-                                     "__device__ __forceinline__ int $(int a) { return a ^ (a >> 3 & " + std::to_string((l.swizzle - 1) & ~15) + "); }\n");
+    const std::string name =
+        support("swizzle " + std::to_string(l.swizzle), "swizzle",
+                "__device__ __forceinline__ int $(int a) { return a ^ (a >> 3 & " + std::to_string((l.swizzle - 1) & ~15) + "); }\n");
     return name + "(" + plain + ")";
 }
 
@@ -72,7 +73,9 @@ void Emitter::from_shared(ir::InstId id) {
     each(registers(to) / vector, [&](const std::string& i) {
         const std::string r = vector == 1 ? i : i + " * " + std::to_string(vector), ok = inside(l, r);
         const std::string place = name(from) + " + " + shared_address(s, coordinates_of(to, r));
-        if (vector == 1) return assign_to(to, r, (ok == "true" ? "" : ok + " ? ") + ("*(const " + type + "*)(" + place + ")") + (ok == "true" ? "" : " : " + zero(to)));
+        if (vector == 1)
+            return assign_to(to, r,
+                             (ok == "true" ? "" : ok + " ? ") + ("*(const " + type + "*)(" + place + ")") + (ok == "true" ? "" : " : " + zero(to)));
         line("alignas(16) " + type + " p[" + std::to_string(vector) + "]" + (ok == "true" ? ";" : " = {};"));
         line((ok == "true" ? "" : "if (" + ok + ") ") + "*(" + word + "*)p = *(const " + word + "*)(" + place + ");");
         for (int k = 0; k < vector; ++k) assign_to(to, r + " + " + std::to_string(k), "p[" + std::to_string(k) + "]");
@@ -88,8 +91,10 @@ void Emitter::between_shared(ir::InstId id) {
     open_elements(e, a.shape.elements());
     std::vector<std::string> c(a.shape.rank);
     int64_t below = 1;
-    for (size_t d = a.shape.rank; d-- > 0; below *= a.shape[d]) c[d] = "(" + e + " / " + std::to_string(below) + " % " + std::to_string(a.shape[d]) + ")";
-    line("*(" + type + "*)(" + name(to) + " + " + shared_address(b, c) + ") = *(const " + type + "*)(" + name(from) + " + " + shared_address(a, c) + ");");
+    for (size_t d = a.shape.rank; d-- > 0; below *= a.shape[d])
+        c[d] = "(" + e + " / " + std::to_string(below) + " % " + std::to_string(a.shape[d]) + ")";
+    line("*(" + type + "*)(" + name(to) + " + " + shared_address(b, c) + ") = *(const " + type + "*)(" + name(from) + " + " + shared_address(a, c) +
+         ");");
     close();
 }
 

@@ -15,17 +15,23 @@ void Emitter::cuda_constant_tile(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId v = fn_.result(inst);
     const auto codes = fn_.attrs(inst);
+    const Format& f = fn_.elem(v);
+    if (is_scalar(v)) return assign(v, [&](const std::string&) { return prelude_.literal(f, static_cast<uint64_t>(codes[0])); });
+    // Inf and NaN are no constant expressions: floats lie in the table as their bits.
+    const bool wide = f.is_float() && f.bits >= 32;
+    const Format stored = wide ? int_format(f.bits, false) : f;
+    const std::string type = prelude_.type(stored);
     std::string list;
     for (size_t i = 0; i < codes.size(); ++i) {
         list += i == 0 ? "" : i % 16 ? ", " : ",\n    ";
-        list += prelude_.literal(fn_.elem(v), static_cast<uint64_t>(codes[i]));
+        list += prelude_.literal(stored, static_cast<uint64_t>(codes[i]));
     }
-    if (is_scalar(v)) return assign(v, [&](const std::string&) { return list; });
-    const std::string table =
-        support("table " + type_of(v) + " " + list, "table", "__device__ const " + type_of(v) + " $[" + std::to_string(codes.size()) + "] = {\n    " + list + "};\n");
+    const std::string table = support("table " + type + " " + list, "table",
+                                      "__device__ const " + type + " $[" + std::to_string(codes.size()) + "] = {\n    " + list + "};\n");
     const TileLayout& l = layout(v);
     assign(v, [&](const std::string& r) {
-        const std::string element = table + "[" + logical_number(l, r) + "]";
+        const std::string entry = table + "[" + logical_number(l, r) + "]";
+        const std::string element = wide ? prelude_.bitcast(f, stored, entry) : entry;
         return l.has_ghosts() ? inside(l, r) + " ? " + element + " : " + zero(v) : element;
     });
 }
@@ -74,9 +80,7 @@ void Emitter::cuda_select(ir::InstId id) {
 std::string Emitter::program_axis(int axis) {
     const std::string key = "program axis " + std::to_string(axis);
     if (const auto it = param_names_.find(key); it != param_names_.end()) return it->second;
-    const auto extent_of = [&](int d) {
-        return parameter(KernelParam::grid, 0, d, "const unsigned long long", "programs");
-    };
+    const auto extent_of = [&](int d) { return parameter(KernelParam::grid, 0, d, "const unsigned long long", "programs"); };
     const std::string quotient = support("quotient", "quotient",
                                          "// Most launches have fewer than 2^32 programs, and a 64-bit division is a long sequence.\n"
                                          "__device__ __forceinline__ unsigned long long $(unsigned long long a, unsigned long long b) {\n"

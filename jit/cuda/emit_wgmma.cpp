@@ -47,13 +47,13 @@ struct Emitter::WarpGroups {
     WarpSplit split;
     const SharedLayout* smem_a = nullptr;  ///< null: in registers
     const SharedLayout* smem_b = nullptr;
-    std::string desc_a, desc_b;            ///< variables: this warp group's first rows and columns
-    std::string fragments;                 ///< A in registers: packed array
-    std::vector<int64_t> rows;             ///< first row of each tile of 64
+    std::string desc_a, desc_b;  ///< variables: this warp group's first rows and columns
+    std::string fragments;       ///< A in registers: packed array
+    std::vector<int64_t> rows;   ///< first row of each tile of 64
     struct Piece {
         int64_t column, columns;
     };
-    std::vector<Piece> pieces;             ///< columns of one instruction
+    std::vector<Piece> pieces;  ///< columns of one instruction
     int steps() const { return static_cast<int>(k / row->k); }
     bool k_major(const SharedLayout& l, bool is_a) const { return l.contiguous == (is_a ? 1 : 0); }
     bool packed_sum() const { return row->acc == Fmt::f16; }
@@ -81,8 +81,8 @@ std::string Emitter::wgmma_guard(const std::string& what, const std::string& typ
     for (int i = 0; i < packed; ++i) operands += ", \"+r\"(a[" + number(i) + "])";
     const std::string instruction = what == "fence" ? "wgmma.fence.sync.aligned;" : "wgmma.wait_group.sync.aligned 0;";
     return support("wgmma " + what + " " + type + " " + number(count) + " " + number(packed), "wgmma_" + what,
-                   "__device__ __forceinline__ void $(" + type + "* d" + (packed ? ", unsigned* a" : "") + ") {\n    asm volatile(\"" + instruction + "\" : " +
-                       operands + " :: \"memory\");\n}\n");
+                   "__device__ __forceinline__ void $(" + type + "* d" + (packed ? ", unsigned* a" : "") + ") {\n    asm volatile(\"" + instruction +
+                       "\" : " + operands + " :: \"memory\");\n}\n");
 }
 
 std::string Emitter::wgmma_function(const WarpGroups& w, const std::string& registers, int steps, int64_t step_a, int64_t step_b, bool from_zero) {
@@ -98,11 +98,16 @@ std::string Emitter::wgmma_function(const WarpGroups& w, const std::string& regi
     const int64_t columns = int64_t{nd} * (w.packed_sum() ? 4 : 2);
     const std::string sum = integers ? "s32" : w.packed_sum() ? "f16" : "f32";
     const auto operand = [](Fmt f) {
-        return std::string(f == Fmt::f16 ? "f16" : f == Fmt::bf16 ? "bf16" : f == Fmt::tf32 ? "tf32" : f == Fmt::f8e4m3 ? "e4m3" : f == Fmt::f8e5m2 ? "e5m2"
-                           : f == Fmt::i8 ? "s8" : "u8");
+        return std::string(f == Fmt::f16      ? "f16"
+                           : f == Fmt::bf16   ? "bf16"
+                           : f == Fmt::tf32   ? "tf32"
+                           : f == Fmt::f8e4m3 ? "e4m3"
+                           : f == Fmt::f8e5m2 ? "e5m2"
+                           : f == Fmt::i8     ? "s8"
+                                              : "u8");
     };
-    const std::string instruction = "wgmma.mma_async.sync.aligned.m64n" + number(columns) + "k" + number(row.k) + "." + sum + "." + operand(row.a) + "." +
-                                    operand(row.b) + " ";
+    const std::string instruction =
+        "wgmma.mma_async.sync.aligned.m64n" + number(columns) + "k" + number(row.k) + "." + sum + "." + operand(row.a) + "." + operand(row.b) + " ";
     std::string all;
     for (int i = 0; i < nd; ++i) all += (i ? ", %" : "%") + number(i);
     std::string text = "    asm volatile(\"{\\n.reg .pred keep, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 keep, " + std::string(from_zero ? "0" : "1") +
@@ -116,7 +121,8 @@ std::string Emitter::wgmma_function(const WarpGroups& w, const std::string& regi
             a = "a";
             b = "b";
         }
-        if (!w.smem_a) a = "{%" + number(ia + 4 * s) + ", %" + number(ia + 4 * s + 1) + ", %" + number(ia + 4 * s + 2) + ", %" + number(ia + 4 * s + 3) + "}";
+        if (!w.smem_a)
+            a = "{%" + number(ia + 4 * s) + ", %" + number(ia + 4 * s + 1) + ", %" + number(ia + 4 * s + 2) + ", %" + number(ia + 4 * s + 3) + "}";
         std::string tail = std::string(s ? "yes" : "keep") + (integers ? "" : ", 1, 1");
         if (sixteen && w.smem_a) tail += w.k_major(*w.smem_a, true) ? ", 0" : ", 1";
         if (sixteen) tail += w.k_major(*w.smem_b, false) ? ", 0" : ", 1";
@@ -130,8 +136,8 @@ std::string Emitter::wgmma_function(const WarpGroups& w, const std::string& regi
     text += "\"l\"(b));\n";
     const std::string head = "__device__ __forceinline__ void $(" + type + "* d, " + (w.smem_a ? "unsigned long long a" : "const unsigned* a") +
                              ", unsigned long long b) {\n";
-    return support(text, "wgmma_m64n" + number(columns) + "k" + number(row.k) + "_", "// " + std::string(row.name) + ", " + number(steps) + " steps of k\n" + head +
-                   text + "}\n");
+    return support(text, "wgmma_m64n" + number(columns) + "k" + number(row.k) + "_",
+                   "// " + std::string(row.name) + ", " + number(steps) + " steps of k\n" + head + text + "}\n");
 }
 
 /// Steps [first, last) of every tile of 64 rows and piece of columns, added to the array `to`.
@@ -151,7 +157,8 @@ void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, int first, i
                 std::string registers;
                 for (int64_t c = 0; c < piece.columns; c += 8) {
                     const int r = sum.find_register(point(w.rows[t], piece.column + c), 0, 0) - base;
-                    for (int i = 0; i < 4; i += static_cast<int>(scale)) registers += (registers.empty() ? "" : " ") + number((r + i) / static_cast<int>(scale));
+                    for (int i = 0; i < 4; i += static_cast<int>(scale))
+                        registers += (registers.empty() ? "" : " ") + number((r + i) / static_cast<int>(scale));
                 }
                 const std::string function = wgmma_function(w, registers, end - s, da, db, from_zero && s == first);
                 const auto plus = [](const std::string& v, int64_t bytes) { return bytes ? v + " + " + number(bytes / 16) : v; };
@@ -160,7 +167,8 @@ void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, int first, i
                     a = plus(w.desc_a, w.at_a(w.rows[t], s));
                 else
                     a += " + " + number((static_cast<int64_t>(t) * w.steps() + s) * 4);
-                line(function + "(" + to + " + " + number(base / static_cast<int>(scale)) + ", " + a + ", " + plus(w.desc_b, w.at_b(piece.column, s)) + ");");
+                line(function + "(" + to + " + " + number(base / static_cast<int>(scale)) + ", " + a + ", " +
+                     plus(w.desc_b, w.at_b(piece.column, s)) + ");");
             }
         s = end;
     }
@@ -168,7 +176,8 @@ void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, int first, i
 
 /// fp8 in f32: a new sum every 128 elements, added with one rounding.
 void Emitter::wgmma_promoted(const WarpGroups& w) {
-    const int registers_d = registers(w.result), per = static_cast<int>(kPromotion / w.row->k), packed = w.smem_a ? 0 : static_cast<int>(w.rows.size()) * w.steps() * 4;
+    const int registers_d = registers(w.result), per = static_cast<int>(kPromotion / w.row->k),
+              packed = w.smem_a ? 0 : static_cast<int>(w.rows.size()) * w.steps() * 4;
     const std::string fence = wgmma_guard("fence", "float", registers_d, packed), wait = wgmma_guard("wait", "float", registers_d, packed);
     const std::string extra = packed ? ", " + w.fragments : "";
     for (int s = 0; s < w.steps(); s += per) {
@@ -179,7 +188,9 @@ void Emitter::wgmma_promoted(const WarpGroups& w) {
         wgmma_run(w, part, s, std::min(s + per, w.steps()), true);
         line("wgmma_commit();");
         line(wait + "(" + part + extra + ");");
-        each_register(w.result, [&](const std::string& r) { line(name(w.result) + "[" + r + "] = " + name(w.result) + "[" + r + "] + " + part + "[" + r + "];"); });
+        each_register(w.result, [&](const std::string& r) {
+            line(name(w.result) + "[" + r + "] = " + name(w.result) + "[" + r + "] + " + part + "[" + r + "];");
+        });
         close();
     }
 }
@@ -187,7 +198,8 @@ void Emitter::wgmma_promoted(const WarpGroups& w) {
 /// Operand A's registers, packed for all steps before anything is issued.
 void Emitter::wgmma_fragments(WarpGroups& w) {
     const TileLayout& l = layout(w.a);
-    TEGULA_CHECK(l == mma_operand_a(fn_.type(w.a).shape, fn_.elem(w.a).bits, w.split.m, w.split.n), "operand A in another layout than its instruction's");
+    TEGULA_CHECK(l == mma_operand_a(fn_.type(w.a).shape, fn_.elem(w.a).bits, w.split.m, w.split.n),
+                 "operand A in another layout than its instruction's");
     const Fragment f = fragment_of(*w.row);
     std::vector<int> starts;
     for (int64_t row : w.rows)
@@ -195,9 +207,8 @@ void Emitter::wgmma_fragments(WarpGroups& w) {
             for (int i = 0; i < 4; ++i) starts.push_back(l.find_register(point(row, int64_t{s} * f.k), 0, 0) + i * f.packed);
     w.fragments = fresh("a");
     line("unsigned " + w.fragments + "[" + number(static_cast<int64_t>(starts.size())) + "];");
-    each(static_cast<int>(starts.size()), [&](const std::string& r) {
-        line(w.fragments + "[" + r + "] = " + packed(name(w.a), fn_.elem(w.a), rename(starts, r)) + ";");
-    });
+    each(static_cast<int>(starts.size()),
+         [&](const std::string& r) { line(w.fragments + "[" + r + "] = " + packed(name(w.a), fn_.elem(w.a), rename(starts, r)) + ";"); });
 }
 
 /// Variables with the descriptors of the warp group's part of the operands.

@@ -13,8 +13,8 @@
 #include "jit/cuda/prelude.h"
 #include "lang/gpu_scratch.h"
 #include "lang/ir.h"
-#include "lang/register_moves.h"
 #include "lang/layout.h"
+#include "lang/register_moves.h"
 #include "lang/source.h"
 #include "lang/target.h"
 
@@ -30,27 +30,27 @@ public:
 
 private:
     // ---- text (emit_text.cpp) ----
-    void line(const std::string& text);             ///< one line at the current depth
-    void open(const std::string& head);             ///< "head {"
+    void line(const std::string& text);  ///< one line at the current depth
+    void open(const std::string& head);  ///< "head {"
     void close(const std::string& tail = "}");
-    std::string fresh(const std::string& stem);     ///< unused identifier
-    void mark(Span span);                           ///< #line, when the line changes
-    void unroll(int64_t iterations);                ///< "#pragma unroll" up to 256 iterations, else "#pragma unroll 1"
+    std::string fresh(const std::string& stem);  ///< unused identifier
+    void mark(Span span);                        ///< #line, when the line changes
+    void unroll(int64_t iterations);             ///< "#pragma unroll" up to 256 iterations, else "#pragma unroll 1"
     /// Text before the kernel (functions, tables), once per key; a "$" in it stands for the name that is returned.
     std::string support(const std::string& key, const std::string& stem, const std::string& text);
 
     // ---- values (emit.cpp) ----
     const TileLayout& layout(ir::ValueId v) const;  ///< of a tile in registers
     bool in_registers(ir::ValueId v) const;
-    bool is_scalar(ir::ValueId v) const;            ///< rank 0: a plain variable
-    int registers(ir::ValueId v) const;             ///< 1 for scalars
-    int group_threads() const;                      ///< threads that hold tiles; the variable `t` is the number of a thread among them
-    std::string type_of(ir::ValueId v);             ///< C type of one element (pointers: unsigned long long, see bit_addressed)
+    bool is_scalar(ir::ValueId v) const;  ///< rank 0: a plain variable
+    int registers(ir::ValueId v) const;   ///< 1 for scalars
+    int group_threads() const;            ///< threads that hold tiles; the variable `t` is the number of a thread among them
+    std::string type_of(ir::ValueId v);   ///< C type of one element (pointers: unsigned long long, see bit_addressed)
     /// Identifier of a value. A tile in shared memory: an `unsigned char*` to the first byte of its SharedLayout (views: the same pointer).
     std::string name(ir::ValueId v);
     std::string at(ir::ValueId v, const std::string& r);  ///< "v12[r]", or the scalar; an expression for constants, to be read only
-    std::string zero(ir::ValueId v);                ///< literal of the element with code 0
-    void declare(ir::ValueId v);                    ///< "float v12[8];"; nothing after take_over
+    std::string zero(ir::ValueId v);                      ///< literal of the element with code 0
+    void declare(ir::ValueId v);                          ///< "float v12[8];"; nothing after take_over
     int uses(ir::ValueId v) const { return uses_[v.v]; }  ///< by operands
     /// Lets `result` live in the registers of `operand` when nothing else uses that one: declare(result) then does nothing. Both have one layout.
     bool take_over(ir::ValueId result, ir::ValueId operand);
@@ -74,20 +74,22 @@ private:
     std::string rename(const std::vector<int>& map, const std::string& r);
 
     // ---- scratch and barriers (emit.cpp) ----
-    void sync();                                    ///< all threads of the group meet
+    void sync();  ///< all threads of the group meet
     /// "((float*)(shared + 1024))" for the instruction's scratch, elements of `type`; checks that `bytes` fit the annotation.
     std::string scratch(ir::InstId inst, const std::string& type, int64_t bytes);
 
     // ---- memory (emit_memory.cpp, emit_address.cpp) ----
-    /// Element address arithmetic of a tensor parameter at coordinate texts (i64): bit offset text for sub-byte formats, element offset otherwise (u64).
+    /// Element address arithmetic of a tensor parameter at coordinate texts (i64): bit offset text for sub-byte formats, element offset otherwise
+    /// (u64).
     std::string offset(ir::ValueId tensor, const std::vector<std::string>& coordinates);
-    std::string extent(ir::ValueId tensor, int d);  ///< i64: parameter or constant
-    std::string stride(ir::ValueId tensor, int d);  ///< i64 of an affine tensor, see KernelParam::stride
+    std::string extent(ir::ValueId tensor, int d);                      ///< i64: parameter or constant
+    std::string stride(ir::ValueId tensor, int d);                      ///< i64 of an affine tensor, see KernelParam::stride
     std::string pitch(ir::ValueId tensor, int member, bool innermost);  ///< i64, of a layout by expressions
-    bool affine(ir::ValueId tensor) const;          ///< row, col or the host's strides
-    int contiguous_dimension(ir::ValueId tensor) const;  ///< of stride 1 whatever the launch; -1: none
+    bool affine(ir::ValueId tensor) const;                              ///< row, col or the host's strides
+    int contiguous_dimension(ir::ValueId tensor) const;                 ///< of stride 1 whatever the launch; -1: none
     int param_number(ir::ValueId v) const;
-    std::string parameter(KernelParam::Kind kind, int param, int dim, const std::string& type, const std::string& stem);  ///< its name; added on first use
+    std::string parameter(KernelParam::Kind kind, int param, int dim, const std::string& type,
+                          const std::string& stem);  ///< its name; added on first use
     std::string layout_text(const LayoutExpr& e, ir::ValueId tensor, const std::vector<std::string>& coordinates);
     int64_t divisor(ir::ValueId v, int depth = 0);  ///< a power of two that divides every value of an i64 scalar
     int magnitude(ir::ValueId v, int depth = 0);    ///< bits that hold every |value| of an i64 scalar; 64: unknown
@@ -96,6 +98,10 @@ private:
     Part part_of(ir::InstId id);
     void part_axis(Part& part, size_t axis);
     void part_gathers(Part& part);
+    Shape joint_shape(const Part& part);
+    std::string joint_number(const Part& part, const std::string& r);
+    std::string joint_index(const Part& part, size_t axis, const std::string& j);
+    void part_last(Part& part);
     void part_base(Part& part);
     bool part_pieces(Part& part);
     void part_vector(Part& part);
@@ -104,7 +110,8 @@ private:
     std::string part_offset(const Part& part, const std::string& r);
     void load_part(const Part& part, bool checked);
     void store_part(const Part& part, bool checked);
-    std::string pack_type(ir::ValueId v, int vector);
+    std::string read_wide(size_t bytes, const std::string& from);
+    std::string write_wide(size_t bytes, const std::string& to, const std::string& value);
     std::string read(const Format& f, const std::string& base, const std::string& offset);
     std::string write(const Format& f, const std::string& base, const std::string& offset, const std::string& value);
 
@@ -146,7 +153,7 @@ private:
     /// Row-major number in `shape` of coordinate texts.
     static std::string number_of(const Shape& shape, const std::vector<std::string>& coordinates);
     std::vector<std::string> coordinates_of(ir::ValueId v, const std::string& r);  ///< of a tile's register; none for scalars
-    std::string number_at(ir::ValueId v, const std::string& r);  ///< logical number, "0" for scalars
+    std::string number_at(ir::ValueId v, const std::string& r);                    ///< logical number, "0" for scalars
     /// Calls body for each of the registers: a loop where their numbers are evenly spaced.
     void each_of(const std::vector<int>& registers, const std::function<void(const std::string& r)>& body);
     void assign_to(ir::ValueId v, const std::string& r, const std::string& value);  ///< of a declared value
@@ -193,14 +200,15 @@ private:
     void sort_network(int64_t width, int64_t columns, const std::string& keys, const std::string& order, const std::string& type);
     void region_body(ir::BlockId block, const std::vector<std::string>& arguments, const std::vector<std::string>& results);
     void region_loop(const std::string& count, bool together, const std::function<void(const std::string& e, const std::string& keeps)>& body);
-    void region_step(ir::BlockId body, std::span<const ir::ValueId> tiles, const std::vector<std::string>& left, const std::vector<std::string>& right,
-                     const std::vector<std::string>& to, const std::string& keeps);
+    void region_step(ir::BlockId body, std::span<const ir::ValueId> tiles, const std::vector<std::string>& left,
+                     const std::vector<std::string>& right, const std::vector<std::string>& to, const std::string& keeps);
 
     // ---- products of row 0 (emit_dot.cpp, emit_dot_scaled.cpp) ----
     void fma_product(ir::InstId id);
     std::string factor(ir::ValueId v, const Format& to, bool tf32, const std::string& element);  ///< as the chain takes it
     /// Rows or columns [first, first + slab) of an operand along dimension `k`, laid out [batch, slab, the other dimension].
-    void stage_slab(ir::ValueId v, const std::string& pointer, size_t k, const std::string& first, int64_t slab, const std::function<std::string(const std::string&)>& value);
+    void stage_slab(ir::ValueId v, const std::string& pointer, size_t k, const std::string& first, int64_t slab,
+                    const std::function<std::string(const std::string&)>& value);
     std::string clamped(ir::ValueId v, size_t d, const std::string& r);  ///< a coordinate; ghosts stand on the last element
     void scaled_fma_product(ir::InstId id);
 
@@ -209,9 +217,9 @@ private:
     std::string code_text(ir::ValueId v, const std::string& element);
 
     // ---- products on tensor cores (emit_mma.cpp, emit_wgmma.cpp) ----
-    struct WarpGroups;                    ///< one wgmma product while it is emitted
-    void mma_product(ir::InstId id);      ///< a dot whose row is mma.sync
-    void wgmma_product(ir::InstId id);    ///< a dot whose row is wgmma
+    struct WarpGroups;                  ///< one wgmma product while it is emitted
+    void mma_product(ir::InstId id);    ///< a dot whose row is mma.sync
+    void wgmma_product(ir::InstId id);  ///< a dot whose row is wgmma
     /// The result's registers, holding the accumulator: in place where it dies here. `from_zero`, if given, is set and the registers are left alone
     /// when the accumulator is a zero constant.
     void accumulate_in(ir::ValueId result, ir::ValueId acc, bool* from_zero);
@@ -220,7 +228,7 @@ private:
     void mma_fragment(ir::ValueId v, const std::string& to, int count, const std::string& start, int64_t k_extent, bool k_last);
     /// Is this `convert` of a shared tile to registers left to the one mma product that takes it, which loads fragments as it goes (ldmatrix)?
     bool loaded_by_product(ir::InstId convert) const;
-    struct FragmentSource;                ///< an operand of an mma product: registers or shared memory
+    struct FragmentSource;  ///< an operand of an mma product: registers or shared memory
     FragmentSource fragment_source(ir::ValueId operand, bool is_a);
     std::string ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k);
     std::string wgmma_function(const WarpGroups& w, const std::string& registers, int steps, int64_t step_a, int64_t step_b, bool from_zero);
@@ -232,15 +240,15 @@ private:
     std::string packed(const std::string& array, const Format& f, const std::string& first);  ///< 32 bits of consecutive registers
 
     // ---- channels (emit_channel.cpp, emit_copy.cpp) ----
-    struct Ring {                         ///< one channel while it is emitted
+    struct Ring {  ///< one channel while it is emitted
         const GpuChannel* form = nullptr;
-        int64_t pitch = 0;                ///< bytes from stage to stage
-        bool paired = false;              ///< every get is released in its block before the next one
-        std::string full, empty;          ///< TMA: addresses of the first barriers
-        std::string put, put_phase;       ///< stage to be filled next
-        std::string get, get_phase;       ///< stage to be taken next
-        std::string release;              ///< oldest taken stage, unless paired
-        std::string ahead;                ///< threads: stages filled and not yet taken
+        int64_t pitch = 0;           ///< bytes from stage to stage
+        bool paired = false;         ///< every get is released in its block before the next one
+        std::string full, empty;     ///< TMA: addresses of the first barriers
+        std::string put, put_phase;  ///< stage to be filled next
+        std::string get, get_phase;  ///< stage to be taken next
+        std::string release;         ///< oldest taken stage, unless paired
+        std::string ahead;           ///< threads: stages filled and not yet taken
     };
     Ring& ring(ir::ValueId channel) { return rings_.at(channel.v); }
     bool always_paired(ir::ValueId channel) const;
@@ -264,8 +272,8 @@ private:
     void find_uses();
     std::string scalar_param(int param);
     std::string program_axis(int axis);
-    bool walks_in_groups() const;         ///< do programs that differ in axis 0 or 1 share operands of a product?
-    std::string grouped_program();        ///< the program's number in an order that shares them more (emit_raster.cpp)
+    bool walks_in_groups() const;   ///< do programs that differ in axis 0 or 1 share operands of a product?
+    std::string grouped_program();  ///< the program's number in an order that shares them more (emit_raster.cpp)
 #define STRUCTURED(op, ...) void cuda_##op(ir::InstId id);
 #include "lang/ops.def"
 
@@ -279,7 +287,7 @@ private:
     std::map<std::string, std::string> layout_names_;  ///< text of the layout -> struct name
     std::map<std::string, std::string> support_names_;
     std::map<uint32_t, std::vector<std::string>> targets_;  ///< by BlockId
-    std::map<std::string, std::string> param_names_;   ///< key -> name
+    std::map<std::string, std::string> param_names_;        ///< key -> name
     std::vector<std::string> param_texts_;
     std::set<std::string> taken_;
     std::vector<std::string> names_;

@@ -93,9 +93,7 @@ int BoundLaunch::launch(void* stream) const {
         return scope.code() != kCudaSuccess ? scope.code() : launch_all(static_cast<CUstream>(stream), nullptr);
     }
     if (piece_ != total_) return launch_all(static_cast<CUstream>(stream), nullptr);
-    CUlaunchConfig config = config_;
-    config.hStream = static_cast<CUstream>(stream);
-    return driver_->cuLaunchKernelEx(&config, function_, pointers_.data(), nullptr);
+    return launch_bare(static_cast<CUstream>(stream));
 }
 
 int BoundLaunch::launch_all(CUstream stream, const std::atomic<bool>* cancel) const {

@@ -101,26 +101,11 @@ struct Helper {
     std::string_view function, section;
 };
 constexpr Helper kHelpers[] = {
-    {"negate", "integer"},
-    {"div_floor", "divide"},
-    {"div_trunc", "divide"},
-    {"div_ceil", "divide"},
-    {"rem_trunc", "divide"},
-    {"rem_floor", "divide"},
-    {"mul_high", "integer_bits"},
-    {"shift_left", "integer_bits"},
-    {"shift_right", "integer_bits"},
-    {"count_ones", "integer_bits"},
-    {"leading_zeros", "integer_bits"},
-    {"trailing_zeros", "integer_bits"},
-    {"minimum", "float_order"},
-    {"maximum", "float_order"},
-    {"minimum_number", "float_order"},
-    {"maximum_number", "float_order"},
-    {"is_nan", "float_tests"},
-    {"is_inf", "float_tests"},
-    {"is_finite", "float_tests"},
-    {"sign_bit", "float_tests"},
+    {"negate", "integer"},           {"div_floor", "divide"},        {"div_trunc", "divide"},           {"div_ceil", "divide"},
+    {"rem_trunc", "divide"},         {"rem_floor", "divide"},        {"mul_high", "integer_bits"},      {"shift_left", "integer_bits"},
+    {"shift_right", "integer_bits"}, {"count_ones", "integer_bits"}, {"leading_zeros", "integer_bits"}, {"trailing_zeros", "integer_bits"},
+    {"minimum", "float_order"},      {"maximum", "float_order"},     {"minimum_number", "float_order"}, {"maximum_number", "float_order"},
+    {"is_nan", "float_tests"},       {"is_inf", "float_tests"},      {"is_finite", "float_tests"},      {"sign_bit", "float_tests"},
     {"fma_round_odd", "fma_odd"},
 };
 

@@ -167,6 +167,25 @@ __device__ __forceinline__ double minimum_number(double a, double b) { return a 
 __device__ __forceinline__ double maximum_number(double a, double b) { return a != a ? b : b != b ? a : maximum(a, b); }
 )";
 
+// Many numbers over one: the reciprocal, rounded to nearest, is the same for all of them and computed once. Two corrections by an exact remainder
+// give the correctly rounded quotient (Markstein, IBM J. R&D 34, 1990) as long as nothing over- or underflows on the way.
+constexpr std::string_view kSharedDivision = R"(
+#ifdef __CUDACC__
+__device__ __forceinline__ float nearest_reciprocal(float b) { return __frcp_rn(b); }
+#else
+inline float nearest_reciprocal(float b) { return 1.0f / b; }
+#endif
+// Magnitude in [2^-40, 2^40)?
+__device__ __forceinline__ bool is_moderate(float v) { return (float_bits(v) & 0x7fffffffu) - 0x2b800000u < 0x28000000u; }
+__device__ __forceinline__ float shared_division(float a, float b) {
+    if (!is_moderate(a) || !is_moderate(b)) return a / b;
+    const float y = nearest_reciprocal(b);
+    float q = a * y;
+    q = fmaf(fmaf(-b, q, a), y, q);
+    return fmaf(fmaf(-b, q, a), y, q);
+}
+)";
+
 constexpr std::string_view kFloatRemainder = R"(
 __device__ __forceinline__ float rem_floor(float a, float b) {
     const float r = fmodf(a, b);
@@ -405,6 +424,7 @@ constexpr Section kSections[] = {
     {"float_tests", "bits", kFloatTests},
     {"float_order", "float_tests", kFloatOrder},
     {"float_remainder", "", kFloatRemainder},
+    {"shared_division", "bits", kSharedDivision},
     {"fma_odd", "bits", kFmaOdd},
     {"f16", "bits encode_rne float_round_odd fma_odd", kHalf},
     {"bf16", "bits encode_rne float_round_odd fma_odd", kBrain},

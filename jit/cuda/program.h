@@ -66,6 +66,12 @@ public:
     std::string error_text(int code) const override { return driver_->error("cuLaunchKernelEx", code); }
     RunResult collect(void* stream, const RunOptions& options) const override;
     int device() const override { return setup_.device; }
+    /// The driver call that launch() ends in, and nothing else: what launch() is measured against.
+    int launch_bare(CUstream stream) const {
+        CUlaunchConfig config = config_;
+        config.hStream = stream;
+        return driver_->cuLaunchKernelEx(&config, function_, pointers_.data(), nullptr);
+    }
     /// launch() in pieces, polling `cancel` between them.
     int launch_all(CUstream stream, const std::atomic<bool>* cancel) const;
     bool has_report() const { return report_.address() != 0; }

@@ -28,7 +28,8 @@ std::vector<Record> records_of(const ir::Function& fn, std::span<const uint64_t>
         out.push_back({ir::InstId{static_cast<uint32_t>(inst)}, words[at + 1], words.subspan(at + 2, size - 2)});
         at += size;
     }
-    std::stable_sort(out.begin(), out.end(), [](const Record& a, const Record& b) { return a.program < b.program; });
+    std::sort(out.begin(), out.end(),
+              [](const Record& a, const Record& b) { return a.program != b.program ? a.program < b.program : a.words.data() < b.words.data(); });
     return out;
 }
 

@@ -185,7 +185,8 @@ std::vector<InstId> by_depth(const Function& fn) {
         for (InstId owner = fn.block(fn.inst(id).parent).owner; owner.valid(); owner = fn.block(fn.inst(owner).parent).owner) ++depth;
         found.push_back({depth, id});
     });
-    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::sort(found.begin(), found.end(),
+              [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second.v < b.second.v; });
     std::vector<InstId> out;
     for (const auto& [depth, id] : found) out.push_back(id);
     return out;

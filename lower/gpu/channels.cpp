@@ -19,6 +19,8 @@ constexpr int64_t kOtherShared = 32 << 10;  ///< left for everything else in sha
 constexpr int64_t kStageOverhead = 64;      ///< barriers of a stage
 constexpr int64_t kMinDecoded = 2 << 10;    ///< bytes from which a tile that is decoded in registers first is worth a channel
 constexpr size_t kMaxChannels = 16;
+constexpr int64_t kMaxBox = 256;
+constexpr int64_t kBoxAlign = 128;
 
 using Users = std::vector<std::vector<InstId>>;
 
@@ -191,12 +193,19 @@ TensorFact fact_of(const Function& fn, const GpuOptions& options, ValueId tensor
     return {false, true};
 }
 
+/// A bulk copy takes boxes of at most 256 elements along each dimension, whose places in shared memory are multiples of 128 bytes.
+bool boxes_fit(const SharedLayout& l) {
+    const int64_t columns = l.shape[static_cast<size_t>(l.contiguous)], rows = l.shape[static_cast<size_t>(1 - l.contiguous)];
+    const int64_t box = l.row_bytes() / l.elem_bytes;
+    if (columns * l.elem_bytes % 16 != 0 || columns % box != 0 || box > kMaxBox) return false;
+    int64_t row_boxes = (rows + kMaxBox - 1) / kMaxBox;
+    while (rows % row_boxes) ++row_boxes;
+    return (columns == box || l.panel_bytes() % kBoxAlign == 0) && (row_boxes == 1 || rows / row_boxes * l.row_bytes() % kBoxAlign == 0);
+}
+
 bool Planner::tma_fits(const ChannelPlan& plan) const {
     const ValueId tensor = fn_.operands(fn_.inst(plan.load))[0];
-    const TensorFact fact = fact_of(fn_, options_, tensor);
-    const SharedLayout& l = plan.layout;
-    const int64_t row = l.shape[static_cast<size_t>(l.contiguous)] * l.elem_bytes;
-    return options_.arch->tma && fact.aligned && fn_.type(tensor).shape.rank <= 5 && row % 16 == 0;
+    return options_.arch->tma && fact_of(fn_, options_, tensor).aligned && fn_.type(tensor).shape.rank <= 5 && boxes_fit(plan.layout);
 }
 
 void Planner::consider(InstId load) {
@@ -234,7 +243,8 @@ void Planner::choose_form() {
     const bool split =
         !off && std::any_of(plans_.begin(), plans_.end(), [](const ChannelPlan& p) { return p.why_not.empty() && p.tma && p.loop.valid(); });
     if (split) {
-        drop("its tensor is not aligned to 16 bytes, or a row of the tile is no multiple of 16 bytes", [](const ChannelPlan& p) { return !p.tma; });
+        drop("its tensor is not aligned to 16 bytes, or the tile cannot be cut into boxes of a bulk copy",
+             [](const ChannelPlan& p) { return !p.tma; });
     } else {
         drop("it stands in no loop, so that there is nothing to overlap it with", [](const ChannelPlan& p) { return !p.loop.valid(); });
         for (ChannelPlan& p : plans_) {

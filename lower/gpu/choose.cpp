@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "lower/gpu/rows.h"
 #include "lower/gpu/gpu.h"
+#include "lower/gpu/rows.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -36,7 +36,8 @@ int default_warps(const Function& fn) {
         accumulators = std::max(accumulators, s.batch * s.m * s.n);
     });
     if (rows) return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 ? 8 : 4;
-    return elements > 65536 ? 32 : elements > 16384 ? 16 : elements > 4096 ? 8 : 4;
+    constexpr int64_t kPerWarp = 512;  // 16 elements per thread: more, and too few threads are there to hide the latency of memory
+    return static_cast<int>(std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(elements))) / kPerWarp, 4, 32));
 }
 
 /// The operand in `format`, by a cast before the product.

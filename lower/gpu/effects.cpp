@@ -126,7 +126,8 @@ ValueId EffectTable::root_of_pointer(ValueId v) const {
     for (;;) {
         const Inst* def = fn_.def(v);
         if (!def) break;
-        const bool passes = def->op == Op::ptr_add || def->op == Op::broadcast || def->op == Op::reshape || def->op == Op::permute || def->op == Op::convert;
+        const bool passes =
+            def->op == Op::ptr_add || def->op == Op::broadcast || def->op == Op::reshape || def->op == Op::permute || def->op == Op::convert;
         if (!passes && def->op != Op::tensor_ptr) return {};
         v = fn_.operands(*def)[0];
         if (def->op == Op::tensor_ptr) return v;

@@ -15,11 +15,11 @@ namespace tegula {
 struct Touch {
     enum Space : uint8_t { shared, workspace, ring, global } space = shared;
     bool writes = false;
-    bool async = false;           ///< shared, ring: by the async proxy
-    bool orders = false;          ///< global: an atomic that acquires or releases: every access to global memory stays on its side
-    int64_t begin = 0, end = 0;   ///< shared, workspace: bytes
-    ir::ValueId object;           ///< ring: the channel; global: tensor or pointer parameter, invalid when not known
-    int64_t commutes = 0;         ///< global: atomics of one number (not 0) may be done in any order
+    bool async = false;          ///< shared, ring: by the async proxy
+    bool orders = false;         ///< global: an atomic that acquires or releases: every access to global memory stays on its side
+    int64_t begin = 0, end = 0;  ///< shared, workspace: bytes
+    ir::ValueId object;          ///< ring: the channel; global: tensor or pointer parameter, invalid when not known
+    int64_t commutes = 0;        ///< global: atomics of one number (not 0) may be done in any order
     ir::InstId by;
 };
 

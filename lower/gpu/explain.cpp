@@ -1,8 +1,9 @@
-// What `explain` says of a kernel's GPU form: per product the instruction, and why nothing better was possible.
+// What `explain` says of a kernel's GPU form: per product the instruction, and why nothing better was possible; per access to memory its width and
+// coalescing; per change of layout what moves the tile.
 #include <algorithm>
 #include <cstdio>
 
-#include "lower/gpu/gpu.h"
+#include "lower/gpu/place_groups.h"
 #include "lower/gpu/rows.h"
 #include "lower/rewrite.h"
 
@@ -57,6 +58,55 @@ void explain_dot(const Function& fn, InstId id, const GpuOptions& options, std::
     notes.push_back({inst.span, text});
 }
 
+std::string bytes_text(int64_t bits) {
+    return bits % 8 ? std::to_string(bits) + " bits" : std::to_string(bits / 8) + (bits == 8 ? " byte" : " bytes");
+}
+
+/// Width and coalescing of an access to a tensor.
+void explain_access(const Function& fn, InstId id, std::vector<GpuNote>& notes) {
+    const Inst& inst = fn.inst(id);
+    const ValueId like = alike(fn, inst).like;
+    if (fn.placement(like).kind != Placement::registers) return;
+    const TileLayout& l = fn.placement(like).regs;
+    const ValueId object = fn.operands(inst)[0];
+    const auto param = std::find_if(fn.params.begin(), fn.params.end(), [&](const Param& p) { return p.value == object; });
+    std::string text =
+        op_row(inst.op).name + std::string(param == fn.params.end() ? "" : " of `" + param->name + "`") + " " + to_string(l.shape) + ": ";
+    const int d = contiguous_dimension(fn, inst);
+    if (d < 0) {
+        text += "no dimension of the tile is contiguous in memory, single elements";
+    } else {
+        const int bits = fn.elem(like).bits, vector = std::min(vector_width(l, d), std::max(128 / bits, 1));
+        text +=
+            std::to_string(vector) + (vector == 1 ? " element (" : " elements (") + bytes_text(int64_t{vector} * bits) + ") per thread and access, ";
+        text += whole_sectors(fn, inst, l) ? "whole sectors" : "parts of 32-byte sectors";
+    }
+    if (l.lane_copies() || l.warp_copies()) text += "; some threads hold copies";
+    notes.push_back({inst.span, text});
+}
+
+/// How a tile changes hands, and what it costs.
+void explain_convert(const Function& fn, InstId id, std::vector<GpuNote>& notes) {
+    const Inst& inst = fn.inst(id);
+    const Placement &from = fn.placement(fn.operands(inst)[0]), &to = fn.placement(fn.result(inst));
+    std::string text = "tile " + to_string(fn.type(fn.result(inst)).shape) + " ";
+    if (to.kind == Placement::shared) {
+        text += "is put into shared memory (" + to.smem.text() + ") for a product";
+    } else if (from.kind == Placement::shared) {
+        text += "is read from shared memory into registers";
+    } else {
+        const Conversion c = plan_conversion(from.regs, to.regs);
+        text += "changes its layout: ";
+        if (c.kind == Conversion::shuffle)
+            text += std::to_string(c.shuffles) + " shuffles per thread";
+        else
+            text += c.kind == Conversion::shared ? "through " + std::to_string(fn.gpu_inst(id).scratch_bytes) + " bytes of scratch"
+                                                 : "registers are renamed";
+    }
+    if (fn.gpu_inst(id).global_scratch) text += ", in global memory: shared memory is too small";
+    notes.push_back({inst.span, text});
+}
+
 }  // namespace
 
 std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& options) {
@@ -64,6 +114,8 @@ std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& optio
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Op op = fn.inst(id).op;
         if (op == Op::dot || op == Op::dot_scaled) explain_dot(fn, id, options, notes);
+        if (op == Op::load || op == Op::store || op == Op::atomic) explain_access(fn, id, notes);
+        if (op == Op::convert) explain_convert(fn, id, notes);
     });
     return notes;
 }

@@ -84,8 +84,10 @@ private:
             const auto origin = added_.find(def.v);
             const uint32_t original = origin == added_.end() ? def.v : origin->second;
             added_[made.v] = original;
-            if (original < after_.size()) after_[original].push_back(made);
-            else at_start_[original - after_.size()].push_back(made);
+            if (original < after_.size())
+                after_[original].push_back(made);
+            else
+                at_start_[original - after_.size()].push_back(made);
         }
         if (!def.valid()) added_[made.v] = static_cast<uint32_t>(after_.size()) + fn_.value(v).block.v;
         return fn_.result(made);
@@ -324,7 +326,8 @@ void place_tiles(ir::Function& fn, const GpuOptions& options) {
     fn.gpu->of_value.assign(fn.value_count(), 0);
     fn.gpu->of_inst.resize(fn.inst_count());
     fn.gpu->placements.resize(1);
-    const bool simple = std::any_of(options.disabled.begin(), options.disabled.end(), [](const std::string& d) { return d == "place" || d == "all"; });
+    const bool simple =
+        std::any_of(options.disabled.begin(), options.disabled.end(), [](const std::string& d) { return d == "place" || d == "all"; });
     Placer(fn, simple).run();
 }
 

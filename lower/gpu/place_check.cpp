@@ -20,7 +20,8 @@ public:
     explicit Checker(const Function& fn) : fn_(fn) {}
     std::vector<std::string> run() {
         for (const Placement& p : fn_.gpu->placements)
-            if (p.kind == Placement::registers && (!p.regs.valid() || p.regs.warps() != fn_.gpu->warps)) problems_.push_back("invalid layout " + p.regs.text());
+            if (p.kind == Placement::registers && (!p.regs.valid() || p.regs.warps() != fn_.gpu->warps))
+                problems_.push_back("invalid layout " + p.regs.text());
         for_each_inst(fn_, fn_.body, [&](InstId id) {
             where_ = "inst " + std::to_string(id.v) + " (" + op_row(fn_.inst(id).op).name + "): ";
             values(fn_.inst(id));
@@ -81,7 +82,9 @@ private:
         const auto operands = fn_.operands(inst);
         same(operands[2], fn_.result(inst));
         const int row = fn_.gpu_inst(id).row;
-        if (row == 0) return need(fn_.placement(operands[0]).kind == Placement::registers && fn_.placement(operands[1]).kind == Placement::registers, "fma reads registers");
+        if (row == 0)
+            return need(fn_.placement(operands[0]).kind == Placement::registers && fn_.placement(operands[1]).kind == Placement::registers,
+                        "fma reads registers");
         const MmaRow& r = mma_rows()[static_cast<size_t>(row)];
         const Placement &a = fn_.placement(operands[0]), &b = fn_.placement(operands[1]);
         const ProductPlacements want = product_placements(fn_, id, a.kind == Placement::registers);

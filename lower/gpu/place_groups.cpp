@@ -30,12 +30,14 @@ Groups::Groups(const Function& fn, bool simple) : fn_(fn), simple_(simple), cost
         layouts_.try_emplace(find(ValueId{v}));
         member_.try_emplace(find(ValueId{v}), ValueId{v});
     }
-    if (!simple) for_each_inst(fn, fn.body, [&](InstId id) {
-        int depth = 0;
-        for (InstId owner = fn.block(fn.inst(id).parent).owner; owner.valid(); owner = fn.block(fn.inst(owner).parent).owner)
-            depth += fn.inst(owner).op == Op::for_loop || fn.inst(owner).op == Op::while_loop;
-        anchors(id, depth);
-    });
+    if (!simple)
+        for_each_inst(fn, fn.body, [&](InstId id) {
+            int depth = 0;
+            for (InstId owner = fn.block(fn.inst(id).parent).owner; owner.valid(); owner = fn.block(fn.inst(owner).parent).owner)
+                depth += fn.inst(owner).op == Op::for_loop || fn.inst(owner).op == Op::while_loop;
+            anchors(id, depth);
+        });
+    if (!simple) for_each_inst(fn, fn.body, [&](InstId id) { decoded(id); });
     choose();
 }
 
@@ -118,8 +120,36 @@ void Groups::anchors(InstId id, int depth) {
     const ValueId like = alike(fn_, inst).like;
     if (!is_tile(like) || cheap(like)) return;
     const double weight = often * static_cast<double>(fn_.type(like).shape.elements()) * fn_.elem(like).bits;
+    if (!(op_row(inst.op).traits & WRITES)) {
+        const int bits = fn_.elem(like).bits;
+        narrowest_[find(like)] = std::min(narrowest_.try_emplace(find(like), bits).first->second, bits);
+    }
     Anchor& anchor = anchors_[find(like)];
     if (weight > anchor.weight) anchor = {id, weight};
+}
+
+/// An operand that is decoded from narrower elements is decoded where mma.sync wants it: what moves between threads then is narrow. Not when
+/// several warps would have to decode the same elements.
+void Groups::decoded(InstId id) {
+    const Inst& dot = fn_.inst(id);
+    if (dot.op != Op::dot || mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)].kind != MmaRow::mma) return;
+    const ProductPlacements want = product_placements(fn_, id, true);
+    for (size_t o = 0; o < 2; ++o) {
+        ValueId v = fn_.operands(dot)[o];
+        std::optional<TileLayout> l = o == 0 ? want.a.regs : want.b.regs;
+        if (l->warp_copies()) continue;
+        const int bits = fn_.elem(v).bits;
+        while (l) {
+            if (const auto narrow = narrowest_.find(find(v)); narrow != narrowest_.end() && narrow->second < bits && !cheap(v)) {
+                products_.push_back({v, *l});
+                break;
+            }
+            const Inst* def = fn_.def(v);
+            if (!def || (def->op != Op::permute && def->op != Op::reshape)) break;
+            l = operand_layout(fn_, *def, *l);
+            v = fn_.operands(*def)[0];
+        }
+    }
 }
 
 void Groups::give(uint32_t group, TileLayout layout) {
@@ -170,7 +200,7 @@ void Groups::choose() {
         const double size = static_cast<double>(fn_.type(member_.at(group)).shape.elements());
         order.push_back({anchor == anchors_.end() ? size * 1e-9 : anchor->second.weight, group});
     }
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
     for (const auto& [weight, group] : order) {
         const auto anchor = anchors_.find(group);
         const Shape& shape = fn_.type(member_.at(group)).shape;

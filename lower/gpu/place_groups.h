@@ -12,13 +12,15 @@ namespace tegula {
 bool keeps_layout(ir::Op op);
 /// The operands of an instruction that lie as its (first) result or its stored value does: elementwise operands, masks, other values.
 struct Alike {
-    ir::ValueId like;                ///< the result or the stored value; invalid when the op has no such rule
-    std::vector<size_t> operands;    ///< indices of operands with the same shape that lie likewise
+    ir::ValueId like;              ///< the result or the stored value; invalid when the op has no such rule
+    std::vector<size_t> operands;  ///< indices of operands with the same shape that lie likewise
 };
 Alike alike(const ir::Function& fn, const ir::Inst& inst);
 
 /// The best layout for an access to memory: 16 bytes per thread along the contiguous dimension, but no more than each thread has to do.
 TileLayout memory_layout(const ir::Function& fn, const ir::Inst& access);
+/// The tile dimension whose neighbours are neighbours in memory for a load, store or atomic; -1: none.
+int contiguous_dimension(const ir::Function& fn, const ir::Inst& access);
 /// Does a warp touch whole 32-byte sectors of memory when a tile in layout `l` is loaded or stored by `access`?
 bool whole_sectors(const ir::Function& fn, const ir::Inst& access, const TileLayout& l);
 /// For a store of 8- or 16-bit elements whose layout spreads 16 contiguous bytes over neighbouring lanes (accumulators): the layout in which a thread
@@ -48,6 +50,7 @@ private:
     void connect(ir::InstId id);
     void connect_carried(const ir::Inst& inst);
     void anchors(ir::InstId id, int depth);
+    void decoded(ir::InstId dot);
     void choose();
     void give(uint32_t group, TileLayout layout);
     void spread(uint32_t group);
@@ -58,10 +61,11 @@ private:
     };
     const ir::Function& fn_;
     bool simple_;
-    std::vector<int> cost_;                ///< by value: instructions to make it again; 0: not cheap
+    std::vector<int> cost_;  ///< by value: instructions to make it again; 0: not cheap
     mutable std::vector<uint32_t> parent_;
     std::map<uint32_t, std::optional<TileLayout>> layouts_;  ///< by group
     std::map<uint32_t, Anchor> anchors_;
+    std::map<uint32_t, int> narrowest_;  ///< group -> bits of the narrowest element that is loaded from memory into it
     std::vector<std::pair<ir::ValueId, TileLayout>> products_;
     std::multimap<uint32_t, ir::InstId> relations_;  ///< group -> shape ops that touch it
     std::map<uint32_t, ir::ValueId> member_;         ///< group -> one value

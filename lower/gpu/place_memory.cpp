@@ -19,30 +19,6 @@ size_t value_operand(const Function& fn, const Inst& inst) {
     return at;
 }
 
-/// The tile dimension whose neighbours are neighbours in memory; -1: none.
-int contiguous_dimension(const Function& fn, const Inst& inst, const Shape& part) {
-    const bool tensor = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic;
-    if (!tensor) return -1;
-    const ValueId object = fn.operands(inst)[0];
-    const Access a = fn.access(inst);
-    const int axis = fn.types().layout(fn.type(object).layout).innermost_dimension(static_cast<int>(a.axes.size()));
-    if (axis < 0 || axis >= static_cast<int>(a.axes.size())) return -1;
-    if (a.axes[static_cast<size_t>(axis)].kind == Access::index || a.axes[static_cast<size_t>(axis)].kind == Access::gather) return -1;
-    if (a.axes[static_cast<size_t>(axis)].kind == Access::range && a.axes[static_cast<size_t>(axis)].step != 1) return -1;
-    // Dimensions stand in the order of the axes; the joint dimensions of gathers stand where the first gather stands.
-    int own = 0, before = 0;
-    bool gathers = false, gathers_before = false;
-    for (int i = 0; i < static_cast<int>(a.axes.size()); ++i) {
-        const Access::Kind kind = a.axes[static_cast<size_t>(i)].kind;
-        if (kind == Access::range || kind == Access::all) {
-            before += i < axis;
-            ++own;
-        }
-        if (kind == Access::gather && !gathers) gathers = true, gathers_before = i < axis;
-    }
-    return before + (gathers_before ? part.rank - own : 0);
-}
-
 /// The dimensions of a tile, `first` (unless -1) and then the rest, last one first.
 std::vector<int> order_from(const Shape& shape, int first) {
     std::vector<int> order;
@@ -105,16 +81,40 @@ Alike alike(const Function& fn, const Inst& inst) {
     return out;
 }
 
+int contiguous_dimension(const Function& fn, const Inst& inst) {
+    const bool tensor = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic;
+    if (!tensor) return -1;
+    const Shape& part = fn.type(alike(fn, inst).like).shape;
+    const ValueId object = fn.operands(inst)[0];
+    const Access a = fn.access(inst);
+    const int axis = fn.types().layout(fn.type(object).layout).innermost_dimension(static_cast<int>(a.axes.size()));
+    if (axis < 0 || axis >= static_cast<int>(a.axes.size())) return -1;
+    if (a.axes[static_cast<size_t>(axis)].kind == Access::index || a.axes[static_cast<size_t>(axis)].kind == Access::gather) return -1;
+    if (a.axes[static_cast<size_t>(axis)].kind == Access::range && a.axes[static_cast<size_t>(axis)].step != 1) return -1;
+    // Dimensions stand in the order of the axes; the joint dimensions of gathers stand where the first gather stands.
+    int own = 0, before = 0;
+    bool gathers = false, gathers_before = false;
+    for (int i = 0; i < static_cast<int>(a.axes.size()); ++i) {
+        const Access::Kind kind = a.axes[static_cast<size_t>(i)].kind;
+        if (kind == Access::range || kind == Access::all) {
+            before += i < axis;
+            ++own;
+        }
+        if (kind == Access::gather && !gathers) gathers = true, gathers_before = i < axis;
+    }
+    return before + (gathers_before ? part.rank - own : 0);
+}
+
 TileLayout plain_layout(const Shape& shape, int warps) { return blocked_layout(shape, warps, 1, order_from(shape, -1)); }
 
 TileLayout memory_layout(const Function& fn, const Inst& access) {
     const ValueId like = alike(fn, access).like;
     const Shape& shape = fn.type(like).shape;
-    const int d = contiguous_dimension(fn, access, shape);
+    const int d = contiguous_dimension(fn, access);
     const int64_t threads = int64_t{32} * fn.gpu->warps;
     int64_t vector = 1;
     if (d >= 0 && access.op != Op::atomic) {
-        vector = std::min<int64_t>(128 / std::max<int>(fn.elem(like).bits, 8), std::max<int64_t>(shape.elements() / threads, 1));
+        vector = std::min<int64_t>(128 / std::max<int>(fn.elem(like).bits, 4), std::max<int64_t>(shape.elements() / threads, 1));
         vector = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(vector, shape[static_cast<size_t>(d)]))));
     }
     return blocked_layout(shape, fn.gpu->warps, static_cast<int>(vector), order_from(shape, d));
@@ -122,13 +122,15 @@ TileLayout memory_layout(const Function& fn, const Inst& access) {
 
 bool whole_sectors(const Function& fn, const Inst& access, const TileLayout& l) {
     const ValueId like = alike(fn, access).like;
-    const int d = contiguous_dimension(fn, access, l.shape);
+    const int d = contiguous_dimension(fn, access);
     if (d < 0) return true;  // nothing to lose
     int64_t run = 1;
+    bool vector = true;  // so far, consecutive registers
     for (int bit = 0; bit < l.bits[static_cast<size_t>(d)]; ++bit, run *= 2) {
         const uint64_t wanted = basis_of(l, d, bit);
-        const bool near = std::find(l.lane.begin(), l.lane.end(), wanted) != l.lane.end() ||
-                          (bit < 4 && std::find(l.reg.begin(), l.reg.end(), wanted) != l.reg.end());
+        const bool lanes = std::find(l.lane.begin(), l.lane.end(), wanted) != l.lane.end();
+        vector = vector && !lanes;
+        const bool near = lanes || ((vector || bit < 4) && std::find(l.reg.begin(), l.reg.end(), wanted) != l.reg.end());
         if (!near) break;
     }
     return run * fn.elem(like).bits >= 256 || run >= l.shape[static_cast<size_t>(d)];
@@ -136,7 +138,7 @@ bool whole_sectors(const Function& fn, const Inst& access, const TileLayout& l) 
 
 std::optional<TileLayout> exchanged_layout(const Function& fn, const Inst& store, const TileLayout& l) {
     const ValueId like = alike(fn, store).like;
-    const int d = contiguous_dimension(fn, store, l.shape);
+    const int d = contiguous_dimension(fn, store);
     const int bits = fn.elem(like).bits;
     if (store.op != Op::store || d < 0 || (bits != 8 && bits != 16) || l.shape[static_cast<size_t>(d)] % (128 / bits)) return std::nullopt;
     const int vector_bits = std::countr_zero(static_cast<unsigned>(128 / bits));
@@ -158,10 +160,9 @@ std::optional<TileLayout> exchanged_layout(const Function& fn, const Inst& store
     }
     for (const uint64_t v : low)
         if (std::find(to.reg.begin(), to.reg.end(), v) == to.reg.end()) return std::nullopt;
-    std::stable_partition(to.reg.begin(), to.reg.end(), [&](uint64_t v) { return std::find(low.begin(), low.end(), v) != low.end(); });
-    std::sort(to.reg.begin(), to.reg.begin() + vector_bits, [&](uint64_t x, uint64_t y) {
-        return std::find(low.begin(), low.end(), x) < std::find(low.begin(), low.end(), y);
-    });
+    // The vector's registers come first.
+    std::erase_if(to.reg, [&](uint64_t v) { return std::find(low.begin(), low.end(), v) != low.end(); });
+    to.reg.insert(to.reg.begin(), low.begin(), low.end());
     return moved ? std::optional(to) : std::nullopt;
 }
 

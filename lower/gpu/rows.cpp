@@ -63,9 +63,7 @@ double cost_of(const ProductShape& s, const MmaRow& row, const RowContext& c) {
     return loads * batch * double(tiles_of(s.m, row.m) * tiles_of(s.n, row.n) * tiles_of(s.k, row.k)) * per_instruction;
 }
 
-bool accumulates(const Format& acc, FormatId id, Fmt want) {
-    return id == want || (want == Fmt::i32 && acc.is_int() && acc.bits == 32);
-}
+bool accumulates(const Format& acc, FormatId id, Fmt want) { return id == want || (want == Fmt::i32 && acc.is_int() && acc.bits == 32); }
 
 }  // namespace
 
@@ -133,7 +131,7 @@ bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot) {
                 if (!seen[operands[o].v]) continue;
                 if (inst.op == Op::reduce && fn.attrs(inst)[2] == shape.rank - 1) return true;
                 if (inst.op == Op::dot && o == 0) return true;
-                const bool carries = has_trait(inst.op, ELEMWISE) || inst.op == Op::select || inst.op == Op::cast;
+                const bool carries = has_trait(inst.op, ELEMWISE) || inst.op == Op::select || inst.op == Op::cast || inst.op == Op::convert;
                 if (!carries || seen[fn.result(inst).v]) continue;
                 seen[fn.result(inst).v] = grew = true;
             }
@@ -166,7 +164,8 @@ std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, 
             const int number = context.arch->number;
             if (dot.op != Op::dot || number < row.min_arch || number > row.max_arch || !accumulates(acc, acc_id, row.acc)) continue;
             if (!operand_fits(a, types.format(id_of(row.a)), precision) || !operand_fits(b, types.format(id_of(row.b)), precision)) {
-                v.refusal = "takes " + types.format(id_of(row.a)).name + " x " + types.format(id_of(row.b)).name + ", given " + a.name + " x " + b.name;
+                v.refusal =
+                    "takes " + types.format(id_of(row.a)).name + " x " + types.format(id_of(row.b)).name + ", given " + a.name + " x " + b.name;
                 if (precision == Precision::ieee && a.is_float() && a.bits == 32 && row.a == Fmt::tf32) v.refusal += " (precision = tf32 allows it)";
             } else if (row.kind == MmaRow::tcgen05) {
                 v.refusal = "compiled as mma.sync here";

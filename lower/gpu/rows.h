@@ -27,9 +27,9 @@ bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot);
 struct RowVerdict {
     int row = 0;
     bool legal = false;
-    double cost = 0;        ///< clocks of an SM for one execution of the product
-    FormatId a{}, b{};      ///< formats that the operands are cast to (exactly, or to tf32 where the precision allows it)
-    std::string refusal;    ///< why not, when not legal
+    double cost = 0;      ///< clocks of an SM for one execution of the product
+    FormatId a{}, b{};    ///< formats that the operands are cast to (exactly, or to tf32 where the precision allows it)
+    std::string refusal;  ///< why not, when not legal
 };
 struct RowContext {
     const Arch* arch = nullptr;

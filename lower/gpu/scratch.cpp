@@ -15,9 +15,9 @@ namespace {
 using namespace ir;
 
 constexpr int64_t kTileAlign = 1024, kScratchAlign = 128;
-constexpr int64_t kCheapBytes = 24 << 10;     ///< shared memory that costs no occupancy worth a barrier
-constexpr int64_t kRoomyTiles = 96 << 10;     ///< tiles that need not share places
-constexpr int64_t kBarrierBytes = 1024;       ///< mbarriers of channels
+constexpr int64_t kCheapBytes = 24 << 10;  ///< shared memory that costs no occupancy worth a barrier
+constexpr int64_t kRoomyTiles = 96 << 10;  ///< tiles that need not share places
+constexpr int64_t kBarrierBytes = 1024;    ///< mbarriers of channels
 
 int64_t rounded(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 
@@ -123,13 +123,16 @@ int64_t make_room(Function& fn, int64_t limit, const std::vector<Item>& items) {
     GpuForm& gpu = *fn.gpu;
     int64_t tiles = 0, most = 0;
     for (const Item& item : items) {
-        if (item.lasting()) tiles += rounded(item.bytes, kTileAlign);
-        else most = std::max(most, item.bytes);
+        if (item.lasting())
+            tiles += rounded(item.bytes, kTileAlign);
+        else
+            most = std::max(most, item.bytes);
     }
     int64_t base = place_channels(gpu);
     while (gpu.specialised && base + tiles + most > limit && tiles + most < limit) {
         const auto size = [](const auto& c) { return c.second.stages > 2 ? c.second.layout.bytes() * c.second.stages : 0; };
-        const auto largest = std::max_element(gpu.channels.begin(), gpu.channels.end(), [&](const auto& a, const auto& b) { return size(a) < size(b); });
+        const auto largest =
+            std::max_element(gpu.channels.begin(), gpu.channels.end(), [&](const auto& a, const auto& b) { return size(a) < size(b); });
         if (size(*largest) == 0) break;
         const int64_t stages[] = {--largest->second.stages};
         fn.set_attrs(fn.value(ValueId{largest->first}).def, stages);
@@ -184,7 +187,8 @@ void assign_scratch(ir::Function& fn, const GpuOptions& options) {
     std::vector<Item> fitting, spilled;
     for (const Item& item : items) (base + item.bytes <= limit ? fitting : spilled).push_back(item);
     int64_t tiles = 0, most = 0;
-    for (const Item& item : fitting) (item.lasting() ? tiles : most) = item.lasting() ? tiles + rounded(item.bytes, kTileAlign) : std::max(most, item.bytes);
+    for (const Item& item : fitting)
+        (item.lasting() ? tiles : most) = item.lasting() ? tiles + rounded(item.bytes, kTileAlign) : std::max(most, item.bytes);
     place_items(fitting, base, base + tiles + most <= limit && tiles <= kRoomyTiles);
     for (GpuInst& g : gpu.of_inst) {
         g.scratch_offset = -1;

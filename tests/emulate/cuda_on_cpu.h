@@ -1,5 +1,6 @@
-// What CUDA C++ gives to emitted kernels, on a CPU: included before the text of a kernel that g++ compiles (nvrtc.cpp rewrites asm statements and shared
-// arrays). Everything that needs other threads goes through a table of functions of the machine (machine.h). No headers: this is compiled per kernel.
+// What CUDA C++ gives to emitted kernels, on a CPU: included before the text of a kernel that g++ compiles (nvrtc.cpp rewrites asm statements and
+// shared arrays). Everything that needs other threads goes through a table of functions of the machine (machine.h). No headers: this is compiled per
+// kernel.
 #pragma once
 
 struct CpuIndex {
@@ -69,9 +70,9 @@ void* memcpy(void*, const void*, unsigned long) noexcept;
 #define blockDim cpu_machine->block_dim
 #define gridDim cpu_machine->grid_dim
 
-#define CPU_VECTORS(T, name, align2, align4)             \
-    struct alignas(align2) name##2 { T x, y; };          \
-    struct alignas(align4) name##4 { T x, y, z, w; };    \
+#define CPU_VECTORS(T, name, align2, align4)                   \
+    struct alignas(align2) name##2 { T x, y; };                \
+    struct alignas(align4) name##4 { T x, y, z, w; };          \
     inline name##2 make_##name##2(T x, T y) { return {x, y}; } \
     inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 CPU_VECTORS(signed char, char, 2, 4)
@@ -126,9 +127,13 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) == mask; }
 template <class T>
-inline T min(T a, T b) { return a < b ? a : b; }
+inline T min(T a, T b) {
+    return a < b ? a : b;
+}
 template <class T>
-inline T max(T a, T b) { return a < b ? b : a; }
+inline T max(T a, T b) {
+    return a < b ? b : a;
+}
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
 inline int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
@@ -136,21 +141,25 @@ inline int __ffs(int v) { return __builtin_ffs(v); }
 inline unsigned long __cvta_generic_to_shared(const void* p) { return (unsigned long)((const unsigned char*)p - cpu_machine->shared) + 1024; }
 
 // Threads change only where they wait, so that a plain read, change and write is atomic.
-#define CPU_ATOMIC(name, expression)                                                                                            \
-    template <class T, class U>                                                                                                 \
-    inline T name(T* p, U value) {                                                                                              \
-        const T old = *p, v = (T)value;                                                                                         \
-        *p = (T)(expression);                                                                                                   \
-        return old;                                                                                                             \
-    }                                                                                                                           \
-    template <class T, class U>                                                                                                 \
-    inline T name##_block(T* p, U value) { return name(p, value); }                                                             \
-    template <class T, class U>                                                                                                 \
-    inline T name##_system(T* p, U value) { return name(p, value); }
+#define CPU_ATOMIC(name, expression)        \
+    template <class T, class U>             \
+    inline T name(T* p, U value) {          \
+        const T old = *p, v = (T)value;     \
+        *p = (T)(expression);               \
+        return old;                         \
+    }                                       \
+    template <class T, class U>             \
+    inline T name##_block(T* p, U value) {  \
+        return name(p, value);              \
+    }                                       \
+    template <class T, class U>             \
+    inline T name##_system(T* p, U value) { \
+        return name(p, value);              \
+    }
 CPU_ATOMIC(atomicAdd, old + v)
 CPU_ATOMIC(atomicMin, old < v ? old : v)
 CPU_ATOMIC(atomicMax, old < v ? v : old)
-CPU_ATOMIC(atomicAnd, old & v)
+CPU_ATOMIC(atomicAnd, old& v)
 CPU_ATOMIC(atomicOr, old | v)
 CPU_ATOMIC(atomicXor, old ^ v)
 CPU_ATOMIC(atomicExch, (old, v))
@@ -165,9 +174,13 @@ inline T atomicCAS(T* p, U expected, V value) {
     return old;
 }
 template <class T, class U, class V>
-inline T atomicCAS_block(T* p, U expected, V value) { return atomicCAS(p, expected, value); }
+inline T atomicCAS_block(T* p, U expected, V value) {
+    return atomicCAS(p, expected, value);
+}
 template <class T, class U, class V>
-inline T atomicCAS_system(T* p, U expected, V value) { return atomicCAS(p, expected, value); }
+inline T atomicCAS_system(T* p, U expected, V value) {
+    return atomicCAS(p, expected, value);
+}
 
 template <class T>
 inline CpuOperand cpu_out(const char* constraint, T& v) {
@@ -180,10 +193,10 @@ inline CpuOperand cpu_in(const char* constraint, T v) {
     if (constraint[0] == 'n' || constraint[0] == 'r') o.value = (unsigned)o.value;
     return o;
 }
-#define CPU_ASM(text, ...)                                                               \
-    do {                                                                                 \
-        static void* parsed = 0;                                                         \
-        CpuOperand operands[] = {CpuOperand{}, ##__VA_ARGS__};                           \
+#define CPU_ASM(text, ...)                                                                            \
+    do {                                                                                              \
+        static void* parsed = 0;                                                                      \
+        CpuOperand operands[] = {CpuOperand{}, ##__VA_ARGS__};                                        \
         cpu_machine->ptx(&parsed, text, operands + 1, (int)(sizeof operands / sizeof *operands) - 1); \
     } while (0)
 

@@ -50,18 +50,25 @@ extern "C" {
 CUresult cuInit(unsigned) { return 0; }
 CUresult cuDriverGetVersion(int* v) { return *v = 13000, 0; }
 CUresult cuGetErrorName(CUresult code, const char** text) { return *text = code == kLaunchFailed ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR", 0; }
-CUresult cuGetErrorString(CUresult code, const char** text) { return *text = code == kLaunchFailed ? g_failure.c_str() : "an error of the CPU machine", 0; }
+CUresult cuGetErrorString(CUresult code, const char** text) {
+    return *text = code == kLaunchFailed ? g_failure.c_str() : "an error of the CPU machine", 0;
+}
 CUresult cuDeviceGetCount(int* n) { return *n = 1, 0; }
 CUresult cuDeviceGet(CUdevice* device, int) { return *device = 0, 0; }
 CUresult cuDeviceGetName(char* name, int size, CUdevice) { return std::strncpy(name, "CPU as a GPU", static_cast<size_t>(size)), 0; }
 CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice) { return *bytes = size_t{1} << 30, 0; }
 CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice) {
     switch (attribute) {
-        case kMultiprocessorCount: return *value = 2, 0;
-        case kCapabilityMajor: return *value = arch() / 10, 0;
-        case kCapabilityMinor: return *value = arch() % 10, 0;
-        case kSharedPerBlockOptin: return *value = 232448, 0;
-        default: return *value = 0, 0;
+        case kMultiprocessorCount:
+            return *value = 2, 0;
+        case kCapabilityMajor:
+            return *value = arch() / 10, 0;
+        case kCapabilityMinor:
+            return *value = arch() % 10, 0;
+        case kSharedPerBlockOptin:
+            return *value = 232448, 0;
+        default:
+            return *value = 0, 0;
     }
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) { return *context = reinterpret_cast<CUcontext>(&g_context), 0; }
@@ -107,7 +114,9 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* nam
 }
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) { return *function = reinterpret_cast<CUfunction>(kernel), 0; }
 CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction) { return *value = attribute == kMaxThreadsPerBlock ? 1024 : 0, 0; }
-CUresult cuFuncSetAttribute(CUfunction, int attribute, int value) { return attribute == kMaxDynamicSharedBytes && value > 232448 ? kInvalidValue : 0; }
+CUresult cuFuncSetAttribute(CUfunction, int attribute, int value) {
+    return attribute == kMaxDynamicSharedBytes && value > 232448 ? kInvalidValue : 0;
+}
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void**) {
     const auto* kernel = reinterpret_cast<Kernel*>(function);
     const char* seed = std::getenv("TEGULA_ON_CPU_SEED");
@@ -125,12 +134,16 @@ CUresult cuMemFreeAsync(CUdeviceptr p, CUstream) { return release(p); }
 CUresult cuMemPoolCreate(CUmemoryPool*, const CUmemPoolProps*) { return kInvalidValue; }
 CUresult cuMemPoolDestroy(CUmemoryPool) { return 0; }
 CUresult cuMemPoolSetAttribute(CUmemoryPool, int, void*) { return 0; }
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream) { return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0; }
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
+    return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
+}
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream) { return std::memcpy(to, reinterpret_cast<void*>(from), bytes), 0; }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
     return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), 0;
 }
-CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream) { return std::memset(reinterpret_cast<void*>(to), value, bytes), 0; }
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream) {
+    return std::memset(reinterpret_cast<void*>(to), value, bytes), 0;
+}
 
 CUresult cuStreamCreate(CUstream* stream, unsigned) { return *stream = reinterpret_cast<CUstream>(&g_stream), 0; }
 CUresult cuStreamDestroy_v2(CUstream) { return 0; }
@@ -150,10 +163,11 @@ CUresult cuEventSynchronize(CUevent) { return 0; }
 CUresult cuEventElapsedTime(float*, CUevent, CUevent) { return kInvalidValue; }
 CUresult cuEventDestroy_v2(CUevent) { return 0; }
 
-CUresult cuTensorMapEncodeTiled(CUtensorMap* out, int type, uint32_t rank, void* address, const uint64_t* extents, const uint64_t* strides, const uint32_t* box,
-                                const uint32_t* steps, int interleave, int swizzle, int, int) {
+CUresult cuTensorMapEncodeTiled(CUtensorMap* out, int type, uint32_t rank, void* address, const uint64_t* extents, const uint64_t* strides,
+                                const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int, int) {
     static constexpr uint8_t kBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
-    if (type < 0 || type > kMapBF16 || rank < 1 || rank > 5 || interleave || swizzle > 3 || reinterpret_cast<uintptr_t>(address) % 16) return kInvalidValue;
+    if (type < 0 || type > kMapBF16 || rank < 1 || rank > 5 || interleave || swizzle > 3 || reinterpret_cast<uintptr_t>(address) % 16)
+        return kInvalidValue;
     tegula::on_cpu::MapContents map{};
     map.magic = tegula::on_cpu::kMapMagic;
     map.rank = static_cast<uint8_t>(rank);

@@ -126,7 +126,7 @@ void Machine::start_fibers() {
     for (unsigned i = 0; i < n; ++i) {
         Fiber& f = fibers_[i];
         void** top = reinterpret_cast<void**>(f.stack + kStack);
-        *--top = nullptr;                                     // where a return address would lie: keeps the stack aligned as after a call
+        *--top = nullptr;  // where a return address would lie: keeps the stack aligned as after a call
         *--top = reinterpret_cast<void*>(&Machine::fiber_main);
         for (int r = 0; r < 6; ++r) *--top = nullptr;
         f.stack_pointer = top;
@@ -161,7 +161,8 @@ void Machine::run_cta(unsigned block) {
     }
     error_ = stuck();
     for (size_t i = launch_.shared_bytes; i < launch_.shared_bytes + kGuard && error_.empty(); ++i)
-        if (shared_[i] != garbage(i)) error_ = "byte " + std::to_string(i) + " of shared memory is written, of which there are " + std::to_string(launch_.shared_bytes);
+        if (shared_[i] != garbage(i))
+            error_ = "byte " + std::to_string(i) + " of shared memory is written, of which there are " + std::to_string(launch_.shared_bytes);
 }
 
 void Machine::switch_to(unsigned fiber) {
@@ -180,8 +181,7 @@ void Machine::fiber_main() {
 }
 
 void Machine::fail(const std::string& why) {
-    if (error_.empty())
-        error_ = why + " (program " + std::to_string(table_.block_index.x) + ", thread " + std::to_string(current_) + ")";
+    if (error_.empty()) error_ = why + " (program " + std::to_string(table_.block_index.x) + ", thread " + std::to_string(current_) + ")";
     for (;;) back();  // never resumed
 }
 
@@ -217,7 +217,8 @@ std::string Machine::stuck() const {
 void Machine::barrier(int id, unsigned threads) {
     Rendezvous& b = barriers_[id];
     if (b.threads.empty()) b.expected = threads;
-    if (b.expected != threads) fail("barrier " + std::to_string(id) + " is met for " + std::to_string(b.expected) + " and for " + std::to_string(threads) + " threads");
+    if (b.expected != threads)
+        fail("barrier " + std::to_string(id) + " is met for " + std::to_string(b.expected) + " and for " + std::to_string(threads) + " threads");
     b.threads.push_back(current_);
     if (b.threads.size() < threads) return block("at barrier " + std::to_string(id) + " for " + std::to_string(threads));
     std::vector<unsigned> all = std::move(b.threads);

@@ -21,8 +21,9 @@ std::vector<std::string> parts_of(const std::string& name) {
 }
 
 Fmt format_of(const std::string& ptx) {
-    static const std::map<std::string, Fmt> names = {{"f16", Fmt::f16},     {"bf16", Fmt::bf16},   {"tf32", Fmt::tf32}, {"f64", Fmt::f64}, {"f32", Fmt::f32},
-                                                     {"e4m3", Fmt::f8e4m3}, {"e5m2", Fmt::f8e5m2}, {"s8", Fmt::i8},     {"u8", Fmt::u8},   {"s32", Fmt::i32}};
+    static const std::map<std::string, Fmt> names = {{"f16", Fmt::f16}, {"bf16", Fmt::bf16},   {"tf32", Fmt::tf32},   {"f64", Fmt::f64},
+                                                     {"f32", Fmt::f32}, {"e4m3", Fmt::f8e4m3}, {"e5m2", Fmt::f8e5m2}, {"s8", Fmt::i8},
+                                                     {"u8", Fmt::u8},   {"s32", Fmt::i32}};
     const auto it = names.find(ptx);
     if (it == names.end()) Machine::get().fail("an operand type that is not known: " + ptx);
     return it->second;
@@ -81,7 +82,8 @@ struct Product {
             return code;
         }
         const auto length = static_cast<size_t>(k);
-        return core_step(*row, {rows.data() + static_cast<size_t>(i) * length, length}, {columns.data() + static_cast<size_t>(j) * length, length}, c);
+        return core_step(*row, {rows.data() + static_cast<size_t>(i) * length, length}, {columns.data() + static_cast<size_t>(j) * length, length},
+                         c);
     }
 };
 
@@ -165,7 +167,8 @@ struct Descriptor {
     unsigned address(int x, int k, unsigned bytes, bool k_major) const {
         const unsigned ux = static_cast<unsigned>(x), uk = static_cast<unsigned>(k), row = swizzle / bytes;
         // 8 rows of `swizzle` bytes are one pattern; rows are x where k is contiguous, and k otherwise.
-        const unsigned offset = k_major ? ux / 8 * stride + ux % 8 * swizzle + uk * bytes : ux / row * leading + uk / 8 * stride + uk % 8 * swizzle + ux % row * bytes;
+        const unsigned offset =
+            k_major ? ux / 8 * stride + ux % 8 * swizzle + uk * bytes : ux / row * leading + uk / 8 * stride + uk % 8 * swizzle + ux % row * bytes;
         if (k_major && (start % swizzle) + (uk + 1) * bytes > swizzle) Machine::get().fail("a step of wgmma leaves its panel");
         return xor_swizzle(start + offset, swizzle);
     }

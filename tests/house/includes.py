@@ -3,7 +3,7 @@
 # The table has no exceptions; the checker is first tried on a small tree with known offences, so that it cannot pass by seeing nothing.
 import os, re, sys, tempfile
 
-PHASES = {"lang", "parser", "sema", "lower", "jit/interp", "jit/engine"}
+PHASES = {"lang", "parser", "sema", "lower", "jit/interp", "jit/cuda", "jit/cache", "jit/engine"}
 TABLE = {
     "include": {"include"},
     "lang": {"lang"},
@@ -11,6 +11,8 @@ TABLE = {
     "sema": {"lang", "sema"},
     "lower": {"lang", "lower"},
     "jit/interp": {"lang", "jit/interp"},
+    "jit/cuda": {"lang", "jit/cuda"},
+    "jit/cache": {"lang", "jit/cache"},
     "jit/engine": PHASES,
     "jit/api": {"lang", "jit/engine", "jit/api", "include"},
     "tools": {"include", "tools"},

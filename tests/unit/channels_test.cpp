@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "lang/ir_text.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
@@ -374,6 +376,29 @@ TEST(Channels, shared_memory_bounds_the_stages) {
     // Two tiles of 72 KiB; 195 KiB are free for channels.
     EXPECT_EQ(k.stages(0), 1);
     EXPECT_EQ(k.stages(1), 1);
+}
+
+TEST(Channels, tiles_that_no_bulk_copy_fits_are_copied_by_the_threads) {
+    // [rows, columns] of f16: a row of 264 columns fits no box; 258 rows of 32 bytes are two boxes, the second one at 129 * 32 bytes.
+    const auto split = [](int rows, int columns) {
+        std::string text = matmul_text("n", "T");
+        const std::string r = std::to_string(rows), c = std::to_string(columns);
+        text = std::regex_replace(text, std::regex(R"(\[%2 \+: 16, %9 \+: 16\] : tile<f16>\[16, 16\])"),
+                                  "[%2 +: " + r + ", %9 +: " + c + "] : tile<f16>[" + r + ", " + c + "]");
+        text = std::regex_replace(text, std::regex(R"(\[%4 \+: 16, %9 \+: 16\] : tile<f16>\[16, 16\])"),
+                                  "[%4 +: 16, %9 +: " + c + "] : tile<f16>[16, " + c + "]");
+        text = std::regex_replace(text, std::regex(R"(\{axis = \[1, 0\]\} : tile<f16>\[16, 16\])"), "{axis = [1, 0]} : tile<f16>[" + c + ", 16]");
+        text = std::regex_replace(text, std::regex(R"(tile<f32>\[16, 16\])"), "tile<f32>[" + r + ", 16]");
+        text = std::regex_replace(text, std::regex(R"(store %c\[%2 \+: 16)"), "store %c[%2 +: " + r);
+        Kernel k(text);
+        k.split();
+        EXPECT_EQ(k.proof(), "");
+        return std::make_pair(k.fn->gpu->specialised, k.all(Op::channel).size());
+    };
+    EXPECT_EQ(split(16, 64), std::make_pair(true, size_t{2}));
+    EXPECT_EQ(split(16, 264), std::make_pair(false, size_t{2}));
+    EXPECT_EQ(split(12, 48), std::make_pair(true, size_t{2}));
+    EXPECT_EQ(split(258, 16), std::make_pair(true, size_t{1}));
 }
 
 TEST(Channels, a_tile_that_is_decoded_first) {

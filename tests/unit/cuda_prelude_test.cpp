@@ -379,5 +379,43 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
     }
 }
 
+/// Every op and conversion by itself asks for all that it names: one namespace each, checked by the compiler alone.
+TEST_F(CudaPrelude, AsksForAllItNeeds) {
+    std::string text = kShim;
+    int number = 0;
+    const char* names[] = {"a", "b", "c"};
+    const auto add_alone = [&](Prelude& own, const Format& result, const std::vector<Format>& in, const std::string& expression) {
+        text += "namespace alone" + std::to_string(number++) + " {\n" + own.text() + own.type(result) + " f(";
+        for (size_t i = 0; i < in.size(); ++i) text += (i ? ", " : "") + own.type(in[i]) + " " + names[i];
+        text += ") { return " + expression + "; }\n}\n";
+    };
+    std::vector<Format> some;
+    for (const Format& f : formats())
+        for (const char* name :
+             {"bool", "i32", "u8", "i57", "f32", "f64", "f16", "f8e4m3", "f4e2m1", "fixed<4, 4>", "lns<4, 3>", "codebook<2>[0, -1, 0.5, 7.25]"})
+            if (f.name == name) some.push_back(f);
+    ASSERT_EQ(some.size(), 12u);
+    for (const Format& f : some)
+        for (size_t o = 0; o < static_cast<size_t>(Op::count_); ++o) {
+            const Op op = static_cast<Op>(o);
+            const ir::OpRow& row = ir::op_row(op);
+            if (!(row.traits & ir::ELEMWISE) || !ir::in_domain(op, f, false)) continue;
+            Prelude own;
+            const auto arity = static_cast<size_t>(row.operands);
+            const std::string expression = own.elementwise(op, f, std::vector<std::string>(names, names + arity));
+            add_alone(own, row.result == ir::ResultRule::boolean ? int_format(8, false) : f, std::vector<Format>(arity, f), expression);
+        }
+    for (const Format& to : some)
+        for (const Format& from : some) {
+            Prelude own, bits;
+            add_alone(own, to, {from}, own.cast(to, from, "a", Round::rtz, Overflow::automatic));
+            if (to.bits == from.bits) add_alone(bits, to, {from}, bits.bitcast(to, from, "a"));
+        }
+    Library library;
+    const bool built = library.build(text);
+    if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not compiled";
+    EXPECT_TRUE(built);
+}
+
 }  // namespace
 }  // namespace tegula

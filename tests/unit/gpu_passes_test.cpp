@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -66,7 +67,8 @@ void expect_each_needed(ir::Function& fn, const GpuOptions& options) {
         GpuInst& g = fn.gpu->of_inst[id.v];
         const GpuInst kept = g;
         g.sync_before = g.fence_before = false;
-        EXPECT_FALSE(prove(fn, options).empty()) << fn.name << ": a barrier before inst " << id.v << " (" << ir::op_row(fn.inst(id).op).name << ") is needless";
+        EXPECT_FALSE(prove(fn, options).empty()) << fn.name << ": a barrier before inst " << id.v << " (" << ir::op_row(fn.inst(id).op).name
+                                                 << ") is needless";
         g = kept;
         if (!g.fence_before) continue;
         g.fence_before = false;
@@ -157,10 +159,10 @@ TEST(GpuPasses, PassesAreDeterministic) {
 std::string product(const std::string& a, const std::string& b, const std::string& acc, int m, int n, int k, const std::string& precision = "ieee",
                     const std::string& hints = "") {
     const auto shape = [](int x, int y) { return "[" + std::to_string(x) + ", " + std::to_string(y) + "]"; };
-    return "kernel @f(%a: tensor<" + a + ">" + shape(m, k) + " in, %b: tensor<" + b + ">" + shape(k, n) + " in, %c: tensor<" + acc + ">" + shape(m, n) +
-           " inout)" + hints + " {\n  %0 = load %a[:, :] : tile<" + a + ">" + shape(m, k) + "\n  %1 = load %b[:, :] : tile<" + b + ">" + shape(k, n) +
-           "\n  %2 = load %c[:, :] : tile<" + acc + ">" + shape(m, n) + "\n  %3 = dot %0, %1, %2 {precision = " + precision + "} : tile<" + acc + ">" +
-           shape(m, n) + "\n  store %c[:, :] = %3\n  ret\n}\n";
+    return "kernel @f(%a: tensor<" + a + ">" + shape(m, k) + " in, %b: tensor<" + b + ">" + shape(k, n) + " in, %c: tensor<" + acc + ">" +
+           shape(m, n) + " inout)" + hints + " {\n  %0 = load %a[:, :] : tile<" + a + ">" + shape(m, k) + "\n  %1 = load %b[:, :] : tile<" + b + ">" +
+           shape(k, n) + "\n  %2 = load %c[:, :] : tile<" + acc + ">" + shape(m, n) + "\n  %3 = dot %0, %1, %2 {precision = " + precision +
+           "} : tile<" + acc + ">" + shape(m, n) + "\n  store %c[:, :] = %3\n  ret\n}\n";
 }
 
 std::string chosen(const std::string& text, const char* arch) {
@@ -238,9 +240,10 @@ TEST(GpuChoice, ExplainSaysWhy) {
     const GpuOptions options = options_for("sm_90a", *p.fn);
     run_gpu_passes(*p.fn, options);
     const auto notes = explain_gpu(*p.fn, options);
-    ASSERT_FALSE(notes.empty());
-    EXPECT_NE(notes[0].text.find("mma.sync.f16.f32 m16n8k16"), std::string::npos) << notes[0].text;
-    EXPECT_NE(notes[0].text.find("M = 16 is no multiple of 64"), std::string::npos) << notes[0].text;
+    const auto note = std::find_if(notes.begin(), notes.end(), [](const GpuNote& n) { return n.text.rfind("product", 0) == 0; });
+    ASSERT_NE(note, notes.end());
+    EXPECT_NE(note->text.find("mma.sync.f16.f32 m16n8k16"), std::string::npos) << note->text;
+    EXPECT_NE(note->text.find("M = 16 is no multiple of 64"), std::string::npos) << note->text;
 }
 
 // ---- barriers on functions with known answers ----
@@ -258,19 +261,22 @@ size_t barriers_of(const std::string& body, bool may_alias = true) {
 constexpr const char* kIndices = "  %0 = constant 0 : i64\n  %1 = constant 64 : i64\n  %2 = constant 0 : tile<f32>[64]\n";
 
 TEST(GpuBarriers, StoreThenLoad) {
-    const std::string both = std::string(kIndices) + "  store %a[%0 +: 64] = %2\n  %3 = load %a[%1 +: 64] : tile<f32>[64]\n  store %b[%0 +: 64] = %3\n";
+    const std::string both =
+        std::string(kIndices) + "  store %a[%0 +: 64] = %2\n  %3 = load %a[%1 +: 64] : tile<f32>[64]\n  store %b[%0 +: 64] = %3\n";
     EXPECT_EQ(barriers_of(both), 2u) << "before the load; before the second store, which may reach what others read or wrote";
     EXPECT_EQ(barriers_of(both, false), 1u);
     EXPECT_EQ(barriers_of(std::string(kIndices) + "  %3 = load %c[%1 +: 64] : tile<f32>[64]\n  store %a[%0 +: 64] = %3\n"), 0u);
 }
 
 TEST(GpuBarriers, BackEdgesAndZeroTrips) {
-    const std::string loop = std::string(kIndices) +
-                             "  for_loop %0, %n, %1 (%i: i64) {\n    %3 = load %a[%i +: 64] : tile<f32>[64]\n    store %a[%0 +: 64] = %3\n    yield\n  }\n";
+    const std::string loop =
+        std::string(kIndices) +
+        "  for_loop %0, %n, %1 (%i: i64) {\n    %3 = load %a[%i +: 64] : tile<f32>[64]\n    store %a[%0 +: 64] = %3\n    yield\n  }\n";
     EXPECT_EQ(barriers_of(loop), 2u) << "load to store, and store to the next trip's load";
-    const std::string skipped = std::string(kIndices) +
-                                "  store %a[%0 +: 64] = %2\n  for_loop %0, %n, %1 (%i: i64) {\n    %3 = load %c[%i +: 64] : tile<f32>[64]\n    yield\n  }\n"
-                                "  %4 = load %a[%0 +: 64] : tile<f32>[64]\n  store %b[%0 +: 64] = %4\n";
+    const std::string skipped =
+        std::string(kIndices) +
+        "  store %a[%0 +: 64] = %2\n  for_loop %0, %n, %1 (%i: i64) {\n    %3 = load %c[%i +: 64] : tile<f32>[64]\n    yield\n  }\n"
+        "  %4 = load %a[%0 +: 64] : tile<f32>[64]\n  store %b[%0 +: 64] = %4\n";
     EXPECT_EQ(barriers_of(skipped, false), 1u) << "around the loop";
 }
 
@@ -288,7 +294,8 @@ TEST(GpuBarriers, Branches) {
 TEST(GpuBarriers, ScratchInTurn) {
     // Three exchanges in a row: neighbours lie apart, so none waits for the one before it; in a loop the first meets the last of the trip before.
     const std::string sorts =
-        "  %0 = constant 0 : i64\n  %1 = load %c[%0 +: 256] : tile<f32>[256]\n  %2, %3 = sort %1 {axis = 0, descending = 0} : tile<f32>[256], tile<i32>[256]\n"
+        "  %0 = constant 0 : i64\n  %1 = load %c[%0 +: 256] : tile<f32>[256]\n  %2, %3 = sort %1 {axis = 0, descending = 0} : tile<f32>[256], "
+        "tile<i32>[256]\n"
         "  %4, %5 = sort %2 {axis = 0, descending = 1} : tile<f32>[256], tile<i32>[256]\n"
         "  %6, %7 = sort %4 {axis = 0, descending = 0} : tile<f32>[256], tile<i32>[256]\n  store %a[%0 +: 256] = %6\n";
     EXPECT_EQ(barriers_of(sorts), 0u);
@@ -314,6 +321,46 @@ TEST(GpuBarriers, SharedOperandsAreFenced) {
     EXPECT_EQ(fences, 1u);
     EXPECT_GE(shared, 1u);
     expect_each_needed(*p.fn, options);
+}
+
+// ---- text: tests/lower/gpu/*.ir, `// gpu: ARCH [aligned] [off PASS]` on the first line, the result behind `//> `; TEGULA_UPDATE=1 rewrites it ----
+
+TEST(GpuPasses, TextOfSmallFunctions) {
+    size_t files = 0;
+    for (const auto& entry : fs::directory_iterator(fs::path(TEGULA_SOURCE_DIR) / "tests/lower/gpu")) {
+        ++files;
+        std::string input, expected, head;
+        std::istringstream lines(read(entry.path()));
+        for (std::string line; std::getline(lines, line);) {
+            if (head.empty()) head = line;
+            if (line.rfind("//>", 0) == 0)
+                expected += line.substr(std::min<size_t>(line.size(), 4)) + "\n";
+            else
+                input += line + "\n";
+        }
+        std::istringstream words(head);
+        std::string slashes, gpu, arch, word;
+        words >> slashes >> gpu >> arch;
+        Parsed p(input);
+        ASSERT_TRUE(p.fn && find_arch(arch)) << entry.path();
+        GpuOptions options = options_for(arch.c_str(), *p.fn, false);
+        while (words >> word) {
+            if (word == "aligned") options = options_for(arch.c_str(), *p.fn);
+            if (word == "off") words >> options.disabled.emplace_back();
+        }
+        run_gpu_passes(*p.fn, options);
+        std::string found = ir::print(*p.fn);
+        for (const GpuNote& note : explain_gpu(*p.fn, options)) found += note.text + "\n";
+        if (std::getenv("TEGULA_UPDATE")) {
+            std::ofstream out(entry.path());
+            out << input;
+            std::istringstream text(found);
+            for (std::string line; std::getline(text, line);) out << "//> " << line << "\n";
+        } else {
+            EXPECT_EQ(found, expected) << entry.path();
+        }
+    }
+    EXPECT_GE(files, 5u);
 }
 
 }  // namespace

@@ -1,0 +1,131 @@
+// The CPU machine itself: small kernels written by hand, right ones and ones with the faults that it must find.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "jit/cuda/driver.h"
+
+using namespace tegula::cuda;
+
+extern "C" {
+struct NvrtcProgramImpl;
+int nvrtcCreateProgram(NvrtcProgramImpl**, const char*, const char*, int, const char* const*, const char* const*);
+int nvrtcCompileProgram(NvrtcProgramImpl*, int, const char* const*);
+int nvrtcGetProgramLogSize(NvrtcProgramImpl*, size_t*);
+int nvrtcGetProgramLog(NvrtcProgramImpl*, char*);
+int nvrtcGetCUBINSize(NvrtcProgramImpl*, size_t*);
+int nvrtcGetCUBIN(NvrtcProgramImpl*, char*);
+int nvrtcDestroyProgram(NvrtcProgramImpl**);
+CUresult cuLibraryLoadData(CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned);
+CUresult cuLibraryGetKernel(CUkernel*, CUlibrary, const char*);
+CUresult cuLibraryUnload(CUlibrary);
+CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, void**);
+CUresult cuGetErrorString(CUresult, const char**);
+}
+
+namespace {
+
+/// Runs `body` (with int* out, a shared array `s` of 1024 int, t) in one CTA; "" or the failure.
+std::string run(const std::string& body, std::vector<int>& out, int seed, unsigned threads = 64, unsigned shared = 4096) {
+    const std::string text =
+        "extern \"C\" __global__ void __launch_bounds__(64, 1) k(int* out) {\n    extern __shared__ __align__(1024) unsigned char shared[];\n"
+        "    int* s = (int*)shared; const int t = threadIdx.x; (void)s;\n" +
+        body + "\n}\n";
+    setenv("TEGULA_ON_CPU_SEED", std::to_string(seed).c_str(), 1);
+    NvrtcProgramImpl* program = nullptr;
+    nvrtcCreateProgram(&program, text.c_str(), "k.cu", 0, nullptr, nullptr);
+    const int code = nvrtcCompileProgram(program, 0, nullptr);
+    size_t size = 0;
+    if (code) {
+        nvrtcGetProgramLogSize(program, &size);
+        std::string log(size, ' ');
+        nvrtcGetProgramLog(program, log.data());
+        return log;
+    }
+    nvrtcGetCUBINSize(program, &size);
+    std::string image(size, ' ');
+    nvrtcGetCUBIN(program, image.data());
+    nvrtcDestroyProgram(&program);
+    CUlibrary library = nullptr;
+    CUkernel kernel = nullptr;
+    if (cuLibraryLoadData(&library, image.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0) || cuLibraryGetKernel(&kernel, library, "k"))
+        return "not loaded";
+    int* address = out.data();
+    void* params[] = {&address};
+    CUlaunchConfig config{1, 1, 1, threads, 1, 1, shared, nullptr, nullptr, 0};
+    const CUresult result = cuLaunchKernelEx(&config, reinterpret_cast<CUfunction>(kernel), params, nullptr);
+    const char* why = "";
+    if (result) cuGetErrorString(result, &why);
+    std::string failure = why;
+    cuLibraryUnload(library);
+    return failure;
+}
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+TEST(CpuMachine, ReversesThroughSharedMemory) {
+    for (int seed = 0; seed < 4; ++seed) {
+        std::vector<int> out(64), expected(64);
+        std::iota(expected.rbegin(), expected.rend(), 0);
+        EXPECT_EQ(run("s[t] = t; __syncthreads(); out[t] = s[63 - t];", out, seed), "");
+        EXPECT_EQ(out, expected) << seed;
+    }
+}
+
+TEST(CpuMachine, AMissingBarrierShows) {
+    int wrong = 0;
+    for (int seed = 0; seed < 4; ++seed) {
+        std::vector<int> out(64), expected(64);
+        std::iota(expected.rbegin(), expected.rend(), 0);
+        EXPECT_EQ(run("s[t] = t; out[t] = s[63 - t];", out, seed), "");
+        wrong += out != expected;
+    }
+    EXPECT_EQ(wrong, 4);
+}
+
+TEST(CpuMachine, LanesExchange) {
+    std::vector<int> out(64);
+    EXPECT_EQ(run("int v = t; for (int d = 16; d; d /= 2) v += __shfl_xor_sync(0xffffffffu, v, d); out[t] = v;", out, 1), "");
+    EXPECT_EQ(out[5], 31 * 32 / 2);
+    EXPECT_EQ(out[37], 31 * 32 / 2 + 32 * 32);
+    EXPECT_EQ(run("out[t] = (int)__ballot_sync(0xffffffffu, t % 2);", out, 1), "");
+    EXPECT_EQ(out[40], static_cast<int>(0xaaaaaaaau));
+}
+
+TEST(CpuMachine, FaultsAreFound) {
+    std::vector<int> out(64);
+    EXPECT_TRUE(contains(run("if (t < 10) __syncthreads();", out, 1), "wait at barrier 0"));
+    EXPECT_TRUE(contains(run("if (t < 40) __shfl_sync(0xffffffffu, t, 0);", out, 1), "other lanes"));
+    EXPECT_TRUE(contains(run("if (t % 2) __syncwarp(); else __shfl_sync(0xffffffffu, t, 0);", out, 1), "diverges"));
+    EXPECT_TRUE(contains(run("s[1024 + t] = 0;", out, 1), "shared memory is written"));
+    EXPECT_TRUE(contains(run("asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" :: \"r\"(1024u) : \"memory\");", out, 1), "not initialised"));
+    EXPECT_TRUE(contains(run("asm volatile(\"no.such.thing %0;\" :: \"r\"(t));", out, 1), "does not know"));
+}
+
+TEST(CpuMachine, TensorCoreProduct) {
+    // A is the identity in f16 (16 x 16), B[k][n] = n: the sum with C = 100 is 100 + column.
+    const std::string body = R"(
+    if (t >= 32) return;
+    unsigned a[4], b[2];
+    float d[4];
+    const int g = t / 4, q = t % 4;
+    for (int i = 0; i < 4; ++i) {
+        const int row = g + 8 * (i & 1), k = 2 * q + 8 * (i >> 1);
+        a[i] = (row == k ? 0x3c00u : 0u) | (row == k + 1 ? 0x3c000000u : 0u);
+        d[i] = 100.0f;
+    }
+    static const unsigned codes[8] = {0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700};
+    for (int i = 0; i < 2; ++i) b[i] = codes[g] | codes[g] << 16;
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    for (int i = 0; i < 4; ++i) out[(g + 8 * (i >> 1)) * 8 + 2 * q + (i & 1)] = (int)d[i];)";
+    std::vector<int> out(128);
+    EXPECT_EQ(run(body, out, 3), "");
+    for (int i = 0; i < 16; ++i)
+        for (int j = 0; j < 8; ++j) EXPECT_EQ(out[static_cast<size_t>(i * 8 + j)], 100 + j) << i << " " << j;
+}
+
+}  // namespace

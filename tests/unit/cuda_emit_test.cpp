@@ -1,0 +1,316 @@
+// The emitter's own promises, on small functions in IR text: layouts as functions of register and thread (checked against TileLayout by evaluating
+// the emitted arithmetic), text that user names cannot change, an explicit unroll pragma on every loop, stable results, atomics and effects spelled
+// as documented. That emitted kernels compute the right thing is tested by running them (tests/emulate, and every run test on a GPU).
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <sstream>
+
+#include "jit/cuda/emitter.h"
+#include "lang/ir_text.h"
+#include "lower/gpu/gpu.h"
+
+using namespace tegula;
+
+namespace {
+
+struct Emitted {
+    cuda::KernelText text;
+    std::string problem;
+};
+
+struct Traits {
+    bool aligned = false, strided = false;
+    const char* arch = "sm_90a";
+};
+
+Emitted emit_ir(const std::string& ir_text, Traits traits = {}, const char* file_name = "k.ir") {
+    SourceMap sources;
+    TypeTable types;
+    DiagSink diags;
+    Emitted out;
+    auto fn = ir::parse_ir(sources, sources.add(file_name, ir_text), types, diags);
+    if (!fn) {
+        for (const Diagnostic& d : diags.take()) out.problem += d.message + "\n";
+        return out;
+    }
+    GpuOptions options;
+    options.arch = find_arch(traits.arch);
+    options.tensors.assign(fn->params.size(), TensorFact{traits.aligned, traits.strided});
+    run_gpu_passes(*fn, options);
+    out.text = cuda::emit(*fn, &sources);
+    return out;
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+/// Integer expressions as emitted for layouts: names, literals, + * << >> & | ^ % / < and parentheses, C precedence.
+class Evaluator {
+public:
+    Evaluator(const std::string& text, int64_t r, int64_t t) : text_(text), r_(r), t_(t) {}
+    int64_t value() { return level(0); }
+
+private:
+    static constexpr const char* kLevels[] = {"|", "^", "&", "<< >>", "+", "* / %"};
+    int64_t level(int n) {
+        if (n == 6) return primary();
+        int64_t a = level(n + 1);
+        for (;;) {
+            skip();
+            const std::string op = operator_at();
+            if (op.empty() || (std::string(" ") + kLevels[n] + " ").find(" " + op + " ") == std::string::npos) return a;
+            at_ += op.size();
+            const int64_t b = level(n + 1);
+            a = op == "|"    ? a | b
+                : op == "^"  ? a ^ b
+                : op == "&"  ? a & b
+                : op == "<<" ? a << b
+                : op == ">>" ? a >> b
+                : op == "+"  ? a + b
+                : op == "*"  ? a * b
+                : op == "/"  ? a / b
+                             : a % b;
+        }
+    }
+    std::string operator_at() const {
+        if (at_ >= text_.size()) return "";
+        if (text_.compare(at_, 2, "<<") == 0 || text_.compare(at_, 2, ">>") == 0) return text_.substr(at_, 2);
+        return std::string("|^&+*/%").find(text_[at_]) == std::string::npos ? "" : text_.substr(at_, 1);
+    }
+    int64_t primary() {
+        skip();
+        if (text_.at(at_) == '(') {
+            ++at_;
+            const int64_t v = level(0);
+            skip();
+            EXPECT_EQ(text_.at(at_), ')') << text_;
+            ++at_;
+            return v;
+        }
+        if (text_[at_] == 'r' || text_[at_] == 't') return text_[at_++] == 'r' ? r_ : t_;
+        size_t end = at_;
+        while (end < text_.size() && std::isdigit(static_cast<unsigned char>(text_[end]))) ++end;
+        EXPECT_GT(end, at_) << text_.substr(at_);
+        const int64_t v = std::stoll(text_.substr(at_, end - at_));
+        at_ = end;
+        return v;
+    }
+    void skip() {
+        while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    }
+    const std::string& text_;
+    int64_t r_, t_;
+    size_t at_ = 0;
+};
+
+/// What "int NAME(..) { return EXPRESSION; }" returns; "" when there is no such function in `source`.
+std::string returned(const std::string& source, const std::string& name) {
+    size_t at = source.find("int " + name + "(");
+    if (at == std::string::npos) return "";
+    at = source.find("return ", at) + 7;
+    return source.substr(at, source.find("; }", at) - at);
+}
+
+}  // namespace
+
+TEST(CudaEmit, LayoutFunctionsAreTheLayout) {
+    const Shape shapes[] = {Shape{128}, Shape{7}, Shape{33}, Shape{16, 64}, Shape{3, 40}, Shape{5, 1, 12}, Shape{64, 64}, Shape{2, 3, 5, 7}};
+    int compared = 0;
+    for (const Shape& shape : shapes) {
+        std::string dims, all;
+        for (size_t d = 0; d < shape.rank; ++d) {
+            dims += (d ? ", " : "") + std::to_string(shape[d]);
+            all += d ? ", :" : ":";
+        }
+        const std::string type = "f32>[" + dims + "]";
+        const Emitted e = emit_ir("kernel @k(%x: tensor<" + type + " in, %y: tensor<" + type + " out) {\n  %0 = load %x[" + all + "] : tile<" + type +
+                                  "\n  store %y[" + all + "] = %0\n  ret\n}\n");
+        ASSERT_EQ(e.problem, "");
+        const std::string& source = e.text.source;
+        const std::string head = "// " + to_string(shape) + ": ";
+        const size_t at = source.find(head);
+        ASSERT_NE(at, std::string::npos) << source;
+        const std::string text = source.substr(at + head.size(), source.find('\n', at) - at - head.size());
+        const auto layout = parse_tile_layout(text, shape);
+        ASSERT_TRUE(layout) << text;
+        const std::string body = source.substr(at, source.find("};", at) - at);
+        for (size_t d = 0; d < shape.rank; ++d) {
+            const std::string n = std::to_string(d), from_register = returned(body, "register" + n), from_thread = returned(body, "thread" + n);
+            ASSERT_FALSE(from_register.empty()) << body;
+            for (int r = 0; r < layout->registers(); ++r)
+                for (int t = 0; t < 32 * layout->warps(); ++t, ++compared) {
+                    const int64_t got = Evaluator(from_register, r, t).value() + Evaluator(from_thread, r, t).value();
+                    ASSERT_EQ(got, layout->point(r, t & 31, t >> 5)[d]) << body << "register " << r << ", thread " << t;
+                }
+        }
+    }
+    EXPECT_GT(compared, 4000);
+}
+
+TEST(CudaEmit, NamesAndFilesCannotChangeTheProgram) {
+    const std::string ir_text =
+        "kernel @k(%x: tensor<f32>[?] in, %__launch_bounds__: tensor<f32>[?] out, %int: i32) {\n  %0 = constant 0 : i64\n  %1 = load %x[%0] : f32\n"
+        "  store %__launch_bounds__[%0] = %1\n  ret\n}\n";
+    const Emitted e = emit_ir(ir_text, {}, "a\"\n#error \\ .tile");
+    ASSERT_EQ(e.problem, "");
+    EXPECT_FALSE(contains(e.text.source, "#error"));
+    EXPECT_FALSE(contains(e.text.source, "\\ "));
+    EXPECT_TRUE(contains(e.text.source, "a_"));
+    EXPECT_FALSE(contains(e.text.source, " int,")) << "a parameter kept its name";
+    EXPECT_EQ(e.text.entry.rfind("tegula_", 0), 0u);
+}
+
+namespace {
+
+constexpr const char* kLoops = R"(kernel @k(%x: tensor<f32>[?] in, %y: tensor<f32>[?] out, %N: extent, %lo: i64, %step: i64) {
+  %0 = constant 0 : i64
+  %1 = constant 1 : i64
+  %2 = constant 0 : tile<f32>[512]
+  %3, %4 = for_loop %0, %N, %1, %2, %2 : tile<f32>[512], tile<f32>[512] (%5: i64, %6: tile<f32>[512], %7: tile<f32>[512]) {
+    %8 = load %x[%5 +: 512] : tile<f32>[512]
+    %9 = add %6, %8 : tile<f32>[512]
+    yield %7, %9
+  }
+  %10 = for_loop %lo, %N, %step, %3 : tile<f32>[512] (%11: i64, %12: tile<f32>[512]) {
+    %13 = add %12, %4 : tile<f32>[512]
+    yield %13
+  }
+  store %y[%0 +: 512] = %10
+  ret
+}
+)";
+
+}  // namespace
+
+TEST(CudaEmit, EveryLoopHasAnUnrollPragma) {
+    const Emitted e = emit_ir(kLoops, {true, false, "sm_90a"});
+    ASSERT_EQ(e.problem, "");
+    std::istringstream in(e.text.source);
+    std::string line, before;
+    int loops = 0;
+    for (; std::getline(in, line); before = line) {
+        const size_t at = line.find_first_not_of(' ');
+        if (at == std::string::npos || line.compare(at, 5, "for (") != 0) continue;
+        ++loops;
+        EXPECT_TRUE(contains(before, "#pragma unroll")) << before << "\n" << line;
+    }
+    EXPECT_GE(loops, 4);
+}
+
+TEST(CudaEmit, LoopsThatCannotOverflowCountUpAndOthersCountWhatIsLeft) {
+    const Emitted e = emit_ir(kLoops);
+    EXPECT_TRUE(contains(e.text.source, "for (long long "));           // 0 .. extent step 1
+    EXPECT_TRUE(contains(e.text.source, "> 0 && "));                   // a run-time step may be negative: zero trips
+    EXPECT_TRUE(contains(e.text.source, "for (unsigned long long "));  // and its end may be near the largest number
+}
+
+TEST(CudaEmit, SwappedCarriedValuesGoThroughATemporary) {
+    const Emitted e = emit_ir(kLoops);
+    // The first result gets the second argument while that is overwritten: exactly one of the two is held.
+    size_t held = 0;
+    for (size_t at = e.text.source.find("float held"); at != std::string::npos; at = e.text.source.find("float held", at + 1)) ++held;
+    EXPECT_EQ(held, 0u) << "yield (b, new) copies b before it is overwritten, in order";
+    const Emitted swapped = emit_ir(R"(kernel @k(%x: tensor<f32>[?] in, %y: tensor<f32>[?] out, %N: extent) {
+  %0 = constant 0 : i64
+  %1 = constant 1 : i64
+  %2 = load %x[%0] : f32
+  %3 = load %x[%1] : f32
+  %4, %5 = for_loop %0, %N, %1, %2, %3 : f32, f32 (%6: i64, %7: f32, %8: f32) {
+    yield %8, %7
+  }
+  store %y[%0] = %4
+  store %y[%1] = %5
+  ret
+}
+)");
+    ASSERT_EQ(swapped.problem, "");
+    EXPECT_TRUE(contains(swapped.text.source, "float held"));
+}
+
+TEST(CudaEmit, TheSameFunctionGivesTheSameText) { EXPECT_EQ(emit_ir(kLoops).text.source, emit_ir(kLoops).text.source); }
+
+namespace {
+
+const std::string kBy8 = " @ \"[2](i0 / 8, i1, i0 % 8)\"", kBy3 = " @ \"[2](i0 / 3, i1, i0 % 3)\"";
+
+std::string copy_kernel(const std::string& elem, const std::string& layout, const std::string& start) {
+    return "kernel @k(%x: tensor<" + elem + ">[?, ?]" + layout + " in, %y: tensor<" + elem + ">[?, ?] out, %i: i64) {\n  %0 = constant " + start +
+           " : i64\n  %1 = mul %i, %0 : i64\n  %2 = load %x[%1 +: 16, %1 +: 64] : tile<" + elem +
+           ">[16, 64]\n  store %y[%1 +: 16, %1 +: 64] = %2\n  ret\n}\n";
+}
+
+}  // namespace
+
+TEST(CudaEmit, WideAccessesNeedAlignedStartsAndTensors) {
+    const Traits aligned{true, false, "sm_90a"};
+    const std::string multiple = emit_ir(copy_kernel("f32", "", "64"), aligned).text.source;
+    EXPECT_TRUE(contains(multiple, "ld.global.v4.b32"));
+    EXPECT_FALSE(contains(multiple, "& 3) == 0")) << "a start that is a multiple needs no test";
+    EXPECT_TRUE(contains(emit_ir(copy_kernel("f32", "", "3"), aligned).text.source, "& 3) == 0")) << "an odd start is tested";
+    EXPECT_FALSE(contains(emit_ir(copy_kernel("f32", "", "64")).text.source, "ld.global.v4")) << "nothing known of the tensor";
+    EXPECT_FALSE(contains(emit_ir(copy_kernel("f32", "", "64"), Traits{true, true, "sm_90a"}).text.source, "ld.global.v4")) << "nothing contiguous";
+    EXPECT_FALSE(contains(emit_ir(copy_kernel("i3", "", "64"), aligned).text.source, "ld.global.v4")) << "elements of no whole bytes";
+}
+
+TEST(CudaEmit, StridesAndPitchesAreParametersOnlyWhereTheyAreNotKnown) {
+    const auto strides = [](const std::string& text, Traits traits) {
+        std::vector<int> dims;
+        const Emitted e = emit_ir(text, traits);
+        EXPECT_EQ(e.problem, "");
+        for (const cuda::KernelParam& p : e.text.params)
+            if (p.kind == cuda::KernelParam::stride && p.param == 0) dims.push_back(p.dim);
+        return dims;
+    };
+    EXPECT_EQ(strides(copy_kernel("f32", "", "64"), {}), std::vector<int>{0});
+    EXPECT_EQ(strides(copy_kernel("f32", " @ \"col\"", "64"), {}), std::vector<int>{1});
+    EXPECT_EQ(strides(copy_kernel("f32", "", "64"), Traits{false, true, "sm_90a"}).size(), 2u);
+    EXPECT_EQ(strides(copy_kernel("f32", kBy8, "64"), {}).size(), 2u) << "all members but the innermost";
+}
+
+TEST(CudaEmit, LayoutsByExpressionsComeApart) {
+    const std::string source = emit_ir(copy_kernel("i8", kBy8, "64")).text.source;
+    EXPECT_FALSE(contains(source, "div_floor(")) << "division by a power of two";
+    EXPECT_TRUE(contains(source, "register0(r"));
+    EXPECT_TRUE(contains(emit_ir(copy_kernel("i8", kBy3, "64")).text.source, "div_floor("));
+}
+
+TEST(CudaEmit, AtomicsAreExact) {
+    const auto atomic = [](const std::string& elem, const std::string& kind) {
+        return emit_ir("kernel @k(%y: tensor<" + elem + ">[?] inout, %v: " + elem +
+                       ") {\n  %0 = constant 0 : i64\n  %1 = atomic %y[%0] = %v {kind = " + kind + ", order = acq_rel, scope = sys} : " + elem +
+                       "\n  ret\n}\n")
+            .text.source;
+    };
+    EXPECT_TRUE(contains(atomic("i32", "add"), "atomicAdd_system((unsigned*)at"));
+    EXPECT_TRUE(contains(atomic("i32", "min"), "atomicMin_system((int*)at"));
+    const std::string f32 = atomic("f32", "add");
+    EXPECT_FALSE(contains(f32, "atomicAdd")) << "the hardware's sum flushes subnormals";
+    EXPECT_TRUE(contains(f32, "atomicCAS_system"));
+    EXPECT_TRUE(contains(f32, "__threadfence_system();"));
+    EXPECT_TRUE(contains(atomic("i4", "add"), "at >> 5 << 2")) << "the word around the element";
+    EXPECT_TRUE(contains(atomic("i3", "add"), "atomicExch(&lock")) << "an element may lie across two words";
+}
+
+TEST(CudaEmit, OnlyOneThreadStoresWhatSeveralHold) {
+    const std::string source = emit_ir(R"(kernel @k(%y: tensor<f32>[?] out, %v: f32) {
+  %0 = constant 0 : i64
+  %1 = broadcast %v : tile<f32>[4]
+  store %y[%0 +: 4] = %1
+  store %y[%0] = %v
+  ret
+}
+)")
+                                   .text.source;
+    EXPECT_TRUE(contains(source, "::owner(t)"));
+    EXPECT_TRUE(contains(source, "if (t == 0"));
+}
+
+TEST(CudaEmit, WritersThatMayMeetAreOrdered) {
+    const auto scatter = [](const std::string& index) {
+        return emit_ir("kernel @k(%x: tensor<f32>[64] in, %at: tensor<i64>[64] in, %y: tensor<f32>[?] out) {\n  %0 = load %x[:] : tile<f32>[64]\n" +
+                       index + "  store %y[gather %1] = %0\n  ret\n}\n")
+            .text.source;
+    };
+    EXPECT_TRUE(contains(scatter("  %1 = load %at[:] : tile<i64>[64]\n"), "bool last"));
+    EXPECT_FALSE(contains(scatter("  %1 = iota {axis = 0} : tile<i64>[64]\n"), "bool last"));
+}

@@ -1,0 +1,204 @@
+// Products on tensor cores in emitted text: instructions, descriptor fields and copies against the PTX ISA's rules (worked out by hand here), and,
+// where NVRTC is at hand, compiled without a warning or a spill for every kind of row. What the kernels compute is tested by running them
+// (tests/emulate, and on GPUs the run tests).
+#include <gtest/gtest.h>
+
+#include "jit/cuda/emitter.h"
+#include "jit/cuda/nvrtc.h"
+#include "lang/ir_text.h"
+#include "lower/gpu/gpu.h"
+
+namespace tegula {
+namespace {
+
+struct Product {
+    std::string a = "bf16", b = "bf16", c = "bf16", acc = "f32";
+    int m = 128, n = 256, k = 64;
+    bool a_columns = false, b_columns = true;  ///< stored by columns
+};
+
+std::string product_text(const Product& p) {
+    const auto n = [](int v) { return std::to_string(v); };
+    const std::string sum = "tile<" + p.acc + ">[" + n(p.m) + ", " + n(p.n) + "]";
+    const auto stored = [](bool columns) { return std::string(columns ? "[?, ?] @ \"col\" in" : "[?, ?] in"); };
+    return "kernel @product(%a: tensor<" + p.a + ">" + stored(p.a_columns) + ", %b: tensor<" + p.b + ">" + stored(p.b_columns) + ", %c: tensor<" +
+           p.c +
+           ">[?, ?] out, %M: extent, %K: extent, %N: extent) {\n"
+           "  %0 = program_id {axis = 0} : i64\n  %1 = constant " +
+           n(p.m) +
+           " : i64\n  %2 = mul %0, %1 : i64\n"
+           "  %3 = program_id {axis = 1} : i64\n  %4 = constant " +
+           n(p.n) +
+           " : i64\n  %5 = mul %3, %4 : i64\n"
+           "  %6 = constant 0 : " +
+           sum + "\n  %7 = constant 0 : i64\n  %8 = constant " + n(p.k) +
+           " : i64\n"
+           "  %9 = for_loop %7, %K, %8, %6 : " +
+           sum + " (%10: i64, %11: " + sum +
+           ") {\n"
+           "    %12 = load %a[%2 +: " +
+           n(p.m) + ", %10 +: " + n(p.k) + "] : tile<" + p.a + ">[" + n(p.m) + ", " + n(p.k) +
+           "]\n"
+           "    %13 = load %b[%10 +: " +
+           n(p.k) + ", %5 +: " + n(p.n) + "] : tile<" + p.b + ">[" + n(p.k) + ", " + n(p.n) +
+           "]\n"
+           "    %14 = dot %12, %13, %11 {precision = ieee} : " +
+           sum +
+           "\n    yield %14\n  }\n"
+           "  %15 = cast %9 {round = rne, overflow = automatic} : tile<" +
+           p.c + ">[" + n(p.m) + ", " + n(p.n) +
+           "]\n"
+           "  store %c[%2 +: " +
+           n(p.m) + ", %5 +: " + n(p.n) + "] = %15\n  ret\n}\n";
+}
+
+/// softmax-less attention: o = (q k^T) v, so that the first product's result is operand A of the second.
+std::string chained_text() {
+    return "kernel @chained(%q: tensor<bf16>[?, 128] in, %k: tensor<bf16>[?, 128] in, %v: tensor<bf16>[?, 128] in, %o: tensor<bf16>[?, 128] out, %M: "
+           "extent, "
+           "%S: extent) {\n"
+           "  %0 = program_id {axis = 0} : i64\n  %1 = constant 128 : i64\n  %2 = mul %0, %1 : i64\n"
+           "  %3 = load %q[%2 +: 128, :] : tile<bf16>[128, 128]\n"
+           "  %4 = constant 0 : tile<f32>[128, 128]\n  %5 = constant 0 : i64\n"
+           "  %6 = for_loop %5, %S, %1, %4 : tile<f32>[128, 128] (%7: i64, %8: tile<f32>[128, 128]) {\n"
+           "    %9 = load %k[%7 +: 128, :] : tile<bf16>[128, 128]\n"
+           "    %10 = permute %9 {axis = [1, 0]} : tile<bf16>[128, 128]\n"
+           "    %11 = dot %3, %10, %4 {precision = ieee} : tile<f32>[128, 128]\n"
+           "    %12 = cast %11 {round = rne, overflow = automatic} : tile<bf16>[128, 128]\n"
+           "    %13 = load %v[%7 +: 128, :] : tile<bf16>[128, 128]\n"
+           "    %14 = dot %12, %13, %8 {precision = ieee} : tile<f32>[128, 128]\n    yield %14\n  }\n"
+           "  %15 = cast %6 {round = rne, overflow = automatic} : tile<bf16>[128, 128]\n"
+           "  store %o[%2 +: 128, :] = %15\n  ret\n}\n";
+}
+
+cuda::KernelText emitted(const std::string& text, const char* arch) {
+    SourceMap sources;
+    DiagSink diags;
+    TypeTable types;
+    const uint32_t file = sources.add("product.ir", text);
+    const auto fn = ir::parse_ir(sources, file, types, diags);
+    for (const Diagnostic& d : diags.take()) ADD_FAILURE() << d.message << "\n" << text;
+    if (!fn) return {};
+    GpuOptions options;
+    options.arch = find_arch(arch);
+    options.may_alias = false;
+    options.tensors.assign(fn->params.size(), {true, false});
+    run_gpu_passes(*fn, options);
+    return cuda::emit(*fn, nullptr);
+}
+
+int count(const std::string& text, const std::string& what) {
+    int n = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size())) ++n;
+    return n;
+}
+
+bool contains(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+TEST(CudaTensor, OperandsContiguousAlongK) {
+    const cuda::KernelText k = emitted(product_text({}), "sm_90a");
+    // 64 elements of K are 128 bytes, one panel: 4 steps of 16 elements, 32 bytes apart, in one statement that takes all 128 sums.
+    EXPECT_EQ(count(k.source, "m64n256k16.f32.bf16.bf16 "), 4);
+    for (const char* step : {"add.s64 a, %128, 2; add.s64 b, %129, 2;", "%128, 4; add.s64 b, %129, 4;", "%128, 6; add.s64 b, %129, 6;"})
+        EXPECT_TRUE(contains(k.source, step)) << step;
+    EXPECT_EQ(count(k.source, "1, 1, 0, 0;"), 4) << "neither operand is transposed";
+    // 8 rows are 1024 bytes; the second warp group's rows begin 64 rows, 8 KB, further.
+    EXPECT_EQ(count(k.source, ", 16, 1024, 1);"), 2);
+    EXPECT_TRUE(contains(k.source, " * 8192, 16, 1024, 1)"));
+    EXPECT_EQ(k.threads, 256 + 128);
+    ASSERT_EQ(k.tensor_maps.size(), 2u);
+    EXPECT_EQ(k.tensor_maps[0], (cuda::TensorMap{0, {1, 0}, {64, 128}, 128}));
+    EXPECT_EQ(k.tensor_maps[1], (cuda::TensorMap{1, {0, 1}, {64, 256}, 128}));
+    EXPECT_TRUE(contains(k.source, ", 16384);") && contains(k.source, ", 32768);")) << "bytes that barriers expect";
+}
+
+TEST(CudaTensor, OperandsContiguousAcrossK) {
+    const cuda::KernelText k = emitted(product_text({"f16", "f16", "f16", "f32", 128, 128, 64, true, false}), "sm_90a");
+    // Panels of 64 elements hold 64 rows of K of 128 bytes: 8 KB from panel to panel, 16 rows of K, 2048 bytes, from step to step.
+    EXPECT_EQ(count(k.source, ", 8192, 1024, 1);"), 2);
+    EXPECT_TRUE(contains(k.source, "add.s64 a, %64, 128; add.s64 b, %65, 128;"));
+    EXPECT_EQ(count(k.source, "1, 1, 1, 1;"), 4);
+    ASSERT_EQ(k.tensor_maps.size(), 2u);
+    EXPECT_EQ(k.tensor_maps[0], (cuda::TensorMap{0, {0, 1}, {64, 64}, 128}));
+    EXPECT_EQ(k.tensor_maps[1], (cuda::TensorMap{1, {1, 0}, {64, 64}, 128}));
+    EXPECT_EQ(count(k.source, "tma_load(to"), 4) << "two panels each";
+}
+
+TEST(CudaTensor, EightBitFloatsAddEvery128Elements) {
+    const cuda::KernelText k = emitted(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 256}), "sm_90a");
+    // 256 elements of K: two sums of 4 steps, each from zero, added to the accumulators by ordinary additions.
+    EXPECT_EQ(count(k.source, "setp.ne.b32 keep, 0, 0;"), 1) << "one function";
+    EXPECT_EQ(count(k.source, "wgmma_commit();"), 2);
+    EXPECT_EQ(count(k.source, "m64n128k32.f32.e4m3.e4m3 "), 4);
+}
+
+TEST(CudaTensor, ComputedOperandComesFromRegisters) {
+    const cuda::KernelText k = emitted(chained_text(), "sm_90a");
+    // The first product starts from zero and reads both operands from shared memory (two panels of K), the second takes A's 8 steps of 4 registers.
+    EXPECT_TRUE(contains(k.source, "(float* d, const unsigned* a, unsigned long long b)"));
+    EXPECT_EQ(count(k.source, "setp.ne.b32 keep, 0, 0;"), 1);
+    EXPECT_EQ(count(k.source, "m64n128k16.f32.bf16.bf16 "), 4 + 4 + 8);
+    EXPECT_TRUE(contains(k.source, ", 16384, 1024, 1);")) << "v: panels of 128 rows";
+    EXPECT_FALSE(contains(k.source, "in_groups"));
+}
+
+TEST(CudaTensor, RowsAndColumnsOfProgramsAreWalkedInGroups) { EXPECT_TRUE(contains(emitted(product_text({}), "sm_90a").source, "in_groups")); }
+
+TEST(CudaTensor, OlderInstructionsTakePartsOfAFragment) {
+    const Product half{"f16", "f16", "f16", "f32", 64, 64, 32}, bytes{"i8", "i8", "i32", "i32", 64, 64, 64};
+    EXPECT_EQ(count(emitted(product_text(half), "sm_75").source, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"), 2);
+    EXPECT_EQ(count(emitted(product_text(half), "sm_80").source, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), 1);
+    EXPECT_EQ(count(emitted(product_text(bytes), "sm_75").source, "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32"), 4);
+    EXPECT_EQ(count(emitted(product_text(bytes), "sm_86").source, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"), 1);
+}
+
+TEST(CudaTensor, FragmentsAreLoadedAsTheyAreNeeded) {
+    const Product nt{"f16", "f16", "f16", "f32", 64, 64, 32}, tn{"f16", "f16", "f16", "f32", 64, 64, 32, true, false};
+    const std::string plain = emitted(product_text(nt), "sm_80").source, transposed = emitted(product_text(tn), "sm_80").source;
+    EXPECT_EQ(count(plain, " ldmatrix_x4("), 2 + 1) << "definition, A, B";
+    EXPECT_EQ(count(plain, " ldmatrix_x4_trans("), 1) << "definition";
+    EXPECT_EQ(count(transposed, " ldmatrix_x4_trans("), 2 + 1);
+    EXPECT_TRUE(contains(plain, "copy_async_16(")) << "copies ahead";
+}
+
+TEST(CudaTensor, ElementsBeyondKAreZero) {
+    // 24 elements of K are one and a half steps: both operands' second step is cut.
+    const std::string text = emitted(product_text({"f16", "f16", "f16", "f32", 32, 32, 24}), "sm_80").source;
+    EXPECT_EQ(count(text, " < 24 ? "), 2);
+}
+
+TEST(CudaTensor, CompilesWithoutWarnings) {
+    std::vector<std::string> looked_for;
+    const auto nvrtc = cuda::Nvrtc::open("", looked_for);
+    if (!nvrtc) GTEST_SKIP() << "no NVRTC";
+    const std::string f16_sum = product_text({"f16", "f16", "f16", "f16", 64, 64, 64}), f64 = product_text({"f64", "f64", "f64", "f64", 32, 32, 16});
+    const std::string cases[][2] = {
+        {"sm_90a", product_text({})},
+        {"sm_90a", product_text({"f16", "f16", "f16", "f32", 128, 192, 64, true, false})},
+        {"sm_90a", product_text({"f8e4m3", "f8e5m2", "bf16", "f32", 128, 128, 256})},
+        {"sm_90a", product_text({"i8", "u8", "i32", "i32", 64, 96, 128})},
+        {"sm_90a", product_text({"tf32", "tf32", "f32", "f32", 64, 64, 32})},
+        {"sm_90a", chained_text()},
+        {"sm_90a", f16_sum},
+        {"sm_80", f16_sum},
+        {"sm_80", f64},
+        {"sm_80", product_text({"tf32", "tf32", "f32", "f32", 64, 64, 32})},
+        {"sm_80", product_text({"f16", "f16", "f16", "f32", 48, 40, 24})},
+        {"sm_89", product_text({"f8e5m2", "f8e4m3", "f32", "f32", 64, 64, 64})},
+        {"sm_75", product_text({"i8", "i8", "i32", "i32", 64, 64, 64})},
+        {"sm_75", f16_sum},
+        {"sm_100a", product_text({"bf16", "bf16", "f32", "f32", 64, 64, 64})},
+        {"sm_120a", product_text({"bf16", "bf16", "f32", "f32", 64, 64, 64})},
+    };
+    for (const auto& [arch, text] : cases) {
+        const cuda::KernelText k = emitted(text, arch.c_str());
+        const cuda::NvrtcJob job{k.source, k.entry, find_arch(arch), k.options, {}};
+        const auto compiled = nvrtc->compile(job);
+        ASSERT_TRUE(compiled.value) << compiled.error;
+        EXPECT_EQ(compiled.value->resources.spill_stores, 0) << arch << "\n" << text;
+        for (const std::string& w : compiled.value->warnings) ADD_FAILURE() << arch << ": " << w << "\n" << text;
+    }
+}
+
+}  // namespace
+}  // namespace tegula
