@@ -54,22 +54,21 @@ std::string Emitter::grouped_program() {
     const std::string rows = extent_of(0), columns = extent_of(1);
     const auto [it, added] = param_names_.emplace("program in groups", "");
     if (!added) return it->second;
+    const std::string group = std::to_string(kGroup);
     const std::string order = support(
         "program in groups", "in_groups",
-        "// Program of the plain order (axis 0 fastest) that comes at place `at` when groups of " + std::to_string(kGroup) +
-            " rows are swept along axis 1.\n"
-            "template <class T>\n"
-            "__device__ __forceinline__ T $_of(T at, T rows, T columns) {\n"
-            "    const T plane = rows * columns, z = at / plane, rest = at - z * plane, group = rest / (" +
-            std::to_string(kGroup) +
-            " * columns);\n"
-            "    const T first = group * " +
-            std::to_string(kGroup) + ", height = rows - first < " + std::to_string(kGroup) + " ? rows - first : " + std::to_string(kGroup) +
-            ", in = rest - first * columns;\n"
-            "    return z * plane + in / height * rows + first + in % height;\n}\n"
-            "__device__ __forceinline__ unsigned long long $(unsigned long long at, unsigned long long rows, unsigned long long columns) {\n"
-            "    if ((at | rows | columns) >> 32 == 0 && (rows * columns) >> 28 == 0) return $_of((unsigned)at, (unsigned)rows, (unsigned)columns);\n"
-            "    return $_of(at, rows, columns);\n}\n");
+        "// Program of the plain order (axis 0 fastest) that comes at place `at` when groups of " + group +
+            " rows are swept along axis 1. Huge grids stay as\n"
+            "// they are: 64-bit divisions are long sequences.\n"
+            "__device__ __forceinline__ unsigned long long $(unsigned long long at, unsigned long long all_rows, unsigned long long all_columns) {\n"
+            "    if ((at | all_rows | all_columns) >> 32 || (all_rows * all_columns) >> 28) return at;\n"
+            "    const unsigned rows = all_rows, columns = all_columns, plane = rows * columns, z = (unsigned)at / plane, rest = (unsigned)at - z * "
+            "plane;\n"
+            "    const unsigned first = rest / (" +
+            group + " * columns) * " + group + ", height = rows - first < " + group + " ? rows - first : " + group +
+            ";\n"
+            "    const unsigned in = rest - first * columns;\n"
+            "    return z * plane + in / height * rows + first + in % height;\n}\n");
     it->second = fresh("place");
     prologue_ += "    const unsigned long long " + it->second + " = " + order + "(program, " + rows + ", " + columns + ");\n";
     return it->second;
