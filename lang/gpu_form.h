@@ -42,6 +42,7 @@ struct GpuTensor {
 
 struct GpuForm {
     int arch = 90;
+    int grid_axes = 3;        ///< of the grid clause: higher axes have one program
     int warps = 4;            ///< that hold tiles: a power of two
     bool specialised = false; ///< one more warp group runs the producer block of `specialise`
     int64_t shared_bytes = 0; ///< dynamic, channels and scratch

@@ -137,8 +137,11 @@ void Rule::pass_on(ir::ValueId v) {
 
 void Rule::exchange(const ReducePlan& plan, std::initializer_list<int64_t> bytes) {
     for (const ReducePlan::Step& s : plan.steps) {
-        if (s.kind != ReducePlan::Step::warps) continue;
-        for (int64_t b : bytes) work(static_cast<int64_t>(s.live.size()) * 32 * fn_.gpu->warps * b);
+        if (s.kind != ReducePlan::Step::warps && s.kind != ReducePlan::Step::spread) continue;
+        const auto live = static_cast<int64_t>(s.live.size());
+        for (int64_t b : bytes) work(live * 32 * fn_.gpu->warps * b);
+        if (s.kind == ReducePlan::Step::spread)
+            for (int64_t b : bytes) work(live * b);
     }
 }
 

@@ -14,7 +14,7 @@ struct ScratchPlan {
     int64_t bytes = 0;
 };
 /// Work areas: sort: keys, indices. histogram: counts. deposit: number of the last writer by element (only when writers may meet). reduce and
-/// arg_reduce: one area per exchanged array. dot: slab of a, slab of b. convert: the exchange. atomic, ptr_atomic: old values. store: a byte per
+/// arg_reduce: one area per exchanged array, then one per array for what a spread step gives to everybody. dot: slab of a, slab of b. convert: the exchange. atomic, ptr_atomic: old values. store: a byte per
 /// element (per joint index without a mask) that says whether it is the last one for its place (only when writers may meet). print, assert: one word.
 ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst);
 

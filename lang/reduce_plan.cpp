@@ -91,7 +91,7 @@ private:
         for (size_t d = l_.shape.rank; d-- > 0;) {
             const int count = l_.odd[d];
             if (reduced(static_cast<int>(d)) && count > 1) {
-                Step s{Step::digits, stride, count, {}, {}};
+                Step s{Step::digits, stride, count, {}, {}, {}};
                 keep([&](int r) { return r / stride % count == 0; });
                 s.live = live_;
                 plan_.steps.push_back(std::move(s));
@@ -103,7 +103,7 @@ private:
     void join_register(int mask) {
         places_.erase(places_.begin());
         keep([&](int r) { return (r & mask) == 0; });
-        plan_.steps.push_back({Step::reg, mask, 0, live_, {}});
+        plan_.steps.push_back({Step::reg, mask, 0, live_, {}, {}});
     }
 
     /// With lower coordinate bits still in registers, half of the registers go to either lane: half the shuffles from there on.
@@ -111,22 +111,37 @@ private:
         places_.erase(places_.begin());
         const auto pending = std::find_if(places_.begin(), places_.end(), [](const Place& p) { return p.kind == Place::reg; });
         if (pending == places_.end()) {
-            plan_.steps.push_back({Step::lane, mask, 0, live_, {}});
+            plan_.steps.push_back({Step::lane, mask, 0, live_, {}, {}});
             return;
         }
         const int bit = pending->mask;
         keep([&](int r) { return (r & bit) == 0; });
-        plan_.steps.push_back({Step::scatter, mask, bit, live_, {}});
+        plan_.steps.push_back({Step::scatter, mask, bit, live_, {}, {}});
         *pending = {Place::lane, mask, pending->basis};
     }
 
     void join_warps() {
-        Step s{Step::warps, 0, 0, live_, {}};
+        Step s{Step::warps, 0, 0, live_, {}, {}};
         while (!places_.empty() && places_.front().kind == Place::warp) {
             s.masks.push_back(places_.front().mask);
             places_.erase(places_.begin());
         }
+        if (worth_spreading(s)) {
+            s.kind = Step::spread;
+            for (size_t b = 0; b < l_.lane.size(); ++b) s.lanes.push_back(places_[b].mask);
+            places_.erase(places_.begin(), places_.begin() + static_cast<int>(l_.lane.size()));
+        }
         plan_.steps.push_back(std::move(s));
+    }
+
+    /// Where lower coordinate bits wait in registers, every warp would read the partial results of all warps in all registers. With a second exchange
+    /// each warp does so for a share of the registers only; that needs parts of one result in all threads, and all lane bits next.
+    bool worth_spreading(const Step& warps) const {
+        constexpr size_t kFewest = 4;  // registers, and parts
+        const size_t parts = size_t{1} << warps.masks.size();
+        if (!ordered_ || live_.size() < kFewest || !std::has_single_bit(live_.size()) || parts < kFewest) return false;
+        if (warps.masks.size() != l_.warp.size() || places_.size() < l_.lane.size()) return false;
+        return std::all_of(places_.begin(), places_.begin() + static_cast<int>(l_.lane.size()), [](const Place& p) { return p.kind == Place::lane; });
     }
 
     /// Result register -> the live register with its coordinates; lanes and warps must agree as well.

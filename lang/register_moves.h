@@ -31,10 +31,12 @@ struct ReducePlan {
             lane,     ///< x[r] op= x[r] of lane ^ a
             scatter,  ///< lane a keeps registers with bit b of its own side and joins them with the other side's
             warps,    ///< exchange over the warp bits `masks`
+            spread,   ///< the same and then the lane bits `lanes`, each warp for its share of the live registers; then everybody has all of them
         } kind = reg;
         int a = 0, b = 0;
-        std::vector<int> live;   ///< registers that hold partial results afterwards (warps: before and after)
-        std::vector<int> masks;  ///< warps: bits of the warp number, first joined first
+        std::vector<int> live;   ///< registers that hold partial results afterwards (warps, spread: before and after)
+        std::vector<int> masks;  ///< warps, spread: bits of the warp number, first joined first
+        std::vector<int> lanes;  ///< spread: all bits of the lane number, first joined first
     };
     std::vector<Step> steps;
     std::vector<int> results;  ///< by register of the result (one entry for a scalar): the register that holds it

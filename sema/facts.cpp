@@ -51,7 +51,7 @@ public:
     }
 
     void grid(int axis, const ast::Expr& e) {
-        LaunchFacts::GridFact fact;
+        LaunchFacts::GridFact fact;  // one per axis, even when nothing is known of it
         fact.axis = axis;
         if (const auto n = number(e)) {
             fact.at_most = *n - 1;
@@ -61,11 +61,11 @@ public:
                    ast::as<ast::CallExpr>(&e).args.size() == 2) {
             const auto& args = ast::as<ast::CallExpr>(&e).args;
             const auto tile = number(*args[1].value);
-            fact.extent = extent(*args[0].value);
-            if (!tile || *tile < 1 || fact.extent.empty()) return;
-            fact.tile = *tile;
-        } else {
-            return;
+            const auto name_of = extent(*args[0].value);
+            if (tile && *tile >= 1 && !name_of.empty()) {
+                fact.extent = name_of;
+                fact.tile = *tile;
+            }
         }
         out.grid.push_back(std::move(fact));
     }

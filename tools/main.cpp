@@ -47,8 +47,8 @@ void add_verbs(CLI::App& app, Options& o) {
     auto* dump = app.add_subcommand("dump", "Show a stage of the compiler");
     dump->add_option("file", o.file, "source file")->required();
     dump->add_option("kernel", o.kernel, "kernel name, for stages of an instance");
-    dump->add_option("--emit,-e", o.emit, "tokens, ast, fmt, json, ir, ir:after=PASS, ir:final, explain, kernel-json; for a GPU ir:gpu, cuda, cubin, each also as "
-                     "KIND@sm_80");
+    dump->add_option("--emit,-e", o.emit, "tokens, ast, fmt, json, ir, ir:after=PASS, ir:final, explain, kernel-json; for a GPU ir:gpu, ir:gpu:after=PASS, "
+                     "cuda, ptx, cubin, sass (through nvdisasm), each (and explain) also as KIND@sm_80");
     dump->add_option("--set,-s", o.sets, "NAME=VALUE: a generic parameter")->allow_extra_args(false);
 
     auto* fmt = app.add_subcommand("fmt", "Format source files in place; - formats standard input to standard output");
@@ -62,7 +62,7 @@ void add_verbs(CLI::App& app, Options& o) {
     explain->add_option("code", o.code, "for example T0301")->required();
 
     app.add_subcommand("doctor", "What this machine has: versions, machines, directories");
-    app.add_subcommand("targets", "Machines, number formats and compiler passes");
+    app.add_subcommand("targets", "Machines, GPU architectures, number formats and compiler passes");
     for (CLI::App* verb : app.get_subcommands(nullptr)) verb->fallthrough();
 }
 

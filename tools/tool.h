@@ -72,6 +72,8 @@ int run_kernel(Session& session);
 int check_files(Session& session);
 int test_files(Session& session, bool bench);
 int dump_file(Session& session);
+/// Disassembles a cubin to standard output with nvdisasm; exit code 4 when there is none.
+int show_sass(const Session& session, const std::string& cubin);
 int format_files(Session& session);
 int document_file(Session& session);
 int explain_code(Session& session);

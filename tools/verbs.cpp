@@ -145,6 +145,11 @@ int dump_file(Session& session) {
     auto compiled = module.compile(kernel, generics);
     session.show(compiled.diagnostics());
     if (!compiled) return session.exit_code(compiled.status());
+    if (o.emit == "sass" || o.emit.starts_with("sass@")) {
+        auto cubin = compiled.value().artifact("cubin" + o.emit.substr(4));
+        session.show(cubin.diagnostics());
+        return cubin ? show_sass(session, cubin.value()) : session.exit_code(cubin.status());
+    }
     return print(compiled.value().artifact(o.emit == "kernel-json" ? "json" : o.emit));
 }
 
@@ -227,7 +232,7 @@ int targets(Session& session) {
         return ok;
     }
     auto library = nlohmann::json::parse(text);
-    for (const char* section : {"machines", "formats"}) {
+    for (const char* section : {"machines", "architectures", "formats"}) {
         std::printf("%s:", section);
         for (const auto& item : library[section]) std::printf(" %s", item["name"].get<std::string>().c_str());
         std::printf("\n");

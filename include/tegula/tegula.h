@@ -192,9 +192,21 @@ TEGULA_API tegula_status tegula_tensor_bytes(tegula_module* module, const char* 
 /* Copies `from` to `to` (same extents), converting type (one rounding, round-to-nearest-even) and layout: pack, unpack, quantise and widen in one. */
 TEGULA_API tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to, const tegula_tensor* from, tegula_diags** diags);
 
+/* DLPack, both ways without a copy: `managed` is a DLManagedTensor, or with `versioned` != 0 a DLManagedTensorVersioned of version 1.
+ * From: fills `tensor`, which borrows data, extents and strides from `managed` (its owner calls the deleter, after the last use of `tensor`) and the
+ * type's name from `module`. `read_only`, when not NULL, says that a kernel must not write to it. Bools of 8 bits become u8; managed memory counts
+ * as the GPU's. TEGULA_E_ARGUMENTS for what has no type here, negative strides, other devices.
+ * To: gives a tensor over the same memory. Its deleter, which the consumer calls once, calls `release(owner)` (release may be NULL); after an error
+ * nothing is released. TEGULA_E_ARGUMENTS for what DLPack cannot say: block and custom formats, layouts that are not linear, rows that end within a
+ * byte. */
+TEGULA_API tegula_status tegula_tensor_from_dlpack(tegula_module* module, const void* managed, int32_t versioned, tegula_tensor* tensor,
+                                                   int32_t* read_only, tegula_diags** diags);
+TEGULA_API tegula_status tegula_tensor_to_dlpack(tegula_module* module, const tegula_tensor* tensor, int32_t versioned, void (*release)(void* owner),
+                                                 void* owner, void** managed, tegula_diags** diags);
+
 /* Static text: what a diagnostic code ("T0301") means and how to cure it; NULL for an unknown code. */
 TEGULA_API const char* tegula_explain(const char* code);
-/* JSON: machines with their availability and what was looked for, formats, passes, diagnostics, limits. */
+/* JSON: machines with their availability and what was looked for, GPU architectures, formats, passes, diagnostics, limits. */
 TEGULA_API tegula_status tegula_describe(tegula_engine* engine, tegula_blob** blob);
 
 /* Diagnostics: number of them; all of them as text (colour: ANSI escapes) or as JSON lines. Strings live as long as the handle. */

@@ -1,4 +1,5 @@
 // The C ABI over the engine: one function per entry of tegula.h, which has the contracts. Values are read in values.cpp.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -32,6 +33,10 @@ tegula_status run_blocks(TestRunner runner, tegula_module* module, const char* f
         });
         return to_status(all);
     });
+}
+
+bool reported(const DiagSink& sink, Diag id) {
+    return std::any_of(sink.all().begin(), sink.all().end(), [id](const Diagnostic& d) { return d.id == id; });
 }
 
 /// Rendered once and kept, so that the text lives as long as the handle.
@@ -283,7 +288,7 @@ tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, te
     if (!kernel || !kind || !blob) return usage(diags, "kernel, kind or blob is NULL");
     return border(kernel->module->engine, diags, [&](DiagSink& sink) {
         auto text = kernel->module->engine->artifact(*kernel->module, *kernel->exe, kind, sink);
-        if (!text) return TEGULA_E_USAGE;
+        if (!text) return reported(sink, Diag::machine_unavailable) ? TEGULA_E_UNAVAILABLE : TEGULA_E_USAGE;
         *blob = make_blob(std::move(*text));
         return TEGULA_OK;
     });
@@ -343,8 +348,11 @@ tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to,
         TensorView target, source;
         const std::string bad_target = read_tensor(*module->module, *to, true, target),
                           bad_source = read_tensor(*module->module, *from, true, source);
+        const char* const kDevice = "it lies in device memory; copies convert host memory";
         if (!bad_target.empty()) sink.report(Diag::bad_tensor, {}, {"to", bad_target});
         if (!bad_source.empty()) sink.report(Diag::bad_tensor, {}, {"from", bad_source});
+        if (bad_target.empty() && target.memory != Memory::host) sink.report(Diag::bad_tensor, {}, {"to", kDevice});
+        if (bad_source.empty() && source.memory != Memory::host) sink.report(Diag::bad_tensor, {}, {"from", kDevice});
         if (sink.has_errors()) return TEGULA_E_ARGUMENTS;
         Engine& engine = *module->module->engine;
         std::string why;

@@ -269,6 +269,7 @@ void Emitter::instruction(ir::InstId id) {
 
 void Emitter::elementwise(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
+    if (compare_counts(id)) return;
     const auto in = fn_.operands(inst);
     const ir::Inst* divisor = inst.op == Op::div && fn_.type(in[0]).elem == Fmt::f32 ? fn_.def(in[1]) : nullptr;
     const bool shared = divisor && divisor->op == Op::broadcast;  // registers of a thread are divided by the same number

@@ -1,5 +1,7 @@
 // Reductions without row-major scratch: the steps of a ReducePlan on arrays of registers. Joins commute, so both lanes of a shuffle compute the same
 // bits.
+#include <algorithm>
+
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_scratch.h"
 
@@ -33,6 +35,9 @@ void Emitter::reduce_joined(ir::InstId id, const ReducePlan& plan, const Joined&
             case ReducePlan::Step::warps:
                 join_warps(id, step, joined);
                 break;
+            case ReducePlan::Step::spread:
+                join_spread(id, step, joined);
+                break;
         }
     }
 }
@@ -51,64 +56,115 @@ void Emitter::join_digits(const ReducePlan::Step& step, const Joined& joined) {
 
 void Emitter::join_lanes(const ReducePlan::Step& step, const Joined& joined) {
     const bool scatter = step.kind == ReducePlan::Step::scatter;
-    const std::string lane = std::to_string(step.a), upper = fresh("upper");
-    if (scatter) line("const bool " + upper + " = (t & " + lane + ") != 0;");
+    const std::string upper = fresh("upper");
+    if (scatter) line("const bool " + upper + " = (t & " + std::to_string(step.a) + ") != 0;");
     each_of(step.live, [&](const std::string& r) {
-        std::vector<std::string> other;
-        for (size_t i = 0; i < joined.names.size(); ++i) {
-            const std::string mine = joined.names[i] + "[" + r + "]", second = joined.names[i] + "[" + r + " + " + std::to_string(step.b) + "]";
-            std::string sent = mine;
-            if (scatter) {
-                sent = fresh("sent");
-                line("const " + joined.types[i] + " " + sent + " = " + upper + " ? " + mine + " : " + second + ";");
-                line("if (" + upper + ") " + mine + " = " + second + ";");
-            }
-            other.push_back(fresh("o"));
-            line("const " + joined.types[i] + " " + other.back() + " = (" + joined.types[i] + ")__shfl_xor_sync(0xffffffffu, " + sent + ", " + lane +
-                 ");");
+        std::vector<std::string> sent = elements(joined.names, r);
+        for (size_t i = 0; i < sent.size() && scatter; ++i) {
+            const std::string mine = sent[i], second = joined.names[i] + "[" + r + " + " + std::to_string(step.b) + "]";
+            sent[i] = fresh("sent");
+            line("const " + joined.types[i] + " " + sent[i] + " = " + upper + " ? " + mine + " : " + second + ";");
+            line("if (" + upper + ") " + mine + " = " + second + ";");
         }
-        joined.join(elements(joined.names, r), other);
+        joined.join(elements(joined.names, r), from_lane(sent, step.a, joined));
     });
 }
 
-/// Every thread writes its partial results; after the barrier it joins those of all warps that hold other parts, first mask first.
-void Emitter::join_warps(ir::InstId id, const ReducePlan::Step& step, const Joined& joined) {
+std::vector<std::string> Emitter::from_lane(const std::vector<std::string>& sent, int mask, const Joined& joined) {
+    std::vector<std::string> other;
+    for (size_t i = 0; i < sent.size(); ++i) {
+        const std::string& type = joined.types[i];
+        other.push_back(fresh("o"));
+        line("const " + type + " " + other.back() + " = (" + type + ")__shfl_xor_sync(0xffffffffu, " + sent[i] + ", " + std::to_string(mask) + ");");
+    }
+    return other;
+}
+
+/// Live registers in order are rows of one element per thread of the group.
+void Emitter::each_row(const ReducePlan::Step& step, const std::function<void(const std::string& r, const std::string& row)>& body) {
+    std::vector<int> rows(step.live.size());
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int>(i);
+    each_of(rows, [&](const std::string& row) { body(rename(step.live, row), row); });
+}
+
+/// Every thread writes its partial results; gives the areas, by array.
+std::vector<std::string> Emitter::write_partials(ir::InstId id, const ReducePlan::Step& step, const Joined& joined) {
     const ScratchPlan plan = scratch_plan(fn_, id);
-    const int warps = fn_.gpu->warps;
     std::vector<std::string> areas;
     for (size_t i = 0; i < joined.names.size(); ++i) areas.push_back(scratch_area(id, joined.types[i], plan.work[i]));
-    // Live registers in order are rows of one element per thread of the group.
-    const auto each_live = [&](const std::function<void(const std::string& r, const std::string& row)>& body) {
-        std::vector<int> rows(step.live.size());
-        for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int>(i);
-        each_of(rows, [&](const std::string& row) { body(rename(step.live, row), row); });
-    };
-    each_live([&](const std::string& r, const std::string& row) {
+    each_row(step, [&](const std::string& r, const std::string& row) {
         for (size_t i = 0; i < areas.size(); ++i)
-            line(areas[i] + "[" + row + " * " + std::to_string(32 * warps) + " + t] = " + joined.names[i] + "[" + r + "];");
+            line(areas[i] + "[" + row + " * " + std::to_string(group_threads()) + " + t] = " + joined.names[i] + "[" + r + "];");
     });
     sync();
+    return areas;
+}
+
+/// Joins the partial results of all warps that hold other parts, first mask first; gives the variables, by array.
+std::vector<std::string> Emitter::join_parts(const std::vector<std::string>& areas, const std::string& base, const ReducePlan::Step& step,
+                                             const Joined& joined) {
+    const int parts = 1 << step.masks.size();
+    std::vector<std::vector<std::string>> part;
+    for (int p = 0; p < parts; ++p) {
+        int warp = 0;  // the first mask is the highest bit of the part number
+        for (size_t m = 0; m < step.masks.size(); ++m)
+            if (p >> (step.masks.size() - 1 - m) & 1) warp |= step.masks[m];
+        std::vector<std::string>& names = part.emplace_back();
+        for (size_t i = 0; i < areas.size(); ++i) {
+            names.push_back(fresh("p"));
+            line(joined.types[i] + " " + names[i] + " = " + areas[i] + "[" + base + " + " + std::to_string(warp * 32) + "];");
+        }
+    }
+    for (int half = parts / 2; half > 0; half /= 2)
+        for (int p = 0; p < half; ++p) joined.join(part[static_cast<size_t>(p)], part[static_cast<size_t>(p + half)]);
+    return part[0];
+}
+
+/// Every thread joins the partial results of all warps in all of its registers.
+void Emitter::join_warps(ir::InstId id, const ReducePlan::Step& step, const Joined& joined) {
+    const std::vector<std::string> areas = write_partials(id, step, joined);
     int all = 0;
     for (int m : step.masks) all |= m;
     const std::string base = fresh("base");
-    line("const int " + base + " = t & " + std::to_string(~(all * 32) & (32 * warps - 1)) + ";");
-    const int parts = 1 << step.masks.size();
-    each_live([&](const std::string& r, const std::string& row) {
-        std::vector<std::vector<std::string>> part;
-        for (int p = 0; p < parts; ++p) {
-            int warp = 0;  // the first mask is the highest bit of the part number
-            for (size_t m = 0; m < step.masks.size(); ++m)
-                if (p >> (step.masks.size() - 1 - m) & 1) warp |= step.masks[m];
-            std::vector<std::string>& names = part.emplace_back();
-            for (size_t i = 0; i < areas.size(); ++i) {
-                names.push_back(fresh("p"));
-                line(joined.types[i] + " " + names[i] + " = " + areas[i] + "[" + row + " * " + std::to_string(32 * warps) + " + " + base + " + " +
-                     std::to_string(warp * 32) + "];");
-            }
-        }
-        for (int half = parts / 2; half > 0; half /= 2)
-            for (int p = 0; p < half; ++p) joined.join(part[static_cast<size_t>(p)], part[static_cast<size_t>(p + half)]);
-        for (size_t i = 0; i < areas.size(); ++i) line(joined.names[i] + "[" + r + "] = " + part[0][i] + ";");
+    line("const int " + base + " = t & " + std::to_string(~(all * 32) & (group_threads() - 1)) + ";");
+    each_row(step, [&](const std::string& r, const std::string& row) {
+        const std::vector<std::string> part = join_parts(areas, row + " * " + std::to_string(group_threads()) + " + " + base, step, joined);
+        for (size_t i = 0; i < areas.size(); ++i) line(joined.names[i] + "[" + r + "] = " + part[i] + ";");
+    });
+}
+
+/// Each warp joins the rows of its share over warps and lanes; one lane then writes them for all threads. With fewer rows than warps, several warps
+/// compute the same row.
+void Emitter::join_spread(ir::InstId id, const ReducePlan::Step& step, const Joined& joined) {
+    const ScratchPlan plan = scratch_plan(fn_, id);
+    const int warps = fn_.gpu->warps, rows = static_cast<int>(step.live.size()), share = std::max(1, rows / warps);
+    const std::vector<std::string> areas = write_partials(id, step, joined);
+    std::vector<std::string> results, shares;
+    for (size_t i = 0; i < joined.names.size(); ++i) {
+        results.push_back(scratch_area(id, joined.types[i], plan.work[joined.names.size() + i]));
+        shares.push_back(fresh("share"));
+        line(joined.types[i] + " " + shares[i] + "[" + std::to_string(share) + "];");
+    }
+    const std::string first = fresh("first");
+    const std::string warp = rows < warps ? "(t >> 5 & " + std::to_string(rows - 1) + ")" : "(t >> 5)";
+    line("const int " + first + " = " + warp + (share > 1 ? " * " + std::to_string(share) : "") + ";");
+    std::vector<int> own;
+    for (int k = 0; k < share; ++k) own.push_back(k);
+    each_of(own, [&](const std::string& k) {
+        const std::string base = "(" + first + " + " + k + ") * " + std::to_string(group_threads()) + " + (t & 31)";
+        const std::vector<std::string> part = join_parts(areas, base, step, joined);
+        for (size_t i = 0; i < part.size(); ++i) line(shares[i] + "[" + k + "] = " + part[i] + ";");
+    });
+    for (int lane : step.lanes)
+        each_of(own, [&](const std::string& k) { joined.join(elements(shares, k), from_lane(elements(shares, k), lane, joined)); });
+    open(rows < warps ? "if ((t & 31) == 0 && t < " + std::to_string(rows * 32) + ")" : "if ((t & 31) == 0)");
+    each_of(own, [&](const std::string& k) {
+        for (size_t i = 0; i < shares.size(); ++i) line(results[i] + "[" + first + " + " + k + "] = " + shares[i] + "[" + k + "];");
+    });
+    close();
+    sync();
+    each_row(step, [&](const std::string& r, const std::string& row) {
+        for (size_t i = 0; i < results.size(); ++i) line(joined.names[i] + "[" + r + "] = " + results[i] + "[" + row + "];");
     });
 }
 

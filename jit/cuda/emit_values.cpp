@@ -45,6 +45,19 @@ void Emitter::cuda_iota(ir::InstId id) {
     });
 }
 
+/// Two registers by one instruction: the pair is what fragments and wide stores want again.
+void Emitter::cast_pairs(ir::ValueId to, ir::ValueId from, bool brain) {
+    prelude_.need("pairs");
+    declare(to);
+    const int pairs = registers(to) / 2;
+    line(pairs <= 128 ? "#pragma unroll" : "#pragma unroll 1");
+    open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
+    line("const unsigned two = " + std::string(brain ? "encode_two_bf16(" : "encode_two_f16(") + at(from, "2 * r") + ", " + at(from, "2 * r + 1") + ");");
+    line(at(to, "2 * r") + " = (unsigned short)two;");
+    line(at(to, "2 * r + 1") + " = (unsigned short)(two >> 16);");
+    close();
+}
+
 void Emitter::cuda_cast(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId v = fn_.result(inst);
@@ -52,13 +65,18 @@ void Emitter::cuda_cast(ir::InstId id) {
     const auto attrs = fn_.attrs(inst);
     const auto round = static_cast<Round>(attrs[0]);
     const bool random = round == Round::stochastic;
+    const Format &to = fn_.elem(v), &from = fn_.elem(in[0]);
+    const bool half = fn_.type(v).elem == Fmt::f16 || fn_.type(v).elem == Fmt::bf16;
+    if (half && fn_.type(in[0]).elem == Fmt::f32 && round == Round::rne && attrs[1] != static_cast<int64_t>(Overflow::sat) && fn_.gpu->arch >= 80 &&
+        !is_scalar(v) && registers(v) % 2 == 0)
+        return cast_pairs(v, in[0], to.exp_bits == 8);
     assign(v, [&](const std::string& r) {
         std::string seed, index;
         if (random) {
             seed = in.size() > 1 ? name(in[1]) : "0ull";
             index = is_scalar(v) ? "0ull" : "(unsigned long long)" + logical_number(layout(v), r);
         }
-        return prelude_.cast(fn_.elem(v), fn_.elem(in[0]), at(in[0], r), round, static_cast<Overflow>(attrs[1]), seed, index);
+        return prelude_.cast(to, from, at(in[0], r), round, static_cast<Overflow>(attrs[1]), seed, index);
     });
 }
 
@@ -81,6 +99,7 @@ std::string Emitter::program_axis(int axis) {
     const std::string key = "program axis " + std::to_string(axis);
     if (const auto it = param_names_.find(key); it != param_names_.end()) return it->second;
     const auto extent_of = [&](int d) { return parameter(KernelParam::grid, 0, d, "const unsigned long long", "programs"); };
+    if (fn_.gpu->grid_axes == 1) return param_names_[key] = axis == 0 ? "(long long)program" : "0ll";
     const std::string quotient = support("quotient", "quotient",
                                          "// Most launches have fewer than 2^32 programs, and a 64-bit division is a long sequence.\n"
                                          "__device__ __forceinline__ unsigned long long $(unsigned long long a, unsigned long long b) {\n"
@@ -92,7 +111,7 @@ std::string Emitter::program_axis(int axis) {
     const std::string whole = fresh("whole");
     prologue_ += "    const unsigned long long " + whole + " = " + above + ";\n";
     prologue_ += "    const long long " + v + " = (long long)";
-    if (axis == 2)
+    if (axis == fn_.gpu->grid_axes - 1)
         prologue_ += whole + ";\n";
     else
         prologue_ += "(" + whole + " - " + quotient + "(" + whole + ", " + extent_of(axis) + ") * " + extent_of(axis) + ");\n";

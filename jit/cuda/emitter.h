@@ -188,6 +188,12 @@ private:
     void join_digits(const ReducePlan::Step& step, const Joined& joined);
     void join_lanes(const ReducePlan::Step& step, const Joined& joined);
     void join_warps(ir::InstId id, const ReducePlan::Step& step, const Joined& joined);
+    void join_spread(ir::InstId id, const ReducePlan::Step& step, const Joined& joined);
+    void each_row(const ReducePlan::Step& step, const std::function<void(const std::string& r, const std::string& row)>& body);
+    std::vector<std::string> write_partials(ir::InstId id, const ReducePlan::Step& step, const Joined& joined);
+    std::vector<std::string> join_parts(const std::vector<std::string>& areas, const std::string& base, const ReducePlan::Step& step,
+                                        const Joined& joined);
+    std::vector<std::string> from_lane(const std::vector<std::string>& sent, int mask, const Joined& joined);
     void reduce_direct(ir::InstId id, const ReducePlan& plan);
     void reduce_chain(ir::InstId id);
     void reduce_tree(ir::InstId id);
@@ -268,6 +274,8 @@ private:
     // ---- instructions ----
     void instruction(ir::InstId id);
     void elementwise(ir::InstId id);
+    bool compare_counts(ir::InstId id);  ///< a comparison of an iota with a scalar (emit_compare.cpp); false: something else
+    void cast_pairs(ir::ValueId to, ir::ValueId from, bool brain);
     std::string kernel_head() const;
     void find_uses();
     std::string scalar_param(int param);

@@ -20,7 +20,8 @@ Library Library::open(std::span<const std::string> candidates, std::vector<std::
             return library;
         }
         const char* why = dlerror();
-        looked_for.push_back(name + ": " + (why ? why : "cannot be opened"));
+        const std::string reason = why ? why : "cannot be opened";
+        looked_for.push_back(reason.starts_with(name + ":") ? reason : name + ": " + reason);  // the loader names most files itself
     }
     return library;
 }

@@ -40,6 +40,18 @@ bool is_ring(std::string_view expression) {
     });
 }
 
+/// Literals without suffix and cast.
+std::string_view digits(std::string_view literal) {
+    if (literal.starts_with("(")) literal = literal.substr(1, literal.size() - 2);
+    while (!literal.empty() && (literal.back() == 'l' || literal.back() == 'u')) literal.remove_suffix(1);
+    return literal;
+}
+bool is_zero(std::string_view literal) { return digits(literal) == "0"; }
+bool is_minus_one(std::string_view literal) {
+    const std::string_view d = digits(literal);
+    return d == "-1" || d == "4294967295" || d == "18446744073709551615";
+}
+
 int uses(std::string_view expression, char operand) {
     int n = 0;
     for (size_t i = 0; i < expression.size(); ++i)
@@ -163,6 +175,13 @@ std::string Prelude::int_expression(ir::Op op, const Format& f, std::span<const 
     std::string e(kTexts[static_cast<size_t>(op)].integer);
     const bool boolean = ir::op_row(op).result == ir::ResultRule::boolean, is_signed = f.is_signed && !f.is_bool(), wide = f.bits > 32;
     const std::string U = wide ? "unsigned long long" : "unsigned", T = !is_signed ? U : wide ? "long long" : "int";
+    // Differences from zero and products with -1 would become sign changes in the compiler.
+    const bool from_zero = op == ir::Op::sub && is_zero(operands[0]);
+    const int changed = op == ir::Op::neg ? 0 : from_zero || (op == ir::Op::mul && is_minus_one(operands[0])) ? 1 : -1;
+    if (changed >= 0 || (op == ir::Op::mul && is_minus_one(operands[1]))) {
+        need("integer");
+        return from_bits(f, "opposite((" + U + ")" + text::atom(operands[static_cast<size_t>(std::max(changed, 0))]) + ")");
+    }
     if (is_ring(e) && substitutes(e)) {
         std::vector<std::string> as_unsigned;
         const bool plain = type(f) == U;

@@ -28,6 +28,23 @@ __device__ __forceinline__ int negate(int a) { return (int)(0u - (unsigned)a); }
 __device__ __forceinline__ unsigned negate(unsigned a) { return 0u - a; }
 __device__ __forceinline__ long long negate(long long a) { return (long long)(0ull - (unsigned long long)a); }
 __device__ __forceinline__ unsigned long long negate(unsigned long long a) { return 0ull - a; }
+#ifdef __CUDACC__
+// ptxas 13.0 loses the sign change of the middle operand of a minimum of three integers (VIMNMX3), and makes the minimum of changed signs the changed
+// sign of the maximum, which fails for the smallest number. It leaves alone what it does not know for a sign change.
+__device__ __forceinline__ unsigned opposite(unsigned a) {
+    unsigned r;
+    asm("{\n.reg .b32 n;\nnot.b32 n, %1;\nadd.s32 %0, n, 1;\n}" : "=r"(r) : "r"(a));
+    return r;
+}
+__device__ __forceinline__ unsigned long long opposite(unsigned long long a) {
+    unsigned long long r;
+    asm("{\n.reg .b64 n;\nnot.b64 n, %1;\nadd.s64 %0, n, 1;\n}" : "=l"(r) : "l"(a));
+    return r;
+}
+#else
+inline unsigned opposite(unsigned a) { return 0u - a; }
+inline unsigned long long opposite(unsigned long long a) { return 0ull - a; }
+#endif
 __device__ __forceinline__ bool is_negative(int a) { return a < 0; }
 __device__ __forceinline__ bool is_negative(long long a) { return a < 0; }
 __device__ __forceinline__ bool is_negative(unsigned) { return false; }
@@ -169,16 +186,36 @@ __device__ __forceinline__ double maximum_number(double a, double b) { return a 
 
 // Many numbers over one: the reciprocal, rounded to nearest, is the same for all of them and computed once. Two corrections by an exact remainder
 // give the correctly rounded quotient (Markstein, IBM J. R&D 34, 1990) as long as nothing over- or underflows on the way.
+constexpr std::string_view kPairs = R"(
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+__device__ __forceinline__ unsigned encode_two_bf16(float low, float high) {
+    unsigned two;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+}
+__device__ __forceinline__ unsigned encode_two_f16(float low, float high) {
+    unsigned two;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+}
+#else
+__device__ __forceinline__ unsigned encode_two_bf16(float low, float high) { return encode_bf16(low) | (unsigned)encode_bf16(high) << 16; }
+__device__ __forceinline__ unsigned encode_two_f16(float low, float high) { return encode_f16(low) | (unsigned)encode_f16(high) << 16; }
+#endif
+)";
+
 constexpr std::string_view kSharedDivision = R"(
 #ifdef __CUDACC__
 __device__ __forceinline__ float nearest_reciprocal(float b) { return __frcp_rn(b); }
+__device__ __noinline__ float any_division(float a, float b) { return a / b; }
 #else
 inline float nearest_reciprocal(float b) { return 1.0f / b; }
+inline float any_division(float a, float b) { return a / b; }
 #endif
 // Magnitude in [2^-40, 2^40)?
 __device__ __forceinline__ bool is_moderate(float v) { return (float_bits(v) & 0x7fffffffu) - 0x2b800000u < 0x28000000u; }
 __device__ __forceinline__ float shared_division(float a, float b) {
-    if (!is_moderate(a) || !is_moderate(b)) return a / b;
+    if (!is_moderate(a) || !is_moderate(b)) return any_division(a, b);
     const float y = nearest_reciprocal(b);
     float q = a * y;
     q = fmaf(fmaf(-b, q, a), y, q);
@@ -428,6 +465,7 @@ constexpr Section kSections[] = {
     {"fma_odd", "bits", kFmaOdd},
     {"f16", "bits encode_rne float_round_odd fma_odd", kHalf},
     {"bf16", "bits encode_rne float_round_odd fma_odd", kBrain},
+    {"pairs", "f16 bf16", kPairs},
     {"fp8", "f16 encode_rne", kFp8},
     {"fast", "", kFast},
     {"philox", "", kPhilox},

@@ -29,8 +29,9 @@ void Staging::plan(std::span<const Argument> args) {
 
 CUresult Staging::upload() {
     for (HostRange& r : ranges_) {
-        const size_t bytes = r.end - r.begin;
-        CUresult code = r.copy.allocate(driver_, bytes, pool_, stream_);
+        const size_t bytes = r.end - r.begin, whole = (bytes + 15) & ~size_t{15};  // elements narrower than a byte are written by words
+        CUresult code = r.copy.allocate(driver_, whole, pool_, stream_);
+        if (code == kCudaSuccess && whole > bytes) code = driver_.cuMemsetD8Async(r.copy.address() + bytes, 0, whole - bytes, stream_);
         if (code == kCudaSuccess) code = driver_.cuMemcpyHtoDAsync(r.copy.address(), reinterpret_cast<const void*>(r.begin), bytes, stream_);
         if (code != kCudaSuccess) return code;
         r.base = r.copy.address();

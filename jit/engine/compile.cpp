@@ -191,10 +191,14 @@ std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::stri
         };
     }
     const ir::Function fn = lowered_for_gpu(exe.instance, options);
-    if (kind == "explain") return explain_text(*exe.instance.fn, sources_) + explain_gpu_text(explain_gpu(fn, options), sources_);
+    if (kind == "explain") return explain_text(*exe.instance.fn, sources_) + explain_gpu_text(explain_gpu(fn, options), sources_) +
+                                      explain_gpu_text(explain_channels(fn, options), sources_);
     if (kind == "ir:gpu") return ir::print(fn);
-    if (text.empty()) diags.report(Diag::no_such_pass, {}, {printable(kind)});
-    return text.empty() ? std::nullopt : std::optional(text);
+    if (!text.empty()) return text;
+    std::string list;
+    for (std::string_view name : gpu_pass_names()) list += (list.empty() ? "" : ", ") + std::string(name);
+    diags.report(Diag::no_such_pass, {}, {printable(kind.substr(std::min(kAfter.size(), kind.size())))}).notes.push_back("passes for a GPU: " + list);
+    return std::nullopt;
 }
 
 std::optional<std::string> Engine::artifact(LoadedModule& module, std::string_view kind, DiagSink& diags) {

@@ -93,6 +93,12 @@ std::string describe_library(Engine& engine) {
         out += separator + ("{\"name\":" + json_quote(f.name)) + ",\"bits\":" + std::to_string(f.bits) + "}";
         separator = ",";
     }
+    out += "],\"architectures\":[";
+    separator = "";
+    for (const Arch& a : all_archs()) {
+        out += separator + ("{\"name\":" + json_quote(a.name)) + ",\"shared_bytes\":" + std::to_string(a.shared_bytes) + "}";
+        separator = ",";
+    }
     out += "],\"passes\":[";
     separator = "";
     auto passes = pass_names();

@@ -223,6 +223,11 @@ Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, cons
         diags.report(Diag::machine_unavailable, {}, {"interp", "launches are prepared for a GPU only"});
         return Status::unavailable;
     }
+    for (size_t i = 0; i < launch.values.size(); ++i)
+        if (launch.values[i].kind != Argument::scalar && launch.values[i].t.memory == Memory::host) {
+            diags.report(Diag::bad_tensor, {}, {launch.exe->instance.fn->params[i].name, "it lies in host memory; a prepared launch needs device memory"});
+            return Status::arguments;
+        }
     std::string error;
     auto made = options.machine->prepare_launch(launch.exe->on(*options.machine), launch.values, launch.grid, error);
     if (!made) {

@@ -78,7 +78,9 @@ public:
                                         const Arch& arch, DiagSink& diags) override {
         const cuda::KernelText text = cuda::emit(usual_variant(instance, disabled, arch), &sources_);
         if (kind == "cuda") return text.source;
-        auto compiled = backend_.compile_text(text, arch);
+        cuda::CompileOptions compile;
+        compile.ptx = kind == "ptx";
+        auto compiled = backend_.compile_text(text, arch, compile);
         if (compiled) return std::move(compiled->image);
         diags.report(Diag::machine_unavailable, {}, {"cuda", compiled.error});
         return std::nullopt;

@@ -36,8 +36,7 @@ int default_warps(const Function& fn) {
         accumulators = std::max(accumulators, s.batch * s.m * s.n);
     });
     if (rows) return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 ? 8 : 4;
-    constexpr int64_t kPerWarp = 512;  // 16 elements per thread: more, and too few threads are there to hide the latency of memory
-    return static_cast<int>(std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(elements))) / kPerWarp, 4, 32));
+    return elements > 65536 ? 32 : elements > 16384 ? 16 : elements > 4096 ? 8 : 4;
 }
 
 /// The operand in `format`, by a cast before the product.
@@ -50,6 +49,39 @@ ValueId in_format(Function& fn, InstId dot, ValueId v, FormatId format) {
     const InstId cast = fn.make(Op::cast, operands, types, attrs, fn.inst(dot).span);
     fn.insert_before(dot, cast);
     return fn.result(cast);
+}
+
+ValueId reshaped(Function& fn, InstId before, ValueId v, const Shape& shape) {
+    const ValueId operands[] = {v};
+    const TypeId types[] = {fn.types().tile(fn.type(v).elem, shape)};
+    const InstId made = fn.make(Op::reshape, operands, types, {}, fn.inst(before).span);
+    fn.insert_before(before, made);
+    return fn.result(made);
+}
+
+/// Instructions on shared memory know matrices only: leading extents of 1 are dropped around the product. Gives the product; the old one has no
+/// uses any more.
+InstId in_two_dimensions(Function& fn, InstId id) {
+    const ValueId old = fn.result(fn.inst(id));
+    std::vector<ValueId> operands(fn.operands(fn.inst(id)).begin(), fn.operands(fn.inst(id)).end());
+    for (ValueId& v : operands) {
+        const Shape& shape = fn.type(v).shape;
+        v = reshaped(fn, id, v, Shape{shape[shape.rank - 2u], shape[shape.rank - 1u]});
+    }
+    const std::vector<int64_t> attrs(fn.attrs(fn.inst(id)).begin(), fn.attrs(fn.inst(id)).end());
+    const TypeId types[] = {fn.type_of(operands[2])};
+    const InstId made = fn.make(Op::dot, operands, types, attrs, fn.inst(id).span);
+    fn.insert_before(id, made);
+    const ValueId result = reshaped(fn, id, fn.result(made), fn.type(old).shape);
+    for (uint32_t i = 0; i < fn.inst_count(); ++i) {
+        if (!fn.inst(InstId{i}).parent.valid()) continue;
+        for (ValueId& v : fn.operands(fn.inst(InstId{i})))
+            if (v == old) v = result;
+    }
+    std::vector<bool> dead(fn.inst_count());
+    dead[id.v] = true;
+    fn.remove_if(dead);
+    return made;
 }
 
 void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& chosen) {
@@ -65,6 +97,7 @@ void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& 
     const ValueId cast_a = in_format(fn, id, a, best->a), cast_b = in_format(fn, id, b, best->b);
     const ValueId changed[] = {cast_a, cast_b, acc};
     fn.set_operands(id, changed);
+    if (row.kind == MmaRow::wgmma && fn.type(acc).shape.rank > 2) id = in_two_dimensions(fn, id);
     if (chosen.size() <= id.v) chosen.resize(size_t{id.v} + 1);
     chosen[id.v] = best->row;
 }
@@ -78,6 +111,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     };
     fn.gpu.emplace();
     fn.gpu->arch = options.arch->number;
+    if (!options.grid.empty()) fn.gpu->grid_axes = static_cast<int>(options.grid.size());
     const int hinted = hinted_warps(fn);
     fn.gpu->warps = hinted ? hinted : default_warps(fn);
     fn.gpu->placements.resize(1);

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "lower/gpu/place_groups.h"
-#include "lower/gpu/rows.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -17,7 +16,8 @@ using namespace ir;
 
 class Placer {
 public:
-    Placer(Function& fn, bool simple) : fn_(fn), simple_(simple), groups_(fn, simple), after_(fn.inst_count()), at_start_(fn.block_count()) {}
+    Placer(Function& fn, bool simple)
+        : fn_(fn), simple_(simple), grids_(fn), groups_(fn, grids_, simple), after_(fn.inst_count()), at_start_(fn.block_count()) {}
 
     void run() {
         for (const ValueId v : fn_.block(fn_.body).args)
@@ -201,7 +201,7 @@ private:
         for (size_t i = 0; i < 2; ++i)
             if (homeless(operands[i])) operands[i] = any(operands[i]);
         const bool computed = home(operands[0]).kind == Placement::registers && lies_as_accumulator(id, operands[0]);
-        const ProductPlacements want = product_placements(fn_, id, computed);
+        const ProductPlacements want = product_placements(fn_, id, grids_.of(fn_, id), computed);
         const auto reads = [&](int which) {
             const Placement& p = home(operands[static_cast<size_t>(which)]);
             return row.kind == MmaRow::wgmma && p.kind == Placement::shared && wgmma_reads(row, which, p.smem);
@@ -214,7 +214,7 @@ private:
     }
     /// Is operand A laid out like a product's result, by rows of this product's warps? Then it can stay in registers.
     bool lies_as_accumulator(InstId dot, ValueId a) const {
-        const TileLayout like = product_placements(fn_, dot, true).a.regs;
+        const TileLayout like = product_placements(fn_, dot, grids_.of(fn_, dot), true).a.regs;
         const Shape& shape = fn_.type(a).shape;
         if (shape.rank < 2) return false;
         for (int m = 1; m <= fn_.gpu->warps; m *= 2)
@@ -313,6 +313,7 @@ private:
 
     Function& fn_;
     bool simple_;
+    ProductGrids grids_;
     Groups groups_;
     std::vector<std::vector<InstId>> after_;     ///< by original instruction
     std::vector<std::vector<InstId>> at_start_;  ///< by block

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lower/gpu/gpu.h"
+#include "lower/gpu/rows.h"
 
 namespace tegula {
 
@@ -19,7 +20,18 @@ struct ProductPlacements {
     TileLayout acc;
 };
 /// `a_in_registers`: operand A of a wgmma row is computed, not copied.
-ProductPlacements product_placements(const ir::Function& fn, ir::InstId dot, bool a_in_registers);
+ProductPlacements product_placements(const ir::Function& fn, ir::InstId dot, WarpGrid grid, bool a_in_registers);
+/// How warps share the products of a function. Asked before placement adds instructions: the answers then hold for all of it.
+class ProductGrids {
+public:
+    explicit ProductGrids(const ir::Function& fn);
+    WarpGrid of(const ir::Function& fn, ir::InstId dot) const;
+
+private:
+    bool rows_first_ = false;
+};
+/// The grid that a placed product's accumulator has; nullopt: it lies in no fragment.
+std::optional<WarpGrid> placed_grid(const ir::Function& fn, ir::InstId dot);
 
 /// The layout in shared memory of a permute's or reshape's result when its operand lies in shared memory as `from`; nullopt: no view.
 std::optional<SharedLayout> shared_view(const ir::Function& fn, const ir::Inst& view, const SharedLayout& from);

@@ -3,7 +3,6 @@
 #include <map>
 
 #include "lower/gpu/place.h"
-#include "lower/gpu/rows.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
 
@@ -87,8 +86,9 @@ private:
                         "fma reads registers");
         const MmaRow& r = mma_rows()[static_cast<size_t>(row)];
         const Placement &a = fn_.placement(operands[0]), &b = fn_.placement(operands[1]);
-        const ProductPlacements want = product_placements(fn_, id, a.kind == Placement::registers);
-        need(fn_.placement(fn_.result(inst)) == in_registers(want.acc), "the accumulator is not in its fragment");
+        const std::optional<WarpGrid> grid = placed_grid(fn_, id);
+        if (!grid) return need(false, "the accumulator is not in its fragment");
+        const ProductPlacements want = product_placements(fn_, id, *grid, a.kind == Placement::registers);
         if (r.kind == MmaRow::wgmma) {
             need(b.kind == Placement::shared && wgmma_reads(r, 1, b.smem), "operand B is not where wgmma reads it");
             need(a.kind == Placement::registers ? a == want.a : wgmma_reads(r, 0, a.smem), "operand A is not where wgmma reads it");

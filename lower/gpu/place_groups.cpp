@@ -21,7 +21,8 @@ bool is_relation(Op op) {
 
 }  // namespace
 
-Groups::Groups(const Function& fn, bool simple) : fn_(fn), simple_(simple), cost_(fn.value_count()), parent_(fn.value_count()) {
+Groups::Groups(const Function& fn, const ProductGrids& grids, bool simple)
+    : fn_(fn), grids_(grids), simple_(simple), cost_(fn.value_count()), parent_(fn.value_count()) {
     for (uint32_t v = 0; v < parent_.size(); ++v) parent_[v] = v;
     for_each_inst(fn, fn.body, [&](InstId id) { measure(id); });
     for_each_inst(fn, fn.body, [&](InstId id) { connect(id); });
@@ -111,7 +112,7 @@ void Groups::anchors(InstId id, int depth) {
     const Inst& inst = fn_.inst(id);
     const double often = std::pow(8.0, std::min(depth, 4));
     if (inst.op == Op::dot && fn_.gpu_inst(id).row != 0) {
-        products_.push_back({fn_.result(inst), product_placements(fn_, id, true).acc});
+        products_.push_back({fn_.result(inst), product_placements(fn_, id, grids_.of(fn_, id), true).acc});
         return;
     }
     const bool memory = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::ptr_load || inst.op == Op::ptr_store ||
@@ -133,7 +134,7 @@ void Groups::anchors(InstId id, int depth) {
 void Groups::decoded(InstId id) {
     const Inst& dot = fn_.inst(id);
     if (dot.op != Op::dot || mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)].kind != MmaRow::mma) return;
-    const ProductPlacements want = product_placements(fn_, id, true);
+    const ProductPlacements want = product_placements(fn_, id, grids_.of(fn_, id), true);
     for (size_t o = 0; o < 2; ++o) {
         ValueId v = fn_.operands(dot)[o];
         std::optional<TileLayout> l = o == 0 ? want.a.regs : want.b.regs;

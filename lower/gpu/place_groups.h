@@ -36,7 +36,7 @@ std::optional<TileLayout> result_layout(const ir::Function& fn, const ir::Inst& 
 class Groups {
 public:
     /// `simple`: every group gets a plain layout.
-    Groups(const ir::Function& fn, bool simple);
+    Groups(const ir::Function& fn, const ProductGrids& grids, bool simple);
     /// Is the value cheaper to make again than to convert? (Constants, iota, and short expressions of them.)
     bool cheap(ir::ValueId v) const { return cost_[v.v] > 0; }
     /// The layout of the value's group.
@@ -60,6 +60,7 @@ private:
         double weight = 0;
     };
     const ir::Function& fn_;
+    const ProductGrids& grids_;
     bool simple_;
     std::vector<int> cost_;  ///< by value: instructions to make it again; 0: not cheap
     mutable std::vector<uint32_t> parent_;

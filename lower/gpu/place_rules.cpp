@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "lower/gpu/place.h"
-#include "lower/gpu/rows.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -55,11 +54,26 @@ Placement shared_operand(const Function& fn, ValueId v, const MmaRow& row, int w
 
 }  // namespace
 
-ProductPlacements product_placements(const ir::Function& fn, ir::InstId id, bool a_in_registers) {
+ProductGrids::ProductGrids(const ir::Function& fn) : rows_first_(rows_first(fn)) {}
+
+WarpGrid ProductGrids::of(const ir::Function& fn, ir::InstId dot) const {
+    const MmaRow& row = mma_rows()[static_cast<size_t>(fn.gpu_inst(dot).row)];
+    return warp_grid(product_shape(fn, fn.inst(dot)), row, fn.gpu->warps, rows_first_);
+}
+
+std::optional<WarpGrid> placed_grid(const ir::Function& fn, ir::InstId dot) {
+    const MmaRow& row = mma_rows()[static_cast<size_t>(fn.gpu_inst(dot).row)];
+    const ValueId result = fn.result(fn.inst(dot));
+    const Placement& p = fn.placement(result);
+    for (int m = row.kind == MmaRow::wgmma ? 4 : 1; m <= fn.gpu->warps; m *= 2)
+        if (p == in_registers(mma_accumulator(fn.type(result).shape, m, fn.gpu->warps / m))) return WarpGrid{m, fn.gpu->warps / m};
+    return std::nullopt;
+}
+
+ProductPlacements product_placements(const ir::Function& fn, ir::InstId id, WarpGrid grid, bool a_in_registers) {
     const Inst& dot = fn.inst(id);
     const MmaRow& row = mma_rows()[static_cast<size_t>(fn.gpu_inst(id).row)];
     const auto operands = fn.operands(dot);
-    const WarpGrid grid = warp_grid(product_shape(fn, dot), row, fn.gpu->warps, rows_first(fn));
     const int bits = static_cast<int>(fn.elem(operands[0]).container_bytes()) * 8;
     ProductPlacements out;
     out.acc = mma_accumulator(fn.type(fn.result(dot)).shape, grid.m, grid.n);

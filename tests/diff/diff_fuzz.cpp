@@ -1,6 +1,6 @@
 // Differential fuzzing: random programs on a machine and on the interpreter, bit for bit. A difference is shrunk to a small program and written as a test
 // file that `tegula test` runs.
-//   diff_fuzz [--machine cuda] [--seeds FIRST:END] [--seconds S] [--jobs N] [--out DIR] [--print SEED] [--show]
+//   diff_fuzz [--machine cuda] [--seeds FIRST:END] [--seconds S] [--jobs N] [--out DIR]; diff_fuzz --show SEED prints a program
 // Exit code 1 when programs differed or were refused, 4 when the machine is not there.
 #include <atomic>
 #include <chrono>
@@ -15,9 +15,6 @@
 
 #include "jit/engine/host.h"
 #include "tests/diff/generator.h"
-#ifdef TEGULA_EMULATOR
-#include "tests/emulate/emulate.h"
-#endif
 
 using namespace tegula;
 using Clock = std::chrono::steady_clock;
@@ -50,7 +47,7 @@ public:
         auto engine = make();
         DiagSink diags;
         Machine* machine = nullptr;
-        const bool there = engine->find_machine("cuda", machine, diags);
+        const bool there = engine->find_machine(settings_.machine, machine, diags);
         why = render_all(diags.take(), engine->sources());
         return there;
     }
@@ -58,7 +55,7 @@ public:
         if (!engine_ || ++runs_ % 200 == 0) engine_ = make();  // interned types and sources grow
         DiagSink diags;
         LaunchOptions options;
-        if (!engine_->find_machine("cuda", options.machine, diags)) return {Outcome::differs, "no machine"};
+        if (!engine_->find_machine(settings_.machine, options.machine, diags)) return {Outcome::differs, "no machine"};
         ModulePtr module = engine_->load("program.tile", program.text(), "", diags);
         if (!module) return {Outcome::refused, render_all(diags.take(), engine_->sources())};
         options.compare = true;
@@ -75,13 +72,7 @@ public:
     }
 
 private:
-    std::shared_ptr<Engine> make() {
-        EngineOptions options;
-#ifdef TEGULA_EMULATOR
-        if (settings_.machine == "emulated") options.cuda = emulate::make_machine;
-#endif
-        return Engine::create(std::move(options));
-    }
+    std::shared_ptr<Engine> make() { return Engine::create({}); }
     const Settings& settings_;
     std::shared_ptr<Engine> engine_;
     int runs_ = 0;

@@ -98,6 +98,26 @@ public:
         for (CUdeviceptr p : memory) d_.cuMemFree(p);
     }
 
+    /// Milliseconds from source text to cubin in a fresh engine, and our own part of it (to CUDA C++). Run with TEGULA_CACHE_DIR=off for cold figures.
+    static void compile_cost(const std::string& file, const std::string& kernel, const std::vector<tegula::NamedValue>& generics) {
+        std::vector<double> whole, own;
+        for (int i = 0; i < 8; ++i) {
+            tegula::Engine engine = tegula::Engine::create().value();
+            const auto start = std::chrono::steady_clock::now();
+            auto module = engine.load_file(file);
+            auto compiled = module ? module.value().compile(kernel, generics) : tegula::Result<tegula::Kernel>(module.status(), module.diagnostics());
+            if (!compiled || !compiled.value().artifact("cuda")) return static_cast<void>(std::printf("%s does not compile\n", kernel.c_str()));
+            const auto text = std::chrono::steady_clock::now();
+            if (!compiled.value().artifact("cubin")) return static_cast<void>(std::printf("%s has no cubin\n", kernel.c_str()));
+            const auto end = std::chrono::steady_clock::now();
+            const auto ms = [](auto d) { return std::chrono::duration<double, std::milli>(d).count(); };
+            if (i) own.push_back(ms(text - start)), whole.push_back(ms(end - start));  // the first opens NVRTC
+        }
+        std::sort(own.begin(), own.end());
+        std::sort(whole.begin(), whole.end());
+        std::printf("compile %s: %.1f ms to cubin, of which ours %.1f ms (median of 7)\n", kernel.c_str(), whole[3], own[3]);
+    }
+
 private:
     CUdeviceptr allocate(const Operand& o, unsigned seed) {
         CUdeviceptr p = 0;
@@ -185,6 +205,13 @@ int main(int argc, char** argv) {
     int failed = 0;
     for (const Case& c : cases(dir)) failed += !repeat.run(c);
     repeat.launch_cost();
+    const auto tile = [](int64_t m, int64_t n, int64_t k) { return std::vector<tegula::NamedValue>{{"BM", m}, {"BN", n}, {"BK", k}}; };
+    auto matmul = tile(128, 256, 64);
+    for (const char* type : {"A", "B", "C"}) matmul.emplace_back(type, "bf16");
+    Repeat::compile_cost(dir + "/examples/matmul.tile", "matmul", matmul);
+    Repeat::compile_cost(dir + "/examples/vector_add.tile", "vector_add", {{"T", "f32"}});
+    Repeat::compile_cost(dir + "/examples/softmax.tile", "softmax", {{"T", "f32"}, {"BLOCK", int64_t{4096}}});
+    Repeat::compile_cost(dir + "/examples/attention.tile", "attention", {{"T", "bf16"}, {"D", int64_t{128}}, {"BM", int64_t{128}}, {"BS", int64_t{128}}});
     std::printf("%zu variants, %d failed\n", cases(dir).size(), failed);
     return failed ? 1 : 0;
 }

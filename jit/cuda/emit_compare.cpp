@@ -1,0 +1,74 @@
+// Masks: a 64-bit count of elements compared with a scalar. Every count fits 31 bits, so that the scalar is clamped once, next to the counts' range,
+// and each element costs one 32-bit comparison.
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+using ir::Op;
+
+const char* comparison(Op op) {
+    switch (op) {
+        case Op::lt:
+            return " < ";
+        case Op::le:
+            return " <= ";
+        case Op::gt:
+            return " > ";
+        case Op::ge:
+            return " >= ";
+        case Op::eq:
+            return " == ";
+        case Op::ne:
+            return " != ";
+        default:
+            return nullptr;
+    }
+}
+
+/// Through ops that leave the counts as they are; `axis` becomes the dimension of `v` along which they run.
+const ir::Inst* counts(const ir::Function& fn, ir::ValueId v, int& axis) {
+    const ir::Inst* def = fn.def(v);
+    if (def && def->op == Op::convert) def = fn.def(fn.operands(*def)[0]);
+    if (def && def->op == Op::broadcast) {
+        const ir::ValueId from = fn.operands(*def)[0];
+        const Shape &in = fn.type(from).shape, &out = fn.type(fn.result(*def)).shape;
+        const ir::Inst* source = in.rank > 0 ? fn.def(from) : nullptr;
+        if (!source || source->op != Op::iota) return nullptr;
+        const auto d = static_cast<size_t>(fn.attrs(*source)[0]);
+        axis = static_cast<int>(d + out.rank - in.rank);
+        return in[d] == out[static_cast<size_t>(axis)] ? source : nullptr;
+    }
+    if (!def || def->op != Op::iota) return nullptr;
+    axis = static_cast<int>(fn.attrs(*def)[0]);
+    return def;
+}
+
+}  // namespace
+
+bool Emitter::compare_counts(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId to = fn_.result(inst);
+    const char* sign = comparison(inst.op);
+    const auto in = fn_.operands(inst);
+    if (!sign || is_scalar(to) || fn_.type(in[0]).pointer || !fn_.elem(in[0]).is_int() || fn_.elem(in[0]).bits != 64) return false;
+    for (size_t side = 0; side < 2; ++side) {
+        const ir::Inst* bound = fn_.def(in[1 - side]);
+        int axis = 0;
+        if (!bound || bound->op != Op::broadcast || !is_scalar(fn_.operands(*bound)[0]) || !counts(fn_, in[side], axis)) continue;
+        const std::string type = type_of(fn_.operands(*bound)[0]), clamped = fresh("clamped"), scalar = name(fn_.operands(*bound)[0]);
+        const std::string clamp = support("clamp to counts " + type, "clamp_to_counts",
+                                          "// Beyond [0, top) on the same side, as an int.\n__device__ __forceinline__ int $(" + type +
+                                              " v, int top) {\n    return v < 0 ? -1 : v > (" + type + ")top ? top : (int)v;\n}\n");
+        line("const int " + clamped + " = " + clamp + "(" + scalar + ", " + std::to_string(fn_.type(to).shape[static_cast<size_t>(axis)]) + ");");
+        assign(to, [&](const std::string& r) {
+            const std::string count = coordinate(layout(to), axis, r);
+            return "(" + (side == 0 ? count + sign + clamped : clamped + sign + count) + ")";
+        });
+        return true;
+    }
+    return false;
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,260 @@
+// The C API's GPU side: misuse on machines without a GPU, DLPack in and out, and one prepared launch in device memory where there is a driver (ctest
+// runs it on the GPU that the CPU plays).
+#include <cstddef>
+
+#include "jit/cuda/driver.h"
+#include "jit/engine/dlpack.h"
+#include "tests/unit/api_fixture.h"
+
+namespace {
+
+using namespace api_test;
+namespace dlpack = tegula::dlpack;
+
+bool contains(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
+
+class GpuApi : public Api {
+protected:
+    GpuApi() { tegula_run_options_init(&interp_, sizeof interp_), interp_.machine = "interp"; }
+    tegula_status prepare(const char* kernel, const std::vector<tegula_value>& args, Diags& diags, const tegula_run_options* options) {
+        return tegula_prepare(module.get(), kernel, nullptr, 0, args.data(), args.size(), options, prepared_.out(), diags.out());
+    }
+    tegula_run_options interp_;
+    tegula::Ref<tegula_prepared> prepared_;
+    const std::vector<float> values_ = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+};
+
+// ---- misuse ----
+
+TEST_F(GpuApi, VersionOfTheAbi) {
+    EXPECT_EQ(TEGULA_ABI_VERSION, 2u);
+    EXPECT_EQ(tegula_abi_version(), 2u);
+}
+
+TEST_F(GpuApi, NullsAreUsageErrors) {
+    Diags diags;
+    tegula_prepared* out = reinterpret_cast<tegula_prepared*>(8);
+    EXPECT_EQ(tegula_prepare(nullptr, "add", nullptr, 0, nullptr, 0, nullptr, &out, diags.out()), TEGULA_E_USAGE);
+    EXPECT_EQ(out, nullptr);
+    EXPECT_TRUE(contains(text(diags), "NULL"));
+    EXPECT_EQ(tegula_prepare(module.get(), nullptr, nullptr, 0, nullptr, 0, nullptr, &out, nullptr), TEGULA_E_USAGE);
+    EXPECT_EQ(tegula_prepare(module.get(), "add", nullptr, 0, nullptr, 0, nullptr, nullptr, nullptr), TEGULA_E_USAGE);
+    EXPECT_EQ(tegula_prepare(module.get(), "add", nullptr, 1, nullptr, 0, &interp_, &out, nullptr), TEGULA_E_USAGE);
+    EXPECT_EQ(tegula_prepare(module.get(), "add", nullptr, 0, nullptr, 3, &interp_, &out, nullptr), TEGULA_E_USAGE);
+    EXPECT_EQ(tegula_prepare(module.get(), "nobody", nullptr, 0, nullptr, 0, &interp_, &out, nullptr), TEGULA_E_USAGE);
+    EXPECT_EQ(tegula_enqueue(nullptr, nullptr), TEGULA_E_USAGE);
+    EXPECT_EQ(tegula_collect(nullptr, nullptr, nullptr, diags.out()), TEGULA_E_USAGE);
+    EXPECT_TRUE(contains(text(diags), "prepared is NULL"));
+}
+
+TEST_F(GpuApi, TheInterpreterPreparesNothing) {
+    Diags diags;
+    Owned<float> x("f32", {9}, values_), y("f32", {9}, values_), z("f32", {9}, values_);
+    EXPECT_EQ(prepare("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags, &interp_), TEGULA_E_UNAVAILABLE);
+    EXPECT_TRUE(contains(text(diags), "T1041")) << text(diags);
+    EXPECT_TRUE(contains(text(diags), "prepared for a GPU only")) << text(diags);
+    EXPECT_EQ(prepared_.get(), nullptr);
+    EXPECT_EQ(prepare("add", {tensor(x.c)}, diags, &interp_), TEGULA_E_ARGUMENTS) << "arguments are looked at first";
+    EXPECT_EQ(z.values(), values_);
+}
+
+TEST_F(GpuApi, DeviceTypes) {
+    Diags diags;
+    Owned<float> x("f32", {9}, values_), y("f32", {9}, values_), z("f32", {9}, values_);
+    for (const int32_t type : {1, 3, -1, 99}) {
+        x.c.device_type = type;
+        EXPECT_EQ(launch("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags, &interp_), TEGULA_E_ARGUMENTS) << type;
+        EXPECT_TRUE(contains(text(diags), "device_type " + std::to_string(type) + " is unknown")) << text(diags);
+    }
+    // Device memory is never touched by the interpreter: this address would end the process.
+    x.c.device_type = TEGULA_CUDA;
+    x.c.data = reinterpret_cast<void*>(uintptr_t{4096});
+    EXPECT_EQ(launch("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags, &interp_), TEGULA_E_ARGUMENTS);
+    EXPECT_TRUE(contains(text(diags), "device memory")) << text(diags);
+    EXPECT_EQ(tegula_tensor_copy(module.get(), &y.c, &x.c, diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_TRUE(contains(text(diags), "`from`: it lies in device memory")) << text(diags);
+    EXPECT_EQ(tegula_tensor_copy(module.get(), &x.c, &y.c, diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_TRUE(contains(text(diags), "`to`: it lies in device memory")) << text(diags);
+    EXPECT_EQ(z.values(), values_);
+}
+
+TEST_F(GpuApi, OptionsOfOlderHosts) {
+    Diags diags;
+    Owned<float> x("f32", {9}, values_), y("f32", {9}, values_), z("f32", {9}, values_);
+    tegula_run_options run = interp_;
+    run.struct_size = offsetof(tegula_run_options, model);
+    run.model = "sm_1";  // behind the end of the structure of that time: not read
+    run.stream = reinterpret_cast<void*>(uintptr_t{8});
+    EXPECT_EQ(launch("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags, &run), TEGULA_OK) << text(diags);
+    EXPECT_EQ(z.values()[8], 18.0f);
+    run.struct_size = sizeof run;
+    EXPECT_EQ(launch("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags, &run), TEGULA_E_USAGE);
+    EXPECT_TRUE(contains(text(diags), "sm_1")) << text(diags);
+    run.model = "sm_90a";
+    EXPECT_EQ(launch("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags, &run), TEGULA_OK) << text(diags);
+}
+
+// ---- DLPack ----
+
+void count(void* n) { ++*static_cast<int*>(n); }
+
+TEST_F(GpuApi, DlpackIn) {
+    Diags diags;
+    std::vector<float> memory(24);
+    for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i);
+    int64_t shape[] = {3, 16}, strides[] = {1, 0};
+    dlpack::ManagedTensor plain{};
+    plain.dl_tensor = {memory.data(), {dlpack::kCpu, 0}, 2, {2, 32, 1}, shape, strides, 4};
+    tegula_tensor x{};
+    int32_t read_only = 7;
+    ASSERT_EQ(tegula_tensor_from_dlpack(module.get(), &plain, 0, &x, &read_only, diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_EQ(read_only, 0);
+    EXPECT_STREQ(x.type, "f32");
+    EXPECT_EQ(x.strides[0], 1);
+    EXPECT_EQ(x.device_type, TEGULA_HOST);
+    EXPECT_EQ(x.bytes, 12u);
+    // y[i, j] = x[i, j] + 1, where every row of x repeats memory[1 + i].
+    Owned<float> y("f32", {3, 16}, std::vector<float>(48));
+    ASSERT_EQ(launch("matrix", {tensor(x), tensor(y.c)}, diags, &interp_), TEGULA_OK) << text(diags);
+    for (size_t i = 0; i < 48; ++i) EXPECT_EQ(y.values()[i], static_cast<float>(i / 16 + 2));
+
+    dlpack::VersionedTensor versioned{};
+    versioned.major = 1;
+    versioned.flags = dlpack::kReadOnly;
+    versioned.dl_tensor = plain.dl_tensor;
+    versioned.dl_tensor.device = {dlpack::kCuda, 3};
+    versioned.dl_tensor.strides = nullptr;
+    ASSERT_EQ(tegula_tensor_from_dlpack(module.get(), &versioned, 1, &x, &read_only, nullptr), TEGULA_OK);
+    EXPECT_EQ(read_only, 1);
+    EXPECT_EQ(x.device_type, TEGULA_CUDA);
+    EXPECT_EQ(x.device_id, 3);
+    EXPECT_EQ(x.strides, nullptr);
+    EXPECT_EQ(tegula_tensor_from_dlpack(module.get(), &versioned, 1, &x, nullptr, nullptr), TEGULA_OK);
+
+    versioned.major = 2;
+    EXPECT_EQ(tegula_tensor_from_dlpack(module.get(), &versioned, 1, &x, &read_only, diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(x.data, nullptr);
+    EXPECT_TRUE(contains(text(diags), "version 2")) << text(diags);
+    plain.dl_tensor.dtype = {5, 64, 1};
+    EXPECT_EQ(tegula_tensor_from_dlpack(module.get(), &plain, 0, &x, nullptr, diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_TRUE(contains(text(diags), "complex")) << text(diags);
+    EXPECT_EQ(tegula_tensor_from_dlpack(nullptr, &plain, 0, &x, nullptr, nullptr), TEGULA_E_USAGE);
+    EXPECT_EQ(tegula_tensor_from_dlpack(module.get(), nullptr, 0, &x, nullptr, nullptr), TEGULA_E_USAGE);
+    EXPECT_EQ(tegula_tensor_from_dlpack(module.get(), &plain, 0, nullptr, nullptr, nullptr), TEGULA_E_USAGE);
+}
+
+TEST_F(GpuApi, DlpackOut) {
+    Diags diags;
+    Owned<float> x("f32", {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+    int released = 0;
+    void* managed = nullptr;
+    x.c.layout = "col";
+    ASSERT_EQ(tegula_tensor_to_dlpack(module.get(), &x.c, 0, count, &released, &managed, diags.out()), TEGULA_OK) << text(diags);
+    auto* plain = static_cast<dlpack::ManagedTensor*>(managed);
+    EXPECT_EQ(plain->dl_tensor.data, x.c.data);
+    EXPECT_EQ(plain->dl_tensor.strides[0], 1);
+    EXPECT_EQ(plain->dl_tensor.strides[1], 2);
+    EXPECT_EQ(released, 0);
+    plain->deleter(plain);
+    EXPECT_EQ(released, 1);
+
+    ASSERT_EQ(tegula_tensor_to_dlpack(module.get(), &x.c, 1, nullptr, nullptr, &managed, nullptr), TEGULA_OK);
+    auto* versioned = static_cast<dlpack::VersionedTensor*>(managed);
+    EXPECT_EQ(versioned->major, 1u);
+    versioned->deleter(versioned);
+
+    Owned<uint8_t> odd("float<3, 2>", {2, 4}, std::vector<uint8_t>(6));
+    EXPECT_EQ(tegula_tensor_to_dlpack(module.get(), &odd.c, 0, count, &released, &managed, diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(managed, nullptr);
+    EXPECT_TRUE(contains(text(diags), "no type")) << text(diags);
+    x.c.bytes = 31;
+    EXPECT_EQ(tegula_tensor_to_dlpack(module.get(), &x.c, 0, count, &released, &managed, diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(released, 1) << "after an error nothing is released";
+    EXPECT_EQ(tegula_tensor_to_dlpack(nullptr, &x.c, 0, nullptr, nullptr, &managed, nullptr), TEGULA_E_USAGE);
+    EXPECT_EQ(tegula_tensor_to_dlpack(module.get(), nullptr, 0, nullptr, nullptr, &managed, nullptr), TEGULA_E_USAGE);
+    EXPECT_EQ(tegula_tensor_to_dlpack(module.get(), &x.c, 0, nullptr, nullptr, nullptr, nullptr), TEGULA_E_USAGE);
+}
+
+// ---- where there is a driver ----
+
+class OnGpu : public GpuApi {
+protected:
+    void SetUp() override {
+        GpuApi::SetUp();
+        std::vector<std::string> looked_for;
+        driver_ = tegula::cuda::Driver::open("", looked_for);
+        if (!driver_) GTEST_SKIP() << "no GPU here: " << (looked_for.empty() ? "" : looked_for.front());
+        tegula::cuda::CUcontext context = nullptr;
+        ASSERT_EQ(driver_->primary_context(0, &context), tegula::cuda::kCudaSuccess);
+        scope_ = std::make_unique<tegula::cuda::ContextScope>(*driver_, context);
+        tegula_run_options_init(&cuda_, sizeof cuda_);
+        cuda_.machine = "cuda";
+    }
+    void TearDown() override {
+        for (const auto address : allocated_) driver_->cuMemFree(address);
+        prepared_ = {};
+        scope_.reset();
+    }
+    /// `values` in device memory.
+    tegula_tensor on_device(Owned<float>& host) {
+        tegula::cuda::CUdeviceptr address = 0;
+        EXPECT_EQ(driver_->cuMemAlloc(&address, host.size), tegula::cuda::kCudaSuccess);
+        allocated_.push_back(address);
+        EXPECT_EQ(driver_->cuMemcpyHtoDAsync(address, host.bytes.data(), host.size, nullptr), tegula::cuda::kCudaSuccess);
+        tegula_tensor t = host.c;
+        t.data = reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+        t.device_type = TEGULA_CUDA;
+        return t;
+    }
+    std::vector<float> back(const tegula_tensor& t) {
+        std::vector<float> out(t.bytes / sizeof(float));
+        EXPECT_EQ(driver_->cuMemcpyDtoHAsync(out.data(), reinterpret_cast<uintptr_t>(t.data), t.bytes, nullptr), tegula::cuda::kCudaSuccess);
+        EXPECT_EQ(driver_->cuStreamSynchronize(nullptr), tegula::cuda::kCudaSuccess);
+        return out;
+    }
+    std::unique_ptr<tegula::cuda::Driver> driver_;
+    std::unique_ptr<tegula::cuda::ContextScope> scope_;
+    std::vector<tegula::cuda::CUdeviceptr> allocated_;
+    tegula_run_options cuda_;
+};
+
+TEST_F(OnGpu, PreparedLaunch) {
+    Diags diags;
+    std::vector<float> rising(1000), falling(1000);
+    for (size_t i = 0; i < 1000; ++i) rising[i] = static_cast<float>(i), falling[i] = static_cast<float>(1000 - i);
+    Owned<float> hx("f32", {1000}, rising), hy("f32", {1000}, falling), hz("f32", {1000}, std::vector<float>(1000, -1.0f));
+    const tegula_tensor x = on_device(hx), y = on_device(hy), z = on_device(hz);
+    ASSERT_EQ(prepare("add", {tensor(x), tensor(y), tensor(z)}, diags, &cuda_), TEGULA_OK) << text(diags);
+    EXPECT_EQ(back(z)[0], -1.0f) << "preparing writes nothing";
+    for (int round = 0; round < 3; ++round) ASSERT_EQ(tegula_enqueue(prepared_.get(), nullptr), TEGULA_OK);
+    ASSERT_EQ(tegula_collect(prepared_.get(), nullptr, nullptr, diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_EQ(back(z), std::vector<float>(1000, 1000.0f));
+    // A plain launch takes the same tensors.
+    ASSERT_EQ(launch("add", {tensor(x), tensor(x), tensor(z)}, diags, &cuda_), TEGULA_OK) << text(diags);
+    EXPECT_EQ(back(z)[999], 1998.0f);
+}
+
+TEST_F(OnGpu, HostTensorsArePreparedForNothing) {
+    Diags diags;
+    Owned<float> hx("f32", {9}, values_);
+    const tegula_tensor x = on_device(hx);
+    EXPECT_EQ(prepare("add", {tensor(x), tensor(hx.c), tensor(x)}, diags, &cuda_), TEGULA_E_ARGUMENTS);
+    EXPECT_TRUE(contains(text(diags), "`y`: it lies in host memory")) << text(diags);
+    EXPECT_EQ(prepared_.get(), nullptr);
+}
+
+TEST_F(OnGpu, DlpackInDeviceMemory) {
+    Diags diags;
+    Owned<float> hx("f32", {9}, values_), hz("f32", {9}, std::vector<float>(9));
+    const tegula_tensor x = on_device(hx), z = on_device(hz);
+    void* managed = nullptr;
+    ASSERT_EQ(tegula_tensor_to_dlpack(module.get(), &x, 1, nullptr, nullptr, &managed, diags.out()), TEGULA_OK) << text(diags);
+    tegula_tensor same{};
+    ASSERT_EQ(tegula_tensor_from_dlpack(module.get(), managed, 1, &same, nullptr, diags.out()), TEGULA_OK) << text(diags);
+    ASSERT_EQ(launch("add", {tensor(same), tensor(same), tensor(z)}, diags, &cuda_), TEGULA_OK) << text(diags);
+    EXPECT_EQ(back(z)[8], 18.0f);
+    auto* versioned = static_cast<dlpack::VersionedTensor*>(managed);
+    versioned->deleter(versioned);
+}
+
+}  // namespace

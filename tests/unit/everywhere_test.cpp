@@ -1,0 +1,318 @@
+// Every kernel of the examples compiles for every architecture, on a machine without a GPU: emitted, taken by NVRTC, without serialised products, and
+// without spills on sm_90a. The quick form compiles everything for sm_90a and, of each other architecture, a third that changes from day to day;
+// TEGULA_LONG compiles all. Products written over indices get the instruction that `dot` gets.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+#include "jit/cuda/cuda.h"
+#include "jit/cuda/emitter.h"
+#include "jit/engine/host.h"
+#include "lang/ir_text.h"
+#include "lower/gpu/gpu.h"
+#include "lower/lower.h"
+#include "lower/rewrite.h"
+
+namespace tegula {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+/// Kernel instances of a file, as text after the shared passes: those its tests launch, and the one that defaults give.
+class Instances {
+public:
+    explicit Instances(const fs::path& file) {
+        EngineOptions options;
+        options.on_elaborated = [this](const ir::Function& fn) {
+            if (!fn.is_kernel) return;
+            const std::lock_guard lock(mutex_);
+            ir::Function copy = fn;
+            run_passes(copy, {});
+            texts_.emplace(ir::print(copy), fn.name);
+        };
+        options.import_root = file.parent_path().string();
+        const auto engine = Engine::create(options);
+        DiagSink diags;
+        module_ = engine->load(file.string(), read(file), options.import_root, diags);
+        EXPECT_TRUE(module_ != nullptr) << file;
+        if (!module_) return;
+        for (const ast::Item* item : module_->ast->items)
+            if (item->kind == ast::ItemKind::kernel) give_types(*engine, ast::as<ast::KernelItem>(item));
+        LaunchOptions launch;
+        launch.checked = true;
+        run_tests(*engine, *module_, "", launch, [&](TestResult& r) {
+            EXPECT_EQ(r.status, Status::ok) << file << ": " << r.name << ": " << (r.diagnostics.empty() ? "" : r.diagnostics[0].message);
+        });
+    }
+    const std::map<std::string, std::string>& texts() const { return texts_; }
+    std::vector<std::string> kernel_names() const {
+        std::vector<std::string> out;
+        for (const ast::Item* item : module_->ast->items)
+            if (item->kind == ast::ItemKind::kernel) out.emplace_back(item->name.text);
+        return out;
+    }
+
+private:
+    /// The kernel with its defaults, where a type has none each of the usual ones, where a number has none a usual size. What does not fit its
+    /// bounds makes no instance.
+    void give_types(Engine& engine, const ast::KernelItem& kernel) {
+        for (const Fmt type : {Fmt::f32, Fmt::f16, Fmt::bf16, Fmt::i8}) {
+            sema::StaticValues given;
+            for (const ast::GenericParam& p : kernel.generics) {
+                if (p.default_value || !p.bound) continue;
+                const bool number = module_->engine->sources().text(p.bound->span) == "int";
+                given[std::string(p.name.text)].v =
+                    number ? decltype(sema::StaticValue::v)(int64_t{64}) : decltype(sema::StaticValue::v)(id_of(type));
+            }
+            DiagSink refused;
+            Status status;
+            engine.compile_named(*module_, kernel.name.text, given, {}, refused, status);
+        }
+    }
+
+    std::mutex mutex_;
+    std::map<std::string, std::string> texts_;  ///< IR text -> kernel
+    ModulePtr module_;
+};
+
+/// IR text taken through the GPU passes. `usual`: tensors aligned and apart.
+struct Lowered {
+    TypeTable types;
+    SourceMap sources;
+    std::unique_ptr<ir::Function> fn;
+    GpuOptions options;
+    Lowered(const std::string& text, const Arch& arch, bool usual = true) {
+        DiagSink diags;
+        fn = ir::parse_ir(sources, sources.add("example.ir", text), types, diags);
+        if (!fn) throw InternalError("unreadable IR\n" + text);
+        options.arch = &arch;
+        options.tensors.assign(fn->params.size(), {usual, false});
+        options.may_alias = !usual;
+        run_gpu_passes(*fn, options);
+    }
+};
+
+struct Example {
+    std::string file, kernel, text;
+    std::string name() const { return file + "." + kernel; }
+};
+
+const std::vector<Example>& examples() {
+    static const std::vector<Example> all = [] {
+        std::vector<fs::path> files;
+        for (const auto& entry : fs::directory_iterator(fs::path(TEGULA_SOURCE_DIR) / "examples"))
+            if (entry.path().extension() == ".tile") files.push_back(entry.path());
+        std::sort(files.begin(), files.end());
+        std::vector<Example> out;
+        for (const fs::path& file : files) {
+            const Instances instances(file);
+            for (const auto& [text, kernel] : instances.texts()) out.push_back({file.stem().string(), kernel, text});
+            for (const std::string& kernel : instances.kernel_names()) {
+                const bool seen = std::any_of(instances.texts().begin(), instances.texts().end(), [&](const auto& i) { return i.second == kernel; });
+                EXPECT_TRUE(seen) << file << ": no instance of kernel `" << kernel << "`";
+            }
+        }
+        return out;
+    }();
+    return all;
+}
+
+struct Job {
+    const Example* example;
+    const Arch* arch;
+    bool usual;
+};
+
+struct Findings {
+    std::mutex mutex;
+    std::vector<std::string> failures, spills;
+    int compiled = 0;
+    double seconds = 0;
+};
+
+void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
+    const std::string name = job.example->name() + (job.usual ? " for " : " (nothing known of its tensors) for ") + job.arch->name;
+    std::vector<std::string> failures, spills;
+    double seconds = 0;
+    try {
+        const Lowered lowered(job.example->text, *job.arch, job.usual);
+        const auto compiled = backend.compile_text(cuda::emit(*lowered.fn, nullptr), *job.arch);
+        if (!compiled) {
+            failures.push_back(name + ": " + compiled.error);
+        } else {
+            seconds = compiled.value->seconds;
+            for (const std::string& w : compiled.value->warnings)
+                if (w.starts_with("C7510") || w.starts_with("C7511") || w.starts_with("C7519")) failures.push_back(name + ": " + w);
+            const cuda::Resources& r = compiled.value->resources;
+            if (r.spill_stores + r.spill_loads > 0)
+                spills.push_back(name + ": " + std::to_string(r.spill_stores) + " bytes stored, " + std::to_string(r.spill_loads) + " loaded, " +
+                                 std::to_string(r.registers) + " registers");
+        }
+    } catch (const std::exception& error) {
+        failures.push_back(name + ": " + std::string(error.what()).substr(0, 3000));
+    }
+    const std::lock_guard lock(findings.mutex);
+    ++findings.compiled;
+    findings.seconds += seconds;
+    findings.failures.insert(findings.failures.end(), failures.begin(), failures.end());
+    findings.spills.insert(findings.spills.end(), spills.begin(), spills.end());
+}
+
+std::vector<Job> jobs() {
+    const bool all = std::getenv("TEGULA_LONG") != nullptr;
+    const auto days = std::chrono::duration_cast<std::chrono::hours>(std::chrono::system_clock::now().time_since_epoch()).count() / 24;
+    std::vector<Job> out;
+    for (size_t e = 0; e < examples().size(); ++e) {
+        size_t a = 0;
+        for (const Arch& arch : all_archs()) {
+            const bool today = (e + a++ + static_cast<size_t>(days)) % 3 == 0;
+            if (all || today || std::string_view(arch.name) == "sm_90a") out.push_back({&examples()[e], &arch, true});
+            if (all) out.push_back({&examples()[e], &arch, false});
+        }
+    }
+    return out;
+}
+
+TEST(Everywhere, ExamplesCompileForEveryArchitecture) {
+    cuda::Backend backend{{nullptr, {}, {}, {}}};
+    if (!backend.availability().compiler) GTEST_SKIP() << "no NVRTC here: " << backend.availability().problem();
+    ASSERT_GT(examples().size(), 50u);
+    const std::vector<Job> work = jobs();
+    Findings findings;
+    std::atomic<size_t> next{0};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+        threads.emplace_back([&] {
+            for (size_t i = next++; i < work.size(); i = next++) compile(backend, work[i], findings);
+        });
+    for (std::thread& t : threads) t.join();
+    EXPECT_EQ(static_cast<size_t>(findings.compiled), work.size());
+    std::printf("%zu kernels, %zu compilations, %.1f s in NVRTC\n", examples().size(), work.size(), findings.seconds);
+    for (const std::string& f : findings.failures) ADD_FAILURE() << f;
+    for (const std::string& s : findings.spills) {
+        std::printf("spills: %s\n", s.c_str());
+        EXPECT_EQ(s.find(" for sm_90a"), std::string::npos) << s;
+    }
+}
+
+// ---- products over indices ----
+
+/// The row of every product of the only kernel in `source`.
+std::vector<int> rows_of(const std::string& source, const char* arch) {
+    std::vector<int> rows;
+    EngineOptions options;
+    std::string text;
+    options.on_elaborated = [&](const ir::Function& fn) {
+        if (!fn.is_kernel) return;
+        ir::Function copy = fn;
+        run_passes(copy, {});
+        text = ir::print(copy);
+    };
+    const auto engine = Engine::create(options);
+    DiagSink diags;
+    const ModulePtr module = engine->load("product.tile", source, "", diags);
+    if (module) engine->check_instances(*module, diags);
+    for (const Diagnostic& d : diags.all()) ADD_FAILURE() << render_text(d, engine->sources(), false);
+    if (text.empty()) return rows;
+    const Lowered lowered(text, *find_arch(arch));
+    for_each_inst(*lowered.fn, lowered.fn->body, [&](ir::InstId id) {
+        if (lowered.fn->inst(id).op == ir::Op::dot) rows.push_back(lowered.fn->gpu_inst(id).row);
+    });
+    return rows;
+}
+
+/// c = a @ b with operands of type `t` stored in `order` (nn, nt: b is [N, K], tn: a is [K, M]), by index form or by `dot`.
+std::string product(const std::string& t, const std::string& acc, const std::string& order, bool index_form, int tile) {
+    const std::string n = std::to_string(tile);
+    const bool at = order[0] == 't', bt = order[1] == 't';
+    std::string out = "edition 1;\nkernel matmul(a: tensor<" + t + ">[" + (at ? "K, M" : "M, K") + "], b: tensor<" + t + ">[" +
+                      (bt ? "N, K" : "K, N") + "], out c: tensor<" + acc + ">[M, N])\n    grid [cdiv(M, " + n + "), cdiv(N, " + n +
+                      ")]\n{\n    let (m, n) = (program_id(0) * " + n + ", program_id(1) * " + n + ");\n    var acc = zeros<" + acc + ">[" + n +
+                      ", " + n + "];\n    for k0 in 0 .. K step 64 {\n";
+    if (index_form)
+        out += "        acc += [i < " + n + ", j < " + n + "] => sum[k < 64] => a[" + (at ? "k0 + k, m + i" : "m + i, k0 + k") + "] * b[" +
+               (bt ? "n + j, k0 + k" : "k0 + k, n + j") + "];\n";
+    else
+        out += std::string("        acc = dot(") + (at ? "trans(a[k0 +: 64, m +: " + n + "])" : "a[m +: " + n + ", k0 +: 64]") + ", " +
+               (bt ? "trans(b[n +: " + n + ", k0 +: 64])" : "b[k0 +: 64, n +: " + n + "]") + ", acc);\n";
+    return out + "    }\n    c[m +: " + n + ", n +: " + n + "] = acc;\n}\n";
+}
+
+TEST(Everywhere, IndexFormGetsTheInstructionOfDot) {
+    for (const char* arch : {"sm_75", "sm_80", "sm_89", "sm_90a", "sm_120a"})
+        for (const auto& [type, acc] : {std::pair("f16", "f32"), std::pair("i8", "i32")})
+            for (const char* order : {"nn", "nt", "tn"})
+                for (const int tile : {64, 128}) {
+                    const auto by_dot = rows_of(product(type, acc, order, false, tile), arch);
+                    const auto by_index = rows_of(product(type, acc, order, true, tile), arch);
+                    const std::string what = std::string(type) + " " + order + " " + std::to_string(tile) + " on " + arch;
+                    ASSERT_EQ(by_dot.size(), 1u) << what;
+                    EXPECT_EQ(by_index, by_dot) << what;
+                    const MmaRow& row = mma_rows()[static_cast<size_t>(by_dot[0])];
+                    EXPECT_NE(row.kind, MmaRow::fma) << what;
+                    EXPECT_EQ(row.kind == MmaRow::wgmma, std::string_view(arch) == "sm_90a") << what << ": " << row.name;
+                }
+}
+
+/// `explain` of the kernel `matmul` of `source`.
+std::string explained(const std::string& source, const char* kind) {
+    const auto engine = Engine::create({});
+    DiagSink diags;
+    const ModulePtr module = engine->load("product.tile", source, "", diags);
+    Status status = Status::ok;
+    const auto exe = module ? engine->compile_named(*module, "matmul", {}, {}, diags, status) : nullptr;
+    const std::optional<std::string> text = exe ? engine->artifact(*module, *exe, kind, diags) : std::nullopt;
+    for (const Diagnostic& d : diags.all()) ADD_FAILURE() << render_text(d, engine->sources(), false);
+    return text.value_or("");
+}
+
+/// The line of `text` that holds `part`, or empty.
+std::string line_with(const std::string& text, const std::string& part) {
+    const size_t at = text.find(part);
+    if (at == std::string::npos) return {};
+    const size_t begin = text.rfind('\n', at) + 1;
+    return text.substr(begin, text.find('\n', at) - begin);
+}
+
+TEST(Everywhere, ExplainSaysWhyNoTensorCore) {
+    // Nothing multiplies 16-bit integers; the sum stands in line 8.
+    const std::string wide = explained(product("i16", "i32", "nn", true, 64), "explain@sm_90a");
+    const std::string line = line_with(wide, "fma (no tensor core)");
+    EXPECT_TRUE(line.starts_with("product.tile:8:")) << wide;
+    EXPECT_NE(line.find("; not wgmma.s8.s8 m64nNk32: takes "), std::string::npos) << wide;
+    // 5-bit integers are exact in f64, which has tensor cores from sm_80 on.
+    std::string mixed = product("u5", "f64", "nn", true, 64);
+    mixed.replace(mixed.find("b: tensor<u5>"), 13, "b: tensor<f64>");
+    mixed.replace(mixed.find("=> a["), 5, "=> cast<f64>(a[");
+    mixed.replace(mixed.find("] * b"), 5, "]) * b");
+    EXPECT_NE(explained(mixed, "explain@sm_80").find("mma.sync.f64"), std::string::npos);
+    const std::string old = line_with(explained(mixed, "explain@sm_75"), "fma (no tensor core)");
+    EXPECT_NE(old.find("no tensor core of sm_75 accumulates in f64"), std::string::npos) << old;
+    // A sum over rows of squares has no columns.
+    const std::string squares =
+        "edition 1;\nkernel matmul(a: tensor<f16>[M, K], out c: tensor<f32>[M]) grid [1] {\n"
+        "    c[0 +: 64] = [i < 64] => sum[k < 64] => cast<f32>(a[i, k]) * cast<f32>(a[i, k]);\n}\n";
+    const std::string said = line_with(explained(squares, "explain@sm_90a"), "not a matrix product: ");
+    EXPECT_TRUE(said.starts_with("product.tile:3:")) << said;
+    EXPECT_NE(said.find("every index appears in both operands"), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace tegula
