@@ -99,7 +99,7 @@ inline tegula_blob* make_blob(std::string text) {
 // ---- values.cpp: what callers hand in ----
 
 /// The caller's options over the defaults; false (reported, with a status) for a wrong struct_size, unknown or missing machines and unknown
-/// passes. Without `runs` the machine is not looked for: nothing is going to run.
+/// passes. Without `runs` a known machine is not looked for: nothing is going to run.
 bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine, bool runs = true);
 /// The caller's engine options over the defaults; false when struct_size is wrong.
 bool engine_options(const tegula_engine_options* given, EngineOptions& out);

@@ -165,7 +165,8 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
         std::memcpy(&o, given, given->struct_size);
     }
     const std::string_view name = o.machine ? o.machine : "";
-    if (runs && !engine.find_machine(name, out.machine, sink)) {
+    const bool known = name.empty() || name == "auto" || name == "interp" || name == "cuda";
+    if ((runs || !known) && !engine.find_machine(name, out.machine, sink)) {
         status = TEGULA_E_UNAVAILABLE;
         return false;
     }

@@ -273,14 +273,33 @@ void Emitter::elementwise(ir::InstId id) {
     const auto in = fn_.operands(inst);
     const ir::Inst* divisor = inst.op == Op::div && fn_.type(in[0]).elem == Fmt::f32 ? fn_.def(in[1]) : nullptr;
     const bool shared = divisor && divisor->op == Op::broadcast;  // registers of a thread are divided by the same number
-    if (shared) prelude_.need("shared_division");
+    if (shared && !is_scalar(fn_.result(inst))) return divide_by_shared(id);
     assign(fn_.result(inst), [&](const std::string& r) {
         std::vector<std::string> operands;
         for (ir::ValueId v : in) operands.push_back(at(v, r));
-        if (shared) return "shared_division(" + operands[0] + ", " + operands[1] + ")";
         if (fn_.type(in[0]).pointer) return "(" + operands[0] + (inst.op == Op::eq ? " == " : " != ") + operands[1] + ")";
         return prelude_.elementwise(inst.op, fn_.elem(in[0]), operands);
     });
+}
+
+/// All quotients of the thread without a branch; one test afterwards for the few dividends and divisors that need the general way.
+void Emitter::divide_by_shared(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId to = fn_.result(inst);
+    const auto in = fn_.operands(inst);
+    prelude_.need("shared_division");
+    const std::string moderate = fresh("moderate"), dividends = fresh("dividends");
+    line("bool " + moderate + " = true;");
+    line("Dividends " + dividends + ";");
+    assign(to, [&](const std::string& r) {
+        const std::string a = at(in[0], r), b = at(in[1], r);
+        line(moderate + " &= is_shared_divisor(" + b + ");");
+        line(dividends + ".add(" + a + ");");
+        return "reciprocal_division(" + a + ", " + b + ", nearest_reciprocal(" + b + "))";
+    });
+    open("if (!" + moderate + " || !" + dividends + ".moderate())");
+    each_register(to, [&](const std::string& r) { line(at(to, r) + " = any_division(" + at(in[0], r) + ", " + at(in[1], r) + ");"); });
+    close();
 }
 
 }  // namespace tegula::cuda

@@ -58,9 +58,10 @@ bool Emitter::compare_counts(ir::InstId id) {
         int axis = 0;
         if (!bound || bound->op != Op::broadcast || !is_scalar(fn_.operands(*bound)[0]) || !counts(fn_, in[side], axis)) continue;
         const std::string type = type_of(fn_.operands(*bound)[0]), clamped = fresh("clamped"), scalar = name(fn_.operands(*bound)[0]);
+        const std::string below = fn_.elem(in[0]).is_signed ? "v < 0 ? -1 : " : "";
         const std::string clamp = support("clamp to counts " + type, "clamp_to_counts",
-                                          "// Beyond [0, top) on the same side, as an int.\n__device__ __forceinline__ int $(" + type +
-                                              " v, int top) {\n    return v < 0 ? -1 : v > (" + type + ")top ? top : (int)v;\n}\n");
+                                          "// Outside [0, top) on the same side, as an int.\n__device__ __forceinline__ int $(" + type +
+                                              " v, int top) {\n    return " + below + "v > (" + type + ")top ? top : (int)v;\n}\n");
         line("const int " + clamped + " = " + clamp + "(" + scalar + ", " + std::to_string(fn_.type(to).shape[static_cast<size_t>(axis)]) + ");");
         assign(to, [&](const std::string& r) {
             const std::string count = coordinate(layout(to), axis, r);

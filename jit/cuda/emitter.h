@@ -274,6 +274,7 @@ private:
     // ---- instructions ----
     void instruction(ir::InstId id);
     void elementwise(ir::InstId id);
+    void divide_by_shared(ir::InstId id);
     bool compare_counts(ir::InstId id);  ///< a comparison of an iota with a scalar (emit_compare.cpp); false: something else
     void cast_pairs(ir::ValueId to, ir::ValueId from, bool brain);
     std::string kernel_head() const;

@@ -212,14 +212,23 @@ __device__ __noinline__ float any_division(float a, float b) { return a / b; }
 inline float nearest_reciprocal(float b) { return 1.0f / b; }
 inline float any_division(float a, float b) { return a / b; }
 #endif
-// Magnitude in [2^-40, 2^40)?
-__device__ __forceinline__ bool is_moderate(float v) { return (float_bits(v) & 0x7fffffffu) - 0x2b800000u < 0x28000000u; }
-__device__ __forceinline__ float shared_division(float a, float b) {
-    if (!is_moderate(a) || !is_moderate(b)) return any_division(a, b);
-    const float y = nearest_reciprocal(b);
-    float q = a * y;
+// With a divisor in [2^-40, 2^40) and a dividend of 0 or in [2^-80, 2^80], quotients are normal and remainders exact, so that two corrections round
+// correctly; a zero keeps the sign of its first quotient. A Dividends is the span of some magnitudes' bits, less 1: zeros are above all others.
+__device__ __forceinline__ bool is_shared_divisor(float b) { return (float_bits(b) & 0x7fffffffu) - 0x2b800000u < 0x28000000u; }
+struct Dividends {
+    unsigned low = ~0u, high = 0;
+    __device__ __forceinline__ void add(float a) {
+        const unsigned bits = float_bits(a) & 0x7fffffffu, below = bits - 1;
+        low = below < low ? below : low;
+        high = bits > high ? bits : high;
+    }
+    __device__ __forceinline__ bool moderate() const { return low >= 0x177fffffu && high <= 0x67800000u; }
+};
+__device__ __forceinline__ float reciprocal_division(float a, float b, float y) {
+    const float first = a * y;
+    float q = fmaf(fmaf(-b, first, a), y, first);
     q = fmaf(fmaf(-b, q, a), y, q);
-    return fmaf(fmaf(-b, q, a), y, q);
+    return as_float((float_bits(q) & 0x7fffffffu) | (float_bits(first) & 0x80000000u));
 }
 )";
 

@@ -231,12 +231,13 @@ TEST(CudaEmit, SignChangesOfIntegersAreHiddenFromTheAssembler) {
     // ptxas loses them next to minima and maxima of three (VIMNMX3), whoever writes them: -a, 0 - a and a * -1.
     for (const char* type : {"i32", "u32", "i16", "i64"}) {
         const std::string t = "tile<" + std::string(type) + ">[256]", tensor = "tensor<" + std::string(type) + ">[256]";
-        const std::string text =
+        const Emitted out =
             emit_ir("kernel @k(%x: " + tensor + " in, %y: " + tensor + " out) {\n  %0 = load %x[:] : " + t + "\n  %1 = neg %0 : " + t +
-                    "\n  %2 = constant 0 : " + t + "\n  %3 = sub %2, %0 : " + t + "\n  %4 = constant -1 : " + t + "\n  %5 = mul %0, %4 : " + t +
-                    "\n  %6 = mul %4, %0 : " + t + "\n  %7 = min %1, %3 : " + t + "\n  %8 = min %5, %6 : " + t + "\n  %9 = min %7, %8 : " + t +
-                    "\n  store %y[:] = %9\n  ret\n}\n")
-                .text.source;
+                    "\n  %2 = constant 0 : " + t + "\n  %3 = sub %2, %0 : " + t + "\n  %4 = constant " +
+                    std::string(type[0] == 'u' ? "4294967295" : "-1") + " : " + t + "\n  %5 = mul %0, %4 : " + t + "\n  %6 = mul %4, %0 : " + t +
+                    "\n  %7 = min %1, %3 : " + t + "\n  %8 = min %5, %6 : " + t + "\n  %9 = min %7, %8 : " + t + "\n  store %y[:] = %9\n  ret\n}\n");
+        const std::string& text = out.text.source;
+        ASSERT_TRUE(contains(text, "__global__")) << out.problem;
         const std::string kernel = text.substr(text.find("__global__"));
         size_t changes = 0;
         for (size_t at = 0; (at = kernel.find("opposite(", at)) != std::string::npos; ++at) ++changes;

@@ -1,0 +1,31 @@
+# Binary stages of the compiler, where NVRTC is: cubin, PTX, and machine code through nvdisasm (a stand-in for it, and none at all).
+cat > k.tile <<'END'
+kernel twice(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [cdiv(N, 64)] { y[program_id(0) * 64 +: 64] = x[program_id(0) * 64 +: 64] * 2.0; }
+END
+tegula doctor | grep -q 'NVRTC .*: found' || { echo "no NVRTC here"; exit 77; }
+for stage in cubin cubin@sm_80 cubin@sm_120a; do
+    tegula dump k.tile twice --emit=$stage > image
+    test "$(head -c 4 image | od -An -tx1 | tr -d ' \n')" = 7f454c46 || { echo "$stage is no ELF file"; exit 1; }
+done
+tegula dump k.tile twice --emit=ptx > text
+grep -q '^\.target sm_90a' text && grep -q '\.entry tegula_twice' text || { echo "not the PTX of the kernel:"; head -20 text; exit 1; }
+tegula dump k.tile twice --emit=ptx@sm_80 | grep -q '^\.target sm_80'
+
+# sass: nvdisasm gets the image as a file of its own, which does not stay.
+mkdir tools scratch_files
+cat > tools/nvdisasm <<'END'
+#!/bin/sh
+test "$1" = --print-code && cmp -s "$2" expected && echo "code of $(stat -c %a "$2")"
+END
+chmod +x tools/nvdisasm
+tegula dump k.tile twice --emit=cubin@sm_80 > expected
+test "$(PATH=$PWD/tools:$PATH TMPDIR=$PWD/scratch_files tegula dump k.tile twice --emit=sass@sm_80)" = "code of 600"
+test -z "$(ls scratch_files)" || { echo "a file stayed"; exit 1; }
+
+code=0
+PATH=/nonexistent "$TEGULA" dump k.tile twice --emit=sass > out 2> err || code=$?
+test $code = 4 && grep -q 'nvdisasm (of the CUDA toolkit) is not on PATH' err || { echo "without nvdisasm: exit code $code"; cat err; exit 1; }
+printf '#!/bin/sh\nexit 3\n' > tools/nvdisasm
+code=0
+PATH=$PWD/tools:$PATH tegula dump k.tile twice --emit=sass > out 2> err || code=$?
+test $code = 4 && grep -q 'nvdisasm failed' err || { echo "nvdisasm fails: exit code $code"; exit 1; }
