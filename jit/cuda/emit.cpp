@@ -267,6 +267,15 @@ void Emitter::instruction(ir::InstId id) {
     }
 }
 
+/// The literal that every element of a tile is, seen through broadcasts: what the prelude must know to spell negations safely.
+std::optional<std::string> Emitter::constant_text(ir::ValueId v) {
+    const Format& f = fn_.elem(v);
+    const ir::Inst* def = fn_.def(v);
+    while (def && (def->op == Op::broadcast || def->op == Op::convert || def->op == Op::reshape)) def = fn_.def(fn_.operands(*def)[0]);
+    if (!def || def->op != Op::constant || fn_.type(v).pointer || !f.is_int()) return std::nullopt;
+    return prelude_.literal(f, static_cast<uint64_t>(fn_.attrs(*def)[0]));
+}
+
 void Emitter::elementwise(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     if (compare_counts(id)) return;
@@ -276,7 +285,7 @@ void Emitter::elementwise(ir::InstId id) {
     if (shared && !is_scalar(fn_.result(inst))) return divide_by_shared(id);
     assign(fn_.result(inst), [&](const std::string& r) {
         std::vector<std::string> operands;
-        for (ir::ValueId v : in) operands.push_back(at(v, r));
+        for (ir::ValueId v : in) operands.push_back(constant_text(v).value_or(at(v, r)));
         if (fn_.type(in[0]).pointer) return "(" + operands[0] + (inst.op == Op::eq ? " == " : " != ") + operands[1] + ")";
         return prelude_.elementwise(inst.op, fn_.elem(in[0]), operands);
     });

@@ -5,6 +5,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -273,6 +274,7 @@ private:
 
     // ---- instructions ----
     void instruction(ir::InstId id);
+    std::optional<std::string> constant_text(ir::ValueId v);
     void elementwise(ir::InstId id);
     void divide_by_shared(ir::InstId id);
     bool compare_counts(ir::InstId id);  ///< a comparison of an iota with a scalar (emit_compare.cpp); false: something else

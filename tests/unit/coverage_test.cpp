@@ -197,7 +197,7 @@ TEST(Coverage, EveryDiagnostic) {
     }
     std::string missing;
 #define DIAG(code, name, severity, message, explanation) \
-    if (text.find(code) == std::string::npos) missing += "\n  " code " " #name;
+    if (text.find(code) == std::string::npos && text.find("\"" #name "\"") == std::string::npos) missing += "\n  " code " " #name;
 #include "lang/diags.def"
 #undef DIAG
     EXPECT_TRUE(missing.empty()) << "diagnostics that no test expects:" << missing;

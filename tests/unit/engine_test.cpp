@@ -198,6 +198,54 @@ TEST(Engine, ABugOfOursEndsOneTestOnly) {
     EXPECT_EQ(run(test_block("let x = ones<f32>[3];") + "test \"u\" { let x = ones<f32>[3]; }", options), "T1070 ");
 }
 
+/// A machine whose launches write nothing but zeros, in some bytes.
+class WrongMachine : public Machine {
+public:
+    std::string name() const override { return "wrong"; }
+    std::string missing() override { return {}; }
+    const Arch& arch() override { return *find_arch("sm_90a"); }
+    std::unique_ptr<Program> prepare(const sema::Instance&, const std::vector<std::string>&) override {
+        struct Zeros : Program {
+            RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3>, const RunOptions&) const override {
+                for (const Argument& a : args)
+                    if (a.kind == Argument::tensor) std::fill_n(static_cast<uint8_t*>(a.t.data), a.t.bytes, uint8_t{0});
+                return {};
+            }
+        };
+        return std::make_unique<Zeros>();
+    }
+    std::unique_ptr<PreparedLaunch> prepare_launch(const Program&, std::span<const Argument>, std::span<const uint64_t, 3>, std::string&) override {
+        return nullptr;
+    }
+    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch&, DiagSink&) override {
+        return std::nullopt;
+    }
+    std::string describe() override { return "{}"; }
+};
+
+TEST(Engine, AMachineThatDiffersIsReported) {
+    EngineOptions options;
+    options.cuda = [](const SourceMap&) { return std::make_unique<WrongMachine>(); };
+    auto engine = Engine::create(options);
+    DiagSink diags;
+    auto module = engine->load("m.tile",
+                               "kernel one(out y: tensor<f32>[N]) grid [1] { y[0 +: 8] = ones<f32>[8]; }\n"
+                               "test \"t\" { one(empty<f32>[8]); }\ntest \"u\" { let x = ones<f32>[3] + 1.0; }",
+                               "", diags);
+    ASSERT_TRUE(module);
+    LaunchOptions launch;
+    ASSERT_TRUE(engine->find_machine("cuda", launch.machine, diags));
+    launch.compare = true;
+    int differ = 0;
+    EXPECT_EQ(run_tests(*engine, *module, "", launch,
+                        [&](TestResult& r) {
+                            EXPECT_EQ(r.status, Status::mismatch) << r.name;
+                            for (const Diagnostic& d : r.diagnostics) differ += std::string_view(diag_row(d.id).code) == "T1034";
+                        }),
+              Status::mismatch);
+    EXPECT_EQ(differ, 2);
+}
+
 // ---- IR text ----
 
 class IrText : public testing::TestWithParam<Row> {};

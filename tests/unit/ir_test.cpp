@@ -506,7 +506,8 @@ TEST(Scalar, FixedPointSaturatesAndRoundsToEven) {
 
 std::vector<std::string> corpus() {
     std::vector<std::string> out = structured_texts();
-    for (const auto& e : std::filesystem::directory_iterator(TEGULA_SOURCE_DIR "/tests/lower")) {
+    for (const auto& e : std::filesystem::recursive_directory_iterator(TEGULA_SOURCE_DIR "/tests/lower")) {
+        if (!e.is_regular_file()) continue;
         std::ostringstream text;
         text << std::ifstream(e.path()).rdbuf();
         out.push_back(text.str());
