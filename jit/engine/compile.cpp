@@ -164,7 +164,7 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         std::string text;
         PassOptions options = pass_options(*fresh, {});
         int round = 0;
-        options.after = [&](std::string_view pass, bool changed, const ir::Function& fn) {
+        options.after = [&text, &round, wanted](std::string_view pass, bool changed, const ir::Function& fn) {
             if (pass != wanted) return;
             text += "// after " + std::string(pass) + (round++ ? " (" + std::to_string(round) + ")" : "") +
                     (changed ? "\n" + ir::print(fn) : ": unchanged\n");
@@ -185,8 +185,7 @@ std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::stri
     std::string text;
     constexpr std::string_view kAfter = "ir:gpu:after=";
     if (kind.starts_with(kAfter)) {
-        const std::string_view wanted = kind.substr(kAfter.size());
-        options.after = [&](std::string_view pass, bool changed, const ir::Function& fn) {
+        options.after = [&text, wanted = kind.substr(kAfter.size())](std::string_view pass, bool changed, const ir::Function& fn) {
             if (pass == wanted) text += "// after " + std::string(pass) + (changed ? "\n" + ir::print(fn) : ": unchanged\n");
         };
     }
