@@ -1,6 +1,7 @@
 // The benchmark: kernels of bench/kernels.tile on the reference interpreter, through the public header, beside limits measured in the same run
 // (copy bandwidth, a plain C++ loop). Prints one table and writes a JSON file (default bench.json). Every output is checked before it is timed.
-//   tegula_bench [--out FILE] [--quick] [--gpu]      --gpu: the rows of gpu.cpp instead, beside cuBLAS, PyTorch and Triton
+//   tegula_bench [--out FILE] [--quick] [--cpu | --gpu]      --cpu: the rows of cpu.cpp instead, beside OpenBLAS and memcpy
+//                                                               --gpu: the rows of gpu.cpp instead, beside cuBLAS, PyTorch and Triton
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/cpu.h"
 #include "bench/gpu.h"
 #include "tegula/tegula.hpp"
 
@@ -211,17 +213,19 @@ bool Bench::write(const std::string& path) const {
 }  // namespace
 
 int main(int argc, char** argv) {
-    bool quick = false, gpu = false;
+    bool quick = false, gpu = false, cpu = false;
     std::string path = "bench.json";
     for (int i = 1; i < argc; ++i) {
         if (std::string(argv[i]) == "--quick") {
             quick = true;
         } else if (std::string(argv[i]) == "--gpu") {
             gpu = true;
+        } else if (std::string(argv[i]) == "--cpu") {
+            cpu = true;
         } else if (std::string(argv[i]) == "--out" && i + 1 < argc) {
             path = argv[++i];
         } else {
-            std::fprintf(stderr, "usage: tegula_bench [--out FILE] [--quick] [--gpu]\n");
+            std::fprintf(stderr, "usage: tegula_bench [--out FILE] [--quick] [--cpu | --gpu]\n");
             return 2;
         }
     }
@@ -232,6 +236,14 @@ int main(int argc, char** argv) {
             if (!why.empty()) die("no GPU rows: " + why);
             gpu_bench::print_gpu(rows);
             std::ofstream(path) << gpu_bench::gpu_json(rows) << "\n";
+            return 0;
+        }
+        if (cpu) {
+            std::string why;
+            const auto rows = cpu_bench::cpu_rows(TEGULA_SOURCE_DIR, quick, why);
+            if (!why.empty()) die("no CPU rows: " + why);
+            cpu_bench::print_cpu(rows);
+            std::ofstream(path) << cpu_bench::cpu_json(rows) << "\n";
             return 0;
         }
         Bench bench(quick);

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "bench/gpu_peers.h"
+#include "jit/cuda/timing.h"
 #include "tegula/tegula.hpp"
 
 namespace gpu_bench {
@@ -79,7 +80,8 @@ public:
     }
 
     void matmul(const char* type, Cublas::Type blas, bool nt, int64_t m, int64_t n, int64_t k) {
-        const std::string work = std::string(type) + (nt ? " matmul nt " : " matmul nn ") + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+        const std::string work =
+            std::string(type) + (nt ? " matmul nt " : " matmul nn ") + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
         Array a = normal(type, {m, k}, 1), b = normal(type, {k, n}, 2), c = empty(type, {m, n}), expected = empty(type, {m, n});
         if (nt) b.layout = "col";
         const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
@@ -104,7 +106,9 @@ public:
         const double flops = 2.0 * std::pow(static_cast<double>(n), 3);
         prepare("int8_gemm.tile", "int8_gemm", {{"O", "bf16"}, {"BM", int64_t{128}}, {"BN", int64_t{256}}, {"BK", int64_t{128}}}, {x, w, sx, sw, y});
         measure(work, "tegula", flops, 0, [&](CUstream s) { enqueue(s); });
-        if (blas_) measure(work, "cublas", flops, 0, [&](CUstream s) { blas_->matmul(s, Cublas::i8, true, int(n), int(n), int(n), x.data, w.data, c.data); });
+        if (blas_)
+            measure(work, "cublas", flops, 0,
+                    [&](CUstream s) { blas_->matmul(s, Cublas::i8, true, int(n), int(n), int(n), x.data, w.data, c.data); });
         release();
     }
 
@@ -121,7 +125,8 @@ public:
         const int64_t h = 16384 / s * (2048 / d);
         const std::string work = "attention d" + std::to_string(d) + " S" + std::to_string(s) + (causal ? " causal" : " full");
         Array q = normal("bf16", {h, s, d}, 1), k = normal("bf16", {h, s, d}, 2), v = normal("bf16", {h, s, d}, 3), o = empty("bf16", {h, s, d});
-        const double flops = 4.0 * static_cast<double>(h) * static_cast<double>(s) * static_cast<double>(s) * static_cast<double>(d) * (causal ? 0.5 : 1);
+        const double flops =
+            4.0 * static_cast<double>(h) * static_cast<double>(s) * static_cast<double>(s) * static_cast<double>(d) * (causal ? 0.5 : 1);
         const std::vector<tegula::NamedValue> generics = {{"CAUSAL", int64_t{causal}}, {"BM", int64_t{128}}, {"BS", int64_t{128}}};
         for (const char* kernel : {"attention", "attention_fast"}) {
             if (!prepare("attention.tile", kernel, generics, {q, k, v, tegula::Value(1.0 / std::sqrt(static_cast<double>(d))), o})) continue;
@@ -157,9 +162,12 @@ public:
     std::vector<GpuRow> take() { return std::move(rows_); }
 
 private:
+    void check(const char* call, int code) const {
+        if (code != 0) die(d_.error(call, code));
+    }
     CUdeviceptr allocate(size_t bytes) {
         CUdeviceptr p = 0;
-        timer_.check("cuMemAlloc", d_.cuMemAlloc(&p, bytes));
+        check("cuMemAlloc", d_.cuMemAlloc(&p, bytes));
         owned_.push_back(p);
         return p;
     }
@@ -174,7 +182,7 @@ private:
         a.extents = std::move(extents);
         a.bytes = static_cast<size_t>(a.elements()) * (type == "f32" || type == "i32" ? 4 : type == "i8" ? 1 : 2);
         a.data = allocate(a.bytes);
-        timer_.check("cuMemsetD8Async", d_.cuMemsetD8Async(a.data, 0xff, a.bytes, timer_.stream()));
+        check("cuMemsetD8Async", d_.cuMemsetD8Async(a.data, 0xff, a.bytes, timer_.stream()));
         return a;
     }
     /// A megabyte of random values, repeated with an odd period so that no two rows are alike.
@@ -184,33 +192,42 @@ private:
         std::vector<uint8_t> host(period * width);
         for (size_t i = 0; i < period; ++i) element(host.data() + i * width, i);
         for (size_t at = 0; at < a.bytes; at += host.size())
-            timer_.check("cuMemcpyHtoDAsync", d_.cuMemcpyHtoDAsync(a.data + at, host.data(), std::min(host.size(), a.bytes - at), timer_.stream()));
-        timer_.check("cuStreamSynchronize", d_.cuStreamSynchronize(timer_.stream()));
+            check("cuMemcpyHtoDAsync", d_.cuMemcpyHtoDAsync(a.data + at, host.data(), std::min(host.size(), a.bytes - at), timer_.stream()));
+        check("cuStreamSynchronize", d_.cuStreamSynchronize(timer_.stream()));
         return a;
     }
     Array normal(const std::string& type, std::vector<int64_t> extents, unsigned seed) {
         std::mt19937 engine(seed);
         std::normal_distribution<float> gauss;
         const bool f32 = type == "f32", f16 = type == "f16";
-        return filled(type, std::move(extents),
-                      [&](uint8_t* to, size_t) {
-                          const float v = gauss(engine);
-                          const uint16_t bf = to_bf16(v);
-                          const auto half = static_cast<uint16_t>((v < 0 ? 0x8000 : 0) | (0x3000 + (engine() & 0xfff)));  // magnitudes in [0.125, 2)
-                          std::memcpy(to, f32 ? static_cast<const void*>(&v) : f16 ? static_cast<const void*>(&half) : &bf, f32 ? 4 : 2);
-                      },
-                      f32 ? 4 : 2);
+        return filled(
+            type, std::move(extents),
+            [&](uint8_t* to, size_t) {
+                const float v = gauss(engine);
+                const uint16_t bf = to_bf16(v);
+                const auto half = static_cast<uint16_t>((v < 0 ? 0x8000 : 0) | (0x3000 + (engine() & 0xfff)));  // magnitudes in [0.125, 2)
+                std::memcpy(to, f32 ? static_cast<const void*>(&v) : f16 ? static_cast<const void*>(&half) : &bf, f32 ? 4 : 2);
+            },
+            f32 ? 4 : 2);
     }
     Array bytes(std::vector<int64_t> extents, unsigned seed) {
         std::mt19937 engine(seed);
         std::normal_distribution<float> gauss(0, 40);
-        return filled("i8", std::move(extents), [&](uint8_t* to, size_t) { *to = static_cast<uint8_t>(static_cast<int8_t>(std::lrint(std::fmin(127.f, std::fmax(-127.f, gauss(engine)))))); }, 1);
+        return filled(
+            "i8", std::move(extents),
+            [&](uint8_t* to, size_t) {
+                *to = static_cast<uint8_t>(static_cast<int8_t>(std::lrint(std::fmin(127.f, std::fmax(-127.f, gauss(engine))))));
+            },
+            1);
     }
     Array ones(int64_t n) {
-        return filled("f32", {n}, [](uint8_t* to, size_t) {
-            const float one = 1;
-            std::memcpy(to, &one, 4);
-        }, 4);
+        return filled(
+            "f32", {n},
+            [](uint8_t* to, size_t) {
+                const float one = 1;
+                std::memcpy(to, &one, 4);
+            },
+            4);
     }
 
     struct Operand {
@@ -220,7 +237,8 @@ private:
         tegula::Value value{0};
         bool is_value = false;
     };
-    bool prepare(const std::string& file, const std::string& kernel, const std::vector<tegula::NamedValue>& generics, const std::vector<Operand>& operands) {
+    bool prepare(const std::string& file, const std::string& kernel, const std::vector<tegula::NamedValue>& generics,
+                 const std::vector<Operand>& operands) {
         auto module = engine_.load_file(dir_ + "/examples/" + file);
         if (!module) die(module.diagnostics().text());
         if (module.value().artifact("json").value().find("\"name\":\"" + kernel + "\"") == std::string::npos) return false;
@@ -244,8 +262,10 @@ private:
     void enqueue(CUstream stream) {
         if (tegula_status s = prepared_.enqueue(stream); s != TEGULA_OK) die("tegula_enqueue: " + std::to_string(s));
     }
-    void measure(const std::string& work, const std::string& who, double flops, double bytes, const GpuTimer::Enqueue& enqueue) {
-        const double burst = timer_.burst(enqueue), sustained = timer_.sustained(enqueue, quick_ ? 0.2 : 0.5);
+    void measure(const std::string& work, const std::string& who, double flops, double bytes, const std::function<void(CUstream)>& enqueue) {
+        const auto work_on = [&](CUstream s) { return enqueue(s), true; };
+        const double burst = timer_.burst(work_on), sustained = timer_.sustained(work_on, quick_ ? 0.2 : 0.5);
+        if (burst < 0 || sustained < 0) die(work + ": " + timer_.error());
         rows_.push_back({work, who, "burst", burst, flops, bytes});
         rows_.push_back({work, who, "sustained", sustained, flops, bytes});
         std::fprintf(stderr, "  %-44s %-12s %9.2f us burst %9.2f us sustained\n", work.c_str(), who.c_str(), burst * 1e6, sustained * 1e6);
@@ -254,20 +274,21 @@ private:
     void compare(const std::string& work, const Array& a, const Array& b, double limit) {
         const size_t n = std::min<size_t>(a.bytes, size_t{8} << 20) / 2;
         std::vector<uint16_t> x(n), y(n);
-        timer_.check("cuMemcpyDtoHAsync", d_.cuMemcpyDtoHAsync(x.data(), a.data, n * 2, timer_.stream()));
-        timer_.check("cuMemcpyDtoHAsync", d_.cuMemcpyDtoHAsync(y.data(), b.data, n * 2, timer_.stream()));
-        timer_.check("cuStreamSynchronize", d_.cuStreamSynchronize(timer_.stream()));
+        check("cuMemcpyDtoHAsync", d_.cuMemcpyDtoHAsync(x.data(), a.data, n * 2, timer_.stream()));
+        check("cuMemcpyDtoHAsync", d_.cuMemcpyDtoHAsync(y.data(), b.data, n * 2, timer_.stream()));
+        check("cuStreamSynchronize", d_.cuStreamSynchronize(timer_.stream()));
         double difference = 0, norm = 0;
         for (size_t i = 0; i < n; ++i) {
             const double u = from_bf16(x[i]), v = from_bf16(y[i]);
             difference += (u - v) * (u - v);
             norm += v * v;
         }
-        if (!(std::sqrt(difference) <= limit * std::sqrt(norm))) die(work + ": wrong result (relative difference " + std::to_string(std::sqrt(difference / norm)) + ")");
+        if (!(std::sqrt(difference) <= limit * std::sqrt(norm)))
+            die(work + ": wrong result (relative difference " + std::to_string(std::sqrt(difference / norm)) + ")");
     }
 
     tegula::cuda::Driver& d_;
-    GpuTimer timer_;
+    tegula::cuda::Stopwatch timer_;
     std::unique_ptr<Cublas> blas_;
     std::string dir_;
     bool quick_;

@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "bench/gpu_timer.h"
+#include "jit/cuda/driver.h"
 
 namespace gpu_bench {
 

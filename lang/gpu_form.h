@@ -23,6 +23,7 @@ struct GpuInst {
     int64_t scratch_bytes = 0;
     bool global_scratch = false;  ///< the scratch does not fit and lies in the launch's workspace (one slice per program)
     bool sync_before = false;     ///< all threads of the group meet before the instruction
+    bool bulk = false;            ///< store: by TMA from scratch in shared memory (store_boxes of gpu_scratch.h), no group meets inside
     bool fence_before = false;    ///< generic writes to shared memory are made visible to the async proxy (with sync_before: fence, then meet)
 };
 
@@ -38,6 +39,8 @@ struct GpuChannel {
 struct GpuTensor {
     bool aligned = false;  ///< base and all strides but the contiguous one are multiples of 16 bytes
     bool strided = false;  ///< the host's strides: nothing is contiguous
+    bool whole = false;    ///< aligned, and the contiguous extent (row: last, col: first) is a multiple of 16 bytes
+    char code() const { return static_cast<char>('0' + aligned + 2 * strided + 4 * whole); }  ///< for keys of variants
 };
 
 struct GpuForm {

@@ -235,6 +235,12 @@ ScratchPlan Rule::run() {
         case Op::store: {
             size_t value = 1;
             for (const ir::Access::Axis& axis : fn_.access(inst_).axes) value += axis.kind != ir::Access::all;
+            if (fn_.gpu_inst(id_).bulk) {
+                const auto boxes = store_boxes(fn_.placement(operands_[value]).regs, static_cast<int>(size(operands_[value])));
+                TEGULA_CHECK(boxes, "a tile that cannot be stored in bulk");
+                work(boxes->warp_bytes() * fn_.gpu->warps);
+                break;
+            }
             memory(operands_[value]);
             break;
         }
@@ -318,6 +324,23 @@ int64_t dot_slab(const ir::Function& fn, ir::InstId id) {
     const int64_t column = (a.elements() + b.elements()) / k * fn.elem(fn.result(inst)).container_bytes();
     const int64_t slab = std::clamp<int64_t>(kSlabBytes / column, 1, k);
     return slab > 8 && slab < k ? slab / 8 * 8 : slab;
+}
+
+std::optional<StoreBoxes> store_boxes(const TileLayout& l, int elem_bytes) {
+    constexpr int64_t kBytes = 32 << 10;  ///< of all warps
+    if (l.shape.rank != 2 || (elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4)) return std::nullopt;
+    for (int m = 1; m <= l.warps(); m *= 2) {
+        const int n = l.warps() / m;
+        if (l.shape[0] % (16 * m) || l.shape[1] % (8 * n) || l != mma_accumulator(l.shape, m, n)) continue;
+        StoreBoxes out{m, n, (int64_t{1} << l.bits[1]) / n, 128, 1};
+        const int64_t bytes = out.run * elem_bytes;
+        while (out.row_bytes > 16 && (bytes % out.row_bytes || out.warp_bytes() * l.warps() > kBytes)) out.row_bytes /= 2;
+        if (bytes % out.row_bytes || out.row_bytes < 8 * elem_bytes) return std::nullopt;
+        const bool several = l.shape[1] * elem_bytes > n * out.row_bytes || l.shape[0] > 16 * m;
+        if (several && 2 * out.warp_bytes() * l.warps() <= kBytes) out.slabs = 2;
+        return out;
+    }
+    return std::nullopt;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // How much scratch memory an instruction of a function with a GpuForm needs, and what lies where in it: one rule for the pass that assigns it
 // and the emitter that uses it.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "lang/ir.h"
@@ -14,9 +15,22 @@ struct ScratchPlan {
     int64_t bytes = 0;
 };
 /// Work areas: sort: keys, indices. histogram: counts. deposit: number of the last writer by element (only when writers may meet). reduce and
-/// arg_reduce: one area per exchanged array, then one per array for what a spread step gives to everybody. dot: slab of a, slab of b. convert: the exchange. atomic, ptr_atomic: old values. store: a byte per
+/// arg_reduce: one area per exchanged array, then one per array for what a spread step gives to everybody. dot: slab of a, slab of b. convert: the exchange. atomic, ptr_atomic: old values. bulk store: the boxes. Other stores: a byte per
 /// element (per joint index without a mask) that says whether it is the last one for its place (only when writers may meet). print, assert: one word.
 ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst);
+
+/// How a bulk store goes through scratch: each warp sends its rows and columns in boxes of 16 rows and `row_bytes` (a swizzle's width, or 16),
+/// which lie in `slabs` places of its own one after the other.
+struct StoreBoxes {
+    int warps_m = 1, warps_n = 1;  ///< of the accumulator's layout
+    int64_t run = 0;               ///< columns that one warp holds side by side; its next ones are warps_n runs further
+    int row_bytes = 0, slabs = 1;
+    static constexpr int kRows = 16;
+    int64_t slab_bytes() const { return int64_t{kRows} * row_bytes; }
+    int64_t warp_bytes() const { return slab_bytes() * slabs; }
+};
+/// nullopt: tiles that lie so are not stored in bulk: no accumulator of tensor cores without ghosts, or of other elements than 1, 2 or 4 bytes.
+std::optional<StoreBoxes> store_boxes(const TileLayout& l, int elem_bytes);
 
 /// Bytes, from the instruction's op, types and placements; 0: none.
 int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst);

@@ -49,6 +49,7 @@ std::string GpuPrinter::facts(InstId id) const {
     if (i.row != 0) field("row = " + std::to_string(i.row));
     if (i.scratch_offset >= 0) field("scratch = " + std::to_string(i.scratch_offset) + ":" + std::to_string(i.scratch_bytes));
     if (i.global_scratch) field("global");
+    if (i.bulk) field("bulk");
     if (i.sync_before) field("sync");
     if (i.fence_before) field("fence");
     return out.empty() ? out : out + "}";

@@ -114,7 +114,7 @@ bool Parser::gpu_inst_ahead() const {
     return ahead.token().kind == Token::punct && ahead.token().text == "{";
 }
 
-/// `@ {row = 3, scratch = 0:512, global, sync, fence}`; of a channel also `ring = [8, 8] "..", stages = 4, offset = 0, map = 0`.
+/// `@ {row = 3, scratch = 0:512, global, bulk, sync, fence}`; of a channel also `ring = [8, 8] "..", stages = 4, offset = 0, map = 0`.
 bool Parser::gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel) {
     if (!fn_->gpu) return fail_expected("a function with a GPU form");
     lexer_.advance();
@@ -124,6 +124,8 @@ bool Parser::gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel) {
         if (!text_of(Token::word, "a field", name)) return false;
         if (name == "global")
             out.global_scratch = true;
+        else if (name == "bulk" && op == Op::store)
+            out.bulk = true;
         else if (name == "sync")
             out.sync_before = true;
         else if (name == "fence")

@@ -46,7 +46,7 @@ struct RunOptions {
     const std::atomic<bool>* cancel = nullptr;                ///< polled; set: the run ends with `cancelled`
     std::function<void(std::string_view)> print;              ///< text of `print`, one call per program and statement, in program order
     std::function<void(uint64_t done, uint64_t all)> progress;  ///< about every 0.1 s
-    bool measure = false;    ///< repeat the run for a time measurement (RunResult::seconds); outputs are those of one run
+    bool measure = false;    ///< time the run on the device (RunResult::seconds), from a cold cache
     void* stream = nullptr;  ///< cuda: CUstream to enqueue on (default stream otherwise); tensors in device memory then are not waited for
 };
 
@@ -54,7 +54,7 @@ struct RunResult {
     enum Status : uint8_t { ok, failed, cancelled, out_of_steps, out_of_memory } status = ok;
     std::vector<Diagnostic> diagnostics;  ///< T09 rows: source position, program id and element index in the message or notes
     uint64_t steps = 0;
-    double seconds = 0;  ///< with RunOptions::measure, on machines that measure themselves: median time of one run on the device
+    double seconds = 0;  ///< with RunOptions::measure, on machines that measure themselves: of the kernel alone; else 0
 };
 
 /// A tile by value: elements in containers (format.h container_bytes), row-major. Pointers are 8 bytes.

@@ -14,7 +14,10 @@ struct Arch {
     int shared_bytes;       ///< usable by one CTA
     int registers;          ///< 32-bit registers of an SM
     bool cp_async, tma, wgmma, tcgen05;
-    int sms;                ///< of the largest part, for cost estimates
+    // Of the largest part, for cost estimates:
+    int sms;
+    int l2_bytes, memory_bytes;  ///< read per clock by all SMs together
+    int clock_mhz;
 };
 std::span<const Arch> all_archs();
 /// "sm_90a", "sm_90" (-> the row of that number), "90"; null when unknown.

@@ -18,5 +18,7 @@ std::optional<ConstantTile> constant_of(const ir::Function& fn, ir::ValueId v);
 std::optional<ConstantTile> evaluate(const ir::Function& fn, const ir::Inst& inst);
 /// The operand (or other existing value) that the instruction's only result equals, bit for bit (NaN payloads aside); invalid when none.
 ir::ValueId identity(const ir::Function& fn, const ir::Inst& inst);
+/// Is a float of the program nowhere above zero, NaN aside, whatever the inputs are?
+bool is_nonpositive(const ir::Function& fn, ir::ValueId v);
 
 }  // namespace tegula

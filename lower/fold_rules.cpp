@@ -22,8 +22,18 @@ bool reported_quotient(ir::Op op, const Format& format, uint64_t dividend, uint6
            (format.is_signed && divisor == UINT64_MAX && dividend == scalar::wrap(uint64_t{1} << (format.bits - 1), format.bits, true));
 }
 
+/// Is it x with x <= 0 or NaN, beside a constant c with c > 0, or with c >= 0?
+bool nonpositive_and(const Function& fn, const Inst& inst, bool above_zero) {
+    const std::span<const ValueId> operands = fn.operands(inst);
+    const auto c = constant_of(fn, operands[1]);
+    if (!c || c->codes.size() != 1 || !fn.elem(operands[1]).is_float()) return false;
+    const double value = decode(fn.elem(operands[1]), c->codes[0]);
+    return (above_zero ? value > 0 : value >= 0) && is_nonpositive(fn, operands[0]);
+}
+
 std::optional<ConstantTile> evaluate_elementwise(const Function& fn, const Inst& inst) {
     if (scalar::wide_f32(inst.op)) return std::nullopt;
+    if (inst.op == Op::gt && nonpositive_and(fn, inst, false)) return ConstantTile{{0}};
     std::vector<ConstantTile> operands;
     size_t count = 1;
     for (ValueId v : fn.operands(inst)) {
@@ -178,6 +188,7 @@ ValueId elementwise_identity(const Function& fn, const Inst& inst) {
         return involution && inner && inner->op == inst.op ? fn.operands(*inner)[0] : ValueId{};
     }
     if (operands.size() != 2) return {};
+    if (inst.op == Op::min && nonpositive_and(fn, inst, true)) return operands[0];
     uint64_t c = 0;
     if (splat_code(fn, operands[1], c)) {
         if (right_neutral(inst.op, n, c)) return operands[0];

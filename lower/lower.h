@@ -18,12 +18,15 @@ struct PassOptions : LaunchFacts {
     std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
 };
 
-/// Names of the passes, in order: fold, cse, licm, masks, recognise, dce (repeated ones listed once).
+/// Names of the passes, in order: split_k, fold, cse, licm, masks, recognise, dce (repeated ones listed once). split_k cannot be disabled.
 std::vector<std::string_view> pass_names();
 /// Runs them. Throws InternalError (through TEGULA_CHECK) when a pass breaks the IR: text of the pass and the problems included.
 void run_passes(ir::Function& fn, const PassOptions& options);
 
 // Single passes (for tests and the list). Each returns whether it changed anything.
+bool split_k(ir::Function& fn);  ///< `schedule split_k(S)`: one loop over products becomes S stretches with sums of their own, added in order
+/// Before the passes: why a kernel with that hint is not split; empty when it is.
+std::string split_k_problem(const ir::Function& fn);
 bool fold(ir::Function& fn);  ///< constants, algebraic identities that keep every bit, trivial shape ops, constant branches
 bool cse(ir::Function& fn);   ///< equal pure instructions in dominating position
 bool licm(

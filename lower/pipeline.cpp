@@ -13,7 +13,9 @@ struct Pass {
     bool (*run)(ir::Function& fn, const PassOptions& options);
 };
 
+constexpr std::string_view kRequired = "split_k";
 constexpr Pass kPasses[] = {
+    {kRequired, [](ir::Function& fn, const PassOptions&) { return split_k(fn); }},
     {"fold", [](ir::Function& fn, const PassOptions&) { return fold(fn); }},
     {"cse", [](ir::Function& fn, const PassOptions&) { return cse(fn); }},
     {"licm", [](ir::Function& fn, const PassOptions&) { return licm(fn); }},
@@ -34,6 +36,10 @@ void check(const ir::Function& fn, std::string_view when) {
     TEGULA_CHECK(problems.empty(), text);
 }
 
+bool wants_split(const ir::Function& fn) {
+    return std::any_of(fn.hints.begin(), fn.hints.end(), [](const ir::Hint& h) { return h.name == "split_k"; });
+}
+
 }  // namespace
 
 std::vector<std::string_view> pass_names() {
@@ -49,7 +55,7 @@ void run_passes(ir::Function& fn, const PassOptions& options) {
         return std::find(options.disabled.begin(), options.disabled.end(), name) != options.disabled.end();
     };
     for (const Pass& p : kPasses) {
-        if (disabled("all") || disabled(p.name)) continue;
+        if (p.name == kRequired ? !wants_split(fn) : disabled("all") || disabled(p.name)) continue;
         const bool changed = p.run(fn, options);
         check(fn, "after pass " + std::string(p.name));
         if (options.after) options.after(p.name, changed, fn);

@@ -13,17 +13,21 @@ namespace tegula::sema {
 namespace {
 
 constexpr size_t kMaxTuneCombinations = 4096;
+constexpr size_t kMaxTuneCandidates = 256;  ///< that a chooser is asked about
 
 }  // namespace
 
-Binder::Binder(const Module& module, const ast::KernelItem& kernel, TypeTable& types, DiagSink& diags, Span at)
+Binder::Binder(const Module& module, const ast::KernelItem& kernel, TypeTable& types, DiagSink& diags, Span at, TuneChooser* chooser,
+               int64_t nominal_extent)
     : module_(module),
       kernel_(kernel),
       types_(types),
       diags_(diags),
       at_(at.valid() ? at : kernel.name.span),
       e_(types_, limits_, diags_),
-      extent_names_(extent_names(module, kernel)) {
+      extent_names_(extent_names(module, kernel)),
+      chooser_(chooser),
+      nominal_extent_(nominal_extent) {
     scope_ = make_scope(e_.module_scope(module));
     e_.scope_ = scope_;
 }
@@ -185,52 +189,111 @@ std::optional<bool> Binder::where_holds(bool report) {
     return all;
 }
 
-/// Sets every tuned generic that has no value to its first choice for which the `where` clauses hold together.
-bool Binder::tune(bool require) {
-    std::vector<std::pair<const ast::GenericParam*, std::vector<StaticValue>>> open;
+/// Tuned generics without a value, and their choices. nullopt when a list is ill-formed (reported).
+std::optional<std::vector<Binder::Tuned>> Binder::open_choices() {
+    std::vector<Tuned> open;
     for (const ast::TuneChoice& c : kernel_.tune) {
         const ast::GenericParam* p = generic(c.name.text);
         if (!p || plan_.generics.count(c.name.text) || c.values.empty()) continue;
-        std::vector<StaticValue> values;
+        Tuned tuned{p, {}};
         for (const ast::Expr* v : c.values)
-            if (const auto s = static_of(e_.constant(*v, scope_))) values.push_back(*s);
-        if (values.empty()) return false;
-        open.push_back({p, std::move(values)});
+            if (const auto s = static_of(e_.constant(*v, scope_))) tuned.values.push_back(*s);
+        if (tuned.values.empty()) return std::nullopt;
+        open.push_back(std::move(tuned));
     }
-    if (open.empty()) return true;
-    std::vector<size_t> pick(open.size(), 0);
-    for (size_t n = 0; n < kMaxTuneCombinations; ++n) {
-        for (size_t i = 0; i < open.size(); ++i) {
-            if (!set_generic(*open[i].first, open[i].second[pick[i]], "tune")) return false;
-        }
-        for (const ast::GenericParam& p : kernel_.generics) {  // defaults that `where` may mention
-            if (plan_.generics.count(p.name.text) || !p.default_value || is_open(*p.default_value)) continue;
-            define(*scope_, p.name.text, e_.constant(*p.default_value, scope_));
-        }
+    return open;
+}
+
+/// Gives the tuned generics these of their choices, and defaults that `where` may mention the values that follow.
+bool Binder::set_tuned(const std::vector<Tuned>& open, std::span<const size_t> pick) {
+    for (size_t i = 0; i < open.size(); ++i)
+        if (!set_generic(*open[i].param, open[i].values[pick[i]], "tune")) return false;
+    for (const ast::GenericParam& p : kernel_.generics) {
+        if (plan_.generics.count(p.name.text) || !p.default_value || is_open(*p.default_value)) continue;
+        define(*scope_, p.name.text, e_.constant(*p.default_value, scope_));
+    }
+    return true;
+}
+
+/// What the tuned values in scope make of the launch.
+TuneCandidate Binder::candidate(const std::vector<Tuned>& open) {
+    TuneCandidate out;
+    out.generics = plan_.generics;
+    for (const ast::GenericParam& p : kernel_.generics) {
+        const Local* l = scope_->find(p.name.text);
+        if (const auto v = l ? static_of(l->value) : std::nullopt) out.generics.emplace(p.name.text, *v);
+    }
+    for (const Tuned& t : open) out.chosen.emplace(t.param->name.text, out.generics.find(t.param->name.text)->second);
+    const std::shared_ptr<Scope> inner = make_scope(scope_);
+    for (const auto& [name, value] : plan_.extents) define(*inner, name, integer_value(value));
+    for (size_t i = 0; i < kernel_.grid.size() && i < 3; ++i) {
+        const std::vector<ast::Name> names = names_in(*kernel_.grid[i]);
+        const auto unknown = [&](const ast::Name& n) {
+            return std::any_of(kernel_.params.begin(), kernel_.params.end(), [&](const auto& p) { return p.name.text == n.text; }) &&
+                   !inner->find(n.text);
+        };
+        if (std::any_of(names.begin(), names.end(), unknown)) continue;
+        const Value v = e_.constant(*kernel_.grid[i], inner);
+        if (v.kind == Value::integer && v.i >= 0 && v.i <= INT64_MAX) out.grid[i] = static_cast<uint64_t>(v.i);
+    }
+    return out;
+}
+
+/// Sets every tuned generic that has no value: to the first choices for which the `where` clauses hold together, or those that the chooser takes.
+bool Binder::tune(bool require) {
+    const auto open = open_choices();
+    if (!open) return false;
+    if (open->empty()) return true;
+    if (const auto known = chooser_ && require ? chooser_->known(plan_) : std::nullopt) {
+        for (const Tuned& t : *open)
+            if (const auto it = known->find(t.param->name.text); it != known->end()) set_generic(*t.param, it->second, "tune");
+        return true;
+    }
+    std::vector<TuneCandidate> candidates;
+    std::vector<std::vector<size_t>> picks;
+    std::vector<size_t> pick(open->size(), 0);
+    for (size_t n = 0; n < kMaxTuneCombinations && candidates.size() < kMaxTuneCandidates; ++n) {
+        if (!set_tuned(*open, pick)) return false;
         const std::optional<bool> holds = where_holds(false);
         if (!holds) return false;
-        if (*holds) return true;
-        size_t i = open.size();
-        while (i > 0 && ++pick[i - 1] == open[i - 1].second.size()) pick[--i] = 0;
+        if (*holds && (!chooser_ || !require)) return true;
+        if (*holds) {
+            candidates.push_back(candidate(*open));
+            picks.push_back(pick);
+        }
+        for (const Tuned& t : *open) plan_.generics.erase(std::string(t.param->name.text));
+        size_t i = open->size();
+        while (i > 0 && ++pick[i - 1] == (*open)[i - 1].values.size()) pick[--i] = 0;
         if (i == 0) break;
     }
+    if (!candidates.empty()) {
+        const size_t chosen = candidates.size() == 1 ? 0 : chooser_->choose(candidates, plan_);
+        TEGULA_CHECK(chosen < picks.size());
+        return set_tuned(*open, picks[chosen]);
+    }
     if (require) note({}, "no choice of `tune` satisfies the where clauses");
-    return !require;
+    pick.assign(open->size(), 0);
+    return set_tuned(*open, pick) && !require;
 }
 
 bool Binder::complete_generics(bool require, bool representatives) {
-    bool ok = tune(require);
+    const auto tuned = [&](const ast::GenericParam& p) {
+        return std::any_of(kernel_.tune.begin(), kernel_.tune.end(), [&](const auto& c) { return c.name.text == p.name.text; });
+    };
+    bool ok = true;
+    for (const ast::GenericParam& p : kernel_.generics) {
+        if (!representatives || plan_.generics.count(p.name.text) || p.default_value || tuned(p)) continue;
+        const std::string_view bound = p.bound ? base_name(*p.bound) : std::string_view("any");
+        if (bound == "int" || !is_trait(bound)) continue;
+        const Fmt f = bound == "sint" || bound == "integer" ? Fmt::i32 : bound == "uint" ? Fmt::u32 : Fmt::f32;
+        ok &= set_generic(p, StaticValue{id_of(f)}, {});
+    }
+    ok &= tune(require);
     for (const ast::GenericParam& p : kernel_.generics) {
         if (plan_.generics.count(p.name.text)) continue;
         if (p.default_value) {
             const auto v = static_of(e_.constant(*p.default_value, scope_));
             ok &= v && set_generic(p, *v, {});
-            continue;
-        }
-        const std::string_view bound = p.bound ? base_name(*p.bound) : std::string_view("any");
-        if (representatives && bound != "int" && is_trait(bound)) {
-            const Fmt f = bound == "sint" || bound == "integer" ? Fmt::i32 : bound == "uint" ? Fmt::u32 : Fmt::f32;
-            ok &= set_generic(p, StaticValue{id_of(f)}, {});
         } else if (require) {
             note(p.name.text, "this generic parameter has no default and cannot be deduced from the arguments");
             ok = false;
@@ -241,7 +304,18 @@ bool Binder::complete_generics(bool require, bool representatives) {
 
 std::optional<StaticValues> Binder::statics(const StaticValues& given, bool require) {
     const size_t errors = diags_.error_count();
-    take_given(given);
+    StaticValues generics = given;
+    for (const std::string_view name : extent_names_) {  // of the launch that `tune` shall choose for
+        const auto it = generics.find(name);
+        const int64_t* value = it == generics.end() ? nullptr : std::get_if<int64_t>(&it->second.v);
+        if (!value || *value < 0) continue;
+        plan_.extents.emplace(name, *value);
+        define(*scope_, name, integer_value(*value));
+        generics.erase(it);
+    }
+    for (const std::string_view name : extent_names_)
+        if (chooser_) plan_.extents.emplace(name, nominal_extent_);
+    take_given(generics);
     complete_generics(require, true);
     for (const ast::TuneChoice& c : kernel_.dispatch) {
         const std::string key = "dispatch." + std::string(c.name.text);
@@ -258,13 +332,13 @@ std::optional<StaticValues> Binder::statics(const StaticValues& given, bool requ
 }
 
 std::optional<LaunchPlan> bind_launch(const Module& module, const ast::KernelItem& kernel, const StaticValues& given,
-                                      std::span<const ArgumentType> arguments, TypeTable& types, DiagSink& diags, Span at) {
-    return Binder(module, kernel, types, diags, at).launch(given, arguments);
+                                      std::span<const ArgumentType> arguments, TypeTable& types, DiagSink& diags, Span at, TuneChooser* chooser) {
+    return Binder(module, kernel, types, diags, at, chooser).launch(given, arguments);
 }
 
 std::optional<StaticValues> bind_static(const Module& module, const ast::KernelItem& kernel, const StaticValues& given, TypeTable& types,
-                                        DiagSink& diags, bool require) {
-    return Binder(module, kernel, types, diags, {}).statics(given, require);
+                                        DiagSink& diags, bool require, TuneChooser* chooser, int64_t nominal_extent) {
+    return Binder(module, kernel, types, diags, {}, chooser, nominal_extent).statics(given, require);
 }
 
 }  // namespace tegula::sema

@@ -6,7 +6,8 @@ namespace tegula::sema {
 
 class Binder {
 public:
-    Binder(const Module& module, const ast::KernelItem& kernel, TypeTable& types, DiagSink& diags, Span at);
+    Binder(const Module& module, const ast::KernelItem& kernel, TypeTable& types, DiagSink& diags, Span at, TuneChooser* chooser,
+           int64_t nominal_extent = 1);
     std::optional<LaunchPlan> launch(const StaticValues& given, std::span<const ArgumentType> arguments);
     std::optional<StaticValues> statics(const StaticValues& given, bool require);
 
@@ -16,6 +17,13 @@ private:
     void deduce_from(const ast::Param& p, const ArgumentType& a);
     void bind_dims(const ast::Param& p, const ast::IndexExpr& form, const ArgumentType& a);
     bool complete_generics(bool require, bool representatives);
+    struct Tuned {
+        const ast::GenericParam* param;
+        std::vector<StaticValue> values;
+    };
+    std::optional<std::vector<Tuned>> open_choices();
+    bool set_tuned(const std::vector<Tuned>& open, std::span<const size_t> pick);
+    TuneCandidate candidate(const std::vector<Tuned>& open);
     bool tune(bool require);
     std::optional<bool> where_holds(bool report);
     std::optional<ArgumentType> infer(const ast::Param& p);
@@ -45,6 +53,8 @@ private:
     std::map<std::string_view, std::string_view> extent_from_;
     std::vector<std::string> problems_;
     LaunchPlan plan_;
+    TuneChooser* chooser_;
+    int64_t nominal_extent_;
 };
 
 }  // namespace tegula::sema

@@ -73,16 +73,35 @@ struct LaunchPlan {
     std::vector<std::string> warnings;
 };
 
+/// Tuned values that satisfy `where` together, with what the launch would be.
+struct TuneCandidate {
+    StaticValues generics;       ///< all that have a value
+    StaticValues chosen;         ///< of these the ones that `tune` chose
+    uint64_t grid[3] = {1, 1, 1};
+};
+/// Chooses tuned values; hosts that know the machine give one, without it the first candidate is taken. `plan` holds the generics, extents and
+/// scalars of the launch that are bound so far.
+class TuneChooser {
+public:
+    virtual ~TuneChooser() = default;
+    /// What was chosen before for such a launch.
+    virtual std::optional<StaticValues> known(const LaunchPlan& plan) = 0;
+    /// One of at least two candidates.
+    virtual size_t choose(std::span<const TuneCandidate> candidates, const LaunchPlan& plan) = 0;
+};
+
 /// Deduces generics from `given` (--set, <BLOCK = 1024>) and the arguments (by parameter order; absent ones are reported), binds extents,
-/// evaluates `where` and `grid`, picks tuned values by the built-in rule (first choice that satisfies `where`). Every mismatch of the launch goes
+/// evaluates `where` and `grid`, lets `chooser` (may be null) pick tuned values that satisfy `where`. Every mismatch of the launch goes
 /// into ONE diagnostic (T08), each on a note line with parameter name, expected and given value. nullopt on error.
 std::optional<LaunchPlan> bind_launch(const Module& module, const ast::KernelItem& kernel, const StaticValues& given,
-                                      std::span<const ArgumentType> arguments, TypeTable& types, DiagSink& diags, Span at = {});
+                                      std::span<const ArgumentType> arguments, TypeTable& types, DiagSink& diags, Span at = {},
+                                      TuneChooser* chooser = nullptr);
 
 /// Generics only (no arguments): what `dump`, `check` and compile-ahead use. Type parameters without value get a representative of their
 /// trait (float: f32, int/sint: i32, uint: u32, number/any: f32); integer ones without default or deduction are reported when `require`.
+/// `given` may name extents: `where` and `chooser` see them. Extents without a value are `nominal_extent` to the chooser and its grids.
 std::optional<StaticValues> bind_static(const Module& module, const ast::KernelItem& kernel, const StaticValues& given, TypeTable& types,
-                                        DiagSink& diags, bool require);
+                                        DiagSink& diags, bool require, TuneChooser* chooser = nullptr, int64_t nominal_extent = 1);
 
 struct KernelParam {  ///< for hosts: the source-level signature of an instance
     std::string name;

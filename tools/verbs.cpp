@@ -217,6 +217,7 @@ int doctor(Session& session) {
     for (const auto& m : library["machines"]) {
         std::printf("machine  %s: %s (%s)\n", m["name"].get<std::string>().c_str(), m["available"].get<bool>() ? "available" : "not available",
                     m["doc"].get<std::string>().c_str());
+        if (m.contains("cpu")) std::printf("         %s, vectors of %d bytes\n", m["cpu"].get<std::string>().c_str(), m["vector_bytes"].get<int>());
         for (const auto& d : m.value("devices", nlohmann::json::array()))
             std::printf("         %s, %s, %d SMs\n", d["name"].get<std::string>().c_str(), d["arch"].get<std::string>().c_str(), d["sms"].get<int>());
         if (const std::string problem = m.value("problem", ""); !problem.empty()) std::printf("         %s\n", problem.c_str());

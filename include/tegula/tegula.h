@@ -61,6 +61,13 @@ struct tegula_tensor;
  * reason in `error` (`capacity` bytes). `name` is the tensor's name in a safetensors file, NULL for .npy. */
 typedef tegula_blob* (*tegula_array_fn)(void* user, const char* path, const char* name, struct tegula_tensor* tensor, char* error, size_t capacity);
 
+/* Threads of the host, for the programs of a grid on the machine "cpu". `run` calls call(task, i) once for every i below `count`, on any threads,
+ * at the same time or one after the other, and returns when all have returned. */
+typedef struct tegula_executor {
+    void (*run)(void* user, uint32_t count, void (*call)(void* task, uint32_t index), void* task);
+    void* user;
+} tegula_executor;
+
 typedef struct {
     size_t struct_size;        /* set by tegula_engine_options_init; sizes that the library does not know are TEGULA_E_USAGE */
     tegula_import_fn import_;  /* NULL: only `std` modules can be imported, and files below import_root */
@@ -68,6 +75,9 @@ typedef struct {
     void* user;                /* passed to callbacks */
     const char* import_root;   /* directory imports of files resolve under (no `..`, no absolute path, no symlink escape); NULL: none */
     uint32_t max_errors;       /* diagnostics per call, default 100 */
+    uint32_t cpu_threads;      /* machine "cpu": threads of the engine beside the calling one, 0: as many as runs ask for */
+    const tegula_executor* executor; /* machine "cpu": copied; NULL: threads of the engine, started when a run first wants them */
+    int32_t pin_threads;       /* != 0: each thread of the engine stays on one core */
 } tegula_engine_options;
 /* Fills `options` with defaults; `size` is sizeof(tegula_engine_options) of the caller. */
 TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_t size);
@@ -118,12 +128,12 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    const char* machine;        /* "interp" (the reference interpreter), "cuda"; NULL or "auto": the best one present */
+    const char* machine;        /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": the best one present */
     const char* disable_passes; /* comma-separated pass names, "all", or NULL. Never changes a result bit */
     int32_t checked;            /* report out-of-range pointers, uninitialised reads, races, integer division by zero .. */
     int32_t trap_floats;        /* checked: also NaN or Inf out of finite operands */
     uint64_t order_seed;        /* 0: programs in order; else a permutation */
-    uint32_t threads;           /* 0: all cores (checked runs use one) */
+    uint32_t threads;           /* interp, cpu; 0: all cores (checked runs of interp use one) */
     uint64_t step_budget;       /* tile instructions, 0: none */
     uint64_t memory_budget;     /* bytes of tile storage per program, 0: none */
     void (*print)(void* user, const char* text, size_t size);          /* output of `print`; NULL: dropped */
@@ -164,7 +174,8 @@ TEGULA_API tegula_status tegula_collect(tegula_prepared* prepared, void* stream,
 
 /* Text of a stage. Modules: "tokens", "ast", "fmt" (canonical formatting), "doc" (Markdown), "json" (signatures, docs, tests, benches).
  * Kernels: "ir" (before passes), "ir:final", "ir:after=PASS", "explain" (what became of each product, and why), "json"; for a GPU "ir:gpu",
- * "ir:gpu:after=PASS", "cuda", "ptx", "cubin", each (and "explain") as "KIND@ARCH" ("cuda@sm_80") or for sm_90a. None of these needs a GPU. */
+ * "ir:gpu:after=PASS", "cuda", "ptx", "cubin", each (and "explain") as "KIND@ARCH" ("cuda@sm_80") or for sm_90a; for the machine "cpu" "llvm",
+ * "llvm-opt", "asm", "explain@cpu". None of these needs a GPU. */
 TEGULA_API tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags);
 TEGULA_API tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, tegula_blob** blob, tegula_diags** diags);
 /* "tokens", "ast", "fmt" of a text that need not check. */
@@ -174,7 +185,7 @@ TEGULA_API tegula_status tegula_dump(tegula_engine* engine, const char* name, co
 typedef struct {
     const char* name;      /* of the test or bench */
     tegula_status status;  /* TEGULA_OK, TEGULA_E_MISMATCH, TEGULA_E_RUN, .. */
-    double seconds;        /* wall time of the block; benches: median of one execution */
+    double seconds;        /* wall time of the block; benches: of its launches (kernels alone on a GPU), median */
     const char* metrics;   /* benches: JSON object of the metrics and case values; NULL for tests */
     tegula_diags* diags;   /* borrowed; NULL when there is nothing to say */
 } tegula_test_result;

@@ -123,7 +123,7 @@ void tegula_engine_options_init(tegula_engine_options* options, size_t size) {
     if (!options || size < sizeof(size_t)) return;
     std::memset(options, 0, size);
     options->struct_size = size;
-    if (size >= sizeof(tegula_engine_options)) options->max_errors = 100;
+    if (size >= offsetof(tegula_engine_options, max_errors) + sizeof options->max_errors) options->max_errors = 100;
 }
 
 tegula_status tegula_engine_new(const tegula_engine_options* given, tegula_engine** engine, tegula_diags** diags) {

@@ -145,6 +145,10 @@ bool engine_options(const tegula_engine_options* given, EngineOptions& out) {
     }
     if (o.import_root) out.import_root = o.import_root;
     if (o.max_errors) out.max_errors = o.max_errors;
+    out.pool.max_threads = o.cpu_threads;
+    out.pool.pin = o.pin_threads != 0;
+    if (o.executor && o.executor->run)
+        out.pool.executor = [e = *o.executor](uint32_t count, void (*call)(void*, uint32_t), void* task) { e.run(e.user, count, call, task); };
     if (o.import_) out.importer = [fn = o.import_, user = o.user](std::string_view path) { return import_text(fn, user, path); };
     if (o.load_array)
         out.load_array = [fn = o.load_array, user = o.user](TypeTable& types, const std::string& path, const std::string& name, std::string& error) {
@@ -165,7 +169,7 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
         std::memcpy(&o, given, given->struct_size);
     }
     const std::string_view name = o.machine ? o.machine : "";
-    const bool known = name.empty() || name == "auto" || name == "interp" || name == "cuda";
+    const bool known = name.empty() || name == "auto" || name == "interp" || name == "cpu" || name == "cuda";
     if ((runs || !known) && !engine.find_machine(name, out.machine, sink)) {
         status = TEGULA_E_UNAVAILABLE;
         return false;

@@ -96,14 +96,18 @@ ParamFacts find_param_facts(const ir::Function& fn) {
     return out;
 }
 
-TensorTrait tensor_trait(const ir::Function& fn, size_t param, const TensorArg& t, uint64_t address) {
+GpuTensor tensor_trait(const ir::Function& fn, size_t param, const TensorArg& t, uint64_t address) {
     const unsigned bits = fn.elem(fn.params[param].value).bits;
     const Layout& layout = fn.types().layout(fn.type(fn.params[param].value).layout);
-    TensorTrait out;
+    GpuTensor out;
     out.strided = is_strided(layout, t, bits);
     out.aligned = address % 16 == 0;
     for (int64_t e : t.extents) out.aligned = out.aligned && e > 0 && e < kMapExtent;
     out.aligned = out.aligned && rows_aligned(layout, t, bits, out.strided);
+    if (out.aligned && !out.strided && t.extents.rank > 0) {
+        const auto contiguous = static_cast<uint64_t>(t.extents[layout.kind() == Layout::Kind::col ? 0 : t.extents.rank - 1]);
+        out.whole = contiguous * bits % 128 == 0;  // extents are below kMapExtent: no overflow
+    }
     return out;
 }
 

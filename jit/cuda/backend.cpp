@@ -1,42 +1,12 @@
 // Backend: opens things when they are first needed, compiles texts through the cache, tells what is there.
-#include <cstring>
+#include <algorithm>
 
 #include "jit/cuda/program.h"
 #include "jit/cuda/state.h"
-#include "jit/cuda/timing.h"
 
 namespace tegula::cuda {
 
 namespace {
-
-constexpr std::string_view kBlobMagic = "tegula kernel 1\n";
-constexpr size_t kMaxWarnings = 1000;
-
-void put(std::string& out, uint64_t v) { out.append(reinterpret_cast<const char*>(&v), 8); }
-void put(std::string& out, std::string_view text) {
-    put(out, text.size());
-    out += text;
-}
-
-/// Reads what `put` wrote; `ok` falls and stays down at the first thing that does not fit.
-struct Reader {
-    std::string_view rest;
-    bool ok = true;
-    uint64_t number() {
-        uint64_t v = 0;
-        if (rest.size() < 8) return ok = false, 0;
-        std::memcpy(&v, rest.data(), 8);
-        rest.remove_prefix(8);
-        return v;
-    }
-    std::string text() {
-        const uint64_t size = number();
-        if (size > rest.size()) return ok = false, std::string();
-        std::string out(rest.substr(0, size));
-        rest.remove_prefix(size);
-        return out;
-    }
-};
 
 std::string cache_key(const Nvrtc& nvrtc, const NvrtcJob& job) {
     std::string key = "cuda 1\n" + nvrtc.identity() + "\n";
@@ -45,37 +15,6 @@ std::string cache_key(const Nvrtc& nvrtc, const NvrtcJob& job) {
 }
 
 }  // namespace
-
-std::string to_blob(const CompiledKernel& kernel) {
-    std::string out(kBlobMagic);
-    put(out, kernel.is_ptx);
-    put(out, kernel.entry);
-    const Resources& r = kernel.resources;
-    put(out, static_cast<uint64_t>(r.registers));
-    for (int64_t v : {r.stack_bytes, r.spill_stores, r.spill_loads, r.static_shared}) put(out, static_cast<uint64_t>(v));
-    put(out, kernel.warnings.size());
-    for (const std::string& w : kernel.warnings) put(out, w);
-    put(out, kernel.image);
-    return out;
-}
-
-std::optional<CompiledKernel> from_blob(std::string_view blob) {
-    if (!blob.starts_with(kBlobMagic)) return std::nullopt;
-    Reader in{blob.substr(kBlobMagic.size())};
-    CompiledKernel kernel;
-    kernel.is_ptx = in.number() != 0;
-    kernel.entry = in.text();
-    kernel.resources.registers = static_cast<int>(in.number());
-    for (int64_t* v : {&kernel.resources.stack_bytes, &kernel.resources.spill_stores, &kernel.resources.spill_loads, &kernel.resources.static_shared})
-        *v = static_cast<int64_t>(in.number());
-    const uint64_t warnings = in.number();
-    if (!in.ok || warnings > kMaxWarnings) return std::nullopt;
-    for (uint64_t i = 0; i < warnings; ++i) kernel.warnings.push_back(in.text());
-    kernel.image = in.text();
-    kernel.cached = true;
-    if (!in.ok || !in.rest.empty() || kernel.image.empty()) return std::nullopt;
-    return kernel;
-}
 
 std::string without_lines(std::string_view source) {
     std::string out;
@@ -171,6 +110,11 @@ Backend::~Backend() = default;
 
 const Availability& Backend::availability() { return state_->availability(); }
 
+bool Backend::has_device() {
+    const Driver* driver = state_->driver();
+    return driver && std::any_of(driver->devices().begin(), driver->devices().end(), [](const DeviceInfo& d) { return d.arch; });
+}
+
 Result<CompiledKernel> Backend::compile_text(const KernelText& text, const Arch& arch, const CompileOptions& options) {
     return state_->compile(text, arch, options);
 }
@@ -184,10 +128,6 @@ Result<std::unique_ptr<Program>> Backend::prepare(const ir::Function& fn, Lower 
     out.error = state_->availability().problem();
     if (out.error.empty()) out.value = make_program(state_, fn, std::move(lower), sources);
     return out;
-}
-
-Result<double> Backend::time_launches(std::span<const PreparedLaunch* const> launches, TimingMode mode) {
-    return cuda::time_launches(*state_, launches, mode);
 }
 
 const Arch* Backend::device_arch(int ordinal) {

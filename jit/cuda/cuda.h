@@ -55,10 +55,8 @@ struct CompiledKernel {
     double seconds = 0;                 ///< spent in NVRTC
 };
 
-/// What one launch tells of a tensor parameter beyond the instance's types.
-using TensorTrait = GpuTensor;
 /// Given by the engine: a fresh copy of the instance after run_gpu_passes. `tensors` by parameter. Called from any thread; may throw InternalError.
-using Lower = std::function<ir::Function(const Arch& arch, std::span<const TensorTrait> tensors, bool may_alias)>;
+using Lower = std::function<ir::Function(const Arch& arch, std::span<const GpuTensor> tensors, bool may_alias)>;
 
 struct CompileOptions {
     bool line_info = false;
@@ -78,12 +76,6 @@ struct Result {
     T* operator->() { return &*value; }
 };
 
-enum class TimingMode : uint8_t {
-    burst,      ///< median of single launches, each after 0.2 s of idling and with L2 flushed by reading 256 MB
-    sustained,  ///< back to back in a CUDA graph, after 0.1 s of the same
-    rotating,   ///< the same over several argument sets in turn, time per launch
-};
-
 /// One kernel instance. run() takes tensors in host memory (copied to the GPU and back; waits) or device memory (enqueues on RunOptions::stream and
 /// returns, unless the kernel reports asserts or prints). Thread-safe.
 class Program : public tegula::Program {
@@ -91,7 +83,7 @@ public:
     /// Device arguments only. The tensors must stay where they are for as long as the launch is used.
     virtual Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid) const = 0;
     /// Traits that a launch with these arguments has: the key of its variant.
-    virtual std::vector<TensorTrait> traits(std::span<const Argument> args, bool& may_alias) const = 0;
+    virtual std::vector<GpuTensor> traits(std::span<const Argument> args, bool& may_alias) const = 0;
 };
 
 struct BackendOptions {
@@ -110,14 +102,14 @@ public:
 
     /// Opens what can be opened on the first call (or first need); later calls are cheap.
     const Availability& availability();
+    /// Is there a GPU of a known architecture? Opens the driver only.
+    bool has_device();
     /// Text -> cubin through the cache. Works without a GPU. NVRTC refusing the text is an InternalError with text and log.
     Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch, const CompileOptions& options);
     Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch);
     /// `fn` is the instance before the GPU passes (its types and parameters); it and `sources` outlive the program, which shares the back
     /// end's state. Nothing is compiled before the first launch. No GPU or no compiler: an error.
     Result<std::unique_ptr<Program>> prepare(const ir::Function& fn, Lower lower, const SourceMap* sources);
-    /// Microseconds per launch (performance.md "How to measure"). burst and sustained use the first of `launches`.
-    Result<double> time_launches(std::span<const PreparedLaunch* const> launches, TimingMode mode);
     /// The architecture that kernels for device `ordinal` are compiled for; null when there is no such device.
     const Arch* device_arch(int ordinal);
 

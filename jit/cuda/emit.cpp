@@ -70,6 +70,7 @@ KernelText Emitter::run() {
     kernel_.workspace_bytes = fn_.gpu->workspace_bytes;
     kernel_.options = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
     parameter(KernelParam::first, 0, 0, "unsigned long long", "first");
+    prepare_split();
     block(fn_.body);
 
     std::string& out = kernel_.source;
@@ -78,13 +79,16 @@ KernelText Emitter::run() {
     out += layouts_ + kernel_head() + " {\n";
     if (kernel_.shared_bytes > 0) out += "    extern __shared__ __align__(1024) unsigned char shared[];\n";
     out += "    [[maybe_unused]] const int t = threadIdx.x;\n";
-    out += "    [[maybe_unused]] const unsigned long long program = " + param_names_.at("first") + " + blockIdx.x;\n";
+    const std::string place = param_names_.at("first") + " + blockIdx.x", parts = std::to_string(kernel_.split);
+    out += "    [[maybe_unused]] const unsigned long long program = " + (kernel_.split == 1 ? place : "(" + place + ") / " + parts) + ";\n";
+    if (kernel_.split > 1) out += "    const unsigned " + split_part_ + " = (" + place + ") % " + parts + ";\n";
     out += prologue_ + body_ + "}\n";
     return std::move(kernel_);
 }
 
 std::string Emitter::kernel_head() const {
-    std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) + ", 1) " + kernel_.entry + "(";
+    std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) + ", " +
+                      std::to_string(resident_programs()) + ") " + kernel_.entry + "(";
     for (size_t i = 0; i < param_texts_.size(); ++i) out += (i ? ", " : "") + param_texts_[i];
     return out + ")";
 }
@@ -291,22 +295,33 @@ void Emitter::elementwise(ir::InstId id) {
     });
 }
 
-/// All quotients of the thread without a branch; one test afterwards for the few dividends and divisors that need the general way.
+/// One test tells whether all of the thread's dividends, and its divisors, can go the short way. What are divided by their sum are hardly ever
+/// below zero.
 void Emitter::divide_by_shared(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId to = fn_.result(inst);
     const auto in = fn_.operands(inst);
     prelude_.need("shared_division");
+    const ir::Inst* divisor = fn_.def(in[1]);
+    while (divisor && (divisor->op == Op::broadcast || divisor->op == Op::reshape || divisor->op == Op::convert))
+        divisor = fn_.def(fn_.operands(*divisor)[0]);
+    const bool sum = divisor && divisor->op == Op::reduce && fn_.operands(*divisor)[0] == in[0] &&
+                     static_cast<ir::ReduceKind>(fn_.attrs(*divisor)[0]) == ir::ReduceKind::sum;
     const std::string moderate = fresh("moderate"), dividends = fresh("dividends");
     line("bool " + moderate + " = true;");
     line("Dividends " + dividends + ";");
-    assign(to, [&](const std::string& r) {
-        const std::string a = at(in[0], r), b = at(in[1], r);
-        line(moderate + " &= is_shared_divisor(" + b + ");");
-        line(dividends + ".add(" + a + ");");
-        return "reciprocal_division(" + a + ", " + b + ", nearest_reciprocal(" + b + "))";
+    each_register(to, [&](const std::string& r) {
+        line(moderate + " &= is_shared_divisor(" + at(in[1], r) + ");");
+        line(dividends + (sum ? ".add_positive(" : ".add(") + at(in[0], r) + ");");
     });
-    open("if (!" + moderate + " || !" + dividends + ".moderate())");
+    declare(to);
+    open("if (" + moderate + " && " + dividends + ".moderate())");
+    each_register(to, [&](const std::string& r) {
+        const std::string a = at(in[0], r), b = at(in[1], r);
+        line(at(to, r) + " = reciprocal_division(" + a + ", " + b + ", nearest_reciprocal(" + b + "));");
+    });
+    close();
+    open("else");
     each_register(to, [&](const std::string& r) { line(at(to, r) + " = any_division(" + at(in[0], r) + ", " + at(in[1], r) + ");"); });
     close();
 }

@@ -31,7 +31,11 @@ struct Emitter::Part {
     std::string base;            ///< u64 variable: offset of the part's start and of the thread
     bool in_pieces = false;      ///< a layout by expressions whose offset is `base` plus `terms`: texts of "R", times pitches
     std::vector<std::pair<std::string, std::string>> terms;
-    int vector = 1;  ///< elements of a wide access, along dimension vector_dim of the tensor
+    int vector = 1;          ///< elements of a wide access
+    int vector_axis = -1;    ///< along which they lie
+    enum { any, first, whole_vectors } inside = any;  ///< of the elements of a vector at the tensor's edge: any, the first n, all or none
 };
+
+const char* wide_type(size_t bytes);  ///< C type of 2, 4, 8 or 16 bytes
 
 }  // namespace tegula::cuda

@@ -91,7 +91,7 @@ void Emitter::arg_reduce_staged(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId from = fn_.operands(inst)[0];
     const bool is_min = static_cast<ReduceKind>(fn_.attrs(inst)[0]) == ReduceKind::min;
-    const Lines lines(fn_.type(from).shape, fn_.attrs(inst)[1]);
+    const Axis lines(fn_.type(from).shape, fn_.attrs(inst)[1]);
     const std::string key = order_key(fn_.elem(from), is_min), type = key_type(fn_.elem(from));
     for (uint32_t n = 0; n < 2; ++n) declare(fn_.result(inst, n));
     open("");
@@ -102,7 +102,7 @@ void Emitter::arg_reduce_staged(ir::InstId id) {
         each_register(to, [&](const std::string& r) {
             const std::string ok = is_scalar(to) ? "true" : inside(layout(to), r), base = fresh("base"), best = fresh("best"),
                               chosen = fresh("chosen"), k = fresh("k");
-            line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + lines.base(number_at(to, r)) + ";");
+            line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + line_base(lines, number_at(to, r)) + ";");
             line("int " + best + " = 0;");
             line(type + " " + chosen + " = " + key + "(" + s + "[" + base + "]);");
             line("#pragma unroll 1");

@@ -188,15 +188,8 @@ void Emitter::cuda_channel_put(ir::InstId id) {
         thread_put(id, r);
 }
 
-void Emitter::tma_put(ir::InstId id, Ring& r) {
-    const ir::Inst& inst = fn_.inst(id);
-    const ir::ValueId tensor = fn_.operands(inst)[0];
+std::vector<std::string> Emitter::bulk_start(const ir::Inst& inst) {
     const ir::Access access = fn_.access(inst);
-    const SharedLayout& l = r.form->layout;
-    const Boxes boxes = boxes_of(l, access);
-    TensorMap map;
-    map.param = param_number(tensor);
-    map.swizzle = l.swizzle;
     std::vector<std::string> start(access.axes.size(), "0");
     size_t operand = 1;
     for (size_t d = 0; d < access.axes.size(); ++d) {
@@ -204,18 +197,34 @@ void Emitter::tma_put(ir::InstId id, Ring& r) {
         const std::string index = name(fn_.operands(inst)[operand++]);
         start[d] = access.axes[d].in_bounds ? "(int)" + index : "tma_coordinate(" + index + ")";
     }
+    return start;
+}
+
+std::string Emitter::bulk_map(const ir::Inst& inst, size_t slot, std::array<int, 2> dims, std::array<int64_t, 2> box, int swizzle) {
+    TensorMap map;
+    map.param = param_number(fn_.operands(inst)[0]);
+    map.swizzle = swizzle;
     const auto dimension = [&](int d, int64_t extent) {
         map.order.push_back(d);
         map.box.push_back(static_cast<uint32_t>(extent));
     };
-    dimension(boxes.contiguous, boxes.columns);
-    if (boxes.across >= 0) dimension(boxes.across, boxes.rows);
-    for (int d = static_cast<int>(access.axes.size()) - 1; d >= 0; --d)
-        if (d != boxes.contiguous && d != boxes.across) dimension(d, 1);
-    const auto slot = static_cast<size_t>(r.form->tensor_map);
+    dimension(dims[0], box[0]);
+    if (dims[1] >= 0) dimension(dims[1], box[1]);
+    for (int d = static_cast<int>(fn_.access(inst).axes.size()) - 1; d >= 0; --d)
+        if (d != dims[0] && d != dims[1]) dimension(d, 1);
     if (kernel_.tensor_maps.size() <= slot) kernel_.tensor_maps.resize(slot + 1);
     kernel_.tensor_maps[slot] = map;
-    const std::string parameter_name = parameter(KernelParam::tensor_map, map.param, r.form->tensor_map, "const __grid_constant__ TensorMap", "map");
+    return parameter(KernelParam::tensor_map, map.param, static_cast<int>(slot), "const __grid_constant__ TensorMap", "map");
+}
+
+void Emitter::tma_put(ir::InstId id, Ring& r) {
+    const ir::Inst& inst = fn_.inst(id);
+    const SharedLayout& l = r.form->layout;
+    const Boxes boxes = boxes_of(l, fn_.access(inst));
+    const std::vector<std::string> start = bulk_start(inst);
+    const std::string parameter_name =
+        bulk_map(inst, static_cast<size_t>(r.form->tensor_map), {boxes.contiguous, boxes.across}, {boxes.columns, boxes.rows}, l.swizzle);
+    const std::vector<int>& order = kernel_.tensor_maps[static_cast<size_t>(r.form->tensor_map)].order;
 
     const bool alone = !fn_.gpu->specialised;
     if (alone) open("if (t == 0)");
@@ -228,7 +237,7 @@ void Emitter::tma_put(ir::InstId id, Ring& r) {
         for (int64_t row = 0; row < boxes.row_boxes; ++row) {
             const int64_t offset = panel * l.panel_bytes() + row * boxes.rows * l.row_bytes();
             std::string coordinates;
-            for (int d : map.order) {
+            for (int d : order) {
                 const int64_t plus = d == boxes.contiguous ? panel * boxes.columns : d == boxes.across ? row * boxes.rows : 0;
                 coordinates += ", " + start[static_cast<size_t>(d)] + (plus ? " + " + number(plus) : "");
             }

@@ -63,9 +63,13 @@ bool Emitter::compare_counts(ir::InstId id) {
                                           "// Outside [0, top) on the same side, as an int.\n__device__ __forceinline__ int $(" + type +
                                               " v, int top) {\n    return " + below + "v > (" + type + ")top ? top : (int)v;\n}\n");
         line("const int " + clamped + " = " + clamp + "(" + scalar + ", " + std::to_string(fn_.type(to).shape[static_cast<size_t>(axis)]) + ");");
+        // The thread's part of a count goes to the other side, once: each register is compared as a constant.
+        const bool apart = additive(layout(to), axis);
+        const std::string dimension = std::to_string(axis) + "(", limit = apart ? fresh("limit") : clamped;
+        if (apart) line("const int " + limit + " = " + clamped + " - " + layout_name(layout(to)) + "::thread" + dimension + "t);");
         assign(to, [&](const std::string& r) {
-            const std::string count = coordinate(layout(to), axis, r);
-            return "(" + (side == 0 ? count + sign + clamped : clamped + sign + count) + ")";
+            const std::string count = apart ? layout_name(layout(to)) + "::register" + dimension + r + ")" : coordinate(layout(to), axis, r);
+            return "(" + (side == 0 ? count + sign + limit : limit + sign + count) + ")";
         });
         return true;
     }

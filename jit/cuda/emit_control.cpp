@@ -11,7 +11,8 @@ using ir::Op;
 
 namespace {
 
-constexpr int kSafeBits = 60;  ///< bounds and step of this size cannot leave 64 bits
+constexpr int kSafeBits = 60;     ///< bounds and step of this size cannot leave 64 bits
+constexpr int kManyCarried = 32;  ///< registers
 
 /// "#pragma unroll n" of the loop's hints; 1: none.
 std::string unroll_pragma(const ir::Function& fn, const ir::Inst& loop) {
@@ -22,6 +23,15 @@ std::string unroll_pragma(const ir::Function& fn, const ir::Inst& loop) {
         for (const ir::Hint& h : hints[at])
             if (h.name == "unroll" && !h.args.empty()) n = std::clamp<int64_t>(h.args[0], 1, 64);
     return "#pragma unroll " + std::to_string(n);
+}
+
+int products_in(const ir::Function& fn, ir::BlockId block) {
+    int n = 0;
+    for (ir::InstId id : fn.block(block).insts) {
+        n += fn.inst(id).op == Op::dot;
+        for (ir::BlockId b : fn.blocks(fn.inst(id))) n += products_in(fn, b);
+    }
+    return n;
 }
 
 }  // namespace
@@ -72,6 +82,7 @@ std::vector<std::string> Emitter::declare_all(std::span<const ir::ValueId> value
 
 void Emitter::cuda_for_loop(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
+    if (split_ && is_split_loop(fn_, inst)) return split_loop(id);
     const auto in = fn_.operands(inst);
     const ir::BlockId body = fn_.blocks(inst)[0];
     const auto& args = fn_.block(body).args;
@@ -87,7 +98,17 @@ void Emitter::cuda_for_loop(ir::InstId id) {
     const bool positive = by && by->op == Op::constant && fn_.attrs(*by)[0] > 0;
     line(unroll_pragma(fn_, inst));
     if (positive && magnitude(in[1]) <= kSafeBits && magnitude(in[2]) <= kSafeBits) {
-        open("for (long long " + i + " = " + lo + "; " + i + " < " + hi + "; " + i + " += " + step + ")");
+        int carried_registers = 0;
+        for (ir::ValueId v : results) carried_registers += registers(v);
+        if (carried_registers < kManyCarried || products_in(fn_, body) != 1) {
+            open("for (long long " + i + " = " + lo + "; " + i + " < " + hi + "; " + i + " += " + step + ")");
+        } else {
+            // Compilers would test before the loop, too, and join both ways out of it: a second life of every sum. Not across a convergence. Where
+            // several products share the registers, the copies would be in the loop.
+            open("for (long long " + i + " = " + lo + ";; " + i + " += " + step + ")");
+            line("__syncwarp();");
+            line("if (!(" + i + " < " + hi + ")) break;");
+        }
         block(body);
         return close();
     }

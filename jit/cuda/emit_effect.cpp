@@ -4,6 +4,7 @@
 
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/report.h"
+#include "lang/print_text.h"
 
 namespace tegula::cuda {
 
@@ -40,7 +41,7 @@ void Emitter::cuda_print(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const auto in = fn_.operands(inst);
     int64_t words = 2;
-    for (ir::ValueId v : in) words += std::min(fn_.type(v).shape.elements(), kReportElements);
+    for (ir::ValueId v : in) words += std::min(fn_.type(v).shape.elements(), kPrintElements);
     const std::string take = support("take_record", "take_record", kTakeRecord), to = fresh("record");
     const std::string call = take + "(" + report() + ", " + std::to_string(id.v) + ", " + std::to_string(words) + ", program)";
     const ScratchPlan plan = scratch_plan(fn_, id);
@@ -56,7 +57,7 @@ void Emitter::cuda_print(ir::InstId id) {
     open("if (" + to + ")");
     int64_t at_word = 0;
     for (ir::ValueId v : in) {
-        const int64_t n = std::min(fn_.type(v).shape.elements(), kReportElements);
+        const int64_t n = std::min(fn_.type(v).shape.elements(), kPrintElements);
         const std::string start = to + "[" + std::to_string(at_word);
         at_word += n;
         if (is_scalar(v)) {

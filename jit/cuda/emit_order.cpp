@@ -13,7 +13,7 @@ void Emitter::cuda_sort(ir::InstId id) {
     const ir::ValueId from = fn_.operands(inst)[0];
     const bool descending = fn_.attrs(inst)[1] != 0;
     const Format& f = fn_.elem(from);
-    const Lines lines(fn_.type(from).shape, fn_.attrs(inst)[0]);
+    const Axis lines(fn_.type(from).shape, fn_.attrs(inst)[0]);
     const auto width = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(lines.n)));
     const ScratchPlan plan = scratch_plan(fn_, id);
     for (uint32_t n = 0; n < 2; ++n) declare(fn_.result(inst, n));
@@ -23,23 +23,23 @@ void Emitter::cuda_sort(ir::InstId id) {
     sync();
     // Pairs of line c are [c * width, (c + 1) * width).
     const std::string e = fresh("e"), k = fresh("k");
-    open_elements(e, width * lines.columns());
+    open_elements(e, width * lines.lines());
     line("const int " + k + " = " + e + " % " + std::to_string(width) + ";");
     const std::string element =
-        s + "[" + lines.base("(" + e + " / " + std::to_string(width) + ")") + " + " + k + " * " + std::to_string(lines.inner) + "]";
+        s + "[" + line_base(lines, "(" + e + " / " + std::to_string(width) + ")") + " + " + k + " * " + std::to_string(lines.inner) + "]";
     line(keys + "[" + e + "] = " + k + " < " + std::to_string(lines.n) + " ? " + (descending ? "~" : "") + key + "(" + element + ") : ~(" + type +
          ")0;");
     line(order + "[" + e + "] = " + k + ";");
     close();
     sync();
-    if (width > 1) sort_network(width, lines.columns(), keys, order, type);
+    if (width > 1) sort_network(width, lines.lines(), keys, order, type);
     for (uint32_t n = 0; n < 2; ++n) {
         const ir::ValueId to = fn_.result(inst, n);
         const std::string inner = std::to_string(lines.inner), line_size = std::to_string(lines.n * lines.inner), count = std::to_string(lines.n);
         fill(to, [&](const std::string& r) {
             const std::string i = number_at(to, r), column = "(" + i + " / " + line_size + " * " + inner + " + " + i + " % " + inner + ")";
             const std::string place = order + "[" + column + " * " + std::to_string(width) + " + " + i + " / " + inner + " % " + count + "]";
-            return n ? place : s + "[" + lines.base(column) + " + " + place + " * " + inner + "]";
+            return n ? place : s + "[" + line_base(lines, column) + " + " + place + " * " + inner + "]";
         });
     }
     close();

@@ -148,8 +148,8 @@ std::string Emitter::part_index(const Part& part, size_t number, const std::stri
     return axis.start == "0ll" ? at : "(long long)((unsigned long long)" + axis.start + " + " + at + ")";
 }
 
-/// `checked`: with the bounds of ranges; ghosts, gathered indices and the mask are looked at in any case.
-std::string Emitter::part_condition(const Part& part, const std::string& r, bool checked) {
+/// `checked`: with the bounds of ranges, but of axis `except`; ghosts, gathered indices and the mask are looked at in any case.
+std::string Emitter::part_condition(const Part& part, const std::string& r, bool checked, int except) {
     std::string out = checked ? part.fixed : "true";
     if (!is_scalar(part.value)) {
         const TileLayout& l = layout(part.value);
@@ -158,7 +158,7 @@ std::string Emitter::part_condition(const Part& part, const std::string& r, bool
         for (size_t a = 0; a < part.axes.size() && checked; ++a) {
             const Part::Axis& axis = part.axes[a];
             const Access::Axis& kind = part.access.axes[a];
-            if (!is_range(kind) || axis.size.empty()) continue;
+            if (!is_range(kind) || axis.size.empty() || static_cast<int>(a) == except) continue;
             const std::string c = coordinate(l, axis.dim, r);
             if (!axis.count.empty()) {
                 bounded[static_cast<size_t>(axis.dim)] = true;
@@ -312,8 +312,13 @@ void Emitter::part_vector(Part& part) {
     while (vector > 1 && l.shape[static_cast<size_t>(axis.dim)] % vector) vector /= 2;
     if (vector < 2 || !additive(l, axis.dim)) return;
     part.vector = vector;
+    part.vector_axis = c;
     if (axis.index.valid() && divisor(axis.index) % vector)
         part.whole = both(part.whole, "(" + axis.start + " & " + std::to_string(vector - 1) + ") == 0");
+    else if (axis.size.empty() || fn_.gpu->tensors[p].whole)
+        part.inside = Part::whole_vectors;
+    else if (vector * fn_.elem(part.tensor).container_bytes() >= 8 && !part.other.valid())
+        part.inside = Part::first;
     part.whole = both(part.fixed, part.whole);
 }
 

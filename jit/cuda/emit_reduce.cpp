@@ -81,14 +81,14 @@ void Emitter::reduce_chain(ir::InstId id) {
         }
         return;
     }
-    const Lines lines(fn_.type(from).shape, axis);
+    const Axis lines(fn_.type(from).shape, axis);
     open("");
     const std::string s = scratch_area(id, type_of(to), plan.operand[0]);
     stage(from, s, [&](const std::string& x) { return to_result(to, from, x); });
     sync();
     each_register(to, [&](const std::string& r) {
         const std::string ok = is_scalar(to) ? "true" : inside(layout(to), r), acc = fresh("acc"), k = fresh("k"), base = fresh("base");
-        line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + lines.base(is_scalar(to) ? "0" : number_at(to, r)) + ";");
+        line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + line_base(lines, is_scalar(to) ? "0" : number_at(to, r)) + ";");
         line(type_of(to) + " " + acc + " = " + s + "[" + base + "];");
         line("#pragma unroll 1");
         open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
@@ -105,7 +105,7 @@ void Emitter::reduce_tree(ir::InstId id) {
     const ir::ValueId from = fn_.operands(inst)[0], to = fn_.result(inst);
     const auto kind = static_cast<ReduceKind>(fn_.attrs(inst)[0]);
     const Format& f = fn_.elem(to);
-    const Lines lines(fn_.type(from).shape, fn_.attrs(inst)[2]);
+    const Axis lines(fn_.type(from).shape, fn_.attrs(inst)[2]);
     declare(to);
     open("");
     const std::string s = scratch_area(id, type_of(to), scratch_plan(fn_, id).operand[0]);
@@ -115,7 +115,7 @@ void Emitter::reduce_tree(ir::InstId id) {
     while (half * 2 < lines.n) half *= 2;
     if (lines.n > 1) {
         const std::string h = fresh("half"), pairs = fresh("pairs"), e = fresh("e"), a = fresh("a");
-        const std::string columns = std::to_string(lines.columns());
+        const std::string columns = std::to_string(lines.lines());
         line("#pragma unroll 1");
         open("for (int " + h + " = " + std::to_string(half) + "; " + h + " > 0; " + h + " >>= 1)");
         line("const int " + pairs + " = " + h + " < " + std::to_string(lines.n) + " - " + h + " ? " + h + " : " + std::to_string(lines.n) + " - " +
@@ -132,7 +132,7 @@ void Emitter::reduce_tree(ir::InstId id) {
         sync();
         close();
     }
-    fill(to, [&](const std::string& r) { return s + "[" + lines.base(number_at(to, r)) + "]"; });
+    fill(to, [&](const std::string& r) { return s + "[" + line_base(lines, number_at(to, r)) + "]"; });
     close();
 }
 
@@ -163,7 +163,7 @@ void Emitter::cuda_contract(ir::InstId id) {
     const ir::ValueId to = fn_.result(inst);
     const ScratchPlan plan = scratch_plan(fn_, id);
     if (plan.operand[0] < 0) return contract_direct(id);
-    const Lines lines(fn_.type(in[0]).shape, fn_.attrs(inst)[0]);
+    const Axis lines(fn_.type(in[0]).shape, fn_.attrs(inst)[0]);
     declare(to);
     open("");
     std::string s[2];
@@ -174,7 +174,7 @@ void Emitter::cuda_contract(ir::InstId id) {
     sync();
     each_register(to, [&](const std::string& r) {
         const std::string ok = is_scalar(to) ? "true" : inside(layout(to), r), acc = fresh("acc"), k = fresh("k"), base = fresh("base");
-        line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + lines.base(number_at(to, r)) + ";");
+        line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + line_base(lines, number_at(to, r)) + ";");
         line(type_of(to) + " " + acc + " = " + prelude_.literal(fn_.elem(to), encode(fn_.elem(to), 0.0)) + ";");
         line("#pragma unroll 1");
         open("for (int " + k + " = 0; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");

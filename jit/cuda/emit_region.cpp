@@ -85,7 +85,7 @@ void Emitter::cuda_reduce_region(ir::InstId id) {
         return close();
     }
     const bool together = meets(fn_, body);
-    const Lines lines(fn_.type(tiles[0]).shape, fn_.attrs(inst)[0]);
+    const Axis lines(fn_.type(tiles[0]).shape, fn_.attrs(inst)[0]);
     const std::vector<std::string> s = stage_operands(id);
     const auto places = [&](const std::string& number) {
         std::vector<std::string> out;
@@ -101,7 +101,7 @@ void Emitter::cuda_reduce_region(ir::InstId id) {
         open("for (int " + h + " = " + std::to_string(half) + "; " + h + " > 0; " + h + " >>= 1)");
         line("const int " + pairs + " = " + h + " < " + std::to_string(lines.n) + " - " + h + " ? " + h + " : " + std::to_string(lines.n) + " - " +
              h + ";");
-        region_loop(pairs + " * " + std::to_string(lines.columns()), together, [&](const std::string& e, const std::string& keeps) {
+        region_loop(pairs + " * " + std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
             const std::string a = fresh("at"), row = "(" + pairs + " * " + inner + ")";
             line("const int " + a + " = " + e + " / " + row + " * " + std::to_string(lines.n * lines.inner) + " + " + e + " % " + row + ";");
             region_step(body, tiles, places(a), places(a + " + " + h + " * " + inner), places(a), keeps);
@@ -109,15 +109,15 @@ void Emitter::cuda_reduce_region(ir::InstId id) {
         sync();
         close();
     }
-    region_loop(std::to_string(lines.columns()), together, [&](const std::string& e, const std::string& keeps) {
+    region_loop(std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
         const std::string a = fresh("at");
-        line("const int " + a + " = " + lines.base(e) + ";");
+        line("const int " + a + " = " + line_base(lines, e) + ";");
         region_step(body, tiles, init, places(a), places(a), keeps);
     });
     sync();
     for (uint32_t i = 0; i < n; ++i) {
         const ir::ValueId to = fn_.result(inst, i);
-        fill(to, [&](const std::string& r) { return s[i] + "[" + lines.base(number_at(to, r)) + "]"; });
+        fill(to, [&](const std::string& r) { return s[i] + "[" + line_base(lines, number_at(to, r)) + "]"; });
     }
     close();
 }
@@ -128,7 +128,7 @@ void Emitter::cuda_scan_region(ir::InstId id) {
     const auto tiles = fn_.operands(inst);
     const ir::BlockId body = fn_.blocks(inst)[0];
     const bool reverse = fn_.attrs(inst)[1] != 0, together = meets(fn_, body);
-    const Lines lines(fn_.type(tiles[0]).shape, fn_.attrs(inst)[0]);
+    const Axis lines(fn_.type(tiles[0]).shape, fn_.attrs(inst)[0]);
     for (uint32_t i = 0; i < n; ++i) declare(fn_.result(inst, i));
     open("");
     const std::vector<std::string> s = stage_operands(id);
@@ -138,9 +138,9 @@ void Emitter::cuda_scan_region(ir::InstId id) {
         return out;
     };
     sync();
-    region_loop(std::to_string(lines.columns()), together, [&](const std::string& e, const std::string& keeps) {
+    region_loop(std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
         const std::string base = fresh("base"), k = fresh("k"), at = fresh("at"), stride = std::to_string(lines.inner);
-        line("const int " + base + " = " + lines.base(e) + ";");
+        line("const int " + base + " = " + line_base(lines, e) + ";");
         line("#pragma unroll 1");
         open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
         line("const int " + at + " = " + base + " + " + (reverse ? "(" + std::to_string(lines.n - 1) + " - " + k + ")" : k) + " * " + stride + ";");

@@ -28,14 +28,14 @@ void Emitter::cuda_scan(ir::InstId id) {
         }
         return;
     }
-    const Lines lines(fn_.type(from).shape, attrs[1]);
+    const Axis lines(fn_.type(from).shape, attrs[1]);
     open("");
     const std::string s = scratch_area(id, type_of(to), plan.operand[0]);
     stage(from, s, [&](const std::string& x) { return to_result(to, from, x); });
     sync();
     const std::string c = fresh("c"), base = fresh("base"), acc = fresh("acc"), k = fresh("k"), place = fresh("place");
-    open_elements(c, lines.columns());
-    line("const int " + base + " = " + lines.base(c) + ";");
+    open_elements(c, lines.lines());
+    line("const int " + base + " = " + line_base(lines, c) + ";");
     const std::string first = reverse ? std::to_string((lines.n - 1) * lines.inner) : "0";
     line(type_of(to) + " " + acc + " = " + s + "[" + base + " + " + first + "];");
     line("#pragma unroll 1");

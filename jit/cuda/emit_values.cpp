@@ -1,5 +1,6 @@
 // Ops that make values from constants, single elements or the launch: constants, iota, conversions, choice, program numbers and extents.
 #include "jit/cuda/emitter.h"
+#include "lang/raster.h"
 
 namespace tegula::cuda {
 
@@ -45,16 +46,46 @@ void Emitter::cuda_iota(ir::InstId id) {
     });
 }
 
-/// Two registers by one instruction: the pair is what fragments and wide stores want again.
-void Emitter::cast_pairs(ir::ValueId to, ir::ValueId from, bool brain) {
+/// Two integers of at most 8 bits as f16: 1024 + x has x in its low bits, and what was added is taken off exactly. Conversions run at an eighth of
+/// the rate of these instructions and take a register each.
+std::string Emitter::two_halves(const Format& half, const Format& from) {
+    const std::string added = from.is_signed ? "0x64806480u" : "0x64006400u";
+    const auto single = [&](const std::string& v) { return prelude_.cast(half, from, v, Round::rne, Overflow::automatic); };
+    return support("two halves " + added, "two_halves",
+                   "#ifdef __CUDACC__\n__device__ __forceinline__ unsigned $(int low, int high) {\n"
+                   "    unsigned two = (__byte_perm(low, high, 0x0400) & 0xff00ffu) ^ " +
+                       added +
+                       ";\n"
+                       "    asm(\"sub.rn.f16x2 %0, %0, %1;\" : \"+r\"(two) : \"r\"(" +
+                       added +
+                       "));\n    return two;\n}\n#else\n"
+                       "inline unsigned $(int low, int high) { return " +
+                       single("low") + " | (unsigned)" + single("high") + " << 16; }\n#endif\n");
+}
+
+/// Two registers by one instruction: the pair is what fragments and wide stores want again. `function` makes a pair of two elements.
+void Emitter::cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& function) {
     prelude_.need("pairs");
     declare(to);
     const int pairs = registers(to) / 2;
     line(pairs <= 128 ? "#pragma unroll" : "#pragma unroll 1");
     open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
-    line("const unsigned two = " + std::string(brain ? "encode_two_bf16(" : "encode_two_f16(") + at(from, "2 * r") + ", " + at(from, "2 * r + 1") + ");");
-    line(at(to, "2 * r") + " = (unsigned short)two;");
-    line(at(to, "2 * r + 1") + " = (unsigned short)(two >> 16);");
+    line("const unsigned two = " + function + "(" + at(from, "2 * r") + ", " + at(from, "2 * r + 1") + ");");
+    line(at(to, "2 * r") + " = low_short(two);");
+    line(at(to, "2 * r + 1") + " = high_short(two);");
+    close();
+}
+
+/// Two neighbours lie in one register, as they were loaded: both are decoded from there.
+void Emitter::decode_pairs(ir::ValueId to, ir::ValueId from) {
+    prelude_.need("pairs");
+    declare(to);
+    const int pairs = registers(to) / 2;
+    line(pairs <= 128 ? "#pragma unroll" : "#pragma unroll 1");
+    open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
+    line("const unsigned two = two_shorts(" + at(from, "2 * r") + ", " + at(from, "2 * r + 1") + ");");
+    line(at(to, "2 * r") + " = as_float(two << 16);");
+    line(at(to, "2 * r + 1") + " = as_float(two & 0xffff0000u);");
     close();
 }
 
@@ -66,10 +97,12 @@ void Emitter::cuda_cast(ir::InstId id) {
     const auto round = static_cast<Round>(attrs[0]);
     const bool random = round == Round::stochastic;
     const Format &to = fn_.elem(v), &from = fn_.elem(in[0]);
-    const bool half = fn_.type(v).elem == Fmt::f16 || fn_.type(v).elem == Fmt::bf16;
-    if (half && fn_.type(in[0]).elem == Fmt::f32 && round == Round::rne && attrs[1] != static_cast<int64_t>(Overflow::sat) && fn_.gpu->arch >= 80 &&
-        !is_scalar(v) && registers(v) % 2 == 0)
-        return cast_pairs(v, in[0], to.exp_bits == 8);
+    const bool pairs = !is_scalar(v) && registers(v) % 2 == 0, f16 = fn_.type(v).elem == Fmt::f16;
+    if (pairs && f16 && from.is_int() && from.bits <= 8) return cast_pairs(v, in[0], two_halves(to, from));
+    if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16) return decode_pairs(v, in[0]);
+    if (pairs && (f16 || fn_.type(v).elem == Fmt::bf16) && fn_.type(in[0]).elem == Fmt::f32 && round == Round::rne &&
+        attrs[1] != static_cast<int64_t>(Overflow::sat) && fn_.gpu->arch >= 80)
+        return cast_pairs(v, in[0], f16 ? "encode_two_f16" : "encode_two_bf16");
     assign(v, [&](const std::string& r) {
         std::string seed, index;
         if (random) {
@@ -104,7 +137,7 @@ std::string Emitter::program_axis(int axis) {
                                          "// Most launches have fewer than 2^32 programs, and a 64-bit division is a long sequence.\n"
                                          "__device__ __forceinline__ unsigned long long $(unsigned long long a, unsigned long long b) {\n"
                                          "    return (a | b) >> 32 ? a / b : (unsigned)a / (unsigned)b;\n}\n");
-    std::string above = walks_in_groups() ? grouped_program() : "program";
+    std::string above = program_groups(fn_) ? grouped_program() : "program";
     if (axis > 0) above = quotient + "(" + above + ", " + extent_of(0) + ")";
     if (axis > 1) above = quotient + "(" + above + ", " + extent_of(1) + ")";
     const std::string v = fresh("program_id");

@@ -1,7 +1,7 @@
 // Products on wgmma: groups of four warps multiply 64 rows and up to 256 columns at a time, B (and A, unless it is computed) straight from shared
-// memory through descriptors of the swizzled tile (PTX ISA, "Asynchronous warpgroup level matrix instructions"). All steps of a run with evenly
-// spaced operands are one asm statement with every accumulator as an operand, so that the accumulators keep their registers. The sum is ready
-// where the instruction ends: fence, issue, commit, wait. Sums kept in 13 bits (fp8) are made anew every 128 elements and added in f32.
+// memory through descriptors of the swizzled tile (PTX ISA, "Asynchronous warpgroup level matrix instructions"). A product is one asm statement with
+// every accumulator as an operand, so that the accumulators keep their registers: fence, issue, commit, wait. Sums kept in 13 bits (fp8) are made
+// anew every 128 elements and added in f32.
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
@@ -55,6 +55,8 @@ struct Emitter::WarpGroups {
     };
     std::vector<Piece> pieces;  ///< columns of one instruction
     int steps() const { return static_cast<int>(k / row->k); }
+    /// Of a statement: a descriptor, or four registers per tile of 64 rows and step.
+    int a_operands(int first, int last) const { return smem_a ? 1 : static_cast<int>(rows.size()) * (last - first) * 4; }
     bool k_major(const SharedLayout& l, bool is_a) const { return l.contiguous == (is_a ? 1 : 0); }
     bool packed_sum() const { return row->acc == Fmt::f16; }
     /// Bytes from the operand's first element to that of row (or column) `x` and step `s`.
@@ -71,123 +73,101 @@ std::string descriptor(const std::string& address, const SharedLayout& l, bool k
     return "wgmma_descriptor(" + address + ", " + number(k_major ? 16 : l.panel_bytes()) + ", " + number(across) + ", " + number(swizzle) + ")";
 }
 
+std::string operand_type(Fmt f) {
+    switch (f) {
+        case Fmt::f16:
+            return "f16";
+        case Fmt::bf16:
+            return "bf16";
+        case Fmt::tf32:
+            return "tf32";
+        case Fmt::f8e4m3:
+            return "e4m3";
+        case Fmt::f8e5m2:
+            return "e5m2";
+        default:
+            return f == Fmt::i8 ? "s8" : "u8";
+    }
+}
+
 }  // namespace
 
-std::string Emitter::wgmma_guard(const std::string& what, const std::string& type, int count, int packed) {
-    // Registers named in the statement that orders them cannot be read or written on its other side.
-    const std::string constraint = type == "float" ? "\"+f\"" : "\"+r\"";
-    std::string operands;
-    for (int i = 0; i < count; ++i) operands += (i ? ", " : "") + constraint + "(d[" + number(i) + "])";
-    for (int i = 0; i < packed; ++i) operands += ", \"+r\"(a[" + number(i) + "])";
-    const std::string instruction = what == "fence" ? "wgmma.fence.sync.aligned;" : "wgmma.wait_group.sync.aligned 0;";
-    return support("wgmma " + what + " " + type + " " + number(count) + " " + number(packed), "wgmma_" + what,
-                   "__device__ __forceinline__ void $(" + type + "* d" + (packed ? ", unsigned* a" : "") + ") {\n    asm volatile(\"" + instruction +
-                       "\" : " + operands + " :: \"memory\");\n}\n");
-}
-
-std::string Emitter::wgmma_function(const WarpGroups& w, const std::string& registers, int steps, int64_t step_a, int64_t step_b, bool from_zero) {
+/// Steps [first, last) of every tile of 64 rows and piece of columns, appended to a statement with `count` accumulators, then A, then B as operands.
+/// Descriptors are those of step `first`.
+void Emitter::wgmma_issue(const WarpGroups& w, int first, int last, bool from_zero, int count, std::string& text) const {
     const MmaRow& row = *w.row;
     const bool sixteen = row.a == Fmt::f16 || row.a == Fmt::bf16, integers = row.acc == Fmt::i32;
-    std::vector<std::string> regs;
-    for (size_t at = 0; at < registers.size();) {
-        const size_t end = std::min(registers.find(' ', at), registers.size());
-        regs.push_back(registers.substr(at, end - at));
-        at = end + 1;
-    }
-    const int nd = static_cast<int>(regs.size()), na = w.smem_a ? 1 : 4 * steps, ia = nd, ib = nd + na;
-    const int64_t columns = int64_t{nd} * (w.packed_sum() ? 4 : 2);
+    const int scale = w.packed_sum() ? 2 : 1, ia = count, ib = ia + w.a_operands(first, last);
     const std::string sum = integers ? "s32" : w.packed_sum() ? "f16" : "f32";
-    const auto operand = [](Fmt f) {
-        return std::string(f == Fmt::f16      ? "f16"
-                           : f == Fmt::bf16   ? "bf16"
-                           : f == Fmt::tf32   ? "tf32"
-                           : f == Fmt::f8e4m3 ? "e4m3"
-                           : f == Fmt::f8e5m2 ? "e5m2"
-                           : f == Fmt::i8     ? "s8"
-                                              : "u8");
-    };
-    const std::string instruction =
-        "wgmma.mma_async.sync.aligned.m64n" + number(columns) + "k" + number(row.k) + "." + sum + "." + operand(row.a) + "." + operand(row.b) + " ";
-    std::string all;
-    for (int i = 0; i < nd; ++i) all += (i ? ", %" : "%") + number(i);
-    std::string text = "    asm volatile(\"{\\n.reg .pred keep, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 keep, " + std::string(from_zero ? "0" : "1") +
-                       ", 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n";
-    for (int s = 0; s < steps; ++s) {
-        std::string a = "%" + number(ia), b = "%" + number(ib);
-        if (s) {
-            text += "        \"";
-            if (w.smem_a) text += "add.s64 a, " + a + ", " + number(s * step_a) + "; ";
-            text += "add.s64 b, " + b + ", " + number(s * step_b) + ";\\n\"\n";
-            a = "a";
-            b = "b";
+    std::string flags = integers ? "" : ", 1, 1";
+    if (sixteen && w.smem_a) flags += w.k_major(*w.smem_a, true) ? ", 0" : ", 1";
+    if (sixteen) flags += w.k_major(*w.smem_b, false) ? ", 0" : ", 1";
+    const auto step = [&](size_t t, const WarpGroups::Piece& piece, const std::string& registers, int s) {
+        std::string a = "%" + number(ia), b = "%" + number(ib), shifts;
+        const auto shift = [&](const char* to, std::string& operand, int64_t bytes) {
+            if (!bytes) return;
+            shifts += (shifts.empty() ? "add.s64 " : " add.s64 ") + std::string(to) + ", " + operand + ", " + number(bytes / 16) + ";";
+            operand = to;
+        };
+        if (w.smem_a) {
+            shift("a", a, w.at_a(w.rows[t], s) - w.at_a(0, first));
+        } else {
+            const int from = ia + (static_cast<int>(t) * (last - first) + s - first) * 4;
+            a = "{%" + number(from) + ", %" + number(from + 1) + ", %" + number(from + 2) + ", %" + number(from + 3) + "}";
         }
-        if (!w.smem_a)
-            a = "{%" + number(ia + 4 * s) + ", %" + number(ia + 4 * s + 1) + ", %" + number(ia + 4 * s + 2) + ", %" + number(ia + 4 * s + 3) + "}";
-        std::string tail = std::string(s ? "yes" : "keep") + (integers ? "" : ", 1, 1");
-        if (sixteen && w.smem_a) tail += w.k_major(*w.smem_a, true) ? ", 0" : ", 1";
-        if (sixteen) tail += w.k_major(*w.smem_b, false) ? ", 0" : ", 1";
-        text += "        \"" + instruction + "\"\n        \"{" + all + "}, " + a + ", " + b + ", " + tail + ";\\n\"\n";
-    }
-    const std::string type = w.packed_sum() ? "unsigned" : type_of(w.result), constraint = sum == "f32" ? "\"+f\"(d[" : "\"+r\"(d[";
-    text += "        \"}\"\n        : ";
-    for (int i = 0; i < nd; ++i) text += (i ? ", " : "") + constraint + regs[static_cast<size_t>(i)] + "])";
-    text += "\n        : ";
-    for (int i = 0; i < na; ++i) text += w.smem_a ? "\"l\"(a), " : "\"r\"(a[" + number(i) + "]), ";
-    text += "\"l\"(b));\n";
-    const std::string head = "__device__ __forceinline__ void $(" + type + "* d, " + (w.smem_a ? "unsigned long long a" : "const unsigned* a") +
-                             ", unsigned long long b) {\n";
-    return support(text, "wgmma_m64n" + number(columns) + "k" + number(row.k) + "_",
-                   "// " + std::string(row.name) + ", " + number(steps) + " steps of k\n" + head + text + "}\n");
+        shift("b", b, w.at_b(piece.column, s) - w.at_b(0, first));
+        if (!shifts.empty()) text += "        \"" + shifts + "\\n\"\n";
+        text += "        \"wgmma.mma_async.sync.aligned.m64n" + number(piece.columns) + "k" + number(row.k) + "." + sum + "." + operand_type(row.a) +
+                "." + operand_type(row.b) + " \"\n        \"{" + registers + "}, " + a + ", " + b + ", " + (from_zero && s == first ? "no" : "yes") +
+                flags + ";\\n\"\n";
+    };
+    const TileLayout& out = layout(w.result);
+    for (size_t t = 0; t < w.rows.size(); ++t)
+        for (const WarpGroups::Piece& piece : w.pieces) {
+            std::string registers;
+            for (int64_t c = 0; c < piece.columns; c += 8) {
+                const int r = out.find_register(point(w.rows[t], piece.column + c), 0, 0);
+                for (int i = 0; i < 4; i += scale) registers += (registers.empty() ? "%" : ", %") + number((r + i) / scale);
+            }
+            for (int s = first; s < last; ++s) step(t, piece, registers, s);
+        }
 }
 
-/// Steps [first, last) of every tile of 64 rows and piece of columns, added to the array `to`.
+/// Steps [first, last) added to the array `to` (in place of it: from_zero): one statement from the fence to the wait, which names every register
+/// once. Several statements would each carry all of them through the compiler.
 void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, int first, int last, bool from_zero) {
-    const size_t scale = w.packed_sum() ? 2 : 1;
-    const TileLayout& sum = layout(w.result);
-    for (int s = first; s < last;) {
-        // The longest run with equal steps from descriptor to descriptor.
-        const auto step_a = [&](int x) { return w.smem_a ? w.at_a(0, x + 1) - w.at_a(0, x) : 0; };
-        const auto step_b = [&](int x) { return w.at_b(0, x + 1) - w.at_b(0, x); };
-        int end = s + 1;
-        while (end < last && (end == s + 1 || (step_a(end - 1) == step_a(s) && step_b(end - 1) == step_b(s)))) ++end;
-        const int64_t da = end > s + 1 ? step_a(s) / 16 : 0, db = end > s + 1 ? step_b(s) / 16 : 0;
-        for (size_t t = 0; t < w.rows.size(); ++t)
-            for (const WarpGroups::Piece& piece : w.pieces) {
-                const int base = sum.find_register(point(w.rows[t], piece.column), 0, 0);
-                std::string registers;
-                for (int64_t c = 0; c < piece.columns; c += 8) {
-                    const int r = sum.find_register(point(w.rows[t], piece.column + c), 0, 0) - base;
-                    for (int i = 0; i < 4; i += static_cast<int>(scale))
-                        registers += (registers.empty() ? "" : " ") + number((r + i) / static_cast<int>(scale));
-                }
-                const std::string function = wgmma_function(w, registers, end - s, da, db, from_zero && s == first);
-                const auto plus = [](const std::string& v, int64_t bytes) { return bytes ? v + " + " + number(bytes / 16) : v; };
-                std::string a = w.fragments;
-                if (w.smem_a)
-                    a = plus(w.desc_a, w.at_a(w.rows[t], s));
-                else
-                    a += " + " + number((static_cast<int64_t>(t) * w.steps() + s) * 4);
-                line(function + "(" + to + " + " + number(base / static_cast<int>(scale)) + ", " + a + ", " +
-                     plus(w.desc_b, w.at_b(piece.column, s)) + ");");
-            }
-        s = end;
-    }
+    const int count = registers(w.result) / (w.packed_sum() ? 2 : 1);
+    const std::string type = w.packed_sum() ? "unsigned" : type_of(w.result);
+    std::string text =
+        "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n"
+        "        \"wgmma.fence.sync.aligned;\\n\"\n";
+    wgmma_issue(w, first, last, from_zero, count, text);
+    text += "        \"wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned 0;\\n}\"\n        : ";
+    const std::string constraint = std::string(from_zero ? "\"=" : "\"+") + (type == "float" ? "f" : "r") + "\"(d[";
+    for (int i = 0; i < count; ++i) text += (i ? ", " : "") + constraint + number(i) + "])";
+    text += "\n        : ";
+    if (w.smem_a) text += "\"l\"(a), ";
+    for (size_t t = 0; t < w.rows.size() && !w.smem_a; ++t)
+        for (int i = 0; i < 4 * (last - first); ++i) text += "\"r\"(a[" + number(static_cast<int64_t>(t) * w.steps() * 4 + i) + "]), ";
+    text += "\"l\"(b)\n        : \"memory\");\n";
+    const std::string head = "__device__ __forceinline__ void $(" + type + "* d, " + (w.smem_a ? "unsigned long long a" : "const unsigned* a") +
+                             ", unsigned long long b) {\n";
+    const std::string stem = "wgmma_m" + number(64 * static_cast<int64_t>(w.rows.size())) + "k" + number((last - first) * int64_t{w.row->k}) + "_";
+    const std::string function =
+        support(text, stem, "// " + std::string(w.row->name) + ", " + number(last - first) + " steps of k\n" + head + text + "}\n");
+    const auto plus = [](const std::string& v, int64_t n) { return n ? v + " + " + number(n) : v; };
+    const std::string a = w.smem_a ? plus(w.desc_a, w.at_a(0, first) / 16) : plus(w.fragments, 4 * first);
+    line(function + "(" + to + ", " + a + ", " + plus(w.desc_b, w.at_b(0, first) / 16) + ");");
 }
 
 /// fp8 in f32: a new sum every 128 elements, added with one rounding.
 void Emitter::wgmma_promoted(const WarpGroups& w) {
-    const int registers_d = registers(w.result), per = static_cast<int>(kPromotion / w.row->k),
-              packed = w.smem_a ? 0 : static_cast<int>(w.rows.size()) * w.steps() * 4;
-    const std::string fence = wgmma_guard("fence", "float", registers_d, packed), wait = wgmma_guard("wait", "float", registers_d, packed);
-    const std::string extra = packed ? ", " + w.fragments : "";
+    const int per = static_cast<int>(kPromotion / w.row->k);
     for (int s = 0; s < w.steps(); s += per) {
         open("");
         const std::string part = fresh("part");
-        line("float " + part + "[" + number(registers_d) + "];");
-        line(fence + "(" + part + extra + ");");
+        line("float " + part + "[" + number(registers(w.result)) + "];");
         wgmma_run(w, part, s, std::min(s + per, w.steps()), true);
-        line("wgmma_commit();");
-        line(wait + "(" + part + extra + ");");
         each_register(w.result, [&](const std::string& r) {
             line(name(w.result) + "[" + r + "] = " + name(w.result) + "[" + r + "] + " + part + "[" + r + "];");
         });
@@ -268,21 +248,14 @@ void Emitter::wgmma_product(ir::InstId id) {
     if (promotes) {
         wgmma_promoted(w);
     } else {
-        std::string sum = name(w.result), type = type_of(w.result);
-        int count = registers(w.result);
-        const int packed_a = w.smem_a ? 0 : static_cast<int>(w.rows.size()) * w.steps() * 4;
+        std::string sum = name(w.result);
+        const int count = registers(w.result) / 2;
         if (w.packed_sum()) {
-            count /= 2;
-            type = "unsigned";
             sum = fresh("sum");
             line("unsigned " + sum + "[" + number(count) + "];");
             each(count, [&](const std::string& r) { line(sum + "[" + r + "] = " + packed(name(w.result), fn_.elem(w.result), "2 * " + r) + ";"); });
         }
-        const std::string arguments = "(" + sum + (packed_a ? ", " + w.fragments : "") + ");";
-        line(wgmma_guard("fence", type, count, packed_a) + arguments);
         wgmma_run(w, sum, 0, w.steps(), from_zero);
-        line("wgmma_commit();");
-        line(wgmma_guard("wait", type, count, packed_a) + arguments);
         if (w.packed_sum())
             each(count, [&](const std::string& r) {
                 line(name(w.result) + "[2 * " + r + "] = (unsigned short)" + sum + "[" + r + "];");

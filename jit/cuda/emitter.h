@@ -3,6 +3,7 @@
 // register order of their layout; scalars are plain variables, equal in all threads of the group. User text appears only as sanitised
 // identifiers and in #line directives.
 #pragma once
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "lang/layout.h"
 #include "lang/register_moves.h"
 #include "lang/source.h"
+#include "lang/split_loop.h"
 #include "lang/target.h"
 
 namespace tegula::cuda {
@@ -107,12 +109,21 @@ private:
     bool part_pieces(Part& part);
     void part_vector(Part& part);
     std::string part_index(const Part& part, size_t axis, const std::string& r);
-    std::string part_condition(const Part& part, const std::string& r, bool checked);
+    std::string part_condition(const Part& part, const std::string& r, bool checked, int except = -1);
     std::string part_offset(const Part& part, const std::string& r);
-    void load_part(const Part& part, bool checked);
-    void store_part(const Part& part, bool checked);
-    std::string read_wide(size_t bytes, const std::string& from);
-    std::string write_wide(size_t bytes, const std::string& to, const std::string& value);
+    void load_elements(const Part& part, bool checked);
+    void load_vectors(const Part& part, bool checked);
+    void load_first(const Part& part);
+    void store_elements(const Part& part, bool checked);
+    void store_vectors(const Part& part, bool checked);
+    void store_first(const Part& part);
+    void by_vectors(const Part& part, const std::function<void(const std::string& r)>& body);
+    std::string other_text(const Part& part, const std::string& r);
+    std::string first_bytes(const Part& part, const std::string& r);
+    /// (from[, inside, otherwise]) or (to, value[, inside]) of a C type, "uint2" or "uint4" (emit_access.cpp).
+    std::string access_function(const std::string& type, bool load, bool conditional);
+    /// (from, bytes) or (to, value, bytes): the first bytes of an aligned vector of 8 or 16 bytes.
+    std::string first_function(size_t bytes, size_t element, bool load);
     std::string read(const Format& f, const std::string& base, const std::string& offset);
     std::string write(const Format& f, const std::string& base, const std::string& offset, const std::string& value);
 
@@ -238,13 +249,19 @@ private:
     struct FragmentSource;  ///< an operand of an mma product: registers or shared memory
     FragmentSource fragment_source(ir::ValueId operand, bool is_a);
     std::string ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k);
-    std::string wgmma_function(const WarpGroups& w, const std::string& registers, int steps, int64_t step_a, int64_t step_b, bool from_zero);
-    std::string wgmma_guard(const std::string& what, const std::string& type, int count, int packed);
+    void wgmma_issue(const WarpGroups& w, int first, int last, bool from_zero, int count, std::string& text) const;
     void wgmma_run(const WarpGroups& w, const std::string& to, int first, int last, bool from_zero);
     void wgmma_promoted(const WarpGroups& w);
     void wgmma_fragments(WarpGroups& w);
     void wgmma_descriptors(WarpGroups& w);
     std::string packed(const std::string& array, const Format& f, const std::string& first);  ///< 32 bits of consecutive registers
+
+    // ---- bulk stores (emit_tma_store.cpp) ----
+    struct BulkStore;
+    void bulk_store(ir::InstId id);
+    void bulk_addresses(BulkStore& s, ir::InstId id);
+    void bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t slab);
+    bool is_last_access(ir::InstId store) const;  ///< nothing in the program waits for what it writes
 
     // ---- channels (emit_channel.cpp, emit_copy.cpp) ----
     struct Ring {  ///< one channel while it is emitted
@@ -266,6 +283,10 @@ private:
     void ring_state(bool producer, bool consumer);  ///< declares the counters of all rings
     void advance(const std::string& stage, const std::string& phase, int stages);
     std::string stage_address(const Ring& ring, const std::string& stage);
+    /// C int coordinates of a part's first element, by tensor dimension.
+    std::vector<std::string> bulk_start(const ir::Inst& access);
+    /// Name of the tensor map that cuts the access's tensor into boxes of `box` elements: contiguous dimension, then across (-1: none).
+    std::string bulk_map(const ir::Inst& access, size_t slot, std::array<int, 2> dims, std::array<int64_t, 2> box, int swizzle);
     void tma_put(ir::InstId id, Ring& ring);
     void thread_put(ir::InstId id, Ring& ring);
     void copy_chunks(ir::InstId id, const Ring& ring, const std::string& to);
@@ -278,12 +299,21 @@ private:
     void elementwise(ir::InstId id);
     void divide_by_shared(ir::InstId id);
     bool compare_counts(ir::InstId id);  ///< a comparison of an iota with a scalar (emit_compare.cpp); false: something else
-    void cast_pairs(ir::ValueId to, ir::ValueId from, bool brain);
+    void cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& function);
+    void decode_pairs(ir::ValueId to, ir::ValueId from);
+    std::string two_halves(const Format& half, const Format& from);  ///< function (int, int) -> packed pair
     std::string kernel_head() const;
+    /// Programs that should be on a multiprocessor at once, as far as registers go (emit_residency.cpp).
+    int resident_programs() const;
     void find_uses();
     std::string scalar_param(int param);
     std::string program_axis(int axis);
-    bool walks_in_groups() const;   ///< do programs that differ in axis 0 or 1 share operands of a product?
+    // ---- split sums (emit_split.cpp) ----
+    void prepare_split();
+    void split_loop(ir::InstId id);
+    void split_publish();
+    void split_add(const ir::Block& body, const std::vector<std::string>& totals);
+
     std::string grouped_program();  ///< the program's number in an order that shares them more (emit_raster.cpp)
 #define STRUCTURED(op, ...) void cuda_##op(ir::InstId id);
 #include "lang/ops.def"
@@ -302,6 +332,10 @@ private:
     std::vector<std::string> param_texts_;
     std::set<std::string> taken_;
     std::vector<std::string> names_;
+    std::optional<SplitLoop> split_;  ///< stretches that CTAs of their own run
+    int64_t split_area_ = 0;          ///< of the workspace: where their sums lie
+    int64_t split_shared_ = 0;        ///< of shared memory: how many have come
+    std::string split_part_;
     std::map<uint32_t, Ring> rings_;  ///< by ValueId of the channel
     std::vector<int> uses_;
     std::vector<bool> aliased_, array_constant_;

@@ -25,9 +25,11 @@ std::string BoundLaunch::bind(Setup setup, std::span<const Argument> args, const
     driver_ = &setup_.variant->loaded->driver;
     const KernelText& text = setup_.variant->text;
     std::copy(grid.begin(), grid.end(), grid_);
-    total_ = grid_[0] * grid_[1] * grid_[2];
-    piece_ = std::min(total_, kGridLimit);
-    if (text.workspace_bytes > 0) piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / static_cast<uint64_t>(text.workspace_bytes), 1));
+    const auto split = static_cast<uint64_t>(text.split);
+    total_ = grid_[0] * grid_[1] * grid_[2] * split;
+    piece_ = std::min(total_, kGridLimit / split * split);
+    if (text.workspace_bytes > 0)
+        piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / static_cast<uint64_t>(text.workspace_bytes) / split, 1) * split);
     if (std::string error = bind_function(); !error.empty()) return error;
     if (std::string error = bind_memory(); !error.empty()) return error;
     values_.resize(text.params.size());
@@ -68,6 +70,10 @@ std::string BoundLaunch::bind_memory() {
     CUresult code = kCudaSuccess;
     if (text.workspace_bytes > 0)
         code = workspace_.allocate(*driver_, piece_ * static_cast<uint64_t>(text.workspace_bytes), setup_.pool, setup_.stream);
+    if (code == kCudaSuccess && text.split > 1) {
+        code = driver_->cuMemsetD8Async(workspace_.address(), 0, piece_ * static_cast<uint64_t>(text.workspace_bytes), setup_.stream);
+        if (code == kCudaSuccess && !setup_.pool) code = driver_->cuStreamSynchronize(setup_.stream);
+    }
     bool reports = false;
     for (const KernelParam& p : text.params) reports = reports || p.kind == KernelParam::report;
     if (code == kCudaSuccess && reports && setup_.listen) {

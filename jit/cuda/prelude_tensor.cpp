@@ -79,6 +79,45 @@ __device__ __forceinline__ void tma_load(unsigned to, const TensorMap* map, unsi
 }
 )";
 
+// A box of 16 rows per warp: written, made visible to TMA, sent by lane 0. The other lanes have nothing to wait for.
+constexpr std::string_view kTmaStore = R"(
+__device__ __forceinline__ void stmatrix_x2(unsigned to, unsigned a, unsigned b) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
+}
+__device__ __forceinline__ void stmatrix_x4(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+/// Until all but `newer` copies of this thread have read shared memory.
+template <int newer>
+__device__ __forceinline__ void tma_store_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(newer) : "memory"); }
+/// Until all copies of this thread are in global memory.
+__device__ __forceinline__ void tma_store_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void tma_store(int lane, const TensorMap* map, unsigned from, int x, int y) {
+    asm volatile(
+        "{\n.reg .pred other;\nsetp.ne.b32 other, %0, 0;\n@!other cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%1, {%3, %4}], [%2];\n"
+        "@!other cp.async.bulk.commit_group;\n}" ::"r"(lane), "l"(map), "r"(from), "r"(x), "r"(y)
+        : "memory");
+}
+__device__ __forceinline__ void tma_store(int lane, const TensorMap* map, unsigned from, int x, int y, int z) {
+    asm volatile(
+        "{\n.reg .pred other;\nsetp.ne.b32 other, %0, 0;\n@!other cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%1, {%3, %4, %5}], [%2];\n"
+        "@!other cp.async.bulk.commit_group;\n}" ::"r"(lane), "l"(map), "r"(from), "r"(x), "r"(y), "r"(z)
+        : "memory");
+}
+__device__ __forceinline__ void tma_store(int lane, const TensorMap* map, unsigned from, int x, int y, int z, int u) {
+    asm volatile(
+        "{\n.reg .pred other;\nsetp.ne.b32 other, %0, 0;\n@!other cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%1, {%3, %4, %5, %6}], [%2];\n"
+        "@!other cp.async.bulk.commit_group;\n}" ::"r"(lane), "l"(map), "r"(from), "r"(x), "r"(y), "r"(z), "r"(u)
+        : "memory");
+}
+__device__ __forceinline__ void tma_store(int lane, const TensorMap* map, unsigned from, int x, int y, int z, int u, int v) {
+    asm volatile(
+        "{\n.reg .pred other;\nsetp.ne.b32 other, %0, 0;\n@!other cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%1, {%3, %4, %5, %6, %7}], [%2];\n"
+        "@!other cp.async.bulk.commit_group;\n}" ::"r"(lane), "l"(map), "r"(from), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v)
+        : "memory");
+}
+)";
+
 // Producer warps give registers to the others; both statements are executed by whole warp groups.
 constexpr std::string_view kRegisters = R"(
 template <int count>
@@ -108,9 +147,6 @@ __device__ __forceinline__ void copy_async_wait(int newer) {
 
 // Descriptor of an operand in shared memory, offsets in bytes. swizzle: 1 128, 2 64, 3 32 bytes.
 constexpr std::string_view kWgmma = R"(
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wgmma_descriptor(unsigned address, unsigned leading, unsigned stride, unsigned long long swizzle) {
     return (unsigned long long)((address & 0x3ffffu) >> 4) | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 |
            swizzle << 62;
@@ -129,9 +165,9 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned& a, unsigned& b, unsi
 )";
 
 constexpr Section kSections[] = {
-    {"shared", "", kShared},        {"fence_async", "", kFence}, {"mbarrier", "", kMbarrier},
-    {"tensor_map", "", kTensorMap}, {"tma", "tensor_map", kTma}, {"registers", "", kRegisters},
-    {"cp_async", "", kCpAsync},     {"wgmma", "shared", kWgmma}, {"ldmatrix", "shared", kLdmatrix},
+    {"shared", "", kShared},     {"fence_async", "", kFence},       {"mbarrier", "", kMbarrier},     {"tensor_map", "", kTensorMap},
+    {"tma", "tensor_map", kTma}, {"registers", "", kRegisters},     {"tma_store", "tma", kTmaStore}, {"cp_async", "", kCpAsync},
+    {"wgmma", "shared", kWgmma}, {"ldmatrix", "shared", kLdmatrix},
 };
 
 }  // namespace

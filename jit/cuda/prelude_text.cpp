@@ -184,9 +184,29 @@ __device__ __forceinline__ double minimum_number(double a, double b) { return a 
 __device__ __forceinline__ double maximum_number(double a, double b) { return a != a ? b : b != b ? a : maximum(a, b); }
 )";
 
-// Many numbers over one: the reciprocal, rounded to nearest, is the same for all of them and computed once. Two corrections by an exact remainder
-// give the correctly rounded quotient (Markstein, IBM J. R&D 34, 1990) as long as nothing over- or underflows on the way.
 constexpr std::string_view kPairs = R"(
+#ifdef __CUDACC__
+__device__ __forceinline__ unsigned two_shorts(unsigned short low, unsigned short high) {
+    unsigned two;
+    asm("mov.b32 %0, {%1, %2};" : "=r"(two) : "h"(low), "h"(high));
+    return two;
+}
+// Registers taken apart and put together this way cost nothing: ptxas sees through both.
+__device__ __forceinline__ unsigned short low_short(unsigned two) {
+    unsigned short half;
+    asm("{ .reg .b16 other; mov.b32 {%0, other}, %1; }" : "=h"(half) : "r"(two));
+    return half;
+}
+__device__ __forceinline__ unsigned short high_short(unsigned two) {
+    unsigned short half;
+    asm("{ .reg .b16 other; mov.b32 {other, %0}, %1; }" : "=h"(half) : "r"(two));
+    return half;
+}
+#else
+inline unsigned two_shorts(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }
+inline unsigned short low_short(unsigned two) { return (unsigned short)two; }
+inline unsigned short high_short(unsigned two) { return (unsigned short)(two >> 16); }
+#endif
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
 __device__ __forceinline__ unsigned encode_two_bf16(float low, float high) {
     unsigned two;
@@ -204,6 +224,10 @@ __device__ __forceinline__ unsigned encode_two_f16(float low, float high) { retu
 #endif
 )";
 
+// Many numbers over one: the reciprocal, rounded to nearest, is the same for all of them and computed once. One correction of the product by its exact
+// remainder gives the correctly rounded quotient as long as nothing over- or underflows on the way: where the product is one of the two neighbours of
+// the quotient by a theorem (Markstein, IBM J. R&D 34, 1990), and else, it being off by less than 3/2 units, unless the quotient lies within 7/2
+// parts of the divisor's 24-bit integer from a tie; all these quotients of all divisors were tried.
 constexpr std::string_view kSharedDivision = R"(
 #ifdef __CUDACC__
 __device__ __forceinline__ float nearest_reciprocal(float b) { return __frcp_rn(b); }
@@ -212,23 +236,24 @@ __device__ __noinline__ float any_division(float a, float b) { return a / b; }
 inline float nearest_reciprocal(float b) { return 1.0f / b; }
 inline float any_division(float a, float b) { return a / b; }
 #endif
-// With a divisor in [2^-40, 2^40) and a dividend of 0 or in [2^-80, 2^80], quotients are normal and remainders exact, so that two corrections round
-// correctly; a zero keeps the sign of its first quotient. A Dividends is the span of some magnitudes' bits, less 1: zeros are above all others.
-__device__ __forceinline__ bool is_shared_divisor(float b) { return (float_bits(b) & 0x7fffffffu) - 0x2b800000u < 0x28000000u; }
+// With a divisor in [2^-40, 2^40) and a dividend of 0 or in [2^-80, 2^80], quotients are normal and remainders exact. The remainder of 0 is +0 and
+// leaves the product's sign, because it is taken away. A Dividends is the span of some magnitudes' bits, the low end less 1: zeros are above all
+// others. Numbers that are no moderate dividends when below zero need no magnitudes.
+__device__ __forceinline__ bool is_shared_divisor(float b) { return float_bits(b) - 0x2b800000u < 0x28000000u; }
 struct Dividends {
     unsigned low = ~0u, high = 0;
-    __device__ __forceinline__ void add(float a) {
-        const unsigned bits = float_bits(a) & 0x7fffffffu, below = bits - 1;
+    __device__ __forceinline__ void add_bits(unsigned bits) {
+        const unsigned below = bits - 1;
         low = below < low ? below : low;
         high = bits > high ? bits : high;
     }
+    __device__ __forceinline__ void add(float a) { add_bits(float_bits(a) & 0x7fffffffu); }
+    __device__ __forceinline__ void add_positive(float a) { add_bits(float_bits(a)); }
     __device__ __forceinline__ bool moderate() const { return low >= 0x177fffffu && high <= 0x67800000u; }
 };
 __device__ __forceinline__ float reciprocal_division(float a, float b, float y) {
     const float first = a * y;
-    float q = fmaf(fmaf(-b, first, a), y, first);
-    q = fmaf(fmaf(-b, q, a), y, q);
-    return as_float((float_bits(q) & 0x7fffffffu) | (float_bits(first) & 0x80000000u));
+    return fmaf(-y, fmaf(b, first, -a), first);
 }
 )";
 

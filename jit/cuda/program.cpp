@@ -1,9 +1,11 @@
 // cuda::Program: finds or makes the variant that a launch needs, binds the arguments, and runs.
 #include "jit/cuda/program.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "jit/cuda/emitter.h"
+#include "jit/cuda/timing.h"
 
 namespace tegula::cuda {
 
@@ -30,7 +32,7 @@ public:
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
     Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid) const override;
-    std::vector<TensorTrait> traits(std::span<const Argument> args, bool& may_alias) const override;
+    std::vector<GpuTensor> traits(std::span<const Argument> args, bool& may_alias) const override;
 
 private:
     struct Place {
@@ -39,9 +41,9 @@ private:
         std::string error;
     };
     Place find_place(std::span<const Argument> args, CUstream stream) const;
-    std::vector<TensorTrait> traits_at(std::span<const Argument> args, const Addresses& addresses, bool& may_alias) const;
-    VariantResult variant(const Arch& arch, std::vector<TensorTrait> traits, bool may_alias, const std::atomic<bool>* cancel) const;
-    VariantResult make_variant(const Arch& arch, std::vector<TensorTrait> traits, bool may_alias, const std::atomic<bool>* cancel) const;
+    std::vector<GpuTensor> traits_at(std::span<const Argument> args, const Addresses& addresses, bool& may_alias) const;
+    VariantResult variant(const Arch& arch, std::vector<GpuTensor> traits, bool may_alias, const std::atomic<bool>* cancel) const;
+    VariantResult make_variant(const Arch& arch, std::vector<GpuTensor> traits, bool may_alias, const std::atomic<bool>* cancel) const;
     std::string run_at(const Place& place, std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
                        RunResult& result) const;
     std::string finish(const BoundLaunch& launch, const Staging& staging, std::span<const Argument> args, const RunOptions& options,
@@ -78,7 +80,7 @@ bool is_set(const std::atomic<bool>* flag) { return flag && flag->load(std::memo
 
 // ---- variants ----
 
-VariantResult KernelProgram::make_variant(const Arch& arch, std::vector<TensorTrait> traits, bool may_alias, const std::atomic<bool>* cancel) const {
+VariantResult KernelProgram::make_variant(const Arch& arch, std::vector<GpuTensor> traits, bool may_alias, const std::atomic<bool>* cancel) const {
     auto out = std::make_shared<Variant>();
     out->fn = lower_(arch, traits, may_alias);
     out->traits = std::move(traits);
@@ -102,9 +104,9 @@ VariantResult KernelProgram::make_variant(const Arch& arch, std::vector<TensorTr
     return {std::move(out), {}, false};
 }
 
-VariantResult KernelProgram::variant(const Arch& arch, std::vector<TensorTrait> traits, bool may_alias, const std::atomic<bool>* cancel) const {
+VariantResult KernelProgram::variant(const Arch& arch, std::vector<GpuTensor> traits, bool may_alias, const std::atomic<bool>* cancel) const {
     std::string key = std::string(arch.name) + (may_alias ? "+" : "-");
-    for (const TensorTrait& t : traits) key += static_cast<char>('0' + t.aligned + 2 * t.strided);
+    for (const GpuTensor& t : traits) key += t.code();
     std::shared_ptr<Slot> slot;
     {
         std::lock_guard lock(mutex_);
@@ -121,16 +123,16 @@ VariantResult KernelProgram::variant(const Arch& arch, std::vector<TensorTrait> 
 
 // ---- where and with what ----
 
-std::vector<TensorTrait> KernelProgram::traits_at(std::span<const Argument> args, const Addresses& addresses, bool& may_alias) const {
+std::vector<GpuTensor> KernelProgram::traits_at(std::span<const Argument> args, const Addresses& addresses, bool& may_alias) const {
     TEGULA_CHECK(args.size() == fn_.params.size(), "arguments do not match parameters");
-    std::vector<TensorTrait> out(args.size());
+    std::vector<GpuTensor> out(args.size());
     for (size_t i = 0; i < args.size(); ++i)
         if (fn_.type(fn_.params[i].value).kind == Type::tensor) out[i] = tensor_trait(fn_, i, args[i].t, addresses[i]);
     may_alias = find_alias(facts_, args, addresses);
     return out;
 }
 
-std::vector<TensorTrait> KernelProgram::traits(std::span<const Argument> args, bool& may_alias) const {
+std::vector<GpuTensor> KernelProgram::traits(std::span<const Argument> args, bool& may_alias) const {
     Staging staging(*state_->driver(), nullptr, nullptr);
     staging.plan(args);
     return traits_at(args, addresses_of(args, staging), may_alias);
@@ -194,7 +196,7 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     Staging staging(driver, driver.pool(place.device), stream);
     staging.plan(args);
     bool may_alias = false;
-    std::vector<TensorTrait> traits = traits_at(args, addresses_of(args, staging), may_alias);
+    std::vector<GpuTensor> traits = traits_at(args, addresses_of(args, staging), may_alias);
     VariantResult found = variant(*driver.device(place.device)->arch, std::move(traits), may_alias, options.cancel);
     if (found.cancelled || is_set(options.cancel)) return add_cancelled(result), std::string();
     if (!found.variant) return found.error;
@@ -206,7 +208,13 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     BoundLaunch launch;
     BoundLaunch::Setup setup{state_, found.variant, place.device, place.context, stream, driver.pool(place.device), listen};
     if (std::string error = launch.bind(std::move(setup), args, addresses_of(args, staging), grid); !error.empty()) return error;
-    if (const CUresult code = launch.launch_all(stream, options.cancel); code != kCudaSuccess) return launch.error_text(code);
+    CUresult code = kCudaSuccess;
+    const auto enqueue = [&](CUstream on) { return (code = launch.launch_all(on, options.cancel)) == kCudaSuccess; };
+    if (options.measure && !capturing)
+        result.seconds = std::max(Stopwatch(driver, stream).once(enqueue), 0.0);
+    else
+        enqueue(stream);
+    if (code != kCudaSuccess) return launch.error_text(code);
     if (is_set(options.cancel)) add_cancelled(result);
     return staging.empty() && !launch.has_report() ? std::string() : finish(launch, staging, args, options, result);
 }
@@ -244,7 +252,7 @@ Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<
     }
     const Addresses addresses = addresses_of(args, staging);
     bool may_alias = false;
-    std::vector<TensorTrait> traits = traits_at(args, addresses, may_alias);
+    std::vector<GpuTensor> traits = traits_at(args, addresses, may_alias);
     VariantResult found = variant(*driver.device(place.device)->arch, std::move(traits), may_alias, nullptr);
     if (!found.variant) {
         out.error = found.error;

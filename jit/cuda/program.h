@@ -22,7 +22,7 @@ ParamFacts find_param_facts(const ir::Function& fn);
 using Addresses = std::vector<CUdeviceptr>;
 
 /// The trait of one tensor at `address`.
-TensorTrait tensor_trait(const ir::Function& fn, size_t param, const TensorArg& tensor, uint64_t address);
+GpuTensor tensor_trait(const ir::Function& fn, size_t param, const TensorArg& tensor, uint64_t address);
 /// Does a written parameter share memory with another one?
 bool find_alias(const ParamFacts& facts, std::span<const Argument> args, const Addresses& addresses);
 
@@ -40,7 +40,7 @@ struct Loaded {
 /// One compiled form of the kernel, for an architecture and the traits of its tensors.
 struct Variant {
     std::optional<ir::Function> fn;  ///< what the text was emitted from: its strings, types and positions serve the reports
-    std::vector<TensorTrait> traits;
+    std::vector<GpuTensor> traits;
     KernelText text;
     Resources resources;
     std::unique_ptr<Loaded> loaded;

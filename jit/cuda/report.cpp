@@ -2,11 +2,10 @@
 #include "jit/cuda/report.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <set>
 
 #include "jit/cuda/kernel_text.h"
+#include "lang/print_text.h"
 
 namespace tegula::cuda {
 
@@ -44,17 +43,6 @@ std::string pointer_text(const Format& f, uint64_t code, std::span<const Printed
     return "ptr(outside)";
 }
 
-std::string number_text(const Format& f, uint64_t code) {
-    if (f.is_bool()) return code ? "true" : "false";
-    if (f.is_int()) return f.is_signed ? std::to_string(static_cast<int64_t>(code)) : std::to_string(code);
-    const double v = decode(f, code);
-    if (std::isnan(v)) return "nan";
-    char text[40];
-    const bool narrow = f.bits <= 32 && static_cast<double>(static_cast<float>(v)) == v;
-    const auto end = narrow ? std::to_chars(text, text + sizeof text, static_cast<float>(v)) : std::to_chars(text, text + sizeof text, v);
-    return std::string(text, end.ptr);
-}
-
 struct Printer {
     const ir::Function& fn;
     std::span<const PrintedRange> ranges;
@@ -66,23 +54,6 @@ struct Printer {
         return number_text(f, extend_code(f, code));
     }
 
-    std::string tile(ir::ValueId v, std::span<const uint64_t> words, int64_t elements) const {
-        const Shape& shape = fn.type(v).shape;
-        if (shape.rank == 0) return element(v, words[0]);
-        std::string out;
-        for (int64_t i = 0; i < static_cast<int64_t>(words.size()); ++i) {
-            int64_t block = 1;
-            std::string open, closed;
-            for (size_t d = shape.rank; d-- > 0;) {
-                block *= shape[d];
-                if (i % block == 0) open += '[';
-                if ((i + 1) % block == 0) closed += ']';
-            }
-            out += (i ? ", " : "") + open + element(v, words[static_cast<size_t>(i)]) + closed;
-        }
-        return static_cast<int64_t>(words.size()) < elements ? out + ", ...]" : out;
-    }
-
     /// The text of one record; nullopt when its words do not fit the instruction.
     std::optional<std::string> text(const Record& record) const {
         const ir::Inst& inst = fn.inst(record.inst);
@@ -91,34 +62,15 @@ struct Printer {
         size_t at = 0;
         for (ir::ValueId v : fn.operands(inst)) {
             const int64_t elements = fn.type(v).shape.elements();
-            const size_t shown = static_cast<size_t>(std::min(elements, kReportElements));
+            const size_t shown = static_cast<size_t>(std::min(elements, kPrintElements));
             if (shown > record.words.size() - at) return std::nullopt;
-            values.push_back(tile(v, record.words.subspan(at, shown), elements));
+            const auto words = record.words.subspan(at, shown);
+            values.push_back(tile_text(fn.type(v).shape, [&](int64_t i) { return element(v, words[static_cast<size_t>(i)]); }));
             at += shown;
         }
-        std::string out;
-        size_t next = 0;
-        for (size_t i = 0; i < format.size(); ++i) {
-            if (format.substr(i, 2) == "{}" && next < values.size()) {
-                out += values[next++];
-                ++i;
-            } else {
-                out += format[i];
-                i += format.substr(i, 2) == "{{";
-            }
-        }
-        for (; next < values.size(); ++next) out += ' ' + values[next];
-        return out;
+        return filled_text(format, values);
     }
 };
-
-std::string point_text(int64_t element, const Shape& shape) {
-    int64_t index[kMaxRank];
-    for (size_t d = shape.rank; d-- > 0; element /= shape[d]) index[d] = element % shape[d];
-    std::string out = "(";
-    for (size_t d = 0; d < shape.rank; ++d) out += (d ? ", " : "") + std::to_string(index[d]);
-    return out + ")";
-}
 
 Diagnostic assertion(const ir::Function& fn, const Record& record, std::span<const uint64_t, 3> grid) {
     const ir::Inst& inst = fn.inst(record.inst);

@@ -6,8 +6,8 @@
 //   word 1: capacity in words. A record that does not fit (place + size > capacity) is dropped; the cursor then says so.
 // Record: word 0 = instruction number (ir::InstId of the print or assert in the function that was emitted) | size in words << 32
 //         word 1 = linear number of the program (axis 0 fastest, over the whole grid)
-//         print:  for each value in order min(elements, kReportElements) words: codes in row-major logical order, zero- or sign-extended
-//                 to 64 bits (pointers: as registers hold them, bytes or, for bit-addressed elements, bits)
+//         print:  for each value in order min(elements, kPrintElements of lang/print_text.h) words: codes in row-major logical order, zero- or
+//                 sign-extended to 64 bits (pointers: as registers hold them, bytes or, for bit-addressed elements, bits)
 //         assert: one word, the row-major number of the first element that does not hold (0 for a scalar)
 // All records of one program are taken by the same thread (threadIdx.x == 0), so that their order in the buffer is the program's order.
 #pragma once
@@ -21,7 +21,6 @@
 namespace tegula::cuda {
 
 constexpr uint64_t kReportHeader = 2;                 ///< words
-constexpr int64_t kReportElements = 1000;             ///< a longer tile is cut
 constexpr uint64_t kReportWords = uint64_t{1} << 21;  ///< 16 MB
 
 /// Does the function print or assert? `asserts`: anything that must be reported even when nobody listens to prints.

@@ -1,5 +1,4 @@
-// Times of launches as performance.md "How to measure" wants them: single launches from a cold start (burst), and graphs of launches back to back
-// (sustained, rotating).
+// Stopwatch (timing.h): events around what callers enqueue.
 #include "jit/cuda/timing.h"
 
 #include <algorithm>
@@ -10,181 +9,110 @@ namespace tegula::cuda {
 
 namespace {
 
-constexpr size_t kFlushBytes = size_t{256} << 20;
-constexpr int kBurstRuns = 7;
+constexpr size_t kFlushBytes = size_t{256} << 20, kFlushPiece = size_t{4} << 20;
 constexpr auto kIdle = std::chrono::milliseconds(200);
-constexpr double kPreheatMs = 120, kMeasureMs = 60;
-
-/// Reads all of a buffer, so that L2 holds nothing of the tensors and no dirty lines either.
-constexpr const char* kFlushText = R"(extern "C" __global__ void flush(const uint4* p, unsigned long long n, unsigned* sink) {
-    unsigned sum = 0;
-#pragma unroll 1
-    for (unsigned long long i = blockIdx.x * 256ull + threadIdx.x; i < n; i += gridDim.x * 256ull) {
-        const uint4 v = p[i];
-        sum += v.x ^ v.y ^ v.z ^ v.w;
-    }
-    if (sum == 0x9e3779b9u) *sink = sum;
-}
-)";
-
-/// One measurement: a context, a stream of its own, and handles that are released at the end whatever happens.
-class Stopwatch {
-public:
-    Stopwatch(Backend::State& state, std::span<const PreparedLaunch* const> launches)
-        : state_(state), driver_(*state.driver()), launches_(launches) {}
-    ~Stopwatch() {
-        ContextScope scope(driver_, context_);
-        buffer_.free();
-        if (exec_) driver_.cuGraphExecDestroy(exec_);
-        if (graph_) driver_.cuGraphDestroy(graph_);
-        for (CUevent e : {begin_, end_})
-            if (e) driver_.cuEventDestroy(e);
-        if (stream_) driver_.cuStreamDestroy(stream_);
-        if (flush_.library) driver_.cuLibraryUnload(flush_.library);
-    }
-    Stopwatch(const Stopwatch&) = delete;
-    Stopwatch& operator=(const Stopwatch&) = delete;
-
-    /// Microseconds; negative after a failure, which error() tells.
-    double measure(TimingMode mode) {
-        CUresult code = driver_.primary_context(launches_[0]->device(), &context_);
-        if (!ok("cuDevicePrimaryCtxRetain", code)) return -1;
-        ContextScope scope(driver_, context_);
-        if (!ok("cuCtxPushCurrent", scope.code()) || !ok("cuStreamCreate", driver_.cuStreamCreate(&stream_, kStreamNonBlocking)) ||
-            !ok("cuEventCreate", driver_.cuEventCreate(&begin_, 0)) || !ok("cuEventCreate", driver_.cuEventCreate(&end_, 0)))
-            return -1;
-        return mode == TimingMode::burst ? burst() : back_to_back(mode == TimingMode::rotating ? launches_ : launches_.first(1));
-    }
-    const std::string& error() const { return error_; }
-
-private:
-    bool ok(const char* call, CUresult code) {
-        if (code != kCudaSuccess && error_.empty()) error_ = driver_.error(call, code);
-        return code == kCudaSuccess;
-    }
-    bool launch(const PreparedLaunch& launch) {
-        const int code = launch.launch(stream_);
-        if (code != 0 && error_.empty()) error_ = launch.error_text(code);
-        return code == 0;
-    }
-    /// Milliseconds between the two events of what `work` enqueues; negative after a failure.
-    template <class Work>
-    double between(const Work& work) {
-        float ms = 0;
-        const bool good = ok("cuEventRecord", driver_.cuEventRecord(begin_, stream_)) && work() &&
-                          ok("cuEventRecord", driver_.cuEventRecord(end_, stream_)) && ok("cuEventSynchronize", driver_.cuEventSynchronize(end_)) &&
-                          ok("cuEventElapsedTime", driver_.cuEventElapsedTime(&ms, begin_, end_));
-        return good ? ms : -1;
-    }
-
-    bool load_flush() {
-        KernelText text;
-        text.source = kFlushText;
-        text.entry = "flush";
-        const DeviceInfo& device = *driver_.device(launches_[0]->device());
-        Result<CompiledKernel> compiled = state_.compile(text, *device.arch, state_.options.compile);
-        if (!compiled) {
-            error_ = compiled.error;
-            return false;
-        }
-        blocks_ = static_cast<unsigned>(device.sms) * 8;
-        return ok("cuLibraryLoadData",
-                  driver_.cuLibraryLoadData(&flush_.library, compiled->image.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0)) &&
-               ok("cuLibraryGetKernel", driver_.cuLibraryGetKernel(&flush_.kernel, flush_.library, "flush")) &&
-               ok("cuKernelGetFunction", driver_.cuKernelGetFunction(&flush_.function, flush_.kernel)) &&
-               ok("cuMemAlloc", buffer_.allocate(driver_, kFlushBytes + 256, nullptr, stream_)) &&
-               ok("cuMemsetD8Async", driver_.cuMemsetD8Async(buffer_.address(), 1, kFlushBytes + 256, stream_));
-    }
-    bool flush() {
-        CUlaunchConfig config{blocks_, 1, 1, 256, 1, 1, 0, stream_, nullptr, 0};
-        CUdeviceptr from = buffer_.address(), sink = buffer_.address() + kFlushBytes;
-        uint64_t count = kFlushBytes / 16;
-        void* params[] = {&from, &count, &sink};
-        return ok("cuLaunchKernelEx", driver_.cuLaunchKernelEx(&config, flush_.function, params, nullptr));
-    }
-
-    double burst() {
-        if (!load_flush() || !launch(*launches_[0])) return -1;
-        std::vector<double> times;
-        for (int i = 0; i < kBurstRuns; ++i) {
-            if (!flush() || !ok("cuStreamSynchronize", driver_.cuStreamSynchronize(stream_))) return -1;
-            std::this_thread::sleep_for(kIdle);
-            const double ms = between([&] { return launch(*launches_[0]); });
-            if (ms < 0) return -1;
-            times.push_back(ms);
-        }
-        std::sort(times.begin(), times.end());
-        return times[times.size() / 2] * 1e3;
-    }
-
-    bool capture(std::span<const PreparedLaunch* const> launches, int rounds) {
-        if (!ok("cuStreamBeginCapture", driver_.cuStreamBeginCapture(stream_, kCaptureModeRelaxed))) return false;
-        bool good = true;
-        for (int i = 0; i < rounds && good; ++i)
-            for (const PreparedLaunch* l : launches) good = good && launch(*l);
-        const CUresult code = driver_.cuStreamEndCapture(stream_, &graph_);  // ends the capture also after a failure
-        return ok("cuStreamEndCapture", code) && good && ok("cuGraphInstantiate", driver_.cuGraphInstantiate(&exec_, graph_, 0));
-    }
-    double back_to_back(std::span<const PreparedLaunch* const> launches) {
-        for (const PreparedLaunch* l : launches)
-            if (!launch(*l)) return -1;
-        const double once = between([&] {
-            for (const PreparedLaunch* l : launches)
-                if (!launch(*l)) return false;
-            return true;
-        });
-        if (once < 0) return -1;
-        // A graph of about 5 ms, so that its own launch costs nothing; then as many graphs as preheating and measuring take.
-        const int rounds = static_cast<int>(std::clamp(5 / std::max(once, 1e-3), 1.0, 2000.0));
-        if (!capture(launches, rounds)) return -1;
-        const auto graphs = [&](int n) {
-            for (int i = 0; i < n; ++i)
-                if (!ok("cuGraphLaunch", driver_.cuGraphLaunch(exec_, stream_))) return false;
-            return true;
-        };
-        const double graph = between([&] { return graphs(1); });
-        if (graph < 0) return -1;
-        if (between([&] { return graphs(static_cast<int>(kPreheatMs / std::max(graph, 0.01)) + 1); }) < 0) return -1;
-        const int n = static_cast<int>(kMeasureMs / std::max(graph, 0.01)) + 1;
-        const double ms = between([&] { return graphs(n); });
-        return ms < 0 ? -1 : ms * 1e3 / (static_cast<double>(n) * rounds * static_cast<double>(launches.size()));
-    }
-
-    struct Flush {
-        CUlibrary library = nullptr;
-        CUkernel kernel = nullptr;
-        CUfunction function = nullptr;
-    };
-    Backend::State& state_;
-    Driver& driver_;
-    std::span<const PreparedLaunch* const> launches_;
-    CUcontext context_ = nullptr;
-    CUstream stream_ = nullptr;
-    CUevent begin_ = nullptr, end_ = nullptr;
-    CUgraph graph_ = nullptr;
-    CUgraphExec exec_ = nullptr;
-    Flush flush_;
-    unsigned blocks_ = 0;
-    DeviceMemory buffer_;
-    std::string error_;
-};
+constexpr double kGraphLength = 0.02, kPreheat = 0.1, kShortest = 1e-6;
+constexpr int kMaxGraphCalls = 500;
 
 }  // namespace
 
-Result<double> time_launches(Backend::State& state, std::span<const PreparedLaunch* const> launches, TimingMode mode) {
-    Result<double> out;
-    if (!state.driver()) {
-        out.error = "no CUDA driver was found";
-        return out;
+Stopwatch::Stopwatch(const Driver& driver) : driver_(driver), owns_stream_(true) {
+    ok("cuStreamCreate", driver_.cuStreamCreate(&stream_, kStreamNonBlocking));
+}
+
+Stopwatch::Stopwatch(const Driver& driver, CUstream stream) : driver_(driver), stream_(stream) {}
+
+Stopwatch::~Stopwatch() {
+    if (exec_) driver_.cuGraphExecDestroy(exec_);
+    if (graph_) driver_.cuGraphDestroy(graph_);
+    for (CUevent e : {begin_, end_})
+        if (e) driver_.cuEventDestroy(e);
+    if (owns_stream_ && stream_) driver_.cuStreamDestroy(stream_);
+}
+
+bool Stopwatch::ok(const char* call, CUresult code) {
+    if (code != kCudaSuccess && error_.empty()) error_ = driver_.error(call, code);
+    return code == kCudaSuccess;
+}
+
+bool Stopwatch::set_up() {
+    if (!error_.empty()) return false;
+    for (CUevent* e : {&begin_, &end_})
+        if (!*e && !ok("cuEventCreate", driver_.cuEventCreate(e, 0))) return false;
+    for (DeviceMemory* m : {&clean_, &written_})
+        if (!m->address() && !ok("cuMemAlloc", m->allocate(driver_, kFlushBytes, nullptr, stream_))) return false;
+    return true;
+}
+
+/// A copy leaves the lines it wrote in L2; reading clean memory over it, by a copy into a small corner, evicts them.
+bool Stopwatch::flush() {
+    const auto copy = [&](CUdeviceptr from, size_t bytes) {
+        return ok("cuMemcpyDtoDAsync", driver_.cuMemcpyDtoDAsync(written_.address(), from, bytes, stream_));
+    };
+    bool good = copy(clean_.address(), kFlushBytes);
+    for (size_t at = 0; at < kFlushBytes && good; at += kFlushPiece) good = copy(clean_.address() + at, kFlushPiece);
+    return good;
+}
+
+double Stopwatch::between(const std::function<bool()>& work) {
+    const bool begun = ok("cuEventRecord", driver_.cuEventRecord(begin_, stream_));
+    if (!work() || !begun) return -1;
+    float ms = 0;
+    const bool good = ok("cuEventRecord", driver_.cuEventRecord(end_, stream_)) && ok("cuEventSynchronize", driver_.cuEventSynchronize(end_)) &&
+                      ok("cuEventElapsedTime", driver_.cuEventElapsedTime(&ms, begin_, end_));
+    return good ? ms * 1e-3 : -1;
+}
+
+double Stopwatch::once(const Enqueue& enqueue) {
+    if (set_up() && flush()) return between([&] { return enqueue(stream_); });
+    enqueue(stream_);
+    return -1;
+}
+
+double Stopwatch::burst(const Enqueue& enqueue, int runs) {
+    if (!error_.empty() || !enqueue(stream_)) return -1;
+    std::vector<double> times;
+    for (int i = 0; i < runs; ++i) {
+        if (!ok("cuStreamSynchronize", driver_.cuStreamSynchronize(stream_))) return -1;
+        std::this_thread::sleep_for(kIdle);
+        times.push_back(once(enqueue));
+        if (times.back() < 0) return -1;
     }
-    TEGULA_CHECK(!launches.empty(), "nothing to measure");
-    Stopwatch watch(state, launches);
-    const double us = watch.measure(mode);
-    if (us >= 0)
-        out.value = us;
-    else
-        out.error = watch.error();
-    return out;
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+}
+
+bool Stopwatch::capture(const Enqueue& enqueue, int count) {
+    if (exec_) driver_.cuGraphExecDestroy(exec_);
+    if (graph_) driver_.cuGraphDestroy(graph_);
+    exec_ = nullptr;
+    graph_ = nullptr;
+    if (!ok("cuStreamBeginCapture", driver_.cuStreamBeginCapture(stream_, kCaptureModeRelaxed))) return false;
+    bool good = true;
+    for (int i = 0; i < count && good; ++i) good = enqueue(stream_);
+    const CUresult code = driver_.cuStreamEndCapture(stream_, &graph_);  // ends the capture also after a failure
+    return ok("cuStreamEndCapture", code) && good && ok("cuGraphInstantiate", driver_.cuGraphInstantiate(&exec_, graph_, 0));
+}
+
+double Stopwatch::sustained(const Enqueue& enqueue, double length) {
+    if (!set_up() || !enqueue(stream_)) return -1;
+    const double one = between([&] { return enqueue(stream_); });
+    if (one < 0) return -1;
+    // A graph long enough that its own launch costs nothing; then as many graphs as preheating and measuring take.
+    const int count = static_cast<int>(std::clamp(kGraphLength / std::max(one, kShortest), 1.0, double{kMaxGraphCalls}));
+    if (!capture(enqueue, count)) return -1;
+    const auto repeat = [&](int n) {
+        return between([&] {
+            for (int i = 0; i < n; ++i)
+                if (!ok("cuGraphLaunch", driver_.cuGraphLaunch(exec_, stream_))) return false;
+            return true;
+        });
+    };
+    const double graph = std::max(repeat(2) / 2, kShortest);
+    repeat(std::max(1, static_cast<int>(kPreheat / graph)));
+    const int n = std::max(1, static_cast<int>(length / graph));
+    const double all = repeat(n);
+    return error_.empty() ? all / n / count : -1;
 }
 
 }  // namespace tegula::cuda

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "lang/print_text.h"
+
 namespace tegula {
 
 namespace {
@@ -26,15 +28,6 @@ TensorView view_of(const TensorArg& t, uint8_t* data, uint64_t bytes) {
     v.data = data;
     v.bytes = bytes;
     return v;
-}
-
-std::string place_text(const Shape& shape, int64_t element) {
-    std::string out;
-    for (int d = shape.rank - 1; d >= 0; --d) {
-        out = std::to_string(element % shape[d]) + (out.empty() ? "" : ", " + out);
-        element /= shape[d];
-    }
-    return "(" + out + ")";
 }
 
 uint64_t code_at(const TileData& tile, unsigned width, int64_t i) {
@@ -98,7 +91,7 @@ std::string Snapshot::difference(const TypeTable& types, std::span<const Argumen
         std::snprintf(number, sizeof number, "%.9g (code %llx)", decode(format, code), static_cast<unsigned long long>(code));
         return std::string(number);
     };
-    return std::to_string(different) + " of " + std::to_string(all) + " elements, first at " + place_text(t.extents, first) + ": " + text(got) +
+    return std::to_string(different) + " of " + std::to_string(all) + " elements, first at " + point_text(first, t.extents) + ": " + text(got) +
            " instead of " + text(expected);
 }
 

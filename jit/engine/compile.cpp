@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "jit/engine/engine.h"
+#include "jit/engine/hints.h"
 #include "lang/ir_text.h"
 #include "lower/lower.h"
 #include "parser/parse.h"
@@ -44,6 +45,8 @@ std::string explain_gpu_text(const std::vector<GpuNote>& notes, const SourceMap&
     return text;
 }
 
+bool is_cpu_artifact(std::string_view kind) { return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "explain@cpu"; }
+
 bool is_gpu_artifact(std::string_view kind) { return kind == "ir:gpu" || kind.starts_with("ir:gpu:") || kind == "cuda" || kind == "ptx" || kind == "cubin"; }
 
 std::string arch_list() {
@@ -80,8 +83,10 @@ std::string describe_instance(const Executable& exe, const TypeTable& types) {
 }  // namespace
 
 std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
-                                                  const std::vector<std::string>& disabled, DiagSink& diags) {
-    const std::string key = instance_key(kernel, generics, disabled, types_);
+                                                  const std::vector<std::string>& disabled, DiagSink& diags,
+                                                  const sema::StaticValues* given) {
+    std::string key = instance_key(kernel, generics, disabled, types_);
+    if (given) key += "\n?" + instance_key(kernel, *given, {}, types_);
     const sema::Limits limits;
     {
         std::lock_guard lock(module.mutex_);
@@ -97,6 +102,7 @@ std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const as
     exe->kernel = &kernel;
     exe->generics = generics;
     exe->disabled_passes = disabled;
+    if (given) exe->given = *given;
     exe->instance = std::move(*instance);
     if (options_.on_elaborated) options_.on_elaborated(*exe->instance.fn);
     run_passes(*exe->instance.fn, pass_options(exe->instance, disabled));
@@ -114,7 +120,8 @@ std::shared_ptr<const Executable> Engine::compile_named(LoadedModule& module, st
     status = Status::source;
     auto generics = sema::bind_static(module, *kernel, given, types_, diags, true);
     if (!generics) return nullptr;
-    auto exe = compile(module, *kernel, *generics, disabled, diags);
+    const bool tuned = std::any_of(kernel->tune.begin(), kernel->tune.end(), [&](const auto& c) { return given.find(c.name.text) == given.end(); });
+    auto exe = compile(module, *kernel, *generics, disabled, diags, tuned ? &given : nullptr);
     if (exe) status = Status::ok;
     return exe;
 }
@@ -148,9 +155,11 @@ void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
 std::optional<std::string> Engine::artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags) {
     if (kind == "json") return describe_instance(exe, types_);
     if (kind == "ir:final") return ir::print(*exe.instance.fn);
+    if (is_cpu_artifact(kind)) return cpu().artifact(exe.instance, exe.disabled_passes, kind.substr(0, kind.find('@')), nullptr, diags);
     const size_t at = kind.find('@');
     if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || stage == "explain") {
         const Arch* arch = find_arch(at == kind.npos ? "sm_90a" : kind.substr(at + 1));
+        if (arch && exe.given) return tuned_artifact(module, exe, stage, *arch, diags);
         if (arch) return gpu_artifact(exe, stage, *arch, diags);
         diags.report(Diag::no_such_artifact, {}, {printable(kind), arch_list()});
         return std::nullopt;
@@ -173,15 +182,28 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         return text;
     }
     diags.report(Diag::no_such_artifact, {},
-                 {printable(kind), "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin"});
+                 {printable(kind), "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, llvm, llvm-opt, asm, explain@cpu"});
     return std::nullopt;
 }
 
+/// What a launch on `arch` would take, with the extents that the host named.
+std::optional<std::string> Engine::tuned_artifact(LoadedModule& module, const Executable& exe, std::string_view kind, const Arch& arch,
+                                                  DiagSink& diags) {
+    TuneByEstimate chooser(module.tuned_, module, *exe.kernel, types_, arch);
+    const auto generics = sema::bind_static(module, *exe.kernel, *exe.given, types_, diags, true, &chooser, TuneByEstimate::kNominalExtent);
+    const auto tuned = generics ? compile(module, *exe.kernel, *generics, exe.disabled_passes, diags) : nullptr;
+    auto text = tuned ? gpu_artifact(*tuned, kind, arch, diags) : std::nullopt;
+    if (!text || kind != "explain") return text;
+    return explain_gpu_text({{exe.kernel->tune[0].name.span, chooser.why()}}, sources_) + *text;
+}
+
 std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags) {
-    if (kind == "cuda" || kind == "ptx" || kind == "cubin") return cuda().artifact(exe.instance, exe.disabled_passes, kind, arch, diags);
-    GpuOptions options = gpu_options(exe.instance, arch, exe.disabled_passes);
-    options.may_alias = false;
-    options.tensors.assign(exe.instance.fn->params.size(), {true, false});
+    if (kind == "cuda" || kind == "ptx" || kind == "cubin") {
+        auto made = cuda().artifact(exe.instance, exe.disabled_passes, kind, &arch, diags);
+        report_warning(cuda(), diags);
+        return made;
+    }
+    GpuOptions options = usual_options(exe.instance, arch, exe.disabled_passes);
     std::string text;
     constexpr std::string_view kAfter = "ir:gpu:after=";
     if (kind.starts_with(kAfter)) {
@@ -190,8 +212,12 @@ std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::stri
         };
     }
     const ir::Function fn = lowered_for_gpu(exe.instance, options);
-    if (kind == "explain") return explain_text(*exe.instance.fn, sources_) + explain_gpu_text(explain_gpu(fn, options), sources_) +
-                                      explain_gpu_text(explain_channels(fn, options), sources_);
+    if (kind == "explain") {
+        std::vector<GpuNote> hints;
+        for (const Diagnostic& d : hint_warnings(exe, arch)) hints.push_back({d.span, "hint " + d.message});
+        return explain_text(*exe.instance.fn, sources_) + explain_gpu_text(explain_gpu(fn, options), sources_) +
+               explain_gpu_text(explain_channels(fn, options), sources_) + explain_gpu_text(hints, sources_);
+    }
     if (kind == "ir:gpu") return ir::print(fn);
     if (!text.empty()) return text;
     std::string list;

@@ -7,11 +7,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "jit/engine/machine.h"
 #include "jit/engine/tensor.h"
+#include "jit/engine/tune.h"
 #include "jit/interp/interp.h"
 #include "lang/arena.h"
 #include "sema/sema.h"
@@ -27,6 +29,7 @@ struct EngineOptions {
     std::function<std::shared_ptr<HostTensor>(TypeTable& types, const std::string& path, const std::string& name, std::string& error)> load_array;
     size_t max_errors = 100;
     std::function<std::unique_ptr<Machine>(const SourceMap&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
+    cpu::PoolOptions pool;  ///< threads of the machine `cpu`
     std::function<void(const ir::Function&)> on_elaborated;  ///< sees every kernel instance and host expression before its passes, on any thread
 };
 
@@ -37,22 +40,22 @@ struct Executable {
     const ast::KernelItem* kernel = nullptr;
     sema::StaticValues generics;
     std::vector<std::string> disabled_passes;
+    std::optional<sema::StaticValues> given;  ///< compile_named, where `tune` chose something: what the host had named
     sema::Instance instance;
     std::unique_ptr<interp::Program> program;
 
     /// The instance on another machine, made on first use.
     const Program& on(Machine& machine) const;
-    /// The interpreter with the sums that the tensor cores of `arch` compute.
-    const Program& model(const Arch& arch) const;
+    /// The interpreter with the sums of the form that is compiled under `options` (of this instance).
+    const Program& model(const GpuOptions& options) const;
+    /// True once per architecture: who asks tells the host of hints.
+    bool first_use(const Arch& arch) const;
 
 private:
-    struct Model {
-        std::unique_ptr<ir::Function> fn;
-        std::unique_ptr<interp::Program> program;
-    };
     mutable std::mutex mutex_;
+    mutable std::set<const Arch*> used_;
     mutable std::map<const Machine*, std::unique_ptr<Program>> programs_;
-    mutable std::map<const Arch*, Model> models_;
+    mutable std::map<std::string, TensorCoreModel> models_;  ///< by architecture, tensors and overlap
 };
 
 /// A checked source file with the modules it imports.
@@ -69,6 +72,7 @@ private:
     friend class Engine;
     std::mutex mutex_;
     std::map<std::string, std::shared_ptr<const Executable>> instances_;
+    TuneStore tuned_;
 };
 using ModulePtr = std::shared_ptr<LoadedModule>;
 
@@ -103,7 +107,8 @@ public:
     void check_instances(LoadedModule& module, DiagSink& diags);
     /// A cached or new instance; null on errors.
     std::shared_ptr<const Executable> compile(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
-                                              const std::vector<std::string>& disabled_passes, DiagSink& diags);
+                                              const std::vector<std::string>& disabled_passes, DiagSink& diags,
+                                              const sema::StaticValues* given = nullptr);
     /// compile with the generics a host names; types and defaults complete them.
     std::shared_ptr<const Executable> compile_named(LoadedModule& module, std::string_view kernel, const sema::StaticValues& given,
                                                     const std::vector<std::string>& disabled_passes, DiagSink& diags, Status& status);
@@ -119,11 +124,12 @@ public:
     std::optional<std::string> plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                     std::span<const LaunchArgument> args, DiagSink& diags);
     /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
-    /// each (and explain) with "@ARCH" at its end or for sm_90a. nullopt (reported) for unknown kinds.
+    /// each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu". nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
     /// The machine of that name ("interp": null, "auto" and "": the best one present); false (reported) when it is unknown or missing.
     bool find_machine(std::string_view name, Machine*& machine, DiagSink& diags);
     Machine& cuda();
+    Machine& cpu();
     /// "tokens", "ast", "fmt", "doc", "json".
     std::optional<std::string> artifact(LoadedModule& module, std::string_view kind, DiagSink& diags);
     /// "tokens", "ast", "fmt" of a text that need only parse.
@@ -160,20 +166,21 @@ private:
     /// Binds, compiles, and gives one value per parameter of the instance.
     Status ready(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                  const LaunchOptions& options, DiagSink& diags, Span at, ReadyLaunch& out);
+    std::optional<std::string> tuned_artifact(LoadedModule& module, const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
     std::optional<std::string> gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
     Status run_compared(const Executable& exe, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
                         double* seconds, DiagSink& diags);
     /// Arguments to parameters and an instance; every mismatch in one diagnostic.
     std::optional<sema::LaunchPlan> bind(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                          std::span<const LaunchArgument> args, bool infer_outputs, std::vector<const LaunchArgument*>& ordered,
-                                         DiagSink& diags, Span at);
+                                         DiagSink& diags, Span at, sema::TuneChooser* chooser = nullptr);
 
     EngineOptions options_;
     SourceMap sources_;
     TypeTable types_;
     std::atomic<bool> cancelled_{false};
-    std::once_flag cuda_once_;
-    std::unique_ptr<Machine> cuda_;
+    std::once_flag cuda_once_, cpu_once_;
+    std::unique_ptr<Machine> cuda_, cpu_;
     std::recursive_mutex std_mutex_;
     std::map<std::string, std::weak_ptr<LoadedModule>, std::less<>> std_modules_;
     std::mutex snippet_mutex_;

@@ -127,30 +127,37 @@ bool HostRunner::compare_on_machine(const ir::Function& expression, const std::v
     if (!kernel || !same_bits_everywhere(expression)) return true;
     TypeTable& types = engine_.types();
     instance.fn = std::make_unique<ir::Function>(std::move(*kernel));
-    ir::Function model = expression;
-    choose_instructions(model, gpu_options(instance, options_.machine->arch(), options_.disabled_passes));
-    std::vector<TileData> expected;
-    RunResult reference = interp::Program::prepare(model)->evaluate(args, expected, options_);
     std::vector<std::shared_ptr<HostTensor>> storage;
     std::vector<Argument> values;
     for (size_t i = 0; i < instance.fn->params.size(); ++i) {
         const bool result = i >= args.size();
-        const TileData& tile = result ? expected[i - args.size()] : args[i];
-        if (!result && tile.shape.rank == 0) {
+        if (!result && args[i].shape.rank == 0) {
+            const TileData& tile = args[i];
             Argument scalar;
             std::memcpy(&scalar.code, tile.bytes.data(), tile.bytes.size());
             scalar.code = extend_code(types.format(tile.elem), scalar.code);
             values.push_back(scalar);
             continue;
         }
-        storage.push_back(make_tensor(types, tile.elem, {}, tile.shape.rank ? tile.shape : Shape{1}, true, nullptr));
-        if (!result) write_tile(types, storage.back()->view(), tile);
+        const Type& type = instance.fn->type(instance.fn->params[i].value);
+        storage.push_back(make_tensor(types, type.elem, {}, type.shape, true, nullptr));
+        if (!result) write_tile(types, storage.back()->view(), args[i]);
         append_arguments(types, storage.back()->view(), values);
+    }
+    const auto program = options_.machine->prepare(instance, options_.disabled_passes);
+    std::vector<TileData> expected;
+    RunResult reference;
+    if (options_.machine->is_gpu()) {
+        const GpuOptions form = options_.machine->form_options(instance, options_.disabled_passes, *program, values);
+        reference = model_of(expression, *instance.fn, form).program->evaluate(args, expected, options_);
+    } else {
+        reference = interp::Program::prepare(expression)->evaluate(args, expected, options_);
     }
     RunOptions run;
     run.cancel = options_.cancel;
     const uint64_t grid[3] = {1, 1, 1};
-    RunResult got = options_.machine->prepare(instance, options_.disabled_passes)->run(values, grid, run);
+    RunResult got = program->run(values, grid, run);
+    report_warning(*options_.machine, *diags_);
     for (Diagnostic& d : got.diagnostics) diags_->add(std::move(d));
     if (got.status != RunResult::ok || reference.status != RunResult::ok) return false;
     const Snapshot machine(values);

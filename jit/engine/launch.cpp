@@ -3,6 +3,7 @@
 
 #include "jit/engine/compare.h"
 #include "jit/engine/engine.h"
+#include "jit/engine/hints.h"
 
 namespace tegula {
 
@@ -130,7 +131,7 @@ bool grid_fits(const uint64_t (&grid)[3]) {
 
 std::optional<sema::LaunchPlan> Engine::bind(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                              std::span<const LaunchArgument> args, bool infer_outputs, std::vector<const LaunchArgument*>& ordered,
-                                             DiagSink& diags, Span at) {
+                                             DiagSink& diags, Span at, sema::TuneChooser* chooser) {
     if (!order_arguments(kernel, args, ordered, diags, at)) return std::nullopt;
     std::vector<std::string> problems;
     bool unknown = false;  // something of which not even the type is known: nothing can be deduced
@@ -146,7 +147,7 @@ std::optional<sema::LaunchPlan> Engine::bind(LoadedModule& module, const ast::Ke
     }
     std::optional<sema::LaunchPlan> plan;
     DiagSink own;
-    if (!unknown) plan = sema::bind_launch(module, kernel, generics, given, types_, own, at);
+    if (!unknown) plan = sema::bind_launch(module, kernel, generics, given, types_, own, at, chooser);
     if (plan && problems.empty() && !grid_fits(plan->grid)) problems.push_back("the grid has more than 2^62 programs");
     std::vector<Diagnostic> found = own.take();
     auto mismatch = std::find_if(found.begin(), found.end(), [](const Diagnostic& d) { return d.id == Diag::launch_mismatch; });
@@ -163,10 +164,15 @@ std::optional<sema::LaunchPlan> Engine::bind(LoadedModule& module, const ast::Ke
 Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                      const LaunchOptions& options, DiagSink& diags, Span at, ReadyLaunch& out) {
     std::vector<const LaunchArgument*> ordered;
-    auto plan = bind(module, kernel, generics, args, false, ordered, diags, at);
+    std::optional<TuneByEstimate> chooser;  // machines without a cost model take the first choices
+    if (const Arch* arch = options.machine && options.machine->is_gpu() ? &options.machine->arch() : options.model; arch && !kernel.tune.empty())
+        chooser.emplace(module.tuned_, module, kernel, types_, *arch);
+    auto plan = bind(module, kernel, generics, args, false, ordered, diags, at, chooser ? &*chooser : nullptr);
     if (!plan) return Status::arguments;
     out.exe = compile(module, kernel, plan->generics, options.disabled_passes, diags);
     if (!out.exe) return Status::source;
+    if (options.machine && options.machine->is_gpu() && out.exe->first_use(options.machine->arch()))
+        for (Diagnostic& d : hint_warnings(*out.exe, options.machine->arch())) diags.add(std::move(d));
     std::copy(std::begin(plan->grid), std::end(plan->grid), out.grid);
 
     size_t scalar = 0;
@@ -206,21 +212,25 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
     const Executable& exe = *launch.exe;
     const std::vector<Argument>& values = launch.values;
     for (size_t i = 0; i < values.size(); ++i)
-        if (values[i].kind != Argument::scalar && values[i].t.memory != Memory::host && (!options.machine || options.checked)) {
-            diags.report(Diag::bad_tensor, at, {exe.instance.fn->params[i].name, "it lies in device memory, which the interpreter cannot reach"});
+        if (values[i].kind != Argument::scalar && values[i].t.memory != Memory::host && (!options.machine || options.checked || !options.machine->is_gpu())) {
+            const char* who = options.machine && !options.machine->is_gpu() ? "the CPU" : "the interpreter";
+            diags.report(Diag::bad_tensor, at, {exe.instance.fn->params[i].name, std::string("it lies in device memory, which ") + who + " cannot reach"});
             return Status::arguments;
         }
-    if (!options.machine) return run(options.model ? exe.model(*options.model) : *exe.program, values, launch.grid, options, cancelled_, diags);
-    if (options.compare || options.checked) return run_compared(exe, values, launch.grid, options, seconds, diags);
-    return run(exe.on(*options.machine), values, launch.grid, options, cancelled_, diags, seconds);
+    if (!options.machine) return run(options.model ? exe.model(usual_options(exe.instance, *options.model, exe.disabled_passes)) : *exe.program, values, launch.grid, options, cancelled_, diags);
+    const Status status = options.compare || options.checked
+                              ? run_compared(exe, values, launch.grid, options, seconds, diags)
+                              : run(exe.on(*options.machine), values, launch.grid, options, cancelled_, diags, seconds);
+    report_warning(*options.machine, diags);
+    return status;
 }
 
 Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                        const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared) {
     ReadyLaunch launch;
     if (Status status = ready(module, kernel, generics, args, options, diags, {}, launch); status != Status::ok) return status;
-    if (!options.machine) {
-        diags.report(Diag::machine_unavailable, {}, {"interp", "launches are prepared for a GPU only"});
+    if (!options.machine || !options.machine->is_gpu()) {
+        diags.report(Diag::machine_unavailable, {}, {options.machine ? options.machine->name() : "interp", "launches are prepared for a GPU only"});
         return Status::unavailable;
     }
     for (size_t i = 0; i < launch.values.size(); ++i)
@@ -230,6 +240,7 @@ Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, cons
         }
     std::string error;
     auto made = options.machine->prepare_launch(launch.exe->on(*options.machine), launch.values, launch.grid, error);
+    report_warning(*options.machine, diags);
     if (!made) {
         diags.report(Diag::machine_unavailable, kernel.name.span, {options.machine->name(), error});
         return Status::unavailable;
@@ -247,9 +258,12 @@ Status Engine::run_compared(const Executable& exe, std::span<const Argument> val
                             });
     if (!comparable && !options.checked) return run(machine, values, grid, options, cancelled_, diags, seconds);
     const Snapshot before(values);
+    const Program& reference = options.machine->is_gpu()
+                                   ? exe.model(options.machine->form_options(exe.instance, exe.disabled_passes, machine, values))
+                                   : *exe.program;
     LaunchOptions quiet = options;
     quiet.print = nullptr;  // the machine prints
-    if (Status status = run(exe.model(options.machine->arch()), values, grid, quiet, cancelled_, diags); status != Status::ok) return status;
+    if (Status status = run(reference, values, grid, quiet, cancelled_, diags); status != Status::ok) return status;
     const Snapshot expected(values);
     before.restore(values);
     if (Status status = run(machine, values, grid, options, cancelled_, diags, seconds); status != Status::ok) return status;

@@ -5,11 +5,22 @@
 
 namespace tegula {
 
+void report_warning(Machine& machine, DiagSink& diags) {
+    if (std::string text = machine.take_warning(); !text.empty()) diags.report(Diag::cache_unusable, {}, {text});
+}
+
 GpuOptions gpu_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes) {
     GpuOptions options;
     static_cast<LaunchFacts&>(options) = instance.facts;
     options.arch = &arch;
     options.disabled = disabled_passes;
+    return options;
+}
+
+GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes) {
+    GpuOptions options = gpu_options(instance, arch, disabled_passes);
+    options.may_alias = false;
+    options.tensors.assign(instance.fn->params.size(), {true, false, true});
     return options;
 }
 
@@ -19,6 +30,19 @@ ir::Function lowered_for_gpu(const sema::Instance& instance, const GpuOptions& o
     return fn;
 }
 
+TensorCoreModel model_of(const ir::Function& fn, const ir::Function& kernel, const GpuOptions& options) {
+    TensorCoreModel model{std::make_unique<ir::Function>(fn), nullptr};
+    choose_instructions(*model.fn, options);
+    if (has_own_sums(*model.fn)) {
+        ir::Function form = kernel;
+        const GpuOptions settled = run_gpu_passes(form, options);
+        *model.fn = fn;
+        choose_instructions(*model.fn, settled);
+    }
+    model.program = interp::Program::prepare(*model.fn);
+    return model;
+}
+
 const Program& Executable::on(Machine& machine) const {
     std::lock_guard lock(mutex_);
     std::unique_ptr<Program>& program = programs_[&machine];
@@ -26,15 +50,18 @@ const Program& Executable::on(Machine& machine) const {
     return *program;
 }
 
-const Program& Executable::model(const Arch& arch) const {
+const Program& Executable::model(const GpuOptions& options) const {
+    std::string key = options.arch->name + std::string(options.may_alias ? " alias " : " ");
+    for (const GpuTensor& t : options.tensors) key += t.code();
     std::lock_guard lock(mutex_);
-    Model& model = models_[&arch];
-    if (!model.program) {
-        model.fn = std::make_unique<ir::Function>(*instance.fn);
-        choose_instructions(*model.fn, gpu_options(instance, arch, disabled_passes));
-        model.program = interp::Program::prepare(*model.fn);
-    }
+    TensorCoreModel& model = models_[key];
+    if (!model.program) model = model_of(*instance.fn, *instance.fn, options);
     return *model.program;
+}
+
+bool Executable::first_use(const Arch& arch) const {
+    std::lock_guard lock(mutex_);
+    return used_.insert(&arch).second;
 }
 
 Machine& Engine::cuda() {
@@ -42,20 +69,26 @@ Machine& Engine::cuda() {
     return *cuda_;
 }
 
+Machine& Engine::cpu() {
+    std::call_once(cpu_once_, [this] { cpu_ = make_cpu_machine(sources_, options_.pool); });
+    return *cpu_;
+}
+
 bool Engine::find_machine(std::string_view name, Machine*& machine, DiagSink& diags) {
     machine = nullptr;
     if (name == "interp") return true;
-    if (name == "cuda") {
-        const std::string missing = cuda().missing();
-        if (missing.empty()) return machine = &cuda(), true;
-        diags.report(Diag::machine_unavailable, {}, {"cuda", missing});
+    if (name == "cuda" || name == "cpu") {
+        Machine& wanted = name == "cuda" ? cuda() : cpu();
+        const std::string missing = wanted.missing();
+        if (missing.empty()) return machine = &wanted, true;
+        diags.report(Diag::machine_unavailable, {}, {std::string(name), missing});
         return false;
     }
     if (name.empty() || name == "auto") {
-        if (cuda().missing().empty()) machine = &cuda();
+        if (cuda().present() && cuda().missing().empty()) machine = &cuda();
         return true;
     }
-    diags.report(Diag::machine_unavailable, {}, {printable(std::string(name)), "machines: interp (the reference interpreter), cuda (NVIDIA GPUs)"});
+    diags.report(Diag::machine_unavailable, {}, {printable(std::string(name)), "machines: interp (the reference interpreter), cpu (native code), cuda (NVIDIA GPUs)"});
     return false;
 }
 

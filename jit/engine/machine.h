@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "jit/cpu/pool.h"
+#include "jit/interp/interp.h"
 #include "lang/program.h"
 #include "lang/target.h"
 #include "lower/gpu/gpu.h"
@@ -18,27 +20,57 @@ public:
     virtual std::string name() const = 0;
     /// Empty when the machine can run kernels here; else what it needs and where that was looked for. Slow the first time.
     virtual std::string missing() = 0;
-    /// What it compiles for.
-    virtual const Arch& arch() = 0;
+    /// Is there hardware for it? Cheap where there is none; true does not promise that nothing is missing.
+    virtual bool present() { return missing().empty(); }
+    /// Runs the form that the GPU passes make, with its sums, and reaches device memory (arch, form_options). Else tile IR as it is, bit for bit as the
+    /// interpreter, in host memory.
+    virtual bool is_gpu() const { return true; }
+    /// What it compiles for; of GPUs only, like form_options.
+    virtual const Arch& arch() { throw InternalError(name() + " has no architecture"); }
     /// `instance` has been through run_passes and outlives the program. Nothing is compiled before the first run needs it.
     virtual std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>& disabled_passes) = 0;
     /// A launch of a program of this machine with fixed arguments; null with a reason.
-    virtual std::unique_ptr<PreparedLaunch> prepare_launch(const Program& program, std::span<const Argument> args,
-                                                           std::span<const uint64_t, 3> grid, std::string& error) = 0;
-    /// Text or binary of an instance for any architecture, also where the machine itself is missing: "cuda", "ptx", "cubin". nullopt (reported) when it
-    /// cannot be made.
-    virtual std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>& disabled_passes, std::string_view kind,
-                                                const Arch& arch, DiagSink& diags) = 0;
+    virtual std::unique_ptr<PreparedLaunch> prepare_launch(const Program&, std::span<const Argument> /*args*/, std::span<const uint64_t, 3> /*grid*/,
+                                                           std::string& error) {
+        return error = "launches are prepared for a GPU only", nullptr;
+    }
+    /// Text or binary of an instance, for a GPU for any architecture and also where the machine itself is missing: "cuda", "ptx", "cubin"; for the CPU
+    /// (`arch` null) "llvm", "llvm-opt", "asm", "explain". nullopt (reported) when it cannot be made.
+    virtual std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>& disabled_passes,
+                                                std::string_view kind, const Arch* arch, DiagSink& diags) = 0;
+    /// The options of the passes under which the form was or will be compiled that a launch of `program` with these arguments runs.
+    virtual GpuOptions form_options(const sema::Instance&, const std::vector<std::string>& /*disabled_passes*/, const Program&,
+                                    std::span<const Argument> /*args*/) {
+        throw InternalError(name() + " runs no GPU form");
+    }
+    /// What the host should hear about the machine, once; empty: nothing (any more).
+    virtual std::string take_warning() { return {}; }
     /// For `doctor`: a JSON object with name, available, doc, and what was found and looked for.
     virtual std::string describe() = 0;
 };
 
+/// Reports what the machine has to say (take_warning).
+void report_warning(Machine& machine, DiagSink& diags);
+
 /// The options of the GPU passes for an instance, without facts about tensors.
 GpuOptions gpu_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes);
+/// The same for the variant that artefacts show: every tensor aligned, none overlapping.
+GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes);
 /// A copy of the instance's function taken through the GPU passes.
 ir::Function lowered_for_gpu(const sema::Instance& instance, const GpuOptions& options);
 
+/// The interpreter with the sums of the tensor cores that a kernel's form uses.
+struct TensorCoreModel {
+    std::unique_ptr<ir::Function> fn;
+    std::unique_ptr<interp::Program> program;
+};
+/// `fn` is the kernel of `options` before the GPU passes, or an expression; then `kernel` is its form as a kernel. The rows are those of the final
+/// form: when the passes had to give up an instruction whose sums differ, the model does too.
+TensorCoreModel model_of(const ir::Function& fn, const ir::Function& kernel, const GpuOptions& options);
+
 /// NVIDIA GPUs through NVRTC and the driver (machine_cuda.cpp).
 std::unique_ptr<Machine> make_cuda_machine(const SourceMap& sources);
+/// The host's processor through LLVM, on the threads of a pool (machine_cpu.cpp). Missing where the library was built without LLVM.
+std::unique_ptr<Machine> make_cpu_machine(const SourceMap& sources, cpu::PoolOptions pool);
 
 }  // namespace tegula

@@ -1,4 +1,7 @@
 // The machine `cuda`: the CUDA back end with the passes and the cache that it does not know of.
+#include <mutex>
+#include <utility>
+
 #include "jit/cache/cache.h"
 #include "jit/cuda/cuda.h"
 #include "jit/cuda/emitter.h"
@@ -31,30 +34,37 @@ private:
     std::string why_;
 };
 
+/// The options for tensors as a launch brings them.
+GpuOptions options_for(const sema::Instance& instance, const std::vector<std::string>& disabled, const Arch& arch, std::span<const GpuTensor> tensors,
+                       bool may_alias) {
+    GpuOptions options = gpu_options(instance, arch, disabled);
+    options.may_alias = may_alias;
+    options.tensors.assign(tensors.begin(), tensors.end());
+    return options;
+}
+
 cuda::Lower lower(const sema::Instance& instance, const std::vector<std::string>& disabled) {
-    return [&instance, disabled](const Arch& arch, std::span<const cuda::TensorTrait> tensors, bool may_alias) {
-        GpuOptions options = gpu_options(instance, arch, disabled);
-        options.may_alias = may_alias;
-        for (const cuda::TensorTrait& t : tensors) options.tensors.push_back({t.aligned, t.strided});
-        return lowered_for_gpu(instance, options);
+    return [&instance, disabled](const Arch& arch, std::span<const GpuTensor> tensors, bool may_alias) {
+        return lowered_for_gpu(instance, options_for(instance, disabled, arch, tensors, may_alias));
     };
 }
 
-/// Every tensor aligned, none overlapping: the variant that artefacts show.
-ir::Function usual_variant(const sema::Instance& instance, const std::vector<std::string>& disabled, const Arch& arch) {
-    const std::vector<cuda::TensorTrait> tensors(instance.fn->params.size(), {true, false});
-    return lower(instance, disabled)(arch, tensors, false);
-}
+/// The one thing that the cache has to say, until it is asked for. Shared with the cache, which may speak on any thread.
+struct Warning {
+    std::mutex mutex;
+    std::string text;
+};
 
 class CudaMachine : public Machine {
 public:
-    explicit CudaMachine(const SourceMap& sources) : sources_(sources), backend_(options()) {}
+    explicit CudaMachine(const SourceMap& sources) : sources_(sources), backend_(options(warning_)) {}
     std::string name() const override { return "cuda"; }
     std::string missing() override {
         const cuda::Availability& a = backend_.availability();
         const std::string problem = a.problem();
         return problem.empty() ? problem : problem + "; looked for: " + joined(a.looked_for);
     }
+    bool present() override { return backend_.has_device(); }
     const Arch& arch() override {
         const Arch* arch = backend_.device_arch(0);
         TEGULA_CHECK(arch, "no GPU");
@@ -75,15 +85,26 @@ public:
         return nullptr;
     }
     std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>& disabled, std::string_view kind,
-                                        const Arch& arch, DiagSink& diags) override {
-        const cuda::KernelText text = cuda::emit(usual_variant(instance, disabled, arch), &sources_);
+                                        const Arch* arch, DiagSink& diags) override {
+        const cuda::KernelText text = cuda::emit(lowered_for_gpu(instance, usual_options(instance, *arch, disabled)), &sources_);
         if (kind == "cuda") return text.source;
         cuda::CompileOptions compile;
         compile.ptx = kind == "ptx";
-        auto compiled = backend_.compile_text(text, arch, compile);
+        auto compiled = backend_.compile_text(text, *arch, compile);
         if (compiled) return std::move(compiled->image);
         diags.report(Diag::machine_unavailable, {}, {"cuda", compiled.error});
         return std::nullopt;
+    }
+    GpuOptions form_options(const sema::Instance& instance, const std::vector<std::string>& disabled, const Program& program,
+                            std::span<const Argument> args) override {
+        const auto* own = dynamic_cast<const cuda::Program*>(&program);
+        bool may_alias = false;
+        const std::vector<GpuTensor> tensors = own ? own->traits(args, may_alias) : std::vector<GpuTensor>();
+        return options_for(instance, disabled, arch(), tensors, may_alias);
+    }
+    std::string take_warning() override {
+        std::lock_guard lock(warning_->mutex);
+        return std::exchange(warning_->text, {});
     }
     std::string describe() override {
         const cuda::Availability& a = backend_.availability();
@@ -101,12 +122,18 @@ public:
     }
 
 private:
-    static cuda::BackendOptions options() {
+    static cuda::BackendOptions options(const std::shared_ptr<Warning>& warning) {
+        CacheOptions cache;
+        cache.warn = [warning](const std::string& text) {
+            std::lock_guard lock(warning->mutex);
+            warning->text = text;
+        };
         cuda::BackendOptions o;
-        o.cache = make_cache({});
+        o.cache = make_cache(std::move(cache));
         return o;
     }
     const SourceMap& sources_;
+    const std::shared_ptr<Warning> warning_ = std::make_shared<Warning>();
     cuda::Backend backend_;
 };
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "jit/interp/channels.h"
+#include "lang/print_text.h"
 
 namespace tegula::interp {
 
@@ -101,17 +102,6 @@ void Machine::run_program(uint64_t index) {
     program[1] = index / shared.grid[0] % shared.grid[1];
     program[2] = index / shared.grid[0] / shared.grid[1];
     execute(plan.body, static_cast<uint32_t>(plan.steps.size()));
-}
-
-std::string point_text(int64_t element, const Shape& shape) {
-    std::vector<int64_t> point(shape.rank);
-    for (size_t d = shape.rank; d-- > 0;) {
-        point[d] = element % shape[d];
-        element /= shape[d];
-    }
-    std::string out = "(";
-    for (size_t d = 0; d < point.size(); ++d) out += (d ? ", " : "") + std::to_string(point[d]);
-    return out + ")";
 }
 
 void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::string> args, int64_t element, const Shape* shape) {

@@ -119,8 +119,6 @@ private:
 /// Reports one T09 row for an instruction: once per instruction and row, with the program's id and, if not negative, the element's index as
 /// notes. Ends the run at max_errors.
 void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::string> args, int64_t element = -1, const Shape* shape = nullptr);
-/// "(1, 2)" of a row-major element number.
-std::string point_text(int64_t element, const Shape& shape);
 
 /// Memory for one access, checked and traced. `element` numbers the accessed part in row-major order.
 class Memory {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "jit/interp/axis.h"
 #include "jit/interp/machine.h"
+#include "lang/axis.h"
 #include "lang/scalar.h"
 
 namespace tegula::interp {

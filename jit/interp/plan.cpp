@@ -194,10 +194,67 @@ void Planner::plan_structured(ir::InstId id, Run run, bool in_place) {
     emit(run, info);
 }
 
+namespace {
+
+/// Operations that need nothing but a step, planned in one of these ways.
+struct StraightStep {
+    Op op;
+    enum Kind : uint8_t { hoisted, hoisted_splat, structured, in_place, region } kind;
+    Run run;
+};
+constexpr StraightStep kStraightSteps[] = {
+    {Op::constant, StraightStep::hoisted_splat, step_constant},
+    {Op::constant_tile, StraightStep::hoisted, step_constant_tile},
+    {Op::iota, StraightStep::hoisted, step_iota},
+    {Op::num_programs, StraightStep::hoisted, step_num_programs},
+    {Op::dim, StraightStep::hoisted, step_dim},
+    {Op::tensor_ptr, StraightStep::hoisted, step_tensor_ptr},
+    {Op::program_id, StraightStep::structured, step_program_id},
+    {Op::cat, StraightStep::structured, step_cat},
+    {Op::extract, StraightStep::structured, step_extract},
+    {Op::deposit, StraightStep::structured, step_deposit},
+    {Op::gather, StraightStep::structured, step_gather},
+    {Op::reduce, StraightStep::structured, step_reduce},
+    {Op::arg_reduce, StraightStep::structured, step_arg_reduce},
+    {Op::contract, StraightStep::structured, step_contract},
+    {Op::scan, StraightStep::structured, step_scan},
+    {Op::sort, StraightStep::structured, step_sort},
+    {Op::histogram, StraightStep::structured, step_histogram},
+    {Op::load, StraightStep::structured, step_load},
+    {Op::store, StraightStep::structured, step_store},
+    {Op::atomic, StraightStep::structured, step_atomic},
+    {Op::ptr_load, StraightStep::structured, step_ptr_load},
+    {Op::ptr_store, StraightStep::structured, step_ptr_store},
+    {Op::ptr_atomic, StraightStep::structured, step_ptr_atomic},
+    {Op::print, StraightStep::structured, step_print},
+    {Op::assume, StraightStep::structured, step_assume},
+    {Op::assert, StraightStep::structured, step_assert_all},
+    {Op::dot, StraightStep::in_place, step_dot},
+    {Op::dot_scaled, StraightStep::in_place, step_dot_scaled},
+    {Op::reduce_region, StraightStep::region, step_reduce_region},
+    {Op::scan_region, StraightStep::region, step_scan_region},
+};
+
+}  // namespace
+
+bool Planner::plan_straight(ir::InstId id) {
+    const auto step =
+        std::find_if(std::begin(kStraightSteps), std::end(kStraightSteps), [&](const StraightStep& s) { return s.op == fn_.inst(id).op; });
+    if (step == std::end(kStraightSteps)) return false;
+    if (step->kind == StraightStep::region)
+        plan_region(id, step->run);
+    else if (step->kind == StraightStep::structured || step->kind == StraightStep::in_place)
+        plan_structured(id, step->run, step->kind == StraightStep::in_place);
+    else
+        plan_hoisted(id, step->run, step->kind == StraightStep::hoisted_splat);
+    return true;
+}
+
 void Planner::plan_inst(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     if (!stage_of_.empty()) watch_stages(id);
     if (ir::has_trait(inst.op, ir::ELEMWISE)) return plan_pointwise(id);
+    if (plan_straight(id)) return;
     switch (inst.op) {
         case Op::select:
         case Op::cast:
@@ -209,66 +266,6 @@ void Planner::plan_inst(ir::InstId id) {
         case Op::slice:
         case Op::bitcast:
             return plan_shape(id);
-        case Op::constant:
-            return plan_hoisted(id, step_constant, true);
-        case Op::constant_tile:
-            return plan_hoisted(id, step_constant_tile, false);
-        case Op::iota:
-            return plan_hoisted(id, step_iota, false);
-        case Op::num_programs:
-            return plan_hoisted(id, step_num_programs, false);
-        case Op::dim:
-            return plan_hoisted(id, step_dim, false);
-        case Op::tensor_ptr:
-            return plan_hoisted(id, step_tensor_ptr, false);
-        case Op::program_id:
-            return plan_structured(id, step_program_id);
-        case Op::cat:
-            return plan_structured(id, step_cat);
-        case Op::extract:
-            return plan_structured(id, step_extract);
-        case Op::deposit:
-            return plan_structured(id, step_deposit);
-        case Op::gather:
-            return plan_structured(id, step_gather);
-        case Op::reduce:
-            return plan_structured(id, step_reduce);
-        case Op::arg_reduce:
-            return plan_structured(id, step_arg_reduce);
-        case Op::contract:
-            return plan_structured(id, step_contract);
-        case Op::reduce_region:
-            return plan_region(id, step_reduce_region);
-        case Op::scan:
-            return plan_structured(id, step_scan);
-        case Op::scan_region:
-            return plan_region(id, step_scan_region);
-        case Op::sort:
-            return plan_structured(id, step_sort);
-        case Op::histogram:
-            return plan_structured(id, step_histogram);
-        case Op::dot:
-            return plan_structured(id, step_dot, true);
-        case Op::dot_scaled:
-            return plan_structured(id, step_dot_scaled, true);
-        case Op::load:
-            return plan_structured(id, step_load);
-        case Op::store:
-            return plan_structured(id, step_store);
-        case Op::atomic:
-            return plan_structured(id, step_atomic);
-        case Op::ptr_load:
-            return plan_structured(id, step_ptr_load);
-        case Op::ptr_store:
-            return plan_structured(id, step_ptr_store);
-        case Op::ptr_atomic:
-            return plan_structured(id, step_ptr_atomic);
-        case Op::print:
-            return plan_structured(id, step_print);
-        case Op::assert:
-            return plan_structured(id, step_assert_all);
-        case Op::assume:
-            return plan_structured(id, step_assume);
         case Op::for_loop:
             return plan_for(id);
         case Op::while_loop:

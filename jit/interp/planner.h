@@ -37,6 +37,8 @@ private:
     // ---- instructions ----
     void plan_block(ir::BlockId block);
     void plan_inst(ir::InstId id);
+    /// Operations that need nothing but a step of their kind; false: `id` is none of them.
+    bool plan_straight(ir::InstId id);
     void plan_pointwise(ir::InstId id);
     void plan_shape(ir::InstId id);
     void plan_structured(ir::InstId id, Run run, bool in_place = false);

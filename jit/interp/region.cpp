@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "jit/interp/axis.h"
 #include "jit/interp/machine.h"
+#include "lang/axis.h"
 
 namespace tegula::interp {
 

@@ -187,7 +187,7 @@ bool Planner::place(ChannelPlan& plan) const {
     return true;
 }
 
-TensorFact fact_of(const Function& fn, const GpuOptions& options, ValueId tensor) {
+GpuTensor fact_of(const Function& fn, const GpuOptions& options, ValueId tensor) {
     for (size_t i = 0; i < fn.params.size(); ++i)
         if (fn.params[i].value == tensor && i < options.tensors.size()) return options.tensors[i];
     return {false, true};
@@ -215,7 +215,7 @@ void Planner::consider(InstId load) {
     plan.load = load;
     plan.loop = loop_of(load);
     plan.why_not = !uses.problem.empty() ? uses.problem : check_shape(load, uses);
-    const TensorFact fact = fact_of(fn_, options_, fn_.operands(fn_.inst(load))[0]);
+    const GpuTensor fact = fact_of(fn_, options_, fn_.operands(fn_.inst(load))[0]);
     if (plan.why_not.empty() && fact.strided) plan.why_not = "the strides of its tensor are not known";
     if (plan.why_not.empty() && !place(plan)) plan.why_not = "no dimension of the tile is contiguous in the tensor's layout";
     if (plan.why_not.empty() && writes_.may_precede(load)) plan.why_not = "a write before it may reach the same memory";

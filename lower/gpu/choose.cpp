@@ -23,19 +23,27 @@ int hinted_warps(const Function& fn) {
     return 0;
 }
 
-/// Products want 64 rows per group of 4 warps; other tiles few registers per thread.
+/// Products want 64 rows per group of 4 warps; other tiles few registers per thread: 32 elements, which leaves room for several programs.
 int default_warps(const Function& fn) {
     int64_t rows = 0, accumulators = 0, elements = 0;
+    bool reduces = false, matrix = false;
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Inst& inst = fn.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r)
-            if (const Type& t = fn.type(fn.result(inst, r)); t.kind == Type::tile) elements = std::max(elements, t.shape.elements());
+            if (const Type& t = fn.type(fn.result(inst, r)); t.kind == Type::tile) {
+                elements = std::max(elements, t.shape.elements());
+                matrix |= t.shape.rank > 1;
+            }
+        reduces |= inst.op == Op::reduce || inst.op == Op::arg_reduce;
         if (inst.op != Op::dot && inst.op != Op::dot_scaled) return;
         const ProductShape s = product_shape(fn, inst);
         rows = std::max(rows, s.m);
         accumulators = std::max(accumulators, s.batch * s.m * s.n);
     });
     if (rows) return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 ? 8 : 4;
+    // Reductions cost every warp the same, whatever its share of the tile is.
+    const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(elements)));
+    if (reduces) return static_cast<int>(std::clamp<int64_t>(padded / 1024, matrix ? 4 : 1, 32));
     return elements > 65536 ? 32 : elements > 16384 ? 16 : elements > 4096 ? 8 : 4;
 }
 
@@ -84,11 +92,35 @@ InstId in_two_dimensions(Function& fn, InstId id) {
     return made;
 }
 
-void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& chosen) {
-    const std::vector<RowVerdict> verdicts = judge_rows(fn, fn.inst(id), context);
+const RowVerdict& best_row(const std::vector<RowVerdict>& verdicts) {
     const RowVerdict* best = nullptr;
     for (const RowVerdict& v : verdicts)
         if (v.legal && (!best || v.row == 0 || v.cost < best->cost || best->row == 0)) best = &v;
+    return *best;
+}
+
+/// fp8 in wgmma keeps fewer bits of a sum than any other row.
+bool own_sums(const MmaRow& row) { return row.kind == MmaRow::wgmma && row.fraction_bits > 0 && row.fraction_bits < 25; }
+bool own_sums(int row) { return own_sums(mma_rows()[static_cast<size_t>(row)]); }
+
+/// Is the product's row, when nothing but its formats and extents is looked at, one with sums of its own? Then it has that row whatever the hints
+/// say: no hint may change a bit.
+bool wants_own_sums(const Function& fn, InstId id, RowContext context) {
+    context.warps = 4;
+    return own_sums(best_row(judge_rows(fn, fn.inst(id), context)).row);
+}
+
+/// The number of warps next to `warps` with which such products get their row.
+int fitting_warps(const Function& fn, std::span<const InstId> dots, RowContext context, int warps) {
+    if (dots.empty()) return warps;
+    for (context.warps = std::max(warps, 4); context.warps > 4; context.warps /= 2)
+        if (std::all_of(dots.begin(), dots.end(), [&](InstId id) { return own_sums(best_row(judge_rows(fn, fn.inst(id), context)).row); })) break;
+    return context.warps;
+}
+
+void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& chosen) {
+    const std::vector<RowVerdict> verdicts = judge_rows(fn, fn.inst(id), context);
+    const RowVerdict* best = &best_row(verdicts);
     if (best->row == 0) return;
     const MmaRow& row = mma_rows()[static_cast<size_t>(best->row)];
     if (row.kind == MmaRow::wgmma) context.shared_left -= wgmma_operand_bytes(product_shape(fn, fn.inst(id)), row);
@@ -104,6 +136,11 @@ void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& 
 
 }  // namespace
 
+int tile_warps(const ir::Function& fn) {
+    const int hinted = hinted_warps(fn);
+    return hinted ? hinted : default_warps(fn);
+}
+
 void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     TEGULA_CHECK(options.arch != nullptr);
     const auto is_off = [&](std::string_view name) {
@@ -112,24 +149,31 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     fn.gpu.emplace();
     fn.gpu->arch = options.arch->number;
     if (!options.grid.empty()) fn.gpu->grid_axes = static_cast<int>(options.grid.size());
-    const int hinted = hinted_warps(fn);
-    fn.gpu->warps = hinted ? hinted : default_warps(fn);
+    fn.gpu->warps = tile_warps(fn);
     fn.gpu->placements.resize(1);
-    for (const TensorFact& t : options.tensors) fn.gpu->tensors.push_back({t.aligned, t.strided});
+    fn.gpu->tensors = options.tensors;
     std::vector<InstId> dots;
     for_each_inst(fn, fn.body, [&](InstId id) {
         if (fn.inst(id).op == Op::dot) dots.push_back(id);
     });
     RowContext context;
     context.arch = options.arch;
-    context.warps = fn.gpu->warps;
     context.shared_left = options.arch->shared_bytes - kScratchReserve;
     context.allow_wgmma = !is_off("wgmma");
+    std::vector<InstId> first, rest;
+    for (const InstId id : dots) (wants_own_sums(fn, id, context) ? first : rest).push_back(id);
+    fn.gpu->warps = fitting_warps(fn, first, context, fn.gpu->warps);
+    context.warps = fn.gpu->warps;
     std::vector<int> chosen;
-    for (const InstId id : dots) choose_row(fn, id, context, chosen);
+    for (const auto* products : {&first, &rest})
+        for (const InstId id : *products) choose_row(fn, id, context, chosen);
     fn.gpu->of_value.assign(fn.value_count(), 0);
     fn.gpu->of_inst.assign(fn.inst_count(), {});
     for (size_t i = 0; i < chosen.size(); ++i) fn.gpu->of_inst[i].row = chosen[i];
+}
+
+bool has_own_sums(const ir::Function& fn) {
+    return std::any_of(fn.gpu->of_inst.begin(), fn.gpu->of_inst.end(), [](const GpuInst& inst) { return own_sums(inst.row); });
 }
 
 }  // namespace tegula

@@ -64,6 +64,7 @@ void EffectTable::add(InstId id) {
     }
     e.meets = has_scratch || (inst.op == Op::channel_get && !specialised_);
     if (inst.op == Op::convert && is_shared(fn_, fn_.result(inst))) e.meets = false;
+    if (fn_.gpu_inst(id).bulk) e.meets = false;  // every warp sends its own part
     e.before = e.after = others;
     if (!has_scratch) return;
     scratch.writes = true;

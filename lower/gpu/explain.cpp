@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "lang/gpu_scratch.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/gpu/rows.h"
 #include "lower/rewrite.h"
@@ -73,6 +74,13 @@ void explain_access(const Function& fn, InstId id, std::vector<GpuNote>& notes) 
     std::string text =
         op_row(inst.op).name + std::string(param == fn.params.end() ? "" : " of `" + param->name + "`") + " " + to_string(l.shape) + ": ";
     const int d = contiguous_dimension(fn, inst);
+    if (fn.gpu_inst(id).bulk) {
+        const auto boxes = store_boxes(l, static_cast<int>(fn.elem(like).container_bytes()));
+        notes.push_back({inst.span, text + "by TMA, each warp in boxes of 16 x " +
+                                        std::to_string(boxes->row_bytes / static_cast<int>(fn.elem(like).container_bytes())) + " through " +
+                                        std::to_string(boxes->warp_bytes()) + " bytes of shared memory"});
+        return;
+    }
     if (d < 0) {
         text += "no dimension of the tile is contiguous in memory, single elements";
     } else {

@@ -12,14 +12,9 @@
 
 namespace tegula {
 
-/// What is known of the tensors of one launch beyond the instance's types; part of the key of the compiled kernel.
-struct TensorFact {
-    bool aligned = false;   ///< base and all strides but the contiguous one are multiples of 16 bytes
-    bool strided = false;   ///< the host gave strides: nothing is contiguous
-};
 struct GpuOptions : LaunchFacts {
     const Arch* arch = nullptr;
-    std::vector<TensorFact> tensors;    ///< by parameter (entries of non-tensors unused); empty: nothing known
+    std::vector<GpuTensor> tensors;     ///< by parameter (entries of non-tensors unused), part of the key of the compiled kernel; empty: nothing known
     bool may_alias = true;              ///< tensors of a launch may overlap
     std::vector<std::string> disabled;  ///< pass names (or "all"): may not change a result bit
     std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
@@ -27,11 +22,14 @@ struct GpuOptions : LaunchFacts {
 /// channels, choose, place, convert_cleanup, scratch, barriers (the required ones run even when disabled, in their simplest form).
 std::vector<std::string_view> gpu_pass_names();
 /// Throws InternalError when a pass breaks the IR, and when `prove` finds a missing barrier: nothing unproved is emitted.
-void run_gpu_passes(ir::Function& fn, const GpuOptions& options);
+/// Gives the options that held in the end: where shared memory was short, `disabled` has grown by what had to go ("channels", "wgmma").
+GpuOptions run_gpu_passes(ir::Function& fn, const GpuOptions& options);
 
 // Single passes.
 /// Sets arch and warps; picks a row of mma_rows() for every dot. Does not change any other instruction.
 void choose_instructions(ir::Function& fn, const GpuOptions& options);
+/// Does a chosen row sum in a way that no other row of the architecture does (fp8 in wgmma)?
+bool has_own_sums(const ir::Function& fn);
 /// Loads that only feed products (through permute, trans, reshape of unit dimensions, narrow decodes) become channels; with TMA the function
 /// body is split into a producer and a consumer (`specialise`).
 bool make_channels(ir::Function& fn, const GpuOptions& options);

@@ -64,7 +64,7 @@ std::vector<std::string_view> gpu_pass_names() {
     return names;
 }
 
-void run_gpu_passes(ir::Function& fn, const GpuOptions& options) {
+GpuOptions run_gpu_passes(ir::Function& fn, const GpuOptions& options) {
     fail_on(ir::verify(fn), fn, "before the GPU passes");
     const ir::Function before = fn;
     run_once(fn, options);
@@ -78,6 +78,7 @@ void run_gpu_passes(ir::Function& fn, const GpuOptions& options) {
     TEGULA_CHECK(fits(fn, options), "kernel " + fn.name + " does not fit in shared memory");
     fail_on(check_placements(fn), fn, "after placement");
     fail_on(prove(fn, options), fn, "not proved");
+    return fewer;
 }
 
 }  // namespace tegula

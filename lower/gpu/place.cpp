@@ -16,8 +16,8 @@ using namespace ir;
 
 class Placer {
 public:
-    Placer(Function& fn, bool simple)
-        : fn_(fn), simple_(simple), grids_(fn), groups_(fn, grids_, simple), after_(fn.inst_count()), at_start_(fn.block_count()) {}
+    Placer(Function& fn, const GpuOptions& options, bool simple)
+        : fn_(fn), options_(options), simple_(simple), grids_(fn), groups_(fn, grids_, simple), after_(fn.inst_count()), at_start_(fn.block_count()) {}
 
     void run() {
         for (const ValueId v : fn_.block(fn_.body).args)
@@ -187,6 +187,8 @@ private:
         const Alike a = alike(fn_, inst);
         if (!is_tile(a.like)) return in_layout(id, a, {});
         Placement p = cheap(a.like) ? in_registers(memory_layout(fn_, inst)) : group(a.like);
+        fn_.gpu->of_inst[id.v].bulk = !simple_ && stores_in_bulk(fn_, options_, id, p.regs);
+        if (fn_.gpu->of_inst[id.v].bulk) return in_layout(id, a, p);
         if (!simple_ && !whole_sectors(fn_, inst, p.regs)) {
             const TileLayout own = memory_layout(fn_, inst);
             if (whole_sectors(fn_, inst, own)) p = in_registers(own);
@@ -312,6 +314,7 @@ private:
     }
 
     Function& fn_;
+    const GpuOptions& options_;
     bool simple_;
     ProductGrids grids_;
     Groups groups_;
@@ -329,7 +332,7 @@ void place_tiles(ir::Function& fn, const GpuOptions& options) {
     fn.gpu->placements.resize(1);
     const bool simple =
         std::any_of(options.disabled.begin(), options.disabled.end(), [](const std::string& d) { return d == "place" || d == "all"; });
-    Placer(fn, simple).run();
+    Placer(fn, options, simple).run();
 }
 
 }  // namespace tegula

@@ -106,6 +106,7 @@ private:
             for (const ValueId v : operands) same(v, operands[0]);
         if (inst.op == Op::for_loop || inst.op == Op::while_loop || inst.op == Op::if_else) carried(inst);
         if (inst.op == Op::dot) product(id);
+        if (fn_.gpu_inst(id).bulk) need(inst.op == Op::store && !fn_.gpu_inst(id).global_scratch, "only a store through shared memory is done in bulk");
     }
 
     const Function& fn_;

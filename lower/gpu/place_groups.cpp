@@ -19,12 +19,37 @@ bool is_relation(Op op) {
     return op == Op::broadcast || op == Op::permute || op == Op::reshape || op == Op::reduce || op == Op::arg_reduce || op == Op::reduce_region;
 }
 
+/// Is a scalar the same in every program? Not when it cannot be told.
+bool same_in_programs(const Function& fn, ValueId v, int depth) {
+    const Inst* def = fn.def(v);
+    if (!def) return !fn.value(v).block.valid() || fn.value(v).block == fn.body;
+    if (def->op == Op::constant || def->op == Op::dim) return true;
+    if (depth == 0 || (!has_trait(def->op, ELEMWISE) && def->op != Op::cast)) return false;
+    const auto operands = fn.operands(*def);
+    return std::all_of(operands.begin(), operands.end(), [&](ValueId o) { return same_in_programs(fn, o, depth - 1); });
+}
+
+/// Does every program of the grid read the same elements? They come from caches then.
+bool reads_the_same(const Function& fn, const Inst& inst) {
+    if (inst.op != Op::load) return false;
+    size_t indices = 0;
+    for (const Access::Axis& axis : fn.access(inst).axes) {
+        if (axis.kind == Access::gather) return false;
+        indices += axis.kind != Access::all;
+    }
+    const auto operands = fn.operands(inst).subspan(1, indices);
+    return std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return same_in_programs(fn, v, kCheapCost); });
+}
+
 }  // namespace
 
 Groups::Groups(const Function& fn, const ProductGrids& grids, bool simple)
     : fn_(fn), grids_(grids), simple_(simple), cost_(fn.value_count()), parent_(fn.value_count()) {
     for (uint32_t v = 0; v < parent_.size(); ++v) parent_[v] = v;
-    for_each_inst(fn, fn.body, [&](InstId id) { measure(id); });
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        programs_ |= fn.inst(id).op == Op::program_id;
+        measure(id);
+    });
     for_each_inst(fn, fn.body, [&](InstId id) { connect(id); });
     for (uint32_t v = 0; v < fn.value_count(); ++v) {
         if (!is_tile(ValueId{v}) || cheap(ValueId{v})) continue;
@@ -120,7 +145,8 @@ void Groups::anchors(InstId id, int depth) {
     if (!memory) return;
     const ValueId like = alike(fn_, inst).like;
     if (!is_tile(like) || cheap(like)) return;
-    const double weight = often * static_cast<double>(fn_.type(like).shape.elements()) * fn_.elem(like).bits;
+    const double share = programs_ && reads_the_same(fn_, inst) ? 0.125 : 1;
+    const double weight = share * often * static_cast<double>(fn_.type(like).shape.elements()) * fn_.elem(like).bits;
     if (!(op_row(inst.op).traits & WRITES)) {
         const int bits = fn_.elem(like).bits;
         narrowest_[find(like)] = std::min(narrowest_.try_emplace(find(like), bits).first->second, bits);

@@ -62,6 +62,7 @@ private:
     const ir::Function& fn_;
     const ProductGrids& grids_;
     bool simple_;
+    bool programs_ = false;  ///< do programs ask for their numbers?
     std::vector<int> cost_;  ///< by value: instructions to make it again; 0: not cheap
     mutable std::vector<uint32_t> parent_;
     std::map<uint32_t, std::optional<TileLayout>> layouts_;  ///< by group

@@ -105,6 +105,14 @@ int contiguous_dimension(const Function& fn, const Inst& inst) {
     return before + (gathers_before ? part.rank - own : 0);
 }
 
+/// Is it known that rows of the tensor start anywhere, so that elements are accessed one by one?
+static bool unaligned(const Function& fn, const Inst& access) {
+    const auto& params = fn.params;
+    const auto param = std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.value == fn.operands(access)[0]; });
+    const size_t n = static_cast<size_t>(param - params.begin());
+    return param != params.end() && n < fn.gpu->tensors.size() && !fn.gpu->tensors[n].aligned;
+}
+
 TileLayout plain_layout(const Shape& shape, int warps) { return blocked_layout(shape, warps, 1, order_from(shape, -1)); }
 
 TileLayout memory_layout(const Function& fn, const Inst& access) {
@@ -113,7 +121,9 @@ TileLayout memory_layout(const Function& fn, const Inst& access) {
     const int d = contiguous_dimension(fn, access);
     const int64_t threads = int64_t{32} * fn.gpu->warps;
     int64_t vector = 1;
-    if (d >= 0 && access.op != Op::atomic) {
+    // Single accesses of neighbouring lanes should touch neighbouring elements.
+    const bool single = fn.elem(like).bits % 8 == 0 && unaligned(fn, access);
+    if (d >= 0 && access.op != Op::atomic && !single) {
         vector = std::min<int64_t>(128 / std::max<int>(fn.elem(like).bits, 4), std::max<int64_t>(shape.elements() / threads, 1));
         vector = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(vector, shape[static_cast<size_t>(d)]))));
     }

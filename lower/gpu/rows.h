@@ -24,6 +24,9 @@ WarpGrid warp_grid(const ProductShape& shape, const MmaRow& row, int warps, bool
 /// Does the result of a product reach operand A of another one, or a reduction of its rows? (Attention.)
 bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot);
 
+/// Warps that hold tiles: the hint's, or by the size of products and tiles.
+int tile_warps(const ir::Function& fn);
+
 struct RowVerdict {
     int row = 0;
     bool legal = false;

@@ -27,6 +27,7 @@ struct Item {
     uint32_t from = 0, to = 0;  ///< program positions, both included
     bool tile = false;          ///< holds a shared tile
     bool lasting() const { return tile || to > from; }
+    int64_t align = kScratchAlign;
     int64_t offset = -1;
 };
 
@@ -97,6 +98,7 @@ std::vector<Item> collect(const Function& fn, const Ranges& ranges) {
         Item item;
         item.inst = id;
         item.bytes = scratch_bytes(fn, id);
+        if (fn.gpu_inst(id).bulk) item.align = kTileAlign;
         item.from = ranges.position(id);
         item.to = ranges.last(id);
         if (inst.op == Op::convert && fn.placement(fn.result(inst)).kind == Placement::shared) {
@@ -161,10 +163,10 @@ void place_items(std::vector<Item>& items, int64_t base, bool roomy) {
     for (Item& item : items) {
         if (item.lasting()) continue;
         auto taken = live(item);
-        item.offset = first_fit(base, item.bytes, kScratchAlign, taken);
+        item.offset = first_fit(base, item.bytes, item.align, taken);
         if (previous) {
             taken.push_back({previous->offset, previous->offset + previous->bytes});
-            const int64_t other = first_fit(base, item.bytes, kScratchAlign, taken);
+            const int64_t other = first_fit(base, item.bytes, item.align, taken);
             if (other + item.bytes <= high) item.offset = other;
         }
         high = std::max(high, item.offset + item.bytes);
@@ -207,6 +209,10 @@ void assign_scratch(ir::Function& fn, const GpuOptions& options) {
     }
     for (const Item& item : spilled) {
         GpuInst& g = gpu.of_inst[item.inst.v];
+        if (g.bulk) {  // TMA reads shared memory only; single accesses need no scratch
+            g.bulk = false;
+            continue;
+        }
         g.scratch_offset = 0;
         g.scratch_bytes = item.bytes;
         g.global_scratch = true;

@@ -11,6 +11,12 @@ tegula dump k.tile twice --emit=ptx > text
 grep -q '^\.target sm_90a' text && grep -q '\.entry tegula_twice' text || { echo "not the PTX of the kernel:"; head -20 text; exit 1; }
 tegula dump k.tile twice --emit=ptx@sm_80 | grep -q '^\.target sm_80'
 
+# A cache that cannot be used is a warning, once, and the kernel is compiled all the same.
+touch plain
+TEGULA_CACHE_DIR=$PWD/plain tegula dump k.tile twice --emit=cubin > image2 2> err
+tegula dump k.tile twice --emit=cubin | cmp - image2
+test "$(grep -c 'warning\[T1044\]: the cache in .*plain is not used: it is no directory' err)" = 1 || { echo "no warning:"; cat err; exit 1; }
+
 # sass: nvdisasm gets the image as a file of its own, which does not stay.
 mkdir tools scratch_files
 cat > tools/nvdisasm <<'END'

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,6 +16,8 @@
 using namespace tegula::cuda;  // the driver's types
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr CUresult kInvalidValue = 1, kNotFound = 500, kLaunchFailed = 719;
 
@@ -157,11 +160,14 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec*, CUgraph, unsigned long long) 
 CUresult cuGraphLaunch(CUgraphExec, CUstream) { return kInvalidValue; }
 CUresult cuGraphDestroy(CUgraph) { return 0; }
 CUresult cuGraphExecDestroy(CUgraphExec) { return 0; }
-CUresult cuEventCreate(CUevent*, unsigned) { return kInvalidValue; }
-CUresult cuEventRecord(CUevent, CUstream) { return 0; }
+CUresult cuEventCreate(CUevent* event, unsigned) { return *event = reinterpret_cast<CUevent>(new Clock::time_point), 0; }
+CUresult cuEventRecord(CUevent event, CUstream) { return *reinterpret_cast<Clock::time_point*>(event) = Clock::now(), 0; }
 CUresult cuEventSynchronize(CUevent) { return 0; }
-CUresult cuEventElapsedTime(float*, CUevent, CUevent) { return kInvalidValue; }
-CUresult cuEventDestroy_v2(CUevent) { return 0; }
+CUresult cuEventElapsedTime(float* ms, CUevent begin, CUevent end) {
+    const auto at = [](CUevent e) { return *reinterpret_cast<Clock::time_point*>(e); };
+    return *ms = std::chrono::duration<float, std::milli>(at(end) - at(begin)).count(), 0;
+}
+CUresult cuEventDestroy_v2(CUevent event) { return delete reinterpret_cast<Clock::time_point*>(event), 0; }
 
 CUresult cuTensorMapEncodeTiled(CUtensorMap* out, int type, uint32_t rank, void* address, const uint64_t* extents, const uint64_t* strides,
                                 const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int, int) {

@@ -134,6 +134,8 @@ void Machine::start_fibers() {
         f.waits.clear();
         f.groups.clear();
         f.open_group.clear();
+        f.bulk_groups.clear();
+        f.open_bulk_group.clear();
         ready_.push_back(n - 1 - i);
     }
 }
@@ -160,6 +162,8 @@ void Machine::run_cta(unsigned block) {
         if (!error_.empty()) return;
     }
     error_ = stuck();
+    for (const Fiber& f : fibers_)
+        if (!f.bulk_groups.empty() || !f.open_bulk_group.empty()) error_ = "a bulk store that nobody waited for";
     for (size_t i = launch_.shared_bytes; i < launch_.shared_bytes + kGuard && error_.empty(); ++i)
         if (shared_[i] != garbage(i))
             error_ = "byte " + std::to_string(i) + " of shared memory is written, of which there are " + std::to_string(launch_.shared_bytes);
@@ -292,6 +296,27 @@ void Machine::copy_wait(unsigned newer) {
     while (f.groups.size() > newer) {
         for (const Copy& c : f.groups.front()) do_copy(c);
         f.groups.erase(f.groups.begin());
+    }
+}
+
+void Machine::bulk_store(std::function<void()> copy) {
+    if (!in_order_ && random_() % 2)
+        copy();
+    else
+        fibers_[current_].open_bulk_group.push_back(std::move(copy));
+}
+
+void Machine::bulk_commit() {
+    Fiber& f = fibers_[current_];
+    f.bulk_groups.push_back(std::move(f.open_bulk_group));
+    f.open_bulk_group.clear();
+}
+
+void Machine::bulk_wait(unsigned newer) {
+    Fiber& f = fibers_[current_];
+    while (f.bulk_groups.size() > newer) {
+        for (const auto& copy : f.bulk_groups.front()) copy();
+        f.bulk_groups.erase(f.bulk_groups.begin());
     }
 }
 

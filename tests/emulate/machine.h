@@ -53,6 +53,10 @@ public:
     void copy_async(const Copy& copy);
     void copy_commit();
     void copy_wait(unsigned newer);
+    /// A copy out of shared memory by the thread's open bulk group: it reads at any time before the group is waited for.
+    void bulk_store(std::function<void()> copy);
+    void bulk_commit();
+    void bulk_wait(unsigned newer);
 
 private:
     struct Fiber {
@@ -62,6 +66,8 @@ private:
         std::string waits;  ///< for what; empty: ready
         std::vector<std::vector<Copy>> groups;
         std::vector<Copy> open_group;
+        std::vector<std::vector<std::function<void()>>> bulk_groups;
+        std::vector<std::function<void()>> open_bulk_group;
     };
     struct Meeting {
         const void* key = nullptr;

@@ -139,10 +139,13 @@ void execute(const Instruction& in, Context& c) {
         if (to % 16 || (bytes && from % 16)) m.fail("cp.async is not aligned");
         return m.copy_async({m.shared(to, 16), reinterpret_cast<const unsigned char*>(from), bytes});
     }
-    if (starts(in.name, "cp.async.bulk.tensor")) return tensor_copy(in, c);
+    if (in.name == "cp.async.bulk.commit_group") return m.bulk_commit();
+    if (in.name == "cp.async.bulk.wait_group" || in.name == "cp.async.bulk.wait_group.read") return m.bulk_wait(static_cast<unsigned>(c.read(o[0])));
+    if (starts(in.name, "cp.async.bulk.tensor")) return in.name.find(".global.shared") != std::string::npos ? tensor_store(in, c) : tensor_copy(in, c);
     if (starts(in.name, "mma.sync")) return mma_sync(in, c);
     if (starts(in.name, "wgmma.mma_async")) return wgmma(in, c);
     if (starts(in.name, "ldmatrix")) return ldmatrix(in, c);
+    if (starts(in.name, "stmatrix")) return stmatrix(in, c);
     m.fail("the CPU machine does not know the instruction " + in.name);
 }
 

@@ -43,5 +43,7 @@ void tensor_copy(const Instruction& in, Context& c);
 void mma_sync(const Instruction& in, Context& c);
 void wgmma(const Instruction& in, Context& c);
 void ldmatrix(const Instruction& in, Context& c);
+void stmatrix(const Instruction& in, Context& c);
+void tensor_store(const Instruction& in, Context& c);
 
 }  // namespace tegula::on_cpu

@@ -253,39 +253,84 @@ void ldmatrix(const Instruction& in, Context& context) {
     });
 }
 
+void stmatrix(const Instruction& in, Context& context) {
+    Machine& m = Machine::get();
+    m.meet(m.thread() & ~31u, 32, ~0u, &in, &context, [&](void** members) {
+        const std::vector<std::string> values = list_of(in.operands[1]);
+        std::vector<unsigned> rows;
+        for (int l = 0; l < 32; ++l) rows.push_back(static_cast<Context*>(members[l])->address(in.operands[0]));
+        for (size_t i = 0; i < values.size(); ++i)
+            for (unsigned lane = 0; lane < 32; ++lane) {
+                const uint64_t word = static_cast<Context*>(members[lane])->read(values[i]);
+                const unsigned address = rows[i * 8 + lane / 4];
+                if (address % 16) m.fail("stmatrix writes a row that is not aligned");
+                std::memcpy(m.shared(address + lane % 4 * 4, 4), &word, 4);
+            }
+    });
+}
+
+namespace {
+
+/// A box of a tensor: what its map says, and where it starts.
+struct Box {
+    MapContents map;
+    std::vector<int64_t> start;
+    uint64_t elements = 1;
+    Box(Context& context, const std::string& operand) {
+        const std::vector<std::string> parts = list_of(operand);
+        std::memcpy(&map, reinterpret_cast<const void*>(context.read(parts[0])), sizeof map);
+        const std::vector<std::string> coordinates = list_of(parts[1]);
+        if (map.magic != kMapMagic || coordinates.size() != map.rank) Machine::get().fail("a tensor copy does not fit its map");
+        for (const std::string& x : coordinates) start.push_back(static_cast<int32_t>(context.read(x)));
+        for (int d = 0; d < map.rank; ++d) elements *= map.box[d];
+    }
+    unsigned bytes() const { return static_cast<unsigned>(elements * map.elem_bytes); }
+    /// Address in global memory of element i; null outside of the tensor.
+    unsigned char* at(uint64_t i) const {
+        uint64_t to = map.address;
+        for (int d = 0; d < map.rank; ++d) {
+            const int64_t x = start[static_cast<size_t>(d)] + static_cast<int64_t>(i % map.box[d]);
+            i /= map.box[d];
+            if (x < 0 || x >= static_cast<int64_t>(map.extents[d])) return nullptr;
+            to += static_cast<uint64_t>(x) * (d == 0 ? map.elem_bytes : map.strides[d]);
+        }
+        return reinterpret_cast<unsigned char*>(to);
+    }
+    /// Offset of element i from the box's `address` in shared memory.
+    unsigned offset(unsigned address, uint64_t i) const {
+        return xor_swizzle(address + static_cast<unsigned>(i * map.elem_bytes), map.swizzle) - address;
+    }
+};
+
+}  // namespace
+
 void tensor_copy(const Instruction& in, Context& context) {
     Machine& m = Machine::get();
     const unsigned to = context.address(in.operands[0]), barrier = context.address(in.operands[2]);
-    const std::vector<std::string> source = list_of(in.operands[1]);
-    MapContents map;
-    std::memcpy(&map, reinterpret_cast<const void*>(context.read(source[0])), sizeof map);
-    const std::vector<std::string> coordinates = list_of(source[1]);
-    if (map.magic != kMapMagic || coordinates.size() != map.rank) m.fail("a tensor copy does not fit its map");
-    std::vector<int64_t> start;
-    for (const std::string& x : coordinates) start.push_back(static_cast<int32_t>(context.read(x)));
-    uint64_t elements = 1;
-    for (int d = 0; d < map.rank; ++d) elements *= map.box[d];
-    const unsigned bytes = static_cast<unsigned>(elements * map.elem_bytes);
+    const Box box(context, in.operands[1]);
     if (to % 128) m.fail("a tensor copy into shared memory that is not aligned to 128 bytes");
-    unsigned char* base = m.shared(to, bytes);
+    unsigned char* base = m.shared(to, box.bytes());
     m.later([=, &m] {
-        for (uint64_t i = 0; i < elements; ++i) {
-            uint64_t rest = i, from = map.address;
-            bool inside = true;
-            for (int d = 0; d < map.rank; ++d) {
-                const int64_t x = start[static_cast<size_t>(d)] + static_cast<int64_t>(rest % map.box[d]);
-                rest /= map.box[d];
-                inside = inside && x >= 0 && x < static_cast<int64_t>(map.extents[d]);
-                from += static_cast<uint64_t>(x) * (d == 0 ? map.elem_bytes : map.strides[d]);
-            }
-            const unsigned offset = static_cast<unsigned>(i * map.elem_bytes);
-            unsigned char* element = base + (xor_swizzle(to + offset, map.swizzle) - to);
-            if (inside)
-                std::memcpy(element, reinterpret_cast<const void*>(from), map.elem_bytes);
+        for (uint64_t i = 0; i < box.elements; ++i) {
+            unsigned char* element = base + box.offset(to, i);
+            if (const unsigned char* from = box.at(i))
+                std::memcpy(element, from, box.map.elem_bytes);
             else
-                std::memset(element, 0, map.elem_bytes);
+                std::memset(element, 0, box.map.elem_bytes);
         }
-        m.mbarrier_complete(barrier, bytes);
+        m.mbarrier_complete(barrier, box.bytes());
+    });
+}
+
+void tensor_store(const Instruction& in, Context& context) {
+    Machine& m = Machine::get();
+    const unsigned from = context.address(in.operands[1]);
+    const Box box(context, in.operands[0]);
+    if (from % 128) m.fail("a tensor copy out of shared memory that is not aligned to 128 bytes");
+    const unsigned char* base = m.shared(from, box.bytes());
+    m.bulk_store([=] {
+        for (uint64_t i = 0; i < box.elements; ++i)
+            if (unsigned char* to = box.at(i)) std::memcpy(to, base + box.offset(from, i), box.map.elem_bytes);
     });
 }
 

@@ -5,7 +5,7 @@ set -eu
 program=$1 work=$2
 shift 2
 mkdir -p "$work"
-case $program in *array_fuzz) options= ;; *) options=-dict=$(dirname "$0")/tile.dict ;; esac
+case $program in *array_fuzz | *cache_fuzz) options= ;; *) options=-dict=$(dirname "$0")/tile.dict ;; esac
 # These two keep an engine from input to input, which a leak check after each input takes for leaks.
 case $program in *check_fuzz | *run_fuzz) options="$options -detect_leaks=0" ;; esac
 for seeds; do

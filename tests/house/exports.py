@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# libtegula.so exports exactly the functions that the public header declares. exports.py LIBRARY HEADER
-import re, subprocess, sys
+# libtegula.so exports exactly the functions that the public header declares, and is no larger than it may be. exports.py LIBRARY HEADER MEGABYTES
+import os, re, subprocess, sys, tempfile
 
-library, header = sys.argv[1:3]
+library, header, limit = sys.argv[1:4]
 lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout.splitlines()
 exported = {line.split()[-1].split("@")[0] for line in lines if line.split()[-2] != "A"}
 with open(header, encoding="utf-8") as text:
@@ -16,5 +16,11 @@ if len(declared) < 10:
     problems.append(f"only {len(declared)} functions found in {header}")
 if len(declared) > 40:
     problems.append(f"{len(declared)} functions in the header; 40 is the limit")
-print("\n".join(problems) or f"{len(exported)} functions exported")
+with tempfile.TemporaryDirectory() as folder:
+    stripped = os.path.join(folder, "stripped")
+    subprocess.run(["strip", "-o", stripped, library], check=True)
+    size = os.path.getsize(stripped) / 1e6
+if size > float(limit):
+    problems.append(f"{size:.1f} MB when stripped, {limit} is the limit")
+print("\n".join(problems) or f"{len(exported)} functions exported, {size:.1f} MB")
 sys.exit(bool(problems))

@@ -18,8 +18,8 @@ using ir::Op;
 
 namespace {
 
-constexpr Arch kHopper = {"sm_90a", 90, 227 << 10, 65536, true, true, true, false, 132};
-constexpr Arch kAmpere = {"sm_80", 80, 163 << 10, 65536, true, false, false, false, 108};
+const Arch& kHopper = *find_arch("sm_90a");
+const Arch& kAmpere = *find_arch("sm_80");
 
 /// A row on tensor cores whose sum is an exact chain, so that the interpreter runs the ordinary product.
 int exact_row() {
@@ -44,7 +44,7 @@ struct Kernel {
         fn = world.parse(text);
         options.arch = &arch;
         options.may_alias = false;
-        options.tensors.assign(fn->params.size(), TensorFact{true, false});
+        options.tensors.assign(fn->params.size(), GpuTensor{true, false});
         for (ir::Function* f : {plain.get(), fn.get()}) {
             f->gpu.emplace();
             f->gpu->of_inst.resize(f->inst_count());
@@ -204,19 +204,22 @@ TEST(Channels, matmul_is_split_into_a_producer_and_a_consumer) {
     k.check(kSquare, kSquareExtents, {3, 2, 1});
 }
 
-TEST(Channels, every_order_of_storage) {
+/// Both operands as they are and transposed, on `arch`.
+void check_every_order_of_storage(const Arch& arch, uint64_t seeds) {
     for (const bool ta : {false, true})
         for (const bool tb : {false, true}) {
-            Kernel k(matmul_text(ta ? "T" : "n", tb ? "T" : "n"));
+            Kernel k(matmul_text(ta ? "T" : "n", tb ? "T" : "n"), arch);
             k.split();
             ASSERT_EQ(k.all(Op::channel).size(), 2u);
             EXPECT_EQ(k.proof(), "");
             std::vector<Shape> shapes = kSquare;
             if (ta) std::swap(shapes[0][0], shapes[0][1]);
             if (tb) std::swap(shapes[1][0], shapes[1][1]);
-            k.check(shapes, kSquareExtents, {3, 2, 1}, 50);
+            k.check(shapes, kSquareExtents, {3, 2, 1}, seeds);
         }
 }
+
+TEST(Channels, every_order_of_storage) { check_every_order_of_storage(kHopper, 50); }
 
 TEST(Channels, a_loop_without_trips) {
     Kernel k(matmul_text("a", "b"));
@@ -541,19 +544,7 @@ TEST(ChannelsAhead, matmul_without_bulk_copies) {
     }
 }
 
-TEST(ChannelsAhead, every_order_of_storage) {
-    for (const bool ta : {false, true})
-        for (const bool tb : {false, true}) {
-            Kernel k(matmul_text(ta ? "T" : "n", tb ? "T" : "n"), kAmpere);
-            k.split();
-            ASSERT_EQ(k.all(Op::channel).size(), 2u);
-            EXPECT_EQ(k.proof(), "");
-            std::vector<Shape> shapes = kSquare;
-            if (ta) std::swap(shapes[0][0], shapes[0][1]);
-            if (tb) std::swap(shapes[1][0], shapes[1][1]);
-            k.check(shapes, kSquareExtents, {3, 2, 1}, 10);
-        }
-}
+TEST(ChannelsAhead, every_order_of_storage) { check_every_order_of_storage(kAmpere, 10); }
 
 TEST(ChannelsAhead, attention_keeps_the_queries_a_load) {
     Kernel k(kAttention, kAmpere);

@@ -2,33 +2,17 @@
 // of tests/run and examples really elaborate; built-ins, host calls and library items by name; diagnostics by their codes under tests/.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 
 #include "jit/engine/host.h"
+#include "tests/unit/test_files.h"
 
 namespace tegula {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    std::stringstream text;
-    text << in.rdbuf();
-    return text.str();
-}
-
-std::vector<fs::path> tile_files(const char* folder) {
-    std::vector<fs::path> out;
-    for (const auto& e : fs::directory_iterator(fs::path(TEGULA_SOURCE_DIR) / folder))
-        if (e.path().extension() == ".tile") out.push_back(e.path());
-    std::sort(out.begin(), out.end());
-    return out;
-}
+using test::read, test::tile_files;
 
 std::string joined(const std::set<std::string>& names) {
     std::string text;

@@ -22,6 +22,7 @@ struct Emitted {
 struct Traits {
     bool aligned = false, strided = false;
     const char* arch = "sm_90a";
+    bool whole = false;
 };
 
 Emitted emit_ir(const std::string& ir_text, Traits traits = {}, const char* file_name = "k.ir") {
@@ -36,7 +37,7 @@ Emitted emit_ir(const std::string& ir_text, Traits traits = {}, const char* file
     }
     GpuOptions options;
     options.arch = find_arch(traits.arch);
-    options.tensors.assign(fn->params.size(), TensorFact{traits.aligned, traits.strided});
+    options.tensors.assign(fn->params.size(), GpuTensor{traits.aligned, traits.strided, traits.whole});
     run_gpu_passes(*fn, options);
     out.text = cuda::emit(*fn, &sources);
     return out;
@@ -271,6 +272,21 @@ TEST(CudaEmit, WideAccessesNeedAlignedStartsAndTensors) {
     EXPECT_FALSE(contains(emit_ir(copy_kernel("i3", "", "64"), aligned).text.source, "ld.global.v4")) << "elements of no whole bytes";
 }
 
+TEST(CudaEmit, EdgesOfAlignedTensors) {
+    const auto source = [](const char* elem, const char* start, bool whole) {
+        return emit_ir(copy_kernel(elem, "", start), Traits{true, false, "sm_90a", whole}).text.source;
+    };
+    const std::string whole = source("bf16", "64", true), some = source("bf16", "64", false), odd = source("bf16", "3", true);
+    EXPECT_TRUE(contains(whole, "@p ld.global.v4.b32") && contains(whole, "@p st.global.v4.b32")) << "a vector is inside or outside";
+    EXPECT_FALSE(contains(whole, "else {") || contains(whole, "b16")) << "one path for all tiles";
+    EXPECT_TRUE(contains(some, "load_first_16_2_") && contains(some, "store_first_16_2_")) << "a vector may straddle the edge";
+    EXPECT_TRUE(contains(some, "@p2 st.global.u16") && !contains(some, "@p1 ")) << "pieces as small as an element";
+    EXPECT_TRUE(contains(odd, "& 7) == 0") && contains(odd, "@p ld.global.b16")) << "vectors of an odd start begin anywhere";
+    EXPECT_FALSE(contains(odd, "load_first")) << "these need aligned vectors";
+    EXPECT_TRUE(contains(source("i8", "64", false), "@p1 st.global.u8"));
+    EXPECT_FALSE(contains(source("f64", "64", false), "p4, n")) << "f64 has no smaller pieces than 8 bytes";
+}
+
 TEST(CudaEmit, StridesAndPitchesAreParametersOnlyWhereTheyAreNotKnown) {
     const auto strides = [](const std::string& text, Traits traits) {
         std::vector<int> dims;
@@ -322,6 +338,24 @@ TEST(CudaEmit, OnlyOneThreadStoresWhatSeveralHold) {
                                    .text.source;
     EXPECT_TRUE(contains(source, "::owner(t)"));
     EXPECT_TRUE(contains(source, "if (t == 0"));
+}
+
+/// Integers of at most 8 bits become halves in pairs: the byte is put below the leading one of 1024 (of 1152, with the sign bit turned), and that is
+/// taken off again.
+TEST(CudaEmit, NarrowIntegersBecomeHalvesInPairs) {
+    const auto cast = [](const std::string& from) {
+        return emit_ir("kernel @f(%a: tensor<" + from + ">[1024] in, %b: tensor<f16>[1024] out) {\n  %0 = load %a[:] : tile<" + from +
+                       ">[1024]\n  %1 = cast %0 {round = rne, overflow = automatic} : tile<f16>[1024]\n  store %b[:] = %1\n  ret\n}\n")
+            .text.source;
+    };
+    for (const char* from : {"i4", "i8", "i3"}) EXPECT_TRUE(contains(cast(from), "^ 0x64806480u")) << from;
+    for (const char* from : {"u4", "u8", "u1"}) EXPECT_TRUE(contains(cast(from), "^ 0x64006400u")) << from;
+    for (const char* from : {"i9", "u16", "bool"}) EXPECT_FALSE(contains(cast(from), "two_halves")) << from;
+    const Format& f16 = builtin_formats()[static_cast<size_t>(Fmt::f16)];
+    for (int x = 0; x < 256; ++x) {
+        EXPECT_EQ(decode(f16, static_cast<uint64_t>(x ^ 0x6400)) - decode(f16, 0x6400), x);
+        EXPECT_EQ(decode(f16, static_cast<uint64_t>(x ^ 0x6480)) - decode(f16, 0x6480), static_cast<int8_t>(x));
+    }
 }
 
 TEST(CudaEmit, WritersThatMayMeetAreOrdered) {

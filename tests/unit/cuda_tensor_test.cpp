@@ -106,9 +106,10 @@ TEST(CudaTensor, OperandsContiguousAlongK) {
     EXPECT_EQ(count(k.source, ", 16, 1024, 1);"), 2);
     EXPECT_TRUE(contains(k.source, " * 8192, 16, 1024, 1)"));
     EXPECT_EQ(k.threads, 256 + 128);
-    ASSERT_EQ(k.tensor_maps.size(), 2u);
+    ASSERT_EQ(k.tensor_maps.size(), 3u);
     EXPECT_EQ(k.tensor_maps[0], (cuda::TensorMap{0, {1, 0}, {64, 128}, 128}));
     EXPECT_EQ(k.tensor_maps[1], (cuda::TensorMap{1, {0, 1}, {64, 256}, 128}));
+    EXPECT_EQ(k.tensor_maps[2], (cuda::TensorMap{2, {1, 0}, {64, 16}, 128})) << "the store's boxes";
     EXPECT_TRUE(contains(k.source, ", 16384);") && contains(k.source, ", 32768);")) << "bytes that barriers expect";
 }
 
@@ -118,7 +119,7 @@ TEST(CudaTensor, OperandsContiguousAcrossK) {
     EXPECT_EQ(count(k.source, ", 8192, 1024, 1);"), 2);
     EXPECT_TRUE(contains(k.source, "add.s64 a, %64, 128; add.s64 b, %65, 128;"));
     EXPECT_EQ(count(k.source, "1, 1, 1, 1;"), 4);
-    ASSERT_EQ(k.tensor_maps.size(), 2u);
+    ASSERT_EQ(k.tensor_maps.size(), 3u);
     EXPECT_EQ(k.tensor_maps[0], (cuda::TensorMap{0, {0, 1}, {64, 64}, 128}));
     EXPECT_EQ(k.tensor_maps[1], (cuda::TensorMap{1, {1, 0}, {64, 64}, 128}));
     EXPECT_EQ(count(k.source, "tma_load(to"), 4) << "two panels each";
@@ -127,8 +128,9 @@ TEST(CudaTensor, OperandsContiguousAcrossK) {
 TEST(CudaTensor, EightBitFloatsAddEvery128Elements) {
     const cuda::KernelText k = emitted(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 256}), "sm_90a");
     // 256 elements of K: two sums of 4 steps, each from zero, added to the accumulators by ordinary additions.
-    EXPECT_EQ(count(k.source, "setp.ne.b32 keep, 0, 0;"), 1) << "one function";
-    EXPECT_EQ(count(k.source, "wgmma_commit();"), 2);
+    EXPECT_EQ(count(k.source, ", no, 1, 1"), 1) << "one function";
+    EXPECT_EQ(count(k.source, "wgmma.commit_group"), 1);
+    EXPECT_EQ(count(k.source, "wgmma_m64k128_"), 3) << "and two calls";
     EXPECT_EQ(count(k.source, "m64n128k32.f32.e4m3.e4m3 "), 4);
 }
 
@@ -136,10 +138,30 @@ TEST(CudaTensor, ComputedOperandComesFromRegisters) {
     const cuda::KernelText k = emitted(chained_text(), "sm_90a");
     // The first product starts from zero and reads both operands from shared memory (two panels of K), the second takes A's 8 steps of 4 registers.
     EXPECT_TRUE(contains(k.source, "(float* d, const unsigned* a, unsigned long long b)"));
-    EXPECT_EQ(count(k.source, "setp.ne.b32 keep, 0, 0;"), 1);
+    EXPECT_EQ(count(k.source, ", no, 1, 1, 0, 0;"), 1);
     EXPECT_EQ(count(k.source, "m64n128k16.f32.bf16.bf16 "), 4 + 4 + 8);
     EXPECT_TRUE(contains(k.source, ", 16384, 1024, 1);")) << "v: panels of 128 rows";
     EXPECT_FALSE(contains(k.source, "in_groups"));
+}
+
+TEST(CudaTensor, ProductsAreStoredByTma) {
+    const cuda::KernelText k = emitted(product_text({}), "sm_90a");
+    // A warp's 16 rows and 256 columns of 16 bits are 4 boxes of 64 columns, each written by 4 statements of 16 columns.
+    EXPECT_EQ(count(k.source, "stmatrix_x4(area"), 16);
+    EXPECT_EQ(count(k.source, "tma_store(t & 31, "), 4);
+    EXPECT_EQ(count(k.source, "tma_store_read<1>();"), 2) << "two places: the third and fourth box wait for them";
+    EXPECT_EQ(count(k.source, "tma_store_read<0>();"), 1) << "nothing reads the tensor later";
+    EXPECT_EQ(count(k.source, "tma_store_done();"), 0);
+    EXPECT_EQ(count(k.source, "shfl"), 1) << "the number of the warp group: no shuffle moves the tile";
+    EXPECT_EQ(count(k.source, "_inside"), 0) << "no path for edges";
+    // Four-byte elements: 128 bytes are 32 columns, so 8 boxes of 8 pairs of words.
+    const cuda::KernelText words = emitted(product_text({"bf16", "bf16", "f32", "f32", 128, 256, 64}), "sm_90a");
+    EXPECT_EQ(count(words.source, "put_two"), 1 + 64);
+    EXPECT_EQ(words.tensor_maps.at(2), (cuda::TensorMap{2, {1, 0}, {32, 16}, 128}));
+    // 48 columns of bytes: boxes of 16 columns, which need no swizzle.
+    const cuda::KernelText bytes = emitted(product_text({"i8", "i8", "i8", "i32", 128, 48, 64}), "sm_90a");
+    EXPECT_EQ(bytes.tensor_maps.at(2), (cuda::TensorMap{2, {1, 0}, {16, 16}, 0}));
+    EXPECT_EQ(emitted(product_text({}), "sm_80").tensor_maps.size(), 0u);
 }
 
 TEST(CudaTensor, RowsAndColumnsOfProgramsAreWalkedInGroups) { EXPECT_TRUE(contains(emitted(product_text({}), "sm_90a").source, "in_groups")); }

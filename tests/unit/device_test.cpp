@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "jit/cuda/program.h"
+#include "jit/cuda/timing.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
 
@@ -39,12 +40,12 @@ protected:
             "  ret\n}\n");
         fn_ = ir::parse_ir(sources_, file, types_, diags);
         EXPECT_TRUE(fn_);
-        const auto lower = [this](const Arch& arch, std::span<const TensorTrait> traits, bool may_alias) {
+        const auto lower = [this](const Arch& arch, std::span<const GpuTensor> traits, bool may_alias) {
             ir::Function out = *fn_;
             GpuOptions options;
             options.arch = &arch;
             options.may_alias = may_alias;
-            for (const TensorTrait& t : traits) options.tensors.push_back({t.aligned, t.strided});
+            options.tensors.assign(traits.begin(), traits.end());
             run_gpu_passes(out, options);
             return out;
         };
@@ -209,15 +210,27 @@ TEST_F(DeviceTest, times) {
     const auto launch = program->prepare_launch(std::vector{argument(pointer(y), 1 << 20, Memory::cuda), argument(pointer(x), 1 << 20, Memory::cuda)},
                                                 std::array<uint64_t, 3>{1 << 20, 1, 1});
     ASSERT_TRUE(launch) << launch.error;
-    Backend backend({});
-    const PreparedLaunch* both[] = {launch.value->get(), launch.value->get()};
-    for (TimingMode mode : {TimingMode::burst, TimingMode::sustained, TimingMode::rotating}) {
-        const auto us = backend.time_launches(both, mode);
-        ASSERT_TRUE(us) << us.error;
-        std::printf("mode %d: %.1f us\n", static_cast<int>(mode), *us.value);
-        EXPECT_GT(*us.value, 100) << "2^20 CTAs take at least 0.6 ns each to start";
-        EXPECT_LT(*us.value, 1e5);
+    Stopwatch watch(*driver_);
+    const auto enqueue = [&](CUstream stream) { return launch.value->get()->launch(stream) == 0; };
+    for (const double seconds : {watch.once(enqueue), watch.burst(enqueue, 3), watch.sustained(enqueue, 0.05)}) {
+        std::printf("%.1f us\n", seconds * 1e6);
+        EXPECT_GT(seconds, 100e-6) << "2^20 CTAs take at least 0.6 ns each to start " << watch.error();
+        EXPECT_LT(seconds, 0.1);
     }
+}
+
+/// With `measure`, a run leaves the results of one run, and the time is that of the kernel, not of the copies around it.
+TEST_F(DeviceTest, measuresARun) {
+    const auto program = doubling();
+    std::vector<float> x(1 << 20, 3), y(1 << 20, 0);
+    RunOptions options;
+    options.measure = true;
+    const RunResult result = program->run(std::vector{argument(y.data(), 1 << 20, Memory::host), argument(x.data(), 1 << 20, Memory::host)},
+                                          std::array<uint64_t, 3>{1 << 20, 1, 1}, options);
+    EXPECT_EQ(result.status, RunResult::ok);
+    EXPECT_GT(result.seconds, 100e-6);
+    EXPECT_LT(result.seconds, 0.1);
+    EXPECT_EQ(y, std::vector<float>(1 << 20, 6));
 }
 
 }  // namespace

@@ -217,8 +217,12 @@ public:
     std::unique_ptr<PreparedLaunch> prepare_launch(const Program&, std::span<const Argument>, std::span<const uint64_t, 3>, std::string&) override {
         return nullptr;
     }
-    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch&, DiagSink&) override {
+    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*, DiagSink&) override {
         return std::nullopt;
+    }
+    GpuOptions form_options(const sema::Instance& instance, const std::vector<std::string>& disabled, const Program&,
+                            std::span<const Argument>) override {
+        return gpu_options(instance, arch(), disabled);
     }
     std::string describe() override { return "{}"; }
 };
@@ -244,6 +248,90 @@ TEST(Engine, AMachineThatDiffersIsReported) {
                         }),
               Status::mismatch);
     EXPECT_EQ(differ, 2);
+}
+
+/// What a machine has to say comes with the launch that made it speak, once.
+TEST(Engine, AMachinesWarningIsShownOnce) {
+    struct Warning : WrongMachine {
+        int asked = 0;
+        std::string take_warning() override { return asked++ ? std::string() : "the cache is not used"; }
+    };
+    EngineOptions options;
+    options.cuda = [](const SourceMap&) { return std::make_unique<Warning>(); };
+    auto engine = Engine::create(options);
+    DiagSink diags;
+    auto module = engine->load("m.tile",
+                               "kernel one(out y: tensor<f32>[N]) grid [1] { y[0 +: 8] = zeros<f32>[8]; }\n"
+                               "test \"t\" { one(empty<f32>[8]); one(empty<f32>[8]); }",
+                               "", diags);
+    ASSERT_TRUE(module);
+    LaunchOptions launch;
+    ASSERT_TRUE(engine->find_machine("cuda", launch.machine, diags));
+    EXPECT_EQ(run_tests(*engine, *module, "", launch,
+                        [&](TestResult& r) {
+                            EXPECT_EQ(codes(r.diagnostics), "T1044");
+                            ASSERT_EQ(r.diagnostics.size(), 1u);
+                            EXPECT_EQ(r.diagnostics[0].severity, Severity::warning);
+                            EXPECT_EQ(r.diagnostics[0].message, "the cache is not used");
+                        }),
+              Status::ok);
+}
+
+/// `auto` asks for hardware before it looks for anything that takes time.
+TEST(Engine, AutoLooksForHardwareFirst) {
+    struct Absent : WrongMachine {
+        bool present() override { return false; }
+        std::string missing() override { return ADD_FAILURE() << "looked for the compiler", std::string(); }
+    };
+    EngineOptions options;
+    options.cuda = [](const SourceMap&) { return std::make_unique<Absent>(); };
+    auto engine = Engine::create(options);
+    DiagSink diags;
+    Machine* machine = nullptr;
+    EXPECT_TRUE(engine->find_machine("auto", machine, diags));
+    EXPECT_EQ(machine, nullptr);
+}
+
+/// The interpreter sums an fp8 product as the row of the form does that is compiled, also where that form had to do without wgmma.
+TEST(Engine, TheModelHasTheRowsOfTheForm) {
+    SourceMap sources;
+    TypeTable types;
+    DiagSink diags;
+    const auto fn =
+        ir::parse_ir(sources,
+                     sources.add("t.ir",
+                                 "kernel @f(%a: tensor<f8e4m3>[64, 32] in, %b: tensor<f8e4m3>[32, 8] in, %c: tensor<f32>[64, 8] inout) {\n"
+                                 "  %0 = load %a[:, :] : tile<f8e4m3>[64, 32]\n  %1 = load %b[:, :] : tile<f8e4m3>[32, 8]\n"
+                                 "  %2 = load %c[:, :] : tile<f32>[64, 8]\n"
+                                 "  %3 = dot %0, %1, %2 {precision = ieee} : tile<f32>[64, 8]\n  store %c[:, :] = %3\n  ret\n}\n"),
+                     types, diags);
+    ASSERT_TRUE(fn);
+    const auto sum = [&](std::vector<std::string> disabled) {
+        GpuOptions options;
+        options.arch = find_arch("sm_90a");
+        options.disabled = std::move(disabled);
+        const TensorCoreModel model = model_of(*fn, *fn, options);
+        const Format& f8 = types.format(id_of(Fmt::f8e4m3));
+        std::vector<uint8_t> a(64 * 32, static_cast<uint8_t>(encode(f8, 1.0))), b(32 * 8);
+        b[0] = static_cast<uint8_t>(encode(f8, 256.0));     // k = 0
+        b[8] = static_cast<uint8_t>(encode(f8, 0.015625));  // k = 1: 2^-6 beside 2^8
+        std::vector<float> c(64 * 8);
+        std::vector<Argument> args(3);
+        const auto give = [&](Argument& arg, Fmt elem, void* data, uint64_t bytes, Shape extents) {
+            arg.kind = Argument::tensor;
+            arg.t.elem = id_of(elem);
+            arg.t.data = data;
+            arg.t.bytes = bytes;
+            arg.t.extents = extents;
+        };
+        give(args[0], Fmt::f8e4m3, a.data(), a.size(), {64, 32});
+        give(args[1], Fmt::f8e4m3, b.data(), b.size(), {32, 8});
+        give(args[2], Fmt::f32, c.data(), c.size() * 4, {64, 8});
+        EXPECT_EQ(model.program->run(args, std::array<uint64_t, 3>{1, 1, 1}, {}).status, RunResult::ok);
+        return c[0];
+    };
+    EXPECT_EQ(sum({}), 256.0f) << "2^-6 is below 2^(8 - 13)";
+    EXPECT_EQ(sum({"wgmma"}), 256.015625f);
 }
 
 // ---- IR text ----

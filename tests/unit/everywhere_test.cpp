@@ -8,8 +8,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -18,6 +16,7 @@
 #include "jit/cuda/cuda.h"
 #include "jit/cuda/emitter.h"
 #include "jit/engine/host.h"
+#include "tests/unit/test_files.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
 #include "lower/lower.h"
@@ -27,13 +26,6 @@ namespace tegula {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    std::stringstream text;
-    text << in.rdbuf();
-    return text.str();
-}
 
 /// Kernel instances of a file, as text after the shared passes: those its tests launch, and the one that defaults give.
 class Instances {
@@ -50,7 +42,7 @@ public:
         options.import_root = file.parent_path().string();
         const auto engine = Engine::create(options);
         DiagSink diags;
-        module_ = engine->load(file.string(), read(file), options.import_root, diags);
+        module_ = engine->load(file.string(), test::read(file), options.import_root, diags);
         EXPECT_TRUE(module_ != nullptr) << file;
         if (!module_) return;
         for (const ast::Item* item : module_->ast->items)
@@ -116,12 +108,8 @@ struct Example {
 
 const std::vector<Example>& examples() {
     static const std::vector<Example> all = [] {
-        std::vector<fs::path> files;
-        for (const auto& entry : fs::directory_iterator(fs::path(TEGULA_SOURCE_DIR) / "examples"))
-            if (entry.path().extension() == ".tile") files.push_back(entry.path());
-        std::sort(files.begin(), files.end());
         std::vector<Example> out;
-        for (const fs::path& file : files) {
+        for (const fs::path& file : test::tile_files("examples")) {
             const Instances instances(file);
             for (const auto& [text, kernel] : instances.texts()) out.push_back({file.stem().string(), kernel, text});
             for (const std::string& kernel : instances.kernel_names()) {

@@ -182,7 +182,7 @@ void expect_placed(const std::string& text, const Arch& arch, const std::string&
     GpuOptions options;
     options.arch = &arch;
     options.tensors.resize(fn->params.size());
-    for (TensorFact& t : options.tensors) t.aligned = seed % 3 != 0;
+    for (GpuTensor& t : options.tensors) t.aligned = seed % 3 != 0;
     if (!off.empty()) options.disabled = {off};
     try {
         run_gpu_passes(*fn, options);

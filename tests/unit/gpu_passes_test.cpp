@@ -16,19 +16,13 @@
 #include "lower/gpu/rows.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
+#include "tests/unit/test_files.h"
 
 using namespace tegula;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    std::stringstream text;
-    text << in.rdbuf();
-    return text.str();
-}
 
 /// A function read from IR text, with the types it lives in.
 struct Parsed {
@@ -49,7 +43,7 @@ GpuOptions options_for(const char* arch, const ir::Function& fn, bool aligned = 
     GpuOptions options;
     options.arch = find_arch(arch);
     options.tensors.resize(fn.params.size());
-    for (TensorFact& t : options.tensors) t.aligned = aligned;
+    for (GpuTensor& t : options.tensors) t.aligned = aligned;
     return options;
 }
 
@@ -94,8 +88,7 @@ const std::set<std::string>& kernels() {
         std::set<std::string> texts;
         std::mutex mutex;
         for (const char* folder : {"examples", "stdlib", "tests/run"}) {
-            for (const auto& entry : fs::directory_iterator(fs::path(TEGULA_SOURCE_DIR) / folder)) {
-                if (entry.path().extension() != ".tile") continue;
+            for (const fs::path& path : test::tile_files(folder)) {
                 EngineOptions options;
                 options.on_elaborated = [&](const ir::Function& fn) {
                     if (!fn.is_kernel) return;
@@ -104,11 +97,11 @@ const std::set<std::string>& kernels() {
                     const std::lock_guard lock(mutex);
                     texts.insert(ir::print(copy));
                 };
-                options.import_root = entry.path().parent_path().string();
+                options.import_root = path.parent_path().string();
                 const auto engine = Engine::create(options);
                 DiagSink diags;
-                const ModulePtr module = engine->load(entry.path().string(), read(entry.path()), entry.path().parent_path().string(), diags);
-                EXPECT_TRUE(module != nullptr) << entry.path();
+                const ModulePtr module = engine->load(path.string(), test::read(path), path.parent_path().string(), diags);
+                EXPECT_TRUE(module != nullptr) << path;
                 if (!module) continue;
                 LaunchOptions launch;
                 run_tests(*engine, *module, "", launch, [](TestResult&) {});
@@ -220,6 +213,27 @@ TEST(GpuChoice, IntegersAndNarrowFormatsWiden) {
     EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 64, 64, 64), "sm_80"), "mma.sync.f16.f32");
 }
 
+/// wgmma sums fp8 in its own way, so that it must not depend on hints whether a product gets it.
+TEST(GpuChoice, HintsDoNotDecideHowFp8IsSummed) {
+    for (const int warps : {1, 2, 4, 8, 16, 32}) {
+        const std::string hint = " @ warps(" + std::to_string(warps) + ")";
+        SCOPED_TRACE(hint);
+        for (const auto& [m, n, k] : {std::array{64, 64, 64}, {64, 8, 32}, {64, 192, 64}, {128, 256, 128}, {256, 128, 64}, {192, 24, 32}})
+            EXPECT_EQ(chosen(product("f8e4m3", "f8e5m2", "f32", m, n, k, "ieee", hint), "sm_90a"), "wgmma.e4m3.e5m2.f32") << m << " " << n << " " << k;
+        EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f16", 64, 40, 32, "ieee", hint), "sm_90a"), "wgmma.e4m3.e4m3.f16");
+        EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 32, 64, 64, "ieee", hint), "sm_90a"), "mma.sync.f16.f32") << "extents decide";
+    }
+    // The hint is followed as far as that goes, and wholly where sums are equal.
+    const auto warps = [](const std::string& text) {
+        Parsed p(text);
+        choose_instructions(*p.fn, options_for("sm_90a", *p.fn));
+        return p.fn->gpu->warps;
+    };
+    EXPECT_EQ(warps(product("f8e4m3", "f8e4m3", "f32", 64, 64, 64, "ieee", " @ warps(2)")), 4);
+    EXPECT_EQ(warps(product("f8e4m3", "f8e4m3", "f32", 64, 32, 64, "ieee", " @ warps(32)")), 16) << "8 columns per group of warps";
+    EXPECT_EQ(warps(product("f16", "f16", "f32", 64, 64, 64, "ieee", " @ warps(2)")), 2);
+}
+
 TEST(GpuChoice, ExactInOtherFormats) {
     const auto formats = builtin_formats();
     const auto f = [&](Fmt id) { return formats[static_cast<size_t>(id)]; };
@@ -327,10 +341,10 @@ TEST(GpuBarriers, SharedOperandsAreFenced) {
 
 TEST(GpuPasses, TextOfSmallFunctions) {
     size_t files = 0;
-    for (const auto& entry : fs::directory_iterator(fs::path(TEGULA_SOURCE_DIR) / "tests/lower/gpu")) {
+    for (const fs::path& path : test::source_files("tests/lower/gpu", ".ir")) {
         ++files;
         std::string input, expected, head;
-        std::istringstream lines(read(entry.path()));
+        std::istringstream lines(test::read(path));
         for (std::string line; std::getline(lines, line);) {
             if (head.empty()) head = line;
             if (line.rfind("//>", 0) == 0)
@@ -342,7 +356,7 @@ TEST(GpuPasses, TextOfSmallFunctions) {
         std::string slashes, gpu, arch, word;
         words >> slashes >> gpu >> arch;
         Parsed p(input);
-        ASSERT_TRUE(p.fn && find_arch(arch)) << entry.path();
+        ASSERT_TRUE(p.fn && find_arch(arch)) << path;
         GpuOptions options = options_for(arch.c_str(), *p.fn, false);
         while (words >> word) {
             if (word == "aligned") options = options_for(arch.c_str(), *p.fn);
@@ -352,12 +366,12 @@ TEST(GpuPasses, TextOfSmallFunctions) {
         std::string found = ir::print(*p.fn);
         for (const GpuNote& note : explain_gpu(*p.fn, options)) found += note.text + "\n";
         if (std::getenv("TEGULA_UPDATE")) {
-            std::ofstream out(entry.path());
+            std::ofstream out(path);
             out << input;
             std::istringstream text(found);
             for (std::string line; std::getline(text, line);) out << "//> " << line << "\n";
         } else {
-            EXPECT_EQ(found, expected) << entry.path();
+            EXPECT_EQ(found, expected) << path;
         }
     }
     EXPECT_GE(files, 5u);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -74,14 +75,15 @@ protected:
         return a;
     }
     /// A variant as the program would make it, with a parameter list of the test's choice.
-    std::shared_ptr<const Variant> variant(std::vector<KernelParam> params, std::vector<TensorTrait> traits, std::vector<TensorMap> maps = {},
-                                           int64_t workspace = 0) {
+    std::shared_ptr<const Variant> variant(std::vector<KernelParam> params, std::vector<GpuTensor> traits, std::vector<TensorMap> maps = {},
+                                           int64_t workspace = 0, int split = 1) {
         auto v = std::make_shared<Variant>();
         v->fn = *fn_;
         v->traits = std::move(traits);
         v->text.params = std::move(params);
         v->text.tensor_maps = std::move(maps);
         v->text.workspace_bytes = workspace;
+        v->text.split = split;
         v->text.threads = 256;
         v->text.shared_bytes = 100000;
         v->loaded = std::make_unique<Loaded>(*state_->driver());
@@ -204,6 +206,10 @@ TEST_F(LaunchTest, traits) {
     EXPECT_FALSE(aligned(0, t, 32)) << "rows of 126 bytes";
     t.extents = {1, 63};
     EXPECT_TRUE(aligned(0, t, 32)) << "one row has no pitch";
+    EXPECT_FALSE(tensor_trait(*fn_, 0, t, 32).whole) << "126 bytes";
+    t.extents = {1, 72};
+    EXPECT_TRUE(tensor_trait(*fn_, 0, t, 32).whole) << "144 bytes";
+    EXPECT_FALSE(tensor_trait(*fn_, 0, t, 40).whole) << "base";
     t.extents = {0, 64};
     EXPECT_FALSE(aligned(0, t, 32)) << "nothing to describe";
     t.extents = {4096, 1};
@@ -296,6 +302,21 @@ TEST_F(LaunchTest, large_grids_go_in_pieces) {
     const std::atomic<bool> cancel{true};
     EXPECT_EQ(scratch.launch_all(nullptr, &cancel), 0);
     EXPECT_TRUE(pieces.empty());
+}
+
+TEST_F(LaunchTest, split_sums_have_several_ctas_per_program_and_start_from_zeros) {
+    parse("kernel @k(%N: extent) {\n  ret\n}\n");
+    std::vector<std::pair<uint64_t, uint64_t>> pieces;
+    kernel_ = [&](const FakeLaunch& l) {
+        pieces.emplace_back(value<uint64_t>(l, 0), l.grid);
+        const auto* workspace = value<const uint8_t*>(l, 1);
+        EXPECT_EQ(std::count(workspace, workspace + (3 << 20), 0), 3 << 20);
+    };
+    const auto v = variant({{KernelParam::first, 0, 0}, {KernelParam::workspace, 0, 0}}, {{}}, {}, 1 << 20, 3);
+    BoundLaunch launch;  // 256 CTAs at once would cut a program in two
+    ASSERT_EQ(bind(launch, v, {scalar(1)}, {100, 1, 1}), "");
+    EXPECT_EQ(launch.launch(nullptr), 0);
+    EXPECT_EQ(pieces, (std::vector<std::pair<uint64_t, uint64_t>>{{0, 255}, {255, 45}}));
 }
 
 TEST_F(LaunchTest, overlapping_host_tensors_share_a_copy) {
@@ -459,7 +480,7 @@ protected:
         parse(
             "kernel @k(%y: tensor<f32>[?] inout, %x: tensor<f32>[?] in) {\n  %i = program_id {axis = 0} : i64\n  %v = load %x[%i] : f32\n"
             "  %z = constant 0 : f32\n  %ok = ge %v, %z : bool\n  assert \"positive\", %ok\n  store %y[%i] = %v\n  ret\n}\n");
-        const auto lower = [this](const Arch& arch, std::span<const TensorTrait> traits, bool may_alias) {
+        const auto lower = [this](const Arch& arch, std::span<const GpuTensor> traits, bool may_alias) {
             ++lowered_;
             last_ = {traits.begin(), traits.end()};
             last_alias_ = may_alias;
@@ -467,7 +488,7 @@ protected:
             GpuOptions options;
             options.arch = &arch;
             options.may_alias = may_alias;
-            for (const TensorTrait& t : traits) options.tensors.push_back({t.aligned, t.strided});
+            options.tensors.assign(traits.begin(), traits.end());
             run_gpu_passes(out, options);
             params_ = emit(out, &sources_).params;
             for (ir::InstId i : out.block(out.body).insts)
@@ -506,7 +527,7 @@ protected:
     std::vector<KernelParam> params_;
     ir::InstId assert_;
     int lowered_ = 0;
-    std::vector<TensorTrait> last_;
+    std::vector<GpuTensor> last_;
     bool last_alias_ = false;
     void TearDown() override {
         program_.reset();

@@ -5,35 +5,18 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 
 #include "parser/parse.h"
+#include "tests/unit/test_files.h"
 
 namespace tegula {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    std::stringstream text;
-    text << in.rdbuf();
-    return text.str();
-}
-
-std::vector<fs::path> tile_files(const std::string& folder) {
-    std::vector<fs::path> out;
-    fs::path root = fs::path(TEGULA_SOURCE_DIR) / folder;
-    if (!fs::exists(root)) return out;
-    for (const auto& entry : fs::recursive_directory_iterator(root)) {
-        if (entry.path().extension() == ".tile") out.push_back(entry.path());
-    }
-    std::sort(out.begin(), out.end());
-    return out;
-}
+using test::read, test::tile_files;
 
 std::vector<std::string> lines_of(const std::string& text) {
     std::vector<std::string> out;

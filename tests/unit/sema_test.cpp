@@ -4,26 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "lang/ir_text.h"
 #include "lang/layout.h"
 #include "parser/parse.h"
 #include "sema/sema.h"
+#include "tests/unit/test_files.h"
 
 namespace tegula {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(const fs::path& path) {
-    std::ifstream in(path);
-    std::stringstream text;
-    text << in.rdbuf();
-    return text.str();
-}
+using test::read;
 
 sema::StaticValue parse_value(TypeTable& types, const std::string& text) {
     if (text == "true" || text == "false") return {text == "true"};
@@ -193,9 +186,7 @@ TEST_P(SemaText, File) { run_file(fs::path(TEGULA_SOURCE_DIR) / "tests/sema" / (
 
 std::vector<std::string> files() {
     std::vector<std::string> out;
-    for (const auto& e : fs::directory_iterator(fs::path(TEGULA_SOURCE_DIR) / "tests/sema"))
-        if (e.path().extension() == ".tile") out.push_back(e.path().stem().string());
-    std::sort(out.begin(), out.end());
+    for (const fs::path& path : test::tile_files("tests/sema")) out.push_back(path.stem().string());
     return out;
 }
 

@@ -1,0 +1,82 @@
+// Where an ir::Access finds its elements: coordinates of the object at a point of the accessed part, what is out of range, and addresses. One emitter
+// serves load, store, atomic (tensors) and extract, deposit (tiles).
+#pragma once
+#include "jit/cpu/codegen.h"
+#include "lang/layout.h"
+
+namespace tegula::cpu {
+
+/// One coordinate of the object: 64 bits wide.
+struct Coordinate {
+    Index::Kind kind = Index::uniform;
+    llvm::Value* value = nullptr;  ///< i64 (of lane 0), or <lanes x i64>
+    int64_t step = 1;              ///< consecutive: from lane to lane
+};
+
+struct Place {
+    unsigned lanes = 0;
+    std::vector<Coordinate> at;
+    llvm::Value* row = nullptr;   ///< i1 that all lanes share; null: true
+    llvm::Value* lane = nullptr;  ///< <lanes x i1>; null: true
+    llvm::Value* inside = nullptr;  ///< `bounds` variants, once the address is known: i1 or <lanes x i1>
+};
+
+/// Elements in memory: `data` + byte or bit offset; contiguous ones lie side by side from lane 0 on.
+struct Address {
+    llvm::Value* base = nullptr;     ///< ptr: the tensor's first byte
+    llvm::Value* offset = nullptr;   ///< i64, of lane 0 when contiguous, of all lanes when `lanes` is null and not contiguous
+    llvm::Value* lanes = nullptr;    ///< <lanes x i64> added to it
+    bool contiguous = false;
+    bool bytes = true;               ///< offsets in bytes, else in bits
+};
+
+class AccessEmitter {
+public:
+    AccessEmitter(Codegen& g, ir::InstId id);
+    /// At a point of the part. Values of gather indices are evaluated there.
+    Place place(const Point& p);
+    /// The tensor's elements at a place.
+    Address address(Place& place);
+    /// mask of the place, the point's and the instruction's own: i1 or <lanes x i1>; null: all. For tensors the address comes first.
+    llvm::Value* mask(const Place& place, const Point& p);
+    /// The object's point (a tile) at a place; coordinates are safe where the mask is off, except that consecutive ones want guarded accesses.
+    Point object_point(const Place& place, llvm::Value* mask, const Point& p);
+    llvm::Value* load(const Address& a, llvm::Value* mask, llvm::Value* other, unsigned lanes);
+    void store(const Address& a, llvm::Value* mask, llvm::Value* value, unsigned lanes);
+    const Format& format() const { return format_; }
+    const Shape& part() const { return part_; }
+    ir::ValueId value() const { return value_; }        ///< of store, deposit, atomic
+    ir::ValueId expected() const { return expected_; }  ///< of a cas
+    ir::ValueId other() const { return other_; }        ///< may be invalid
+
+private:
+    struct Limits {
+        llvm::Value *low, *high;  ///< i64: the positions along the axis that are in range
+    };
+    Coordinate axis(size_t a, const Point& p, Place& place);
+    Coordinate gathered(size_t a, const Point& p, Place& place);
+    Limits limits(size_t a);
+    void both(llvm::Value*& all, llvm::Value* more);
+    llvm::Value* extent(size_t a);
+    llvm::Value* stride(size_t a, int64_t& known);
+    llvm::Value* wide(const Coordinate& c, unsigned lanes);
+    llvm::Value* expression(const LayoutExpr& e, const std::vector<llvm::Value*>& coordinates, unsigned lanes);
+    void by_expressions(const Place& place, Address& out);
+    void by_strides(const Place& place, Address& out);
+    void check_bounds(Place& place, const Address& a);
+    int64_t unit() const { return out_bytes_ ? format_.bits / 8 : format_.bits; }
+
+    Codegen& g_;
+    llvm::IRBuilder<>& b_;
+    const ir::Function& fn_;
+    ir::InstId id_;
+    ir::Access access_;
+    ir::ValueId object_, value_, expected_, other_, mask_;
+    const Format& format_;
+    bool pointer_, tensor_, out_bytes_;
+    Shape part_, joint_;
+    std::vector<ir::ValueId> index_;  ///< by axis; invalid for `all`
+    std::vector<size_t> dim_;         ///< by axis: the part's dimension (gather: the first of the joint ones)
+};
+
+}  // namespace tegula::cpu

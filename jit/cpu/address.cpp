@@ -1,0 +1,202 @@
+// Addresses of tensor elements (access.h): affine ones by strides, others by the layout's expressions.
+#include <bit>
+#include <cstddef>
+
+#include "jit/cpu/access.h"
+
+namespace tegula::cpu {
+
+using llvm::Value;
+
+const ParamSlots& Codegen::param(ir::ValueId tensor) {
+    TEGULA_CHECK(param_of_[tensor.v] >= 0, "a tensor that is no parameter");
+    return args_layout_.params[static_cast<size_t>(param_of_[tensor.v])];
+}
+
+Value* Codegen::param_data(const ParamSlots& p) {
+    return b_.CreateIntToPtr(argument_slot(p.first + ParamSlots::data), b_.getPtrTy());
+}
+
+Value* Codegen::extent(ir::ValueId tensor, size_t d) {
+    const int64_t known = fn_.type(tensor).shape[d];
+    return known == kDynamic ? argument_slot(param(tensor).extents + static_cast<uint32_t>(d)) : i64(known);
+}
+
+/// Stride of dimension a in bytes (or bits); `known` is it, or -1.
+Value* AccessEmitter::stride(size_t a, int64_t& known) {
+    const ParamSlots& slots = g_.param(object_);
+    const Type& type = fn_.type(object_);
+    const Layout& layout = fn_.types().layout(type.layout);
+    const auto number = static_cast<size_t>(g_.param_of_[object_.v]);
+    const bool strided = number < g_.options_.tensors.size() && g_.options_.tensors[number].strided;
+    known = -1;
+    int at = -1;
+    if (strided)
+        at = g_.options_.tensors[number].unit;
+    else if (layout.kind() == Layout::Kind::row)
+        at = type.shape.rank - 1;
+    else if (layout.kind() == Layout::Kind::col)
+        at = 0;
+    if (at == static_cast<int>(a)) {
+        known = unit();
+        return g_.i64(known);
+    }
+    return g_.argument_slot(slots.strides + static_cast<uint32_t>(a));
+}
+
+Value* AccessEmitter::wide(const Coordinate& c, unsigned lanes) {
+    if (!lanes || c.kind == Index::vector) return c.value;
+    Value* base = g_.splat(c.value, lanes);
+    if (c.kind == Index::uniform) return base;
+    Value* n = b_.CreateZExt(g_.lane_numbers(lanes), base->getType());
+    return b_.CreateAdd(base, b_.CreateMul(n, g_.splat(g_.i64(c.step), lanes)));
+}
+
+void AccessEmitter::by_strides(const Place& place, Address& out) {
+    Value* scalar = g_.i64(0);
+    Value* lanes = nullptr;
+    const auto add = [&](Value* v) { lanes = lanes ? b_.CreateAdd(lanes, v) : v; };
+    for (size_t a = 0; a < place.at.size(); ++a) {
+        const Coordinate& c = place.at[a];
+        int64_t known;
+        Value* by = stride(a, known);
+        if (c.kind == Index::vector) {
+            add(b_.CreateMul(c.value, g_.splat(by, place.lanes)));
+            continue;
+        }
+        scalar = b_.CreateAdd(scalar, b_.CreateMul(c.value, by));
+        if (c.kind == Index::uniform) continue;
+        if (known == unit() && c.step == 1) {
+            out.contiguous = true;
+            continue;
+        }
+        llvm::Type* type = llvm::FixedVectorType::get(b_.getInt64Ty(), place.lanes);
+        add(b_.CreateMul(b_.CreateZExt(g_.lane_numbers(place.lanes), type), g_.splat(b_.CreateMul(by, g_.i64(c.step)), place.lanes)));
+    }
+    if (out.contiguous && lanes) {  // a diagonal: lanes move along several axes
+        llvm::Type* type = llvm::FixedVectorType::get(b_.getInt64Ty(), place.lanes);
+        add(b_.CreateMul(b_.CreateZExt(g_.lane_numbers(place.lanes), type), g_.splat(g_.i64(unit()), place.lanes)));
+        out.contiguous = false;
+    }
+    out.offset = scalar;
+    out.lanes = lanes;
+}
+
+/// floor(a / b) and the rest with b's sign; b = 0 gives 0 and a.
+static Value* floor_division(llvm::IRBuilder<>& b, Value* x, Value* y, bool rest) {
+    llvm::Type* t = x->getType();
+    const auto number = [&](int64_t v) { return llvm::ConstantInt::get(t, static_cast<uint64_t>(v), true); };
+    llvm::ConstantInt* c = llvm::dyn_cast<llvm::ConstantInt>(y);
+    if (auto* v = llvm::dyn_cast<llvm::Constant>(y); v && t->isVectorTy()) c = llvm::dyn_cast_or_null<llvm::ConstantInt>(v->getSplatValue());
+    if (c && c->getSExtValue() > 0 && std::has_single_bit(c->getZExtValue())) {
+        const auto shift = static_cast<uint64_t>(std::countr_zero(c->getZExtValue()));
+        return rest ? b.CreateAnd(x, number(c->getSExtValue() - 1)) : b.CreateAShr(x, number(static_cast<int64_t>(shift)));
+    }
+    Value* zero = b.CreateICmpEQ(y, number(0));
+    Value* minus = b.CreateICmpEQ(y, number(-1));
+    Value* safe = b.CreateSelect(b.CreateOr(zero, minus), number(1), y);
+    Value* r = b.CreateSRem(x, safe);
+    Value* wrong = b.CreateAnd(b.CreateICmpNE(r, number(0)), b.CreateICmpSLT(b.CreateXor(r, safe), number(0)));
+    if (rest) return b.CreateSelect(zero, x, b.CreateSelect(minus, number(0), b.CreateSelect(wrong, b.CreateAdd(r, safe), r)));
+    Value* q = b.CreateSub(b.CreateSDiv(x, safe), b.CreateZExt(wrong, t));
+    return b.CreateSelect(zero, number(0), b.CreateSelect(minus, b.CreateNeg(x), q));
+}
+
+Value* AccessEmitter::expression(const LayoutExpr& e, const std::vector<Value*>& at, unsigned lanes) {
+    using E = LayoutExpr;
+    if (e.op == E::constant) return g_.splat(g_.i64(e.value), lanes);
+    if (e.op == E::index) return at[static_cast<size_t>(e.value)];
+    if (e.op == E::extent) return g_.splat(g_.extent(object_, static_cast<size_t>(e.value)), lanes);
+    TEGULA_CHECK(e.a && e.b, "a layout that is too deep");
+    Value *x = expression(*e.a, at, lanes), *y = expression(*e.b, at, lanes);
+    const auto number = [&](int64_t v) { return g_.splat(g_.i64(v), lanes); };
+    switch (e.op) {
+        case E::add:
+            return b_.CreateAdd(x, y);
+        case E::sub:
+            return b_.CreateSub(x, y);
+        case E::mul:
+            return b_.CreateMul(x, y);
+        case E::div:
+            return floor_division(b_, x, y, false);
+        case E::rem:
+            return floor_division(b_, x, y, true);
+        case E::bit_xor:
+            return b_.CreateXor(x, y);
+        case E::bit_and:
+            return b_.CreateAnd(x, y);
+        case E::bit_or:
+            return b_.CreateOr(x, y);
+        case E::shl: {
+            Value* legal = b_.CreateICmpULE(y, number(62));
+            return b_.CreateSelect(legal, b_.CreateShl(x, b_.CreateSelect(legal, y, number(0))), number(0));
+        }
+        case E::shr: {
+            Value* low = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, y, number(0));
+            return b_.CreateAShr(x, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, low, number(63)));
+        }
+        case E::min:
+            return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y);
+        default:
+            return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, y);
+    }
+}
+
+void AccessEmitter::by_expressions(const Place& place, Address& out) {
+    const ParamSlots& slots = g_.param(object_);
+    const Type& type = fn_.type(object_);
+    const std::vector<LayoutExpr> members = fn_.types().layout(type.layout).physical(type.shape.rank);
+    bool same = true;
+    for (const Coordinate& c : place.at) same = same && c.kind == Index::uniform;
+    const unsigned lanes = same ? 0 : place.lanes;
+    std::vector<Value*> at;
+    for (const Coordinate& c : place.at) at.push_back(lanes ? wide(c, lanes) : c.value);
+    Value* sum = nullptr;
+    for (size_t m = 0; m < members.size(); ++m) {
+        Value* pitch = g_.splat(m + 1 == members.size() ? g_.i64(unit()) : g_.argument_slot(slots.strides + static_cast<uint32_t>(m)), lanes);
+        Value* part = b_.CreateMul(expression(members[m], at, lanes), pitch);
+        sum = sum ? b_.CreateAdd(sum, part) : part;
+    }
+    if (!sum) sum = g_.splat(g_.i64(0), lanes);
+    out.offset = lanes ? g_.i64(0) : sum;
+    out.lanes = lanes ? sum : nullptr;
+}
+
+/// `bounds` variants: elements outside of the storage are reported and treated as out of range.
+void AccessEmitter::check_bounds(Place& place, const Address& a) {
+    const ParamSlots& slots = g_.param(object_);
+    const unsigned n = place.lanes;
+    // 128 bits hold every product of a 64-bit index and stride.
+    llvm::Type* one = b_.getInt128Ty();
+    llvm::Type* type = n ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(one, n)) : one;
+    Value* offset = llvm::Constant::getNullValue(type);
+    if (slots.affine) {
+        for (size_t d = 0; d < place.at.size(); ++d) {
+            int64_t known;
+            Value* by = g_.splat(b_.CreateSExt(stride(d, known), one), n);
+            offset = b_.CreateAdd(offset, b_.CreateMul(b_.CreateSExt(wide(place.at[d], n), type), by));
+        }
+    } else {
+        Value* sum = a.lanes ? b_.CreateAdd(a.lanes, g_.splat(a.offset, n)) : g_.splat(a.offset, n);
+        offset = b_.CreateSExt(sum, type);
+    }
+    Value* size = b_.CreateZExt(g_.argument_slot(slots.first + ParamSlots::bytes), one);
+    if (!a.bytes) size = b_.CreateMul(size, llvm::ConstantInt::get(one, 8));
+    Value* last = b_.CreateSub(size, llvm::ConstantInt::get(one, static_cast<uint64_t>(unit())));
+    place.inside = b_.CreateAnd(b_.CreateICmpSGE(offset, llvm::Constant::getNullValue(type)), b_.CreateICmpSLE(offset, g_.splat(last, n)));
+}
+
+Address AccessEmitter::address(Place& place) {
+    Address out;
+    const ParamSlots& slots = g_.param(object_);
+    out.base = g_.param_data(slots);
+    out.bytes = out_bytes_;
+    if (slots.affine)
+        by_strides(place, out);
+    else
+        by_expressions(place, out);
+    if (g_.options_.bounds) check_bounds(place, out);
+    return out;
+}
+
+}  // namespace tegula::cpu

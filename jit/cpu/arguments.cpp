@@ -1,0 +1,191 @@
+// Arguments of a launch (arguments.h).
+#include "jit/cpu/arguments.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "lang/ir_text.h"
+#include "lang/layout.h"
+
+namespace tegula::cpu {
+
+namespace {
+
+__extension__ using Wide = __int128;
+
+std::span<const int64_t> extents_of(const TensorArg& t) { return {t.extents.dims.data(), t.extents.rank}; }
+
+bool whole(unsigned bits) { return bits == 8 || bits == 16 || bits == 32 || bits == 64; }
+
+/// Bit strides of the host by dimension; those that leave 64 bits can only be right for an extent of one, which never multiplies them.
+std::vector<int64_t> host_strides(const TensorArg& t, unsigned bits) {
+    std::vector<int64_t> out(t.extents.rank);
+    for (size_t d = 0; d < t.extents.rank; ++d)
+        if (__builtin_mul_overflow(t.strides[d], static_cast<int64_t>(bits), &out[d])) out[d] = t.extents[d] > 1 ? INT64_MAX : 0;
+    return out;
+}
+
+/// Host strides that say what the layout says anyway are no host strides.
+bool is_strided(const Layout& layout, const TensorArg& t, unsigned bits) {
+    if (!t.has_strides) return false;
+    const auto natural = layout.bit_strides(extents_of(t), bits);
+    if (!natural) return true;
+    const std::vector<int64_t> given = host_strides(t, bits);
+    for (size_t d = 0; d < t.extents.rank; ++d)
+        if (t.extents[d] > 1 && (*natural)[d] != given[d]) return true;
+    return false;
+}
+
+int8_t unit_dimension(const TensorArg& t) {
+    int8_t unit = -1;
+    for (size_t d = 0; d < t.extents.rank; ++d)
+        if (t.strides[d] == 1 && (t.extents[d] > 1 || unit < 0 || t.extents[static_cast<size_t>(unit)] <= 1)) unit = static_cast<int8_t>(d);
+    return unit;
+}
+
+/// Bit pitches of the physical tuple: row-major over its extents, rows start on a byte.
+std::vector<int64_t> bit_pitches(const Layout& layout, const TensorArg& t, unsigned bits) {
+    std::vector<int64_t> out = layout.physical_extents(extents_of(t));
+    int64_t pitch = bits;
+    for (size_t m = out.size(); m-- > 0;) {
+        const int64_t extent = std::exchange(out[m], pitch);
+        if (__builtin_mul_overflow(pitch, extent, &pitch) || pitch > INT64_MAX - 7) pitch = 0;  // such storage does not exist
+        if (m + 1 == out.size()) pitch = (pitch + 7) / 8 * 8;
+    }
+    return out;
+}
+
+/// Does every in-range index lie inside the storage?
+bool contained(const Layout& layout, const TensorArg& t, unsigned bits, bool strided) {
+    const uint64_t bytes = t.data ? t.bytes : 0;
+    const auto extents = extents_of(t);
+    if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return true;
+    const auto strides = strided ? std::optional(host_strides(t, bits)) : layout.bit_strides(extents, bits);
+    if (!strides) {
+        const int64_t need = layout.storage_bytes(extents, bits);
+        return need >= 0 && static_cast<uint64_t>(need) <= bytes;
+    }
+    Wide low = 0, high = bits;
+    for (size_t d = 0; d < extents.size(); ++d) {
+        const Wide span = Wide(extents[d] - 1) * (*strides)[d];
+        (span < 0 ? low : high) += span;
+    }
+    return low >= 0 && high <= Wide(bytes) * 8;
+}
+
+bool overlap(const TensorArg& a, const TensorArg& b) {
+    const auto *from = static_cast<const uint8_t*>(a.data), *other = static_cast<const uint8_t*>(b.data);
+    return from && other && from < other + b.bytes && other < from + a.bytes;
+}
+
+bool is_memory(const Argument& a) { return a.kind != Argument::scalar; }
+
+void append_tensor(const ir::Function& fn, ir::ValueId value, const ParamSlots& slots, bool strided, const TensorArg& t, uint64_t* out) {
+    const unsigned bits = fn.elem(value).bits;
+    const int64_t unit = whole(bits) ? 8 : 1;
+    for (size_t d = 0; d < t.extents.rank; ++d) out[slots.extents + d] = static_cast<uint64_t>(t.extents[d]);
+    const Layout& layout = fn.types().layout(fn.type(value).layout);
+    std::vector<int64_t> strides;
+    if (!slots.affine) {
+        strides = bit_pitches(layout, t, bits);
+    } else if (strided) {
+        strides = host_strides(t, bits);
+    } else if (auto natural = layout.bit_strides(extents_of(t), bits)) {
+        strides = std::move(*natural);
+    } else {
+        TEGULA_CHECK(false, "a layout without strides where strides are wanted");
+    }
+    TEGULA_CHECK(strides.size() == slots.members, "the argument block has another number of strides");
+    for (size_t m = 0; m < strides.size(); ++m) {
+        const bool used = !slots.affine || t.extents[m] > 1;
+        out[slots.strides + m] = used ? static_cast<uint64_t>(strides[m] / unit) : 0;
+    }
+}
+
+template <class T>
+void append_raw(std::string& key, const T& value) {
+    key.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+}  // namespace
+
+std::vector<bool> find_written(const ir::Function& fn) {
+    std::vector<bool> stored(fn.value_count()), taken(fn.value_count());
+    bool through_pointers = false;
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
+            const ir::Inst& inst = fn.inst(id);
+            const auto operands = fn.operands(inst);
+            through_pointers = through_pointers || inst.op == ir::Op::ptr_store || inst.op == ir::Op::ptr_atomic;
+            if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) stored[operands[0].v] = true;
+            if (inst.op == ir::Op::tensor_ptr) taken[operands[0].v] = true;
+        }
+    std::vector<bool> out;
+    for (const ir::Param& p : fn.params)
+        out.push_back(stored[p.value.v] || (through_pointers && (taken[p.value.v] || p.kind == ir::Param::pointer)));
+    return out;
+}
+
+CompileOptions variant_options(const ir::Function& fn, const std::vector<bool>& written, std::span<const Argument> args) {
+    TEGULA_CHECK(args.size() == fn.params.size(), "arguments do not match parameters");
+    CompileOptions options;
+    options.tensors.resize(args.size());
+    for (size_t i = 0; i < args.size(); ++i) {
+        const ir::ValueId value = fn.params[i].value;
+        const bool memory = fn.type(value).kind == Type::tensor || fn.type(value).pointer;
+        TEGULA_CHECK(memory == is_memory(args[i]), "argument of the wrong kind");
+        for (size_t j = 0; j < args.size() && memory; ++j)
+            if (j != i && written[i] && is_memory(args[j]) && overlap(args[i].t, args[j].t)) options.may_alias = true;
+        if (fn.type(value).kind != Type::tensor) continue;
+        const unsigned bits = fn.elem(value).bits;
+        const Layout& layout = fn.types().layout(fn.type(value).layout);
+        TensorTrait& trait = options.tensors[i];
+        trait.strided = is_strided(layout, args[i].t, bits);
+        if (trait.strided) trait.unit = unit_dimension(args[i].t);
+        options.bounds = options.bounds || !contained(layout, args[i].t, bits, trait.strided);
+    }
+    return options;
+}
+
+std::vector<uint64_t> argument_block(const ir::Function& fn, const CompileOptions& options, std::span<const Argument> args) {
+    const ArgLayout layout = make_arg_layout(fn, options.tensors);
+    std::vector<uint64_t> out(layout.slots);
+    for (size_t i = 0; i < args.size(); ++i) {
+        const ParamSlots& slots = layout.params[i];
+        const Argument& a = args[i];
+        uint64_t* at = out.data() + slots.first;
+        if (slots.kind == ParamSlots::scalar) {
+            *at = extend_code(fn.elem(fn.params[i].value), a.code);
+            continue;
+        }
+        at[ParamSlots::data] = reinterpret_cast<uint64_t>(a.t.data);
+        at[ParamSlots::bytes] = a.t.data ? a.t.bytes : 0;
+        at[ParamSlots::limit] = slots.kind == ParamSlots::tensor ? INT64_MAX : static_cast<uint64_t>(a.t.extents.rank ? a.t.extents[0] : 0);
+        if (slots.kind == ParamSlots::tensor) append_tensor(fn, fn.params[i].value, slots, options.tensors[i].strided, a.t, out.data());
+    }
+    return out;
+}
+
+std::string object_key(const ir::Function& fn, const CompileOptions& options, const TargetInfo& target) {
+    std::string key = "tegula cpu object 1\n" + target.llvm_version + "\n" + (options.cpu.empty() ? target.cpu : options.cpu) + "\n" +
+                      (options.features.empty() ? target.features : options.features) + "\n" + (options.may_alias ? "alias " : "") +
+                      (options.bounds ? "bounds " : "");
+    for (const TensorTrait& t : options.tensors) key += std::to_string(t.strided) + "," + std::to_string(t.unit) + ";";
+    key += "\n" + ir::print(fn);
+    // Behind the names of the text: layouts, codebooks, and the instruction numbers that code hands to the run-time side.
+    for (const ir::Param& p : fn.params)
+        if (fn.type(p.value).kind == Type::tensor) key += fn.types().layout(fn.type(p.value).layout).text() + "\n";
+    std::set<uint32_t> formats;
+    for (uint32_t v = 0; v < fn.value_count(); ++v) {
+        const FormatId id = fn.type(ir::ValueId{v}).elem;
+        if (id.v < static_cast<uint32_t>(Fmt::builtin_count_) || !formats.insert(id.v).second) continue;
+        key += canonical_name(fn.types().format(id)) + "\n";
+        for (double value : fn.types().format(id).table) append_raw(key, value);
+    }
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) append_raw(key, id.v);
+    return key;
+}
+
+}  // namespace tegula::cpu

@@ -1,0 +1,130 @@
+// Reads and writes of stored tiles, and masked memory operations (codegen.h).
+#include "jit/cpu/codegen.h"
+
+namespace tegula::cpu {
+
+using llvm::Align;
+using llvm::Value;
+
+namespace {
+
+unsigned element_bytes(llvm::Type* type) { return type->getScalarSizeInBits() / 8; }
+
+/// Has the target masked moves of these elements?
+bool native_mask(const TargetFacts& t, llvm::Type* type) { return t.avx512 || (t.avx2 && element_bytes(type) >= 4); }
+
+template <class I>
+I* tagged(I* access, const Buffer& buffer) {
+    if (buffer.scope) {
+        access->setMetadata(llvm::LLVMContext::MD_alias_scope, buffer.scope);
+        access->setMetadata(llvm::LLVMContext::MD_noalias, buffer.no_alias);
+    }
+    return access;
+}
+
+}  // namespace
+
+Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value* other, Align align) {
+    const auto lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
+    if (native_mask(target_, type)) return b_.CreateMaskedLoad(type, pointer, align, mask, other);
+    Value* all = b_.CreateAndReduce(mask);
+    return choose(
+        all, [&] { return b_.CreateAlignedLoad(type, pointer, align); },
+        [&] {
+            llvm::Type* element = type->getScalarType();
+            Value* from = local(type);
+            b_.CreateStore(other, from);
+            Value* bits = local(b_.getInt8Ty(), lanes);
+            b_.CreateAlignedStore(b_.CreateZExt(mask, llvm::FixedVectorType::get(b_.getInt8Ty(), lanes)), bits, Align(1));
+            loop(0, lanes, 1, [&](Value* l) {
+                Value* on = b_.CreateICmpNE(b_.CreateLoad(b_.getInt8Ty(), b_.CreateGEP(b_.getInt8Ty(), bits, l)), b_.getInt8(0));
+                when(on, [&] {
+                    Value* e = b_.CreateAlignedLoad(element, b_.CreateGEP(element, pointer, l), Align(1));
+                    b_.CreateStore(e, b_.CreateGEP(element, from, l));
+                });
+            });
+            return b_.CreateLoad(type, from);
+        });
+}
+
+void Codegen::masked_store(Value* value, Value* pointer, Value* mask, Align align) {
+    llvm::Type* type = value->getType();
+    const auto lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
+    if (native_mask(target_, type)) {
+        b_.CreateMaskedStore(value, pointer, align, mask);
+        return;
+    }
+    choose(
+        b_.CreateAndReduce(mask),
+        [&]() -> Value* {
+            b_.CreateAlignedStore(value, pointer, align);
+            return b_.getTrue();
+        },
+        [&]() -> Value* {
+            llvm::Type* element = type->getScalarType();
+            Value* from = local(type);
+            b_.CreateStore(value, from);
+            Value* bits = local(b_.getInt8Ty(), lanes);
+            b_.CreateAlignedStore(b_.CreateZExt(mask, llvm::FixedVectorType::get(b_.getInt8Ty(), lanes)), bits, Align(1));
+            loop(0, lanes, 1, [&](Value* l) {
+                Value* on = b_.CreateICmpNE(b_.CreateLoad(b_.getInt8Ty(), b_.CreateGEP(b_.getInt8Ty(), bits, l)), b_.getInt8(0));
+                when(on, [&] {
+                    Value* e = b_.CreateLoad(element, b_.CreateGEP(element, from, l));
+                    b_.CreateAlignedStore(e, b_.CreateGEP(element, pointer, l), Align(1));
+                });
+            });
+            return b_.getTrue();
+        });
+}
+
+Value* Codegen::read(const Buffer& buffer, const Point& p, bool guarded) {
+    const Index at = linear(p, buffer.shape);
+    llvm::Type* element = memory_type(*buffer.format, buffer.pointer, 0);
+    const Align align(element_bytes(element));
+    const auto finish = [&](Value* v) { return buffer.pointer ? v : scalars_.from_memory(v, *buffer.format); };
+    Value* active = guarded ? p.active : nullptr;
+    if (at.kind == Index::uniform) {
+        Value* index = at.value;
+        if (active && !p.lanes) index = b_.CreateSelect(active, index, i64(0));
+        Value* v = finish(tagged(b_.CreateAlignedLoad(element, b_.CreateGEP(element, buffer.base, index), align), buffer));
+        if (active && !p.lanes) v = b_.CreateSelect(active, v, llvm::Constant::getNullValue(v->getType()));
+        return splat(v, p.lanes);
+    }
+    llvm::Type* type = llvm::FixedVectorType::get(element, p.lanes);
+    if (at.kind == Index::consecutive) {
+        Value* pointer = b_.CreateGEP(element, buffer.base, at.value);
+        if (active) return finish(masked_load(type, pointer, active, llvm::Constant::getNullValue(type), align));
+        return finish(tagged(b_.CreateAlignedLoad(type, pointer, align), buffer));
+    }
+    Value* pointers = b_.CreateGEP(element, buffer.base, at.value);
+    Value* mask = p.active ? p.active : splat(b_.getTrue(), p.lanes);
+    return finish(tagged(b_.CreateMaskedGather(type, pointers, align, mask, llvm::Constant::getNullValue(type)), buffer));
+}
+
+void Codegen::write(const Buffer& buffer, const Point& p, Value* value) {
+    const Index at = linear(p, buffer.shape);
+    llvm::Type* element = memory_type(*buffer.format, buffer.pointer, 0);
+    const Align align(element_bytes(element));
+    Value* v = buffer.pointer ? value : scalars_.to_memory(value, *buffer.format);
+    if (!p.lanes) {
+        const auto put = [&] { tagged(b_.CreateAlignedStore(v, b_.CreateGEP(element, buffer.base, at.value), align), buffer); };
+        if (p.active)
+            when(p.active, put);
+        else
+            put();
+        return;
+    }
+    if (at.kind == Index::consecutive) {
+        Value* pointer = b_.CreateGEP(element, buffer.base, at.value);
+        if (p.active)
+            masked_store(v, pointer, p.active, align);
+        else
+            tagged(b_.CreateAlignedStore(v, pointer, align), buffer);
+        return;
+    }
+    Value* pointers = b_.CreateGEP(element, buffer.base, as_vector(at, p.lanes));
+    Value* mask = p.active ? p.active : splat(b_.getTrue(), p.lanes);
+    tagged(b_.CreateMaskedScatter(v, pointers, align, mask), buffer);
+}
+
+}  // namespace tegula::cpu

@@ -1,0 +1,220 @@
+// Tile IR -> one LLVM function. A root (stored value, effect, reduction, product) emits a loop nest over its points; inside, `lanes` evaluates fused values
+// at a Point, recursively, each once per body. Shape ops only map points. Everything is loops: code size does not depend on a tile's extents.
+// Structured ops are member functions declared from the op table: cpu_NAME makes the results of a root where it stands in the program; a forgotten
+// one fails to link by name.
+#pragma once
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include "jit/cpu/plan.h"
+#include "jit/cpu/scalars.h"
+
+namespace tegula::cpu {
+
+/// One coordinate of a point.
+struct Index {
+    enum Kind : uint8_t {
+        uniform,      ///< i64, the same in all lanes
+        consecutive,  ///< i64 of lane 0; lane l is l more
+        vector        ///< <lanes x i32>
+    } kind = uniform;
+    llvm::Value* value = nullptr;
+    int64_t multiple = 1;  ///< divides the (lane 0) value of uniform and consecutive ones
+};
+
+/// A row of elements of a tile, one per lane; lanes 0: one element, and values at the point are LLVM scalars.
+struct Point {
+    unsigned lanes = 0;
+    uint8_t rank = 0;
+    std::array<Index, kMaxRank> index{};
+    llvm::Value* active = nullptr;  ///< <lanes x i1>: lanes inside the nest's shape; null: all. Others compute on whatever memory holds.
+};
+
+/// A stored tile (plan.h): dense, row-major.
+struct Buffer {
+    const Format* format = nullptr;  ///< elements in memory are to_memory(format)
+    bool pointer = false;            ///< 64-bit pointer values
+    Shape shape{};
+    llvm::Value* base = nullptr;     ///< ptr
+    llvm::MDNode *scope = nullptr, *no_alias = nullptr;  ///< put on every access
+};
+
+struct TargetFacts {
+    unsigned vector_bytes = 16;  ///< of a register
+    unsigned lanes = 4;          ///< of an inner loop: vector_bytes / 4
+    bool avx512 = false, avx2 = false, fma = false, f16c = false, vnni = false;
+    llvm::DataLayout data_layout{""};
+    std::string triple, cpu, features;
+};
+
+class Codegen {
+public:
+    Codegen(llvm::Module& module, const ir::Function& fn, const Plan& plan, const CompileOptions& options, const TargetFacts& target);
+    /// Emits the function "kernel".
+    void run();
+
+    // ---- what emit_*.cpp builds on ----
+
+    llvm::IRBuilder<>& b() { return b_; }
+    Scalars& scalars() { return scalars_; }
+    const ir::Function& fn() const { return fn_; }
+    const TargetFacts& target() const { return target_; }
+    unsigned width() const { return target_.lanes; }
+
+    // Types of elements in registers and in memory. A pointer's element is an i64.
+    llvm::Type* type_of(ir::ValueId v, unsigned lanes);
+    llvm::Type* memory_type(const Format& f, bool pointer, unsigned lanes);
+    llvm::Value* i64(int64_t v) { return b_.getInt64(static_cast<uint64_t>(v)); }
+    llvm::Value* i32(int64_t v) { return b_.getInt32(static_cast<uint32_t>(v)); }
+    llvm::Value* splat(llvm::Value* scalar, unsigned lanes);  ///< itself when lanes == 0
+    llvm::Value* lane_numbers(unsigned lanes);                ///< <0, 1, ..> i32
+
+    // Values.
+    /// The element(s) of a tile (fused, stored or scalar) at a point of its shape: type_of(v, p.lanes). Uniform points in vector bodies are splats.
+    llvm::Value* lanes(ir::ValueId v, const Point& p);
+    llvm::Value* scalar(ir::ValueId v);  ///< of rank 0
+    bool is_scalar(ir::ValueId v) const { return plan_.values[v.v].kind == Home::scalar; }
+    bool is_stored(ir::ValueId v) const { return plan_.values[v.v].kind == Home::stored; }
+    bool shares_buffer(ir::ValueId a, ir::ValueId b) const {
+        return is_stored(a) && is_stored(b) && plan_.values[a.v].slot == plan_.values[b.v].slot;
+    }
+    bool wanted(ir::ValueId v) const { return plan_.values[v.v].kind != Home::none; }
+    void define(ir::ValueId v, llvm::Value* scalar);  ///< result of rank 0
+    Buffer buffer(ir::ValueId v);                     ///< of a stored value
+    /// Reads and writes at a point, in register types. Writes leave out inactive lanes; the point's last index with an extent > 1 is best consecutive.
+    /// `guarded`: inactive lanes (a scalar p.active too) touch no memory and give 0.
+    llvm::Value* read(const Buffer& buffer, const Point& p, bool guarded = false);
+    void write(const Buffer& buffer, const Point& p, llvm::Value* value);
+    /// A part of scratch seen as a dense tile (work areas of an instruction, plan.h work_bytes), `offset` bytes into it.
+    Buffer work(ir::InstId inst, uint64_t offset, const Format& format, const Shape& shape);
+    llvm::Value* work_pointer(ir::InstId inst, uint64_t offset = 0);
+
+    // Loops. Values made inside are forgotten afterwards; results of `loop` are what the last iteration returned.
+    /// for (i = lo; i < hi; i += step) (signed, step > 0, known not to wrap).
+    std::vector<llvm::Value*> loop(llvm::Value* lo, llvm::Value* hi, int64_t step, std::vector<llvm::Value*> carried,
+                                   const std::function<std::vector<llvm::Value*>(llvm::Value* i, std::vector<llvm::Value*> carried)>& body);
+    void loop(int64_t lo, int64_t hi, int64_t step, const std::function<void(llvm::Value* i)>& body);
+    /// All points of a shape, row-major, `width()` lanes along the last dimension with an extent > 1 (scalar points when there is none).
+    void nest(const Shape& shape, const std::function<void(const Point& p)>& body);
+    /// The same over single elements (lanes 0), in row-major order.
+    void nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body);
+    /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then: in work that takes longer than a few milliseconds.
+    void poll();
+    /// if (condition) body(); values made inside are forgotten.
+    void when(llvm::Value* condition, const std::function<void()>& body);
+    /// condition ? then() : otherwise(), as branches.
+    llvm::Value* choose(llvm::Value* condition, const std::function<llvm::Value*()>& then, const std::function<llvm::Value*()>& otherwise);
+    /// Makes result v element by element: body(point) is its value; stored, or the scalar.
+    void each_result(ir::ValueId v, const std::function<llvm::Value*(const Point& p)>& body);
+
+    // Points.
+    Point scalar_point(std::initializer_list<llvm::Value*> uniform) const;
+    Index uniform(llvm::Value* i64, int64_t multiple = 1) const { return {Index::uniform, i64, multiple}; }
+    Index uniform(int64_t v) { return {Index::uniform, i64(v), v ? v : int64_t{1} << 40}; }
+    llvm::Value* as_vector(const Index& i, unsigned lanes);  ///< <lanes x i32>, or i64 when lanes == 0
+    Index add(const Index& a, int64_t by, unsigned lanes);
+    Index scale_add(const Index& a, int64_t scale, int64_t by, unsigned lanes);
+    /// Row-major number in `shape` of a point; and back.
+    Index linear(const Point& p, const Shape& shape);
+    Point delinear(const Index& i, const Shape& shape, const Point& like);
+
+    // Memory.
+    llvm::Value* masked_load(llvm::Type* type, llvm::Value* pointer, llvm::Value* mask, llvm::Value* other, llvm::Align align);
+    void masked_store(llvm::Value* value, llvm::Value* pointer, llvm::Value* mask, llvm::Align align);
+    /// Calls a field of Support; the state comes first.
+    llvm::Value* call_support(size_t field_offset, llvm::Type* result, std::vector<llvm::Value*> args);
+    llvm::Value* argument_slot(uint32_t slot);  ///< i64, read once at the function's start
+    llvm::AllocaInst* local(llvm::Type* type, unsigned count = 1);
+
+    // ---- one function per structured op ----
+#define ELEMENTWISE(...)
+#define STRUCTURED(name, ...) void cpu_##name(ir::InstId id);
+#include "lang/ops.def"
+
+    // ---- regions and control ----
+    /// Is every instruction of the block elementwise on scalars (also select, cast, bitcast, constant, ptr_add)? Then `region` takes vectors.
+    bool batchable(ir::BlockId body) const;
+    /// Evaluates a region's block on its arguments; values from outside are splat. lanes 0: scalars, any block; else batchable ones only.
+    std::vector<llvm::Value*> region(ir::BlockId body, std::span<llvm::Value* const> args, unsigned lanes);
+    /// Emits a block's instructions in order (without what its terminator's owner does).
+    void emit_block(ir::BlockId block);
+    /// One elementwise instruction, select, cast, bitcast or ptr_add on register values. `element`: row-major numbers (<lanes x i32> or i32), for
+    /// stochastic rounding; may be null otherwise.
+    llvm::Value* apply(ir::InstId id, std::span<llvm::Value* const> operands, unsigned lanes, llvm::Value* element);
+    /// Inclusive running values along an axis (emit_scan.cpp).
+    void scan_lines(std::span<const ir::ValueId> in, ir::ValueId first, size_t n, int64_t axis, bool reverse, bool pointwise,
+                    const std::function<std::vector<llvm::Value*>(const std::vector<llvm::Value*>& acc, const std::vector<llvm::Value*>& x,
+                                                                  unsigned lanes)>& step);
+
+private:
+    // Evaluation at a point (at_shape.cpp, at_memory.cpp): ops that `fusable` names.
+    llvm::Value* evaluate(ir::ValueId v, const Point& p);
+    llvm::Value* at_pointwise(ir::InstId id, const Point& p);
+    llvm::Value* at_constant_tile(ir::InstId id, const Point& p);
+    llvm::Value* at_iota(ir::InstId id, const Point& p);
+    llvm::Value* at_broadcast(ir::InstId id, const Point& p);
+    llvm::Value* at_reshape(ir::InstId id, const Point& p);
+    llvm::Value* at_permute(ir::InstId id, const Point& p);
+    llvm::Value* at_slice(ir::InstId id, const Point& p);
+    llvm::Value* at_cat(ir::InstId id, const Point& p);
+    llvm::Value* at_gather(ir::InstId id, const Point& p);
+    llvm::Value* at_extract(ir::InstId id, const Point& p);
+    llvm::Value* at_load(ir::InstId id, const Point& p);
+    llvm::Value* at_ptr_load(ir::InstId id, const Point& p);
+    void emit_root(ir::InstId id);
+    void emit_inst(ir::InstId id);
+
+    friend class AccessEmitter;
+    friend class PointerEmitter;
+    // control.cpp
+    void transfer(ir::InstId at, std::span<const ir::ValueId> from, std::span<const ir::ValueId> to);
+    std::vector<llvm::Value*> scalars_of(std::span<const ir::ValueId> values);
+    void back_edge(ir::BlockId body);
+    void emit_transfer(ir::InstId at);
+    void store_value(ir::ValueId from, const Buffer& to);
+    Buffer slot_buffer(uint32_t slot, const Format& format, bool pointer, const Shape& shape);
+    // atomic.cpp
+    llvm::Value* to_code(llvm::Value* v, const Format& f);
+    llvm::Value* from_code(llvm::Value* code, const Format& f);
+    void atomic_elements(ir::InstId id, const Shape& shape, const std::function<llvm::Value*(const Point& p)>& update);
+    llvm::Value* call_atomic(ir::InstId id, llvm::Value* data, llvm::Value* bit, ir::ValueId value, ir::ValueId expected, const Point& p);
+    // access.cpp, address.cpp
+    const ParamSlots& param(ir::ValueId tensor);
+    llvm::Value* param_data(const ParamSlots& p);
+    llvm::Value* extent(ir::ValueId tensor, size_t d);
+
+    struct Body {
+        std::map<std::pair<uint32_t, uint32_t>, llvm::Value*> known;  ///< (value, point) -> what it is there
+    };
+    uint32_t intern(const Point& p);
+
+    llvm::Module& module_;
+    const ir::Function& fn_;
+    const Plan& plan_;
+    const CompileOptions& options_;
+    const TargetFacts& target_;
+    ArgLayout args_layout_;
+    llvm::LLVMContext& context_;
+    llvm::IRBuilder<> b_;
+    Scalars scalars_;
+    llvm::Function* function_ = nullptr;
+    llvm::BasicBlock *entry_ = nullptr, *leave_ = nullptr;
+    llvm::Value *args_ = nullptr, *program_ = nullptr, *scratch_ = nullptr, *state_ = nullptr, *support_ = nullptr;
+    std::vector<llvm::Value*> scalar_of_;  ///< by value
+    std::vector<llvm::Value*> slot_of_;    ///< by argument slot
+    std::vector<llvm::Value*> base_of_;    ///< by scratch slot
+    std::vector<int> param_of_;            ///< by value: parameter number, -1
+    std::unordered_map<uint32_t, llvm::Constant*> tables_;  ///< constant_tile: by instruction
+    std::vector<Body> bodies_;
+    std::map<std::vector<uint64_t>, uint32_t> points_;
+    std::vector<llvm::MDNode*> scopes_, no_alias_;  ///< by scratch slot
+};
+
+}  // namespace tegula::cpu

@@ -1,0 +1,109 @@
+// reduce and contract: the fixed tree or an ascending chain in the result's format. Along the last dimension lanes are leaves next to each other, joined
+// lane by lane first, which is the tree's own order; across other dimensions each lane has a tree of its own.
+#include "jit/cpu/emit_tree.h"
+
+namespace tegula::cpu {
+
+using ir::Op;
+using llvm::Value;
+
+namespace {
+
+class Reduction {
+public:
+    Reduction(Codegen& g, ir::InstId id)
+        : g_(g), id_(id), inst_(g.fn().inst(id)), in_(g.fn().operands(inst_)[0]), kind_(static_cast<ir::ReduceKind>(g.fn().attrs(inst_)[0])),
+          chain_(g.fn().attrs(inst_)[1] == 1), view_(g.fn().type(in_).shape, g.fn().attrs(inst_)[2]), format_(g.fn().elem(g.fn().result(inst_))) {}
+
+    void run() {
+        const ir::ValueId v = g_.fn().result(inst_);
+        if (!view_.along_lanes()) return g_.each_result(v, [&](const Point& p) { return settled(across(p)); });
+        if (g_.is_scalar(v)) return g_.define(v, settled(along(Point{})));
+        if (!g_.wanted(v)) return;
+        const Buffer to = g_.buffer(v);
+        g_.nest_elements(to.shape, [&](const Point& p) { g_.write(to, p, settled(along(p))); });
+    }
+
+private:
+    Value* settled(Value* v) { return g_.scalars().settle(format_, v); }
+    Value* join(Value* a, Value* b) { return g_.scalars().raw(g_.scalars().join(kind_, format_, a, b)); }
+    Values join(const Values& a, const Values& b) { return {join(a[0], b[0])}; }
+
+    Value* element(const Point& p) {
+        Value* v = g_.lanes(in_, p);
+        const Format& from = g_.fn().elem(in_);
+        return g_.fn().type(in_).elem == g_.fn().type(g_.fn().result(inst_)).elem ? v : g_.scalars().cast(v, from, format_);
+    }
+
+    TreeEmitter tree(int64_t count, unsigned lanes) {
+        TreeEmitter t(g_, id_, count, lanes);
+        t.join = [this](const Values& a, const Values& b) { return join(a, b); };
+        t.parts = {{&format_, false}};
+        t.first_radix = g_.is_stored(in_) ? 8 : 2;
+        return t;
+    }
+
+    /// One chain over single elements or vectors.
+    Value* ascending(const std::function<Value*(Value* k)>& get) {
+        return g_.loop(g_.i64(1), g_.i64(view_.n), 1, {get(g_.i64(0))}, [&](Value* k, Values acc) { return Values{join(acc[0], get(k))}; })[0];
+    }
+
+    Value* across(const Point& p) {
+        const auto get = [&](Value* k) { return element(view_.point(g_, p, g_.uniform(k), p.lanes)); };
+        if (chain_) return ascending(get);
+        TreeEmitter t = tree(view_.n, p.lanes);
+        t.leaf = [&](Value* k) { return Leaf{{get(k)}, nullptr}; };
+        return t.run()[0];
+    }
+
+    Value* along(const Point& p) {
+        const unsigned lanes = view_.lanes(g_.width());
+        if (chain_ || lanes == 1) return ascending([&](Value* k) { return element(view_.point(g_, p, g_.uniform(k), 0)); });
+        const int64_t count = (view_.n + lanes - 1) / lanes;
+        TreeEmitter t = tree(count, lanes);
+        t.leaf = [&](Value* j) {
+            const Point at = view_.run(g_, p, g_.b().CreateMul(j, g_.i64(lanes)), lanes);
+            return Leaf{{element(at)}, at.active};
+        };
+        return join_lanes(g_, t.run(), lanes, std::min<int64_t>(view_.n, lanes), t.join)[0];
+    }
+
+    Codegen& g_;
+    ir::InstId id_;
+    const ir::Inst& inst_;
+    ir::ValueId in_;
+    ir::ReduceKind kind_;
+    bool chain_;
+    AxisView view_;
+    const Format& format_;
+};
+
+}  // namespace
+
+void Codegen::cpu_reduce(ir::InstId id) { Reduction(*this, id).run(); }
+
+void Codegen::cpu_contract(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId v = fn_.result(inst), a = fn_.operands(inst)[0], b = fn_.operands(inst)[1];
+    const Format& f = fn_.elem(v);
+    const AxisView view(fn_.type(a).shape, fn_.attrs(inst)[0]);
+    const bool fused = f.is_int() || f.is_float();
+    const auto chain = [&](const Point& p) -> Value* {
+        const auto element = [&](ir::ValueId x, Value* k) {
+            return scalars_.cast(lanes(x, view.point(*this, p, uniform(k), p.lanes)), fn_.elem(x), f);
+        };
+        Value* zero = scalars_.constant(f, encode(f, 0.0), p.lanes);
+        Value* sum = loop(i64(0), i64(view.n), 1, {zero}, [&](Value* k, Values acc) {
+            Value *x = fn_.elem(a) == f ? lanes(a, view.point(*this, p, uniform(k), p.lanes)) : element(a, k);
+            Value *y = fn_.elem(b) == f ? lanes(b, view.point(*this, p, uniform(k), p.lanes)) : element(b, k);
+            if (fused) return Values{scalars_.raw_fma(f, x, y, acc[0])};
+            Value* factors[] = {x, y};
+            Value* terms[] = {acc[0], scalars_.elementwise(Op::mul, f, factors)};
+            return Values{scalars_.elementwise(Op::add, f, terms)};
+        })[0];
+        return scalars_.settle(f, sum);
+    };
+    each_result(v, chain);
+}
+
+}  // namespace tegula::cpu

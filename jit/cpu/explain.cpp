@@ -1,0 +1,89 @@
+// `explain` for the CPU (explain.h), read off the plan that code is made from.
+#include "jit/cpu/explain.h"
+
+#include <map>
+
+#include "jit/cpu/plan.h"
+
+namespace tegula::cpu {
+
+namespace {
+
+std::string bytes_text(uint64_t bytes) {
+    return bytes >= 10240 ? std::to_string(bytes / 1024) + " KiB" : std::to_string(bytes) + " bytes";
+}
+
+struct Note {
+    Span span;
+    std::string text;
+};
+
+std::string place_text(const SourceMap& sources, Span span) {
+    const LineCol at = sources.line_col(span.file, span.begin);
+    return std::string(sources.name(span.file)) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": ";
+}
+
+bool writes_memory(ir::Op op) { return op == ir::Op::store || op == ir::Op::ptr_store || op == ir::Op::atomic || op == ir::Op::ptr_atomic; }
+
+/// Names of the ops that are evaluated inside the loop nest of `inst`, each once, "mul, add, load".
+void collect_fused(const ir::Function& fn, const Plan& plan, ir::ValueId v, std::map<uint32_t, bool>& seen, std::string& names) {
+    if (plan.values[v.v].kind != Home::fused || !seen.emplace(v.v, true).second || seen.size() > 64) return;
+    const ir::Inst* def = fn.def(v);
+    if (!def) return;
+    for (ir::ValueId operand : fn.operands(*def)) collect_fused(fn, plan, operand, seen, names);
+    if (def->op == ir::Op::constant || def->op == ir::Op::iota || def->op == ir::Op::broadcast) return;
+    names += (names.empty() ? "" : ", ") + std::string(ir::op_row(def->op).name);
+}
+
+class Explainer {
+public:
+    Explainer(const ir::Function& fn, const TargetInfo& target, const SourceMap& sources)
+        : fn_(fn), target_(target), sources_(sources), plan_(make_plan(fn, usual(fn))) {}
+
+    std::string run() {
+        std::string out = "code for " + target_.cpu + ": vectors of " + std::to_string(target_.vector_bytes) + " bytes, " +
+                          std::to_string(target_.vector_bytes / 4) + " lanes per step of an inner loop\n";
+        out += "programs of the grid run on the threads of the pool, each with " + bytes_text(plan_.scratch_bytes) + " of scratch memory\n";
+        for (uint32_t b = 0; b < fn_.block_count(); ++b)
+            for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) explain_inst(fn_.inst(id));
+        for (const Note& n : notes_) out += place_text(sources_, n.span) + n.text + "\n";
+        return out;
+    }
+
+private:
+    static CompileOptions usual(const ir::Function& fn) {
+        CompileOptions options;
+        options.tensors.resize(fn.params.size());
+        return options;
+    }
+
+    void explain_inst(const ir::Inst& inst) {
+        if (inst.blocks.count) return;
+        std::string text;
+        for (uint32_t r = 0; r < inst.results.count; ++r) {
+            const ir::ValueId v = fn_.result(inst, r);
+            if (plan_.values[v.v].kind != Home::stored) continue;
+            text += (text.empty() ? "" : ", ") + fn_.types().name(fn_.type_of(v)) + " is stored (" +
+                    bytes_text(static_cast<uint64_t>(fn_.type(v).shape.elements()) * (fn_.type(v).pointer ? 8 : fn_.elem(v).container_bytes())) + ")";
+        }
+        if (text.empty() && !writes_memory(inst.op)) return;
+        text = std::string(ir::op_row(inst.op).name) + (text.empty() ? std::string(": one loop nest") : ": " + text);
+        std::map<uint32_t, bool> seen;
+        std::string fused;
+        for (ir::ValueId operand : fn_.operands(inst)) collect_fused(fn_, plan_, operand, seen, fused);
+        if (!fused.empty()) text += "; fused into its loops: " + fused;
+        notes_.push_back({inst.span, text});
+    }
+
+    const ir::Function& fn_;
+    const TargetInfo& target_;
+    const SourceMap& sources_;
+    const Plan plan_;
+    std::vector<Note> notes_;
+};
+
+}  // namespace
+
+std::string explain(const ir::Function& fn, const TargetInfo& target, const SourceMap& sources) { return Explainer(fn, target, sources).run(); }
+
+}  // namespace tegula::cpu

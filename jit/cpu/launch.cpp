@@ -1,0 +1,175 @@
+// Backend and its programs: finds or makes the variant that a launch needs, and runs it over the grid on the pool's threads.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "jit/cpu/arguments.h"
+#include "jit/cpu/pool.h"
+#include "jit/cpu/support.h"
+#include "lang/grid_order.h"
+
+namespace tegula::cpu {
+
+struct Backend::State {
+    State(std::shared_ptr<BlobCache> c, PoolOptions p) : cache(std::move(c)), pool(std::move(p)) {}
+    const std::shared_ptr<BlobCache> cache;
+    Compiler compiler;
+    Pool pool;
+    ScratchStore scratch;
+};
+
+namespace {
+
+/// A variant being made or made: whoever comes first makes it, the others wait.
+struct Slot {
+    std::mutex mutex;
+    std::shared_ptr<const LoadedCode> code;
+};
+
+class KernelProgram final : public Program {
+public:
+    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn)
+        : state_(std::move(state)), fn_(fn), written_(find_written(fn)) {}
+
+    RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
+
+private:
+    std::shared_ptr<const LoadedCode> variant(const CompileOptions& options, std::string& error) const;
+    void run_grid(Launch& launch, const LoadedCode& code, const std::vector<uint64_t>& block, unsigned workers) const;
+
+    std::shared_ptr<Backend::State> state_;
+    const ir::Function& fn_;
+    const std::vector<bool> written_;  ///< by parameter
+    mutable std::mutex mutex_;
+    mutable std::map<std::string, std::shared_ptr<Slot>> slots_;
+};
+
+// ---- variants ----
+
+/// The scratch size travels in front of the object.
+std::string packed(const ObjectCode& code) {
+    std::string out(reinterpret_cast<const char*>(&code.scratch_bytes), sizeof code.scratch_bytes);
+    return out + code.object;
+}
+
+bool unpack(const std::string& blob, ObjectCode& code) {
+    if (blob.size() <= sizeof code.scratch_bytes) return false;
+    std::memcpy(&code.scratch_bytes, blob.data(), sizeof code.scratch_bytes);
+    code.object = blob.substr(sizeof code.scratch_bytes);
+    return true;
+}
+
+Result<LoadedCode> make_code(Backend::State& state, const ir::Function& fn, const CompileOptions& options) {
+    ObjectCode object;
+    std::string key;
+    if (state.cache) {
+        key = object_key(fn, options, state.compiler.target());
+        const auto blob = state.cache->find(key);
+        if (blob && unpack(*blob, object))
+            if (auto loaded = state.compiler.load(object)) return loaded;
+    }
+    auto compiled = state.compiler.compile(fn, options);
+    if (!compiled) return {std::nullopt, std::move(compiled.error)};
+    if (state.cache) state.cache->put(key, packed(*compiled));
+    return state.compiler.load(*compiled);
+}
+
+std::shared_ptr<const LoadedCode> KernelProgram::variant(const CompileOptions& options, std::string& error) const {
+    std::string key{options.may_alias ? 'a' : '-', options.bounds ? 'b' : '-'};
+    for (const TensorTrait& t : options.tensors) (key += static_cast<char>('0' + t.strided)) += static_cast<char>('1' + t.unit);
+    std::shared_ptr<Slot> slot;
+    {
+        std::lock_guard lock(mutex_);
+        std::shared_ptr<Slot>& entry = slots_[key];
+        if (!entry) entry = std::make_shared<Slot>();
+        slot = entry;
+    }
+    std::lock_guard lock(slot->mutex);
+    if (slot->code) return slot->code;
+    auto made = make_code(*state_, fn_, options);
+    if (made)
+        slot->code = std::make_shared<const LoadedCode>(std::move(*made));
+    else
+        error = std::move(made.error);
+    return slot->code;
+}
+
+// ---- running ----
+
+void KernelProgram::run_grid(Launch& launch, const LoadedCode& code, const std::vector<uint64_t>& block, unsigned workers) const {
+    const GridOrder order(launch.total, launch.options.order_seed);
+    Chunks chunks(launch.total, workers);
+    const auto work = [&](unsigned number) {
+        try {
+            const ScratchStore::Buffer scratch(state_->scratch, code.scratch_bytes);
+            Worker worker(launch, number == 0);
+            uint64_t begin, end;
+            while (chunks.take(number, begin, end))
+                for (uint64_t i = begin; i < end; ++i) {
+                    if (!worker.run(code.entry, block.data(), scratch.data(), order(i))) return;
+                    launch.programs_done.fetch_add(1, std::memory_order_relaxed);
+                }
+        } catch (const std::bad_alloc&) {
+            launch.end(RunResult::out_of_memory);
+        } catch (...) {
+            launch.fail(std::current_exception());
+        }
+    };
+    if (workers == 1)
+        work(0);
+    else
+        state_->pool.run(workers, work);
+}
+
+RunResult failed(Diag id, std::initializer_list<std::string> args) {
+    DiagSink sink(1);
+    RunResult result;
+    result.status = RunResult::failed;
+    result.diagnostics.push_back(sink.report(id, {}, args));
+    return result;
+}
+
+RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const {
+    uint64_t total = 1;
+    for (uint64_t n : grid) TEGULA_CHECK(!__builtin_mul_overflow(total, n, &total), "the grid has more than 2^64 programs");
+    if (total == 0) return {};
+    for (const Argument& a : args) TEGULA_CHECK(a.kind == Argument::scalar || a.t.memory == Memory::host, "a tensor in device memory");
+    const CompileOptions wanted = variant_options(fn_, written_, args);
+    std::string error;
+    const std::shared_ptr<const LoadedCode> code = variant(wanted, error);
+    if (!code) return failed(Diag::machine_unavailable, {"cpu", error});
+    const std::vector<uint64_t> block = argument_block(fn_, wanted, args);
+
+    Launch launch(fn_, args, grid, options);
+    launch.scratch_bytes = code->scratch_bytes;
+    const unsigned workers = static_cast<unsigned>(std::min<uint64_t>(std::max(1u, options.threads), total));
+    launch.parallel = workers > 1;
+    launch.in_order = workers == 1 && options.order_seed == 0;
+    if (options.memory_budget && code->scratch_bytes > options.memory_budget) {
+        launch.end(RunResult::out_of_memory);
+        return launch.result();
+    }
+    const auto start = std::chrono::steady_clock::now();
+    run_grid(launch, *code, block, workers);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (launch.failure) std::rethrow_exception(launch.failure);
+    std::sort(launch.printed.begin(), launch.printed.end(),
+              [](const Printed& a, const Printed& b) { return a.program != b.program ? a.program < b.program : a.number < b.number; });
+    for (const Printed& p : launch.printed) options.print(p.text);
+    for (size_t i = 0; i < args.size(); ++i)  // emitted code does not trace single elements
+        if (args[i].kind != Argument::scalar && written_[i] && args[i].t.initialised) std::memset(args[i].t.initialised, 1, args[i].t.bytes);
+    RunResult result = launch.result();
+    if (options.measure) result.seconds = seconds;
+    return result;
+}
+
+}  // namespace
+
+Backend::Backend(std::shared_ptr<BlobCache> cache, PoolOptions pool) : state_(std::make_shared<State>(std::move(cache), std::move(pool))) {}
+Backend::~Backend() = default;
+
+std::unique_ptr<Program> Backend::prepare(const ir::Function& fn) { return std::make_unique<KernelProgram>(state_, fn); }
+
+Compiler& Backend::compiler() { return state_->compiler; }
+
+}  // namespace tegula::cpu

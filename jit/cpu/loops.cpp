@@ -1,0 +1,148 @@
+// Loops and branches of the emitted function (codegen.h).
+#include <bit>
+
+#include "jit/cpu/codegen.h"
+
+namespace tegula::cpu {
+
+using llvm::BasicBlock;
+using llvm::Value;
+
+std::vector<Value*> Codegen::loop(Value* lo, Value* hi, int64_t step, std::vector<Value*> carried,
+                                  const std::function<std::vector<Value*>(Value* i, std::vector<Value*> carried)>& body) {
+    auto* low = llvm::dyn_cast<llvm::ConstantInt>(lo);
+    auto* high = llvm::dyn_cast<llvm::ConstantInt>(hi);
+    const bool constant = low && high;
+    if (constant && low->getSExtValue() >= high->getSExtValue()) return carried;
+    if (constant && high->getSExtValue() - low->getSExtValue() <= step) {
+        bodies_.emplace_back();
+        carried = body(lo, std::move(carried));
+        bodies_.pop_back();
+        return carried;
+    }
+    BasicBlock* before = b_.GetInsertBlock();
+    auto* inside = BasicBlock::Create(context_, "loop", function_);
+    auto* after = BasicBlock::Create(context_, "after", function_);
+    if (constant)
+        b_.CreateBr(inside);
+    else
+        b_.CreateCondBr(b_.CreateICmpSLT(lo, hi), inside, after);
+    b_.SetInsertPoint(inside);
+    llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+    i->addIncoming(lo, before);
+    std::vector<llvm::PHINode*> phis;
+    std::vector<Value*> now;
+    for (Value* c : carried) {
+        phis.push_back(b_.CreatePHI(c->getType(), 2));
+        phis.back()->addIncoming(c, before);
+        now.push_back(phis.back());
+    }
+    bodies_.emplace_back();
+    const std::vector<Value*> next = body(i, now);
+    bodies_.pop_back();
+    BasicBlock* latch = b_.GetInsertBlock();
+    Value* following = b_.CreateNSWAdd(i, i64(step));
+    i->addIncoming(following, latch);
+    for (size_t k = 0; k < phis.size(); ++k) phis[k]->addIncoming(next[k], latch);
+    b_.CreateCondBr(b_.CreateICmpSLT(following, hi), inside, after);
+    b_.SetInsertPoint(after);
+    if (constant) return next;
+    std::vector<Value*> out;
+    for (size_t k = 0; k < carried.size(); ++k) {
+        llvm::PHINode* phi = b_.CreatePHI(carried[k]->getType(), 2);
+        phi->addIncoming(carried[k], before);
+        phi->addIncoming(next[k], latch);
+        out.push_back(phi);
+    }
+    return out;
+}
+
+void Codegen::loop(int64_t lo, int64_t hi, int64_t step, const std::function<void(Value* i)>& body) {
+    loop(i64(lo), i64(hi), step, {}, [&](Value* i, std::vector<Value*>) {
+        body(i);
+        return std::vector<Value*>{};
+    });
+}
+
+void Codegen::nest(const Shape& shape, const std::function<void(const Point& p)>& body) {
+    size_t along = shape.rank;
+    for (size_t d = shape.rank; d-- > 0 && along == shape.rank;)
+        if (shape[d] > 1) along = d;
+    Point p;
+    p.rank = shape.rank;
+    for (size_t d = 0; d < shape.rank; ++d) p.index[d] = uniform(0);
+    if (along == shape.rank) return body(p);
+    const int64_t extent = shape[along];
+    p.lanes = static_cast<unsigned>(std::min<int64_t>(width(), static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent)))));
+    const std::function<void(size_t)> dimension = [&](size_t d) {
+        if (d < along) {
+            if (shape[d] == 1) return dimension(d + 1);
+            return loop(0, shape[d], 1, [&](Value* i) {
+                p.index[d] = uniform(i);
+                dimension(d + 1);
+            });
+        }
+        loop(0, extent, p.lanes, [&](Value* i) {
+            Point at = p;
+            at.index[along] = {Index::consecutive, i, p.lanes};
+            if (extent % p.lanes) {
+                Value* left = b_.CreateTrunc(b_.CreateSub(i64(extent), i), b_.getInt32Ty());
+                at.active = b_.CreateICmpSLT(lane_numbers(p.lanes), splat(left, p.lanes));
+            }
+            body(at);
+        });
+    };
+    dimension(0);
+}
+
+void Codegen::nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body) {
+    Point p;
+    p.rank = shape.rank;
+    const std::function<void(size_t)> dimension = [&](size_t d) {
+        if (d == shape.rank) return body(p);
+        p.index[d] = uniform(0);
+        if (shape[d] == 1) return dimension(d + 1);
+        loop(0, shape[d], 1, [&](Value* i) {
+            p.index[d] = uniform(i);
+            dimension(d + 1);
+        });
+    };
+    dimension(0);
+}
+
+void Codegen::when(Value* condition, const std::function<void()>& body) {
+    auto* then = BasicBlock::Create(context_, "then", function_);
+    auto* after = BasicBlock::Create(context_, "after", function_);
+    b_.CreateCondBr(condition, then, after);
+    b_.SetInsertPoint(then);
+    bodies_.emplace_back();
+    body();
+    bodies_.pop_back();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+}
+
+Value* Codegen::choose(Value* condition, const std::function<Value*()>& then, const std::function<Value*()>& otherwise) {
+    auto* yes = BasicBlock::Create(context_, "then", function_);
+    auto* no = BasicBlock::Create(context_, "else", function_);
+    auto* after = BasicBlock::Create(context_, "after", function_);
+    b_.CreateCondBr(condition, yes, no);
+    const auto side = [&](BasicBlock* block, const std::function<Value*()>& make) {
+        b_.SetInsertPoint(block);
+        bodies_.emplace_back();
+        Value* v = make();
+        bodies_.pop_back();
+        BasicBlock* end = b_.GetInsertBlock();
+        b_.CreateBr(after);
+        return std::pair{v, end};
+    };
+    const auto a = side(yes, then);
+    const auto c = side(no, otherwise);
+    b_.SetInsertPoint(after);
+    llvm::PHINode* phi = b_.CreatePHI(a.first->getType(), 2);
+    phi->addIncoming(a.first, a.second);
+    phi->addIncoming(c.first, c.second);
+    return phi;
+}
+
+}  // namespace tegula::cpu

@@ -1,0 +1,165 @@
+// Passes and code generation (optimise.h).
+#include "jit/cpu/optimise.h"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/Analysis/AliasAnalysis.h>
+#include <llvm/Analysis/AssumptionCache.h>
+#include <llvm/Analysis/BasicAliasAnalysis.h>
+#include <llvm/Analysis/BlockFrequencyInfo.h>
+#include <llvm/Analysis/BranchProbabilityInfo.h>
+#include <llvm/Analysis/LoopAnalysisManager.h>
+#include <llvm/Analysis/LoopInfo.h>
+#include <llvm/Analysis/MemorySSA.h>
+#include <llvm/Analysis/OptimizationRemarkEmitter.h>
+#include <llvm/Analysis/PostDominators.h>
+#include <llvm/Analysis/ProfileSummaryInfo.h>
+#include <llvm/Analysis/ScalarEvolution.h>
+#include <llvm/Analysis/ScopedNoAliasAA.h>
+#include <llvm/Analysis/TargetLibraryInfo.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/PassManager.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/ADCE.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/LICM.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+namespace tegula::cpu {
+
+namespace {
+
+void initialise_llvm() {
+    static std::once_flag once;  // LLVM's own registry
+    std::call_once(once, [] {
+        llvm::InitializeNativeTarget();
+        llvm::InitializeNativeTargetAsmPrinter();
+    });
+}
+
+}  // namespace
+
+TargetChoice choose_target(const std::string& cpu, const std::string& features) {
+    TargetChoice out;
+    out.triple = llvm::sys::getProcessTriple();
+    out.cpu = cpu;
+    out.features = features;
+    out.llvm_version = LLVM_VERSION_STRING;
+    if (!cpu.empty() || !features.empty()) {
+        if (cpu.empty()) out.cpu = "x86-64";
+        return out;
+    }
+    out.cpu = llvm::sys::getHostCPUName().str();
+    std::vector<std::string> list;
+    for (const auto& f : llvm::sys::getHostCPUFeatures()) list.push_back((f.second ? "+" : "-") + f.first().str());
+    std::sort(list.begin(), list.end());
+    for (const std::string& f : list) out.features += (out.features.empty() ? "" : ",") + f;
+    return out;
+}
+
+std::unique_ptr<llvm::TargetMachine> make_target_machine(const TargetChoice& choice, std::string& error) {
+    initialise_llvm();
+    const llvm::Target* target = llvm::TargetRegistry::lookupTarget(choice.triple, error);
+    if (!target) return nullptr;
+    llvm::TargetOptions options;
+    options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+    options.FunctionSections = false;
+    std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(choice.triple, choice.cpu, choice.features, options, llvm::Reloc::PIC_,
+                                                                             llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, true));
+    if (!machine) error = "no code generator for " + choice.triple;
+    return machine;
+}
+
+TargetFacts facts_of(const TargetChoice& choice, const llvm::TargetMachine& machine) {
+    TargetFacts out;
+    out.triple = choice.triple;
+    out.cpu = choice.cpu;
+    out.features = choice.features;
+    out.data_layout = machine.createDataLayout();
+    const auto has = [&](const char* name) { return machine.getMCSubtargetInfo()->checkFeatures(std::string("+") + name); };
+    if (llvm::Triple(choice.triple).isX86()) {
+        out.avx2 = has("avx2");
+        out.fma = has("fma");
+        out.f16c = has("f16c");
+        out.avx512 = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
+        out.vnni = out.avx512 && has("avx512vnni");
+        out.vector_bytes = out.avx512 ? 64 : out.avx2 ? 32 : 16;
+    }
+    out.lanes = out.vector_bytes / 4;
+    return out;
+}
+
+/// What the passes below ask for. llvm::PassBuilder knows all passes there are, and so would add 15 MB of them to the library.
+static void register_analyses(llvm::ModuleAnalysisManager& modules, llvm::FunctionAnalysisManager& functions, llvm::LoopAnalysisManager& loops,
+                              llvm::TargetMachine& machine) {
+    using namespace llvm;
+    modules.registerPass([] { return PassInstrumentationAnalysis(); });
+    modules.registerPass([] { return ProfileSummaryAnalysis(); });
+    modules.registerPass([&] { return FunctionAnalysisManagerModuleProxy(functions); });
+    functions.registerPass([] { return PassInstrumentationAnalysis(); });
+    functions.registerPass([&] { return ModuleAnalysisManagerFunctionProxy(modules); });
+    functions.registerPass([&] { return LoopAnalysisManagerFunctionProxy(loops); });
+    functions.registerPass([&] { return machine.getTargetIRAnalysis(); });
+    functions.registerPass([&] { return TargetLibraryAnalysis(TargetLibraryInfoImpl(machine.getTargetTriple())); });
+    functions.registerPass([] { return BasicAA(); });
+    functions.registerPass([] { return ScopedNoAliasAA(); });
+    functions.registerPass([] {
+        AAManager all;
+        all.registerFunctionAnalysis<BasicAA>();
+        all.registerFunctionAnalysis<ScopedNoAliasAA>();
+        return all;
+    });
+    functions.registerPass([] { return AssumptionAnalysis(); });
+    functions.registerPass([] { return BlockFrequencyAnalysis(); });
+    functions.registerPass([] { return BranchProbabilityAnalysis(); });
+    functions.registerPass([] { return DominatorTreeAnalysis(); });
+    functions.registerPass([] { return PostDominatorTreeAnalysis(); });
+    functions.registerPass([] { return LoopAnalysis(); });
+    functions.registerPass([] { return MemorySSAAnalysis(); });
+    functions.registerPass([] { return OptimizationRemarkEmitterAnalysis(); });
+    functions.registerPass([] { return ScalarEvolutionAnalysis(); });
+    loops.registerPass([] { return PassInstrumentationAnalysis(); });
+    loops.registerPass([&] { return FunctionAnalysisManagerLoopProxy(functions); });
+}
+
+void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::ModuleAnalysisManager modules;
+    register_analyses(modules, functions, loops, machine);
+
+    llvm::FunctionPassManager passes;
+    passes.addPass(llvm::EarlyCSEPass());
+    passes.addPass(llvm::SimplifyCFGPass());
+    passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1)));
+    passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), true));
+    passes.addPass(llvm::EarlyCSEPass(true));
+    passes.addPass(llvm::ADCEPass());
+    passes.addPass(llvm::SimplifyCFGPass());
+    for (llvm::Function& f : module)
+        if (!f.isDeclaration()) passes.run(f, functions);
+}
+
+std::string emit_code(llvm::Module& module, llvm::TargetMachine& machine, bool assembly) {
+    llvm::SmallVector<char, 0> bytes;
+    llvm::raw_svector_ostream out(bytes);
+    llvm::legacy::PassManager passes;
+    const auto kind = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+    TEGULA_CHECK(!machine.addPassesToEmitFile(passes, out, nullptr, kind), "the target emits no object files");
+    passes.run(module);
+    return std::string(bytes.data(), bytes.size());
+}
+
+}  // namespace tegula::cpu

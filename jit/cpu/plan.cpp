@@ -1,0 +1,324 @@
+// Which tiles are fused into their consumers (planner.h). A value is evaluated at its sites: the roots that reach it through fused values. It is
+// stored where that would be too late (memory has changed), too often, or in another block.
+#include "jit/cpu/planner.h"
+
+#include <algorithm>
+
+namespace tegula::cpu {
+
+using ir::Op;
+
+namespace {
+constexpr size_t kMaxSites = 8;
+constexpr size_t kMaxTree = 200;       ///< values of one loop body
+constexpr uint32_t kCheapAgain = 4;    ///< cost up to which evaluating twice beats storing
+constexpr uint32_t kCheapAnywhere = 3;  ///< also inside loops below
+}  // namespace
+
+bool Planner::is_tile(ir::ValueId v) const { return fn_.type(v).kind == Type::tile && fn_.type(v).shape.rank > 0; }
+
+void Planner::number(ir::BlockId block) {
+    struct Frame {
+        ir::BlockId block;
+        size_t next = 0, child = 0;
+    };
+    std::vector<Frame> stack{{block}};
+    for (ir::ValueId arg : fn_.block(block).args) home_[arg.v] = block;
+    while (!stack.empty()) {
+        Frame& f = stack.back();
+        const auto& insts = fn_.block(f.block).insts;
+        if (f.next == insts.size()) {
+            stack.pop_back();
+            continue;
+        }
+        const ir::InstId id = insts[f.next];
+        const ir::Inst& inst = fn_.inst(id);
+        if (f.child == 0) {
+            at_[id.v] = static_cast<uint32_t>(order_.size());
+            order_.push_back(id);
+            for (uint32_t r = 0; r < inst.results.count; ++r) home_[fn_.result(inst, r).v] = f.block;
+        }
+        const auto blocks = fn_.blocks(inst);
+        if (f.child < blocks.size()) {
+            const ir::BlockId inner = blocks[f.child++];
+            for (ir::ValueId arg : fn_.block(inner).args) home_[arg.v] = inner;
+            stack.push_back({inner});
+            continue;
+        }
+        end_[id.v] = static_cast<uint32_t>(order_.size()) - 1;
+        ++f.next;
+        f.child = 0;
+    }
+}
+
+void Planner::find_uses() {
+    for (ir::InstId id : order_) {
+        const auto operands = fn_.operands(fn_.inst(id));
+        for (uint32_t k = 0; k < operands.size(); ++k) uses_[operands[k].v].push_back({id, k});
+        if (ir::has_trait(fn_.inst(id).op, ir::WRITES)) writers_.push_back(at_[id.v]);
+    }
+}
+
+/// Does the instruction do something where it stands?
+bool Planner::is_root(ir::InstId id) const {
+    const ir::Inst& inst = fn_.inst(id);
+    if (inst.results.count != 1 || !fusable(fn_, inst)) return true;
+    return plan_.values[fn_.result(inst).v].kind != Home::fused;
+}
+
+bool Planner::keeps_point(const ir::Function& fn, const ir::Inst& inst, uint32_t k) {
+    if (ir::has_trait(inst.op, ir::ELEMWISE)) return true;
+    switch (inst.op) {
+        case Op::select:
+        case Op::bitcast:
+        case Op::ptr_add:
+        case Op::ptr_load:
+            return true;
+        case Op::cast:
+            return k == 0;
+        case Op::gather:
+            return k == 1;
+        case Op::load:
+        case Op::store: {
+            // Behind the indices: value, other and mask have the part's points.
+            const ir::Access access = fn.access(inst);
+            uint32_t indices = 1;
+            for (const ir::Access::Axis& a : access.axes) indices += a.kind != ir::Access::all;
+            return k >= indices;
+        }
+        case Op::extract: {
+            const ir::Access access = fn.access(inst);
+            uint32_t indices = 1;
+            for (const ir::Access::Axis& a : access.axes) indices += a.kind != ir::Access::all;
+            return k >= indices;
+        }
+        default:
+            return false;
+    }
+}
+
+void Planner::find_cost(ir::ValueId v) {
+    const ir::Inst* inst = fn_.def(v);
+    if (!inst || !is_tile(v)) return;
+    uint32_t cost = 1;
+    bool cheap = false;
+    switch (inst->op) {
+        case Op::constant:
+        case Op::iota:
+            cost = 0;
+            cheap = true;
+            break;
+        case Op::constant_tile:
+        case Op::broadcast:
+        case Op::reshape:
+        case Op::permute:
+        case Op::slice:
+        case Op::bitcast:
+            cost = 0;
+            cheap = true;
+            break;
+        case Op::load:
+        case Op::ptr_load:
+            cost = 2;
+            break;
+        case Op::div:
+        case Op::rem:
+        case Op::div_trunc:
+        case Op::rem_trunc:
+        case Op::div_ceil:
+        case Op::sqrt:
+            cost = 8;
+            cheap = true;
+            break;
+        default:
+            cost = 1;
+            cheap = ir::has_trait(inst->op, ir::ELEMWISE) || inst->op == Op::select || inst->op == Op::cast || inst->op == Op::ptr_add;
+    }
+    const Format& f = fn_.elem(v);
+    if (!fn_.type(v).pointer && (f.is_float() ? f.bits < 32 : !f.is_int() && !f.is_bool()) && cost == 1) cost = inst->op == Op::cast ? 3 : 6;
+    for (ir::ValueId o : fn_.operands(*inst)) {
+        if (!is_tile(o)) continue;
+        cost = std::min(cost + cost_[o.v], 1u << 20);
+        cheap = cheap && cheap_[o.v] == 2;
+    }
+    cost_[v.v] = cost;
+    cheap_[v.v] = cheap && cost <= kCheapAnywhere && fusable(fn_, *inst) ? 2 : 1;
+}
+
+void Planner::find_sites(ir::ValueId v) {
+    std::vector<ir::InstId>& sites = sites_[v.v];
+    const auto add = [&](ir::InstId id) {
+        if (sites.size() <= kMaxSites && std::find(sites.begin(), sites.end(), id) == sites.end()) sites.push_back(id);
+    };
+    for (const Use& use : uses_[v.v]) {
+        if (is_root(use.inst))
+            add(use.inst);
+        else
+            for (ir::InstId s : sites_[fn_.result(use.inst).v]) add(s);
+    }
+}
+
+int Planner::param_of(ir::ValueId tensor) const {
+    for (size_t i = 0; i < fn_.params.size(); ++i)
+        if (fn_.params[i].value == tensor) return static_cast<int>(i);
+    return -1;
+}
+
+/// One and the same access: each element is read before it is written, and never again.
+bool Planner::updates_in_place(ir::InstId load, ir::InstId store) const {
+    const ir::Inst &l = fn_.inst(load), &s = fn_.inst(store);
+    if (l.op != Op::load || s.op != Op::store) return false;
+    const auto lo = fn_.operands(l), so = fn_.operands(s);
+    if (!(lo[0] == so[0])) return false;
+    const int param = param_of(lo[0]);
+    if (param < 0 || options_.bounds) return false;
+    if (static_cast<size_t>(param) < options_.tensors.size() && options_.tensors[static_cast<size_t>(param)].strided) return false;
+    const auto la = fn_.attrs(l), sa = fn_.attrs(s);
+    if (!std::equal(la.begin() + 1, la.end(), sa.begin() + 1, sa.end())) return false;
+    size_t k = 1;
+    for (const ir::Access::Axis& axis : fn_.access(l).axes) {
+        if (axis.kind == ir::Access::gather) return false;
+        if (axis.kind != ir::Access::all && !(lo[k] == so[k])) return false;
+        k += axis.kind != ir::Access::all;
+    }
+    // Through point maps another element would be read.
+    const uint32_t wanted = fn_.result(load).v;
+    for (; k < so.size(); ++k)
+        for (const Leaf& leaf : trees_[so[k].v])
+            if (leaf.first == wanted && leaf.second != 0) return false;
+    return true;
+}
+
+bool Planner::may_touch_same(ir::InstId load, ir::InstId writer) const {
+    const ir::Inst &l = fn_.inst(load), &w = fn_.inst(writer);
+    if (l.op != Op::load || (w.op != Op::store && w.op != Op::atomic)) return true;
+    return options_.may_alias || fn_.operands(l)[0] == fn_.operands(w)[0];
+}
+
+bool Planner::load_may_move(ir::ValueId v) const {
+    const ir::InstId load = fn_.value(v).def;
+    for (ir::InstId site : sites_[v.v]) {
+        auto w = std::upper_bound(writers_.begin(), writers_.end(), at_[load.v]);
+        for (; w != writers_.end() && *w <= end_[site.v]; ++w) {
+            const ir::InstId writer = order_[*w];
+            if (!may_touch_same(load, writer)) continue;
+            if (writer == site && updates_in_place(load, writer)) continue;
+            return false;
+        }
+    }
+    return true;
+}
+
+bool Planner::must_store(ir::ValueId v) {
+    const ir::Inst& inst = *fn_.def(v);
+    if (!fusable(fn_, inst)) return true;
+    if (options_.bounds && inst.op == Op::load) return true;  // what it reports comes in the program's order
+    for (const Use& use : uses_[v.v])
+        if (wants_stored(fn_, fn_.inst(use.inst), use.k)) return true;
+    if (sites_[v.v].size() > kMaxSites) return cheap_[v.v] != 2;
+    if (cheap_[v.v] == 2) return false;
+    for (ir::InstId site : sites_[v.v])
+        if (!(fn_.inst(site).parent == home_[v.v]) || !fn_.blocks(fn_.inst(site)).empty()) return true;
+    if (sites_[v.v].size() > 1 && cost_[v.v] > kCheapAgain) return true;
+    return (inst.op == Op::load || inst.op == Op::ptr_load) && !load_may_move(v);
+}
+
+void Planner::decide() {
+    for (ir::InstId id : order_) {
+        const ir::Inst& inst = fn_.inst(id);
+        for (uint32_t r = 0; r < inst.results.count; ++r) {
+            const ir::ValueId v = fn_.result(inst, r);
+            if (is_tile(v) && fusable(fn_, inst)) plan_.values[v.v].kind = Home::fused;
+            find_cost(v);
+        }
+    }
+    grow_trees();
+    for (size_t i = order_.size(); i-- > 0;) {
+        const ir::Inst& inst = fn_.inst(order_[i]);
+        for (uint32_t r = 0; r < inst.results.count; ++r) {
+            const ir::ValueId v = fn_.result(inst, r);
+            if (!is_tile(v)) continue;
+            find_sites(v);
+            Home& home = plan_.values[v.v];
+            if (uses_[v.v].empty())
+                home.kind = Home::none;
+            else if (home.kind != Home::stored && must_store(v))
+                home.kind = Home::stored;
+            else if (home.kind == Home::none)
+                home.kind = Home::stored;
+        }
+    }
+    grow_trees();  // what is stored by now is a leaf
+}
+
+/// A chain of point maps by number: the same instruction after the same chain is the same one.
+uint32_t Planner::point_map(ir::InstId id, uint32_t k, uint32_t inner) {
+    const uint64_t key = uint64_t{id.v} << 16 | std::min(k, 0xffffu);
+    return maps_.emplace(std::pair{key, inner}, static_cast<uint32_t>(maps_.size() + 1)).first->second;
+}
+
+void Planner::add_tree(Tree& tree, ir::InstId user, uint32_t k) {
+    const ir::ValueId v = fn_.operands(fn_.inst(user))[k];
+    if (!is_tile(v)) return;
+    const bool same = keeps_point(fn_, fn_.inst(user), k);
+    Tree more{{v.v, 0}};
+    if (plan_.values[v.v].kind == Home::fused) more.insert(more.end(), trees_[v.v].begin(), trees_[v.v].end());
+    if (!same)
+        for (Leaf& leaf : more) leaf.second = point_map(user, k, leaf.second);
+    tree.insert(tree.end(), more.begin(), more.end());
+    std::sort(tree.begin(), tree.end());
+    tree.erase(std::unique(tree.begin(), tree.end()), tree.end());
+}
+
+/// What evaluating each value reads, without what is stored on the way; operands whose trees make a body too large are stored.
+void Planner::grow_trees() {
+    for (ir::InstId id : order_) {
+        const ir::Inst& inst = fn_.inst(id);
+        if (inst.results.count != 1 || !is_tile(fn_.result(inst))) continue;
+        const auto operands = fn_.operands(inst);
+        Tree& tree = trees_[fn_.result(inst).v];
+        for (;;) {
+            tree.clear();
+            for (uint32_t k = 0; k < operands.size() && tree.size() <= 2 * kMaxTree; ++k) add_tree(tree, id, k);
+            if (tree.size() <= kMaxTree) break;
+            ir::ValueId largest;
+            for (ir::ValueId o : operands)
+                if (is_tile(o) && plan_.values[o.v].kind == Home::fused && (!largest.valid() || trees_[o.v].size() > trees_[largest.v].size())) largest = o;
+            if (!largest.valid()) break;
+            plan_.values[largest.v].kind = Home::stored;
+        }
+    }
+}
+
+Plan Planner::run() {
+    const size_t values = fn_.value_count(), insts = fn_.inst_count();
+    plan_.values.resize(values);
+    plan_.work.resize(insts);
+    plan_.held.resize(insts);
+    at_.resize(insts);
+    end_.resize(insts);
+    home_.resize(values);
+    uses_.resize(values);
+    cost_.resize(values);
+    cheap_.resize(values, 1);
+    sites_.resize(values);
+    trees_.resize(values);
+    number(fn_.body);
+    find_uses();
+    for (uint32_t v = 0; v < values; ++v) {
+        const ir::ValueId id{v};
+        const Type& t = fn_.type(id);
+        if (t.kind != Type::tile) continue;
+        if (t.shape.rank == 0)
+            plan_.values[v].kind = Home::scalar;
+        else if (!fn_.def(id))
+            plan_.values[v].kind = Home::stored;
+    }
+    decide();
+    store_all();
+    return std::move(plan_);
+}
+
+Plan make_plan(const ir::Function& fn, const CompileOptions& options) { return Planner(fn, options).run(); }
+
+}  // namespace tegula::cpu

@@ -1,0 +1,118 @@
+// Facts about single ops that plan.cpp and the emitters share: what can be evaluated at a point, what must lie in memory first.
+#include <bit>
+
+#include "jit/cpu/plan.h"
+#include "jit/cpu/product.h"
+
+namespace tegula::cpu {
+
+using ir::Op;
+
+bool fusable(const ir::Function&, const ir::Inst& inst) {
+    if (inst.results.count != 1) return false;
+    if (ir::has_trait(inst.op, ir::ELEMWISE)) return true;
+    switch (inst.op) {
+        case Op::select:
+        case Op::cast:
+        case Op::bitcast:
+        case Op::ptr_add:
+        case Op::constant:
+        case Op::constant_tile:
+        case Op::iota:
+        case Op::broadcast:
+        case Op::reshape:
+        case Op::permute:
+        case Op::slice:
+        case Op::gather:
+        case Op::extract:
+        case Op::load:
+        case Op::ptr_load:
+            return true;
+        default:
+            return false;
+    }
+}
+
+namespace {
+
+/// Is nothing but 1 behind this axis of operand 0?
+bool runs_along(const ir::Function& fn, const ir::Inst& inst, int64_t axis) {
+    const Shape& shape = fn.type(fn.operands(inst)[0]).shape;
+    for (int64_t d = axis + 1; axis >= 0 && d < shape.rank; ++d)
+        if (shape[static_cast<size_t>(d)] != 1) return false;
+    return true;
+}
+
+/// What emit_tree.h needs at most, and copies of lines for regions that take single elements.
+uint64_t tree_bytes(const ir::Function& fn, const ir::Inst& inst, int64_t axis) {
+    constexpr uint64_t kMostLanes = 16, kSpare = 128;
+    const Shape& shape = fn.type(fn.operands(inst)[0]).shape;
+    const auto n = static_cast<uint64_t>(axis < 0 ? shape.elements() : shape[static_cast<size_t>(axis)]);
+    const uint64_t elements = std::bit_ceil(n) * (runs_along(fn, inst, axis) ? 1 : kMostLanes / 2);
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < inst.results.count; ++k) {
+        const ir::ValueId v = fn.result(inst, k);
+        bytes += elements * (fn.type(v).pointer ? 8 : fn.elem(v).container_bytes()) + kSpare;
+    }
+    return bytes;
+}
+
+/// Packed operands of dot_scaled, as f32.
+uint64_t scaled_bytes(const ir::Function& fn, const ir::Inst& inst) {
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < 4; ++k) bytes += static_cast<uint64_t>(fn.type(fn.operands(inst)[k]).shape.elements()) * 4 + 256;
+    return bytes;
+}
+
+}  // namespace
+
+bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k) {
+    switch (inst.op) {
+        case Op::dot:  // packs its operands
+            return k < 2 && plan_product(fn, inst, 64).chain == Product::steps;
+        case Op::gather:
+            return k == 0;
+        case Op::extract:
+            return k == 0 && fn.type(fn.result(inst)).shape.rank > 0;
+        case Op::sort:
+        case Op::histogram:
+        case Op::print:
+        case Op::contract:
+            return true;
+        case Op::reduce:  // a chain along the last dimension takes single elements
+            return fn.attrs(inst)[1] == 1 && runs_along(fn, inst, fn.attrs(inst)[2]);
+        case Op::scan:
+            return runs_along(fn, inst, fn.attrs(inst)[1]);
+        case Op::scan_region:
+            return runs_along(fn, inst, fn.attrs(inst)[0]);
+        default:
+            return false;
+    }
+}
+
+uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, unsigned) {
+    switch (inst.op) {
+        case Op::dot:
+            return product_bytes(fn, inst);
+        case Op::reduce:
+            return tree_bytes(fn, inst, fn.attrs(inst)[2]);
+        case Op::reduce_region:
+            return tree_bytes(fn, inst, fn.attrs(inst)[0]);
+        case Op::sort: {  // results that nobody wants
+            const Type& t = fn.type(fn.operands(inst)[0]);
+            return static_cast<uint64_t>(t.shape.elements()) * (4 + (t.pointer ? 8 : fn.types().format(t.elem).container_bytes())) + 64;
+        }
+        case Op::dot_scaled:
+            return scaled_bytes(fn, inst);
+        default:
+            return 0;
+    }
+}
+
+bool in_place(const ir::Function& fn, const ir::Inst& inst, size_t k) {
+    if (inst.op == Op::dot) return k == 2 && fn.operands(inst)[0] != fn.operands(inst)[2] && fn.operands(inst)[1] != fn.operands(inst)[2];
+    if (inst.op == Op::dot_scaled) return k == 4;
+    return inst.op == Op::deposit && k == 0;
+}
+
+}  // namespace tegula::cpu

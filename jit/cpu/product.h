@@ -1,0 +1,38 @@
+// How a matrix product (the op `dot`) is computed: the type of its chains of fma, the micro-kernel's registers, and the panels that its operands are
+// packed into. No LLVM: the plan and `explain` need it too.
+#pragma once
+#include <string>
+
+#include "lang/ir.h"
+
+namespace tegula::cpu {
+
+struct Product {
+    enum Chain : uint8_t { f32, f64, i32, i64, steps } chain = f32;  ///< steps: the accumulator's own format, one rounding per step, row by row
+    int64_t batch = 1, m = 1, n = 1, k = 1;
+    int rank = 2;
+    bool tf32 = false;               ///< operands are rounded to tf32 first
+    unsigned bytes = 4;              ///< of a chain's element
+    unsigned lanes = 4;              ///< along n, in one step
+    unsigned rows = 1, steps_n = 1;  ///< of the micro-kernel: rows x steps_n * lanes accumulators in registers
+    int64_t k_block = 256;           ///< a stretch of k per pass over the accumulators
+    // Work area.
+    int64_t a_pitch = 1;   ///< elements between rows of a: [batch, m, a_pitch]
+    int64_t n_blocks = 1;  ///< b: [batch, n_blocks, k, block()]
+    int64_t block() const { return int64_t{lanes} * steps_n; }
+    uint64_t a_bytes = 0, b_bytes = 0, c_bytes = 0;  ///< c: accumulators wider than their container
+    uint64_t turn_bytes = 0;                         ///< a square of lanes x lanes elements on its way from rows to columns
+    uint64_t work_bytes() const { return a_bytes + b_bytes + c_bytes + turn_bytes; }
+    std::string text() const;  ///< "6 x 32 accumulators .."
+};
+
+/// `lanes` as in inner loops (vector_bytes / 4).
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes);
+/// Work area for any vectors.
+uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot);
+/// The dimension of a tile along which evaluation reads memory in its order, -1: none known.
+int fast_dimension(const ir::Function& fn, ir::ValueId v);
+/// Is a stored operand of this type what the micro-kernel reads?
+bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chain chain);
+
+}  // namespace tegula::cpu

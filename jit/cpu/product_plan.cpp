@@ -1,0 +1,137 @@
+// Choices for a matrix product (product.h).
+#include <algorithm>
+#include <bit>
+
+#include "jit/cpu/product.h"
+
+namespace tegula::cpu {
+
+namespace {
+
+Product::Chain chain_of(const Format& f, FormatId id) {
+    if (id == Fmt::f32) return Product::f32;
+    if (id == Fmt::f64) return Product::f64;
+    if (f.is_int()) return f.container_bytes() == 8 ? Product::i64 : Product::i32;
+    return Product::steps;
+}
+
+constexpr int64_t kNearBytes = 24 << 10;  ///< of the first-level cache, for a panel
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Register blocking by the cost of one step of k: fma's at two per clock against loads at two per clock, fewer from beyond the first-level cache, and never
+/// below the latency of an fma; each block reads and writes its accumulators once per pass.
+void choose_blocks(Product& p, unsigned vector_bytes) {
+    const unsigned registers = vector_bytes >= 64 ? 30 : 14;
+    const unsigned per_step = std::max(1u, p.lanes * p.bytes / vector_bytes);
+    const int64_t steps = ceil_div(p.n, p.lanes), k = std::min(p.k, p.k_block);
+    double best = 0;
+    for (unsigned rows = 1; rows <= 16 && rows <= p.m; ++rows)
+        for (unsigned wide = 1; wide <= 14 && wide <= steps; ++wide) {
+            const unsigned sums = rows * wide * per_step;
+            if (sums + wide * per_step + 1 > registers) continue;
+            const bool near = k * wide * p.lanes * p.bytes <= kNearBytes;  // the panel of b is read again for each block of rows
+            const double loads = rows / 2.0 + wide * per_step * (near ? 0.5 : 2.0), clocks = std::max({sums / 2.0, loads, 4.0});
+            const double blocks = static_cast<double>(ceil_div(p.m, rows) * ceil_div(steps, wide));
+            const double cost = blocks * (clocks * static_cast<double>(k) + 2.0 * sums + 12);
+            if (best == 0 || cost < best) {
+                best = cost;
+                p.rows = rows;
+                p.steps_n = wide;
+            }
+        }
+}
+
+}  // namespace
+
+bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chain chain) {
+    const FormatId id = fn.type(operand).elem;
+    const Format& f = fn.elem(operand);
+    switch (chain) {
+        case Product::f32:
+            return id == Fmt::f32;
+        case Product::f64:
+            return id == Fmt::f64;
+        case Product::i32:
+            return f.is_int() && f.container_bytes() == 4;
+        case Product::i64:
+            return f.is_int() && f.container_bytes() == 8;
+        default:
+            return true;
+    }
+}
+
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes) {
+    const auto operands = fn.operands(dot);
+    const Shape &a = fn.type(operands[0]).shape, &c = fn.type(operands[2]).shape;
+    const Format& sum = fn.elem(operands[2]);
+    const size_t r = a.rank;
+    Product p;
+    p.rank = a.rank;
+    for (size_t d = 0; d + 2 < r; ++d) p.batch *= a[d];
+    p.m = c[r - 2];
+    p.n = c[r - 1];
+    p.k = a[r - 1];
+    p.chain = chain_of(sum, fn.type(operands[2]).elem);
+    p.tf32 = p.chain == Product::f32 && static_cast<ir::Precision>(fn.attrs(dot)[0]) == ir::Precision::tf32;
+    if (p.chain == Product::steps) return p;
+    p.bytes = p.chain == Product::f32 || p.chain == Product::i32 ? 4 : 8;
+    p.lanes = static_cast<unsigned>(std::min<int64_t>(vector_bytes / 4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n)))));
+    choose_blocks(p, vector_bytes);
+    // Whole vectors are written at the ends of rows, and whole squares where operands are turned. Rows at the same distance modulo the size of a way
+    // would evict each other.
+    const int64_t side = vector_bytes / 4, pitch = ceil_div(p.k, side) * side;
+    p.a_pitch = pitch * p.bytes % 1024 ? pitch : pitch + side;
+    p.n_blocks = ceil_div(p.n, p.block());
+    const auto aligned = [](int64_t elements, unsigned bytes) { return (static_cast<uint64_t>(elements) * bytes + 64 + 63) / 64 * 64; };
+    p.a_bytes = aligned((p.batch * p.m + side) * p.a_pitch, p.bytes);
+    p.b_bytes = aligned((p.batch * p.n_blocks * p.k + side) * p.block(), p.bytes);
+    p.turn_bytes = aligned(side * side, p.bytes);
+    if (sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * p.m * p.n, p.bytes);
+    return p;
+}
+
+uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot) {
+    uint64_t most = 0;
+    for (unsigned vector_bytes : {16u, 32u, 64u}) {
+        const Product p = plan_product(fn, dot, vector_bytes);
+        most = std::max(most, p.work_bytes());
+    }
+    return most;
+}
+
+int fast_dimension(const ir::Function& fn, ir::ValueId v) {
+    for (int depth = 0; depth < 64; ++depth) {
+        const ir::Inst* def = fn.def(v);
+        const int last = fn.type(v).shape.rank - 1;
+        if (!def) return last;
+        const auto operands = fn.operands(*def);
+        if (def->op == ir::Op::permute) {
+            const int inner = fast_dimension(fn, operands[0]);
+            const auto axes = fn.attrs(*def);
+            for (size_t d = 0; d < axes.size(); ++d)
+                if (axes[d] == inner) return static_cast<int>(d);
+            return -1;
+        }
+        if (def->op == ir::Op::broadcast || def->op == ir::Op::constant || def->op == ir::Op::reshape || def->op == ir::Op::iota) return -1;
+        if (!ir::has_trait(def->op, ir::ELEMWISE) && def->op != ir::Op::cast && def->op != ir::Op::select && def->op != ir::Op::bitcast) return last;
+        // The first operand that knows, the others are scales and masks.
+        int found = -1;
+        for (ir::ValueId o : operands.subspan(0, operands.size() > 1 ? operands.size() - 1 : 0))
+            if (found < 0 && fn.type(o).shape == fn.type(v).shape) found = fast_dimension(fn, o);
+        if (found >= 0) return found;
+        v = operands.back();
+        if (!(fn.type(v).shape.rank == last + 1)) return -1;
+    }
+    return -1;
+}
+
+std::string Product::text() const {
+    static constexpr const char* kChains[] = {"f32", "f64", "i32", "i64"};
+    if (chain == steps) return "row by row, one rounding to the accumulator's format per step of k";
+    return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] + ", k ascending), " +
+           std::to_string((m + rows - 1) / rows) + " x " + std::to_string(n_blocks) + " blocks, k in stretches of " +
+           std::to_string(std::min(k, k_block)) + ", operands packed into " + std::to_string((a_bytes + b_bytes) / 1024) + " KiB";
+}
+
+}  // namespace tegula::cpu

@@ -1,0 +1,170 @@
+// Arithmetic of all number formats as LLVM IR: rows of ops.def, conversions, packed storage. Values are single elements or vectors of them in
+// register types: f32 float, f64 double, bool i1, all others the integer container, which holds the code sign- or zero-extended as format.h says.
+// Bits equal lang/scalar.h and lang/format.h. Nothing branches, so that any lane may hold anything; common cases are a few instructions.
+// Which NaN a float operation gives is fixed (the canonical one), yet settled only where it can be seen: every result is a selection whose
+// unsettled operand the next operation uses instead (`raw`), and what nobody sees is dead code.
+#pragma once
+#include <span>
+#include <unordered_map>
+
+#include <llvm/IR/IRBuilder.h>
+
+#include "lang/format.h"
+#include "lang/ir.h"
+
+namespace tegula::cpu {
+
+/// Instructions beyond the plain vectors of the target that give exactly the same bits.
+struct ScalarFeatures {
+    bool f16c = false;
+    bool avx512 = false;  ///< F, BW, DQ, VL
+};
+
+/// A C function that emitted code calls by name; the code's linker must know them all.
+struct HostFunction {
+    const char* name;
+    const void* address;
+};
+std::span<const HostFunction> host_functions();
+
+class Scalars {
+public:
+    using Value = llvm::Value;
+    explicit Scalars(llvm::IRBuilderBase& builder, ScalarFeatures features = {}) : b_(builder), features_(features) {}
+
+    // Types; lanes 0 is a single element. In memory a bool is a byte, all else is as in registers.
+    llvm::Type* type(const Format& f, unsigned lanes) const;
+    llvm::Type* memory_type(const Format& f, unsigned lanes) const;
+    Value* constant(const Format& f, uint64_t code, unsigned lanes) const;
+    Value* to_memory(Value* v, const Format& f);
+    Value* from_memory(Value* v, const Format& f);
+
+    /// Row `op` on operands of one format; result: the same type, or i1.
+    Value* elementwise(ir::Op op, const Format& f, std::span<Value* const> operands);
+    /// One step of a reduction or scan in the result's format.
+    Value* join(ir::ReduceKind kind, const Format& f, Value* a, Value* b);
+    /// `random`: i64 per lane, for Round::stochastic only.
+    Value* cast(Value* v, const Format& from, const Format& to, Round round = Round::rne, Overflow overflow = Overflow::automatic,
+                Value* random = nullptr);
+    /// Equal widths.
+    Value* bitcast(Value* v, const Format& from, const Format& to);
+    /// Random bits of stochastic rounding: i64 per lane from a seed (i64, scalar or per lane) and element numbers (i64 per lane).
+    Value* stochastic_bits(Value* seed, Value* index);
+
+    /// A result of a float operation before its NaN is settled (else `v` itself): for chains of arithmetic, which end in `settle`.
+    Value* raw(Value* v) const;
+    Value* settle(const Format& f, Value* v);
+    /// fma(a, b, c) or a * b of native floats without settling the NaN; integers wrap.
+    Value* raw_fma(const Format& f, Value* a, Value* b, Value* c);
+
+    // Packed storage (format.h): a stream of `bits` wide codes. No byte outside those of the wanted elements is read or written.
+    /// Elements whose first bits are `bit` (i64: scalar, or per lane) from `base`; mask (i1 per lane, may be null) off: unspecified, not touched.
+    Value* load_at(const Format& f, Value* base, Value* bit, Value* mask, unsigned lanes);
+    void store_at(const Format& f, Value* value, Value* base, Value* bit, Value* mask);
+    /// Lanes l at bit + l * bits; of them the first `count` (i64; null: all) exist.
+    Value* load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes);
+    void store_run(const Format& f, Value* value, Value* base, Value* bit, Value* count);
+
+    /// The value of each code of a format that is not whole numbers: float or double per `value_is_float`; NaNs are any NaN.
+    Value* decode(const Format& f, Value* v);
+    /// The value rounded once to float.
+    Value* decode_to_float(const Format& f, Value* v);
+    static bool value_is_float(const Format& f);
+
+private:
+    struct Number;
+    struct Cut;
+
+    // scalars.cpp
+    llvm::Type* like(llvm::Type* element, Value* v) const;  ///< as many lanes as v
+    Value* i(Value* like, uint64_t value) const;            ///< integer constant of v's type
+    Value* real(Value* like, double value) const;
+    Value* truth(Value* like, bool value) const;
+    Value* resize(Value* v, unsigned bits, bool is_signed);  ///< of integers
+    Value* call(llvm::Intrinsic::ID id, std::initializer_list<Value*> args);
+    Value* bits_of(Value* v);                    ///< of a float
+    Value* as_real(Value* v, unsigned bits);     ///< integer bits to float or double
+    Value* wrap(Value* v, const Format& f);      ///< keeps the low bits of a container, extended
+    Value* per_lane(const char* function, std::initializer_list<Value*> args);
+    Value* table_at(llvm::ArrayRef<uint64_t> entries, unsigned bits, Value* index, const char* name);  ///< integers of 8 .. 64 bits; may clear `index`
+    Value* low_code(Value* v, const Format& f);  ///< zero-extended container of the code's bits
+    Value* saturated(Value* v, bool v_signed, const Format& f);
+
+    // scalars_int.cpp
+    Value* integer_row(ir::Op op, const Format& f, std::span<Value* const> x);
+    Value* integer_bits_row(ir::Op op, const Format& f, std::span<Value* const> x);
+    Value* bool_row(ir::Op op, std::span<Value* const> x);
+    Value* fixed_row(ir::Op op, const Format& f, std::span<Value* const> x);
+    Value* compare(ir::Op op, bool is_signed, Value* a, Value* b);
+    Value* fixed_quotient(const Format& f, Value* a, Value* b);
+    struct Quotient {
+        Value *quotient, *remainder;
+    };
+    Quotient divide(const Format& f, Value* a, Value* b);
+    Value* high_product(Value* a, Value* b);  ///< of u64
+    Value* divide_row(ir::Op op, const Format& f, Value* a, Value* b);
+
+    // scalars_float.cpp
+    Value* native_row(ir::Op op, std::span<Value* const> x);
+    Value* native_order(ir::Op op, Value* a, Value* b);
+    Value* native_test(ir::Op op, Value* a, Value* b);
+    Value* native_remainder(Value* a, Value* b);
+    Value* minifloat_row(ir::Op op, const Format& f, std::span<Value* const> x);
+    Value* narrow_fma(const Format& f, std::span<Value* const> x);
+    Value* fma_round_odd(Value* a, Value* b, Value* c);  ///< of doubles whose product is exact and far from the ends of the range
+    Value* float_round_odd(Value* v);
+    Value* fast_row(ir::Op op, Value* a);
+    Value* fast_exp2(Value* a);
+    Value* fast_log2(Value* a);
+    Value* fast_circular(Value* a, bool sine);
+    Value* fast_tanh(Value* a);
+    Value* polynomial(Value* x, std::initializer_list<double> coefficients);  ///< highest first
+
+    // scalars_decode.cpp
+    Value* decode_short(const Format& f, Value* v);
+    Value* decode_any(const Format& f, Value* v);
+    Value* positive_nan(Value* v);
+    Value* scale_by(Value* v, Value* exponent);
+    Value* decode_table(const Format& f, Value* v);
+
+    // scalars_round.cpp
+    Value* nearest(const Format& f, Value* v);  ///< code of a float or double, rne and automatic
+    Value* nearest_short(const Format& f, Value* v);
+    Number number_of_real(Value* v);
+    Number number_of_integer(Value* v, bool is_signed);
+    Number number(const Format& f, Value* v);
+    Value* rounded(const Format& to, const Number& n, Round round, Overflow overflow, Value* random);
+    Value* round_float(const Format& to, const Number& n, Round round, Overflow overflow, Value* random);
+    Value* round_integer(const Format& to, const Number& n, Round round, Value* random);
+    Value* round_up(const Cut& cut, Value* negative, Round round, Value* random);
+    Cut cut_at(Value* significand, Value* sticky, Value* shift);
+    Number normalise(const Number& n);
+    Value* is_zero(const Number& n);
+
+    // scalars_lns.cpp
+    Number lns_number(const Format& f, Value* v);
+    Value* lns_code(const Format& to, Value* base, Cut cut, Value* negative, Round round, Value* random);
+    Value* lns_round(const Format& to, const Number& n, Round round, Value* random);
+    Value* lns_convert(const Format& to, const Format& from, Value* v, Round round, Value* random);
+    Value* logarithm(const Format& f, Value* code);
+    Value* nearest_entry(const Format& to, const Format& from, Value* v);
+    Value* count_thresholds(Value* x, llvm::ArrayRef<uint64_t> limits);
+
+    // scalars_cast.cpp
+    Value* cast_to_bool(Value* v, const Format& from);
+    Value* cast_integers(Value* v, const Format& from, const Format& to);
+    Value* cast_to_integer(Value* v, const Format& from, const Format& to, Round round);
+    Value* cast_to_float(Value* v, const Format& from, const Format& to);
+    Value* cast_to_prefix(Value* v, const Format& to, Round round, Value* random);
+    Value* cast_by_table(Value* v, const Format& from, const Format& to, Round round, Overflow overflow);
+
+    // scalars_packed.cpp
+    Value* window(Value* base, Value* bit, Value* end, unsigned bytes);
+    Value* lane(Value* v, unsigned l);
+
+    llvm::IRBuilderBase& b_;
+    ScalarFeatures features_;
+    std::unordered_map<const Value*, Value*> raw_;
+};
+
+}  // namespace tegula::cpu

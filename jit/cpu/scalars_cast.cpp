@@ -1,0 +1,124 @@
+// Conversions: one rounding from format to format (lang/format.h convert). The usual pairs by a few instructions, small sources by a table of their
+// converted codes, the rest by the general rounding of the exact value.
+#include <cmath>
+
+#include <llvm/IR/Constants.h>
+
+#include "jit/cpu/scalar_formats.h"
+#include "jit/cpu/scalars_number.h"
+
+namespace tegula::cpu {
+
+using llvm::Value;
+namespace Intrinsic = llvm::Intrinsic;
+
+Value* Scalars::cast(Value* v, const Format& from, const Format& to, Round round, Overflow overflow, Value* random) {
+    if (to == from && !to.is_float() && round == Round::rne && overflow == Overflow::automatic) return v;
+    if (to.is_bool()) return cast_to_bool(v, from);
+    if (to.is_int() && is_whole(from)) {
+        if (overflow != Overflow::sat) return cast_integers(v, from, to);
+        const bool is_signed = from.is_int() && from.is_signed;
+        return resize(saturated(resize(v, 64, is_signed), is_signed, to), to.container_bytes() * 8, false);
+    }
+    const bool is_random = round == Round::stochastic, table = from.kind == FormatKind::codebook || from.kind == FormatKind::lns;
+    if (table && !is_random && (from.bits <= 8 || (from.kind == FormatKind::lns && to.kind == FormatKind::codebook)))
+        return cast_by_table(v, from, to, round, overflow);
+    if (to.kind == FormatKind::codebook) {
+        if (from.kind == FormatKind::lns) return cast_by_table(v, from, to, Round::rne, overflow);
+        return nearest_entry(to, from, v);
+    }
+    if (to.kind == FormatKind::lns && from.kind == FormatKind::lns) return lns_convert(to, from, v, round, random);
+    if (to.is_int() && (from.is_float() || from.kind == FormatKind::codebook) && !is_random && round != Round::rna)
+        return cast_to_integer(v, from, to, round);
+    if (to.is_float() && is_plain(to, round, overflow))
+        if (Value* quick = cast_to_float(v, from, to)) return quick;
+    if (is_prefix_of_f32(to) && overflow != Overflow::sat && is_ieee_binary(from, 32) && round != Round::ru && round != Round::rd)
+        return cast_to_prefix(v, to, round, random);
+    if (from.bits <= 8 && !is_random) return cast_by_table(v, from, to, round, overflow);
+    Value* code = rounded(to, number(from, v), round, overflow, random);
+    return code;
+}
+
+/// From f32: something is added below the quantum, and what is below is cut off; a carry out of the largest number makes an infinity.
+Value* Scalars::cast_to_prefix(Value* v, const Format& to, Round round, Value* random) {
+    const unsigned cut = 23u - to.man_bits;
+    Value *x = raw(v), *bits = bits_of(x);
+    Value* sum = bits;
+    if (round == Round::rna) sum = b_.CreateAdd(bits, i(bits, uint64_t{1} << (cut - 1)));
+    if (round == Round::stochastic) {
+        Value* below = resize(b_.CreateLShr(random, i(random, 64 - cut)), 32, false);
+        // An infinity has nothing to round.
+        Value* special = b_.CreateICmpUGE(b_.CreateAnd(bits, i(bits, 0x7fffffff)), i(bits, 0x7f800000));
+        sum = b_.CreateAdd(bits, b_.CreateSelect(special, i(bits, 0), below));
+    }
+    Value* r = to.bits == 32 ? b_.CreateAnd(sum, i(sum, ~low_bits(cut))) : resize(b_.CreateLShr(sum, i(sum, cut)), to.container_bytes() * 8, false);
+    return b_.CreateSelect(b_.CreateFCmpUNO(x, x), i(r, nan_code(to)), r);
+}
+
+Value* Scalars::cast_to_bool(Value* v, const Format& from) {
+    if (from.is_bool()) return v;
+    if (is_whole(from) || from.kind == FormatKind::fixed) return b_.CreateICmpNE(v, i(v, 0));
+    Value* x = decode(from, v);
+    return b_.CreateFCmpUNE(x, real(x, 0.0));
+}
+
+Value* Scalars::cast_integers(Value* v, const Format& from, const Format& to) {
+    v = resize(v, to.container_bytes() * 8, from.is_int() && from.is_signed);
+    const unsigned bits = from.is_bool() ? 1 : from.bits;
+    const bool contained = to.is_signed == (from.is_int() && from.is_signed) ? to.bits >= bits : to.is_signed && to.bits > bits;
+    return contained ? v : wrap(v, to);
+}
+
+/// Saturating, NaN gives 0. Where both limits are exact the float is clamped and converted; else the intrinsics saturate.
+Value* Scalars::cast_to_integer(Value* v, const Format& from, const Format& to, Round round) {
+    Value* x = decode(from, v);
+    if (to.bits > 24 && x->getType()->getScalarType()->isFloatTy()) x = b_.CreateFPExt(x, like(b_.getDoubleTy(), x));
+    if (round == Round::rne) x = call(Intrinsic::nearbyint, {x});
+    if (round == Round::ru) x = call(Intrinsic::ceil, {x});
+    if (round == Round::rd) x = call(Intrinsic::floor, {x});
+    const unsigned container = to.container_bytes() * 8, width = to.bits <= 31 || (to.bits == 32 && to.is_signed) ? 32 : 64;
+    llvm::Type* type = like(b_.getIntNTy(width), x);
+    if (to.bits <= 53) {
+        Value* low = real(x, to.is_signed ? -std::ldexp(1.0, to.bits - 1) : 0.0);
+        Value* high = real(x, std::ldexp(1.0, to.is_signed ? to.bits - 1 : to.bits) - 1);
+        Value* number = b_.CreateSelect(b_.CreateFCmpUNO(x, x), real(x, 0.0), x);
+        number = b_.CreateSelect(b_.CreateFCmpOGT(number, low), number, low);
+        number = b_.CreateSelect(b_.CreateFCmpOLT(number, high), number, high);
+        return resize(b_.CreateFPToSI(number, type), container, true);
+    }
+    const auto id = to.is_signed ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat;
+    return saturated(b_.CreateIntrinsic(id, {type, x->getType()}, {x}), to.is_signed, to);
+}
+
+/// Nearest even with the usual overflow, where one instruction or a short encoder does it; else null.
+Value* Scalars::cast_to_float(Value* v, const Format& from, const Format& to) {
+    if (from.kind == FormatKind::lns) return nullptr;
+    const auto as_float = [&](llvm::Type* element) {
+        llvm::Type* type = like(element, v);
+        return from.is_int() && from.is_signed ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type);
+    };
+    if (is_native(to)) {
+        llvm::Type* element = to.bits == 32 ? b_.getFloatTy() : b_.getDoubleTy();
+        if (is_whole(from)) return as_float(element);
+        return settle(to, b_.CreateFPCast(decode(from, v), like(element, v)));
+    }
+    if (is_whole(from)) {
+        const unsigned bits = from.is_bool() ? 1 : from.bits;
+        if (bits > 53) return nullptr;
+        return nearest(to, as_float(bits <= 24 ? b_.getFloatTy() : b_.getDoubleTy()));
+    }
+    return nearest(to, decode(from, v));
+}
+
+Value* Scalars::cast_by_table(Value* v, const Format& from, const Format& to, Round round, Overflow overflow) {
+    std::vector<uint64_t> codes;
+    for (uint64_t code = 0; code < uint64_t{1} << from.bits; ++code)
+        codes.push_back(convert(to, from, code, {round, overflow, 0}) & low_bits(to.container_bytes() * 8));
+    Value* index = low_code(v, from);
+    if (from.bits < 8 * from.container_bytes()) index = b_.CreateAnd(index, i(index, low_bits(from.bits)));
+    Value* code = table_at(codes, to.container_bytes() * 8, index, "converted");
+    if (is_native(to)) return as_real(code, to.bits);
+    return resize(code, to.container_bytes() * 8, false);
+}
+
+}  // namespace tegula::cpu

@@ -1,0 +1,253 @@
+// Rows of ops.def on floats and log numbers: native f32 and f64, and all others through the value of their codes - in float where a float result
+// rounds once more as if rounded once, else in double.
+#include <cmath>
+
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/PatternMatch.h>
+
+#include "jit/cpu/scalar_formats.h"
+#include "jit/cpu/scalars.h"
+#include "lang/check.h"
+
+namespace tegula::cpu {
+
+using ir::Op;
+using llvm::Value;
+namespace Intrinsic = llvm::Intrinsic;
+
+// ---- native ----
+
+Value* Scalars::native_row(Op op, std::span<Value* const> x) {
+    Value* a = x[0];
+    switch (op) {
+        case Op::add:
+            return b_.CreateFAdd(a, x[1]);
+        case Op::sub:
+            return b_.CreateFSub(a, x[1]);
+        case Op::mul:
+            return b_.CreateFMul(a, x[1]);
+        case Op::div:
+            return b_.CreateFDiv(a, x[1]);
+        case Op::rem:
+            return native_remainder(a, x[1]);
+        case Op::neg:
+            return b_.CreateFNeg(a);
+        case Op::abs:
+            return call(Intrinsic::fabs, {a});
+        case Op::fma:
+            return call(Intrinsic::fma, {a, x[1], x[2]});
+        case Op::sqrt:
+            return call(Intrinsic::sqrt, {a});
+        case Op::floor:
+            return call(Intrinsic::floor, {a});
+        case Op::ceil:
+            return call(Intrinsic::ceil, {a});
+        case Op::trunc:
+            return call(Intrinsic::trunc, {a});
+        case Op::round:
+            return call(Intrinsic::nearbyint, {a});
+        case Op::copysign:
+            return call(Intrinsic::copysign, {a, x[1]});
+        case Op::min:
+        case Op::max:
+        case Op::minnum:
+        case Op::maxnum:
+            return native_order(op, a, x[1]);
+        default:
+            if (ir::op_row(op).result == ir::ResultRule::boolean) return native_test(op, a, x.size() > 1 ? x[1] : a);
+            return fast_row(op, a);
+    }
+}
+
+Value* Scalars::native_test(Op op, Value* a, Value* b) {
+    Value* infinity = llvm::ConstantFP::getInfinity(a->getType());
+    switch (op) {
+        case Op::eq:
+            return b_.CreateFCmpOEQ(a, b);
+        case Op::ne:
+            return b_.CreateFCmpUNE(a, b);
+        case Op::lt:
+            return b_.CreateFCmpOLT(a, b);
+        case Op::le:
+            return b_.CreateFCmpOLE(a, b);
+        case Op::gt:
+            return b_.CreateFCmpOGT(a, b);
+        case Op::ge:
+            return b_.CreateFCmpOGE(a, b);
+        case Op::isnan:
+            return b_.CreateFCmpUNO(a, a);
+        case Op::isinf:
+            return b_.CreateFCmpOEQ(call(Intrinsic::fabs, {a}), infinity);
+        case Op::isfinite:
+            return b_.CreateFCmpOLT(call(Intrinsic::fabs, {a}), infinity);
+        case Op::signbit: {
+            Value* bits = bits_of(a);
+            return b_.CreateICmpSLT(bits, i(bits, 0));
+        }
+        default:
+            TEGULA_CHECK(false, ir::op_row(op).name);
+    }
+}
+
+/// The two selections are single instructions; they differ for NaNs and for zeros of both signs only, where their bits together decide.
+Value* Scalars::native_order(Op op, Value* a, Value* b) {
+    const bool is_min = op == Op::min || op == Op::minnum;
+    if (llvm::isa<llvm::Constant>(a)) std::swap(a, b);
+    const llvm::APFloat* limit = nullptr;
+    if ((op == Op::min || op == Op::max) && llvm::PatternMatch::match(b, llvm::PatternMatch::m_APFloat(limit)) && !limit->isNaN()) {
+        // A NaN compares as false and stays. Of equal zeros the one with the right sign must win.
+        const bool constant_wins = limit->isZero() && limit->isNegative() == is_min;
+        Value* replaced = is_min ? (constant_wins ? b_.CreateFCmpOGE(a, b) : b_.CreateFCmpOGT(a, b))
+                                 : (constant_wins ? b_.CreateFCmpOLE(a, b) : b_.CreateFCmpOLT(a, b));
+        return b_.CreateSelect(replaced, b, a);
+    }
+    const auto first = [&](Value* x, Value* y) {
+        return bits_of(b_.CreateSelect(is_min ? b_.CreateFCmpOLT(x, y) : b_.CreateFCmpOGT(x, y), x, y));
+    };
+    Value *p = first(a, b), *q = first(b, a);
+    Value* r = b_.CreateBitCast(is_min ? b_.CreateOr(p, q) : b_.CreateAnd(p, q), a->getType());
+    if (op == Op::min) return r;
+    if (op == Op::max) return b_.CreateSelect(b_.CreateFCmpUNO(a, b), llvm::ConstantFP::getQNaN(a->getType()), r);
+    return b_.CreateSelect(b_.CreateFCmpUNO(a, a), b, b_.CreateSelect(b_.CreateFCmpUNO(b, b), a, r));
+}
+
+Value* Scalars::native_remainder(Value* a, Value* b) {
+    Value *r = b_.CreateFRem(a, b), *zero = real(a, 0.0);
+    Value* below = b_.CreateXor(b_.CreateFCmpOLT(r, zero), b_.CreateFCmpOLT(b, zero));
+    Value* moved = b_.CreateSelect(below, b_.CreateFAdd(r, b), r);  // a NaN stays one
+    return b_.CreateSelect(b_.CreateFCmpOEQ(r, zero), call(Intrinsic::copysign, {zero, b}), moved);
+}
+
+// ---- other floats ----
+
+Value* Scalars::minifloat_row(Op op, const Format& f, std::span<Value* const> x) {
+    if (op == Op::fma) return narrow_fma(f, x);
+    std::vector<Value*> values;
+    for (Value* v : x) values.push_back(decode(f, v));
+    if (op == Op::signbit || op == Op::copysign) values.back() = positive_nan(values.back());
+    Value* r = native_row(op, values);
+    return ir::op_row(op).result == ir::ResultRule::boolean ? r : nearest(f, r);
+}
+
+Value* Scalars::narrow_fma(const Format& f, std::span<Value* const> x) {
+    llvm::Type* type = like(b_.getDoubleTy(), x[0]);
+    Value* v[3];
+    for (size_t k = 0; k < 3; ++k) v[k] = b_.CreateFPCast(decode(f, x[k]), type);
+    if (!products_are_exact(f)) return nearest(f, per_lane("tegula_fma_round_odd", {v[0], v[1], v[2]}));
+    return nearest(f, fma_round_odd(v[0], v[1], v[2]));
+}
+
+/// The sum and its exact error (Knuth); an inexact sum with an even last bit moves towards the exact one.
+Value* Scalars::fma_round_odd(Value* a, Value* b, Value* c) {
+    Value *product = b_.CreateFMul(a, b), *sum = b_.CreateFAdd(product, c), *part = b_.CreateFSub(sum, product), *zero = real(a, 0.0);
+    Value* error = b_.CreateFAdd(b_.CreateFSub(product, b_.CreateFSub(sum, part)), b_.CreateFSub(c, part));
+    Value* bits = bits_of(sum);
+    Value* even = b_.CreateICmpEQ(b_.CreateAnd(bits, i(bits, 1)), i(bits, 0));
+    Value* away = b_.CreateNot(b_.CreateXor(b_.CreateFCmpOGT(error, zero), b_.CreateFCmpOGT(sum, zero)));
+    Value* moved = b_.CreateAdd(bits, b_.CreateSelect(away, i(bits, 1), i(bits, ~uint64_t{0})));
+    return b_.CreateBitCast(b_.CreateSelect(b_.CreateAnd(b_.CreateFCmpONE(error, zero), even), moved, bits), a->getType());
+}
+
+/// Double to float such that one more rounding, to fewer bits, rounds as if once.
+Value* Scalars::float_round_odd(Value* v) {
+    Value *r = b_.CreateFPTrunc(v, like(b_.getFloatTy(), v)), *back = b_.CreateFPExt(r, v->getType()), *bits = bits_of(r);
+    Value* beyond = b_.CreateFCmpOGT(call(Intrinsic::fabs, {back}), call(Intrinsic::fabs, {v}));
+    Value* odd = b_.CreateOr(b_.CreateSub(bits, b_.CreateZExt(beyond, bits->getType())), i(bits, 1));
+    return b_.CreateBitCast(b_.CreateSelect(b_.CreateFCmpONE(back, v), odd, bits), r->getType());
+}
+
+// ---- approximations, within the bounds that ops.def states ----
+
+Value* Scalars::fast_row(Op op, Value* a) {
+    const bool is_double = a->getType()->getScalarType()->isDoubleTy();
+    Value* one = real(a, 1.0);
+    switch (op) {
+        case Op::fast_rcp:
+            return b_.CreateFDiv(one, a);
+        case Op::fast_rsqrt:
+            return b_.CreateFDiv(one, call(Intrinsic::sqrt, {a}));
+        case Op::fast_exp2:
+            return is_double ? per_lane("exp2", {a}) : fast_exp2(a);
+        case Op::fast_log2:
+            return is_double ? per_lane("log2", {a}) : fast_log2(a);
+        case Op::fast_sin:
+            return is_double ? per_lane("sin", {a}) : fast_circular(a, true);
+        case Op::fast_cos:
+            return is_double ? per_lane("cos", {a}) : fast_circular(a, false);
+        case Op::fast_tanh:
+            return is_double ? per_lane("tanh", {a}) : fast_tanh(a);
+        default:
+            TEGULA_CHECK(false, ir::op_row(op).name);
+    }
+}
+
+Value* Scalars::polynomial(Value* x, std::initializer_list<double> coefficients) {
+    Value* sum = nullptr;
+    for (double c : coefficients) sum = sum ? call(Intrinsic::fma, {sum, x, real(x, c)}) : real(x, c);
+    return sum;
+}
+
+/// 2^n * 2^f with f in [-1/2, 1/2]: powers of log(2) over factorials; the scale in two steps, which leaves one rounding to subnormals.
+Value* Scalars::fast_exp2(Value* a) {
+    Value *low = real(a, -160.0), *high = real(a, 130.0);
+    Value* x = b_.CreateSelect(b_.CreateFCmpOGT(a, low), a, low);
+    x = b_.CreateSelect(b_.CreateFCmpOLT(x, high), x, high);
+    Value *whole = call(Intrinsic::nearbyint, {x}), *part = b_.CreateFSub(x, whole);
+    double terms[8];
+    for (int k = 0; k < 8; ++k) terms[k] = std::pow(std::log(2.0), k) / std::tgamma(k + 1.0);
+    Value* r = polynomial(part, {terms[7], terms[6], terms[5], terms[4], terms[3], terms[2], terms[1], terms[0]});
+    Value *n = b_.CreateFPToSI(whole, like(b_.getInt32Ty(), a)), *half = b_.CreateAShr(n, i(n, 1));
+    const auto power = [&](Value* e) { return b_.CreateBitCast(b_.CreateShl(b_.CreateAdd(e, i(e, 127)), i(e, 23)), a->getType()); };
+    r = b_.CreateFMul(b_.CreateFMul(r, power(half)), power(b_.CreateSub(n, half)));
+    return b_.CreateSelect(b_.CreateFCmpUNO(a, a), a, r);
+}
+
+/// Exponent plus the logarithm of m in [sqrt(1/2), sqrt(2)) by the series of atanh((m - 1) / (m + 1)).
+Value* Scalars::fast_log2(Value* a) {
+    Value* tiny = b_.CreateFCmpOLT(a, real(a, 0x1p-126));
+    Value* x = b_.CreateSelect(tiny, b_.CreateFMul(a, real(a, 0x1p23)), a);
+    Value *bits = bits_of(x), *from = b_.CreateSub(bits, i(bits, 0x3f3504f3));
+    Value* e = b_.CreateAShr(from, i(bits, 23));
+    Value* m = b_.CreateBitCast(b_.CreateSub(bits, b_.CreateShl(e, i(bits, 23))), a->getType());
+    Value* z = b_.CreateFDiv(b_.CreateFSub(m, real(a, 1.0)), b_.CreateFAdd(m, real(a, 1.0)));
+    const double unit = 2 / std::log(2.0);
+    Value* series = polynomial(b_.CreateFMul(z, z), {unit / 9, unit / 7, unit / 5, unit / 3, unit});
+    Value* exponent = b_.CreateFAdd(b_.CreateSIToFP(e, a->getType()), b_.CreateSelect(tiny, real(a, -23.0), real(a, 0.0)));
+    Value* r = call(Intrinsic::fma, {z, series, exponent});
+    Value* infinity = llvm::ConstantFP::getInfinity(a->getType());
+    r = b_.CreateSelect(b_.CreateFCmpOEQ(a, infinity), infinity, r);
+    r = b_.CreateSelect(b_.CreateFCmpOEQ(a, real(a, 0.0)), b_.CreateFNeg(infinity), r);
+    return b_.CreateSelect(b_.CreateFCmpULT(a, real(a, 0.0)), llvm::ConstantFP::getQNaN(a->getType()), r);
+}
+
+/// Reduced by multiples of pi / 2 in double; the result lies in [-1, 1] whatever the argument.
+Value* Scalars::fast_circular(Value* a, bool sine) {
+    Value* x = b_.CreateFPExt(a, like(b_.getDoubleTy(), a));
+    const auto fma = [&](Value* p, double q, Value* r) { return call(Intrinsic::fma, {p, real(p, q), r}); };
+    Value* turns = call(Intrinsic::nearbyint, {b_.CreateFMul(x, real(x, 0x1.45f306dc9c883p-1))});
+    Value* r = fma(turns, -0x1.1a62633145c07p-54, fma(turns, -0x1.921fb54442d18p0, x));
+    Value* four = b_.CreateFMul(real(x, 4.0), call(Intrinsic::floor, {b_.CreateFMul(turns, real(x, 0.25))}));
+    Value* quarter = b_.CreateIntrinsic(Intrinsic::fptosi_sat, {like(b_.getInt32Ty(), a), x->getType()}, {b_.CreateFSub(turns, four)});
+    if (!sine) quarter = b_.CreateAdd(quarter, i(quarter, 1));
+    Value *t = b_.CreateFPTrunc(r, a->getType()), *t2 = b_.CreateFMul(t, t);
+    Value* s = b_.CreateFMul(t, polynomial(t2, {1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0}));
+    Value* c = polynomial(t2, {-1.0 / 3628800, 1.0 / 40320, -1.0 / 720, 1.0 / 24, -0.5, 1.0});
+    const auto bit = [&](uint64_t mask) { return b_.CreateICmpNE(b_.CreateAnd(quarter, i(quarter, mask)), i(quarter, 0)); };
+    Value* v = b_.CreateSelect(bit(1), c, s);
+    v = b_.CreateSelect(bit(2), b_.CreateFNeg(v), v);
+    Value *one = real(a, 1.0), *minus = real(a, -1.0);
+    v = b_.CreateSelect(b_.CreateFCmpOGT(v, one), one, v);
+    return b_.CreateSelect(b_.CreateFCmpOLT(v, minus), minus, v);
+}
+
+Value* Scalars::fast_tanh(Value* a) {
+    Value *size = call(Intrinsic::fabs, {a}), *one = real(a, 1.0), *square = b_.CreateFMul(a, a);
+    Value* small = b_.CreateFMul(size, polynomial(square, {-17.0 / 315, 2.0 / 15, -1.0 / 3, 1.0}));
+    Value* e = fast_exp2(b_.CreateFMul(size, real(a, 2 / std::log(2.0))));
+    Value* large = b_.CreateFSub(one, b_.CreateFDiv(real(a, 2.0), b_.CreateFAdd(e, one)));
+    Value* r = b_.CreateSelect(b_.CreateFCmpOLT(size, real(a, 0.25)), small, large);
+    r = call(Intrinsic::copysign, {r, a});
+    return b_.CreateSelect(b_.CreateFCmpUNO(a, a), a, r);
+}
+
+}  // namespace tegula::cpu

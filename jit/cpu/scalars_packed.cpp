@@ -1,0 +1,172 @@
+// Packed storage: elements of any width at any bit. Runs of lanes are read as bytes, aligned by one shift and spread by constant shuffles; single
+// elements through small functions of the module. No byte outside the wanted elements is touched, so that tensors need no slack.
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Module.h>
+
+#include "jit/cpu/scalar_formats.h"
+#include "jit/cpu/scalars.h"
+
+namespace tegula::cpu {
+
+using llvm::Value;
+
+namespace {
+
+/// i64 (ptr, i64 bit, i1 wanted): the `bits` bits that start `bit` bits after ptr.
+llvm::Function* load_function(llvm::Module& module, unsigned bits) {
+    const std::string name = "load.bits." + std::to_string(bits);
+    if (llvm::Function* known = module.getFunction(name)) return known;
+    llvm::LLVMContext& context = module.getContext();
+    llvm::IRBuilder<> b(context);
+    llvm::Type *i64 = b.getInt64Ty(), *i128 = b.getInt128Ty(), *i8 = b.getInt8Ty();
+    auto* fn = llvm::Function::Create(llvm::FunctionType::get(i64, {b.getPtrTy(), i64, b.getInt1Ty()}, false), llvm::GlobalValue::InternalLinkage, name,
+                                      module);
+    fn->addFnAttr(llvm::Attribute::NoUnwind);
+    auto *entry = llvm::BasicBlock::Create(context, "", fn), *wanted = llvm::BasicBlock::Create(context, "", fn),
+         *skip = llvm::BasicBlock::Create(context, "", fn);
+    b.SetInsertPoint(entry);
+    b.CreateCondBr(fn->getArg(2), wanted, skip);
+    b.SetInsertPoint(skip);
+    b.CreateRet(b.getInt64(0));
+    b.SetInsertPoint(wanted);
+    Value *at = b.CreateGEP(i8, fn->getArg(0), b.CreateLShr(fn->getArg(1), 3)), *shift = b.CreateAnd(fn->getArg(1), 7);
+    const unsigned sure = (bits + 7) / 8;  // one byte more when the element straddles
+    Value* last = b.CreateLShr(b.CreateAdd(shift, b.getInt64(bits - 1)), 3);
+    Value* all = llvm::ConstantInt::get(i128, 0);
+    for (unsigned k = 0; k <= sure; ++k) {
+        // Where there is no byte more, the last one is read again: its bits lie above the element.
+        Value* byte = b.CreateLoad(i8, b.CreateGEP(i8, at, k < sure ? static_cast<Value*>(b.getInt64(k)) : last));
+        all = b.CreateOr(all, b.CreateShl(b.CreateZExt(byte, i128), 8 * k));
+    }
+    Value* code = b.CreateTrunc(b.CreateLShr(all, b.CreateZExt(shift, i128)), i64);
+    b.CreateRet(b.CreateAnd(code, b.getInt64(low_bits(bits))));
+    return fn;
+}
+
+/// void (ptr, i64 bit, i1 wanted, i64 code): neighbours keep their bits.
+llvm::Function* store_function(llvm::Module& module, unsigned bits) {
+    const std::string name = "store.bits." + std::to_string(bits);
+    if (llvm::Function* known = module.getFunction(name)) return known;
+    llvm::LLVMContext& context = module.getContext();
+    llvm::IRBuilder<> b(context);
+    llvm::Type *i64 = b.getInt64Ty(), *i128 = b.getInt128Ty(), *i8 = b.getInt8Ty();
+    auto* fn = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), i64, b.getInt1Ty(), i64}, false),
+                                      llvm::GlobalValue::InternalLinkage, name, module);
+    fn->addFnAttr(llvm::Attribute::NoUnwind);
+    const auto block = [&] { return llvm::BasicBlock::Create(context, "", fn); };
+    auto *entry = block(), *wanted = block(), *more = block(), *done = block();
+    b.SetInsertPoint(entry);
+    b.CreateCondBr(fn->getArg(2), wanted, done);
+    b.SetInsertPoint(wanted);
+    Value *at = b.CreateGEP(i8, fn->getArg(0), b.CreateLShr(fn->getArg(1), 3)), *shift = b.CreateZExt(b.CreateAnd(fn->getArg(1), 7), i128);
+    Value* code = b.CreateShl(b.CreateZExt(b.CreateAnd(fn->getArg(3), b.getInt64(low_bits(bits))), i128), shift);
+    Value* mask = b.CreateShl(b.CreateZExt(b.getInt64(low_bits(bits)), i128), shift);
+    const auto put = [&](unsigned k) {
+        const auto byte = [&](Value* v) { return b.CreateTrunc(b.CreateLShr(v, 8 * k), i8); };
+        Value* place = b.CreateConstGEP1_64(i8, at, k);
+        b.CreateStore(b.CreateOr(b.CreateAnd(b.CreateLoad(i8, place), b.CreateNot(byte(mask))), byte(code)), place);
+    };
+    const unsigned sure = (bits + 7) / 8;
+    for (unsigned k = 0; k < sure; ++k) put(k);
+    b.CreateCondBr(b.CreateICmpNE(b.CreateLShr(mask, 8 * sure), llvm::ConstantInt::get(i128, 0)), more, done);
+    b.SetInsertPoint(more);
+    put(sure);
+    b.CreateBr(done);
+    b.SetInsertPoint(done);
+    b.CreateRetVoid();
+    return fn;
+}
+
+unsigned lanes_of(const Value* v) {
+    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+    return vector ? vector->getNumElements() : 0;
+}
+
+}  // namespace
+
+Value* Scalars::lane(Value* v, unsigned l) { return lanes_of(v) ? b_.CreateExtractElement(v, l) : v; }
+
+Value* Scalars::load_at(const Format& f, Value* base, Value* bit, Value* mask, unsigned lanes) {
+    llvm::Function* function = load_function(*b_.GetInsertBlock()->getModule(), f.bits);
+    const auto one = [&](unsigned l) {
+        Value* code = b_.CreateCall(function, {base, lane(bit, l), mask ? lane(mask, l) : b_.getTrue()});
+        return resize(code, f.container_bytes() * 8, false);
+    };
+    Value* codes = one(0);
+    if (lanes) {
+        codes = b_.CreateInsertElement(llvm::PoisonValue::get(llvm::FixedVectorType::get(codes->getType(), lanes)), codes, uint64_t{0});
+        for (unsigned l = 1; l < lanes; ++l) codes = b_.CreateInsertElement(codes, one(l), l);
+    }
+    if (is_native(f)) return as_real(codes, f.bits);
+    return f.is_bool() ? from_memory(codes, f) : wrap(codes, f);
+}
+
+void Scalars::store_at(const Format& f, Value* value, Value* base, Value* bit, Value* mask) {
+    llvm::Function* function = store_function(*b_.GetInsertBlock()->getModule(), f.bits);
+    Value* codes = resize(low_code(value, f), 64, false);
+    for (unsigned l = 0; l < std::max(lanes_of(value), 1u); ++l)
+        b_.CreateCall(function, {base, lane(bit, l), mask ? lane(mask, l) : b_.getTrue(), lane(codes, l)});
+}
+
+/// The bytes that start `bit` bits after base, `bytes` of them; of the storage only those that hold bits below `end` (bits after base's byte).
+Value* Scalars::window(Value* base, Value* bit, Value* end, unsigned bytes) {
+    llvm::Type *type = llvm::FixedVectorType::get(b_.getInt8Ty(), bytes), *index = llvm::FixedVectorType::get(b_.getInt32Ty(), bytes);
+    std::vector<uint32_t> numbers(bytes);
+    for (unsigned k = 0; k < bytes; ++k) numbers[k] = k;
+    Value* number = llvm::ConstantDataVector::get(b_.getContext(), numbers);
+    Value* last = b_.CreateTrunc(b_.CreateLShr(b_.CreateAdd(end, b_.getInt64(7)), 3), b_.getInt32Ty());  // one after
+    Value *at = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateLShr(bit, 3)), *zero = llvm::Constant::getNullValue(type);
+    const auto part = [&](uint32_t from) {
+        Value* some = b_.CreateICmpULT(b_.CreateAdd(number, llvm::ConstantInt::get(index, from)), b_.CreateVectorSplat(bytes, last));
+        return b_.CreateMaskedLoad(type, b_.CreateConstGEP1_32(b_.getInt8Ty(), at, from), llvm::Align(1), some, zero);
+    };
+    const auto wide = [&](Value* v) { return resize(v, 16, false); };
+    Value* pair = b_.CreateOr(wide(part(0)), b_.CreateShl(wide(part(1)), llvm::ConstantInt::get(wide(zero)->getType(), 8)));
+    Value* shift = b_.CreateTrunc(b_.CreateAnd(bit, b_.getInt64(7)), b_.getInt16Ty());
+    return resize(b_.CreateLShr(pair, b_.CreateVectorSplat(bytes, shift)), 8, false);
+}
+
+Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes) {
+    const unsigned bits = f.bits;
+    if (lanes == 0) return load_at(f, base, bit, nullptr, 0);
+    Value* some = count ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, b_.getInt64(lanes)) : b_.getInt64(lanes);
+    Value* end = b_.CreateAdd(b_.CreateAnd(bit, b_.getInt64(7)), b_.CreateMul(some, b_.getInt64(bits)));
+    const unsigned bytes = (lanes * bits + 7) / 8;
+    unsigned planes = 1;
+    for (unsigned l = 0; l < lanes; ++l) planes = std::max(planes, (l * bits % 8 + bits + 7) / 8);
+    if (planes > 8) {
+        Value* at = b_.CreateVectorSplat(lanes, bit);
+        std::vector<uint64_t> offsets, numbers;
+        for (unsigned l = 0; l < lanes; ++l) offsets.push_back(l * bits), numbers.push_back(l);
+        Value* mask = b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), numbers), b_.CreateVectorSplat(lanes, some));
+        return load_at(f, base, b_.CreateAdd(at, llvm::ConstantDataVector::get(b_.getContext(), offsets)), mask, lanes);
+    }
+    Value* stream = window(base, bit, end, bytes);
+    const unsigned width = planes == 1 ? 8 : planes == 2 ? 16 : planes <= 4 ? 32 : 64, container = f.container_bytes() * 8;
+    llvm::Type* word = llvm::FixedVectorType::get(b_.getIntNTy(width), lanes);
+    Value* words = nullptr;
+    for (unsigned p = 0; p < planes; ++p) {
+        std::vector<int> from;
+        for (unsigned l = 0; l < lanes; ++l) from.push_back(static_cast<int>(std::min(l * bits / 8 + p, bytes - 1)));
+        Value* plane = b_.CreateShl(b_.CreateZExt(b_.CreateShuffleVector(stream, from), word), llvm::ConstantInt::get(word, 8 * p));
+        words = words ? b_.CreateOr(words, plane) : plane;
+    }
+    std::vector<llvm::Constant*> shifts;
+    for (unsigned l = 0; l < lanes; ++l) shifts.push_back(llvm::ConstantInt::get(word->getScalarType(), l * bits % 8));
+    words = b_.CreateLShr(words, llvm::ConstantVector::get(shifts));
+    Value* codes = resize(b_.CreateAnd(words, i(words, low_bits(bits))), container, false);
+    if (is_native(f)) return as_real(codes, bits);
+    return f.is_bool() ? from_memory(codes, f) : wrap(codes, f);
+}
+
+void Scalars::store_run(const Format& f, Value* value, Value* base, Value* bit, Value* count) {
+    const unsigned lanes = lanes_of(value);
+    if (lanes == 0) return store_at(f, value, base, bit, nullptr);
+    std::vector<uint64_t> offsets, numbers;
+    for (unsigned l = 0; l < lanes; ++l) offsets.push_back(uint64_t{l} * f.bits), numbers.push_back(l);
+    Value* mask = count ? b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), numbers), b_.CreateVectorSplat(lanes, count)) : nullptr;
+    Value* at = b_.CreateAdd(b_.CreateVectorSplat(lanes, bit), llvm::ConstantDataVector::get(b_.getContext(), offsets));
+    store_at(f, value, base, at, mask);
+}
+
+}  // namespace tegula::cpu

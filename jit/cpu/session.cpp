@@ -1,0 +1,175 @@
+// Compiler (cpu.h): one LLVM context per kernel while it is compiled, one ORC session for the code of all. Each kernel has a JITDylib of its own, removed
+// with the last user.
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include <llvm/ExecutionEngine/Orc/Core.h>
+#include <llvm/ExecutionEngine/Orc/ExecutorProcessControl.h>
+#include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
+#include <llvm/IR/DiagnosticHandler.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include "jit/cpu/optimise.h"
+
+namespace tegula::cpu {
+
+namespace {
+
+std::string text_of(llvm::Error error) { return llvm::toString(std::move(error)); }
+
+/// C functions that code generation calls by itself.
+std::vector<HostFunction> generated_calls() {
+    const auto at = [](auto* f) { return reinterpret_cast<const void*>(f); };
+    return {{"memcpy", at(&std::memcpy)}, {"memset", at(&std::memset)}, {"memmove", at(&std::memmove)},
+            {"rint", at(static_cast<double (*)(double)>(&std::rint))}, {"rintf", at(static_cast<float (*)(float)>(&std::rint))}};
+}
+
+/// Errors of LLVM go nowhere by themselves: what matters is checked by us.
+struct Quiet : llvm::DiagnosticHandler {
+    bool handleDiagnostics(const llvm::DiagnosticInfo&) override { return true; }
+};
+
+struct Unit {
+    std::unique_ptr<llvm::LLVMContext> context;
+    std::unique_ptr<llvm::Module> module;
+    std::unique_ptr<llvm::TargetMachine> machine;
+    uint64_t scratch_bytes = 0;
+};
+
+std::string module_text(const llvm::Module& module) {
+    std::string out;
+    llvm::raw_string_ostream stream(out);
+    module.print(stream, nullptr);
+    return out;
+}
+
+Unit emit(const ir::Function& fn, const CompileOptions& options, const TargetChoice& choice, std::string& error) {
+    Unit out;
+    out.machine = make_target_machine(choice, error);
+    if (!out.machine) return out;
+    TargetFacts facts = facts_of(choice, *out.machine);
+    if (options.bounds) facts.lanes = 4;
+    out.context = std::make_unique<llvm::LLVMContext>();
+    out.context->setDiscardValueNames(true);
+    out.context->setDiagnosticHandler(std::make_unique<Quiet>());
+    out.module = std::make_unique<llvm::Module>(fn.name, *out.context);
+    out.module->setTargetTriple(facts.triple);
+    out.module->setDataLayout(facts.data_layout);
+    const Plan plan = make_plan(fn, options);
+    out.scratch_bytes = plan.scratch_bytes;
+    Codegen(*out.module, fn, plan, options, facts).run();
+    std::string problem;
+    llvm::raw_string_ostream stream(problem);
+    if (llvm::verifyModule(*out.module, &stream)) TEGULA_CHECK(false, "emitted code is malformed: " + problem + "\n" + module_text(*out.module));
+    return out;
+}
+
+}  // namespace
+
+struct Compiler::State {
+    TargetChoice host;
+    TargetInfo info;
+    std::mutex mutex;  ///< guards what follows
+    std::unique_ptr<llvm::orc::ExecutionSession> session;
+    std::unique_ptr<llvm::orc::ObjectLinkingLayer> linker;
+    llvm::orc::JITDylib* functions = nullptr;
+    uint64_t loaded = 0;
+
+    State() : host(choose_target({}, {})) {
+        std::string error;
+        info.cpu = host.cpu;
+        info.features = host.features;
+        info.llvm_version = host.llvm_version;
+        if (const auto machine = make_target_machine(host, error)) info.vector_bytes = facts_of(host, *machine).vector_bytes;
+    }
+    ~State() {
+        if (!session) return;
+        if (llvm::Error e = session->endSession()) llvm::consumeError(std::move(e));
+    }
+    TargetChoice choice(const CompileOptions& options) const {
+        return options.cpu.empty() && options.features.empty() ? host : choose_target(options.cpu, options.features);
+    }
+    std::string open();
+};
+
+/// Starts the ORC session; called under the mutex. An error, or empty.
+std::string Compiler::State::open() {
+    namespace orc = llvm::orc;
+    if (session) return {};
+    auto process = orc::SelfExecutorProcessControl::Create(nullptr, std::make_unique<orc::InPlaceTaskDispatcher>());
+    if (!process) return text_of(process.takeError());
+    auto fresh = std::make_unique<orc::ExecutionSession>(std::move(*process));
+    fresh->setErrorReporter([](llvm::Error e) { llvm::consumeError(std::move(e)); });
+    auto layer = std::make_unique<orc::ObjectLinkingLayer>(*fresh);
+    orc::JITDylib& dylib = fresh->createBareJITDylib("functions");
+    orc::SymbolMap symbols;
+    const auto add = [&](const HostFunction& f) {
+        symbols[fresh->intern(f.name)] = {orc::ExecutorAddr::fromPtr(f.address), llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+    };
+    for (const HostFunction& f : generated_calls()) add(f);
+    for (const HostFunction& f : host_functions()) add(f);
+    if (llvm::Error e = dylib.define(orc::absoluteSymbols(std::move(symbols)))) {
+        std::string text = text_of(std::move(e));
+        llvm::consumeError(fresh->endSession());
+        return text;
+    }
+    session = std::move(fresh);
+    linker = std::move(layer);
+    functions = &dylib;
+    return {};
+}
+
+Compiler::Compiler() : state_(std::make_shared<State>()) {}
+Compiler::~Compiler() = default;
+
+const TargetInfo& Compiler::target() const { return state_->info; }
+
+Result<ObjectCode> Compiler::compile(const ir::Function& fn, const CompileOptions& options) {
+    Result<ObjectCode> out;
+    Unit unit = emit(fn, options, state_->choice(options), out.error);
+    if (!unit.machine) return out;
+    optimise(*unit.module, *unit.machine);
+    out.value = ObjectCode{emit_code(*unit.module, *unit.machine, false), unit.scratch_bytes};
+    return out;
+}
+
+Result<std::string> Compiler::text(const ir::Function& fn, const CompileOptions& options, std::string_view kind) {
+    Result<std::string> out;
+    Unit unit = emit(fn, options, state_->choice(options), out.error);
+    if (!unit.machine) return out;
+    if (kind != "llvm") optimise(*unit.module, *unit.machine);
+    out.value = kind == "asm" ? emit_code(*unit.module, *unit.machine, true) : module_text(*unit.module);
+    return out;
+}
+
+Result<LoadedCode> Compiler::load(const ObjectCode& code) {
+    namespace orc = llvm::orc;
+    Result<LoadedCode> out;
+    std::shared_ptr<void> keep;  // let go after the lock
+    std::lock_guard lock(state_->mutex);
+    out.error = state_->open();
+    if (!out.error.empty()) return out;
+    orc::JITDylib& dylib = state_->session->createBareJITDylib("kernel" + std::to_string(state_->loaded++));
+    dylib.addToLinkOrder(*state_->functions);
+    // Removes the code, in whatever thread lets go last; the state lives as long as any code.
+    keep = std::shared_ptr<void>(&dylib, [state = state_](void* d) {
+        std::lock_guard guard(state->mutex);
+        if (llvm::Error e = state->session->removeJITDylib(*static_cast<orc::JITDylib*>(d))) llvm::consumeError(std::move(e));
+    });
+    llvm::Error failure = state_->linker->add(dylib, llvm::MemoryBuffer::getMemBufferCopy(code.object, "kernel"));
+    if (!failure) {
+        auto symbol = state_->session->lookup({&dylib}, state_->session->intern("kernel"));
+        if (symbol) {
+            out.value = LoadedCode{symbol->getAddress().toPtr<Entry>(), code.scratch_bytes, std::move(keep)};
+            return out;
+        }
+        failure = symbol.takeError();
+    }
+    out.error = text_of(std::move(failure));
+    return out;
+}
+
+}  // namespace tegula::cpu

@@ -1,0 +1,189 @@
+// Shape ops: they map points (codegen.h). cat writes its operands one after the other, gather reads a stored tile.
+#include "jit/cpu/codegen.h"
+
+#include "lang/scalar.h"
+
+namespace tegula::cpu {
+
+using ir::Op;
+using llvm::Value;
+
+Value* Codegen::evaluate(ir::ValueId v, const Point& p) {
+    const ir::InstId id = fn_.value(v).def;
+    const ir::Inst& inst = fn_.inst(id);
+    if (ir::has_trait(inst.op, ir::ELEMWISE)) return at_pointwise(id, p);
+    switch (inst.op) {
+        case Op::select:
+        case Op::cast:
+        case Op::bitcast:
+        case Op::ptr_add:
+            return at_pointwise(id, p);
+        case Op::constant:
+            return apply(id, {}, p.lanes, nullptr);
+        case Op::constant_tile:
+            return at_constant_tile(id, p);
+        case Op::iota:
+            return at_iota(id, p);
+        case Op::broadcast:
+            return at_broadcast(id, p);
+        case Op::reshape:
+            return at_reshape(id, p);
+        case Op::permute:
+            return at_permute(id, p);
+        case Op::slice:
+            return at_slice(id, p);
+        case Op::gather:
+            return at_gather(id, p);
+        case Op::extract:
+            return at_extract(id, p);
+        case Op::load:
+            return at_load(id, p);
+        case Op::ptr_load:
+            return at_ptr_load(id, p);
+        default:
+            TEGULA_CHECK(false, std::string("not evaluated at points: ") + ir::op_row(inst.op).name);
+    }
+}
+
+Value* Codegen::at_constant_tile(ir::InstId id, const Point& p) {
+    const ir::ValueId v = fn_.result(id);
+    const Format& f = fn_.elem(v);
+    llvm::Constant*& table = tables_[id.v];
+    if (!table) {
+        std::vector<llvm::Constant*> codes;
+        llvm::Type* type = scalars_.memory_type(f, 0);
+        const auto bits = static_cast<unsigned>(type->getScalarSizeInBits());
+        for (int64_t code : fn_.attrs(fn_.inst(id))) {
+            const llvm::APInt value(bits, scalar::wrap(static_cast<uint64_t>(code), bits, false));
+            if (type->isIntegerTy())
+                codes.push_back(llvm::ConstantInt::get(type, value));
+            else
+                codes.push_back(llvm::ConstantFP::get(type, llvm::APFloat(type->getFltSemantics(), value)));
+        }
+        // Whole vectors may be read from any element on.
+        for (int i = 0; i < 16; ++i) codes.push_back(llvm::Constant::getNullValue(type));
+        auto* array = llvm::ConstantArray::get(llvm::ArrayType::get(type, codes.size()), codes);
+        auto* global = new llvm::GlobalVariable(module_, array->getType(), true, llvm::GlobalValue::PrivateLinkage, array, "tile");
+        global->setAlignment(llvm::Align(64));
+        table = global;
+    }
+    return read({&f, false, fn_.type(v).shape, table, nullptr, nullptr}, p);
+}
+
+Value* Codegen::at_iota(ir::InstId id, const Point& p) {
+    const ir::ValueId v = fn_.result(id);
+    const Format& f = fn_.elem(v);
+    const Shape& shape = fn_.type(v).shape;
+    const auto axis = static_cast<size_t>(fn_.attrs(fn_.inst(id))[0]);
+    const Index& i = shape[axis] == 1 ? uniform(0) : p.index[axis];
+    llvm::Type* type = scalars_.type(f, p.lanes);
+    Value* number;
+    if (i.kind == Index::vector)
+        number = b_.CreateZExtOrTrunc(i.value, type);
+    else
+        number = splat(b_.CreateZExtOrTrunc(i.value, type->getScalarType()), p.lanes);
+    if (i.kind == Index::consecutive) number = b_.CreateAdd(number, b_.CreateZExtOrTrunc(lane_numbers(p.lanes), type));
+    const unsigned spare = type->getScalarSizeInBits() - f.bits;
+    if (spare == 0 || (f.bits < 63 && shape[axis] <= int64_t{1} << (f.bits - (f.is_signed ? 1 : 0)))) return number;
+    Value* up = b_.CreateShl(number, uint64_t{spare});
+    return f.is_signed ? b_.CreateAShr(up, uint64_t{spare}) : b_.CreateLShr(up, uint64_t{spare});
+}
+
+Value* Codegen::at_broadcast(ir::InstId id, const Point& p) {
+    const ir::ValueId from = fn_.operands(fn_.inst(id))[0];
+    const Shape& shape = fn_.type(from).shape;
+    Point q = p;
+    q.rank = shape.rank;
+    const size_t skip = p.rank - shape.rank;
+    for (size_t d = 0; d < shape.rank; ++d) q.index[d] = shape[d] == 1 ? uniform(0) : p.index[d + skip];
+    return lanes(from, q);
+}
+
+Value* Codegen::at_permute(ir::InstId id, const Point& p) {
+    const ir::Inst& inst = fn_.inst(id);
+    Point q = p;
+    for (size_t d = 0; d < p.rank; ++d) q.index[static_cast<size_t>(fn_.attrs(inst)[d])] = p.index[d];
+    return lanes(fn_.operands(inst)[0], q);
+}
+
+Value* Codegen::at_slice(ir::InstId id, const Point& p) {
+    const ir::Inst& inst = fn_.inst(id);
+    const Shape& to = fn_.type(fn_.result(inst)).shape;
+    Point q = p;
+    for (size_t d = 0; d < p.rank; ++d) {
+        const int64_t start = fn_.attrs(inst)[2 * d], step = fn_.attrs(inst)[2 * d + 1];
+        q.index[d] = to[d] == 1 ? uniform(start) : scale_add(p.index[d], step, start, p.lanes);
+    }
+    return lanes(fn_.operands(inst)[0], q);
+}
+
+/// Groups of dimensions with equal products are renumbered among themselves; the others stay as they are.
+Value* Codegen::at_reshape(ir::InstId id, const Point& p) {
+    const ir::ValueId from = fn_.operands(fn_.inst(id))[0];
+    const Shape &to = fn_.type(fn_.result(id)).shape, &own = fn_.type(from).shape;
+    if (own.rank == 0) return splat(scalar(from), p.lanes);
+    if (is_stored(from)) {
+        Buffer flat = buffer(from);
+        flat.shape = to;
+        return read(flat, p);
+    }
+    Point q = p;
+    q.rank = own.rank;
+    size_t i = 0, j = 0;
+    while (i < to.rank || j < own.rank) {
+        const size_t first_i = i, first_j = j;
+        int64_t x = i < to.rank ? to[i++] : 1, y = j < own.rank ? own[j++] : 1;
+        while (x != y) (x < y ? x : y) *= x < y ? to[i++] : own[j++];
+        Shape outer, inner;
+        Point part = p;
+        part.rank = 0;
+        for (size_t d = first_i; d < i; ++d) outer.push(to[d]), part.index[part.rank++] = p.index[d];
+        for (size_t d = first_j; d < j; ++d) inner.push(own[d]);
+        const Point moved = delinear(linear(part, outer), inner, part);
+        for (size_t d = first_j; d < j; ++d) q.index[d] = moved.index[d - first_j];
+    }
+    return lanes(from, q);
+}
+
+Value* Codegen::at_gather(ir::InstId id, const Point& p) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId a = fn_.operands(inst)[0], index = fn_.operands(inst)[1];
+    const auto axis = static_cast<size_t>(fn_.attrs(inst)[0]);
+    const Format& f = fn_.elem(index);
+    Value* at = lanes(index, p);
+    llvm::Type* wide = p.lanes ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(b_.getInt64Ty(), p.lanes)) : b_.getInt64Ty();
+    at = f.is_signed ? b_.CreateSExtOrTrunc(at, wide) : b_.CreateZExtOrTrunc(at, wide);
+    Value* inside = b_.CreateICmpULT(at, splat(i64(fn_.type(a).shape[axis]), p.lanes));
+    at = b_.CreateSelect(inside, at, llvm::Constant::getNullValue(wide));
+    Point q = p;
+    q.index[axis] = p.lanes ? Index{Index::vector, b_.CreateTrunc(at, llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes)), 1} : uniform(at);
+    Value* v = lanes(a, q);
+    return b_.CreateSelect(inside, v, llvm::Constant::getNullValue(v->getType()));
+}
+
+void Codegen::cpu_cat(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto axis = static_cast<size_t>(fn_.attrs(inst)[0]);
+    const Buffer to = buffer(fn_.result(inst));
+    int64_t start = 0;
+    for (ir::ValueId part : fn_.operands(inst)) {
+        const Shape& shape = fn_.type(part).shape;
+        nest(shape, [&](const Point& p) {
+            Point q = p;
+            if (shape[axis] == 1) q.index[axis] = uniform(0);
+            q.index[axis] = add(q.index[axis], start, p.lanes);
+            write(to, q, lanes(part, p));
+        });
+        start += shape[axis];
+    }
+}
+
+void Codegen::cpu_constant_tile(ir::InstId id) { emit_root(id); }
+void Codegen::cpu_iota(ir::InstId id) { emit_root(id); }
+void Codegen::cpu_broadcast(ir::InstId id) { emit_root(id); }
+void Codegen::cpu_reshape(ir::InstId id) { emit_root(id); }
+void Codegen::cpu_permute(ir::InstId id) { emit_root(id); }
+void Codegen::cpu_slice(ir::InstId id) { emit_root(id); }
+void Codegen::cpu_gather(ir::InstId id) { emit_root(id); }
+
+}  // namespace tegula::cpu

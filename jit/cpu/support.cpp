@@ -1,0 +1,278 @@
+// Functions that emitted code calls (abi.h, Support), and the bookkeeping of a launch behind them. Nothing may be thrown into emitted code: whatever
+// a callback of the host throws ends the run and is thrown again when all workers have left.
+#include "jit/cpu/support.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "jit/cpu/support_order.h"
+#include "lang/print_text.h"
+#include "lang/scalar.h"
+
+namespace tegula::cpu {
+
+namespace {
+
+constexpr uint64_t kPrintBytes = 16 << 20;  ///< text kept for later, when programs run out of order
+constexpr int64_t kLeastBatch = 16, kMostBatch = 4096;
+constexpr std::chrono::microseconds kShortTick{100}, kLongTick{1000}, kProgress{100000};
+
+uint64_t container_code(const Format& f, const void* data, int64_t i) {
+    const unsigned width = f.container_bytes();
+    uint64_t code = 0;
+    std::memcpy(&code, static_cast<const uint8_t*>(data) + i * width, width);
+    return extend_code(f, code);
+}
+
+std::string element_text(const Format& f, bool pointer, const void* data, int64_t i) {
+    if (!pointer) return number_text(f, container_code(f, data, i));
+    uint64_t code = 0;
+    std::memcpy(&code, static_cast<const uint8_t*>(data) + i * 8, 8);
+    const int64_t offset = static_cast<int64_t>(code & kPointerOffset) - static_cast<int64_t>(kPointerBias);
+    return code ? "ptr(argument " + std::to_string((code >> 48) - 1) + ", element " + std::to_string(offset) + ")" : "ptr(none)";
+}
+
+/// Runs `call`; what it throws becomes the failure of the launch.
+template <class Call>
+void guarded(State* state, Call&& call) noexcept {
+    Worker& worker = Worker::of(state);
+    try {
+        call(worker);
+    } catch (const std::bad_alloc&) {
+        worker.launch().end(RunResult::out_of_memory);
+    } catch (...) {
+        worker.launch().fail(std::current_exception());
+    }
+}
+
+void on_tick(State* state) {
+    guarded(state, [](Worker& w) { w.tick(); });
+}
+
+void on_print(State* state, uint32_t inst, const void* const* operands) {
+    guarded(state, [&](Worker& w) { w.print(inst, operands); });
+}
+
+void on_failed_assert(State* state, uint32_t inst, int64_t element) {
+    guarded(state, [&](Worker& w) {
+        const ir::Function& fn = *state->fn;
+        const ir::Inst& i = fn.inst(ir::InstId{inst});
+        const std::string& text = fn.strings[static_cast<size_t>(fn.attrs(i)[0])];
+        const Shape& shape = fn.type(fn.operands(i)[0]).shape;
+        w.report(inst, Diag::tile_assertion_failed, {text.empty() ? text : ": " + text}, shape.rank ? element : -1, &shape);
+    });
+}
+
+const char* verb_of(ir::Op op) { return op == ir::Op::ptr_load ? "a read" : op == ir::Op::ptr_store ? "a write" : "an atomic"; }
+
+void on_bad_pointer(State* state, uint32_t inst, int64_t lane, uint64_t pointer) {
+    guarded(state, [&](Worker& w) {
+        const ir::Function& fn = *state->fn;
+        const ir::Inst& i = fn.inst(ir::InstId{inst});
+        const ir::ValueId pointers = fn.operands(i)[0];
+        const Shape& shape = fn.type(pointers).shape;
+        const std::span<const Argument> args = w.launch().args;
+        const uint64_t argument = pointer >> 48;
+        if (argument == 0 || argument > args.size() || args[argument - 1].kind == Argument::scalar)
+            return w.report(inst, Diag::pointer_without_object, {verb_of(i.op)}, lane, &shape);
+        const TensorArg& t = args[argument - 1].t;
+        uint64_t reachable = (t.data ? t.bytes : 0) * 8 / fn.elem(pointers).bits;
+        if (fn.type(fn.params[argument - 1].value).pointer) reachable = std::min(reachable, static_cast<uint64_t>(t.extents.rank ? t.extents[0] : 0));
+        const int64_t element = static_cast<int64_t>((pointer & kPointerOffset) - kPointerBias);
+        w.report(inst, Diag::pointer_out_of_range,
+                 {verb_of(i.op), std::to_string(element), fn.params[argument - 1].name, std::to_string(reachable)}, lane, &shape);
+    });
+}
+
+void on_outside(State* state, uint32_t inst, uint32_t param) {
+    guarded(state, [&](Worker& w) {
+        const TensorArg& t = w.launch().args[param].t;
+        w.report(inst, Diag::outside_storage, {state->fn->params[param].name, std::to_string(t.data ? t.bytes : 0)});
+    });
+}
+
+void on_lock(State* state) {
+    Launch& launch = Worker::of(state).launch();
+    if (launch.parallel) launch.memory.lock();
+}
+
+void on_unlock(State* state) {
+    Launch& launch = Worker::of(state).launch();
+    if (launch.parallel) launch.memory.unlock();
+}
+
+ir::Op joining(ir::AtomicKind kind) {
+    switch (kind) {
+        case ir::AtomicKind::max: return ir::Op::max;
+        case ir::AtomicKind::min: return ir::Op::min;
+        case ir::AtomicKind::bit_and: return ir::Op::bit_and;
+        case ir::AtomicKind::bit_or: return ir::Op::bit_or;
+        case ir::AtomicKind::bit_xor: return ir::Op::bit_xor;
+        default: return ir::Op::add;
+    }
+}
+
+uint64_t on_atomic(State* state, uint32_t inst, uint8_t* data, uint64_t bit, uint64_t value, uint64_t expected) {
+    const ir::Function& fn = *state->fn;
+    const ir::Inst& i = fn.inst(ir::InstId{inst});
+    const Format& f = fn.elem(fn.operands(i)[0]);
+    const auto kind = static_cast<ir::AtomicKind>(fn.attrs(i)[1]);
+    const uint64_t old = load_bits(f, data, bit), v = extend_code(f, value);
+    if (kind == ir::AtomicKind::xchg || (kind == ir::AtomicKind::cas && old == extend_code(f, expected))) {
+        store_bits(f, v, data, bit);
+    } else if (kind != ir::AtomicKind::cas) {
+        const uint64_t codes[2] = {old, v};
+        store_bits(f, scalar::eval_elementwise(joining(kind), f, codes), data, bit);
+    }
+    return old;
+}
+
+void on_sort(State* state, uint32_t inst, const void* in, void* values, int32_t* indices) {
+    guarded(state, [&](Worker& w) { sort_tile(*state->fn, inst, in, values, indices, [&w] { return w.tick(), w.launch().stopped(); }); });
+}
+
+void on_histogram(State* state, uint32_t inst, const void* in, const uint8_t* mask, int32_t* counts) {
+    guarded(state, [&](Worker& w) { count_tile(*state->fn, inst, in, mask, counts, [&w] { return w.tick(), w.launch().stopped(); }); });
+}
+
+}  // namespace
+
+const Support& support() {
+    static constexpr Support kSupport{on_tick,   on_print,  on_failed_assert, on_bad_pointer, on_outside,
+                                      on_lock, on_unlock, on_atomic,        on_sort,        on_histogram};
+    return kSupport;
+}
+
+// ---- Launch ----
+
+void Launch::end(RunResult::Status s) {
+    uint8_t expected = RunResult::ok;
+    status.compare_exchange_strong(expected, s);
+    request_stop();
+}
+
+void Launch::fail(std::exception_ptr error) {
+    {
+        std::lock_guard lock(mutex);
+        if (!failure) failure = std::move(error);
+    }
+    request_stop();
+}
+
+RunResult Launch::result() {
+    RunResult out;
+    out.status = static_cast<RunResult::Status>(status.load());
+    out.steps = steps.load();
+    std::vector<Report*> sorted;
+    for (auto& [key, report] : reports) sorted.push_back(&report);
+    std::sort(sorted.begin(), sorted.end(), [](const Report* a, const Report* b) {
+        return a->program != b->program ? a->program < b->program : a->number < b->number;
+    });
+    for (Report* r : sorted)
+        if (out.diagnostics.size() < options.max_errors) out.diagnostics.push_back(std::move(r->diagnostic));
+    DiagSink sink;
+    if (out.status == RunResult::out_of_steps) sink.report(Diag::step_budget_spent, {}, {std::to_string(options.step_budget)});
+    if (out.status == RunResult::out_of_memory)
+        sink.report(Diag::memory_budget_spent, {},
+                    {std::to_string(scratch_bytes), options.memory_budget ? std::to_string(options.memory_budget) : "this machine"});
+    if (out.status == RunResult::cancelled) sink.report(Diag::run_cancelled, {});
+    if (dropped) sink.report(Diag::report_truncated, {}, {std::to_string(dropped.load())});
+    for (Diagnostic& d : sink.take()) out.diagnostics.push_back(std::move(d));
+    return out;
+}
+
+// ---- Worker ----
+
+Worker::Worker(Launch& launch, bool leads)
+    : launch_(launch), leads_(leads), instructions_(static_cast<int64_t>(launch.fn.block(launch.fn.body).insts.size())) {
+    state_.stop = &launch.stop;
+    state_.support = &support();
+    state_.fn = &launch.fn;
+    state_.owner = this;
+    for (int d = 0; d < 3; ++d) program_[3 + d] = static_cast<int64_t>(launch.grid[d]);
+    last_tick_ = last_progress_ = Clock::now();
+    take_steps();
+}
+
+Worker::~Worker() {
+    launch_.steps.fetch_add(static_cast<uint64_t>(std::max<int64_t>(0, batch_ - state_.steps_left)), std::memory_order_relaxed);
+    std::lock_guard lock(launch_.mutex);
+    try {
+        launch_.printed.insert(launch_.printed.end(), std::make_move_iterator(printed_.begin()), std::make_move_iterator(printed_.end()));
+    } catch (const std::bad_alloc&) {
+        launch_.dropped += printed_.size();
+    }
+}
+
+void Worker::take_steps() {
+    if (const uint64_t budget = launch_.options.step_budget; budget) {
+        const uint64_t taken = launch_.steps.load(std::memory_order_relaxed);
+        if (taken > budget) launch_.end(RunResult::out_of_steps);
+        batch_ = std::clamp<int64_t>(static_cast<int64_t>(std::min<uint64_t>(budget - std::min(taken, budget), INT64_MAX)), 1, batch_);
+    }
+    state_.steps_left = batch_;
+}
+
+void Worker::tick() {
+    launch_.steps.fetch_add(static_cast<uint64_t>(std::max<int64_t>(0, batch_ - state_.steps_left)), std::memory_order_relaxed);
+    const std::atomic<bool>* cancel = launch_.options.cancel;
+    if (cancel && cancel->load(std::memory_order_relaxed)) launch_.end(RunResult::cancelled);
+    const Clock::time_point now = Clock::now();
+    if (now - last_tick_ < kShortTick) batch_ = std::min(batch_ * 2, kMostBatch);
+    if (now - last_tick_ > kLongTick) batch_ = std::max(batch_ / 4, kLeastBatch);
+    last_tick_ = now;
+    take_steps();
+    if (!leads_ || !launch_.options.progress || now - last_progress_ < kProgress) return;
+    last_progress_ = now;
+    launch_.options.progress(std::min(launch_.programs_done.load(std::memory_order_relaxed), launch_.total), launch_.total);
+}
+
+bool Worker::run(Entry entry, const uint64_t* block, uint8_t* scratch, uint64_t linear) {
+    linear_ = linear;
+    program_[0] = static_cast<int64_t>(linear % launch_.grid[0]);
+    program_[1] = static_cast<int64_t>(linear / launch_.grid[0] % launch_.grid[1]);
+    program_[2] = static_cast<int64_t>(linear / launch_.grid[0] / launch_.grid[1]);
+    state_.steps_left -= instructions_;
+    if (state_.steps_left < 0) on_tick(&state_);
+    if (launch_.stopped()) return false;
+    entry(block, program_, scratch, &state_);
+    return !launch_.stopped();
+}
+
+void Worker::print(uint32_t inst, const void* const* operands) {
+    const RunOptions& options = launch_.options;
+    if (!options.print) return;
+    const ir::Function& fn = launch_.fn;
+    const ir::Inst& i = fn.inst(ir::InstId{inst});
+    std::vector<std::string> values;
+    for (ir::ValueId v : fn.operands(i)) {
+        const void* data = operands[values.size()];
+        values.push_back(tile_text(fn.type(v).shape, [&](int64_t e) { return element_text(fn.elem(v), fn.type(v).pointer, data, e); }));
+    }
+    std::string text = filled_text(fn.strings[static_cast<size_t>(fn.attrs(i)[0])], values);
+    if (launch_.in_order) return options.print(text);
+    if (launch_.printed_bytes.fetch_add(text.size(), std::memory_order_relaxed) > kPrintBytes)
+        launch_.dropped.fetch_add(1, std::memory_order_relaxed);
+    else
+        printed_.push_back({linear_, number_++, std::move(text)});
+}
+
+void Worker::report(uint32_t inst, Diag id, std::initializer_list<std::string> args, int64_t element, const Shape* shape) {
+    DiagSink sink(1);
+    Diagnostic& d = sink.report(id, launch_.fn.inst(ir::InstId{inst}).span, args);
+    d.notes.push_back("in program (" + std::to_string(program_[0]) + ", " + std::to_string(program_[1]) + ", " + std::to_string(program_[2]) + ")");
+    if (element >= 0) d.notes.push_back("at element " + (shape ? point_text(element, *shape) : std::to_string(element)) + " of the tile");
+    uint8_t expected = RunResult::ok;
+    launch_.status.compare_exchange_strong(expected, RunResult::failed);
+    std::lock_guard lock(launch_.mutex);
+    const auto key = std::pair(inst, static_cast<uint16_t>(id));
+    const auto found = launch_.reports.find(key);
+    if (found == launch_.reports.end()) {
+        launch_.reports.emplace(key, Launch::Report{linear_, number_++, std::move(d)});
+        if (launch_.reports.size() >= launch_.options.max_errors) launch_.request_stop();
+    } else if (linear_ < found->second.program) {
+        found->second = {linear_, number_++, std::move(d)};
+    }
+}
+
+}  // namespace tegula::cpu

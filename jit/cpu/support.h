@@ -1,0 +1,89 @@
+// The run-time side of one launch: what emitted code calls back (abi.h, Support), budgets, cancellation, and what programs print and report.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jit/cpu/abi.h"
+#include "lang/runtime.h"
+
+namespace tegula::cpu {
+
+struct Printed {
+    uint64_t program, number;  ///< number: among the texts of one worker
+    std::string text;
+};
+
+/// One run of a kernel over a grid, shared by its workers.
+struct Launch {
+    const ir::Function& fn;
+    std::span<const Argument> args;
+    const RunOptions& options;
+    uint64_t grid[3];
+    uint64_t total;
+    uint64_t scratch_bytes = 0;  ///< of one worker
+    bool parallel = false;
+    bool in_order = false;  ///< one worker, programs in order: prints go out at once
+    uint32_t stop = 0;      ///< through std::atomic_ref; emitted code reads it
+    std::atomic<uint64_t> steps{0}, printed_bytes{0}, dropped{0};
+    std::atomic<uint8_t> status{RunResult::ok};
+    std::atomic<uint64_t> programs_done{0};
+    std::mutex memory;  ///< atomics and stores below a byte
+
+    std::mutex mutex;  ///< guards the rest
+    struct Report {
+        uint64_t program, number;
+        Diagnostic diagnostic;
+    };
+    std::map<std::pair<uint32_t, uint16_t>, Report> reports;  ///< by instruction and row: the first program in the grid's order
+    std::vector<Printed> printed;
+    std::exception_ptr failure;
+
+    Launch(const ir::Function& f, std::span<const Argument> a, std::span<const uint64_t, 3> g, const RunOptions& o)
+        : fn(f), args(a), options(o), grid{g[0], g[1], g[2]}, total(g[0] * g[1] * g[2]) {}
+    /// Ends the run with `status` (the first one wins).
+    void end(RunResult::Status status);
+    void request_stop() { std::atomic_ref(stop).store(1, std::memory_order_relaxed); }
+    bool stopped() { return std::atomic_ref(stop).load(std::memory_order_relaxed) != 0; }
+    void fail(std::exception_ptr error);
+    RunResult result();
+};
+
+/// One worker of a launch. `state` is what emitted code gets.
+class Worker {
+public:
+    Worker(Launch& launch, bool leads);
+    ~Worker();
+    Worker(const Worker&) = delete;
+    /// Runs program number `linear` of the grid; false when the run is over.
+    bool run(Entry entry, const uint64_t* block, uint8_t* scratch, uint64_t linear);
+
+    // Called by the functions of Support.
+    static Worker& of(State* state) { return *static_cast<Worker*>(state->owner); }
+    Launch& launch() { return launch_; }
+    void tick();
+    void print(uint32_t inst, const void* const* operands);
+    void report(uint32_t inst, Diag id, std::initializer_list<std::string> args, int64_t element = -1, const Shape* shape = nullptr);
+
+private:
+    using Clock = std::chrono::steady_clock;
+    void take_steps();
+    Launch& launch_;
+    State state_;
+    const bool leads_;        ///< tells about progress
+    const int64_t instructions_;
+    int64_t batch_ = 64;      ///< steps between two ticks
+    int64_t program_[6];
+    uint64_t linear_ = 0, number_ = 0;
+    Clock::time_point last_tick_, last_progress_;
+    std::vector<Printed> printed_;
+};
+
+const Support& support();
+
+}  // namespace tegula::cpu

@@ -1,0 +1,101 @@
+// How many programs of a kernel should live on a multiprocessor at once: reductions over rows wait at barriers and for memory while other rows go on.
+// ptxas gets that number as a bound on registers, when what is kept across the reductions leaves it room; elementwise chains pass element by element
+// and need few registers, whatever the tiles' size.
+#include <algorithm>
+
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+using ir::Op;
+
+namespace {
+
+constexpr int kThreads = 1024;       ///< on a multiprocessor: all architectures hold them
+constexpr int kRegisters = 65536;    ///< of a multiprocessor
+constexpr int kOtherRegisters = 24;  ///< of a thread: addresses, partial results
+
+bool meets(Op op) {
+    return op == Op::reduce || op == Op::arg_reduce || op == Op::scan || op == Op::sort || op == Op::reduce_region || op == Op::scan_region ||
+           op == Op::histogram;
+}
+
+class Residency {
+public:
+    explicit Residency(const ir::Function& fn) : fn_(fn), last_(fn.value_count(), -1), first_(fn.value_count(), -1), free_(fn.value_count()) {}
+
+    /// 32-bit registers per thread that tiles take across the worst meeting of all threads; -1: nowhere do they meet.
+    int kept() {
+        walk(fn_.body, -1);
+        int most = -1;
+        for (const int point : points_) {
+            int bits = 0;
+            for (uint32_t v = 0; v < fn_.value_count(); ++v)
+                if (first_[v] >= 0 && first_[v] < point && last_[v] > point) bits += size(ir::ValueId{v});
+            most = std::max(most, (bits + 31) / 32);
+        }
+        return most;
+    }
+
+private:
+    int size(ir::ValueId v) const {
+        const Type& t = fn_.type(v);
+        if (free_[v.v] || t.kind != Type::tile || t.shape.rank == 0 || fn_.placement(v).kind != Placement::registers) return 0;
+        return fn_.placement(v).regs.registers() * (t.pointer ? 64 : std::max<int>(fn_.elem(v).bits, 8));
+    }
+
+    /// Numbers instructions in order; what a loop takes from outside lives to its end.
+    void walk(ir::BlockId block, int start) {
+        for (const ir::ValueId v : fn_.block(block).args) first_[v.v] = last_[v.v] = now_;
+        for (const ir::InstId id : fn_.block(block).insts) {
+            const ir::Inst inst = fn_.inst(id);
+            ++now_;
+            bool made_of_free = ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::cast || inst.op == Op::broadcast || inst.op == Op::reshape ||
+                                inst.op == Op::constant || inst.op == Op::iota || inst.op == Op::convert;
+            for (const ir::ValueId v : fn_.operands(inst)) {
+                last_[v.v] = std::max(last_[v.v], now_);
+                if (first_[v.v] <= start) outside_.push_back(v.v);
+                made_of_free = made_of_free && (free_[v.v] || fn_.type(v).shape.rank == 0);
+            }
+            for (uint32_t r = 0; r < inst.results.count; ++r) {
+                first_[fn_.result(inst, r).v] = now_;
+                free_[fn_.result(inst, r).v] = made_of_free;
+            }
+            if (meets(inst.op) && fn_.type(fn_.operands(inst)[0]).shape.rank > 0) points_.push_back(now_);
+            for (uint32_t b = 0; b < inst.blocks.count; ++b) inner(fn_.blocks(inst)[b]);
+        }
+    }
+
+    void inner(ir::BlockId block) {
+        const size_t before = outside_.size();
+        const int start = now_++;
+        walk(block, start);
+        ++now_;
+        for (size_t i = before; i < outside_.size(); ++i) last_[outside_[i]] = now_;
+        for (const ir::ValueId v : fn_.block(block).args) last_[v.v] = now_;
+        std::erase_if(outside_, [&](uint32_t v) { return first_[v] > start; });
+    }
+
+    const ir::Function& fn_;
+    std::vector<int> last_, first_;  ///< by value: position of its definition and last use
+    std::vector<bool> free_;         ///< by value: made again from scalars wherever it is needed
+    std::vector<int> points_;
+    std::vector<uint32_t> outside_;  ///< values that the blocks being walked take from further out
+    int now_ = 0;
+};
+
+}  // namespace
+
+int Emitter::resident_programs() const {
+    if (fn_.gpu->specialised) return 1;
+    for (uint32_t i = 0; i < fn_.inst_count(); ++i)
+        if (const ir::Inst& inst = fn_.inst(ir::InstId{i}); inst.parent.valid() && (inst.op == Op::dot || inst.op == Op::dot_scaled)) return 1;
+    const int kept = Residency(fn_).kept();
+    if (kept < 0) return 1;
+    // A single warp waits for no other, and with 640 threads ptxas has registers to spare.
+    const int most = group_threads() == 32 ? kThreads * 5 / 8 : kThreads;
+    const int threads = std::min(most, kRegisters / ((kept + kOtherRegisters + 7) / 8 * 8));
+    return std::clamp(threads / group_threads(), 1, 32);
+}
+
+}  // namespace tegula::cuda

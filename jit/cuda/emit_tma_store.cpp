@@ -1,0 +1,162 @@
+// Bulk stores (GpuInst::bulk): every warp writes its rows and columns of an accumulator into boxes of 16 rows in shared memory, swizzled so that no
+// banks conflict, and one lane sends each box by TMA while the next one is written. Nothing is said about the tensor's edges: the hardware
+// leaves out what lies beyond. Which registers hold what is lang/tile_layout.h's mma_accumulator; sizes are store_boxes of lang/gpu_scratch.h.
+#include <algorithm>
+
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+using ir::Op;
+
+namespace {
+
+std::string number(int64_t v) { return std::to_string(v); }
+
+constexpr const char* kPairOfWords = R"(template <class Word>
+__device__ __forceinline__ void $(unsigned char* to, Word a, Word b) {
+    alignas(8) Word two[2] = {a, b};
+    *(uint2*)to = *(const uint2*)two;
+}
+)";
+}  // namespace
+
+struct Emitter::BulkStore {
+    StoreBoxes boxes;
+    ir::ValueId value;
+    int bytes = 0;                   ///< of an element
+    int64_t columns = 0;             ///< of a box
+    std::vector<int> order;          ///< tensor dimensions of the map
+    std::vector<std::string> start;  ///< by tensor dimension: the warp's first element
+    int contiguous = 0, across = 0;  ///< tensor dimensions
+    std::string map, area, at;       ///< parameter; address of the warp's slabs; where the lane writes in a box at column 0
+};
+
+bool Emitter::is_last_access(ir::InstId store) const {
+    for (ir::InstId owner = fn_.block(fn_.inst(store).parent).owner; owner.valid(); owner = fn_.block(fn_.inst(owner).parent).owner)
+        if (fn_.inst(owner).op == Op::for_loop || fn_.inst(owner).op == Op::while_loop) return false;
+    for (uint32_t b = 0; b < fn_.block_count(); ++b)
+        for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
+            const ir::Inst& inst = fn_.inst(id);
+            if (!(ir::op_row(inst.op).traits & ir::READS)) continue;
+            const Type& object = fn_.type(fn_.operands(inst)[0]);
+            if (object.kind != Type::tensor || object.mode != Mode::in) return false;
+        }
+    return true;
+}
+
+/// Where the warp's part starts in the tensor, and the lane's in a box.
+void Emitter::bulk_addresses(BulkStore& s, ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::Access access = fn_.access(inst);
+    const StoreBoxes& b = s.boxes;
+    std::vector<int> axes;
+    for (size_t d = 0; d < access.axes.size(); ++d)
+        if (access.axes[d].kind != ir::Access::index) axes.push_back(static_cast<int>(d));
+    s.across = axes[0];
+    s.contiguous = axes[1];
+    const auto is_map = [](const auto& c) { return c.second.tensor_map >= 0; };
+    const auto slot =
+        std::max(kernel_.tensor_maps.size(), static_cast<size_t>(std::count_if(fn_.gpu->channels.begin(), fn_.gpu->channels.end(), is_map)));
+    s.map = bulk_map(inst, slot, {s.contiguous, s.across}, {s.columns, StoreBoxes::kRows}, b.row_bytes > 16 ? b.row_bytes : 0);
+    s.order = kernel_.tensor_maps[slot].order;
+    s.start = bulk_start(inst);
+    const std::string x = fresh("x"), y = fresh("y"), warp = "(t >> 5)";
+    std::string &row = s.start[static_cast<size_t>(s.across)], &column = s.start[static_cast<size_t>(s.contiguous)];
+    line("const int " + y + " = " + row + (b.warps_m > 1 ? " + (t >> 5 & " + number(b.warps_m - 1) + ") * 16" : "") + ";");
+    line("const int " + x + " = " + column + (b.warps_n > 1 ? " + " + warp + " / " + number(b.warps_m) + " * " + number(b.run) : "") + ";");
+    row = y;
+    column = x;
+    s.area = fresh("area");
+    line("const unsigned " + s.area + " = shared_address(" + scratch(id, "unsigned char", b.warp_bytes() * fn_.gpu->warps) + ") + " + warp + " * " +
+         number(b.warp_bytes()) + ";");
+    // Chunk numbers of 16 bytes are XORed with address bits 7 and up: 128 bytes per row, each row its own; 64: two rows share one; 32: four.
+    const int keys = b.row_bytes / 16 - 1, shift = b.row_bytes == 128 ? 0 : b.row_bytes == 64 ? 1 : 2;
+    const bool matrices = s.bytes == 2;
+    const std::string lane_row = matrices ? "(t & 15)" : "(t >> 2 & 7)";
+    const std::string chunk = matrices ? b.row_bytes > 16 ? "(t >> 4 & 1)" : "" : s.bytes == 4 ? "(t >> 1 & 1)" : "";
+    const std::string key = keys ? "(" + lane_row + (shift ? " >> " + number(shift) : "") + " & " + number(keys) + ")" : "";
+    std::string at = lane_row + " * " + number(b.row_bytes);
+    if (!chunk.empty() || !key.empty()) at += " + ((" + chunk + (chunk.empty() || key.empty() ? "" : " ^ ") + key + ") << 4)";
+    if (!matrices) at += s.bytes == 4 ? " + (t & 1) * 8" : " + (t & 3) * 2";
+    s.at = fresh("at");
+    line("const unsigned " + s.at + " = " + at + ";");
+}
+
+/// Writes and sends one box, whose first element in the first warp is (row, column).
+void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t slab) {
+    const TileLayout& l = layout(s.value);
+    const std::string tile = name(s.value), base = slab ? s.area + " + " + number(slab * s.boxes.slab_bytes()) : s.area;
+    const Format& f = fn_.elem(s.value);
+    const auto reg = [&](int64_t c, int64_t r) {
+        TileLayout::Point p{};
+        p[0] = row + r;
+        p[1] = column + c;
+        return l.find_register(p, 0, 0);
+    };
+    const auto place = [&](int64_t c) { return c ? "(" + s.at + " ^ " + number(c * s.bytes) + ")" : s.at; };
+    if (s.bytes == 2) {
+        const bool four = s.columns > 8;
+        for (int64_t c = 0; c < s.columns; c += four ? 16 : 8) {
+            std::string words;
+            for (int64_t i = 0; i < (four ? 4 : 2); ++i) words += ", " + packed(tile, f, number(reg(c + i / 2 * 8, i % 2 * 8)));
+            line(std::string(four ? "stmatrix_x4(" : "stmatrix_x2(") + base + " + " + place(c) + words + ");");
+        }
+    } else {
+        const std::string to = fresh("to");
+        const int64_t offset = slab * s.boxes.slab_bytes();
+        line("unsigned char* const " + to + " = " + s.area + "_bytes" + (offset ? " + " + number(offset) : "") + ";");
+        for (int64_t c = 0; c < s.columns; c += 8)
+            for (int64_t r = 0; r < 16; r += 8) {
+                const int first = reg(c, r);
+                const std::string p = to + " + " + place(c) + (r ? " + " + number(8 * s.boxes.row_bytes) : "");
+                if (s.bytes == 4)
+                    line(support("pair of words", "put_two", kPairOfWords) + "(" + p + ", " + tile + "[" + number(first) + "], " + tile + "[" +
+                         number(first + 1) + "]);");
+                else
+                    line("*(unsigned short*)(" + p + ") = (unsigned short)((unsigned char)" + tile + "[" + number(first) + "] | (unsigned char)" +
+                         tile + "[" + number(first + 1) + "] << 8);");
+            }
+    }
+    line("fence_async();");
+    line("__syncwarp();");
+    std::string coordinates;
+    for (int d : s.order) {
+        const int64_t plus = d == s.contiguous ? column : d == s.across ? row : 0;
+        coordinates += ", " + s.start[static_cast<size_t>(d)] + (plus ? " + " + number(plus) : "");
+    }
+    line("tma_store(t & 31, &" + s.map + ", " + base + coordinates + ");");
+}
+
+void Emitter::bulk_store(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    for (const char* section : {"shared", "fence_async", "tma_store"}) prelude_.need(section);
+    BulkStore s;
+    s.value = fn_.operands(inst).back();
+    s.bytes = static_cast<int>(fn_.elem(s.value).container_bytes());
+    const auto boxes = store_boxes(layout(s.value), s.bytes);
+    TEGULA_CHECK(boxes && fn_.access(inst).flags == 0, "a bulk store of a tile that no boxes hold");
+    s.boxes = *boxes;
+    s.columns = s.boxes.row_bytes / s.bytes;
+    open("");
+    bulk_addresses(s, id);
+    if (s.bytes != 2)
+        line("unsigned char* const " + s.area + "_bytes = " + scratch(id, "unsigned char", s.boxes.warp_bytes() * fn_.gpu->warps) + " + (t >> 5) * " +
+             number(s.boxes.warp_bytes()) + ";");
+    const Shape& shape = fn_.type(s.value).shape;
+    int sent = 0;
+    for (int64_t row = 0; row < shape[0]; row += int64_t{StoreBoxes::kRows} * s.boxes.warps_m)
+        for (int64_t column = 0; column < shape[1]; column += s.columns) {
+            if (column % (s.boxes.run * s.boxes.warps_n) >= s.boxes.run) continue;  // of another warp
+            if (sent >= s.boxes.slabs) {
+                line("tma_store_read<" + number(s.boxes.slabs - 1) + ">();");
+                line("__syncwarp();");
+            }
+            bulk_box(s, row, column, sent++ % s.boxes.slabs);
+        }
+    line(is_last_access(id) ? "tma_store_read<0>();" : "tma_store_done();");
+    line("__syncwarp();");
+    close();
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,33 @@
+// Warnings about hints (hints.h): the kernel's clauses give the places that IR does not keep.
+#include "jit/engine/hints.h"
+
+#include "lower/gpu/hints.h"
+
+namespace tegula {
+
+namespace {
+
+Span place_of(const ast::KernelItem& kernel, const HintNote& note) {
+    if (note.loop.valid()) return note.loop;
+    for (const ast::Attribute& a : kernel.attributes)
+        if (a.name.text == note.hint) return a.name.span;
+    return kernel.schedule ? kernel.schedule->span : kernel.name.span;
+}
+
+}  // namespace
+
+std::vector<Diagnostic> hint_warnings(const Executable& exe, const Arch& arch) {
+    const ir::Function& fn = *exe.instance.fn;
+    if (!has_doubtful_hints(fn)) return {};
+    DiagSink diags;
+    for (const HintNote& note : unfollowed_hints(fn, lowered_for_gpu(exe.instance, usual_options(exe.instance, arch, exe.disabled_passes)))) {
+        const Span at = place_of(*exe.kernel, note);
+        if (note.instead.empty())
+            diags.report(Diag::hint_ignored, at, {note.hint, arch.name, note.why});
+        else
+            diags.report(Diag::hint_adjusted, at, {note.hint, note.instead, arch.name, note.why});
+    }
+    return diags.take();
+}
+
+}  // namespace tegula

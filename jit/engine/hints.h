@@ -1,0 +1,10 @@
+// Hints that a GPU does not follow, as warnings at the place where they stand (lower/gpu/hints.h finds them).
+#pragma once
+#include "jit/engine/engine.h"
+
+namespace tegula {
+
+/// Warnings for the form that most launches on `arch` run.
+std::vector<Diagnostic> hint_warnings(const Executable& exe, const Arch& arch);
+
+}  // namespace tegula

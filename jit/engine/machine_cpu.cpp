@@ -1,0 +1,100 @@
+// The machine `cpu`: the CPU back end with the cache that it does not know of. A library without LLVM has the machine too, which then says what is
+// missing.
+#include "jit/engine/machine.h"
+#ifdef TEGULA_HAVE_CPU
+#include <mutex>
+
+#include "jit/cache/cache.h"
+#include "jit/cpu/cpu.h"
+#include "jit/cpu/explain.h"
+#endif
+
+namespace tegula {
+
+namespace {
+
+#ifdef TEGULA_HAVE_CPU
+
+class CpuMachine : public Machine {
+public:
+    CpuMachine(const SourceMap& sources, cpu::PoolOptions pool) : sources_(sources), pool_(std::move(pool)) {}
+    std::string name() const override { return "cpu"; }
+    std::string missing() override { return {}; }
+    bool is_gpu() const override { return false; }
+    std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>&) override {
+        return backend().prepare(*instance.fn);
+    }
+    std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>&, std::string_view kind, const Arch*,
+                                        DiagSink& diags) override {
+        if (kind == "explain") return cpu::explain(*instance.fn, backend().compiler().target(), sources_);
+        cpu::CompileOptions usual;
+        usual.tensors.resize(instance.fn->params.size());
+        auto text = backend().compiler().text(*instance.fn, usual, kind);
+        if (text) return std::move(*text);
+        diags.report(Diag::machine_unavailable, {}, {"cpu", text.error});
+        return std::nullopt;
+    }
+    std::string take_warning() override {
+        std::lock_guard lock(warning_->mutex);
+        return std::exchange(warning_->text, {});
+    }
+    std::string describe() override {
+        const cpu::TargetInfo& t = backend().compiler().target();
+        return "{\"name\":\"cpu\",\"available\":true,\"doc\":\"native code through LLVM " + t.llvm_version + "\",\"compiler\":" +
+               json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu) + ",\"vector_bytes\":" + std::to_string(t.vector_bytes) +
+               ",\"problem\":\"\",\"looked_for\":[]}";
+    }
+
+private:
+    struct Warning {
+        std::mutex mutex;
+        std::string text;
+    };
+    cpu::Backend& backend() {
+        std::call_once(once_, [this] {
+            CacheOptions cache;
+            cache.warn = [warning = warning_](const std::string& text) {
+                std::lock_guard lock(warning->mutex);
+                warning->text = text;
+            };
+            backend_ = std::make_unique<cpu::Backend>(make_cache(std::move(cache)), pool_);
+        });
+        return *backend_;
+    }
+    const SourceMap& sources_;
+    const cpu::PoolOptions pool_;
+    std::shared_ptr<Warning> warning_ = std::make_shared<Warning>();  ///< the cache outlives the machine
+    std::once_flag once_;
+    std::unique_ptr<cpu::Backend> backend_;
+};
+
+#else
+
+constexpr const char* kProblem = "this library was built without LLVM 19 (TEGULA_WITH_LLVM)";
+
+class CpuMachine : public Machine {
+public:
+    CpuMachine(const SourceMap&, const cpu::PoolOptions&) {}
+    std::string name() const override { return "cpu"; }
+    std::string missing() override { return kProblem; }
+    bool is_gpu() const override { return false; }
+    std::unique_ptr<Program> prepare(const sema::Instance&, const std::vector<std::string>&) override { throw InternalError(kProblem); }
+    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*, DiagSink& diags) override {
+        diags.report(Diag::machine_unavailable, {}, {"cpu", kProblem});
+        return std::nullopt;
+    }
+    std::string describe() override {
+        return std::string("{\"name\":\"cpu\",\"available\":false,\"doc\":\"native code through LLVM\",\"problem\":") + json_quote(kProblem) +
+               ",\"looked_for\":[]}";
+    }
+};
+
+#endif
+
+}  // namespace
+
+std::unique_ptr<Machine> make_cpu_machine(const SourceMap& sources, cpu::PoolOptions pool) {
+    return std::make_unique<CpuMachine>(sources, std::move(pool));
+}
+
+}  // namespace tegula

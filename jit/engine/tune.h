@@ -1,0 +1,56 @@
+// Tuned values by the cost model: which of the choices of `tune` a launch takes on a GPU when the host names none. Equal launches choose alike,
+// whatever ran before.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "lang/target.h"
+#include "sema/sema.h"
+
+namespace tegula {
+
+/// What was chosen for a module's kernels, and their candidates as IR. Bounded; thread-safe.
+class TuneStore {
+public:
+    struct Choice {
+        sema::StaticValues values;
+        std::string why;  ///< for `explain`
+    };
+    std::shared_ptr<const Choice> find(const std::string& key);
+    void add(const std::string& key, Choice choice);
+    /// The candidate before any pass, elaborated once; null when it does not elaborate.
+    std::shared_ptr<const sema::Instance> instance(const sema::Module& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
+                                                   TypeTable& types);
+
+private:
+    std::mutex mutex_;
+    std::map<std::string, std::shared_ptr<const Choice>> choices_;
+    std::map<std::string, std::shared_ptr<const sema::Instance>> instances_;
+};
+
+/// Chooses for one binding of one kernel.
+class TuneByEstimate : public sema::TuneChooser {
+public:
+    static constexpr int64_t kNominalExtent = 4096;  ///< of extents that nobody gave, for artefacts
+
+    TuneByEstimate(TuneStore& store, const sema::Module& module, const ast::KernelItem& kernel, TypeTable& types, const Arch& arch)
+        : store_(store), module_(module), kernel_(kernel), types_(types), arch_(arch) {}
+    std::optional<sema::StaticValues> known(const sema::LaunchPlan& plan) override;
+    size_t choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) override;
+    /// One sentence on the choice.
+    const std::string& why() const { return why_; }
+
+private:
+    std::string key(const sema::LaunchPlan& plan) const;
+
+    TuneStore& store_;
+    const sema::Module& module_;
+    const ast::KernelItem& kernel_;
+    TypeTable& types_;
+    const Arch& arch_;
+    std::string why_;
+};
+
+}  // namespace tegula

@@ -1,0 +1,82 @@
+// Finding a split sum and what its programs exchange (split_loop.h).
+#include "lang/split_loop.h"
+
+#include <algorithm>
+
+#include "lang/target.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+constexpr int64_t kOwnShared = 32;    ///< bytes of shared memory that the exchange takes beside the form's
+constexpr int64_t kStageShared = 24;  ///< for the barriers of a channel's stage
+
+int64_t container_bytes(const Format& f) { return f.bits <= 8 ? 1 : f.bits <= 16 ? 2 : f.bits <= 32 ? 4 : 8; }
+
+/// Adds the tile whose total is carried value k; false when it is not the sum of the total and something else in registers of the same layout.
+bool add_tile(const Function& fn, const Block& body, size_t k, SplitLoop& out) {
+    const ValueId total = body.args[k + 1], sum = fn.operands(fn.inst(body.insts.back()))[k];
+    const Inst* add = fn.def(sum);
+    if (!add || add->op != Op::add || fn.type(sum).shape.rank == 0) return false;
+    const auto in = fn.operands(*add);
+    const size_t other = in[0] == total ? 1 : 0;
+    if (!(in[1 - other] == total) || in[other] == total || fn.inst(fn.value(sum).def).parent != fn.inst(body.insts.back()).parent) return false;
+    const Inst* from = fn.def(in[other]);
+    for (ValueId v : {total, sum, in[other]})
+        if (fn.placement(v).kind != Placement::registers || !(fn.placement(v).regs == fn.placement(sum).regs)) return false;
+    if (!from || from->op == Op::constant) return false;
+    out.sums.push_back(fn.value(sum).def);
+    out.partials.push_back(in[other]);
+    out.offsets.push_back(out.bytes);
+    const int64_t bytes = int64_t{fn.placement(sum).regs.registers()} * 32 * fn.gpu->warps * container_bytes(fn.elem(sum));
+    out.bytes += (bytes + 15) / 16 * 16;
+    return true;
+}
+
+}  // namespace
+
+bool is_split_loop(const Function& fn, const Inst& loop) {
+    if (loop.op != Op::for_loop) return false;
+    const auto at = static_cast<size_t>(fn.attrs(loop)[0]);
+    return at < fn.loop_hints.size() &&
+           std::any_of(fn.loop_hints[at].begin(), fn.loop_hints[at].end(), [](const Hint& h) { return h.name == "split_k" && h.args.size() == 1; });
+}
+
+std::optional<SplitLoop> parallel_split(const Function& fn, std::string* why) {
+    const auto no = [&](const char* reason) {
+        if (why) *why = reason;
+        return std::nullopt;
+    };
+    if (!fn.gpu) return std::nullopt;
+    SplitLoop out;
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (InstId id : fn.block(BlockId{b}).insts) {
+            const Inst& inst = fn.inst(id);
+            if (!is_split_loop(fn, inst)) continue;
+            const InstId owner = fn.block(inst.parent).owner;
+            if (owner.valid() && fn.inst(owner).op != Op::specialise) return no("its loop stands inside another one");
+            if (owner.valid() && fn.blocks(fn.inst(owner))[0] == inst.parent) {
+                if (inst.results.count) return no("copying ahead depends on the sums");
+                continue;
+            }
+            if (out.loop.valid()) return no("there are several sums");
+            out.loop = id;
+        }
+    if (!out.loop.valid()) return std::nullopt;
+    const Inst& loop = fn.inst(out.loop);
+    for (const Hint& h : fn.loop_hints[static_cast<size_t>(fn.attrs(loop)[0])])
+        if (h.name == "split_k") out.parts = static_cast<int>(h.args[0]);
+    const Block& body = fn.block(fn.blocks(loop)[0]);
+    for (size_t k = 0; k < loop.results.count; ++k)
+        if (!add_tile(fn, body, k, out)) return no("its sums do not stay where they are summed");
+    int64_t shared = fn.gpu->shared_bytes + kOwnShared;
+    for (const auto& [value, channel] : fn.gpu->channels) shared += kStageShared * channel.stages;
+    const Arch* arch = find_arch(std::to_string(fn.gpu->arch));
+    if (!arch || shared > arch->shared_bytes) return no("shared memory is full");
+    return out;
+}
+
+}  // namespace tegula

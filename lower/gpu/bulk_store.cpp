@@ -1,0 +1,59 @@
+// Stores of products by TMA: the accumulator keeps its layout, warps put boxes of it into shared memory, and the hardware leaves out what lies beyond
+// the tensor's edges. Decided while tiles are placed (place.cpp); everything else keeps single accesses.
+#include "lang/gpu_scratch.h"
+#include "lang/layout.h"
+#include "lower/gpu/place.h"
+#include "lower/gpu/place_groups.h"
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+namespace {
+
+using namespace ir;
+
+constexpr int64_t kMinBytes = 4 << 10;  ///< below it the copy's own latency counts
+constexpr int kMaxMapRank = 5;
+
+bool may_meet(const Function& fn, const GpuOptions& options, ValueId tensor, const Inst& other) {
+    const bool named = other.op == Op::store || other.op == Op::atomic;
+    return !named || options.may_alias || fn.operands(other)[0] == tensor;
+}
+
+bool is_only_write(const Function& fn, const GpuOptions& options, InstId store) {
+    const ValueId tensor = fn.operands(fn.inst(store))[0];
+    bool only = true;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        const Inst& inst = fn.inst(id);
+        const bool writes = inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::ptr_store || inst.op == Op::ptr_atomic;
+        if (writes && id != store && may_meet(fn, options, tensor, inst)) only = false;
+    });
+    return only;
+}
+
+bool is_aligned(const Function& fn, const GpuOptions& options, ValueId tensor) {
+    for (size_t i = 0; i < fn.params.size(); ++i)
+        if (fn.params[i].value == tensor && i < options.tensors.size()) return options.tensors[i].aligned && !options.tensors[i].strided;
+    return false;
+}
+
+}  // namespace
+
+bool stores_in_bulk(const Function& fn, const GpuOptions& options, InstId store, const TileLayout& l) {
+    const Inst& inst = fn.inst(store);
+    if (inst.op != Op::store || !options.arch->tma || l.shape.rank != 2) return false;
+    const ValueId tensor = fn.operands(inst)[0];
+    const Type& type = fn.type(tensor);
+    const Layout::Kind kind = fn.types().layout(type.layout).kind();
+    if ((kind != Layout::Kind::row && kind != Layout::Kind::col) || type.shape.rank > kMaxMapRank || !is_aligned(fn, options, tensor)) return false;
+    const Access access = fn.access(inst);
+    if (access.flags != 0) return false;
+    for (const Access::Axis& a : access.axes)
+        if (a.kind == Access::gather || (a.kind == Access::range && a.step != 1)) return false;
+    const Format& elem = fn.elem(tensor);
+    const int bytes = static_cast<int>(elem.bits / 8);
+    if ((elem.bits != 8 && elem.bits != 16 && elem.bits != 32) || elem.is_bool() || l.shape.elements() * bytes < kMinBytes) return false;
+    return contiguous_dimension(fn, inst) == 1 && store_boxes(l, bytes) && is_only_write(fn, options, store);
+}
+
+}  // namespace tegula

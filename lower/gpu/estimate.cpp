@@ -1,0 +1,330 @@
+// The cost model behind `tune` (estimate.h). A program is a tree of loops; for each the clocks that one program needs alone (copies waited for
+// where no ring hides them), and the clocks of each unit that all programs of an SM share. A launch takes the larger of both: shared units times
+// programs per SM, or rounds of resident programs times the time of one.
+#include "lower/gpu/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "lang/split_loop.h"
+#include "lower/gpu/rows.h"
+#include "lower/lower.h"
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+namespace {
+
+using namespace ir;
+
+// Clocks and bytes per clock and SM, measured on an H200 and taken for all.
+constexpr double kLatency = 900;         ///< of a copy to shared memory, barrier included
+constexpr double kLoadedLatency = 1500;  ///< of one among the many that keep a ring full
+constexpr double kIteration = 90;        ///< waiting and signalling around one step of a ring
+constexpr double kUncopied = 250;        ///< two meetings of the group and shared memory, per trip of a loop without a ring
+constexpr double kProgram = 1200;        ///< start of a program, its scalars and barriers
+constexpr double kLaunch = 3500;         ///< of a grid
+constexpr double kSmBytes = 64;          ///< that one SM takes from L2 at best
+constexpr double kStoreBytes = 32;
+constexpr double kLanes = 64;  ///< elementwise results, mixed operations
+constexpr double kSpill = 4;   ///< factor of accumulators in local memory
+constexpr int64_t kSharedReserve = 16 << 10;
+constexpr int64_t kUnknownTrips = 16;
+constexpr int kDefaultStages = 4, kGroupRows = 16, kMaxPrograms = 32, kMaxWalk = 200, kMaxDepth = 60;
+
+/// Clocks of the units that programs share, bytes from L2, and clocks of a program that has the SM to itself.
+struct Cost {
+    double tensor = 0, lanes = 0, bytes = 0, memory = 0, alone = 0;
+    void add(const Cost& o, double times) {
+        tensor += times * o.tensor;
+        lanes += times * o.lanes;
+        bytes += times * o.bytes;
+        memory += times * o.memory;
+        alone += times * o.alone;
+    }
+};
+
+class Estimator {
+public:
+    Estimator(const Function& fn, const GpuOptions& options, const LaunchScale& scale);
+    GpuEstimate run();
+
+private:
+    std::optional<int64_t> scalar(ValueId v, int depth = 0) const;
+    int64_t trips(const Inst& loop) const;
+    Cost block(BlockId id);
+    Cost loop(const Inst& inst);
+    Cost instruction(const Inst& inst);
+    Cost product(const Inst& inst);
+    Cost access(const Inst& inst);
+    double distinct(const Inst& access) const;
+    void find_resources();
+
+    const Function& fn_;
+    const LaunchScale& scale_;
+    const Arch& arch_;
+    RowContext rows_;
+    double programs_ = 1, at_once_ = 1, sm_bytes_ = kSmBytes;
+    double stretches_ = 1, uncut_ = 1;  ///< of a split sum; those that the loops at hand do not show
+    int64_t ring_bytes_ = 0;            ///< shared memory of the largest ring
+    double longest_ = 0;
+    GpuEstimate out_;
+};
+
+double bytes_of(const Function& fn, ValueId v) { return double(fn.type(v).shape.elements()) * fn.elem(v).bits / 8; }
+
+Estimator::Estimator(const Function& fn, const GpuOptions& options, const LaunchScale& scale)
+    : fn_(fn), scale_(scale), arch_(*options.arch) {
+    rows_.arch = options.arch;
+    rows_.warps = tile_warps(fn);
+    rows_.shared_left = arch_.shared_bytes - kSharedReserve;
+    for (uint64_t g : scale.grid) programs_ *= static_cast<double>(g);
+    bool cut = false;
+    for_each_inst(fn, fn.body, [&](InstId i) { cut = cut || is_split_loop(fn, fn.inst(i)); });
+    for (const Hint& h : fn.hints)
+        if (h.name == "split_k" && h.args.size() == 1 && (cut || split_k_problem(fn).empty()))
+            stretches_ = static_cast<double>(std::max<int64_t>(h.args[0], 1));
+    programs_ *= stretches_;
+    uncut_ = cut ? 1 : stretches_;
+    sm_bytes_ = std::min(kSmBytes, arch_.l2_bytes / std::min(std::max(programs_, 1.0), double(arch_.sms)));
+}
+
+/// The value of an integer scalar in a program in the middle of the grid, where it follows from what is known.
+std::optional<int64_t> Estimator::scalar(ValueId v, int depth) const {
+    if (depth > kMaxDepth || fn_.type(v).kind != Type::tile || fn_.type(v).shape.rank != 0) return std::nullopt;
+    if (int64_t value = 0; constant_int(fn_, v, value)) return value;
+    const Inst* def = fn_.def(v);
+    if (!def) {
+        for (size_t i = 0; i < fn_.params.size() && i < scale_.scalars.size(); ++i)
+            if (fn_.params[i].value == v) return scale_.scalars[i];
+        const Block& block = fn_.block(fn_.value(v).block);
+        if (!block.owner.valid() || fn_.inst(block.owner).op != Op::for_loop || fn_.value(v).index != 0) return std::nullopt;
+        const auto bounds = fn_.operands(fn_.inst(block.owner));  // a trip in the middle
+        const auto lo = scalar(bounds[0], depth + 1), hi = scalar(bounds[1], depth + 1);
+        return lo && hi ? std::optional(*lo + (*hi - *lo) / 2) : std::nullopt;
+    }
+    if (def->op == Op::program_id) return static_cast<int64_t>(scale_.grid[fn_.attrs(*def)[0]] / 2);
+    if (def->op == Op::num_programs) return static_cast<int64_t>(scale_.grid[fn_.attrs(*def)[0]]);
+    if (def->op == Op::cast) return scalar(fn_.operands(*def)[0], depth + 1);
+    if (fn_.operands(*def).size() != 2 || !has_trait(def->op, ELEMWISE)) return std::nullopt;
+    const auto a = scalar(fn_.operands(*def)[0], depth + 1), b = scalar(fn_.operands(*def)[1], depth + 1);
+    if (!a || !b) return std::nullopt;
+    const auto [x, y] = std::pair(static_cast<uint64_t>(*a), static_cast<uint64_t>(*b));
+    switch (def->op) {
+        case Op::add:
+            return static_cast<int64_t>(x + y);
+        case Op::sub:
+            return static_cast<int64_t>(x - y);
+        case Op::mul:
+            return static_cast<int64_t>(x * y);
+        case Op::min:
+            return std::min(*a, *b);
+        case Op::max:
+            return std::max(*a, *b);
+        case Op::div:
+        case Op::div_trunc:
+            return *a >= 0 && *b > 0 ? std::optional(*a / *b) : std::nullopt;
+        case Op::div_ceil:
+            return *a >= 0 && *b > 0 ? std::optional(*a / *b + (*a % *b != 0)) : std::nullopt;
+        case Op::rem:
+            return *a >= 0 && *b > 0 ? std::optional(*a % *b) : std::nullopt;
+        default:
+            return std::nullopt;
+    }
+}
+
+int64_t Estimator::trips(const Inst& inst) const {
+    const auto o = fn_.operands(inst);
+    const auto lo = scalar(o[0]), hi = scalar(o[1]), step = scalar(o[2]);
+    if (!lo || !hi || !step || *step <= 0 || *lo < INT64_MIN / 4 || *hi > INT64_MAX / 4) return kUnknownTrips;
+    return *hi <= *lo ? 0 : (*hi - *lo - 1) / *step + 1;
+}
+
+/// Of the programs that run at the same time, how many read different bytes by this access: programs are swept in groups of rows.
+double Estimator::distinct(const Inst& access) const {
+    std::vector<ValueId> work(fn_.operands(access).begin() + 1, fn_.operands(access).end());
+    unsigned axes = 0;
+    for (size_t n = 0; n < work.size(); ++n) {
+        const Inst* def = fn_.def(work[n]);
+        if (n == kMaxWalk || (def && !has_trait(def->op, PURE))) return at_once_;
+        if (def && def->op == Op::program_id) axes |= 1u << fn_.attrs(*def)[0];
+        if (def)
+            for (ValueId v : fn_.operands(*def)) work.push_back(v);
+    }
+    const double rows = std::min({double(scale_.grid[0]), double(kGroupRows), at_once_});
+    if (axes == 0) return 1;
+    if (axes == 1) return std::min(double(scale_.grid[0]), scale_.grid[1] * scale_.grid[2] == 1 ? at_once_ : rows);
+    if (axes == 2) return std::clamp(at_once_ / rows, 1.0, double(scale_.grid[1]));
+    return at_once_;
+}
+
+Cost Estimator::access(const Inst& inst) {
+    Cost c;
+    const bool store = inst.op == Op::store || inst.op == Op::ptr_store;
+    const size_t value = fn_.operands(inst).size() - 1;  // of a store without mask; a mask has fewer bits, which does not matter here
+    const double bytes = inst.results.count ? bytes_of(fn_, fn_.result(inst)) : bytes_of(fn_, fn_.operands(inst)[value]);
+    if (store) {
+        c.memory = bytes * at_once_;
+        c.alone = 400 + bytes / kStoreBytes;
+        return c;
+    }
+    c.bytes = bytes;
+    c.memory = bytes * distinct(inst);
+    c.alone = fn_.type(fn_.result(inst)).shape.rank == 0 ? 0 : kLatency + bytes / sm_bytes_;
+    return c;
+}
+
+Cost Estimator::product(const Inst& inst) {
+    Cost c;
+    const RowVerdict* best = nullptr;
+    const std::vector<RowVerdict> verdicts = judge_rows(fn_, inst, rows_);
+    for (const RowVerdict& v : verdicts)
+        if (v.legal && (!best || v.row == 0 || v.cost < best->cost || best->row == 0)) best = &v;
+    const MmaRow& row = mma_rows()[static_cast<size_t>(best->row)];
+    c.tensor = c.alone = best->cost * (out_.spills ? kSpill : 1);
+    if (row.fraction_bits == 13) {
+        const int64_t chunk = std::min<int64_t>(product_shape(fn_, inst).k, 128);
+        out_.chunk = out_.chunk ? std::min(out_.chunk, chunk) : chunk;
+    }
+    if (best->cost > longest_) {
+        longest_ = best->cost;
+        out_.row = row.name;
+    }
+    return c;
+}
+
+Cost Estimator::instruction(const Inst& inst) {
+    Cost c;
+    switch (inst.op) {
+        case Op::for_loop:
+        case Op::while_loop:
+            return loop(inst);
+        case Op::if_else:
+            for (BlockId b : fn_.blocks(inst)) c.add(block(b), 0.5);
+            return c;
+        case Op::dot:
+        case Op::dot_scaled:
+            return product(inst);
+        case Op::load:
+        case Op::store:
+        case Op::atomic:
+        case Op::ptr_load:
+        case Op::ptr_store:
+        case Op::ptr_atomic:
+            return access(inst);
+        default:
+            break;
+    }
+    const bool free = inst.op == Op::constant || inst.op == Op::broadcast || inst.op == Op::reshape || inst.op == Op::permute || inst.op == Op::iota;
+    if (free || inst.results.count == 0 || fn_.type(fn_.result(inst)).kind != Type::tile) return c;
+    const ValueId of = inst.op == Op::reduce || inst.op == Op::contract ? fn_.operands(inst)[0] : fn_.result(inst);
+    c.lanes =
+        double(fn_.type(of).shape.elements()) / kLanes * (inst.op == Op::contract ? double(fn_.type(of).shape[fn_.type(of).shape.rank - 1]) : 1);
+    c.alone = c.lanes + (inst.op == Op::reduce ? kUncopied : 0);
+    return c;
+}
+
+/// A loop whose products read loaded tiles runs through a ring: a step takes what its units take, or its share of the ring's round trip.
+Cost Estimator::loop(const Inst& inst) {
+    double times = inst.op == Op::for_loop ? static_cast<double>(trips(inst)) : double(kUnknownTrips);
+    if (is_split_loop(fn_, inst)) times = 1;
+    Cost body, copies;
+    int64_t stage_bytes = 0;
+    bool product = false;
+    for (BlockId b : fn_.blocks(inst))
+        for (InstId i : fn_.block(b).insts) {
+            const Inst& in = fn_.inst(i);
+            const bool copied = in.op == Op::load && fn_.type(fn_.result(in)).shape.rank >= 2;
+            (copied ? copies : body).add(instruction(in), 1);
+            if (copied) stage_bytes += static_cast<int64_t>(bytes_of(fn_, fn_.result(in)));
+            product = product || in.op == Op::dot;
+        }
+    if (product) times = std::ceil(times / uncut_);
+    const int64_t room = arch_.shared_bytes - kSharedReserve;
+    int64_t stages = product && stage_bytes > 0 ? std::min<int64_t>(kDefaultStages, room / stage_bytes) : 0;
+    if (stages < 2 || !arch_.cp_async) stages = 0;
+    Cost out;
+    double step = body.alone + copies.alone + (stages ? 0 : kUncopied);
+    if (stages) {
+        const double copy = copies.bytes / sm_bytes_, round = kLoadedLatency + copy + body.alone;
+        step = std::max({body.alone, copy, round / static_cast<double>(stages)}) + kIteration;
+        if (stages * stage_bytes > ring_bytes_) ring_bytes_ = stages * stage_bytes, out_.stages = static_cast<int>(stages);
+        out.alone = times > 0 ? kLatency + copy : 0;
+    }
+    body.add(copies, 1);
+    body.alone = step;
+    out.add(body, times);
+    return out;
+}
+
+Cost Estimator::block(BlockId id) {
+    Cost c;
+    for (InstId i : fn_.block(id).insts) c.add(instruction(fn_.inst(i)), 1);
+    return c;
+}
+
+/// Registers: accumulators of products live side by side, other tiles a few at a time.
+void Estimator::find_resources() {
+    double accumulators = 0, largest = 0;
+    for_each_inst(fn_, fn_.body, [&](InstId id) {
+        const Inst& inst = fn_.inst(id);
+        for (uint32_t r = 0; r < inst.results.count; ++r) {
+            const Type& t = fn_.type(fn_.result(inst, r));
+            if (t.kind != Type::tile) continue;
+            const double words = double(t.shape.elements()) * std::max<int>(fn_.elem(fn_.result(inst, r)).bits, 16) / 32;
+            if (inst.op == Op::dot || inst.op == Op::dot_scaled)
+                accumulators += words;
+            else if (inst.op != Op::load && inst.op != Op::constant && inst.op != Op::broadcast)
+                largest = std::max(largest, words);
+        }
+    });
+    const double threads = 32.0 * rows_.warps, held = (accumulators > 0 ? accumulators : 2 * largest) / threads;
+    out_.spills = held > 200;
+    const double registers = std::min(held + 64, 255.0) * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
+    const int by_registers = static_cast<int>(arch_.registers / registers);
+    const int by_threads = static_cast<int>(2048 / threads);
+    out_.per_sm = std::clamp(std::min(by_registers, by_threads), 1, kMaxPrograms);
+    at_once_ = std::max(std::min(programs_, double(arch_.sms) * out_.per_sm), 1.0);
+}
+
+GpuEstimate Estimator::run() {
+    out_.programs = static_cast<uint64_t>(programs_);
+    find_resources();
+    Cost one = block(fn_.body);
+    // What is copied ahead limits how many programs fit; shares of memory traffic follow from that and need a second look.
+    const int by_shared = static_cast<int>(std::clamp<int64_t>((arch_.shared_bytes + 1024) / (ring_bytes_ + 1024), 1, kMaxPrograms));
+    if (by_shared < out_.per_sm) {
+        out_.per_sm = by_shared;
+        at_once_ = std::max(std::min(programs_, double(arch_.sms) * by_shared), 1.0);
+        one = block(fn_.body);
+    }
+    one.alone += kProgram;
+    const double each = std::ceil(programs_ / arch_.sms), rounds = std::ceil(each / out_.per_sm);
+    const struct {
+        const char* name;
+        double clocks;
+    } bounds[] = {{"latency", rounds * one.alone},
+                  {"tensor cores", each * one.tensor},
+                  {"arithmetic", each * one.lanes},
+                  {"L2", programs_ * one.bytes / arch_.l2_bytes},
+                  {"memory", programs_ / at_once_ * one.memory / arch_.memory_bytes}};
+    const auto* most = std::max_element(std::begin(bounds), std::end(bounds), [](const auto& a, const auto& b) { return a.clocks < b.clocks; });
+    out_.bound = most->name;
+    out_.microseconds = (most->clocks + kLaunch) / arch_.clock_mhz;
+    return out_;
+}
+
+}  // namespace
+
+std::string GpuEstimate::text() const {
+    std::string out = std::to_string(programs) + (programs == 1 ? " program, " : " programs, ") + std::to_string(per_sm) + " per SM at a time, ";
+    if (*row) out += std::string(row) + ", ";
+    if (stages) out += std::to_string(stages) + " stages, ";
+    if (spills) out += "accumulators do not fit in registers, ";
+    return out + "bound by " + bound;
+}
+
+GpuEstimate estimate_gpu(const Function& fn, const GpuOptions& options, const LaunchScale& scale) { return Estimator(fn, options, scale).run(); }
+
+}  // namespace tegula

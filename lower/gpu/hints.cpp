@@ -1,0 +1,134 @@
+// What becomes of each hint (hints.h). The facts are read off the form where the passes decide, and are those of emission where it does.
+#include "lower/gpu/hints.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "lang/raster.h"
+#include "lang/split_loop.h"
+#include "lower/lower.h"
+#include "lower/rewrite.h"
+
+namespace tegula {
+
+namespace {
+
+using namespace ir;
+
+constexpr int64_t kMaxWarps = 32, kMaxUnroll = 64, kSpecialiseOn = 1, kDecodeShared = 1;
+
+class Notes {
+public:
+    Notes(const Function& fn, const Function& form) : fn_(fn), form_(form) {}
+    std::vector<HintNote> run();
+
+private:
+    void ignored(const std::string& why) { out_.push_back({hint_->name, loop_, {}, why}); }
+    void adjusted(int64_t value, const std::string& why) {
+        out_.push_back({hint_->name, loop_, hint_->name + "(" + std::to_string(value) + ")", why});
+    }
+    int64_t argument() const { return hint_->args.empty() ? 0 : hint_->args[0]; }
+    void kernel_hint();
+    void loop_hint(InstId loop);
+    void split_k();
+    void pipeline(InstId loop);
+
+    const Function &fn_, &form_;
+    const Hint* hint_ = nullptr;
+    Span loop_;
+    std::vector<HintNote> out_;
+};
+
+void Notes::split_k() {
+    if (argument() == 1) return;
+    bool split = false;
+    for_each_inst(fn_, fn_.body, [&](InstId i) { split = split || is_split_loop(fn_, fn_.inst(i)); });
+    if (!split) return ignored(split_k_problem(fn_));
+    std::string why;
+    if (!parallel_split(form_, &why)) ignored("its stretches are run one after the other, because " + why);
+}
+
+void Notes::kernel_hint() {
+    const std::string& name = hint_->name;
+    if (name == "split_k") return split_k();
+    if (name == "stream_k")
+        return ignored("sums are cut into equal stretches only (`split_k`), as their order must not depend on the number of processors");
+    if (name == "persistent") return ignored("every program of the grid is a program of the GPU's own scheduler");
+    if (name == "swizzle" && argument() < 1) return ignored("it takes a positive number");
+    if (name == "swizzle") {
+        std::string why;
+        if (program_groups(form_, &why) == 0) ignored(why);
+        return;
+    }
+    if (name == "cluster" && std::any_of(hint_->args.begin(), hint_->args.end(), [](int64_t n) { return n != 1; }))
+        return ignored("no clusters of programs are launched");
+    if (name == "registers") return ignored("registers are given out by the compiler of the machine code");
+    if (name == "decode" && argument() == kDecodeShared) return ignored("narrow types are decoded in registers");
+    if (name == "specialise" && argument() == kSpecialiseOn && !form_.gpu->specialised)
+        return ignored("no load of the kernel is a bulk copy in a loop");
+    if (name != "warps" || form_.gpu->warps == argument()) return;
+    if (argument() < 1) return ignored("it takes 1 to 32");
+    const bool rounded = argument() <= kMaxWarps && !std::has_single_bit(static_cast<uint64_t>(argument()));
+    adjusted(form_.gpu->warps, argument() > kMaxWarps ? "a program has at most 32 warps"
+                               : rounded              ? "the number of warps is a power of two"
+                                                      : "the instruction that sums its fp8 product takes 4 or more");
+}
+
+void Notes::pipeline(InstId loop) {
+    int stages = 0;
+    for_each_inst(form_, form_.blocks(form_.inst(loop))[0], [&](InstId i) {
+        const Inst& inst = form_.inst(i);
+        if (inst.op != Op::channel_get) return;
+        for (const auto& [value, channel] : form_.gpu->channels)
+            if (value == form_.operands(inst)[0].v) stages = stages ? std::min(stages, channel.stages) : channel.stages;
+    });
+    const int64_t wanted = argument();
+    if (stages == wanted) return;
+    if (!stages && wanted == 1) return;
+    if (!stages) return ignored("no load in the loop is copied ahead");
+    adjusted(stages, wanted > stages ? "shared memory has no room for more stages" : "a ring has at least this many stages");
+}
+
+void Notes::loop_hint(InstId loop) {
+    if (hint_->name == "pipeline") return pipeline(loop);
+    if (hint_->name == "parallel") return ignored("trips of a loop are run one after the other");
+    if (hint_->name != "unroll") return;
+    if (hint_->args.empty()) return ignored("loops are unrolled by a given number of trips only");
+    if (argument() < 1) return ignored("it takes 1 to 64");
+    if (argument() > kMaxUnroll) adjusted(kMaxUnroll, "more copies of a loop's body do not fit in the instruction cache");
+}
+
+std::vector<HintNote> Notes::run() {
+    for (const Hint& h : fn_.hints) {
+        hint_ = &h;
+        kernel_hint();
+    }
+    // Loops of the part that computes: the producer's are copies of them.
+    BlockId body = form_.body;
+    for (InstId i : form_.block(body).insts)
+        if (form_.inst(i).op == Op::specialise) body = form_.blocks(form_.inst(i))[1];
+    for_each_inst(form_, body, [&](InstId i) {
+        const Inst& inst = form_.inst(i);
+        if (inst.op != Op::for_loop && inst.op != Op::while_loop) return;
+        const auto at = static_cast<size_t>(form_.attrs(inst)[0]);
+        if (at >= form_.loop_hints.size()) return;
+        loop_ = inst.span;
+        for (const Hint& h : form_.loop_hints[at]) {
+            hint_ = &h;
+            loop_hint(i);
+        }
+    });
+    return std::move(out_);
+}
+
+}  // namespace
+
+bool has_doubtful_hints(const ir::Function& fn) {
+    const auto doubtful = [](const Hint& h) { return h.name != "math"; };
+    return std::any_of(fn.hints.begin(), fn.hints.end(), doubtful) ||
+           std::any_of(fn.loop_hints.begin(), fn.loop_hints.end(), [&](const auto& list) { return std::any_of(list.begin(), list.end(), doubtful); });
+}
+
+std::vector<HintNote> unfollowed_hints(const ir::Function& fn, const ir::Function& form) { return Notes(fn, form).run(); }
+
+}  // namespace tegula

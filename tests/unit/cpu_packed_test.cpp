@@ -1,0 +1,127 @@
+// Packed storage of emitted code: every width and bit offset, whole and partial runs and single elements, between two pages that may not be touched.
+#include <sys/mman.h>
+
+#include "tests/unit/cpu_scalars_fixture.h"
+
+namespace tegula::testing {
+namespace {
+
+using cpu::Scalars;
+
+constexpr size_t kPage = 4096;
+
+/// One page between two forbidden ones.
+class Guarded {
+public:
+    Guarded() : base_(static_cast<uint8_t*>(mmap(nullptr, 3 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+        EXPECT_EQ(mprotect(base_ + kPage, kPage, PROT_READ | PROT_WRITE), 0);
+    }
+    ~Guarded() { munmap(base_, 3 * kPage); }
+    Guarded(const Guarded&) = delete;
+    uint8_t* begin() { return base_ + kPage; }
+    uint8_t* end() { return base_ + 2 * kPage; }
+
+private:
+    uint8_t* base_;
+};
+
+/// load_run, store_run, load_at, store_at of one format; arguments: storage, codes in containers, first bit, count of lanes.
+std::vector<ArrayJit::PlainBody> bodies(const Format& f, unsigned lanes) {
+    const auto codes = [=](Scalars& s) { return s.memory_type(f, lanes); };
+    const auto offsets = [=](llvm::IRBuilder<>& b, Value* first) -> std::pair<Value*, Value*> {
+        std::vector<uint64_t> at, number;
+        for (unsigned l = 0; l < lanes; ++l) at.push_back(uint64_t{l} * f.bits), number.push_back(l);
+        if (!lanes) return {first, nullptr};
+        return {b.CreateAdd(b.CreateVectorSplat(lanes, first), llvm::ConstantDataVector::get(b.getContext(), at)),
+                llvm::ConstantDataVector::get(b.getContext(), number)};
+    };
+    return {[=](llvm::IRBuilder<>& b, Scalars& s, llvm::Function* fn) {
+                Value* v = s.load_run(f, fn->getArg(0), fn->getArg(2), lanes ? fn->getArg(3) : nullptr, lanes);
+                b.CreateAlignedStore(s.to_memory(v, f), fn->getArg(1), llvm::Align(1));
+            },
+            [=](llvm::IRBuilder<>& b, Scalars& s, llvm::Function* fn) {
+                Value* v = s.from_memory(b.CreateAlignedLoad(codes(s), fn->getArg(1), llvm::Align(1)), f);
+                s.store_run(f, v, fn->getArg(0), fn->getArg(2), lanes ? fn->getArg(3) : nullptr);
+            },
+            [=](llvm::IRBuilder<>& b, Scalars& s, llvm::Function* fn) {
+                const auto [at, number] = offsets(b, fn->getArg(2));
+                Value* mask = number ? b.CreateICmpULT(number, b.CreateVectorSplat(lanes, fn->getArg(3))) : nullptr;
+                b.CreateAlignedStore(s.to_memory(s.load_at(f, fn->getArg(0), at, mask, lanes), f), fn->getArg(1), llvm::Align(1));
+            },
+            [=](llvm::IRBuilder<>& b, Scalars& s, llvm::Function* fn) {
+                const auto [at, number] = offsets(b, fn->getArg(2));
+                Value* mask = number ? b.CreateICmpULT(number, b.CreateVectorSplat(lanes, fn->getArg(3))) : nullptr;
+                s.store_at(f, s.from_memory(b.CreateAlignedLoad(codes(s), fn->getArg(1), llvm::Align(1)), f), fn->getArg(0), at, mask);
+            }};
+}
+
+void check_loads(const Format& f, const std::vector<ArrayJit::PlainEntry>& fn, unsigned lanes, Guarded& page, unsigned shift, int64_t count) {
+    const size_t width = f.container_bytes(), bytes = (shift + static_cast<size_t>(count) * f.bits + 7) / 8;
+    std::vector<uint8_t> want(width * 64), got(width * 64);
+    for (uint8_t* base : {page.begin(), page.end() - bytes}) {
+        unpack_bits(f, base, shift, static_cast<uint64_t>(count), want.data());
+        for (size_t k : {0, 2}) {
+            std::fill(got.begin(), got.end(), uint8_t{0});
+            fn[k](base, got.data(), shift, count);
+            ASSERT_TRUE(std::equal(want.begin(), want.begin() + count * static_cast<int64_t>(width), got.begin()))
+                << f.name << " at bit " << shift << ", " << count << " of " << lanes << " lanes, function " << k;
+        }
+    }
+}
+
+void check_stores(const Format& f, const std::vector<ArrayJit::PlainEntry>& fn, unsigned lanes, Guarded& page, unsigned shift, int64_t count) {
+    const size_t width = f.container_bytes(), bytes = (shift + static_cast<size_t>(count) * f.bits + 7) / 8;
+    std::mt19937_64 rng(count + 100 * shift);
+    std::vector<uint64_t> codes(lanes ? lanes : 1);
+    for (uint64_t& c : codes) c = extend_code(f, rng());
+    std::vector<uint8_t> data = pack_containers(f, codes);
+    const std::vector<uint8_t> before(page.begin(), page.end());
+    for (size_t at : {size_t{0}, kPage - bytes})
+        for (size_t k : {1, 3}) {
+            std::vector<uint8_t> want = before;
+            pack_bits(f, data.data(), static_cast<uint64_t>(count), want.data() + at, shift);
+            std::copy(before.begin(), before.end(), page.begin());
+            fn[k](page.begin() + at, data.data(), shift, count);
+            ASSERT_TRUE(std::equal(want.begin(), want.end(), page.begin()))
+                << f.name << " at bit " << shift << ", " << count << " of " << lanes << " lanes, function " << k << " at " << at;
+        }
+    std::copy(before.begin(), before.end(), page.begin());
+    (void)width;
+}
+
+void check(const std::vector<Format>& formats, unsigned lanes, bool plain) {
+    Guarded page;
+    std::mt19937_64 rng(1);
+    for (uint8_t* b = page.begin(); b != page.end(); ++b) *b = static_cast<uint8_t>(rng());
+    for (const Format& f : formats) {
+        ArrayJit jit(plain);
+        const auto fn = jit.compile_plain(bodies(f, lanes));
+        for (unsigned shift = 0; shift < 8; ++shift)
+            for (int64_t count : {int64_t{1}, int64_t{2}, int64_t{lanes} - 1, int64_t{lanes}}) {
+                if (count < 1 || count > std::max<int64_t>(lanes, 1)) continue;
+                check_loads(f, fn, lanes, page, shift, count);
+                check_stores(f, fn, lanes, page, shift, count);
+            }
+    }
+}
+
+std::vector<Format> widths() {
+    std::vector<Format> all;
+    for (unsigned bits = 1; bits <= 64; ++bits) all.push_back(int_format(bits, bits % 2 == 1));
+    all.push_back(builtin_formats()[static_cast<size_t>(Fmt::boolean)]);
+    all.push_back(builtin_formats()[static_cast<size_t>(Fmt::f6e3m2)]);
+    all.push_back(builtin_formats()[static_cast<size_t>(Fmt::f32)]);
+    return all;
+}
+
+TEST(CpuPacked, EveryWidthAndOffset) { check(widths(), 16, false); }
+TEST(CpuPacked, SingleElements) { check(widths(), 0, false); }
+
+TEST(CpuPacked, PlainVectors) {
+    std::vector<Format> some;
+    for (unsigned bits : {1u, 2u, 3u, 4u, 5u, 12u, 33u, 63u}) some.push_back(int_format(bits, true));
+    check(some, 4, true);
+}
+
+}  // namespace
+}  // namespace tegula::testing

@@ -1,0 +1,151 @@
+// Hints and schedules that a GPU does not follow: one warning each with its place and reason, for those that it follows none; `explain` says the
+// same.
+#include <gtest/gtest.h>
+
+#include "jit/engine/engine.h"
+#include "jit/engine/hints.h"
+
+namespace tegula {
+namespace {
+
+struct Row {
+    const char* kernel;    ///< attributes and schedule
+    const char* loop;      ///< attributes of the loop over K
+    const char* expected;  ///< code and message of the only warning; empty: none
+    const char* arch = "sm_90a";
+    const char* body = nullptr;
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.kernel << " " << row.loop << " on " << row.arch; }
+
+constexpr const char* kSum = "acc = dot(a[m +: 64, k +: 64], b[k +: 64, n +: 64], acc);";
+
+std::string text_of(const Row& row) {
+    return "kernel k(a: tensor<f16>[M, K], b: tensor<f16>[K, N], out c: tensor<f32>[M, N])\n"
+           "    grid [cdiv(M, 64), cdiv(N, 64)]\n    " +
+           std::string(row.kernel) +
+           "\n{\n    let (m, n) = (program_id(0) * 64, program_id(1) * 64);\n    var acc = zeros<f32>[64, 64];\n    for k in 0 .. K step 64 " +
+           row.loop + " {\n        " + (row.body ? row.body : kSum) + "\n    }\n    c[m +: 64, n +: 64] = acc;\n}\n";
+}
+
+class Hints : public testing::TestWithParam<Row> {
+protected:
+    void compile(const std::string& text) {
+        DiagSink diags;
+        module_ = engine_->load("t.tile", text, "", diags);
+        ASSERT_TRUE(module_) << (diags.all().empty() ? "" : diags.all()[0].message) << text;
+        Status status{};
+        exe_ = engine_->compile_named(*module_, "k", {}, {}, diags, status);
+        ASSERT_TRUE(exe_) << text;
+    }
+    std::shared_ptr<Engine> engine_ = Engine::create({});
+    ModulePtr module_;
+    std::shared_ptr<const Executable> exe_;
+};
+
+TEST_P(Hints, AreFollowedOrGiveAWarning) {
+    compile(text_of(GetParam()));
+    const std::vector<Diagnostic> warnings = hint_warnings(*exe_, *find_arch(GetParam().arch));
+    std::string found;
+    for (const Diagnostic& d : warnings) {
+        found += (found.empty() ? "" : "; ") + std::string(diag_row(d.id).code) + " " + d.message;
+        EXPECT_EQ(d.severity, Severity::warning);
+        const uint32_t line = engine_->sources().line_col(d.span.file, d.span.begin).line;
+        EXPECT_EQ(line, *GetParam().loop ? 7u : 3u) << d.message;
+    }
+    EXPECT_EQ(found, GetParam().expected);
+    DiagSink diags;
+    const auto explained = engine_->artifact(*module_, *exe_, "explain@" + std::string(GetParam().arch), diags);
+    ASSERT_TRUE(explained);
+    for (const Diagnostic& d : warnings) EXPECT_NE(explained->find("hint " + d.message), std::string::npos) << *explained;
+    EXPECT_EQ(explained->find("hint `") == std::string::npos, warnings.empty()) << *explained;
+}
+
+constexpr const char* kEqual = "acc = acc * 0.5 + dot(a[m +: 64, k +: 64], b[k +: 64, n +: 64], zeros<f32>[64, 64]);";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Hints,
+    testing::Values(
+        Row{"", "", ""}, Row{"@ warps(4)", "", ""}, Row{"@ warps(8)", "", ""},
+        Row{"@ warps(6)", "", "T1102 `warps` counts as warps(4) on sm_90a: the number of warps is a power of two"},
+        Row{"@ warps(64)", "", "T1102 `warps` counts as warps(32) on sm_90a: a program has at most 32 warps"}, Row{"@ cluster(1, 1)", "", ""},
+        Row{"@ cluster(2, 1)", "", "T1101 `cluster` has no effect on sm_90a: no clusters of programs are launched"},
+        Row{"@ registers(128)", "", "T1101 `registers` has no effect on sm_90a: registers are given out by the compiler of the machine code"},
+        Row{"@ decode(register)", "", ""}, Row{"@ decode(auto)", "", ""},
+        Row{"@ decode(shared)", "", "T1101 `decode` has no effect on sm_90a: narrow types are decoded in registers"}, Row{"@ math(fast)", "", ""},
+        Row{"@ specialise(auto)", "", ""}, Row{"@ specialise(off)", "", ""}, Row{"@ specialise(on)", "", ""},
+        Row{"@ specialise(on)", "", "T1101 `specialise` has no effect on sm_80: no load of the kernel is a bulk copy in a loop", "sm_80"},
+        Row{"schedule swizzle(4)", "", ""}, Row{"schedule swizzle(0)", "", "T1101 `swizzle` has no effect on sm_90a: it takes a positive number"},
+        Row{"schedule swizzle(4)", "",
+            "T1101 `swizzle` has no effect on sm_90a: what it prints or asserts names programs by their place in the plain order", "sm_90a",
+            "assert(k >= 0, \"k\"); acc = dot(a[m +: 64, k +: 64], b[k +: 64, n +: 64], acc);"},
+        Row{"schedule persistent", "",
+            "T1101 `persistent` has no effect on sm_90a: every program of the grid is a program of the GPU's own scheduler"},
+        Row{"schedule stream_k", "",
+            "T1101 `stream_k` has no effect on sm_90a: sums are cut into equal stretches only (`split_k`), as their order must not depend on the "
+            "number "
+            "of processors"},
+        Row{"schedule split_k(4)", "", ""}, Row{"schedule split_k(4)", "", "", "sm_80"}, Row{"schedule split_k(4)", "", "", "sm_75"},
+        Row{"schedule split_k(1)", "", ""}, Row{"schedule split_k(65)", "", "T1101 `split_k` has no effect on sm_90a: it takes 1 to 64 parts"},
+        Row{"schedule split_k(4)", "", "T1101 `split_k` has no effect on sm_90a: the loop over its product carries more than sums of products",
+            "sm_90a", kEqual},
+        Row{"schedule split_k(4)", "", "T1101 `split_k` has no effect on sm_90a: it has no loop over a product", "sm_90a", "acc = acc + 1.0;"},
+        Row{"", "@ pipeline(3)", ""},
+        Row{"", "@ pipeline(64)", "T1102 `pipeline` counts as pipeline(12) on sm_90a: shared memory has no room for more stages"},
+        Row{"", "@ pipeline(3)", "T1101 `pipeline` has no effect on sm_90a: no load in the loop is copied ahead", "sm_90a", "acc = acc + 1.0;"},
+        Row{"", "@ unroll(2)", ""},
+        Row{"", "@ unroll(100)", "T1102 `unroll` counts as unroll(64) on sm_90a: more copies of a loop's body do not fit in the instruction cache"},
+        Row{"", "@ unroll", "T1101 `unroll` has no effect on sm_90a: loops are unrolled by a given number of trips only"},
+        Row{"", "@ parallel", "T1101 `parallel` has no effect on sm_90a: trips of a loop are run one after the other"}));
+
+/// A GPU that does nothing.
+class Idle : public Machine {
+public:
+    std::string name() const override { return "cuda"; }
+    std::string missing() override { return {}; }
+    const Arch& arch() override { return *find_arch("sm_90a"); }
+    std::unique_ptr<Program> prepare(const sema::Instance&, const std::vector<std::string>&) override {
+        struct Nothing : Program {
+            RunResult run(std::span<const Argument>, std::span<const uint64_t, 3>, const RunOptions&) const override { return {}; }
+        };
+        return std::make_unique<Nothing>();
+    }
+    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*, DiagSink&) override {
+        return std::nullopt;
+    }
+    std::string describe() override { return "{}"; }
+};
+
+TEST_F(Hints, LaunchesWarnOnceAndTheInterpreterNever) {
+    EngineOptions options;
+    options.cuda = [](const SourceMap&) { return std::make_unique<Idle>(); };
+    engine_ = Engine::create(options);
+    compile(text_of({"@ cluster(2, 1)", "", ""}));
+    std::vector<uint8_t> storage(4096);
+    LaunchArgument a, c;
+    a.view.elem = engine_->types().builtin("f16").value();
+    a.view.extents = Shape{16, 16};
+    a.view.data = storage.data();
+    a.view.bytes = 512;
+    a.view.layout = engine_->types().intern(Layout::row());
+    c.view = a.view;
+    c.view.elem = engine_->types().builtin("f32").value();
+    c.view.bytes = 1024;
+    const LaunchArgument arguments[] = {a, a, c};
+    const ast::KernelItem* kernel = module_->kernel("k");
+    const struct {
+        bool gpu;
+        size_t warnings;
+    } launches[] = {{false, 0}, {true, 1}, {true, 0}};
+    for (const auto& [gpu, warnings] : launches) {
+        DiagSink diags;
+        LaunchOptions launch;
+        ASSERT_TRUE(engine_->find_machine(gpu ? "cuda" : "interp", launch.machine, diags));
+        ASSERT_EQ(engine_->launch(*module_, *kernel, {}, arguments, launch, diags), Status::ok)
+            << (diags.all().empty() ? "" : diags.all()[0].message);
+        EXPECT_EQ(diags.all().size(), warnings);
+        for (const Diagnostic& d : diags.all()) EXPECT_EQ(d.id, Diag::hint_ignored);
+    }
+}
+
+}  // namespace
+}  // namespace tegula

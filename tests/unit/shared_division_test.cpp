@@ -1,0 +1,125 @@
+// The prelude's division by a shared divisor, compiled as plain C++ by the system's compiler: where its tests call operands moderate, quotients are
+// those of IEEE division, also next to ties between floats, where the proof has no slack.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "jit/cuda/prelude.h"
+
+namespace tegula {
+namespace {
+
+constexpr const char* kExports = R"(
+extern "C" float quotient(float a, float b) { return reciprocal_division(a, b, nearest_reciprocal(b)); }
+extern "C" bool moderate(float a, float other, float b) {
+    Dividends d;
+    d.add(a), d.add(other);
+    return is_shared_divisor(b) && d.moderate();
+}
+extern "C" bool moderate_positive(float a, float b) {
+    Dividends d;
+    d.add_positive(a);
+    return is_shared_divisor(b) && d.moderate();
+}
+)";
+
+class SharedDivision : public testing::Test {
+protected:
+    void SetUp() override {
+        cuda::Prelude prelude;
+        prelude.need("shared_division");
+        const std::string file = std::string(TEGULA_BINARY_DIR) + "/shared_division_test_text";
+        std::ofstream(file + ".cpp") << "#include <cmath>\n#define __device__\n#define __forceinline__ inline\n" + prelude.text() + kExports;
+        for (const char* compiler : {"g++", "clang++", "clang++-19"}) {
+            if (std::system((std::string("command -v ") + compiler + " > /dev/null 2>&1").c_str()) != 0) continue;
+            const std::string command =
+                std::string(compiler) + " -std=c++17 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o " + file + ".so " + file + ".cpp";
+            ASSERT_EQ(std::system(command.c_str()), 0);
+            handle_ = dlopen((file + ".so").c_str(), RTLD_NOW);
+            ASSERT_NE(handle_, nullptr);
+            quotient = reinterpret_cast<float (*)(float, float)>(dlsym(handle_, "quotient"));
+            moderate = reinterpret_cast<bool (*)(float, float, float)>(dlsym(handle_, "moderate"));
+            moderate_positive = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_positive"));
+            return;
+        }
+        GTEST_SKIP() << "no compiler";
+    }
+    void TearDown() override {
+        if (handle_) dlclose(handle_);
+    }
+    void expect_exact(float a, float b) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(quotient(a, b)), std::bit_cast<uint32_t>(a / b)) << std::hexfloat << a << " / " << b;
+    }
+
+    float (*quotient)(float, float) = nullptr;
+    bool (*moderate)(float, float, float) = nullptr;
+    bool (*moderate_positive)(float, float) = nullptr;
+
+private:
+    void* handle_ = nullptr;
+};
+
+/// x with divisor * x = 1 modulo 2^32, for odd divisors.
+uint32_t inverse(uint32_t divisor) {
+    uint32_t x = divisor;
+    for (int i = 0; i < 5; ++i) x *= 2 - divisor * x;
+    return x;
+}
+
+TEST_F(SharedDivision, NextToTies) {
+    // dividend * 2^k = divisor * (2m + 1) + c: the quotient lies c / (2 divisor) units from a tie.
+    int tried = 0;
+    for (uint32_t divisor = 0x800001; divisor < 0x1000000; divisor += 34) {
+        for (int k = 24; k <= 25; ++k)
+            for (int c = -7; c <= 7; c += 2) {
+                const uint64_t odd = (0u - static_cast<uint32_t>(c)) * inverse(divisor) & ((1u << k) - 1);
+                const uint64_t dividend = (divisor * odd + static_cast<uint64_t>(static_cast<int64_t>(c))) >> k;
+                if (dividend < 0x800000 || dividend >= 0x1000000 || (dividend < divisor) != (k == 25)) continue;
+                ++tried;
+                const auto a = static_cast<float>(dividend), b = static_cast<float>(divisor);
+                expect_exact(a, b);
+                expect_exact(std::ldexp(-a, -100), std::ldexp(b, -60));
+            }
+    }
+    EXPECT_GT(tried, 100000);
+}
+
+TEST_F(SharedDivision, WhateverIsModerate) {
+    std::mt19937 bits(1);
+    int tried = 0;
+    for (int i = 0; i < 2000000; ++i) {
+        const float a = std::bit_cast<float>(static_cast<uint32_t>(bits())),
+                    b = std::ldexp(1.0f + static_cast<float>(bits() & 0xffffff) * 0x1p-24f, static_cast<int>(bits() % 90) - 45);
+        if (!moderate(a, 1, b)) continue;
+        ++tried;
+        expect_exact(a, b);
+    }
+    EXPECT_GT(tried, 500000);
+    for (const float a : {0x1p-80f, 0x1p80f, -0x1p-80f, 0.0f, -0.0f})
+        for (const float b : {0x1p-40f, 0x1.fffffep39f, 1.0f, 0x1.fffffep0f, 3.0f}) {
+            EXPECT_TRUE(moderate(a, 1, b)) << a << " / " << b;
+            expect_exact(a, b);
+        }
+}
+
+TEST_F(SharedDivision, WhatIsNot) {
+    const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    for (const float a : {0x1.fffffep-81f, 0x1.000002p80f, -inf, inf, nan, 0x1p-149f, -0x1p-126f}) {
+        EXPECT_FALSE(moderate(a, 1, 3)) << a;
+        EXPECT_FALSE(moderate(1, a, 3)) << a;
+        EXPECT_FALSE(moderate_positive(a, 3)) << a;
+    }
+    for (const float a : {-1.0f, -0.0f, -0x1p-80f}) EXPECT_FALSE(moderate_positive(a, 3)) << a;
+    for (const float b : {0.0f, -0.0f, -3.0f, 0x1p40f, 0x1.fffffep-41f, inf, -inf, nan, 0x1p-149f}) EXPECT_FALSE(moderate(1, 1, b)) << b;
+    EXPECT_TRUE(moderate_positive(0.0f, 3));
+    EXPECT_TRUE(moderate_positive(1.0f, 3));
+}
+
+}  // namespace
+}  // namespace tegula

@@ -1,0 +1,150 @@
+// Tuned values by the cost model: which tiles matrix products take at which extents on an H200, that the choice is stable, can be named, and does
+// not reach the interpreter; what `explain` says of it.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "jit/engine/engine.h"
+
+namespace tegula {
+namespace {
+
+constexpr const char* kMatmul = R"(
+kernel matmul<A: number, ACC: number, BM: int = 64, BN: int = 64, BK: int = 32>(
+    a: tensor<A>[M, K], b: tensor<A>[K, N] @ col, out c: tensor<ACC>[M, N])
+    grid [cdiv(M, BM), cdiv(N, BN)]
+    tune BM in {64, 128, 32, 16}, BN in {64, 128, 256, 32, 16}, BK in {32, 64, 128}
+{
+    let (m, n) = (program_id(0) * BM, program_id(1) * BN);
+    var acc = zeros<ACC>[BM, BN];
+    for k in 0 .. K step BK { acc = dot(a[m +: BM, k +: BK], b[k +: BK, n +: BN], acc); }
+    c[m +: BM, n +: BN] = acc;
+}
+)";
+
+/// Sees every choice, and takes the model's.
+class Tuning : public testing::Test {
+protected:
+    ModulePtr load(const std::string& text) {
+        DiagSink diags;
+        ModulePtr module = engine_->load("t.tile", text, "", diags);
+        EXPECT_TRUE(module) << (diags.all().empty() ? "" : diags.all()[0].message);
+        return module;
+    }
+    sema::StaticValue type(Fmt f) { return {id_of(f)}; }
+
+    /// Tile as "128 256 64" that a launch of matmul of [m, k] by [k, n] takes.
+    std::string tile(Fmt operands, Fmt accumulator, int64_t m, int64_t n, int64_t k, const char* arch = "sm_90a") {
+        if (!matmul_) matmul_ = load(kMatmul);
+        return choice(*matmul_, "matmul", {{"A", type(operands)}, {"ACC", type(accumulator)}, {"M", {m}}, {"N", {n}}, {"K", {k}}}, arch);
+    }
+    std::string choice(LoadedModule& module, std::string_view kernel, const sema::StaticValues& given, const char* arch) {
+        DiagSink diags;
+        const ast::KernelItem* item = module.kernel(kernel);
+        TuneByEstimate chooser(store_, module, *item, engine_->types(), *find_arch(arch));
+        const auto generics = sema::bind_static(module, *item, given, engine_->types(), diags, true, &chooser, TuneByEstimate::kNominalExtent);
+        if (!generics) return "refused";
+        why_ = chooser.why();
+        std::string out;
+        for (const char* name : {"BM", "BN", "BK"}) out += (out.empty() ? "" : " ") + sema::to_string(generics->at(name), engine_->types());
+        return out;
+    }
+
+    std::shared_ptr<Engine> engine_ = Engine::create({});
+    ModulePtr matmul_;
+    TuneStore store_;
+    std::string why_;
+};
+
+TEST_F(Tuning, LargeProductsTakeTheTileThatFeedsTheTensorCores) {
+    EXPECT_EQ(tile(Fmt::bf16, Fmt::f32, 4096, 4096, 4096), "128 256 64") << why_;
+    EXPECT_EQ(tile(Fmt::bf16, Fmt::f32, 8192, 8192, 8192), "128 256 64") << why_;
+    EXPECT_EQ(tile(Fmt::f16, Fmt::f32, 4096, 7168, 16384), "128 256 64") << why_;
+    EXPECT_EQ(tile(Fmt::i8, Fmt::i32, 4096, 4096, 4096), "128 256 128") << why_;
+    EXPECT_EQ(tile(Fmt::i8, Fmt::i32, 8192, 8192, 8192), "128 256 128") << why_;
+    EXPECT_EQ(tile(Fmt::f8e4m3, Fmt::f32, 8192, 8192, 8192), "128 256 128") << why_;
+}
+
+TEST_F(Tuning, SmallProductsAreCutIntoEnoughProgramsForTheMachine) {
+    int64_t m = 0, n = 0, k = 0;
+    std::sscanf(tile(Fmt::bf16, Fmt::f32, 512, 64, 512).c_str(), "%ld %ld %ld", &m, &n, &k);
+    EXPECT_GE(512 / m * ((64 + n - 1) / n), 32) << why_;
+    EXPECT_LE(512 / m * ((64 + n - 1) / n), 132) << why_;
+    std::sscanf(tile(Fmt::bf16, Fmt::f32, 1024, 1024, 1024).c_str(), "%ld %ld %ld", &m, &n, &k);
+    EXPECT_GE(1024 / m * (1024 / n), 64) << why_;
+}
+
+TEST_F(Tuning, RowsThatAreNotThereAreNotComputed) {
+    for (int64_t m : {1, 16}) EXPECT_EQ(tile(Fmt::bf16, Fmt::f32, m, 8192, 8192).substr(0, 3), "16 ") << why_;
+}
+
+TEST_F(Tuning, AccumulatorsStayInRegistersAndRingsInSharedMemory) {
+    for (const Arch& arch : all_archs()) {
+        tile(Fmt::f16, Fmt::f32, 4096, 4096, 4096, arch.name);
+        EXPECT_EQ(why_.substr(0, why_.find(';')).find("do not fit"), std::string::npos) << arch.name << ": " << why_;
+    }
+}
+
+TEST_F(Tuning, ChoosingIsStableAndNamedValuesStay) {
+    const std::string first = tile(Fmt::bf16, Fmt::f32, 2048, 2048, 2048), why = why_;
+    EXPECT_EQ(tile(Fmt::bf16, Fmt::f32, 2048, 2048, 2048), first);
+    EXPECT_EQ(why_, why) << "remembered";
+    EXPECT_EQ(choice(*matmul_, "matmul", {{"A", type(Fmt::bf16)}, {"ACC", type(Fmt::f32)}, {"BM", {int64_t{64}}}, {"BN", {int64_t{32}}}}, "sm_90a")
+                  .substr(0, 5),
+              "64 32");
+    EXPECT_EQ(
+        choice(*matmul_, "matmul",
+               {{"A", type(Fmt::bf16)}, {"ACC", type(Fmt::f32)}, {"BM", {int64_t{48}}}, {"BN", {int64_t{32}}}, {"BK", {int64_t{16}}}}, "sm_90a"),
+        "48 32 16")
+        << "values outside the lists may be named";
+}
+
+TEST_F(Tuning, ChoicesThatWhereForbidsAreNotTaken) {
+    auto module = load(std::string("kernel k<BM: int = 1, BN: int = 1, BK: int = 1>(x: tensor<f16>[M, N], out y: tensor<f16>[M, N])\n") +
+                       "grid [cdiv(M, BM), cdiv(N, BN)] where BM * BN <= 128 tune BM in {64, 32, 1}, BN in {64, 128, 4}\n"
+                       "{ let (m, n) = (program_id(0) * BM, program_id(1) * BN); y[m +: BM, n +: BN] = x[m +: BM, n +: BN]; }");
+    int64_t m = 0, n = 0;
+    std::sscanf(choice(*module, "k", {}, "sm_90a").c_str(), "%ld %ld", &m, &n);
+    EXPECT_LE(m * n, 128) << why_;
+    EXPECT_GT(m * n, 4) << why_;
+}
+
+TEST_F(Tuning, BitsOfFp8DoNotDependOnExtents) {
+    // Every 128 elements of K one rounding: tiles that round more often do not compete, whatever the extents.
+    for (int64_t extent : {16, 512, 4096}) {
+        const std::string chosen = tile(Fmt::f8e4m3, Fmt::f32, extent, extent, extent);
+        EXPECT_EQ(chosen.substr(chosen.rfind(' ')), " 128") << why_;
+    }
+}
+
+TEST_F(Tuning, DozensOfCandidatesTakeMillisecondsOnceAndNothingLater) {
+    tile(Fmt::bf16, Fmt::f32, 4096, 4096, 4096);
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < 50; ++i) tile(Fmt::bf16, Fmt::f32, 4000 + i, 4096, 4096);
+    const double each = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() / 50;
+    RecordProperty("milliseconds", std::to_string(each));
+    EXPECT_LT(each, 50) << "of 60 candidates";
+}
+
+TEST_F(Tuning, ArtefactsShowTheChoiceAndExplainSaysWhy) {
+    auto module = load(kMatmul);
+    DiagSink diags;
+    Status status{};
+    const sema::StaticValues given{
+        {"A", type(Fmt::bf16)}, {"ACC", type(Fmt::f32)}, {"M", {int64_t{8192}}}, {"N", {int64_t{8192}}}, {"K", {int64_t{8192}}}};
+    const auto exe = engine_->compile_named(*module, "matmul", given, {}, diags, status);
+    ASSERT_TRUE(exe);
+    EXPECT_EQ(std::get<int64_t>(exe->generics.at("BM").v), 64) << "the interpreter takes the first choices";
+    EXPECT_EQ(std::get<int64_t>(exe->generics.at("BN").v), 64);
+    const auto text = engine_->artifact(*module, *exe, "explain", diags);
+    ASSERT_TRUE(text);
+    EXPECT_NE(text->find("t.tile:5:10: tune: BK = 64, BM = 128, BN = 256 at K = 8192, M = 8192, N = 8192: estimated "), std::string::npos) << *text;
+    EXPECT_NE(text->find("the least of 60 choices; BK = 32, BM = 64, BN = 64: "), std::string::npos) << *text;
+    EXPECT_NE(text->find("product 128 x 256 x 64: wgmma"), std::string::npos) << *text;
+    const auto other = engine_->artifact(*module, *exe, "explain@sm_75", diags);
+    ASSERT_TRUE(other);
+    EXPECT_NE(other->find("tune: "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tegula
