@@ -22,8 +22,8 @@ namespace cpu_bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Sgemm = void (*)(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb, float beta, float* c,
-                       int ldc);
+using Sgemm = void (*)(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb, float beta,
+                       float* c, int ldc);
 
 struct Blas {
     Sgemm sgemm = nullptr;
@@ -44,7 +44,7 @@ struct Blas {
     }
 };
 
-/// Median seconds of ours and theirs, called in turn.
+/// Median seconds of ours and theirs, called in turn. The pause lets the threads of OpenBLAS fall asleep, which look for work for a while.
 std::pair<double, double> in_turn(int runs, const std::function<void()>& ours, const std::function<void()>& theirs) {
     std::vector<double> a, b;
     const auto time = [](const std::function<void()>& call) {
@@ -53,7 +53,11 @@ std::pair<double, double> in_turn(int runs, const std::function<void()>& ours, c
         return std::chrono::duration<double>(Clock::now() - start).count();
     };
     ours(), theirs();
-    for (int i = 0; i < runs; ++i) a.push_back(time(ours)), b.push_back(time(theirs));
+    for (int i = 0; i < runs; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        a.push_back(time(ours));
+        b.push_back(time(theirs));
+    }
     std::sort(a.begin(), a.end());
     std::sort(b.begin(), b.end());
     return {a[a.size() / 2], b[b.size() / 2]};
@@ -64,7 +68,8 @@ void copy_on_all_cores(const std::vector<float>& from, std::vector<float>& to) {
     const size_t threads = std::max(1u, std::thread::hardware_concurrency()), n = from.size();
     std::vector<std::jthread> team;
     for (size_t t = 0; t < threads; ++t)
-        team.emplace_back([&, t] { std::memcpy(to.data() + n * t / threads, from.data() + n * t / threads, (n * (t + 1) / threads - n * t / threads) * 4); });
+        team.emplace_back(
+            [&, t] { std::memcpy(to.data() + n * t / threads, from.data() + n * t / threads, (n * (t + 1) / threads - n * t / threads) * 4); });
 }
 
 std::vector<float> normal(size_t n, unsigned seed) {
@@ -90,7 +95,8 @@ public:
     }
     bool available(std::string& why) {
         std::vector<float> x(8), y(8);
-        auto r = module_.launch("add", {{"B", 8}}, {tegula::Tensor(x.data(), {8}), tegula::Tensor(x.data(), {8}), tegula::Tensor(y.data(), {8})}, run_);
+        auto r =
+            module_.launch("add", {{"B", 8}}, {tegula::Tensor(x.data(), {8}), tegula::Tensor(x.data(), {8}), tegula::Tensor(y.data(), {8})}, run_);
         why = r ? "" : r.diagnostics().text();
         return static_cast<bool>(r);
     }
@@ -136,19 +142,27 @@ void Rows::product_narrow(int n) {
     std::vector<uint16_t> ha(count), hb(count);
     std::vector<int8_t> ia(count), ib(count);
     std::vector<int32_t> ic(count);
-    for (size_t i = 0; i < count; ++i) ha[i] = bf16_of(a[i]), hb[i] = bf16_of(b[i]), ia[i] = static_cast<int8_t>(a[i] * 40), ib[i] = static_cast<int8_t>(b[i] * 40);
+    for (size_t i = 0; i < count; ++i)
+        ha[i] = bf16_of(a[i]), hb[i] = bf16_of(b[i]), ia[i] = static_cast<int8_t>(a[i] * 40), ib[i] = static_cast<int8_t>(b[i] * 40);
     const auto theirs = [&] { blas_.product(a.data(), b.data(), d.data(), n, n, n); };
     const double flops = 2.0 * n * n * n * 1e-9;
     note("matmul bf16 and i8 " + std::to_string(n));
-    const auto bf16 = in_turn(5, [&] {
-        launch("matmul", {{"T", "bf16"}, {"S", "f32"}, {"BM", 128}, {"BN", 128}, {"BK", 128}},
-               {tegula::Tensor(ha.data(), count * 2, "bf16", {n, n}), tegula::Tensor(hb.data(), count * 2, "bf16", {n, n}), tegula::Tensor(c.data(), {n, n})});
-    }, theirs);
+    const auto bf16 = in_turn(
+        5,
+        [&] {
+            launch("matmul", {{"T", "bf16"}, {"S", "f32"}, {"BM", 128}, {"BN", 128}, {"BK", 128}},
+                   {tegula::Tensor(ha.data(), count * 2, "bf16", {n, n}), tegula::Tensor(hb.data(), count * 2, "bf16", {n, n}),
+                    tegula::Tensor(c.data(), {n, n})});
+        },
+        theirs);
     rows.push_back({"matmul bf16 " + std::to_string(n) + "^3, f32 chains", "GFLOP/s", "OpenBLAS f32", flops / bf16.first, flops / bf16.second, 1.5});
-    const auto i8 = in_turn(5, [&] {
-        launch("matmul", {{"T", "i8"}, {"S", "i32"}, {"BM", 128}, {"BN", 128}, {"BK", 128}},
-               {tegula::Tensor(ia.data(), {n, n}), tegula::Tensor(ib.data(), {n, n}), tegula::Tensor(ic.data(), {n, n})});
-    }, theirs);
+    const auto i8 = in_turn(
+        5,
+        [&] {
+            launch("matmul", {{"T", "i8"}, {"S", "i32"}, {"BM", 128}, {"BN", 128}, {"BK", 128}},
+                   {tegula::Tensor(ia.data(), {n, n}), tegula::Tensor(ib.data(), {n, n}), tegula::Tensor(ic.data(), {n, n})});
+        },
+        theirs);
     rows.push_back({"matmul i8 " + std::to_string(n) + "^3", "GOP/s", "OpenBLAS f32", flops / i8.first, flops / i8.second, 1.5});
 }
 
@@ -167,18 +181,16 @@ void Rows::bandwidth() {
     const auto row = [&](const char* work, double bytes, const std::function<void()>& ours) {
         note(work);
         const auto [own, peer] = in_turn(quick_ ? 3 : 9, ours, copy);
-        rows.push_back({std::string(work) + ", " + std::to_string(count * 4 >> 20) + " MiB arrays", "GB/s", "memcpy, all cores", bytes / own, copied / peer, 0.85});
+        rows.push_back({std::string(work) + ", " + std::to_string(count * 4 >> 20) + " MiB arrays", "GB/s", "memcpy, all cores", bytes / own,
+                        copied / peer, 0.85});
     };
     const auto all = static_cast<int64_t>(count);
-    row("add f32", copied * 1.5, [&] {
-        launch("add", {{"B", 8192}}, {tegula::Tensor(a.data(), {all}), tegula::Tensor(b.data(), {all}), tegula::Tensor(c.data(), {all})});
-    });
-    row("softmax f32 rows of 1024", copied, [&] {
-        launch("softmax", {{"BLOCK", 1024}}, {tegula::Tensor(a.data(), {m, n}), tegula::Tensor(c.data(), {m, n})});
-    });
-    row("layernorm f32 rows of 1024", copied, [&] {
-        launch("layernorm", {{"BLOCK", 1024}}, {tegula::Tensor(a.data(), {m, n}), tegula::Value(1e-5), tegula::Tensor(c.data(), {m, n})});
-    });
+    row("add f32", copied * 1.5,
+        [&] { launch("add", {{"B", 8192}}, {tegula::Tensor(a.data(), {all}), tegula::Tensor(b.data(), {all}), tegula::Tensor(c.data(), {all})}); });
+    row("softmax f32 rows of 1024", copied,
+        [&] { launch("softmax", {{"BLOCK", 1024}}, {tegula::Tensor(a.data(), {m, n}), tegula::Tensor(c.data(), {m, n})}); });
+    row("layernorm f32 rows of 1024", copied,
+        [&] { launch("layernorm", {{"BLOCK", 1024}}, {tegula::Tensor(a.data(), {m, n}), tegula::Value(1e-5), tegula::Tensor(c.data(), {m, n})}); });
 }
 
 void Rows::decode() {
@@ -188,11 +200,14 @@ void Rows::decode() {
     std::vector<uint8_t> w(static_cast<size_t>(n) * k / 2);
     for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<uint8_t>(i * 2654435761u >> 13);
     std::vector<float> fx(k, 1.0f), fw = normal(static_cast<size_t>(n) * k, 5), fy(n);
-    const auto [own, peer] = in_turn(9, [&] {
-        launch("w4a16", {{"G", group}, {"BN", 64}, {"BK", 512}},
-               {tegula::Tensor(x.data(), x.size() * 2, "f16", {1, k}), tegula::Tensor(w.data(), w.size(), "i4", {n, k}),
-                tegula::Tensor(s.data(), s.size() * 2, "f16", {n, k / group}), tegula::Tensor(y.data(), y.size() * 2, "f16", {1, n})});
-    }, [&] { blas_.product(fx.data(), fw.data(), fy.data(), 1, n, k); });
+    const auto [own, peer] = in_turn(
+        9,
+        [&] {
+            launch("w4a16", {{"G", group}, {"BN", 64}, {"BK", 512}},
+                   {tegula::Tensor(x.data(), x.size() * 2, "f16", {1, k}), tegula::Tensor(w.data(), w.size(), "i4", {n, k}),
+                    tegula::Tensor(s.data(), s.size() * 2, "f16", {n, k / group}), tegula::Tensor(y.data(), y.size() * 2, "f16", {1, n})});
+        },
+        [&] { blas_.product(fx.data(), fw.data(), fy.data(), 1, n, k); });
     const double flops = 2.0 * n * k * 1e-9;
     rows.push_back({"w4a16 1 x 4096 x 4096", "GFLOP/s", "OpenBLAS f32", flops / own, flops / peer, 2.5});
 }
@@ -211,7 +226,8 @@ std::vector<CpuRow> cpu_rows(const std::string& source_dir, bool quick, std::str
 void print_cpu(const std::vector<CpuRow>& rows) {
     std::printf("%-44s %10s %10s  %-8s %-20s %7s %6s\n", "work", "ours", "peer", "", "which", "ratio", "goal");
     for (const CpuRow& r : rows)
-        std::printf("%-44s %10.4g %10.4g  %-8s %-20s %6.2fx %5.2fx\n", r.work.c_str(), r.ours, r.theirs, r.unit.c_str(), r.peer.c_str(), r.ours / r.theirs, r.goal);
+        std::printf("%-44s %10.4g %10.4g  %-8s %-20s %6.2fx %5.2fx\n", r.work.c_str(), r.ours, r.theirs, r.unit.c_str(), r.peer.c_str(),
+                    r.ours / r.theirs, r.goal);
     std::printf("OpenBLAS: %s\n", Blas().config.c_str());
 }
 

@@ -25,6 +25,8 @@ public:
     std::optional<LinearForm> extent(ir::ValueId object, size_t axis);
     /// Is a - b >= slack for every launch the facts allow?
     bool at_least(const LinearForm& a, const LinearForm& b, int64_t slack);
+    /// Is every value of the form a multiple of `by`?
+    bool divisible(const LinearForm& form, int64_t by) const;
     /// Are all elements of a bool tile surely true?
     bool always_true(ir::ValueId v);
 
@@ -49,7 +51,6 @@ private:
     bool substitute_counter(LinearForm& form, const Atom& atom, int64_t coefficient);
     bool substitute_program(LinearForm& form, const Atom& atom, int64_t coefficient);
     bool nonnegative(LinearForm form);
-    bool divisible(const LinearForm& form, int64_t by) const;
     ir::ValueId parameter(std::string_view name) const;
 
     const ir::Function& fn_;

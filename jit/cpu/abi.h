@@ -62,7 +62,8 @@ struct Support {
     /// Atomics and sub-byte stores of parallel runs are serialised between these two; no-ops when one worker runs.
     void (*lock)(State*);
     void (*unlock)(State*);
-    /// One element of an atomic, under lock: `data` + `bit` is its place, formats and kind from the instruction; returns the old code. `expected` for cas.
+    /// One element of an atomic, under lock: `data` + `bit` is its place, formats and kind from the instruction; returns the old code. `expected` for
+    /// cas.
     uint64_t (*atomic)(State*, uint32_t inst, uint8_t* data, uint64_t bit, uint64_t value, uint64_t expected);
     /// sort: operand, values and indices; histogram: operand, mask or null, counts. Dense.
     void (*sort)(State*, uint32_t inst, const void* in, void* values, int32_t* indices);
@@ -73,9 +74,9 @@ struct Support {
 struct State {
     const uint32_t* stop = nullptr;  ///< non-zero: leave the kernel soon; read with relaxed order at back edges
     const Support* support = nullptr;
-    int64_t steps_left = 0;          ///< counted down at back edges by the instructions of the body
+    int64_t steps_left = 0;  ///< counted down at back edges by the instructions of the body
     const ir::Function* fn = nullptr;
-    void* owner = nullptr;           ///< of the run-time side
+    void* owner = nullptr;  ///< of the run-time side
 };
 
 }  // namespace tegula::cpu

@@ -14,8 +14,16 @@ bool whole(unsigned bits) { return bits == 8 || bits == 16 || bits == 32 || bits
 }  // namespace
 
 AccessEmitter::AccessEmitter(Codegen& g, ir::InstId id)
-    : g_(g), b_(g.b()), fn_(g.fn()), id_(id), access_(fn_.access(fn_.inst(id))), object_(fn_.operands(fn_.inst(id))[0]), format_(fn_.elem(object_)),
-      pointer_(fn_.type(object_).pointer), tensor_(fn_.type(object_).kind == Type::tensor), out_bytes_(whole(format_.bits)) {
+    : g_(g),
+      b_(g.b()),
+      fn_(g.fn()),
+      id_(id),
+      access_(fn_.access(fn_.inst(id))),
+      object_(fn_.operands(fn_.inst(id))[0]),
+      format_(fn_.elem(object_)),
+      pointer_(fn_.type(object_).pointer),
+      tensor_(fn_.type(object_).kind == Type::tensor),
+      out_bytes_(whole(format_.bits)) {
     const ir::Inst& inst = fn_.inst(id);
     const auto operands = fn_.operands(inst);
     size_t next = 1;
@@ -142,9 +150,8 @@ Value* AccessEmitter::mask(const Place& place, const Point& p) {
     if (!place.inside) return all;
     Value* out = b_.CreateNot(place.inside);
     if (all) out = b_.CreateAnd(out, all);
-    g_.when(p.lanes ? b_.CreateOrReduce(out) : out, [&] {
-        g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])});
-    });
+    g_.when(p.lanes ? b_.CreateOrReduce(out) : out,
+            [&] { g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])}); });
     both(all, place.inside);
     return all;
 }
@@ -186,7 +193,9 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
     if (!a.bytes) {
         const auto each = [&](Value* on) {
             Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
-            if (a.contiguous) bits = b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
+            if (a.contiguous)
+                bits =
+                    b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
             return s.load_at(format_, a.base, bits, on, lanes);
         };
         const auto run = [&] { return s.load_run(format_, a.base, a.offset, nullptr, lanes); };
@@ -226,7 +235,9 @@ void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned 
     if (!a.bytes) {
         const auto each = [&](Value* on) {
             Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
-            if (a.contiguous) bits = b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
+            if (a.contiguous)
+                bits =
+                    b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
             s.store_at(format_, value, a.base, bits, on);
         };
         if (!a.contiguous) return each(mask);

@@ -16,18 +16,18 @@ struct Coordinate {
 struct Place {
     unsigned lanes = 0;
     std::vector<Coordinate> at;
-    llvm::Value* row = nullptr;   ///< i1 that all lanes share; null: true
-    llvm::Value* lane = nullptr;  ///< <lanes x i1>; null: true
+    llvm::Value* row = nullptr;     ///< i1 that all lanes share; null: true
+    llvm::Value* lane = nullptr;    ///< <lanes x i1>; null: true
     llvm::Value* inside = nullptr;  ///< `bounds` variants, once the address is known: i1 or <lanes x i1>
 };
 
 /// Elements in memory: `data` + byte or bit offset; contiguous ones lie side by side from lane 0 on.
 struct Address {
-    llvm::Value* base = nullptr;     ///< ptr: the tensor's first byte
-    llvm::Value* offset = nullptr;   ///< i64, of lane 0 when contiguous, of all lanes when `lanes` is null and not contiguous
-    llvm::Value* lanes = nullptr;    ///< <lanes x i64> added to it
+    llvm::Value* base = nullptr;    ///< ptr: the tensor's first byte
+    llvm::Value* offset = nullptr;  ///< i64, of lane 0 when contiguous, of all lanes when `lanes` is null and not contiguous
+    llvm::Value* lanes = nullptr;   ///< <lanes x i64> added to it
     bool contiguous = false;
-    bool bytes = true;               ///< offsets in bytes, else in bits
+    bool bytes = true;  ///< offsets in bytes, else in bits
 };
 
 class AccessEmitter {

@@ -13,9 +13,7 @@ const ParamSlots& Codegen::param(ir::ValueId tensor) {
     return args_layout_.params[static_cast<size_t>(param_of_[tensor.v])];
 }
 
-Value* Codegen::param_data(const ParamSlots& p) {
-    return b_.CreateIntToPtr(argument_slot(p.first + ParamSlots::data), b_.getPtrTy());
-}
+Value* Codegen::param_data(const ParamSlots& p) { return b_.CreateIntToPtr(argument_slot(p.first + ParamSlots::data), b_.getPtrTy()); }
 
 Value* Codegen::extent(ir::ValueId tensor, size_t d) {
     const int64_t known = fn_.type(tensor).shape[d];

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "jit/cpu/fingerprint.h"
 #include "lang/ir_text.h"
 #include "lang/layout.h"
 
@@ -122,8 +123,7 @@ std::vector<bool> find_written(const ir::Function& fn) {
             if (inst.op == ir::Op::tensor_ptr) taken[operands[0].v] = true;
         }
     std::vector<bool> out;
-    for (const ir::Param& p : fn.params)
-        out.push_back(stored[p.value.v] || (through_pointers && (taken[p.value.v] || p.kind == ir::Param::pointer)));
+    for (const ir::Param& p : fn.params) out.push_back(stored[p.value.v] || (through_pointers && (taken[p.value.v] || p.kind == ir::Param::pointer)));
     return out;
 }
 
@@ -168,7 +168,7 @@ std::vector<uint64_t> argument_block(const ir::Function& fn, const CompileOption
 }
 
 std::string object_key(const ir::Function& fn, const CompileOptions& options, const TargetInfo& target) {
-    std::string key = "tegula cpu object 1\n" + target.llvm_version + "\n" + (options.cpu.empty() ? target.cpu : options.cpu) + "\n" +
+    std::string key = std::string("tegula cpu object ") + kFingerprint + "\n" + target.llvm_version + "\n" + (options.cpu.empty() ? target.cpu : options.cpu) + "\n" +
                       (options.features.empty() ? target.features : options.features) + "\n" + (options.may_alias ? "alias " : "") +
                       (options.bounds ? "bounds " : "");
     for (const TensorTrait& t : options.tensors) key += std::to_string(t.strided) + "," + std::to_string(t.unit) + ";";

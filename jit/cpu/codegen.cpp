@@ -20,8 +20,15 @@ ScalarFeatures features_of(const TargetFacts& t) {
 }  // namespace
 
 Codegen::Codegen(llvm::Module& module, const ir::Function& fn, const Plan& plan, const CompileOptions& options, const TargetFacts& target)
-    : module_(module), fn_(fn), plan_(plan), options_(options), target_(target), args_layout_(make_arg_layout(fn, options.tensors)),
-      context_(module.getContext()), b_(context_), scalars_(b_, features_of(target)) {
+    : module_(module),
+      fn_(fn),
+      plan_(plan),
+      options_(options),
+      target_(target),
+      args_layout_(make_arg_layout(fn, options.tensors)),
+      context_(module.getContext()),
+      b_(context_),
+      scalars_(b_, features_of(target)) {
     scalar_of_.resize(fn.value_count());
     slot_of_.resize(args_layout_.slots);
     base_of_.resize(plan.slots.size());
@@ -129,7 +136,8 @@ llvm::AllocaInst* Codegen::local(llvm::Type* type, unsigned count) {
 Value* Codegen::call_support(size_t field_offset, llvm::Type* result, std::vector<Value*> args) {
     if (!support_) {
         llvm::IRBuilder<> at(entry_->getTerminator());
-        support_ = at.CreateAlignedLoad(at.getPtrTy(), at.CreateConstInBoundsGEP1_64(at.getInt8Ty(), state_, offsetof(State, support)), llvm::Align(8));
+        support_ =
+            at.CreateAlignedLoad(at.getPtrTy(), at.CreateConstInBoundsGEP1_64(at.getInt8Ty(), state_, offsetof(State, support)), llvm::Align(8));
     }
     std::vector<llvm::Type*> types{b_.getPtrTy()};
     for (Value* a : args) types.push_back(a->getType());

@@ -1,5 +1,5 @@
-// Tile IR -> one LLVM function. A root (stored value, effect, reduction, product) emits a loop nest over its points; inside, `lanes` evaluates fused values
-// at a Point, recursively, each once per body. Shape ops only map points. Everything is loops: code size does not depend on a tile's extents.
+// Tile IR -> one LLVM function. A root (stored value, effect, reduction, product) emits a loop nest over its points; inside, `lanes` evaluates fused
+// values at a Point, recursively, each once per body. Shape ops only map points. Everything is loops: code size does not depend on a tile's extents.
 // Structured ops are member functions declared from the op table: cpu_NAME makes the results of a root where it stands in the program; a forgotten
 // one fails to link by name.
 #pragma once
@@ -42,7 +42,7 @@ struct Buffer {
     const Format* format = nullptr;  ///< elements in memory are to_memory(format)
     bool pointer = false;            ///< 64-bit pointer values
     Shape shape{};
-    llvm::Value* base = nullptr;     ///< ptr
+    llvm::Value* base = nullptr;                         ///< ptr
     llvm::MDNode *scope = nullptr, *no_alias = nullptr;  ///< put on every access
 };
 
@@ -88,8 +88,8 @@ public:
     bool wanted(ir::ValueId v) const { return plan_.values[v.v].kind != Home::none; }
     void define(ir::ValueId v, llvm::Value* scalar);  ///< result of rank 0
     Buffer buffer(ir::ValueId v);                     ///< of a stored value
-    /// Reads and writes at a point, in register types. Writes leave out inactive lanes; the point's last index with an extent > 1 is best consecutive.
-    /// `guarded`: inactive lanes (a scalar p.active too) touch no memory and give 0.
+    /// Reads and writes at a point, in register types. Writes leave out inactive lanes; the point's last index with an extent > 1 is best
+    /// consecutive. `guarded`: inactive lanes (a scalar p.active too) touch no memory and give 0.
     llvm::Value* read(const Buffer& buffer, const Point& p, bool guarded = false);
     void write(const Buffer& buffer, const Point& p, llvm::Value* value);
     /// A part of scratch seen as a dense tile (work areas of an instruction, plan.h work_bytes), `offset` bytes into it.
@@ -207,10 +207,10 @@ private:
     llvm::Function* function_ = nullptr;
     llvm::BasicBlock *entry_ = nullptr, *leave_ = nullptr;
     llvm::Value *args_ = nullptr, *program_ = nullptr, *scratch_ = nullptr, *state_ = nullptr, *support_ = nullptr;
-    std::vector<llvm::Value*> scalar_of_;  ///< by value
-    std::vector<llvm::Value*> slot_of_;    ///< by argument slot
-    std::vector<llvm::Value*> base_of_;    ///< by scratch slot
-    std::vector<int> param_of_;            ///< by value: parameter number, -1
+    std::vector<llvm::Value*> scalar_of_;                   ///< by value
+    std::vector<llvm::Value*> slot_of_;                     ///< by argument slot
+    std::vector<llvm::Value*> base_of_;                     ///< by scratch slot
+    std::vector<int> param_of_;                             ///< by value: parameter number, -1
     std::unordered_map<uint32_t, llvm::Constant*> tables_;  ///< constant_tile: by instruction
     std::vector<Body> bodies_;
     std::map<std::vector<uint64_t>, uint32_t> points_;

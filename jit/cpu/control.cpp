@@ -52,8 +52,9 @@ void Codegen::back_edge(ir::BlockId body) {
     b_.CreateAlignedStore(left, at, llvm::Align(8));
     auto* late = BasicBlock::Create(context_, "tick", function_);
     auto* on = BasicBlock::Create(context_, "on", function_);
-    b_.CreateCondBr(b_.CreateICmpSLT(left, i64(0)), late, on, llvm::MDNode::get(context_, {llvm::MDString::get(context_, "branch_weights"),
-        llvm::ConstantAsMetadata::get(b_.getInt32(1)), llvm::ConstantAsMetadata::get(b_.getInt32(2000))}));
+    b_.CreateCondBr(b_.CreateICmpSLT(left, i64(0)), late, on,
+                    llvm::MDNode::get(context_, {llvm::MDString::get(context_, "branch_weights"), llvm::ConstantAsMetadata::get(b_.getInt32(1)),
+                                                 llvm::ConstantAsMetadata::get(b_.getInt32(2000))}));
     b_.SetInsertPoint(late);
     call_support(offsetof(Support, tick), b_.getVoidTy(), {});
     Value* stop = b_.CreateAlignedLoad(b_.getPtrTy(), field(offsetof(State, stop)), llvm::Align(8));
@@ -252,7 +253,8 @@ void Codegen::cpu_assert(ir::InstId id) {
             Value* lane = i64(0);
             if (p.lanes) {
                 Value* bits = b_.CreateBitCast(bad, b_.getIntNTy(p.lanes));
-                lane = b_.CreateZExtOrTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.CreateZExt(bits, b_.getInt64Ty()), b_.getTrue()), b_.getInt64Ty());
+                lane = b_.CreateZExtOrTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.CreateZExt(bits, b_.getInt64Ty()), b_.getTrue()),
+                                            b_.getInt64Ty());
             }
             Value* known = b_.CreateLoad(b_.getInt64Ty(), at);
             b_.CreateStore(b_.CreateSelect(b_.CreateICmpSLT(known, i64(0)), b_.CreateAdd(number, lane), known), at);

@@ -13,7 +13,12 @@ namespace {
 class ScaledProduct {
 public:
     ScaledProduct(Codegen& g, ir::InstId id)
-        : g_(g), b_(g.b()), id_(id), inst_(g.fn().inst(id)), f32_(g.fn().types().format(id_of(Fmt::f32))), format_(g.fn().elem(g.fn().result(inst_))) {
+        : g_(g),
+          b_(g.b()),
+          id_(id),
+          inst_(g.fn().inst(id)),
+          f32_(g.fn().types().format(id_of(Fmt::f32))),
+          format_(g.fn().elem(g.fn().result(inst_))) {
         const Shape &a = shape(0), &c = shape(4);
         m_ = c[0], n_ = c[1], k_ = a[1];
         a_block_ = std::max<int64_t>(1, g.fn().attrs(inst_)[0]);
@@ -79,7 +84,8 @@ private:
         const std::vector<Value*> none(sums.size(), zero);
         std::vector<Value*> carried = none;
         carried.insert(carried.end(), sums.begin(), sums.end());
-        carried = g_.loop(g_.i64(0), g_.i64(k_), step_, carried, [&](Value* k, std::vector<Value*> now) { return stretch(k, points, std::move(now)); });
+        carried =
+            g_.loop(g_.i64(0), g_.i64(k_), step_, carried, [&](Value* k, std::vector<Value*> now) { return stretch(k, points, std::move(now)); });
         const Buffer to = g_.buffer(g_.fn().result(inst_));
         for (size_t r = 0; r < points.size(); ++r) g_.write(to, points[r], g_.scalars().cast(carried[points.size() + r], f32_, format_));
     }
@@ -89,15 +95,15 @@ private:
         const size_t n = points.size();
         const Point& p = points[0];
         Value* end = b_.CreateAdd(start, g_.i64(step_));
-        const std::vector<Value*> partial =
-            g_.loop(start, end, 1, std::vector<Value*>(now.begin(), now.begin() + static_cast<ptrdiff_t>(n)), [&](Value* k, std::vector<Value*> chain) {
-                Value* right = element(packed_[2], k, p.index[1], p);
-                for (size_t r = 0; r < n; ++r) {
-                    Value* left = element(packed_[0], points[r].index[0].value, g_.uniform(k), p);
-                    chain[r] = g_.scalars().raw_fma(f32_, left, right, chain[r]);
-                }
-                return chain;
-            });
+        const std::vector<Value*> partial = g_.loop(start, end, 1, std::vector<Value*>(now.begin(), now.begin() + static_cast<ptrdiff_t>(n)),
+                                                    [&](Value* k, std::vector<Value*> chain) {
+                                                        Value* right = element(packed_[2], k, p.index[1], p);
+                                                        for (size_t r = 0; r < n; ++r) {
+                                                            Value* left = element(packed_[0], points[r].index[0].value, g_.uniform(k), p);
+                                                            chain[r] = g_.scalars().raw_fma(f32_, left, right, chain[r]);
+                                                        }
+                                                        return chain;
+                                                    });
         Value* right = element(packed_[3], b_.CreateUDiv(start, g_.i64(b_block_)), p.index[1], p);
         Value* left_block = b_.CreateUDiv(start, g_.i64(a_block_));
         for (size_t r = 0; r < n; ++r) {

@@ -14,8 +14,14 @@ namespace {
 class ArgReduction {
 public:
     ArgReduction(Codegen& g, ir::InstId id)
-        : g_(g), b_(g.b()), inst_(g.fn().inst(id)), in_(g.fn().operands(inst_)[0]), type_(g.fn().type(in_)), format_(g.fn().elem(in_)),
-          is_min_(static_cast<ir::ReduceKind>(g.fn().attrs(inst_)[0]) == ir::ReduceKind::min), view_(type_.shape, g.fn().attrs(inst_)[1]) {}
+        : g_(g),
+          b_(g.b()),
+          inst_(g.fn().inst(id)),
+          in_(g.fn().operands(inst_)[0]),
+          type_(g.fn().type(in_)),
+          format_(g.fn().elem(in_)),
+          is_min_(static_cast<ir::ReduceKind>(g.fn().attrs(inst_)[0]) == ir::ReduceKind::min),
+          view_(type_.shape, g.fn().attrs(inst_)[1]) {}
 
     void run() {
         const Shape& shape = g_.fn().type(g_.fn().result(inst_, 1)).shape;
@@ -35,7 +41,9 @@ private:
 
     /// Signed order of the result is the order in which elements win: smallest first. A NaN wins against all else.
     Value* key(Value* v, unsigned lanes) {
-        const auto typed = [&](unsigned bits) { return lanes ? llvm::FixedVectorType::get(b_.getIntNTy(bits), lanes) : static_cast<llvm::Type*>(b_.getIntNTy(bits)); };
+        const auto typed = [&](unsigned bits) {
+            return lanes ? llvm::FixedVectorType::get(b_.getIntNTy(bits), lanes) : static_cast<llvm::Type*>(b_.getIntNTy(bits));
+        };
         const unsigned bits = type_.pointer || v->getType()->getScalarSizeInBits() == 64 ? 64 : 32;
         const bool real = !type_.pointer && !format_.is_int() && !format_.is_bool() && format_.kind != FormatKind::fixed;
         if (!real) {

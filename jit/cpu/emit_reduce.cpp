@@ -1,5 +1,5 @@
-// reduce and contract: the fixed tree or an ascending chain in the result's format. Along the last dimension lanes are leaves next to each other, joined
-// lane by lane first, which is the tree's own order; across other dimensions each lane has a tree of its own.
+// reduce and contract: the fixed tree or an ascending chain in the result's format. Along the last dimension lanes are leaves next to each other,
+// joined lane by lane first, which is the tree's own order; across other dimensions each lane has a tree of its own.
 #include "jit/cpu/emit_tree.h"
 
 namespace tegula::cpu {
@@ -12,8 +12,14 @@ namespace {
 class Reduction {
 public:
     Reduction(Codegen& g, ir::InstId id)
-        : g_(g), id_(id), inst_(g.fn().inst(id)), in_(g.fn().operands(inst_)[0]), kind_(static_cast<ir::ReduceKind>(g.fn().attrs(inst_)[0])),
-          chain_(g.fn().attrs(inst_)[1] == 1), view_(g.fn().type(in_).shape, g.fn().attrs(inst_)[2]), format_(g.fn().elem(g.fn().result(inst_))) {}
+        : g_(g),
+          id_(id),
+          inst_(g.fn().inst(id)),
+          in_(g.fn().operands(inst_)[0]),
+          kind_(static_cast<ir::ReduceKind>(g.fn().attrs(inst_)[0])),
+          chain_(g.fn().attrs(inst_)[1] == 1),
+          view_(g.fn().type(in_).shape, g.fn().attrs(inst_)[2]),
+          format_(g.fn().elem(g.fn().result(inst_))) {}
 
     void run() {
         const ir::ValueId v = g_.fn().result(inst_);
@@ -94,8 +100,8 @@ void Codegen::cpu_contract(ir::InstId id) {
         };
         Value* zero = scalars_.constant(f, encode(f, 0.0), p.lanes);
         Value* sum = loop(i64(0), i64(view.n), 1, {zero}, [&](Value* k, Values acc) {
-            Value *x = fn_.elem(a) == f ? lanes(a, view.point(*this, p, uniform(k), p.lanes)) : element(a, k);
-            Value *y = fn_.elem(b) == f ? lanes(b, view.point(*this, p, uniform(k), p.lanes)) : element(b, k);
+            Value* x = fn_.elem(a) == f ? lanes(a, view.point(*this, p, uniform(k), p.lanes)) : element(a, k);
+            Value* y = fn_.elem(b) == f ? lanes(b, view.point(*this, p, uniform(k), p.lanes)) : element(b, k);
             if (fused) return Values{scalars_.raw_fma(f, x, y, acc[0])};
             Value* factors[] = {x, y};
             Value* terms[] = {acc[0], scalars_.elementwise(Op::mul, f, factors)};

@@ -11,7 +11,12 @@ namespace {
 class RegionReduction {
 public:
     RegionReduction(Codegen& g, ir::InstId id)
-        : g_(g), id_(id), inst_(g.fn().inst(id)), n_(inst_.results.count), body_(g.fn().blocks(inst_)[0]), pointwise_(g.batchable(body_)),
+        : g_(g),
+          id_(id),
+          inst_(g.fn().inst(id)),
+          n_(inst_.results.count),
+          body_(g.fn().blocks(inst_)[0]),
+          pointwise_(g.batchable(body_)),
           view_(g.fn().type(g.fn().operands(inst_)[0]).shape, g.fn().attrs(inst_)[0]) {
         for (size_t k = 0; k < n_; ++k) parts_.push_back({&g.fn().elem(operand(k)), g.fn().type(operand(k)).pointer});
     }
@@ -136,11 +141,12 @@ void Codegen::cpu_scan_region(ir::InstId id) {
     const ir::BlockId body = fn_.blocks(inst)[0];
     const auto operands = fn_.operands(inst);
     const bool reverse = fn_.attrs(inst)[1] != 0;
-    scan_lines(operands.subspan(0, n), fn_.result(inst), n, fn_.attrs(inst)[0], reverse, batchable(body), [&](const Values& acc, const Values& x, unsigned lanes) {
-        Values all = acc;
-        all.insert(all.end(), x.begin(), x.end());
-        return region(body, all, lanes);
-    });
+    scan_lines(operands.subspan(0, n), fn_.result(inst), n, fn_.attrs(inst)[0], reverse, batchable(body),
+               [&](const Values& acc, const Values& x, unsigned lanes) {
+                   Values all = acc;
+                   all.insert(all.end(), x.begin(), x.end());
+                   return region(body, all, lanes);
+               });
 }
 
 }  // namespace tegula::cpu

@@ -13,8 +13,16 @@ namespace {
 class RegroupedScan {
 public:
     RegroupedScan(Codegen& g, ir::InstId id, const AxisView& view)
-        : g_(g), b_(g.b()), inst_(g.fn().inst(id)), in_(g.fn().operands(inst_)[0]), result_(g.fn().result(inst_)), format_(g.fn().elem(result_)),
-          kind_(static_cast<ir::ReduceKind>(g.fn().attrs(inst_)[0])), reverse_(g.fn().attrs(inst_)[2] != 0), view_(view), lanes_(view.lanes(g.width())) {}
+        : g_(g),
+          b_(g.b()),
+          inst_(g.fn().inst(id)),
+          in_(g.fn().operands(inst_)[0]),
+          result_(g.fn().result(inst_)),
+          format_(g.fn().elem(result_)),
+          kind_(static_cast<ir::ReduceKind>(g.fn().attrs(inst_)[0])),
+          reverse_(g.fn().attrs(inst_)[2] != 0),
+          view_(view),
+          lanes_(view.lanes(g.width())) {}
 
     /// One line; `p` is a point of the tile without the axis.
     void line(const Point& p) {

@@ -92,8 +92,7 @@ Values join_lanes(Codegen& g, Values v, unsigned lanes, int64_t count, const std
         if (count < 2 * int64_t{s}) {
             llvm::SmallVector<llvm::Constant*> some;
             for (unsigned l = 0; l < s; ++l) some.push_back(b.getInt1(l + s < count));
-            for (size_t k = 0; k < both.size(); ++k)
-                both[k] = b.CreateSelect(s == 1 ? some[0] : llvm::ConstantVector::get(some), both[k], low[k]);
+            for (size_t k = 0; k < both.size(); ++k) both[k] = b.CreateSelect(s == 1 ? some[0] : llvm::ConstantVector::get(some), both[k], low[k]);
         }
         v = both;
         count = s;

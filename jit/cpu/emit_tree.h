@@ -1,5 +1,6 @@
-// The fixed tree of reductions (lang/ops.def reduce) over vectors: with P the smallest power of two >= n, for s = P/2 .. 1, x[i] = join(x[i], x[i + s])
-// for i < s where i + s < n. Several levels are joined at once in registers: a column is every (P / radix)-th leaf. Values may be tuples (regions).
+// The fixed tree of reductions (lang/ops.def reduce) over vectors: with P the smallest power of two >= n, for s = P/2 .. 1, x[i] = join(x[i], x[i +
+// s]) for i < s where i + s < n. Several levels are joined at once in registers: a column is every (P / radix)-th leaf. Values may be tuples
+// (regions).
 #pragma once
 #include <bit>
 #include <functional>
@@ -57,7 +58,9 @@ struct AxisView {
         for (int64_t d = a; d >= 0 && d < s.rank; ++d) (d == a ? n : inner) *= s[static_cast<size_t>(d)];
     }
     bool along_lanes() const { return inner == 1; }  ///< else lanes run across, along the inner dimensions
-    unsigned lanes(unsigned width) const { return static_cast<unsigned>(std::min<int64_t>(width, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))))); }
+    unsigned lanes(unsigned width) const {
+        return static_cast<unsigned>(std::min<int64_t>(width, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)))));
+    }
     /// The point of the tile at coordinate `index` of the axis; `p` is a point of the tile without it.
     Point point(Codegen& g, const Point& p, const Index& index, unsigned lanes) const;
     /// Lanes `from` .. along the axis, with a mask where some lie beyond it.

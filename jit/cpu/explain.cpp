@@ -4,14 +4,13 @@
 #include <map>
 
 #include "jit/cpu/plan.h"
+#include "jit/cpu/product.h"
 
 namespace tegula::cpu {
 
 namespace {
 
-std::string bytes_text(uint64_t bytes) {
-    return bytes >= 10240 ? std::to_string(bytes / 1024) + " KiB" : std::to_string(bytes) + " bytes";
-}
+std::string bytes_text(uint64_t bytes) { return bytes >= 10240 ? std::to_string(bytes / 1024) + " KiB" : std::to_string(bytes) + " bytes"; }
 
 struct Note {
     Span span;
@@ -72,6 +71,8 @@ private:
         std::string fused;
         for (ir::ValueId operand : fn_.operands(inst)) collect_fused(fn_, plan_, operand, seen, fused);
         if (!fused.empty()) text += "; fused into its loops: " + fused;
+        if (inst.op == ir::Op::dot)
+            text += "; " + plan_product(fn_, inst, target_.vector_bytes, target_.features.find("+avx512vnni") != std::string::npos).text();
         notes_.push_back({inst.span, text});
     }
 

@@ -28,8 +28,7 @@ struct Slot {
 
 class KernelProgram final : public Program {
 public:
-    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn)
-        : state_(std::move(state)), fn_(fn), written_(find_written(fn)) {}
+    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn) : state_(std::move(state)), fn_(fn), written_(find_written(fn)) {}
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
 

@@ -10,8 +10,8 @@ using ir::Op;
 
 namespace {
 constexpr size_t kMaxSites = 8;
-constexpr size_t kMaxTree = 200;       ///< values of one loop body
-constexpr uint32_t kCheapAgain = 4;    ///< cost up to which evaluating twice beats storing
+constexpr size_t kMaxTree = 200;        ///< values of one loop body
+constexpr uint32_t kCheapAgain = 4;     ///< cost up to which evaluating twice beats storing
 constexpr uint32_t kCheapAnywhere = 3;  ///< also inside loops below
 }  // namespace
 
@@ -283,7 +283,8 @@ void Planner::grow_trees() {
             if (tree.size() <= kMaxTree) break;
             ir::ValueId largest;
             for (ir::ValueId o : operands)
-                if (is_tile(o) && plan_.values[o.v].kind == Home::fused && (!largest.valid() || trees_[o.v].size() > trees_[largest.v].size())) largest = o;
+                if (is_tile(o) && plan_.values[o.v].kind == Home::fused && (!largest.valid() || trees_[o.v].size() > trees_[largest.v].size()))
+                    largest = o;
             if (!largest.valid()) break;
             plan_.values[largest.v].kind = Home::stored;
         }

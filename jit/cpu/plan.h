@@ -21,9 +21,9 @@ struct Home {
 };
 
 struct Plan {
-    std::vector<Home> values;          ///< by value
-    std::vector<uint64_t> slots;       ///< bytes offset in scratch, by slot; values with one slot share it in place or at different times
-    std::vector<uint64_t> work;        ///< by instruction: offset of its work area (work_bytes > 0)
+    std::vector<Home> values;     ///< by value
+    std::vector<uint64_t> slots;  ///< bytes offset in scratch, by slot; values with one slot share it in place or at different times
+    std::vector<uint64_t> work;   ///< by instruction: offset of its work area (work_bytes > 0)
     /// By instruction that hands values to block arguments or results (loops their inits, yield, condition): values that go through a buffer of their
     /// own first, because others are still to be made from what they replace. Number of the value, slot of its buffer.
     std::vector<std::vector<std::pair<uint32_t, uint32_t>>> held;
@@ -34,15 +34,15 @@ Plan make_plan(const ir::Function& fn, const CompileOptions& options);
 
 // ---- rules by op (plan_rules.cpp) ----
 
-/// Must operand k be stored (or a scalar) when the instruction runs? Else its function evaluates it at points of its choice, each point at most once or
-/// twice: what is read more often is to be stored.
+/// Must operand k be stored (or a scalar) when the instruction runs? Else its function evaluates it at points of its choice, each point at most once
+/// or twice: what is read more often is to be stored.
 bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k);
 /// Bytes of private memory that the instruction's function needs while it runs.
 uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, unsigned vector_bytes);
 /// Can the result be evaluated at a point from its operands at points (codegen.h, `at_`)?
 bool fusable(const ir::Function& fn, const ir::Inst& inst);
-/// May the instruction write its (first) result over operand k, if that is stored and nobody wants it afterwards? It then reads every element of k before
-/// or when it writes that element.
+/// May the instruction write its (first) result over operand k, if that is stored and nobody wants it afterwards? It then reads every element of k
+/// before or when it writes that element.
 bool in_place(const ir::Function& fn, const ir::Inst& inst, size_t k);
 
 }  // namespace tegula::cpu

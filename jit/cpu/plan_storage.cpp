@@ -1,6 +1,7 @@
 // Storage of stored tiles (planner.h). Carried values are updated in place where nobody wants the old value any more; what lives at different times
 // shares slots. Transfers (inits, yields) happen one after the other: a value that would overwrite what a later one reads goes through a buffer.
 #include <algorithm>
+#include <tuple>
 
 #include "jit/cpu/planner.h"
 
@@ -227,7 +228,8 @@ void Planner::place() {
     for (size_t i = 0; i < held_.size(); ++i) items.push_back({at_[held_[i].at.v], at_[held_[i].at.v], 1, static_cast<uint32_t>(i), held_[i].bytes});
     for (ir::InstId id : order_)
         if (const uint64_t bytes = work_bytes(fn_, fn_.inst(id), 64)) items.push_back({at_[id.v], end_[id.v], 2, id.v, bytes});
-    std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.first < b.first; });
+    std::sort(items.begin(), items.end(),
+              [](const Item& a, const Item& b) { return std::tie(a.first, a.kind, a.id) < std::tie(b.first, b.kind, b.id); });
 
     struct Slot {
         uint64_t bytes;

@@ -76,9 +76,9 @@ private:
     std::vector<Tree> trees_;
     std::map<std::pair<uint64_t, uint32_t>, uint32_t> maps_;
 
-    std::vector<uint32_t> parent_;                ///< union-find over values: what shares storage
-    std::vector<uint32_t> first_, last_;          ///< by value
-    std::vector<std::vector<uint32_t>> reads_;    ///< by stored value: positions
+    std::vector<uint32_t> parent_;              ///< union-find over values: what shares storage
+    std::vector<uint32_t> first_, last_;        ///< by value
+    std::vector<std::vector<uint32_t>> reads_;  ///< by stored value: positions
     std::vector<Transfer> transfers_;
     struct Held {
         ir::InstId at;

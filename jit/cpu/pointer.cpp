@@ -13,7 +13,13 @@ using llvm::Value;
 class PointerEmitter {
 public:
     PointerEmitter(Codegen& g, ir::InstId id)
-        : g_(g), b_(g.b()), fn_(g.fn()), id_(id), pointers_(fn_.operands(fn_.inst(id))[0]), format_(fn_.elem(pointers_)), root_(root(pointers_)),
+        : g_(g),
+          b_(g.b()),
+          fn_(g.fn()),
+          id_(id),
+          pointers_(fn_.operands(fn_.inst(id))[0]),
+          format_(fn_.elem(pointers_)),
+          root_(root(pointers_)),
           whole_(format_.bits == 8 || format_.bits == 16 || format_.bits == 32 || format_.bits == 64) {}
 
     Value* load(Value* pointers, Value* mask, Value* other, const Point& p);
@@ -67,7 +73,8 @@ int PointerEmitter::root(ir::ValueId v) const {
 
 Value* PointerEmitter::reachable(const ParamSlots& slots) {
     Value* bytes = g_.argument_slot(slots.first + ParamSlots::bytes);
-    Value* whole = format_.bits % 8 == 0 ? b_.CreateUDiv(bytes, g_.i64(format_.bits / 8)) : b_.CreateUDiv(b_.CreateShl(bytes, 3), g_.i64(format_.bits));
+    Value* whole =
+        format_.bits % 8 == 0 ? b_.CreateUDiv(bytes, g_.i64(format_.bits / 8)) : b_.CreateUDiv(b_.CreateShl(bytes, 3), g_.i64(format_.bits));
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, whole, g_.argument_slot(slots.first + ParamSlots::limit));
 }
 
@@ -77,7 +84,8 @@ Value* PointerEmitter::lane_number(const Point& p) {
     for (size_t d = 0; d < p.rank; ++d) {
         TEGULA_CHECK(p.index[d].kind != Index::vector || p.lanes, "a scalar point with lanes");
         if (origin.index[d].kind == Index::consecutive) origin.index[d].kind = Index::uniform;
-        if (origin.index[d].kind == Index::vector) origin.index[d] = g_.uniform(b_.CreateZExt(b_.CreateExtractElement(p.index[d].value, uint64_t{0}), b_.getInt64Ty()));
+        if (origin.index[d].kind == Index::vector)
+            origin.index[d] = g_.uniform(b_.CreateZExt(b_.CreateExtractElement(p.index[d].value, uint64_t{0}), b_.getInt64Ty()));
     }
     return g_.linear(origin, shape()).value;
 }
@@ -120,9 +128,7 @@ PointerEmitter::Lanes PointerEmitter::resolve(Value* pointers, Value* mask, cons
     return out;
 }
 
-Value* PointerEmitter::slot_at(Value* slot) {
-    return b_.CreateAlignedLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), g_.args_, slot), Align(8));
-}
+Value* PointerEmitter::slot_at(Value* slot) { return b_.CreateAlignedLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), g_.args_, slot), Align(8)); }
 
 Value* PointerEmitter::reach(Value* pointer, Value* lane, const std::function<Value*(Value* data, Value* bit)>& body, Value* otherwise) {
     const auto& params = g_.args_layout_.params;
@@ -130,7 +136,8 @@ Value* PointerEmitter::reach(Value* pointer, Value* lane, const std::function<Va
     std::vector<llvm::Constant*> table{b_.getInt64(UINT64_MAX)};
     for (const ParamSlots& p : params) table.push_back(b_.getInt64(p.kind == ParamSlots::scalar ? UINT64_MAX : p.first));
     auto* type = llvm::ArrayType::get(b_.getInt64Ty(), table.size());
-    auto* global = new llvm::GlobalVariable(g_.module_, type, true, llvm::GlobalValue::PrivateLinkage, llvm::ConstantArray::get(type, table), "objects");
+    auto* global =
+        new llvm::GlobalVariable(g_.module_, type, true, llvm::GlobalValue::PrivateLinkage, llvm::ConstantArray::get(type, table), "objects");
     Value* argument = b_.CreateLShr(pointer, 48);
     Value* known = b_.CreateICmpULT(argument, g_.i64(static_cast<int64_t>(table.size())));
     Value* safe = b_.CreateSelect(known, argument, g_.i64(0));

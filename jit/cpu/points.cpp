@@ -45,8 +45,8 @@ static Index sum(Codegen& g, const Index& x, const Index& y, unsigned lanes) {
     if (x.kind == Index::uniform && constant_of(x.value, known) == 0 && known) return y;
     if (y.kind == Index::uniform && constant_of(y.value, known) == 0 && known) return x;
     if (x.kind != Index::vector && y.kind != Index::vector && (x.kind == Index::uniform || y.kind == Index::uniform)) {
-        Index out{x.kind == Index::consecutive || y.kind == Index::consecutive ? Index::consecutive : Index::uniform, g.b().CreateAdd(x.value, y.value),
-                  std::gcd(x.multiple, y.multiple)};
+        Index out{x.kind == Index::consecutive || y.kind == Index::consecutive ? Index::consecutive : Index::uniform,
+                  g.b().CreateAdd(x.value, y.value), std::gcd(x.multiple, y.multiple)};
         return out;
     }
     return {Index::vector, g.b().CreateAdd(g.as_vector(x, lanes), g.as_vector(y, lanes)), 1};

@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t kMaxThreads = 1024;
 constexpr uint64_t kMaxUnits = uint64_t{1} << 31;
-constexpr uint64_t kMostAtOnce = 64;              ///< units taken in one go
-constexpr size_t kMostKept = size_t{256} << 20;   ///< bytes of scratch memory between runs
+constexpr uint64_t kMostAtOnce = 64;             ///< units taken in one go
+constexpr size_t kMostKept = size_t{256} << 20;  ///< bytes of scratch memory between runs
 constexpr size_t kAlignment = 64;
 
 constexpr uint64_t pack(uint64_t begin, uint64_t end) { return begin << 32 | end; }

@@ -3,6 +3,9 @@
 #include "jit/cpu/codegen.h"
 
 #include <cstddef>
+#include <numeric>
+
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include "jit/cpu/product.h"
 
@@ -59,8 +62,13 @@ private:
             llvm::Type* type = s.type(chain_, lanes);
             return from.is_signed && !from.is_bool() ? b_.CreateSExtOrTrunc(v, type) : b_.CreateZExtOrTrunc(v, type);
         }
-        v = s.decode(from, v);
         llvm::Type* type = s.type(chain_, lanes);
+        if (from.is_int() || from.is_bool()) {  // through double where that rounds, as the interpreter
+            llvm::Type* real = from.bits <= 24 ? type : s.type(g_.fn().types().format(id_of(Fmt::f64)), lanes);
+            v = from.is_signed && !from.is_bool() ? b_.CreateSIToFP(v, real) : b_.CreateUIToFP(v, real);
+        } else {
+            v = s.decode(from, v);
+        }
         if (v->getType() != type) v = p_.chain == Product::f32 ? b_.CreateFPTrunc(v, type) : b_.CreateFPExt(v, type);
         if (!p_.tf32) return v;
         const Format& tf32 = g_.fn().types().format(id_of(Fmt::tf32));
@@ -83,7 +91,11 @@ private:
         const auto place = [&](Value* z, Value* row, Value* column) {
             return b_.CreateAdd(b_.CreateMul(b_.CreateAdd(b_.CreateMul(z, g_.i64(p_.m)), row), g_.i64(p_.a_pitch)), column);
         };
-        if (turns(v))
+        if (p_.pairs) {
+            shape[shape.rank - 1u] = 2 * p_.a_pitch;
+            const Buffer halves = g_.work(id_, 0, g_.fn().types().format(id_of(Fmt::i16)), shape);
+            g_.nest(walked, [&](const Point& p) { pack(v, p, halves, p); });
+        } else if (turns(v))
             turn(v, to, place);
         else
             g_.nest(walked, [&](const Point& p) { pack(v, p, to, p); });
@@ -102,6 +114,8 @@ private:
         };
         if (turns(v))
             turn(v, to, place);
+        else if (p_.pairs)
+            pack_pairs(v, to, place);
         else
             g_.nest(shape, [&](const Point& p) {
                 Point packed = p;
@@ -135,29 +149,32 @@ private:
         const llvm::Align align(p_.bytes);
         g_.loop(0, p_.batch, 1, [&](Value* z) {
             g_.loop(0, shape[columns], side, [&](Value* column) {
-                g_.loop(0, shape[rows], side, [&](Value* row) {
+                g_.loop(0, shape[rows], p_.pairs ? 2 * side : side, [&](Value* row) {
                     g_.loop(0, side, 1, [&](Value* c) {
-                        Point p;
+                        Point p = batch_point(z, shape);
                         p.lanes = g_.width();
-                        p.rank = shape.rank;
-                        Value* rest = z;
-                        for (size_t d = rows; d-- > 0; rest = b_.CreateUDiv(rest, g_.i64(shape[d])))
-                            p.index[d] = g_.uniform(b_.CreateURem(rest, g_.i64(shape[d])));
-                        p.index[rows] = {Index::consecutive, row, side};
                         p.index[columns] =
                             g_.uniform(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(column, c), g_.i64(shape[columns] - 1)));
-                        if (shape[rows] % side) {
-                            Value* left = b_.CreateTrunc(b_.CreateSub(g_.i64(shape[rows]), row), b_.getInt32Ty());
-                            p.active = b_.CreateICmpSLT(g_.lane_numbers(p.lanes), g_.splat(left, p.lanes));
+                        const auto along = [&](Value* from) {
+                            p.index[rows] = {Index::consecutive, from, side};
+                            p.active = shape[rows] % (p_.pairs ? 2 * side : side) ? below(from, shape[rows]) : nullptr;
+                            return to_chain(g_.lanes(v, p), g_.fn().elem(v), p.lanes);
+                        };
+                        Value* value = along(row);
+                        if (p_.pairs) {
+                            Value* next = b_.CreateTrunc(along(b_.CreateAdd(row, g_.i64(side))), half_);
+                            std::vector<int> both(static_cast<size_t>(2 * side));
+                            std::iota(both.begin(), both.end(), 0);
+                            value = b_.CreateBitCast(b_.CreateShuffleVector(b_.CreateTrunc(value, half_), next, both), type);
                         }
-                        Value* value = to_chain(g_.lanes(v, p), g_.fn().elem(v), p.lanes);
                         b_.CreateAlignedStore(value, at(square.base, b_.CreateMul(c, g_.i64(side))), align);
                     });
                     std::vector<Value*> lines;
                     for (int64_t c = 0; c < side; ++c) lines.push_back(b_.CreateAlignedLoad(type, at(square.base, c * side), align));
                     transpose(lines);
+                    Value* first = p_.pairs ? b_.CreateLShr(row, g_.i64(1)) : row;
                     for (int64_t r = 0; r < side; ++r)
-                        b_.CreateAlignedStore(lines[static_cast<size_t>(r)], at(to.base, place(z, b_.CreateAdd(row, g_.i64(r)), column)), align);
+                        b_.CreateAlignedStore(lines[static_cast<size_t>(r)], at(to.base, place(z, b_.CreateAdd(first, g_.i64(r)), column)), align);
                 });
             });
         });
@@ -193,6 +210,7 @@ private:
     /// Where lanes run along the last dimension whole vectors are written: what lies beyond is padding, or written afterwards.
     void pack(ir::ValueId v, const Point& from, const Buffer& to, Point at) {
         Value* value = to_chain(g_.lanes(v, from), g_.fn().elem(v), from.lanes);
+        if (p_.pairs) value = b_.CreateTrunc(value, from.lanes ? half_ : half_->getScalarType());
         if (from.active && from.index[from.rank - 1u].kind == Index::consecutive) {
             value = b_.CreateSelect(from.active, value, llvm::Constant::getNullValue(value->getType()));
             at.active = nullptr;
@@ -279,7 +297,9 @@ private:
                 Value* left = g_.splat(b_.CreateAlignedLoad(element_, at(at(a.base, k), r * a.row), align), p_.lanes);
                 for (int64_t v = 0; v < vectors; ++v) {
                     Value*& sum = now[static_cast<size_t>(r * vectors + v)];
-                    sum = g_.scalars().raw_fma(chain_, left, right[static_cast<size_t>(v)], sum);
+                    Value* factor = right[static_cast<size_t>(v)];
+                    sum = p_.pairs ? b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpdpwssd_512, {}, {sum, left, factor})
+                                   : g_.scalars().raw_fma(chain_, left, factor, sum);
                 }
             }
             return now;
@@ -294,12 +314,51 @@ private:
             }
     }
 
+    /// Two neighbours along k in one element, the first below. Past the end there is nothing: the other operand is zero there.
+    void pack_pairs(ir::ValueId v, const Buffer& to, const std::function<Value*(Value* z, Value* row, Value* column)>& place) {
+        const Shape& shape = g_.fn().type(v).shape;
+        const size_t rows = shape.rank - 2u, columns = rows + 1;
+        g_.loop(0, p_.batch, 1, [&](Value* z) {
+            g_.loop(0, p_.k, 1, [&](Value* pair) {
+                g_.loop(0, p_.n, p_.lanes, [&](Value* column) {
+                    Point p = batch_point(z, shape);
+                    p.lanes = p_.lanes;
+                    p.index[columns] = {Index::consecutive, column, p_.lanes};
+                    if (p_.n % p_.lanes) p.active = below(column, p_.n);
+                    Value* halves[2];
+                    for (int64_t h = 0; h < 2; ++h) {
+                        Value* k = b_.CreateAdd(b_.CreateMul(pair, g_.i64(2)), g_.i64(h));
+                        p.index[rows] = g_.uniform(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, k, g_.i64(p_.depth - 1)));
+                        halves[h] = to_chain(g_.lanes(v, p), g_.fn().elem(v), p.lanes);
+                    }
+                    Value* low = b_.CreateAnd(halves[0], g_.splat(g_.i32(0xffff), p_.lanes));
+                    Value* both = b_.CreateOr(low, b_.CreateShl(halves[1], g_.splat(g_.i32(16), p_.lanes)));
+                    b_.CreateAlignedStore(both, at(to.base, place(z, pair, column)), llvm::Align(4));
+                });
+            });
+        });
+    }
+
+    Point batch_point(Value* z, const Shape& shape) {
+        Point p;
+        p.rank = shape.rank;
+        for (size_t d = shape.rank - 2u; d-- > 0; z = b_.CreateUDiv(z, g_.i64(shape[d]))) p.index[d] = g_.uniform(b_.CreateURem(z, g_.i64(shape[d])));
+        return p;
+    }
+
+    /// Lanes of a row from `at` on that lie below `extent`.
+    Value* below(Value* at, int64_t extent) {
+        Value* left = b_.CreateTrunc(b_.CreateSub(g_.i64(extent), at), b_.getInt32Ty());
+        return b_.CreateICmpSLT(g_.lane_numbers(g_.width()), g_.splat(left, g_.width()));
+    }
+
     Codegen& g_;
     llvm::IRBuilder<>& b_;
     const ir::InstId id_;
     const Product p_;
     const Format& chain_;
     llvm::Type *element_, *vector_;
+    llvm::Type* const half_ = llvm::FixedVectorType::get(b_.getInt16Ty(), p_.lanes);
 };
 
 /// Accumulators in a format of their own: rounded after every step, element by element along the rows.
@@ -336,7 +395,7 @@ void Codegen::poll() {
 }
 
 void Codegen::cpu_dot(ir::InstId id) {
-    const Product p = plan_product(fn_, fn_.inst(id), target_.vector_bytes);
+    const Product p = plan_product(fn_, fn_.inst(id), target_.vector_bytes, target_.vnni && target_.vector_bytes == 64);
     if (p.chain == Product::steps) return product_by_steps(*this, id);
     ProductEmitter(*this, id, p).run();
 }

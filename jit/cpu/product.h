@@ -11,6 +11,8 @@ struct Product {
     enum Chain : uint8_t { f32, f64, i32, i64, steps } chain = f32;  ///< steps: the accumulator's own format, one rounding per step, row by row
     int64_t batch = 1, m = 1, n = 1, k = 1;
     int rank = 2;
+    bool pairs = false;              ///< an element of a panel is two neighbours along k in 16 bits each; `k` counts pairs then
+    int64_t depth = 1;               ///< k of the operands
     bool tf32 = false;               ///< operands are rounded to tf32 first
     unsigned bytes = 4;              ///< of a chain's element
     unsigned lanes = 4;              ///< along n, in one step
@@ -26,8 +28,8 @@ struct Product {
     std::string text() const;  ///< "6 x 32 accumulators .."
 };
 
-/// `lanes` as in inner loops (vector_bytes / 4).
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes);
+/// `dot_of_pairs`: the target adds products of pairs of 16-bit integers to 32-bit ones.
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, bool dot_of_pairs = false);
 /// Work area for any vectors.
 uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot);
 /// The dimension of a tile along which evaluation reads memory in its order, -1: none known.

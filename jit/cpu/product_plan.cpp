@@ -17,10 +17,12 @@ Product::Chain chain_of(const Format& f, FormatId id) {
 
 constexpr int64_t kNearBytes = 24 << 10;  ///< of the first-level cache, for a panel
 
+bool fits_16_bits(const Format& f) { return f.is_bool() || (f.is_int() && f.bits <= (f.is_signed ? 16 : 15)); }
+
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Register blocking by the cost of one step of k: fma's at two per clock against loads at two per clock, fewer from beyond the first-level cache, and never
-/// below the latency of an fma; each block reads and writes its accumulators once per pass.
+/// Register blocking by the cost of one step of k: fma's at two per clock against loads at two per clock, fewer from beyond the first-level cache,
+/// and never below the latency of an fma; each block reads and writes its accumulators once per pass.
 void choose_blocks(Product& p, unsigned vector_bytes) {
     const unsigned registers = vector_bytes >= 64 ? 30 : 14;
     const unsigned per_step = std::max(1u, p.lanes * p.bytes / vector_bytes);
@@ -61,7 +63,7 @@ bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chai
     }
 }
 
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes) {
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, bool dot_of_pairs) {
     const auto operands = fn.operands(dot);
     const Shape &a = fn.type(operands[0]).shape, &c = fn.type(operands[2]).shape;
     const Format& sum = fn.elem(operands[2]);
@@ -71,12 +73,17 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
     for (size_t d = 0; d + 2 < r; ++d) p.batch *= a[d];
     p.m = c[r - 2];
     p.n = c[r - 1];
-    p.k = a[r - 1];
+    p.k = p.depth = a[r - 1];
     p.chain = chain_of(sum, fn.type(operands[2]).elem);
     p.tf32 = p.chain == Product::f32 && static_cast<ir::Precision>(fn.attrs(dot)[0]) == ir::Precision::tf32;
     if (p.chain == Product::steps) return p;
     p.bytes = p.chain == Product::f32 || p.chain == Product::i32 ? 4 : 8;
     p.lanes = static_cast<unsigned>(std::min<int64_t>(vector_bytes / 4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n)))));
+    if (dot_of_pairs && p.chain == Product::i32 && p.lanes * 4 == vector_bytes && p.depth >= p.lanes && fits_16_bits(fn.elem(operands[0])) &&
+        fits_16_bits(fn.elem(operands[1]))) {
+        p.pairs = true;
+        p.k = (p.depth + 1) / 2;
+    }
     choose_blocks(p, vector_bytes);
     // Whole vectors are written at the ends of rows, and whole squares where operands are turned. Rows at the same distance modulo the size of a way
     // would evict each other.
@@ -129,9 +136,10 @@ int fast_dimension(const ir::Function& fn, ir::ValueId v) {
 std::string Product::text() const {
     static constexpr const char* kChains[] = {"f32", "f64", "i32", "i64"};
     if (chain == steps) return "row by row, one rounding to the accumulator's format per step of k";
-    return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] + ", k ascending), " +
-           std::to_string((m + rows - 1) / rows) + " x " + std::to_string(n_blocks) + " blocks, k in stretches of " +
-           std::to_string(std::min(k, k_block)) + ", operands packed into " + std::to_string((a_bytes + b_bytes) / 1024) + " KiB";
+    return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] +
+           (pairs ? ", pairs of k in 16 bits" : ", k ascending") + "), " + std::to_string((m + rows - 1) / rows) + " x " + std::to_string(n_blocks) +
+           " blocks, k in stretches of " + std::to_string(std::min(k, k_block)) + ", operands packed into " +
+           std::to_string((a_bytes + b_bytes) / 1024) + " KiB";
 }
 
 }  // namespace tegula::cpu

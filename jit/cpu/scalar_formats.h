@@ -13,9 +13,7 @@ inline bool extends_sign(const Format& f) { return f.is_signed && (f.is_int() ||
 inline bool is_whole(const Format& f) { return f.is_int() || f.is_bool(); }
 
 /// Exponent of the largest value.
-inline int max_exponent(const Format& f) {
-    return static_cast<int>(max_magnitude(f) >> f.man_bits) + min_exponent(f) - (f.scale_only ? 0 : 1);
-}
+inline int max_exponent(const Format& f) { return static_cast<int>(max_magnitude(f) >> f.man_bits) + min_exponent(f) - (f.scale_only ? 0 : 1); }
 
 /// Every value is exact in float, and a sum, product, quotient or root in float rounds once more to the format as if rounded once: 24 bits are
 /// enough for precisions up to 11, and products stay above float's smallest number wherever they matter.
@@ -26,13 +24,13 @@ inline bool works_in_float(const Format& f) {
 
 /// The upper bits of a binary32: bf16, tf32.
 inline bool is_prefix_of_f32(const Format& f) {
-    return f.is_float() && f.exp_bits == 8 && f.man_bits > 0 && f.man_bits < 23 && f.bias == 127 && f.is_signed && f.has_inf && f.nan == NanCode::ieee && f.subnormal &&
-           f.negative_zero;
+    return f.is_float() && f.exp_bits == 8 && f.man_bits > 0 && f.man_bits < 23 && f.bias == 127 && f.is_signed && f.has_inf &&
+           f.nan == NanCode::ieee && f.subnormal && f.negative_zero;
 }
 
 inline bool is_binary16(const Format& f) {
-    return f.is_float() && f.bits == 16 && f.exp_bits == 5 && f.man_bits == 10 && f.bias == 15 && f.is_signed && f.has_inf && f.nan == NanCode::ieee &&
-           f.subnormal && f.negative_zero;
+    return f.is_float() && f.bits == 16 && f.exp_bits == 5 && f.man_bits == 10 && f.bias == 15 && f.is_signed && f.has_inf &&
+           f.nan == NanCode::ieee && f.subnormal && f.negative_zero;
 }
 
 /// Nearest even from float by integer steps: see nearest_short.

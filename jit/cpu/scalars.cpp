@@ -58,7 +58,7 @@ std::span<const HostFunction> host_functions() {
 // ---- types and constants ----
 
 Type* Scalars::type(const Format& f, unsigned lanes) const {
-    Type* element = f.is_bool()     ? b_.getInt1Ty()
+    Type* element = f.is_bool()    ? b_.getInt1Ty()
                     : is_native(f) ? (f.bits == 32 ? b_.getFloatTy() : b_.getDoubleTy())
                                    : static_cast<Type*>(b_.getIntNTy(f.container_bytes() * 8));
     return lanes ? llvm::FixedVectorType::get(element, lanes) : element;
@@ -89,9 +89,7 @@ Value* Scalars::i(Value* like, uint64_t value) const { return llvm::ConstantInt:
 Value* Scalars::real(Value* like, double value) const { return llvm::ConstantFP::get(like->getType(), value); }
 Value* Scalars::truth(Value* v, bool value) const { return llvm::ConstantInt::get(like(b_.getInt1Ty(), v), value); }
 
-Value* Scalars::resize(Value* v, unsigned bits, bool is_signed) {
-    return b_.CreateIntCast(v, like(b_.getIntNTy(bits), v), is_signed);
-}
+Value* Scalars::resize(Value* v, unsigned bits, bool is_signed) { return b_.CreateIntCast(v, like(b_.getIntNTy(bits), v), is_signed); }
 
 Value* Scalars::call(llvm::Intrinsic::ID id, std::initializer_list<Value*> args) {
     return b_.CreateIntrinsic((*args.begin())->getType(), id, llvm::ArrayRef<Value*>(args.begin(), args.size()));

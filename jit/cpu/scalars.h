@@ -82,11 +82,12 @@ private:
     Value* truth(Value* like, bool value) const;
     Value* resize(Value* v, unsigned bits, bool is_signed);  ///< of integers
     Value* call(llvm::Intrinsic::ID id, std::initializer_list<Value*> args);
-    Value* bits_of(Value* v);                    ///< of a float
-    Value* as_real(Value* v, unsigned bits);     ///< integer bits to float or double
-    Value* wrap(Value* v, const Format& f);      ///< keeps the low bits of a container, extended
+    Value* bits_of(Value* v);                 ///< of a float
+    Value* as_real(Value* v, unsigned bits);  ///< integer bits to float or double
+    Value* wrap(Value* v, const Format& f);   ///< keeps the low bits of a container, extended
     Value* per_lane(const char* function, std::initializer_list<Value*> args);
-    Value* table_at(llvm::ArrayRef<uint64_t> entries, unsigned bits, Value* index, const char* name);  ///< integers of 8 .. 64 bits; may clear `index`
+    Value* table_at(llvm::ArrayRef<uint64_t> entries, unsigned bits, Value* index,
+                    const char* name);           ///< integers of 8 .. 64 bits; may clear `index`
     Value* low_code(Value* v, const Format& f);  ///< zero-extended container of the code's bits
     Value* saturated(Value* v, bool v_signed, const Format& f);
 
@@ -161,6 +162,8 @@ private:
     // scalars_packed.cpp
     Value* window(Value* base, Value* bit, Value* end, unsigned bytes);
     Value* lane(Value* v, unsigned l);
+    Value* packed_bytes(const Format& f, Value* value, unsigned bytes);
+    void store_whole_run(const Format& f, Value* value, Value* base, Value* bit);
 
     llvm::IRBuilderBase& b_;
     ScalarFeatures features_;

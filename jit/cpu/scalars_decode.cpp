@@ -102,8 +102,7 @@ Value* Scalars::decode_any(const Format& f, Value* v) {
     Value* m = b_.CreateAnd(b_.CreateLShr(code, i(code, padding(f))), i(code, low_bits(static_cast<unsigned>(width))));
     Value *exponent = b_.CreateLShr(m, i(m, f.man_bits)), *mantissa = b_.CreateAnd(m, i(m, low_bits(f.man_bits)));
     Value* normal = f.scale_only ? truth(v, true) : b_.CreateICmpNE(exponent, i(m, 0));
-    Value* significand =
-        b_.CreateSelect(normal, b_.CreateOr(mantissa, i(m, uint64_t{1} << f.man_bits)), f.subnormal ? mantissa : i(m, 0));
+    Value* significand = b_.CreateSelect(normal, b_.CreateOr(mantissa, i(m, uint64_t{1} << f.man_bits)), f.subnormal ? mantissa : i(m, 0));
     const uint64_t lowest = static_cast<uint64_t>(int64_t{min_exponent(f) - f.man_bits});
     Value* above = f.scale_only ? exponent : b_.CreateSelect(normal, b_.CreateSub(exponent, i(m, 1)), i(m, 0));
     // Exponents of codes without a finite value may not leave the range of the scale.

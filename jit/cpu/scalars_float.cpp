@@ -101,9 +101,7 @@ Value* Scalars::native_order(Op op, Value* a, Value* b) {
                                  : (constant_wins ? b_.CreateFCmpOLE(a, b) : b_.CreateFCmpOLT(a, b));
         return b_.CreateSelect(replaced, b, a);
     }
-    const auto first = [&](Value* x, Value* y) {
-        return bits_of(b_.CreateSelect(is_min ? b_.CreateFCmpOLT(x, y) : b_.CreateFCmpOGT(x, y), x, y));
-    };
+    const auto first = [&](Value* x, Value* y) { return bits_of(b_.CreateSelect(is_min ? b_.CreateFCmpOLT(x, y) : b_.CreateFCmpOGT(x, y), x, y)); };
     Value *p = first(a, b), *q = first(b, a);
     Value* r = b_.CreateBitCast(is_min ? b_.CreateOr(p, q) : b_.CreateAnd(p, q), a->getType());
     if (op == Op::min) return r;

@@ -183,7 +183,8 @@ Value* Scalars::divide_row(Op op, const Format& f, Value* a, Value* b) {
     if (op == Op::rem_trunc) return d.remainder;
     Value* zero = i(a, 0);
     Value* inexact = b_.CreateAnd(b_.CreateICmpNE(b, zero), b_.CreateICmpNE(d.remainder, zero));
-    if (!f.is_signed) return op == Op::rem ? d.remainder : op == Op::div ? d.quotient : b_.CreateAdd(d.quotient, b_.CreateZExt(inexact, a->getType()));
+    if (!f.is_signed)
+        return op == Op::rem ? d.remainder : op == Op::div ? d.quotient : b_.CreateAdd(d.quotient, b_.CreateZExt(inexact, a->getType()));
     Value* below = b_.CreateICmpSLT(b_.CreateXor(d.remainder, b), zero);  // the exact quotient is negative
     if (op == Op::rem) return b_.CreateAdd(d.remainder, b_.CreateSelect(b_.CreateAnd(inexact, below), b, zero));
     if (op == Op::div) return b_.CreateSub(d.quotient, b_.CreateZExt(b_.CreateAnd(inexact, below), a->getType()));

@@ -67,7 +67,8 @@ llvm::Function* logarithm_function(llvm::Module& module, unsigned frac_bits) {
     auto* result = llvm::StructType::get(i64, i64);
     auto* fn = llvm::Function::Create(llvm::FunctionType::get(result, {i64}, false), llvm::GlobalValue::InternalLinkage, name, module);
     fn->addFnAttr(llvm::Attribute::NoUnwind);
-    auto *entry = llvm::BasicBlock::Create(context, "", fn), *loop = llvm::BasicBlock::Create(context, "", fn), *end = llvm::BasicBlock::Create(context, "", fn);
+    auto *entry = llvm::BasicBlock::Create(context, "", fn), *loop = llvm::BasicBlock::Create(context, "", fn),
+         *end = llvm::BasicBlock::Create(context, "", fn);
     b.SetInsertPoint(entry);
     b.CreateBr(loop);
     b.SetInsertPoint(loop);
@@ -140,7 +141,8 @@ struct Thresholds {
 
 /// Is x nearer to b than to a < b, or as near with `tie`? Decided exactly by the error-free sum.
 bool passes(double x, double a, double b, bool tie) {
-    const long double sum = static_cast<long double>(a) + b, part = sum - a, error = (a - (sum - part)) + (b - part), twice = 2 * static_cast<long double>(x);
+    const long double sum = static_cast<long double>(a) + b, part = sum - a, error = (a - (sum - part)) + (b - part),
+                      twice = 2 * static_cast<long double>(x);
     if (twice != sum) return twice > sum;
     return error == 0 ? tie : error < 0;
 }
@@ -187,7 +189,7 @@ Value* Scalars::count_thresholds(Value* x, llvm::ArrayRef<uint64_t> limits) {
 
 Value* Scalars::nearest_entry(const Format& to, const Format& from, Value* v) {
     llvm::Type* type = like(b_.getDoubleTy(), v);
-    Value* x = !is_whole(from) ? b_.CreateFPCast(decode(from, v), type)
+    Value* x = !is_whole(from)                   ? b_.CreateFPCast(decode(from, v), type)
                : from.is_int() && from.is_signed ? b_.CreateSIToFP(v, type)
                                                  : b_.CreateUIToFP(v, type);
     const Thresholds t = thresholds_of(to);

@@ -5,6 +5,7 @@
 
 #include "jit/cpu/scalar_formats.h"
 #include "jit/cpu/scalars.h"
+#include "lang/check.h"
 
 namespace tegula::cpu {
 
@@ -19,8 +20,8 @@ llvm::Function* load_function(llvm::Module& module, unsigned bits) {
     llvm::LLVMContext& context = module.getContext();
     llvm::IRBuilder<> b(context);
     llvm::Type *i64 = b.getInt64Ty(), *i128 = b.getInt128Ty(), *i8 = b.getInt8Ty();
-    auto* fn = llvm::Function::Create(llvm::FunctionType::get(i64, {b.getPtrTy(), i64, b.getInt1Ty()}, false), llvm::GlobalValue::InternalLinkage, name,
-                                      module);
+    auto* fn = llvm::Function::Create(llvm::FunctionType::get(i64, {b.getPtrTy(), i64, b.getInt1Ty()}, false), llvm::GlobalValue::InternalLinkage,
+                                      name, module);
     fn->addFnAttr(llvm::Attribute::NoUnwind);
     auto *entry = llvm::BasicBlock::Create(context, "", fn), *wanted = llvm::BasicBlock::Create(context, "", fn),
          *skip = llvm::BasicBlock::Create(context, "", fn);
@@ -159,9 +160,67 @@ Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count,
     return f.is_bool() ? from_memory(codes, f) : wrap(codes, f);
 }
 
+/// The codes one after the other, `bytes` of them as bytes.
+Value* Scalars::packed_bytes(const Format& f, Value* value, unsigned bytes) {
+    const int bits = f.bits, lanes = static_cast<int>(lanes_of(value));
+    Value* codes = low_code(value, f);
+    const unsigned width = std::max(codes->getType()->getScalarSizeInBits(), 16u);
+    codes = resize(codes, width, false);
+    llvm::Type *word = b_.getIntNTy(width), *words = llvm::FixedVectorType::get(word, bytes);
+    Value* out = nullptr;
+    // Byte k holds bits of the codes from 8k / bits on.
+    for (int part = 0; part <= 7 / bits + 1; ++part) {
+        std::vector<int> from;
+        std::vector<llvm::Constant*> left, right;
+        bool any = false;
+        for (int k = 0; k < static_cast<int>(bytes); ++k) {
+            const int code = 8 * k / bits + part, place = code * bits - 8 * k;
+            const bool some = place < 8 && code < lanes;
+            any |= some;
+            from.push_back(some ? code : lanes);  // a lane of zeros
+            left.push_back(llvm::ConstantInt::get(word, static_cast<uint64_t>(some && place > 0 ? place : 0)));
+            right.push_back(llvm::ConstantInt::get(word, static_cast<uint64_t>(some && place < 0 ? -place : 0)));
+        }
+        if (!any) break;
+        Value* v = b_.CreateShuffleVector(codes, llvm::Constant::getNullValue(codes->getType()), from);
+        v = b_.CreateLShr(b_.CreateShl(v, llvm::ConstantVector::get(left)), llvm::ConstantVector::get(right));
+        out = out ? b_.CreateOr(out, v) : v;
+    }
+    TEGULA_CHECK(out && out->getType() == words, "packed storage");
+    return resize(out, 8, false);
+}
+
+/// A whole run of whole bytes: all bytes but the first and the last, which neighbours may share, are stored as they come.
+void Scalars::store_whole_run(const Format& f, Value* value, Value* base, Value* bit) {
+    const unsigned bytes = lanes_of(value) * f.bits / 8;
+    llvm::Type *i8 = b_.getInt8Ty(), *pairs = llvm::FixedVectorType::get(b_.getInt16Ty(), bytes);
+    Value* codes = packed_bytes(f, value, bytes);
+    Value *at = b_.CreateGEP(i8, base, b_.CreateLShr(bit, 3)), *shift = b_.CreateTrunc(b_.CreateAnd(bit, b_.getInt64(7)), b_.getInt16Ty());
+    std::vector<int> before;
+    for (int k = 0; k < static_cast<int>(bytes); ++k) before.push_back(k == 0 ? static_cast<int>(bytes) : k - 1);
+    const auto wide = [&](Value* v) { return b_.CreateZExt(v, pairs); };
+    Value* previous = wide(b_.CreateShuffleVector(codes, llvm::Constant::getNullValue(codes->getType()), before));
+    // In sixteen bits: this byte above the one before it, moved up together.
+    Value* both = b_.CreateOr(b_.CreateShl(wide(codes), llvm::ConstantInt::get(pairs, 8)), previous);
+    Value* moved = b_.CreateLShr(b_.CreateShl(both, b_.CreateVectorSplat(bytes, shift)), llvm::ConstantInt::get(pairs, 8));
+    Value *stored = resize(moved, 8, false), *amount = b_.CreateTrunc(shift, i8);
+    Value *own = b_.CreateShl(b_.getInt8(0xff), amount), *first = b_.CreateLoad(i8, at);
+    Value* mixed = b_.CreateOr(b_.CreateExtractElement(stored, uint64_t{0}), b_.CreateAnd(first, b_.CreateNot(own)));
+    // The byte after the run when the run ends inside it, else the run's last one once more.
+    Value* split = b_.CreateICmpNE(shift, b_.getInt16(0));
+    Value* last = b_.CreateGEP(i8, at, b_.CreateSelect(split, b_.getInt64(bytes), b_.getInt64(bytes - 1)));
+    Value* old = b_.CreateAnd(b_.CreateLoad(i8, last), own);
+    stored = b_.CreateInsertElement(stored, mixed, uint64_t{0});
+    Value* down = b_.CreateAnd(b_.CreateSub(b_.getInt8(8), amount), b_.getInt8(7));
+    Value* tail = b_.CreateOr(b_.CreateLShr(b_.CreateExtractElement(codes, bytes - 1), down), old);
+    b_.CreateAlignedStore(stored, at, llvm::Align(1));
+    b_.CreateStore(b_.CreateSelect(split, tail, b_.CreateExtractElement(stored, bytes - 1)), last);
+}
+
 void Scalars::store_run(const Format& f, Value* value, Value* base, Value* bit, Value* count) {
     const unsigned lanes = lanes_of(value);
     if (lanes == 0) return store_at(f, value, base, bit, nullptr);
+    if (!count && lanes * f.bits % 8 == 0) return store_whole_run(f, value, base, bit);
     std::vector<uint64_t> offsets, numbers;
     for (unsigned l = 0; l < lanes; ++l) offsets.push_back(uint64_t{l} * f.bits), numbers.push_back(l);
     Value* mask = count ? b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), numbers), b_.CreateVectorSplat(lanes, count)) : nullptr;

@@ -54,7 +54,8 @@ Scalars::Number Scalars::number_of_real(Value* v) {
     v = b_.CreateFPCast(v, like(b_.getDoubleTy(), v));
     Value* bits = bits_of(v);
     Value *mantissa = b_.CreateAnd(bits, i(bits, low_bits(52))), *field = b_.CreateAnd(b_.CreateLShr(bits, i(bits, 52)), i(bits, 0x7ff));
-    Value *normal = b_.CreateICmpNE(field, i(bits, 0)), *special = b_.CreateICmpEQ(field, i(bits, 0x7ff)), *whole = b_.CreateICmpEQ(mantissa, i(bits, 0));
+    Value *normal = b_.CreateICmpNE(field, i(bits, 0)), *special = b_.CreateICmpEQ(field, i(bits, 0x7ff)),
+          *whole = b_.CreateICmpEQ(mantissa, i(bits, 0));
     Number n;
     n.significand = b_.CreateSelect(normal, b_.CreateOr(mantissa, i(bits, uint64_t{1} << 52)), mantissa);
     n.exponent = b_.CreateSub(b_.CreateSelect(normal, field, i(bits, 1)), i(bits, 1075));

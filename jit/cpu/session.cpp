@@ -1,5 +1,5 @@
-// Compiler (cpu.h): one LLVM context per kernel while it is compiled, one ORC session for the code of all. Each kernel has a JITDylib of its own, removed
-// with the last user.
+// Compiler (cpu.h): one LLVM context per kernel while it is compiled, one ORC session for the code of all. Each kernel has a JITDylib of its own,
+// removed with the last user.
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -23,8 +23,11 @@ std::string text_of(llvm::Error error) { return llvm::toString(std::move(error))
 /// C functions that code generation calls by itself.
 std::vector<HostFunction> generated_calls() {
     const auto at = [](auto* f) { return reinterpret_cast<const void*>(f); };
-    return {{"memcpy", at(&std::memcpy)}, {"memset", at(&std::memset)}, {"memmove", at(&std::memmove)},
-            {"rint", at(static_cast<double (*)(double)>(&std::rint))}, {"rintf", at(static_cast<float (*)(float)>(&std::rint))}};
+    return {{"memcpy", at(&std::memcpy)},
+            {"memset", at(&std::memset)},
+            {"memmove", at(&std::memmove)},
+            {"rint", at(static_cast<double (*)(double)>(&std::rint))},
+            {"rintf", at(static_cast<float (*)(float)>(&std::rint))}};
 }
 
 /// Errors of LLVM go nowhere by themselves: what matters is checked by us.

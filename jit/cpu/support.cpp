@@ -79,8 +79,8 @@ void on_bad_pointer(State* state, uint32_t inst, int64_t lane, uint64_t pointer)
         uint64_t reachable = (t.data ? t.bytes : 0) * 8 / fn.elem(pointers).bits;
         if (fn.type(fn.params[argument - 1].value).pointer) reachable = std::min(reachable, static_cast<uint64_t>(t.extents.rank ? t.extents[0] : 0));
         const int64_t element = static_cast<int64_t>((pointer & kPointerOffset) - kPointerBias);
-        w.report(inst, Diag::pointer_out_of_range,
-                 {verb_of(i.op), std::to_string(element), fn.params[argument - 1].name, std::to_string(reachable)}, lane, &shape);
+        w.report(inst, Diag::pointer_out_of_range, {verb_of(i.op), std::to_string(element), fn.params[argument - 1].name, std::to_string(reachable)},
+                 lane, &shape);
     });
 }
 
@@ -103,12 +103,18 @@ void on_unlock(State* state) {
 
 ir::Op joining(ir::AtomicKind kind) {
     switch (kind) {
-        case ir::AtomicKind::max: return ir::Op::max;
-        case ir::AtomicKind::min: return ir::Op::min;
-        case ir::AtomicKind::bit_and: return ir::Op::bit_and;
-        case ir::AtomicKind::bit_or: return ir::Op::bit_or;
-        case ir::AtomicKind::bit_xor: return ir::Op::bit_xor;
-        default: return ir::Op::add;
+        case ir::AtomicKind::max:
+            return ir::Op::max;
+        case ir::AtomicKind::min:
+            return ir::Op::min;
+        case ir::AtomicKind::bit_and:
+            return ir::Op::bit_and;
+        case ir::AtomicKind::bit_or:
+            return ir::Op::bit_or;
+        case ir::AtomicKind::bit_xor:
+            return ir::Op::bit_xor;
+        default:
+            return ir::Op::add;
     }
 }
 
@@ -138,7 +144,7 @@ void on_histogram(State* state, uint32_t inst, const void* in, const uint8_t* ma
 }  // namespace
 
 const Support& support() {
-    static constexpr Support kSupport{on_tick,   on_print,  on_failed_assert, on_bad_pointer, on_outside,
+    static constexpr Support kSupport{on_tick, on_print,  on_failed_assert, on_bad_pointer, on_outside,
                                       on_lock, on_unlock, on_atomic,        on_sort,        on_histogram};
     return kSupport;
 }
@@ -165,9 +171,8 @@ RunResult Launch::result() {
     out.steps = steps.load();
     std::vector<Report*> sorted;
     for (auto& [key, report] : reports) sorted.push_back(&report);
-    std::sort(sorted.begin(), sorted.end(), [](const Report* a, const Report* b) {
-        return a->program != b->program ? a->program < b->program : a->number < b->number;
-    });
+    std::sort(sorted.begin(), sorted.end(),
+              [](const Report* a, const Report* b) { return a->program != b->program ? a->program < b->program : a->number < b->number; });
     for (Report* r : sorted)
         if (out.diagnostics.size() < options.max_errors) out.diagnostics.push_back(std::move(r->diagnostic));
     DiagSink sink;

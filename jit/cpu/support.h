@@ -75,9 +75,9 @@ private:
     void take_steps();
     Launch& launch_;
     State state_;
-    const bool leads_;        ///< tells about progress
+    const bool leads_;  ///< tells about progress
     const int64_t instructions_;
-    int64_t batch_ = 64;      ///< steps between two ticks
+    int64_t batch_ = 64;  ///< steps between two ticks
     int64_t program_[6];
     uint64_t linear_ = 0, number_ = 0;
     Clock::time_point last_tick_, last_progress_;

@@ -69,6 +69,8 @@ Machine& Engine::cuda() {
     return *cuda_;
 }
 
+constexpr bool kCpuByDefault = false;  ///< where there is no GPU
+
 Machine& Engine::cpu() {
     std::call_once(cpu_once_, [this] { cpu_ = make_cpu_machine(sources_, options_.pool); });
     return *cpu_;
@@ -86,6 +88,7 @@ bool Engine::find_machine(std::string_view name, Machine*& machine, DiagSink& di
     }
     if (name.empty() || name == "auto") {
         if (cuda().present() && cuda().missing().empty()) machine = &cuda();
+        else if (kCpuByDefault && cpu().missing().empty()) machine = &cpu();
         return true;
     }
     diags.report(Diag::machine_unavailable, {}, {printable(std::string(name)), "machines: interp (the reference interpreter), cpu (native code), cuda (NVIDIA GPUs)"});

@@ -40,9 +40,9 @@ public:
     }
     std::string describe() override {
         const cpu::TargetInfo& t = backend().compiler().target();
-        return "{\"name\":\"cpu\",\"available\":true,\"doc\":\"native code through LLVM " + t.llvm_version + "\",\"compiler\":" +
-               json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu) + ",\"vector_bytes\":" + std::to_string(t.vector_bytes) +
-               ",\"problem\":\"\",\"looked_for\":[]}";
+        return "{\"name\":\"cpu\",\"available\":true,\"doc\":\"native code through LLVM " + t.llvm_version +
+               "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu) +
+               ",\"vector_bytes\":" + std::to_string(t.vector_bytes) + ",\"problem\":\"\",\"looked_for\":[]}";
     }
 
 private:
@@ -79,7 +79,8 @@ public:
     std::string missing() override { return kProblem; }
     bool is_gpu() const override { return false; }
     std::unique_ptr<Program> prepare(const sema::Instance&, const std::vector<std::string>&) override { throw InternalError(kProblem); }
-    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*, DiagSink& diags) override {
+    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*,
+                                        DiagSink& diags) override {
         diags.report(Diag::machine_unavailable, {}, {"cpu", kProblem});
         return std::nullopt;
     }

@@ -2,6 +2,7 @@
 // the tensor's edges. Decided while tiles are placed (place.cpp); everything else keeps single accesses.
 #include "lang/gpu_scratch.h"
 #include "lang/layout.h"
+#include "lower/bounds.h"
 #include "lower/gpu/place.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/rewrite.h"
@@ -37,6 +38,24 @@ bool is_aligned(const Function& fn, const GpuOptions& options, ValueId tensor) {
     return false;
 }
 
+/// The hardware takes boxes that begin inside the tensor or behind it, on whole 16 bytes; others end the kernel with an illegal instruction (seen on
+/// an H200 with a start of -11).
+bool starts_well(const Function& fn, const GpuOptions& options, const Inst& store, int bytes) {
+    PassOptions facts;
+    static_cast<LaunchFacts&>(facts) = options;
+    Bounds bounds(fn, facts);
+    const Access access = fn.access(store);
+    const int contiguous = fn.types().layout(fn.type(fn.operands(store)[0]).layout).innermost_dimension(static_cast<int>(access.axes.size()));
+    size_t operand = 1;
+    for (size_t d = 0; d < access.axes.size(); ++d) {
+        if (access.axes[d].kind == Access::all) continue;
+        const auto start = bounds.exact(fn.operands(store)[operand++]);
+        if (!start || !bounds.at_least(*start, LinearForm{}, 0)) return false;
+        if (static_cast<int>(d) == contiguous && !bounds.divisible(*start, 16 / bytes)) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 bool stores_in_bulk(const Function& fn, const GpuOptions& options, InstId store, const TileLayout& l) {
@@ -53,7 +72,7 @@ bool stores_in_bulk(const Function& fn, const GpuOptions& options, InstId store,
     const Format& elem = fn.elem(tensor);
     const int bytes = static_cast<int>(elem.bits / 8);
     if ((elem.bits != 8 && elem.bits != 16 && elem.bits != 32) || elem.is_bool() || l.shape.elements() * bytes < kMinBytes) return false;
-    return contiguous_dimension(fn, inst) == 1 && store_boxes(l, bytes) && is_only_write(fn, options, store);
+    return contiguous_dimension(fn, inst) == 1 && store_boxes(l, bytes) && is_only_write(fn, options, store) && starts_well(fn, options, inst, bytes);
 }
 
 }  // namespace tegula

@@ -64,7 +64,8 @@ protected:
     void expect_adds(int64_t n) {
         std::vector<float> x(static_cast<size_t>(n)), y(x), z(x.size() + 4, -1.0f);
         for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i), y[i] = 0.5f;
-        ASSERT_EQ(launch("add", {}, {tegula::Tensor(x.data(), {n}), tegula::Tensor(y.data(), {n}), tegula::Tensor(z.data(), {n})}), TEGULA_OK) << said;
+        ASSERT_EQ(launch("add", {}, {tegula::Tensor(x.data(), {n}), tegula::Tensor(y.data(), {n}), tegula::Tensor(z.data(), {n})}), TEGULA_OK)
+            << said;
         for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(z[i], static_cast<float>(i) + 0.5f);
         for (size_t i = x.size(); i < z.size(); ++i) ASSERT_EQ(z[i], -1.0f) << "written behind the tensor";
     }
@@ -93,7 +94,8 @@ TEST_F(Cpu, StridesLayoutsAndNarrowElements) {
     std::vector<uint8_t> packed(3 * 8);
     for (size_t i = 0; i < packed.size(); ++i) packed[i] = static_cast<uint8_t>(i * 37);
     std::vector<int32_t> wide(3 * 16);
-    ASSERT_EQ(launch("nibbles", {}, {tegula::Tensor(packed.data(), packed.size(), "i4", {3, 16}), tegula::Tensor(wide.data(), {3, 16})}), TEGULA_OK) << said;
+    ASSERT_EQ(launch("nibbles", {}, {tegula::Tensor(packed.data(), packed.size(), "i4", {3, 16}), tegula::Tensor(wide.data(), {3, 16})}), TEGULA_OK)
+        << said;
     for (size_t i = 0; i < wide.size(); ++i) {
         const int code = packed[i / 2] >> i % 2 * 4 & 15;
         ASSERT_EQ(wide[i], code >= 8 ? code - 16 : code);
@@ -138,8 +140,9 @@ TEST_F(Cpu, BudgetsEndRuns) {
     run.step_budget = 0;
     run.memory_budget = 64;
     std::vector<float> m(32 * 32);
-    EXPECT_EQ(launch("product", {{"B", 32}}, {tegula::Tensor(m.data(), {32, 32}), tegula::Tensor(m.data(), {32, 32}), tegula::Tensor(m.data(), {32, 32})}),
-              TEGULA_E_RUN);
+    EXPECT_EQ(
+        launch("product", {{"B", 32}}, {tegula::Tensor(m.data(), {32, 32}), tegula::Tensor(m.data(), {32, 32}), tegula::Tensor(m.data(), {32, 32})}),
+        TEGULA_E_RUN);
 }
 
 TEST_F(Cpu, CancellationWithin50Milliseconds) {
@@ -230,9 +233,10 @@ TEST(CpuMemory, CompiledRunAndFreedLeavesNothing) {
     TypeTable types;
     DiagSink diags;
     const auto fn = ir::parse_ir(sources,
-                                 sources.add("k.ir", "kernel @k(%x: tensor<f32>[?] in, %y: tensor<f32>[?] out) {\n  %0 = constant 0 : i64\n"
-                                                     "  %1 = load %x[%0 +: 64] : tile<f32>[64]\n  %2 = add %1, %1 : tile<f32>[64]\n"
-                                                     "  store %y[%0 +: 64] = %2\n  ret\n}\n"),
+                                 sources.add("k.ir",
+                                             "kernel @k(%x: tensor<f32>[?] in, %y: tensor<f32>[?] out) {\n  %0 = constant 0 : i64\n"
+                                             "  %1 = load %x[%0 +: 64] : tile<f32>[64]\n  %2 = add %1, %1 : tile<f32>[64]\n"
+                                             "  store %y[%0 +: 64] = %2\n  ret\n}\n"),
                                  types, diags);
     ASSERT_TRUE(fn);
     cpu::Backend backend;

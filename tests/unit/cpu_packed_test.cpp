@@ -25,7 +25,7 @@ private:
     uint8_t* base_;
 };
 
-/// load_run, store_run, load_at, store_at of one format; arguments: storage, codes in containers, first bit, count of lanes.
+/// load_run, store_run, load_at, store_at, and whole runs, of one format; arguments: storage, codes in containers, first bit, count of lanes.
 std::vector<ArrayJit::PlainBody> bodies(const Format& f, unsigned lanes) {
     const auto codes = [=](Scalars& s) { return s.memory_type(f, lanes); };
     const auto offsets = [=](llvm::IRBuilder<>& b, Value* first) -> std::pair<Value*, Value*> {
@@ -52,6 +52,13 @@ std::vector<ArrayJit::PlainBody> bodies(const Format& f, unsigned lanes) {
                 const auto [at, number] = offsets(b, fn->getArg(2));
                 Value* mask = number ? b.CreateICmpULT(number, b.CreateVectorSplat(lanes, fn->getArg(3))) : nullptr;
                 s.store_at(f, s.from_memory(b.CreateAlignedLoad(codes(s), fn->getArg(1), llvm::Align(1)), f), fn->getArg(0), at, mask);
+            },
+            [=](llvm::IRBuilder<>& b, Scalars& s, llvm::Function* fn) {
+                Value* v = s.load_run(f, fn->getArg(0), fn->getArg(2), nullptr, lanes);
+                b.CreateAlignedStore(s.to_memory(v, f), fn->getArg(1), llvm::Align(1));
+            },
+            [=](llvm::IRBuilder<>& b, Scalars& s, llvm::Function* fn) {
+                s.store_run(f, s.from_memory(b.CreateAlignedLoad(codes(s), fn->getArg(1), llvm::Align(1)), f), fn->getArg(0), fn->getArg(2), nullptr);
             }};
 }
 
@@ -60,7 +67,8 @@ void check_loads(const Format& f, const std::vector<ArrayJit::PlainEntry>& fn, u
     std::vector<uint8_t> want(width * 64), got(width * 64);
     for (uint8_t* base : {page.begin(), page.end() - bytes}) {
         unpack_bits(f, base, shift, static_cast<uint64_t>(count), want.data());
-        for (size_t k : {0, 2}) {
+        for (size_t k : {0, 2, 4}) {
+            if (k == 4 && count != std::max<int64_t>(lanes, 1)) continue;
             std::fill(got.begin(), got.end(), uint8_t{0});
             fn[k](base, got.data(), shift, count);
             ASSERT_TRUE(std::equal(want.begin(), want.begin() + count * static_cast<int64_t>(width), got.begin()))
@@ -77,7 +85,8 @@ void check_stores(const Format& f, const std::vector<ArrayJit::PlainEntry>& fn, 
     std::vector<uint8_t> data = pack_containers(f, codes);
     const std::vector<uint8_t> before(page.begin(), page.end());
     for (size_t at : {size_t{0}, kPage - bytes})
-        for (size_t k : {1, 3}) {
+        for (size_t k : {1, 3, 5}) {
+            if (k == 5 && count != std::max<int64_t>(lanes, 1)) continue;
             std::vector<uint8_t> want = before;
             pack_bits(f, data.data(), static_cast<uint64_t>(count), want.data() + at, shift);
             std::copy(before.begin(), before.end(), page.begin());

@@ -48,8 +48,10 @@ TEST(Pool, ThreadsOfThePoolTakePart) {
     // Worker 0 waits for another one: without a second thread this would never end.
     std::atomic<bool> other{false};
     pool.run(2, [&](unsigned w) {
-        if (w) other = true, other.notify_all();
-        else other.wait(false);
+        if (w)
+            other = true, other.notify_all();
+        else
+            other.wait(false);
     });
     EXPECT_TRUE(other);
 }

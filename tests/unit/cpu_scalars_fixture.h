@@ -91,7 +91,8 @@ public:
 
 private:
     template <class Entry>
-    std::vector<Entry> finish(std::unique_ptr<llvm::Module> module, std::unique_ptr<llvm::LLVMContext> context, const std::vector<std::string>& names) {
+    std::vector<Entry> finish(std::unique_ptr<llvm::Module> module, std::unique_ptr<llvm::LLVMContext> context,
+                              const std::vector<std::string>& names) {
         std::string problem;
         llvm::raw_string_ostream stream(problem);
         if (llvm::verifyModule(*module, &stream)) throw std::runtime_error(problem);
@@ -107,8 +108,10 @@ private:
         llvm::IRBuilder<> b(context);
         cpu::Scalars scalars(b, features_);
         llvm::Type *ptr = b.getPtrTy(), *i64 = b.getInt64Ty();
-        auto* fn = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {ptr, ptr, i64}, false), llvm::GlobalValue::ExternalLinkage, name, module);
-        auto *entry = llvm::BasicBlock::Create(context, "", fn), *loop = llvm::BasicBlock::Create(context, "", fn), *end = llvm::BasicBlock::Create(context, "", fn);
+        auto* fn =
+            llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {ptr, ptr, i64}, false), llvm::GlobalValue::ExternalLinkage, name, module);
+        auto *entry = llvm::BasicBlock::Create(context, "", fn), *loop = llvm::BasicBlock::Create(context, "", fn),
+             *end = llvm::BasicBlock::Create(context, "", fn);
         b.SetInsertPoint(entry);
         std::vector<Value*> base;
         for (size_t k = 0; k < f.in.size(); ++k) base.push_back(b.CreateLoad(ptr, b.CreateConstGEP1_64(ptr, fn->getArg(0), k)));
@@ -182,7 +185,8 @@ inline std::vector<uint64_t> codes_of(const Format& f, size_t random = 3000) {
     const auto add = [&](uint64_t c) { codes.push_back(extend_code(f, c)); };
     for (unsigned k = 0; k < f.bits; ++k)
         for (int64_t d = -2; d <= 2; ++d)
-            for (uint64_t sign : {uint64_t{0}, uint64_t{1} << (f.bits - 1), ~uint64_t{0}}) add(((uint64_t{1} << k) + static_cast<uint64_t>(d)) ^ sign);
+            for (uint64_t sign : {uint64_t{0}, uint64_t{1} << (f.bits - 1), ~uint64_t{0}})
+                add(((uint64_t{1} << k) + static_cast<uint64_t>(d)) ^ sign);
     std::mt19937_64 rng(f.bits * 977u + f.man_bits);
     if (f.is_float())
         for (int e = -30; e <= 70; ++e)
@@ -242,8 +246,8 @@ inline std::vector<Format> custom_formats() {
         all.push_back(f);
     };
     codebook({-1, 0, 1, 0});
-    codebook({-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
-              0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+    codebook({-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334, -0.09105003625154495,
+              0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
               0.7229568362236023, 1.0});
     std::vector<double> big;
     for (int k = 0; k < 256; ++k) big.push_back(std::ldexp((k * 37 % 256) - 100.0, k % 5 - 2));

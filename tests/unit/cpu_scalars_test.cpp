@@ -66,8 +66,8 @@ void check_row(const RowCase& c, ArrayEntry entry, unsigned lanes) {
         const uint64_t want = container_of(out, scalar::eval_elementwise(c.op, c.format, {codes, x.size()})), got = container_at(out, result, i);
         if (got == want) continue;
         ++shown;
-        ADD_FAILURE() << ir::op_row(c.op).name << " on " << c.format.name << ", " << lanes << " lanes: " << std::hex << codes[0] << ", " << codes[1] << ", "
-                      << codes[2] << " gave " << got << ", not " << want;
+        ADD_FAILURE() << ir::op_row(c.op).name << " on " << c.format.name << ", " << lanes << " lanes: " << std::hex << codes[0] << ", " << codes[1]
+                      << ", " << codes[2] << " gave " << got << ", not " << want;
     }
 }
 
@@ -131,8 +131,8 @@ void check_cast(const CastCase& c, ArrayEntry entry, size_t step) {
         const uint64_t got = container_at(c.to, result, i);
         if (got == want) continue;
         ++shown;
-        ADD_FAILURE() << c.from.name << " -> " << c.to.name << ", round " << static_cast<int>(c.round) << ", overflow " << static_cast<int>(c.overflow) << ": "
-                      << std::hex << codes[i] << " gave " << got << ", not " << want;
+        ADD_FAILURE() << c.from.name << " -> " << c.to.name << ", round " << static_cast<int>(c.round) << ", overflow "
+                      << static_cast<int>(c.overflow) << ": " << std::hex << codes[i] << " gave " << got << ", not " << want;
     }
 }
 
@@ -243,7 +243,9 @@ TEST(CpuScalars, StochasticBits) {
 TEST(CpuScalars, NanSeenByBitcast) {
     ArrayJit jit;
     const Format f32 = builtin_formats()[static_cast<size_t>(Fmt::f32)], u32 = int_format(32, false);
-    const auto entry = jit.compile({{{f32, f32}, u32, [=](Scalars& s, std::vector<Value*> x) {
+    const auto entry = jit.compile({{{f32, f32},
+                                     u32,
+                                     [=](Scalars& s, std::vector<Value*> x) {
                                          Value* sum = s.elementwise(ir::Op::add, f32, x);
                                          Value* both[] = {sum, x[0]};
                                          return s.bitcast(s.elementwise(ir::Op::mul, f32, both), f32, u32);
@@ -260,7 +262,8 @@ TEST(CpuScalars, NanSeenByBitcast) {
 TEST(CpuScalars, FastRowsKeepTheirBounds) {
     ArrayJit jit;
     const Format f32 = builtin_formats()[static_cast<size_t>(Fmt::f32)];
-    const ir::Op ops[] = {ir::Op::fast_exp2, ir::Op::fast_log2, ir::Op::fast_sin, ir::Op::fast_cos, ir::Op::fast_tanh, ir::Op::fast_rcp, ir::Op::fast_rsqrt};
+    const ir::Op ops[] = {ir::Op::fast_exp2, ir::Op::fast_log2, ir::Op::fast_sin,  ir::Op::fast_cos,
+                          ir::Op::fast_tanh, ir::Op::fast_rcp,  ir::Op::fast_rsqrt};
     std::vector<ArrayFunction> functions;
     for (ir::Op op : ops) functions.push_back({{f32}, f32, [op, f32](Scalars& s, std::vector<Value*> x) { return s.elementwise(op, f32, x); }});
     const auto entries = jit.compile(functions, 16);
@@ -274,9 +277,16 @@ TEST(CpuScalars, FastRowsKeepTheirBounds) {
         entries[k](in, out.data(), static_cast<int64_t>(x.size()));
         for (size_t i = 0; i < x.size(); ++i) {
             const double a = x[i], r = out[i];
-            const double want = k == 0 ? std::exp2(a) : k == 1 ? std::log2(a) : k == 2 ? std::sin(a) : k == 3 ? std::cos(a) : k == 4 ? std::tanh(a) : k == 5 ? 1 / a : 1 / std::sqrt(a);
+            const double want = k == 0   ? std::exp2(a)
+                                : k == 1 ? std::log2(a)
+                                : k == 2 ? std::sin(a)
+                                : k == 3 ? std::cos(a)
+                                : k == 4 ? std::tanh(a)
+                                : k == 5 ? 1 / a
+                                         : 1 / std::sqrt(a);
             if (std::isnan(want) || std::isinf(static_cast<float>(want))) {
-                EXPECT_TRUE(std::isnan(want) ? std::isnan(r) : r == static_cast<double>(static_cast<float>(want))) << ir::op_row(ops[k]).name << " " << a << " " << r;
+                EXPECT_TRUE(std::isnan(want) ? std::isnan(r) : r == static_cast<double>(static_cast<float>(want)))
+                    << ir::op_row(ops[k]).name << " " << a << " " << r;
                 continue;
             }
             if ((k == 2 || k == 3) && std::fabs(a) > 3.2) continue;

@@ -1,0 +1,11 @@
+# A header with a fingerprint of sources: what was compiled by other sources is not taken from a cache. Variables: OUT, ROOT, FOLDERS.
+set(all)
+foreach(folder ${FOLDERS})
+  file(GLOB files ${ROOT}/${folder}/*)
+  foreach(file ${files})
+    file(SHA256 ${file} hash)
+    string(APPEND all ${hash})
+  endforeach()
+endforeach()
+string(SHA256 all "${all}")
+file(WRITE ${OUT} "constexpr const char* kFingerprint = \"${all}\";\n")
