@@ -22,35 +22,40 @@ bool is_shape_without(const Shape& shape, const Shape& of, int axis, bool keeps)
     return true;
 }
 
-/// Is `v` NaN or at least the maximum of `a` along `axis` (-1: of all elements) everywhere?
-bool covers_axis(const Function& fn, ValueId v, ValueId a, int axis, int depth) {
+/// Is `v` NaN or at least the maximum of `a` along `axis` (-1: of all elements) everywhere? `number`: and NaN only where all these elements are, so
+/// that a maxnum cannot put something small in its place.
+bool covers_axis(const Function& fn, ValueId v, ValueId a, int axis, bool number, int depth) {
     const Inst* def = fn.def(v);
     if (!def || depth == 0) return false;
     const auto operands = fn.operands(*def);
-    if (def->op == Op::max || def->op == Op::maxnum)
-        return covers_axis(fn, operands[0], a, axis, depth - 1) || covers_axis(fn, operands[1], a, axis, depth - 1);
+    number = number || def->op == Op::maxnum;
+    if (def->op == Op::maxnum || (def->op == Op::max && !number))
+        return covers_axis(fn, operands[0], a, axis, number, depth - 1) || covers_axis(fn, operands[1], a, axis, number, depth - 1);
     if (def->op != Op::reduce || operands[0] != a || fn.type(v).elem != fn.type(a).elem) return false;
     const auto attrs = fn.attrs(*def);
     const auto kind = static_cast<ReduceKind>(attrs[0]);
-    return (kind == ReduceKind::max || kind == ReduceKind::maxnum) && (attrs[2] == axis || (axis < 0 && fn.type(a).shape.rank == 1));
+    if (kind != ReduceKind::maxnum && (kind != ReduceKind::max || number)) return false;
+    return attrs[2] == axis || (axis < 0 && fn.type(a).shape.rank == 1);
 }
 
-/// Is `v`, of the type of `a`, nowhere below `a`, NaN aside?
-bool covers(const Function& fn, ValueId v, ValueId a, int depth) {
+/// Is `v`, of the type of `a`, nowhere below `a`, NaN aside? `number` as above.
+bool covers(const Function& fn, ValueId v, ValueId a, bool number, int depth) {
     if (v == a) return true;
     const Inst* def = fn.def(v);
     if (!def || depth == 0) return false;
     const auto operands = fn.operands(*def);
-    if (def->op == Op::max || def->op == Op::maxnum) return covers(fn, operands[0], a, depth - 1) || covers(fn, operands[1], a, depth - 1);
+    number = number || def->op == Op::maxnum;
+    if (def->op == Op::maxnum || (def->op == Op::max && !number))
+        return covers(fn, operands[0], a, number, depth - 1) || covers(fn, operands[1], a, number, depth - 1);
     if (def->op != Op::broadcast) return false;
     const Shape& shape = fn.type(a).shape;
-    if (fn.type(operands[0]).shape.rank == 0) return covers_axis(fn, operands[0], a, -1, depth - 1);
+    if (fn.type(operands[0]).shape.rank == 0) return covers_axis(fn, operands[0], a, -1, number, depth - 1);
     const Inst* reshape = fn.def(operands[0]);
     if (!reshape || reshape->op != Op::reshape) return false;
     const ValueId line = fn.operands(*reshape)[0];
     for (int axis = 0; axis < shape.rank; ++axis)
         if (is_shape_without(fn.type(operands[0]).shape, shape, axis, true) && is_shape_without(fn.type(line).shape, shape, axis, false) &&
-            covers_axis(fn, line, a, axis, depth - 1))
+            covers_axis(fn, line, a, axis, number, depth - 1))
             return true;
     return false;
 }
@@ -69,7 +74,7 @@ bool nonpositive(const Function& fn, ValueId v, int depth) {
     const auto is = [&](size_t i) { return nonpositive(fn, operands[i], depth - 1) || constant_sign(fn, operands[i], false); };
     switch (def->op) {
         case Op::sub:
-            return covers(fn, operands[1], operands[0], depth - 1);
+            return covers(fn, operands[1], operands[0], false, depth - 1);
         case Op::max:
             return is(0) && is(1);
         case Op::min:

@@ -128,7 +128,7 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    const char* machine;        /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": the best one present */
+    const char* machine;        /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": cuda where there is a GPU, else interp */
     const char* disable_passes; /* comma-separated pass names, "all", or NULL. Never changes a result bit */
     int32_t checked;            /* report out-of-range pointers, uninitialised reads, races, integer division by zero .. */
     int32_t trap_floats;        /* checked: also NaN or Inf out of finite operands */

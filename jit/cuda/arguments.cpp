@@ -8,7 +8,9 @@ namespace tegula::cuda {
 
 namespace {
 
-constexpr int64_t kMapExtent = int64_t{1} << 32;  ///< limits of tensor maps (CUDA driver API, cuTensorMapEncodeTiled)
+// Limits of tensor maps: boxes begin at 32-bit signed coordinates, which tma_coordinate (prelude_tensor.cpp) holds below kMapExtent; strides are
+// those of cuTensorMapEncodeTiled (CUDA driver API).
+constexpr int64_t kMapExtent = 0x7fff0000;
 constexpr uint64_t kMapStride = uint64_t{1} << 40;
 
 std::span<const int64_t> extents_of(const TensorArg& t) { return {t.extents.dims.data(), t.extents.rank}; }

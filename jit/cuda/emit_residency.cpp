@@ -95,7 +95,9 @@ int Emitter::resident_programs() const {
     // A single warp waits for no other, and with 640 threads ptxas has registers to spare.
     const int most = group_threads() == 32 ? kThreads * 5 / 8 : kThreads;
     const int threads = std::min(most, kRegisters / ((kept + kOtherRegisters + 7) / 8 * 8));
-    return std::clamp(threads / group_threads(), 1, 32);
+    // Of what ptxas takes (else it warns and drops the bound): half of the architectures hold 16 programs.
+    const int arch = fn_.gpu->arch, programs = arch == 80 || arch == 90 || arch == 100 ? 32 : 16;
+    return std::clamp(threads / group_threads(), 1, programs);
 }
 
 }  // namespace tegula::cuda

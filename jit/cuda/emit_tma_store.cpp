@@ -32,16 +32,21 @@ struct Emitter::BulkStore {
     std::string map, area, at;       ///< parameter; address of the warp's slabs; where the lane writes in a box at column 0
 };
 
+bool Emitter::reads_memory(ir::BlockId block, size_t from) const {
+    const auto& insts = fn_.block(block).insts;
+    return std::any_of(insts.begin() + static_cast<std::ptrdiff_t>(from), insts.end(), [&](ir::InstId id) {
+        const auto blocks = fn_.blocks(fn_.inst(id));
+        return (ir::op_row(fn_.inst(id).op).traits & ir::READS) ||
+               std::any_of(blocks.begin(), blocks.end(), [&](ir::BlockId b) { return reads_memory(b, 0); });
+    });
+}
+
 bool Emitter::is_last_access(ir::InstId store) const {
-    for (ir::InstId owner = fn_.block(fn_.inst(store).parent).owner; owner.valid(); owner = fn_.block(fn_.inst(owner).parent).owner)
-        if (fn_.inst(owner).op == Op::for_loop || fn_.inst(owner).op == Op::while_loop) return false;
-    for (uint32_t b = 0; b < fn_.block_count(); ++b)
-        for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
-            const ir::Inst& inst = fn_.inst(id);
-            if (!(ir::op_row(inst.op).traits & ir::READS)) continue;
-            const Type& object = fn_.type(fn_.operands(inst)[0]);
-            if (object.kind != Type::tensor || object.mode != Mode::in) return false;
-        }
+    for (ir::InstId id = store; id.valid(); id = fn_.block(fn_.inst(id).parent).owner) {
+        if (fn_.inst(id).op == Op::for_loop || fn_.inst(id).op == Op::while_loop) return false;
+        const auto& insts = fn_.block(fn_.inst(id).parent).insts;
+        if (reads_memory(fn_.inst(id).parent, static_cast<size_t>(std::find(insts.begin(), insts.end(), id) - insts.begin()) + 1)) return false;
+    }
     return true;
 }
 
@@ -94,12 +99,19 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
         p[1] = column + c;
         return l.find_register(p, 0, 0);
     };
+    const ir::Inst* def = fn_.def(s.value);
+    const bool rounds = def && rounded_by_store(*def);
+    const auto pair = [&](int r) {
+        if (!rounds) return packed(tile, f, number(r));
+        const ir::ValueId from = fn_.operands(*def)[0];
+        return pair_function(*def) + "(" + at(from, number(r)) + ", " + at(from, number(r + 1)) + ")";
+    };
     const auto place = [&](int64_t c) { return c ? "(" + s.at + " ^ " + number(c * s.bytes) + ")" : s.at; };
     if (s.bytes == 2) {
         const bool four = s.columns > 8;
         for (int64_t c = 0; c < s.columns; c += four ? 16 : 8) {
             std::string words;
-            for (int64_t i = 0; i < (four ? 4 : 2); ++i) words += ", " + packed(tile, f, number(reg(c + i / 2 * 8, i % 2 * 8)));
+            for (int64_t i = 0; i < (four ? 4 : 2); ++i) words += ", " + pair(reg(c + i / 2 * 8, i % 2 * 8));
             line(std::string(four ? "stmatrix_x4(" : "stmatrix_x2(") + base + " + " + place(c) + words + ");");
         }
     } else {
@@ -130,7 +142,7 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
 
 void Emitter::bulk_store(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    for (const char* section : {"shared", "fence_async", "tma_store"}) prelude_.need(section);
+    for (const char* section : {"shared", "fence_async", "tma_store", "pairs"}) prelude_.need(section);
     BulkStore s;
     s.value = fn_.operands(inst).back();
     s.bytes = static_cast<int>(fn_.elem(s.value).container_bytes());

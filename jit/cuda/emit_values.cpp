@@ -89,8 +89,25 @@ void Emitter::decode_pairs(ir::ValueId to, ir::ValueId from) {
     close();
 }
 
+std::string Emitter::pair_function(const ir::Inst& cast) const {
+    const Type &to = fn_.type(fn_.result(cast)), &from = fn_.type(fn_.operands(cast)[0]);
+    const auto attrs = fn_.attrs(cast);
+    if (cast.op != ir::Op::cast || (to.elem != Fmt::f16 && to.elem != Fmt::bf16) || from.elem != Fmt::f32 || fn_.gpu->arch < 80) return {};
+    if (static_cast<Round>(attrs[0]) != Round::rne || static_cast<Overflow>(attrs[1]) == Overflow::sat) return {};
+    return to.elem == Fmt::f16 ? "encode_two_f16" : "encode_two_bf16";
+}
+
+bool Emitter::rounded_by_store(const ir::Inst& cast) const {
+    const ir::ValueId v = fn_.result(cast);
+    if (uses(v) != 1 || pair_function(cast).empty()) return false;
+    for (const ir::InstId id : fn_.block(cast.parent).insts)
+        if (fn_.inst(id).op == ir::Op::store && fn_.operands(fn_.inst(id)).back() == v) return fn_.gpu_inst(id).bulk;
+    return false;
+}
+
 void Emitter::cuda_cast(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
+    if (rounded_by_store(inst)) return;
     const ir::ValueId v = fn_.result(inst);
     const auto in = fn_.operands(inst);
     const auto attrs = fn_.attrs(inst);
@@ -100,9 +117,7 @@ void Emitter::cuda_cast(ir::InstId id) {
     const bool pairs = !is_scalar(v) && registers(v) % 2 == 0, f16 = fn_.type(v).elem == Fmt::f16;
     if (pairs && f16 && from.is_int() && from.bits <= 8) return cast_pairs(v, in[0], two_halves(to, from));
     if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16) return decode_pairs(v, in[0]);
-    if (pairs && (f16 || fn_.type(v).elem == Fmt::bf16) && fn_.type(in[0]).elem == Fmt::f32 && round == Round::rne &&
-        attrs[1] != static_cast<int64_t>(Overflow::sat) && fn_.gpu->arch >= 80)
-        return cast_pairs(v, in[0], f16 ? "encode_two_f16" : "encode_two_bf16");
+    if (const std::string two = pair_function(inst); pairs && !two.empty()) return cast_pairs(v, in[0], two);
     assign(v, [&](const std::string& r) {
         std::string seed, index;
         if (random) {
@@ -136,7 +151,10 @@ std::string Emitter::program_axis(int axis) {
     const std::string quotient = support("quotient", "quotient",
                                          "// Most launches have fewer than 2^32 programs, and a 64-bit division is a long sequence.\n"
                                          "__device__ __forceinline__ unsigned long long $(unsigned long long a, unsigned long long b) {\n"
-                                         "    return (a | b) >> 32 ? a / b : (unsigned)a / (unsigned)b;\n}\n");
+                                         "    if (!((a | b) >> 32)) return (unsigned)a / (unsigned)b;\n"
+                                         "    unsigned long long q = 0, rest = 0;\n    #pragma unroll 1\n"
+                                         "    for (int i = 63; i >= 0; --i) {\n        rest = rest << 1 | (a >> i & 1);\n        q <<= 1;\n"
+                                         "        if (rest >= b) rest -= b, q |= 1;\n    }\n    return q;\n}\n");
     std::string above = program_groups(fn_) ? grouped_program() : "program";
     if (axis > 0) above = quotient + "(" + above + ", " + extent_of(0) + ")";
     if (axis > 1) above = quotient + "(" + above + ", " + extent_of(1) + ")";

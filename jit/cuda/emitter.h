@@ -261,6 +261,7 @@ private:
     void bulk_store(ir::InstId id);
     void bulk_addresses(BulkStore& s, ir::InstId id);
     void bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t slab);
+    bool reads_memory(ir::BlockId block, size_t from) const;  ///< does an instruction of the block, from that place on?
     bool is_last_access(ir::InstId store) const;  ///< nothing in the program waits for what it writes
 
     // ---- channels (emit_channel.cpp, emit_copy.cpp) ----
@@ -300,6 +301,8 @@ private:
     void divide_by_shared(ir::InstId id);
     bool compare_counts(ir::InstId id);  ///< a comparison of an iota with a scalar (emit_compare.cpp); false: something else
     void cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& function);
+    std::string pair_function(const ir::Inst& cast) const;  ///< that rounds two f32 to 16 bits each; empty: none does what the cast does
+    bool rounded_by_store(const ir::Inst& cast) const;      ///< is the cast left to the bulk store that alone uses it?
     void decode_pairs(ir::ValueId to, ir::ValueId from);
     std::string two_halves(const Format& half, const Format& from);  ///< function (int, int) -> packed pair
     std::string kernel_head() const;

@@ -26,6 +26,7 @@ std::string BoundLaunch::bind(Setup setup, std::span<const Argument> args, const
     const KernelText& text = setup_.variant->text;
     std::copy(grid.begin(), grid.end(), grid_);
     const auto split = static_cast<uint64_t>(text.split);
+    if (grid_[0] * grid_[1] * grid_[2] > INT64_MAX / split) return "the grid with the stretches of its split sum has more than 2^63 programs";
     total_ = grid_[0] * grid_[1] * grid_[2] * split;
     piece_ = std::min(total_, kGridLimit / split * split);
     if (text.workspace_bytes > 0)

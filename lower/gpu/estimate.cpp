@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "lang/split_loop.h"
 #include "lower/gpu/rows.h"
@@ -31,6 +32,7 @@ constexpr double kLanes = 64;  ///< elementwise results, mixed operations
 constexpr double kSpill = 4;   ///< factor of accumulators in local memory
 constexpr int64_t kSharedReserve = 16 << 10;
 constexpr int64_t kUnknownTrips = 16;
+constexpr double kMostPrograms = 0x1p62;  ///< that a launch has; estimates may be asked for more
 constexpr int kDefaultStages = 4, kGroupRows = 16, kMaxPrograms = 32, kMaxWalk = 200, kMaxDepth = 60;
 
 /// Clocks of the units that programs share, bytes from L2, and clocks of a program that has the SM to itself.
@@ -51,8 +53,9 @@ public:
     GpuEstimate run();
 
 private:
-    std::optional<int64_t> scalar(ValueId v, int depth = 0) const;
-    int64_t trips(const Inst& loop) const;
+    std::optional<int64_t> scalar(ValueId v, int depth = 0);
+    std::optional<int64_t> scalar_anew(ValueId v, int depth);
+    int64_t trips(const Inst& loop);
     Cost block(BlockId id);
     Cost loop(const Inst& inst);
     Cost instruction(const Inst& inst);
@@ -69,13 +72,13 @@ private:
     double stretches_ = 1, uncut_ = 1;  ///< of a split sum; those that the loops at hand do not show
     int64_t ring_bytes_ = 0;            ///< shared memory of the largest ring
     double longest_ = 0;
+    std::map<uint32_t, std::optional<int64_t>> scalars_;  ///< by value; sums of themselves would be followed on both sides each
     GpuEstimate out_;
 };
 
 double bytes_of(const Function& fn, ValueId v) { return double(fn.type(v).shape.elements()) * fn.elem(v).bits / 8; }
 
-Estimator::Estimator(const Function& fn, const GpuOptions& options, const LaunchScale& scale)
-    : fn_(fn), scale_(scale), arch_(*options.arch) {
+Estimator::Estimator(const Function& fn, const GpuOptions& options, const LaunchScale& scale) : fn_(fn), scale_(scale), arch_(*options.arch) {
     rows_.arch = options.arch;
     rows_.warps = tile_warps(fn);
     rows_.shared_left = arch_.shared_bytes - kSharedReserve;
@@ -91,7 +94,12 @@ Estimator::Estimator(const Function& fn, const GpuOptions& options, const Launch
 }
 
 /// The value of an integer scalar in a program in the middle of the grid, where it follows from what is known.
-std::optional<int64_t> Estimator::scalar(ValueId v, int depth) const {
+std::optional<int64_t> Estimator::scalar(ValueId v, int depth) {
+    if (const auto it = scalars_.find(v.v); it != scalars_.end()) return it->second;
+    return scalars_[v.v] = scalar_anew(v, depth);
+}
+
+std::optional<int64_t> Estimator::scalar_anew(ValueId v, int depth) {
     if (depth > kMaxDepth || fn_.type(v).kind != Type::tile || fn_.type(v).shape.rank != 0) return std::nullopt;
     if (int64_t value = 0; constant_int(fn_, v, value)) return value;
     const Inst* def = fn_.def(v);
@@ -134,7 +142,7 @@ std::optional<int64_t> Estimator::scalar(ValueId v, int depth) const {
     }
 }
 
-int64_t Estimator::trips(const Inst& inst) const {
+int64_t Estimator::trips(const Inst& inst) {
     const auto o = fn_.operands(inst);
     const auto lo = scalar(o[0]), hi = scalar(o[1]), step = scalar(o[2]);
     if (!lo || !hi || !step || *step <= 0 || *lo < INT64_MIN / 4 || *hi > INT64_MAX / 4) return kUnknownTrips;
@@ -152,10 +160,10 @@ double Estimator::distinct(const Inst& access) const {
         if (def)
             for (ValueId v : fn_.operands(*def)) work.push_back(v);
     }
-    const double rows = std::min({double(scale_.grid[0]), double(kGroupRows), at_once_});
+    const double rows = std::max(std::min({double(scale_.grid[0]), double(kGroupRows), at_once_}), 1.0);  // grids may be empty
     if (axes == 0) return 1;
     if (axes == 1) return std::min(double(scale_.grid[0]), scale_.grid[1] * scale_.grid[2] == 1 ? at_once_ : rows);
-    if (axes == 2) return std::clamp(at_once_ / rows, 1.0, double(scale_.grid[1]));
+    if (axes == 2) return std::clamp(at_once_ / rows, 1.0, std::max(double(scale_.grid[1]), 1.0));
     return at_once_;
 }
 
@@ -289,7 +297,7 @@ void Estimator::find_resources() {
 }
 
 GpuEstimate Estimator::run() {
-    out_.programs = static_cast<uint64_t>(programs_);
+    out_.programs = static_cast<uint64_t>(std::min(programs_, kMostPrograms));
     find_resources();
     Cost one = block(fn_.body);
     // What is copied ahead limits how many programs fit; shares of memory traffic follow from that and need a second look.

@@ -150,7 +150,8 @@ std::optional<TileLayout> exchanged_layout(const Function& fn, const Inst& store
     const ValueId like = alike(fn, store).like;
     const int d = contiguous_dimension(fn, store);
     const int bits = fn.elem(like).bits;
-    if (store.op != Op::store || d < 0 || (bits != 8 && bits != 16) || l.shape[static_cast<size_t>(d)] % (128 / bits)) return std::nullopt;
+    if (store.op != Op::store || d < 0 || (bits != 8 && bits != 16) || unaligned(fn, store)) return std::nullopt;
+    if (l.shape[static_cast<size_t>(d)] % (128 / bits)) return std::nullopt;
     const int vector_bits = std::countr_zero(static_cast<unsigned>(128 / bits));
     TileLayout to = l;
     std::vector<uint64_t> low;

@@ -49,7 +49,7 @@ protected:
         start({});
     }
     void start(const tegula::EngineOptions& options) {
-        engine = std::move(tegula::Engine::create(options).value());
+        engine = tegula::Engine::create(options).value();
         auto loaded = engine.load(kSource, "cpu.tile");
         ASSERT_TRUE(loaded) << loaded.diagnostics().text();
         module = std::move(loaded.value());

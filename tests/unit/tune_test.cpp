@@ -65,6 +65,26 @@ TEST_F(Tuning, LargeProductsTakeTheTileThatFeedsTheTensorCores) {
     EXPECT_EQ(tile(Fmt::f8e4m3, Fmt::f32, 8192, 8192, 8192), "128 256 128") << why_;
 }
 
+TEST_F(Tuning, EmptyAndAbsurdGridsAreChosenForToo) {
+    for (int64_t extent : {int64_t{0}, int64_t{1} << 40, INT64_MAX / 256})
+        EXPECT_NE(tile(Fmt::bf16, Fmt::f32, extent, extent, extent), "refused") << extent;
+    EXPECT_NE(tile(Fmt::bf16, Fmt::f32, 4096, 0, 4096), "refused");
+}
+
+TEST_F(Tuning, ABoundThatDoublesManyTimesIsFollowedOnce) {
+    std::string text =
+        "kernel doubled<BM: int = 64, BN: int = 1, BK: int = 1>(out c: tensor<i64>[M]) grid [cdiv(M, BM)] tune BM in {64, 128} {\n"
+        "    let n0 = program_id(0) + 1;\n";
+    for (int i = 0; i < 50; ++i) {
+        const std::string n = "n" + std::to_string(i);
+        text += "    let n" + std::to_string(i + 1) + " = " + n + " + " + n + ";\n";
+    }
+    const ModulePtr module =
+        load(text + "    var sum = zeros<i64>[BM];\n    for k in 0 .. n50 { sum = sum + k; }\n    c[program_id(0) * BM +: BM] = sum;\n}\n");
+    ASSERT_TRUE(module);
+    EXPECT_NE(choice(*module, "doubled", {{"M", {4096}}}, "sm_90a"), "refused");
+}
+
 TEST_F(Tuning, SmallProductsAreCutIntoEnoughProgramsForTheMachine) {
     int64_t m = 0, n = 0, k = 0;
     std::sscanf(tile(Fmt::bf16, Fmt::f32, 512, 64, 512).c_str(), "%ld %ld %ld", &m, &n, &k);
