@@ -182,6 +182,10 @@ std::string Prelude::int_expression(ir::Op op, const Format& f, std::span<const 
         need("integer");
         return from_bits(f, "opposite((" + U + ")" + text::atom(operands[static_cast<size_t>(std::max(changed, 0))]) + ")");
     }
+    if ((op == ir::Op::max || op == ir::Op::maxnum) && is_signed && !wide && (is_zero(operands[0]) || is_zero(operands[1]))) {
+        need("integer");
+        return from_bits(f, "positive_part(" + operands[is_zero(operands[0])] + ")");
+    }
     if (is_ring(e) && substitutes(e)) {
         std::vector<std::string> as_unsigned;
         const bool plain = type(f) == U;

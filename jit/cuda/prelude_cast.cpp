@@ -91,7 +91,11 @@ std::string Prelude::float_to_integer(const Format& to, const Format& from, cons
     if (to.bits == 64) return std::string(to.is_signed ? "to_long_" : "to_ulong_") + mode + "(" + real + ")";
     const uint64_t high = max_code(to);
     const std::string suffix = to.bits > 32 ? "ll" : "", top = std::to_string(high) + suffix;
-    const std::string bottom = to.is_signed ? "-" + std::to_string(high) + suffix + " - 1" : "0" + suffix;
+    if (!to.is_signed) {
+        const std::string convert = std::string(to.bits > 32 ? "to_ulong_" : "to_uint_") + mode;
+        return "(" + type(to) + ")at_most(" + convert + "(" + real + "), " + std::to_string(high) + "u" + suffix + ")";
+    }
+    const std::string bottom = "-" + std::to_string(high) + suffix + " - 1";
     return "(" + type(to) + ")clamp(" + name + "(" + real + "), " + bottom + ", " + top + ")";
 }
 

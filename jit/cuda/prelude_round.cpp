@@ -254,6 +254,8 @@ TO_INTEGER(rtz, rz, trunc)
 TO_INTEGER(ru, ru, ceil)
 TO_INTEGER(rd, rd, floor)
 #undef TO_INTEGER
+__device__ __forceinline__ unsigned at_most(unsigned v, unsigned high) { return v < high ? v : high; }
+__device__ __forceinline__ unsigned long long at_most(unsigned long long v, unsigned long long high) { return v < high ? v : high; }
 __device__ __forceinline__ int clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 __device__ __forceinline__ long long clamp(long long v, long long low, long long high) { return v < low ? low : v > high ? high : v; }
 )";

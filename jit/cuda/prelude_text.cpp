@@ -41,7 +41,15 @@ __device__ __forceinline__ unsigned long long opposite(unsigned long long a) {
     asm("{\n.reg .b64 n;\nnot.b64 n, %1;\nadd.s64 %0, n, 1;\n}" : "=l"(r) : "l"(a));
     return r;
 }
+// ptxas 13.0 branches wrongly on "is the minimum of a and c, but at least 0, equal to c?" (VIMNMX.RELU with a predicate, negative a): maxima with 0
+// are written in a way that it does not know for one.
+__device__ __forceinline__ int positive_part(int a) {
+    int r;
+    asm("{\n.reg .b32 s;\nshr.s32 s, %1, 31;\nnot.b32 s, s;\nand.b32 %0, %1, s;\n}" : "=r"(r) : "r"(a));
+    return r;
+}
 #else
+inline int positive_part(int a) { return a < 0 ? 0 : a; }
 inline unsigned opposite(unsigned a) { return 0u - a; }
 inline unsigned long long opposite(unsigned long long a) { return 0ull - a; }
 #endif

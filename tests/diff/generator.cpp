@@ -115,7 +115,7 @@ private:
         const TileType t = type(*a);
         const auto b = find([&](const TileType& o) { return o == t; });
         std::vector<std::string> ops = {"{0} + {1}", "{0} - {1}", "{0} * {1}", "min({0}, {1})", "max({0}, {1})", "minnum({0}, {1})", "maxnum({0}, {1})"};
-        if (is_float(t.elem)) ops.insert(ops.end(), {"{0} / {1}", "copysign({0}, {1})", "fma({0}, {1}, {0})"});
+        if (is_float(t.elem)) ops.insert(ops.end(), {"{0} / {1}", "copysign({0}, select(isnan({1}), abs({0}), {1}))", "fma({0}, {1}, {0})"});
         if (is_int(t.elem))
             ops.insert(ops.end(), {"{0} / {1}", "{0} % {1}", "{0} & {1}", "{0} | {1}", "{0} ^ {1}", "{0} << {1}", "{0} >> {1}", "div_trunc({0}, {1})",
                                    "rem_trunc({0}, {1})", "div_ceil({0}, {1})", "fma({0}, {1}, {1})"});

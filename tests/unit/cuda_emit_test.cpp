@@ -351,7 +351,7 @@ TEST(CudaEmit, NarrowIntegersBecomeHalvesInPairs) {
     for (const char* from : {"i4", "i8", "i3"}) EXPECT_TRUE(contains(cast(from), "^ 0x64806480u")) << from;
     for (const char* from : {"u4", "u8", "u1"}) EXPECT_TRUE(contains(cast(from), "^ 0x64006400u")) << from;
     for (const char* from : {"i9", "u16", "bool"}) EXPECT_FALSE(contains(cast(from), "two_halves")) << from;
-    const Format& f16 = builtin_formats()[static_cast<size_t>(Fmt::f16)];
+    const Format f16 = builtin_formats()[static_cast<size_t>(Fmt::f16)];
     for (int x = 0; x < 256; ++x) {
         EXPECT_EQ(decode(f16, static_cast<uint64_t>(x ^ 0x6400)) - decode(f16, 0x6400), x);
         EXPECT_EQ(decode(f16, static_cast<uint64_t>(x ^ 0x6480)) - decode(f16, 0x6480), static_cast<int8_t>(x));
