@@ -11,12 +11,12 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "bench/cpu.h"
 #include "bench/gpu.h"
+#include "bench/inputs.h"
 #include "tegula/tegula.hpp"
 
 namespace {
@@ -56,14 +56,6 @@ double peak_over_data(double data, const std::function<void()>& call) {
     const double before = resident("VmRSS:");
     call();
     return (resident("VmHWM:") - before + data) / data;
-}
-
-std::vector<float> normal(size_t n, unsigned seed) {
-    std::mt19937 engine(seed);
-    std::normal_distribution<float> distribution;
-    std::vector<float> v(n);
-    for (float& x : v) x = distribution(engine);
-    return v;
 }
 
 [[noreturn]] void die(const std::string& what) {

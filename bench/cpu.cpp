@@ -1,6 +1,7 @@
 // Rows of the machine `cpu` (cpu.h). Every output is checked before it is timed; ours and the peer's are timed in turn, so that both see the same
 // machine.
 #include "bench/cpu.h"
+#include "bench/inputs.h"
 
 #include <dlfcn.h>
 
@@ -12,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <random>
 #include <thread>
 
 #include "tegula/tegula.hpp"
@@ -70,14 +70,6 @@ void copy_on_all_cores(const std::vector<float>& from, std::vector<float>& to) {
     for (size_t t = 0; t < threads; ++t)
         team.emplace_back(
             [&, t] { std::memcpy(to.data() + n * t / threads, from.data() + n * t / threads, (n * (t + 1) / threads - n * t / threads) * 4); });
-}
-
-std::vector<float> normal(size_t n, unsigned seed) {
-    std::mt19937 engine(seed);
-    std::normal_distribution<float> distribution;
-    std::vector<float> v(n);
-    for (float& x : v) x = distribution(engine);
-    return v;
 }
 
 uint16_t bf16_of(float v) {

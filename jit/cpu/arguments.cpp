@@ -8,6 +8,7 @@
 #include "jit/cpu/fingerprint.h"
 #include "lang/ir_text.h"
 #include "lang/layout.h"
+#include "lang/tensor_strides.h"
 
 namespace tegula::cpu {
 
@@ -15,46 +16,13 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-std::span<const int64_t> extents_of(const TensorArg& t) { return {t.extents.dims.data(), t.extents.rank}; }
-
 bool whole(unsigned bits) { return bits == 8 || bits == 16 || bits == 32 || bits == 64; }
-
-/// Bit strides of the host by dimension; those that leave 64 bits can only be right for an extent of one, which never multiplies them.
-std::vector<int64_t> host_strides(const TensorArg& t, unsigned bits) {
-    std::vector<int64_t> out(t.extents.rank);
-    for (size_t d = 0; d < t.extents.rank; ++d)
-        if (__builtin_mul_overflow(t.strides[d], static_cast<int64_t>(bits), &out[d])) out[d] = t.extents[d] > 1 ? INT64_MAX : 0;
-    return out;
-}
-
-/// Host strides that say what the layout says anyway are no host strides.
-bool is_strided(const Layout& layout, const TensorArg& t, unsigned bits) {
-    if (!t.has_strides) return false;
-    const auto natural = layout.bit_strides(extents_of(t), bits);
-    if (!natural) return true;
-    const std::vector<int64_t> given = host_strides(t, bits);
-    for (size_t d = 0; d < t.extents.rank; ++d)
-        if (t.extents[d] > 1 && (*natural)[d] != given[d]) return true;
-    return false;
-}
 
 int8_t unit_dimension(const TensorArg& t) {
     int8_t unit = -1;
     for (size_t d = 0; d < t.extents.rank; ++d)
         if (t.strides[d] == 1 && (t.extents[d] > 1 || unit < 0 || t.extents[static_cast<size_t>(unit)] <= 1)) unit = static_cast<int8_t>(d);
     return unit;
-}
-
-/// Bit pitches of the physical tuple: row-major over its extents, rows start on a byte.
-std::vector<int64_t> bit_pitches(const Layout& layout, const TensorArg& t, unsigned bits) {
-    std::vector<int64_t> out = layout.physical_extents(extents_of(t));
-    int64_t pitch = bits;
-    for (size_t m = out.size(); m-- > 0;) {
-        const int64_t extent = std::exchange(out[m], pitch);
-        if (__builtin_mul_overflow(pitch, extent, &pitch) || pitch > INT64_MAX - 7) pitch = 0;  // such storage does not exist
-        if (m + 1 == out.size()) pitch = (pitch + 7) / 8 * 8;
-    }
-    return out;
 }
 
 /// Does every in-range index lie inside the storage?
@@ -110,22 +78,6 @@ void append_raw(std::string& key, const T& value) {
 }
 
 }  // namespace
-
-std::vector<bool> find_written(const ir::Function& fn) {
-    std::vector<bool> stored(fn.value_count()), taken(fn.value_count());
-    bool through_pointers = false;
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
-            const ir::Inst& inst = fn.inst(id);
-            const auto operands = fn.operands(inst);
-            through_pointers = through_pointers || inst.op == ir::Op::ptr_store || inst.op == ir::Op::ptr_atomic;
-            if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) stored[operands[0].v] = true;
-            if (inst.op == ir::Op::tensor_ptr) taken[operands[0].v] = true;
-        }
-    std::vector<bool> out;
-    for (const ir::Param& p : fn.params) out.push_back(stored[p.value.v] || (through_pointers && (taken[p.value.v] || p.kind == ir::Param::pointer)));
-    return out;
-}
 
 CompileOptions variant_options(const ir::Function& fn, const std::vector<bool>& written, std::span<const Argument> args) {
     TEGULA_CHECK(args.size() == fn.params.size(), "arguments do not match parameters");

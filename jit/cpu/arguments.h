@@ -8,9 +8,6 @@
 
 namespace tegula::cpu {
 
-/// By parameter: may the kernel write to it?
-std::vector<bool> find_written(const ir::Function& fn);
-
 /// Traits, aliasing and bounds of these arguments; target and features are left empty.
 CompileOptions variant_options(const ir::Function& fn, const std::vector<bool>& written, std::span<const Argument> args);
 

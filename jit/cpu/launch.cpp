@@ -7,6 +7,7 @@
 #include "jit/cpu/pool.h"
 #include "jit/cpu/support.h"
 #include "lang/grid_order.h"
+#include "lang/tensor_strides.h"
 
 namespace tegula::cpu {
 
@@ -28,7 +29,7 @@ struct Slot {
 
 class KernelProgram final : public Program {
 public:
-    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn) : state_(std::move(state)), fn_(fn), written_(find_written(fn)) {}
+    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn) : state_(std::move(state)), fn_(fn), written_(written_params(fn)) {}
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
 

@@ -9,6 +9,7 @@
 
 #include "jit/cpu/scalar_formats.h"
 #include "lang/check.h"
+#include "lang/joining.h"
 
 namespace tegula::cpu {
 
@@ -221,34 +222,8 @@ Value* Scalars::elementwise(ir::Op op, const Format& f, std::span<Value* const> 
 }
 
 Value* Scalars::join(ir::ReduceKind kind, const Format& f, Value* a, Value* b) {
-    using K = ir::ReduceKind;
-    const auto row = [&]() {
-        switch (kind) {
-            case K::sum:
-                return ir::Op::add;
-            case K::prod:
-                return ir::Op::mul;
-            case K::min:
-                return ir::Op::min;
-            case K::max:
-                return ir::Op::max;
-            case K::minnum:
-                return f.is_bool() ? ir::Op::min : ir::Op::minnum;
-            case K::maxnum:
-                return f.is_bool() ? ir::Op::max : ir::Op::maxnum;
-            case K::any:
-            case K::bit_or:
-                return ir::Op::bit_or;
-            case K::all:
-            case K::bit_and:
-                return ir::Op::bit_and;
-            case K::bit_xor:
-                return ir::Op::bit_xor;
-        }
-        return ir::Op::add;
-    };
     Value* both[] = {a, b};
-    return elementwise(row(), f, both);
+    return elementwise(ir::joining_op(kind, f), f, both);
 }
 
 Value* Scalars::bitcast(Value* v, const Format& from, const Format& to) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "jit/cpu/support_order.h"
+#include "lang/joining.h"
 #include "lang/print_text.h"
 #include "lang/scalar.h"
 
@@ -101,23 +102,6 @@ void on_unlock(State* state) {
     if (launch.parallel) launch.memory.unlock();
 }
 
-ir::Op joining(ir::AtomicKind kind) {
-    switch (kind) {
-        case ir::AtomicKind::max:
-            return ir::Op::max;
-        case ir::AtomicKind::min:
-            return ir::Op::min;
-        case ir::AtomicKind::bit_and:
-            return ir::Op::bit_and;
-        case ir::AtomicKind::bit_or:
-            return ir::Op::bit_or;
-        case ir::AtomicKind::bit_xor:
-            return ir::Op::bit_xor;
-        default:
-            return ir::Op::add;
-    }
-}
-
 uint64_t on_atomic(State* state, uint32_t inst, uint8_t* data, uint64_t bit, uint64_t value, uint64_t expected) {
     const ir::Function& fn = *state->fn;
     const ir::Inst& i = fn.inst(ir::InstId{inst});
@@ -128,7 +112,7 @@ uint64_t on_atomic(State* state, uint32_t inst, uint8_t* data, uint64_t bit, uin
         store_bits(f, v, data, bit);
     } else if (kind != ir::AtomicKind::cas) {
         const uint64_t codes[2] = {old, v};
-        store_bits(f, scalar::eval_elementwise(joining(kind), f, codes), data, bit);
+        store_bits(f, scalar::eval_elementwise(ir::joining_op(kind), f, codes), data, bit);
     }
     return old;
 }

@@ -3,6 +3,7 @@
 
 #include "jit/cuda/program.h"
 #include "lang/layout.h"
+#include "lang/tensor_strides.h"
 
 namespace tegula::cuda {
 
@@ -13,16 +14,6 @@ namespace {
 constexpr int64_t kMapExtent = 0x7fff0000;
 constexpr uint64_t kMapStride = uint64_t{1} << 40;
 
-std::span<const int64_t> extents_of(const TensorArg& t) { return {t.extents.dims.data(), t.extents.rank}; }
-
-/// Bit strides of the host by dimension.
-std::vector<int64_t> host_strides(const TensorArg& t, unsigned bits) {
-    std::vector<int64_t> out(t.extents.rank);
-    for (size_t d = 0; d < t.extents.rank; ++d)  // out of 64 bits: right only for an extent of one, which never multiplies it
-        if (__builtin_mul_overflow(t.strides[d], static_cast<int64_t>(bits), &out[d])) out[d] = t.extents[d] > 1 ? INT64_MAX : 0;
-    return out;
-}
-
 /// What KernelParam::stride means, in bits: the host's strides when `strided`, else those of a row or col layout by logical dimension, or of any
 /// other layout by member of its physical tuple.
 std::vector<int64_t> pitches(const Layout& layout, const TensorArg& t, unsigned bits, bool strided) {
@@ -31,25 +22,7 @@ std::vector<int64_t> pitches(const Layout& layout, const TensorArg& t, unsigned 
         auto strides = layout.bit_strides(extents_of(t), bits);
         return strides ? std::move(*strides) : std::vector<int64_t>(t.extents.rank);
     }
-    std::vector<int64_t> out = layout.physical_extents(extents_of(t));
-    int64_t pitch = bits;
-    for (size_t m = out.size(); m-- > 0;) {
-        const int64_t extent = std::exchange(out[m], pitch);
-        if (__builtin_mul_overflow(pitch, extent, &pitch) || pitch > INT64_MAX - 7) pitch = 0;  // such storage does not exist
-        if (m + 1 == out.size()) pitch = (pitch + 7) / 8 * 8;
-    }
-    return out;
-}
-
-/// Host strides that say what the layout says anyway are no host strides.
-bool is_strided(const Layout& layout, const TensorArg& t, unsigned bits) {
-    if (!t.has_strides) return false;
-    const auto natural = layout.bit_strides(extents_of(t), bits);
-    if (!natural) return true;
-    const std::vector<int64_t> given = host_strides(t, bits);
-    for (size_t d = 0; d < t.extents.rank; ++d)
-        if (t.extents[d] > 1 && (*natural)[d] != given[d]) return true;
-    return false;
+    return bit_pitches(layout, t, bits);
 }
 
 /// Are all pitches but the contiguous one multiples of 16 bytes (and such as tensor maps can hold)?
@@ -82,18 +55,7 @@ TensorMapType map_type(const Format& f) {
 
 ParamFacts find_param_facts(const ir::Function& fn) {
     ParamFacts out;
-    std::vector<bool> stored(fn.value_count()), taken(fn.value_count());
-    bool through_pointers = false;
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
-            const ir::Inst& inst = fn.inst(id);
-            const auto operands = fn.operands(inst);
-            through_pointers = through_pointers || inst.op == ir::Op::ptr_store || inst.op == ir::Op::ptr_atomic;
-            if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) stored[operands[0].v] = true;
-            if (inst.op == ir::Op::tensor_ptr) taken[operands[0].v] = true;
-        }
-    for (const ir::Param& p : fn.params)
-        out.written.push_back(stored[p.value.v] || (through_pointers && (taken[p.value.v] || p.kind == ir::Param::pointer)));
+    out.written = written_params(fn);
     out.reports = find_reports(fn);
     return out;
 }

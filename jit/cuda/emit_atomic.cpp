@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emit_access.h"
+#include "lang/joining.h"
 
 namespace tegula::cuda {
 
@@ -14,23 +15,6 @@ namespace {
 std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
 
 bool extends_sign(const Format& f) { return f.is_signed && (f.is_int() || f.kind == FormatKind::fixed); }
-
-ir::Op row_of(AtomicKind kind) {
-    switch (kind) {
-        case AtomicKind::max:
-            return ir::Op::max;
-        case AtomicKind::min:
-            return ir::Op::min;
-        case AtomicKind::bit_and:
-            return ir::Op::bit_and;
-        case AtomicKind::bit_or:
-            return ir::Op::bit_or;
-        case AtomicKind::bit_xor:
-            return ir::Op::bit_xor;
-        default:
-            return ir::Op::add;
-    }
-}
 
 /// The machine's function for integers of 32 and 64 bits.
 const char* native_name(AtomicKind kind) {
@@ -83,7 +67,7 @@ std::string Emitter::atomic_function(const Format& f, AtomicKind kind, ir::Memor
     std::string next = "value";
     if (kind < AtomicKind::xchg) {
         const std::string operands[] = {"a", "value"};
-        next = prelude_.elementwise(row_of(kind), f, operands);
+        next = prelude_.elementwise(ir::joining_op(kind), f, operands);
     }
     if (w.type == "float" || w.type == "double") prelude_.need("bits");
     const std::string head =

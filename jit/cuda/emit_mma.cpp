@@ -8,8 +8,6 @@
 
 namespace tegula::cuda {
 
-namespace {
-
 const char* ptx_type(Fmt f) {
     switch (f) {
         case Fmt::f16:
@@ -38,6 +36,8 @@ const char* ptx_type(Fmt f) {
     TEGULA_CHECK(false, "no product takes this format");
     return "";
 }
+
+namespace {
 
 /// "%0, %1" ..
 std::string holes(int first, int count) {

@@ -73,23 +73,6 @@ std::string descriptor(const std::string& address, const SharedLayout& l, bool k
     return "wgmma_descriptor(" + address + ", " + number(k_major ? 16 : l.panel_bytes()) + ", " + number(across) + ", " + number(swizzle) + ")";
 }
 
-std::string operand_type(Fmt f) {
-    switch (f) {
-        case Fmt::f16:
-            return "f16";
-        case Fmt::bf16:
-            return "bf16";
-        case Fmt::tf32:
-            return "tf32";
-        case Fmt::f8e4m3:
-            return "e4m3";
-        case Fmt::f8e5m2:
-            return "e5m2";
-        default:
-            return f == Fmt::i8 ? "s8" : "u8";
-    }
-}
-
 }  // namespace
 
 /// Steps [first, last) of every tile of 64 rows and piece of columns, appended to a statement with `count` accumulators, then A, then B as operands.
@@ -117,8 +100,8 @@ void Emitter::wgmma_issue(const WarpGroups& w, int first, int last, bool from_ze
         }
         shift("b", b, w.at_b(piece.column, s) - w.at_b(0, first));
         if (!shifts.empty()) text += "        \"" + shifts + "\\n\"\n";
-        text += "        \"wgmma.mma_async.sync.aligned.m64n" + number(piece.columns) + "k" + number(row.k) + "." + sum + "." + operand_type(row.a) +
-                "." + operand_type(row.b) + " \"\n        \"{" + registers + "}, " + a + ", " + b + ", " + (from_zero && s == first ? "no" : "yes") +
+        text += "        \"wgmma.mma_async.sync.aligned.m64n" + number(piece.columns) + "k" + number(row.k) + "." + sum + "." + ptx_type(row.a) +
+                "." + ptx_type(row.b) + " \"\n        \"{" + registers + "}, " + a + ", " + b + ", " + (from_zero && s == first ? "no" : "yes") +
                 flags + ";\\n\"\n";
     };
     const TileLayout& out = layout(w.result);

@@ -7,6 +7,9 @@
 
 namespace tegula::cuda {
 
+/// Name of an operand or accumulator format in instructions.
+const char* ptx_type(Fmt f);
+
 /// What one 16 x 8 tile of a product takes per step: elements of k, 32-bit (f64: 64-bit) registers along k, elements in one of them. Operand A has
 /// two registers (rows g and g + 8) for each of B's.
 struct Fragment {

@@ -7,6 +7,7 @@
 #include "jit/cuda/prelude_sections.h"
 #include "jit/cuda/prelude_text.h"
 #include "lang/check.h"
+#include "lang/joining.h"
 #include "lang/scalar.h"
 
 namespace tegula::cuda {
@@ -283,41 +284,8 @@ std::string Prelude::fixed_expression(ir::Op op, const Format& f, std::span<cons
 }
 
 std::string Prelude::combine(ir::ReduceKind kind, const Format& f, const std::string& a, const std::string& b) {
-    using K = ir::ReduceKind;
-    ir::Op op = ir::Op::add;
-    switch (kind) {
-        case K::sum:
-            op = ir::Op::add;
-            break;
-        case K::prod:
-            op = ir::Op::mul;
-            break;
-        case K::min:
-            op = ir::Op::min;
-            break;
-        case K::max:
-            op = ir::Op::max;
-            break;
-        case K::minnum:
-            op = f.is_bool() ? ir::Op::min : ir::Op::minnum;
-            break;
-        case K::maxnum:
-            op = f.is_bool() ? ir::Op::max : ir::Op::maxnum;
-            break;
-        case K::any:
-        case K::bit_or:
-            op = ir::Op::bit_or;
-            break;
-        case K::all:
-        case K::bit_and:
-            op = ir::Op::bit_and;
-            break;
-        case K::bit_xor:
-            op = ir::Op::bit_xor;
-            break;
-    }
     const std::string operands[2] = {a, b};
-    return elementwise(op, f, operands);
+    return elementwise(ir::joining_op(kind, f), f, operands);
 }
 
 std::string Prelude::fma(const Format& f, const std::string& a, const std::string& b, const std::string& c) {

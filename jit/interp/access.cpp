@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "lang/joining.h"
 #include "lang/scalar.h"
 
 namespace tegula::interp {
@@ -191,29 +192,12 @@ void AtomicSink::run(int64_t at, int64_t bit, int64_t stride, int64_t count) {
             if (old == get_code(*value.format, value.width, m.at(*expected), at + i)) memory.store_code(bit, v);
         } else {
             const uint64_t codes[2] = {old, v};
-            memory.store_code(bit, scalar::eval_elementwise(atomic_row(kind), *value.format, codes));
+            memory.store_code(bit, scalar::eval_elementwise(ir::joining_op(kind), *value.format, codes));
         }
     }
 }
 
 void AtomicSink::skip(int64_t at, int64_t count) { std::memset(out + at * value.width, 0, static_cast<size_t>(count) * value.width); }
-
-ir::Op atomic_row(ir::AtomicKind kind) {
-    switch (kind) {
-        case ir::AtomicKind::max:
-            return ir::Op::max;
-        case ir::AtomicKind::min:
-            return ir::Op::min;
-        case ir::AtomicKind::bit_and:
-            return ir::Op::bit_and;
-        case ir::AtomicKind::bit_or:
-            return ir::Op::bit_or;
-        case ir::AtomicKind::bit_xor:
-            return ir::Op::bit_xor;
-        default:
-            return ir::Op::add;
-    }
-}
 
 void step_load(Machine& m, const Step& s) { read_part(m, *s.info, m.shared.views[static_cast<size_t>(s.info->in[0].param)]); }
 

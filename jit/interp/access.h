@@ -152,8 +152,6 @@ struct AtomicSink {
     void run(int64_t at, int64_t bit, int64_t stride, int64_t count);
     void skip(int64_t at, int64_t count);
 };
-/// The elementwise row that an atomic applies (not xchg, cas).
-ir::Op atomic_row(ir::AtomicKind kind);
 
 /// A tile of this machine as memory.
 View tile_view(Machine& m, const Tile& t);

@@ -5,37 +5,11 @@
 
 #include "jit/interp/machine.h"
 #include "lang/axis.h"
+#include "lang/joining.h"
 
 namespace tegula::interp {
 
 namespace {
-
-ir::Op reduce_row(ir::ReduceKind kind, const Format& format) {
-    using K = ir::ReduceKind;
-    switch (kind) {
-        case K::sum:
-            return ir::Op::add;
-        case K::prod:
-            return ir::Op::mul;
-        case K::min:
-            return ir::Op::min;
-        case K::max:
-            return ir::Op::max;
-        case K::minnum:
-            return format.is_bool() ? ir::Op::min : ir::Op::minnum;
-        case K::maxnum:
-            return format.is_bool() ? ir::Op::max : ir::Op::maxnum;
-        case K::any:
-        case K::bit_or:
-            return ir::Op::bit_or;
-        case K::all:
-        case K::bit_and:
-            return ir::Op::bit_and;
-        case K::bit_xor:
-            return ir::Op::bit_xor;
-    }
-    return ir::Op::add;
-}
 
 /// The operand in the result's format: itself, or converted into buffer `which`.
 const uint8_t* in_result_format(Machine& m, const Tile& in, const Tile& out, int which) {
@@ -51,7 +25,7 @@ void step_reduce(Machine& m, const Step& s) {
     const Info& info = *s.info;
     const Tile &in = info.in[0], &out = info.out[0];
     const Axis axis(in.shape, info.attrs[2]);
-    const Row row(reduce_row(static_cast<ir::ReduceKind>(info.attrs[0]), *out.format), *out.format, out.pointer);
+    const Row row(ir::joining_op(static_cast<ir::ReduceKind>(info.attrs[0]), *out.format), *out.format, out.pointer);
     const uint8_t* x = in_result_format(m, in, out, 0);
     const int64_t line = axis.inner * out.width;
     const int64_t half = first_stride(axis.n);
@@ -104,7 +78,7 @@ void step_scan(Machine& m, const Step& s) {
     const Tile &in = info.in[0], &out = info.out[0];
     const Axis axis(in.shape, info.attrs[1]);
     const bool reverse = info.attrs[2] != 0;
-    const Row row(reduce_row(static_cast<ir::ReduceKind>(info.attrs[0]), *out.format), *out.format, false);
+    const Row row(ir::joining_op(static_cast<ir::ReduceKind>(info.attrs[0]), *out.format), *out.format, false);
     const uint8_t* x = in_result_format(m, in, out, 0);
     uint8_t* y = m.at(out);
     const int64_t line = axis.inner * out.width;

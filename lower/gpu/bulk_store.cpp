@@ -32,12 +32,6 @@ bool is_only_write(const Function& fn, const GpuOptions& options, InstId store) 
     return only;
 }
 
-bool is_aligned(const Function& fn, const GpuOptions& options, ValueId tensor) {
-    for (size_t i = 0; i < fn.params.size(); ++i)
-        if (fn.params[i].value == tensor && i < options.tensors.size()) return options.tensors[i].aligned && !options.tensors[i].strided;
-    return false;
-}
-
 /// The hardware takes boxes that begin inside the tensor or behind it, on whole 16 bytes; others end the kernel with an illegal instruction (seen on
 /// an H200 with a start of -11).
 bool starts_well(const Function& fn, const GpuOptions& options, const Inst& store, int bytes) {
@@ -64,7 +58,9 @@ bool stores_in_bulk(const Function& fn, const GpuOptions& options, InstId store,
     const ValueId tensor = fn.operands(inst)[0];
     const Type& type = fn.type(tensor);
     const Layout::Kind kind = fn.types().layout(type.layout).kind();
-    if ((kind != Layout::Kind::row && kind != Layout::Kind::col) || type.shape.rank > kMaxMapRank || !is_aligned(fn, options, tensor)) return false;
+    if ((kind != Layout::Kind::row && kind != Layout::Kind::col) || type.shape.rank > kMaxMapRank) return false;
+    const GpuTensor* fact = tensor_fact(fn, options.tensors, tensor);
+    if (!fact || !fact->aligned || fact->strided) return false;
     const Access access = fn.access(inst);
     if (access.flags != 0) return false;
     for (const Access::Axis& a : access.axes)

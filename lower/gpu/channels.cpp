@@ -187,12 +187,6 @@ bool Planner::place(ChannelPlan& plan) const {
     return true;
 }
 
-GpuTensor fact_of(const Function& fn, const GpuOptions& options, ValueId tensor) {
-    for (size_t i = 0; i < fn.params.size(); ++i)
-        if (fn.params[i].value == tensor && i < options.tensors.size()) return options.tensors[i];
-    return {false, true};
-}
-
 /// A bulk copy takes boxes of at most 256 elements along each dimension, whose places in shared memory are multiples of 128 bytes.
 bool boxes_fit(const SharedLayout& l) {
     const int64_t columns = l.shape[static_cast<size_t>(l.contiguous)], rows = l.shape[static_cast<size_t>(1 - l.contiguous)];
@@ -205,7 +199,8 @@ bool boxes_fit(const SharedLayout& l) {
 
 bool Planner::tma_fits(const ChannelPlan& plan) const {
     const ValueId tensor = fn_.operands(fn_.inst(plan.load))[0];
-    return options_.arch->tma && fact_of(fn_, options_, tensor).aligned && fn_.type(tensor).shape.rank <= 5 && boxes_fit(plan.layout);
+    const GpuTensor* fact = tensor_fact(fn_, options_.tensors, tensor);
+    return options_.arch->tma && fact && fact->aligned && fn_.type(tensor).shape.rank <= 5 && boxes_fit(plan.layout);
 }
 
 void Planner::consider(InstId load) {
@@ -215,8 +210,8 @@ void Planner::consider(InstId load) {
     plan.load = load;
     plan.loop = loop_of(load);
     plan.why_not = !uses.problem.empty() ? uses.problem : check_shape(load, uses);
-    const GpuTensor fact = fact_of(fn_, options_, fn_.operands(fn_.inst(load))[0]);
-    if (plan.why_not.empty() && fact.strided) plan.why_not = "the strides of its tensor are not known";
+    const GpuTensor* fact = tensor_fact(fn_, options_.tensors, fn_.operands(fn_.inst(load))[0]);
+    if (plan.why_not.empty() && (!fact || fact->strided)) plan.why_not = "the strides of its tensor are not known";
     if (plan.why_not.empty() && !place(plan)) plan.why_not = "no dimension of the tile is contiguous in the tensor's layout";
     if (plan.why_not.empty() && writes_.may_precede(load)) plan.why_not = "a write before it may reach the same memory";
     if (plan.why_not.empty()) plan.why_not = Slice(fn_, writes_).add(load);

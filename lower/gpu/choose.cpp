@@ -143,6 +143,12 @@ int tile_warps(const ir::Function& fn) {
     return hinted ? hinted : default_warps(fn);
 }
 
+const GpuTensor* tensor_fact(const ir::Function& fn, std::span<const GpuTensor> facts, ir::ValueId tensor) {
+    for (size_t i = 0; i < fn.params.size() && i < facts.size(); ++i)
+        if (fn.params[i].value == tensor) return &facts[i];
+    return nullptr;
+}
+
 void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     TEGULA_CHECK(options.arch != nullptr);
     const auto is_off = [&](std::string_view name) {

@@ -2,6 +2,7 @@
 // scratch memory and barriers assigned and proved. `run_gpu_passes` is the list, in order; it runs after run_passes.
 #pragma once
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,8 @@ struct GpuOptions : LaunchFacts {
     std::vector<std::string> disabled;  ///< pass names (or "all"): may not change a result bit
     std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
 };
+/// The fact of a tensor parameter among `facts` by parameter; null: nothing is known of it.
+const GpuTensor* tensor_fact(const ir::Function& fn, std::span<const GpuTensor> facts, ir::ValueId tensor);
 /// channels, choose, place, convert_cleanup, scratch, barriers (the required ones run even when disabled, in their simplest form).
 std::vector<std::string_view> gpu_pass_names();
 /// Throws InternalError when a pass breaks the IR, and when `prove` finds a missing barrier: nothing unproved is emitted.

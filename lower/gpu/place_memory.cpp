@@ -34,6 +34,12 @@ uint64_t basis_of(const TileLayout& l, int d, int bit) {
     return uint64_t{1} << shift;
 }
 
+/// Is it known that rows of the tensor start anywhere, so that elements are accessed one by one?
+bool unaligned(const Function& fn, const Inst& access) {
+    const GpuTensor* fact = tensor_fact(fn, fn.gpu->tensors, fn.operands(access)[0]);
+    return fact && !fact->aligned;
+}
+
 }  // namespace
 
 bool keeps_layout(Op op) { return has_trait(op, ELEMWISE) || op == Op::select || op == Op::cast || op == Op::bitcast || op == Op::ptr_add; }
@@ -103,14 +109,6 @@ int contiguous_dimension(const Function& fn, const Inst& inst) {
         if (kind == Access::gather && !gathers) gathers = true, gathers_before = i < axis;
     }
     return before + (gathers_before ? part.rank - own : 0);
-}
-
-/// Is it known that rows of the tensor start anywhere, so that elements are accessed one by one?
-static bool unaligned(const Function& fn, const Inst& access) {
-    const auto& params = fn.params;
-    const auto param = std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.value == fn.operands(access)[0]; });
-    const size_t n = static_cast<size_t>(param - params.begin());
-    return param != params.end() && n < fn.gpu->tensors.size() && !fn.gpu->tensors[n].aligned;
 }
 
 TileLayout plain_layout(const Shape& shape, int warps) { return blocked_layout(shape, warps, 1, order_from(shape, -1)); }

@@ -10,6 +10,7 @@
 #include "jit/cpu/support.h"
 #include "jit/interp/interp.h"
 #include "lang/ir_text.h"
+#include "lang/tensor_strides.h"
 
 using namespace tegula;
 
@@ -69,7 +70,7 @@ Storage storage_of(const ir::Function& fn, unsigned seed) {
 
 void run_native(const ir::Function& fn, const std::vector<Argument>& args, const char* cpu) {
     cpu::Compiler compiler;
-    cpu::CompileOptions options = cpu::variant_options(fn, cpu::find_written(fn), args);
+    cpu::CompileOptions options = cpu::variant_options(fn, written_params(fn), args);
     options.cpu = cpu;
     auto object = compiler.compile(fn, options);
     ASSERT_TRUE(object) << object.error;

@@ -1,0 +1,52 @@
+// Strides of tensors, written parameters (tensor_strides.h).
+#include "lang/tensor_strides.h"
+
+#include <utility>
+
+namespace tegula {
+
+std::vector<int64_t> host_strides(const TensorArg& t, unsigned bits) {
+    std::vector<int64_t> out(t.extents.rank);
+    for (size_t d = 0; d < t.extents.rank; ++d)
+        if (__builtin_mul_overflow(t.strides[d], static_cast<int64_t>(bits), &out[d])) out[d] = t.extents[d] > 1 ? INT64_MAX : 0;
+    return out;
+}
+
+std::vector<int64_t> bit_pitches(const Layout& layout, const TensorArg& t, unsigned bits) {
+    std::vector<int64_t> out = layout.physical_extents(extents_of(t));
+    int64_t pitch = bits;
+    for (size_t m = out.size(); m-- > 0;) {
+        const int64_t extent = std::exchange(out[m], pitch);
+        if (__builtin_mul_overflow(pitch, extent, &pitch) || pitch > INT64_MAX - 7) pitch = 0;  // such storage does not exist
+        if (m + 1 == out.size()) pitch = (pitch + 7) / 8 * 8;
+    }
+    return out;
+}
+
+bool is_strided(const Layout& layout, const TensorArg& t, unsigned bits) {
+    if (!t.has_strides) return false;
+    const auto natural = layout.bit_strides(extents_of(t), bits);
+    if (!natural) return true;
+    const std::vector<int64_t> given = host_strides(t, bits);
+    for (size_t d = 0; d < t.extents.rank; ++d)
+        if (t.extents[d] > 1 && (*natural)[d] != given[d]) return true;
+    return false;
+}
+
+std::vector<bool> written_params(const ir::Function& fn) {
+    std::vector<bool> stored(fn.value_count()), taken(fn.value_count());
+    bool through_pointers = false;
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
+            const ir::Inst& inst = fn.inst(id);
+            const auto operands = fn.operands(inst);
+            through_pointers = through_pointers || inst.op == ir::Op::ptr_store || inst.op == ir::Op::ptr_atomic;
+            if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) stored[operands[0].v] = true;
+            if (inst.op == ir::Op::tensor_ptr) taken[operands[0].v] = true;
+        }
+    std::vector<bool> out;
+    for (const ir::Param& p : fn.params) out.push_back(stored[p.value.v] || (through_pointers && (taken[p.value.v] || p.kind == ir::Param::pointer)));
+    return out;
+}
+
+}  // namespace tegula

@@ -1,0 +1,24 @@
+// What the strides of a launch's tensors mean, in bits, and which parameters a kernel writes: facts that choose the variant of a compiled kernel on
+// every machine that compiles.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "lang/layout.h"
+#include "lang/runtime.h"
+
+namespace tegula {
+
+inline std::span<const int64_t> extents_of(const TensorArg& t) { return {t.extents.dims.data(), t.extents.rank}; }
+
+/// The host's strides by dimension; those that leave 64 bits can only be right for an extent of one, which never multiplies them.
+std::vector<int64_t> host_strides(const TensorArg& t, unsigned bits);
+/// Pitches of the physical tuple: row-major over its extents, rows start on a byte.
+std::vector<int64_t> bit_pitches(const Layout& layout, const TensorArg& t, unsigned bits);
+/// Does the host give strides that the layout does not say anyway?
+bool is_strided(const Layout& layout, const TensorArg& t, unsigned bits);
+
+/// By parameter: may the kernel write its memory, by name or through pointers?
+std::vector<bool> written_params(const ir::Function& fn);
+
+}  // namespace tegula
