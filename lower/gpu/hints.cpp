@@ -6,6 +6,7 @@
 
 #include "lang/raster.h"
 #include "lang/split_loop.h"
+#include "lower/gpu/place.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 using namespace ir;
 
-constexpr int64_t kMaxWarps = 32, kMaxUnroll = 64, kSpecialiseOn = 1, kDecodeShared = 1;
+constexpr int64_t kMaxWarps = 32, kMaxUnroll = 64, kSpecialiseOn = 1;
 
 class Notes {
 public:
@@ -31,6 +32,7 @@ private:
     void kernel_hint();
     void loop_hint(InstId loop);
     void split_k();
+    void decode();
     void pipeline(InstId loop);
 
     const Function &fn_, &form_;
@@ -48,6 +50,25 @@ void Notes::split_k() {
     if (!parallel_split(form_, &why)) ignored("its stretches are run one after the other, because " + why);
 }
 
+void Notes::decode() {
+    const Decode where = decode_hint(fn_);
+    if (where == Decode::automatic) return;
+    bool any = false, by_fma = false, from_shared = false;
+    for_each_inst(form_, form_.body, [&](InstId i) {
+        const Inst& dot = form_.inst(i);
+        if (dot.op != Op::dot) return;
+        for (size_t o = 0; o < 2; ++o) {
+            if (!is_decoded(form_, dot, o)) continue;
+            any = true;
+            by_fma = by_fma || form_.gpu_inst(i).row == 0;
+            from_shared = from_shared || form_.placement(form_.operands(dot)[o]).kind == Placement::shared;
+        }
+    });
+    if (!any) return ignored("no operand of a product is decoded from narrower elements");
+    if (by_fma) return ignored("the product is computed without tensor cores");
+    if (from_shared && where == Decode::in_registers) ignored("wgmma reads an operand that is decoded from shared memory");
+}
+
 void Notes::kernel_hint() {
     const std::string& name = hint_->name;
     if (name == "split_k") return split_k();
@@ -63,7 +84,7 @@ void Notes::kernel_hint() {
     if (name == "cluster" && std::any_of(hint_->args.begin(), hint_->args.end(), [](int64_t n) { return n != 1; }))
         return ignored("no clusters of programs are launched");
     if (name == "registers") return ignored("registers are given out by the compiler of the machine code");
-    if (name == "decode" && argument() == kDecodeShared) return ignored("narrow types are decoded in registers");
+    if (name == "decode") return decode();
     if (name == "specialise" && argument() == kSpecialiseOn && !form_.gpu->specialised)
         return ignored("no load of the kernel is a bulk copy in a loop");
     if (name != "warps" || form_.gpu->warps == argument()) return;

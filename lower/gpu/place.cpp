@@ -202,7 +202,10 @@ private:
         const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)];
         for (size_t i = 0; i < 2; ++i)
             if (homeless(operands[i])) operands[i] = any(operands[i]);
-        const bool computed = home(operands[0]).kind == Placement::registers && lies_as_accumulator(id, operands[0]);
+        if (row.kind == MmaRow::mma && decode_hint(fn_) == Decode::through_shared)
+            for (size_t i = 0; i < 2; ++i)
+                if (is_decoded(fn_, fn_.inst(id), i)) operands[i] = demand(operands[i], shared_operand(fn_, operands[i], row, static_cast<int>(i)));
+        const bool computed = home(operands[0]).kind == Placement::registers && lies_as_fragment(id, operands[0]);
         const ProductPlacements want = product_placements(fn_, id, grids_.of(fn_, id), computed);
         const auto reads = [&](int which) {
             const Placement& p = home(operands[static_cast<size_t>(which)]);
@@ -214,9 +217,10 @@ private:
         fn_.set_operands(id, operands);
         set_home(fn_.result(id), in_registers(want.acc));
     }
-    /// Is operand A laid out like a product's result, by rows of this product's warps? Then it can stay in registers.
-    bool lies_as_accumulator(InstId dot, ValueId a) const {
+    /// Is operand A laid out as the product wants it, or like a product's result, by rows of this product's warps? Then it can stay in registers.
+    bool lies_as_fragment(InstId dot, ValueId a) const {
         const TileLayout like = product_placements(fn_, dot, grids_.of(fn_, dot), true).a.regs;
+        if (home(a).regs == like) return true;
         const Shape& shape = fn_.type(a).shape;
         if (shape.rank < 2) return false;
         for (int m = 1; m <= fn_.gpu->warps; m *= 2)

@@ -21,6 +21,17 @@ struct ProductPlacements {
 };
 /// `a_in_registers`: operand A of a wgmma row is computed, not copied.
 ProductPlacements product_placements(const ir::Function& fn, ir::InstId dot, WarpGrid grid, bool a_in_registers);
+/// Operand `which` (0: A, 1: B) in shared memory, contiguous along K where the row insists on it.
+Placement shared_operand(const ir::Function& fn, ir::ValueId v, const MmaRow& row, int which);
+
+/// Where operands that are decoded from narrower elements are decoded: where the product wants them in registers, or once for all warps, which
+/// then read the wide elements from shared memory.
+enum class Decode : uint8_t { in_registers, through_shared, automatic };
+/// What the hint `decode` says.
+Decode decode_hint(const ir::Function& fn);
+/// Is operand `which` of the product computed from loaded tiles of its size whose elements are all narrower?
+bool is_decoded(const ir::Function& fn, const ir::Inst& dot, size_t which);
+
 /// How warps share the products of a function. Asked before placement adds instructions: the answers then hold for all of it.
 class ProductGrids {
 public:

@@ -147,35 +147,30 @@ void Groups::anchors(InstId id, int depth) {
     if (!is_tile(like) || cheap(like)) return;
     const double share = programs_ && reads_the_same(fn_, inst) ? 0.125 : 1;
     const double weight = share * often * static_cast<double>(fn_.type(like).shape.elements()) * fn_.elem(like).bits;
-    if (!(op_row(inst.op).traits & WRITES)) {
-        const int bits = fn_.elem(like).bits;
-        narrowest_[find(like)] = std::min(narrowest_.try_emplace(find(like), bits).first->second, bits);
-    }
     Anchor& anchor = anchors_[find(like)];
     if (weight > anchor.weight) anchor = {id, weight};
 }
 
-/// An operand that is decoded from narrower elements is decoded where mma.sync wants it: what moves between threads then is narrow. Not when
-/// several warps would have to decode the same elements.
+/// An operand that is decoded from narrower elements is decoded where the product wants it in registers: what moves between threads then is narrow.
+/// Not when several warps would have to decode the same elements, unless the author says so.
 void Groups::decoded(InstId id) {
     const Inst& dot = fn_.inst(id);
-    if (dot.op != Op::dot || mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)].kind != MmaRow::mma) return;
+    const Decode where = decode_hint(fn_);
+    if (dot.op != Op::dot || fn_.gpu_inst(id).row == 0 || where == Decode::through_shared) return;
+    const bool mma = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)].kind == MmaRow::mma;
+    if (!mma && where != Decode::in_registers) return;
     const ProductPlacements want = product_placements(fn_, id, grids_.of(fn_, id), true);
     for (size_t o = 0; o < 2; ++o) {
+        const Placement& place = o == 0 ? want.a : want.b;
+        if (place.kind != Placement::registers || !is_decoded(fn_, dot, o)) continue;
+        if (place.regs.warp_copies() && where != Decode::in_registers) continue;
+        std::optional<TileLayout> l = place.regs;
         ValueId v = fn_.operands(dot)[o];
-        std::optional<TileLayout> l = o == 0 ? want.a.regs : want.b.regs;
-        if (l->warp_copies()) continue;
-        const int bits = fn_.elem(v).bits;
-        while (l) {
-            if (const auto narrow = narrowest_.find(find(v)); narrow != narrowest_.end() && narrow->second < bits && !cheap(v)) {
-                products_.push_back({v, *l});
-                break;
-            }
-            const Inst* def = fn_.def(v);
-            if (!def || (def->op != Op::permute && def->op != Op::reshape)) break;
+        for (const Inst* def = fn_.def(v); l && def && (def->op == Op::permute || def->op == Op::reshape); def = fn_.def(v)) {
             l = operand_layout(fn_, *def, *l);
             v = fn_.operands(*def)[0];
         }
+        if (l && !cheap(v)) products_.push_back({v, *l});
     }
 }
 

@@ -67,7 +67,6 @@ private:
     mutable std::vector<uint32_t> parent_;
     std::map<uint32_t, std::optional<TileLayout>> layouts_;  ///< by group
     std::map<uint32_t, Anchor> anchors_;
-    std::map<uint32_t, int> narrowest_;  ///< group -> bits of the narrowest element that is loaded from memory into it
     std::vector<std::pair<ir::ValueId, TileLayout>> products_;
     std::multimap<uint32_t, ir::InstId> relations_;  ///< group -> shape ops that touch it
     std::map<uint32_t, ir::ValueId> member_;         ///< group -> one value

@@ -1,7 +1,8 @@
 // What instructions of targets.def demand of their operands' places, and which shape ops are mere views of a tile in shared memory.
 #include <algorithm>
+#include <set>
 
-#include "lower/gpu/place.h"
+#include "lower/gpu/place_groups.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -35,7 +36,8 @@ bool rows_first(const Function& fn) {
     return std::any_of(dots.begin(), dots.end(), [&](InstId d) { return rows_stay_together(fn, fn.inst(d)); });
 }
 
-/// Operand `which` in shared memory, contiguous along K where the row insists on it.
+}  // namespace
+
 Placement shared_operand(const Function& fn, ValueId v, const MmaRow& row, int which) {
     const Shape& shape = fn.type(v).shape;
     const int k_dim = which == 0 ? shape.rank - 1 : shape.rank - 2, other = which == 0 ? shape.rank - 2 : shape.rank - 1;
@@ -52,7 +54,34 @@ Placement shared_operand(const Function& fn, ValueId v, const MmaRow& row, int w
     return p;
 }
 
-}  // namespace
+Decode decode_hint(const Function& fn) {
+    for (const Hint& hint : fn.hints)
+        if (hint.name == "decode" && hint.args.size() == 1) return static_cast<Decode>(hint.args[0]);
+    return Decode::automatic;
+}
+
+bool is_decoded(const Function& fn, const Inst& dot, size_t which) {
+    const ValueId operand = fn.operands(dot)[which];
+    const int bits = fn.elem(operand).bits;
+    std::vector<ValueId> work{operand};
+    std::set<uint32_t> seen;
+    bool narrow = false;
+    while (!work.empty()) {
+        const ValueId v = work.back();
+        work.pop_back();
+        const Inst* def = fn.def(v);
+        if (!def || fn.type(v).kind != Type::tile || !seen.insert(v.v).second) continue;
+        const bool loaded = def->op == Op::load || def->op == Op::ptr_load || def->op == Op::channel_get;
+        // Scales and the like are small beside the operand: who moves them does not matter.
+        if (loaded && fn.type(v).shape.elements() == fn.type(operand).shape.elements()) {
+            if (fn.elem(v).bits >= bits) return false;
+            narrow = true;
+        }
+        const bool moves = def->op == Op::permute || def->op == Op::reshape || def->op == Op::broadcast || def->op == Op::convert;
+        if (moves || keeps_layout(def->op)) work.insert(work.end(), fn.operands(*def).begin(), fn.operands(*def).end());
+    }
+    return narrow;
+}
 
 ProductGrids::ProductGrids(const ir::Function& fn) : rows_first_(rows_first(fn)) {}
 

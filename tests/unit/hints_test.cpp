@@ -20,7 +20,7 @@ void PrintTo(const Row& row, std::ostream* out) { *out << row.kernel << " " << r
 constexpr const char* kSum = "acc = dot(a[m +: 64, k +: 64], b[k +: 64, n +: 64], acc);";
 
 std::string text_of(const Row& row) {
-    return "kernel k(a: tensor<f16>[M, K], b: tensor<f16>[K, N], out c: tensor<f32>[M, N])\n"
+    return "kernel k(a: tensor<f16>[M, K], b: tensor<f16>[K, N], w: tensor<i8>[K, N], out c: tensor<f32>[M, N])\n"
            "    grid [cdiv(M, 64), cdiv(N, 64)]\n    " +
            std::string(row.kernel) +
            "\n{\n    let (m, n) = (program_id(0) * 64, program_id(1) * 64);\n    var acc = zeros<f32>[64, 64];\n    for k in 0 .. K step 64 " +
@@ -60,6 +60,8 @@ TEST_P(Hints, AreFollowedOrGiveAWarning) {
     EXPECT_EQ(explained->find("hint `") == std::string::npos, warnings.empty()) << *explained;
 }
 
+constexpr const char* kDecoded = "acc = dot(a[m +: 64, k +: 64], cast<f16>(w[k +: 64, n +: 64]), acc);";
+constexpr const char* kByFma = "acc = dot(cast<f32>(a[m +: 64, k +: 64]) * 0.3, cast<f32>(w[k +: 64, n +: 64]), acc);";
 constexpr const char* kEqual = "acc = acc * 0.5 + dot(a[m +: 64, k +: 64], b[k +: 64, n +: 64], zeros<f32>[64, 64]);";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -70,8 +72,14 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"@ warps(64)", "", "T1102 `warps` counts as warps(32) on sm_90a: a program has at most 32 warps"}, Row{"@ cluster(1, 1)", "", ""},
         Row{"@ cluster(2, 1)", "", "T1101 `cluster` has no effect on sm_90a: no clusters of programs are launched"},
         Row{"@ registers(128)", "", "T1101 `registers` has no effect on sm_90a: registers are given out by the compiler of the machine code"},
-        Row{"@ decode(register)", "", ""}, Row{"@ decode(auto)", "", ""},
-        Row{"@ decode(shared)", "", "T1101 `decode` has no effect on sm_90a: narrow types are decoded in registers"}, Row{"@ math(fast)", "", ""},
+        Row{"@ decode(auto)", "", ""}, Row{"@ math(fast)", "", ""},
+        Row{"@ decode(register)", "", "T1101 `decode` has no effect on sm_90a: no operand of a product is decoded from narrower elements"},
+        Row{"@ decode(shared)", "", "T1101 `decode` has no effect on sm_90a: no operand of a product is decoded from narrower elements"},
+        Row{"@ decode(register)", "", "", "sm_80", kDecoded}, Row{"@ decode(shared)", "", "", "sm_80", kDecoded},
+        Row{"@ decode(register)", "", "T1101 `decode` has no effect on sm_90a: wgmma reads an operand that is decoded from shared memory", "sm_90a",
+            kDecoded},
+        Row{"@ decode(shared)", "", "", "sm_90a", kDecoded},
+        Row{"@ decode(register)", "", "T1101 `decode` has no effect on sm_90a: the product is computed without tensor cores", "sm_90a", kByFma},
         Row{"@ specialise(auto)", "", ""}, Row{"@ specialise(off)", "", ""}, Row{"@ specialise(on)", "", ""},
         Row{"@ specialise(on)", "", "T1101 `specialise` has no effect on sm_80: no load of the kernel is a bulk copy in a loop", "sm_80"},
         Row{"schedule swizzle(4)", "", ""}, Row{"schedule swizzle(0)", "", "T1101 `swizzle` has no effect on sm_90a: it takes a positive number"},
@@ -130,7 +138,10 @@ TEST_F(Hints, LaunchesWarnOnceAndTheInterpreterNever) {
     c.view = a.view;
     c.view.elem = engine_->types().builtin("f32").value();
     c.view.bytes = 1024;
-    const LaunchArgument arguments[] = {a, a, c};
+    LaunchArgument w = a;
+    w.view.elem = engine_->types().builtin("i8").value();
+    w.view.bytes = 256;
+    const LaunchArgument arguments[] = {a, a, w, c};
     const ast::KernelItem* kernel = module_->kernel("k");
     const struct {
         bool gpu;
