@@ -146,6 +146,44 @@ TEST_F(DeviceTest, streams_graphs_and_foreign_threads) {
     driver_->cuStreamDestroy(stream);
 }
 
+TEST_F(DeviceTest, several_devices_at_once) {
+    const size_t devices = state_->availability().devices.size();
+    if (devices < 2) GTEST_SKIP() << "this machine has one GPU";
+    const auto program = doubling();
+    constexpr int64_t kElements = 50000;
+    const auto on_device = [&](int d) {
+        CUcontext context = nullptr;
+        ASSERT_EQ(driver_->primary_context(d, &context), 0);
+        const ContextScope scope(*driver_, context);
+        const DeviceMemory x = upload(std::vector<float>(kElements, static_cast<float>(d + 1))), y = upload(std::vector<float>(kElements, -1));
+        std::vector args{argument(pointer(y), kElements, Memory::cuda), argument(pointer(x), kElements, Memory::cuda)};
+        for (Argument& a : args) a.t.device = d;
+        const std::array<uint64_t, 3> grid{kElements, 1, 1};
+        CUstream own = nullptr;
+        ASSERT_EQ(driver_->cuStreamCreate(&own, kStreamNonBlocking), 0);
+        for (CUstream stream : {CUstream{}, own}) {
+            ASSERT_EQ(driver_->cuMemsetD8Async(y.address(), 0, kElements * 4, nullptr), 0);
+            ASSERT_EQ(driver_->cuStreamSynchronize(nullptr), 0);
+            const auto launch = program->prepare_launch(args, grid);
+            ASSERT_TRUE(launch) << launch.error;
+            EXPECT_EQ((*launch.value)->launch(stream), 0);
+            EXPECT_EQ((*launch.value)->collect(stream, {}).status, RunResult::ok);
+            EXPECT_EQ(download(y, kElements), std::vector<float>(kElements, static_cast<float>(2 * d + 2)));
+            RunOptions options;
+            options.stream = stream;
+            EXPECT_EQ(program->run(args, grid, options).status, RunResult::ok);
+        }
+        // One of the tensors is said to lie on another device.
+        if (d > 0) {
+            args[0].t.device = 0;
+            EXPECT_EQ(program->run(args, grid, {}).status, RunResult::failed);
+        }
+        driver_->cuStreamDestroy(own);
+    };
+    std::vector<std::jthread> threads;
+    for (size_t d = 0; d < devices; ++d) threads.emplace_back(on_device, static_cast<int>(d));
+}
+
 TEST_F(DeviceTest, compiling_while_another_stream_is_captured) {
     CUstream stream = nullptr;
     CUgraph graph = nullptr;
