@@ -72,6 +72,7 @@ KernelText Emitter::run() {
     parameter(KernelParam::first, 0, 0, "unsigned long long", "first");
     prepare_split();
     block(fn_.body);
+    end_fused();
 
     std::string& out = kernel_.source;
     out = prelude_.text();
@@ -151,6 +152,7 @@ int Emitter::group_threads() const { return 32 * fn_.gpu->warps; }
 std::string Emitter::type_of(ir::ValueId v) { return fn_.type(v).pointer ? "unsigned long long" : prelude_.type(fn_.elem(v)); }
 
 std::string Emitter::name(ir::ValueId v) {
+    if (fused(v)) end_fused();
     std::string& out = names_[v.v];
     if (!out.empty()) return out;
     const ir::Inst* def = fn_.def(v);
@@ -175,6 +177,8 @@ std::string Emitter::at(ir::ValueId v, const std::string& r) {
         const auto code = static_cast<uint64_t>(fn_.attrs(*def)[0]);
         return fn_.type(v).pointer ? std::to_string(code) + "ull" : prelude_.literal(fn_.elem(v), code);
     }
+    if (const auto scalar = splat(v)) return name(*scalar);
+    if (const auto variable = fused_at(v, r)) return *variable;
     return name(v) + "[" + r + "]";
 }
 
@@ -221,6 +225,7 @@ void Emitter::assign(ir::ValueId result, const std::function<std::string(const s
         const std::string text = value("");
         return line("const " + type_of(result) + " " + name(result) + " = " + text + ";");
     }
+    if (registers(result) > 1 && loops_ == 0) return fuse(result, value);
     declare(result);
     if (registers(result) == 1) return line(name(result) + "[0] = " + value("0") + ";");
     each_register(result, [&](const std::string& r) { line(name(result) + "[" + r + "] = " + value(r) + ";"); });

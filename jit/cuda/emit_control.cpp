@@ -37,6 +37,7 @@ int products_in(const ir::Function& fn, ir::BlockId block) {
 }  // namespace
 
 void Emitter::copy(ir::ValueId from, const std::string& to) {
+    if (sums_.count(from.v)) return;  // stays where it is
     if (is_scalar(from)) {
         if (name(from) != to) line(to + " = " + name(from) + ";");
         return;
@@ -89,17 +90,35 @@ void Emitter::cuda_for_loop(ir::InstId id) {
     std::vector<ir::ValueId> results;
     for (uint32_t r = 0; r < inst.results.count; ++r) results.push_back(fn_.result(inst, r));
     const std::vector<std::string> carried = declare_all(results);
-    copy_all(in.subspan(3), carried);
-    for (size_t i = 0; i < carried.size(); ++i) names_[args[i + 1].v] = carried[i];
+    std::vector<ir::ValueId> copied;
+    std::vector<std::string> targets;
+    for (size_t i = 0; i < carried.size(); ++i) {
+        names_[args[i + 1].v] = carried[i];
+        if (kept_sum(inst, i)) {
+            enter_sum(in[i + 3], args[i + 1], results[i]);
+        } else {
+            copied.push_back(in[i + 3]);
+            targets.push_back(carried[i]);
+        }
+    }
+    copy_all(copied, targets);
     set_targets(body, carried);
+    for_loop_text(inst);
+    for (ir::ValueId v : results) leave_sum(v);
+}
 
+/// The loop itself, once the registers of what it carries are filled.
+void Emitter::for_loop_text(const ir::Inst& inst) {
+    const auto in = fn_.operands(inst);
+    const ir::BlockId body = fn_.blocks(inst)[0];
+    const auto& args = fn_.block(body).args;
     const std::string i = name(args[0]), lo = name(in[0]), hi = name(in[1]), step = name(in[2]);
     const ir::Inst* by = fn_.def(in[2]);
     const bool positive = by && by->op == Op::constant && fn_.attrs(*by)[0] > 0;
     line(unroll_pragma(fn_, inst));
     if (positive && magnitude(in[1]) <= kSafeBits && magnitude(in[2]) <= kSafeBits) {
         int carried_registers = 0;
-        for (ir::ValueId v : results) carried_registers += registers(v);
+        for (uint32_t r = 0; r < inst.results.count; ++r) carried_registers += registers(fn_.result(inst, r));
         if (carried_registers < kManyCarried || products_in(fn_, body) != 1) {
             open("for (long long " + i + " = " + lo + "; " + i + " < " + hi + "; " + i + " += " + step + ")");
         } else {

@@ -18,9 +18,7 @@ bool Emitter::view_or_trivial(ir::InstId id) {
         return true;
     }
     if (!scratch_plan(fn_, id).bytes && (is_scalar(from) || is_scalar(to))) {
-        declare(to);
-        const std::string value = at(from, "0");
-        each_register(to, [&](const std::string& r) { assign_to(to, r, value); });
+        assign(to, [&](const std::string&) { return at(from, "0"); });
         return true;
     }
     return false;
@@ -31,8 +29,14 @@ void Emitter::move_registers(ir::InstId id) {
     const ir::ValueId to = fn_.result(inst);
     const auto sources = register_sources(fn_, id);
     TEGULA_CHECK(sources.has_value());
-    declare(to);
     const auto operands = fn_.operands(inst);
+    if (operands.size() == 1) {
+        std::vector<int> from;
+        for (const auto& source : *sources)
+            if (source.operand == 0) from.push_back(source.reg);
+        if (from.size() == sources->size()) return assign(to, [&](const std::string& r) { return at(operands[0], rename(from, r)); });
+    }
+    declare(to);
     for (size_t i = 0; i < operands.size(); ++i) {
         std::vector<int> mine, from;
         for (size_t r = 0; r < sources->size(); ++r) {
@@ -57,7 +61,7 @@ void Emitter::move_through_scratch(ir::InstId id, const std::function<std::strin
 }
 
 void Emitter::cuda_broadcast(ir::InstId id) {
-    if (view_or_trivial(id)) return;
+    if (splat(fn_.result(id)) || view_or_trivial(id)) return;
     if (!scratch_plan(fn_, id).bytes) return move_registers(id);
     const ir::ValueId from = fn_.operands(fn_.inst(id))[0], to = fn_.result(id);
     const Shape &in = fn_.type(from).shape, &out = fn_.type(to).shape;

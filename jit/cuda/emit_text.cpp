@@ -32,6 +32,7 @@ constexpr int64_t kUnrollLimit = 256;
 }  // namespace
 
 void Emitter::line(const std::string& text) {
+    end_fused();
     body_ += std::exchange(mark_, {});
     body_.append(static_cast<size_t>(depth_) * 4, ' ');
     body_ += text;
@@ -44,6 +45,7 @@ void Emitter::open(const std::string& head) {
 }
 
 void Emitter::close(const std::string& tail) {
+    end_fused();
     --depth_;
     line(tail);
 }

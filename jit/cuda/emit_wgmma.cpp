@@ -49,6 +49,7 @@ struct Emitter::WarpGroups {
     const SharedLayout* smem_b = nullptr;
     std::string desc_a, desc_b;  ///< variables: this warp group's first rows and columns
     std::string fragments;       ///< A in registers: packed array
+    std::string sum;             ///< PTX registers of a sum that a loop keeps (emit_sum.cpp); empty: operands
     std::vector<int64_t> rows;   ///< first row of each tile of 64
     struct Piece {
         int64_t column, columns;
@@ -110,7 +111,8 @@ void Emitter::wgmma_issue(const WarpGroups& w, int first, int last, bool from_ze
             std::string registers;
             for (int64_t c = 0; c < piece.columns; c += 8) {
                 const int r = out.find_register(point(w.rows[t], piece.column + c), 0, 0);
-                for (int i = 0; i < 4; i += scale) registers += (registers.empty() ? "%" : ", %") + number((r + i) / scale);
+                for (int i = 0; i < 4; i += scale)
+                    registers += (registers.empty() ? "" : ", ") + (w.sum.empty() ? "%" : w.sum) + number((r + i) / scale);
             }
             for (int s = first; s < last; ++s) step(t, piece, registers, s);
         }
@@ -119,7 +121,7 @@ void Emitter::wgmma_issue(const WarpGroups& w, int first, int last, bool from_ze
 /// Steps [first, last) added to the array `to` (in place of it: from_zero): one statement from the fence to the wait, which names every register
 /// once. Several statements would each carry all of them through the compiler.
 void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, int first, int last, bool from_zero) {
-    const int count = registers(w.result) / (w.packed_sum() ? 2 : 1);
+    const int count = w.sum.empty() ? registers(w.result) / (w.packed_sum() ? 2 : 1) : 0;
     const std::string type = w.packed_sum() ? "unsigned" : type_of(w.result);
     std::string text =
         "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n"
@@ -133,14 +135,14 @@ void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, int first, i
     for (size_t t = 0; t < w.rows.size() && !w.smem_a; ++t)
         for (int i = 0; i < 4 * (last - first); ++i) text += "\"r\"(a[" + number(static_cast<int64_t>(t) * w.steps() * 4 + i) + "]), ";
     text += "\"l\"(b)\n        : \"memory\");\n";
-    const std::string head = "__device__ __forceinline__ void $(" + type + "* d, " + (w.smem_a ? "unsigned long long a" : "const unsigned* a") +
-                             ", unsigned long long b) {\n";
+    const std::string head = "__device__ __forceinline__ void $(" + (count ? type + "* d, " : "") +
+                             (w.smem_a ? "unsigned long long a" : "const unsigned* a") + ", unsigned long long b) {\n";
     const std::string stem = "wgmma_m" + number(64 * static_cast<int64_t>(w.rows.size())) + "k" + number((last - first) * int64_t{w.row->k}) + "_";
     const std::string function =
         support(text, stem, "// " + std::string(w.row->name) + ", " + number(last - first) + " steps of k\n" + head + text + "}\n");
     const auto plus = [](const std::string& v, int64_t n) { return n ? v + " + " + number(n) : v; };
     const std::string a = w.smem_a ? plus(w.desc_a, w.at_a(0, first) / 16) : plus(w.fragments, 4 * first);
-    line(function + "(" + to + ", " + a + ", " + plus(w.desc_b, w.at_b(0, first) / 16) + ");");
+    line(function + "(" + (count ? to + ", " : "") + a + ", " + plus(w.desc_b, w.at_b(0, first) / 16) + ");");
 }
 
 /// fp8 in f32: a new sum every 128 elements, added with one rounding.
@@ -224,7 +226,10 @@ void Emitter::wgmma_product(ir::InstId id) {
 
     const bool promotes = w.row->acc == Fmt::f32 && w.row->result_bits < 23;
     bool from_zero = false;
-    accumulate_in(w.result, fn_.operands(inst)[2], promotes || w.packed_sum() ? nullptr : &from_zero);
+    if (const auto kept = sums_.find(fn_.operands(inst)[2].v); kept != sums_.end())
+        w.sum = sums_[w.result.v] = kept->second;
+    else
+        accumulate_in(w.result, fn_.operands(inst)[2], promotes || w.packed_sum() ? nullptr : &from_zero);
     open("");  // the operands' names end here
     wgmma_descriptors(w);
     if (!w.smem_a) wgmma_fragments(w);

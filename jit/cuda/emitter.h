@@ -141,13 +141,27 @@ private:
     // ---- control (emit_control.cpp) ----
     std::vector<std::string> declare_all(std::span<const ir::ValueId> values);
     void block(ir::BlockId id);
+    void for_loop_text(const ir::Inst& loop);
     /// Where the `yield` (or the values of the `condition`) that ends a block puts its values; without an entry a yield emits nothing and its owner
     /// reads the operands.
     void set_targets(ir::BlockId block, std::vector<std::string> names) { targets_[block.v] = std::move(names); }
     void copy_all(std::span<const ir::ValueId> from, const std::vector<std::string>& to);  ///< at once, through temporaries where they overlap
     void copy(ir::ValueId from, const std::string& to);
-    /// "const float v3 = ..;" for a scalar, declaration and loop for a tile.
+    /// "const float v3 = ..;" for a scalar, declaration and loop for a tile, with its neighbours where that can be (emit_fuse.cpp).
     void assign(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
+
+    // ---- elementwise tiles in one loop (emit_fuse.cpp) ----
+    /// A tile of the pending loop. Every other line ends the loop first.
+    struct Fused {
+        ir::ValueId value;
+        std::string mark, text;  ///< #line, and the element
+        int uses = 0;            ///< by operands of later tiles of the loop
+    };
+    void fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
+    void end_fused();
+    Fused* fused(ir::ValueId v);
+    std::optional<std::string> fused_at(ir::ValueId v, const std::string& r);
+    std::optional<ir::ValueId> splat(ir::ValueId v) const;  ///< a broadcast scalar that needs no registers
 
     // ---- tiles through scratch (emit_scratch.cpp) ----
     /// Declares a pointer to an area of the instruction's scratch and gives its name.
@@ -249,6 +263,9 @@ private:
     struct FragmentSource;  ///< an operand of an mma product: registers or shared memory
     FragmentSource fragment_source(ir::ValueId operand, bool is_a);
     std::string ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k);
+    bool kept_sum(const ir::Inst& loop, size_t carried) const;
+    void enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId result);
+    void leave_sum(ir::ValueId result);
     void wgmma_issue(const WarpGroups& w, int first, int last, bool from_zero, int count, std::string& text) const;
     void wgmma_run(const WarpGroups& w, const std::string& to, int first, int last, bool from_zero);
     void wgmma_promoted(const WarpGroups& w);
@@ -262,7 +279,7 @@ private:
     void bulk_addresses(BulkStore& s, ir::InstId id);
     void bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t slab);
     bool reads_memory(ir::BlockId block, size_t from) const;  ///< does an instruction of the block, from that place on?
-    bool is_last_access(ir::InstId store) const;  ///< nothing in the program waits for what it writes
+    bool is_last_access(ir::InstId store) const;              ///< nothing in the program waits for what it writes
 
     // ---- channels (emit_channel.cpp, emit_copy.cpp) ----
     struct Ring {  ///< one channel while it is emitted
@@ -342,6 +359,9 @@ private:
     std::map<uint32_t, Ring> rings_;  ///< by ValueId of the channel
     std::vector<int> uses_;
     std::vector<bool> aliased_, array_constant_;
+    std::map<uint32_t, std::string> sums_;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
+    std::vector<Fused> fused_;
+    int64_t fused_work_ = 0;
     int counter_ = 0;
     uint32_t line_ = 0, file_ = 0;
 };

@@ -34,6 +34,7 @@ public:
     [[noreturn]] void fail(const std::string& why);
     unsigned thread() const { return current_; }
     int arch() const { return launch_.arch; }
+    std::map<std::string, CpuOperand>& kept_registers() { return fibers_[current_].registers; }  ///< PTX registers that outlive an asm statement
     void barrier(int id, unsigned threads);
     void pause();
     /// The members `first` .. first + count - 1 of `mask` meet at `key`; the last one to come runs `all` on what they brought.
@@ -64,6 +65,7 @@ private:
         unsigned char* stack = nullptr;
         bool done = false;
         std::string waits;  ///< for what; empty: ready
+        std::map<std::string, CpuOperand> registers;
         std::vector<std::vector<Copy>> groups;
         std::vector<Copy> open_group;
         std::vector<std::vector<std::function<void()>>> bulk_groups;

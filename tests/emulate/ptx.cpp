@@ -35,14 +35,24 @@ std::vector<std::string> split_operands(const std::string& s) {
 struct Block {
     std::vector<Instruction> instructions;
     std::map<std::string, size_t> labels;
+    std::vector<std::string> kept;  ///< registers declared for the rest of the kernel
 };
 
-void add_statement(Block& block, std::string text) {
+/// ".reg .b32 sum<128>" outside of braces.
+void declare_kept(Block& block, const std::string& text) {
+    const size_t from = text.rfind(' ') + 1, less = text.find('<');
+    const int count = less == std::string::npos ? 0 : std::atoi(text.c_str() + less + 1);
+    for (int i = 0; i < count; ++i) block.kept.push_back(text.substr(from, less - from) + std::to_string(i));
+    if (count == 0) Machine::get().fail("a declaration that the CPU machine does not read: " + text);
+}
+
+void add_statement(Block& block, std::string text, bool braces) {
     text = trimmed(text);
     for (size_t colon; (colon = text.find(':')) != std::string::npos && text.find_first_of(" .[") > colon && text[colon + 1] != ':';) {
         block.labels[text.substr(0, colon)] = block.instructions.size();
         text = trimmed(text.substr(colon + 1));
     }
+    if (!braces && text[0] == '.') return declare_kept(block, text);
     if (text.empty() || text[0] == '.') return;  // declarations of registers
     Instruction in;
     if (text[0] == '@') {
@@ -59,10 +69,11 @@ void add_statement(Block& block, std::string text) {
 Block* parse(const char* source) {
     auto* block = new Block;  // lives as long as the kernel's text
     std::string text = trimmed(source);
-    if (!text.empty() && text[0] == '{') text = text.substr(1, text.rfind('}') - 1);
+    const bool braces = !text.empty() && text[0] == '{';
+    if (braces) text = text.substr(1, text.rfind('}') - 1);
     for (size_t at = 0; at < text.size();) {
         const size_t end = std::min(text.find(';', at), text.size());
-        add_statement(*block, text.substr(at, end - at));
+        add_statement(*block, text.substr(at, end - at), braces);
         at = end + 1;
     }
     return block;
@@ -81,6 +92,7 @@ CpuOperand& Context::operand(const std::string& name) {
         if (i < 0 || i >= count) Machine::get().fail("an asm statement names operand " + name + ", which it does not have");
         return operands[i];
     }
+    if (const auto it = kept->find(name); it != kept->end()) return it->second;
     return registers[name];
 }
 
@@ -141,7 +153,8 @@ void execute(const Instruction& in, Context& c) {
     }
     if (in.name == "cp.async.bulk.commit_group") return m.bulk_commit();
     if (in.name == "cp.async.bulk.wait_group" || in.name == "cp.async.bulk.wait_group.read") return m.bulk_wait(static_cast<unsigned>(c.read(o[0])));
-    if (starts(in.name, "cp.async.bulk.tensor")) return in.name.find(".global.shared") != std::string::npos ? tensor_store(in, c) : tensor_copy(in, c);
+    if (starts(in.name, "cp.async.bulk.tensor"))
+        return in.name.find(".global.shared") != std::string::npos ? tensor_store(in, c) : tensor_copy(in, c);
     if (starts(in.name, "mma.sync")) return mma_sync(in, c);
     if (starts(in.name, "wgmma.mma_async")) return wgmma(in, c);
     if (starts(in.name, "ldmatrix")) return ldmatrix(in, c);
@@ -154,7 +167,9 @@ void execute(const Instruction& in, Context& c) {
 void run_ptx(void** parsed, const char* text, CpuOperand* operands, int count) {
     if (!*parsed) *parsed = parse(text);
     const Block& block = *static_cast<const Block*>(*parsed);
-    Context c{operands, count, {}};
+    Context c{operands, count, {}, &Machine::get().kept_registers()};
+    for (const std::string& name : block.kept)
+        if (!c.kept->emplace(name, CpuOperand{}).second) Machine::get().fail("the register " + name + " is declared twice");
     for (size_t at = 0; at < block.instructions.size(); ++at) {
         const Instruction& in = block.instructions[at];
         if (!in.predicate.empty()) {

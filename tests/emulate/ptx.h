@@ -18,6 +18,7 @@ struct Context {
     CpuOperand* operands;
     int count;
     std::map<std::string, CpuOperand> registers;
+    std::map<std::string, CpuOperand>* kept;  ///< those that the thread declared outside of braces
     CpuOperand& operand(const std::string& name);
     uint64_t read(const std::string& name);
     void write(const std::string& name, uint64_t value);

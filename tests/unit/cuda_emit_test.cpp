@@ -3,7 +3,9 @@
 // as documented. That emitted kernels compute the right thing is tested by running them (tests/emulate, and every run test on a GPU).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <sstream>
 
 #include "jit/cuda/emitter.h"
@@ -366,4 +368,59 @@ TEST(CudaEmit, WritersThatMayMeetAreOrdered) {
     };
     EXPECT_TRUE(contains(scatter("  %1 = load %at[:] : tile<i64>[64]\n"), "bool last"));
     EXPECT_FALSE(contains(scatter("  %1 = iota {axis = 0} : tile<i64>[64]\n"), "bool last"));
+}
+
+int count(const std::string& text, std::string_view part) {
+    int n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+    return n;
+}
+
+/// x, then the lines given, then a store of %9.
+std::string elementwise_kernel(const std::string& lines, int extent = 1024) {
+    const std::string n = std::to_string(extent);
+    return emit_ir("kernel @k(%x: tensor<f32>[" + n + "] in, %y: tensor<f32>[" + n + "] out, %a: f32) {\n  %0 = load %x[:] : tile<f32>[" + n + "]\n" +
+                   lines + "  store %y[:] = %9\n  ret\n}\n")
+        .text.source;
+}
+
+TEST(CudaEmit, ElementwiseTilesShareALoop) {
+    const std::string source = elementwise_kernel(
+        "  %1 = broadcast %a : tile<f32>[1024]\n  %2 = mul %0, %1 : tile<f32>[1024]\n  %3 = add %2, %2 : tile<f32>[1024]\n  %9 = sub %3, %2 : "
+        "tile<f32>[1024]\n");
+    EXPECT_EQ(count(source, "_r = "), 2) << "two tiles that only the loop reads";
+    EXPECT_TRUE(contains(source, " * a_")) << "the scalar itself, no registers full of it";
+    EXPECT_FALSE(contains(source, "_r[")) << source;
+}
+
+TEST(CudaEmit, TilesThatAreReadLaterKeepTheirRegisters) {
+    const std::string source = elementwise_kernel(
+        "  %1 = mul %0, %0 : tile<f32>[1024]\n  %2 = add %1, %0 : tile<f32>[1024]\n  %3 = reduce %2 {kind = max, axis = 0} : f32\n"
+        "  %4 = broadcast %3 : tile<f32>[1024]\n  %9 = sub %1, %4 : tile<f32>[1024]\n");
+    EXPECT_EQ(count(source, "_r = "), 1) << "computed once, for the loop";
+    EXPECT_EQ(count(source, "_r;"), 1) << "and kept for the subtraction";
+}
+
+TEST(CudaEmit, ALoopEndsWithAChoice) {
+    const std::string source = elementwise_kernel(
+        "  %1 = mul %0, %0 : tile<f32>[1024]\n  %2 = lt %0, %1 : tile<bool>[1024]\n  %3 = select %2, %0, %1 : tile<f32>[1024]\n"
+        "  %9 = add %3, %3 : tile<f32>[1024]\n");
+    const size_t choice = source.find(" ? v"), next = source.find("for (int r = 0", choice);
+    ASSERT_NE(choice, std::string::npos);
+    EXPECT_LT(next, source.find(" + v", choice));
+}
+
+TEST(CudaEmit, LoopsStayWithinWhatCompilersUnroll) {
+    std::string lines = "  %10 = add %0, %0 : tile<f32>[8192]\n";
+    for (int i = 11; i < 500; ++i) lines += "  %" + std::to_string(i) + " = add %" + std::to_string(i - 1) + ", %0 : tile<f32>[8192]\n";
+    const std::string source = elementwise_kernel(lines + "  %9 = add %499, %0 : tile<f32>[8192]\n", 8192);
+    int registers = 0, longest = 0, in_loop = 0;
+    std::istringstream text(source);
+    for (std::string line; std::getline(text, line);) {
+        if (const size_t at = line.find("for (int r = 0; r < "); at != std::string::npos) registers = std::atoi(line.c_str() + at + 20), in_loop = 0;
+        in_loop += contains(line, " + v");
+        longest = std::max(longest, in_loop * registers);
+    }
+    EXPECT_GT(longest, 1000);
+    EXPECT_LT(longest, 16384 / 4);
 }

@@ -97,9 +97,9 @@ bool contains(const std::string& text, const std::string& what) { return text.fi
 
 TEST(CudaTensor, OperandsContiguousAlongK) {
     const cuda::KernelText k = emitted(product_text({}), "sm_90a");
-    // 64 elements of K are 128 bytes, one panel: 4 steps of 16 elements, 32 bytes apart, in one statement that takes all 128 sums.
+    // 64 elements of K are 128 bytes, one panel: 4 steps of 16 elements, 32 bytes apart, in one statement.
     EXPECT_EQ(count(k.source, "m64n256k16.f32.bf16.bf16 "), 4);
-    for (const char* step : {"add.s64 a, %128, 2; add.s64 b, %129, 2;", "%128, 4; add.s64 b, %129, 4;", "%128, 6; add.s64 b, %129, 6;"})
+    for (const char* step : {"add.s64 a, %0, 2; add.s64 b, %1, 2;", "%0, 4; add.s64 b, %1, 4;", "%0, 6; add.s64 b, %1, 6;"})
         EXPECT_TRUE(contains(k.source, step)) << step;
     EXPECT_EQ(count(k.source, "1, 1, 0, 0;"), 4) << "neither operand is transposed";
     // 8 rows are 1024 bytes; the second warp group's rows begin 64 rows, 8 KB, further.
@@ -117,12 +117,37 @@ TEST(CudaTensor, OperandsContiguousAcrossK) {
     const cuda::KernelText k = emitted(product_text({"f16", "f16", "f16", "f32", 128, 128, 64, true, false}), "sm_90a");
     // Panels of 64 elements hold 64 rows of K of 128 bytes: 8 KB from panel to panel, 16 rows of K, 2048 bytes, from step to step.
     EXPECT_EQ(count(k.source, ", 8192, 1024, 1);"), 2);
-    EXPECT_TRUE(contains(k.source, "add.s64 a, %64, 128; add.s64 b, %65, 128;"));
+    EXPECT_TRUE(contains(k.source, "add.s64 a, %0, 128; add.s64 b, %1, 128;"));
     EXPECT_EQ(count(k.source, "1, 1, 1, 1;"), 4);
     ASSERT_EQ(k.tensor_maps.size(), 3u);
     EXPECT_EQ(k.tensor_maps[0], (cuda::TensorMap{0, {0, 1}, {64, 64}, 128}));
     EXPECT_EQ(k.tensor_maps[1], (cuda::TensorMap{1, {1, 0}, {64, 64}, 128}));
     EXPECT_EQ(count(k.source, "tma_load(to"), 4) << "two panels each";
+}
+
+TEST(CudaTensor, SumsOfALoopStayInNamedRegisters) {
+    const cuda::KernelText k = emitted(product_text({}), "sm_90a");
+    // Declared once, before everything else; zeroed, added to and read once each, all 128, and never operands in between.
+    const size_t declared = k.source.find(".reg .b32 sum"), body = k.source.find("extern \"C\"");
+    ASSERT_NE(declared, std::string::npos);
+    EXPECT_GT(declared, body);
+    EXPECT_LT(declared, k.source.find("for (", body));
+    EXPECT_EQ(count(k.source, ".reg .b32 sum"), 1);
+    EXPECT_EQ(count(k.source, "_<128>;"), 1);
+    EXPECT_EQ(count(k.source, ", 0; mov.b32 sum"), 127) << "zeros, without operands";
+    EXPECT_TRUE(contains(k.source, "mov.b32 %127, sum")) << "read after the loop";
+    EXPECT_FALSE(contains(k.source, "+f"));
+    EXPECT_FALSE(contains(k.source, "float* d"));
+}
+
+TEST(CudaTensor, SumsThatTheLoopReadsAreOperands) {
+    // The first product's sum is rounded in the loop, so that only the second one's stays.
+    const cuda::KernelText k = emitted(chained_text(), "sm_90a");
+    EXPECT_EQ(count(k.source, ".reg .b32 sum"), 1);
+    EXPECT_TRUE(contains(k.source, "(float* d, unsigned long long a, unsigned long long b)"));
+    // 13 bits of fp8: sums are made anew and added by ordinary additions.
+    EXPECT_FALSE(contains(emitted(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 256}), "sm_90a").source, ".reg .b32 sum"));
+    EXPECT_FALSE(contains(emitted(product_text({}), "sm_80").source, ".reg .b32 sum")) << "no wgmma";
 }
 
 TEST(CudaTensor, EightBitFloatsAddEvery128Elements) {
@@ -137,7 +162,7 @@ TEST(CudaTensor, EightBitFloatsAddEvery128Elements) {
 TEST(CudaTensor, ComputedOperandComesFromRegisters) {
     const cuda::KernelText k = emitted(chained_text(), "sm_90a");
     // The first product starts from zero and reads both operands from shared memory (two panels of K), the second takes A's 8 steps of 4 registers.
-    EXPECT_TRUE(contains(k.source, "(float* d, const unsigned* a, unsigned long long b)"));
+    EXPECT_TRUE(contains(k.source, "(const unsigned* a, unsigned long long b)"));
     EXPECT_EQ(count(k.source, ", no, 1, 1, 0, 0;"), 1);
     EXPECT_EQ(count(k.source, "m64n128k16.f32.bf16.bf16 "), 4 + 4 + 8);
     EXPECT_TRUE(contains(k.source, ", 16384, 1024, 1);")) << "v: panels of 128 rows";

@@ -1,0 +1,53 @@
+// Sums of wgmma products that a loop only adds to. Such a sum stays in registers that PTX knows by name, from before the loop until after it: as
+// operands of an asm statement in a loop, every one of them would be carried through all of the compiler's passes.
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+constexpr int kMany = 32;  ///< registers; fewer are carried along as operands
+
+}  // namespace
+
+/// Is the loop's carried value only the accumulator of one wgmma product, whose sum is only handed on?
+bool Emitter::kept_sum(const ir::Inst& loop, size_t carried) const {
+    const ir::Block& body = fn_.block(fn_.blocks(loop)[0]);
+    const ir::ValueId sum = body.args[carried + 1], next = fn_.operands(fn_.inst(body.insts.back()))[carried];
+    const ir::Inst* dot = fn_.def(next);
+    if (!dot || dot->op != ir::Op::dot || !(dot->parent == fn_.blocks(loop)[0]) || uses(sum) != 1 || uses(next) != 1) return false;
+    const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(fn_.value(next).def).row)];
+    const bool in_place = row.acc == Fmt::i32 || (row.acc == Fmt::f32 && row.result_bits >= 23);
+    return row.kind == MmaRow::wgmma && in_place && fn_.operands(*dot)[2] == sum && layout(next) == layout(sum) && registers(sum) >= kMany;
+}
+
+void Emitter::enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId result) {
+    const std::string sum = fresh("sum") + "_";
+    const int count = registers(result);
+    prologue_ += "    asm volatile(\".reg .b32 " + sum + "<" + std::to_string(count) + ">;\");\n";
+    const ir::Inst* def = fn_.def(initial);
+    const bool zero = def && def->op == ir::Op::constant && fn_.attrs(*def)[0] == 0;
+    std::string moves, operands;
+    for (int r = 0; r < count; ++r) {
+        const std::string n = std::to_string(r);
+        moves += "mov.b32 " + sum + n + (zero ? ", 0; " : ", %" + n + "; ");
+        if (!zero) operands += (r ? ", \"" : " :: \"") + std::string(type_of(result) == "float" ? "f" : "r") + "\"(" + at(initial, n) + ")";
+    }
+    line("asm volatile(\"" + moves + "\"" + operands + ");");
+    sums_[carried.v] = sums_[result.v] = sum;
+}
+
+void Emitter::leave_sum(ir::ValueId result) {
+    const auto kept = sums_.find(result.v);
+    if (kept == sums_.end()) return;
+    std::string moves, operands;
+    for (int r = 0; r < registers(result); ++r) {
+        const std::string n = std::to_string(r);
+        moves += "mov.b32 %" + n + ", " + kept->second + n + "; ";
+        operands += (r ? ", \"=" : "\"=") + std::string(type_of(result) == "float" ? "f" : "r") + "\"(" + name(result) + "[" + n + "])";
+    }
+    line("asm volatile(\"" + moves + "\" : " + operands + ");");
+    sums_.erase(kept);
+}
+
+}  // namespace tegula::cuda
