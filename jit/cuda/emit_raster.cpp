@@ -18,13 +18,14 @@ std::string Emitter::grouped_program() {
             "// they are: 64-bit divisions are long sequences.\n"
             "__device__ __forceinline__ unsigned long long $(unsigned long long at, unsigned long long all_rows, unsigned long long all_columns) {\n"
             "    if ((at | all_rows | all_columns) >> 32 || (all_rows * all_columns) >> 28) return at;\n"
-            "    const unsigned rows = all_rows, columns = all_columns, plane = rows * columns, z = (unsigned)at / plane, rest = (unsigned)at - z * "
-            "plane;\n"
-            "    const unsigned group = rows < " +
-            group + "u ? rows : " + group +
+            "    const unsigned rows = all_rows, columns = all_columns;\n" +
+            (fn_.gpu->grid_axes > 2
+                 ? "    const unsigned plane = rows * columns, below = (unsigned)at / plane * plane, rest = (unsigned)at - below;\n"
+                 : "    const unsigned below = 0, rest = (unsigned)at;\n") +
+            "    const unsigned group = rows < " + group + "u ? rows : " + group +
             "u, first = rest / (group * columns) * group;\n"
-            "    const unsigned height = rows - first < group ? rows - first : group, in = rest - first * columns;\n"
-            "    return z * plane + in / height * rows + first + in % height;\n}\n");
+            "    const unsigned height = rows - first < group ? rows - first : group, in = rest - first * columns, column = in / height;\n"
+            "    return below + column * rows + first + (in - column * height);\n}\n");
     it->second = fresh("place");
     prologue_ += "    const unsigned long long " + it->second + " = " + order + "(program, " + rows + ", " + columns + ");\n";
     return it->second;
