@@ -45,10 +45,10 @@ Emitter::Fused* Emitter::fused(ir::ValueId v) {
     return it == fused_.end() ? nullptr : &*it;
 }
 
-/// Register r of a tile of the pending loop: its variable there. Any other register exists only after the loop.
+/// Register r of a tile of the pending loop: for tiles that join it, its variable there. Any other register exists only after the loop.
 std::optional<std::string> Emitter::fused_at(ir::ValueId v, const std::string& r) {
     if (!fused(v)) return std::nullopt;
-    if (r == kRegister) return names_[v.v] + "_" + kRegister;
+    if (joining_ && r == kRegister) return names_[v.v] + "_" + kRegister;
     end_fused();
     return std::nullopt;
 }
@@ -61,8 +61,10 @@ void Emitter::fuse(ir::ValueId result, const std::function<std::string(const std
     const bool ends = !fused_.empty() && fn_.def(fused_.back().value)->op == Op::select;
     if (ends || (!fused_.empty() && (registers(fused_[0].value) != registers(result) || fused_work_ + more > kMaxWork))) end_fused();
     name(result);
+    joining_ = true;
     std::string text = value(kRegister);
     if (fused_.empty()) text = value(kRegister);  // it may have ended the loop whose variables it named
+    joining_ = false;
     for (ir::ValueId v : fn_.operands(inst))
         if (Fused* f = fused(v)) ++f->uses;
     if (fused_.empty()) fused_work_ = 0;

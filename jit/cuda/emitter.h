@@ -263,6 +263,7 @@ private:
     struct FragmentSource;  ///< an operand of an mma product: registers or shared memory
     FragmentSource fragment_source(ir::ValueId operand, bool is_a);
     std::string ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k);
+    // Sums that a loop keeps in registers with names of their own (emit_sum.cpp).
     bool kept_sum(const ir::Inst& loop, size_t carried) const;
     void enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId result);
     void leave_sum(ir::ValueId result);
@@ -362,6 +363,7 @@ private:
     std::map<uint32_t, std::string> sums_;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
     std::vector<Fused> fused_;
     int64_t fused_work_ = 0;
+    bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?
     int counter_ = 0;
     uint32_t line_ = 0, file_ = 0;
 };
