@@ -1,6 +1,7 @@
 // What the GPU passes add to a function: where every tile lives, which instruction every product uses, scratch memory and barriers. Part of
 // ir::Function, printed and parsed with it, re-proved by verify_gpu.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct GpuChannel {
     int stages = 1;
     int64_t offset = 0;   ///< bytes of dynamic shared memory, 1024-byte aligned
     int tensor_map = -1;  ///< index of the TMA descriptor among the kernel's; -1: copied by threads
+    unsigned multicast = 0;  ///< bit d: programs of a cluster along grid axis d take the same tiles; each copies its part of every tile to all of them
 };
 
 /// What is known of the memory of one tensor parameter at every launch of the form.
@@ -48,6 +50,7 @@ struct GpuForm {
     int grid_axes = 3;        ///< of the grid clause: higher axes have one program
     int warps = 4;            ///< that hold tiles: a power of two
     bool specialised = false; ///< one more warp group runs the producer block of `specialise`
+    std::array<int, 3> cluster = {1, 1, 1};  ///< by grid axis: neighbouring programs that run at the same time and reach each other's shared memory
     int64_t shared_bytes = 0; ///< dynamic, channels and scratch
     int64_t workspace_bytes = 0;  ///< of global scratch per program
     std::vector<Placement> placements;   ///< entry 0 is `none`
@@ -55,6 +58,16 @@ struct GpuForm {
     std::vector<GpuInst> of_inst;        ///< by InstId
     std::vector<GpuTensor> tensors;      ///< by parameter; empty: nothing known
     std::vector<std::pair<uint32_t, GpuChannel>> channels;  ///< by ValueId of the `channel` result
+
+    int cluster_size() const { return cluster[0] * cluster[1] * cluster[2]; }
+    /// Programs that take the channel's tiles together; 1: it is private.
+    int sharers(const GpuChannel& channel) const {
+        int n = 1;
+        for (size_t d = 0; d < cluster.size(); ++d) n *= channel.multicast >> d & 1 ? cluster[d] : 1;
+        return n;
+    }
 };
+
+constexpr int kMaxCluster = 8;  ///< programs, of every GPU that has clusters
 
 }  // namespace tegula

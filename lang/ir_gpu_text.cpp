@@ -45,6 +45,7 @@ std::string GpuPrinter::facts(InstId id) const {
         field("stages = " + std::to_string(channel.stages));
         field("offset = " + std::to_string(channel.offset));
         if (channel.tensor_map >= 0) field("map = " + std::to_string(channel.tensor_map));
+        if (channel.multicast) field("multicast = " + std::to_string(channel.multicast));
     }
     if (i.row != 0) field("row = " + std::to_string(i.row));
     if (i.scratch_offset >= 0) field("scratch = " + std::to_string(i.scratch_offset) + ":" + std::to_string(i.scratch_bytes));
@@ -60,6 +61,7 @@ std::string GpuPrinter::header() const {
     const GpuForm& g = *fn_.gpu;
     std::string out = " gpu {\n  arch = " + std::to_string(g.arch) + ", warps = " + std::to_string(g.warps);
     if (g.specialised) out += ", specialised";
+    if (g.cluster_size() > 1) out += ", cluster = " + to_string(Shape{g.cluster[0], g.cluster[1], g.cluster[2]});
     if (g.shared_bytes) out += ", shared = " + std::to_string(g.shared_bytes);
     if (g.workspace_bytes) out += ", workspace = " + std::to_string(g.workspace_bytes);
     for (size_t n = 0; n < texts_.size(); ++n) out += ",\n  p" + std::to_string(n + 1) + " = " + texts_[n];

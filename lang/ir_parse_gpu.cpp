@@ -24,7 +24,8 @@ bool Parser::gpu_range(const char* what, int64_t least, int64_t most, int64_t& o
     return diags_.report(Diag::ir_bad_literal, at, {printable(spelling), wanted}), false;
 }
 
-/// gpu {arch = 90, warps = 4, specialised, shared = 1024, workspace = 0, p1 = registers [8, 8] "..", p2 = shared [8, 8] ".."}
+/// gpu {arch = 90, warps = 4, specialised, cluster = [2, 1, 1], shared = 1024, workspace = 0, p1 = registers [8, 8] "..",
+/// p2 = shared [8, 8] ".."}
 bool Parser::gpu_form() {
     lexer_.advance();
     fn_->gpu.emplace();
@@ -41,6 +42,7 @@ bool Parser::gpu_field(std::string_view name) {
     GpuForm& g = *fn_->gpu;
     if (name == "specialised") return g.specialised = true;
     if (!expect("=")) return false;
+    if (name == "cluster") return gpu_cluster();
     if (name == "shared") return gpu_range("bytes", 0, kMaxBytes, g.shared_bytes);
     if (name == "workspace") return gpu_range("bytes", 0, kMaxBytes, g.workspace_bytes);
     if (name == "p" + std::to_string(g.placements.size())) return gpu_layout();
@@ -54,6 +56,18 @@ bool Parser::gpu_field(std::string_view name) {
     if (!gpu_range("a power of two", 1, 32, n)) return false;
     g.warps = static_cast<int>(n);
     return std::has_single_bit(static_cast<uint64_t>(n)) || fail_expected("a power of two");
+}
+
+/// [2, 1, 1]: powers of two.
+bool Parser::gpu_cluster() {
+    Shape s;
+    if (!shape(s)) return false;
+    if (s.rank != fn_->gpu->cluster.size()) return fail_expected("the extents of a cluster along three axes");
+    for (size_t d = 0; d < s.rank; ++d) {
+        if (s[d] < 1 || s[d] > kMaxCluster || !std::has_single_bit(static_cast<uint64_t>(s[d]))) return fail_expected("1, 2, 4 or 8");
+        fn_->gpu->cluster[d] = static_cast<int>(s[d]);
+    }
+    return fn_->gpu->cluster_size() <= kMaxCluster || fail_expected("at most 8 programs in a cluster");
 }
 
 bool Parser::gpu_shared(SharedLayout& out) {
@@ -114,7 +128,8 @@ bool Parser::gpu_inst_ahead() const {
     return ahead.token().kind == Token::punct && ahead.token().text == "{";
 }
 
-/// `@ {row = 3, scratch = 0:512, global, bulk, sync, fence}`; of a channel also `ring = [8, 8] "..", stages = 4, offset = 0, map = 0`.
+/// `@ {row = 3, scratch = 0:512, global, bulk, sync, fence}`; of a channel also `ring = [8, 8] "..", stages = 4, offset = 0, map = 0,
+/// multicast = 1`.
 bool Parser::gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel) {
     if (!fn_->gpu) return fail_expected("a function with a GPU form");
     lexer_.advance();
@@ -151,6 +166,9 @@ bool Parser::gpu_inst_field(Op op, std::string_view name, GpuInst& out, std::opt
     if (channel && name == "stages") return number("stages", 1, 64, channel->stages);
     if (channel && name == "offset") return gpu_range("bytes", 0, kMaxBytes, channel->offset);
     if (channel && name == "map") return number("a tensor map", 0, kMaxRow, channel->tensor_map);
+    int64_t axes = 0;
+    if (channel && name == "multicast" && !gpu_range("bits of grid axes", 1, 7, axes)) return false;
+    if (axes) return channel->multicast = static_cast<unsigned>(axes), true;
     return fail_unknown("field", name);
 }
 

@@ -92,6 +92,7 @@ private:
     bool gpu_field(std::string_view name);
     bool gpu_layout();
     bool gpu_shared(SharedLayout& out);
+    bool gpu_cluster();
     bool gpu_placement(TypeId type, uint32_t& out);
     bool gpu_range(const char* what, int64_t least, int64_t most, int64_t& out);
     bool gpu_inst_ahead() const;

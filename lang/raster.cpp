@@ -3,6 +3,7 @@
 #include "lang/raster.h"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 namespace tegula {
@@ -49,16 +50,44 @@ bool shares_operands(const Function& fn) {
 
 }  // namespace
 
+bool reports_programs(const Function& fn) {
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (InstId id : fn.block(BlockId{b}).insts)
+            if (const Op op = fn.inst(id).op; op == Op::print || op == Op::assert) return true;
+    return false;
+}
+
+std::array<int, 3> wanted_cluster(const Function& fn, std::string* why) {
+    std::array<int64_t, 3> wanted = {1, 1, 1};
+    for (const Hint& h : fn.hints)
+        if (h.name == "cluster") std::copy_n(h.args.begin(), std::min(h.args.size(), wanted.size()), wanted.begin());
+    std::array<int, 3> cluster = {1, 1, 1};
+    int programs = 1;
+    for (size_t d = 0; d < wanted.size(); ++d) {
+        const bool fits = wanted[d] >= 1 && wanted[d] <= kMaxCluster / programs && std::has_single_bit(static_cast<uint64_t>(wanted[d]));
+        if (!fits) {
+            if (why) *why = "a cluster has 1, 2, 4 or 8 programs along an axis, and at most " + std::to_string(kMaxCluster) + " in all";
+            return {1, 1, 1};
+        }
+        cluster[d] = static_cast<int>(wanted[d]);
+        programs *= cluster[d];
+    }
+    return cluster;
+}
+
+bool has_whole_clusters(const std::array<int, 3>& cluster, std::span<const uint64_t, 3> grid) {
+    for (size_t d = 0; d < cluster.size(); ++d)
+        if (grid[d] % static_cast<uint64_t>(cluster[d]) != 0) return false;
+    return true;
+}
+
 int program_groups(const Function& form, std::string* why) {
     const auto plain = [&](const char* reason) {
         if (why) *why = reason;
         return 0;
     };
     if (form.gpu && form.gpu->grid_axes < 2) return plain("the grid has one axis");
-    for (uint32_t b = 0; b < form.block_count(); ++b)
-        for (InstId id : form.block(BlockId{b}).insts)
-            if (const Op op = form.inst(id).op; op == Op::print || op == Op::assert)
-                return plain("what it prints or asserts names programs by their place in the plain order");
+    if (reports_programs(form)) return plain("what it prints or asserts names programs by their place in the plain order");
     for (const Hint& h : form.hints)
         if (h.name == "swizzle" && h.args.size() == 1 && h.args[0] >= 1) return static_cast<int>(std::min(h.args[0], kMaxGroup));
     return shares_operands(form) ? kGroup : 0;

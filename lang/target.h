@@ -14,6 +14,7 @@ struct Arch {
     int shared_bytes;       ///< usable by one CTA
     int registers;          ///< 32-bit registers of an SM
     bool cp_async, tma, wgmma, tcgen05;
+    bool multicast;         ///< bulk copies into several CTAs of a cluster run at full speed
     // Of the largest part, for cost estimates:
     int sms;
     int l2_bytes, memory_bytes;  ///< read per clock by all SMs together

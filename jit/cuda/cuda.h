@@ -55,8 +55,14 @@ struct CompiledKernel {
     double seconds = 0;                 ///< spent in NVRTC
 };
 
-/// Given by the engine: a fresh copy of the instance after run_gpu_passes. `tensors` by parameter. Called from any thread; may throw InternalError.
-using Lower = std::function<ir::Function(const Arch& arch, std::span<const GpuTensor> tensors, bool may_alias)>;
+/// What launches of one variant of a kernel have in common.
+struct LaunchTraits {
+    std::vector<GpuTensor> tensors;  ///< by parameter
+    bool may_alias = true;           ///< tensors may overlap
+    bool whole_clusters = true;      ///< the grid consists of whole clusters of the size that the kernel asks for
+};
+/// Given by the engine: a fresh copy of the instance after run_gpu_passes. Called from any thread; may throw InternalError.
+using Lower = std::function<ir::Function(const Arch& arch, const LaunchTraits& traits)>;
 
 struct CompileOptions {
     bool line_info = false;

@@ -37,6 +37,7 @@ enum FunctionAttribute : int { kMaxThreadsPerBlock = 0, kSharedBytes = 1, kLocal
 constexpr int kCaptureModeRelaxed = 2;
 constexpr unsigned kStreamNonBlocking = 1;
 
+constexpr int kClusterDimension = 4;  ///< launch attribute: three unsigned, CTAs of a cluster
 struct CUlaunchAttribute {
     int id;
     char pad[4];

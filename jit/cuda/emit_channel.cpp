@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
+#include "lang/bulk_boxes.h"
 
 namespace tegula::cuda {
 
@@ -13,7 +14,6 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kStageAlign = 1024;
-constexpr uint32_t kMaxBox = 256;
 constexpr int kNoExchange = 120;  ///< from this architecture on ptxas ignores setmaxnreg in kernels that call its division
 constexpr int kRegistersPerThread[][3] = {{4, 0, 0}, {8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
 
@@ -25,31 +25,6 @@ std::vector<int> tile_axes(const ir::Access& access) {
     for (size_t d = 0; d < access.axes.size(); ++d)
         if (access.axes[d].kind != ir::Access::index) out.push_back(static_cast<int>(d));
     return out;
-}
-
-/// The bulk copies of one tile: `rows` of the dimension across and a panel of the contiguous one each.
-struct Boxes {
-    int contiguous = 0, across = -1;  ///< tensor dimensions
-    int64_t rows = 1, columns = 1;    ///< of one box, in elements
-    int64_t row_boxes = 1, panels = 1;
-};
-
-Boxes boxes_of(const SharedLayout& l, const ir::Access& access) {
-    const std::vector<int> axes = tile_axes(access);
-    TEGULA_CHECK(axes.size() == l.shape.rank && l.shape.rank >= 1 && l.shape.rank <= 2, "a bulk copy of a tile of another rank");
-    Boxes b;
-    b.contiguous = axes[static_cast<size_t>(l.contiguous)];
-    const int64_t columns = l.shape[static_cast<size_t>(l.contiguous)];
-    b.columns = l.row_bytes() / l.elem_bytes;
-    b.panels = (columns + b.columns - 1) / b.columns;
-    TEGULA_CHECK(columns % b.columns == 0 && b.columns <= kMaxBox, "a row of a bulk copy that no box has");
-    if (l.shape.rank == 1) return b;
-    b.across = axes[static_cast<size_t>(1 - l.contiguous)];
-    const int64_t rows = l.shape[static_cast<size_t>(1 - l.contiguous)];
-    b.row_boxes = (rows + kMaxBox - 1) / kMaxBox;
-    while (rows % b.row_boxes) ++b.row_boxes;
-    b.rows = rows / b.row_boxes;
-    return b;
 }
 
 }  // namespace
@@ -144,16 +119,22 @@ void Emitter::cuda_channel(ir::InstId id) {
         line("#pragma unroll 1");
         open("for (int s = 0; s < " + number(stages) + "; ++s)");
         line("mbarrier_init(" + r.full + " + 8 * s, 1);");
-        line("mbarrier_init(" + r.empty + " + 8 * s, " + number(fn_.gpu->warps) + ");");
+        line("mbarrier_init(" + r.empty + " + 8 * s, " + number(fn_.gpu->warps * fn_.gpu->sharers(*r.form)) + ");");
         close();
         line("mbarrier_init_fence();");
         close();
+        if (r.form->multicast) share_ring(r);
     }
     const std::vector<ir::InstId>& list = fn_.block(inst.parent).insts;
     const auto next = std::find(list.begin(), list.end(), id) + 1;
     if (next != list.end() && fn_.inst(*next).op == Op::channel) return;
     const bool tma = std::any_of(rings_.begin(), rings_.end(), [](const auto& e) { return e.second.form->tensor_map >= 0; });
-    if (tma) line("__syncthreads();");
+    if (clustered()) {  // barriers of peers are there, too
+        line("cluster_arrive();");
+        line("cluster_wait();");
+    } else if (tma) {
+        line("__syncthreads();");
+    }
     if (!fn_.gpu->specialised) ring_state(true, true);
 }
 
@@ -169,13 +150,15 @@ void Emitter::cuda_specialise(ir::InstId id) {
     ring_state(true, false);
     block(fn_.blocks(inst)[0]);
     close();
+    if (clustered()) line("cluster_arrive();");
     depth_ -= 1;
     line("} else {");
     depth_ += 1;
     if (consumer) line("more_registers<" + number(consumer) + ">();");
     ring_state(false, true);
-    block(fn_.blocks(inst)[1]);
+    clustered() ? block_in_cluster(fn_.blocks(inst)[1]) : block(fn_.blocks(inst)[1]);
     close();
+    if (clustered()) line("cluster_wait();");
 }
 
 // ---- puts, gets, releases ----
@@ -220,28 +203,34 @@ std::string Emitter::bulk_map(const ir::Inst& inst, size_t slot, std::array<int,
 void Emitter::tma_put(ir::InstId id, Ring& r) {
     const ir::Inst& inst = fn_.inst(id);
     const SharedLayout& l = r.form->layout;
-    const Boxes boxes = boxes_of(l, fn_.access(inst));
+    const std::vector<int> axes = tile_axes(fn_.access(inst));
+    const auto boxes = bulk_boxes(l, r.sharers);
+    TEGULA_CHECK(boxes && axes.size() == l.shape.rank, "a bulk copy that no boxes make");
+    const int contiguous = axes[static_cast<size_t>(l.contiguous)], across = l.shape.rank == 1 ? -1 : axes[static_cast<size_t>(1 - l.contiguous)];
     const std::vector<std::string> start = bulk_start(inst);
     const std::string parameter_name =
-        bulk_map(inst, static_cast<size_t>(r.form->tensor_map), {boxes.contiguous, boxes.across}, {boxes.columns, boxes.rows}, l.swizzle);
+        bulk_map(inst, static_cast<size_t>(r.form->tensor_map), {contiguous, across}, {boxes->columns, boxes->rows}, l.swizzle);
     const std::vector<int>& order = kernel_.tensor_maps[static_cast<size_t>(r.form->tensor_map)].order;
 
     const bool alone = !fn_.gpu->specialised;
     if (alone) open("if (t == 0)");
     const std::string at = r.form->stages == 1 ? "" : " + 8 * " + r.put;
     line("mbarrier_wait(" + r.empty + at + ", " + r.put_phase + " ^ 1);");
-    line("mbarrier_expect(" + r.full + at + ", " + number(boxes.row_boxes * boxes.panels * boxes.rows * boxes.columns * l.elem_bytes) + ");");
-    const std::string to = fresh("to");
-    line("const unsigned " + to + " = shared_address(" + stage_address(r, r.put) + ");");
-    for (int64_t panel = 0; panel < boxes.panels; ++panel)
-        for (int64_t row = 0; row < boxes.row_boxes; ++row) {
-            const int64_t offset = panel * l.panel_bytes() + row * boxes.rows * l.row_bytes();
+    line("mbarrier_expect(" + r.full + at + ", " + number(l.shape.elements() * l.elem_bytes) + ");");
+    const std::string to = fresh("to"), part = r.sharers > 1 ? " + " + r.part + " * " + number(boxes->part_bytes) : "";
+    line("const unsigned " + to + " = shared_address(" + stage_address(r, r.put) + ")" + part + ";");
+    const std::string copy = r.sharers > 1 ? "tma_multicast(" + r.mask + ", " : "tma_load(";
+    for (int64_t panel = 0; panel < boxes->panels; ++panel)
+        for (int64_t row = 0; row < boxes->row_boxes; ++row) {
+            const int64_t offset = panel * l.panel_bytes() + row * boxes->rows * l.row_bytes();
             std::string coordinates;
             for (int d : order) {
-                const int64_t plus = d == boxes.contiguous ? panel * boxes.columns : d == boxes.across ? row * boxes.rows : 0;
-                coordinates += ", " + start[static_cast<size_t>(d)] + (plus ? " + " + number(plus) : "");
+                const int64_t plus = d == contiguous ? panel * boxes->columns : d == across ? row * boxes->rows : 0;
+                const int64_t step = r.sharers == 1 ? 0 : d == contiguous ? boxes->part_columns : d == across ? boxes->part_rows : 0;
+                coordinates += ", " + start[static_cast<size_t>(d)] + (step ? " + (int)" + r.part + " * " + number(step) : "") +
+                               (plus ? " + " + number(plus) : "");
             }
-            line("tma_load(" + to + (offset ? " + " + number(offset) : "") + ", &" + parameter_name + ", " + r.full + at + coordinates + ");");
+            line(copy + to + (offset ? " + " + number(offset) : "") + ", &" + parameter_name + ", " + r.full + at + coordinates + ");");
         }
     if (alone) close();
     advance(r.put, r.put_phase, r.form->stages);
@@ -264,7 +253,11 @@ void Emitter::cuda_channel_release(ir::InstId id) {
     const std::string stage = r.paired ? r.get : r.release;
     if (r.form->tensor_map >= 0) {
         line("__syncwarp();");
-        line("if ((t & 31) == 0) mbarrier_arrive(" + r.empty + (r.form->stages == 1 ? "" : " + 8 * " + stage) + ");");
+        const std::string at = r.form->stages == 1 ? "" : " + 8 * " + stage;
+        if (r.sharers > 1)
+            line("if ((t & 31) < " + number(r.sharers) + ") mbarrier_arrive_at(" + r.peer_empty + at + ");");
+        else
+            line("if ((t & 31) == 0) mbarrier_arrive(" + r.empty + at + ");");
     }
     advance(stage, r.paired ? r.get_phase : "", r.form->stages);
 }

@@ -1,16 +1,17 @@
-// The order in which a launch walks its grid when rows of programs are swept in groups (lang/raster.h).
+// The order in which a launch walks its grid when rows of programs are swept in groups (lang/raster.h). Clusters are swept as a whole.
 #include "lang/raster.h"
+
+#include <algorithm>
 
 #include "jit/cuda/emitter.h"
 
 namespace tegula::cuda {
 
 std::string Emitter::grouped_program() {
-    const auto extent_of = [&](int d) { return parameter(KernelParam::grid, 0, d, "const unsigned long long", "programs"); };
-    const std::string rows = extent_of(0), columns = extent_of(1);
+    const std::string rows = clusters_along(0), columns = clusters_along(1);
     const auto [it, added] = param_names_.emplace("program in groups", "");
     if (!added) return it->second;
-    const std::string group = std::to_string(program_groups(fn_));
+    const std::string group = std::to_string(std::max(program_groups(fn_) / fn_.gpu->cluster[0], 1));
     const std::string order = support(
         "program in groups", "in_groups",
         "// Program of the plain order (axis 0 fastest) that comes at place `at` when groups of " + group +
@@ -27,7 +28,7 @@ std::string Emitter::grouped_program() {
             "    const unsigned height = rows - first < group ? rows - first : group, in = rest - first * columns, column = in / height;\n"
             "    return below + column * rows + first + (in - column * height);\n}\n");
     it->second = fresh("place");
-    prologue_ += "    const unsigned long long " + it->second + " = " + order + "(program, " + rows + ", " + columns + ");\n";
+    prologue_ += "    const unsigned long long " + it->second + " = " + order + "(" + cluster_number() + ", " + rows + ", " + columns + ");\n";
     return it->second;
 }
 

@@ -146,7 +146,6 @@ void Emitter::cuda_select(ir::InstId id) {
 std::string Emitter::program_axis(int axis) {
     const std::string key = "program axis " + std::to_string(axis);
     if (const auto it = param_names_.find(key); it != param_names_.end()) return it->second;
-    const auto extent_of = [&](int d) { return parameter(KernelParam::grid, 0, d, "const unsigned long long", "programs"); };
     if (fn_.gpu->grid_axes == 1) return param_names_[key] = axis == 0 ? "(long long)program" : "0ll";
     const std::string quotient = support("quotient", "quotient",
                                          "// Most launches have fewer than 2^32 programs, and a 64-bit division is a long sequence.\n"
@@ -155,17 +154,18 @@ std::string Emitter::program_axis(int axis) {
                                          "    unsigned long long q = 0, rest = 0;\n    #pragma unroll 1\n"
                                          "    for (int i = 63; i >= 0; --i) {\n        rest = rest << 1 | (a >> i & 1);\n        q <<= 1;\n"
                                          "        if (rest >= b) rest -= b, q |= 1;\n    }\n    return q;\n}\n");
-    std::string above = program_groups(fn_) ? grouped_program() : "program";
-    if (axis > 0) above = quotient + "(" + above + ", " + extent_of(0) + ")";
-    if (axis > 1) above = quotient + "(" + above + ", " + extent_of(1) + ")";
+    std::string above = program_groups(fn_) ? grouped_program() : cluster_number();
+    if (axis > 0) above = quotient + "(" + above + ", " + clusters_along(0) + ")";
+    if (axis > 1) above = quotient + "(" + above + ", " + clusters_along(1) + ")";
     const std::string v = fresh("program_id");
     const std::string whole = fresh("whole");
     prologue_ += "    const unsigned long long " + whole + " = " + above + ";\n";
-    prologue_ += "    const long long " + v + " = (long long)";
-    if (axis == fn_.gpu->grid_axes - 1)
-        prologue_ += whole + ";\n";
-    else
-        prologue_ += "(" + whole + " - " + quotient + "(" + whole + ", " + extent_of(axis) + ") * " + extent_of(axis) + ");\n";
+    std::string place = whole;
+    if (axis != fn_.gpu->grid_axes - 1)
+        place = "(" + whole + " - " + quotient + "(" + whole + ", " + clusters_along(axis) + ") * " + clusters_along(axis) + ")";
+    const int cluster = fn_.gpu->cluster[static_cast<size_t>(axis)];
+    if (cluster > 1) place = "(" + place + " * " + std::to_string(cluster) + " + " + cluster_place(axis) + ")";
+    prologue_ += "    const long long " + v + " = (long long)" + place + ";\n";
     return param_names_[key] = v;
 }
 

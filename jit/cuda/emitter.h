@@ -292,6 +292,9 @@ private:
         std::string get, get_phase;  ///< stage to be taken next
         std::string release;         ///< oldest taken stage, unless paired
         std::string ahead;           ///< threads: stages filled and not yet taken
+        int sharers = 1;             ///< programs of a cluster that copy a part of every tile each
+        std::string part, mask;      ///< number of this one's, who gets it
+        std::string peer_empty;      ///< by lane: address of the first empty barrier of a sharer
     };
     Ring& ring(ir::ValueId channel) { return rings_.at(channel.v); }
     bool always_paired(ir::ValueId channel) const;
@@ -311,6 +314,15 @@ private:
     void copy_chunks(ir::InstId id, const Ring& ring, const std::string& to);
     void copy_elements(ir::InstId id, const Ring& ring, const std::string& to);
     bool continues(ir::InstId id, bool forward) const;  ///< does the same op on a copied channel stand next to it?
+
+    // ---- clusters (emit_cluster.cpp) ----
+    bool clustered() const;
+    std::string cluster_rank();           ///< of the program
+    std::string cluster_place(int axis);  ///< along a grid axis
+    std::string cluster_number();         ///< of its cluster in the launch
+    std::string clusters_along(int axis);
+    void share_ring(Ring& ring);
+    void block_in_cluster(ir::BlockId id);
 
     // ---- instructions ----
     void instruction(ir::InstId id);

@@ -25,12 +25,13 @@ std::string BoundLaunch::bind(Setup setup, std::span<const Argument> args, const
     driver_ = &setup_.variant->loaded->driver;
     const KernelText& text = setup_.variant->text;
     std::copy(grid.begin(), grid.end(), grid_);
-    const auto split = static_cast<uint64_t>(text.split);
+    const auto split = static_cast<uint64_t>(text.split), together = split * static_cast<uint64_t>(text.cluster);
     if (grid_[0] * grid_[1] * grid_[2] > INT64_MAX / split) return "the grid with the stretches of its split sum has more than 2^63 programs";
     total_ = grid_[0] * grid_[1] * grid_[2] * split;
-    piece_ = std::min(total_, kGridLimit / split * split);
+    TEGULA_CHECK(total_ % together == 0, "a grid that is not made of whole clusters");
+    piece_ = std::min(total_, kGridLimit / together * together);
     if (text.workspace_bytes > 0)
-        piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / static_cast<uint64_t>(text.workspace_bytes) / split, 1) * split);
+        piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / static_cast<uint64_t>(text.workspace_bytes) / together, 1) * together);
     if (std::string error = bind_function(); !error.empty()) return error;
     if (std::string error = bind_memory(); !error.empty()) return error;
     values_.resize(text.params.size());
@@ -62,6 +63,13 @@ std::string BoundLaunch::bind_function() {
     config_.gridDimY = config_.gridDimZ = config_.blockDimY = config_.blockDimZ = 1;
     config_.blockDimX = static_cast<unsigned>(text.threads);
     config_.sharedMemBytes = static_cast<unsigned>(text.shared_bytes);
+    if (text.cluster > 1) {
+        const unsigned size[3] = {static_cast<unsigned>(text.cluster), 1, 1};
+        cluster_.id = kClusterDimension;
+        std::memcpy(cluster_.value, size, sizeof size);
+        config_.attrs = &cluster_;
+        config_.numAttrs = 1;
+    }
     return driver_->error("cuKernelGetFunction", code);
 }
 

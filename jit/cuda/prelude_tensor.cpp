@@ -79,6 +79,45 @@ __device__ __forceinline__ void tma_load(unsigned to, const TensorMap* map, unsi
 }
 )";
 
+// A part of a tile goes to the same place in the shared memory of all CTAs of the mask, and counts at the barrier at the same place there.
+constexpr std::string_view kMulticast = R"(
+__device__ __forceinline__ void tma_multicast(unsigned short mask, unsigned to, const TensorMap* map, unsigned barrier, int x, int y) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;" ::"r"(to),
+                 "l"(map), "r"(barrier), "h"(mask), "r"(x), "r"(y)
+                 : "memory");
+}
+__device__ __forceinline__ void tma_multicast(unsigned short mask, unsigned to, const TensorMap* map, unsigned barrier, int x, int y, int z) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(to),
+                 "l"(map), "r"(barrier), "h"(mask), "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
+__device__ __forceinline__ void tma_multicast(unsigned short mask, unsigned to, const TensorMap* map, unsigned barrier, int x, int y, int z, int u) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5, %6, %7}], [%2], %3;" ::"r"(to),
+                 "l"(map), "r"(barrier), "h"(mask), "r"(x), "r"(y), "r"(z), "r"(u)
+                 : "memory");
+}
+__device__ __forceinline__ void tma_multicast(unsigned short mask, unsigned to, const TensorMap* map, unsigned barrier, int x, int y, int z, int u, int v) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5, %6, %7, %8}], [%2], %3;" ::"r"(to),
+                 "l"(map), "r"(barrier), "h"(mask), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v)
+                 : "memory");
+}
+)";
+
+// Peers start, and end, together: nobody touches the shared memory of a CTA that is not there yet or no more.
+constexpr std::string_view kCluster = R"(
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+/// Where in the memory of a cluster the CTA of that rank has what this one has at `address`.
+__device__ __forceinline__ unsigned address_in_cluster(unsigned address, unsigned rank) {
+    unsigned there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+    return there;
+}
+__device__ __forceinline__ void mbarrier_arrive_at(unsigned there) {
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
+}
+)";
+
 // A box of 16 rows per warp: written, made visible to TMA, sent by lane 0. The other lanes have nothing to wait for.
 constexpr std::string_view kTmaStore = R"(
 __device__ __forceinline__ void stmatrix_x2(unsigned to, unsigned a, unsigned b) {
@@ -166,6 +205,7 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned& a, unsigned& b, unsi
 
 constexpr Section kSections[] = {
     {"shared", "", kShared},     {"fence_async", "", kFence},       {"mbarrier", "", kMbarrier},     {"tensor_map", "", kTensorMap},
+    {"multicast", "tma", kMulticast}, {"cluster", "", kCluster},
     {"tma", "tensor_map", kTma}, {"registers", "", kRegisters},     {"tma_store", "tma", kTmaStore}, {"cp_async", "", kCpAsync},
     {"wgmma", "shared", kWgmma}, {"ldmatrix", "shared", kLdmatrix},
 };

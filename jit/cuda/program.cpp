@@ -6,6 +6,7 @@
 
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/timing.h"
+#include "lang/raster.h"
 
 namespace tegula::cuda {
 
@@ -41,9 +42,9 @@ private:
         std::string error;
     };
     Place find_place(std::span<const Argument> args, CUstream stream) const;
-    std::vector<GpuTensor> traits_at(std::span<const Argument> args, const Addresses& addresses, bool& may_alias) const;
-    VariantResult variant(const Arch& arch, std::vector<GpuTensor> traits, bool may_alias, const std::atomic<bool>* cancel) const;
-    VariantResult make_variant(const Arch& arch, std::vector<GpuTensor> traits, bool may_alias, const std::atomic<bool>* cancel) const;
+    LaunchTraits traits_at(std::span<const Argument> args, const Addresses& addresses, std::span<const uint64_t, 3> grid) const;
+    VariantResult variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const;
+    VariantResult make_variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const;
     std::string run_at(const Place& place, std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
                        RunResult& result) const;
     std::string finish(const BoundLaunch& launch, const Staging& staging, std::span<const Argument> args, const RunOptions& options,
@@ -80,10 +81,10 @@ bool is_set(const std::atomic<bool>* flag) { return flag && flag->load(std::memo
 
 // ---- variants ----
 
-VariantResult KernelProgram::make_variant(const Arch& arch, std::vector<GpuTensor> traits, bool may_alias, const std::atomic<bool>* cancel) const {
+VariantResult KernelProgram::make_variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const {
     auto out = std::make_shared<Variant>();
-    out->fn = lower_(arch, traits, may_alias);
-    out->traits = std::move(traits);
+    out->fn = lower_(arch, traits);
+    out->traits = std::move(traits.tensors);
     if (is_set(cancel)) return {nullptr, {}, true};
     out->text = emit(*out->fn, sources_);
     CompileOptions options = state_->options.compile;
@@ -104,9 +105,9 @@ VariantResult KernelProgram::make_variant(const Arch& arch, std::vector<GpuTenso
     return {std::move(out), {}, false};
 }
 
-VariantResult KernelProgram::variant(const Arch& arch, std::vector<GpuTensor> traits, bool may_alias, const std::atomic<bool>* cancel) const {
-    std::string key = std::string(arch.name) + (may_alias ? "+" : "-");
-    for (const GpuTensor& t : traits) key += t.code();
+VariantResult KernelProgram::variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const {
+    std::string key = std::string(arch.name) + (traits.may_alias ? "+" : "-") + (traits.whole_clusters ? "w" : "p");
+    for (const GpuTensor& t : traits.tensors) key += t.code();
     std::shared_ptr<Slot> slot;
     {
         std::lock_guard lock(mutex_);
@@ -116,26 +117,31 @@ VariantResult KernelProgram::variant(const Arch& arch, std::vector<GpuTensor> tr
     }
     std::lock_guard lock(slot->mutex);
     if (slot->variant) return {slot->variant, {}, false};
-    VariantResult made = make_variant(arch, std::move(traits), may_alias, cancel);
+    VariantResult made = make_variant(arch, std::move(traits), cancel);
     slot->variant = made.variant;
     return made;
 }
 
 // ---- where and with what ----
 
-std::vector<GpuTensor> KernelProgram::traits_at(std::span<const Argument> args, const Addresses& addresses, bool& may_alias) const {
+LaunchTraits KernelProgram::traits_at(std::span<const Argument> args, const Addresses& addresses, std::span<const uint64_t, 3> grid) const {
     TEGULA_CHECK(args.size() == fn_.params.size(), "arguments do not match parameters");
-    std::vector<GpuTensor> out(args.size());
+    LaunchTraits out;
+    out.tensors.resize(args.size());
     for (size_t i = 0; i < args.size(); ++i)
-        if (fn_.type(fn_.params[i].value).kind == Type::tensor) out[i] = tensor_trait(fn_, i, args[i].t, addresses[i]);
-    may_alias = find_alias(facts_, args, addresses);
+        if (fn_.type(fn_.params[i].value).kind == Type::tensor) out.tensors[i] = tensor_trait(fn_, i, args[i].t, addresses[i]);
+    out.may_alias = find_alias(facts_, args, addresses);
+    out.whole_clusters = has_whole_clusters(wanted_cluster(fn_), grid);
     return out;
 }
 
 std::vector<GpuTensor> KernelProgram::traits(std::span<const Argument> args, bool& may_alias) const {
     Staging staging(*state_->driver(), nullptr, nullptr);
     staging.plan(args);
-    return traits_at(args, addresses_of(args, staging), may_alias);
+    static constexpr uint64_t kOne[3] = {1, 1, 1};  // which tensors are where does not depend on the grid
+    LaunchTraits found = traits_at(args, addresses_of(args, staging), kOne);
+    may_alias = found.may_alias;
+    return std::move(found.tensors);
 }
 
 KernelProgram::Place KernelProgram::find_place(std::span<const Argument> args, CUstream stream) const {
@@ -195,9 +201,7 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
 
     Staging staging(driver, driver.pool(place.device), stream);
     staging.plan(args);
-    bool may_alias = false;
-    std::vector<GpuTensor> traits = traits_at(args, addresses_of(args, staging), may_alias);
-    VariantResult found = variant(*driver.device(place.device)->arch, std::move(traits), may_alias, options.cancel);
+    VariantResult found = variant(*driver.device(place.device)->arch, traits_at(args, addresses_of(args, staging), grid), options.cancel);
     if (found.cancelled || is_set(options.cancel)) return add_cancelled(result), std::string();
     if (!found.variant) return found.error;
     const bool listen = facts_.reports.asserts || (facts_.reports.prints && options.print);
@@ -251,9 +255,7 @@ Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<
         return out;
     }
     const Addresses addresses = addresses_of(args, staging);
-    bool may_alias = false;
-    std::vector<GpuTensor> traits = traits_at(args, addresses, may_alias);
-    VariantResult found = variant(*driver.device(place.device)->arch, std::move(traits), may_alias, nullptr);
+    VariantResult found = variant(*driver.device(place.device)->arch, traits_at(args, addresses, grid), nullptr);
     if (!found.variant) {
         out.error = found.error;
         return out;

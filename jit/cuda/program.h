@@ -87,6 +87,7 @@ private:
     const Driver* driver_ = nullptr;
     CUfunction function_ = nullptr;
     CUlaunchConfig config_{};
+    CUlaunchAttribute cluster_{};  ///< config_ points to it when CTAs are launched in clusters
     uint64_t grid_[3] = {1, 1, 1};
     uint64_t total_ = 0, piece_ = 0;  ///< programs in all, and per launch
     std::vector<uint64_t> values_;

@@ -44,8 +44,10 @@ GpuOptions options_for(const sema::Instance& instance, const std::vector<std::st
 }
 
 cuda::Lower lower(const sema::Instance& instance, const std::vector<std::string>& disabled) {
-    return [&instance, disabled](const Arch& arch, std::span<const GpuTensor> tensors, bool may_alias) {
-        return lowered_for_gpu(instance, options_for(instance, disabled, arch, tensors, may_alias));
+    return [&instance, disabled](const Arch& arch, const cuda::LaunchTraits& traits) {
+        GpuOptions options = options_for(instance, disabled, arch, traits.tensors, traits.may_alias);
+        options.whole_clusters = traits.whole_clusters;
+        return lowered_for_gpu(instance, options);
     };
 }
 

@@ -2,6 +2,7 @@
 // stages, and the two rewrites' common parts (channels.h). Runs after choose_instructions, whose rows say which products count.
 #include <algorithm>
 
+#include "lang/bulk_boxes.h"
 #include "lang/layout.h"
 #include "lower/gpu/channels.h"
 #include "lower/lower.h"
@@ -19,8 +20,6 @@ constexpr int64_t kOtherShared = 32 << 10;  ///< left for everything else in sha
 constexpr int64_t kStageOverhead = 64;      ///< barriers of a stage
 constexpr int64_t kMinDecoded = 2 << 10;    ///< bytes from which a tile that is decoded in registers first is worth a channel
 constexpr size_t kMaxChannels = 16;
-constexpr int64_t kMaxBox = 256;
-constexpr int64_t kBoxAlign = 128;
 
 using Users = std::vector<std::vector<InstId>>;
 
@@ -187,20 +186,10 @@ bool Planner::place(ChannelPlan& plan) const {
     return true;
 }
 
-/// A bulk copy takes boxes of at most 256 elements along each dimension, whose places in shared memory are multiples of 128 bytes.
-bool boxes_fit(const SharedLayout& l) {
-    const int64_t columns = l.shape[static_cast<size_t>(l.contiguous)], rows = l.shape[static_cast<size_t>(1 - l.contiguous)];
-    const int64_t box = l.row_bytes() / l.elem_bytes;
-    if (columns * l.elem_bytes % 16 != 0 || columns % box != 0 || box > kMaxBox) return false;
-    int64_t row_boxes = (rows + kMaxBox - 1) / kMaxBox;
-    while (rows % row_boxes) ++row_boxes;
-    return (columns == box || l.panel_bytes() % kBoxAlign == 0) && (row_boxes == 1 || rows / row_boxes * l.row_bytes() % kBoxAlign == 0);
-}
-
 bool Planner::tma_fits(const ChannelPlan& plan) const {
     const ValueId tensor = fn_.operands(fn_.inst(plan.load))[0];
     const GpuTensor* fact = tensor_fact(fn_, options_.tensors, tensor);
-    return options_.arch->tma && fact && fact->aligned && fn_.type(tensor).shape.rank <= 5 && boxes_fit(plan.layout);
+    return options_.arch->tma && fact && fact->aligned && fn_.type(tensor).shape.rank <= 5 && bulk_boxes(plan.layout).has_value();
 }
 
 void Planner::consider(InstId load) {
@@ -293,6 +282,17 @@ void Planner::choose_stages() {
 
 bool is_accepted(const ChannelPlan& p) { return p.why_not.empty(); }
 
+/// Which programs of a cluster take the tiles of a copy together.
+std::string sharing_text(const Function& fn, const GpuChannel& channel, const Writes& writes, InstId put) {
+    if (fn.gpu->cluster_size() == 1) return {};
+    if (const int sharers = fn.gpu->sharers(channel); sharers > 1)
+        return ", by multicast to " + std::to_string(sharers) + " programs of a cluster, which copy a part each";
+    const unsigned axes = differing_axes(fn, writes, put);
+    for (size_t d = 0; d < fn.gpu->cluster.size(); ++d)
+        if (fn.gpu->cluster[d] > 1 && !(axes >> d & 1)) return ", by every program of a cluster for itself: its tile cannot be cut into equal parts";
+    return ", by every program of a cluster for itself: its tiles differ between them";
+}
+
 }  // namespace
 
 std::vector<ChannelPlan> plan_channels(const Function& fn, const GpuOptions& options) {
@@ -305,7 +305,7 @@ InstId make_channel(Function& fn, const ChannelPlan& plan, int tensor_map) {
     const TypeId type = fn.types().channel(fn.type(tile).elem, fn.type(tile).shape);
     const std::vector<int64_t> stages = {plan.stages};
     const InstId made = fn.make(Op::channel, {}, {&type, 1}, stages, fn.inst(plan.load).span);
-    fn.gpu->channels.emplace_back(fn.result(made).v, GpuChannel{plan.layout, plan.stages, 0, tensor_map});
+    fn.gpu->channels.emplace_back(fn.result(made).v, GpuChannel{plan.layout, plan.stages, 0, tensor_map, plan.multicast});
     return made;
 }
 
@@ -334,13 +334,15 @@ bool make_channels(Function& fn, const GpuOptions& options) {
         return std::find(options.disabled.begin(), options.disabled.end(), name) != options.disabled.end();
     };
     if (off("channels") || off("all") || (fn.gpu && !fn.gpu->channels.empty())) return false;
-    const std::vector<ChannelPlan> plans = plan_channels(fn, options);
+    std::vector<ChannelPlan> plans = plan_channels(fn, options);
     const auto first = std::find_if(plans.begin(), plans.end(), is_accepted);
     if (first == plans.end()) return false;
-    if (first->tma)
+    if (first->tma) {
+        fn.gpu->cluster = plan_cluster(fn, options, plans);
         split_producer(fn, plans, Writes(fn, options.may_alias));
-    else
+    } else {
         issue_ahead(fn, plans);
+    }
     dce(fn);
     grow_form(fn);
     return true;
@@ -354,6 +356,7 @@ std::vector<GpuNote> explain_channels(const Function& fn, const GpuOptions& opti
             if (p.value == fn.operands(inst)[0]) return "`" + p.name + "`";
         return std::string("a tensor");
     };
+    const Writes writes(fn, options.may_alias);
     std::vector<ValueId> told;
     for_each_inst(fn, fn.body, [&](InstId i) {
         const Inst& inst = fn.inst(i);
@@ -364,7 +367,7 @@ std::vector<GpuNote> explain_channels(const Function& fn, const GpuOptions& opti
             notes.push_back({inst.span, "load of " + name(inst) + ": copied ahead by " +
                                             (channel.tensor_map >= 0 ? "TMA" : "the threads that compute") + " through a ring of " +
                                             std::to_string(channel.stages) + (channel.stages == 1 ? " stage" : " stages") + ", swizzle of " +
-                                            std::to_string(channel.layout.swizzle) + " bytes"});
+                                            std::to_string(channel.layout.swizzle) + " bytes" + sharing_text(fn, channel, writes, i)});
         }
     });
     const bool made = !fn.gpu->channels.empty();

@@ -17,6 +17,7 @@ struct ChannelPlan {
     ir::InstId last_use;  ///< in the load's own block: the instruction that uses the tile last, or holds that use
     int stages = 1;
     SharedLayout layout;
+    unsigned multicast = 0;  ///< GpuChannel::multicast
 };
 /// Every load whose tile goes to tensor-core products only, in program order, with the decision.
 std::vector<ChannelPlan> plan_channels(const ir::Function& fn, const GpuOptions& options);
@@ -29,6 +30,8 @@ public:
     bool may_precede(ir::InstId load) const { return may_precede(fn_.operands(fn_.inst(load))[0], load); }
     /// The same for a read of `tensor` where `at` stands.
     bool may_precede(ir::ValueId tensor, ir::InstId at) const;
+    /// May any write of the program, earlier or later, reach `tensor`?
+    bool may_reach(ir::ValueId tensor) const;
 
 private:
     struct Write {
@@ -37,6 +40,7 @@ private:
         ir::ValueId tensor;  ///< invalid: any
     };
     bool common_loop(ir::InstId a, ir::InstId b) const;
+    bool may_meet(const Write& w, ir::ValueId tensor) const { return !w.tensor.valid() || w.tensor == tensor || may_alias_; }
     const ir::Function& fn_;
     bool may_alias_;
     std::vector<Write> writes_;
@@ -67,6 +71,14 @@ private:
     std::vector<ir::ValueId> work_;
     std::string problem_;
 };
+
+/// Bit d: the tiles that `copy` (a load or a put) brings, their order or their number may differ between programs that differ along grid axis d.
+unsigned differing_axes(const ir::Function& fn, const Writes& writes, ir::InstId copy);
+/// The size of the cluster, and `multicast` of the plans that share tiles in it; all 1 where the attribute `cluster` cannot be followed.
+std::array<int, 3> plan_cluster(const ir::Function& fn, const GpuOptions& options, std::vector<ChannelPlan>& plans);
+/// Proves that the programs of a cluster put the same tiles into the channels that they share.
+void prove_cluster(const ir::Function& fn, const GpuOptions& options, const Writes& writes,
+                   const std::function<void(ir::InstId, const std::string&)>& problem);
 
 /// Splits the body: block 0 copies, block 1 is the rest with the loads taken from channels.
 void split_producer(ir::Function& fn, const std::vector<ChannelPlan>& plans, const Writes& writes);

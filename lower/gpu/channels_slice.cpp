@@ -42,9 +42,12 @@ bool Writes::common_loop(InstId a, InstId b) const {
 
 bool Writes::may_precede(ValueId tensor, InstId at) const {
     return std::any_of(writes_.begin(), writes_.end(), [&](const Write& w) {
-        if (w.tensor.valid() && !(w.tensor == tensor) && !may_alias_) return false;
-        return w.order < order_[at.v] || common_loop(w.inst, at);
+        return may_meet(w, tensor) && (w.order < order_[at.v] || common_loop(w.inst, at));
     });
+}
+
+bool Writes::may_reach(ValueId tensor) const {
+    return std::any_of(writes_.begin(), writes_.end(), [&](const Write& w) { return may_meet(w, tensor); });
 }
 
 // ---- what the producer needs ----
@@ -97,7 +100,7 @@ void Slice::want_control(BlockId block) {
 void Slice::spread(ValueId v) {
     const Value& value = fn_.value(v);
     const Type& type = fn_.type(v);
-    if (type.kind == Type::tensor) return;
+    if (type.kind == Type::tensor || type.kind == Type::channel) return;
     if (type.kind != Type::tile || type.shape.rank != 0) {
         problem_ = "its address or control depends on a tile, which only the threads that compute have";
         return;

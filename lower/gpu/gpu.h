@@ -17,6 +17,7 @@ struct GpuOptions : LaunchFacts {
     const Arch* arch = nullptr;
     std::vector<GpuTensor> tensors;     ///< by parameter (entries of non-tensors unused), part of the key of the compiled kernel; empty: nothing known
     bool may_alias = true;              ///< tensors of a launch may overlap
+    bool whole_clusters = true;         ///< the launch's grid consists of whole clusters of the size that the kernel asks for
     std::vector<std::string> disabled;  ///< pass names (or "all"): may not change a result bit
     std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
 };
@@ -36,6 +37,8 @@ bool has_own_sums(const ir::Function& fn);
 /// Loads that only feed products (through permute, trans, reshape of unit dimensions, narrow decodes) become channels; with TMA the function
 /// body is split into a producer and a consumer (`specialise`).
 bool make_channels(ir::Function& fn, const GpuOptions& options);
+/// Why a function in GPU form has no cluster, or a smaller one than its attribute asks for.
+std::string cluster_problem(const ir::Function& form);
 /// Gives every tile a placement and inserts `convert` where placements meet.
 void place_tiles(ir::Function& fn, const GpuOptions& options);
 /// Offsets of channels and scratch in shared memory.

@@ -33,6 +33,7 @@ private:
     void loop_hint(InstId loop);
     void split_k();
     void decode();
+    void cluster();
     void pipeline(InstId loop);
 
     const Function &fn_, &form_;
@@ -69,6 +70,17 @@ void Notes::decode() {
     if (from_shared && where == Decode::in_registers) ignored("wgmma reads an operand that is decoded from shared memory");
 }
 
+void Notes::cluster() {
+    const std::array<int, 3>& got = form_.gpu->cluster;
+    bool all = true;
+    for (size_t d = 0; d < hint_->args.size(); ++d) all = all && hint_->args[d] == got[d];
+    if (all) return;
+    if (form_.gpu->cluster_size() == 1) return ignored(cluster_problem(form_));
+    std::string instead;
+    for (size_t d = 0; d < hint_->args.size(); ++d) instead += (d ? ", " : "") + std::to_string(got[d]);
+    out_.push_back({hint_->name, loop_, "cluster(" + instead + ")", "programs along the other axes have no tiles in common"});
+}
+
 void Notes::kernel_hint() {
     const std::string& name = hint_->name;
     if (name == "split_k") return split_k();
@@ -81,8 +93,7 @@ void Notes::kernel_hint() {
         if (program_groups(form_, &why) == 0) ignored(why);
         return;
     }
-    if (name == "cluster" && std::any_of(hint_->args.begin(), hint_->args.end(), [](int64_t n) { return n != 1; }))
-        return ignored("no clusters of programs are launched");
+    if (name == "cluster") return cluster();
     if (name == "registers") return ignored("registers are given out by the compiler of the machine code");
     if (name == "decode") return decode();
     if (name == "specialise" && argument() == kSpecialiseOn && !form_.gpu->specialised)

@@ -224,6 +224,7 @@ std::vector<std::string> prove_channels(const Function& fn, const GpuOptions& op
         if (!specialise.valid()) specialise = i;
     });
     if (specialise.valid() != fn.gpu->specialised) problems.list.push_back("the function and its form do not agree on a producer");
+    prove_cluster(fn, options, writes, [&](InstId at, const std::string& text) { problems.add(at, text); });
     WalkConsumer(fn, problems).run(specialise.valid() ? fn.blocks(fn.inst(specialise))[1] : fn.body);
     if (specialise.valid()) {
         MatchSides(fn, writes, problems).run(specialise);
