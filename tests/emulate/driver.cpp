@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr CUresult kInvalidValue = 1, kNotFound = 500, kLaunchFailed = 719;
+constexpr CUresult kInvalidValue = 1, kNotFound = 500, kLaunchFailed = 719, kInvalidCluster = 912;
 
 int arch() {
     const char* own = std::getenv("TEGULA_ON_CPU_ARCH");
@@ -123,7 +123,10 @@ CUresult cuFuncSetAttribute(CUfunction, int attribute, int value) {
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void**) {
     const auto* kernel = reinterpret_cast<Kernel*>(function);
     const char* seed = std::getenv("TEGULA_ON_CPU_SEED");
-    tegula::on_cpu::Launch launch{kernel->entry, kernel->table, params, config->gridDimX, config->blockDimX, config->sharedMemBytes, arch()};
+    tegula::on_cpu::Launch launch{kernel->entry, kernel->table, params, config->gridDimX, config->blockDimX, config->sharedMemBytes, 1, arch()};
+    for (unsigned i = 0; i < config->numAttrs; ++i)
+        if (config->attrs[i].id == kClusterDimension) std::memcpy(&launch.cluster, config->attrs[i].value, sizeof launch.cluster);
+    if (launch.cluster == 0 || launch.cluster > 8 || launch.grid % launch.cluster != 0) return kInvalidCluster;
     if (launch.threads == 0 || launch.threads > 1024 || launch.shared_bytes > 232448) return kInvalidValue;
     const uint64_t base = seed ? std::strtoull(seed, nullptr, 10) : 1;
     g_failure = tegula::on_cpu::Machine::get().run(launch, base ? base * 1000003 + ++g_launches : 0);

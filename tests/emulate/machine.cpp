@@ -107,15 +107,17 @@ std::string Machine::run(const Launch& launch, uint64_t seed) {
     *launch.table = &table_;
     table_.block_dim = {launch.threads, 1, 1};
     table_.grid_dim = {launch.grid, 1, 1};
-    memory_.resize(launch.shared_bytes + kGuard + 1024);
-    shared_ = memory_.data() + (1024 - reinterpret_cast<uintptr_t>(memory_.data()) % 1024) % 1024;
-    table_.shared = shared_;
-    for (unsigned block = 0; block < launch.grid && error_.empty(); ++block) run_cta(block);
+    const size_t pitch = (launch.shared_bytes + kGuard + 1023) / 1024 * 1024;
+    memory_.resize(pitch * launch.cluster + 1024);
+    shared_.clear();
+    for (unsigned cta = 0; cta < launch.cluster; ++cta)
+        shared_.push_back(memory_.data() + (1024 - reinterpret_cast<uintptr_t>(memory_.data()) % 1024) % 1024 + cta * pitch);
+    for (unsigned first = 0; first < launch.grid && error_.empty(); first += launch.cluster) run_cluster(first);
     return error_;
 }
 
 void Machine::start_fibers() {
-    const unsigned n = launch_.threads;
+    const unsigned n = launch_.threads * launch_.cluster;
     while (fibers_.size() < n) {
         Fiber f;
         void* stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -131,7 +133,7 @@ void Machine::start_fibers() {
         *--top = reinterpret_cast<void*>(&Machine::fiber_main);
         for (int r = 0; r < 6; ++r) *--top = nullptr;
         f.stack_pointer = top;
-        f.done = false;
+        f.done = f.arrived = false;
         f.waits.clear();
         f.groups.clear();
         f.open_group.clear();
@@ -141,12 +143,15 @@ void Machine::start_fibers() {
     }
 }
 
-void Machine::run_cta(unsigned block) {
-    table_.block_index = {block, 0, 0};
-    for (size_t i = 0; i < launch_.shared_bytes + kGuard; ++i) shared_[i] = garbage(i);
+void Machine::run_cluster(unsigned first) {
+    first_ = first;
+    for (unsigned char* shared : shared_)
+        for (size_t i = 0; i < launch_.shared_bytes + kGuard; ++i) shared[i] = garbage(i);
     meetings_.clear();
     barriers_.clear();
     mbarriers_.clear();
+    cluster_waiting_.clear();
+    cluster_arrived_ = cluster_phase_ = 0;
     copies_.clear();
     start_fibers();
     for (;;) {
@@ -165,14 +170,17 @@ void Machine::run_cta(unsigned block) {
     error_ = stuck();
     for (const Fiber& f : fibers_)
         if (!f.bulk_groups.empty() || !f.open_bulk_group.empty()) error_ = "a bulk store that nobody waited for";
-    for (size_t i = launch_.shared_bytes; i < launch_.shared_bytes + kGuard && error_.empty(); ++i)
-        if (shared_[i] != garbage(i))
-            error_ = "byte " + std::to_string(i) + " of shared memory is written, of which there are " + std::to_string(launch_.shared_bytes);
+    for (const unsigned char* shared : shared_)
+        for (size_t i = launch_.shared_bytes; i < launch_.shared_bytes + kGuard && error_.empty(); ++i)
+            if (shared[i] != garbage(i))
+                error_ = "byte " + std::to_string(i) + " of shared memory is written, of which there are " + std::to_string(launch_.shared_bytes);
 }
 
 void Machine::switch_to(unsigned fiber) {
     current_ = fiber;
-    table_.thread_index = {fiber, 0, 0};
+    table_.thread_index = {thread(), 0, 0};
+    table_.block_index = {first_ + rank(), 0, 0};
+    table_.shared = shared_[rank()];
     tegula_switch_fiber(&scheduler_, fibers_[fiber].stack_pointer);
 }
 
@@ -186,7 +194,7 @@ void Machine::fiber_main() {
 }
 
 void Machine::fail(const std::string& why) {
-    if (error_.empty()) error_ = why + " (program " + std::to_string(table_.block_index.x) + ", thread " + std::to_string(current_) + ")";
+    if (error_.empty()) error_ = why + " (program " + std::to_string(table_.block_index.x) + ", thread " + std::to_string(thread()) + ")";
     for (;;) back();  // never resumed
 }
 
@@ -209,18 +217,18 @@ void Machine::pause() {
 
 std::string Machine::stuck() const {
     std::map<std::string, std::vector<unsigned>> groups;
-    for (unsigned i = 0; i < launch_.threads; ++i)
+    for (unsigned i = 0; i < launch_.threads * launch_.cluster; ++i)
         if (!fibers_[i].done) groups[fibers_[i].waits].push_back(i);
     std::string out;
     for (const auto& [what, threads] : groups)
         out += (out.empty() ? "" : "; ") + std::to_string(threads.size()) + " threads (first " + std::to_string(threads[0]) + ") wait " + what;
-    return out.empty() ? out : "nothing can go on: " + out + " (program " + std::to_string(table_.block_index.x) + ")";
+    return out.empty() ? out : "nothing can go on: " + out + " (program " + std::to_string(first_) + (launch_.cluster > 1 ? " and its cluster)" : ")");
 }
 
 // ---- meeting ----
 
 void Machine::barrier(int id, unsigned threads) {
-    Rendezvous& b = barriers_[id];
+    Rendezvous& b = barriers_[{rank(), id}];
     if (b.threads.empty()) b.expected = threads;
     if (b.expected != threads)
         fail("barrier " + std::to_string(id) + " is met for " + std::to_string(b.expected) + " and for " + std::to_string(threads) + " threads");
@@ -233,8 +241,8 @@ void Machine::barrier(int id, unsigned threads) {
 }
 
 void Machine::meet(unsigned first, unsigned count, uint32_t mask, const void* key, void* mine, const std::function<void(void** members)>& all) {
-    Meeting& m = meetings_[{first, count}];
-    const unsigned member = current_ - first, expected = count == 32 ? static_cast<unsigned>(__builtin_popcount(mask)) : count;
+    Meeting& m = meetings_[{first + rank() * launch_.threads, count}];
+    const unsigned member = thread() - first, expected = count == 32 ? static_cast<unsigned>(__builtin_popcount(mask)) : count;
     if (count == 32 && !(mask >> member & 1)) fail("a lane meets others under a mask without itself");
     if (m.arrived == 0) {
         m.key = key;
@@ -254,10 +262,41 @@ void Machine::meet(unsigned first, unsigned count, uint32_t mask, const void* ke
 
 // ---- memory ----
 
-unsigned char* Machine::shared(unsigned address, unsigned bytes) {
-    if (address < kSharedBase || address + bytes > kSharedBase + launch_.shared_bytes)
-        fail("address " + std::to_string(address) + " is outside shared memory of " + std::to_string(launch_.shared_bytes) + " bytes");
-    return shared_ + (address - kSharedBase);
+SharedPlace Machine::place(unsigned address, unsigned bytes) {
+    const unsigned named = address >> kClusterBit, cta = named ? named - 1 : rank(), inside = address & ((1u << kClusterBit) - 1);
+    if (cta >= launch_.cluster) fail("there is no CTA " + std::to_string(cta) + " in a cluster of " + std::to_string(launch_.cluster));
+    if (inside < kSharedBase || inside + bytes > kSharedBase + launch_.shared_bytes)
+        fail("address " + std::to_string(inside) + " is outside shared memory of " + std::to_string(launch_.shared_bytes) + " bytes");
+    if (has_ended(cta)) fail("the shared memory of a program that has ended is used");
+    return {cta, inside - kSharedBase};
+}
+
+/// Have all threads of the CTA returned?
+bool Machine::has_ended(unsigned cta) const {
+    const auto first = fibers_.begin() + static_cast<std::ptrdiff_t>(cta * launch_.threads);
+    return std::all_of(first, first + static_cast<std::ptrdiff_t>(launch_.threads), [](const Fiber& f) { return f.done; });
+}
+
+void Machine::cluster_arrive() {
+    Fiber& f = fibers_[current_];
+    if (f.arrived) fail("a thread arrives at the cluster's barrier twice without waiting");
+    f.arrived = true;
+    f.cluster_phase = cluster_phase_;
+    if (++cluster_arrived_ < launch_.threads * launch_.cluster) return;
+    cluster_arrived_ = 0;
+    ++cluster_phase_;
+    wake(cluster_waiting_);
+    cluster_waiting_.clear();
+}
+
+void Machine::cluster_wait() {
+    Fiber& f = fibers_[current_];
+    if (!f.arrived) fail("a thread waits at the cluster's barrier without having arrived");
+    while (cluster_phase_ == f.cluster_phase) {
+        cluster_waiting_.push_back(current_);
+        block("for the other CTAs of their cluster");
+    }
+    f.arrived = false;
 }
 
 void Machine::later(std::function<void()> copy) {
@@ -321,17 +360,15 @@ void Machine::bulk_wait(unsigned newer) {
     }
 }
 
-Machine::Mbarrier& Machine::mbarrier(unsigned address) {
-    shared(address, 8);
-    const auto it = mbarriers_.find(address);
+Machine::Mbarrier& Machine::mbarrier(const SharedPlace& place) {
+    const auto it = mbarriers_.find(place);
     if (it == mbarriers_.end()) fail("an mbarrier that was not initialised");
     return it->second;
 }
 
 void Machine::mbarrier_init(unsigned address, unsigned arrivals) {
-    shared(address, 8);
     if (address % 8) fail("an mbarrier is not aligned");
-    mbarriers_[address] = Mbarrier{arrivals, arrivals, 0, 0, {}};
+    mbarriers_[place(address, 8)] = Mbarrier{arrivals, arrivals, 0, 0, {}};
 }
 
 void Machine::advance(Mbarrier& b) {
@@ -343,23 +380,30 @@ void Machine::advance(Mbarrier& b) {
 }
 
 void Machine::mbarrier_arrive(unsigned address, unsigned expected_bytes) {
-    Mbarrier& b = mbarrier(address);
+    Mbarrier& b = mbarrier(place(address, 8));
     if (b.pending == 0) fail("more arrivals at an mbarrier than it expects");
     b.bytes += expected_bytes;
     --b.pending;
     advance(b);
 }
 
-void Machine::mbarrier_complete(unsigned address, unsigned bytes) {
-    Mbarrier& b = mbarriers_.at(address);
+void Machine::mbarrier_complete(const SharedPlace& place, unsigned bytes) {
+    const auto it = mbarriers_.find(place);
+    if (it == mbarriers_.end() || has_ended(place.cta)) {  // not a thread's doing, which could be stopped
+        if (error_.empty()) error_ = "a copy arrives in a program that has not started, or has ended";
+        return;
+    }
+    Mbarrier& b = it->second;
     b.bytes -= bytes;
     advance(b);
 }
 
 void Machine::mbarrier_wait(unsigned address, unsigned parity) {
-    while ((mbarrier(address).phase & 1) == (parity & 1)) {
-        mbarrier(address).waiting.push_back(current_);
-        block("at the mbarrier at " + std::to_string(address - kSharedBase));
+    const SharedPlace at = place(address, 8);
+    if (at.cta != rank()) fail("a thread waits at an mbarrier of another CTA");
+    while ((mbarrier(at).phase & 1) == (parity & 1)) {
+        mbarrier(at).waiting.push_back(current_);
+        block("at the mbarrier at " + std::to_string(at.offset));
     }
 }
 

@@ -1,7 +1,8 @@
-// A machine that runs emitted kernels on the CPU, one CTA at a time: every thread is a fiber, and fibers change only where threads wait for each
+// A machine that runs emitted kernels on the CPU, one cluster of CTAs at a time (mostly of one): every thread is a fiber, and fibers change only where threads wait for each
 // other. Which one runs next is drawn from a seed, so that a missing barrier shows in some order. Memory of a CTA starts as garbage; bytes outside
 // it, lanes that meet in different instructions, barriers that nobody can pass and copies nobody waited for are errors.
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,12 +16,22 @@
 namespace tegula::on_cpu {
 
 constexpr unsigned kSharedBase = 1024;  ///< 32-bit address of the first byte of shared memory
+/// Addresses in a cluster: those of a CTA with its rank plus one from this bit on; none there: the thread's own CTA.
+constexpr unsigned kClusterBit = 24;
+
+/// Where an address leads.
+struct SharedPlace {
+    unsigned cta = 0;     ///< rank in the cluster
+    unsigned offset = 0;  ///< from the first byte of its shared memory
+    auto operator<=>(const SharedPlace&) const = default;
+};
 
 struct Launch {
     void (*entry)(void** params) = nullptr;
     CpuMachine** table = nullptr;  ///< of the kernel's library
     void** params = nullptr;
     unsigned grid = 1, threads = 1, shared_bytes = 0;
+    unsigned cluster = 1;  ///< CTAs; divides the grid
     int arch = 90;
 };
 
@@ -32,19 +43,26 @@ public:
 
     // ---- for running threads ----
     [[noreturn]] void fail(const std::string& why);
-    unsigned thread() const { return current_; }
+    unsigned thread() const { return current_ % launch_.threads; }
+    unsigned rank() const { return current_ / launch_.threads; }  ///< of the thread's CTA in its cluster
+    unsigned cluster() const { return launch_.cluster; }
     int arch() const { return launch_.arch; }
     std::map<std::string, CpuOperand>& kept_registers() { return fibers_[current_].registers; }  ///< PTX registers that outlive an asm statement
     void barrier(int id, unsigned threads);
     void pause();
     /// The members `first` .. first + count - 1 of `mask` meet at `key`; the last one to come runs `all` on what they brought.
     void meet(unsigned first, unsigned count, uint32_t mask, const void* key, void* mine, const std::function<void(void** members)>& all);
-    unsigned char* shared(unsigned address, unsigned bytes);
+    SharedPlace place(unsigned address, unsigned bytes);
+    unsigned char* shared(const SharedPlace& place) { return shared_[place.cta] + place.offset; }
+    unsigned char* shared(unsigned address, unsigned bytes) { return shared(place(address, bytes)); }
+    /// All threads of the cluster arrive; a wait ends when they have.
+    void cluster_arrive();
+    void cluster_wait();
     /// Something that happens at any later time.
     void later(std::function<void()> copy);
     void mbarrier_init(unsigned address, unsigned arrivals);
     void mbarrier_arrive(unsigned address, unsigned expected_bytes);
-    void mbarrier_complete(unsigned address, unsigned bytes);
+    void mbarrier_complete(const SharedPlace& place, unsigned bytes);
     void mbarrier_wait(unsigned address, unsigned parity);
     struct Copy {
         unsigned char* to;
@@ -63,7 +81,8 @@ private:
     struct Fiber {
         void* stack_pointer = nullptr;
         unsigned char* stack = nullptr;
-        bool done = false;
+        bool done = false, arrived = false;  ///< arrived: at the cluster's barrier, without having waited yet
+        unsigned cluster_phase = 0;          ///< that it arrived in
         std::string waits;  ///< for what; empty: ready
         std::map<std::string, CpuOperand> registers;
         std::vector<std::vector<Copy>> groups;
@@ -89,7 +108,8 @@ private:
     };
     Machine();
     static void fiber_main();
-    void run_cta(unsigned block);
+    void run_cluster(unsigned first);
+    bool has_ended(unsigned cta) const;
     void start_fibers();
     void block(const std::string& what);
     void wake(const std::vector<unsigned>& threads);
@@ -98,7 +118,7 @@ private:
     bool run_one_copy();
     void do_copy(const Copy& copy);
     void advance(Mbarrier& b);
-    Mbarrier& mbarrier(unsigned address);
+    Mbarrier& mbarrier(const SharedPlace& place);
     std::string stuck() const;
 
     CpuMachine table_{};
@@ -110,10 +130,13 @@ private:
     unsigned current_ = 0;
     void* scheduler_ = nullptr;
     std::vector<unsigned char> memory_;
-    unsigned char* shared_ = nullptr;
+    std::vector<unsigned char*> shared_;  ///< by CTA
+    unsigned first_ = 0;                  ///< CTA of the cluster
     std::map<std::pair<unsigned, unsigned>, Meeting> meetings_;
-    std::map<int, Rendezvous> barriers_;
-    std::map<unsigned, Mbarrier> mbarriers_;
+    std::map<std::pair<unsigned, int>, Rendezvous> barriers_;
+    std::map<SharedPlace, Mbarrier> mbarriers_;
+    unsigned cluster_arrived_ = 0, cluster_phase_ = 0;
+    std::vector<unsigned> cluster_waiting_;
     std::vector<std::function<void()>> copies_;
     std::string error_;
 };

@@ -126,6 +126,13 @@ bool is_order(const std::string& name) {
     return false;
 }
 
+/// Of another CTA's memory, from an address in the thread's own.
+uint64_t address_in_cluster(uint64_t address, uint64_t rank) {
+    Machine& m = Machine::get();
+    if (rank >= m.cluster()) m.fail("there is no CTA " + std::to_string(rank) + " in a cluster of " + std::to_string(m.cluster()));
+    return (address & ((uint64_t{1} << kClusterBit) - 1)) | (rank + 1) << kClusterBit;
+}
+
 void execute(const Instruction& in, Context& c) {
     Machine& m = Machine::get();
     const auto& o = in.operands;
@@ -137,6 +144,10 @@ void execute(const Instruction& in, Context& c) {
     if (in.name == "mbarrier.init.shared::cta.b64") return m.mbarrier_init(c.address(o[0]), static_cast<unsigned>(c.read(o[1])));
     if (in.name == "mbarrier.arrive.expect_tx.shared::cta.b64") return m.mbarrier_arrive(c.address(o[1]), static_cast<unsigned>(c.read(o[2])));
     if (in.name == "mbarrier.arrive.shared::cta.b64") return m.mbarrier_arrive(c.address(o[1]), 0);
+    if (in.name == "mbarrier.arrive.shared::cluster.b64") return m.mbarrier_arrive(c.address(o[1]), 0);
+    if (in.name == "mapa.shared::cluster.u32") return c.write(o[0], address_in_cluster(c.read(o[1]), c.read(o[2])));
+    if (in.name == "barrier.cluster.arrive") return m.cluster_arrive();
+    if (in.name == "barrier.cluster.wait") return m.cluster_wait();
     if (starts(in.name, "mbarrier.try_wait.parity")) {
         m.mbarrier_wait(c.address(o[1]), static_cast<unsigned>(c.read(o[2])));
         return c.write(o[0], 1);

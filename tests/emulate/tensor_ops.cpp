@@ -304,22 +304,31 @@ struct Box {
 
 }  // namespace
 
+/// To the same place, with word to the barrier at the same place, of every CTA of the mask: each at its own time.
 void tensor_copy(const Instruction& in, Context& context) {
     Machine& m = Machine::get();
     const unsigned to = context.address(in.operands[0]), barrier = context.address(in.operands[2]);
     const Box box(context, in.operands[1]);
     if (to % 128) m.fail("a tensor copy into shared memory that is not aligned to 128 bytes");
-    unsigned char* base = m.shared(to, box.bytes());
-    m.later([=, &m] {
-        for (uint64_t i = 0; i < box.elements; ++i) {
-            unsigned char* element = base + box.offset(to, i);
-            if (const unsigned char* from = box.at(i))
-                std::memcpy(element, from, box.map.elem_bytes);
-            else
-                std::memset(element, 0, box.map.elem_bytes);
-        }
-        m.mbarrier_complete(barrier, box.bytes());
-    });
+    const bool multicast = in.name.find(".multicast::cluster") != std::string::npos;
+    const SharedPlace own = m.place(to, box.bytes()), signal = m.place(barrier, 8);
+    const uint64_t mask = multicast ? context.read(in.operands.at(3)) : uint64_t{1} << own.cta;
+    if (mask == 0 || mask >> m.cluster()) m.fail("a multicast to CTAs that are none");
+    if (own.cta != signal.cta) m.fail("a tensor copy reports to another CTA than it goes to");
+    for (unsigned cta = 0; cta < m.cluster(); ++cta) {
+        if (!(mask >> cta & 1)) continue;
+        m.later([=, &m] {
+            unsigned char* base = m.shared(SharedPlace{cta, own.offset});
+            for (uint64_t i = 0; i < box.elements; ++i) {
+                unsigned char* element = base + box.offset(own.offset, i);
+                if (const unsigned char* from = box.at(i))
+                    std::memcpy(element, from, box.map.elem_bytes);
+                else
+                    std::memset(element, 0, box.map.elem_bytes);
+            }
+            m.mbarrier_complete({cta, signal.offset}, box.bytes());
+        });
+    }
 }
 
 void tensor_store(const Instruction& in, Context& context) {
