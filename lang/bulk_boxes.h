@@ -7,7 +7,8 @@
 
 namespace tegula {
 
-/// The boxes of one part of a tile: `panels` of the contiguous dimension by `row_boxes` of the dimension across, of `columns` by `rows` elements each.
+/// The boxes of one part of a tile: `panels` of the contiguous dimension by `row_boxes` of the dimension across, of `columns` by `rows` elements
+/// each.
 struct BulkBoxes {
     int64_t rows = 1, columns = 1;
     int64_t row_boxes = 1, panels = 1;

@@ -13,7 +13,8 @@ namespace tegula {
 /// suits products whose operands depend on one axis each. `why`: why a hint is not followed.
 int program_groups(const ir::Function& form, std::string* why = nullptr);
 
-/// The attribute `cluster(a, b, c)`: programs along each grid axis; 1 where it says nothing. `why`: set when it asks for what no GPU has (all 1 then).
+/// The attribute `cluster(a, b, c)`: programs along each grid axis; 1 where it says nothing. `why`: set when it asks for what no GPU has (all 1
+/// then).
 std::array<int, 3> wanted_cluster(const ir::Function& fn, std::string* why = nullptr);
 /// Does a grid consist of whole clusters?
 bool has_whole_clusters(const std::array<int, 3>& cluster, std::span<const uint64_t, 3> grid);

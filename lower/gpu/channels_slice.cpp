@@ -41,9 +41,8 @@ bool Writes::common_loop(InstId a, InstId b) const {
 }
 
 bool Writes::may_precede(ValueId tensor, InstId at) const {
-    return std::any_of(writes_.begin(), writes_.end(), [&](const Write& w) {
-        return may_meet(w, tensor) && (w.order < order_[at.v] || common_loop(w.inst, at));
-    });
+    return std::any_of(writes_.begin(), writes_.end(),
+                       [&](const Write& w) { return may_meet(w, tensor) && (w.order < order_[at.v] || common_loop(w.inst, at)); });
 }
 
 bool Writes::may_reach(ValueId tensor) const {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <map>
 
+#include "lang/raster.h"
 #include "lang/split_loop.h"
 #include "lower/gpu/rows.h"
 #include "lower/lower.h"
@@ -61,7 +62,9 @@ private:
     Cost instruction(const Inst& inst);
     Cost product(const Inst& inst);
     Cost access(const Inst& inst);
-    double distinct(const Inst& access) const;
+    unsigned axes_behind(const Inst& access) const;
+    double distinct(unsigned axes) const;
+    int sharers(unsigned axes) const;
     void find_resources();
 
     const Function& fn_;
@@ -70,7 +73,8 @@ private:
     RowContext rows_;
     double programs_ = 1, at_once_ = 1, sm_bytes_ = kSmBytes;
     double stretches_ = 1, uncut_ = 1;  ///< of a split sum; those that the loops at hand do not show
-    int64_t ring_bytes_ = 0;            ///< shared memory of the largest ring
+    std::array<int, 3> cluster_ = {1, 1, 1};
+    int64_t ring_bytes_ = 0;  ///< shared memory of the largest ring
     double longest_ = 0;
     std::map<uint32_t, std::optional<int64_t>> scalars_;  ///< by value; sums of themselves would be followed on both sides each
     GpuEstimate out_;
@@ -88,6 +92,9 @@ Estimator::Estimator(const Function& fn, const GpuOptions& options, const Launch
     for (const Hint& h : fn.hints)
         if (h.name == "split_k" && h.args.size() == 1 && (cut || split_k_problem(fn).empty()))
             stretches_ = static_cast<double>(std::max<int64_t>(h.args[0], 1));
+    if (const std::array<int, 3> wanted = wanted_cluster(fn);
+        arch_.multicast && stretches_ == 1 && !cut && !reports_programs(fn) && has_whole_clusters(wanted, scale.grid))
+        cluster_ = wanted;
     programs_ *= stretches_;
     uncut_ = cut ? 1 : stretches_;
     sm_bytes_ = std::min(kSmBytes, arch_.l2_bytes / std::min(std::max(programs_, 1.0), double(arch_.sms)));
@@ -149,17 +156,29 @@ int64_t Estimator::trips(const Inst& inst) {
     return *hi <= *lo ? 0 : (*hi - *lo - 1) / *step + 1;
 }
 
-/// Of the programs that run at the same time, how many read different bytes by this access: programs are swept in groups of rows.
-double Estimator::distinct(const Inst& access) const {
+/// Bit d: where the access starts depends on program_id(d); all where that is not known.
+unsigned Estimator::axes_behind(const Inst& access) const {
     std::vector<ValueId> work(fn_.operands(access).begin() + 1, fn_.operands(access).end());
     unsigned axes = 0;
     for (size_t n = 0; n < work.size(); ++n) {
         const Inst* def = fn_.def(work[n]);
-        if (n == kMaxWalk || (def && !has_trait(def->op, PURE))) return at_once_;
+        if (n == kMaxWalk || (def && !has_trait(def->op, PURE))) return 7;
         if (def && def->op == Op::program_id) axes |= 1u << fn_.attrs(*def)[0];
         if (def)
             for (ValueId v : fn_.operands(*def)) work.push_back(v);
     }
+    return axes;
+}
+
+/// Programs of a cluster that fetch a tile once.
+int Estimator::sharers(unsigned axes) const {
+    int n = 1;
+    for (size_t d = 0; d < cluster_.size(); ++d) n *= axes >> d & 1 ? 1 : cluster_[d];
+    return n;
+}
+
+/// Of the programs that run at the same time, how many read different bytes by this access: programs are swept in groups of rows.
+double Estimator::distinct(unsigned axes) const {
     const double rows = std::max(std::min({double(scale_.grid[0]), double(kGroupRows), at_once_}), 1.0);  // grids may be empty
     if (axes == 0) return 1;
     if (axes == 1) return std::min(double(scale_.grid[0]), scale_.grid[1] * scale_.grid[2] == 1 ? at_once_ : rows);
@@ -177,9 +196,10 @@ Cost Estimator::access(const Inst& inst) {
         c.alone = 400 + bytes / kStoreBytes;
         return c;
     }
-    c.bytes = bytes;
-    c.memory = bytes * distinct(inst);
-    c.alone = fn_.type(fn_.result(inst)).shape.rank == 0 ? 0 : kLatency + bytes / sm_bytes_;
+    const unsigned axes = axes_behind(inst);
+    c.bytes = fn_.type(fn_.result(inst)).shape.rank < 2 ? bytes : bytes / sharers(axes);
+    c.memory = bytes * distinct(axes);
+    c.alone = fn_.type(fn_.result(inst)).shape.rank == 0 ? 0 : kLatency + c.bytes / sm_bytes_;
     return c;
 }
 

@@ -222,7 +222,8 @@ std::string Machine::stuck() const {
     std::string out;
     for (const auto& [what, threads] : groups)
         out += (out.empty() ? "" : "; ") + std::to_string(threads.size()) + " threads (first " + std::to_string(threads[0]) + ") wait " + what;
-    return out.empty() ? out : "nothing can go on: " + out + " (program " + std::to_string(first_) + (launch_.cluster > 1 ? " and its cluster)" : ")");
+    return out.empty() ? out
+                       : "nothing can go on: " + out + " (program " + std::to_string(first_) + (launch_.cluster > 1 ? " and its cluster)" : ")");
 }
 
 // ---- meeting ----

@@ -1,6 +1,6 @@
-// A machine that runs emitted kernels on the CPU, one cluster of CTAs at a time (mostly of one): every thread is a fiber, and fibers change only where threads wait for each
-// other. Which one runs next is drawn from a seed, so that a missing barrier shows in some order. Memory of a CTA starts as garbage; bytes outside
-// it, lanes that meet in different instructions, barriers that nobody can pass and copies nobody waited for are errors.
+// A machine that runs emitted kernels on the CPU, one cluster of CTAs at a time (mostly of one): every thread is a fiber, and fibers change only
+// where threads wait for each other. Which one runs next is drawn from a seed, so that a missing barrier shows in some order. Memory of a CTA starts
+// as garbage; bytes outside it, lanes that meet in different instructions, barriers that nobody can pass and copies nobody waited for are errors.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -83,7 +83,7 @@ private:
         unsigned char* stack = nullptr;
         bool done = false, arrived = false;  ///< arrived: at the cluster's barrier, without having waited yet
         unsigned cluster_phase = 0;          ///< that it arrived in
-        std::string waits;  ///< for what; empty: ready
+        std::string waits;                   ///< for what; empty: ready
         std::map<std::string, CpuOperand> registers;
         std::vector<std::vector<Copy>> groups;
         std::vector<Copy> open_group;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -28,8 +29,8 @@ CUresult cuGetErrorString(CUresult, const char**);
 
 namespace {
 
-/// Runs `body` (with int* out, a shared array `s` of 1024 int, t) in one CTA; "" or the failure.
-std::string run(const std::string& body, std::vector<int>& out, int seed, unsigned threads = 64, unsigned shared = 4096) {
+/// Runs `body` (with int* out, a shared array `s` of 1024 int, t) in one cluster; "" or the failure.
+std::string run(const std::string& body, std::vector<int>& out, int seed, unsigned threads = 64, unsigned shared = 4096, unsigned cluster = 1) {
     const std::string text =
         "extern \"C\" __global__ void __launch_bounds__(64, 1) k(int* out) {\n    extern __shared__ __align__(1024) unsigned char shared[];\n"
         "    int* s = (int*)shared; const int t = threadIdx.x; (void)s;\n" +
@@ -55,7 +56,9 @@ std::string run(const std::string& body, std::vector<int>& out, int seed, unsign
         return "not loaded";
     int* address = out.data();
     void* params[] = {&address};
-    CUlaunchConfig config{1, 1, 1, threads, 1, 1, shared, nullptr, nullptr, 0};
+    CUlaunchAttribute together{kClusterDimension, {}, {}};
+    std::memcpy(together.value, &cluster, sizeof cluster);
+    CUlaunchConfig config{cluster, 1, 1, threads, 1, 1, shared, nullptr, &together, 1};
     const CUresult result = cuLaunchKernelEx(&config, reinterpret_cast<CUfunction>(kernel), params, nullptr);
     const char* why = "";
     if (result) cuGetErrorString(result, &why);
@@ -103,6 +106,43 @@ TEST(CpuMachine, FaultsAreFound) {
     EXPECT_TRUE(contains(run("s[1024 + t] = 0;", out, 1), "shared memory is written"));
     EXPECT_TRUE(contains(run("asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" :: \"r\"(1024u) : \"memory\");", out, 1), "not initialised"));
     EXPECT_TRUE(contains(run("asm volatile(\"no.such.thing %0;\" :: \"r\"(t));", out, 1), "does not know"));
+}
+
+/// Arrives at the barrier at the start of shared memory of CTA `rank`.
+std::string arrive_at(const std::string& rank) {
+    return "{ unsigned there; asm(\"mapa.shared::cluster.u32 %0, %1, %2;\" : \"=r\"(there) : \"r\"(1024u), \"r\"(" + rank +
+           "));\n asm volatile(\"mbarrier.arrive.shared::cluster.b64 _, [%0];\" :: \"r\"(there) : \"memory\"); }\n";
+}
+const std::string kInit = "if (t == 0) asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" :: \"r\"(1024u), \"r\"(64u) : \"memory\");\n";
+const std::string kMeet = "asm volatile(\"barrier.cluster.arrive;\" ::: \"memory\"); asm volatile(\"barrier.cluster.wait;\" ::: \"memory\");\n";
+const std::string kWait =
+    "asm volatile(\"{\\n.reg .pred p;\\nagain:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\\n@p bra done;\\nbra again;\\ndone:\\n}\" :: "
+    "\"r\"(1024u) : \"memory\");\n";
+
+TEST(CpuMachine, ClustersMeetAndSignal) {
+    for (int seed = 0; seed < 6; ++seed) {
+        std::vector<int> out(256);
+        const std::string body = kInit + kMeet + arrive_at("(blockIdx.x + 1) % 4") + kWait + "out[blockIdx.x * 64 + t] = (int)blockIdx.x;" + kMeet;
+        EXPECT_EQ(run(body, out, seed, 64, 4096, 4), "") << seed;
+        EXPECT_EQ(out[0] + out[64] + out[128] + out[255], 6);
+    }
+}
+
+TEST(CpuMachine, FaultsOfClustersAreFound) {
+    std::vector<int> out(256);
+    int early = 0, late = 0;
+    for (int seed = 1; seed < 8; ++seed) {
+        early += contains(run(kInit + arrive_at("(blockIdx.x + 1) % 2") + kMeet, out, seed, 64, 4096, 2), "not initialised");
+        late += contains(run(kInit + kMeet + "if (blockIdx.x == 0) return;\n" + arrive_at("0u"), out, seed, 64, 4096, 2), "has ended");
+    }
+    EXPECT_GT(early, 0) << "a peer that has not started";
+    EXPECT_GT(late, 0) << "a peer that is gone";
+    EXPECT_TRUE(contains(run(kInit + kMeet + arrive_at("2u"), out, 1, 64, 4096, 2), "no CTA 2"));
+    EXPECT_TRUE(contains(run("if (blockIdx.x == 0) {" + kMeet + "}", out, 1, 64, 4096, 2), "for the other CTAs of their cluster"));
+    EXPECT_TRUE(contains(run("asm volatile(\"barrier.cluster.wait;\" ::: \"memory\");", out, 1, 64, 4096, 2), "without having arrived"));
+    EXPECT_TRUE(contains(run("asm volatile(\"barrier.cluster.arrive;\" ::: \"memory\"); asm volatile(\"barrier.cluster.arrive;\" ::: \"memory\");",
+                             out, 1, 64, 4096, 2),
+                         "twice without waiting"));
 }
 
 TEST(CpuMachine, TensorCoreProduct) {

@@ -189,6 +189,38 @@ TEST(CudaTensor, ProductsAreStoredByTma) {
     EXPECT_EQ(emitted(product_text({}), "sm_80").tensor_maps.size(), 0u);
 }
 
+std::string clustered(std::string text, const std::string& size) {
+    text.replace(text.find(") {"), 3, ") @ cluster(" + size + ") {");
+    return text;
+}
+
+TEST(CudaTensor, ProgramsOfAClusterCopyPartsForEachOther) {
+    const cuda::KernelText k = emitted(clustered(product_text({}), "2, 2"), "sm_90a");
+    EXPECT_EQ(k.cluster, 4);
+    // a: 128 rows of 128 bytes, 64 each for the two along axis 1, ranks 0 and 2 or 1 and 3; b by columns: 256 rows of which 128 each.
+    EXPECT_TRUE(contains(k.source, "(unsigned short)(5u << "));
+    EXPECT_TRUE(contains(k.source, "(unsigned short)(3u << "));
+    EXPECT_TRUE(contains(k.source, " * 64);"));
+    EXPECT_EQ(k.tensor_maps.at(0), (cuda::TensorMap{0, {1, 0}, {64, 64}, 128}));
+    EXPECT_EQ(k.tensor_maps.at(1), (cuda::TensorMap{1, {0, 1}, {64, 128}, 128}));
+    EXPECT_EQ(count(k.source, " tma_multicast(sharers"), 2);
+    EXPECT_EQ(count(k.source, " tma_load(to"), 0);
+    // Everybody's bytes are waited for; 8 warps of two programs give a stage back.
+    EXPECT_TRUE(contains(k.source, ", 16384);"));
+    EXPECT_TRUE(contains(k.source, ", 32768);"));
+    EXPECT_EQ(count(k.source, " + 8 * s, 16);"), 2);
+    EXPECT_EQ(count(k.source, " < 2) mbarrier_arrive_at(peer_empty"), 2);
+    EXPECT_EQ(count(k.source, " cluster_arrive();"), 3) << "start; producer and consumers when they are done";
+    EXPECT_EQ(count(k.source, " cluster_wait();"), 2);
+    // b by rows: 4 panels of 64 columns, of which 2 each.
+    const cuda::KernelText panels = emitted(clustered(product_text({"bf16", "bf16", "bf16", "f32", 128, 256, 64, false, false}), "2"), "sm_90a");
+    EXPECT_EQ(panels.tensor_maps.at(1), (cuda::TensorMap{1, {1, 0}, {64, 64}, 128}));
+    EXPECT_EQ(count(panels.source, " tma_multicast(sharers"), 2);
+    EXPECT_EQ(count(panels.source, " tma_load(to"), 1);
+    EXPECT_EQ(emitted(product_text({}), "sm_90a").cluster, 1);
+    EXPECT_EQ(emitted(clustered(product_text({}), "2"), "sm_120a").cluster, 1);
+}
+
 TEST(CudaTensor, RowsAndColumnsOfProgramsAreWalkedInGroups) { EXPECT_TRUE(contains(emitted(product_text({}), "sm_90a").source, "in_groups")); }
 
 TEST(CudaTensor, OlderInstructionsTakePartsOfAFragment) {
@@ -226,6 +258,10 @@ TEST(CudaTensor, CompilesWithoutWarnings) {
         {"sm_90a", product_text({"i8", "u8", "i32", "i32", 64, 96, 128})},
         {"sm_90a", product_text({"tf32", "tf32", "f32", "f32", 64, 64, 32})},
         {"sm_90a", chained_text()},
+        {"sm_90a", clustered(product_text({}), "2, 1")},
+        {"sm_90a", clustered(product_text({"i8", "i8", "i32", "i32", 128, 256, 128}), "2, 2")},
+        {"sm_90a", clustered(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 128}), "4")},
+        {"sm_100a", clustered(product_text({"bf16", "bf16", "f32", "f32", 64, 64, 64}), "2")},
         {"sm_90a", f16_sum},
         {"sm_80", f16_sum},
         {"sm_80", f64},

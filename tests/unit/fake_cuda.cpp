@@ -81,7 +81,10 @@ FAKE(cuFuncSetAttribute, CUfunction, int, int) { return fails(); }
 FAKE(cuLaunchKernelEx, const CUlaunchConfig* c, CUfunction, void** params, void**) {
     if (const int code = fails()) return code;
     if (depth == 0) return 201;  // no context is current
-    if (state.on_launch) state.on_launch(state.user, {c->gridDimX, c->blockDimX, c->sharedMemBytes, c->hStream, params, capturing});
+    unsigned cluster = 1;
+    for (unsigned i = 0; i < c->numAttrs; ++i)
+        if (c->attrs[i].id == kClusterDimension) std::memcpy(&cluster, c->attrs[i].value, sizeof cluster);
+    if (state.on_launch) state.on_launch(state.user, {c->gridDimX, c->blockDimX, c->sharedMemBytes, c->hStream, params, capturing, cluster});
     return kCudaSuccess;
 }
 FAKE(cuMemAlloc_v2, CUdeviceptr* out, size_t bytes) { return allocate(out, bytes); }

@@ -7,6 +7,7 @@ struct FakeLaunch {
     void* stream;
     void** params;
     bool captured;
+    unsigned cluster;  ///< CTAs
 };
 struct FakeCuda {
     void (*on_launch)(void* user, const FakeLaunch& launch);  ///< plays the kernel

@@ -70,7 +70,25 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"", "", ""}, Row{"@ warps(4)", "", ""}, Row{"@ warps(8)", "", ""},
         Row{"@ warps(6)", "", "T1102 `warps` counts as warps(4) on sm_90a: the number of warps is a power of two"},
         Row{"@ warps(64)", "", "T1102 `warps` counts as warps(32) on sm_90a: a program has at most 32 warps"}, Row{"@ cluster(1, 1)", "", ""},
-        Row{"@ cluster(2, 1)", "", "T1101 `cluster` has no effect on sm_90a: no clusters of programs are launched"},
+        Row{"@ cluster(2, 1)", "", ""}, Row{"@ cluster(2, 4)", "", ""}, Row{"@ cluster(2)", "", "", "sm_100a"},
+        Row{"@ cluster(2, 1, 2)", "", "T1101 `cluster` has no effect on sm_90a: the grid has no such axis"},
+        Row{"@ cluster(3, 1)", "",
+            "T1101 `cluster` has no effect on sm_90a: a cluster has 1, 2, 4 or 8 programs along an axis, and at most 8 in all"},
+        Row{"@ cluster(4, 4)", "",
+            "T1101 `cluster` has no effect on sm_90a: a cluster has 1, 2, 4 or 8 programs along an axis, and at most 8 in all"},
+        Row{"@ cluster(2, 1)", "", "T1101 `cluster` has no effect on sm_80: the architecture has no fast copies into the memory of several programs",
+            "sm_80"},
+        Row{"@ cluster(2, 1)", "",
+            "T1101 `cluster` has no effect on sm_120a: the architecture has no fast copies into the memory of several programs", "sm_120a"},
+        Row{"@ cluster(2, 1) @ specialise(off)", "", "T1101 `cluster` has no effect on sm_90a: no load of the kernel is a bulk copy in a loop"},
+        Row{"@ cluster(2, 1)", "", "T1101 `cluster` has no effect on sm_90a: no load of the kernel is a bulk copy in a loop", "sm_90a",
+            "acc = acc + 1.0;"},
+        Row{"@ cluster(2, 1)", "",
+            "T1101 `cluster` has no effect on sm_90a: what it prints or asserts names programs by their place in the plain order", "sm_90a",
+            "assert(k >= 0, \"k\"); acc = dot(a[m +: 64, k +: 64], b[k +: 64, n +: 64], acc);"},
+        Row{"@ cluster(2, 2)", "", "T1102 `cluster` counts as cluster(2, 1) on sm_90a: programs along the other axes have no tiles in common",
+            "sm_90a", "acc = dot(a[m + n +: 64, k +: 64], b[k +: 64, n +: 64], acc);"},
+        Row{"@ cluster(2, 1) schedule split_k(4)", "", "T1101 `cluster` has no effect on sm_90a: its sum is split"},
         Row{"@ registers(128)", "", "T1101 `registers` has no effect on sm_90a: registers are given out by the compiler of the machine code"},
         Row{"@ decode(auto)", "", ""}, Row{"@ math(fast)", "", ""},
         Row{"@ decode(register)", "", "T1101 `decode` has no effect on sm_90a: no operand of a product is decoded from narrower elements"},
@@ -127,7 +145,7 @@ TEST_F(Hints, LaunchesWarnOnceAndTheInterpreterNever) {
     EngineOptions options;
     options.cuda = [](const SourceMap&) { return std::make_unique<Idle>(); };
     engine_ = Engine::create(options);
-    compile(text_of({"@ cluster(2, 1)", "", ""}));
+    compile(text_of({"@ registers(128)", "", ""}));
     std::vector<uint8_t> storage(4096);
     LaunchArgument a, c;
     a.view.elem = engine_->types().builtin("f16").value();

@@ -76,7 +76,7 @@ protected:
     }
     /// A variant as the program would make it, with a parameter list of the test's choice.
     std::shared_ptr<const Variant> variant(std::vector<KernelParam> params, std::vector<GpuTensor> traits, std::vector<TensorMap> maps = {},
-                                           int64_t workspace = 0, int split = 1) {
+                                           int64_t workspace = 0, int split = 1, int cluster = 1) {
         auto v = std::make_shared<Variant>();
         v->fn = *fn_;
         v->traits = std::move(traits);
@@ -84,6 +84,7 @@ protected:
         v->text.tensor_maps = std::move(maps);
         v->text.workspace_bytes = workspace;
         v->text.split = split;
+        v->text.cluster = cluster;
         v->text.threads = 256;
         v->text.shared_bytes = 100000;
         v->loaded = std::make_unique<Loaded>(*state_->driver());
@@ -319,6 +320,26 @@ TEST_F(LaunchTest, split_sums_have_several_ctas_per_program_and_start_from_zeros
     EXPECT_EQ(pieces, (std::vector<std::pair<uint64_t, uint64_t>>{{0, 255}, {255, 45}}));
 }
 
+TEST_F(LaunchTest, clusters_are_launched_whole) {
+    parse("kernel @k(%N: extent) {\n  ret\n}\n");
+    std::vector<std::pair<uint64_t, uint64_t>> pieces;
+    unsigned cluster = 0;
+    kernel_ = [&](const FakeLaunch& l) {
+        pieces.emplace_back(value<uint64_t>(l, 0), l.grid);
+        cluster = l.cluster;
+    };
+    const std::vector<KernelParam> params = {{KernelParam::first, 0, 0}, {KernelParam::workspace, 0, 0}};
+    BoundLaunch launch;  // 85 CTAs at once would cut a cluster in two
+    ASSERT_EQ(bind(launch, variant(params, {{}}, {}, 3 << 20, 1, 4), {scalar(1)}, {50, 4, 1}), "");
+    EXPECT_EQ(launch.launch(nullptr), 0);
+    EXPECT_EQ(pieces, (std::vector<std::pair<uint64_t, uint64_t>>{{0, 84}, {84, 84}, {168, 32}}));
+    EXPECT_EQ(cluster, 4u);
+    BoundLaunch alone;
+    ASSERT_EQ(bind(alone, variant(params, {{}}, {}, 1 << 20), {scalar(1)}, {50, 4, 1}), "");
+    EXPECT_EQ(alone.launch(nullptr), 0);
+    EXPECT_EQ(cluster, 1u);
+}
+
 TEST_F(LaunchTest, overlapping_host_tensors_share_a_copy) {
     std::vector<uint8_t> memory(4096);
     std::iota(memory.begin(), memory.end(), uint8_t{0});
@@ -476,19 +497,20 @@ protected:
         backend_ = std::make_unique<Backend>(options);
     }
     /// y[program] = x[program], for every program, and an assert that holds where x is not negative.
-    void prepare_copy() {
-        parse(
-            "kernel @k(%y: tensor<f32>[?] inout, %x: tensor<f32>[?] in) {\n  %i = program_id {axis = 0} : i64\n  %v = load %x[%i] : f32\n"
-            "  %z = constant 0 : f32\n  %ok = ge %v, %z : bool\n  assert \"positive\", %ok\n  store %y[%i] = %v\n  ret\n}\n");
-        const auto lower = [this](const Arch& arch, std::span<const GpuTensor> traits, bool may_alias) {
+    void prepare_copy(const std::string& attribute = "") {
+        parse("kernel @k(%y: tensor<f32>[?] inout, %x: tensor<f32>[?] in)" + attribute +
+              " {\n  %i = program_id {axis = 0} : i64\n  %v = load %x[%i] : f32\n"
+              "  %z = constant 0 : f32\n  %ok = ge %v, %z : bool\n  assert \"positive\", %ok\n  store %y[%i] = %v\n  ret\n}\n");
+        const auto lower = [this](const Arch& arch, const LaunchTraits& traits) {
             ++lowered_;
-            last_ = {traits.begin(), traits.end()};
-            last_alias_ = may_alias;
+            last_ = traits.tensors;
+            last_alias_ = traits.may_alias;
+            last_whole_ = traits.whole_clusters;
             ir::Function out = *fn_;
             GpuOptions options;
             options.arch = &arch;
-            options.may_alias = may_alias;
-            options.tensors.assign(traits.begin(), traits.end());
+            options.may_alias = traits.may_alias;
+            options.tensors = traits.tensors;
             run_gpu_passes(out, options);
             params_ = emit(out, &sources_).params;
             for (ir::InstId i : out.block(out.body).insts)
@@ -528,7 +550,7 @@ protected:
     ir::InstId assert_;
     int lowered_ = 0;
     std::vector<GpuTensor> last_;
-    bool last_alias_ = false;
+    bool last_alias_ = false, last_whole_ = false;
     void TearDown() override {
         program_.reset();
         backend_.reset();
@@ -568,6 +590,20 @@ TEST_F(ProgramTest, one_variant_per_kind_of_arguments) {
     EXPECT_EQ(run(y + 4, y, Memory::host), RunResult::ok) << "what overlaps on the host overlaps on the device";
     EXPECT_EQ(lowered_, 3);
     EXPECT_EQ(program_->run(arguments(y, x, 8, Memory::cuda), std::array<uint64_t, 3>{0, 1, 1}, {}).status, RunResult::ok);
+}
+
+TEST_F(ProgramTest, grids_of_whole_clusters_and_others_are_variants) {
+    prepare_copy(" @ cluster(2, 2)");
+    float y[8] = {}, x[8] = {};
+    const auto run = [&](std::array<uint64_t, 3> grid) { return program_->run(arguments(y, x, 8, Memory::cuda), grid, {}).status; };
+    EXPECT_EQ(run({2, 2, 1}), RunResult::ok);
+    EXPECT_TRUE(last_whole_);
+    EXPECT_EQ(run({2, 1, 1}), RunResult::ok);
+    EXPECT_FALSE(last_whole_);
+    EXPECT_EQ(lowered_, 2);
+    EXPECT_EQ(run({1, 4, 1}), RunResult::ok);
+    EXPECT_EQ(run({4, 2, 1}), RunResult::ok);
+    EXPECT_EQ(lowered_, 2);
 }
 
 TEST_F(ProgramTest, failed_asserts_are_diagnostics) {

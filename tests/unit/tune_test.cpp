@@ -119,6 +119,23 @@ TEST_F(Tuning, ChoosingIsStableAndNamedValuesStay) {
         << "values outside the lists may be named";
 }
 
+TEST_F(Tuning, ClustersFetchSharedTilesOnce) {
+    // Bytes multiply faster than L2 brings 64 x 64 tiles of them.
+    const auto microseconds = [&](const std::string& attribute, int64_t m, const char* arch = "sm_90a") {
+        std::string text = kMatmul;
+        text.replace(text.find("    tune"), text.find("\n{") - text.find("    tune"), attribute + "\n    tune BM in {64}, BN in {64}, BK in {64, 128}");
+        const ModulePtr module = load(text);
+        const sema::StaticValues given = {{"A", type(Fmt::i8)}, {"ACC", type(Fmt::i32)}, {"M", {m}}, {"N", {int64_t{8192}}}, {"K", {int64_t{8192}}}};
+        choice(*module, "matmul", given, arch);
+        return std::stod(why_.substr(why_.find("estimated ") + 10));
+    };
+    const double alone = microseconds("", 8192), pairs = microseconds("@ cluster(2, 1)", 8192), fours = microseconds("@ cluster(2, 2)", 8192);
+    EXPECT_LT(pairs, 0.9 * alone);
+    EXPECT_LT(fours, 0.9 * pairs);
+    EXPECT_EQ(microseconds("", 8192 + 64), microseconds("@ cluster(2, 1)", 8192 + 64)) << "no whole clusters";
+    EXPECT_EQ(microseconds("", 8192, "sm_120a"), microseconds("@ cluster(2, 1)", 8192, "sm_120a"));
+}
+
 TEST_F(Tuning, ChoicesThatWhereForbidsAreNotTaken) {
     auto module = load(std::string("kernel k<BM: int = 1, BN: int = 1, BK: int = 1>(x: tensor<f16>[M, N], out y: tensor<f16>[M, N])\n") +
                        "grid [cdiv(M, BM), cdiv(N, BN)] where BM * BN <= 128 tune BM in {64, 32, 1}, BN in {64, 128, 4}\n"
