@@ -24,7 +24,7 @@ struct GpuInst {
     int64_t scratch_bytes = 0;
     bool global_scratch = false;  ///< the scratch does not fit and lies in the launch's workspace (one slice per program)
     bool sync_before = false;     ///< all threads of the group meet before the instruction
-    bool bulk = false;            ///< store: by TMA from scratch in shared memory (store_boxes of gpu_scratch.h), no group meets inside
+    bool bulk = false;            ///< store, atomic: by TMA from scratch in shared memory (store_boxes of gpu_scratch.h), no group meets inside
     bool fence_before = false;    ///< generic writes to shared memory are made visible to the async proxy (with sync_before: fence, then meet)
 };
 

@@ -229,9 +229,9 @@ ScratchPlan Rule::run() {
             if (!scalar(operands_[0])) access(0, result());
             break;
         case Op::load:
-        case Op::atomic:
             memory(result());
             break;
+        case Op::atomic:
         case Op::store: {
             size_t value = 1;
             for (const ir::Access::Axis& axis : fn_.access(inst_).axes) value += axis.kind != ir::Access::all;
@@ -241,7 +241,7 @@ ScratchPlan Rule::run() {
                 work(boxes->warp_bytes() * fn_.gpu->warps);
                 break;
             }
-            memory(operands_[value]);
+            memory(inst_.op == Op::atomic ? result() : operands_[value]);
             break;
         }
         case Op::ptr_load:

@@ -139,7 +139,7 @@ bool Parser::gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel) {
         if (!text_of(Token::word, "a field", name)) return false;
         if (name == "global")
             out.global_scratch = true;
-        else if (name == "bulk" && op == Op::store)
+        else if (name == "bulk" && (op == Op::store || op == Op::atomic))
             out.bulk = true;
         else if (name == "sync")
             out.sync_before = true;

@@ -135,6 +135,7 @@ void Emitter::atomic_elements(ir::InstId id, ir::ValueId result, const std::func
 }
 
 void Emitter::cuda_atomic(ir::InstId id) {
+    if (fn_.gpu_inst(id).bulk) return bulk_store(id);
     const auto attrs = fn_.attrs(fn_.inst(id));
     const ir::ValueId result = fn_.result(id), value = fn_.operands(fn_.inst(id))[0];
     const Format& f = fn_.elem(value);

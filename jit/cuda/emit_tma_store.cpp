@@ -1,5 +1,5 @@
-// Bulk stores (GpuInst::bulk): every warp writes its rows and columns of an accumulator into boxes of 16 rows in shared memory, swizzled so that no
-// banks conflict, and one lane sends each box by TMA while the next one is written. Nothing is said about the tensor's edges: the hardware
+// Bulk stores and atomics (GpuInst::bulk): every warp writes its rows and columns of an accumulator into boxes of 16 rows in shared memory, swizzled
+// so that no banks conflict, and one lane sends each box by TMA while the next one is written. Nothing is said about the tensor's edges: the hardware
 // leaves out what lies beyond. Which registers hold what is lang/tile_layout.h's mma_accumulator; sizes are store_boxes of lang/gpu_scratch.h.
 #include <algorithm>
 
@@ -30,6 +30,7 @@ struct Emitter::BulkStore {
     std::vector<std::string> start;  ///< by tensor dimension: the warp's first element
     int contiguous = 0, across = 0;  ///< tensor dimensions
     std::string map, area, at;       ///< parameter; address of the warp's slabs; where the lane writes in a box at column 0
+    std::string send;                ///< function that sends a box
 };
 
 bool Emitter::reads_memory(ir::BlockId block, size_t from) const {
@@ -48,6 +49,25 @@ bool Emitter::is_last_access(ir::InstId store) const {
         if (reads_memory(fn_.inst(id).parent, static_cast<size_t>(std::find(insts.begin(), insts.end(), id) - insts.begin()) + 1)) return false;
     }
     return true;
+}
+
+/// The function that sends a box to be combined with what is in memory; out-of-range elements are left alone. Its arguments are tma_store's.
+std::string Emitter::bulk_reduction(ir::AtomicKind kind, size_t rank) {
+    static constexpr const char* kNames[] = {"add", "max", "min", "and", "or", "xor"};
+    const std::string name = kNames[static_cast<size_t>(kind)], dims = number(static_cast<int64_t>(rank)) + "d";
+    std::string parameters, coordinates, operands;
+    for (size_t i = 0; i < rank; ++i) {
+        const std::string x = "x" + number(static_cast<int64_t>(i));
+        parameters += ", int " + x;
+        coordinates += (i ? ", %" : "%") + number(static_cast<int64_t>(i) + 3);
+        operands += ", \"r\"(" + x + ")";
+    }
+    return support("tma_reduce " + name + dims, "tma_reduce_" + name,
+                   "__device__ __forceinline__ void $(int lane, const TensorMap* map, unsigned from" + parameters +
+                       ") {\n    asm volatile(\n        \"{\\n.reg .pred other;\\nsetp.ne.b32 other, %0, 0;\\n@!other cp.reduce.async.bulk.tensor." +
+                       dims + ".global.shared::cta." + name + ".bulk_group [%1, {" + coordinates +
+                       "}], [%2];\\n\"\n        \"@!other cp.async.bulk.commit_group;\\n}\" ::\"r\"(lane), \"l\"(map), \"r\"(from)" + operands +
+                       "\n        : \"memory\");\n}\n");
 }
 
 /// Where the warp's part starts in the tensor, and the lane's in a box.
@@ -137,7 +157,7 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
         const int64_t plus = d == s.contiguous ? column : d == s.across ? row : 0;
         coordinates += ", " + s.start[static_cast<size_t>(d)] + (plus ? " + " + number(plus) : "");
     }
-    line("tma_store(t & 31, &" + s.map + ", " + base + coordinates + ");");
+    line(s.send + "(t & 31, &" + s.map + ", " + base + coordinates + ");");
 }
 
 void Emitter::bulk_store(ir::InstId id) {
@@ -152,6 +172,7 @@ void Emitter::bulk_store(ir::InstId id) {
     s.columns = s.boxes.row_bytes / s.bytes;
     open("");
     bulk_addresses(s, id);
+    s.send = inst.op == Op::store ? "tma_store" : bulk_reduction(static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]), s.order.size());
     if (s.bytes != 2)
         line("unsigned char* const " + s.area + "_bytes = " + scratch(id, "unsigned char", s.boxes.warp_bytes() * fn_.gpu->warps) + " + (t >> 5) * " +
              number(s.boxes.warp_bytes()) + ";");

@@ -277,6 +277,7 @@ private:
     // ---- bulk stores (emit_tma_store.cpp) ----
     struct BulkStore;
     void bulk_store(ir::InstId id);
+    std::string bulk_reduction(ir::AtomicKind kind, size_t rank);
     void bulk_addresses(BulkStore& s, ir::InstId id);
     void bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t slab);
     bool reads_memory(ir::BlockId block, size_t from) const;  ///< does an instruction of the block, from that place on?

@@ -1,5 +1,5 @@
-// Stores of products by TMA: the accumulator keeps its layout, warps put boxes of it into shared memory, and the hardware leaves out what lies beyond
-// the tensor's edges. Decided while tiles are placed (place.cpp); everything else keeps single accesses.
+// Stores of products by TMA, and atomics whose old values nobody takes: the accumulator keeps its layout, warps put boxes of it into shared memory,
+// and the hardware leaves out what lies beyond the tensor's edges. Decided while tiles are placed (place.cpp); everything else keeps single accesses.
 #include "lang/gpu_scratch.h"
 #include "lang/layout.h"
 #include "lower/bounds.h"
@@ -50,11 +50,33 @@ bool starts_well(const Function& fn, const GpuOptions& options, const Inst& stor
     return true;
 }
 
+bool is_used(const Function& fn, ValueId v) {
+    bool used = false;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        for (const ValueId o : fn.operands(fn.inst(id))) used = used || o == v;
+    });
+    return used;
+}
+
+/// Does TMA combine elements with those in memory as the atomic asks, and is that all that is asked? Its reductions are relaxed, at the scope of
+/// the GPU, and give no old values (PTX ISA, cp.reduce.async.bulk.tensor). Floats are added as IEEE 754 says, subnormals included, where that was
+/// measured (sm_90), unlike by single atomics of the hardware, which flush them.
+bool reduces_as_asked(const Function& fn, const GpuOptions& options, const Inst& atomic) {
+    const auto attrs = fn.attrs(atomic);
+    if (static_cast<MemoryOrder>(attrs[2]) != MemoryOrder::relaxed || static_cast<MemoryScope>(attrs[3]) == MemoryScope::sys) return false;
+    const auto kind = static_cast<AtomicKind>(attrs[1]);
+    const FormatId elem = fn.type(fn.operands(atomic)[0]).elem;
+    const bool whole = elem == Fmt::i32 || elem == Fmt::u32, real = elem == Fmt::f32 || elem == Fmt::f16 || elem == Fmt::bf16;
+    const bool known = whole ? kind < AtomicKind::xchg : real && kind == AtomicKind::add && options.arch->number == 90;
+    return known && !is_used(fn, fn.result(atomic));
+}
+
 }  // namespace
 
 bool stores_in_bulk(const Function& fn, const GpuOptions& options, InstId store, const TileLayout& l) {
     const Inst& inst = fn.inst(store);
-    if (inst.op != Op::store || !options.arch->tma || l.shape.rank != 2) return false;
+    if (!options.arch->tma || l.shape.rank != 2) return false;
+    if (inst.op != Op::store && !(inst.op == Op::atomic && reduces_as_asked(fn, options, inst))) return false;
     const ValueId tensor = fn.operands(inst)[0];
     const Type& type = fn.type(tensor);
     const Layout::Kind kind = fn.types().layout(type.layout).kind();

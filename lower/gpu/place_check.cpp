@@ -106,7 +106,10 @@ private:
             for (const ValueId v : operands) same(v, operands[0]);
         if (inst.op == Op::for_loop || inst.op == Op::while_loop || inst.op == Op::if_else) carried(inst);
         if (inst.op == Op::dot) product(id);
-        if (fn_.gpu_inst(id).bulk) need(inst.op == Op::store && !fn_.gpu_inst(id).global_scratch, "only a store through shared memory is done in bulk");
+        if (fn_.gpu_inst(id).bulk) {
+            const bool stores = inst.op == Op::store || inst.op == Op::atomic;
+            need(stores && !fn_.gpu_inst(id).global_scratch, "only a store or an atomic through shared memory is done in bulk");
+        }
     }
 
     const Function& fn_;

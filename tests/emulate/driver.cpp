@@ -181,6 +181,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* out, int type, uint32_t rank, void*
     map.magic = tegula::on_cpu::kMapMagic;
     map.rank = static_cast<uint8_t>(rank);
     map.elem_bytes = kBytes[type];
+    map.type = type;
     map.swizzle = static_cast<uint16_t>(swizzle ? 16 << swizzle : 0);
     map.address = reinterpret_cast<uint64_t>(address);
     for (uint32_t d = 0; d < rank; ++d) {

@@ -164,6 +164,7 @@ void execute(const Instruction& in, Context& c) {
     }
     if (in.name == "cp.async.bulk.commit_group") return m.bulk_commit();
     if (in.name == "cp.async.bulk.wait_group" || in.name == "cp.async.bulk.wait_group.read") return m.bulk_wait(static_cast<unsigned>(c.read(o[0])));
+    if (starts(in.name, "cp.reduce.async.bulk.tensor")) return tensor_reduce(in, c);
     if (starts(in.name, "cp.async.bulk.tensor"))
         return in.name.find(".global.shared") != std::string::npos ? tensor_store(in, c) : tensor_copy(in, c);
     if (starts(in.name, "mma.sync")) return mma_sync(in, c);

@@ -36,6 +36,7 @@ struct MapContents {
     uint32_t extents[5];
     uint16_t box[5];
     uint64_t strides[5];  ///< bytes; [0] unused
+    int32_t type;         ///< TensorMapType of the driver's interface
 };
 static_assert(sizeof(MapContents) <= 128);
 constexpr uint32_t kMapMagic = 0x54677570;
@@ -46,5 +47,6 @@ void wgmma(const Instruction& in, Context& c);
 void ldmatrix(const Instruction& in, Context& c);
 void stmatrix(const Instruction& in, Context& c);
 void tensor_store(const Instruction& in, Context& c);
+void tensor_reduce(const Instruction& in, Context& c);
 
 }  // namespace tegula::on_cpu

@@ -331,16 +331,69 @@ void tensor_copy(const Instruction& in, Context& context) {
     }
 }
 
-void tensor_store(const Instruction& in, Context& context) {
+namespace {
+
+/// Reads a box out of shared memory at any later time, and gives every element inside the tensor to `each`.
+void send_box(const Instruction& in, Context& context, void (*each)(int type, const std::string& op, void* to, const void* from)) {
     Machine& m = Machine::get();
     const unsigned from = context.address(in.operands[1]);
     const Box box(context, in.operands[0]);
     if (from % 128) m.fail("a tensor copy out of shared memory that is not aligned to 128 bytes");
     const unsigned char* base = m.shared(from, box.bytes());
+    const std::vector<std::string> name = parts_of(in.name);  // cp reduce async bulk tensor 2d global shared::cta add bulk_group
+    const std::string op = name.size() > 8 ? name[8] : "";
     m.bulk_store([=] {
         for (uint64_t i = 0; i < box.elements; ++i)
-            if (unsigned char* to = box.at(i)) std::memcpy(to, base + box.offset(from, i), box.map.elem_bytes);
+            if (unsigned char* to = box.at(i)) each(box.map.type, op, to, base + box.offset(from, i));
     });
 }
+
+template <class T>
+void combine(const std::string& op, void* to, const void* from) {
+    T a, b;
+    std::memcpy(&a, to, sizeof a);
+    std::memcpy(&b, from, sizeof b);
+    const T r = op == "add"   ? static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b))
+                : op == "min" ? std::min(a, b)
+                : op == "max" ? std::max(a, b)
+                : op == "and" ? static_cast<T>(a & b)
+                : op == "or"  ? static_cast<T>(a | b)
+                              : static_cast<T>(a ^ b);
+    std::memcpy(to, &r, sizeof r);
+}
+
+/// Sums of two numbers of these formats are exact in double precision or rounded once.
+void add_reals(Fmt format, void* to, const void* from) {
+    const Format& f = builtin(format);
+    uint64_t a = 0, b = 0;
+    std::memcpy(&a, to, f.container_bytes());
+    std::memcpy(&b, from, f.container_bytes());
+    const uint64_t r = encode(f, decode(f, a) + decode(f, b));
+    std::memcpy(to, &r, f.container_bytes());
+}
+
+/// By the map's type, as cuTensorMapEncodeTiled numbers them.
+void reduce_element(int type, const std::string& op, void* to, const void* from) {
+    constexpr int kU32 = 2, kI32 = 3, kF16 = 6, kF32 = 7, kBF16 = 9;
+    const bool known = op == "add" || op == "min" || op == "max" || op == "and" || op == "or" || op == "xor";
+    const bool bits = op == "and" || op == "or" || op == "xor";
+    if (known && (type == kU32 || (bits && type == kI32))) return combine<uint32_t>(op, to, from);
+    if (known && type == kI32) return combine<int32_t>(op, to, from);
+    if (op == "add" && type == kF32) return add_reals(Fmt::f32, to, from);
+    if (op == "add" && type == kF16) return add_reals(Fmt::f16, to, from);
+    if (op == "add" && type == kBF16) return add_reals(Fmt::bf16, to, from);
+    Machine::get().fail("a tensor reduction that is not known");
+}
+
+}  // namespace
+
+void tensor_store(const Instruction& in, Context& context) {
+    send_box(in, context, [](int type, const std::string&, void* to, const void* from) {
+        static constexpr size_t kBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+        std::memcpy(to, from, kBytes[type]);
+    });
+}
+
+void tensor_reduce(const Instruction& in, Context& context) { send_box(in, context, reduce_element); }
 
 }  // namespace tegula::on_cpu

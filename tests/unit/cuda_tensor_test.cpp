@@ -189,6 +189,41 @@ TEST(CudaTensor, ProductsAreStoredByTma) {
     EXPECT_EQ(emitted(product_text({}), "sm_80").tensor_maps.size(), 0u);
 }
 
+/// The product's tile is not stored, but combined with what is there.
+std::string combined_text(const Product& p, const std::string& attributes) {
+    std::string text = product_text(p);
+    const size_t store = text.find("  store %c");
+    text.replace(store, 7, "  %16 = atomic");
+    text.insert(text.find("\n", store), " {" + attributes + "} : tile<" + p.c + ">[" + std::to_string(p.m) + ", " + std::to_string(p.n) + "]");
+    text.replace(text.find("[?, ?] out"), 10, "[?, ?] inout");
+    return text;
+}
+
+TEST(CudaTensor, ProductsAreCombinedByTma) {
+    const Product i32{"i8", "i8", "i32", "i32", 128, 128, 128}, f32{"bf16", "bf16", "f32", "f32", 128, 128, 64};
+    const auto source = [](const Product& p, const std::string& attributes, const char* arch = "sm_90a") {
+        return emitted(combined_text(p, attributes), arch).source;
+    };
+    for (const char* kind : {"add", "max", "min", "and", "or", "xor"}) {
+        const std::string text = source(i32, "kind = " + std::string(kind) + ", order = relaxed, scope = gpu");
+        EXPECT_EQ(count(text, "cp.reduce.async.bulk.tensor.2d.global.shared::cta." + std::string(kind) + ".bulk_group"), 1);
+        EXPECT_EQ(count(text, "(t & 31, &map"), 4) << "boxes of 32 columns";
+        EXPECT_EQ(count(text, " tma_store(t"), 0);
+    }
+    EXPECT_EQ(emitted(combined_text(i32, "kind = add, order = relaxed, scope = cta"), "sm_120a").tensor_maps.size(), 3u);
+    const std::string add = "kind = add, order = relaxed, scope = gpu";
+    EXPECT_TRUE(contains(source(f32, add), "cp.reduce.async"));
+    EXPECT_TRUE(contains(source({"bf16", "bf16", "bf16", "f32", 128, 128, 64}, add), "cp.reduce.async"));
+    // What it does not do: other orders and scopes, other sums, and, where nobody measured them, floats.
+    EXPECT_FALSE(contains(source(i32, "kind = add, order = release, scope = gpu"), "cp.reduce.async"));
+    EXPECT_FALSE(contains(source(i32, "kind = add, order = relaxed, scope = sys"), "cp.reduce.async"));
+    EXPECT_FALSE(contains(source(i32, "kind = xchg, order = relaxed, scope = gpu"), "cp.reduce.async"));
+    EXPECT_FALSE(contains(source(f32, "kind = max, order = relaxed, scope = gpu"), "cp.reduce.async"));
+    EXPECT_FALSE(contains(source(f32, add, "sm_100a"), "cp.reduce.async"));
+    EXPECT_FALSE(contains(source({"i8", "i8", "i8", "i32", 128, 128, 128}, add), "cp.reduce.async"));
+    EXPECT_FALSE(contains(source(i32, add, "sm_80"), "cp.reduce.async"));
+}
+
 std::string clustered(std::string text, const std::string& size) {
     text.replace(text.find(") {"), 3, ") @ cluster(" + size + ") {");
     return text;
@@ -258,6 +293,8 @@ TEST(CudaTensor, CompilesWithoutWarnings) {
         {"sm_90a", product_text({"i8", "u8", "i32", "i32", 64, 96, 128})},
         {"sm_90a", product_text({"tf32", "tf32", "f32", "f32", 64, 64, 32})},
         {"sm_90a", chained_text()},
+        {"sm_90a", combined_text({"i8", "i8", "i32", "i32", 128, 128, 128}, "kind = min, order = relaxed, scope = gpu")},
+        {"sm_90a", combined_text({"bf16", "bf16", "bf16", "f32", 128, 128, 64}, "kind = add, order = relaxed, scope = gpu")},
         {"sm_90a", clustered(product_text({}), "2, 1")},
         {"sm_90a", clustered(product_text({"i8", "i8", "i32", "i32", 128, 256, 128}), "2, 2")},
         {"sm_90a", clustered(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 128}), "4")},
