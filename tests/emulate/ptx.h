@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lang/format.h"
 #include "tests/emulate/machine.h"
 
 namespace tegula::on_cpu {
@@ -26,6 +27,12 @@ struct Context {
 };
 /// "{a, b}" or "[a, b]" -> a, b; anything else: itself.
 std::vector<std::string> list_of(const std::string& operand);
+
+/// "mma.sync.aligned" -> mma, sync, aligned.
+std::vector<std::string> parts_of(const std::string& name);
+const Format& builtin(Fmt f);
+/// Where TMA and products look for what lies at `address` without a swizzle of that many bytes.
+unsigned xor_swizzle(unsigned address, unsigned bytes);
 
 /// The 128 bytes of a tensor map as this machine's driver makes them. Dimension 0 is contiguous.
 struct MapContents {
