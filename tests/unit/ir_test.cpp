@@ -42,13 +42,13 @@ std::string kernel(const std::string& body) {
 
 /// A function after the GPU passes: placements, a channel, and what was decided for instructions.
 const char* const kGpuText = R"(kernel @k(%x: tensor<f16>[?, 64] in, %y: tensor<f32>[?, 64] out, %n: i64) gpu {
-  arch = 90, warps = 4, specialised, shared = 9216, workspace = 64,
+  arch = 90, warps = 4, specialised, cluster = [2, 1, 1], shared = 9216, workspace = 64,
   p1 = shared [16, 64] "contiguous 1 swizzle 128 bytes 2",
   p2 = registers [16, 64] "[16, 64] reg 1:1 0:8 1:8 lane 1:2 1:4 0:1 0:2 0:4 warp 1:16 1:32",
   p3 = registers [16, 64] "[16, 64] reg 1:1 1:2 1:4 lane 1:8 1:16 1:32 0:1 0:2 warp 0:4 0:8",
   p4 = registers [48] "[3*16] reg lane 0:1 0:2 0:4 0:8 0 warp 0 0"
 } {
-  %0 = channel {stages = 4} : channel<f16>[16, 64] @ {ring = [16, 64] "contiguous 1 swizzle 128 bytes 2", stages = 4, offset = 1024, map = 0}
+  %0 = channel {stages = 4} : channel<f16>[16, 64] @ {ring = [16, 64] "contiguous 1 swizzle 128 bytes 2", stages = 4, offset = 1024, map = 0, multicast = 1}
   specialise {
     channel_put %x, %n, %n, %0 {flags = 0, axes = [1, 16, 1, 0, 1, 64, 1, 0]}
     yield
@@ -254,6 +254,7 @@ TEST(IrText, GpuFormIsRead) {
     const GpuForm& g = *p.fn->gpu;
     EXPECT_EQ(g.arch, 90);
     EXPECT_TRUE(g.specialised);
+    EXPECT_EQ(g.cluster, (std::array<int, 3>{2, 1, 1}));
     EXPECT_EQ(g.shared_bytes, 9216);
     EXPECT_EQ(g.workspace_bytes, 64);
     ASSERT_EQ(g.placements.size(), 5u);
@@ -263,6 +264,8 @@ TEST(IrText, GpuFormIsRead) {
     EXPECT_EQ(g.channels[0].second.layout, shared_layout(Shape{16, 64}, 1, 2));
     EXPECT_EQ(g.channels[0].second.offset, 1024);
     EXPECT_EQ(g.channels[0].second.tensor_map, 0);
+    EXPECT_EQ(g.channels[0].second.multicast, 1u);
+    EXPECT_EQ(g.sharers(g.channels[0].second), 2);
     for (uint32_t i = 0; i < p.fn->inst_count(); ++i) {
         const GpuInst& facts = g.of_inst[i];
         const Op op = p.fn->inst(ir::InstId{i}).op;
@@ -285,6 +288,12 @@ TEST(IrText, BrokenGpuFormsAreDiagnosed) {
     EXPECT_NE(problems("warps = 4", "warps = 64").find("T0705"), std::string::npos);
     EXPECT_NE(problems("warps = 4", "warps = 2").find("unknown layout"), std::string::npos);
     EXPECT_NE(problems("warp 1:16 1:32", "warp 1:16 1:16").find("unknown layout"), std::string::npos);
+    EXPECT_NE(problems("[2, 1, 1]", "[3, 1, 1]").find("1, 2, 4 or 8"), std::string::npos);
+    EXPECT_NE(problems("[2, 1, 1]", "[9223372036854775807, 1, 1]").find("1, 2, 4 or 8"), std::string::npos);
+    EXPECT_NE(problems("[2, 1, 1]", "[?, 1, 1]").find("1, 2, 4 or 8"), std::string::npos);
+    EXPECT_NE(problems("[2, 1, 1]", "[4, 4, 1]").find("at most 8 programs"), std::string::npos);
+    EXPECT_NE(problems("[2, 1, 1]", "[2, 1]").find("three axes"), std::string::npos);
+    EXPECT_NE(problems("multicast = 1", "multicast = 8").find("T0705"), std::string::npos);
     EXPECT_NE(problems("swizzle 128", "swizzle 100").find("unknown layout"), std::string::npos);
     EXPECT_NE(problems("[16, 64] @ p1", "[16, 64] @ p4").find("a placement of"), std::string::npos);
     EXPECT_NE(problems("[16, 64] @ p1", "[16, 64] @ p9").find("unknown placement"), std::string::npos);
