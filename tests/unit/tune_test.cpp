@@ -121,12 +121,15 @@ TEST_F(Tuning, ChoosingIsStableAndNamedValuesStay) {
 
 TEST_F(Tuning, ClustersFetchSharedTilesOnce) {
     // Bytes multiply faster than L2 brings 64 x 64 tiles of them.
+    int kernels = 0;
     const auto microseconds = [&](const std::string& attribute, int64_t m, const char* arch = "sm_90a") {
+        const std::string name = "product" + std::to_string(++kernels);  // choices are kept by name
         std::string text = kMatmul;
+        text.replace(text.find("matmul"), 6, name);
         text.replace(text.find("    tune"), text.find("\n{") - text.find("    tune"), attribute + "\n    tune BM in {64}, BN in {64}, BK in {64, 128}");
         const ModulePtr module = load(text);
         const sema::StaticValues given = {{"A", type(Fmt::i8)}, {"ACC", type(Fmt::i32)}, {"M", {m}}, {"N", {int64_t{8192}}}, {"K", {int64_t{8192}}}};
-        choice(*module, "matmul", given, arch);
+        choice(*module, name, given, arch);
         return std::stod(why_.substr(why_.find("estimated ") + 10));
     };
     const double alone = microseconds("", 8192), pairs = microseconds("@ cluster(2, 1)", 8192), fours = microseconds("@ cluster(2, 2)", 8192);
