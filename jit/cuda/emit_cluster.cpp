@@ -72,16 +72,16 @@ void Emitter::share_ring(Ring& r) {
     line("[[maybe_unused]] const unsigned " + r.peer_empty + " = address_in_cluster(" + r.empty + ", " + first + " + " + peer + ");");
 }
 
-/// Emits a block of a cluster's program, which says when it is done with the memory of its peers: behind the last use of a ring.
+/// Emits the part that computes, which says behind the last use of a ring that it is done with the memory of its peers.
 void Emitter::block_in_cluster(ir::BlockId id) {
     const std::vector<ir::InstId>& insts = fn_.block(id).insts;
-    size_t last = 0;
-    for (size_t i = 0; i < insts.size(); ++i)
-        for (const auto& [value, ring] : rings_) {
-            const ir::Inst& inst = fn_.inst(insts[i]);
-            const bool here = inst.op == Op::channel_put || inst.op == Op::channel_get || inst.op == Op::channel_release;
-            if (here || touches(insts[i], ir::ValueId{value})) last = i;
-        }
+    const auto uses_ring = [&](ir::InstId inst) {
+        const Op op = fn_.inst(inst).op;
+        return op == Op::channel_get || op == Op::channel_release ||
+               std::any_of(rings_.begin(), rings_.end(), [&](const auto& ring) { return touches(inst, ir::ValueId{ring.first}); });
+    };
+    size_t last = insts.size() - 1;
+    while (last > 0 && !uses_ring(insts[last])) --last;
     for (size_t i = 0; i < insts.size(); ++i) {
         instruction(insts[i]);
         if (i == last) line("cluster_arrive();");

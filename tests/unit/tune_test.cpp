@@ -126,7 +126,8 @@ TEST_F(Tuning, ClustersFetchSharedTilesOnce) {
         const std::string name = "product" + std::to_string(++kernels);  // choices are kept by name
         std::string text = kMatmul;
         text.replace(text.find("matmul"), 6, name);
-        text.replace(text.find("    tune"), text.find("\n{") - text.find("    tune"), attribute + "\n    tune BM in {64}, BN in {64}, BK in {64, 128}");
+        text.replace(text.find("    tune"), text.find("\n{") - text.find("    tune"),
+                     attribute + "\n    tune BM in {64}, BN in {64}, BK in {64, 128}");
         const ModulePtr module = load(text);
         const sema::StaticValues given = {{"A", type(Fmt::i8)}, {"ACC", type(Fmt::i32)}, {"M", {m}}, {"N", {int64_t{8192}}}, {"K", {int64_t{8192}}}};
         choice(*module, name, given, arch);
