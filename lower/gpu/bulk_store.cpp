@@ -59,16 +59,14 @@ bool is_used(const Function& fn, ValueId v) {
 }
 
 /// Does TMA combine elements with those in memory as the atomic asks, and is that all that is asked? Its reductions are relaxed, at the scope of
-/// the GPU, and give no old values (PTX ISA, cp.reduce.async.bulk.tensor). Floats are added as IEEE 754 says, subnormals included, where that was
-/// measured (sm_90), unlike by single atomics of the hardware, which flush them.
-bool reduces_as_asked(const Function& fn, const GpuOptions& options, const Inst& atomic) {
+/// the GPU, and give no old values (PTX ISA, cp.reduce.async.bulk.tensor). Whether it adds subnormal floats as they are is not documented.
+bool reduces_as_asked(const Function& fn, const Inst& atomic) {
     const auto attrs = fn.attrs(atomic);
     if (static_cast<MemoryOrder>(attrs[2]) != MemoryOrder::relaxed || static_cast<MemoryScope>(attrs[3]) == MemoryScope::sys) return false;
     const auto kind = static_cast<AtomicKind>(attrs[1]);
     const FormatId elem = fn.type(fn.operands(atomic)[0]).elem;
-    const bool whole = elem == Fmt::i32 || elem == Fmt::u32, real = elem == Fmt::f32 || elem == Fmt::f16 || elem == Fmt::bf16;
-    const bool known = whole ? kind < AtomicKind::xchg : real && kind == AtomicKind::add && options.arch->number == 90;
-    return known && !is_used(fn, fn.result(atomic));
+    const bool whole = elem == Fmt::i32 || elem == Fmt::u32;
+    return whole && kind < AtomicKind::xchg && !is_used(fn, fn.result(atomic));
 }
 
 }  // namespace
@@ -76,7 +74,7 @@ bool reduces_as_asked(const Function& fn, const GpuOptions& options, const Inst&
 bool stores_in_bulk(const Function& fn, const GpuOptions& options, InstId store, const TileLayout& l) {
     const Inst& inst = fn.inst(store);
     if (!options.arch->tma || l.shape.rank != 2) return false;
-    if (inst.op != Op::store && !(inst.op == Op::atomic && reduces_as_asked(fn, options, inst))) return false;
+    if (inst.op != Op::store && !(inst.op == Op::atomic && reduces_as_asked(fn, inst))) return false;
     const ValueId tensor = fn.operands(inst)[0];
     const Type& type = fn.type(tensor);
     const Layout::Kind kind = fn.types().layout(type.layout).kind();
