@@ -156,6 +156,7 @@ private:
         ir::ValueId value;
         std::string mark, text;  ///< #line, and the element
         int uses = 0;            ///< by operands of later tiles of the loop
+        bool read = false;       ///< by the tile that is joining it
     };
     void fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
     void end_fused();
