@@ -11,8 +11,8 @@ using tegula_tool::Options;
 std::string not_negative(const std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }
 
 void add_run_options(CLI::App& app, Options& o) {
-    app.add_option("--machine", o.machine, "interp (the reference interpreter), cpu (native code) or cuda; default: cuda where there is a GPU, else interp");
-    app.add_option("--model", o.model, "interp: sum products as the tensor cores of this GPU do, to the bit (sm_90a)");
+    app.add_option("--machine", o.machine, "interp (the reference interpreter), cpu (native code) or cuda; default: cuda where there is a GPU, else cpu, or interp in a build without LLVM; tests: all that are here");
+    app.add_option("--model", o.model, "interp, the default with it: sum products as the tensor cores of this GPU do, to the bit (sm_90a)");
     app.add_option("--threads", o.threads, "worker threads, 0: all cores");
     app.add_option("--disable-passes", o.disable_passes, "comma-separated compiler passes to skip, or `all`");
     app.add_option("--timeout", o.timeout_seconds, "seconds until the run is ended (exit code 124)")->check(not_negative);

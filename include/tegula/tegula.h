@@ -128,7 +128,7 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    const char* machine;        /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": cuda where there is a GPU, else interp */
+    const char* machine;        /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": cuda where there is a GPU, else cpu, or interp in a library without LLVM */
     const char* disable_passes; /* comma-separated pass names, "all", or NULL. Never changes a result bit */
     int32_t checked;            /* report out-of-range pointers, uninitialised reads, races, integer division by zero .. */
     int32_t trap_floats;        /* checked: also NaN or Inf out of finite operands */
@@ -139,7 +139,7 @@ typedef struct {
     void (*print)(void* user, const char* text, size_t size);          /* output of `print`; NULL: dropped */
     int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED */
     void* user;
-    const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. cuda ignores it */
+    const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. Without `machine` it means interp; cpu and cuda ignore it */
     void* stream;               /* cuda: CUstream to launch on; tensors in device memory are then not waited for. NULL: the default stream */
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
@@ -190,6 +190,7 @@ typedef struct {
     tegula_diags* diags;   /* borrowed; NULL when there is nothing to say */
 } tegula_test_result;
 /* Runs the `test` (or `bench`) blocks whose name contains `filter` (NULL: all), in checked mode unless options say otherwise.
+ * Tests run on the machine that options name, else on every one present, and launches are compared with the interpreter bit for bit.
  * Returns TEGULA_OK when all passed. */
 TEGULA_API tegula_status tegula_test(tegula_module* module, const char* filter, const tegula_run_options* options,
                                      void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags);

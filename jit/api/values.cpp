@@ -168,8 +168,10 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
         }
         std::memcpy(&o, given, given->struct_size);
     }
-    const std::string_view name = o.machine ? o.machine : "";
-    const bool known = name.empty() || name == "auto" || name == "interp" || name == "cpu" || name == "cuda";
+    std::string_view name = o.machine ? o.machine : "";
+    out.unnamed = name.empty() || name == "auto";
+    const bool known = out.unnamed || name == "interp" || name == "cpu" || name == "cuda";
+    if (out.unnamed && o.model && *o.model) name = "interp", out.unnamed = false;  // only the interpreter has models
     if ((runs || !known) && !engine.find_machine(name, out.machine, sink)) {
         status = TEGULA_E_UNAVAILABLE;
         return false;
