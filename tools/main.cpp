@@ -30,6 +30,7 @@ void add_verbs(CLI::App& app, Options& o) {
     run->add_option("--set,-s", o.sets, "NAME=VALUE: a generic parameter, integer or type")->allow_extra_args(false);
     run->add_option("--out,-o", o.outs, "NAME=file.npy[:type]: where an output goes")->allow_extra_args(false);
     run->add_flag("--checked", o.checked, "report out-of-range pointers, uninitialised reads, races, division by zero");
+    run->add_flag("--checked-native", o.checked_native, "the same without uninitialised reads and races, on the machine cpu in native code alone");
     run->add_flag("--trap-floats", o.trap_floats, "with --checked: report NaN and Inf made of finite operands");
     run->add_flag("--time", o.time, "print how long the launch took");
     add_run_options(*run, o);

@@ -78,6 +78,7 @@ typedef struct {
     uint32_t cpu_threads;      /* machine "cpu": threads of the engine beside the calling one, 0: as many as runs ask for */
     const tegula_executor* executor; /* machine "cpu": copied; NULL: threads of the engine, started when a run first wants them */
     int32_t pin_threads;       /* != 0: each thread of the engine stays on one core */
+    int32_t cpu_debug;         /* machine "cpu", != 0: kernels are shown to gdb and perf, with the lines of their sources, and stay in memory */
 } tegula_engine_options;
 /* Fills `options` with defaults; `size` is sizeof(tegula_engine_options) of the caller. */
 TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_t size);
@@ -130,7 +131,8 @@ typedef struct {
     size_t struct_size;
     const char* machine;        /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": cuda where there is a GPU, else cpu, or interp in a library without LLVM */
     const char* disable_passes; /* comma-separated pass names, "all", or NULL. Never changes a result bit */
-    int32_t checked;            /* report out-of-range pointers, uninitialised reads, races, integer division by zero .. */
+    int32_t checked;            /* 1: report out-of-range pointers, uninitialised reads, races, integer division by zero .. (on cpu and cuda the interpreter runs first);
+                                 * 2: on cpu only what native code sees itself: no uninitialised reads, no races; elsewhere, and with trap_floats, as 1 */
     int32_t trap_floats;        /* checked: also NaN or Inf out of finite operands */
     uint64_t order_seed;        /* 0: programs in order; else a permutation */
     uint32_t threads;           /* interp, cpu; 0: all cores (checked runs of interp use one) */

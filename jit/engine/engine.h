@@ -29,7 +29,8 @@ struct EngineOptions {
     std::function<std::shared_ptr<HostTensor>(TypeTable& types, const std::string& path, const std::string& name, std::string& error)> load_array;
     size_t max_errors = 100;
     std::function<std::unique_ptr<Machine>(const SourceMap&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
-    cpu::PoolOptions pool;  ///< threads of the machine `cpu`
+    cpu::PoolOptions pool;   ///< threads of the machine `cpu`
+    bool cpu_debug = false;  ///< machine `cpu`: kernels are shown to gdb and perf
     std::function<void(const ir::Function&)> on_elaborated;  ///< sees every kernel instance and host expression before its passes, on any thread
 };
 
@@ -94,6 +95,7 @@ struct LaunchOptions : RunOptions {
     /// checked mode are the interpreter's.
     bool compare = false;
     bool compare_expressions = true;  ///< with compare: expressions of host statements too
+    bool native_checks = false;       ///< with checked: on the machine `cpu` its own checks alone, without the interpreter
     bool unnamed = false;             ///< nobody chose the machine: run_tests goes through all of Engine::machines()
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
 };

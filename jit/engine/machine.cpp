@@ -70,7 +70,7 @@ Machine& Engine::cuda() {
 }
 
 Machine& Engine::cpu() {
-    std::call_once(cpu_once_, [this] { cpu_ = make_cpu_machine(sources_, options_.pool); });
+    std::call_once(cpu_once_, [this] { cpu_ = make_cpu_machine(sources_, options_.pool, options_.cpu_debug); });
     return *cpu_;
 }
 
@@ -93,7 +93,8 @@ bool Engine::find_machine(std::string_view name, Machine*& machine, DiagSink& di
         diags.report(Diag::machine_unavailable, {}, {std::string(name), missing});
         return false;
     }
-    diags.report(Diag::machine_unavailable, {}, {printable(std::string(name)), "machines: interp (the reference interpreter), cpu (native code), cuda (NVIDIA GPUs)"});
+    diags.report(Diag::machine_unavailable, {},
+                 {printable(std::string(name)), "machines: interp (the reference interpreter), cpu (native code), cuda (NVIDIA GPUs)"});
     return false;
 }
 

@@ -249,8 +249,7 @@ TEST(CpuMemory, CompiledRunAndFreedLeavesNothing) {
         args[i].t.bytes = 256;
         args[i].t.extents = Shape{64};
     }
-    const char* wanted = std::getenv("TEGULA_LEAK_KERNELS");
-    const int count = wanted ? std::atoi(wanted) : 1000, warm = count / 5;
+    const int count = std::getenv("TEGULA_LONG") ? 10000 : 1000, warm = count / 5;
     const uint64_t grid[3] = {1, 1, 1};
     double before = 0;
     for (int i = 0; i < count; ++i) {
