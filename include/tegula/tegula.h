@@ -137,7 +137,7 @@ typedef struct {
     uint64_t order_seed;        /* 0: programs in order; else a permutation */
     uint32_t threads;           /* interp, cpu; 0: all cores (checked runs of interp use one) */
     uint64_t step_budget;       /* tile instructions, 0: none */
-    uint64_t memory_budget;     /* bytes of tile storage per program, 0: none */
+    uint64_t memory_budget;     /* bytes of tile storage per program (cpu: what does not stay in registers), 0: none */
     void (*print)(void* user, const char* text, size_t size);          /* output of `print`; NULL: dropped */
     int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED */
     void* user;
