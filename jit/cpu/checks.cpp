@@ -87,12 +87,23 @@ void Codegen::check_cast(ir::InstId id) {
     });
 }
 
+/// The program ends there: what follows may have lost its masks to the assumption.
+void Codegen::check_assumption(ir::InstId id) {
+    auto* fails = llvm::BasicBlock::Create(context_, "fails", function_);
+    auto* holds = llvm::BasicBlock::Create(context_, "holds", function_);
+    b_.CreateCondBr(scalar(fn_.operands(fn_.inst(id))[0]), holds, fails);
+    b_.SetInsertPoint(fails);
+    report_check(id, Failure::assumption, i64(-1), i64(0));
+    b_.CreateBr(leave_);
+    b_.SetInsertPoint(holds);
+}
+
 void Codegen::check(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     if (inst.op == Op::gather) return check_gather(id);
     if (inst.op == Op::cast) return check_cast(id);
     if (inst.op != Op::assume) return check_division(id);
-    when(b_.CreateNot(scalar(fn_.operands(inst)[0])), [&] { report_check(id, Failure::assumption, i64(-1), i64(0)); });
+    check_assumption(id);
 }
 
 }  // namespace tegula::cpu

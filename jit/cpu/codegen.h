@@ -191,6 +191,7 @@ private:
     void check_division(ir::InstId id);
     void check_gather(ir::InstId id);
     void check_cast(ir::InstId id);
+    void check_assumption(ir::InstId id);
     void report_check(ir::InstId id, Failure failure, llvm::Value* element, llvm::Value* code);
     // atomic.cpp
     llvm::Value* to_code(llvm::Value* v, const Format& f);

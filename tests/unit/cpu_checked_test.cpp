@@ -29,6 +29,10 @@ kernel believe(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [N] {
     assume(x[i] >= 0.0);
     y[i] = sqrt(x[i]);
 }
+kernel trust(out y: tensor<f32>[N], at: i64) grid [1] {
+    assume(at >= 0 && at + 16 <= N);
+    y[at +: 16] = full<f32>[16](1.0);
+}
 kernel prefix(x: tensor<i32>[N], out y: tensor<i32>[N]) grid [1] {
     y[0 +: 16] = scan(x[0 +: 16], 0, |a, b| b / a);
 }
@@ -113,6 +117,14 @@ TEST_F(Checked, AssumptionsAndRegions) {
     expect("", "believe", {whole(x), whole(y)});
     x[3] = -1.0f;
     expect("T0912", "believe", {whole(x), whole(y)});
+    std::vector<float> z(32);
+    expect("T0912", "trust", {tegula::Tensor(z.data(), {20}), tegula::Value(int64_t{10})});
+    EXPECT_EQ(z[20], 0.0f);
+    std::fill(z.begin(), z.end(), 0.0f);
+    said("cpu", 2, "trust", {tegula::Tensor(z.data(), {20}), tegula::Value(int64_t{10})});
+    EXPECT_EQ(z, std::vector<float>(32)) << "what relied on it does not run";
+    expect("", "trust", {tegula::Tensor(z.data(), {26}), tegula::Value(int64_t{10})});
+    EXPECT_EQ(z[25], 1.0f);
     std::vector<int32_t> a(16, 1), b(16);
     expect("", "prefix", {whole(a), whole(b)});
     a[7] = 0;
