@@ -11,7 +11,9 @@ using tegula_tool::Options;
 std::string not_negative(const std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }
 
 void add_run_options(CLI::App& app, Options& o) {
-    app.add_option("--machine", o.machine, "interp (the reference interpreter), cpu (native code) or cuda; default: cuda where there is a GPU, else cpu, or interp in a build without LLVM; tests: all that are here");
+    app.add_option("--machine", o.machine,
+                   "interp (the reference interpreter), cpu (native code) or cuda; default: cuda where there is a GPU, else cpu, or interp in a "
+                   "build without LLVM; tests: all that are here");
     app.add_option("--model", o.model, "interp, the default with it: sum products as the tensor cores of this GPU do, to the bit (sm_90a)");
     app.add_option("--threads", o.threads, "worker threads, 0: all cores");
     app.add_option("--disable-passes", o.disable_passes, "comma-separated compiler passes to skip, or `all`");
@@ -48,8 +50,10 @@ void add_verbs(CLI::App& app, Options& o) {
     auto* dump = app.add_subcommand("dump", "Show a stage of the compiler");
     dump->add_option("file", o.file, "source file")->required();
     dump->add_option("kernel", o.kernel, "kernel name, for stages of an instance");
-    dump->add_option("--emit,-e", o.emit, "tokens, ast, fmt, json, ir, ir:after=PASS, ir:final, explain, kernel-json; for a GPU ir:gpu, ir:gpu:after=PASS, "
-                     "cuda, ptx, cubin, sass (through nvdisasm), each (and explain) also as KIND@sm_80; for the CPU llvm, llvm-opt, asm, explain@cpu");
+    dump->add_option(
+        "--emit,-e", o.emit,
+        "tokens, ast, fmt, json, ir, ir:after=PASS, ir:final, explain, kernel-json; for a GPU ir:gpu, ir:gpu:after=PASS, "
+        "cuda, ptx, cubin, sass (through nvdisasm), each (and explain) also as KIND@sm_80; for the CPU llvm, llvm-opt, asm, explain@cpu");
     dump->add_option("--set,-s", o.sets, "NAME=VALUE: a generic parameter")->allow_extra_args(false);
 
     auto* fmt = app.add_subcommand("fmt", "Format source files in place; - formats standard input to standard output");
