@@ -29,7 +29,8 @@ struct EngineOptions {
     std::function<std::shared_ptr<HostTensor>(TypeTable& types, const std::string& path, const std::string& name, std::string& error)> load_array;
     size_t max_errors = 100;
     std::function<std::unique_ptr<Machine>(const SourceMap&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
-    cpu::PoolOptions pool;  ///< threads of the machine `cpu`
+    cpu::PoolOptions pool;   ///< threads of the machine `cpu`
+    bool cpu_debug = false;  ///< machine `cpu`: kernels are shown to gdb and perf
     std::function<void(const ir::Function&)> on_elaborated;  ///< sees every kernel instance and host expression before its passes, on any thread
 };
 
@@ -94,6 +95,8 @@ struct LaunchOptions : RunOptions {
     /// checked mode are the interpreter's.
     bool compare = false;
     bool compare_expressions = true;  ///< with compare: expressions of host statements too
+    bool native_checks = false;       ///< with checked: on the machine `cpu` its own checks alone, without the interpreter
+    bool unnamed = false;             ///< nobody chose the machine: run_tests goes through all of Engine::machines()
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
 };
 
@@ -126,7 +129,9 @@ public:
     /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
     /// each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu". nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
-    /// The machine of that name ("interp": null, "auto" and "": the best one present); false (reported) when it is unknown or missing.
+    /// The machines that are present, the one first that launches without a machine's name run on; null: the interpreter, where there is no other.
+    std::vector<Machine*> machines();
+    /// The machine of that name ("interp": null, "auto" and "": the first of machines()); false (reported) when it is unknown or missing.
     bool find_machine(std::string_view name, Machine*& machine, DiagSink& diags);
     Machine& cuda();
     Machine& cpu();

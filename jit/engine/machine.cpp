@@ -69,16 +69,23 @@ Machine& Engine::cuda() {
     return *cuda_;
 }
 
-constexpr bool kCpuByDefault = false;  ///< where there is no GPU
-
 Machine& Engine::cpu() {
-    std::call_once(cpu_once_, [this] { cpu_ = make_cpu_machine(sources_, options_.pool); });
+    std::call_once(cpu_once_, [this] { cpu_ = make_cpu_machine(sources_, options_.pool, options_.cpu_debug); });
     return *cpu_;
+}
+
+std::vector<Machine*> Engine::machines() {
+    std::vector<Machine*> here;
+    if (cuda().present() && cuda().missing().empty()) here.push_back(&cuda());
+    if (cpu().missing().empty()) here.push_back(&cpu());
+    if (here.empty()) here.push_back(nullptr);
+    return here;
 }
 
 bool Engine::find_machine(std::string_view name, Machine*& machine, DiagSink& diags) {
     machine = nullptr;
     if (name == "interp") return true;
+    if (name.empty() || name == "auto") return machine = machines().front(), true;
     if (name == "cuda" || name == "cpu") {
         Machine& wanted = name == "cuda" ? cuda() : cpu();
         const std::string missing = wanted.missing();
@@ -86,12 +93,8 @@ bool Engine::find_machine(std::string_view name, Machine*& machine, DiagSink& di
         diags.report(Diag::machine_unavailable, {}, {std::string(name), missing});
         return false;
     }
-    if (name.empty() || name == "auto") {
-        if (cuda().present() && cuda().missing().empty()) machine = &cuda();
-        else if (kCpuByDefault && cpu().missing().empty()) machine = &cpu();
-        return true;
-    }
-    diags.report(Diag::machine_unavailable, {}, {printable(std::string(name)), "machines: interp (the reference interpreter), cpu (native code), cuda (NVIDIA GPUs)"});
+    diags.report(Diag::machine_unavailable, {},
+                 {printable(std::string(name)), "machines: interp (the reference interpreter), cpu (native code), cuda (NVIDIA GPUs)"});
     return false;
 }
 
