@@ -16,6 +16,7 @@ constexpr int64_t kStageAlign = 1024;
 constexpr uint32_t kMaxBox = 256;
 constexpr int kNoExchange = 120;  ///< from this architecture on ptxas ignores setmaxnreg in kernels that call its division
 constexpr int kRegistersPerThread[][3] = {{4, 0, 0}, {8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
+constexpr int kBesideTensorMemory[][3] = {{4, 0, 0}, {8, 0, 0}, {16, 24, 112}};     ///< ptxas spills more with an exchange than without
 
 std::string number(int64_t v) { return std::to_string(v); }
 
@@ -160,7 +161,7 @@ void Emitter::cuda_channel(ir::InstId id) {
 void Emitter::cuda_specialise(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     int producer = 0, consumer = 0;
-    for (const auto& row : kRegistersPerThread)
+    for (const auto& row : tensor_memory_.empty() ? kRegistersPerThread : kBesideTensorMemory)
         if (row[0] == fn_.gpu->warps && fn_.gpu->arch < kNoExchange) producer = row[1], consumer = row[2];
     if (producer) prelude_.need("registers");
     open("if (t >= " + number(group_threads()) + ")");

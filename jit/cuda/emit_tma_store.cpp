@@ -1,6 +1,7 @@
 // Bulk stores (GpuInst::bulk): every warp writes its rows and columns of an accumulator into boxes of 16 rows (32 where each lane holds one, after
-// tensor memory) in shared memory, swizzled so that no banks conflict, and one lane sends each box by TMA while the next one is written. Nothing is said about the tensor's edges: the hardware
-// leaves out what lies beyond. Which registers hold what is lang/tile_layout.h's mma_accumulator and tensor_memory_rows; sizes are store_boxes of lang/gpu_scratch.h.
+// tensor memory) in shared memory, swizzled so that no banks conflict, and one lane sends each box by TMA while the next one is written. Nothing is
+// said about the tensor's edges: the hardware leaves out what lies beyond. Which registers hold what is lang/tile_layout.h's mma_accumulator and
+// tensor_memory_rows; sizes are store_boxes of lang/gpu_scratch.h.
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"

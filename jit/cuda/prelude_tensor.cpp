@@ -190,6 +190,7 @@ __device__ __forceinline__ void products_wait(int t, unsigned done, unsigned pha
     __syncwarp();
     if ((t & 31) == 0) mbarrier_arrive(done);
     mbarrier_wait(done, phase);
+    __syncwarp();  // what follows is for whole warps
     tensor_fence_after();
 }
 )";

@@ -182,7 +182,7 @@ TEST(TileLayout, RowsOfTensorMemory) {
                         for (int r = 0; r < l.registers(); ++r) {
                             const Point p = l.point(r, t, w);
                             ASSERT_EQ(p[0] % 128, w % 4 * 32 + t) << l.text();
-                            if (r % 2) ASSERT_EQ(p[1], l.point(r - 1, t, w)[1] + 1) << l.text();
+                            ASSERT_EQ(p[1] - l.point(r & ~1, t, w)[1], r % 2) << l.text();
                         }
             }
 }
