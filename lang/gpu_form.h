@@ -9,10 +9,19 @@
 
 namespace tegula {
 
+/// A product's sum in tensor memory (sm_100): element (m, n) is the 32-bit cell in lane m % 128 of column `column` + m / 128 * N + n.
+struct TensorLayout {
+    Shape shape;
+    int column = 0;  ///< of the program's own columns
+    friend bool operator==(const TensorLayout&, const TensorLayout&) = default;
+};
+
 struct Placement {
-    enum Kind : uint8_t { none, registers, shared } kind = none;  ///< none: scalars (every thread holds them), tensors, channels
+    enum Kind : uint8_t { none, registers, shared, tensor } kind = none;  ///< none: scalars (every thread holds them), tensors, channels
     TileLayout regs;
     SharedLayout smem;
+    TensorLayout tmem;
+    const Shape& shape() const { return kind == shared ? smem.shape : kind == tensor ? tmem.shape : regs.shape; }
     friend bool operator==(const Placement&, const Placement&) = default;
 };
 

@@ -14,6 +14,7 @@ std::string shared_text(const SharedLayout& l) { return to_string(l.shape) + " "
 
 std::string placement_text(const Placement& p) {
     if (p.kind == Placement::shared) return "shared " + shared_text(p.smem);
+    if (p.kind == Placement::tensor) return "tensor " + to_string(p.tmem.shape) + " column " + std::to_string(p.tmem.column);
     return "registers " + to_string(p.regs.shape) + " " + quote_text(p.regs.text());
 }
 

@@ -5,6 +5,7 @@
 
 #include "lang/ir_gpu_text.h"
 #include "lang/ir_parser.h"
+#include "lang/tensor_memory.h"
 
 namespace tegula::ir {
 
@@ -24,7 +25,8 @@ bool Parser::gpu_range(const char* what, int64_t least, int64_t most, int64_t& o
     return diags_.report(Diag::ir_bad_literal, at, {printable(spelling), wanted}), false;
 }
 
-/// gpu {arch = 90, warps = 4, specialised, shared = 1024, workspace = 0, p1 = registers [8, 8] "..", p2 = shared [8, 8] ".."}
+/// gpu {arch = 90, warps = 4, specialised, shared = 1024, workspace = 0, p1 = registers [8, 8] "..", p2 = shared [8, 8] "..",
+/// p3 = tensor [128, 8] column 0}
 bool Parser::gpu_form() {
     lexer_.advance();
     fn_->gpu.emplace();
@@ -74,6 +76,12 @@ bool Parser::gpu_layout() {
     if (take("shared")) {
         p.kind = Placement::shared;
         if (!gpu_shared(p.smem)) return false;
+    } else if (take("tensor")) {
+        int64_t column = 0;
+        p.kind = Placement::tensor;
+        if (!shape(p.tmem.shape) || !expect("column") || !gpu_range("a column", 0, kTensorColumns - 1, column)) return false;
+        p.tmem.column = static_cast<int>(column);
+        if (!fits_tensor_memory(p.tmem)) return fail_expected("extents of a tile in tensor memory");
     } else {
         Shape s;
         std::string text;
@@ -100,7 +108,7 @@ bool Parser::gpu_placement(TypeId id, uint32_t& out) {
     }
     const Placement& p = fn_->gpu->placements[out];
     const Type& t = fn_->types().type(id);
-    if (t.kind != Type::tile || t.shape != (p.kind == Placement::shared ? p.smem.shape : p.regs.shape)) {
+    if (t.kind != Type::tile || t.shape != p.shape()) {
         return diags_.report(Diag::ir_bad_literal, span(), {name, "a placement of " + fn_->types().name(id)}), false;
     }
     lexer_.advance();

@@ -1,6 +1,7 @@
 // The emitter's frame: the kernel around its body, parameters, names and registers of values, dispatch by op, barriers and scratch memory. What
 // single ops become is in the other emit_*.cpp files.
 #include "jit/cuda/emitter.h"
+#include "lang/tensor_memory.h"
 
 namespace tegula::cuda {
 
@@ -42,7 +43,7 @@ bool reads_elements(Op op) {
 
 KernelText emit(const ir::Function& fn, const SourceMap* sources) { return Emitter(fn, sources).run(); }
 
-Emitter::Emitter(const ir::Function& fn, const SourceMap* sources) : fn_(fn), sources_(sources) {
+Emitter::Emitter(const ir::Function& fn, const SourceMap* sources) : fn_(fn), sources_(sources), overlapped_(fn) {
     TEGULA_CHECK(fn.gpu.has_value() && fn.is_kernel, "only kernels that passed the GPU passes are emitted");
     names_.resize(fn.value_count());
     aliased_.resize(fn.value_count());
@@ -71,7 +72,9 @@ KernelText Emitter::run() {
     kernel_.options = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
     parameter(KernelParam::first, 0, 0, "unsigned long long", "first");
     prepare_split();
+    take_tensor_memory();
     block(fn_.body);
+    end_tensor_memory();
     end_fused();
 
     std::string& out = kernel_.source;
@@ -145,7 +148,7 @@ bool Emitter::in_registers(ir::ValueId v) const { return fn_.placement(v).kind =
 
 bool Emitter::is_scalar(ir::ValueId v) const { return fn_.type(v).kind == Type::tile && fn_.type(v).shape.rank == 0; }
 
-int Emitter::registers(ir::ValueId v) const { return is_scalar(v) ? 1 : layout(v).registers(); }
+int Emitter::registers(ir::ValueId v) const { return is_scalar(v) ? 1 : in_tensor_memory(fn_, v) ? 0 : layout(v).registers(); }
 
 int Emitter::group_threads() const { return 32 * fn_.gpu->warps; }
 
@@ -185,7 +188,7 @@ std::string Emitter::at(ir::ValueId v, const std::string& r) {
 std::string Emitter::zero(ir::ValueId v) { return fn_.type(v).pointer ? "0ull" : prelude_.literal(fn_.elem(v), 0); }
 
 void Emitter::declare(ir::ValueId v) {
-    if (aliased_[v.v]) return;
+    if (aliased_[v.v] || in_tensor_memory(fn_, v)) return;
     line(type_of(v) + " " + name(v) + (is_scalar(v) ? "" : "[" + std::to_string(registers(v)) + "]") + ";");
 }
 

@@ -16,6 +16,7 @@
 #include "lang/gpu_scratch.h"
 #include "lang/ir.h"
 #include "lang/layout.h"
+#include "lang/overlapped_products.h"
 #include "lang/register_moves.h"
 #include "lang/source.h"
 #include "lang/split_loop.h"
@@ -46,7 +47,7 @@ private:
     const TileLayout& layout(ir::ValueId v) const;  ///< of a tile in registers
     bool in_registers(ir::ValueId v) const;
     bool is_scalar(ir::ValueId v) const;  ///< rank 0: a plain variable
-    int registers(ir::ValueId v) const;   ///< 1 for scalars
+    int registers(ir::ValueId v) const;   ///< 1 for scalars, 0 in tensor memory
     int group_threads() const;            ///< threads that hold tiles; the variable `t` is the number of a thread among them
     std::string type_of(ir::ValueId v);   ///< C type of one element (pointers: unsigned long long, see bit_addressed)
     /// Identifier of a value. A tile in shared memory: an `unsigned char*` to the first byte of its SharedLayout (views: the same pointer).
@@ -275,6 +276,19 @@ private:
     void wgmma_descriptors(WarpGroups& w);
     std::string packed(const std::string& array, const Format& f, const std::string& first);  ///< 32 bits of consecutive registers
 
+    // ---- products in tensor memory (emit_tcgen05.cpp) ----
+    void take_tensor_memory();  ///< at the program's start, if it needs any
+    void give_tensor_memory();  ///< where all threads of the group have met and will not use it any more
+    void end_tensor_memory();   ///< at the program's end
+    void wait_for_products();   ///< all threads meet there, too
+    void tcgen05_product(ir::InstId id);
+    void from_tensor_memory(ir::InstId id);
+    void to_tensor_memory(ir::InstId id);
+    void each_tensor_run(const TileLayout& l, const TensorLayout& place,
+                         const std::function<void(const std::string& r, const std::string& at)>& body);
+    static int tensor_run(const TileLayout& l);
+    std::string tensor_move(const std::string& type, int run, bool load);
+
     // ---- bulk stores (emit_tma_store.cpp) ----
     struct BulkStore;
     void bulk_store(ir::InstId id);
@@ -359,6 +373,8 @@ private:
     int64_t split_shared_ = 0;        ///< of shared memory: how many have come
     std::string split_part_;
     std::map<uint32_t, Ring> rings_;  ///< by ValueId of the channel
+    const OverlappedProducts overlapped_;
+    std::string tensor_memory_, products_, product_phase_;  ///< address of the columns; the barrier of products and its parity
     std::vector<int> uses_;
     std::vector<bool> aliased_, array_constant_;
     std::map<uint32_t, std::string> sums_;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop

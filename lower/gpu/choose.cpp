@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/tensor_memory.h"
 #include "lower/gpu/gpu.h"
 #include "lower/gpu/rows.h"
+#include "lower/gpu/tensor_slots.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -125,15 +127,26 @@ void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& 
     const RowVerdict* best = &best_row(verdicts);
     if (best->row == 0) return;
     const MmaRow& row = mma_rows()[static_cast<size_t>(best->row)];
-    if (row.kind == MmaRow::wgmma) context.shared_left -= wgmma_operand_bytes(product_shape(fn, fn.inst(id)), row);
+    if (row.from_shared()) context.shared_left -= shared_operand_bytes(product_shape(fn, fn.inst(id)), row);
     const auto operands = fn.operands(fn.inst(id));
     const ValueId acc = operands[2], a = operands[0], b = operands[1];
     const ValueId cast_a = in_format(fn, id, a, best->a), cast_b = in_format(fn, id, b, best->b);
     const ValueId changed[] = {cast_a, cast_b, acc};
     fn.set_operands(id, changed);
-    if (row.kind == MmaRow::wgmma && fn.type(acc).shape.rank > 2) id = in_two_dimensions(fn, id);
+    if (row.from_shared() && fn.type(acc).shape.rank > 2) id = in_two_dimensions(fn, id);
     if (chosen.size() <= id.v) chosen.resize(size_t{id.v} + 1);
     chosen[id.v] = best->row;
+}
+
+/// Products whose sums find no columns in tensor memory, the last ones first, get other rows.
+void fit_tensor_memory(Function& fn, RowContext context, std::vector<int>& chosen) {
+    const auto row_of = [&](InstId id) { return id.v < chosen.size() ? chosen[id.v] : 0; };
+    context.allow_tensor_memory = false;
+    for (size_t i = chosen.size(); i-- > 0;) {
+        if (mma_rows()[static_cast<size_t>(chosen[i])].kind != MmaRow::tcgen05) continue;
+        if (TensorSlots(fn, row_of).columns() <= kTensorColumns) return;
+        choose_row(fn, InstId{static_cast<uint32_t>(i)}, context, chosen);
+    }
 }
 
 }  // namespace
@@ -167,7 +180,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     RowContext context;
     context.arch = options.arch;
     context.shared_left = options.arch->shared_bytes - kScratchReserve;
-    context.allow_wgmma = !is_off("wgmma");
+    context.allow_shared = !is_off("wgmma");
     std::vector<InstId> first, rest;
     for (const InstId id : dots) (wants_own_sums(fn, id, context) ? first : rest).push_back(id);
     fn.gpu->warps = fitting_warps(fn, first, context, fn.gpu->warps);
@@ -175,6 +188,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     std::vector<int> chosen;
     for (const auto* products : {&first, &rest})
         for (const InstId id : *products) choose_row(fn, id, context, chosen);
+    fit_tensor_memory(fn, context, chosen);
     fn.gpu->of_value.assign(fn.value_count(), 0);
     fn.gpu->of_inst.assign(fn.inst_count(), {});
     for (size_t i = 0; i < chosen.size(); ++i) fn.gpu->of_inst[i].row = chosen[i];

@@ -48,6 +48,8 @@ void place_barriers(ir::Function& fn, const GpuOptions& options);
 std::vector<std::string> prove(const ir::Function& fn, const GpuOptions& options);
 /// The part of `prove` about channels (prove_channels.cpp).
 std::vector<std::string> prove_channels(const ir::Function& fn, const GpuOptions& options);
+/// The part of `prove` about sums that are overwritten in place (prove_tensor_memory.cpp).
+std::vector<std::string> prove_tensor_memory(const ir::Function& fn);
 
 /// `explain`: per product the instruction, what else was considered and why not; per access vector width, coalescing and conflicts.
 struct GpuNote {

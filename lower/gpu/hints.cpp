@@ -66,7 +66,7 @@ void Notes::decode() {
     });
     if (!any) return ignored("no operand of a product is decoded from narrower elements");
     if (by_fma) return ignored("the product is computed without tensor cores");
-    if (from_shared && where == Decode::in_registers) ignored("wgmma reads an operand that is decoded from shared memory");
+    if (from_shared && where == Decode::in_registers) ignored("the product reads an operand that is decoded from shared memory");
 }
 
 void Notes::kernel_hint() {

@@ -137,6 +137,8 @@ void Machine::start_fibers() {
         f.open_group.clear();
         f.bulk_groups.clear();
         f.open_bulk_group.clear();
+        f.tensor_loads.clear();
+        f.tensor_stores.clear();
         ready_.push_back(n - 1 - i);
     }
 }
@@ -148,6 +150,9 @@ void Machine::run_cta(unsigned block) {
     barriers_.clear();
     mbarriers_.clear();
     copies_.clear();
+    tensor_work_.clear();
+    cells_.assign(size_t{kLanes} * kColumns, 0x7fc0dead);
+    taken_ = 0;
     start_fibers();
     for (;;) {
         if (!copies_.empty() && (ready_.empty() || (!in_order_ && random_() % 16 == 0))) run_one_copy();
@@ -165,6 +170,9 @@ void Machine::run_cta(unsigned block) {
     error_ = stuck();
     for (const Fiber& f : fibers_)
         if (!f.bulk_groups.empty() || !f.open_bulk_group.empty()) error_ = "a bulk store that nobody waited for";
+    for (const Fiber& f : fibers_)
+        if (!f.tensor_stores.empty()) error_ = "a store to tensor memory that nobody waited for";
+    if (taken_ && error_.empty()) error_ = "tensor memory that nobody gave back";
     for (size_t i = launch_.shared_bytes; i < launch_.shared_bytes + kGuard && error_.empty(); ++i)
         if (shared_[i] != garbage(i))
             error_ = "byte " + std::to_string(i) + " of shared memory is written, of which there are " + std::to_string(launch_.shared_bytes);
@@ -319,6 +327,69 @@ void Machine::bulk_wait(unsigned newer) {
         for (const auto& copy : f.bulk_groups.front()) copy();
         f.bulk_groups.erase(f.bulk_groups.begin());
     }
+}
+
+// ---- tensor memory ----
+
+unsigned Machine::tensor_take(unsigned columns) {
+    if (columns < 32 || columns > kColumns || (columns & (columns - 1))) fail("a number of columns that tensor memory does not give");
+    if (taken_) fail("a program takes tensor memory twice");
+    taken_ = columns;
+    taken_first_ = in_order_ ? 0 : static_cast<unsigned>(random_() % (kColumns / columns)) * columns;
+    return taken_first_;
+}
+
+void Machine::tensor_give(unsigned address, unsigned columns) {
+    if (address != taken_first_ || columns != taken_) fail("tensor memory is given back that was not taken");
+    if (!tensor_work_.empty()) fail("tensor memory is given back while products run");
+    taken_ = 0;
+}
+
+void Machine::check_columns(unsigned first, unsigned count) {
+    if (first < taken_first_ || first + count > taken_first_ + taken_)
+        fail("columns " + std::to_string(first) + " to " + std::to_string(first + count) + " of tensor memory are not the program's");
+}
+
+void Machine::tensor_later(std::function<void()> work) {
+    tensor_work_.push_back(std::move(work));
+    later([this] {
+        const auto next = std::move(tensor_work_.front());
+        tensor_work_.pop_front();
+        next();
+    });
+}
+
+void Machine::mbarrier_commit(unsigned address) {
+    Mbarrier& b = mbarriers_.at(address);
+    if (b.pending == 0) {
+        error_ = "a commit arrives at an mbarrier that expects nobody";
+        return;
+    }
+    --b.pending;
+    advance(b);
+}
+
+void Machine::tensor_load(unsigned thread, std::function<void()> load) { fibers_[thread].tensor_loads.push_back(std::move(load)); }
+
+void Machine::tensor_store(unsigned thread, std::function<void()> store) {
+    if (!in_order_ && random_() % 2)
+        store();
+    else
+        fibers_[thread].tensor_stores.push_back(std::move(store));
+}
+
+void Machine::tensor_wait_load() {
+    for (const auto& load : fibers_[current_].tensor_loads) load();
+    fibers_[current_].tensor_loads.clear();
+}
+
+void Machine::tensor_wait_store() {
+    for (const auto& store : fibers_[current_].tensor_stores) store();
+    fibers_[current_].tensor_stores.clear();
+}
+
+void Machine::check_loads() {
+    if (!fibers_[current_].tensor_loads.empty()) fail("registers of tcgen05.ld may be used before they are loaded");
 }
 
 Machine::Mbarrier& Machine::mbarrier(unsigned address) {

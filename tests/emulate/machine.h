@@ -3,6 +3,7 @@
 // it, lanes that meet in different instructions, barriers that nobody can pass and copies nobody waited for are errors.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <random>
@@ -59,6 +60,22 @@ public:
     void bulk_commit();
     void bulk_wait(unsigned newer);
 
+    // ---- tensor memory: 128 lanes of 512 columns; address = lane << 16 | column ----
+    static constexpr unsigned kLanes = 128, kColumns = 512;
+    unsigned tensor_take(unsigned columns);
+    void tensor_give(unsigned address, unsigned columns);
+    uint32_t& cell(unsigned lane, unsigned column) { return cells_[lane * kColumns + column]; }
+    void check_columns(unsigned first, unsigned count);  ///< the program has taken them
+    /// What a product or a commit does at a later time, after those before it.
+    void tensor_later(std::function<void()> work);
+    void mbarrier_commit(unsigned address);  ///< of a commit, at that time
+    /// Loads and stores happen at any time before their thread waits.
+    void tensor_load(unsigned thread, std::function<void()> load);
+    void tensor_store(unsigned thread, std::function<void()> store);
+    void tensor_wait_load();
+    void tensor_wait_store();
+    void check_loads();  ///< an asm statement ends: nobody may touch registers that are being loaded
+
 private:
     struct Fiber {
         void* stack_pointer = nullptr;
@@ -70,6 +87,7 @@ private:
         std::vector<Copy> open_group;
         std::vector<std::vector<std::function<void()>>> bulk_groups;
         std::vector<std::function<void()>> open_bulk_group;
+        std::vector<std::function<void()>> tensor_loads, tensor_stores;
     };
     struct Meeting {
         const void* key = nullptr;
@@ -115,6 +133,9 @@ private:
     std::map<int, Rendezvous> barriers_;
     std::map<unsigned, Mbarrier> mbarriers_;
     std::vector<std::function<void()>> copies_;
+    std::vector<uint32_t> cells_;
+    unsigned taken_first_ = 0, taken_ = 0;  ///< columns of the program
+    std::deque<std::function<void()>> tensor_work_;
     std::string error_;
 };
 

@@ -132,6 +132,8 @@ void execute(const Instruction& in, Context& c) {
     if (is_order(in.name)) return;
     if (in.name == "bar.sync") return m.barrier(static_cast<int>(c.read(o[0])), static_cast<unsigned>(c.read(o[1])));
     if (in.name == "setp.ne.b32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1])) != static_cast<uint32_t>(c.read(o[2])));
+    if (starts(in.name, "tcgen05.")) return tcgen05(in, c);
+    if (in.name == "add.s32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1]) + c.read(o[2])));
     if (in.name == "add.s64") return c.write(o[0], c.read(o[1]) + c.read(o[2]));
     if (in.name == "mov.b32" || in.name == "mov.u32" || in.name == "mov.b64") return c.write(o[0], c.read(o[1]));
     if (in.name == "mbarrier.init.shared::cta.b64") return m.mbarrier_init(c.address(o[0]), static_cast<unsigned>(c.read(o[1])));
@@ -184,6 +186,7 @@ void run_ptx(void** parsed, const char* text, CpuOperand* operands, int count) {
         }
         execute(in, c);
     }
+    Machine::get().check_loads();
 }
 
 }  // namespace tegula::on_cpu

@@ -46,5 +46,6 @@ void wgmma(const Instruction& in, Context& c);
 void ldmatrix(const Instruction& in, Context& c);
 void stmatrix(const Instruction& in, Context& c);
 void tensor_store(const Instruction& in, Context& c);
+void tcgen05(const Instruction& in, Context& c);  ///< tensor memory and its products (tensor_memory.cpp)
 
 }  // namespace tegula::on_cpu

@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"@ decode(register)", "", "T1101 `decode` has no effect on sm_90a: no operand of a product is decoded from narrower elements"},
         Row{"@ decode(shared)", "", "T1101 `decode` has no effect on sm_90a: no operand of a product is decoded from narrower elements"},
         Row{"@ decode(register)", "", "", "sm_80", kDecoded}, Row{"@ decode(shared)", "", "", "sm_80", kDecoded},
-        Row{"@ decode(register)", "", "T1101 `decode` has no effect on sm_90a: wgmma reads an operand that is decoded from shared memory", "sm_90a",
+        Row{"@ decode(register)", "", "T1101 `decode` has no effect on sm_90a: the product reads an operand that is decoded from shared memory", "sm_90a",
             kDecoded},
         Row{"@ decode(shared)", "", "", "sm_90a", kDecoded},
         Row{"@ decode(register)", "", "T1101 `decode` has no effect on sm_90a: the product is computed without tensor cores", "sm_90a", kByFma},
