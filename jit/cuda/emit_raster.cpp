@@ -5,11 +5,9 @@
 
 namespace tegula::cuda {
 
-std::string Emitter::grouped_program() {
+std::string Emitter::in_groups(const std::string& place) {
     const auto extent_of = [&](int d) { return parameter(KernelParam::grid, 0, d, "const unsigned long long", "programs"); };
     const std::string rows = extent_of(0), columns = extent_of(1);
-    const auto [it, added] = param_names_.emplace("program in groups", "");
-    if (!added) return it->second;
     const std::string group = std::to_string(program_groups(fn_));
     const std::string order = support(
         "program in groups", "in_groups",
@@ -26,9 +24,7 @@ std::string Emitter::grouped_program() {
             "u, first = rest / (group * columns) * group;\n"
             "    const unsigned height = rows - first < group ? rows - first : group, in = rest - first * columns, column = in / height;\n"
             "    return below + column * rows + first + (in - column * height);\n}\n");
-    it->second = fresh("place");
-    prologue_ += "    const unsigned long long " + it->second + " = " + order + "(program, " + rows + ", " + columns + ");\n";
-    return it->second;
+    return order + "(" + place + ", " + rows + ", " + columns + ")";
 }
 
 }  // namespace tegula::cuda

@@ -4,7 +4,8 @@
 // The contract with emission: an instruction with scratch writes it first, then all threads meet, then it reads (it may go on so, and ends with
 // reads); its accesses to other memory may come before or after the meeting. `convert` to shared memory writes its buffer and does not meet:
 // the reader's sync_before (and fence_before for wgmma) does. A bulk store's warps
-// write and send their own parts of its scratch, and the copies have ended when it ends. In one thread group `channel_get` meets before anything of the stage is read.
+// write and send their own parts of its scratch, and the copies have ended when it ends. In one thread group `channel_get` meets before anything of
+// the stage is read; out of an own ring every thread reads what it has copied itself, so nobody meets and nothing is listed.
 #pragma once
 #include <string>
 #include <vector>

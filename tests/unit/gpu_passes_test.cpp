@@ -219,7 +219,8 @@ TEST(GpuChoice, HintsDoNotDecideHowFp8IsSummed) {
         const std::string hint = " @ warps(" + std::to_string(warps) + ")";
         SCOPED_TRACE(hint);
         for (const auto& [m, n, k] : {std::array{64, 64, 64}, {64, 8, 32}, {64, 192, 64}, {128, 256, 128}, {256, 128, 64}, {192, 24, 32}})
-            EXPECT_EQ(chosen(product("f8e4m3", "f8e5m2", "f32", m, n, k, "ieee", hint), "sm_90a"), "wgmma.e4m3.e5m2.f32") << m << " " << n << " " << k;
+            EXPECT_EQ(chosen(product("f8e4m3", "f8e5m2", "f32", m, n, k, "ieee", hint), "sm_90a"), "wgmma.e4m3.e5m2.f32")
+                << m << " " << n << " " << k;
         EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f16", 64, 40, 32, "ieee", hint), "sm_90a"), "wgmma.e4m3.e4m3.f16");
         EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 32, 64, 64, "ieee", hint), "sm_90a"), "mma.sync.f16.f32") << "extents decide";
     }
@@ -337,7 +338,8 @@ TEST(GpuBarriers, SharedOperandsAreFenced) {
     expect_each_needed(*p.fn, options);
 }
 
-// ---- text: tests/lower/gpu/*.ir, `// gpu: ARCH [aligned] [off PASS]` on the first line, the result behind `//> `; TEGULA_UPDATE=1 rewrites it ----
+// ---- text: tests/lower/gpu/*.ir, `// gpu: ARCH [aligned] [whole] [apart] [off PASS]` on the first line, the result behind `//> `; TEGULA_UPDATE=1
+// rewrites it ----
 
 TEST(GpuPasses, TextOfSmallFunctions) {
     size_t files = 0;
@@ -360,6 +362,9 @@ TEST(GpuPasses, TextOfSmallFunctions) {
         GpuOptions options = options_for(arch.c_str(), *p.fn, false);
         while (words >> word) {
             if (word == "aligned") options = options_for(arch.c_str(), *p.fn);
+            if (word == "whole")
+                for (GpuTensor& fact : options.tensors) fact.whole = true;
+            if (word == "apart") options.may_alias = false;
             if (word == "off") words >> options.disabled.emplace_back();
         }
         run_gpu_passes(*p.fn, options);
