@@ -14,7 +14,7 @@ using namespace ir;
 namespace {
 
 constexpr int kStages = 2;                  ///< one being read or waited for, one on its way
-constexpr int64_t kOtherShared = 16 << 10;  ///< left for exchanges between threads
+constexpr int64_t kOtherShared = 48 << 10;  ///< left for exchanges between threads
 constexpr int64_t kElements = 32768;        ///< of tiles that programs on one multiprocessor work on at a time
 constexpr int64_t kMostPrograms = 32;       ///< on a multiprocessor
 constexpr int64_t kCopyBytes = 16;
