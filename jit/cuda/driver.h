@@ -61,58 +61,58 @@ struct CUmemPoolProps {
 };
 
 // Name in the driver's library (with its version suffix), name here, parameters.
-#define TEGULA_DRIVER_FUNCTIONS(X)                                                                                               \
-    X(cuInit, cuInit, (unsigned))                                                                                                \
-    X(cuDriverGetVersion, cuDriverGetVersion, (int*))                                                                            \
-    X(cuGetErrorName, cuGetErrorName, (CUresult, const char**))                                                                  \
-    X(cuGetErrorString, cuGetErrorString, (CUresult, const char**))                                                              \
-    X(cuDeviceGetCount, cuDeviceGetCount, (int*))                                                                                \
-    X(cuDeviceGet, cuDeviceGet, (CUdevice*, int))                                                                                \
-    X(cuDeviceGetName, cuDeviceGetName, (char*, int, CUdevice))                                                                  \
-    X(cuDeviceTotalMem_v2, cuDeviceTotalMem, (size_t*, CUdevice))                                                                \
-    X(cuDeviceGetAttribute, cuDeviceGetAttribute, (int*, int, CUdevice))                                                         \
-    X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (CUcontext*, CUdevice))                                                \
-    X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, (CUdevice))                                                       \
-    X(cuCtxGetCurrent, cuCtxGetCurrent, (CUcontext*))                                                                            \
-    X(cuCtxPushCurrent_v2, cuCtxPushCurrent, (CUcontext))                                                                        \
-    X(cuCtxPopCurrent_v2, cuCtxPopCurrent, (CUcontext*))                                                                         \
-    X(cuCtxGetDevice, cuCtxGetDevice, (CUdevice*))                                                                               \
-    X(cuCtxSynchronize, cuCtxSynchronize, ())                                                                                    \
-    X(cuLibraryLoadData, cuLibraryLoadData, (CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned))           \
-    X(cuLibraryUnload, cuLibraryUnload, (CUlibrary))                                                                             \
-    X(cuLibraryGetKernel, cuLibraryGetKernel, (CUkernel*, CUlibrary, const char*))                                               \
-    X(cuKernelGetFunction, cuKernelGetFunction, (CUfunction*, CUkernel))                                                         \
-    X(cuFuncGetAttribute, cuFuncGetAttribute, (int*, int, CUfunction))                                                           \
-    X(cuFuncSetAttribute, cuFuncSetAttribute, (CUfunction, int, int))                                                            \
-    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int*, CUfunction, int, size_t)) \
-    X(cuLaunchKernelEx, cuLaunchKernelEx, (const CUlaunchConfig*, CUfunction, void**, void**))                                   \
-    X(cuMemAlloc_v2, cuMemAlloc, (CUdeviceptr*, size_t))                                                                         \
-    X(cuMemFree_v2, cuMemFree, (CUdeviceptr))                                                                                    \
-    X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, (CUdeviceptr*, size_t, CUmemoryPool, CUstream))                          \
-    X(cuMemFreeAsync, cuMemFreeAsync, (CUdeviceptr, CUstream))                                                                   \
-    X(cuMemPoolCreate, cuMemPoolCreate, (CUmemoryPool*, const CUmemPoolProps*))                                                  \
-    X(cuMemPoolDestroy, cuMemPoolDestroy, (CUmemoryPool))                                                                        \
-    X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, (CUmemoryPool, int, void*))                                                  \
-    X(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync, (CUdeviceptr, const void*, size_t, CUstream))                                     \
-    X(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync, (void*, CUdeviceptr, size_t, CUstream))                                           \
-    X(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                     \
-    X(cuMemsetD8Async, cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                                          \
-    X(cuStreamCreate, cuStreamCreate, (CUstream*, unsigned))                                                                     \
-    X(cuStreamDestroy_v2, cuStreamDestroy, (CUstream))                                                                           \
-    X(cuStreamSynchronize, cuStreamSynchronize, (CUstream))                                                                      \
-    X(cuStreamGetCtx, cuStreamGetCtx, (CUstream, CUcontext*))                                                                    \
-    X(cuStreamIsCapturing, cuStreamIsCapturing, (CUstream, int*))                                                                \
-    X(cuStreamBeginCapture_v2, cuStreamBeginCapture, (CUstream, int))                                                            \
-    X(cuStreamEndCapture, cuStreamEndCapture, (CUstream, CUgraph*))                                                              \
-    X(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, (int*))                                              \
-    X(cuGraphInstantiateWithFlags, cuGraphInstantiate, (CUgraphExec*, CUgraph, unsigned long long))                              \
-    X(cuGraphLaunch, cuGraphLaunch, (CUgraphExec, CUstream))                                                                     \
-    X(cuGraphDestroy, cuGraphDestroy, (CUgraph))                                                                                 \
-    X(cuGraphExecDestroy, cuGraphExecDestroy, (CUgraphExec))                                                                     \
-    X(cuEventCreate, cuEventCreate, (CUevent*, unsigned))                                                                        \
-    X(cuEventRecord, cuEventRecord, (CUevent, CUstream))                                                                         \
-    X(cuEventSynchronize, cuEventSynchronize, (CUevent))                                                                         \
-    X(cuEventElapsedTime, cuEventElapsedTime, (float*, CUevent, CUevent))                                                        \
+#define TEGULA_DRIVER_FUNCTIONS(X)                                                                                     \
+    X(cuInit, cuInit, (unsigned))                                                                                      \
+    X(cuDriverGetVersion, cuDriverGetVersion, (int*))                                                                  \
+    X(cuGetErrorName, cuGetErrorName, (CUresult, const char**))                                                        \
+    X(cuGetErrorString, cuGetErrorString, (CUresult, const char**))                                                    \
+    X(cuDeviceGetCount, cuDeviceGetCount, (int*))                                                                      \
+    X(cuDeviceGet, cuDeviceGet, (CUdevice*, int))                                                                      \
+    X(cuDeviceGetName, cuDeviceGetName, (char*, int, CUdevice))                                                        \
+    X(cuDeviceTotalMem_v2, cuDeviceTotalMem, (size_t*, CUdevice))                                                      \
+    X(cuDeviceGetAttribute, cuDeviceGetAttribute, (int*, int, CUdevice))                                               \
+    X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (CUcontext*, CUdevice))                                      \
+    X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, (CUdevice))                                             \
+    X(cuCtxGetCurrent, cuCtxGetCurrent, (CUcontext*))                                                                  \
+    X(cuCtxPushCurrent_v2, cuCtxPushCurrent, (CUcontext))                                                              \
+    X(cuCtxPopCurrent_v2, cuCtxPopCurrent, (CUcontext*))                                                               \
+    X(cuCtxGetDevice, cuCtxGetDevice, (CUdevice*))                                                                     \
+    X(cuCtxSynchronize, cuCtxSynchronize, ())                                                                          \
+    X(cuLibraryLoadData, cuLibraryLoadData, (CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned)) \
+    X(cuLibraryUnload, cuLibraryUnload, (CUlibrary))                                                                   \
+    X(cuLibraryGetKernel, cuLibraryGetKernel, (CUkernel*, CUlibrary, const char*))                                     \
+    X(cuKernelGetFunction, cuKernelGetFunction, (CUfunction*, CUkernel))                                               \
+    X(cuFuncGetAttribute, cuFuncGetAttribute, (int*, int, CUfunction))                                                 \
+    X(cuFuncSetAttribute, cuFuncSetAttribute, (CUfunction, int, int))                                                  \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocks, (int*, CUfunction, int, size_t))        \
+    X(cuLaunchKernelEx, cuLaunchKernelEx, (const CUlaunchConfig*, CUfunction, void**, void**))                         \
+    X(cuMemAlloc_v2, cuMemAlloc, (CUdeviceptr*, size_t))                                                               \
+    X(cuMemFree_v2, cuMemFree, (CUdeviceptr))                                                                          \
+    X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, (CUdeviceptr*, size_t, CUmemoryPool, CUstream))                \
+    X(cuMemFreeAsync, cuMemFreeAsync, (CUdeviceptr, CUstream))                                                         \
+    X(cuMemPoolCreate, cuMemPoolCreate, (CUmemoryPool*, const CUmemPoolProps*))                                        \
+    X(cuMemPoolDestroy, cuMemPoolDestroy, (CUmemoryPool))                                                              \
+    X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, (CUmemoryPool, int, void*))                                        \
+    X(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync, (CUdeviceptr, const void*, size_t, CUstream))                           \
+    X(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync, (void*, CUdeviceptr, size_t, CUstream))                                 \
+    X(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                           \
+    X(cuMemsetD8Async, cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                                \
+    X(cuStreamCreate, cuStreamCreate, (CUstream*, unsigned))                                                           \
+    X(cuStreamDestroy_v2, cuStreamDestroy, (CUstream))                                                                 \
+    X(cuStreamSynchronize, cuStreamSynchronize, (CUstream))                                                            \
+    X(cuStreamGetCtx, cuStreamGetCtx, (CUstream, CUcontext*))                                                          \
+    X(cuStreamIsCapturing, cuStreamIsCapturing, (CUstream, int*))                                                      \
+    X(cuStreamBeginCapture_v2, cuStreamBeginCapture, (CUstream, int))                                                  \
+    X(cuStreamEndCapture, cuStreamEndCapture, (CUstream, CUgraph*))                                                    \
+    X(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, (int*))                                    \
+    X(cuGraphInstantiateWithFlags, cuGraphInstantiate, (CUgraphExec*, CUgraph, unsigned long long))                    \
+    X(cuGraphLaunch, cuGraphLaunch, (CUgraphExec, CUstream))                                                           \
+    X(cuGraphDestroy, cuGraphDestroy, (CUgraph))                                                                       \
+    X(cuGraphExecDestroy, cuGraphExecDestroy, (CUgraphExec))                                                           \
+    X(cuEventCreate, cuEventCreate, (CUevent*, unsigned))                                                              \
+    X(cuEventRecord, cuEventRecord, (CUevent, CUstream))                                                               \
+    X(cuEventSynchronize, cuEventSynchronize, (CUevent))                                                               \
+    X(cuEventElapsedTime, cuEventElapsedTime, (float*, CUevent, CUevent))                                              \
     X(cuEventDestroy_v2, cuEventDestroy, (CUevent))
 
 /// The functions above as members, and what is known of the machine.

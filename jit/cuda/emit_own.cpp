@@ -44,12 +44,13 @@ void Emitter::own_put(ir::InstId id, const Ring& r, const std::string& to) {
         });
     };
     if (part.vector * static_cast<int>(fn_.elem(part.tensor).container_bytes()) < 4) return elements();
-    if (part.whole == "true" || part.inside == Part::whole_vectors) return own_vectors(part, true, to, form.fill ? fill : "");
-    open("if (" + part.whole + ")");
-    own_vectors(part, false, to, form.fill ? fill : "");
+    const std::string other = form.fill ? fill : "";
+    if (part.whole == "true") return own_vectors(part, true, to, other);
+    open("if (" + part.whole + ")");  // the usual case, for all threads alike: addresses are one and constants
+    own_vectors(part, false, to, other);
     close("} else {");
     ++depth_;
-    elements();
+    part.inside == Part::whole_vectors ? own_vectors(part, true, to, other) : elements();
     close();
 }
 

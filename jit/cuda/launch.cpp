@@ -71,7 +71,7 @@ std::string BoundLaunch::bind_grid() {
     if (text.persistent) {
         int resident = 0;
         const CUresult code =
-            driver_->cuOccupancyMaxActiveBlocksPerMultiprocessor(&resident, function_, text.threads, static_cast<size_t>(text.shared_bytes));
+            driver_->cuOccupancyMaxActiveBlocks(&resident, function_, text.threads, static_cast<size_t>(text.shared_bytes));
         if (code != kCudaSuccess) return driver_->error("cuOccupancyMaxActiveBlocksPerMultiprocessor", code);
         const auto held = static_cast<uint64_t>(std::max(resident, 1)) * static_cast<uint64_t>(driver_->device(setup_.device)->sms);
         total_ = piece_ = std::min(piece_, held);

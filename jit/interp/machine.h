@@ -48,7 +48,7 @@ struct Shared {
     const Plan& plan;
     const RunOptions& options;
     uint64_t grid[3] = {1, 1, 1};
-    uint64_t ctas = 1;              ///< of a persistent form: what counts as a program of the run
+    uint64_t ctas = 1;  ///< of a persistent form: what counts as a program of the run
     std::vector<View> views;        ///< per parameter
     std::vector<uint64_t> scalars;  ///< per parameter: code, or pointer value
     std::vector<std::unique_ptr<Shadow>> shadows;
@@ -147,22 +147,21 @@ private:
 };
 
 // Step functions by file; plan.cpp chooses among them.
-#define TEGULA_STEPS(X)                                                                                                                      \
-    X(elementwise)                                                                                                                           \
-    X(select)                                                                                                                                \
-    X(cast)                                                                                                                                  \
-    X(bitcast)                                                                                                                               \
-    X(copy)                                                                                                     /* dense.cpp */              \
-        X(constant_tile) X(iota) X(broadcast) X(permute) X(cat) X(slice) X(gather)                              /* shape.cpp */              \
-        X(extract) X(deposit) X(load) X(store) X(atomic)                                                        /* memory.cpp */             \
-        X(tensor_ptr) X(ptr_add) X(ptr_load) X(ptr_store) X(ptr_atomic)                                         /* pointer.cpp */            \
-        X(reduce) X(contract) X(scan) X(reduce_region) X(scan_region)                                           /* reduce.cpp, region.cpp */ \
-        X(arg_reduce) X(sort) X(histogram)                                                                      /* order.cpp */              \
-        X(dot) X(dot_scaled)                                                                                    /* product.cpp */            \
-        X(program_id) X(num_programs) X(cta_id) X(num_ctas) X(dim) X(print) X(assert_all) X(assume) X(constant) /* program.cpp */            \
-        X(jump) X(jump_if_false) X(for_begin) X(for_next)                                                       /* control.cpp */            \
-        X(channel) X(channel_put) X(channel_get) X(channel_release) X(specialise)                               /* channels.cpp */           \
-        X(stage_use) X(channels_end)
+#define TEGULA_STEPS(X)                                                                                                \
+    X(elementwise)                                                                                                     \
+    X(select)                                                                                                          \
+    X(cast)                                                                                                            \
+    X(bitcast) X(copy)                                                                    /* dense.cpp */              \
+        X(constant_tile) X(iota) X(broadcast) X(permute) X(cat) X(slice) X(gather)        /* shape.cpp */              \
+        X(extract) X(deposit) X(load) X(store) X(atomic)                                  /* memory.cpp */             \
+        X(tensor_ptr) X(ptr_add) X(ptr_load) X(ptr_store) X(ptr_atomic)                   /* pointer.cpp */            \
+        X(reduce) X(contract) X(scan) X(reduce_region) X(scan_region)                     /* reduce.cpp, region.cpp */ \
+        X(arg_reduce) X(sort) X(histogram)                                                /* order.cpp */              \
+        X(dot) X(dot_scaled)                                                              /* product.cpp */            \
+        X(program_id) X(num_programs) X(dim) X(print) X(assert_all) X(assume) X(constant) /* program.cpp */            \
+        X(jump) X(jump_if_false) X(for_begin) X(for_next)                                 /* control.cpp */            \
+        X(channel) X(channel_put) X(channel_get) X(channel_release) X(specialise)         /* channels.cpp */           \
+        X(stage_use) X(channels_end) X(cta_id) X(num_ctas)
 #define TEGULA_DECLARE(name) void step_##name(Machine& m, const Step& s);
 TEGULA_STEPS(TEGULA_DECLARE)
 #undef TEGULA_DECLARE

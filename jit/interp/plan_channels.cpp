@@ -30,16 +30,11 @@ void Planner::plan_gpu(ir::InstId id) {
         fill_of(id, info);
         return emit(step_channel_put, info);
     }
-    info.attrs.push_back(is_own(fn_.operands(inst)[0]));
+    info.attrs.push_back(fn_.gpu->is_own(fn_.operands(inst)[0].v));
     const Tile out = fresh(fn_.type_of(fn_.result(inst)), true);
     define(fn_.result(inst), out);
     info.out.push_back(out);
     emit(step_channel_get, info);
-}
-
-bool Planner::is_own(ir::ValueId channel) const {
-    const GpuChannel* ring = fn_.gpu->channel(channel.v);
-    return ring && ring->own;
 }
 
 /// Elements out of range are the fill of an own ring: as if the copy were a load with `else`.
@@ -77,7 +72,7 @@ void Planner::watch_stages(ir::InstId id) {
         check->attrs.push_back(get.v);
     }
     if (check) emit(step_stage_use, *check);
-    if (inst.op == Op::channel_get && !is_own(fn_.operands(inst)[0])) stage_of_[fn_.result(inst).v] = id;
+    if (inst.op == Op::channel_get && !fn_.gpu->is_own(fn_.operands(inst)[0].v)) stage_of_[fn_.result(inst).v] = id;
     if (inst.op == Op::permute || inst.op == Op::reshape) stage_of_[fn_.result(inst).v] = stage_of_[fn_.operands(inst)[0].v];
 }
 

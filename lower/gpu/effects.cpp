@@ -17,9 +17,7 @@ bool is_shared(const Function& fn, ValueId v) { return fn.placement(v).kind == P
 
 /// A put or get of a ring whose stages only one thread touches.
 bool is_own(const Function& fn, const Inst& inst) {
-    if (inst.op != Op::channel_put && inst.op != Op::channel_get) return false;
-    const GpuChannel* ring = fn.gpu->channel(fn.operands(inst).back().v);
-    return ring && ring->own;
+    return (inst.op == Op::channel_put || inst.op == Op::channel_get) && fn.gpu->is_own(fn.operands(inst).back().v);
 }
 
 /// Atomics whose old values nobody uses and whose operations commute: the number of the operation, else 0.

@@ -15,8 +15,8 @@ namespace tegula {
 
 struct GpuOptions : LaunchFacts {
     const Arch* arch = nullptr;
-    std::vector<GpuTensor> tensors;  ///< by parameter (entries of non-tensors unused), part of the key of the compiled kernel; empty: nothing known
-    bool may_alias = true;           ///< tensors of a launch may overlap
+    std::vector<GpuTensor> tensors;     ///< by parameter (entries of non-tensors unused), part of the key of the compiled kernel; empty: nothing known
+    bool may_alias = true;              ///< tensors of a launch may overlap
     std::vector<std::string> disabled;  ///< pass names (or "all"): may not change a result bit
     std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
 };
@@ -33,7 +33,7 @@ GpuOptions run_gpu_passes(ir::Function& fn, const GpuOptions& options);
 void choose_instructions(ir::Function& fn, const GpuOptions& options);
 /// Does a chosen row sum in a way that no other row of the architecture does (fp8 in wgmma)?
 bool has_own_sums(const ir::Function& fn);
-/// A loop over programs around the body, where `schedule persistent` asks for it or rows are so wide that it pays (persist.cpp).
+/// A loop over programs around the body, where `schedule persistent` asks for it or rows that are reduced are so wide that it pays (persist.cpp).
 bool make_persistent(ir::Function& fn, const GpuOptions& options);
 /// What in a kernel forbids that; empty: nothing.
 std::string persist_problem(const ir::Function& fn);

@@ -1,7 +1,7 @@
 // Persistent forms: as many CTAs as the device holds, each running programs one after the other in a loop around the whole body. Copies of the next
 // program then run ahead like those of any other loop (channels.h): a producer goes on while the others still store, and rows are on their way
-// while the row before is reduced. Where the kernel's schedule asks for it, and for tiles so wide that few programs fill a multiprocessor: loading,
-// reducing and storing would take turns there.
+// while the row before is reduced. Where the kernel's schedule asks for it, and where tiles are reduced that are so wide that few programs fill a
+// multiprocessor: loading, reducing and storing would take turns there.
 #include <algorithm>
 
 #include "lang/split_loop.h"
@@ -14,7 +14,7 @@ using namespace ir;
 
 namespace {
 
-constexpr int64_t kWide = 16384;  ///< elements of a tile from which one or two programs fill a multiprocessor
+constexpr int64_t kWide = 16384;  ///< elements of a tile from which one or two programs fill a multiprocessor; below it plain kernels are faster
 
 bool is_asked(const Function& fn) {
     return std::any_of(fn.hints.begin(), fn.hints.end(), [](const Hint& h) { return h.name == "persistent"; });
@@ -81,11 +81,24 @@ bool keeps(const std::vector<ChannelPlan>& before, const std::vector<ChannelPlan
     });
 }
 
+bool is_wide(const Function& fn, InstId load) { return fn.type(fn.result(load)).shape.elements() >= kWide; }
+
+/// Is a wide tile loaded, and do the threads that hold it meet, so that few of them go on by themselves?
+bool reduces_wide(const Function& fn) {
+    bool wide = false, meets = false;
+    for_each_inst(fn, fn.body, [&](InstId i) {
+        const Op op = fn.inst(i).op;
+        wide = wide || (op == Op::load && is_wide(fn, i));
+        meets = meets || op == Op::reduce || op == Op::arg_reduce || op == Op::reduce_region || op == Op::scan || op == Op::scan_region ||
+                op == Op::sort || op == Op::histogram;
+    });
+    return wide && meets;
+}
+
 /// Only copies that run ahead pay.
 bool pays(const Function& fn, const GpuOptions& options, const std::vector<ChannelPlan>& plans) {
     const bool off = std::find(options.disabled.begin(), options.disabled.end(), "channels") != options.disabled.end();
-    return !off && std::any_of(plans.begin(), plans.end(),
-                               [&](const ChannelPlan& p) { return p.own && fn.type(fn.result(p.load)).shape.elements() >= kWide; });
+    return !off && std::any_of(plans.begin(), plans.end(), [&](const ChannelPlan& p) { return p.own && is_wide(fn, p.load); });
 }
 
 }  // namespace
@@ -102,7 +115,7 @@ std::string persist_problem(const ir::Function& fn) {
 
 bool make_persistent(ir::Function& fn, const GpuOptions& options) {
     const bool asked = is_asked(fn);
-    if (!fn.is_kernel || fn.gpu->persistent || !persist_problem(fn).empty()) return false;
+    if (!fn.is_kernel || fn.gpu->persistent || (!asked && !reduces_wide(fn)) || !persist_problem(fn).empty()) return false;
     Function made = fn;
     wrap(made);
     const std::vector<ChannelPlan> plans = accepted(made, options);

@@ -18,13 +18,7 @@ using namespace ir;
 class Placer {
 public:
     Placer(Function& fn, const GpuOptions& options, bool simple)
-        : fn_(fn),
-          options_(options),
-          simple_(simple),
-          grids_(fn),
-          groups_(fn, grids_, simple),
-          after_(fn.inst_count()),
-          at_start_(fn.block_count()) {}
+        : fn_(fn), options_(options), simple_(simple), grids_(fn), groups_(fn, grids_, simple), after_(fn.inst_count()), at_start_(fn.block_count()) {}
 
     void run() {
         for (const ValueId v : fn_.block(fn_.body).args)

@@ -141,8 +141,7 @@ void Groups::anchors(InstId id, int depth) {
     }
     const bool memory = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::ptr_load || inst.op == Op::ptr_store ||
                         inst.op == Op::ptr_atomic;
-    const GpuChannel* ring = inst.op == Op::channel_get ? fn_.gpu->channel(fn_.operands(inst)[0].v) : nullptr;
-    const bool own = ring && ring->own;
+    const bool own = inst.op == Op::channel_get && fn_.gpu->is_own(fn_.operands(inst)[0].v);
     if (!memory && !own) return;
     const ValueId like = own ? fn_.result(inst) : alike(fn_, inst).like;
     if (!is_tile(like) || cheap(like)) return;

@@ -736,9 +736,10 @@ TEST(OwnRings, the_next_rows_are_copied_by_their_readers) {
             const GpuChannel& ring = k.fn->gpu->channels[0].second;
             ASSERT_TRUE(ring.own.has_value());
             EXPECT_EQ(ring.own->registers(), 8);
-            EXPECT_EQ(ring.stages, 2);
+            const int stages = arch == &kHopper ? 2 : 1;  // sm_80 has less shared memory for 32 programs
+            EXPECT_EQ(ring.stages, stages);
             EXPECT_EQ(ring.fill, *other ? 0xfc00u : 0u) << "-inf";
-            EXPECT_EQ(k.all(Op::channel_put).size(), 3u) << "two before the loop, one in it";
+            EXPECT_EQ(k.all(Op::channel_put).size(), stages + 1u) << "for every stage before the loop, one in it";
             EXPECT_EQ(k.proof(), "");
             k.check({{13, 1016}, {13, 1016}}, {13, 1016}, {13, 1, 1}, 30);
             k.check({{1, 1024}, {1, 1024}}, {1, 1024}, {1, 1, 1}, 10);
@@ -778,13 +779,17 @@ TEST(OwnRings, stages_follow_from_what_programs_leave_each_other) {
 }
 
 TEST(Persistent, wide_rows_only_unless_asked) {
-    for (const char* extent : {"8192", "16384"}) {
-        Kernel k(std::regex_replace(rows_text(), std::regex("1024"), extent));
+    const auto persistent = [](const std::string& text) {
+        Kernel k(text);
         for (GpuTensor& t : k.options.tensors) t.whole = true;
         grow_form(*k.fn);
-        EXPECT_EQ(make_persistent(*k.fn, k.options), extent == std::string("16384"));
-        EXPECT_EQ(k.fn->gpu->persistent, extent == std::string("16384"));
-    }
+        EXPECT_EQ(make_persistent(*k.fn, k.options), k.fn->gpu->persistent);
+        return k.fn->gpu->persistent;
+    };
+    const std::string wide = std::regex_replace(rows_text(), std::regex("1024"), "16384");
+    EXPECT_TRUE(persistent(wide));
+    EXPECT_FALSE(persistent(std::regex_replace(rows_text(), std::regex("1024"), "8192")));
+    EXPECT_FALSE(persistent(std::regex_replace(wide, std::regex("reduce %5 [^:]*"), "constant 1.0 "))) << "nothing that threads wait for";
 }
 
 TEST(ProveOwnRings, a_stage_is_missing) {

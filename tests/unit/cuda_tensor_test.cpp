@@ -189,6 +189,17 @@ TEST(CudaTensor, ProductsAreStoredByTma) {
     EXPECT_EQ(emitted(product_text({}), "sm_80").tensor_maps.size(), 0u);
 }
 
+TEST(CudaTensor, PersistentProductsDoNotWaitForTheMemoryOfOtherPrograms) {
+    std::string text = product_text({});
+    text.replace(text.find(") {"), 3, ") @ persistent() {");
+    const cuda::KernelText k = emitted(text, "sm_90a");
+    EXPECT_TRUE(k.persistent);
+    EXPECT_TRUE(contains(k.source, "gridDim.x"));
+    EXPECT_EQ(count(k.source, "tma_store_read<0>();"), 1) << "shared memory is free for the next program";
+    EXPECT_EQ(count(k.source, "tma_store_done();"), 0);
+    EXPECT_TRUE(contains(k.source, "in_groups")) << "numbers of programs count in the launch's order";
+}
+
 TEST(CudaTensor, RowsAndColumnsOfProgramsAreWalkedInGroups) { EXPECT_TRUE(contains(emitted(product_text({}), "sm_90a").source, "in_groups")); }
 
 TEST(CudaTensor, OlderInstructionsTakePartsOfAFragment) {
