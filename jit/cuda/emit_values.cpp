@@ -152,7 +152,7 @@ std::string Emitter::index_of_program(const std::string& place, int axis, const 
                                          "    unsigned long long q = 0, rest = 0;\n    #pragma unroll 1\n"
                                          "    for (int i = 63; i >= 0; --i) {\n        rest = rest << 1 | (a >> i & 1);\n        q <<= 1;\n"
                                          "        if (rest >= b) rest -= b, q |= 1;\n    }\n    return q;\n}\n");
-    std::string above = program_groups(fn_) ? in_groups(place) : place;
+    std::string above = place;
     if (axis > 0) above = quotient + "(" + above + ", " + extent_of(0) + ")";
     if (axis > 1) above = quotient + "(" + above + ", " + extent_of(1) + ")";
     const std::string v = fresh("program_id");
@@ -168,20 +168,25 @@ std::string Emitter::index_of_program(const std::string& place, int axis, const 
 std::string Emitter::program_axis(int axis) {
     const std::string key = "program axis " + std::to_string(axis);
     if (const auto it = param_names_.find(key); it != param_names_.end()) return it->second;
-    return param_names_[key] = index_of_program("program", axis, [&](const std::string& text) { prologue_ += "    " + text + "\n"; });
+    const auto put = [&](const std::string& text) { prologue_ += "    " + text + "\n"; };
+    return param_names_[key] = index_of_program(in_groups("program", "program", put), axis, put);
 }
 
 void Emitter::cuda_program_id(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const int axis = static_cast<int>(fn_.attrs(inst)[0]);
-    const std::string place = inst.operands.count ? name(fn_.operands(inst)[0]) : "program";
+    const bool numbered = inst.operands.count > 0;
+    const std::string number = numbered ? name(fn_.operands(inst)[0]) : "program";
     std::string& index = names_[fn_.result(inst).v];
-    if (fn_.gpu->grid_axes == 1)
-        index = axis == 0 ? "(long long)" + place : "0ll";
-    else if (inst.operands.count)
-        index = index_of_program("(unsigned long long)" + place, axis, [&](const std::string& text) { line(text); });
-    else
+    if (fn_.gpu->grid_axes == 1) {
+        index = axis == 0 ? "(long long)" + number : "0ll";
+    } else if (!numbered) {
         index = program_axis(axis);
+    } else {
+        const auto put = [&](const std::string& text) { line(text); };
+        const std::string scope = number + " in block " + std::to_string(inst.parent.v);
+        index = index_of_program(in_groups("(unsigned long long)" + number, scope, put), axis, put);
+    }
 }
 
 void Emitter::cuda_cta_id(ir::InstId id) { names_[fn_.result(id).v] = "(long long)blockIdx.x"; }

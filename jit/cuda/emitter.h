@@ -336,7 +336,7 @@ private:
     void find_uses();
     std::string scalar_param(int param);
     std::string program_axis(int axis);
-    /// Declares the index along `axis` of the program at `place` of the launch's order, by lines given to `put`.
+    /// The index along `axis` of a program, declared by lines given to `put`. `place`: its number in a grid of plain order.
     std::string index_of_program(const std::string& place, int axis, const std::function<void(const std::string&)>& put);
     // ---- split sums (emit_split.cpp) ----
     void prepare_split();
@@ -344,7 +344,9 @@ private:
     void split_publish();
     void split_add(const ir::Block& body, const std::vector<std::string>& totals);
 
-    std::string in_groups(const std::string& place);  ///< the program there in an order that shares operands more (emit_raster.cpp)
+    /// The number of the program at `place` of the launch's order, which may be one that shares operands more (emit_raster.cpp). `scope`: where it
+    /// is declared, once, and what it is the number of.
+    std::string in_groups(const std::string& place, const std::string& scope, const std::function<void(const std::string&)>& put);
 #define STRUCTURED(op, ...) void cuda_##op(ir::InstId id);
 #include "lang/ops.def"
 
