@@ -46,6 +46,8 @@ std::string GpuPrinter::facts(InstId id) const {
         field("stages = " + std::to_string(channel.stages));
         field("offset = " + std::to_string(channel.offset));
         if (channel.tensor_map >= 0) field("map = " + std::to_string(channel.tensor_map));
+        if (channel.own) field("own = " + quote_text(channel.own->text()));
+        if (channel.fill) field("fill = " + std::to_string(static_cast<int64_t>(channel.fill)));
     }
     if (i.row != 0) field("row = " + std::to_string(i.row));
     if (i.scratch_offset >= 0) field("scratch = " + std::to_string(i.scratch_offset) + ":" + std::to_string(i.scratch_bytes));
@@ -61,6 +63,7 @@ std::string GpuPrinter::header() const {
     const GpuForm& g = *fn_.gpu;
     std::string out = " gpu {\n  arch = " + std::to_string(g.arch) + ", warps = " + std::to_string(g.warps);
     if (g.specialised) out += ", specialised";
+    if (g.persistent) out += ", persistent";
     if (g.shared_bytes) out += ", shared = " + std::to_string(g.shared_bytes);
     if (g.workspace_bytes) out += ", workspace = " + std::to_string(g.workspace_bytes);
     for (size_t n = 0; n < texts_.size(); ++n) out += ",\n  p" + std::to_string(n + 1) + " = " + texts_[n];

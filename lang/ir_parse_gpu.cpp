@@ -25,7 +25,7 @@ bool Parser::gpu_range(const char* what, int64_t least, int64_t most, int64_t& o
     return diags_.report(Diag::ir_bad_literal, at, {printable(spelling), wanted}), false;
 }
 
-/// gpu {arch = 90, warps = 4, specialised, shared = 1024, workspace = 0, p1 = registers [8, 8] "..", p2 = shared [8, 8] "..",
+/// gpu {arch = 90, warps = 4, specialised, persistent, shared = 1024, workspace = 0, p1 = registers [8, 8] "..", p2 = shared [8, 8] "..",
 /// p3 = tensor [128, 8] column 0}
 bool Parser::gpu_form() {
     lexer_.advance();
@@ -42,6 +42,7 @@ bool Parser::gpu_form() {
 bool Parser::gpu_field(std::string_view name) {
     GpuForm& g = *fn_->gpu;
     if (name == "specialised") return g.specialised = true;
+    if (name == "persistent") return g.persistent = true;
     if (!expect("=")) return false;
     if (name == "shared") return gpu_range("bytes", 0, kMaxBytes, g.shared_bytes);
     if (name == "workspace") return gpu_range("bytes", 0, kMaxBytes, g.workspace_bytes);
@@ -71,6 +72,15 @@ bool Parser::gpu_shared(SharedLayout& out) {
     return true;
 }
 
+bool Parser::gpu_registers(const Shape& shape, TileLayout& out) {
+    std::string text;
+    if (!quoted(text)) return false;
+    const std::optional<TileLayout> layout = parse_tile_layout(text, shape);
+    if (!layout || layout->warps() != fn_->gpu->warps) return fail_unknown("layout", text);
+    out = *layout;
+    return true;
+}
+
 bool Parser::gpu_layout() {
     Placement p;
     if (take("shared")) {
@@ -84,12 +94,8 @@ bool Parser::gpu_layout() {
         if (!fits_tensor_memory(p.tmem)) return fail_expected("extents of a tile in tensor memory");
     } else {
         Shape s;
-        std::string text;
-        if (!expect("registers") || !shape(s) || !quoted(text)) return false;
-        const std::optional<TileLayout> layout = parse_tile_layout(text, s);
-        if (!layout || layout->warps() != fn_->gpu->warps) return fail_unknown("layout", text);
         p.kind = Placement::registers;
-        p.regs = *layout;
+        if (!expect("registers") || !shape(s) || !gpu_registers(s, p.regs)) return false;
     }
     fn_->gpu->placements.push_back(std::move(p));
     return true;
@@ -122,7 +128,8 @@ bool Parser::gpu_inst_ahead() const {
     return ahead.token().kind == Token::punct && ahead.token().text == "{";
 }
 
-/// `@ {row = 3, scratch = 0:512, global, bulk, sync, fence}`; of a channel also `ring = [8, 8] "..", stages = 4, offset = 0, map = 0`.
+/// `@ {row = 3, scratch = 0:512, global, bulk, sync, fence}`; of a channel also `ring = [8, 8] "..", stages = 4, offset = 0, map = 0, own = "..",
+/// fill = 0`.
 bool Parser::gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel) {
     if (!fn_->gpu) return fail_expected("a function with a GPU form");
     lexer_.advance();
@@ -159,6 +166,13 @@ bool Parser::gpu_inst_field(Op op, std::string_view name, GpuInst& out, std::opt
     if (channel && name == "stages") return number("stages", 1, 64, channel->stages);
     if (channel && name == "offset") return gpu_range("bytes", 0, kMaxBytes, channel->offset);
     if (channel && name == "map") return number("a tensor map", 0, kMaxRow, channel->tensor_map);
+    if (channel && name == "own") return gpu_registers(channel->layout.shape, channel->own.emplace());
+    if (channel && name == "fill") {
+        int64_t code = 0;
+        if (!integer(code)) return false;
+        channel->fill = static_cast<uint64_t>(code);
+        return true;
+    }
     return fail_unknown("field", name);
 }
 

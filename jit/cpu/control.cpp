@@ -246,6 +246,8 @@ void Codegen::cpu_assume(ir::InstId) {}  // looked at in the `checked` variant (
 // ---- the GPU passes' ops never come here ----
 
 static void only_gpu() { TEGULA_CHECK(false, "an op of the GPU passes in a function for the CPU"); }
+void Codegen::cpu_cta_id(ir::InstId) { only_gpu(); }
+void Codegen::cpu_num_ctas(ir::InstId) { only_gpu(); }
 void Codegen::cpu_convert(ir::InstId) { only_gpu(); }
 void Codegen::cpu_channel(ir::InstId) { only_gpu(); }
 void Codegen::cpu_channel_put(ir::InstId) { only_gpu(); }

@@ -69,6 +69,7 @@ KernelText Emitter::run() {
     kernel_.threads = group_threads() + (fn_.gpu->specialised ? kProducerThreads : 0);
     kernel_.shared_bytes = fn_.gpu->shared_bytes;
     kernel_.workspace_bytes = fn_.gpu->workspace_bytes;
+    kernel_.persistent = fn_.gpu->persistent;
     kernel_.options = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
     parameter(KernelParam::first, 0, 0, "unsigned long long", "first");
     prepare_split();

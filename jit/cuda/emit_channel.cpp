@@ -257,7 +257,10 @@ void Emitter::cuda_channel_get(ir::InstId id) {
              r.get_phase + ");");
     else if (!continues(id, false))
         wait_for_copies(id);
-    line("unsigned char* const " + name(fn_.result(inst)) + " = " + stage_address(r, r.get) + ";");
+    if (r.form->own)
+        own_get(id, r);
+    else
+        line("unsigned char* const " + name(fn_.result(inst)) + " = " + stage_address(r, r.get) + ";");
     if (r.form->tensor_map < 0) line("--" + r.ahead + ";");
     if (!r.paired) advance(r.get, r.get_phase, r.form->stages);
 }

@@ -62,7 +62,7 @@ Emitter::Part Emitter::part_of(ir::InstId id) {
         part.axes[a].index = in[next++];
     }
     part.first_value = next;
-    part.value = inst.results.count ? fn_.result(inst) : in[next];
+    part.value = inst.results.count ? fn_.result(inst) : inst.op == ir::Op::channel_put ? taken_from(in[next]) : in[next];
     if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) ++next;
     if (inst.op == ir::Op::atomic && static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]) == ir::AtomicKind::cas) {
         part.expected_at = next;

@@ -5,11 +5,12 @@
 
 namespace tegula::cuda {
 
-std::string Emitter::grouped_program() {
+std::string Emitter::in_groups(const std::string& place, const std::string& scope, const std::function<void(const std::string&)>& put) {
+    if (program_groups(fn_) == 0) return place;
+    const auto [it, added] = param_names_.emplace("in groups: " + scope, "");
+    if (!added) return it->second;
     const auto extent_of = [&](int d) { return parameter(KernelParam::grid, 0, d, "const unsigned long long", "programs"); };
     const std::string rows = extent_of(0), columns = extent_of(1);
-    const auto [it, added] = param_names_.emplace("program in groups", "");
-    if (!added) return it->second;
     const std::string group = std::to_string(program_groups(fn_));
     const std::string order = support(
         "program in groups", "in_groups",
@@ -27,7 +28,7 @@ std::string Emitter::grouped_program() {
             "    const unsigned height = rows - first < group ? rows - first : group, in = rest - first * columns, column = in / height;\n"
             "    return below + column * rows + first + (in - column * height);\n}\n");
     it->second = fresh("place");
-    prologue_ += "    const unsigned long long " + it->second + " = " + order + "(program, " + rows + ", " + columns + ");\n";
+    put("const unsigned long long " + it->second + " = " + order + "(" + place + ", " + rows + ", " + columns + ");");
     return it->second;
 }
 

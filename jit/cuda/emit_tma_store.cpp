@@ -20,6 +20,12 @@ __device__ __forceinline__ void $(unsigned char* to, Word a, Word b) {
     *(uint2*)to = *(const uint2*)two;
 }
 )";
+/// What comes in its next trip is another program, which must not need what this one writes.
+bool is_loop_over_programs(const ir::Function& fn, ir::InstId loop) {
+    const ir::InstId around = fn.block(fn.inst(loop).parent).owner;
+    return fn.gpu->persistent && (!around.valid() || fn.inst(around).op == Op::specialise);
+}
+
 }  // namespace
 
 struct Emitter::BulkStore {
@@ -44,7 +50,7 @@ bool Emitter::reads_memory(ir::BlockId block, size_t from) const {
 
 bool Emitter::is_last_access(ir::InstId store) const {
     for (ir::InstId id = store; id.valid(); id = fn_.block(fn_.inst(id).parent).owner) {
-        if (fn_.inst(id).op == Op::for_loop || fn_.inst(id).op == Op::while_loop) return false;
+        if (fn_.inst(id).op == Op::for_loop || fn_.inst(id).op == Op::while_loop) return is_loop_over_programs(fn_, id);
         const auto& insts = fn_.block(fn_.inst(id).parent).insts;
         if (reads_memory(fn_.inst(id).parent, static_cast<size_t>(std::find(insts.begin(), insts.end(), id) - insts.begin()) + 1)) return false;
     }

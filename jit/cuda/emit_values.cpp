@@ -143,11 +143,8 @@ void Emitter::cuda_select(ir::InstId id) {
     assign(fn_.result(inst), [&](const std::string& r) { return at(in[0], r) + " ? " + at(in[1], r) + " : " + at(in[2], r); });
 }
 
-std::string Emitter::program_axis(int axis) {
-    const std::string key = "program axis " + std::to_string(axis);
-    if (const auto it = param_names_.find(key); it != param_names_.end()) return it->second;
+std::string Emitter::index_of_program(const std::string& place, int axis, const std::function<void(const std::string&)>& put) {
     const auto extent_of = [&](int d) { return parameter(KernelParam::grid, 0, d, "const unsigned long long", "programs"); };
-    if (fn_.gpu->grid_axes == 1) return param_names_[key] = axis == 0 ? "(long long)program" : "0ll";
     const std::string quotient = support("quotient", "quotient",
                                          "// Most launches have fewer than 2^32 programs, and a 64-bit division is a long sequence.\n"
                                          "__device__ __forceinline__ unsigned long long $(unsigned long long a, unsigned long long b) {\n"
@@ -155,24 +152,46 @@ std::string Emitter::program_axis(int axis) {
                                          "    unsigned long long q = 0, rest = 0;\n    #pragma unroll 1\n"
                                          "    for (int i = 63; i >= 0; --i) {\n        rest = rest << 1 | (a >> i & 1);\n        q <<= 1;\n"
                                          "        if (rest >= b) rest -= b, q |= 1;\n    }\n    return q;\n}\n");
-    std::string above = program_groups(fn_) ? grouped_program() : "program";
+    std::string above = place;
     if (axis > 0) above = quotient + "(" + above + ", " + extent_of(0) + ")";
     if (axis > 1) above = quotient + "(" + above + ", " + extent_of(1) + ")";
     const std::string v = fresh("program_id");
     const std::string whole = fresh("whole");
-    prologue_ += "    const unsigned long long " + whole + " = " + above + ";\n";
-    prologue_ += "    const long long " + v + " = (long long)";
-    if (axis == fn_.gpu->grid_axes - 1)
-        prologue_ += whole + ";\n";
-    else
-        prologue_ += "(" + whole + " - " + quotient + "(" + whole + ", " + extent_of(axis) + ") * " + extent_of(axis) + ");\n";
-    return param_names_[key] = v;
+    put("const unsigned long long " + whole + " = " + above + ";");
+    const std::string rest = axis == fn_.gpu->grid_axes - 1
+                                 ? whole
+                                 : "(" + whole + " - " + quotient + "(" + whole + ", " + extent_of(axis) + ") * " + extent_of(axis) + ")";
+    put("const long long " + v + " = (long long)" + rest + ";");
+    return v;
+}
+
+std::string Emitter::program_axis(int axis) {
+    const std::string key = "program axis " + std::to_string(axis);
+    if (const auto it = param_names_.find(key); it != param_names_.end()) return it->second;
+    const auto put = [&](const std::string& text) { prologue_ += "    " + text + "\n"; };
+    return param_names_[key] = index_of_program(in_groups("program", "program", put), axis, put);
 }
 
 void Emitter::cuda_program_id(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    names_[fn_.result(inst).v] = program_axis(static_cast<int>(fn_.attrs(inst)[0]));
+    const int axis = static_cast<int>(fn_.attrs(inst)[0]);
+    const bool numbered = inst.operands.count > 0;
+    const std::string number = numbered ? name(fn_.operands(inst)[0]) : "program";
+    std::string& index = names_[fn_.result(inst).v];
+    if (fn_.gpu->grid_axes == 1) {
+        index = axis == 0 ? "(long long)" + number : "0ll";
+    } else if (!numbered) {
+        index = program_axis(axis);
+    } else {
+        const auto put = [&](const std::string& text) { line(text); };
+        const std::string scope = number + " in block " + std::to_string(inst.parent.v);
+        index = index_of_program(in_groups("(unsigned long long)" + number, scope, put), axis, put);
+    }
 }
+
+void Emitter::cuda_cta_id(ir::InstId id) { names_[fn_.result(id).v] = "(long long)blockIdx.x"; }
+
+void Emitter::cuda_num_ctas(ir::InstId id) { names_[fn_.result(id).v] = "(long long)gridDim.x"; }
 
 void Emitter::cuda_num_programs(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);

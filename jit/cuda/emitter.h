@@ -323,6 +323,13 @@ private:
     std::string bulk_map(const ir::Inst& access, size_t slot, std::array<int, 2> dims, std::array<int64_t, 2> box, int swizzle);
     void tma_put(ir::InstId id, Ring& ring);
     void thread_put(ir::InstId id, Ring& ring);
+    // Own rings (emit_own.cpp).
+    void own_put(ir::InstId id, const Ring& ring, const std::string& to);
+    void own_vectors(const Part& part, bool checked, const std::string& to, const std::string& fill);
+    void own_get(ir::InstId id, Ring& ring);
+    std::string own_slot(ir::ValueId tile, const std::string& stage, const std::string& r);
+    ir::ValueId taken_from(ir::ValueId channel) const;  ///< the tile that the channel's one get gives
+    void shared_put(ir::InstId id, const Ring& ring, const std::string& to);
     void copy_chunks(ir::InstId id, const Ring& ring, const std::string& to);
     void copy_elements(ir::InstId id, const Ring& ring, const std::string& to);
     bool continues(ir::InstId id, bool forward) const;  ///< does the same op on a copied channel stand next to it?
@@ -344,13 +351,17 @@ private:
     void find_uses();
     std::string scalar_param(int param);
     std::string program_axis(int axis);
+    /// The index along `axis` of a program, declared by lines given to `put`. `place`: its number in a grid of plain order.
+    std::string index_of_program(const std::string& place, int axis, const std::function<void(const std::string&)>& put);
     // ---- split sums (emit_split.cpp) ----
     void prepare_split();
     void split_loop(ir::InstId id);
     void split_publish();
     void split_add(const ir::Block& body, const std::vector<std::string>& totals);
 
-    std::string grouped_program();  ///< the program's number in an order that shares them more (emit_raster.cpp)
+    /// The number of the program at `place` of the launch's order, which may be one that shares operands more (emit_raster.cpp). `scope`: where it
+    /// is declared, once, and what it is the number of.
+    std::string in_groups(const std::string& place, const std::string& scope, const std::function<void(const std::string&)>& put);
 #define STRUCTURED(op, ...) void cuda_##op(ir::InstId id);
 #include "lang/ops.def"
 

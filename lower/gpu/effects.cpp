@@ -16,6 +16,11 @@ bool overlap(const Touch& a, const Touch& b) { return a.begin < b.end && b.begin
 
 bool is_shared(const Function& fn, ValueId v) { return fn.placement(v).kind == Placement::shared; }
 
+/// A put or get of a ring whose stages only one thread touches.
+bool is_own(const Function& fn, const Inst& inst) {
+    return (inst.op == Op::channel_put || inst.op == Op::channel_get) && fn.gpu->is_own(fn.operands(inst).back().v);
+}
+
 /// Atomics whose old values nobody uses and whose operations commute: the number of the operation, else 0.
 int64_t commuting(const Function& fn, const Inst& inst) {
     const auto attrs = fn.attrs(inst);
@@ -55,7 +60,8 @@ void EffectTable::add(InstId id) {
     add_global(id, others);
     add_reads_of_tiles(id, others);
     if (!specialised_ && inst.op == Op::channel_release) e.releases = fn_.operands(inst)[0];
-    if (!specialised_ && inst.op == Op::channel_put) {
+    const bool own = is_own(fn_, inst);
+    if (!specialised_ && inst.op == Op::channel_put && !own) {
         Touch t;
         t.space = Touch::ring;
         t.object = fn_.operands(inst).back();
@@ -63,7 +69,7 @@ void EffectTable::add(InstId id) {
         t.by = id;
         others.push_back(t);
     }
-    e.meets = has_scratch || (inst.op == Op::channel_get && !specialised_);
+    e.meets = has_scratch || (inst.op == Op::channel_get && !specialised_ && !own);
     if (inst.op == Op::convert && is_shared(fn_, fn_.result(inst))) e.meets = false;
     if (fn_.gpu_inst(id).bulk) e.meets = false;  // every warp sends its own part
     add_tensor_memory(id, others);

@@ -7,6 +7,7 @@
 // write and send their own parts of its scratch, and the copies have ended when it ends. A product in tensor memory is asked for by one thread when
 // it begins; unless it is overlapped, all threads meet at its end, where it is done. `convert` meets before it moves what overlapped products may
 // work on, and `convert` to tensor memory at its end. In one thread group `channel_get` meets before anything of the stage is read.
+// Out of an own ring every thread reads what it has copied itself, so nobody meets and nothing is listed.
 #pragma once
 #include <string>
 #include <vector>

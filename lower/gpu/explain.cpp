@@ -128,6 +128,8 @@ std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& optio
     std::vector<GpuNote> notes;
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Op op = fn.inst(id).op;
+        if (op == Op::cta_id && notes.empty())
+            notes.push_back({fn.inst(id).span, "persistent: as many CTAs as the device holds at once, each running programs one after the other"});
         if (op == Op::dot || op == Op::dot_scaled) explain_dot(fn, id, options, notes);
         if (op == Op::load || op == Op::store || op == Op::atomic) explain_access(fn, id, notes);
         if (op == Op::convert) explain_convert(fn, id, notes);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lower/gpu/channels.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/gpu/tensor_slots.h"
 #include "lower/rewrite.h"
@@ -298,14 +299,18 @@ private:
             if (const ValueId v = fn_.result(inst, r); is_tile(v)) set_home(v, l ? in_registers(*l) : group(v));
     }
     void taken(InstId id) {
-        const ValueId channel = fn_.operands(fn_.inst(id))[0];
-        const auto& channels = fn_.gpu->channels;
-        const auto it = std::find_if(channels.begin(), channels.end(), [&](const auto& c) { return c.first == channel.v; });
-        TEGULA_CHECK(it != channels.end(), "a channel has no ring");
+        const ValueId tile = fn_.result(id);
+        GpuChannel* ring = fn_.gpu->channel(fn_.operands(fn_.inst(id))[0].v);
+        TEGULA_CHECK(ring, "a channel has no ring");
+        if (ring->own) {
+            // Threads may as well copy what the group's layout gives them, by 4 bytes or more.
+            if (const TileLayout& l = group(tile).regs; suits_own_ring(fn_, tile, l, ring->layout.contiguous, 4)) ring->own = l;
+            return set_home(tile, in_registers(*ring->own));
+        }
         Placement p;
         p.kind = Placement::shared;
-        p.smem = it->second.layout;
-        set_home(fn_.result(id), p);
+        p.smem = ring->layout;
+        set_home(tile, p);
     }
 
     // ---- control ----

@@ -48,6 +48,11 @@ private:
             for (const ValueId v : fn_.block(b).args) placed(v);
         const bool reads_shared = inst.op == Op::convert || inst.op == Op::dot || inst.op == Op::permute || inst.op == Op::reshape;
         for (const ValueId v : fn_.operands(inst)) need(reads_shared || fn_.placement(v).kind != Placement::shared, "cannot read shared memory");
+        if (inst.op == Op::channel_get && fn_.gpu->is_own(fn_.operands(inst)[0].v)) {
+            const Placement& p = fn_.placement(fn_.result(inst));
+            need(p.kind == Placement::registers && p.regs == *fn_.gpu->channel(fn_.operands(inst)[0].v)->own,
+                 "the tile of an own ring lies as its threads have copied it");
+        }
         const bool makes_shared = reads_shared || inst.op == Op::channel_get;
         for (uint32_t r = 0; r < inst.results.count; ++r)
             need(makes_shared || fn_.placement(fn_.result(inst, r)).kind != Placement::shared, "cannot give a tile in shared memory");

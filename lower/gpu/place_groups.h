@@ -33,6 +33,9 @@ TileLayout plain_layout(const Shape& shape, int warps);
 std::optional<TileLayout> operand_layout(const ir::Function& fn, const ir::Inst& inst, const TileLayout& l);
 std::optional<TileLayout> result_layout(const ir::Function& fn, const ir::Inst& inst, const TileLayout& l);
 
+/// Does every program of the grid load the same elements? They come from caches then.
+bool reads_the_same(const ir::Function& fn, const ir::Inst& load);
+
 class Groups {
 public:
     /// `simple`: every group gets a plain layout.
@@ -51,6 +54,7 @@ private:
     void connect_carried(const ir::Inst& inst);
     void anchors(ir::InstId id, int depth);
     void decoded(ir::InstId dot);
+    TileLayout anchor_layout(ir::InstId access) const;
     void choose();
     void give(uint32_t group, TileLayout layout);
     void spread(uint32_t group);

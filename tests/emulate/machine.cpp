@@ -283,7 +283,7 @@ bool Machine::run_one_copy() {
 }
 
 void Machine::do_copy(const Copy& c) {
-    std::memset(c.to, 0, 16);
+    std::memset(c.to, 0, c.width);
     std::memcpy(c.to, c.from, c.bytes);
 }
 

@@ -50,7 +50,7 @@ public:
     struct Copy {
         unsigned char* to;
         const unsigned char* from;
-        unsigned bytes;
+        unsigned bytes, width;  ///< read, and written: the rest are zeros
     };
     void copy_async(const Copy& copy);
     void copy_commit();

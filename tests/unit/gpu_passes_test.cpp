@@ -423,7 +423,8 @@ TEST(GpuTensorMemory, AProductWithoutAMeetingIsRefused) {
     EXPECT_NE(problems.find("write of tensor memory [0, 32) is not ordered after"), std::string::npos) << problems;
 }
 
-// ---- text: tests/lower/gpu/*.ir, `// gpu: ARCH [aligned] [off PASS]` on the first line, the result behind `//> `; TEGULA_UPDATE=1 rewrites it ----
+// ---- text: tests/lower/gpu/*.ir, `// gpu: ARCH [aligned] [whole] [apart] [off PASS]` on the first line, the result behind `//> `; TEGULA_UPDATE=1
+// rewrites it ----
 
 TEST(GpuPasses, TextOfSmallFunctions) {
     size_t files = 0;
@@ -446,6 +447,9 @@ TEST(GpuPasses, TextOfSmallFunctions) {
         GpuOptions options = options_for(arch.c_str(), *p.fn, false);
         while (words >> word) {
             if (word == "aligned") options = options_for(arch.c_str(), *p.fn);
+            if (word == "whole")
+                for (GpuTensor& fact : options.tensors) fact.whole = true;
+            if (word == "apart") options.may_alias = false;
             if (word == "off") words >> options.disabled.emplace_back();
         }
         run_gpu_passes(*p.fn, options);

@@ -86,8 +86,9 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"schedule swizzle(4)", "",
             "T1101 `swizzle` has no effect on sm_90a: what it prints or asserts names programs by their place in the plain order", "sm_90a",
             "assert(k >= 0, \"k\"); acc = dot(a[m +: 64, k +: 64], b[k +: 64, n +: 64], acc);"},
-        Row{"schedule persistent", "",
-            "T1101 `persistent` has no effect on sm_90a: every program of the grid is a program of the GPU's own scheduler"},
+        Row{"schedule persistent", "", ""}, Row{"schedule persistent", "", "", "sm_80"}, Row{"schedule persistent", "", "", "sm_75"},
+        Row{"schedule persistent", "", "T1101 `persistent` has no effect on sm_90a: what it prints or asserts belongs to one program of the launch",
+            "sm_90a", "assert(k >= 0, \"k\"); acc = dot(a[m +: 64, k +: 64], b[k +: 64, n +: 64], acc);"},
         Row{"schedule stream_k", "",
             "T1101 `stream_k` has no effect on sm_90a: sums are cut into equal stretches only (`split_k`), as their order must not depend on the "
             "number "
