@@ -30,10 +30,11 @@ int default_warps(const Function& fn) {
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Inst& inst = fn.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r)
-            if (const Type& t = fn.type(fn.result(inst, r)); t.kind == Type::tile) {
+            if (const Type& t = fn.type(fn.result(inst, r)); t.kind == Type::tile && t.shape.rank > 0) {
+                const bool made = inst.op == Op::iota || inst.op == Op::broadcast || inst.op == Op::constant;  // where it is needed, of scalars
                 elements = std::max(elements, t.shape.elements());
                 matrix |= t.shape.rank > 1;
-                wide |= t.pointer || fn.types().format(t.elem).bits > 32;
+                wide |= !made && (t.pointer || fn.types().format(t.elem).bits > 32);
             }
         reduces |= inst.op == Op::reduce || inst.op == Op::arg_reduce;
         if (inst.op != Op::dot && inst.op != Op::dot_scaled) return;
