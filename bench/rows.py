@@ -29,7 +29,7 @@ def nvrtc(lib, text):
     return cubin.raw
 
 
-def sources(tegula, folder, kernel, element, block):
+def sources(tegula, folder, kernel, element, columns, block):
     """(warps, programs, source, shared bytes); the first is what the compiler chose."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples")
     text = open(os.path.join(root, kernel + ".tile")).read()
@@ -40,7 +40,7 @@ def sources(tegula, folder, kernel, element, block):
         path = os.path.join(folder, "variant.tile")
         with open(path, "w") as out:
             out.write(text.replace("where N <= BLOCK", "where N <= BLOCK" + (f"\n    @ warps({hint})" if hint else ""), 1))
-        dump = [tegula, "dump", path, kernel, "-s", "T=" + element, "-s", f"BLOCK={block}"]
+        dump = [tegula, "dump", path, kernel, "-s", "T=" + element, "-s", f"BLOCK={block}", "-s", f"N={columns}"]
         source = subprocess.run(dump + ["--emit=cuda@sm_90a"], check=True, capture_output=True, text=True).stdout
         form = subprocess.run(dump + ["--emit=ir:gpu@sm_90a"], check=True, capture_output=True, text=True).stdout
         shared = re.search(r"shared = (\d+)", form)
@@ -68,9 +68,7 @@ def make(folder, tegula):
             for element in ("f32", "bf16"):
                 block = 1 << (columns - 1).bit_length()
                 variants = []
-                for warps, programs, source, shared in sources(tegula, folder, kernel, element, block):
-                    if columns % 8:  # the variant of tensors whose rows are not aligned differs; its text is not what `dump` shows
-                        continue
+                for warps, programs, source, shared in sources(tegula, folder, kernel, element, columns, block):
                     name = f"{kernel}-{element}-{columns}-{warps}-{programs}.cubin"
                     with open(os.path.join(folder, name), "wb") as out:
                         out.write(nvrtc(lib, source))
