@@ -46,7 +46,7 @@ def sources(tegula, folder, kernel, element, columns, block):
         shared = re.search(r"shared = (\d+)", form)
         bounds = re.search(r"__launch_bounds__\((\d+), (\d+)\)", source)
         threads, chosen = int(bounds[1]), int(bounds[2])
-        others = {1, 512 // threads, 768 // threads, 1280 // threads, 1536 // threads} if hint == 0 else set()
+        others = {1, 512 // threads, 768 // threads, 1024 // threads, 1280 // threads, 1536 // threads} if hint == 0 else set()
         for programs in [chosen] + sorted(p for p in others if 0 < p <= 32 and p != chosen):
             key = (threads // 32, programs)
             if key not in seen:

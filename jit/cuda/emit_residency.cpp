@@ -11,11 +11,12 @@ using ir::Op;
 
 namespace {
 
-constexpr int kThreads = 1024;     ///< on a multiprocessor: all architectures hold them
-constexpr int kRegisters = 65536;  ///< of a multiprocessor
-constexpr int64_t kLoaded =
-    96 << 10;  ///< bytes of a multiprocessor's programs that keep the memory busy, while some compute: more programs cost registers only
-constexpr int kOtherRegisters = 24;  ///< of a thread: addresses, partial results
+constexpr int kThreads = 1152;         ///< on a multiprocessor: 32 elements each, kept in registers, and what they need beside them
+constexpr int kThreadsSm75 = 1024;     ///< no more fit
+constexpr int kSingleWarps = 640;      ///< threads of programs of one warp
+constexpr int kRegisters = 65536;      ///< of a multiprocessor
+constexpr int64_t kLoaded = 96 << 10;  ///< bytes that the programs of a multiprocessor load together to keep the memory busy
+constexpr int kOtherRegisters = 24;    ///< of a thread: addresses, partial results
 
 bool meets(Op op) {
     return op == Op::reduce || op == Op::arg_reduce || op == Op::scan || op == Op::sort || op == Op::reduce_region || op == Op::scan_region ||
@@ -111,10 +112,10 @@ int Emitter::resident_programs() const {
     const int kept = Residency(fn_).kept();
     if (kept < 0) return 1;
     // A single warp waits for no other, and with 640 threads ptxas has registers to spare.
-    const int most = group_threads() == 32 ? kThreads * 5 / 8 : kThreads;
+    const int arch = fn_.gpu->arch, most = group_threads() == 32 ? kSingleWarps : arch == 75 ? kThreadsSm75 : kThreads;
     const int threads = std::min(most, kRegisters / ((kept + kOtherRegisters + 7) / 8 * 8));
     // Of what ptxas takes (else it warns and drops the bound): half of the architectures hold 16 programs.
-    const int arch = fn_.gpu->arch, programs = arch == 80 || arch == 90 || arch == 100 ? 32 : 16;
+    const int programs = arch == 80 || arch == 90 || arch == 100 ? 32 : 16;
     const auto wanted = static_cast<int>(std::min<int64_t>(programs, (kLoaded + loaded - 1) / loaded));
     return std::clamp(threads / group_threads(), 1, wanted);
 }
