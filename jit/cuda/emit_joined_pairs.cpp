@@ -47,7 +47,8 @@ std::string Emitter::pair_joining(ir::InstId id, const ReducePlan& plan) {
     if (!cast || cast->op != ir::Op::cast || fn_.type(from).elem != Fmt::f32 || fn_.type(to).elem != Fmt::f32 || plan.fill) return {};
     const ir::ValueId narrow = fn_.operands(*cast)[0];
     const bool bf16 = fn_.type(narrow).elem == Fmt::bf16;
-    if ((!bf16 && fn_.type(narrow).elem != Fmt::f16) || !in_registers(narrow)) return {};
+    const ir::Inst* load = fn_.def(narrow);  // its registers lie there for all to read
+    if ((!bf16 && fn_.type(narrow).elem != Fmt::f16) || !in_registers(narrow) || !load || load->op != ir::Op::load) return {};
     if (plan.steps.empty() || plan.steps[0].kind != ReducePlan::Step::reg || plan.steps[0].a != 1) return {};
     const auto kind = static_cast<ReduceKind>(fn_.attrs(inst)[0]);
     for (const Order& order : kOrders) {
