@@ -46,23 +46,9 @@ __device__ __forceinline__ void $(void* to, const unsigned* word, int begin, int
     unsigned char* const at = (unsigned char*)to - before;
     const bool joined = (before == 0 || joins_before) && begin <= -before;
     if (begin <= 0 && end >= kBytes) {
-        unsigned whole[kWords];
-        whole[0] = left;
+        if (joined) STORE(at, left);
         #pragma unroll
-        for (int i = 1; i < kWords; ++i) whole[i] = FUNNEL_up(word[i - 1], word[i], 8 * before);
-        // Two words at once where both lie in one aligned pair.
-        if ((unsigned long long)at & 4) {
-            if (joined) STORE(at, whole[0]);
-            #pragma unroll
-            for (int i = 1; i + 1 < kWords; i += 2) STORE2(at + 4 * i, uint2{whole[i], whole[i + 1]});
-            if (kWords > 1) STORE(at + kBytes - 4, whole[kWords - 1]);
-        } else {
-            if (joined && kWords > 1) STORE2(at, uint2{whole[0], whole[kWords > 1 ? 1 : 0]});
-            else if (joined) STORE(at, whole[0]);
-            else if (kWords > 1) STORE(at + 4, whole[kWords > 1 ? 1 : 0]);
-            #pragma unroll
-            for (int i = 2; i < kWords; i += 2) STORE2(at + 4 * i, uint2{whole[i], whole[i + 1]});
-        }
+        for (int i = 1; i < kWords; ++i) STORE(at + 4 * i, FUNNEL_up(word[i - 1], word[i], 8 * before));
         const bool leaves = before == 0 || (joins_behind && end >= kBytes + head);
         #pragma unroll
         for (int p = 0; p < 4 - kSize; p += kSize) {
@@ -158,8 +144,7 @@ void Emitter::store_shifted(const Part& part) {
     const size_t element = fn_.elem(part.tensor).container_bytes();
     const std::string size = std::to_string(element), single = element == 2 ? "unsigned short" : "unsigned char";
     std::string text = replaced(replaced(kWrite, "FUNNEL", funnel()), "TYPE", single);
-    text = replaced(replaced(text, "STORE2", access_function("uint2", false, false)), "STORE", access_function("unsigned", false, false));
-    text = replaced(text, "SINGLE", access_function(single, false, true));
+    text = replaced(replaced(text, "STORE", access_function("unsigned", false, false)), "SINGLE", access_function(single, false, true));
     const std::string write = support("write words " + single, "write_words", text);
     const int lanes = joined_lanes(layout(v), axis.dim, part.vector);
     const std::string lane = "(t & " + std::to_string(lanes - 1) + ")", low = axis.low.empty() ? "0" : axis.low;
