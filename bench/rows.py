@@ -29,7 +29,7 @@ def nvrtc(lib, text):
     return cubin.raw
 
 
-def sources(tegula, folder, kernel, element, block, tag=""):
+def sources(tegula, folder, kernel, element, columns, block, tag=""):
     """(warps, programs, tags, source, shared bytes); the first is what the compiler chose, and the only one with a `tag` of another build."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples")
     text = open(os.path.join(root, kernel + ".tile")).read()
@@ -41,13 +41,13 @@ def sources(tegula, folder, kernel, element, block, tag=""):
             path = os.path.join(folder, "variant.tile")
             with open(path, "w") as out:
                 out.write(text.replace("where N <= BLOCK", "where N <= BLOCK" + (f"\n    @ warps({warps})" if warps else "") + schedule, 1))
-            dump = [tegula, "dump", path, kernel, "-s", "T=" + element, "-s", f"BLOCK={block}"]
+            dump = [tegula, "dump", path, kernel, "-s", "T=" + element, "-s", f"BLOCK={block}", "-s", f"N={columns}"]
             source = subprocess.run(dump + ["--emit=cuda@sm_90a"], check=True, capture_output=True, text=True).stdout
             form = subprocess.run(dump + ["--emit=ir:gpu@sm_90a"], check=True, capture_output=True, text=True).stdout
             shared, tags = re.search(r"shared = (\d+)", form), "p" * ("persistent," in form) + tag
             bounds = re.search(r"__launch_bounds__\((\d+), (\d+)\)", source)
             threads, chosen = int(bounds[1]), int(bounds[2])
-            others = {1, 512 // threads, 768 // threads, 1280 // threads, 1536 // threads} if not warps and not tag else set()
+            others = {1, 512 // threads, 768 // threads, 1024 // threads, 1280 // threads, 1536 // threads} if not warps and not tag else set()
             for programs in [chosen] + sorted(p for p in others if 0 < p <= 32 and p != chosen):
                 key = (threads // 32, programs, tags)
                 if key not in seen:
@@ -69,12 +69,10 @@ def make(folder, tegula, *others):
             for element in ("f32", "bf16"):
                 block = 1 << (columns - 1).bit_length()
                 variants = []
-                builds = sources(tegula, folder, kernel, element, block)
+                builds = sources(tegula, folder, kernel, element, columns, block)
                 for other in others:
-                    builds += sources(other, folder, kernel, element, block, "o")
+                    builds += sources(other, folder, kernel, element, columns, block, "o")
                 for warps, programs, tags, source, shared in builds:
-                    if columns % 8:  # the variant of tensors whose rows are not aligned differs; its text is not what `dump` shows
-                        continue
                     name = f"{kernel}-{element}-{columns}-{warps}-{programs}{tags}.cubin"
                     with open(os.path.join(folder, name), "wb") as out:
                         out.write(nvrtc(lib, source))

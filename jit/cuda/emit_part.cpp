@@ -303,21 +303,26 @@ void Emitter::part_vector(Part& part) {
     const int c = contiguous_dimension(part.tensor);
     const auto p = static_cast<size_t>(param_number(part.tensor));
     if (c < 0 || part.mask.valid() || is_scalar(part.value) || part.narrow || bit_addressed(fn_.elem(part.tensor))) return;
-    if (p >= fn_.gpu->tensors.size() || !fn_.gpu->tensors[p].aligned) return;
+    const size_t element = fn_.elem(part.tensor).container_bytes();
+    if (p >= fn_.gpu->tensors.size()) return;
+    const bool aligned = fn_.gpu->tensors[p].aligned;
+    if (!aligned && element >= 4) return;
     const Access::Axis& kind = part.access.axes[static_cast<size_t>(c)];
     const Part::Axis& axis = part.axes[static_cast<size_t>(c)];
     if (!is_range(kind) || kind.step != 1) return;
     const TileLayout& l = layout(part.value);
-    int vector = std::min<int>(vector_width(l, axis.dim), 16 / static_cast<int>(fn_.elem(part.tensor).container_bytes()));
+    int vector = std::min<int>(vector_width(l, axis.dim), 16 / static_cast<int>(element));
     while (vector > 1 && l.shape[static_cast<size_t>(axis.dim)] % vector) vector /= 2;
     if (vector < 2 || !additive(l, axis.dim)) return;
+    if (!aligned && static_cast<size_t>(vector) * element < 4) return;
     part.vector = vector;
     part.vector_axis = c;
+    part.shifted = !aligned;
     if (axis.index.valid() && divisor(axis.index) % vector)
         part.whole = both(part.whole, "(" + axis.start + " & " + std::to_string(vector - 1) + ") == 0");
     else if (axis.size.empty() || fn_.gpu->tensors[p].whole)
         part.inside = Part::whole_vectors;
-    else if (vector * fn_.elem(part.tensor).container_bytes() >= 8 && !part.other.valid())
+    else if (static_cast<size_t>(vector) * element >= 8 && !part.other.valid())
         part.inside = Part::first;
     part.whole = both(part.fixed, part.whole);
 }

@@ -140,6 +140,7 @@ void Emitter::cuda_bitcast(ir::InstId id) {
 void Emitter::cuda_select(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const auto in = fn_.operands(inst);
+    if (select_by_counts(id)) return;
     assign(fn_.result(inst), [&](const std::string& r) { return at(in[0], r) + " ? " + at(in[1], r) + " : " + at(in[2], r); });
 }
 

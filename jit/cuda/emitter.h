@@ -112,9 +112,14 @@ private:
     std::string part_index(const Part& part, size_t axis, const std::string& r);
     std::string part_condition(const Part& part, const std::string& r, bool checked, int except = -1);
     std::string part_offset(const Part& part, const std::string& r);
-    void load_elements(const Part& part, bool checked);
-    void load_vectors(const Part& part, bool checked);
-    void load_first(const Part& part);
+    void load_element(const Part& part, const std::string& r, const std::string& to, bool checked);
+    void load_elements(const Part& part, const std::string& to, bool checked);
+    void load_vectors(const Part& part, const std::string& wide, bool checked);
+    void load_first(const Part& part, const std::string& wide);
+    void load_wide(const Part& part);
+    void load_shifted(const Part& part, const std::string& wide);
+    void store_shifted(const Part& part);
+    std::string funnel();
     void store_elements(const Part& part, bool checked);
     void store_vectors(const Part& part, bool checked);
     void store_first(const Part& part);
@@ -223,6 +228,8 @@ private:
                                         const Joined& joined);
     std::vector<std::string> from_lane(const std::vector<std::string>& sent, int mask, const Joined& joined);
     void reduce_direct(ir::InstId id, const ReducePlan& plan);
+    std::string pair_joining(ir::InstId id, const ReducePlan& plan);
+    ReducePlan joined_pairs(ir::InstId id, const ReducePlan& plan, const std::string& function, const Joined& joined);
     void reduce_chain(ir::InstId id);
     void reduce_tree(ir::InstId id);
     void arg_reduce_direct(ir::InstId id, const ReducePlan& plan);
@@ -340,6 +347,7 @@ private:
     void elementwise(ir::InstId id);
     void divide_by_shared(ir::InstId id);
     bool compare_counts(ir::InstId id);  ///< a comparison of an iota with a scalar (emit_compare.cpp); false: something else
+    bool select_by_counts(ir::InstId id);
     void cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& function);
     std::string pair_function(const ir::Inst& cast) const;  ///< that rounds two f32 to 16 bits each; empty: none does what the cast does
     bool rounded_by_store(const ir::Inst& cast) const;      ///< is the cast left to the bulk store that alone uses it?
@@ -392,6 +400,11 @@ private:
     std::vector<Fused> fused_;
     int64_t fused_work_ = 0;
     bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?
+    struct Prefix {  ///< a mask that is true for the first counts along an axis
+        int axis = 0;
+        std::function<std::string(int count)> holds;  ///< text: is it true there, counting from the thread's first element?
+    };
+    std::map<uint32_t, Prefix> prefixes_;  ///< by ValueId
     int counter_ = 0;
     uint32_t line_ = 0, file_ = 0;
 };

@@ -41,7 +41,7 @@ struct Executable {
     const ast::KernelItem* kernel = nullptr;
     sema::StaticValues generics;
     std::vector<std::string> disabled_passes;
-    std::optional<sema::StaticValues> given;  ///< compile_named, where `tune` chose something: what the host had named
+    std::optional<sema::StaticValues> given;  ///< compile_named, where `tune` chose something or extents were named: what the host gave
     sema::Instance instance;
     std::unique_ptr<interp::Program> program;
 

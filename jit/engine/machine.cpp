@@ -17,10 +17,32 @@ GpuOptions gpu_options(const sema::Instance& instance, const Arch& arch, const s
     return options;
 }
 
+namespace {
+
+/// What is known of a tensor whose base is aligned: rows of another number of bytes start anywhere.
+GpuTensor usual_tensor(const sema::Instance& instance, const ir::Param& param) {
+    const Type& type = instance.fn->type(param.value);
+    const Layout::Kind kind = instance.fn->types().layout(type.layout).kind();
+    GpuTensor out{true, false, true};
+    if (type.shape.rank == 0 || (kind != Layout::Kind::row && kind != Layout::Kind::col)) return out;
+    const int axis = kind == Layout::Kind::col ? 0 : type.shape.rank - 1;
+    int64_t extent = type.shape[static_cast<size_t>(axis)];
+    for (const LaunchFacts::DimFact& dim : instance.facts.dims)
+        if (const auto named = instance.named_extents.find(dim.extent);
+            dim.tensor == param.name && dim.axis == axis && named != instance.named_extents.end())
+            extent = named->second;
+    out.whole = extent == kDynamic || extent * instance.fn->elem(param.value).bits % 128 == 0;
+    out.aligned = out.whole || type.shape.rank == 1;
+    return out;
+}
+
+}  // namespace
+
 GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes) {
     GpuOptions options = gpu_options(instance, arch, disabled_passes);
     options.may_alias = false;
-    options.tensors.assign(instance.fn->params.size(), {true, false, true});
+    for (const ir::Param& param : instance.fn->params)
+        options.tensors.push_back(param.kind == ir::Param::tensor ? usual_tensor(instance, param) : GpuTensor{true, false, true});
     return options;
 }
 

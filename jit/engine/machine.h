@@ -54,7 +54,7 @@ void report_warning(Machine& machine, DiagSink& diags);
 
 /// The options of the GPU passes for an instance, without facts about tensors.
 GpuOptions gpu_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes);
-/// The same for the variant that artefacts show: every tensor aligned, none overlapping.
+/// The same for the variant that artefacts show: every tensor's base aligned and none overlapping; rows of whole 16 bytes unless their extent is known.
 GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes);
 /// A copy of the instance's function taken through the GPU passes.
 ir::Function lowered_for_gpu(const sema::Instance& instance, const GpuOptions& options);

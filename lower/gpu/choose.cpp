@@ -28,25 +28,29 @@ int hinted_warps(const Function& fn) {
 /// Products want 64 rows per group of 4 warps; other tiles few registers per thread: 32 elements, which leaves room for several programs.
 int default_warps(const Function& fn) {
     int64_t rows = 0, accumulators = 0, elements = 0;
+    int loads = 0;
     bool reduces = false, matrix = false, wide = false;
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Inst& inst = fn.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r)
-            if (const Type& t = fn.type(fn.result(inst, r)); t.kind == Type::tile) {
+            if (const Type& t = fn.type(fn.result(inst, r)); t.kind == Type::tile && t.shape.rank > 0) {
+                const bool made = inst.op == Op::iota || inst.op == Op::broadcast || inst.op == Op::constant;  // where it is needed, of scalars
                 elements = std::max(elements, t.shape.elements());
                 matrix |= t.shape.rank > 1;
-                wide |= t.pointer || fn.types().format(t.elem).bits > 32;
+                wide |= !made && (t.pointer || fn.types().format(t.elem).bits > 32);
             }
         reduces |= inst.op == Op::reduce || inst.op == Op::arg_reduce;
+        loads += inst.op == Op::load && fn.type(fn.result(inst)).shape.rank > 0;
         if (inst.op != Op::dot && inst.op != Op::dot_scaled) return;
         const ProductShape s = product_shape(fn, inst);
         rows = std::max(rows, s.m);
         accumulators = std::max(accumulators, s.batch * s.m * s.n);
     });
     if (rows) return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 ? 8 : 4;
-    // Reductions cost every warp the same, whatever its share of the tile is; rows of several programs overlap, so long ones take fewer warps.
+    // Reductions cost every warp the same, whatever its share of the tile is; rows of several programs overlap, so long ones take fewer warps. Tiles
+    // that are loaded beside the row (factors, offsets) need registers, too.
     const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(elements)));
-    const int64_t share = padded >= 8192 && !wide ? 2048 : 1024;
+    const int64_t share = padded >= (loads > 1 ? 8192 : 4096) && !wide ? 2048 : 1024;
     if (reduces) return static_cast<int>(std::clamp<int64_t>(padded / share, matrix ? 4 : 1, 32));
     return elements > 65536 ? 32 : elements > 16384 ? 16 : elements > 4096 ? 8 : 4;
 }

@@ -88,8 +88,9 @@ void explain_access(const Function& fn, InstId id, std::vector<GpuNote>& notes) 
         text += "no dimension of the tile is contiguous in memory, single elements";
     } else {
         const int bits = fn.elem(like).bits, vector = std::min(vector_width(l, d), std::max(128 / bits, 1));
-        text +=
-            std::to_string(vector) + (vector == 1 ? " element (" : " elements (") + bytes_text(int64_t{vector} * bits) + ") per thread and access, ";
+        const bool shifted = (bits == 8 || bits == 16) && vector * bits >= 32 && inst.op != Op::atomic && unaligned(fn, inst);
+        text += std::to_string(vector) + (vector == 1 ? " element (" : " elements (") + bytes_text(int64_t{vector} * bits) + ") per thread" +
+                (shifted ? ", words shifted into place, " : " and access, ");
         text += whole_sectors(fn, inst, l) ? "whole sectors" : "parts of 32-byte sectors";
     }
     if (l.lane_copies() || l.warp_copies()) text += "; some threads hold copies";

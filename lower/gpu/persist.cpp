@@ -14,7 +14,7 @@ using namespace ir;
 
 namespace {
 
-constexpr int64_t kWide = 16384;  ///< elements of a tile from which one or two programs fill a multiprocessor; below it plain kernels are faster
+constexpr int64_t kWide = 32768;  ///< elements of a tile from which one program fills a multiprocessor; below it plain kernels are faster
 
 bool is_asked(const Function& fn) {
     return std::any_of(fn.hints.begin(), fn.hints.end(), [](const Hint& h) { return h.name == "persistent"; });

@@ -23,6 +23,8 @@ TileLayout memory_layout(const ir::Function& fn, const ir::Inst& access);
 int contiguous_dimension(const ir::Function& fn, const ir::Inst& access);
 /// Does a warp touch whole 32-byte sectors of memory when a tile in layout `l` is loaded or stored by `access`?
 bool whole_sectors(const ir::Function& fn, const ir::Inst& access, const TileLayout& l);
+/// Is it known that rows of the tensor start anywhere? Then elements of 8 and 16 bits are read and written as words that are shifted, wider ones singly.
+bool unaligned(const ir::Function& fn, const ir::Inst& access);
 /// For a store of 8- or 16-bit elements whose layout spreads 16 contiguous bytes over neighbouring lanes (accumulators): the layout in which a thread
 /// holds them, reached by exchanging registers with these lanes; nullopt when there is no such layout, or it is the same.
 std::optional<TileLayout> exchanged_layout(const ir::Function& fn, const ir::Inst& store, const TileLayout& l);

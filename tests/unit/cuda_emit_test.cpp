@@ -280,13 +280,26 @@ TEST(CudaEmit, EdgesOfAlignedTensors) {
     };
     const std::string whole = source("bf16", "64", true), some = source("bf16", "64", false), odd = source("bf16", "3", true);
     EXPECT_TRUE(contains(whole, "@p ld.global.v4.b32") && contains(whole, "@p st.global.v4.b32")) << "a vector is inside or outside";
-    EXPECT_FALSE(contains(whole, "else {") || contains(whole, "b16")) << "one path for all tiles";
+    EXPECT_FALSE(contains(whole, "b16") || contains(source("f32", "64", true), "else {")) << "one path for all tiles";
+    EXPECT_TRUE(contains(whole, "else {") && contains(whole, "load_uint4_")) << "another one for narrow elements of tiles inside";
     EXPECT_TRUE(contains(some, "load_first_16_2_") && contains(some, "store_first_16_2_")) << "a vector may straddle the edge";
     EXPECT_TRUE(contains(some, "@p2 st.global.u16") && !contains(some, "@p1 ")) << "pieces as small as an element";
     EXPECT_TRUE(contains(odd, "& 7) == 0") && contains(odd, "@p ld.global.b16")) << "vectors of an odd start begin anywhere";
     EXPECT_FALSE(contains(odd, "load_first")) << "these need aligned vectors";
     EXPECT_TRUE(contains(source("i8", "64", false), "@p1 st.global.u8"));
     EXPECT_FALSE(contains(source("f64", "64", false), "p4, n")) << "f64 has no smaller pieces than 8 bytes";
+}
+
+TEST(CudaEmit, NarrowElementsOfUnalignedTensorsAreWordsShiftedIntoPlace) {
+    const auto source = [](const char* elem, bool strided = false) {
+        return emit_ir(copy_kernel(elem, "", "3"), Traits{false, strided, "sm_90a"}).text.source;
+    };
+    for (const char* elem : {"bf16", "i8"}) {
+        EXPECT_TRUE(contains(source(elem), "read_words") && contains(source(elem), "write_words")) << elem;
+        EXPECT_FALSE(contains(source(elem), "v4.b32")) << elem << " may lie anywhere";
+        EXPECT_FALSE(contains(source(elem, true), "_words")) << elem << " with strides of the host";
+    }
+    for (const char* elem : {"f32", "f64", "i3"}) EXPECT_FALSE(contains(source(elem), "_words")) << elem;
 }
 
 TEST(CudaEmit, StridesAndPitchesAreParametersOnlyWhereTheyAreNotKnown) {
