@@ -786,9 +786,9 @@ TEST(Persistent, wide_rows_only_unless_asked) {
         EXPECT_EQ(make_persistent(*k.fn, k.options), k.fn->gpu->persistent);
         return k.fn->gpu->persistent;
     };
-    const std::string wide = std::regex_replace(rows_text(), std::regex("1024"), "16384");
+    const std::string wide = std::regex_replace(rows_text(), std::regex("1024"), "32768");
     EXPECT_TRUE(persistent(wide));
-    EXPECT_FALSE(persistent(std::regex_replace(rows_text(), std::regex("1024"), "8192")));
+    EXPECT_FALSE(persistent(std::regex_replace(rows_text(), std::regex("1024"), "16384")));
     EXPECT_FALSE(persistent(std::regex_replace(wide, std::regex("reduce %5 [^:]*"), "constant 1.0 "))) << "nothing that threads wait for";
 }
 
