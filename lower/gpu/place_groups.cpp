@@ -148,7 +148,8 @@ void Groups::anchors(InstId id, int depth) {
     const double share = programs_ && reads_the_same(fn_, inst) ? 0.125 : 1;
     const double weight = share * often * static_cast<double>(fn_.type(like).shape.elements()) * fn_.elem(like).bits;
     Anchor& anchor = anchors_[find(like)];
-    if (weight > anchor.weight) anchor = {id, weight};
+    anchor.bits = std::max<int>(anchor.bits, fn_.elem(like).bits);
+    if (weight > anchor.weight) anchor.access = id, anchor.weight = weight;
 }
 
 /// An operand that is decoded from narrower elements is decoded where the product wants it in registers: what moves between threads then is narrow.
@@ -205,9 +206,9 @@ void Groups::spread(uint32_t group) {
     }
 }
 
-TileLayout Groups::anchor_layout(InstId access) const {
-    const Inst& inst = fn_.inst(access);
-    return inst.op == Op::channel_get ? *fn_.gpu->channel(fn_.operands(inst)[0].v)->own : memory_layout(fn_, inst);
+TileLayout Groups::anchor_layout(const Anchor& anchor) const {
+    const Inst& inst = fn_.inst(anchor.access);
+    return inst.op == Op::channel_get ? *fn_.gpu->channel(fn_.operands(inst)[0].v)->own : memory_layout(fn_, inst, anchor.bits);
 }
 
 void Groups::choose() {
@@ -231,7 +232,7 @@ void Groups::choose() {
     for (const auto& [weight, group] : order) {
         const auto anchor = anchors_.find(group);
         const Shape& shape = fn_.type(member_.at(group)).shape;
-        give(group, simple_ || anchor == anchors_.end() ? plain_layout(shape, fn_.gpu->warps) : anchor_layout(anchor->second.access));
+        give(group, simple_ || anchor == anchors_.end() ? plain_layout(shape, fn_.gpu->warps) : anchor_layout(anchor->second));
     }
 }
 

@@ -112,7 +112,7 @@ int contiguous_dimension(const Function& fn, const Inst& inst) {
 
 TileLayout plain_layout(const Shape& shape, int warps) { return blocked_layout(shape, warps, 1, order_from(shape, -1)); }
 
-TileLayout memory_layout(const Function& fn, const Inst& access) {
+TileLayout memory_layout(const Function& fn, const Inst& access, int widest) {
     const ValueId like = alike(fn, access).like;
     const Shape& shape = fn.type(like).shape;
     const int d = contiguous_dimension(fn, access);
@@ -121,7 +121,7 @@ TileLayout memory_layout(const Function& fn, const Inst& access) {
     // Single accesses of neighbouring lanes should touch neighbouring elements. Narrow ones are joined into words.
     const bool single = fn.elem(like).bits % 8 == 0 && fn.elem(like).bits > 16 && unaligned(fn, access);
     if (d >= 0 && access.op != Op::atomic && !single) {
-        vector = std::min<int64_t>(128 / std::max<int>(fn.elem(like).bits, 4), std::max<int64_t>(shape.elements() / threads, 1));
+        vector = std::min<int64_t>(128 / std::max<int>({fn.elem(like).bits, widest, 4}), std::max<int64_t>(shape.elements() / threads, 1));
         vector = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(vector, shape[static_cast<size_t>(d)]))));
     }
     return blocked_layout(shape, fn.gpu->warps, static_cast<int>(vector), order_from(shape, d));

@@ -247,16 +247,6 @@ TEST(CudaTensor, PersistentProductsDoNotWaitForTheMemoryOfOtherPrograms) {
     EXPECT_TRUE(contains(k.source, "in_groups")) << "numbers of programs count in the launch's order";
 }
 
-TEST(CudaTensor, RowsAndColumnsOfProgramsAreWalkedInGroups) { EXPECT_TRUE(contains(emitted(product_text({}), "sm_90a").source, "in_groups")); }
-
-TEST(CudaTensor, OlderInstructionsTakePartsOfAFragment) {
-    const Product half{"f16", "f16", "f16", "f32", 64, 64, 32}, bytes{"i8", "i8", "i32", "i32", 64, 64, 64};
-    EXPECT_EQ(count(emitted(product_text(half), "sm_75").source, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"), 2);
-    EXPECT_EQ(count(emitted(product_text(half), "sm_80").source, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), 1);
-    EXPECT_EQ(count(emitted(product_text(bytes), "sm_75").source, "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32"), 4);
-    EXPECT_EQ(count(emitted(product_text(bytes), "sm_86").source, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"), 1);
-}
-
 TEST(CudaTensor, FragmentsAreLoadedAsTheyAreNeeded) {
     const Product nt{"f16", "f16", "f16", "f32", 64, 64, 32}, tn{"f16", "f16", "f16", "f32", 64, 64, 32, true, false};
     const std::string plain = emitted(product_text(nt), "sm_80").source, transposed = emitted(product_text(tn), "sm_80").source;
