@@ -145,7 +145,7 @@ def argument(text, rows, columns, places):
         return c.c_uint64(places[stem])
     if stem in ("N",) or "_extent" in name or "_stride" in name:
         return c.c_int64(columns)
-    if stem == "M" or stem == "programs":
+    if stem == "M" or name.startswith("programs"):
         return c.c_int64(rows)
     sys.exit("no value for the parameter " + text)
 

@@ -45,6 +45,7 @@ std::string Emitter::pair_joining(ir::InstId id, const ReducePlan& plan) {
     const ir::ValueId from = fn_.operands(inst)[0], to = fn_.result(inst);
     const ir::Inst* cast = fn_.def(from);
     if (!cast || cast->op != ir::Op::cast || fn_.type(from).elem != Fmt::f32 || fn_.type(to).elem != Fmt::f32 || plan.fill) return {};
+    if (!keeps_infinities(*cast)) return {};
     const ir::ValueId narrow = fn_.operands(*cast)[0];
     const bool bf16 = fn_.type(narrow).elem == Fmt::bf16;
     const ir::Inst* load = fn_.def(narrow);  // its registers lie there for all to read

@@ -89,6 +89,11 @@ void Emitter::decode_pairs(ir::ValueId to, ir::ValueId from) {
     close();
 }
 
+bool Emitter::keeps_infinities(const ir::Inst& cast) const {
+    const auto overflow = static_cast<Overflow>(fn_.attrs(cast)[1]);
+    return overflow == Overflow::automatic || overflow == Overflow::ieee;
+}
+
 std::string Emitter::pair_function(const ir::Inst& cast) const {
     const Type &to = fn_.type(fn_.result(cast)), &from = fn_.type(fn_.operands(cast)[0]);
     const auto attrs = fn_.attrs(cast);
@@ -116,7 +121,7 @@ void Emitter::cuda_cast(ir::InstId id) {
     const Format &to = fn_.elem(v), &from = fn_.elem(in[0]);
     const bool pairs = !is_scalar(v) && registers(v) % 2 == 0, f16 = fn_.type(v).elem == Fmt::f16;
     if (pairs && f16 && from.is_int() && from.bits <= 8) return cast_pairs(v, in[0], two_halves(to, from));
-    if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16) return decode_pairs(v, in[0]);
+    if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16 && keeps_infinities(inst)) return decode_pairs(v, in[0]);
     if (const std::string two = pair_function(inst); pairs && !two.empty()) return cast_pairs(v, in[0], two);
     assign(v, [&](const std::string& r) {
         std::string seed, index;

@@ -349,6 +349,8 @@ private:
     bool compare_counts(ir::InstId id);  ///< a comparison of an iota with a scalar (emit_compare.cpp); false: something else
     bool select_by_counts(ir::InstId id);
     void cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& function);
+    /// Are infinities of a cast to a wider float infinities there, too?
+    bool keeps_infinities(const ir::Inst& cast) const;
     std::string pair_function(const ir::Inst& cast) const;  ///< that rounds two f32 to 16 bits each; empty: none does what the cast does
     bool rounded_by_store(const ir::Inst& cast) const;      ///< is the cast left to the bulk store that alone uses it?
     void decode_pairs(ir::ValueId to, ir::ValueId from);
