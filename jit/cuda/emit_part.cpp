@@ -262,7 +262,7 @@ void Emitter::part_base(Part& part) {
         if (kind.kind == Access::index) continue;
         const TileLayout& l = layout(part.value);
         if (!additive(l, part.axes[a].dim)) continue;
-        term(stepped(layout_name(l) + "::thread" + std::to_string(part.axes[a].dim) + "(t)", kind.step), by);
+        term(stepped(thread_part(l, part.axes[a].dim), kind.step), by);
     }
     part.base = fresh("base");
     line("const unsigned long long " + part.base + " = " + (sum.empty() ? "0" : sum) + ";");
@@ -289,8 +289,9 @@ std::string Emitter::part_offset(const Part& part, const std::string& r) {
             at = part_index(part, a, r);
         } else {
             const TileLayout& l = layout(part.value);
-            at = additive(l, part.axes[a].dim) ? layout_name(l) + "::register" + std::to_string(part.axes[a].dim) + "(" + r + ")"
-                                               : coordinate(l, part.axes[a].dim, r);
+            const int d = part.axes[a].dim;
+            at = additive(l, d) ? register_part(l, d, r) : coordinate(l, d, r);
+            if (at == "0") continue;
             at = stepped(at, kind.step);
         }
         sum += " + (unsigned long long)(" + at + ")" + (by == "1ll" ? "" : " * " + by);

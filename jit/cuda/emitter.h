@@ -67,7 +67,10 @@ private:
     /// at<d> = register<d>(r) + thread<d>(t) when additive(l, d), so that sums with a hoisted thread part fold.
     std::string layout_name(const TileLayout& l);
     bool additive(const TileLayout& l, int d) const;
-    std::string coordinate(const TileLayout& l, int d, const std::string& r);  ///< "L3::at1(r, t)", i32
+    /// i32 texts, in parentheses where they need some: of register `r`, of thread t, and of both.
+    static std::string register_part(const TileLayout& l, int d, const std::string& r);
+    static std::string thread_part(const TileLayout& l, int d);
+    std::string coordinate(const TileLayout& l, int d, const std::string& r);
     /// Row-major element number of register r in the *padded* / *logical* shape, as text (i32).
     std::string padded_number(const TileLayout& l, const std::string& r);
     std::string logical_number(const TileLayout& l, const std::string& r);

@@ -65,7 +65,7 @@ public:
     explicit LoadedModule(std::shared_ptr<Engine> engine) : engine(std::move(engine)) {}
     const std::shared_ptr<Engine> engine;
     uint32_t file = 0;
-    std::vector<std::shared_ptr<LoadedModule>> dependencies;  ///< keeps imports and prelude alive
+    std::vector<std::shared_ptr<LoadedModule>> dependencies;  ///< keeps imports alive
     Arena arena;
     const ast::KernelItem* kernel(std::string_view name) const;
 
@@ -156,6 +156,7 @@ public:
 private:
     explicit Engine(EngineOptions options) : options_(std::move(options)) {}
     struct Loading;
+    class StdPrelude;
     ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, bool is_std, DiagSink& diags);
     bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);
