@@ -78,7 +78,9 @@ public:
 
 private:
     void launch(const char* kernel, std::initializer_list<tegula::NamedValue> generics, std::initializer_list<tegula::Value> args) {
-        module_.launch(kernel, generics, args).value();
+        tegula::RunOptions interpreter;
+        interpreter.machine = "interp";
+        module_.launch(kernel, generics, args, interpreter).value();
     }
     void note(const char* what) const { std::fprintf(stderr, "==> %s\n", what); }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Row kernels (softmax, layernorm) in the configuration that the compiler chose and in others: warps, programs on a multiprocessor.
+"""Row kernels (softmax, layernorm) in the configuration that the compiler chose and in others: warps, programs on a multiprocessor, a loop over programs.
 
-    rows.py make DIR TEGULA   compile all variants for sm_90a into DIR; needs NVRTC, no GPU
-    rows.py run DIR           measure them; needs a GPU and the driver only
+    rows.py make DIR TEGULA [OTHER]   compile all variants for sm_90a into DIR, also what another build chooses; needs NVRTC, no GPU
+    rows.py run DIR                   measure them; needs a GPU and the driver only
 
-`run` prints one line per kernel, element type and shape: bandwidth in TB/s of what was chosen and of each alternative, `warps x programs`, read and
-written, the median of 7 launches. All variants of a line must leave the same bits.
+`run` prints one line per kernel, element type and shape: bandwidth in TB/s of what was chosen and of each alternative, `warps x programs`, with a `p`
+when a CTA runs many programs and an `o` from the other build, read and written, the median of 7 launches. All variants of a line must leave the same bits.
 """
 import ctypes as c, json, os, re, struct, subprocess, sys
 
@@ -29,32 +29,33 @@ def nvrtc(lib, text):
     return cubin.raw
 
 
-def sources(tegula, folder, kernel, element, block):
-    """(warps, programs, source, shared bytes); the first is what the compiler chose."""
+def sources(tegula, folder, kernel, element, columns, block, tag=""):
+    """(warps, programs, tags, source, shared bytes); the first is what the compiler chose, and the only one with a `tag` of another build."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples")
     text = open(os.path.join(root, kernel + ".tile")).read()
     seen = {}
-    for hint in (0, 1, 2, 4, 8, 16, 32):
-        if hint and not 256 <= block // hint <= 2048:
+    for warps in (0,) if tag else (0, 1, 2, 4, 8, 16, 32):
+        if warps and not 256 <= block // warps <= 2048:
             continue
-        path = os.path.join(folder, "variant.tile")
-        with open(path, "w") as out:
-            out.write(text.replace("where N <= BLOCK", "where N <= BLOCK" + (f"\n    @ warps({hint})" if hint else ""), 1))
-        dump = [tegula, "dump", path, kernel, "-s", "T=" + element, "-s", f"BLOCK={block}"]
-        source = subprocess.run(dump + ["--emit=cuda@sm_90a"], check=True, capture_output=True, text=True).stdout
-        form = subprocess.run(dump + ["--emit=ir:gpu@sm_90a"], check=True, capture_output=True, text=True).stdout
-        shared = re.search(r"shared = (\d+)", form)
-        bounds = re.search(r"__launch_bounds__\((\d+), (\d+)\)", source)
-        threads, chosen = int(bounds[1]), int(bounds[2])
-        others = {1, 512 // threads, 768 // threads, 1280 // threads, 1536 // threads} if hint == 0 else set()
-        for programs in [chosen] + sorted(p for p in others if 0 < p <= 32 and p != chosen):
-            key = (threads // 32, programs)
-            if key not in seen:
-                seen[key] = source.replace(bounds[0], f"__launch_bounds__({threads}, {programs})"), int(shared[1]) if shared else 0
-    return [(w, p, s, b) for (w, p), (s, b) in seen.items()]
+        for schedule in ("",) if tag else ("", "\n    schedule persistent"):
+            path = os.path.join(folder, "variant.tile")
+            with open(path, "w") as out:
+                out.write(text.replace("where N <= BLOCK", "where N <= BLOCK" + (f"\n    @ warps({warps})" if warps else "") + schedule, 1))
+            dump = [tegula, "dump", path, kernel, "-s", "T=" + element, "-s", f"BLOCK={block}", "-s", f"N={columns}"]
+            source = subprocess.run(dump + ["--emit=cuda@sm_90a"], check=True, capture_output=True, text=True).stdout
+            form = subprocess.run(dump + ["--emit=ir:gpu@sm_90a"], check=True, capture_output=True, text=True).stdout
+            shared, tags = re.search(r"shared = (\d+)", form), "p" * ("persistent," in form) + tag
+            bounds = re.search(r"__launch_bounds__\((\d+), (\d+)\)", source)
+            threads, chosen = int(bounds[1]), int(bounds[2])
+            others = {1, 512 // threads, 768 // threads, 1024 // threads, 1280 // threads, 1536 // threads} if not warps and not tag else set()
+            for programs in [chosen] + sorted(p for p in others if 0 < p <= 32 and p != chosen):
+                key = (threads // 32, programs, tags)
+                if key not in seen:
+                    seen[key] = source.replace(bounds[0], f"__launch_bounds__({threads}, {programs})"), int(shared[1]) if shared else 0
+    return [key + value for key, value in seen.items()]
 
 
-def make(folder, tegula):
+def make(folder, tegula, *others):
     os.makedirs(folder, exist_ok=True)
     for name in ("libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13", "libnvrtc.so"):
         try:
@@ -68,14 +69,15 @@ def make(folder, tegula):
             for element in ("f32", "bf16"):
                 block = 1 << (columns - 1).bit_length()
                 variants = []
-                for warps, programs, source, shared in sources(tegula, folder, kernel, element, block):
-                    if columns % 8:  # the variant of tensors whose rows are not aligned differs; its text is not what `dump` shows
-                        continue
-                    name = f"{kernel}-{element}-{columns}-{warps}-{programs}.cubin"
+                builds = sources(tegula, folder, kernel, element, columns, block)
+                for other in others:
+                    builds += sources(other, folder, kernel, element, columns, block, "o")
+                for warps, programs, tags, source, shared in builds:
+                    name = f"{kernel}-{element}-{columns}-{warps}-{programs}{tags}.cubin"
                     with open(os.path.join(folder, name), "wb") as out:
                         out.write(nvrtc(lib, source))
                     head = re.search(r'__global__ void __launch_bounds__\(\d+, \d+\) (\w+)\((.*)\) \{', source)
-                    variants.append({"warps": warps, "programs": programs, "file": name, "entry": head[1], "params": head[2].split(", "), "shared": shared})
+                    variants.append({"warps": warps, "programs": programs, "tags": tags, "file": name, "entry": head[1], "params": head[2].split(", "), "shared": shared})
                 if variants:
                     table.append({"kernel": kernel, "element": element, "rows": rows, "columns": columns, "variants": variants})
                     print(kernel, element, columns, len(variants), "variants", flush=True)
@@ -111,6 +113,13 @@ class Device:
             self("cuFuncSetAttribute", function, 8, shared)
         return module, function
 
+    def resident(self, function, threads, shared):
+        """CTAs of the function that the device holds at once."""
+        blocks, processors = c.c_int(), c.c_int()
+        self("cuOccupancyMaxActiveBlocksPerMultiprocessor", c.byref(blocks), function, threads, c.c_size_t(shared))
+        self("cuDeviceGetAttribute", c.byref(processors), 16, 0)
+        return max(blocks.value, 1) * processors.value
+
     def median(self, launch, runs=7):
         times = []
         for i in range(runs + 2):
@@ -136,7 +145,7 @@ def argument(text, rows, columns, places):
         return c.c_uint64(places[stem])
     if stem in ("N",) or "_extent" in name or "_stride" in name:
         return c.c_int64(columns)
-    if stem == "M" or stem == "programs":
+    if stem == "M" or name.startswith("programs"):
         return c.c_int64(rows)
     sys.exit("no value for the parameter " + text)
 
@@ -166,19 +175,20 @@ def run(folder):
             args = [argument(p, rows, columns, places) for p in v["params"]]
             pointers = (c.c_void_p * len(args))(*[c.cast(c.pointer(a), c.c_void_p) for a in args])
             d("cuMemsetD8_v2", c.c_uint64(places["y"]), c.c_ubyte(0xff), c.c_size_t(size))
-            seconds = d.median(lambda: d("cuLaunchKernel", function, rows, 1, 1, 32 * v["warps"], 1, 1, v["shared"], None, pointers, None))
+            ctas = min(rows, d.resident(function, 32 * v["warps"], v["shared"])) if "p" in v["tags"] else rows
+            seconds = d.median(lambda: d("cuLaunchKernel", function, ctas, 1, 1, 32 * v["warps"], 1, 1, v["shared"], None, pointers, None))
             out = c.create_string_buffer(min(size, 1 << 22))
             d("cuMemcpyDtoH_v2", out, c.c_uint64(places["y"] + size - len(out)), c.c_size_t(len(out)))
             bits = bits or out.raw
-            cells.append(f"{v['warps']}x{v['programs']} {2 * size / seconds / 1e12:.2f}" + ("" if bits == out.raw else " DIFFERS"))
+            cells.append(f"{v['warps']}x{v['programs']}{v['tags']} {2 * size / seconds / 1e12:.2f}" + ("" if bits == out.raw else " DIFFERS"))
             d("cuModuleUnload", module)
         for at in places.values():
             d("cuMemFree_v2", c.c_uint64(at))
         print(f"{line['kernel']:9} {line['element']:4} {rows}x{columns}: " + " | ".join(cells), flush=True)
 
 
-if len(sys.argv) == 4 and sys.argv[1] == "make":
-    make(sys.argv[2], sys.argv[3])
+if len(sys.argv) in (4, 5) and sys.argv[1] == "make":
+    make(*sys.argv[2:])
 elif len(sys.argv) == 3 and sys.argv[1] == "run":
     run(sys.argv[2])
 else:

@@ -1,19 +1,31 @@
 // What the GPU passes add to a function: where every tile lives, which instruction every product uses, scratch memory and barriers. Part of
 // ir::Function, printed and parsed with it, re-proved by verify_gpu.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lang/tile_layout.h"
 
 namespace tegula {
 
+/// A product's sum in tensor memory (sm_100): element (m, n) is the 32-bit cell in lane m % 128 of column `column` + m / 128 * N + n.
+struct TensorLayout {
+    Shape shape;
+    int column = 0;  ///< of the program's own columns
+    friend bool operator==(const TensorLayout&, const TensorLayout&) = default;
+};
+
 struct Placement {
-    enum Kind : uint8_t { none, registers, shared } kind = none;  ///< none: scalars (every thread holds them), tensors, channels
+    enum Kind : uint8_t { none, registers, shared, tensor } kind = none;  ///< none: scalars (every thread holds them), tensors, channels
     TileLayout regs;
     SharedLayout smem;
+    TensorLayout tmem;
+    const Shape& shape() const { return kind == shared ? smem.shape : kind == tensor ? tmem.shape : regs.shape; }
     friend bool operator==(const Placement&, const Placement&) = default;
 };
 
@@ -29,12 +41,17 @@ struct GpuInst {
 };
 
 /// A ring of `stages` tiles in shared memory between the producer (TMA or cp.async) and the consumer.
+///
+/// An own ring belongs to single threads: each copies what it will itself read, register by register, so that nobody meets. A get gives the tile in
+/// registers of that layout, and the stage is free at once: there is no release.
 struct GpuChannel {
     SharedLayout layout;
     int stages = 1;
     int64_t offset = 0;   ///< bytes of dynamic shared memory, 1024-byte aligned
     int tensor_map = -1;  ///< index of the TMA descriptor among the kernel's; -1: copied by threads
     unsigned multicast = 0;  ///< bit d: programs of a cluster along grid axis d take the same tiles; each copies its part of every tile to all of them
+    std::optional<TileLayout> own = {};  ///< an own ring: in which layout threads copy and read the tile
+    uint64_t fill = 0;                   ///< own ring: code of elements out of range
 };
 
 /// What is known of the memory of one tensor parameter at every launch of the form.
@@ -51,8 +68,9 @@ struct GpuForm {
     int warps = 4;            ///< that hold tiles: a power of two
     bool specialised = false; ///< one more warp group runs the producer block of `specialise`
     std::array<int, 3> cluster = {1, 1, 1};  ///< by grid axis: neighbouring programs that run at the same time and reach each other's shared memory
+    bool persistent = false;  ///< a CTA runs many programs, one after the other: the body says which (cta_id, num_ctas, `program_id` of a number)
     int64_t shared_bytes = 0; ///< dynamic, channels and scratch
-    int64_t workspace_bytes = 0;  ///< of global scratch per program
+    int64_t workspace_bytes = 0;  ///< of global scratch per CTA
     std::vector<Placement> placements;   ///< entry 0 is `none`
     std::vector<uint32_t> of_value;      ///< by ValueId: index into placements
     std::vector<GpuInst> of_inst;        ///< by InstId
@@ -66,6 +84,16 @@ struct GpuForm {
         for (size_t d = 0; d < cluster.size(); ++d) n *= channel.multicast >> d & 1 ? cluster[d] : 1;
         return n;
     }
+    /// The ring of the `channel` instruction that gives `value`; null: none.
+    const GpuChannel* channel(uint32_t value) const {
+        const auto it = std::find_if(channels.begin(), channels.end(), [&](const auto& c) { return c.first == value; });
+        return it == channels.end() ? nullptr : &it->second;
+    }
+    bool is_own(uint32_t value) const {
+        const GpuChannel* ring = channel(value);
+        return ring && ring->own;
+    }
+    GpuChannel* channel(uint32_t value) { return const_cast<GpuChannel*>(std::as_const(*this).channel(value)); }
 };
 
 constexpr int kMaxCluster = 8;  ///< programs, of every GPU that has clusters

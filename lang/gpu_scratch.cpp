@@ -329,18 +329,22 @@ int64_t dot_slab(const ir::Function& fn, ir::InstId id) {
 std::optional<StoreBoxes> store_boxes(const TileLayout& l, int elem_bytes) {
     constexpr int64_t kBytes = 32 << 10;  ///< of all warps
     if (l.shape.rank != 2 || (elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4)) return std::nullopt;
-    for (int m = 1; m <= l.warps(); m *= 2) {
+    const auto boxes = [&](int m, int rows, int least_bytes) -> std::optional<StoreBoxes> {
         const int n = l.warps() / m;
-        if (l.shape[0] % (16 * m) || l.shape[1] % (8 * n) || l != mma_accumulator(l.shape, m, n)) continue;
-        StoreBoxes out{m, n, (int64_t{1} << l.bits[1]) / n, 128, 1};
+        StoreBoxes out{m, n, (int64_t{1} << l.bits[1]) / n, 128, 1, rows};
         const int64_t bytes = out.run * elem_bytes;
         while (out.row_bytes > 16 && (bytes % out.row_bytes || out.warp_bytes() * l.warps() > kBytes)) out.row_bytes /= 2;
-        if (bytes % out.row_bytes || out.row_bytes < 8 * elem_bytes) return std::nullopt;
-        const bool several = l.shape[1] * elem_bytes > n * out.row_bytes || l.shape[0] > 16 * m;
+        if (bytes % out.row_bytes || out.row_bytes < least_bytes) return std::nullopt;
+        const bool several = l.shape[1] * elem_bytes > n * out.row_bytes || l.shape[0] > int64_t{rows} * m;
         if (several && 2 * out.warp_bytes() * l.warps() <= kBytes) out.slabs = 2;
         return out;
+    };
+    for (int m = 1; m <= l.warps(); m *= 2) {
+        const int n = l.warps() / m;
+        if (l.shape[0] % (16 * m) == 0 && l.shape[1] % (8 * n) == 0 && l == mma_accumulator(l.shape, m, n)) return boxes(m, 16, 8 * elem_bytes);
     }
-    return std::nullopt;
+    const bool rows = l.warps() >= 4 && l.shape[0] % 128 == 0 && !l.has_ghosts() && l == tensor_memory_rows(l.shape, l.warps());
+    return rows ? boxes(std::min(l.warps(), 1 << (l.bits[0] - 5)), 32, 16) : std::nullopt;
 }
 
 namespace {

@@ -19,17 +19,17 @@ struct ScratchPlan {
 /// element (per joint index without a mask) that says whether it is the last one for its place (only when writers may meet). print, assert: one word.
 ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst);
 
-/// How a bulk store goes through scratch: each warp sends its rows and columns in boxes of 16 rows and `row_bytes` (a swizzle's width, or 16),
-/// which lie in `slabs` places of its own one after the other.
+/// How a bulk store goes through scratch: each warp sends its rows and columns in boxes of `rows` and `row_bytes` (a swizzle's width, or 16),
+/// which lie in `slabs` places of its own one after the other. 16 rows of an accumulator's fragments, or 32 that the lanes hold (tensor_memory_rows).
 struct StoreBoxes {
     int warps_m = 1, warps_n = 1;  ///< of the accumulator's layout
     int64_t run = 0;               ///< columns that one warp holds side by side; its next ones are warps_n runs further
     int row_bytes = 0, slabs = 1;
-    static constexpr int kRows = 16;
-    int64_t slab_bytes() const { return int64_t{kRows} * row_bytes; }
+    int rows = 16;
+    int64_t slab_bytes() const { return int64_t{rows} * row_bytes; }
     int64_t warp_bytes() const { return slab_bytes() * slabs; }
 };
-/// nullopt: tiles that lie so are not stored in bulk: no accumulator of tensor cores without ghosts, or of other elements than 1, 2 or 4 bytes.
+/// nullopt: tiles that lie so are not stored in bulk: no accumulator of tensor cores, or what is read from tensor memory, without ghosts, or of other elements than 1, 2 or 4 bytes.
 std::optional<StoreBoxes> store_boxes(const TileLayout& l, int elem_bytes);
 
 /// Bytes, from the instruction's op, types and placements; 0: none.

@@ -14,6 +14,7 @@ std::string shared_text(const SharedLayout& l) { return to_string(l.shape) + " "
 
 std::string placement_text(const Placement& p) {
     if (p.kind == Placement::shared) return "shared " + shared_text(p.smem);
+    if (p.kind == Placement::tensor) return "tensor " + to_string(p.tmem.shape) + " column " + std::to_string(p.tmem.column);
     return "registers " + to_string(p.regs.shape) + " " + quote_text(p.regs.text());
 }
 
@@ -46,6 +47,8 @@ std::string GpuPrinter::facts(InstId id) const {
         field("offset = " + std::to_string(channel.offset));
         if (channel.tensor_map >= 0) field("map = " + std::to_string(channel.tensor_map));
         if (channel.multicast) field("multicast = " + std::to_string(channel.multicast));
+        if (channel.own) field("own = " + quote_text(channel.own->text()));
+        if (channel.fill) field("fill = " + std::to_string(static_cast<int64_t>(channel.fill)));
     }
     if (i.row != 0) field("row = " + std::to_string(i.row));
     if (i.scratch_offset >= 0) field("scratch = " + std::to_string(i.scratch_offset) + ":" + std::to_string(i.scratch_bytes));
@@ -62,6 +65,7 @@ std::string GpuPrinter::header() const {
     std::string out = " gpu {\n  arch = " + std::to_string(g.arch) + ", warps = " + std::to_string(g.warps);
     if (g.specialised) out += ", specialised";
     if (g.cluster_size() > 1) out += ", cluster = " + to_string(Shape{g.cluster[0], g.cluster[1], g.cluster[2]});
+    if (g.persistent) out += ", persistent";
     if (g.shared_bytes) out += ", shared = " + std::to_string(g.shared_bytes);
     if (g.workspace_bytes) out += ", workspace = " + std::to_string(g.workspace_bytes);
     for (size_t n = 0; n < texts_.size(); ++n) out += ",\n  p" + std::to_string(n + 1) + " = " + texts_[n];

@@ -5,6 +5,7 @@
 
 #include "lang/ir_gpu_text.h"
 #include "lang/ir_parser.h"
+#include "lang/tensor_memory.h"
 
 namespace tegula::ir {
 
@@ -24,8 +25,8 @@ bool Parser::gpu_range(const char* what, int64_t least, int64_t most, int64_t& o
     return diags_.report(Diag::ir_bad_literal, at, {printable(spelling), wanted}), false;
 }
 
-/// gpu {arch = 90, warps = 4, specialised, cluster = [2, 1, 1], shared = 1024, workspace = 0, p1 = registers [8, 8] "..",
-/// p2 = shared [8, 8] ".."}
+/// gpu {arch = 90, warps = 4, specialised, cluster = [2, 1, 1], persistent, shared = 1024, workspace = 0, p1 = registers [8, 8] "..",
+/// p2 = shared [8, 8] "..", p3 = tensor [128, 8] column 0}
 bool Parser::gpu_form() {
     lexer_.advance();
     fn_->gpu.emplace();
@@ -41,6 +42,7 @@ bool Parser::gpu_form() {
 bool Parser::gpu_field(std::string_view name) {
     GpuForm& g = *fn_->gpu;
     if (name == "specialised") return g.specialised = true;
+    if (name == "persistent") return g.persistent = true;
     if (!expect("=")) return false;
     if (name == "cluster") return gpu_cluster();
     if (name == "shared") return gpu_range("bytes", 0, kMaxBytes, g.shared_bytes);
@@ -83,19 +85,30 @@ bool Parser::gpu_shared(SharedLayout& out) {
     return true;
 }
 
+bool Parser::gpu_registers(const Shape& shape, TileLayout& out) {
+    std::string text;
+    if (!quoted(text)) return false;
+    const std::optional<TileLayout> layout = parse_tile_layout(text, shape);
+    if (!layout || layout->warps() != fn_->gpu->warps) return fail_unknown("layout", text);
+    out = *layout;
+    return true;
+}
+
 bool Parser::gpu_layout() {
     Placement p;
     if (take("shared")) {
         p.kind = Placement::shared;
         if (!gpu_shared(p.smem)) return false;
+    } else if (take("tensor")) {
+        int64_t column = 0;
+        p.kind = Placement::tensor;
+        if (!shape(p.tmem.shape) || !expect("column") || !gpu_range("a column", 0, kTensorColumns - 1, column)) return false;
+        p.tmem.column = static_cast<int>(column);
+        if (!fits_tensor_memory(p.tmem)) return fail_expected("extents of a tile in tensor memory");
     } else {
         Shape s;
-        std::string text;
-        if (!expect("registers") || !shape(s) || !quoted(text)) return false;
-        const std::optional<TileLayout> layout = parse_tile_layout(text, s);
-        if (!layout || layout->warps() != fn_->gpu->warps) return fail_unknown("layout", text);
         p.kind = Placement::registers;
-        p.regs = *layout;
+        if (!expect("registers") || !shape(s) || !gpu_registers(s, p.regs)) return false;
     }
     fn_->gpu->placements.push_back(std::move(p));
     return true;
@@ -114,7 +127,7 @@ bool Parser::gpu_placement(TypeId id, uint32_t& out) {
     }
     const Placement& p = fn_->gpu->placements[out];
     const Type& t = fn_->types().type(id);
-    if (t.kind != Type::tile || t.shape != (p.kind == Placement::shared ? p.smem.shape : p.regs.shape)) {
+    if (t.kind != Type::tile || t.shape != p.shape()) {
         return diags_.report(Diag::ir_bad_literal, span(), {name, "a placement of " + fn_->types().name(id)}), false;
     }
     lexer_.advance();
@@ -129,7 +142,7 @@ bool Parser::gpu_inst_ahead() const {
 }
 
 /// `@ {row = 3, scratch = 0:512, global, bulk, sync, fence}`; of a channel also `ring = [8, 8] "..", stages = 4, offset = 0, map = 0,
-/// multicast = 1`.
+/// multicast = 1, own = "..", fill = 0`.
 bool Parser::gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel) {
     if (!fn_->gpu) return fail_expected("a function with a GPU form");
     lexer_.advance();
@@ -169,6 +182,13 @@ bool Parser::gpu_inst_field(Op op, std::string_view name, GpuInst& out, std::opt
     int64_t axes = 0;
     if (channel && name == "multicast" && !gpu_range("bits of grid axes", 1, 7, axes)) return false;
     if (axes) return channel->multicast = static_cast<unsigned>(axes), true;
+    if (channel && name == "own") return gpu_registers(channel->layout.shape, channel->own.emplace());
+    if (channel && name == "fill") {
+        int64_t code = 0;
+        if (!integer(code)) return false;
+        channel->fill = static_cast<uint64_t>(code);
+        return true;
+    }
     return fail_unknown("field", name);
 }
 

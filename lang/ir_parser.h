@@ -96,6 +96,7 @@ private:
     bool gpu_placement(TypeId type, uint32_t& out);
     bool gpu_range(const char* what, int64_t least, int64_t most, int64_t& out);
     bool gpu_inst_ahead() const;
+    bool gpu_registers(const Shape& shape, TileLayout& out);
     bool gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel);
     bool gpu_inst_field(Op op, std::string_view name, GpuInst& out, std::optional<GpuChannel>& channel);
     bool gpu_finish();

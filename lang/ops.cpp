@@ -1,5 +1,7 @@
 // The op table: rows of ops.def as data (ir.h op_row), and look-up by name. Nothing here knows a single op.
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "lang/ir.h"
 
@@ -24,9 +26,14 @@ const OpRow& op_row(Op op) {
 }
 
 Op find_op(std::string_view name) {
-    for (size_t i = 0; i < kRows.size(); ++i)
-        if (name == kRows[i].name) return static_cast<Op>(i);
-    return Op::count_;
+    static constexpr auto kByName = [] {
+        std::array<std::pair<std::string_view, Op>, kRows.size()> names;
+        for (size_t i = 0; i < names.size(); ++i) names[i] = {kRows[i].name, static_cast<Op>(i)};
+        std::ranges::sort(names);
+        return names;
+    }();
+    const auto it = std::ranges::lower_bound(kByName, name, {}, &std::pair<std::string_view, Op>::first);
+    return it != kByName.end() && it->first == name ? it->second : Op::count_;
 }
 
 bool in_domain(Op op, const Format& format, bool pointer) {

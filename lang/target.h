@@ -14,7 +14,7 @@ struct Arch {
     int shared_bytes;       ///< usable by one CTA
     int registers;          ///< 32-bit registers of an SM
     bool cp_async, tma, wgmma, tcgen05;
-    bool multicast;         ///< bulk copies into several CTAs of a cluster run at full speed
+    bool multicast;         ///< CTAs of a cluster share rings: bulk copies into several run at full speed, and each can give stages back to all
     // Of the largest part, for cost estimates:
     int sms;
     int l2_bytes, memory_bytes;  ///< read per clock by all SMs together
@@ -29,13 +29,14 @@ struct MmaRow {
     enum Kind : uint8_t { fma, mma, wgmma, tcgen05 } kind;
     const char* name;          ///< PTX mnemonic without shape, "mma.sync.f16.f32"; spelled in `explain`
     Fmt a, b, acc;
-    int m, n, k;               ///< n: step for wgmma (8 .. 256)
+    int m, n, k;               ///< n: step for wgmma (8 .. 256) and tcgen05 (16 .. 256)
     int min_arch, max_arch;
     int rate;                  ///< multiply-adds per clock and SM at best
     bool a_in_registers;       ///< wgmma: A may come from registers
     /// The hardware's sum (h200-numerics 1): terms are cut at 2^(emax - fraction_bits), the result keeps result_bits mantissa bits, toward zero;
     /// fraction_bits 0: exact integer or a chain of fma.
     int fraction_bits, result_bits;
+    bool from_shared() const { return kind == wgmma || kind == tcgen05; }  ///< operands are read from shared memory through descriptors
 };
 std::span<const MmaRow> mma_rows();  ///< row 0 is `fma`, legal for every type
 

@@ -59,6 +59,9 @@ TileLayout blocked_layout(const Shape& shape, int warps, int vector, std::span<c
 TileLayout mma_accumulator(const Shape& shape, int warps_m, int warps_n);
 TileLayout mma_operand_a(const Shape& shape, int elem_bits, int warps_m, int warps_n);
 TileLayout mma_operand_b(const Shape& shape, int elem_bits, int warps_m, int warps_n);
+/// An [M, N] tile as tcgen05.ld (32x32b) brings it from tensor memory, M a multiple of 128, at least 4 warps: a thread holds consecutive columns of
+/// one row. Lanes are rows 1 .. 16, the low warp bits rows 32 and 64, the others rows 128, .. as far as M has them, then the highest column bits.
+TileLayout tensor_memory_rows(const Shape& shape, int warps);
 
 // Layouts that shape operations carry along without moving data. nullopt: not expressible, convert first.
 TileLayout permute_layout(const TileLayout& l, std::span<const int64_t> axes);           ///< result dimension d is dimension axes[d]

@@ -1,5 +1,6 @@
 // Constructors of TileLayout: blocked layouts for memory access, and the register fragments of the tensor-core instructions (PTX ISA,
 // "Matrix fragments for mma.m16n8k*", and the D and A fragments of wgmma, which are the same maps with four warps along M).
+#include <algorithm>
 #include <bit>
 
 #include "lang/check.h"
@@ -104,6 +105,20 @@ TileLayout mma_accumulator(const Shape& shape, int warps_m, int warps_n) {
     deal.batch(l);
     for (int b = 0; b < wm; ++b) l.warp.push_back(deal.basis(m, 4 + b));
     for (int b = 0; b < wn; ++b) l.warp.push_back(deal.basis(n, n_bits - wn + b));
+    return l;
+}
+
+TileLayout tensor_memory_rows(const Shape& shape, int warps) {
+    TEGULA_CHECK(shape.rank == 2 && shape[0] % 128 == 0 && warps >= 4);
+    TileLayout l = padded_product(shape, 7, 0);
+    const int w = log2_floor(warps), wm = std::min<int>(w, l.bits[0] - 5), wn = w - wm;
+    if (l.bits[1] < wn) pad(l, 1, wn);
+    const Dealer deal(l);
+    for (size_t b = 0; b < l.lane.size(); ++b) l.lane[b] = deal.basis(0, static_cast<int>(b));
+    deal.registers(l, 1, 0, l.bits[1] - wn);
+    deal.registers(l, 0, 5 + wm, l.bits[0]);
+    for (int b = 0; b < wm; ++b) l.warp.push_back(deal.basis(0, 5 + b));
+    for (int b = 0; b < wn; ++b) l.warp.push_back(deal.basis(1, l.bits[1] - wn + b));
     return l;
 }
 

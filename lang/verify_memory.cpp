@@ -145,9 +145,15 @@ void verify_atomic(RuleContext& c) {
 void verify_program_id(RuleContext& c) {
     c.attr_in(0, 0, 2, "a grid has axes 0, 1 and 2");
     c.need(is_scalar(c.result(), Fmt::i64), "result is a scalar i64");
+    if (c.operand_count() == 0) return;
+    c.need(c.fn.gpu.has_value() && c.fn.gpu->persistent, "the number of a program is legal in a persistent form only");
+    c.need(c.operand_count() == 1 && is_scalar(c.operand(0), Fmt::i64), "the operand is the i64 number of a program");
 }
 
-void verify_num_programs(RuleContext& c) { verify_program_id(c); }
+void verify_num_programs(RuleContext& c) {
+    c.attr_in(0, 0, 2, "a grid has axes 0, 1 and 2");
+    c.need(is_scalar(c.result(), Fmt::i64), "result is a scalar i64");
+}
 
 void verify_dim(RuleContext& c) {
     if (!need_tensor(c, false)) return;

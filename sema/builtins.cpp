@@ -41,6 +41,17 @@ std::vector<Signature::Parameter> parse_parameters(std::string_view text, bool& 
 
 std::span<const BuiltinRow> builtin_rows() { return kRows; }
 
+const BuiltinRow* find_builtin(std::string_view name) {
+    static constexpr auto kByName = [] {
+        std::array<std::pair<std::string_view, size_t>, std::size(kRows)> names;
+        for (size_t i = 0; i < names.size(); ++i) names[i] = {kRows[i].name, i};
+        std::ranges::sort(names);
+        return names;
+    }();
+    const auto it = std::ranges::lower_bound(kByName, name, {}, &std::pair<std::string_view, size_t>::first);
+    return it != kByName.end() && it->first == name ? &kRows[it->second] : nullptr;
+}
+
 std::vector<BuiltinDoc> builtin_docs() {
     std::vector<BuiltinDoc> docs;
     for (const BuiltinRow& row : kRows) docs.push_back({row.name, row.signature, row.doc});

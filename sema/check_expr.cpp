@@ -35,14 +35,8 @@ bool is_format_name(std::string_view name) {
     return bits >= 1 && bits <= 64;
 }
 
-const BuiltinRow* builtin_row(std::string_view name) {
-    for (const BuiltinRow& r : builtin_rows())
-        if (name == r.name) return &r;
-    return nullptr;
-}
-
 bool is_builtin(std::string_view name) {
-    if (builtin_row(name) || is_trait(name) || is_type_constructor(name) || name == "row" || name == "col" || is_format_name(name)) return true;
+    if (find_builtin(name) || is_trait(name) || is_type_constructor(name) || name == "row" || name == "col" || is_format_name(name)) return true;
     if (std::find(std::begin(kConstants), std::end(kConstants), name) != std::end(kConstants)) return true;
     const ir::Op op = ir::find_op(name);
     return op != ir::Op::count_ && ir::has_trait(op, ir::ELEMWISE);
@@ -71,8 +65,7 @@ void Checker::name(std::string_view text, Span span) {
         for (const auto& [n, k] : scope) names.push_back(n);
     for (const auto& [n, item] : module_.names) names.push_back(n);
     for (const Module::Import& i : module_.imports) names.push_back(i.alias);
-    for (const Module* p : module_.prelude)
-        for (const auto& [n, item] : p->names) names.push_back(n);
+    for (const auto& p : module_.prelude) names.insert(names.end(), p->names().begin(), p->names().end());
     for (const BuiltinRow& r : builtin_rows()) names.push_back(r.name);
     Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(text)});
     const std::string_view near = closest(text, names);
@@ -113,8 +106,8 @@ const ast::Item* Checker::item_of(const ast::Expr& callee) const {
     if (find(text)) return nullptr;
     if (const ast::Item* item = module_.find(text)) return item;
     if (is_builtin(text)) return nullptr;
-    for (const Module* p : module_.prelude)
-        if (const ast::Item* item = p->find(text)) return item;
+    for (const auto& p : module_.prelude)
+        if (p->has(text)) return p->module().find(text);
     return nullptr;
 }
 
@@ -174,7 +167,7 @@ void Checker::call_signature(const ast::CallExpr& e) {
     if (callee->kind == ast::ExprKind::index) callee = ast::as<ast::IndexExpr>(callee).base;
     const std::string_view text = base_name(*callee);
     if (text.empty() || find(text) || module_.find(text)) return;
-    if (const BuiltinRow* row = builtin_row(text)) {
+    if (const BuiltinRow* row = find_builtin(text)) {
         const Signature s = parse_signature(row->signature);
         std::vector<std::pair<std::string_view, bool>> params;
         for (const Signature::Parameter& p : s.parameters) params.push_back({p.name, p.optional});

@@ -167,12 +167,10 @@ std::optional<Value> builtin_value(std::string_view name, Span span) {
     if (name == "inf" || name == "nan" || name == "pi") {
         return real_value(name == "inf" ? HUGE_VAL : name == "nan" ? std::nan("") : 3.14159265358979323846, span);
     }
-    const std::span<const BuiltinRow> rows = builtin_rows();
-    for (size_t i = 0; i < rows.size(); ++i) {
-        if (name != rows[i].name) continue;
+    if (const BuiltinRow* row = find_builtin(name)) {
         v.kind = Value::builtin;
-        v.row = static_cast<int>(i);
-        v.s = rows[i].name;
+        v.row = static_cast<int>(row - builtin_rows().data());
+        v.s = row->name;
         return v;
     }
     const ir::Op op = ir::find_op(name);
@@ -230,10 +228,10 @@ Value Elaborator::lookup(std::string_view name, Span span) {
     if (name == "row" || name == "col") return layout_value(types_.intern(name == "row" ? Layout::row() : Layout::col()), span);
     if (Value v = named_type(name, span, false); v.kind != Value::poison) return v;
     if (module) {
-        for (const Module* p : module->prelude) {
-            const ast::Item* item = p->find(name);
-            if (!item) continue;
-            Value v = item_value(*p, *item);
+        for (const auto& p : module->prelude) {
+            if (!p->has(name)) continue;
+            const Module& home = p->module();
+            Value v = item_value(home, *home.find(name));
             v.span = span;
             return v;
         }
@@ -252,8 +250,7 @@ Value Elaborator::unknown(std::string_view name, Span span) {
     if (root && root->module) {
         for (const auto& [n, item] : root->module->names) names.push_back(n);
         for (const Module::Import& i : root->module->imports) names.push_back(i.alias);
-        for (const Module* p : root->module->prelude)
-            for (const auto& [n, item] : p->names) names.push_back(n);
+        for (const auto& p : root->module->prelude) names.insert(names.end(), p->names().begin(), p->names().end());
     }
     for (const BuiltinRow& row : builtin_rows()) names.push_back(row.name);
     Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(name)});

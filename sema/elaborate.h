@@ -420,5 +420,6 @@ struct BuiltinRow {
     Value (Elaborator::*call)(const Call&);
 };
 std::span<const BuiltinRow> builtin_rows();
+const BuiltinRow* find_builtin(std::string_view name);  ///< null: no built-in function has this name
 
 }  // namespace tegula::sema

@@ -5,6 +5,7 @@
 
 #include "sema/elaborate.h"
 #include "sema/flow.h"
+#include "sema/walk.h"
 
 namespace tegula::sema {
 
@@ -145,16 +146,8 @@ bool Elaborator::known(std::string_view name) {
     if (scope_->find(name)) return true;
     const Scope* root = scope_.get();
     while (root && root->parent) root = root->parent.get();
-    if (root && root->module) {
-        const Module& module = *root->module;
-        if (module.find(name)) return true;
-        for (const Module::Import& import : module.imports)
-            if (import.alias == name) return true;
-        for (const Module* prelude : module.prelude)
-            if (prelude->find(name)) return true;
-    }
-    for (const BuiltinRow& row : builtin_rows())
-        if (name == row.name) return true;
+    if (root && root->module && is_item(*root->module, name)) return true;
+    if (find_builtin(name)) return true;
     const ir::Op op = ir::find_op(name);
     if (op != ir::Op::count_ && ir::has_trait(op, ir::ELEMWISE)) return true;
     return name == "inf" || name == "nan" || name == "pi" || is_type_constructor(name) || named_type(name, {}, false).kind != Value::poison;

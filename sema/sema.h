@@ -2,10 +2,12 @@
 // depend on an instance), bind_launch / bind_static (which instance, which extents, which grid), elaborate (one instance -> IR).
 // Checking a body and building its IR is one walk, because `if const`, `for const` and generics make types depend on evaluation.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,6 +23,17 @@
 
 namespace tegula::sema {
 
+struct Module;
+
+/// A module that others see without importing it. Its names are known before it is loaded: only who needs an item loads it.
+class Prelude {
+public:
+    virtual ~Prelude() = default;
+    virtual std::span<const std::string_view> names() const = 0;  ///< of its items, sorted
+    virtual const Module& module() const = 0;  ///< checked; loaded when first asked for, on whatever thread
+    bool has(std::string_view name) const { return std::ranges::binary_search(names(), name); }
+};
+
 /// A parsed file with its imports resolved by the engine. `names` is filled by check_module.
 struct Module {
     std::string name;  ///< "std.quant", "gemm.tile"
@@ -31,7 +44,7 @@ struct Module {
         const ast::ImportItem* item = nullptr;
     };
     std::vector<Import> imports;
-    std::vector<const Module*> prelude;  ///< searched last: std.math and friends, visible without import
+    std::vector<std::unique_ptr<const Prelude>> prelude;  ///< searched last: std.math and friends, visible without import
     std::unordered_map<std::string_view, const ast::Item*> names;
     const ast::Item* find(std::string_view item) const {
         auto it = names.find(item);
@@ -41,7 +54,7 @@ struct Module {
 
 /// Indexes names and reports everything that needs no instance: duplicates, unknown names (with suggestions), arity and argument names of
 /// calls to builtins and functions, assignment to `let` and to `in` parameters, break outside loops, unknown attributes and clauses,
-/// unused-label style hints. Imports and prelude must have been checked before. False when there were errors.
+/// unused-label style hints. Imports must have been checked before. False when there were errors.
 bool check_module(Module& module, TypeTable& types, DiagSink& diags);
 
 /// A compile-time value that a host can give or receive: integer, float, bool, or a type.
@@ -118,6 +131,7 @@ struct Instance {
     LaunchFacts facts;                  ///< for the mask pass
     std::vector<KernelParam> params;
     std::vector<std::string> extents;   ///< names of the trailing extent parameters of `fn`, in order
+    std::map<std::string, int64_t, std::less<>> named_extents;  ///< values that a host gave for artefacts; nothing may be compiled for them alone
 };
 struct Limits {  ///< budgets of compile-time work, each with its own diagnostic
     uint64_t const_steps = 10'000'000;

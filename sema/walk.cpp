@@ -124,7 +124,7 @@ bool is_item(const Module& module, std::string_view name) {
     if (module.find(name)) return true;
     for (const Module::Import& i : module.imports)
         if (i.alias == name) return true;
-    return std::any_of(module.prelude.begin(), module.prelude.end(), [&](const Module* m) { return m->find(name) != nullptr; });
+    return std::any_of(module.prelude.begin(), module.prelude.end(), [&](const auto& p) { return p->has(name); });
 }
 
 std::vector<std::string_view> extent_names(const Module& module, const ast::KernelItem& kernel) {

@@ -11,8 +11,10 @@ using tegula_tool::Options;
 std::string not_negative(const std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }
 
 void add_run_options(CLI::App& app, Options& o) {
-    app.add_option("--machine", o.machine, "interp (the reference interpreter), cpu (native code) or cuda; default: cuda where there is a GPU, else interp");
-    app.add_option("--model", o.model, "interp: sum products as the tensor cores of this GPU do, to the bit (sm_90a)");
+    app.add_option("--machine", o.machine,
+                   "interp (the reference interpreter), cpu (native code) or cuda; default: cuda where there is a GPU, else cpu, or interp in a "
+                   "build without LLVM; tests: all that are here");
+    app.add_option("--model", o.model, "interp, the default with it: sum products as the tensor cores of this GPU do, to the bit (sm_90a)");
     app.add_option("--threads", o.threads, "worker threads, 0: all cores");
     app.add_option("--disable-passes", o.disable_passes, "comma-separated compiler passes to skip, or `all`");
     app.add_option("--timeout", o.timeout_seconds, "seconds until the run is ended (exit code 124)")->check(not_negative);
@@ -30,6 +32,7 @@ void add_verbs(CLI::App& app, Options& o) {
     run->add_option("--set,-s", o.sets, "NAME=VALUE: a generic parameter, integer or type")->allow_extra_args(false);
     run->add_option("--out,-o", o.outs, "NAME=file.npy[:type]: where an output goes")->allow_extra_args(false);
     run->add_flag("--checked", o.checked, "report out-of-range pointers, uninitialised reads, races, division by zero");
+    run->add_flag("--checked-native", o.checked_native, "the same without uninitialised reads and races, on the machine cpu in native code alone");
     run->add_flag("--trap-floats", o.trap_floats, "with --checked: report NaN and Inf made of finite operands");
     run->add_flag("--time", o.time, "print how long the launch took");
     add_run_options(*run, o);
@@ -47,8 +50,10 @@ void add_verbs(CLI::App& app, Options& o) {
     auto* dump = app.add_subcommand("dump", "Show a stage of the compiler");
     dump->add_option("file", o.file, "source file")->required();
     dump->add_option("kernel", o.kernel, "kernel name, for stages of an instance");
-    dump->add_option("--emit,-e", o.emit, "tokens, ast, fmt, json, ir, ir:after=PASS, ir:final, explain, kernel-json; for a GPU ir:gpu, ir:gpu:after=PASS, "
-                     "cuda, ptx, cubin, sass (through nvdisasm), each (and explain) also as KIND@sm_80; for the CPU llvm, llvm-opt, asm, explain@cpu");
+    dump->add_option(
+        "--emit,-e", o.emit,
+        "tokens, ast, fmt, json, ir, ir:after=PASS, ir:final, explain, kernel-json; for a GPU ir:gpu, ir:gpu:after=PASS, "
+        "cuda, ptx, cubin, sass (through nvdisasm), each (and explain) also as KIND@sm_80; for the CPU llvm, llvm-opt, asm, explain@cpu");
     dump->add_option("--set,-s", o.sets, "NAME=VALUE: a generic parameter")->allow_extra_args(false);
 
     auto* fmt = app.add_subcommand("fmt", "Format source files in place; - formats standard input to standard output");

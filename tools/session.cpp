@@ -181,7 +181,7 @@ tegula::RunOptions Session::run_options() const {
     run.machine = options.machine.empty() ? nullptr : options.machine.c_str();
     run.model = options.model.empty() ? nullptr : options.model.c_str();
     run.disable_passes = options.disable_passes.empty() ? nullptr : options.disable_passes.c_str();
-    run.checked = options.checked;
+    run.checked = options.checked ? 1 : options.checked_native ? 2 : 0;
     run.trap_floats = options.trap_floats;
     run.order_seed = options.seed;
     run.threads = options.threads;

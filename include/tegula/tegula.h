@@ -78,6 +78,7 @@ typedef struct {
     uint32_t cpu_threads;      /* machine "cpu": threads of the engine beside the calling one, 0: as many as runs ask for */
     const tegula_executor* executor; /* machine "cpu": copied; NULL: threads of the engine, started when a run first wants them */
     int32_t pin_threads;       /* != 0: each thread of the engine stays on one core */
+    int32_t cpu_debug;         /* machine "cpu", != 0: kernels are shown to gdb and perf, with the lines of their sources, and stay in memory */
 } tegula_engine_options;
 /* Fills `options` with defaults; `size` is sizeof(tegula_engine_options) of the caller. */
 TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_t size);
@@ -128,18 +129,19 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    const char* machine;        /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": cuda where there is a GPU, else interp */
+    const char* machine;        /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": cuda where there is a GPU, else cpu, or interp in a library without LLVM */
     const char* disable_passes; /* comma-separated pass names, "all", or NULL. Never changes a result bit */
-    int32_t checked;            /* report out-of-range pointers, uninitialised reads, races, integer division by zero .. */
+    int32_t checked;            /* 1: report out-of-range pointers, uninitialised reads, races, integer division by zero .. (on cpu and cuda the interpreter runs first);
+                                 * 2: on cpu only what native code sees itself: no uninitialised reads, no races; elsewhere, and with trap_floats, as 1 */
     int32_t trap_floats;        /* checked: also NaN or Inf out of finite operands */
     uint64_t order_seed;        /* 0: programs in order; else a permutation */
     uint32_t threads;           /* interp, cpu; 0: all cores (checked runs of interp use one) */
     uint64_t step_budget;       /* tile instructions, 0: none */
-    uint64_t memory_budget;     /* bytes of tile storage per program, 0: none */
+    uint64_t memory_budget;     /* bytes of tile storage per program (cpu: what does not stay in registers), 0: none */
     void (*print)(void* user, const char* text, size_t size);          /* output of `print`; NULL: dropped */
     int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED */
     void* user;
-    const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. cuda ignores it */
+    const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. Without `machine` it means interp; cpu and cuda ignore it */
     void* stream;               /* cuda: CUstream to launch on; tensors in device memory are then not waited for. NULL: the default stream */
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
@@ -190,6 +192,7 @@ typedef struct {
     tegula_diags* diags;   /* borrowed; NULL when there is nothing to say */
 } tegula_test_result;
 /* Runs the `test` (or `bench`) blocks whose name contains `filter` (NULL: all), in checked mode unless options say otherwise.
+ * Tests run on the machine that options name, else on every one present, and launches are compared with the interpreter bit for bit.
  * Returns TEGULA_OK when all passed. */
 TEGULA_API tegula_status tegula_test(tegula_module* module, const char* filter, const tegula_run_options* options,
                                      void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags);

@@ -23,6 +23,7 @@ tegula_status run_blocks(TestRunner runner, tegula_module* module, const char* f
         if (!launch_options(options, launch, sink, status, *engine)) return status;
         if (!options) launch.checked = checked;
         launch.compare = checked;  // tests compare the machine with the interpreter, benches measure it
+        launch.compare_expressions = !launch.unnamed;
         launch.measure = !checked;
         Status all = runner(*engine, *module->module, filter ? filter : "", launch, [&](TestResult& r) {
             if (!result) return;

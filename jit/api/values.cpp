@@ -147,6 +147,7 @@ bool engine_options(const tegula_engine_options* given, EngineOptions& out) {
     if (o.max_errors) out.max_errors = o.max_errors;
     out.pool.max_threads = o.cpu_threads;
     out.pool.pin = o.pin_threads != 0;
+    out.cpu_debug = o.cpu_debug != 0;
     if (o.executor && o.executor->run)
         out.pool.executor = [e = *o.executor](uint32_t count, void (*call)(void*, uint32_t), void* task) { e.run(e.user, count, call, task); };
     if (o.import_) out.importer = [fn = o.import_, user = o.user](std::string_view path) { return import_text(fn, user, path); };
@@ -168,8 +169,10 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
         }
         std::memcpy(&o, given, given->struct_size);
     }
-    const std::string_view name = o.machine ? o.machine : "";
-    const bool known = name.empty() || name == "auto" || name == "interp" || name == "cpu" || name == "cuda";
+    std::string_view name = o.machine ? o.machine : "";
+    out.unnamed = name.empty() || name == "auto";
+    const bool known = out.unnamed || name == "interp" || name == "cpu" || name == "cuda";
+    if (out.unnamed && o.model && *o.model) name = "interp", out.unnamed = false;  // only the interpreter has models
     if ((runs || !known) && !engine.find_machine(name, out.machine, sink)) {
         status = TEGULA_E_UNAVAILABLE;
         return false;
@@ -182,6 +185,7 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
     if (o.disable_passes) out.disabled_passes = split_names(o.disable_passes);
     if (!engine.check_passes(out.disabled_passes, sink)) return false;
     out.checked = o.checked != 0;
+    out.native_checks = o.checked == 2;
     out.trap_floats = o.trap_floats != 0;
     out.order_seed = o.order_seed;
     out.threads = o.threads ? std::min(o.threads, kMaxThreads) : std::max(1u, std::thread::hardware_concurrency());

@@ -14,6 +14,9 @@ struct State;
 /// contents undefined, one per worker.
 using Entry = void (*)(const uint64_t* args, const int64_t* program, uint8_t* scratch, State* state);
 
+/// Elements of such a width lie at whole bytes and count in them (ParamSlots); all others count in bits.
+constexpr bool has_byte_address(unsigned bits) { return bits == 8 || bits == 16 || bits == 32 || bits == 64; }
+
 /// A tensor argument's traits that code is specialised on.
 struct TensorTrait {
     bool strided = false;  ///< the host's strides replace the layout
@@ -46,6 +49,9 @@ ArgLayout make_arg_layout(const ir::Function& fn, const std::vector<TensorTrait>
 constexpr uint64_t kPointerBias = uint64_t{1} << 47;
 constexpr uint64_t kPointerOffset = (uint64_t{1} << 48) - 1;
 
+/// What the `checked` variant reports of an instruction.
+enum class Failure : uint32_t { division_by_zero, division_overflow, gather_out_of_range, assumption };
+
 /// Functions of the run-time side that code calls: fields of State, so that objects hold no addresses and can be cached.
 /// Tile operands are passed as dense row-major containers without padding (bool: one byte, 0 or 1), scalars as one container.
 struct Support {
@@ -68,6 +74,10 @@ struct Support {
     /// sort: operand, values and indices; histogram: operand, mask or null, counts. Dense.
     void (*sort)(State*, uint32_t inst, const void* in, void* values, int32_t* indices);
     void (*histogram)(State*, uint32_t inst, const void* in, const uint8_t* mask, int32_t* counts);
+    /// `checked` variant: element number `element` (-1: the whole instruction) fails; `code` is the operand that the message names.
+    void (*failed_check)(State*, uint32_t inst, uint32_t failure, int64_t element, uint64_t code);
+    /// `checked` variant: reports `code`, which a cast with `overflow = trap` converts, when it does not fit. `seed`: of stochastic rounding.
+    void (*check_cast)(State*, uint32_t inst, int64_t element, uint64_t code, uint64_t seed);
 };
 
 /// One worker. Emitted code knows the offsets of the first fields (static_asserts in codegen.cpp).

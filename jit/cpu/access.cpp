@@ -9,10 +9,6 @@ using ir::Access;
 using ir::Op;
 using llvm::Value;
 
-namespace {
-bool whole(unsigned bits) { return bits == 8 || bits == 16 || bits == 32 || bits == 64; }
-}  // namespace
-
 AccessEmitter::AccessEmitter(Codegen& g, ir::InstId id)
     : g_(g),
       b_(g.b()),
@@ -23,7 +19,7 @@ AccessEmitter::AccessEmitter(Codegen& g, ir::InstId id)
       format_(fn_.elem(object_)),
       pointer_(fn_.type(object_).pointer),
       tensor_(fn_.type(object_).kind == Type::tensor),
-      out_bytes_(whole(format_.bits)) {
+      out_bytes_(has_byte_address(format_.bits)) {
     const ir::Inst& inst = fn_.inst(id);
     const auto operands = fn_.operands(inst);
     size_t next = 1;
@@ -150,8 +146,9 @@ Value* AccessEmitter::mask(const Place& place, const Point& p) {
     if (!place.inside) return all;
     Value* out = b_.CreateNot(place.inside);
     if (all) out = b_.CreateAnd(out, all);
-    g_.when(p.lanes ? b_.CreateOrReduce(out) : out,
-            [&] { g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])}); });
+    g_.when(p.lanes ? b_.CreateOrReduce(out) : out, [&] {
+        g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])});
+    });
     both(all, place.inside);
     return all;
 }

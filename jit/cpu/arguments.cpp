@@ -16,8 +16,6 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-bool whole(unsigned bits) { return bits == 8 || bits == 16 || bits == 32 || bits == 64; }
-
 int8_t unit_dimension(const TensorArg& t) {
     int8_t unit = -1;
     for (size_t d = 0; d < t.extents.rank; ++d)
@@ -52,7 +50,7 @@ bool is_memory(const Argument& a) { return a.kind != Argument::scalar; }
 
 void append_tensor(const ir::Function& fn, ir::ValueId value, const ParamSlots& slots, bool strided, const TensorArg& t, uint64_t* out) {
     const unsigned bits = fn.elem(value).bits;
-    const int64_t unit = whole(bits) ? 8 : 1;
+    const int64_t unit = has_byte_address(bits) ? 8 : 1;
     for (size_t d = 0; d < t.extents.rank; ++d) out[slots.extents + d] = static_cast<uint64_t>(t.extents[d]);
     const Layout& layout = fn.types().layout(fn.type(value).layout);
     std::vector<int64_t> strides;
@@ -120,9 +118,9 @@ std::vector<uint64_t> argument_block(const ir::Function& fn, const CompileOption
 }
 
 std::string object_key(const ir::Function& fn, const CompileOptions& options, const TargetInfo& target) {
-    std::string key = std::string("tegula cpu object ") + kFingerprint + "\n" + target.llvm_version + "\n" + (options.cpu.empty() ? target.cpu : options.cpu) + "\n" +
-                      (options.features.empty() ? target.features : options.features) + "\n" + (options.may_alias ? "alias " : "") +
-                      (options.bounds ? "bounds " : "");
+    std::string key = std::string("tegula cpu object ") + kFingerprint + "\n" + target.llvm_version + "\n" +
+                      (options.cpu.empty() ? target.cpu : options.cpu) + "\n" + (options.features.empty() ? target.features : options.features) +
+                      "\n" + (options.may_alias ? "alias " : "") + (options.bounds ? "bounds " : "") + (options.checked ? "checked " : "");
     for (const TensorTrait& t : options.tensors) key += std::to_string(t.strided) + "," + std::to_string(t.unit) + ";";
     key += "\n" + ir::print(fn);
     // Behind the names of the text: layouts, codebooks, and the instruction numbers that code hands to the run-time side.

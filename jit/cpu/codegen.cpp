@@ -64,6 +64,7 @@ void Codegen::run() {
     state_->setName("state");
     for (unsigned a = 0; a < 4; ++a) function_->addParamAttr(a, llvm::Attribute::NoAlias);
     function_->addParamAttr(2, llvm::Attribute::getWithAlignment(context_, llvm::Align(64)));
+    if (options_.lines) lines_ = std::make_unique<LineTable>(module_, *function_, fn_, *options_.lines);
     entry_ = llvm::BasicBlock::Create(context_, "entry", function_);
     auto* start = llvm::BasicBlock::Create(context_, "start", function_);
     leave_ = llvm::BasicBlock::Create(context_, "leave", function_);
@@ -88,6 +89,7 @@ void Codegen::run() {
     }
     emit_block(fn_.body);
     b_.CreateBr(leave_);
+    if (lines_) lines_->finish();
 }
 
 // ---- types and scalars ----
@@ -176,6 +178,8 @@ Buffer Codegen::work(ir::InstId inst, uint64_t offset, const Format& format, con
 void Codegen::emit_block(ir::BlockId block) {
     for (ir::InstId id : fn_.block(block).insts) {
         bodies_.emplace_back();
+        if (lines_) b_.SetCurrentDebugLocation(lines_->at(fn_.inst(id).span));
+        if (options_.checked && checks(fn_, fn_.inst(id))) check(id);
         emit_inst(id);
         bodies_.pop_back();
     }

@@ -13,6 +13,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include "jit/cpu/line_table.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/scalars.h"
 
@@ -133,6 +134,10 @@ public:
     llvm::Value* argument_slot(uint32_t slot);  ///< i64, read once at the function's start
     llvm::AllocaInst* local(llvm::Type* type, unsigned count = 1);
 
+    /// Finds the first point of a shape, in row-major order, at which `bad` (i1 per lane) holds, and emits `report` with its number (i64) for it.
+    void first_bad(const Shape& shape, const std::function<llvm::Value*(const Point& p)>& bad,
+                   const std::function<void(llvm::Value* element)>& report);
+
     // ---- one function per structured op ----
 #define ELEMENTWISE(...)
 #define STRUCTURED(name, ...) void cpu_##name(ir::InstId id);
@@ -156,6 +161,7 @@ public:
 private:
     // Evaluation at a point (at_shape.cpp, at_memory.cpp): ops that `fusable` names.
     llvm::Value* evaluate(ir::ValueId v, const Point& p);
+    llvm::Value* evaluate_here(ir::InstId id, const Point& p);
     llvm::Value* at_pointwise(ir::InstId id, const Point& p);
     llvm::Value* at_constant_tile(ir::InstId id, const Point& p);
     llvm::Value* at_iota(ir::InstId id, const Point& p);
@@ -180,11 +186,20 @@ private:
     void emit_transfer(ir::InstId at);
     void store_value(ir::ValueId from, const Buffer& to);
     Buffer slot_buffer(uint32_t slot, const Format& format, bool pointer, const Shape& shape);
+    // checks.cpp
+    void check(ir::InstId id);
+    void check_division(ir::InstId id);
+    void check_gather(ir::InstId id);
+    void check_cast(ir::InstId id);
+    void check_assumption(ir::InstId id);
+    void report_check(ir::InstId id, Failure failure, llvm::Value* element, llvm::Value* code);
     // atomic.cpp
     llvm::Value* to_code(llvm::Value* v, const Format& f);
     llvm::Value* from_code(llvm::Value* code, const Format& f);
+    llvm::Value* joined_atomic(ir::AtomicKind kind, const Format& f, llvm::Value* at, llvm::Value* operand);
+    llvm::Value* native_atomic(ir::AtomicKind kind, const Format& f, llvm::Value* at, llvm::Value* code, llvm::Value* expected);
     void atomic_elements(ir::InstId id, const Shape& shape, const std::function<llvm::Value*(const Point& p)>& update);
-    llvm::Value* call_atomic(ir::InstId id, llvm::Value* data, llvm::Value* bit, ir::ValueId value, ir::ValueId expected, const Point& p);
+    llvm::Value* atomic_element(ir::InstId id, llvm::Value* data, llvm::Value* bit, ir::ValueId value, ir::ValueId expected, const Point& p);
     // access.cpp, address.cpp
     const ParamSlots& param(ir::ValueId tensor);
     llvm::Value* param_data(const ParamSlots& p);
@@ -205,6 +220,7 @@ private:
     llvm::IRBuilder<> b_;
     Scalars scalars_;
     llvm::Function* function_ = nullptr;
+    std::unique_ptr<LineTable> lines_;  ///< where options ask for one
     llvm::BasicBlock *entry_ = nullptr, *leave_ = nullptr;
     llvm::Value *args_ = nullptr, *program_ = nullptr, *scratch_ = nullptr, *state_ = nullptr, *support_ = nullptr;
     std::vector<llvm::Value*> scalar_of_;                   ///< by value

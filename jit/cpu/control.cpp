@@ -232,43 +232,22 @@ void Codegen::cpu_print(ir::InstId id) {
     call_support(offsetof(Support, print), b_.getVoidTy(), {i32(id.v), list});
 }
 
-/// Finds the first false element in row-major order.
 void Codegen::cpu_assert(ir::InstId id) {
     const ir::ValueId v = fn_.operands(fn_.inst(id))[0];
-    const auto fail = [&](Value* element) { call_support(offsetof(Support, failed_assert), b_.getVoidTy(), {i32(id.v), element}); };
-    if (is_scalar(v)) return when(b_.CreateNot(scalar(v)), [&] { fail(i64(0)); });
-    Value* first = local(b_.getInt64Ty());
-    b_.CreateStore(i64(-1), first);
-    nest(fn_.type(v).shape, [&](const Point& p) {
-        Value* bad = b_.CreateNot(lanes(v, p));
-        if (p.active) bad = b_.CreateAnd(bad, p.active);
-        Value* at = first;
-        Point origin = p;
-        origin.lanes = 0;
-        for (size_t d = 0; d < p.rank; ++d)
-            if (origin.index[d].kind == Index::consecutive) origin.index[d].kind = Index::uniform;
-        Value* number = linear(origin, fn_.type(v).shape).value;
-        Value* any = p.lanes ? b_.CreateOrReduce(bad) : bad;
-        when(any, [&] {
-            Value* lane = i64(0);
-            if (p.lanes) {
-                Value* bits = b_.CreateBitCast(bad, b_.getIntNTy(p.lanes));
-                lane = b_.CreateZExtOrTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.CreateZExt(bits, b_.getInt64Ty()), b_.getTrue()),
-                                            b_.getInt64Ty());
-            }
-            Value* known = b_.CreateLoad(b_.getInt64Ty(), at);
-            b_.CreateStore(b_.CreateSelect(b_.CreateICmpSLT(known, i64(0)), b_.CreateAdd(number, lane), known), at);
+    first_bad(
+        fn_.type(v).shape, [&](const Point& p) { return b_.CreateNot(is_scalar(v) ? scalar(v) : lanes(v, p)); },
+        [&](Value* element) {
+            call_support(offsetof(Support, failed_assert), b_.getVoidTy(), {i32(id.v), element});
         });
-    });
-    Value* element = b_.CreateLoad(b_.getInt64Ty(), first);
-    when(b_.CreateICmpSGE(element, i64(0)), [&] { fail(element); });
 }
 
-void Codegen::cpu_assume(ir::InstId) {}  // checked runs are the interpreter's
+void Codegen::cpu_assume(ir::InstId) {}  // looked at in the `checked` variant (checks.cpp)
 
 // ---- the GPU passes' ops never come here ----
 
 static void only_gpu() { TEGULA_CHECK(false, "an op of the GPU passes in a function for the CPU"); }
+void Codegen::cpu_cta_id(ir::InstId) { only_gpu(); }
+void Codegen::cpu_num_ctas(ir::InstId) { only_gpu(); }
 void Codegen::cpu_convert(ir::InstId) { only_gpu(); }
 void Codegen::cpu_channel(ir::InstId) { only_gpu(); }
 void Codegen::cpu_channel_put(ir::InstId) { only_gpu(); }

@@ -9,6 +9,7 @@
 #include "jit/cpu/pool.h"
 #include "lang/blob_cache.h"
 #include "lang/program.h"
+#include "lang/source.h"
 
 namespace tegula::cpu {
 
@@ -27,6 +28,8 @@ struct CompileOptions {
     std::vector<TensorTrait> tensors;  ///< by parameter; empty: the declared layouts
     bool may_alias = false;            ///< tensors of different parameters may overlap
     bool bounds = false;               ///< some view leaves its storage: every element is checked against `bytes`
+    bool checked = false;              ///< what checked mode looks at (plan_rules.cpp, checks) is reported
+    const SourceMap* lines = nullptr;  ///< line tables for debuggers; null: none
     std::string cpu, features;         ///< empty: the host's
 };
 
@@ -58,7 +61,8 @@ public:
     Compiler& operator=(const Compiler&) = delete;
     const TargetInfo& target() const;
     Result<ObjectCode> compile(const ir::Function& fn, const CompileOptions& options);
-    Result<LoadedCode> load(const ObjectCode& code);
+    /// `shown_as`: the name by which gdb and perf get to know the code, which then stays in memory as long as the process; empty: they do not.
+    Result<LoadedCode> load(const ObjectCode& code, const std::string& shown_as = {});
     /// Text: "llvm" (before optimisation), "llvm-opt" or "asm".
     Result<std::string> text(const ir::Function& fn, const CompileOptions& options, std::string_view kind);
 
@@ -70,7 +74,8 @@ private:
 /// The run-time side (launch.cpp): variants by traits of the arguments, compiled on first need.
 class Backend {
 public:
-    explicit Backend(std::shared_ptr<BlobCache> cache = {}, PoolOptions pool = {});
+    /// `lines`: kernels are compiled with line tables from it and shown to gdb and perf; they then do without the cache. Outlives the back end.
+    explicit Backend(std::shared_ptr<BlobCache> cache = {}, PoolOptions pool = {}, const SourceMap* lines = nullptr);
     ~Backend();
     Backend(const Backend&) = delete;
     Backend& operator=(const Backend&) = delete;

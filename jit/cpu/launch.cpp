@@ -12,8 +12,9 @@
 namespace tegula::cpu {
 
 struct Backend::State {
-    State(std::shared_ptr<BlobCache> c, PoolOptions p) : cache(std::move(c)), pool(std::move(p)) {}
+    State(std::shared_ptr<BlobCache> c, PoolOptions p, const SourceMap* l) : cache(l ? nullptr : std::move(c)), lines(l), pool(std::move(p)) {}
     const std::shared_ptr<BlobCache> cache;
+    const SourceMap* const lines;
     Compiler compiler;
     Pool pool;
     ScratchStore scratch;
@@ -71,11 +72,11 @@ Result<LoadedCode> make_code(Backend::State& state, const ir::Function& fn, cons
     auto compiled = state.compiler.compile(fn, options);
     if (!compiled) return {std::nullopt, std::move(compiled.error)};
     if (state.cache) state.cache->put(key, packed(*compiled));
-    return state.compiler.load(*compiled);
+    return state.compiler.load(*compiled, state.lines ? fn.name : std::string());
 }
 
 std::shared_ptr<const LoadedCode> KernelProgram::variant(const CompileOptions& options, std::string& error) const {
-    std::string key{options.may_alias ? 'a' : '-', options.bounds ? 'b' : '-'};
+    std::string key{options.may_alias ? 'a' : '-', options.bounds ? 'b' : '-', options.checked ? 'c' : '-'};
     for (const TensorTrait& t : options.tensors) (key += static_cast<char>('0' + t.strided)) += static_cast<char>('1' + t.unit);
     std::shared_ptr<Slot> slot;
     {
@@ -134,7 +135,9 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
     for (uint64_t n : grid) TEGULA_CHECK(!__builtin_mul_overflow(total, n, &total), "the grid has more than 2^64 programs");
     if (total == 0) return {};
     for (const Argument& a : args) TEGULA_CHECK(a.kind == Argument::scalar || a.t.memory == Memory::host, "a tensor in device memory");
-    const CompileOptions wanted = variant_options(fn_, written_, args);
+    CompileOptions wanted = variant_options(fn_, written_, args);
+    wanted.checked = options.checked;
+    wanted.lines = state_->lines;
     std::string error;
     const std::shared_ptr<const LoadedCode> code = variant(wanted, error);
     if (!code) return failed(Diag::machine_unavailable, {"cpu", error});
@@ -165,7 +168,8 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
 
 }  // namespace
 
-Backend::Backend(std::shared_ptr<BlobCache> cache, PoolOptions pool) : state_(std::make_shared<State>(std::move(cache), std::move(pool))) {}
+Backend::Backend(std::shared_ptr<BlobCache> cache, PoolOptions pool, const SourceMap* lines)
+    : state_(std::make_shared<State>(std::move(cache), std::move(pool), lines)) {}
 Backend::~Backend() = default;
 
 std::unique_ptr<Program> Backend::prepare(const ir::Function& fn) { return std::make_unique<KernelProgram>(state_, fn); }

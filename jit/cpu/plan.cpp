@@ -213,6 +213,7 @@ bool Planner::must_store(ir::ValueId v) {
     const ir::Inst& inst = *fn_.def(v);
     if (!fusable(fn_, inst)) return true;
     if (options_.bounds && inst.op == Op::load) return true;  // what it reports comes in the program's order
+    if (options_.checked && checks(fn_, inst)) return true;
     for (const Use& use : uses_[v.v])
         if (wants_stored(fn_, fn_.inst(use.inst), use.k)) return true;
     if (sites_[v.v].size() > kMaxSites) return cheap_[v.v] != 2;

@@ -41,6 +41,8 @@ bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k);
 uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, unsigned vector_bytes);
 /// Can the result be evaluated at a point from its operands at points (codegen.h, `at_`)?
 bool fusable(const ir::Function& fn, const ir::Inst& inst);
+/// Does the `checked` variant look at its operands (checks.cpp)? Then it is evaluated where it stands, over its whole tile.
+bool checks(const ir::Function& fn, const ir::Inst& inst);
 /// May the instruction write its (first) result over operand k, if that is stored and nobody wants it afterwards? It then reads every element of k
 /// before or when it writes that element.
 bool in_place(const ir::Function& fn, const ir::Inst& inst, size_t k);

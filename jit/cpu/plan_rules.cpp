@@ -114,6 +114,21 @@ uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, unsigned) {
     }
 }
 
+bool checks(const ir::Function& fn, const ir::Inst& inst) {
+    switch (inst.op) {
+        case Op::div:
+        case Op::rem:
+        case Op::div_trunc:
+        case Op::rem_trunc:
+        case Op::div_ceil:
+            return fn.elem(fn.operands(inst)[0]).is_int();
+        case Op::cast:
+            return static_cast<Overflow>(fn.attrs(inst)[1]) == Overflow::trap;
+        default:
+            return inst.op == Op::gather || inst.op == Op::assume;
+    }
+}
+
 bool in_place(const ir::Function& fn, const ir::Inst& inst, size_t k) {
     if (inst.op == Op::dot) return k == 2 && fn.operands(inst)[0] != fn.operands(inst)[2] && fn.operands(inst)[1] != fn.operands(inst)[2];
     if (inst.op == Op::dot_scaled) return k == 4;

@@ -20,7 +20,7 @@ public:
           pointers_(fn_.operands(fn_.inst(id))[0]),
           format_(fn_.elem(pointers_)),
           root_(root(pointers_)),
-          whole_(format_.bits == 8 || format_.bits == 16 || format_.bits == 32 || format_.bits == 64) {}
+          whole_(has_byte_address(format_.bits)) {}
 
     Value* load(Value* pointers, Value* mask, Value* other, const Point& p);
     void store(Value* pointers, Value* mask, Value* value, const Point& p);
@@ -290,7 +290,7 @@ void Codegen::cpu_ptr_atomic(ir::InstId id) {
         Value* none = llvm::Constant::getNullValue(scalars_.type(fn_.elem(operands[0]), 0));
         Value* address = lanes(operands[0], p);
         const auto update = [&] {
-            const auto at = [&](Value* data, Value* bit) { return call_atomic(id, data, bit, operands[1], expected, p); };
+            const auto at = [&](Value* data, Value* bit) { return atomic_element(id, data, bit, operands[1], expected, p); };
             return pointer.reach(address, pointer.lane_number(p), at, none);
         };
         Value* on = masks(*this, mask, p);

@@ -57,7 +57,7 @@ bool Codegen::batchable(ir::BlockId body) const {
         const ir::Inst& inst = fn_.inst(id);
         const bool pointwise = ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::select || inst.op == Op::cast || inst.op == Op::bitcast ||
                                inst.op == Op::constant || inst.op == Op::ptr_add || inst.op == Op::yield;
-        if (!pointwise) return false;
+        if (!pointwise || (options_.checked && checks(fn_, inst))) return false;
         // The element number of stochastic rounding is that of a scalar: 0.
         for (uint32_t r = 0; r < inst.results.count; ++r)
             if (fn_.type(fn_.result(inst, r)).shape.rank != 0) return false;

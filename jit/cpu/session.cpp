@@ -12,6 +12,7 @@
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Target/TargetMachine.h>
 
+#include "jit/cpu/debuggers.h"
 #include "jit/cpu/optimise.h"
 
 namespace tegula::cpu {
@@ -77,7 +78,7 @@ struct Compiler::State {
     TargetInfo info;
     std::mutex mutex;  ///< guards what follows
     std::unique_ptr<llvm::orc::ExecutionSession> session;
-    std::unique_ptr<llvm::orc::ObjectLinkingLayer> linker;
+    std::unique_ptr<llvm::orc::ObjectLinkingLayer> linker, shown_linker;  ///< the second one, made when wanted, tells gdb
     llvm::orc::JITDylib* functions = nullptr;
     uint64_t loaded = 0;
 
@@ -90,6 +91,10 @@ struct Compiler::State {
     }
     ~State() {
         if (!session) return;
+        if (shown_linker) {  // LLVM 19 takes nothing back from gdb, which may look at it any time
+            (void)session.release(), (void)linker.release(), (void)shown_linker.release();
+            return;
+        }
         if (llvm::Error e = session->endSession()) llvm::consumeError(std::move(e));
     }
     TargetChoice choice(const CompileOptions& options) const {
@@ -148,7 +153,7 @@ Result<std::string> Compiler::text(const ir::Function& fn, const CompileOptions&
     return out;
 }
 
-Result<LoadedCode> Compiler::load(const ObjectCode& code) {
+Result<LoadedCode> Compiler::load(const ObjectCode& code, const std::string& shown_as) {
     namespace orc = llvm::orc;
     Result<LoadedCode> out;
     std::shared_ptr<void> keep;  // let go after the lock
@@ -158,15 +163,19 @@ Result<LoadedCode> Compiler::load(const ObjectCode& code) {
     orc::JITDylib& dylib = state_->session->createBareJITDylib("kernel" + std::to_string(state_->loaded++));
     dylib.addToLinkOrder(*state_->functions);
     // Removes the code, in whatever thread lets go last; the state lives as long as any code.
-    keep = std::shared_ptr<void>(&dylib, [state = state_](void* d) {
+    keep = std::shared_ptr<void>(&dylib, [state = state_, shown = !shown_as.empty()](void* d) {
+        if (shown) return;
         std::lock_guard guard(state->mutex);
         if (llvm::Error e = state->session->removeJITDylib(*static_cast<orc::JITDylib*>(d))) llvm::consumeError(std::move(e));
     });
-    llvm::Error failure = state_->linker->add(dylib, llvm::MemoryBuffer::getMemBufferCopy(code.object, "kernel"));
+    if (!shown_as.empty() && !state_->shown_linker) state_->shown_linker = linker_known_to_gdb(*state_->session);
+    orc::ObjectLinkingLayer& linker = shown_as.empty() ? *state_->linker : *state_->shown_linker;
+    llvm::Error failure = linker.add(dylib, llvm::MemoryBuffer::getMemBufferCopy(code.object, "kernel"));
     if (!failure) {
         auto symbol = state_->session->lookup({&dylib}, state_->session->intern("kernel"));
         if (symbol) {
             out.value = LoadedCode{symbol->getAddress().toPtr<Entry>(), code.scratch_bytes, std::move(keep)};
+            if (!shown_as.empty()) tell_perf(code.object, symbol->getAddress().toPtr<void*>(), shown_as);
             return out;
         }
         failure = symbol.takeError();

@@ -11,6 +11,18 @@ using llvm::Value;
 Value* Codegen::evaluate(ir::ValueId v, const Point& p) {
     const ir::InstId id = fn_.value(v).def;
     const ir::Inst& inst = fn_.inst(id);
+    if (lines_) {
+        const llvm::DebugLoc consumer = b_.getCurrentDebugLocation();
+        b_.SetCurrentDebugLocation(lines_->at(inst.span));
+        Value* value = evaluate_here(id, p);
+        b_.SetCurrentDebugLocation(consumer);
+        return value;
+    }
+    return evaluate_here(id, p);
+}
+
+Value* Codegen::evaluate_here(ir::InstId id, const Point& p) {
+    const ir::Inst& inst = fn_.inst(id);
     if (ir::has_trait(inst.op, ir::ELEMWISE)) return at_pointwise(id, p);
     switch (inst.op) {
         case Op::select:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "jit/cpu/support_checks.h"
 #include "jit/cpu/support_order.h"
 #include "lang/joining.h"
 #include "lang/print_text.h"
@@ -125,11 +126,19 @@ void on_histogram(State* state, uint32_t inst, const void* in, const uint8_t* ma
     guarded(state, [&](Worker& w) { count_tile(*state->fn, inst, in, mask, counts, [&w] { return w.tick(), w.launch().stopped(); }); });
 }
 
+void on_failed_check(State* state, uint32_t inst, uint32_t failure, int64_t element, uint64_t code) {
+    guarded(state, [&](Worker& w) { report_failure(w, inst, static_cast<Failure>(failure), element, code); });
+}
+
+void on_check_cast(State* state, uint32_t inst, int64_t element, uint64_t code, uint64_t seed) {
+    guarded(state, [&](Worker& w) { check_cast(w, inst, element, code, seed); });
+}
+
 }  // namespace
 
 const Support& support() {
-    static constexpr Support kSupport{on_tick, on_print,  on_failed_assert, on_bad_pointer, on_outside,
-                                      on_lock, on_unlock, on_atomic,        on_sort,        on_histogram};
+    static constexpr Support kSupport{on_tick,   on_print,  on_failed_assert, on_bad_pointer, on_outside,      on_lock,
+                                      on_unlock, on_atomic, on_sort,          on_histogram,   on_failed_check, on_check_cast};
     return kSupport;
 }
 

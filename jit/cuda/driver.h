@@ -85,6 +85,7 @@ struct CUmemPoolProps {
     X(cuKernelGetFunction, cuKernelGetFunction, (CUfunction*, CUkernel))                                               \
     X(cuFuncGetAttribute, cuFuncGetAttribute, (int*, int, CUfunction))                                                 \
     X(cuFuncSetAttribute, cuFuncSetAttribute, (CUfunction, int, int))                                                  \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocks, (int*, CUfunction, int, size_t))        \
     X(cuLaunchKernelEx, cuLaunchKernelEx, (const CUlaunchConfig*, CUfunction, void**, void**))                         \
     X(cuMemAlloc_v2, cuMemAlloc, (CUdeviceptr*, size_t))                                                               \
     X(cuMemFree_v2, cuMemFree, (CUdeviceptr))                                                                          \

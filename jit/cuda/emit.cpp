@@ -1,6 +1,7 @@
 // The emitter's frame: the kernel around its body, parameters, names and registers of values, dispatch by op, barriers and scratch memory. What
 // single ops become is in the other emit_*.cpp files.
 #include "jit/cuda/emitter.h"
+#include "lang/tensor_memory.h"
 
 namespace tegula::cuda {
 
@@ -42,7 +43,7 @@ bool reads_elements(Op op) {
 
 KernelText emit(const ir::Function& fn, const SourceMap* sources) { return Emitter(fn, sources).run(); }
 
-Emitter::Emitter(const ir::Function& fn, const SourceMap* sources) : fn_(fn), sources_(sources) {
+Emitter::Emitter(const ir::Function& fn, const SourceMap* sources) : fn_(fn), sources_(sources), overlapped_(fn) {
     TEGULA_CHECK(fn.gpu.has_value() && fn.is_kernel, "only kernels that passed the GPU passes are emitted");
     names_.resize(fn.value_count());
     aliased_.resize(fn.value_count());
@@ -70,10 +71,13 @@ KernelText Emitter::run() {
     kernel_.workspace_bytes = fn_.gpu->workspace_bytes;
     kernel_.cluster = fn_.gpu->cluster_size();
     if (clustered()) prelude_.need("cluster");
+    kernel_.persistent = fn_.gpu->persistent;
     kernel_.options = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
     parameter(KernelParam::first, 0, 0, "unsigned long long", "first");
     prepare_split();
+    take_tensor_memory();
     block(fn_.body);
+    end_tensor_memory();
     end_fused();
 
     std::string& out = kernel_.source;
@@ -147,7 +151,7 @@ bool Emitter::in_registers(ir::ValueId v) const { return fn_.placement(v).kind =
 
 bool Emitter::is_scalar(ir::ValueId v) const { return fn_.type(v).kind == Type::tile && fn_.type(v).shape.rank == 0; }
 
-int Emitter::registers(ir::ValueId v) const { return is_scalar(v) ? 1 : layout(v).registers(); }
+int Emitter::registers(ir::ValueId v) const { return is_scalar(v) ? 1 : in_tensor_memory(fn_, v) ? 0 : layout(v).registers(); }
 
 int Emitter::group_threads() const { return 32 * fn_.gpu->warps; }
 
@@ -187,7 +191,7 @@ std::string Emitter::at(ir::ValueId v, const std::string& r) {
 std::string Emitter::zero(ir::ValueId v) { return fn_.type(v).pointer ? "0ull" : prelude_.literal(fn_.elem(v), 0); }
 
 void Emitter::declare(ir::ValueId v) {
-    if (aliased_[v.v]) return;
+    if (aliased_[v.v] || in_tensor_memory(fn_, v)) return;
     line(type_of(v) + " " + name(v) + (is_scalar(v) ? "" : "[" + std::to_string(registers(v)) + "]") + ";");
 }
 
@@ -302,8 +306,8 @@ void Emitter::elementwise(ir::InstId id) {
     });
 }
 
-/// One test tells whether all of the thread's dividends, and its divisors, can go the short way. What are divided by their sum are hardly ever
-/// below zero.
+/// One test tells whether all of the thread's dividends, and its divisors, can go the short way; where it says no, another one whether they can but
+/// for zeros, which lie where a tile is wider than its row: somewhere in most single warps. What are divided by their sum are hardly ever below zero.
 void Emitter::divide_by_shared(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId to = fn_.result(inst);
@@ -314,15 +318,27 @@ void Emitter::divide_by_shared(ir::InstId id) {
         divisor = fn_.def(fn_.operands(*divisor)[0]);
     const bool sum = divisor && divisor->op == Op::reduce && fn_.operands(*divisor)[0] == in[0] &&
                      static_cast<ir::ReduceKind>(fn_.attrs(*divisor)[0]) == ir::ReduceKind::sum;
-    const std::string moderate = fresh("moderate"), dividends = fresh("dividends");
+    const std::string moderate = fresh("moderate");
+    const auto span = [&](const std::string& type, const std::string& add) {
+        const std::string dividends = fresh("dividends");
+        line(type + " " + dividends + ";");
+        each_register(to, [&](const std::string& r) { line(dividends + add + at(in[0], r) + ");"); });
+        return dividends + ".moderate()";
+    };
+    const auto with_zeros = [&] { return span("DividendsOrZeros", sum ? ".add_positive(" : ".add("); };
     line("bool " + moderate + " = true;");
-    line("Dividends " + dividends + ";");
-    each_register(to, [&](const std::string& r) {
-        line(moderate + " &= is_shared_divisor(" + at(in[1], r) + ");");
-        line(dividends + (sum ? ".add_positive(" : ".add(") + at(in[0], r) + ");");
-    });
+    each_register(to, [&](const std::string& r) { line(moderate + " &= is_shared_divisor(" + at(in[1], r) + ");"); });
+    if (fn_.gpu->warps > 1) {
+        const std::string without_zeros = fresh("without_zeros");
+        line("const bool " + without_zeros + " = " + span(sum ? "PositiveDividends" : "Dividends", ".add(") + ";");
+        open("if (" + moderate + " && !" + without_zeros + ")");
+        line(moderate + " = " + with_zeros() + ";");
+        close();
+    } else {
+        line(moderate + " &= " + with_zeros() + ";");
+    }
     declare(to);
-    open("if (" + moderate + " && " + dividends + ".moderate())");
+    open("if (" + moderate + ")");
     each_register(to, [&](const std::string& r) {
         const std::string a = at(in[0], r), b = at(in[1], r);
         line(at(to, r) + " = reciprocal_division(" + a + ", " + b + ", nearest_reciprocal(" + b + "));");

@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kStageAlign = 1024;
 constexpr int kNoExchange = 120;  ///< from this architecture on ptxas ignores setmaxnreg in kernels that call its division
 constexpr int kRegistersPerThread[][3] = {{4, 0, 0}, {8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
+constexpr int kBesideTensorMemory[][3] = {{4, 0, 0}, {8, 0, 0}, {16, 24, 112}};     ///< ptxas spills more with an exchange than without
 
 std::string number(int64_t v) { return std::to_string(v); }
 
@@ -119,7 +120,8 @@ void Emitter::cuda_channel(ir::InstId id) {
         line("#pragma unroll 1");
         open("for (int s = 0; s < " + number(stages) + "; ++s)");
         line("mbarrier_init(" + r.full + " + 8 * s, 1);");
-        line("mbarrier_init(" + r.empty + " + 8 * s, " + number(fn_.gpu->warps * fn_.gpu->sharers(*r.form)) + ");");
+        const int arrivals = overlapped_.gives_back(v) ? 1 : fn_.gpu->warps * fn_.gpu->sharers(*r.form);
+        line("mbarrier_init(" + r.empty + " + 8 * s, " + number(arrivals) + ");");
         close();
         line("mbarrier_init_fence();");
         close();
@@ -141,7 +143,7 @@ void Emitter::cuda_channel(ir::InstId id) {
 void Emitter::cuda_specialise(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     int producer = 0, consumer = 0;
-    for (const auto& row : kRegistersPerThread)
+    for (const auto& row : tensor_memory_.empty() ? kRegistersPerThread : kBesideTensorMemory)
         if (row[0] == fn_.gpu->warps && fn_.gpu->arch < kNoExchange) producer = row[1], consumer = row[2];
     if (producer) prelude_.need("registers");
     open("if (t >= " + number(group_threads()) + ")");
@@ -239,11 +241,16 @@ void Emitter::tma_put(ir::InstId id, Ring& r) {
 void Emitter::cuda_channel_get(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     Ring& r = ring(fn_.operands(inst)[0]);
+    const bool by_product = overlapped_.gives_back(fn_.operands(inst)[0]);  // its thread alone waits
     if (r.form->tensor_map >= 0)
-        line("mbarrier_wait(" + r.full + (r.form->stages == 1 ? "" : " + 8 * " + r.get) + ", " + r.get_phase + ");");
+        line(std::string(by_product ? "if (t == 0) " : "") + "mbarrier_wait(" + r.full + (r.form->stages == 1 ? "" : " + 8 * " + r.get) + ", " +
+             r.get_phase + ");");
     else if (!continues(id, false))
         wait_for_copies(id);
-    line("unsigned char* const " + name(fn_.result(inst)) + " = " + stage_address(r, r.get) + ";");
+    if (r.form->own)
+        own_get(id, r);
+    else
+        line("unsigned char* const " + name(fn_.result(inst)) + " = " + stage_address(r, r.get) + ";");
     if (r.form->tensor_map < 0) line("--" + r.ahead + ";");
     if (!r.paired) advance(r.get, r.get_phase, r.form->stages);
 }
@@ -251,13 +258,16 @@ void Emitter::cuda_channel_get(ir::InstId id) {
 void Emitter::cuda_channel_release(ir::InstId id) {
     Ring& r = ring(fn_.operands(fn_.inst(id))[0]);
     const std::string stage = r.paired ? r.get : r.release;
-    if (r.form->tensor_map >= 0) {
+    const std::string empty = r.empty + (r.form->stages == 1 ? "" : " + 8 * " + stage);
+    if (overlapped_.gives_back(fn_.operands(fn_.inst(id))[0])) {
+        line("if (t == 0) products_commit(" + empty + ");");
+    } else if (r.form->tensor_map >= 0) {
         line("__syncwarp();");
-        const std::string at = r.form->stages == 1 ? "" : " + 8 * " + stage;
         if (r.sharers > 1)
-            line("if ((t & 31) < " + number(r.sharers) + ") mbarrier_arrive_at(" + r.peer_empty + at + ");");
+            line("if ((t & 31) < " + number(r.sharers) + ") mbarrier_arrive_at(" + r.peer_empty + (r.form->stages == 1 ? "" : " + 8 * " + stage) +
+                 ");");
         else
-            line("if ((t & 31) == 0) mbarrier_arrive(" + r.empty + at + ");");
+            line("if ((t & 31) == 0) mbarrier_arrive(" + empty + ");");
     }
     advance(stage, r.paired ? r.get_phase : "", r.form->stages);
 }

@@ -1,5 +1,7 @@
 // Masks: a 64-bit count of elements compared with a scalar. Every count fits 31 bits, so that the scalar is clamped once, next to the counts' range,
 // and each element costs one 32-bit comparison.
+#include <algorithm>
+
 #include "jit/cuda/emitter.h"
 
 namespace tegula::cuda {
@@ -67,6 +69,10 @@ bool Emitter::compare_counts(ir::InstId id) {
         const bool apart = additive(layout(to), axis);
         const std::string dimension = std::to_string(axis) + "(", limit = apart ? fresh("limit") : clamped;
         if (apart) line("const int " + limit + " = " + clamped + " - " + layout_name(layout(to)) + "::thread" + dimension + "t);");
+        const bool prefix = side == 0 ? inst.op == Op::lt || inst.op == Op::le : inst.op == Op::gt || inst.op == Op::ge;
+        if (prefix && apart)
+            prefixes_[to.v] = {axis,
+                               [=](int count) { return side == 0 ? std::to_string(count) + sign + limit : limit + sign + std::to_string(count); }};
         assign(to, [&](const std::string& r) {
             const std::string count = apart ? layout_name(layout(to)) + "::register" + dimension + r + ")" : coordinate(layout(to), axis, r);
             return "(" + (side == 0 ? count + sign + limit : limit + sign + count) + ")";
@@ -74,6 +80,35 @@ bool Emitter::compare_counts(ir::InstId id) {
         return true;
     }
     return false;
+}
+
+/// A choice by a mask that is true for the first counts: registers that lie together are all chosen from the first operand wherever the last of them
+/// is, which one comparison tells.
+bool Emitter::select_by_counts(ir::InstId id) {
+    constexpr int kTogether = 8;
+    const ir::ValueId to = fn_.result(id);
+    const auto in = fn_.operands(fn_.inst(id));
+    const auto prefix = prefixes_.find(in[0].v);
+    if (prefix == prefixes_.end() || registers(to) % kTogether || !(layout(to) == layout(in[0]))) return false;
+    const auto d = static_cast<size_t>(prefix->second.axis);
+    declare(to);
+    for (int first = 0; first < registers(to); first += kTogether) {
+        int64_t last = 0;
+        for (int r = first; r < first + kTogether; ++r) last = std::max<int64_t>(last, layout(to).point(r, 0, 0)[d]);
+        const auto all = [&](const std::function<std::string(const std::string& r)>& value) {
+            each(kTogether, [&](const std::string& i) {
+                const std::string r = std::to_string(first) + " + " + i;
+                line(at(to, r) + " = " + value(r) + ";");
+            });
+        };
+        open("if (" + prefix->second.holds(static_cast<int>(last)) + ")");
+        all([&](const std::string& r) { return at(in[1], r); });
+        close("} else {");
+        ++depth_;
+        all([&](const std::string& r) { return at(in[0], r) + " ? " + at(in[1], r) + " : " + at(in[2], r); });
+        close();
+    }
+    return true;
 }
 
 }  // namespace tegula::cuda

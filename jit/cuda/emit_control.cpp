@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
+#include "lang/tensor_memory.h"
 
 namespace tegula::cuda {
 
@@ -37,7 +38,7 @@ int products_in(const ir::Function& fn, ir::BlockId block) {
 }  // namespace
 
 void Emitter::copy(ir::ValueId from, const std::string& to) {
-    if (sums_.count(from.v)) return;  // stays where it is
+    if (sums_.count(from.v) || in_tensor_memory(fn_, from)) return;  // stays where it is
     if (is_scalar(from)) {
         if (name(from) != to) line(to + " = " + name(from) + ";");
         return;

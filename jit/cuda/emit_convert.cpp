@@ -6,6 +6,7 @@
 
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_scratch.h"
+#include "lang/tensor_memory.h"
 
 namespace tegula::cuda {
 
@@ -14,6 +15,8 @@ void Emitter::cuda_convert(ir::InstId id) {
     const ir::ValueId from = fn_.operands(inst)[0], to = fn_.result(inst);
     const bool shared_from = fn_.placement(from).kind == Placement::shared, shared_to = fn_.placement(to).kind == Placement::shared;
     if (loaded_by_product(id)) return;
+    if (in_tensor_memory(fn_, to)) return to_tensor_memory(id);
+    if (in_tensor_memory(fn_, from)) return from_tensor_memory(id);
     if (shared_from && shared_to) return between_shared(id);
     if (shared_to) return to_shared(id);
     if (shared_from) return from_shared(id);

@@ -73,6 +73,7 @@ void Emitter::wait_for_copies(ir::InstId id) {
         prelude_.need("cp_async");
         line("copy_async_wait(" + newer + ");");
     }
+    if (ring(fn_.operands(fn_.inst(id))[0]).form->own) return;  // nobody else reads
     if (fn_.gpu->arch == 90) {
         prelude_.need("fence_async");
         line("fence_async();");
@@ -81,18 +82,10 @@ void Emitter::wait_for_copies(ir::InstId id) {
 }
 
 void Emitter::thread_put(ir::InstId id, Ring& r) {
-    const ir::Inst& inst = fn_.inst(id);
-    const ir::ValueId tensor = fn_.operands(inst)[0];
-    const Tile tile = tile_of(r.form->layout, fn_.access(inst));
     open("");
     const std::string to = fresh("to");
     line("unsigned char* const " + to + " = " + stage_address(r, r.put) + ";");
-    const bool whole = !bit_addressed(fn_.elem(tensor)) && tile.columns * r.form->layout.elem_bytes % 16 == 0 && fn_.gpu->arch >= 80;
-    if (whole && affine(tensor) && contiguous_dimension(tensor) == static_cast<int>(tile.contiguous)) {
-        copy_chunks(id, r, to);
-    } else {
-        copy_elements(id, r, to);
-    }
+    r.form->own ? own_put(id, r, to) : shared_put(id, r, to);
     close();
     line("++" + r.ahead + ";");
     if (fn_.gpu->arch >= 80 && !continues(id, true)) {
@@ -100,6 +93,18 @@ void Emitter::thread_put(ir::InstId id, Ring& r) {
         line("copy_async_commit();");
     }
     advance(r.put, "", r.form->stages);
+}
+
+void Emitter::shared_put(ir::InstId id, const Ring& r, const std::string& to) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::ValueId tensor = fn_.operands(inst)[0];
+    const Tile tile = tile_of(r.form->layout, fn_.access(inst));
+    const bool whole = !bit_addressed(fn_.elem(tensor)) && tile.columns * r.form->layout.elem_bytes % 16 == 0 && fn_.gpu->arch >= 80;
+    if (whole && affine(tensor) && contiguous_dimension(tensor) == static_cast<int>(tile.contiguous)) {
+        copy_chunks(id, r, to);
+    } else {
+        copy_elements(id, r, to);
+    }
 }
 
 /// Index text of every tensor dimension, with the given ones of the tile's dimensions.

@@ -9,7 +9,7 @@ void Emitter::cuda_dot(ir::InstId id) {
     const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)];
     if (row.kind == MmaRow::mma) return mma_product(id);
     if (row.kind == MmaRow::wgmma) return wgmma_product(id);
-    TEGULA_CHECK(row.kind == MmaRow::fma, row.name);
+    if (row.kind == MmaRow::tcgen05) return tcgen05_product(id);
     fma_product(id);
 }
 

@@ -47,8 +47,12 @@ Emitter::Fused* Emitter::fused(ir::ValueId v) {
 
 /// Register r of a tile of the pending loop: for tiles that join it, its variable there. Any other register exists only after the loop.
 std::optional<std::string> Emitter::fused_at(ir::ValueId v, const std::string& r) {
-    if (!fused(v)) return std::nullopt;
-    if (joining_ && r == kRegister) return names_[v.v] + "_" + kRegister;
+    Fused* f = fused(v);
+    if (!f) return std::nullopt;
+    if (joining_ && r == kRegister) {
+        f->read = true;
+        return names_[v.v] + "_" + kRegister;
+    }
     end_fused();
     return std::nullopt;
 }
@@ -65,8 +69,11 @@ void Emitter::fuse(ir::ValueId result, const std::function<std::string(const std
     std::string text = value(kRegister);
     if (fused_.empty()) text = value(kRegister);  // it may have ended the loop whose variables it named
     joining_ = false;
-    for (ir::ValueId v : fn_.operands(inst))
-        if (Fused* f = fused(v)) ++f->uses;
+    // An elementwise operation reads all its operands here; others may read a tile once more elsewhere.
+    const auto operands = fn_.operands(inst);
+    for (Fused& f : fused_)
+        if (std::exchange(f.read, false))
+            f.uses += ir::has_trait(inst.op, ir::ELEMWISE) ? static_cast<int>(std::count(operands.begin(), operands.end(), f.value)) : 1;
     if (fused_.empty()) fused_work_ = 0;
     fused_work_ += more;
     fused_.push_back({result, std::exchange(mark_, {}), std::move(text), 0});

@@ -1,6 +1,9 @@
-// Layouts as structs of device functions: the coordinates that register r of thread t holds. Parts of r fold once loops over registers are
-// unrolled; parts of t are the same expression everywhere, so that the compiler computes each of them once per kernel.
+// Layouts as expressions, and as structs of device functions where numbers and tests of several coordinates are asked for: the coordinates that
+// register r of thread t holds. Parts of r fold once loops over registers are unrolled; parts of t are the same expression everywhere, so that the
+// compiler computes each of them once per kernel. Coordinates are no calls: inlining takes NVRTC longer than parsing.
+#include <algorithm>
 #include <bit>
+#include <cctype>
 
 #include "jit/cuda/emitter.h"
 
@@ -33,6 +36,12 @@ bool disjoint(std::span<const uint64_t> columns) {
     return true;
 }
 
+/// In parentheses, but for names and numbers.
+std::string operand(const std::string& text) {
+    const auto word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+    return std::ranges::all_of(text, word) ? text : "(" + text + ")";
+}
+
 std::string shifted(const std::string& v, int by) {
     if (by == 0) return v;
     return "(" + v + (by > 0 ? " << " : " >> ") + std::to_string(by > 0 ? by : -by) + ")";
@@ -62,30 +71,37 @@ std::string linear_text(std::span<const uint64_t> cols, const std::string& v) {
     return out.empty() ? "0" : out;
 }
 
-/// Digit of dimension d among the odd factors, shifted into place; "" when there is none.
-std::string digit_text(const TileLayout& l, int d) {
+/// Digit of dimension d among the odd factors of register `r`, shifted into place; "" when there is none.
+std::string digit_text(const TileLayout& l, int d, const std::string& r) {
     const auto dim = static_cast<size_t>(d);
     if (l.odd[dim] <= 1) return "";
     int below = 1;
     for (size_t k = dim + 1; k < l.shape.rank; ++k) below *= l.odd[k];
-    std::string digit = shifted("r", -static_cast<int>(l.reg.size()));
+    std::string digit = shifted(r, -static_cast<int>(l.reg.size()));
     if (below > 1) digit = "(" + digit + " / " + std::to_string(below) + ")";
     return shifted("(" + digit + " % " + std::to_string(l.odd[dim]) + ")", l.bits[dim]);
+}
+
+/// What register `r` (an operand) decides of a coordinate, what thread t does, and both: the sum where they are additive.
+std::string from_register(const TileLayout& l, int d, const std::string& r) {
+    const std::string low = linear_text(columns(l, l.reg, d), r), digit = digit_text(l, d, r);
+    return digit.empty() ? low : low == "0" ? digit : digit + " + (" + low + ")";
+}
+
+std::string from_thread(const TileLayout& l, int d) { return linear_text(columns(l, thread_bases(l), d), "t"); }
+
+std::string from_both(const TileLayout& l, int d, const std::string& r) {
+    const std::string digit = digit_text(l, d, r);
+    return (digit.empty() ? "" : digit + " + ") + "((" + linear_text(columns(l, l.reg, d), r) + ") ^ (" + from_thread(l, d) + "))";
 }
 
 /// The index expression of one dimension as functions of r and t.
 std::string dimension_text(const TileLayout& l, int d, bool additive) {
     const std::string n = std::to_string(d), head = "    static __device__ __forceinline__ int ";
-    std::string low = linear_text(columns(l, l.reg, d), "r"), digit = digit_text(l, d);
-    const std::string from_register = digit.empty() ? low : low == "0" ? digit : digit + " + (" + low + ")";
-    const std::string from_thread = linear_text(columns(l, thread_bases(l), d), "t");
-    std::string out;
-    if (additive) {
-        out += head + "register" + n + "([[maybe_unused]] int r) { return " + from_register + "; }\n";
-        out += head + "thread" + n + "([[maybe_unused]] int t) { return " + from_thread + "; }\n";
-        return out + head + "at" + n + "(int r, int t) { return register" + n + "(r) + thread" + n + "(t); }\n";
-    }
-    return out + head + "at" + n + "(int r, int t) { return " + (digit.empty() ? "" : digit + " + ") + "((" + low + ") ^ (" + from_thread + ")); }\n";
+    if (!additive) return head + "at" + n + "(int r, int t) { return " + from_both(l, d, "r") + "; }\n";
+    return head + "register" + n + "([[maybe_unused]] int r) { return " + from_register(l, d, "r") + "; }\n" + head + "thread" + n +
+           "([[maybe_unused]] int t) { return " + from_thread(l, d) + "; }\n" + head + "at" + n + "(int r, int t) { return register" + n +
+           "(r) + thread" + n + "(t); }\n";
 }
 
 std::string number_text(const TileLayout& l, bool padded) {
@@ -144,8 +160,14 @@ std::string Emitter::layout_name(const TileLayout& l) {
     return it->second;
 }
 
+std::string Emitter::register_part(const TileLayout& l, int d, const std::string& r) { return operand(from_register(l, d, operand(r))); }
+
+std::string Emitter::thread_part(const TileLayout& l, int d) { return operand(from_thread(l, d)); }
+
 std::string Emitter::coordinate(const TileLayout& l, int d, const std::string& r) {
-    return layout_name(l) + "::at" + std::to_string(d) + "(" + r + ", t)";
+    if (!additive(l, d)) return operand(from_both(l, d, operand(r)));
+    const std::string own = register_part(l, d, r), shared = thread_part(l, d);
+    return own == "0" ? shared : shared == "0" ? own : "(" + own + " + " + shared + ")";
 }
 
 std::string Emitter::padded_number(const TileLayout& l, const std::string& r) { return layout_name(l) + "::padded(" + r + ", t)"; }

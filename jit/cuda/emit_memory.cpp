@@ -32,17 +32,19 @@ std::string Emitter::other_text(const Part& part, const std::string& r) {
     return ghosts ? "(" + inside(layout(v), r) + " ? " + rest + " : " + zero(v) + ")" : rest;
 }
 
-void Emitter::load_elements(const Part& part, bool checked) {
+/// Register r into `to`.
+void Emitter::load_element(const Part& part, const std::string& r, const std::string& to, bool checked) {
     const ir::ValueId v = part.value;
     const Format& f = fn_.elem(part.tensor);
-    const std::string base = name(part.tensor);
-    each_register(v, [&](const std::string& r) {
-        const std::string ok = part_condition(part, r, checked), offset = part_offset(part, r);
-        if (ok == "true") return line(at(v, r) + " = " + read(f, base, offset) + ";");
-        if (bit_addressed(f)) return line(at(v, r) + " = " + ok + " ? " + read(f, base, offset) + " : " + other_text(part, r) + ";");
-        line(at(v, r) + " = " + access_function(type_of(v), true, true) + "(" + base + " + (" + offset + "), " + ok + ", " + other_text(part, r) +
-             ");");
-    });
+    const std::string base = name(part.tensor), ok = part_condition(part, r, checked), offset = part_offset(part, r);
+    if (ok == "true") return line(to + " = " + read(f, base, offset) + ";");
+    if (bit_addressed(f)) return line(to + " = " + ok + " ? " + read(f, base, offset) + " : " + other_text(part, r) + ";");
+    line(to + " = " + access_function(type_of(v), true, true) + "(" + base + " + (" + offset + "), " + ok + ", " + other_text(part, r) + ");");
+}
+
+/// Into the scalar or array `to`.
+void Emitter::load_elements(const Part& part, const std::string& to, bool checked) {
+    each_register(part.value, [&](const std::string& r) { load_element(part, r, is_scalar(part.value) ? to : to + "[" + r + "]", checked); });
 }
 
 void Emitter::store_elements(const Part& part, bool checked) {
@@ -63,19 +65,18 @@ void Emitter::by_vectors(const Part& part, const std::function<void(const std::s
     each(count, [&](const std::string& group) { body(count == 1 ? "0" : group + " * " + std::to_string(part.vector)); });
 }
 
-void Emitter::load_vectors(const Part& part, bool checked) {
-    const ir::ValueId v = part.value;
+/// Into `wide`, an array of all registers as they lie in memory.
+void Emitter::load_vectors(const Part& part, const std::string& wide, bool checked) {
     const size_t bytes = static_cast<size_t>(part.vector) * fn_.elem(part.tensor).container_bytes();
     const std::string type = wide_type(bytes);
     by_vectors(part, [&](const std::string& r) {
-        const std::string ok = part_condition(part, r, checked), wide = fresh("wide");
+        const std::string ok = part_condition(part, r, checked), to = "*(" + type + "*)(" + wide + " + " + r + ")";
         const bool conditional = ok != "true", others = conditional && part.other.valid();
-        line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(part.vector) + "];");
-        if (others) each(part.vector, [&](const std::string& i) { line(wide + "[" + i + "] = " + other_text(part, r + " + " + i) + ";"); });
+        if (others)
+            each(part.vector, [&](const std::string& i) { line(wide + "[" + r + " + " + i + "] = " + other_text(part, r + " + " + i) + ";"); });
         const std::string zeros = bytes == 16 ? "uint4{0, 0, 0, 0}" : bytes == 8 ? "uint2{0, 0}" : "0";
-        line("*(" + type + "*)" + wide + " = " + access_function(type, true, conditional) + "(" + name(part.tensor) + " + (" + part_offset(part, r) +
-             ")" + (conditional ? ", " + ok + ", " + (others ? "*(const " + type + "*)" + wide : zeros) : "") + ");");
-        each(part.vector, [&](const std::string& i) { line(name(v) + "[" + r + " + " + i + "] = " + wide + "[" + i + "];"); });
+        line(to + " = " + access_function(type, true, conditional) + "(" + name(part.tensor) + " + (" + part_offset(part, r) + ")" +
+             (conditional ? ", " + ok + ", " + (others ? to : zeros) : "") + ");");
     });
 }
 
@@ -102,15 +103,11 @@ std::string Emitter::first_bytes(const Part& part, const std::string& r) {
     return both(ok, "(unsigned)(" + at + ") < (unsigned)" + axis.count) + " ? (" + axis.count + " - (" + at + ")) * " + bytes + " : 0";
 }
 
-void Emitter::load_first(const Part& part) {
-    const ir::ValueId v = part.value;
+void Emitter::load_first(const Part& part, const std::string& wide) {
     const size_t element = fn_.elem(part.tensor).container_bytes(), bytes = static_cast<size_t>(part.vector) * element;
     by_vectors(part, [&](const std::string& r) {
-        const std::string wide = fresh("wide");
-        line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(part.vector) + "];");
-        line("*(" + std::string(wide_type(bytes)) + "*)" + wide + " = " + first_function(bytes, element, true) + "(" + name(part.tensor) + " + (" +
-             part_offset(part, r) + "), " + first_bytes(part, r) + ");");
-        each(part.vector, [&](const std::string& i) { line(name(v) + "[" + r + " + " + i + "] = " + wide + "[" + i + "];"); });
+        line("*(" + std::string(wide_type(bytes)) + "*)(" + wide + " + " + r + ") = " + first_function(bytes, element, true) + "(" +
+             name(part.tensor) + " + (" + part_offset(part, r) + "), " + first_bytes(part, r) + ");");
     });
 }
 
@@ -126,22 +123,34 @@ void Emitter::store_first(const Part& part) {
     });
 }
 
+/// What the tile's registers are is known once, behind both paths: compilers would take words apart where paths that hold elements join. Where each
+/// vector may have its own condition, narrow elements only get a path without: a tile of wide ones would take its registers at once.
+void Emitter::load_wide(const Part& part) {
+    const ir::ValueId v = part.value;
+    const std::string wide = fresh("wide");
+    line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(registers(v)) + "];");
+    if (part.shifted) {
+        load_shifted(part, wide);
+    } else if (part.whole == "true" || (part.inside == Part::whole_vectors && fn_.elem(part.tensor).bits >= 32)) {
+        load_vectors(part, wide, true);
+    } else {
+        open("if (" + part.whole + ")");
+        load_vectors(part, wide, false);
+        close("} else {");
+        ++depth_;
+        if (part.inside == Part::whole_vectors) load_vectors(part, wide, true);
+        if (part.inside == Part::first) load_first(part, wide);
+        if (part.inside == Part::any) load_elements(part, wide, true);
+        close();
+    }
+    each_register(v, [&](const std::string& r) { line(at(v, r) + " = " + wide + "[" + r + "];"); });
+}
+
 void Emitter::cuda_load(ir::InstId id) {
     declare(fn_.result(id));
     open("");
     const Part part = part_of(id);
-    if (part.vector == 1) {
-        load_elements(part, true);
-    } else if (part.inside == Part::whole_vectors || part.whole == "true") {
-        load_vectors(part, true);
-    } else {
-        open("if (" + part.whole + ")");
-        load_vectors(part, false);
-        close("} else {");
-        ++depth_;
-        part.inside == Part::first ? load_first(part) : load_elements(part, true);
-        close();
-    }
+    part.vector == 1 ? load_elements(part, name(part.value), true) : load_wide(part);
     close();
 }
 
@@ -152,6 +161,8 @@ void Emitter::cuda_store(ir::InstId id) {
     if (store_collides(fn_, id)) part_last(part);
     if (part.vector == 1) {
         store_elements(part, true);
+    } else if (part.shifted) {
+        store_shifted(part);
     } else if (part.inside == Part::whole_vectors || part.whole == "true") {
         store_vectors(part, true);
     } else {

@@ -136,7 +136,8 @@ std::vector<TileLayout::Point> batch_points(const Shape& shape) {
 
 std::string Emitter::packed(const std::string& array, const Format& f, const std::string& first) {
     const std::string x = array + "[" + first + "]";
-    if (f.bits == 32) return f.is_float() && prelude_.type(f) == "float" ? "__float_as_uint(" + x + ")" : x;
+    if (f.bits == 32 && prelude_.type(f) == "float") return prelude_.need("bits"), "float_bits(" + x + ")";
+    if (f.bits == 32) return x;
     if (f.bits == 16) {
         const std::string pack =
             support("pack 16", "pack",

@@ -62,7 +62,7 @@ Emitter::Part Emitter::part_of(ir::InstId id) {
         part.axes[a].index = in[next++];
     }
     part.first_value = next;
-    part.value = inst.results.count ? fn_.result(inst) : in[next];
+    part.value = inst.results.count ? fn_.result(inst) : inst.op == ir::Op::channel_put ? taken_from(in[next]) : in[next];
     if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) ++next;
     if (inst.op == ir::Op::atomic && static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]) == ir::AtomicKind::cas) {
         part.expected_at = next;
@@ -262,7 +262,7 @@ void Emitter::part_base(Part& part) {
         if (kind.kind == Access::index) continue;
         const TileLayout& l = layout(part.value);
         if (!additive(l, part.axes[a].dim)) continue;
-        term(stepped(layout_name(l) + "::thread" + std::to_string(part.axes[a].dim) + "(t)", kind.step), by);
+        term(stepped(thread_part(l, part.axes[a].dim), kind.step), by);
     }
     part.base = fresh("base");
     line("const unsigned long long " + part.base + " = " + (sum.empty() ? "0" : sum) + ";");
@@ -289,8 +289,9 @@ std::string Emitter::part_offset(const Part& part, const std::string& r) {
             at = part_index(part, a, r);
         } else {
             const TileLayout& l = layout(part.value);
-            at = additive(l, part.axes[a].dim) ? layout_name(l) + "::register" + std::to_string(part.axes[a].dim) + "(" + r + ")"
-                                               : coordinate(l, part.axes[a].dim, r);
+            const int d = part.axes[a].dim;
+            at = additive(l, d) ? register_part(l, d, r) : coordinate(l, d, r);
+            if (at == "0") continue;
             at = stepped(at, kind.step);
         }
         sum += " + (unsigned long long)(" + at + ")" + (by == "1ll" ? "" : " * " + by);
@@ -303,21 +304,26 @@ void Emitter::part_vector(Part& part) {
     const int c = contiguous_dimension(part.tensor);
     const auto p = static_cast<size_t>(param_number(part.tensor));
     if (c < 0 || part.mask.valid() || is_scalar(part.value) || part.narrow || bit_addressed(fn_.elem(part.tensor))) return;
-    if (p >= fn_.gpu->tensors.size() || !fn_.gpu->tensors[p].aligned) return;
+    const size_t element = fn_.elem(part.tensor).container_bytes();
+    if (p >= fn_.gpu->tensors.size()) return;
+    const bool aligned = fn_.gpu->tensors[p].aligned;
+    if (!aligned && element >= 4) return;
     const Access::Axis& kind = part.access.axes[static_cast<size_t>(c)];
     const Part::Axis& axis = part.axes[static_cast<size_t>(c)];
     if (!is_range(kind) || kind.step != 1) return;
     const TileLayout& l = layout(part.value);
-    int vector = std::min<int>(vector_width(l, axis.dim), 16 / static_cast<int>(fn_.elem(part.tensor).container_bytes()));
+    int vector = std::min<int>(vector_width(l, axis.dim), 16 / static_cast<int>(element));
     while (vector > 1 && l.shape[static_cast<size_t>(axis.dim)] % vector) vector /= 2;
     if (vector < 2 || !additive(l, axis.dim)) return;
+    if (!aligned && static_cast<size_t>(vector) * element < 4) return;
     part.vector = vector;
     part.vector_axis = c;
+    part.shifted = !aligned;
     if (axis.index.valid() && divisor(axis.index) % vector)
         part.whole = both(part.whole, "(" + axis.start + " & " + std::to_string(vector - 1) + ") == 0");
     else if (axis.size.empty() || fn_.gpu->tensors[p].whole)
         part.inside = Part::whole_vectors;
-    else if (vector * fn_.elem(part.tensor).container_bytes() >= 8 && !part.other.valid())
+    else if (static_cast<size_t>(vector) * element >= 8 && !part.other.valid())
         part.inside = Part::first;
     part.whole = both(part.fixed, part.whole);
 }

@@ -7,10 +7,11 @@
 
 namespace tegula::cuda {
 
-std::string Emitter::grouped_program() {
-    const std::string rows = clusters_along(0), columns = clusters_along(1);
-    const auto [it, added] = param_names_.emplace("program in groups", "");
+std::string Emitter::in_groups(const std::string& place, const std::string& scope, const std::function<void(const std::string&)>& put) {
+    if (program_groups(fn_) == 0) return place;
+    const auto [it, added] = param_names_.emplace("in groups: " + scope, "");
     if (!added) return it->second;
+    const std::string rows = clusters_along(0), columns = clusters_along(1);
     const std::string group = std::to_string(std::max(program_groups(fn_) / fn_.gpu->cluster[0], 1));
     const std::string order = support(
         "program in groups", "in_groups",
@@ -28,7 +29,7 @@ std::string Emitter::grouped_program() {
             "    const unsigned height = rows - first < group ? rows - first : group, in = rest - first * columns, column = in / height;\n"
             "    return below + column * rows + first + (in - column * height);\n}\n");
     it->second = fresh("place");
-    prologue_ += "    const unsigned long long " + it->second + " = " + order + "(" + cluster_number() + ", " + rows + ", " + columns + ");\n";
+    put("const unsigned long long " + it->second + " = " + order + "(" + place + ", " + rows + ", " + columns + ");");
     return it->second;
 }
 

@@ -42,18 +42,22 @@ void Emitter::reduce_direct(ir::InstId id, const ReducePlan& plan) {
         line(a[0] + " = " + prelude_.combine(kind, f, a[0], b[0]) + ";");
     };
     line(joined.types[0] + " " + joined.names[0] + "[" + std::to_string(registers(from)) + "];");
-    const std::string identity = plan.fill ? prelude_.literal(f, *reduce_identity(kind, f)) : "";
-    each_register(from, [&](const std::string& r) {
-        std::string value = to_result(to, from, at(from, r));
-        if (plan.fill) {
-            const TileLayout& l = layout(from);
-            const std::string real =
-                axis < 0 ? inside(l, r) : coordinate(l, static_cast<int>(axis), r) + " < " + std::to_string(l.shape[static_cast<size_t>(axis)]);
-            value = real + " ? " + value + " : " + identity;
-        }
-        line(joined.names[0] + "[" + r + "] = " + value + ";");
-    });
-    reduce_joined(id, plan, joined);
+    if (const std::string pairs = pair_joining(id, plan); !pairs.empty()) {
+        reduce_joined(id, joined_pairs(id, plan, pairs, joined), joined);
+    } else {
+        const std::string identity = plan.fill ? prelude_.literal(f, *reduce_identity(kind, f)) : "";
+        each_register(from, [&](const std::string& r) {
+            std::string value = to_result(to, from, at(from, r));
+            if (plan.fill) {
+                const TileLayout& l = layout(from);
+                const std::string real =
+                    axis < 0 ? inside(l, r) : coordinate(l, static_cast<int>(axis), r) + " < " + std::to_string(l.shape[static_cast<size_t>(axis)]);
+                value = real + " ? " + value + " : " + identity;
+            }
+            line(joined.names[0] + "[" + r + "] = " + value + ";");
+        });
+        reduce_joined(id, plan, joined);
+    }
     each_register(to, [&](const std::string& r) { assign_to(to, r, joined.names[0] + "[" + (is_scalar(to) ? "0" : rename(plan.results, r)) + "]"); });
     close();
 }
@@ -88,7 +92,8 @@ void Emitter::reduce_chain(ir::InstId id) {
     sync();
     each_register(to, [&](const std::string& r) {
         const std::string ok = is_scalar(to) ? "true" : inside(layout(to), r), acc = fresh("acc"), k = fresh("k"), base = fresh("base");
-        line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + line_base(lines, is_scalar(to) ? "0" : number_at(to, r)) + ";");
+        line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + line_base(lines, is_scalar(to) ? "0" : number_at(to, r)) +
+             ";");
         line(type_of(to) + " " + acc + " = " + s + "[" + base + "];");
         line("#pragma unroll 1");
         open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");

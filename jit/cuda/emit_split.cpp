@@ -68,7 +68,10 @@ void Emitter::split_publish() {
     line("unsigned* const counter = (unsigned*)(stretches + " + std::to_string(split_->bytes) + ");");
     line("if (t == 0) *arrived = atomicAdd(counter, 1u);");
     sync();
-    line("if (*arrived != " + std::to_string(split_->parts - 1) + "u) return;");
+    open("if (*arrived != " + std::to_string(split_->parts - 1) + "u)");
+    give_tensor_memory();  // what it held was read before the meeting
+    line("return;");
+    close();
     line("__threadfence();");
     line("if (t == 0) *counter = 0;  // for the next launch");
 }

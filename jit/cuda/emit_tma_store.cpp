@@ -1,6 +1,7 @@
-// Bulk stores and atomics (GpuInst::bulk): every warp writes its rows and columns of an accumulator into boxes of 16 rows in shared memory, swizzled
-// so that no banks conflict, and one lane sends each box by TMA while the next one is written. Nothing is said about the tensor's edges: the hardware
-// leaves out what lies beyond. Which registers hold what is lang/tile_layout.h's mma_accumulator; sizes are store_boxes of lang/gpu_scratch.h.
+// Bulk stores and atomics (GpuInst::bulk): every warp writes its rows and columns of an accumulator into boxes of 16 rows (32 where each lane holds
+// one, after tensor memory) in shared memory, swizzled so that no banks conflict, and one lane sends each box by TMA while the next one is written.
+// Nothing is said about the tensor's edges: the hardware leaves out what lies beyond. Which registers hold what is lang/tile_layout.h's
+// mma_accumulator and tensor_memory_rows; sizes are store_boxes of lang/gpu_scratch.h.
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
@@ -19,6 +20,12 @@ __device__ __forceinline__ void $(unsigned char* to, Word a, Word b) {
     *(uint2*)to = *(const uint2*)two;
 }
 )";
+/// What comes in its next trip is another program, which must not need what this one writes.
+bool is_loop_over_programs(const ir::Function& fn, ir::InstId loop) {
+    const ir::InstId around = fn.block(fn.inst(loop).parent).owner;
+    return fn.gpu->persistent && (!around.valid() || fn.inst(around).op == Op::specialise);
+}
+
 }  // namespace
 
 struct Emitter::BulkStore {
@@ -44,7 +51,7 @@ bool Emitter::reads_memory(ir::BlockId block, size_t from) const {
 
 bool Emitter::is_last_access(ir::InstId store) const {
     for (ir::InstId id = store; id.valid(); id = fn_.block(fn_.inst(id).parent).owner) {
-        if (fn_.inst(id).op == Op::for_loop || fn_.inst(id).op == Op::while_loop) return false;
+        if (fn_.inst(id).op == Op::for_loop || fn_.inst(id).op == Op::while_loop) return is_loop_over_programs(fn_, id);
         const auto& insts = fn_.block(fn_.inst(id).parent).insts;
         if (reads_memory(fn_.inst(id).parent, static_cast<size_t>(std::find(insts.begin(), insts.end(), id) - insts.begin()) + 1)) return false;
     }
@@ -83,12 +90,12 @@ void Emitter::bulk_addresses(BulkStore& s, ir::InstId id) {
     const auto is_map = [](const auto& c) { return c.second.tensor_map >= 0; };
     const auto slot =
         std::max(kernel_.tensor_maps.size(), static_cast<size_t>(std::count_if(fn_.gpu->channels.begin(), fn_.gpu->channels.end(), is_map)));
-    s.map = bulk_map(inst, slot, {s.contiguous, s.across}, {s.columns, StoreBoxes::kRows}, b.row_bytes > 16 ? b.row_bytes : 0);
+    s.map = bulk_map(inst, slot, {s.contiguous, s.across}, {s.columns, b.rows}, b.row_bytes > 16 ? b.row_bytes : 0);
     s.order = kernel_.tensor_maps[slot].order;
     s.start = bulk_start(inst);
     const std::string x = fresh("x"), y = fresh("y"), warp = "(t >> 5)";
     std::string &row = s.start[static_cast<size_t>(s.across)], &column = s.start[static_cast<size_t>(s.contiguous)];
-    line("const int " + y + " = " + row + (b.warps_m > 1 ? " + (t >> 5 & " + number(b.warps_m - 1) + ") * 16" : "") + ";");
+    line("const int " + y + " = " + row + (b.warps_m > 1 ? " + (t >> 5 & " + number(b.warps_m - 1) + ") * " + number(b.rows) : "") + ";");
     line("const int " + x + " = " + column + (b.warps_n > 1 ? " + " + warp + " / " + number(b.warps_m) + " * " + number(b.run) : "") + ";");
     row = y;
     column = x;
@@ -97,13 +104,13 @@ void Emitter::bulk_addresses(BulkStore& s, ir::InstId id) {
          number(b.warp_bytes()) + ";");
     // Chunk numbers of 16 bytes are XORed with address bits 7 and up: 128 bytes per row, each row its own; 64: two rows share one; 32: four.
     const int keys = b.row_bytes / 16 - 1, shift = b.row_bytes == 128 ? 0 : b.row_bytes == 64 ? 1 : 2;
-    const bool matrices = s.bytes == 2;
-    const std::string lane_row = matrices ? "(t & 15)" : "(t >> 2 & 7)";
-    const std::string chunk = matrices ? b.row_bytes > 16 ? "(t >> 4 & 1)" : "" : s.bytes == 4 ? "(t >> 1 & 1)" : "";
+    const bool by_rows = b.rows == 32, matrices = s.bytes == 2;
+    const std::string lane_row = by_rows ? "(t & 31)" : matrices ? "(t & 15)" : "(t >> 2 & 7)";
+    const std::string chunk = by_rows ? "" : matrices ? b.row_bytes > 16 ? "(t >> 4 & 1)" : "" : s.bytes == 4 ? "(t >> 1 & 1)" : "";
     const std::string key = keys ? "(" + lane_row + (shift ? " >> " + number(shift) : "") + " & " + number(keys) + ")" : "";
     std::string at = lane_row + " * " + number(b.row_bytes);
     if (!chunk.empty() || !key.empty()) at += " + ((" + chunk + (chunk.empty() || key.empty() ? "" : " ^ ") + key + ") << 4)";
-    if (!matrices) at += s.bytes == 4 ? " + (t & 1) * 8" : " + (t & 3) * 2";
+    if (!matrices && !by_rows) at += s.bytes == 4 ? " + (t & 1) * 8" : " + (t & 3) * 2";
     s.at = fresh("at");
     line("const unsigned " + s.at + " = " + at + ";");
 }
@@ -127,7 +134,16 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
         return pair_function(*def) + "(" + at(from, number(r)) + ", " + at(from, number(r + 1)) + ")";
     };
     const auto place = [&](int64_t c) { return c ? "(" + s.at + " ^ " + number(c * s.bytes) + ")" : s.at; };
-    if (s.bytes == 2) {
+    if (s.boxes.rows == 32) {
+        const int per = 4 / s.bytes;
+        for (int64_t c = 0; c < s.columns; c += 16 / s.bytes) {
+            std::string words;
+            const int first = reg(c, 0);
+            for (int i = 0; i < 4; ++i) words += (i ? ", " : "") + (s.bytes == 2 ? pair(first + 2 * i) : packed(tile, f, number(first + i * per)));
+            const int64_t offset = slab * s.boxes.slab_bytes();
+            line("*(uint4*)(" + s.area + "_bytes + " + (offset ? number(offset) + " + " : "") + place(c) + ") = make_uint4(" + words + ");");
+        }
+    } else if (s.bytes == 2) {
         const bool four = s.columns > 8;
         for (int64_t c = 0; c < s.columns; c += four ? 16 : 8) {
             std::string words;
@@ -173,12 +189,12 @@ void Emitter::bulk_store(ir::InstId id) {
     open("");
     bulk_addresses(s, id);
     s.send = inst.op == Op::store ? "tma_store" : bulk_reduction(static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]), s.order.size());
-    if (s.bytes != 2)
+    if (s.bytes != 2 || s.boxes.rows == 32)
         line("unsigned char* const " + s.area + "_bytes = " + scratch(id, "unsigned char", s.boxes.warp_bytes() * fn_.gpu->warps) + " + (t >> 5) * " +
              number(s.boxes.warp_bytes()) + ";");
     const Shape& shape = fn_.type(s.value).shape;
     int sent = 0;
-    for (int64_t row = 0; row < shape[0]; row += int64_t{StoreBoxes::kRows} * s.boxes.warps_m)
+    for (int64_t row = 0; row < shape[0]; row += int64_t{s.boxes.rows} * s.boxes.warps_m)
         for (int64_t column = 0; column < shape[1]; column += s.columns) {
             if (column % (s.boxes.run * s.boxes.warps_n) >= s.boxes.run) continue;  // of another warp
             if (sent >= s.boxes.slabs) {

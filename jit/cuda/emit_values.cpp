@@ -89,6 +89,11 @@ void Emitter::decode_pairs(ir::ValueId to, ir::ValueId from) {
     close();
 }
 
+bool Emitter::keeps_infinities(const ir::Inst& cast) const {
+    const auto overflow = static_cast<Overflow>(fn_.attrs(cast)[1]);
+    return overflow == Overflow::automatic || overflow == Overflow::ieee;
+}
+
 std::string Emitter::pair_function(const ir::Inst& cast) const {
     const Type &to = fn_.type(fn_.result(cast)), &from = fn_.type(fn_.operands(cast)[0]);
     const auto attrs = fn_.attrs(cast);
@@ -116,7 +121,7 @@ void Emitter::cuda_cast(ir::InstId id) {
     const Format &to = fn_.elem(v), &from = fn_.elem(in[0]);
     const bool pairs = !is_scalar(v) && registers(v) % 2 == 0, f16 = fn_.type(v).elem == Fmt::f16;
     if (pairs && f16 && from.is_int() && from.bits <= 8) return cast_pairs(v, in[0], two_halves(to, from));
-    if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16) return decode_pairs(v, in[0]);
+    if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16 && keeps_infinities(inst)) return decode_pairs(v, in[0]);
     if (const std::string two = pair_function(inst); pairs && !two.empty()) return cast_pairs(v, in[0], two);
     assign(v, [&](const std::string& r) {
         std::string seed, index;
@@ -140,13 +145,11 @@ void Emitter::cuda_bitcast(ir::InstId id) {
 void Emitter::cuda_select(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const auto in = fn_.operands(inst);
+    if (select_by_counts(id)) return;
     assign(fn_.result(inst), [&](const std::string& r) { return at(in[0], r) + " ? " + at(in[1], r) + " : " + at(in[2], r); });
 }
 
-std::string Emitter::program_axis(int axis) {
-    const std::string key = "program axis " + std::to_string(axis);
-    if (const auto it = param_names_.find(key); it != param_names_.end()) return it->second;
-    if (fn_.gpu->grid_axes == 1) return param_names_[key] = axis == 0 ? "(long long)program" : "0ll";
+std::string Emitter::index_of_program(const std::string& place, int axis, const std::function<void(const std::string&)>& put) {
     const std::string quotient = support("quotient", "quotient",
                                          "// Most launches have fewer than 2^32 programs, and a 64-bit division is a long sequence.\n"
                                          "__device__ __forceinline__ unsigned long long $(unsigned long long a, unsigned long long b) {\n"
@@ -154,25 +157,48 @@ std::string Emitter::program_axis(int axis) {
                                          "    unsigned long long q = 0, rest = 0;\n    #pragma unroll 1\n"
                                          "    for (int i = 63; i >= 0; --i) {\n        rest = rest << 1 | (a >> i & 1);\n        q <<= 1;\n"
                                          "        if (rest >= b) rest -= b, q |= 1;\n    }\n    return q;\n}\n");
-    std::string above = program_groups(fn_) ? grouped_program() : cluster_number();
+    std::string above = place;
     if (axis > 0) above = quotient + "(" + above + ", " + clusters_along(0) + ")";
     if (axis > 1) above = quotient + "(" + above + ", " + clusters_along(1) + ")";
     const std::string v = fresh("program_id");
     const std::string whole = fresh("whole");
-    prologue_ += "    const unsigned long long " + whole + " = " + above + ";\n";
-    std::string place = whole;
+    put("const unsigned long long " + whole + " = " + above + ";");
+    std::string index = whole;
     if (axis != fn_.gpu->grid_axes - 1)
-        place = "(" + whole + " - " + quotient + "(" + whole + ", " + clusters_along(axis) + ") * " + clusters_along(axis) + ")";
+        index = "(" + whole + " - " + quotient + "(" + whole + ", " + clusters_along(axis) + ") * " + clusters_along(axis) + ")";
     const int cluster = fn_.gpu->cluster[static_cast<size_t>(axis)];
-    if (cluster > 1) place = "(" + place + " * " + std::to_string(cluster) + " + " + cluster_place(axis) + ")";
-    prologue_ += "    const long long " + v + " = (long long)" + place + ";\n";
-    return param_names_[key] = v;
+    if (cluster > 1) index = "(" + index + " * " + std::to_string(cluster) + " + " + cluster_place(axis) + ")";
+    put("const long long " + v + " = (long long)" + index + ";");
+    return v;
+}
+
+std::string Emitter::program_axis(int axis) {
+    const std::string key = "program axis " + std::to_string(axis);
+    if (const auto it = param_names_.find(key); it != param_names_.end()) return it->second;
+    const auto put = [&](const std::string& text) { prologue_ += "    " + text + "\n"; };
+    return param_names_[key] = index_of_program(in_groups(cluster_number(), "program", put), axis, put);
 }
 
 void Emitter::cuda_program_id(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    names_[fn_.result(inst).v] = program_axis(static_cast<int>(fn_.attrs(inst)[0]));
+    const int axis = static_cast<int>(fn_.attrs(inst)[0]);
+    const bool numbered = inst.operands.count > 0;
+    const std::string number = numbered ? name(fn_.operands(inst)[0]) : "program";
+    std::string& index = names_[fn_.result(inst).v];
+    if (fn_.gpu->grid_axes == 1) {
+        index = axis == 0 ? "(long long)" + number : "0ll";
+    } else if (!numbered) {
+        index = program_axis(axis);
+    } else {
+        const auto put = [&](const std::string& text) { line(text); };
+        const std::string scope = number + " in block " + std::to_string(inst.parent.v);
+        index = index_of_program(in_groups("(unsigned long long)" + number, scope, put), axis, put);
+    }
 }
+
+void Emitter::cuda_cta_id(ir::InstId id) { names_[fn_.result(id).v] = "(long long)blockIdx.x"; }
+
+void Emitter::cuda_num_ctas(ir::InstId id) { names_[fn_.result(id).v] = "(long long)gridDim.x"; }
 
 void Emitter::cuda_num_programs(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);

@@ -16,6 +16,7 @@
 #include "lang/gpu_scratch.h"
 #include "lang/ir.h"
 #include "lang/layout.h"
+#include "lang/overlapped_products.h"
 #include "lang/register_moves.h"
 #include "lang/source.h"
 #include "lang/split_loop.h"
@@ -46,7 +47,7 @@ private:
     const TileLayout& layout(ir::ValueId v) const;  ///< of a tile in registers
     bool in_registers(ir::ValueId v) const;
     bool is_scalar(ir::ValueId v) const;  ///< rank 0: a plain variable
-    int registers(ir::ValueId v) const;   ///< 1 for scalars
+    int registers(ir::ValueId v) const;   ///< 1 for scalars, 0 in tensor memory
     int group_threads() const;            ///< threads that hold tiles; the variable `t` is the number of a thread among them
     std::string type_of(ir::ValueId v);   ///< C type of one element (pointers: unsigned long long, see bit_addressed)
     /// Identifier of a value. A tile in shared memory: an `unsigned char*` to the first byte of its SharedLayout (views: the same pointer).
@@ -66,7 +67,10 @@ private:
     /// at<d> = register<d>(r) + thread<d>(t) when additive(l, d), so that sums with a hoisted thread part fold.
     std::string layout_name(const TileLayout& l);
     bool additive(const TileLayout& l, int d) const;
-    std::string coordinate(const TileLayout& l, int d, const std::string& r);  ///< "L3::at1(r, t)", i32
+    /// i32 texts, in parentheses where they need some: of register `r`, of thread t, and of both.
+    static std::string register_part(const TileLayout& l, int d, const std::string& r);
+    static std::string thread_part(const TileLayout& l, int d);
+    std::string coordinate(const TileLayout& l, int d, const std::string& r);
     /// Row-major element number of register r in the *padded* / *logical* shape, as text (i32).
     std::string padded_number(const TileLayout& l, const std::string& r);
     std::string logical_number(const TileLayout& l, const std::string& r);
@@ -111,9 +115,14 @@ private:
     std::string part_index(const Part& part, size_t axis, const std::string& r);
     std::string part_condition(const Part& part, const std::string& r, bool checked, int except = -1);
     std::string part_offset(const Part& part, const std::string& r);
-    void load_elements(const Part& part, bool checked);
-    void load_vectors(const Part& part, bool checked);
-    void load_first(const Part& part);
+    void load_element(const Part& part, const std::string& r, const std::string& to, bool checked);
+    void load_elements(const Part& part, const std::string& to, bool checked);
+    void load_vectors(const Part& part, const std::string& wide, bool checked);
+    void load_first(const Part& part, const std::string& wide);
+    void load_wide(const Part& part);
+    void load_shifted(const Part& part, const std::string& wide);
+    void store_shifted(const Part& part);
+    std::string funnel();
     void store_elements(const Part& part, bool checked);
     void store_vectors(const Part& part, bool checked);
     void store_first(const Part& part);
@@ -156,6 +165,7 @@ private:
         ir::ValueId value;
         std::string mark, text;  ///< #line, and the element
         int uses = 0;            ///< by operands of later tiles of the loop
+        bool read = false;       ///< by the tile that is joining it
     };
     void fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
     void end_fused();
@@ -221,6 +231,8 @@ private:
                                         const Joined& joined);
     std::vector<std::string> from_lane(const std::vector<std::string>& sent, int mask, const Joined& joined);
     void reduce_direct(ir::InstId id, const ReducePlan& plan);
+    std::string pair_joining(ir::InstId id, const ReducePlan& plan);
+    ReducePlan joined_pairs(ir::InstId id, const ReducePlan& plan, const std::string& function, const Joined& joined);
     void reduce_chain(ir::InstId id);
     void reduce_tree(ir::InstId id);
     void arg_reduce_direct(ir::InstId id, const ReducePlan& plan);
@@ -274,6 +286,19 @@ private:
     void wgmma_descriptors(WarpGroups& w);
     std::string packed(const std::string& array, const Format& f, const std::string& first);  ///< 32 bits of consecutive registers
 
+    // ---- products in tensor memory (emit_tcgen05.cpp) ----
+    void take_tensor_memory();  ///< at the program's start, if it needs any
+    void give_tensor_memory();  ///< where all threads of the group have met and will not use it any more
+    void end_tensor_memory();   ///< at the program's end
+    void wait_for_products();   ///< all threads meet there, too
+    void tcgen05_product(ir::InstId id);
+    void from_tensor_memory(ir::InstId id);
+    void to_tensor_memory(ir::InstId id);
+    void each_tensor_run(const TileLayout& l, const TensorLayout& place,
+                         const std::function<void(const std::string& r, const std::string& at)>& body);
+    static int tensor_run(const TileLayout& l);
+    std::string tensor_move(const std::string& type, int run, bool load);
+
     // ---- bulk stores (emit_tma_store.cpp) ----
     struct BulkStore;
     void bulk_store(ir::InstId id);
@@ -312,6 +337,13 @@ private:
     std::string bulk_map(const ir::Inst& access, size_t slot, std::array<int, 2> dims, std::array<int64_t, 2> box, int swizzle);
     void tma_put(ir::InstId id, Ring& ring);
     void thread_put(ir::InstId id, Ring& ring);
+    // Own rings (emit_own.cpp).
+    void own_put(ir::InstId id, const Ring& ring, const std::string& to);
+    void own_vectors(const Part& part, bool checked, const std::string& to, const std::string& fill);
+    void own_get(ir::InstId id, Ring& ring);
+    std::string own_slot(ir::ValueId tile, const std::string& stage, const std::string& r);
+    ir::ValueId taken_from(ir::ValueId channel) const;  ///< the tile that the channel's one get gives
+    void shared_put(ir::InstId id, const Ring& ring, const std::string& to);
     void copy_chunks(ir::InstId id, const Ring& ring, const std::string& to);
     void copy_elements(ir::InstId id, const Ring& ring, const std::string& to);
     bool continues(ir::InstId id, bool forward) const;  ///< does the same op on a copied channel stand next to it?
@@ -331,7 +363,10 @@ private:
     void elementwise(ir::InstId id);
     void divide_by_shared(ir::InstId id);
     bool compare_counts(ir::InstId id);  ///< a comparison of an iota with a scalar (emit_compare.cpp); false: something else
+    bool select_by_counts(ir::InstId id);
     void cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& function);
+    /// Are infinities of a cast to a wider float infinities there, too?
+    bool keeps_infinities(const ir::Inst& cast) const;
     std::string pair_function(const ir::Inst& cast) const;  ///< that rounds two f32 to 16 bits each; empty: none does what the cast does
     bool rounded_by_store(const ir::Inst& cast) const;      ///< is the cast left to the bulk store that alone uses it?
     void decode_pairs(ir::ValueId to, ir::ValueId from);
@@ -342,13 +377,17 @@ private:
     void find_uses();
     std::string scalar_param(int param);
     std::string program_axis(int axis);
+    /// The index along `axis` of a program, declared by lines given to `put`. `place`: its number in a grid of plain order.
+    std::string index_of_program(const std::string& place, int axis, const std::function<void(const std::string&)>& put);
     // ---- split sums (emit_split.cpp) ----
     void prepare_split();
     void split_loop(ir::InstId id);
     void split_publish();
     void split_add(const ir::Block& body, const std::vector<std::string>& totals);
 
-    std::string grouped_program();  ///< the program's number in an order that shares them more (emit_raster.cpp)
+    /// The number of the program at `place` of the launch's order, which may be one that shares operands more (emit_raster.cpp). `scope`: where it
+    /// is declared, once, and what it is the number of.
+    std::string in_groups(const std::string& place, const std::string& scope, const std::function<void(const std::string&)>& put);
 #define STRUCTURED(op, ...) void cuda_##op(ir::InstId id);
 #include "lang/ops.def"
 
@@ -371,12 +410,19 @@ private:
     int64_t split_shared_ = 0;        ///< of shared memory: how many have come
     std::string split_part_;
     std::map<uint32_t, Ring> rings_;  ///< by ValueId of the channel
+    const OverlappedProducts overlapped_;
+    std::string tensor_memory_, products_, product_phase_;  ///< address of the columns; the barrier of products and its parity
     std::vector<int> uses_;
     std::vector<bool> aliased_, array_constant_;
     std::map<uint32_t, std::string> sums_;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
     std::vector<Fused> fused_;
     int64_t fused_work_ = 0;
     bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?
+    struct Prefix {  ///< a mask that is true for the first counts along an axis
+        int axis = 0;
+        std::function<std::string(int count)> holds;  ///< text: is it true there, counting from the thread's first element?
+    };
+    std::map<uint32_t, Prefix> prefixes_;  ///< by ValueId
     int counter_ = 0;
     uint32_t line_ = 0, file_ = 0;
 };

@@ -39,6 +39,7 @@ struct KernelText {
     std::vector<KernelParam> params;
     std::vector<TensorMap> tensor_maps;
     int threads = 128;
+    bool persistent = false;  ///< any number of CTAs from 1 on runs all programs of the grid: there are no pieces, and `first` is 0
     int split = 1;  ///< CTAs of one program of the grid: `first` and workspaces count CTAs, and the workspace starts as zeros when there are several
     int cluster = 1;  ///< CTAs that follow one another in the launch and form a cluster; divides the number of programs
     int64_t shared_bytes = 0, workspace_bytes = 0;

@@ -25,14 +25,8 @@ std::string BoundLaunch::bind(Setup setup, std::span<const Argument> args, const
     driver_ = &setup_.variant->loaded->driver;
     const KernelText& text = setup_.variant->text;
     std::copy(grid.begin(), grid.end(), grid_);
-    const auto split = static_cast<uint64_t>(text.split), together = split * static_cast<uint64_t>(text.cluster);
-    if (grid_[0] * grid_[1] * grid_[2] > INT64_MAX / split) return "the grid with the stretches of its split sum has more than 2^63 programs";
-    total_ = grid_[0] * grid_[1] * grid_[2] * split;
-    TEGULA_CHECK(total_ % together == 0, "a grid that is not made of whole clusters");
-    piece_ = std::min(total_, kGridLimit / together * together);
-    if (text.workspace_bytes > 0)
-        piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / static_cast<uint64_t>(text.workspace_bytes) / together, 1) * together);
     if (std::string error = bind_function(); !error.empty()) return error;
+    if (std::string error = bind_grid(); !error.empty()) return error;
     if (std::string error = bind_memory(); !error.empty()) return error;
     values_.resize(text.params.size());
     maps_.resize(text.tensor_maps.size());
@@ -59,7 +53,6 @@ std::string BoundLaunch::bind_function() {
     if (code == kCudaSuccess && text.shared_bytes > kDefaultShared)
         code = driver_->cuFuncSetAttribute(function_, kMaxDynamicSharedBytes, static_cast<int>(text.shared_bytes));
     config_ = {};
-    config_.gridDimX = static_cast<unsigned>(piece_);
     config_.gridDimY = config_.gridDimZ = config_.blockDimY = config_.blockDimZ = 1;
     config_.blockDimX = static_cast<unsigned>(text.threads);
     config_.sharedMemBytes = static_cast<unsigned>(text.shared_bytes);
@@ -71,6 +64,27 @@ std::string BoundLaunch::bind_function() {
         config_.numAttrs = 1;
     }
     return driver_->error("cuKernelGetFunction", code);
+}
+
+/// How many CTAs, and in which pieces. A persistent kernel gets as many as the device holds at once.
+std::string BoundLaunch::bind_grid() {
+    const KernelText& text = setup_.variant->text;
+    const auto split = static_cast<uint64_t>(text.split), together = split * static_cast<uint64_t>(text.cluster);
+    if (grid_[0] * grid_[1] * grid_[2] > INT64_MAX / split) return "the grid with the stretches of its split sum has more than 2^63 programs";
+    total_ = grid_[0] * grid_[1] * grid_[2] * split;
+    TEGULA_CHECK(total_ % together == 0, "a grid that is not made of whole clusters");
+    piece_ = std::min(total_, kGridLimit / together * together);
+    if (text.workspace_bytes > 0)
+        piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / static_cast<uint64_t>(text.workspace_bytes) / together, 1) * together);
+    if (text.persistent) {
+        int resident = 0;
+        const CUresult code = driver_->cuOccupancyMaxActiveBlocks(&resident, function_, text.threads, static_cast<size_t>(text.shared_bytes));
+        if (code != kCudaSuccess) return driver_->error("cuOccupancyMaxActiveBlocksPerMultiprocessor", code);
+        const auto held = static_cast<uint64_t>(std::max(resident, 1)) * static_cast<uint64_t>(driver_->device(setup_.device)->sms);
+        total_ = piece_ = std::min(piece_, held);
+    }
+    config_.gridDimX = static_cast<unsigned>(piece_);
+    return {};
 }
 
 std::string BoundLaunch::bind_memory() {

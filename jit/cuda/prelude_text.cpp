@@ -245,10 +245,28 @@ inline float nearest_reciprocal(float b) { return 1.0f / b; }
 inline float any_division(float a, float b) { return a / b; }
 #endif
 // With a divisor in [2^-40, 2^40) and a dividend of 0 or in [2^-80, 2^80], quotients are normal and remainders exact. The remainder of 0 is +0 and
-// leaves the product's sign, because it is taken away. A Dividends is the span of some magnitudes' bits, the low end less 1: zeros are above all
-// others. Numbers that are no moderate dividends when below zero need no magnitudes.
+// leaves the product's sign, because it is taken away. Zeros are rare: the cheaper test is of magnitudes and declines them.
 __device__ __forceinline__ bool is_shared_divisor(float b) { return float_bits(b) - 0x2b800000u < 0x28000000u; }
+// The span of bits of numbers that are no moderate dividends when below zero.
+struct PositiveDividends {
+    unsigned low = ~0u, high = 0;
+    __device__ __forceinline__ void add(float a) {
+        low = float_bits(a) < low ? float_bits(a) : low;
+        high = float_bits(a) > high ? float_bits(a) : high;
+    }
+    __device__ __forceinline__ bool moderate() const { return low >= 0x17800000u && high <= 0x67800000u; }
+};
+// The largest of all magnitudes' distances from the lowest, in halves of the last place; what lies below is far away.
 struct Dividends {
+    unsigned high = 0;
+    __device__ __forceinline__ void add(float a) {
+        const unsigned distance = 2 * float_bits(a) - 0x2f000000u;
+        high = distance > high ? distance : high;
+    }
+    __device__ __forceinline__ bool moderate() const { return high <= 0xa0000000u; }
+};
+// As either of them with zeros: the low end less 1, so that they are above all others.
+struct DividendsOrZeros {
     unsigned low = ~0u, high = 0;
     __device__ __forceinline__ void add_bits(unsigned bits) {
         const unsigned below = bits - 1;

@@ -81,6 +81,7 @@ private:
     std::string bind_map(const TensorMap& map, std::span<const Argument> args, const Addresses& addresses, CUtensorMap& out) const;
     std::string bind_memory();
     std::string bind_function();
+    std::string bind_grid();
     CUresult reset_report(CUstream stream, uint64_t used) const;
 
     Setup setup_;
@@ -89,7 +90,7 @@ private:
     CUlaunchConfig config_{};
     CUlaunchAttribute cluster_{};  ///< config_ points to it when CTAs are launched in clusters
     uint64_t grid_[3] = {1, 1, 1};
-    uint64_t total_ = 0, piece_ = 0;  ///< programs in all, and per launch
+    uint64_t total_ = 0, piece_ = 0;  ///< CTAs in all, and per launch
     std::vector<uint64_t> values_;
     std::vector<CUtensorMap> maps_;
     mutable std::vector<void*> pointers_;  ///< mutable: the driver's interface takes void**, and writes nothing

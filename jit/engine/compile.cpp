@@ -45,9 +45,16 @@ std::string explain_gpu_text(const std::vector<GpuNote>& notes, const SourceMap&
     return text;
 }
 
+/// Does `tune` choose something, with what the host named?
+bool is_open(const ast::KernelItem& kernel, const sema::StaticValues& given) {
+    return std::any_of(kernel.tune.begin(), kernel.tune.end(), [&](const auto& c) { return given.find(c.name.text) == given.end(); });
+}
+
 bool is_cpu_artifact(std::string_view kind) { return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "explain@cpu"; }
 
-bool is_gpu_artifact(std::string_view kind) { return kind == "ir:gpu" || kind.starts_with("ir:gpu:") || kind == "cuda" || kind == "ptx" || kind == "cubin"; }
+bool is_gpu_artifact(std::string_view kind) {
+    return kind == "ir:gpu" || kind.starts_with("ir:gpu:") || kind == "cuda" || kind == "ptx" || kind == "cubin";
+}
 
 std::string arch_list() {
     std::string list;
@@ -83,8 +90,7 @@ std::string describe_instance(const Executable& exe, const TypeTable& types) {
 }  // namespace
 
 std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
-                                                  const std::vector<std::string>& disabled, DiagSink& diags,
-                                                  const sema::StaticValues* given) {
+                                                  const std::vector<std::string>& disabled, DiagSink& diags, const sema::StaticValues* given) {
     std::string key = instance_key(kernel, generics, disabled, types_);
     if (given) key += "\n?" + instance_key(kernel, *given, {}, types_);
     const sema::Limits limits;
@@ -104,6 +110,9 @@ std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const as
     exe->disabled_passes = disabled;
     if (given) exe->given = *given;
     exe->instance = std::move(*instance);
+    for (const std::string& name : exe->instance.extents)
+        if (const auto it = given ? given->find(name) : generics.end(); given && it != given->end())
+            if (const auto* value = std::get_if<int64_t>(&it->second.v)) exe->instance.named_extents.emplace(name, *value);
     if (options_.on_elaborated) options_.on_elaborated(*exe->instance.fn);
     run_passes(*exe->instance.fn, pass_options(exe->instance, disabled));
     exe->program = interp::Program::prepare(*exe->instance.fn);
@@ -120,8 +129,8 @@ std::shared_ptr<const Executable> Engine::compile_named(LoadedModule& module, st
     status = Status::source;
     auto generics = sema::bind_static(module, *kernel, given, types_, diags, true);
     if (!generics) return nullptr;
-    const bool tuned = std::any_of(kernel->tune.begin(), kernel->tune.end(), [&](const auto& c) { return given.find(c.name.text) == given.end(); });
-    auto exe = compile(module, *kernel, *generics, disabled, diags, tuned ? &given : nullptr);
+    const bool extents = std::any_of(given.begin(), given.end(), [&](const auto& value) { return generics->find(value.first) == generics->end(); });
+    auto exe = compile(module, *kernel, *generics, disabled, diags, extents || is_open(*kernel, given) ? &given : nullptr);
     if (exe) status = Status::ok;
     return exe;
 }
@@ -159,7 +168,7 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
     const size_t at = kind.find('@');
     if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || stage == "explain") {
         const Arch* arch = find_arch(at == kind.npos ? "sm_90a" : kind.substr(at + 1));
-        if (arch && exe.given) return tuned_artifact(module, exe, stage, *arch, diags);
+        if (arch && exe.given && is_open(*exe.kernel, *exe.given)) return tuned_artifact(module, exe, stage, *arch, diags);
         if (arch) return gpu_artifact(exe, stage, *arch, diags);
         diags.report(Diag::no_such_artifact, {}, {printable(kind), arch_list()});
         return std::nullopt;
@@ -182,7 +191,8 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         return text;
     }
     diags.report(Diag::no_such_artifact, {},
-                 {printable(kind), "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, llvm, llvm-opt, asm, explain@cpu"});
+                 {printable(kind),
+                  "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, llvm, llvm-opt, asm, explain@cpu"});
     return std::nullopt;
 }
 
@@ -191,7 +201,7 @@ std::optional<std::string> Engine::tuned_artifact(LoadedModule& module, const Ex
                                                   DiagSink& diags) {
     TuneByEstimate chooser(module.tuned_, module, *exe.kernel, types_, arch);
     const auto generics = sema::bind_static(module, *exe.kernel, *exe.given, types_, diags, true, &chooser, TuneByEstimate::kNominalExtent);
-    const auto tuned = generics ? compile(module, *exe.kernel, *generics, exe.disabled_passes, diags) : nullptr;
+    const auto tuned = generics ? compile(module, *exe.kernel, *generics, exe.disabled_passes, diags, &*exe.given) : nullptr;
     auto text = tuned ? gpu_artifact(*tuned, kind, arch, diags) : std::nullopt;
     if (!text || kind != "explain") return text;
     return explain_gpu_text({{exe.kernel->tune[0].name.span, chooser.why()}}, sources_) + *text;
@@ -268,7 +278,8 @@ std::optional<FormatId> Engine::parse_type(LoadedModule& module, const std::stri
     Arena arena;
     const ast::Expr* e = parse_expression(sources_, snippet("<type>", text), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
-    return sema::evaluate_format(module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
+    return sema::evaluate_format(
+        module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
 }
 
 std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::string& text, DiagSink& diags) {
@@ -277,7 +288,8 @@ std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::st
     Arena arena;
     const ast::Expr* e = parse_expression(sources_, snippet("<layout>", text), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
-    return sema::evaluate_layout(module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
+    return sema::evaluate_layout(
+        module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
 }
 
 }  // namespace tegula

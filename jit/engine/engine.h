@@ -29,7 +29,8 @@ struct EngineOptions {
     std::function<std::shared_ptr<HostTensor>(TypeTable& types, const std::string& path, const std::string& name, std::string& error)> load_array;
     size_t max_errors = 100;
     std::function<std::unique_ptr<Machine>(const SourceMap&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
-    cpu::PoolOptions pool;  ///< threads of the machine `cpu`
+    cpu::PoolOptions pool;   ///< threads of the machine `cpu`
+    bool cpu_debug = false;  ///< machine `cpu`: kernels are shown to gdb and perf
     std::function<void(const ir::Function&)> on_elaborated;  ///< sees every kernel instance and host expression before its passes, on any thread
 };
 
@@ -40,7 +41,7 @@ struct Executable {
     const ast::KernelItem* kernel = nullptr;
     sema::StaticValues generics;
     std::vector<std::string> disabled_passes;
-    std::optional<sema::StaticValues> given;  ///< compile_named, where `tune` chose something: what the host had named
+    std::optional<sema::StaticValues> given;  ///< compile_named, where `tune` chose something or extents were named: what the host gave
     sema::Instance instance;
     std::unique_ptr<interp::Program> program;
 
@@ -64,7 +65,7 @@ public:
     explicit LoadedModule(std::shared_ptr<Engine> engine) : engine(std::move(engine)) {}
     const std::shared_ptr<Engine> engine;
     uint32_t file = 0;
-    std::vector<std::shared_ptr<LoadedModule>> dependencies;  ///< keeps imports and prelude alive
+    std::vector<std::shared_ptr<LoadedModule>> dependencies;  ///< keeps imports alive
     Arena arena;
     const ast::KernelItem* kernel(std::string_view name) const;
 
@@ -94,6 +95,8 @@ struct LaunchOptions : RunOptions {
     /// checked mode are the interpreter's.
     bool compare = false;
     bool compare_expressions = true;  ///< with compare: expressions of host statements too
+    bool native_checks = false;       ///< with checked: on the machine `cpu` its own checks alone, without the interpreter
+    bool unnamed = false;             ///< nobody chose the machine: run_tests goes through all of Engine::machines()
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
 };
 
@@ -126,7 +129,9 @@ public:
     /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
     /// each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu". nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
-    /// The machine of that name ("interp": null, "auto" and "": the best one present); false (reported) when it is unknown or missing.
+    /// The machines that are present, the one first that launches without a machine's name run on; null: the interpreter, where there is no other.
+    std::vector<Machine*> machines();
+    /// The machine of that name ("interp": null, "auto" and "": the first of machines()); false (reported) when it is unknown or missing.
     bool find_machine(std::string_view name, Machine*& machine, DiagSink& diags);
     Machine& cuda();
     Machine& cpu();
@@ -151,6 +156,7 @@ public:
 private:
     explicit Engine(EngineOptions options) : options_(std::move(options)) {}
     struct Loading;
+    class StdPrelude;
     ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, bool is_std, DiagSink& diags);
     bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);

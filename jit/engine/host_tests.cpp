@@ -33,23 +33,36 @@ Status guarded(DiagSink& diags, Span span, Fn&& fn) {
 
 constexpr int kBenchRuns = 5;
 
+/// One test on options.machine; what failed is in the result's diagnostics, with the machine's name where there are several.
+Status run_test(Engine& engine, LoadedModule& module, const ast::TestItem& test, const LaunchOptions& options, bool one_of_several,
+                TestResult& result) {
+    DiagSink diags(engine.options().max_errors);
+    const Status status = guarded(diags, test.name.span, [&] { return HostRunner(engine, module, options, diags).run(test.body); });
+    for (Diagnostic& d : diags.take()) {
+        if (one_of_several && status != Status::ok) d.notes.push_back("on the machine `" + options.machine->name() + "`");
+        result.diagnostics.push_back(std::move(d));
+    }
+    return status;
+}
+
 }  // namespace
 
 Status run_tests(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options,
                  const std::function<void(TestResult&)>& report) {
+    const std::vector<Machine*> machines = options.unnamed ? engine.machines() : std::vector<Machine*>{options.machine};
     Status all = Status::ok;
     for (const ast::Item* item : module.ast->items) {
         if (item->kind != ast::ItemKind::test || !selected(*item, filter)) continue;
         TestResult result;
         result.name = item->name.text;
-        DiagSink diags(engine.options().max_errors);
         auto start = std::chrono::steady_clock::now();
-        result.status = guarded(diags, item->name.span, [&] {
-            HostRunner runner(engine, module, options, diags);
-            return runner.run(ast::as<ast::TestItem>(item).body);
-        });
+        LaunchOptions on = options;
+        for (size_t i = 0; i < machines.size() && result.status == Status::ok; ++i) {
+            on.machine = machines[i];
+            if (i) on.print = nullptr;  // said once
+            result.status = run_test(engine, module, ast::as<ast::TestItem>(item), on, machines.size() > 1, result);
+        }
         result.seconds = seconds_since(start);
-        result.diagnostics = diags.take();
         if (result.status != Status::ok) all = result.status;
         report(result);
         if (result.status == Status::cancelled) return Status::cancelled;

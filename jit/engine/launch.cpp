@@ -212,13 +212,18 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
     const Executable& exe = *launch.exe;
     const std::vector<Argument>& values = launch.values;
     for (size_t i = 0; i < values.size(); ++i)
-        if (values[i].kind != Argument::scalar && values[i].t.memory != Memory::host && (!options.machine || options.checked || !options.machine->is_gpu())) {
+        if (values[i].kind != Argument::scalar && values[i].t.memory != Memory::host &&
+            (!options.machine || options.checked || !options.machine->is_gpu())) {
             const char* who = options.machine && !options.machine->is_gpu() ? "the CPU" : "the interpreter";
-            diags.report(Diag::bad_tensor, at, {exe.instance.fn->params[i].name, std::string("it lies in device memory, which ") + who + " cannot reach"});
+            diags.report(Diag::bad_tensor, at,
+                         {exe.instance.fn->params[i].name, std::string("it lies in device memory, which ") + who + " cannot reach"});
             return Status::arguments;
         }
-    if (!options.machine) return run(options.model ? exe.model(usual_options(exe.instance, *options.model, exe.disabled_passes)) : *exe.program, values, launch.grid, options, cancelled_, diags);
-    const Status status = options.compare || options.checked
+    if (!options.machine)
+        return run(options.model ? exe.model(usual_options(exe.instance, *options.model, exe.disabled_passes)) : *exe.program, values, launch.grid,
+                   options, cancelled_, diags);
+    const bool own_checks = options.native_checks && !options.trap_floats && !options.machine->is_gpu();
+    const Status status = options.compare || (options.checked && !own_checks)
                               ? run_compared(exe, values, launch.grid, options, seconds, diags)
                               : run(exe.on(*options.machine), values, launch.grid, options, cancelled_, diags, seconds);
     report_warning(*options.machine, diags);
@@ -235,7 +240,8 @@ Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, cons
     }
     for (size_t i = 0; i < launch.values.size(); ++i)
         if (launch.values[i].kind != Argument::scalar && launch.values[i].t.memory == Memory::host) {
-            diags.report(Diag::bad_tensor, {}, {launch.exe->instance.fn->params[i].name, "it lies in host memory; a prepared launch needs device memory"});
+            diags.report(Diag::bad_tensor, {},
+                         {launch.exe->instance.fn->params[i].name, "it lies in host memory; a prepared launch needs device memory"});
             return Status::arguments;
         }
     std::string error;
@@ -258,15 +264,16 @@ Status Engine::run_compared(const Executable& exe, std::span<const Argument> val
                             });
     if (!comparable && !options.checked) return run(machine, values, grid, options, cancelled_, diags, seconds);
     const Snapshot before(values);
-    const Program& reference = options.machine->is_gpu()
-                                   ? exe.model(options.machine->form_options(exe.instance, exe.disabled_passes, machine, values))
-                                   : *exe.program;
+    const Program& reference =
+        options.machine->is_gpu() ? exe.model(options.machine->form_options(exe.instance, exe.disabled_passes, machine, values)) : *exe.program;
     LaunchOptions quiet = options;
     quiet.print = nullptr;  // the machine prints
     if (Status status = run(reference, values, grid, quiet, cancelled_, diags); status != Status::ok) return status;
     const Snapshot expected(values);
     before.restore(values);
-    if (Status status = run(machine, values, grid, options, cancelled_, diags, seconds); status != Status::ok) return status;
+    LaunchOptions unchecked = options;
+    unchecked.checked = false;  // the code that is compared is the code that runs
+    if (Status status = run(machine, values, grid, unchecked, cancelled_, diags, seconds); status != Status::ok) return status;
     if (!comparable) return Status::ok;
     bool equal = true;
     for (size_t i = 0; i < values.size(); ++i) {

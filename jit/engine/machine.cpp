@@ -17,10 +17,32 @@ GpuOptions gpu_options(const sema::Instance& instance, const Arch& arch, const s
     return options;
 }
 
+namespace {
+
+/// What is known of a tensor whose base is aligned: rows of another number of bytes start anywhere.
+GpuTensor usual_tensor(const sema::Instance& instance, const ir::Param& param) {
+    const Type& type = instance.fn->type(param.value);
+    const Layout::Kind kind = instance.fn->types().layout(type.layout).kind();
+    GpuTensor out{true, false, true};
+    if (type.shape.rank == 0 || (kind != Layout::Kind::row && kind != Layout::Kind::col)) return out;
+    const int axis = kind == Layout::Kind::col ? 0 : type.shape.rank - 1;
+    int64_t extent = type.shape[static_cast<size_t>(axis)];
+    for (const LaunchFacts::DimFact& dim : instance.facts.dims)
+        if (const auto named = instance.named_extents.find(dim.extent);
+            dim.tensor == param.name && dim.axis == axis && named != instance.named_extents.end())
+            extent = named->second;
+    out.whole = extent == kDynamic || extent * instance.fn->elem(param.value).bits % 128 == 0;
+    out.aligned = out.whole || type.shape.rank == 1;
+    return out;
+}
+
+}  // namespace
+
 GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes) {
     GpuOptions options = gpu_options(instance, arch, disabled_passes);
     options.may_alias = false;
-    options.tensors.assign(instance.fn->params.size(), {true, false, true});
+    for (const ir::Param& param : instance.fn->params)
+        options.tensors.push_back(param.kind == ir::Param::tensor ? usual_tensor(instance, param) : GpuTensor{true, false, true});
     return options;
 }
 
@@ -69,16 +91,23 @@ Machine& Engine::cuda() {
     return *cuda_;
 }
 
-constexpr bool kCpuByDefault = false;  ///< where there is no GPU
-
 Machine& Engine::cpu() {
-    std::call_once(cpu_once_, [this] { cpu_ = make_cpu_machine(sources_, options_.pool); });
+    std::call_once(cpu_once_, [this] { cpu_ = make_cpu_machine(sources_, options_.pool, options_.cpu_debug); });
     return *cpu_;
+}
+
+std::vector<Machine*> Engine::machines() {
+    std::vector<Machine*> here;
+    if (cuda().present() && cuda().missing().empty()) here.push_back(&cuda());
+    if (cpu().missing().empty()) here.push_back(&cpu());
+    if (here.empty()) here.push_back(nullptr);
+    return here;
 }
 
 bool Engine::find_machine(std::string_view name, Machine*& machine, DiagSink& diags) {
     machine = nullptr;
     if (name == "interp") return true;
+    if (name.empty() || name == "auto") return machine = machines().front(), true;
     if (name == "cuda" || name == "cpu") {
         Machine& wanted = name == "cuda" ? cuda() : cpu();
         const std::string missing = wanted.missing();
@@ -86,12 +115,8 @@ bool Engine::find_machine(std::string_view name, Machine*& machine, DiagSink& di
         diags.report(Diag::machine_unavailable, {}, {std::string(name), missing});
         return false;
     }
-    if (name.empty() || name == "auto") {
-        if (cuda().present() && cuda().missing().empty()) machine = &cuda();
-        else if (kCpuByDefault && cpu().missing().empty()) machine = &cpu();
-        return true;
-    }
-    diags.report(Diag::machine_unavailable, {}, {printable(std::string(name)), "machines: interp (the reference interpreter), cpu (native code), cuda (NVIDIA GPUs)"});
+    diags.report(Diag::machine_unavailable, {},
+                 {printable(std::string(name)), "machines: interp (the reference interpreter), cpu (native code), cuda (NVIDIA GPUs)"});
     return false;
 }
 

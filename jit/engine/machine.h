@@ -54,7 +54,7 @@ void report_warning(Machine& machine, DiagSink& diags);
 
 /// The options of the GPU passes for an instance, without facts about tensors.
 GpuOptions gpu_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes);
-/// The same for the variant that artefacts show: every tensor aligned, none overlapping.
+/// The same for the variant that artefacts show: every tensor's base aligned and none overlapping; rows of whole 16 bytes unless their extent is known.
 GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes);
 /// A copy of the instance's function taken through the GPU passes.
 ir::Function lowered_for_gpu(const sema::Instance& instance, const GpuOptions& options);
@@ -71,6 +71,7 @@ TensorCoreModel model_of(const ir::Function& fn, const ir::Function& kernel, con
 /// NVIDIA GPUs through NVRTC and the driver (machine_cuda.cpp).
 std::unique_ptr<Machine> make_cuda_machine(const SourceMap& sources);
 /// The host's processor through LLVM, on the threads of a pool (machine_cpu.cpp). Missing where the library was built without LLVM.
-std::unique_ptr<Machine> make_cpu_machine(const SourceMap& sources, cpu::PoolOptions pool);
+/// `debug`: kernels are shown to gdb and perf, with the lines of their sources; so they are too where TEGULA_CPU_DEBUG is set to anything but 0.
+std::unique_ptr<Machine> make_cpu_machine(const SourceMap& sources, cpu::PoolOptions pool, bool debug);
 
 }  // namespace tegula

@@ -2,6 +2,7 @@
 // missing.
 #include "jit/engine/machine.h"
 #ifdef TEGULA_HAVE_CPU
+#include <cstdlib>
 #include <mutex>
 
 #include "jit/cache/cache.h"
@@ -17,7 +18,8 @@ namespace {
 
 class CpuMachine : public Machine {
 public:
-    CpuMachine(const SourceMap& sources, cpu::PoolOptions pool) : sources_(sources), pool_(std::move(pool)) {}
+    CpuMachine(const SourceMap& sources, cpu::PoolOptions pool, bool debug)
+        : sources_(sources), pool_(std::move(pool)), debug_(debug || asked_to_debug()) {}
     std::string name() const override { return "cpu"; }
     std::string missing() override { return {}; }
     bool is_gpu() const override { return false; }
@@ -46,6 +48,10 @@ public:
     }
 
 private:
+    static bool asked_to_debug() {
+        const char* asked = std::getenv("TEGULA_CPU_DEBUG");
+        return asked && *asked && std::string_view(asked) != "0";
+    }
     struct Warning {
         std::mutex mutex;
         std::string text;
@@ -57,12 +63,13 @@ private:
                 std::lock_guard lock(warning->mutex);
                 warning->text = text;
             };
-            backend_ = std::make_unique<cpu::Backend>(make_cache(std::move(cache)), pool_);
+            backend_ = std::make_unique<cpu::Backend>(make_cache(std::move(cache)), pool_, debug_ ? &sources_ : nullptr);
         });
         return *backend_;
     }
     const SourceMap& sources_;
     const cpu::PoolOptions pool_;
+    const bool debug_;
     std::shared_ptr<Warning> warning_ = std::make_shared<Warning>();  ///< the cache outlives the machine
     std::once_flag once_;
     std::unique_ptr<cpu::Backend> backend_;
@@ -74,7 +81,7 @@ constexpr const char* kProblem = "this library was built without LLVM 19 (TEGULA
 
 class CpuMachine : public Machine {
 public:
-    CpuMachine(const SourceMap&, const cpu::PoolOptions&) {}
+    CpuMachine(const SourceMap&, const cpu::PoolOptions&, bool) {}
     std::string name() const override { return "cpu"; }
     std::string missing() override { return kProblem; }
     bool is_gpu() const override { return false; }
@@ -94,8 +101,8 @@ public:
 
 }  // namespace
 
-std::unique_ptr<Machine> make_cpu_machine(const SourceMap& sources, cpu::PoolOptions pool) {
-    return std::make_unique<CpuMachine>(sources, std::move(pool));
+std::unique_ptr<Machine> make_cpu_machine(const SourceMap& sources, cpu::PoolOptions pool, bool debug) {
+    return std::make_unique<CpuMachine>(sources, std::move(pool), debug);
 }
 
 }  // namespace tegula

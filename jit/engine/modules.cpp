@@ -8,6 +8,7 @@
 
 #include "jit/engine/engine.h"
 #include "jit/engine/stdlib.h"
+#include "lang/check.h"
 #include "parser/parse.h"
 
 namespace tegula {
@@ -70,6 +71,12 @@ std::optional<std::string> read_beneath(const std::string& root, std::string_vie
     return text;
 }
 
+const StdlibFile* stdlib_file(std::string_view name) {
+    const auto files = stdlib_files();
+    const auto it = std::ranges::find(files, name, &StdlibFile::name);
+    return it == files.end() ? nullptr : &*it;
+}
+
 std::string directory_of(std::string_view path) {
     size_t slash = path.rfind('/');
     return slash == std::string_view::npos ? std::string() : std::string(path.substr(0, slash));
@@ -80,6 +87,28 @@ std::string directory_of(std::string_view path) {
 struct Engine::Loading {
     std::map<std::string, ModulePtr> done;  ///< by directory and import path
     std::vector<std::string> stack;         ///< import chain, for cycles and depth
+};
+
+/// A module of the library that others see without importing it. Owned by such a module, which keeps the engine alive.
+class Engine::StdPrelude : public sema::Prelude {
+public:
+    StdPrelude(Engine& engine, const StdlibFile& file) : engine_(engine), file_(file) {}
+    std::span<const std::string_view> names() const override { return file_.names; }
+    const sema::Module& module() const override {
+        std::call_once(loaded_, [&] {
+            Loading state;
+            DiagSink diags;
+            module_ = engine_.std_module(state, file_.name, diags);
+            TEGULA_CHECK(module_ && !diags.has_errors(), "std." + std::string(file_.name) + " has errors");
+        });
+        return *module_;
+    }
+
+private:
+    Engine& engine_;
+    const StdlibFile& file_;
+    mutable std::once_flag loaded_;
+    mutable ModulePtr module_;
 };
 
 const ast::KernelItem* LoadedModule::kernel(std::string_view name) const {
@@ -165,13 +194,10 @@ bool Engine::resolve_imports(Loading& state, LoadedModule& module, const std::st
         module.dependencies.push_back(found);
         module.imports.push_back({item->name.text, found.get(), &import});
     }
+    // A module of the prelude sees those before it in the list: they never load one another.
     for (std::string_view name : kPrelude) {
-        std::string full = "std." + std::string(name);
-        if (std::find(state.stack.begin(), state.stack.end(), full) != state.stack.end()) continue;
-        if (ModulePtr prelude = std_module(state, name, diags)) {
-            module.dependencies.push_back(prelude);
-            module.prelude.push_back(prelude.get());
-        }
+        if (is_std && module.name == "std." + std::string(name)) break;
+        module.prelude.push_back(std::make_unique<StdPrelude>(*this, *stdlib_file(name)));
     }
     return ok;
 }
@@ -180,16 +206,14 @@ ModulePtr Engine::std_module(Loading& state, std::string_view name, DiagSink& di
     std::lock_guard lock(std_mutex_);
     if (auto it = std_modules_.find(name); it != std_modules_.end())
         if (auto module = it->second.lock()) return module;
-    for (const StdlibFile& file : stdlib_files()) {
-        if (file.name != name) continue;
-        std::string full = "std." + std::string(name);
-        state.stack.push_back(full);
-        ModulePtr module = load_file(state, full, std::string(file.text), {}, true, diags);
-        state.stack.pop_back();
-        if (module) std_modules_[std::string(name)] = module;
-        return module;
-    }
-    return nullptr;
+    const StdlibFile* file = stdlib_file(name);
+    if (!file) return nullptr;
+    std::string full = "std." + std::string(name);
+    state.stack.push_back(full);
+    ModulePtr module = load_file(state, full, std::string(file->text), {}, true, diags);
+    state.stack.pop_back();
+    if (module) std_modules_[std::string(name)] = module;
+    return module;
 }
 
 std::optional<std::string> Engine::read_import(std::string_view path, const std::string& directory, std::string& why) {

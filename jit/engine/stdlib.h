@@ -7,6 +7,7 @@ namespace tegula {
 
 struct StdlibFile {
     std::string_view name, text;
+    std::span<const std::string_view> names;  ///< of its items, sorted
 };
 std::span<const StdlibFile> stdlib_files();
 

@@ -91,7 +91,8 @@ void step_channel_put(Machine& m, const Step& s) {
         return fail(m, info, Diag::stage_not_free, {}, user, ring.taken.empty() ? "the copy that was not taken" : "the tile that was not released");
     }
     Flight flight{&m, &info, {}, ring.put++};
-    for (size_t i = 1; i + 1 < info.in.size(); ++i) flight.indices.push_back(m.scalar<int64_t>(info.in[i]));
+    const auto indices = std::ranges::count_if(info.access.axes, [](const ir::Access::Axis& a) { return a.kind != ir::Access::all; });
+    for (size_t i = 1; i <= static_cast<size_t>(indices); ++i) flight.indices.push_back(m.scalar<int64_t>(info.in[i]));
     ring.landed[flight.number % ring.stages] = false;
     ring.last_put = &info;
     ring.flying.push_back(std::move(flight));
@@ -117,8 +118,10 @@ void step_channel_get(Machine& m, const Step& s) {
             }
     }
     std::memcpy(m.at(info.out[0]), ring.stage[at].data(), ring.stage[at].size());
-    ring.taken.push_back({&info, number});
     ++ring.taken_count;
+    if (!info.attrs[0]) return ring.taken.push_back({&info, number});
+    ++ring.released;
+    std::ranges::fill(ring.stage[at], kGarbage);
 }
 
 void step_channel_release(Machine& m, const Step& s) {

@@ -96,11 +96,13 @@ uint64_t Machine::advance(uint32_t end, uint64_t count) {
     return done;
 }
 
+std::array<uint64_t, 3> program_of(uint64_t number, const uint64_t (&grid)[3]) {
+    return {number % grid[0], number / grid[0] % grid[1], number / grid[0] / grid[1]};
+}
+
 void Machine::run_program(uint64_t index) {
     linear = index;
-    program[0] = index % shared.grid[0];
-    program[1] = index / shared.grid[0] % shared.grid[1];
-    program[2] = index / shared.grid[0] / shared.grid[1];
+    std::ranges::copy(program_of(index, shared.grid), program);
     execute(plan.body, static_cast<uint32_t>(plan.steps.size()));
 }
 

@@ -48,6 +48,7 @@ struct Shared {
     const Plan& plan;
     const RunOptions& options;
     uint64_t grid[3] = {1, 1, 1};
+    uint64_t ctas = 1;  ///< of a persistent form: what counts as a program of the run
     std::vector<View> views;        ///< per parameter
     std::vector<uint64_t> scalars;  ///< per parameter: code, or pointer value
     std::vector<std::unique_ptr<Shadow>> shadows;
@@ -116,6 +117,9 @@ private:
     bool take_steps();
 };
 
+/// Indices of program `number` of a grid, axis 0 counting fastest.
+std::array<uint64_t, 3> program_of(uint64_t number, const uint64_t (&grid)[3]);
+
 /// Reports one T09 row for an instruction: once per instruction and row, with the program's id and, if not negative, the element's index as
 /// notes. Ends the run at max_errors.
 void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::string> args, int64_t element = -1, const Shape* shape = nullptr);
@@ -157,7 +161,7 @@ private:
         X(program_id) X(num_programs) X(dim) X(print) X(assert_all) X(assume) X(constant) /* program.cpp */            \
         X(jump) X(jump_if_false) X(for_begin) X(for_next)                                 /* control.cpp */            \
         X(channel) X(channel_put) X(channel_get) X(channel_release) X(specialise)         /* channels.cpp */           \
-        X(stage_use) X(channels_end)
+        X(stage_use) X(channels_end) X(cta_id) X(num_ctas)
 #define TEGULA_DECLARE(name) void step_##name(Machine& m, const Step& s);
 TEGULA_STEPS(TEGULA_DECLARE)
 #undef TEGULA_DECLARE

@@ -210,6 +210,8 @@ constexpr StraightStep kStraightSteps[] = {
     {Op::dim, StraightStep::hoisted, step_dim},
     {Op::tensor_ptr, StraightStep::hoisted, step_tensor_ptr},
     {Op::program_id, StraightStep::structured, step_program_id},
+    {Op::cta_id, StraightStep::structured, step_cta_id},
+    {Op::num_ctas, StraightStep::hoisted, step_num_ctas},
     {Op::cat, StraightStep::structured, step_cat},
     {Op::extract, StraightStep::structured, step_extract},
     {Op::deposit, StraightStep::structured, step_deposit},

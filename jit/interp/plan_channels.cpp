@@ -27,12 +27,33 @@ void Planner::plan_gpu(ir::InstId id) {
         info.access = fn_.access(inst);
         const Type& channel = fn_.type(fn_.operands(inst).back());
         info.out.push_back(fresh(fn_.types().tile(channel.elem, channel.shape), true));
+        fill_of(id, info);
         return emit(step_channel_put, info);
     }
+    info.attrs.push_back(fn_.gpu->is_own(fn_.operands(inst)[0].v));
     const Tile out = fresh(fn_.type_of(fn_.result(inst)), true);
     define(fn_.result(inst), out);
     info.out.push_back(out);
     emit(step_channel_get, info);
+}
+
+/// Elements out of range are the fill of an own ring: as if the copy were a load with `else`.
+void Planner::fill_of(ir::InstId put, Info& info) {
+    const GpuChannel* ring = fn_.gpu->channel(fn_.operands(fn_.inst(put)).back().v);
+    if (!ring || !ring->fill) return;
+    const Type& channel = fn_.type(fn_.operands(fn_.inst(put)).back());
+    const TypeId type = fn_.types().tile(channel.elem, channel.shape);
+    Info& constant = plan_.infos.emplace_back();
+    constant.id = put;
+    constant.op = Op::constant;
+    constant.span = info.span;
+    constant.attrs = {static_cast<int64_t>(ring->fill)};
+    constant.out.push_back(uniform(type, false));
+    emit(step_constant, constant);
+    const Tile fill = fresh(type, true);
+    emit_copy(info, constant.out[0], fill);
+    info.in.insert(info.in.end() - 1, fill);
+    info.access.flags |= ir::Access::has_other;
 }
 
 void Planner::watch_stages(ir::InstId id) {
@@ -51,7 +72,7 @@ void Planner::watch_stages(ir::InstId id) {
         check->attrs.push_back(get.v);
     }
     if (check) emit(step_stage_use, *check);
-    if (inst.op == Op::channel_get) stage_of_[fn_.result(inst).v] = id;
+    if (inst.op == Op::channel_get && !fn_.gpu->is_own(fn_.operands(inst)[0].v)) stage_of_[fn_.result(inst).v] = id;
     if (inst.op == Op::permute || inst.op == Op::reshape) stage_of_[fn_.result(inst).v] = stage_of_[fn_.operands(inst)[0].v];
 }
 

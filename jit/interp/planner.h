@@ -51,6 +51,7 @@ private:
     void plan_region(ir::InstId id, Run run);
     // GPU form (plan_channels.cpp)
     void plan_gpu(ir::InstId id);
+    void fill_of(ir::InstId put, Info& info);
     void plan_specialise(ir::InstId id);
     /// Emits the check that stages which the operands lie in are not released, and follows views of stages.
     void watch_stages(ir::InstId id);

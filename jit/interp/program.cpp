@@ -28,7 +28,16 @@ int64_t first_false(Machine& m, const Tile& t) {
 
 }  // namespace
 
-void step_program_id(Machine& m, const Step& s) { store_i64(m, s.info->out[0], m.program[s.info->attrs[0]]); }
+void step_program_id(Machine& m, const Step& s) {
+    const Info& info = *s.info;
+    if (info.in.empty()) return store_i64(m, info.out[0], m.program[info.attrs[0]]);
+    const auto number = m.scalar<uint64_t>(info.in[0]);
+    store_i64(m, info.out[0], program_of(number, m.shared.grid)[static_cast<size_t>(info.attrs[0])]);
+}
+
+void step_cta_id(Machine& m, const Step& s) { store_i64(m, s.info->out[0], m.linear); }
+
+void step_num_ctas(Machine& m, const Step& s) { store_i64(m, s.info->out[0], m.shared.ctas); }
 
 void step_num_programs(Machine& m, const Step& s) { store_i64(m, s.info->out[0], m.shared.grid[s.info->attrs[0]]); }
 

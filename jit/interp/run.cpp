@@ -14,6 +14,8 @@ namespace tegula::interp {
 
 namespace {
 
+constexpr uint64_t kMostCtas = 7;  ///< of a persistent form; how many there are follows from the seed, and is no matter to a right one
+
 void store_params(Machine& m) {
     for (size_t i = 0; i < m.plan.params.size(); ++i) {
         const Tile& t = m.plan.params[i].tile;
@@ -112,6 +114,8 @@ public:
             TEGULA_CHECK(!__builtin_mul_overflow(total, shared.grid[d], &total), "the grid has more than 2^64 programs");
         }
         if (total == 0) return {};
+        if (plan_->fn->gpu && plan_->fn->gpu->persistent) total = std::min(total, 1 + options.order_seed % kMostCtas);
+        shared.ctas = total;
         shared.checked = options.checked;
         const unsigned threads = options.checked ? 1 : static_cast<unsigned>(std::min<uint64_t>(std::max(1u, options.threads), total));
         shared.parallel = threads > 1;

@@ -67,6 +67,7 @@ public:
         for_each_inst(fn_, fn_.body, [&](InstId i) {
             if (fn_.inst(i).op == Op::load && fn_.type(fn_.result(i)).shape.rank > 0) consider(i);
         });
+        if (plans_.empty() && fn_.gpu->persistent) return plan_own_rings(fn_, options_, writes_);
         choose_form();
         choose_stages();
         return std::move(plans_);
@@ -305,7 +306,12 @@ InstId make_channel(Function& fn, const ChannelPlan& plan, int tensor_map) {
     const TypeId type = fn.types().channel(fn.type(tile).elem, fn.type(tile).shape);
     const std::vector<int64_t> stages = {plan.stages};
     const InstId made = fn.make(Op::channel, {}, {&type, 1}, stages, fn.inst(plan.load).span);
-    fn.gpu->channels.emplace_back(fn.result(made).v, GpuChannel{plan.layout, plan.stages, 0, tensor_map, plan.multicast});
+    GpuChannel channel{plan.layout, plan.stages, 0, tensor_map, plan.multicast, plan.own};
+    if (plan.own && fn.access(fn.inst(plan.load)).flags & Access::has_other) {
+        const bool equal = splat_code(fn, fn.operands(fn.inst(plan.load)).back(), channel.fill);
+        TEGULA_CHECK(equal, "an own ring has one fill");
+    }
+    fn.gpu->channels.emplace_back(fn.result(made).v, std::move(channel));
     return made;
 }
 
@@ -315,9 +321,11 @@ void take_from_channel(Function& fn, const ChannelPlan& plan, ValueId channel, I
     const InstId get = fn.make(Op::channel_get, operands, {&type, 1}, {}, fn.inst(plan.load).span);
     fn.insert_before(where, get);
     fn.replace_uses(fn.result(plan.load), fn.result(get));
-    const std::vector<InstId>& list = fn.block(fn.inst(plan.load).parent).insts;
-    const InstId after = *(std::find(list.begin(), list.end(), plan.last_use) + 1);
-    fn.insert_before(after, fn.make(Op::channel_release, operands, {}, {}, fn.inst(plan.last_use).span));
+    if (!plan.own) {
+        const std::vector<InstId>& list = fn.block(fn.inst(plan.load).parent).insts;
+        const InstId after = *(std::find(list.begin(), list.end(), plan.last_use) + 1);
+        fn.insert_before(after, fn.make(Op::channel_release, operands, {}, {}, fn.inst(plan.last_use).span));
+    }
     std::vector<bool> dead(fn.inst_count());
     dead[plan.load.v] = true;
     fn.remove_if(dead);
@@ -362,13 +370,14 @@ std::vector<GpuNote> explain_channels(const Function& fn, const GpuOptions& opti
         const Inst& inst = fn.inst(i);
         if (inst.op != Op::channel_put || std::find(told.begin(), told.end(), fn.operands(inst).back()) != told.end()) return;
         told.push_back(fn.operands(inst).back());
-        for (const auto& [value, channel] : fn.gpu->channels) {
-            if (value != told.back().v) continue;
-            notes.push_back({inst.span, "load of " + name(inst) + ": copied ahead by " +
-                                            (channel.tensor_map >= 0 ? "TMA" : "the threads that compute") + " through a ring of " +
-                                            std::to_string(channel.stages) + (channel.stages == 1 ? " stage" : " stages") + ", swizzle of " +
-                                            std::to_string(channel.layout.swizzle) + " bytes" + sharing_text(fn, channel, writes, i)});
-        }
+        const GpuChannel& channel = *fn.gpu->channel(told.back().v);
+        notes.push_back({inst.span, "load of " + name(inst) + ": copied ahead by " +
+                                        (channel.own               ? "each thread for itself"
+                                         : channel.tensor_map >= 0 ? "TMA"
+                                                                   : "the threads that compute") +
+                                        " through a ring of " + std::to_string(channel.stages) + (channel.stages == 1 ? " stage" : " stages") +
+                                        (channel.own ? "" : ", swizzle of " + std::to_string(channel.layout.swizzle) + " bytes") +
+                                        sharing_text(fn, channel, writes, i)});
     });
     const bool made = !fn.gpu->channels.empty();
     for (const ChannelPlan& p : plan_channels(fn, options)) {

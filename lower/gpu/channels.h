@@ -1,6 +1,7 @@
 // How make_channels works (private to channels*.cpp): which loads become channels, what the producer must compute for them, and the two forms
 // of the result: a producer and a consumer (channels_slice.cpp), or copies issued ahead in one loop (channels_ahead.cpp).
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,18 +9,20 @@
 
 namespace tegula {
 
-/// One load that feeds products.
+/// One load that feeds products, or that a persistent form starts early.
 struct ChannelPlan {
     ir::InstId load;
     std::string why_not;  ///< empty: it becomes a channel
     bool tma = false;
-    ir::InstId loop;      ///< the innermost one around the load; invalid: none
-    ir::InstId last_use;  ///< in the load's own block: the instruction that uses the tile last, or holds that use
+    std::optional<TileLayout> own;  ///< an own ring: how threads read the tile
+    ir::InstId loop;                ///< the innermost one around the load; invalid: none
+    ir::InstId last_use;            ///< in the load's own block: the instruction that uses the tile last, or holds that use
     int stages = 1;
     SharedLayout layout;
     unsigned multicast = 0;  ///< GpuChannel::multicast
 };
-/// Every load whose tile goes to tensor-core products only, in program order, with the decision.
+/// Every load whose tile goes to tensor-core products only, in program order, with the decision. In a persistent form without products instead: the
+/// loads of whole vectors that depend on the program's number and launch arguments only, each copied ahead by the threads that will read it.
 std::vector<ChannelPlan> plan_channels(const ir::Function& fn, const GpuOptions& options);
 
 /// Where the memory behind tensors may change: what is read before a write must not be read ahead of it.
@@ -82,9 +85,14 @@ void prove_cluster(const ir::Function& fn, const GpuOptions& options, const Writ
 
 /// Splits the body: block 0 copies, block 1 is the rest with the loads taken from channels.
 void split_producer(ir::Function& fn, const std::vector<ChannelPlan>& plans, const Writes& writes);
+/// The loads of a persistent form without products that get own rings (channels_own.cpp).
+std::vector<ChannelPlan> plan_own_rings(const ir::Function& fn, const GpuOptions& options, const Writes& writes);
+/// Can threads whose tile lies in `l` copy it for themselves, by at least `bytes` at a time along dimension `d`, every element once?
+bool suits_own_ring(const ir::Function& fn, ir::ValueId tile, const TileLayout& l, int d, int64_t bytes);
 /// Can the load's copies be issued ahead of their loop's trips, by the threads that compute? Empty, or why not.
 std::string ahead_problem(const ir::Function& fn, const GpuOptions& options, const ChannelPlan& plan);
-/// Does that: a trip takes its tiles, then starts the copies of the trip `stages - 1` later; the first ones start before the loop.
+/// Does that: a trip takes its tiles, then starts the copies of the trip `stages - 1` later (`stages` of an own ring, which is free when it has been
+/// read); the first ones start before the loop.
 void issue_ahead(ir::Function& fn, const std::vector<ChannelPlan>& plans);
 /// Proves of a function in one thread group that copy number n of every channel is the one of trip number n of its loop, and finds a free stage.
 void prove_ahead(const ir::Function& fn, const GpuOptions& options, const Writes& writes,

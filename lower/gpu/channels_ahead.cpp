@@ -2,7 +2,8 @@
 //     for k in lo .. hi step s { t = load x[k]; use t }      becomes, with D = stages - 1,
 //     if 0 < n { put x[lo] }  ..  if (D - 1) * s < n { put x[lo + (D - 1) * s] }        where n = max(hi, lo) - lo
 //     for k in lo .. hi step s { t = get; if D * s < hi - k { put x[k + D * s] }; use t; release }
-// for a constant s > 0 and lo >= 0, so that nothing overflows. A copy goes to the stage that the trip before has released.
+// for a constant s > 0 and lo >= 0, so that nothing overflows. A copy goes to the stage that the trip before has released. A stage of an own ring is
+// free when it has been taken: D = stages, and no release.
 #include <algorithm>
 #include <map>
 
@@ -114,7 +115,8 @@ public:
     void add(const ChannelPlan& plan) {
         Copy c{&plan, {}, {}};
         TEGULA_CHECK(index_slice(fn_, parts_, plan.load, c.slice), "copies ahead were possible when they were planned");
-        distance_ = copies_.empty() ? plan.stages - 1 : std::min<int64_t>(distance_, plan.stages - 1);
+        const int64_t distance = plan.own ? plan.stages : plan.stages - 1;
+        distance_ = copies_.empty() ? distance : std::min(distance_, distance);
         copies_.push_back(std::move(c));
     }
     void rewrite() {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/tensor_memory.h"
 #include "lower/gpu/gpu.h"
 #include "lower/gpu/rows.h"
+#include "lower/gpu/tensor_slots.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -26,25 +28,29 @@ int hinted_warps(const Function& fn) {
 /// Products want 64 rows per group of 4 warps; other tiles few registers per thread: 32 elements, which leaves room for several programs.
 int default_warps(const Function& fn) {
     int64_t rows = 0, accumulators = 0, elements = 0;
+    int loads = 0;
     bool reduces = false, matrix = false, wide = false;
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Inst& inst = fn.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r)
-            if (const Type& t = fn.type(fn.result(inst, r)); t.kind == Type::tile) {
+            if (const Type& t = fn.type(fn.result(inst, r)); t.kind == Type::tile && t.shape.rank > 0) {
+                const bool made = inst.op == Op::iota || inst.op == Op::broadcast || inst.op == Op::constant;  // where it is needed, of scalars
                 elements = std::max(elements, t.shape.elements());
                 matrix |= t.shape.rank > 1;
-                wide |= t.pointer || fn.types().format(t.elem).bits > 32;
+                wide |= !made && (t.pointer || fn.types().format(t.elem).bits > 32);
             }
         reduces |= inst.op == Op::reduce || inst.op == Op::arg_reduce;
+        loads += inst.op == Op::load && fn.type(fn.result(inst)).shape.rank > 0;
         if (inst.op != Op::dot && inst.op != Op::dot_scaled) return;
         const ProductShape s = product_shape(fn, inst);
         rows = std::max(rows, s.m);
         accumulators = std::max(accumulators, s.batch * s.m * s.n);
     });
     if (rows) return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 ? 8 : 4;
-    // Reductions cost every warp the same, whatever its share of the tile is; rows of several programs overlap, so long ones take fewer warps.
+    // Reductions cost every warp the same, whatever its share of the tile is; rows of several programs overlap, so long ones take fewer warps. Tiles
+    // that are loaded beside the row (factors, offsets) need registers, too.
     const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(elements)));
-    const int64_t share = padded >= 8192 && !wide ? 2048 : 1024;
+    const int64_t share = padded >= (loads > 1 ? 8192 : 4096) && !wide ? 2048 : 1024;
     if (reduces) return static_cast<int>(std::clamp<int64_t>(padded / share, matrix ? 4 : 1, 32));
     return elements > 65536 ? 32 : elements > 16384 ? 16 : elements > 4096 ? 8 : 4;
 }
@@ -125,15 +131,26 @@ void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& 
     const RowVerdict* best = &best_row(verdicts);
     if (best->row == 0) return;
     const MmaRow& row = mma_rows()[static_cast<size_t>(best->row)];
-    if (row.kind == MmaRow::wgmma) context.shared_left -= wgmma_operand_bytes(product_shape(fn, fn.inst(id)), row);
+    if (row.from_shared()) context.shared_left -= shared_operand_bytes(product_shape(fn, fn.inst(id)), row);
     const auto operands = fn.operands(fn.inst(id));
     const ValueId acc = operands[2], a = operands[0], b = operands[1];
     const ValueId cast_a = in_format(fn, id, a, best->a), cast_b = in_format(fn, id, b, best->b);
     const ValueId changed[] = {cast_a, cast_b, acc};
     fn.set_operands(id, changed);
-    if (row.kind == MmaRow::wgmma && fn.type(acc).shape.rank > 2) id = in_two_dimensions(fn, id);
+    if (row.from_shared() && fn.type(acc).shape.rank > 2) id = in_two_dimensions(fn, id);
     if (chosen.size() <= id.v) chosen.resize(size_t{id.v} + 1);
     chosen[id.v] = best->row;
+}
+
+/// Products whose sums find no columns in tensor memory, the last ones first, get other rows.
+void fit_tensor_memory(Function& fn, RowContext context, std::vector<int>& chosen) {
+    const auto row_of = [&](InstId id) { return id.v < chosen.size() ? chosen[id.v] : 0; };
+    context.allow_tensor_memory = false;
+    for (size_t i = chosen.size(); i-- > 0;) {
+        if (mma_rows()[static_cast<size_t>(chosen[i])].kind != MmaRow::tcgen05) continue;
+        if (TensorSlots(fn, row_of).columns() <= kTensorColumns) return;
+        choose_row(fn, InstId{static_cast<uint32_t>(i)}, context, chosen);
+    }
 }
 
 }  // namespace
@@ -167,7 +184,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     RowContext context;
     context.arch = options.arch;
     context.shared_left = options.arch->shared_bytes - kScratchReserve;
-    context.allow_wgmma = !is_off("wgmma");
+    context.allow_shared = !is_off("wgmma");
     std::vector<InstId> first, rest;
     for (const InstId id : dots) (wants_own_sums(fn, id, context) ? first : rest).push_back(id);
     fn.gpu->warps = fitting_warps(fn, first, context, fn.gpu->warps);
@@ -175,6 +192,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     std::vector<int> chosen;
     for (const auto* products : {&first, &rest})
         for (const InstId id : *products) choose_row(fn, id, context, chosen);
+    fit_tensor_memory(fn, context, chosen);
     fn.gpu->of_value.assign(fn.value_count(), 0);
     fn.gpu->of_inst.assign(fn.inst_count(), {});
     for (size_t i = 0; i < chosen.size(); ++i) fn.gpu->of_inst[i].row = chosen[i];

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lang/tensor_memory.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -14,6 +15,11 @@ namespace {
 bool overlap(const Touch& a, const Touch& b) { return a.begin < b.end && b.begin < a.end; }
 
 bool is_shared(const Function& fn, ValueId v) { return fn.placement(v).kind == Placement::shared; }
+
+/// A put or get of a ring whose stages only one thread touches.
+bool is_own(const Function& fn, const Inst& inst) {
+    return (inst.op == Op::channel_put || inst.op == Op::channel_get) && fn.gpu->is_own(fn.operands(inst).back().v);
+}
 
 /// Atomics whose old values nobody uses and whose operations commute: the number of the operation, else 0.
 int64_t commuting(const Function& fn, const Inst& inst) {
@@ -41,7 +47,7 @@ Touch scratch_of(const ir::Function& fn, InstId id) {
 }
 
 EffectTable::EffectTable(const Function& fn, const GpuOptions& options)
-    : fn_(fn), options_(options), table_(fn.inst_count()), specialised_(fn.gpu->specialised) {
+    : fn_(fn), options_(options), products_(fn), table_(fn.inst_count()), specialised_(fn.gpu->specialised) {
     for_each_inst(fn, fn.body, [&](InstId id) { add(id); });
 }
 
@@ -54,7 +60,8 @@ void EffectTable::add(InstId id) {
     add_global(id, others);
     add_reads_of_tiles(id, others);
     if (!specialised_ && inst.op == Op::channel_release) e.releases = fn_.operands(inst)[0];
-    if (!specialised_ && inst.op == Op::channel_put) {
+    const bool own = is_own(fn_, inst);
+    if (!specialised_ && inst.op == Op::channel_put && !own) {
         Touch t;
         t.space = Touch::ring;
         t.object = fn_.operands(inst).back();
@@ -62,10 +69,21 @@ void EffectTable::add(InstId id) {
         t.by = id;
         others.push_back(t);
     }
-    e.meets = has_scratch || (inst.op == Op::channel_get && !specialised_);
+    e.meets = has_scratch || (inst.op == Op::channel_get && !specialised_ && !own);
     if (inst.op == Op::convert && is_shared(fn_, fn_.result(inst))) e.meets = false;
     if (fn_.gpu_inst(id).bulk) e.meets = false;  // every warp sends its own part
+    add_tensor_memory(id, others);
     e.before = e.after = others;
+    if (inst.op == Op::convert && products_.waits(fn_, id)) {
+        e.meets = true;
+        e.before.clear();
+    }
+    const bool product = inst.op == Op::dot && in_tensor_memory(fn_, fn_.result(inst));
+    const bool stored = inst.op == Op::convert && in_tensor_memory(fn_, fn_.result(inst)) && !is_skipped_zero(fn_, id);
+    if (stored || product) {
+        e.meets = stored || !products_.overlapped(id);
+        e.after.clear();
+    }
     if (!has_scratch) return;
     scratch.writes = true;
     e.before.push_back(scratch);
@@ -112,6 +130,23 @@ void EffectTable::add_reads_of_tiles(InstId id, std::vector<Touch>& to) const {
     }
 }
 
+void EffectTable::add_tensor_memory(InstId id, std::vector<Touch>& to) const {
+    const Inst& inst = fn_.inst(id);
+    if ((inst.op != Op::dot && inst.op != Op::convert) || is_skipped_zero(fn_, id)) return;
+    const bool writes = in_tensor_memory(fn_, fn_.result(inst));
+    const ValueId v = writes ? fn_.result(inst) : fn_.operands(inst)[0];
+    if (!in_tensor_memory(fn_, v)) return;
+    const TensorLayout& l = fn_.placement(v).tmem;
+    Touch t;
+    t.space = Touch::tensor;
+    t.writes = writes;
+    t.async = inst.op == Op::dot;
+    t.begin = l.column;
+    t.end = l.column + tensor_columns(l.shape);
+    t.by = id;
+    to.push_back(t);
+}
+
 InstId EffectTable::home(ValueId v) const {
     for (;;) {
         const InstId def = fn_.value(v).def;
@@ -153,6 +188,8 @@ bool EffectTable::conflict(const Touch& a, const Touch& b) const {
         case Touch::shared:
         case Touch::workspace:
             return (a.writes || b.writes) && overlap(a, b);
+        case Touch::tensor:  // a thread reads and writes its own rows; products follow each other
+            return a.async != b.async && (a.writes || b.writes) && overlap(a, b);
         case Touch::ring:
             return a.object == b.object && !a.writes && b.writes;
         case Touch::global:
@@ -177,7 +214,11 @@ std::string EffectTable::text(const Touch& t) const {
     };
     if (t.space == Touch::global) return out + (t.object.valid() ? "`" + name(t.object) + "`" : "memory behind a pointer");
     if (t.space == Touch::ring) return out + "channel " + name(t.object);
-    return out + (t.space == Touch::shared ? "shared memory [" : "workspace [") + std::to_string(t.begin) + ", " + std::to_string(t.end) + ")";
+    return out +
+           (t.space == Touch::shared   ? "shared memory ["
+            : t.space == Touch::tensor ? "tensor memory ["
+                                       : "workspace [") +
+           std::to_string(t.begin) + ", " + std::to_string(t.end) + ")";
 }
 
 }  // namespace tegula

@@ -92,8 +92,9 @@ Estimator::Estimator(const Function& fn, const GpuOptions& options, const Launch
     for (const Hint& h : fn.hints)
         if (h.name == "split_k" && h.args.size() == 1 && (cut || split_k_problem(fn).empty()))
             stretches_ = static_cast<double>(std::max<int64_t>(h.args[0], 1));
+    const bool persistent = std::any_of(fn.hints.begin(), fn.hints.end(), [](const Hint& h) { return h.name == "persistent"; });
     if (const std::array<int, 3> wanted = wanted_cluster(fn);
-        arch_.multicast && stretches_ == 1 && !cut && !reports_programs(fn) && has_whole_clusters(wanted, scale.grid))
+        arch_.multicast && stretches_ == 1 && !cut && !persistent && !reports_programs(fn) && has_whole_clusters(wanted, scale.grid))
         cluster_ = wanted;
     programs_ *= stretches_;
     uncut_ = cut ? 1 : stretches_;

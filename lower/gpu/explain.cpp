@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "lang/gpu_scratch.h"
+#include "lang/tensor_memory.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/gpu/rows.h"
 #include "lower/rewrite.h"
@@ -22,7 +23,7 @@ std::string shape_text(const ProductShape& s) {
 std::string row_text(const MmaRow& row) {
     std::string out = row.name;
     if (row.kind == MmaRow::fma) return out + " (no tensor core)";
-    out += " m" + std::to_string(row.m) + (row.kind == MmaRow::wgmma ? "nN" : "n" + std::to_string(row.n)) + "k" + std::to_string(row.k);
+    out += " m" + std::to_string(row.m) + (row.from_shared() ? "nN" : "n" + std::to_string(row.n)) + "k" + std::to_string(row.k);
     return out;
 }
 
@@ -42,6 +43,8 @@ void explain_dot(const Function& fn, InstId id, const GpuOptions& options, std::
     context.shared_left = options.arch->shared_bytes;
     std::string text = "product " + shape_text(product_shape(fn, inst)) + ": " + row_text(rows[static_cast<size_t>(chosen)]);
     if (inst.op == Op::dot_scaled) text += "; block scales are applied by fma";
+    if (rows[static_cast<size_t>(chosen)].kind == MmaRow::tcgen05)
+        text += ", its sum in " + std::to_string(tensor_columns(fn.type(fn.result(inst)).shape)) + " columns of tensor memory";
     std::vector<std::string> others;
     bool fits_formats = false;
     for (const RowVerdict& v : judge_rows(fn, inst, context)) {
@@ -76,7 +79,7 @@ void explain_access(const Function& fn, InstId id, std::vector<GpuNote>& notes) 
     const int d = contiguous_dimension(fn, inst);
     if (fn.gpu_inst(id).bulk) {
         const auto boxes = store_boxes(l, static_cast<int>(fn.elem(like).container_bytes()));
-        notes.push_back({inst.span, text + "by TMA, each warp in boxes of 16 x " +
+        notes.push_back({inst.span, text + "by TMA, each warp in boxes of " + std::to_string(boxes->rows) + " x " +
                                         std::to_string(boxes->row_bytes / static_cast<int>(fn.elem(like).container_bytes())) + " through " +
                                         std::to_string(boxes->warp_bytes()) + " bytes of shared memory"});
         return;
@@ -85,8 +88,9 @@ void explain_access(const Function& fn, InstId id, std::vector<GpuNote>& notes) 
         text += "no dimension of the tile is contiguous in memory, single elements";
     } else {
         const int bits = fn.elem(like).bits, vector = std::min(vector_width(l, d), std::max(128 / bits, 1));
-        text +=
-            std::to_string(vector) + (vector == 1 ? " element (" : " elements (") + bytes_text(int64_t{vector} * bits) + ") per thread and access, ";
+        const bool shifted = (bits == 8 || bits == 16) && vector * bits >= 32 && inst.op != Op::atomic && unaligned(fn, inst);
+        text += std::to_string(vector) + (vector == 1 ? " element (" : " elements (") + bytes_text(int64_t{vector} * bits) + ") per thread" +
+                (shifted ? ", words shifted into place, " : " and access, ");
         text += whole_sectors(fn, inst, l) ? "whole sectors" : "parts of 32-byte sectors";
     }
     if (l.lane_copies() || l.warp_copies()) text += "; some threads hold copies";
@@ -100,6 +104,10 @@ void explain_convert(const Function& fn, InstId id, std::vector<GpuNote>& notes)
     std::string text = "tile " + to_string(fn.type(fn.result(inst)).shape) + " ";
     if (to.kind == Placement::shared) {
         text += "is put into shared memory (" + to.smem.text() + ") for a product";
+    } else if (to.kind == Placement::tensor) {
+        text += is_skipped_zero(fn, id) ? "of zeros needs no place: its product overwrites tensor memory" : "is put into tensor memory for a product";
+    } else if (from.kind == Placement::tensor) {
+        text += "is read from tensor memory into registers";
     } else if (from.kind == Placement::shared) {
         text += "is read from shared memory into registers";
     } else {
@@ -121,6 +129,8 @@ std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& optio
     std::vector<GpuNote> notes;
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Op op = fn.inst(id).op;
+        if (op == Op::cta_id && notes.empty())
+            notes.push_back({fn.inst(id).span, "persistent: as many CTAs as the device holds at once, each running programs one after the other"});
         if (op == Op::dot || op == Op::dot_scaled) explain_dot(fn, id, options, notes);
         if (op == Op::load || op == Op::store || op == Op::atomic) explain_access(fn, id, notes);
         if (op == Op::convert) explain_convert(fn, id, notes);

@@ -23,7 +23,7 @@ struct GpuOptions : LaunchFacts {
 };
 /// The fact of a tensor parameter among `facts` by parameter; null: nothing is known of it.
 const GpuTensor* tensor_fact(const ir::Function& fn, std::span<const GpuTensor> facts, ir::ValueId tensor);
-/// channels, choose, place, convert_cleanup, scratch, barriers (the required ones run even when disabled, in their simplest form).
+/// choose, persist, channels, place, convert_cleanup, scratch, barriers (the required ones run even when disabled, in their simplest form).
 std::vector<std::string_view> gpu_pass_names();
 /// Throws InternalError when a pass breaks the IR, and when `prove` finds a missing barrier: nothing unproved is emitted.
 /// Gives the options that held in the end: where shared memory was short, `disabled` has grown by what had to go ("channels", "wgmma").
@@ -34,6 +34,10 @@ GpuOptions run_gpu_passes(ir::Function& fn, const GpuOptions& options);
 void choose_instructions(ir::Function& fn, const GpuOptions& options);
 /// Does a chosen row sum in a way that no other row of the architecture does (fp8 in wgmma)?
 bool has_own_sums(const ir::Function& fn);
+/// A loop over programs around the body, where `schedule persistent` asks for it or rows that are reduced are so wide that it pays (persist.cpp).
+bool make_persistent(ir::Function& fn, const GpuOptions& options);
+/// What in a kernel forbids that; empty: nothing.
+std::string persist_problem(const ir::Function& fn);
 /// Loads that only feed products (through permute, trans, reshape of unit dimensions, narrow decodes) become channels; with TMA the function
 /// body is split into a producer and a consumer (`specialise`).
 bool make_channels(ir::Function& fn, const GpuOptions& options);
@@ -51,6 +55,8 @@ void place_barriers(ir::Function& fn, const GpuOptions& options);
 std::vector<std::string> prove(const ir::Function& fn, const GpuOptions& options);
 /// The part of `prove` about channels (prove_channels.cpp).
 std::vector<std::string> prove_channels(const ir::Function& fn, const GpuOptions& options);
+/// The part of `prove` about sums that are overwritten in place (prove_tensor_memory.cpp).
+std::vector<std::string> prove_tensor_memory(const ir::Function& fn);
 
 /// `explain`: per product the instruction, what else was considered and why not; per access vector width, coalescing and conflicts.
 struct GpuNote {

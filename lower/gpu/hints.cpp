@@ -67,7 +67,7 @@ void Notes::decode() {
     });
     if (!any) return ignored("no operand of a product is decoded from narrower elements");
     if (by_fma) return ignored("the product is computed without tensor cores");
-    if (from_shared && where == Decode::in_registers) ignored("wgmma reads an operand that is decoded from shared memory");
+    if (from_shared && where == Decode::in_registers) ignored("the product reads an operand that is decoded from shared memory");
 }
 
 void Notes::cluster() {
@@ -86,7 +86,11 @@ void Notes::kernel_hint() {
     if (name == "split_k") return split_k();
     if (name == "stream_k")
         return ignored("sums are cut into equal stretches only (`split_k`), as their order must not depend on the number of processors");
-    if (name == "persistent") return ignored("every program of the grid is a program of the GPU's own scheduler");
+    if (name == "persistent") {
+        const std::string why = persist_problem(fn_);
+        if (!form_.gpu->persistent) ignored(why.empty() ? "a load that is copied ahead may read what another program stores" : why);
+        return;
+    }
     if (name == "swizzle" && argument() < 1) return ignored("it takes a positive number");
     if (name == "swizzle") {
         std::string why;

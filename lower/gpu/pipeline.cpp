@@ -18,6 +18,7 @@ struct Pass {
 
 constexpr Pass kPasses[] = {
     {"choose", false, [](ir::Function& fn, const GpuOptions& o) { return choose_instructions(fn, o), true; }},
+    {"persist", true, [](ir::Function& fn, const GpuOptions& o) { return make_persistent(fn, o); }},
     {"channels", true, [](ir::Function& fn, const GpuOptions& o) { return make_channels(fn, o); }},
     {"place", false, [](ir::Function& fn, const GpuOptions& o) { return place_tiles(fn, o), true; }},
     {"convert_cleanup", true, [](ir::Function& fn, const GpuOptions&) { return clean_converts(fn); }},

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "lower/gpu/channels.h"
 #include "lower/gpu/place_groups.h"
+#include "lower/gpu/tensor_slots.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -17,7 +19,15 @@ using namespace ir;
 class Placer {
 public:
     Placer(Function& fn, const GpuOptions& options, bool simple)
-        : fn_(fn), options_(options), simple_(simple), grids_(fn), groups_(fn, grids_, simple), after_(fn.inst_count()), at_start_(fn.block_count()) {}
+        : fn_(fn),
+          options_(options),
+          simple_(simple),
+          grids_(fn),
+          groups_(fn, grids_, simple),
+          slots_(fn, [&](InstId id) { return fn.gpu_inst(id).row; }),
+          before_(fn.inst_count()),
+          after_(fn.inst_count()),
+          at_start_(fn.block_count()) {}
 
     void run() {
         for (const ValueId v : fn_.block(fn_.body).args)
@@ -40,6 +50,16 @@ private:
     }
     Placement plain(ValueId v) const { return in_registers(plain_layout(fn_.type(v).shape, fn_.gpu->warps)); }
     Placement group(ValueId v) const { return cheap(v) ? plain(v) : in_registers(groups_.layout(v)); }
+    /// How tensor memory is read and written.
+    Placement rows(ValueId v) const { return in_registers(tensor_memory_rows(fn_.type(v).shape, fn_.gpu->warps)); }
+    /// Where a value that control flow or a product gives lives: tensor memory if it has a slot there.
+    Placement kept(ValueId v) const {
+        if (slots_.column(v) < 0) return group(v);
+        Placement p;
+        p.kind = Placement::tensor;
+        p.tmem = {fn_.type(v).shape, slots_.column(v)};
+        return p;
+    }
 
     // ---- bringing a value to a place ----
     ValueId demand(ValueId v, const Placement& p) {
@@ -50,7 +70,24 @@ private:
         }
         TEGULA_CHECK(!homeless(v), "a tile is used before it is placed");
         if (home(v).kind == Placement::shared && p.kind == Placement::shared) return copy(demand_as(v, plain(v)), p);
+        if (home(v).kind == Placement::tensor && !(p == rows(v))) return copied_once(v, demand_as(v, rows(v)), p);
         return demand_as(v, p);
+    }
+    /// A second value at p for `v`, made from `from`.
+    ValueId copied_once(ValueId v, ValueId from, const Placement& p) {
+        const std::pair key{v.v, placement_index(*fn_.gpu, p)};
+        if (const auto it = known_.find(key); it != known_.end()) return it->second;
+        return known_[key] = copy(from, p);
+    }
+    /// A tile that a product in tensor memory, or a loop around such, starts from. It is overwritten there, so each taker has a copy of its own.
+    ValueId started(ValueId v, const Placement& p, InstId taker) {
+        if (home(v) == p) return v;
+        const ValueId operands[] = {demand(v, rows(v))};
+        const TypeId types[] = {fn_.type_of(v)};
+        const InstId made = fn_.make(Op::convert, operands, types, {}, fn_.inst(taker).span);
+        before_[taker.v].push_back(made);
+        set_home(fn_.result(made), p);
+        return fn_.result(made);
     }
     /// A second value for `v` at p, made once.
     ValueId demand_as(ValueId v, const Placement& p) {
@@ -121,7 +158,7 @@ private:
     /// In registers, wherever.
     ValueId any(ValueId v) {
         if (!is_tile(v)) return v;
-        if (homeless(v) || home(v).kind == Placement::shared) return demand(v, group(v));
+        if (home(v).kind != Placement::registers) return demand(v, group(v));
         return v;
     }
 
@@ -205,17 +242,18 @@ private:
         if (row.kind == MmaRow::mma && decode_hint(fn_) == Decode::through_shared)
             for (size_t i = 0; i < 2; ++i)
                 if (is_decoded(fn_, fn_.inst(id), i)) operands[i] = demand(operands[i], shared_operand(fn_, operands[i], row, static_cast<int>(i)));
-        const bool computed = home(operands[0]).kind == Placement::registers && lies_as_fragment(id, operands[0]);
+        const bool computed = row.kind != MmaRow::tcgen05 && home(operands[0]).kind == Placement::registers && lies_as_fragment(id, operands[0]);
         const ProductPlacements want = product_placements(fn_, id, grids_.of(fn_, id), computed);
         const auto reads = [&](int which) {
             const Placement& p = home(operands[static_cast<size_t>(which)]);
-            return row.kind == MmaRow::wgmma && p.kind == Placement::shared && wgmma_reads(row, which, p.smem);
+            return row.from_shared() && p.kind == Placement::shared && row_reads(row, which, p.smem);
         };
         if (!reads(0)) operands[0] = demand(operands[0], want.a);
         if (!reads(1)) operands[1] = demand(operands[1], want.b);
-        operands[2] = demand(operands[2], in_registers(want.acc));
+        const Placement sum = row.kind == MmaRow::tcgen05 ? kept(fn_.result(id)) : in_registers(want.acc);
+        operands[2] = sum.kind == Placement::tensor ? started(operands[2], sum, id) : demand(operands[2], sum);
         fn_.set_operands(id, operands);
-        set_home(fn_.result(id), in_registers(want.acc));
+        set_home(fn_.result(id), sum);
     }
     /// Is operand A laid out as the product wants it, or like a product's result, by rows of this product's warps? Then it can stay in registers.
     bool lies_as_fragment(InstId dot, ValueId a) const {
@@ -261,14 +299,18 @@ private:
             if (const ValueId v = fn_.result(inst, r); is_tile(v)) set_home(v, l ? in_registers(*l) : group(v));
     }
     void taken(InstId id) {
-        const ValueId channel = fn_.operands(fn_.inst(id))[0];
-        const auto& channels = fn_.gpu->channels;
-        const auto it = std::find_if(channels.begin(), channels.end(), [&](const auto& c) { return c.first == channel.v; });
-        TEGULA_CHECK(it != channels.end(), "a channel has no ring");
+        const ValueId tile = fn_.result(id);
+        GpuChannel* ring = fn_.gpu->channel(fn_.operands(fn_.inst(id))[0].v);
+        TEGULA_CHECK(ring, "a channel has no ring");
+        if (ring->own) {
+            // Threads may as well copy what the group's layout gives them, by 4 bytes or more.
+            if (const TileLayout& l = group(tile).regs; suits_own_ring(fn_, tile, l, ring->layout.contiguous, 4)) ring->own = l;
+            return set_home(tile, in_registers(*ring->own));
+        }
         Placement p;
         p.kind = Placement::shared;
-        p.smem = it->second.layout;
-        set_home(fn_.result(id), p);
+        p.smem = ring->layout;
+        set_home(tile, p);
     }
 
     // ---- control ----
@@ -277,17 +319,19 @@ private:
         const std::vector<BlockId> blocks(fn_.blocks(inst).begin(), fn_.blocks(inst).end());
         for (const BlockId b : blocks)
             for (const ValueId v : fn_.block(b).args)
-                if (is_tile(v)) set_home(v, group(v));
+                if (is_tile(v)) set_home(v, kept(v));
         std::vector<ValueId> operands(fn_.operands(inst).begin(), fn_.operands(inst).end());
         const size_t first = inst.op == Op::for_loop ? 3 : 0;
-        for (size_t i = first; i < operands.size() && inst.op != Op::if_else; ++i)
-            operands[i] = demand(operands[i], group_of_tile(fn_.block(blocks[0]).args[i - first + (inst.op == Op::for_loop)]));
+        for (size_t i = first; i < operands.size() && inst.op != Op::if_else; ++i) {
+            const Placement p = kept_tile(fn_.block(blocks[0]).args[i - first + (inst.op == Op::for_loop)]);
+            operands[i] = p.kind == Placement::tensor ? started(operands[i], p, id) : demand(operands[i], p);
+        }
         fn_.set_operands(id, operands);
         for (const BlockId b : blocks) walk(b);
         for (uint32_t r = 0; r < inst.results.count; ++r)
-            if (const ValueId v = fn_.result(inst, r); is_tile(v)) set_home(v, group(v));
+            if (const ValueId v = fn_.result(inst, r); is_tile(v)) set_home(v, kept(v));
     }
-    Placement group_of_tile(ValueId v) const { return is_tile(v) ? group(v) : Placement{}; }
+    Placement kept_tile(ValueId v) const { return is_tile(v) ? kept(v) : Placement{}; }
     /// yield and condition: values go where the block's successor keeps them.
     void leave_block(InstId id) {
         const BlockId block = fn_.inst(id).parent;
@@ -298,7 +342,7 @@ private:
         const size_t first = fn_.inst(id).op == Op::condition;
         for (size_t i = first; i < operands.size(); ++i) {
             const ValueId target = back ? fn_.block(fn_.blocks(loop)[0]).args[i] : fn_.result(loop, static_cast<uint32_t>(i - first));
-            operands[i] = demand(operands[i], group_of_tile(target));
+            operands[i] = demand(operands[i], kept_tile(target));
         }
         fn_.set_operands(id, operands);
     }
@@ -309,6 +353,7 @@ private:
             fn_.block(BlockId{b}).insts.clear();
             for (const InstId i : at_start_[b]) fn_.append(BlockId{b}, i);
             for (const InstId i : old) {
+                for (const InstId made : before_[i.v]) fn_.append(BlockId{b}, made);
                 fn_.append(BlockId{b}, i);
                 for (const InstId made : after_[i.v]) fn_.append(BlockId{b}, made);
             }
@@ -322,9 +367,10 @@ private:
     bool simple_;
     ProductGrids grids_;
     Groups groups_;
-    std::vector<std::vector<InstId>> after_;     ///< by original instruction
-    std::vector<std::vector<InstId>> at_start_;  ///< by block
-    std::map<uint32_t, uint32_t> added_;         ///< made instruction -> the original it stands behind (or after_.size() + block)
+    TensorSlots slots_;
+    std::vector<std::vector<InstId>> before_, after_;  ///< by original instruction
+    std::vector<std::vector<InstId>> at_start_;        ///< by block
+    std::map<uint32_t, uint32_t> added_;               ///< made instruction -> the original it stands behind (or after_.size() + block)
     std::map<std::pair<uint32_t, uint32_t>, ValueId> known_;
 };
 

@@ -46,8 +46,8 @@ std::optional<WarpGrid> placed_grid(const ir::Function& fn, ir::InstId dot);
 
 /// The layout in shared memory of a permute's or reshape's result when its operand lies in shared memory as `from`; nullopt: no view.
 std::optional<SharedLayout> shared_view(const ir::Function& fn, const ir::Inst& view, const SharedLayout& from);
-/// Can a wgmma row read operand `which` (0: A, 1: B) from a tile laid out like this?
-bool wgmma_reads(const MmaRow& row, int which, const SharedLayout& layout);
+/// Can a row that reads shared memory take operand `which` (0: A, 1: B) from a tile laid out like this?
+bool row_reads(const MmaRow& row, int which, const SharedLayout& layout);
 
 /// May TMA write a store whose value lies in `l`? The tensor is aligned, the tile an accumulator's (store_boxes) along the tensor's rows, without
 /// mask or gather, and nothing else writes its memory, which would have to be ordered with copies by another proxy.

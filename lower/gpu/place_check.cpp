@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lang/tensor_memory.h"
 #include "lower/gpu/place.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
@@ -18,6 +19,8 @@ class Checker {
 public:
     explicit Checker(const Function& fn) : fn_(fn) {}
     std::vector<std::string> run() {
+        for (const Placement& p : fn_.gpu->placements)
+            if (p.kind == Placement::tensor && !fits_tensor_memory(p.tmem)) problems_.push_back("a tile outside of tensor memory");
         for (const Placement& p : fn_.gpu->placements)
             if (p.kind == Placement::registers && (!p.regs.valid() || p.regs.warps() != fn_.gpu->warps))
                 problems_.push_back("invalid layout " + p.regs.text());
@@ -37,8 +40,7 @@ private:
         const Placement& p = fn_.placement(v);
         if (!is_tile(fn_, v)) return need(p.kind == Placement::none, "what is no tile has a placement");
         need(p.kind != Placement::none, "a tile has no placement");
-        if (p.kind == Placement::registers) need(p.regs.shape == fn_.type(v).shape, "a layout of another shape");
-        if (p.kind == Placement::shared) need(p.smem.shape == fn_.type(v).shape, "a shared layout of another shape");
+        if (p.kind != Placement::none) need(p.shape() == fn_.type(v).shape, "a layout of another shape");
     }
     void values(const Inst& inst) {
         for (uint32_t r = 0; r < inst.results.count; ++r) placed(fn_.result(inst, r));
@@ -46,9 +48,32 @@ private:
             for (const ValueId v : fn_.block(b).args) placed(v);
         const bool reads_shared = inst.op == Op::convert || inst.op == Op::dot || inst.op == Op::permute || inst.op == Op::reshape;
         for (const ValueId v : fn_.operands(inst)) need(reads_shared || fn_.placement(v).kind != Placement::shared, "cannot read shared memory");
+        if (inst.op == Op::channel_get && fn_.gpu->is_own(fn_.operands(inst)[0].v)) {
+            const Placement& p = fn_.placement(fn_.result(inst));
+            need(p.kind == Placement::registers && p.regs == *fn_.gpu->channel(fn_.operands(inst)[0].v)->own,
+                 "the tile of an own ring lies as its threads have copied it");
+        }
         const bool makes_shared = reads_shared || inst.op == Op::channel_get;
         for (uint32_t r = 0; r < inst.results.count; ++r)
             need(makes_shared || fn_.placement(fn_.result(inst, r)).kind != Placement::shared, "cannot give a tile in shared memory");
+        tensor_values(inst);
+    }
+    /// Tiles in tensor memory come from converts and products and go there; `for` hands them on.
+    void tensor_values(const Inst& inst) {
+        const bool moves = inst.op == Op::convert || inst.op == Op::dot || inst.op == Op::for_loop;
+        const auto operands = fn_.operands(inst);
+        for (size_t o = 0; o < operands.size(); ++o) {
+            const bool here = moves || inst.op == Op::yield;
+            need((here && (inst.op != Op::dot || o == 2)) || !in_tensor_memory(fn_, operands[o]), "cannot read tensor memory");
+        }
+        for (uint32_t r = 0; r < inst.results.count; ++r)
+            need(moves || !in_tensor_memory(fn_, fn_.result(inst, r)), "cannot give a tile in tensor memory");
+        if (inst.op != Op::convert) return;
+        const Placement &from = fn_.placement(operands[0]), &to = fn_.placement(fn_.result(inst));
+        if (from.kind != Placement::tensor && to.kind != Placement::tensor) return;
+        const Placement& other = from.kind == Placement::tensor ? to : from;
+        need(other.kind == Placement::registers && other.regs == tensor_memory_rows(other.regs.shape, fn_.gpu->warps),
+             "not the registers that tensor memory is read into");
     }
     void same(ValueId a, ValueId b) {
         if (is_tile(fn_, a) && is_tile(fn_, b)) need(fn_.placement(a) == fn_.placement(b), "placements differ");
@@ -86,12 +111,20 @@ private:
                         "fma reads registers");
         const MmaRow& r = mma_rows()[static_cast<size_t>(row)];
         const Placement &a = fn_.placement(operands[0]), &b = fn_.placement(operands[1]);
+        if (r.kind == MmaRow::tcgen05) {
+            need(in_tensor_memory(fn_, fn_.result(inst)), "the sum is not in tensor memory");
+            for (const int which : {0, 1}) {
+                const Placement& p = fn_.placement(operands[static_cast<size_t>(which)]);
+                need(p.kind == Placement::shared && row_reads(r, which, p.smem), "an operand is not where tcgen05 reads it");
+            }
+            return;
+        }
         const std::optional<WarpGrid> grid = placed_grid(fn_, id);
         if (!grid) return need(false, "the accumulator is not in its fragment");
         const ProductPlacements want = product_placements(fn_, id, *grid, a.kind == Placement::registers);
         if (r.kind == MmaRow::wgmma) {
-            need(b.kind == Placement::shared && wgmma_reads(r, 1, b.smem), "operand B is not where wgmma reads it");
-            need(a.kind == Placement::registers ? a == want.a : wgmma_reads(r, 0, a.smem), "operand A is not where wgmma reads it");
+            need(b.kind == Placement::shared && row_reads(r, 1, b.smem), "operand B is not where wgmma reads it");
+            need(a.kind == Placement::registers ? a == want.a : row_reads(r, 0, a.smem), "operand A is not where wgmma reads it");
         } else {
             need(a == want.a && b == want.b, "an operand is not in its fragment");
         }
@@ -129,7 +162,7 @@ bool clean_converts(ir::Function& fn) {
         replaced.apply(fn, id);
         const Inst& inst = fn.inst(id);
         if (inst.parent != block) known.clear(), block = inst.parent;
-        if (inst.op != Op::convert) return;
+        if (inst.op != Op::convert || in_tensor_memory(fn, fn.result(inst))) return;  // what is overwritten in place is made for one taker each
         const ValueId v = fn.result(inst), from = fn.operands(inst)[0];
         const uint32_t place = fn.gpu->of_value[v.v];
         const auto [it, fresh] = known.try_emplace({from.v, place}, v);

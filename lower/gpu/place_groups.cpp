@@ -29,7 +29,8 @@ bool same_in_programs(const Function& fn, ValueId v, int depth) {
     return std::all_of(operands.begin(), operands.end(), [&](ValueId o) { return same_in_programs(fn, o, depth - 1); });
 }
 
-/// Does every program of the grid read the same elements? They come from caches then.
+}  // namespace
+
 bool reads_the_same(const Function& fn, const Inst& inst) {
     if (inst.op != Op::load) return false;
     size_t indices = 0;
@@ -40,8 +41,6 @@ bool reads_the_same(const Function& fn, const Inst& inst) {
     const auto operands = fn.operands(inst).subspan(1, indices);
     return std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return same_in_programs(fn, v, kCheapCost); });
 }
-
-}  // namespace
 
 Groups::Groups(const Function& fn, const ProductGrids& grids, bool simple)
     : fn_(fn), grids_(grids), simple_(simple), cost_(fn.value_count()), parent_(fn.value_count()) {
@@ -142,13 +141,15 @@ void Groups::anchors(InstId id, int depth) {
     }
     const bool memory = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::ptr_load || inst.op == Op::ptr_store ||
                         inst.op == Op::ptr_atomic;
-    if (!memory) return;
-    const ValueId like = alike(fn_, inst).like;
+    const bool own = inst.op == Op::channel_get && fn_.gpu->is_own(fn_.operands(inst)[0].v);
+    if (!memory && !own) return;
+    const ValueId like = own ? fn_.result(inst) : alike(fn_, inst).like;
     if (!is_tile(like) || cheap(like)) return;
     const double share = programs_ && reads_the_same(fn_, inst) ? 0.125 : 1;
     const double weight = share * often * static_cast<double>(fn_.type(like).shape.elements()) * fn_.elem(like).bits;
     Anchor& anchor = anchors_[find(like)];
-    if (weight > anchor.weight) anchor = {id, weight};
+    anchor.bits = std::max<int>(anchor.bits, fn_.elem(like).bits);
+    if (weight > anchor.weight) anchor.access = id, anchor.weight = weight;
 }
 
 /// An operand that is decoded from narrower elements is decoded where the product wants it in registers: what moves between threads then is narrow.
@@ -205,6 +206,11 @@ void Groups::spread(uint32_t group) {
     }
 }
 
+TileLayout Groups::anchor_layout(const Anchor& anchor) const {
+    const Inst& inst = fn_.inst(anchor.access);
+    return inst.op == Op::channel_get ? *fn_.gpu->channel(fn_.operands(inst)[0].v)->own : memory_layout(fn_, inst, anchor.bits);
+}
+
 void Groups::choose() {
     // Relations were noted by value; groups are known now.
     std::multimap<uint32_t, InstId> by_group;
@@ -226,7 +232,7 @@ void Groups::choose() {
     for (const auto& [weight, group] : order) {
         const auto anchor = anchors_.find(group);
         const Shape& shape = fn_.type(member_.at(group)).shape;
-        give(group, simple_ || anchor == anchors_.end() ? plain_layout(shape, fn_.gpu->warps) : memory_layout(fn_, fn_.inst(anchor->second.access)));
+        give(group, simple_ || anchor == anchors_.end() ? plain_layout(shape, fn_.gpu->warps) : anchor_layout(anchor->second));
     }
 }
 

@@ -18,11 +18,16 @@ struct Alike {
 Alike alike(const ir::Function& fn, const ir::Inst& inst);
 
 /// The best layout for an access to memory: 16 bytes per thread along the contiguous dimension, but no more than each thread has to do.
-TileLayout memory_layout(const ir::Function& fn, const ir::Inst& access);
+/// `widest`: bits of elements that are accessed in the same layout; 16 bytes of these per thread then, since with gaps between the threads' vectors
+/// caches give half of what they can.
+TileLayout memory_layout(const ir::Function& fn, const ir::Inst& access, int widest = 0);
 /// The tile dimension whose neighbours are neighbours in memory for a load, store or atomic; -1: none.
 int contiguous_dimension(const ir::Function& fn, const ir::Inst& access);
 /// Does a warp touch whole 32-byte sectors of memory when a tile in layout `l` is loaded or stored by `access`?
 bool whole_sectors(const ir::Function& fn, const ir::Inst& access, const TileLayout& l);
+/// Is it known that rows of the tensor start anywhere? Then elements of 8 and 16 bits are read and written as words that are shifted, wider ones
+/// singly.
+bool unaligned(const ir::Function& fn, const ir::Inst& access);
 /// For a store of 8- or 16-bit elements whose layout spreads 16 contiguous bytes over neighbouring lanes (accumulators): the layout in which a thread
 /// holds them, reached by exchanging registers with these lanes; nullopt when there is no such layout, or it is the same.
 std::optional<TileLayout> exchanged_layout(const ir::Function& fn, const ir::Inst& store, const TileLayout& l);
@@ -32,6 +37,9 @@ TileLayout plain_layout(const Shape& shape, int warps);
 /// Layouts of shape ops: of the operand when the result lies in `l`, and the other way round. nullopt: not related.
 std::optional<TileLayout> operand_layout(const ir::Function& fn, const ir::Inst& inst, const TileLayout& l);
 std::optional<TileLayout> result_layout(const ir::Function& fn, const ir::Inst& inst, const TileLayout& l);
+
+/// Does every program of the grid load the same elements? They come from caches then.
+bool reads_the_same(const ir::Function& fn, const ir::Inst& load);
 
 class Groups {
 public:
@@ -51,14 +59,16 @@ private:
     void connect_carried(const ir::Inst& inst);
     void anchors(ir::InstId id, int depth);
     void decoded(ir::InstId dot);
+    struct Anchor {
+        ir::InstId access;  ///< the heaviest
+        double weight = 0;
+        int bits = 0;  ///< of the widest element that is loaded or stored
+    };
+    TileLayout anchor_layout(const Anchor& anchor) const;
     void choose();
     void give(uint32_t group, TileLayout layout);
     void spread(uint32_t group);
 
-    struct Anchor {
-        ir::InstId access;
-        double weight = 0;
-    };
     const ir::Function& fn_;
     const ProductGrids& grids_;
     bool simple_;

@@ -34,13 +34,12 @@ uint64_t basis_of(const TileLayout& l, int d, int bit) {
     return uint64_t{1} << shift;
 }
 
-/// Is it known that rows of the tensor start anywhere, so that elements are accessed one by one?
+}  // namespace
+
 bool unaligned(const Function& fn, const Inst& access) {
     const GpuTensor* fact = tensor_fact(fn, fn.gpu->tensors, fn.operands(access)[0]);
     return fact && !fact->aligned;
 }
-
-}  // namespace
 
 bool keeps_layout(Op op) { return has_trait(op, ELEMWISE) || op == Op::select || op == Op::cast || op == Op::bitcast || op == Op::ptr_add; }
 
@@ -113,16 +112,16 @@ int contiguous_dimension(const Function& fn, const Inst& inst) {
 
 TileLayout plain_layout(const Shape& shape, int warps) { return blocked_layout(shape, warps, 1, order_from(shape, -1)); }
 
-TileLayout memory_layout(const Function& fn, const Inst& access) {
+TileLayout memory_layout(const Function& fn, const Inst& access, int widest) {
     const ValueId like = alike(fn, access).like;
     const Shape& shape = fn.type(like).shape;
     const int d = contiguous_dimension(fn, access);
     const int64_t threads = int64_t{32} * fn.gpu->warps;
     int64_t vector = 1;
-    // Single accesses of neighbouring lanes should touch neighbouring elements.
-    const bool single = fn.elem(like).bits % 8 == 0 && unaligned(fn, access);
+    // Single accesses of neighbouring lanes should touch neighbouring elements. Narrow ones are joined into words.
+    const bool single = fn.elem(like).bits % 8 == 0 && fn.elem(like).bits > 16 && unaligned(fn, access);
     if (d >= 0 && access.op != Op::atomic && !single) {
-        vector = std::min<int64_t>(128 / std::max<int>(fn.elem(like).bits, 4), std::max<int64_t>(shape.elements() / threads, 1));
+        vector = std::min<int64_t>(128 / std::max<int>({fn.elem(like).bits, widest, 4}), std::max<int64_t>(shape.elements() / threads, 1));
         vector = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(vector, shape[static_cast<size_t>(d)]))));
     }
     return blocked_layout(shape, fn.gpu->warps, static_cast<int>(vector), order_from(shape, d));

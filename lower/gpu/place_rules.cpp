@@ -49,7 +49,7 @@ Placement shared_operand(const Function& fn, ValueId v, const MmaRow& row, int w
     const Placement& from = fn.placement(v);
     if (from.kind == Placement::registers && bytes == 2 && vector_width(from.regs, other) > vector_width(from.regs, k_dim)) {
         const SharedLayout across = shared_layout(shape, other, bytes);
-        if (wgmma_reads(row, which, across)) p.smem = across;
+        if (row_reads(row, which, across)) p.smem = across;
     }
     return p;
 }
@@ -108,9 +108,10 @@ ProductPlacements product_placements(const ir::Function& fn, ir::InstId id, Warp
     out.acc = mma_accumulator(fn.type(fn.result(dot)).shape, grid.m, grid.n);
     out.a = in_registers(mma_operand_a(fn.type(operands[0]).shape, bits, grid.m, grid.n));
     out.b = in_registers(mma_operand_b(fn.type(operands[1]).shape, bits, grid.m, grid.n));
-    if (row.kind == MmaRow::wgmma) {
+    if (row.kind == MmaRow::tcgen05) out.acc = tensor_memory_rows(fn.type(fn.result(dot)).shape, fn.gpu->warps);
+    if (row.from_shared()) {
         out.b = shared_operand(fn, operands[1], row, 1);
-        if (!a_in_registers) out.a = shared_operand(fn, operands[0], row, 0);
+        if (!a_in_registers || row.kind == MmaRow::tcgen05) out.a = shared_operand(fn, operands[0], row, 0);
     }
     return out;
 }
@@ -138,7 +139,7 @@ std::optional<SharedLayout> shared_view(const ir::Function& fn, const ir::Inst& 
     return out;
 }
 
-bool wgmma_reads(const MmaRow& row, int which, const SharedLayout& layout) {
+bool row_reads(const MmaRow& row, int which, const SharedLayout& layout) {
     if (layout.shape.rank != 2 || layout.swizzle == 0) return false;
     const int k_dim = which == 0 ? 1 : 0;
     return layout.contiguous == k_dim || row.a == Fmt::f16 || row.a == Fmt::bf16;

@@ -189,6 +189,7 @@ private:
 std::vector<std::string> prove(const ir::Function& fn, const GpuOptions& options) {
     std::vector<std::string> problems = Prover(fn, options).run();
     for (std::string& p : prove_channels(fn, options)) problems.push_back(std::move(p));
+    for (std::string& p : prove_tensor_memory(fn)) problems.push_back(std::move(p));
     return problems;
 }
 

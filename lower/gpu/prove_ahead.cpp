@@ -2,6 +2,7 @@
 // loop, a put under `D * s < hi - k` behind it, and D puts under `j * s < max(hi, lo) - lo` in front of the loop, j = 0 .. D - 1. With lo >= 0 and a
 // constant s > 0 nothing overflows, so with T trips put j runs when j < T, and the put of trip t when t + D < T: the puts that run are those of
 // trips 0, 1, .. T - 1, in order. In trip t the tiles t .. t + D are under way or taken: D + 1 stages are enough.
+// Of an own ring tile t is free before the put of trip t: there D are.
 #include <algorithm>
 #include <map>
 
@@ -22,6 +23,7 @@ public:
     /// Empty, or why the channel's copies do not meet its gets.
     std::string channel(InstId made) {
         const ValueId channel = fn_.result(made);
+        own_ = fn_.gpu->is_own(channel.v);
         InstId get, put;
         std::vector<InstId> early;
         for_each_inst(fn_, fn_.body, [&](InstId i) {
@@ -91,7 +93,7 @@ private:
         if (!guard.valid() || fn_.inst(guard).parent != fn_.inst(get).parent || place_of(guard) < place_of(get))
             return "is not copied into once in every trip, behind the place where it is taken";
         if (!is(bound_of(guard, c), Op::sub, hi_, counter_) || c != distance * step_) return "is not copied into while trips are left, and only then";
-        if (distance + 1 > stages) return "has fewer stages than tiles under way";
+        if (distance + !own_ > stages) return "has fewer stages than tiles under way";
         int64_t trip = 0;
         size_t last = 0;
         for (InstId p : early) {
@@ -110,6 +112,7 @@ private:
     const GpuOptions& options_;
     const Writes& writes_;
     int gets_ = 0;
+    bool own_ = false;
     InstId loop_;
     ValueId lo_, hi_, counter_;
     int64_t step_ = 0;

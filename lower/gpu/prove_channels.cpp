@@ -69,7 +69,7 @@ private:
                 problems_.add(i, "uses a stage after its release; it was taken at", get);
             if (has_trait(inst.op, TERMINATOR) || is_loop(inst.op)) problems_.add(i, "carries a stage out of its block; it was taken at", get);
         }
-        if (inst.op == Op::channel_get) root_[fn_.result(inst).v] = i;
+        if (holds(inst)) root_[fn_.result(inst).v] = i;
         const bool view = inst.op == Op::permute || inst.op == Op::reshape;
         if (view && !in_registers(fn_.result(inst))) root_[fn_.result(inst).v] = root_[fn_.operands(inst)[0].v];
     }
@@ -78,10 +78,12 @@ private:
         return v.v < gpu.of_value.size() && gpu.of_value[v.v] < gpu.placements.size() &&
                gpu.placements[gpu.of_value[v.v]].kind == Placement::registers;
     }
+    /// Does the get hold a stage? What comes out of an own ring is a copy.
+    bool holds(const Inst& inst) const { return inst.op == Op::channel_get && !fn_.gpu->is_own(fn_.operands(inst)[0].v); }
     void step(InstId i, Held& held) {
         const Inst& inst = fn_.inst(i);
         const std::vector<BlockId> blocks(fn_.blocks(inst).begin(), fn_.blocks(inst).end());
-        if (inst.op == Op::channel_get) {
+        if (holds(inst)) {
             std::vector<InstId>& stages = held[fn_.operands(inst)[0].v];
             stages.push_back(i);
             const Inst* channel = fn_.def(fn_.operands(inst)[0]);

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 
+#include "lang/tensor_memory.h"
+
 namespace tegula {
 
 namespace {
@@ -35,16 +37,34 @@ bool operand_fits(const Format& have, const Format& want, Precision precision) {
     return want.bits == 32 && want.man_bits == 10 && have.is_float() && have.bits == 32 && precision != Precision::ieee;
 }
 
+/// wgmma's columns, dealt out to warp groups.
 std::string wgmma_refusal(const ProductShape& s, const MmaRow& row, const RowContext& c) {
-    if (!c.allow_wgmma) return "no room for its operands in shared memory";
-    if (c.warps % 4) return "needs a multiple of 4 warps, the program has " + std::to_string(c.warps);
-    if (s.batch != 1) return "products with batch dimensions are compiled as mma.sync";
-    if (s.m % row.m) return "M = " + std::to_string(s.m) + " is no multiple of 64";
-    if (s.n % row.n) return "N = " + std::to_string(s.n) + " is no multiple of 8";
-    if (s.k % row.k) return "K = " + std::to_string(s.k) + " is no multiple of " + std::to_string(row.k);
     const WarpGrid grid = warp_grid(s, row, c.warps, true);
     if (grid.n > 1 && (s.n & (s.n - 1) || s.n / grid.n < 8)) return "N = " + std::to_string(s.n) + " cannot be shared by warp groups";
-    if (wgmma_operand_bytes(s, row) > c.shared_left) return "its operands do not fit in shared memory";
+    return {};
+}
+
+/// The sum of tcgen05: there are columns for it, and warps read them without ghosts.
+std::string tcgen05_refusal(const ProductShape& s, const RowContext& c) {
+    if (s.m > kTensorLanes * kTensorColumns || s.m / kTensorLanes * s.n > kTensorColumns || !c.allow_tensor_memory)
+        return "its sum does not fit in tensor memory";
+    const TileLayout rows = tensor_memory_rows(Shape{s.m, s.n}, c.warps);
+    if (rows.has_ghosts()) return std::to_string(s.m) + " x " + std::to_string(s.n) + " is no power of two times 1, 3, 5 or 7 each way";
+    return {};
+}
+
+std::string shared_refusal(const ProductShape& s, const MmaRow& row, const RowContext& c) {
+    const auto no_multiple = [](const char* name, int64_t extent, int64_t of) {
+        return std::string(name) + " = " + std::to_string(extent) + " is no multiple of " + std::to_string(of);
+    };
+    if (!c.allow_shared) return "no room for its operands in shared memory";
+    if (c.warps % 4) return "needs a multiple of 4 warps, the program has " + std::to_string(c.warps);
+    if (s.batch != 1) return "products with batch dimensions are compiled as mma.sync";
+    if (s.m % row.m) return no_multiple("M", s.m, row.m);
+    if (s.n % row.n) return no_multiple("N", s.n, row.n);
+    if (s.k % row.k) return no_multiple("K", s.k, row.k);
+    if (std::string text = row.kind == MmaRow::wgmma ? wgmma_refusal(s, row, c) : tcgen05_refusal(s, c); !text.empty()) return text;
+    if (shared_operand_bytes(s, row) > c.shared_left) return "its operands do not fit in shared memory";
     return {};
 }
 
@@ -59,7 +79,7 @@ double cost_of(const ProductShape& s, const MmaRow& row, const RowContext& c) {
         const double least = (16 + columns / 4) * (2048.0 / row.rate) * row.k / 16;
         return double(s.m) / row.m * double(s.n) / columns * double(s.k) / row.k * std::max(full, least);
     }
-    const double loads = 1.1;  // operands pass through registers
+    const double loads = row.kind == MmaRow::mma ? 1.1 : 1;  // operands pass through registers
     return loads * batch * double(tiles_of(s.m, row.m) * tiles_of(s.n, row.n) * tiles_of(s.k, row.k)) * per_instruction;
 }
 
@@ -140,7 +160,7 @@ bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot) {
     return false;
 }
 
-int64_t wgmma_operand_bytes(const ProductShape& s, const MmaRow& row) {
+int64_t shared_operand_bytes(const ProductShape& s, const MmaRow& row) {
     const int64_t bytes = row.a == Fmt::tf32 ? 4 : row.a == Fmt::f16 || row.a == Fmt::bf16 ? 2 : 1;
     const auto rounded = [](int64_t v) { return (v + 1023) / 1024 * 1024; };
     return rounded(s.m * s.k * bytes) + rounded(s.k * s.n * bytes);
@@ -167,10 +187,10 @@ std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, 
                 v.refusal =
                     "takes " + types.format(id_of(row.a)).name + " x " + types.format(id_of(row.b)).name + ", given " + a.name + " x " + b.name;
                 if (precision == Precision::ieee && a.is_float() && a.bits == 32 && row.a == Fmt::tf32) v.refusal += " (precision = tf32 allows it)";
-            } else if (row.kind == MmaRow::tcgen05) {
-                v.refusal = "compiled as mma.sync here";
-            } else if (row.kind == MmaRow::wgmma) {
-                v.refusal = wgmma_refusal(shape, row, context);
+            } else if (row.kind == MmaRow::tcgen05 && row.a == Fmt::tf32 && a == b && a.bits == 16) {
+                v.refusal = "sums 8 products at a time, what multiplies its format 16";  // extents must not show
+            } else if (row.from_shared()) {
+                v.refusal = shared_refusal(shape, row, context);
             }
             if (v.refusal.empty()) v.a = id_of(row.a), v.b = id_of(row.b);
         }

@@ -37,14 +37,15 @@ struct RowVerdict {
 struct RowContext {
     const Arch* arch = nullptr;
     int warps = 4;
-    int64_t shared_left = 0;  ///< bytes for operands in shared memory
-    bool allow_wgmma = true;
+    int64_t shared_left = 0;   ///< bytes for operands in shared memory
+    bool allow_shared = true;  ///< rows that read operands from there
+    bool allow_tensor_memory = true;
 };
 /// One verdict per row of the architecture whose accumulator format fits (row 0 always), in row order.
 std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, const RowContext& context);
 
-/// Bytes of shared memory that a wgmma row's operands take: operand B, and A.
-int64_t wgmma_operand_bytes(const ProductShape& shape, const MmaRow& row);
+/// Bytes of shared memory that the operands of a row that reads them there take: operand B, and A.
+int64_t shared_operand_bytes(const ProductShape& shape, const MmaRow& row);
 
 /// Is every value of `from` a value of `to`? (Conservative for formats of more than 8 bits.)
 bool exact_in(const Format& from, const Format& to);

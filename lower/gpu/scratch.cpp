@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "lang/gpu_scratch.h"
+#include "lang/tensor_memory.h"
 #include "lower/gpu/gpu.h"
 #include "lower/rewrite.h"
 
@@ -17,7 +18,7 @@ using namespace ir;
 constexpr int64_t kTileAlign = 1024, kScratchAlign = 128;
 constexpr int64_t kCheapBytes = 24 << 10;  ///< shared memory that costs no occupancy worth a barrier
 constexpr int64_t kRoomyTiles = 96 << 10;  ///< tiles that need not share places
-constexpr int64_t kBarrierBytes = 1024;    ///< mbarriers of channels
+constexpr int64_t kBarrierBytes = 1024;    ///< mbarriers of channels and of products in tensor memory
 
 int64_t rounded(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 
@@ -181,7 +182,7 @@ void assign_scratch(ir::Function& fn, const GpuOptions& options) {
     gpu.of_inst.resize(fn.inst_count());
     const Ranges ranges(fn);
     std::vector<Item> items = collect(fn, ranges);
-    const int64_t limit = options.arch->shared_bytes - (gpu.channels.empty() ? 0 : kBarrierBytes);
+    const int64_t limit = options.arch->shared_bytes - (gpu.channels.empty() && !allocated_columns(gpu) ? 0 : kBarrierBytes);
     const int64_t base = make_room(fn, limit, items);
     gpu.shared_bytes = base;
     gpu.workspace_bytes = 0;

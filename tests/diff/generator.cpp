@@ -427,7 +427,8 @@ std::string Program::text() const {
         shape.insert(shape.end(), type(outputs[o]).shape.begin(), type(outputs[o]).shape.end());
         out += ", out y" + std::to_string(o) + ": tensor<" + type(outputs[o]).elem + ">[" + list(shape) + "]";
     }
-    out += ")\n    grid [" + std::to_string(grid) + "]\n{\n    let pid = program_id(0);\n";
+    const bool persistent = seed % 3 == 0;
+    out += ")\n    grid [" + std::to_string(grid) + "]" + (persistent ? "\n    schedule persistent" : "") + "\n{\n    let pid = program_id(0);\n";
     for (size_t i = 0; i < inputs.size(); ++i) out += "    let v" + std::to_string(i) + " = x" + std::to_string(i) + "[" + inputs[i].index + "];\n";
     for (size_t s = 0; s < statements.size(); ++s) out += statement_text(static_cast<int>(inputs.size() + s), statements[s]);
     for (size_t o = 0; o < outputs.size(); ++o)

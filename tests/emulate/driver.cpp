@@ -120,6 +120,10 @@ CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction) { return *val
 CUresult cuFuncSetAttribute(CUfunction, int attribute, int value) {
     return attribute == kMaxDynamicSharedBytes && value > 232448 ? kInvalidValue : 0;
 }
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int threads, size_t shared_bytes) {
+    const size_t by_threads = 2048 / static_cast<size_t>(threads), by_shared = 233472 / (shared_bytes + 1024);
+    return *blocks = static_cast<int>(std::min(by_threads, by_shared)), 0;
+}
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void**) {
     const auto* kernel = reinterpret_cast<Kernel*>(function);
     const char* seed = std::getenv("TEGULA_ON_CPU_SEED");

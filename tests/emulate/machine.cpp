@@ -139,6 +139,8 @@ void Machine::start_fibers() {
         f.open_group.clear();
         f.bulk_groups.clear();
         f.open_bulk_group.clear();
+        f.tensor_loads.clear();
+        f.tensor_stores.clear();
         ready_.push_back(n - 1 - i);
     }
 }
@@ -153,6 +155,9 @@ void Machine::run_cluster(unsigned first) {
     cluster_waiting_.clear();
     cluster_arrived_ = cluster_phase_ = 0;
     copies_.clear();
+    tensor_work_.clear();
+    cells_.assign(size_t{kLanes} * kColumns, 0x7fc0dead);
+    taken_ = 0;
     start_fibers();
     for (;;) {
         if (!copies_.empty() && (ready_.empty() || (!in_order_ && random_() % 16 == 0))) run_one_copy();
@@ -170,6 +175,9 @@ void Machine::run_cluster(unsigned first) {
     error_ = stuck();
     for (const Fiber& f : fibers_)
         if (!f.bulk_groups.empty() || !f.open_bulk_group.empty()) error_ = "a bulk store that nobody waited for";
+    for (const Fiber& f : fibers_)
+        if (!f.tensor_stores.empty()) error_ = "a store to tensor memory that nobody waited for";
+    if (taken_ && error_.empty()) error_ = "tensor memory that nobody gave back";
     for (const unsigned char* shared : shared_)
         for (size_t i = launch_.shared_bytes; i < launch_.shared_bytes + kGuard && error_.empty(); ++i)
             if (shared[i] != garbage(i))

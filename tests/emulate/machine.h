@@ -4,6 +4,7 @@
 #pragma once
 #include <compare>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <random>
@@ -67,7 +68,7 @@ public:
     struct Copy {
         unsigned char* to;
         const unsigned char* from;
-        unsigned bytes;
+        unsigned bytes, width;  ///< read, and written: the rest are zeros
     };
     void copy_async(const Copy& copy);
     void copy_commit();
@@ -76,6 +77,22 @@ public:
     void bulk_store(std::function<void()> copy);
     void bulk_commit();
     void bulk_wait(unsigned newer);
+
+    // ---- tensor memory: 128 lanes of 512 columns; address = lane << 16 | column ----
+    static constexpr unsigned kLanes = 128, kColumns = 512;
+    unsigned tensor_take(unsigned columns);
+    void tensor_give(unsigned address, unsigned columns);
+    uint32_t& cell(unsigned lane, unsigned column) { return cells_[lane * kColumns + column]; }
+    void check_columns(unsigned first, unsigned count);  ///< the program has taken them
+    /// What a product or a commit does at a later time, after those before it.
+    void tensor_later(std::function<void()> work);
+    void mbarrier_commit(const SharedPlace& place);  ///< of a commit, at that time
+    /// Loads and stores happen at any time before their thread waits.
+    void tensor_load(unsigned thread, std::function<void()> load);
+    void tensor_store(unsigned thread, std::function<void()> store);
+    void tensor_wait_load();
+    void tensor_wait_store();
+    void check_loads();  ///< an asm statement ends: nobody may touch registers that are being loaded
 
 private:
     struct Fiber {
@@ -89,6 +106,7 @@ private:
         std::vector<Copy> open_group;
         std::vector<std::vector<std::function<void()>>> bulk_groups;
         std::vector<std::function<void()>> open_bulk_group;
+        std::vector<std::function<void()>> tensor_loads, tensor_stores;
     };
     struct Meeting {
         const void* key = nullptr;
@@ -138,6 +156,9 @@ private:
     unsigned cluster_arrived_ = 0, cluster_phase_ = 0;
     std::vector<unsigned> cluster_waiting_;
     std::vector<std::function<void()>> copies_;
+    std::vector<uint32_t> cells_;
+    unsigned taken_first_ = 0, taken_ = 0;  ///< columns of the program
+    std::deque<std::function<void()>> tensor_work_;
     std::string error_;
 };
 

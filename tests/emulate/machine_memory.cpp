@@ -1,5 +1,5 @@
 // Shared memory of the CPU machine (machine.h), of a CTA and of the others in its cluster: copies that come at any time, mbarriers, and what a
-// cluster waits for.
+// cluster waits for. Tensor memory of a CTA.
 #include <algorithm>
 #include <cstring>
 
@@ -59,7 +59,7 @@ bool Machine::run_one_copy() {
 }
 
 void Machine::do_copy(const Copy& c) {
-    std::memset(c.to, 0, 16);
+    std::memset(c.to, 0, c.width);
     std::memcpy(c.to, c.from, c.bytes);
 }
 
@@ -104,6 +104,72 @@ void Machine::bulk_wait(unsigned newer) {
         f.bulk_groups.erase(f.bulk_groups.begin());
     }
 }
+
+// ---- tensor memory ----
+
+unsigned Machine::tensor_take(unsigned columns) {
+    if (columns < 32 || columns > kColumns || (columns & (columns - 1))) fail("a number of columns that tensor memory does not give");
+    if (taken_) fail("a program takes tensor memory twice");
+    if (launch_.cluster > 1) fail("tensor memory of programs in a cluster is not emulated");
+    taken_ = columns;
+    taken_first_ = in_order_ ? 0 : static_cast<unsigned>(random_() % (kColumns / columns)) * columns;
+    return taken_first_;
+}
+
+void Machine::tensor_give(unsigned address, unsigned columns) {
+    if (address != taken_first_ || columns != taken_) fail("tensor memory is given back that was not taken");
+    if (!tensor_work_.empty()) fail("tensor memory is given back while products run");
+    taken_ = 0;
+}
+
+void Machine::check_columns(unsigned first, unsigned count) {
+    if (first < taken_first_ || first + count > taken_first_ + taken_)
+        fail("columns " + std::to_string(first) + " to " + std::to_string(first + count) + " of tensor memory are not the program's");
+}
+
+void Machine::tensor_later(std::function<void()> work) {
+    tensor_work_.push_back(std::move(work));
+    later([this] {
+        const auto next = std::move(tensor_work_.front());
+        tensor_work_.pop_front();
+        next();
+    });
+}
+
+void Machine::mbarrier_commit(const SharedPlace& place) {
+    Mbarrier& b = mbarriers_.at(place);
+    if (b.pending == 0) {
+        error_ = "a commit arrives at an mbarrier that expects nobody";
+        return;
+    }
+    --b.pending;
+    advance(b);
+}
+
+void Machine::tensor_load(unsigned thread, std::function<void()> load) { fibers_[thread].tensor_loads.push_back(std::move(load)); }
+
+void Machine::tensor_store(unsigned thread, std::function<void()> store) {
+    if (!in_order_ && random_() % 2)
+        store();
+    else
+        fibers_[thread].tensor_stores.push_back(std::move(store));
+}
+
+void Machine::tensor_wait_load() {
+    for (const auto& load : fibers_[current_].tensor_loads) load();
+    fibers_[current_].tensor_loads.clear();
+}
+
+void Machine::tensor_wait_store() {
+    for (const auto& store : fibers_[current_].tensor_stores) store();
+    fibers_[current_].tensor_stores.clear();
+}
+
+void Machine::check_loads() {
+    if (!fibers_[current_].tensor_loads.empty()) fail("registers of tcgen05.ld may be used before they are loaded");
+}
+
+// ---- mbarriers ----
 
 Machine::Mbarrier& Machine::mbarrier(const SharedPlace& place) {
     const auto it = mbarriers_.find(place);

@@ -168,4 +168,45 @@ TEST(CpuMachine, TensorCoreProduct) {
         for (int j = 0; j < 8; ++j) EXPECT_EQ(out[static_cast<size_t>(i * 8 + j)], 100 + j) << i << " " << j;
 }
 
+/// A program of 128 threads with tensor memory: `body` runs between taking 64 columns at `sums` and giving them back.
+std::string with_tensor_memory(const std::string& body, const std::string& columns = "64") {
+    return R"(
+    const unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+    if (t < 32) asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" :: "r"(at), "r"(64) : "memory");
+    __syncthreads();
+    const unsigned sums = *(volatile unsigned*)shared, mine = sums + ((unsigned)(t >> 5) << 21);
+    unsigned v = t * 3;
+    (void)mine, (void)v;)" +
+           body +
+           "\n    __syncthreads();\n    if (t < 32) asm volatile(\"tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;\" :: \"r\"(sums), \"r\"(" +
+           columns + ") : \"memory\");";
+}
+
+constexpr const char* kPut = "asm volatile(\"tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};\" :: \"r\"(mine + 5), \"r\"(v));";
+constexpr const char* kPutAndWait =
+    "asm volatile(\"tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1}; tcgen05.wait::st.sync.aligned;\" :: \"r\"(mine + 5), \"r\"(v));";
+
+std::string get(const std::string& address, bool wait = true) {
+    return "asm volatile(\"tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" + std::string(wait ? " tcgen05.wait::ld.sync.aligned;" : "") +
+           "\" : \"=r\"(v) : \"r\"(" + address + "));";
+}
+
+TEST(CpuMachine, TensorMemory) {
+    setenv("TEGULA_ON_CPU_ARCH", "100", 1);
+    const auto program = [](const std::string& body, const std::string& columns = "64") {
+        std::vector<int> out(128, -1);
+        const std::string failure = run(with_tensor_memory(body, columns), out, 2, 128);
+        return failure.empty() && out[100] != 300 ? "wrong" : failure;
+    };
+    EXPECT_EQ(program(kPutAndWait + ("v = 0;" + get("mine + 5")) + "out[t] = (int)v;"), "");
+    EXPECT_TRUE(contains(program(kPut), "store to tensor memory that nobody waited for"));
+    EXPECT_TRUE(contains(program(get("mine + 5", false)), "before they are loaded"));
+    EXPECT_TRUE(contains(program(get("sums")), "other lanes"));
+    EXPECT_TRUE(contains(program(get("mine + 64")), "not the program's"));
+    EXPECT_TRUE(contains(program("if (t >= 0) return;"), "nobody gave back"));
+    EXPECT_TRUE(contains(program("", "32"), "was not taken"));
+    setenv("TEGULA_ON_CPU_ARCH", "90", 1);
+    EXPECT_TRUE(contains(program(""), "without it"));
+}
+
 }  // namespace

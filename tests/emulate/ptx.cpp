@@ -139,6 +139,8 @@ void execute(const Instruction& in, Context& c) {
     if (is_order(in.name)) return;
     if (in.name == "bar.sync") return m.barrier(static_cast<int>(c.read(o[0])), static_cast<unsigned>(c.read(o[1])));
     if (in.name == "setp.ne.b32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1])) != static_cast<uint32_t>(c.read(o[2])));
+    if (starts(in.name, "tcgen05.")) return tcgen05(in, c);
+    if (in.name == "add.s32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1]) + c.read(o[2])));
     if (in.name == "add.s64") return c.write(o[0], c.read(o[1]) + c.read(o[2]));
     if (in.name == "mov.b32" || in.name == "mov.u32" || in.name == "mov.b64") return c.write(o[0], c.read(o[1]));
     if (in.name == "mbarrier.init.shared::cta.b64") return m.mbarrier_init(c.address(o[0]), static_cast<unsigned>(c.read(o[1])));
@@ -158,9 +160,11 @@ void execute(const Instruction& in, Context& c) {
     if (starts(in.name, "cp.async.cg.shared") || starts(in.name, "cp.async.ca.shared")) {
         const unsigned to = c.address(o[0]), bytes = static_cast<unsigned>(o.size() > 3 ? c.read(o[3]) : c.read(o[2]));
         const uint64_t from = c.read(list_of(o[1])[0]);
-        if (c.read(o[2]) != 16) m.fail("cp.async of other than 16 bytes");
-        if (to % 16 || (bytes && from % 16)) m.fail("cp.async is not aligned");
-        return m.copy_async({m.shared(to, 16), reinterpret_cast<const unsigned char*>(from), bytes});
+        const auto width = static_cast<unsigned>(c.read(o[2]));
+        const bool narrow = (width == 4 || width == 8) && starts(in.name, "cp.async.ca");
+        if ((width != 16 && !narrow) || bytes > width) m.fail("cp.async of a size that it does not have");
+        if (to % width || (bytes && from % width)) m.fail("cp.async is not aligned");
+        return m.copy_async({m.shared(to, width), reinterpret_cast<const unsigned char*>(from), bytes, width});
     }
     if (in.name == "cp.async.bulk.commit_group") return m.bulk_commit();
     if (in.name == "cp.async.bulk.wait_group" || in.name == "cp.async.bulk.wait_group.read") return m.bulk_wait(static_cast<unsigned>(c.read(o[0])));
@@ -196,6 +200,7 @@ void run_ptx(void** parsed, const char* text, CpuOperand* operands, int count) {
         }
         execute(in, c);
     }
+    Machine::get().check_loads();
 }
 
 }  // namespace tegula::on_cpu

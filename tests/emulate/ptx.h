@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "lang/format.h"
 #include "tests/emulate/machine.h"
 
 namespace tegula::on_cpu {
@@ -28,12 +27,6 @@ struct Context {
 /// "{a, b}" or "[a, b]" -> a, b; anything else: itself.
 std::vector<std::string> list_of(const std::string& operand);
 
-/// "mma.sync.aligned" -> mma, sync, aligned.
-std::vector<std::string> parts_of(const std::string& name);
-const Format& builtin(Fmt f);
-/// Where TMA and products look for what lies at `address` without a swizzle of that many bytes.
-unsigned xor_swizzle(unsigned address, unsigned bytes);
-
 /// The 128 bytes of a tensor map as this machine's driver makes them. Dimension 0 is contiguous.
 struct MapContents {
     uint32_t magic;
@@ -55,5 +48,6 @@ void ldmatrix(const Instruction& in, Context& c);
 void stmatrix(const Instruction& in, Context& c);
 void tensor_store(const Instruction& in, Context& c);
 void tensor_reduce(const Instruction& in, Context& c);
+void tcgen05(const Instruction& in, Context& c);  ///< tensor memory and its products (tensor_memory.cpp)
 
 }  // namespace tegula::on_cpu

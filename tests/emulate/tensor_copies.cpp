@@ -1,9 +1,8 @@
 // TMA copies and reductions of the CPU machine, from PTX ISA 8.0 ("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "Swizzling modes"): boxes
 // of tensors, zeros or nothing beyond the edges, and multicast to the CTAs of a cluster.
 #include <algorithm>
-#include <cstring>
 
-#include "tests/emulate/ptx.h"
+#include "tests/emulate/product.h"
 
 namespace tegula::on_cpu {
 

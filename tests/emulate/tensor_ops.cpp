@@ -1,91 +1,10 @@
 // Matrix loads and products of the CPU machine. Which thread holds which element is written from PTX ISA 8.0 ("Matrix fragments for
 // mma", "Asynchronous wgmma", "Swizzling modes"), not from the emitter; the sums are lang/tensor_core.h, measured on hardware.
-#include <cmath>
-#include <cstring>
-
-#include "lang/tensor_core.h"
-#include "tests/emulate/ptx.h"
+#include "tests/emulate/product.h"
 
 namespace tegula::on_cpu {
 
-std::vector<std::string> parts_of(const std::string& name) {
-    std::vector<std::string> out;
-    for (size_t at = 0; at <= name.size();) {
-        const size_t end = std::min(name.find('.', at), name.size());
-        out.push_back(name.substr(at, end - at));
-        at = end + 1;
-    }
-    return out;
-}
-
-const Format& builtin(Fmt f) {
-    static const std::vector<Format> all = builtin_formats();
-    return all[static_cast<size_t>(f)];
-}
-
-unsigned xor_swizzle(unsigned address, unsigned bytes) {
-    const unsigned bits = bytes == 128 ? 7 : bytes == 64 ? 3 : bytes == 32 ? 1 : 0;
-    return address ^ ((address >> 7 & bits) << 4);
-}
-
 namespace {
-
-Fmt format_of(const std::string& ptx) {
-    static const std::map<std::string, Fmt> names = {{"f16", Fmt::f16}, {"bf16", Fmt::bf16},   {"tf32", Fmt::tf32},   {"f64", Fmt::f64},
-                                                     {"f32", Fmt::f32}, {"e4m3", Fmt::f8e4m3}, {"e5m2", Fmt::f8e5m2}, {"s8", Fmt::i8},
-                                                     {"u8", Fmt::u8},   {"s32", Fmt::i32}};
-    const auto it = names.find(ptx);
-    if (it == names.end()) Machine::get().fail("an operand type that is not known: " + ptx);
-    return it->second;
-}
-
-/// The shape "m16n8k16" of a mnemonic.
-struct Dims {
-    int m = 0, n = 0, k = 0;
-    explicit Dims(const std::string& text) { std::sscanf(text.c_str(), "m%dn%dk%d", &m, &n, &k); }
-};
-
-/// One product with everything that its elements need.
-struct Product {
-    const MmaRow* row = nullptr;
-    Fmt a, b, acc;
-    int m, n, k;
-    std::vector<uint64_t> av, bv, cv;        ///< codes, row-major [m][k], [k][n], [m][n]
-    std::vector<CoreOperand> rows, columns;  ///< of a and b, k contiguous
-
-    void find_row(MmaRow::Kind kind, int arch) {
-        for (const MmaRow& r : mma_rows())
-            if (r.kind == kind && r.a == a && r.b == b && r.acc == acc && r.k == k && r.min_arch <= arch && arch <= r.max_arch) row = &r;
-        if (!row) Machine::get().fail("there is no such product on this architecture");
-    }
-    void convert_operands() {
-        if (acc == Fmt::i32 || acc == Fmt::f64) return;
-        for (uint64_t code : av) rows.push_back(core_operand(builtin(a), code));
-        columns.resize(bv.size());
-        for (int x = 0; x < k; ++x)
-            for (int j = 0; j < n; ++j) columns[static_cast<size_t>(j * k + x)] = core_operand(builtin(b), bv[static_cast<size_t>(x * n + j)]);
-    }
-    uint64_t element(int i, int j) const {
-        uint64_t c = cv[static_cast<size_t>(i * n + j)];
-        const auto at_a = [&](int x) { return av[static_cast<size_t>(i * k + x)]; };
-        const auto at_b = [&](int x) { return bv[static_cast<size_t>(x * n + j)]; };
-        if (acc == Fmt::i32) {
-            uint32_t sum = static_cast<uint32_t>(c);
-            for (int x = 0; x < k; ++x) sum += static_cast<uint32_t>(extend_code(builtin(a), at_a(x)) * extend_code(builtin(b), at_b(x)));
-            return sum;
-        }
-        if (acc == Fmt::f64) {
-            double sum = decode(builtin(acc), c);
-            for (int x = 0; x < k; ++x) sum = std::fma(decode(builtin(a), at_a(x)), decode(builtin(b), at_b(x)), sum);
-            uint64_t code;
-            std::memcpy(&code, &sum, 8);
-            return code;
-        }
-        const auto length = static_cast<size_t>(k);
-        return core_step(*row, {rows.data() + static_cast<size_t>(i) * length, length}, {columns.data() + static_cast<size_t>(j) * length, length},
-                         c);
-    }
-};
 
 uint64_t part(uint64_t word, int i, int bits) { return bits >= 64 ? word : word >> (i * bits) & ((uint64_t{1} << bits) - 1); }
 
@@ -152,32 +71,9 @@ void mma_sync(const Instruction& in, Context& context) {
 
 namespace {
 
-/// An operand of wgmma in shared memory.
-struct Descriptor {
-    unsigned start, leading, stride, swizzle;
-    explicit Descriptor(uint64_t d)
-        : start(static_cast<unsigned>(d & 0x3fff) << 4),
-          leading(static_cast<unsigned>(d >> 16 & 0x3fff) << 4),
-          stride(static_cast<unsigned>(d >> 32 & 0x3fff) << 4) {
-        static constexpr unsigned kBytes[] = {0, 128, 64, 32};
-        swizzle = kBytes[d >> 62];
-        if (swizzle == 0) Machine::get().fail("wgmma operands without swizzle are not emulated");
-    }
-    /// Address of element (x, k), x along M or N.
-    unsigned address(int x, int k, unsigned bytes, bool k_major) const {
-        const unsigned ux = static_cast<unsigned>(x), uk = static_cast<unsigned>(k), row = swizzle / bytes;
-        // 8 rows of `swizzle` bytes are one pattern; rows are x where k is contiguous, and k otherwise.
-        const unsigned offset =
-            k_major ? ux / 8 * stride + ux % 8 * swizzle + uk * bytes : ux / row * leading + uk / 8 * stride + uk % 8 * swizzle + ux % row * bytes;
-        if (k_major && (start % swizzle) + (uk + 1) * bytes > swizzle) Machine::get().fail("a step of wgmma leaves its panel");
-        return xor_swizzle(start + offset, swizzle);
-    }
-};
-
-uint64_t shared_code(unsigned address, unsigned bytes) {
-    uint64_t v = 0;
-    std::memcpy(&v, Machine::get().shared(address, bytes), bytes);
-    return v;
+Operand wgmma_operand(uint64_t descriptor) {
+    static constexpr unsigned kBytes[] = {0, 128, 64, 32};
+    return {descriptor, kBytes[descriptor >> 62]};
 }
 
 }  // namespace
@@ -199,12 +95,12 @@ void wgmma(const Instruction& in, Context& context) {
         const bool a_k_major = !sixteen || a_registers || context.read(in.operands.at(tail++)) == 0;
         const bool b_k_major = !sixteen || context.read(in.operands.at(tail)) == 0;
         const bool keep = context.read(in.operands[3]) != 0;
-        const Descriptor b(context.read(in.operands[2]));
+        const Operand b = wgmma_operand(context.read(in.operands[2]));
         const int per_reg = 4 / static_cast<int>(bytes);
         for (int i = 0; i < p.m; ++i)
             for (int k = 0; k < p.k; ++k) {
                 if (!a_registers) {
-                    p.av.push_back(shared_code(Descriptor(context.read(in.operands[1])).address(i, k, bytes, a_k_major), bytes));
+                    p.av.push_back(shared_code(wgmma_operand(context.read(in.operands[1])).address(i, k, bytes, a_k_major), bytes));
                     continue;
                 }
                 const Place at = place_a(i % 16, k, 16, per_reg);

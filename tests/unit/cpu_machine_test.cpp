@@ -194,10 +194,27 @@ TEST_F(Cpu, ThreadsOfTheHost) {
     expect_adds(5000);
 }
 
+/// Loads a module of its own, runs a kernel that prints and one that fails, and lets go of all.
+bool runs_alone(tegula::Engine& engine, int t, tegula::api::RunOptions options) {
+    const std::string source = "kernel own(out y: tensor<i32>[N]) grid [N] { y[program_id(0)] = " + std::to_string(t) +
+                               "; print(\"{}\", program_id(0)); }\n"
+                               "kernel fails(x: tensor<i32>[N]) grid [N] { assert(x[program_id(0)] < 0); }\n";
+    auto module = engine.load(source, "own.tile");
+    if (!module) return false;
+    std::vector<int32_t> y(5);
+    size_t printed = 0;
+    options.user = &printed;
+    options.print = [](void* user, const char*, size_t size) { *static_cast<size_t*>(user) += size; };
+    const auto ran = module.value().launch("own", {}, {tegula::Tensor(y.data(), {5})}, options);
+    const auto failed = module.value().launch("fails", {}, {tegula::Tensor(y.data(), {5})}, options);
+    return ran && y == std::vector<int32_t>(5, t) && printed == 10 && failed.status() == TEGULA_E_RUN;
+}
+
 TEST_F(Cpu, ManyThreadsCompileAndLaunchOnTwoEngines) {
     auto second = tegula::Engine::create();
     auto other = second.value().load(kSource, "other.tile");
     ASSERT_TRUE(other);
+    const int rounds = std::getenv("TEGULA_LONG") ? 20 : 2;
     std::atomic<int> wrong{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < 64; ++t)
@@ -205,8 +222,10 @@ TEST_F(Cpu, ManyThreadsCompileAndLaunchOnTwoEngines) {
             tegula::api::RunOptions options;
             options.machine = "cpu";
             options.threads = 1 + static_cast<uint32_t>(t % 3);
+            tegula::Engine& home = t % 2 ? second.value() : engine;
             tegula::Module& mine = t % 2 ? other.value() : module;
-            for (int round = 0; round < 3; ++round) {
+            for (int round = 0; round < rounds; ++round) {
+                wrong += !runs_alone(home, t, options);
                 const int64_t n = 100 + t;
                 std::vector<int32_t> x(static_cast<size_t>(n), t), y(static_cast<size_t>(n), round), z(static_cast<size_t>(n));
                 const auto ran = mine.launch("add", {{"B", 8 << (t + round) % 4}},
@@ -249,8 +268,7 @@ TEST(CpuMemory, CompiledRunAndFreedLeavesNothing) {
         args[i].t.bytes = 256;
         args[i].t.extents = Shape{64};
     }
-    const char* wanted = std::getenv("TEGULA_LEAK_KERNELS");
-    const int count = wanted ? std::atoi(wanted) : 1000, warm = count / 5;
+    const int count = std::getenv("TEGULA_LONG") ? 10000 : 1000, warm = count / 5;
     const uint64_t grid[3] = {1, 1, 1};
     double before = 0;
     for (int i = 0; i < count; ++i) {

@@ -19,6 +19,7 @@ namespace {
 struct Emitted {
     cuda::KernelText text;
     std::string problem;
+    TileLayout layout;  ///< of the first tile
 };
 
 struct Traits {
@@ -41,6 +42,8 @@ Emitted emit_ir(const std::string& ir_text, Traits traits = {}, const char* file
     options.arch = find_arch(traits.arch);
     options.tensors.assign(fn->params.size(), GpuTensor{traits.aligned, traits.strided, traits.whole});
     run_gpu_passes(*fn, options);
+    for (uint32_t v = static_cast<uint32_t>(fn->value_count()); v-- > 0;)
+        if (fn->type({v}).kind == Type::tile && fn->type({v}).shape.rank) out.layout = fn->placement({v}).regs;
     out.text = cuda::emit(*fn, &sources);
     return out;
 }
@@ -106,17 +109,15 @@ private:
     size_t at_ = 0;
 };
 
-/// What "int NAME(..) { return EXPRESSION; }" returns; "" when there is no such function in `source`.
-std::string returned(const std::string& source, const std::string& name) {
-    size_t at = source.find("int " + name + "(");
-    if (at == std::string::npos) return "";
-    at = source.find("return ", at) + 7;
-    return source.substr(at, source.find("; }", at) - at);
+/// What the first assignment to registers in `source` assigns.
+std::string first_assigned(const std::string& source) {
+    const size_t at = source.find("] = ", source.find("__global__"));
+    return at == std::string::npos ? "" : source.substr(at + 4, source.find(';', at) - at - 4);
 }
 
 }  // namespace
 
-TEST(CudaEmit, LayoutFunctionsAreTheLayout) {
+TEST(CudaEmit, CoordinatesAreTheLayout) {
     const Shape shapes[] = {Shape{128}, Shape{7}, Shape{33}, Shape{16, 64}, Shape{3, 40}, Shape{5, 1, 12}, Shape{64, 64}, Shape{2, 3, 5, 7}};
     int compared = 0;
     for (const Shape& shape : shapes) {
@@ -125,25 +126,17 @@ TEST(CudaEmit, LayoutFunctionsAreTheLayout) {
             dims += (d ? ", " : "") + std::to_string(shape[d]);
             all += d ? ", :" : ":";
         }
-        const std::string type = "f32>[" + dims + "]";
-        const Emitted e = emit_ir("kernel @k(%x: tensor<" + type + " in, %y: tensor<" + type + " out) {\n  %0 = load %x[" + all + "] : tile<" + type +
-                                  "\n  store %y[" + all + "] = %0\n  ret\n}\n");
-        ASSERT_EQ(e.problem, "");
-        const std::string& source = e.text.source;
-        const std::string head = "// " + to_string(shape) + ": ";
-        const size_t at = source.find(head);
-        ASSERT_NE(at, std::string::npos) << source;
-        const std::string text = source.substr(at + head.size(), source.find('\n', at) - at - head.size());
-        const auto layout = parse_tile_layout(text, shape);
-        ASSERT_TRUE(layout) << text;
-        const std::string body = source.substr(at, source.find("};", at) - at);
         for (size_t d = 0; d < shape.rank; ++d) {
-            const std::string n = std::to_string(d), from_register = returned(body, "register" + n), from_thread = returned(body, "thread" + n);
-            ASSERT_FALSE(from_register.empty()) << body;
-            for (int r = 0; r < layout->registers(); ++r)
-                for (int t = 0; t < 32 * layout->warps(); ++t, ++compared) {
-                    const int64_t got = Evaluator(from_register, r, t).value() + Evaluator(from_thread, r, t).value();
-                    ASSERT_EQ(got, layout->point(r, t & 31, t >> 5)[d]) << body << "register " << r << ", thread " << t;
+            const std::string type = "<i32>[" + dims + "]";
+            const Emitted e = emit_ir("kernel @k(%y: tensor" + type + " out) {\n  %0 = iota {axis = " + std::to_string(d) + "} : tile" + type +
+                                      "\n  store %y[" + all + "] = %0\n  ret\n}\n");
+            ASSERT_EQ(e.problem, "");
+            const std::string text = first_assigned(e.text.source);
+            ASSERT_FALSE(text.empty()) << e.text.source;
+            for (int r = 0; r < e.layout.registers(); ++r)
+                for (int t = 0; t < 32 * e.layout.warps(); ++t, ++compared) {
+                    const int64_t got = Evaluator(text, r, t).value();
+                    ASSERT_EQ(got, e.layout.point(r, t & 31, t >> 5)[d]) << text << " register " << r << ", thread " << t;
                 }
         }
     }
@@ -280,13 +273,26 @@ TEST(CudaEmit, EdgesOfAlignedTensors) {
     };
     const std::string whole = source("bf16", "64", true), some = source("bf16", "64", false), odd = source("bf16", "3", true);
     EXPECT_TRUE(contains(whole, "@p ld.global.v4.b32") && contains(whole, "@p st.global.v4.b32")) << "a vector is inside or outside";
-    EXPECT_FALSE(contains(whole, "else {") || contains(whole, "b16")) << "one path for all tiles";
+    EXPECT_FALSE(contains(whole, "b16") || contains(source("f32", "64", true), "else {")) << "one path for all tiles";
+    EXPECT_TRUE(contains(whole, "else {") && contains(whole, "load_uint4_")) << "another one for narrow elements of tiles inside";
     EXPECT_TRUE(contains(some, "load_first_16_2_") && contains(some, "store_first_16_2_")) << "a vector may straddle the edge";
     EXPECT_TRUE(contains(some, "@p2 st.global.u16") && !contains(some, "@p1 ")) << "pieces as small as an element";
     EXPECT_TRUE(contains(odd, "& 7) == 0") && contains(odd, "@p ld.global.b16")) << "vectors of an odd start begin anywhere";
     EXPECT_FALSE(contains(odd, "load_first")) << "these need aligned vectors";
     EXPECT_TRUE(contains(source("i8", "64", false), "@p1 st.global.u8"));
     EXPECT_FALSE(contains(source("f64", "64", false), "p4, n")) << "f64 has no smaller pieces than 8 bytes";
+}
+
+TEST(CudaEmit, NarrowElementsOfUnalignedTensorsAreWordsShiftedIntoPlace) {
+    const auto source = [](const char* elem, bool strided = false) {
+        return emit_ir(copy_kernel(elem, "", "3"), Traits{false, strided, "sm_90a"}).text.source;
+    };
+    for (const char* elem : {"bf16", "i8"}) {
+        EXPECT_TRUE(contains(source(elem), "read_words") && contains(source(elem), "write_words")) << elem;
+        EXPECT_FALSE(contains(source(elem), "v4.b32")) << elem << " may lie anywhere";
+        EXPECT_FALSE(contains(source(elem, true), "_words")) << elem << " with strides of the host";
+    }
+    for (const char* elem : {"f32", "f64", "i3"}) EXPECT_FALSE(contains(source(elem), "_words")) << elem;
 }
 
 TEST(CudaEmit, StridesAndPitchesAreParametersOnlyWhereTheyAreNotKnown) {

@@ -250,7 +250,44 @@ TEST(CudaTensor, ProgramsOfAClusterCopyPartsForEachOther) {
     EXPECT_EQ(count(panels.source, " tma_multicast(sharers"), 2);
     EXPECT_EQ(count(panels.source, " tma_load(to"), 1);
     EXPECT_EQ(emitted(product_text({}), "sm_90a").cluster, 1);
-    EXPECT_EQ(emitted(clustered(product_text({}), "2"), "sm_120a").cluster, 1);
+    for (const char* arch : {"sm_100a", "sm_120a"}) EXPECT_EQ(emitted(clustered(product_text({}), "2"), arch).cluster, 1);
+}
+
+TEST(CudaTensor, SumsInTensorMemory) {
+    const cuda::KernelText k = emitted(product_text({}), "sm_100a");
+    // f32 sum 1 << 4, bf16 1 << 7 and 1 << 10, 256 columns 32 << 17, 128 rows 8 << 24; steps of K are 32 bytes apart, 8 rows 1024.
+    EXPECT_EQ(count(k.source, "mov.b32 what, 138413200; add.s32 sum, %0, 0;"), 1);
+    EXPECT_EQ(count(k.source, "tcgen05.mma.cta_group::1.kind::f16 [sum], a, b, what, yes;"), 4);
+    EXPECT_TRUE(contains(k.source, "add.s64 a, %1, 6; add.s64 b, %2, 6;"));
+    EXPECT_EQ(count(k.source, ", 16, 1024, 2)"), 2);
+    // Stages are given back by commits; all threads wait before the first sum is stored, before the last one is loaded, and at the end.
+    EXPECT_EQ(count(k.source, "if (t == 0) products_commit(empty"), 2);
+    EXPECT_EQ(count(k.source, " products_wait(t, "), 3);
+    EXPECT_EQ(count(k.source, "take_tensor_memory<256>("), 1);
+    EXPECT_EQ(count(k.source, "give_tensor_memory<256>("), 1);
+    EXPECT_EQ(k.tensor_maps.at(2), (cuda::TensorMap{2, {1, 0}, {64, 32}, 128})) << "the store's boxes: a lane holds a row";
+    EXPECT_EQ(count(k.source, "make_uint4("), 16) << "8 for each of two boxes";
+
+    // Both operands contiguous across K: bits 15 and 16; panels 8 KB apart. 192 columns are three times 64.
+    const cuda::KernelText across = emitted(product_text({"f16", "f16", "f16", "f32", 128, 192, 64, true, false}), "sm_100a");
+    EXPECT_EQ(count(across.source, "mov.b32 what, " + std::to_string(1 << 4 | 3 << 15 | 24 << 17 | 8 << 24)), 1);
+    EXPECT_EQ(count(across.source, ", 8192, 1024, 2)"), 2);
+    // 256 x 512 columns: four instructions per step, no columns left to spare.
+    const cuda::KernelText wide = emitted(product_text({"i8", "u8", "i32", "i32", 256, 256, 32}), "sm_100a");
+    EXPECT_EQ(count(wide.source, "kind::i8 [sum]"), 2);
+    EXPECT_EQ(count(wide.source, "add.s32 sum, %0, 256;"), 1);
+    EXPECT_EQ(count(wide.source, "mov.b32 what, " + std::to_string(2 << 4 | 1 << 7 | 32 << 17 | 8 << 24)), 2);
+    EXPECT_EQ(count(emitted(product_text({"f8e4m3", "f8e5m2", "bf16", "f32", 128, 128, 64}), "sm_100a").source, "kind::f8f6f4 [sum]"), 2);
+    EXPECT_EQ(count(emitted(product_text({"tf32", "tf32", "f32", "f32", 128, 64, 32}), "sm_100a").source, "kind::tf32 [sum]"), 4);
+}
+
+TEST(CudaTensor, ProductsThatAreWaitedFor) {
+    const cuda::KernelText k = emitted(chained_text(), "sm_100a");
+    // The first product starts from zero; its result is read, and put into shared memory as operand of the second.
+    EXPECT_EQ(count(k.source, "a, b, what, no;"), 1);
+    EXPECT_EQ(count(k.source, "take_tensor_memory<256>("), 1);
+    EXPECT_EQ(count(k.source, "if (t == 0) tcgen05_m128n128k128"), 2);
+    EXPECT_FALSE(contains(k.source, "shfl"));
 }
 
 TEST(CudaTensor, RowsAndColumnsOfProgramsAreWalkedInGroups) { EXPECT_TRUE(contains(emitted(product_text({}), "sm_90a").source, "in_groups")); }
@@ -261,6 +298,17 @@ TEST(CudaTensor, OlderInstructionsTakePartsOfAFragment) {
     EXPECT_EQ(count(emitted(product_text(half), "sm_80").source, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), 1);
     EXPECT_EQ(count(emitted(product_text(bytes), "sm_75").source, "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32"), 4);
     EXPECT_EQ(count(emitted(product_text(bytes), "sm_86").source, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"), 1);
+}
+
+TEST(CudaTensor, PersistentProductsDoNotWaitForTheMemoryOfOtherPrograms) {
+    std::string text = product_text({});
+    text.replace(text.find(") {"), 3, ") @ persistent() {");
+    const cuda::KernelText k = emitted(text, "sm_90a");
+    EXPECT_TRUE(k.persistent);
+    EXPECT_TRUE(contains(k.source, "gridDim.x"));
+    EXPECT_EQ(count(k.source, "tma_store_read<0>();"), 1) << "shared memory is free for the next program";
+    EXPECT_EQ(count(k.source, "tma_store_done();"), 0);
+    EXPECT_TRUE(contains(k.source, "in_groups")) << "numbers of programs count in the launch's order";
 }
 
 TEST(CudaTensor, FragmentsAreLoadedAsTheyAreNeeded) {
@@ -304,6 +352,12 @@ TEST(CudaTensor, CompilesWithoutWarnings) {
         {"sm_75", product_text({"i8", "i8", "i32", "i32", 64, 64, 64})},
         {"sm_75", f16_sum},
         {"sm_100a", product_text({"bf16", "bf16", "f32", "f32", 64, 64, 64})},
+        {"sm_100a", product_text({})},
+        {"sm_100a", product_text({"f16", "f16", "f16", "f32", 128, 192, 64, true, false})},
+        {"sm_100a", product_text({"f8e4m3", "f8e5m2", "bf16", "f32", 128, 128, 256})},
+        {"sm_100a", product_text({"i8", "u8", "i32", "i32", 128, 96, 128})},
+        {"sm_100a", product_text({"tf32", "tf32", "f32", "f32", 128, 64, 32})},
+        {"sm_100a", chained_text()},
         {"sm_120a", product_text({"bf16", "bf16", "f32", "f32", 64, 64, 64})},
     };
     for (const auto& [arch, text] : cases) {

@@ -277,6 +277,37 @@ TEST(Engine, AMachinesWarningIsShownOnce) {
               Status::ok);
 }
 
+/// Nobody named a machine: every test runs on all that are here and says which one it failed on; expressions are the interpreter's.
+TEST(Engine, TestsWithoutAMachineRunOnAll) {
+    EngineOptions options;
+    options.cuda = [](const SourceMap&) { return std::make_unique<WrongMachine>(); };
+    auto engine = Engine::create(options);
+    const bool native = engine->cpu().missing().empty();
+    EXPECT_EQ(engine->machines().size(), native ? 2u : 1u);
+    DiagSink diags;
+    auto module = engine->load("m.tile",
+                               "kernel zero(out y: tensor<f32>[N]) grid [1] { y[0 +: 8] = zeros<f32>[8]; }\n"
+                               "kernel one(out y: tensor<f32>[N]) grid [1] { y[0 +: 8] = ones<f32>[8]; print(\"one\"); }\n"
+                               "test \"both\" { let y = full<f32>[8](2.0); zero(y); assert_equal(y + 1.0, ones<f32>[8]); print(\"said\"); }\n"
+                               "test \"differs\" { one(empty<f32>[8]); }",
+                               "", diags);
+    ASSERT_TRUE(module);
+    std::string text;
+    LaunchOptions launch;
+    launch.unnamed = launch.compare = true;
+    launch.compare_expressions = false;
+    launch.print = [&](std::string_view line) { text += line; };
+    const auto report = [&](TestResult& r) {
+        EXPECT_EQ(r.status, r.name == "both" ? Status::ok : Status::mismatch) << r.name;
+        if (r.name == "both" || !native) return;
+        ASSERT_EQ(r.diagnostics.size(), 1u);
+        ASSERT_FALSE(r.diagnostics[0].notes.empty());
+        EXPECT_EQ(r.diagnostics[0].notes.back(), "on the machine `wrong`");
+    };
+    EXPECT_EQ(run_tests(*engine, *module, "", launch, report), Status::mismatch);
+    EXPECT_EQ(text, "said\n") << "a test says it once, and the machine `wrong` cannot print";
+}
+
 /// `auto` asks for hardware before it looks for anything that takes time.
 TEST(Engine, AutoLooksForHardwareFirst) {
     struct Absent : WrongMachine {
@@ -289,7 +320,7 @@ TEST(Engine, AutoLooksForHardwareFirst) {
     DiagSink diags;
     Machine* machine = nullptr;
     EXPECT_TRUE(engine->find_machine("auto", machine, diags));
-    EXPECT_EQ(machine, nullptr);
+    EXPECT_EQ(machine, engine->cpu().missing().empty() ? &engine->cpu() : nullptr) << "native code where the library has it, else the interpreter";
 }
 
 /// The interpreter sums an fp8 product as the row of the form does that is compiled, also where that form had to do without wgmma.

@@ -1,6 +1,6 @@
 // Every kernel of the examples compiles for every architecture, on a machine without a GPU: emitted, taken by NVRTC, without serialised products, and
-// without spills on sm_90a. The quick form compiles everything for sm_90a and, of each other architecture, a third that changes from day to day;
-// TEGULA_LONG compiles all. Products written over indices get the instruction that `dot` gets.
+// without spills on sm_90a. The quick form compiles everything for sm_90a, products for sm_100a and, of each other architecture, a third that changes
+// from day to day; TEGULA_LONG compiles all. Products written over indices get the instruction that `dot` gets.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,11 +16,11 @@
 #include "jit/cuda/cuda.h"
 #include "jit/cuda/emitter.h"
 #include "jit/engine/host.h"
-#include "tests/unit/test_files.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
+#include "tests/unit/test_files.h"
 
 namespace tegula {
 namespace {
@@ -171,7 +171,8 @@ std::vector<Job> jobs() {
         size_t a = 0;
         for (const Arch& arch : all_archs()) {
             const bool today = (e + a++ + static_cast<size_t>(days)) % 3 == 0;
-            if (all || today || std::string_view(arch.name) == "sm_90a") out.push_back({&examples()[e], &arch, true});
+            const bool product = examples()[e].text.find(" = dot ") != std::string::npos;
+            if (all || today || arch.wgmma || (arch.tcgen05 && product)) out.push_back({&examples()[e], &arch, true});
             if (all) out.push_back({&examples()[e], &arch, false});
         }
     }
@@ -244,7 +245,7 @@ std::string product(const std::string& t, const std::string& acc, const std::str
 }
 
 TEST(Everywhere, IndexFormGetsTheInstructionOfDot) {
-    for (const char* arch : {"sm_75", "sm_80", "sm_89", "sm_90a", "sm_120a"})
+    for (const char* arch : {"sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"})
         for (const auto& [type, acc] : {std::pair("f16", "f32"), std::pair("i8", "i32")})
             for (const char* order : {"nn", "nt", "tn"})
                 for (const int tile : {64, 128}) {
@@ -256,6 +257,7 @@ TEST(Everywhere, IndexFormGetsTheInstructionOfDot) {
                     const MmaRow& row = mma_rows()[static_cast<size_t>(by_dot[0])];
                     EXPECT_NE(row.kind, MmaRow::fma) << what;
                     EXPECT_EQ(row.kind == MmaRow::wgmma, std::string_view(arch) == "sm_90a") << what << ": " << row.name;
+                    EXPECT_EQ(row.kind == MmaRow::tcgen05, std::string_view(arch) == "sm_100a" && tile == 128) << what << ": " << row.name;
                 }
 }
 

@@ -78,6 +78,7 @@ FAKE(cuLibraryGetKernel, CUkernel* out, CUlibrary, const char*) { return *out = 
 FAKE(cuKernelGetFunction, CUfunction* out, CUkernel) { return *out = reinterpret_cast<CUfunction>(&function), fails(); }
 FAKE(cuFuncGetAttribute, int* out, int, CUfunction) { return *out = 0, kCudaSuccess; }
 FAKE(cuFuncSetAttribute, CUfunction, int, int) { return fails(); }
+FAKE(cuOccupancyMaxActiveBlocksPerMultiprocessor, int* out, CUfunction, int, size_t) { return *out = 2, fails(); }
 FAKE(cuLaunchKernelEx, const CUlaunchConfig* c, CUfunction, void** params, void**) {
     if (const int code = fails()) return code;
     if (depth == 0) return 201;  // no context is current

@@ -12,6 +12,7 @@
 
 #include "jit/engine/host.h"
 #include "lang/ir_text.h"
+#include "lang/tensor_memory.h"
 #include "lower/gpu/gpu.h"
 #include "lower/gpu/rows.h"
 #include "lower/lower.h"
@@ -175,7 +176,8 @@ TEST(GpuChoice, TensorCoresByTypeAndArchitecture) {
     EXPECT_EQ(chosen(f16, "sm_75"), "mma.sync.f16.f32");
     EXPECT_EQ(chosen(f16, "sm_80"), "mma.sync.f16.f32");
     EXPECT_EQ(chosen(f16, "sm_90a"), "wgmma.f16.f32");
-    EXPECT_EQ(chosen(f16, "sm_100a"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(f16, "sm_100a"), "tcgen05.f16.f32");
+    EXPECT_EQ(chosen(f16, "sm_120a"), "mma.sync.f16.f32");
     EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 64, 256, 32), "sm_90a"), "wgmma.bf16.f32");
     EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 64, 256, 32), "sm_75"), "fma");
     EXPECT_EQ(chosen(product("f16", "f16", "f16", 64, 64, 64), "sm_89"), "mma.sync.f16.f16");
@@ -190,6 +192,22 @@ TEST(GpuChoice, ExtentsThatWgmmaCannotTake) {
     EXPECT_EQ(chosen(product("f16", "f16", "f32", 64, 64, 24), "sm_90a"), "mma.sync.f16.f32");
     EXPECT_EQ(chosen(product("f16", "f16", "f32", 64, 64, 64, "ieee", " @ warps(2)"), "sm_90a"), "mma.sync.f16.f32");
     EXPECT_EQ(chosen(product("f16", "f16", "f32", 7, 9, 5), "sm_90a"), "mma.sync.f16.f32") << "odd extents are padded";
+}
+
+TEST(GpuChoice, ExtentsThatTensorMemoryTakes) {
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 256, 208, 16), "sm_100a"), "mma.sync.bf16.f32") << "208 columns have no layout in registers";
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 256, 192, 16), "sm_100a"), "tcgen05.bf16.f32");
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 384, 16, 16), "sm_100a"), "tcgen05.bf16.f32");
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 64, 256, 16), "sm_100a"), "mma.sync.bf16.f32") << "half of the lanes";
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 128, 40, 16), "sm_100a"), "mma.sync.bf16.f32");
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 128, 64, 24), "sm_100a"), "mma.sync.bf16.f32");
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 128, 512, 16), "sm_100a"), "tcgen05.bf16.f32");
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 512, 256, 16), "sm_100a"), "mma.sync.bf16.f32") << "1024 columns";
+    EXPECT_EQ(chosen(product("bf16", "bf16", "f32", 128, 64, 64, "ieee", " @ warps(2)"), "sm_100a"), "mma.sync.bf16.f32");
+    EXPECT_EQ(chosen(product("f16", "f16", "f16", 128, 128, 64), "sm_100a"), "mma.sync.f16.f16") << "sums of f16 stay in registers";
+    EXPECT_EQ(chosen(product("f8e4m3", "f8e5m2", "f32", 128, 64, 64), "sm_100a"), "tcgen05.e4m3.e5m2.f32");
+    EXPECT_EQ(chosen(product("u8", "i8", "i32", 128, 64, 64), "sm_100a"), "tcgen05.u8.s8");
+    EXPECT_EQ(chosen(product("f32", "f32", "f32", 128, 64, 64, "tf32"), "sm_100a"), "tcgen05.tf32.f32");
 }
 
 TEST(GpuChoice, SinglePrecisionNeedsPermission) {
@@ -219,7 +237,8 @@ TEST(GpuChoice, HintsDoNotDecideHowFp8IsSummed) {
         const std::string hint = " @ warps(" + std::to_string(warps) + ")";
         SCOPED_TRACE(hint);
         for (const auto& [m, n, k] : {std::array{64, 64, 64}, {64, 8, 32}, {64, 192, 64}, {128, 256, 128}, {256, 128, 64}, {192, 24, 32}})
-            EXPECT_EQ(chosen(product("f8e4m3", "f8e5m2", "f32", m, n, k, "ieee", hint), "sm_90a"), "wgmma.e4m3.e5m2.f32") << m << " " << n << " " << k;
+            EXPECT_EQ(chosen(product("f8e4m3", "f8e5m2", "f32", m, n, k, "ieee", hint), "sm_90a"), "wgmma.e4m3.e5m2.f32")
+                << m << " " << n << " " << k;
         EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f16", 64, 40, 32, "ieee", hint), "sm_90a"), "wgmma.e4m3.e4m3.f16");
         EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 32, 64, 64, "ieee", hint), "sm_90a"), "mma.sync.f16.f32") << "extents decide";
     }
@@ -337,7 +356,75 @@ TEST(GpuBarriers, SharedOperandsAreFenced) {
     expect_each_needed(*p.fn, options);
 }
 
-// ---- text: tests/lower/gpu/*.ir, `// gpu: ARCH [aligned] [off PASS]` on the first line, the result behind `//> `; TEGULA_UPDATE=1 rewrites it ----
+// ---- tensor memory ----
+
+/// d = a b + c, stored; then e = a b + d.
+const char* const kHandedOn =
+    "kernel @f(%a: tensor<f16>[128, 16] in, %b: tensor<f16>[16, 32] in, %d: tensor<f32>[128, 32] out, %e: tensor<f32>[128, 32] out) {\n"
+    "  %0 = load %a[:, :] : tile<f16>[128, 16]\n  %1 = load %b[:, :] : tile<f16>[16, 32]\n  %2 = constant 0 : tile<f32>[128, 32]\n"
+    "  %3 = dot %0, %1, %2 {precision = ieee} : tile<f32>[128, 32]\n  %4 = dot %0, %1, %3 {precision = ieee} : tile<f32>[128, 32]\n"
+    "  store %d[:, :] = %3\n  store %e[:, :] = %4\n  ret\n}\n";
+
+std::vector<ir::InstId> all_of(const ir::Function& fn, ir::Op op) {
+    std::vector<ir::InstId> out;
+    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+        if (fn.inst(id).op == op) out.push_back(id);
+    });
+    return out;
+}
+
+TEST(GpuTensorMemory, SumsAreHandedOnInPlace) {
+    Parsed p(kHandedOn);
+    const GpuOptions options = options_for("sm_100a", *p.fn);
+    run_gpu_passes(*p.fn, options);
+    const auto dots = all_of(*p.fn, ir::Op::dot);
+    ASSERT_EQ(dots.size(), 2u);
+    EXPECT_EQ(p.fn->placement(p.fn->result(dots[0])), p.fn->placement(p.fn->result(dots[1])));
+    EXPECT_TRUE(starts_from_zero(*p.fn, dots[0]));
+    EXPECT_FALSE(starts_from_zero(*p.fn, dots[1]));
+    EXPECT_EQ(allocated_columns(*p.fn->gpu), 32);
+}
+
+TEST(GpuTensorMemory, AReadBehindTheNextProductIsRefused) {
+    Parsed p(kHandedOn);
+    const GpuOptions options = options_for("sm_100a", *p.fn);
+    run_gpu_passes(*p.fn, options);
+    ASSERT_EQ(prove(*p.fn, options), std::vector<std::string>());
+    const auto dots = all_of(*p.fn, ir::Op::dot);
+    auto& list = p.fn->block(p.fn->body).insts;
+    const auto read = std::find_if(list.begin(), list.end(), [&](ir::InstId id) {
+        return p.fn->inst(id).op == ir::Op::convert && p.fn->operands(p.fn->inst(id))[0] == p.fn->result(dots[0]);
+    });
+    ASSERT_NE(read, list.end());
+    std::rotate(read, read + 1, std::find(list.begin(), list.end(), dots[1]) + 1);
+    const auto problems = prove(*p.fn, options);
+    ASSERT_FALSE(problems.empty());
+    EXPECT_NE(problems[0].find("may have been overwritten in tensor memory"), std::string::npos) << problems[0];
+}
+
+TEST(GpuTensorMemory, AProductWithoutAMeetingIsRefused) {
+    // The sum is read in every trip, and the next trip's product overwrites it.
+    Parsed p(
+        "kernel @f(%a: tensor<f16>[128, 16] in, %b: tensor<f16>[16, 32] in, %d: tensor<f32>[128, 32] out, %n: extent) {\n"
+        "  %0 = load %a[:, :] : tile<f16>[128, 16]\n  %1 = load %b[:, :] : tile<f16>[16, 32]\n  %2 = load %d[:, :] : tile<f32>[128, 32]\n"
+        "  %3 = constant 0 : i64\n  %4 = constant 1 : i64\n"
+        "  %5 = for_loop %3, %n, %4, %2 : tile<f32>[128, 32] (%i: i64, %s: tile<f32>[128, 32]) {\n"
+        "    %6 = dot %0, %1, %s {precision = ieee} : tile<f32>[128, 32]\n    store %d[:, :] = %6\n    yield %6\n  }\n"
+        "  store %d[:, :] = %5\n  ret\n}\n");
+    ASSERT_TRUE(p.fn != nullptr);
+    const GpuOptions options = options_for("sm_100a", *p.fn);
+    run_gpu_passes(*p.fn, options);
+    const auto dots = all_of(*p.fn, ir::Op::dot);
+    ASSERT_EQ(dots.size(), 1u);
+    EXPECT_TRUE(p.fn->gpu_inst(dots[0]).sync_before);
+    p.fn->gpu->of_inst[dots[0].v].sync_before = p.fn->gpu->of_inst[dots[0].v].fence_before = false;
+    std::string problems;
+    for (const std::string& problem : prove(*p.fn, options)) problems += problem + "\n";
+    EXPECT_NE(problems.find("write of tensor memory [0, 32) is not ordered after"), std::string::npos) << problems;
+}
+
+// ---- text: tests/lower/gpu/*.ir, `// gpu: ARCH [aligned] [whole] [apart] [off PASS]` on the first line, the result behind `//> `; TEGULA_UPDATE=1
+// rewrites it ----
 
 TEST(GpuPasses, TextOfSmallFunctions) {
     size_t files = 0;
@@ -360,6 +447,9 @@ TEST(GpuPasses, TextOfSmallFunctions) {
         GpuOptions options = options_for(arch.c_str(), *p.fn, false);
         while (words >> word) {
             if (word == "aligned") options = options_for(arch.c_str(), *p.fn);
+            if (word == "whole")
+                for (GpuTensor& fact : options.tensors) fact.whole = true;
+            if (word == "apart") options.may_alias = false;
             if (word == "off") words >> options.disabled.emplace_back();
         }
         run_gpu_passes(*p.fn, options);

@@ -70,10 +70,27 @@ const char* const kGpuText = R"(kernel @k(%x: tensor<f16>[?, 64] in, %y: tensor<
 }
 )";
 
+/// A persistent form with an own ring.
+const char* const kPersistentText = R"(kernel @k(%x: tensor<f16>[?, 1024] in, %y: tensor<f16>[?, 1024] out) gpu {
+  arch = 90, warps = 4, persistent, shared = 4096,
+  p1 = registers [1024] "[1024] reg 0:1 0:2 0:4 lane 0:8 0:16 0:32 0:64 0:128 warp 0:256 0:512"
+} {
+  %0 = channel {stages = 2} : channel<f16>[1024] @ {ring = [1024] "contiguous 0 swizzle 0 bytes 2", stages = 2, offset = 0, own = "[1024] reg 0:1 0:2 0:4 lane 0:8 0:16 0:32 0:64 0:128 warp 0:256 0:512", fill = 64512}
+  %1 = cta_id : i64
+  %2 = num_ctas : i64
+  %3 = program_id %1 {axis = 0} : i64
+  channel_put %x, %3, %0 {flags = 0, axes = [0, 1, 1, 0, 3, 1024, 1, 0]}
+  %4 = channel_get %0 : tile<f16>[1024] @ p1
+  store %y[%2, :] = %4
+  ret
+}
+)";
+
 /// Texts that between them use every structured op.
 const std::vector<std::string>& structured_texts() {
     static const std::vector<std::string> texts = {
         kGpuText,
+        kPersistentText,
         kernel(R"(  %0 = iota {axis = 0} : tile<i64>[4]
   %1 = constant 2 : tile<i64>[4]
   %2 = lt %0, %1 : tile<bool>[4]

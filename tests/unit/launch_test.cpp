@@ -76,7 +76,7 @@ protected:
     }
     /// A variant as the program would make it, with a parameter list of the test's choice.
     std::shared_ptr<const Variant> variant(std::vector<KernelParam> params, std::vector<GpuTensor> traits, std::vector<TensorMap> maps = {},
-                                           int64_t workspace = 0, int split = 1, int cluster = 1) {
+                                           int64_t workspace = 0, int split = 1, int cluster = 1, bool persistent = false) {
         auto v = std::make_shared<Variant>();
         v->fn = *fn_;
         v->traits = std::move(traits);
@@ -85,6 +85,7 @@ protected:
         v->text.workspace_bytes = workspace;
         v->text.split = split;
         v->text.cluster = cluster;
+        v->text.persistent = persistent;
         v->text.threads = 256;
         v->text.shared_bytes = 100000;
         v->loaded = std::make_unique<Loaded>(*state_->driver());
@@ -303,6 +304,24 @@ TEST_F(LaunchTest, large_grids_go_in_pieces) {
     const std::atomic<bool> cancel{true};
     EXPECT_EQ(scratch.launch_all(nullptr, &cancel), 0);
     EXPECT_TRUE(pieces.empty());
+}
+
+TEST_F(LaunchTest, persistent_kernels_get_what_the_device_holds_and_no_pieces) {
+    parse("kernel @k(%N: extent) {\n  ret\n}\n");
+    std::vector<std::pair<uint64_t, uint64_t>> pieces;
+    kernel_ = [&](const FakeLaunch& l) { pieces.emplace_back(value<uint64_t>(l, 0), l.grid); };
+    const auto held = [&](std::array<uint64_t, 3> grid, int64_t workspace) {
+        BoundLaunch launch;
+        EXPECT_EQ(bind(launch, variant({{KernelParam::first, 0, 0}}, {{}}, {}, workspace, 1, 1, true), {scalar(1)}, grid), "");
+        EXPECT_EQ(launch.launch(nullptr), 0);
+        return std::exchange(pieces, {});
+    };
+    using Pieces = std::vector<std::pair<uint64_t, uint64_t>>;
+    EXPECT_EQ(held({1, 1, 1}, 0), (Pieces{{0, 1}}));
+    EXPECT_EQ(held({131, 2, 1}, 0), (Pieces{{0, 262}}));
+    EXPECT_EQ(held({265, 1, 1}, 0), (Pieces{{0, 264}})) << "2 CTAs on each of 132 multiprocessors";
+    EXPECT_EQ(held({uint64_t{1} << 31, 2, 5}, 0), (Pieces{{0, 264}}));
+    EXPECT_EQ(held({1000, 1, 1}, 2 << 20), (Pieces{{0, 128}})) << "256 MB of workspace";
 }
 
 TEST_F(LaunchTest, split_sums_have_several_ctas_per_program_and_start_from_zeros) {

@@ -18,14 +18,19 @@ namespace {
 constexpr const char* kExports = R"(
 extern "C" float quotient(float a, float b) { return reciprocal_division(a, b, nearest_reciprocal(b)); }
 extern "C" bool moderate(float a, float other, float b) {
-    Dividends d;
+    DividendsOrZeros d;
     d.add(a), d.add(other);
     return is_shared_divisor(b) && d.moderate();
 }
-extern "C" bool moderate_positive(float a, float b) {
+extern "C" bool moderate_without_zeros(float a, float other) {
     Dividends d;
-    d.add_positive(a);
-    return is_shared_divisor(b) && d.moderate();
+    d.add(a), d.add(other);
+    return d.moderate();
+}
+extern "C" bool moderate_positive(float a, float other) {
+    PositiveDividends d;
+    d.add(a), d.add(other);
+    return d.moderate();
 }
 )";
 
@@ -45,6 +50,7 @@ protected:
             ASSERT_NE(handle_, nullptr);
             quotient = reinterpret_cast<float (*)(float, float)>(dlsym(handle_, "quotient"));
             moderate = reinterpret_cast<bool (*)(float, float, float)>(dlsym(handle_, "moderate"));
+            moderate_without_zeros = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_without_zeros"));
             moderate_positive = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_positive"));
             return;
         }
@@ -59,6 +65,7 @@ protected:
 
     float (*quotient)(float, float) = nullptr;
     bool (*moderate)(float, float, float) = nullptr;
+    bool (*moderate_without_zeros)(float, float) = nullptr;
     bool (*moderate_positive)(float, float) = nullptr;
 
 private:
@@ -113,12 +120,20 @@ TEST_F(SharedDivision, WhatIsNot) {
     for (const float a : {0x1.fffffep-81f, 0x1.000002p80f, -inf, inf, nan, 0x1p-149f, -0x1p-126f}) {
         EXPECT_FALSE(moderate(a, 1, 3)) << a;
         EXPECT_FALSE(moderate(1, a, 3)) << a;
-        EXPECT_FALSE(moderate_positive(a, 3)) << a;
+        for (const auto test : {moderate_without_zeros, moderate_positive}) {
+            EXPECT_FALSE(test(a, 1)) << a;
+            EXPECT_FALSE(test(1, a)) << a;
+        }
     }
-    for (const float a : {-1.0f, -0.0f, -0x1p-80f}) EXPECT_FALSE(moderate_positive(a, 3)) << a;
+    for (const float a : {0.0f, -0.0f})
+        for (const auto test : {moderate_without_zeros, moderate_positive}) EXPECT_FALSE(test(a, 1) || test(1, a)) << a;
+    for (const float a : {-1.0f, -0x1p-80f}) {
+        EXPECT_FALSE(moderate_positive(a, 1) || moderate_positive(1, a)) << a;
+        EXPECT_TRUE(moderate_without_zeros(a, 1) && moderate_without_zeros(1, a)) << a;
+    }
+    for (const float a : {0x1p-80f, 1.0f, 0x1p80f})
+        for (const auto test : {moderate_without_zeros, moderate_positive}) EXPECT_TRUE(test(a, 1) && test(1, a)) << a;
     for (const float b : {0.0f, -0.0f, -3.0f, 0x1p40f, 0x1.fffffep-41f, inf, -inf, nan, 0x1p-149f}) EXPECT_FALSE(moderate(1, 1, b)) << b;
-    EXPECT_TRUE(moderate_positive(0.0f, 3));
-    EXPECT_TRUE(moderate_positive(1.0f, 3));
 }
 
 }  // namespace

@@ -169,6 +169,24 @@ TEST(TileLayout, AccumulatorFragmentOfWgmma) {
     EXPECT_EQ(mma_accumulator(Shape{192, 64}, 4, 1).point(32, 0, 0), (Point{64, 0}));  // 3 * 64 rows: odd digits above all bits
 }
 
+TEST(TileLayout, RowsOfTensorMemory) {
+    // Warp w reads lanes 32 (w % 4) .. + 31 of some block of 128 rows, and consecutive registers are consecutive columns.
+    for (const int64_t rows : {128, 256, 384})
+        for (const int64_t columns : {16, 48, 192, 256})
+            for (const int warps : {4, 8, 16}) {
+                const TileLayout l = tensor_memory_rows(Shape{rows, columns}, warps);
+                expect_sound(l);
+                EXPECT_FALSE(l.has_ghosts() || l.lane_copies() || l.warp_copies()) << l.text();
+                for (int w = 0; w < warps; ++w)
+                    for (int t = 0; t < 32; ++t)
+                        for (int r = 0; r < l.registers(); ++r) {
+                            const Point p = l.point(r, t, w);
+                            ASSERT_EQ(p[0] % 128, w % 4 * 32 + t) << l.text();
+                            ASSERT_EQ(p[1] - l.point(r & ~1, t, w)[1], r % 2) << l.text();
+                        }
+            }
+}
+
 TEST(TileLayout, FindRegisterInvertsPoint) {
     for (const TileLayout& l :
          {mma_accumulator(Shape{48, 96}, 1, 2), mma_operand_a(Shape{20, 40}, 16, 2, 2), blocked_layout(Shape{7, 12}, 4, 2, row_order(2))}) {

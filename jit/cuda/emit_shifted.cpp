@@ -1,0 +1,163 @@
+// Loads and stores of vectors that may start at any element of memory, for elements narrower than a word: rows of a tensor that is not aligned.
+// Aligned words of memory are read and shifted into place; they are written whole where all of their elements are at hand, the first word of a vector
+// together with the last elements of the lane before. Words that are not wholly inside, or reach beyond the tensor, are left to single elements:
+// nothing outside is written or read, but for bytes of the first word before a vector.
+#include "jit/cuda/emit_access.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
+
+constexpr const char* kFunnel = R"(// 32 of 64 bits, from bit `by` of the lower word on, or `by` bits before the upper one; by < 32.
+#ifdef __CUDACC__
+__device__ __forceinline__ unsigned $_down(unsigned low, unsigned high, int by) { return __funnelshift_r(low, high, by); }
+__device__ __forceinline__ unsigned $_up(unsigned low, unsigned high, int by) { return __funnelshift_l(low, high, by); }
+#else
+inline unsigned $_down(unsigned low, unsigned high, int by) { return (unsigned)(((unsigned long long)high << 32 | low) >> by); }
+inline unsigned $_up(unsigned low, unsigned high, int by) { return (unsigned)(((unsigned long long)high << 32 | low) << by >> 32); }
+#endif
+)";
+
+constexpr const char* kRead = R"(// The words that hold a vector; `from` is aligned.
+template <int kWords>
+__device__ __forceinline__ void $(const void* from, unsigned* word) {
+    #pragma unroll
+    for (int i = 0; i <= kWords; ++i) word[i] = LOAD((const unsigned*)from + i);
+}
+)";
+constexpr const char* kPlace = R"(// What such words would be for a vector that is known already and starts `before` bytes into the first one.
+template <int kWords>
+__device__ __forceinline__ void $(const unsigned* vector, int before, unsigned* word) {
+    word[0] = FUNNEL_up(0, vector[0], 8 * before);
+    #pragma unroll
+    for (int i = 1; i < kWords; ++i) word[i] = FUNNEL_up(vector[i - 1], vector[i], 8 * before);
+    word[kWords] = FUNNEL_up(vector[kWords - 1], 0, 8 * before);
+}
+)";
+constexpr const char* kWrite =
+    R"(// Writes the bytes [begin, end) of a vector; the lane before (behind) holds the one before (behind) it where it joins.
+template <int kWords>
+__device__ __forceinline__ void $(void* to, const unsigned* word, int begin, int end, bool joins_before, bool joins_behind) {
+    constexpr int kBytes = 4 * kWords, kSize = sizeof(TYPE);
+    const int before = (int)((unsigned long long)to & 3), head = 4 - before;
+    const unsigned left = FUNNEL_up(__shfl_up_sync(0xffffffffu, word[kWords - 1], 1), word[0], 8 * before);
+    unsigned char* const at = (unsigned char*)to - before;
+    const bool joined = (before == 0 || joins_before) && begin <= -before;
+    if (begin <= 0 && end >= kBytes) {
+        if (joined) STORE(at, left);
+        #pragma unroll
+        for (int i = 1; i < kWords; ++i) STORE(at + 4 * i, FUNNEL_up(word[i - 1], word[i], 8 * before));
+        const bool leaves = before == 0 || (joins_behind && end >= kBytes + head);
+        #pragma unroll
+        for (int p = 0; p < 4 - kSize; p += kSize) {
+            SINGLE((unsigned char*)to + p, (TYPE)(word[0] >> 8 * p), !joined && p < head);
+            SINGLE((unsigned char*)to + kBytes - kSize - p, (TYPE)(word[kWords - 1] >> (32 - 8 * kSize - 8 * p)), !leaves && p < before);
+        }
+    } else if (end > 0) {
+        const bool first = joined && end >= head;
+        if (first) STORE(at, left);
+        #pragma unroll
+        for (int p = 0; p < kBytes; p += kSize)
+            SINGLE((unsigned char*)to + p, (TYPE)(word[p / 4] >> 8 * (p % 4)), p >= begin && p < end && !(first && p < head));
+    }
+}
+)";
+constexpr const char* kReach = R"(// How many elements of a tensor's dimension lie from `start` on, `most` at most.
+__device__ __forceinline__ int $(long long start, long long size, int most) {
+    const unsigned long long rest = (unsigned long long)size - (unsigned long long)start;
+    return start >= size ? 0 : rest < (unsigned long long)most ? (int)rest : most;
+}
+)";
+
+std::string replaced(std::string text, const std::string& word, const std::string& by) {
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size())) text.replace(at, word.size(), by);
+    return text;
+}
+
+/// How many lanes that follow each other hold vectors that do: a power of two.
+int joined_lanes(const TileLayout& l, int d, int vector) {
+    int lanes = 1;
+    for (int b = 0; b < 5; ++b, lanes *= 2) {
+        const TileLayout::Point p = l.point(0, 1 << b, 0);
+        for (int e = 0; e < l.shape.rank; ++e)
+            if (p[static_cast<size_t>(e)] != (e == d ? int64_t{vector} << b : 0)) return lanes;
+    }
+    return lanes;
+}
+
+}  // namespace
+
+std::string Emitter::funnel() { return support("funnel", "funnel", kFunnel); }
+
+/// Reads first, shifts later: the words of all vectors are under way at once.
+void Emitter::load_shifted(const Part& part, const std::string& wide) {
+    const ir::ValueId v = part.value;
+    const auto a = static_cast<size_t>(part.vector_axis);
+    const Part::Axis& axis = part.axes[a];
+    const int bytes = part.vector * static_cast<int>(fn_.elem(part.tensor).container_bytes()), words = bytes / 4;
+    const std::string size = std::to_string(fn_.elem(part.tensor).container_bytes()), count = std::to_string(words), funnels = funnel();
+    const std::string read = support("read words", "read_words", replaced(kRead, "LOAD", access_function("unsigned", true, false)));
+    const std::string place = support("place words", "place_words", replaced(kPlace, "FUNNEL", funnels));
+    const std::string reach = fresh("reach"), word = fresh("word"), low = axis.low.empty() ? "0" : axis.low;
+    line("const int " + reach + " = " + support("reach", "reach", kReach) + "(" + axis.start + ", " + extent(part.tensor, part.vector_axis) + ", " +
+         std::to_string(part.access.axes[a].extent + part.vector) + ");");
+    line("unsigned " + word + "[" + std::to_string(registers(v) / part.vector * (words + 1)) + "];");
+    // In integers: what is the same for all vectors is then found to be.
+    const auto before_of = [&](const std::string& r) {
+        const std::string before = fresh("before");
+        line("const int " + before + " = (int)((unsigned)(unsigned long long)" + name(part.tensor) + " + (unsigned)(" + part_offset(part, r) +
+             ") * " + size + "u & 3u);");
+        return before;
+    };
+    const auto words_of = [&](const std::string& r) {
+        return word + " + (" + r + ") / " + std::to_string(part.vector) + " * " + std::to_string(words + 1);
+    };
+    by_vectors(part, [&](const std::string& r) {
+        const std::string at = coordinate(layout(v), axis.dim, r), edge = fresh("edge"), before = before_of(r);
+        const std::string inside =
+            at + " >= " + low + " && (" + reach + " - " + at + ") * " + size + " >= " + std::to_string(bytes + 4) + " - " + before;
+        open("if (" + both(part_condition(part, r, true, part.vector_axis), inside) + ")");
+        line(read + "<" + count + ">((const unsigned char*)" + name(part.tensor) + " + ((" + part_offset(part, r) + ") * " + size + " - " + before +
+             "), " + words_of(r) + ");");
+        close("} else {");
+        ++depth_;
+        line("alignas(16) " + type_of(v) + " " + edge + "[" + std::to_string(part.vector) + "];");
+        each(part.vector, [&](const std::string& i) { load_element(part, r + " + " + i, edge + "[" + i + "]", true); });
+        line(place + "<" + count + ">((const unsigned*)" + edge + ", " + before + ", " + words_of(r) + ");");
+        close();
+    });
+    by_vectors(part, [&](const std::string& r) {
+        const std::string before = before_of(r), to = "((unsigned*)(" + wide + " + " + r + "))";
+        each(words, [&](const std::string& i) {
+            const std::string from = "(" + words_of(r) + ")[" + i;
+            line(to + "[" + i + "] = " + funnels + "_down(" + from + "], " + from + " + 1], 8 * " + before + ");");
+        });
+    });
+}
+
+void Emitter::store_shifted(const Part& part) {
+    const ir::ValueId v = part.value;
+    const auto a = static_cast<size_t>(part.vector_axis);
+    const Part::Axis& axis = part.axes[a];
+    const size_t element = fn_.elem(part.tensor).container_bytes();
+    const std::string size = std::to_string(element), single = element == 2 ? "unsigned short" : "unsigned char";
+    std::string text = replaced(replaced(kWrite, "FUNNEL", funnel()), "TYPE", single);
+    text = replaced(replaced(text, "STORE", access_function("unsigned", false, false)), "SINGLE", access_function(single, false, true));
+    const std::string write = support("write words " + single, "write_words", text);
+    const int lanes = joined_lanes(layout(v), axis.dim, part.vector);
+    const std::string lane = "(t & " + std::to_string(lanes - 1) + ")", low = axis.low.empty() ? "0" : axis.low;
+    const std::string stop = axis.count.empty() ? std::to_string(part.access.axes[a].extent) : "(" + axis.low + " + " + axis.count + ")";
+    by_vectors(part, [&](const std::string& r) {
+        const std::string wide = fresh("wide"), ok = both(owns(layout(v), r), part_condition(part, r, true, part.vector_axis));
+        line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(part.vector) + "];");
+        each(part.vector, [&](const std::string& i) { line(wide + "[" + i + "] = " + at(v, r + " + " + i) + ";"); });
+        const std::string place = coordinate(layout(v), axis.dim, r), end = "(" + stop + " - " + place + ") * " + size;
+        line(write + "<" + std::to_string(part.vector * static_cast<int>(element) / 4) + ">(" + name(part.tensor) + " + (" + part_offset(part, r) +
+             "), (const unsigned*)" + wide + ", (" + low + " - " + place + ") * " + size + ", " + (ok == "true" ? end : ok + " ? " + end + " : 0") +
+             ", " + lane + " != 0, " + lane + " != " + std::to_string(lanes - 1) + ");");
+    });
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,51 @@
+# Kernels of the machine `cpu` in gdb and perf, where TEGULA_CPU_DEBUG asks for it: a breakpoint on a line of the source, the kernel's name and line in a backtrace, a
+# line in perf's map; without it nothing of all that.
+tegula doctor | grep -q '^machine  cpu: available' || { echo "the library has no LLVM"; exit 77; }
+cat > k.tile <<'END'
+fn twice(x: any) -> any {
+    return x + x;
+}
+kernel spin_up(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [1]
+{
+    var sum = x[0 +: 16];
+    for i in 0 .. 10 {
+        sum = sqrt(sum + cast<f32>(i));
+    }
+    y[0 +: 16] = twice(sum);
+}
+test "once" {
+    spin_up(ones<f32>[16], empty<f32>[16]);
+}
+END
+export TEGULA_CACHE_DIR=$PWD/cache
+ask() {
+    python3 - "$@" <<'PY'
+import os, subprocess, sys
+run = subprocess.Popen(["tegula", "test", "k.tile"], stdout=subprocess.DEVNULL)
+code = run.wait()
+path = f"/tmp/perf-{run.pid}.map"
+print(open(path).read() if os.path.exists(path) else "no map", end="")
+if os.path.exists(path): os.remove(path)
+sys.exit(code)
+PY
+}
+test "$(ask)" = "no map" || { echo "a map that nobody asked for"; exit 1; }
+test "$(TEGULA_CPU_DEBUG=0 ask)" = "no map" || { echo "0 asks for debuggers"; exit 1; }
+TEGULA_CPU_DEBUG=1 ask > map
+grep -Eq '^[0-9a-f]+ [1-9a-f][0-9a-f]* spin_up$' map || { echo "not perf's map:"; cat map; exit 1; }
+
+command -v gdb > /dev/null || { echo "no gdb here"; exit 77; }
+session() {
+    gdb --batch -nx -ex 'set breakpoint pending on' -ex 'set debuginfod enabled off' "$@" --args "$TEGULA" test k.tile > text 2>&1 || true
+    rm -f "/tmp/perf-$(sed -n 's/^process \([0-9]*\)$/\1/p' text).map"
+    if grep -q 'ptrace: Operation not permitted' text; then echo "gdb may not trace here"; exit 77; fi
+}
+export TEGULA_CPU_DEBUG=1
+session -ex 'break spin_up' -ex run -ex 'info proc' -ex backtrace
+grep -Eq '^#0 .*spin_up .*k\.tile:[4-9]' text || { echo "no frame of the kernel:"; cat text; exit 1; }
+session -ex 'break k.tile:8' -ex run -ex 'info proc' -ex backtrace
+grep -Eq '^#0 .*spin_up .*k\.tile:8' text || { echo "no stop in line 8:"; cat text; exit 1; }
+grep -Eq '^#[1-9] .*tegula::cpu' text || { echo "the kernel's caller is not found:"; cat text; exit 1; }
+export TEGULA_CPU_DEBUG=0
+session -ex 'break spin_up' -ex run -ex backtrace
+if grep -q '^#0' text; then echo "a stop that nobody asked for"; cat text; exit 1; fi

@@ -1,0 +1,148 @@
+// The library in the language as programs see it without an import: which names it has, that a program pays only for the modules whose items it
+// uses, and that nothing else tells when a module was loaded (suggestions, snippets, threads, modules that outlive each other).
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "jit/engine/engine.h"
+#include "jit/engine/stdlib.h"
+
+namespace tegula {
+namespace {
+
+constexpr const char* kPlain = "kernel k(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [1] { y[0 +: 4] = x[0 +: 4] + 1.0; }\n";
+constexpr const char* kExp = "kernel k(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [1] { y[0 +: 4] = exp(x[0 +: 4]); }\n";
+constexpr const char* kTiled = "kernel k(x: tensor<f32>[N, N] @ tiled<4, 4>, out y: tensor<f32>[N]) grid [1] { y[0 +: 4] = x[0, 0 +: 4]; }\n";
+
+/// Names of all files that the engine has read so far, in order.
+std::string files(Engine& engine) {
+    std::string out;
+    for (uint32_t file = 1; !engine.sources().name(file).empty(); ++file) out += (file > 1 ? " " : "") + std::string(engine.sources().name(file));
+    return out;
+}
+
+ModulePtr load(Engine& engine, const std::string& text, const std::string& name = "t.tile") {
+    DiagSink diags;
+    ModulePtr module = engine.load(name, text, "", diags);
+    for (const Diagnostic& d : diags.all()) ADD_FAILURE() << d.message;
+    return module;
+}
+
+/// Code and first note of the first diagnostic.
+std::string first(const DiagSink& diags) {
+    if (diags.all().empty()) return "";
+    const Diagnostic& d = diags.all()[0];
+    return std::string(diag_row(d.id).code) + (d.notes.empty() ? "" : " " + d.notes[0]);
+}
+
+std::string errors_of(const std::string& text) {
+    const auto engine = Engine::create({});
+    DiagSink diags;
+    EXPECT_EQ(engine->load("t.tile", text, "", diags), nullptr);
+    EXPECT_EQ(files(*engine), "t.tile") << text;
+    return first(diags);
+}
+
+TEST(Library, EmbeddedNamesAreThoseOfTheItems) {
+    const auto engine = Engine::create({});
+    for (const StdlibFile& file : stdlib_files()) {
+        const ModulePtr module = load(*engine, std::string(file.text), std::string(file.name) + ".tile");
+        ASSERT_TRUE(module) << file.name;
+        std::vector<std::string_view> names;
+        for (const auto& [name, item] : module->names) names.push_back(name);
+        std::ranges::sort(names);
+        EXPECT_EQ(names, std::vector<std::string_view>(file.names.begin(), file.names.end())) << file.name;
+    }
+}
+
+TEST(Library, OnlyModulesWhoseItemsAreUsedAreLoaded) {
+    for (const auto& [text, expected] : {std::pair{kPlain, "t.tile"}, {kExp, "t.tile std.math"}, {kTiled, "t.tile std.layouts"}}) {
+        const auto engine = Engine::create({});
+        const ModulePtr module = load(*engine, text);
+        ASSERT_TRUE(module);
+        DiagSink diags;
+        Status status{};
+        EXPECT_TRUE(engine->compile_named(*module, "k", {}, {}, diags, status)) << first(diags);
+        EXPECT_EQ(files(*engine), expected);
+    }
+}
+
+TEST(Library, ItemsOfTheProgramHideThoseOfTheLibrary) {
+    const auto engine = Engine::create({});
+    EXPECT_TRUE(load(*engine, "fn exp(a: f32, b: f32) -> f32 { return a + b; }\nfn f(tiled: f32) -> f32 { return exp(tiled, tiled); }\n"));
+    EXPECT_EQ(files(*engine), "t.tile");
+}
+
+TEST(Library, SuggestionsNameItsItemsWithoutLoadingIt) {
+    EXPECT_EQ(errors_of("fn f(x: f32) -> f32 { return sigmodi(x); }\n"), "T0200 did you mean `sigmoid`?");
+    EXPECT_EQ(errors_of("kernel k(out y: tensor<f32>[4] @ tield<2, 2>) { y[0] = 1.0; }\n"), "T0200 did you mean `tiled`?");
+    EXPECT_EQ(errors_of("fn f(x: f32) -> f32 { return nothing_like_it(x); }\n"), "T0200");
+}
+
+TEST(Library, ItsSignaturesAreChecked) {
+    const auto engine = Engine::create({});
+    DiagSink diags;
+    EXPECT_EQ(engine->load("t.tile", "fn f(x: f32) -> f32 { return atan2(x); }\n", "", diags), nullptr);
+    EXPECT_EQ(first(diags), "T0204");
+    EXPECT_EQ(files(*engine), "t.tile std.math");
+}
+
+TEST(Library, SnippetsUseItWhereTheProgramDoesNot) {
+    const auto engine = Engine::create({});
+    const ModulePtr module = load(*engine, kPlain);
+    DiagSink diags;
+    EXPECT_TRUE(engine->parse_layout(*module, "tiled<8, 8>", diags)) << first(diags);
+    EXPECT_EQ(files(*engine), "t.tile <layout> std.layouts");
+    EXPECT_FALSE(engine->parse_layout(*module, "tield<8, 8>", diags));
+    EXPECT_EQ(first(diags), "T0200 did you mean `tiled`?");
+}
+
+TEST(Library, ModulesOfAnEngineShareItAndKeepIt) {
+    const auto engine = Engine::create({});
+    ModulePtr a = load(*engine, kExp), b = load(*engine, kExp, "u.tile");
+    const ModulePtr c = load(*engine, std::string("import std.math;\n") + kPlain, "v.tile");
+    ASSERT_TRUE(a && b && c);
+    EXPECT_EQ(files(*engine), "t.tile std.math u.tile v.tile");
+    const sema::Module* math = &a->prelude[0]->module();
+    EXPECT_EQ(math, &b->prelude[0]->module());
+    EXPECT_EQ(math, c->imports[0].module);
+    a.reset();
+    DiagSink diags;
+    Status status{};
+    EXPECT_TRUE(engine->compile_named(*b, "k", {}, {}, diags, status)) << first(diags);
+    EXPECT_EQ(files(*engine), "t.tile std.math u.tile v.tile");
+}
+
+TEST(Library, ModulesOfThePreludeSeeThoseBeforeThem) {
+    const auto engine = Engine::create({});
+    const ModulePtr module = load(*engine, "import std.layouts;\nimport std.math;\nimport std.nn;\n");
+    ASSERT_TRUE(module);
+    ASSERT_EQ(module->prelude.size(), 2U);
+    EXPECT_EQ(module->prelude[0]->module().prelude.size(), 0U);
+    EXPECT_EQ(module->prelude[1]->module().prelude.size(), 1U);
+    EXPECT_EQ(module->imports[2].module->prelude.size(), 2U);
+}
+
+TEST(Library, ThreadsLoadItOnce) {
+    const auto engine = Engine::create({});
+    const ModulePtr shared = load(*engine, kPlain);
+    std::vector<std::thread> threads;
+    std::vector<const sema::Module*> seen(16);
+    for (size_t i = 0; i < seen.size(); ++i)
+        threads.emplace_back([&, i] {
+            DiagSink diags;
+            const ModulePtr own = engine->load("t.tile", i % 2 ? kTiled : kExp, "", diags);
+            const bool layout = engine->parse_layout(*shared, "tiled<" + std::to_string(i + 1) + ", 8>", diags).has_value();
+            if (own && layout && !diags.has_errors()) seen[i] = &shared->prelude[i % 2]->module();
+        });
+    for (std::thread& t : threads) t.join();
+    for (size_t i = 0; i < seen.size(); ++i) {
+        ASSERT_NE(seen[i], nullptr);
+        EXPECT_EQ(seen[i], &shared->prelude[i % 2]->module());
+    }
+    const std::string all = files(*engine);
+    for (const char* name : {"std.math", "std.layouts"}) EXPECT_EQ(all.find(name), all.rfind(name)) << all;
+}
+
+}  // namespace
+}  // namespace tegula
