@@ -40,12 +40,12 @@ protected:
             "  ret\n}\n");
         fn_ = ir::parse_ir(sources_, file, types_, diags);
         EXPECT_TRUE(fn_);
-        const auto lower = [this](const Arch& arch, std::span<const GpuTensor> traits, bool may_alias) {
+        const auto lower = [this](const Arch& arch, const LaunchTraits& traits) {
             ir::Function out = *fn_;
             GpuOptions options;
             options.arch = &arch;
-            options.may_alias = may_alias;
-            options.tensors.assign(traits.begin(), traits.end());
+            options.may_alias = traits.may_alias;
+            options.tensors = traits.tensors;
             run_gpu_passes(out, options);
             return out;
         };
