@@ -68,7 +68,9 @@ std::vector<ChannelPlan> plan_own_rings(const Function& fn, const GpuOptions& op
         plans.push_back(std::move(plan));
     });
     // Programs that share a multiprocessor share its memory; a tile that leaves no room for that stays a load.
-    std::stable_sort(plans.begin(), plans.end(), [](const ChannelPlan& a, const ChannelPlan& b) { return a.layout.bytes() < b.layout.bytes(); });
+    std::sort(plans.begin(), plans.end(), [](const ChannelPlan& a, const ChannelPlan& b) {
+        return std::pair(a.layout.bytes(), a.load.v) < std::pair(b.layout.bytes(), b.load.v);
+    });
     for (; !plans.empty(); plans.pop_back()) {
         int64_t bytes = 0, elements = 1;
         for (const ChannelPlan& p : plans) {
