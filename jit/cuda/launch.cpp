@@ -121,7 +121,7 @@ int BoundLaunch::launch(void* stream) const {
         ContextScope scope(*driver_, setup_.context);
         return scope.code() != kCudaSuccess ? scope.code() : launch_all(static_cast<CUstream>(stream), nullptr);
     }
-    if (piece_ != total_) return launch_all(static_cast<CUstream>(stream), nullptr);
+    if (piece_ != total_ || total_ == 0) return launch_all(static_cast<CUstream>(stream), nullptr);
     return launch_bare(static_cast<CUstream>(stream));
 }
 

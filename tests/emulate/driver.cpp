@@ -131,7 +131,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
     for (unsigned i = 0; i < config->numAttrs; ++i)
         if (config->attrs[i].id == kClusterDimension) std::memcpy(&launch.cluster, config->attrs[i].value, sizeof launch.cluster);
     if (launch.cluster == 0 || launch.cluster > 8 || launch.grid % launch.cluster != 0) return kInvalidCluster;
-    if (launch.threads == 0 || launch.threads > 1024 || launch.shared_bytes > 232448) return kInvalidValue;
+    if (launch.grid == 0 || launch.threads == 0 || launch.threads > 1024 || launch.shared_bytes > 232448) return kInvalidValue;
     const uint64_t base = seed ? std::strtoull(seed, nullptr, 10) : 1;
     g_failure = tegula::on_cpu::Machine::get().run(launch, base ? base * 1000003 + ++g_launches : 0);
     return g_failure.empty() ? 0 : kLaunchFailed;

@@ -82,6 +82,7 @@ FAKE(cuOccupancyMaxActiveBlocksPerMultiprocessor, int* out, CUfunction, int, siz
 FAKE(cuLaunchKernelEx, const CUlaunchConfig* c, CUfunction, void** params, void**) {
     if (const int code = fails()) return code;
     if (depth == 0) return 201;  // no context is current
+    if (c->gridDimX == 0) return 1;
     unsigned cluster = 1;
     for (unsigned i = 0; i < c->numAttrs; ++i)
         if (c->attrs[i].id == kClusterDimension) std::memcpy(&cluster, c->attrs[i].value, sizeof cluster);

@@ -670,6 +670,16 @@ TEST_F(ProgramTest, devices_that_do_not_fit) {
     EXPECT_NE(result.diagnostics[0].message.find("belongs to device 0"), std::string::npos);
 }
 
+TEST_F(ProgramTest, prepared_launches_of_no_programs) {
+    prepare_copy();
+    alignas(16) float y[4] = {5}, x[4] = {1, 2, 3, 4};
+    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{0, 1, 1});
+    ASSERT_TRUE(launch) << launch.error;
+    EXPECT_EQ((*launch.value)->launch(nullptr), 0);
+    EXPECT_EQ((*launch.value)->collect(nullptr, {}).status, RunResult::ok);
+    EXPECT_EQ(y[0], 5);
+}
+
 TEST_F(ProgramTest, prepared_launches) {
     prepare_copy();
     alignas(16) float y[4] = {}, x[4] = {1, 2, 3, 4};
