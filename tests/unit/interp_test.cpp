@@ -657,7 +657,7 @@ class PureRows : public ::testing::Environment {
     void TearDown() override {
         if (GTEST_FLAG_GET(filter) != "*") return;
         const std::set<std::string> elsewhere = {"program_id", "num_programs", "dim", "tensor_ptr", "ptr_add",  // interp_run_test.cpp
-                                                 "convert"};                                                    // channels_test.cpp
+                                                 "convert", "cta_id", "num_ctas"};                              // channels_test.cpp
         for (uint8_t op = 0; op < static_cast<uint8_t>(ir::Op::count_); ++op) {
             const ir::OpRow& row = ir::op_row(static_cast<ir::Op>(op));
             if (row.traits & (ir::PURE | ir::ELEMWISE)) {
