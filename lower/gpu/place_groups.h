@@ -46,7 +46,7 @@ public:
     /// `simple`: every group gets a plain layout.
     Groups(const ir::Function& fn, const ProductGrids& grids, bool simple);
     /// Is the value cheaper to make again than to convert? (Constants, iota, and short expressions of them.)
-    bool cheap(ir::ValueId v) const { return cost_[v.v] > 0; }
+    bool cheap(ir::ValueId v) const { return v.v < cost_.size() && cost_[v.v] > 0; }  // placement adds values: they are not
     /// The layout of the value's group.
     const TileLayout& layout(ir::ValueId v) const { return *layouts_.at(find(v)); }
 

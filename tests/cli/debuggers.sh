@@ -1,6 +1,8 @@
 # Kernels of the machine `cpu` in gdb and perf, where TEGULA_CPU_DEBUG asks for it: a breakpoint on a line of the source, the kernel's name and line in a backtrace, a
 # line in perf's map; without it nothing of all that.
 tegula doctor | grep -q '^machine  cpu: available' || { echo "the library has no LLVM"; exit 77; }
+# Kernels that were shown stay until the process ends, and sanitizers stand between gdb and their callers.
+! grep -q __asan_init "$(command -v tegula)" || { echo "the command is built with sanitizers"; exit 77; }
 cat > k.tile <<'END'
 fn twice(x: any) -> any {
     return x + x;
