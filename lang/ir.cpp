@@ -120,6 +120,21 @@ void Function::remove_if(const std::vector<bool>& dead) {
     }
 }
 
+const Hint* find_hint(std::span<const Hint> hints, std::string_view name) {
+    const auto at = std::find_if(hints.begin(), hints.end(), [&](const Hint& h) { return h.name == name; });
+    return at == hints.end() ? nullptr : &*at;
+}
+
+std::optional<int64_t> hint_argument(std::span<const Hint> hints, std::string_view name) {
+    const Hint* hint = find_hint(hints, name);
+    return hint && hint->args.size() == 1 ? std::optional(hint->args[0]) : std::nullopt;
+}
+
+std::span<const Hint> Function::hints_of(const Inst& loop) const {
+    const auto at = static_cast<size_t>(attrs(loop)[0]);
+    return at < loop_hints.size() ? std::span<const Hint>(loop_hints[at]) : std::span<const Hint>();
+}
+
 uint32_t Function::add_string(std::string text) {
     const auto it = std::find(strings.begin(), strings.end(), text);
     if (it != strings.end()) return static_cast<uint32_t>(it - strings.begin());

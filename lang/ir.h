@@ -122,6 +122,10 @@ struct Hint {
     std::string name;
     std::vector<int64_t> args;
 };
+/// The first hint of that name; null if there is none.
+const Hint* find_hint(std::span<const Hint> hints, std::string_view name);
+/// The argument of the first hint of that name; nothing if there is none or it does not have exactly one.
+std::optional<int64_t> hint_argument(std::span<const Hint> hints, std::string_view name);
 
 /// One kernel instance (body = programs of a grid) or expression function (host statements; results through `ret`).
 class Function {
@@ -132,6 +136,7 @@ public:
     std::vector<Param> params;
     std::vector<Hint> hints;                    ///< kernel attributes and schedule clause
     std::vector<std::vector<Hint>> loop_hints;  ///< indexed by the `attrs` attribute of loops; entry 0 is empty
+    std::span<const Hint> hints_of(const Inst& loop) const;
     std::vector<std::string> strings;           ///< texts of print and assert
     BlockId body;
     std::optional<GpuForm> gpu;                 ///< after the GPU passes

@@ -59,8 +59,7 @@ bool reports_programs(const Function& fn) {
 
 std::array<int, 3> wanted_cluster(const Function& fn, std::string* why) {
     std::array<int64_t, 3> wanted = {1, 1, 1};
-    for (const Hint& h : fn.hints)
-        if (h.name == "cluster") std::copy_n(h.args.begin(), std::min(h.args.size(), wanted.size()), wanted.begin());
+    if (const Hint* h = find_hint(fn.hints, "cluster")) std::copy_n(h->args.begin(), std::min(h->args.size(), wanted.size()), wanted.begin());
     std::array<int, 3> cluster = {1, 1, 1};
     int programs = 1;
     for (size_t d = 0; d < wanted.size(); ++d) {
@@ -88,8 +87,7 @@ int program_groups(const Function& form, std::string* why) {
     };
     if (form.gpu && form.gpu->grid_axes < 2) return plain("the grid has one axis");
     if (reports_programs(form)) return plain("what it prints or asserts names programs by their place in the plain order");
-    for (const Hint& h : form.hints)
-        if (h.name == "swizzle" && h.args.size() == 1 && h.args[0] >= 1) return static_cast<int>(std::min(h.args[0], kMaxGroup));
+    if (const auto group = hint_argument(form.hints, "swizzle"); group && *group >= 1) return static_cast<int>(std::min(*group, kMaxGroup));
     return shares_operands(form) ? kGroup : 0;
 }
 

@@ -40,9 +40,7 @@ bool add_tile(const Function& fn, const Block& body, size_t k, SplitLoop& out) {
 
 bool is_split_loop(const Function& fn, const Inst& loop) {
     if (loop.op != Op::for_loop) return false;
-    const auto at = static_cast<size_t>(fn.attrs(loop)[0]);
-    return at < fn.loop_hints.size() &&
-           std::any_of(fn.loop_hints[at].begin(), fn.loop_hints[at].end(), [](const Hint& h) { return h.name == "split_k" && h.args.size() == 1; });
+    return hint_argument(fn.hints_of(loop), "split_k").has_value();
 }
 
 std::optional<SplitLoop> parallel_split(const Function& fn, std::string* why) {
@@ -67,8 +65,7 @@ std::optional<SplitLoop> parallel_split(const Function& fn, std::string* why) {
         }
     if (!out.loop.valid()) return std::nullopt;
     const Inst& loop = fn.inst(out.loop);
-    for (const Hint& h : fn.loop_hints[static_cast<size_t>(fn.attrs(loop)[0])])
-        if (h.name == "split_k") out.parts = static_cast<int>(h.args[0]);
+    out.parts = static_cast<int>(hint_argument(fn.hints_of(loop), "split_k").value_or(1));
     const Block& body = fn.block(fn.blocks(loop)[0]);
     for (size_t k = 0; k < loop.results.count; ++k)
         if (!add_tile(fn, body, k, out)) return no("its sums do not stay where they are summed");

@@ -37,7 +37,7 @@ void check(const ir::Function& fn, std::string_view when) {
 }
 
 bool wants_split(const ir::Function& fn) {
-    return std::any_of(fn.hints.begin(), fn.hints.end(), [](const ir::Hint& h) { return h.name == "split_k"; });
+    return ir::find_hint(fn.hints, "split_k") != nullptr;
 }
 
 }  // namespace

@@ -16,9 +16,7 @@ constexpr int64_t kMaxParts = 64;
 constexpr int64_t kMaxStep = int64_t{1} << 32;  ///< where stretches begin stays far below 2^63, however many steps they are short of whole
 
 int64_t parts_of(const Function& fn) {
-    for (const Hint& h : fn.hints)
-        if (h.name == "split_k" && h.args.size() == 1) return h.args[0];
-    return 0;
+    return hint_argument(fn.hints, "split_k").value_or(0);
 }
 
 class Splitter {

@@ -296,9 +296,7 @@ std::string Elaborator::describe_callee(const Value& callee) {
 
 /// Is the kernel marked `@ math(fast)`? (Word 0 of that hint.)
 bool Elaborator::fast_math() {
-    for (const ir::Hint& hint : ir().fn().hints)
-        if (hint.name == "math" && !hint.args.empty() && hint.args[0] == 0) return true;
-    return false;
+    return ir::hint_argument(ir().fn().hints, "math") == 0;
 }
 
 /// `f(x, fast)`: the operation or library function named fast_f.

@@ -17,13 +17,8 @@ constexpr int kManyCarried = 32;  ///< registers
 
 /// "#pragma unroll n" of the loop's hints; 1: none.
 std::string unroll_pragma(const ir::Function& fn, const ir::Inst& loop) {
-    const auto& hints = fn.loop_hints;
-    const auto at = static_cast<size_t>(fn.attrs(loop)[0]);
-    int64_t n = 1;
-    if (at < hints.size())
-        for (const ir::Hint& h : hints[at])
-            if (h.name == "unroll" && !h.args.empty()) n = std::clamp<int64_t>(h.args[0], 1, 64);
-    return "#pragma unroll " + std::to_string(n);
+    const int64_t n = ir::hint_argument(fn.hints_of(loop), "unroll").value_or(1);
+    return "#pragma unroll " + std::to_string(std::clamp<int64_t>(n, 1, 64));
 }
 
 int products_in(const ir::Function& fn, ir::BlockId block) {

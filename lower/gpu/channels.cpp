@@ -218,8 +218,7 @@ void Planner::drop(const std::string& why, bool (*which)(const ChannelPlan&)) {
 }
 
 bool hint_off(const Function& fn) {
-    return std::any_of(fn.hints.begin(), fn.hints.end(),
-                       [](const Hint& h) { return h.name == "specialise" && h.args.size() == 1 && h.args[0] == 2; });
+    return hint_argument(fn.hints, "specialise") == 2;
 }
 
 /// With a bulk copy for some load in a loop, the loads that have one get a producer; else copies are issued ahead by the threads that compute.
@@ -244,10 +243,8 @@ void Planner::choose_form() {
 
 int Planner::wanted_stages(const ChannelPlan& plan) const {
     for (InstId loop = plan.loop; loop.valid(); loop = loop_of(loop)) {
-        const size_t hints = static_cast<size_t>(fn_.attrs(fn_.inst(loop))[0]);
-        if (hints >= fn_.loop_hints.size()) continue;
-        for (const Hint& h : fn_.loop_hints[hints])
-            if (h.name == "pipeline" && !h.args.empty()) return static_cast<int>(std::clamp<int64_t>(h.args[0], 1, kMaxStages));
+        if (const auto stages = hint_argument(fn_.hints_of(fn_.inst(loop)), "pipeline"))
+            return static_cast<int>(std::clamp<int64_t>(*stages, 1, kMaxStages));
     }
     const Op holder = fn_.inst(plan.last_use).op;
     const bool held = holder == Op::for_loop || holder == Op::while_loop;

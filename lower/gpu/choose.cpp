@@ -19,10 +19,8 @@ using namespace ir;
 constexpr int64_t kScratchReserve = 16 << 10;  ///< of shared memory, kept for exchanges
 
 int hinted_warps(const Function& fn) {
-    for (const Hint& hint : fn.hints)
-        if (hint.name == "warps" && hint.args.size() == 1 && hint.args[0] >= 1)
-            return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(hint.args[0], 32))));
-    return 0;
+    const int64_t warps = hint_argument(fn.hints, "warps").value_or(0);
+    return warps >= 1 ? static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(warps, 32)))) : 0;
 }
 
 /// Products want 64 rows per group of 4 warps; other tiles few registers per thread: 32 elements, which leaves room for several programs.

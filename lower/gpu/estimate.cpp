@@ -89,10 +89,9 @@ Estimator::Estimator(const Function& fn, const GpuOptions& options, const Launch
     for (uint64_t g : scale.grid) programs_ *= static_cast<double>(g);
     bool cut = false;
     for_each_inst(fn, fn.body, [&](InstId i) { cut = cut || is_split_loop(fn, fn.inst(i)); });
-    for (const Hint& h : fn.hints)
-        if (h.name == "split_k" && h.args.size() == 1 && (cut || split_k_problem(fn).empty()))
-            stretches_ = static_cast<double>(std::max<int64_t>(h.args[0], 1));
-    const bool persistent = std::any_of(fn.hints.begin(), fn.hints.end(), [](const Hint& h) { return h.name == "persistent"; });
+    if (const auto parts = hint_argument(fn.hints, "split_k"); parts && (cut || split_k_problem(fn).empty()))
+        stretches_ = static_cast<double>(std::max<int64_t>(*parts, 1));
+    const bool persistent = find_hint(fn.hints, "persistent") != nullptr;
     if (const std::array<int, 3> wanted = wanted_cluster(fn);
         arch_.multicast && stretches_ == 1 && !cut && !persistent && !reports_programs(fn) && has_whole_clusters(wanted, scale.grid))
         cluster_ = wanted;

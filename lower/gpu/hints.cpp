@@ -146,10 +146,8 @@ std::vector<HintNote> Notes::run() {
     for_each_inst(form_, body, [&](InstId i) {
         const Inst& inst = form_.inst(i);
         if (inst.op != Op::for_loop && inst.op != Op::while_loop) return;
-        const auto at = static_cast<size_t>(form_.attrs(inst)[0]);
-        if (at >= form_.loop_hints.size()) return;
         loop_ = inst.span;
-        for (const Hint& h : form_.loop_hints[at]) {
+        for (const Hint& h : form_.hints_of(inst)) {
             hint_ = &h;
             loop_hint(i);
         }

@@ -16,10 +16,6 @@ namespace {
 
 constexpr int64_t kWide = 32768;  ///< elements of a tile from which one program fills a multiprocessor; below it plain kernels are faster
 
-bool is_asked(const Function& fn) {
-    return std::any_of(fn.hints.begin(), fn.hints.end(), [](const Hint& h) { return h.name == "persistent"; });
-}
-
 /// Emits i64 scalars at the end of a block.
 class Scalars {
 public:
@@ -114,7 +110,7 @@ std::string persist_problem(const ir::Function& fn) {
 }
 
 bool make_persistent(ir::Function& fn, const GpuOptions& options) {
-    const bool asked = is_asked(fn);
+    const bool asked = find_hint(fn.hints, "persistent") != nullptr;
     if (!fn.is_kernel || fn.gpu->persistent || (!asked && !reduces_wide(fn)) || !persist_problem(fn).empty()) return false;
     Function made = fn;
     wrap(made);

@@ -55,9 +55,8 @@ Placement shared_operand(const Function& fn, ValueId v, const MmaRow& row, int w
 }
 
 Decode decode_hint(const Function& fn) {
-    for (const Hint& hint : fn.hints)
-        if (hint.name == "decode" && hint.args.size() == 1) return static_cast<Decode>(hint.args[0]);
-    return Decode::automatic;
+    const auto word = hint_argument(fn.hints, "decode");
+    return word ? static_cast<Decode>(*word) : Decode::automatic;
 }
 
 bool is_decoded(const Function& fn, const Inst& dot, size_t which) {
