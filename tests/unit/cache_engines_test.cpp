@@ -1,0 +1,164 @@
+// Whole engines on one cache directory: many processes of many threads compile the same and different kernels, die at random moments, and find
+// entries with flipped bits and cut ends. What they compute is right, and none says more than one warning.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "tegula/tegula.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kUnavailable = 77, kWrong = 1, kTooManyWarnings = 2;
+constexpr int64_t kElements = 100;
+
+bool long_run() { return std::getenv("TEGULA_LONG") != nullptr; }
+
+std::string kernel_text(uint64_t n) {
+    return "edition 1;\nkernel k(x: tensor<i32>[N], out y: tensor<i32>[N]) grid [cdiv(N, 32)] {\n    let at = program_id(0) * 32;\n    y[at +: 32] = "
+           "x[at +: 32] * " +
+           std::to_string(2 * n + 3) + " + " + std::to_string(n) + ";\n}\n";
+}
+
+struct Counts {
+    std::atomic<int> wrong{0}, warnings{0}, unavailable{0};
+};
+
+/// Kernel `n` on an engine that knows nothing yet.
+void compile_and_run(uint64_t n, const char* machine, Counts& counts) {
+    auto engine = tegula::Engine::create();
+    auto module = engine.value().load(kernel_text(n), "k.tile");
+    std::vector<int32_t> x(kElements), y(kElements, -1);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int32_t>(i * 7 + n);
+    tegula::api::RunOptions options;
+    options.machine = machine;
+    const auto ran = module.value().launch("k", {}, {tegula::Tensor(x.data(), {kElements}), tegula::Tensor(y.data(), {kElements})}, options);
+    if (ran.status() == TEGULA_E_UNAVAILABLE) ++counts.unavailable;
+    counts.warnings += ran.diagnostics().text().find("T1044") != std::string::npos;
+    bool right = static_cast<bool>(ran);
+    for (size_t i = 0; i < x.size(); ++i) right = right && y[i] == static_cast<int32_t>(static_cast<uint64_t>(x[i]) * (2 * n + 3) + n);
+    counts.wrong += !right;
+}
+
+/// What one process does: half of the kernels are everybody's, half nobody's yet. Gives its exit status.
+int compile_many(const char* machine, int thread_count, int rounds, uint64_t seed) {
+    Counts counts;
+    {
+        std::vector<std::jthread> threads;
+        for (int t = 0; t < thread_count; ++t)
+            threads.emplace_back([&, t] {
+                std::mt19937_64 random(seed * 64 + static_cast<uint64_t>(t));
+                for (int round = 0; round < rounds; ++round) compile_and_run(random() % (random() % 2 ? 10 : 100000), machine, counts);
+            });
+    }
+    if (counts.unavailable) return kUnavailable;
+    if (counts.wrong) return kWrong;
+    return counts.warnings > 1 ? kTooManyWarnings : 0;
+}
+
+class CacheOfEngines : public testing::Test {
+protected:
+    void SetUp() override {
+        char name[] = "/tmp/tegula_cache_engines_XXXXXX";
+        ASSERT_NE(::mkdtemp(name), nullptr);
+        folder_ = name;
+        ::setenv("TEGULA_CACHE_DIR", (folder_ + "/cache").c_str(), 1);
+        for (const char* machine : {"cuda", "cpu"})
+            if (wait(start(machine, 1, 1, 0)) == 0) {
+                machine_ = machine;
+                return;
+            }
+        GTEST_SKIP() << "neither a GPU nor LLVM: nothing is compiled here";
+    }
+    void TearDown() override { fs::remove_all(folder_); }
+
+    static pid_t start(const char* machine, int threads, int rounds, uint64_t seed) {
+        const pid_t pid = ::fork();
+        if (pid == 0) ::_exit(compile_many(machine, threads, rounds, seed));
+        return pid;
+    }
+    /// Its exit status, or 1000 and the signal that ended it.
+    static int wait(pid_t pid) {
+        int status = 0;
+        ::waitpid(pid, &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+    }
+    /// Turns a bit of some entry, or cuts its end.
+    void damage(std::mt19937_64& random) const {
+        std::vector<fs::path> entries;
+        std::error_code gone;
+        for (const auto& item : fs::directory_iterator(folder_ + "/cache", gone))
+            if (item.path().extension() == ".entry") entries.push_back(item.path());
+        if (entries.empty()) return;
+        const int file = ::open(entries[random() % entries.size()].c_str(), O_RDWR | O_CLOEXEC);
+        if (file < 0) return;
+        const auto size = static_cast<uint64_t>(std::max<off_t>(::lseek(file, 0, SEEK_END), 1));
+        const auto at = static_cast<off_t>(random() % size);
+        char byte = 0;
+        if (random() % 8 == 0)
+            EXPECT_EQ(::ftruncate(file, at), 0);
+        else if (::pread(file, &byte, 1, at) == 1) {
+            byte = static_cast<char>(byte ^ 1 << random() % 8);
+            EXPECT_EQ(::pwrite(file, &byte, 1, at), 1);
+        }
+        ::close(file);
+    }
+
+    std::string folder_;
+    const char* machine_ = nullptr;
+};
+
+TEST_F(CacheOfEngines, many_processes_of_many_threads) {
+    const int processes = long_run() ? 32 : 6, threads = 8, rounds = long_run() ? 20 : 4;
+    std::vector<pid_t> children;
+    for (int p = 0; p < processes; ++p) children.push_back(start(machine_, threads, rounds, static_cast<uint64_t>(p)));
+    for (const pid_t pid : children) EXPECT_EQ(wait(pid), 0);
+}
+
+TEST_F(CacheOfEngines, processes_that_die_among_entries_that_rot) {
+    const int kills = long_run() ? 1000 : 25, processes = long_run() ? 32 : 6;
+    std::mt19937_64 random(11);
+    std::set<pid_t> running;
+    int killed = 0, ended = 0;
+    uint64_t seed = 100;
+    while (killed < kills) {
+        while (running.size() < static_cast<size_t>(processes)) running.insert(start(machine_, 8, 4, seed++));
+        ::usleep(static_cast<useconds_t>(random() % 20000));
+        damage(random);
+        auto victim = running.begin();
+        std::advance(victim, random() % running.size());
+        if (random() % 2) {
+            ::kill(*victim, SIGKILL);
+            const int status = wait(*victim);
+            killed += status == 1000 + SIGKILL;
+            EXPECT_TRUE(status == 0 || status == 1000 + SIGKILL) << status;
+            running.erase(victim);
+        }
+        for (auto it = running.begin(); it != running.end();) {
+            int status = 0;
+            if (::waitpid(*it, &status, WNOHANG) == *it) {
+                EXPECT_EQ(status, 0);
+                ++ended;
+                it = running.erase(it);
+            } else
+                ++it;
+        }
+    }
+    for (const pid_t pid : running) {
+        EXPECT_EQ(wait(pid), 0);
+        ++ended;
+    }
+    EXPECT_GT(ended, 0) << "every process died: the test proves nothing";
+}
+
+}  // namespace
