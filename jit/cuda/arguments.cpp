@@ -113,6 +113,9 @@ void BoundLaunch::bind_value(const KernelParam& p, std::span<const Argument> arg
         case KernelParam::grid:
             value = grid_[dim];
             break;
+        case KernelParam::grid_reciprocal:
+            value = UINT64_MAX / std::max<uint64_t>(grid_[dim] / param, 1);
+            break;
         case KernelParam::workspace:
             value = workspace_.address();
             break;

@@ -192,7 +192,11 @@ std::string Emitter::zero(ir::ValueId v) { return fn_.type(v).pointer ? "0ull" :
 
 void Emitter::declare(ir::ValueId v) {
     if (aliased_[v.v] || in_tensor_memory(fn_, v)) return;
-    line(type_of(v) + " " + name(v) + (is_scalar(v) ? "" : "[" + std::to_string(registers(v)) + "]") + ";");
+    line(declaration(v));
+}
+
+std::string Emitter::declaration(ir::ValueId v) {
+    return type_of(v) + " " + name(v) + (is_scalar(v) ? "" : "[" + std::to_string(registers(v)) + "]") + ";";
 }
 
 bool Emitter::take_over(ir::ValueId result, ir::ValueId operand) {

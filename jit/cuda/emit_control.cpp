@@ -85,12 +85,13 @@ void Emitter::cuda_for_loop(ir::InstId id) {
     const auto& args = fn_.block(body).args;
     std::vector<ir::ValueId> results;
     for (uint32_t r = 0; r < inst.results.count; ++r) results.push_back(fn_.result(inst, r));
-    const std::vector<std::string> carried = declare_all(results);
     std::vector<ir::ValueId> copied;
-    std::vector<std::string> targets;
-    for (size_t i = 0; i < carried.size(); ++i) {
-        names_[args[i + 1].v] = carried[i];
-        if (kept_sum(inst, i)) {
+    std::vector<std::string> carried, targets;
+    for (size_t i = 0; i < results.size(); ++i) {
+        const bool kept = kept_sum(inst, i);
+        if (!kept || !stored_as_sum(results[i])) declare(results[i]);
+        carried.push_back(names_[args[i + 1].v] = name(results[i]));
+        if (kept) {
             enter_sum(in[i + 3], args[i + 1], results[i]);
         } else {
             copied.push_back(in[i + 3]);

@@ -127,12 +127,12 @@ void Emitter::store_first(const Part& part) {
 /// vector may have its own condition, narrow elements only get a path without: a tile of wide ones would take its registers at once.
 void Emitter::load_wide(const Part& part) {
     const ir::ValueId v = part.value;
+    if (!part.shifted && (part.whole == "true" || (part.inside == Part::whole_vectors && fn_.elem(part.tensor).bits >= 32)))
+        return load_vectors(part, name(v), true);
     const std::string wide = fresh("wide");
     line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(registers(v)) + "];");
     if (part.shifted) {
         load_shifted(part, wide);
-    } else if (part.whole == "true" || (part.inside == Part::whole_vectors && fn_.elem(part.tensor).bits >= 32)) {
-        load_vectors(part, wide, true);
     } else {
         open("if (" + part.whole + ")");
         load_vectors(part, wide, false);
@@ -147,7 +147,8 @@ void Emitter::load_wide(const Part& part) {
 }
 
 void Emitter::cuda_load(ir::InstId id) {
-    declare(fn_.result(id));
+    const ir::ValueId v = fn_.result(id);
+    line((is_scalar(v) ? "" : "alignas(16) ") + declaration(v));
     open("");
     const Part part = part_of(id);
     part.vector == 1 ? load_elements(part, name(part.value), true) : load_wide(part);

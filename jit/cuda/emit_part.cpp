@@ -1,5 +1,6 @@
 // Parts of tensors (emit_access.h): bounds and offsets. Bounds of a range become two 32-bit numbers per access, `low` and `count`, so that an element
-// costs one comparison; offsets are unsigned 64-bit sums, the part that no register changes hoisted into a variable.
+// costs one comparison, unless there are so few that 64-bit ones are shorter; offsets are unsigned 64-bit sums, the part that no register changes
+// hoisted into a variable.
 #include <algorithm>
 #include <bit>
 
@@ -11,6 +12,7 @@ using ir::Access;
 
 namespace {
 
+constexpr int kFewTests = 4;                        ///< of a thread, for which `low` and `count` do not pay
 constexpr uint64_t kLargeStep = uint64_t{1} << 38;  ///< from here on coordinate * step may leave 64 bits
 
 std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
@@ -80,6 +82,7 @@ Emitter::Part Emitter::part_of(ir::InstId id) {
     for (size_t a = 0; a < part.axes.size(); ++a) part_axis(part, a);
     part_base(part);
     part_vector(part);
+    for (size_t a = 0; a < part.axes.size(); ++a) part_bounds(part, a);
     return part;
 }
 
@@ -111,18 +114,25 @@ void Emitter::part_axis(Part& part, size_t number) {
     if (a.kind == Access::gather) return;
     axis.start = a.kind == Access::all ? "0ll" : name(axis.index);
     if (!checked) return;
-    const auto in_range = [&](const std::string& at) { return "(unsigned long long)" + at + " < (unsigned long long)" + axis.size; };
-    if (a.kind == Access::index) {
-        part.fixed = both(part.fixed, in_range(axis.start));
-        return;
-    }
-    const std::string extent_text = std::to_string(a.extent);
-    if (a.step != 1) {
-        if (size_of(a.step) >= kLargeStep) part.narrow = true;
+    if (a.kind == Access::index)
+        part.fixed = both(part.fixed, "(unsigned long long)" + axis.start + " < (unsigned long long)" + axis.size);
+    else
+        part.narrow = part.narrow || size_of(a.step) >= kLargeStep;
+}
+
+/// What the tests of a range compare with, and when all of it is inside.
+void Emitter::part_bounds(Part& part, size_t number) {
+    const Access::Axis& a = part.access.axes[number];
+    Part::Axis& axis = part.axes[number];
+    if (a.kind != Access::range || axis.size.empty()) return;
+    const bool few = registers(part.value) <= kFewTests * part.vector && !part.shifted && part.inside != Part::first;
+    if (a.step != 1 || few) {
+        const auto in_range = [&](const std::string& at) { return "(unsigned long long)" + at + " < (unsigned long long)" + axis.size; };
         const auto last = static_cast<uint64_t>(a.extent - 1) * static_cast<uint64_t>(a.step);
         part.whole = both(part.whole, in_range(axis.start) + " && " + in_range("(" + axis.start + " + " + std::to_string(last) + "ull)"));
         return;
     }
+    const std::string extent_text = std::to_string(a.extent);
     const std::string first = support("first_inside", "first_inside", kFirstInside), count = support("count_inside", "count_inside", kCountInside);
     axis.low = fresh("low");
     axis.count = fresh("count");

@@ -1,4 +1,5 @@
-// The order in which a launch walks its grid when rows of programs are swept in groups (lang/raster.h). Clusters are swept as a whole.
+// The order in which a launch walks its grid when rows of programs are swept in groups (lang/raster.h), and divisions of programs' numbers. Clusters
+// are swept as a whole. The launcher passes reciprocals: divisions by what is not known are long sequences, and take long to compile.
 #include "lang/raster.h"
 
 #include <algorithm>
@@ -7,29 +8,54 @@
 
 namespace tegula::cuda {
 
+std::string Emitter::quotient_by_reciprocal() {
+    prelude_.need("high_product");
+    return support("quotient", "quotient",
+                   "// a / b, for a below 2^63, by (2^64 - 1) / b rounded down: the high half of the product is the quotient or one less.\n"
+                   "__device__ __forceinline__ unsigned long long $(unsigned long long a, unsigned long long b, unsigned long long reciprocal) {\n"
+                   "    const unsigned long long q = high_product(a, reciprocal);\n    return q + (a - q * b >= b);\n}\n");
+}
+
+std::string Emitter::clusters_reciprocal(int axis) {
+    return parameter(KernelParam::grid_reciprocal, fn_.gpu->cluster[static_cast<size_t>(axis)], axis, "const unsigned long long", "reciprocal");
+}
+
+std::string Emitter::over_clusters(const std::string& number, int axis) {
+    const std::string divisor = clusters_along(axis), reciprocal = clusters_reciprocal(axis);
+    return quotient_by_reciprocal() + "(" + number + ", " + divisor + ", " + reciprocal + ")";
+}
+
 std::string Emitter::in_groups(const std::string& place, const std::string& scope, const std::function<void(const std::string&)>& put) {
     if (program_groups(fn_) == 0) return place;
     const auto [it, added] = param_names_.emplace("in groups: " + scope, "");
     if (!added) return it->second;
     const std::string rows = clusters_along(0), columns = clusters_along(1);
-    const std::string group = std::to_string(std::max(program_groups(fn_) / fn_.gpu->cluster[0], 1));
-    const std::string order = support(
-        "program in groups", "in_groups",
-        "// Program of the plain order (axis 0 fastest) that comes at place `at` when groups of " + group +
-            " rows are swept along axis 1. Huge grids stay as\n"
-            "// they are: 64-bit divisions are long sequences.\n"
-            "__device__ __forceinline__ unsigned long long $(unsigned long long at, unsigned long long all_rows, unsigned long long all_columns) {\n"
-            "    if ((at | all_rows | all_columns) >> 32 || (all_rows * all_columns) >> 28) return at;\n"
-            "    const unsigned rows = all_rows, columns = all_columns;\n" +
-            (fn_.gpu->grid_axes > 2
-                 ? "    const unsigned plane = rows * columns, below = (unsigned)at / plane * plane, rest = (unsigned)at - below;\n"
-                 : "    const unsigned below = 0, rest = (unsigned)at;\n") +
-            "    const unsigned group = rows < " + group + "u ? rows : " + group +
-            "u, first = rest / (group * columns) * group;\n"
-            "    const unsigned height = rows - first < group ? rows - first : group, in = rest - first * columns, column = in / height;\n"
-            "    return below + column * rows + first + (in - column * height);\n}\n");
+    const std::string group = std::to_string(std::max(program_groups(fn_) / fn_.gpu->cluster[0], 1)) + "u";
+    const std::string divide = quotient_by_reciprocal(), by_columns = clusters_reciprocal(1);
+    const bool planes = fn_.gpu->grid_axes > 2;
+    const std::string by_rows = planes ? clusters_reciprocal(0) : "";
+    const std::string order =
+        support("program in groups", "in_groups",
+                "// Program of the plain order (axis 0 fastest) that comes at place `at` when groups of " + group +
+                    " rows are swept along axis 1. Of the numbers\n"
+                    "// behind columns, one is their reciprocal" +
+                    (planes ? ", the other that of rows" : "") +
+                    ". Very long rows stay as they are.\n"
+                    "__device__ __forceinline__ unsigned long long $(unsigned long long at, unsigned long long rows, unsigned long long columns, "
+                    "unsigned long long by_columns" +
+                    (planes ? ", unsigned long long by_rows" : "") + ") {\n    if (columns > 0xffffffffu / " + group + ") return at;\n" +
+                    (planes ? "    const unsigned long long below = " + divide + "(" + divide +
+                                  "(at, rows, by_rows), columns, by_columns) * (rows * columns), rest = at - below;\n"
+                            : "    const unsigned long long below = 0, rest = at;\n") +
+                    "    const unsigned long long first = " + divide + "(rest, columns, by_columns) / " + group + " * " + group +
+                    ";\n"
+                    "    const unsigned height = rows - first < " +
+                    group + " ? rows - first : " + group +
+                    ", in = rest - first * columns, column = in / height;\n"
+                    "    return below + column * rows + first + (in - column * height);\n}\n");
     it->second = fresh("place");
-    put("const unsigned long long " + it->second + " = " + order + "(" + place + ", " + rows + ", " + columns + ");");
+    put("const unsigned long long " + it->second + " = " + order + "(" + place + ", " + rows + ", " + columns + ", " + by_columns +
+        (planes ? ", " + by_rows : "") + ");");
     return it->second;
 }
 

@@ -37,9 +37,19 @@ void Emitter::enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId re
     sums_[carried.v] = sums_[result.v] = sum;
 }
 
+/// Is the loop's sum only rounded to 16 bits by a bulk store in the same block? That one reads its registers by name.
+bool Emitter::stored_as_sum(ir::ValueId result) const {
+    if (uses(result) != 1) return false;
+    for (const ir::InstId id : fn_.block(fn_.def(result)->parent).insts) {
+        const ir::Inst& inst = fn_.inst(id);
+        if (inst.op == ir::Op::cast && fn_.operands(inst)[0] == result) return rounded_by_store(inst);
+    }
+    return false;
+}
+
 void Emitter::leave_sum(ir::ValueId result) {
     const auto kept = sums_.find(result.v);
-    if (kept == sums_.end()) return;
+    if (kept == sums_.end() || stored_as_sum(result)) return;
     std::string moves, operands;
     for (int r = 0; r < registers(result); ++r) {
         const std::string n = std::to_string(r);

@@ -115,6 +115,20 @@ void Emitter::bulk_addresses(BulkStore& s, ir::InstId id) {
     line("const unsigned " + s.at + " = " + at + ";");
 }
 
+/// One statement that rounds pairs of a sum's registers and writes them: as operands or values of their own they would go through all of the
+/// compiler's passes.
+std::string stored_sum(const std::string& sum, const std::vector<int>& first, const std::string& pair, const std::string& to) {
+    std::string text, words;
+    for (size_t i = 0; i < first.size(); ++i) {
+        const std::string word = "two" + number(static_cast<int64_t>(i));
+        text += "cvt.rn." + pair + ".f32 " + word + ", " + sum + number(first[i] + 1) + ", " + sum + number(first[i]) + "; ";
+        words += (i ? ", " : "") + word;
+    }
+    const std::string count = number(static_cast<int64_t>(first.size()));
+    return "asm volatile(\"{.reg .b32 two<" + count + ">; " + text + "stmatrix.sync.aligned.m8n8.x" + count + ".shared.b16 [%0], {" + words +
+           "};}\" :: \"r\"(" + to + ") : \"memory\");";
+}
+
 /// Writes and sends one box, whose first element in the first warp is (row, column).
 void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t slab) {
     const TileLayout& l = layout(s.value);
@@ -128,6 +142,8 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
     };
     const ir::Inst* def = fn_.def(s.value);
     const bool rounds = def && rounded_by_store(*def);
+    const auto sum = rounds ? sums_.find(fn_.operands(*def)[0].v) : sums_.end();
+    if (s.bytes == 2 && sum == sums_.end()) prelude_.need("pairs");
     const auto pair = [&](int r) {
         if (!rounds) return packed(tile, f, number(r));
         const ir::ValueId from = fn_.operands(*def)[0];
@@ -144,11 +160,18 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
             line("*(uint4*)(" + s.area + "_bytes + " + (offset ? number(offset) + " + " : "") + place(c) + ") = make_uint4(" + words + ");");
         }
     } else if (s.bytes == 2) {
-        const bool four = s.columns > 8;
-        for (int64_t c = 0; c < s.columns; c += four ? 16 : 8) {
+        const int64_t per = s.columns > 8 ? 4 : 2;
+        for (int64_t c = 0; c < s.columns; c += 4 * per) {
+            std::vector<int> first;
+            for (int64_t i = 0; i < per; ++i) first.push_back(reg(c + i / 2 * 8, i % 2 * 8));
+            const std::string to = base + " + " + place(c);
+            if (sum != sums_.end()) {
+                line(stored_sum(sum->second, first, fn_.type(s.value).elem == Fmt::bf16 ? "bf16x2" : "f16x2", to));
+                continue;
+            }
             std::string words;
-            for (int64_t i = 0; i < (four ? 4 : 2); ++i) words += ", " + pair(reg(c + i / 2 * 8, i % 2 * 8));
-            line(std::string(four ? "stmatrix_x4(" : "stmatrix_x2(") + base + " + " + place(c) + words + ");");
+            for (int r : first) words += ", " + pair(r);
+            line("stmatrix_x" + number(per) + "(" + to + words + ");");
         }
     } else {
         const std::string to = fresh("to");
@@ -178,7 +201,7 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
 
 void Emitter::bulk_store(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    for (const char* section : {"shared", "fence_async", "tma_store", "pairs"}) prelude_.need(section);
+    for (const char* section : {"shared", "fence_async", "tma_store"}) prelude_.need(section);
     BulkStore s;
     s.value = fn_.operands(inst).back();
     s.bytes = static_cast<int>(fn_.elem(s.value).container_bytes());

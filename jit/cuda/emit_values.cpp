@@ -150,22 +150,13 @@ void Emitter::cuda_select(ir::InstId id) {
 }
 
 std::string Emitter::index_of_program(const std::string& place, int axis, const std::function<void(const std::string&)>& put) {
-    const std::string quotient = support("quotient", "quotient",
-                                         "// Most launches have fewer than 2^32 programs, and a 64-bit division is a long sequence.\n"
-                                         "__device__ __forceinline__ unsigned long long $(unsigned long long a, unsigned long long b) {\n"
-                                         "    if (!((a | b) >> 32)) return (unsigned)a / (unsigned)b;\n"
-                                         "    unsigned long long q = 0, rest = 0;\n    #pragma unroll 1\n"
-                                         "    for (int i = 63; i >= 0; --i) {\n        rest = rest << 1 | (a >> i & 1);\n        q <<= 1;\n"
-                                         "        if (rest >= b) rest -= b, q |= 1;\n    }\n    return q;\n}\n");
     std::string above = place;
-    if (axis > 0) above = quotient + "(" + above + ", " + clusters_along(0) + ")";
-    if (axis > 1) above = quotient + "(" + above + ", " + clusters_along(1) + ")";
+    for (int below = 0; below < axis; ++below) above = over_clusters(above, below);
     const std::string v = fresh("program_id");
     const std::string whole = fresh("whole");
     put("const unsigned long long " + whole + " = " + above + ";");
     std::string index = whole;
-    if (axis != fn_.gpu->grid_axes - 1)
-        index = "(" + whole + " - " + quotient + "(" + whole + ", " + clusters_along(axis) + ") * " + clusters_along(axis) + ")";
+    if (axis != fn_.gpu->grid_axes - 1) index = "(" + whole + " - " + over_clusters(whole, axis) + " * " + clusters_along(axis) + ")";
     const int cluster = fn_.gpu->cluster[static_cast<size_t>(axis)];
     if (cluster > 1) index = "(" + index + " * " + std::to_string(cluster) + " + " + cluster_place(axis) + ")";
     put("const long long " + v + " = (long long)" + index + ";");

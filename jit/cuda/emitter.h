@@ -55,6 +55,7 @@ private:
     std::string at(ir::ValueId v, const std::string& r);  ///< "v12[r]", or the scalar; an expression for constants, to be read only
     std::string zero(ir::ValueId v);                      ///< literal of the element with code 0
     void declare(ir::ValueId v);                          ///< "float v12[8];"; nothing after take_over
+    std::string declaration(ir::ValueId v);
     int uses(ir::ValueId v) const { return uses_[v.v]; }  ///< by operands
     /// Lets `result` live in the registers of `operand` when nothing else uses that one: declare(result) then does nothing. Both have one layout.
     bool take_over(ir::ValueId result, ir::ValueId operand);
@@ -104,6 +105,7 @@ private:
     struct Part;  ///< one load, store or atomic of a tensor while it is emitted (emit_access.h)
     Part part_of(ir::InstId id);
     void part_axis(Part& part, size_t axis);
+    void part_bounds(Part& part, size_t axis);
     void part_gathers(Part& part);
     Shape joint_shape(const Part& part);
     std::string joint_number(const Part& part, const std::string& r);
@@ -279,6 +281,7 @@ private:
     bool kept_sum(const ir::Inst& loop, size_t carried) const;
     void enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId result);
     void leave_sum(ir::ValueId result);
+    bool stored_as_sum(ir::ValueId result) const;
     void wgmma_issue(const WarpGroups& w, int first, int last, bool from_zero, int count, std::string& text) const;
     void wgmma_run(const WarpGroups& w, const std::string& to, int first, int last, bool from_zero);
     void wgmma_promoted(const WarpGroups& w);
@@ -354,6 +357,9 @@ private:
     std::string cluster_place(int axis);  ///< along a grid axis
     std::string cluster_number();         ///< of its cluster in the launch
     std::string clusters_along(int axis);
+    std::string clusters_reciprocal(int axis);                       ///< KernelParam::grid_reciprocal (emit_raster.cpp)
+    std::string quotient_by_reciprocal();                            ///< the function that divides by such a number
+    std::string over_clusters(const std::string& number, int axis);  ///< the number divided by the clusters along an axis
     void share_ring(Ring& ring);
     void block_in_cluster(ir::BlockId id);
 
@@ -418,7 +424,7 @@ private:
     std::vector<Fused> fused_;
     int64_t fused_work_ = 0;
     bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?
-    struct Prefix {  ///< a mask that is true for the first counts along an axis
+    struct Prefix {         ///< a mask that is true for the first counts along an axis
         int axis = 0;
         std::function<std::string(int count)> holds;  ///< text: is it true there, counting from the thread's first element?
     };

@@ -20,9 +20,11 @@ struct KernelParam {
         scalar,      ///< code of parameter `param`, 8 bytes
         tensor_map,  ///< 128-byte CUtensorMap number `dim`, __grid_constant__
         grid,        ///< u64 grid extent `dim` (the launch is one-dimensional over programs)
-        first,       ///< u64 number of the first program of this launch
-        workspace,   ///< base of global scratch: workspace_bytes per program of this launch
-        report,      ///< buffer of asserts and prints (report.h), null when nobody listens
+        /// u64 (2^64 - 1) / n rounded down, n being grid extent `dim` in clusters of `param` programs: what divisions by n multiply with.
+        grid_reciprocal,
+        first,      ///< u64 number of the first program of this launch
+        workspace,  ///< base of global scratch: workspace_bytes per program of this launch
+        report,     ///< buffer of asserts and prints (report.h), null when nobody listens
     } kind;
     int param = 0, dim = 0;
 };

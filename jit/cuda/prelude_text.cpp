@@ -91,19 +91,25 @@ __device__ __forceinline__ T div_ceil(T a, T b) {
 }
 )";
 
-constexpr std::string_view kIntegerBits = R"(
-template <class T>
-__device__ __forceinline__ unsigned long long low_bits(T a, int n) { return (unsigned long long)a << (64 - n) >> (64 - n); }
-__device__ __forceinline__ unsigned mul_high(unsigned a, unsigned b, int n) { return (unsigned)((unsigned long long)a * b >> n); }
+constexpr std::string_view kHighProduct = R"(
 #ifdef __CUDACC__
 __device__ __forceinline__ unsigned long long high_product(unsigned long long a, unsigned long long b) { return __umul64hi(a, b); }
-__device__ __forceinline__ int count_bits(unsigned a) { return __popc(a); }
-__device__ __forceinline__ int count_bits(unsigned long long a) { return __popcll(a); }
 #else
 inline unsigned long long high_product(unsigned long long a, unsigned long long b) {
     __extension__ typedef unsigned __int128 Wide;
     return (unsigned long long)((Wide)a * b >> 64);
 }
+#endif
+)";
+
+constexpr std::string_view kIntegerBits = R"(
+template <class T>
+__device__ __forceinline__ unsigned long long low_bits(T a, int n) { return (unsigned long long)a << (64 - n) >> (64 - n); }
+__device__ __forceinline__ unsigned mul_high(unsigned a, unsigned b, int n) { return (unsigned)((unsigned long long)a * b >> n); }
+#ifdef __CUDACC__
+__device__ __forceinline__ int count_bits(unsigned a) { return __popc(a); }
+__device__ __forceinline__ int count_bits(unsigned long long a) { return __popcll(a); }
+#else
 inline int count_bits(unsigned a) { return __builtin_popcount(a); }
 inline int count_bits(unsigned long long a) { return __builtin_popcountll(a); }
 #endif
@@ -232,10 +238,10 @@ __device__ __forceinline__ unsigned encode_two_f16(float low, float high) { retu
 #endif
 )";
 
-// Many numbers over one: the reciprocal, rounded to nearest, is the same for all of them and computed once. One correction of the product by its exact
-// remainder gives the correctly rounded quotient as long as nothing over- or underflows on the way: where the product is one of the two neighbours of
-// the quotient by a theorem (Markstein, IBM J. R&D 34, 1990), and else, it being off by less than 3/2 units, unless the quotient lies within 7/2
-// parts of the divisor's 24-bit integer from a tie; all these quotients of all divisors were tried.
+// Many numbers over one: the reciprocal, rounded to nearest, is the same for all of them and computed once. One correction of the product by its
+// exact remainder gives the correctly rounded quotient as long as nothing over- or underflows on the way: where the product is one of the two
+// neighbours of the quotient by a theorem (Markstein, IBM J. R&D 34, 1990), and else, it being off by less than 3/2 units, unless the quotient lies
+// within 7/2 parts of the divisor's 24-bit integer from a tie; all these quotients of all divisors were tried.
 constexpr std::string_view kSharedDivision = R"(
 #ifdef __CUDACC__
 __device__ __forceinline__ float nearest_reciprocal(float b) { return __frcp_rn(b); }
@@ -517,7 +523,8 @@ constexpr Section kSections[] = {
     {"bits", "", kBits},
     {"integer", "", kInteger},
     {"divide", "integer", kDivide},
-    {"integer_bits", "bits integer", kIntegerBits},
+    {"high_product", "", kHighProduct},
+    {"integer_bits", "bits integer high_product", kIntegerBits},
     {"float_tests", "bits", kFloatTests},
     {"float_order", "float_tests", kFloatOrder},
     {"float_remainder", "", kFloatRemainder},

@@ -143,6 +143,7 @@ void execute(const Instruction& in, Context& c) {
     if (in.name == "add.s32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1]) + c.read(o[2])));
     if (in.name == "add.s64") return c.write(o[0], c.read(o[1]) + c.read(o[2]));
     if (in.name == "mov.b32" || in.name == "mov.u32" || in.name == "mov.b64") return c.write(o[0], c.read(o[1]));
+    if (in.name == "cvt.rn.bf16x2.f32" || in.name == "cvt.rn.f16x2.f32") return convert_pair(in, c);
     if (in.name == "mbarrier.init.shared::cta.b64") return m.mbarrier_init(c.address(o[0]), static_cast<unsigned>(c.read(o[1])));
     if (in.name == "mbarrier.arrive.expect_tx.shared::cta.b64") return m.mbarrier_arrive(c.address(o[1]), static_cast<unsigned>(c.read(o[2])));
     if (in.name == "mbarrier.arrive.shared::cta.b64") return m.mbarrier_arrive(c.address(o[1]), 0);

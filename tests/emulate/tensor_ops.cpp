@@ -149,6 +149,15 @@ void ldmatrix(const Instruction& in, Context& context) {
     });
 }
 
+/// cvt.rn.bf16x2.f32 d, high, low
+void convert_pair(const Instruction& in, Context& c) {
+    const Format& to = builtin(in.name == "cvt.rn.bf16x2.f32" ? Fmt::bf16 : Fmt::f16);
+    const auto code = [&](int operand) {
+        return encode(to, decode(builtin(Fmt::f32), c.read(in.operands[static_cast<size_t>(operand)]) & 0xffffffffu));
+    };
+    c.write(in.operands[0], code(2) | code(1) << 16);
+}
+
 void stmatrix(const Instruction& in, Context& context) {
     Machine& m = Machine::get();
     m.meet(m.thread() & ~31u, 32, ~0u, &in, &context, [&](void** members) {

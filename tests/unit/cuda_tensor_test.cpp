@@ -3,6 +3,8 @@
 // (tests/emulate, and on GPUs the run tests).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/nvrtc.h"
 #include "lang/ir_text.h"
@@ -127,7 +129,7 @@ TEST(CudaTensor, OperandsContiguousAcrossK) {
 
 TEST(CudaTensor, SumsOfALoopStayInNamedRegisters) {
     const cuda::KernelText k = emitted(product_text({}), "sm_90a");
-    // Declared once, before everything else; zeroed, added to and read once each, all 128, and never operands in between.
+    // Declared once, before everything else; zeroed, added to, and rounded and stored by name, all 128: never operands.
     const size_t declared = k.source.find(".reg .b32 sum"), body = k.source.find("extern \"C\"");
     ASSERT_NE(declared, std::string::npos);
     EXPECT_GT(declared, body);
@@ -135,9 +137,14 @@ TEST(CudaTensor, SumsOfALoopStayInNamedRegisters) {
     EXPECT_EQ(count(k.source, ".reg .b32 sum"), 1);
     EXPECT_EQ(count(k.source, "_<128>;"), 1);
     EXPECT_EQ(count(k.source, ", 0; mov.b32 sum"), 127) << "zeros, without operands";
-    EXPECT_TRUE(contains(k.source, "mov.b32 %127, sum")) << "read after the loop";
+    EXPECT_EQ(count(k.source, "cvt.rn.bf16x2.f32 two"), 64);
+    EXPECT_FALSE(contains(k.source, "mov.b32 %127, sum"));
     EXPECT_FALSE(contains(k.source, "+f"));
     EXPECT_FALSE(contains(k.source, "float* d"));
+    // What is stored as it is, or used in other ways, is read after the loop.
+    const cuda::KernelText words = emitted(product_text({"bf16", "bf16", "f32", "f32", 128, 256, 64}), "sm_90a");
+    EXPECT_TRUE(contains(words.source, "mov.b32 %127, sum"));
+    EXPECT_FALSE(contains(words.source, "cvt.rn."));
 }
 
 TEST(CudaTensor, SumsThatTheLoopReadsAreOperands) {
@@ -172,7 +179,8 @@ TEST(CudaTensor, ComputedOperandComesFromRegisters) {
 TEST(CudaTensor, ProductsAreStoredByTma) {
     const cuda::KernelText k = emitted(product_text({}), "sm_90a");
     // A warp's 16 rows and 256 columns of 16 bits are 4 boxes of 64 columns, each written by 4 statements of 16 columns.
-    EXPECT_EQ(count(k.source, "stmatrix_x4(area"), 16);
+    EXPECT_EQ(count(k.source, "{.reg .b32 two<4>; cvt.rn."), 16);
+    EXPECT_EQ(count(k.source, "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {two0, two1, two2, two3};"), 16);
     EXPECT_EQ(count(k.source, "tma_store(t & 31, "), 4);
     EXPECT_EQ(count(k.source, "tma_store_read<1>();"), 2) << "two places: the third and fourth box wait for them";
     EXPECT_EQ(count(k.source, "tma_store_read<0>();"), 1) << "nothing reads the tensor later";
@@ -290,7 +298,15 @@ TEST(CudaTensor, ProductsThatAreWaitedFor) {
     EXPECT_FALSE(contains(k.source, "shfl"));
 }
 
-TEST(CudaTensor, RowsAndColumnsOfProgramsAreWalkedInGroups) { EXPECT_TRUE(contains(emitted(product_text({}), "sm_90a").source, "in_groups")); }
+TEST(CudaTensor, RowsAndColumnsOfProgramsAreWalkedInGroups) {
+    const cuda::KernelText k = emitted(product_text({}), "sm_90a");
+    EXPECT_TRUE(contains(k.source, "in_groups"));
+    // Numbers of programs are divided by multiplying with what the launcher passes.
+    const auto reciprocals =
+        std::count_if(k.params.begin(), k.params.end(), [](const auto& p) { return p.kind == cuda::KernelParam::grid_reciprocal; });
+    EXPECT_EQ(reciprocals, 2);
+    EXPECT_EQ(count(k.source, "__umul64hi"), 1);
+}
 
 TEST(CudaTensor, OlderInstructionsTakePartsOfAFragment) {
     const Product half{"f16", "f16", "f16", "f32", 64, 64, 32}, bytes{"i8", "i8", "i32", "i32", 64, 64, 64};

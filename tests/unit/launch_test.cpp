@@ -138,7 +138,9 @@ TEST_F(LaunchTest, every_parameter_gets_its_value) {
                             {K::scalar, 2, 0},
                             {K::scalar, 3, 0},
                             {K::grid, 0, 1},
-                            {K::first, 0, 0}},
+                            {K::first, 0, 0},
+                            {K::grid_reciprocal, 1, 1},
+                            {K::grid_reciprocal, 2, 2}},
                            {{}, {}, {}, {}});
     BoundLaunch launch;
     ASSERT_EQ(bind(launch, v, args, {3, 5, 2}), "");
@@ -158,6 +160,8 @@ TEST_F(LaunchTest, every_parameter_gets_its_value) {
         EXPECT_EQ(value<uint64_t>(l, 7), 77u);
         EXPECT_EQ(value<uint64_t>(l, 8), 5u);
         EXPECT_EQ(value<uint64_t>(l, 9), 0u);
+        EXPECT_EQ(value<uint64_t>(l, 10), UINT64_MAX / 5);
+        EXPECT_EQ(value<uint64_t>(l, 11), UINT64_MAX) << "one cluster of two programs";
     };
     EXPECT_EQ(launch.launch(nullptr), 0);
     EXPECT_EQ(launch.launch(nullptr), 0);
