@@ -55,7 +55,7 @@ private:
     std::string at(ir::ValueId v, const std::string& r);  ///< "v12[r]", or the scalar; an expression for constants, to be read only
     std::string zero(ir::ValueId v);                      ///< literal of the element with code 0
     void declare(ir::ValueId v);                          ///< "float v12[8];"; nothing after take_over
-    std::string declaration(ir::ValueId v);
+    std::string declaration(ir::ValueId v);               ///< of a value with registers of its own
     int uses(ir::ValueId v) const { return uses_[v.v]; }  ///< by operands
     /// Lets `result` live in the registers of `operand` when nothing else uses that one: declare(result) then does nothing. Both have one layout.
     bool take_over(ir::ValueId result, ir::ValueId operand);
@@ -281,7 +281,7 @@ private:
     bool kept_sum(const ir::Inst& loop, size_t carried) const;
     void enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId result);
     void leave_sum(ir::ValueId result);
-    bool stored_as_sum(ir::ValueId result) const;
+    bool stored_as_sum(ir::ValueId result) const;  ///< left to the bulk store that rounds it
     void wgmma_issue(const WarpGroups& w, int first, int last, bool from_zero, int count, std::string& text) const;
     void wgmma_run(const WarpGroups& w, const std::string& to, int first, int last, bool from_zero);
     void wgmma_promoted(const WarpGroups& w);
@@ -424,7 +424,7 @@ private:
     std::vector<Fused> fused_;
     int64_t fused_work_ = 0;
     bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?
-    struct Prefix {         ///< a mask that is true for the first counts along an axis
+    struct Prefix {  ///< a mask that is true for the first counts along an axis
         int axis = 0;
         std::function<std::string(int count)> holds;  ///< text: is it true there, counting from the thread's first element?
     };
