@@ -13,6 +13,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include "jit/cpu/dot_rows.h"
 #include "jit/cpu/line_table.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/scalars.h"
@@ -50,7 +51,8 @@ struct Buffer {
 struct TargetFacts {
     unsigned vector_bytes = 16;  ///< of a register
     unsigned lanes = 4;          ///< of an inner loop: vector_bytes / 4
-    bool avx512 = false, avx2 = false, fma = false, f16c = false, vnni = false;
+    bool avx512 = false, avx2 = false, fma = false, f16c = false;
+    DotRows dot_rows = 0;
     llvm::DataLayout data_layout{""};
     std::string triple, cpu, features;
 };

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "jit/cpu/abi.h"
+#include "jit/cpu/dot_rows.h"
 #include "jit/cpu/pool.h"
 #include "lang/blob_cache.h"
 #include "lang/program.h"
@@ -50,6 +51,7 @@ struct LoadedCode {
 struct TargetInfo {
     std::string cpu, features, llvm_version;
     unsigned vector_bytes = 16;
+    DotRows dot_rows = 0;
 };
 
 /// The LLVM side (session.cpp). Object code is a function of the instance's IR, the options and TargetInfo.

@@ -37,6 +37,8 @@
 #include <llvm/Transforms/Scalar/LoopPassManager.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
+#include "jit/cpu/dot_probe.h"
+
 namespace tegula::cpu {
 
 namespace {
@@ -63,7 +65,10 @@ TargetChoice choose_target(const std::string& cpu, const std::string& features) 
     }
     out.cpu = llvm::sys::getHostCPUName().str();
     std::vector<std::string> list;
-    for (const auto& f : llvm::sys::getHostCPUFeatures()) list.push_back((f.second ? "+" : "-") + f.first().str());
+    for (const auto& f : llvm::sys::getHostCPUFeatures()) {
+        const bool there = f.second && (f.first() != "avx512bf16" || dot_bf16_is_two_fmas());
+        list.push_back((there ? "+" : "-") + f.first().str());
+    }
     std::sort(list.begin(), list.end());
     for (const std::string& f : list) out.features += (out.features.empty() ? "" : ",") + f;
     return out;
@@ -94,8 +99,9 @@ TargetFacts facts_of(const TargetChoice& choice, const llvm::TargetMachine& mach
         out.fma = has("fma");
         out.f16c = has("f16c");
         out.avx512 = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
-        out.vnni = out.avx512 && has("avx512vnni");
         out.vector_bytes = out.avx512 ? 64 : out.avx2 ? 32 : 16;
+        for (size_t r = 0; r < std::size(kDotRows); ++r)
+            if (has(std::string(kDotRows[r].feature).c_str())) out.dot_rows |= DotRows{1} << r;
     }
     out.lanes = out.vector_bytes / 4;
     return out;

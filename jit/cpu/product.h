@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "jit/cpu/dot_rows.h"
 #include "lang/ir.h"
 
 namespace tegula::cpu {
@@ -11,8 +12,10 @@ struct Product {
     enum Chain : uint8_t { f32, f64, i32, i64, steps } chain = f32;  ///< steps: the accumulator's own format, one rounding per step, row by row
     int64_t batch = 1, m = 1, n = 1, k = 1;
     int rank = 2;
-    bool pairs = false;              ///< an element of a panel is two neighbours along k in 16 bits each; `k` counts pairs then
-    int64_t depth = 1;               ///< k of the operands
+    const DotRow* row = nullptr;     ///< the instruction of a step; null: an fma, or a multiplication and an addition
+    bool flip = false;               ///< the instruction takes the right operand first
+    bool offset = false;             ///< left bytes are packed 128 too large, which the sums start without
+    int64_t depth = 1;               ///< k of the operands; `k` counts groups of neighbours, each an element of a panel
     bool tf32 = false;               ///< operands are rounded to tf32 first
     unsigned bytes = 4;              ///< of a chain's element
     unsigned lanes = 4;              ///< along n, in one step
@@ -25,12 +28,16 @@ struct Product {
     uint64_t a_bytes = 0, b_bytes = 0, c_bytes = 0;  ///< c: accumulators wider than their container
     uint64_t turn_bytes = 0;                         ///< a square of lanes x lanes elements on its way from rows to columns
     uint64_t work_bytes() const { return a_bytes + b_bytes + c_bytes + turn_bytes; }
+    unsigned group() const { return row ? row->group() : 1; }
+    /// Does a step treat subnormals as zero? Then the code looks at what it multiplies and what it starts from, and takes fmas where one could
+    /// appear: where all products are multiples of 2^-126 and so are the sums they are added to, none can.
+    bool watched() const { return row && row->floats(); }
     std::string text() const;  ///< "6 x 32 accumulators .."
 };
 
-/// `dot_of_pairs`: the target adds products of pairs of 16-bit integers to 32-bit ones.
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, bool dot_of_pairs = false);
-/// Work area for any vectors.
+/// `rows`: of dot_rows.h, those of the target.
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows = 0);
+/// Work area for any target.
 uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot);
 /// The dimension of a tile along which evaluation reads memory in its order, -1: none known.
 int fast_dimension(const ir::Function& fn, ir::ValueId v);

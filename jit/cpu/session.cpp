@@ -87,7 +87,11 @@ struct Compiler::State {
         info.cpu = host.cpu;
         info.features = host.features;
         info.llvm_version = host.llvm_version;
-        if (const auto machine = make_target_machine(host, error)) info.vector_bytes = facts_of(host, *machine).vector_bytes;
+        const auto machine = make_target_machine(host, error);
+        if (!machine) return;
+        const TargetFacts facts = facts_of(host, *machine);
+        info.vector_bytes = facts.vector_bytes;
+        info.dot_rows = facts.dot_rows;
     }
     ~State() {
         if (!session) return;
