@@ -29,8 +29,8 @@ struct Blas {
     Sgemm sgemm = nullptr;
     std::string config = "OpenBLAS is missing";
     Blas() {
-        // Versions that do not know this processor would choose kernels for an old one.
-        setenv("OPENBLAS_CORETYPE", __builtin_cpu_supports("avx512f") ? "SkylakeX" : __builtin_cpu_supports("avx2") ? "Haswell" : "", 0);
+        // Versions that do not know this processor would choose kernels for an old one, and so may what the environment asks for.
+        setenv("OPENBLAS_CORETYPE", __builtin_cpu_supports("avx512f") ? "SkylakeX" : __builtin_cpu_supports("avx2") ? "Haswell" : "", 1);
         void* library = nullptr;
         for (const char* name : {"libopenblas.so.0", "libopenblas.so"})
             if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -44,17 +44,18 @@ struct Blas {
     }
 };
 
-/// Median seconds of ours and theirs, called in turn. The pause lets the threads of OpenBLAS fall asleep, which look for work for a while.
+/// Median seconds of ours and theirs, called in turn. The pause lets the threads of OpenBLAS fall asleep, which look for work for a while; the call
+/// before the timed one wakes those that work.
 std::pair<double, double> in_turn(int runs, const std::function<void()>& ours, const std::function<void()>& theirs) {
     std::vector<double> a, b;
     const auto time = [](const std::function<void()>& call) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        call();
         const auto start = Clock::now();
         call();
         return std::chrono::duration<double>(Clock::now() - start).count();
     };
-    ours(), theirs();
     for (int i = 0; i < runs; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
         a.push_back(time(ours));
         b.push_back(time(theirs));
     }

@@ -54,6 +54,7 @@ private:
         llvm::Value *low, *high;  ///< i64: the positions along the axis that are in range
     };
     Coordinate axis(size_t a, const Point& p, Place& place);
+    llvm::Value* inside_or_first(llvm::Value* coordinate, llvm::Value* inside, Place& place);
     Coordinate gathered(size_t a, const Point& p, Place& place);
     Limits limits(size_t a);
     void both(llvm::Value*& all, llvm::Value* more);
