@@ -50,7 +50,8 @@ ProductEmitter::ProductEmitter(Codegen& g, ir::InstId id, const Product& p)
       p_(p),
       chain_(g.fn().types().format(id_of(format_of(p.chain)))),
       element_(g.scalars().type(chain_, 0)),
-      vector_(g.scalars().type(chain_, p.lanes)) {}
+      vector_(g.scalars().type(chain_, p.lanes)),
+      next_(g, id, g.fn().operands(g.fn().inst(id)).first(2), p.work_bytes() + static_cast<uint64_t>(p.batch * p.m * p.n) * p.bytes) {}
 
 void ProductEmitter::run() {
     const ir::Inst& inst = g_.fn().inst(id_);
@@ -64,6 +65,7 @@ void ProductEmitter::run() {
     const Operand a = left(operands[0]), b = right(operands[1]);
     const Buffer c = accumulators(operands[2]);
     if (p_.watched()) safe_ = products_are_safe();
+    next_.begin(p_.batch * ((p_.k + p_.k_block - 1) / p_.k_block) * p_.n_blocks * ((p_.m + p_.rows - 1) / p_.rows));
     g_.loop(0, p_.batch, 1, [&](Value* z) { passes(z, a, b, c); });
     finish(c);
 }
@@ -128,6 +130,7 @@ void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t widt
     const int64_t count = (p_.m + p_.rows - 1) / p_.rows, large = (p_.m + count - 1) / count, many = p_.m - (large - 1) * count;
     const auto stretch = [&](int64_t from, int64_t to, int64_t rows) {
         g_.loop(from, to, rows, [&](Value* i) {
+            next_.fetch_some();
             block({at(a.base, b_.CreateMul(i, g_.i64(a.row))), a.row}, b, at(c, b_.CreateMul(i, g_.i64(p_.n))), depth, rows, width, less);
         });
     };

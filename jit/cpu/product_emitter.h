@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "jit/cpu/codegen.h"
+#include "jit/cpu/next_tiles.h"
 #include "jit/cpu/product.h"
 
 namespace tegula::cpu {
@@ -70,6 +71,7 @@ private:
     llvm::Type *element_, *vector_;
     llvm::Value* least_[2] = {};  ///< watched: per lane the smallest magnitude above zero of what is packed, less one, of a and of b
     llvm::Value* safe_ = nullptr;
+    NextTiles next_;
 };
 
 }  // namespace tegula::cpu
