@@ -10,7 +10,7 @@ using llvm::Value;
 
 namespace {
 constexpr int64_t kLineBytes = 64;
-constexpr int64_t kMostLines = 8;                      ///< asked for at once
+constexpr int64_t kMostLines = 9;                      ///< asked for at once
 constexpr int64_t kFewBytes = 8 << 10;                 ///< what fits into the first-level cache comes quickly enough
 constexpr uint64_t kCacheBytes = uint64_t{768} << 10;  ///< of a second-level cache, for one thread
 }  // namespace
@@ -42,9 +42,10 @@ void NextTiles::find(ir::ValueId v, int depth) {
         if (axis.kind != ir::Access::all) far = moves(operands[k++]) || far;
     }
     const Shape& shape = fn_.type(v).shape;
-    const int64_t row = shape[shape.rank - 1u], row_bytes = (row * fn_.elem(v).bits + 7) / 8, row_lines = (row_bytes + kLineBytes - 1) / kLineBytes;
-    const int64_t rows = shape.elements() / std::max<int64_t>(1, row), lines = std::min(row_lines, kMostLines);
-    const int64_t row_runs = (row_lines + kMostLines - 1) / kMostLines;
+    // A row that starts anywhere reaches into one line more.
+    const int64_t row = shape[shape.rank - 1u], row_bytes = (row * fn_.elem(v).bits + 7) / 8, row_lines = row_bytes / kLineBytes + 1;
+    const int64_t row_runs = (row_lines + kMostLines - 1) / kMostLines, lines = (row_lines + row_runs - 1) / row_runs;
+    const int64_t rows = shape.elements() / std::max<int64_t>(1, row);
     const ir::InstId load = fn_.value(v).def;
     for (const Tile& t : tiles_) far = far && !(t.load == load);
     if (far && rows * row_bytes >= kFewBytes) tiles_.push_back({load, lines, row_runs, rows * row_runs});
@@ -90,7 +91,7 @@ void NextTiles::fetch(const Tile& tile, Value* run) {
     const ir::Inst& load = fn_.inst(tile.load);
     const ir::ValueId result = fn_.result(load);
     const Shape& shape = fn_.type(result).shape;
-    const int64_t elements = kMostLines * kLineBytes * 8 / fn_.elem(result).bits;
+    const int64_t elements = tile.lines * kLineBytes * 8 / fn_.elem(result).bits;
     run = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, run, g_.i64(tile.runs - 1));
     Point p;
     p.rank = shape.rank;
