@@ -19,8 +19,9 @@ using namespace tegula;
 namespace {
 
 /// What floats are like: around 1; with zeros of both signs, subnormals, the largest, infinities and NaN among them; with exponents whose products
-/// are around the smallest normal number of f32; far below 1 on the left and above on the right; such that all sums are -0.
-enum class Data { usual, special, tiny, skewed, zeros };
+/// are around the smallest normal number of f32; far below 1 on the left and above on the right; such that all sums are -0; products below the
+/// smallest normal number up to the middle of k and usual ones behind it.
+enum class Data { usual, special, tiny, skewed, zeros, growing };
 
 struct Case {
     const char *a, *b, *c;  ///< formats
@@ -29,11 +30,26 @@ struct Case {
     const char* precision = "ieee";
     Data data = Data::usual;
     bool left_turned = false;
+    int64_t k_step = 0;   ///< the sum goes through a loop over stretches of k
+    bool bounds = false;  ///< every element is checked against its tensor's storage
 };
 
 std::string dims(int64_t x, int64_t y) { return "[" + std::to_string(x) + ", " + std::to_string(y) + "]"; }
 
+/// Stretches of k, the last one reaching out of the tensors.
+std::string loop_text(const Case& t) {
+    const auto tile = [](const char* f, const std::string& d) { return " : tile<" + std::string(f) + ">" + d + "\n"; };
+    const std::string m = std::to_string(t.m), n = std::to_string(t.n), k = std::to_string(t.k), s = std::to_string(t.k_step), c = dims(t.m, t.n);
+    return "kernel @k(%a: tensor<" + std::string(t.a) + ">[" + m + ", " + k + "] in, %b: tensor<" + t.b + ">[" + k + ", " + n + "] in, %c: tensor<" +
+           t.c + ">" + c + " inout) {\n  %0 = constant 0 : i64\n  %1 = constant " + k + " : i64\n  %2 = constant " + s +
+           " : i64\n  %3 = load %c[%0 +: " + m + ", %0 +: " + n + "]" + tile(t.c, c) + "  %4 = for_loop %0, %1, %2, %3 : tile<" + t.c + ">" + c +
+           " (%5: i64, %6: tile<" + t.c + ">" + c + ") {\n    %7 = load %a[%0 +: " + m + ", %5 +: " + s + "]" + tile(t.a, dims(t.m, t.k_step)) +
+           "    %8 = load %b[%5 +: " + s + ", %0 +: " + n + "]" + tile(t.b, dims(t.k_step, t.n)) + "    %9 = dot %7, %8, %6 {precision = ieee}" +
+           tile(t.c, c) + "    yield %9\n  }\n  store %c[%0 +: " + m + ", %0 +: " + n + "] = %4\n  ret\n}\n";
+}
+
 std::string kernel_text(const Case& t) {
+    if (t.k_step) return loop_text(t);
     const std::string b = t.turned ? dims(t.n, t.k) : dims(t.k, t.n), a = t.left_turned ? dims(t.k, t.m) : dims(t.m, t.k);
     std::string out = "kernel @k(%a: tensor<" + std::string(t.a) + ">" + a + " in, %b: tensor<" + t.b + ">" + b + " in, %c: tensor<" + t.c + ">" +
                       dims(t.m, t.n) + " inout) {\n  %0 = constant 0 : i64\n";
@@ -54,7 +70,8 @@ struct Storage {
     std::vector<Argument> args;
 };
 
-double number(std::mt19937& random, Data data, int operand) {
+/// `late`: behind the middle of k.
+double number(std::mt19937& random, Data data, int operand, bool late) {
     const double x = std::normal_distribution<double>()(random);
     switch (data) {
         case Data::usual:
@@ -70,6 +87,8 @@ double number(std::mt19937& random, Data data, int operand) {
             return operand == 2 ? 0 : std::ldexp(x, operand == 0 ? -85 : 10);
         case Data::zeros:
             return operand == 1 ? std::fabs(x) : -0.0;
+        case Data::growing:
+            return late ? x : std::ldexp(x, operand == 2 ? -140 : -68);
     }
     return 0;
 }
@@ -84,8 +103,9 @@ Storage storage_of(const ir::Function& fn, Data data) {
         s.bytes[i].resize(static_cast<size_t>(rows * pitch + 8));
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t c = 0; c < columns; ++c)
-                store_bits(f, f.is_int() || f.is_bool() ? random() : encode(f, number(random, data, i)), s.bytes[i].data(),
-                           static_cast<uint64_t>(r * pitch * 8 + c * f.bits));
+                store_bits(
+                    f, f.is_int() || f.is_bool() ? random() : encode(f, number(random, data, i, i == 0 ? 2 * c >= columns : i == 1 && 2 * r >= rows)),
+                    s.bytes[i].data(), static_cast<uint64_t>(r * pitch * 8 + c * f.bits));
         Argument a;
         a.kind = Argument::tensor;
         a.t.elem = type.elem;
@@ -104,9 +124,10 @@ void choose(cpu::CompileOptions& options, const std::string& processor) {
     if (plus != std::string::npos) options.features = processor.substr(plus);
 }
 
-void run_native(const ir::Function& fn, const std::vector<Argument>& args, const char* cpu) {
+void run_native(const ir::Function& fn, const std::vector<Argument>& args, const char* cpu, bool bounds) {
     cpu::Compiler compiler;
     cpu::CompileOptions options = cpu::variant_options(fn, written_params(fn), args);
+    options.bounds = options.bounds || bounds;
     choose(options, cpu);
     auto object = compiler.compile(fn, options);
     ASSERT_TRUE(object) << object.error;
@@ -139,7 +160,7 @@ void compare(const Case& t, const char* cpu) {
     Storage expected = storage_of(*fn, t.data), got = storage_of(*fn, t.data);
     const uint64_t grid[3] = {1, 1, 1};
     ASSERT_EQ(interp::Program::prepare(*fn)->run(expected.args, grid, {}).status, RunResult::ok);
-    ASSERT_NO_FATAL_FAILURE(run_native(*fn, got.args, cpu));
+    ASSERT_NO_FATAL_FAILURE(run_native(*fn, got.args, cpu, t.bounds));
     EXPECT_EQ(got.bytes[2], expected.bytes[2]);
 }
 
@@ -180,7 +201,7 @@ TEST_P(Products, OfNarrowOperandsInGroups) {
     static constexpr const char* kFormats[][3] = {{"i8", "i8", "i32"},   {"u8", "i8", "i32"},        {"i8", "u8", "i32"},  {"u8", "u8", "i32"},
                                                   {"u4", "i3", "i16"},   {"i16", "i16", "i32"},      {"i16", "i8", "u32"}, {"bf16", "bf16", "f32"},
                                                   {"bf16", "i8", "f32"}, {"f8e5m2", "f8e4m3", "f32"}};
-    for (const auto& [m, n, k] : {std::array<int64_t, 3>{7, 33, 17}, {33, 16, 64}, {1, 100, 1101}, {17, 40, 18}, {18, 47, 35}})
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{7, 33, 17}, {33, 16, 64}, {3, 47, 1101}})
         for (bool turned : {false, true})
             for (const auto& f : kFormats) compare({f[0], f[1], f[2], m, n, k, turned, "ieee", Data::usual, turned}, GetParam());
 }
@@ -194,6 +215,25 @@ TEST_P(Products, OfFloatsThatAreNotOrdinary) {
                 compare({"f8e5m2", "bf16", "f32", m, n, k, turned, "ieee", data}, GetParam());
                 compare({"f32", "bf16", "f32", m, n, k, turned, "ieee", data}, GetParam());
             }
+}
+
+/// Carried sums that subnormals have been added to, or are; tiles so large that those of the next stretch are fetched ahead.
+TEST_P(Products, InALoopOverStretchesOfK) {
+    for (const Data data : {Data::usual, Data::growing, Data::special}) {
+        compare({"bf16", "bf16", "f32", 9, 40, 150, false, "ieee", data, false, 32}, GetParam());
+        compare({"bf16", "i8", "f32", 70, 64, 301, false, "ieee", data, false, 64}, GetParam());
+    }
+    compare({"f32", "f32", "f32", 70, 64, 301, false, "ieee", Data::usual, false, 64}, GetParam());
+    compare({"i8", "i8", "i32", 130, 130, 301, false, "ieee", Data::usual, false, 64}, GetParam());
+}
+
+TEST_P(Products, OfTensorsWhoseElementsAreChecked) {
+    for (bool turned : {false, true}) {
+        compare({"bf16", "bf16", "f32", 9, 40, 37, turned, "ieee", Data::special, turned, 0, true}, GetParam());
+        compare({"i8", "u8", "i32", 17, 33, 40, turned, "ieee", Data::usual, turned, 0, true}, GetParam());
+        compare({"i16", "i16", "i32", 17, 33, 40, turned, "ieee", Data::usual, turned, 0, true}, GetParam());
+        compare({"f32", "f32", "f32", 17, 3, 40, turned, "ieee", Data::usual, turned, 0, true}, GetParam());
+    }
 }
 
 // "" is the processor at hand. The first two others are parts of it wherever these tests run on x86.
