@@ -44,15 +44,16 @@ void Emitter::load_element(const Part& part, const std::string& r, const std::st
 
 /// Into the scalar or array `to`.
 void Emitter::load_elements(const Part& part, const std::string& to, bool checked) {
-    each_register(part.value, [&](const std::string& r) { load_element(part, r, is_scalar(part.value) ? to : to + "[" + r + "]", checked); });
+    if (is_scalar(part.value)) return load_element(part, "", to, checked);
+    by_groups(part, checked, [&](const std::string& r, bool bounds) { load_element(part, r, to + "[" + r + "]", bounds); });
 }
 
 void Emitter::store_elements(const Part& part, bool checked) {
     const ir::ValueId v = part.value;
     const Format& f = fn_.elem(part.tensor);
     const std::string base = name(part.tensor);
-    each_register(v, [&](const std::string& r) {
-        const std::string ok = both(is_scalar(v) ? "t == 0" : owns(layout(v), r), part_condition(part, r, checked)), offset = part_offset(part, r);
+    by_groups(part, checked, [&](const std::string& r, bool bounds) {
+        const std::string ok = both(is_scalar(v) ? "t == 0" : owns(layout(v), r), part_condition(part, r, bounds)), offset = part_offset(part, r);
         if (ok == "true") return line(write(f, base, offset, at(v, r)));
         if (bit_addressed(f) || is_scalar(v)) return line("if (" + ok + ") " + write(f, base, offset, at(v, r)));
         line(access_function(type_of(v), false, true) + "(" + base + " + (" + offset + "), " + at(v, r) + ", " + ok + ");");

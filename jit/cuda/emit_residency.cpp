@@ -12,7 +12,8 @@ using ir::Op;
 namespace {
 
 constexpr int kThreads = 1024;         ///< on a multiprocessor: all architectures hold them
-constexpr int kSingleWarps = 640;      ///< threads of programs of one warp
+constexpr int kSingleWarps = 896;      ///< threads of programs of one warp, which waits for no other: most of what one does is arithmetic
+constexpr int kManyLoads = 768;        ///< where they load more than one tile
 constexpr int kRegisters = 65536;      ///< of a multiprocessor
 constexpr int64_t kLoaded = 96 << 10;  ///< bytes that the programs of a multiprocessor load together to keep the memory busy
 constexpr int kOtherRegisters = 24;    ///< of a thread: addresses, partial results, elements of tiles that meet the kept ones
@@ -113,8 +114,7 @@ int Emitter::resident_programs() const {
     }
     const int kept = Residency(fn_).kept();
     if (kept < 0) return 1;
-    // A single warp waits for no other, and with 640 threads ptxas has registers to spare.
-    const int arch = fn_.gpu->arch, most = group_threads() == 32 ? kSingleWarps : kThreads;
+    const int arch = fn_.gpu->arch, most = group_threads() > 32 ? kThreads : loads > 1 ? kManyLoads : kSingleWarps;
     const int threads = std::min(most, kRegisters / ((kept + (loads > 1 ? kOtherRegisters : kFewRegisters) + 7) / 8 * 8));
     // Of what ptxas takes (else it warns and drops the bound): half of the architectures hold 16 programs.
     const int programs = arch == 80 || arch == 90 || arch == 100 ? 32 : 16;

@@ -129,6 +129,8 @@ private:
     void store_vectors(const Part& part, bool checked);
     void store_first(const Part& part);
     void by_vectors(const Part& part, const std::function<void(const std::string& r)>& body);
+    std::string group_inside(const Part& part, int first, int count);
+    void by_groups(const Part& part, bool checked, const std::function<void(const std::string& r, bool bounds)>& body);
     std::string other_text(const Part& part, const std::string& r);
     std::string first_bytes(const Part& part, const std::string& r);
     /// (from[, inside, otherwise]) or (to, value[, inside]) of a C type, "uint2" or "uint4" (emit_access.cpp).
@@ -367,7 +369,11 @@ private:
     void instruction(ir::InstId id);
     std::optional<std::string> constant_text(ir::ValueId v);
     void elementwise(ir::InstId id);
+    // ---- tiles over shared numbers (emit_division.cpp) ----
     void divide_by_shared(ir::InstId id);
+    void test_dividends(ir::InstId id, const std::string& moderate);
+    std::string bounded_dividends(ir::ValueId dividend, ir::ValueId divisor);
+    std::string moderate_dividends(ir::ValueId dividend, const std::string& type);
     bool compare_counts(ir::InstId id);  ///< a comparison of an iota with a scalar (emit_compare.cpp); false: something else
     bool select_by_counts(ir::InstId id);
     void cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& function);
@@ -424,7 +430,7 @@ private:
     std::vector<Fused> fused_;
     int64_t fused_work_ = 0;
     bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?
-    struct Prefix {  ///< a mask that is true for the first counts along an axis
+    struct Prefix {         ///< a mask that is true for the first counts along an axis
         int axis = 0;
         std::function<std::string(int count)> holds;  ///< text: is it true there, counting from the thread's first element?
     };

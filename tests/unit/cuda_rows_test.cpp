@@ -1,0 +1,70 @@
+// What is emitted for rows: groups of registers that lie inside the tensor have no conditions, and quotients of bounded dividends no test of
+// elements.
+#include <gtest/gtest.h>
+
+#include "jit/cuda/emitter.h"
+#include "lang/ir_text.h"
+#include "lower/gpu/gpu.h"
+
+using namespace tegula;
+
+namespace {
+
+std::string emitted(const std::string& ir_text, bool aligned) {
+    SourceMap sources;
+    TypeTable types;
+    DiagSink diags;
+    auto fn = ir::parse_ir(sources, sources.add("k.ir", ir_text), types, diags);
+    for (const Diagnostic& d : diags.take()) ADD_FAILURE() << d.message;
+    if (!fn) return {};
+    GpuOptions options;
+    options.arch = find_arch("sm_90a");
+    options.tensors.assign(fn->params.size(), GpuTensor{aligned, false, false});
+    run_gpu_passes(*fn, options);
+    return cuda::emit(*fn, &sources).source;
+}
+
+int count(const std::string& text, std::string_view part) {
+    int n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+    return n;
+}
+
+std::string copied_row(const std::string& elem, const std::string& extent) {
+    return "kernel @k(%x: tensor<" + elem + ">[?, ?] in, %y: tensor<" + elem +
+           ">[?, ?] out) {\n  %0 = program_id {axis = 0} : i64\n  %1 = constant 0 : i64\n  %2 = load %x[%0!, %1 +: " + extent + "] : tile<" + elem +
+           ">[" + extent + "]\n  store %y[%0!, %1 +: " + extent + "] = %2\n  ret\n}\n";
+}
+
+/// x less something, over the root of the sum of the squares of `squared`.
+std::string scaled_row(const std::string& subtract, const std::string& squared) {
+    return "kernel @k(%x: tensor<f32>[4096] in, %y: tensor<f32>[4096] out, %a: f32) {\n  %0 = load %x[:] : tile<f32>[4096]\n  %1 = broadcast %a : "
+           "tile<f32>[4096]\n  %2 = " +
+           subtract + " %0, %1 : tile<f32>[4096]\n  %3 = mul " + squared +
+           " : tile<f32>[4096]\n  %4 = reduce %3 {kind = sum, order = tree, axis = 0} : f32\n  %5 = sqrt %4 : f32\n  %6 = broadcast %5 : "
+           "tile<f32>[4096]\n  %7 = div %2, %6 : tile<f32>[4096]\n  store %y[:] = %7\n  ret\n}\n";
+}
+
+}  // namespace
+
+TEST(CudaRows, GroupsThatLieInsideHaveNoConditions) {
+    // 4 warps: 8 groups of 8 registers, each loaded and stored with and without conditions.
+    for (const char* elem : {"f32", "bf16"}) {
+        const std::string source = emitted(copied_row(elem, "8192"), false), type = elem[0] == 'f' ? "float" : "unsigned_short";
+        const int groups = count(source, "} else {\n");
+        EXPECT_GT(groups, 4) << elem;
+        EXPECT_EQ(count(source, "= load_" + type + "_if_"), groups / 2) << source;
+        EXPECT_EQ(count(source, "    store_" + type + "_if_"), groups / 2) << source;
+    }
+    EXPECT_EQ(count(emitted(copied_row("f32", "512"), false), "else {\n"), 0) << "fewer than 8 registers";
+    EXPECT_EQ(count(emitted(copied_row("f32", "8192"), true), "load_float_if_"), 0) << "vectors have one condition each";
+}
+
+TEST(CudaRows, DistancesWhoseSquaresAreSummedNeedNoTest) {
+    const std::string known = emitted(scaled_row("sub", "%2, %2"), true);
+    EXPECT_EQ(count(known, "&& !are_moderate_distances("), 1) << known;
+    EXPECT_EQ(count(known, "    DividendsOrZeros "), 1) << "where they may not be moderate, the elements tell";
+    EXPECT_EQ(count(known, "    Dividends "), 0);
+    for (const std::string& other : {scaled_row("add", "%2, %2"), scaled_row("sub", "%2, %0"), scaled_row("sub", "%0, %0")})
+        EXPECT_EQ(count(emitted(other, true), "&& !are_moderate_distances("), 0) << other;
+}
