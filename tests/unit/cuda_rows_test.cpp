@@ -48,16 +48,13 @@ std::string scaled_row(const std::string& subtract, const std::string& squared) 
 }  // namespace
 
 TEST(CudaRows, GroupsThatLieInsideHaveNoConditions) {
-    // 4 warps: 8 groups of 8 registers, each loaded and stored with and without conditions.
-    for (const char* elem : {"f32", "bf16"}) {
-        const std::string source = emitted(copied_row(elem, "8192"), false), type = elem[0] == 'f' ? "float" : "unsigned_short";
-        const int groups = count(source, "} else {\n");
-        EXPECT_GT(groups, 4) << elem;
-        EXPECT_EQ(count(source, "= load_" + type + "_if_"), groups / 2) << source;
-        EXPECT_EQ(count(source, "    store_" + type + "_if_"), groups / 2) << source;
-    }
-    EXPECT_EQ(count(emitted(copied_row("f32", "512"), false), "else {\n"), 0) << "fewer than 8 registers";
-    EXPECT_EQ(count(emitted(copied_row("f32", "8192"), true), "load_float_if_"), 0) << "vectors have one condition each";
+    const std::string source = emitted(copied_row("bf16", "8192"), false);
+    EXPECT_EQ(count(source, "= load_unsigned_short_if_"), 4) << "groups of 8 registers in 8 warps, " << source;
+    EXPECT_EQ(count(source, "    store_unsigned_short_if_"), 4);
+    EXPECT_EQ(count(source, "} else {\n"), 8) << "each beside accesses without a condition";
+    EXPECT_EQ(count(emitted(copied_row("bf16", "512"), false), "} else {\n"), 0) << "fewer than 8 registers";
+    EXPECT_EQ(count(emitted(copied_row("f32", "8192"), false), "} else {\n"), 0) << "memory takes longer than the conditions of wide elements";
+    EXPECT_EQ(count(emitted(copied_row("bf16", "8192"), true), "load_unsigned_short_if_"), 0) << "vectors have one condition each";
 }
 
 TEST(CudaRows, DistancesWhoseSquaresAreSummedNeedNoTest) {
