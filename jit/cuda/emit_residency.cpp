@@ -17,6 +17,7 @@ constexpr int kManyLoads = 768;        ///< where they load more than one tile
 constexpr int kRegisters = 65536;      ///< of a multiprocessor
 constexpr int64_t kLoaded = 96 << 10;  ///< bytes that the programs of a multiprocessor load together to keep the memory busy
 constexpr int kOtherRegisters = 24;    ///< of a thread: addresses, partial results, elements of tiles that meet the kept ones
+constexpr int kSingleRegisters = 48;   ///< where tiles are loaded element by element: the next ones are under way while these are used
 constexpr int kFewRegisters = 16;      ///< where only one tile is loaded
 
 bool meets(Op op) {
@@ -105,17 +106,22 @@ int Emitter::resident_programs() const {
     if (fn_.gpu->specialised) return 1;
     int64_t loaded = 1;  // bytes of the largest tile
     int loads = 0;
+    bool single = false;
     for (uint32_t i = 0; i < fn_.inst_count(); ++i) {
         const ir::Inst& inst = fn_.inst(ir::InstId{i});
         if (!inst.parent.valid()) continue;
         if (inst.op == Op::dot || inst.op == Op::dot_scaled) return 1;
         loads += inst.op == Op::load && !is_scalar(fn_.result(inst));
-        if (inst.op == Op::load) loaded = std::max(loaded, loaded_bytes(fn_, inst));
+        if (inst.op != Op::load) continue;
+        loaded = std::max(loaded, loaded_bytes(fn_, inst));
+        const auto tensor = static_cast<size_t>(param_number(fn_.operands(inst)[0]));
+        single = single || (tensor < fn_.gpu->tensors.size() && !fn_.gpu->tensors[tensor].aligned);
     }
     const int kept = Residency(fn_).kept();
     if (kept < 0) return 1;
     const int arch = fn_.gpu->arch, most = group_threads() > 32 ? kThreads : loads > 1 ? kManyLoads : kSingleWarps;
-    const int threads = std::min(most, kRegisters / ((kept + (loads > 1 ? kOtherRegisters : kFewRegisters) + 7) / 8 * 8));
+    const int others = loads <= 1 ? kFewRegisters : single ? kSingleRegisters : kOtherRegisters;
+    const int threads = std::min(most, kRegisters / ((kept + others + 7) / 8 * 8));
     // Of what ptxas takes (else it warns and drops the bound): half of the architectures hold 16 programs.
     const int programs = arch == 80 || arch == 90 || arch == 100 ? 32 : 16;
     const auto wanted = static_cast<int>(std::min<int64_t>(programs, (kLoaded + loaded - 1) / loaded));
