@@ -40,6 +40,13 @@ std::optional<ir::ValueId> Emitter::splat(ir::ValueId v) const {
     return is_scalar(from) && (fn_.def(from) || param_number(from) >= 0) ? std::optional(from) : std::nullopt;
 }
 
+/// A choice by a comparison of floats in the same loop: such a mask is one of its variables.
+bool Emitter::chosen_by_floats(const ir::Inst& select) {
+    const ir::ValueId mask = fn_.operands(select)[0];
+    const ir::Inst* def = fused(mask) ? fn_.def(mask) : nullptr;
+    return def && ir::has_trait(def->op, ir::ELEMWISE) && fn_.elem(fn_.operands(*def)[0]).is_float();
+}
+
 Emitter::Fused* Emitter::fused(ir::ValueId v) {
     const auto it = std::find_if(fused_.begin(), fused_.end(), [&](const Fused& f) { return f.value == v; });
     return it == fused_.end() ? nullptr : &*it;
@@ -60,10 +67,10 @@ std::optional<std::string> Emitter::fused_at(ir::ValueId v, const std::string& r
 void Emitter::fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value) {
     const ir::Inst& inst = *fn_.def(result);
     const int64_t more = work(fn_, inst) * registers(result);
-    // After a choice a loop ends: masks that are used all at once, compilers compute where they are used, and others they keep in registers, bit by
-    // bit.
-    const bool ends = !fused_.empty() && fn_.def(fused_.back().value)->op == Op::select;
-    if (ends || (!fused_.empty() && (registers(fused_[0].value) != registers(result) || fused_work_ + more > kMaxWork))) end_fused();
+    // After a choice by position a loop ends: masks that are used all at once, compilers compute where they are used, and others they keep in
+    // registers, bit by bit.
+    const bool ends = !fused_.empty() && fn_.def(fused_.back().value)->op == Op::select && !chosen_by_floats(*fn_.def(fused_.back().value));
+    if (ends || (!fused_.empty() && registers(fused_[0].value) != registers(result))) end_fused();
     name(result);
     joining_ = true;
     std::string text = value(kRegister);
@@ -85,16 +92,21 @@ void Emitter::end_fused() {
     const std::string mark = std::exchange(mark_, {});
     for (const Fused& f : all)
         if (uses(f.value) > f.uses) declare(f.value);
-    unroll(registers(all[0].value));
-    open("for (int r = 0; r < " + std::to_string(registers(all[0].value)) + "; ++r)");
-    for (const Fused& f : all) {
-        mark_ = f.mark;
-        const std::string& tile = names_[f.value.v];
-        const bool array = uses(f.value) > f.uses;
-        if (f.uses || !array) line("[[maybe_unused]] const " + type_of(f.value) + " " + tile + "_r = " + f.text + ";");
-        if (array) line(tile + "[r] = " + (f.uses ? tile + "_r" : f.text) + ";");
+    // What is too much for one unrolled loop are several, over parts of the registers: cut by operations, all tiles alive at the cut would be arrays.
+    const int64_t n = registers(all[0].value), loops = std::min((fused_work_ + kMaxWork - 1) / kMaxWork, n), step = (n + loops - 1) / loops;
+    for (int64_t from = 0; from < n; from += step) {
+        const int64_t to = std::min(from + step, n);
+        unroll(static_cast<int>(to - from));
+        open("for (int r = " + std::to_string(from) + "; r < " + std::to_string(to) + "; ++r)");
+        for (const Fused& f : all) {
+            mark_ = f.mark;
+            const std::string& tile = names_[f.value.v];
+            const bool array = uses(f.value) > f.uses;
+            if (f.uses || !array) line("[[maybe_unused]] const " + type_of(f.value) + " " + tile + "_r = " + f.text + ";");
+            if (array) line(tile + "[r] = " + (f.uses ? tile + "_r" : f.text) + ";");
+        }
+        close();
     }
-    close();
     mark_ = mark;
 }
 

@@ -173,6 +173,7 @@ private:
     };
     void fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
     void end_fused();
+    bool chosen_by_floats(const ir::Inst& select);
     Fused* fused(ir::ValueId v);
     std::optional<std::string> fused_at(ir::ValueId v, const std::string& r);
     std::optional<ir::ValueId> splat(ir::ValueId v) const;  ///< a broadcast scalar that needs no registers
