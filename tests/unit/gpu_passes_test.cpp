@@ -253,6 +253,26 @@ TEST(GpuChoice, HintsDoNotDecideHowFp8IsSummed) {
     EXPECT_EQ(warps(product("f16", "f16", "f32", 64, 64, 64, "ieee", " @ warps(2)")), 2);
 }
 
+/// The warps of a loop that carries two tiles of 64 x 128, to one or both of which products with a tile from outside are added.
+TEST(GpuChoice, TilesThatLoopsKeepTakeMoreWarps) {
+    const auto warps = [](const std::string& carried, const char* arch) {
+        Parsed p(
+            "kernel @f(%a: tensor<bf16>[64, 128] in, %b: tensor<bf16>[128, 128] in, %y: tensor<f32>[64, 128] out, %n: i64) {\n"
+            "  %0 = constant 0 : i64\n  %1 = constant 1 : i64\n  %2 = constant 0 : tile<f32>[64, 128]\n  %3 = constant 0 : " +
+            carried + "\n  %4 = load %a[:, :] : tile<bf16>[64, 128]\n  %5, %6 = for_loop %0, %n, %1, %2, %3 : tile<f32>[64, 128], " + carried +
+            " (%i: i64, %7: tile<f32>[64, 128], %8: " + carried +
+            ") {\n    %9 = load %b[:, :] : tile<bf16>[128, 128]\n"
+            "    %10 = dot %4, %9, %7 {precision = ieee} : tile<f32>[64, 128]\n    %11 = add %8, %8 : " +
+            carried + "\n    yield %10, %11\n  }\n  store %y[:, :] = %5\n  ret\n}\n");
+        if (!p.fn) return 0;
+        choose_instructions(*p.fn, options_for(arch, *p.fn));
+        return p.fn->gpu->warps;
+    };
+    EXPECT_EQ(warps("tile<f32>[64]", "sm_90a"), 4);
+    EXPECT_EQ(warps("tile<f32>[64]", "sm_80"), 8) << "operand A stays in registers as well";
+    EXPECT_EQ(warps("tile<f32>[64, 128]", "sm_90a"), 8) << "128 registers per thread of 4 warps";
+}
+
 TEST(GpuChoice, ExactInOtherFormats) {
     const auto formats = builtin_formats();
     const auto f = [&](Fmt id) { return formats[static_cast<size_t>(id)]; };
