@@ -299,6 +299,20 @@ TEST(GpuChoice, ExplainSaysWhy) {
     EXPECT_NE(note->text.find("M = 16 is no multiple of 64"), std::string::npos) << note->text;
 }
 
+TEST(GpuChoice, ExplainNamesWhatOtherProductsTook) {
+    Parsed p(
+        "kernel @f(%a: tensor<bf16>[64, 512] in, %b: tensor<bf16>[512, 64] in, %c: tensor<bf16>[512, 64] in, %y: tensor<f32>[64, 64] out) {\n"
+        "  %0 = constant 0 : tile<f32>[64, 64]\n  %1 = load %a[:, :] : tile<bf16>[64, 512]\n  %2 = load %b[:, :] : tile<bf16>[512, 64]\n"
+        "  %3 = load %c[:, :] : tile<bf16>[512, 64]\n  %4 = dot %1, %2, %0 {precision = ieee} : tile<f32>[64, 64]\n"
+        "  %5 = dot %1, %3, %4 {precision = ieee} : tile<f32>[64, 64]\n  store %y[:, :] = %5\n  ret\n}\n");
+    const GpuOptions options = options_for("sm_90a", *p.fn);
+    run_gpu_passes(*p.fn, options);
+    std::string text;
+    for (const GpuNote& n : explain_gpu(*p.fn, options)) text += n.text + "\n";
+    EXPECT_NE(text.find("mma.sync.bf16.f32"), std::string::npos) << text;
+    EXPECT_NE(text.find("wgmma.bf16.f32 m64nNk16: 1024 clocks, but no room beside the other products"), std::string::npos) << text;
+}
+
 // ---- barriers on functions with known answers ----
 
 size_t barriers_of(const std::string& body, bool may_alias = true) {
