@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -95,6 +96,7 @@ public:
     }
     void products();
     void bandwidth();
+    void beside_interpreter();
     void decode();
     std::vector<CpuRow> rows;
 
@@ -105,6 +107,12 @@ private:
     void note(const std::string& what) const { std::fprintf(stderr, "==> %s\n", what.c_str()); }
     void product_f32(int n);
     void product_narrow(int n);
+    struct Arrays {
+        std::vector<float> a, b, c;
+        std::vector<uint16_t> narrow;  ///< as many bytes
+    };
+    void rows_of(const char* type, int64_t columns, Arrays& at);
+    void against_copy(const std::string& work, size_t bytes, Arrays& at, const std::function<void()>& ours);
 
     bool quick_;
     Blas blas_;
@@ -165,25 +173,60 @@ void Rows::products() {
     product_narrow(quick_ ? 512 : 1024);
 }
 
+/// Rows of `columns` elements, the arrays as large for every width.
+void Rows::rows_of(const char* type, int64_t columns, Arrays& at) {
+    const bool wide = std::string(type) == "f32";
+    const int64_t m = static_cast<int64_t>(at.a.size() * 4) / (wide ? 4 : 2) / columns;
+    const size_t count = static_cast<size_t>(m * columns), bytes = count * (wide ? 4 : 2);
+    const tegula::Tensor x(wide ? static_cast<void*>(at.a.data()) : at.narrow.data(), bytes, type, {m, columns}),
+        y(at.c.data(), bytes, type, {m, columns});
+    const auto block = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(columns)));
+    const std::string name = std::string(" ") + type + " rows of " + std::to_string(columns);
+    against_copy("softmax" + name, 2 * bytes, at, [&] { launch("softmax", {{"T", type}, {"BLOCK", block}}, {x, y}); });
+    against_copy("layernorm" + name, 2 * bytes, at, [&] { launch("layernorm", {{"T", type}, {"BLOCK", block}}, {x, tegula::Value(1e-5), y}); });
+}
+
+/// `bytes`: read and written. The peer's figure counts both as well.
+void Rows::against_copy(const std::string& work, size_t bytes, Arrays& at, const std::function<void()>& ours) {
+    note(work);
+    const auto [own, peer] = in_turn(quick_ ? 3 : 9, ours, [&] { copy_on_all_cores(at.a, at.c); });
+    const double copied = 8.0 * static_cast<double>(at.a.size());
+    rows.push_back({work + ", " + std::to_string(at.a.size() * 4 >> 20) + " MiB", "GB/s", "memcpy, all cores",
+                    static_cast<double>(bytes) * 1e-9 / own, copied * 1e-9 / peer, 0.85});
+}
+
 void Rows::bandwidth() {
-    const int64_t n = 1024, m = quick_ ? 4096 : 1 << 15;
-    const size_t count = static_cast<size_t>(n * m);
-    std::vector<float> a = normal(count, 3), b = normal(count, 4), c(count, -1.0f);
-    const auto copy = [&] { copy_on_all_cores(a, c); };
-    const double copied = 8.0 * static_cast<double>(count) * 1e-9;
-    const auto row = [&](const char* work, double bytes, const std::function<void()>& ours) {
-        note(work);
-        const auto [own, peer] = in_turn(quick_ ? 3 : 9, ours, copy);
-        rows.push_back({std::string(work) + ", " + std::to_string(count * 4 >> 20) + " MiB arrays", "GB/s", "memcpy, all cores", bytes / own,
-                        copied / peer, 0.85});
-    };
+    const size_t count = quick_ ? 1 << 22 : 1 << 25;
+    Arrays at{normal(count, 3), normal(count, 4), std::vector<float>(count, -1.0f), std::vector<uint16_t>(2 * count)};
+    for (size_t i = 0; i < 2 * count; ++i) at.narrow[i] = bf16_of(at.a[i % count]);
     const auto all = static_cast<int64_t>(count);
-    row("add f32", copied * 1.5,
-        [&] { launch("add", {{"B", 8192}}, {tegula::Tensor(a.data(), {all}), tegula::Tensor(b.data(), {all}), tegula::Tensor(c.data(), {all})}); });
-    row("softmax f32 rows of 1024", copied,
-        [&] { launch("softmax", {{"BLOCK", 1024}}, {tegula::Tensor(a.data(), {m, n}), tegula::Tensor(c.data(), {m, n})}); });
-    row("layernorm f32 rows of 1024", copied,
-        [&] { launch("layernorm", {{"BLOCK", 1024}}, {tegula::Tensor(a.data(), {m, n}), tegula::Value(1e-5), tegula::Tensor(c.data(), {m, n})}); });
+    against_copy("add f32", 12 * count, at, [&] {
+        launch("add", {{"B", 8192}}, {tegula::Tensor(at.a.data(), {all}), tegula::Tensor(at.b.data(), {all}), tegula::Tensor(at.c.data(), {all})});
+    });
+    for (int64_t columns : {1024, 781, 4096, 16384})
+        if (!quick_ || columns == 1024) rows_of("f32", columns, at);
+    rows_of("bf16", 1024, at);
+}
+
+/// The interpreter is what says what a result is, not how fast it can be had.
+void Rows::beside_interpreter() {
+    const int n = quick_ ? 128 : 256;
+    note("matmul f32 " + std::to_string(n) + ", beside the interpreter");
+    const size_t count = static_cast<size_t>(n) * static_cast<size_t>(n);
+    std::vector<float> a = normal(count, 1), b = normal(count, 2), c(count), d(count);
+    const auto product = [&](const char* machine, std::vector<float>& to) {
+        tegula::RunOptions run;
+        run.machine = machine;
+        module_
+            .launch("matmul", {{"T", "f32"}, {"S", "f32"}, {"BM", 64}, {"BN", 64}, {"BK", 64}},
+                    {tegula::Tensor(a.data(), {n, n}), tegula::Tensor(b.data(), {n, n}), tegula::Tensor(to.data(), {n, n})}, run)
+            .value();
+    };
+    const auto [own, peer] = in_turn(
+        3, [&] { product("cpu", c); }, [&] { product("interp", d); });
+    if (c != d) throw std::runtime_error("the product is not the interpreter's");
+    const double flops = 2.0 * n * n * n * 1e-9;
+    rows.push_back({"matmul f32 " + std::to_string(n) + "^3", "GFLOP/s", "interpreter", flops / own, flops / peer, 50});
 }
 
 void Rows::decode() {
@@ -212,6 +255,7 @@ std::vector<CpuRow> cpu_rows(const std::string& source_dir, bool quick, std::str
     if (!all.available(why)) return {};
     all.products();
     all.bandwidth();
+    all.beside_interpreter();
     all.decode();
     return std::move(all.rows);
 }
@@ -219,7 +263,7 @@ std::vector<CpuRow> cpu_rows(const std::string& source_dir, bool quick, std::str
 void print_cpu(const std::vector<CpuRow>& rows) {
     std::printf("%-44s %10s %10s  %-8s %-20s %7s %6s\n", "work", "ours", "peer", "", "which", "ratio", "goal");
     for (const CpuRow& r : rows)
-        std::printf("%-44s %10.4g %10.4g  %-8s %-20s %6.2fx %5.2fx\n", r.work.c_str(), r.ours, r.theirs, r.unit.c_str(), r.peer.c_str(),
+        std::printf("%-44s %10.4g %10.4g  %-8s %-20s %6.4gx %4.3gx\n", r.work.c_str(), r.ours, r.theirs, r.unit.c_str(), r.peer.c_str(),
                     r.ours / r.theirs, r.goal);
     std::printf("OpenBLAS: %s\n", Blas().config.c_str());
 }

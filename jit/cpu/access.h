@@ -43,6 +43,9 @@ public:
     Point object_point(const Place& place, llvm::Value* mask, const Point& p);
     llvm::Value* load(const Address& a, llvm::Value* mask, llvm::Value* other, unsigned lanes);
     void store(const Address& a, llvm::Value* mask, llvm::Value* value, unsigned lanes);
+    /// Is it a tensor that the variant streams (TensorTrait)?
+    bool streamed() const;
+    llvm::Value* before_aligned(const Point& p, unsigned lanes);
     const Format& format() const { return format_; }
     const Shape& part() const { return part_; }
     ir::ValueId value() const { return value_; }        ///< of store, deposit, atomic
@@ -50,13 +53,13 @@ public:
     ir::ValueId other() const { return other_; }        ///< may be invalid
 
 private:
-    struct Limits {
-        llvm::Value *low, *high;  ///< i64: the positions along the axis that are in range
-    };
     Coordinate axis(size_t a, const Point& p, Place& place);
     llvm::Value* inside_or_first(llvm::Value* coordinate, llvm::Value* inside, Place& place);
     Coordinate gathered(size_t a, const Point& p, Place& place);
-    Limits limits(size_t a);
+    std::pair<llvm::Value*, llvm::Value*> limits(size_t a);  ///< i64: the positions along the axis from the one to the other are in range
+    void in_range(size_t a, const Index& j, unsigned lanes, Place& place);
+    void ask_ahead(llvm::Value* now);
+    unsigned streamed_bytes(unsigned lanes) const;
     void both(llvm::Value*& all, llvm::Value* more);
     llvm::Value* extent(size_t a);
     llvm::Value* stride(size_t a, int64_t& known);

@@ -84,6 +84,7 @@ public:
     llvm::Value* lanes(ir::ValueId v, const Point& p);
     llvm::Value* scalar(ir::ValueId v);  ///< of rank 0
     bool is_scalar(ir::ValueId v) const { return plan_.values[v.v].kind == Home::scalar; }
+    bool is_fused(ir::ValueId v) const { return plan_.values[v.v].kind == Home::fused; }
     bool is_stored(ir::ValueId v) const { return plan_.values[v.v].kind == Home::stored; }
     bool shares_buffer(ir::ValueId a, ir::ValueId b) const {
         return is_stored(a) && is_stored(b) && plan_.values[a.v].slot == plan_.values[b.v].slot;
@@ -104,8 +105,17 @@ public:
     std::vector<llvm::Value*> loop(llvm::Value* lo, llvm::Value* hi, int64_t step, std::vector<llvm::Value*> carried,
                                    const std::function<std::vector<llvm::Value*>(llvm::Value* i, std::vector<llvm::Value*> carried)>& body);
     void loop(int64_t lo, int64_t hi, int64_t step, const std::function<void(llvm::Value* i)>& body);
-    /// All points of a shape, row-major, `width()` lanes along the last dimension with an extent > 1 (scalar points when there is none).
-    void nest(const Shape& shape, const std::function<void(const Point& p)>& body);
+    using PointBody = std::function<void(const Point& p)>;
+    /// All points of a shape, row-major, `width()` lanes along the last dimension with an extent > 1 (scalar points when there is none). The body is
+    /// emitted several times: for whole vectors, where accesses may leave out their masks (`all_inside`), and for what is left. `head`: how many
+    /// elements (i64, fewer than the lanes) of the row that begins at a point come before its first whole vector.
+    void nest(const Shape& shape, const PointBody& body, const std::function<llvm::Value*(const Point& first)>& head = {});
+    /// In the whole vectors of a nest: is position j between two limits wherever the vector is executed, once the nest has taken these limits as its
+    /// own? They are made by `limits` in front of the nest.
+    bool all_inside(const Index& j, const std::function<std::pair<llvm::Value*, llvm::Value*>()>& limits);
+    /// The same for a condition that all lanes share: `value` is what `condition` is made from (null: constants).
+    bool always(llvm::Value* value, const std::function<llvm::Value*()>& condition);
+    bool in_whole_vectors() const { return whole_ != nullptr; }
     /// The same over single elements (lanes 0), in row-major order.
     void nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body);
     /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then: in work that takes longer than a few milliseconds.
@@ -212,6 +222,16 @@ private:
     };
     uint32_t intern(const Point& p);
 
+    /// The loop over whole vectors that is being emitted (nest.cpp).
+    struct Whole {
+        llvm::BasicBlock *before, *inside;  ///< before: not terminated yet
+        llvm::Value* index;                 ///< of lane 0
+        llvm::Value *low = nullptr, *high;  ///< positions in [low, high) are inside for all accesses; low null: 0
+    };
+    void row(Point p, size_t along, int64_t extent, const PointBody& body, const std::function<llvm::Value*(const Point& first)>& head);
+    llvm::Value* whole_vectors(const Point& p, size_t along, llvm::Value* from, int64_t extent, const PointBody& body);
+    bool made_before(const llvm::Value* value) const;
+
     llvm::Module& module_;
     const ir::Function& fn_;
     const Plan& plan_;
@@ -231,6 +251,7 @@ private:
     std::vector<int> param_of_;                             ///< by value: parameter number, -1
     std::unordered_map<uint32_t, llvm::Constant*> tables_;  ///< constant_tile: by instruction
     std::vector<Body> bodies_;
+    Whole* whole_ = nullptr;
     std::map<std::vector<uint64_t>, uint32_t> points_;
     std::vector<llvm::MDNode*> scopes_, no_alias_;  ///< by scratch slot
 };

@@ -1,0 +1,131 @@
+// Elements of tensors in memory (access.h): loads and stores of vectors and single elements, masked or not, and of tensors that the caches do not
+// hold.
+#include <algorithm>
+
+#include "jit/cpu/access.h"
+
+namespace tegula::cpu {
+
+using llvm::Value;
+
+Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes) {
+    Scalars& s = g_.scalars();
+    llvm::Type* type = s.type(format_, lanes);
+    if (!other) other = llvm::Constant::getNullValue(type);
+    if (!lanes) {
+        const auto read = [&]() -> Value* {
+            if (!a.bytes) return s.load_at(format_, a.base, a.offset, nullptr, 0);
+            llvm::Type* memory = s.memory_type(format_, 0);
+            return s.from_memory(b_.CreateAlignedLoad(memory, b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset), llvm::Align(1)), format_);
+        };
+        return mask ? g_.choose(mask, read, [&] { return other; }) : read();
+    }
+    if (!a.bytes) {
+        const auto each = [&](Value* on) {
+            Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
+            if (a.contiguous)
+                bits =
+                    b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
+            return s.load_at(format_, a.base, bits, on, lanes);
+        };
+        const auto run = [&] { return s.load_run(format_, a.base, a.offset, nullptr, lanes); };
+        if (!mask) return a.contiguous ? run() : each(nullptr);
+        Value* v = a.contiguous ? g_.choose(b_.CreateAndReduce(mask), run, [&] { return each(mask); }) : each(mask);
+        return b_.CreateSelect(mask, v, other);
+    }
+    llvm::Type* memory = s.memory_type(format_, lanes);
+    Value* instead = s.to_memory(other, format_);
+    Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
+    if (a.contiguous) {
+        if (streamed()) ask_ahead(first);
+        if (!mask) return s.from_memory(b_.CreateAlignedLoad(memory, first, llvm::Align(1)), format_);
+        return s.from_memory(g_.masked_load(memory, first, mask, instead, llvm::Align(1)), format_);
+    }
+    if (!a.lanes) {  // one element for all lanes
+        llvm::Type* element = s.memory_type(format_, 0);
+        const auto read = [&]() -> Value* { return b_.CreateVectorSplat(lanes, b_.CreateAlignedLoad(element, first, llvm::Align(1))); };
+        if (!mask) return s.from_memory(read(), format_);
+        Value* any = b_.CreateOrReduce(mask);
+        Value* v = g_.choose(any, read, [&]() -> Value* { return llvm::Constant::getNullValue(memory); });
+        return s.from_memory(b_.CreateSelect(mask, v, instead), format_);
+    }
+    Value* pointers = b_.CreateGEP(b_.getInt8Ty(), first, a.lanes);
+    Value* on = mask ? mask : g_.splat(b_.getTrue(), lanes);
+    return s.from_memory(b_.CreateMaskedGather(memory, pointers, llvm::Align(1), on, instead), format_);
+}
+
+void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned lanes) {
+    Scalars& s = g_.scalars();
+    if (!lanes) {
+        const auto put = [&] {
+            if (!a.bytes) return s.store_at(format_, value, a.base, a.offset, nullptr);
+            b_.CreateAlignedStore(s.to_memory(value, format_), b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset), llvm::Align(1));
+        };
+        return mask ? g_.when(mask, put) : put();
+    }
+    if (!a.bytes) {
+        const auto each = [&](Value* on) {
+            Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
+            if (a.contiguous)
+                bits =
+                    b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
+            s.store_at(format_, value, a.base, bits, on);
+        };
+        if (!a.contiguous) return each(mask);
+        if (!mask) return s.store_run(format_, value, a.base, a.offset, nullptr);
+        g_.choose(
+            b_.CreateAndReduce(mask),
+            [&]() -> Value* {
+                s.store_run(format_, value, a.base, a.offset, nullptr);
+                return b_.getTrue();
+            },
+            [&]() -> Value* {
+                each(mask);
+                return b_.getTrue();
+            });
+        return;
+    }
+    Value* v = s.to_memory(value, format_);
+    Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
+    if (a.contiguous) {
+        if (mask)
+            g_.masked_store(v, first, mask, llvm::Align(1));
+        else if (streamed() && g_.in_whole_vectors())
+            b_.CreateAlignedStore(v, first, llvm::Align(streamed_bytes(lanes)))
+                ->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+        else
+            b_.CreateAlignedStore(v, first, llvm::Align(1));
+        return;
+    }
+    // Lanes are written in order: of several to one place the last stays.
+    Value* pointers = a.lanes ? b_.CreateGEP(b_.getInt8Ty(), first, a.lanes) : g_.splat(first, lanes);
+    b_.CreateMaskedScatter(v, pointers, llvm::Align(1), mask ? mask : g_.splat(b_.getTrue(), lanes));
+}
+
+// ---- tensors that the caches do not hold ----
+
+bool AccessEmitter::streamed() const {
+    const auto number = tensor_ ? static_cast<size_t>(g_.param_of_[object_.v]) : SIZE_MAX;
+    return number < g_.options_.tensors.size() && g_.options_.tensors[number].streamed;
+}
+
+/// What is read now lies this far behind what will be wanted soon: the next rows of a tensor, in the programs to come. Processors look ahead by
+/// themselves only within a page, and not while a row is worked on.
+void AccessEmitter::ask_ahead(Value* now) {
+    constexpr int64_t kBytesAhead = 8192;
+    Value* then = b_.CreateConstGEP1_64(b_.getInt8Ty(), now, kBytesAhead);
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {then->getType()}, {then, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+}
+
+unsigned AccessEmitter::streamed_bytes(unsigned lanes) const { return std::min(lanes * format_.bits / 8, g_.target().vector_bytes); }
+
+/// Elements from the one at `p` to the first that lies where a whole vector may be stored past the caches.
+Value* AccessEmitter::before_aligned(const Point& p, unsigned lanes) {
+    Place place = this->place(p);
+    const Address a = address(place);
+    Value* first = b_.CreatePtrToInt(b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset), b_.getInt64Ty());
+    Value* bytes = b_.CreateAnd(b_.CreateNeg(first), g_.i64(streamed_bytes(lanes) - 1));
+    return b_.CreateUDiv(bytes, g_.i64(unit()));
+}
+
+}  // namespace tegula::cpu
