@@ -45,12 +45,14 @@ struct Blas {
     }
 };
 
-/// Median seconds of ours and theirs, called in turn. The pause lets the threads of OpenBLAS fall asleep, which look for work for a while; the call
-/// before the timed one wakes those that work.
-std::pair<double, double> in_turn(int runs, const std::function<void()>& ours, const std::function<void()>& theirs) {
+/// The threads of OpenBLAS look for work for a while before they fall asleep; nothing else does.
+constexpr std::chrono::milliseconds kBlasSleeps{100}, kNobodySpins{0};
+
+/// Median seconds of ours and theirs, called in turn, each after a pause; the call before the timed one wakes the threads that work.
+std::pair<double, double> in_turn(int runs, std::chrono::milliseconds pause, const std::function<void()>& ours, const std::function<void()>& theirs) {
     std::vector<double> a, b;
-    const auto time = [](const std::function<void()>& call) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const auto time = [pause](const std::function<void()>& call) {
+        std::this_thread::sleep_for(pause);
         call();
         const auto start = Clock::now();
         call();
@@ -130,7 +132,7 @@ void Rows::product_f32(int n) {
                {tegula::Tensor(a.data(), {n, n}), tegula::Tensor(b.data(), {n, n}), tegula::Tensor(c.data(), {n, n})});
     };
     const auto theirs = [&] { blas_.product(a.data(), b.data(), d.data(), n, n, n); };
-    const auto [own, peer] = in_turn(quick_ ? 3 : n <= 1024 ? 15 : 5, ours, theirs);
+    const auto [own, peer] = in_turn(quick_ ? 3 : n <= 1024 ? 15 : 5, kBlasSleeps, ours, theirs);
     for (size_t i = 0; i < count && blas_.sgemm; ++i)
         if (!(std::fabs(c[i] - d[i]) < 1e-3f * std::sqrt(static_cast<float>(n)))) throw std::runtime_error("the product is wrong");
     const double flops = 2.0 * n * n * n * 1e-9;
@@ -149,7 +151,7 @@ void Rows::product_narrow(int n) {
     const double flops = 2.0 * n * n * n * 1e-9;
     note("matmul bf16 and i8 " + std::to_string(n));
     const auto bf16 = in_turn(
-        5,
+        5, kBlasSleeps,
         [&] {
             launch("matmul", {{"T", "bf16"}, {"S", "f32"}, {"BM", 128}, {"BN", 128}, {"BK", 128}},
                    {tegula::Tensor(ha.data(), count * 2, "bf16", {n, n}), tegula::Tensor(hb.data(), count * 2, "bf16", {n, n}),
@@ -158,7 +160,7 @@ void Rows::product_narrow(int n) {
         theirs);
     rows.push_back({"matmul bf16 " + std::to_string(n) + "^3, f32 chains", "GFLOP/s", "OpenBLAS f32", flops / bf16.first, flops / bf16.second, 1.5});
     const auto i8 = in_turn(
-        5,
+        5, kBlasSleeps,
         [&] {
             launch("matmul", {{"T", "i8"}, {"S", "i32"}, {"BM", 128}, {"BN", 128}, {"BK", 128}},
                    {tegula::Tensor(ia.data(), {n, n}), tegula::Tensor(ib.data(), {n, n}), tegula::Tensor(ic.data(), {n, n})});
@@ -189,7 +191,7 @@ void Rows::rows_of(const char* type, int64_t columns, Arrays& at) {
 /// `bytes`: read and written. The peer's figure counts both as well.
 void Rows::against_copy(const std::string& work, size_t bytes, Arrays& at, const std::function<void()>& ours) {
     note(work);
-    const auto [own, peer] = in_turn(quick_ ? 3 : 9, ours, [&] { copy_on_all_cores(at.a, at.c); });
+    const auto [own, peer] = in_turn(quick_ ? 3 : 9, kNobodySpins, ours, [&] { copy_on_all_cores(at.a, at.c); });
     const double copied = 8.0 * static_cast<double>(at.a.size());
     rows.push_back({work + ", " + std::to_string(at.a.size() * 4 >> 20) + " MiB", "GB/s", "memcpy, all cores",
                     static_cast<double>(bytes) * 1e-9 / own, copied * 1e-9 / peer, 0.85});
@@ -223,7 +225,7 @@ void Rows::beside_interpreter() {
             .value();
     };
     const auto [own, peer] = in_turn(
-        3, [&] { product("cpu", c); }, [&] { product("interp", d); });
+        3, kNobodySpins, [&] { product("cpu", c); }, [&] { product("interp", d); });
     if (c != d) throw std::runtime_error("the product is not the interpreter's");
     const double flops = 2.0 * n * n * n * 1e-9;
     rows.push_back({"matmul f32 " + std::to_string(n) + "^3", "GFLOP/s", "interpreter", flops / own, flops / peer, 50});
@@ -237,7 +239,7 @@ void Rows::decode() {
     for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<uint8_t>(i * 2654435761u >> 13);
     std::vector<float> fx(k, 1.0f), fw = normal(static_cast<size_t>(n) * k, 5), fy(n);
     const auto [own, peer] = in_turn(
-        9,
+        9, kBlasSleeps,
         [&] {
             launch("w4a16", {{"G", group}, {"BN", 64}, {"BK", 512}},
                    {tegula::Tensor(x.data(), x.size() * 2, "f16", {1, k}), tegula::Tensor(w.data(), w.size(), "i4", {n, k}),
