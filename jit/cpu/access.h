@@ -59,6 +59,7 @@ private:
     std::pair<llvm::Value*, llvm::Value*> limits(size_t a);  ///< i64: the positions along the axis from the one to the other are in range
     void in_range(size_t a, const Index& j, unsigned lanes, Place& place);
     void ask_ahead(llvm::Value* now);
+    void prefetch(llvm::Value* pointer, bool to_write);
     unsigned streamed_bytes(unsigned lanes) const;
     void both(llvm::Value*& all, llvm::Value* more);
     llvm::Value* extent(size_t a);

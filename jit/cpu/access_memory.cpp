@@ -109,12 +109,16 @@ bool AccessEmitter::streamed() const {
     return number < g_.options_.tensors.size() && g_.options_.tensors[number].streamed;
 }
 
-/// What is read now lies this far behind what will be wanted soon: the next rows of a tensor, in the programs to come. Processors look ahead by
-/// themselves only within a page, and not while a row is worked on.
+/// Asks for what the next programs read where this one reads now, one part further or more: processors look ahead by themselves only within a page,
+/// and not while a row is worked on. A part of many pages is best asked for whole before its program starts, since reductions do not read it in
+/// order.
 void AccessEmitter::ask_ahead(Value* now) {
-    constexpr int64_t kBytesAhead = 8192;
-    Value* then = b_.CreateConstGEP1_64(b_.getInt8Ty(), now, kBytesAhead);
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {then->getType()}, {then, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+    constexpr int64_t kLeast = 8 << 10, kMost = 128 << 10;
+    prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), now, static_cast<uint64_t>(std::clamp(part_.elements() * unit(), kLeast, kMost))), false);
+}
+
+void AccessEmitter::prefetch(Value* pointer, bool to_write) {
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()}, {pointer, b_.getInt32(to_write), b_.getInt32(3), b_.getInt32(1)});
 }
 
 unsigned AccessEmitter::streamed_bytes(unsigned lanes) const { return std::min(lanes * format_.bits / 8, g_.target().vector_bytes); }
@@ -123,8 +127,15 @@ unsigned AccessEmitter::streamed_bytes(unsigned lanes) const { return std::min(l
 Value* AccessEmitter::before_aligned(const Point& p, unsigned lanes) {
     Place place = this->place(p);
     const Address a = address(place);
-    Value* first = b_.CreatePtrToInt(b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset), b_.getInt64Ty());
-    Value* bytes = b_.CreateAnd(b_.CreateNeg(first), g_.i64(streamed_bytes(lanes) - 1));
+    Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
+    Value* bytes = b_.CreateAnd(b_.CreateNeg(b_.CreatePtrToInt(first, b_.getInt64Ty())), g_.i64(streamed_bytes(lanes) - 1));
+    // Two rows share the line where they meet, which is in the caches by the time the one after the next begins.
+    g_.when(b_.CreateICmpNE(bytes, g_.i64(0)), [&] {
+        const size_t rank = fn_.type(object_).shape.rank;
+        int64_t known;
+        Value* pitch = rank > 1 ? stride(rank - 2, known) : g_.i64(part_.elements() * unit());
+        prefetch(b_.CreateGEP(b_.getInt8Ty(), first, b_.CreateMul(pitch, g_.i64(2))), true);
+    });
     return b_.CreateUDiv(bytes, g_.i64(unit()));
 }
 
