@@ -115,7 +115,7 @@ std::shared_ptr<const LoadedCode> KernelProgram::variant(const CompileOptions& o
 void KernelProgram::run_grid(Launch& launch, const LoadedCode& code, const std::vector<uint64_t>& block, unsigned workers) const {
     const GridOrder order(launch.total, launch.options.order_seed);
     Chunks chunks(launch.total, workers);
-    const bool counted = static_cast<bool>(launch.options.progress);  // workers would wait for each other's counts
+    const bool counted = static_cast<bool>(launch.options.progress);  // only then: workers that count wait for each other
     const auto work = [&](unsigned number) {
         try {
             const ScratchStore::Buffer scratch(state_->scratch, code.scratch_bytes);

@@ -45,7 +45,9 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
         Point at = p;
         at.index[along] = {Index::consecutive, i, head ? 1 : lanes};
         if (end) at.active = b_.CreateICmpSLT(lane_numbers(p.lanes), splat(b_.CreateTrunc(b_.CreateSub(end, i), b_.getInt32Ty()), p.lanes));
+        Whole* const outer = std::exchange(whole_, nullptr);
         body(at);
+        whole_ = outer;
     };
     if (extent <= lanes) return masked(i64(0), extent < lanes ? i64(extent) : nullptr);
     Value* from = i64(0);

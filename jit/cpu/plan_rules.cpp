@@ -149,11 +149,13 @@ std::vector<bool> streamable_params(const ir::Function& fn) {
             else
                 other_writers = other_writers || ir::has_trait(inst.op, ir::WRITES) || inst.op == Op::tensor_ptr;
         }
+    const ArgLayout layout = make_arg_layout(fn, {});
     std::vector<bool> out;
     for (const ir::Param& p : fn.params) {
-        const bool read = loads[p.value.v], written = stores[p.value.v], plain = has_byte_address(fn.elem(p.value).bits);
-        out.push_back(fn.type(p.value).kind == Type::tensor && plain &&
-                      (written ? !read && stores[p.value.v] == 1 && !other_writers : read && !products));
+        const Type& type = fn.type(p.value);
+        const bool read = loads[p.value.v], written = stores[p.value.v];
+        const bool plain = type.kind == Type::tensor && has_byte_address(fn.elem(p.value).bits) && layout.params[out.size()].affine;
+        out.push_back(plain && (written ? !read && stores[p.value.v] == 1 && !other_writers : read && !products));
     }
     return out;
 }

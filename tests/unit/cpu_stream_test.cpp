@@ -97,6 +97,17 @@ TEST_F(Streams, RowsOfEveryWidthAndAlignment) {
             }
 }
 
+TEST_F(Streams, ColumnsThatAreContiguous) {
+    for (const char* block : {"[40, 1]", "[40, 3]"}) {
+        const std::string tile = std::string("tile<f32>") + block,
+                          part = std::string(block) == "[40, 1]" ? "[%1 +: 40, %0 +: 1]" : "[%1 +: 40, %0 +: 3]";
+        const std::string text = "kernel @k(%x: tensor<f32>[37, 3] @ \"col\" in, %y: tensor<f32>[37, 3] @ \"col\" out) {\n" +
+                                 std::string("  %0 = program_id {axis = 0} : i64\n  %1 = constant -2 : i64\n  %2 = load %x") + part + " : " + tile +
+                                 "\n  %3 = mul %2, %2 : " + tile + "\n  store %y" + part + " = %3\n  ret\n}\n";
+        for (uint64_t offset : {0, 8}) compare(text, Shape{37, 3}, 4, offset, 3);
+    }
+}
+
 TEST_F(Streams, BlocksOfTwoDimensions) {
     const std::string text = R"(kernel @k(%x: tensor<f32>[21, 150] in, %y: tensor<f32>[21, 150] out) {
   %0 = program_id {axis = 0} : i64
@@ -136,6 +147,7 @@ TEST_F(Streams, OnlyWhatIsNotWantedAgain) {
     EXPECT_EQ(streamable(w, x + y + ", %n: tensor<i32>[1] inout",
                          load + store + "  %2 = constant 1 : i32\n  %3 = atomic %n[%0] = %2 {kind = add, order = release, scope = gpu} : i32\n"),
               (std::vector{true, false, false}));
+    EXPECT_EQ(streamable(w, "%x: tensor<f32>[64] @ \"[1](i0 ^ 3)\" in, " + y, load + store), (std::vector{false, true}));
     // Products read their operands again.
     EXPECT_EQ(streamable(w, "%x: tensor<f32>[8, 8] in, %y: tensor<f32>[8, 8] out",
                          "  %1 = load %x[%0 +: 8, %0 +: 8] : tile<f32>[8, 8]\n  %2 = dot %1, %1, %1 {precision = ieee} : tile<f32>[8, 8]\n"
