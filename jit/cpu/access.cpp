@@ -221,7 +221,7 @@ void Codegen::cpu_store(ir::InstId id) {
         head = [&](const Point& first) {
             Point p = first;
             p.lanes = 0;
-            return access.before_aligned(p, first.lanes);
+            return access.before_aligned(p);
         };
     nest(
         access.part(),

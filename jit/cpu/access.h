@@ -45,7 +45,7 @@ public:
     void store(const Address& a, llvm::Value* mask, llvm::Value* value, unsigned lanes);
     /// Is it a tensor that the variant streams (TensorTrait)?
     bool streamed() const;
-    llvm::Value* before_aligned(const Point& p, unsigned lanes);
+    llvm::Value* before_aligned(const Point& p);
     const Format& format() const { return format_; }
     const Shape& part() const { return part_; }
     ir::ValueId value() const { return value_; }        ///< of store, deposit, atomic

@@ -123,12 +123,13 @@ void AccessEmitter::prefetch(Value* pointer, bool to_write) {
 
 unsigned AccessEmitter::streamed_bytes(unsigned lanes) const { return std::min(lanes * format_.bits / 8, g_.target().vector_bytes); }
 
-/// Elements from the one at `p` to the first that lies where a whole vector may be stored past the caches.
-Value* AccessEmitter::before_aligned(const Point& p, unsigned lanes) {
+/// Elements from the one at `p` to the first of a line of the caches, from where on whole vectors may be stored past them.
+Value* AccessEmitter::before_aligned(const Point& p) {
     Place place = this->place(p);
     const Address a = address(place);
     Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
-    Value* bytes = b_.CreateAnd(b_.CreateNeg(b_.CreatePtrToInt(first, b_.getInt64Ty())), g_.i64(streamed_bytes(lanes) - 1));
+    constexpr int64_t kLine = 64;  // halves of a line that are stored in two ways are slow
+    Value* bytes = b_.CreateAnd(b_.CreateNeg(b_.CreatePtrToInt(first, b_.getInt64Ty())), g_.i64(kLine - 1));
     // Two rows share the line where they meet, which is in the caches by the time the one after the next begins.
     g_.when(b_.CreateICmpNE(bytes, g_.i64(0)), [&] {
         const size_t rank = fn_.type(object_).shape.rank;

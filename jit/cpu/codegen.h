@@ -108,7 +108,7 @@ public:
     using PointBody = std::function<void(const Point& p)>;
     /// All points of a shape, row-major, `width()` lanes along the last dimension with an extent > 1 (scalar points when there is none). The body is
     /// emitted several times: for whole vectors, where accesses may leave out their masks (`all_inside`), and for what is left. `head`: how many
-    /// elements (i64, fewer than the lanes) of the row that begins at a point come before its first whole vector.
+    /// elements (i64) of the row that begins at a point come before its first whole vector.
     void nest(const Shape& shape, const PointBody& body, const std::function<llvm::Value*(const Point& first)>& head = {});
     /// In the whole vectors of a nest: is position j between two limits wherever the vector is executed, once the nest has taken these limits as its
     /// own? They are made by `limits` in front of the nest.

@@ -53,8 +53,11 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
     Value* from = i64(0);
     if (head) {
         p.index[along] = uniform(0);
-        from = head(p);
-        when(b_.CreateICmpSGT(from, i64(0)), [&] { masked(i64(0), from); });
+        from = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, head(p), i64(extent));
+        loop(i64(0), from, lanes, {}, [&](Value* i, std::vector<Value*>) {
+            masked(i, from);
+            return std::vector<Value*>{};
+        });
     }
     from = whole_vectors(p, along, from, extent, body);
     Value* end = head || extent % lanes ? i64(extent) : nullptr;
