@@ -51,7 +51,8 @@ struct Buffer {
 struct TargetFacts {
     unsigned vector_bytes = 16;  ///< of a register
     unsigned lanes = 4;          ///< of an inner loop: vector_bytes / 4
-    bool avx512 = false, avx2 = false, fma = false, f16c = false;
+    bool avx512 = false, avx2 = false;
+    bool f16c = false;  ///< converts f16 itself
     DotRows dot_rows = 0;
     llvm::DataLayout data_layout{""};
     std::string triple, cpu, features;

@@ -32,6 +32,7 @@ struct CompileOptions {
     bool checked = false;              ///< what checked mode looks at (plan_rules.cpp, checks) is reported
     const SourceMap* lines = nullptr;  ///< line tables for debuggers; null: none
     std::string cpu, features;         ///< empty: the host's
+    std::string triple;                ///< empty: the host's; "aarch64-linux-gnu": text of kind "llvm" only, where the host is another machine
 };
 
 /// Machine code of one variant, as an object file: can be kept in a cache.

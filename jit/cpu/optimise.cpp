@@ -43,6 +43,8 @@ namespace tegula::cpu {
 
 namespace {
 
+constexpr const char* kAArch64Layout = "e-m:e-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32";  // of LLVM 19, on Linux
+
 void initialise_llvm() {
     static std::once_flag once;  // LLVM's own registry
     std::call_once(once, [] {
@@ -53,14 +55,14 @@ void initialise_llvm() {
 
 }  // namespace
 
-TargetChoice choose_target(const std::string& cpu, const std::string& features) {
+TargetChoice choose_target(const CompileOptions& options) {
     TargetChoice out;
-    out.triple = llvm::sys::getProcessTriple();
-    out.cpu = cpu;
-    out.features = features;
+    out.triple = options.triple.empty() ? llvm::sys::getProcessTriple() : options.triple;
+    out.cpu = options.cpu;
+    out.features = options.features;
     out.llvm_version = LLVM_VERSION_STRING;
-    if (!cpu.empty() || !features.empty()) {
-        if (cpu.empty()) out.cpu = "x86-64";
+    if (!options.cpu.empty() || !options.features.empty() || !options.triple.empty()) {
+        if (options.cpu.empty()) out.cpu = llvm::Triple(out.triple).isX86() ? "x86-64" : "generic";
         return out;
     }
     out.cpu = llvm::sys::getHostCPUName().str();
@@ -87,16 +89,18 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const TargetChoice& cho
     return machine;
 }
 
-TargetFacts facts_of(const TargetChoice& choice, const llvm::TargetMachine& machine) {
+std::optional<TargetFacts> facts_of(const TargetChoice& choice, const llvm::TargetMachine* machine) {
+    const llvm::Triple triple(choice.triple);
+    if (!machine && !triple.isAArch64()) return std::nullopt;
     TargetFacts out;
     out.triple = choice.triple;
     out.cpu = choice.cpu;
     out.features = choice.features;
-    out.data_layout = machine.createDataLayout();
-    const auto has = [&](const char* name) { return machine.getMCSubtargetInfo()->checkFeatures(std::string("+") + name); };
-    if (llvm::Triple(choice.triple).isX86()) {
+    out.data_layout = machine ? machine->createDataLayout() : llvm::DataLayout(kAArch64Layout);
+    const auto has = [&](const char* name) { return machine->getMCSubtargetInfo()->checkFeatures(std::string("+") + name); };
+    if (triple.isAArch64()) out.f16c = true;
+    if (triple.isX86()) {
         out.avx2 = has("avx2");
-        out.fma = has("fma");
         out.f16c = has("f16c");
         out.avx512 = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
         out.vector_bytes = out.avx512 ? 64 : out.avx2 ? 32 : 16;
