@@ -217,12 +217,7 @@ void Codegen::cpu_store(ir::InstId id) {
     const bool serial = access.format().bits % 8 != 0;
     if (serial) call_support(offsetof(Support, lock), b_.getVoidTy(), {});
     std::function<Value*(const Point&)> head;
-    if (access.streamed())
-        head = [&](const Point& first) {
-            Point p = first;
-            p.lanes = 0;
-            return access.before_aligned(p);
-        };
+    if (access.streamed()) head = [&](const Point& first) { return access.before_aligned(first); };
     nest(
         access.part(),
         [&](const Point& p) {

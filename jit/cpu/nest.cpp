@@ -52,7 +52,7 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
     if (extent <= lanes) return masked(i64(0), extent < lanes ? i64(extent) : nullptr);
     Value* from = i64(0);
     if (head) {
-        p.index[along] = uniform(0);
+        p.index[along] = {Index::consecutive, i64(0), 1};  // where the row would begin, also outside of the tensor
         from = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, head(p), i64(extent));
         loop(i64(0), from, lanes, {}, [&](Value* i, std::vector<Value*>) {
             masked(i, from);
