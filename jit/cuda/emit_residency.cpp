@@ -20,18 +20,25 @@ constexpr int kOtherRegisters = 24;    ///< of a thread: addresses, partial resu
 constexpr int kSingleRegisters = 48;   ///< where tiles are loaded element by element: the next ones are under way while these are used
 constexpr int kFewRegisters = 16;      ///< where only one tile is loaded
 
+}  // namespace
+
 bool meets(Op op) {
     return op == Op::reduce || op == Op::arg_reduce || op == Op::scan || op == Op::sort || op == Op::reduce_region || op == Op::scan_region ||
            op == Op::histogram;
 }
 
-/// Of a load whose elements differ between programs: 0 where all indices are constants.
-int64_t loaded_bytes(const ir::Function& fn, const ir::Inst& load) {
+bool has_constant_indices(const ir::Function& fn, const ir::Inst& load) {
     size_t indices = 0;
     for (const ir::Access::Axis& axis : fn.access(load).axes) indices += axis.kind != ir::Access::all;
     const auto operands = fn.operands(load).subspan(1, indices);
-    const auto constant = [&](ir::ValueId v) { return fn.def(v) && fn.def(v)->op == Op::constant; };
-    if (std::all_of(operands.begin(), operands.end(), constant)) return 0;
+    return std::all_of(operands.begin(), operands.end(), [&](ir::ValueId v) { return fn.def(v) && fn.def(v)->op == Op::constant; });
+}
+
+namespace {
+
+/// Of a load whose elements differ between programs: 0 where all indices are constants.
+int64_t loaded_bytes(const ir::Function& fn, const ir::Inst& load) {
+    if (has_constant_indices(fn, load)) return 0;
     const ir::ValueId v = fn.result(load);
     return fn.type(v).shape.elements() * std::max<int>(fn.elem(v).bits, 8) / 8;
 }

@@ -27,6 +27,10 @@ namespace tegula::cuda {
 /// `sources` may be null (no #line). Internal errors only: everything that passed the GPU passes can be emitted.
 KernelText emit(const ir::Function& fn, const SourceMap* sources);
 
+// ---- emit_residency.cpp ----
+bool meets(ir::Op op);                                                    ///< do all threads of a program meet in the operation?
+bool has_constant_indices(const ir::Function& fn, const ir::Inst& load);  ///< its elements are the same in all programs: they come from caches
+
 class Emitter {
 public:
     Emitter(const ir::Function& fn, const SourceMap* sources);
@@ -102,7 +106,8 @@ private:
     int64_t divisor(ir::ValueId v, int depth = 0);  ///< a power of two that divides every value of an i64 scalar
     int magnitude(ir::ValueId v, int depth = 0);    ///< bits that hold every |value| of an i64 scalar; 64: unknown
 
-    struct Part;  ///< one load, store or atomic of a tensor while it is emitted (emit_access.h)
+    struct Part;                      ///< one load, store or atomic of a tensor while it is emitted (emit_access.h)
+    Part part_access(ir::InstId id);  ///< without the variables that part_of declares
     Part part_of(ir::InstId id);
     void part_axis(Part& part, size_t axis);
     void part_bounds(Part& part, size_t axis);
@@ -119,6 +124,8 @@ private:
     std::string part_offset(const Part& part, const std::string& r);
     void load_element(const Part& part, const std::string& r, const std::string& to, bool checked);
     void load_elements(const Part& part, const std::string& to, bool checked);
+    bool has_one_path(const Part& part) const;  ///< the same vectors in tiles inside and at the edge
+    std::string load_vector(const Part& part, const std::string& r, bool checked, const std::string& otherwise);
     void load_vectors(const Part& part, const std::string& wide, bool checked);
     void load_first(const Part& part, const std::string& wide);
     void load_wide(const Part& part);
@@ -170,8 +177,15 @@ private:
         std::string mark, text;  ///< #line, and the element
         int uses = 0;            ///< by operands of later tiles of the loop
         bool read = false;       ///< by the tile that is joining it
+        int vector = 1;          ///< of a load: elements that one access takes
+        /// Of a load: the vector that starts at register r.
+        std::function<std::string(const std::string& r)> load = {};
     };
     void fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
+    void fused_group(const std::vector<Fused>& all, const std::string& first, int count);
+    void fused_elements(const std::vector<Fused>& all);
+    bool may_join(ir::InstId id);
+    bool join_load(ir::InstId id);  ///< false: it is to be emitted by itself
     void end_fused();
     bool chosen_by_floats(const ir::Inst& select);
     Fused* fused(ir::ValueId v);

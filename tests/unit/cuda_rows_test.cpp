@@ -1,5 +1,5 @@
-// What is emitted for rows: groups of registers that lie inside the tensor have no conditions, and quotients of bounded dividends no test of
-// elements.
+// What is emitted for rows: groups of registers that lie inside the tensor have no conditions, quotients of bounded dividends no test of elements,
+// and factors that are the same for all rows no registers of their own.
 #include <gtest/gtest.h>
 
 #include "jit/cuda/emitter.h"
@@ -45,6 +45,17 @@ std::string scaled_row(const std::string& subtract, const std::string& squared) 
            "tile<f32>[4096]\n  %7 = div %2, %6 : tile<f32>[4096]\n  store %y[:] = %7\n  ret\n}\n";
 }
 
+/// The row x less its largest element, times factors from w: `factors` are lines that make %7 of %6, and load %4 before they do.
+std::string scaled_by_factors(const std::string& factors, const std::string& extent = "4096") {
+    const std::string tile = " : tile<f32>[" + extent + "]\n";
+    std::string text =
+        "kernel @k(%x: tensor<f32>[?, ?] in, %w: tensor<f32>[?] inout, %y: tensor<f32>[?, ?] out) {\n  %0 = program_id {axis = 0} : "
+        "i64\n  %1 = constant 0 : i64\n  %2 = load %x[%0!, %1 +: " +
+        extent + "]" + tile + "  %3 = reduce %2 {kind = max, axis = 0} : f32\n  %5 = broadcast %3" + tile + "  %6 = sub %2, %5" + tile + factors +
+        "  store %y[%0!, %1 +: " + extent + "] = %7\n  ret\n}\n";
+    return emitted(text, true);
+}
+
 }  // namespace
 
 TEST(CudaRows, GroupsThatLieInsideHaveNoConditions) {
@@ -64,4 +75,26 @@ TEST(CudaRows, DistancesWhoseSquaresAreSummedNeedNoTest) {
     EXPECT_EQ(count(known, "    Dividends "), 0);
     for (const std::string& other : {scaled_row("add", "%2, %2"), scaled_row("sub", "%2, %0"), scaled_row("sub", "%0, %0")})
         EXPECT_EQ(count(emitted(other, true), "&& !are_moderate_distances("), 0) << other;
+}
+
+TEST(CudaRows, FactorsOfAllRowsAreLoadedInTheLoopThatUsesThem) {
+    const auto load = [](const std::string& at, const std::string& n) { return "  %4 = load %w[" + at + " +: " + n + "] : tile<f32>[" + n + "]\n"; };
+    const std::string product = "  %7 = mul %6, %4 : tile<f32>[4096]\n", wide = "_w[4];";
+    const std::string joined = scaled_by_factors(load("%1", "4096") + product);
+    EXPECT_EQ(count(joined, wide), 1) << joined;
+    EXPECT_EQ(count(joined, "for (int g = 0; g < 32; g += 4)"), 1);
+    EXPECT_EQ(count(scaled_by_factors(load("%0", "4096") + product), wide), 0) << "they differ between programs";
+    EXPECT_EQ(count(scaled_by_factors(load("%1", "4096") + "  %8 = mul %4, %4 : tile<f32>[4096]\n  %7 = mul %6, %8 : tile<f32>[4096]\n"), wide), 0)
+        << "they are read twice";
+    EXPECT_EQ(count(scaled_by_factors(load("%1", "32768") + "  %7 = mul %6, %4 : tile<f32>[32768]\n", "32768"), wide), 0)
+        << "no other program gains from registers";
+}
+
+TEST(CudaRows, NoFactorIsLoadedBehindAStore) {
+    const std::string source =
+        scaled_by_factors("  %4 = load %w[%1 +: 4096] : tile<f32>[4096]\n  store %w[%1 +: 4096] = %6\n  %7 = mul %6, %4 : tile<f32>[4096]\n");
+    const size_t load = source.find("_w + 0) = "), store = source.find("    store_uint4");
+    ASSERT_NE(load, std::string::npos) << source;
+    EXPECT_LT(load, store) << source;
+    EXPECT_LT(store, source.find(" * v", store)) << "the product follows";
 }
