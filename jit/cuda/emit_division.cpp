@@ -77,7 +77,8 @@ void Emitter::test_dividends(ir::InstId id, const std::string& moderate) {
     while (divisor && (divisor->op == Op::broadcast || divisor->op == Op::reshape || divisor->op == Op::convert))
         divisor = fn_.def(fn_.operands(*divisor)[0]);
     const bool shares = divisor && is_sum_of(fn_, *divisor, in[0]);
-    const std::string with_zeros = shares ? "SharesOrZeros" : "DividendsOrZeros", without = shares ? "Shares" : "Dividends";
+    // What are divided by their sum are hardly ever below zero.
+    const std::string sign = shares ? "Positive" : "", without = sign + "Dividends", with_zeros = without + "OrZeros";
     if (const std::string bounded = bounded_dividends(in[0], in[1]); !bounded.empty()) {
         open("if (" + moderate + " && !" + bounded + ")");
         line(moderate + " = " + moderate_dividends(in[0], with_zeros) + ";");

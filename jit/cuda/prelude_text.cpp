@@ -257,21 +257,24 @@ __device__ __forceinline__ bool is_shared_divisor(float b) { return float_bits(b
 __device__ __forceinline__ bool are_moderate_distances(float origin, float squares) {
     return fabsf(origin) >= as_float(0x23800000u) && squares < as_float(0x7f800000u);
 }
-// Parts of their own sum, which is a shared divisor: where none is below zero, none is too large.
-struct Shares {
-    int low = 0x7fffffff;
-    __device__ __forceinline__ void add(float a) { low = (int)float_bits(a) < low ? (int)float_bits(a) : low; }
-    __device__ __forceinline__ bool moderate() const { return low >= 0x17800000; }
+// The span of bits of numbers that are no moderate dividends when below zero.
+struct PositiveDividends {
+    unsigned low = ~0u, high = 0;
+    __device__ __forceinline__ void add(float a) {
+        low = float_bits(a) < low ? float_bits(a) : low;
+        high = float_bits(a) > high ? float_bits(a) : high;
+    }
+    __device__ __forceinline__ bool moderate() const { return low >= 0x17800000u && high <= 0x67800000u; }
 };
-// The low end less 1, so that zeros are above all others.
-struct SharesOrZeros {
-    unsigned low = ~0u, any = 0;
+// As that with zeros: the low end less 1, so that they are above all others.
+struct PositiveDividendsOrZeros {
+    unsigned low = ~0u, high = 0;
     __device__ __forceinline__ void add(float a) {
         const unsigned below = float_bits(a) - 1;
         low = below < low ? below : low;
-        any |= float_bits(a);
+        high = float_bits(a) > high ? float_bits(a) : high;
     }
-    __device__ __forceinline__ bool moderate() const { return low >= 0x177fffffu && any <= 0x7fffffffu; }
+    __device__ __forceinline__ bool moderate() const { return low >= 0x177fffffu && high <= 0x67800000u; }
 };
 // The largest of all magnitudes' distances from the lowest, in halves of the last place; what lies below is far away.
 struct Dividends {
