@@ -35,7 +35,6 @@ struct Spec {  ///< NAME=file[#tensor][:type]
     std::string name, path, tensor, type;
 };
 
-/// Splits at the first `=`; false when there is none or the name is empty.
 Spec file_spec(const std::string& name, std::string text) {
     Spec spec{name, std::move(text), {}, {}};
     size_t from = 0;

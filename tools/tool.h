@@ -67,7 +67,7 @@ private:
     std::atomic<bool> timed_out_{false};
 };
 
-/// NAME=VALUE in two; false when it is none.
+/// NAME=VALUE in two, at the first `=`; false when there is none or the name is empty.
 bool split(const std::string& text, std::string& name, std::string& value);
 /// A number, or `true` or `false`; false when the text is something else.
 bool parse_number(const std::string& text, tegula::Value& value);
