@@ -1,6 +1,7 @@
 // check_module: what can be said of a file without an instance. Items get their names first, then every body is walked with lexical scopes;
 // constants, types and layouts without parameters are evaluated at the end, which finds cycles among them.
 #include <algorithm>
+#include <set>
 
 #include "sema/checker.h"
 #include "sema/flow.h"
@@ -138,26 +139,24 @@ void Checker::kernel_clauses(const ast::KernelItem& k) {
 
 /// Declares the extents, and reports those to which no dimension gives a value once the others are known.
 void Checker::extents(const ast::KernelItem& k) {
-    std::vector<std::string_view> open = extent_names(module_, k);
-    for (const std::string_view e : open) scopes_.back().emplace(e, Known{Symbol::constant, k.name.span});
-    const auto gives = [&](const ast::IndexItem& item, std::string_view name) {
-        if (item.kind != ast::IndexItem::value || !determines(*item.start, name)) return false;
-        const std::vector<ast::Name> names = names_in(*item.start);
-        return std::none_of(names.begin(), names.end(),
-                            [&](const ast::Name& n) { return n.text != name && std::find(open.begin(), open.end(), n.text) != open.end(); });
-    };
-    const auto given = [&](std::string_view name) {
-        return std::any_of(k.params.begin(), k.params.end(), [&](const ast::Param& p) {
-            const ast::IndexExpr* form = p.type ? tensor_form(*p.type) : nullptr;
-            return form && std::any_of(form->items.begin(), form->items.end(), [&](const ast::IndexItem& i) { return gives(i, name); });
-        });
-    };
-    for (auto it = open.begin(); it != open.end();) {
-        const bool found = given(*it);
-        if (found) open.erase(it);
-        it = found ? open.begin() : it + 1;
+    const std::vector<std::string_view> all = extent_names(module_, k);
+    for (const std::string_view e : all) scopes_.back().emplace(e, Known{Symbol::constant, k.name.span});
+    std::set<std::string_view> open(all.begin(), all.end());
+    std::vector<std::pair<const ast::Expr*, std::vector<ast::Name>>> dimensions;
+    for (const ast::Param& p : k.params)
+        if (const ast::IndexExpr* form = p.type ? tensor_form(*p.type) : nullptr)
+            for (const ast::IndexItem& item : form->items)
+                if (item.kind == ast::IndexItem::value) dimensions.emplace_back(item.start, names_in(*item.start));
+    for (size_t before = open.size() + 1; open.size() < before;) {
+        before = open.size();
+        for (const auto& [e, names] : dimensions) {
+            const auto is_open = [&](const ast::Name& n) { return open.count(n.text) != 0; };
+            const auto first = std::find_if(names.begin(), names.end(), is_open);
+            if (first != names.end() && std::none_of(first + 1, names.end(), is_open) && determines(*e, first->text)) open.erase(first->text);
+        }
     }
-    for (const std::string_view e : open) diags_.report(Diag::undeducible_extent, k.name.span, {std::string(e)});
+    for (const std::string_view e : all)
+        if (open.count(e)) diags_.report(Diag::undeducible_extent, k.name.span, {std::string(e)});
 }
 
 void Checker::kernel(const ast::KernelItem& k) {
