@@ -1,38 +1,19 @@
 // No access of native code leaves the storage of its tensors: kernels of random formats, shapes, places and layouts on tensors that begin or end
 // where a page begins that may not be touched, and the interpreter's bits in all of their bytes. Seeds from the first on; TEGULA_GUARD_SEEDS=FROM:TO
 // for others.
-#include <sys/mman.h>
-
 #include <cstdlib>
 
 #include "jit/cpu/arguments.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/support.h"
 #include "lang/tensor_strides.h"
+#include "tests/unit/guarded.h"
 #include "tests/unit/interp_fixture.h"
 
 namespace tegula::testing {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr uint64_t kSeeds = 100;
-
-/// Memory between two pages that may not be touched.
-class Guarded {
-public:
-    explicit Guarded(size_t bytes) : size_((bytes + kPage - 1) / kPage * kPage + kPage) {
-        base_ = static_cast<uint8_t*>(mmap(nullptr, size_ + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-        EXPECT_EQ(mprotect(begin(), size_, PROT_READ | PROT_WRITE), 0);
-    }
-    ~Guarded() { munmap(base_, size_ + 2 * kPage); }
-    Guarded(const Guarded&) = delete;
-    uint8_t* begin() { return base_ + kPage; }
-    uint8_t* end() { return begin() + size_; }
-
-private:
-    size_t size_;
-    uint8_t* base_;
-};
 
 struct Random {
     std::mt19937_64 bits;

@@ -1,29 +1,11 @@
 // Packed storage of emitted code: every width and bit offset, whole and partial runs and single elements, between two pages that may not be touched.
-#include <sys/mman.h>
-
 #include "tests/unit/cpu_scalars_fixture.h"
+#include "tests/unit/guarded.h"
 
 namespace tegula::testing {
 namespace {
 
 using cpu::Scalars;
-
-constexpr size_t kPage = 4096;
-
-/// One page between two forbidden ones.
-class Guarded {
-public:
-    Guarded() : base_(static_cast<uint8_t*>(mmap(nullptr, 3 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
-        EXPECT_EQ(mprotect(base_ + kPage, kPage, PROT_READ | PROT_WRITE), 0);
-    }
-    ~Guarded() { munmap(base_, 3 * kPage); }
-    Guarded(const Guarded&) = delete;
-    uint8_t* begin() { return base_ + kPage; }
-    uint8_t* end() { return base_ + 2 * kPage; }
-
-private:
-    uint8_t* base_;
-};
 
 /// load_run, store_run, load_at, store_at, and whole runs, of one format; arguments: storage, codes in containers, first bit, count of lanes.
 std::vector<ArrayJit::PlainBody> bodies(const Format& f, unsigned lanes) {
@@ -84,7 +66,7 @@ void check_stores(const Format& f, const std::vector<ArrayJit::PlainEntry>& fn, 
     for (uint64_t& c : codes) c = extend_code(f, rng());
     std::vector<uint8_t> data = pack_containers(f, codes);
     const std::vector<uint8_t> before(page.begin(), page.end());
-    for (size_t at : {size_t{0}, kPage - bytes})
+    for (size_t at : {size_t{0}, page.size() - bytes})
         for (size_t k : {1, 3, 5}) {
             if (k == 5 && count != std::max<int64_t>(lanes, 1)) continue;
             std::vector<uint8_t> want = before;
