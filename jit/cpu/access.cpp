@@ -97,7 +97,7 @@ Coordinate AccessEmitter::gathered(size_t a, const Point& p, Place& place) {
     return {q.lanes ? Index::vector : Index::uniform, v, 1};
 }
 
-Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place) {
+Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place, bool known_in) {
     const Access::Axis& axis = access_.axes[a];
     if (axis.kind == Access::gather) return gathered(a, p, place);
     if (axis.kind == Access::index) {
@@ -110,7 +110,7 @@ Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place) {
     const bool ranged = axis.kind == Access::range;
     Value* start = ranged ? g_.scalar(index_[a]) : g_.i64(0);
     const int64_t step = ranged ? axis.step : 1;
-    if (ranged && !axis.in_bounds) {
+    if (ranged && !axis.in_bounds && !known_in) {
         const Limits l = limits(a);
         llvm::Type* i32 = b_.getInt32Ty();
         if (j.kind == Index::uniform) {
@@ -175,6 +175,15 @@ Point AccessEmitter::object_point(const Place& place, Value* mask, const Point& 
 
 // ---- in memory ----
 
+/// The first active lane and the one after the last, i64; 0 and 0 when none is.
+static std::pair<Value*, Value*> active_lanes(llvm::IRBuilder<>& b, Value* mask, unsigned lanes) {
+    Value* bits = b.CreateBitCast(mask, b.getIntNTy(lanes));
+    if (lanes < 64) bits = b.CreateZExt(bits, b.getInt64Ty());
+    Value* first = b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits, b.getFalse());
+    Value* end = b.CreateSub(b.getInt64(64), b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, bits, b.getFalse()));
+    return {b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, first, end), end};
+}
+
 Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes) {
     Scalars& s = g_.scalars();
     llvm::Type* type = s.type(format_, lanes);
@@ -187,18 +196,15 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
         };
         return mask ? g_.choose(mask, read, [&] { return other; }) : read();
     }
+    if (!a.bytes && a.contiguous) {
+        if (!mask) return s.load_run(format_, a.base, a.offset, nullptr, lanes);
+        const auto [first, end] = active_lanes(b_, mask, lanes);
+        return s.select(mask, s.load_run(format_, a.base, a.offset, end, lanes, first), other);
+    }
     if (!a.bytes) {
-        const auto each = [&](Value* on) {
-            Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
-            if (a.contiguous)
-                bits =
-                    b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
-            return s.load_at(format_, a.base, bits, on, lanes);
-        };
-        const auto run = [&] { return s.load_run(format_, a.base, a.offset, nullptr, lanes); };
-        if (!mask) return a.contiguous ? run() : each(nullptr);
-        Value* v = a.contiguous ? g_.choose(b_.CreateAndReduce(mask), run, [&] { return each(mask); }) : each(mask);
-        return b_.CreateSelect(mask, v, other);
+        Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
+        Value* v = s.load_at(format_, a.base, bits, mask, lanes);
+        return mask ? s.select(mask, v, other) : v;
     }
     llvm::Type* memory = s.memory_type(format_, lanes);
     Value* instead = s.to_memory(other, format_);
@@ -216,8 +222,18 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
         return s.from_memory(b_.CreateSelect(mask, v, instead), format_);
     }
     Value* pointers = b_.CreateGEP(b_.getInt8Ty(), first, a.lanes);
+    if (format_.bits < 32) return s.from_memory(one_by_one(pointers, memory, mask, instead), format_);
     Value* on = mask ? mask : g_.splat(b_.getTrue(), lanes);
     return s.from_memory(b_.CreateMaskedGather(memory, pointers, llvm::Align(1), on, instead), format_);
+}
+
+/// No processor gathers elements this small: without branches, lanes that are off read the arguments.
+Value* AccessEmitter::one_by_one(Value* pointers, llvm::Type* type, Value* mask, Value* instead) {
+    if (mask) pointers = b_.CreateSelect(mask, pointers, g_.splat(g_.args_, llvm::cast<llvm::FixedVectorType>(type)->getNumElements()));
+    Value* v = llvm::PoisonValue::get(type);
+    for (unsigned l = 0; l < llvm::cast<llvm::FixedVectorType>(type)->getNumElements(); ++l)
+        v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(type->getScalarType(), b_.CreateExtractElement(pointers, l), llvm::Align(1)), l);
+    return mask ? b_.CreateSelect(mask, v, instead) : v;
 }
 
 void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned lanes) {
@@ -268,6 +284,7 @@ void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned 
 // ---- instructions ----
 
 Value* Codegen::at_load(ir::InstId id, const Point& p) {
+    if (Value* v = at_turned(id, p)) return v;
     AccessEmitter access(*this, id);
     Place place = access.place(p);
     Value* other = access.other().valid() ? lanes(access.other(), p) : nullptr;

@@ -43,6 +43,11 @@ public:
     Point object_point(const Place& place, llvm::Value* mask, const Point& p);
     llvm::Value* load(const Address& a, llvm::Value* mask, llvm::Value* other, unsigned lanes);
     void store(const Address& a, llvm::Value* mask, llvm::Value* value, unsigned lanes);
+    /// Rows of memory behind `count` elements from p on along the part's dimension k (p: one element), for the lanes of dimension n: <lanes x i32> per
+    /// 32 bits at `to`. Bits of elements outside of the tensor are anything, of rows outside of it zeros.
+    bool turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
+    /// What is read there from words: elements of `words`' low bits, masked as the instruction asks.
+    llvm::Value* from_words(const Point& p, size_t k, llvm::Value* words);
     const Format& format() const { return format_; }
     const Shape& part() const { return part_; }
     ir::ValueId value() const { return value_; }        ///< of store, deposit, atomic
@@ -53,7 +58,10 @@ private:
     struct Limits {
         llvm::Value *low, *high;  ///< i64: the positions along the axis that are in range
     };
-    Coordinate axis(size_t a, const Point& p, Place& place);
+    llvm::Value* one_by_one(llvm::Value* pointers, llvm::Type* type, llvm::Value* mask, llvm::Value* instead);
+    Coordinate axis(size_t a, const Point& p, Place& place, bool known_in = false);
+    size_t axis_of(size_t dim) const;
+    llvm::Value* row_mask(size_t k_axis, const Point& p, int64_t count, llvm::Value* phase, unsigned bytes);
     Coordinate gathered(size_t a, const Point& p, Place& place);
     Limits limits(size_t a);
     void both(llvm::Value*& all, llvm::Value* more);

@@ -72,7 +72,7 @@ private:
         for (ir::ValueId operand : fn_.operands(inst)) collect_fused(fn_, plan_, operand, seen, fused);
         if (!fused.empty()) text += "; fused into its loops: " + fused;
         if (inst.op == ir::Op::dot)
-            text += "; " + plan_product(fn_, inst, target_.vector_bytes, target_.features.find("+avx512vnni") != std::string::npos).text();
+            text += "; " + plan_product(fn_, inst, target_.vector_bytes, &plan_, target_.features.find("+avx512vnni") != std::string::npos).text();
         notes_.push_back({inst.span, text});
     }
 

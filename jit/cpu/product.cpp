@@ -8,6 +8,8 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "jit/cpu/product.h"
+#include "jit/cpu/product_few.h"
+#include "jit/cpu/turned.h"
 
 namespace tegula::cpu {
 
@@ -15,8 +17,6 @@ using ir::Op;
 using llvm::Value;
 
 namespace {
-
-constexpr int64_t kQuickProduct = int64_t{1} << 22;  ///< multiply-adds between two looks at the stop flag
 
 Fmt format_of(Product::Chain chain) {
     static constexpr Fmt kFormats[] = {Fmt::f32, Fmt::f64, Fmt::i32, Fmt::i64};
@@ -40,7 +40,17 @@ public:
     void run() {
         const ir::Inst& inst = g_.fn().inst(id_);
         const auto operands = g_.fn().operands(inst);
-        const Operand a = left(operands[0]), b = right(operands[1]);
+        const Operand a = left(operands[0]);
+        if (p_.few) {
+            const Buffer c = accumulators(operands[2]);
+            const auto factor = [&](Value* v, unsigned lanes) { return to_chain(v, g_.fn().elem(operands[1]), lanes); };
+            g_.loop(0, p_.batch, 1, [&](Value* z) {
+                few_rows(g_, id_, p_, {chain_, batch_point(z, g_.fn().type(operands[1]).shape), at(a.base, b_.CreateMul(z, g_.i64(a.batch))), a.row,
+                                       at(c.base, b_.CreateMul(z, g_.i64(p_.m * p_.n))), factor});
+            });
+            return finish(c);
+        }
+        const Operand b = right(operands[1]);
         const Buffer c = accumulators(operands[2]);
         g_.loop(0, p_.batch, 1, [&](Value* z) { passes(z, a, b, c); });
         finish(c);
@@ -171,31 +181,13 @@ private:
                     });
                     std::vector<Value*> lines;
                     for (int64_t c = 0; c < side; ++c) lines.push_back(b_.CreateAlignedLoad(type, at(square.base, c * side), align));
-                    transpose(lines);
+                    transpose(b_, lines);
                     Value* first = p_.pairs ? b_.CreateLShr(row, g_.i64(1)) : row;
                     for (int64_t r = 0; r < side; ++r)
                         b_.CreateAlignedStore(lines[static_cast<size_t>(r)], at(to.base, place(z, b_.CreateAdd(first, g_.i64(r)), column)), align);
                 });
             });
         });
-    }
-
-    /// Of a square of vectors: halves of pairs change places, then quarters, and so on.
-    void transpose(std::vector<Value*>& lines) {
-        const size_t side = lines.size();
-        for (size_t d = side / 2; d; d /= 2) {
-            std::vector<int> low, high;
-            for (size_t l = 0; l < side; ++l) {
-                low.push_back(static_cast<int>(l & d ? side + l - d : l));
-                high.push_back(static_cast<int>(l & d ? side + l : l + d));
-            }
-            for (size_t i = 0; i < side; ++i) {
-                if (i & d) continue;
-                Value *a = lines[i], *b = lines[i + d];
-                lines[i] = b_.CreateShuffleVector(a, b, low);
-                lines[i + d] = b_.CreateShuffleVector(a, b, high);
-            }
-        }
     }
 
     /// Number of the batch.
@@ -395,7 +387,7 @@ void Codegen::poll() {
 }
 
 void Codegen::cpu_dot(ir::InstId id) {
-    const Product p = plan_product(fn_, fn_.inst(id), target_.vector_bytes, target_.vnni && target_.vector_bytes == 64);
+    const Product p = plan_product(fn_, fn_.inst(id), target_.vector_bytes, &plan_, target_.vnni && target_.vector_bytes == 64);
     if (p.chain == Product::steps) return product_by_steps(*this, id);
     ProductEmitter(*this, id, p).run();
 }

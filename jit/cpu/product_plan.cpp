@@ -63,7 +63,7 @@ bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chai
     }
 }
 
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, bool dot_of_pairs) {
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, const Plan* plan, bool dot_of_pairs) {
     const auto operands = fn.operands(dot);
     const Shape &a = fn.type(operands[0]).shape, &c = fn.type(operands[2]).shape;
     const Format& sum = fn.elem(operands[2]);
@@ -79,12 +79,13 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
     if (p.chain == Product::steps) return p;
     p.bytes = p.chain == Product::f32 || p.chain == Product::i32 ? 4 : 8;
     p.lanes = static_cast<unsigned>(std::min<int64_t>(vector_bytes / 4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n)))));
-    if (dot_of_pairs && p.chain == Product::i32 && p.lanes * 4 == vector_bytes && p.depth >= p.lanes && fits_16_bits(fn.elem(operands[0])) &&
+    if (plan) choose_few(p, fn, dot, *plan, vector_bytes);
+    if (!p.few && dot_of_pairs && p.chain == Product::i32 && p.lanes * 4 == vector_bytes && p.depth >= p.lanes && fits_16_bits(fn.elem(operands[0])) &&
         fits_16_bits(fn.elem(operands[1]))) {
         p.pairs = true;
         p.k = (p.depth + 1) / 2;
     }
-    choose_blocks(p, vector_bytes);
+    if (!p.few) choose_blocks(p, vector_bytes);
     // Whole vectors are written at the ends of rows, and whole squares where operands are turned. Rows at the same distance modulo the size of a way
     // would evict each other.
     const int64_t side = vector_bytes / 4, pitch = ceil_div(p.k, side) * side;
@@ -92,16 +93,16 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
     p.n_blocks = ceil_div(p.n, p.block());
     const auto aligned = [](int64_t elements, unsigned bytes) { return (static_cast<uint64_t>(elements) * bytes + 64 + 63) / 64 * 64; };
     p.a_bytes = aligned((p.batch * p.m + side) * p.a_pitch, p.bytes);
-    p.b_bytes = aligned((p.batch * p.n_blocks * p.k + side) * p.block(), p.bytes);
+    p.b_bytes = p.few ? p.turned.size() * p.steps_n * p.square_bytes() : aligned((p.batch * p.n_blocks * p.k + side) * p.block(), p.bytes);
     p.turn_bytes = aligned(side * side, p.bytes);
     if (sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * p.m * p.n, p.bytes);
     return p;
 }
 
-uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot) {
+uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* plan) {
     uint64_t most = 0;
     for (unsigned vector_bytes : {16u, 32u, 64u}) {
-        const Product p = plan_product(fn, dot, vector_bytes);
+        const Product p = plan_product(fn, dot, vector_bytes, plan);
         most = std::max(most, p.work_bytes());
     }
     return most;
@@ -136,6 +137,10 @@ int fast_dimension(const ir::Function& fn, ir::ValueId v) {
 std::string Product::text() const {
     static constexpr const char* kChains[] = {"f32", "f64", "i32", "i64"};
     if (chain == steps) return "row by row, one rounding to the accumulator's format per step of k";
+    if (few)
+        return std::to_string(m) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] + ", k ascending); the right operand is evaluated in " +
+               "registers, " + std::to_string(step) + " of k at a time" +
+               (turned.empty() ? "" : "; rows of memory are turned in squares, " + std::to_string(chunk) + " of k each");
     return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] +
            (pairs ? ", pairs of k in 16 bits" : ", k ascending") + "), " + std::to_string((m + rows - 1) / rows) + " x " + std::to_string(n_blocks) +
            " blocks, k in stretches of " + std::to_string(std::min(k, k_block)) + ", operands packed into " +
