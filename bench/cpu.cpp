@@ -80,7 +80,7 @@ uint16_t bf16_of(float v) {
 
 class Rows {
 public:
-    Rows(const std::string& source_dir, bool quick) : quick_(quick) {
+    Rows(const std::string& source_dir, bool quick) : source_dir_(source_dir), quick_(quick) {
         engine_ = tegula::Engine::create().value();
         module_ = engine_.load_file(source_dir + "/bench/cpu.tile").value();
         run_.machine = "cpu";
@@ -95,6 +95,7 @@ public:
     void products();
     void bandwidth();
     void decode();
+    void attention();
     std::vector<CpuRow> rows;
 
 private:
@@ -104,7 +105,9 @@ private:
     void note(const std::string& what) const { std::fprintf(stderr, "==> %s\n", what.c_str()); }
     void product_f32(int n);
     void product_narrow(int n);
+    void attention(tegula::Module& module, int s, int d, bool causal);
 
+    std::string source_dir_;
     bool quick_;
     Blas blas_;
     tegula::Engine engine_;
@@ -177,12 +180,15 @@ void Rows::bandwidth() {
                         copied / peer, 0.85});
     };
     const auto all = static_cast<int64_t>(count);
-    row("add f32", copied * 1.5,
-        [&] { launch("add", {{"B", 8192}}, {tegula::Tensor(a.data(), {all}), tegula::Tensor(b.data(), {all}), tegula::Tensor(c.data(), {all})}); });
-    row("softmax f32 rows of 1024", copied,
-        [&] { launch("softmax", {{"BLOCK", 1024}}, {tegula::Tensor(a.data(), {m, n}), tegula::Tensor(c.data(), {m, n})}); });
-    row("layernorm f32 rows of 1024", copied,
-        [&] { launch("layernorm", {{"BLOCK", 1024}}, {tegula::Tensor(a.data(), {m, n}), tegula::Value(1e-5), tegula::Tensor(c.data(), {m, n})}); });
+    row("add f32", copied * 1.5, [&] {
+        launch("add", {{"B", 8192}}, {tegula::Tensor(a.data(), {all}), tegula::Tensor(b.data(), {all}), tegula::Tensor(c.data(), {all})});
+    });
+    row("softmax f32 rows of 1024", copied, [&] {
+        launch("softmax", {{"BLOCK", 1024}}, {tegula::Tensor(a.data(), {m, n}), tegula::Tensor(c.data(), {m, n})});
+    });
+    row("layernorm f32 rows of 1024", copied, [&] {
+        launch("layernorm", {{"BLOCK", 1024}}, {tegula::Tensor(a.data(), {m, n}), tegula::Value(1e-5), tegula::Tensor(c.data(), {m, n})});
+    });
 }
 
 void Rows::decode() {
@@ -204,6 +210,63 @@ void Rows::decode() {
     rows.push_back({"w4a16 1 x 4096 x 4096", "GFLOP/s", "OpenBLAS f32", flops / own, flops / peer, 2.5});
 }
 
+/// Median seconds of NumPy, timed in a process of its own; NaN: it is missing.
+double numpy_attention(const std::string& source_dir, int heads, int s, int d, bool causal, int runs) {
+    const std::string command = "/usr/bin/python3 '" + source_dir + "/bench/attention.py' " + std::to_string(heads) + " " + std::to_string(s) + " " +
+                                std::to_string(d) + " " + std::to_string(causal) + " " + std::to_string(runs);
+    double seconds = NAN;
+    if (FILE* pipe = ::popen(command.c_str(), "r")) {
+        if (std::fscanf(pipe, "%lf", &seconds) != 1) seconds = NAN;
+        ::pclose(pipe);
+    }
+    return seconds;
+}
+
+/// Row i of a head by the definition, in double.
+void check_attention(const float* q, const float* k, const float* v, const float* o, int s, int d, int row, bool causal) {
+    const int seen = causal ? row + 1 : s;
+    std::vector<double> weights, sums(static_cast<size_t>(d));
+    double total = 0;
+    for (int j = 0; j < seen; ++j) {
+        double score = 0;
+        for (int e = 0; e < d; ++e) score += static_cast<double>(q[row * d + e]) * k[j * d + e];
+        const double weight = std::exp(score / std::sqrt(d));
+        total += weight;
+        for (int e = 0; e < d; ++e) sums[static_cast<size_t>(e)] += weight * v[j * d + e];
+    }
+    for (int e = 0; e < d; ++e)
+        if (!(std::fabs(o[row * d + e] - sums[static_cast<size_t>(e)] / total) < 1e-4)) throw std::runtime_error("attention is wrong");
+}
+
+void Rows::attention(tegula::Module& module, int s, int d, bool causal) {
+    const int heads = 4, runs = quick_ ? 3 : 9;
+    const std::string work =
+        "attention " + std::to_string(heads) + " x " + std::to_string(s) + ", d " + std::to_string(d) + (causal ? ", causal" : "");
+    note(work);
+    const auto head = static_cast<size_t>(s * d), count = heads * head;
+    std::vector<float> q = normal(count, 6), k = normal(count, 7), v = normal(count, 8), o(count);
+    const auto tensor = [&](std::vector<float>& x) { return tegula::Tensor(x.data(), {heads, s, d}); };
+    std::vector<double> seconds;
+    for (int i = -1; i < runs; ++i) {
+        const auto start = Clock::now();
+        module
+            .launch("attention", {{"D", d}, {"CAUSAL", causal}, {"BM", 128}, {"BS", 128}},
+                    {tensor(q), tensor(k), tensor(v), tegula::Value(1 / std::sqrt(static_cast<double>(d))), tensor(o)}, run_)
+            .value();
+        if (i >= 0) seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    }
+    std::sort(seconds.begin(), seconds.end());
+    for (int row : {0, s / 2 + 1, s - 1}) check_attention(&q[head], &k[head], &v[head], &o[head], s, d, row, causal);
+    const double peer = numpy_attention(source_dir_, heads, s, d, causal, runs), flops = 4.0 * heads * s * s * d * (causal ? 0.5 : 1) * 1e-9;
+    rows.push_back({work, "GFLOP/s", std::isnan(peer) ? "NumPy is missing" : "NumPy", flops / seconds[seconds.size() / 2], flops / peer, 5});
+}
+
+void Rows::attention() {
+    tegula::Module module = engine_.load_file(source_dir_ + "/examples/attention.tile").value();
+    for (int d : {128, 64})
+        for (bool causal : {false, true}) attention(module, 1024, d, causal);
+}
+
 }  // namespace
 
 std::vector<CpuRow> cpu_rows(const std::string& source_dir, bool quick, std::string& why) {
@@ -212,6 +275,7 @@ std::vector<CpuRow> cpu_rows(const std::string& source_dir, bool quick, std::str
     all.products();
     all.bandwidth();
     all.decode();
+    all.attention();
     return std::move(all.rows);
 }
 

@@ -43,9 +43,10 @@ public:
     Point object_point(const Place& place, llvm::Value* mask, const Point& p);
     llvm::Value* load(const Address& a, llvm::Value* mask, llvm::Value* other, unsigned lanes);
     void store(const Address& a, llvm::Value* mask, llvm::Value* value, unsigned lanes);
-    /// Rows of memory behind `count` elements from p on along the part's dimension k (p: one element), for the lanes of dimension n: <lanes x i32> per
-    /// 32 bits at `to`. Bits of elements outside of the tensor are anything, of rows outside of it zeros.
-    bool turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
+    /// Rows of memory behind `count` elements from p on along the part's dimension k (p: one element), for the lanes of dimension n: <lanes x i32>
+    /// per 32 bits at `to`. Bits of elements outside of the tensor are anything, of rows outside of it zeros.
+    bool runs_along(size_t k);  ///< does memory run along the part's dimension?
+    void turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
     /// What is read there from words: elements of `words`' low bits, masked as the instruction asks.
     llvm::Value* from_words(const Point& p, size_t k, llvm::Value* words);
     const Format& format() const { return format_; }

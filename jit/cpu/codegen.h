@@ -37,10 +37,10 @@ struct Index {
 /// Elements of a load for lanes that run across the rows of its memory: the rows are read as they lie and turned (turned.cpp).
 struct TurnedRun {
     ir::InstId load;
-    std::vector<Index> at;             ///< what the part's point must be; of dimension `k` one of `steps`
-    size_t k = 0;                      ///< the part's dimension along memory
-    std::vector<llvm::Value*> steps;   ///< consecutive coordinates
-    std::vector<llvm::Value*> words;   ///< <lanes x i32>: the elements' bits from steps[0] on
+    std::vector<Index> at;            ///< what the part's point must be; of dimension `k` one of `steps`
+    size_t k = 0;                     ///< the part's dimension along memory
+    std::vector<llvm::Value*> steps;  ///< consecutive coordinates
+    std::vector<llvm::Value*> words;  ///< <lanes x i32>: the elements' bits from steps[0] on
 };
 
 /// A row of elements of a tile, one per lane; lanes 0: one element, and values at the point are LLVM scalars.
@@ -142,9 +142,10 @@ public:
     // Memory.
     llvm::Value* masked_load(llvm::Type* type, llvm::Value* pointer, llvm::Value* mask, llvm::Value* other, llvm::Align align);
     void masked_store(llvm::Value* value, llvm::Value* pointer, llvm::Value* mask, llvm::Align align);
-    /// The rows of memory behind `count` coordinates k of a load's part from p.index[k] on, one per lane of dimension `n` from p.index[n] on (p has no
-    /// lanes): turned into words of 32 bits at `to`, one vector of `lanes` per 32 bits. False: this tensor's memory does not run along k.
-    bool turn_rows(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
+    /// The rows of memory behind `count` coordinates k of a load's part from p.index[k] on, one per lane of dimension `n` from p.index[n] on (p has
+    /// no lanes): turned into words of 32 bits at `to`, one vector of `lanes` per 32 bits. Only where the tensor's memory runs along k.
+    bool can_turn_rows(ir::InstId load, size_t k);
+    void turn_rows(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
     /// Loads among them give their elements from words while `body` is emitted.
     void with_turned(std::vector<TurnedRun> runs, const std::function<void()>& body);
     /// Calls a field of Support; the state comes first.
@@ -226,8 +227,8 @@ private:
     llvm::Value* extent(ir::ValueId tensor, size_t d);
 
     struct Body {
-        std::map<std::pair<uint32_t, uint32_t>, llvm::Value*> known;             ///< (value, point) -> what it is there
-        std::map<std::pair<llvm::Value*, int64_t>, llvm::Value*> quotients;      ///< of runs (Index)
+        std::map<std::pair<uint32_t, uint32_t>, llvm::Value*> known;         ///< (value, point) -> what it is there
+        std::map<std::pair<llvm::Value*, int64_t>, llvm::Value*> quotients;  ///< of runs (Index)
     };
     uint32_t intern(const Point& p);
 

@@ -1,5 +1,5 @@
-// Products of few rows (product_few.h). k ascends in chunks (squares of turned rows), runs (what depends on quotients by k stays) and steps (unrolled);
-// accumulators stay in registers all the way.
+// Products of few rows (product_few.h). k ascends in chunks (squares of turned rows), runs (what depends on quotients by k stays) and steps
+// (unrolled); accumulators stay in registers all the way.
 #include "jit/cpu/product_few.h"
 
 namespace tegula::cpu {
@@ -77,17 +77,24 @@ private:
 
     Values chunk(Value* k, int64_t count, Values sums) {
         squares_.clear();
-        for (size_t t = 0; t < p_.turned.size(); ++t)
-            for (size_t v = 0; v < points_.size(); ++v) {
-                const TurnedLoad& load = p_.turned[t];
-                Point first = load_point(load, points_[v]);
-                first.lanes = 0;
-                first.active = nullptr;
-                first.index[load.k] = g_.uniform(k);
-                first.index[load.n].kind = Index::uniform;
-                Value* to = g_.work_pointer(dot_, p_.a_bytes + (t * p_.steps_n + v) * p_.square_bytes());
-                if (g_.turn_rows(load.load, load.k, load.n, first, count, p_.lanes, to)) squares_.push_back({&load, v, to});
-            }
+        for (size_t t = 0; t < p_.turned.size(); ++t) {
+            const TurnedLoad& load = p_.turned[t];
+            if (!g_.can_turn_rows(load.load, load.k)) continue;
+            Value* area = g_.work_pointer(dot_, p_.a_bytes + t * p_.steps_n * p_.square_bytes());
+            const auto square = [&](Value* v) {
+                return b_.CreateGEP(b_.getInt8Ty(), area, b_.CreateMul(v, g_.i64(static_cast<int64_t>(p_.square_bytes()))));
+            };
+            Point first = load_point(load, points_[0]);
+            first.lanes = 0;
+            first.active = nullptr;
+            first.index[load.k] = g_.uniform(k);
+            const Index columns = first.index[load.n];
+            g_.loop(0, static_cast<int64_t>(points_.size()), 1, [&](Value* v) {
+                first.index[load.n] = g_.uniform(b_.CreateAdd(columns.value, b_.CreateMul(v, g_.i64(p_.lanes))));
+                g_.turn_rows(load.load, load.k, load.n, first, count, p_.lanes, square(v));
+            });
+            for (size_t v = 0; v < points_.size(); ++v) squares_.push_back({&load, v, square(g_.i64(static_cast<int64_t>(v)))});
+        }
         return stretches(k, count, p_.run, sums, [&](Value* run, int64_t length, Values at_run) {
             return stretches(run, length, p_.step, at_run, [&](Value* at, int64_t some, Values now) {
                 Values next;

@@ -156,8 +156,8 @@ Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count,
     Value* exists = b_.CreateICmpULT(number, b_.CreateVectorSplat(bytes, byte_of(some, 7)));
     if (first) exists = b_.CreateAnd(exists, b_.CreateICmpUGE(number, b_.CreateVectorSplat(bytes, byte_of(first, 0))));
     llvm::Type* type = llvm::FixedVectorType::get(i8, bytes);
-    Value* stream = b_.CreateMaskedLoad(type, b_.CreateGEP(i8, base, b_.CreateLShr(bit, 3)), llvm::Align(1), exists,
-                                        llvm::Constant::getNullValue(type));
+    Value* stream =
+        b_.CreateMaskedLoad(type, b_.CreateGEP(i8, base, b_.CreateAShr(bit, 3)), llvm::Align(1), exists, llvm::Constant::getNullValue(type));
     std::vector<int> from;
     std::vector<llvm::Constant*> shifts;
     llvm::Type* word = b_.getIntNTy(width);

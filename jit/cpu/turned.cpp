@@ -1,5 +1,5 @@
-// Memory that runs along one dimension of a tile, for lanes that run along another: as many rows as there are lanes are read as they lie, and the square
-// of their 32-bit words is turned. Elements of any width then come out of words by a shift, wherever they begin. No byte outside of the wanted
+// Memory that runs along one dimension of a tile, for lanes that run along another: as many rows as there are lanes are read as they lie, and the
+// square of their 32-bit words is turned. Elements of any width then come out of words by a shift, wherever they begin. No byte outside of the wanted
 // elements is read.
 #include "jit/cpu/turned.h"
 
@@ -61,13 +61,17 @@ Value* AccessEmitter::row_mask(size_t k_axis, const Point& p, int64_t count, Val
     return b_.CreateAnd(below(byte(to, 7)), b_.CreateNot(below(byte(from, 0))));
 }
 
-bool AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, Value* to) {
-    const size_t k_axis = axis_of(k);
-    int64_t known;
-    stride(k_axis, known);
+bool AccessEmitter::runs_along(size_t k) {
     const auto number = static_cast<size_t>(g_.param_of_[object_.v]);
     const bool strided = number < g_.options_.tensors.size() && g_.options_.tensors[number].strided;
-    if (known != unit() || !g_.param(object_).affine || (strided && !out_bytes_)) return false;
+    if (!g_.param(object_).affine || (strided && !out_bytes_)) return false;  // rows of packed elements begin with whole bytes only by themselves
+    int64_t known;
+    stride(axis_of(k), known);
+    return known == unit();
+}
+
+void AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, Value* to) {
+    const size_t k_axis = axis_of(k);
     const unsigned bytes = lanes * 4;
     llvm::Type *row = llvm::FixedVectorType::get(b_.getInt8Ty(), bytes), *line = llvm::FixedVectorType::get(b_.getInt32Ty(), lanes);
     Value *masks[2] = {}, *phase = g_.i64(0);  // masks of the bytes from the first one on, and from the second
@@ -82,7 +86,7 @@ bool AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count,
         Value* first = address.offset;
         if (!out_bytes_) {  // rows begin with whole bytes
             if (!r) phase = b_.CreateAnd(first, g_.i64(7));
-            first = b_.CreateLShr(first, 3);
+            first = b_.CreateAShr(first, 3);  // elements before the tensor count, too
         }
         for (uint64_t from = 0; !r && from < 2; ++from)
             masks[from] = b_.CreateTrunc(b_.CreateLShr(row_mask(k_axis, p, count, phase, bytes), from), b_.getIntNTy(bytes));
@@ -105,7 +109,6 @@ bool AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count,
     transpose(b_, lines);
     const auto used = static_cast<size_t>((count * format_.bits + 31) / 32);
     for (size_t w = 0; w < used; ++w) b_.CreateAlignedStore(lines[w], b_.CreateConstGEP1_64(line, to, w), llvm::Align(4));
-    return true;
 }
 
 Value* AccessEmitter::from_words(const Point& p, size_t k, Value* words) {
@@ -119,8 +122,10 @@ Value* AccessEmitter::from_words(const Point& p, size_t k, Value* words) {
     return g_.scalars().select(mask, v, other_.valid() ? g_.lanes(other_, p) : llvm::Constant::getNullValue(v->getType()));
 }
 
-bool Codegen::turn_rows(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, Value* to) {
-    return !options_.bounds && AccessEmitter(*this, load).turn_rows(k, n, p, count, lanes, to);
+bool Codegen::can_turn_rows(ir::InstId load, size_t k) { return !options_.bounds && AccessEmitter(*this, load).runs_along(k); }
+
+void Codegen::turn_rows(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, Value* to) {
+    AccessEmitter(*this, load).turn_rows(k, n, p, count, lanes, to);
 }
 
 void Codegen::with_turned(std::vector<TurnedRun> runs, const std::function<void()>& body) {
@@ -134,8 +139,7 @@ Value* Codegen::at_turned(ir::InstId id, const Point& p) {
         if (!(t.load == id) || !p.lanes) continue;
         const auto step = std::find(t.steps.begin(), t.steps.end(), p.index[t.k].value);
         bool same = step != t.steps.end() && p.index[t.k].kind == Index::uniform;
-        for (size_t d = 0; d < p.rank; ++d)
-            same = same && (d == t.k || (p.index[d].kind == t.at[d].kind && p.index[d].value == t.at[d].value));
+        for (size_t d = 0; d < p.rank; ++d) same = same && (d == t.k || (p.index[d].kind == t.at[d].kind && p.index[d].value == t.at[d].value));
         if (!same) continue;
         const auto bit = static_cast<uint64_t>(step - t.steps.begin()) * AccessEmitter(*this, id).format().bits, word = bit / 32, shift = bit % 32;
         Value* words = t.words[word];

@@ -118,6 +118,22 @@ TEST_P(Products, EqualTheInterpreter) {
         }
 }
 
+/// Few rows: elements of every width are decoded where they are multiplied, whichever way memory runs; ends of rows, of chunks, of vectors.
+TEST_P(Products, OfFewRows) {
+    const char* formats[] = {"i1", "u2", "i3", "u4", "i5", "u6", "i7", "u8", "i12", "f4e2m1", "f6e3m2", "f8e4m3", "bf16", "f32", "i29"};
+    int64_t number = 0;
+    for (const char* f : formats)
+        for (bool turned : {false, true}) {
+            const int64_t m = std::array<int64_t, 4>{1, 2, 5, 16}[static_cast<size_t>(number++ % 4)];
+            compare({"f16", f, "f32", m, 39, 267, turned}, GetParam());
+        }
+    for (bool turned : {false, true}) {
+        compare({"i8", "u7", "i32", 3, 37, 19, turned}, GetParam());
+        compare({"f32", "i3", "f64", 3, 21, 40, turned}, GetParam());
+        compare({"f32", "i4", "f32", 1, 16, 64, turned, "tf32"}, GetParam());
+    }
+}
+
 TEST_P(Products, OfEveryChain) {
     for (bool turned : {false, true}) {
         compare({"f64", "f64", "f64", 9, 21, 19, turned}, GetParam());
