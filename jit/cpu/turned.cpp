@@ -99,6 +99,9 @@ void AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count,
             Value* on = b_.CreateBitCast(some, llvm::FixedVectorType::get(b_.getInt1Ty(), bytes));
             return b_.CreateBitCast(g_.masked_load(row, at, on, llvm::Constant::getNullValue(row), llvm::Align(1)), line);
         };
+        // No processor sees that many strands of memory coming. The bytes of the chunk after the next are asked for, whoever wants them.
+        Value* ahead = b_.CreateGEP(b_.getInt8Ty(), address.base, b_.CreateAdd(first, g_.i64(count * format_.bits / 4)));
+        b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()}, {ahead, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
         Value* words = part(0);
         if (!out_bytes_) {
             Value *down = b_.CreateTrunc(phase, b_.getInt32Ty()), *up = b_.CreateSub(b_.getInt32(8), down);
