@@ -184,7 +184,14 @@ static std::pair<Value*, Value*> active_lanes(llvm::IRBuilder<>& b, Value* mask,
     return {b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, first, end), end};
 }
 
-Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes) {
+AccessEmitter::RunMask AccessEmitter::run_mask(const Place& place, Value* mask, const Point& p) {
+    if (!place.row || place.inside || !p.lanes) return {nullptr, mask};
+    Place rest = place;
+    rest.row = nullptr;
+    return {place.row, this->mask(rest, p)};
+}
+
+Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes, std::optional<RunMask> run) {
     Scalars& s = g_.scalars();
     llvm::Type* type = s.type(format_, lanes);
     if (!other) other = llvm::Constant::getNullValue(type);
@@ -198,8 +205,10 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
     }
     if (!a.bytes && a.contiguous) {
         if (!mask) return s.load_run(format_, a.base, a.offset, nullptr, lanes);
-        const auto [first, end] = active_lanes(b_, mask, lanes);
-        return s.select(mask, s.load_run(format_, a.base, a.offset, end, lanes, first), other);
+        const RunMask parts = run.value_or(RunMask{nullptr, mask});
+        std::pair<Value*, Value*> active{};
+        if (parts.lanes) active = active_lanes(b_, parts.lanes, lanes);
+        return s.select(mask, s.load_run(format_, a.base, a.offset, active.second, lanes, active.first, parts.row), other);
     }
     if (!a.bytes) {
         Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
@@ -289,7 +298,8 @@ Value* Codegen::at_load(ir::InstId id, const Point& p) {
     Place place = access.place(p);
     Value* other = access.other().valid() ? lanes(access.other(), p) : nullptr;
     const Address a = access.address(place);
-    return access.load(a, access.mask(place, p), other, p.lanes);
+    Value* mask = access.mask(place, p);
+    return access.load(a, mask, other, p.lanes, access.run_mask(place, mask, p));
 }
 
 Value* Codegen::at_extract(ir::InstId id, const Point& p) {

@@ -1,6 +1,8 @@
 // Where an ir::Access finds its elements: coordinates of the object at a point of the accessed part, what is out of range, and addresses. One emitter
 // serves load, store, atomic (tensors) and extract, deposit (tiles).
 #pragma once
+#include <optional>
+
 #include "jit/cpu/codegen.h"
 #include "lang/layout.h"
 
@@ -41,7 +43,12 @@ public:
     llvm::Value* mask(const Place& place, const Point& p);
     /// The object's point (a tile) at a place; coordinates are safe where the mask is off, except that consecutive ones want guarded accesses.
     Point object_point(const Place& place, llvm::Value* mask, const Point& p);
-    llvm::Value* load(const Address& a, llvm::Value* mask, llvm::Value* other, unsigned lanes);
+    /// `run`: the mask in two parts, where that is known, so that what depends on lanes alone leaves loops over rows.
+    struct RunMask {
+        llvm::Value *row, *lanes;  ///< null: all
+    };
+    llvm::Value* load(const Address& a, llvm::Value* mask, llvm::Value* other, unsigned lanes, std::optional<RunMask> run = {});
+    RunMask run_mask(const Place& place, llvm::Value* mask, const Point& p);
     void store(const Address& a, llvm::Value* mask, llvm::Value* value, unsigned lanes);
     /// Rows of memory behind `count` elements from p on along the part's dimension k (p: one element), for the lanes of dimension n: <lanes x i32>
     /// per 32 bits at `to`. Bits of elements outside of the tensor are anything, of rows outside of it zeros.

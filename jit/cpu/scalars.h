@@ -61,8 +61,9 @@ public:
     /// Elements whose first bits are `bit` (i64: scalar, or per lane) from `base`; mask (i1 per lane, may be null) off: unspecified, not touched.
     Value* load_at(const Format& f, Value* base, Value* bit, Value* mask, unsigned lanes);
     void store_at(const Format& f, Value* value, Value* base, Value* bit, Value* mask);
-    /// Lanes l at bit + l * bits; those before `count` (i64; null: all) and from `first` on (i64; null: 0) exist, others are unspecified.
-    Value* load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first = nullptr);
+    /// Lanes l at bit + l * bits; those before `count` (i64; null: all) and from `first` on (i64; null: 0) exist, others are unspecified;
+    /// none exists where `any` (i1; null: true) is off.
+    Value* load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first = nullptr, Value* any = nullptr);
     void store_run(const Format& f, Value* value, Value* base, Value* bit, Value* count);
 
     /// Elements from i32 per lane, whose low bits are the codes (at most 32 bits wide) and whose others are anything.
@@ -177,7 +178,7 @@ private:
     llvm::IRBuilderBase& b_;
     ScalarFeatures features_;
     std::unordered_map<const Value*, Value*> raw_;
-    std::unordered_map<const Value*, Value*> words_;   ///< of codes: from_words
+    std::unordered_map<const Value*, Value*> words_;  ///< of codes: from_words
     struct Known {
         const Format* format;  ///< bitcasts between formats may be no instruction
         Value* value;

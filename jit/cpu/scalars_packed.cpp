@@ -133,7 +133,7 @@ Value* Scalars::from_words(const Format& f, Value* words) {
 }
 
 /// One load of the bytes that hold existing lanes, one shuffle that gives each lane those from its first on, one shift.
-Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first) {
+Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first, Value* any) {
     const unsigned bits = f.bits, width = word_of(bits);
     if (lanes == 0) return load_at(f, base, bit, nullptr, 0);
     Value* some = count ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, b_.getInt64(lanes)) : b_.getInt64(lanes);
@@ -141,6 +141,7 @@ Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count,
         Value* number = numbers_to(b_.getContext(), lanes);
         Value* mask = b_.CreateICmpULT(number, b_.CreateVectorSplat(lanes, some));
         if (first) mask = b_.CreateAnd(mask, b_.CreateICmpUGE(number, b_.CreateVectorSplat(lanes, first)));
+        if (any) mask = b_.CreateAnd(mask, b_.CreateVectorSplat(lanes, any));
         return load_at(f, base, b_.CreateAdd(b_.CreateVectorSplat(lanes, bit), numbers_to(b_.getContext(), lanes, bits)), mask, lanes);
     }
     llvm::Type* i8 = b_.getInt8Ty();
@@ -155,6 +156,7 @@ Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count,
     Value* number = llvm::ConstantDataVector::get(b_.getContext(), numbers);
     Value* exists = b_.CreateICmpULT(number, b_.CreateVectorSplat(bytes, byte_of(some, 7)));
     if (first) exists = b_.CreateAnd(exists, b_.CreateICmpUGE(number, b_.CreateVectorSplat(bytes, byte_of(first, 0))));
+    if (any) exists = b_.CreateSelect(any, exists, llvm::Constant::getNullValue(exists->getType()));
     llvm::Type* type = llvm::FixedVectorType::get(i8, bytes);
     Value* stream =
         b_.CreateMaskedLoad(type, b_.CreateGEP(i8, base, b_.CreateAShr(bit, 3)), llvm::Align(1), exists, llvm::Constant::getNullValue(type));
