@@ -143,6 +143,10 @@ void Builder::syntax_error(const Token& found, const std::vector<int>& expected)
         d.notes.push_back("a statement ends in `;`");
         d.fixes.push_back({{span.file, end, end}, ";"});
     }
+    const auto may_be = [&](int kind) { return std::find(expected.begin(), expected.end(), kind) != expected.end(); };
+    const bool is_word = !found.text.empty() && ((found.text[0] | 32) >= 'a' && (found.text[0] | 32) <= 'z');
+    if (is_word && may_be(K::S_IDENT) && !may_be(K::S_INT) && !missing_semicolon_)
+        d.notes.push_back(describe(found) + " is a keyword and cannot be a name");
     // `.5` and `1.` are floats elsewhere.
     bool after_point = previous.kind == Grammar::token::DOT && previous.span.begin > 0 && is_digit(scanner.text()[previous.span.begin - 1]);
     bool before_point = found.kind == Grammar::token::DOT && found.span.end < scanner.text().size() && is_digit(scanner.text()[found.span.end]);

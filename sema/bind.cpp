@@ -1,6 +1,5 @@
 // bind_launch and bind_static: generics from given values, from the arguments, from `tune` and from defaults, in this order; extents from the
-// first tensor dimension that is just their name. Values live in one scope, so that every other extent, `where` and `grid` are ordinary
-// compile-time expressions.
+// arguments (bind_extents.cpp). Values live in one scope, so that every other extent, `where` and `grid` are ordinary compile-time expressions.
 #include <algorithm>
 #include <cmath>
 
@@ -113,22 +112,6 @@ void Binder::take_given(const StaticValues& given) {
         for (const ast::GenericParam& p : kernel_.generics) names.push_back(p.name.text);
         const std::string_view near = closest(name, names);
         note(name, "no such generic parameter" + (near.empty() ? std::string() : "; did you mean `" + std::string(near) + "`?"));
-    }
-}
-
-void Binder::bind_dims(const ast::Param& p, const ast::IndexExpr& form, const ArgumentType& a) {
-    if (form.items.size() != a.extents.rank) return;
-    for (size_t d = 0; d < form.items.size(); ++d) {
-        const ast::IndexItem& item = form.items[d];
-        if (item.kind != ast::IndexItem::value || item.start->kind != ast::ExprKind::name) continue;
-        const std::string_view name = ast::as<ast::NameExpr>(item.start).name;
-        if (const ast::GenericParam* g = generic(name); g && !plan_.generics.count(name)) {
-            set_generic(*g, StaticValue{a.extents[d]}, p.name.text);
-        } else if (std::find(extent_names_.begin(), extent_names_.end(), name) != extent_names_.end() && !plan_.extents.count(name)) {
-            plan_.extents[std::string(name)] = a.extents[d];
-            extent_from_[name] = p.name.text;
-            define(*scope_, name, integer_value(a.extents[d], item.span));
-        }
     }
 }
 

@@ -16,6 +16,9 @@ private:
     void take_given(const StaticValues& given);
     void deduce_from(const ast::Param& p, const ArgumentType& a);
     void bind_dims(const ast::Param& p, const ast::IndexExpr& form, const ArgumentType& a);
+    bool bind_extent(const ast::Param& p, const ast::IndexItem& item, std::string_view name, int64_t value);
+    bool solve_dim(const ast::Param& p, const ast::IndexItem& item, int64_t extent);
+    void solve_extents(std::span<const ArgumentType> arguments);
     bool complete_generics(bool require, bool representatives);
     struct Tuned {
         const ast::GenericParam* param;

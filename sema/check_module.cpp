@@ -136,21 +136,35 @@ void Checker::kernel_clauses(const ast::KernelItem& k) {
     attributes({&a, 1}, "schedule");
 }
 
+/// Declares the extents, and reports those to which no dimension gives a value once the others are known.
+void Checker::extents(const ast::KernelItem& k) {
+    std::vector<std::string_view> open = extent_names(module_, k);
+    for (const std::string_view e : open) scopes_.back().emplace(e, Known{Symbol::constant, k.name.span});
+    const auto gives = [&](const ast::IndexItem& item, std::string_view name) {
+        if (item.kind != ast::IndexItem::value || !determines(*item.start, name)) return false;
+        const std::vector<ast::Name> names = names_in(*item.start);
+        return std::none_of(names.begin(), names.end(),
+                            [&](const ast::Name& n) { return n.text != name && std::find(open.begin(), open.end(), n.text) != open.end(); });
+    };
+    const auto given = [&](std::string_view name) {
+        return std::any_of(k.params.begin(), k.params.end(), [&](const ast::Param& p) {
+            const ast::IndexExpr* form = p.type ? tensor_form(*p.type) : nullptr;
+            return form && std::any_of(form->items.begin(), form->items.end(), [&](const ast::IndexItem& i) { return gives(i, name); });
+        });
+    };
+    for (auto it = open.begin(); it != open.end();) {
+        const bool found = given(*it);
+        if (found) open.erase(it);
+        it = found ? open.begin() : it + 1;
+    }
+    for (const std::string_view e : open) diags_.report(Diag::undeducible_extent, k.name.span, {std::string(e)});
+}
+
 void Checker::kernel(const ast::KernelItem& k) {
     scopes_.emplace_back();
     in_kernel_ = true;
     generics(k.generics);
-    for (const std::string_view e : extent_names(module_, k)) {
-        const auto plain = [&](const ast::Param& p) {
-            const ast::IndexExpr* form = p.type ? tensor_form(*p.type) : nullptr;
-            return form && std::any_of(form->items.begin(), form->items.end(), [&](const ast::IndexItem& i) {
-                       return i.kind == ast::IndexItem::value && i.start->kind == ast::ExprKind::name && ast::as<ast::NameExpr>(i.start).name == e;
-                   });
-        };
-        scopes_.back().emplace(e, Known{Symbol::constant, k.name.span});
-        if (known_outside(e)) continue;
-        if (std::none_of(k.params.begin(), k.params.end(), plain)) diags_.report(Diag::undeducible_extent, k.name.span, {std::string(e)});
-    }
+    extents(k);
     for (const ast::Param& p : k.params) {
         const ast::IndexExpr* form = p.type ? tensor_form(*p.type) : nullptr;
         for (size_t i = 0; form && i < form->items.size(); ++i) {
@@ -251,8 +265,6 @@ void Checker::items() {
         }
     }
 }
-
-bool Checker::known_outside(std::string_view name) const { return is_item(module_, name); }
 
 bool check_module(Module& module, TypeTable& types, DiagSink& diags) {
     const size_t errors = diags.error_count();

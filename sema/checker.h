@@ -28,6 +28,7 @@ private:
 
     // check_module.cpp
     void generics(std::span<const ast::GenericParam> params);
+    void extents(const ast::KernelItem& k);
     void kernel(const ast::KernelItem& k);
     void kernel_clauses(const ast::KernelItem& k);
     void function(const ast::FnItem& f);
@@ -59,7 +60,6 @@ private:
     void layout_expr(const ast::Expr& e);
     void type(const ast::Expr& e);  ///< a type whose free shape names are declared by it
     const Known* find(std::string_view name) const;
-    bool known_outside(std::string_view name) const;
     bool known(std::string_view name) const;
     const ast::Item* item_of(const ast::Expr& callee) const;
 

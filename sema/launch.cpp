@@ -216,6 +216,7 @@ std::optional<LaunchPlan> Binder::launch(const StaticValues& given, std::span<co
             if (a && a->kind != ArgumentType::inferred && (a->kind == ArgumentType::scalar) == numbers) deduce_from(kernel_.params[i], *a);
             if (!a && !numbers && !kernel_.params[i].default_value) note(kernel_.params[i].name.text, "missing argument");
         }
+    solve_extents(arguments);
     // Scalars of known type first: extents, `where`, `tune` and `grid` may use them.
     const bool generics_first = kernel_.tune.empty();
     if (generics_first) complete_generics(problems_.empty(), false);
@@ -227,6 +228,7 @@ std::optional<LaunchPlan> Binder::launch(const StaticValues& given, std::span<co
         if ((a && a->kind == ArgumentType::scalar) || (!a && p.default_value)) bind_scalar(p, a);
     }
     if (!generics_first) complete_generics(problems_.empty(), false);
+    solve_extents(arguments);  // once more, with defaults and scalars
     plan_.arguments.resize(kernel_.params.size());
     for (size_t i = 0; i < kernel_.params.size(); ++i) {
         const ArgumentType* a = argument(i);
@@ -237,6 +239,8 @@ std::optional<LaunchPlan> Binder::launch(const StaticValues& given, std::span<co
         else if (const auto inferred = infer(kernel_.params[i]))
             plan_.arguments[i] = *inferred;
     }
+    for (const std::string_view name : extent_names_)
+        if (problems_.empty() && !plan_.extents.count(name)) note({}, "extent `" + std::string(name) + "` does not follow from the arguments");
     choose_segments();
     where_holds(true);
     if (problems_.empty()) grid();

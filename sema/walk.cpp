@@ -86,7 +86,7 @@ void children(const ast::Expr& e, Exprs& out) {
     }
 }
 
-std::vector<ast::Name> names_in(const ast::Expr& root) {
+std::vector<ast::Name> names_in(const ast::Expr& root, bool with_generics) {
     std::vector<ast::Name> out;
     Exprs stack{&root}, kids;
     while (!stack.empty()) {
@@ -94,7 +94,7 @@ std::vector<ast::Name> names_in(const ast::Expr& root) {
         stack.pop_back();
         if (e->kind == ast::ExprKind::name) out.push_back({ast::as<ast::NameExpr>(e).name, e->span});
         kids.clear();
-        children(*e, kids);
+        if (with_generics || e->kind != ast::ExprKind::instantiate) children(*e, kids);
         const bool has_callee = e->kind == ast::ExprKind::call || e->kind == ast::ExprKind::instantiate;
         if (has_callee && !kids.empty() && kids.front()->kind == ast::ExprKind::name) kids.erase(kids.begin());
         stack.insert(stack.end(), kids.rbegin(), kids.rend());
@@ -127,23 +127,49 @@ bool is_item(const Module& module, std::string_view name) {
     return std::any_of(module.prelude.begin(), module.prelude.end(), [&](const auto& p) { return p->has(name); });
 }
 
+namespace {
+
+/// Is `name` an item that may stand for a number?
+bool may_be_number(const Module& module, std::string_view name) {
+    if (const ast::Item* item = module.find(name)) return item->kind == ast::ItemKind::const_;
+    return std::any_of(module.imports.begin(), module.imports.end(), [&](const auto& i) { return i.alias == name; });
+}
+
+}  // namespace
+
 std::vector<std::string_view> extent_names(const Module& module, const ast::KernelItem& kernel) {
     std::vector<std::string_view> out;
-    const auto known = [&](std::string_view name) {
+    const auto known = [&](std::string_view name, bool alone) {
         const auto same = [&](const auto& p) { return p.name.text == name; };
         return std::any_of(kernel.generics.begin(), kernel.generics.end(), same) || std::any_of(kernel.params.begin(), kernel.params.end(), same) ||
-               is_item(module, name) || std::find(out.begin(), out.end(), name) != out.end();
+               std::find(out.begin(), out.end(), name) != out.end() || (alone ? may_be_number(module, name) : is_item(module, name));
     };
     for (const ast::Param& p : kernel.params) {
         const ast::IndexExpr* form = p.type ? tensor_form(*p.type) : nullptr;
         if (!form) continue;
         for (const ast::IndexItem& item : form->items) {
             if (item.kind != ast::IndexItem::value) continue;
-            for (const ast::Name& n : names_in(*item.start))
-                if (!known(n.text)) out.push_back(n.text);
+            for (const ast::Name& n : names_in(*item.start, false))  // what is between < and > is known at compile time: no extent
+                if (!known(n.text, item.start->kind == ast::ExprKind::name)) out.push_back(n.text);
         }
     }
     return out;
+}
+
+bool determines(const ast::Expr& root, std::string_view name) {
+    const auto mentions = [&](const ast::Expr& e) {
+        const std::vector<ast::Name> names = names_in(e);
+        return std::any_of(names.begin(), names.end(), [&](const ast::Name& n) { return n.text == name; });
+    };
+    const ast::Expr* e = &root;
+    while (e->kind == ast::ExprKind::binary) {
+        const auto& b = ast::as<ast::BinaryExpr>(e);
+        if (b.op != ast::BinaryOp::add && b.op != ast::BinaryOp::sub && b.op != ast::BinaryOp::mul) return false;
+        const bool left = mentions(*b.lhs);
+        if (left == mentions(*b.rhs)) return false;
+        e = left ? b.lhs : b.rhs;
+    }
+    return e->kind == ast::ExprKind::name && ast::as<ast::NameExpr>(e).name == name;
 }
 
 namespace {

@@ -29,7 +29,7 @@ void add_verbs(CLI::App& app, Options& o) {
     run->add_option("kernel", o.kernel, "kernel name; not needed when the file has one");
     run->add_option("--arg,-a", o.args, "NAME=VALUE: a number, or @file.npy, @file.safetensors#tensor, each with :type to convert")
         ->allow_extra_args(false);
-    run->add_option("--set,-s", o.sets, "NAME=VALUE: a generic parameter, integer or type")->allow_extra_args(false);
+    run->add_option("--set,-s", o.sets, "NAME=VALUE: a generic parameter, a number or a type")->allow_extra_args(false);
     run->add_option("--out,-o", o.outs, "NAME=file.npy[:type]: where an output goes")->allow_extra_args(false);
     run->add_flag("--checked", o.checked, "report out-of-range pointers, uninitialised reads, races, division by zero");
     run->add_flag("--checked-native", o.checked_native, "the same without uninitialised reads and races, on the machine cpu in native code alone");
@@ -50,10 +50,10 @@ void add_verbs(CLI::App& app, Options& o) {
     auto* dump = app.add_subcommand("dump", "Show a stage of the compiler");
     dump->add_option("file", o.file, "source file")->required();
     dump->add_option("kernel", o.kernel, "kernel name, for stages of an instance");
-    dump->add_option(
-        "--emit,-e", o.emit,
-        "tokens, ast, fmt, json, ir, ir:after=PASS, ir:final, explain, kernel-json; for a GPU ir:gpu, ir:gpu:after=PASS, "
-        "cuda, ptx, cubin, sass (through nvdisasm), each (and explain) also as KIND@sm_80; for the CPU llvm, llvm-opt, asm, explain@cpu");
+    dump->add_option("--emit,-e", o.emit,
+                     "tokens, ast, fmt, json, ir, ir:after=PASS, ir:final, explain, kernel-json; for a GPU ir:gpu, ir:gpu:after=PASS, "
+                     "cuda, ptx, cubin, sass (through nvdisasm), each (and explain) also as KIND@sm_80; for the CPU llvm, llvm-opt, asm, "
+                     "explain@cpu, llvm@aarch64");
     dump->add_option("--set,-s", o.sets, "NAME=VALUE: a generic parameter")->allow_extra_args(false);
 
     auto* fmt = app.add_subcommand("fmt", "Format source files in place; - formats standard input to standard output");

@@ -1,6 +1,5 @@
 // `tegula run`: array files and numbers in, one kernel, array files out.
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -37,14 +36,6 @@ struct Spec {  ///< NAME=file[#tensor][:type]
 };
 
 /// Splits at the first `=`; false when there is none or the name is empty.
-bool split(const std::string& text, std::string& name, std::string& value) {
-    size_t eq = text.find('=');
-    if (eq == 0 || eq == std::string::npos) return false;
-    name = text.substr(0, eq);
-    value = text.substr(eq + 1);
-    return true;
-}
-
 Spec file_spec(const std::string& name, std::string text) {
     Spec spec{name, std::move(text), {}, {}};
     size_t from = 0;
@@ -59,17 +50,6 @@ Spec file_spec(const std::string& name, std::string text) {
         spec.path.resize(hash);
     }
     return spec;
-}
-
-bool parse_number(const std::string& text, Value& value) {
-    if (text == "true" || text == "false") return value = Value(int64_t{text == "true"}), true;
-    int64_t i = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), i);
-    if (error == std::errc() && end == text.data() + text.size()) return value = Value(i), true;
-    double r = 0;
-    auto [rend, rerror] = std::from_chars(text.data(), text.data() + text.size(), r);
-    if (rerror == std::errc() && rend == text.data() + text.size()) return value = Value(r), true;
-    return false;
 }
 
 class Run {
@@ -128,13 +108,9 @@ bool Run::choose_kernel() {
 }
 
 bool Run::read_generics() {
-    for (const std::string& set : o_.sets) {
-        std::string name, text;
-        if (!split(set, name, text)) return fail(usage, "--set " + set + ": write NAME=VALUE");
-        Value value(0);
-        if (!parse_number(text, value)) value = Value(text);
-        generics_.emplace_back(name, value);
-    }
+    auto generics = session_.generics();
+    if (!generics) return code_ = usage, false;
+    generics_ = std::move(*generics);
     for (const std::string& out : o_.outs) {
         std::string name, path;
         if (!split(out, name, path) || path.empty()) return fail(usage, "--out " + out + ": write NAME=file.npy");

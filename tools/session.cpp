@@ -1,6 +1,7 @@
 // Engine, diagnostics and interruption for all verbs. The signal handler only sets the engine's cancel flag.
 #include <unistd.h>
 
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -70,7 +71,7 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
     if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();
     engine = tegula::Engine::create(engine_options).value();
     g_engine.store(engine.c());
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = on_signal;
     action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the process at once
     ::sigaction(SIGINT, &action, nullptr);
@@ -96,6 +97,37 @@ Session::~Session() {
         timer_.join();
     }
     g_engine.store(nullptr);
+}
+
+bool split(const std::string& text, std::string& name, std::string& value) {
+    const size_t eq = text.find('=');
+    if (eq == 0 || eq == std::string::npos) return false;
+    name = text.substr(0, eq);
+    value = text.substr(eq + 1);
+    return true;
+}
+
+bool parse_number(const std::string& text, tegula::Value& value) {
+    if (text == "true" || text == "false") return value = tegula::Value(int64_t{text == "true"}), true;
+    int64_t i = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), i);
+    if (error == std::errc() && end == text.data() + text.size()) return value = tegula::Value(i), true;
+    double r = 0;
+    auto [rend, rerror] = std::from_chars(text.data(), text.data() + text.size(), r);
+    if (rerror == std::errc() && rend == text.data() + text.size()) return value = tegula::Value(r), true;
+    return false;
+}
+
+std::optional<std::vector<tegula::NamedValue>> Session::generics() const {
+    std::vector<tegula::NamedValue> out;
+    for (const std::string& set : options.sets) {
+        std::string name, text;
+        if (!split(set, name, text)) return fail(usage, "--set " + set + ": write NAME=VALUE"), std::nullopt;
+        tegula::Value value(0);
+        if (!parse_number(text, value)) value = tegula::Value(text);
+        out.emplace_back(name, value);
+    }
+    return out;
 }
 
 std::string visible(std::string_view text) {

@@ -54,6 +54,8 @@ public:
     /// Loads a file ("-": standard input); shows diagnostics. False: `code` is set.
     bool load(const std::string& path, tegula::Module& module, int& code) const;
     tegula::RunOptions run_options() const;
+    /// What --set gives. nullopt: one of them is no NAME=VALUE, which has been said.
+    std::optional<std::vector<tegula::NamedValue>> generics() const;
     void note(const std::string& line) const;  ///< to stderr, unless --quiet
 
 private:
@@ -65,7 +67,11 @@ private:
     std::atomic<bool> timed_out_{false};
 };
 
-std::string visible(std::string_view text);  ///< control characters as escapes, for the terminal
+/// NAME=VALUE in two; false when it is none.
+bool split(const std::string& text, std::string& name, std::string& value);
+/// A number, or `true` or `false`; false when the text is something else.
+bool parse_number(const std::string& text, tegula::Value& value);
+std::string visible(std::string_view text);      ///< control characters as escapes, for the terminal
 std::string json_text(const std::string& text);  ///< as a JSON string literal
 
 int run_kernel(Session& session);

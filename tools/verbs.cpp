@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -132,17 +131,9 @@ int dump_file(Session& session) {
             if (item["kind"] == "kernel" && kernel.empty()) kernel = item["name"];
         if (kernel.empty()) return session.fail(usage, "the file has no kernel");
     }
-    std::vector<tegula::NamedValue> generics;
-    for (const std::string& set : o.sets) {
-        const size_t eq = set.find('=');
-        if (eq == 0 || eq == std::string::npos) return session.fail(usage, "--set " + set + ": write NAME=VALUE");
-        const std::string text = set.substr(eq + 1);
-        int64_t number = 0;
-        auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        const bool is_number = error == std::errc() && end == text.data() + text.size();
-        generics.emplace_back(set.substr(0, eq), is_number ? tegula::Value(number) : tegula::Value(text));
-    }
-    auto compiled = module.compile(kernel, generics);
+    const auto generics = session.generics();
+    if (!generics) return usage;
+    auto compiled = module.compile(kernel, *generics);
     session.show(compiled.diagnostics());
     if (!compiled) return session.exit_code(compiled.status());
     if (o.emit == "sass" || o.emit.starts_with("sass@")) {
@@ -198,7 +189,7 @@ int explain_code(Session& session) {
 }
 
 int doctor(Session& session) {
-    struct utsname system{};
+    struct utsname system {};
     ::uname(&system);
     auto library = nlohmann::json::parse(session.engine.describe());
     if (session.options.json) {

@@ -19,8 +19,9 @@ constexpr bool has_byte_address(unsigned bits) { return bits == 8 || bits == 16 
 
 /// A tensor argument's traits that code is specialised on.
 struct TensorTrait {
-    bool strided = false;  ///< the host's strides replace the layout
-    int8_t unit = -1;      ///< strided: the dimension with an element stride of 1 (extent > 1, or the last such), -1: none known
+    bool strided = false;   ///< the host's strides replace the layout
+    int8_t unit = -1;       ///< strided: the dimension with an element stride of 1 (extent > 1, or the last such), -1: none known
+    bool streamed = false;  ///< more than the caches hold: reads are asked for ahead, writes go past the caches (plan.h, streamable_params)
     friend bool operator==(const TensorTrait&, const TensorTrait&) = default;
 };
 

@@ -1,4 +1,4 @@
-// Access in all its uses (access.h): coordinates and masks, then loads, stores, extract and deposit.
+// Access in all its uses (access.h): coordinates and masks, then the instructions.
 #include "jit/cpu/access.h"
 
 #include <cstddef>
@@ -54,7 +54,7 @@ Value* AccessEmitter::extent(size_t a) {
 }
 
 /// Positions 0 <= j < n of an axis whose index start + j * step is in [0, extent): those from `low` to `high`.
-AccessEmitter::Limits AccessEmitter::limits(size_t a) {
+std::pair<Value*, Value*> AccessEmitter::limits(size_t a) {
     const Access::Axis& axis = access_.axes[a];
     Value *start = g_.scalar(index_[a]), *all = extent(a), *n = g_.i64(axis.extent), *zero = g_.i64(0);
     const auto least = [&](Value* x, Value* y) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, y); };
@@ -68,7 +68,8 @@ AccessEmitter::Limits AccessEmitter::limits(size_t a) {
         Value* skip = by == 1 ? before : b_.CreateAdd(up(b_.CreateSub(before, g_.i64(1)), by), g_.i64(1));
         Value* room = b_.CreateSub(all, start);
         Value* count = by == 1 ? room : b_.CreateAdd(up(b_.CreateSub(room, g_.i64(1)), by), g_.i64(1));
-        low = b_.CreateSelect(negative, least(skip, n), zero);
+        const auto* first = llvm::dyn_cast<llvm::ConstantInt>(start);
+        low = first && !first->isNegative() ? zero : b_.CreateSelect(negative, least(skip, n), zero);
         high = b_.CreateSelect(beyond, zero, least(count, n));
     } else {
         Value* over = b_.CreateSub(start, all);
@@ -97,12 +98,32 @@ Coordinate AccessEmitter::gathered(size_t a, const Point& p, Place& place) {
     return {q.lanes ? Index::vector : Index::uniform, v, 1};
 }
 
+/// A coordinate that all lanes share. Outside the mask is off, yet processors take hundreds of clocks for masked accesses to pages that are not
+/// there.
+Value* AccessEmitter::inside_or_first(Value* coordinate, Value* inside, Place& place) {
+    both(place.row, inside);
+    return b_.CreateSelect(inside, coordinate, g_.i64(0));
+}
+
+/// Adds to the place what keeps position j of an axis, which differs from lane to lane, inside.
+void AccessEmitter::in_range(size_t a, const Index& j, unsigned lanes, Place& place) {
+    if (g_.all_inside(j, [&] { return limits(a); })) return;
+    const auto [low, high] = limits(a);
+    Value* base = j.kind == Index::vector ? g_.i64(0) : j.value;
+    Value* lane = j.kind == Index::vector ? j.value : g_.lane_numbers(lanes);
+    const auto from_base = [&](Value* limit) { return g_.splat(b_.CreateTrunc(b_.CreateSub(limit, base), b_.getInt32Ty()), lanes); };
+    const auto* zero = llvm::dyn_cast<llvm::ConstantInt>(low);
+    if (!zero || !zero->isZero()) both(place.lane, b_.CreateICmpSGE(lane, from_base(low)));
+    both(place.lane, b_.CreateICmpSLT(lane, from_base(high)));
+}
+
 Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place, bool known_in) {
     const Access::Axis& axis = access_.axes[a];
     if (axis.kind == Access::gather) return gathered(a, p, place);
     if (axis.kind == Access::index) {
         Value* v = g_.scalar(index_[a]);
-        if (!axis.in_bounds) both(place.row, b_.CreateICmpULT(v, extent(a)));
+        const auto inside = [&] { return b_.CreateICmpULT(v, extent(a)); };
+        if (!axis.in_bounds && !g_.always(v, inside)) v = inside_or_first(v, inside(), place);
         return {Index::uniform, v, 1};
     }
     const Index j = part_[dim_[a]] == 1 ? g_.uniform(0) : p.index[dim_[a]];
@@ -110,19 +131,16 @@ Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place, bool know
     const bool ranged = axis.kind == Access::range;
     Value* start = ranged ? g_.scalar(index_[a]) : g_.i64(0);
     const int64_t step = ranged ? axis.step : 1;
-    if (ranged && !axis.in_bounds && !known_in) {
-        const Limits l = limits(a);
-        llvm::Type* i32 = b_.getInt32Ty();
-        if (j.kind == Index::uniform) {
-            both(place.row, b_.CreateAnd(b_.CreateICmpSGE(j.value, l.low), b_.CreateICmpSLT(j.value, l.high)));
-        } else {
-            Value* base = j.kind == Index::vector ? g_.i64(0) : j.value;
-            Value* lane = j.kind == Index::vector ? j.value : g_.lane_numbers(n);
-            Value* low = g_.splat(b_.CreateTrunc(b_.CreateSub(l.low, base), i32), n);
-            Value* high = g_.splat(b_.CreateTrunc(b_.CreateSub(l.high, base), i32), n);
-            both(place.lane, b_.CreateAnd(b_.CreateICmpSGE(lane, low), b_.CreateICmpSLT(lane, high)));
-        }
+    const bool looked_at = ranged && !axis.in_bounds && !known_in;
+    if (looked_at && j.kind == Index::uniform) {
+        Value* at = b_.CreateAdd(start, b_.CreateMul(j.value, g_.i64(step)));
+        const auto inside = [&] {
+            const auto [low, high] = limits(a);
+            return b_.CreateAnd(b_.CreateICmpSGE(j.value, low), b_.CreateICmpSLT(j.value, high));
+        };
+        return {Index::uniform, g_.always(j.value, inside) ? at : inside_or_first(at, inside(), place), step};
     }
+    if (looked_at) in_range(a, j, n, place);
     if (j.kind == Index::vector) {
         Value* wide = b_.CreateZExt(j.value, llvm::FixedVectorType::get(b_.getInt64Ty(), n));
         return {Index::vector, b_.CreateAdd(b_.CreateMul(wide, g_.splat(g_.i64(step), n)), g_.splat(start, n)), 1};
@@ -173,123 +191,6 @@ Point AccessEmitter::object_point(const Place& place, Value* mask, const Point& 
     return q;
 }
 
-// ---- in memory ----
-
-/// The first active lane and the one after the last, i64; 0 and 0 when none is.
-static std::pair<Value*, Value*> active_lanes(llvm::IRBuilder<>& b, Value* mask, unsigned lanes) {
-    Value* bits = b.CreateBitCast(mask, b.getIntNTy(lanes));
-    if (lanes < 64) bits = b.CreateZExt(bits, b.getInt64Ty());
-    Value* first = b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits, b.getFalse());
-    Value* end = b.CreateSub(b.getInt64(64), b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, bits, b.getFalse()));
-    return {b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, first, end), end};
-}
-
-AccessEmitter::RunMask AccessEmitter::run_mask(const Place& place, Value* mask, const Point& p) {
-    if (!place.row || place.inside || !p.lanes) return {nullptr, mask};
-    Place rest = place;
-    rest.row = nullptr;
-    return {place.row, this->mask(rest, p)};
-}
-
-Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes, std::optional<RunMask> run) {
-    Scalars& s = g_.scalars();
-    llvm::Type* type = s.type(format_, lanes);
-    if (!other) other = llvm::Constant::getNullValue(type);
-    if (!lanes) {
-        const auto read = [&]() -> Value* {
-            if (!a.bytes) return s.load_at(format_, a.base, a.offset, nullptr, 0);
-            llvm::Type* memory = s.memory_type(format_, 0);
-            return s.from_memory(b_.CreateAlignedLoad(memory, b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset), llvm::Align(1)), format_);
-        };
-        return mask ? g_.choose(mask, read, [&] { return other; }) : read();
-    }
-    if (!a.bytes && a.contiguous) {
-        if (!mask) return s.load_run(format_, a.base, a.offset, nullptr, lanes);
-        const RunMask parts = run.value_or(RunMask{nullptr, mask});
-        std::pair<Value*, Value*> active{};
-        if (parts.lanes) active = active_lanes(b_, parts.lanes, lanes);
-        return s.select(mask, s.load_run(format_, a.base, a.offset, active.second, lanes, active.first, parts.row), other);
-    }
-    if (!a.bytes) {
-        Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
-        Value* v = s.load_at(format_, a.base, bits, mask, lanes);
-        return mask ? s.select(mask, v, other) : v;
-    }
-    llvm::Type* memory = s.memory_type(format_, lanes);
-    Value* instead = s.to_memory(other, format_);
-    Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
-    if (a.contiguous) {
-        if (!mask) return s.from_memory(b_.CreateAlignedLoad(memory, first, llvm::Align(1)), format_);
-        return s.from_memory(g_.masked_load(memory, first, mask, instead, llvm::Align(1)), format_);
-    }
-    if (!a.lanes) {  // one element for all lanes
-        llvm::Type* element = s.memory_type(format_, 0);
-        const auto read = [&]() -> Value* { return b_.CreateVectorSplat(lanes, b_.CreateAlignedLoad(element, first, llvm::Align(1))); };
-        if (!mask) return s.from_memory(read(), format_);
-        Value* any = b_.CreateOrReduce(mask);
-        Value* v = g_.choose(any, read, [&]() -> Value* { return llvm::Constant::getNullValue(memory); });
-        return s.from_memory(b_.CreateSelect(mask, v, instead), format_);
-    }
-    Value* pointers = b_.CreateGEP(b_.getInt8Ty(), first, a.lanes);
-    if (format_.bits < 32) return s.from_memory(one_by_one(pointers, memory, mask, instead), format_);
-    Value* on = mask ? mask : g_.splat(b_.getTrue(), lanes);
-    return s.from_memory(b_.CreateMaskedGather(memory, pointers, llvm::Align(1), on, instead), format_);
-}
-
-/// No processor gathers elements this small: without branches, lanes that are off read the arguments.
-Value* AccessEmitter::one_by_one(Value* pointers, llvm::Type* type, Value* mask, Value* instead) {
-    if (mask) pointers = b_.CreateSelect(mask, pointers, g_.splat(g_.args_, llvm::cast<llvm::FixedVectorType>(type)->getNumElements()));
-    Value* v = llvm::PoisonValue::get(type);
-    for (unsigned l = 0; l < llvm::cast<llvm::FixedVectorType>(type)->getNumElements(); ++l)
-        v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(type->getScalarType(), b_.CreateExtractElement(pointers, l), llvm::Align(1)), l);
-    return mask ? b_.CreateSelect(mask, v, instead) : v;
-}
-
-void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned lanes) {
-    Scalars& s = g_.scalars();
-    if (!lanes) {
-        const auto put = [&] {
-            if (!a.bytes) return s.store_at(format_, value, a.base, a.offset, nullptr);
-            b_.CreateAlignedStore(s.to_memory(value, format_), b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset), llvm::Align(1));
-        };
-        return mask ? g_.when(mask, put) : put();
-    }
-    if (!a.bytes) {
-        const auto each = [&](Value* on) {
-            Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
-            if (a.contiguous)
-                bits =
-                    b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
-            s.store_at(format_, value, a.base, bits, on);
-        };
-        if (!a.contiguous) return each(mask);
-        if (!mask) return s.store_run(format_, value, a.base, a.offset, nullptr);
-        g_.choose(
-            b_.CreateAndReduce(mask),
-            [&]() -> Value* {
-                s.store_run(format_, value, a.base, a.offset, nullptr);
-                return b_.getTrue();
-            },
-            [&]() -> Value* {
-                each(mask);
-                return b_.getTrue();
-            });
-        return;
-    }
-    Value* v = s.to_memory(value, format_);
-    Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
-    if (a.contiguous) {
-        if (mask)
-            g_.masked_store(v, first, mask, llvm::Align(1));
-        else
-            b_.CreateAlignedStore(v, first, llvm::Align(1));
-        return;
-    }
-    // Lanes are written in order: of several to one place the last stays.
-    Value* pointers = a.lanes ? b_.CreateGEP(b_.getInt8Ty(), first, a.lanes) : g_.splat(first, lanes);
-    b_.CreateMaskedScatter(v, pointers, llvm::Align(1), mask ? mask : g_.splat(b_.getTrue(), lanes));
-}
-
 // ---- instructions ----
 
 Value* Codegen::at_load(ir::InstId id, const Point& p) {
@@ -318,12 +219,17 @@ void Codegen::cpu_store(ir::InstId id) {
     AccessEmitter access(*this, id);
     const bool serial = access.format().bits % 8 != 0;
     if (serial) call_support(offsetof(Support, lock), b_.getVoidTy(), {});
-    nest(access.part(), [&](const Point& p) {
-        Value* value = lanes(access.value(), p);
-        Place place = access.place(p);
-        const Address a = access.address(place);
-        access.store(a, access.mask(place, p), value, p.lanes);
-    });
+    std::function<Value*(const Point&)> head;
+    if (access.streamed()) head = [&](const Point& first) { return access.before_aligned(first); };
+    nest(
+        access.part(),
+        [&](const Point& p) {
+            Value* value = lanes(access.value(), p);
+            Place place = access.place(p);
+            const Address a = access.address(place);
+            access.store(a, access.mask(place, p), value, p.lanes);
+        },
+        head);
     if (serial) call_support(offsetof(Support, unlock), b_.getVoidTy(), {});
 }
 

@@ -56,6 +56,9 @@ public:
     void turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
     /// What is read there from words: elements of `words`' low bits, masked as the instruction asks.
     llvm::Value* from_words(const Point& p, size_t k, llvm::Value* words);
+    /// Is it a tensor that the variant streams (TensorTrait)?
+    bool streamed() const;
+    llvm::Value* before_aligned(const Point& p);
     const Format& format() const { return format_; }
     const Shape& part() const { return part_; }
     ir::ValueId value() const { return value_; }        ///< of store, deposit, atomic
@@ -63,15 +66,18 @@ public:
     ir::ValueId other() const { return other_; }        ///< may be invalid
 
 private:
-    struct Limits {
-        llvm::Value *low, *high;  ///< i64: the positions along the axis that are in range
-    };
     llvm::Value* one_by_one(llvm::Value* pointers, llvm::Type* type, llvm::Value* mask, llvm::Value* instead);
+    /// `known_in`: nothing keeps positions along a range inside.
     Coordinate axis(size_t a, const Point& p, Place& place, bool known_in = false);
+    llvm::Value* inside_or_first(llvm::Value* coordinate, llvm::Value* inside, Place& place);
     size_t axis_of(size_t dim) const;
     llvm::Value* row_mask(size_t k_axis, const Point& p, int64_t count, llvm::Value* phase, unsigned bytes);
     Coordinate gathered(size_t a, const Point& p, Place& place);
-    Limits limits(size_t a);
+    std::pair<llvm::Value*, llvm::Value*> limits(size_t a);  ///< i64: the positions along the axis from the one to the other are in range
+    void in_range(size_t a, const Index& j, unsigned lanes, Place& place);
+    void ask_ahead(llvm::Value* now);
+    void prefetch(llvm::Value* pointer, bool to_write);
+    unsigned streamed_bytes(unsigned lanes) const;
     void both(llvm::Value*& all, llvm::Value* more);
     llvm::Value* extent(size_t a);
     llvm::Value* stride(size_t a, int64_t& known);

@@ -40,8 +40,8 @@ Value* AccessEmitter::stride(size_t a, int64_t& known) {
         return g_.i64(known);
     }
     Value* slot = g_.argument_slot(slots.strides + static_cast<uint32_t>(a));
-    // Rows begin with whole bytes: said so that the phase of a run does not depend on its row.
-    return out_bytes_ || strided ? slot : b_.CreateAnd(slot, g_.i64(-8));
+    // Rows of dense layouts begin with whole bytes: said so that the phase of a run does not depend on its row.
+    return out_bytes_ || strided || at < 0 ? slot : b_.CreateAnd(slot, g_.i64(-8));
 }
 
 Value* AccessEmitter::wide(const Coordinate& c, unsigned lanes) {

@@ -98,6 +98,18 @@ CompileOptions variant_options(const ir::Function& fn, const std::vector<bool>& 
     return options;
 }
 
+void mark_streamed(const ir::Function& fn, const std::vector<bool>& streamable, std::span<const Argument> args, uint64_t cache_bytes,
+                   CompileOptions& options) {
+    if (options.may_alias || options.bounds) return;
+    for (size_t i = 0; i < args.size(); ++i) {
+        if (!streamable[i] || options.tensors[i].strided) continue;
+        const TensorArg& t = args[i].t;
+        const uint64_t element = fn.elem(fn.params[i].value).bits / 8;
+        const bool aligned = reinterpret_cast<uintptr_t>(t.data) % element == 0;
+        options.tensors[i].streamed = aligned && static_cast<uint64_t>(t.extents.elements()) > cache_bytes / element;
+    }
+}
+
 std::vector<uint64_t> argument_block(const ir::Function& fn, const CompileOptions& options, std::span<const Argument> args) {
     const ArgLayout layout = make_arg_layout(fn, options.tensors);
     std::vector<uint64_t> out(layout.slots);
@@ -121,7 +133,7 @@ std::string object_key(const ir::Function& fn, const CompileOptions& options, co
     std::string key = std::string("tegula cpu object ") + kFingerprint + "\n" + target.llvm_version + "\n" +
                       (options.cpu.empty() ? target.cpu : options.cpu) + "\n" + (options.features.empty() ? target.features : options.features) +
                       "\n" + (options.may_alias ? "alias " : "") + (options.bounds ? "bounds " : "") + (options.checked ? "checked " : "");
-    for (const TensorTrait& t : options.tensors) key += std::to_string(t.strided) + "," + std::to_string(t.unit) + ";";
+    for (const TensorTrait& t : options.tensors) key += std::to_string(t.strided) + "," + std::to_string(t.unit) + (t.streamed ? "streamed;" : ";");
     key += "\n" + ir::print(fn);
     // Behind the names of the text: layouts, codebooks, and the instruction numbers that code hands to the run-time side.
     for (const ir::Param& p : fn.params)

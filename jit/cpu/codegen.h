@@ -13,6 +13,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include "jit/cpu/dot_rows.h"
 #include "jit/cpu/line_table.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/scalars.h"
@@ -63,7 +64,9 @@ struct Buffer {
 struct TargetFacts {
     unsigned vector_bytes = 16;  ///< of a register
     unsigned lanes = 4;          ///< of an inner loop: vector_bytes / 4
-    bool avx512 = false, avx2 = false, fma = false, f16c = false, vnni = false;
+    bool avx512 = false, avx2 = false;
+    bool f16c = false;  ///< converts f16 itself
+    DotRows dot_rows = 0;
     llvm::DataLayout data_layout{""};
     std::string triple, cpu, features;
 };
@@ -95,6 +98,7 @@ public:
     llvm::Value* lanes(ir::ValueId v, const Point& p);
     llvm::Value* scalar(ir::ValueId v);  ///< of rank 0
     bool is_scalar(ir::ValueId v) const { return plan_.values[v.v].kind == Home::scalar; }
+    bool is_fused(ir::ValueId v) const { return plan_.values[v.v].kind == Home::fused; }
     bool is_stored(ir::ValueId v) const { return plan_.values[v.v].kind == Home::stored; }
     bool shares_buffer(ir::ValueId a, ir::ValueId b) const {
         return is_stored(a) && is_stored(b) && plan_.values[a.v].slot == plan_.values[b.v].slot;
@@ -115,8 +119,17 @@ public:
     std::vector<llvm::Value*> loop(llvm::Value* lo, llvm::Value* hi, int64_t step, std::vector<llvm::Value*> carried,
                                    const std::function<std::vector<llvm::Value*>(llvm::Value* i, std::vector<llvm::Value*> carried)>& body);
     void loop(int64_t lo, int64_t hi, int64_t step, const std::function<void(llvm::Value* i)>& body);
-    /// All points of a shape, row-major, `width()` lanes along the last dimension with an extent > 1 (scalar points when there is none).
-    void nest(const Shape& shape, const std::function<void(const Point& p)>& body);
+    using PointBody = std::function<void(const Point& p)>;
+    /// All points of a shape, row-major, `width()` lanes along the last dimension with an extent > 1 (scalar points when there is none). The body is
+    /// emitted several times: for whole vectors, where accesses may leave out their masks (`all_inside`), and for what is left. `head`: how many
+    /// elements (i64) of the row that begins at a point come before its first whole vector.
+    void nest(const Shape& shape, const PointBody& body, const std::function<llvm::Value*(const Point& first)>& head = {});
+    /// In the whole vectors of a nest: is position j between two limits wherever the vector is executed, once the nest has taken these limits as its
+    /// own? They are made by `limits` in front of the nest.
+    bool all_inside(const Index& j, const std::function<std::pair<llvm::Value*, llvm::Value*>()>& limits);
+    /// The same for a condition that all lanes share: `value` is what `condition` is made from (null: constants).
+    bool always(llvm::Value* value, const std::function<llvm::Value*()>& condition);
+    bool in_whole_vectors() const { return whole_ != nullptr; }
     /// The same over single elements (lanes 0), in row-major order.
     void nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body);
     /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then: in work that takes longer than a few milliseconds.
@@ -232,6 +245,16 @@ private:
     };
     uint32_t intern(const Point& p);
 
+    /// The loop over whole vectors that is being emitted (nest.cpp).
+    struct Whole {
+        llvm::BasicBlock *before, *inside;  ///< before: not terminated yet
+        llvm::Value* index;                 ///< of lane 0
+        llvm::Value *low = nullptr, *high;  ///< positions in [low, high) are inside for all accesses; low null: 0
+    };
+    void row(Point p, size_t along, int64_t extent, const PointBody& body, const std::function<llvm::Value*(const Point& first)>& head);
+    llvm::Value* whole_vectors(const Point& p, size_t along, llvm::Value* from, int64_t extent, const PointBody& body);
+    bool made_before(const llvm::Value* value) const;
+
     llvm::Module& module_;
     const ir::Function& fn_;
     const Plan& plan_;
@@ -252,6 +275,7 @@ private:
     std::unordered_map<uint32_t, llvm::Constant*> tables_;  ///< constant_tile: by instruction
     std::vector<Body> bodies_;
     std::vector<TurnedRun> turned_;
+    Whole* whole_ = nullptr;
     std::map<std::vector<uint64_t>, uint32_t> points_;
     std::vector<llvm::MDNode*> scopes_, no_alias_;  ///< by scratch slot
 };

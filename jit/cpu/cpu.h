@@ -6,6 +6,7 @@
 #include <string>
 
 #include "jit/cpu/abi.h"
+#include "jit/cpu/dot_rows.h"
 #include "jit/cpu/pool.h"
 #include "lang/blob_cache.h"
 #include "lang/program.h"
@@ -31,6 +32,7 @@ struct CompileOptions {
     bool checked = false;              ///< what checked mode looks at (plan_rules.cpp, checks) is reported
     const SourceMap* lines = nullptr;  ///< line tables for debuggers; null: none
     std::string cpu, features;         ///< empty: the host's
+    std::string triple;                ///< empty: the host's; "aarch64-linux-gnu": text of kind "llvm" only, where the host is another machine
 };
 
 /// Machine code of one variant, as an object file: can be kept in a cache.
@@ -50,6 +52,7 @@ struct LoadedCode {
 struct TargetInfo {
     std::string cpu, features, llvm_version;
     unsigned vector_bytes = 16;
+    DotRows dot_rows = 0;
 };
 
 /// The LLVM side (session.cpp). Object code is a function of the instance's IR, the options and TargetInfo.

@@ -31,6 +31,17 @@ public:
     }
 
 private:
+    /// Is an element made by so few instructions that code may contain several of them?
+    bool light(ir::ValueId v) const {
+        constexpr size_t kFewest = 4;
+        std::vector<ir::ValueId> all{v};
+        for (size_t k = 0; k < all.size() && all.size() <= kFewest; ++k)
+            if (const ir::Inst* def = g_.fn().def(all[k]); def && g_.is_fused(all[k]))
+                for (ir::ValueId o : g_.fn().operands(*def))
+                    if (g_.is_fused(o) && !g_.fn().operands(*g_.fn().def(o)).empty()) all.push_back(o);
+        return all.size() <= kFewest;
+    }
+
     Value* settled(Value* v) { return g_.scalars().settle(format_, v); }
     Value* join(Value* a, Value* b) { return g_.scalars().raw(g_.scalars().join(kind_, format_, a, b)); }
     Values join(const Values& a, const Values& b) { return {join(a[0], b[0])}; }
@@ -45,7 +56,7 @@ private:
         TreeEmitter t(g_, id_, count, lanes);
         t.join = [this](const Values& a, const Values& b) { return join(a, b); };
         t.parts = {{&format_, false}};
-        t.first_radix = g_.is_stored(in_) ? 8 : 2;
+        t.first_radix = light(in_) ? 8 : 2;
         return t;
     }
 

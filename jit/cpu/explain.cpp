@@ -5,6 +5,7 @@
 
 #include "jit/cpu/plan.h"
 #include "jit/cpu/product.h"
+#include "lang/tensor_strides.h"
 
 namespace tegula::cpu {
 
@@ -43,6 +44,7 @@ public:
         std::string out = "code for " + target_.cpu + ": vectors of " + std::to_string(target_.vector_bytes) + " bytes, " +
                           std::to_string(target_.vector_bytes / 4) + " lanes per step of an inner loop\n";
         out += "programs of the grid run on the threads of the pool, each with " + bytes_text(plan_.scratch_bytes) + " of scratch memory\n";
+        out += streams_text();
         for (uint32_t b = 0; b < fn_.block_count(); ++b)
             for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) explain_inst(fn_.inst(id));
         for (const Note& n : notes_) out += place_text(sources_, n.span) + n.text + "\n";
@@ -54,6 +56,20 @@ private:
         CompileOptions options;
         options.tensors.resize(fn.params.size());
         return options;
+    }
+
+    /// What becomes of the tensors that are larger than the caches.
+    std::string streams_text() const {
+        const std::vector<bool> streamable = streamable_params(fn_), written = written_params(fn_);
+        std::string reads, writes;
+        for (size_t i = 0; i < streamable.size(); ++i) {
+            std::string& names = written[i] ? writes : reads;
+            if (streamable[i]) names += (names.empty() ? "`" : ", `") + fn_.params[i].name + "`";
+        }
+        if (reads.empty() && writes.empty()) return {};
+        if (!reads.empty()) reads = "read ahead: " + reads + (writes.empty() ? "" : "; ");
+        if (!writes.empty()) writes = "written past the caches: " + writes;
+        return "tensors larger than the last-level caches are streamed; " + reads + writes + "\n";
     }
 
     void explain_inst(const ir::Inst& inst) {
@@ -71,8 +87,7 @@ private:
         std::string fused;
         for (ir::ValueId operand : fn_.operands(inst)) collect_fused(fn_, plan_, operand, seen, fused);
         if (!fused.empty()) text += "; fused into its loops: " + fused;
-        if (inst.op == ir::Op::dot)
-            text += "; " + plan_product(fn_, inst, target_.vector_bytes, &plan_, target_.features.find("+avx512vnni") != std::string::npos).text();
+        if (inst.op == ir::Op::dot) text += "; " + plan_product(fn_, inst, target_.vector_bytes, target_.dot_rows, &plan_).text();
         notes_.push_back({inst.span, text});
     }
 

@@ -4,12 +4,25 @@
 #include <cstring>
 
 #include "jit/cpu/arguments.h"
+#include "jit/cpu/cache_size.h"
+#include "jit/cpu/plan.h"
 #include "jit/cpu/pool.h"
 #include "jit/cpu/support.h"
 #include "lang/grid_order.h"
 #include "lang/tensor_strides.h"
 
 namespace tegula::cpu {
+
+namespace {
+
+/// Stores past the caches are in no order with others: whoever learns that a worker is done sees what it wrote.
+void finish_streams() {
+#ifdef __x86_64__
+    __builtin_ia32_sfence();
+#endif
+}
+
+}  // namespace
 
 struct Backend::State {
     State(std::shared_ptr<BlobCache> c, PoolOptions p, const SourceMap* l) : cache(l ? nullptr : std::move(c)), lines(l), pool(std::move(p)) {}
@@ -18,6 +31,7 @@ struct Backend::State {
     Compiler compiler;
     Pool pool;
     ScratchStore scratch;
+    const uint64_t cache_bytes = last_level_cache_bytes();
 };
 
 namespace {
@@ -30,7 +44,8 @@ struct Slot {
 
 class KernelProgram final : public Program {
 public:
-    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn) : state_(std::move(state)), fn_(fn), written_(written_params(fn)) {}
+    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn)
+        : state_(std::move(state)), fn_(fn), written_(written_params(fn)), streamable_(streamable_params(fn)) {}
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
 
@@ -40,7 +55,7 @@ private:
 
     std::shared_ptr<Backend::State> state_;
     const ir::Function& fn_;
-    const std::vector<bool> written_;  ///< by parameter
+    const std::vector<bool> written_, streamable_;  ///< by parameter
     mutable std::mutex mutex_;
     mutable std::map<std::string, std::shared_ptr<Slot>> slots_;
 };
@@ -77,7 +92,7 @@ Result<LoadedCode> make_code(Backend::State& state, const ir::Function& fn, cons
 
 std::shared_ptr<const LoadedCode> KernelProgram::variant(const CompileOptions& options, std::string& error) const {
     std::string key{options.may_alias ? 'a' : '-', options.bounds ? 'b' : '-', options.checked ? 'c' : '-'};
-    for (const TensorTrait& t : options.tensors) (key += static_cast<char>('0' + t.strided)) += static_cast<char>('1' + t.unit);
+    for (const TensorTrait& t : options.tensors) (key += static_cast<char>('0' + t.strided + 2 * t.streamed)) += static_cast<char>('1' + t.unit);
     std::shared_ptr<Slot> slot;
     {
         std::lock_guard lock(mutex_);
@@ -100,16 +115,19 @@ std::shared_ptr<const LoadedCode> KernelProgram::variant(const CompileOptions& o
 void KernelProgram::run_grid(Launch& launch, const LoadedCode& code, const std::vector<uint64_t>& block, unsigned workers) const {
     const GridOrder order(launch.total, launch.options.order_seed);
     Chunks chunks(launch.total, workers);
+    const bool counted = static_cast<bool>(launch.options.progress);  // only then: workers that count wait for each other
     const auto work = [&](unsigned number) {
         try {
             const ScratchStore::Buffer scratch(state_->scratch, code.scratch_bytes);
             Worker worker(launch, number == 0);
-            uint64_t begin, end;
-            while (chunks.take(number, begin, end))
-                for (uint64_t i = begin; i < end; ++i) {
-                    if (!worker.run(code.entry, block.data(), scratch.data(), order(i))) return;
-                    launch.programs_done.fetch_add(1, std::memory_order_relaxed);
+            uint64_t begin = 0, end = 0;
+            bool on = true;
+            while (on && chunks.take(number, begin, end))
+                for (uint64_t i = begin; on && i < end; ++i) {
+                    on = worker.run(code.entry, block.data(), scratch.data(), order(i));
+                    if (counted && on) launch.programs_done.fetch_add(1, std::memory_order_relaxed);
                 }
+            finish_streams();
         } catch (const std::bad_alloc&) {
             launch.end(RunResult::out_of_memory);
         } catch (...) {
@@ -136,6 +154,7 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
     if (total == 0) return {};
     for (const Argument& a : args) TEGULA_CHECK(a.kind == Argument::scalar || a.t.memory == Memory::host, "a tensor in device memory");
     CompileOptions wanted = variant_options(fn_, written_, args);
+    mark_streamed(fn_, streamable_, args, state_->cache_bytes, wanted);
     wanted.checked = options.checked;
     wanted.lines = state_->lines;
     std::string error;

@@ -64,37 +64,6 @@ void Codegen::loop(int64_t lo, int64_t hi, int64_t step, const std::function<voi
     });
 }
 
-void Codegen::nest(const Shape& shape, const std::function<void(const Point& p)>& body) {
-    size_t along = shape.rank;
-    for (size_t d = shape.rank; d-- > 0 && along == shape.rank;)
-        if (shape[d] > 1) along = d;
-    Point p;
-    p.rank = shape.rank;
-    for (size_t d = 0; d < shape.rank; ++d) p.index[d] = uniform(0);
-    if (along == shape.rank) return body(p);
-    const int64_t extent = shape[along];
-    p.lanes = static_cast<unsigned>(std::min<int64_t>(width(), static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent)))));
-    const std::function<void(size_t)> dimension = [&](size_t d) {
-        if (d < along) {
-            if (shape[d] == 1) return dimension(d + 1);
-            return loop(0, shape[d], 1, [&](Value* i) {
-                p.index[d] = uniform(i);
-                dimension(d + 1);
-            });
-        }
-        loop(0, extent, p.lanes, [&](Value* i) {
-            Point at = p;
-            at.index[along] = {Index::consecutive, i, p.lanes};
-            if (extent % p.lanes) {
-                Value* left = b_.CreateTrunc(b_.CreateSub(i64(extent), i), b_.getInt32Ty());
-                at.active = b_.CreateICmpSLT(lane_numbers(p.lanes), splat(left, p.lanes));
-            }
-            body(at);
-        });
-    };
-    dimension(0);
-}
-
 void Codegen::nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body) {
     Point p;
     p.rank = shape.rank;

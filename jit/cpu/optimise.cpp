@@ -37,9 +37,13 @@
 #include <llvm/Transforms/Scalar/LoopPassManager.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
+#include "jit/cpu/dot_probe.h"
+
 namespace tegula::cpu {
 
 namespace {
+
+constexpr const char* kAArch64Layout = "e-m:e-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32";  // of LLVM 19, on Linux
 
 void initialise_llvm() {
     static std::once_flag once;  // LLVM's own registry
@@ -51,19 +55,22 @@ void initialise_llvm() {
 
 }  // namespace
 
-TargetChoice choose_target(const std::string& cpu, const std::string& features) {
+TargetChoice choose_target(const CompileOptions& options) {
     TargetChoice out;
-    out.triple = llvm::sys::getProcessTriple();
-    out.cpu = cpu;
-    out.features = features;
+    out.triple = options.triple.empty() ? llvm::sys::getProcessTriple() : options.triple;
+    out.cpu = options.cpu;
+    out.features = options.features;
     out.llvm_version = LLVM_VERSION_STRING;
-    if (!cpu.empty() || !features.empty()) {
-        if (cpu.empty()) out.cpu = "x86-64";
+    if (!options.cpu.empty() || !options.features.empty() || !options.triple.empty()) {
+        if (options.cpu.empty()) out.cpu = llvm::Triple(out.triple).isX86() ? "x86-64" : "generic";
         return out;
     }
     out.cpu = llvm::sys::getHostCPUName().str();
     std::vector<std::string> list;
-    for (const auto& f : llvm::sys::getHostCPUFeatures()) list.push_back((f.second ? "+" : "-") + f.first().str());
+    for (const auto& f : llvm::sys::getHostCPUFeatures()) {
+        const bool there = f.second && (f.first() != "avx512bf16" || dot_bf16_is_two_fmas());
+        list.push_back((there ? "+" : "-") + f.first().str());
+    }
     std::sort(list.begin(), list.end());
     for (const std::string& f : list) out.features += (out.features.empty() ? "" : ",") + f;
     return out;
@@ -82,20 +89,23 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const TargetChoice& cho
     return machine;
 }
 
-TargetFacts facts_of(const TargetChoice& choice, const llvm::TargetMachine& machine) {
+std::optional<TargetFacts> facts_of(const TargetChoice& choice, const llvm::TargetMachine* machine) {
+    const llvm::Triple triple(choice.triple);
+    if (!machine && !triple.isAArch64()) return std::nullopt;
     TargetFacts out;
     out.triple = choice.triple;
     out.cpu = choice.cpu;
     out.features = choice.features;
-    out.data_layout = machine.createDataLayout();
-    const auto has = [&](const char* name) { return machine.getMCSubtargetInfo()->checkFeatures(std::string("+") + name); };
-    if (llvm::Triple(choice.triple).isX86()) {
+    out.data_layout = machine ? machine->createDataLayout() : llvm::DataLayout(kAArch64Layout);
+    const auto has = [&](const char* name) { return machine->getMCSubtargetInfo()->checkFeatures(std::string("+") + name); };
+    if (triple.isAArch64()) out.f16c = true;
+    if (triple.isX86()) {
         out.avx2 = has("avx2");
-        out.fma = has("fma");
         out.f16c = has("f16c");
         out.avx512 = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
-        out.vnni = out.avx512 && has("avx512vnni");
         out.vector_bytes = out.avx512 ? 64 : out.avx2 ? 32 : 16;
+        for (size_t r = 0; r < std::size(kDotRows); ++r)
+            if (has(std::string(kDotRows[r].feature).c_str())) out.dot_rows |= DotRows{1} << r;
     }
     out.lanes = out.vector_bytes / 4;
     return out;

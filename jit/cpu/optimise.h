@@ -13,14 +13,15 @@ class TargetMachine;
 
 namespace tegula::cpu {
 
-/// What the host is, or the named CPU with features ("+avx2,-avx512f"); both empty: the host.
+/// What the host is, or the named CPU with features ("+avx2,-avx512f") of the named triple; all empty: the host.
 struct TargetChoice {
     std::string triple, cpu, features, llvm_version;
 };
-TargetChoice choose_target(const std::string& cpu, const std::string& features);
+TargetChoice choose_target(const CompileOptions& options);
 /// Null with a reason when LLVM cannot compile for it.
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const TargetChoice& choice, std::string& error);
-TargetFacts facts_of(const TargetChoice& choice, const llvm::TargetMachine& machine);
+/// `machine` null: no code generator for it is linked; nothing then, but for AArch64.
+std::optional<TargetFacts> facts_of(const TargetChoice& choice, const llvm::TargetMachine* machine);
 /// A short list of passes: loops are laid out by the emitter, so that there is nothing to vectorise or unroll.
 void optimise(llvm::Module& module, llvm::TargetMachine& machine);
 std::string emit_code(llvm::Module& module, llvm::TargetMachine& machine, bool assembly);

@@ -46,5 +46,8 @@ bool checks(const ir::Function& fn, const ir::Inst& inst);
 /// May the instruction write its (first) result over operand k, if that is stored and nobody wants it afterwards? It then reads every element of k
 /// before or when it writes that element.
 bool in_place(const ir::Function& fn, const ir::Inst& inst, size_t k);
+/// By parameter: may a launch stream the tensor, if it is larger than the caches? What the kernel reads, unless products read it again; what one
+/// store writes and nothing reads, unless there are atomics, which such stores are not ordered with.
+std::vector<bool> streamable_params(const ir::Function& fn);
 
 }  // namespace tegula::cpu

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/cpu/dot_rows.h"
 #include "lang/ir.h"
 
 namespace tegula::cpu {
@@ -13,8 +14,8 @@ struct Plan;
 /// A load within a product's right operand whose memory may run along k (turned.cpp).
 struct TurnedLoad {
     ir::InstId load;
-    std::vector<int> dims;    ///< of its part: the operand's dimension that each is, -1: none, the extent is 1
-    size_t k = 0, n = 0;      ///< the part's dimensions that are k and n
+    std::vector<int> dims;  ///< of its part: the operand's dimension that each is, -1: none, the extent is 1
+    size_t k = 0, n = 0;    ///< the part's dimensions that are k and n
     unsigned bits = 0;
 };
 
@@ -22,8 +23,10 @@ struct Product {
     enum Chain : uint8_t { f32, f64, i32, i64, steps } chain = f32;  ///< steps: the accumulator's own format, one rounding per step, row by row
     int64_t batch = 1, m = 1, n = 1, k = 1;
     int rank = 2;
-    bool pairs = false;              ///< an element of a panel is two neighbours along k in 16 bits each; `k` counts pairs then
-    int64_t depth = 1;               ///< k of the operands
+    const DotRow* row = nullptr;     ///< the instruction of a step; null: an fma, or a multiplication and an addition
+    bool flip = false;               ///< the instruction takes the right operand first
+    bool offset = false;             ///< left bytes are packed 128 too large, which the sums start without
+    int64_t depth = 1;               ///< k of the operands; `k` counts groups of neighbours, each an element of a panel
     bool tf32 = false;               ///< operands are rounded to tf32 first
     unsigned bytes = 4;              ///< of a chain's element
     unsigned lanes = 4;              ///< along n, in one step
@@ -36,21 +39,25 @@ struct Product {
     int64_t run = 0;    ///< of k, a divisor of chunk: what depends on quotients by k, as scales of groups do, is evaluated once
     int64_t step = 8;   ///< of k, unrolled
     // Work area.
-    int64_t a_pitch = 1;   ///< elements between rows of a: [batch, m, a_pitch]
-    int64_t n_blocks = 1;  ///< b: [batch, n_blocks, k, block()]
+    int64_t a_pitch = 1;                                                         ///< elements between rows of a: [batch, m, a_pitch]
+    int64_t n_blocks = 1;                                                        ///< b: [batch, n_blocks, k, block()]
     uint64_t square_bytes() const { return uint64_t{lanes} * 4 * (lanes + 1); }  ///< of turned words, and a vector behind them
     int64_t block() const { return int64_t{lanes} * steps_n; }
     uint64_t a_bytes = 0, b_bytes = 0, c_bytes = 0;  ///< c: accumulators wider than their container
     uint64_t turn_bytes = 0;                         ///< a square of lanes x lanes elements on its way from rows to columns
     uint64_t work_bytes() const { return a_bytes + b_bytes + c_bytes + turn_bytes; }
+    unsigned group() const { return row ? row->group() : 1; }
+    /// Does a step treat subnormals as zero? Then the code looks at what it multiplies and what it starts from, and takes fmas where one could
+    /// appear: where all products are multiples of 2^-126 and so are the sums they are added to, none can.
+    bool watched() const { return row && row->floats(); }
     std::string text() const;  ///< "6 x 32 accumulators .."
 };
 
-/// `dot_of_pairs`: the target adds products of pairs of 16-bit integers to 32-bit ones. Without a plan operands are packed.
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, const Plan* plan = nullptr, bool dot_of_pairs = false);
-/// Chooses how products with few rows run (product_few_plan.cpp), if it is one; registers for `sums` accumulators are there.
+/// `rows`: of dot_rows.h, those of the target. Without a plan operands are packed.
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows = 0, const Plan* plan = nullptr);
+/// Chooses how products with few rows run (product_few_plan.cpp), if it is one.
 void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const Plan& plan, unsigned vector_bytes);
-/// Work area for any vectors.
+/// Work area for any target.
 uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* plan = nullptr);
 /// The dimension of a tile along which evaluation reads memory in its order, -1: none known.
 int fast_dimension(const ir::Function& fn, ir::ValueId v);

@@ -14,7 +14,7 @@ struct FewRows {
     Point right;        ///< of the right operand: coordinates of its batch
     llvm::Value* left;  ///< of the chain's format: row i, element k at i * left_row + k
     int64_t left_row;
-    llvm::Value* sums;                                                           ///< m x n of them, row-major
+    llvm::Value* sums;                                                         ///< m x n of them, row-major
     std::function<llvm::Value*(llvm::Value* element, unsigned lanes)> factor;  ///< an element of the right operand in the chain's format
 };
 void few_rows(Codegen& g, ir::InstId dot, const Product& p, const FewRows& of);

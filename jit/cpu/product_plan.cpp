@@ -1,6 +1,7 @@
 // Choices for a matrix product (product.h).
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "jit/cpu/product.h"
 
@@ -17,7 +18,41 @@ Product::Chain chain_of(const Format& f, FormatId id) {
 
 constexpr int64_t kNearBytes = 24 << 10;  ///< of the first-level cache, for a panel
 
-bool fits_16_bits(const Format& f) { return f.is_bool() || (f.is_int() && f.bits <= (f.is_signed ? 16 : 15)); }
+bool fits_signed(const Format& f, unsigned bits) { return f.is_bool() || (f.is_int() && f.bits + (f.is_signed ? 0u : 1u) <= bits); }
+bool fits_unsigned(const Format& f, unsigned bits) { return f.is_bool() || (f.is_int() && !f.is_signed && f.bits <= bits); }
+
+/// Is every value of the format one of bf16's?
+bool fits_bf16(FormatId id, const Format& f) {
+    if (id == Fmt::bf16 || fits_signed(f, 9)) return true;
+    return f.is_float() && !f.scale_only && f.exp_bits <= 5 && f.man_bits <= 7 && f.bias <= 60 && f.bias >= -60;
+}
+
+/// Takes the row if it gives the bits of the chain.
+bool take_row(Product& p, const DotRow& row, const Format& a, FormatId a_id, const Format& b, FormatId b_id) {
+    if (p.chain != (row.floats() ? Product::f32 : Product::i32)) return false;
+    p.flip = p.offset = false;
+    switch (row.operands) {
+        case DotRow::signed_signed:
+            if (!fits_signed(a, 8) || !fits_signed(b, 8)) return false;
+            break;
+        case DotRow::unsigned_unsigned:
+            if (!fits_unsigned(a, 8) || !fits_unsigned(b, 8)) return false;
+            break;
+        case DotRow::unsigned_signed:
+            if (fits_unsigned(a, 8) && fits_signed(b, 8)) break;
+            p.flip = fits_signed(a, 8) && fits_unsigned(b, 8);
+            p.offset = !p.flip && fits_signed(a, 8) && fits_signed(b, 8);
+            if (!p.flip && !p.offset) return false;
+            break;
+        case DotRow::words:
+            if (!fits_signed(a, 16) || !fits_signed(b, 16)) return false;
+            break;
+        case DotRow::bf16:
+            if (p.tf32 || !fits_bf16(a_id, a) || !fits_bf16(b_id, b)) return false;
+    }
+    p.row = &row;
+    return true;
+}
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -63,7 +98,7 @@ bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chai
     }
 }
 
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, const Plan* plan, bool dot_of_pairs) {
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows, const Plan* plan) {
     const auto operands = fn.operands(dot);
     const Shape &a = fn.type(operands[0]).shape, &c = fn.type(operands[2]).shape;
     const Format& sum = fn.elem(operands[2]);
@@ -80,11 +115,11 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
     p.bytes = p.chain == Product::f32 || p.chain == Product::i32 ? 4 : 8;
     p.lanes = static_cast<unsigned>(std::min<int64_t>(vector_bytes / 4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n)))));
     if (plan) choose_few(p, fn, dot, *plan, vector_bytes);
-    if (!p.few && dot_of_pairs && p.chain == Product::i32 && p.lanes * 4 == vector_bytes && p.depth >= p.lanes && fits_16_bits(fn.elem(operands[0])) &&
-        fits_16_bits(fn.elem(operands[1]))) {
-        p.pairs = true;
-        p.k = (p.depth + 1) / 2;
-    }
+    if (!p.few && p.lanes * 4 == vector_bytes && p.depth >= p.lanes)
+        for (size_t r = 0; r < std::size(kDotRows) && !p.row; ++r)
+            if ((rows >> r & 1) && kDotRows[r].vector_bytes == vector_bytes)
+                take_row(p, kDotRows[r], fn.elem(operands[0]), fn.type(operands[0]).elem, fn.elem(operands[1]), fn.type(operands[1]).elem);
+    p.k = ceil_div(p.depth, p.group());
     if (!p.few) choose_blocks(p, vector_bytes);
     // Whole vectors are written at the ends of rows, and whole squares where operands are turned. Rows at the same distance modulo the size of a way
     // would evict each other.
@@ -101,9 +136,13 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
 
 uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* plan) {
     uint64_t most = 0;
+    const auto with = [&](unsigned vector_bytes, DotRows rows) {
+        most = std::max(most, plan_product(fn, dot, vector_bytes, rows, plan).work_bytes());
+    };
     for (unsigned vector_bytes : {16u, 32u, 64u}) {
-        const Product p = plan_product(fn, dot, vector_bytes, plan);
-        most = std::max(most, p.work_bytes());
+        with(vector_bytes, 0);
+        for (size_t r = 0; r < std::size(kDotRows); ++r)
+            if (kDotRows[r].vector_bytes == vector_bytes) with(vector_bytes, DotRows{1} << r);
     }
     return most;
 }
@@ -138,13 +177,18 @@ std::string Product::text() const {
     static constexpr const char* kChains[] = {"f32", "f64", "i32", "i64"};
     if (chain == steps) return "row by row, one rounding to the accumulator's format per step of k";
     if (few)
-        return std::to_string(m) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] + ", k ascending); the right operand is evaluated in " +
-               "registers, " + std::to_string(step) + " of k at a time" +
+        return std::to_string(m) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] +
+               ", k ascending); the right operand is evaluated in registers, " + std::to_string(step) + " of k at a time" +
                (turned.empty() ? "" : "; rows of memory are turned in squares, " + std::to_string(chunk) + " of k each");
-    return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] +
-           (pairs ? ", pairs of k in 16 bits" : ", k ascending") + "), " + std::to_string((m + rows - 1) / rows) + " x " + std::to_string(n_blocks) +
-           " blocks, k in stretches of " + std::to_string(std::min(k, k_block)) + ", operands packed into " +
-           std::to_string((a_bytes + b_bytes) / 1024) + " KiB";
+    std::string how = ", k ascending";
+    if (row) {
+        how = ", " + std::string(row->name) + " of " + std::to_string(group()) + " neighbours along k";
+        if (offset) how += ", left ones shifted by 128";
+        if (watched()) how += "; where a subnormal could appear, fma";
+    }
+    return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] + how + "), " +
+           std::to_string((m + rows - 1) / rows) + " x " + std::to_string(n_blocks) + " blocks, k in stretches of " +
+           std::to_string(std::min(k, k_block) * group()) + ", operands packed into " + std::to_string((a_bytes + b_bytes) / 1024) + " KiB";
 }
 
 }  // namespace tegula::cpu

@@ -119,6 +119,7 @@ private:
     // scalars_float.cpp
     Value* native_row(ir::Op op, std::span<Value* const> x);
     Value* native_order(ir::Op op, Value* a, Value* b);
+    Value* ordered_range(Value* a, Value* b, bool is_min);
     Value* native_test(ir::Op op, Value* a, Value* b);
     Value* native_remainder(Value* a, Value* b);
     Value* minifloat_row(ir::Op op, const Format& f, std::span<Value* const> x);

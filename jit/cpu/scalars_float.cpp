@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/PatternMatch.h>
 
 #include "jit/cpu/scalar_formats.h"
@@ -101,12 +102,28 @@ Value* Scalars::native_order(Op op, Value* a, Value* b) {
                                  : (constant_wins ? b_.CreateFCmpOLE(a, b) : b_.CreateFCmpOLT(a, b));
         return b_.CreateSelect(replaced, b, a);
     }
+    if (Value* r = ordered_range(a, b, is_min); r && (op == Op::min || op == Op::max))
+        return b_.CreateSelect(b_.CreateFCmpUNO(a, b), llvm::ConstantFP::getQNaN(a->getType()), r);
     const auto first = [&](Value* x, Value* y) { return bits_of(b_.CreateSelect(is_min ? b_.CreateFCmpOLT(x, y) : b_.CreateFCmpOGT(x, y), x, y)); };
     Value *p = first(a, b), *q = first(b, a);
     Value* r = b_.CreateBitCast(is_min ? b_.CreateOr(p, q) : b_.CreateAnd(p, q), a->getType());
     if (op == Op::min) return r;
     if (op == Op::max) return b_.CreateSelect(b_.CreateFCmpUNO(a, b), llvm::ConstantFP::getQNaN(a->getType()), r);
     return b_.CreateSelect(b_.CreateFCmpUNO(a, a), b, b_.CreateSelect(b_.CreateFCmpUNO(b, b), a, r));
+}
+
+/// The smaller or larger of two vectors, -0 below +0, as one instruction where the target has it; anything where one is NaN.
+Value* Scalars::ordered_range(Value* a, Value* b, bool is_min) {
+    const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
+    if (!features_.avx512 || !type || type->getPrimitiveSizeInBits() != 512) return nullptr;
+    const bool is_double = type->getElementType()->isDoubleTy();
+    const unsigned lanes = type->getNumElements();
+    const auto id = is_double ? Intrinsic::x86_avx512_mask_range_pd_512 : Intrinsic::x86_avx512_mask_range_ps_512;
+    constexpr uint32_t kSignOfResult = 4, kLarger = 1, kCurrentRounding = 4;
+    llvm::Type* mask = b_.getIntNTy(lanes);
+    return b_.CreateIntrinsic(id, {},
+                              {a, b, b_.getInt32(kSignOfResult | (is_min ? 0 : kLarger)), llvm::PoisonValue::get(a->getType()),
+                               llvm::Constant::getAllOnesValue(mask), b_.getInt32(kCurrentRounding)});
 }
 
 Value* Scalars::native_remainder(Value* a, Value* b) {

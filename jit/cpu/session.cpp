@@ -53,8 +53,9 @@ std::string module_text(const llvm::Module& module) {
 Unit emit(const ir::Function& fn, const CompileOptions& options, const TargetChoice& choice, std::string& error) {
     Unit out;
     out.machine = make_target_machine(choice, error);
-    if (!out.machine) return out;
-    TargetFacts facts = facts_of(choice, *out.machine);
+    const auto known = facts_of(choice, out.machine.get());
+    if (!known) return out;
+    TargetFacts facts = *known;
     if (options.bounds) facts.lanes = 4;
     out.context = std::make_unique<llvm::LLVMContext>();
     out.context->setDiscardValueNames(true);
@@ -82,12 +83,16 @@ struct Compiler::State {
     llvm::orc::JITDylib* functions = nullptr;
     uint64_t loaded = 0;
 
-    State() : host(choose_target({}, {})) {
+    State() : host(choose_target({})) {
         std::string error;
         info.cpu = host.cpu;
         info.features = host.features;
         info.llvm_version = host.llvm_version;
-        if (const auto machine = make_target_machine(host, error)) info.vector_bytes = facts_of(host, *machine).vector_bytes;
+        const auto machine = make_target_machine(host, error);
+        if (!machine) return;
+        const auto facts = facts_of(host, machine.get());
+        info.vector_bytes = facts->vector_bytes;
+        info.dot_rows = facts->dot_rows;
     }
     ~State() {
         if (!session) return;
@@ -98,7 +103,7 @@ struct Compiler::State {
         if (llvm::Error e = session->endSession()) llvm::consumeError(std::move(e));
     }
     TargetChoice choice(const CompileOptions& options) const {
-        return options.cpu.empty() && options.features.empty() ? host : choose_target(options.cpu, options.features);
+        return options.cpu.empty() && options.features.empty() && options.triple.empty() ? host : choose_target(options);
     }
     std::string open();
 };
@@ -147,7 +152,7 @@ Result<ObjectCode> Compiler::compile(const ir::Function& fn, const CompileOption
 Result<std::string> Compiler::text(const ir::Function& fn, const CompileOptions& options, std::string_view kind) {
     Result<std::string> out;
     Unit unit = emit(fn, options, state_->choice(options), out.error);
-    if (!unit.machine) return out;
+    if (!unit.module || (!unit.machine && kind != "llvm")) return out;
     if (kind != "llvm") optimise(*unit.module, *unit.machine);
     out.value = kind == "asm" ? emit_code(*unit.module, *unit.machine, true) : module_text(*unit.module);
     return out;

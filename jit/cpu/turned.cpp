@@ -40,14 +40,14 @@ Value* AccessEmitter::row_mask(size_t k_axis, const Point& p, int64_t count, Val
     const Access::Axis& axis = access_.axes[k_axis];
     Value *from = g_.i64(0), *to = g_.i64(count);
     if (axis.kind == Access::range && !axis.in_bounds) {
-        const Limits l = limits(k_axis);
+        const auto [low, high] = limits(k_axis);
         Value* at = p.index[dim_[k_axis]].value;
         const auto within = [&](Value* v) {
             v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(v, at), g_.i64(0));
             return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, g_.i64(count));
         };
-        from = within(l.low);
-        to = within(l.high);
+        from = within(low);
+        to = within(high);
     }
     const auto byte = [&](Value* element, int64_t up) {
         Value* bit = b_.CreateAdd(b_.CreateMul(element, g_.i64(format_.bits)), phase);
@@ -101,7 +101,7 @@ void AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count,
         };
         // No processor sees that many strands of memory coming. The bytes of the chunk after the next are asked for, whoever wants them.
         Value* ahead = b_.CreateGEP(b_.getInt8Ty(), address.base, b_.CreateAdd(first, g_.i64(count * format_.bits / 4)));
-        b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()}, {ahead, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+        prefetch(ahead, false);
         Value* words = part(0);
         if (!out_bytes_) {
             Value *down = b_.CreateTrunc(phase, b_.getInt32Ty()), *up = b_.CreateSub(b_.getInt32(8), down);

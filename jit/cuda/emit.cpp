@@ -310,47 +310,4 @@ void Emitter::elementwise(ir::InstId id) {
     });
 }
 
-/// One test tells whether all of the thread's dividends, and its divisors, can go the short way; where it says no, another one whether they can but
-/// for zeros, which lie where a tile is wider than its row: somewhere in most single warps. What are divided by their sum are hardly ever below zero.
-void Emitter::divide_by_shared(ir::InstId id) {
-    const ir::Inst& inst = fn_.inst(id);
-    const ir::ValueId to = fn_.result(inst);
-    const auto in = fn_.operands(inst);
-    prelude_.need("shared_division");
-    const ir::Inst* divisor = fn_.def(in[1]);
-    while (divisor && (divisor->op == Op::broadcast || divisor->op == Op::reshape || divisor->op == Op::convert))
-        divisor = fn_.def(fn_.operands(*divisor)[0]);
-    const bool sum = divisor && divisor->op == Op::reduce && fn_.operands(*divisor)[0] == in[0] &&
-                     static_cast<ir::ReduceKind>(fn_.attrs(*divisor)[0]) == ir::ReduceKind::sum;
-    const std::string moderate = fresh("moderate");
-    const auto span = [&](const std::string& type, const std::string& add) {
-        const std::string dividends = fresh("dividends");
-        line(type + " " + dividends + ";");
-        each_register(to, [&](const std::string& r) { line(dividends + add + at(in[0], r) + ");"); });
-        return dividends + ".moderate()";
-    };
-    const auto with_zeros = [&] { return span("DividendsOrZeros", sum ? ".add_positive(" : ".add("); };
-    line("bool " + moderate + " = true;");
-    each_register(to, [&](const std::string& r) { line(moderate + " &= is_shared_divisor(" + at(in[1], r) + ");"); });
-    if (fn_.gpu->warps > 1) {
-        const std::string without_zeros = fresh("without_zeros");
-        line("const bool " + without_zeros + " = " + span(sum ? "PositiveDividends" : "Dividends", ".add(") + ";");
-        open("if (" + moderate + " && !" + without_zeros + ")");
-        line(moderate + " = " + with_zeros() + ";");
-        close();
-    } else {
-        line(moderate + " &= " + with_zeros() + ";");
-    }
-    declare(to);
-    open("if (" + moderate + ")");
-    each_register(to, [&](const std::string& r) {
-        const std::string a = at(in[0], r), b = at(in[1], r);
-        line(at(to, r) + " = reciprocal_division(" + a + ", " + b + ", nearest_reciprocal(" + b + "));");
-    });
-    close();
-    open("else");
-    each_register(to, [&](const std::string& r) { line(at(to, r) + " = any_division(" + at(in[0], r) + ", " + at(in[1], r) + ");"); });
-    close();
-}
-
 }  // namespace tegula::cuda

@@ -1,9 +1,10 @@
 // Elementwise tiles that follow each other become one loop over registers. What only the loop itself reads is a variable of its body and no array:
-// NVRTC unrolls every loop and takes every array apart, which costs it several times what the arithmetic does.
+// NVRTC unrolls every loop and takes every array apart, which costs it several times what the arithmetic does. Loads that come from caches join the
+// loop vector by vector: tiles that were loaded whole would take registers that the programs of a multiprocessor want.
 #include <algorithm>
 #include <utility>
 
-#include "jit/cuda/emitter.h"
+#include "jit/cuda/emit_access.h"
 #include "jit/cuda/prelude_text.h"
 
 namespace tegula::cuda {
@@ -40,6 +41,13 @@ std::optional<ir::ValueId> Emitter::splat(ir::ValueId v) const {
     return is_scalar(from) && (fn_.def(from) || param_number(from) >= 0) ? std::optional(from) : std::nullopt;
 }
 
+/// A choice by a comparison of floats in the same loop: such a mask is one of its variables.
+bool Emitter::chosen_by_floats(const ir::Inst& select) {
+    const ir::ValueId mask = fn_.operands(select)[0];
+    const ir::Inst* def = fused(mask) ? fn_.def(mask) : nullptr;
+    return def && ir::has_trait(def->op, ir::ELEMWISE) && fn_.elem(fn_.operands(*def)[0]).is_float();
+}
+
 Emitter::Fused* Emitter::fused(ir::ValueId v) {
     const auto it = std::find_if(fused_.begin(), fused_.end(), [&](const Fused& f) { return f.value == v; });
     return it == fused_.end() ? nullptr : &*it;
@@ -60,10 +68,10 @@ std::optional<std::string> Emitter::fused_at(ir::ValueId v, const std::string& r
 void Emitter::fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value) {
     const ir::Inst& inst = *fn_.def(result);
     const int64_t more = work(fn_, inst) * registers(result);
-    // After a choice a loop ends: masks that are used all at once, compilers compute where they are used, and others they keep in registers, bit by
-    // bit.
-    const bool ends = !fused_.empty() && fn_.def(fused_.back().value)->op == Op::select;
-    if (ends || (!fused_.empty() && (registers(fused_[0].value) != registers(result) || fused_work_ + more > kMaxWork))) end_fused();
+    // After a choice by position a loop ends: masks that are used all at once, compilers compute where they are used, and others they keep in
+    // registers, bit by bit.
+    const bool ends = !fused_.empty() && fn_.def(fused_.back().value)->op == Op::select && !chosen_by_floats(*fn_.def(fused_.back().value));
+    if (ends || (!fused_.empty() && registers(fused_[0].value) != registers(result))) end_fused();
     name(result);
     joining_ = true;
     std::string text = value(kRegister);
@@ -85,8 +93,43 @@ void Emitter::end_fused() {
     const std::string mark = std::exchange(mark_, {});
     for (const Fused& f : all)
         if (uses(f.value) > f.uses) declare(f.value);
-    unroll(registers(all[0].value));
-    open("for (int r = 0; r < " + std::to_string(registers(all[0].value)) + "; ++r)");
+    int group = 1;  // registers that a step of the loop takes: a vector of the widest load
+    for (const Fused& f : all) group = std::max(group, f.vector);
+    // What is too much for one unrolled loop are several, over parts of the registers: cut by operations, all tiles alive at the cut would be arrays.
+    const int64_t n = registers(all[0].value), loops = std::min((fused_work_ + kMaxWork - 1) / kMaxWork, n);
+    const int64_t step = ((n + loops - 1) / loops + group - 1) / group * group;
+    for (int64_t from = 0; from < n; from += step) {
+        const int64_t to = std::min(from + step, n);
+        unroll(to - from);
+        const std::string r = group > 1 ? "g" : kRegister;
+        open("for (int " + r + " = " + std::to_string(from) + "; " + r + " < " + std::to_string(to) + "; " +
+             (group > 1 ? r + " += " + std::to_string(group) : "++" + r) + ")");
+        group > 1 ? fused_group(all, r, group) : fused_elements(all);
+        close();
+    }
+    mark_ = mark;
+}
+
+/// Loads the vectors of `count` registers from `first` on and computes their elements.
+void Emitter::fused_group(const std::vector<Fused>& all, const std::string& first, int count) {
+    for (const Fused& f : all) {
+        if (!f.load) continue;
+        const std::string wide = names_[f.value.v] + "_w";
+        const std::string type = wide_type(static_cast<size_t>(f.vector) * fn_.elem(f.value).container_bytes());
+        line("alignas(16) " + type_of(f.value) + " " + wide + "[" + std::to_string(count) + "];");
+        for (int i = 0; i < count; i += f.vector) {
+            const std::string offset = std::to_string(i);
+            line("*(" + type + "*)(" + wide + " + " + offset + ") = " + f.load("(" + first + " + " + offset + ")") + ";");
+        }
+    }
+    unroll(count);
+    open("for (int r = " + first + "; r < " + first + " + " + std::to_string(count) + "; ++r)");
+    fused_elements(all);
+    close();
+}
+
+/// Register r of all tiles of a loop.
+void Emitter::fused_elements(const std::vector<Fused>& all) {
     for (const Fused& f : all) {
         mark_ = f.mark;
         const std::string& tile = names_[f.value.v];
@@ -94,8 +137,43 @@ void Emitter::end_fused() {
         if (f.uses || !array) line("[[maybe_unused]] const " + type_of(f.value) + " " + tile + "_r = " + f.text + ";");
         if (array) line(tile + "[r] = " + (f.uses ? tile + "_r" : f.text) + ";");
     }
-    close();
+}
+
+/// Is the tile what only an elementwise operation of its block reads, behind a reduction, and do several programs share the multiprocessor? Elements
+/// that differ between programs come from memory, and are to be under way as early as can be; so are all loads of a program that is alone.
+bool Emitter::may_join(ir::InstId id) {
+    const ir::Inst& load = fn_.inst(id);
+    const ir::ValueId v = fn_.result(load);
+    if (loops_ || is_scalar(v) || !in_registers(v) || uses(v) != 1 || !has_constant_indices(fn_, load)) return false;
+    const ir::Access& access = fn_.access(load);
+    const auto gathers = [](const ir::Access::Axis& a) { return a.kind == ir::Access::gather; };
+    if ((access.flags & (ir::Access::has_other | ir::Access::has_mask)) || std::any_of(access.axes.begin(), access.axes.end(), gathers)) return false;
+    bool reduced = false;
+    for (const ir::InstId other : fn_.block(load.parent).insts) {
+        if (other == id && !reduced) return false;
+        const ir::Inst& inst = fn_.inst(other);
+        const auto operands = fn_.operands(inst);
+        if (std::find(operands.begin(), operands.end(), v) != operands.end())
+            return ir::has_trait(inst.op, ir::ELEMWISE) && resident_programs() > 1 && has_one_path(part_access(id));
+        reduced = reduced || (meets(inst.op) && !is_scalar(operands[0]));
+    }
+    return false;
+}
+
+/// Lets a load join the pending loop. Every store, barrier and branch is a line and ends the loop first: a load passes elementwise tiles only.
+bool Emitter::join_load(ir::InstId id) {
+    if (!may_join(id)) return false;
+    // Bounds and addresses are made of constants and parameters: they may stand in front of the loop.
+    std::vector<Fused> pending = std::exchange(fused_, {});
+    const std::string mark = std::exchange(mark_, {});
+    const Part part = part_of(id);
+    fused_ = std::move(pending);
     mark_ = mark;
+    const ir::ValueId v = part.value;
+    fuse(v, [&](const std::string& r) { return names_[v.v] + "_w[" + r + " - g]"; });
+    fused_.back().vector = part.vector;
+    fused_.back().load = [this, part](const std::string& r) { return load_vector(part, r, true, ""); };
+    return true;
 }
 
 }  // namespace tegula::cuda

@@ -44,15 +44,16 @@ void Emitter::load_element(const Part& part, const std::string& r, const std::st
 
 /// Into the scalar or array `to`.
 void Emitter::load_elements(const Part& part, const std::string& to, bool checked) {
-    each_register(part.value, [&](const std::string& r) { load_element(part, r, is_scalar(part.value) ? to : to + "[" + r + "]", checked); });
+    if (is_scalar(part.value)) return load_element(part, "", to, checked);
+    by_groups(part, checked, [&](const std::string& r, bool bounds) { load_element(part, r, to + "[" + r + "]", bounds); });
 }
 
 void Emitter::store_elements(const Part& part, bool checked) {
     const ir::ValueId v = part.value;
     const Format& f = fn_.elem(part.tensor);
     const std::string base = name(part.tensor);
-    each_register(v, [&](const std::string& r) {
-        const std::string ok = both(is_scalar(v) ? "t == 0" : owns(layout(v), r), part_condition(part, r, checked)), offset = part_offset(part, r);
+    by_groups(part, checked, [&](const std::string& r, bool bounds) {
+        const std::string ok = both(is_scalar(v) ? "t == 0" : owns(layout(v), r), part_condition(part, r, bounds)), offset = part_offset(part, r);
         if (ok == "true") return line(write(f, base, offset, at(v, r)));
         if (bit_addressed(f) || is_scalar(v)) return line("if (" + ok + ") " + write(f, base, offset, at(v, r)));
         line(access_function(type_of(v), false, true) + "(" + base + " + (" + offset + "), " + at(v, r) + ", " + ok + ");");
@@ -65,18 +66,23 @@ void Emitter::by_vectors(const Part& part, const std::function<void(const std::s
     each(count, [&](const std::string& group) { body(count == 1 ? "0" : group + " * " + std::to_string(part.vector)); });
 }
 
+/// The vector that starts at register r; where it is not in the tensor `otherwise`, or zeros if that is empty.
+std::string Emitter::load_vector(const Part& part, const std::string& r, bool checked, const std::string& otherwise) {
+    const size_t bytes = static_cast<size_t>(part.vector) * fn_.elem(part.tensor).container_bytes();
+    const std::string ok = part_condition(part, r, checked), zeros = bytes == 16 ? "uint4{0, 0, 0, 0}" : bytes == 8 ? "uint2{0, 0}" : "0";
+    return access_function(wide_type(bytes), true, ok != "true") + "(" + name(part.tensor) + " + (" + part_offset(part, r) + ")" +
+           (ok == "true" ? "" : ", " + ok + ", " + (otherwise.empty() ? zeros : otherwise)) + ")";
+}
+
 /// Into `wide`, an array of all registers as they lie in memory.
 void Emitter::load_vectors(const Part& part, const std::string& wide, bool checked) {
-    const size_t bytes = static_cast<size_t>(part.vector) * fn_.elem(part.tensor).container_bytes();
-    const std::string type = wide_type(bytes);
+    const std::string type = wide_type(static_cast<size_t>(part.vector) * fn_.elem(part.tensor).container_bytes());
     by_vectors(part, [&](const std::string& r) {
-        const std::string ok = part_condition(part, r, checked), to = "*(" + type + "*)(" + wide + " + " + r + ")";
-        const bool conditional = ok != "true", others = conditional && part.other.valid();
+        const std::string to = "*(" + type + "*)(" + wide + " + " + r + ")";
+        const bool others = part.other.valid() && part_condition(part, r, checked) != "true";
         if (others)
             each(part.vector, [&](const std::string& i) { line(wide + "[" + r + " + " + i + "] = " + other_text(part, r + " + " + i) + ";"); });
-        const std::string zeros = bytes == 16 ? "uint4{0, 0, 0, 0}" : bytes == 8 ? "uint2{0, 0}" : "0";
-        line(to + " = " + access_function(type, true, conditional) + "(" + name(part.tensor) + " + (" + part_offset(part, r) + ")" +
-             (conditional ? ", " + ok + ", " + (others ? to : zeros) : "") + ");");
+        line(to + " = " + load_vector(part, r, checked, others ? to : "") + ";");
     });
 }
 
@@ -125,10 +131,13 @@ void Emitter::store_first(const Part& part) {
 
 /// What the tile's registers are is known once, behind both paths: compilers would take words apart where paths that hold elements join. Where each
 /// vector may have its own condition, narrow elements only get a path without: a tile of wide ones would take its registers at once.
+bool Emitter::has_one_path(const Part& part) const {
+    return part.vector > 1 && !part.shifted && (part.whole == "true" || (part.inside == Part::whole_vectors && fn_.elem(part.tensor).bits >= 32));
+}
+
 void Emitter::load_wide(const Part& part) {
     const ir::ValueId v = part.value;
-    if (!part.shifted && (part.whole == "true" || (part.inside == Part::whole_vectors && fn_.elem(part.tensor).bits >= 32)))
-        return load_vectors(part, name(v), true);
+    if (has_one_path(part)) return load_vectors(part, name(v), true);
     const std::string wide = fresh("wide");
     line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(registers(v)) + "];");
     if (part.shifted) {
@@ -147,6 +156,7 @@ void Emitter::load_wide(const Part& part) {
 }
 
 void Emitter::cuda_load(ir::InstId id) {
+    if (join_load(id)) return;
     const ir::ValueId v = fn_.result(id);
     line((is_scalar(v) ? "" : "alignas(16) ") + declaration(v));
     open("");

@@ -47,7 +47,7 @@ constexpr const char* kCountInside = R"(__device__ __forceinline__ int $(long lo
 
 }  // namespace
 
-Emitter::Part Emitter::part_of(ir::InstId id) {
+Emitter::Part Emitter::part_access(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const auto in = fn_.operands(inst);
     Part part;
@@ -80,8 +80,14 @@ Emitter::Part Emitter::part_of(ir::InstId id) {
     }
     part_gathers(part);
     for (size_t a = 0; a < part.axes.size(); ++a) part_axis(part, a);
-    part_base(part);
     part_vector(part);
+    return part;
+}
+
+/// With the variables of what no register changes.
+Emitter::Part Emitter::part_of(ir::InstId id) {
+    Part part = part_access(id);
+    part_base(part);
     for (size_t a = 0; a < part.axes.size(); ++a) part_bounds(part, a);
     return part;
 }

@@ -12,24 +12,33 @@ using ir::Op;
 namespace {
 
 constexpr int kThreads = 1024;         ///< on a multiprocessor: all architectures hold them
-constexpr int kSingleWarps = 640;      ///< threads of programs of one warp
+constexpr int kSingleWarps = 896;      ///< threads of programs of one warp, which waits for no other: most of what one does is arithmetic
+constexpr int kManyLoads = 768;        ///< where they load more than one tile
 constexpr int kRegisters = 65536;      ///< of a multiprocessor
 constexpr int64_t kLoaded = 96 << 10;  ///< bytes that the programs of a multiprocessor load together to keep the memory busy
 constexpr int kOtherRegisters = 24;    ///< of a thread: addresses, partial results, elements of tiles that meet the kept ones
+constexpr int kSingleRegisters = 48;   ///< where tiles are loaded element by element: the next ones are under way while these are used
 constexpr int kFewRegisters = 16;      ///< where only one tile is loaded
+
+}  // namespace
 
 bool meets(Op op) {
     return op == Op::reduce || op == Op::arg_reduce || op == Op::scan || op == Op::sort || op == Op::reduce_region || op == Op::scan_region ||
            op == Op::histogram;
 }
 
-/// Of a load whose elements differ between programs: 0 where all indices are constants.
-int64_t loaded_bytes(const ir::Function& fn, const ir::Inst& load) {
+bool has_constant_indices(const ir::Function& fn, const ir::Inst& load) {
     size_t indices = 0;
     for (const ir::Access::Axis& axis : fn.access(load).axes) indices += axis.kind != ir::Access::all;
     const auto operands = fn.operands(load).subspan(1, indices);
-    const auto constant = [&](ir::ValueId v) { return fn.def(v) && fn.def(v)->op == Op::constant; };
-    if (std::all_of(operands.begin(), operands.end(), constant)) return 0;
+    return std::all_of(operands.begin(), operands.end(), [&](ir::ValueId v) { return fn.def(v) && fn.def(v)->op == Op::constant; });
+}
+
+namespace {
+
+/// Of a load whose elements differ between programs: 0 where all indices are constants.
+int64_t loaded_bytes(const ir::Function& fn, const ir::Inst& load) {
+    if (has_constant_indices(fn, load)) return 0;
     const ir::ValueId v = fn.result(load);
     return fn.type(v).shape.elements() * std::max<int>(fn.elem(v).bits, 8) / 8;
 }
@@ -104,18 +113,22 @@ int Emitter::resident_programs() const {
     if (fn_.gpu->specialised) return 1;
     int64_t loaded = 1;  // bytes of the largest tile
     int loads = 0;
+    bool single = false;
     for (uint32_t i = 0; i < fn_.inst_count(); ++i) {
         const ir::Inst& inst = fn_.inst(ir::InstId{i});
         if (!inst.parent.valid()) continue;
         if (inst.op == Op::dot || inst.op == Op::dot_scaled) return 1;
         loads += inst.op == Op::load && !is_scalar(fn_.result(inst));
-        if (inst.op == Op::load) loaded = std::max(loaded, loaded_bytes(fn_, inst));
+        if (inst.op != Op::load) continue;
+        loaded = std::max(loaded, loaded_bytes(fn_, inst));
+        const auto tensor = static_cast<size_t>(param_number(fn_.operands(inst)[0]));
+        single = single || (tensor < fn_.gpu->tensors.size() && !fn_.gpu->tensors[tensor].aligned);
     }
     const int kept = Residency(fn_).kept();
     if (kept < 0) return 1;
-    // A single warp waits for no other, and with 640 threads ptxas has registers to spare.
-    const int arch = fn_.gpu->arch, most = group_threads() == 32 ? kSingleWarps : kThreads;
-    const int threads = std::min(most, kRegisters / ((kept + (loads > 1 ? kOtherRegisters : kFewRegisters) + 7) / 8 * 8));
+    const int arch = fn_.gpu->arch, most = group_threads() > 32 ? kThreads : loads > 1 ? kManyLoads : kSingleWarps;
+    const int others = loads <= 1 ? kFewRegisters : single ? kSingleRegisters : kOtherRegisters;
+    const int threads = std::min(most, kRegisters / ((kept + others + 7) / 8 * 8));
     // Of what ptxas takes (else it warns and drops the bound): half of the architectures hold 16 programs.
     const int programs = arch == 80 || arch == 90 || arch == 100 ? 32 : 16;
     const auto wanted = static_cast<int>(std::min<int64_t>(programs, (kLoaded + loaded - 1) / loaded));

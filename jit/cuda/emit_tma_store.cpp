@@ -138,7 +138,9 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
         TileLayout::Point p{};
         p[0] = row + r;
         p[1] = column + c;
-        return l.find_register(p, 0, 0);
+        const int found = l.find_register(p, 0, 0);
+        TEGULA_CHECK(found >= 0, "a bulk store's tile lies as no product's sums do");
+        return found;
     };
     const ir::Inst* def = fn_.def(s.value);
     const bool rounds = def && rounded_by_store(*def);

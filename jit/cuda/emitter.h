@@ -27,6 +27,10 @@ namespace tegula::cuda {
 /// `sources` may be null (no #line). Internal errors only: everything that passed the GPU passes can be emitted.
 KernelText emit(const ir::Function& fn, const SourceMap* sources);
 
+// ---- emit_residency.cpp ----
+bool meets(ir::Op op);                                                    ///< do all threads of a program meet in the operation?
+bool has_constant_indices(const ir::Function& fn, const ir::Inst& load);  ///< its elements are the same in all programs: they come from caches
+
 class Emitter {
 public:
     Emitter(const ir::Function& fn, const SourceMap* sources);
@@ -102,7 +106,8 @@ private:
     int64_t divisor(ir::ValueId v, int depth = 0);  ///< a power of two that divides every value of an i64 scalar
     int magnitude(ir::ValueId v, int depth = 0);    ///< bits that hold every |value| of an i64 scalar; 64: unknown
 
-    struct Part;  ///< one load, store or atomic of a tensor while it is emitted (emit_access.h)
+    struct Part;                      ///< one load, store or atomic of a tensor while it is emitted (emit_access.h)
+    Part part_access(ir::InstId id);  ///< without the variables that part_of declares
     Part part_of(ir::InstId id);
     void part_axis(Part& part, size_t axis);
     void part_bounds(Part& part, size_t axis);
@@ -119,6 +124,8 @@ private:
     std::string part_offset(const Part& part, const std::string& r);
     void load_element(const Part& part, const std::string& r, const std::string& to, bool checked);
     void load_elements(const Part& part, const std::string& to, bool checked);
+    bool has_one_path(const Part& part) const;  ///< the same vectors in tiles inside and at the edge
+    std::string load_vector(const Part& part, const std::string& r, bool checked, const std::string& otherwise);
     void load_vectors(const Part& part, const std::string& wide, bool checked);
     void load_first(const Part& part, const std::string& wide);
     void load_wide(const Part& part);
@@ -129,6 +136,8 @@ private:
     void store_vectors(const Part& part, bool checked);
     void store_first(const Part& part);
     void by_vectors(const Part& part, const std::function<void(const std::string& r)>& body);
+    std::string group_inside(const Part& part, int first, int count);
+    void by_groups(const Part& part, bool checked, const std::function<void(const std::string& r, bool bounds)>& body);
     std::string other_text(const Part& part, const std::string& r);
     std::string first_bytes(const Part& part, const std::string& r);
     /// (from[, inside, otherwise]) or (to, value[, inside]) of a C type, "uint2" or "uint4" (emit_access.cpp).
@@ -168,9 +177,17 @@ private:
         std::string mark, text;  ///< #line, and the element
         int uses = 0;            ///< by operands of later tiles of the loop
         bool read = false;       ///< by the tile that is joining it
+        int vector = 1;          ///< of a load: elements that one access takes
+        /// Of a load: the vector that starts at register r.
+        std::function<std::string(const std::string& r)> load = {};
     };
     void fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
+    void fused_group(const std::vector<Fused>& all, const std::string& first, int count);
+    void fused_elements(const std::vector<Fused>& all);
+    bool may_join(ir::InstId id);
+    bool join_load(ir::InstId id);  ///< false: it is to be emitted by itself
     void end_fused();
+    bool chosen_by_floats(const ir::Inst& select);
     Fused* fused(ir::ValueId v);
     std::optional<std::string> fused_at(ir::ValueId v, const std::string& r);
     std::optional<ir::ValueId> splat(ir::ValueId v) const;  ///< a broadcast scalar that needs no registers
@@ -367,7 +384,11 @@ private:
     void instruction(ir::InstId id);
     std::optional<std::string> constant_text(ir::ValueId v);
     void elementwise(ir::InstId id);
+    // ---- tiles over shared numbers (emit_division.cpp) ----
     void divide_by_shared(ir::InstId id);
+    void test_dividends(ir::InstId id, const std::string& moderate);
+    std::string bounded_dividends(ir::ValueId dividend, ir::ValueId divisor);
+    std::string moderate_dividends(ir::ValueId dividend, const std::string& type);
     bool compare_counts(ir::InstId id);  ///< a comparison of an iota with a scalar (emit_compare.cpp); false: something else
     bool select_by_counts(ir::InstId id);
     void cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& function);
@@ -424,7 +445,7 @@ private:
     std::vector<Fused> fused_;
     int64_t fused_work_ = 0;
     bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?
-    struct Prefix {  ///< a mask that is true for the first counts along an axis
+    struct Prefix {         ///< a mask that is true for the first counts along an axis
         int axis = 0;
         std::function<std::string(int count)> holds;  ///< text: is it true there, counting from the thread's first element?
     };

@@ -50,7 +50,9 @@ bool is_open(const ast::KernelItem& kernel, const sema::StaticValues& given) {
     return std::any_of(kernel.tune.begin(), kernel.tune.end(), [&](const auto& c) { return given.find(c.name.text) == given.end(); });
 }
 
-bool is_cpu_artifact(std::string_view kind) { return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "explain@cpu"; }
+bool is_cpu_artifact(std::string_view kind) {
+    return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "explain@cpu" || kind == "llvm@aarch64";
+}
 
 bool is_gpu_artifact(std::string_view kind) {
     return kind == "ir:gpu" || kind.starts_with("ir:gpu:") || kind == "cuda" || kind == "ptx" || kind == "cubin";
@@ -164,7 +166,7 @@ void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
 std::optional<std::string> Engine::artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags) {
     if (kind == "json") return describe_instance(exe, types_);
     if (kind == "ir:final") return ir::print(*exe.instance.fn);
-    if (is_cpu_artifact(kind)) return cpu().artifact(exe.instance, exe.disabled_passes, kind.substr(0, kind.find('@')), nullptr, diags);
+    if (is_cpu_artifact(kind)) return cpu().artifact(exe.instance, exe.disabled_passes, kind == "explain@cpu" ? "explain" : kind, nullptr, diags);
     const size_t at = kind.find('@');
     if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || stage == "explain") {
         const Arch* arch = find_arch(at == kind.npos ? "sm_90a" : kind.substr(at + 1));
@@ -190,9 +192,10 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         run_passes(*fresh->fn, options);
         return text;
     }
-    diags.report(Diag::no_such_artifact, {},
-                 {printable(kind),
-                  "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, llvm, llvm-opt, asm, explain@cpu"});
+    diags.report(
+        Diag::no_such_artifact, {},
+        {printable(kind),
+         "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, llvm, llvm@aarch64, llvm-opt, asm, explain@cpu"});
     return std::nullopt;
 }
 

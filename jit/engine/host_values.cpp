@@ -182,6 +182,11 @@ std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
     if (!host || diags_->error_count() != errors) return std::nullopt;
     std::vector<TileData> results;
     if (host->fn) {
+        for (const TileData* tile : host->arguments) {  // sizes are known without a function; whatever computes needs elements
+            if (tile->shape.elements() > 0) continue;
+            diags_->report(Diag::host_kind, expr.span, {"an array with elements", "one of extents " + to_string(tile->shape)});
+            return std::nullopt;
+        }
         PassOptions passes;
         passes.disabled = options_.disabled_passes;
         if (engine_.options().on_elaborated) engine_.options().on_elaborated(*host->fn);

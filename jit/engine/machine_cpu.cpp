@@ -31,6 +31,7 @@ public:
         if (kind == "explain") return cpu::explain(*instance.fn, backend().compiler().target(), sources_);
         cpu::CompileOptions usual;
         usual.tensors.resize(instance.fn->params.size());
+        if (kind == "llvm@aarch64") usual.triple = "aarch64-linux-gnu", kind = "llvm";
         auto text = backend().compiler().text(*instance.fn, usual, kind);
         if (text) return std::move(*text);
         diags.report(Diag::machine_unavailable, {}, {"cpu", text.error});

@@ -13,7 +13,8 @@ using namespace ir;
 
 namespace {
 
-constexpr int kStages = 2;                  ///< one being read or waited for, one on its way
+constexpr int64_t kStages = 2;              ///< one being read or waited for, one on its way
+constexpr int64_t kOnTheWay = 64 << 10;     ///< bytes that keep memory busy: where one stage holds them, others only take room from the first cache
 constexpr int64_t kOtherShared = 48 << 10;  ///< left for exchanges between threads
 constexpr int64_t kElements = 32768;        ///< of tiles that programs on one multiprocessor work on at a time
 constexpr int64_t kMostPrograms = 32;       ///< on a multiprocessor
@@ -79,7 +80,8 @@ std::vector<ChannelPlan> plan_own_rings(const Function& fn, const GpuOptions& op
         }
         const int64_t programs = std::clamp<int64_t>(kElements / elements, 1, kMostPrograms);
         const int64_t stages = (options.arch->shared_bytes - kOtherShared) / programs / bytes;
-        for (ChannelPlan& p : plans) p.stages = static_cast<int>(std::min<int64_t>(stages, kStages));
+        const int64_t wanted = std::min(kStages, (kOnTheWay + programs * bytes - 1) / (programs * bytes));
+        for (ChannelPlan& p : plans) p.stages = static_cast<int>(std::min(stages, wanted));
         if (stages > 0) break;
     }
     std::sort(plans.begin(), plans.end(), [](const ChannelPlan& a, const ChannelPlan& b) { return a.load.v < b.load.v; });

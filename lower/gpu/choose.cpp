@@ -23,8 +23,38 @@ int hinted_warps(const Function& fn) {
     return warps >= 1 ? static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(warps, 32)))) : 0;
 }
 
-/// Products want 64 rows per group of 4 warps; other tiles few registers per thread: 32 elements, which leaves room for several programs.
-int default_warps(const Function& fn) {
+/// Registers of a program for the tiles that stay in them while a loop around products runs: what it carries and, where products read registers
+/// alone, their operands from outside of it.
+int64_t kept_registers(const Function& fn, const Arch& arch) {
+    int64_t most = 0;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        const Inst& loop = fn.inst(id);
+        if (loop.op != Op::for_loop && loop.op != Op::while_loop) return;
+        std::vector<bool> inside(fn.value_count()), kept(fn.value_count());
+        bool product = false;
+        for (const BlockId block : fn.blocks(loop))
+            for_each_inst(fn, block, [&](InstId i) {
+                const Inst& inst = fn.inst(i);
+                for (uint32_t r = 0; r < inst.results.count; ++r) inside[fn.result(inst, r).v] = true;
+                if (inst.op != Op::dot) return;
+                product = true;
+                for (const ValueId v : fn.operands(inst).first(2))
+                    if (!arch.wgmma && !inside[v.v]) kept[v.v] = true;
+            });
+        if (!product) return;
+        for (uint32_t r = 0; r < loop.results.count; ++r) kept[fn.result(loop, r).v] = true;
+        int64_t bits = 0;
+        for (uint32_t v = 0; v < kept.size(); ++v)
+            if (const Type& t = fn.type(ValueId{v}); kept[v] && t.kind == Type::tile && t.shape.rank > 0)
+                bits += t.shape.elements() * fn.elem(ValueId{v}).bits;
+        most = std::max(most, bits / 32);
+    });
+    return most;
+}
+
+/// Products want 64 rows per group of 4 warps, and no more than 96 registers of a thread kept for long; other tiles few registers per thread: 32
+/// elements, which leaves room for several programs.
+int default_warps(const Function& fn, const Arch& arch) {
     int64_t rows = 0, accumulators = 0, elements = 0;
     int loads = 0;
     bool reduces = false, matrix = false, wide = false;
@@ -44,7 +74,7 @@ int default_warps(const Function& fn) {
         rows = std::max(rows, s.m);
         accumulators = std::max(accumulators, s.batch * s.m * s.n);
     });
-    if (rows) return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 ? 8 : 4;
+    if (rows) return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 || kept_registers(fn, arch) > 96 * 128 ? 8 : 4;
     // Reductions cost every warp the same, whatever its share of the tile is; rows of several programs overlap, so long ones take fewer warps. Tiles
     // that are loaded beside the row (factors, offsets) need registers, too.
     const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(elements)));
@@ -153,9 +183,9 @@ void fit_tensor_memory(Function& fn, RowContext context, std::vector<int>& chose
 
 }  // namespace
 
-int tile_warps(const ir::Function& fn) {
+int tile_warps(const ir::Function& fn, const Arch& arch) {
     const int hinted = hinted_warps(fn);
-    return hinted ? hinted : default_warps(fn);
+    return hinted ? hinted : default_warps(fn, arch);
 }
 
 const GpuTensor* tensor_fact(const ir::Function& fn, std::span<const GpuTensor> facts, ir::ValueId tensor) {
@@ -172,7 +202,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     fn.gpu.emplace();
     fn.gpu->arch = options.arch->number;
     if (!options.grid.empty()) fn.gpu->grid_axes = static_cast<int>(options.grid.size());
-    fn.gpu->warps = tile_warps(fn);
+    fn.gpu->warps = tile_warps(fn, *options.arch);
     fn.gpu->placements.resize(1);
     fn.gpu->tensors = options.tensors;
     std::vector<InstId> dots;

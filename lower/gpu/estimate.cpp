@@ -84,7 +84,7 @@ double bytes_of(const Function& fn, ValueId v) { return double(fn.type(v).shape.
 
 Estimator::Estimator(const Function& fn, const GpuOptions& options, const LaunchScale& scale) : fn_(fn), scale_(scale), arch_(*options.arch) {
     rows_.arch = options.arch;
-    rows_.warps = tile_warps(fn);
+    rows_.warps = tile_warps(fn, *options.arch);
     rows_.shared_left = arch_.shared_bytes - kSharedReserve;
     for (uint64_t g : scale.grid) programs_ *= static_cast<double>(g);
     bool cut = false;

@@ -47,13 +47,18 @@ void explain_dot(const Function& fn, InstId id, const GpuOptions& options, std::
         text += ", its sum in " + std::to_string(tensor_columns(fn.type(fn.result(inst)).shape)) + " columns of tensor memory";
     std::vector<std::string> others;
     bool fits_formats = false;
-    for (const RowVerdict& v : judge_rows(fn, inst, context)) {
+    const std::vector<RowVerdict> verdicts = judge_rows(fn, inst, context);
+    const auto taken = std::find_if(verdicts.begin(), verdicts.end(), [&](const RowVerdict& v) { return v.row == chosen; });
+    for (const RowVerdict& v : verdicts) {
         const MmaRow& row = rows[static_cast<size_t>(v.row)];
         if (v.row == chosen) text += ", " + clocks(v.cost) + " clocks";
         if (v.row == chosen || v.row == 0) continue;
         const bool formats = v.legal || v.refusal.rfind("takes ", 0) != 0;
         fits_formats = fits_formats || formats;
-        if (formats || chosen == 0) others.push_back(row_text(row) + ": " + (v.legal ? clocks(v.cost) + " clocks" : v.refusal));
+        // Cheaper and legal for this product alone: what it needs, other products have.
+        const bool crowded = v.legal && row.from_shared() && taken != verdicts.end() && v.cost < taken->cost;
+        const std::string why = v.legal ? clocks(v.cost) + " clocks" + (crowded ? ", but no room beside the other products" : "") : v.refusal;
+        if (formats || chosen == 0) others.push_back(row_text(row) + ": " + why);
     }
     if (chosen == 0 && inst.op == Op::dot && others.empty())
         text += ": no tensor core of " + std::string(options.arch->name) + " accumulates in " + fn.elem(fn.result(inst)).name;

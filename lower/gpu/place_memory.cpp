@@ -5,6 +5,7 @@
 
 #include "lang/layout.h"
 #include "lower/gpu/place_groups.h"
+#include "lower/rewrite.h"
 
 namespace tegula {
 
@@ -32,6 +33,15 @@ uint64_t basis_of(const TileLayout& l, int d, int bit) {
     int shift = bit;
     for (int e = l.shape.rank - 1; e > d; --e) shift += l.bits[static_cast<size_t>(e)];
     return uint64_t{1} << shift;
+}
+
+/// Single accesses of neighbouring lanes should touch neighbouring elements: wider ones than this many bits. Bytes are joined into words, as a lane's
+/// share of an access would be too small. So are two bytes on their way to a product, which wants vectors in shared memory; elsewhere single elements
+/// cost fewer instructions than words that are shifted into place, and stores fewer still.
+int narrowest_single(const Function& fn) {
+    bool product = false;
+    for_each_inst(fn, fn.body, [&](InstId i) { product = product || fn.inst(i).op == Op::dot || fn.inst(i).op == Op::dot_scaled; });
+    return product ? 16 : 8;
 }
 
 }  // namespace
@@ -118,8 +128,7 @@ TileLayout memory_layout(const Function& fn, const Inst& access, int widest) {
     const int d = contiguous_dimension(fn, access);
     const int64_t threads = int64_t{32} * fn.gpu->warps;
     int64_t vector = 1;
-    // Single accesses of neighbouring lanes should touch neighbouring elements. Narrow ones are joined into words.
-    const bool single = fn.elem(like).bits % 8 == 0 && fn.elem(like).bits > 16 && unaligned(fn, access);
+    const bool single = fn.elem(like).bits % 8 == 0 && fn.elem(like).bits > narrowest_single(fn) && unaligned(fn, access);
     if (d >= 0 && access.op != Op::atomic && !single) {
         vector = std::min<int64_t>(128 / std::max<int>({fn.elem(like).bits, widest, 4}), std::max<int64_t>(shape.elements() / threads, 1));
         vector = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(vector, shape[static_cast<size_t>(d)]))));

@@ -25,7 +25,7 @@ WarpGrid warp_grid(const ProductShape& shape, const MmaRow& row, int warps, bool
 bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot);
 
 /// Warps that hold tiles: the hint's, or by the size of products and tiles.
-int tile_warps(const ir::Function& fn);
+int tile_warps(const ir::Function& fn, const Arch& arch);
 
 struct RowVerdict {
     int row = 0;

@@ -2,10 +2,13 @@
 // operands, accumulators that are an operand too, for processors with wide, narrow and hardly any vectors.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "jit/cpu/arguments.h"
+#include "jit/cpu/plan.h"
 #include "jit/cpu/product.h"
 #include "jit/cpu/support.h"
 #include "jit/interp/interp.h"
@@ -16,26 +19,50 @@ using namespace tegula;
 
 namespace {
 
+/// What floats are like: around 1; with zeros of both signs, subnormals, the largest, infinities and NaN among them; with exponents whose products
+/// are around the smallest normal number of f32; far below 1 on the left and above on the right; such that all sums are -0; products below the
+/// smallest normal number up to the middle of k and usual ones behind it.
+enum class Data { usual, special, tiny, skewed, zeros, growing };
+
 struct Case {
     const char *a, *b, *c;  ///< formats
     int64_t m, n, k;
     bool turned = false;  ///< b lies transposed in memory
     const char* precision = "ieee";
+    Data data = Data::usual;
+    bool left_turned = false;
+    int64_t k_step = 0;   ///< the sum goes through a loop over stretches of k
+    bool bounds = false;  ///< every element is checked against its tensor's storage
 };
 
 std::string dims(int64_t x, int64_t y) { return "[" + std::to_string(x) + ", " + std::to_string(y) + "]"; }
 
+/// Stretches of k, the last one reaching out of the tensors.
+std::string loop_text(const Case& t) {
+    const auto tile = [](const char* f, const std::string& d) { return " : tile<" + std::string(f) + ">" + d + "\n"; };
+    const std::string m = std::to_string(t.m), n = std::to_string(t.n), k = std::to_string(t.k), s = std::to_string(t.k_step), c = dims(t.m, t.n);
+    return "kernel @k(%a: tensor<" + std::string(t.a) + ">[" + m + ", " + k + "] in, %b: tensor<" + t.b + ">[" + k + ", " + n + "] in, %c: tensor<" +
+           t.c + ">" + c + " inout) {\n  %0 = constant 0 : i64\n  %1 = constant " + k + " : i64\n  %2 = constant " + s +
+           " : i64\n  %3 = load %c[%0 +: " + m + ", %0 +: " + n + "]" + tile(t.c, c) + "  %4 = for_loop %0, %1, %2, %3 : tile<" + t.c + ">" + c +
+           " (%5: i64, %6: tile<" + t.c + ">" + c + ") {\n    %7 = load %a[%0 +: " + m + ", %5 +: " + s + "]" + tile(t.a, dims(t.m, t.k_step)) +
+           "    %8 = load %b[%5 +: " + s + ", %0 +: " + n + "]" + tile(t.b, dims(t.k_step, t.n)) + "    %9 = dot %7, %8, %6 {precision = ieee}" +
+           tile(t.c, c) + "    yield %9\n  }\n  store %c[%0 +: " + m + ", %0 +: " + n + "] = %4\n  ret\n}\n";
+}
+
 std::string kernel_text(const Case& t) {
-    const std::string b = t.turned ? dims(t.n, t.k) : dims(t.k, t.n);
-    std::string out = "kernel @k(%a: tensor<" + std::string(t.a) + ">" + dims(t.m, t.k) + " in, %b: tensor<" + t.b + ">" + b + " in, %c: tensor<" +
-                      t.c + ">" + dims(t.m, t.n) + " inout) {\n  %0 = constant 0 : i64\n";
+    if (t.k_step) return loop_text(t);
+    const std::string b = t.turned ? dims(t.n, t.k) : dims(t.k, t.n), a = t.left_turned ? dims(t.k, t.m) : dims(t.m, t.k);
+    std::string out = "kernel @k(%a: tensor<" + std::string(t.a) + ">" + a + " in, %b: tensor<" + t.b + ">" + b + " in, %c: tensor<" + t.c + ">" +
+                      dims(t.m, t.n) + " inout) {\n  %0 = constant 0 : i64\n";
     const auto part = [](int64_t x, int64_t y) { return "[%0 +: " + std::to_string(x) + ", %0 +: " + std::to_string(y) + "]"; };
     const auto tile = [](const char* f, const std::string& d) { return "tile<" + std::string(f) + ">" + d; };
-    out += "  %1 = load %a" + part(t.m, t.k) + " : " + tile(t.a, dims(t.m, t.k)) + "\n";
+    out += "  %1 = load %a" + (t.left_turned ? part(t.k, t.m) : part(t.m, t.k)) + " : " + tile(t.a, a) + "\n";
     out += "  %2 = load %b" + (t.turned ? part(t.n, t.k) : part(t.k, t.n)) + " : " + tile(t.b, b) + "\n";
     out += "  %3 = load %c" + part(t.m, t.n) + " : " + tile(t.c, dims(t.m, t.n)) + "\n";
     if (t.turned) out += "  %4 = permute %2 {axis = [1, 0]} : " + tile(t.b, dims(t.k, t.n)) + "\n";
-    out += "  %5 = dot %1, " + std::string(t.turned ? "%4" : "%2") + ", %3 {precision = " + t.precision + "} : " + tile(t.c, dims(t.m, t.n)) + "\n";
+    if (t.left_turned) out += "  %6 = permute %1 {axis = [1, 0]} : " + tile(t.a, dims(t.m, t.k)) + "\n";
+    out += "  %5 = dot " + std::string(t.left_turned ? "%6, " : "%1, ") + (t.turned ? "%4" : "%2") + ", %3 {precision = " + t.precision +
+           "} : " + tile(t.c, dims(t.m, t.n)) + "\n";
     return out + "  store %c" + part(t.m, t.n) + " = %5\n  ret\n}\n";
 }
 
@@ -44,9 +71,31 @@ struct Storage {
     std::vector<Argument> args;
 };
 
-Storage storage_of(const ir::Function& fn, unsigned seed) {
-    std::mt19937 random(seed);
-    std::normal_distribution<double> normal;
+/// `late`: behind the middle of k.
+double number(std::mt19937& random, Data data, int operand, bool late) {
+    const double x = std::normal_distribution<double>()(random);
+    switch (data) {
+        case Data::usual:
+            return x;
+        case Data::special: {
+            constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+            static constexpr double kSpecial[] = {0, -0.0, 0x1p-126, -0x1p-133, 0x1.8p-127, 0x1.fep127, -0x1.fep127, kInf, -kInf, kNan};
+            return random() % 64 ? x : kSpecial[random() % std::size(kSpecial)];
+        }
+        case Data::tiny:  // some sums stay clear of subnormals, some become one, some start from one
+            return std::ldexp(x, operand == 2 ? -120 - static_cast<int>(random() % 20) : -50 - static_cast<int>(random() % 24));
+        case Data::skewed:
+            return operand == 2 ? 0 : std::ldexp(x, operand == 0 ? -85 : 10);
+        case Data::zeros:
+            return operand == 1 ? std::fabs(x) : -0.0;
+        case Data::growing:
+            return late ? x : std::ldexp(x, operand == 2 ? -140 : -68);
+    }
+    return 0;
+}
+
+Storage storage_of(const ir::Function& fn, Data data) {
+    std::mt19937 random(7);
     Storage s;
     for (int i = 0; i < 3; ++i) {
         const Type& type = fn.type(fn.params[static_cast<size_t>(i)].value);
@@ -55,8 +104,9 @@ Storage storage_of(const ir::Function& fn, unsigned seed) {
         s.bytes[i].resize(static_cast<size_t>(rows * pitch + 8));
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t c = 0; c < columns; ++c)
-                store_bits(f, f.is_int() || f.is_bool() ? random() : encode(f, normal(random)), s.bytes[i].data(),
-                           static_cast<uint64_t>(r * pitch * 8 + c * f.bits));
+                store_bits(
+                    f, f.is_int() || f.is_bool() ? random() : encode(f, number(random, data, i, i == 0 ? 2 * c >= columns : i == 1 && 2 * r >= rows)),
+                    s.bytes[i].data(), static_cast<uint64_t>(r * pitch * 8 + c * f.bits));
         Argument a;
         a.kind = Argument::tensor;
         a.t.elem = type.elem;
@@ -68,10 +118,18 @@ Storage storage_of(const ir::Function& fn, unsigned seed) {
     return s;
 }
 
-void run_native(const ir::Function& fn, const std::vector<Argument>& args, const char* cpu) {
+/// A processor as "name+feature", "" for the one at hand.
+void choose(cpu::CompileOptions& options, const std::string& processor) {
+    const size_t plus = processor.find('+');
+    options.cpu = processor.substr(0, plus);
+    if (plus != std::string::npos) options.features = processor.substr(plus);
+}
+
+void run_native(const ir::Function& fn, const std::vector<Argument>& args, const char* cpu, bool bounds) {
     cpu::Compiler compiler;
     cpu::CompileOptions options = cpu::variant_options(fn, written_params(fn), args);
-    options.cpu = cpu;
+    options.bounds = options.bounds || bounds;
+    choose(options, cpu);
     auto object = compiler.compile(fn, options);
     ASSERT_TRUE(object) << object.error;
     auto code = compiler.load(*object);
@@ -100,14 +158,20 @@ void compare(const Case& t, const char* cpu) {
     std::string problems;
     for (const Diagnostic& d : diags.all()) problems += render_text(d, sources, false);
     ASSERT_TRUE(fn) << problems;
-    Storage expected = storage_of(*fn, 7), got = storage_of(*fn, 7);
+    Storage expected = storage_of(*fn, t.data), got = storage_of(*fn, t.data);
     const uint64_t grid[3] = {1, 1, 1};
     ASSERT_EQ(interp::Program::prepare(*fn)->run(expected.args, grid, {}).status, RunResult::ok);
-    ASSERT_NO_FATAL_FAILURE(run_native(*fn, got.args, cpu));
+    ASSERT_NO_FATAL_FAILURE(run_native(*fn, got.args, cpu, t.bounds));
     EXPECT_EQ(got.bytes[2], expected.bytes[2]);
 }
 
-class Products : public testing::TestWithParam<const char*> {};
+class Products : public testing::TestWithParam<const char*> {
+protected:
+    void SetUp() override {
+        const std::string processor = GetParam(), feature = processor.find('+') == std::string::npos ? "" : processor.substr(processor.find('+'));
+        if (("," + cpu::Compiler().target().features + ",").find(feature + ",") == std::string::npos) GTEST_SKIP() << "no " << feature << " here";
+    }
+};
 
 TEST_P(Products, EqualTheInterpreter) {
     for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {1, 40, 3}, {7, 5, 9}, {16, 16, 16}, {33, 50, 17}, {20, 100, 300}})
@@ -150,25 +214,98 @@ TEST_P(Products, OfEveryChain) {
     }
 }
 
-// "" is the processor at hand. The others are parts of it wherever these tests run on x86.
-INSTANTIATE_TEST_SUITE_P(Processors, Products, testing::Values("", "haswell", "x86-64"));
+/// Rows enough not to be few.
+TEST_P(Products, OfNarrowOperandsInGroups) {
+    static constexpr const char* kFormats[][3] = {{"i8", "i8", "i32"},   {"u8", "i8", "i32"},        {"i8", "u8", "i32"},  {"u8", "u8", "i32"},
+                                                  {"u4", "i3", "i16"},   {"i16", "i16", "i32"},      {"i16", "i8", "u32"}, {"bf16", "bf16", "f32"},
+                                                  {"bf16", "i8", "f32"}, {"f8e5m2", "f8e4m3", "f32"}};
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{23, 33, 17}, {33, 16, 64}, {19, 47, 1101}})
+        for (bool turned : {false, true})
+            for (const auto& f : kFormats) compare({f[0], f[1], f[2], m, n, k, turned, "ieee", Data::usual, turned}, GetParam());
+}
+
+/// An instruction that takes subnormals as zero may not show.
+TEST_P(Products, OfFloatsThatAreNotOrdinary) {
+    for (Data data : {Data::special, Data::tiny, Data::skewed, Data::zeros})
+        for (const auto& [m, n, k] : {std::array<int64_t, 3>{7, 33, 17}, {23, 33, 17}, {40, 70, 64}, {19, 48, 1101}})
+            for (bool turned : {false, true}) {
+                compare({"bf16", "bf16", "f32", m, n, k, turned, "ieee", data, turned}, GetParam());
+                compare({"f8e5m2", "bf16", "f32", m, n, k, turned, "ieee", data}, GetParam());
+                compare({"f32", "bf16", "f32", m, n, k, turned, "ieee", data}, GetParam());
+            }
+}
+
+/// Carried sums that subnormals have been added to, or are; tiles so large that those of the next stretch are fetched ahead.
+TEST_P(Products, InALoopOverStretchesOfK) {
+    for (const Data data : {Data::usual, Data::growing, Data::special}) {
+        compare({"bf16", "bf16", "f32", 19, 40, 150, false, "ieee", data, false, 32}, GetParam());
+        compare({"bf16", "i8", "f32", 70, 64, 301, false, "ieee", data, false, 64}, GetParam());
+    }
+    compare({"f32", "f32", "f32", 70, 64, 301, false, "ieee", Data::usual, false, 64}, GetParam());
+    compare({"i8", "i8", "i32", 130, 130, 301, false, "ieee", Data::usual, false, 64}, GetParam());
+}
+
+TEST_P(Products, OfTensorsWhoseElementsAreChecked) {
+    for (bool turned : {false, true}) {
+        compare({"bf16", "bf16", "f32", 9, 40, 37, turned, "ieee", Data::special, turned, 0, true}, GetParam());
+        compare({"bf16", "bf16", "f32", 19, 40, 37, turned, "ieee", Data::special, turned, 0, true}, GetParam());
+        compare({"i8", "u8", "i32", 17, 33, 40, turned, "ieee", Data::usual, turned, 0, true}, GetParam());
+        compare({"i16", "i16", "i32", 17, 33, 40, turned, "ieee", Data::usual, turned, 0, true}, GetParam());
+        compare({"f32", "f32", "f32", 17, 3, 40, turned, "ieee", Data::usual, turned, 0, true}, GetParam());
+    }
+}
+
+// "" is the processor at hand. The first two others are parts of it wherever these tests run on x86.
+INSTANTIATE_TEST_SUITE_P(Processors, Products,
+                         testing::Values("", "haswell", "x86-64", "haswell+avxvnni", "skylake-avx512+avx512bw", "skylake-avx512+avx512vnni",
+                                         "skylake-avx512+avx512bf16"));
+
+/// Also on processors that are not at hand.
+TEST(DotRows, AreChosenAndEmitted) {
+    for (const cpu::DotRow& row : cpu::kDotRows) {
+        static constexpr const char* kOperands[][2] = {{"u8", "i8"}, {"u8", "u8"}, {"i8", "i8"}, {"i16", "i16"}, {"bf16", "bf16"}};
+        const auto& [a, b] = kOperands[row.operands];
+        SCOPED_TRACE(std::string(row.name) + " " + std::to_string(row.vector_bytes));
+        SourceMap sources;
+        TypeTable types;
+        DiagSink diags;
+        const auto fn = ir::parse_ir(sources, sources.add("k.ir", kernel_text({a, b, row.floats() ? "f32" : "i32", 24, 64, 64})), types, diags);
+        ASSERT_TRUE(fn);
+        cpu::CompileOptions options;
+        options.tensors.resize(3);
+        choose(options, std::string(row.vector_bytes == 64   ? "skylake-avx512"
+                                    : row.vector_bytes == 32 ? "haswell"
+                                                             : "x86-64") +
+                            "+" + std::string(row.feature));
+        const auto text = cpu::Compiler().text(*fn, options, "asm");
+        ASSERT_TRUE(text) << text.error;
+        EXPECT_NE(text.value->find("\t" + std::string(row.name) + "\t"), std::string::npos);
+    }
+}
 
 TEST(ProductPlan, KeepsToTheRegisters) {
     SourceMap sources;
     TypeTable types;
     DiagSink diags;
+    cpu::CompileOptions options;
+    options.tensors.resize(3);
     for (int64_t m : {1, 2, 15, 64, 128})
         for (int64_t n : {1, 16, 31, 128}) {
-            const auto fn = ir::parse_ir(sources, sources.add("k.ir", kernel_text({"f32", "f32", "f32", m, n, 64})), types, diags);
-            ASSERT_TRUE(fn);
-            for (ir::InstId id : fn->block(fn->body).insts) {
-                if (fn->inst(id).op != ir::Op::dot) continue;
-                for (unsigned bytes : {16u, 32u, 64u}) {
-                    const cpu::Product p = cpu::plan_product(*fn, fn->inst(id), bytes);
-                    const unsigned per_step = std::max(1u, p.lanes * 4 / bytes);
-                    EXPECT_LE(p.rows * p.steps_n * per_step + p.steps_n * per_step + 1, bytes == 64 ? 32u : 16u);
-                    EXPECT_GE(p.n_blocks * p.block(), n);
-                    EXPECT_LE(p.work_bytes(), cpu::product_bytes(*fn, fn->inst(id)));
+            for (const char* f : {"f32", "bf16"}) {
+                const auto fn = ir::parse_ir(sources, sources.add("k.ir", kernel_text({f, f, "f32", m, n, 64})), types, diags);
+                ASSERT_TRUE(fn);
+                for (ir::InstId id : fn->block(fn->body).insts) {
+                    if (fn->inst(id).op != ir::Op::dot) continue;
+                    const cpu::Plan plan = cpu::make_plan(*fn, options);
+                    for (unsigned bytes : {16u, 32u, 64u})
+                        for (const cpu::Plan* fused : {static_cast<const cpu::Plan*>(nullptr), &plan}) {
+                            const cpu::Product p = cpu::plan_product(*fn, fn->inst(id), bytes, ~cpu::DotRows{0}, fused);
+                            const unsigned per_step = std::max(1u, p.lanes * 4 / bytes);
+                            EXPECT_LE(p.rows * p.steps_n * per_step + p.steps_n * per_step + 1, bytes == 64 ? 32u : 16u);
+                            EXPECT_GE(p.n_blocks * p.block(), n);
+                            EXPECT_LE(p.work_bytes(), cpu::product_bytes(*fn, fn->inst(id), fused));
+                            EXPECT_EQ(p.few, fused && p.lanes >= 4 && m <= (bytes == 64 ? 16 : 8) / per_step);
+                        }
                 }
             }
         }

@@ -287,12 +287,10 @@ TEST(CudaEmit, NarrowElementsOfUnalignedTensorsAreWordsShiftedIntoPlace) {
     const auto source = [](const char* elem, bool strided = false) {
         return emit_ir(copy_kernel(elem, "", "3"), Traits{false, strided, "sm_90a"}).text.source;
     };
-    for (const char* elem : {"bf16", "i8"}) {
-        EXPECT_TRUE(contains(source(elem), "read_words") && contains(source(elem), "write_words")) << elem;
-        EXPECT_FALSE(contains(source(elem), "v4.b32")) << elem << " may lie anywhere";
-        EXPECT_FALSE(contains(source(elem, true), "_words")) << elem << " with strides of the host";
-    }
-    for (const char* elem : {"f32", "f64", "i3"}) EXPECT_FALSE(contains(source(elem), "_words")) << elem;
+    EXPECT_TRUE(contains(source("i8"), "read_words") && contains(source("i8"), "write_words"));
+    EXPECT_FALSE(contains(source("i8"), "v4.b32")) << "they may lie anywhere";
+    EXPECT_FALSE(contains(source("i8", true), "_words")) << "with strides of the host";
+    for (const char* elem : {"bf16", "f32", "f64", "i3"}) EXPECT_FALSE(contains(source(elem), "_words")) << elem;
 }
 
 TEST(CudaEmit, StridesAndPitchesAreParametersOnlyWhereTheyAreNotKnown) {
@@ -407,26 +405,36 @@ TEST(CudaEmit, TilesThatAreReadLaterKeepTheirRegisters) {
     EXPECT_EQ(count(source, "_r;"), 1) << "and kept for the subtraction";
 }
 
-TEST(CudaEmit, ALoopEndsWithAChoice) {
-    const std::string source = elementwise_kernel(
-        "  %1 = mul %0, %0 : tile<f32>[1024]\n  %2 = lt %0, %1 : tile<bool>[1024]\n  %3 = select %2, %0, %1 : tile<f32>[1024]\n"
-        "  %9 = add %3, %3 : tile<f32>[1024]\n");
-    const size_t choice = source.find(" ? v"), next = source.find("for (int r = 0", choice);
-    ASSERT_NE(choice, std::string::npos);
-    EXPECT_LT(next, source.find(" + v", choice));
+/// Is what stands behind a choice by this mask in a loop of its own?
+bool ends_loop(const std::string& mask) {
+    const std::string source = elementwise_kernel("  %1 = mul %0, %0 : tile<f32>[1024]\n" + mask +
+                                                  "  %3 = select %2, %0, %1 : tile<f32>[1024]\n  %9 = add %3, %3 : tile<f32>[1024]\n");
+    const size_t choice = source.find(" ? v"), next = source.find("for (int r = 0", choice), sum = source.find(" + v", choice);
+    EXPECT_NE(choice, std::string::npos) << source;
+    EXPECT_NE(sum, std::string::npos) << source;
+    return next < sum;
 }
 
-TEST(CudaEmit, LoopsStayWithinWhatCompilersUnroll) {
+TEST(CudaEmit, ALoopEndsWithAChoiceByPosition) {
+    EXPECT_TRUE(ends_loop("  %4 = iota {axis = 0} : tile<i64>[1024]\n  %5 = mul %4, %4 : tile<i64>[1024]\n  %2 = lt %4, %5 : tile<bool>[1024]\n"));
+    EXPECT_FALSE(ends_loop("  %2 = lt %0, %1 : tile<bool>[1024]\n"));
+}
+
+TEST(CudaEmit, LongChainsAreCutByRegistersNotByOperations) {
     std::string lines = "  %10 = add %0, %0 : tile<f32>[8192]\n";
     for (int i = 11; i < 500; ++i) lines += "  %" + std::to_string(i) + " = add %" + std::to_string(i - 1) + ", %0 : tile<f32>[8192]\n";
     const std::string source = elementwise_kernel(lines + "  %9 = add %499, %0 : tile<f32>[8192]\n", 8192);
-    int registers = 0, longest = 0, in_loop = 0;
+    int from = 0, to = 0, covered = 0, longest = 0, in_loop = 0;
     std::istringstream text(source);
     for (std::string line; std::getline(text, line);) {
-        if (const size_t at = line.find("for (int r = 0; r < "); at != std::string::npos) registers = std::atoi(line.c_str() + at + 20), in_loop = 0;
+        if (std::sscanf(line.c_str(), " for (int r = %d; r < %d", &from, &to) == 2) in_loop = 0;
         in_loop += contains(line, " + v");
-        longest = std::max(longest, in_loop * registers);
+        longest = std::max(longest, in_loop * (to - from));
+        if (contains(line, "[r] = (v") && contains(line, " + v")) covered += to - from;
     }
     EXPECT_GT(longest, 1000);
     EXPECT_LT(longest, 16384 / 4);
+    EXPECT_EQ(count(source, "[r] = (v"), count(source, "_r + v") / 490) << "only the last sum is kept";
+    EXPECT_GT(covered, 0);
+    EXPECT_EQ(covered % 32, 0) << "every register once";
 }

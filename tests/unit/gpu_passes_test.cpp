@@ -253,6 +253,26 @@ TEST(GpuChoice, HintsDoNotDecideHowFp8IsSummed) {
     EXPECT_EQ(warps(product("f16", "f16", "f32", 64, 64, 64, "ieee", " @ warps(2)")), 2);
 }
 
+/// The warps of a loop that carries two tiles of 64 x 128, to one or both of which products with a tile from outside are added.
+TEST(GpuChoice, TilesThatLoopsKeepTakeMoreWarps) {
+    const auto warps = [](const std::string& carried, const char* arch) {
+        Parsed p(
+            "kernel @f(%a: tensor<bf16>[64, 128] in, %b: tensor<bf16>[128, 128] in, %y: tensor<f32>[64, 128] out, %n: i64) {\n"
+            "  %0 = constant 0 : i64\n  %1 = constant 1 : i64\n  %2 = constant 0 : tile<f32>[64, 128]\n  %3 = constant 0 : " +
+            carried + "\n  %4 = load %a[:, :] : tile<bf16>[64, 128]\n  %5, %6 = for_loop %0, %n, %1, %2, %3 : tile<f32>[64, 128], " + carried +
+            " (%i: i64, %7: tile<f32>[64, 128], %8: " + carried +
+            ") {\n    %9 = load %b[:, :] : tile<bf16>[128, 128]\n"
+            "    %10 = dot %4, %9, %7 {precision = ieee} : tile<f32>[64, 128]\n    %11 = add %8, %8 : " +
+            carried + "\n    yield %10, %11\n  }\n  store %y[:, :] = %5\n  ret\n}\n");
+        if (!p.fn) return 0;
+        choose_instructions(*p.fn, options_for(arch, *p.fn));
+        return p.fn->gpu->warps;
+    };
+    EXPECT_EQ(warps("tile<f32>[64]", "sm_90a"), 4);
+    EXPECT_EQ(warps("tile<f32>[64]", "sm_80"), 8) << "operand A stays in registers as well";
+    EXPECT_EQ(warps("tile<f32>[64, 128]", "sm_90a"), 8) << "128 registers per thread of 4 warps";
+}
+
 TEST(GpuChoice, ExactInOtherFormats) {
     const auto formats = builtin_formats();
     const auto f = [&](Fmt id) { return formats[static_cast<size_t>(id)]; };
@@ -277,6 +297,20 @@ TEST(GpuChoice, ExplainSaysWhy) {
     ASSERT_NE(note, notes.end());
     EXPECT_NE(note->text.find("mma.sync.f16.f32 m16n8k16"), std::string::npos) << note->text;
     EXPECT_NE(note->text.find("M = 16 is no multiple of 64"), std::string::npos) << note->text;
+}
+
+TEST(GpuChoice, ExplainNamesWhatOtherProductsTook) {
+    Parsed p(
+        "kernel @f(%a: tensor<bf16>[64, 512] in, %b: tensor<bf16>[512, 64] in, %c: tensor<bf16>[512, 64] in, %y: tensor<f32>[64, 64] out) {\n"
+        "  %0 = constant 0 : tile<f32>[64, 64]\n  %1 = load %a[:, :] : tile<bf16>[64, 512]\n  %2 = load %b[:, :] : tile<bf16>[512, 64]\n"
+        "  %3 = load %c[:, :] : tile<bf16>[512, 64]\n  %4 = dot %1, %2, %0 {precision = ieee} : tile<f32>[64, 64]\n"
+        "  %5 = dot %1, %3, %4 {precision = ieee} : tile<f32>[64, 64]\n  store %y[:, :] = %5\n  ret\n}\n");
+    const GpuOptions options = options_for("sm_90a", *p.fn);
+    run_gpu_passes(*p.fn, options);
+    std::string text;
+    for (const GpuNote& n : explain_gpu(*p.fn, options)) text += n.text + "\n";
+    EXPECT_NE(text.find("mma.sync.bf16.f32"), std::string::npos) << text;
+    EXPECT_NE(text.find("wgmma.bf16.f32 m64nNk16: 1024 clocks, but no room beside the other products"), std::string::npos) << text;
 }
 
 // ---- barriers on functions with known answers ----

@@ -254,6 +254,14 @@ void hostile(const std::string& text, const char* code) {
     EXPECT_EQ(found, expected) << text.substr(0, 60);
 }
 
+TEST(notes, a_keyword_is_no_name) {
+    const Parsed wrong("kernel k(n: i32, step: i32) {}"), other("const A = 2 + ;");
+    ASSERT_EQ(wrong.diags.all().size(), 1u);
+    EXPECT_EQ(wrong.diags.all()[0].notes, std::vector<std::string>{"`step` is a keyword and cannot be a name"});
+    ASSERT_EQ(other.diags.all().size(), 1u);
+    EXPECT_TRUE(other.diags.all()[0].notes.empty());
+}
+
 TEST(hostile, long_chains) {
     hostile("const x = 1" + repeat(" + 1", 10'000) + ";", nullptr);
     hostile("const x = 1" + repeat(" + 1", 1'000'000) + ";", "T0114");

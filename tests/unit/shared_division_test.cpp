@@ -27,11 +27,17 @@ extern "C" bool moderate_without_zeros(float a, float other) {
     d.add(a), d.add(other);
     return d.moderate();
 }
-extern "C" bool moderate_positive(float a, float other) {
+extern "C" bool moderate_above_zero(float a, float other) {
     PositiveDividends d;
     d.add(a), d.add(other);
     return d.moderate();
 }
+extern "C" bool moderate_from_zero(float a, float other) {
+    PositiveDividendsOrZeros d;
+    d.add(a), d.add(other);
+    return d.moderate();
+}
+extern "C" bool moderate_distances(float origin, float squares) { return are_moderate_distances(origin, squares); }
 )";
 
 class SharedDivision : public testing::Test {
@@ -51,7 +57,9 @@ protected:
             quotient = reinterpret_cast<float (*)(float, float)>(dlsym(handle_, "quotient"));
             moderate = reinterpret_cast<bool (*)(float, float, float)>(dlsym(handle_, "moderate"));
             moderate_without_zeros = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_without_zeros"));
-            moderate_positive = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_positive"));
+            moderate_above_zero = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_above_zero"));
+            moderate_from_zero = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_from_zero"));
+            moderate_distances = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_distances"));
             return;
         }
         GTEST_SKIP() << "no compiler";
@@ -66,7 +74,9 @@ protected:
     float (*quotient)(float, float) = nullptr;
     bool (*moderate)(float, float, float) = nullptr;
     bool (*moderate_without_zeros)(float, float) = nullptr;
-    bool (*moderate_positive)(float, float) = nullptr;
+    bool (*moderate_above_zero)(float, float) = nullptr;
+    bool (*moderate_from_zero)(float, float) = nullptr;
+    bool (*moderate_distances)(float, float) = nullptr;
 
 private:
     void* handle_ = nullptr;
@@ -120,20 +130,46 @@ TEST_F(SharedDivision, WhatIsNot) {
     for (const float a : {0x1.fffffep-81f, 0x1.000002p80f, -inf, inf, nan, 0x1p-149f, -0x1p-126f}) {
         EXPECT_FALSE(moderate(a, 1, 3)) << a;
         EXPECT_FALSE(moderate(1, a, 3)) << a;
-        for (const auto test : {moderate_without_zeros, moderate_positive}) {
-            EXPECT_FALSE(test(a, 1)) << a;
-            EXPECT_FALSE(test(1, a)) << a;
-        }
+        EXPECT_FALSE(moderate_without_zeros(a, 1)) << a;
+        EXPECT_FALSE(moderate_without_zeros(1, a)) << a;
     }
-    for (const float a : {0.0f, -0.0f})
-        for (const auto test : {moderate_without_zeros, moderate_positive}) EXPECT_FALSE(test(a, 1) || test(1, a)) << a;
-    for (const float a : {-1.0f, -0x1p-80f}) {
-        EXPECT_FALSE(moderate_positive(a, 1) || moderate_positive(1, a)) << a;
-        EXPECT_TRUE(moderate_without_zeros(a, 1) && moderate_without_zeros(1, a)) << a;
-    }
-    for (const float a : {0x1p-80f, 1.0f, 0x1p80f})
-        for (const auto test : {moderate_without_zeros, moderate_positive}) EXPECT_TRUE(test(a, 1) && test(1, a)) << a;
+    for (const float a : {0.0f, -0.0f}) EXPECT_FALSE(moderate_without_zeros(a, 1) || moderate_without_zeros(1, a)) << a;
+    for (const float a : {-1.0f, -0x1p-80f, 0x1p-80f, 1.0f, 0x1p80f}) EXPECT_TRUE(moderate_without_zeros(a, 1) && moderate_without_zeros(1, a)) << a;
     for (const float b : {0.0f, -0.0f, -3.0f, 0x1p40f, 0x1.fffffep-41f, inf, -inf, nan, 0x1p-149f}) EXPECT_FALSE(moderate(1, 1, b)) << b;
+}
+
+TEST_F(SharedDivision, HardlyEverBelowZero) {
+    const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    for (const auto test : {moderate_above_zero, moderate_from_zero}) {
+        // What other threads hold may take a large part away from the sum: it says nothing about this thread's parts.
+        for (const float a : {0x1.fffffep-81f, 0x1.000002p80f, 0x1p127f, -1.0f, -0x1p-80f, -0.0f, -inf, inf, nan, -nan, 0x1p-149f, -0x1p-149f}) {
+            EXPECT_FALSE(test(a, 3)) << a;
+            EXPECT_FALSE(test(3, a)) << a;
+        }
+        for (const float a : {0x1p-80f, 1.0f, 0x1p80f}) EXPECT_TRUE(test(a, 1) && test(1, a)) << a;
+    }
+    EXPECT_FALSE(moderate_above_zero(0, 1) || moderate_above_zero(1, 0));
+    EXPECT_TRUE(moderate_from_zero(0, 1) && moderate_from_zero(1, 0));
+}
+
+TEST_F(SharedDivision, DistancesFromAnOrigin) {
+    const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    for (const float origin : {0.0f, -0.0f, 0x1.fffffep-57f, -0x1.fffffep-57f, nan}) EXPECT_FALSE(moderate_distances(origin, 1)) << origin;
+    for (const float squares : {inf, nan}) EXPECT_FALSE(moderate_distances(1, squares));
+    for (const float origin : {0x1p-56f, -0x1p-56f, 1.0f, 0x1p100f}) EXPECT_TRUE(moderate_distances(origin, 0x1.fffffep127f)) << origin;
+    // No difference from such an origin is smaller than 2^-80 but for 0: neighbours of the origin, and numbers of all magnitudes.
+    std::mt19937 bits(2);
+    int near = 0;
+    for (int i = 0; i < 2000000; ++i) {
+        const float origin = std::ldexp(1.0f + static_cast<float>(bits() & 0x7fffff) * 0x1p-23f, static_cast<int>(bits() % 4) - 56);
+        float x = std::bit_cast<float>(static_cast<uint32_t>(bits()));
+        if (i % 2) x = std::bit_cast<float>(static_cast<uint32_t>(std::bit_cast<uint32_t>(origin) + bits() % 7 - 3));
+        if (!moderate_distances(origin, 1) || std::isnan(x)) continue;
+        const float distance = std::fabs(x - origin);
+        ASSERT_TRUE(distance == 0 || distance >= 0x1p-80f) << std::hexfloat << x << " - " << origin;
+        near += distance != 0 && distance < 0x1p-76f;
+    }
+    EXPECT_GT(near, 1000);
 }
 
 }  // namespace

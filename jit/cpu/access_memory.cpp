@@ -1,0 +1,168 @@
+// Elements of tensors in memory (access.h): loads and stores of vectors and single elements, masked or not, and of tensors that the caches do not
+// hold.
+#include <algorithm>
+
+#include "jit/cpu/access.h"
+
+namespace tegula::cpu {
+
+using llvm::Value;
+
+/// The first active lane and the one after the last, i64; 0 and 0 when none is.
+static std::pair<Value*, Value*> active_lanes(llvm::IRBuilder<>& b, Value* mask, unsigned lanes) {
+    Value* bits = b.CreateBitCast(mask, b.getIntNTy(lanes));
+    if (lanes < 64) bits = b.CreateZExt(bits, b.getInt64Ty());
+    Value* first = b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits, b.getFalse());
+    Value* end = b.CreateSub(b.getInt64(64), b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, bits, b.getFalse()));
+    return {b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, first, end), end};
+}
+
+AccessEmitter::RunMask AccessEmitter::run_mask(const Place& place, Value* mask, const Point& p) {
+    if (out_bytes_ || !place.row || place.inside || !p.lanes) return {nullptr, mask};
+    Place rest = place;
+    rest.row = nullptr;
+    return {place.row, this->mask(rest, p)};
+}
+
+Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes, std::optional<RunMask> run) {
+    Scalars& s = g_.scalars();
+    llvm::Type* type = s.type(format_, lanes);
+    if (!other) other = llvm::Constant::getNullValue(type);
+    if (!lanes) {
+        const auto read = [&]() -> Value* {
+            if (!a.bytes) return s.load_at(format_, a.base, a.offset, nullptr, 0);
+            llvm::Type* memory = s.memory_type(format_, 0);
+            return s.from_memory(b_.CreateAlignedLoad(memory, b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset), llvm::Align(1)), format_);
+        };
+        return mask ? g_.choose(mask, read, [&] { return other; }) : read();
+    }
+    if (!a.bytes && a.contiguous) {
+        if (!mask) return s.load_run(format_, a.base, a.offset, nullptr, lanes);
+        const RunMask parts = run.value_or(RunMask{nullptr, mask});
+        std::pair<Value*, Value*> active{};
+        if (parts.lanes) active = active_lanes(b_, parts.lanes, lanes);
+        return s.select(mask, s.load_run(format_, a.base, a.offset, active.second, lanes, active.first, parts.row), other);
+    }
+    if (!a.bytes) {
+        Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
+        Value* v = s.load_at(format_, a.base, bits, mask, lanes);
+        return mask ? s.select(mask, v, other) : v;
+    }
+    llvm::Type* memory = s.memory_type(format_, lanes);
+    Value* instead = s.to_memory(other, format_);
+    Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
+    if (a.contiguous) {
+        if (streamed()) ask_ahead(first);
+        if (!mask) return s.from_memory(b_.CreateAlignedLoad(memory, first, llvm::Align(1)), format_);
+        return s.from_memory(g_.masked_load(memory, first, mask, instead, llvm::Align(1)), format_);
+    }
+    if (!a.lanes) {  // one element for all lanes
+        llvm::Type* element = s.memory_type(format_, 0);
+        const auto read = [&]() -> Value* { return b_.CreateVectorSplat(lanes, b_.CreateAlignedLoad(element, first, llvm::Align(1))); };
+        if (!mask) return s.from_memory(read(), format_);
+        Value* any = b_.CreateOrReduce(mask);
+        Value* v = g_.choose(any, read, [&]() -> Value* { return llvm::Constant::getNullValue(memory); });
+        return s.from_memory(b_.CreateSelect(mask, v, instead), format_);
+    }
+    Value* pointers = b_.CreateGEP(b_.getInt8Ty(), first, a.lanes);
+    if (format_.bits < 32) return s.from_memory(one_by_one(pointers, memory, mask, instead), format_);
+    Value* on = mask ? mask : g_.splat(b_.getTrue(), lanes);
+    return s.from_memory(b_.CreateMaskedGather(memory, pointers, llvm::Align(1), on, instead), format_);
+}
+
+/// No processor gathers elements this small: without branches, lanes that are off read the arguments.
+Value* AccessEmitter::one_by_one(Value* pointers, llvm::Type* type, Value* mask, Value* instead) {
+    if (mask) pointers = b_.CreateSelect(mask, pointers, g_.splat(g_.args_, llvm::cast<llvm::FixedVectorType>(type)->getNumElements()));
+    Value* v = llvm::PoisonValue::get(type);
+    for (unsigned l = 0; l < llvm::cast<llvm::FixedVectorType>(type)->getNumElements(); ++l)
+        v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(type->getScalarType(), b_.CreateExtractElement(pointers, l), llvm::Align(1)), l);
+    return mask ? b_.CreateSelect(mask, v, instead) : v;
+}
+
+void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned lanes) {
+    Scalars& s = g_.scalars();
+    if (!lanes) {
+        const auto put = [&] {
+            if (!a.bytes) return s.store_at(format_, value, a.base, a.offset, nullptr);
+            b_.CreateAlignedStore(s.to_memory(value, format_), b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset), llvm::Align(1));
+        };
+        return mask ? g_.when(mask, put) : put();
+    }
+    if (!a.bytes) {
+        const auto each = [&](Value* on) {
+            Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
+            if (a.contiguous)
+                bits =
+                    b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
+            s.store_at(format_, value, a.base, bits, on);
+        };
+        if (!a.contiguous) return each(mask);
+        if (!mask) return s.store_run(format_, value, a.base, a.offset, nullptr);
+        g_.choose(
+            b_.CreateAndReduce(mask),
+            [&]() -> Value* {
+                s.store_run(format_, value, a.base, a.offset, nullptr);
+                return b_.getTrue();
+            },
+            [&]() -> Value* {
+                each(mask);
+                return b_.getTrue();
+            });
+        return;
+    }
+    Value* v = s.to_memory(value, format_);
+    Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
+    if (a.contiguous) {
+        if (mask)
+            g_.masked_store(v, first, mask, llvm::Align(1));
+        else if (streamed() && g_.in_whole_vectors())
+            b_.CreateAlignedStore(v, first, llvm::Align(streamed_bytes(lanes)))
+                ->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+        else
+            b_.CreateAlignedStore(v, first, llvm::Align(1));
+        return;
+    }
+    // Lanes are written in order: of several to one place the last stays.
+    Value* pointers = a.lanes ? b_.CreateGEP(b_.getInt8Ty(), first, a.lanes) : g_.splat(first, lanes);
+    b_.CreateMaskedScatter(v, pointers, llvm::Align(1), mask ? mask : g_.splat(b_.getTrue(), lanes));
+}
+
+// ---- tensors that the caches do not hold ----
+
+bool AccessEmitter::streamed() const {
+    const auto number = tensor_ ? static_cast<size_t>(g_.param_of_[object_.v]) : SIZE_MAX;
+    return number < g_.options_.tensors.size() && g_.options_.tensors[number].streamed;
+}
+
+/// Asks for what the next programs read where this one reads now, one part further or more: processors look ahead by themselves only within a page,
+/// and not while a row is worked on. A part of many pages is best asked for whole before its program starts, since reductions do not read it in
+/// order.
+void AccessEmitter::ask_ahead(Value* now) {
+    constexpr int64_t kLeast = 8 << 10, kMost = 128 << 10;
+    prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), now, static_cast<uint64_t>(std::clamp(part_.elements() * unit(), kLeast, kMost))), false);
+}
+
+void AccessEmitter::prefetch(Value* pointer, bool to_write) {
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()}, {pointer, b_.getInt32(to_write), b_.getInt32(3), b_.getInt32(1)});
+}
+
+unsigned AccessEmitter::streamed_bytes(unsigned lanes) const { return std::min(lanes * format_.bits / 8, g_.target().vector_bytes); }
+
+/// Elements from the one at `p` to the first of a line of the caches, from where on whole vectors may be stored past them.
+Value* AccessEmitter::before_aligned(const Point& p) {
+    Place place = this->place(p);
+    const Address a = address(place);
+    Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
+    constexpr int64_t kLine = 64;  // halves of a line that are stored in two ways are slow
+    Value* bytes = b_.CreateAnd(b_.CreateNeg(b_.CreatePtrToInt(first, b_.getInt64Ty())), g_.i64(kLine - 1));
+    // Two rows share the line where they meet, which is in the caches by the time the one after the next begins.
+    g_.when(b_.CreateICmpNE(bytes, g_.i64(0)), [&] {
+        const size_t rank = fn_.type(object_).shape.rank;
+        int64_t known;
+        Value* pitch = rank > 1 ? stride(rank - 2, known) : g_.i64(part_.elements() * unit());
+        prefetch(b_.CreateGEP(b_.getInt8Ty(), first, b_.CreateMul(pitch, g_.i64(2))), true);
+    });
+    return b_.CreateUDiv(bytes, g_.i64(unit()));
+}
+
+}  // namespace tegula::cpu

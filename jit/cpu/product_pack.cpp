@@ -1,0 +1,237 @@
+// Operands of a product -> panels (product_emitter.h). An element of a panel is of the chain's type, or a group of neighbours along k, each a part
+// of its bits, for the instruction that multiplies them.
+#include <bit>
+#include <numeric>
+
+#include "jit/cpu/product_emitter.h"
+#include "jit/cpu/turned.h"
+
+namespace tegula::cpu {
+
+using llvm::Value;
+
+namespace {
+constexpr uint64_t kLeastProduct = 142;  ///< sum of two biased exponents of bf16 from which on products are multiples of 2^-126
+}
+
+Value* ProductEmitter::to_chain(Value* v, const Format& from, unsigned lanes) {
+    Scalars& s = g_.scalars();
+    if (p_.chain == Product::i32 || p_.chain == Product::i64) {
+        llvm::Type* type = s.type(chain_, lanes);
+        return from.is_signed && !from.is_bool() ? b_.CreateSExtOrTrunc(v, type) : b_.CreateZExtOrTrunc(v, type);
+    }
+    llvm::Type* type = s.type(chain_, lanes);
+    if (from.is_int() || from.is_bool()) {  // through double where that rounds, as the interpreter
+        llvm::Type* real = from.bits <= 24 ? type : s.type(g_.fn().types().format(id_of(Fmt::f64)), lanes);
+        v = from.is_signed && !from.is_bool() ? b_.CreateSIToFP(v, real) : b_.CreateUIToFP(v, real);
+    } else {
+        v = s.decode(from, v);
+    }
+    if (v->getType() != type) v = p_.chain == Product::f32 ? b_.CreateFPTrunc(v, type) : b_.CreateFPExt(v, type);
+    if (!p_.tf32) return v;
+    const Format& tf32 = g_.fn().types().format(id_of(Fmt::tf32));
+    v = s.cast(v, chain_, tf32, Round::rna);
+    v = s.decode(tf32, v);
+    return v->getType() == type ? v : b_.CreateFPTrunc(v, type);
+}
+
+bool ProductEmitter::direct(ir::ValueId v) const {
+    const ir::ValueId result = g_.fn().result(g_.fn().inst(id_));  // an operand may be the accumulator, too
+    return g_.is_stored(v) && !g_.shares_buffer(v, result) && !p_.tf32 && !p_.row && is_chain_operand(g_.fn(), v, p_.chain);
+}
+
+ProductEmitter::Operand ProductEmitter::left(ir::ValueId v) {
+    if (direct(v)) return {g_.buffer(v).base, p_.m * p_.k, 0, p_.k};
+    const Buffer to = g_.work(id_, 0, chain_, Shape{p_.batch, p_.m, p_.a_pitch});
+    pack(v, true, to, [&](Value* z, Value* row, Value* column) {
+        return b_.CreateAdd(b_.CreateMul(b_.CreateAdd(b_.CreateMul(z, g_.i64(p_.m)), row), g_.i64(p_.a_pitch)), column);
+    });
+    return {to.base, p_.m * p_.a_pitch, 0, p_.a_pitch};
+}
+
+ProductEmitter::Operand ProductEmitter::right(ir::ValueId v) {
+    const bool narrow = p_.k * p_.n * p_.bytes <= 32 << 10;
+    if (direct(v) && narrow) return {g_.buffer(v).base, p_.k * p_.n, p_.block(), p_.n};
+    const Buffer to = g_.work(id_, p_.a_bytes, chain_, Shape{p_.batch, p_.n_blocks, p_.k, p_.block()});
+    pack(v, false, to, [&](Value* z, Value* row, Value* column) {
+        Value* block = b_.CreateAdd(b_.CreateMul(z, g_.i64(p_.n_blocks)), b_.CreateUDiv(column, g_.i64(p_.block())));
+        row = b_.CreateAdd(b_.CreateMul(block, g_.i64(p_.k)), row);
+        return b_.CreateAdd(b_.CreateMul(row, g_.i64(p_.block())), b_.CreateURem(column, g_.i64(p_.block())));
+    });
+    return {to.base, p_.n_blocks * p_.k * p_.block(), p_.k * p_.block(), p_.block()};
+}
+
+/// Does memory run along the rows of what is packed along columns?
+bool ProductEmitter::turns(ir::ValueId v) const {
+    const Shape& shape = g_.fn().type(v).shape;
+    return fast_dimension(g_.fn(), v) == shape.rank - 2 && shape[shape.rank - 2u] >= g_.width() && shape[shape.rank - 1u] >= g_.width();
+}
+
+void ProductEmitter::pack(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place) {
+    if (turns(v))
+        pack_squares(v, is_left, to, place);
+    else
+        pack_rows(v, is_left, to, place);
+}
+
+/// Lanes along the last dimension. Whole vectors are written: what lies beyond is padding, or written afterwards.
+void ProductEmitter::pack_rows(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place) {
+    const Shape& shape = g_.fn().type(v).shape;
+    const size_t rows = shape.rank - 2u, columns = rows + 1;
+    const int64_t height = is_left ? p_.m : p_.k, width = is_left ? p_.k : p_.n;
+    const auto most = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(2, is_left ? p_.depth : p_.n)));
+    const auto lanes = static_cast<unsigned>(std::min<uint64_t>(g_.width(), most));
+    g_.loop(0, p_.batch, 1, [&](Value* z) {
+        g_.loop(0, height, 1, [&](Value* row) {
+            g_.loop(0, width, lanes, [&](Value* column) {
+                Point p = batch_point(z, shape);
+                p.lanes = lanes;
+                Value* value;
+                if (is_left) {
+                    p.index[rows] = g_.uniform(row);
+                    value = along(v, is_left, p, column);
+                } else {
+                    p.index[columns] = {Index::consecutive, column, lanes};
+                    value = across(v, is_left, p, columns, row);
+                }
+                b_.CreateAlignedStore(value, at(to.base, place(z, row, column)), llvm::Align(p_.bytes));
+            });
+        });
+    });
+}
+
+/// Squares: lanes along the rows' dimension, the way memory runs, one column after the other into a square that is then turned. Whole squares are
+/// written: what is too much is padding, or overwritten by what follows.
+void ProductEmitter::pack_squares(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place) {
+    const Shape& shape = g_.fn().type(v).shape;
+    const size_t rows = shape.rank - 2u, columns = rows + 1;
+    const int64_t height = is_left ? p_.m : p_.k, width = is_left ? p_.k : p_.n, side = g_.width();
+    const Buffer square = g_.work(id_, p_.work_bytes() - p_.turn_bytes, chain_, Shape{side, side});
+    llvm::Type* type = g_.scalars().type(chain_, g_.width());
+    const llvm::Align align(p_.bytes);
+    g_.loop(0, p_.batch, 1, [&](Value* z) {
+        g_.loop(0, width, side, [&](Value* column) {
+            g_.loop(0, height, side, [&](Value* row) {
+                g_.loop(0, side, 1, [&](Value* c) {
+                    Point p = batch_point(z, shape);
+                    p.lanes = g_.width();
+                    Value* y = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(column, c), g_.i64(width - 1));
+                    Value* value;
+                    if (is_left) {
+                        p.index[rows] = {Index::consecutive, row, side};
+                        value = across(v, is_left, p, rows, y);
+                    } else {
+                        p.index[columns] = g_.uniform(y);
+                        value = along(v, is_left, p, row);
+                    }
+                    b_.CreateAlignedStore(value, at(square.base, b_.CreateMul(c, g_.i64(side))), align);
+                });
+                Values lines;
+                for (int64_t c = 0; c < side; ++c) lines.push_back(b_.CreateAlignedLoad(type, at(square.base, c * side), align));
+                transpose(b_, lines);
+                for (int64_t r = 0; r < side; ++r)
+                    b_.CreateAlignedStore(lines[static_cast<size_t>(r)], at(to.base, place(z, b_.CreateAdd(row, g_.i64(r)), column)), align);
+            });
+        });
+    });
+}
+
+/// Elements of a panel at one group of k; lanes run along the other dimension.
+Value* ProductEmitter::across(ir::ValueId v, bool is_left, Point p, size_t lane_dim, Value* group) {
+    const Shape& shape = g_.fn().type(v).shape;
+    const size_t k_dim = is_left ? shape.rank - 1u : shape.rank - 2u;
+    if (shape[lane_dim] % p.lanes) p.active = below(p.index[lane_dim].value, shape[lane_dim], p.lanes);
+    const auto n = static_cast<int64_t>(p_.group());
+    if (n == 1) {
+        p.index[k_dim] = g_.uniform(group);
+        return to_chain(g_.lanes(v, p), g_.fn().elem(v), p.lanes);
+    }
+    Value* all = nullptr;
+    for (int64_t h = 0; h < n; ++h) {
+        Value* k = b_.CreateAdd(b_.CreateMul(group, g_.i64(n)), g_.i64(h));
+        Value* exists = p_.depth % n ? g_.splat(b_.CreateICmpSLT(k, g_.i64(p_.depth)), p.lanes) : nullptr;
+        p.index[k_dim] = g_.uniform(exists ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, k, g_.i64(p_.depth - 1)) : k);
+        Value* bits = b_.CreateZExt(part(v, is_left, p, exists), llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes));
+        const int64_t place = p_.watched() ? n - 1 - h : h;
+        bits = b_.CreateShl(bits, g_.splat(g_.i32(place * 32 / n), p.lanes));
+        all = all ? b_.CreateOr(all, bits) : bits;
+    }
+    return b_.CreateBitCast(all, g_.scalars().type(chain_, p.lanes));
+}
+
+/// Elements of a panel at consecutive groups of k, one per lane.
+Value* ProductEmitter::along(ir::ValueId v, bool is_left, Point p, Value* group) {
+    const Shape& shape = g_.fn().type(v).shape;
+    const size_t k_dim = is_left ? shape.rank - 1u : shape.rank - 2u;
+    const auto n = static_cast<int64_t>(p_.group());
+    Values parts;
+    for (int64_t h = 0; h < n; ++h) {
+        Value* k = b_.CreateAdd(b_.CreateMul(group, g_.i64(n)), g_.i64(h * p.lanes));
+        p.index[k_dim] = {Index::consecutive, k, p.lanes};
+        p.active = p_.depth % (n * p.lanes) ? below(k, p_.depth, p.lanes) : nullptr;
+        if (n == 1) return to_chain(g_.lanes(v, p), g_.fn().elem(v), p.lanes);
+        parts.push_back(part(v, is_left, p, p.active));
+    }
+    while (parts.size() > 1) {  // halves of halves, in their order
+        const unsigned size = llvm::cast<llvm::FixedVectorType>(parts[0]->getType())->getNumElements();
+        std::vector<int> both(2 * size);
+        std::iota(both.begin(), both.end(), 0);
+        Values joined;
+        for (size_t i = 0; i < parts.size(); i += 2) joined.push_back(b_.CreateShuffleVector(parts[i], parts[i + 1], both));
+        parts = std::move(joined);
+    }
+    llvm::Type* dwords = llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes);
+    Value* all = b_.CreateBitCast(parts[0], dwords);
+    if (p_.watched()) all = b_.CreateIntrinsic(llvm::Intrinsic::fshl, {dwords}, {all, all, g_.splat(g_.i32(16), p.lanes)});
+    return b_.CreateBitCast(all, g_.scalars().type(chain_, p.lanes));
+}
+
+/// Parts of groups: the operand's values as the row's instruction takes them. Where there is no element (`exists`, null: everywhere) the product of
+/// both operands is to change no sum: zero, of floats -0 times 0, because -0 alone leaves a -0 alone.
+Value* ProductEmitter::part(ir::ValueId v, bool is_left, const Point& p, Value* exists) {
+    llvm::Type* type = llvm::FixedVectorType::get(b_.getIntNTy(32 / p_.group()), p.lanes);
+    Value* value = to_chain(g_.lanes(v, p), g_.fn().elem(v), p.lanes);
+    if (p_.watched()) value = b_.CreateLShr(b_.CreateBitCast(value, llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes)), 16);
+    value = b_.CreateTrunc(value, type);
+    if (p_.offset && is_left) value = b_.CreateXor(value, llvm::ConstantInt::get(type, 0x80));
+    if (exists) value = b_.CreateSelect(exists, value, llvm::ConstantInt::get(type, p_.watched() && is_left ? 0x8000 : 0));
+    if (p_.watched()) watch(is_left, p.active && p.active != exists ? b_.CreateSelect(p.active, value, llvm::Constant::getNullValue(type)) : value);
+    return value;
+}
+
+/// Takes codes of bf16 into the smallest magnitude, less one so that zeros count as the largest.
+void ProductEmitter::watch(bool is_left, Value* codes) {
+    llvm::Type* type = codes->getType();
+    Value* least = least_[is_left ? 0 : 1];
+    const llvm::Align align(2 * g_.width());
+    Value* magnitude = b_.CreateSub(b_.CreateAnd(codes, llvm::ConstantInt::get(type, 0x7fff)), llvm::ConstantInt::get(type, 1));
+    b_.CreateAlignedStore(b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateAlignedLoad(type, least, align), magnitude), least, align);
+}
+
+/// i1: is every product of packed elements a multiple of 2^-126, and no element subnormal?
+Value* ProductEmitter::products_are_safe() {
+    Value* exponent[2];
+    for (int side = 0; side < 2; ++side) {
+        Value* least =
+            b_.CreateAlignedLoad(llvm::cast<llvm::AllocaInst>(least_[side])->getAllocatedType(), least_[side], llvm::Align(2 * g_.width()));
+        Value* code = b_.CreateAdd(b_.CreateZExt(b_.CreateIntMinReduce(least, false), b_.getInt32Ty()), g_.i32(1));
+        exponent[side] = b_.CreateLShr(code, 7);
+    }
+    Value* normal = b_.CreateAnd(b_.CreateICmpNE(exponent[0], g_.i32(0)), b_.CreateICmpNE(exponent[1], g_.i32(0)));
+    return b_.CreateAnd(normal, b_.CreateICmpUGE(b_.CreateAdd(exponent[0], exponent[1]), b_.getInt32(kLeastProduct)));
+}
+
+Point ProductEmitter::batch_point(Value* z, const Shape& shape) {
+    Point p;
+    p.rank = shape.rank;
+    for (size_t d = shape.rank - 2u; d-- > 0; z = b_.CreateUDiv(z, g_.i64(shape[d]))) p.index[d] = g_.uniform(b_.CreateURem(z, g_.i64(shape[d])));
+    return p;
+}
+
+/// Lanes of a row from `at` on that lie below `extent`.
+Value* ProductEmitter::below(Value* at, int64_t extent, unsigned lanes) {
+    Value* left = b_.CreateTrunc(b_.CreateSub(g_.i64(extent), at), b_.getInt32Ty());
+    return b_.CreateICmpSLT(g_.lane_numbers(lanes), g_.splat(left, lanes));
+}
+
+}  // namespace tegula::cpu

@@ -1,0 +1,115 @@
+// Tiles over a number that all registers of a thread share: multiplied by its reciprocal and corrected once, where divisor and dividends are moderate
+// (prelude_text.cpp, kSharedDivision), else divided the general way. What tells is scalar where the program's shape bounds its dividends, and a test
+// of all elements where it does not.
+#include <algorithm>
+
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+namespace {
+
+using ir::Op;
+
+constexpr int kDepth = 8;  ///< of scalar expressions looked at
+
+bool is_sum_of(const ir::Function& fn, const ir::Inst& inst, ir::ValueId tile) {
+    return inst.op == Op::reduce && fn.operands(inst)[0] == tile && static_cast<ir::ReduceKind>(fn.attrs(inst)[0]) == ir::ReduceKind::sum;
+}
+
+/// The sum of the tile's squares among what the scalar `v` is made of: it is there wherever `v` is.
+std::optional<ir::ValueId> squares_in(const ir::Function& fn, ir::ValueId v, ir::ValueId tile, int depth) {
+    const ir::Inst* def = fn.def(v);
+    if (!def || depth == 0 || fn.type(v).shape.rank != 0) return std::nullopt;
+    const auto operands = fn.operands(*def);
+    if (def->op == Op::reduce) {
+        const ir::Inst* product = fn.def(operands[0]);
+        const bool square = product && product->op == Op::mul && fn.operands(*product)[0] == tile && fn.operands(*product)[1] == tile;
+        return square && is_sum_of(fn, *def, operands[0]) ? std::optional(v) : std::nullopt;
+    }
+    if (!ir::has_trait(def->op, ir::ELEMWISE)) return std::nullopt;
+    for (const ir::ValueId o : operands)
+        if (const auto found = squares_in(fn, o, tile, depth - 1)) return found;
+    return std::nullopt;
+}
+
+bool is_zero(const ir::Function& fn, ir::ValueId v) {
+    const ir::Inst* def = fn.def(v);
+    while (def && def->op == Op::broadcast) def = fn.def(fn.operands(*def)[0]);
+    return def && def->op == Op::constant && fn.attrs(*def)[0] == 0;
+}
+
+/// The scalar that every element of the tile is a distance from, zeros that a choice puts elsewhere aside.
+std::optional<ir::ValueId> origin_of(const ir::Function& fn, ir::ValueId tile) {
+    const ir::Inst* def = fn.def(tile);
+    if (def && def->op == Op::select && is_zero(fn, fn.operands(*def)[2])) def = fn.def(fn.operands(*def)[1]);
+    const ir::Inst* taken = def && def->op == Op::sub ? fn.def(fn.operands(*def)[1]) : nullptr;
+    if (!taken || taken->op != Op::broadcast) return std::nullopt;
+    const ir::ValueId from = fn.operands(*taken)[0];
+    return fn.type(from).shape.rank == 0 ? std::optional(from) : std::nullopt;
+}
+
+}  // namespace
+
+/// A condition on scalars under which all elements of the dividend are moderate or zero; empty where none is known. A sum of squares is no less than
+/// each of them, however it was rounded, so that a finite one leaves magnitudes below 2^64; and where m is at least 2^-56, an f32 less m is 0 or at
+/// least 2^-80: both are multiples of that, or the one is less than half of m.
+std::string Emitter::bounded_dividends(ir::ValueId dividend, ir::ValueId divisor) {
+    const auto origin = origin_of(fn_, dividend);
+    const ir::Inst* broadcast = fn_.def(divisor);
+    if (!origin || !broadcast || broadcast->op != Op::broadcast) return {};
+    const auto squares = squares_in(fn_, fn_.operands(*broadcast)[0], dividend, kDepth);
+    return squares ? "are_moderate_distances(" + name(*origin) + ", " + name(*squares) + ")" : "";
+}
+
+/// Text that is true where all of the thread's dividends are moderate.
+std::string Emitter::moderate_dividends(ir::ValueId dividend, const std::string& type) {
+    const std::string dividends = fresh("dividends");
+    line(type + " " + dividends + ";");
+    each_register(dividend, [&](const std::string& r) { line(dividends + ".add(" + at(dividend, r) + ");"); });
+    return dividends + ".moderate()";
+}
+
+/// Zeros lie where a tile is wider than its row: somewhere in most single warps. Elsewhere they are rare, and a cheaper test declines them first.
+void Emitter::test_dividends(ir::InstId id, const std::string& moderate) {
+    const auto in = fn_.operands(fn_.inst(id));
+    const ir::Inst* divisor = fn_.def(in[1]);
+    while (divisor && (divisor->op == Op::broadcast || divisor->op == Op::reshape || divisor->op == Op::convert))
+        divisor = fn_.def(fn_.operands(*divisor)[0]);
+    const bool shares = divisor && is_sum_of(fn_, *divisor, in[0]);
+    // What are divided by their sum are hardly ever below zero.
+    const std::string sign = shares ? "Positive" : "", without = sign + "Dividends", with_zeros = without + "OrZeros";
+    if (const std::string bounded = bounded_dividends(in[0], in[1]); !bounded.empty()) {
+        open("if (" + moderate + " && !" + bounded + ")");
+        line(moderate + " = " + moderate_dividends(in[0], with_zeros) + ";");
+        return close();
+    }
+    if (fn_.gpu->warps == 1) return line(moderate + " &= " + moderate_dividends(in[0], with_zeros) + ";");
+    const std::string known = fresh("without_zeros");
+    line("const bool " + known + " = " + moderate_dividends(in[0], without) + ";");
+    open("if (" + moderate + " && !" + known + ")");
+    line(moderate + " = " + moderate_dividends(in[0], with_zeros) + ";");
+    close();
+}
+
+void Emitter::divide_by_shared(ir::InstId id) {
+    const ir::ValueId to = fn_.result(fn_.inst(id));
+    const auto in = fn_.operands(fn_.inst(id));
+    prelude_.need("shared_division");
+    const std::string moderate = fresh("moderate");
+    line("bool " + moderate + " = true;");
+    each_register(to, [&](const std::string& r) { line(moderate + " &= is_shared_divisor(" + at(in[1], r) + ");"); });
+    test_dividends(id, moderate);
+    declare(to);
+    open("if (" + moderate + ")");
+    each_register(to, [&](const std::string& r) {
+        const std::string a = at(in[0], r), b = at(in[1], r);
+        line(at(to, r) + " = reciprocal_division(" + a + ", " + b + ", nearest_reciprocal(" + b + "));");
+    });
+    close();
+    open("else");
+    each_register(to, [&](const std::string& r) { line(at(to, r) + " = any_division(" + at(in[0], r) + ", " + at(in[1], r) + ");"); });
+    close();
+}
+
+}  // namespace tegula::cuda

@@ -1,0 +1,100 @@
+// What is emitted for rows: groups of registers that lie inside the tensor have no conditions, quotients of bounded dividends no test of elements,
+// and factors that are the same for all rows no registers of their own.
+#include <gtest/gtest.h>
+
+#include "jit/cuda/emitter.h"
+#include "lang/ir_text.h"
+#include "lower/gpu/gpu.h"
+
+using namespace tegula;
+
+namespace {
+
+std::string emitted(const std::string& ir_text, bool aligned) {
+    SourceMap sources;
+    TypeTable types;
+    DiagSink diags;
+    auto fn = ir::parse_ir(sources, sources.add("k.ir", ir_text), types, diags);
+    for (const Diagnostic& d : diags.take()) ADD_FAILURE() << d.message;
+    if (!fn) return {};
+    GpuOptions options;
+    options.arch = find_arch("sm_90a");
+    options.tensors.assign(fn->params.size(), GpuTensor{aligned, false, false});
+    run_gpu_passes(*fn, options);
+    return cuda::emit(*fn, &sources).source;
+}
+
+int count(const std::string& text, std::string_view part) {
+    int n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+    return n;
+}
+
+std::string copied_row(const std::string& elem, const std::string& extent) {
+    return "kernel @k(%x: tensor<" + elem + ">[?, ?] in, %y: tensor<" + elem +
+           ">[?, ?] out) {\n  %0 = program_id {axis = 0} : i64\n  %1 = constant 0 : i64\n  %2 = load %x[%0!, %1 +: " + extent + "] : tile<" + elem +
+           ">[" + extent + "]\n  store %y[%0!, %1 +: " + extent + "] = %2\n  ret\n}\n";
+}
+
+/// x less something, over the root of the sum of the squares of `squared`.
+std::string scaled_row(const std::string& subtract, const std::string& squared) {
+    return "kernel @k(%x: tensor<f32>[4096] in, %y: tensor<f32>[4096] out, %a: f32) {\n  %0 = load %x[:] : tile<f32>[4096]\n  %1 = broadcast %a : "
+           "tile<f32>[4096]\n  %2 = " +
+           subtract + " %0, %1 : tile<f32>[4096]\n  %3 = mul " + squared +
+           " : tile<f32>[4096]\n  %4 = reduce %3 {kind = sum, order = tree, axis = 0} : f32\n  %5 = sqrt %4 : f32\n  %6 = broadcast %5 : "
+           "tile<f32>[4096]\n  %7 = div %2, %6 : tile<f32>[4096]\n  store %y[:] = %7\n  ret\n}\n";
+}
+
+/// The row x less its largest element, times factors from w: `factors` are lines that make %7 of %6, and load %4 before they do.
+std::string scaled_by_factors(const std::string& factors, const std::string& extent = "4096") {
+    const std::string tile = " : tile<f32>[" + extent + "]\n";
+    std::string text =
+        "kernel @k(%x: tensor<f32>[?, ?] in, %w: tensor<f32>[?] inout, %y: tensor<f32>[?, ?] out) {\n  %0 = program_id {axis = 0} : "
+        "i64\n  %1 = constant 0 : i64\n  %2 = load %x[%0!, %1 +: " +
+        extent + "]" + tile + "  %3 = reduce %2 {kind = max, axis = 0} : f32\n  %5 = broadcast %3" + tile + "  %6 = sub %2, %5" + tile + factors +
+        "  store %y[%0!, %1 +: " + extent + "] = %7\n  ret\n}\n";
+    return emitted(text, true);
+}
+
+}  // namespace
+
+TEST(CudaRows, GroupsThatLieInsideHaveNoConditions) {
+    const std::string source = emitted(copied_row("bf16", "8192"), false);
+    EXPECT_EQ(count(source, "= load_unsigned_short_if_"), 4) << "groups of 8 registers in 8 warps, " << source;
+    EXPECT_EQ(count(source, "    store_unsigned_short_if_"), 4);
+    EXPECT_EQ(count(source, "} else {\n"), 8) << "each beside accesses without a condition";
+    EXPECT_EQ(count(emitted(copied_row("bf16", "512"), false), "} else {\n"), 0) << "fewer than 8 registers";
+    EXPECT_EQ(count(emitted(copied_row("f32", "8192"), false), "} else {\n"), 0) << "memory takes longer than the conditions of wide elements";
+    EXPECT_EQ(count(emitted(copied_row("bf16", "8192"), true), "load_unsigned_short_if_"), 0) << "vectors have one condition each";
+}
+
+TEST(CudaRows, DistancesWhoseSquaresAreSummedNeedNoTest) {
+    const std::string known = emitted(scaled_row("sub", "%2, %2"), true);
+    EXPECT_EQ(count(known, "&& !are_moderate_distances("), 1) << known;
+    EXPECT_EQ(count(known, "    DividendsOrZeros "), 1) << "where they may not be moderate, the elements tell";
+    EXPECT_EQ(count(known, "    Dividends "), 0);
+    for (const std::string& other : {scaled_row("add", "%2, %2"), scaled_row("sub", "%2, %0"), scaled_row("sub", "%0, %0")})
+        EXPECT_EQ(count(emitted(other, true), "&& !are_moderate_distances("), 0) << other;
+}
+
+TEST(CudaRows, FactorsOfAllRowsAreLoadedInTheLoopThatUsesThem) {
+    const auto load = [](const std::string& at, const std::string& n) { return "  %4 = load %w[" + at + " +: " + n + "] : tile<f32>[" + n + "]\n"; };
+    const std::string product = "  %7 = mul %6, %4 : tile<f32>[4096]\n", wide = "_w[4];";
+    const std::string joined = scaled_by_factors(load("%1", "4096") + product);
+    EXPECT_EQ(count(joined, wide), 1) << joined;
+    EXPECT_EQ(count(joined, "for (int g = 0; g < 32; g += 4)"), 1);
+    EXPECT_EQ(count(scaled_by_factors(load("%0", "4096") + product), wide), 0) << "they differ between programs";
+    EXPECT_EQ(count(scaled_by_factors(load("%1", "4096") + "  %8 = mul %4, %4 : tile<f32>[4096]\n  %7 = mul %6, %8 : tile<f32>[4096]\n"), wide), 0)
+        << "they are read twice";
+    EXPECT_EQ(count(scaled_by_factors(load("%1", "32768") + "  %7 = mul %6, %4 : tile<f32>[32768]\n", "32768"), wide), 0)
+        << "no other program gains from registers";
+}
+
+TEST(CudaRows, NoFactorIsLoadedBehindAStore) {
+    const std::string source =
+        scaled_by_factors("  %4 = load %w[%1 +: 4096] : tile<f32>[4096]\n  store %w[%1 +: 4096] = %6\n  %7 = mul %6, %4 : tile<f32>[4096]\n");
+    const size_t load = source.find("_w + 0) = "), store = source.find("    store_uint4");
+    ASSERT_NE(load, std::string::npos) << source;
+    EXPECT_LT(load, store) << source;
+    EXPECT_LT(store, source.find(" * v", store)) << "the product follows";
+}
