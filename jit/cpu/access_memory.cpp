@@ -8,13 +8,13 @@ namespace tegula::cpu {
 
 using llvm::Value;
 
-/// The first active lane and the one after the last, i64; 64 and 0 when none is: a run without elements has no byte, whatever bit it begins with.
+/// The first active lane and the one after the last, i64; 0 and 0 when none is.
 static std::pair<Value*, Value*> active_lanes(llvm::IRBuilder<>& b, Value* mask, unsigned lanes) {
     Value* bits = b.CreateBitCast(mask, b.getIntNTy(lanes));
     if (lanes < 64) bits = b.CreateZExt(bits, b.getInt64Ty());
     Value* first = b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits, b.getFalse());
     Value* end = b.CreateSub(b.getInt64(64), b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, bits, b.getFalse()));
-    return {first, end};
+    return {b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, first, end), end};
 }
 
 AccessEmitter::RunMask AccessEmitter::run_mask(const Place& place, Value* mask, const Point& p) {

@@ -58,9 +58,7 @@ Value* AccessEmitter::row_mask(size_t k_axis, const Point& p, int64_t count, Val
         Value* one = llvm::ConstantInt::get(type, 1);
         return b_.CreateSub(b_.CreateShl(one, b_.CreateZExtOrTrunc(n, type)), one);
     };
-    // Without elements no byte is wanted, though their place may lie within one.
-    Value* some = b_.CreateAnd(below(byte(to, 7)), b_.CreateNot(below(byte(from, 0))));
-    return b_.CreateSelect(b_.CreateICmpSLT(from, to), some, llvm::Constant::getNullValue(type));
+    return b_.CreateAnd(below(byte(to, 7)), b_.CreateNot(below(byte(from, 0))));
 }
 
 bool AccessEmitter::runs_along(size_t k) {
