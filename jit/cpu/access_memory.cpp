@@ -8,23 +8,7 @@ namespace tegula::cpu {
 
 using llvm::Value;
 
-/// The first active lane and the one after the last, i64; 0 and 0 when none is.
-static std::pair<Value*, Value*> active_lanes(llvm::IRBuilder<>& b, Value* mask, unsigned lanes) {
-    Value* bits = b.CreateBitCast(mask, b.getIntNTy(lanes));
-    if (lanes < 64) bits = b.CreateZExt(bits, b.getInt64Ty());
-    Value* first = b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits, b.getFalse());
-    Value* end = b.CreateSub(b.getInt64(64), b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, bits, b.getFalse()));
-    return {b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, first, end), end};
-}
-
-AccessEmitter::RunMask AccessEmitter::run_mask(const Place& place, Value* mask, const Point& p) {
-    if (out_bytes_ || !place.row || place.inside || !p.lanes) return {nullptr, mask};
-    Place rest = place;
-    rest.row = nullptr;
-    return {place.row, this->mask(rest, p)};
-}
-
-Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes, std::optional<RunMask> run) {
+Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes) {
     Scalars& s = g_.scalars();
     llvm::Type* type = s.type(format_, lanes);
     if (!other) other = llvm::Constant::getNullValue(type);
@@ -36,17 +20,18 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
         };
         return mask ? g_.choose(mask, read, [&] { return other; }) : read();
     }
-    if (!a.bytes && a.contiguous) {
-        if (!mask) return s.load_run(format_, a.base, a.offset, nullptr, lanes);
-        const RunMask parts = run.value_or(RunMask{nullptr, mask});
-        std::pair<Value*, Value*> active{};
-        if (parts.lanes) active = active_lanes(b_, parts.lanes, lanes);
-        return s.select(mask, s.load_run(format_, a.base, a.offset, active.second, lanes, active.first, parts.row), other);
-    }
     if (!a.bytes) {
-        Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
-        Value* v = s.load_at(format_, a.base, bits, mask, lanes);
-        return mask ? s.select(mask, v, other) : v;
+        const auto each = [&](Value* on) {
+            Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
+            if (a.contiguous)
+                bits =
+                    b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
+            return s.load_at(format_, a.base, bits, on, lanes);
+        };
+        const auto run = [&] { return s.load_run(format_, a.base, a.offset, nullptr, lanes); };
+        if (!mask) return a.contiguous ? run() : each(nullptr);
+        Value* v = a.contiguous ? g_.choose(b_.CreateAndReduce(mask), run, [&] { return each(mask); }) : each(mask);
+        return b_.CreateSelect(mask, v, other);
     }
     llvm::Type* memory = s.memory_type(format_, lanes);
     Value* instead = s.to_memory(other, format_);
@@ -65,18 +50,8 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
         return s.from_memory(b_.CreateSelect(mask, v, instead), format_);
     }
     Value* pointers = b_.CreateGEP(b_.getInt8Ty(), first, a.lanes);
-    if (format_.bits < 32) return s.from_memory(one_by_one(pointers, memory, mask, instead), format_);
     Value* on = mask ? mask : g_.splat(b_.getTrue(), lanes);
     return s.from_memory(b_.CreateMaskedGather(memory, pointers, llvm::Align(1), on, instead), format_);
-}
-
-/// No processor gathers elements this small: without branches, lanes that are off read the arguments.
-Value* AccessEmitter::one_by_one(Value* pointers, llvm::Type* type, Value* mask, Value* instead) {
-    if (mask) pointers = b_.CreateSelect(mask, pointers, g_.splat(g_.args_, llvm::cast<llvm::FixedVectorType>(type)->getNumElements()));
-    Value* v = llvm::PoisonValue::get(type);
-    for (unsigned l = 0; l < llvm::cast<llvm::FixedVectorType>(type)->getNumElements(); ++l)
-        v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(type->getScalarType(), b_.CreateExtractElement(pointers, l), llvm::Align(1)), l);
-    return mask ? b_.CreateSelect(mask, v, instead) : v;
 }
 
 void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned lanes) {

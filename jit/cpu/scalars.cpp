@@ -117,29 +117,6 @@ Value* Scalars::low_code(Value* v, const Format& f) {
     return f.bits == v->getType()->getScalarSizeInBits() || !extends_sign(f) ? v : b_.CreateAnd(v, i(v, low_bits(f.bits)));
 }
 
-Value* Scalars::words_of(const Format& f, Value* v) {
-    const auto known = words_.find(v);
-    return known != words_.end() ? known->second : resize(low_code(v, f), 32, false);
-}
-
-void Scalars::know_value(const Format& f, Value* code, Value* value) {
-    if (!llvm::isa<llvm::Constant>(code)) values_[code] = {&f, value};
-}
-
-Value* Scalars::known_value(const Format& f, Value* code) const {
-    const auto known = values_.find(code);
-    return known != values_.end() && known->second.format == &f ? known->second.value : nullptr;
-}
-
-Value* Scalars::select(Value* mask, Value* v, Value* other) {
-    Value* r = b_.CreateSelect(mask, v, other);
-    // Of zeros the words are zeros, too.
-    const auto* zero = llvm::dyn_cast<llvm::Constant>(other);
-    if (const auto known = words_.find(v); known != words_.end() && zero && zero->isNullValue() && !llvm::isa<llvm::Constant>(r))
-        words_[r] = b_.CreateSelect(mask, known->second, llvm::Constant::getNullValue(known->second->getType()));
-    return r;
-}
-
 Value* Scalars::saturated(Value* v, bool v_signed, const Format& f) {
     using namespace llvm;
     const uint64_t high = low_bits(f.bits - f.is_signed);

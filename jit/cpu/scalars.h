@@ -61,15 +61,9 @@ public:
     /// Elements whose first bits are `bit` (i64: scalar, or per lane) from `base`; mask (i1 per lane, may be null) off: unspecified, not touched.
     Value* load_at(const Format& f, Value* base, Value* bit, Value* mask, unsigned lanes);
     void store_at(const Format& f, Value* value, Value* base, Value* bit, Value* mask);
-    /// Lanes l at bit + l * bits; those before `count` (i64; null: all) and from `first` on (i64; null: 0) exist, others are unspecified;
-    /// none exists where `any` (i1; null: true) is off.
-    Value* load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first = nullptr, Value* any = nullptr);
+    /// Lanes l at bit + l * bits; of them the first `count` (i64; null: all) exist.
+    Value* load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes);
     void store_run(const Format& f, Value* value, Value* base, Value* bit, Value* count);
-
-    /// Elements from i32 per lane, whose low bits are the codes (at most 32 bits wide) and whose others are anything.
-    Value* from_words(const Format& f, Value* words);
-    /// mask ? v : other, knowing of the result what was known of both.
-    Value* select(Value* mask, Value* v, Value* other);
 
     /// The value of each code of a format that is not whole numbers: float or double per `value_is_float`; NaNs are any NaN.
     Value* decode(const Format& f, Value* v);
@@ -95,11 +89,6 @@ private:
     Value* table_at(llvm::ArrayRef<uint64_t> entries, unsigned bits, Value* index,
                     const char* name);           ///< integers of 8 .. 64 bits; may clear `index`
     Value* low_code(Value* v, const Format& f);  ///< zero-extended container of the code's bits
-    Value* words_of(const Format& f, Value* v);  ///< i32 whose low bits are the code, others anything
-    Value* whole_to_float(const Format& f, Value* v);
-    Value* float_of_few(const Format& f, Value* v);
-    void know_value(const Format& f, Value* code, Value* value);
-    Value* known_value(const Format& f, Value* code) const;  ///< or null
     Value* saturated(Value* v, bool v_signed, const Format& f);
 
     // scalars_int.cpp
@@ -172,6 +161,7 @@ private:
     Value* cast_by_table(Value* v, const Format& from, const Format& to, Round round, Overflow overflow);
 
     // scalars_packed.cpp
+    Value* window(Value* base, Value* bit, Value* end, unsigned bytes);
     Value* lane(Value* v, unsigned l);
     Value* packed_bytes(const Format& f, Value* value, unsigned bytes);
     void store_whole_run(const Format& f, Value* value, Value* base, Value* bit);
@@ -179,12 +169,6 @@ private:
     llvm::IRBuilderBase& b_;
     ScalarFeatures features_;
     std::unordered_map<const Value*, Value*> raw_;
-    std::unordered_map<const Value*, Value*> words_;  ///< of codes: from_words
-    struct Known {
-        const Format* format;  ///< bitcasts between formats may be no instruction
-        Value* value;
-    };
-    std::unordered_map<const Value*, Known> values_;  ///< of codes: what `decode` gives, where that is known without the code
 };
 
 }  // namespace tegula::cpu
