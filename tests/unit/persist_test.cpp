@@ -78,24 +78,36 @@ std::string rows_text(const std::string& mode = "in", const std::string& other =
 )";
 }
 
+/// The same with rows of up to `extent` elements.
+std::string rows_of(int64_t extent) { return std::regex_replace(rows_text(), std::regex("1024"), std::to_string(extent)); }
+
+/// Rows of up to 2048 bytes: 16 programs of a multiprocessor put 32 KB on their way, and so have two stages.
+std::string rows_of_bytes(const std::string& other = " else %3") {
+    std::string text = std::regex_replace(rows_text("in", other), std::regex("1024"), "2048");
+    text = std::regex_replace(text, std::regex("constant -inf"), "constant -128");
+    return std::regex_replace(text, std::regex("f16"), "i8");
+}
+
 TEST(OwnRings, the_next_rows_are_copied_by_their_readers) {
     for (const Arch* arch : {&kHopper, &kAmpere})
-        for (const char* other : {"", " else %3"}) {
-            Kernel k(rows_text("in", other), *arch);
-            k.persist();
-            ASSERT_EQ(k.all(Op::channel).size(), 1u) << k.why_not();
-            EXPECT_TRUE(k.all(Op::load).empty() && k.all(Op::channel_release).empty());
-            const GpuChannel& ring = k.fn->gpu->channels[0].second;
-            ASSERT_TRUE(ring.own.has_value());
-            EXPECT_EQ(ring.own->registers(), 8);
-            const int stages = arch == &kHopper ? 2 : 1;  // sm_80 has less shared memory for 32 programs
-            EXPECT_EQ(ring.stages, stages);
-            EXPECT_EQ(ring.fill, *other ? 0xfc00u : 0u) << "-inf";
-            EXPECT_EQ(k.all(Op::channel_put).size(), stages + 1u) << "for every stage before the loop, one in it";
-            EXPECT_EQ(k.proof(), "");
-            k.check({{13, 1016}, {13, 1016}}, {13, 1016}, {13, 1, 1}, 30);
-            k.check({{1, 1024}, {1, 1024}}, {1, 1024}, {1, 1, 1}, 10);
-        }
+        for (const char* other : {"", " else %3"})
+            for (const bool bytes : {false, true}) {
+                Kernel k(bytes ? rows_of_bytes(other) : rows_text("in", other), *arch);
+                k.persist();
+                ASSERT_EQ(k.all(Op::channel).size(), 1u) << k.why_not();
+                EXPECT_TRUE(k.all(Op::load).empty() && k.all(Op::channel_release).empty());
+                const GpuChannel& ring = k.fn->gpu->channels[0].second;
+                ASSERT_TRUE(ring.own.has_value());
+                EXPECT_EQ(ring.own->registers(), bytes ? 16 : 8);
+                const int stages = bytes ? 2 : 1;  // 32 programs of 2 KB put 64 KB on their way
+                EXPECT_EQ(ring.stages, stages);
+                EXPECT_EQ(static_cast<int64_t>(ring.fill), !*other ? 0 : bytes ? -128 : 0xfc00) << "-128 or -inf";
+                EXPECT_EQ(k.all(Op::channel_put).size(), stages + 1u) << "for every stage before the loop, one in it";
+                EXPECT_EQ(k.proof(), "");
+                const int64_t extent = bytes ? 2048 : 1024;
+                k.check({{13, extent - 16}, {13, extent - 16}}, {13, extent - 16}, {13, 1, 1}, 30);
+                k.check({{1, extent}, {1, extent}}, {1, extent}, {1, 1, 1}, 10);
+            }
 }
 
 TEST(OwnRings, what_stays_a_load) {
@@ -118,16 +130,17 @@ TEST(OwnRings, what_stays_a_load) {
 }
 
 TEST(OwnRings, stages_follow_from_what_programs_leave_each_other) {
-    const auto stages = [](const std::string& extent) {
-        Kernel k(std::regex_replace(rows_text(), std::regex("1024"), extent));
+    const auto stages = [](const std::string& text) {
+        Kernel k(text);
         k.persist();
         return k.all(Op::channel).empty() ? 0 : static_cast<int>(k.stages(0));
     };
-    EXPECT_EQ(stages("1024"), 2);
-    EXPECT_EQ(stages("16384"), 2);
-    EXPECT_EQ(stages("32768"), 2);
-    EXPECT_EQ(stages("65536"), 1);
-    EXPECT_EQ(stages("131072"), 0);
+    EXPECT_EQ(stages(rows_of_bytes()), 2);
+    EXPECT_EQ(stages(rows_of(1024)), 1);
+    EXPECT_EQ(stages(rows_of(16384)), 1);
+    EXPECT_EQ(stages(rows_of(32768)), 1);
+    EXPECT_EQ(stages(rows_of(65536)), 1);
+    EXPECT_EQ(stages(rows_of(131072)), 0);
 }
 
 TEST(Persistent, wide_rows_only_unless_asked) {
@@ -138,19 +151,19 @@ TEST(Persistent, wide_rows_only_unless_asked) {
         EXPECT_EQ(make_persistent(*k.fn, k.options), k.fn->gpu->persistent);
         return k.fn->gpu->persistent;
     };
-    const std::string wide = std::regex_replace(rows_text(), std::regex("1024"), "32768");
+    const std::string wide = rows_of(32768);
     EXPECT_TRUE(persistent(wide));
-    EXPECT_FALSE(persistent(std::regex_replace(rows_text(), std::regex("1024"), "16384")));
+    EXPECT_FALSE(persistent(rows_of(16384)));
     EXPECT_FALSE(persistent(std::regex_replace(wide, std::regex("reduce %5 [^:]*"), "constant 1.0 "))) << "nothing that threads wait for";
 }
 
 TEST(ProveOwnRings, a_stage_is_missing) {
-    Kernel k(rows_text());
+    Kernel k(rows_of_bytes());
     k.persist();
     const int64_t attrs[] = {1};
     k.fn->set_attrs(k.all(Op::channel)[0], attrs);
     EXPECT_NE(k.proof().find("fewer stages"), std::string::npos) << k.proof();
-    EXPECT_EQ(k.caught({{13, 1024}, {13, 1024}}, {13, 1024}, {13, 1, 1}), std::set<std::string>{"stage_not_free"});
+    EXPECT_EQ(k.caught({{13, 2048}, {13, 2048}}, {13, 2048}, {13, 1, 1}), std::set<std::string>{"stage_not_free"});
 }
 
 TEST(ProveOwnRings, the_tensor_may_have_been_written) {
