@@ -58,6 +58,7 @@ private:
     Coordinate gathered(size_t a, const Point& p, Place& place);
     std::pair<llvm::Value*, llvm::Value*> limits(size_t a);  ///< i64: the positions along the axis from the one to the other are in range
     void in_range(size_t a, const Index& j, unsigned lanes, Place& place);
+    llvm::Value* lane_bits(const Address& a, unsigned lanes);
     void ask_ahead(llvm::Value* now);
     void prefetch(llvm::Value* pointer, bool to_write);
     unsigned streamed_bytes(unsigned lanes) const;

@@ -8,6 +8,14 @@ namespace tegula::cpu {
 
 using llvm::Value;
 
+/// Where each lane's element begins, in bits.
+Value* AccessEmitter::lane_bits(const Address& a, unsigned lanes) {
+    Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
+    if (!a.contiguous) return bits;
+    Value* number = b_.CreateZExt(g_.lane_numbers(lanes), bits->getType());
+    return b_.CreateAdd(bits, b_.CreateMul(number, g_.splat(g_.i64(format_.bits), lanes)));
+}
+
 Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes) {
     Scalars& s = g_.scalars();
     llvm::Type* type = s.type(format_, lanes);
@@ -21,13 +29,7 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
         return mask ? g_.choose(mask, read, [&] { return other; }) : read();
     }
     if (!a.bytes) {
-        const auto each = [&](Value* on) {
-            Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
-            if (a.contiguous)
-                bits =
-                    b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
-            return s.load_at(format_, a.base, bits, on, lanes);
-        };
+        const auto each = [&](Value* on) { return s.load_at(format_, a.base, lane_bits(a, lanes), on, lanes); };
         const auto run = [&] { return s.load_run(format_, a.base, a.offset, nullptr, lanes); };
         if (!mask) return a.contiguous ? run() : each(nullptr);
         Value* v = a.contiguous ? g_.choose(b_.CreateAndReduce(mask), run, [&] { return each(mask); }) : each(mask);
@@ -64,13 +66,7 @@ void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned 
         return mask ? g_.when(mask, put) : put();
     }
     if (!a.bytes) {
-        const auto each = [&](Value* on) {
-            Value* bits = a.lanes ? b_.CreateAdd(g_.splat(a.offset, lanes), a.lanes) : g_.splat(a.offset, lanes);
-            if (a.contiguous)
-                bits =
-                    b_.CreateAdd(bits, b_.CreateMul(b_.CreateZExt(g_.lane_numbers(lanes), bits->getType()), g_.splat(g_.i64(format_.bits), lanes)));
-            s.store_at(format_, value, a.base, bits, on);
-        };
+        const auto each = [&](Value* on) { s.store_at(format_, value, a.base, lane_bits(a, lanes), on); };
         if (!a.contiguous) return each(mask);
         if (!mask) return s.store_run(format_, value, a.base, a.offset, nullptr);
         g_.choose(

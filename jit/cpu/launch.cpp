@@ -31,7 +31,14 @@ struct Backend::State {
     Compiler compiler;
     Pool pool;
     ScratchStore scratch;
-    const uint64_t cache_bytes = last_level_cache_bytes();
+    uint64_t cache_bytes() {  // asked for by the first launch that may stream: some files per core are read
+        std::call_once(cache_asked_, [this] { cache_bytes_ = last_level_cache_bytes(); });
+        return cache_bytes_;
+    }
+
+private:
+    std::once_flag cache_asked_;
+    uint64_t cache_bytes_ = 0;
 };
 
 namespace {
@@ -154,7 +161,8 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
     if (total == 0) return {};
     for (const Argument& a : args) TEGULA_CHECK(a.kind == Argument::scalar || a.t.memory == Memory::host, "a tensor in device memory");
     CompileOptions wanted = variant_options(fn_, written_, args);
-    mark_streamed(fn_, streamable_, args, state_->cache_bytes, wanted);
+    if (std::find(streamable_.begin(), streamable_.end(), true) != streamable_.end())
+        mark_streamed(fn_, streamable_, args, state_->cache_bytes(), wanted);
     wanted.checked = options.checked;
     wanted.lines = state_->lines;
     std::string error;
