@@ -99,18 +99,6 @@ bool Driver::list_devices(std::vector<std::string>& looked_for) {
     return !devices_.empty();
 }
 
-Driver::~Driver() {
-    for (size_t i = 0; i < held_.size(); ++i) {
-        if (!held_[i].context) continue;
-        if (held_[i].pool) {
-            ContextScope scope(*this, held_[i].context);
-            cuMemPoolDestroy(held_[i].pool);
-        }
-        CUdevice device = 0;
-        if (cuDeviceGet(&device, static_cast<int>(i)) == kCudaSuccess) cuDevicePrimaryCtxRelease(device);
-    }
-}
-
 std::string Driver::error(const char* call, CUresult code) const {
     if (code == kCudaSuccess) return {};
     const char *name = nullptr, *text = nullptr;
@@ -146,13 +134,12 @@ CUmemoryPool Driver::pool(int ordinal) {
     if (cuDeviceGet(&device, ordinal) != kCudaSuccess || cuDeviceGetAttribute(&supported, kMemoryPoolsSupported, device) != kCudaSuccess ||
         !supported)
         return nullptr;
-    CUmemPoolProps props{};
-    props.allocType = 1;     // pinned, the only kind
-    props.locationType = 1;  // a device
-    props.locationId = ordinal;
-    if (cuMemPoolCreate(&held.pool, &props) != kCudaSuccess) return held.pool = nullptr;
-    uint64_t keeps = kPoolKeeps;
-    cuMemPoolSetAttribute(held.pool, kReleaseThreshold, &keeps);  // only speed depends on it
+    if (cuDeviceGetDefaultMemPool(&held.pool, device) != kCudaSuccess) return held.pool = nullptr;
+    uint64_t keeps = 0;  // only speed depends on it
+    if (cuMemPoolGetAttribute(held.pool, kReleaseThreshold, &keeps) == kCudaSuccess && keeps < kPoolKeeps) {
+        keeps = kPoolKeeps;
+        cuMemPoolSetAttribute(held.pool, kReleaseThreshold, &keeps);
+    }
     return held.pool;
 }
 

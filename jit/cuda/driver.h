@@ -53,13 +53,6 @@ struct alignas(128) CUtensorMap {
     uint64_t opaque[16];
 };
 enum TensorMapType : int { kMapU8, kMapU16, kMapU32, kMapI32, kMapU64, kMapI64, kMapF16, kMapF32, kMapF64, kMapBF16 };
-struct CUmemPoolProps {
-    int allocType, handleTypes, locationType, locationId;
-    void* win32SecurityAttributes;
-    size_t maxSize;
-    unsigned short usage;
-    unsigned char reserved[54];
-};
 
 // Name in the driver's library (with its version suffix), name here, parameters.
 #define TEGULA_DRIVER_FUNCTIONS(X)                                                                                     \
@@ -73,7 +66,6 @@ struct CUmemPoolProps {
     X(cuDeviceTotalMem_v2, cuDeviceTotalMem, (size_t*, CUdevice))                                                      \
     X(cuDeviceGetAttribute, cuDeviceGetAttribute, (int*, int, CUdevice))                                               \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (CUcontext*, CUdevice))                                      \
-    X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, (CUdevice))                                             \
     X(cuCtxGetCurrent, cuCtxGetCurrent, (CUcontext*))                                                                  \
     X(cuCtxPushCurrent_v2, cuCtxPushCurrent, (CUcontext))                                                              \
     X(cuCtxPopCurrent_v2, cuCtxPopCurrent, (CUcontext*))                                                               \
@@ -91,8 +83,8 @@ struct CUmemPoolProps {
     X(cuMemFree_v2, cuMemFree, (CUdeviceptr))                                                                          \
     X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, (CUdeviceptr*, size_t, CUmemoryPool, CUstream))                \
     X(cuMemFreeAsync, cuMemFreeAsync, (CUdeviceptr, CUstream))                                                         \
-    X(cuMemPoolCreate, cuMemPoolCreate, (CUmemoryPool*, const CUmemPoolProps*))                                        \
-    X(cuMemPoolDestroy, cuMemPoolDestroy, (CUmemoryPool))                                                              \
+    X(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, (CUmemoryPool*, CUdevice))                                 \
+    X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, (CUmemoryPool, int, void*))                                        \
     X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, (CUmemoryPool, int, void*))                                        \
     X(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync, (CUdeviceptr, const void*, size_t, CUstream))                           \
     X(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync, (void*, CUdeviceptr, size_t, CUstream))                                 \
@@ -122,7 +114,6 @@ public:
     /// The library at `path` (empty: libcuda.so.1) with at least one device. Null when it cannot be opened, is too old, or cuInit fails; `looked_for`
     /// then says why.
     static std::unique_ptr<Driver> open(const std::string& path, std::vector<std::string>& looked_for);
-    ~Driver();
     Driver(const Driver&) = delete;
     Driver& operator=(const Driver&) = delete;
 
@@ -139,9 +130,11 @@ public:
     const std::vector<DeviceInfo>& devices() const { return devices_; }
     const DeviceInfo* device(int ordinal) const;
 
-    /// The primary context of a device, retained on first use and held until the driver is closed.
+    /// The primary context of a device, retained on first use and never released: drivers (580) crash when threads that release it meet threads
+    /// that retain it. The process keeps it, as it does under the CUDA runtime.
     CUresult primary_context(int ordinal, CUcontext* context);
-    /// A pool of our own, which keeps what is freed (up to 256 MB) for the next launch; null where pools are not supported.
+    /// The device's default pool, told to keep what is freed (256 MB, or more if the process says so) for the next launch; null where pools are not
+    /// supported. Not one of our own: drivers (580) hang when a pool is destroyed while other threads wait for their streams.
     CUmemoryPool pool(int ordinal);
 
 private:

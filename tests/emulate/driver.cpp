@@ -75,7 +75,6 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice) {
     }
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) { return *context = reinterpret_cast<CUcontext>(&g_context), 0; }
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return 0; }
 CUresult cuCtxGetCurrent(CUcontext* context) { return *context = reinterpret_cast<CUcontext>(&g_context), 0; }
 CUresult cuCtxPushCurrent_v2(CUcontext) { return 0; }
 CUresult cuCtxPopCurrent_v2(CUcontext* context) { return *context = reinterpret_cast<CUcontext>(&g_context), 0; }
@@ -141,8 +140,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr* p, size_t bytes) { return allocate(p, bytes)
 CUresult cuMemFree_v2(CUdeviceptr p) { return release(p); }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* p, size_t bytes, CUmemoryPool, CUstream) { return allocate(p, bytes); }
 CUresult cuMemFreeAsync(CUdeviceptr p, CUstream) { return release(p); }
-CUresult cuMemPoolCreate(CUmemoryPool*, const CUmemPoolProps*) { return kInvalidValue; }
-CUresult cuMemPoolDestroy(CUmemoryPool) { return 0; }
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool*, CUdevice) { return kInvalidValue; }
+CUresult cuMemPoolGetAttribute(CUmemoryPool, int, void*) { return kInvalidValue; }
 CUresult cuMemPoolSetAttribute(CUmemoryPool, int, void*) { return 0; }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
     return std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;

@@ -58,7 +58,6 @@ FAKE(cuDevicePrimaryCtxRetain, CUcontext* out, CUdevice) {
     *out = reinterpret_cast<CUcontext>(&context);
     return fails();
 }
-FAKE(cuDevicePrimaryCtxRelease_v2, CUdevice) { return kCudaSuccess; }
 FAKE(cuCtxGetCurrent, CUcontext* out) { return *out = static_cast<CUcontext>(depth ? current[depth - 1] : nullptr), kCudaSuccess; }
 FAKE(cuCtxPushCurrent_v2, CUcontext c) {
     if (const int code = fails()) return code;
@@ -93,8 +92,8 @@ FAKE(cuMemAlloc_v2, CUdeviceptr* out, size_t bytes) { return allocate(out, bytes
 FAKE(cuMemFree_v2, CUdeviceptr p) { return release(p); }
 FAKE(cuMemAllocFromPoolAsync, CUdeviceptr* out, size_t bytes, CUmemoryPool, CUstream) { return allocate(out, bytes); }
 FAKE(cuMemFreeAsync, CUdeviceptr p, CUstream) { return release(p); }
-FAKE(cuMemPoolCreate, CUmemoryPool* out, const CUmemPoolProps*) { return *out = reinterpret_cast<CUmemoryPool>(&pool), kCudaSuccess; }
-FAKE(cuMemPoolDestroy, CUmemoryPool) { return kCudaSuccess; }
+FAKE(cuDeviceGetDefaultMemPool, CUmemoryPool* out, CUdevice) { return *out = reinterpret_cast<CUmemoryPool>(&pool), kCudaSuccess; }
+FAKE(cuMemPoolGetAttribute, CUmemoryPool, int, void* value) { return *static_cast<uint64_t*>(value) = 0, kCudaSuccess; }
 FAKE(cuMemPoolSetAttribute, CUmemoryPool, int, void*) { return kCudaSuccess; }
 FAKE(cuMemcpyHtoDAsync_v2, CUdeviceptr to, const void* from, size_t bytes, CUstream) {
     if (const int code = fails()) return code;
