@@ -14,6 +14,7 @@ struct Arch {
     int shared_bytes;       ///< usable by one CTA
     int registers;          ///< 32-bit registers of an SM
     bool cp_async, tma, wgmma, tcgen05;
+    bool bulk_adds;         ///< bulk copies add f16, bf16 and f32 to memory as IEEE 754 says, subnormals included: measured
     bool multicast;         ///< CTAs of a cluster share rings: bulk copies into several run at full speed, and each can give stages back to all
     // Of the largest part, for cost estimates:
     int sms;

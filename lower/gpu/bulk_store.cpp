@@ -58,37 +58,50 @@ bool is_used(const Function& fn, ValueId v) {
     return used;
 }
 
-/// Does TMA combine elements with those in memory as the atomic asks, and is that all that is asked? Its reductions are relaxed, at the scope of
-/// the GPU, and give no old values (PTX ISA, cp.reduce.async.bulk.tensor). Whether it adds subnormal floats as they are is not documented.
-bool reduces_as_asked(const Function& fn, const Inst& atomic) {
+/// What TMA does not do of an atomic. Its reductions are relaxed, at the scope of the GPU, and give no old values (PTX ISA,
+/// cp.reduce.async.bulk.tensor); they add floats as IEEE 754 says, subnormals included, where Arch::bulk_adds says so, and what their maxima make of
+/// NaN and -0 is not documented.
+std::string atomic_refusal(const Function& fn, const Arch& arch, const Inst& atomic) {
     const auto attrs = fn.attrs(atomic);
-    if (static_cast<MemoryOrder>(attrs[2]) != MemoryOrder::relaxed || static_cast<MemoryScope>(attrs[3]) == MemoryScope::sys) return false;
     const auto kind = static_cast<AtomicKind>(attrs[1]);
-    const FormatId elem = fn.type(fn.operands(atomic)[0]).elem;
-    const bool whole = elem == Fmt::i32 || elem == Fmt::u32;
-    return whole && kind < AtomicKind::xchg && !is_used(fn, fn.result(atomic));
+    if (static_cast<MemoryOrder>(attrs[2]) != MemoryOrder::relaxed) return "its order is relaxed";
+    if (static_cast<MemoryScope>(attrs[3]) == MemoryScope::sys) return "its scope is the GPU";
+    if (is_used(fn, fn.result(atomic))) return "it gives no old values";
+    if (kind >= AtomicKind::xchg) return std::string("it does no ") + to_string(kind);
+    const Type& type = fn.type(fn.operands(atomic)[0]);
+    if (type.elem == Fmt::i32 || type.elem == Fmt::u32) return "";
+    if (type.elem != Fmt::f32 && type.elem != Fmt::f16 && type.elem != Fmt::bf16) return "it combines no " + fn.elem(fn.operands(atomic)[0]).name;
+    if (kind != AtomicKind::add) return std::string("nothing says what its ") + to_string(kind) + " of floats makes of NaN and -0";
+    return arch.bulk_adds ? "" : "nobody has measured whether it adds subnormal floats on " + std::string(arch.name);
 }
 
 }  // namespace
 
-bool stores_in_bulk(const Function& fn, const GpuOptions& options, InstId store, const TileLayout& l) {
+std::string bulk_refusal(const Function& fn, const GpuOptions& options, InstId store, const TileLayout& l) {
     const Inst& inst = fn.inst(store);
-    if (!options.arch->tma || l.shape.rank != 2) return false;
-    if (inst.op != Op::store && !(inst.op == Op::atomic && reduces_as_asked(fn, inst))) return false;
     const ValueId tensor = fn.operands(inst)[0];
     const Type& type = fn.type(tensor);
-    const Layout::Kind kind = fn.types().layout(type.layout).kind();
-    if ((kind != Layout::Kind::row && kind != Layout::Kind::col) || type.shape.rank > kMaxMapRank) return false;
-    const GpuTensor* fact = tensor_fact(fn, options.tensors, tensor);
-    if (!fact || !fact->aligned || fact->strided) return false;
-    const Access access = fn.access(inst);
-    if (access.flags != 0) return false;
-    for (const Access::Axis& a : access.axes)
-        if (a.kind == Access::gather || (a.kind == Access::range && a.step != 1)) return false;
     const Format& elem = fn.elem(tensor);
     const int bytes = static_cast<int>(elem.bits / 8);
-    if ((elem.bits != 8 && elem.bits != 16 && elem.bits != 32) || elem.is_bool() || l.shape.elements() * bytes < kMinBytes) return false;
-    return contiguous_dimension(fn, inst) == 1 && store_boxes(l, bytes) && is_only_write(fn, options, store) && starts_well(fn, options, inst, bytes);
+    const Access access = fn.access(inst);
+    if (!options.arch->tma) return std::string(options.arch->name) + " has none";
+    if (access.flags != 0) return "it takes no mask";
+    for (const Access::Axis& a : access.axes)
+        if (a.kind == Access::gather || (a.kind == Access::range && a.step != 1)) return "it takes neither gathers nor steps";
+    if (inst.op == Op::atomic)
+        if (std::string why = atomic_refusal(fn, *options.arch, inst); !why.empty()) return why;
+    if (l.shape.rank != 2 || l.shape.elements() * bytes < kMinBytes)
+        return "the tile is no matrix of " + std::to_string(kMinBytes) + " bytes or more";
+    const Layout::Kind kind = fn.types().layout(type.layout).kind();
+    if ((kind != Layout::Kind::row && kind != Layout::Kind::col) || type.shape.rank > kMaxMapRank) return "it knows no tensors that lie so";
+    const GpuTensor* fact = tensor_fact(fn, options.tensors, tensor);
+    if (!fact || !fact->aligned || fact->strided) return "the tensor is not aligned to 16 bytes";
+    if (contiguous_dimension(fn, inst) != 1) return "rows of the tile are not contiguous in memory";
+    if (!is_only_write(fn, options, store)) return "the program writes the tensor in other places, too";
+    if (!starts_well(fn, options, inst, bytes)) return "the part is not known to start inside the tensor, at whole 16 bytes";
+    // Last, so that `explain` finds the other reasons even where the tile was moved to be stored by vectors.
+    const bool sums = elem.bits % 8 == 0 && !elem.is_bool() && store_boxes(l, bytes);
+    return sums ? "" : "the tile does not lie as sums of products do";
 }
 
 }  // namespace tegula

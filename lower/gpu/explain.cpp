@@ -5,6 +5,7 @@
 
 #include "lang/gpu_scratch.h"
 #include "lang/tensor_memory.h"
+#include "lower/gpu/place.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/gpu/rows.h"
 #include "lower/rewrite.h"
@@ -71,8 +72,22 @@ std::string bytes_text(int64_t bits) {
     return bits % 8 ? std::to_string(bits) + " bits" : std::to_string(bits / 8) + (bits == 8 ? " byte" : " bytes");
 }
 
+bool has_product(const Function& fn) {
+    bool found = false;
+    for_each_inst(fn, fn.body, [&](InstId id) { found = found || fn.inst(id).op == Op::dot; });
+    return found;
+}
+
+/// Why TMA does not do what it could do for products and atomics.
+std::string not_in_bulk(const Function& fn, InstId id, const GpuOptions& options, const TileLayout& l) {
+    const Op op = fn.inst(id).op;
+    if (!options.arch->tma || (op != Op::atomic && (op != Op::store || !has_product(fn)))) return "";
+    const std::string why = bulk_refusal(fn, options, id, l);
+    return why.empty() ? "" : "; not by TMA: " + why;
+}
+
 /// Width and coalescing of an access to a tensor.
-void explain_access(const Function& fn, InstId id, std::vector<GpuNote>& notes) {
+void explain_access(const Function& fn, InstId id, const GpuOptions& options, std::vector<GpuNote>& notes) {
     const Inst& inst = fn.inst(id);
     const ValueId like = alike(fn, inst).like;
     if (fn.placement(like).kind != Placement::registers) return;
@@ -92,14 +107,15 @@ void explain_access(const Function& fn, InstId id, std::vector<GpuNote>& notes) 
     if (d < 0) {
         text += "no dimension of the tile is contiguous in memory, single elements";
     } else {
-        const int bits = fn.elem(like).bits, vector = std::min(vector_width(l, d), std::max(128 / bits, 1));
-        const bool shifted = (bits == 8 || bits == 16) && vector * bits >= 32 && inst.op != Op::atomic && unaligned(fn, inst);
+        const int bits = fn.elem(like).bits;
+        const int vector = inst.op == Op::atomic ? 1 : std::min(vector_width(l, d), std::max(128 / bits, 1));
+        const bool shifted = (bits == 8 || bits == 16) && vector * bits >= 32 && unaligned(fn, inst);
         text += std::to_string(vector) + (vector == 1 ? " element (" : " elements (") + bytes_text(int64_t{vector} * bits) + ") per thread" +
                 (shifted ? ", words shifted into place, " : " and access, ");
         text += whole_sectors(fn, inst, l) ? "whole sectors" : "parts of 32-byte sectors";
     }
     if (l.lane_copies() || l.warp_copies()) text += "; some threads hold copies";
-    notes.push_back({inst.span, text});
+    notes.push_back({inst.span, text + not_in_bulk(fn, id, options, l)});
 }
 
 /// How a tile changes hands, and what it costs.
@@ -137,7 +153,7 @@ std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& optio
         if (op == Op::cta_id && notes.empty())
             notes.push_back({fn.inst(id).span, "persistent: as many CTAs as the device holds at once, each running programs one after the other"});
         if (op == Op::dot || op == Op::dot_scaled) explain_dot(fn, id, options, notes);
-        if (op == Op::load || op == Op::store || op == Op::atomic) explain_access(fn, id, notes);
+        if (op == Op::load || op == Op::store || op == Op::atomic) explain_access(fn, id, options, notes);
         if (op == Op::convert) explain_convert(fn, id, notes);
     });
     return notes;

@@ -224,7 +224,8 @@ private:
         const Alike a = alike(fn_, inst);
         if (!is_tile(a.like)) return in_layout(id, a, {});
         Placement p = cheap(a.like) ? in_registers(memory_layout(fn_, inst)) : group(a.like);
-        fn_.gpu->of_inst[id.v].bulk = !simple_ && stores_in_bulk(fn_, options_, id, p.regs);
+        const bool writes = inst.op == Op::store || inst.op == Op::atomic;
+        fn_.gpu->of_inst[id.v].bulk = !simple_ && writes && bulk_refusal(fn_, options_, id, p.regs).empty();
         if (fn_.gpu->of_inst[id.v].bulk) return in_layout(id, a, p);
         if (!simple_ && !whole_sectors(fn_, inst, p.regs)) {
             const TileLayout own = memory_layout(fn_, inst);
