@@ -1,8 +1,9 @@
 // Products on wgmma: groups of four warps multiply 64 rows and up to 256 columns at a time, B (and A, unless it is computed) straight from shared
-// memory through descriptors of the swizzled tile (PTX ISA, "Asynchronous warpgroup level matrix instructions"). A product is one asm statement with
-// every accumulator as an operand, so that the accumulators keep their registers: fence, issue, commit, wait. Sums kept in 13 bits (fp8) are made
-// anew every 128 elements and added in f32.
+// memory through descriptors of the swizzled tile (PTX ISA, "Asynchronous warpgroup level matrix instructions"). A product, batches included, is one
+// asm statement with every accumulator as an operand, so that the accumulators keep their registers: fence, issue, commit, wait. Sums kept in 13
+// bits (fp8) are made anew every 128 elements, batch by batch, and added in f32.
 #include <algorithm>
+#include <numeric>
 
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/fragments.h"
@@ -31,18 +32,28 @@ std::vector<int64_t> split_columns(int64_t n, bool integers) {
     return out;
 }
 
-TileLayout::Point point(int64_t x, int64_t y) {
-    TileLayout::Point p{};
-    p[0] = x;
-    p[1] = y;
-    return p;
+/// An element of the batch that `tile` lies in, whose points have `rank` coordinates.
+TileLayout::Point element(TileLayout::Point tile, size_t rank, int64_t x, int64_t y) {
+    tile[rank - 2] = x;
+    tile[rank - 1] = y;
+    return tile;
 }
 
 }  // namespace
 
+/// Steps [first, last) of the tiles [begin, end), in place of the sums where from_zero.
+struct Emitter::WarpGroupsPart {
+    size_t begin, end;
+    int first, last;
+    bool from_zero;
+    std::vector<int> sums;  ///< registers of the sums, ascending
+};
+
 struct Emitter::WarpGroups {
+    using Part = WarpGroupsPart;
     const MmaRow* row = nullptr;
     ir::ValueId a, b, result;
+    size_t rank = 2;
     int64_t m = 0, n = 0, k = 0;
     WarpSplit split;
     const SharedLayout* smem_a = nullptr;  ///< null: in registers
@@ -50,19 +61,26 @@ struct Emitter::WarpGroups {
     std::string desc_a, desc_b;  ///< variables: this warp group's first rows and columns
     std::string fragments;       ///< A in registers: packed array
     std::string sum;             ///< PTX registers of a sum that a loop keeps (emit_sum.cpp); empty: operands
-    std::vector<int64_t> rows;   ///< first row of each tile of 64
+    size_t batches = 1;
+    std::vector<TileLayout::Point> tiles;  ///< first element of each tile of 64 rows, batch by batch
     struct Piece {
         int64_t column, columns;
     };
     std::vector<Piece> pieces;  ///< columns of one instruction
     int steps() const { return static_cast<int>(k / row->k); }
     /// Of a statement: a descriptor, or four registers per tile of 64 rows and step.
-    int a_operands(int first, int last) const { return smem_a ? 1 : static_cast<int>(rows.size()) * (last - first) * 4; }
-    bool k_major(const SharedLayout& l, bool is_a) const { return l.contiguous == (is_a ? 1 : 0); }
+    int a_operands(const Part& p) const { return smem_a ? 1 : static_cast<int>(p.end - p.begin) * (p.last - p.first) * 4; }
+    bool k_major(const SharedLayout& l, bool is_a) const { return l.contiguous == static_cast<int>(rank) - (is_a ? 1 : 2); }
     bool packed_sum() const { return row->acc == Fmt::f16; }
-    /// Bytes from the operand's first element to that of row (or column) `x` and step `s`.
-    int64_t at_a(int64_t x, int s) const { return smem_a->address(point(x, int64_t{s} * row->k)); }
-    int64_t at_b(int64_t x, int s) const { return smem_b->address(point(int64_t{s} * row->k, x)); }
+    /// Bytes from the operand's first element to that of step `s` and row or column `x` of the tile's batch.
+    int64_t at_a(const TileLayout::Point& tile, int64_t x, int s) const { return smem_a->address(element(tile, rank, x, int64_t{s} * row->k)); }
+    int64_t at_b(const TileLayout::Point& tile, int64_t x, int s) const { return smem_b->address(element(tile, rank, int64_t{s} * row->k, x)); }
+    int64_t start_a(const Part& p) const { return at_a(tiles[p.begin], tiles[p.begin][rank - 2], p.first); }
+    int64_t start_b(const Part& p) const { return at_b(tiles[p.begin], 0, p.first); }
+    /// Register of the sum of (first row of the tile, column).
+    int sum_register(const TileLayout& out, const TileLayout::Point& tile, int64_t column) const {
+        return out.find_register(element(tile, rank, tile[rank - 2], column), 0, 0);
+    }
 };
 
 namespace {
@@ -76,12 +94,11 @@ std::string descriptor(const std::string& address, const SharedLayout& l, bool k
 
 }  // namespace
 
-/// Steps [first, last) of every tile of 64 rows and piece of columns, appended to a statement with `count` accumulators, then A, then B as operands.
-/// Descriptors are those of step `first`.
-void Emitter::wgmma_issue(const WarpGroups& w, int first, int last, bool from_zero, int count, std::string& text) const {
+/// The part, appended to a statement whose operands are its sums, then A, then B. Descriptors are those of its first tile and step.
+void Emitter::wgmma_issue(const WarpGroups& w, const WarpGroups::Part& p, std::string& text) const {
     const MmaRow& row = *w.row;
     const bool sixteen = row.a == Fmt::f16 || row.a == Fmt::bf16, integers = row.acc == Fmt::i32;
-    const int scale = w.packed_sum() ? 2 : 1, ia = count, ib = ia + w.a_operands(first, last);
+    const int scale = w.packed_sum() ? 2 : 1, ia = static_cast<int>(p.sums.size()), ib = ia + w.a_operands(p);
     const std::string sum = integers ? "s32" : w.packed_sum() ? "f16" : "f32";
     std::string flags = integers ? "" : ", 1, 1";
     if (sixteen && w.smem_a) flags += w.k_major(*w.smem_a, true) ? ", 0" : ", 1";
@@ -93,70 +110,85 @@ void Emitter::wgmma_issue(const WarpGroups& w, int first, int last, bool from_ze
             shifts += (shifts.empty() ? "add.s64 " : " add.s64 ") + std::string(to) + ", " + operand + ", " + number(bytes / 16) + ";";
             operand = to;
         };
+        const TileLayout::Point& tile = w.tiles[t];
         if (w.smem_a) {
-            shift("a", a, w.at_a(w.rows[t], s) - w.at_a(0, first));
+            shift("a", a, w.at_a(tile, tile[w.rank - 2], s) - w.start_a(p));
         } else {
-            const int from = ia + (static_cast<int>(t) * (last - first) + s - first) * 4;
+            const int from = ia + (static_cast<int>(t - p.begin) * (p.last - p.first) + s - p.first) * 4;
             a = "{%" + number(from) + ", %" + number(from + 1) + ", %" + number(from + 2) + ", %" + number(from + 3) + "}";
         }
-        shift("b", b, w.at_b(piece.column, s) - w.at_b(0, first));
+        shift("b", b, w.at_b(tile, piece.column, s) - w.start_b(p));
         if (!shifts.empty()) text += "        \"" + shifts + "\\n\"\n";
         text += "        \"wgmma.mma_async.sync.aligned.m64n" + number(piece.columns) + "k" + number(row.k) + "." + sum + "." + ptx_type(row.a) +
-                "." + ptx_type(row.b) + " \"\n        \"{" + registers + "}, " + a + ", " + b + ", " + (from_zero && s == first ? "no" : "yes") +
+                "." + ptx_type(row.b) + " \"\n        \"{" + registers + "}, " + a + ", " + b + ", " + (p.from_zero && s == p.first ? "no" : "yes") +
                 flags + ";\\n\"\n";
     };
     const TileLayout& out = layout(w.result);
-    for (size_t t = 0; t < w.rows.size(); ++t)
+    const auto operand = [&](int r) {
+        return w.sum.empty() ? "%" + number(std::lower_bound(p.sums.begin(), p.sums.end(), r) - p.sums.begin()) : w.sum + number(r);
+    };
+    for (size_t t = p.begin; t < p.end; ++t)
         for (const WarpGroups::Piece& piece : w.pieces) {
             std::string registers;
             for (int64_t c = 0; c < piece.columns; c += 8) {
-                const int r = out.find_register(point(w.rows[t], piece.column + c), 0, 0);
-                for (int i = 0; i < 4; i += scale)
-                    registers += (registers.empty() ? "" : ", ") + (w.sum.empty() ? "%" : w.sum) + number((r + i) / scale);
+                const int r = w.sum_register(out, w.tiles[t], piece.column + c);
+                for (int i = 0; i < 4; i += scale) registers += (registers.empty() ? "" : ", ") + operand((r + i) / scale);
             }
-            for (int s = first; s < last; ++s) step(t, piece, registers, s);
+            for (int s = p.first; s < p.last; ++s) step(t, piece, registers, s);
         }
 }
 
-/// Steps [first, last) added to the array `to` (in place of it: from_zero): one statement from the fence to the wait, which names every register
-/// once. Several statements would each carry all of them through the compiler.
-void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, int first, int last, bool from_zero) {
-    const int count = w.sum.empty() ? registers(w.result) / (w.packed_sum() ? 2 : 1) : 0;
+/// The part added to the array `to`: one statement from the fence to the wait, which names every register once. Several statements would each carry
+/// all of them through the compiler.
+void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGroups::Part& p) {
     const std::string type = w.packed_sum() ? "unsigned" : type_of(w.result);
     std::string text =
         "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n"
         "        \"wgmma.fence.sync.aligned;\\n\"\n";
-    wgmma_issue(w, first, last, from_zero, count, text);
+    wgmma_issue(w, p, text);
     text += "        \"wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned 0;\\n}\"\n        : ";
-    const std::string constraint = std::string(from_zero ? "\"=" : "\"+") + (type == "float" ? "f" : "r") + "\"(d[";
-    for (int i = 0; i < count; ++i) text += (i ? ", " : "") + constraint + number(i) + "])";
+    const std::string constraint = std::string(p.from_zero ? "\"=" : "\"+") + (type == "float" ? "f" : "r") + "\"(d[";
+    const int base = p.sums.empty() ? 0 : p.sums[0];
+    for (size_t i = 0; i < p.sums.size(); ++i) text += (i ? ", " : "") + constraint + number(p.sums[i] - base) + "])";
     text += "\n        : ";
     if (w.smem_a) text += "\"l\"(a), ";
-    for (size_t t = 0; t < w.rows.size() && !w.smem_a; ++t)
-        for (int i = 0; i < 4 * (last - first); ++i) text += "\"r\"(a[" + number(static_cast<int64_t>(t) * w.steps() * 4 + i) + "]), ";
+    const auto tiles = static_cast<int64_t>(p.end - p.begin);
+    for (int64_t t = 0; t < tiles && !w.smem_a; ++t)
+        for (int i = 0; i < 4 * (p.last - p.first); ++i) text += "\"r\"(a[" + number(t * w.steps() * 4 + i) + "]), ";
     text += "\"l\"(b)\n        : \"memory\");\n";
-    const std::string head = "__device__ __forceinline__ void $(" + (count ? type + "* d, " : "") +
+    const std::string head = "__device__ __forceinline__ void $(" + (p.sums.empty() ? "" : type + "* d, ") +
                              (w.smem_a ? "unsigned long long a" : "const unsigned* a") + ", unsigned long long b) {\n";
-    const std::string stem = "wgmma_m" + number(64 * static_cast<int64_t>(w.rows.size())) + "k" + number((last - first) * int64_t{w.row->k}) + "_";
+    const std::string stem = "wgmma_m" + number(64 * tiles) + "k" + number((p.last - p.first) * int64_t{w.row->k}) + "_";
     const std::string function =
-        support(text, stem, "// " + std::string(w.row->name) + ", " + number(last - first) + " steps of k\n" + head + text + "}\n");
+        support(text, stem, "// " + std::string(w.row->name) + ", " + number(p.last - p.first) + " steps of k\n" + head + text + "}\n");
     const auto plus = [](const std::string& v, int64_t n) { return n ? v + " + " + number(n) : v; };
-    const std::string a = w.smem_a ? plus(w.desc_a, w.at_a(0, first) / 16) : plus(w.fragments, 4 * first);
-    line(function + "(" + (count ? to + ", " : "") + a + ", " + plus(w.desc_b, w.at_b(0, first) / 16) + ");");
+    const std::string a =
+        w.smem_a ? plus(w.desc_a, w.start_a(p) / 16) : plus(w.fragments, static_cast<int64_t>(p.begin) * w.steps() * 4 + 4 * p.first);
+    line(function + "(" + (p.sums.empty() ? "" : plus(to, base) + ", ") + a + ", " + plus(w.desc_b, w.start_b(p) / 16) + ");");
 }
 
 /// fp8 in f32: a new sum every 128 elements, added with one rounding.
 void Emitter::wgmma_promoted(const WarpGroups& w) {
     const int per = static_cast<int>(kPromotion / w.row->k);
-    for (int s = 0; s < w.steps(); s += per) {
-        open("");
-        const std::string part = fresh("part");
-        line("float " + part + "[" + number(registers(w.result)) + "];");
-        wgmma_run(w, part, s, std::min(s + per, w.steps()), true);
-        each_register(w.result, [&](const std::string& r) {
-            line(name(w.result) + "[" + r + "] = " + name(w.result) + "[" + r + "] + " + part + "[" + r + "];");
-        });
-        close();
+    const size_t tiles = w.tiles.size() / w.batches;
+    for (size_t begin = 0; begin < w.tiles.size(); begin += tiles) {
+        std::vector<int> sums;
+        for (size_t t = begin; t < begin + tiles; ++t)
+            for (const WarpGroups::Piece& piece : w.pieces)
+                for (int64_t c = 0; c < piece.columns; c += 8)
+                    for (int i = 0, r = w.sum_register(layout(w.result), w.tiles[t], piece.column + c); i < 4; ++i) sums.push_back(r + i);
+        std::sort(sums.begin(), sums.end());
+        for (int s = 0; s < w.steps(); s += per) {
+            open("");
+            const std::string part = fresh("part"), sum = name(w.result);
+            line("float " + part + "[" + number(registers(w.result)) + "];");
+            wgmma_run(w, part, {begin, begin + tiles, s, std::min(s + per, w.steps()), true, sums});
+            each(static_cast<int>(sums.size()), [&](const std::string& i) {
+                const std::string r = rename(sums, i);
+                line(sum + "[" + r + "] = " + sum + "[" + r + "] + " + part + "[" + r + "];");
+            });
+            close();
+        }
     }
 }
 
@@ -167,9 +199,11 @@ void Emitter::wgmma_fragments(WarpGroups& w) {
                  "operand A in another layout than its instruction's");
     const Fragment f = fragment_of(*w.row);
     std::vector<int> starts;
-    for (int64_t row : w.rows)
-        for (int s = 0; s < w.steps(); ++s)
-            for (int i = 0; i < 4; ++i) starts.push_back(l.find_register(point(row, int64_t{s} * f.k), 0, 0) + i * f.packed);
+    for (const TileLayout::Point& tile : w.tiles)
+        for (int s = 0; s < w.steps(); ++s) {
+            const int first = l.find_register(element(tile, w.rank, tile[w.rank - 2], int64_t{s} * f.k), 0, 0);
+            for (int i = 0; i < 4; ++i) starts.push_back(first + i * f.packed);
+        }
     w.fragments = fresh("a");
     line("unsigned " + w.fragments + "[" + number(static_cast<int64_t>(starts.size())) + "];");
     each(static_cast<int>(starts.size()),
@@ -187,17 +221,17 @@ void Emitter::wgmma_descriptors(WarpGroups& w) {
         return index.empty() ? address : address + " + " + index + " * " + number(bytes);
     };
     const auto operand = [&](ir::ValueId v, const SharedLayout& l, bool is_a, const std::string& index, int64_t bytes) {
-        TEGULA_CHECK(l.swizzle != 0 && l.shape.rank == 2, "wgmma reads swizzled tiles only");
+        TEGULA_CHECK(l.swizzle != 0 && l.shape.rank == w.rank, "wgmma reads swizzled tiles only");
         const std::string variable = fresh("operand");
         line("const unsigned long long " + variable + " = " + descriptor(with_offset(v, index, bytes), l, w.k_major(l, is_a)) + ";");
         return variable;
     };
     if (w.smem_a) {
         const std::string index = groups_m == 1 ? "" : groups_n == 1 ? group : "(" + group + " & " + number(groups_m - 1) + ")";
-        w.desc_a = operand(w.a, *w.smem_a, true, index, groups_m > 1 ? w.at_a(64, 0) : 0);
+        w.desc_a = operand(w.a, *w.smem_a, true, index, groups_m > 1 ? w.at_a(w.tiles[0], 64, 0) : 0);
     }
     const std::string index = groups_n == 1 ? "" : groups_m == 1 ? group : group + " / " + number(groups_m);
-    w.desc_b = operand(w.b, *w.smem_b, false, index, groups_n > 1 ? w.at_b(w.n / groups_n, 0) : 0);
+    w.desc_b = operand(w.b, *w.smem_b, false, index, groups_n > 1 ? w.at_b(w.tiles[0], w.n / groups_n, 0) : 0);
 }
 
 void Emitter::wgmma_product(ir::InstId id) {
@@ -208,16 +242,20 @@ void Emitter::wgmma_product(ir::InstId id) {
     w.b = fn_.operands(inst)[1];
     w.result = fn_.result(inst);
     const Shape &sa = fn_.type(w.a).shape, &sd = fn_.type(w.result).shape;
-    TEGULA_CHECK(sd.rank == 2 && fn_.type(w.a).elem == w.row->a && fn_.type(w.b).elem == w.row->b, "a product that its instruction does not compute");
-    w.m = sd[0];
-    w.n = sd[1];
-    w.k = sa[1];
+    w.rank = sd.rank;
+    TEGULA_CHECK(fn_.type(w.a).elem == w.row->a && fn_.type(w.b).elem == w.row->b, "a product that its instruction does not compute");
+    w.m = sd[w.rank - 2];
+    w.n = sd[w.rank - 1];
+    w.k = sa[w.rank - 1];
     w.split = warp_split(layout(w.result), fn_.gpu->warps);
     TEGULA_CHECK(w.split.m >= 4 && w.m % (16 * w.split.m) == 0 && w.n % 8 == 0 && w.k % w.row->k == 0, "extents that wgmma does not have");
     if (!in_registers(w.a)) w.smem_a = &fn_.placement(w.a).smem;
     TEGULA_CHECK(fn_.placement(w.b).kind == Placement::shared, "operand B of wgmma lies in shared memory");
     w.smem_b = &fn_.placement(w.b).smem;
-    for (int64_t m = 0; m < w.m; m += 16 * w.split.m) w.rows.push_back(m);
+    const std::vector<TileLayout::Point> batches = batch_points(sd);
+    w.batches = batches.size();
+    for (const TileLayout::Point& z : batches)
+        for (int64_t m = 0; m < w.m; m += 16 * w.split.m) w.tiles.push_back(element(z, w.rank, m, 0));
     int64_t column = 0;
     for (int64_t columns : split_columns(w.n / w.split.n, w.row->acc == Fmt::i32)) {
         w.pieces.push_back({column, columns});
@@ -243,7 +281,9 @@ void Emitter::wgmma_product(ir::InstId id) {
             line("unsigned " + sum + "[" + number(count) + "];");
             each(count, [&](const std::string& r) { line(sum + "[" + r + "] = " + packed(name(w.result), fn_.elem(w.result), "2 * " + r) + ";"); });
         }
-        wgmma_run(w, sum, 0, w.steps(), from_zero);
+        std::vector<int> sums(w.sum.empty() ? static_cast<size_t>(registers(w.result) / (w.packed_sum() ? 2 : 1)) : 0);
+        std::iota(sums.begin(), sums.end(), 0);
+        wgmma_run(w, sum, {0, w.tiles.size(), 0, w.steps(), from_zero, std::move(sums)});
         if (w.packed_sum())
             each(count, [&](const std::string& r) {
                 line(name(w.result) + "[2 * " + r + "] = (unsigned short)" + sum + "[" + r + "];");

@@ -281,6 +281,7 @@ private:
 
     // ---- products on tensor cores (emit_mma.cpp, emit_wgmma.cpp) ----
     struct WarpGroups;                  ///< one wgmma product while it is emitted
+    struct WarpGroupsPart;              ///< what one statement adds of it
     void mma_product(ir::InstId id);    ///< a dot whose row is mma.sync
     void wgmma_product(ir::InstId id);  ///< a dot whose row is wgmma
     /// The result's registers, holding the accumulator: in place where it dies here. `from_zero`, if given, is set and the registers are left alone
@@ -299,8 +300,8 @@ private:
     void enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId result);
     void leave_sum(ir::ValueId result);
     bool stored_as_sum(ir::ValueId result) const;  ///< left to the bulk store that rounds it
-    void wgmma_issue(const WarpGroups& w, int first, int last, bool from_zero, int count, std::string& text) const;
-    void wgmma_run(const WarpGroups& w, const std::string& to, int first, int last, bool from_zero);
+    void wgmma_issue(const WarpGroups& w, const WarpGroupsPart& p, std::string& text) const;
+    void wgmma_run(const WarpGroups& w, const std::string& to, const WarpGroupsPart& p);
     void wgmma_promoted(const WarpGroups& w);
     void wgmma_fragments(WarpGroups& w);
     void wgmma_descriptors(WarpGroups& w);

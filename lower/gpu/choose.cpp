@@ -103,7 +103,7 @@ ValueId reshaped(Function& fn, InstId before, ValueId v, const Shape& shape) {
     return fn.result(made);
 }
 
-/// Instructions on shared memory know matrices only: leading extents of 1 are dropped around the product. Gives the product; the old one has no
+/// Copies into shared memory know matrices best: leading extents of 1 are dropped around the product. Gives the product; the old one has no
 /// uses any more.
 InstId in_two_dimensions(Function& fn, InstId id) {
     const ValueId old = fn.result(fn.inst(id));
@@ -159,13 +159,14 @@ void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& 
     const RowVerdict* best = &best_row(verdicts);
     if (best->row == 0) return;
     const MmaRow& row = mma_rows()[static_cast<size_t>(best->row)];
-    if (row.from_shared()) context.shared_left -= shared_operand_bytes(product_shape(fn, fn.inst(id)), row);
+    const ProductShape shape = product_shape(fn, fn.inst(id));
+    if (row.from_shared()) context.shared_left -= shared_operand_bytes(shape, row);
     const auto operands = fn.operands(fn.inst(id));
     const ValueId acc = operands[2], a = operands[0], b = operands[1];
     const ValueId cast_a = in_format(fn, id, a, best->a), cast_b = in_format(fn, id, b, best->b);
     const ValueId changed[] = {cast_a, cast_b, acc};
     fn.set_operands(id, changed);
-    if (row.from_shared() && fn.type(acc).shape.rank > 2) id = in_two_dimensions(fn, id);
+    if (row.from_shared() && fn.type(acc).shape.rank > 2 && shape.batch == 1) id = in_two_dimensions(fn, id);
     if (chosen.size() <= id.v) chosen.resize(size_t{id.v} + 1);
     chosen[id.v] = best->row;
 }

@@ -139,8 +139,9 @@ std::optional<SharedLayout> shared_view(const ir::Function& fn, const ir::Inst& 
 }
 
 bool row_reads(const MmaRow& row, int which, const SharedLayout& layout) {
-    if (layout.shape.rank != 2 || layout.swizzle == 0) return false;
-    const int k_dim = which == 0 ? 1 : 0;
+    const int rank = layout.shape.rank;
+    if (rank < 2 || (rank > 2 && row.kind != MmaRow::wgmma) || layout.swizzle == 0) return false;
+    const int k_dim = which == 0 ? rank - 1 : rank - 2;
     return layout.contiguous == k_dim || row.a == Fmt::f16 || row.a == Fmt::bf16;
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 using namespace ir;
 
-constexpr double kCastFactor = 2;  ///< operands of another format: wider registers, and the casts themselves
+constexpr int64_t kMostSums = 128 * 256;  ///< of a product with batches on wgmma: 128 registers of each thread of 8 warps
+constexpr double kCastFactor = 2;         ///< operands of another format: wider registers, and the casts themselves
 
 int64_t tiles_of(int64_t extent, int64_t step) { return (extent + step - 1) / step; }
 
@@ -37,9 +38,12 @@ bool operand_fits(const Format& have, const Format& want, Precision precision) {
     return want.bits == 32 && want.man_bits == 10 && have.is_float() && have.bits == 32 && precision != Precision::ieee;
 }
 
-/// wgmma's columns, dealt out to warp groups.
+/// wgmma's columns, dealt out to warp groups. Sums of batches must find registers: what the largest single product has, whatever the number of warps
+/// is, since that is a hint's.
 std::string wgmma_refusal(const ProductShape& s, const MmaRow& row, const RowContext& c) {
     const WarpGrid grid = warp_grid(s, row, c.warps, true);
+    if (s.batch > 1 && s.batch * s.m * s.n > kMostSums)
+        return std::to_string(s.batch * s.m * s.n) + " sums of all batches, more than registers hold: " + std::to_string(kMostSums);
     if (grid.n > 1 && (s.n & (s.n - 1) || s.n / grid.n < 8)) return "N = " + std::to_string(s.n) + " cannot be shared by warp groups";
     return {};
 }
@@ -59,7 +63,7 @@ std::string shared_refusal(const ProductShape& s, const MmaRow& row, const RowCo
     };
     if (!c.allow_shared) return "no room for its operands in shared memory";
     if (c.warps % 4) return "needs a multiple of 4 warps, the program has " + std::to_string(c.warps);
-    if (s.batch != 1) return "products with batch dimensions are compiled as mma.sync";
+    if (s.batch != 1 && row.kind == MmaRow::tcgen05) return "sums in tensor memory are matrices, no batches of them";
     if (s.m % row.m) return no_multiple("M", s.m, row.m);
     if (s.n % row.n) return no_multiple("N", s.n, row.n);
     if (s.k % row.k) return no_multiple("K", s.k, row.k);
@@ -77,7 +81,7 @@ double cost_of(const ProductShape& s, const MmaRow& row, const RowContext& c) {
         const double columns = double(s.n) / warp_grid(s, row, c.warps, true).n;
         const double full = double(row.m) * columns * row.k / row.rate;
         const double least = (16 + columns / 4) * (2048.0 / row.rate) * row.k / 16;
-        return double(s.m) / row.m * double(s.n) / columns * double(s.k) / row.k * std::max(full, least);
+        return batch * double(s.m) / row.m * double(s.n) / columns * double(s.k) / row.k * std::max(full, least);
     }
     const double loads = row.kind == MmaRow::mma ? 1.1 : 1;  // operands pass through registers
     return loads * batch * double(tiles_of(s.m, row.m) * tiles_of(s.n, row.n) * tiles_of(s.k, row.k)) * per_instruction;
@@ -163,7 +167,7 @@ bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot) {
 int64_t shared_operand_bytes(const ProductShape& s, const MmaRow& row) {
     const int64_t bytes = row.a == Fmt::tf32 ? 4 : row.a == Fmt::f16 || row.a == Fmt::bf16 ? 2 : 1;
     const auto rounded = [](int64_t v) { return (v + 1023) / 1024 * 1024; };
-    return rounded(s.m * s.k * bytes) + rounded(s.k * s.n * bytes);
+    return rounded(s.batch * s.m * s.k * bytes) + rounded(s.batch * s.k * s.n * bytes);
 }
 
 std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, const RowContext& context) {
