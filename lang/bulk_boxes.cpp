@@ -6,15 +6,18 @@ namespace tegula {
 namespace {
 
 constexpr int64_t kMaxBox = 256, kBoxAlign = 128;
+constexpr int64_t kMaxBatches = 32;  ///< one thread asks for all boxes
 constexpr int64_t kSwizzleRows = 8;  ///< after which every swizzle repeats
 
 }  // namespace
 
 std::optional<BulkBoxes> bulk_boxes(const SharedLayout& l, int parts) {
-    if (l.shape.rank < 1 || l.shape.rank > 2) return std::nullopt;
+    if (l.shape.rank < 1) return std::nullopt;
     const int64_t columns = l.shape[static_cast<size_t>(l.contiguous)];
-    int64_t rows = l.shape.rank == 1 ? 1 : l.shape[static_cast<size_t>(1 - l.contiguous)];
+    int64_t rows = l.shape.rank == 1 ? 1 : l.shape[static_cast<size_t>(l.across())];
     BulkBoxes b;
+    for (size_t d = 0; d + 2 < l.shape.rank; ++d) b.batches *= l.shape[d];
+    if (b.batches > kMaxBatches || (b.batches > 1 && l.bytes() / b.batches % kBoxAlign != 0)) return std::nullopt;
     b.columns = l.row_bytes() / l.elem_bytes;
     if (columns * l.elem_bytes % 16 != 0 || columns % b.columns != 0 || b.columns > kMaxBox) return std::nullopt;
     b.panels = columns / b.columns;

@@ -9,7 +9,7 @@ namespace {
 
 int64_t extent_across(const SharedLayout& l) {
     if (l.shape.rank < 2) return 1;
-    return l.shape[static_cast<size_t>(2 * l.shape.rank - 3 - l.contiguous)];
+    return l.shape[static_cast<size_t>(l.across())];
 }
 int64_t contiguous_bytes(const SharedLayout& l) { return l.shape.rank ? l.shape[static_cast<size_t>(l.contiguous)] * l.elem_bytes : l.elem_bytes; }
 int64_t panels(const SharedLayout& l) { return (contiguous_bytes(l) + l.row_bytes() - 1) / l.row_bytes(); }
@@ -30,7 +30,7 @@ int64_t SharedLayout::address(const TileLayout::Point& p) const {
     TEGULA_CHECK(contiguous >= shape.rank - 2 && contiguous < shape.rank);
     int64_t batch = 0;
     for (size_t d = 0; d + 2 < shape.rank; ++d) batch = batch * shape[d] + p[d];
-    const int64_t row = shape.rank < 2 ? 0 : p[static_cast<size_t>(2 * shape.rank - 3 - contiguous)];
+    const int64_t row = shape.rank < 2 ? 0 : p[static_cast<size_t>(across())];
     const int64_t byte = p[static_cast<size_t>(contiguous)] * elem_bytes;
     const int64_t plain = (batch * panels(*this) + byte / row_bytes()) * panel_bytes() + row * row_bytes() + byte % row_bytes();
     return swizzle ? plain ^ (plain >> 3 & (swizzle - 1) & ~int64_t{15}) : plain;

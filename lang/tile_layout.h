@@ -99,6 +99,7 @@ struct SharedLayout {
     int contiguous = 1;
     int swizzle = 0;
     int elem_bytes = 2;
+    int across() const { return 2 * shape.rank - 3 - contiguous; }  ///< the other one of the last two dimensions
     int64_t row_bytes() const;    ///< of one panel
     int64_t panel_bytes() const;
     int64_t bytes() const;        ///< all panels, batch included

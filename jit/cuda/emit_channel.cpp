@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
+#include "jit/cuda/fragments.h"
 #include "lang/bulk_boxes.h"
 
 namespace tegula::cuda {
@@ -208,7 +209,7 @@ void Emitter::tma_put(ir::InstId id, Ring& r) {
     const std::vector<int> axes = tile_axes(fn_.access(inst));
     const auto boxes = bulk_boxes(l, r.sharers);
     TEGULA_CHECK(boxes && axes.size() == l.shape.rank, "a bulk copy that no boxes make");
-    const int contiguous = axes[static_cast<size_t>(l.contiguous)], across = l.shape.rank == 1 ? -1 : axes[static_cast<size_t>(1 - l.contiguous)];
+    const int contiguous = axes[static_cast<size_t>(l.contiguous)], across = l.shape.rank == 1 ? -1 : axes[static_cast<size_t>(l.across())];
     const std::vector<std::string> start = bulk_start(inst);
     const std::string parameter_name =
         bulk_map(inst, static_cast<size_t>(r.form->tensor_map), {contiguous, across}, {boxes->columns, boxes->rows}, l.swizzle);
@@ -222,18 +223,24 @@ void Emitter::tma_put(ir::InstId id, Ring& r) {
     const std::string to = fresh("to"), part = r.sharers > 1 ? " + " + r.part + " * " + number(boxes->part_bytes) : "";
     line("const unsigned " + to + " = shared_address(" + stage_address(r, r.put) + ")" + part + ";");
     const std::string copy = r.sharers > 1 ? "tma_multicast(" + r.mask + ", " : "tma_load(";
-    for (int64_t panel = 0; panel < boxes->panels; ++panel)
-        for (int64_t row = 0; row < boxes->row_boxes; ++row) {
-            const int64_t offset = panel * l.panel_bytes() + row * boxes->rows * l.row_bytes();
-            std::string coordinates;
-            for (int d : order) {
-                const int64_t plus = d == contiguous ? panel * boxes->columns : d == across ? row * boxes->rows : 0;
-                const int64_t step = r.sharers == 1 ? 0 : d == contiguous ? boxes->part_columns : d == across ? boxes->part_rows : 0;
-                coordinates += ", " + start[static_cast<size_t>(d)] + (step ? " + (int)" + r.part + " * " + number(step) : "") +
-                               (plus ? " + " + number(plus) : "");
-            }
-            line(copy + to + (offset ? " + " + number(offset) : "") + ", &" + parameter_name + ", " + r.full + at + coordinates + ");");
+    const auto box = [&](const TileLayout::Point& batch, int64_t panel, int64_t row) {
+        const int64_t offset = l.address(batch) + panel * l.panel_bytes() + row * boxes->rows * l.row_bytes();
+        std::vector<int64_t> plus(start.size());
+        for (size_t d = 0; d + 2 < l.shape.rank; ++d) plus[static_cast<size_t>(axes[d])] = batch[d];
+        plus[static_cast<size_t>(contiguous)] = panel * boxes->columns;
+        if (across >= 0) plus[static_cast<size_t>(across)] = row * boxes->rows;
+        std::string coordinates;
+        for (int d : order) {
+            const int64_t step = r.sharers == 1 ? 0 : d == contiguous ? boxes->part_columns : d == across ? boxes->part_rows : 0;
+            const int64_t more = plus[static_cast<size_t>(d)];
+            coordinates +=
+                ", " + start[static_cast<size_t>(d)] + (step ? " + (int)" + r.part + " * " + number(step) : "") + (more ? " + " + number(more) : "");
         }
+        line(copy + to + (offset ? " + " + number(offset) : "") + ", &" + parameter_name + ", " + r.full + at + coordinates + ");");
+    };
+    for (const TileLayout::Point& batch : batch_points(l.shape))
+        for (int64_t panel = 0; panel < boxes->panels; ++panel)
+            for (int64_t row = 0; row < boxes->row_boxes; ++row) box(batch, panel, row);
     if (alone) close();
     advance(r.put, r.put_phase, r.form->stages);
 }

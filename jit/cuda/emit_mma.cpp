@@ -125,7 +125,7 @@ std::vector<TileLayout::Point> batch_points(const Shape& shape) {
     for (int64_t i = 0; i < n; ++i) {
         TileLayout::Point p{};
         int64_t rest = i;
-        for (size_t d = shape.rank - 2u; d-- > 0;) {
+        for (size_t d = std::max<size_t>(shape.rank, 2) - 2; d-- > 0;) {
             p[d] = rest % shape[d];
             rest /= shape[d];
         }

@@ -32,7 +32,7 @@ std::string Emitter::shared_address(const SharedLayout& l, const std::vector<std
     std::string plain = byte;
     if (l.shape[contiguous] * l.elem_bytes > l.row_bytes())
         plain = byte + " / " + row_bytes + " * " + std::to_string(l.panel_bytes()) + " + " + byte + " % " + row_bytes;
-    if (rank >= 2) plain += " + (" + c[2 * rank - 3 - contiguous] + ") * " + row_bytes;
+    if (rank >= 2) plain += " + (" + c[static_cast<size_t>(l.across())] + ") * " + row_bytes;
     if (!batch.empty()) plain += " + (" + batch + ") * " + std::to_string(l.bytes() / batches);
     if (!l.swizzle) return plain;
     const std::string name =

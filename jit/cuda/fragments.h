@@ -1,4 +1,4 @@
-// How a product's tiles divide into the instructions of warps (private to emit_mma.cpp and emit_wgmma.cpp).
+// How a product's tiles divide into the instructions of warps, and into batches (private to jit/cuda).
 #pragma once
 #include <vector>
 

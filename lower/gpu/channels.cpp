@@ -160,7 +160,7 @@ std::string Planner::check_shape(InstId load, const Uses& uses) const {
     const Inst& inst = fn_.inst(load);
     const Format& elem = fn_.elem(fn_.result(inst));
     const Access access = fn_.access(inst);
-    if (fn_.type(fn_.result(inst)).shape.rank != 2) return "its tile has not two dimensions";
+    if (fn_.type(fn_.result(inst)).shape.rank < 2) return "its tile is no matrix";
     if (elem.bits != 8 && elem.bits != 16 && elem.bits != 32) return "its elements are not 8, 16 or 32 bits wide";
     if (access.flags & Access::has_mask) return "it is masked";
     uint64_t other = 0;
@@ -179,11 +179,12 @@ bool Planner::place(ChannelPlan& plan) const {
     const Type& tensor = fn_.type(fn_.operands(inst)[0]);
     const Access access = fn_.access(inst);
     const Layout::Kind kind = fn_.types().layout(tensor.layout).kind();
-    if (kind != Layout::Kind::row && kind != Layout::Kind::col) return false;
+    const Shape& shape = fn_.type(fn_.result(inst)).shape;
+    if (kind != Layout::Kind::row && (kind != Layout::Kind::col || shape.rank > 2)) return false;
     const Access::Axis& fastest = kind == Layout::Kind::row ? access.axes.back() : access.axes.front();
     if (fastest.kind == Access::index) return false;
     const Format& elem = fn_.elem(fn_.result(inst));
-    plan.layout = shared_layout(fn_.type(fn_.result(inst)).shape, kind == Layout::Kind::row ? 1 : 0, static_cast<int>(elem.bits / 8));
+    plan.layout = shared_layout(shape, kind == Layout::Kind::row ? shape.rank - 1 : 0, static_cast<int>(elem.bits / 8));
     return true;
 }
 
@@ -217,9 +218,7 @@ void Planner::drop(const std::string& why, bool (*which)(const ChannelPlan&)) {
         if (p.why_not.empty() && which(p)) p.why_not = why;
 }
 
-bool hint_off(const Function& fn) {
-    return hint_argument(fn.hints, "specialise") == 2;
-}
+bool hint_off(const Function& fn) { return hint_argument(fn.hints, "specialise") == 2; }
 
 /// With a bulk copy for some load in a loop, the loads that have one get a producer; else copies are issued ahead by the threads that compute.
 void Planner::choose_form() {
@@ -233,6 +232,7 @@ void Planner::choose_form() {
         drop("it stands in no loop, so that there is nothing to overlap it with", [](const ChannelPlan& p) { return !p.loop.valid(); });
         for (ChannelPlan& p : plans_) {
             p.tma = false;
+            if (p.why_not.empty() && p.layout.shape.rank != 2) p.why_not = "threads copy tiles of two dimensions only";
             if (p.why_not.empty()) p.why_not = ahead_problem(fn_, options_, p);
         }
     }

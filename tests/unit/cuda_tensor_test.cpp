@@ -73,6 +73,26 @@ std::string chained_text() {
            "  store %o[%2 +: 128, :] = %15\n  ret\n}\n";
 }
 
+/// c[z] = a[z] @ b[z] for `batches` matrices in a program; `b_columns`: those of b are stored as their transposes.
+std::string batched_text(const Product& p, int batches) {
+    const auto n = [](int v) { return std::to_string(v); };
+    const auto shape = [&](int rows, int columns) { return "[" + n(batches) + ", " + n(rows) + ", " + n(columns) + "]"; };
+    const auto part = [&](const char* x, int rows, const char* y, int columns) {
+        return "[%2 +: " + n(batches) + ", " + x + " +: " + n(rows) + ", " + y + " +: " + n(columns) + "]";
+    };
+    const std::string sum = "tile<" + p.acc + ">" + shape(p.m, p.n), b = " : tile<" + p.b + ">";
+    return "kernel @batched(%a: tensor<" + p.a + ">[?, ?, ?] in, %b: tensor<" + p.b + ">[?, ?, ?] in, %c: tensor<" + p.c +
+           ">[?, ?, ?] out, %B: extent, %M: extent, %K: extent, %N: extent) {\n  %0 = program_id {axis = 0} : i64\n  %1 = constant " + n(batches) +
+           " : i64\n  %2 = mul %0, %1 : i64\n  %3 = constant 0 : i64\n  %4 = constant " + n(p.k) + " : i64\n  %5 = constant 0 : " + sum +
+           "\n  %6 = for_loop %3, %K, %4, %5 : " + sum + " (%7: i64, %8: " + sum + ") {\n    %9 = load %a" + part("%3", p.m, "%7", p.k) + " : tile<" +
+           p.a + ">" + shape(p.m, p.k) + "\n" +
+           (p.b_columns ? "    %20 = load %b" + part("%3", p.n, "%7", p.k) + b + shape(p.n, p.k) + "\n    %10 = permute %20 {axis = [0, 2, 1]}"
+                        : "    %10 = load %b" + part("%7", p.k, "%3", p.n)) +
+           b + shape(p.k, p.n) + "\n    %11 = dot %9, %10, %8 {precision = ieee} : " + sum +
+           "\n    yield %11\n  }\n  %12 = cast %6 {round = rne, overflow = automatic} : tile<" + p.c + ">" + shape(p.m, p.n) + "\n  store %c" +
+           part("%3", p.m, "%3", p.n) + " = %12\n  ret\n}\n";
+}
+
 struct Emitted : cuda::KernelText {
     std::string notes;  ///< of `explain`
 };
@@ -92,6 +112,7 @@ Emitted emitted(const std::string& text, const char* arch) {
     run_gpu_passes(*fn, options);
     Emitted out{cuda::emit(*fn, nullptr), ""};
     for (const GpuNote& note : explain_gpu(*fn, options)) out.notes += note.text + "\n";
+    for (const GpuNote& note : explain_channels(*fn, options)) out.notes += note.text + "\n";
     return out;
 }
 
@@ -180,6 +201,30 @@ TEST(CudaTensor, ComputedOperandComesFromRegisters) {
     EXPECT_EQ(count(k.source, "m64n128k16.f32.bf16.bf16 "), 4 + 4 + 8);
     EXPECT_TRUE(contains(k.source, ", 16384, 1024, 1);")) << "v: panels of 128 rows";
     EXPECT_FALSE(contains(k.source, "in_groups"));
+}
+
+TEST(CudaTensor, BatchesOfProducts) {
+    const Emitted k = emitted(batched_text({"bf16", "bf16", "bf16", "f32", 64, 64, 64, false, false}, 3), "sm_90a");
+    EXPECT_EQ(count(k.source, "m64n32k16.f32.bf16.bf16 "), 3 * 4) << "8 warps, two groups side by side";
+    EXPECT_EQ(count(k.source, "wgmma.commit_group"), 1) << "one statement";
+    // A matrix is 64 rows of 128 bytes: the second one begins 8 KB further, the third one 16 KB. b, by rows, is read across: 16 rows per step.
+    EXPECT_EQ(count(k.source, "add.s64 a, %0, 512; add.s64 b, %1, 512;"), 1);
+    EXPECT_EQ(count(k.source, "add.s64 a, %0, 1030; add.s64 b, %1, 1408;"), 1) << "third matrix, last step: 96 bytes and 48 rows";
+    EXPECT_EQ(count(k.source, " tma_load(to"), 3 + 3) << "a box per matrix";
+    EXPECT_TRUE(contains(k.source, ", 24576);"));
+    EXPECT_EQ(k.tensor_maps.at(0), (cuda::TensorMap{0, {2, 1, 0}, {64, 64, 1}, 128}));
+    // 8-bit floats: three matrices of 256 elements of K are six sums from zero.
+    const cuda::KernelText fp8 = emitted(batched_text({"f8e4m3", "f8e4m3", "f32", "f32", 64, 64, 256}, 3), "sm_90a");
+    EXPECT_EQ(count(fp8.source, "m64n32k32.f32.e4m3.e4m3 "), 4) << "one function";
+    EXPECT_EQ(count(fp8.source, "wgmma_m64k128_"), 1 + 6);
+    EXPECT_EQ(count(fp8.source, "float part"), 6);
+    // Too many sums, and tensor memory.
+    const Emitted many = emitted(batched_text({"bf16", "bf16", "bf16", "f32", 64, 64, 64}, 9), "sm_90a");
+    EXPECT_FALSE(contains(many.source, "wgmma"));
+    EXPECT_TRUE(contains(many.notes, "36864 sums of all batches, more than registers hold: 32768")) << many.notes;
+    const Emitted tensor = emitted(batched_text({"bf16", "bf16", "bf16", "f32", 128, 64, 64}, 2), "sm_100a");
+    EXPECT_TRUE(contains(tensor.notes, "sums in tensor memory are matrices, no batches of them")) << tensor.notes;
+    EXPECT_TRUE(contains(tensor.notes, "copied ahead by TMA")) << tensor.notes;
 }
 
 TEST(CudaTensor, ProductsAreStoredByTma) {
@@ -387,6 +432,12 @@ TEST(CudaTensor, CompilesWithoutWarnings) {
         {"sm_90a", combined_text({"bf16", "bf16", "f32", "f32", 128, 128, 64}, "kind = add, order = relaxed, scope = gpu")},
         {"sm_90a", combined_text({"bf16", "bf16", "bf16", "f32", 128, 256, 64}, "kind = add, order = relaxed, scope = gpu")},
         {"sm_90a", combined_text({"f16", "f16", "f16", "f16", 128, 128, 64}, "kind = add, order = relaxed, scope = gpu")},
+        {"sm_90a", batched_text({"bf16", "bf16", "bf16", "f32", 64, 64, 64}, 3)},
+        {"sm_90a", batched_text({"f16", "f16", "f16", "f16", 128, 96, 64}, 2)},
+        {"sm_90a", batched_text({"bf16", "bf16", "f32", "f32", 64, 64, 64}, 8)},
+        {"sm_90a", batched_text({"bf16", "bf16", "f32", "f32", 64, 64, 64, false, false}, 8)},
+        {"sm_90a", batched_text({"i8", "i8", "i32", "i32", 64, 64, 64}, 8)},
+        {"sm_90a", batched_text({"f8e4m3", "f8e5m2", "f32", "f32", 64, 64, 256}, 3)},
         {"sm_90a", clustered(product_text({}), "2, 1")},
         {"sm_90a", clustered(product_text({"i8", "i8", "i32", "i32", 128, 256, 128}), "2, 2")},
         {"sm_90a", clustered(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 128}), "4")},
