@@ -1,80 +1,22 @@
 // Rows of the machine `cpu` (cpu.h). Every output is checked before it is timed; ours and the peer's are timed in turn, so that both see the same
 // machine.
 #include "bench/cpu.h"
+#include "bench/cpu_peers.h"
 #include "bench/inputs.h"
 
-#include <dlfcn.h>
-
-#include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <thread>
+#include <stdexcept>
 
 #include "tegula/tegula.hpp"
 
 namespace cpu_bench {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-using Sgemm = void (*)(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb, float beta,
-                       float* c, int ldc);
-
-struct Blas {
-    Sgemm sgemm = nullptr;
-    std::string config = "OpenBLAS is missing";
-    Blas() {
-        // Versions that do not know this processor would choose kernels for an old one, and so may what the environment asks for.
-        setenv("OPENBLAS_CORETYPE", __builtin_cpu_supports("avx512f") ? "SkylakeX" : __builtin_cpu_supports("avx2") ? "Haswell" : "", 1);
-        void* library = nullptr;
-        for (const char* name : {"libopenblas.so.0", "libopenblas.so"})
-            if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-        if (!library) return;
-        sgemm = reinterpret_cast<Sgemm>(dlsym(library, "cblas_sgemm"));
-        if (auto text = reinterpret_cast<char* (*)()>(dlsym(library, "openblas_get_config"))) config = text();
-        if (auto core = reinterpret_cast<char* (*)()>(dlsym(library, "openblas_get_corename"))) config += std::string(", kernels for ") + core();
-    }
-    void product(const float* a, const float* b, float* c, int m, int n, int k) const {
-        if (sgemm) sgemm(101, 111, 111, m, n, k, 1, a, k, b, n, 0, c, n);
-    }
-};
-
-/// The threads of OpenBLAS look for work for a while before they fall asleep; nothing else does.
-constexpr std::chrono::milliseconds kBlasSleeps{100}, kNobodySpins{0};
-
-/// Median seconds of ours and theirs, called in turn, each after a pause; the call before the timed one wakes the threads that work.
-std::pair<double, double> in_turn(int runs, std::chrono::milliseconds pause, const std::function<void()>& ours, const std::function<void()>& theirs) {
-    std::vector<double> a, b;
-    const auto time = [pause](const std::function<void()>& call) {
-        std::this_thread::sleep_for(pause);
-        call();
-        const auto start = Clock::now();
-        call();
-        return std::chrono::duration<double>(Clock::now() - start).count();
-    };
-    for (int i = 0; i < runs; ++i) {
-        a.push_back(time(ours));
-        b.push_back(time(theirs));
-    }
-    std::sort(a.begin(), a.end());
-    std::sort(b.begin(), b.end());
-    return {a[a.size() / 2], b[b.size() / 2]};
-}
-
-/// The bytes go from one array to the other, each core its share.
-void copy_on_all_cores(const std::vector<float>& from, std::vector<float>& to) {
-    const size_t threads = std::max(1u, std::thread::hardware_concurrency()), n = from.size();
-    std::vector<std::jthread> team;
-    for (size_t t = 0; t < threads; ++t)
-        team.emplace_back(
-            [&, t] { std::memcpy(to.data() + n * t / threads, from.data() + n * t / threads, (n * (t + 1) / threads - n * t / threads) * 4); });
-}
 
 uint16_t bf16_of(float v) {
     uint32_t bits;
@@ -84,7 +26,7 @@ uint16_t bf16_of(float v) {
 
 class Rows {
 public:
-    Rows(const std::string& source_dir, bool quick) : quick_(quick) {
+    Rows(const std::string& source_dir, bool quick) : source_dir_(source_dir), quick_(quick) {
         engine_ = tegula::Engine::create().value();
         module_ = engine_.load_file(source_dir + "/bench/cpu.tile").value();
         run_.machine = "cpu";
@@ -100,6 +42,7 @@ public:
     void bandwidth();
     void beside_interpreter();
     void decode();
+    void attention();
     std::vector<CpuRow> rows;
 
 private:
@@ -115,7 +58,9 @@ private:
     };
     void rows_of(const char* type, int64_t columns, Arrays& at);
     void against_copy(const std::string& work, size_t bytes, Arrays& at, const std::function<void()>& ours);
+    void attention(tegula::Module& module, int s, int d, bool causal);
 
+    std::string source_dir_;
     bool quick_;
     Blas blas_;
     tegula::Engine engine_;
@@ -210,7 +155,7 @@ void Rows::bandwidth() {
     rows_of("bf16", 1024, at);
 }
 
-/// The interpreter is what says what a result is, not how fast it can be had.
+/// The interpreter is what says what a result is, not how fast it can be had: a row without a goal.
 void Rows::beside_interpreter() {
     const int n = quick_ ? 128 : 256;
     note("matmul f32 " + std::to_string(n) + ", beside the interpreter");
@@ -228,7 +173,7 @@ void Rows::beside_interpreter() {
         3, kNobodySpins, [&] { product("cpu", c); }, [&] { product("interp", d); });
     if (c != d) throw std::runtime_error("the product is not the interpreter's");
     const double flops = 2.0 * n * n * n * 1e-9;
-    rows.push_back({"matmul f32 " + std::to_string(n) + "^3", "GFLOP/s", "interpreter", flops / own, flops / peer, 50});
+    rows.push_back({"matmul f32 " + std::to_string(n) + "^3", "GFLOP/s", "interpreter", flops / own, flops / peer});
 }
 
 void Rows::decode() {
@@ -250,6 +195,49 @@ void Rows::decode() {
     rows.push_back({"w4a16 1 x 4096 x 4096", "GFLOP/s", "OpenBLAS f32", flops / own, flops / peer, 2.5});
 }
 
+/// Row i of a head by the definition, in double.
+void check_attention(const float* q, const float* k, const float* v, const float* o, int s, int d, int row, bool causal) {
+    const int seen = causal ? row + 1 : s;
+    std::vector<double> weights, sums(static_cast<size_t>(d));
+    double total = 0;
+    for (int j = 0; j < seen; ++j) {
+        double score = 0;
+        for (int e = 0; e < d; ++e) score += static_cast<double>(q[row * d + e]) * k[j * d + e];
+        const double weight = std::exp(score / std::sqrt(d));
+        total += weight;
+        for (int e = 0; e < d; ++e) sums[static_cast<size_t>(e)] += weight * v[j * d + e];
+    }
+    for (int e = 0; e < d; ++e)
+        if (!(std::fabs(o[row * d + e] - sums[static_cast<size_t>(e)] / total) < 1e-4)) throw std::runtime_error("attention is wrong");
+}
+
+void Rows::attention(tegula::Module& module, int s, int d, bool causal) {
+    const int heads = 4, runs = quick_ ? 3 : 9;
+    const std::string work =
+        "attention " + std::to_string(heads) + " x " + std::to_string(s) + ", d " + std::to_string(d) + (causal ? ", causal" : "");
+    note(work);
+    const auto head = static_cast<size_t>(s * d), count = heads * head;
+    std::vector<float> q = normal(count, 6), k = normal(count, 7), v = normal(count, 8), o(count);
+    const auto tensor = [&](std::vector<float>& x) { return tegula::Tensor(x.data(), {heads, s, d}); };
+    std::vector<double> seconds;
+    for (int i = 0; i < runs; ++i)
+        seconds.push_back(awake_seconds([&] {
+            module
+                .launch("attention", {{"D", d}, {"CAUSAL", causal}, {"BM", 128}, {"BS", 128}},
+                        {tensor(q), tensor(k), tensor(v), tegula::Value(1 / std::sqrt(static_cast<double>(d))), tensor(o)}, run_)
+                .value();
+        }));
+    for (int row : {0, s / 2 + 1, s - 1}) check_attention(&q[head], &k[head], &v[head], &o[head], s, d, row, causal);
+    const double peer = numpy_attention(source_dir_, heads, s, d, causal, runs), flops = 4.0 * heads * s * s * d * (causal ? 0.5 : 1) * 1e-9;
+    rows.push_back({work, "GFLOP/s", std::isnan(peer) ? "NumPy is missing" : "NumPy", flops / median(seconds), flops / peer, 5});
+}
+
+void Rows::attention() {
+    tegula::Module module = engine_.load_file(source_dir_ + "/examples/attention.tile").value();
+    for (int d : {128, 64})
+        for (bool causal : {false, true}) attention(module, 1024, d, causal);
+}
+
 }  // namespace
 
 std::vector<CpuRow> cpu_rows(const std::string& source_dir, bool quick, std::string& why) {
@@ -259,14 +247,16 @@ std::vector<CpuRow> cpu_rows(const std::string& source_dir, bool quick, std::str
     all.bandwidth();
     all.beside_interpreter();
     all.decode();
+    all.attention();
     return std::move(all.rows);
 }
 
 void print_cpu(const std::vector<CpuRow>& rows) {
     std::printf("%-44s %10s %10s  %-8s %-20s %7s %6s\n", "work", "ours", "peer", "", "which", "ratio", "goal");
-    for (const CpuRow& r : rows)
-        std::printf("%-44s %10.4g %10.4g  %-8s %-20s %6.4gx %4.3gx\n", r.work.c_str(), r.ours, r.theirs, r.unit.c_str(), r.peer.c_str(),
-                    r.ours / r.theirs, r.goal);
+    for (const CpuRow& r : rows) {
+        std::printf("%-44s %10.4g %10.4g  %-8s %-20s %6.4gx", r.work.c_str(), r.ours, r.theirs, r.unit.c_str(), r.peer.c_str(), r.ours / r.theirs);
+        std::printf(r.goal ? " %4.3gx\n" : "\n", r.goal);
+    }
     std::printf("OpenBLAS: %s\n", Blas().config.c_str());
 }
 

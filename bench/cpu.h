@@ -7,7 +7,7 @@ namespace cpu_bench {
 
 struct CpuRow {
     std::string work, unit, peer;
-    double ours = 0, theirs = 0, goal = 0;  ///< goal: of ours / theirs; larger is better in all units
+    double ours = 0, theirs = 0, goal = 0;  ///< goal: of ours / theirs, 0: none; larger is better in all units
 };
 
 /// Empty, with the reason in `why`, where the library has no machine `cpu`.

@@ -117,7 +117,7 @@ void AccessEmitter::in_range(size_t a, const Index& j, unsigned lanes, Place& pl
     both(place.lane, b_.CreateICmpSLT(lane, from_base(high)));
 }
 
-Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place) {
+Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place, bool known_in) {
     const Access::Axis& axis = access_.axes[a];
     if (axis.kind == Access::gather) return gathered(a, p, place);
     if (axis.kind == Access::index) {
@@ -131,7 +131,8 @@ Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place) {
     const bool ranged = axis.kind == Access::range;
     Value* start = ranged ? g_.scalar(index_[a]) : g_.i64(0);
     const int64_t step = ranged ? axis.step : 1;
-    if (ranged && !axis.in_bounds && j.kind == Index::uniform) {
+    const bool looked_at = ranged && !axis.in_bounds && !known_in;
+    if (looked_at && j.kind == Index::uniform) {
         Value* at = b_.CreateAdd(start, b_.CreateMul(j.value, g_.i64(step)));
         const auto inside = [&] {
             const auto [low, high] = limits(a);
@@ -139,7 +140,7 @@ Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place) {
         };
         return {Index::uniform, g_.always(j.value, inside) ? at : inside_or_first(at, inside(), place), step};
     }
-    if (ranged && !axis.in_bounds) in_range(a, j, n, place);
+    if (looked_at) in_range(a, j, n, place);
     if (j.kind == Index::vector) {
         Value* wide = b_.CreateZExt(j.value, llvm::FixedVectorType::get(b_.getInt64Ty(), n));
         return {Index::vector, b_.CreateAdd(b_.CreateMul(wide, g_.splat(g_.i64(step), n)), g_.splat(start, n)), 1};
@@ -193,11 +194,13 @@ Point AccessEmitter::object_point(const Place& place, Value* mask, const Point& 
 // ---- instructions ----
 
 Value* Codegen::at_load(ir::InstId id, const Point& p) {
+    if (Value* v = at_turned(id, p)) return v;
     AccessEmitter access(*this, id);
     Place place = access.place(p);
     Value* other = access.other().valid() ? lanes(access.other(), p) : nullptr;
     const Address a = access.address(place);
-    return access.load(a, access.mask(place, p), other, p.lanes);
+    Value* mask = access.mask(place, p);
+    return access.load(a, mask, other, p.lanes, access.run_mask(place, mask, p));
 }
 
 Value* Codegen::at_extract(ir::InstId id, const Point& p) {

@@ -1,6 +1,8 @@
 // Where an ir::Access finds its elements: coordinates of the object at a point of the accessed part, what is out of range, and addresses. One emitter
 // serves load, store, atomic (tensors) and extract, deposit (tiles).
 #pragma once
+#include <optional>
+
 #include "jit/cpu/codegen.h"
 #include "lang/layout.h"
 
@@ -41,8 +43,19 @@ public:
     llvm::Value* mask(const Place& place, const Point& p);
     /// The object's point (a tile) at a place; coordinates are safe where the mask is off, except that consecutive ones want guarded accesses.
     Point object_point(const Place& place, llvm::Value* mask, const Point& p);
-    llvm::Value* load(const Address& a, llvm::Value* mask, llvm::Value* other, unsigned lanes);
+    /// `run`: the mask in two parts, where that is known, so that what depends on lanes alone leaves loops over rows.
+    struct RunMask {
+        llvm::Value *row, *lanes;  ///< null: all
+    };
+    llvm::Value* load(const Address& a, llvm::Value* mask, llvm::Value* other, unsigned lanes, std::optional<RunMask> run = {});
+    RunMask run_mask(const Place& place, llvm::Value* mask, const Point& p);
     void store(const Address& a, llvm::Value* mask, llvm::Value* value, unsigned lanes);
+    /// Rows of memory behind `count` elements from p on along the part's dimension k (p: one element), for the lanes of dimension n: <lanes x i32>
+    /// per 32 bits at `to`. Bits of elements outside of the tensor are anything, of rows outside of it zeros.
+    bool runs_along(size_t k);  ///< does memory run along the part's dimension?
+    void turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
+    /// What is read there from words: elements of `words`' low bits, masked as the instruction asks.
+    llvm::Value* from_words(const Point& p, size_t k, llvm::Value* words);
     /// Is it a tensor that the variant streams (TensorTrait)?
     bool streamed() const;
     llvm::Value* before_aligned(const Point& p);
@@ -53,8 +66,12 @@ public:
     ir::ValueId other() const { return other_; }        ///< may be invalid
 
 private:
-    Coordinate axis(size_t a, const Point& p, Place& place);
+    llvm::Value* one_by_one(llvm::Value* pointers, llvm::Type* type, llvm::Value* mask, llvm::Value* instead);
+    /// `known_in`: nothing keeps positions along a range inside.
+    Coordinate axis(size_t a, const Point& p, Place& place, bool known_in = false);
     llvm::Value* inside_or_first(llvm::Value* coordinate, llvm::Value* inside, Place& place);
+    size_t axis_of(size_t dim) const;
+    llvm::Value* row_mask(size_t k_axis, const Point& p, int64_t count, llvm::Value* phase, unsigned bytes);
     Coordinate gathered(size_t a, const Point& p, Place& place);
     std::pair<llvm::Value*, llvm::Value*> limits(size_t a);  ///< i64: the positions along the axis from the one to the other are in range
     void in_range(size_t a, const Index& j, unsigned lanes, Place& place);

@@ -16,7 +16,23 @@ Value* AccessEmitter::lane_bits(const Address& a, unsigned lanes) {
     return b_.CreateAdd(bits, b_.CreateMul(number, g_.splat(g_.i64(format_.bits), lanes)));
 }
 
-Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes) {
+/// The first active lane and the one after the last, i64; 64 and 0 when none is: a run without elements has no byte, whatever bit it begins with.
+static std::pair<Value*, Value*> active_lanes(llvm::IRBuilder<>& b, Value* mask, unsigned lanes) {
+    Value* bits = b.CreateBitCast(mask, b.getIntNTy(lanes));
+    if (lanes < 64) bits = b.CreateZExt(bits, b.getInt64Ty());
+    Value* first = b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, bits, b.getFalse());
+    Value* end = b.CreateSub(b.getInt64(64), b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, bits, b.getFalse()));
+    return {first, end};
+}
+
+AccessEmitter::RunMask AccessEmitter::run_mask(const Place& place, Value* mask, const Point& p) {
+    if (out_bytes_ || !place.row || place.inside || !p.lanes) return {nullptr, mask};
+    Place rest = place;
+    rest.row = nullptr;
+    return {place.row, this->mask(rest, p)};
+}
+
+Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned lanes, std::optional<RunMask> run) {
     Scalars& s = g_.scalars();
     llvm::Type* type = s.type(format_, lanes);
     if (!other) other = llvm::Constant::getNullValue(type);
@@ -28,12 +44,16 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
         };
         return mask ? g_.choose(mask, read, [&] { return other; }) : read();
     }
+    if (!a.bytes && a.contiguous) {
+        if (!mask) return s.load_run(format_, a.base, a.offset, nullptr, lanes);
+        const RunMask parts = run.value_or(RunMask{nullptr, mask});
+        std::pair<Value*, Value*> active{};
+        if (parts.lanes) active = active_lanes(b_, parts.lanes, lanes);
+        return s.select(mask, s.load_run(format_, a.base, a.offset, active.second, lanes, active.first, parts.row), other);
+    }
     if (!a.bytes) {
-        const auto each = [&](Value* on) { return s.load_at(format_, a.base, lane_bits(a, lanes), on, lanes); };
-        const auto run = [&] { return s.load_run(format_, a.base, a.offset, nullptr, lanes); };
-        if (!mask) return a.contiguous ? run() : each(nullptr);
-        Value* v = a.contiguous ? g_.choose(b_.CreateAndReduce(mask), run, [&] { return each(mask); }) : each(mask);
-        return b_.CreateSelect(mask, v, other);
+        Value* v = s.load_at(format_, a.base, lane_bits(a, lanes), mask, lanes);
+        return mask ? s.select(mask, v, other) : v;
     }
     llvm::Type* memory = s.memory_type(format_, lanes);
     Value* instead = s.to_memory(other, format_);
@@ -52,8 +72,18 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
         return s.from_memory(b_.CreateSelect(mask, v, instead), format_);
     }
     Value* pointers = b_.CreateGEP(b_.getInt8Ty(), first, a.lanes);
+    if (format_.bits < 32) return s.from_memory(one_by_one(pointers, memory, mask, instead), format_);
     Value* on = mask ? mask : g_.splat(b_.getTrue(), lanes);
     return s.from_memory(b_.CreateMaskedGather(memory, pointers, llvm::Align(1), on, instead), format_);
+}
+
+/// No processor gathers elements this small: without branches, lanes that are off read the arguments.
+Value* AccessEmitter::one_by_one(Value* pointers, llvm::Type* type, Value* mask, Value* instead) {
+    if (mask) pointers = b_.CreateSelect(mask, pointers, g_.splat(g_.args_, llvm::cast<llvm::FixedVectorType>(type)->getNumElements()));
+    Value* v = llvm::PoisonValue::get(type);
+    for (unsigned l = 0; l < llvm::cast<llvm::FixedVectorType>(type)->getNumElements(); ++l)
+        v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(type->getScalarType(), b_.CreateExtractElement(pointers, l), llvm::Align(1)), l);
+    return mask ? b_.CreateSelect(mask, v, instead) : v;
 }
 
 void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned lanes) {

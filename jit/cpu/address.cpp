@@ -39,7 +39,9 @@ Value* AccessEmitter::stride(size_t a, int64_t& known) {
         known = unit();
         return g_.i64(known);
     }
-    return g_.argument_slot(slots.strides + static_cast<uint32_t>(a));
+    Value* slot = g_.argument_slot(slots.strides + static_cast<uint32_t>(a));
+    // Rows of dense layouts begin with whole bytes: said so that the phase of a run does not depend on its row.
+    return out_bytes_ || strided || at < 0 ? slot : b_.CreateAnd(slot, g_.i64(-8));
 }
 
 Value* AccessEmitter::wide(const Coordinate& c, unsigned lanes) {

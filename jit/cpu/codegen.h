@@ -29,6 +29,19 @@ struct Index {
     } kind = uniform;
     llvm::Value* value = nullptr;
     int64_t multiple = 1;  ///< divides the (lane 0) value of uniform and consecutive ones
+    /// Of uniform ones, may be null: the value lies in [run, run + run_length), and run is a multiple of run_length. What depends on quotients by
+    /// multiples of run_length is the same all over the run, and made once.
+    llvm::Value* run = nullptr;
+    int64_t run_length = 1;
+};
+
+/// Elements of a load for lanes that run across the rows of its memory: the rows are read as they lie and turned (turned.cpp).
+struct TurnedRun {
+    ir::InstId load;
+    std::vector<Index> at;            ///< what the part's point must be; of dimension `k` one of `steps`
+    size_t k = 0;                     ///< the part's dimension along memory
+    std::vector<llvm::Value*> steps;  ///< consecutive coordinates
+    std::vector<llvm::Value*> words;  ///< <lanes x i32>: the elements' bits from steps[0] on
 };
 
 /// A row of elements of a tile, one per lane; lanes 0: one element, and values at the point are LLVM scalars.
@@ -142,6 +155,12 @@ public:
     // Memory.
     llvm::Value* masked_load(llvm::Type* type, llvm::Value* pointer, llvm::Value* mask, llvm::Value* other, llvm::Align align);
     void masked_store(llvm::Value* value, llvm::Value* pointer, llvm::Value* mask, llvm::Align align);
+    /// The rows of memory behind `count` coordinates k of a load's part from p.index[k] on, one per lane of dimension `n` from p.index[n] on (p has
+    /// no lanes): turned into words of 32 bits at `to`, one vector of `lanes` per 32 bits. Only where the tensor's memory runs along k.
+    bool can_turn_rows(ir::InstId load, size_t k);
+    void turn_rows(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
+    /// Loads among them give their elements from words while `body` is emitted.
+    void with_turned(std::vector<TurnedRun> runs, const std::function<void()>& body);
     /// Calls a field of Support; the state comes first.
     llvm::Value* call_support(size_t field_offset, llvm::Type* result, std::vector<llvm::Value*> args);
     llvm::Value* argument_slot(uint32_t slot);  ///< i64, read once at the function's start
@@ -187,6 +206,8 @@ private:
     llvm::Value* at_extract(ir::InstId id, const Point& p);
     llvm::Value* at_load(ir::InstId id, const Point& p);
     llvm::Value* at_ptr_load(ir::InstId id, const Point& p);
+    llvm::Value* at_turned(ir::InstId id, const Point& p);  ///< null: not turned there
+    llvm::Value* quotient(const Index& i, int64_t by);
     void emit_root(ir::InstId id);
     void emit_inst(ir::InstId id);
 
@@ -219,7 +240,8 @@ private:
     llvm::Value* extent(ir::ValueId tensor, size_t d);
 
     struct Body {
-        std::map<std::pair<uint32_t, uint32_t>, llvm::Value*> known;  ///< (value, point) -> what it is there
+        std::map<std::pair<uint32_t, uint32_t>, llvm::Value*> known;         ///< (value, point) -> what it is there
+        std::map<std::pair<llvm::Value*, int64_t>, llvm::Value*> quotients;  ///< of runs (Index)
     };
     uint32_t intern(const Point& p);
 
@@ -252,6 +274,7 @@ private:
     std::vector<int> param_of_;                             ///< by value: parameter number, -1
     std::unordered_map<uint32_t, llvm::Constant*> tables_;  ///< constant_tile: by instruction
     std::vector<Body> bodies_;
+    std::vector<TurnedRun> turned_;
     Whole* whole_ = nullptr;
     std::map<std::vector<uint64_t>, uint32_t> points_;
     std::vector<llvm::MDNode*> scopes_, no_alias_;  ///< by scratch slot

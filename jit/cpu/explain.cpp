@@ -87,7 +87,7 @@ private:
         std::string fused;
         for (ir::ValueId operand : fn_.operands(inst)) collect_fused(fn_, plan_, operand, seen, fused);
         if (!fused.empty()) text += "; fused into its loops: " + fused;
-        if (inst.op == ir::Op::dot) text += "; " + plan_product(fn_, inst, target_.vector_bytes, target_.dot_rows).text();
+        if (inst.op == ir::Op::dot) text += "; " + plan_product(fn_, inst, target_.vector_bytes, target_.dot_rows, &plan_).text();
         notes_.push_back({inst.span, text});
     }
 

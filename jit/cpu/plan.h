@@ -38,7 +38,7 @@ Plan make_plan(const ir::Function& fn, const CompileOptions& options);
 /// or twice: what is read more often is to be stored.
 bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k);
 /// Bytes of private memory that the instruction's function needs while it runs.
-uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, unsigned vector_bytes);
+uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, const Plan& plan);
 /// Can the result be evaluated at a point from its operands at points (codegen.h, `at_`)?
 bool fusable(const ir::Function& fn, const ir::Inst& inst);
 /// Does the `checked` variant look at its operands (checks.cpp)? Then it is evaluated where it stands, over its whole tile.

@@ -95,10 +95,10 @@ bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k) {
     }
 }
 
-uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, unsigned) {
+uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, const Plan& plan) {
     switch (inst.op) {
         case Op::dot:
-            return product_bytes(fn, inst);
+            return product_bytes(fn, inst, &plan);
         case Op::reduce:
             return tree_bytes(fn, inst, fn.attrs(inst)[2]);
         case Op::reduce_region:

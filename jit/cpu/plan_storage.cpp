@@ -227,7 +227,7 @@ void Planner::place() {
     for (const auto& [root, item] : storages) items.push_back(item);
     for (size_t i = 0; i < held_.size(); ++i) items.push_back({at_[held_[i].at.v], at_[held_[i].at.v], 1, static_cast<uint32_t>(i), held_[i].bytes});
     for (ir::InstId id : order_)
-        if (const uint64_t bytes = work_bytes(fn_, fn_.inst(id), 64)) items.push_back({at_[id.v], end_[id.v], 2, id.v, bytes});
+        if (const uint64_t bytes = work_bytes(fn_, fn_.inst(id), plan_)) items.push_back({at_[id.v], end_[id.v], 2, id.v, bytes});
     std::sort(items.begin(), items.end(),
               [](const Item& a, const Item& b) { return std::tie(a.first, a.kind, a.id) < std::tie(b.first, b.kind, b.id); });
 

@@ -28,6 +28,7 @@ Value* Codegen::as_vector(const Index& i, unsigned lanes) {
 Index Codegen::scale_add(const Index& a, int64_t scale, int64_t by, unsigned lanes) {
     if (scale == 1 && by == 0) return a;
     Index out = a;
+    out.run = nullptr;
     if (a.kind == Index::vector || (a.kind == Index::consecutive && scale != 1)) {
         Value* v = b_.CreateMul(as_vector(a, lanes), splat(i32(scale), lanes));
         return {Index::vector, b_.CreateAdd(v, splat(i32(by), lanes)), 1};
@@ -78,8 +79,10 @@ Point Codegen::delinear(const Index& i, const Shape& shape, const Point& like) {
             // Whole groups of lanes stay within one row.
             const int64_t within = rest.kind == Index::consecutive ? lanes : 1;
             Value* e = i64(extent);
+            const bool steady = rest.kind == Index::uniform && rest.run && extent % rest.run_length == 0;
+            Value* whole = steady ? quotient(rest, extent) : b_.CreateUDiv(rest.value, e);
             out.index[d] = {rest.kind, b_.CreateURem(rest.value, e), std::max(std::gcd(rest.multiple, extent), within)};
-            rest = {Index::uniform, b_.CreateUDiv(rest.value, e), rest.multiple % extent == 0 ? rest.multiple / extent : 1};
+            rest = {Index::uniform, whole, rest.multiple % extent == 0 ? rest.multiple / extent : 1};
         } else {
             Value* v = as_vector(rest, like.lanes);
             Value* e = splat(i32(extent), like.lanes);
@@ -88,6 +91,14 @@ Point Codegen::delinear(const Index& i, const Shape& shape, const Point& like) {
         }
     }
     return out;
+}
+
+/// i.value / by, for `by` a multiple of the run's length: one value for the run.
+Value* Codegen::quotient(const Index& i, int64_t by) {
+    const std::pair<Value*, int64_t> key{i.run, by};
+    for (auto body = bodies_.rbegin(); body != bodies_.rend(); ++body)
+        if (const auto known = body->quotients.find(key); known != body->quotients.end()) return known->second;
+    return bodies_.back().quotients[key] = b_.CreateUDiv(i.run, i64(by));
 }
 
 Point Codegen::scalar_point(std::initializer_list<Value*> uniform) const {

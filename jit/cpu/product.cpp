@@ -6,6 +6,8 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include "jit/cpu/product_few.h"
+
 namespace tegula::cpu {
 
 using ir::Op;
@@ -13,8 +15,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kQuickProduct = int64_t{1} << 22;  ///< multiply-adds between two looks at the stop flag
-constexpr uint32_t kLeastSum = 24;                   ///< biased exponent of f32 from which on numbers are multiples of 2^-126
+constexpr uint32_t kLeastSum = 24;  ///< biased exponent of f32 from which on numbers are multiples of 2^-126
 
 Fmt format_of(Product::Chain chain) {
     static constexpr Fmt kFormats[] = {Fmt::f32, Fmt::f64, Fmt::i32, Fmt::i64};
@@ -62,11 +63,25 @@ void ProductEmitter::run() {
             least = g_.local(type);
             b_.CreateAlignedStore(llvm::Constant::getAllOnesValue(type), least, llvm::Align(2 * g_.width()));
         }
-    const Operand a = left(operands[0]), b = right(operands[1]);
+    const Operand a = left(operands[0]);
+    if (p_.few) return few(a, operands);
+    const Operand b = right(operands[1]);
     const Buffer c = accumulators(operands[2]);
     if (p_.watched()) safe_ = products_are_safe();
     next_.begin(p_.batch * ((p_.k + p_.k_block - 1) / p_.k_block) * p_.n_blocks * ((p_.m + p_.rows - 1) / p_.rows));
     g_.loop(0, p_.batch, 1, [&](Value* z) { passes(z, a, b, c); });
+    finish(c);
+}
+
+/// Nothing is packed on the right.
+void ProductEmitter::few(const Operand& a, std::span<const ir::ValueId> operands) {
+    const ir::ValueId right = operands[1];
+    const Buffer c = accumulators(operands[2]);
+    const auto factor = [&](Value* v, unsigned lanes) { return to_chain(v, g_.fn().elem(right), lanes); };
+    g_.loop(0, p_.batch, 1, [&](Value* z) {
+        Value *rows = at(a.base, b_.CreateMul(z, g_.i64(a.batch))), *sums = at(c.base, b_.CreateMul(z, g_.i64(p_.m * p_.n)));
+        few_rows(g_, id_, p_, {chain_, batch_point(z, g_.fn().type(right).shape), rows, a.row, sums, factor});
+    });
     finish(c);
 }
 
@@ -262,7 +277,7 @@ void Codegen::poll() {
 }
 
 void Codegen::cpu_dot(ir::InstId id) {
-    const Product p = plan_product(fn_, fn_.inst(id), target_.vector_bytes, target_.dot_rows);
+    const Product p = plan_product(fn_, fn_.inst(id), target_.vector_bytes, target_.dot_rows, &plan_);
     if (p.chain == Product::steps) return product_by_steps(*this, id);
     ProductEmitter(*this, id, p).run();
 }

@@ -2,11 +2,22 @@
 // packed into. No LLVM: the plan and `explain` need it too.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "jit/cpu/dot_rows.h"
 #include "lang/ir.h"
 
 namespace tegula::cpu {
+
+struct Plan;
+
+/// A load within a product's right operand whose memory may run along k (turned.cpp).
+struct TurnedLoad {
+    ir::InstId load;
+    std::vector<int> dims;  ///< of its part: the operand's dimension that each is, -1: none, the extent is 1
+    size_t k = 0, n = 0;    ///< the part's dimensions that are k and n
+    unsigned bits = 0;
+};
 
 struct Product {
     enum Chain : uint8_t { f32, f64, i32, i64, steps } chain = f32;  ///< steps: the accumulator's own format, one rounding per step, row by row
@@ -21,9 +32,16 @@ struct Product {
     unsigned lanes = 4;              ///< along n, in one step
     unsigned rows = 1, steps_n = 1;  ///< of the micro-kernel: rows x steps_n * lanes accumulators in registers
     int64_t k_block = 256;           ///< a stretch of k per pass over the accumulators
+    /// Few rows: each element of the right operand is read once, so that it is evaluated in registers where it is multiplied (product_few.cpp).
+    bool few = false;
+    std::vector<TurnedLoad> turned;
+    int64_t chunk = 0;  ///< of k, between two squares of turned rows
+    int64_t run = 0;    ///< of k, a divisor of chunk: what depends on quotients by k, as scales of groups do, is evaluated once
+    int64_t step = 8;   ///< of k, unrolled
     // Work area.
-    int64_t a_pitch = 1;   ///< elements between rows of a: [batch, m, a_pitch]
-    int64_t n_blocks = 1;  ///< b: [batch, n_blocks, k, block()]
+    int64_t a_pitch = 1;                                                         ///< elements between rows of a: [batch, m, a_pitch]
+    int64_t n_blocks = 1;                                                        ///< b: [batch, n_blocks, k, block()]
+    uint64_t square_bytes() const { return uint64_t{lanes} * 4 * (lanes + 1); }  ///< of turned words, and a vector behind them
     int64_t block() const { return int64_t{lanes} * steps_n; }
     uint64_t a_bytes = 0, b_bytes = 0, c_bytes = 0;  ///< c: accumulators wider than their container
     uint64_t turn_bytes = 0;                         ///< a square of lanes x lanes elements on its way from rows to columns
@@ -35,10 +53,12 @@ struct Product {
     std::string text() const;  ///< "6 x 32 accumulators .."
 };
 
-/// `rows`: of dot_rows.h, those of the target.
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows = 0);
+/// `rows`: of dot_rows.h, those of the target. Without a plan operands are packed.
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows = 0, const Plan* plan = nullptr);
+/// Chooses how products with few rows run (product_few_plan.cpp), if it is one.
+void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const Plan& plan, unsigned vector_bytes);
 /// Work area for any target.
-uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot);
+uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* plan = nullptr);
 /// The dimension of a tile along which evaluation reads memory in its order, -1: none known.
 int fast_dimension(const ir::Function& fn, ir::ValueId v);
 /// Is a stored operand of this type what the micro-kernel reads?

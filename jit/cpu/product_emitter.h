@@ -41,7 +41,6 @@ private:
     void pack(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place);
     void pack_rows(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place);
     void pack_squares(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place);
-    void transpose(Values& lines);
     Value* across(ir::ValueId v, bool is_left, Point p, size_t lane_dim, Value* group);
     Value* along(ir::ValueId v, bool is_left, Point p, Value* group);
     Value* part(ir::ValueId v, bool is_left, const Point& p, Value* exists);
@@ -52,6 +51,7 @@ private:
     Value* products_are_safe();
 
     // product.cpp
+    void few(const Operand& a, std::span<const ir::ValueId> operands);
     Buffer accumulators(ir::ValueId acc);
     void finish(const Buffer& c);
     void passes(Value* z, const Operand& a, const Operand& b, const Buffer& c);

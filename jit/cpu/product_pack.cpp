@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "jit/cpu/product_emitter.h"
+#include "jit/cpu/turned.h"
 
 namespace tegula::cpu {
 
@@ -127,30 +128,12 @@ void ProductEmitter::pack_squares(ir::ValueId v, bool is_left, const Buffer& to,
                 });
                 Values lines;
                 for (int64_t c = 0; c < side; ++c) lines.push_back(b_.CreateAlignedLoad(type, at(square.base, c * side), align));
-                transpose(lines);
+                transpose(b_, lines);
                 for (int64_t r = 0; r < side; ++r)
                     b_.CreateAlignedStore(lines[static_cast<size_t>(r)], at(to.base, place(z, b_.CreateAdd(row, g_.i64(r)), column)), align);
             });
         });
     });
-}
-
-/// Of a square of vectors: halves of pairs change places, then quarters, and so on.
-void ProductEmitter::transpose(Values& lines) {
-    const size_t side = lines.size();
-    for (size_t d = side / 2; d; d /= 2) {
-        std::vector<int> low, high;
-        for (size_t l = 0; l < side; ++l) {
-            low.push_back(static_cast<int>(l & d ? side + l - d : l));
-            high.push_back(static_cast<int>(l & d ? side + l : l + d));
-        }
-        for (size_t i = 0; i < side; ++i) {
-            if (i & d) continue;
-            Value *a = lines[i], *b = lines[i + d];
-            lines[i] = b_.CreateShuffleVector(a, b, low);
-            lines[i + d] = b_.CreateShuffleVector(a, b, high);
-        }
-    }
 }
 
 /// Elements of a panel at one group of k; lanes run along the other dimension.

@@ -98,7 +98,7 @@ bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chai
     }
 }
 
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows) {
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows, const Plan* plan) {
     const auto operands = fn.operands(dot);
     const Shape &a = fn.type(operands[0]).shape, &c = fn.type(operands[2]).shape;
     const Format& sum = fn.elem(operands[2]);
@@ -114,12 +114,13 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
     if (p.chain == Product::steps) return p;
     p.bytes = p.chain == Product::f32 || p.chain == Product::i32 ? 4 : 8;
     p.lanes = static_cast<unsigned>(std::min<int64_t>(vector_bytes / 4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n)))));
-    if (p.lanes * 4 == vector_bytes && p.depth >= p.lanes)
+    if (plan) choose_few(p, fn, dot, *plan, vector_bytes);
+    if (!p.few && p.lanes * 4 == vector_bytes && p.depth >= p.lanes)
         for (size_t r = 0; r < std::size(kDotRows) && !p.row; ++r)
             if ((rows >> r & 1) && kDotRows[r].vector_bytes == vector_bytes)
                 take_row(p, kDotRows[r], fn.elem(operands[0]), fn.type(operands[0]).elem, fn.elem(operands[1]), fn.type(operands[1]).elem);
     p.k = ceil_div(p.depth, p.group());
-    choose_blocks(p, vector_bytes);
+    if (!p.few) choose_blocks(p, vector_bytes);
     // Whole vectors are written at the ends of rows, and whole squares where operands are turned. Rows at the same distance modulo the size of a way
     // would evict each other.
     const int64_t side = vector_bytes / 4, pitch = ceil_div(p.k, side) * side;
@@ -127,18 +128,21 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
     p.n_blocks = ceil_div(p.n, p.block());
     const auto aligned = [](int64_t elements, unsigned bytes) { return (static_cast<uint64_t>(elements) * bytes + 64 + 63) / 64 * 64; };
     p.a_bytes = aligned((p.batch * p.m + side) * p.a_pitch, p.bytes);
-    p.b_bytes = aligned((p.batch * p.n_blocks * p.k + side) * p.block(), p.bytes);
+    p.b_bytes = p.few ? p.turned.size() * p.steps_n * p.square_bytes() : aligned((p.batch * p.n_blocks * p.k + side) * p.block(), p.bytes);
     p.turn_bytes = aligned(side * side, p.bytes);
     if (sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * p.m * p.n, p.bytes);
     return p;
 }
 
-uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot) {
+uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* plan) {
     uint64_t most = 0;
+    const auto with = [&](unsigned vector_bytes, DotRows rows) {
+        most = std::max(most, plan_product(fn, dot, vector_bytes, rows, plan).work_bytes());
+    };
     for (unsigned vector_bytes : {16u, 32u, 64u}) {
-        most = std::max(most, plan_product(fn, dot, vector_bytes).work_bytes());
+        with(vector_bytes, 0);
         for (size_t r = 0; r < std::size(kDotRows); ++r)
-            if (kDotRows[r].vector_bytes == vector_bytes) most = std::max(most, plan_product(fn, dot, vector_bytes, DotRows{1} << r).work_bytes());
+            if (kDotRows[r].vector_bytes == vector_bytes) with(vector_bytes, DotRows{1} << r);
     }
     return most;
 }
@@ -172,13 +176,17 @@ int fast_dimension(const ir::Function& fn, ir::ValueId v) {
 std::string Product::text() const {
     static constexpr const char* kChains[] = {"f32", "f64", "i32", "i64"};
     if (chain == steps) return "row by row, one rounding to the accumulator's format per step of k";
-    std::string step = ", k ascending";
+    if (few)
+        return std::to_string(m) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] +
+               ", k ascending); the right operand is evaluated in registers, " + std::to_string(step) + " of k at a time" +
+               (turned.empty() ? "" : "; rows of memory are turned in squares, " + std::to_string(chunk) + " of k each");
+    std::string how = ", k ascending";
     if (row) {
-        step = ", " + std::string(row->name) + " of " + std::to_string(group()) + " neighbours along k";
-        if (offset) step += ", left ones shifted by 128";
-        if (watched()) step += "; where a subnormal could appear, fma";
+        how = ", " + std::string(row->name) + " of " + std::to_string(group()) + " neighbours along k";
+        if (offset) how += ", left ones shifted by 128";
+        if (watched()) how += "; where a subnormal could appear, fma";
     }
-    return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] + step + "), " +
+    return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] + how + "), " +
            std::to_string((m + rows - 1) / rows) + " x " + std::to_string(n_blocks) + " blocks, k in stretches of " +
            std::to_string(std::min(k, k_block) * group()) + ", operands packed into " + std::to_string((a_bytes + b_bytes) / 1024) + " KiB";
 }

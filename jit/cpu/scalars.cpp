@@ -1,6 +1,7 @@
 // Scalars: types, constants, the dispatch of rows, NaNs, tables. The families of rows are in scalars_*.cpp.
 #include "jit/cpu/scalars.h"
 
+#include <bit>
 #include <cmath>
 
 #include <llvm/IR/Constants.h>
@@ -117,6 +118,33 @@ Value* Scalars::low_code(Value* v, const Format& f) {
     return f.bits == v->getType()->getScalarSizeInBits() || !extends_sign(f) ? v : b_.CreateAnd(v, i(v, low_bits(f.bits)));
 }
 
+Value* Scalars::known_words(const Format& f, Value* code) const { return known(words_, f, code); }
+
+Value* Scalars::table_index(const Format& f, Value* code) {
+    Value* words = known_words(f, code);
+    return words ? words : code;
+}
+
+void Scalars::know(KnownOf& of, const Format& f, Value* code, Value* value) {
+    if (!llvm::isa<llvm::Constant>(code)) of[code] = {&f, value};  // constants are shared by all that have their bits
+}
+
+Value* Scalars::known(const KnownOf& of, const Format& f, Value* code) {
+    const auto found = of.find(code);
+    return found != of.end() && found->second.format == &f ? found->second.value : nullptr;
+}
+
+Value* Scalars::select(Value* mask, Value* v, Value* other) {
+    Value* r = b_.CreateSelect(mask, v, other);
+    // Of zeros the words are zeros, too.
+    const auto* zero = llvm::dyn_cast<llvm::Constant>(other);
+    if (const auto words = words_.find(v); words != words_.end() && zero && zero->isNullValue()) {
+        const auto [format, value] = words->second;
+        know(words_, *format, r, b_.CreateSelect(mask, value, llvm::Constant::getNullValue(value->getType())));
+    }
+    return r;
+}
+
 Value* Scalars::saturated(Value* v, bool v_signed, const Format& f) {
     using namespace llvm;
     const uint64_t high = low_bits(f.bits - f.is_signed);
@@ -143,9 +171,11 @@ Value* Scalars::per_lane(const char* function, std::initializer_list<Value*> arg
     return out;
 }
 
-/// `index` (integers) selects; entries that need up to 32 bits come as i32, else i64.
-Value* Scalars::table_at(llvm::ArrayRef<uint64_t> entries, unsigned bits, Value* index, const char* name) {
+/// Entries that need up to 32 bits come as i32, else i64.
+Value* Scalars::table_at(llvm::ArrayRef<uint64_t> given, unsigned bits, Value* index, const char* name) {
     using namespace llvm;
+    std::vector<uint64_t> entries(given.begin(), given.end());
+    entries.resize(std::bit_ceil(entries.size()));
     llvm::LLVMContext& context = b_.getContext();
     const unsigned lanes = lanes_of(index->getType()), width = bits <= 32 ? 32 : 64;
     Type* element = b_.getIntNTy(width);
@@ -154,13 +184,14 @@ Value* Scalars::table_at(llvm::ArrayRef<uint64_t> entries, unsigned bits, Value*
         Value* number = resize(index, 32, false);
         const auto part = [&](size_t from) {
             std::vector<uint32_t> some(16);
-            for (size_t k = 0; k < 16 && from + k < narrow.size(); ++k) some[k] = narrow[from + k];
+            for (size_t k = 0; k < 16; ++k) some[k] = narrow[(from + k) % narrow.size()];
             return ConstantDataVector::get(context, some);
         };
+        // They read four or five bits of an index.
         if (entries.size() <= 16) return b_.CreateIntrinsic(Intrinsic::x86_avx512_permvar_si_512, {}, {part(0), number});
         return b_.CreateIntrinsic(Intrinsic::x86_avx512_vpermi2var_d_512, {}, {part(0), number, part(16)});
     }
-    Constant* data = width == 32 ? ConstantDataArray::get(context, narrow) : ConstantDataArray::get(context, entries);
+    Constant* data = width == 32 ? ConstantDataArray::get(context, narrow) : ConstantDataArray::get(context, ArrayRef<uint64_t>(entries));
     Module& module = *b_.GetInsertBlock()->getModule();
     GlobalVariable* table = nullptr;
     for (GlobalVariable& g : module.globals())
@@ -170,7 +201,8 @@ Value* Scalars::table_at(llvm::ArrayRef<uint64_t> entries, unsigned bits, Value*
         table->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
         table->setAlignment(Align(64));
     }
-    Value* at = b_.CreateGEP(element, table, resize(index, 64, false));
+    index = resize(index, 64, false);
+    Value* at = b_.CreateGEP(element, table, b_.CreateAnd(index, i(index, entries.size() - 1)));
     if (!lanes) return b_.CreateAlignedLoad(element, at, Align(width / 8));
     return b_.CreateMaskedGather(FixedVectorType::get(element, lanes), at, Align(width / 8));
 }

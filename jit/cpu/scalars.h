@@ -61,9 +61,16 @@ public:
     /// Elements whose first bits are `bit` (i64: scalar, or per lane) from `base`; mask (i1 per lane, may be null) off: unspecified, not touched.
     Value* load_at(const Format& f, Value* base, Value* bit, Value* mask, unsigned lanes);
     void store_at(const Format& f, Value* value, Value* base, Value* bit, Value* mask);
-    /// Lanes l at bit + l * bits; of them the first `count` (i64; null: all) exist.
-    Value* load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes);
+    /// Lanes l at bit + l * bits; those before `count` (i64; null: all) and from `first` on (i64; null: 0) exist, others are unspecified;
+    /// none exists where `any` (i1; null: true) is off.
+    Value* load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first = nullptr, Value* any = nullptr);
     void store_run(const Format& f, Value* value, Value* base, Value* bit, Value* count);
+
+    /// Elements from integers per lane, whose low bits are the codes (at most 32 bits wide) and whose others are anything. What leaves here is a code
+    /// as any other, extended in its container.
+    Value* from_words(const Format& f, Value* words);
+    /// mask ? v : other, knowing of the result what was known of both.
+    Value* select(Value* mask, Value* v, Value* other);
 
     /// The value of each code of a format that is not whole numbers: float or double per `value_is_float`; NaNs are any NaN.
     Value* decode(const Format& f, Value* v);
@@ -86,9 +93,14 @@ private:
     Value* as_real(Value* v, unsigned bits);  ///< integer bits to float or double
     Value* wrap(Value* v, const Format& f);   ///< keeps the low bits of a container, extended
     Value* per_lane(const char* function, std::initializer_list<Value*> args);
-    Value* table_at(llvm::ArrayRef<uint64_t> entries, unsigned bits, Value* index,
-                    const char* name);           ///< integers of 8 .. 64 bits; may clear `index`
-    Value* low_code(Value* v, const Format& f);  ///< zero-extended container of the code's bits
+    /// One of 2^n entries (integers of 8 .. 64 bits; missing ones are 0), by the low n bits of `index`, whose others may be anything: no place
+    /// outside of the table is read whatever a lane holds.
+    Value* table_at(llvm::ArrayRef<uint64_t> entries, unsigned bits, Value* index, const char* name);
+    Value* low_code(Value* v, const Format& f);              ///< zero-extended container of the code's bits
+    Value* known_words(const Format& f, Value* code) const;  ///< i32 whose low f.bits are the code's, others anything; or null
+    Value* table_index(const Format& f, Value* code);        ///< the same for `table_at`, of any width
+    Value* whole_to_float(const Format& f, Value* v);
+    Value* float_of_few(const Format& f, Value* v);
     Value* saturated(Value* v, bool v_signed, const Format& f);
 
     // scalars_int.cpp
@@ -161,7 +173,6 @@ private:
     Value* cast_by_table(Value* v, const Format& from, const Format& to, Round round, Overflow overflow);
 
     // scalars_packed.cpp
-    Value* window(Value* base, Value* bit, Value* end, unsigned bytes);
     Value* lane(Value* v, unsigned l);
     Value* packed_bytes(const Format& f, Value* value, unsigned bytes);
     void store_whole_run(const Format& f, Value* value, Value* base, Value* bit);
@@ -169,6 +180,17 @@ private:
     llvm::IRBuilderBase& b_;
     ScalarFeatures features_;
     std::unordered_map<const Value*, Value*> raw_;
+    // What is known of a code besides itself holds for one format: casts and bitcasts to another may be no instruction (u1 to u4), and what the other
+    // format takes for the code's bits may not be the code's.
+    struct Known {
+        const Format* format;
+        Value* value;
+    };
+    using KnownOf = std::unordered_map<const Value*, Known>;
+    static void know(KnownOf& of, const Format& f, Value* code, Value* value);
+    static Value* known(const KnownOf& of, const Format& f, Value* code);  ///< or null
+    KnownOf words_;                                                        ///< of codes: what from_words made them of
+    KnownOf values_;                                                       ///< of codes: what `decode` gives, where that is known without the code
 };
 
 }  // namespace tegula::cpu

@@ -1,5 +1,6 @@
 // Conversions: one rounding from format to format (lang/format.h convert). The usual pairs by a few instructions, small sources by a table of their
 // converted codes, the rest by the general rounding of the exact value.
+#include <bit>
 #include <cmath>
 
 #include <llvm/IR/Constants.h>
@@ -90,35 +91,51 @@ Value* Scalars::cast_to_integer(Value* v, const Format& from, const Format& to, 
     return saturated(b_.CreateIntrinsic(id, {type, x->getType()}, {x}), to.is_signed, to);
 }
 
+/// Is every value of a small format one of the other's, too?
+static bool holds_all(const Format& to, const Format& from) {
+    if (from.bits > 8) return false;
+    for (uint64_t code = 0; code < uint64_t{1} << from.bits; ++code) {
+        const double v = tegula::decode(from, code), kept = tegula::decode(to, convert(to, from, code, {}));
+        if (!(kept == v || (std::isnan(kept) && std::isnan(v))) || std::signbit(kept) != std::signbit(v)) return false;
+    }
+    return true;
+}
+
 /// Nearest even with the usual overflow, where one instruction or a short encoder does it; else null.
 Value* Scalars::cast_to_float(Value* v, const Format& from, const Format& to) {
     if (from.kind == FormatKind::lns) return nullptr;
+    const bool small = is_whole(from) && (from.is_bool() || from.bits <= 24);
     const auto as_float = [&](llvm::Type* element) {
         llvm::Type* type = like(element, v);
         return from.is_int() && from.is_signed ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type);
     };
     if (is_native(to)) {
+        if (small && to.bits == 32) return whole_to_float(from, v);
         llvm::Type* element = to.bits == 32 ? b_.getFloatTy() : b_.getDoubleTy();
         if (is_whole(from)) return as_float(element);
         return settle(to, b_.CreateFPCast(decode(from, v), like(element, v)));
     }
-    if (is_whole(from)) {
-        const unsigned bits = from.is_bool() ? 1 : from.bits;
-        if (bits > 53) return nullptr;
-        return nearest(to, as_float(bits <= 24 ? b_.getFloatTy() : b_.getDoubleTy()));
-    }
-    return nearest(to, decode(from, v));
+    if (is_whole(from) && !small) return from.bits > 53 ? nullptr : nearest(to, as_float(b_.getDoubleTy()));
+    Value* value = small ? whole_to_float(from, v) : decode(from, v);
+    Value* code = nearest(to, value);
+    if (value->getType()->getScalarType()->isFloatTy() && value_is_float(to) && holds_all(to, from)) know(values_, to, code, value);
+    return code;
 }
 
 Value* Scalars::cast_by_table(Value* v, const Format& from, const Format& to, Round round, Overflow overflow) {
     std::vector<uint64_t> codes;
     for (uint64_t code = 0; code < uint64_t{1} << from.bits; ++code)
         codes.push_back(convert(to, from, code, {round, overflow, 0}) & low_bits(to.container_bytes() * 8));
-    Value* index = low_code(v, from);
-    if (from.bits < 8 * from.container_bytes()) index = b_.CreateAnd(index, i(index, low_bits(from.bits)));
+    Value* index = table_index(from, v);
     Value* code = table_at(codes, to.container_bytes() * 8, index, "converted");
     if (is_native(to)) return as_real(code, to.bits);
-    return resize(code, to.container_bytes() * 8, false);
+    code = resize(code, to.container_bytes() * 8, false);
+    if (to.is_float() && value_is_float(to) && codes.size() <= 16) {
+        std::vector<uint64_t> values;
+        for (uint64_t c : codes) values.push_back(std::bit_cast<uint32_t>(static_cast<float>(tegula::decode(to, c))));
+        know(values_, to, code, as_real(table_at(values, 32, index, "values"), 32));
+    }
+    return code;
 }
 
 }  // namespace tegula::cpu

@@ -31,25 +31,51 @@ Value* Scalars::decode(const Format& f, Value* v) {
             TEGULA_CHECK(false, "not a real number: " + f.name);
     }
     if (is_native(f)) return raw(v);
+    if (Value* value = known(values_, f, v)) return value;
     Value* value = decode_short(f, v);
     return value ? value : decode_any(f, v);
 }
 
 Value* Scalars::decode_to_float(const Format& f, Value* v) {
+    if (Value* value = known(values_, f, v)) return b_.CreateFPCast(value, like(b_.getFloatTy(), v));
     if (f.kind == FormatKind::codebook || (f.kind == FormatKind::lns && f.bits <= 8)) {
+        if (Value* quick = float_of_few(f, v)) return quick;
         std::vector<uint64_t> entries;
         for (uint64_t code = 0; code < uint64_t{1} << f.bits; ++code)
             entries.push_back(std::bit_cast<uint32_t>(static_cast<float>(tegula::decode(f, code))));
-        return as_real(table_at(entries, 32, b_.CreateAnd(v, i(v, low_bits(f.bits))), "values"), 32);
+        return as_real(table_at(entries, 32, table_index(f, v), "values"), 32);
     }
     return b_.CreateFPCast(decode(f, v), like(b_.getFloatTy(), v));
 }
 
 Value* Scalars::positive_nan(Value* v) { return b_.CreateSelect(b_.CreateFCmpUNO(v, v), llvm::ConstantFP::getQNaN(v->getType()), v); }
 
+/// The values of at most 32 codes by one or two permutations, rounded to float where that is not exact; null: not on this target.
+Value* Scalars::float_of_few(const Format& f, Value* v) {
+    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+    if (!features_.avx512 || f.bits > 5 || !vector || vector->getNumElements() != 16 || f.is_bool()) return nullptr;
+    std::vector<uint64_t> entries;
+    for (uint64_t code = 0; code < uint64_t{1} << f.bits; ++code)
+        entries.push_back(std::bit_cast<uint32_t>(static_cast<float>(tegula::decode(f, code))));
+    return as_real(table_at(entries, 32, table_index(f, v), "values"), 32);
+}
+
+/// Of whole numbers that float holds.
+Value* Scalars::whole_to_float(const Format& f, Value* v) {
+    if (Value* quick = float_of_few(f, v)) return quick;
+    llvm::Type* type = like(b_.getFloatTy(), v);
+    const bool is_signed = f.is_int() && f.is_signed;
+    Value* words = f.bits < 32 ? known_words(f, v) : nullptr;
+    if (!words) return is_signed ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type);
+    if (!is_signed) return b_.CreateSIToFP(b_.CreateAnd(words, i(words, low_bits(f.bits))), type);
+    const uint64_t spare = 32u - f.bits;
+    return b_.CreateSIToFP(b_.CreateAShr(b_.CreateShl(words, spare), spare), type);
+}
+
 /// Formats that need no general decoder, else null.
 Value* Scalars::decode_short(const Format& f, Value* v) {
     if (features_.f16c && is_binary16(f)) return b_.CreateFPExt(b_.CreateBitCast(v, like(b_.getHalfTy(), v)), like(b_.getFloatTy(), v));
+    if (Value* quick = works_in_float(f) ? float_of_few(f, v) : nullptr) return quick;
     Value* code = resize(v, 32, false);
     if (is_prefix_of_f32(f) && (f.bits == 16 || f.bits == 32)) {
         Value* bits = f.bits == 16 ? b_.CreateShl(code, i(code, 16)) : b_.CreateAnd(code, i(code, ~low_bits(padding(f))));
@@ -57,13 +83,6 @@ Value* Scalars::decode_short(const Format& f, Value* v) {
         return works_in_float(f) ? r : b_.CreateFPExt(r, like(b_.getDoubleTy(), v));
     }
     if (!works_in_float(f)) return nullptr;
-    if (const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
-        features_.avx512 && f.bits <= 5 && vector && vector->getNumElements() == 16) {
-        // One or two permutations.
-        std::vector<uint64_t> entries;
-        for (uint64_t c = 0; c < uint64_t{1} << f.bits; ++c) entries.push_back(std::bit_cast<uint32_t>(static_cast<float>(tegula::decode(f, c))));
-        return as_real(table_at(entries, 32, code, "values"), 32);
-    }
     if (f.scale_only && f.man_bits == 0 && f.exp_bits == 8 && f.bias == 127 && f.nan == NanCode::all_ones) {
         Value* bits = b_.CreateSelect(b_.CreateICmpEQ(code, i(code, 0)), i(code, 0x400000), b_.CreateShl(code, i(code, 23)));
         return as_real(b_.CreateSelect(b_.CreateICmpEQ(code, i(code, 255)), i(code, 0x7fc00000), bits), 32);
@@ -123,7 +142,7 @@ Value* Scalars::decode_table(const Format& f, Value* v) {
     if (f.kind == FormatKind::codebook) {
         std::vector<uint64_t> entries;
         for (double d : f.table) entries.push_back(std::bit_cast<uint64_t>(d));
-        return as_real(table_at(entries, 64, b_.CreateAnd(v, i(v, low_bits(f.bits))), "codebook"), 64);
+        return as_real(table_at(entries, 64, table_index(f, v), "codebook"), 64);
     }
     const Number n = lns_number(f, v);
     Value* r = scale_by(b_.CreateUIToFP(n.significand, like(b_.getDoubleTy(), v)), n.exponent);

@@ -1,5 +1,7 @@
-// Packed storage: elements of any width at any bit. Runs of lanes are read as bytes, aligned by one shift and spread by constant shuffles; single
+// Packed storage: elements of any width at any bit. Runs of lanes are read as bytes, spread by a constant shuffle and aligned by one shift; single
 // elements through small functions of the module. No byte outside the wanted elements is touched, so that tensors need no slack.
+#include <bit>
+
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Module.h>
 
@@ -109,55 +111,65 @@ void Scalars::store_at(const Format& f, Value* value, Value* base, Value* bit, V
         b_.CreateCall(function, {base, lane(bit, l), mask ? lane(mask, l) : b_.getTrue(), lane(codes, l)});
 }
 
-/// The bytes that start `bit` bits after base, `bytes` of them; of the storage only those that hold bits below `end` (bits after base's byte).
-Value* Scalars::window(Value* base, Value* bit, Value* end, unsigned bytes) {
-    llvm::Type *type = llvm::FixedVectorType::get(b_.getInt8Ty(), bytes), *index = llvm::FixedVectorType::get(b_.getInt32Ty(), bytes);
-    std::vector<uint32_t> numbers(bytes);
-    for (unsigned k = 0; k < bytes; ++k) numbers[k] = k;
-    Value* number = llvm::ConstantDataVector::get(b_.getContext(), numbers);
-    Value* last = b_.CreateTrunc(b_.CreateLShr(b_.CreateAdd(end, b_.getInt64(7)), 3), b_.getInt32Ty());  // one after
-    Value *at = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateLShr(bit, 3)), *zero = llvm::Constant::getNullValue(type);
-    const auto part = [&](uint32_t from) {
-        Value* some = b_.CreateICmpULT(b_.CreateAdd(number, llvm::ConstantInt::get(index, from)), b_.CreateVectorSplat(bytes, last));
-        return b_.CreateMaskedLoad(type, b_.CreateConstGEP1_32(b_.getInt8Ty(), at, from), llvm::Align(1), some, zero);
-    };
-    const auto wide = [&](Value* v) { return resize(v, 16, false); };
-    Value* pair = b_.CreateOr(wide(part(0)), b_.CreateShl(wide(part(1)), llvm::ConstantInt::get(wide(zero)->getType(), 8)));
-    Value* shift = b_.CreateTrunc(b_.CreateAnd(bit, b_.getInt64(7)), b_.getInt16Ty());
-    return resize(b_.CreateLShr(pair, b_.CreateVectorSplat(bytes, shift)), 8, false);
+namespace {
+
+/// Bits of a word that holds an element which starts up to 14 bits behind the word; 0: none does.
+unsigned word_of(unsigned bits) { return bits <= 18 ? 32 : bits <= 50 ? 64 : 0; }
+
+llvm::Constant* numbers_to(llvm::LLVMContext& context, unsigned count, unsigned step = 1) {
+    std::vector<uint64_t> out(count);
+    for (unsigned k = 0; k < count; ++k) out[k] = uint64_t{k} * step;
+    return llvm::ConstantDataVector::get(context, out);
 }
 
-Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes) {
-    const unsigned bits = f.bits;
+}  // namespace
+
+Value* Scalars::from_words(const Format& f, Value* words) {
+    if (is_native(f)) return as_real(resize(words, f.bits, false), f.bits);
+    if (f.is_bool()) return b_.CreateTrunc(words, like(b_.getInt1Ty(), words));
+    Value* codes = wrap(resize(words, f.container_bytes() * 8, false), f);
+    if (words->getType()->getScalarSizeInBits() == 32) know(words_, f, codes, words);
+    return codes;
+}
+
+/// One load of the bytes that hold existing lanes, one shuffle that gives each lane those from its first on, one shift.
+Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first, Value* any) {
+    const unsigned bits = f.bits, width = word_of(bits);
     if (lanes == 0) return load_at(f, base, bit, nullptr, 0);
     Value* some = count ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, b_.getInt64(lanes)) : b_.getInt64(lanes);
-    Value* end = b_.CreateAdd(b_.CreateAnd(bit, b_.getInt64(7)), b_.CreateMul(some, b_.getInt64(bits)));
-    const unsigned bytes = (lanes * bits + 7) / 8;
-    unsigned planes = 1;
-    for (unsigned l = 0; l < lanes; ++l) planes = std::max(planes, (l * bits % 8 + bits + 7) / 8);
-    if (planes > 8) {
-        Value* at = b_.CreateVectorSplat(lanes, bit);
-        std::vector<uint64_t> offsets, numbers;
-        for (unsigned l = 0; l < lanes; ++l) offsets.push_back(l * bits), numbers.push_back(l);
-        Value* mask = b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), numbers), b_.CreateVectorSplat(lanes, some));
-        return load_at(f, base, b_.CreateAdd(at, llvm::ConstantDataVector::get(b_.getContext(), offsets)), mask, lanes);
+    if (!width) {
+        Value* number = numbers_to(b_.getContext(), lanes);
+        Value* mask = b_.CreateICmpULT(number, b_.CreateVectorSplat(lanes, some));
+        if (first) mask = b_.CreateAnd(mask, b_.CreateICmpUGE(number, b_.CreateVectorSplat(lanes, first)));
+        if (any) mask = b_.CreateAnd(mask, b_.CreateVectorSplat(lanes, any));
+        return load_at(f, base, b_.CreateAdd(b_.CreateVectorSplat(lanes, bit), numbers_to(b_.getContext(), lanes, bits)), mask, lanes);
     }
-    Value* stream = window(base, bit, end, bytes);
-    const unsigned width = planes == 1 ? 8 : planes == 2 ? 16 : planes <= 4 ? 32 : 64, container = f.container_bytes() * 8;
-    llvm::Type* word = llvm::FixedVectorType::get(b_.getIntNTy(width), lanes);
-    Value* words = nullptr;
-    for (unsigned p = 0; p < planes; ++p) {
-        std::vector<int> from;
-        for (unsigned l = 0; l < lanes; ++l) from.push_back(static_cast<int>(std::min(l * bits / 8 + p, bytes - 1)));
-        Value* plane = b_.CreateShl(b_.CreateZExt(b_.CreateShuffleVector(stream, from), word), llvm::ConstantInt::get(word, 8 * p));
-        words = words ? b_.CreateOr(words, plane) : plane;
-    }
+    llvm::Type* i8 = b_.getInt8Ty();
+    const unsigned bytes = std::bit_ceil((lanes * bits + 14) / 8);
+    Value* phase = b_.CreateAnd(bit, b_.getInt64(7));
+    const auto byte_of = [&](Value* element, uint64_t up) {
+        Value* at = b_.CreateAdd(phase, b_.CreateAdd(b_.CreateMul(element, b_.getInt64(bits)), b_.getInt64(up)));
+        return b_.CreateTrunc(b_.CreateLShr(at, 3), i8);
+    };
+    std::vector<uint8_t> numbers(bytes);
+    for (unsigned k = 0; k < bytes; ++k) numbers[k] = static_cast<uint8_t>(k);
+    Value* number = llvm::ConstantDataVector::get(b_.getContext(), numbers);
+    Value* exists = b_.CreateICmpULT(number, b_.CreateVectorSplat(bytes, byte_of(some, 7)));
+    if (first) exists = b_.CreateAnd(exists, b_.CreateICmpUGE(number, b_.CreateVectorSplat(bytes, byte_of(first, 0))));
+    if (any) exists = b_.CreateSelect(any, exists, llvm::Constant::getNullValue(exists->getType()));
+    llvm::Type* type = llvm::FixedVectorType::get(i8, bytes);
+    Value* stream =
+        b_.CreateMaskedLoad(type, b_.CreateGEP(i8, base, b_.CreateAShr(bit, 3)), llvm::Align(1), exists, llvm::Constant::getNullValue(type));
+    std::vector<int> from;
     std::vector<llvm::Constant*> shifts;
-    for (unsigned l = 0; l < lanes; ++l) shifts.push_back(llvm::ConstantInt::get(word->getScalarType(), l * bits % 8));
-    words = b_.CreateLShr(words, llvm::ConstantVector::get(shifts));
-    Value* codes = resize(b_.CreateAnd(words, i(words, low_bits(bits))), container, false);
-    if (is_native(f)) return as_real(codes, bits);
-    return f.is_bool() ? from_memory(codes, f) : wrap(codes, f);
+    llvm::Type* word = b_.getIntNTy(width);
+    for (unsigned l = 0; l < lanes; ++l) {
+        shifts.push_back(llvm::ConstantInt::get(word, l * bits % 8));
+        for (unsigned k = 0; k < width / 8; ++k) from.push_back(static_cast<int>(std::min(l * bits / 8 + k, bytes - 1)));
+    }
+    Value* words = b_.CreateBitCast(b_.CreateShuffleVector(stream, from), llvm::FixedVectorType::get(word, lanes));
+    Value* shift = b_.CreateAdd(b_.CreateVectorSplat(lanes, b_.CreateTrunc(phase, word)), llvm::ConstantVector::get(shifts));
+    return from_words(f, b_.CreateLShr(words, shift));
 }
 
 /// The codes one after the other, `bytes` of them as bytes.

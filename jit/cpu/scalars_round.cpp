@@ -25,7 +25,11 @@ Value* Scalars::nearest_short(const Format& f, Value* v) {
     const unsigned container = f.container_bytes() * 8;
     Value *is_nan = b_.CreateFCmpUNO(v, v), *bits = bits_of(v);
     const auto finish = [&](Value* code) { return b_.CreateSelect(is_nan, i(code, nan_code(f)), code); };
-    if (features_.f16c && is_binary16(f)) return finish(b_.CreateBitCast(b_.CreateFPTrunc(v, like(b_.getHalfTy(), v)), like(b_.getInt16Ty(), v)));
+    if (features_.f16c && is_binary16(f)) {
+        Value *half = b_.CreateFPTrunc(v, like(b_.getHalfTy(), v)), *code = finish(b_.CreateBitCast(half, like(b_.getInt16Ty(), v)));
+        know(values_, f, code, b_.CreateFPExt(half, like(b_.getFloatTy(), v)));  // any NaN will do
+        return code;
+    }
     const unsigned cut = 23 - f.man_bits;
     Value* last = b_.CreateAnd(b_.CreateLShr(bits, i(bits, cut)), i(bits, 1));
     if (is_prefix_of_f32(f)) {

@@ -1,4 +1,5 @@
-// Packed storage of emitted code: every width and bit offset, whole and partial runs and single elements, between two pages that may not be touched.
+// Packed storage of emitted code: every width and bit offset, whole and partial runs and single elements, between two pages that may not be touched;
+// and what casts make of codes that come from it.
 #include "tests/unit/cpu_scalars_fixture.h"
 #include "tests/unit/guarded.h"
 
@@ -112,6 +113,101 @@ TEST(CpuPacked, PlainVectors) {
     std::vector<Format> some;
     for (unsigned bits : {1u, 2u, 3u, 4u, 5u, 12u, 33u, 63u}) some.push_back(int_format(bits, true));
     check(some, 4, true);
+}
+
+// ---- what becomes of packed codes ----
+
+/// f32 of a cast to another format of a code that is read from a stream of bits, or from a word with other bits above it, by lanes that may be off.
+struct Chain {
+    Format from, to;
+    bool words;
+
+    static constexpr unsigned kLanes = 16;
+
+    void emit(llvm::IRBuilder<>& b, Scalars& s, llvm::Function* fn) const {
+        const Format f32 = builtin_formats()[static_cast<size_t>(Fmt::f32)];
+        std::vector<uint64_t> number(kLanes);
+        for (unsigned l = 0; l < kLanes; ++l) number[l] = l;
+        Value* v;
+        if (words)
+            v = s.from_words(from, b.CreateAlignedLoad(llvm::FixedVectorType::get(b.getInt32Ty(), kLanes), fn->getArg(0), llvm::Align(1)));
+        else
+            v = s.load_run(from, fn->getArg(0), fn->getArg(2), fn->getArg(3), kLanes);
+        Value* on = b.CreateICmpULT(llvm::ConstantDataVector::get(b.getContext(), number), b.CreateVectorSplat(kLanes, fn->getArg(3)));
+        v = s.select(on, v, llvm::Constant::getNullValue(v->getType()));
+        Value* code = s.cast(v, from, to);
+        Value* place = b.CreateConstGEP1_64(b.getInt8Ty(), fn->getArg(1), kLanes * 4);
+        b.CreateAlignedStore(s.cast(code, to, f32), fn->getArg(1), llvm::Align(1));
+        b.CreateAlignedStore(s.to_memory(code, to), place, llvm::Align(1));
+    }
+
+    void check(ArrayJit::PlainEntry fn, const std::vector<uint8_t>& memory, unsigned shift, unsigned count) const {
+        const Format f32 = builtin_formats()[static_cast<size_t>(Fmt::f32)];
+        std::vector<uint8_t> data = memory, got(kLanes * 12);
+        fn(data.data(), got.data(), shift, count);
+        for (unsigned l = 0; l < kLanes; ++l) {
+            uint64_t code = 0, converted = 0, f = 0;
+            if (words)
+                std::memcpy(&code, memory.data() + size_t{l} * 4, 4);
+            else
+                unpack_bits(from, memory.data(), shift + l * from.bits, 1, reinterpret_cast<uint8_t*>(&code));
+            const uint64_t want = convert(to, from, l < count ? extend_code(from, code) : 0, {});
+            std::memcpy(&f, got.data() + size_t{l} * 4, 4);
+            std::memcpy(&converted, got.data() + kLanes * 4 + size_t{l} * to.container_bytes(), to.container_bytes());
+            ASSERT_EQ(converted, container_of(to, want)) << from.name << " to " << to.name << ", lane " << l << ", words " << words;
+            ASSERT_EQ(f, convert(f32, to, want, {})) << from.name << " by " << to.name << " to f32, lane " << l << ", words " << words;
+        }
+    }
+};
+
+void check_chains(const std::vector<Format>& sources, const std::vector<Format>& targets, bool plain) {
+    std::mt19937_64 rng(3);
+    std::vector<uint8_t> memory(256);
+    for (uint8_t& b : memory) b = static_cast<uint8_t>(rng());
+    for (const Format& from : sources) {
+        std::vector<Chain> chains;
+        std::vector<ArrayJit::PlainBody> bodies;
+        for (const Format& to : targets)
+            for (bool words : {false, true}) chains.push_back({from, to, words});
+        for (const Chain& c : chains) bodies.push_back([c](llvm::IRBuilder<>& b, Scalars& s, llvm::Function* fn) { c.emit(b, s, fn); });
+        ArrayJit jit(plain);
+        const auto fn = jit.compile_plain(bodies);
+        for (size_t k = 0; k < chains.size(); ++k)
+            for (unsigned shift : {0u, 3u, 7u}) ASSERT_NO_FATAL_FAILURE(chains[k].check(fn[k], memory, shift, shift == 3 ? 11 : Chain::kLanes));
+    }
+}
+
+std::vector<Format> narrow_integers() {
+    std::vector<Format> all;
+    for (unsigned bits = 1; bits <= 16; ++bits)
+        for (bool is_signed : {false, true}) all.push_back(int_format(bits, is_signed));
+    return all;
+}
+
+/// Tables of all widths, and what else has at most 16 bits.
+std::vector<Format> narrow_others() {
+    std::vector<Format> all;
+    for (const Format& f : all_formats())
+        if (f.bits <= 16 && !f.is_int() && !f.is_block()) all.push_back(f);
+    for (unsigned bits = 1; bits <= 8; ++bits) {
+        Format f;
+        f.kind = FormatKind::codebook, f.is_signed = false, f.bits = static_cast<uint8_t>(bits);
+        for (int k = 0; k < 1 << bits; ++k) f.table.push_back((k * 37 % 256) * 0.75 - 70);  // no value twice
+        f = canonical(f);
+        f.name = canonical_name(f);
+        all.push_back(f);
+    }
+    return all;
+}
+
+TEST(CpuPacked, CodesOfOneIntegerAsAnothers) { check_chains(narrow_integers(), narrow_integers(), false); }
+
+TEST(CpuPacked, CodesOfTablesAndFloats) {
+    const std::vector<Format> few = {int_format(1, false), int_format(4, true),    int_format(8, false),
+                                     int_format(11, true), narrow_others().back(), float_format(4, 3)};
+    check_chains(narrow_others(), few, false);
+    check_chains(few, narrow_others(), false);
+    check_chains(narrow_others(), few, true);
 }
 
 }  // namespace

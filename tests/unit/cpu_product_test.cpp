@@ -8,6 +8,7 @@
 #include <random>
 
 #include "jit/cpu/arguments.h"
+#include "jit/cpu/plan.h"
 #include "jit/cpu/product.h"
 #include "jit/cpu/support.h"
 #include "jit/interp/interp.h"
@@ -181,6 +182,22 @@ TEST_P(Products, EqualTheInterpreter) {
         }
 }
 
+/// Few rows: elements of every width are decoded where they are multiplied, whichever way memory runs; ends of rows, of chunks, of vectors.
+TEST_P(Products, OfFewRows) {
+    const char* formats[] = {"i1", "u2", "i3", "u4", "i5", "u6", "i7", "u8", "i12", "f4e2m1", "f6e3m2", "f8e4m3", "bf16", "f32", "i29"};
+    int64_t number = 0;
+    for (const char* f : formats)
+        for (bool turned : {false, true}) {
+            const int64_t m = std::array<int64_t, 4>{1, 2, 5, 16}[static_cast<size_t>(number++ % 4)];
+            compare({"f16", f, "f32", m, 39, 267, turned}, GetParam());
+        }
+    for (bool turned : {false, true}) {
+        compare({"i8", "u7", "i32", 3, 37, 19, turned}, GetParam());
+        compare({"f32", "i3", "f64", 3, 21, 40, turned}, GetParam());
+        compare({"f32", "i4", "f32", 1, 16, 64, turned, "tf32"}, GetParam());
+    }
+}
+
 TEST_P(Products, OfEveryChain) {
     for (bool turned : {false, true}) {
         compare({"f64", "f64", "f64", 9, 21, 19, turned}, GetParam());
@@ -197,11 +214,12 @@ TEST_P(Products, OfEveryChain) {
     }
 }
 
+/// Rows enough not to be few.
 TEST_P(Products, OfNarrowOperandsInGroups) {
     static constexpr const char* kFormats[][3] = {{"i8", "i8", "i32"},   {"u8", "i8", "i32"},        {"i8", "u8", "i32"},  {"u8", "u8", "i32"},
                                                   {"u4", "i3", "i16"},   {"i16", "i16", "i32"},      {"i16", "i8", "u32"}, {"bf16", "bf16", "f32"},
                                                   {"bf16", "i8", "f32"}, {"f8e5m2", "f8e4m3", "f32"}};
-    for (const auto& [m, n, k] : {std::array<int64_t, 3>{7, 33, 17}, {33, 16, 64}, {3, 47, 1101}})
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{23, 33, 17}, {33, 16, 64}, {19, 47, 1101}})
         for (bool turned : {false, true})
             for (const auto& f : kFormats) compare({f[0], f[1], f[2], m, n, k, turned, "ieee", Data::usual, turned}, GetParam());
 }
@@ -209,7 +227,7 @@ TEST_P(Products, OfNarrowOperandsInGroups) {
 /// An instruction that takes subnormals as zero may not show.
 TEST_P(Products, OfFloatsThatAreNotOrdinary) {
     for (Data data : {Data::special, Data::tiny, Data::skewed, Data::zeros})
-        for (const auto& [m, n, k] : {std::array<int64_t, 3>{7, 33, 17}, {40, 70, 64}, {5, 48, 1101}})
+        for (const auto& [m, n, k] : {std::array<int64_t, 3>{7, 33, 17}, {23, 33, 17}, {40, 70, 64}, {19, 48, 1101}})
             for (bool turned : {false, true}) {
                 compare({"bf16", "bf16", "f32", m, n, k, turned, "ieee", data, turned}, GetParam());
                 compare({"f8e5m2", "bf16", "f32", m, n, k, turned, "ieee", data}, GetParam());
@@ -220,7 +238,7 @@ TEST_P(Products, OfFloatsThatAreNotOrdinary) {
 /// Carried sums that subnormals have been added to, or are; tiles so large that those of the next stretch are fetched ahead.
 TEST_P(Products, InALoopOverStretchesOfK) {
     for (const Data data : {Data::usual, Data::growing, Data::special}) {
-        compare({"bf16", "bf16", "f32", 9, 40, 150, false, "ieee", data, false, 32}, GetParam());
+        compare({"bf16", "bf16", "f32", 19, 40, 150, false, "ieee", data, false, 32}, GetParam());
         compare({"bf16", "i8", "f32", 70, 64, 301, false, "ieee", data, false, 64}, GetParam());
     }
     compare({"f32", "f32", "f32", 70, 64, 301, false, "ieee", Data::usual, false, 64}, GetParam());
@@ -230,6 +248,7 @@ TEST_P(Products, InALoopOverStretchesOfK) {
 TEST_P(Products, OfTensorsWhoseElementsAreChecked) {
     for (bool turned : {false, true}) {
         compare({"bf16", "bf16", "f32", 9, 40, 37, turned, "ieee", Data::special, turned, 0, true}, GetParam());
+        compare({"bf16", "bf16", "f32", 19, 40, 37, turned, "ieee", Data::special, turned, 0, true}, GetParam());
         compare({"i8", "u8", "i32", 17, 33, 40, turned, "ieee", Data::usual, turned, 0, true}, GetParam());
         compare({"i16", "i16", "i32", 17, 33, 40, turned, "ieee", Data::usual, turned, 0, true}, GetParam());
         compare({"f32", "f32", "f32", 17, 3, 40, turned, "ieee", Data::usual, turned, 0, true}, GetParam());
@@ -250,7 +269,7 @@ TEST(DotRows, AreChosenAndEmitted) {
         SourceMap sources;
         TypeTable types;
         DiagSink diags;
-        const auto fn = ir::parse_ir(sources, sources.add("k.ir", kernel_text({a, b, row.floats() ? "f32" : "i32", 8, 64, 64})), types, diags);
+        const auto fn = ir::parse_ir(sources, sources.add("k.ir", kernel_text({a, b, row.floats() ? "f32" : "i32", 24, 64, 64})), types, diags);
         ASSERT_TRUE(fn);
         cpu::CompileOptions options;
         options.tensors.resize(3);
@@ -268,6 +287,8 @@ TEST(ProductPlan, KeepsToTheRegisters) {
     SourceMap sources;
     TypeTable types;
     DiagSink diags;
+    cpu::CompileOptions options;
+    options.tensors.resize(3);
     for (int64_t m : {1, 2, 15, 64, 128})
         for (int64_t n : {1, 16, 31, 128}) {
             for (const char* f : {"f32", "bf16"}) {
@@ -275,13 +296,16 @@ TEST(ProductPlan, KeepsToTheRegisters) {
                 ASSERT_TRUE(fn);
                 for (ir::InstId id : fn->block(fn->body).insts) {
                     if (fn->inst(id).op != ir::Op::dot) continue;
-                    for (unsigned bytes : {16u, 32u, 64u}) {
-                        const cpu::Product p = cpu::plan_product(*fn, fn->inst(id), bytes, ~cpu::DotRows{0});
-                        const unsigned per_step = std::max(1u, p.lanes * 4 / bytes);
-                        EXPECT_LE(p.rows * p.steps_n * per_step + p.steps_n * per_step + 1, bytes == 64 ? 32u : 16u);
-                        EXPECT_GE(p.n_blocks * p.block(), n);
-                        EXPECT_LE(p.work_bytes(), cpu::product_bytes(*fn, fn->inst(id)));
-                    }
+                    const cpu::Plan plan = cpu::make_plan(*fn, options);
+                    for (unsigned bytes : {16u, 32u, 64u})
+                        for (const cpu::Plan* fused : {static_cast<const cpu::Plan*>(nullptr), &plan}) {
+                            const cpu::Product p = cpu::plan_product(*fn, fn->inst(id), bytes, ~cpu::DotRows{0}, fused);
+                            const unsigned per_step = std::max(1u, p.lanes * 4 / bytes);
+                            EXPECT_LE(p.rows * p.steps_n * per_step + p.steps_n * per_step + 1, bytes == 64 ? 32u : 16u);
+                            EXPECT_GE(p.n_blocks * p.block(), n);
+                            EXPECT_LE(p.work_bytes(), cpu::product_bytes(*fn, fn->inst(id), fused));
+                            EXPECT_EQ(p.few, fused && p.lanes >= 4 && m <= (bytes == 64 ? 16 : 8) / per_step);
+                        }
                 }
             }
         }

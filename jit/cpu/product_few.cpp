@@ -1,0 +1,178 @@
+// Products of few rows (product_few.h). k ascends in chunks (squares of turned rows), runs (what depends on quotients by k stays) and steps
+// (unrolled); accumulators stay in registers all the way.
+#include "jit/cpu/product_few.h"
+
+namespace tegula::cpu {
+
+using llvm::Value;
+
+namespace {
+
+using Values = std::vector<Value*>;
+
+class FewRowsEmitter {
+public:
+    FewRowsEmitter(Codegen& g, ir::InstId dot, const Product& p, const FewRows& of)
+        : g_(g),
+          b_(g.b()),
+          dot_(dot),
+          p_(p),
+          of_(of),
+          right_(g.fn().operands(g.fn().inst(dot))[1]),
+          element_(g.scalars().type(of.chain, 0)),
+          vector_(g.scalars().type(of.chain, p.lanes)),
+          words_(llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes)) {}
+
+    void run() {
+        const int64_t full = p_.n / p_.block() * p_.block();
+        const auto block = [&](Value* n, int64_t width) {
+            if (p_.m * width * p_.k * 4 > kQuickProduct) g_.poll();
+            columns(n, width);
+        };
+        g_.loop(0, full, p_.block(), [&](Value* n) { block(n, p_.block()); });
+        if (full < p_.n) block(g_.i64(full), p_.n - full);
+    }
+
+private:
+    /// All of k for `width` columns from n on.
+    void columns(Value* n, int64_t width) {
+        const llvm::Align align(p_.bytes);
+        const int64_t vectors = (width + p_.lanes - 1) / p_.lanes, tail = width % p_.lanes;
+        Value* some = tail ? b_.CreateICmpSLT(g_.lane_numbers(p_.lanes), g_.splat(g_.i32(tail), p_.lanes)) : nullptr;
+        points_.clear();
+        for (int64_t v = 0; v < vectors; ++v) {
+            Point p = of_.right;
+            p.lanes = p_.lanes;
+            p.index[p.rank - 1u] = {Index::consecutive, v ? b_.CreateAdd(n, g_.i64(v * p_.lanes)) : n, p_.lanes};
+            if (v + 1 == vectors) p.active = some;
+            points_.push_back(p);
+        }
+        const auto place = [&](int64_t row, const Point& p) {
+            return b_.CreateGEP(element_, of_.sums, b_.CreateAdd(p.index[p.rank - 1u].value, g_.i64(row * p_.n)));
+        };
+        Values sums;
+        for (int64_t row = 0; row < p_.m; ++row)
+            for (const Point& p : points_)
+                sums.push_back(p.active ? g_.masked_load(vector_, place(row, p), p.active, llvm::Constant::getNullValue(vector_), align)
+                                        : b_.CreateAlignedLoad(vector_, place(row, p), align));
+        sums = stretches(g_.i64(0), p_.k, p_.chunk, sums, [&](Value* k, int64_t count, Values now) { return chunk(k, count, std::move(now)); });
+        for (size_t i = 0; i < sums.size(); ++i) {
+            const Point& p = points_[i % points_.size()];
+            Value *sum = g_.scalars().settle(of_.chain, sums[i]), *at = place(static_cast<int64_t>(i / points_.size()), p);
+            if (p.active)
+                g_.masked_store(sum, at, p.active, align);
+            else
+                b_.CreateAlignedStore(sum, at, align);
+        }
+    }
+
+    /// body(from + i, by) for i = 0, by, .. and the rest.
+    Values stretches(Value* from, int64_t count, int64_t by, Values sums, const std::function<Values(Value* at, int64_t count, Values now)>& body) {
+        const int64_t full = count / by * by;
+        sums = g_.loop(g_.i64(0), g_.i64(full), by, std::move(sums),
+                       [&](Value* i, Values now) { return body(b_.CreateAdd(from, i), by, std::move(now)); });
+        if (full < count) sums = body(b_.CreateAdd(from, g_.i64(full)), count - full, std::move(sums));
+        return sums;
+    }
+
+    Values chunk(Value* k, int64_t count, Values sums) {
+        squares_.clear();
+        for (size_t t = 0; t < p_.turned.size(); ++t) {
+            const TurnedLoad& load = p_.turned[t];
+            if (!g_.can_turn_rows(load.load, load.k)) continue;
+            Value* area = g_.work_pointer(dot_, p_.a_bytes + t * p_.steps_n * p_.square_bytes());
+            const auto square = [&](Value* v) {
+                return b_.CreateGEP(b_.getInt8Ty(), area, b_.CreateMul(v, g_.i64(static_cast<int64_t>(p_.square_bytes()))));
+            };
+            Point first = load_point(load, points_[0]);
+            first.lanes = 0;
+            first.active = nullptr;
+            first.index[load.k] = g_.uniform(k);
+            const Index columns = first.index[load.n];
+            g_.loop(0, static_cast<int64_t>(points_.size()), 1, [&](Value* v) {
+                first.index[load.n] = g_.uniform(b_.CreateAdd(columns.value, b_.CreateMul(v, g_.i64(p_.lanes))));
+                g_.turn_rows(load.load, load.k, load.n, first, count, p_.lanes, square(v));
+            });
+            for (size_t v = 0; v < points_.size(); ++v) squares_.push_back({&load, v, square(g_.i64(static_cast<int64_t>(v)))});
+        }
+        return stretches(k, count, p_.run, sums, [&](Value* run, int64_t length, Values at_run) {
+            return stretches(run, length, p_.step, at_run, [&](Value* at, int64_t some, Values now) {
+                Values next;
+                g_.with_turned(turned(at, b_.CreateSub(at, k), some), [&] { next = step(run, some, std::move(now)); });
+                return next;
+            });
+        });
+    }
+
+    Point load_point(const TurnedLoad& load, const Point& p) {
+        Point out = p;
+        out.rank = static_cast<uint8_t>(load.dims.size());
+        for (size_t d = 0; d < load.dims.size(); ++d) out.index[d] = load.dims[d] < 0 ? g_.uniform(0) : p.index[static_cast<size_t>(load.dims[d])];
+        return out;
+    }
+
+    /// Words of `count` elements from k on, `offset` of them behind the squares' first.
+    std::vector<TurnedRun> turned(Value* k, Value* offset, int64_t count) {
+        k_.clear();
+        for (int64_t j = 0; j < count; ++j) k_.push_back(j ? b_.CreateAdd(k, g_.i64(j)) : k);
+        std::vector<TurnedRun> out;
+        for (const Square& s : squares_) {
+            const Point p = load_point(*s.load, points_[s.vector]);
+            TurnedRun run{s.load->load, {p.index.begin(), p.index.begin() + p.rank}, s.load->k, k_, {}};
+            const int64_t bits = s.load->bits, stride = p_.step * bits;  // from step to step
+            Value* bit = b_.CreateMul(offset, g_.i64(bits));
+            Value *first = b_.CreateLShr(bit, 5), *shift = g_.splat(b_.CreateTrunc(b_.CreateAnd(bit, g_.i64(31)), b_.getInt32Ty()), p_.lanes);
+            const auto word = [&](int64_t w) {
+                return b_.CreateAlignedLoad(words_, b_.CreateGEP(words_, s.words, b_.CreateAdd(first, g_.i64(w))), llvm::Align(4));
+            };
+            for (int64_t w = 0; w < (count * bits + 31) / 32; ++w) {
+                Value* own = word(w);
+                if (stride % 32 != 0)
+                    own = 32 % stride == 0 ? b_.CreateLShr(own, shift) : b_.CreateIntrinsic(words_, llvm::Intrinsic::fshr, {word(w + 1), own, shift});
+                run.words.push_back(own);
+            }
+            out.push_back(std::move(run));
+        }
+        return out;
+    }
+
+    Values step(Value* run, int64_t count, Values sums) {
+        for (int64_t j = 0; j < count; ++j)
+            for (size_t v = 0; v < points_.size(); ++v) {
+                Point p = points_[v];
+                p.index[p.rank - 2u] = g_.uniform(k_[static_cast<size_t>(j)]);
+                p.index[p.rank - 2u].run = run, p.index[p.rank - 2u].run_length = p_.run;
+                Value* factor = of_.factor(g_.lanes(right_, p), p_.lanes);
+                for (int64_t row = 0; row < p_.m; ++row) {
+                    Value* at = b_.CreateGEP(element_, of_.left, b_.CreateAdd(k_[static_cast<size_t>(j)], g_.i64(row * of_.left_row)));
+                    Value* left = g_.splat(b_.CreateAlignedLoad(element_, at, llvm::Align(p_.bytes)), p_.lanes);
+                    Value*& sum = sums[static_cast<size_t>(row) * points_.size() + v];
+                    sum = g_.scalars().raw_fma(of_.chain, left, factor, sum);
+                }
+            }
+        return sums;
+    }
+
+    struct Square {
+        const TurnedLoad* load;
+        size_t vector;
+        Value* words;
+    };
+
+    Codegen& g_;
+    llvm::IRBuilder<>& b_;
+    const ir::InstId dot_;
+    const Product& p_;
+    const FewRows& of_;
+    const ir::ValueId right_;
+    llvm::Type *element_, *vector_, *words_;
+    std::vector<Point> points_;  ///< of the block's vectors of columns
+    std::vector<Square> squares_;
+    Values k_;  ///< coordinates of a step
+};
+
+}  // namespace
+
+void few_rows(Codegen& g, ir::InstId dot, const Product& p, const FewRows& of) { FewRowsEmitter(g, dot, p, of).run(); }
+
+}  // namespace tegula::cpu

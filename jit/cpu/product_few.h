@@ -1,0 +1,22 @@
+// Products of few rows (product.h Product::few): each element of the right operand is evaluated once, in registers, where it is multiplied.
+#pragma once
+#include <functional>
+
+#include "jit/cpu/codegen.h"
+#include "jit/cpu/product.h"
+
+namespace tegula::cpu {
+
+constexpr int64_t kQuickProduct = int64_t{1} << 22;  ///< multiply-adds between two looks at the stop flag
+
+struct FewRows {
+    const Format& chain;
+    Point right;        ///< of the right operand: coordinates of its batch
+    llvm::Value* left;  ///< of the chain's format: row i, element k at i * left_row + k
+    int64_t left_row;
+    llvm::Value* sums;                                                         ///< m x n of them, row-major
+    std::function<llvm::Value*(llvm::Value* element, unsigned lanes)> factor;  ///< an element of the right operand in the chain's format
+};
+void few_rows(Codegen& g, ir::InstId dot, const Product& p, const FewRows& of);
+
+}  // namespace tegula::cpu

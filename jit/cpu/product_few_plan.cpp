@@ -1,0 +1,109 @@
+// Which products have few rows, and how their right operand is read (product.h).
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "jit/cpu/plan.h"
+#include "jit/cpu/product.h"
+#include "lang/layout.h"
+
+namespace tegula::cpu {
+
+using ir::Access;
+using ir::Op;
+
+namespace {
+
+constexpr size_t kMostTurned = 4;  ///< loads
+constexpr int kMostDepth = 64;
+
+/// Walks the fused tree of a right operand; `dims`: the operand's dimension that each one of the value's is, -1: none.
+class RightOperand {
+public:
+    RightOperand(const ir::Function& fn, const Plan& plan, int k, int n) : fn_(fn), plan_(plan), k_(k), n_(n) {}
+    std::vector<TurnedLoad> loads;
+    int64_t run = 0;  ///< divides the extents by which k is split; 0: none
+
+    void walk(ir::ValueId v, std::vector<int> dims, int depth = 0) {
+        const ir::Inst* def = fn_.def(v);
+        if (!def || plan_.values[v.v].kind != Home::fused || depth > kMostDepth) return;
+        const Shape& shape = fn_.type(v).shape;
+        for (size_t d = 0; d < dims.size(); ++d)
+            if (shape[d] == 1) dims[d] = -1;
+        const auto operands = fn_.operands(*def);
+        if (def->op == Op::load) return load(v, dims);
+        if (def->op == Op::reshape) return split(shape, fn_.type(operands[0]).shape, dims);
+        if (def->op == Op::permute) {
+            std::vector<int> from(dims.size());
+            for (size_t d = 0; d < dims.size(); ++d) from[static_cast<size_t>(fn_.attrs(*def)[d])] = dims[d];
+            return walk(operands[0], from, depth + 1);
+        }
+        if (def->op == Op::broadcast)
+            return walk(operands[0], {dims.end() - static_cast<std::ptrdiff_t>(fn_.type(operands[0]).shape.rank), dims.end()}, depth + 1);
+        if (!ir::has_trait(def->op, ir::ELEMWISE) && def->op != Op::cast && def->op != Op::select && def->op != Op::bitcast) return;
+        for (ir::ValueId o : operands)
+            if (fn_.type(o).shape.rank == dims.size()) walk(o, dims, depth + 1);
+    }
+
+private:
+    void load(ir::ValueId v, const std::vector<int>& dims) {
+        const ir::Inst& inst = *fn_.def(v);
+        const ir::ValueId tensor = fn_.operands(inst)[0];
+        const Format& f = fn_.elem(v);
+        const auto find = [&](int d) { return static_cast<size_t>(std::find(dims.begin(), dims.end(), d) - dims.begin()); };
+        TurnedLoad out{fn_.value(v).def, dims, find(k_), find(n_), f.bits};
+        if (out.k == dims.size() || out.n == dims.size() || f.bits > 32 || fn_.type(v).pointer || loads.size() == kMostTurned) return;
+        for (const TurnedLoad& known : loads)
+            if (known.load == out.load) return;
+        const Layout& layout = fn_.types().layout(fn_.type(tensor).layout);
+        const int unit = layout.kind() == Layout::Kind::row ? fn_.type(tensor).shape.rank - 1 : layout.kind() == Layout::Kind::col ? 0 : -1;
+        // Dimensions of the part in the order of axes: gathers have places of their own, and are left to their loads.
+        size_t dim = 0, axis = 0;
+        for (const Access::Axis& a : fn_.access(inst).axes) {
+            if (a.kind == Access::gather) return;
+            if (a.kind != Access::index && dim++ == out.k && static_cast<int>(axis) == unit && (a.kind == Access::all || a.step == 1))
+                loads.push_back(out);
+            ++axis;
+        }
+    }
+
+    /// A dimension that is split is numbered by quotients with the last of its parts.
+    void split(const Shape& to, const Shape& from, const std::vector<int>& dims) {
+        size_t i = 0, j = 0;
+        while (i < to.rank || j < from.rank) {
+            const size_t first = i;
+            int64_t x = i < to.rank ? to[i++] : 1, y = j < from.rank ? from[j++] : 1;
+            while (x != y) (x < y ? x : y) *= x < y ? to[i++] : from[j++];
+            if (i == first + 1 && dims[first] == k_ && from[j - 1] > 1) run = std::gcd(run, from[j - 1]);
+        }
+    }
+
+    const ir::Function& fn_;
+    const Plan& plan_;
+    const int k_, n_;
+};
+
+}  // namespace
+
+void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const Plan& plan, unsigned vector_bytes) {
+    const unsigned per_step = std::max(1u, p.lanes * p.bytes / vector_bytes), room = (vector_bytes >= 64 ? 16 : 8) / per_step;
+    if (p.m > static_cast<int64_t>(room) || p.lanes < 4) return;
+    const ir::ValueId right = fn.operands(dot)[1];
+    RightOperand operand(fn, plan, p.rank - 2, p.rank - 1);
+    std::vector<int> dims(static_cast<size_t>(p.rank));
+    std::iota(dims.begin(), dims.end(), 0);
+    operand.walk(right, dims);
+    if (operand.loads.empty() && fast_dimension(fn, right) == p.rank - 2) return;  // packing turns it
+    p.few = true;
+    p.turned = std::move(operand.loads);
+    p.rows = static_cast<unsigned>(p.m);
+    const int64_t steps = (p.n + p.lanes - 1) / p.lanes;
+    p.steps_n = static_cast<unsigned>(std::clamp<int64_t>(room / p.rows, 1, std::min<int64_t>(steps, 4)));
+    p.chunk = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.k)));
+    for (const TurnedLoad& t : p.turned) p.chunk = std::min(p.chunk, static_cast<int64_t>(std::bit_floor(p.lanes * 32 / t.bits)));
+    p.step = std::min<int64_t>(8, p.chunk);
+    p.run = std::gcd(p.chunk, operand.run);
+    if (p.run < p.step) p.run = p.chunk;
+}
+
+}  // namespace tegula::cpu

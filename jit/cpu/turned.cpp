@@ -1,0 +1,163 @@
+// Memory that runs along one dimension of a tile, for lanes that run along another: as many rows as there are lanes are read as they lie, and the
+// square of their 32-bit words is turned. Elements of any width then come out of words by a shift, wherever they begin. No byte outside of the wanted
+// elements is read.
+#include "jit/cpu/turned.h"
+
+#include <algorithm>
+
+#include "jit/cpu/access.h"
+
+namespace tegula::cpu {
+
+using ir::Access;
+using llvm::Value;
+
+void transpose(llvm::IRBuilder<>& b, std::vector<Value*>& lines) {
+    const size_t side = lines.size();
+    for (size_t d = side / 2; d; d /= 2) {
+        std::vector<int> low, high;
+        for (size_t l = 0; l < side; ++l) {
+            low.push_back(static_cast<int>(l & d ? side + l - d : l));
+            high.push_back(static_cast<int>(l & d ? side + l : l + d));
+        }
+        for (size_t i = 0; i < side; ++i) {
+            if (i & d) continue;
+            Value *x = lines[i], *y = lines[i + d];
+            lines[i] = b.CreateShuffleVector(x, y, low);
+            lines[i + d] = b.CreateShuffleVector(x, y, high);
+        }
+    }
+}
+
+size_t AccessEmitter::axis_of(size_t dim) const {
+    for (size_t a = 0; a < access_.axes.size(); ++a)
+        if (dim_[a] == dim && (access_.axes[a].kind == Access::range || access_.axes[a].kind == Access::all)) return a;
+    TEGULA_CHECK(false, "no axis runs along this dimension");
+}
+
+/// The bytes, from the first element's on, that hold elements in range: an integer with a bit for each of `bytes` and those that follow.
+Value* AccessEmitter::row_mask(size_t k_axis, const Point& p, int64_t count, Value* phase, unsigned bytes) {
+    const Access::Axis& axis = access_.axes[k_axis];
+    Value *from = g_.i64(0), *to = g_.i64(count);
+    if (axis.kind == Access::range && !axis.in_bounds) {
+        const auto [low, high] = limits(k_axis);
+        Value* at = p.index[dim_[k_axis]].value;
+        const auto within = [&](Value* v) {
+            v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(v, at), g_.i64(0));
+            return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, g_.i64(count));
+        };
+        from = within(low);
+        to = within(high);
+    }
+    const auto byte = [&](Value* element, int64_t up) {
+        Value* bit = b_.CreateAdd(b_.CreateMul(element, g_.i64(format_.bits)), phase);
+        return b_.CreateLShr(b_.CreateAdd(bit, g_.i64(up)), 3);
+    };
+    llvm::Type* type = b_.getIntNTy(2 * bytes);
+    const auto below = [&](Value* n) {
+        Value* one = llvm::ConstantInt::get(type, 1);
+        return b_.CreateSub(b_.CreateShl(one, b_.CreateZExtOrTrunc(n, type)), one);
+    };
+    // Without elements no byte is wanted, though their place may lie within one.
+    Value* some = b_.CreateAnd(below(byte(to, 7)), b_.CreateNot(below(byte(from, 0))));
+    return b_.CreateSelect(b_.CreateICmpSLT(from, to), some, llvm::Constant::getNullValue(type));
+}
+
+bool AccessEmitter::runs_along(size_t k) {
+    const auto number = static_cast<size_t>(g_.param_of_[object_.v]);
+    const bool strided = number < g_.options_.tensors.size() && g_.options_.tensors[number].strided;
+    if (!g_.param(object_).affine || (strided && !out_bytes_)) return false;  // rows of packed elements begin with whole bytes only by themselves
+    int64_t known;
+    stride(axis_of(k), known);
+    return known == unit();
+}
+
+void AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, Value* to) {
+    const size_t k_axis = axis_of(k);
+    const unsigned bytes = lanes * 4;
+    llvm::Type *row = llvm::FixedVectorType::get(b_.getInt8Ty(), bytes), *line = llvm::FixedVectorType::get(b_.getInt32Ty(), lanes);
+    Value *masks[2] = {}, *phase = g_.i64(0);  // masks of the bytes from the first one on, and from the second
+    std::vector<Value*> lines;
+    for (unsigned r = 0; r < lanes; ++r) {
+        Point q = p;
+        q.index[n] = g_.uniform(b_.CreateAdd(p.index[n].value, g_.i64(r)));
+        Place place;
+        for (size_t a = 0; a < access_.axes.size(); ++a) place.at.push_back(axis(a, q, place, a == k_axis));
+        if (part_[n] % lanes) both(place.row, b_.CreateICmpSLT(q.index[n].value, g_.i64(part_[n])));
+        const Address address = this->address(place);
+        Value* first = address.offset;
+        if (!out_bytes_) {  // rows begin with whole bytes
+            if (!r) phase = b_.CreateAnd(first, g_.i64(7));
+            first = b_.CreateAShr(first, 3);  // elements before the tensor count, too
+        }
+        for (uint64_t from = 0; !r && from < 2; ++from)
+            masks[from] = b_.CreateTrunc(b_.CreateLShr(row_mask(k_axis, p, count, phase, bytes), from), b_.getIntNTy(bytes));
+        const auto part = [&](uint64_t from) -> Value* {
+            Value* some = masks[from];
+            if (place.row) some = b_.CreateSelect(place.row, some, llvm::Constant::getNullValue(some->getType()));
+            Value* at = b_.CreateGEP(b_.getInt8Ty(), address.base, b_.CreateAdd(first, g_.i64(static_cast<int64_t>(from))));
+            if (const auto* all = llvm::dyn_cast<llvm::ConstantInt>(some); all && all->isMinusOne())
+                return b_.CreateAlignedLoad(line, at, llvm::Align(1));
+            Value* on = b_.CreateBitCast(some, llvm::FixedVectorType::get(b_.getInt1Ty(), bytes));
+            return b_.CreateBitCast(g_.masked_load(row, at, on, llvm::Constant::getNullValue(row), llvm::Align(1)), line);
+        };
+        // No processor sees that many strands of memory coming. The bytes of the chunk after the next are asked for, whoever wants them.
+        Value* ahead = b_.CreateGEP(b_.getInt8Ty(), address.base, b_.CreateAdd(first, g_.i64(count * format_.bits / 4)));
+        prefetch(ahead, false);
+        Value* words = part(0);
+        if (!out_bytes_) {
+            Value *down = b_.CreateTrunc(phase, b_.getInt32Ty()), *up = b_.CreateSub(b_.getInt32(8), down);
+            words = b_.CreateOr(b_.CreateLShr(words, g_.splat(down, lanes)), b_.CreateShl(part(1), g_.splat(up, lanes)));
+        }
+        lines.push_back(words);
+    }
+    transpose(b_, lines);
+    const auto used = static_cast<size_t>((count * format_.bits + 31) / 32);
+    for (size_t w = 0; w < used; ++w) b_.CreateAlignedStore(lines[w], b_.CreateConstGEP1_64(line, to, w), llvm::Align(4));
+}
+
+Value* AccessEmitter::from_words(const Point& p, size_t k, Value* words) {
+    Value* v = g_.scalars().from_words(format_, words);
+    const Access::Axis& along = access_.axes[axis_of(k)];
+    if (!other_.valid() && !mask_.valid() && (along.kind == Access::all || along.in_bounds)) return v;  // rows outside are zeros
+    Point all = p;
+    all.active = nullptr;
+    Value* mask = this->mask(place(p), all);
+    if (!mask) return v;
+    return g_.scalars().select(mask, v, other_.valid() ? g_.lanes(other_, p) : llvm::Constant::getNullValue(v->getType()));
+}
+
+bool Codegen::can_turn_rows(ir::InstId load, size_t k) { return !options_.bounds && AccessEmitter(*this, load).runs_along(k); }
+
+void Codegen::turn_rows(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, Value* to) {
+    AccessEmitter(*this, load).turn_rows(k, n, p, count, lanes, to);
+}
+
+void Codegen::with_turned(std::vector<TurnedRun> runs, const std::function<void()>& body) {
+    std::swap(turned_, runs);
+    body();
+    std::swap(turned_, runs);
+}
+
+Value* Codegen::at_turned(ir::InstId id, const Point& p) {
+    for (const TurnedRun& t : turned_) {
+        if (!(t.load == id) || !p.lanes) continue;
+        const auto step = std::find(t.steps.begin(), t.steps.end(), p.index[t.k].value);
+        bool same = step != t.steps.end() && p.index[t.k].kind == Index::uniform;
+        for (size_t d = 0; d < p.rank; ++d) same = same && (d == t.k || (p.index[d].kind == t.at[d].kind && p.index[d].value == t.at[d].value));
+        if (!same) continue;
+        const auto bit = static_cast<uint64_t>(step - t.steps.begin()) * AccessEmitter(*this, id).format().bits, word = bit / 32, shift = bit % 32;
+        Value* words = t.words[word];
+        const unsigned bits = AccessEmitter(*this, id).format().bits;
+        if (shift + bits > 32) {
+            Value* count = splat(i32(static_cast<int64_t>(shift)), p.lanes);
+            words = b_.CreateIntrinsic(words->getType(), llvm::Intrinsic::fshr, {t.words[word + 1], words, count});
+        } else if (shift) {
+            words = b_.CreateLShr(words, shift);
+        }
+        return AccessEmitter(*this, id).from_words(p, t.k, words);
+    }
+    return nullptr;
+}
+
+}  // namespace tegula::cpu
