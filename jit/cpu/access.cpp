@@ -108,6 +108,10 @@ Value* AccessEmitter::inside_or_first(Value* coordinate, Value* inside, Place& p
 /// Adds to the place what keeps position j of an axis, which differs from lane to lane, inside.
 void AccessEmitter::in_range(size_t a, const Index& j, unsigned lanes, Place& place) {
     if (g_.all_inside(j, [&] { return limits(a); })) return;
+    if (g_.all_outside(j)) {
+        place.nowhere = true;
+        return;
+    }
     const auto [low, high] = limits(a);
     Value* base = j.kind == Index::vector ? g_.i64(0) : j.value;
     Value* lane = j.kind == Index::vector ? j.value : g_.lane_numbers(lanes);
@@ -156,6 +160,7 @@ Place AccessEmitter::place(const Point& p) {
 }
 
 Value* AccessEmitter::mask(const Place& place, const Point& p) {
+    if (place.nowhere) return g_.splat(b_.getFalse(), p.lanes);
     Value* all = nullptr;
     if (place.row) all = g_.splat(place.row, p.lanes);
     both(all, place.lane);
@@ -219,8 +224,9 @@ void Codegen::cpu_store(ir::InstId id) {
     AccessEmitter access(*this, id);
     const bool serial = access.format().bits % 8 != 0;
     if (serial) call_support(offsetof(Support, lock), b_.getVoidTy(), {});
-    std::function<Value*(const Point&)> head;
-    if (access.streamed()) head = [&](const Point& first) { return access.before_aligned(first); };
+    // Neighbours of other widths share bytes, which are read and written again.
+    NestOptions options{nullptr, NestOptions::skipped, has_byte_address(access.format().bits)};
+    if (access.streamed()) options.head = [&](const Point& first) { return access.before_aligned(first); };
     nest(
         access.part(),
         [&](const Point& p) {
@@ -229,7 +235,7 @@ void Codegen::cpu_store(ir::InstId id) {
             const Address a = access.address(place);
             access.store(a, access.mask(place, p), value, p.lanes);
         },
-        head);
+        options);
     if (serial) call_support(offsetof(Support, unlock), b_.getVoidTy(), {});
 }
 

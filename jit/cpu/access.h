@@ -20,6 +20,7 @@ struct Place {
     std::vector<Coordinate> at;
     llvm::Value* row = nullptr;     ///< i1 that all lanes share; null: true
     llvm::Value* lane = nullptr;    ///< <lanes x i1>; null: true
+    bool nowhere = false;           ///< no lane is in range
     llvm::Value* inside = nullptr;  ///< `bounds` variants, once the address is known: i1 or <lanes x i1>
 };
 

@@ -36,6 +36,7 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
     Scalars& s = g_.scalars();
     llvm::Type* type = s.type(format_, lanes);
     if (!other) other = llvm::Constant::getNullValue(type);
+    if (const auto* none = llvm::dyn_cast_or_null<llvm::Constant>(mask); none && none->isNullValue()) return other;
     if (!lanes) {
         const auto read = [&]() -> Value* {
             if (!a.bytes) return s.load_at(format_, a.base, a.offset, nullptr, 0);

@@ -212,7 +212,12 @@ void Codegen::emit_root(ir::InstId id) {
     const ir::ValueId v = fn_.result(id);
     if (is_scalar(v)) return define(v, evaluate(v, Point{}));
     const Buffer to = buffer(v);
-    nest(to.shape, [&](const Point& p) { write(to, p, evaluate(v, p)); });
+    const bool unsettled = plan_.values[v.v].unsettled;
+    const auto make = [&](const Point& p) {
+        Value* value = evaluate(v, p);
+        write(to, p, unsettled ? scalars_.raw(value) : value);
+    };
+    nest(to.shape, make, {nullptr, NestOptions::apart, true});
 }
 
 void Codegen::each_result(ir::ValueId v, const std::function<Value*(const Point& p)>& body) {

@@ -71,6 +71,16 @@ struct TargetFacts {
     std::string triple, cpu, features;
 };
 
+/// How a loop nest goes over its points.
+struct NestOptions {
+    /// How many elements (i64) of the row that begins at a point come before its first whole vector.
+    std::function<llvm::Value*(const Point& first)> head;
+    /// Vectors that no access of the body reaches: like the others, in a loop of their own where every load is what stands in for it, or not at
+    /// all.
+    enum Unreached : uint8_t { masked, apart, skipped } unreached = masked;
+    bool mixed = false;  ///< no point reads what another one writes: several vectors may be worked on at a time
+};
+
 class Codegen {
 public:
     Codegen(llvm::Module& module, const ir::Function& fn, const Plan& plan, const CompileOptions& options, const TargetFacts& target);
@@ -121,15 +131,17 @@ public:
     void loop(int64_t lo, int64_t hi, int64_t step, const std::function<void(llvm::Value* i)>& body);
     using PointBody = std::function<void(const Point& p)>;
     /// All points of a shape, row-major, `width()` lanes along the last dimension with an extent > 1 (scalar points when there is none). The body is
-    /// emitted several times: for whole vectors, where accesses may leave out their masks (`all_inside`), and for what is left. `head`: how many
-    /// elements (i64) of the row that begins at a point come before its first whole vector.
-    void nest(const Shape& shape, const PointBody& body, const std::function<llvm::Value*(const Point& first)>& head = {});
+    /// emitted several times: for whole vectors, where accesses may leave out their masks (`all_inside`), for what is left, and for what is not
+    /// reached.
+    void nest(const Shape& shape, const PointBody& body, const NestOptions& options = {});
     /// In the whole vectors of a nest: is position j between two limits wherever the vector is executed, once the nest has taken these limits as its
     /// own? They are made by `limits` in front of the nest.
     bool all_inside(const Index& j, const std::function<std::pair<llvm::Value*, llvm::Value*>()>& limits);
     /// The same for a condition that all lanes share: `value` is what `condition` is made from (null: constants).
     bool always(llvm::Value* value, const std::function<llvm::Value*()>& condition);
     bool in_whole_vectors() const { return whole_ != nullptr; }
+    /// In vectors behind everything that accesses reach: is position j one of them?
+    bool all_outside(const Index& j) const { return beyond_ && j.kind == Index::consecutive && j.value == beyond_; }
     /// The same over single elements (lanes 0), in row-major order.
     void nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body);
     /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then: in work that takes longer than a few milliseconds.
@@ -194,6 +206,7 @@ private:
     // Evaluation at a point (at_shape.cpp, at_memory.cpp): ops that `fusable` names.
     llvm::Value* evaluate(ir::ValueId v, const Point& p);
     llvm::Value* evaluate_here(ir::InstId id, const Point& p);
+    llvm::Value* compare_iota(ir::InstId id, const Point& p);
     llvm::Value* at_pointwise(ir::InstId id, const Point& p);
     llvm::Value* at_constant_tile(ir::InstId id, const Point& p);
     llvm::Value* at_iota(ir::InstId id, const Point& p);
@@ -250,9 +263,11 @@ private:
         llvm::BasicBlock *before, *inside;  ///< before: not terminated yet
         llvm::Value* index;                 ///< of lane 0
         llvm::Value *low = nullptr, *high;  ///< positions in [low, high) are inside for all accesses; low null: 0
+        llvm::Value* reach = nullptr;       ///< from here on no access is inside; null: none has limits
     };
-    void row(Point p, size_t along, int64_t extent, const PointBody& body, const std::function<llvm::Value*(const Point& first)>& head);
-    llvm::Value* whole_vectors(const Point& p, size_t along, llvm::Value* from, int64_t extent, const PointBody& body);
+    void row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options);
+    llvm::Value* whole_vectors(Whole& whole, const Point& p, size_t along, llvm::Value* from, int64_t extent, const PointBody& body, bool mixed);
+    void single_vector(Point p, size_t along, const Index& at, llvm::Value* end, const PointBody& body);
     bool made_before(const llvm::Value* value) const;
 
     llvm::Module& module_;
@@ -276,6 +291,7 @@ private:
     std::vector<Body> bodies_;
     std::vector<TurnedRun> turned_;
     Whole* whole_ = nullptr;
+    llvm::Value* beyond_ = nullptr;  ///< index of lane 0 in vectors that no access reaches
     std::map<std::vector<uint64_t>, uint32_t> points_;
     std::vector<llvm::MDNode*> scopes_, no_alias_;  ///< by scratch slot
 };

@@ -1,11 +1,12 @@
 // Loop nests over the points of a tile (codegen.h). The innermost loop takes whole vectors, several per step, as long as every access of its body has
-// all its lanes inside of its tensor; one vector per step, masked, does the rest. How far the whole vectors go is known before the loop: accesses
-// hand over their limits while the body is emitted.
+// all its lanes inside of its tensor; one vector per step, masked, does the rest, and what is behind all tensors goes apart, with nothing to load.
+// How far the whole vectors go is known before the loop: accesses hand over their limits while the body is emitted.
 #include <algorithm>
 #include <bit>
 #include <utility>
 
 #include "jit/cpu/codegen.h"
+#include "jit/cpu/interleave.h"
 
 namespace tegula::cpu {
 
@@ -17,7 +18,7 @@ constexpr unsigned kMostCopies = 4;        ///< vectors per step
 constexpr size_t kMostInstructions = 256;  ///< of a step
 }  // namespace
 
-void Codegen::nest(const Shape& shape, const PointBody& body, const std::function<Value*(const Point& first)>& head) {
+void Codegen::nest(const Shape& shape, const PointBody& body, const NestOptions& options) {
     size_t along = shape.rank;
     for (size_t d = shape.rank; d-- > 0 && along == shape.rank;)
         if (shape[d] > 1) along = d;
@@ -28,7 +29,7 @@ void Codegen::nest(const Shape& shape, const PointBody& body, const std::functio
     const int64_t extent = shape[along];
     p.lanes = static_cast<unsigned>(std::min<int64_t>(width(), static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent)))));
     const std::function<void(size_t)> dimension = [&](size_t d) {
-        if (d == along) return row(p, along, extent, body, head);
+        if (d == along) return row(p, along, extent, body, options);
         if (shape[d] == 1) return dimension(d + 1);
         loop(0, shape[d], 1, [&](Value* i) {
             p.index[d] = uniform(i);
@@ -38,45 +39,60 @@ void Codegen::nest(const Shape& shape, const PointBody& body, const std::functio
     dimension(0);
 }
 
+/// One vector on its own: lanes from `end` on (null: none) are inactive.
+void Codegen::single_vector(Point p, size_t along, const Index& at, Value* end, const PointBody& body) {
+    p.index[along] = at;
+    if (end) p.active = b_.CreateICmpSLT(lane_numbers(p.lanes), splat(b_.CreateTrunc(b_.CreateSub(end, at.value), b_.getInt32Ty()), p.lanes));
+    Whole* const outer = std::exchange(whole_, nullptr);
+    body(p);
+    whole_ = outer;
+}
+
 /// One row of a nest: what comes before the first whole vector, whole vectors, the rest.
-void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, const std::function<Value*(const Point& first)>& head) {
+void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options) {
     const auto lanes = static_cast<int64_t>(p.lanes);
-    const auto masked = [&](Value* i, Value* end) {
-        Point at = p;
-        at.index[along] = {Index::consecutive, i, head ? 1 : lanes};
-        if (end) at.active = b_.CreateICmpSLT(lane_numbers(p.lanes), splat(b_.CreateTrunc(b_.CreateSub(end, i), b_.getInt32Ty()), p.lanes));
-        Whole* const outer = std::exchange(whole_, nullptr);
-        body(at);
-        whole_ = outer;
+    if (extent <= lanes) return single_vector(p, along, {Index::consecutive, i64(0), lanes}, extent < lanes ? i64(extent) : nullptr, body);
+    const int64_t multiple = options.head ? 1 : lanes;
+    /// The index behind the last vector.
+    const auto singles = [&](Value* from, Value* to, Value* end) {
+        return loop(from, to, lanes, {from}, [&](Value* i, std::vector<Value*>) {
+            single_vector(p, along, {Index::consecutive, i, multiple}, end, body);
+            return std::vector<Value*>{b_.CreateNSWAdd(i, i64(lanes))};
+        })[0];
     };
-    if (extent <= lanes) return masked(i64(0), extent < lanes ? i64(extent) : nullptr);
     Value* from = i64(0);
-    if (head) {
+    if (options.head) {
         p.index[along] = {Index::consecutive, i64(0), 1};  // where the row would begin, also outside of the tensor
-        from = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, head(p), i64(extent));
-        loop(i64(0), from, lanes, {}, [&](Value* i, std::vector<Value*>) {
-            masked(i, from);
-            return std::vector<Value*>{};
-        });
+        from = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, options.head(p), i64(extent));
+        singles(i64(0), from, from);
     }
-    from = whole_vectors(p, along, from, extent, body);
-    Value* end = head || extent % lanes ? i64(extent) : nullptr;
+    Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), nullptr, nullptr, i64(extent)};
+    from = whole_vectors(whole, p, along, from, extent, body, options.mixed);
+    Value* const end = options.head || extent % lanes ? i64(extent) : nullptr;
+    if (!whole.reach || options.unreached == NestOptions::masked) {
+        singles(from, i64(extent), end);
+        return;
+    }
+    from = singles(from, whole.reach, end);
+    if (options.unreached == NestOptions::skipped) return;
     loop(from, i64(extent), lanes, {}, [&](Value* i, std::vector<Value*>) {
-        masked(i, end);
+        Value* const outer = std::exchange(beyond_, i);
+        single_vector(p, along, {Index::consecutive, i, multiple}, end, body);
+        beyond_ = outer;
         return std::vector<Value*>{};
     });
 }
 
 /// Emits the loop over whole vectors from `from` on; where it ends.
-Value* Codegen::whole_vectors(const Point& p, size_t along, Value* from, int64_t extent, const PointBody& body) {
+Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value* from, int64_t extent, const PointBody& body, bool mixed) {
     const auto lanes = static_cast<int64_t>(p.lanes);
-    Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), nullptr, nullptr, i64(extent)};
     b_.SetInsertPoint(whole.inside);
     llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
     const bool steady = llvm::isa<llvm::Constant>(from);
     Whole* const outer = std::exchange(whole_, &whole);
     bodies_.emplace_back();
     int64_t copies = 1, made = 0;
+    std::vector<llvm::Instruction*> ends;  // of the copies
     do {
         Point at = p;
         whole.index = made ? b_.CreateNSWAdd(i, i64(made * lanes)) : i;
@@ -85,7 +101,9 @@ Value* Codegen::whole_vectors(const Point& p, size_t along, Value* from, int64_t
         if (++made == 1 && b_.GetInsertBlock() == whole.inside)
             copies = static_cast<int64_t>(std::bit_floor(std::clamp<uint64_t>(kMostInstructions / whole.inside->size(), 1, kMostCopies)));
         while (copies > extent / lanes) copies /= 2;
+        ends.push_back(&whole.inside->back());
     } while (made < copies);
+    if (mixed && b_.GetInsertBlock() == whole.inside) interleave(*whole.inside, ends, target_.avx512 ? 32 : 16, target_.vector_bytes);
     bodies_.pop_back();
     whole_ = outer;
     const int64_t step = copies * lanes;
@@ -124,6 +142,7 @@ bool Codegen::all_inside(const Index& j, const std::function<std::pair<Value*, V
     b_.SetInsertPoint(whole_->before);
     const auto [low, high] = limits();
     whole_->high = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, whole_->high, high);
+    whole_->reach = whole_->reach ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole_->reach, high) : high;
     auto* zero = llvm::dyn_cast<llvm::ConstantInt>(low);
     if (!zero || !zero->isZero()) whole_->low = whole_->low ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole_->low, low) : low;
     return true;

@@ -1,9 +1,11 @@
 // Storage of stored tiles (planner.h). Carried values are updated in place where nobody wants the old value any more; what lives at different times
 // shares slots. Transfers (inits, yields) happen one after the other: a value that would overwrite what a later one reads goes through a buffer.
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "jit/cpu/planner.h"
+#include "jit/cpu/scalar_formats.h"
 
 namespace tegula::cpu {
 
@@ -210,6 +212,27 @@ void Planner::hold(const Transfer& t) {
     }
 }
 
+/// Is every NaN among a tile's elements the canonical one, because arithmetic on f32 or f64 made them?
+bool Planner::is_arithmetic(ir::ValueId v) const {
+    const ir::Inst* def = fn_.def(v);
+    if (!def || fn_.type(v).pointer || !is_native(fn_.elem(v))) return false;
+    if (ir::has_trait(def->op, ir::ELEMWISE)) return true;
+    const auto operands = fn_.operands(*def);
+    if (def->op == Op::select) return is_arithmetic(operands[1]) && is_arithmetic(operands[2]);
+    return def->op == Op::constant && !std::isnan(decode(fn_.elem(v), static_cast<uint64_t>(fn_.attrs(*def)[0])));
+}
+
+/// Is it arithmetic in storage of its own, and only ever read element by element?
+bool Planner::may_stay_unsettled(ir::ValueId v) const {
+    if (!stored(v) || !is_arithmetic(v)) return false;
+    for (uint32_t w = 0; w < parent_.size(); ++w)
+        if (w != v.v && find(w) == find(v.v)) return false;
+    return std::all_of(uses_[v.v].begin(), uses_[v.v].end(), [&](const Use& use) {
+        const Op user = fn_.inst(use.inst).op;
+        return ir::has_trait(user, ir::ELEMWISE) || user == Op::select || user == Op::cast || user == Op::reduce || user == Op::store;
+    });
+}
+
 void Planner::place() {
     struct Item {
         uint32_t first, last, kind, id;
@@ -262,6 +285,7 @@ void Planner::place() {
     }
     for (uint32_t v = 0; v < parent_.size(); ++v)
         if (plan_.values[v].kind == Home::stored && slot_of_storage.count(find(v))) plan_.values[v].slot = slot_of_storage[find(v)];
+    for (uint32_t v = 0; v < parent_.size(); ++v) plan_.values[v].unsettled = may_stay_unsettled(ir::ValueId{v});
     for (const auto& [inst, slot] : slot_of_work) plan_.work[inst] = plan_.slots[slot];
 }
 

@@ -22,7 +22,8 @@ Value* Codegen::apply(ir::InstId id, std::span<Value* const> x, unsigned lanes, 
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId result = fn_.result(inst);
     const auto operands = fn_.operands(inst);
-    if (inst.op == Op::select) return b_.CreateSelect(x[0], x[1], x[2]);
+    if (inst.op == Op::select)
+        return fn_.type(result).pointer ? b_.CreateSelect(x[0], x[1], x[2]) : scalars_.select(fn_.elem(result), x[0], x[1], x[2]);
     if (inst.op == Op::ptr_add) return moved_pointer(b_, x[0], x[1]);
     if (inst.op == Op::constant) {
         const auto code = static_cast<uint64_t>(fn_.attrs(inst)[0]);
@@ -92,8 +93,30 @@ std::vector<Value*> Codegen::region(ir::BlockId body, std::span<Value* const> ar
     return out;
 }
 
+/// Comparisons of a whole row's numbers with one that all lanes share, as masks are made of: the lanes' own numbers, of 32 bits, with what is left of
+/// it. Null: another operation.
+Value* Codegen::compare_iota(ir::InstId id, const Point& p) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto operands = fn_.operands(inst);
+    if (!p.lanes || operands.size() != 2 || ir::op_row(inst.op).result != ir::ResultRule::boolean) return nullptr;
+    const ir::Inst *numbers = fn_.def(operands[0]), *other = fn_.def(operands[1]);
+    if (!numbers || numbers->op != Op::iota || !is_fused(operands[0]) || !other || other->op != Op::broadcast) return nullptr;
+    const ir::ValueId limit = fn_.operands(*other)[0];
+    const Format& f = fn_.elem(operands[0]);
+    const auto axis = static_cast<size_t>(fn_.attrs(*numbers)[0]);
+    const Index& i = p.index[axis];
+    if (!is_scalar(limit) || i.kind != Index::consecutive || !f.is_int() || !f.is_signed || f.bits != 64) return nullptr;
+    Value* most = i64(fn_.type(operands[0]).shape[axis]);  // numbers are below it
+    Value* near = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, scalar(limit), most);
+    near = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, near, i64(-1));
+    Value* left = b_.CreateTrunc(b_.CreateSub(near, i.value), b_.getInt32Ty());
+    Value* both[] = {lane_numbers(p.lanes), splat(left, p.lanes)};
+    return scalars_.elementwise(inst.op, fn_.types().format(id_of(Fmt::i32)), both);
+}
+
 Value* Codegen::at_pointwise(ir::InstId id, const Point& p) {
     const ir::Inst& inst = fn_.inst(id);
+    if (Value* mask = compare_iota(id, p)) return mask;
     std::vector<Value*> x;
     for (ir::ValueId o : fn_.operands(inst)) x.push_back(fn_.type(o).shape.rank == 0 ? splat(scalar(o), p.lanes) : lanes(o, p));
     Value* element = nullptr;

@@ -7,6 +7,7 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include "jit/cpu/scalar_formats.h"
 #include "lang/check.h"
@@ -220,6 +221,13 @@ Value* Scalars::settle(const Format& f, Value* v) {
     Value* settled = b_.CreateSelect(b_.CreateFCmpUNO(v, v), constant(f, nan_code(f), lanes_of(v->getType())), v);
     if (!llvm::isa<llvm::Constant>(settled)) raw_[settled] = v;
     return settled;
+}
+
+/// Of results that would both be settled the selected one is.
+Value* Scalars::select(const Format& f, Value* condition, Value* a, Value* b) {
+    const auto arithmetic = [&](Value* v) { return raw(v) != v || llvm::PatternMatch::match(v, llvm::PatternMatch::m_NonNaN()); };
+    if (!is_native(f) || (raw(a) == a && raw(b) == b) || !arithmetic(a) || !arithmetic(b)) return b_.CreateSelect(condition, a, b);
+    return settle(f, b_.CreateSelect(condition, raw(a), raw(b)));
 }
 
 Value* Scalars::raw_fma(const Format& f, Value* a, Value* b, Value* c) {

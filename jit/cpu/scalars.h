@@ -54,6 +54,7 @@ public:
     /// A result of a float operation before its NaN is settled (else `v` itself): for chains of arithmetic, which end in `settle`.
     Value* raw(Value* v) const;
     Value* settle(const Format& f, Value* v);
+    Value* select(const Format& f, Value* condition, Value* a, Value* b);
     /// fma(a, b, c) or a * b of native floats without settling the NaN; integers wrap.
     Value* raw_fma(const Format& f, Value* a, Value* b, Value* c);
 
