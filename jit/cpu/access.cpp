@@ -225,8 +225,13 @@ void Codegen::cpu_store(ir::InstId id) {
     const bool serial = access.format().bits % 8 != 0;
     if (serial) call_support(offsetof(Support, lock), b_.getVoidTy(), {});
     // Neighbours of other widths share bytes, which are read and written again.
-    NestOptions options{nullptr, NestOptions::skipped, has_byte_address(access.format().bits)};
-    if (access.streamed()) options.head = [&](const Point& first) { return access.before_aligned(first); };
+    NestOptions options;
+    options.unreached = NestOptions::skipped;
+    options.mixed = has_byte_address(access.format().bits);
+    if (access.streamed()) {
+        options.head = [&](const Point& first) { return access.before_aligned(first); };
+        options.least = access.vectors_of_line();
+    }
     nest(
         access.part(),
         [&](const Point& p) {

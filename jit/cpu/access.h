@@ -60,6 +60,7 @@ public:
     /// Is it a tensor that the variant streams (TensorTrait)?
     bool streamed() const;
     llvm::Value* before_aligned(const Point& p);
+    int64_t vectors_of_line() const;
     const Format& format() const { return format_; }
     const Shape& part() const { return part_; }
     ir::ValueId value() const { return value_; }        ///< of store, deposit, atomic

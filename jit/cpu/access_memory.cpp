@@ -150,12 +150,18 @@ void AccessEmitter::prefetch(Value* pointer, bool to_write) {
 
 unsigned AccessEmitter::streamed_bytes(unsigned lanes) const { return std::min(lanes * format_.bits / 8, g_.target().vector_bytes); }
 
+namespace {
+constexpr int64_t kLine = 64;  ///< of the caches: halves of a line that are stored in two ways are slow
+}
+
+/// How many vectors fill a line, so that no part of one is left to ordinary stores, for which it would be read.
+int64_t AccessEmitter::vectors_of_line() const { return std::max<int64_t>(1, kLine / (g_.width() * unit())); }
+
 /// Elements from the one at `p` to the first of a line of the caches, from where on whole vectors may be stored past them.
 Value* AccessEmitter::before_aligned(const Point& p) {
     Place place = this->place(p);
     const Address a = address(place);
     Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
-    constexpr int64_t kLine = 64;  // halves of a line that are stored in two ways are slow
     Value* bytes = b_.CreateAnd(b_.CreateNeg(b_.CreatePtrToInt(first, b_.getInt64Ty())), g_.i64(kLine - 1));
     // Two rows share the line where they meet, which is in the caches by the time the one after the next begins.
     g_.when(b_.CreateICmpNE(bytes, g_.i64(0)), [&] {

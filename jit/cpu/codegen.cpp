@@ -217,7 +217,10 @@ void Codegen::emit_root(ir::InstId id) {
         Value* value = evaluate(v, p);
         write(to, p, unsettled ? scalars_.raw(value) : value);
     };
-    nest(to.shape, make, {nullptr, NestOptions::apart, true});
+    NestOptions options;
+    options.unreached = NestOptions::apart;
+    options.mixed = true;
+    nest(to.shape, make, options);
 }
 
 void Codegen::each_result(ir::ValueId v, const std::function<Value*(const Point& p)>& body) {

@@ -73,8 +73,10 @@ struct TargetFacts {
 
 /// How a loop nest goes over its points.
 struct NestOptions {
-    /// How many elements (i64) of the row that begins at a point come before its first whole vector.
+    /// How many elements (i64) of the row that begins at a point come before its first whole vector; then whole vectors go as far as `least` of them
+    /// at a time can.
     std::function<llvm::Value*(const Point& first)> head;
+    int64_t least = 1;
     /// Vectors that no access of the body reaches: like the others, in a loop of their own where every load is what stands in for it, or not at
     /// all.
     enum Unreached : uint8_t { masked, apart, skipped } unreached = masked;
@@ -266,7 +268,8 @@ private:
         llvm::Value* reach = nullptr;       ///< from here on no access is inside; null: none has limits
     };
     void row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options);
-    llvm::Value* whole_vectors(Whole& whole, const Point& p, size_t along, llvm::Value* from, int64_t extent, const PointBody& body, bool mixed);
+    llvm::Value* whole_vectors(Whole& whole, const Point& p, size_t along, llvm::Value* from, int64_t extent, const PointBody& body, int64_t most,
+                               bool mixed);
     void single_vector(Point p, size_t along, const Index& at, llvm::Value* end, const PointBody& body);
     bool made_before(const llvm::Value* value) const;
 

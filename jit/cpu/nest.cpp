@@ -14,7 +14,7 @@ using llvm::BasicBlock;
 using llvm::Value;
 
 namespace {
-constexpr unsigned kMostCopies = 4;        ///< vectors per step
+constexpr int64_t kMostCopies = 4;         ///< vectors per step
 constexpr size_t kMostInstructions = 256;  ///< of a step
 }  // namespace
 
@@ -66,14 +66,19 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
         from = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, options.head(p), i64(extent));
         singles(i64(0), from, from);
     }
-    Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), nullptr, nullptr, i64(extent)};
-    from = whole_vectors(whole, p, along, from, extent, body, options.mixed);
+    const auto wholes = [&](int64_t most) {
+        Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), nullptr, nullptr, i64(extent)};
+        from = whole_vectors(whole, p, along, from, extent, body, most, options.mixed);
+        return whole.reach;
+    };
+    Value* const reach = wholes(kMostCopies);
+    if (options.head) wholes(options.least);
     Value* const end = options.head || extent % lanes ? i64(extent) : nullptr;
-    if (!whole.reach || options.unreached == NestOptions::masked) {
+    if (!reach || options.unreached == NestOptions::masked) {
         singles(from, i64(extent), end);
         return;
     }
-    from = singles(from, whole.reach, end);
+    from = singles(from, reach, end);
     if (options.unreached == NestOptions::skipped) return;
     loop(from, i64(extent), lanes, {}, [&](Value* i, std::vector<Value*>) {
         Value* const outer = std::exchange(beyond_, i);
@@ -84,7 +89,8 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
 }
 
 /// Emits the loop over whole vectors from `from` on; where it ends.
-Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value* from, int64_t extent, const PointBody& body, bool mixed) {
+Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value* from, int64_t extent, const PointBody& body, int64_t most,
+                              bool mixed) {
     const auto lanes = static_cast<int64_t>(p.lanes);
     b_.SetInsertPoint(whole.inside);
     llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
@@ -99,7 +105,8 @@ Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value*
         at.index[along] = {Index::consecutive, whole.index, steady ? lanes : 1};
         body(at);
         if (++made == 1 && b_.GetInsertBlock() == whole.inside)
-            copies = static_cast<int64_t>(std::bit_floor(std::clamp<uint64_t>(kMostInstructions / whole.inside->size(), 1, kMostCopies)));
+            copies =
+                static_cast<int64_t>(std::bit_floor(std::clamp<uint64_t>(kMostInstructions / whole.inside->size(), 1, static_cast<uint64_t>(most))));
         while (copies > extent / lanes) copies /= 2;
         ends.push_back(&whole.inside->back());
     } while (made < copies);
