@@ -152,7 +152,8 @@ void Rows::bandwidth() {
     });
     for (int64_t columns : {1024, 781, 4096, 16384})
         if (!quick_ || columns == 1024) rows_of("f32", columns, at);
-    rows_of("bf16", 1024, at);
+    for (int64_t columns : {1024, 781, 4096})
+        if (!quick_ || columns == 1024) rows_of("bf16", columns, at);
 }
 
 /// The interpreter is what says what a result is, not how fast it can be had: a row without a goal.

@@ -79,6 +79,14 @@ std::pair<Value*, Value*> AccessEmitter::limits(size_t a) {
     return {low, high};
 }
 
+bool AccessEmitter::ends_with_tensor() const {
+    size_t along = part_.rank;
+    while (along > 0 && part_[along - 1] == 1) --along;
+    for (size_t a = 0; a < access_.axes.size(); ++a)
+        if (dim_[a] + 1 == along && access_.axes[a].kind == Access::range && !access_.axes[a].in_bounds) return true;
+    return false;
+}
+
 Coordinate AccessEmitter::gathered(size_t a, const Point& p, Place& place) {
     const Shape& own = fn_.type(index_[a]).shape;
     Point q = p;
@@ -226,7 +234,7 @@ void Codegen::cpu_store(ir::InstId id) {
     if (serial) call_support(offsetof(Support, lock), b_.getVoidTy(), {});
     // Neighbours of other widths share bytes, which are read and written again.
     NestOptions options;
-    options.unreached = NestOptions::skipped;
+    options.unreached = access.ends_with_tensor() ? NestOptions::skipped : NestOptions::apart;
     options.mixed = has_byte_address(access.format().bits);
     if (access.streamed()) {
         options.head = [&](const Point& first) { return access.before_aligned(first); };

@@ -57,6 +57,8 @@ public:
     void turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
     /// What is read there from words: elements of `words`' low bits, masked as the instruction asks.
     llvm::Value* from_words(const Point& p, size_t k, llvm::Value* words);
+    /// Do lanes that run out of the tensor have nothing to do?
+    bool ends_with_tensor() const;
     /// Is it a tensor that the variant streams (TensorTrait)?
     bool streamed() const;
     llvm::Value* before_aligned(const Point& p);
