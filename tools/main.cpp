@@ -1,6 +1,10 @@
 // The `tegula` command: parses arguments and calls one verb. Built on the public headers only.
+#include <fcntl.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "tool.h"
 
@@ -104,9 +108,22 @@ std::string suggest(const CLI::App& app, const std::string& word) {
     return best;
 }
 
-}  // namespace
+/// Standard streams that the caller closed are opened the wrong way round, so that using one fails as before and no file takes its place.
+void hold_standard_streams() {
+    for (int fd : {0, 1, 2})
+        if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
 
-int main(int argc, char** argv) {
+/// `code`, unless what was written to standard output got lost. A reader that has gone (EPIPE) wanted no more.
+int flushed(int code) {
+    const bool lost = std::ferror(stdout) != 0;
+    const int why = std::fflush(stdout) == 0 ? 0 : errno;
+    if ((!lost && why == 0) || why == EPIPE) return code;
+    std::fprintf(stderr, "error: standard output: %s\n", why ? std::strerror(why) : "not all of it could be written");
+    return code == tegula_tool::ok ? tegula_tool::io : code;
+}
+
+int run_command(int argc, char** argv) {
     Options options;
     CLI::App app{
         "Tegula, a tile language for GPU and CPU kernels.\n\nExamples:\n"
@@ -130,11 +147,12 @@ int main(int argc, char** argv) {
     } catch (const CLI::CallForVersion& e) {
         return app.exit(e);
     } catch (const CLI::ParseError& e) {
-        std::fprintf(stderr, "tegula: %s\n", tegula_tool::visible(e.what()).c_str());
-        if (argc > 1 && app.get_subcommands().empty()) {
-            std::string near = suggest(app, argv[1]);
-            if (!near.empty() && near != argv[1]) std::fprintf(stderr, "did you mean `tegula %s`?\n", near.c_str());
-        }
+        const std::vector<std::string> rest = app.get_subcommands().empty() ? app.remaining() : std::vector<std::string>();
+        const std::string unknown = rest.empty() || rest[0].starts_with('-') ? "" : rest[0];
+        const std::string what = unknown.empty() ? e.what() : "there is no verb `" + unknown + "`";
+        std::fprintf(stderr, "tegula: %s\n", tegula_tool::visible(what).c_str());
+        const std::string near = suggest(app, unknown);
+        if (!unknown.empty() && !near.empty()) std::fprintf(stderr, "did you mean `tegula %s`?\n", near.c_str());
         std::fprintf(stderr, "`tegula --help` shows the verbs and options\n");
         return tegula_tool::usage;
     }
@@ -145,4 +163,11 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "tegula: internal error: %s\n", e.what());
         return tegula_tool::internal;
     }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    hold_standard_streams();
+    return flushed(run_command(argc, argv));
 }

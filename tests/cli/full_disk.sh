@@ -12,6 +12,20 @@ tegula run k.tile -q --arg x=@x.npy --out y=/dev/full 2> text || code=$?
 grep -q 'error: /dev/full: No space left on device' text
 [ -c /dev/full ]
 
+# So is standard output that takes nothing, for every verb; a closed one is no place for a file that is opened later.
+for verb in targets 'explain T0301' 'doc k.tile' 'dump k.tile copy' 'fmt -' 'run k.tile --machine interp --arg x=@x.npy' --help; do
+    code=0
+    tegula $verb < k.tile > /dev/full 2> text || code=$?
+    [ "$code" = 5 ]
+    grep -q 'error: standard output: No space left on device' text
+done
+code=0
+tegula --json run k.tile --machine interp --arg x=@x.npy --out y=y.npy 2> text >&- || code=$?
+[ "$code" = 5 ]
+tegula run k.tile -q --machine interp --arg x=@x.npy --out y=z.npy
+cmp y.npy z.npy
+tegula targets | head -n 0
+
 mkdir small
 if mount -t tmpfs -o size=64k tmpfs small 2> /dev/null; then
     trap 'umount small' EXIT
