@@ -228,6 +228,16 @@ bool Elaborator::finish_part(Part& part, std::vector<int64_t> dims, const std::o
 
 // ---- reading ----
 
+Value Elaborator::member_at(const ast::IndexExpr& e, const Value& array) {
+    if (e.items.size() != 1 || e.items[0].kind != ast::IndexItem::value)
+        return error(Diag::wrong_index_count, e.span, describe(array), "1", std::to_string(e.items.size()));
+    const auto at = static_int(expr(*e.items[0].start), e.items[0].span, "the index of an array");
+    if (!at) return poison(e.span);
+    if (*at < 0 || *at >= static_cast<int64_t>(array.items.size()))
+        return error(Diag::index_out_of_range, e.items[0].span, std::to_string(*at), std::to_string(array.items.size()));
+    return copy(array.items[static_cast<size_t>(*at)], e.span);
+}
+
 Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise) {
     if (names_type_form(e)) {
         const auto type = type_desc(e);
@@ -238,6 +248,7 @@ Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise) {
         }
         return v;
     }
+    if (const Value* array = array_of(*e.base)) return member_at(e, *array);
     Value base = expr(*e.base);
     if (form_rank_ > 0 && base.kind == Value::tile && depends_on_form(base)) return error(Diag::whole_tile_in_index_form, e.span, source_text(e));
     switch (base.kind) {
@@ -246,15 +257,8 @@ Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise) {
         case Value::builtin:
             return call_builtin(base, shape_items(e), true, nullptr, e.span);
         case Value::list:
-        case Value::tuple: {
-            if (e.items.size() != 1 || e.items[0].kind != ast::IndexItem::value)
-                return error(Diag::wrong_index_count, e.span, describe(base), "1", std::to_string(e.items.size()));
-            const auto at = static_int(expr(*e.items[0].start), e.items[0].span, "the index of an array");
-            if (!at) return poison(e.span);
-            if (*at < 0 || *at >= static_cast<int64_t>(base.items.size()))
-                return error(Diag::index_out_of_range, e.items[0].span, std::to_string(*at), std::to_string(base.items.size()));
-            return base.items[static_cast<size_t>(*at)];
-        }
+        case Value::tuple:
+            return member_at(e, base);
         case Value::tensor:
         case Value::tile:
             break;

@@ -191,14 +191,18 @@ Value layout_value(LayoutId id, Span span) {
 
 }  // namespace
 
+Value Elaborator::copy(const Value& v, Span span) {
+    if (const uint64_t cost = copy_cost(v); cost && !step(span, cost)) return poison(span);
+    Value out = v;
+    out.span = span;
+    return out;
+}
+
 Value Elaborator::lookup(std::string_view name, Span span) {
     if (const Local* l = scope_->find(name)) {
         if (l->value.kind == Value::none) return error(Diag::missing_generic, span, "this use", name);
-        Value v = l->value;
-        v.span = span;
-        if (!building() && holds_tile(v)) return error(Diag::not_constant, span, "`" + std::string(name) + "`", "a run-time value");
-        if (const uint64_t cost = copy_cost(v); cost && !step(span, cost)) return poison(span);
-        return v;
+        if (!building() && holds_tile(l->value)) return error(Diag::not_constant, span, "`" + std::string(name) + "`", "a run-time value");
+        return copy(l->value, span);
     }
     const Scope* root = root_of(scope_.get());
     if (resolver_ && root == host_root_) {
@@ -209,10 +213,7 @@ Value Elaborator::lookup(std::string_view name, Span span) {
     if (module) {
         if (const ast::Item* item = module->find(name)) {
             if (item->kind == ast::ItemKind::kernel) return error(Diag::kernel_as_value, span, name);
-            Value v = item_value(*module, *item);
-            v.span = span;
-            if (const uint64_t cost = copy_cost(v); cost && !step(span, cost)) return poison(span);
-            return v;
+            return copy(item_value(*module, *item), span);
         }
         for (const Module::Import& i : module->imports) {
             if (i.alias != name || !i.module) continue;
@@ -237,6 +238,19 @@ Value Elaborator::lookup(std::string_view name, Span span) {
         }
     }
     return unknown(name, span);
+}
+
+const Value* Elaborator::array_of(const ast::Expr& e) {
+    if (e.kind != ast::ExprKind::name) return nullptr;
+    const std::string_view name = ast::as<ast::NameExpr>(&e).name;
+    const Value* v = nullptr;
+    if (const Local* l = scope_->find(name)) {
+        v = building() || !holds_tile(l->value) ? &l->value : nullptr;
+    } else if (const Scope* root = root_of(scope_.get()); root && root->module && !(resolver_ && root == host_root_)) {
+        const auto it = item_cache_.find(root->module->find(name));
+        v = it == item_cache_.end() ? nullptr : &it->second;
+    }
+    return v && (v->kind == Value::list || v->kind == Value::tuple) ? v : nullptr;
 }
 
 Value Elaborator::unknown(std::string_view name, Span span) {

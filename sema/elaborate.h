@@ -67,6 +67,10 @@ public:
     std::shared_ptr<Scope> module_scope(const Module& module);
     /// Looks a name up: locals, items of the module, imports, builtins, op rows, prelude. Poison (reported) when unknown.
     Value lookup(std::string_view name, Span span);
+    /// The array or tuple that a name stands for, where it is, to take one member of; null: it has to be looked up and copied.
+    const Value* array_of(const ast::Expr& name);
+    /// A copy with a span of its own, paid for with compile-time steps by its members.
+    Value copy(const Value& v, Span span);
     /// Would lookup() find the name without the host? (expressions.cpp)
     bool known(std::string_view name);
     /// Host statements only: what the host makes of a free name or of a call whose callee is no language function. nullopt: not the host's.
@@ -159,6 +163,7 @@ public:
 
     // ---- access.cpp ----
     Value index(const ast::IndexExpr& e, const ast::Expr* otherwise);
+    Value member_at(const ast::IndexExpr& e, const Value& array);  ///< array[e]
     void store(const ast::IndexExpr& target, const Value& value, ast::AssignOp op, Span span);
     Value atomic(ir::AtomicKind kind, const Call& call);
     bool resolve_part(const ast::IndexExpr& e, const Value& base, Part& part);  ///< evaluates the indices of x[..]; see part.h

@@ -119,7 +119,8 @@ void Elaborator::unroll(const ast::ForStmt& s, const std::function<bool(Value&)>
         if (!step(s.span, kPassSteps)) break;
         frame.skip->value = flag_value(false);
         if (statically_set(frame.stop) || (function && statically_set(function->stop))) break;
-        guard(effects, [&] { iteration(s, item); }, s.span);
+        guard(
+            effects, [&] { iteration(s, item); }, s.span);
     }
     frames_.pop_back();
 }
@@ -156,7 +157,8 @@ void Elaborator::for_dynamic(const ast::ForStmt& s, const Value& lo_value, const
         error(Diag::not_an_index, span, "a tile");
         return;
     }
-    const bool backward = step_value.kind == Value::integer && step_value.i < 0;
+    const bool constant = step_value.kind == Value::integer, backward = constant && step_value.i < 0;
+    const bool by_one = backward || (constant && step_value.i == 1);  // what is counted
     const ir::ValueId first = lo, stride = by;
     if (backward) {  // counts passes upward; the index is first + pass * stride
         hi = ir().elementwise(ir::Op::div_ceil, {ir().elementwise(ir::Op::sub, {hi, lo}), by});
@@ -172,11 +174,19 @@ void Elaborator::for_dynamic(const ast::ForStmt& s, const Value& lo_value, const
     collect(s.body.stmts, effects, false);
     Frame frame(Frame::loop, {});
     if (effects.breaks || effects.returns) {
+        const ir::ValueId forward = by_one ? ir::ValueId() : ir().elementwise(ir::Op::gt, {by, ir().index(0)});
+        const ir::ValueId last = by_one ? ir::ValueId() : ir().elementwise(ir::Op::sub, {hi, by});
         while_region(
-            effects, frame, s.attributes, lo, [&](ir::ValueId counter) { return ir().elementwise(ir::Op::lt, {counter, hi}); },
+            effects, frame, s.attributes, lo,
+            [&](ir::ValueId counter) {
+                const ir::ValueId below = ir().elementwise(ir::Op::lt, {counter, hi});
+                return by_one ? below : ir().elementwise(ir::Op::bit_and, {below, forward});
+            },
             [&](ir::ValueId counter) {
                 iteration(s, index_at(counter));
-                return ir().elementwise(ir::Op::add, {counter, by});
+                const ir::ValueId next = ir().elementwise(ir::Op::add, {counter, by});
+                // The sum may pass the largest integer; where hi - by passes the smallest one, no counter below hi lies above it.
+                return by_one ? next : ir().select(ir().elementwise(ir::Op::gt, {counter, last}), hi, next);
             },
             s.span);
         return;
@@ -293,7 +303,8 @@ void Elaborator::while_region(Effects effects, Frame& frame, std::span<const ast
     set_carried(c, passed);
     ir().set_block(blocks[0]);
     const ir::ValueId at_test = counter.valid() ? passed.back() : ir::ValueId{};
-    const ir::ValueId go = guarded_condition(exits, [&] { return condition(at_test); }, span);
+    const ir::ValueId go = guarded_condition(
+        exits, [&] { return condition(at_test); }, span);
 
     const std::vector<ir::ValueId> args = add_args(blocks[1], c.types);
     set_carried(c, args);
