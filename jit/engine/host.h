@@ -79,6 +79,7 @@ private:
     void tensor_operand(const HostValue& value, Span span, sema::HostOperand& out);
     std::optional<std::vector<HostValue>> iterate_range(const ast::RangeExpr& range);
     std::optional<LaunchArgument> to_argument(HostValue& value, Span span);
+    bool written(const HostValue& value, Span span);  ///< has every element of its tensors a value? Reported when not
     std::optional<TileData> as_tile(const HostValue& value, Span span);
     std::pair<LoadedModule*, const ast::KernelItem*> kernel_of(const ast::Expr& callee);
     sema::HostResolver resolver();

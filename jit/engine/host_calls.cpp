@@ -303,7 +303,11 @@ std::optional<HostValue> HostRunner::host_assert_fails(const HostArgs& args) {
     }
     if (failed && messages.find(wanted) != std::string::npos) return HostValue{};
     auto& d = diags_->report(Diag::expected_failure, args.span, {wanted.empty() ? "" : " with `" + printable(wanted) + "`"});
-    d.notes.push_back(failed ? "it said: " + messages : "it succeeded");
+    if (!failed) d.notes.push_back("it succeeded");
+    for (size_t at = 0, end; failed && at < messages.size(); at = end + 1) {
+        end = messages.find('\n', at);
+        d.notes.push_back((at ? "" : "it said: ") + messages.substr(at, end - at));
+    }
     fail(Status::mismatch);
     return std::nullopt;
 }
@@ -344,21 +348,25 @@ std::optional<HostValue> HostRunner::print(const ast::CallExpr& call) {
     std::vector<std::string> parts;
     for (const ast::Arg& arg : call.args) {
         auto value = evaluate(*arg.value);
-        if (!value) return std::nullopt;
+        if (!value || !written(*value, arg.value->span)) return std::nullopt;
         parts.push_back(text_of(*value));
     }
-    size_t used = 0;
+    size_t used = 0, holes = 0;
     if (!call.args.empty() && call.args[0].value->kind == ast::ExprKind::string_lit) {
         const std::string& format = parts[0];
         used = 1;
         for (size_t i = 0; i < format.size(); ++i) {
-            if (format.compare(i, 2, "{}") == 0 && used < parts.size()) {
-                line += parts[used++];
+            if (format.compare(i, 2, "{}") == 0) {
+                if (++holes < parts.size()) line += parts[used++];
                 ++i;
             } else {
                 line += format[i];
                 i += format.compare(i, 2, "{{") == 0;
             }
+        }
+        if (holes != parts.size() - 1) {
+            diags_->report(Diag::bad_format_text, call.args[0].value->span, {std::to_string(holes), std::to_string(parts.size() - 1)});
+            return std::nullopt;
         }
     }
     for (; used < parts.size(); ++used) line += (line.empty() ? "" : " ") + parts[used];
@@ -379,8 +387,14 @@ std::optional<HostValue> HostRunner::assert_that(const ast::CallExpr& call) {
     }
     auto condition = evaluate(*call.args[0].value);
     if (!condition) return std::nullopt;
-    bool holds = condition->kind == HostValue::boolean && condition->b;
-    if (condition->kind == HostValue::tensor && condition->t->elem == Fmt::boolean) {
+    const bool tensor = condition->kind == HostValue::tensor;
+    if (tensor ? condition->t->elem != Fmt::boolean : condition->kind != HostValue::boolean) {
+        const std::string found = tensor ? "a tensor of " + engine_.types().format(condition->t->elem).name : host_kind_name(condition->kind);
+        diags_->report(Diag::host_kind, call.args[0].value->span, {"a bool", found});
+        return std::nullopt;
+    }
+    bool holds = condition->b;
+    if (tensor) {
         auto tile = as_tile(*condition, call.span);
         if (!tile) return std::nullopt;
         holds = true;

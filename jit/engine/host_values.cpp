@@ -1,4 +1,6 @@
 // Values of host statements: as arguments of a launch, as operands of an expression of the language, and back. See host.h.
+#include <algorithm>
+
 #include "jit/engine/compare.h"
 #include "jit/engine/host.h"
 #include "jit/engine/host_kernel.h"
@@ -34,12 +36,16 @@ std::optional<LaunchArgument> HostRunner::to_argument(HostValue& value, Span spa
     }
 }
 
+bool HostRunner::written(const HostValue& value, Span span) {
+    if (value.kind == HostValue::tuple) return std::ranges::all_of(value.items, [&](const HostValue& item) { return written(item, span); });
+    if (value.kind != HostValue::tensor || fully_written(engine_.types(), value.t->view())) return true;
+    diags_->report(Diag::host_uninitialised, span);
+    fail(Status::run);
+    return false;
+}
+
 std::optional<TileData> HostRunner::as_tile(const HostValue& value, Span span) {
-    if (!fully_written(engine_.types(), value.t->view())) {
-        diags_->report(Diag::host_uninitialised, span);
-        fail(Status::run);
-        return std::nullopt;
-    }
+    if (!written(value, span)) return std::nullopt;
     return read_tile(engine_.types(), value.t->view());
 }
 

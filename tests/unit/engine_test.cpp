@@ -59,7 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"T1029", "assert_equal(ones<f32>[3], ones<f32>[4]);"}, Row{"T1031", "assert_fails(k(ones<f32>[3], empty<f32>[3]));"},
                     Row{"T1031", "assert_fails(k(ones<f32>[3], empty<f32>[4]), \"no such text\");"}, Row{"T1032", "let x = randint<i8>[3](5, 5);"},
                     Row{"T1032", "let x = randn<f32>(seed = 1);"}, Row{"T1033", "let x = load_npy(\"x.npy\");"},
-                    Row{"T1033", "let x = load_safetensors(\"x.safetensors\", \"w\");"}, Row{"T0911", "assert(all(ones<f32>[3] == 2.0));"}));
+                    Row{"T1033", "let x = load_safetensors(\"x.safetensors\", \"w\");"}, Row{"T0911", "assert(all(ones<f32>[3] == 2.0));"},
+                    Row{"T1023", "assert(1);"}, Row{"T1023", "assert(ones<f32>[3]);"}, Row{"T1026", "print((1, empty<f32>[3]));"},
+                    Row{"T0317", "print(\"{} {}\", 1);"}, Row{"T0317", "print(\"{{}\", 1);"}));
 
 /// Leaves letters on the stack where the next calls put their buffers.
 [[gnu::noinline]] void litter() {
