@@ -54,7 +54,7 @@ class Source {
 public:
     bool open(const std::string& path, std::string& error) {
         file_.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-        struct stat info{};
+        struct stat info {};
         if (file_.fd < 0 || ::fstat(file_.fd, &info) != 0) return error = path + ": " + std::strerror(errno), false;
         if (S_ISDIR(info.st_mode)) return error = path + ": is a directory", false;
         path_ = path;
@@ -321,8 +321,8 @@ std::optional<Array> read_safetensors(const std::string& path, const Source& fil
     if (count > 10) names += ", ..";
     if (wanted.empty() && count > 1) return fail("the file has several tensors, name one with #NAME: " + names);
     const auto it = header.find(name);
-    if (count == 0 || name == "__metadata__" || it == header.end() || !it->is_object())
-        return fail("no tensor `" + shown(name) + "`; it has: " + names);
+    if (count == 0 || name == "__metadata__" || it == header.end()) return fail("no tensor `" + shown(name) + "`; it has: " + names);
+    if (!it->is_object()) return fail("tensor `" + shown(name) + "` is not described by a JSON object (field `header`)");
     Array array;
     uint64_t begin = 0, bytes = 0;
     if (const std::string why = tensor_entry(*it, file.size() - 8 - length, array, begin, bytes); !why.empty())
@@ -359,7 +359,7 @@ std::optional<std::string> read_file(const std::string& path, uint64_t limit, st
         return std::nullopt;
     };
     Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-    struct stat info{};
+    struct stat info {};
     if (file.fd < 0 || ::fstat(file.fd, &info) != 0) return fail(std::strerror(errno));
     if (S_ISDIR(info.st_mode)) return fail("is a directory");
     if (S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) > limit) return fail("is too large");
@@ -378,7 +378,7 @@ std::optional<std::string> read_file(const std::string& path, uint64_t limit, st
 
 bool write_file(const std::string& path, const std::string& data, std::string& error) {
     // Not a regular file (a device, a pipe): renaming over it would replace it, so write into it. A symbolic link stays one: its target is replaced.
-    struct stat info{};
+    struct stat info {};
     const bool exists = ::stat(path.c_str(), &info) == 0, in_place = exists && !S_ISREG(info.st_mode);
     char* real = exists && !in_place ? ::realpath(path.c_str(), nullptr) : nullptr;
     const std::string target = real ? real : path, temporary = in_place ? target : target + ".part" + std::to_string(::getpid());
@@ -406,7 +406,10 @@ std::optional<Array> read_array(const std::string& path, const std::string& name
     try {
         Source file;
         if (!file.open(path, error)) return std::nullopt;
-        return ends_with(path, ".safetensors") ? read_safetensors(path, file, name, error) : read_npy(path, file, error);
+        if (ends_with(path, ".safetensors")) return read_safetensors(path, file, name, error);
+        if (name.empty()) return read_npy(path, file, error);
+        error = path + ": a .npy file holds one array, which has no name `" + shown(name) + "`";
+        return std::nullopt;
     } catch (const std::bad_alloc&) {
         error = path + ": does not fit in memory";
         return std::nullopt;
