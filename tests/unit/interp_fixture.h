@@ -115,6 +115,35 @@ inline Argument scalar(uint64_t code) {
     return a;
 }
 
+/// The program of tests that runs a row of the operation table; `gpu`: channels_test.
+enum class RunBy { elements, tiles, programs, gpu };
+inline RunBy run_by(const ir::OpRow& row) {
+    const std::map<std::string, RunBy> exceptions = {
+        {"cast", RunBy::elements},       {"bitcast", RunBy::elements},      {"select", RunBy::elements}, {"if_else", RunBy::tiles},
+        {"program_id", RunBy::programs}, {"num_programs", RunBy::programs}, {"dim", RunBy::programs},    {"tensor_ptr", RunBy::programs},
+        {"ptr_add", RunBy::programs},    {"convert", RunBy::gpu},           {"cta_id", RunBy::gpu},      {"num_ctas", RunBy::gpu},
+        {"channel", RunBy::gpu},         {"channel_put", RunBy::gpu},       {"channel_get", RunBy::gpu}, {"channel_release", RunBy::gpu},
+        {"specialise", RunBy::gpu}};
+    if (const auto found = exceptions.find(row.name); found != exceptions.end()) return found->second;
+    return row.traits & ir::ELEMWISE ? RunBy::elements : row.traits & ir::PURE ? RunBy::tiles : RunBy::programs;
+}
+
+/// At the end of a whole program of tests: every row that it shall run has been prepared by some test.
+class RowsRun : public ::testing::Environment {
+public:
+    explicit RowsRun(RunBy by) : by_(by) {}
+    void TearDown() override {
+        if (GTEST_FLAG_GET(filter) != "*") return;
+        for (uint8_t op = 0; op < static_cast<uint8_t>(ir::Op::count_); ++op) {
+            const ir::OpRow& row = ir::op_row(static_cast<ir::Op>(op));
+            EXPECT_TRUE(run_by(row) != by_ || rows_seen().count(row.name)) << row.name << " is run by no test";
+        }
+    }
+
+private:
+    RunBy by_;
+};
+
 __extension__ using Real = __float128;
 __extension__ using Wide = __int128;
 

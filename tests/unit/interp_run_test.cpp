@@ -387,22 +387,7 @@ TEST_F(InterpRun, Matmul) {
         }
 }
 
-/// Every row that needs programs, memory or control has been executed by the tests of this file.
-class EffectRows : public ::testing::Environment {
-    void TearDown() override {
-        if (GTEST_FLAG_GET(filter) != "*") return;
-        const std::set<std::string> elsewhere = {"if_else",                                                     // interp_test.cpp
-                                                 "channel",   "channel_put", "channel_get", "channel_release",  // channels_test.cpp
-                                                 "specialise"};
-        for (uint8_t op = 0; op < static_cast<uint8_t>(ir::Op::count_); ++op) {
-            const ir::OpRow& row = ir::op_row(static_cast<ir::Op>(op));
-            const std::set<std::string> programs = {"program_id", "num_programs", "dim", "tensor_ptr", "ptr_add"};
-            if ((row.traits & (ir::PURE | ir::ELEMWISE)) && !programs.count(row.name)) continue;
-            EXPECT_TRUE(rows_seen().count(row.name) || elsewhere.count(row.name)) << row.name << " is run by no test";
-        }
-    }
-};
-[[maybe_unused]] const auto* const kEffectRows = ::testing::AddGlobalTestEnvironment(new EffectRows);
+[[maybe_unused]] const auto* const kRowsRun = ::testing::AddGlobalTestEnvironment(new RowsRun(RunBy::programs));
 
 }  // namespace
 }  // namespace tegula::testing

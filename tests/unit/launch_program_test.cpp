@@ -1,0 +1,226 @@
+// Whole programs against a stand-in for the driver: passes, emission and NVRTC are real, the kernel is played by the test.
+#include "lower/gpu/gpu.h"
+#include "tests/unit/launch_fixture.h"
+
+namespace tegula::cuda {
+namespace {
+
+class ProgramTest : public LaunchTest {
+protected:
+    void SetUp() override {
+        LaunchTest::SetUp();
+        if (IsSkipped() || HasFatalFailure()) return;
+        if (!state_->availability().compiler) GTEST_SKIP() << "no NVRTC here";
+        BackendOptions options;
+        options.driver_path = kFake;
+        backend_ = std::make_unique<Backend>(options);
+    }
+    /// y[program] = x[program], for every program, and an assert that holds where x is not negative.
+    void prepare_copy(const std::string& attribute = "") {
+        parse("kernel @k(%y: tensor<f32>[?] inout, %x: tensor<f32>[?] in)" + attribute +
+              " {\n  %i = program_id {axis = 0} : i64\n  %v = load %x[%i] : f32\n"
+              "  %z = constant 0 : f32\n  %ok = ge %v, %z : bool\n  assert \"positive\", %ok\n  store %y[%i] = %v\n  ret\n}\n");
+        const auto lower = [this](const Arch& arch, const LaunchTraits& traits) {
+            ++lowered_;
+            last_ = traits.tensors;
+            last_alias_ = traits.may_alias;
+            last_whole_ = traits.whole_clusters;
+            ir::Function out = *fn_;
+            GpuOptions options;
+            options.arch = &arch;
+            options.may_alias = traits.may_alias;
+            options.tensors = traits.tensors;
+            run_gpu_passes(out, options);
+            params_ = emit(out, &sources_).params;
+            for (ir::InstId i : out.block(out.body).insts)
+                if (out.inst(i).op == ir::Op::assert) assert_ = i;
+            return out;
+        };
+        auto made = backend_->prepare(*fn_, lower, &sources_);
+        ASSERT_TRUE(made) << made.error;
+        program_ = std::move(*made);
+        kernel_ = [this](const FakeLaunch& l) {
+            float *y = nullptr, *x = nullptr;
+            uint64_t* report = nullptr;
+            for (size_t i = 0; i < params_.size(); ++i) {
+                if (params_[i].kind == KernelParam::pointer) (params_[i].param == 0 ? y : x) = value<float*>(l, i);
+                if (params_[i].kind == KernelParam::report) report = value<uint64_t*>(l, i);
+            }
+            ASSERT_TRUE(y && x && report);
+            for (unsigned p = l.grid; p-- > 0;) {  // any order
+                y[p] = x[p];
+                if (x[p] >= 0) continue;
+                uint64_t* const to = report + report[0];
+                report[0] += 3;
+                to[0] = assert_.v | uint64_t{3} << 32;
+                to[1] = p;
+                to[2] = 0;
+            }
+        };
+    }
+    std::vector<Argument> arguments(float* y, float* x, int64_t n, Memory memory) {
+        const uint64_t bytes = static_cast<uint64_t>(n) * 4;
+        return {argument(tensor(Fmt::f32, y, bytes, {n}, memory)), argument(tensor(Fmt::f32, x, bytes, {n}, memory))};
+    }
+
+    std::unique_ptr<Backend> backend_;
+    std::unique_ptr<Program> program_;
+    std::vector<KernelParam> params_;
+    ir::InstId assert_;
+    int lowered_ = 0;
+    std::vector<GpuTensor> last_;
+    bool last_alias_ = false, last_whole_ = false;
+    void TearDown() override {
+        program_.reset();
+        backend_.reset();
+        LaunchTest::TearDown();
+    }
+};
+
+TEST_F(ProgramTest, host_tensors_come_and_go) {
+    prepare_copy();
+    std::vector<float> y(10, 1), x = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    std::vector<uint8_t> written(40);
+    std::vector<Argument> args = arguments(y.data(), x.data(), 10, Memory::host);
+    args[0].t.initialised = written.data();
+    const RunResult result = program_->run(args, std::array<uint64_t, 3>{7, 1, 1}, {});
+    ASSERT_EQ(result.status, RunResult::ok) << result.diagnostics.at(0).message;
+    EXPECT_EQ(y, (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 1, 1, 1})) << "what no program writes keeps its value";
+    EXPECT_EQ(written, std::vector<uint8_t>(40, 1));
+    EXPECT_EQ(fake_->allocations, 0);
+}
+
+TEST_F(ProgramTest, one_variant_per_kind_of_arguments) {
+    prepare_copy();
+    alignas(16) float y[64] = {}, x[64] = {};
+    const std::array<uint64_t, 3> grid = {4, 1, 1};
+    const auto run = [&](float* to, float* from, Memory memory) { return program_->run(arguments(to, from, 8, memory), grid, {}).status; };
+    EXPECT_EQ(run(y, x, Memory::cuda), RunResult::ok);
+    EXPECT_TRUE(last_[0].aligned && last_[1].aligned && !last_alias_);
+    EXPECT_EQ(run(y + 4, x + 8, Memory::cuda), RunResult::ok);
+    EXPECT_EQ(lowered_, 1);
+    EXPECT_EQ(run(y, x + 1, Memory::cuda), RunResult::ok);
+    EXPECT_EQ(lowered_, 2);
+    EXPECT_TRUE(last_[0].aligned && !last_[1].aligned);
+    EXPECT_EQ(run(y + 4, y, Memory::cuda), RunResult::ok);
+    EXPECT_EQ(lowered_, 3);
+    EXPECT_TRUE(last_alias_);
+    EXPECT_EQ(run(y, x + 1, Memory::host), RunResult::ok) << "copies are aligned, wherever the host's memory is";
+    EXPECT_EQ(run(y + 4, y, Memory::host), RunResult::ok) << "what overlaps on the host overlaps on the device";
+    EXPECT_EQ(lowered_, 3);
+    EXPECT_EQ(program_->run(arguments(y, x, 8, Memory::cuda), std::array<uint64_t, 3>{0, 1, 1}, {}).status, RunResult::ok);
+}
+
+TEST_F(ProgramTest, grids_of_whole_clusters_and_others_are_variants) {
+    prepare_copy(" @ cluster(2, 2)");
+    float y[8] = {}, x[8] = {};
+    const auto run = [&](std::array<uint64_t, 3> grid) { return program_->run(arguments(y, x, 8, Memory::cuda), grid, {}).status; };
+    EXPECT_EQ(run({2, 2, 1}), RunResult::ok);
+    EXPECT_TRUE(last_whole_);
+    EXPECT_EQ(run({2, 1, 1}), RunResult::ok);
+    EXPECT_FALSE(last_whole_);
+    EXPECT_EQ(lowered_, 2);
+    EXPECT_EQ(run({1, 4, 1}), RunResult::ok);
+    EXPECT_EQ(run({4, 2, 1}), RunResult::ok);
+    EXPECT_EQ(lowered_, 2);
+}
+
+TEST_F(ProgramTest, failed_asserts_are_diagnostics) {
+    prepare_copy();
+    float y[4] = {}, x[4] = {1, -1, 2, -2};
+    const RunResult result = program_->run(arguments(y, x, 4, Memory::host), std::array<uint64_t, 3>{2, 2, 1}, {});
+    EXPECT_EQ(result.status, RunResult::failed);
+    ASSERT_EQ(result.diagnostics.size(), 1u);
+    EXPECT_EQ(result.diagnostics[0].id, Diag::tile_assertion_failed);
+    EXPECT_EQ(result.diagnostics[0].notes, (std::vector<std::string>{"in program (1, 0, 0)"}));
+    EXPECT_EQ(y[3], -2);
+}
+
+TEST_F(ProgramTest, cancelled_runs_say_so) {
+    prepare_copy();
+    float y[4] = {5}, x[4] = {1};
+    const std::atomic<bool> cancel{true};
+    RunOptions options;
+    options.cancel = &cancel;
+    const RunResult result = program_->run(arguments(y, x, 4, Memory::host), kOne, options);
+    EXPECT_EQ(result.status, RunResult::cancelled);
+    ASSERT_EQ(result.diagnostics.size(), 1u);
+    EXPECT_EQ(result.diagnostics[0].id, Diag::run_cancelled);
+    EXPECT_EQ(y[0], 5);
+    EXPECT_EQ(program_->run(arguments(y, x, 4, Memory::host), kOne, {}).status, RunResult::ok) << "a cancelled compile is no failed one";
+}
+
+TEST_F(ProgramTest, devices_that_do_not_fit) {
+    prepare_copy();
+    alignas(16) float y[4] = {}, x[4] = {};
+    auto args = arguments(y, x, 4, Memory::cuda);
+    args[1].t.device = 1;
+    RunResult result = program_->run(args, kOne, {});
+    ASSERT_EQ(result.diagnostics.size(), 1u);
+    EXPECT_NE(result.diagnostics[0].message.find("several devices"), std::string::npos);
+    args[0].t.device = 1;
+    result = program_->run(args, kOne, {});
+    ASSERT_EQ(result.diagnostics.size(), 1u);
+    EXPECT_NE(result.diagnostics[0].message.find("no device 1"), std::string::npos);
+    int stream = 0;
+    RunOptions options;
+    options.stream = &stream;
+    result = program_->run(args, kOne, options);
+    ASSERT_EQ(result.diagnostics.size(), 1u);
+    EXPECT_NE(result.diagnostics[0].message.find("belongs to device 0"), std::string::npos);
+}
+
+TEST_F(ProgramTest, prepared_launches_of_no_programs) {
+    prepare_copy();
+    alignas(16) float y[4] = {5}, x[4] = {1, 2, 3, 4};
+    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{0, 1, 1});
+    ASSERT_TRUE(launch) << launch.error;
+    EXPECT_EQ((*launch.value)->launch(nullptr), 0);
+    EXPECT_EQ((*launch.value)->collect(nullptr, {}).status, RunResult::ok);
+    EXPECT_EQ(y[0], 5);
+}
+
+TEST_F(ProgramTest, prepared_launches) {
+    prepare_copy();
+    alignas(16) float y[4] = {}, x[4] = {1, 2, 3, 4};
+    EXPECT_FALSE(program_->prepare_launch(arguments(y, x, 4, Memory::host), kOne));
+    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{4, 1, 1});
+    ASSERT_TRUE(launch) << launch.error;
+    const int64_t before = fake_->allocations;
+    EXPECT_EQ((*launch.value)->launch(nullptr), 0);
+    EXPECT_EQ(y[3], 4);
+    x[2] = -3;
+    EXPECT_EQ((*launch.value)->launch(nullptr), 0);
+    EXPECT_EQ(fake_->allocations, before);
+    EXPECT_EQ((*launch.value)->collect(nullptr, {}).diagnostics.size(), 1u);
+    EXPECT_EQ((*launch.value)->collect(nullptr, {}).diagnostics.size(), 0u);
+    fake_->fail_at = fake_->calls + 2;  // the context is pushed first
+    const int code = (*launch.value)->launch(nullptr);
+    EXPECT_NE(code, 0);
+    EXPECT_NE((*launch.value)->error_text(code).find("cuLaunchKernelEx"), std::string::npos);
+}
+
+TEST_F(ProgramTest, every_call_of_a_run_may_fail) {
+    prepare_copy();
+    float y[4] = {}, x[4] = {1, 2, 3, 4};
+    const std::array<uint64_t, 3> grid = {4, 1, 1};
+    int failures = 0;
+    for (int64_t n = 1;; ++n) {
+        fake_->calls = 0;
+        fake_->fail_at = n;
+        const RunResult result = program_->run(arguments(y, x, 4, Memory::host), grid, {});
+        EXPECT_EQ(fake_->allocations, 0) << n;
+        EXPECT_EQ(fake_->contexts, 0) << n;
+        if (result.status == RunResult::ok) break;
+        ASSERT_EQ(result.diagnostics.size(), 1u) << n;
+        EXPECT_STREQ(diag_row(result.diagnostics[0].id).code, "T0916") << n;
+        EXPECT_NE(result.diagnostics[0].message.find("out of fake memory"), std::string::npos) << n;
+        ++failures;
+        ASSERT_LT(n, 100);
+    }
+    EXPECT_GE(failures, 12);
+    EXPECT_EQ(y[3], 4);
+}
+
+}  // namespace
+}  // namespace tegula::cuda
