@@ -12,6 +12,9 @@
 
 namespace tegula::testing {
 
+using ir::InstId;
+using ir::Op;
+
 inline const Arch& kHopper = *find_arch("sm_90a");
 inline const Arch& kAmpere = *find_arch("sm_80");
 
@@ -27,13 +30,13 @@ struct ChannelRun {
     std::vector<uint8_t> bytes;
 };
 
-struct ChannelKernel {
+struct Kernel {
     World world;
     std::unique_ptr<ir::Function> plain, fn;
     GpuOptions options;
     bool changed = false;
 
-    explicit ChannelKernel(const std::string& text, const Arch& arch = kHopper) {
+    explicit Kernel(const std::string& text, const Arch& arch = kHopper) {
         plain = world.parse(text);
         fn = world.parse(text);
         options.arch = &arch;
@@ -42,16 +45,16 @@ struct ChannelKernel {
         for (ir::Function* f : {plain.get(), fn.get()}) {
             f->gpu.emplace();
             f->gpu->of_inst.resize(f->inst_count());
-            for_each_inst(*f, f->body, [&](ir::InstId i) { f->gpu->of_inst[i.v].row = f->inst(i).op == ir::Op::dot ? exact_row() : 0; });
+            for_each_inst(*f, f->body, [&](InstId i) { f->gpu->of_inst[i.v].row = f->inst(i).op == Op::dot ? exact_row() : 0; });
         }
     }
-    ChannelKernel& split() {
+    Kernel& split() {
         changed = make_channels(*fn, options);
         for (const std::string& p : ir::verify(*fn)) ADD_FAILURE() << p << "\n" << ir::print(*fn);
         return *this;
     }
     /// As with `schedule persistent`; `whole`: rows are whole vectors.
-    ChannelKernel& persist(bool whole = true) {
+    Kernel& persist(bool whole = true) {
         fn->hints.push_back({"persistent", {}});
         for (GpuTensor& t : options.tensors) t.whole = whole;
         grow_form(*fn);
@@ -63,14 +66,14 @@ struct ChannelKernel {
         for (const std::string& p : prove_channels(*fn, options)) out += p + "\n";
         return out;
     }
-    std::vector<ir::InstId> all(ir::Op op) const {
-        std::vector<ir::InstId> out;
-        for_each_inst(*fn, fn->body, [&](ir::InstId i) {
+    std::vector<InstId> all(Op op) const {
+        std::vector<InstId> out;
+        for_each_inst(*fn, fn->body, [&](InstId i) {
             if (fn->inst(i).op == op) out.push_back(i);
         });
         return out;
     }
-    int64_t stages(size_t channel) const { return fn->attrs(fn->inst(all(ir::Op::channel).at(channel)))[0]; }
+    int64_t stages(size_t channel) const { return fn->attrs(fn->inst(all(Op::channel).at(channel)))[0]; }
     std::string why_not() const {
         std::string out;
         for (const GpuNote& n : explain_channels(*fn, options)) out += n.text + "\n";
@@ -142,13 +145,13 @@ struct ChannelKernel {
         }
         return rows;
     }
-    void erase(ir::InstId i) {
+    void erase(InstId i) {
         std::vector<bool> dead(fn->inst_count());
         dead[i.v] = true;
         fn->remove_if(dead);
     }
     /// Moves `i` to the front of its block, or in front of `where`.
-    void move(ir::InstId i, ir::InstId where = {}) {
+    void move(InstId i, InstId where = {}) {
         const ir::BlockId home = fn->inst(i).parent;
         std::erase(fn->block(home).insts, i);
         fn->insert_before(where.valid() ? where : fn->block(home).insts.front(), i);

@@ -1,12 +1,7 @@
 // Channels of random programs compute the same; what the proof accepts after a random change, the model finds no fault with.
 #include "tests/unit/channel_kernels.h"
 
-using namespace tegula;
-using namespace tegula::testing;
-using ir::InstId;
-using ir::Op;
-using Kernel = ChannelKernel;
-
+namespace tegula::testing {
 namespace {
 
 /// Kernels with products in random control flow: counted loops, `while`s, branches, carried scalars, scalars read from memory.
@@ -211,3 +206,4 @@ TEST(ProveChannels, whatever_it_accepts_the_model_finds_no_fault_with) {
 }
 
 }  // namespace
+}  // namespace tegula::testing

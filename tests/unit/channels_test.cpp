@@ -3,12 +3,7 @@
 
 #include <regex>
 
-using namespace tegula;
-using namespace tegula::testing;
-using ir::InstId;
-using ir::Op;
-using Kernel = ChannelKernel;
-
+namespace tegula::testing {
 namespace {
 
 TEST(Channels, matmul_is_split_into_a_producer_and_a_consumer) {
@@ -454,3 +449,4 @@ TEST(Channels, a_tile_moved_to_registers_outlives_its_stage) {
 }
 
 }  // namespace
+}  // namespace tegula::testing

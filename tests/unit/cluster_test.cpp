@@ -1,12 +1,7 @@
 // Clusters: which channels several programs share, what forbids it, and what the proof refuses.
 #include "tests/unit/channel_kernels.h"
 
-using namespace tegula;
-using namespace tegula::testing;
-using ir::InstId;
-using ir::Op;
-using Kernel = ChannelKernel;
-
+namespace tegula::testing {
 namespace {
 
 std::string clustered(std::string text, const std::string& size) {
@@ -115,3 +110,4 @@ TEST(ProveClusters, forms_that_cannot_be) {
 }
 
 }  // namespace
+}  // namespace tegula::testing

@@ -3,12 +3,10 @@
 // for others.
 #include <cstdlib>
 
-#include "jit/cpu/arguments.h"
 #include "jit/cpu/plan.h"
-#include "jit/cpu/support.h"
 #include "lang/tensor_strides.h"
-#include "tests/unit/guarded.h"
 #include "tests/unit/interp_fixture.h"
+#include "tests/unit/native_run.h"
 
 namespace tegula::testing {
 namespace {
@@ -144,26 +142,6 @@ struct Run {
     }
 };
 
-void run_native(const ir::Function& fn, const std::vector<Argument>& args, bool streams, const char* cpu, uint64_t programs) {
-    cpu::Compiler compiler;
-    cpu::CompileOptions options = cpu::variant_options(fn, written_params(fn), args);
-    if (streams) cpu::mark_streamed(fn, cpu::streamable_params(fn), args, 0, options);
-    options.cpu = cpu;
-    auto object = compiler.compile(fn, options);
-    ASSERT_TRUE(object) << object.error;
-    auto code = compiler.load(*object);
-    ASSERT_TRUE(code) << code.error;
-    const std::vector<uint64_t> block = cpu::argument_block(fn, options, args);
-    const uint64_t grid[3] = {programs, 1, 1};
-    const RunOptions run;
-    cpu::Launch launch(fn, args, grid, run);
-    Guarded scratch(code->scratch_bytes + 64);
-    uint8_t* at = scratch.end() - (code->scratch_bytes + 63) / 64 * 64;
-    std::fill(scratch.begin(), scratch.end(), uint8_t{0xff});
-    cpu::Worker worker(launch, true);
-    for (uint64_t program = 0; program < launch.total; ++program) ASSERT_TRUE(worker.run(code->entry, block.data(), at, program));
-}
-
 void check(uint64_t seed) {
     Random r{std::mt19937_64(seed)};
     World w;
@@ -187,7 +165,10 @@ void check(uint64_t seed) {
                      std::to_string(static_cast<int>(lies)) + "\n" + text);
         Run expected(w, *fn, shapes, gaps, lies, seed), got(w, *fn, shapes, gaps, lies, seed);
         ASSERT_EQ(interp::Program::prepare(*fn)->run(expected.args, {{programs, 1, 1}}, {}).status, RunResult::ok);
-        ASSERT_NO_FATAL_FAILURE(run_native(*fn, got.args, streams, cpu, programs));
+        cpu::CompileOptions options = cpu::variant_options(*fn, written_params(*fn), got.args);
+        if (streams) cpu::mark_streamed(*fn, cpu::streamable_params(*fn), got.args, 0, options);
+        options.cpu = cpu;
+        ASSERT_NO_FATAL_FAILURE(run_native(*fn, options, got.args, {programs, 1, 1}));
         for (size_t i = 0; i < shapes.size(); ++i)
             ASSERT_TRUE(std::equal(got.memory[i]->begin(), got.memory[i]->end(), expected.memory[i]->begin())) << "parameter " << i;
     }

@@ -7,16 +7,14 @@
 #include <limits>
 #include <random>
 
-#include "jit/cpu/arguments.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/product.h"
-#include "jit/cpu/support.h"
 #include "jit/interp/interp.h"
 #include "lang/ir_text.h"
 #include "lang/tensor_strides.h"
+#include "tests/unit/native_run.h"
 
-using namespace tegula;
-
+namespace tegula::testing {
 namespace {
 
 /// What floats are like: around 1; with zeros of both signs, subnormals, the largest, infinities and NaN among them; with exponents whose products
@@ -125,30 +123,6 @@ void choose(cpu::CompileOptions& options, const std::string& processor) {
     if (plus != std::string::npos) options.features = processor.substr(plus);
 }
 
-void run_native(const ir::Function& fn, const std::vector<Argument>& args, const char* cpu, bool bounds) {
-    cpu::Compiler compiler;
-    cpu::CompileOptions options = cpu::variant_options(fn, written_params(fn), args);
-    options.bounds = options.bounds || bounds;
-    choose(options, cpu);
-    auto object = compiler.compile(fn, options);
-    ASSERT_TRUE(object) << object.error;
-    auto code = compiler.load(*object);
-    ASSERT_TRUE(code) << code.error;
-    const std::vector<uint64_t> block = cpu::argument_block(fn, options, args);
-    const uint64_t grid[3] = {1, 1, 1};
-    const RunOptions run;
-    cpu::Launch launch(fn, args, grid, run);
-    // Garbage in scratch memory must not matter, and what lies behind it stays.
-    std::vector<uint8_t> scratch(code->scratch_bytes + 128, 0xff);
-    uint8_t* at = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
-    {
-        cpu::Worker worker(launch, true);
-        EXPECT_TRUE(worker.run(code->entry, block.data(), at, 0));
-    }
-    for (const uint8_t* p = at + code->scratch_bytes; p < scratch.data() + scratch.size(); ++p)
-        ASSERT_EQ(*p, 0xff) << "written behind the scratch memory";
-}
-
 void compare(const Case& t, const char* cpu) {
     SCOPED_TRACE(kernel_text(t) + "for " + cpu);
     SourceMap sources;
@@ -161,11 +135,14 @@ void compare(const Case& t, const char* cpu) {
     Storage expected = storage_of(*fn, t.data), got = storage_of(*fn, t.data);
     const uint64_t grid[3] = {1, 1, 1};
     ASSERT_EQ(interp::Program::prepare(*fn)->run(expected.args, grid, {}).status, RunResult::ok);
-    ASSERT_NO_FATAL_FAILURE(run_native(*fn, got.args, cpu, t.bounds));
+    cpu::CompileOptions options = cpu::variant_options(*fn, written_params(*fn), got.args);
+    options.bounds = options.bounds || t.bounds;
+    choose(options, cpu);
+    ASSERT_NO_FATAL_FAILURE(run_native(*fn, options, got.args));
     EXPECT_EQ(got.bytes[2], expected.bytes[2]);
 }
 
-class Products : public testing::TestWithParam<const char*> {
+class Products : public ::testing::TestWithParam<const char*> {
 protected:
     void SetUp() override {
         const std::string processor = GetParam(), feature = processor.find('+') == std::string::npos ? "" : processor.substr(processor.find('+'));
@@ -257,8 +234,8 @@ TEST_P(Products, OfTensorsWhoseElementsAreChecked) {
 
 // "" is the processor at hand. The first two others are parts of it wherever these tests run on x86.
 INSTANTIATE_TEST_SUITE_P(Processors, Products,
-                         testing::Values("", "haswell", "x86-64", "haswell+avxvnni", "skylake-avx512+avx512bw", "skylake-avx512+avx512vnni",
-                                         "skylake-avx512+avx512bf16"));
+                         ::testing::Values("", "haswell", "x86-64", "haswell+avxvnni", "skylake-avx512+avx512bw", "skylake-avx512+avx512vnni",
+                                           "skylake-avx512+avx512bf16"));
 
 /// Also on processors that are not at hand.
 TEST(DotRows, AreChosenAndEmitted) {
@@ -312,3 +289,4 @@ TEST(ProductPlan, KeepsToTheRegisters) {
 }
 
 }  // namespace
+}  // namespace tegula::testing

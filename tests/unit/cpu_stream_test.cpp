@@ -2,12 +2,11 @@
 // and write nothing else; which tensors are streamed, and that such code differs.
 #include <gtest/gtest.h>
 
-#include "jit/cpu/arguments.h"
 #include "jit/cpu/cache_size.h"
 #include "jit/cpu/plan.h"
-#include "jit/cpu/support.h"
 #include "lang/tensor_strides.h"
 #include "tests/unit/interp_fixture.h"
+#include "tests/unit/native_run.h"
 
 namespace tegula::testing {
 namespace {
@@ -22,25 +21,6 @@ struct Streams : ::testing::Test {
         return options;
     }
 
-    static void run_native(const ir::Function& fn, const std::vector<Argument>& args, const uint64_t (&grid)[3], const char* cpu) {
-        cpu::Compiler compiler;
-        cpu::CompileOptions options = streamed(fn, args);
-        for (const cpu::TensorTrait& t : options.tensors) EXPECT_TRUE(t.streamed);
-        options.cpu = cpu;
-        auto object = compiler.compile(fn, options);
-        ASSERT_TRUE(object) << object.error;
-        auto code = compiler.load(*object);
-        ASSERT_TRUE(code) << code.error;
-        const std::vector<uint64_t> block = cpu::argument_block(fn, options, args);
-        const RunOptions run;
-        cpu::Launch launch(fn, args, grid, run);
-        std::vector<uint8_t> scratch(code->scratch_bytes + 64);
-        cpu::Worker worker(launch, true);
-        for (uint64_t program = 0; program < launch.total; ++program)
-            ASSERT_TRUE(
-                worker.run(code->entry, block.data(), scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64, program));
-    }
-
     /// Two tensors of `shape`, input and output, `from` and `to` bytes behind multiples of 64.
     void compare(const std::string& text, const Shape& shape, uint64_t from, uint64_t to, uint64_t programs) {
         SCOPED_TRACE(text + "input at " + std::to_string(from) + ", output at " + std::to_string(to));
@@ -50,7 +30,7 @@ struct Streams : ::testing::Test {
         std::vector<uint8_t> noise(2 * room + 64);
         std::mt19937_64 random(bytes);
         for (uint8_t& b : noise) b = static_cast<uint8_t>(random());
-        const uint64_t grid[3] = {programs, 1, 1};
+        const std::array<uint64_t, 3> grid = {programs, 1, 1};
         for (const char* cpu : {"", "x86-64-v3", "x86-64"}) {
             std::vector<uint8_t> results[2] = {noise, noise};
             for (int native = 0; native < 2; ++native) {
@@ -61,10 +41,14 @@ struct Streams : ::testing::Test {
                 for (Argument& a : args) a.kind = Argument::tensor, a.t.elem = elem, a.t.bytes = bytes, a.t.extents = shape;
                 args[0].t.data = base + from;
                 args[1].t.data = base + room + to;
-                if (native)
-                    ASSERT_NO_FATAL_FAILURE(run_native(*fn, args, grid, cpu));
-                else
+                if (native) {
+                    cpu::CompileOptions options = streamed(*fn, args);
+                    for (const cpu::TensorTrait& t : options.tensors) EXPECT_TRUE(t.streamed);
+                    options.cpu = cpu;
+                    ASSERT_NO_FATAL_FAILURE(run_native(*fn, options, args, grid));
+                } else {
                     ASSERT_EQ(interp::Program::prepare(*fn)->run(args, grid, {}).status, RunResult::ok);
+                }
                 results[native] = std::vector<uint8_t>(base, base + 2 * room);
             }
             EXPECT_EQ(results[1], results[0]) << cpu;

@@ -3,12 +3,7 @@
 
 #include <regex>
 
-using namespace tegula;
-using namespace tegula::testing;
-using ir::InstId;
-using ir::Op;
-using Kernel = ChannelKernel;
-
+namespace tegula::testing {
 namespace {
 
 TEST(Persistent, the_producer_goes_on_with_the_next_program) {
@@ -190,3 +185,4 @@ TEST(VerifyOwnRings, layouts_and_releases) {
 }
 
 }  // namespace
+}  // namespace tegula::testing
