@@ -17,7 +17,10 @@ public:
     Rule(const ir::Function& fn, ir::InstId id) : fn_(fn), id_(id), inst_(fn.inst(id)), operands_(fn.operands(inst_)), attrs_(fn.attrs(inst_)) {
         plan_.operand.assign(operands_.size(), -1);
     }
-    ScratchPlan run();
+    ScratchPlan plan() && {
+        run();
+        return std::move(plan_);
+    }
 
 private:
     bool scalar(ir::ValueId v) const { return fn_.type(v).kind != Type::tile || fn_.type(v).shape.rank == 0; }
@@ -42,10 +45,19 @@ private:
     }
     bool same_layout(ir::ValueId a, ir::ValueId b) const { return layout(a) && layout(b) && *layout(a) == *layout(b); }
 
+    /// Of an access (ir.h): the operand behind its index tiles.
+    size_t first_value() const {
+        const std::vector<ir::Access::Axis> axes = fn_.access(inst_).axes;
+        return 1 + static_cast<size_t>(std::count_if(axes.begin(), axes.end(), [](const auto& axis) { return axis.kind != ir::Access::all; }));
+    }
+
+    void run();
     void move();
-    void access(size_t values, ir::ValueId like);
-    void deposit();
-    void memory(ir::ValueId like);
+    void stage_indices();
+    void gather();
+    void access();
+    void bulk_store();
+    void memory();
     void pass_on(ir::ValueId v);
     void pointers();
     void reduce();
@@ -53,6 +65,7 @@ private:
     void exchange(const ReducePlan& plan, std::initializer_list<int64_t> bytes);
     void along_axis(size_t count, int axis);
     void sort();
+    void histogram();
     void convert();
     void dot();
 
@@ -76,41 +89,41 @@ void Rule::move() {
     std::fill(plan_.operand.begin(), plan_.operand.end(), at);
 }
 
-/// Index tiles, and what follows them: `values` operands that are not staged, then other and mask where `like` lies.
-void Rule::access(size_t values, ir::ValueId like) {
-    stage(0);
-    const ir::Access a = fn_.access(inst_);
-    size_t next = 1;
-    for (const ir::Access::Axis& axis : a.axes) {
-        if (axis.kind == ir::Access::all) continue;
-        if (!scalar(operands_[next])) stage(next);
-        ++next;
-    }
-    for (next += values; next < operands_.size(); ++next) stage_unless_like(next, like);
+void Rule::stage_indices() {
+    for (size_t i = 1, end = first_value(); i < end; ++i)
+        if (!scalar(operands_[i])) stage(i);
 }
 
-void Rule::deposit() {
-    size_t value = 1;
-    for (const ir::Access::Axis& axis : fn_.access(inst_).axes) value += axis.kind != ir::Access::all;
-    access(1, operands_[value]);
-    if (deposit_collides(fn_, id_)) work(fn_.type(operands_[0]).shape.elements() * 4);
+/// extract and deposit: the tile, index tiles, then other and mask where the part lies.
+void Rule::access() {
+    if (scalar(operands_[0])) return;
+    stage(0);
+    stage_indices();
+    const bool deposits = inst_.op == Op::deposit;
+    const ir::ValueId part = deposits ? operands_[first_value()] : result();
+    for (size_t i = first_value() + deposits; i < operands_.size(); ++i) stage_unless_like(i, part);
+    if (deposits && deposit_collides(fn_, id_)) work(fn_.type(operands_[0]).shape.elements() * 4);
+}
+
+void Rule::bulk_store() {
+    const ir::ValueId value = operands_[first_value()];
+    const auto boxes = store_boxes(fn_.placement(value).regs, static_cast<int>(size(value)));
+    TEGULA_CHECK(boxes, "a tile that cannot be stored in bulk");
+    work(boxes->warp_bytes() * fn_.gpu->warps);
 }
 
 /// load, store and atomic of a tensor: index tiles, and operands that do not lie as the part does. A work area passes old values of an atomic on to
 /// threads that hold copies.
-void Rule::memory(ir::ValueId like) {
-    size_t next = 1;
-    for (const ir::Access::Axis& axis : fn_.access(inst_).axes) {
-        if (axis.kind == ir::Access::all) continue;
-        if (!scalar(operands_[next])) stage(next);
-        ++next;
-    }
-    const bool collides = inst_.op == Op::store && store_collides(fn_, id_);
-    for (; next < operands_.size(); ++next) {
-        if (collides && next + 1 == operands_.size() && fn_.access(inst_).flags & ir::Access::has_mask)
-            stage(next);  // every element looks at the mask of others
+void Rule::memory() {
+    if (fn_.gpu_inst(id_).bulk) return bulk_store();
+    stage_indices();
+    const bool stores = inst_.op == Op::store, collides = stores && store_collides(fn_, id_);
+    const ir::ValueId like = stores ? operands_[first_value()] : result();
+    for (size_t i = first_value(); i < operands_.size(); ++i) {
+        if (collides && i + 1 == operands_.size() && fn_.access(inst_).flags & ir::Access::has_mask)
+            stage(i);  // every element looks at the mask of others
         else
-            stage_unless_like(next, like);
+            stage_unless_like(i, like);
     }
     if (inst_.op == Op::atomic) pass_on(result());
     if (collides) work(fn_.type(like).shape.elements());
@@ -204,6 +217,11 @@ void Rule::convert() {
 }
 
 void Rule::dot() {
+    if (fn_.gpu_inst(id_).row != 0) return;
+    if (inst_.op == Op::dot_scaled) {
+        for (size_t i = 0; i < 4; ++i) stage(i, 4);
+        return;
+    }
     const int64_t slab = dot_slab(fn_, id_), bytes = size(result());
     const Shape &a = fn_.type(operands_[0]).shape, &b = fn_.type(operands_[1]).shape;
     const int64_t k = a[a.rank - 1u];
@@ -211,95 +229,71 @@ void Rule::dot() {
     work(b.elements() / k * slab * bytes);
 }
 
-ScratchPlan Rule::run() {
+void Rule::gather() {
+    if (scalar(operands_[0])) return;
+    stage(0);
+    stage_unless_like(1, result());
+}
+
+void Rule::histogram() {
+    if (operands_.size() > 1) stage_unless_like(1, operands_[0]);
+    work(fn_.type(result()).shape.elements() * 4);
+}
+
+void Rule::run() {
     switch (inst_.op) {
         case Op::broadcast:
         case Op::reshape:
         case Op::permute:
         case Op::slice:
         case Op::cat:
-            move();
-            break;
+            return move();
         case Op::gather:
-            if (scalar(operands_[0])) break;
-            stage(0);
-            stage_unless_like(1, result());
-            break;
+            return gather();
         case Op::extract:
-            if (!scalar(operands_[0])) access(0, result());
-            break;
+        case Op::deposit:
+            return access();
         case Op::load:
-            memory(result());
-            break;
         case Op::atomic:
-        case Op::store: {
-            size_t value = 1;
-            for (const ir::Access::Axis& axis : fn_.access(inst_).axes) value += axis.kind != ir::Access::all;
-            if (fn_.gpu_inst(id_).bulk) {
-                const auto boxes = store_boxes(fn_.placement(operands_[value]).regs, static_cast<int>(size(operands_[value])));
-                TEGULA_CHECK(boxes, "a tile that cannot be stored in bulk");
-                work(boxes->warp_bytes() * fn_.gpu->warps);
-                break;
-            }
-            memory(inst_.op == Op::atomic ? result() : operands_[value]);
-            break;
-        }
+        case Op::store:
+            return memory();
         case Op::ptr_load:
         case Op::ptr_store:
         case Op::ptr_atomic:
-            pointers();
-            break;
+            return pointers();
         case Op::print:
-            if (!std::all_of(operands_.begin(), operands_.end(), [&](ir::ValueId v) { return scalar(v); })) work(8);
-            break;
         case Op::assert:
-            if (!scalar(operands_[0])) work(8);
-            break;
-        case Op::deposit:
-            if (!scalar(operands_[0])) deposit();
-            break;
+            if (!std::all_of(operands_.begin(), operands_.end(), [&](ir::ValueId v) { return scalar(v); })) work(8);
+            return;
         case Op::reduce:
-            reduce();
-            break;
+            return reduce();
         case Op::arg_reduce:
-            arg_reduce();
-            break;
+            return arg_reduce();
         case Op::contract:
-            along_axis(2, static_cast<int>(attrs_[0]));
-            break;
+            return along_axis(2, static_cast<int>(attrs_[0]));
         case Op::scan:
-            along_axis(1, static_cast<int>(attrs_[1]));
-            break;
+            return along_axis(1, static_cast<int>(attrs_[1]));
         case Op::reduce_region:
         case Op::scan_region:
             for (size_t i = 0; i < operands_.size() && !scalar(operands_[i]); ++i) stage(i);
-            break;
+            return;
         case Op::sort:
-            sort();
-            break;
+            return sort();
         case Op::histogram:
-            if (operands_.size() > 1) stage_unless_like(1, operands_[0]);
-            work(fn_.type(result()).shape.elements() * 4);
-            break;
+            return histogram();
         case Op::convert:
-            convert();
-            break;
+            return convert();
         case Op::dot:
-            if (fn_.gpu_inst(id_).row == 0) dot();
-            break;
         case Op::dot_scaled:
-            if (fn_.gpu_inst(id_).row == 0)
-                for (size_t i = 0; i < 4; ++i) stage(i, 4);
-            break;
+            return dot();
         default:
-            break;
+            return;
     }
-    return std::move(plan_);
 }
 
 }  // namespace
 
-ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst) { return Rule(fn, inst).run(); }
+ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst) { return Rule(fn, inst).plan(); }
 
 int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst) { return scratch_plan(fn, inst).bytes; }
 

@@ -97,6 +97,10 @@ public:
 
     // ---- expressions.cpp ----
     Value expr(const ast::Expr& e);
+    /// Host statements only: resolve_host() of what starts with a name that nothing here declares; a part x[..] of a plain name is no such thing.
+    std::optional<Value> host_value(const ast::Expr& e);
+    Value sequence(Value::Kind kind, std::span<const ast::Expr* const> items, Span span);
+    Value annotated(const ast::AnnotatedExpr& e);
     Value call(const ast::CallExpr& e);
     Value unary(ast::UnaryOp op, const Value& a, Span span);
     Value binary(ast::BinaryOp op, Value a, Value b, Span span);

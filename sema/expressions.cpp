@@ -47,42 +47,27 @@ bool is_type_form(const ast::Expr& e) {
     return root == "tile" || root == "tensor" || root == "codebook";
 }
 
+Value literal(const ast::Expr& e) {
+    Value v = of_kind(Value::none, e.span);
+    if (e.kind == ast::ExprKind::int_lit) v.kind = Value::integer, v.i = ast::as<ast::IntLit>(&e).value;
+    if (e.kind == ast::ExprKind::float_lit) v.kind = Value::real, v.r = ast::as<ast::FloatLit>(&e).value;
+    if (e.kind == ast::ExprKind::bool_lit) v.kind = Value::boolean, v.b = ast::as<ast::BoolLit>(&e).value;
+    if (e.kind == ast::ExprKind::string_lit) v.kind = Value::text, v.s = ast::as<ast::StringLit>(&e).value;
+    return v;
+}
+
 }  // namespace
 
 Value Elaborator::expr(const ast::Expr& e) {
     if (too_deep(e.span)) return poison(e.span);
-    if (resolver_ != nullptr &&
-        (e.kind == ast::ExprKind::name || e.kind == ast::ExprKind::call || e.kind == ast::ExprKind::annotated || e.kind == ast::ExprKind::index)) {
-        const std::string_view root = root_name(&e);
-        if (!root.empty() && !known(root) && !is_type_form(e)) {
-            const bool of_name = e.kind == ast::ExprKind::index && ast::as<ast::IndexExpr>(&e).base->kind == ast::ExprKind::name;
-            if (!of_name)
-                if (auto value = resolve_host(e)) return *value;
-        }
-    }
+    if (auto value = host_value(e)) return *value;
     switch (e.kind) {
-        case ast::ExprKind::int_lit: {
-            Value v = of_kind(Value::integer, e.span);
-            v.i = ast::as<ast::IntLit>(&e).value;
-            return v;
-        }
-        case ast::ExprKind::float_lit: {
-            Value v = of_kind(Value::real, e.span);
-            v.r = ast::as<ast::FloatLit>(&e).value;
-            return v;
-        }
-        case ast::ExprKind::bool_lit: {
-            Value v = of_kind(Value::boolean, e.span);
-            v.b = ast::as<ast::BoolLit>(&e).value;
-            return v;
-        }
-        case ast::ExprKind::string_lit: {
-            Value v = of_kind(Value::text, e.span);
-            v.s = ast::as<ast::StringLit>(&e).value;
-            return v;
-        }
+        case ast::ExprKind::int_lit:
+        case ast::ExprKind::float_lit:
+        case ast::ExprKind::bool_lit:
+        case ast::ExprKind::string_lit:
         case ast::ExprKind::none_lit:
-            return of_kind(Value::none, e.span);
+            return literal(e);
         case ast::ExprKind::name: {
             Value v = lookup(ast::as<ast::NameExpr>(&e).name, e.span);
             v.span = e.span;
@@ -96,10 +81,8 @@ Value Elaborator::expr(const ast::Expr& e) {
             return index(ast::as<ast::IndexExpr>(&e), nullptr);
         case ast::ExprKind::call:
             return call(ast::as<ast::CallExpr>(&e));
-        case ast::ExprKind::unary: {
-            const auto& u = ast::as<ast::UnaryExpr>(&e);
-            return unary(u.op, expr(*u.operand), e.span);
-        }
+        case ast::ExprKind::unary:
+            return unary(ast::as<ast::UnaryExpr>(&e).op, expr(*ast::as<ast::UnaryExpr>(&e).operand), e.span);
         case ast::ExprKind::binary:
             return binary_chain(ast::as<ast::BinaryExpr>(&e));
         case ast::ExprKind::else_value: {
@@ -108,15 +91,9 @@ Value Elaborator::expr(const ast::Expr& e) {
             return error(Diag::cannot_index, other.access->span, "a value before `else` that is no part x[..]");
         }
         case ast::ExprKind::tuple:
-        case ast::ExprKind::array: {
-            const bool is_tuple = e.kind == ast::ExprKind::tuple;
-            Value v = of_kind(is_tuple ? Value::tuple : Value::list, e.span);
-            for (const ast::Expr* item : is_tuple ? ast::as<ast::TupleExpr>(&e).items : ast::as<ast::ArrayExpr>(&e).items) {
-                v.items.push_back(expr(*item));
-                if (v.items.back().kind == Value::poison) return poison(e.span);
-            }
-            return v;
-        }
+            return sequence(Value::tuple, ast::as<ast::TupleExpr>(&e).items, e.span);
+        case ast::ExprKind::array:
+            return sequence(Value::list, ast::as<ast::ArrayExpr>(&e).items, e.span);
         case ast::ExprKind::set:
         case ast::ExprKind::range:
             return error(Diag::not_a_tile, e.span, "a set or range, which stands after `in` only");
@@ -128,18 +105,38 @@ Value Elaborator::expr(const ast::Expr& e) {
             v.scope = scope_;
             return v;
         }
-        case ast::ExprKind::annotated: {
-            if (const auto type = type_form(e)) return *type;
-            // A value and where it should live: tiles have such a wish, and it never changes them.
-            const auto& a = ast::as<ast::AnnotatedExpr>(&e);
-            const Value v = expr(*a.base);
-            if (v.kind == Value::poison) return v;
-            if (v.kind != Value::tile && v.kind != Value::block_tile) return error(Diag::not_a_type, e.span, describe(v));
-            check_tile_annotation(*a.layout);
-            return v;
-        }
+        case ast::ExprKind::annotated:
+            return annotated(ast::as<ast::AnnotatedExpr>(&e));
     }
     return poison(e.span);
+}
+
+std::optional<Value> Elaborator::host_value(const ast::Expr& e) {
+    const bool named = e.kind == ast::ExprKind::name || e.kind == ast::ExprKind::call || e.kind == ast::ExprKind::annotated ||
+                       (e.kind == ast::ExprKind::index && ast::as<ast::IndexExpr>(&e).base->kind != ast::ExprKind::name);
+    if (resolver_ == nullptr || !named) return std::nullopt;
+    const std::string_view root = root_name(&e);
+    if (root.empty() || known(root) || is_type_form(e)) return std::nullopt;
+    return resolve_host(e);
+}
+
+Value Elaborator::sequence(Value::Kind kind, std::span<const ast::Expr* const> items, Span span) {
+    Value v = of_kind(kind, span);
+    for (const ast::Expr* item : items) {
+        v.items.push_back(expr(*item));
+        if (v.items.back().kind == Value::poison) return poison(span);
+    }
+    return v;
+}
+
+/// A type and its layout, or a value and where it should live: tiles have such a wish, and it never changes them.
+Value Elaborator::annotated(const ast::AnnotatedExpr& e) {
+    if (const auto type = type_form(e)) return *type;
+    const Value v = expr(*e.base);
+    if (v.kind == Value::poison) return v;
+    if (v.kind != Value::tile && v.kind != Value::block_tile) return error(Diag::not_a_type, e.span, describe(v));
+    check_tile_annotation(*e.layout);
+    return v;
 }
 
 bool Elaborator::known(std::string_view name) {
@@ -295,9 +292,7 @@ std::string Elaborator::describe_callee(const Value& callee) {
 }
 
 /// Is the kernel marked `@ math(fast)`? (Word 0 of that hint.)
-bool Elaborator::fast_math() {
-    return ir::hint_argument(ir().fn().hints, "math") == 0;
-}
+bool Elaborator::fast_math() { return ir::hint_argument(ir().fn().hints, "math") == 0; }
 
 /// `f(x, fast)`: the operation or library function named fast_f.
 Value Elaborator::fast_version(const Value& callee, Span span) {
