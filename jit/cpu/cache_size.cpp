@@ -1,33 +1,75 @@
-// The system's description of caches (cache_size.h): one folder per core and level, which names the cores that share the cache. What sysconf says is
+// The system's description of caches (cache_size.h): one folder per core and cache, which names the cores that share the cache. What sysconf says is
 // the whole package's, also in a virtual machine that owns a part of it.
 #include "jit/cpu/cache_size.h"
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <map>
-#include <string>
+#include <set>
 
 namespace tegula::cpu {
 
-uint64_t last_level_cache_bytes() {
-    constexpr uint64_t kUsual = 32 << 20;
-    std::map<int, std::map<std::string, uint64_t>> levels;  // bytes by the cores that share them
-    const auto read = [](const std::string& path, auto& value) { return static_cast<bool>(std::ifstream(path) >> value); };
-    for (int core = 0, found = 1; found; ++core) {
-        found = 0;
-        for (int index = 0;; ++index, ++found) {
-            const std::string at = "/sys/devices/system/cpu/cpu" + std::to_string(core) + "/cache/index" + std::to_string(index) + "/";
-            int level;
-            uint64_t kilobytes;
-            std::string type, cores;
-            if (!read(at + "level", level) || !read(at + "type", type) || !read(at + "size", kilobytes) || !read(at + "shared_cpu_list", cores))
-                break;
-            if (type != "Instruction") levels[level][cores] = kilobytes << 10;
-        }
+namespace {
+
+template <class T>
+bool read(const std::string& path, T& value) {
+    return static_cast<bool>(std::ifstream(path) >> value);
+}
+
+/// "0-3,8" as numbers, up to what is no such list.
+std::set<int> cores_of(const std::string& list) {
+    constexpr int kMostCores = 1 << 16;
+    std::set<int> out;
+    const char *at = list.data(), *const end = at + list.size();
+    for (int first = 0; at < end; at += at < end && *at == ',') {
+        const char* const begin = at;
+        at = std::from_chars(at, end, first).ptr;
+        if (at == begin || first < 0 || first >= kMostCores) break;
+        int last = first;
+        if (at < end && *at == '-') at = std::from_chars(at + 1, end, last).ptr;
+        for (int core = first; core <= std::min(last, kMostCores); ++core) out.insert(core);
     }
-    uint64_t sum = 0;
-    if (!levels.empty())
-        for (const auto& [cores, bytes] : levels.rbegin()->second) sum += bytes;
-    return sum ? sum : kUsual;
+    return out;
+}
+
+struct Cache {
+    int level = 0;
+    uint64_t bytes = 0;
+    std::string cores;
+};
+
+/// The last one that a core's data goes through; level 0: nothing is known.
+Cache last_cache(const std::string& core) {
+    Cache last;
+    for (int index = 0;; ++index) {
+        const std::string at = core + "/cache/index" + std::to_string(index) + "/";
+        Cache cache;
+        std::string type;
+        if (!read(at + "level", cache.level) || !read(at + "type", type)) return last;
+        if (type == "Instruction" || cache.level <= last.level) continue;
+        if (!read(at + "size", cache.bytes) || !read(at + "shared_cpu_list", cache.cores)) return last;
+        cache.bytes <<= 10;
+        last = cache;
+    }
+}
+
+}  // namespace
+
+uint64_t last_level_cache_bytes(const std::string& root) {
+    constexpr uint64_t kUsual = 32 << 20;
+    std::string online;
+    read(root + "/online", online);
+    std::set<int> cores = cores_of(online);
+    std::map<int, uint64_t> levels;  // bytes
+    while (!cores.empty()) {
+        const Cache cache = last_cache(root + "/cpu" + std::to_string(*cores.begin()));
+        levels[cache.level] += cache.bytes;
+        cores.erase(cores.begin());
+        for (const int core : cores_of(cache.cores)) cores.erase(core);
+    }
+    const uint64_t bytes = levels.empty() ? 0 : levels.rbegin()->second;
+    return bytes ? bytes : kUsual;
 }
 
 }  // namespace tegula::cpu

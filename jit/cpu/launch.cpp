@@ -31,7 +31,7 @@ struct Backend::State {
     Compiler compiler;
     Pool pool;
     ScratchStore scratch;
-    uint64_t cache_bytes() {  // asked for by the first launch that may stream: some files per core are read
+    uint64_t cache_bytes() {  // asked for by the first launch that may stream: files are read
         std::call_once(cache_asked_, [this] { cache_bytes_ = last_level_cache_bytes(); });
         return cache_bytes_;
     }
