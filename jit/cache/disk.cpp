@@ -25,7 +25,7 @@ constexpr std::string_view kTemporary = ".tmp-";
 constexpr std::string_view kSuffix = ".entry";
 constexpr int64_t kTemporaryLife = 3600;  ///< seconds that a writer of another machine may take
 constexpr int64_t kTouchAfter = 600;      ///< seconds between updates of an entry's time of use
-constexpr uint64_t kPutsPerTrim = 64, kTrimsPerLimit = 8;
+constexpr uint64_t kTrimsPerLimit = 8;
 constexpr uint64_t kLargestFile = uint64_t{1} << 30;
 
 class Descriptor {
@@ -149,6 +149,7 @@ bool Disk::open() {
         uint64_t start = 0;
         if (::getrandom(&start, sizeof start, GRND_NONBLOCK) != sizeof start) start = static_cast<uint64_t>(::getpid());
         counter_.store(start);
+        written_.store(start % trim_every());  // so that processes that write little, each, trim in time together
     });
     return folder_ >= 0;
 }
@@ -204,9 +205,11 @@ void Disk::put(std::string_view key, std::string_view blob) {
         if (code != ENOENT) fail(error_text(code));  // ENOENT: swept away while this process slept
         return;
     }
-    const uint64_t before = written_.fetch_add(size), part = std::max<uint64_t>(limit_ / kTrimsPerLimit, 1);
-    if (before / part != (before + size) / part || counter_.load(std::memory_order_relaxed) % kPutsPerTrim == 0) trim();
+    const uint64_t before = written_.fetch_add(size);
+    if (before / trim_every() != (before + size) / trim_every()) trim();
 }
+
+uint64_t Disk::trim_every() const { return std::max<uint64_t>(limit_ / kTrimsPerLimit, 1); }
 
 bool Disk::is_stale(const char* name, int64_t age) const {
     const std::string_view rest = std::string_view(name).substr(kTemporary.size());

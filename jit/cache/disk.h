@@ -33,6 +33,8 @@ private:
     /// errno of the first step that failed, 0.
     int write_file(const std::string& temporary, std::string_view bytes) const;
     std::string temporary_name();
+    /// Bytes written between trims, which look at every entry: at most some entries per entry that is written, however small they are.
+    uint64_t trim_every() const;
     bool is_stale(const char* name, int64_t age) const;
 
     const std::string directory_;
