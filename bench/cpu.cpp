@@ -170,8 +170,7 @@ void Rows::beside_interpreter() {
                     {tegula::Tensor(a.data(), {n, n}), tegula::Tensor(b.data(), {n, n}), tegula::Tensor(to.data(), {n, n})}, run)
             .value();
     };
-    const auto [own, peer] = in_turn(
-        3, kNobodySpins, [&] { product("cpu", c); }, [&] { product("interp", d); });
+    const auto [own, peer] = in_turn(3, kNobodySpins, [&] { product("cpu", c); }, [&] { product("interp", d); });
     if (c != d) throw std::runtime_error("the product is not the interpreter's");
     const double flops = 2.0 * n * n * n * 1e-9;
     rows.push_back({"matmul f32 " + std::to_string(n) + "^3", "GFLOP/s", "interpreter", flops / own, flops / peer});

@@ -36,9 +36,7 @@ void check(const ir::Function& fn, std::string_view when) {
     TEGULA_CHECK(problems.empty(), text);
 }
 
-bool wants_split(const ir::Function& fn) {
-    return ir::find_hint(fn.hints, "split_k") != nullptr;
-}
+bool wants_split(const ir::Function& fn) { return ir::find_hint(fn.hints, "split_k") != nullptr; }
 
 }  // namespace
 

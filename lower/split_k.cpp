@@ -15,9 +15,7 @@ using namespace ir;
 constexpr int64_t kMaxParts = 64;
 constexpr int64_t kMaxStep = int64_t{1} << 32;  ///< where stretches begin stays far below 2^63, however many steps they are short of whole
 
-int64_t parts_of(const Function& fn) {
-    return hint_argument(fn.hints, "split_k").value_or(0);
-}
+int64_t parts_of(const Function& fn) { return hint_argument(fn.hints, "split_k").value_or(0); }
 
 class Splitter {
 public:

@@ -189,7 +189,7 @@ int explain_code(Session& session) {
 }
 
 int doctor(Session& session) {
-    struct utsname system {};
+    struct utsname system{};
     ::uname(&system);
     auto library = nlohmann::json::parse(session.engine.describe());
     if (session.options.json) {

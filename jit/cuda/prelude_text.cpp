@@ -238,10 +238,10 @@ __device__ __forceinline__ unsigned encode_two_f16(float low, float high) { retu
 #endif
 )";
 
-// Many numbers over one: the reciprocal, rounded to nearest, is the same for all of them and computed once. One correction of the product by its exact
-// remainder gives the correctly rounded quotient as long as nothing over- or underflows on the way: where the product is one of the two neighbours of
-// the quotient by a theorem (Markstein, IBM J. R&D 34, 1990), and else, it being off by less than 3/2 units, unless the quotient lies within 7/2
-// parts of the divisor's 24-bit integer from a tie; all these quotients of all divisors were tried.
+// Many numbers over one: the reciprocal, rounded to nearest, is the same for all of them and computed once. One correction of the product by its
+// exact remainder gives the correctly rounded quotient as long as nothing over- or underflows on the way: where the product is one of the two
+// neighbours of the quotient by a theorem (Markstein, IBM J. R&D 34, 1990), and else, it being off by less than 3/2 units, unless the quotient lies
+// within 7/2 parts of the divisor's 24-bit integer from a tie; all these quotients of all divisors were tried.
 constexpr std::string_view kSharedDivision = R"(
 #ifdef __CUDACC__
 __device__ __forceinline__ float nearest_reciprocal(float b) { return __frcp_rn(b); }

@@ -281,8 +281,7 @@ std::optional<FormatId> Engine::parse_type(LoadedModule& module, const std::stri
     Arena arena;
     const ast::Expr* e = parse_expression(sources_, snippet("<type>", text), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
-    return sema::evaluate_format(
-        module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
+    return sema::evaluate_format(module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
 }
 
 std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::string& text, DiagSink& diags) {
@@ -291,8 +290,7 @@ std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::st
     Arena arena;
     const ast::Expr* e = parse_expression(sources_, snippet("<layout>", text), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
-    return sema::evaluate_layout(
-        module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
+    return sema::evaluate_layout(module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
 }
 
 }  // namespace tegula

@@ -85,8 +85,8 @@ std::string describe_module(const sema::Module& module, const SourceMap& sources
 }
 
 std::string describe_library(Engine& engine) {
-    std::string out = "{\"schema\":1,\"machines\":[{\"name\":\"interp\",\"available\":true,\"doc\":\"reference interpreter\"}," + engine.cuda().describe() + "," + engine.cpu().describe() +
-                      "],\"formats\":[";
+    std::string out = "{\"schema\":1,\"machines\":[{\"name\":\"interp\",\"available\":true,\"doc\":\"reference interpreter\"}," +
+                      engine.cuda().describe() + "," + engine.cpu().describe() + "],\"formats\":[";
     const char* separator = "";
     for (const Format& f : builtin_formats()) {
         if (f.name.empty()) continue;

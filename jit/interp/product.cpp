@@ -168,8 +168,9 @@ void dot_on_core(Machine& m, const Info& info, const Extents& e, const MmaRow& r
         for (int64_t j = 0; j < e.n; ++j) {
             const int64_t at = i * e.n + j;
             const uint64_t c = get_code(*out.format, out.width, m.at(out), at);
-            set_code(out.width, m.at(out), at,
-                     core_dot(row, std::span(a).subspan(static_cast<size_t>(i) * k, k), std::span(b).subspan(static_cast<size_t>(z * e.n + j) * k, k), c));
+            set_code(
+                out.width, m.at(out), at,
+                core_dot(row, std::span(a).subspan(static_cast<size_t>(i) * k, k), std::span(b).subspan(static_cast<size_t>(z * e.n + j) * k, k), c));
         }
         if (m.poll()) return;
     }

@@ -1,5 +1,5 @@
-// Differential fuzzing: random programs on a machine and on the interpreter, bit for bit. A difference is shrunk to a small program and written as a test
-// file that `tegula test` runs.
+// Differential fuzzing: random programs on a machine and on the interpreter, bit for bit. A difference is shrunk to a small program and written as a
+// test file that `tegula test` runs.
 //   diff_fuzz [--machine cuda] [--seeds FIRST:END] [--seconds S] [--jobs N] [--out DIR]; diff_fuzz --show SEED prints a program
 // Exit code 1 when programs differed or were refused, 4 when the machine is not there.
 #include <atomic>
@@ -153,7 +153,8 @@ int main(int argc, char** argv) {
             const std::string path = settings.out + "/differs_" + std::to_string(seed) + ".tile";
             std::ofstream(path) << program.text();
             const std::lock_guard lock(print);
-            std::printf("seed %llu differs, shrunk to %s:\n%s\n%s", static_cast<unsigned long long>(seed), path.c_str(), program.text().c_str(), outcome.text.c_str());
+            std::printf("seed %llu differs, shrunk to %s:\n%s\n%s", static_cast<unsigned long long>(seed), path.c_str(), program.text().c_str(),
+                        outcome.text.c_str());
             std::fflush(stdout);
         }
     };

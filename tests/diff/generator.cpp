@@ -76,7 +76,8 @@ private:
             const int64_t extent = std::max<int64_t>(1, start + stride * (p_.grid - 1) + e - pick({0, 0, 0, 1, 3}));
             const bool whole = chance(30);
             in.tensor.push_back(whole ? e : extent);
-            in.index += (in.index.empty() ? "" : ", ") + (whole ? ":" : "pid * " + std::to_string(stride) + " + " + std::to_string(start) + " +: " + std::to_string(e));
+            in.index += (in.index.empty() ? "" : ", ") +
+                        (whole ? ":" : "pid * " + std::to_string(stride) + " + " + std::to_string(start) + " +: " + std::to_string(e));
         }
         in.col = chance(20) && in.tensor.size() == 2;
         p_.inputs.push_back(in);
@@ -101,10 +102,11 @@ private:
 
     void add_statement() {
         using Make = bool (Generator::*)();
-        static constexpr Make kMakers[] = {&Generator::arithmetic, &Generator::arithmetic, &Generator::unary,   &Generator::compare, &Generator::choice,
-                                           &Generator::conversion, &Generator::conversion, &Generator::reduction, &Generator::reduction, &Generator::order,
-                                           &Generator::reshaping,  &Generator::reshaping,  &Generator::parts,   &Generator::gathering, &Generator::product,
-                                           &Generator::product,    &Generator::looping,    &Generator::broadcasting, &Generator::function, &Generator::branching};
+        static constexpr Make kMakers[] = {&Generator::arithmetic, &Generator::arithmetic,   &Generator::unary,      &Generator::compare,
+                                           &Generator::choice,     &Generator::conversion,   &Generator::conversion, &Generator::reduction,
+                                           &Generator::reduction,  &Generator::order,        &Generator::reshaping,  &Generator::reshaping,
+                                           &Generator::parts,      &Generator::gathering,    &Generator::product,    &Generator::product,
+                                           &Generator::looping,    &Generator::broadcasting, &Generator::function,   &Generator::branching};
         (this->*kMakers[below(static_cast<int>(std::size(kMakers)))])();
     }
 
@@ -114,7 +116,8 @@ private:
         if (!a) return false;
         const TileType t = type(*a);
         const auto b = find([&](const TileType& o) { return o == t; });
-        std::vector<std::string> ops = {"{0} + {1}", "{0} - {1}", "{0} * {1}", "min({0}, {1})", "max({0}, {1})", "minnum({0}, {1})", "maxnum({0}, {1})"};
+        std::vector<std::string> ops = {"{0} + {1}",     "{0} - {1}",        "{0} * {1}",       "min({0}, {1})",
+                                        "max({0}, {1})", "minnum({0}, {1})", "maxnum({0}, {1})"};
         if (is_float(t.elem)) ops.insert(ops.end(), {"{0} / {1}", "copysign({0}, select(isnan({1}), abs({0}), {1}))", "fma({0}, {1}, {0})"});
         if (is_int(t.elem))
             ops.insert(ops.end(), {"{0} / {1}", "{0} % {1}", "{0} & {1}", "{0} | {1}", "{0} ^ {1}", "{0} << {1}", "{0} >> {1}", "div_trunc({0}, {1})",
@@ -133,7 +136,9 @@ private:
     }
     bool function() {
         const auto a = find([](const TileType& t) { return (t.elem == "f32" || t.elem == "f16" || t.elem == "f64") && elements(t.shape) <= 1024; });
-        return a && add(type(*a), pick(std::vector<std::string>{"exp({0})", "log({0})", "sin({0})", "tanh({0})", "rsqrt({0})", "exp2({0})", "sigmoid({0})"}), {*a});
+        return a &&
+               add(type(*a),
+                   pick(std::vector<std::string>{"exp({0})", "log({0})", "sin({0})", "tanh({0})", "rsqrt({0})", "exp2({0})", "sigmoid({0})"}), {*a});
     }
     bool compare() {
         const auto a = find(has_arithmetic);
@@ -338,7 +343,8 @@ private:
         return add(out, "dot({0}, trans({1}))", {*a, *b});
     }
     bool looping() {
-        const auto a = find([](const TileType& t) { return t.elem == "f32" || t.elem == "i32" || t.elem == "u8" || t.elem == "f16" || t.elem == "i64"; });
+        const auto a =
+            find([](const TileType& t) { return t.elem == "f32" || t.elem == "i32" || t.elem == "u8" || t.elem == "f16" || t.elem == "i64"; });
         if (!a) return false;
         const TileType t = type(*a);
         const auto b = find([&](const TileType& o) { return o == t; });
@@ -403,9 +409,9 @@ std::string data_text(const Input& in, uint64_t seed) {
     const std::string& t = in.tile.elem;
     if (t == "f32" || t == "f64" || t == "f16" || t == "bf16") {
         const std::string wide = t == "f64" ? "f64" : "f32";
-        return "cast<" + t + ">(select(rand<f32>" + shape + "(seed = " + std::to_string(seed + 1) + ") < 0.9, randn<" + wide + ">" + shape + key + " * 4.0, randn<" +
-               wide + ">" + shape + "(seed = " + std::to_string(seed + 2) + ") * 1e30 - select(rand<f32>" + shape + "(seed = " + std::to_string(seed + 3) +
-               ") < 0.3, inf, 0.0)))";
+        return "cast<" + t + ">(select(rand<f32>" + shape + "(seed = " + std::to_string(seed + 1) + ") < 0.9, randn<" + wide + ">" + shape + key +
+               " * 4.0, randn<" + wide + ">" + shape + "(seed = " + std::to_string(seed + 2) + ") * 1e30 - select(rand<f32>" + shape +
+               "(seed = " + std::to_string(seed + 3) + ") < 0.3, inf, 0.0)))";
     }
     return "cast<" + t + ">(randint<i64>" + shape + "(-300, 300, seed = " + std::to_string(seed) + "))";
 }
@@ -420,7 +426,8 @@ const TileType& Program::type(int value) const {
 std::string Program::text() const {
     std::string out = "// Program " + std::to_string(seed) + " of the differential fuzzer.\n\nkernel k(";
     for (size_t i = 0; i < inputs.size(); ++i)
-        out += "x" + std::to_string(i) + ": tensor<" + inputs[i].tile.elem + ">[" + list(inputs[i].tensor) + "]" + (inputs[i].col ? " @ col" : "") + ", ";
+        out += "x" + std::to_string(i) + ": tensor<" + inputs[i].tile.elem + ">[" + list(inputs[i].tensor) + "]" + (inputs[i].col ? " @ col" : "") +
+               ", ";
     out += "shift: i64";
     for (size_t o = 0; o < outputs.size(); ++o) {
         std::vector<int64_t> shape{grid};

@@ -61,7 +61,8 @@ public:
         auto module = engine_.load_file(c.file);
         tegula::api::RunOptions options;
         options.machine = "cuda";
-        auto prepared = module ? module.value().prepare(c.kernel, c.generics, args, options) : tegula::Result<tegula::Prepared>(module.status(), module.diagnostics());
+        auto prepared = module ? module.value().prepare(c.kernel, c.generics, args, options)
+                               : tegula::Result<tegula::Prepared>(module.status(), module.diagnostics());
         bool same = false;
         if (!prepared)
             std::printf("FAIL %s %s: %s", c.file.c_str(), c.kernel.c_str(), prepared.diagnostics().text().c_str());
@@ -73,8 +74,9 @@ public:
 
     /// Microseconds of one enqueue beside cuLaunchKernelEx alone; both without waiting.
     void launch_cost() {
-        auto module = engine_.load("kernel add(x: tensor<f32>[N], y: tensor<f32>[N], out z: tensor<f32>[N]) grid [cdiv(N, 1024)] { let n = program_id(0) * 1024; "
-                                   "z[n +: 1024] = x[n +: 1024] + y[n +: 1024]; }");
+        auto module = engine_.load(
+            "kernel add(x: tensor<f32>[N], y: tensor<f32>[N], out z: tensor<f32>[N]) grid [cdiv(N, 1024)] { let n = program_id(0) * 1024; "
+            "z[n +: 1024] = x[n +: 1024] + y[n +: 1024]; }");
         const Operand o{"f32", {4096}};
         std::vector<CUdeviceptr> memory;
         std::vector<tegula::NamedValue> args;
@@ -98,7 +100,8 @@ public:
         for (CUdeviceptr p : memory) d_.cuMemFree(p);
     }
 
-    /// Milliseconds from source text to cubin in a fresh engine, and our own part of it (to CUDA C++). Run with TEGULA_CACHE_DIR=off for cold figures.
+    /// Milliseconds from source text to cubin in a fresh engine, and our own part of it (to CUDA C++). Run with TEGULA_CACHE_DIR=off for cold
+    /// figures.
     static void compile_cost(const std::string& file, const std::string& kernel, const std::vector<tegula::NamedValue>& generics) {
         std::vector<double> whole, own;
         for (int i = 0; i < 8; ++i) {
@@ -131,7 +134,7 @@ private:
                 data[i] = static_cast<uint8_t>(code);
             } else if (o.type.starts_with("f8")) {
                 data[i] = static_cast<uint8_t>(code & 0xbf);  // below 2 in magnitude
-            } else {  // sign, exponents around 1, random mantissa
+            } else {                                          // sign, exponents around 1, random mantissa
                 const uint32_t f = (code & 0x807fffff) | ((120 + code / 0x800000 % 8) << 23);
                 const auto half = static_cast<uint16_t>(o.type == "bf16" ? f >> 16 : (code & 0x83ff) | ((9 + code / 1024 % 6) << 10));
                 std::memcpy(data.data() + i, o.type == "f32" ? static_cast<const void*>(&f) : &half, static_cast<size_t>(width(o.type)));
@@ -152,7 +155,8 @@ private:
                 now[i].resize(bytes_of(c.tensors[i]));
                 d_.cuMemcpyDtoHAsync(now[i].data(), memory[i], now[i].size(), stream_);
             }
-            if (int code = d_.cuStreamSynchronize(stream_)) return std::printf("FAIL %s: %s\n", c.kernel.c_str(), d_.error("launch", code).c_str()), false;
+            if (int code = d_.cuStreamSynchronize(stream_))
+                return std::printf("FAIL %s: %s\n", c.kernel.c_str(), d_.error("launch", code).c_str()), false;
             if (launch == 0) first = now;
             if (first != now) return std::printf("FAIL %s: launch %d differs from launch 0\n", c.kernel.c_str(), launch), false;
         }
@@ -172,18 +176,37 @@ std::vector<Case> cases(const std::string& dir) {
         for (const char* kernel : {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt"})
             for (int64_t tile : {32, 128}) {
                 const std::string k = kernel;
-                all.push_back({dir + "/examples/matmul.tile", k, {{"C", "f32"}, {"BM", tile}, {"BN", tile}, {"BK", int64_t{64}}},
-                               {{type, {312, 520}, k[7] == 't' ? "col" : "row"}, {type, {520, 264}, k[8] == 't' ? "col" : "row"}, {"f32", {312, 264}, "row", true}}, {}});
+                all.push_back({dir + "/examples/matmul.tile",
+                               k,
+                               {{"C", "f32"}, {"BM", tile}, {"BN", tile}, {"BK", int64_t{64}}},
+                               {{type, {312, 520}, k[7] == 't' ? "col" : "row"},
+                                {type, {520, 264}, k[8] == 't' ? "col" : "row"},
+                                {"f32", {312, 264}, "row", true}},
+                               {}});
             }
-    all.push_back({dir + "/examples/matmul.tile", "matmul", {{"C", "bf16"}}, {{"bf16", {1024, 768}}, {"bf16", {768, 1024}, "col"}, {"bf16", {1024, 1024}, "row", true}}, {}});
-    all.push_back({dir + "/examples/matmul.tile", "matmul", {{"C", "bf16"}}, {{"f8e4m3", {512, 768}}, {"f8e4m3", {768, 512}, "col"}, {"bf16", {512, 512}, "row", true}}, {}});
-    all.push_back({dir + "/examples/int8_gemm.tile", "int8_gemm", {{"O", "f32"}, {"BM", int64_t{128}}, {"BN", int64_t{128}}},
-                   {{"i8", {300, 512}}, {"i8", {260, 512}}, {"f32", {300}}, {"f32", {260}}, {"f32", {300, 260}, "row", true}}, {}});
+    all.push_back({dir + "/examples/matmul.tile",
+                   "matmul",
+                   {{"C", "bf16"}},
+                   {{"bf16", {1024, 768}}, {"bf16", {768, 1024}, "col"}, {"bf16", {1024, 1024}, "row", true}},
+                   {}});
+    all.push_back({dir + "/examples/matmul.tile",
+                   "matmul",
+                   {{"C", "bf16"}},
+                   {{"f8e4m3", {512, 768}}, {"f8e4m3", {768, 512}, "col"}, {"bf16", {512, 512}, "row", true}},
+                   {}});
+    all.push_back({dir + "/examples/int8_gemm.tile",
+                   "int8_gemm",
+                   {{"O", "f32"}, {"BM", int64_t{128}}, {"BN", int64_t{128}}},
+                   {{"i8", {300, 512}}, {"i8", {260, 512}}, {"f32", {300}}, {"f32", {260}}, {"f32", {300, 260}, "row", true}},
+                   {}});
     for (int64_t causal : {0, 1})
         for (int64_t d : {64, 128})
             for (int64_t tile : {32, 128})
-                all.push_back({dir + "/examples/attention.tile", "attention", {{"CAUSAL", causal}, {"BM", tile}, {"BS", tile}},
-                               {{"bf16", {4, 500, d}}, {"bf16", {4, 500, d}}, {"bf16", {4, 500, d}}, {"bf16", {4, 500, d}, "row", true}}, {0.1}});
+                all.push_back({dir + "/examples/attention.tile",
+                               "attention",
+                               {{"CAUSAL", causal}, {"BM", tile}, {"BS", tile}},
+                               {{"bf16", {4, 500, d}}, {"bf16", {4, 500, d}}, {"bf16", {4, 500, d}}, {"bf16", {4, 500, d}, "row", true}},
+                               {0.1}});
     return all;
 }
 
@@ -192,7 +215,8 @@ std::vector<Case> cases(const std::string& dir) {
 int main(int argc, char** argv) {
     int launches = 1000;
     std::string dir = ".";
-    for (int i = 1; i + 1 < argc; i += 2) (std::string(argv[i]) == "--launches" ? static_cast<void>(launches = std::atoi(argv[i + 1])) : static_cast<void>(dir = argv[i + 1]));
+    for (int i = 1; i + 1 < argc; i += 2)
+        (std::string(argv[i]) == "--launches" ? static_cast<void>(launches = std::atoi(argv[i + 1])) : static_cast<void>(dir = argv[i + 1]));
     std::vector<std::string> looked_for;
     auto driver = Driver::open({}, looked_for);
     tegula::cuda::CUcontext context = nullptr;
@@ -211,7 +235,8 @@ int main(int argc, char** argv) {
     Repeat::compile_cost(dir + "/examples/matmul.tile", "matmul", matmul);
     Repeat::compile_cost(dir + "/examples/vector_add.tile", "vector_add", {{"T", "f32"}});
     Repeat::compile_cost(dir + "/examples/softmax.tile", "softmax", {{"T", "f32"}, {"BLOCK", int64_t{4096}}});
-    Repeat::compile_cost(dir + "/examples/attention.tile", "attention", {{"T", "bf16"}, {"D", int64_t{128}}, {"BM", int64_t{128}}, {"BS", int64_t{128}}});
+    Repeat::compile_cost(dir + "/examples/attention.tile", "attention",
+                         {{"T", "bf16"}, {"D", int64_t{128}}, {"BM", int64_t{128}}, {"BS", int64_t{128}}});
     std::printf("%zu variants, %d failed\n", cases(dir).size(), failed);
     return failed ? 1 : 0;
 }

@@ -76,8 +76,8 @@ std::string notes_text(const ir::Function& fn) {
 }
 
 std::string run(const Case& c, ir::Function& fn) {
-    static const std::map<std::string, bool (*)(ir::Function&)> plain = {
-        {"split_k", split_k}, {"fold", fold}, {"cse", cse}, {"licm", licm}, {"recognise", recognise}, {"dce", dce}};
+    static const std::map<std::string, bool (*)(ir::Function&)> plain = {{"split_k", split_k}, {"fold", fold},           {"cse", cse},
+                                                                         {"licm", licm},       {"recognise", recognise}, {"dce", dce}};
     if (c.pass == "explain") return notes_text(fn);
     bool changed = false;
     const std::string before = print(fn);
