@@ -18,7 +18,7 @@ struct PassOptions : LaunchFacts {
     std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
 };
 
-/// Names of the passes, in order: split_k, fold, cse, licm, masks, recognise, dce (repeated ones listed once). split_k cannot be disabled.
+/// Names of the passes, in order: split_k, extents, fold, cse, licm, masks, recognise, dce (repeated ones listed once). split_k cannot be disabled.
 std::vector<std::string_view> pass_names();
 /// Runs them. Throws InternalError (through TEGULA_CHECK) when a pass breaks the IR: text of the pass and the problems included.
 void run_passes(ir::Function& fn, const PassOptions& options);
@@ -27,6 +27,7 @@ void run_passes(ir::Function& fn, const PassOptions& options);
 bool split_k(ir::Function& fn);  ///< `schedule split_k(S)`: one loop over products becomes S stretches with sums of their own, added in order
 /// Before the passes: why a kernel with that hint is not split; empty when it is.
 std::string split_k_problem(const ir::Function& fn);
+bool fix_extents(ir::Function& fn, const PassOptions& options);  ///< extents that facts leave one value become constants, in tensors too
 bool fold(ir::Function& fn);  ///< constants, algebraic identities that keep every bit, trivial shape ops, constant branches
 bool cse(ir::Function& fn);   ///< equal pure instructions in dominating position
 bool licm(

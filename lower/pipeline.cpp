@@ -16,6 +16,7 @@ struct Pass {
 constexpr std::string_view kRequired = "split_k";
 constexpr Pass kPasses[] = {
     {kRequired, [](ir::Function& fn, const PassOptions&) { return split_k(fn); }},
+    {"extents", [](ir::Function& fn, const PassOptions& options) { return fix_extents(fn, options); }},
     {"fold", [](ir::Function& fn, const PassOptions&) { return fold(fn); }},
     {"cse", [](ir::Function& fn, const PassOptions&) { return cse(fn); }},
     {"licm", [](ir::Function& fn, const PassOptions&) { return licm(fn); }},

@@ -131,7 +131,7 @@ struct Instance {
     LaunchFacts facts;                  ///< for the mask pass
     std::vector<KernelParam> params;
     std::vector<std::string> extents;   ///< names of the trailing extent parameters of `fn`, in order
-    std::map<std::string, int64_t, std::less<>> named_extents;  ///< values that a host gave for artefacts; nothing may be compiled for them alone
+    std::map<std::string, int64_t, std::less<>> named_extents;  ///< values that a host gave for artefacts, which show what launches with them take
 };
 struct Limits {  ///< budgets of compile-time work, each with its own diagnostic
     uint64_t const_steps = 10'000'000;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jit/cuda/kernel_text.h"
@@ -60,6 +61,7 @@ struct LaunchTraits {
     std::vector<GpuTensor> tensors;  ///< by parameter
     bool may_alias = true;           ///< tensors may overlap
     bool whole_clusters = true;      ///< the grid consists of whole clusters of the size that the kernel asks for
+    std::vector<std::pair<size_t, int64_t>> extents = {};  ///< numbers and values of the extent parameters that the variant is made for
 };
 /// Given by the engine: a fresh copy of the instance after run_gpu_passes. Called from any thread; may throw InternalError.
 using Lower = std::function<ir::Function(const Arch& arch, const LaunchTraits& traits)>;
@@ -114,8 +116,9 @@ public:
     Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch, const CompileOptions& options);
     Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch);
     /// `fn` is the instance before the GPU passes (its types and parameters); it and `sources` outlive the program, which shares the back
-    /// end's state. Nothing is compiled before the first launch. No GPU or no compiler: an error.
-    Result<std::unique_ptr<Program>> prepare(const ir::Function& fn, Lower lower, const SourceMap* sources);
+    /// end's state. Nothing is compiled before the first launch. No GPU or no compiler: an error. The first few values of the extent parameters
+    /// `row_extents` get variants of their own.
+    Result<std::unique_ptr<Program>> prepare(const ir::Function& fn, Lower lower, const SourceMap* sources, std::vector<size_t> row_extents = {});
     /// The architecture that kernels for device `ordinal` are compiled for; null when there is no such device.
     const Arch* device_arch(int ordinal);
 

@@ -39,4 +39,7 @@ struct Emitter::Part {
 
 const char* wide_type(size_t bytes);  ///< C type of 2, 4, 8 or 16 bytes
 
+/// Both conditions, of which "true" says nothing.
+inline std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
+
 }  // namespace tegula::cuda

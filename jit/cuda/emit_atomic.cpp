@@ -12,8 +12,6 @@ using ir::AtomicKind;
 
 namespace {
 
-std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
-
 bool extends_sign(const Format& f) { return f.is_signed && (f.is_int() || f.kind == FormatKind::fixed); }
 
 /// The machine's function for integers of 32 and 64 bits.

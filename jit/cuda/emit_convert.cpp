@@ -87,13 +87,14 @@ void Emitter::shuffle(ir::InstId id, const Conversion& c) {
         each_register(to, [&](const std::string& r) { assign_to(to, r, placed + "[" + r + "]"); });
         return close();
     }
+    prelude_.need("pairs");
     const std::string two = fresh("two"), half = std::to_string(registers(from) / 2);
     line("unsigned " + two + "[" + half + "];");
     each(registers(from) / 2, [&](const std::string& r) { line(two + "[" + r + "] = " + packed(name(from), fn_.elem(from), "2 * " + r) + ";"); });
     const std::string placed = exchanged(*pairs, two, "unsigned", registers(from) / 2, registers(to) / 2);
     each(registers(to) / 2, [&](const std::string& r) {
-        assign_to(to, "2 * " + r, "(unsigned short)" + placed + "[" + r + "]");
-        assign_to(to, "2 * " + r + " + 1", "(unsigned short)(" + placed + "[" + r + "] >> 16)");
+        assign_to(to, "2 * " + r, "low_short(" + placed + "[" + r + "])");
+        assign_to(to, "2 * " + r + " + 1", "high_short(" + placed + "[" + r + "])");
     });
     close();
 }

@@ -11,8 +11,6 @@ namespace {
 
 constexpr int kTogether = 8;
 
-std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
-
 bool moves_narrow_elements(const ir::Function& fn) {
     for (uint32_t i = 0; i < fn.inst_count(); ++i) {
         const ir::Inst& inst = fn.inst(ir::InstId{i});

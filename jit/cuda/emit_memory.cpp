@@ -5,12 +5,6 @@
 
 namespace tegula::cuda {
 
-namespace {
-
-std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
-
-}  // namespace
-
 std::string Emitter::read(const Format& f, const std::string& base, const std::string& offset) {
     if (!bit_addressed(f)) return base + "[" + offset + "]";
     return prelude_.load_bits(f, base, "(long long)(" + offset + ")");

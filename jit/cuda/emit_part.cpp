@@ -15,8 +15,6 @@ namespace {
 constexpr int kFewTests = 4;                        ///< of a thread, for which `low` and `count` do not pay
 constexpr uint64_t kLargeStep = uint64_t{1} << 38;  ///< from here on coordinate * step may leave 64 bits
 
-std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
-
 /// |step| without overflow.
 uint64_t size_of(int64_t step) { return step < 0 ? 0 - static_cast<uint64_t>(step) : static_cast<uint64_t>(step); }
 

@@ -8,8 +8,6 @@ namespace tegula::cuda {
 
 namespace {
 
-std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
-
 constexpr const char* kFunnel = R"(// 32 of 64 bits, from bit `by` of the lower word on, or `by` bits before the upper one; by < 32.
 #ifdef __CUDACC__
 __device__ __forceinline__ unsigned $_down(unsigned low, unsigned high, int by) { return __funnelshift_r(low, high, by); }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/timing.h"
@@ -12,6 +13,8 @@ namespace tegula::cuda {
 
 namespace {
 
+/// Widths of rows that a kernel is compiled for. A program that brings more of them pays for these compilations and then runs the general form.
+constexpr size_t kKnownExtents = 4;
 constexpr uintptr_t kPerThreadStream = 2;  ///< stream handles up to this one are the driver's default streams, which belong to no context
 
 struct VariantResult {
@@ -28,8 +31,14 @@ struct Slot {
 
 class KernelProgram final : public Program {
 public:
-    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources)
-        : state_(std::move(state)), fn_(fn), lower_(std::move(lower)), sources_(sources), facts_(find_param_facts(fn)) {}
+    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
+                  std::vector<size_t> row_extents)
+        : state_(std::move(state)),
+          fn_(fn),
+          lower_(std::move(lower)),
+          sources_(sources),
+          row_extents_(std::move(row_extents)),
+          facts_(find_param_facts(fn)) {}
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
     Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid) const override;
@@ -54,8 +63,10 @@ private:
     const ir::Function& fn_;
     Lower lower_;
     const SourceMap* sources_;
+    std::vector<size_t> row_extents_;
     ParamFacts facts_;
     mutable std::mutex mutex_;
+    mutable std::set<std::vector<std::pair<size_t, int64_t>>> known_extents_;  ///< that variants are made for
     mutable std::map<std::string, std::shared_ptr<Slot>> slots_;
 };
 
@@ -111,6 +122,9 @@ VariantResult KernelProgram::variant(const Arch& arch, LaunchTraits traits, cons
     std::shared_ptr<Slot> slot;
     {
         std::lock_guard lock(mutex_);
+        if (known_extents_.size() < kKnownExtents) known_extents_.insert(traits.extents);
+        if (!known_extents_.contains(traits.extents)) traits.extents.clear();
+        for (const auto& [param, value] : traits.extents) key += " " + std::to_string(param) + "=" + std::to_string(value);
         std::shared_ptr<Slot>& entry = slots_[key];
         if (!entry) entry = std::make_shared<Slot>();
         slot = entry;
@@ -130,6 +144,7 @@ LaunchTraits KernelProgram::traits_at(std::span<const Argument> args, const Addr
     out.tensors.resize(args.size());
     for (size_t i = 0; i < args.size(); ++i)
         if (fn_.type(fn_.params[i].value).kind == Type::tensor) out.tensors[i] = tensor_trait(fn_, i, args[i].t, addresses[i]);
+    for (const size_t p : row_extents_) out.extents.emplace_back(p, static_cast<int64_t>(args[p].code));
     out.may_alias = find_alias(facts_, args, addresses);
     out.whole_clusters = has_whole_clusters(wanted_cluster(fn_), grid);
     return out;
@@ -274,8 +289,9 @@ Loaded::~Loaded() {
     if (library) driver.cuLibraryUnload(library);
 }
 
-std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources) {
-    return std::make_unique<KernelProgram>(std::move(state), fn, std::move(lower), sources);
+std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
+                                      std::vector<size_t> row_extents) {
+    return std::make_unique<KernelProgram>(std::move(state), fn, std::move(lower), sources, std::move(row_extents));
 }
 
 }  // namespace tegula::cuda

@@ -1,7 +1,10 @@
 // Which machines an engine has, and instances on them (machine.h, engine.h).
 #include "jit/engine/machine.h"
 
+#include <algorithm>
+
 #include "jit/engine/engine.h"
+#include "lower/lower.h"
 
 namespace tegula {
 
@@ -43,11 +46,39 @@ GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const
     options.may_alias = false;
     for (const ir::Param& param : instance.fn->params)
         options.tensors.push_back(param.kind == ir::Param::tensor ? usual_tensor(instance, param) : GpuTensor{true, false, true});
+    for (const size_t p : row_extents(instance))
+        if (const auto named = instance.named_extents.find(instance.fn->params[p].name); named != instance.named_extents.end())
+            fix_extent(options, instance, p, named->second);
     return options;
+}
+
+std::vector<size_t> row_extents(const sema::Instance& instance) {
+    const ir::Function& fn = *instance.fn;
+    for (uint32_t i = 0; i < fn.inst_count(); ++i) {
+        const ir::Op op = fn.inst(ir::InstId{i}).op;
+        if (op == ir::Op::dot || op == ir::Op::dot_scaled || op == ir::Op::contract) return {};
+    }
+    std::vector<size_t> out;
+    for (size_t p = 0; p < fn.params.size(); ++p) {
+        const auto bounds = [&](const LaunchFacts::Fact& f) { return f.extent == fn.params[p].name && f.at_most < INT64_MAX; };
+        const auto& facts = instance.facts.facts;
+        if (fn.params[p].kind == ir::Param::extent && std::any_of(facts.begin(), facts.end(), bounds)) out.push_back(p);
+    }
+    return out;
+}
+
+void fix_extent(GpuOptions& options, const sema::Instance& instance, size_t param, int64_t value) {
+    options.facts.push_back({instance.fn->params[param].name, 1, value, value});
 }
 
 ir::Function lowered_for_gpu(const sema::Instance& instance, const GpuOptions& options) {
     ir::Function fn = *instance.fn;
+    if (options.facts.size() > instance.facts.facts.size()) {
+        PassOptions passes;
+        static_cast<LaunchFacts&>(passes) = options;
+        passes.disabled = options.disabled;
+        run_passes(fn, passes);
+    }
     run_gpu_passes(fn, options);
     return fn;
 }

@@ -56,7 +56,12 @@ void report_warning(Machine& machine, DiagSink& diags);
 GpuOptions gpu_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes);
 /// The same for the variant that artefacts show: every tensor's base aligned and none overlapping; rows of whole 16 bytes unless their extent is known.
 GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes);
-/// A copy of the instance's function taken through the GPU passes.
+/// Numbers of the extent parameters whose values a GPU kernel may be compiled for: those that `where` bounds by a constant, in kernels without
+/// products. Such are the widths of rows that a tile holds: with the width known no element is tested, and none beyond the row is computed.
+std::vector<size_t> row_extents(const sema::Instance& instance);
+/// Tells the passes the value of an extent.
+void fix_extent(GpuOptions& options, const sema::Instance& instance, size_t param, int64_t value);
+/// A copy of the instance's function taken through the passes for the extents that `options` fix, and through the GPU passes.
 ir::Function lowered_for_gpu(const sema::Instance& instance, const GpuOptions& options);
 
 /// The interpreter with the sums of the tensor cores that a kernel's form uses.

@@ -47,6 +47,7 @@ cuda::Lower lower(const sema::Instance& instance, const std::vector<std::string>
     return [&instance, disabled](const Arch& arch, const cuda::LaunchTraits& traits) {
         GpuOptions options = options_for(instance, disabled, arch, traits.tensors, traits.may_alias);
         options.whole_clusters = traits.whole_clusters;
+        for (const auto& [param, value] : traits.extents) fix_extent(options, instance, param, value);
         return lowered_for_gpu(instance, options);
     };
 }
@@ -73,7 +74,7 @@ public:
         return *arch;
     }
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>& disabled) override {
-        auto program = backend_.prepare(*instance.fn, lower(instance, disabled), &sources_);
+        auto program = backend_.prepare(*instance.fn, lower(instance, disabled), &sources_, row_extents(instance));
         if (!program) return std::make_unique<Unavailable>(program.error);
         return std::move(*program);
     }

@@ -16,8 +16,8 @@ protected:
         backend_ = std::make_unique<Backend>(options);
     }
     /// y[program] = x[program], for every program, and an assert that holds where x is not negative.
-    void prepare_copy(const std::string& attribute = "") {
-        parse("kernel @k(%y: tensor<f32>[?] inout, %x: tensor<f32>[?] in)" + attribute +
+    void prepare_copy(const std::string& attribute = "", const std::string& extents = "", std::vector<size_t> row_extents = {}) {
+        parse("kernel @k(%y: tensor<f32>[?] inout, %x: tensor<f32>[?] in" + extents + ")" + attribute +
               " {\n  %i = program_id {axis = 0} : i64\n  %v = load %x[%i] : f32\n"
               "  %z = constant 0 : f32\n  %ok = ge %v, %z : bool\n  assert \"positive\", %ok\n  store %y[%i] = %v\n  ret\n}\n");
         const auto lower = [this](const Arch& arch, const LaunchTraits& traits) {
@@ -25,6 +25,7 @@ protected:
             last_ = traits.tensors;
             last_alias_ = traits.may_alias;
             last_whole_ = traits.whole_clusters;
+            last_extents_ = traits.extents;
             ir::Function out = *fn_;
             GpuOptions options;
             options.arch = &arch;
@@ -36,7 +37,7 @@ protected:
                 if (out.inst(i).op == ir::Op::assert) assert_ = i;
             return out;
         };
-        auto made = backend_->prepare(*fn_, lower, &sources_);
+        auto made = backend_->prepare(*fn_, lower, &sources_, std::move(row_extents));
         ASSERT_TRUE(made) << made.error;
         program_ = std::move(*made);
         kernel_ = [this](const FakeLaunch& l) {
@@ -69,6 +70,7 @@ protected:
     ir::InstId assert_;
     int lowered_ = 0;
     std::vector<GpuTensor> last_;
+    std::vector<std::pair<size_t, int64_t>> last_extents_;
     bool last_alias_ = false, last_whole_ = false;
     void TearDown() override {
         program_.reset();
@@ -109,6 +111,29 @@ TEST_F(ProgramTest, one_variant_per_kind_of_arguments) {
     EXPECT_EQ(run(y + 4, y, Memory::host), RunResult::ok) << "what overlaps on the host overlaps on the device";
     EXPECT_EQ(lowered_, 3);
     EXPECT_EQ(program_->run(arguments(y, x, 8, Memory::cuda), std::array<uint64_t, 3>{0, 1, 1}, {}).status, RunResult::ok);
+}
+
+TEST_F(ProgramTest, the_first_widths_of_rows_are_variants) {
+    prepare_copy("", ", %M: extent, %N: extent", {3});
+    float y[16] = {}, x[16] = {};
+    const auto run = [&](uint64_t m, uint64_t n) {
+        std::vector<Argument> args = arguments(y, x, 8, Memory::host);
+        args.push_back(scalar(m));
+        args.push_back(scalar(n));
+        ASSERT_EQ(program_->run(args, std::array<uint64_t, 3>{4, 1, 1}, {}).status, RunResult::ok);
+    };
+    using Extents = std::vector<std::pair<size_t, int64_t>>;
+    run(1, 8);
+    EXPECT_EQ(last_extents_, (Extents{{3, 8}}));
+    run(2, 8);
+    EXPECT_EQ(lowered_, 1) << "M is no width";
+    for (const uint64_t n : {7, 6, 5}) run(1, n);
+    EXPECT_EQ(last_extents_, (Extents{{3, 5}}));
+    EXPECT_EQ(lowered_, 4);
+    run(1, 4);
+    EXPECT_EQ(last_extents_, Extents{}) << "one form for all others";
+    for (const uint64_t n : {3, 4, 8, 6}) run(1, n);
+    EXPECT_EQ(lowered_, 5);
 }
 
 TEST_F(ProgramTest, grids_of_whole_clusters_and_others_are_variants) {

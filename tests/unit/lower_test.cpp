@@ -83,6 +83,8 @@ std::string run(const Case& c, ir::Function& fn) {
     const std::string before = print(fn);
     if (c.pass == "masks") {
         changed = masks(fn, c.options);
+    } else if (c.pass == "extents") {
+        changed = fix_extents(fn, c.options);
     } else if (c.pass == "all") {
         run_passes(fn, c.options);
         return print(fn);
