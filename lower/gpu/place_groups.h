@@ -29,7 +29,7 @@ bool whole_sectors(const ir::Function& fn, const ir::Inst& access, const TileLay
 /// singly.
 bool unaligned(const ir::Function& fn, const ir::Inst& access);
 /// For a store of 8- or 16-bit elements whose layout spreads 16 contiguous bytes over neighbouring lanes (accumulators): the layout in which a thread
-/// holds them, reached by exchanging registers with these lanes; nullopt when there is no such layout, or it is the same.
+/// holds them, reached by exchanging registers with these lanes; nullopt when there is no such layout, or 8 bytes lie together as it is.
 std::optional<TileLayout> exchanged_layout(const ir::Function& fn, const ir::Inst& store, const TileLayout& l);
 /// Any layout: consecutive elements in consecutive threads.
 TileLayout plain_layout(const Shape& shape, int warps);

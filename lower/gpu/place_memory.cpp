@@ -161,13 +161,13 @@ std::optional<TileLayout> exchanged_layout(const Function& fn, const Inst& store
     const int vector_bits = std::countr_zero(static_cast<unsigned>(128 / bits));
     TileLayout to = l;
     std::vector<uint64_t> low;
-    bool moved = false;
+    int moved = 0;
     for (int b = 0; b < vector_bits; ++b) {
         if (b >= l.bits[static_cast<size_t>(d)]) return std::nullopt;
         low.push_back(basis_of(l, d, b));
         const auto lane = std::find(to.lane.begin(), to.lane.end(), low.back());
         if (lane == to.lane.end()) continue;
-        moved = true;
+        ++moved;
         // The lane bit takes over the lowest register bit beyond the vector.
         auto given = to.reg.end();
         for (int high = vector_bits; high < l.bits[static_cast<size_t>(d)] && given == to.reg.end(); ++high)
@@ -180,7 +180,8 @@ std::optional<TileLayout> exchanged_layout(const Function& fn, const Inst& store
     // The vector's registers come first.
     std::erase_if(to.reg, [&](uint64_t v) { return std::find(low.begin(), low.end(), v) != low.end(); });
     to.reg.insert(to.reg.begin(), low.begin(), low.end());
-    return moved ? std::optional(to) : std::nullopt;
+    // Halves are not worth it: a shuffle and three choices for every two registers, to save one store of four.
+    return moved > 1 ? std::optional(to) : std::nullopt;
 }
 
 std::optional<TileLayout> operand_layout(const Function& fn, const Inst& inst, const TileLayout& l) {
