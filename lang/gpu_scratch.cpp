@@ -217,11 +217,13 @@ void Rule::convert() {
 }
 
 void Rule::dot() {
-    if (fn_.gpu_inst(id_).row != 0) return;
+    const bool by_fma = fn_.gpu_inst(id_).row == 0;
     if (inst_.op == Op::dot_scaled) {
-        for (size_t i = 0; i < 4; ++i) stage(i, 4);
+        for (size_t i : {0u, 1u, 3u, 4u})
+            if (i > 1 || by_fma) stage(i, 4);
         return;
     }
+    if (!by_fma) return;
     const int64_t slab = dot_slab(fn_, id_), bytes = size(result());
     const Shape &a = fn_.type(operands_[0]).shape, &b = fn_.type(operands_[1]).shape;
     const int64_t k = a[a.rank - 1u];

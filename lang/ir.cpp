@@ -142,4 +142,9 @@ uint32_t Function::add_string(std::string text) {
     return static_cast<uint32_t>(strings.size() - 1);
 }
 
+int64_t scale_stretch(const Function& fn, const Inst& dot_scaled) {
+    const auto [shorter, longer] = std::minmax(fn.attrs(dot_scaled)[0], fn.attrs(dot_scaled)[1]);
+    return longer % shorter ? 0 : shorter;
+}
+
 }  // namespace tegula::ir

@@ -40,6 +40,8 @@ const OpRow& op_row(Op op);
 /// Looks an op up by name; Op::count_ when there is none.
 Op find_op(std::string_view name);
 inline bool has_trait(Op op, Trait t) { return (op_row(op).traits & t) != 0; }
+/// dot and dot_scaled: operands 0, 1 and 2 are the factors and what their product is added to.
+inline bool is_product(Op op) { return op == Op::dot || op == Op::dot_scaled; }
 /// Is `format` (or, for pointers, `pointer`) in an elementwise op's domain?
 bool in_domain(Op op, const Format& format, bool pointer);
 
@@ -195,6 +197,9 @@ private:
     std::vector<Value> values_;
     std::vector<Block> blocks_;
 };
+
+/// Elements of K that share one pair of scales in a dot_scaled whose blocks nest; 0 where they do not.
+int64_t scale_stretch(const Function& fn, const Inst& dot_scaled);
 
 /// Convenience for producers: appends to a current block, infers result types, folds nothing. Type errors are TEGULA_CHECKs: callers
 /// (sema, passes) have checked already.

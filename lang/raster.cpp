@@ -39,7 +39,7 @@ bool shares_operands(const Function& fn) {
     for (uint32_t b = 0; b < fn.block_count(); ++b)
         for (InstId id : fn.block(BlockId{b}).insts) {
             const Inst& inst = fn.inst(id);
-            product = product || inst.op == Op::dot;
+            product = product || is_product(inst.op);
             if (inst.op != Op::load && inst.op != Op::channel_put) continue;
             const unsigned axes = axes_behind(fn, inst);
             first = first || axes == 1;

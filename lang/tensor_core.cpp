@@ -11,8 +11,6 @@ namespace tegula {
 
 namespace {
 
-constexpr int64_t kPromotion = 128;  ///< elements of K between additions to the full-width accumulator
-
 /// Exponents below this do not lower the place of the cut: it shows in sums of subnormals only.
 int exponent_floor(const MmaRow& row) { return row.acc == Fmt::f16 ? -21 : -133; }
 

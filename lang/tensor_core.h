@@ -11,6 +11,9 @@
 
 namespace tegula {
 
+/// Elements of K in one sum of a row that keeps fewer than 23 bits in f32 (fp8 wgmma); such sums are added up in f32.
+constexpr int64_t kPromotion = 128;
+
 /// One operand element: significand * 2^exponent, subnormals not renormalised (the hardware does not).
 struct CoreOperand {
     int32_t significand = 0;  ///< signed
@@ -24,7 +27,7 @@ CoreOperand core_operand(const Format& format, uint64_t code);
 /// most row.k; missing products count as zero. Rows with fraction_bits 0 are not modelled here: they are exact.
 uint64_t core_step(const MmaRow& row, std::span<const CoreOperand> a, std::span<const CoreOperand> b, uint64_t c);
 
-/// acc + a . b over any K: steps of row.k ascending. Rows that keep fewer than 23 bits in f32 (fp8 wgmma) start a new accumulator every 128
+/// acc + a . b over any K: steps of row.k ascending. Rows that keep fewer than 23 bits in f32 start a new accumulator every kPromotion
 /// elements and add it to the old one, rounded to nearest.
 uint64_t core_dot(const MmaRow& row, std::span<const CoreOperand> a, std::span<const CoreOperand> b, uint64_t c);
 

@@ -266,15 +266,15 @@ void verify_dot(RuleContext& c) {
 }
 
 void verify_dot_scaled(RuleContext& c) {
-    const Type &a = c.operand(0), &sa = c.operand(1), &b = c.operand(2), &sb = c.operand(3);
-    c.need_type(c.operand(4), c.result(), "accumulator");
+    const Type &a = c.operand(0), &b = c.operand(1), &sa = c.operand(3), &sb = c.operand(4);
+    c.need_type(c.operand(2), c.result(), "accumulator");
     if (!need_matrix_shapes(c, a.shape, b.shape, c.result().shape)) return;
     if (!c.need(a.shape.rank == 2, "operands are matrices")) return;
     need_product(c, a, b, c.result());
     const int64_t k = a.shape[1], a_block = c.attrs()[0], b_block = c.attrs()[1];
     if (!c.need(a_block >= 1 && b_block >= 1 && k % a_block == 0 && k % b_block == 0, "blocks divide K")) return;
-    c.need(!sa.pointer && sa.shape == Shape{a.shape[0], k / a_block}, "operand 1 has shape [M, K / a_block]");
-    c.need(!sb.pointer && sb.shape == Shape{k / b_block, b.shape[1]}, "operand 3 has shape [K / b_block, N]");
+    c.need(!sa.pointer && sa.shape == Shape{a.shape[0], k / a_block}, "operand 3 has shape [M, K / a_block]");
+    c.need(!sb.pointer && sb.shape == Shape{k / b_block, b.shape[1]}, "operand 4 has shape [K / b_block, N]");
     c.need(c.elem(sa).is_float() && c.elem(sb).is_float() && c.elem(c.result()).is_float(), "scales and accumulator are floats");
 }
 

@@ -47,7 +47,7 @@ bool Splitter::has_product(InstId loop) const {
     bool found = false;
     for_each_inst(fn_, fn_.blocks(fn_.inst(loop))[0], [&](InstId i) {
         const Op op = fn_.inst(i).op;
-        found = found || op == Op::dot || op == Op::dot_scaled || op == Op::contract;
+        found = found || is_product(op) || op == Op::contract;
     });
     return found;
 }
@@ -64,7 +64,7 @@ bool Splitter::only_accumulates(const Inst& loop, uint32_t k) const {
         const auto operands = fn_.operands(fn_.inst(user));
         if (user == end) return summed && operands[k] == v;
         const Op op = fn_.inst(user).op;
-        const bool sum = (op == Op::dot && operands[2] == v) || (op == Op::dot_scaled && operands[4] == v) || op == Op::add;
+        const bool sum = (is_product(op) && operands[2] == v) || op == Op::add;
         if (!sum || fn_.inst(user).parent != fn_.inst(end).parent) return false;
         v = fn_.result(fn_.inst(user));
     }

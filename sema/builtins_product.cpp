@@ -117,7 +117,7 @@ Value Elaborator::scaled_product(const Call& call, const Value& a, const Value& 
     if (!acc.valid()) return poison(call.span);
     ir().set_span(call.span);
     const int64_t a_block = shape_of(a)[1] / ir().fn().type(a.scales).shape[1], b_block = shape_of(b)[0] / ir().fn().type(b.scales).shape[0];
-    return tile(ir().value(Op::dot_scaled, {a.v, a.scales, b.v, b.scales, acc}, ir().fn().type_of(acc), {a_block, b_block}), call.span);
+    return tile(ir().value(Op::dot_scaled, {a.v, b.v, acc, a.scales, b.scales}, ir().fn().type_of(acc), {a_block, b_block}), call.span);
 }
 
 Value Elaborator::call_dot_scaled(const Call& call) {
@@ -157,7 +157,7 @@ Value Elaborator::call_dot_scaled(const Call& call) {
     const ValueId acc = arg_accumulator(call, 4, id_of(Fmt::f32), *shape);
     if (!acc.valid()) return poison(call.span);
     ir().set_span(call.span);
-    return tile(ir().value(Op::dot_scaled, {parts[0], parts[1], parts[2], parts[3], acc}, ir().fn().type_of(acc), {x[1] / sa[1], y[0] / sb[0]}),
+    return tile(ir().value(Op::dot_scaled, {parts[0], parts[2], acc, parts[1], parts[3]}, ir().fn().type_of(acc), {x[1] / sa[1], y[0] / sb[0]}),
                 call.span);
 }
 

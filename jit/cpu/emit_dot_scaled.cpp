@@ -19,7 +19,7 @@ public:
           inst_(g.fn().inst(id)),
           f32_(g.fn().types().format(id_of(Fmt::f32))),
           format_(g.fn().elem(g.fn().result(inst_))) {
-        const Shape &a = shape(0), &c = shape(4);
+        const Shape &a = shape(0), &c = shape(2);
         m_ = c[0], n_ = c[1], k_ = a[1];
         a_block_ = std::max<int64_t>(1, g.fn().attrs(inst_)[0]);
         b_block_ = std::max<int64_t>(1, g.fn().attrs(inst_)[1]);
@@ -28,7 +28,7 @@ public:
     }
 
     void run() {
-        for (size_t k = 0; k < 4; ++k) packed_.push_back(pack(k));
+        for (const size_t k : {0u, 1u, 3u, 4u}) packed_.push_back(pack(k));
         const ir::ValueId result = g_.fn().result(inst_);
         if (!g_.wanted(result)) return;
         const int64_t blocks = m_ / kRows * kRows;
@@ -72,7 +72,7 @@ private:
 
     /// `count` rows from i on, the columns of p.
     void tile(Value* i, int64_t count, const Point& p) {
-        const ir::ValueId c = g_.fn().operands(inst_)[4];
+        const ir::ValueId c = g_.fn().operands(inst_)[2];
         std::vector<Value*> sums;
         std::vector<Point> points;
         for (int64_t r = 0; r < count; ++r) {
@@ -97,7 +97,7 @@ private:
         Value* end = b_.CreateAdd(start, g_.i64(step_));
         const std::vector<Value*> partial = g_.loop(start, end, 1, std::vector<Value*>(now.begin(), now.begin() + static_cast<ptrdiff_t>(n)),
                                                     [&](Value* k, std::vector<Value*> chain) {
-                                                        Value* right = element(packed_[2], k, p.index[1], p);
+                                                        Value* right = element(packed_[1], k, p.index[1], p);
                                                         for (size_t r = 0; r < n; ++r) {
                                                             Value* left = element(packed_[0], points[r].index[0].value, g_.uniform(k), p);
                                                             chain[r] = g_.scalars().raw_fma(f32_, left, right, chain[r]);
@@ -107,7 +107,7 @@ private:
         Value* right = element(packed_[3], b_.CreateUDiv(start, g_.i64(b_block_)), p.index[1], p);
         Value* left_block = b_.CreateUDiv(start, g_.i64(a_block_));
         for (size_t r = 0; r < n; ++r) {
-            Value* left = element(packed_[1], points[r].index[0].value, g_.uniform(left_block), p);
+            Value* left = element(packed_[2], points[r].index[0].value, g_.uniform(left_block), p);
             Value* sum = g_.scalars().raw_fma(f32_, partial[r], b_.CreateFMul(left, right), now[n + r]);
             // What the next stretch starts from is a number of the accumulator's format.
             if (format_ != f32_) sum = g_.scalars().cast(g_.scalars().cast(g_.scalars().settle(f32_, sum), f32_, format_), format_, f32_);
@@ -133,7 +133,7 @@ private:
     int64_t m_, n_, k_, a_block_, b_block_, step_;
     bool every_step_;
     uint64_t offset_ = 0;
-    std::vector<Buffer> packed_;
+    std::vector<Buffer> packed_;  ///< a, b, a_scale, b_scale
 };
 
 }  // namespace

@@ -60,7 +60,7 @@ uint64_t tree_bytes(const ir::Function& fn, const ir::Inst& inst, int64_t axis) 
 /// Packed operands of dot_scaled, as f32.
 uint64_t scaled_bytes(const ir::Function& fn, const ir::Inst& inst) {
     uint64_t bytes = 0;
-    for (size_t k = 0; k < 4; ++k) bytes += static_cast<uint64_t>(fn.type(fn.operands(inst)[k]).shape.elements()) * 4 + 256;
+    for (const size_t k : {0u, 1u, 3u, 4u}) bytes += static_cast<uint64_t>(fn.type(fn.operands(inst)[k]).shape.elements()) * 4 + 256;
     return bytes;
 }
 
@@ -131,7 +131,7 @@ bool checks(const ir::Function& fn, const ir::Inst& inst) {
 
 bool in_place(const ir::Function& fn, const ir::Inst& inst, size_t k) {
     if (inst.op == Op::dot) return k == 2 && fn.operands(inst)[0] != fn.operands(inst)[2] && fn.operands(inst)[1] != fn.operands(inst)[2];
-    if (inst.op == Op::dot_scaled) return k == 4;
+    if (inst.op == Op::dot_scaled) return k == 2;
     return inst.op == Op::deposit && k == 0;
 }
 
@@ -141,7 +141,7 @@ std::vector<bool> streamable_params(const ir::Function& fn) {
     for (uint32_t b = 0; b < fn.block_count(); ++b)
         for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
             const ir::Inst& inst = fn.inst(id);
-            products = products || inst.op == Op::dot || inst.op == Op::dot_scaled;
+            products = products || ir::is_product(inst.op);
             if (inst.op == Op::store)
                 ++stores[fn.operands(inst)[0].v];
             else if (inst.op == Op::load)

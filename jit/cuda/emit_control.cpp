@@ -24,7 +24,7 @@ std::string unroll_pragma(const ir::Function& fn, const ir::Inst& loop) {
 int products_in(const ir::Function& fn, ir::BlockId block) {
     int n = 0;
     for (ir::InstId id : fn.block(block).insts) {
-        n += fn.inst(id).op == Op::dot;
+        n += ir::is_product(fn.inst(id).op);
         for (ir::BlockId b : fn.blocks(fn.inst(id))) n += products_in(fn, b);
     }
     return n;

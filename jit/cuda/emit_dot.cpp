@@ -13,6 +13,14 @@ void Emitter::cuda_dot(ir::InstId id) {
     fma_product(id);
 }
 
+void Emitter::cuda_dot_scaled(ir::InstId id) {
+    const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)];
+    if (row.kind == MmaRow::mma) return mma_product(id);
+    if (row.kind == MmaRow::wgmma) return wgmma_product(id);
+    TEGULA_CHECK(row.kind == MmaRow::fma, "no scales in tensor memory");
+    scaled_fma_product(id);
+}
+
 /// An element as the chain takes it: in the accumulator's format. What f64 does not hold exactly is rounded to it first, as the interpreter does.
 std::string Emitter::factor(ir::ValueId v, const Format& to, bool tf32, const std::string& element) {
     const auto cast = [&](const Format& t, const Format& f, const std::string& x, Round round = Round::rne) {

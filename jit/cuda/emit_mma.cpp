@@ -1,6 +1,6 @@
 // Products on mma.sync: each warp multiplies fragments of 16 rows and 8 columns in registers, K ascending. A fragment of operand A or B is a run of
 // consecutive registers (mma_operand_a, mma_operand_b of tile_layout.h); older instructions take a part of it. Elements beyond K are zero,
-// and steps that lie wholly beyond it are not done: the sum is that of the instruction's own steps.
+// and steps that lie wholly beyond it are not done: the sum is that of the instruction's own steps. dot_scaled sums anew wherever scales change.
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
@@ -298,7 +298,8 @@ void Emitter::mma_product(ir::InstId id) {
     const Fragment f = fragment_of(row);
     const WarpSplit split = warp_split(layout(result), fn_.gpu->warps);
     const int64_t k = fn_.type(a).shape[fn_.type(a).shape.rank - 1u];
-    TEGULA_CHECK(fn_.type(a).elem == row.a && fn_.type(b).elem == row.b, "an operand in another format than its instruction's");
+    const bool scaled = inst.op == ir::Op::dot_scaled;
+    TEGULA_CHECK(takes_codes(row.a, a) && takes_codes(row.b, b), "an operand in another format than its instruction's");
     TEGULA_CHECK(layout(a) == mma_operand_a(fn_.type(a).shape, fn_.elem(a).bits, split.m, split.n),
                  "operand A in another layout than its instruction's");
     TEGULA_CHECK(layout(b) == mma_operand_b(fn_.type(b).shape, fn_.elem(b).bits, split.m, split.n),
@@ -306,7 +307,8 @@ void Emitter::mma_product(ir::InstId id) {
     accumulate_in(result, acc, nullptr);
 
     const Loops l = plan_loops(layout(a), layout(b), layout(result), split, k, f.k);
-    const std::string function = mma_function(row, type_of(result)), operand = row.a == Fmt::f64 ? "double " : "unsigned ";
+    const std::string sums = scaled ? row.acc == Fmt::i32 ? "int" : "float" : type_of(result);
+    const std::string function = mma_function(row, sums), operand = row.a == Fmt::f64 ? "double " : "unsigned ";
     const int64_t guard = k % f.k ? k : -1;
     const FragmentSource from_a = fragment_source(a, true), from_b = fragment_source(b, false);
     const auto step = [&](const std::string& s) { return s == "0" ? s : s + " * " + std::to_string(f.k); };
@@ -334,22 +336,34 @@ void Emitter::mma_product(ir::InstId id) {
         const std::string warp = split.m == 1 ? "" : " + (t >> 5 & " + std::to_string(split.m - 1) + ") * 16";
         load(from_a, fa + "[0], " + fa + "[1], " + fa + "[2], " + fa + "[3]", m + " * " + std::to_string(16 * split.m) + warp, s);
     };
-    open("");  // the fragments' names end here
-    each(static_cast<int>(l.batch), [&](const std::string& z) {
-        each(static_cast<int>(l.steps), [&](const std::string& s) {
-            const std::string fb = fresh("b");
-            line(operand + fb + "[" + std::to_string(l.columns) + "][" + std::to_string(f.k_registers) + "];");
-            columns_of_b(fb, z, s);
-            each(static_cast<int>(l.rows), [&](const std::string& m) {
-                const std::string fa = fresh("a");
-                line(operand + fa + "[" + std::to_string(2 * f.k_registers) + "];");
-                rows_of_a(fa, z, m, s);
-                each(static_cast<int>(l.columns), [&](const std::string& n) {
-                    line(function + "(" + name(result) + " + " + rename(l.acc, index(index(z, l.rows, m), l.columns, n)) + ", " + fa + ", " + fb +
-                         "[" + n + "], " + std::to_string(k) + " - " + step(s) + ");");
-                });
+    const auto multiply = [&](const std::string& to, const std::string& z, const std::string& s) {
+        const std::string fb = fresh("b");
+        line(operand + fb + "[" + std::to_string(l.columns) + "][" + std::to_string(f.k_registers) + "];");
+        columns_of_b(fb, z, s);
+        each(static_cast<int>(l.rows), [&](const std::string& m) {
+            const std::string fa = fresh("a");
+            line(operand + fa + "[" + std::to_string(2 * f.k_registers) + "];");
+            rows_of_a(fa, z, m, s);
+            each(static_cast<int>(l.columns), [&](const std::string& n) {
+                line(function + "(" + to + " + " + rename(l.acc, index(index(z, l.rows, m), l.columns, n)) + ", " + fa + ", " + fb + "[" + n + "], " +
+                     std::to_string(k) + " - " + step(s) + ");");
             });
         });
+    };
+    open("");  // the fragments' names end here
+    if (!scaled) {
+        each(static_cast<int>(l.batch),
+             [&](const std::string& z) { each(static_cast<int>(l.steps), [&](const std::string& s) { multiply(name(result), z, s); }); });
+        return close();
+    }
+    const BlockScales scales = stage_scales(id);
+    sync();
+    const auto stretch = static_cast<size_t>(scale_stretch(fn_, inst)), steps = stretch / static_cast<size_t>(f.k);
+    each(static_cast<int>(l.steps / steps), [&](const std::string& q) {
+        const std::string part = fresh("part");
+        line(sums + " " + part + "[" + std::to_string(registers(result)) + "] = {};");
+        each(static_cast<int>(steps), [&](const std::string& s) { multiply(part, "0", steps == 1 ? q : "(" + index(q, steps, s) + ")"); });
+        add_scaled(id, scales, index(q, stretch, "0"), part);
     });
     close();
 }
@@ -371,6 +385,13 @@ bool keeps_shared(const ir::Function& fn, ir::InstId id) {
     return ir::has_trait(inst.op, ir::PURE) && !ir::has_trait(inst.op, ir::REGIONS);
 }
 
+/// A tile of a ring, or a view of one: no scratch lies where it does.
+bool in_ring(const ir::Function& fn, ir::ValueId tile) {
+    const ir::Inst* def = fn.def(tile);
+    while (def->op == ir::Op::permute || def->op == ir::Op::reshape) def = fn.def(fn.operands(*def)[0]);
+    return def->op == ir::Op::channel_get;
+}
+
 }  // namespace
 
 bool Emitter::loaded_by_product(ir::InstId convert) const {
@@ -380,13 +401,14 @@ bool Emitter::loaded_by_product(ir::InstId convert) const {
     if (fn_.placement(tile).kind != Placement::shared || !in_registers(v) || uses_[v.v] != 1 || fn_.type(v).shape.rank != 2) return false;
     const std::vector<ir::InstId>& list = fn_.block(inst.parent).insts;
     auto it = std::find(list.begin(), list.end(), convert) + 1;
-    const auto takes = [&](const ir::Inst& i) { return i.op == ir::Op::dot && (fn_.operands(i)[0] == v || fn_.operands(i)[1] == v); };
+    const auto takes = [&](const ir::Inst& i) { return ir::is_product(i.op) && (fn_.operands(i)[0] == v || fn_.operands(i)[1] == v); };
     for (; it != list.end() && !takes(fn_.inst(*it)); ++it)
         if (!keeps_shared(fn_, *it)) return false;
     if (it == list.end()) return false;
     const ir::Inst& dot = fn_.inst(*it);
     const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(*it).row)];
     const bool is_a = fn_.operands(dot)[0] == v;
+    if (fn_.gpu_inst(*it).scratch_offset >= 0 && !in_ring(fn_, tile)) return false;
     if (row.kind != MmaRow::mma || row.a == Fmt::f64 || fn_.operands(dot)[0] == fn_.operands(dot)[1]) return false;
     const SharedLayout& l = fn_.placement(tile).smem;
     const TileLayout& sum = layout(fn_.result(dot));

@@ -117,7 +117,7 @@ int Emitter::resident_programs() const {
     for (uint32_t i = 0; i < fn_.inst_count(); ++i) {
         const ir::Inst& inst = fn_.inst(ir::InstId{i});
         if (!inst.parent.valid()) continue;
-        if (inst.op == Op::dot || inst.op == Op::dot_scaled) return 1;
+        if (ir::is_product(inst.op)) return 1;
         loads += inst.op == Op::load && !is_scalar(fn_.result(inst));
         if (inst.op != Op::load) continue;
         loaded = std::max(loaded, loaded_bytes(fn_, inst));

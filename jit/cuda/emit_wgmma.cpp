@@ -1,18 +1,18 @@
 // Products on wgmma: groups of four warps multiply 64 rows and up to 256 columns at a time, B (and A, unless it is computed) straight from shared
 // memory through descriptors of the swizzled tile (PTX ISA, "Asynchronous warpgroup level matrix instructions"). A product, batches included, is one
 // asm statement with every accumulator as an operand, so that the accumulators keep their registers: fence, issue, commit, wait. Sums kept in 13
-// bits (fp8) are made anew every 128 elements, batch by batch, and added in f32.
+// bits (fp8) are made anew every 128 elements, batch by batch, and added in f32; those of dot_scaled wherever scales change.
 #include <algorithm>
 #include <numeric>
 
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/fragments.h"
+#include "lang/tensor_core.h"
 
 namespace tegula::cuda {
 
 namespace {
 
-constexpr int64_t kPromotion = 128;  ///< elements of k in one sum of 13 bits, as core_dot of lang/tensor_core.h has it
 constexpr int kMaxColumns = 256;
 
 std::string number(int64_t v) { return std::to_string(v); }
@@ -60,6 +60,7 @@ struct Emitter::WarpGroups {
     const SharedLayout* smem_b = nullptr;
     std::string desc_a, desc_b;  ///< variables: this warp group's first rows and columns
     std::string fragments;       ///< A in registers: packed array
+    std::string type;            ///< of a sum's register in C
     std::string sum;             ///< PTX registers of a sum that a loop keeps (emit_sum.cpp); empty: operands
     size_t batches = 1;
     std::vector<TileLayout::Point> tiles;  ///< first element of each tile of 64 rows, batch by batch
@@ -141,13 +142,12 @@ void Emitter::wgmma_issue(const WarpGroups& w, const WarpGroups::Part& p, std::s
 /// The part added to the array `to`: one statement from the fence to the wait, which names every register once. Several statements would each carry
 /// all of them through the compiler.
 void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGroups::Part& p) {
-    const std::string type = w.packed_sum() ? "unsigned" : type_of(w.result);
     std::string text =
         "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n"
         "        \"wgmma.fence.sync.aligned;\\n\"\n";
     wgmma_issue(w, p, text);
     text += "        \"wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned 0;\\n}\"\n        : ";
-    const std::string constraint = std::string(p.from_zero ? "\"=" : "\"+") + (type == "float" ? "f" : "r") + "\"(d[";
+    const std::string constraint = std::string(p.from_zero ? "\"=" : "\"+") + (w.type == "float" ? "f" : "r") + "\"(d[";
     const int base = p.sums.empty() ? 0 : p.sums[0];
     for (size_t i = 0; i < p.sums.size(); ++i) text += (i ? ", " : "") + constraint + number(p.sums[i] - base) + "])";
     text += "\n        : ";
@@ -156,7 +156,7 @@ void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGr
     for (int64_t t = 0; t < tiles && !w.smem_a; ++t)
         for (int i = 0; i < 4 * (p.last - p.first); ++i) text += "\"r\"(a[" + number(t * w.steps() * 4 + i) + "]), ";
     text += "\"l\"(b)\n        : \"memory\");\n";
-    const std::string head = "__device__ __forceinline__ void $(" + (p.sums.empty() ? "" : type + "* d, ") +
+    const std::string head = "__device__ __forceinline__ void $(" + (p.sums.empty() ? "" : w.type + "* d, ") +
                              (w.smem_a ? "unsigned long long a" : "const unsigned* a") + ", unsigned long long b) {\n";
     const std::string stem = "wgmma_m" + number(64 * tiles) + "k" + number((p.last - p.first) * int64_t{w.row->k}) + "_";
     const std::string function =
@@ -167,9 +167,10 @@ void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGr
     line(function + "(" + (p.sums.empty() ? "" : plus(to, base) + ", ") + a + ", " + plus(w.desc_b, w.start_b(p) / 16) + ");");
 }
 
-/// fp8 in f32: a new sum every 128 elements, added with one rounding.
-void Emitter::wgmma_promoted(const WarpGroups& w) {
-    const int per = static_cast<int>(kPromotion / w.row->k);
+/// A new sum every `size` elements of k, batch by batch, for `add(sum, its registers, first element)` to add.
+void Emitter::wgmma_parts(const WarpGroups& w, int64_t size,
+                          const std::function<void(const std::string& sum, const std::vector<int>& registers, int64_t k)>& add) {
+    const int per = static_cast<int>(size / w.row->k);
     const size_t tiles = w.tiles.size() / w.batches;
     for (size_t begin = 0; begin < w.tiles.size(); begin += tiles) {
         std::vector<int> sums;
@@ -180,16 +181,24 @@ void Emitter::wgmma_promoted(const WarpGroups& w) {
         std::sort(sums.begin(), sums.end());
         for (int s = 0; s < w.steps(); s += per) {
             open("");
-            const std::string part = fresh("part"), sum = name(w.result);
-            line("float " + part + "[" + number(registers(w.result)) + "];");
+            const std::string part = fresh("part");
+            line(w.type + " " + part + "[" + number(registers(w.result)) + "];");
             wgmma_run(w, part, {begin, begin + tiles, s, std::min(s + per, w.steps()), true, sums});
-            each(static_cast<int>(sums.size()), [&](const std::string& i) {
-                const std::string r = rename(sums, i);
-                line(sum + "[" + r + "] = " + sum + "[" + r + "] + " + part + "[" + r + "];");
-            });
+            add(part, sums, int64_t{s} * w.row->k);
             close();
         }
     }
+}
+
+/// fp8 in f32: a new sum every 128 elements, added with one rounding.
+void Emitter::wgmma_promoted(const WarpGroups& w) {
+    wgmma_parts(w, kPromotion, [&](const std::string& part, const std::vector<int>& sums, int64_t) {
+        const std::string sum = name(w.result);
+        each(static_cast<int>(sums.size()), [&](const std::string& i) {
+            const std::string r = rename(sums, i);
+            line(sum + "[" + r + "] = " + sum + "[" + r + "] + " + part + "[" + r + "];");
+        });
+    });
 }
 
 /// Operand A's registers, packed for all steps before anything is issued.
@@ -243,7 +252,7 @@ void Emitter::wgmma_product(ir::InstId id) {
     w.result = fn_.result(inst);
     const Shape &sa = fn_.type(w.a).shape, &sd = fn_.type(w.result).shape;
     w.rank = sd.rank;
-    TEGULA_CHECK(fn_.type(w.a).elem == w.row->a && fn_.type(w.b).elem == w.row->b, "a product that its instruction does not compute");
+    TEGULA_CHECK(takes_codes(w.row->a, w.a) && takes_codes(w.row->b, w.b), "a product that its instruction does not compute");
     w.m = sd[w.rank - 2];
     w.n = sd[w.rank - 1];
     w.k = sa[w.rank - 1];
@@ -262,16 +271,21 @@ void Emitter::wgmma_product(ir::InstId id) {
         column += columns;
     }
 
-    const bool promotes = w.row->acc == Fmt::f32 && w.row->result_bits < 23;
+    const bool promotes = w.row->acc == Fmt::f32 && w.row->result_bits < 23, scaled = inst.op == ir::Op::dot_scaled;
+    w.type = w.packed_sum() ? "unsigned" : !scaled ? type_of(w.result) : w.row->acc == Fmt::i32 ? "int" : "float";
     bool from_zero = false;
     if (const auto kept = sums_.find(fn_.operands(inst)[2].v); kept != sums_.end())
         w.sum = sums_[w.result.v] = kept->second;
     else
-        accumulate_in(w.result, fn_.operands(inst)[2], promotes || w.packed_sum() ? nullptr : &from_zero);
+        accumulate_in(w.result, fn_.operands(inst)[2], promotes || scaled || w.packed_sum() ? nullptr : &from_zero);
     open("");  // the operands' names end here
     wgmma_descriptors(w);
     if (!w.smem_a) wgmma_fragments(w);
-    if (promotes) {
+    if (scaled) {
+        const BlockScales scales = stage_scales(id);
+        sync();
+        wgmma_parts(w, scale_stretch(fn_, inst), [&](const std::string& part, const std::vector<int>&, int64_t k) { add_scaled(id, scales, number(k), part); });
+    } else if (promotes) {
         wgmma_promoted(w);
     } else {
         std::string sum = name(w.result);

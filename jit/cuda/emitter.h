@@ -274,6 +274,15 @@ private:
                     const std::function<std::string(const std::string&)>& value);
     std::string clamped(ir::ValueId v, size_t d, const std::string& r);  ///< a coordinate; ghosts stand on the last element
     void scaled_fma_product(ir::InstId id);
+    struct BlockScales {
+        std::string a, b;                  ///< in scratch, as f32: [blocks, M] and [blocks, N]
+        int64_t a_block = 0, b_block = 0;  ///< elements of K
+    };
+    BlockScales stage_scales(ir::InstId dot_scaled);  ///< before all meet
+    /// The result's registers: fma(sum[r], a_scale * b_scale, register), with the scales at element `k` of K. Sums are floats, or integers of
+    /// instructions that multiply codes.
+    void add_scaled(ir::InstId dot_scaled, const BlockScales& scales, const std::string& k, const std::string& sum);
+    bool takes_codes(Fmt instruction, ir::ValueId operand) const;  ///< as they are
 
     // ---- effects (emit_effect.cpp) ----
     std::string report();  ///< the report buffer parameter
@@ -282,8 +291,8 @@ private:
     // ---- products on tensor cores (emit_mma.cpp, emit_wgmma.cpp) ----
     struct WarpGroups;                  ///< one wgmma product while it is emitted
     struct WarpGroupsPart;              ///< what one statement adds of it
-    void mma_product(ir::InstId id);    ///< a dot whose row is mma.sync
-    void wgmma_product(ir::InstId id);  ///< a dot whose row is wgmma
+    void mma_product(ir::InstId id);    ///< a product whose row is mma.sync
+    void wgmma_product(ir::InstId id);  ///< a product whose row is wgmma
     /// The result's registers, holding the accumulator: in place where it dies here. `from_zero`, if given, is set and the registers are left alone
     /// when the accumulator is a zero constant.
     void accumulate_in(ir::ValueId result, ir::ValueId acc, bool* from_zero);
@@ -302,6 +311,8 @@ private:
     bool stored_as_sum(ir::ValueId result) const;  ///< left to the bulk store that rounds it
     void wgmma_issue(const WarpGroups& w, const WarpGroupsPart& p, std::string& text) const;
     void wgmma_run(const WarpGroups& w, const std::string& to, const WarpGroupsPart& p);
+    void wgmma_parts(const WarpGroups& w, int64_t size,
+                     const std::function<void(const std::string& sum, const std::vector<int>& registers, int64_t k)>& add);
     void wgmma_promoted(const WarpGroups& w);
     void wgmma_fragments(WarpGroups& w);
     void wgmma_descriptors(WarpGroups& w);

@@ -346,12 +346,12 @@ void Planner::each_tile(F f) {
 bool Planner::takes_in_place(const Info& info, uint32_t slot) const {
     slot = slots_.find(slot);
     const Tile& out = info.out[0];
-    const size_t first = info.op == Op::dot ? 2 : info.op == Op::dot_scaled ? 4 : 0;
+    const bool product = ir::is_product(info.op);
     bool found = false;
     for (size_t k = 0; k < info.in.size(); ++k) {
         const Tile& in = info.in[k];
         if (in.slot == UINT32_MAX || slots_.find(in.slot) != slot) continue;
-        if (k < first || in.splat != out.splat || in.width != out.width || in.n != out.n) return false;
+        if ((product && k != 2) || in.splat != out.splat || in.width != out.width || in.n != out.n) return false;
         found = true;
     }
     return found;

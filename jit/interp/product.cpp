@@ -1,7 +1,9 @@
 // dot and dot_scaled. Per output element one fma chain, K ascending, in the accumulator's format: f32, f64 and integers run whole rows at
 // once; other floats fuse in f64 rounded to odd and round each step; fixed point multiplies and adds.
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <optional>
 
 #include "jit/interp/machine.h"
 #include "lang/scalar.h"
@@ -13,8 +15,8 @@ namespace {
 
 struct Extents {
     int64_t batch = 1, m = 1, n = 1, k = 1;
-    explicit Extents(const Info& info, size_t acc) {
-        const Shape &a = info.in[0].shape, &c = info.in[acc].shape;
+    explicit Extents(const Info& info) {
+        const Shape &a = info.in[0].shape, &c = info.in[2].shape;
         const size_t r = a.rank;
         for (size_t d = 0; d + 2 < r; ++d) batch *= a[d];
         m = c[r - 2u];
@@ -157,20 +159,35 @@ std::vector<CoreOperand> core_operands(Machine& m, const Tile& t, const Format& 
     return out;
 }
 
+/// Operands of a product as its instruction takes them.
+class CoreProduct {
+public:
+    CoreProduct(Machine& m, const Info& info, const Extents& e, const MmaRow& row)
+        : row_(row),
+          e_(e),
+          a_(core_operands(m, info.in[0], m.plan.fn->types().format(id_of(row.a)), e, false)),
+          b_(core_operands(m, info.in[1], m.plan.fn->types().format(id_of(row.b)), e, true)) {}
+    /// c + the products over [begin, end) of K: row i of all batches, column j.
+    uint64_t sum(int64_t i, int64_t j, int64_t begin, int64_t end, uint64_t c) const {
+        const auto part = [&](const std::vector<CoreOperand>& of, int64_t line) {
+            return std::span(of).subspan(static_cast<size_t>(line * e_.k + begin), static_cast<size_t>(end - begin));
+        };
+        return core_dot(row_, part(a_, i), part(b_, i / e_.m * e_.n + j), c);
+    }
+
+private:
+    const MmaRow& row_;
+    const Extents& e_;
+    std::vector<CoreOperand> a_, b_;
+};
+
 void dot_on_core(Machine& m, const Info& info, const Extents& e, const MmaRow& row) {
-    const TypeTable& types = m.plan.fn->types();
-    const auto a = core_operands(m, info.in[0], types.format(id_of(row.a)), e, false);
-    const auto b = core_operands(m, info.in[1], types.format(id_of(row.b)), e, true);
+    const CoreProduct product(m, info, e, row);
     const Tile& out = info.out[0];
-    const auto k = static_cast<size_t>(e.k);
     for (int64_t i = 0; i < e.batch * e.m; ++i) {
-        const int64_t z = i / e.m;
         for (int64_t j = 0; j < e.n; ++j) {
             const int64_t at = i * e.n + j;
-            const uint64_t c = get_code(*out.format, out.width, m.at(out), at);
-            set_code(
-                out.width, m.at(out), at,
-                core_dot(row, std::span(a).subspan(static_cast<size_t>(i) * k, k), std::span(b).subspan(static_cast<size_t>(z * e.n + j) * k, k), c));
+            set_code(out.width, m.at(out), at, product.sum(i, j, 0, e.k, get_code(*out.format, out.width, m.at(out), at)));
         }
         if (m.poll()) return;
     }
@@ -181,7 +198,7 @@ void dot_on_core(Machine& m, const Info& info, const Extents& e, const MmaRow& r
 void step_dot(Machine& m, const Step& s) {
     const Info& info = *s.info;
     const Tile& out = info.out[0];
-    const Extents e(info, 2);
+    const Extents e(info);
     std::memmove(m.at(out), m.at(info.in[2]), static_cast<size_t>(out.n) * out.width);
     if (const MmaRow* row = core_row(m, info)) return dot_on_core(m, info, e, *row);
     const NumType type = num_type(*out.format, false);
@@ -198,29 +215,35 @@ void step_dot(Machine& m, const Step& s) {
 }
 
 /// For each stretch of K with one pair of scales: partial = chain from 0 in f32; acc = fma(partial, a_scale * b_scale, acc), the product of
-/// the scales rounded once to f32. The accumulator's format is rounded to after each stretch.
+/// the scales rounded once to f32. The accumulator's format is rounded to after each stretch. An instruction's own sum takes the chain's place.
 void step_dot_scaled(Machine& m, const Step& s) {
     const Info& info = *s.info;
     const Tile& out = info.out[0];
-    const Extents e(info, 4);
+    const Extents e(info);
     const int64_t a_block = std::max<int64_t>(1, info.attrs[0]), b_block = std::max<int64_t>(1, info.attrs[1]);
-    const int64_t a_blocks = info.in[1].shape[1], b_blocks = info.in[3].shape[0];
+    const int64_t a_blocks = info.in[3].shape[1], b_blocks = info.in[4].shape[0];
     const float* a = reinterpret_cast<const float*>(as_native(m, info.in[0], F32, 0));
-    const float* sa = reinterpret_cast<const float*>(as_native(m, info.in[1], F32, 1));
-    const float* b = reinterpret_cast<const float*>(as_native(m, info.in[2], F32, 2));
-    const float* sb = reinterpret_cast<const float*>(as_native(m, info.in[3], F32, 3));
-    std::memmove(m.at(out), m.at(info.in[4]), static_cast<size_t>(out.n) * out.width);
+    const float* sa = reinterpret_cast<const float*>(as_native(m, info.in[3], F32, 1));
+    const float* b = reinterpret_cast<const float*>(as_native(m, info.in[1], F32, 2));
+    const float* sb = reinterpret_cast<const float*>(as_native(m, info.in[4], F32, 3));
+    std::memmove(m.at(out), m.at(info.in[2]), static_cast<size_t>(out.n) * out.width);
     std::vector<float> partial(static_cast<size_t>(e.n)), scale(partial), acc(partial);
     const Format& f32 = m.plan.fn->types().format(id_of(Fmt::f32));
     const Conversion in(f32, *out.format), back(*out.format, f32);
     const Row fma(ir::Op::fma, f32, false);
+    std::optional<CoreProduct> core;
+    if (const MmaRow* row = core_row(m, info)) core.emplace(m, info, e, *row);
     for (int64_t i = 0; i < e.m; ++i) {
         uint8_t* row = m.at(out) + i * e.n * out.width;
         in.apply(m.chunks, acc.data(), row, e.n);
         for (int64_t k = 0; k < e.k;) {
             const int64_t end = std::min({e.k, (k / a_block + 1) * a_block, (k / b_block + 1) * b_block});
             std::fill(partial.begin(), partial.end(), 0.0f);
-            kernels().dot_f32(a + i * e.k + k, b + k * e.n, partial.data(), 1, e.n, end - k);
+            if (core)
+                for (int64_t j = 0; j < e.n; ++j)
+                    partial[static_cast<size_t>(j)] = std::bit_cast<float>(static_cast<uint32_t>(core->sum(i, j, k, end, 0)));
+            else
+                kernels().dot_f32(a + i * e.k + k, b + k * e.n, partial.data(), 1, e.n, end - k);
             const float left = sa[i * a_blocks + std::min(k / a_block, a_blocks - 1)];
             const float* right = sb + std::min(k / b_block, b_blocks - 1) * e.n;
             for (int64_t j = 0; j < e.n; ++j) scale[static_cast<size_t>(j)] = left * right[j];

@@ -36,7 +36,7 @@ int64_t kept_registers(const Function& fn, const Arch& arch) {
             for_each_inst(fn, block, [&](InstId i) {
                 const Inst& inst = fn.inst(i);
                 for (uint32_t r = 0; r < inst.results.count; ++r) inside[fn.result(inst, r).v] = true;
-                if (inst.op != Op::dot) return;
+                if (!is_product(inst.op)) return;
                 product = true;
                 for (const ValueId v : fn.operands(inst).first(2))
                     if (!arch.wgmma && !inside[v.v]) kept[v.v] = true;
@@ -69,7 +69,7 @@ int default_warps(const Function& fn, const Arch& arch) {
             }
         reduces |= inst.op == Op::reduce || inst.op == Op::arg_reduce;
         loads += inst.op == Op::load && fn.type(fn.result(inst)).shape.rank > 0;
-        if (inst.op != Op::dot && inst.op != Op::dot_scaled) return;
+        if (!is_product(inst.op)) return;
         const ProductShape s = product_shape(fn, inst);
         rows = std::max(rows, s.m);
         accumulators = std::max(accumulators, s.batch * s.m * s.n);
@@ -161,12 +161,11 @@ void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& 
     const MmaRow& row = mma_rows()[static_cast<size_t>(best->row)];
     const ProductShape shape = product_shape(fn, fn.inst(id));
     if (row.from_shared()) context.shared_left -= shared_operand_bytes(shape, row);
-    const auto operands = fn.operands(fn.inst(id));
-    const ValueId acc = operands[2], a = operands[0], b = operands[1];
-    const ValueId cast_a = in_format(fn, id, a, best->a), cast_b = in_format(fn, id, b, best->b);
-    const ValueId changed[] = {cast_a, cast_b, acc};
-    fn.set_operands(id, changed);
-    if (row.from_shared() && fn.type(acc).shape.rank > 2 && shape.batch == 1) id = in_two_dimensions(fn, id);
+    std::vector<ValueId> operands(fn.operands(fn.inst(id)).begin(), fn.operands(fn.inst(id)).end());
+    operands[0] = in_format(fn, id, operands[0], best->a);
+    operands[1] = in_format(fn, id, operands[1], best->b);
+    fn.set_operands(id, operands);
+    if (row.from_shared() && fn.type(operands[2]).shape.rank > 2 && shape.batch == 1) id = in_two_dimensions(fn, id);
     if (chosen.size() <= id.v) chosen.resize(size_t{id.v} + 1);
     chosen[id.v] = best->row;
 }
@@ -208,7 +207,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     fn.gpu->tensors = options.tensors;
     std::vector<InstId> dots;
     for_each_inst(fn, fn.body, [&](InstId id) {
-        if (fn.inst(id).op == Op::dot) dots.push_back(id);
+        if (is_product(fn.inst(id).op)) dots.push_back(id);
     });
     RowContext context;
     context.arch = options.arch;

@@ -124,7 +124,7 @@ void EffectTable::add_reads_of_tiles(InstId id, std::vector<Touch>& to) const {
         } else {
             t = scratch_of(fn_, from);
         }
-        t.async = (inst.op == Op::dot || inst.op == Op::dot_scaled);
+        t.async = is_product(inst.op);
         t.by = id;
         to.push_back(t);
     }

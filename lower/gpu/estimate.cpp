@@ -212,7 +212,7 @@ Cost Estimator::product(const Inst& inst) {
     const MmaRow& row = mma_rows()[static_cast<size_t>(best->row)];
     c.tensor = c.alone = best->cost * (out_.spills ? kSpill : 1);
     if (row.fraction_bits == 13) {
-        const int64_t chunk = std::min<int64_t>(product_shape(fn_, inst).k, 128);
+        const int64_t chunk = std::min<int64_t>(inst.op == Op::dot_scaled ? scale_stretch(fn_, inst) : product_shape(fn_, inst).k, 128);
         out_.chunk = out_.chunk ? std::min(out_.chunk, chunk) : chunk;
     }
     if (best->cost > longest_) {
@@ -266,7 +266,7 @@ Cost Estimator::loop(const Inst& inst) {
             const bool copied = in.op == Op::load && fn_.type(fn_.result(in)).shape.rank >= 2;
             (copied ? copies : body).add(instruction(in), 1);
             if (copied) stage_bytes += static_cast<int64_t>(bytes_of(fn_, fn_.result(in)));
-            product = product || in.op == Op::dot;
+            product = product || is_product(in.op);
         }
     if (product) times = std::ceil(times / uncut_);
     const int64_t room = arch_.shared_bytes - kSharedReserve;
@@ -301,8 +301,8 @@ void Estimator::find_resources() {
             const Type& t = fn_.type(fn_.result(inst, r));
             if (t.kind != Type::tile) continue;
             const double words = double(t.shape.elements()) * std::max<int>(fn_.elem(fn_.result(inst, r)).bits, 16) / 32;
-            if (inst.op == Op::dot || inst.op == Op::dot_scaled)
-                accumulators += words;
+            if (is_product(inst.op))
+                accumulators += inst.op == Op::dot_scaled ? 2 * words : words;  // sums between scales, too
             else if (inst.op != Op::load && inst.op != Op::constant && inst.op != Op::broadcast)
                 largest = std::max(largest, words);
         }

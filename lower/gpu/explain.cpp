@@ -43,7 +43,8 @@ void explain_dot(const Function& fn, InstId id, const GpuOptions& options, std::
     context.warps = fn.gpu->warps;
     context.shared_left = options.arch->shared_bytes;
     std::string text = "product " + shape_text(product_shape(fn, inst)) + ": " + row_text(rows[static_cast<size_t>(chosen)]);
-    if (inst.op == Op::dot_scaled) text += "; block scales are applied by fma";
+    if (inst.op == Op::dot_scaled)
+        text += ", with scales of blocks of " + std::to_string(fn.attrs(inst)[0]) + " and " + std::to_string(fn.attrs(inst)[1]);
     if (rows[static_cast<size_t>(chosen)].kind == MmaRow::tcgen05)
         text += ", its sum in " + std::to_string(tensor_columns(fn.type(fn.result(inst)).shape)) + " columns of tensor memory";
     std::vector<std::string> others;
@@ -74,7 +75,7 @@ std::string bytes_text(int64_t bits) {
 
 bool has_product(const Function& fn) {
     bool found = false;
-    for_each_inst(fn, fn.body, [&](InstId id) { found = found || fn.inst(id).op == Op::dot; });
+    for_each_inst(fn, fn.body, [&](InstId id) { found = found || is_product(fn.inst(id).op); });
     return found;
 }
 
@@ -152,7 +153,7 @@ std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& optio
         const Op op = fn.inst(id).op;
         if (op == Op::cta_id && notes.empty())
             notes.push_back({fn.inst(id).span, "persistent: as many CTAs as the device holds at once, each running programs one after the other"});
-        if (op == Op::dot || op == Op::dot_scaled) explain_dot(fn, id, options, notes);
+        if (is_product(op)) explain_dot(fn, id, options, notes);
         if (op == Op::load || op == Op::store || op == Op::atomic) explain_access(fn, id, options, notes);
         if (op == Op::convert) explain_convert(fn, id, notes);
     });

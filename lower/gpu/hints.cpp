@@ -57,7 +57,7 @@ void Notes::decode() {
     bool any = false, by_fma = false, from_shared = false;
     for_each_inst(form_, form_.body, [&](InstId i) {
         const Inst& dot = form_.inst(i);
-        if (dot.op != Op::dot) return;
+        if (!is_product(dot.op)) return;
         for (size_t o = 0; o < 2; ++o) {
             if (!is_decoded(form_, dot, o)) continue;
             any = true;

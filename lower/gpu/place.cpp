@@ -186,6 +186,7 @@ private:
             case Op::atomic:
                 return memory(id);
             case Op::dot:
+            case Op::dot_scaled:
                 if (fn_.gpu_inst(id).row != 0) return product(id);
                 break;
             case Op::broadcast:
@@ -253,6 +254,7 @@ private:
         if (!reads(1)) operands[1] = demand(operands[1], want.b);
         const Placement sum = row.kind == MmaRow::tcgen05 ? kept(fn_.result(id)) : in_registers(want.acc);
         operands[2] = sum.kind == Placement::tensor ? started(operands[2], sum, id) : demand(operands[2], sum);
+        for (size_t i = 3; i < operands.size(); ++i) operands[i] = any(operands[i]);
         fn_.set_operands(id, operands);
         set_home(fn_.result(id), sum);
     }

@@ -46,7 +46,7 @@ private:
         for (uint32_t r = 0; r < inst.results.count; ++r) placed(fn_.result(inst, r));
         for (const BlockId b : fn_.blocks(inst))
             for (const ValueId v : fn_.block(b).args) placed(v);
-        const bool reads_shared = inst.op == Op::convert || inst.op == Op::dot || inst.op == Op::permute || inst.op == Op::reshape;
+        const bool reads_shared = inst.op == Op::convert || is_product(inst.op) || inst.op == Op::permute || inst.op == Op::reshape;
         for (const ValueId v : fn_.operands(inst)) need(reads_shared || fn_.placement(v).kind != Placement::shared, "cannot read shared memory");
         if (inst.op == Op::channel_get && fn_.gpu->is_own(fn_.operands(inst)[0].v)) {
             const Placement& p = fn_.placement(fn_.result(inst));
@@ -138,7 +138,7 @@ private:
         if (inst.op == Op::ptr_store)
             for (const ValueId v : operands) same(v, operands[0]);
         if (inst.op == Op::for_loop || inst.op == Op::while_loop || inst.op == Op::if_else) carried(inst);
-        if (inst.op == Op::dot) product(id);
+        if (is_product(inst.op)) product(id);
         if (fn_.gpu_inst(id).bulk) {
             const bool stores = inst.op == Op::store || inst.op == Op::atomic;
             need(stores && !fn_.gpu_inst(id).global_scratch, "only a store or an atomic through shared memory is done in bulk");

@@ -40,7 +40,7 @@ uint64_t basis_of(const TileLayout& l, int d, int bit) {
 /// cost fewer instructions than words that are shifted into place, and stores fewer still.
 int narrowest_single(const Function& fn) {
     bool product = false;
-    for_each_inst(fn, fn.body, [&](InstId i) { product = product || fn.inst(i).op == Op::dot || fn.inst(i).op == Op::dot_scaled; });
+    for_each_inst(fn, fn.body, [&](InstId i) { product = product || is_product(fn.inst(i).op); });
     return product ? 16 : 8;
 }
 
@@ -79,13 +79,8 @@ Alike alike(const Function& fn, const Inst& inst) {
             out.like = fn.operands(inst)[0];
             break;
         case Op::dot:
-            out.like = fn.result(inst);
-            first = 2;
-            break;
         case Op::dot_scaled:
-            out.like = fn.result(inst);
-            first = 4;
-            break;
+            return {fn.result(inst), {2}};
         default:
             if (!keeps_layout(inst.op) || inst.operands.count == 0) return out;
             out.like = fn.result(inst);

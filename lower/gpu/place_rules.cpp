@@ -30,7 +30,7 @@ constexpr size_t kMaxProductsAsked = 16;  ///< whose results are followed: a lar
 bool rows_first(const Function& fn) {
     std::vector<InstId> dots;
     for_each_inst(fn, fn.body, [&](InstId id) {
-        if (fn.inst(id).op == Op::dot) dots.push_back(id);
+        if (is_product(fn.inst(id).op)) dots.push_back(id);
     });
     if (dots.size() > kMaxProductsAsked) return false;
     return std::any_of(dots.begin(), dots.end(), [&](InstId d) { return rows_stay_together(fn, fn.inst(d)); });

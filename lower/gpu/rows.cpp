@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "lang/tensor_core.h"
 #include "lang/tensor_memory.h"
 
 namespace tegula {
@@ -13,6 +14,7 @@ namespace {
 
 using namespace ir;
 
+constexpr double kLanes = 128;            ///< operations of f32 per clock
 constexpr int64_t kMostSums = 128 * 256;  ///< of a product with batches on wgmma: 128 registers of each thread of 8 warps
 constexpr double kCastFactor = 2;         ///< operands of another format: wider registers, and the casts themselves
 
@@ -36,6 +38,26 @@ bool exact_by_codes(const Format& from, const Format& to) {
 bool operand_fits(const Format& have, const Format& want, Precision precision) {
     if (have == want || exact_in(have, want)) return true;
     return want.bits == 32 && want.man_bits == 10 && have.is_float() && have.bits == 32 && precision != Precision::ieee;
+}
+
+/// Does a row of integers multiply the codes of this fixed-point format? The places behind the point are made up for in its sum.
+bool codes_fit(const Format& have, const Format& want) {
+    return have.kind == FormatKind::fixed && want.is_int() && want.is_signed && have.bits == want.bits;
+}
+
+/// Why an instruction cannot sum the stretches of K between scales; empty when it can.
+std::string scaled_refusal(const Function& fn, const Inst& dot, const MmaRow& row) {
+    const auto number = [](int64_t v) { return std::to_string(v); };
+    if (row.kind == MmaRow::tcgen05) return "its sum is not scaled in tensor memory";
+    const int64_t stretch = scale_stretch(fn, dot), step = std::max<int64_t>(row.k, 256 / fn.types().format(id_of(row.a)).bits);
+    if (stretch == 0) return "blocks of " + number(fn.attrs(dot)[0]) + " and " + number(fn.attrs(dot)[1]) + " elements do not nest";
+    if (stretch % step) return "scales change every " + number(stretch) + " elements of K, no multiple of " + number(step);
+    const auto largest_bits = [&](size_t which) { return fn.elem(fn.operands(dot)[which]).bits - fn.elem(fn.operands(dot)[which]).is_signed; };
+    if (row.acc == Fmt::i32 && stretch > (int64_t{1} << 24) >> (largest_bits(0) + largest_bits(1)))
+        return "sums of " + number(stretch) + " products may exceed 2^24, what f32 counts to";
+    if (row.acc == Fmt::f32 && row.result_bits < 23 && stretch > kPromotion)
+        return "keeps " + number(row.result_bits) + " bits of a sum, of " + number(kPromotion) + " elements at most";
+    return {};
 }
 
 /// wgmma's columns, dealt out to warp groups. Sums of batches must find registers: what the largest single product has, whatever the number of warps
@@ -87,7 +109,18 @@ double cost_of(const ProductShape& s, const MmaRow& row, const RowContext& c) {
     return loads * batch * double(tiles_of(s.m, row.m) * tiles_of(s.n, row.n) * tiles_of(s.k, row.k)) * per_instruction;
 }
 
-bool accumulates(const Format& acc, FormatId id, Fmt want) { return id == want || (want == Fmt::i32 && acc.is_int() && acc.bits == 32); }
+/// Does the row sum in the product's accumulator, or, between scales, exactly or in f32?
+bool accumulates(const Function& fn, const Inst& dot, Fmt want) {
+    if (dot.op == Op::dot_scaled) return want == Fmt::f32 || want == Fmt::i32;
+    const Format& acc = fn.elem(fn.result(dot));
+    return fn.type(fn.result(dot)).elem == want || (want == Fmt::i32 && acc.is_int() && acc.bits == 32);
+}
+
+/// The product of scales and its fma, per stretch and element, on the lanes of f32.
+double scaling_cost(const Function& fn, const Inst& dot, const ProductShape& s) {
+    const auto [a, b] = std::pair{fn.attrs(dot)[0], fn.attrs(dot)[1]};
+    return 2.0 / kLanes * double(s.m) * double(s.n) * double(s.k) / double(std::min(a, b));
+}
 
 }  // namespace
 
@@ -154,7 +187,7 @@ bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot) {
             for (size_t o = 0; o < operands.size(); ++o) {
                 if (!seen[operands[o].v]) continue;
                 if (inst.op == Op::reduce && fn.attrs(inst)[2] == shape.rank - 1) return true;
-                if (inst.op == Op::dot && o == 0) return true;
+                if (is_product(inst.op) && o == 0) return true;
                 const bool carries = has_trait(inst.op, ELEMWISE) || inst.op == Op::select || inst.op == Op::cast || inst.op == Op::convert;
                 if (!carries || seen[fn.result(inst).v]) continue;
                 seen[fn.result(inst).v] = grew = true;
@@ -174,8 +207,8 @@ std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, 
     std::vector<RowVerdict> out;
     const std::span<const MmaRow> rows = mma_rows();
     const TypeTable& types = fn.types();
-    const Format &a = fn.elem(fn.operands(dot)[0]), &b = fn.elem(fn.operands(dot)[1]), &acc = fn.elem(fn.result(dot));
-    const FormatId acc_id = fn.type(fn.result(dot)).elem;
+    const Format &a = fn.elem(fn.operands(dot)[0]), &b = fn.elem(fn.operands(dot)[1]);
+    const bool scaled = dot.op == Op::dot_scaled;
     const Precision precision = dot.op == Op::dot ? static_cast<Precision>(fn.attrs(dot)[0]) : Precision::ieee;
     const ProductShape shape = product_shape(fn, dot);
     for (size_t r = 0; r < rows.size(); ++r) {
@@ -186,21 +219,25 @@ std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, 
         v.b = fn.type(fn.operands(dot)[1]).elem;
         if (r > 0) {
             const int number = context.arch->number;
-            if (dot.op != Op::dot || number < row.min_arch || number > row.max_arch || !accumulates(acc, acc_id, row.acc)) continue;
-            if (!operand_fits(a, types.format(id_of(row.a)), precision) || !operand_fits(b, types.format(id_of(row.b)), precision)) {
-                v.refusal =
-                    "takes " + types.format(id_of(row.a)).name + " x " + types.format(id_of(row.b)).name + ", given " + a.name + " x " + b.name;
+            const Format &want_a = types.format(id_of(row.a)), &want_b = types.format(id_of(row.b));
+            if (number < row.min_arch || number > row.max_arch || !accumulates(fn, dot, row.acc)) continue;
+            const bool codes_a = scaled && codes_fit(a, want_a), codes_b = scaled && codes_fit(b, want_b);
+            if (!(codes_a || operand_fits(a, want_a, precision)) || !(codes_b || operand_fits(b, want_b, precision))) {
+                v.refusal = "takes " + want_a.name + " x " + want_b.name + ", given " + a.name + " x " + b.name;
                 if (precision == Precision::ieee && a.is_float() && a.bits == 32 && row.a == Fmt::tf32) v.refusal += " (precision = tf32 allows it)";
             } else if (row.kind == MmaRow::tcgen05 && row.a == Fmt::tf32 && a == b && a.bits == 16) {
                 v.refusal = "sums 8 products at a time, what multiplies its format 16";  // extents must not show
-            } else if (row.from_shared()) {
-                v.refusal = shared_refusal(shape, row, context);
+            } else {
+                if (scaled) v.refusal = scaled_refusal(fn, dot, row);
+                if (v.refusal.empty() && row.from_shared()) v.refusal = shared_refusal(shape, row, context);
             }
-            if (v.refusal.empty()) v.a = id_of(row.a), v.b = id_of(row.b);
+            if (v.refusal.empty() && !codes_a) v.a = id_of(row.a);
+            if (v.refusal.empty() && !codes_b) v.b = id_of(row.b);
         }
         v.legal = v.refusal.empty();
         if (v.legal) v.cost = cost_of(shape, row, context);
         if (v.legal && (v.a != fn.type(fn.operands(dot)[0]).elem || v.b != fn.type(fn.operands(dot)[1]).elem)) v.cost *= kCastFactor;
+        if (v.legal && scaled) v.cost += scaling_cost(fn, dot, shape);
         out.push_back(std::move(v));
     }
     return out;

@@ -335,12 +335,28 @@ private:
         const auto b = find([&](const TileType& o) {
             return o.elem == t.elem && o.shape.size() == r && o.shape[r - 1] == t.shape[r - 1] && (r == 2 || o.shape[0] == t.shape[0]);
         });
+        if (r == 2 && t.elem != "f64" && t.elem != "i32" && chance(30)) return scaled_product(*a, *b);
         TileType out = t;
         out.elem = is_int(t.elem) ? (is_unsigned(t.elem) ? "u32" : "i32") : t.elem == "f64" ? "f64" : "f32";
         out.shape[r - 1] = type(*b).shape[r - 2];
         const auto c = find([&](const TileType& o) { return o == out; });
         if (c && chance(60)) return add(out, "dot({0}, trans({1}), {2})", {*a, *b, *c});
         return add(out, "dot({0}, trans({1}))", {*a, *b});
+    }
+    /// Scales are elements of the operands themselves; blocks need not nest.
+    bool scaled_product(int a, int b) {
+        const TileType &x = type(a), &y = type(b);
+        const int64_t k = x.shape[1];
+        const auto scale = [&](const char* of) {
+            int64_t blocks = pick({1, 2, 3, 4});
+            if (k % blocks) blocks = 1;
+            return "cast<" + pick(std::vector<std::string>{"f8e8m0", "f8e4m3", "f32"}) + ">(cast<f32>(" + of + "[:, 0 +: " + std::to_string(blocks) + "]))";
+        };
+        const TileType out{"f32", {x.shape[0], y.shape[0]}};
+        const std::string factors = "dot_scaled({0}, " + scale("{0}") + ", trans({1}), trans(" + scale("{1}") + ")";
+        const auto c = find([&](const TileType& o) { return o == out; });
+        if (c && chance(60)) return add(out, factors + ", {2})", {a, b, *c});
+        return add(out, factors + ")", {a, b});
     }
     bool looping() {
         const auto a =

@@ -251,7 +251,7 @@ TEST_F(CpuReduce, ScaledProducts) {
         compare({random(c.elem, Shape{c.m, c.k}), random(c.scale, Shape{c.m, ka}), random(c.elem, Shape{c.k, c.n}), random(c.scale, Shape{kb, c.n}),
                  random(c.acc, out)},
                 {empty(c.acc, out)},
-                " %r0 = dot_scaled %x0, %x1, %x2, %x3, %x4 {a_block = " + std::to_string(c.a) + ", b_block = " + std::to_string(c.b) +
+                " %r0 = dot_scaled %x0, %x2, %x4, %x1, %x3 {a_block = " + std::to_string(c.a) + ", b_block = " + std::to_string(c.b) +
                     "} : " + tile(c.acc, out),
                 "dot_scaled");
     }

@@ -174,6 +174,31 @@ TEST(CudaTensor, SumsOfALoopStayInNamedRegisters) {
     EXPECT_FALSE(contains(words.source, "cvt.rn."));
 }
 
+/// Blocks of 32 along K: of four stretches of 128 elements each has its sum from zero, its factors and one fma per element.
+TEST(CudaTensor, ScaledProductsSumEachStretch) {
+    const auto text = [](const std::string& elem) {
+        return "kernel @f(%a: tensor<" + elem + ">[128, 128] in, %b: tensor<" + elem +
+               ">[128, 64] @ \"col\" in, %s: tensor<f8e8m0>[128, 4] in, %t: tensor<f8e8m0>[4, 64] in, %c: tensor<f32>[128, 64] inout) {\n"
+               "  %0 = load %a[:, :] : tile<" +
+               elem + ">[128, 128]\n  %1 = load %b[:, :] : tile<" + elem +
+               ">[128, 64]\n"
+               "  %2 = load %c[:, :] : tile<f32>[128, 64]\n  %3 = load %s[:, :] : tile<f8e8m0>[128, 4]\n  %4 = load %t[:, :] : tile<f8e8m0>[4, 64]\n"
+               "  %5 = dot_scaled %0, %1, %2, %3, %4 {a_block = 32, b_block = 32} : tile<f32>[128, 64]\n  store %c[:, :] = %5\n  ret\n}\n";
+    };
+    const cuda::KernelText fp8 = emitted(text("f8e4m3"), "sm_90a");
+    for (const char* stretch : {" + 2, operand", " + 4, operand", " + 6, operand"}) EXPECT_EQ(count(fp8.source, stretch), 1) << "32 bytes further";
+    EXPECT_EQ(count(fp8.source, "= fmaf(part"), 4);
+    EXPECT_EQ(count(fp8.source, "k32.f32.e4m3.e4m3"), 1) << "one statement, for descriptors of four stretches";
+    EXPECT_TRUE(contains(fp8.source, ", no, 1, 1;"));
+    // Codes of fixed point are what integer rows multiply; 6 places each make 12 in the sum.
+    const cuda::KernelText fixed = emitted(text("fixed<2, 6>"), "sm_90a");
+    EXPECT_TRUE(contains(fixed.source, "k32.s32.s8.s8"));
+    EXPECT_EQ(count(fixed.source, " * 0x1p-12f"), 4);
+    const cuda::KernelText mma = emitted(text("fixed<2, 6>"), "sm_80");
+    EXPECT_TRUE(contains(mma.source, "m16n8k32.row.col.s32.s8.s8.s32"));
+    EXPECT_EQ(count(mma.source, " * 0x1p-12f"), 1) << "in a loop over stretches";
+}
+
 TEST(CudaTensor, SumsThatTheLoopReadsAreOperands) {
     // The first product's sum is rounded in the loop, so that only the second one's stays.
     const cuda::KernelText k = emitted(chained_text(), "sm_90a");

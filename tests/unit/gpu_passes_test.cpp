@@ -166,7 +166,7 @@ std::string chosen(const std::string& text, const char* arch) {
     EXPECT_EQ(ir::verify(*p.fn), std::vector<std::string>());
     std::string out;
     for_each_inst(*p.fn, p.fn->body, [&](ir::InstId id) {
-        if (p.fn->inst(id).op == ir::Op::dot) out = mma_rows()[static_cast<size_t>(p.fn->gpu_inst(id).row)].name;
+        if (ir::is_product(p.fn->inst(id).op)) out = mma_rows()[static_cast<size_t>(p.fn->gpu_inst(id).row)].name;
     });
     return out;
 }
@@ -229,6 +229,49 @@ TEST(GpuChoice, IntegersAndNarrowFormatsWiden) {
     EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 64, 64, 64), "sm_89"), "mma.sync.e4m3.e4m3.f32");
     EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 16, 64, 64), "sm_90a"), "mma.sync.f16.f32") << "mma.sync of fp8 is emulated there";
     EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 64, 64, 64), "sm_80"), "mma.sync.f16.f32");
+}
+
+std::string scaled(const std::string& a, const std::string& b, int m, int n, int k, int a_block, int b_block, const std::string& acc = "f32") {
+    const auto tile = [](const std::string& elem, int x, int y) { return "<" + elem + ">[" + std::to_string(x) + ", " + std::to_string(y) + "]"; };
+    const std::string types[] = {tile(a, m, k), tile(b, k, n), tile(acc, m, n), tile("f8e8m0", m, k / a_block), tile("f8e8m0", k / b_block, n)};
+    std::string head = "kernel @f(", body;
+    for (int i = 0; i < 5; ++i) {
+        const std::string name = "%p" + std::to_string(i);
+        head += (i ? ", " : "") + name + ": tensor" + types[i] + (i == 2 ? " inout" : " in");
+        body += "  %" + std::to_string(i) + " = load " + name + "[:, :] : tile" + types[i] + "\n";
+    }
+    return head + ") {\n" + body + "  %5 = dot_scaled %0, %1, %2, %3, %4 {a_block = " + std::to_string(a_block) +
+           ", b_block = " + std::to_string(b_block) + "} : tile" + types[2] + "\n  store %p2[:, :] = %5\n  ret\n}\n";
+}
+
+TEST(GpuChoice, ScaledProductsByElements) {
+    EXPECT_EQ(chosen(scaled("f4e2m1", "f4e2m1", 32, 32, 64, 32, 32), "sm_75"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(scaled("f4e2m1", "f4e2m1", 32, 32, 64, 32, 32), "sm_80"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(scaled("f8e4m3", "f8e5m2", 32, 32, 64, 32, 32), "sm_80"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(scaled("f8e4m3", "f8e5m2", 32, 32, 64, 32, 32), "sm_89"), "mma.sync.e4m3.e5m2.f32");
+    EXPECT_EQ(chosen(scaled("f8e4m3", "f8e4m3", 128, 64, 128, 32, 32), "sm_90a"), "wgmma.e4m3.e4m3.f32");
+    EXPECT_EQ(chosen(scaled("f8e4m3", "f8e4m3", 128, 64, 128, 32, 32, "bf16"), "sm_90a"), "wgmma.e4m3.e4m3.f32") << "sums are f32 between scales";
+    EXPECT_EQ(chosen(scaled("f16", "f16", 128, 64, 128, 32, 32), "sm_100a"), "mma.sync.f16.f32") << "not in tensor memory";
+    EXPECT_EQ(chosen(scaled("f32", "f32", 64, 64, 64, 32, 32), "sm_90a"), "fma");
+    EXPECT_EQ(chosen(scaled("i8", "i8", 64, 64, 64, 32, 32), "sm_90a"), "wgmma.s8.s8");
+    EXPECT_EQ(chosen(scaled("fixed<2, 6>", "fixed<2, 6>", 32, 32, 64, 32, 32), "sm_75"), "mma.sync.s8.s8");
+    EXPECT_EQ(chosen(scaled("fixed<2, 6>", "f4e2m1", 32, 32, 64, 32, 32), "sm_80"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(scaled("fixed<1, 3>", "i8", 32, 32, 64, 32, 32), "sm_80"), "mma.sync.f16.f32") << "codes of other widths than the row's";
+}
+
+/// A stretch between scales is whole steps of the instruction, and no longer than its sum is good for.
+TEST(GpuChoice, ScaledProductsByBlocks) {
+    EXPECT_EQ(chosen(scaled("f8e4m3", "f8e4m3", 32, 32, 64, 16, 64), "sm_89"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(scaled("i8", "i8", 32, 32, 64, 16, 16), "sm_80"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(scaled("f8e4m3", "f8e4m3", 32, 32, 64, 8, 64), "sm_89"), "mma.sync.tf32.f32") << "steps of 8";
+    EXPECT_EQ(chosen(scaled("f8e4m3", "f8e4m3", 32, 32, 64, 4, 64), "sm_89"), "fma");
+    EXPECT_EQ(chosen(scaled("f4e2m1", "f4e2m1", 32, 32, 96, 32, 48), "sm_89"), "fma") << "48 is no multiple of 32";
+    EXPECT_EQ(chosen(scaled("i8", "i8", 64, 64, 1024, 1024, 1024), "sm_90a"), "wgmma.s8.s8") << "1024 * 2^14 = 2^24";
+    EXPECT_EQ(chosen(scaled("i8", "i8", 32, 16, 2048, 2048, 2048), "sm_80"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(scaled("u8", "u8", 32, 16, 512, 256, 512), "sm_80"), "mma.sync.u8.u8");
+    EXPECT_EQ(chosen(scaled("u8", "u8", 32, 16, 512, 512, 512), "sm_80"), "mma.sync.f16.f32");
+    EXPECT_EQ(chosen(scaled("f8e4m3", "f8e4m3", 64, 64, 256, 128, 256), "sm_90a"), "wgmma.e4m3.e4m3.f32");
+    EXPECT_EQ(chosen(scaled("f8e4m3", "f8e4m3", 64, 64, 256, 256, 256), "sm_90a"), "wgmma.f16.f32") << "13 bits for 128 elements";
 }
 
 /// wgmma sums fp8 in its own way, so that it must not depend on hints whether a product gets it.

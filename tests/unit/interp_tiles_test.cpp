@@ -223,7 +223,7 @@ TEST_F(InterpTiles, BatchedAndScaledProducts) {
     EXPECT_EQ(values<double>(r[0]), (std::vector<double>{1.5, 1.5, 3.5, 3.5}));
     // Codes of f4e2m1: 1 = 0.5, 2 = 1, 3 = 1.5, 4 = 2; of f8e8m0: 127 = 1, 128 = 2, 126 = 0.5.
     const auto s = w.eval(
-        " %r = dot_scaled %a, %b, %c, %d, %e {a_block = 2, b_block = 4} : tile<f32>[1, 2]\n ret %r",
+        " %r = dot_scaled %a, %c, %e, %b, %d {a_block = 2, b_block = 4} : tile<f32>[1, 2]\n ret %r",
         {w.make(id_of(Fmt::f4e2m1), {1, 4}, {1, 2, 3, 4}), w.make(id_of(Fmt::f8e8m0), {1, 2}, {127, 128}),
          w.make(id_of(Fmt::f4e2m1), {4, 2}, {2, 4, 2, 4, 2, 4, 2, 4}), w.make(id_of(Fmt::f8e8m0), {1, 2}, {126, 127}), w.f32s({1, 2}, {10, 20})});
     EXPECT_EQ(values<float>(s[0]), (std::vector<float>{10 + (1.5f + 2 * 3.5f) * 0.5f, 20 + 2 * (1.5f + 2 * 3.5f)}));

@@ -148,7 +148,7 @@ const std::vector<std::string>& structured_texts() {
   %3 = dot %0, %1, %2 {precision = tf32} : tile<f32>[8, 8]
   %4 = constant 1 : tile<f8e8m0>[8, 2]
   %5 = constant 0x7e : tile<f8e8m0>[1, 8]
-  %6 = dot_scaled %0, %4, %1, %5, %3 {a_block = 2, b_block = 4} : tile<f32>[8, 8]
+  %6 = dot_scaled %0, %1, %3, %4, %5 {a_block = 2, b_block = 4} : tile<f32>[8, 8]
   %7 = slice %6 {start_step = [0, 1, 0, 2]} : tile<f32>[8, 4]
   store %y[%n +: 8, :] = %7
 )"),
