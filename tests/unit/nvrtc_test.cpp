@@ -182,7 +182,8 @@ TEST_F(NvrtcTest, every_architecture) {
 }
 
 TEST_F(NvrtcTest, an_unknown_architecture_gets_ptx) {
-    const Arch future{"sm_990", 990, 232448, 65536, true, true, false, false, false, 200, 4488, 2450, 1755};
+    Arch future = hopper_;
+    future.name = "sm_990", future.number = 990;
     const auto compiled = backend_.compile_text(text_of(kernel_text(2), "scale"), future);
     ASSERT_TRUE(compiled) << compiled.error;
     EXPECT_TRUE(compiled.value->is_ptx);
