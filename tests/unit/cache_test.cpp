@@ -47,7 +47,8 @@ protected:
     }
     size_t temporaries() const {
         size_t n = 0;
-        for (const auto& item : fs::directory_iterator(folder_)) n += item.path().filename().string().starts_with(".tmp-");
+        std::error_code none;  // a writer may have been killed before it made the folder
+        for (const auto& item : fs::directory_iterator(folder_, none)) n += item.path().filename().string().starts_with(".tmp-");
         return n;
     }
     static std::string read(const fs::path& path) {
