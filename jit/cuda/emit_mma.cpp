@@ -388,8 +388,8 @@ bool keeps_shared(const ir::Function& fn, ir::InstId id) {
 /// A tile of a ring, or a view of one: no scratch lies where it does.
 bool in_ring(const ir::Function& fn, ir::ValueId tile) {
     const ir::Inst* def = fn.def(tile);
-    while (def->op == ir::Op::permute || def->op == ir::Op::reshape) def = fn.def(fn.operands(*def)[0]);
-    return def->op == ir::Op::channel_get;
+    while (def && (def->op == ir::Op::permute || def->op == ir::Op::reshape)) def = fn.def(fn.operands(*def)[0]);
+    return def && def->op == ir::Op::channel_get;
 }
 
 }  // namespace
