@@ -199,6 +199,27 @@ std::vector<Case> cases(const std::string& dir) {
                    {{"O", "f32"}, {"BM", int64_t{128}}, {"BN", int64_t{128}}},
                    {{"i8", {300, 512}}, {"i8", {260, 512}}, {"f32", {300}}, {"f32", {260}}, {"f32", {300, 260}, "row", true}},
                    {}});
+    for (int64_t m : {64, 128})
+        all.push_back({dir + "/examples/matmul_batched.tile",
+                       "matmul_batched",
+                       {{"BM", m}, {"BN", int64_t{64}}, {"BK", int64_t{64}}},
+                       {{"bf16", {6, 200, 320}}, {"bf16", {6, 320, 136}}, {"f32", {6, 200, 136}, "row", true}},
+                       {}});
+    all.push_back({dir + "/examples/matmul_split_k.tile",
+                   "partial_products",
+                   {{"BM", int64_t{64}}, {"BN", int64_t{64}}, {"BK", int64_t{64}}},
+                   {{"bf16", {312, 1040}}, {"bf16", {1040, 264}}, {"f32", {4, 312, 264}, "row", true}},
+                   {}});
+    for (const char* type : {"f8e4m3", "i8"})
+        for (int64_t tile : {32, 128}) {
+            const std::vector<tegula::NamedValue> sizes = {
+                {"A", "f32"}, {"BM", tile}, {"BN", tile}, {"BK", int64_t{128}}, {"XB", int64_t{32}}, {"WB", int64_t{32}}};
+            all.push_back({dir + "/tests/run/dot_scaled_kernels.tile",
+                           "scaled",
+                           sizes,
+                           {{type, {312, 512}}, {"f8e8m0", {312, 16}}, {type, {264, 512}}, {"f8e8m0", {264, 16}}, {"f32", {312, 264}, "row", true}},
+                           {}});
+        }
     for (int64_t causal : {0, 1})
         for (int64_t d : {64, 128})
             for (int64_t tile : {32, 128})
