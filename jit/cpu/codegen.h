@@ -141,6 +141,8 @@ public:
     bool all_inside(const Index& j, const std::function<std::pair<llvm::Value*, llvm::Value*>()>& limits);
     /// The same for a condition that all lanes share: `value` is what `condition` is made from (null: constants).
     bool always(llvm::Value* value, const std::function<llvm::Value*()>& condition);
+    /// One row of a nest: dimension `along` of the point goes from 0 to its extent, p.lanes at a time.
+    void row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options = {});
     bool in_whole_vectors() const { return whole_ != nullptr; }
     /// In vectors behind everything that accesses reach: is position j one of them?
     bool all_outside(const Index& j) const { return beyond_ && j.kind == Index::consecutive && j.value == beyond_; }
@@ -267,7 +269,6 @@ private:
         llvm::Value *low = nullptr, *high;  ///< positions in [low, high) are inside for all accesses; low null: 0
         llvm::Value* reach = nullptr;       ///< from here on no access is inside; null: none has limits
     };
-    void row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options);
     llvm::Value* whole_vectors(Whole& whole, const Point& p, size_t along, llvm::Value* from, int64_t extent, const PointBody& body, int64_t most,
                                bool mixed);
     void single_vector(Point p, size_t along, const Index& at, llvm::Value* end, const PointBody& body);
