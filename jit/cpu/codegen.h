@@ -115,6 +115,11 @@ public:
     bool shares_buffer(ir::ValueId a, ir::ValueId b) const {
         return is_stored(a) && is_stored(b) && plan_.values[a.v].slot == plan_.values[b.v].slot;
     }
+    /// Will v be evaluated once more, together with much arithmetic?
+    bool returns_heavier(ir::ValueId v) const {
+        const Home& home = plan_.values[v.v];
+        return home.kind == Home::fused && home.heaviest.valid() && home.heaviest != emitted_;
+    }
     bool wanted(ir::ValueId v) const { return plan_.values[v.v].kind != Home::none; }
     void define(ir::ValueId v, llvm::Value* scalar);  ///< result of rank 0
     Buffer buffer(ir::ValueId v);                     ///< of a stored value
@@ -136,13 +141,13 @@ public:
     /// emitted several times: for whole vectors, where accesses may leave out their masks (`all_inside`), for what is left, and for what is not
     /// reached.
     void nest(const Shape& shape, const PointBody& body, const NestOptions& options = {});
+    /// One row of a nest: dimension `along` of the point goes from 0 to its extent, p.lanes at a time.
+    void row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options = {});
     /// In the whole vectors of a nest: is position j between two limits wherever the vector is executed, once the nest has taken these limits as its
     /// own? They are made by `limits` in front of the nest.
     bool all_inside(const Index& j, const std::function<std::pair<llvm::Value*, llvm::Value*>()>& limits);
     /// The same for a condition that all lanes share: `value` is what `condition` is made from (null: constants).
     bool always(llvm::Value* value, const std::function<llvm::Value*()>& condition);
-    /// One row of a nest: dimension `along` of the point goes from 0 to its extent, p.lanes at a time.
-    void row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options = {});
     bool in_whole_vectors() const { return whole_ != nullptr; }
     /// In vectors behind everything that accesses reach: is position j one of them?
     bool all_outside(const Index& j) const { return beyond_ && j.kind == Index::consecutive && j.value == beyond_; }
@@ -293,6 +298,7 @@ private:
     std::vector<int> param_of_;                             ///< by value: parameter number, -1
     std::unordered_map<uint32_t, llvm::Constant*> tables_;  ///< constant_tile: by instruction
     std::vector<Body> bodies_;
+    ir::InstId emitted_;  ///< the last instruction whose code was begun
     std::vector<TurnedRun> turned_;
     Whole* whole_ = nullptr;
     llvm::Value* beyond_ = nullptr;  ///< index of lane 0 in vectors that no access reaches
