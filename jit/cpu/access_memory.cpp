@@ -60,7 +60,7 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
     Value* instead = s.to_memory(other, format_);
     Value* first = b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset);
     if (a.contiguous) {
-        if (streamed()) ask_ahead(first);
+        if (streamed() && !g_.returns_heavier(fn_.result(fn_.inst(id_)))) ask_ahead(first);
         if (!mask) return s.from_memory(b_.CreateAlignedLoad(memory, first, llvm::Align(1)), format_);
         return s.from_memory(g_.masked_load(memory, first, mask, instead, llvm::Align(1)), format_);
     }
@@ -137,8 +137,9 @@ bool AccessEmitter::streamed() const {
 }
 
 /// Asks for what the next programs read where this one reads now, one part further or more: processors look ahead by themselves only within a page,
-/// and not while a row is worked on. A part of many pages is best asked for whole before its program starts, since reductions do not read it in
-/// order.
+/// and not while a row is worked on. What is read several times is asked for where most is computed, so that memory works meanwhile: reductions in
+/// front of that wait for memory themselves. A part of many pages is best asked for whole before its program starts, since reductions do not read it
+/// in order.
 void AccessEmitter::ask_ahead(Value* now) {
     constexpr int64_t kLeast = 8 << 10, kMost = 128 << 10;
     prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), now, static_cast<uint64_t>(std::clamp(part_.elements() * unit(), kLeast, kMost))), false);

@@ -187,6 +187,7 @@ void Codegen::emit_block(ir::BlockId block) {
 
 void Codegen::emit_inst(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
+    emitted_ = id;
     if (inst.results.count && !ir::has_trait(inst.op, ir::EFFECT) && !ir::has_trait(inst.op, ir::REGIONS)) {
         bool any = false;
         for (uint32_t r = 0; r < inst.results.count; ++r) {

@@ -115,6 +115,11 @@ public:
     bool shares_buffer(ir::ValueId a, ir::ValueId b) const {
         return is_stored(a) && is_stored(b) && plan_.values[a.v].slot == plan_.values[b.v].slot;
     }
+    /// Will v be evaluated once more, together with much arithmetic?
+    bool returns_heavier(ir::ValueId v) const {
+        const Home& home = plan_.values[v.v];
+        return home.kind == Home::fused && home.heaviest.valid() && home.heaviest != emitted_;
+    }
     bool wanted(ir::ValueId v) const { return plan_.values[v.v].kind != Home::none; }
     void define(ir::ValueId v, llvm::Value* scalar);  ///< result of rank 0
     Buffer buffer(ir::ValueId v);                     ///< of a stored value
@@ -136,6 +141,8 @@ public:
     /// emitted several times: for whole vectors, where accesses may leave out their masks (`all_inside`), for what is left, and for what is not
     /// reached.
     void nest(const Shape& shape, const PointBody& body, const NestOptions& options = {});
+    /// One row of a nest: dimension `along` of the point goes from 0 to its extent, p.lanes at a time.
+    void row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options = {});
     /// In the whole vectors of a nest: is position j between two limits wherever the vector is executed, once the nest has taken these limits as its
     /// own? They are made by `limits` in front of the nest.
     bool all_inside(const Index& j, const std::function<std::pair<llvm::Value*, llvm::Value*>()>& limits);
@@ -267,7 +274,6 @@ private:
         llvm::Value *low = nullptr, *high;  ///< positions in [low, high) are inside for all accesses; low null: 0
         llvm::Value* reach = nullptr;       ///< from here on no access is inside; null: none has limits
     };
-    void row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options);
     llvm::Value* whole_vectors(Whole& whole, const Point& p, size_t along, llvm::Value* from, int64_t extent, const PointBody& body, int64_t most,
                                bool mixed);
     void single_vector(Point p, size_t along, const Index& at, llvm::Value* end, const PointBody& body);
@@ -292,6 +298,7 @@ private:
     std::vector<int> param_of_;                             ///< by value: parameter number, -1
     std::unordered_map<uint32_t, llvm::Constant*> tables_;  ///< constant_tile: by instruction
     std::vector<Body> bodies_;
+    ir::InstId emitted_;  ///< the last instruction whose code was begun
     std::vector<TurnedRun> turned_;
     Whole* whole_ = nullptr;
     llvm::Value* beyond_ = nullptr;  ///< index of lane 0 in vectors that no access reaches

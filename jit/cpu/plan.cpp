@@ -13,6 +13,7 @@ constexpr size_t kMaxSites = 8;
 constexpr size_t kMaxTree = 200;        ///< values of one loop body
 constexpr uint32_t kCheapAgain = 4;     ///< cost up to which evaluating twice beats storing
 constexpr uint32_t kCheapAnywhere = 3;  ///< also inside loops below
+constexpr uint32_t kHeavy = 16;         ///< cost from which on an element takes as long to compute as to read from memory
 }  // namespace
 
 bool Planner::is_tile(ir::ValueId v) const { return fn_.type(v).kind == Type::tile && fn_.type(v).shape.rank > 0; }
@@ -158,6 +159,15 @@ void Planner::find_sites(ir::ValueId v) {
     }
 }
 
+/// The last instruction that evaluates v, if what it makes takes as long to compute as v to read from memory.
+ir::InstId Planner::heavy_site(ir::ValueId v) const {
+    const auto& sites = sites_[v.v];
+    if (sites.empty() || sites.size() > kMaxSites) return {};
+    const ir::InstId last = *std::max_element(sites.begin(), sites.end(), [&](ir::InstId a, ir::InstId b) { return at_[a.v] < at_[b.v]; });
+    const ir::Inst& inst = fn_.inst(last);
+    return inst.results.count == 1 && cost_[fn_.result(inst).v] >= kHeavy ? last : ir::InstId{};
+}
+
 int Planner::param_of(ir::ValueId tensor) const {
     for (size_t i = 0; i < fn_.params.size(); ++i)
         if (fn_.params[i].value == tensor) return static_cast<int>(i);
@@ -241,6 +251,7 @@ void Planner::decide() {
             if (!is_tile(v)) continue;
             find_sites(v);
             Home& home = plan_.values[v.v];
+            if (inst.op == Op::load) home.heaviest = heavy_site(v);
             if (uses_[v.v].empty())
                 home.kind = Home::none;
             else if (home.kind != Home::stored && must_store(v))

@@ -32,6 +32,7 @@ private:
     bool load_may_move(ir::ValueId v) const;
     bool may_touch_same(ir::InstId load, ir::InstId writer) const;
     bool updates_in_place(ir::InstId load, ir::InstId store) const;
+    ir::InstId heavy_site(ir::ValueId v) const;
     int param_of(ir::ValueId tensor) const;
     bool must_store(ir::ValueId v);
     void decide();

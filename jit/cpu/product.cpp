@@ -2,6 +2,7 @@
 // go through memory exactly as they are.
 #include "jit/cpu/product_emitter.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include <llvm/IR/IntrinsicsX86.h>
@@ -85,18 +86,45 @@ void ProductEmitter::few(const Operand& a, std::span<const ir::ValueId> operands
     finish(c);
 }
 
-/// The results' buffer, or one of wider elements, with the accumulators in it.
+/// The results' buffer, or one of wider elements. The accumulators are put into it, or left to the blocks that add to them, each its own, which the
+/// first-level cache holds: not those that read tensors, whose masks only whole rows can do without.
 Buffer ProductEmitter::accumulators(ir::ValueId acc) {
     const ir::ValueId result = g_.fn().result(g_.fn().inst(id_));
     const Shape& shape = g_.fn().type(acc).shape;
-    if (p_.c_bytes) {
-        const Buffer wide = g_.work(id_, p_.a_bytes + p_.b_bytes, chain_, shape);
-        g_.nest(shape, [&](const Point& p) { g_.write(wide, p, to_chain(g_.lanes(acc, p), g_.fn().elem(acc), p.lanes)); });
-        return wide;
-    }
-    const Buffer c = g_.buffer(result);
-    if (!g_.shares_buffer(acc, result)) g_.nest(shape, [&](const Point& p) { g_.write(c, p, g_.lanes(acc, p)); });
+    const Buffer c = p_.c_bytes ? g_.work(id_, p_.a_bytes + p_.b_bytes, chain_, shape) : g_.buffer(result);
+    if (!p_.c_bytes && g_.shares_buffer(acc, result)) return c;
+    in_blocks_ = !p_.few && p_.lanes == g_.width() && !reads_tensor(acc);
+    if (!in_blocks_) g_.nest(shape, [&](const Point& p) { put_accumulator(c, p); });
     return c;
+}
+
+bool ProductEmitter::reads_tensor(ir::ValueId v) const {
+    const ir::Inst* def = g_.fn().def(v);
+    if (!def || !g_.is_fused(v)) return false;
+    if (def->op == Op::load || def->op == Op::ptr_load) return true;
+    const auto operands = g_.fn().operands(*def);
+    return std::any_of(operands.begin(), operands.end(), [&](ir::ValueId o) { return reads_tensor(o); });
+}
+
+void ProductEmitter::put_accumulator(const Buffer& c, const Point& p) {
+    const ir::ValueId acc = g_.fn().operands(g_.fn().inst(id_))[2];
+    Value* v = g_.lanes(acc, p);
+    g_.write(c, p, p_.c_bytes ? to_chain(v, g_.fn().elem(acc), p.lanes) : v);
+}
+
+/// Those of one block, from the point of its first element on.
+void ProductEmitter::put_accumulators(const Buffer& c, Point first, int64_t rows, int64_t width) {
+    Index &row = first.index[first.rank - 2u], &column = first.index[first.rank - 1u];
+    Value *top = row.value, *left = column.value;
+    first.lanes = p_.lanes;
+    g_.loop(0, rows, 1, [&](Value* r) {
+        row = g_.uniform(b_.CreateAdd(top, r));
+        for (int64_t v = 0; v < width; v += p_.lanes) {
+            column = {Index::consecutive, b_.CreateAdd(left, g_.i64(v)), p_.lanes};
+            first.active = v + p_.lanes > width ? below(column.value, p_.n, p_.lanes) : nullptr;
+            put_accumulator(c, first);
+        }
+    });
 }
 
 /// Integers go back to the width of their format.
@@ -119,7 +147,14 @@ void ProductEmitter::passes(Value* z, const Operand& a, const Operand& b, const 
             const Panel panel{at(at(right, b_.CreateMul(block, g_.i64(b.panel))), b_.CreateMul(k, g_.i64(b.row))), b.row};
             Value* out = at(sums, b_.CreateMul(block, g_.i64(p_.block())));
             const Values less = p_.offset ? shifted_products(panel, depth, (width + p_.lanes - 1) / p_.lanes) : Values{};
-            rows({at(left, k), a.row}, panel, out, depth, width, less);
+            const auto start = [&](Value* row, int64_t count) {
+                if (!in_blocks_) return;
+                Point first = batch_point(z, c.shape);
+                first.index[first.rank - 2u] = g_.uniform(row);
+                first.index[first.rank - 1u] = g_.uniform(b_.CreateMul(block, g_.i64(p_.block())));
+                g_.when(b_.CreateICmpEQ(k, g_.i64(0)), [&] { put_accumulators(c, first, count, width); });
+            };
+            rows({at(left, k), a.row}, panel, out, depth, width, less, start);
         };
         if (full) g_.loop(0, full, 1, [&](Value* block) { columns(block, p_.block()); });
         if (rest) columns(g_.i64(full), rest);
@@ -140,12 +175,13 @@ ProductEmitter::Values ProductEmitter::shifted_products(Panel b, Value* depth, i
 }
 
 /// All rows of a block of columns, in stretches that differ by at most one row.
-void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t width, const Values& less) {
+void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t width, const Values& less, const Start& start) {
     if (p_.m * width * std::min(p_.k, p_.k_block) * 4 > kQuickProduct) g_.poll();
     const int64_t count = (p_.m + p_.rows - 1) / p_.rows, large = (p_.m + count - 1) / count, many = p_.m - (large - 1) * count;
     const auto stretch = [&](int64_t from, int64_t to, int64_t rows) {
         g_.loop(from, to, rows, [&](Value* i) {
             next_.fetch_some();
+            start(i, rows);
             block({at(a.base, b_.CreateMul(i, g_.i64(a.row))), a.row}, b, at(c, b_.CreateMul(i, g_.i64(p_.n))), depth, rows, width, less);
         });
     };

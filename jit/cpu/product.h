@@ -44,7 +44,8 @@ struct Product {
     uint64_t square_bytes() const { return uint64_t{lanes} * 4 * (lanes + 1); }  ///< of turned words, and a vector behind them
     int64_t block() const { return int64_t{lanes} * steps_n; }
     uint64_t a_bytes = 0, b_bytes = 0, c_bytes = 0;  ///< c: accumulators wider than their container
-    uint64_t turn_bytes = 0;                         ///< a square of lanes x lanes elements on its way from rows to columns
+    int64_t turn_pitch = 1;
+    uint64_t turn_bytes = 0;  ///< [lines of a vector's lanes, turn_pitch]: rows of memory that become columns
     uint64_t work_bytes() const { return a_bytes + b_bytes + c_bytes + turn_bytes; }
     unsigned group() const { return row ? row->group() : 1; }
     /// Does a step treat subnormals as zero? Then the code looks at what it multiplies and what it starts from, and takes fmas where one could
@@ -61,6 +62,8 @@ void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const P
 uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* plan = nullptr);
 /// The dimension of a tile along which evaluation reads memory in its order, -1: none known.
 int fast_dimension(const ir::Function& fn, ir::ValueId v);
+/// Is an operand read along its second last dimension, and turned on its way into the panels?
+bool is_turned(const ir::Function& fn, ir::ValueId operand, int64_t width);
 /// Is a stored operand of this type what the micro-kernel reads?
 bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chain chain);
 

@@ -37,12 +37,12 @@ private:
     Operand left(ir::ValueId v);
     Operand right(ir::ValueId v);
     bool direct(ir::ValueId v) const;
-    bool turns(ir::ValueId v) const;
     void pack(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place);
     void pack_rows(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place);
     void pack_squares(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place);
-    Value* across(ir::ValueId v, bool is_left, Point p, size_t lane_dim, Value* group);
-    Value* along(ir::ValueId v, bool is_left, Point p, Value* group);
+    void each_vector(ir::ValueId v, bool is_left, bool lanes_along_k, Value* z, Value* line, const std::function<void(Value* at, Value* value)>& put);
+    Value* across(ir::ValueId v, bool is_left, Point p, Value* group);
+    Value* along(ir::ValueId v, bool is_left, Point p, const Index& group);
     Value* part(ir::ValueId v, bool is_left, const Point& p, Value* exists);
     Value* to_chain(Value* v, const Format& from, unsigned lanes);
     Point batch_point(Value* z, const Shape& shape);
@@ -53,10 +53,14 @@ private:
     // product.cpp
     void few(const Operand& a, std::span<const ir::ValueId> operands);
     Buffer accumulators(ir::ValueId acc);
+    bool reads_tensor(ir::ValueId v) const;
+    void put_accumulator(const Buffer& c, const Point& p);
+    void put_accumulators(const Buffer& c, Point first, int64_t rows, int64_t width);
     void finish(const Buffer& c);
     void passes(Value* z, const Operand& a, const Operand& b, const Buffer& c);
     Values shifted_products(Panel b, Value* depth, int64_t vectors);
-    void rows(Panel a, Panel b, Value* c, Value* depth, int64_t width, const Values& less);
+    using Start = std::function<void(Value* row, int64_t rows)>;  ///< called in front of each block
+    void rows(Panel a, Panel b, Value* c, Value* depth, int64_t width, const Values& less, const Start& start);
     void block(Panel a, Panel b, Value* c, Value* depth, int64_t rows, int64_t width, const Values& less);
     Values chains(Panel a, Panel b, Value* depth, int64_t rows, Values sums, bool by_row);
     Value* step(Value* sum, Value* left, Value* right);
@@ -71,6 +75,7 @@ private:
     llvm::Type *element_, *vector_;
     llvm::Value* least_[2] = {};  ///< watched: per lane the smallest magnitude above zero of what is packed, less one, of a and of b
     llvm::Value* safe_ = nullptr;
+    bool in_blocks_ = false;  ///< the accumulators are put where the first pass works on them
     NextTiles next_;
 };
 

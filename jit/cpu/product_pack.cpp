@@ -61,86 +61,71 @@ ProductEmitter::Operand ProductEmitter::right(ir::ValueId v) {
     return {to.base, p_.n_blocks * p_.k * p_.block(), p_.k * p_.block(), p_.block()};
 }
 
-/// Does memory run along the rows of what is packed along columns?
-bool ProductEmitter::turns(ir::ValueId v) const {
-    const Shape& shape = g_.fn().type(v).shape;
-    return fast_dimension(g_.fn(), v) == shape.rank - 2 && shape[shape.rank - 2u] >= g_.width() && shape[shape.rank - 1u] >= g_.width();
-}
-
 void ProductEmitter::pack(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place) {
-    if (turns(v))
+    if (is_turned(g_.fn(), v, g_.width()))
         pack_squares(v, is_left, to, place);
     else
         pack_rows(v, is_left, to, place);
 }
 
-/// Lanes along the last dimension. Whole vectors are written: what lies beyond is padding, or written afterwards.
-void ProductEmitter::pack_rows(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place) {
+/// The vectors of one line of matrix z of an operand, and where in the line they begin: of all groups of k at one place of the other dimension, or
+/// the other way round. Whole vectors are given: what lies beyond the line is any.
+void ProductEmitter::each_vector(ir::ValueId v, bool is_left, bool lanes_along_k, Value* z, Value* line,
+                                 const std::function<void(Value* at, Value* value)>& put) {
     const Shape& shape = g_.fn().type(v).shape;
-    const size_t rows = shape.rank - 2u, columns = rows + 1;
-    const int64_t height = is_left ? p_.m : p_.k, width = is_left ? p_.k : p_.n;
-    const auto most = std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(2, is_left ? p_.depth : p_.n)));
-    const auto lanes = static_cast<unsigned>(std::min<uint64_t>(g_.width(), most));
+    const size_t k_dim = is_left ? shape.rank - 1u : shape.rank - 2u, other = is_left ? shape.rank - 2u : shape.rank - 1u;
+    const size_t dim = lanes_along_k ? k_dim : other;
+    const int64_t extent = lanes_along_k ? p_.k : is_left ? p_.m : p_.n;
+    Point p = batch_point(z, shape);
+    p.lanes = static_cast<unsigned>(
+        std::min<uint64_t>(g_.width(), std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(2, lanes_along_k ? p_.depth : extent)))));
+    if (lanes_along_k) p.index[other] = g_.uniform(line);
+    g_.row(p, dim, extent,
+           [&](const Point& q) { put(q.index[dim].value, lanes_along_k ? along(v, is_left, q, q.index[dim]) : across(v, is_left, q, line)); });
+}
+
+/// Lanes along the last dimension.
+void ProductEmitter::pack_rows(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place) {
     g_.loop(0, p_.batch, 1, [&](Value* z) {
-        g_.loop(0, height, 1, [&](Value* row) {
-            g_.loop(0, width, lanes, [&](Value* column) {
-                Point p = batch_point(z, shape);
-                p.lanes = lanes;
-                Value* value;
-                if (is_left) {
-                    p.index[rows] = g_.uniform(row);
-                    value = along(v, is_left, p, column);
-                } else {
-                    p.index[columns] = {Index::consecutive, column, lanes};
-                    value = across(v, is_left, p, columns, row);
-                }
+        g_.loop(0, is_left ? p_.m : p_.k, 1, [&](Value* row) {
+            each_vector(v, is_left, is_left, z, row, [&](Value* column, Value* value) {
                 b_.CreateAlignedStore(value, at(to.base, place(z, row, column)), llvm::Align(p_.bytes));
             });
         });
     });
 }
 
-/// Squares: lanes along the rows' dimension, the way memory runs, one column after the other into a square that is then turned. Whole squares are
-/// written: what is too much is padding, or overwritten by what follows.
+/// Squares: lanes along the rows' dimension, the way memory runs, into as many lines as there are lanes, whose squares are then turned. Whole squares
+/// are written: what is too much is padding, or overwritten by what follows.
 void ProductEmitter::pack_squares(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place) {
-    const Shape& shape = g_.fn().type(v).shape;
-    const size_t rows = shape.rank - 2u, columns = rows + 1;
     const int64_t height = is_left ? p_.m : p_.k, width = is_left ? p_.k : p_.n, side = g_.width();
-    const Buffer square = g_.work(id_, p_.work_bytes() - p_.turn_bytes, chain_, Shape{side, side});
+    const Buffer lines = g_.work(id_, p_.work_bytes() - p_.turn_bytes, chain_, Shape{side, p_.turn_pitch});
     llvm::Type* type = g_.scalars().type(chain_, g_.width());
     const llvm::Align align(p_.bytes);
     g_.loop(0, p_.batch, 1, [&](Value* z) {
         g_.loop(0, width, side, [&](Value* column) {
+            Value* count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(g_.i64(width), column), g_.i64(side));
+            g_.loop(g_.i64(0), count, 1, {}, [&](Value* c, Values) {
+                Value* line = at(lines.base, b_.CreateMul(c, g_.i64(p_.turn_pitch)));
+                each_vector(v, is_left, !is_left, z, b_.CreateAdd(column, c),
+                            [&](Value* row, Value* value) { b_.CreateAlignedStore(value, at(line, row), align); });
+                return Values{};
+            });
             g_.loop(0, height, side, [&](Value* row) {
-                g_.loop(0, side, 1, [&](Value* c) {
-                    Point p = batch_point(z, shape);
-                    p.lanes = g_.width();
-                    Value* y = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(column, c), g_.i64(width - 1));
-                    Value* value;
-                    if (is_left) {
-                        p.index[rows] = {Index::consecutive, row, side};
-                        value = across(v, is_left, p, rows, y);
-                    } else {
-                        p.index[columns] = g_.uniform(y);
-                        value = along(v, is_left, p, row);
-                    }
-                    b_.CreateAlignedStore(value, at(square.base, b_.CreateMul(c, g_.i64(side))), align);
-                });
-                Values lines;
-                for (int64_t c = 0; c < side; ++c) lines.push_back(b_.CreateAlignedLoad(type, at(square.base, c * side), align));
-                transpose(b_, lines);
+                Values square;
+                for (int64_t c = 0; c < side; ++c) square.push_back(b_.CreateAlignedLoad(type, at(at(lines.base, row), c * p_.turn_pitch), align));
+                transpose(b_, square);
                 for (int64_t r = 0; r < side; ++r)
-                    b_.CreateAlignedStore(lines[static_cast<size_t>(r)], at(to.base, place(z, b_.CreateAdd(row, g_.i64(r)), column)), align);
+                    b_.CreateAlignedStore(square[static_cast<size_t>(r)], at(to.base, place(z, b_.CreateAdd(row, g_.i64(r)), column)), align);
             });
         });
     });
 }
 
 /// Elements of a panel at one group of k; lanes run along the other dimension.
-Value* ProductEmitter::across(ir::ValueId v, bool is_left, Point p, size_t lane_dim, Value* group) {
+Value* ProductEmitter::across(ir::ValueId v, bool is_left, Point p, Value* group) {
     const Shape& shape = g_.fn().type(v).shape;
     const size_t k_dim = is_left ? shape.rank - 1u : shape.rank - 2u;
-    if (shape[lane_dim] % p.lanes) p.active = below(p.index[lane_dim].value, shape[lane_dim], p.lanes);
     const auto n = static_cast<int64_t>(p_.group());
     if (n == 1) {
         p.index[k_dim] = g_.uniform(group);
@@ -160,16 +145,17 @@ Value* ProductEmitter::across(ir::ValueId v, bool is_left, Point p, size_t lane_
 }
 
 /// Elements of a panel at consecutive groups of k, one per lane.
-Value* ProductEmitter::along(ir::ValueId v, bool is_left, Point p, Value* group) {
+Value* ProductEmitter::along(ir::ValueId v, bool is_left, Point p, const Index& group) {
     const Shape& shape = g_.fn().type(v).shape;
     const size_t k_dim = is_left ? shape.rank - 1u : shape.rank - 2u;
     const auto n = static_cast<int64_t>(p_.group());
+    p.index[k_dim] = group;
+    if (n == 1) return to_chain(g_.lanes(v, p), g_.fn().elem(v), p.lanes);
     Values parts;
     for (int64_t h = 0; h < n; ++h) {
-        Value* k = b_.CreateAdd(b_.CreateMul(group, g_.i64(n)), g_.i64(h * p.lanes));
+        Value* k = b_.CreateAdd(b_.CreateMul(group.value, g_.i64(n)), g_.i64(h * p.lanes));
         p.index[k_dim] = {Index::consecutive, k, p.lanes};
         p.active = p_.depth % (n * p.lanes) ? below(k, p_.depth, p.lanes) : nullptr;
-        if (n == 1) return to_chain(g_.lanes(v, p), g_.fn().elem(v), p.lanes);
         parts.push_back(part(v, is_left, p, p.active));
     }
     while (parts.size() > 1) {  // halves of halves, in their order

@@ -123,13 +123,19 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
     if (!p.few) choose_blocks(p, vector_bytes);
     // Whole vectors are written at the ends of rows, and whole squares where operands are turned. Rows at the same distance modulo the size of a way
     // would evict each other.
-    const int64_t side = vector_bytes / 4, pitch = ceil_div(p.k, side) * side;
-    p.a_pitch = pitch * p.bytes % 1024 ? pitch : pitch + side;
+    const int64_t side = vector_bytes / 4;
+    const auto pitch = [&](int64_t elements) {
+        const int64_t whole = ceil_div(elements, side) * side;
+        return whole * p.bytes % 1024 ? whole : whole + side;
+    };
+    p.a_pitch = pitch(p.k);
     p.n_blocks = ceil_div(p.n, p.block());
     const auto aligned = [](int64_t elements, unsigned bytes) { return (static_cast<uint64_t>(elements) * bytes + 64 + 63) / 64 * 64; };
     p.a_bytes = aligned((p.batch * p.m + side) * p.a_pitch, p.bytes);
     p.b_bytes = p.few ? p.turned.size() * p.steps_n * p.square_bytes() : aligned((p.batch * p.n_blocks * p.k + side) * p.block(), p.bytes);
-    p.turn_bytes = aligned(side * side, p.bytes);
+    for (const bool left : {true, false})
+        if (is_turned(fn, operands[left ? 0 : 1], side)) p.turn_pitch = std::max(p.turn_pitch, pitch(left ? p.m : p.k));
+    if (p.turn_pitch > 1) p.turn_bytes = aligned(side * p.turn_pitch, p.bytes);
     if (sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * p.m * p.n, p.bytes);
     return p;
 }
@@ -171,6 +177,11 @@ int fast_dimension(const ir::Function& fn, ir::ValueId v) {
         if (!(fn.type(v).shape.rank == last + 1)) return -1;
     }
     return -1;
+}
+
+bool is_turned(const ir::Function& fn, ir::ValueId operand, int64_t width) {
+    const Shape& shape = fn.type(operand).shape;
+    return fast_dimension(fn, operand) == shape.rank - 2 && shape[shape.rank - 2u] >= width && shape[shape.rank - 1u] >= width;
 }
 
 std::string Product::text() const {

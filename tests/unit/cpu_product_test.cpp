@@ -29,8 +29,9 @@ struct Case {
     const char* precision = "ieee";
     Data data = Data::usual;
     bool left_turned = false;
-    int64_t k_step = 0;   ///< the sum goes through a loop over stretches of k
-    bool bounds = false;  ///< every element is checked against its tensor's storage
+    int64_t k_step = 0;    ///< the sum goes through a loop over stretches of k
+    bool bounds = false;   ///< every element is checked against its tensor's storage
+    bool doubled = false;  ///< each stretch of the loop adds to twice the sum
 };
 
 std::string dims(int64_t x, int64_t y) { return "[" + std::to_string(x) + ", " + std::to_string(y) + "]"; }
@@ -43,8 +44,9 @@ std::string loop_text(const Case& t) {
            t.c + ">" + c + " inout) {\n  %0 = constant 0 : i64\n  %1 = constant " + k + " : i64\n  %2 = constant " + s +
            " : i64\n  %3 = load %c[%0 +: " + m + ", %0 +: " + n + "]" + tile(t.c, c) + "  %4 = for_loop %0, %1, %2, %3 : tile<" + t.c + ">" + c +
            " (%5: i64, %6: tile<" + t.c + ">" + c + ") {\n    %7 = load %a[%0 +: " + m + ", %5 +: " + s + "]" + tile(t.a, dims(t.m, t.k_step)) +
-           "    %8 = load %b[%5 +: " + s + ", %0 +: " + n + "]" + tile(t.b, dims(t.k_step, t.n)) + "    %9 = dot %7, %8, %6 {precision = ieee}" +
-           tile(t.c, c) + "    yield %9\n  }\n  store %c[%0 +: " + m + ", %0 +: " + n + "] = %4\n  ret\n}\n";
+           "    %8 = load %b[%5 +: " + s + ", %0 +: " + n + "]" + tile(t.b, dims(t.k_step, t.n)) + "    %10 = add %6, %6" + tile(t.c, c) +
+           "    %9 = dot %7, %8, " + (t.doubled ? "%10" : "%6") + " {precision = ieee}" + tile(t.c, c) + "    yield %9\n  }\n  store %c[%0 +: " + m +
+           ", %0 +: " + n + "] = %4\n  ret\n}\n";
 }
 
 std::string kernel_text(const Case& t) {
@@ -220,6 +222,20 @@ TEST_P(Products, InALoopOverStretchesOfK) {
     }
     compare({"f32", "f32", "f32", 70, 64, 301, false, "ieee", Data::usual, false, 64}, GetParam());
     compare({"i8", "i8", "i32", 130, 130, 301, false, "ieee", Data::usual, false, 64}, GetParam());
+}
+
+/// Sums that start from an expression: put into each block of the micro-kernel, before the first of several passes, or row by row.
+TEST_P(Products, AddedToWhatALoopCarriesTimesTwo) {
+    const auto doubled = [&](Case t) {
+        t.doubled = true;
+        compare(t, GetParam());
+    };
+    for (const auto& [m, n] : {std::array<int64_t, 2>{3, 40}, {19, 33}, {21, 7}, {34, 100}}) {
+        doubled({"f32", "f32", "f32", m, n, 700, false, "ieee", Data::special, false, 300});
+        doubled({"bf16", "bf16", "f32", m, n, 130, false, "ieee", Data::growing, false, 32});
+        doubled({"f64", "f64", "f64", m, n, 40, false, "ieee", Data::usual, false, 24});
+        doubled({"i8", "i8", "i8", m, n, 100, false, "ieee", Data::usual, false, 64});
+    }
 }
 
 TEST_P(Products, OfTensorsWhoseElementsAreChecked) {

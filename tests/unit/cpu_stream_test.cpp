@@ -138,6 +138,37 @@ TEST_F(Streams, OnlyWhatIsNotWantedAgain) {
               (std::vector{false, true}));
 }
 
+/// A row that a maximum reads first, and `steps` additions, whose result is stored, behind it.
+std::string twice_read(int steps) {
+    const std::string tile = " : tile<f32>[256]\n";
+    std::string out =
+        "kernel @k(%x: tensor<f32>[4, 256] in, %y: tensor<f32>[4, 256] out) {\n  %0 = program_id {axis = 0} : i64\n  %1 = constant 0 : i64\n";
+    out += "  %2 = load %x[%0, %1 +: 256]" + tile + "  %3 = reduce %2 {kind = max, order = tree, axis = 0} : f32\n  %4 = broadcast %3" + tile;
+    const auto name = [](int i) { return i < 0 ? std::string("%2") : "%" + std::to_string(10 + i); };
+    for (int i = 0; i < steps; ++i) out += "  " + name(i) + " = add " + name(i - 1) + ", %4" + tile;
+    const std::string last = name(steps - 1);
+    return out + "  %5 = reduce " + last + " {kind = sum, order = tree, axis = 0} : f32\n  %6 = broadcast %5" + tile + "  %7 = div " + last + ", %6" +
+           tile + "  store %y[%0, %1 +: 256] = %7\n  ret\n}\n";
+}
+
+TEST_F(Streams, AskedForWhereMostIsComputed) {
+    for (const int steps : {3, 20}) {
+        compare(twice_read(steps), Shape{4, 256}, 0, 0, 4);
+        const auto fn = w.parse(twice_read(steps));
+        cpu::CompileOptions options;
+        options.tensors.resize(2);
+        const cpu::Plan plan = cpu::make_plan(*fn, options);
+        ir::InstId load, last;
+        for (ir::InstId id : fn->block(fn->body).insts) {
+            if (fn->inst(id).op == ir::Op::load) load = id;
+            if (fn->inst(id).op == ir::Op::add) last = id;
+        }
+        const cpu::Home& home = plan.values[fn->result(load).v];
+        EXPECT_EQ(home.kind, cpu::Home::fused);
+        EXPECT_EQ(home.heaviest, steps > 10 ? last : ir::InstId{}) << steps;
+    }
+}
+
 TEST_F(Streams, LargerThanTheCachesAndAligned) {
     const auto fn = w.parse(rows_text("f32", "[4, 256]", 0, 256));
     std::vector<float> memory(3072);
