@@ -13,6 +13,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 namespace tegula_tool {
 
@@ -52,7 +53,8 @@ std::string shown(std::string_view text, size_t limit = 60) {
 /// A file read piece by piece, so that a header decides what is worth reading. Pipes are read whole first.
 class Source {
 public:
-    bool open(const std::string& path, std::string& error) {
+    /// `begins`: could the bytes begin a file of the format?
+    bool open(const std::string& path, bool (*begins)(std::string_view text), std::string& error) {
         file_.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
         struct stat info {};
         if (file_.fd < 0 || ::fstat(file_.fd, &info) != 0) return error = path + ": " + std::strerror(errno), false;
@@ -61,7 +63,7 @@ public:
         regular_ = S_ISREG(info.st_mode);
         size_ = static_cast<uint64_t>(info.st_size);
         if (regular_) return true;
-        auto text = read_file(path, kMaxData, error);
+        auto text = read_file(path, kMaxData, error, begins);
         if (text) whole_ = std::move(*text), size_ = whole_.size();
         return text.has_value();
     }
@@ -86,6 +88,19 @@ private:
     bool regular_ = false;
     uint64_t size_ = 0;
 };
+
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+
+bool begins_npy(std::string_view text) { return text.starts_with(kNpyMagic); }
+
+/// Eight bytes: the header's length.
+uint64_t safetensors_header(std::string_view text) {
+    uint64_t length = 0;
+    for (size_t i = 8; i-- > 0;) length = length << 8 | static_cast<unsigned char>(text[i]);
+    return length;
+}
+
+bool begins_safetensors(std::string_view text) { return text.size() >= 8 && safetensors_header(text) > 1 && safetensors_header(text) <= kMaxHeader; }
 
 bool ends_with(std::string_view text, std::string_view tail) { return text.size() >= tail.size() && text.substr(text.size() - tail.size()) == tail; }
 
@@ -214,7 +229,7 @@ std::optional<Array> read_npy(const std::string& path, const Source& file, std::
     };
     std::string start, text;
     if (!file.read(0, std::min<uint64_t>(file.size(), 12), start, error)) return std::nullopt;
-    if (start.size() < 10 || std::memcmp(start.data(), "\x93NUMPY", 6) != 0) return fail("not a .npy file (magic)");
+    if (start.size() < 10 || !begins_npy(start)) return fail("not a .npy file (magic)");
     const auto byte = [&](size_t i) { return static_cast<uint64_t>(static_cast<unsigned char>(start[i])); };
     const uint64_t version = byte(6);
     if (version < 1 || version > 3) return fail("version " + std::to_string(version) + " is not supported (field `version`)");
@@ -301,8 +316,7 @@ std::optional<Array> read_safetensors(const std::string& path, const Source& fil
     std::string text;
     if (file.size() < 8) return fail("truncated (field `header length`)");
     if (!file.read(0, 8, text, error)) return std::nullopt;
-    uint64_t length = 0;
-    for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(text[static_cast<size_t>(i)]);
+    const uint64_t length = safetensors_header(text);
     if (length > file.size() - 8) return fail("truncated (field `header length`)");
     if (length > kMaxHeader) return fail("the header is larger than 8 MiB (field `header length`)");
     if (!file.read(8, length, text, error)) return std::nullopt;
@@ -353,7 +367,7 @@ std::optional<std::string> safetensors_text(const std::string& name, const Array
 
 }  // namespace
 
-std::optional<std::string> read_file(const std::string& path, uint64_t limit, std::string& error) {
+std::optional<std::string> read_file(const std::string& path, uint64_t limit, std::string& error, bool (*begins)(std::string_view text)) {
     auto fail = [&](const char* what) {
         error = path + ": " + what;
         return std::nullopt;
@@ -373,6 +387,7 @@ std::optional<std::string> read_file(const std::string& path, uint64_t limit, st
         if (n == 0) return text;
         text.append(buffer, static_cast<size_t>(n));
         if (text.size() > limit) return fail("is too large");
+        if (begins && text.size() >= 8 && !std::exchange(begins, nullptr)(text)) return text;
     }
 }
 
@@ -405,8 +420,9 @@ bool write_file(const std::string& path, const std::string& data, std::string& e
 std::optional<Array> read_array(const std::string& path, const std::string& name, std::string& error) {
     try {
         Source file;
-        if (!file.open(path, error)) return std::nullopt;
-        if (ends_with(path, ".safetensors")) return read_safetensors(path, file, name, error);
+        const bool tensors = ends_with(path, ".safetensors");
+        if (!file.open(path, tensors ? begins_safetensors : begins_npy, error)) return std::nullopt;
+        if (tensors) return read_safetensors(path, file, name, error);
         if (name.empty()) return read_npy(path, file, error);
         error = path + ": a .npy file holds one array, which has no name `" + shown(name) + "`";
         return std::nullopt;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tegula_tool {
@@ -24,8 +25,9 @@ std::optional<Array> read_array(const std::string& path, const std::string& name
 /// replaced whole or not at all.
 bool write_array(const std::string& path, const std::string& name, const Array& array, std::string& error);
 
-/// The whole of a file, at most `limit` bytes.
-std::optional<std::string> read_file(const std::string& path, uint64_t limit, std::string& error);
+/// The whole of a file, at most `limit` bytes; no more than its first ones where `begins`, which sees 8 or all of them, says that they are not worth
+/// it.
+std::optional<std::string> read_file(const std::string& path, uint64_t limit, std::string& error, bool (*begins)(std::string_view text) = nullptr);
 bool write_file(const std::string& path, const std::string& data, std::string& error);
 
 }  // namespace tegula_tool

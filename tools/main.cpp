@@ -14,6 +14,14 @@ using tegula_tool::Options;
 
 std::string not_negative(const std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }
 
+/// Numbers beyond 64 bits would be read as the largest one.
+std::string fits(const std::string& text) {
+    if (std::string problem = not_negative(text); !problem.empty()) return problem;
+    errno = 0;
+    std::strtoull(text.c_str(), nullptr, 0);
+    return errno == ERANGE ? text + " is above 2^64 - 1" : std::string();
+}
+
 void add_run_options(CLI::App& app, Options& o) {
     app.add_option("--machine", o.machine,
                    "interp (the reference interpreter), cpu (native code) or cuda; default: cuda where there is a GPU, else cpu, or interp in a "
@@ -22,9 +30,9 @@ void add_run_options(CLI::App& app, Options& o) {
     app.add_option("--threads", o.threads, "worker threads, 0: all cores");
     app.add_option("--disable-passes", o.disable_passes, "comma-separated compiler passes to skip, or `all`");
     app.add_option("--timeout", o.timeout_seconds, "seconds until the run is ended (exit code 124)")->check(not_negative);
-    app.add_option("--steps", o.steps, "budget of tile instructions per launch, 0: none; default: none, for tests 10^9")->check(not_negative);
-    app.add_option("--memory", o.memory, "budget of tile bytes per program, 0: none")->check(not_negative);
-    app.add_option("--seed", o.seed, "run the programs of a grid in a permuted order");
+    app.add_option("--steps", o.steps, "budget of tile instructions per launch, 0: none; default: none, for tests 10^9")->check(fits);
+    app.add_option("--memory", o.memory, "budget of tile bytes per program, 0: none")->check(fits);
+    app.add_option("--seed", o.seed, "run the programs of a grid in a permuted order")->check(fits);
 }
 
 void add_verbs(CLI::App& app, Options& o) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -140,9 +141,6 @@ bool Run::convert(Buffer& from, const std::string& type, const std::string& layo
 }
 
 bool Run::read_tensor(const Spec& spec) {
-    const auto is_it = [&](const nlohmann::json& p) { return p["name"] == spec.name; };
-    if (std::none_of(parameters_.begin(), parameters_.end(), is_it))
-        return fail(usage, "kernel `" + kernel_ + "` has no parameter `" + spec.name + "`");
     std::string error;
     auto array = read_array(spec.path, spec.tensor, error);
     if (!array) return fail(io, error);
@@ -187,6 +185,9 @@ bool Run::read_arguments() {
     for (const std::string& arg : o_.args) {
         std::string name, text;
         if (!split(arg, name, text) || text.empty()) return fail(usage, "--arg " + arg + ": write NAME=NUMBER or NAME=@file.npy");
+        const auto is_it = [&](const nlohmann::json& p) { return p["name"] == name; };
+        if (std::none_of(parameters_.begin(), parameters_.end(), is_it))
+            return fail(usage, "kernel `" + kernel_ + "` has no parameter `" + name + "`");
         if (text[0] == '@') {
             if (!read_tensor(file_spec(name, text.substr(1)))) return false;
             continue;
@@ -236,6 +237,7 @@ std::string Run::preview(Buffer& buffer) {
 }
 
 bool Run::write_outputs() {
+    std::signal(SIGALRM, SIG_IGN);  // a write that has begun is finished; a second signal still ends it
     for (const std::string& name : outputs_) {
         Buffer& buffer = buffers_[name];
         std::string shape;

@@ -19,8 +19,21 @@ namespace {
 // A signal handler can only reach static state; one command is one session.
 std::atomic<tegula_engine*> g_engine{nullptr};
 
+constexpr const char* kTimedOut = "stopped: the time given with --timeout is over";
+/// How long a command may take to stop by itself: what compiles does not look at the flag.
+constexpr unsigned kSecondsToStop = 2;
+std::atomic<bool> g_timed_out{false};
+
 void on_signal(int) {
     if (tegula_engine* engine = g_engine.load()) tegula_cancel(engine, 1);
+    ::alarm(kSecondsToStop);
+}
+
+void on_alarm(int) {
+    const bool late = g_timed_out.load();
+    const char* const text = late ? kTimedOut : "interrupted";
+    const bool written = ::write(STDERR_FILENO, text, std::strlen(text)) > 0 && ::write(STDERR_FILENO, "\n", 1) > 0;
+    ::_exit(!written ? io : late ? timeout : interrupted);
 }
 
 /// load_npy and load_safetensors of host statements.
@@ -71,19 +84,22 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
     if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();
     engine = tegula::Engine::create(engine_options).value();
     g_engine.store(engine.c());
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = on_signal;
     action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the process at once
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);
+    action.sa_handler = on_alarm;
+    ::sigaction(SIGALRM, &action, nullptr);
     std::signal(SIGPIPE, SIG_DFL);
     constexpr double kEndless = 1e9;  // longer waits overflow the clock; nobody sees them end
     if (o.timeout_seconds > 0 && o.timeout_seconds < kEndless)
         timer_ = std::thread([this, seconds = o.timeout_seconds] {
             std::unique_lock lock(timer_mutex_);
             if (timer_wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return timer_stop_; })) return;
-            timed_out_.store(true);
+            g_timed_out.store(true);
             engine.cancel();
+            ::alarm(kSecondsToStop);
         });
 }
 
@@ -179,8 +195,8 @@ int Session::exit_code(tegula_status status) const {
         case TEGULA_E_IO:
             return io;
         case TEGULA_E_CANCELLED:
-            if (timed_out_.load()) {
-                note("stopped: the time given with --timeout is over");
+            if (g_timed_out.load()) {
+                note(kTimedOut);
                 return timeout;
             }
             note("interrupted");

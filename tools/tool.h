@@ -64,7 +64,6 @@ private:
     std::mutex timer_mutex_;
     std::condition_variable timer_wake_;
     bool timer_stop_ = false;
-    std::atomic<bool> timed_out_{false};
 };
 
 /// NAME=VALUE in two, at the first `=`; false when there is none or the name is empty.

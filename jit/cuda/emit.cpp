@@ -63,8 +63,20 @@ void Emitter::find_uses() {
         }
 }
 
+/// Tiles beyond what compilers unroll lie in local memory, and a kernel with one of them is slow whatever its other tiles do: it keeps its loops, so
+/// that compiling it takes no longer than its text is.
+void Emitter::find_unroll_limit() {
+    constexpr int64_t kUnrolled = 256, kRolled = 4;
+    unroll_limit_ = kUnrolled;
+    for (uint32_t b = 0; b < fn_.block_count(); ++b)
+        for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts)
+            for (uint32_t n = 0; n < fn_.inst(id).results.count; ++n)
+                if (const ir::ValueId v = fn_.result(id, n); in_registers(v) && registers(v) > kUnrolled) unroll_limit_ = kRolled;
+}
+
 KernelText Emitter::run() {
     find_uses();
+    find_unroll_limit();
     kernel_.entry = "tegula_" + fresh(fn_.name);
     kernel_.threads = group_threads() + (fn_.gpu->specialised ? kProducerThreads : 0);
     kernel_.shared_bytes = fn_.gpu->shared_bytes;

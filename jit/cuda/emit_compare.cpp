@@ -89,7 +89,7 @@ bool Emitter::select_by_counts(ir::InstId id) {
     const ir::ValueId to = fn_.result(id);
     const auto in = fn_.operands(fn_.inst(id));
     const auto prefix = prefixes_.find(in[0].v);
-    if (prefix == prefixes_.end() || registers(to) % kTogether || !(layout(to) == layout(in[0]))) return false;
+    if (prefix == prefixes_.end() || registers(to) % kTogether || registers(to) > unroll_limit_ || !(layout(to) == layout(in[0]))) return false;
     const auto d = static_cast<size_t>(prefix->second.axis);
     declare(to);
     for (int first = 0; first < registers(to); first += kTogether) {

@@ -63,7 +63,6 @@ std::string function_text(const Exchange& plan) {
 }  // namespace
 
 void Emitter::exchange_side(const TileLayout& l, const ExchangeText& e, const std::string& tile, bool write) {
-    constexpr int kLines = 256;
     const auto number = [&](const std::string& r) {
         std::vector<std::string> c;
         for (int d = 0; d < l.shape.rank; ++d) c.push_back(coordinate(l, d, r));
@@ -72,7 +71,7 @@ void Emitter::exchange_side(const TileLayout& l, const ExchangeText& e, const st
     const int vector = write ? e.plan.write_vector : e.plan.read_vector;
     std::string copies;
     if (write && (l.lane_copies() || l.warp_copies())) copies = "if (" + layout_name(l) + "::owner(t)) ";
-    if (l.registers() > kLines || vector == 1) {
+    if (l.registers() > unroll_limit_ || vector == 1) {
         each(l.registers(), [&](const std::string& r) {
             const std::string place = e.pointer + "[" + e.function + "(" + number(r) + ")]", element = tile + "[" + r + "]";
             line(write ? copies + place + " = " + element + ";" : element + " = " + place + ";");

@@ -96,7 +96,8 @@ void Emitter::end_fused() {
     int group = 1;  // registers that a step of the loop takes: a vector of the widest load
     for (const Fused& f : all) group = std::max(group, f.vector);
     // What is too much for one unrolled loop are several, over parts of the registers: cut by operations, all tiles alive at the cut would be arrays.
-    const int64_t n = registers(all[0].value), loops = std::min((fused_work_ + kMaxWork - 1) / kMaxWork, n);
+    // Tiles that no register file holds stay one loop.
+    const int64_t n = registers(all[0].value), loops = n > unroll_limit_ ? 1 : std::min((fused_work_ + kMaxWork - 1) / kMaxWork, n);
     const int64_t step = ((n + loops - 1) / loops + group - 1) / group * group;
     for (int64_t from = 0; from < n; from += step) {
         const int64_t to = std::min(from + step, n);

@@ -47,8 +47,8 @@ std::string Emitter::group_inside(const Part& part, int first, int count) {
 /// Registers one by one; the body is told whether the element needs its bounds.
 void Emitter::by_groups(const Part& part, bool checked, const std::function<void(const std::string& r, bool bounds)>& body) {
     const bool groups = checked && part.vector == 1 && !is_scalar(part.value) && !part.mask.valid() && registers(part.value) % kTogether == 0 &&
-                        moves_narrow_elements(fn_) && part_condition(part, "0", true) != part_condition(part, "0", false) &&
-                        !group_inside(part, 0, 1).empty();
+                        registers(part.value) <= unroll_limit_ && moves_narrow_elements(fn_) &&
+                        part_condition(part, "0", true) != part_condition(part, "0", false) && !group_inside(part, 0, 1).empty();
     if (!groups) return each_register(part.value, [&](const std::string& r) { body(r, checked); });
     for (int first = 0; first < registers(part.value); first += kTogether) {
         const auto group = [&](bool bounds) { each(kTogether, [&](const std::string& i) { body(std::to_string(first) + " + " + i, bounds); }); };

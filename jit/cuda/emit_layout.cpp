@@ -200,9 +200,11 @@ std::string Emitter::rename(const std::vector<int>& map, const std::string& r) {
     if (linear) return "(" + linear_text(cols, "(" + r + ")") + ")";
     std::string list;
     for (int m : map) list += (list.empty() ? "" : ", ") + std::to_string(m);
-    const std::string name =
-        support("rename " + list, "renamed",
-                "__device__ __forceinline__ constexpr int $(int r) {\n    constexpr int map[] = {" + list + "};\n    return map[r];\n}\n");
+    const std::string head = "__device__ __forceinline__ ";
+    const bool large = static_cast<int64_t>(map.size()) > unroll_limit_;  // what no index folds is a table in memory, not one that a function makes
+    const std::string name = support("rename " + list, "renamed",
+                                     large ? "__device__ const int $_map[] = {" + list + "};\n" + head + "int $(int r) { return $_map[r]; }\n"
+                                           : head + "constexpr int $(int r) {\n    constexpr int map[] = {" + list + "};\n    return map[r];\n}\n");
     return name + "(" + r + ")";
 }
 

@@ -27,8 +27,6 @@ std::string file_text(std::string_view name) {
     return out;
 }
 
-constexpr int64_t kUnrollLimit = 256;
-
 }  // namespace
 
 void Emitter::line(const std::string& text) {
@@ -68,7 +66,7 @@ void Emitter::mark(Span span) {
     mark_ = "#line " + std::to_string(at) + " \"" + file_text(sources_->name(span.file)) + "\"\n";
 }
 
-void Emitter::unroll(int64_t iterations) { line(iterations <= kUnrollLimit ? "#pragma unroll" : "#pragma unroll 1"); }
+void Emitter::unroll(int64_t iterations) { line(iterations <= unroll_limit_ ? "#pragma unroll" : "#pragma unroll 1"); }
 
 std::string Emitter::support(const std::string& key, const std::string& stem, const std::string& text) {
     auto [it, added] = support_names_.emplace(key, "");

@@ -68,7 +68,7 @@ void Emitter::cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& fu
     prelude_.need("pairs");
     declare(to);
     const int pairs = registers(to) / 2;
-    line(pairs <= 128 ? "#pragma unroll" : "#pragma unroll 1");
+    unroll(pairs);
     open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
     line("const unsigned two = " + function + "(" + at(from, "2 * r") + ", " + at(from, "2 * r + 1") + ");");
     line(at(to, "2 * r") + " = low_short(two);");
@@ -81,7 +81,7 @@ void Emitter::decode_pairs(ir::ValueId to, ir::ValueId from) {
     prelude_.need("pairs");
     declare(to);
     const int pairs = registers(to) / 2;
-    line(pairs <= 128 ? "#pragma unroll" : "#pragma unroll 1");
+    unroll(pairs);
     open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
     line("const unsigned two = two_shorts(" + at(from, "2 * r") + ", " + at(from, "2 * r + 1") + ");");
     line(at(to, "2 * r") + " = as_float(two << 16);");

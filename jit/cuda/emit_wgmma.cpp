@@ -3,6 +3,7 @@
 // asm statement with every accumulator as an operand, so that the accumulators keep their registers: fence, issue, commit, wait. Sums kept in 13
 // bits (fp8) are made anew every 128 elements, batch by batch, and added in f32; those of dot_scaled wherever scales change.
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "jit/cuda/emitter.h"
@@ -13,22 +14,24 @@ namespace tegula::cuda {
 
 namespace {
 
-constexpr int kMaxColumns = 256;
-
 std::string number(int64_t v) { return std::to_string(v); }
 
-/// The largest legal number of columns <= n; integers beyond 32 columns come in steps of 16.
-int64_t legal_columns(int64_t n, bool integers) {
-    n = std::min<int64_t>(n, kMaxColumns) / 8 * 8;
-    return integers && n > 32 ? n / 16 * 16 : n;
+/// Columns of one instruction: 256, or as many as leave a thread of a large program registers for their sums and for what ptxas wants beside them.
+int64_t most_columns(int threads, int sum_bits) {
+    constexpr int64_t kRegisterFile = 65536, kBeside = 26;
+    const int64_t left = kRegisterFile / threads / 8 * 8 - kBeside;
+    return std::min<int64_t>(256, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(left * 64 / sum_bits, 8)))));
 }
 
+/// The largest legal number of columns <= n; integers beyond 32 columns come in steps of 16.
+int64_t legal_columns(int64_t n, bool integers) { return integers && n > 32 ? n / 16 * 16 : n / 8 * 8; }
+
 /// Equal parts where that is legal.
-std::vector<int64_t> split_columns(int64_t n, bool integers) {
+std::vector<int64_t> split_columns(int64_t n, bool integers, int64_t most) {
     std::vector<int64_t> out;
-    const int64_t parts = (n + kMaxColumns - 1) / kMaxColumns;
+    const int64_t parts = (n + most - 1) / most;
     if (n % (parts * (integers ? 16 : 8)) == 0) return std::vector<int64_t>(static_cast<size_t>(parts), n / parts);
-    for (; n > 0; n -= out.back()) out.push_back(legal_columns(n, integers));
+    for (; n > 0; n -= out.back()) out.push_back(legal_columns(std::min(n, most), integers));
     return out;
 }
 
@@ -266,7 +269,7 @@ void Emitter::wgmma_product(ir::InstId id) {
     for (const TileLayout::Point& z : batches)
         for (int64_t m = 0; m < w.m; m += 16 * w.split.m) w.tiles.push_back(element(z, w.rank, m, 0));
     int64_t column = 0;
-    for (int64_t columns : split_columns(w.n / w.split.n, w.row->acc == Fmt::i32)) {
+    for (int64_t columns : split_columns(w.n / w.split.n, w.row->acc == Fmt::i32, most_columns(kernel_.threads, fn_.elem(w.result).bits))) {
         w.pieces.push_back({column, columns});
         column += columns;
     }

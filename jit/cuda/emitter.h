@@ -43,7 +43,7 @@ private:
     void close(const std::string& tail = "}");
     std::string fresh(const std::string& stem);  ///< unused identifier
     void mark(Span span);                        ///< #line, when the line changes
-    void unroll(int64_t iterations);             ///< "#pragma unroll" up to 256 iterations, else "#pragma unroll 1"
+    void unroll(int64_t iterations);             ///< "#pragma unroll" up to unroll_limit_ iterations, else "#pragma unroll 1"
     /// Text before the kernel (functions, tables), once per key; a "$" in it stands for the name that is returned.
     std::string support(const std::string& key, const std::string& stem, const std::string& text);
 
@@ -414,6 +414,7 @@ private:
     /// Programs that should be on a multiprocessor at once, as far as registers go (emit_residency.cpp).
     int resident_programs() const;
     void find_uses();
+    void find_unroll_limit();
     std::string scalar_param(int param);
     std::string program_axis(int axis);
     /// The index along `axis` of a program, declared by lines given to `put`. `place`: its number in a grid of plain order.
@@ -451,6 +452,7 @@ private:
     std::map<uint32_t, Ring> rings_;  ///< by ValueId of the channel
     const OverlappedProducts overlapped_;
     std::string tensor_memory_, products_, product_phase_;  ///< address of the columns; the barrier of products and its parity
+    int64_t unroll_limit_ = 0;  ///< iterations; a tile with more registers is in local memory, where loops over it need not be unrolled
     std::vector<int> uses_;
     std::vector<bool> aliased_, array_constant_;
     std::map<uint32_t, std::string> sums_;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop

@@ -119,6 +119,7 @@ void Notes::pipeline(InstId loop) {
             if (value == form_.operands(inst)[0].v) stages = stages ? std::min(stages, channel.stages) : channel.stages;
     });
     const int64_t wanted = argument();
+    if (wanted < 1) return ignored("it takes a positive number");
     if (stages == wanted) return;
     if (!stages && wanted == 1) return;
     if (!stages) return ignored("no load in the loop is copied ahead");

@@ -14,9 +14,10 @@ namespace {
 
 using namespace ir;
 
-constexpr double kLanes = 128;            ///< operations of f32 per clock
-constexpr int64_t kMostSums = 128 * 256;  ///< of a product with batches on wgmma: 128 registers of each thread of 8 warps
-constexpr double kCastFactor = 2;         ///< operands of another format: wider registers, and the casts themselves
+constexpr double kLanes = 128;                 ///< operations of f32 per clock
+constexpr int64_t kMostSums = 128 * 256;       ///< of a product with batches on wgmma: 128 registers of each thread of 8 warps
+constexpr int64_t kMostSumsOfOne = 512 * 256;  ///< of any other on wgmma: spelt out, more compile for seconds; mma.sync has loops
+constexpr double kCastFactor = 2;              ///< operands of another format: wider registers, and the casts themselves
 
 int64_t tiles_of(int64_t extent, int64_t step) { return (extent + step - 1) / step; }
 
@@ -64,8 +65,8 @@ std::string scaled_refusal(const Function& fn, const Inst& dot, const MmaRow& ro
 /// is, since that is a hint's.
 std::string wgmma_refusal(const ProductShape& s, const MmaRow& row, const RowContext& c) {
     const WarpGrid grid = warp_grid(s, row, c.warps, true);
-    if (s.batch > 1 && s.batch * s.m * s.n > kMostSums)
-        return std::to_string(s.batch * s.m * s.n) + " sums of all batches, more than registers hold: " + std::to_string(kMostSums);
+    if (const int64_t sums = s.batch * s.m * s.n, most = s.batch > 1 ? kMostSums : kMostSumsOfOne; sums > most)
+        return std::to_string(sums) + " sums" + (s.batch > 1 ? " of all batches" : "") + ", more than registers hold: " + std::to_string(most);
     if (grid.n > 1 && (s.n & (s.n - 1) || s.n / grid.n < 8)) return "N = " + std::to_string(s.n) + " cannot be shared by warp groups";
     return {};
 }
