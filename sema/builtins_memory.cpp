@@ -175,6 +175,28 @@ size_t count_holes(std::string_view text) {
 
 }  // namespace
 
+bool Elaborator::printed(Value v, Span span, std::vector<ValueId>& values, std::string& text) {
+    if (v.kind == Value::block_tile) v = decode_blocks(v, id_of(Fmt::f32), span);
+    if (v.kind == Value::tuple) {
+        text += "(";
+        for (size_t i = 0; i < v.items.size(); ++i) {
+            if (i) text += ", ";
+            if (!printed(v.items[i], span, values, text)) return false;
+        }
+        text += ")";
+        return true;
+    }
+    if (v.kind == Value::text || v.kind == Value::type) {
+        for (const char c : v.kind == Value::text ? std::string(v.s) : describe(v.t)) text += c == '{' ? "{{" : std::string(1, c);
+        return true;
+    }
+    const ValueId tile = to_tile(v, span);
+    if (!tile.valid()) return false;
+    values.push_back(tile);
+    text += "{}";
+    return true;
+}
+
 Value Elaborator::call_print(const Call& call) {
     if (!call.named.empty()) return error(Diag::bad_arguments, call.named[0].second.span, "print", "values have no names");
     std::vector<ValueId> values;
@@ -196,17 +218,8 @@ Value Elaborator::call_print(const Call& call) {
             ++i;
         } else if (text.compare(i, 2, "{}") == 0) {
             ++i;
-            Value v = call.positional[at];
-            const Span span = arg_span(call, at++);
-            if (v.kind == Value::block_tile) v = decode_blocks(v, id_of(Fmt::f32), span);
-            if (v.kind == Value::text || v.kind == Value::type) {
-                filled += v.kind == Value::text ? std::string(v.s) : describe(v.t);
-                continue;
-            }
-            const ValueId tile = to_tile(v, span);
-            if (!tile.valid()) return poison(call.span);
-            values.push_back(tile);
-            filled += "{}";
+            if (!printed(call.positional[at], arg_span(call, at), values, filled)) return poison(call.span);
+            ++at;
         } else {
             filled += text[i];
         }

@@ -15,6 +15,7 @@ using namespace ir;
 
 constexpr int64_t kMinBytes = 4 << 10;  ///< below it the copy's own latency counts
 constexpr int kMaxMapRank = 5;
+constexpr int kMaxElements = 1024;  ///< of a thread: boxes are spelt out one by one
 
 bool may_meet(const Function& fn, const GpuOptions& options, ValueId tensor, const Inst& other) {
     const bool named = other.op == Op::store || other.op == Op::atomic;
@@ -92,6 +93,7 @@ std::string bulk_refusal(const Function& fn, const GpuOptions& options, InstId s
         if (std::string why = atomic_refusal(fn, *options.arch, inst); !why.empty()) return why;
     if (l.shape.rank != 2 || l.shape.elements() * bytes < kMinBytes)
         return "the tile is no matrix of " + std::to_string(kMinBytes) + " bytes or more";
+    if (l.registers() > kMaxElements) return "a thread holds " + std::to_string(l.registers()) + " of its elements, more than registers hold";
     const Layout::Kind kind = fn.types().layout(type.layout).kind();
     if ((kind != Layout::Kind::row && kind != Layout::Kind::col) || type.shape.rank > kMaxMapRank) return "it knows no tensors that lie so";
     const GpuTensor* fact = tensor_fact(fn, options.tensors, tensor);

@@ -28,3 +28,21 @@ PY
 done
 [ "$(cat y.npy)" = old ]
 [ "$(ls | sort | tr '\n' ' ')" = "forever.tile y.npy " ]
+# What does not look at the signal is ended by it soon, whichever signal it is.
+for signal in INT TERM; do
+    python3 - "$signal" <<'PY'
+import signal, subprocess, sys, time
+run = subprocess.Popen(["tegula", "dump", "-", "--emit=ir"], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+time.sleep(0.5)
+if run.poll() is not None:
+    sys.exit(f"ended by itself with {run.returncode}: {run.stderr.read().decode()}")
+begin = time.monotonic()
+run.send_signal(getattr(signal, "SIG" + sys.argv[1]))
+code, text = run.wait(timeout=20), run.stderr.read()
+if code != 130 or b"interrupted" not in text:
+    sys.exit(f"exit code {code}, standard error {text}")
+if time.monotonic() - begin > 5:
+    sys.exit("took more than 5 s to stop")
+PY
+done

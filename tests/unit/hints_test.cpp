@@ -119,6 +119,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"schedule split_k(4)", "", "T1101 `split_k` has no effect on sm_90a: it has no loop over a product", "sm_90a", "acc = acc + 1.0;"},
         Row{"", "@ pipeline(3)", ""},
         Row{"", "@ pipeline(64)", "T1102 `pipeline` counts as pipeline(12) on sm_90a: shared memory has no room for more stages"},
+        Row{"", "@ pipeline(0)", "T1101 `pipeline` has no effect on sm_90a: it takes a positive number"},
+        Row{"", "@ pipeline(0)", "T1101 `pipeline` has no effect on sm_90a: it takes a positive number", "sm_90a", "acc = acc + 1.0;"},
         Row{"", "@ pipeline(3)", "T1101 `pipeline` has no effect on sm_90a: no load in the loop is copied ahead", "sm_90a", "acc = acc + 1.0;"},
         Row{"", "@ unroll(2)", ""},
         Row{"", "@ unroll(100)", "T1102 `unroll` counts as unroll(64) on sm_90a: more copies of a loop's body do not fit in the instruction cache"},
