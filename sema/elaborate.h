@@ -339,6 +339,7 @@ private:
     void for_range(const ast::ForStmt& s, const ast::RangeExpr& range);
     void for_items(const ast::ForStmt& s, const std::vector<Value>& items);
     void for_static_range(const ast::ForStmt& s, const Value& lo, const Value& hi, const Value& step);
+    ir::ValueId backward_passes(const Value& lo_value, const Value& hi_value, ir::ValueId lo, ir::ValueId hi, uint64_t by);
     void for_dynamic(const ast::ForStmt& s, const Value& lo, const Value& hi, const Value& step);
     void iteration(const ast::ForStmt& s, const Value& item);
     void while_statement(const ast::WhileStmt& s);

@@ -28,6 +28,9 @@ Frame* function_frame(const std::vector<Frame*>& frames) {
     return nullptr;
 }
 
+/// -step without overflow.
+uint64_t negated(int64_t step) { return 0 - static_cast<uint64_t>(step); }
+
 bool statically_set(const std::shared_ptr<Local>& flag) { return flag->value.kind == Value::boolean && flag->value.b; }
 
 }  // namespace
@@ -148,6 +151,22 @@ void Elaborator::for_static_range(const ast::ForStmt& s, const Value& lo, const 
     });
 }
 
+/// Passes of a range from `lo` down to `hi`, no more than count upward in i64: nobody sees more end. Distances are up to 2^64 - 1.
+ir::ValueId Elaborator::backward_passes(const Value& lo_value, const Value& hi_value, ir::ValueId lo, ir::ValueId hi, uint64_t by) {
+    const auto most = static_cast<uint64_t>(INT64_MAX);
+    if (lo_value.kind == Value::integer && hi_value.kind == Value::integer) {
+        if (lo_value.i <= hi_value.i) return ir().index(0);
+        const uint64_t distance = static_cast<uint64_t>(lo_value.i) - static_cast<uint64_t>(hi_value.i);
+        return ir().index(static_cast<int64_t>(std::min((distance - 1) / by + 1, most)));
+    }
+    const TypeId count = types_.tile(Fmt::u64);
+    const ir::ValueId distance = ir().value(ir::Op::bitcast, {ir().elementwise(ir::Op::sub, {lo, hi})}, count);
+    const ir::ValueId passes = ir().elementwise(ir::Op::div_ceil, {distance, ir().constant(count, by)});
+    const ir::ValueId fewer = ir().elementwise(ir::Op::min, {passes, ir().constant(count, most)});
+    const ir::ValueId counted = ir().value(ir::Op::bitcast, {fewer}, types_.tile(Fmt::i64));
+    return ir().select(ir().elementwise(ir::Op::gt, {lo, hi}), counted, ir().index(0));
+}
+
 void Elaborator::for_dynamic(const ast::ForStmt& s, const Value& lo_value, const Value& hi_value, const Value& step_value) {
     const Span span = s.iterable->span;
     ir::ValueId lo = to_index(lo_value, span), hi = to_index(hi_value, span), by = to_index(step_value, span);
@@ -161,7 +180,7 @@ void Elaborator::for_dynamic(const ast::ForStmt& s, const Value& lo_value, const
     const bool by_one = backward || (constant && step_value.i == 1);  // what is counted
     const ir::ValueId first = lo, stride = by;
     if (backward) {  // counts passes upward; the index is first + pass * stride
-        hi = ir().elementwise(ir::Op::div_ceil, {ir().elementwise(ir::Op::sub, {hi, lo}), by});
+        hi = backward_passes(lo_value, hi_value, lo, hi, negated(step_value.i));
         lo = ir().index(0);
         by = ir().index(1);
     }

@@ -242,6 +242,30 @@ TEST(CudaEmit, SignChangesOfIntegersAreHiddenFromTheAssembler) {
     }
 }
 
+TEST(CudaEmit, TilesBeyondRegistersKeepTheirLoops) {
+    const auto source = [](const std::string& n) {
+        const std::string t = "tile<f32>[" + n + "]";
+        return emit_ir("kernel @k(%x: tensor<f32>[" + n + "] in, %y: tensor<f32>[" + n + "] out) {\n  %0 = load %x[:] : " + t +
+                           "\n  %1 = mul %0, %0 : " + t + "\n  %2, %3 = sort %1 {axis = 0, descending = 0} : " + t + ", tile<i32>[" + n +
+                           "]\n  %4 = sub %2, %0 : " + t + "\n  store %y[:] = %4\n  ret\n}\n",
+                       Traits{true, false, "sm_90a", true})
+            .text.source;
+    };
+    const std::string large = source("262144"), huge = source("1048576");
+    ASSERT_TRUE(contains(large, "__global__") && contains(huge, "__global__"));
+    EXPECT_TRUE(contains(large, "#pragma unroll\n"));
+    EXPECT_TRUE(contains(huge, "[1024];")) << huge;
+    EXPECT_FALSE(contains(huge.substr(huge.find("__global__")), "#pragma unroll\n        for (int r = 0; r < 1024"));
+    EXPECT_LT(huge.size(), large.size() + 500) << "the text does not grow with the tile";
+    // No loop of more than a few iterations is unrolled.
+    std::istringstream lines(huge.substr(huge.find("__global__")));
+    for (std::string line, before; std::getline(lines, line); before = line) {
+        const size_t bound = line.find(" < ");
+        if (before.find("#pragma unroll") == std::string::npos || before.back() == '1' || bound == std::string::npos) continue;
+        EXPECT_LE(std::atoi(line.c_str() + bound + 3), 4) << line;
+    }
+}
+
 TEST(CudaEmit, TheSameFunctionGivesTheSameText) { EXPECT_EQ(emit_ir(kLoops).text.source, emit_ir(kLoops).text.source); }
 
 namespace {

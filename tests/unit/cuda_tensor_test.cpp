@@ -142,6 +142,34 @@ TEST(CudaTensor, OperandsContiguousAlongK) {
     EXPECT_TRUE(contains(k.source, ", 16384);") && contains(k.source, ", 32768);")) << "bytes that barriers expect";
 }
 
+std::string on_warps(std::string text, int warps) {
+    text.replace(text.find(") {"), 3, ") @ warps(" + std::to_string(warps) + ") {");
+    return text;
+}
+
+TEST(CudaTensor, LargeProgramsTakeNarrowInstructions) {
+    // A thread of 16 warps and the producer's has 96 registers, one of 32 has 56: sums of one instruction and 26 more have to fit.
+    const std::string text = product_text({"bf16", "bf16", "bf16", "f32", 512, 256, 64});
+    EXPECT_EQ(count(emitted(on_warps(text, 8), "sm_90a").source, "m64n256k16.f32.bf16.bf16 "), 4 * 4);
+    EXPECT_EQ(count(emitted(on_warps(text, 16), "sm_90a").source, "m64n128k16.f32.bf16.bf16 "), 2 * 2 * 4);
+    EXPECT_EQ(count(emitted(on_warps(text, 32), "sm_90a").source, "m64n32k16.f32.bf16.bf16 "), 8 * 4);
+}
+
+TEST(CudaTensor, SumsBeyondRegistersAreLoops) {
+    const auto large = emitted(product_text({"f16", "f16", "f32", "f32", 256, 512, 32}), "sm_90a");
+    EXPECT_TRUE(contains(large.source, "wgmma.mma_async"));
+    const auto huge = emitted(product_text({"f16", "f16", "f32", "f32", 1024, 1024, 32}), "sm_90a");
+    EXPECT_TRUE(contains(huge.source, "mma.sync") && !contains(huge.source, "wgmma.mma_async")) << huge.source;
+    EXPECT_TRUE(contains(huge.notes, "1048576 sums, more than registers hold: 131072")) << huge.notes;
+    EXPECT_LT(huge.source.size(), 60000u) << "loops, whatever the number of sums";
+    std::vector<std::string> looked_for;
+    const auto nvrtc = cuda::Nvrtc::open("", looked_for);
+    if (!nvrtc) GTEST_SKIP() << "no NVRTC";
+    const auto compiled = nvrtc->compile({huge.source, huge.entry, find_arch("sm_90a"), huge.options, {}});
+    ASSERT_TRUE(compiled.value) << compiled.error;
+    EXPECT_LT(compiled.value->seconds, 20);  // 0.1 s; without loops an hour is not enough
+}
+
 TEST(CudaTensor, OperandsContiguousAcrossK) {
     const cuda::KernelText k = emitted(product_text({"f16", "f16", "f16", "f32", 128, 128, 64, true, false}), "sm_90a");
     // Panels of 64 elements hold 64 rows of K of 128 bytes: 8 KB from panel to panel, 16 rows of K, 2048 bytes, from step to step.
@@ -467,6 +495,8 @@ TEST(CudaTensor, CompilesWithoutWarnings) {
         {"sm_90a", clustered(product_text({"i8", "i8", "i32", "i32", 128, 256, 128}), "2, 2")},
         {"sm_90a", clustered(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 128}), "4")},
         {"sm_100a", clustered(product_text({"bf16", "bf16", "f32", "f32", 64, 64, 64}), "2")},
+        {"sm_90a", on_warps(product_text({"bf16", "bf16", "bf16", "f32", 256, 128, 64}), 16)},
+        {"sm_90a", on_warps(product_text({"bf16", "bf16", "bf16", "f32", 512, 32, 64}), 32)},
         {"sm_90a", f16_sum},
         {"sm_80", f16_sum},
         {"sm_80", f64},
