@@ -13,7 +13,7 @@ namespace tegula::cuda {
 
 namespace {
 
-constexpr int kMaxColumns = 256;
+constexpr int kMaxColumns = 256, kMostAhead = 64;  ///< registers of a sum, of which there are three with the next part's and the accumulator
 
 std::string number(int64_t v) { return std::to_string(v); }
 
@@ -46,7 +46,8 @@ struct Emitter::WarpGroupsPart {
     size_t begin, end;
     int first, last;
     bool from_zero;
-    std::vector<int> sums;  ///< registers of the sums, ascending
+    std::vector<int> sums;    ///< registers of the sums, ascending; none when PTX knows them by name
+    bool unfinished = false;  ///< not waited for
 };
 
 struct Emitter::WarpGroups {
@@ -146,7 +147,8 @@ void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGr
         "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n"
         "        \"wgmma.fence.sync.aligned;\\n\"\n";
     wgmma_issue(w, p, text);
-    text += "        \"wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned 0;\\n}\"\n        : ";
+    text += std::string("        \"wgmma.commit_group.sync.aligned;\\n") + (p.unfinished ? "" : "wgmma.wait_group.sync.aligned 0;\\n") +
+            "}\"\n        : ";
     const std::string constraint = std::string(p.from_zero ? "\"=" : "\"+") + (w.type == "float" ? "f" : "r") + "\"(d[";
     const int base = p.sums.empty() ? 0 : p.sums[0];
     for (size_t i = 0; i < p.sums.size(); ++i) text += (i ? ", " : "") + constraint + number(p.sums[i] - base) + "])";
@@ -188,6 +190,50 @@ void Emitter::wgmma_parts(const WarpGroups& w, int64_t size,
             close();
         }
     }
+}
+
+/// As wgmma_parts, of one batch: while a part is added, the tensor cores are at the next one; what `meanwhile` emits runs beside the first. Two sums
+/// take turns in registers that PTX knows by name, so that none is touched before it has been waited for.
+void Emitter::wgmma_ahead(const WarpGroups& w, int64_t size, const std::function<void()>& meanwhile,
+                          const std::function<void(const std::string& sum, int64_t k)>& add) {
+    const int per = static_cast<int>(size / w.row->k), parts = w.steps() / per, count = registers(w.result);
+    const std::string sums[] = {fresh("sum") + "_", fresh("sum") + "_"};
+    for (const std::string& sum : sums) prologue_ += "    asm volatile(\".reg .b32 " + sum + "<" + number(count) + ">;\");\n";
+    const auto issue = [&](int i) {
+        WarpGroups one = w;
+        one.sum = sums[i % 2];
+        wgmma_run(one, "", {0, w.tiles.size(), i * per, (i + 1) * per, true, {}, true});
+    };
+    issue(0);
+    meanwhile();
+    for (int i = 0; i < parts; ++i) {
+        if (i + 1 < parts) issue(i + 1);
+        open("");
+        const std::string part = fresh("part");
+        line(w.type + " " + part + "[" + number(count) + "];");
+        std::string moves = "wgmma.wait_group.sync.aligned " + number(i + 1 < parts) + "; ", operands;
+        for (int r = 0; r < count; ++r) {
+            moves += "mov.b32 %" + number(r) + ", " + sums[i % 2] + number(r) + "; ";
+            operands += std::string(r ? ", \"=" : "\"=") + (w.type == "float" ? "f" : "r") + "\"(" + part + "[" + number(r) + "])";
+        }
+        line("asm volatile(\"" + moves + "\" : " + operands + " : : \"memory\");");
+        add(part, int64_t{i} * size);
+        close();
+    }
+}
+
+/// Stretches between scales: one after the other where A, or two sums beside the accumulator, would be too many registers.
+void Emitter::wgmma_scaled(const WarpGroups& w, ir::InstId id) {
+    const int64_t stretch = scale_stretch(fn_, fn_.inst(id));
+    BlockScales scales;
+    const auto stage = [&] {
+        scales = stage_scales(id);
+        sync();
+    };
+    if (w.smem_a && w.batches == 1 && stretch < w.k && registers(w.result) <= kMostAhead)
+        return wgmma_ahead(w, stretch, stage, [&](const std::string& part, int64_t k) { add_scaled(id, scales, number(k), part); });
+    stage();
+    wgmma_parts(w, stretch, [&](const std::string& part, const std::vector<int>&, int64_t k) { add_scaled(id, scales, number(k), part); });
 }
 
 /// fp8 in f32: a new sum every 128 elements, added with one rounding.
@@ -282,9 +328,7 @@ void Emitter::wgmma_product(ir::InstId id) {
     wgmma_descriptors(w);
     if (!w.smem_a) wgmma_fragments(w);
     if (scaled) {
-        const BlockScales scales = stage_scales(id);
-        sync();
-        wgmma_parts(w, scale_stretch(fn_, inst), [&](const std::string& part, const std::vector<int>&, int64_t k) { add_scaled(id, scales, number(k), part); });
+        wgmma_scaled(w, id);
     } else if (promotes) {
         wgmma_promoted(w);
     } else {
