@@ -1,6 +1,7 @@
 // Masks: proves access axes in bounds from `where` facts, grid and loop bounds (bounds.h), so that back ends need no check there; drops masks
-// that are surely true and `else` values that nothing can read.
+// that are surely true, `else` values that nothing can read, and remainders that are surely zero (is a slice along blocks aligned to them?).
 #include <algorithm>
+#include <bit>
 
 #include "lower/bounds.h"
 #include "lower/lower.h"
@@ -31,10 +32,14 @@ public:
                 case Op::ptr_atomic:
                     pointer_mask(i);
                     break;
+                case Op::rem:
+                    if (is_zero(i)) zeros_.push_back(i);
+                    break;
                 default:
                     break;
             }
         });
+        for (const InstId i : zeros_) make_zero(i);
         return changed_;
     }
 
@@ -46,6 +51,23 @@ private:
         if (axis.kind == Access::range && __builtin_mul_overflow(axis.extent - 1, axis.step, &reach)) return false;
         const int64_t low = std::min<int64_t>(reach, 0), high = std::max<int64_t>(reach, 0);
         return bounds_.at_least(*first, {}, -low) && bounds_.at_least(*extent, *first, high + 1);
+    }
+    /// By a power of two only: what wraps is still a multiple of it.
+    bool is_zero(InstId id) {
+        int64_t by = 0;
+        const auto operands = fn_.operands(fn_.inst(id));
+        if (!constant_int(fn_, operands[1], by) || by <= 0 || !std::has_single_bit(static_cast<uint64_t>(by))) return false;
+        const auto form = bounds_.exact(operands[0]);
+        return form && bounds_.divisible(*form, by);
+    }
+    void make_zero(InstId id) {
+        const ValueId old = fn_.result(fn_.inst(id));
+        const int64_t code[] = {0};
+        const TypeId type[] = {fn_.type_of(old)};
+        const InstId zero = fn_.make(Op::constant, {}, type, code, fn_.inst(id).span);
+        fn_.insert_before(id, zero);
+        fn_.replace_uses(old, fn_.result(zero));
+        changed_ = true;
     }
     void access(InstId id);
     void pointer_mask(InstId id);
@@ -59,6 +81,7 @@ private:
 
     Function& fn_;
     Bounds bounds_;
+    std::vector<InstId> zeros_;
     bool changed_ = false;
 };
 

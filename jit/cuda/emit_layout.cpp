@@ -200,12 +200,9 @@ std::string Emitter::rename(const std::vector<int>& map, const std::string& r) {
     if (linear) return "(" + linear_text(cols, "(" + r + ")") + ")";
     std::string list;
     for (int m : map) list += (list.empty() ? "" : ", ") + std::to_string(m);
-    const std::string head = "__device__ __forceinline__ ";
-    const bool large = static_cast<int64_t>(map.size()) > unroll_limit_;  // what no index folds is a table in memory, not one that a function makes
-    const std::string name = support("rename " + list, "renamed",
-                                     large ? "__device__ const int $_map[] = {" + list + "};\n" + head + "int $(int r) { return $_map[r]; }\n"
-                                           : head + "constexpr int $(int r) {\n    constexpr int map[] = {" + list + "};\n    return map[r];\n}\n");
-    return name + "(" + r + ")";
+    // A table of the whole program: as an array of the function that looks something up in it, each of the unrolled look-ups would initialise it
+    // anew.
+    return support("rename " + list, "renamed", "__device__ constexpr int $[] = {" + list + "};\n") + "[" + r + "]";
 }
 
 }  // namespace tegula::cuda

@@ -1,14 +1,12 @@
 // Products on wgmma: groups of four warps multiply 64 rows and up to 256 columns at a time, B (and A, unless it is computed) straight from shared
 // memory through descriptors of the swizzled tile (PTX ISA, "Asynchronous warpgroup level matrix instructions"). A product, batches included, is one
-// asm statement with every accumulator as an operand, so that the accumulators keep their registers: fence, issue, commit, wait. Sums kept in 13
-// bits (fp8) are made anew every 128 elements, batch by batch, and added in f32; those of dot_scaled wherever scales change.
+// asm statement with every accumulator as an operand, so that the accumulators keep their registers: fence, issue, commit, wait. Sums that are
+// made anew on the way are in emit_wgmma_parts.cpp.
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
-#include "jit/cuda/emitter.h"
-#include "jit/cuda/fragments.h"
-#include "lang/tensor_core.h"
+#include "jit/cuda/warp_groups.h"
 
 namespace tegula::cuda {
 
@@ -34,60 +32,6 @@ std::vector<int64_t> split_columns(int64_t n, bool integers, int64_t most) {
     for (; n > 0; n -= out.back()) out.push_back(legal_columns(std::min(n, most), integers));
     return out;
 }
-
-/// An element of the batch that `tile` lies in, whose points have `rank` coordinates.
-TileLayout::Point element(TileLayout::Point tile, size_t rank, int64_t x, int64_t y) {
-    tile[rank - 2] = x;
-    tile[rank - 1] = y;
-    return tile;
-}
-
-}  // namespace
-
-/// Steps [first, last) of the tiles [begin, end), in place of the sums where from_zero.
-struct Emitter::WarpGroupsPart {
-    size_t begin, end;
-    int first, last;
-    bool from_zero;
-    std::vector<int> sums;  ///< registers of the sums, ascending
-};
-
-struct Emitter::WarpGroups {
-    using Part = WarpGroupsPart;
-    const MmaRow* row = nullptr;
-    ir::ValueId a, b, result;
-    size_t rank = 2;
-    int64_t m = 0, n = 0, k = 0;
-    WarpSplit split;
-    const SharedLayout* smem_a = nullptr;  ///< null: in registers
-    const SharedLayout* smem_b = nullptr;
-    std::string desc_a, desc_b;  ///< variables: this warp group's first rows and columns
-    std::string fragments;       ///< A in registers: packed array
-    std::string type;            ///< of a sum's register in C
-    std::string sum;             ///< PTX registers of a sum that a loop keeps (emit_sum.cpp); empty: operands
-    size_t batches = 1;
-    std::vector<TileLayout::Point> tiles;  ///< first element of each tile of 64 rows, batch by batch
-    struct Piece {
-        int64_t column, columns;
-    };
-    std::vector<Piece> pieces;  ///< columns of one instruction
-    int steps() const { return static_cast<int>(k / row->k); }
-    /// Of a statement: a descriptor, or four registers per tile of 64 rows and step.
-    int a_operands(const Part& p) const { return smem_a ? 1 : static_cast<int>(p.end - p.begin) * (p.last - p.first) * 4; }
-    bool k_major(const SharedLayout& l, bool is_a) const { return l.contiguous == static_cast<int>(rank) - (is_a ? 1 : 2); }
-    bool packed_sum() const { return row->acc == Fmt::f16; }
-    /// Bytes from the operand's first element to that of step `s` and row or column `x` of the tile's batch.
-    int64_t at_a(const TileLayout::Point& tile, int64_t x, int s) const { return smem_a->address(element(tile, rank, x, int64_t{s} * row->k)); }
-    int64_t at_b(const TileLayout::Point& tile, int64_t x, int s) const { return smem_b->address(element(tile, rank, int64_t{s} * row->k, x)); }
-    int64_t start_a(const Part& p) const { return at_a(tiles[p.begin], tiles[p.begin][rank - 2], p.first); }
-    int64_t start_b(const Part& p) const { return at_b(tiles[p.begin], 0, p.first); }
-    /// Register of the sum of (first row of the tile, column).
-    int sum_register(const TileLayout& out, const TileLayout::Point& tile, int64_t column) const {
-        return out.find_register(element(tile, rank, tile[rank - 2], column), 0, 0);
-    }
-};
-
-namespace {
 
 /// Descriptor fields of a swizzled tile: `across` is the distance of 8 rows of the tile, `panels` that of its panels.
 std::string descriptor(const std::string& address, const SharedLayout& l, bool k_major) {
@@ -149,7 +93,8 @@ void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGr
         "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n"
         "        \"wgmma.fence.sync.aligned;\\n\"\n";
     wgmma_issue(w, p, text);
-    text += "        \"wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned 0;\\n}\"\n        : ";
+    text += std::string("        \"wgmma.commit_group.sync.aligned;\\n") + (p.unfinished ? "" : "wgmma.wait_group.sync.aligned 0;\\n") +
+            "}\"\n        : ";
     const std::string constraint = std::string(p.from_zero ? "\"=" : "\"+") + (w.type == "float" ? "f" : "r") + "\"(d[";
     const int base = p.sums.empty() ? 0 : p.sums[0];
     for (size_t i = 0; i < p.sums.size(); ++i) text += (i ? ", " : "") + constraint + number(p.sums[i] - base) + "])";
@@ -168,40 +113,6 @@ void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGr
     const std::string a =
         w.smem_a ? plus(w.desc_a, w.start_a(p) / 16) : plus(w.fragments, static_cast<int64_t>(p.begin) * w.steps() * 4 + 4 * p.first);
     line(function + "(" + (p.sums.empty() ? "" : plus(to, base) + ", ") + a + ", " + plus(w.desc_b, w.start_b(p) / 16) + ");");
-}
-
-/// A new sum every `size` elements of k, batch by batch, for `add(sum, its registers, first element)` to add.
-void Emitter::wgmma_parts(const WarpGroups& w, int64_t size,
-                          const std::function<void(const std::string& sum, const std::vector<int>& registers, int64_t k)>& add) {
-    const int per = static_cast<int>(size / w.row->k);
-    const size_t tiles = w.tiles.size() / w.batches;
-    for (size_t begin = 0; begin < w.tiles.size(); begin += tiles) {
-        std::vector<int> sums;
-        for (size_t t = begin; t < begin + tiles; ++t)
-            for (const WarpGroups::Piece& piece : w.pieces)
-                for (int64_t c = 0; c < piece.columns; c += 8)
-                    for (int i = 0, r = w.sum_register(layout(w.result), w.tiles[t], piece.column + c); i < 4; ++i) sums.push_back(r + i);
-        std::sort(sums.begin(), sums.end());
-        for (int s = 0; s < w.steps(); s += per) {
-            open("");
-            const std::string part = fresh("part");
-            line(w.type + " " + part + "[" + number(registers(w.result)) + "];");
-            wgmma_run(w, part, {begin, begin + tiles, s, std::min(s + per, w.steps()), true, sums});
-            add(part, sums, int64_t{s} * w.row->k);
-            close();
-        }
-    }
-}
-
-/// fp8 in f32: a new sum every 128 elements, added with one rounding.
-void Emitter::wgmma_promoted(const WarpGroups& w) {
-    wgmma_parts(w, kPromotion, [&](const std::string& part, const std::vector<int>& sums, int64_t) {
-        const std::string sum = name(w.result);
-        each(static_cast<int>(sums.size()), [&](const std::string& i) {
-            const std::string r = rename(sums, i);
-            line(sum + "[" + r + "] = " + sum + "[" + r + "] + " + part + "[" + r + "];");
-        });
-    });
 }
 
 /// Operand A's registers, packed for all steps before anything is issued.
@@ -285,9 +196,7 @@ void Emitter::wgmma_product(ir::InstId id) {
     wgmma_descriptors(w);
     if (!w.smem_a) wgmma_fragments(w);
     if (scaled) {
-        const BlockScales scales = stage_scales(id);
-        sync();
-        wgmma_parts(w, scale_stretch(fn_, inst), [&](const std::string& part, const std::vector<int>&, int64_t k) { add_scaled(id, scales, number(k), part); });
+        wgmma_scaled(w, id);
     } else if (promotes) {
         wgmma_promoted(w);
     } else {

@@ -313,6 +313,9 @@ private:
     void wgmma_run(const WarpGroups& w, const std::string& to, const WarpGroupsPart& p);
     void wgmma_parts(const WarpGroups& w, int64_t size,
                      const std::function<void(const std::string& sum, const std::vector<int>& registers, int64_t k)>& add);
+    void wgmma_ahead(const WarpGroups& w, int64_t size, const std::function<void()>& meanwhile,
+                     const std::function<void(const std::string& sum, int64_t k)>& add);
+    void wgmma_scaled(const WarpGroups& w, ir::InstId id);
     void wgmma_promoted(const WarpGroups& w);
     void wgmma_fragments(WarpGroups& w);
     void wgmma_descriptors(WarpGroups& w);

@@ -245,6 +245,11 @@ std::string Prelude::value(const Format& f, const std::string& code) {
         functions_ += head + body + " return v; }\n";
         return call;
     }
+    if (f.scale_only && f.man_bits == 0 && f.exp_bits == 8 && f.bias == 127 && f.nan == NanCode::all_ones) {
+        need("bits");
+        functions_ += head + " return as_float(code == 0 ? 0x400000u : code == 0xff ? 0x7fc00000u : (unsigned)code << 23); }\n";
+        return call;
+    }
     need("decode_float");
     functions_ += head + " const FloatFormat f = " + float_format_text(f, Overflow::automatic) + "; return " +
                   (work(f) == Work::real32 ? "(float)" : "") + "decode_float(code, f); }\n";

@@ -125,7 +125,9 @@ TileLayout memory_layout(const Function& fn, const Inst& access, int widest) {
     int64_t vector = 1;
     const bool single = fn.elem(like).bits % 8 == 0 && fn.elem(like).bits > narrowest_single(fn) && unaligned(fn, access);
     if (d >= 0 && access.op != Op::atomic && !single) {
-        vector = std::min<int64_t>(128 / std::max<int>({fn.elem(like).bits, widest, 4}), std::max<int64_t>(shape.elements() / threads, 1));
+        // Odd factors of extents lie in registers: what is left must reach all threads.
+        const int64_t dealt = int64_t{1} << plain_layout(shape, fn.gpu->warps).total_bits();
+        vector = std::min<int64_t>(128 / std::max<int>({fn.elem(like).bits, widest, 4}), std::max<int64_t>(dealt / threads, 1));
         vector = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(vector, shape[static_cast<size_t>(d)]))));
     }
     return blocked_layout(shape, fn.gpu->warps, static_cast<int>(vector), order_from(shape, d));

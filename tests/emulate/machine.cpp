@@ -128,6 +128,7 @@ void Machine::start_fibers() {
     for (unsigned i = 0; i < n; ++i) {
         Fiber& f = fibers_[i];
         f.registers.clear();
+        f.sums = {};
         void** top = reinterpret_cast<void**>(f.stack + kStack);
         *--top = nullptr;  // where a return address would lie: keeps the stack aligned as after a call
         *--top = reinterpret_cast<void*>(&Machine::fiber_main);

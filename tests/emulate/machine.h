@@ -36,6 +36,12 @@ struct Launch {
     int arch = 90;
 };
 
+/// Registers that wgmma writes, with the group that it was committed in: nobody else touches them before that group has been waited for.
+struct WgmmaSums {
+    unsigned committed = 0;
+    std::map<std::string, unsigned> in_flight;
+};
+
 class Machine {
 public:
     static Machine& get();
@@ -49,6 +55,7 @@ public:
     unsigned cluster() const { return launch_.cluster; }
     int arch() const { return launch_.arch; }
     std::map<std::string, CpuOperand>& kept_registers() { return fibers_[current_].registers; }  ///< PTX registers that outlive an asm statement
+    WgmmaSums& wgmma_sums() { return fibers_[current_].sums; }
     void barrier(int id, unsigned threads);
     void pause();
     /// The members `first` .. first + count - 1 of `mask` meet at `key`; the last one to come runs `all` on what they brought.
@@ -102,6 +109,7 @@ private:
         unsigned cluster_phase = 0;          ///< that it arrived in
         std::string waits;                   ///< for what; empty: ready
         std::map<std::string, CpuOperand> registers;
+        WgmmaSums sums;
         std::vector<std::vector<Copy>> groups;
         std::vector<Copy> open_group;
         std::vector<std::vector<std::function<void()>>> bulk_groups;

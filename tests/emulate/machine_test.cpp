@@ -209,4 +209,24 @@ TEST(CpuMachine, TensorMemory) {
     EXPECT_TRUE(contains(program(""), "without it"));
 }
 
+/// One product of 64 x 8 in registers named d0 .. d3, then `rest`.
+std::string with_sums(const std::string& rest) {
+    return R"(
+    asm volatile(".reg .b32 d<4>;");
+    const unsigned long long tile = (unsigned long long)1 << 62 | (unsigned long long)64 << 32 | 1024 >> 4;
+    unsigned v = 0;
+    asm volatile("{.reg .pred no; setp.ne.b32 no, 0, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {d0, d1, d2, d3}, %0, %1, no, 1, 1, 0, 0; "
+                 "wgmma.commit_group.sync.aligned;}" : : "l"(tile), "l"(tile) : "memory");
+    )" + rest;
+}
+
+TEST(CpuMachine, SumsOfWgmmaAreWaitedFor) {
+    std::vector<int> out(128);
+    const auto program = [&](const std::string& rest) { return run(with_sums(rest), out, 1, 128, 8192 + 1024); };
+    EXPECT_EQ(program("asm volatile(\"wgmma.wait_group.sync.aligned 0; mov.b32 %0, d0;\" : \"=r\"(v));"), "");
+    EXPECT_TRUE(
+        contains(program("asm volatile(\"wgmma.wait_group.sync.aligned 1; mov.b32 %0, d0;\" : \"=r\"(v));"), "before its wgmma has been waited for"));
+    EXPECT_TRUE(contains(program("asm volatile(\"mov.b32 d3, 0;\");"), "before its wgmma has been waited for"));
+}
+
 }  // namespace

@@ -121,7 +121,7 @@ bool starts(const std::string& s, const char* prefix) { return s.compare(0, std:
 
 /// Instructions whose effect is order that this machine has anyway.
 bool is_order(const std::string& name) {
-    for (const char* p : {"fence.", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group", "setmaxnreg", "prefetch.", "membar"})
+    for (const char* p : {"fence.", "wgmma.fence", "setmaxnreg", "prefetch.", "membar"})
         if (starts(name, p)) return true;
     return false;
 }
@@ -133,9 +133,30 @@ uint64_t address_in_cluster(uint64_t address, uint64_t rank) {
     return (address & ((uint64_t{1} << kClusterBit) - 1)) | (rank + 1) << kClusterBit;
 }
 
+/// All groups but the last `left` are done.
+void wait_for_sums(WgmmaSums& sums, uint64_t left) {
+    std::erase_if(sums.in_flight, [&](const auto& sum) { return sum.second + left <= sums.committed; });
+}
+
+void check_sums(const Instruction& in, const Context& c) {
+    if (c.sums->in_flight.empty() || starts(in.name, "wgmma.")) return;
+    for (const std::string& operand : in.operands)
+        for (const std::string& name : list_of(operand))
+            if (c.sums->in_flight.contains(name)) Machine::get().fail("the sum " + name + " is touched before its wgmma has been waited for");
+}
+
+/// What a statement gives back has been waited for: a compiler may move it anywhere.
+void check_operands(const Context& c) {
+    for (const auto& sum : c.sums->in_flight)
+        if (!c.kept->contains(sum.first)) Machine::get().fail("an asm statement ends before its wgmma has been waited for");
+}
+
 void execute(const Instruction& in, Context& c) {
     Machine& m = Machine::get();
     const auto& o = in.operands;
+    check_sums(in, c);
+    if (starts(in.name, "wgmma.commit_group")) return static_cast<void>(++c.sums->committed);
+    if (starts(in.name, "wgmma.wait_group")) return wait_for_sums(*c.sums, c.read(o[0]));
     if (is_order(in.name)) return;
     if (in.name == "bar.sync") return m.barrier(static_cast<int>(c.read(o[0])), static_cast<unsigned>(c.read(o[1])));
     if (in.name == "setp.ne.b32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1])) != static_cast<uint32_t>(c.read(o[2])));
@@ -184,7 +205,7 @@ void execute(const Instruction& in, Context& c) {
 void run_ptx(void** parsed, const char* text, CpuOperand* operands, int count) {
     if (!*parsed) *parsed = parse(text);
     const Block& block = *static_cast<const Block*>(*parsed);
-    Context c{operands, count, {}, &Machine::get().kept_registers()};
+    Context c{operands, count, {}, &Machine::get().kept_registers(), &Machine::get().wgmma_sums()};
     for (const std::string& name : block.kept)
         if (!c.kept->emplace(name, CpuOperand{}).second) Machine::get().fail("the register " + name + " is declared twice");
     for (size_t at = 0; at < block.instructions.size(); ++at) {
@@ -201,6 +222,7 @@ void run_ptx(void** parsed, const char* text, CpuOperand* operands, int count) {
         }
         execute(in, c);
     }
+    check_operands(c);
     Machine::get().check_loads();
 }
 

@@ -19,6 +19,7 @@ struct Context {
     int count;
     std::map<std::string, CpuOperand> registers;
     std::map<std::string, CpuOperand>* kept;  ///< those that the thread declared outside of braces
+    WgmmaSums* sums;
     CpuOperand& operand(const std::string& name);
     uint64_t read(const std::string& name);
     void write(const std::string& name, uint64_t value);

@@ -124,6 +124,7 @@ void wgmma(const Instruction& in, Context& context) {
                 uint64_t value = p.element(i, j);
                 if (packed) value = (t.read(reg) & ~(uint64_t{0xffff} << (j % 2 * 16))) | value << (j % 2 * 16);
                 t.write(reg, value);
+                t.sums->in_flight[reg] = t.sums->committed + 1;
             }
     });
 }

@@ -58,6 +58,17 @@ std::string scaled_by_factors(const std::string& factors, const std::string& ext
 
 }  // namespace
 
+// 48 columns are 3 * 16: which of them a register has is no linear function of its number.
+TEST(CudaRows, RegistersOfOddExtentsAreLookedUpInTablesOfTheProgram) {
+    const std::string text = emitted("kernel @k(%x: tensor<f32>[40] in, %w: tensor<f32>[48] in, %y: tensor<f32>[40, 48] out) {\n"
+                                     "  %0 = load %x[:] : tile<f32>[40]\n  %1 = load %w[:] : tile<f32>[48]\n"
+                                     "  %2 = reshape %0 : tile<f32>[40, 1]\n  %3 = broadcast %2 : tile<f32>[40, 48]\n"
+                                     "  %4 = broadcast %1 : tile<f32>[40, 48]\n  %5 = mul %3, %4 : tile<f32>[40, 48]\n  store %y[:, :] = %5\n  ret\n}\n",
+                                     true);
+    EXPECT_GE(count(text, "\n__device__ constexpr int renamed"), 1);
+    EXPECT_EQ(count(text, "    constexpr int "), 0) << "none within a function";
+}
+
 TEST(CudaRows, GroupsThatLieInsideHaveNoConditions) {
     const std::string source = emitted(copied_row("bf16", "8192"), false);
     EXPECT_EQ(count(source, "= load_unsigned_short_if_"), 4) << "groups of 8 registers in 8 warps, " << source;

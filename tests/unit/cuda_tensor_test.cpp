@@ -204,20 +204,30 @@ TEST(CudaTensor, SumsOfALoopStayInNamedRegisters) {
 
 /// Blocks of 32 along K: of four stretches of 128 elements each has its sum from zero, its factors and one fma per element.
 TEST(CudaTensor, ScaledProductsSumEachStretch) {
-    const auto text = [](const std::string& elem) {
-        return "kernel @f(%a: tensor<" + elem + ">[128, 128] in, %b: tensor<" + elem +
-               ">[128, 64] @ \"col\" in, %s: tensor<f8e8m0>[128, 4] in, %t: tensor<f8e8m0>[4, 64] in, %c: tensor<f32>[128, 64] inout) {\n"
-               "  %0 = load %a[:, :] : tile<" +
-               elem + ">[128, 128]\n  %1 = load %b[:, :] : tile<" + elem +
-               ">[128, 64]\n"
-               "  %2 = load %c[:, :] : tile<f32>[128, 64]\n  %3 = load %s[:, :] : tile<f8e8m0>[128, 4]\n  %4 = load %t[:, :] : tile<f8e8m0>[4, 64]\n"
-               "  %5 = dot_scaled %0, %1, %2, %3, %4 {a_block = 32, b_block = 32} : tile<f32>[128, 64]\n  store %c[:, :] = %5\n  ret\n}\n";
+    const auto text = [](const std::string& elem, int n = 64) {
+        const std::string columns = std::to_string(n);
+        return "kernel @f(%a: tensor<" + elem + ">[128, 128] in, %b: tensor<" + elem + ">[128, " + columns +
+               "] @ \"col\" in, %s: tensor<f8e8m0>[128, 4] in, %t: tensor<f8e8m0>[4, " + columns + "] in, %c: tensor<f32>[128, " + columns +
+               "] inout) {\n  %0 = load %a[:, :] : tile<" + elem + ">[128, 128]\n  %1 = load %b[:, :] : tile<" + elem + ">[128, " + columns +
+               "]\n  %2 = load %c[:, :] : tile<f32>[128, " + columns +
+               "]\n  %3 = load %s[:, :] : tile<f8e8m0>[128, 4]\n  %4 = load %t[:, :] : tile<f8e8m0>[4, " + columns +
+               "]\n  %5 = dot_scaled %0, %1, %2, %3, %4 {a_block = 32, b_block = 32} : tile<f32>[128, " + columns +
+               "]\n  store %c[:, :] = %5\n  ret\n}\n";
     };
     const cuda::KernelText fp8 = emitted(text("f8e4m3"), "sm_90a");
     for (const char* stretch : {" + 2, operand", " + 4, operand", " + 6, operand"}) EXPECT_EQ(count(fp8.source, stretch), 1) << "32 bytes further";
     EXPECT_EQ(count(fp8.source, "= fmaf(part"), 4);
-    EXPECT_EQ(count(fp8.source, "k32.f32.e4m3.e4m3"), 1) << "one statement, for descriptors of four stretches";
+    EXPECT_EQ(count(fp8.source, "k32.f32.e4m3.e4m3"), 2) << "a statement for each of two sums, for descriptors of four stretches";
     EXPECT_TRUE(contains(fp8.source, ", no, 1, 1;"));
+    // The next stretch is on its way when one is waited for, and the first one while scales are put into scratch.
+    EXPECT_EQ(count(fp8.source, "wgmma.wait_group.sync.aligned 1; mov"), 3);
+    EXPECT_EQ(count(fp8.source, "wgmma.wait_group.sync.aligned 0; mov"), 1);
+    EXPECT_LT(fp8.source.find("(operand"), fp8.source.find("= decode_f8e8m0("));
+    EXPECT_LT(fp8.source.find(" + 2, operand"), fp8.source.find("aligned 1; mov"));
+    // Three sums of 128 registers a thread does not have.
+    const cuda::KernelText wide = emitted(text("f8e4m3", 256), "sm_90a");
+    EXPECT_EQ(count(wide.source, "= fmaf(part"), 4);
+    EXPECT_FALSE(contains(wide.source, "aligned 1; mov"));
     // Codes of fixed point are what integer rows multiply; 6 places each make 12 in the sum.
     const cuda::KernelText fixed = emitted(text("fixed<2, 6>"), "sm_90a");
     EXPECT_TRUE(contains(fixed.source, "k32.s32.s8.s8"));
