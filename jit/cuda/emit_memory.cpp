@@ -80,17 +80,36 @@ void Emitter::load_vectors(const Part& part, const std::string& wide, bool check
     });
 }
 
-void Emitter::store_vectors(const Part& part, bool checked) {
+/// The vector that starts at register r, from `wide`.
+void Emitter::store_vector(const Part& part, const std::string& r, const std::string& wide, bool checked) {
+    const std::string type = wide_type(static_cast<size_t>(part.vector) * fn_.elem(part.tensor).container_bytes());
+    const std::string ok = both(owns(layout(part.value), r), part_condition(part, r, checked));
+    line(access_function(type, false, ok != "true") + "(" + name(part.tensor) + " + (" + part_offset(part, r) + "), *(const " + type + "*)" + wide +
+         (ok == "true" ? "" : ", " + ok) + ");");
+}
+
+/// An array of the elements that start at register r, as they lie in memory. A cast that is left to the store rounds them in pairs.
+std::string Emitter::stored_vector(const Part& part, const std::string& r) {
     const ir::ValueId v = part.value;
-    const size_t bytes = static_cast<size_t>(part.vector) * fn_.elem(part.tensor).container_bytes();
-    const std::string type = wide_type(bytes);
-    by_vectors(part, [&](const std::string& r) {
-        const std::string ok = both(owns(layout(v), r), part_condition(part, r, checked)), wide = fresh("wide");
+    const std::string wide = fresh("wide");
+    if (!encoded_by_store(v)) {
         line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(part.vector) + "];");
         each(part.vector, [&](const std::string& i) { line(wide + "[" + i + "] = " + at(v, r + " + " + i) + ";"); });
-        line(access_function(type, false, ok != "true") + "(" + name(part.tensor) + " + (" + part_offset(part, r) + "), *(const " + type + "*)" +
-             wide + (ok == "true" ? "" : ", " + ok) + ");");
+        return wide;
+    }
+    prelude_.need("pairs");
+    const ir::Inst& cast = *fn_.def(v);
+    const ir::ValueId from = fn_.operands(cast)[0];
+    line("alignas(16) unsigned " + wide + "[" + std::to_string(part.vector / 2) + "];");
+    each(part.vector / 2, [&](const std::string& i) {
+        const std::string low = r + " + 2 * " + i;
+        line(wide + "[" + i + "] = " + pair_function(cast) + "(" + at(from, low) + ", " + at(from, low + " + 1") + ");");
     });
+    return wide;
+}
+
+void Emitter::store_vectors(const Part& part, bool checked) {
+    by_vectors(part, [&](const std::string& r) { store_vector(part, r, stored_vector(part, r), checked); });
 }
 
 /// How many bytes of the vector that starts at register r lie inside: none, all of them (or more), or the first few.
@@ -112,12 +131,9 @@ void Emitter::load_first(const Part& part, const std::string& wide) {
 }
 
 void Emitter::store_first(const Part& part) {
-    const ir::ValueId v = part.value;
     const size_t element = fn_.elem(part.tensor).container_bytes(), bytes = static_cast<size_t>(part.vector) * element;
     by_vectors(part, [&](const std::string& r) {
-        const std::string wide = fresh("wide");
-        line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(part.vector) + "];");
-        each(part.vector, [&](const std::string& i) { line(wide + "[" + i + "] = " + at(v, r + " + " + i) + ";"); });
+        const std::string wide = stored_vector(part, r);
         line(first_function(bytes, element, false) + "(" + name(part.tensor) + " + (" + part_offset(part, r) + "), *(const " + wide_type(bytes) +
              "*)" + wide + ", " + first_bytes(part, r) + ");");
     });
@@ -125,8 +141,20 @@ void Emitter::store_first(const Part& part) {
 
 /// What the tile's registers are is known once, behind both paths: compilers would take words apart where paths that hold elements join. Where each
 /// vector may have its own condition, narrow elements only get a path without: a tile of wide ones would take its registers at once.
-bool Emitter::has_one_path(const Part& part) const {
-    return part.vector > 1 && !part.shifted && (part.whole == "true" || (part.inside == Part::whole_vectors && fn_.elem(part.tensor).bits >= 32));
+bool Emitter::has_one_path(const Part& part) const { return stores_vectors(part) && (is_whole(part) || fn_.elem(part.tensor).bits >= 32); }
+
+/// Known with and without the bounds of its ranges, which are conditions.
+bool Emitter::is_whole(const Part& part) {
+    bool bounded = false;
+    for (size_t a = 0; a < part.axes.size(); ++a) bounded = bounded || (part.access.axes[a].kind == ir::Access::range && !part.axes[a].size.empty());
+    return part.whole == "true" && !bounded;
+}
+
+/// Vectors only, each as a whole or not at all.
+bool Emitter::stores_vectors(const Part& part) { return part.vector > 1 && !part.shifted && (part.inside == Part::whole_vectors || is_whole(part)); }
+
+bool Emitter::stores_vectors(ir::InstId id) {
+    return fn_.inst(id).op == ir::Op::store && !fn_.gpu_inst(id).bulk && is_plain(fn_.access(fn_.inst(id))) && stores_vectors(part_access(id));
 }
 
 void Emitter::load_wide(const Part& part) {
@@ -161,6 +189,7 @@ void Emitter::cuda_load(ir::InstId id) {
 
 void Emitter::cuda_store(ir::InstId id) {
     if (fn_.gpu_inst(id).bulk) return bulk_store(id);
+    if (join_store(id)) return;
     open("");
     Part part = part_of(id);
     if (store_collides(fn_, id)) part_last(part);
@@ -168,7 +197,7 @@ void Emitter::cuda_store(ir::InstId id) {
         store_elements(part, true);
     } else if (part.shifted) {
         store_shifted(part);
-    } else if (part.inside == Part::whole_vectors || part.whole == "true") {
+    } else if (stores_vectors(part)) {
         store_vectors(part, true);
     } else {
         open("if (" + part.whole + ")");

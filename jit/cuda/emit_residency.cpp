@@ -11,13 +11,12 @@ using ir::Op;
 
 namespace {
 
-constexpr int kThreads = 1024;         ///< on a multiprocessor: all architectures hold them
-constexpr int kSingleWarps = 896;      ///< threads of programs of one warp, which waits for no other: most of what one does is arithmetic
-constexpr int kManyLoads = 768;        ///< where they load more than one tile
-constexpr int kRegisters = 65536;      ///< of a multiprocessor
+constexpr int kThreads = 1024;     ///< on a multiprocessor: all architectures hold them
+constexpr int kSingleWarps = 896;  ///< threads of programs of one warp, which waits for no other: more are no faster, and leave a thread 64 registers
+constexpr int kRegisters = 65536;  ///< of a multiprocessor
 constexpr int64_t kLoaded = 96 << 10;  ///< bytes that the programs of a multiprocessor load together to keep the memory busy
 constexpr int kOtherRegisters = 24;    ///< of a thread: addresses, partial results, elements of tiles that meet the kept ones
-constexpr int kSingleRegisters = 48;   ///< where tiles are loaded element by element: the next ones are under way while these are used
+constexpr int kSingleRegisters = 48;   ///< where several warps load tiles element by element: the next ones are under way while these are used
 constexpr int kFewRegisters = 16;      ///< where only one tile is loaded
 
 }  // namespace
@@ -126,9 +125,10 @@ int Emitter::resident_programs() const {
     }
     const int kept = Residency(fn_).kept();
     if (kept < 0) return 1;
-    const int arch = fn_.gpu->arch, most = group_threads() > 32 ? kThreads : loads > 1 ? kManyLoads : kSingleWarps;
-    const int others = loads <= 1 ? kFewRegisters : single ? kSingleRegisters : kOtherRegisters;
-    const int threads = std::min(most, kRegisters / ((kept + others + 7) / 8 * 8));
+    const int arch = fn_.gpu->arch;
+    const bool warps = group_threads() > 32;
+    const int others = loads <= 1 ? kFewRegisters : single && warps ? kSingleRegisters : kOtherRegisters;
+    const int threads = std::min(warps ? kThreads : kSingleWarps, kRegisters / ((kept + others + 7) / 8 * 8));
     // Of what ptxas takes (else it warns and drops the bound): half of the architectures hold 16 programs.
     const int programs = arch == 80 || arch == 90 || arch == 100 ? 32 : 16;
     const auto wanted = static_cast<int>(std::min<int64_t>(programs, (kLoaded + loaded - 1) / loaded));
