@@ -160,8 +160,11 @@ bool Emitter::may_join(ir::InstId id) {
         if (other == id && !reduced) return false;
         const ir::Inst& inst = fn_.inst(other);
         const auto operands = fn_.operands(inst);
-        if (std::find(operands.begin(), operands.end(), v) != operands.end())
-            return ir::has_trait(inst.op, ir::ELEMWISE) && resident_programs() > 1 && has_one_path(part_access(id));
+        if (std::find(operands.begin(), operands.end(), v) != operands.end()) {
+            if (!ir::has_trait(inst.op, ir::ELEMWISE) || resident_programs() == 1) return false;
+            const Part part = part_access(id);
+            return is_vectors(part) && (is_whole(part) || fn_.elem(part.tensor).bits >= 32);
+        }
         reduced = reduced || (meets(inst.op) && !is_scalar(operands[0]));
     }
     return false;

@@ -125,21 +125,19 @@ private:
     void load_element(const Part& part, const std::string& r, const std::string& to, bool checked);
     void load_elements(const Part& part, const std::string& to, bool checked);
     bool has_one_path(const Part& part) const;  ///< the same vectors in tiles inside and at the edge
-    static bool is_whole(const Part& part);     ///< no element leaves the tensor, and vectors are aligned, whatever the launch
-    static bool stores_vectors(const Part& part);
-    bool stores_vectors(ir::InstId id);
+    static bool is_whole(const Part& part);     ///< vectors without conditions
+    static bool is_vectors(const Part& part);   ///< vectors, at the edge under a condition or in part
+    bool stores_vectors(ir::InstId id);         ///< is it a store that is that?
     std::string load_vector(const Part& part, const std::string& r, bool checked, const std::string& otherwise);
     void load_vectors(const Part& part, const std::string& wide, bool checked);
-    void load_first(const Part& part, const std::string& wide);
     void load_wide(const Part& part);
     void load_shifted(const Part& part, const std::string& wide);
     void store_shifted(const Part& part);
     std::string funnel();
     void store_elements(const Part& part, bool checked);
-    std::string stored_vector(const Part& part, const std::string& r);
+    std::string stored_vector(const Part& part, const std::string& r);  ///< a declared array
     void store_vector(const Part& part, const std::string& r, const std::string& wide, bool checked);
     void store_vectors(const Part& part, bool checked);
-    void store_first(const Part& part);
     void by_vectors(const Part& part, const std::function<void(const std::string& r)>& body);
     std::string group_inside(const Part& part, int first, int count);
     void by_groups(const Part& part, bool checked, const std::function<void(const std::string& r, bool bounds)>& body);
