@@ -39,6 +39,8 @@ struct Emitter::Part {
 
 const char* wide_type(size_t bytes);  ///< C type of 2, 4, 8 or 16 bytes
 
+bool is_plain(const ir::Access& access);  ///< neither masked nor gathered, and zero out of range
+
 /// Both conditions, of which "true" says nothing.
 inline std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
 

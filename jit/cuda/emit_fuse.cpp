@@ -1,6 +1,7 @@
 // Elementwise tiles that follow each other become one loop over registers. What only the loop itself reads is a variable of its body and no array:
 // NVRTC unrolls every loop and takes every array apart, which costs it several times what the arithmetic does. Loads that come from caches join the
-// loop vector by vector: tiles that were loaded whole would take registers that the programs of a multiprocessor want.
+// loop vector by vector, and so does the store of what it computes: tiles that were loaded whole, or waited for all loads to be stored, would take
+// registers that the programs of a multiprocessor want.
 #include <algorithm>
 #include <utility>
 
@@ -87,13 +88,14 @@ void Emitter::fuse(ir::ValueId result, const std::function<std::string(const std
     fused_.push_back({result, std::exchange(mark_, {}), std::move(text), 0});
 }
 
-void Emitter::end_fused() {
+/// `store`: of a tile that the loop computes, vector by vector as the last thing of every step.
+void Emitter::end_fused(const Part* store) {
     if (fused_.empty()) return;
     const std::vector<Fused> all = std::exchange(fused_, {});
     const std::string mark = std::exchange(mark_, {});
     for (const Fused& f : all)
         if (uses(f.value) > f.uses) declare(f.value);
-    int group = 1;  // registers that a step of the loop takes: a vector of the widest load
+    int group = store ? store->vector : 1;  // registers that a step of the loop takes: a vector of the widest access
     for (const Fused& f : all) group = std::max(group, f.vector);
     // What is too much for one unrolled loop are several, over parts of the registers: cut by operations, all tiles alive at the cut would be arrays.
     // Tiles that no register file holds stay one loop.
@@ -105,14 +107,17 @@ void Emitter::end_fused() {
         const std::string r = group > 1 ? "g" : kRegister;
         open("for (int " + r + " = " + std::to_string(from) + "; " + r + " < " + std::to_string(to) + "; " +
              (group > 1 ? r + " += " + std::to_string(group) : "++" + r) + ")");
-        group > 1 ? fused_group(all, r, group) : fused_elements(all);
+        if (group > 1)
+            fused_group(all, r, group, store);
+        else
+            fused_elements(all);
         close();
     }
     mark_ = mark;
 }
 
-/// Loads the vectors of `count` registers from `first` on and computes their elements.
-void Emitter::fused_group(const std::vector<Fused>& all, const std::string& first, int count) {
+/// Loads the vectors of `count` registers from `first` on, computes their elements and stores them.
+void Emitter::fused_group(const std::vector<Fused>& all, const std::string& first, int count, const Part* store) {
     for (const Fused& f : all) {
         if (!f.load) continue;
         const std::string wide = names_[f.value.v] + "_w";
@@ -127,6 +132,10 @@ void Emitter::fused_group(const std::vector<Fused>& all, const std::string& firs
     open("for (int r = " + first + "; r < " + first + " + " + std::to_string(count) + "; ++r)");
     fused_elements(all);
     close();
+    for (int i = 0; store && i < count; i += store->vector) {
+        const std::string r = "(" + first + " + " + std::to_string(i) + ")";
+        store_vector(*store, r, stored_vector(*store, r), true);
+    }
 }
 
 /// Register r of all tiles of a loop.
@@ -146,34 +155,51 @@ bool Emitter::may_join(ir::InstId id) {
     const ir::Inst& load = fn_.inst(id);
     const ir::ValueId v = fn_.result(load);
     if (loops_ || is_scalar(v) || !in_registers(v) || uses(v) != 1 || !has_constant_indices(fn_, load)) return false;
-    const ir::Access& access = fn_.access(load);
-    const auto gathers = [](const ir::Access::Axis& a) { return a.kind == ir::Access::gather; };
-    if ((access.flags & (ir::Access::has_other | ir::Access::has_mask)) || std::any_of(access.axes.begin(), access.axes.end(), gathers)) return false;
+    if (!is_plain(fn_.access(load))) return false;
     bool reduced = false;
     for (const ir::InstId other : fn_.block(load.parent).insts) {
         if (other == id && !reduced) return false;
         const ir::Inst& inst = fn_.inst(other);
         const auto operands = fn_.operands(inst);
-        if (std::find(operands.begin(), operands.end(), v) != operands.end())
-            return ir::has_trait(inst.op, ir::ELEMWISE) && resident_programs() > 1 && has_one_path(part_access(id));
+        if (std::find(operands.begin(), operands.end(), v) != operands.end()) {
+            if (!ir::has_trait(inst.op, ir::ELEMWISE) || resident_programs() == 1) return false;
+            const Part part = part_access(id);
+            return is_vectors(part) && (is_whole(part) || fn_.elem(part.tensor).bits >= 32);
+        }
         reduced = reduced || (meets(inst.op) && !is_scalar(operands[0]));
     }
     return false;
 }
 
+/// The variables of an access stand in front of the pending loop: bounds and addresses are made of scalars, of which the loop makes none.
+Emitter::Part Emitter::part_ahead(ir::InstId id) {
+    std::vector<Fused> pending = std::exchange(fused_, {});
+    const std::string mark = std::exchange(mark_, {});
+    Part part = part_of(id);
+    fused_ = std::move(pending);
+    mark_ = mark;
+    return part;
+}
+
 /// Lets a load join the pending loop. Every store, barrier and branch is a line and ends the loop first: a load passes elementwise tiles only.
 bool Emitter::join_load(ir::InstId id) {
     if (!may_join(id)) return false;
-    // Bounds and addresses are made of constants and parameters: they may stand in front of the loop.
-    std::vector<Fused> pending = std::exchange(fused_, {});
-    const std::string mark = std::exchange(mark_, {});
-    const Part part = part_of(id);
-    fused_ = std::move(pending);
-    mark_ = mark;
+    const Part part = part_ahead(id);
     const ir::ValueId v = part.value;
     fuse(v, [&](const std::string& r) { return names_[v.v] + "_w[" + r + " - g]"; });
     fused_.back().vector = part.vector;
     fused_.back().load = [this, part](const std::string& r) { return load_vector(part, r, true, ""); };
+    return true;
+}
+
+/// Lets the store of a tile that the pending loop computes, rounded or not, join it where vectors are loaded there. It passes loads of later
+/// registers: a store that may reach what they read has a barrier before it, which has ended the loop.
+bool Emitter::join_store(ir::InstId id) {
+    if (std::none_of(fused_.begin(), fused_.end(), [](const Fused& f) { return f.load != nullptr; })) return false;
+    const ir::ValueId v = fn_.operands(fn_.inst(id)).back();
+    if (!fused(encoded_by_store(v) ? fn_.operands(*fn_.def(v))[0] : v) || !stores_vectors(id)) return false;
+    const Part part = part_ahead(id);
+    end_fused(&part);
     return true;
 }
 

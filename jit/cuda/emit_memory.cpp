@@ -60,11 +60,14 @@ void Emitter::by_vectors(const Part& part, const std::function<void(const std::s
     each(count, [&](const std::string& group) { body(count == 1 ? "0" : group + " * " + std::to_string(part.vector)); });
 }
 
-/// The vector that starts at register r; where it is not in the tensor `otherwise`, or zeros if that is empty.
+/// The vector that starts at register r; where it is not in the tensor `otherwise`, or zeros if that is empty. Of one that straddles the tensor's
+/// edge what lies inside.
 std::string Emitter::load_vector(const Part& part, const std::string& r, bool checked, const std::string& otherwise) {
-    const size_t bytes = static_cast<size_t>(part.vector) * fn_.elem(part.tensor).container_bytes();
+    const size_t element = fn_.elem(part.tensor).container_bytes(), bytes = static_cast<size_t>(part.vector) * element;
+    const std::string from = "(" + name(part.tensor) + " + (" + part_offset(part, r) + ")";
+    if (checked && part.inside == Part::first) return first_function(bytes, element, true) + from + ", " + first_bytes(part, r) + ")";
     const std::string ok = part_condition(part, r, checked), zeros = bytes == 16 ? "uint4{0, 0, 0, 0}" : bytes == 8 ? "uint2{0, 0}" : "0";
-    return access_function(wide_type(bytes), true, ok != "true") + "(" + name(part.tensor) + " + (" + part_offset(part, r) + ")" +
+    return access_function(wide_type(bytes), true, ok != "true") + from +
            (ok == "true" ? "" : ", " + ok + ", " + (otherwise.empty() ? zeros : otherwise)) + ")";
 }
 
@@ -80,17 +83,37 @@ void Emitter::load_vectors(const Part& part, const std::string& wide, bool check
     });
 }
 
-void Emitter::store_vectors(const Part& part, bool checked) {
+/// The vector that starts at register r, from `wide`, or what of it lies inside.
+void Emitter::store_vector(const Part& part, const std::string& r, const std::string& wide, bool checked) {
+    const size_t element = fn_.elem(part.tensor).container_bytes(), bytes = static_cast<size_t>(part.vector) * element;
+    const std::string type = wide_type(bytes), to = "(" + name(part.tensor) + " + (" + part_offset(part, r) + "), *(const " + type + "*)" + wide;
+    if (checked && part.inside == Part::first) return line(first_function(bytes, element, false) + to + ", " + first_bytes(part, r) + ");");
+    const std::string ok = both(owns(layout(part.value), r), part_condition(part, r, checked));
+    line(access_function(type, false, ok != "true") + to + (ok == "true" ? "" : ", " + ok) + ");");
+}
+
+/// An array of the elements that start at register r, as they lie in memory. A cast that is left to the store rounds them in pairs.
+std::string Emitter::stored_vector(const Part& part, const std::string& r) {
     const ir::ValueId v = part.value;
-    const size_t bytes = static_cast<size_t>(part.vector) * fn_.elem(part.tensor).container_bytes();
-    const std::string type = wide_type(bytes);
-    by_vectors(part, [&](const std::string& r) {
-        const std::string ok = both(owns(layout(v), r), part_condition(part, r, checked)), wide = fresh("wide");
+    const std::string wide = fresh("wide");
+    if (!encoded_by_store(v)) {
         line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(part.vector) + "];");
         each(part.vector, [&](const std::string& i) { line(wide + "[" + i + "] = " + at(v, r + " + " + i) + ";"); });
-        line(access_function(type, false, ok != "true") + "(" + name(part.tensor) + " + (" + part_offset(part, r) + "), *(const " + type + "*)" +
-             wide + (ok == "true" ? "" : ", " + ok) + ");");
+        return wide;
+    }
+    prelude_.need("pairs");
+    const ir::Inst& cast = *fn_.def(v);
+    const ir::ValueId from = fn_.operands(cast)[0];
+    line("alignas(16) unsigned " + wide + "[" + std::to_string(part.vector / 2) + "];");
+    each(part.vector / 2, [&](const std::string& i) {
+        const std::string low = r + " + 2 * " + i;
+        line(wide + "[" + i + "] = " + pair_function(cast) + "(" + at(from, low) + ", " + at(from, low + " + 1") + ");");
     });
+    return wide;
+}
+
+void Emitter::store_vectors(const Part& part, bool checked) {
+    by_vectors(part, [&](const std::string& r) { store_vector(part, r, stored_vector(part, r), checked); });
 }
 
 /// How many bytes of the vector that starts at register r lie inside: none, all of them (or more), or the first few.
@@ -103,30 +126,24 @@ std::string Emitter::first_bytes(const Part& part, const std::string& r) {
     return both(ok, "(unsigned)(" + at + ") < (unsigned)" + axis.count) + " ? (" + axis.count + " - (" + at + ")) * " + bytes + " : 0";
 }
 
-void Emitter::load_first(const Part& part, const std::string& wide) {
-    const size_t element = fn_.elem(part.tensor).container_bytes(), bytes = static_cast<size_t>(part.vector) * element;
-    by_vectors(part, [&](const std::string& r) {
-        line("*(" + std::string(wide_type(bytes)) + "*)(" + wide + " + " + r + ") = " + first_function(bytes, element, true) + "(" +
-             name(part.tensor) + " + (" + part_offset(part, r) + "), " + first_bytes(part, r) + ");");
-    });
-}
-
-void Emitter::store_first(const Part& part) {
-    const ir::ValueId v = part.value;
-    const size_t element = fn_.elem(part.tensor).container_bytes(), bytes = static_cast<size_t>(part.vector) * element;
-    by_vectors(part, [&](const std::string& r) {
-        const std::string wide = fresh("wide");
-        line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(part.vector) + "];");
-        each(part.vector, [&](const std::string& i) { line(wide + "[" + i + "] = " + at(v, r + " + " + i) + ";"); });
-        line(first_function(bytes, element, false) + "(" + name(part.tensor) + " + (" + part_offset(part, r) + "), *(const " + wide_type(bytes) +
-             "*)" + wide + ", " + first_bytes(part, r) + ");");
-    });
-}
-
 /// What the tile's registers are is known once, behind both paths: compilers would take words apart where paths that hold elements join. Where each
 /// vector may have its own condition, narrow elements only get a path without: a tile of wide ones would take its registers at once.
 bool Emitter::has_one_path(const Part& part) const {
-    return part.vector > 1 && !part.shifted && (part.whole == "true" || (part.inside == Part::whole_vectors && fn_.elem(part.tensor).bits >= 32));
+    return is_vectors(part) && (is_whole(part) || (part.inside == Part::whole_vectors && fn_.elem(part.tensor).bits >= 32));
+}
+
+/// Vectors without conditions, whatever the launch. Known before the bounds of ranges are, which are conditions.
+bool Emitter::is_whole(const Part& part) {
+    bool bounded = false;
+    for (size_t a = 0; a < part.axes.size(); ++a) bounded = bounded || (part.access.axes[a].kind == ir::Access::range && !part.axes[a].size.empty());
+    return part.vector > 1 && !part.shifted && part.whole == "true" && !bounded;
+}
+
+/// Can all of it be done by vectors, those at the tensor's edge under a condition or in part?
+bool Emitter::is_vectors(const Part& part) { return is_whole(part) || (part.vector > 1 && !part.shifted && part.inside != Part::any); }
+
+bool Emitter::stores_vectors(ir::InstId id) {
+    return fn_.inst(id).op == ir::Op::store && !fn_.gpu_inst(id).bulk && is_plain(fn_.access(fn_.inst(id))) && is_vectors(part_access(id));
 }
 
 void Emitter::load_wide(const Part& part) {
@@ -141,9 +158,7 @@ void Emitter::load_wide(const Part& part) {
         load_vectors(part, wide, false);
         close("} else {");
         ++depth_;
-        if (part.inside == Part::whole_vectors) load_vectors(part, wide, true);
-        if (part.inside == Part::first) load_first(part, wide);
-        if (part.inside == Part::any) load_elements(part, wide, true);
+        part.inside == Part::any ? load_elements(part, wide, true) : load_vectors(part, wide, true);
         close();
     }
     each_register(v, [&](const std::string& r) { line(at(v, r) + " = " + wide + "[" + r + "];"); });
@@ -161,6 +176,7 @@ void Emitter::cuda_load(ir::InstId id) {
 
 void Emitter::cuda_store(ir::InstId id) {
     if (fn_.gpu_inst(id).bulk) return bulk_store(id);
+    if (join_store(id)) return;
     open("");
     Part part = part_of(id);
     if (store_collides(fn_, id)) part_last(part);
@@ -168,14 +184,14 @@ void Emitter::cuda_store(ir::InstId id) {
         store_elements(part, true);
     } else if (part.shifted) {
         store_shifted(part);
-    } else if (part.inside == Part::whole_vectors || part.whole == "true") {
+    } else if (part.inside == Part::whole_vectors || is_whole(part)) {
         store_vectors(part, true);
     } else {
         open("if (" + part.whole + ")");
         store_vectors(part, false);
         close("} else {");
         ++depth_;
-        part.inside == Part::first ? store_first(part) : store_elements(part, true);
+        part.inside == Part::first ? store_vectors(part, true) : store_elements(part, true);
         close();
     }
     close();

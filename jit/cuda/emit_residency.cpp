@@ -13,11 +13,12 @@ namespace {
 
 constexpr int kThreads = 1024;         ///< on a multiprocessor: all architectures hold them
 constexpr int kSingleWarps = 896;      ///< threads of programs of one warp, which waits for no other: most of what one does is arithmetic
-constexpr int kManyLoads = 768;        ///< where they load more than one tile
+constexpr int kManyLoads = 768;        ///< where they load more than one tile, whose width the launch tells: conditions take registers, too
+constexpr int kPart = 128;             ///< threads: warps get their registers from one of four parts of a multiprocessor
 constexpr int kRegisters = 65536;      ///< of a multiprocessor
 constexpr int64_t kLoaded = 96 << 10;  ///< bytes that the programs of a multiprocessor load together to keep the memory busy
 constexpr int kOtherRegisters = 24;    ///< of a thread: addresses, partial results, elements of tiles that meet the kept ones
-constexpr int kSingleRegisters = 48;   ///< where tiles are loaded element by element: the next ones are under way while these are used
+constexpr int kSingleRegisters = 44;   ///< where tiles are loaded element by element: the next ones are under way while these are used
 constexpr int kFewRegisters = 16;      ///< where only one tile is loaded
 
 }  // namespace
@@ -43,9 +44,43 @@ int64_t loaded_bytes(const ir::Function& fn, const ir::Inst& load) {
     return fn.type(v).shape.elements() * std::max<int>(fn.elem(v).bits, 8) / 8;
 }
 
+/// Is a range tested by an extent that is not known here?
+bool has_any_width(const ir::Function& fn, const ir::Inst& load) {
+    const ir::Access access = fn.access(load);
+    for (size_t a = 0; a < access.axes.size(); ++a)
+        if (access.axes[a].kind == ir::Access::range && !access.axes[a].in_bounds && fn.type(fn.operands(load)[0]).shape[a] == kDynamic) return true;
+    return false;
+}
+
+/// Registers of a loaded tile that hold elements of its tensor: of a row narrower than its tile, where that is known, the last ones hold none.
+int held_registers(const ir::Function& fn, const ir::Inst& load) {
+    const TileLayout& l = fn.placement(fn.result(load)).regs;
+    std::vector<bool> empty(static_cast<size_t>(l.registers()));
+    const ir::Access access = fn.access(load);
+    size_t dim = 0, operand = 1;
+    for (size_t a = 0; a < access.axes.size(); ++a) {
+        const ir::Access::Axis& axis = access.axes[a];
+        if (axis.kind == ir::Access::gather) return l.registers();
+        const int64_t extent = fn.type(fn.operands(load)[0]).shape[a];
+        const ir::Inst* start = axis.kind == ir::Access::all ? nullptr : fn.def(fn.operands(load)[operand]);
+        const bool from_zero = start && start->op == Op::constant && fn.attrs(*start)[0] == 0;
+        if (axis.kind == ir::Access::range && axis.step == 1 && from_zero && extent != kDynamic)
+            for (int r = 0; r < l.registers(); ++r) empty[static_cast<size_t>(r)] = empty[static_cast<size_t>(r)] || l.point(r, 0, 0)[dim] >= extent;
+        dim += axis.kind != ir::Access::index;
+        operand += axis.kind != ir::Access::all;
+    }
+    return static_cast<int>(std::count(empty.begin(), empty.end(), false));
+}
+
 class Residency {
 public:
-    explicit Residency(const ir::Function& fn) : fn_(fn), last_(fn.value_count(), -1), first_(fn.value_count(), -1), free_(fn.value_count()) {}
+    explicit Residency(const ir::Function& fn) : fn_(fn), last_(fn.value_count(), -1), first_(fn.value_count(), -1), free_(fn.value_count()) {
+        for (uint32_t i = 0; i < fn.inst_count(); ++i) {
+            const ir::Inst& inst = fn.inst(ir::InstId{i});
+            if (inst.op == Op::load && inst.parent.valid() && fn.placement(fn.result(inst)).kind == Placement::registers)
+                held_.emplace_back(&fn.placement(fn.result(inst)).regs, held_registers(fn, inst));
+        }
+    }
 
     /// 32-bit registers per thread that tiles take across the worst meeting of all threads; -1: nowhere do they meet.
     int kept() {
@@ -64,7 +99,15 @@ private:
     int size(ir::ValueId v) const {
         const Type& t = fn_.type(v);
         if (free_[v.v] || t.kind != Type::tile || t.shape.rank == 0 || fn_.placement(v).kind != Placement::registers) return 0;
-        return fn_.placement(v).regs.registers() * (t.pointer ? 64 : std::max<int>(fn_.elem(v).bits, 8));
+        return held(fn_.placement(v).regs) * (t.pointer ? 64 : std::max<int>(fn_.elem(v).bits, 8));
+    }
+
+    /// As many as of the tiles that are loaded in the layout: others are made of them.
+    int held(const TileLayout& l) const {
+        int most = 0;
+        for (const auto& [loaded, registers] : held_)
+            if (*loaded == l) most = std::max(most, registers);
+        return most ? most : l.registers();
     }
 
     /// Numbers instructions in order; what a loop takes from outside lives to its end.
@@ -103,7 +146,8 @@ private:
     std::vector<int> last_, first_;  ///< by value: position of its definition and last use
     std::vector<bool> free_;         ///< by value: made again from scalars wherever it is needed
     std::vector<int> points_;
-    std::vector<uint32_t> outside_;  ///< values that the blocks being walked take from further out
+    std::vector<std::pair<const TileLayout*, int>> held_;  ///< by load
+    std::vector<uint32_t> outside_;                        ///< values that the blocks being walked take from further out
     int now_ = 0;
 };
 
@@ -113,7 +157,7 @@ int Emitter::resident_programs() const {
     if (fn_.gpu->specialised) return 1;
     int64_t loaded = 1;  // bytes of the largest tile
     int loads = 0;
-    bool single = false;
+    bool single = false, any_width = false;
     for (uint32_t i = 0; i < fn_.inst_count(); ++i) {
         const ir::Inst& inst = fn_.inst(ir::InstId{i});
         if (!inst.parent.valid()) continue;
@@ -121,14 +165,16 @@ int Emitter::resident_programs() const {
         loads += inst.op == Op::load && !is_scalar(fn_.result(inst));
         if (inst.op != Op::load) continue;
         loaded = std::max(loaded, loaded_bytes(fn_, inst));
+        any_width = any_width || has_any_width(fn_, inst);
         const auto tensor = static_cast<size_t>(param_number(fn_.operands(inst)[0]));
         single = single || (tensor < fn_.gpu->tensors.size() && !fn_.gpu->tensors[tensor].aligned);
     }
     const int kept = Residency(fn_).kept();
     if (kept < 0) return 1;
-    const int arch = fn_.gpu->arch, most = group_threads() > 32 ? kThreads : loads > 1 ? kManyLoads : kSingleWarps;
+    const int arch = fn_.gpu->arch;
+    const int most = group_threads() > 32 ? kThreads : loads <= 1 ? kSingleWarps : any_width ? kManyLoads : kThreads;
     const int others = loads <= 1 ? kFewRegisters : single ? kSingleRegisters : kOtherRegisters;
-    const int threads = std::min(most, kRegisters / ((kept + others + 7) / 8 * 8));
+    const int threads = std::min(most, kRegisters / ((kept + others + 7) / 8 * 8) / kPart * kPart);
     // Of what ptxas takes (else it warns and drops the bound): half of the architectures hold 16 programs.
     const int programs = arch == 80 || arch == 90 || arch == 100 ? 32 : 16;
     const auto wanted = static_cast<int>(std::min<int64_t>(programs, (kLoaded + loaded - 1) / loaded));

@@ -1,4 +1,6 @@
 // Ops that make values from constants, single elements or the launch: constants, iota, conversions, choice, program numbers and extents.
+#include <algorithm>
+
 #include "jit/cuda/emitter.h"
 #include "lang/raster.h"
 
@@ -110,10 +112,18 @@ bool Emitter::rounded_by_store(const ir::Inst& cast) const {
     return false;
 }
 
+bool Emitter::encoded_by_store(ir::ValueId v) {
+    const ir::Inst* cast = fn_.def(v);
+    if (!cast || uses(v) != 1 || pair_function(*cast).empty()) return false;
+    const std::vector<ir::InstId>& insts = fn_.block(cast->parent).insts;
+    const auto next = std::find(insts.begin(), insts.end(), fn_.value(v).def) + 1;
+    return next != insts.end() && stores_vectors(*next) && fn_.operands(fn_.inst(*next)).back() == v;
+}
+
 void Emitter::cuda_cast(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    if (rounded_by_store(inst)) return;
     const ir::ValueId v = fn_.result(inst);
+    if (rounded_by_store(inst) || encoded_by_store(v)) return;
     const auto in = fn_.operands(inst);
     const auto attrs = fn_.attrs(inst);
     const auto round = static_cast<Round>(attrs[0]);

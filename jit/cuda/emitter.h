@@ -125,16 +125,19 @@ private:
     void load_element(const Part& part, const std::string& r, const std::string& to, bool checked);
     void load_elements(const Part& part, const std::string& to, bool checked);
     bool has_one_path(const Part& part) const;  ///< the same vectors in tiles inside and at the edge
+    static bool is_whole(const Part& part);     ///< vectors without conditions
+    static bool is_vectors(const Part& part);   ///< vectors, at the edge under a condition or in part
+    bool stores_vectors(ir::InstId id);         ///< is it a store that is that?
     std::string load_vector(const Part& part, const std::string& r, bool checked, const std::string& otherwise);
     void load_vectors(const Part& part, const std::string& wide, bool checked);
-    void load_first(const Part& part, const std::string& wide);
     void load_wide(const Part& part);
     void load_shifted(const Part& part, const std::string& wide);
     void store_shifted(const Part& part);
     std::string funnel();
     void store_elements(const Part& part, bool checked);
+    std::string stored_vector(const Part& part, const std::string& r);  ///< a declared array
+    void store_vector(const Part& part, const std::string& r, const std::string& wide, bool checked);
     void store_vectors(const Part& part, bool checked);
-    void store_first(const Part& part);
     void by_vectors(const Part& part, const std::function<void(const std::string& r)>& body);
     std::string group_inside(const Part& part, int first, int count);
     void by_groups(const Part& part, bool checked, const std::function<void(const std::string& r, bool bounds)>& body);
@@ -182,11 +185,13 @@ private:
         std::function<std::string(const std::string& r)> load = {};
     };
     void fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
-    void fused_group(const std::vector<Fused>& all, const std::string& first, int count);
+    void fused_group(const std::vector<Fused>& all, const std::string& first, int count, const Part* store);
     void fused_elements(const std::vector<Fused>& all);
     bool may_join(ir::InstId id);
-    bool join_load(ir::InstId id);  ///< false: it is to be emitted by itself
-    void end_fused();
+    Part part_ahead(ir::InstId id);
+    bool join_load(ir::InstId id);   ///< false: it is to be emitted by itself
+    bool join_store(ir::InstId id);  ///< false: so is that
+    void end_fused(const Part* store = nullptr);
     bool chosen_by_floats(const ir::Inst& select);
     Fused* fused(ir::ValueId v);
     std::optional<std::string> fused_at(ir::ValueId v, const std::string& r);
@@ -411,6 +416,7 @@ private:
     bool keeps_infinities(const ir::Inst& cast) const;
     std::string pair_function(const ir::Inst& cast) const;  ///< that rounds two f32 to 16 bits each; empty: none does what the cast does
     bool rounded_by_store(const ir::Inst& cast) const;      ///< is the cast left to the bulk store that alone uses it?
+    bool encoded_by_store(ir::ValueId cast);                ///< is it left to the store of vectors right behind it?
     void decode_pairs(ir::ValueId to, ir::ValueId from);
     std::string two_halves(const Format& half, const Format& from);  ///< function (int, int) -> packed pair
     std::string kernel_head() const;

@@ -173,8 +173,9 @@ ValueId EffectTable::root_of_pointer(ValueId v) const {
     return {};
 }
 
+/// Where tensors may overlap, one that is only read may be written through another.
 bool EffectTable::never_written(ValueId object) const {
-    return object.valid() && fn_.type(object).kind == Type::tensor && fn_.type(object).mode == Mode::in;
+    return !options_.may_alias && object.valid() && fn_.type(object).kind == Type::tensor && fn_.type(object).mode == Mode::in;
 }
 
 bool EffectTable::may_alias(ValueId a, ValueId b) const {
