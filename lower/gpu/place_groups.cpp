@@ -13,7 +13,8 @@ using namespace ir;
 
 namespace {
 
-constexpr int kCheapCost = 8;  ///< instructions of an expression that is made again rather than converted
+constexpr int kCheapCost = 8;    ///< instructions of an expression that is made again rather than converted
+constexpr int64_t kPadding = 4;  ///< registers of a fragment per element from which on it is mostly padding
 
 bool is_relation(Op op) {
     return op == Op::broadcast || op == Op::permute || op == Op::reshape || op == Op::reduce || op == Op::arg_reduce || op == Op::reduce_region;
@@ -153,7 +154,7 @@ void Groups::anchors(InstId id, int depth) {
 }
 
 /// An operand that is decoded from narrower elements is decoded where the product wants it in registers: what moves between threads then is narrow.
-/// Not when several warps would have to decode the same elements, unless the author says so.
+/// Not when several warps would have to decode the same elements, or most registers hold padding, unless the author says so.
 void Groups::decoded(InstId id) {
     const Inst& dot = fn_.inst(id);
     const Decode where = decode_hint(fn_);
@@ -164,7 +165,8 @@ void Groups::decoded(InstId id) {
     for (size_t o = 0; o < 2; ++o) {
         const Placement& place = o == 0 ? want.a : want.b;
         if (place.kind != Placement::registers || !is_decoded(fn_, dot, o)) continue;
-        if (place.regs.warp_copies() && where != Decode::in_registers) continue;
+        const bool padded = int64_t{place.regs.registers()} * 32 * fn_.gpu->warps > kPadding * fn_.type(fn_.operands(dot)[o]).shape.elements();
+        if ((place.regs.warp_copies() || padded) && where != Decode::in_registers) continue;
         std::optional<TileLayout> l = place.regs;
         ValueId v = fn_.operands(dot)[o];
         for (const Inst* def = fn_.def(v); l && def && (def->op == Op::permute || def->op == Op::reshape); def = fn_.def(v)) {
