@@ -46,7 +46,8 @@ std::optional<TileLayout> parse_tile_layout(std::string_view text, const Shape& 
 
 /// Consecutive elements along `order[0]` (fastest first): `vector` (elements, rounded down to a power of two) per thread, then lanes, then warps,
 /// then the remaining registers. What is smaller than the threads is held in copies. `order` lists all dimensions.
-/// Every extent is padded to the smallest odd << bits that holds it, odd in {1, 3, 5, 7}.
+/// Every extent is padded to the smallest odd << bits that holds it, odd in {1, 3, 5, 7}; odd factors count registers, so that a tile that leaves
+/// threads without elements is padded to powers of two where that leaves each thread fewer of them.
 TileLayout blocked_layout(const Shape& shape, int warps, int vector, std::span<const int> order);
 
 /// Accumulator, operand A and operand B of mma.sync m16n8kK (`k_bytes_per_reg`: 32-bit registers hold 4 / element bytes values along K) for an

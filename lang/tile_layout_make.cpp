@@ -26,6 +26,25 @@ void pad(TileLayout& l, int d, int least) {
     }
 }
 
+/// What a thread of 2^threads holds, where every coordinate bit may be a thread's.
+int64_t held(const TileLayout& l, int threads) {
+    int64_t odd = 1;
+    int bits = 0;
+    for (size_t d = 0; d < l.shape.rank; ++d) odd *= l.odd[d], bits += l.bits[d];
+    return odd << std::max(bits - threads, 0);
+}
+
+/// Lets threads share odd factors where that leaves each of them fewer elements.
+void pad_to_threads(TileLayout& l, int threads) {
+    for (size_t d = 0; d < l.shape.rank; ++d) {
+        if (l.odd[d] == 1) continue;
+        TileLayout wider = l;
+        wider.bits[d] = static_cast<uint8_t>(l.bits[d] + std::bit_width(static_cast<unsigned>(l.odd[d])));
+        wider.odd[d] = 1;
+        if (held(wider, threads) < held(l, threads)) l = wider;
+    }
+}
+
 /// Deals the coordinate bits of a padded shape out to registers, lanes and warps.
 class Dealer {
 public:
@@ -76,6 +95,7 @@ TileLayout blocked_layout(const Shape& shape, int warps, int vector, std::span<c
     TileLayout l;
     l.shape = shape;
     for (int d = 0; d < shape.rank; ++d) pad(l, d, 0);
+    pad_to_threads(l, 5 + log2_floor(warps));
     const Dealer deal(l);
     std::vector<uint64_t> left;
     for (int d : order) {

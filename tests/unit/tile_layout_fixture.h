@@ -42,6 +42,15 @@ inline TileLayout random_layout(std::mt19937& rng, const TileLayout& padding, in
     return l;
 }
 
-inline TileLayout padding_of(const Shape& shape) { return blocked_layout(shape, 1, 1, row_order(shape.rank)); }
+/// A layout (registers, lanes and warps to be dealt out) with the least padding, whatever is left for threads; long tiles are padded so.
+inline TileLayout padding_of(const Shape& shape) {
+    TileLayout l = blocked_layout(shape, 1, 1, row_order(shape.rank));
+    for (size_t d = 0; d < shape.rank; ++d) {
+        const TileLayout with_long = blocked_layout(Shape{4096, shape[d]}, 1, 1, row_order(2));
+        l.odd[d] = with_long.odd[1];
+        l.bits[d] = with_long.bits[1];
+    }
+    return l;
+}
 
 }  // namespace tegula

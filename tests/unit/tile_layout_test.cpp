@@ -39,9 +39,23 @@ TEST(TileLayout, ExtentsArePaddedToASmallOddFactorTimesAPowerOfTwo) {
     const std::map<int64_t, int64_t> expected = {{1, 1},   {2, 2},   {3, 3},   {5, 5},   {7, 7},   {9, 10},  {11, 12},   {12, 12},   {13, 14},
                                                  {15, 16}, {17, 20}, {25, 28}, {33, 40}, {48, 48}, {96, 96}, {127, 128}, {129, 160}, {781, 896}};
     for (const auto& [extent, padded] : expected) {
-        const TileLayout l = blocked_layout(Shape{extent}, 4, 1, row_order(1));
-        EXPECT_EQ(l.padded(0), padded) << extent;
+        const TileLayout l = blocked_layout(Shape{256, extent}, 4, 1, row_order(2));
+        EXPECT_EQ(l.padded(1), padded) << extent;
         EXPECT_EQ(l.has_ghosts(), padded != extent);
+        expect_sound(l);
+    }
+}
+
+TEST(TileLayout, OddFactorsOfSmallTilesAreSharedByThreads) {
+    struct Case {
+        Shape shape;
+        int warps, registers;
+    };
+    const Case cases[] = {{{3}, 4, 1},         {{96}, 4, 1},      {{7, 13}, 4, 1}, {{7, 13}, 1, 4},
+                          {{48, 5, 7}, 4, 28}, {{35, 77}, 4, 25}, {{781}, 4, 7},   {{5, 5, 5}, 1, 10}};
+    for (const Case& c : cases) {
+        const TileLayout l = blocked_layout(c.shape, c.warps, 1, row_order(c.shape.rank));
+        EXPECT_EQ(l.registers(), c.registers) << l.text();
         expect_sound(l);
     }
 }
@@ -438,14 +452,15 @@ TEST(Conversion, KnownCases) {
     EXPECT_EQ(plan_conversion(mma_accumulator(Shape{128, 64}, 4, 1), mma_operand_a(Shape{128, 64}, 16, 4, 1)).kind, Conversion::none);
     EXPECT_NE(plan_conversion(mma_accumulator(Shape{16, 32}, 1, 1), mma_operand_a(Shape{16, 32}, 8, 1, 1)).kind, Conversion::registers);
     // Ghosts constrain nothing: [5, 4] padded to 16 rows of a fragment or not, thread 0's registers are what counts.
-    const TileLayout wide = blocked_layout(Shape{48}, 2, 1, row_order(1));
+    const TileLayout spread = blocked_layout(Shape{48}, 2, 1, row_order(1));
+    ASSERT_EQ(spread.registers(), 1);
+    TileLayout wide = spread;  // 3 * 16 in three registers for 64 = 2^6 in one: other threads hold the elements
+    wide.odd[0] = 3;
+    wide.bits[0] = 4;
+    wide.lane = {1, 2, 4, 8, 0};
+    wide.warp = {0};
+    ASSERT_TRUE(wide.valid());
     EXPECT_EQ(plan_conversion(wide, wide).kind, Conversion::none);
-    TileLayout spread = wide;  // 64 = 2^6 in one register for 3 * 16 in three: other threads hold the elements
-    spread.odd[0] = 1;
-    spread.bits[0] = 6;
-    spread.lane = {1, 2, 4, 8, 16};
-    spread.warp = {32};
-    ASSERT_TRUE(spread.valid());
     EXPECT_EQ(plan_conversion(wide, spread).kind, Conversion::shared);
 }
 
