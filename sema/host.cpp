@@ -41,6 +41,7 @@ Value Elaborator::host_value(const HostOperand& o, Span span) {
     v.span = span;
     const bool is_tile = o.kind == HostOperand::tile || o.kind == HostOperand::block_tile;
     if (is_tile && (!building() || !host_ || !o.data)) return error(Diag::not_constant, span, "this value", "an array of the host");
+    if (is_tile && !fits_budget(o.data->shape, span)) return poison(span);
     switch (o.kind) {
         case HostOperand::tile:
             return tile(host_param(o.data), span);
