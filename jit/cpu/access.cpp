@@ -1,7 +1,6 @@
 // Access in all its uses (access.h): coordinates and masks, then the instructions.
 #include "jit/cpu/access.h"
 
-#include <algorithm>
 #include <cstddef>
 
 namespace tegula::cpu {
@@ -228,26 +227,15 @@ Value* Codegen::at_extract(ir::InstId id, const Point& p) {
     return b_.CreateSelect(mask, v, other ? other : llvm::Constant::getNullValue(v->getType()));
 }
 
-/// Does evaluating the value follow pointers? That may fail, and is to be reported, where nothing is stored, too.
-static bool follows_pointers(const Codegen& g, ir::ValueId value) {
-    std::vector<ir::ValueId> tree{value};
-    for (size_t k = 0; k < tree.size(); ++k) {
-        const ir::Inst* def = g.fn().def(tree[k]);
-        if (!def || !g.is_fused(tree[k])) continue;
-        if (def->op == Op::ptr_load) return true;
-        for (ir::ValueId o : g.fn().operands(*def))
-            if (std::find(tree.begin(), tree.end(), o) == tree.end()) tree.push_back(o);
-    }
-    return false;
-}
-
 void Codegen::cpu_store(ir::InstId id) {
     AccessEmitter access(*this, id);
     const bool serial = access.format().bits % 8 != 0;
     if (serial) call_support(offsetof(Support, lock), b_.getVoidTy(), {});
-    // Neighbours of other widths share bytes, which are read and written again.
     NestOptions options;
-    options.unreached = access.ends_with_tensor() && !follows_pointers(*this, access.value()) ? NestOptions::skipped : NestOptions::apart;
+    // Following a pointer may fail, and is to be reported, where nothing is stored, too.
+    const bool follows = evaluates(access.value(), [](const ir::Inst& inst) { return inst.op == Op::ptr_load; });
+    options.unreached = access.ends_with_tensor() && !follows ? NestOptions::skipped : NestOptions::apart;
+    // Neighbours of other widths share bytes, which are read and written again.
     options.mixed = has_byte_address(access.format().bits);
     if (access.streamed()) {
         options.head = [&](const Point& first) { return access.before_aligned(first); };

@@ -111,6 +111,8 @@ public:
     llvm::Value* scalar(ir::ValueId v);  ///< of rank 0
     bool is_scalar(ir::ValueId v) const { return plan_.values[v.v].kind == Home::scalar; }
     bool is_fused(ir::ValueId v) const { return plan_.values[v.v].kind == Home::fused; }
+    /// Does evaluating v at a point, with what is fused into it, execute such an instruction?
+    bool evaluates(ir::ValueId v, const std::function<bool(const ir::Inst& inst)>& such) const;
     bool is_stored(ir::ValueId v) const { return plan_.values[v.v].kind == Home::stored; }
     bool shares_buffer(ir::ValueId a, ir::ValueId b) const {
         return is_stored(a) && is_stored(b) && plan_.values[a.v].slot == plan_.values[b.v].slot;

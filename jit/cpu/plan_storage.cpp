@@ -212,25 +212,34 @@ void Planner::hold(const Transfer& t) {
     }
 }
 
-/// Is every NaN among a tile's elements the canonical one, because arithmetic on f32 or f64 made them?
-bool Planner::is_arithmetic(ir::ValueId v) const {
-    const ir::Inst* def = fn_.def(v);
-    if (!def || fn_.type(v).pointer || !is_native(fn_.elem(v))) return false;
-    if (ir::has_trait(def->op, ir::ELEMWISE)) return true;
-    const auto operands = fn_.operands(*def);
-    if (def->op == Op::select) return is_arithmetic(operands[1]) && is_arithmetic(operands[2]);
-    return def->op == Op::constant && !std::isnan(decode(fn_.elem(v), static_cast<uint64_t>(fn_.attrs(*def)[0])));
+/// By value: is every NaN among a tile's elements the canonical one, because arithmetic on f32 or f64 made them?
+std::vector<bool> Planner::find_arithmetic() const {
+    std::vector<bool> out(fn_.value_count());
+    for (const ir::InstId id : order_) {
+        const ir::Inst& inst = fn_.inst(id);
+        const auto operands = fn_.operands(inst);
+        for (uint32_t r = 0; r < inst.results.count; ++r) {
+            const ir::ValueId v = fn_.result(inst, r);
+            if (fn_.type(v).kind != Type::tile || fn_.type(v).pointer || !is_native(fn_.elem(v))) continue;
+            out[v.v] = ir::has_trait(inst.op, ir::ELEMWISE) || (inst.op == Op::select && out[operands[1].v] && out[operands[2].v]) ||
+                       (inst.op == Op::constant && !std::isnan(decode(fn_.elem(v), static_cast<uint64_t>(fn_.attrs(inst)[0]))));
+        }
+    }
+    return out;
 }
 
-/// Is it arithmetic in storage of its own, and only ever read element by element?
-bool Planner::may_stay_unsettled(ir::ValueId v) const {
-    if (!stored(v) || !is_arithmetic(v)) return false;
-    for (uint32_t w = 0; w < parent_.size(); ++w)
-        if (w != v.v && find(w) == find(v.v)) return false;
-    return std::all_of(uses_[v.v].begin(), uses_[v.v].end(), [&](const Use& use) {
+/// Arithmetic in storage of its own that is only ever read element by element stays unsettled.
+void Planner::find_unsettled() {
+    const std::vector<bool> arithmetic = find_arithmetic();
+    std::vector<uint32_t> sharers(parent_.size());
+    for (uint32_t v = 0; v < parent_.size(); ++v) ++sharers[find(v)];
+    const auto by_elements = [&](const Use& use) {
         const Op user = fn_.inst(use.inst).op;
         return ir::has_trait(user, ir::ELEMWISE) || user == Op::select || user == Op::cast || user == Op::reduce || user == Op::store;
-    });
+    };
+    for (uint32_t v = 0; v < parent_.size(); ++v)
+        plan_.values[v].unsettled =
+            arithmetic[v] && stored(ir::ValueId{v}) && sharers[find(v)] == 1 && std::all_of(uses_[v].begin(), uses_[v].end(), by_elements);
 }
 
 void Planner::place() {
@@ -285,7 +294,7 @@ void Planner::place() {
     }
     for (uint32_t v = 0; v < parent_.size(); ++v)
         if (plan_.values[v].kind == Home::stored && slot_of_storage.count(find(v))) plan_.values[v].slot = slot_of_storage[find(v)];
-    for (uint32_t v = 0; v < parent_.size(); ++v) plan_.values[v].unsettled = may_stay_unsettled(ir::ValueId{v});
+    find_unsettled();
     for (const auto& [inst, slot] : slot_of_work) plan_.work[inst] = plan_.slots[slot];
 }
 

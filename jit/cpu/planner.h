@@ -61,8 +61,8 @@ private:
     void unite_init(const Transfer& t, size_t i);
     bool reads(ir::ValueId v, uint32_t storage, bool elsewhere_only) const;
     void hold(const Transfer& t);
-    bool is_arithmetic(ir::ValueId v) const;
-    bool may_stay_unsettled(ir::ValueId v) const;
+    std::vector<bool> find_arithmetic() const;
+    void find_unsettled();
     void place();
 
     const ir::Function& fn_;

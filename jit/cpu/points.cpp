@@ -1,4 +1,5 @@
 // Points and what is known at them (codegen.h): arithmetic on coordinates, and evaluation of values with a memo per body.
+#include <algorithm>
 #include <numeric>
 
 #include "jit/cpu/codegen.h"
@@ -99,6 +100,18 @@ Value* Codegen::quotient(const Index& i, int64_t by) {
     for (auto body = bodies_.rbegin(); body != bodies_.rend(); ++body)
         if (const auto known = body->quotients.find(key); known != body->quotients.end()) return known->second;
     return bodies_.back().quotients[key] = b_.CreateUDiv(i.run, i64(by));
+}
+
+bool Codegen::evaluates(ir::ValueId v, const std::function<bool(const ir::Inst& inst)>& such) const {
+    std::vector<ir::ValueId> tree{v};
+    for (size_t k = 0; k < tree.size(); ++k) {
+        const ir::Inst* def = fn_.def(tree[k]);
+        if (!def || !is_fused(tree[k])) continue;
+        if (such(*def)) return true;
+        for (ir::ValueId o : fn_.operands(*def))
+            if (std::find(tree.begin(), tree.end(), o) == tree.end()) tree.push_back(o);
+    }
+    return false;
 }
 
 Point Codegen::scalar_point(std::initializer_list<Value*> uniform) const {

@@ -93,17 +93,10 @@ Buffer ProductEmitter::accumulators(ir::ValueId acc) {
     const Shape& shape = g_.fn().type(acc).shape;
     const Buffer c = p_.c_bytes ? g_.work(id_, p_.a_bytes + p_.b_bytes, chain_, shape) : g_.buffer(result);
     if (!p_.c_bytes && g_.shares_buffer(acc, result)) return c;
-    in_blocks_ = !p_.few && p_.lanes == g_.width() && !reads_tensor(acc);
+    const auto reads_tensor = [](const ir::Inst& inst) { return inst.op == Op::load || inst.op == Op::ptr_load; };
+    in_blocks_ = !p_.few && p_.lanes == g_.width() && !g_.evaluates(acc, reads_tensor);
     if (!in_blocks_) g_.nest(shape, [&](const Point& p) { put_accumulator(c, p); });
     return c;
-}
-
-bool ProductEmitter::reads_tensor(ir::ValueId v) const {
-    const ir::Inst* def = g_.fn().def(v);
-    if (!def || !g_.is_fused(v)) return false;
-    if (def->op == Op::load || def->op == Op::ptr_load) return true;
-    const auto operands = g_.fn().operands(*def);
-    return std::any_of(operands.begin(), operands.end(), [&](ir::ValueId o) { return reads_tensor(o); });
 }
 
 void ProductEmitter::put_accumulator(const Buffer& c, const Point& p) {

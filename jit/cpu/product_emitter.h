@@ -53,7 +53,6 @@ private:
     // product.cpp
     void few(const Operand& a, std::span<const ir::ValueId> operands);
     Buffer accumulators(ir::ValueId acc);
-    bool reads_tensor(ir::ValueId v) const;
     void put_accumulator(const Buffer& c, const Point& p);
     void put_accumulators(const Buffer& c, Point first, int64_t rows, int64_t width);
     void finish(const Buffer& c);

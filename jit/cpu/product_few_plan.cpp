@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <set>
 
 #include "jit/cpu/plan.h"
 #include "jit/cpu/product.h"
@@ -26,7 +27,7 @@ public:
 
     void walk(ir::ValueId v, std::vector<int> dims, int depth = 0) {
         const ir::Inst* def = fn_.def(v);
-        if (!def || plan_.values[v.v].kind != Home::fused || depth > kMostDepth) return;
+        if (!def || plan_.values[v.v].kind != Home::fused || depth > kMostDepth || !seen_.insert({v.v, dims}).second) return;
         const Shape& shape = fn_.type(v).shape;
         for (size_t d = 0; d < dims.size(); ++d)
             if (shape[d] == 1) dims[d] = -1;
@@ -81,6 +82,7 @@ private:
     const ir::Function& fn_;
     const Plan& plan_;
     const int k_, n_;
+    std::set<std::pair<uint32_t, std::vector<int>>> seen_;  ///< values, and the dimensions that they were reached with
 };
 
 }  // namespace

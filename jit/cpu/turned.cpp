@@ -146,16 +146,17 @@ Value* Codegen::at_turned(ir::InstId id, const Point& p) {
         bool same = step != t.steps.end() && p.index[t.k].kind == Index::uniform;
         for (size_t d = 0; d < p.rank; ++d) same = same && (d == t.k || (p.index[d].kind == t.at[d].kind && p.index[d].value == t.at[d].value));
         if (!same) continue;
-        const auto bit = static_cast<uint64_t>(step - t.steps.begin()) * AccessEmitter(*this, id).format().bits, word = bit / 32, shift = bit % 32;
+        AccessEmitter access(*this, id);
+        const unsigned bits = access.format().bits;
+        const auto bit = static_cast<uint64_t>(step - t.steps.begin()) * bits, word = bit / 32, shift = bit % 32;
         Value* words = t.words[word];
-        const unsigned bits = AccessEmitter(*this, id).format().bits;
         if (shift + bits > 32) {
             Value* count = splat(i32(static_cast<int64_t>(shift)), p.lanes);
             words = b_.CreateIntrinsic(words->getType(), llvm::Intrinsic::fshr, {t.words[word + 1], words, count});
         } else if (shift) {
             words = b_.CreateLShr(words, shift);
         }
-        return AccessEmitter(*this, id).from_words(p, t.k, words);
+        return access.from_words(p, t.k, words);
     }
     return nullptr;
 }
