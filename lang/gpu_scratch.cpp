@@ -46,10 +46,7 @@ private:
     bool same_layout(ir::ValueId a, ir::ValueId b) const { return layout(a) && layout(b) && *layout(a) == *layout(b); }
 
     /// Of an access (ir.h): the operand behind its index tiles.
-    size_t first_value() const {
-        const std::vector<ir::Access::Axis> axes = fn_.access(inst_).axes;
-        return 1 + static_cast<size_t>(std::count_if(axes.begin(), axes.end(), [](const auto& axis) { return axis.kind != ir::Access::all; }));
-    }
+    size_t first_value() const { return 1 + fn_.access(inst_).indices(); }
 
     void run();
     void move();

@@ -18,6 +18,10 @@ std::vector<int64_t> Access::encode_axes() const {
     return out;
 }
 
+size_t Access::indices() const {
+    return static_cast<size_t>(std::count_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.kind != all; }));
+}
+
 Access Function::access(const Inst& i) const {
     Access out;
     const std::span<const int64_t> a = attrs(i);

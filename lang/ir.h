@@ -112,6 +112,7 @@ struct Access {
     int64_t flags = 0;
     std::vector<Axis> axes;
     std::vector<int64_t> encode_axes() const;  ///< 4 numbers per axis: kind, extent, step, in_bounds
+    size_t indices() const;                    ///< operands behind the object: one for each axis but `all`
 };
 
 struct Param {

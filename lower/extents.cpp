@@ -53,11 +53,7 @@ bool fix_extents(Function& fn, const PassOptions& options) {
             for (const ValueId v : fn.operands(fn.inst(i))) used = used || v == p.value;
         });
         if (!used) continue;
-        const int64_t code[] = {value};
-        const TypeId type[] = {fn.type_of(p.value)};
-        const InstId constant = fn.make(Op::constant, {}, type, code);
-        fn.insert_before(fn.block(fn.body).insts.front(), constant);
-        fn.replace_uses(p.value, fn.result(constant));
+        fn.replace_uses(p.value, insert_constant(fn, fn.block(fn.body).insts.front(), fn.type_of(p.value), static_cast<uint64_t>(value)));
         changed = true;
     }
     return changed;

@@ -39,7 +39,11 @@ public:
                     break;
             }
         });
-        for (const InstId i : zeros_) make_zero(i);
+        for (const InstId i : zeros_) {
+            const ValueId old = fn_.result(fn_.inst(i));
+            fn_.replace_uses(old, insert_constant(fn_, i, fn_.type_of(old), 0));
+            changed_ = true;
+        }
         return changed_;
     }
 
@@ -59,15 +63,6 @@ private:
         if (!constant_int(fn_, operands[1], by) || by <= 0 || !std::has_single_bit(static_cast<uint64_t>(by))) return false;
         const auto form = bounds_.exact(operands[0]);
         return form && bounds_.divisible(*form, by);
-    }
-    void make_zero(InstId id) {
-        const ValueId old = fn_.result(fn_.inst(id));
-        const int64_t code[] = {0};
-        const TypeId type[] = {fn_.type_of(old)};
-        const InstId zero = fn_.make(Op::constant, {}, type, code, fn_.inst(id).span);
-        fn_.insert_before(id, zero);
-        fn_.replace_uses(old, fn_.result(zero));
-        changed_ = true;
     }
     void access(InstId id);
     void pointer_mask(InstId id);

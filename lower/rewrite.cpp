@@ -18,6 +18,13 @@ bool splat_code(const ir::Function& fn, ir::ValueId v, uint64_t& code) {
     return true;
 }
 
+ir::ValueId insert_constant(ir::Function& fn, ir::InstId before, TypeId type, uint64_t code) {
+    const int64_t attr = static_cast<int64_t>(code);
+    const ir::InstId made = fn.make(ir::Op::constant, {}, {&type, 1}, {&attr, 1}, fn.inst(before).span);
+    fn.insert_before(before, made);
+    return fn.result(made);
+}
+
 bool constant_int(const ir::Function& fn, ir::ValueId v, int64_t& value) {
     uint64_t code = 0;
     if (!splat_code(fn, v, code) || !fn.elem(v).is_int()) return false;

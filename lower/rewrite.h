@@ -41,6 +41,8 @@ private:
 bool has_trait_within(const ir::Function& fn, ir::InstId inst, uint32_t traits);
 /// The code of a constant with equal elements; false when `v` is none.
 bool splat_code(const ir::Function& fn, ir::ValueId v, uint64_t& code);
+/// A constant of that code (of every element), in front of an instruction.
+ir::ValueId insert_constant(ir::Function& fn, ir::InstId before, TypeId type, uint64_t code);
 /// The value of a scalar or splat integer constant of at most 64 bits, as i64.
 bool constant_int(const ir::Function& fn, ir::ValueId v, int64_t& value);
 

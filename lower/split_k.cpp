@@ -36,7 +36,6 @@ private:
     std::string problem(InstId loop) const;
     bool only_accumulates(const Inst& loop, uint32_t k) const;
     ValueId scalar(InstId before, Op op, std::initializer_list<ValueId> operands);
-    ValueId constant(InstId before, TypeId type, uint64_t code);
 
     Function& fn_;
     std::vector<uint32_t> uses_;
@@ -106,19 +105,12 @@ ValueId Splitter::scalar(InstId before, Op op, std::initializer_list<ValueId> op
     return fn_.result(made);
 }
 
-ValueId Splitter::constant(InstId before, TypeId type, uint64_t code) {
-    const int64_t attr = static_cast<int64_t>(code);
-    const InstId made = fn_.make(Op::constant, {}, {&type, 1}, {&attr, 1}, fn_.inst(before).span);
-    fn_.insert_before(before, made);
-    return fn_.result(made);
-}
-
 void Splitter::split(InstId loop, int64_t parts) {
     const TypeId index = fn_.types().tile(Fmt::i64);
     const Span span = fn_.inst(loop).span;
     const std::vector<ValueId> in(fn_.operands(fn_.inst(loop)).begin(), fn_.operands(fn_.inst(loop)).end());
     const ValueId lo = in[0], hi = in[1], step = in[2];
-    const ValueId zero = constant(loop, index, 0), one = constant(loop, index, 1), count = constant(loop, index, static_cast<uint64_t>(parts));
+    const ValueId zero = insert_constant(fn_, loop, index, 0), one = insert_constant(fn_, loop, index, 1), count = insert_constant(fn_, loop, index, static_cast<uint64_t>(parts));
     // Whole steps per stretch; the last stretches may be short or empty.
     const ValueId length = scalar(loop, Op::max, {scalar(loop, Op::sub, {hi, lo}), zero});
     const ValueId trips = scalar(loop, Op::div_ceil, {scalar(loop, Op::div_ceil, {length, step}), count});
@@ -146,7 +138,7 @@ void Splitter::split(InstId loop, int64_t parts) {
     const ValueId begin = scalar(loop, Op::max, {lo, scalar(loop, Op::add, {lo, scalar(loop, Op::mul, {part, stretch})})});
     const ValueId end = scalar(loop, Op::min, {hi, scalar(loop, Op::add, {begin, stretch})});
     std::vector<ValueId> inner{begin, end, step}, sums;
-    for (TypeId type : types) inner.push_back(constant(loop, type, 0));
+    for (TypeId type : types) inner.push_back(insert_constant(fn_, loop, type, 0));
     fn_.set_operands(loop, inner);
     for (uint32_t k = 0; k < types.size(); ++k) {
         const ValueId both[] = {fn_.block(body).args[k + 1], fn_.result(loop, k)};

@@ -80,19 +80,9 @@ bool Planner::keeps_point(const ir::Function& fn, const ir::Inst& inst, uint32_t
         case Op::gather:
             return k == 1;
         case Op::load:
-        case Op::store: {
-            // Behind the indices: value, other and mask have the part's points.
-            const ir::Access access = fn.access(inst);
-            uint32_t indices = 1;
-            for (const ir::Access::Axis& a : access.axes) indices += a.kind != ir::Access::all;
-            return k >= indices;
-        }
-        case Op::extract: {
-            const ir::Access access = fn.access(inst);
-            uint32_t indices = 1;
-            for (const ir::Access::Axis& a : access.axes) indices += a.kind != ir::Access::all;
-            return k >= indices;
-        }
+        case Op::store:
+        case Op::extract:  // behind the indices: value, other and mask have the part's points
+            return k > fn.access(inst).indices();
         default:
             return false;
     }

@@ -77,6 +77,7 @@ void Emitter::find_unroll_limit() {
 KernelText Emitter::run() {
     find_uses();
     find_unroll_limit();
+    resident_programs_ = find_resident_programs();
     kernel_.entry = "tegula_" + fresh(fn_.name);
     kernel_.threads = group_threads() + (fn_.gpu->specialised ? kProducerThreads : 0);
     kernel_.shared_bytes = fn_.gpu->shared_bytes;
@@ -107,7 +108,7 @@ KernelText Emitter::run() {
 
 std::string Emitter::kernel_head() const {
     std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) + ", " +
-                      std::to_string(resident_programs()) + ") " + kernel_.entry + "(";
+                      std::to_string(resident_programs_) + ") " + kernel_.entry + "(";
     for (size_t i = 0; i < param_texts_.size(); ++i) out += (i ? ", " : "") + param_texts_[i];
     return out + ")";
 }

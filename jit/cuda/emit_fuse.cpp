@@ -162,7 +162,7 @@ bool Emitter::may_join(ir::InstId id) {
         const ir::Inst& inst = fn_.inst(other);
         const auto operands = fn_.operands(inst);
         if (std::find(operands.begin(), operands.end(), v) != operands.end()) {
-            if (!ir::has_trait(inst.op, ir::ELEMWISE) || resident_programs() == 1) return false;
+            if (!ir::has_trait(inst.op, ir::ELEMWISE) || resident_programs_ == 1) return false;
             const Part part = part_access(id);
             return is_vectors(part) && (is_whole(part) || fn_.elem(part.tensor).bits >= 32);
         }

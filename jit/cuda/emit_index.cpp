@@ -127,8 +127,7 @@ void Emitter::cuda_deposit(ir::InstId id) {
     declare(to);
     open("");
     const std::vector<std::string> pointers = stage_operands(id);
-    size_t value = 1;
-    for (const Access::Axis& axis : fn_.access(inst).axes) value += axis.kind != Access::all;
+    const size_t value = 1 + fn_.access(inst).indices();
     const TilePart p = tile_part(id, in[value], pointers);
     if (pointers[0].empty()) {  // a scalar tile: no axes, one element
         const std::string mask = p.access.flags & Access::has_mask ? name(in[value + 1]) : "true";

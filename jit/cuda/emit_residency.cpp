@@ -29,9 +29,7 @@ bool meets(Op op) {
 }
 
 bool has_constant_indices(const ir::Function& fn, const ir::Inst& load) {
-    size_t indices = 0;
-    for (const ir::Access::Axis& axis : fn.access(load).axes) indices += axis.kind != ir::Access::all;
-    const auto operands = fn.operands(load).subspan(1, indices);
+    const auto operands = fn.operands(load).subspan(1, fn.access(load).indices());
     return std::all_of(operands.begin(), operands.end(), [&](ir::ValueId v) { return fn.def(v) && fn.def(v)->op == Op::constant; });
 }
 
@@ -153,7 +151,7 @@ private:
 
 }  // namespace
 
-int Emitter::resident_programs() const {
+int Emitter::find_resident_programs() const {
     if (fn_.gpu->specialised) return 1;
     int64_t loaded = 1;  // bytes of the largest tile
     int loads = 0;

@@ -421,7 +421,7 @@ private:
     std::string two_halves(const Format& half, const Format& from);  ///< function (int, int) -> packed pair
     std::string kernel_head() const;
     /// Programs that should be on a multiprocessor at once, as far as registers go (emit_residency.cpp).
-    int resident_programs() const;
+    int find_resident_programs() const;
     void find_uses();
     void find_unroll_limit();
     std::string scalar_param(int param);
@@ -461,6 +461,7 @@ private:
     std::map<uint32_t, Ring> rings_;  ///< by ValueId of the channel
     const OverlappedProducts overlapped_;
     std::string tensor_memory_, products_, product_phase_;  ///< address of the columns; the barrier of products and its parity
+    int resident_programs_ = 1;
     int64_t unroll_limit_ = 0;  ///< iterations; a tile with more registers is in local memory, where loops over it need not be unrolled
     std::vector<int> uses_;
     std::vector<bool> aliased_, array_constant_;

@@ -47,11 +47,7 @@ bool starts_at_zero_or_more(const Function& fn, const LaunchFacts& facts, ValueI
     return shown(fn.operands(*def)[0]) || shown(fn.operands(*def)[1]);
 }
 
-size_t index_operands(const Function& fn, const Inst& load) {
-    size_t n = 1;
-    for (const Access::Axis& a : fn.access(load).axes) n += a.kind != Access::all;
-    return n;
-}
+size_t index_operands(const Function& fn, const Inst& load) { return 1 + fn.access(load).indices(); }
 
 /// The instructions of the body that compute the indices of `load`, in order; false when they need more than the counter and scalars from outside.
 bool index_slice(const Function& fn, const LoopParts& loop, InstId load, std::vector<InstId>& out) {

@@ -173,17 +173,12 @@ private:
     void put(InstId load, BlockId to) {
         const Inst inst = fn_.inst(load);
         std::vector<ValueId> operands;
-        const size_t indices = operand_count_of_indices(inst);
+        const size_t indices = fn_.access(inst).indices();
         for (size_t i = 0; i <= indices; ++i) operands.push_back(of(fn_.operands(inst)[i]));
         operands.push_back(put_into_[load.v]);
         std::vector<int64_t> attrs(fn_.attrs(inst).begin(), fn_.attrs(inst).end());
         attrs[0] = 0;
         fn_.append(to, fn_.make(Op::channel_put, operands, {}, attrs, inst.span));
-    }
-    size_t operand_count_of_indices(const Inst& inst) const {
-        size_t n = 0;
-        for (const Access::Axis& a : fn_.access(inst).axes) n += a.kind != Access::all;
-        return n;
     }
     void copy(InstId i, BlockId to) {
         const Inst inst = fn_.inst(i);

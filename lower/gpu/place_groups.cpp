@@ -34,12 +34,9 @@ bool same_in_programs(const Function& fn, ValueId v, int depth) {
 
 bool reads_the_same(const Function& fn, const Inst& inst) {
     if (inst.op != Op::load) return false;
-    size_t indices = 0;
-    for (const Access::Axis& axis : fn.access(inst).axes) {
-        if (axis.kind == Access::gather) return false;
-        indices += axis.kind != Access::all;
-    }
-    const auto operands = fn.operands(inst).subspan(1, indices);
+    const Access access = fn.access(inst);
+    if (std::any_of(access.axes.begin(), access.axes.end(), [](const Access::Axis& axis) { return axis.kind == Access::gather; })) return false;
+    const auto operands = fn.operands(inst).subspan(1, access.indices());
     return std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return same_in_programs(fn, v, kCheapCost); });
 }
 

@@ -14,11 +14,7 @@ using namespace ir;
 namespace {
 
 /// Where the stored value stands among the operands of load, store, atomic (0 for loads: none).
-size_t value_operand(const Function& fn, const Inst& inst) {
-    size_t at = 1;
-    for (const Access::Axis& axis : fn.access(inst).axes) at += axis.kind != Access::all;
-    return at;
-}
+size_t value_operand(const Function& fn, const Inst& inst) { return 1 + fn.access(inst).indices(); }
 
 /// The dimensions of a tile, `first` (unless -1) and then the rest, last one first.
 std::vector<int> order_from(const Shape& shape, int first) {
