@@ -56,7 +56,7 @@ enum class Failure : uint32_t { division_by_zero, division_overflow, gather_out_
 /// Functions of the run-time side that code calls: fields of State, so that objects hold no addresses and can be cached.
 /// Tile operands are passed as dense row-major containers without padding (bool: one byte, 0 or 1), scalars as one container.
 struct Support {
-    /// Polled at back edges when steps_left < 0, and refills it; sets `stop` when the run is over.
+    /// Polled at back edges when steps_left < 0, in loops over tiles when elements_left < 0, and refills both; sets `stop` when the run is over.
     void (*tick)(State*);
     /// print and assert of instruction `inst`; operands in order.
     void (*print)(State*, uint32_t inst, const void* const* operands);
@@ -85,7 +85,8 @@ struct Support {
 struct State {
     const uint32_t* stop = nullptr;  ///< non-zero: leave the kernel soon; read with relaxed order at back edges
     const Support* support = nullptr;
-    int64_t steps_left = 0;  ///< counted down at back edges by the instructions of the body
+    int64_t steps_left = 0;     ///< counted down at back edges by the instructions of the body
+    int64_t elements_left = 0;  ///< counted down in loops over tiles by the elements of what is inside
     const ir::Function* fn = nullptr;
     void* owner = nullptr;  ///< of the run-time side
 };

@@ -230,7 +230,6 @@ Value* Codegen::at_extract(ir::InstId id, const Point& p) {
 void Codegen::cpu_store(ir::InstId id) {
     AccessEmitter access(*this, id);
     const bool serial = access.format().bits % 8 != 0;
-    if (serial) call_support(offsetof(Support, lock), b_.getVoidTy(), {});
     NestOptions options;
     // Following a pointer may fail, and is to be reported, where nothing is stored, too.
     const bool follows = evaluates(access.value(), [](const ir::Inst& inst) { return inst.op == Op::ptr_load; });
@@ -241,16 +240,13 @@ void Codegen::cpu_store(ir::InstId id) {
         options.head = [&](const Point& first) { return access.before_aligned(first); };
         options.least = access.vectors_of_line();
     }
-    nest(
-        access.part(),
-        [&](const Point& p) {
-            Value* value = lanes(access.value(), p);
-            Place place = access.place(p);
-            const Address a = access.address(place);
-            access.store(a, access.mask(place, p), value, p.lanes);
-        },
-        options);
-    if (serial) call_support(offsetof(Support, unlock), b_.getVoidTy(), {});
+    const auto store = [&](const Point& p) {
+        Value* value = lanes(access.value(), p);
+        Place place = access.place(p);
+        const Address a = access.address(place);
+        access.store(a, access.mask(place, p), value, p.lanes);
+    };
+    locked(serial, [&] { nest(access.part(), store, options); });
 }
 
 void Codegen::cpu_deposit(ir::InstId id) {

@@ -113,13 +113,12 @@ Value* Codegen::atomic_element(ir::InstId id, Value* data, Value* bit, ir::Value
 void Codegen::atomic_elements(ir::InstId id, const Shape& shape, const std::function<Value*(const Point& p)>& update) {
     const ir::ValueId result = fn_.result(id);
     const bool serial = !has_byte_address(fn_.elem(result).bits);
-    if (serial) call_support(offsetof(Support, lock), b_.getVoidTy(), {});
-    nest_elements(shape, [&](const Point& p) {
+    const auto element = [&](const Point& p) {
         Value* old = update(p);
         if (is_stored(result)) write(buffer(result), p, old);
         if (is_scalar(result)) define(result, old);
-    });
-    if (serial) call_support(offsetof(Support, unlock), b_.getVoidTy(), {});
+    };
+    locked(serial, [&] { nest_elements(shape, element); });
 }
 
 void Codegen::cpu_atomic(ir::InstId id) {

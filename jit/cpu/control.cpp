@@ -44,11 +44,30 @@ void Codegen::transfer(ir::InstId at, std::span<const ir::ValueId> from, std::sp
     }
 }
 
-/// Counts steps, and leaves the kernel when the run is over.
-void Codegen::back_edge(ir::BlockId body) {
-    const auto field = [&](size_t offset) { return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), state_, offset); };
-    Value* at = field(offsetof(State, steps_left));
-    Value* left = b_.CreateSub(b_.CreateAlignedLoad(b_.getInt64Ty(), at, llvm::Align(8)), i64(static_cast<int64_t>(fn_.block(body).insts.size())));
+void Codegen::back_edge(ir::BlockId body) { count_down(offsetof(State, steps_left), static_cast<int64_t>(fn_.block(body).insts.size())); }
+
+void Codegen::poll() {
+    call_support(offsetof(Support, tick), b_.getVoidTy(), {});
+    Value* stop = b_.CreateAlignedLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), state_, offsetof(State, stop)), llvm::Align(8));
+    auto* flag = b_.CreateAlignedLoad(b_.getInt32Ty(), stop, llvm::Align(4));
+    flag->setAtomic(llvm::AtomicOrdering::Monotonic);
+    auto* on = BasicBlock::Create(context_, "on", function_);
+    b_.CreateCondBr(b_.CreateICmpNE(flag, i32(0)), leave_, on);
+    b_.SetInsertPoint(on);
+}
+
+void Codegen::locked(bool serial, const std::function<void()>& body) {
+    if (!serial) return body();
+    call_support(offsetof(Support, lock), b_.getVoidTy(), {});
+    may_leave_ = false;
+    body();
+    may_leave_ = true;
+    call_support(offsetof(Support, unlock), b_.getVoidTy(), {});
+}
+
+void Codegen::count_down(size_t field, int64_t by) {
+    Value* at = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), state_, field);
+    Value* left = b_.CreateSub(b_.CreateAlignedLoad(b_.getInt64Ty(), at, llvm::Align(8)), i64(by));
     b_.CreateAlignedStore(left, at, llvm::Align(8));
     auto* late = BasicBlock::Create(context_, "tick", function_);
     auto* on = BasicBlock::Create(context_, "on", function_);
@@ -56,11 +75,8 @@ void Codegen::back_edge(ir::BlockId body) {
                     llvm::MDNode::get(context_, {llvm::MDString::get(context_, "branch_weights"), llvm::ConstantAsMetadata::get(b_.getInt32(1)),
                                                  llvm::ConstantAsMetadata::get(b_.getInt32(2000))}));
     b_.SetInsertPoint(late);
-    call_support(offsetof(Support, tick), b_.getVoidTy(), {});
-    Value* stop = b_.CreateAlignedLoad(b_.getPtrTy(), field(offsetof(State, stop)), llvm::Align(8));
-    auto* flag = b_.CreateAlignedLoad(b_.getInt32Ty(), stop, llvm::Align(4));
-    flag->setAtomic(llvm::AtomicOrdering::Monotonic);
-    b_.CreateCondBr(b_.CreateICmpNE(flag, b_.getInt32(0)), leave_, on);
+    poll();
+    b_.CreateBr(on);
     b_.SetInsertPoint(on);
 }
 

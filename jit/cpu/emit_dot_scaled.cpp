@@ -59,7 +59,6 @@ private:
     void rows(int64_t from, int64_t to, int64_t count) {
         g_.loop(from, to, count, [&](Value* i) {
             g_.nest(Shape{1, n_}, [&](const Point& p) { tile(i, count, p); });
-            g_.poll();
         });
     }
 

@@ -8,6 +8,13 @@ namespace tegula::cpu {
 using llvm::BasicBlock;
 using llvm::Value;
 
+namespace {
+
+// What a body handles at least before it is worth to count it down (some ten nanoseconds of work), and how often loops run whose ends are not known.
+constexpr int64_t kPolledElements = 1024, kUnknownTrips = 64;
+
+}  // namespace
+
 std::vector<Value*> Codegen::loop(Value* lo, Value* hi, int64_t step, std::vector<Value*> carried,
                                   const std::function<std::vector<Value*>(Value* i, std::vector<Value*> carried)>& body) {
     auto* low = llvm::dyn_cast<llvm::ConstantInt>(lo);
@@ -37,9 +44,16 @@ std::vector<Value*> Codegen::loop(Value* lo, Value* hi, int64_t step, std::vecto
         phis.back()->addIncoming(c, before);
         now.push_back(phis.back());
     }
+    const int64_t before_it = std::exchange(elements_, 0);
     bodies_.emplace_back();
     const std::vector<Value*> next = body(i, now);
     bodies_.pop_back();
+    if (elements_ >= kPolledElements && may_leave_) {
+        count_down(offsetof(State, elements_left), elements_);
+        elements_ = 0;
+    }
+    const int64_t trips = constant ? (high->getSExtValue() - low->getSExtValue() + step - 1) / step : kUnknownTrips;
+    elements_ = before_it + std::max<int64_t>(elements_, 1) * trips;
     BasicBlock* latch = b_.GetInsertBlock();
     Value* following = b_.CreateNSWAdd(i, i64(step));
     i->addIncoming(following, latch);

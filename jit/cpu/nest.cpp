@@ -51,6 +51,7 @@ void Codegen::single_vector(Point p, size_t along, const Index& at, Value* end, 
 /// One row of a nest: what comes before the first whole vector, whole vectors, the rest.
 void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options) {
     const auto lanes = static_cast<int64_t>(p.lanes);
+    elements_ += extent;
     if (extent <= lanes) return single_vector(p, along, {Index::consecutive, i64(0), lanes}, extent < lanes ? i64(extent) : nullptr, body);
     const int64_t multiple = options.head ? 1 : lanes;
     /// The index behind the last vector.

@@ -169,7 +169,6 @@ ProductEmitter::Values ProductEmitter::shifted_products(Panel b, Value* depth, i
 
 /// All rows of a block of columns, in stretches that differ by at most one row.
 void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t width, const Values& less, const Start& start) {
-    if (p_.m * width * std::min(p_.k, p_.k_block) * 4 > kQuickProduct) g_.poll();
     const int64_t count = (p_.m + p_.rows - 1) / p_.rows, large = (p_.m + count - 1) / count, many = p_.m - (large - 1) * count;
     const auto stretch = [&](int64_t from, int64_t to, int64_t rows) {
         g_.loop(from, to, rows, [&](Value* i) {
@@ -293,16 +292,6 @@ static void product_by_steps(Codegen& g, ir::InstId id) {
                                  });
         g.write(g.buffer(result), p, sums[0]);
     });
-}
-
-void Codegen::poll() {
-    call_support(offsetof(Support, tick), b_.getVoidTy(), {});
-    Value* stop = b_.CreateAlignedLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), state_, offsetof(State, stop)), llvm::Align(8));
-    auto* flag = b_.CreateAlignedLoad(b_.getInt32Ty(), stop, llvm::Align(4));
-    flag->setAtomic(llvm::AtomicOrdering::Monotonic);
-    auto* on = llvm::BasicBlock::Create(context_, "on", function_);
-    b_.CreateCondBr(b_.CreateICmpNE(flag, i32(0)), leave_, on);
-    b_.SetInsertPoint(on);
 }
 
 void Codegen::cpu_dot(ir::InstId id) {

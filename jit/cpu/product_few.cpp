@@ -25,12 +25,8 @@ public:
 
     void run() {
         const int64_t full = p_.n / p_.block() * p_.block();
-        const auto block = [&](Value* n, int64_t width) {
-            if (p_.m * width * p_.k * 4 > kQuickProduct) g_.poll();
-            columns(n, width);
-        };
-        g_.loop(0, full, p_.block(), [&](Value* n) { block(n, p_.block()); });
-        if (full < p_.n) block(g_.i64(full), p_.n - full);
+        g_.loop(0, full, p_.block(), [&](Value* n) { columns(n, p_.block()); });
+        if (full < p_.n) columns(g_.i64(full), p_.n - full);
     }
 
 private:

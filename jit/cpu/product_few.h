@@ -7,7 +7,6 @@
 
 namespace tegula::cpu {
 
-constexpr int64_t kQuickProduct = int64_t{1} << 22;  ///< multiply-adds between two looks at the stop flag
 
 struct FewRows {
     const Format& chain;

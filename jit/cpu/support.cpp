@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kPrintBytes = 16 << 20;  ///< text kept for later, when programs run out of order
 constexpr int64_t kLeastBatch = 16, kMostBatch = 4096;
+constexpr int64_t kElementsPerTick = int64_t{1} << 16;  ///< 0.2 ms of math, some 20 ms of the slowest formats
 constexpr std::chrono::microseconds kShortTick{100}, kLongTick{1000}, kProgress{100000};
 
 uint64_t container_code(const Format& f, const void* data, int64_t i) {
@@ -189,6 +190,7 @@ Worker::Worker(Launch& launch, bool leads)
     state_.owner = this;
     for (int d = 0; d < 3; ++d) program_[3 + d] = static_cast<int64_t>(launch.grid[d]);
     last_tick_ = last_progress_ = Clock::now();
+    state_.elements_left = kElementsPerTick;
     take_steps();
 }
 
@@ -219,6 +221,7 @@ void Worker::tick() {
     if (now - last_tick_ < kShortTick) batch_ = std::min(batch_ * 2, kMostBatch);
     if (now - last_tick_ > kLongTick) batch_ = std::max(batch_ / 4, kLeastBatch);
     last_tick_ = now;
+    state_.elements_left = kElementsPerTick;
     take_steps();
     if (!leads_ || !launch_.options.progress || now - last_progress_ < kProgress) return;
     last_progress_ = now;
