@@ -288,6 +288,18 @@ Exchange plan_exchange(const TileLayout& from, const TileLayout& to, int elem_bi
     return padded_exchange(from, to, e, bytes);
 }
 
+int exchange_conflicts(const Exchange& e, const TileLayout& l, int vector, int elem_bits) {
+    const int bytes = container_bytes(elem_bits);
+    int worst = 1;
+    for (int r = 0; r < l.registers(); ++r) {
+        if (e.address(e.number(l.point(r, 0, 0))) % vector) continue;  // not the first element of an access
+        std::array<int64_t, 32> address;
+        for (int t = 0; t < 32; ++t) address[static_cast<size_t>(t)] = e.address(e.number(l.point(r, t, 0))) * bytes;
+        worst = std::max(worst, bank_conflicts(address, vector * bytes));
+    }
+    return worst;
+}
+
 int bank_conflicts(std::span<const int64_t> address, int access_bytes) {
     const size_t together = size_t{1} << lanes_together(access_bytes);
     size_t worst = 1;

@@ -123,7 +123,9 @@ struct Exchange {
     int64_t number(const TileLayout::Point& p) const;  ///< row-major in `extents`
     int64_t address(int64_t element) const; ///< in elements; accesses of `*_vector` elements are aligned and consecutive
 };
-Exchange plan_exchange(const TileLayout& from, const TileLayout& to, int elem_bytes);
+Exchange plan_exchange(const TileLayout& from, const TileLayout& to, int elem_bits);
+/// The worst `bank_conflicts` of one side of an exchange, where each thread accesses `vector` elements of its part of `l`.
+int exchange_conflicts(const Exchange& e, const TileLayout& l, int vector, int elem_bits);
 
 /// Worst number of shared-memory wavefronts per warp access over its ideal (1: no conflict) when every thread of a warp accesses `vector`
 /// consecutive elements at `address[lane]` (bytes).

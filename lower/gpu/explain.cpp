@@ -119,6 +119,17 @@ void explain_access(const Function& fn, InstId id, const GpuOptions& options, st
     notes.push_back({inst.span, text + not_in_bulk(fn, id, options, l)});
 }
 
+/// How wide the accesses to scratch are, and how many times as long as they need banks keep them.
+std::string exchange_text(const TileLayout& from, const TileLayout& to, int bits) {
+    const Exchange e = plan_exchange(from, to, bits);
+    const auto side = [&](const char* verb, const TileLayout& l, int vector) {
+        const int conflicts = exchange_conflicts(e, l, vector, bits);
+        return std::string(", ") + verb + " " + bytes_text(int64_t{vector} * bits) + " at a time, " +
+               (conflicts == 1 ? "no bank conflicts" : std::to_string(conflicts) + " accesses to a bank");
+    };
+    return side("written", from, e.write_vector) + side("read", to, e.read_vector);
+}
+
 /// How a tile changes hands, and what it costs.
 void explain_convert(const Function& fn, InstId id, std::vector<GpuNote>& notes) {
     const Inst& inst = fn.inst(id);
@@ -137,9 +148,11 @@ void explain_convert(const Function& fn, InstId id, std::vector<GpuNote>& notes)
         text += "changes its layout: ";
         if (c.kind == Conversion::shuffle)
             text += std::to_string(c.shuffles) + " shuffles per thread";
+        else if (c.kind == Conversion::shared)
+            text += "through " + std::to_string(fn.gpu_inst(id).scratch_bytes) + " bytes of scratch" +
+                    exchange_text(from.regs, to.regs, fn.type(fn.result(inst)).pointer ? 64 : 8 * static_cast<int>(fn.elem(fn.result(inst)).container_bytes()));
         else
-            text += c.kind == Conversion::shared ? "through " + std::to_string(fn.gpu_inst(id).scratch_bytes) + " bytes of scratch"
-                                                 : "registers are renamed";
+            text += "registers are renamed";
     }
     if (fn.gpu_inst(id).global_scratch) text += ", in global memory: shared memory is too small";
     notes.push_back({inst.span, text});
