@@ -1,11 +1,10 @@
 // Every kernel of the examples compiles for every architecture, on a machine without a GPU: emitted, taken by NVRTC, without serialised products, and
-// without spills on sm_90a. The quick form compiles everything for sm_90a, products for sm_100a and, of each other architecture, a third that changes
-// from day to day; TEGULA_LONG compiles all. Products written over indices get the instruction that `dot` gets.
+// without spills on sm_90a. TEGULA_LONG also compiles the forms for tensors of which nothing is known. Products written over indices get the instruction
+// that `dot` gets.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -86,17 +85,12 @@ void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
 
 std::vector<Job> jobs() {
     const bool all = std::getenv("TEGULA_LONG") != nullptr;
-    const auto days = std::chrono::duration_cast<std::chrono::hours>(std::chrono::system_clock::now().time_since_epoch()).count() / 24;
     std::vector<Job> out;
-    for (size_t e = 0; e < examples().size(); ++e) {
-        size_t a = 0;
+    for (const Example& example : examples())
         for (const Arch& arch : all_archs()) {
-            const bool today = (e + a++ + static_cast<size_t>(days)) % 3 == 0;
-            const bool product = examples()[e].text.find(" = dot ") != std::string::npos;
-            if (all || today || arch.wgmma || (arch.tcgen05 && product)) out.push_back({&examples()[e], &arch, true});
-            if (all) out.push_back({&examples()[e], &arch, false});
+            out.push_back({&example, &arch, true});
+            if (all) out.push_back({&example, &arch, false});
         }
-    }
     return out;
 }
 
