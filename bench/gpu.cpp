@@ -67,6 +67,16 @@ public:
         release();
     }
 
+    /// Products of operands that stay in shared memory: what the tensor cores can do at the clock that they keep.
+    void peak() {
+        const int64_t programs = 132, steps = quick_ ? 4096 : 16384;
+        Array a = normal("bf16", {128, 64}, 1), b = normal("bf16", {256, 64}, 2), c = empty("f32", {programs, 128, 256});
+        prepare("bench/kernels.tile", "peak", {{"STEPS", steps}}, {a, b, c});
+        measure("bf16 products in shared memory", "tegula", 2.0 * 128 * 256 * 64 * static_cast<double>(programs * steps), 0,
+                [&](CUstream s) { enqueue(s); });
+        release();
+    }
+
     void matmuls() {
         for (int64_t n : quick_ ? std::vector<int64_t>{4096} : std::vector<int64_t>{4096, 8192, 16384}) matmul("bf16", Cublas::bf16, true, n, n, n);
         matmul("bf16", Cublas::bf16, true, 4096, 7168, 16384);
@@ -78,6 +88,34 @@ public:
         for (int64_t m : {16, 256}) matmul("bf16", Cublas::bf16, true, m, 8192, 8192);
         int8(8192);
         int8(4096);
+        fp8(8192, 8192, 8192);
+        fp8(4096, 7168, 16384);
+        for (int64_t m : {1, 16}) w4a16(m, 16384);
+    }
+
+    void fp8(int64_t m, int64_t n, int64_t k) {
+        const std::string work = "e4m3 matmul nt " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+        Array a = finite_bytes("f8e4m3", {m, k}, 1), b = finite_bytes("f8e4m3", {k, n}, 2), c = empty("bf16", {m, n});
+        b.layout = "col";
+        prepare("examples/matmul.tile", "matmul", {{"C", "bf16"}}, {a, b, c});
+        measure(work, "tegula", 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), 0, [&](CUstream s) { enqueue(s); });
+        release();
+    }
+
+    /// Weights of 4 bits, more than L2 holds; the peer multiplies f16 weights.
+    void w4a16(int64_t m, int64_t n) {
+        const std::string work = "w4a16 " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(n);
+        const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(n);
+        Array x = normal("f16", {m, n}, 1), w = bytes({n, n / 2}, 2), s = normal("f16", {n, n / 128}, 3), y = empty("f16", {m, n});
+        w.type = "i4", w.extents = {n, n}, w.layout = "fragment";
+        prepare("examples/w4a16.tile", "w4a16", {}, {x, w, s, y});
+        measure(work, "tegula", flops, 0, [&](CUstream st) { enqueue(st); });
+        if (blas_) {
+            Array f = normal("f16", {n, n}, 4);
+            measure(work, "cublas f16", flops, 0,
+                    [&](CUstream st) { blas_->matmul(st, Cublas::f16, true, int(m), int(n), int(n), x.data, f.data, y.data); });
+        }
+        release();
     }
 
     void matmul(const char* type, Cublas::Type blas, bool nt, int64_t m, int64_t n, int64_t k) {
@@ -89,7 +127,7 @@ public:
         std::vector<tegula::NamedValue> generics = {{"C", type}};  // the tile is what `tune` picks, where the kernel leaves it open
         if (!nt) generics.insert(generics.end(), {{"BM", int64_t{128}}, {"BN", int64_t{256}}, {"BK", int64_t{64}}});
         auto ours = [&](CUstream s) { enqueue(s); };
-        prepare("matmul.tile", nt ? "matmul" : "matmul_nn", generics, {a, b, c});
+        prepare("examples/matmul.tile", nt ? "matmul" : "matmul_nn", generics, {a, b, c});
         measure(work, "tegula", flops, 0, ours);
         if (blas_) {
             const auto peer = [&](CUstream s) { blas_->matmul(s, blas, nt, int(m), int(n), int(k), a.data, b.data, expected.data); };
@@ -103,7 +141,7 @@ public:
         const std::string work = "int8 matmul nt " + std::to_string(n) + "^3";
         Array x = bytes({n, n}, 1), w = bytes({n, n}, 2), sx = ones(n), sw = ones(n), y = empty("bf16", {n, n}), c = empty("i32", {n, n});
         const double flops = 2.0 * std::pow(static_cast<double>(n), 3);
-        prepare("int8_gemm.tile", "int8_gemm", {{"O", "bf16"}, {"BM", int64_t{128}}, {"BN", int64_t{256}}, {"BK", int64_t{128}}}, {x, w, sx, sw, y});
+        prepare("examples/int8_gemm.tile", "int8_gemm", {{"O", "bf16"}, {"BM", int64_t{128}}, {"BN", int64_t{256}}, {"BK", int64_t{128}}}, {x, w, sx, sw, y});
         measure(work, "tegula", flops, 0, [&](CUstream s) { enqueue(s); });
         if (blas_)
             measure(work, "cublas", flops, 0,
@@ -128,7 +166,7 @@ public:
             4.0 * static_cast<double>(h) * static_cast<double>(s) * static_cast<double>(s) * static_cast<double>(d) * (causal ? 0.5 : 1);
         const std::vector<tegula::NamedValue> generics = {{"CAUSAL", int64_t{causal}}, {"BM", int64_t{128}}, {"BS", int64_t{128}}};
         for (const char* kernel : {"attention", "attention_fast"}) {
-            if (!prepare("attention.tile", kernel, generics, {q, k, v, tegula::Value(1.0 / std::sqrt(static_cast<double>(d))), o})) continue;
+            if (!prepare("examples/attention.tile", kernel, generics, {q, k, v, tegula::Value(1.0 / std::sqrt(static_cast<double>(d))), o})) continue;
             measure(work, std::string(kernel) == "attention" ? "tegula" : "tegula fast", flops, 0, [&](CUstream st) { enqueue(st); });
         }
         release();
@@ -142,17 +180,19 @@ public:
                 while (block < n) block *= 2;
                 const std::string size = " " + std::string(type) + " " + std::to_string(m) + "x" + std::to_string(n);
                 Array x = normal(type, {m, n}, 1), y = empty(type, {m, n}), gamma = ones(n), beta = ones(n);
-                prepare("softmax.tile", "softmax", {{"BLOCK", block}}, {x, y});
+                prepare("examples/softmax.tile", "softmax", {{"BLOCK", block}}, {x, y});
                 measure("softmax" + size, "tegula", 0, bytes, [&](CUstream s) { enqueue(s); });
-                prepare("layernorm.tile", "layernorm", {{"BLOCK", block}}, {x, gamma, beta, tegula::Value(1e-5), y});
+                prepare("examples/layernorm.tile", "layernorm", {{"BLOCK", block}}, {x, gamma, beta, tegula::Value(1e-5), y});
                 measure("layernorm" + size, "tegula", 0, bytes, [&](CUstream s) { enqueue(s); });
+                prepare("stdlib/nn.tile", "rmsnorm_rows", {{"BLOCK", block}}, {x, gamma, tegula::Value(1e-5), y});
+                measure("rmsnorm" + size, "tegula", 0, bytes, [&](CUstream s) { enqueue(s); });
                 release();
             }
             if (quick_) break;
         }
         for (int64_t n : {int64_t{1} << 25, int64_t{1} << 28}) {
             Array x = normal("f32", {n}, 1), y = normal("f32", {n}, 2), z = empty("f32", {n});
-            prepare("vector_add.tile", "vector_add", {}, {x, y, z});
+            prepare("examples/vector_add.tile", "vector_add", {}, {x, y, z});
             measure("add f32 " + std::to_string(n), "tegula", 0, 12.0 * static_cast<double>(n), [&](CUstream s) { enqueue(s); });
             release();
         }
@@ -179,7 +219,7 @@ private:
         Array a;
         a.type = type;
         a.extents = std::move(extents);
-        a.bytes = static_cast<size_t>(a.elements()) * (type == "f32" || type == "i32" ? 4 : type == "i8" ? 1 : 2);
+        a.bytes = static_cast<size_t>(a.elements()) * (type == "f32" || type == "i32" ? 4 : type == "i8" || type == "f8e4m3" ? 1 : 2);
         a.data = allocate(a.bytes);
         check("cuMemsetD8Async", d_.cuMemsetD8Async(a.data, 0xff, a.bytes, timer_.stream()));
         return a;
@@ -219,6 +259,11 @@ private:
             },
             1);
     }
+    /// Codes of magnitudes below 2: no NaN, no large values.
+    Array finite_bytes(const std::string& type, std::vector<int64_t> extents, unsigned seed) {
+        std::mt19937 engine(seed);
+        return filled(type, std::move(extents), [&](uint8_t* to, size_t) { *to = static_cast<uint8_t>(engine() & 0xbf); }, 1);
+    }
     Array ones(int64_t n) {
         return filled(
             "f32", {n},
@@ -238,7 +283,7 @@ private:
     };
     bool prepare(const std::string& file, const std::string& kernel, const std::vector<tegula::NamedValue>& generics,
                  const std::vector<Operand>& operands) {
-        auto module = engine_.load_file(dir_ + "/examples/" + file);
+        auto module = engine_.load_file(dir_ + "/" + file);
         if (!module) die(module.diagnostics().text());
         if (module.value().artifact("json").value().find("\"name\":\"" + kernel + "\"") == std::string::npos) return false;
         std::vector<tegula::NamedValue> args;
@@ -328,6 +373,7 @@ std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, std::string& wh
     {
         GpuBench bench(*driver, dir, quick);
         bench.copy();
+        bench.peak();
         bench.matmuls();
         bench.attentions();
         bench.rows();
@@ -345,16 +391,20 @@ void print_gpu(const std::vector<GpuRow>& rows) {
     std::vector<std::string> works;
     for (const GpuRow& r : rows)
         if (std::find(works.begin(), works.end(), r.work) == works.end()) works.push_back(r.work);
-    std::printf("\n%-44s %-10s  %s\n", "GPU (TFLOP/s or TB/s)", "mode", "ours / peers; ratio to the best peer");
+    double copy = 0;
+    for (const GpuRow& r : rows)
+        if (r.work.starts_with("copy") && r.mode == "burst") copy = rate(r);
+    std::printf("\n%-44s %-10s  %s\n", "GPU (TFLOP/s or TB/s)", "mode", "ours / peers; ratio to the best peer, of the burst of the copy");
     for (const std::string& work : works)
         for (const char* mode : {"burst", "sustained"}) {
-            double ours = 0, best = 0;
+            double ours = 0, best = 0, limit = 0;
             std::string line;
             for (const GpuRow& r : rows) {
                 if (r.work != work || r.mode != mode) continue;
                 char text[96];
                 std::snprintf(text, sizeof text, "%s %.4g  ", r.who.c_str(), rate(r));
                 line += text;
+                if (r.bytes) limit = copy;
                 if (r.who.starts_with("tegula"))
                     ours = std::max(ours, rate(r));
                 else
@@ -363,6 +413,7 @@ void print_gpu(const std::vector<GpuRow>& rows) {
             if (line.empty()) continue;
             std::printf("%-44s %-10s  %s", work.c_str(), mode, line.c_str());
             if (ours && best) std::printf("-> %.3f", ours / best);
+            if (ours && limit) std::printf(", %.3f of the copy", ours / limit);
             std::printf("\n");
         }
 }

@@ -85,6 +85,15 @@ def attentions():
                 measure(name, who, lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal), flops)
 
 
+def products():
+    """cuBLASLt's e4m3 product through PyTorch, scales of 1."""
+    one = torch.ones((), device="cuda")
+    for m, n, k in [] if QUICK else [(8192, 8192, 8192), (4096, 7168, 16384)]:
+        a, b = ((torch.randint(0, 256, shape, device="cuda", dtype=torch.uint8) & 0xbf).view(torch.float8_e4m3fn) for shape in ((m, k), (n, k)))
+        multiply = lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
+        measure(f"e4m3 matmul nt {m}x{n}x{k}", "cublaslt", multiply, 2.0 * m * n * k)
+
+
 def triton_rows():
     import triton
     import triton.language as tl
@@ -143,6 +152,7 @@ def triton_rows():
                 w = best(launch)
                 measure(f"{work} {size}", "triton", lambda: launch(w), bytes=bytes)
             measure(f"softmax {size}", "torch", lambda: torch.softmax(x, -1), bytes=bytes)
+            measure(f"rmsnorm {size}", "torch", lambda: torch.nn.functional.rms_norm(x, (n,), g.to(dtype), 1e-5), bytes=bytes)
     for n in (1 << 25, 1 << 28):
         x, y = torch.randn(n, device="cuda"), torch.randn(n, device="cuda")
         z = torch.empty_like(x)
@@ -151,6 +161,7 @@ def triton_rows():
 
 
 attentions()
+products()
 try:
     triton_rows()
 except ImportError:
