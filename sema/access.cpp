@@ -324,6 +324,10 @@ Value Elaborator::read_object(const Part& part, Op op, ValueId object, const Val
         ir().set_span(part.span);
         operands.push_back(ir().broadcast(v, part.ir_shape));
         access.flags |= Access::has_other;
+    } else if (const uint64_t zero = encode(types_.format(elem), 0.0); zero != 0) {
+        // What the IR reads out of range is code 0: another number in lns and in some codebooks.
+        operands.push_back(ir().constant(result, zero));
+        access.flags |= Access::has_other;
     }
     ir().set_span(part.span);
     std::vector<int64_t> attrs{access.flags};
