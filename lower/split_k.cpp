@@ -138,7 +138,7 @@ void Splitter::split(InstId loop, int64_t parts) {
     const ValueId begin = scalar(loop, Op::max, {lo, scalar(loop, Op::add, {lo, scalar(loop, Op::mul, {part, stretch})})});
     const ValueId end = scalar(loop, Op::min, {hi, scalar(loop, Op::add, {begin, stretch})});
     std::vector<ValueId> inner{begin, end, step}, sums;
-    for (TypeId type : types) inner.push_back(insert_constant(fn_, loop, type, 0));
+    for (uint32_t k = 0; k < types.size(); ++k) inner.push_back(insert_constant(fn_, loop, types[k], encode(fn_.elem(fn_.result(outer, k)), 0.0)));
     fn_.set_operands(loop, inner);
     for (uint32_t k = 0; k < types.size(); ++k) {
         const ValueId both[] = {fn_.block(body).args[k + 1], fn_.result(loop, k)};

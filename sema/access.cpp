@@ -324,6 +324,8 @@ Value Elaborator::read_object(const Part& part, Op op, ValueId object, const Val
         ir().set_span(part.span);
         operands.push_back(ir().broadcast(v, part.ir_shape));
         access.flags |= Access::has_other;
+    } else {
+        fill_with_zero(result, operands, access.flags);
     }
     ir().set_span(part.span);
     std::vector<int64_t> attrs{access.flags};
@@ -331,6 +333,13 @@ Value Elaborator::read_object(const Part& part, Op op, ValueId object, const Val
     attrs.insert(attrs.end(), axes.begin(), axes.end());
     const ValueId v = ir().fn().result(ir().emit(op, operands, {&result, 1}, attrs));
     return tile(ir().reshape(v, part.shape), part.span);
+}
+
+void Elaborator::fill_with_zero(TypeId type, std::vector<ValueId>& operands, int64_t& flags) {
+    const uint64_t zero = types_.type(type).pointer ? 0 : encode(types_.elem(type), 0.0);
+    if (zero == 0) return;
+    operands.push_back(ir().constant(type, zero));
+    flags |= Access::has_other;
 }
 
 Value Elaborator::mode_error(const char* verb, const Tensor& t, Span span) {

@@ -59,7 +59,7 @@ Value Elaborator::read_blocks(const Part& part, const Value* other) {
     const Tensor& t = *part.base.tensor_ref;
     if (other != nullptr)
         return error(Diag::block_alignment, part.span, types_.format(t.elem).name,
-                     "`else` has no meaning for blocks: elements out of range read as code 0");
+                     "`else` has no meaning for blocks: elements out of range decode to 0");
     Part scales;
     if (!scale_part(part, scales)) return poison(part.span);
     Value out = read_object(part, Op::load, t.handle, nullptr);

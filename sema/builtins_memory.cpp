@@ -40,6 +40,8 @@ Value Elaborator::call_load(const Call& call) {
     if (has(call, 2)) {
         operands.push_back(to_tile(call.positional[2], elem, arg_span(call, 2)));
         flags |= Access::has_other;
+    } else if (has(call, 1)) {
+        fill_with_zero(types_.tile(elem), operands, flags);
     }
     if (!broadcast_all(operands, call.span)) return poison(call.span);
     const TypeId result = types_.tile(elem, ir().fn().type(operands[0]).shape);

@@ -156,11 +156,12 @@ ValueId Elaborator::pick(ValueId flat, const std::vector<int64_t>& positions) {
     type.shape = Shape{count};
     Access access;
     access.axes.push_back({Access::gather, 1, 1, false});
-    std::vector<int64_t> attrs{0};
+    const TypeId result = types_.intern(type);
+    std::vector<ValueId> operands{flat, index};
+    fill_with_zero(result, operands, access.flags);
+    std::vector<int64_t> attrs{access.flags};
     const auto axes = access.encode_axes();
     attrs.insert(attrs.end(), axes.begin(), axes.end());
-    const TypeId result = types_.intern(type);
-    const ValueId operands[] = {flat, index};
     return ir().fn().result(ir().emit(Op::extract, operands, {&result, 1}, attrs));
 }
 

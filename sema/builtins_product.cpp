@@ -1,5 +1,5 @@
 // Matrix products: dot and dot_scaled. Operands keep their element types, whatever is a number or a codebook: the IR decodes exactly and
-// accumulates in the type of acc (default f32, f64 for f64 operands, i32 for integers, u32 when both are unsigned; 64-bit integers stay).
+// accumulates in the type of acc (default f32, f64 for f64 operands, i32 for integers, u32 when both are unsigned; integers beyond 32 bits take 64).
 // Tiles of block formats go to dot_scaled where both have blocks along K that divide it, else they are decoded to f32 first.
 #include <algorithm>
 
@@ -29,7 +29,6 @@ std::optional<FormatId> Elaborator::product_accumulator(FormatId a, FormatId b, 
         d.notes.push_back("help: convert the integers with cast<" + (f.is_float() ? f.name : g.name) + ">(..): the product then runs in that type");
         return std::nullopt;
     }
-    if ((f.kind == FormatKind::fixed || f.kind == FormatKind::lns) && a == b) return a;
     return id_of(a == Fmt::f64 || b == Fmt::f64 ? Fmt::f64 : Fmt::f32);
 }
 
@@ -90,7 +89,12 @@ Value Elaborator::call_dot(const Call& call) {
     if (!x.valid() || !y.valid()) return poison(call.span);
     if (ir().fn().type(x).pointer || ir().fn().type(y).pointer)
         return error(Diag::wrong_element_kind, call.span, "dot", "pointer", "numbers and codebooks");
-    const auto elem = product_accumulator(ir().fn().type(x).elem, ir().fn().type(y).elem, "dot", call.span);
+    auto elem = product_accumulator(ir().fn().type(x).elem, ir().fn().type(y).elem, "dot", call.span);
+    // Fixed point and log numbers may be summed in their own format, where the accumulator asks for it.
+    const FormatId own = ir().fn().type(x).elem;
+    const FormatKind kind = types_.format(own).kind;
+    const bool own_sum = has(call, 2) && call.positional[2].kind == Value::tile && elem_of(call.positional[2]) == own;
+    if (own_sum && own == ir().fn().type(y).elem && (kind == FormatKind::fixed || kind == FormatKind::lns)) elem = own;
     const auto shape = product_shape(tile(x, arg_span(call, 0)), tile(y, arg_span(call, 1)), call.span);
     if (!elem || !shape) return poison(call.span);
     const ValueId acc = arg_accumulator(call, 2, *elem, *shape);

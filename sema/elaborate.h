@@ -178,6 +178,8 @@ public:
     Value constant_indices(const Value& list, Span span);
     Value read_part(const Part& part, const Value* other);
     Value read_object(const Part& part, ir::Op op, ir::ValueId object, const Value* other);
+    /// Makes an access read 0 out of range also where code 0, the IR's default, is another number: in lns and in some codebooks.
+    void fill_with_zero(TypeId type, std::vector<ir::ValueId>& operands, int64_t& flags);
     ir::ValueId fit_part(const Part& part, const Value& v, FormatId elem, bool pointer, Span span);
     ir::ValueId write_object(const Part& part, ir::ValueId object, const Value& value, Span span);
     Value mode_error(const char* verb, const Tensor& t, Span span);

@@ -84,14 +84,15 @@ bool Elaborator::satisfies(const TypeDesc& type, std::string_view trait) {
 bool Elaborator::check_generic(const ast::GenericParam& p, const Value& v, Span span) {
     if (v.kind == Value::poison) return false;
     const std::string_view bound = p.bound ? base_name(*p.bound) : std::string_view("any");
-    const auto refuse = [&](const std::string& what) {
-        error(Diag::trait_not_satisfied, v.span.valid() ? v.span : span, describe(v), what);
+    const auto refuse = [&](const char* what) {
+        Diagnostic& d = diags_.report(Diag::trait_not_satisfied, v.span.valid() ? v.span : span, {describe(v), std::string(bound)});
+        d.notes.push_back("`" + std::string(p.name.text) + ": " + std::string(bound) + "` takes " + what);
         return false;
     };
-    if (bound == "int") return v.kind == Value::integer || refuse("an integer constant, as `" + std::string(p.name.text) + ": int` asks");
+    if (bound == "int") return v.kind == Value::integer || refuse("an integer constant");
     if (is_trait(bound)) {
         const bool ok = (v.kind == Value::type && satisfies(v.t, bound)) || (bound == "any" && v.kind != Value::unit);
-        return ok || refuse(std::string(bound) + ", as `" + std::string(p.name.text) + "` asks");
+        return ok || refuse("types of that kind");
     }
     const std::optional<FormatId> f = types_.builtin(bound);
     if (f && types_.format(*f).is_bool()) return v.kind == Value::boolean || refuse("a bool constant");
