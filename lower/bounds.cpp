@@ -1,5 +1,6 @@
-// Range proofs (bounds.h). To prove a form non-negative, atoms are replaced one after the other by their worst bound, counters and program
-// ids first (their bounds are forms over outer atoms), until only numbers are left.
+// Range proofs (bounds.h). To prove a form non-negative, atoms are replaced one after the other by their worst bound, first quotients and the larger
+// or smaller of two values (which are forms over atoms of all kinds), then counters and program ids (forms over outer atoms), until only numbers are
+// left.
 #include "lower/bounds.h"
 
 #include <algorithm>
@@ -14,9 +15,11 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr int kMaxSteps = 64;
+constexpr int kMaxNested = 16;
 constexpr int kMaxWork = 4096;
 constexpr int64_t kSafe = int64_t{1} << 61;  ///< forms within +-kSafe do not wrap
 constexpr int64_t kMaxExtent = int64_t{1} << 56;
+constexpr int64_t kMaxPrograms = (int64_t{1} << 31) - 1;
 
 /// form += scale * other; false on overflow.
 bool add_scaled(LinearForm& form, const LinearForm& other, int64_t scale) {
@@ -55,7 +58,7 @@ Bounds::Atom Bounds::classify(ValueId v, int depth) {
         const InstId owner = fn_.block(value.block).owner;
         if (owner.valid() && fn_.inst(owner).op == Op::for_loop && value.index == 0) {
             atom.kind = Atom::counter;
-            atom.loop = owner;
+            atom.inst = owner;
             int64_t step = 1;
             const auto lo = exact(fn_.operands(fn_.inst(owner))[0], depth + 1);
             if (lo && constant_int(fn_, fn_.operands(fn_.inst(owner))[2], step) && step > 1 && divisible(*lo, step)) atom.divisor = step;
@@ -86,6 +89,15 @@ Bounds::Atom Bounds::classify(ValueId v, int depth) {
             break;
         case Op::rem:
             if (constant_int(fn_, fn_.operands(*def)[1], by) && by > 0) atom = {Atom::remainder, 0, by - 1, true, true, 1, {}, 0};
+            break;
+        case Op::div:
+            if (constant_int(fn_, fn_.operands(*def)[1], by) && by > 0)
+                atom = {Atom::quotient, 0, INT64_MAX, false, false, 1, fn_.value(v).def, 0, by};
+            break;
+        case Op::max:
+        case Op::min:
+            atom.kind = def->op == Op::max ? Atom::largest : Atom::smallest;
+            atom.inst = fn_.value(v).def;
             break;
         default:
             break;
@@ -156,6 +168,18 @@ std::optional<LinearForm> Bounds::form_of(ValueId v, int depth) {
                 if (form && add_scaled(out, *form, int64_t{1} << c)) return out;
             }
             break;
+        case Op::div:
+            if (t.shape.rank == 0 && constant_int(fn_, operands[1], c) && c > 0) {
+                const auto whole = [c](int64_t n) { return n % c == 0; };
+                auto form = actual(operands[0], depth + 1);
+                if (!form || !whole(form->constant) ||
+                    !std::all_of(form->terms.begin(), form->terms.end(), [&](const auto& term) { return whole(term.second); }))
+                    break;
+                form->constant /= c;
+                for (auto& term : form->terms) term.second /= c;
+                return form;
+            }
+            break;
         case Op::broadcast:
         case Op::reshape:
         case Op::permute:
@@ -195,16 +219,9 @@ bool Bounds::divisible(const LinearForm& form, int64_t by) const {
 
 /// A counter i of lo .. hi step s: lo <= i <= hi - 1, and i <= hi - s when s divides hi - lo.
 bool Bounds::substitute_counter(LinearForm& form, const Atom& atom, int64_t coefficient) {
-    const std::span<const ValueId> operands = fn_.operands(fn_.inst(atom.loop));
-    const auto lo = exact(operands[0], 0), hi = exact(operands[1], 0);
+    const std::span<const ValueId> operands = fn_.operands(fn_.inst(atom.inst));
+    const auto lo = actual(operands[0]), hi = actual(operands[1]);
     if (!lo || !hi) return false;
-    auto it = safe_loops_.find(atom.loop.v);
-    if (it == safe_loops_.end()) {
-        safe_loops_.emplace(atom.loop.v, false);
-        const bool safe = cannot_wrap(*lo) && cannot_wrap(*hi);
-        it = safe_loops_.insert_or_assign(atom.loop.v, safe).first;
-    }
-    if (!it->second) return false;
     if (coefficient > 0) return add_scaled(form, *lo, coefficient);
     int64_t step = 1;
     LinearForm bound = *hi;
@@ -215,7 +232,7 @@ bool Bounds::substitute_counter(LinearForm& form, const Atom& atom, int64_t coef
     return add_scaled(form, bound, coefficient);
 }
 
-/// c * p <= extent - tile when tile divides extent and c <= tile; else <= extent - 1; or <= c * at_most.
+/// c * p <= extent - tile when tile divides extent and c <= tile; else <= extent - 1; or <= c * at_most; no grid has 2^31 programs along an axis.
 bool Bounds::substitute_program(LinearForm& form, const Atom& atom, int64_t coefficient) {
     if (coefficient > 0) return true;
     for (const PassOptions::GridFact& g : options_.grid) {
@@ -230,7 +247,7 @@ bool Bounds::substitute_program(LinearForm& form, const Atom& atom, int64_t coef
         }
         if (g.at_most != INT64_MAX) return add_scaled(form, {g.at_most, {}}, coefficient);
     }
-    return false;
+    return add_scaled(form, {kMaxPrograms - 1, {}}, coefficient);
 }
 
 /// Replaces coefficient * atom (already taken out of the form) by its smallest value.
@@ -248,31 +265,68 @@ bool Bounds::substitute(LinearForm& form, uint32_t id, int64_t coefficient) {
     }
 }
 
-bool Bounds::nonnegative(LinearForm form) {
-    for (int step = 0; step < kMaxSteps && !form.terms.empty(); ++step) {
-        const auto pick = [&](bool numbers) {
-            return std::find_if(form.terms.rbegin(), form.terms.rend(), [&](const auto& term) {
-                const Atom::Kind kind = atoms_.at(term.first).kind;
-                return numbers || kind == Atom::counter || kind == Atom::program;
-            });
-        };
-        auto it = pick(false);
-        if (it == form.terms.rend()) it = pick(true);
-        const auto [atom, coefficient] = *it;
-        form.terms.erase(atom);
-        if (!substitute(form, atom, coefficient)) return false;
+/// A quotient q = floor(x / d): x - d < d q <= x, and 0 <= q where x is.
+bool Bounds::nonnegative_with_quotient(LinearForm form, const Atom& atom, int64_t coefficient, int steps) {
+    const auto x = actual(fn_.operands(fn_.inst(atom.inst))[0]);
+    if (!x) return false;
+    const int64_t d = atom.by, c = coefficient / d;
+    const bool whole = coefficient % d == 0, positive = nonnegative(*x, steps);
+    if (coefficient < 0) return (whole || positive) && add_scaled(form, *x, c - !whole) && nonnegative(std::move(form), steps);
+    if (positive && nonnegative(form, steps)) return true;
+    return whole && add_scaled(form, *x, c) && add_scaled(form, {1 - d, {}}, c) && nonnegative(std::move(form), steps);
+}
+
+bool Bounds::nonnegative(LinearForm form, int steps) {
+    const auto rank = [&](const auto& term) {
+        const Atom::Kind kind = atoms_.at(term.first).kind;
+        return kind >= Atom::quotient ? 2 : kind == Atom::counter || kind == Atom::program ? 1 : 0;
+    };
+    while (!form.terms.empty()) {
+        if (--steps < 0 || ++work_ > kMaxWork) return false;
+        const auto [id, coefficient] =
+            *std::max_element(form.terms.rbegin(), form.terms.rend(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+        const Atom atom = atoms_.at(id);
+        form.terms.erase(id);
+        if (atom.kind == Atom::quotient) return nonnegative_with_quotient(std::move(form), atom, coefficient, steps);
+        if (atom.kind == Atom::largest || atom.kind == Atom::smallest) {
+            const std::span<const ValueId> operands = fn_.operands(fn_.inst(atom.inst));
+            const auto with = [&](ValueId v) {
+                const auto value = actual(v);
+                LinearForm sum = form;
+                return value && add_scaled(sum, *value, coefficient) && nonnegative(std::move(sum), steps);
+            };
+            const bool either = (atom.kind == Atom::largest) == (coefficient > 0);
+            return either ? with(operands[0]) || with(operands[1]) : with(operands[0]) && with(operands[1]);
+        }
+        if (!substitute(form, id, coefficient)) return false;
     }
-    return form.terms.empty() && form.constant >= 0;
+    return form.constant >= 0;
 }
 
 bool Bounds::at_least(const LinearForm& a, const LinearForm& b, int64_t slack) {
     LinearForm form = a;
     if (!add_scaled(form, b, -1) || __builtin_sub_overflow(form.constant, slack, &form.constant)) return false;
-    return nonnegative(std::move(form));
+    return nonnegative(std::move(form), kMaxSteps);
 }
 
 /// Is the form's value surely what 64-bit arithmetic computes?
 bool Bounds::cannot_wrap(const LinearForm& form) { return at_least({kSafe, {}}, form, 0) && at_least(form, {-kSafe, {}}, 0); }
+
+/// The form of a scalar where it surely is the scalar's value.
+std::optional<LinearForm> Bounds::actual(ValueId v, int depth) {
+    auto form = exact(v, depth);
+    if (!form || form->terms.empty()) return form;
+    const auto& [atom, coefficient] = *form->terms.begin();
+    if (form->terms.size() == 1 && form->constant == 0 && coefficient == 1 && atom == v.v) return form;
+    auto it = safe_.find(v.v);
+    if (it == safe_.end()) {
+        if (nested_ == kMaxNested) return std::nullopt;
+        ++nested_;
+        it = safe_.emplace(v.v, cannot_wrap(*form)).first;
+        --nested_;
+    }
+    return it->second ? form : std::nullopt;
+}
 
 bool Bounds::always_true(ValueId v) { return always_true(v, 0); }
 

@@ -32,17 +32,19 @@ public:
 
 private:
     struct Atom {
-        enum Kind : uint8_t { opaque, parameter, program, counter, lane, remainder } kind = opaque;
+        enum Kind : uint8_t { opaque, parameter, program, counter, lane, remainder, quotient, largest, smallest } kind = opaque;
         int64_t low = 0, high = INT64_MAX;  ///< bounds of parameter, lane, remainder; `low` of program
         bool has_low = false, has_high = false;
         int64_t divisor = 1;  ///< every value is a multiple of it
-        ir::InstId loop;      ///< counter
+        ir::InstId inst;      ///< the loop of a counter; what computes a quotient, the largest or smallest of two
         int axis = 0;         ///< program
+        int64_t by = 1;       ///< what a quotient is divided by
     };
     std::optional<LinearForm> exact(ir::ValueId v, int depth);
     std::optional<LinearForm> form_of(ir::ValueId v, int depth);
     bool always_true(ir::ValueId v, int depth);
     bool cannot_wrap(const LinearForm& form);
+    std::optional<LinearForm> actual(ir::ValueId v, int depth = 0);
     std::optional<LinearForm> product(ir::ValueId a, ir::ValueId b, int depth);
     std::optional<LinearForm> atom_of(ir::ValueId v, int depth);
     LinearForm single(uint32_t atom) const { return {0, {{atom, 1}}}; }
@@ -50,14 +52,16 @@ private:
     bool substitute(LinearForm& form, uint32_t atom, int64_t coefficient);
     bool substitute_counter(LinearForm& form, const Atom& atom, int64_t coefficient);
     bool substitute_program(LinearForm& form, const Atom& atom, int64_t coefficient);
-    bool nonnegative(LinearForm form);
+    bool nonnegative(LinearForm form, int steps);
+    bool nonnegative_with_quotient(LinearForm form, const Atom& atom, int64_t coefficient, int steps);
     ir::ValueId parameter(std::string_view name) const;
 
     const ir::Function& fn_;
     const PassOptions& options_;
     std::map<uint32_t, Atom> atoms_;
     std::map<uint32_t, std::optional<LinearForm>> known_;
-    std::map<uint32_t, bool> safe_loops_;
+    std::map<uint32_t, bool> safe_;  ///< is the form of this scalar its value?
+    int nested_ = 0;                 ///< proofs for such forms that wait for each other
     uint32_t next_lane_;
     int work_ = 0;
 };

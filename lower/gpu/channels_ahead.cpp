@@ -38,13 +38,8 @@ bool starts_at_zero_or_more(const Function& fn, const LaunchFacts& facts, ValueI
     PassOptions options;
     static_cast<LaunchFacts&>(options) = facts;
     Bounds bounds(fn, options);
-    const auto shown = [&](ValueId v) {
-        const auto form = bounds.exact(v);
-        return form && bounds.at_least(*form, {}, 0);
-    };
-    const Inst* def = fn.def(lo);
-    if (!def || def->op != Op::max) return shown(lo);
-    return shown(fn.operands(*def)[0]) || shown(fn.operands(*def)[1]);
+    const auto form = bounds.exact(lo);
+    return form && bounds.at_least(*form, {}, 0);
 }
 
 size_t index_operands(const Function& fn, const Inst& load) { return 1 + fn.access(load).indices(); }

@@ -53,13 +53,8 @@ private:
         PassOptions facts;
         static_cast<LaunchFacts&>(facts) = options_;
         Bounds bounds(fn_, facts);
-        const Inst* def = fn_.def(lo_);
-        const std::vector<ValueId> any =
-            def && def->op == Op::max ? std::vector<ValueId>(fn_.operands(*def).begin(), fn_.operands(*def).end()) : std::vector<ValueId>{lo_};
-        return std::any_of(any.begin(), any.end(), [&](ValueId v) {  // the larger of two is at least each
-            const auto form = bounds.exact(v);
-            return form && bounds.at_least(*form, {}, 0);
-        });
+        const auto form = bounds.exact(lo_);
+        return form && bounds.at_least(*form, {}, 0);
     }
     /// The `if` whose first block holds `put`; invalid when there is none.
     InstId guard_of(InstId put) const {

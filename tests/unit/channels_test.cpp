@@ -382,6 +382,20 @@ TEST(ChannelsAhead, loops_whose_next_trip_is_not_known_keep_their_loads) {
     EXPECT_NE(k.why_not().find("may start below zero"), std::string::npos) << k.why_not();
 }
 
+TEST(ChannelsAhead, loops_that_start_where_a_window_does) {
+    // max(m - 24, 0) / 8 * 8: never below zero.
+    std::string text = matmul_text("a", "b");
+    text.insert(text.find("  %8 = for_loop"),
+                "  %40 = constant 24 : i64\n  %41 = sub %2, %40 : i64\n  %42 = max %41, %6 : i64\n"
+                "  %43 = constant 8 : i64\n  %44 = div %42, %43 : i64\n  %45 = mul %44, %43 : i64\n");
+    text.replace(text.find("for_loop %6"), 11, "for_loop %45");
+    Kernel k(text, kAmpere);
+    k.split();
+    ASSERT_EQ(k.all(Op::channel).size(), 2u) << k.why_not();
+    EXPECT_EQ(k.proof(), "") << ir::print(*k.fn);
+    k.check(kSquare, kSquareExtents, {3, 2, 1});
+}
+
 TEST(ProveChannelsAhead, a_release_is_missing) {
     Kernel k(matmul_text("a", "b"), kAmpere);
     k.split();
