@@ -23,37 +23,61 @@ int hinted_warps(const Function& fn) {
     return warps >= 1 ? static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(warps, 32)))) : 0;
 }
 
-/// Registers of a program for the tiles that stay in them while a loop around products runs: what it carries and, where products read registers
-/// alone, their operands from outside of it.
-int64_t kept_registers(const Function& fn, const Arch& arch) {
-    int64_t most = 0;
+/// Computed from scalars wherever it is needed, or read by products from shared memory.
+bool takes_no_registers(Op op) {
+    return op == Op::iota || op == Op::broadcast || op == Op::constant || op == Op::load || op == Op::permute || op == Op::reshape;
+}
+
+/// Registers of a program for tiles in a loop around products.
+struct LoopRegisters {
+    int64_t kept = 0;  ///< all the time: what the loop carries and, where products read registers alone, their operands from outside
+    int64_t most = 0;  ///< with the result of the worst product, and what is computed before it for later
+};
+
+LoopRegisters loop_registers(const Function& fn, const Arch& arch) {
+    LoopRegisters most;
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Inst& loop = fn.inst(id);
         if (loop.op != Op::for_loop && loop.op != Op::while_loop) return;
-        std::vector<bool> inside(fn.value_count()), kept(fn.value_count());
-        bool product = false;
+        std::vector<int> made(fn.value_count(), -1), used(fn.value_count(), -1), products;
+        std::vector<bool> kept(fn.value_count()), carried(fn.value_count());
+        int now = 0;
         for (const BlockId block : fn.blocks(loop))
             for_each_inst(fn, block, [&](InstId i) {
                 const Inst& inst = fn.inst(i);
-                for (uint32_t r = 0; r < inst.results.count; ++r) inside[fn.result(inst, r).v] = true;
+                ++now;
+                for (const ValueId v : fn.operands(inst)) used[v.v] = now;
+                for (uint32_t r = 0; r < inst.results.count; ++r) made[fn.result(inst, r).v] = now;
+                if (inst.op == Op::yield)
+                    for (const ValueId v : fn.operands(inst)) carried[v.v] = true;
                 if (!is_product(inst.op)) return;
-                product = true;
+                products.push_back(now);
                 for (const ValueId v : fn.operands(inst).first(2))
-                    if (!arch.wgmma && !inside[v.v]) kept[v.v] = true;
+                    if (!arch.wgmma && made[v.v] < 0) kept[v.v] = true;
             });
-        if (!product) return;
+        if (products.empty()) return;
         for (uint32_t r = 0; r < loop.results.count; ++r) kept[fn.result(loop, r).v] = true;
-        int64_t bits = 0;
-        for (uint32_t v = 0; v < kept.size(); ++v)
-            if (const Type& t = fn.type(ValueId{v}); kept[v] && t.kind == Type::tile && t.shape.rank > 0)
-                bits += t.shape.elements() * fn.elem(ValueId{v}).bits;
-        most = std::max(most, bits / 32);
+        const auto bits = [&](auto&& counts) {
+            int64_t sum = 0;
+            for (uint32_t v = 0; v < fn.value_count(); ++v)
+                if (const Type& t = fn.type(ValueId{v}); t.kind == Type::tile && t.shape.rank > 0 && counts(ValueId{v}))
+                    sum += t.shape.elements() * fn.elem(ValueId{v}).bits;
+            return sum / 32;
+        };
+        const int64_t always = bits([&](ValueId v) { return kept[v.v]; });
+        most.kept = std::max(most.kept, always);
+        for (const int at : products)
+            most.most = std::max(most.most, always + bits([&](ValueId v) {
+                                                const Inst* def = fn.def(v);
+                                                const bool lives = made[v.v] < 0 ? used[v.v] >= 0 : made[v.v] <= at && used[v.v] > at;
+                                                return lives && def && !kept[v.v] && !carried[v.v] && !takes_no_registers(def->op);
+                                            }));
     });
     return most;
 }
 
-/// Products want 64 rows per group of 4 warps, and no more than 96 registers of a thread kept for long; other tiles few registers per thread: 32
-/// elements, which leaves room for several programs.
+/// Products want 64 rows per group of 4 warps, no more than 96 registers of a thread kept for long and 144 at any of them (112 where operands pass
+/// through registers, too: more spills); other tiles few registers per thread: 32 elements, which leaves room for several programs.
 int default_warps(const Function& fn, const Arch& arch) {
     int64_t rows = 0, accumulators = 0, elements = 0;
     int loads = 0;
@@ -74,7 +98,11 @@ int default_warps(const Function& fn, const Arch& arch) {
         rows = std::max(rows, s.m);
         accumulators = std::max(accumulators, s.batch * s.m * s.n);
     });
-    if (rows) return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 || kept_registers(fn, arch) > 96 * 128 ? 8 : 4;
+    if (rows) {
+        const LoopRegisters registers = loop_registers(fn, arch);
+        const bool many = registers.kept > 96 * 128 || registers.most > (arch.wgmma ? 144 : 112) * 128;
+        return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 || many ? 8 : 4;
+    }
     // Reductions cost every warp the same, whatever its share of the tile is; rows of several programs overlap, so long ones take fewer warps. Tiles
     // that are loaded beside the row (factors, offsets) need registers, too.
     const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(elements)));

@@ -316,6 +316,31 @@ TEST(GpuChoice, TilesThatLoopsKeepTakeMoreWarps) {
     EXPECT_EQ(warps("tile<f32>[64, 128]", "sm_90a"), 8) << "128 registers per thread of 4 warps";
 }
 
+/// The warps of a loop that carries 64 x 128 sums and adds a second product's 64 x 128 to them; its operand is a first product times itself, or
+/// times a tile from outside of the loop.
+TEST(GpuChoice, TilesThatMeetInLoopsTakeMoreWarps) {
+    const auto warps = [](const std::string& factor, const char* arch) {
+        Parsed p(
+            "kernel @f(%a: tensor<bf16>[64, 16] in, %b: tensor<bf16>[16, 64] in, %c: tensor<bf16>[64, 128] in, %d: tensor<f32>[64, 64] in,\n"
+            "  %y: tensor<f32>[64, 128] out, %n: i64) {\n"
+            "  %0 = constant 0 : i64\n  %1 = constant 1 : i64\n  %2 = constant 0 : tile<f32>[64, 128]\n  %3 = constant 0 : tile<f32>[64, 64]\n"
+            "  %4 = load %d[:, :] : tile<f32>[64, 64]\n  %5 = add %4, %4 : tile<f32>[64, 64]\n"
+            "  %6 = for_loop %0, %n, %1, %2 : tile<f32>[64, 128] (%i: i64, %7: tile<f32>[64, 128]) {\n"
+            "    %8 = load %a[:, :] : tile<bf16>[64, 16]\n    %9 = load %b[:, :] : tile<bf16>[16, 64]\n"
+            "    %10 = dot %8, %9, %3 {precision = ieee} : tile<f32>[64, 64]\n    %11 = mul %10, " +
+            factor +
+            " : tile<f32>[64, 64]\n    %12 = cast %11 {round = rne, overflow = automatic} : tile<bf16>[64, 64]\n"
+            "    %13 = load %c[:, :] : tile<bf16>[64, 128]\n    %14 = dot %12, %13, %2 {precision = ieee} : tile<f32>[64, 128]\n"
+            "    %15 = add %7, %14 : tile<f32>[64, 128]\n    yield %15\n  }\n  store %y[:, :] = %6\n  ret\n}\n");
+        if (!p.fn) return 0;
+        choose_instructions(*p.fn, options_for(arch, *p.fn));
+        return p.fn->gpu->warps;
+    };
+    EXPECT_EQ(warps("%10", "sm_90a"), 4) << "128 registers per thread of 4 warps";
+    EXPECT_EQ(warps("%5", "sm_90a"), 8) << "160 registers";
+    EXPECT_EQ(warps("%10", "sm_80"), 8) << "operands pass through registers as well";
+}
+
 TEST(GpuChoice, ExactInOtherFormats) {
     const auto formats = builtin_formats();
     const auto f = [&](Fmt id) { return formats[static_cast<size_t>(id)]; };
