@@ -42,7 +42,44 @@ bool is_builtin(std::string_view name) {
     return op != ir::Op::count_ && ir::has_trait(op, ir::ELEMWISE);
 }
 
+/// Names of Python and of its tile languages, where this one has another.
+constexpr struct {
+    std::string_view word, spelling;
+    bool replaces = true;
+} kElsewhere[] = {{"True", "true"},
+                  {"False", "false"},
+                  {"None", "none"},
+                  {"not", "!"},
+                  {"range", "0 .. n", false},
+                  {"arange", "iota"},
+                  {"maximum", "max"},
+                  {"minimum", "min"},
+                  {"transpose", "trans"},
+                  {"concatenate", "cat"},
+                  {"len", "size"},
+                  {"associative_scan", "scan"},
+                  {"bfloat16", "bf16"},
+                  {"float16", "f16"},
+                  {"float32", "f32"},
+                  {"float64", "f64"},
+                  {"int8", "i8"},
+                  {"int16", "i16"},
+                  {"int32", "i32"},
+                  {"int64", "i64"},
+                  {"uint8", "u8"},
+                  {"uint16", "u16"},
+                  {"uint32", "u32"},
+                  {"uint64", "u64"}};
+
 }  // namespace
+
+void suggest_name(Diagnostic& d, std::string_view name, Span span, const std::vector<std::string_view>& known) {
+    const auto row = std::find_if(std::begin(kElsewhere), std::end(kElsewhere), [&](const auto& r) { return r.word == name; });
+    const std::string near(row != std::end(kElsewhere) ? row->spelling : closest(name, known));
+    if (near.empty()) return;
+    d.notes.push_back("did you mean `" + near + "`?");
+    if (row == std::end(kElsewhere) || row->replaces) d.fixes.push_back({span, near});
+}
 
 const Checker::Known* Checker::find(std::string_view name) const {
     for (auto it = scopes_.rbegin(); it != scopes_.rend(); ++it) {
@@ -68,10 +105,7 @@ void Checker::name(std::string_view text, Span span) {
     for (const auto& p : module_.prelude) names.insert(names.end(), p->names().begin(), p->names().end());
     for (const BuiltinRow& r : builtin_rows()) names.push_back(r.name);
     Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(text)});
-    const std::string_view near = closest(text, names);
-    if (near.empty()) return;
-    d.notes.push_back("did you mean `" + std::string(near) + "`?");
-    d.fixes.push_back({span, std::string(near)});
+    suggest_name(d, text, span, names);
 }
 
 void Checker::arguments(std::span<const ast::Arg> args) {

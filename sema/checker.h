@@ -12,6 +12,9 @@ namespace tegula::sema {
 /// After so many errors unknown names get no suggestion: comparing each of them with every name there is would be quadratic.
 constexpr size_t kSuggestionErrors = 100;
 
+/// Adds what an unknown name may have been meant for: this language's spelling of one from elsewhere, else the closest of the known ones.
+void suggest_name(Diagnostic& d, std::string_view name, Span span, const std::vector<std::string_view>& known);
+
 class Checker {
 public:
     Checker(Module& module, DiagSink& diags) : module_(module), diags_(diags) {}

@@ -268,10 +268,7 @@ Value Elaborator::unknown(std::string_view name, Span span) {
     }
     for (const BuiltinRow& row : builtin_rows()) names.push_back(row.name);
     Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(name)});
-    if (const std::string_view near = closest(name, names); !near.empty()) {
-        d.notes.push_back("did you mean `" + std::string(near) + "`?");
-        d.fixes.push_back({span, std::string(near)});
-    }
+    suggest_name(d, name, span, names);
     return poison(span);
 }
 
