@@ -275,7 +275,13 @@ std::optional<LayoutId> Elaborator::tensor_layout(const ast::Expr& e, FormatId e
 
 void Elaborator::check_tile_annotation(const ast::Expr& e) {
     const std::string_view word = base_name(e.kind == ast::ExprKind::call ? *ast::as<ast::CallExpr>(&e).callee : e);
-    if (std::find(std::begin(kTileWords), std::end(kTileWords), word) != std::end(kTileWords)) return;
+    if (std::find(std::begin(kTileWords), std::end(kTileWords), word) != std::end(kTileWords)) {
+        if (!instance_) return;
+        std::vector<ir::Hint>& hints = instance_->fn->hints;  // the first wish of a kernel, so that machines can say what becomes of them
+        if (std::none_of(std::begin(kTileWords), std::end(kTileWords), [&](std::string_view w) { return ir::find_hint(hints, w); }))
+            hints.push_back({std::string(word), {}});
+        return;
+    }
     Diagnostic& d = diags_.report(Diag::not_a_layout, e.span, {"`" + source_text(e) + "`"});
     const std::vector<std::string_view> words(std::begin(kTileWords), std::end(kTileWords));
     if (const auto near = closest(word, words); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
