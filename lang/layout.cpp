@@ -113,6 +113,24 @@ Layout Layout::compose(const Layout& outer, const Layout& inner) {
     return from_exprs(name, rank, std::move(result));
 }
 
+Layout Layout::product(const Layout& first, const Layout& second) {
+    const std::string name = "product(" + first.name_ + ", " + second.name_ + ")";
+    Layout failed = from_exprs(name, 0, {});
+    for (const Layout* l : {&first, &second}) {
+        failed.problem_ = l->rank_ < 0 && l->problem_.empty()
+                              ? "`" + l->name_ + "` fits any rank, so nothing says how many of the indices are its own"
+                              : l->problem_;
+        if (!failed.problem_.empty()) return failed;
+    }
+    std::vector<LayoutExpr> members = first.physical(first.rank_), index, extent;
+    for (int i = 0; i < second.rank_; ++i) {
+        index.push_back(LayoutExpr::make_index(first.rank_ + i));
+        extent.push_back(LayoutExpr::make_extent(first.rank_ + i));
+    }
+    for (const LayoutExpr& e : second.physical(second.rank_)) members.push_back(e.substitute(index, extent));
+    return from_exprs(name, first.rank_ + second.rank_, std::move(members));
+}
+
 std::optional<Layout> Layout::inverse(const Layout& layout, std::string* why) { return inverse(layout, {}, why); }
 
 std::optional<Layout> Layout::inverse(const Layout& layout, std::span<const int64_t> extents, std::string* why) {

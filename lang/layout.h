@@ -66,6 +66,9 @@ public:
     static Layout from_exprs(std::string name, int logical_rank, std::vector<LayoutExpr> physical);
     /// outer(inner(i)). Ranks that do not match, or an outer layout whose extents cannot be written down, give a layout with a problem().
     static Layout compose(const Layout& outer, const Layout& inner);
+    /// first(i..), second(j..): the first indices go through one layout, the others through the second one. Both have a rank of their own, else the
+    /// result has a problem().
+    static Layout product(const Layout& first, const Layout& second);
     /// The inverse map, valid on the image of `layout` (padding maps anywhere); nullopt with a reason when it cannot be written as
     /// expressions (then use inverse_table). Without extents it must hold for all of them.
     static std::optional<Layout> inverse(const Layout& layout, std::string* why);

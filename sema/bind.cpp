@@ -166,7 +166,7 @@ std::optional<bool> Binder::where_holds(bool report) {
         if (is_open(*w)) continue;
         const std::optional<bool> holds = e_.static_bool(e_.constant(*w, scope_), w->span);
         if (!holds) return std::nullopt;
-        if (!*holds && report) note({}, "where " + source_text(*w) + " does not hold: " + values_in(*w));
+        if (!*holds && report) note({}, "where " + source_text(*w) + " does not hold" + (values_in(*w).empty() ? "" : ": " + values_in(*w)));
         all &= *holds;
     }
     return all;
@@ -184,6 +184,12 @@ std::optional<std::vector<Binder::Tuned>> Binder::open_choices() {
         if (tuned.values.empty()) return std::nullopt;
         open.push_back(std::move(tuned));
     }
+    bool ok = true;  // of every choice, so that no machine takes a list that another one refuses
+    for (const Tuned& t : open) {
+        for (const StaticValue& v : t.values) ok &= set_generic(*t.param, v, "tune");
+        plan_.generics.erase(std::string(t.param->name.text));
+    }
+    if (!ok) return std::nullopt;
     return open;
 }
 
@@ -222,6 +228,12 @@ TuneCandidate Binder::candidate(const std::vector<Tuned>& open) {
     return out;
 }
 
+/// Types change results, so only the order of a list chooses among them.
+bool same_types(const StaticValues& a, const StaticValues& b) {
+    return std::all_of(a.begin(), a.end(),
+                       [&](const auto& v) { return !std::holds_alternative<FormatId>(v.second.v) || v.second == b.find(v.first)->second; });
+}
+
 /// Sets every tuned generic that has no value: to the first choices for which the `where` clauses hold together, or those that the chooser takes.
 bool Binder::tune(bool require) {
     const auto open = open_choices();
@@ -235,26 +247,33 @@ bool Binder::tune(bool require) {
     std::vector<TuneCandidate> candidates;
     std::vector<std::vector<size_t>> picks;
     std::vector<size_t> pick(open->size(), 0);
+    bool all = false;
     for (size_t n = 0; n < kMaxTuneCombinations && candidates.size() < kMaxTuneCandidates; ++n) {
         if (!set_tuned(*open, pick)) return false;
         const std::optional<bool> holds = where_holds(false);
         if (!holds) return false;
         if (*holds && (!chooser_ || !require)) return true;
         if (*holds) {
-            candidates.push_back(candidate(*open));
-            picks.push_back(pick);
+            TuneCandidate c = candidate(*open);
+            if (candidates.empty() || same_types(candidates[0].chosen, c.chosen)) {
+                candidates.push_back(std::move(c));
+                picks.push_back(pick);
+            }
         }
         for (const Tuned& t : *open) plan_.generics.erase(std::string(t.param->name.text));
         size_t i = open->size();
         while (i > 0 && ++pick[i - 1] == (*open)[i - 1].values.size()) pick[--i] = 0;
-        if (i == 0) break;
+        all = i == 0;
+        if (all) break;
     }
     if (!candidates.empty()) {
         const size_t chosen = candidates.size() == 1 ? 0 : chooser_->choose(candidates, plan_);
         TEGULA_CHECK(chosen < picks.size());
         return set_tuned(*open, picks[chosen]);
     }
-    if (require) note({}, "no choice of `tune` satisfies the where clauses");
+    if (require)
+        note({}, all ? "no choice of `tune` satisfies the where clauses"
+                     : "none of the first " + std::to_string(kMaxTuneCombinations) + " combinations of `tune` satisfies the where clauses");
     pick.assign(open->size(), 0);
     return set_tuned(*open, pick) && !require;
 }

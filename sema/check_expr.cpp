@@ -4,6 +4,7 @@
 
 #include "sema/checker.h"
 #include "sema/flow.h"
+#include "sema/type_names.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
@@ -104,6 +105,7 @@ void Checker::name(std::string_view text, Span span) {
     for (const Module::Import& i : module_.imports) names.push_back(i.alias);
     for (const auto& p : module_.prelude) names.insert(names.end(), p->names().begin(), p->names().end());
     for (const BuiltinRow& r : builtin_rows()) names.push_back(r.name);
+    for (const std::string_view t : type_names()) names.push_back(t);
     Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(text)});
     suggest_name(d, text, span, names);
 }

@@ -86,6 +86,13 @@ void Checker::parameters(std::span<const ast::Param> params, bool kernel) {
 
 void Checker::attributes(std::span<const ast::Attribute> list, const char* what) {
     for (const ast::Attribute& a : list) {
+        const auto same = [&](const ast::Attribute& b) { return b.name.text == a.name.text; };
+        const ast::Attribute& first = *std::find_if(list.begin(), list.end(), same);
+        if (&first != &a) {
+            diags_.report(Diag::bad_attribute, a.name.span, {std::string(a.name.text), "it is given twice"})
+                .labels.push_back({first.name.span, "first given here"});
+            continue;
+        }
         std::vector<std::string_view> names;
         const HintRow* row = nullptr;
         for (const HintRow& r : kHints) {
@@ -99,23 +106,46 @@ void Checker::attributes(std::span<const ast::Attribute> list, const char* what)
             continue;
         }
         if (a.args.size() < row->least || a.args.size() > row->most) {
+            const std::string range = (row->least == row->most ? "" : std::to_string(row->least) + " to ") + std::to_string(row->most);
             diags_.report(Diag::bad_attribute, a.name.span,
-                          {std::string(a.name.text), "it takes " + std::to_string(row->most) + " arguments, got " + std::to_string(a.args.size())});
+                          {std::string(a.name.text),
+                           "it takes " + range + (row->most == 1 ? " argument" : " arguments") + ", got " + std::to_string(a.args.size())});
             continue;
         }
-        const bool words = a.name.text == "specialise" || a.name.text == "decode" || a.name.text == "math";
-        for (const ast::Arg& arg : a.args)
-            if (!words) expr(*arg.value);
+        const std::span<const std::string_view> words = hint_words(a.name.text);
+        for (const ast::Arg& arg : a.args) {
+            if (words.empty()) expr(*arg.value);
+            const std::string_view word = base_name(*arg.value);
+            if (words.empty() || std::find(words.begin(), words.end(), word) != words.end()) continue;
+            std::string list_of;
+            for (size_t i = 0; i < words.size(); ++i) list_of += (i == 0 ? "" : i + 1 < words.size() ? ", " : " or ") + std::string(words[i]);
+            Diagnostic& d = diags_.report(Diag::bad_attribute, arg.value->span,
+                                          {std::string(a.name.text), "it takes " + list_of + ", found `" + source_text(*arg.value) + "`"});
+            if (const auto near = closest(word, {words.begin(), words.end()}); !near.empty())
+                d.notes.push_back("did you mean `" + std::string(near) + "`?");
+        }
     }
+}
+
+/// An expression that must have its value before programs run: memory is not read for it.
+void Checker::clause(const char* name, const ast::Expr& e, const ast::KernelItem& k) {
+    expr(e);
+    for (const ast::Name& n : names_in(e))
+        for (const ast::Param& p : k.params)
+            if (p.name.text == n.text && p.type && (tensor_form(*p.type) || base_name(*p.type) == "ptr"))
+                diags_.report(Diag::bad_attribute, n.span,
+                              {name, "`" + std::string(n.text) + "` lies in memory; the clause may use generics, extents and scalar parameters"});
 }
 
 void Checker::kernel_clauses(const ast::KernelItem& k) {
     if (k.grid.size() > 3) diags_.report(Diag::bad_attribute, k.grid[3]->span, {"grid", "at most 3 extents"});
-    for (const ast::Expr* e : k.grid) expr(*e);
-    for (const ast::Expr* e : k.where) expr(*e);
+    for (const ast::Expr* e : k.grid) clause("grid", *e, k);
+    for (const ast::Expr* e : k.where) clause("where", *e, k);
     const std::vector<std::string_view> extents = extent_names(module_, k);
     for (const bool tune : {true, false}) {
-        for (const ast::TuneChoice& c : tune ? k.tune : k.dispatch) {
+        const std::span<const ast::TuneChoice> choices = tune ? k.tune : k.dispatch;
+        const char* what = tune ? "tune" : "dispatch";
+        for (const ast::TuneChoice& c : choices) {
             std::vector<std::string_view> names;
             if (tune)
                 for (const ast::GenericParam& p : k.generics) names.push_back(p.name.text);
@@ -126,7 +156,12 @@ void Checker::kernel_clauses(const ast::KernelItem& k) {
                 d.notes.push_back(tune ? "`tune` lists choices for generic parameters of the kernel" : "`dispatch` splits an extent of the kernel");
                 if (const auto near = closest(c.name.text, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
             }
-            for (const ast::Expr* e : c.values) expr(*e);
+            const auto same = [&](const ast::TuneChoice& b) { return b.name.text == c.name.text; };
+            const ast::TuneChoice& first = *std::find_if(choices.begin(), choices.end(), same);
+            if (&first != &c)
+                diags_.report(Diag::bad_attribute, c.name.span, {what, "`" + std::string(c.name.text) + "` is given twice"})
+                    .labels.push_back({first.name.span, "first given here"});
+            for (const ast::Expr* e : c.values) clause(what, *e, k);
         }
     }
     attributes(k.attributes, "kernel attribute");

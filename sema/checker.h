@@ -34,6 +34,7 @@ private:
     void extents(const ast::KernelItem& k);
     void kernel(const ast::KernelItem& k);
     void kernel_clauses(const ast::KernelItem& k);
+    void clause(const char* name, const ast::Expr& e, const ast::KernelItem& k);
     void function(const ast::FnItem& f);
     void layout(const ast::LayoutItem& l);
     void bench(const ast::BenchItem& b);

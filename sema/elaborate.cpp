@@ -7,6 +7,7 @@
 
 #include "sema/checker.h"
 #include "sema/flow.h"
+#include "sema/type_names.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
@@ -267,6 +268,7 @@ Value Elaborator::unknown(std::string_view name, Span span) {
         for (const auto& p : root->module->prelude) names.insert(names.end(), p->names().begin(), p->names().end());
     }
     for (const BuiltinRow& row : builtin_rows()) names.push_back(row.name);
+    for (const std::string_view t : type_names()) names.push_back(t);
     Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(name)});
     suggest_name(d, name, span, names);
     return poison(span);

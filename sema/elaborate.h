@@ -155,6 +155,7 @@ public:
     /// tile<T>[..], tensor<T>[..], codebook<N>[..], and `type @ layout`: the type, or nullopt when `e` is not of such a form. expr() asks
     /// this first for IndexExpr and AnnotatedExpr.
     std::optional<Value> type_form(const ast::Expr& e);
+    Value join_layouts(const Value& outer, const Value& inner, Span span, Layout (*join)(const Layout&, const Layout&));
     Value compose_layouts(const Value& outer, const Value& inner, Span span);  ///< A . B, compose(A, B)
     Value inverse_layout(const Value& layout, Span span);
     Value instantiate(const ast::InstantiateExpr& e);         ///< name<args>: types, functions, layouts, constructors

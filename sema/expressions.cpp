@@ -205,7 +205,7 @@ Value Elaborator::member(const ast::MemberExpr& e) {
 Value Elaborator::call(const ast::CallExpr& e) {
     if (e.callee->kind == ast::ExprKind::name) {
         const std::string_view name = ast::as<ast::NameExpr>(e.callee).name;
-        if ((name == "compose" || name == "inverse" || name == "strides") && !known(name)) return layout_expr(e);
+        if (is_layout_call(name) && !known(name)) return layout_expr(e);
     }
     if (e.callee->kind == ast::ExprKind::index) {
         const auto& indexed = ast::as<ast::IndexExpr>(e.callee);

@@ -61,5 +61,8 @@ bool holds_tile(const Value& v);
 bool is_type_constructor(std::string_view name);
 /// Layout words that are not items: row, col, strides, shared, reg, mma_a, ..
 std::span<const std::string_view> layout_words();
+bool is_layout_call(std::string_view name);  ///< strides, compose, product, inverse
+/// Words that a hint takes instead of numbers; their position is the number kept. Empty: it takes numbers.
+std::span<const std::string_view> hint_words(std::string_view hint);
 
 }  // namespace tegula::sema

@@ -195,23 +195,13 @@ void Elaborator::kernel_clauses(const ast::KernelItem& item) {
     }
 }
 
-namespace {
-
-/// Words that a hint takes instead of numbers; their position is the number kept.
-std::optional<int64_t> hint_word(std::string_view hint, std::string_view word) {
-    struct Row {
-        std::string_view hint;
-        std::string_view words[3];
-    };
-    static constexpr Row kRows[] = {
-        {"specialise", {"auto", "on", "off"}}, {"decode", {"register", "shared", "auto"}}, {"math", {"fast", "strict", ""}}};
-    for (const Row& r : kRows)
-        for (size_t i = 0; i < std::size(r.words); ++i)
-            if (r.hint == hint && !word.empty() && r.words[i] == word) return static_cast<int64_t>(i);
-    return std::nullopt;
+std::span<const std::string_view> hint_words(std::string_view hint) {
+    static constexpr std::string_view kSpecialise[] = {"auto", "on", "off"}, kDecode[] = {"register", "shared", "auto"}, kMath[] = {"fast", "strict"};
+    if (hint == "specialise") return kSpecialise;
+    if (hint == "decode") return kDecode;
+    if (hint == "math") return kMath;
+    return {};
 }
-
-}  // namespace
 
 std::vector<ir::Hint> Elaborator::hints(std::span<const ast::Attribute> attributes, bool) {
     std::vector<ir::Hint> out;
@@ -219,8 +209,8 @@ std::vector<ir::Hint> Elaborator::hints(std::span<const ast::Attribute> attribut
         ir::Hint h;
         h.name = a.name.text;
         for (const ast::Arg& arg : a.args) {
-            if (const auto word = hint_word(h.name, base_name(*arg.value))) {
-                h.args.push_back(*word);
+            if (const auto words = hint_words(h.name); !words.empty()) {
+                h.args.push_back(std::find(words.begin(), words.end(), base_name(*arg.value)) - words.begin());
             } else if (const auto n = static_int(constant(*arg.value, scope_), arg.value->span, "the argument of an attribute")) {
                 h.args.push_back(*n);
             }

@@ -84,14 +84,19 @@ void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, Argum
 std::optional<uint64_t> Binder::scalar_code(const Format& f, const StaticValue& v) {
     if (const auto* b = std::get_if<bool>(&v.v)) return f.is_bool() ? std::optional<uint64_t>(*b) : std::nullopt;
     if (f.is_bool() || std::holds_alternative<FormatId>(v.v)) return std::nullopt;
+    const auto rounded = [&](const Exact& x) {
+        bool overflowed = false;
+        const uint64_t code = round_exact(x, f, {}, &overflowed);
+        return overflowed ? std::nullopt : std::optional(code);
+    };
     if (const auto* i = std::get_if<int64_t>(&v.v)) {
-        if (!f.is_int()) return round_exact(exact_from_int(static_cast<uint64_t>(*i), true), f, {});
+        if (!f.is_int()) return rounded(exact_from_int(static_cast<uint64_t>(*i), true));
         const bool fits = f.is_signed ? (f.bits == 64 || (*i >= -(int64_t{1} << (f.bits - 1)) && *i < int64_t{1} << (f.bits - 1)))
                                       : *i >= 0 && (f.bits >= 63 || *i < int64_t{1} << f.bits);
         return fits ? std::optional<uint64_t>(static_cast<uint64_t>(*i)) : std::nullopt;
     }
     const double d = std::get<double>(v.v);
-    if (!f.is_int()) return encode(f, d);
+    if (!f.is_int()) return rounded(exact_from_double(d));
     if (!(std::fabs(d) < 0x1p63) || d != std::trunc(d)) return std::nullopt;
     return scalar_code(f, StaticValue{static_cast<int64_t>(d)});
 }
@@ -118,6 +123,8 @@ void Binder::bind_scalar(const ast::Param& p, const ArgumentType* a) {
     out.kind = Argument::scalar;
     out.code = *code;
     plan_.scalars.push_back(out);
+    const auto* real = std::get_if<double>(&value.v);
+    if (real && f.is_int()) value.v = static_cast<int64_t>(*real);
     if (f.is_float() && std::holds_alternative<int64_t>(value.v)) value.v = static_cast<double>(std::get<int64_t>(value.v));
     define(*scope_, p.name.text, value_of(value));
 }

@@ -1,4 +1,4 @@
-// Layout expressions: built-in words, `layout` items (index expressions over logical indices and extents), composition and inverse. Whether
+// Layout expressions: built-in words, `layout` items (index expressions over logical indices and extents), composition, product and inverse. Whether
 // a layout keeps elements apart is checked where extents are known: at launch (bind.cpp) and in pack.
 #include <algorithm>
 
@@ -10,9 +10,10 @@ namespace tegula::sema {
 
 namespace {
 
-constexpr std::string_view kWords[] = {"row",    "col", "strides", "compose", "inverse", "fragment",
+constexpr std::string_view kWords[] = {"row",    "col", "strides", "compose", "product", "inverse", "fragment",
                                        "shared", "reg", "swizzle", "mma_a",   "mma_b",   "mma_c"};
 constexpr std::string_view kTileWords[] = {"shared", "reg", "mma_a", "mma_b", "mma_c"};
+constexpr std::string_view kCalls[] = {"strides", "compose", "product", "inverse"};
 
 std::optional<LayoutExpr::Op> layout_op(ast::BinaryOp op) {
     using B = ast::BinaryOp;
@@ -46,6 +47,8 @@ std::optional<LayoutExpr::Op> layout_op(ast::BinaryOp op) {
 
 std::span<const std::string_view> layout_words() { return kWords; }
 
+bool is_layout_call(std::string_view name) { return std::find(std::begin(kCalls), std::end(kCalls), name) != std::end(kCalls); }
+
 Value Elaborator::layout_result(const Layout& layout, Span span) {
     if (const std::string problem = layout.problem(); !problem.empty()) return error(Diag::layout_problem, span, layout.name(), problem);
     Value v;
@@ -55,12 +58,14 @@ Value Elaborator::layout_result(const Layout& layout, Span span) {
     return v;
 }
 
-Value Elaborator::compose_layouts(const Value& outer, const Value& inner, Span span) {
+Value Elaborator::join_layouts(const Value& outer, const Value& inner, Span span, Layout (*join)(const Layout&, const Layout&)) {
     if (outer.kind == Value::poison || inner.kind == Value::poison) return poison(span);
     for (const Value* v : {&outer, &inner})
         if (v->kind != Value::layout || v->generic_item) return error(Diag::not_a_layout, span, describe(*v));
-    return layout_result(Layout::compose(types_.layout(outer.layout_id), types_.layout(inner.layout_id)), span);
+    return layout_result(join(types_.layout(outer.layout_id), types_.layout(inner.layout_id)), span);
 }
+
+Value Elaborator::compose_layouts(const Value& outer, const Value& inner, Span span) { return join_layouts(outer, inner, span, Layout::compose); }
 
 Value Elaborator::inverse_layout(const Value& layout, Span span) {
     if (layout.kind == Value::poison) return layout;
@@ -78,10 +83,10 @@ Value Elaborator::layout_call(const ast::CallExpr& e) {
         error(Diag::wrong_argument_count, e.span, name, text, std::to_string(e.args.size()));
         return false;
     };
-    if (name == "compose") {
+    if (name == "compose" || name == "product") {
         if (!count(2, "2 layouts")) return poison(e.span);
-        const Value outer = layout_expr(*e.args[0].value);
-        return compose_layouts(outer, layout_expr(*e.args[1].value), e.span);
+        const Value first = layout_expr(*e.args[0].value);
+        return join_layouts(first, layout_expr(*e.args[1].value), e.span, name == "compose" ? Layout::compose : Layout::product);
     }
     if (name == "inverse") return count(1, "1 layout") ? inverse_layout(layout_expr(*e.args[0].value), e.span) : poison(e.span);
     std::vector<int64_t> strides;
@@ -99,7 +104,7 @@ Value Elaborator::layout_expr(const ast::Expr& e) {
     if (e.kind == ast::ExprKind::call) {
         const auto& call = ast::as<ast::CallExpr>(&e);
         const std::string_view name = base_name(*call.callee);
-        if (name == "strides" || name == "compose" || name == "inverse") return layout_call(call);
+        if (is_layout_call(name)) return layout_call(call);
     }
     Value v;
     // `A . B<4>` parses as (A . B)<4>, a member with generics.
@@ -270,7 +275,13 @@ std::optional<LayoutId> Elaborator::tensor_layout(const ast::Expr& e, FormatId e
 
 void Elaborator::check_tile_annotation(const ast::Expr& e) {
     const std::string_view word = base_name(e.kind == ast::ExprKind::call ? *ast::as<ast::CallExpr>(&e).callee : e);
-    if (std::find(std::begin(kTileWords), std::end(kTileWords), word) != std::end(kTileWords)) return;
+    if (std::find(std::begin(kTileWords), std::end(kTileWords), word) != std::end(kTileWords)) {
+        if (!instance_) return;
+        std::vector<ir::Hint>& hints = instance_->fn->hints;  // the first wish of a kernel, so that machines can say what becomes of them
+        if (std::none_of(std::begin(kTileWords), std::end(kTileWords), [&](std::string_view w) { return ir::find_hint(hints, w); }))
+            hints.push_back({std::string(word), {}});
+        return;
+    }
     Diagnostic& d = diags_.report(Diag::not_a_layout, e.span, {"`" + source_text(e) + "`"});
     const std::vector<std::string_view> words(std::begin(kTileWords), std::end(kTileWords));
     if (const auto near = closest(word, words); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");

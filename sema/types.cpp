@@ -4,6 +4,7 @@
 
 #include "sema/elaborate.h"
 #include "sema/flow.h"
+#include "sema/type_names.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
@@ -23,6 +24,16 @@ bool one_of(const std::string_view (&words)[N], std::string_view name) {
 
 bool is_trait(std::string_view name) { return one_of(kTraits, name); }
 bool is_type_constructor(std::string_view name) { return one_of(kConstructors, name); }
+
+std::vector<std::string_view> type_names() {
+    static const std::vector<Format> formats = builtin_formats();
+    std::vector<std::string_view> names;
+    for (const Format& f : formats)
+        if (!f.name.empty()) names.push_back(f.name);
+    names.insert(names.end(), std::begin(kConstructors), std::end(kConstructors));
+    names.insert(names.end(), std::begin(kTraits), std::end(kTraits));
+    return names;
+}
 
 std::string to_string(const StaticValue& value, const TypeTable& types) {
     if (const auto* i = std::get_if<int64_t>(&value.v)) return std::to_string(*i);

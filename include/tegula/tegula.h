@@ -109,7 +109,7 @@ typedef struct tegula_tensor {
     const char* type;         /* element type as written in the language: "f16", "i3", "mxfp4" (a type visible in the module) */
     int32_t rank;             /* 0..8 */
     const int64_t* extents;   /* logical extents, `rank` of them */
-    const int64_t* strides;   /* in elements, whole-byte types only; NULL: storage as `layout` says */
+    const int64_t* strides;   /* in elements, not negative, whole-byte types only; where the tensor is written no two elements share a place. NULL: storage as `layout` says */
     const char* layout;       /* "row" (also NULL), "col", or a layout visible in the module: "tiled<8, 8>" */
     void* scales;             /* block types: scales, packed in the same order; NULL otherwise */
     size_t scales_bytes;
@@ -122,7 +122,7 @@ typedef struct {
     const char* name;         /* generic or parameter name; for launches NULL means "by position" */
     tegula_value_kind kind;
     int64_t i;                /* TEGULA_INT (bools: 0 or 1) */
-    double r;                 /* TEGULA_REAL; a tensor of rank 0 is a number too, where a scalar is wanted */
+    double r;                 /* TEGULA_REAL; a tensor of rank 0 in host memory is a number too, where a scalar is wanted */
     const char* type;         /* TEGULA_TYPE: type text */
     const tegula_tensor* tensor; /* TEGULA_TENSOR */
 } tegula_value;
@@ -203,7 +203,8 @@ TEGULA_API tegula_status tegula_bench(tegula_module* module, const char* filter,
  * NULL), of the scales. */
 TEGULA_API tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const char* layout, const int64_t* extents, int32_t rank,
                                              size_t* bytes, size_t* scales_bytes, tegula_diags** diags);
-/* Copies `from` to `to` (same extents), converting type (one rounding, round-to-nearest-even) and layout: pack, unpack, quantise and widen in one. */
+/* Copies `from` to `to` (same extents), converting type (one rounding, round-to-nearest-even) and layout: pack, unpack, quantise and widen in one.
+ * TEGULA_E_ARGUMENTS also for layouts that are not proved to keep elements apart. */
 TEGULA_API tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to, const tegula_tensor* from, tegula_diags** diags);
 
 /* DLPack, both ways without a copy: `managed` is a DLManagedTensor, or with `versioned` != 0 a DLManagedTensorVersioned of version 1.

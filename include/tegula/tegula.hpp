@@ -122,9 +122,8 @@ public:
     Tensor() = default;
     template <class T>
     Tensor(T* data, std::vector<int64_t> extents) : Tensor(const_cast<std::remove_cv_t<T>*>(data), 0, type_name<T>(), std::move(extents)) {
-        int64_t n = 1;
-        for (int64_t e : extents_) n *= e;
-        bytes_ = static_cast<size_t>(n) * sizeof(T);
+        bytes_ = sizeof(T);
+        for (int64_t e : extents_) bytes_ *= static_cast<size_t>(e);
     }
     Tensor(void* data, size_t bytes, std::string type, std::vector<int64_t> extents)
         : data_(data), bytes_(bytes), type_(std::move(type)), extents_(std::move(extents)) {}

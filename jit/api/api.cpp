@@ -73,8 +73,19 @@ tegula_status load_module(tegula_engine* engine, const char* name, tegula_module
     });
 }
 
+constexpr size_t kMaxSource = size_t{16} << 20;
+
+/// A text of the caller, copied; a size that no source has is not believed.
+tegula_status copy_source(const char* text, size_t size, std::string& out, DiagSink& sink) {
+    if (size > kMaxSource) {
+        sink.report(Diag::source_too_large, {}, {std::to_string(size), std::to_string(kMaxSource)});
+        return TEGULA_E_SOURCE;
+    }
+    out.assign(text ? text : "", size);
+    return TEGULA_OK;
+}
+
 tegula_status read_source(const char* path, std::string& text, DiagSink& sink) {
-    constexpr size_t kMaxSource = size_t{16} << 20;
     std::string why;
     std::ifstream file(path, std::ios::binary);
     if (file) {
@@ -89,6 +100,18 @@ tegula_status read_source(const char* path, std::string& text, DiagSink& sink) {
     if (why.empty()) return TEGULA_OK;
     sink.report(Diag::cannot_read, {}, {printable(path), why});
     return TEGULA_E_IO;
+}
+
+/// Why the elements of a tensor have no places of their own; empty: they have. What is only read may have strides that repeat elements.
+std::string misplaced(TypeTable& types, const TensorView& view, bool written) {
+    if (view.has_strides && !written) return {};
+    const auto n = static_cast<size_t>(view.extents.rank);
+    const Layout layout =
+        view.has_strides ? Layout::with_strides({view.strides.begin(), view.strides.begin() + view.extents.rank}) : types.layout(view.layout);
+    const LayoutCheck check = layout.check({view.extents.begin(), n});
+    if (check.result == Injectivity::proved || (check.result == Injectivity::unknown && view.has_strides)) return {};
+    return "layout `" + layout.name() +
+           "` does not keep elements apart: " + (check.result == Injectivity::refuted ? check.conflict.text() : check.reason);
 }
 
 /// `name` or `compiled` says which kernel.
@@ -151,10 +174,8 @@ tegula_status tegula_module_from_source(tegula_engine* engine, const char* name,
                                         tegula_diags** diags) {
     if (module) *module = nullptr;
     if (!engine || !module || (!text && size)) return usage(diags, "engine, text or module is NULL");
-    return load_module(engine, name ? name : "<memory>", module, diags, [&](std::string& out, std::string&, DiagSink&) {
-        out.assign(text ? text : "", size);
-        return TEGULA_OK;
-    });
+    return load_module(engine, name ? name : "<memory>", module, diags,
+                       [&](std::string& out, std::string&, DiagSink& sink) { return copy_source(text, size, out, sink); });
 }
 
 tegula_status tegula_module_from_file(tegula_engine* engine, const char* path, tegula_module** module, tegula_diags** diags) {
@@ -299,13 +320,15 @@ tegula_status tegula_dump(tegula_engine* engine, const char* name, const char* t
                           tegula_diags** diags) {
     if (blob) *blob = nullptr;
     if (!engine || !kind || !blob || (!text && size)) return usage(diags, "engine, text, kind or blob is NULL");
-    return border(engine->engine, diags, [&](DiagSink& sink) {
+    return border(engine->engine, diags, [&](DiagSink& sink) -> tegula_status {
         const std::string_view stage = kind;
         if (stage != "tokens" && stage != "ast" && stage != "fmt") {
             sink.report(Diag::no_such_artifact, {}, {printable(stage), "tokens, ast, fmt"});
             return TEGULA_E_USAGE;
         }
-        auto out = engine->engine->dump(name ? name : "<memory>", std::string(text ? text : "", size), kind, sink);
+        std::string source;
+        if (tegula_status status = copy_source(text, size, source, sink); status != TEGULA_OK) return status;
+        auto out = engine->engine->dump(name ? name : "<memory>", std::move(source), kind, sink);
         if (!out || sink.has_errors()) return TEGULA_E_SOURCE;
         *blob = make_blob(std::move(*out));
         return TEGULA_OK;
@@ -347,8 +370,10 @@ tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to,
     if (!module || !to || !from) return usage(diags, "module, to or from is NULL");
     return border(module->module->engine, diags, [&](DiagSink& sink) {
         TensorView target, source;
-        const std::string bad_target = read_tensor(*module->module, *to, true, target),
-                          bad_source = read_tensor(*module->module, *from, true, source);
+        std::string bad_target = read_tensor(*module->module, *to, true, target), bad_source = read_tensor(*module->module, *from, true, source);
+        TypeTable& types = module->module->engine->types();
+        if (bad_target.empty()) bad_target = misplaced(types, target, true);
+        if (bad_source.empty()) bad_source = misplaced(types, source, false);
         const char* const kDevice = "it lies in device memory; copies convert host memory";
         if (!bad_target.empty()) sink.report(Diag::bad_tensor, {}, {"to", bad_target});
         if (!bad_source.empty()) sink.report(Diag::bad_tensor, {}, {"from", bad_source});

@@ -73,7 +73,7 @@ std::string Emitter::layout_text(const LayoutExpr& e, ir::ValueId tensor, const 
         case LayoutExpr::constant:
             return number(e.value);
         case LayoutExpr::index:
-            return "(long long)" + coordinates[static_cast<size_t>(e.value)];
+            return "(long long)(" + coordinates[static_cast<size_t>(e.value)] + ")";  // a sum or product, perhaps of unsigned numbers
         case LayoutExpr::extent:
             return extent(tensor, static_cast<int>(e.value));
         default:
@@ -107,7 +107,7 @@ std::string Emitter::layout_text(const LayoutExpr& e, ir::ValueId tensor, const 
         case LayoutExpr::shl:
             return "(long long)((unsigned long long)" + a + " << (" + b + " & 63))";
         case LayoutExpr::shr:
-            return "(" + a + " >> (" + b + " & 63))";
+            return "(" + a + " >> min(max(" + b + ", 0ll), 63ll))";
         case LayoutExpr::min:
             return "min(" + a + ", " + b + ")";
         default:

@@ -2,6 +2,7 @@
 #include "jit/engine/hints.h"
 
 #include "lower/gpu/hints.h"
+#include "sema/walk.h"
 
 namespace tegula {
 
@@ -11,7 +12,9 @@ Span place_of(const ast::KernelItem& kernel, const HintNote& note) {
     if (note.loop.valid()) return note.loop;
     for (const ast::Attribute& a : kernel.attributes)
         if (a.name.text == note.hint) return a.name.span;
-    return kernel.schedule ? kernel.schedule->span : kernel.name.span;
+    const ast::Expr* s = kernel.schedule;
+    const bool schedule = s && sema::base_name(s->kind == ast::ExprKind::call ? *ast::as<ast::CallExpr>(s).callee : *s) == note.hint;
+    return schedule ? s->span : kernel.name.span;
 }
 
 }  // namespace

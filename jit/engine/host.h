@@ -51,6 +51,7 @@ private:
             if (!values[i]) return fallback;
             return values[i]->kind == HostValue::integer ? static_cast<double>(values[i]->i) : values[i]->r;
         }
+        bool whole(size_t i) const { return !values[i] || values[i]->kind == HostValue::integer; }
         int64_t integer(size_t i, int64_t fallback) const { return values[i] && values[i]->kind == HostValue::integer ? values[i]->i : fallback; }
     };
     Flow block(const ast::Block& block);
@@ -100,7 +101,7 @@ private:
     std::optional<Numbers> numbers(const HostValue& value, Span span);
     std::string text_of(const HostValue& value);
     bool host_args(const char* signature, const ast::Expr& expr, HostArgs& args);
-    std::optional<HostValue> make(const HostArgs& args, std::function<double(uint64_t)> value);
+    std::optional<HostValue> make(const HostArgs& args, std::function<uint64_t(const Format&, uint64_t)> code);
 #define HOST_CALL(name, signature, doc) std::optional<HostValue> host_##name(const HostArgs& args);
 #include "lang/host_calls.def"
 

@@ -21,6 +21,13 @@ double uniform(uint64_t seed, uint64_t index, bool second) {
     return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
+/// The code of a + b, rounded once.
+uint64_t encode_sum(const Format& format, int64_t a, __int128 b) {
+    const __int128 sum = a + b;
+    if (sum < INT64_MIN || sum > INT64_MAX) return encode(format, static_cast<double>(sum));
+    return round_exact(exact_from_int(static_cast<uint64_t>(static_cast<int64_t>(sum)), true), format, {});
+}
+
 std::string index_text(int64_t at, const Shape& shape) {
     std::string text;
     for (int d = shape.rank - 1; d >= 0; --d) {
@@ -94,10 +101,10 @@ bool HostRunner::host_args(const char* text, const ast::Expr& expr, HostArgs& ar
     return true;
 }
 
-std::optional<HostValue> HostRunner::make(const HostArgs& args, std::function<double(uint64_t)> value) {
+std::optional<HostValue> HostRunner::make(const HostArgs& args, std::function<uint64_t(const Format&, uint64_t)> code) {
     TypeTable& types = engine_.types();
     const Format& format = types.format(args.format);
-    // Block formats are drawn in f32 and quantised; everything else takes one rounding of the drawn double.
+    // Block formats are drawn in f32 and quantised; everything else takes one rounding of what was drawn.
     const FormatId drawn = format.is_block() ? id_of(Fmt::f32) : args.format;
     const Format& target = types.format(drawn);
     std::string why;
@@ -113,9 +120,8 @@ std::optional<HostValue> HostRunner::make(const HostArgs& args, std::function<do
                 fail(Status::cancelled);
                 return std::nullopt;
             }
-            double v = value(i);
-            uint64_t code = target.is_bool() ? v != 0 : encode(target, v);
-            std::memcpy(tile.bytes.data() + i * width, &code, width);
+            const uint64_t element = code(target, i);
+            std::memcpy(tile.bytes.data() + i * width, &element, width);
         }
         write_tile(types, tensor->view(), tile);
         if (format.is_block()) {
@@ -137,31 +143,48 @@ std::optional<HostValue> HostRunner::make(const HostArgs& args, std::function<do
 std::optional<HostValue> HostRunner::host_randn(const HostArgs& args) {
     const uint64_t seed = static_cast<uint64_t>(args.integer(0, 0));
     const double scale = args.number(1, 1.0);
-    return make(args, [=](uint64_t i) {
+    return make(args, [=](const Format& f, uint64_t i) {
         // Box-Muller; 1 - u keeps the logarithm finite.
-        return scale * std::sqrt(-2.0 * std::log(1.0 - uniform(seed, i, false))) * std::cos(2.0 * M_PI * uniform(seed, i, true));
+        return encode(f, scale * std::sqrt(-2.0 * std::log(1.0 - uniform(seed, i, false))) * std::cos(2.0 * M_PI * uniform(seed, i, true)));
     });
 }
 
 std::optional<HostValue> HostRunner::host_rand(const HostArgs& args) {
     const uint64_t seed = static_cast<uint64_t>(args.integer(0, 0));
     const double lo = args.number(1, 0.0), hi = args.number(2, 1.0);
-    return make(args, [=](uint64_t i) { return lo + (hi - lo) * uniform(seed, i, false); });
+    return make(args, [=](const Format& f, uint64_t i) {
+        const double v = lo + (hi - lo) * uniform(seed, i, false);
+        const uint64_t code = encode(f, v);
+        // What rounds up to `hi` is the number below it.
+        if (!(lo < hi) || decode(f, code) < hi) return code;
+        return encode(f, std::min(v, std::nextafter(hi, lo)), {Round::rd});
+    });
 }
 
 std::optional<HostValue> HostRunner::host_randint(const HostArgs& args) {
-    const double lo = args.number(0, 0), hi = args.number(1, 1);
+    const bool whole = args.whole(0) && args.whole(1);
+    const int64_t first = args.integer(0, 0);
+    const double lo = args.number(0, 0);
+    const double width = whole ? static_cast<double>(static_cast<__int128>(args.integer(1, 1)) - first) : args.number(1, 1) - lo;
     const uint64_t seed = static_cast<uint64_t>(args.integer(2, 0));
-    if (!(hi > lo)) {
+    if (!(width > 0)) {
         diags_->report(Diag::host_arguments, args.span, {"the range [lo, hi) is empty"});
         return std::nullopt;
     }
-    return make(args, [=](uint64_t i) { return std::min(lo + std::floor((hi - lo) * uniform(seed, i, false)), hi - 1); });
+    return make(args, [=](const Format& f, uint64_t i) {
+        const double offset = std::min(std::floor(width * uniform(seed, i, false)), width - 1);
+        if (!whole) return encode(f, lo + offset);
+        return encode_sum(f, first, static_cast<__int128>(offset));
+    });
 }
 
 std::optional<HostValue> HostRunner::host_arange(const HostArgs& args) {
     const double start = args.number(0, 0), step = args.number(1, 1);
-    return make(args, [=](uint64_t i) { return start + step * static_cast<double>(i); });
+    const bool whole = args.whole(0) && args.whole(1);
+    const int64_t first = args.integer(0, 0), by = args.integer(1, 1);
+    return make(args, [=](const Format& f, uint64_t i) {
+        return whole ? encode_sum(f, first, static_cast<__int128>(by) * static_cast<__int128>(i)) : encode(f, start + step * static_cast<double>(i));
+    });
 }
 
 std::optional<HostValue> HostRunner::host_empty(const HostArgs& args) {

@@ -32,10 +32,16 @@ bool order_arguments(const ast::KernelItem& kernel, std::span<const LaunchArgume
         if (slot >= kernel.params.size()) {
             std::vector<std::string_view> names;
             for (const ast::Param& p : kernel.params) names.push_back(p.name.text);
-            auto& d = diags.report(Diag::unknown_launch_argument, at,
-                                   {std::string(kernel.name.text), arg.name.empty() ? "position " + std::to_string(slot) : printable(arg.name)});
-            if (auto near = closest(arg.name, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
             ok = false;
+            if (arg.name.empty()) {
+                const auto count = [](size_t n) { return std::to_string(n) + (n == 1 ? " argument" : " arguments"); };
+                if (slot == kernel.params.size())  // one error for all of them
+                    diags.report(Diag::wrong_argument_count, at,
+                                 {std::string(kernel.name.text), count(kernel.params.size()), std::to_string(args.size())});
+                continue;
+            }
+            auto& d = diags.report(Diag::unknown_launch_argument, at, {std::string(kernel.name.text), printable(arg.name)});
+            if (auto near = closest(arg.name, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
         } else if (ordered[slot]) {
             diags.report(Diag::repeated_launch_argument, at, {std::string(kernel.params[slot].name.text)});
             ok = false;
@@ -56,15 +62,41 @@ sema::StaticValue scalar_in(const Format& format, const TensorView& view) {
     return {decode(format, code)};
 }
 
+/// A tensor of rank 0 that is given where a number is wanted.
+bool is_number(const TypeTable& types, const ast::Param& param, const LaunchArgument& arg) {
+    if (arg.kind != LaunchArgument::tensor || is_tensor_param(param) || is_pointer_param(param)) return false;
+    return arg.view.extents.rank == 0 && !types.format(arg.view.elem).is_block();
+}
+
+/// Why that number cannot be read; empty: it can.
+std::string unreadable(const TypeTable& types, const LaunchArgument& arg) {
+    if (!arg.problem.empty()) return arg.problem;
+    if (arg.view.memory != Memory::host) return "the number lies in the memory of a device; pass it by value";
+    return arg.view.data && arg.view.bytes * 8 >= types.format(arg.view.elem).bits ? "" : "the number has no storage";
+}
+
+/// Why a kernel must not write to a tensor with strides of the host; empty: it may.
+std::string overlapping(const TensorView& view) {
+    if (!view.has_strides) return {};
+    const auto n = static_cast<size_t>(view.extents.rank);
+    bool nested = true;  // the usual case, seen at once
+    for (size_t d = 0; d + 1 < n; ++d) {
+        int64_t row = 0;
+        nested = nested && !__builtin_mul_overflow(view.strides[d + 1], view.extents[d + 1], &row) && view.strides[d] >= row;
+    }
+    if (nested && (n == 0 || view.strides[n - 1] > 0)) return {};
+    const Layout layout = Layout::with_strides({view.strides.begin(), view.strides.begin() + view.extents.rank});
+    const auto conflict = layout.find_conflict({view.extents.begin(), n});
+    return conflict ? "it is written, and its strides do not keep elements apart: " + conflict->text() : "";
+}
+
 sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param, const LaunchArgument* arg) {
     sema::ArgumentType type;
     if (!arg) return type;
     if (arg->kind == LaunchArgument::tensor) {
-        const Format& format = types.format(arg->view.elem);
-        const bool one = arg->view.extents.rank == 0 && !format.is_block() && arg->view.bytes * 8 >= format.bits;
-        if (one && !is_tensor_param(param) && !is_pointer_param(param)) {
+        if (is_number(types, param, *arg)) {
             type.kind = sema::ArgumentType::scalar;
-            type.value = scalar_in(format, arg->view);
+            type.value = scalar_in(types.format(arg->view.elem), arg->view);
             return type;
         }
         type.kind = is_pointer_param(param) ? sema::ArgumentType::pointer : sema::ArgumentType::tensor;
@@ -138,10 +170,14 @@ std::optional<sema::LaunchPlan> Engine::bind(LoadedModule& module, const ast::Ke
     std::vector<sema::ArgumentType> given;
     for (size_t i = 0; i < ordered.size(); ++i) {
         const LaunchArgument* arg = ordered[i];
-        if (arg && !arg->problem.empty()) {
-            problems.push_back("`" + std::string(kernel.params[i].name.text) + "`: " + arg->problem);
-            unknown = unknown || arg->view.elem.v == 0;
+        const bool number = arg && is_number(types_, kernel.params[i], *arg);
+        std::string problem = number ? unreadable(types_, *arg) : arg ? arg->problem : "";
+        if (problem.empty() && arg && kernel.params[i].mode != ast::ParamMode::in) problem = overlapping(arg->view);
+        if (!problem.empty()) {
+            problems.push_back("`" + std::string(kernel.params[i].name.text) + "`: " + problem);
+            unknown = unknown || number || arg->view.elem.v == 0;
         }
+        if (unknown) continue;
         given.push_back(argument_type(types_, kernel.params[i], arg));
         if (!arg && infer_outputs && kernel.params[i].mode == ast::ParamMode::out) given.back().kind = sema::ArgumentType::inferred;
     }

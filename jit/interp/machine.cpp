@@ -41,6 +41,7 @@ uint8_t* Machine::buffer(int which, uint64_t bytes) {
 }
 
 bool Machine::poll() {
+    if (tick && (++polls & 15) == 0) tick();
     const std::atomic<bool>* cancel = shared.options.cancel;
     if (cancel && cancel->load(std::memory_order_relaxed)) shared.end(RunResult::cancelled);
     if (shared.stop.load(std::memory_order_relaxed)) stopped = true;

@@ -1,6 +1,7 @@
 // The running side: Shared is one run of a plan over a grid, Machine is one worker of it. Steps get a Machine and find everything there.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -92,6 +93,8 @@ struct Machine {
     std::vector<uint8_t> scratch[6];
     std::vector<Printed>* printed = nullptr;  ///< null: print at once
     uint64_t printed_bytes = 0;
+    std::function<void()> tick;  ///< of the worker that tells about progress; looks at the clock
+    unsigned polls = 0;
 
     Machine(const Plan& p, Shared& s);
     uint8_t* at(const Tile& t) const { return arena + t.offset; }

@@ -59,16 +59,18 @@ private:
         std::vector<Printed> printed;
         if (!ordered_) m.printed = &printed;
         store_params(m);
-        auto last = std::chrono::steady_clock::now();
+        if (first && shared_.options.progress)
+            m.tick = [this, last = std::chrono::steady_clock::now()]() mutable {
+                const auto now = std::chrono::steady_clock::now();
+                if (now - last < std::chrono::milliseconds(100)) return;
+                last = now;
+                shared_.options.progress(std::min(next_.load(), total_), total_);
+            };
         if (m.execute(0, shared_.plan.body)) {
             for (uint64_t i = next_.fetch_add(1); i < total_; i = next_.fetch_add(1)) {
                 m.run_program(order_(i));
                 if (m.stopped) break;
-                if (!first || !shared_.options.progress) continue;
-                const auto now = std::chrono::steady_clock::now();
-                if (now - last < std::chrono::milliseconds(100)) continue;
-                last = now;
-                shared_.options.progress(std::min(next_.load(), total_), total_);
+                if (m.tick) m.tick();
             }
         }
         shared_.steps_taken.fetch_sub(m.steps_left);

@@ -98,6 +98,7 @@ void Notes::kernel_hint() {
         return;
     }
     if (name == "cluster") return cluster();
+    if (name == "shared" || name == "reg" || name.starts_with("mma_")) return ignored("the compiler places every tile itself");
     if (name == "registers") return ignored("registers are given out by the compiler of the machine code");
     if (name == "decode") return decode();
     if (name == "specialise" && argument() == kSpecialiseOn && !form_.gpu->specialised)

@@ -13,6 +13,8 @@ namespace api_test {
 inline constexpr const char* kSource = R"(edition 1;
 import std.layouts;
 layout panels<R: int>[i: M, j: N] = (i / R, j, i % R);
+layout crowded[i: M, j: N] = (i + j,);
+layout before[i: M, j: N] = (i - 1, j);
 type mx = block<f4e2m1, 32, scale = f8e8m0>;
 /// Adds.
 kernel add<T: number, B: int = 8>(x: tensor<T>[N], y: tensor<T>[N], out z: tensor<T>[N]) grid [cdiv(N, B)] {
@@ -29,6 +31,8 @@ kernel matrix(x: tensor<f32>[M, N], out y: tensor<f32>[M, N]) grid [M] {
 kernel long_run(R: i64, out z: tensor<f32>[N]) grid [R] { z[program_id(0) * 8 +: 8] = ones<f32>[8]; }
 kernel cube(R: i64, out z: tensor<f32>[N]) grid [R, R, R] { z[(program_id(0) + program_id(1) + program_id(2)) * 8 +: 8] = ones<f32>[8]; }
 kernel divide(x: tensor<i32>[N], out z: tensor<i32>[N]) grid [1] { z[0 +: 8] = 1 / x[0 +: 8]; }
+kernel forever(n: i64, out z: tensor<f32>[N]) grid [1] { var i = 0; while i < n { i = i + 1; } z[0] = cast<f32>(i); }
+kernel counted<T: number>(n: i64, h: f16, t: T, out z: tensor<f32>[N]) grid [n] { z[program_id(0)] = cast<f32>(h) + cast<f32>(t); }
 kernel talk(x: tensor<f32>[N]) grid [3] { print("program {}", program_id(0)); }
 kernel wrong_inside<B: int = 4>(x: tensor<f32>[N], out z: tensor<f32>[N]) grid [1] { z[0 +: B] = x[0 +: B + 1]; }
 test "good" { assert_equal(ones<f32>[3] + 1.0, full<f32>[3](2.0)); }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <thread>
 
 using namespace api_test;
@@ -127,6 +128,38 @@ TEST_F(Api, BadTensorsAreArgumentErrors) {
     EXPECT_FALSE(contains(text(diags), "\x1b"));
 }
 
+TEST_F(Api, NumbersForScalarParameters) {
+    Owned<float> z("f32", {4}, std::vector<float>(4, 7)), one("f32", {}, {1.5f});
+    Owned<int64_t> three("i64", {}, {3});
+    Diags diags;
+    EXPECT_EQ(launch("counted", {tensor(three.c), tensor(one.c), tensor(one.c), tensor(z.c)}, diags), TEGULA_OK) << text(diags);
+    EXPECT_EQ(z.values(), (std::vector<float>{3, 3, 3, 7}));
+    EXPECT_EQ(launch("counted", {real(2.0), integer(2), real(0.25), tensor(z.c)}, diags), TEGULA_OK) << "a real without a fraction is an integer too";
+    EXPECT_EQ(z.values(), (std::vector<float>{2.25f, 2.25f, 3, 7}));
+    EXPECT_EQ(launch("counted", {integer(1), real(std::numeric_limits<double>::infinity()), real(0), tensor(z.c)}, diags), TEGULA_OK);
+    z.bytes[0] = 0;
+    const auto refused = [&](const tegula_value& n, const tegula_value& h, const char* part) {
+        EXPECT_EQ(launch("counted", {n, h, real(1), tensor(z.c)}, diags), TEGULA_E_ARGUMENTS) << part;
+        EXPECT_TRUE(contains(text(diags), part)) << text(diags);
+        EXPECT_EQ(z.bytes[0], 0);
+        tegula_blob* json = nullptr;
+        const tegula_value args[] = {n, h, real(1), tensor(z.c)};
+        EXPECT_EQ(tegula_plan(module.get(), "counted", nullptr, 0, args, 4, &json, diags.out()), TEGULA_E_ARGUMENTS) << part;
+    };
+    refused(real(2.5), real(1), "`n`: expected i64, got 2.5");
+    refused(integer(1), real(1e9), "`h`: expected f16, got 1e+09");  // not infinity
+    refused(integer(1), integer(100000), "`h`: expected f16, got 100000");
+    tegula_tensor t = three.c;
+    t.data = nullptr;
+    refused(tensor(t), real(1), "`n`: the data pointer is NULL");
+    t = three.c;
+    t.device_type = TEGULA_CUDA;
+    refused(tensor(t), real(1), "`n`: the number lies in the memory of a device");
+    t = three.c;
+    t.bytes = 4;
+    refused(tensor(t), real(1), "`n`: the storage has 4 bytes");
+}
+
 TEST_F(Api, HugeExtentsOfOutputsAndGrids) {
     const int64_t huge = int64_t{1} << 40;
     size_t bytes = 0;
@@ -214,6 +247,37 @@ TEST_F(Api, CopiesPackAndUnpack) {
     EXPECT_EQ(copy(u3.c, codes.c), TEGULA_E_ARGUMENTS);
 }
 
+TEST_F(Api, ElementsKeepTheirPlaces) {
+    Diags diags;
+    const auto copy = [&](const tegula_tensor& to, const tegula_tensor& from) { return tegula_tensor_copy(module.get(), &to, &from, diags.out()); };
+    Owned<float> x("f32", {4, 6}, std::vector<float>(24, 1)), y("f32", {4, 6}, std::vector<float>(24, 7));
+    const auto refused = [&](tegula_tensor& other, const char* part) {
+        EXPECT_EQ(copy(other, x.c), TEGULA_E_ARGUMENTS);
+        EXPECT_TRUE(contains(text(diags), part)) << text(diags);
+        EXPECT_EQ(y.values(), std::vector<float>(24, 7));
+    };
+    for (const auto& [layout, part] :
+         {std::pair{"crowded", "(0, 1) and (1, 0) both land on element 1"}, std::pair{"before", "(0, 0) lands on index -1, before the start"}}) {
+        tegula_tensor t = y.c;
+        t.layout = layout;
+        refused(t, part);
+        EXPECT_EQ(copy(x.c, t), TEGULA_E_ARGUMENTS) << layout;
+    }
+    // Strides may repeat what is read, but not what is written.
+    const int64_t repeated[] = {0, 1}, overlapping[] = {2, 1}, columns[] = {1, 4};
+    tegula_tensor t = y.c;
+    t.strides = repeated;
+    refused(t, "(0, 0) and (1, 0) both land on element 0");
+    EXPECT_EQ(launch("matrix", {tensor(x.c), tensor(t)}, diags), TEGULA_E_ARGUMENTS);
+    EXPECT_TRUE(contains(text(diags), "`y`: it is written, and its strides do not keep elements apart: (0, 0) and (1, 0)")) << text(diags);
+    t.strides = overlapping;
+    EXPECT_EQ(launch("matrix", {tensor(x.c), tensor(t)}, diags), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(y.values(), std::vector<float>(24, 7));
+    EXPECT_EQ(launch("matrix", {tensor(t), tensor(x.c)}, diags), TEGULA_OK) << text(diags);
+    t.strides = columns;
+    EXPECT_EQ(launch("matrix", {tensor(x.c), tensor(t)}, diags), TEGULA_OK) << text(diags);
+}
+
 TEST_F(Api, CopiesQuantiseBlockFormats) {
     static constexpr float kE2M1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     const int64_t rows = 3, width = 40;  // a whole block and a part of one
@@ -297,6 +361,20 @@ TEST_F(Api, ProgressEndsItsOwnRunOnly) {
     second.join();
     EXPECT_EQ(beside, TEGULA_E_RUN);
     EXPECT_EQ(launch("long_run", {integer(3), tensor(z.c)}, diags), TEGULA_OK) << "the engine is not cancelled";
+}
+
+TEST_F(Api, ProgressIsToldWithinAProgram) {
+    for (const char* machine : {"interp", "cpu"}) {
+        Owned<float> z("f32", {8}, std::vector<float>(8, 7));
+        tegula_run_options run = run_options();
+        run.machine = machine;
+        run.progress = [](void*, uint64_t done, uint64_t all) { return done <= 1 && all == 1 ? 1 : 0; };
+        Diags diags;
+        const tegula_status status = launch("forever", {integer(INT64_MAX), tensor(z.c)}, diags, &run);
+        if (status == TEGULA_E_UNAVAILABLE) continue;  // a library without LLVM
+        EXPECT_EQ(status, TEGULA_E_CANCELLED) << machine;
+        EXPECT_EQ(z.values(), std::vector<float>(8, 7));
+    }
 }
 
 TEST_F(Api, CancelFromAnotherThread) {

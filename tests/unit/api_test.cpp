@@ -204,6 +204,16 @@ TEST_F(Api, DiagnosticsAsTextAndJson) {
     EXPECT_EQ(tegula_explain("T9999"), nullptr);
 }
 
+TEST_F(Api, SizesThatNoSourceHas) {
+    Diags diags;
+    tegula_module* loaded = nullptr;
+    tegula_blob* blob = nullptr;
+    EXPECT_EQ(tegula_module_from_source(engine.get(), "t", "", SIZE_MAX / 2, &loaded, diags.out()), TEGULA_E_SOURCE);
+    EXPECT_TRUE(contains(text(diags), "T0112")) << text(diags);
+    EXPECT_EQ(tegula_dump(engine.get(), "t", "", size_t{1} << 40, "fmt", &blob, diags.out()), TEGULA_E_SOURCE);
+    EXPECT_TRUE(contains(text(diags), "T0112")) << text(diags);
+}
+
 TEST_F(Api, ModulesFromFiles) {
     const std::string directory = testing::TempDir() + "tegula_api_" + std::to_string(::getpid());
     const std::string path = directory + ".tile";

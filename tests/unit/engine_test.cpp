@@ -99,7 +99,7 @@ class Launch : public testing::TestWithParam<Row> {};
 TEST_P(Launch, Says) { EXPECT_EQ(run(test_block(GetParam().text)), GetParam().codes) << GetParam().text; }
 INSTANTIATE_TEST_SUITE_P(All, Launch,
                          testing::Values(Row{"", "k(y = empty<f32>[3], x = ones<f32>[3]);"}, Row{"T0850", "k(ones<f32>[3], empty<f32>[3], z = 1);"},
-                                         Row{"T0850", "k(ones<f32>[3], empty<f32>[3], 7);"},
+                                         Row{"T0204", "k(ones<f32>[3], empty<f32>[3], 7);"},
                                          Row{"T0851", "k(ones<f32>[3], empty<f32>[3], x = ones<f32>[3]);"},
                                          Row{"T0852", "k<C = 3>(ones<f32>[3], empty<f32>[3]);"}, Row{"T0801", "k(ones<f32>[3], empty<f32>[4]);"}));
 

@@ -127,6 +127,24 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"", "@ unroll", "T1101 `unroll` has no effect on sm_90a: loops are unrolled by a given number of trips only"},
         Row{"", "@ parallel", "T1101 `parallel` has no effect on sm_90a: trips of a loop are run one after the other"}));
 
+TEST_F(Hints, WishesForTilesAreNamedOnce) {
+    compile(
+        "kernel k(x: tensor<f16>[M], out y: tensor<f16>[M]) grid [cdiv(M, 64)] schedule swizzle(0)\n"
+        "{ let v = x[0 +: 64] @ shared(swizzle<3, 3, 3>); let w: tile<f16>[64] @ reg(2) = v @ shared; y[0 +: 64] = w; }");
+    std::string found;
+    for (const Diagnostic& d : hint_warnings(*exe_, *find_arch("sm_90a"))) {
+        const LineCol at = engine_->sources().line_col(d.span.file, d.span.begin);
+        found += std::to_string(at.column) + " " + d.message + "\n";
+    }
+    EXPECT_EQ(found,
+              "80 `swizzle` has no effect on sm_90a: it takes a positive number\n"
+              "8 `shared` has no effect on sm_90a: the compiler places every tile itself\n");
+    compile("kernel k(x: tensor<f16>[M], out y: tensor<f16>[M]) { let w: tile<f16>[64] @ mma_c = x[0 +: 64]; y[0 +: 64] = w; }");
+    const std::vector<Diagnostic> warnings = hint_warnings(*exe_, *find_arch("sm_80"));
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_EQ(warnings[0].message, "`mma_c` has no effect on sm_80: the compiler places every tile itself");
+}
+
 /// A GPU that does nothing.
 class Idle : public Machine {
 public:

@@ -342,6 +342,18 @@ TEST(Layout, HostileInputIsRefused) {
     EXPECT_TRUE(overflow);
 }
 
+TEST(Layout, Product) {
+    const Layout turned = layout(2, {j, i}), lines = layout(2, {i * m1 + j}), halves = layout(1, {i / 4, i % 4});
+    EXPECT_EQ(Layout::product(turned, halves), layout(3, {j, i, k / 4, k % 4}));
+    EXPECT_EQ(Layout::product(halves, lines), layout(3, {i / 4, i % 4, j * X(E::make_extent(2)) + k}));
+    EXPECT_EQ(Layout::product(lines, Layout::with_strides({5})), layout(3, {i * m1 + j, k * 5}));
+    EXPECT_EQ(Layout::product(turned, turned).check(Extents{3, 5, 7, 2}).result, Injectivity::proved);
+    EXPECT_NE(Layout::product(Layout::row(), turned).problem(), "") << "how many indices are its own?";
+    EXPECT_NE(Layout::product(turned, layout(1, {j})).problem(), "");
+    const std::vector<X> many(20, X(0));
+    EXPECT_NE(Layout::product(layout(1, many), layout(1, many)).problem(), "") << "too many members";
+}
+
 TEST(Layout, InverseAndCompose) {
     for (const Extents& extents : kMatrices) {
         for (const Layout& l :

@@ -150,6 +150,24 @@ TEST_F(Tuning, ChoicesThatWhereForbidsAreNotTaken) {
     EXPECT_GT(m * n, 4) << why_;
 }
 
+TEST_F(Tuning, TypesAreChosenByTheListAlone) {
+    // Products of f16 are estimated far below those of f32; they are also other numbers.
+    const auto kernel = [&](const std::string& types) {
+        return load(
+            "kernel k<BM: any = f32, BN: int = 16, BK: int = 16>(a: tensor<f32>[M, K], b: tensor<f32>[K, N], out c: tensor<f32>[M, N])\n"
+            "grid [cdiv(M, 64), cdiv(N, BN)] where bits<BM>() > 8 tune BM in {" +
+            types +
+            "}, BN in {16, 64}, BK in {16, 32}\n"
+            "{ let (m, n) = (program_id(0) * 64, program_id(1) * BN); var acc = zeros<f32>[64, BN];\n"
+            "  for k in 0 .. K step BK { acc = dot(cast<BM>(a[m +: 64, k +: BK]), cast<BM>(b[k +: BK, n +: BN]), acc); }\n"
+            "  c[m +: 64, n +: BN] = acc; }");
+    };
+    EXPECT_EQ(choice(*kernel("f32, f16"), "k", {}, "sm_90a").substr(0, 3), "f32");
+    const sema::StaticValues other{{"M", {int64_t{512}}}};  // choices are kept by kernel and extents, here across modules
+    EXPECT_EQ(choice(*kernel("f8e4m3, f16, f32"), "k", other, "sm_90a").substr(0, 3), "f16") << "the first that `where` allows";
+    EXPECT_EQ(choice(*kernel("f16, f32"), "k", {{"BM", type(Fmt::bf16)}}, "sm_90a").substr(0, 4), "bf16");
+}
+
 TEST_F(Tuning, BitsOfFp8DoNotDependOnExtents) {
     // Every 128 elements of K one rounding: tiles that round more often do not compete, whatever the extents.
     for (int64_t extent : {16, 512, 4096}) {
