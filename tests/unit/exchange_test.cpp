@@ -296,5 +296,32 @@ TEST(Exchange, OddExtentsArePadded) {
     EXPECT_EQ(run_exchange(e, blocked_layout(Shape{96, 96}, 4, 1, rows), blocked_layout(Shape{96, 96}, 4, 1, columns), 4).wavefronts, 2 * 72);
 }
 
+/// Against every padding up to a line of banks, after rows, lines and parts of both.
+TEST(Exchange, NothingIsBetterThanThePaddingSearch) {
+    const std::vector<int> rows = {1, 0}, columns = {0, 1};
+    for (const Shape& shape : {Shape{3, 5}, Shape{7, 12}, Shape{20, 33}, Shape{5, 24}, Shape{96, 3}, Shape{7, 48}, Shape{48, 20}, Shape{24, 40}}) {
+        for (int bytes : {1, 2, 4}) {
+            for (const auto& [from, to] : {std::pair{blocked_layout(shape, 1, 4, rows), blocked_layout(shape, 1, 4, columns)},
+                                           std::pair{mma_accumulator(shape, 1, 1), blocked_layout(shape, 1, 2, rows)}}) {
+                Exchange e = plan_exchange(from, to, bytes * 8);
+                if (!e.columns.empty()) continue;
+                const auto wavefronts = [&] {
+                    return run_side(e, from, e.write_vector, bytes).wavefronts + run_side(e, to, e.read_vector, bytes).wavefronts;
+                };
+                const int64_t found = wavefronts();
+                const int step = std::max(e.write_vector, e.read_vector), row = static_cast<int>(e.extents[1]), line = 128 / bytes;
+                e.elements = INT64_MAX;
+                for (int part : {row / 2, row, line / 2, line})
+                    for (int times : {1, 2, 3, 4, 6, 8}) {
+                        if (part == 0 || part * times % step || part * times > e.extents.elements()) continue;
+                        for (e.period = part * times, e.pad = step; e.pad <= line; e.pad += step)
+                            ASSERT_LE(found, wavefronts()) << from.text() << "\n"
+                                                           << to.text() << "\nbytes " << bytes << " period " << e.period << " pad " << e.pad;
+                    }
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace tegula
