@@ -240,9 +240,9 @@ Exchange padded_exchange(const TileLayout& from, const TileLayout& to, Exchange 
     int64_t best = INT64_MAX;
     Exchange chosen = e;
     const int line = kLineBytes / bytes;
-    for (int period : {0, row, 2 * row, 4 * row, line, 2 * line, 4 * line}) {
-        for (int pad : {step, 2 * step, std::max(step, 4 / bytes)}) {
-            if (period == 0 ? pad != step : period % step != 0 || period > e.extents.elements()) continue;
+    for (int period : {0, row, 2 * row, 4 * row, 8 * row, line, 2 * line, 4 * line}) {
+        for (int pad : {step, 2 * step, 3 * step, 4 * step, std::max(step, 4 / bytes)}) {
+            if (period == 0 ? pad != step : period % step != 0 || pad > std::max(step, period) || period > e.extents.elements()) continue;
             e.period = period;
             e.pad = period ? pad : 0;
             const int64_t cost = padded_cost(e, from, e.write_vector, bytes) + padded_cost(e, to, e.read_vector, bytes);

@@ -60,6 +60,7 @@ public:
         if (!module) return {Outcome::refused, render_all(diags.take(), engine_->sources())};
         options.compare = true;
         options.compare_expressions = false;
+        options.order_free = true;
         if (program.seed % 4 == 3) options.disabled_passes = {"all"};
         Outcome outcome;
         const Status status = run_tests(*engine_, *module, "", options, [&](TestResult& r) {

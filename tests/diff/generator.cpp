@@ -35,9 +35,14 @@ class Generator {
 public:
     explicit Generator(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 0x1234567) { p_.seed = seed; }
     Program run() {
-        p_.grid = pick({1, 1, 2, 3});
-        const int inputs = 1 + below(3);
+        p_.grid = {pick({1, 1, 2, 3})};
+        const bool loop = chance(20);
+        if (loop) p_.grid = {pick({1, 2, 3}), pick({1, 2})};
+        const int inputs = loop ? below(2) : 1 + below(3);
         for (int i = 0; i < inputs; ++i) add_input();
+        if (loop) add_product_loop();
+        if (chance(33)) p_.schedule = loop && chance(60) ? "split_k(" + std::to_string(pick({2, 3, 4})) + ")" : "persistent";
+        if (chance(25)) p_.attributes += " @ warps(" + std::to_string(pick({1, 2, 4, 8})) + ")";
         const int count = 3 + below(12);
         for (int tries = 0; static_cast<int>(p_.statements.size()) < count && tries < 10 * count; ++tries) add_statement();
         choose_outputs();
@@ -73,7 +78,7 @@ private:
         in.tile = {element(), shape()};
         for (int64_t e : in.tile.shape) {
             const int64_t start = below(3), stride = below(3);
-            const int64_t extent = std::max<int64_t>(1, start + stride * (p_.grid - 1) + e - pick({0, 0, 0, 1, 3}));
+            const int64_t extent = std::max<int64_t>(1, start + stride * (p_.grid[0] - 1) + e - pick({0, 0, 0, 1, 3}));
             const bool whole = chance(30);
             in.tensor.push_back(whole ? e : extent);
             in.index += (in.index.empty() ? "" : ", ") +
@@ -94,9 +99,9 @@ private:
         const int n = static_cast<int>(fits.size());
         return fits[static_cast<size_t>(std::max(below(n), below(n)))];
     }
-    bool add(const TileType& t, const std::string& text, std::vector<int> operands) {
+    bool add(const TileType& t, const std::string& text, std::vector<int> operands, std::optional<Memory> memory = {}) {
         if (elements(t.shape) > kMaxElements || t.shape.size() > 4) return false;
-        p_.statements.push_back({t, text, std::move(operands)});
+        p_.statements.push_back({t, text, std::move(operands), std::move(memory)});
         return true;
     }
 
@@ -106,7 +111,8 @@ private:
                                            &Generator::choice,     &Generator::conversion,   &Generator::conversion, &Generator::reduction,
                                            &Generator::reduction,  &Generator::order,        &Generator::reshaping,  &Generator::reshaping,
                                            &Generator::parts,      &Generator::gathering,    &Generator::product,    &Generator::product,
-                                           &Generator::looping,    &Generator::broadcasting, &Generator::function,   &Generator::branching};
+                                           &Generator::looping,    &Generator::broadcasting, &Generator::function,   &Generator::branching,
+                                           &Generator::repeating,  &Generator::atomic,       &Generator::exchange,   &Generator::pointers};
         (this->*kMakers[below(static_cast<int>(std::size(kMakers)))])();
     }
 
@@ -350,7 +356,8 @@ private:
         const auto scale = [&](const char* of) {
             int64_t blocks = pick({1, 2, 3, 4});
             if (k % blocks) blocks = 1;
-            return "cast<" + pick(std::vector<std::string>{"f8e8m0", "f8e4m3", "f32"}) + ">(cast<f32>(" + of + "[:, 0 +: " + std::to_string(blocks) + "]))";
+            return "cast<" + pick(std::vector<std::string>{"f8e8m0", "f8e4m3", "f32"}) + ">(cast<f32>(" + of + "[:, 0 +: " + std::to_string(blocks) +
+                   "]))";
         };
         const TileType out{"f32", {x.shape[0], y.shape[0]}};
         const std::string factors = "dot_scaled({0}, " + scale("{0}") + ", trans({1}), trans(" + scale("{1}") + ")";
@@ -373,6 +380,118 @@ private:
         const TileType t = type(*a);
         const auto b = find([&](const TileType& o) { return o == t; });
         return add(t, "{ var acc = {0}; if (pid + shift) % 2 == 0 { acc = acc + {1}; } else { acc = {1} - acc; } acc }", {*a, *b});
+    }
+
+    /// A loop whose end depends on the data, with a bound on its passes.
+    bool repeating() {
+        const auto a = find([](const TileType& t) { return has_arithmetic(t) && elements(t.shape) <= 1024; });
+        if (!a) return false;
+        const TileType t = type(*a);
+        const auto b = find([&](const TileType& o) { return o == t; });
+        const std::string condition = pick(std::vector<std::string>{"any(acc < {1})", "all(acc != {1})", "accn != shift"});
+        const std::string body = pick(std::vector<std::string>{"acc = max(acc, {1}) - {0};", "acc = acc + {1}; if all(acc == {0}) { break; }",
+                                                               "if accn == 2 { continue; } acc = acc * {1};",
+                                                               "var acci = pid; while acci > 0 { acc = {1} - acc; acci = acci - 1; }"});
+        return add(t, "{ var acc = {0}; var accn = 0; while accn < 5 && " + condition + " { accn += 1; " + body + " } acc }", {*a, *b});
+    }
+    std::optional<int> find_mask(const TileType& t) {
+        return find([&](const TileType& o) { return o.shape == t.shape; });
+    }
+    /// "0, 1, .." in the shape of t, forward or backward: one place per element.
+    std::string places(const TileType& t) {
+        const std::string n = std::to_string(elements(t.shape));
+        return "reshape(" + std::string(chance(30) ? n + " - 1 - " : "") + "iota[" + n + "], [" + list(t.shape) + "])";
+    }
+    std::string program() const { return p_.grid.size() == 1 ? "pid" : "(pid * num_programs(1) + program_id(1))"; }
+    int64_t programs() const { return elements(p_.grid); }
+
+    /// Programs and lanes meet in the same elements, by an operation whose order cannot matter; the old values are not looked at.
+    bool atomic() {
+        const auto v = find([](const TileType& t) { return is_int(t.elem) || t.elem == "f32"; });
+        const auto i = v ? find([&](const TileType& t) { return is_int(t.elem) && t.shape == type(*v).shape; }) : std::nullopt;
+        if (!i) return false;
+        const TileType t = type(*v);
+        const auto op =
+            is_float(t.elem) ? pick(std::vector<std::string>{"min", "max"}) : pick(std::vector<std::string>{"add", "min", "max", "and", "or", "xor"});
+        const int64_t n = pick({1, 7, 40, 300});
+        const bool pointer = chance(30);
+        const std::string at = "cast<i64>({1}) % " + std::to_string(n);
+        return add(t, "{ var acc = {0}; atomic_" + op + "(" + (pointer ? "mem + " + at : "mem[" + at + "]") + ", {0}, mask = cast<bool>({2})); acc }",
+                   {*v, *i, *find_mask(t)}, Memory{{t.elem, {n}}, pointer});
+    }
+    /// Every lane has an element of its own, so that the old value is known.
+    bool exchange() {
+        const auto v = find([](const TileType& t) { return is_int(t.elem); });
+        if (!v) return false;
+        const TileType t = type(*v);
+        const auto w = find([&](const TileType& o) { return o == t; });
+        const std::string at = "(mem[" + program() + ", " + places(t) + "], ", mask = ", mask = cast<bool>({2}))";
+        const std::string text = pick(std::vector<std::string>{"atomic_xchg" + at + "{0}" + mask, "atomic_cas" + at + "{1}, {0}" + mask,
+                                                               "atomic_add" + at + "{0}" + mask, "atomic_max" + at + "{0}" + mask});
+        return add(t, text, {*v, *w, *find_mask(t)}, Memory{{t.elem, {programs(), elements(t.shape)}}});
+    }
+    /// Loads from anywhere, scatters whose last value stays, stores to an element per lane.
+    bool pointers() {
+        const auto v = find([](const TileType& t) { return is_int(t.elem); });
+        if (!v) return false;
+        TileType t = type(*v);
+        const int64_t n = elements(t.shape);
+        const std::string mask = "cast<bool>({1})";
+        if (chance(50)) {
+            t.elem = element();
+            const std::string m = std::to_string(pick({3, 64, 500}));
+            return add(t, "load(mem + cast<i64>({0}) % " + m + ", mask = " + mask + (chance(50) ? ")" : ", other = cast<" + t.elem + ">(shift))"),
+                       {*v, *find_mask(t)}, Memory{{t.elem, {std::stoll(m)}}, true});
+        }
+        const int w = *find_mask(t);
+        const TileType stored = type(w);
+        if (chance(50))
+            return add(stored, "{ var acc = {1}; mem[" + program() + ", cast<i64>({0}) % " + std::to_string(n) + "] = {1}; acc }", {*v, w},
+                       Memory{{stored.elem, {programs(), n}}});
+        const int64_t step = pick({1, 1, 2, 3});
+        return add(stored,
+                   "{ var acc = {1}; store(mem + " + program() + " * " + std::to_string(n * step) + " + " + std::to_string(step) + " * " +
+                       places(stored) + ", {1}, mask = cast<bool>({0})); acc }",
+                   {*v, w}, Memory{{stored.elem, {programs() * n * step}}, true});
+    }
+    /// A matrix product over K: tiles of two more inputs meet in a loop.
+    void add_product_loop() {
+        struct Operands {
+            const char *a, *b, *decoded, *sum, *precision;
+        };
+        static constexpr Operands kOperands[] = {
+            {"f16", "f16", "", "f32", ""},       {"bf16", "bf16", "", "f32", ""},     {"f32", "f32", "", "f32", ", precision = tf32"},
+            {"f32", "f32", "", "f32", ""},       {"i8", "i8", "", "i32", ""},         {"u8", "u8", "", "u32", ""},
+            {"f8e4m3", "f8e4m3", "", "f32", ""}, {"f8e5m2", "f8e5m2", "", "f32", ""}, {"f16", "i4", "f16", "f32", ""},
+            {"bf16", "u4", "bf16", "f32", ""},   {"f16", "f8e4m3", "f16", "f32", ""}, {"i8", "i4", "i8", "i32", ""},
+            {"f64", "f64", "", "f64", ""},
+        };
+        const Operands& o = kOperands[below(static_cast<int>(std::size(kOperands)))];
+        const int64_t m = pick({16, 17, 32, 64}), n = pick({8, 16, 33, 64}), step = pick({16, 32, 64});
+        const int64_t k = std::max<int64_t>(1, step * pick({1, 2, 3, 4}) - pick({0, 0, 1, 8}));
+        const auto number = [](int64_t v) { return std::to_string(v); };
+        const auto a = static_cast<int>(p_.inputs.size());
+        const bool named = chance(50);
+        const auto input = [&](const char* elem, std::vector<int64_t> tile, std::vector<int64_t> tensor, const std::string& index,
+                               const char* names) {
+            p_.inputs.push_back({{elem, std::move(tile)}, std::move(tensor), index, chance(40), named ? names : ""});
+        };
+        const std::string rows = "pid * " + number(m) + " +: " + number(m), columns = "program_id(1) * " + number(n) + " +: " + number(n);
+        input(o.a, {m, step}, {m * p_.grid[0] - pick({0, 0, 1, 8}), k}, rows + ", 0 +: " + number(step), "M, K");
+        input(o.b, {step, n}, {k, n * p_.grid[1] - pick({0, 0, 1, 4})}, "0 +: " + number(step) + ", " + columns, "K, N");
+        const std::string range = "acck +: " + number(step);
+        std::string right = "x" + number(a + 1) + "[" + range + ", " + columns + "]";
+        if (*o.decoded) right = std::string("cast<") + o.decoded + ">(" + right + ")";
+        const std::string left = "x" + number(a) + "[" + rows + ", " + range + "]";
+        const std::string factors = "dot(" + left + ", " + right;
+        const std::string body = chance(80) ? factors + ", acc" + o.precision + ")" : "acc + " + factors + o.precision + ")";
+        const std::string sum = std::string("<") + o.sum + ">[" + list({m, n}) + "]";
+        add({o.sum, {m, n}},
+            "{ var acc = " + (chance(80) ? "zeros" + sum : "full" + sum + "(3)") + "; for acck in 0 .. " + (named ? "K" : number(k)) + " step " +
+                number(step) + (chance(30) ? " @ pipeline(" + number(pick({1, 2, 3})) + ")" : "") + " { acc = " + body + "; } acc }",
+            {});
+        if (p_.grid[0] * p_.grid[1] > 1 && chance(50)) p_.attributes += pick(std::vector<std::string>{" @ cluster(2, 1, 1)", " @ cluster(1, 2, 1)"});
+        if (*o.decoded && chance(60)) p_.attributes += pick(std::vector<std::string>{" @ decode(shared)", " @ decode(register)"});
     }
 
     void choose_outputs() {
@@ -412,17 +531,18 @@ std::string fill(const std::string& text, const std::vector<int>& operands) {
 /// `let`, or for a text in braces (`{ var acc = ..; ..; acc }`) a variable written by its statements.
 std::string statement_text(int value, const Statement& s) {
     const std::string name = "v" + std::to_string(value);
-    std::string text = fill(s.text, s.operands);
+    const auto replace = [](std::string text, const std::string& what, const std::string& by) {
+        for (size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, what.size(), by);
+        return text;
+    };
+    const std::string text = replace(fill(s.text, s.operands), "mem", "m" + std::to_string(value));
     if (text[0] != '{') return "    let " + name + " = " + text + ";\n";
-    text = text.substr(2, text.size() - 4 - 4);  // without "{ " and " acc }"
-    for (size_t at; (at = text.find("acc")) != std::string::npos;) text.replace(at, 3, name);
-    return "    " + text + "\n";
+    return "    " + replace(text.substr(2, text.size() - 4 - 4), "acc", name) + "\n";  // without "{ " and " acc }"
 }
 
 /// Host text that makes the data of a tensor: every bit pattern of narrow types, moderate numbers and some special ones of wide floats.
-std::string data_text(const Input& in, uint64_t seed) {
-    const std::string shape = "[" + list(in.tensor) + "]", key = "(seed = " + std::to_string(seed) + ")";
-    const std::string& t = in.tile.elem;
+std::string data_text(const std::string& t, const std::vector<int64_t>& extents, uint64_t seed) {
+    const std::string shape = "[" + list(extents) + "]", key = "(seed = " + std::to_string(seed) + ")";
     if (t == "f32" || t == "f64" || t == "f16" || t == "bf16") {
         const std::string wide = t == "f64" ? "f64" : "f32";
         return "cast<" + t + ">(select(rand<f32>" + shape + "(seed = " + std::to_string(seed + 1) + ") < 0.9, randn<" + wide + ">" + shape + key +
@@ -440,36 +560,42 @@ const TileType& Program::type(int value) const {
 }
 
 std::string Program::text() const {
-    std::string out = "// Program " + std::to_string(seed) + " of the differential fuzzer.\n\nkernel k(";
-    for (size_t i = 0; i < inputs.size(); ++i)
-        out += "x" + std::to_string(i) + ": tensor<" + inputs[i].tile.elem + ">[" + list(inputs[i].tensor) + "]" + (inputs[i].col ? " @ col" : "") +
-               ", ";
-    out += "shift: i64";
-    for (size_t o = 0; o < outputs.size(); ++o) {
-        std::vector<int64_t> shape{grid};
-        shape.insert(shape.end(), type(outputs[o]).shape.begin(), type(outputs[o]).shape.end());
-        out += ", out y" + std::to_string(o) + ": tensor<" + type(outputs[o]).elem + ">[" + list(shape) + "]";
-    }
-    const bool persistent = seed % 3 == 0;
-    out += ")\n    grid [" + std::to_string(grid) + "]" + (persistent ? "\n    schedule persistent" : "") + "\n{\n    let pid = program_id(0);\n";
-    for (size_t i = 0; i < inputs.size(); ++i) out += "    let v" + std::to_string(i) + " = x" + std::to_string(i) + "[" + inputs[i].index + "];\n";
-    for (size_t s = 0; s < statements.size(); ++s) out += statement_text(static_cast<int>(inputs.size() + s), statements[s]);
-    for (size_t o = 0; o < outputs.size(); ++o)
-        out += "    y" + std::to_string(o) + "[pid, " + colons(type(outputs[o]).shape.size()) + "] = v" + std::to_string(outputs[o]) + ";\n";
-    out += "}\n\ntest \"program " + std::to_string(seed) + "\" {\n";
-    std::string arguments;
+    const auto number = [](auto v) { return std::to_string(v); };
+    std::string out = "// Program " + number(seed) + " of the differential fuzzer.\n\nkernel k(", data, arguments;
     for (size_t i = 0; i < inputs.size(); ++i) {
-        out += "    let x" + std::to_string(i) + " = " + data_text(inputs[i], seed % 1000000 * 10 + i) + (inputs[i].col ? " @ col" : "") + ";\n";
-        arguments += "x" + std::to_string(i) + ", ";
+        const Input& in = inputs[i];
+        const std::string name = "x" + number(i), layout = in.col ? " @ col" : "";
+        out += name + ": tensor<" + in.tile.elem + ">[" + (in.names.empty() ? list(in.tensor) : in.names) + "]" + layout + ", ";
+        data += "    let " + name + " = " + data_text(in.tile.elem, in.tensor, seed % 1000000 * 10 + i) + layout + ";\n";
+        arguments += name + ", ";
     }
-    arguments += std::to_string(seed % 4);
+    out += "shift: i64";
+    arguments += number(seed % 4);
+    for (size_t s = 0; s < statements.size(); ++s) {
+        if (!statements[s].memory) continue;
+        const auto& [tile, pointer] = *statements[s].memory;
+        const std::string name = "m" + number(inputs.size() + s);
+        out += pointer ? ", " + name + ": ptr<" + tile.elem + ">" : ", inout " + name + ": tensor<" + tile.elem + ">[" + list(tile.shape) + "]";
+        data += "    let " + name + " = " + data_text(tile.elem, tile.shape, seed % 1000000 * 10 + 5 + s) + ";\n";
+        arguments += ", " + name;
+    }
+    std::string stores;
     for (size_t o = 0; o < outputs.size(); ++o) {
-        std::vector<int64_t> shape{grid};
-        shape.insert(shape.end(), type(outputs[o]).shape.begin(), type(outputs[o]).shape.end());
-        out += "    let y" + std::to_string(o) + " = empty<" + type(outputs[o]).elem + ">[" + list(shape) + "];\n";
-        arguments += ", y" + std::to_string(o);
+        const TileType& t = type(outputs[o]);
+        std::vector<int64_t> shape = grid;
+        shape.insert(shape.end(), t.shape.begin(), t.shape.end());
+        const std::string name = "y" + number(o), storage = "<" + t.elem + ">[" + list(shape) + "]";
+        out += ", out " + name + ": tensor" + storage;
+        data += "    let " + name + " = empty" + storage + ";\n";
+        arguments += ", " + name;
+        stores +=
+            "    " + name + "[pid, " + (grid.size() > 1 ? "program_id(1), " : "") + colons(t.shape.size()) + "] = v" + number(outputs[o]) + ";\n";
     }
-    return out + "    k(" + arguments + ");\n}\n";
+    out += ")\n    grid [" + list(grid) + "]" + (schedule.empty() ? "" : "\n    schedule " + schedule) + attributes +
+           "\n{\n    let pid = program_id(0);\n";
+    for (size_t i = 0; i < inputs.size(); ++i) out += "    let v" + number(i) + " = x" + number(i) + "[" + inputs[i].index + "];\n";
+    for (size_t s = 0; s < statements.size(); ++s) out += statement_text(static_cast<int>(inputs.size() + s), statements[s]);
+    return out + stores + "}\n\ntest \"program " + number(seed) + "\" {\n" + data + "    k(" + arguments + ");\n}\n";
 }
 
 Program generate(uint64_t seed) { return Generator(seed).run(); }
@@ -515,11 +641,18 @@ std::vector<Program> smaller(const Program& p) {
             out.push_back(p);
             out.back().statements[s].text = zeros;
             out.back().statements[s].operands.clear();
+            out.back().statements[s].memory.reset();
         }
     }
-    if (p.grid > 1) {
+    for (size_t axis = 0; axis < p.grid.size(); ++axis) {
+        if (p.grid[axis] == 1) continue;
         out.push_back(p);
-        out.back().grid = 1;
+        out.back().grid[axis] = 1;
+    }
+    for (std::string Program::*clause : {&Program::schedule, &Program::attributes}) {
+        if ((p.*clause).empty()) continue;
+        out.push_back(p);
+        (out.back().*clause).clear();
     }
     return out;
 }

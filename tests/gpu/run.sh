@@ -1,6 +1,6 @@
 #!/bin/sh
 # Everything that needs a GPU, with the programs of build/gpu. One summary line per suite, details in the report directory.
-#   tests/gpu/run.sh [--report DIR] [--jobs N] [--programs N] [SUITE]..     suites: machine tests passes fuzz repeat sanitize; default all
+#   tests/gpu/run.sh [--report DIR] [--jobs N] [--programs N] [SUITE]..     suites: machine tests passes formats device cache fuzz repeat sanitize; default all
 set -u
 cd "$(dirname "$0")/../.."
 report=build/gpu-report jobs=$(nproc) programs=5000 suites=
@@ -12,7 +12,7 @@ while [ $# -gt 0 ]; do
         *) suites="$suites $1"; shift ;;
     esac
 done
-[ -n "$suites" ] || suites="machine tests passes fuzz repeat sanitize"
+[ -n "$suites" ] || suites="machine tests passes formats device cache fuzz repeat sanitize"
 bin=build/gpu
 mkdir -p "$report"
 export TEGULA_CACHE_DIR="${TEGULA_CACHE_DIR:-/tmp/tegula-gpu-cache}"
@@ -31,19 +31,42 @@ each() {
     echo "gpu.$name: $passed passed, $wrong failed; files with failures: $failed $(tr '\n' ' ' 2>/dev/null <"$report/$name.failed" | cut -c1-600)"
 }
 
+# counted NAME SECONDS COMMAND..: runs a program that counts its cases; says what it skipped, too.
+counted() {
+    name=$1 limit=$2
+    shift 2
+    timeout "$limit" "$@" >"$report/$name.log" 2>&1 || bad=1
+    count() { sed -n "$1" "$report/$name.log" | awk '{s += $1} END {print s + 0}'; }
+    passed=$(count 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p; s/^\([0-9]*\) passed, .*/\1/p')
+    wrong=$(count 's/^ *\([0-9]*\) FAILED TEST.*/\1/p; s/^[0-9]* passed, \([0-9]*\) failed/\1/p')
+    echo "gpu.$name: $passed passed, $wrong failed$(sed -n 's/^\[  SKIPPED \] \([A-Za-z][^ ]*\)$/; skipped: \1/p' "$report/$name.log" | sort -u | tr -d '\n')"
+}
+
 for suite in $suites; do
     rm -f "$report/$suite.failed" "$report/$suite".*.log
     case $suite in
         machine) $bin/tegula doctor | sed -n '/cuda/,$p' | head -3 ;;
         tests) each tests "timeout 280 $bin/tegula test --machine cuda \$f" ;;
         passes) each passes "timeout 280 $bin/tegula test --machine cuda --disable-passes all \$f" ;;
+        formats)
+            counted formats 300 $bin/tegula --import-root . test --machine cuda tests/gpu/formats.tile
+            if [ -n "${TEGULA_LONG:-}" ]; then  # 20 minutes of a processor per format
+                sed -n 's/^test "\([^ ]*\) .*/\1/p' tests/gpu/formats_f32.tile | xargs -P "$jobs" -I{} sh -c "
+                    $bin/tegula --import-root . test --machine cuda --filter {} tests/gpu/formats_f32.tile >$report/formats_f32.{}log 2>&1 || echo {} >>$report/formats.failed"
+                echo "gpu.formats: all of f32: $(cat "$report"/formats_f32.*log | grep -c '^ok') passed, failed: $(cat "$report/formats.failed" 2>/dev/null | tr '\n' ' ')"
+                [ -s "$report/formats.failed" ] && bad=1
+            fi
+            ;;
+        device) counted device 300 $bin/device_test ;;
+        cache) counted cache 900 $bin/cache_engines_test ;;
         fuzz)
-            timeout 400 $bin/diff_fuzz --machine cuda --seeds 0:$programs --jobs "$jobs" --out "$report" >"$report/fuzz.log" 2>&1 || bad=1
+            # Several times what they take.
+            timeout $((100 + programs / 10)) $bin/diff_fuzz --machine cuda --seeds 0:$programs --jobs "$jobs" --out "$report" >"$report/fuzz.log" 2>&1 || bad=1
             echo "gpu.fuzz: $(tail -1 "$report/fuzz.log")"
             ;;
         repeat)
             $bin/gpu_repeat --launches 1000 --dir . >"$report/repeat.log" 2>&1 || bad=1
-            echo "gpu.repeat: $(grep -c '^ok' "$report/repeat.log") ok, $(grep -c '^FAIL' "$report/repeat.log") failed; $(grep enqueue "$report/repeat.log")"
+            echo "gpu.repeat: $(grep -c '^ok' "$report/repeat.log") ok, $(grep -c '^FAIL' "$report/repeat.log") failed; $(grep -h -e ^enqueue -e '^compile matmul' "$report/repeat.log" | tr '\n' ' ')"
             ;;
         sanitize)
             for tool in memcheck racecheck synccheck initcheck; do

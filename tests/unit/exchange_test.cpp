@@ -185,8 +185,8 @@ int64_t brute_force(const TileLayout& from, const TileLayout& to, int bytes) {
     const auto holds = [](const std::vector<bool>& side, const Vectors& low, size_t vector) {
         return std::all_of(low.begin(), low.begin() + static_cast<std::ptrdiff_t>(vector), [&](uint64_t v) { return side[v]; });
     };
-    std::array<std::array<int64_t, 3>, 2> at_best{};  // without conflicts
-    for (size_t v = 0; v <= 2; ++v) {
+    std::array<std::array<int64_t, 5>, 2> at_best{};  // without conflicts
+    for (size_t v = 0; v <= static_cast<size_t>(most); ++v) {
         if (v <= from.reg.size()) at_best[0][v] = side_cost(from, Vectors(v), {}, v);
         if (v <= to.reg.size()) at_best[1][v] = side_cost(to, Vectors(v), {}, v);
     }
@@ -195,7 +195,6 @@ int64_t brute_force(const TileLayout& from, const TileLayout& to, int bytes) {
             for (size_t r = 0; r <= low.size(); ++r) {
                 if (std::max(w, r) != low.size() || !holds(from_holds, low, w) || !holds(to_holds, low, r)) continue;
                 if (at_best[0][w] + at_best[1][r] >= best) continue;
-                if (gf2::Space(with(s, low)).dimension() != static_cast<int>(s.size() + low.size())) return;
                 // Low coordinate i must vanish on s, on the other low vectors and on the threads of the sides that access it.
                 bool possible = true;
                 for (size_t i = 0; i < low.size(); ++i) {
@@ -211,27 +210,33 @@ int64_t brute_force(const TileLayout& from, const TileLayout& to, int bytes) {
             }
         }
     };
-    Vectors rows;
-    subspaces(n, std::max(0, n - line), n, rows, [&](const Vectors& s) {
-        consider(s, {});
-        for (uint64_t a = 1; most >= 1 && a < uint64_t{1} << n; ++a) {
+    int64_t ideal = INT64_MAX;
+    for (size_t w = 0; w <= from.reg.size() && w <= static_cast<size_t>(most); ++w)
+        for (size_t r = 0; r <= to.reg.size() && r <= static_cast<size_t>(most); ++r) ideal = std::min(ideal, at_best[0][w] + at_best[1][r]);
+    Vectors rows, low;
+    const std::function<void(const Vectors&)> longer = [&](const Vectors& s) {
+        if (best == ideal || gf2::Space(with(s, low)).dimension() != static_cast<int>(s.size() + low.size())) return;
+        consider(s, low);
+        if (low.size() == static_cast<size_t>(most)) return;
+        for (uint64_t a = 1; a < uint64_t{1} << n; ++a) {
             if (!from_holds[a] && !to_holds[a]) continue;
-            consider(s, {a});
-            for (uint64_t b = 1; most >= 2 && b < uint64_t{1} << n; ++b) {
-                if (from_holds[b] || to_holds[b]) consider(s, {a, b});
-            }
+            low.push_back(a);
+            if (holds(from_holds, low, low.size()) || holds(to_holds, low, low.size())) longer(s);
+            low.pop_back();
         }
-    });
+    };
+    subspaces(n, std::max(0, n - line), n, rows, longer);
     return best;
 }
 
 TEST(Exchange, NothingIsBetterThanTheSwizzleSearch) {
     std::mt19937 rng(6);
-    for (int n : {5, 6, 7}) {
-        for (int bytes : {4, 8}) {
-            for (int round = 0; round < 24; ++round) {
+    for (int n : {5, 6, 7, 8}) {
+        for (int bytes : {1, 2, 4, 8}) {
+            if (n == 8 && bytes > 1) continue;
+            for (int round = 0; round < (bytes < 4 ? 8 : 24); ++round) {
                 const TileLayout padding = padding_of(Shape{1 << n});
-                const int copies = static_cast<int>(rng() % 4);
+                const int copies = n == 8 ? 0 : static_cast<int>(rng() % 4);  // else registers to choose from are too many
                 const bool skewed = round % 6 == 2;
                 const TileLayout from = random_layout(rng, padding, 0, skewed, copies), to = random_layout(rng, padding, 0, skewed, copies);
                 const Exchange e = plan_exchange(from, to, bytes * 8);
@@ -289,6 +294,33 @@ TEST(Exchange, OddExtentsArePadded) {
     const Exchange e = plan_exchange(blocked_layout(Shape{96, 96}, 4, 1, rows), blocked_layout(Shape{96, 96}, 4, 1, columns), 32);
     EXPECT_GT(e.pad, 0);
     EXPECT_EQ(run_exchange(e, blocked_layout(Shape{96, 96}, 4, 1, rows), blocked_layout(Shape{96, 96}, 4, 1, columns), 4).wavefronts, 2 * 72);
+}
+
+/// Against every padding up to a line of banks, after rows, lines and parts of both.
+TEST(Exchange, NothingIsBetterThanThePaddingSearch) {
+    const std::vector<int> rows = {1, 0}, columns = {0, 1};
+    for (const Shape& shape : {Shape{3, 5}, Shape{7, 12}, Shape{20, 33}, Shape{5, 24}, Shape{96, 3}, Shape{7, 48}, Shape{48, 20}, Shape{24, 40}}) {
+        for (int bytes : {1, 2, 4}) {
+            for (const auto& [from, to] : {std::pair{blocked_layout(shape, 1, 4, rows), blocked_layout(shape, 1, 4, columns)},
+                                           std::pair{mma_accumulator(shape, 1, 1), blocked_layout(shape, 1, 2, rows)}}) {
+                Exchange e = plan_exchange(from, to, bytes * 8);
+                if (!e.columns.empty()) continue;
+                const auto wavefronts = [&] {
+                    return run_side(e, from, e.write_vector, bytes).wavefronts + run_side(e, to, e.read_vector, bytes).wavefronts;
+                };
+                const int64_t found = wavefronts();
+                const int step = std::max(e.write_vector, e.read_vector), row = static_cast<int>(e.extents[1]), line = 128 / bytes;
+                e.elements = INT64_MAX;
+                for (int part : {row / 2, row, line / 2, line})
+                    for (int times : {1, 2, 3, 4, 6, 8}) {
+                        if (part == 0 || part * times % step || part * times > e.extents.elements()) continue;
+                        for (e.period = part * times, e.pad = step; e.pad <= line; e.pad += step)
+                            ASSERT_LE(found, wavefronts()) << from.text() << "\n"
+                                                           << to.text() << "\nbytes " << bytes << " period " << e.period << " pad " << e.pad;
+                    }
+            }
+        }
+    }
 }
 
 }  // namespace
