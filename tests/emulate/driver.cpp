@@ -26,18 +26,20 @@ using Clock = std::chrono::steady_clock;
 constexpr CUresult kInvalidValue = 1, kInvalidContext = 201, kNoBinary = 209, kNotFound = 500, kLaunchFailed = 719, kInvalidCluster = 912;
 
 struct Context {
-    int device, arch;
+    int device;
 };
-std::vector<Context>& devices() {
-    static std::vector<Context> all = [] {
-        std::vector<Context> out;
-        const char* own = std::getenv("TEGULA_ON_CPU_ARCH");
-        std::istringstream list(own && *own ? own : "90");
-        for (std::string arch; std::getline(list, arch, ',');) out.push_back({static_cast<int>(out.size()), std::atoi(arch.c_str())});
-        return out;
-    }();
-    return all;
+Context g_contexts[] = {{0}, {1}, {2}, {3}};
+
+/// Of the devices that there are now: tests change the variable.
+std::vector<int> archs() {
+    std::vector<int> out;
+    const char* own = std::getenv("TEGULA_ON_CPU_ARCH");
+    std::istringstream list(own && *own ? own : "90");
+    for (std::string arch; std::getline(list, arch, ',') && out.size() < std::size(g_contexts);) out.push_back(std::atoi(arch.c_str()));
+    return out;
 }
+int arch_of(int device) { return archs().at(static_cast<size_t>(device)); }
+
 thread_local std::vector<Context*> g_current;
 Context* current() { return g_current.empty() ? nullptr : g_current.back(); }
 
@@ -86,12 +88,12 @@ CUresult cuGetErrorName(CUresult code, const char** text) { return *text = code 
 CUresult cuGetErrorString(CUresult code, const char** text) {
     return *text = code == kLaunchFailed ? g_failure.c_str() : "an error of the CPU machine", 0;
 }
-CUresult cuDeviceGetCount(int* n) { return *n = static_cast<int>(devices().size()), 0; }
+CUresult cuDeviceGetCount(int* n) { return *n = static_cast<int>(archs().size()), 0; }
 CUresult cuDeviceGet(CUdevice* device, int ordinal) { return *device = ordinal, 0; }
 CUresult cuDeviceGetName(char* name, int size, CUdevice) { return std::strncpy(name, "CPU as a GPU", static_cast<size_t>(size)), 0; }
 CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice) { return *bytes = size_t{1} << 30, 0; }
 CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
-    const int arch = devices().at(static_cast<size_t>(device)).arch;
+    const int arch = arch_of(device);
     switch (attribute) {
         case kMultiprocessorCount:
             return *value = 2, 0;
@@ -105,9 +107,7 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
             return *value = 0, 0;
     }
 }
-CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-    return *context = reinterpret_cast<CUcontext>(&devices().at(static_cast<size_t>(device))), 0;
-}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) { return *context = reinterpret_cast<CUcontext>(&g_contexts[device]), 0; }
 CUresult cuCtxGetCurrent(CUcontext* context) { return *context = reinterpret_cast<CUcontext>(current()), 0; }
 CUresult cuCtxPushCurrent_v2(CUcontext context) { return g_current.push_back(reinterpret_cast<Context*>(context)), 0; }
 CUresult cuCtxPopCurrent_v2(CUcontext* context) {
@@ -155,11 +155,11 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* nam
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
     if (!current()) return kInvalidContext;
     *function = reinterpret_cast<CUfunction>(kernel);
-    return runs(reinterpret_cast<Kernel*>(kernel)->target, current()->arch) ? 0 : kNoBinary;
+    return runs(reinterpret_cast<Kernel*>(kernel)->target, arch_of(current()->device)) ? 0 : kNoBinary;
 }
 CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction) { return *value = attribute == kMaxThreadsPerBlock ? 1024 : 0, 0; }
 CUresult cuFuncSetAttribute(CUfunction, int attribute, int value) {
-    return attribute == kMaxDynamicSharedBytes && value > shared_bytes(current()->arch) ? kInvalidValue : 0;
+    return attribute == kMaxDynamicSharedBytes && value > shared_bytes(arch_of(current()->device)) ? kInvalidValue : 0;
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int threads, size_t shared_bytes) {
     const size_t by_threads = 2048 / static_cast<size_t>(threads), by_shared = 233472 / (shared_bytes + 1024);
@@ -168,7 +168,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, in
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void**) {
     const auto* kernel = reinterpret_cast<Kernel*>(function);
     if (!current() || (config->hStream && reinterpret_cast<Stream*>(config->hStream)->context != current())) return kInvalidContext;
-    const int arch = current()->arch;
+    const int arch = arch_of(current()->device);
     const char* seed = std::getenv("TEGULA_ON_CPU_SEED");
     tegula::on_cpu::Launch launch{
         kernel->entry, kernel->table, params, config->gridDimX, config->blockDimX, config->sharedMemBytes, 1, arch, kernel->target.back() == 'a'};
