@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lang/target.h"
 #include "lang/tile_layout.h"
 
 namespace tegula {
@@ -63,7 +64,7 @@ struct GpuTensor {
 };
 
 struct GpuForm {
-    int arch = 90;
+    const Arch* arch = find_arch("sm_90a");
     int grid_axes = 3;        ///< of the grid clause: higher axes have one program
     int warps = 4;            ///< that hold tiles: a power of two
     bool specialised = false; ///< one more warp group runs the producer block of `specialise`

@@ -62,7 +62,7 @@ std::string GpuPrinter::facts(InstId id) const {
 std::string GpuPrinter::header() const {
     if (!fn_.gpu) return {};
     const GpuForm& g = *fn_.gpu;
-    std::string out = " gpu {\n  arch = " + std::to_string(g.arch) + ", warps = " + std::to_string(g.warps);
+    std::string out = " gpu {\n  arch = " + std::string(g.arch->name) + ", warps = " + std::to_string(g.warps);
     if (g.specialised) out += ", specialised";
     if (g.cluster_size() > 1) out += ", cluster = " + to_string(Shape{g.cluster[0], g.cluster[1], g.cluster[2]});
     if (g.persistent) out += ", persistent";

@@ -14,7 +14,7 @@ public:
     explicit GpuPrinter(const Function& fn);
     std::string placement(ValueId v);   ///< " @ p3"
     std::string facts(InstId i) const;  ///< " @ {row = 3, scratch = 0:512, sync}"
-    std::string header() const;         ///< " gpu {arch = 90, ..}"
+    std::string header() const;         ///< " gpu {arch = sm_90a, ..}"
 
 private:
     const Function& fn_;

@@ -50,9 +50,11 @@ bool Parser::gpu_field(std::string_view name) {
     if (name == "p" + std::to_string(g.placements.size())) return gpu_layout();
     int64_t n = 0;
     if (name == "arch") {
-        if (!gpu_range("an architecture", 0, 1000, n)) return false;
-        g.arch = static_cast<int>(n);
-        return true;
+        std::string_view text;
+        if (!text_of(Token::word, "an architecture", text)) return false;
+        const Arch* arch = find_arch(text);
+        if (arch) g.arch = arch;
+        return arch || fail_unknown("architecture", text);
     }
     if (name != "warps" || g.placements.size() > 1) return fail_unknown("field of the GPU form", name);
     if (!gpu_range("a power of two", 1, 32, n)) return false;

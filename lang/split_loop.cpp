@@ -71,8 +71,7 @@ std::optional<SplitLoop> parallel_split(const Function& fn, std::string* why) {
         if (!add_tile(fn, body, k, out)) return no("its sums do not stay where they are summed");
     int64_t shared = fn.gpu->shared_bytes + kOwnShared;
     for (const auto& [value, channel] : fn.gpu->channels) shared += kStageShared * channel.stages;
-    const Arch* arch = find_arch(std::to_string(fn.gpu->arch));
-    if (!arch || shared > arch->shared_bytes) return no("shared memory is full");
+    if (shared > fn.gpu->arch->shared_bytes) return no("shared memory is full");
     return out;
 }
 

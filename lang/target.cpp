@@ -1,6 +1,8 @@
 // The rows of targets.def as tables.
 #include "lang/target.h"
 
+#include <algorithm>
+
 namespace tegula {
 
 namespace {
@@ -24,8 +26,19 @@ const Arch* find_arch(std::string_view name) {
     if (digits.starts_with("sm_")) digits.remove_prefix(3);
     if (digits.ends_with('a')) digits.remove_suffix(1);
     for (const Arch& arch : kArchs)
-        if (digits == std::to_string(arch.number)) return &arch;
+        if (arch.is_ptx() ? name == arch.name : digits == std::to_string(arch.number)) return &arch;
     return nullptr;
+}
+
+const Arch* arch_for(int major, int minor, int shared_bytes, std::span<const int> known) {
+    const int number = major * 10 + minor;
+    const Arch* best = nullptr;
+    for (const Arch& row : kArchs) {
+        if (!known.empty() && std::find(known.begin(), known.end(), row.number) == known.end()) continue;
+        if (!row.is_ptx() && row.number == number) return &row;
+        if (row.is_ptx() && row.number <= number && row.shared_bytes <= shared_bytes && (!best || row.number > best->number)) best = &row;
+    }
+    return best;
 }
 
 std::span<const MmaRow> mma_rows() { return kRows; }

@@ -9,21 +9,27 @@
 namespace tegula {
 
 struct Arch {
-    const char* name;       ///< "sm_90a": what NVRTC is given
+    const char* name;       ///< what NVRTC is given: "sm_90a" for a cubin of that GPU alone, "compute_90" for PTX that later ones run, too
     int number;             ///< 75, 80, 86, 89, 90, 100, 120
     int shared_bytes;       ///< usable by one CTA
     int registers;          ///< 32-bit registers of an SM
     bool cp_async, tma, wgmma, tcgen05;
     bool bulk_adds;         ///< bulk copies add f16, bf16 and f32 to memory as IEEE 754 says, subnormals included: measured
     bool multicast;         ///< CTAs of a cluster share rings: bulk copies into several run at full speed, and each can give stages back to all
+    bool exchange;          ///< warps hand registers to each other (setmaxnreg); not where ptxas ignores it in kernels that call its division
     // Of the largest part, for cost estimates:
     int sms;
     int l2_bytes, memory_bytes;  ///< read per clock by all SMs together
     int clock_mhz;
+
+    bool is_ptx() const { return std::string_view(name).starts_with("compute_"); }
 };
 std::span<const Arch> all_archs();
-/// "sm_90a", "sm_90" (-> the row of that number), "90"; null when unknown.
+/// "sm_90a", "sm_90" (-> the row of that number), "90", "compute_90"; null when unknown.
 const Arch* find_arch(std::string_view name);
+/// What kernels are compiled for on a GPU of this compute capability whose CTAs may use `shared_bytes`, by a compiler that knows the architectures
+/// `known` (empty: all of them): the GPU's own row, else the newest PTX that it can run; null when there is none.
+const Arch* arch_for(int major, int minor, int shared_bytes, std::span<const int> known);
 
 /// One instruction shape. Operands: a [m, k], b [k, n], accumulator [m, n].
 struct MmaRow {

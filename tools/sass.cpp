@@ -52,7 +52,6 @@ private:
 
 int show_sass(const Session& session, const std::string& cubin) {
     constexpr const char* kTool = "nvdisasm";
-    if (!cubin.starts_with("\177ELF")) return session.fail(unavailable, "NVRTC knows no machine code of this architecture, only PTX (--emit=ptx)");
     const PrivateFile file(cubin);
     if (!file.error().empty()) return session.fail(io, file.error());
     std::fflush(stdout);

@@ -142,7 +142,8 @@ typedef struct {
     int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED */
     void* user;
     const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. Without `machine` it means interp; cpu and cuda ignore it */
-    void* stream;               /* cuda: CUstream to launch on; tensors in device memory are then not waited for. NULL: the default stream */
+    void* stream;               /* cuda: CUstream to launch on, in its context; tensors in device memory are then not waited for. NULL: the default stream of
+                                 * the primary context */
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
 
@@ -163,15 +164,16 @@ TEGULA_API tegula_status tegula_kernel_launch(tegula_kernel* kernel, const tegul
                                               tegula_diags** diags);
 
 /* A launch with fixed arguments, made ready once: compiled, checked, parameters and tensor maps encoded. Tensors lie in device memory and stay
- * there for as long as the handle is used. Needs a GPU. */
+ * there for as long as the handle is used. It belongs to the context of `options->stream`. Needs a GPU. May be called while a stream is captured. */
 typedef struct tegula_prepared tegula_prepared;
 TEGULA_API tegula_status tegula_prepare(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                         const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_prepared** prepared,
                                         tegula_diags** diags);
-/* Enqueues it on `stream` (a CUstream; NULL: the default stream): one driver call, no checks, no locks, no waiting. May be captured into a CUDA
- * graph. TEGULA_E_RUN when the driver refuses. */
+/* Enqueues it on `stream` (a CUstream of the context it was prepared for; NULL: the default stream): one driver call, no checks, no locks, no
+ * waiting. May be captured into a CUDA graph. TEGULA_E_RUN when the driver refuses. */
 TEGULA_API tegula_status tegula_enqueue(tegula_prepared* prepared, void* stream);
-/* Waits for `stream`, then hands over what the launches printed and asserted since the last call (`options` for its print callback; NULL: dropped). */
+/* Waits for `stream`, then hands over what the launches printed and asserted since the last call (`options` for its print callback; NULL: dropped).
+ * An error while `stream` is captured. */
 TEGULA_API tegula_status tegula_collect(tegula_prepared* prepared, void* stream, const tegula_run_options* options, tegula_diags** diags);
 
 /* Text of a stage. Modules: "tokens", "ast", "fmt" (canonical formatting), "doc" (Markdown), "json" (signatures, docs, tests, benches).

@@ -35,7 +35,12 @@ const Nvrtc* Backend::State::compiler() {
 }
 
 Driver* Backend::State::driver() {
-    std::call_once(driver_once_, [&] { driver_ = Driver::open(options.driver_path, driver_log_); });
+    std::call_once(driver_once_, [&] {
+        driver_ = Driver::open(options.driver_path, driver_log_);
+        if (!driver_) return;
+        const Nvrtc* nvrtc = compiler();
+        driver_->choose_archs(nvrtc ? std::span<const int>(nvrtc->archs()) : std::span<const int>(), driver_log_);
+    });
     return driver_.get();
 }
 
@@ -130,10 +135,21 @@ Result<std::unique_ptr<Program>> Backend::prepare(const ir::Function& fn, Lower 
     return out;
 }
 
-const Arch* Backend::device_arch(int ordinal) {
+int device_of(std::span<const Argument> args) {
+    for (const Argument& a : args)
+        if (a.kind != Argument::scalar && a.t.memory == Memory::cuda && a.t.data) return a.t.device;
+    return -1;
+}
+
+const Arch* Backend::arch_at(int device, void* stream) {
     const Driver* driver = state_->driver();
-    const DeviceInfo* device = driver ? driver->device(ordinal) : nullptr;
-    return device ? device->arch : nullptr;
+    if (!driver) return nullptr;
+    CUcontext context = nullptr;
+    if (device < 0) driver->find_context(static_cast<CUstream>(stream), &context, &device);
+    if (const DeviceInfo* info = driver->device(std::max(device, 0)); info && info->arch) return info->arch;
+    for (const DeviceInfo& d : driver->devices())
+        if (d.arch) return d.arch;
+    return nullptr;
 }
 
 }  // namespace tegula::cuda

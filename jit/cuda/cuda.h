@@ -27,6 +27,7 @@ struct DeviceInfo {
     int sms = 0;
     uint64_t memory = 0;         ///< bytes
     int shared_per_block = 0;    ///< bytes that one CTA may opt into
+    std::string problem;         ///< why nothing is known of it; empty: something is
     const Arch* arch = nullptr;  ///< the row of targets.def that kernels are compiled for; null: no row fits
 };
 
@@ -47,7 +48,7 @@ struct Resources {
     int64_t stack_bytes = 0, spill_stores = 0, spill_loads = 0, static_shared = 0;
 };
 struct CompiledKernel {
-    std::string image;  ///< cubin, or PTX where NVRTC makes no cubin for the architecture
+    std::string image;  ///< cubin, or PTX for rows that are PTX
     bool is_ptx = false;
     std::string entry;
     Resources resources;
@@ -88,8 +89,10 @@ struct Result {
 /// returns, unless the kernel reports asserts or prints). Thread-safe.
 class Program : public tegula::Program {
 public:
-    /// Device arguments only. The tensors must stay where they are for as long as the launch is used.
-    virtual Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid) const = 0;
+    /// Device arguments only. The tensors must stay where they are for as long as the launch is used, on any stream of the context that `stream`
+    /// belongs to (null: the primary context of the tensors' device).
+    virtual Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid,
+                                                                   void* stream) const = 0;
     /// Traits that a launch with these arguments has: the key of its variant.
     virtual std::vector<GpuTensor> traits(std::span<const Argument> args, bool& may_alias) const = 0;
 };
@@ -100,6 +103,9 @@ struct BackendOptions {
     std::string nvrtc_path;   ///< empty: $TEGULA_NVRTC, then the usual places
     std::string driver_path;  ///< empty: libcuda.so.1
 };
+
+/// The device that tensors of the arguments lie on; -1: none lies in device memory.
+int device_of(std::span<const Argument> args);
 
 class Backend {
 public:
@@ -119,8 +125,9 @@ public:
     /// end's state. Nothing is compiled before the first launch. No GPU or no compiler: an error. The first few values of the extent parameters
     /// `row_extents` get variants of their own.
     Result<std::unique_ptr<Program>> prepare(const ir::Function& fn, Lower lower, const SourceMap* sources, std::vector<size_t> row_extents = {});
-    /// The architecture that kernels for device `ordinal` are compiled for; null when there is no such device.
-    const Arch* device_arch(int ordinal);
+    /// What launches are compiled for whose tensors lie on `device` (-1: none in device memory) and whose stream is `stream`: those of devices that
+    /// are none (their launches will say so) as for the first one. Null without a GPU.
+    const Arch* arch_at(int device, void* stream);
 
     struct State;  ///< shared with programs
 

@@ -14,18 +14,6 @@ constexpr int kOldestVersion = 12000;
 constexpr uint64_t kPoolKeeps = uint64_t{256} << 20;
 constexpr int kReleaseThreshold = 4;  ///< CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
 
-/// Compute capability -> the row whose code runs there: the same number, else the nearest older one of the same generation (8.7 runs 8.6 code), whose
-/// row has no features of its own chip ("sm_90a" code runs on 9.0 only).
-const Arch* arch_of(int major, int minor) {
-    const Arch* best = nullptr;
-    for (const Arch& row : all_archs()) {
-        const bool special = std::string_view(row.name).ends_with('a');
-        if (row.number / 10 != major || row.number % 10 > minor || (special && row.number % 10 != minor)) continue;
-        if (!best || row.number > best->number) best = &row;
-    }
-    return best;
-}
-
 }  // namespace
 
 std::unique_ptr<Driver> Driver::open(const std::string& path, std::vector<std::string>& looked_for) {
@@ -84,19 +72,25 @@ bool Driver::list_devices(std::vector<std::string>& looked_for) {
         info.ordinal = i;
         info.name = name;
         info.memory = memory;
-        info.arch = arch_of(info.major, info.minor);
-        std::string line = "GPU " + std::to_string(i) + ": ";
-        if (code != kCudaSuccess)
-            line += error("cuDeviceGetAttribute", code);
-        else
-            line += info.name + ", compute capability " + std::to_string(info.major) + "." + std::to_string(info.minor) +
-                    (info.arch ? std::string(", compiled for ") + info.arch->name : ", which is not supported");
-        looked_for.push_back(line);
+        if (code != kCudaSuccess) info.problem = error("cuDeviceGetAttribute", code);
         devices_.push_back(std::move(info));
     }
     held_.resize(devices_.size());
     if (devices_.empty()) looked_for.push_back("the CUDA driver lists no device");
     return !devices_.empty();
+}
+
+void Driver::choose_archs(std::span<const int> known, std::vector<std::string>& looked_for) {
+    for (DeviceInfo& d : devices_) {
+        std::string line = "GPU " + std::to_string(d.ordinal) + ": ";
+        if (!d.problem.empty()) {
+            looked_for.push_back(line + d.problem);
+            continue;
+        }
+        d.arch = arch_for(d.major, d.minor, d.shared_per_block, known);
+        looked_for.push_back(line + d.name + ", compute capability " + std::to_string(d.major) + "." + std::to_string(d.minor) +
+                             (d.arch ? std::string(", compiled for ") + d.arch->name : ", which is not supported"));
+    }
 }
 
 std::string Driver::error(const char* call, CUresult code) const {
@@ -124,11 +118,20 @@ CUresult Driver::primary_context(int ordinal, CUcontext* context) {
     return kCudaSuccess;
 }
 
+CUresult Driver::find_context(CUstream stream, CUcontext* context, int* device) const {
+    if (reinterpret_cast<uintptr_t>(stream) <= kPerThreadStream) return kCudaSuccess;
+    const CUresult code = cuStreamGetCtx(stream, context);
+    if (code != kCudaSuccess) return code;
+    ContextScope scope(*this, *context);
+    return scope.code() != kCudaSuccess ? scope.code() : cuCtxGetDevice(device);
+}
+
 CUmemoryPool Driver::pool(int ordinal) {
     std::lock_guard lock(mutex_);
     Held& held = held_[static_cast<size_t>(ordinal)];
     if (held.pool_tried) return held.pool;
     held.pool_tried = true;
+    CaptureScope capture(*this);
     CUdevice device = 0;
     int supported = 0;
     if (cuDeviceGet(&device, ordinal) != kCudaSuccess || cuDeviceGetAttribute(&supported, kMemoryPoolsSupported, device) != kCudaSuccess ||

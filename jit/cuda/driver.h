@@ -36,6 +36,7 @@ enum DeviceAttribute : int {
 enum FunctionAttribute : int { kMaxThreadsPerBlock = 0, kSharedBytes = 1, kLocalBytes = 3, kRegisters = 4, kMaxDynamicSharedBytes = 8 };
 constexpr int kCaptureModeRelaxed = 2;
 constexpr unsigned kStreamNonBlocking = 1;
+constexpr uintptr_t kPerThreadStream = 2;  ///< a stream handle; up to this one they are the driver's default streams
 
 constexpr int kClusterDimension = 4;  ///< launch attribute: three unsigned, CTAs of a cluster
 struct CUlaunchAttribute {
@@ -129,10 +130,14 @@ public:
     const std::string& version() const { return version_; }
     const std::vector<DeviceInfo>& devices() const { return devices_; }
     const DeviceInfo* device(int ordinal) const;
+    /// What every device is compiled for by a compiler that knows the architectures `known` (arch_for), with a line for each in `looked_for`.
+    void choose_archs(std::span<const int> known, std::vector<std::string>& looked_for);
 
     /// The primary context of a device, retained on first use and never released: drivers (580) crash when threads that release it meet threads
     /// that retain it. The process keeps it, as it does under the CUDA runtime.
     CUresult primary_context(int ordinal, CUcontext* context);
+    /// The context that `stream` belongs to, and its device; untouched for the driver's default streams, which belong to none.
+    CUresult find_context(CUstream stream, CUcontext* context, int* device) const;
     /// The device's default pool, told to keep what is freed (256 MB, or more if the process says so) for the next launch; null where pools are not
     /// supported. Not one of our own: drivers (580) hang when a pool is destroyed while other threads wait for their streams.
     CUmemoryPool pool(int ordinal);

@@ -15,7 +15,6 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kStageAlign = 1024;
-constexpr int kNoExchange = 120;  ///< from this architecture on ptxas ignores setmaxnreg in kernels that call its division
 constexpr int kRegistersPerThread[][3] = {{4, 0, 0}, {8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
 constexpr int kBesideTensorMemory[][3] = {{4, 0, 0}, {8, 0, 0}, {16, 24, 112}};     ///< ptxas spills more with an exchange than without
 
@@ -111,8 +110,7 @@ void Emitter::cuda_channel(ir::InstId id) {
         for (const char* section : {"shared", "mbarrier", "tma"}) prelude_.need(section);
         const int64_t at = (kernel_.shared_bytes + 7) / 8 * 8, stages = r.form->stages;
         kernel_.shared_bytes = at + 16 * stages;
-        for (const Arch& arch : all_archs())
-            TEGULA_CHECK(arch.number != fn_.gpu->arch || kernel_.shared_bytes <= arch.shared_bytes, "no room for the barriers of channels");
+        TEGULA_CHECK(kernel_.shared_bytes <= fn_.gpu->arch->shared_bytes, "no room for the barriers of channels");
         r.full = fresh("full");
         r.empty = fresh("empty");
         line("const unsigned " + r.full + " = shared_address(shared + " + number(at) + "), " + r.empty + " = " + r.full + " + " + number(8 * stages) +
@@ -145,7 +143,7 @@ void Emitter::cuda_specialise(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     int producer = 0, consumer = 0;
     for (const auto& row : tensor_memory_.empty() ? kRegistersPerThread : kBesideTensorMemory)
-        if (row[0] == fn_.gpu->warps && fn_.gpu->arch < kNoExchange) producer = row[1], consumer = row[2];
+        if (row[0] == fn_.gpu->warps && fn_.gpu->arch->exchange) producer = row[1], consumer = row[2];
     if (producer) prelude_.need("registers");
     open("if (t >= " + number(group_threads()) + ")");
     if (producer) line("fewer_registers<" + number(producer) + ">();");

@@ -60,7 +60,7 @@ bool Emitter::continues(ir::InstId id, bool forward) const {
 }
 
 void Emitter::wait_for_copies(ir::InstId id) {
-    if (fn_.gpu->arch >= 80) {
+    if (fn_.gpu->arch->cp_async) {
         // The run of gets that starts here waits once, for the longest of its channels.
         std::string newer;
         const std::vector<ir::InstId>& list = fn_.block(fn_.inst(id).parent).insts;
@@ -74,7 +74,7 @@ void Emitter::wait_for_copies(ir::InstId id) {
         line("copy_async_wait(" + newer + ");");
     }
     if (ring(fn_.operands(fn_.inst(id))[0]).form->own) return;  // nobody else reads
-    if (fn_.gpu->arch == 90) {
+    if (fn_.gpu->arch->wgmma) {
         prelude_.need("fence_async");
         line("fence_async();");
     }
@@ -88,7 +88,7 @@ void Emitter::thread_put(ir::InstId id, Ring& r) {
     r.form->own ? own_put(id, r, to) : shared_put(id, r, to);
     close();
     line("++" + r.ahead + ";");
-    if (fn_.gpu->arch >= 80 && !continues(id, true)) {
+    if (fn_.gpu->arch->cp_async && !continues(id, true)) {
         prelude_.need("cp_async");
         line("copy_async_commit();");
     }
@@ -99,7 +99,7 @@ void Emitter::shared_put(ir::InstId id, const Ring& r, const std::string& to) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId tensor = fn_.operands(inst)[0];
     const Tile tile = tile_of(r.form->layout, fn_.access(inst));
-    const bool whole = !bit_addressed(fn_.elem(tensor)) && tile.columns * r.form->layout.elem_bytes % 16 == 0 && fn_.gpu->arch >= 80;
+    const bool whole = !bit_addressed(fn_.elem(tensor)) && tile.columns * r.form->layout.elem_bytes % 16 == 0 && fn_.gpu->arch->cp_async;
     if (whole && affine(tensor) && contiguous_dimension(tensor) == static_cast<int>(tile.contiguous)) {
         copy_chunks(id, r, to);
     } else {

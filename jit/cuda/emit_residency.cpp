@@ -169,12 +169,12 @@ int Emitter::find_resident_programs() const {
     }
     const int kept = Residency(fn_).kept();
     if (kept < 0) return 1;
-    const int arch = fn_.gpu->arch;
+    const Arch& arch = *fn_.gpu->arch;
     const int most = group_threads() > 32 ? kThreads : loads <= 1 ? kSingleWarps : any_width ? kManyLoads : kThreads;
     const int others = loads <= 1 ? kFewRegisters : single ? kSingleRegisters : kOtherRegisters;
     const int threads = std::min(most, kRegisters / ((kept + others + 7) / 8 * 8) / kPart * kPart);
     // Of what ptxas takes (else it warns and drops the bound): half of the architectures hold 16 programs.
-    const int programs = arch == 80 || arch == 90 || arch == 100 ? 32 : 16;
+    const int programs = !arch.is_ptx() && (arch.number == 80 || arch.number == 90 || arch.number == 100) ? 32 : 16;
     const auto wanted = static_cast<int>(std::min<int64_t>(programs, (kLoaded + loaded - 1) / loaded));
     return std::clamp(threads / group_threads(), 1, wanted);
 }

@@ -108,8 +108,7 @@ void Emitter::take_tensor_memory() {
     for (const char* section : {"shared", "mbarrier", "tcgen05"}) prelude_.need(section);
     const int64_t at = (kernel_.shared_bytes + 7) / 8 * 8;
     kernel_.shared_bytes = at + 16;  // the barrier, and where the columns' address is put
-    for (const Arch& arch : all_archs())
-        TEGULA_CHECK(arch.number != fn_.gpu->arch || kernel_.shared_bytes <= arch.shared_bytes, "no room for the barrier of products");
+    TEGULA_CHECK(kernel_.shared_bytes <= fn_.gpu->arch->shared_bytes, "no room for the barrier of products");
     products_ = fresh("products");
     product_phase_ = fresh("product_phase");
     tensor_memory_ = fresh("tensor_memory");

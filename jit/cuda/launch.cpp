@@ -143,27 +143,30 @@ int BoundLaunch::launch_all(CUstream stream, const std::atomic<bool>* cancel) co
 
 RunResult BoundLaunch::collect(void* stream, const RunOptions& options) const {
     RunResult result;
-    const auto failed = [&](const char* call, CUresult code) {
+    const auto failed = [&](const std::string& why) {
         DiagSink sink(1);
         result.status = RunResult::failed;
-        result.diagnostics.push_back(sink.report(Diag::device_error, {}, {driver_->error(call, code)}));
+        result.diagnostics.push_back(sink.report(Diag::device_error, {}, {why}));
         return result;
     };
     ContextScope scope(*driver_, setup_.context);
-    if (scope.code() != kCudaSuccess) return failed("cuCtxPushCurrent", scope.code());
+    if (scope.code() != kCudaSuccess) return failed(driver_->error("cuCtxPushCurrent", scope.code()));
     const CUstream s = static_cast<CUstream>(stream);
+    int capturing = 0;
+    CUresult code = driver_->cuStreamIsCapturing(s, &capturing);
+    if (code != kCudaSuccess) return failed(driver_->error("cuStreamIsCapturing", code));
+    if (capturing) return failed("the stream is being captured: collect after the graph has run");
     std::vector<uint64_t> words(kReportHeader);
-    CUresult code = kCudaSuccess;
     if (has_report()) code = driver_->cuMemcpyDtoHAsync(words.data(), report_.address(), kReportHeader * 8, s);
     if (code == kCudaSuccess) code = driver_->cuStreamSynchronize(s);
-    if (code != kCudaSuccess) return failed("cuStreamSynchronize", code);
+    if (code != kCudaSuccess) return failed(driver_->error("cuStreamSynchronize", code));
     if (!has_report() || words[0] == kReportHeader) return result;
     words.resize(std::min(words[0], kReportWords));
     code = driver_->cuMemcpyDtoHAsync(words.data(), report_.address(), words.size() * 8, s);
     if (code == kCudaSuccess) code = driver_->cuStreamSynchronize(s);
-    if (code != kCudaSuccess) return failed("cuMemcpyDtoHAsync", code);
+    if (code != kCudaSuccess) return failed(driver_->error("cuMemcpyDtoHAsync", code));
     code = reset_report(s, words.size());
-    if (code != kCudaSuccess) return failed("cuMemsetD8Async", code);
+    if (code != kCudaSuccess) return failed(driver_->error("cuMemsetD8Async", code));
     read_report(*setup_.variant->fn, words, std::span<const uint64_t, 3>(grid_), ranges_, options, result);
     return result;
 }

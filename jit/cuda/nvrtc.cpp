@@ -124,23 +124,10 @@ std::unique_ptr<Nvrtc> Nvrtc::open(const std::string& path, std::vector<std::str
     return out;
 }
 
-bool Nvrtc::needs_ptx(const Arch& arch) const {
-    for (int known : archs_)
-        if (known == arch.number) return false;
-    return !archs_.empty();
-}
-
 std::vector<std::string> Nvrtc::flags(const NvrtcJob& job) const {
     std::vector<std::string> out(job.options.begin(), job.options.end());
-    if (needs_ptx(*job.arch)) {
-        int best = archs_.front();
-        for (int known : archs_)
-            if (known < job.arch->number) best = std::max(best, known);
-        out.push_back("--gpu-architecture=compute_" + std::to_string(best));
-    } else {
-        const std::string name = job.arch->name;
-        out.push_back("--gpu-architecture=" + (job.compile.ptx ? "compute_" + name.substr(3) : name));
-    }
+    const std::string name = job.arch->name;
+    out.push_back("--gpu-architecture=" + (job.compile.ptx && !job.arch->is_ptx() ? "compute_" + name.substr(3) : name));
     for (const char* flag : kAlways) {
         bool given = false;
         for (const std::string& own : job.options) given = given || flag_name(own) == flag_name(flag);
@@ -157,6 +144,8 @@ Result<CompiledKernel> Nvrtc::compile(const NvrtcJob& job) const {
     Result<CompiledKernel> out;
     Cancellation cancellation{job.compile.cancel};
     if (Cancellation::poll(&cancellation, nullptr)) return out.cancelled = true, out;
+    if (!archs_.empty() && std::find(archs_.begin(), archs_.end(), job.arch->number) == archs_.end())
+        return out.error = "NVRTC " + version_ + " does not know " + job.arch->name, out;
     const Functions& nvrtc = *functions_;
     const auto start = std::chrono::steady_clock::now();
     std::vector<std::string> flags = this->flags(job);
@@ -186,7 +175,7 @@ Result<CompiledKernel> Nvrtc::compile(const NvrtcJob& job) const {
         throw InternalError(what + "\n---- log\n" + log + "\n---- text\n" + source);
     }
     CompiledKernel kernel;
-    kernel.is_ptx = job.compile.ptx || needs_ptx(*job.arch);
+    kernel.is_ptx = job.compile.ptx || job.arch->is_ptx();
     kernel.entry = job.entry;
     size_t size = 0;
     code = kernel.is_ptx ? nvrtc.nvrtcGetPTXSize(owner.program, &size) : nvrtc.nvrtcGetCUBINSize(owner.program, &size);

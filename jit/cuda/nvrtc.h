@@ -44,8 +44,8 @@ public:
     const std::string& identity() const { return identity_; }  ///< version and build: part of every cache key
     /// The flags that this job is compiled with, in order: part of the cache key.
     std::vector<std::string> flags(const NvrtcJob& job) const;
-    /// PTX instead of a cubin: NVRTC is older than the architecture, and the driver translates for the newest one that it knows.
-    bool needs_ptx(const Arch& arch) const;
+    /// Numbers of the architectures that it compiles for: 75, 80, ..
+    const std::vector<int>& archs() const { return archs_; }
     /// InternalError when the text is refused; `cancelled` when compile.cancel was set.
     Result<CompiledKernel> compile(const NvrtcJob& job) const;
 

@@ -15,7 +15,6 @@ namespace {
 
 /// Widths of rows that a kernel is compiled for. A program that brings more of them pays for these compilations and then runs the general form.
 constexpr size_t kKnownExtents = 4;
-constexpr uintptr_t kPerThreadStream = 2;  ///< stream handles up to this one are the driver's default streams, which belong to no context
 
 struct VariantResult {
     std::shared_ptr<const Variant> variant;
@@ -41,7 +40,8 @@ public:
           facts_(find_param_facts(fn)) {}
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
-    Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid) const override;
+    Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid,
+                                                           void* stream) const override;
     std::vector<GpuTensor> traits(std::span<const Argument> args, bool& may_alias) const override;
 
 private:
@@ -168,20 +168,14 @@ KernelProgram::Place KernelProgram::find_place(std::span<const Argument> args, C
         if (named >= 0 && named != a.t.device) return place.error = "the tensors lie on several devices", place;
         named = a.t.device;
     }
-    CUresult code = kCudaSuccess;
     const char* call = "cuStreamGetCtx";
-    if (reinterpret_cast<uintptr_t>(stream) > kPerThreadStream) {
-        CUdevice device = 0;
-        code = driver.cuStreamGetCtx(stream, &place.context);
-        if (code == kCudaSuccess) {
-            ContextScope scope(driver, place.context);
-            code = driver.cuCtxGetDevice(&device);
-        }
-        if (code == kCudaSuccess && named >= 0 && named != device)
-            return place.error = "the stream belongs to device " + std::to_string(device) + ", the tensors lie on device " + std::to_string(named),
+    CUresult code = driver.find_context(stream, &place.context, &place.device);
+    if (place.context) {
+        if (code == kCudaSuccess && named >= 0 && named != place.device)
+            return place.error =
+                       "the stream belongs to device " + std::to_string(place.device) + ", the tensors lie on device " + std::to_string(named),
                    place;
-        place.device = device;
-    } else {
+    } else if (code == kCudaSuccess) {
         place.device = std::max(named, 0);
         call = "cuDevicePrimaryCtxRetain";
         if (!driver.device(place.device)) return place.error = "there is no device " + std::to_string(place.device), place;
@@ -250,10 +244,11 @@ std::string KernelProgram::finish(const BoundLaunch& launch, const Staging& stag
     return {};
 }
 
-Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid) const {
+Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid,
+                                                                      void* stream) const {
     Result<std::unique_ptr<PreparedLaunch>> out;
     Driver& driver = *state_->driver();
-    const Place place = find_place(args, nullptr);
+    const Place place = find_place(args, static_cast<CUstream>(stream));
     if (!place.error.empty()) {
         out.error = place.error;
         return out;
@@ -276,7 +271,9 @@ Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<
         return out;
     }
     auto launch = std::make_unique<BoundLaunch>();
-    BoundLaunch::Setup setup{state_, found.variant, place.device, place.context, nullptr, nullptr, true};
+    // Not on the caller's stream, which may be captured, nor on the default one, which waits for others.
+    const CUstream own = reinterpret_cast<CUstream>(kPerThreadStream);
+    BoundLaunch::Setup setup{state_, found.variant, place.device, place.context, own, nullptr, true};
     out.error = launch->bind(std::move(setup), args, addresses, grid);
     if (out.error.empty()) out.value = std::move(launch);
     return out;

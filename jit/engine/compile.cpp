@@ -211,6 +211,10 @@ std::optional<std::string> Engine::tuned_artifact(LoadedModule& module, const Ex
 }
 
 std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags) {
+    if (kind == "cubin" && arch.is_ptx()) {
+        diags.report(Diag::no_such_artifact, {}, {"cubin@" + std::string(arch.name), "ptx@" + std::string(arch.name) + ", which drivers translate"});
+        return std::nullopt;
+    }
     if (kind == "cuda" || kind == "ptx" || kind == "cubin") {
         auto made = cuda().artifact(exe.instance, exe.disabled_passes, kind, &arch, diags);
         report_warning(cuda(), diags);

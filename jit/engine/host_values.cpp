@@ -154,7 +154,7 @@ bool HostRunner::compare_on_machine(const ir::Function& expression, const std::v
     std::vector<TileData> expected;
     RunResult reference;
     if (options_.machine->is_gpu()) {
-        const GpuOptions form = options_.machine->form_options(instance, options_.disabled_passes, *program, values);
+        const GpuOptions form = options_.machine->form_options(instance, options_.disabled_passes, *program, values, options_.stream);
         reference = model_of(expression, *instance.fn, form).program->evaluate(args, expected, options_);
     } else {
         reference = interp::Program::prepare(expression)->evaluate(args, expected, options_);

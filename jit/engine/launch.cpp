@@ -152,6 +152,13 @@ Status run(const Program& program, std::span<const Argument> values, std::span<c
     }
 }
 
+/// Where the tensors lie; -1: none in device memory.
+int device_of(std::span<const LaunchArgument> args) {
+    for (const LaunchArgument& a : args)
+        if (a.kind == LaunchArgument::tensor && a.view.memory == Memory::cuda && a.view.data) return a.view.device;
+    return -1;
+}
+
 bool grid_fits(const uint64_t (&grid)[3]) {
     uint64_t all = 1;
     for (uint64_t n : grid)
@@ -201,14 +208,15 @@ Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const 
                      const LaunchOptions& options, DiagSink& diags, Span at, ReadyLaunch& out) {
     std::vector<const LaunchArgument*> ordered;
     std::optional<TuneByEstimate> chooser;  // machines without a cost model take the first choices
-    if (const Arch* arch = options.machine && options.machine->is_gpu() ? &options.machine->arch() : options.model; arch && !kernel.tune.empty())
-        chooser.emplace(module.tuned_, module, kernel, types_, *arch);
+    const bool gpu = options.machine && options.machine->is_gpu();
+    const Arch* arch = gpu ? &options.machine->arch(device_of(args), options.stream) : options.model;
+    if (arch && !kernel.tune.empty()) chooser.emplace(module.tuned_, module, kernel, types_, *arch);
     auto plan = bind(module, kernel, generics, args, false, ordered, diags, at, chooser ? &*chooser : nullptr);
     if (!plan) return Status::arguments;
     out.exe = compile(module, kernel, plan->generics, options.disabled_passes, diags);
     if (!out.exe) return Status::source;
-    if (options.machine && options.machine->is_gpu() && out.exe->first_use(options.machine->arch()))
-        for (Diagnostic& d : hint_warnings(*out.exe, options.machine->arch())) diags.add(std::move(d));
+    if (gpu && out.exe->first_use(*arch))
+        for (Diagnostic& d : hint_warnings(*out.exe, *arch)) diags.add(std::move(d));
     std::copy(std::begin(plan->grid), std::end(plan->grid), out.grid);
 
     size_t scalar = 0;
@@ -281,7 +289,7 @@ Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, cons
             return Status::arguments;
         }
     std::string error;
-    auto made = options.machine->prepare_launch(launch.exe->on(*options.machine), launch.values, launch.grid, error);
+    auto made = options.machine->prepare_launch(launch.exe->on(*options.machine), launch.values, launch.grid, options.stream, error);
     report_warning(*options.machine, diags);
     if (!made) {
         diags.report(Diag::machine_unavailable, kernel.name.span, {options.machine->name(), error});
@@ -300,8 +308,9 @@ Status Engine::run_compared(const Executable& exe, std::span<const Argument> val
         std::none_of(values.begin(), values.end(), [](const Argument& a) { return a.kind != Argument::scalar && a.t.memory != Memory::host; });
     if (!comparable && !options.checked) return run(machine, values, grid, options, cancelled_, diags, seconds);
     const Snapshot before(values);
-    const Program& reference =
-        options.machine->is_gpu() ? exe.model(options.machine->form_options(exe.instance, exe.disabled_passes, machine, values)) : *exe.program;
+    const Program& reference = options.machine->is_gpu()
+                                   ? exe.model(options.machine->form_options(exe.instance, exe.disabled_passes, machine, values, options.stream))
+                                   : *exe.program;
     LaunchOptions quiet = options;
     quiet.print = nullptr;  // the machine prints
     if (Status status = run(reference, values, grid, quiet, cancelled_, diags); status != Status::ok) return status;

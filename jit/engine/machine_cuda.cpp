@@ -68,8 +68,8 @@ public:
         return problem.empty() ? problem : problem + "; looked for: " + joined(a.looked_for);
     }
     bool present() override { return backend_.has_device(); }
-    const Arch& arch() override {
-        const Arch* arch = backend_.device_arch(0);
+    const Arch& arch(int device, void* stream) override {
+        const Arch* arch = backend_.arch_at(device, stream);
         TEGULA_CHECK(arch, "no GPU");
         return *arch;
     }
@@ -79,10 +79,10 @@ public:
         return std::move(*program);
     }
     std::unique_ptr<PreparedLaunch> prepare_launch(const Program& program, std::span<const Argument> args, std::span<const uint64_t, 3> grid,
-                                                   std::string& error) override {
+                                                   void* stream, std::string& error) override {
         const auto* own = dynamic_cast<const cuda::Program*>(&program);
         if (!own) return error = missing(), nullptr;
-        auto prepared = own->prepare_launch(args, grid);
+        auto prepared = own->prepare_launch(args, grid, stream);
         if (prepared) return std::move(*prepared);
         error = prepared.error;
         return nullptr;
@@ -99,11 +99,11 @@ public:
         return std::nullopt;
     }
     GpuOptions form_options(const sema::Instance& instance, const std::vector<std::string>& disabled, const Program& program,
-                            std::span<const Argument> args) override {
+                            std::span<const Argument> args, void* stream) override {
         const auto* own = dynamic_cast<const cuda::Program*>(&program);
         bool may_alias = false;
         const std::vector<GpuTensor> tensors = own ? own->traits(args, may_alias) : std::vector<GpuTensor>();
-        return options_for(instance, disabled, arch(), tensors, may_alias);
+        return options_for(instance, disabled, arch(cuda::device_of(args), stream), tensors, may_alias);
     }
     std::string take_warning() override {
         std::lock_guard lock(warning_->mutex);

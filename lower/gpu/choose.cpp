@@ -228,7 +228,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
         return std::find(options.disabled.begin(), options.disabled.end(), name) != options.disabled.end();
     };
     fn.gpu.emplace();
-    fn.gpu->arch = options.arch->number;
+    fn.gpu->arch = options.arch;
     if (!options.grid.empty()) fn.gpu->grid_axes = static_cast<int>(options.grid.size());
     fn.gpu->warps = tile_warps(fn, *options.arch);
     fn.gpu->placements.resize(1);

@@ -16,12 +16,6 @@ namespace {
 
 constexpr unsigned kAllAxes = 7;
 
-const Arch& arch_of(const Function& form) {
-    const Arch* arch = find_arch(std::to_string(form.gpu->arch));
-    TEGULA_CHECK(arch, "a form of no architecture");
-    return *arch;
-}
-
 bool has_split_loop(const Function& fn) {
     bool any = false;
     for_each_inst(fn, fn.body, [&](InstId i) { any = any || is_split_loop(fn, fn.inst(i)); });
@@ -32,7 +26,7 @@ bool has_split_loop(const Function& fn) {
 std::string kernel_problem(const Function& fn, const std::array<int, 3>& size) {
     for (size_t d = 0; d < size.size(); ++d)
         if (size[d] > 1 && static_cast<int>(d) >= fn.gpu->grid_axes) return "the grid has no such axis";
-    if (!arch_of(fn).multicast) return "programs do not share tiles on this architecture";
+    if (!fn.gpu->arch->multicast) return "programs do not share tiles on this architecture";
     if (reports_programs(fn)) return "what it prints or asserts names programs by their place in the plain order";
     if (has_split_loop(fn)) return "its sum is split";
     if (fn.gpu->persistent) return "it is persistent: a CTA may run one program less than its neighbours, which would wait for it";

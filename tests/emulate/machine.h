@@ -34,6 +34,7 @@ struct Launch {
     unsigned grid = 1, threads = 1, shared_bytes = 0;
     unsigned cluster = 1;  ///< CTAs; divides the grid
     int arch = 90;
+    bool special = true;  ///< compiled for this architecture alone, with what no other has
 };
 
 /// Registers that wgmma writes, with the group that it was committed in: nobody else touches them before that group has been waited for.
@@ -54,6 +55,7 @@ public:
     unsigned rank() const { return current_ / launch_.threads; }  ///< of the thread's CTA in its cluster
     unsigned cluster() const { return launch_.cluster; }
     int arch() const { return launch_.arch; }
+    bool special() const { return launch_.special; }
     std::map<std::string, CpuOperand>& kept_registers() { return fibers_[current_].registers; }  ///< PTX registers that outlive an asm statement
     WgmmaSums& wgmma_sums() { return fibers_[current_].sums; }
     void barrier(int id, unsigned threads);

@@ -19,9 +19,15 @@ int nvrtcGetProgramLogSize(NvrtcProgramImpl*, size_t*);
 int nvrtcGetProgramLog(NvrtcProgramImpl*, char*);
 int nvrtcGetCUBINSize(NvrtcProgramImpl*, size_t*);
 int nvrtcGetCUBIN(NvrtcProgramImpl*, char*);
+int nvrtcGetPTXSize(NvrtcProgramImpl*, size_t*);
+int nvrtcGetPTX(NvrtcProgramImpl*, char*);
 int nvrtcDestroyProgram(NvrtcProgramImpl**);
 CUresult cuLibraryLoadData(CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned);
 CUresult cuLibraryGetKernel(CUkernel*, CUlibrary, const char*);
+CUresult cuKernelGetFunction(CUfunction*, CUkernel);
+CUresult cuDevicePrimaryCtxRetain(CUcontext*, CUdevice);
+CUresult cuCtxPushCurrent_v2(CUcontext);
+CUresult cuCtxPopCurrent_v2(CUcontext*);
 CUresult cuLibraryUnload(CUlibrary);
 CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, void**);
 CUresult cuGetErrorString(CUresult, const char**);
@@ -30,7 +36,8 @@ CUresult cuGetErrorString(CUresult, const char**);
 namespace {
 
 /// Runs `body` (with int* out, a shared array `s` of 1024 int, t) in one cluster; "" or the failure.
-std::string run(const std::string& body, std::vector<int>& out, int seed, unsigned threads = 64, unsigned shared = 4096, unsigned cluster = 1) {
+std::string run(const std::string& body, std::vector<int>& out, int seed, unsigned threads = 64, unsigned shared = 4096, unsigned cluster = 1,
+                const std::string& target = "sm_90a") {
     const std::string text =
         "extern \"C\" __global__ void __launch_bounds__(64, 1) k(int* out) {\n    extern __shared__ __align__(1024) unsigned char shared[];\n"
         "    int* s = (int*)shared; const int t = threadIdx.x; (void)s;\n" +
@@ -38,7 +45,9 @@ std::string run(const std::string& body, std::vector<int>& out, int seed, unsign
     setenv("TEGULA_ON_CPU_SEED", std::to_string(seed).c_str(), 1);
     NvrtcProgramImpl* program = nullptr;
     nvrtcCreateProgram(&program, text.c_str(), "k.cu", 0, nullptr, nullptr);
-    const int code = nvrtcCompileProgram(program, 0, nullptr);
+    const std::string option = "--gpu-architecture=" + target;
+    const char* const options[] = {option.c_str()};
+    const int code = nvrtcCompileProgram(program, 1, options);
     size_t size = 0;
     if (code) {
         nvrtcGetProgramLogSize(program, &size);
@@ -46,20 +55,33 @@ std::string run(const std::string& body, std::vector<int>& out, int seed, unsign
         nvrtcGetProgramLog(program, log.data());
         return log;
     }
-    nvrtcGetCUBINSize(program, &size);
+    const bool ptx = target.rfind("compute_", 0) == 0;
+    ptx ? nvrtcGetPTXSize(program, &size) : nvrtcGetCUBINSize(program, &size);
     std::string image(size, ' ');
-    nvrtcGetCUBIN(program, image.data());
+    ptx ? nvrtcGetPTX(program, image.data()) : nvrtcGetCUBIN(program, image.data());
     nvrtcDestroyProgram(&program);
     CUlibrary library = nullptr;
     CUkernel kernel = nullptr;
+    CUfunction function = nullptr;
+    CUcontext context = nullptr;
+    struct Current {
+        explicit Current(CUcontext c) { cuCtxPushCurrent_v2(c); }
+        ~Current() {
+            CUcontext popped = nullptr;
+            cuCtxPopCurrent_v2(&popped);
+        }
+    };
+    cuDevicePrimaryCtxRetain(&context, 0);
+    const Current current(context);
     if (cuLibraryLoadData(&library, image.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0) || cuLibraryGetKernel(&kernel, library, "k"))
         return "not loaded";
+    if (cuKernelGetFunction(&function, kernel)) return cuLibraryUnload(library), "no code for this GPU";
     int* address = out.data();
     void* params[] = {&address};
     CUlaunchAttribute together{kClusterDimension, {}, {}};
     std::memcpy(together.value, &cluster, sizeof cluster);
     CUlaunchConfig config{cluster, 1, 1, threads, 1, 1, shared, nullptr, &together, 1};
-    const CUresult result = cuLaunchKernelEx(&config, reinterpret_cast<CUfunction>(kernel), params, nullptr);
+    const CUresult result = cuLaunchKernelEx(&config, function, params, nullptr);
     const char* why = "";
     if (result) cuGetErrorString(result, &why);
     std::string failure = why;
@@ -68,6 +90,14 @@ std::string run(const std::string& body, std::vector<int>& out, int seed, unsign
 }
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+TEST(CpuMachine, ImagesRunWhereADriverRunsThem) {
+    std::vector<int> out(64);
+    const auto error = [&](const char* target) { return run("out[t] = t;", out, 0, 64, 4096, 1, target); };
+    for (const char* target : {"sm_90a", "sm_90", "compute_90a", "compute_90", "compute_80"}) EXPECT_EQ(error(target), "") << target;
+    for (const char* target : {"sm_80", "sm_86", "sm_100a", "compute_100", "compute_120"}) EXPECT_EQ(error(target), "no code for this GPU") << target;
+    EXPECT_TRUE(contains(error("sm_99"), "invalid value for --gpu-architecture: sm_99"));
+}
 
 TEST(CpuMachine, ReversesThroughSharedMemory) {
     for (int seed = 0; seed < 4; ++seed) {
@@ -193,9 +223,9 @@ std::string get(const std::string& address, bool wait = true) {
 
 TEST(CpuMachine, TensorMemory) {
     setenv("TEGULA_ON_CPU_ARCH", "100", 1);
-    const auto program = [](const std::string& body, const std::string& columns = "64") {
+    const auto program = [](const std::string& body, const std::string& columns = "64", const char* target = "sm_100a") {
         std::vector<int> out(128, -1);
-        const std::string failure = run(with_tensor_memory(body, columns), out, 2, 128);
+        const std::string failure = run(with_tensor_memory(body, columns), out, 2, 128, 4096, 1, target);
         return failure.empty() && out[100] != 300 ? "wrong" : failure;
     };
     EXPECT_EQ(program(kPutAndWait + ("v = 0;" + get("mine + 5")) + "out[t] = (int)v;"), "");
@@ -205,8 +235,9 @@ TEST(CpuMachine, TensorMemory) {
     EXPECT_TRUE(contains(program(get("mine + 64")), "not the program's"));
     EXPECT_TRUE(contains(program("if (t >= 0) return;"), "nobody gave back"));
     EXPECT_TRUE(contains(program("", "32"), "was not taken"));
+    EXPECT_TRUE(contains(program("", "64", "compute_100"), "without it"));
     setenv("TEGULA_ON_CPU_ARCH", "90", 1);
-    EXPECT_TRUE(contains(program(""), "without it"));
+    EXPECT_TRUE(contains(program("", "64", "sm_90a"), "without it"));
 }
 
 /// One product of 64 x 8 in registers named d0 .. d3, then `rest`.
@@ -227,6 +258,7 @@ TEST(CpuMachine, SumsOfWgmmaAreWaitedFor) {
     EXPECT_TRUE(
         contains(program("asm volatile(\"wgmma.wait_group.sync.aligned 1; mov.b32 %0, d0;\" : \"=r\"(v));"), "before its wgmma has been waited for"));
     EXPECT_TRUE(contains(program("asm volatile(\"mov.b32 d3, 0;\");"), "before its wgmma has been waited for"));
+    EXPECT_TRUE(contains(run(with_sums(""), out, 1, 128, 8192 + 1024, 1, "compute_90"), "wgmma on an architecture without it"));
 }
 
 }  // namespace

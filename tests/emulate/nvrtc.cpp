@@ -2,6 +2,7 @@
 // calls with their text, so that what is checked is the PTX that a GPU would get.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,8 +14,19 @@
 namespace {
 
 struct Program {
-    std::string source, log, image;
+    std::string source, log, image, target;
 };
+
+/// What this NVRTC compiles for: all that version 13.0 does, or up to $TEGULA_ON_CPU_NVRTC.
+std::vector<int> known() {
+    const char* newest = std::getenv("TEGULA_ON_CPU_NVRTC");
+    std::vector<int> out;
+    for (const int arch : {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121})
+        if (!newest || !*newest || arch <= std::atoi(newest)) out.push_back(arch);
+    return out;
+}
+
+bool is_ptx(const Program& program) { return program.target.rfind("compute_", 0) == 0; }
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
@@ -127,15 +139,14 @@ std::string slurp(const std::string& path) {
 extern "C" {
 
 int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, 0; }
-int nvrtcGetNumSupportedArchs(int* count) { return *count = 7, 0; }
+int nvrtcGetNumSupportedArchs(int* count) { return *count = static_cast<int>(known().size()), 0; }
 int nvrtcGetSupportedArchs(int* archs) {
-    static const int all[] = {75, 80, 86, 89, 90, 100, 120};
-    std::memcpy(archs, all, sizeof all);
+    for (const int arch : known()) *archs++ = arch;
     return 0;
 }
 const char* nvrtcGetErrorString(int code) { return code ? "the text does not compile on the CPU" : "success"; }
 int nvrtcCreateProgram(Program** program, const char* source, const char*, int, const char* const*, const char* const*) {
-    *program = new Program{source, "", ""};
+    *program = new Program{source, "", "", ""};
     return 0;
 }
 int nvrtcDestroyProgram(Program** program) {
@@ -143,7 +154,13 @@ int nvrtcDestroyProgram(Program** program) {
     *program = nullptr;
     return 0;
 }
-int nvrtcCompileProgram(Program* program, int, const char* const*) {
+int nvrtcCompileProgram(Program* program, int count, const char* const* options) {
+    constexpr const char* kTarget = "--gpu-architecture=";
+    for (int i = 0; i < count; ++i)
+        if (std::strncmp(options[i], kTarget, std::strlen(kTarget)) == 0) program->target = options[i] + std::strlen(kTarget);
+    const std::vector<int> archs = known();
+    if (std::find(archs.begin(), archs.end(), std::atoi(program->target.c_str() + program->target.find('_') + 1)) == archs.end())
+        return program->log = "invalid value for --gpu-architecture: " + program->target, 5;
     char folder[] = "/tmp/tegula_on_cpu_XXXXXX";
     if (!mkdtemp(folder)) return 6;
     const std::string base = std::string(folder) + "/kernel";
@@ -155,10 +172,10 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
                                 "/cuda_on_cpu.h -o " + base + ".so " + base + ".cpp > " + base + ".log 2>&1";
     const int status = std::system(command.c_str());
     program->log = slurp(base + ".log");
-    program->image = "TEGULA_ON_CPU " + slurp(base + ".so");
-    // The driver is not told how long an image is: the length stands in front.
-    char head[32];
-    std::snprintf(head, sizeof head, "%016zx", program->image.size());
+    program->image = slurp(base + ".so");
+    // The driver is not told how long an image is: the length stands in front, with what it was compiled for.
+    char head[64];
+    std::snprintf(head, sizeof head, "TEGULA_ON_CPU %-12s %016zx ", program->target.c_str(), program->image.size());
     program->image.insert(0, head);
     for (const char* end : {".cpp", ".so", ".log"}) unlink((base + end).c_str());
     rmdir(folder);
@@ -166,8 +183,8 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
 }
 int nvrtcGetProgramLogSize(Program* program, size_t* size) { return *size = program->log.size() + 1, 0; }
 int nvrtcGetProgramLog(Program* program, char* log) { return std::memcpy(log, program->log.c_str(), program->log.size() + 1), 0; }
-int nvrtcGetCUBINSize(Program* program, size_t* size) { return *size = program->image.size(), 0; }
+int nvrtcGetCUBINSize(Program* program, size_t* size) { return *size = is_ptx(*program) ? 0 : program->image.size(), 0; }
 int nvrtcGetCUBIN(Program* program, char* image) { return std::memcpy(image, program->image.data(), program->image.size()), 0; }
-int nvrtcGetPTXSize(Program*, size_t*) { return 3; }
-int nvrtcGetPTX(Program*, char*) { return 3; }
+int nvrtcGetPTXSize(Program* program, size_t* size) { return *size = is_ptx(*program) ? program->image.size() : 0, 0; }
+int nvrtcGetPTX(Program* program, char* image) { return nvrtcGetCUBIN(program, image); }
 }

@@ -124,7 +124,7 @@ void tcgen05(const Instruction& in, Context& context) {
     Machine& m = Machine::get();
     const auto is = [&](const char* prefix) { return in.name.rfind(prefix, 0) == 0; };
     const auto& o = in.operands;
-    if (m.arch() < 100 || m.arch() >= 120) m.fail("tcgen05 on an architecture without it");
+    if (m.arch() < 100 || m.arch() >= 120 || !m.special()) m.fail("tcgen05 on an architecture without it");
     if (is("tcgen05.fence::")) return;
     if (is("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned")) return by_warp(in, context, [](Context&) {});
     if (is("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"))

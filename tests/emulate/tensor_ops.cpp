@@ -80,6 +80,7 @@ Operand wgmma_operand(uint64_t descriptor) {
 
 void wgmma(const Instruction& in, Context& context) {
     Machine& m = Machine::get();
+    if (!m.special()) m.fail("wgmma on an architecture without it");
     m.meet(m.thread() & ~127u, 128, ~0u, &in, &context, [&](void** members) {
         const std::vector<std::string> name = parts_of(in.name);  // wgmma mma_async sync aligned m64n64k16 f32 f16 f16
         const Dims dims(name[4]);

@@ -234,6 +234,48 @@ TEST_F(OnGpu, PreparedLaunch) {
     EXPECT_EQ(back(z)[999], 1998.0f);
 }
 
+/// Streams, hints and the compiled form follow the device that tensors and streams belong to.
+TEST_F(OnGpu, ASecondDevice) {
+    using namespace tegula::cuda;
+    if (driver_->devices().size() < 2) GTEST_SKIP() << "this machine has one GPU";
+    const auto name = [&](int device) {
+        const DeviceInfo& d = *driver_->device(device);
+        return std::string(tegula::arch_for(d.major, d.minor, d.shared_per_block, {})->name);
+    };
+    CUcontext second = nullptr;
+    ASSERT_EQ(driver_->primary_context(1, &second), kCudaSuccess);
+    CUstream stream = nullptr;
+    Owned<float> hx("f32", {9}, values_), hz("f32", {9}, std::vector<float>(9));
+    tegula_tensor x, z;
+    {
+        const ContextScope scope(*driver_, second);
+        ASSERT_EQ(driver_->cuStreamCreate(&stream, kStreamNonBlocking), kCudaSuccess);
+        x = on_device(hx), z = on_device(hz);
+    }
+    x.device_id = z.device_id = 1;
+    Diags diags;
+    constexpr const char* kHinted = R"(kernel k(x: tensor<f32>[N], out z: tensor<f32>[N]) grid [cdiv(N, 8)] schedule stream_k {
+    z[program_id(0) * 8 +: 8] = x[program_id(0) * 8 +: 8] * 2.0;
+})";
+    tegula::Ref<tegula_module> hinted;
+    ASSERT_EQ(tegula_module_from_source(engine.get(), "hinted.tile", kHinted, std::strlen(kHinted), hinted.out(), diags.out()), TEGULA_OK)
+        << text(diags);
+    const std::vector<tegula_value> args = {tensor(x), tensor(z)};
+    ASSERT_EQ(tegula_launch(hinted.get(), "k", nullptr, 0, args.data(), args.size(), &cuda_, diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_TRUE(contains(text(diags), "no effect on " + name(1))) << text(diags);
+    cuda_.stream = stream;
+    ASSERT_EQ(prepare("add", {tensor(x), tensor(x), tensor(z)}, diags, &cuda_), TEGULA_OK) << text(diags);
+    ASSERT_EQ(tegula_enqueue(prepared_.get(), stream), TEGULA_OK);
+    ASSERT_EQ(tegula_collect(prepared_.get(), stream, nullptr, diags.out()), TEGULA_OK) << text(diags);
+    prepared_ = {};
+    const tegula_tensor here = on_device(hx);
+    EXPECT_EQ(prepare("add", {tensor(here), tensor(here), tensor(here)}, diags, &cuda_), TEGULA_E_UNAVAILABLE);
+    EXPECT_TRUE(contains(text(diags), "the stream belongs to device 1, the tensors lie on device 0")) << text(diags);
+    const ContextScope scope(*driver_, second);
+    EXPECT_EQ(back(z)[8], 18.0f);
+    driver_->cuStreamDestroy(stream);
+}
+
 TEST_F(OnGpu, HostTensorsArePreparedForNothing) {
     Diags diags;
     Owned<float> hx("f32", {9}, values_);

@@ -1,5 +1,6 @@
 // The CUDA back end on a real GPU: staging, streams, graphs, unloading, times. Skipped by name where there is no GPU; what needs none is in
 // launch_test.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -121,7 +122,7 @@ TEST_F(DeviceTest, streams_graphs_and_foreign_threads) {
     std::iota(values.begin(), values.end(), 0.0f);
     const DeviceMemory x = upload(values), y = upload(std::vector<float>(5000, -1));
     const auto launch = program->prepare_launch(std::vector{argument(pointer(y), 5000, Memory::cuda), argument(pointer(x), 5000, Memory::cuda)},
-                                                std::array<uint64_t, 3>{5000, 1, 1});
+                                                std::array<uint64_t, 3>{5000, 1, 1}, nullptr);
     ASSERT_TRUE(launch) << launch.error;
     CUstream stream = nullptr;
     ASSERT_EQ(driver_->cuStreamCreate(&stream, kStreamNonBlocking), 0);
@@ -164,7 +165,7 @@ TEST_F(DeviceTest, several_devices_at_once) {
         for (CUstream stream : {CUstream{}, own}) {
             ASSERT_EQ(driver_->cuMemsetD8Async(y.address(), 0, kElements * 4, nullptr), 0);
             ASSERT_EQ(driver_->cuStreamSynchronize(nullptr), 0);
-            const auto launch = program->prepare_launch(args, grid);
+            const auto launch = program->prepare_launch(args, grid, nullptr);
             ASSERT_TRUE(launch) << launch.error;
             EXPECT_EQ((*launch.value)->launch(stream), 0);
             EXPECT_EQ((*launch.value)->collect(stream, {}).status, RunResult::ok);
@@ -184,24 +185,72 @@ TEST_F(DeviceTest, several_devices_at_once) {
     for (size_t d = 0; d < devices; ++d) threads.emplace_back(on_device, static_cast<int>(d));
 }
 
-TEST_F(DeviceTest, compiling_while_another_stream_is_captured) {
-    CUstream stream = nullptr;
-    CUgraph graph = nullptr;
-    ASSERT_EQ(driver_->cuStreamCreate(&stream, kStreamNonBlocking), 0);
-    ASSERT_EQ(driver_->cuStreamBeginCapture(stream, 0), 0);
-    const auto program = doubling();
-    DeviceMemory x, y;
-    {
-        CaptureScope scope(*driver_);
-        ASSERT_EQ(x.allocate(*driver_, 4000, nullptr, nullptr), 0);
-        ASSERT_EQ(y.allocate(*driver_, 4000, nullptr, nullptr), 0);
+TEST_F(DeviceTest, preparing_is_no_part_of_a_capture) {
+    for (const unsigned flags : {kStreamNonBlocking, 0u}) {
+        CUstream stream = nullptr;
+        CUgraph graph = nullptr;
+        CUgraphExec exec = nullptr;
+        ASSERT_EQ(driver_->cuStreamCreate(&stream, flags), 0);
+        const auto program = doubling();
+        const DeviceMemory x = upload(std::vector<float>(1000, 3)), y = upload(std::vector<float>(1000, -1));
+        ASSERT_EQ(driver_->cuStreamBeginCapture(stream, 0), 0);
+        const std::vector args{argument(pointer(y), 1000, Memory::cuda), argument(pointer(x), 1000, Memory::cuda)};
+        const std::array<uint64_t, 3> grid{1000, 1, 1};
+        const auto launch = program->prepare_launch(args, grid, stream);
+        ASSERT_TRUE(launch) << launch.error;
+        EXPECT_EQ((*launch.value)->launch(stream), 0);
+        EXPECT_NE((*launch.value)->collect(stream, {}).status, RunResult::ok);
+        RunOptions options;
+        options.stream = stream;
+        const RunResult refused = program->run(args, grid, options);
+        ASSERT_EQ(refused.diagnostics.size(), 1u);
+        EXPECT_NE(refused.diagnostics[0].message.find("the stream is being captured"), std::string::npos) << refused.diagnostics[0].message;
+        ASSERT_EQ(driver_->cuStreamEndCapture(stream, &graph), 0) << "nothing has ended the capture";
+        ASSERT_EQ(driver_->cuGraphInstantiate(&exec, graph, 0), 0);
+        ASSERT_EQ(driver_->cuGraphLaunch(exec, stream), 0);
+        EXPECT_EQ((*launch.value)->collect(stream, {}).status, RunResult::ok);
+        EXPECT_EQ(download(y, 1000), std::vector<float>(1000, 6));
+        driver_->cuGraphExecDestroy(exec);
+        driver_->cuGraphDestroy(graph);
+        driver_->cuStreamDestroy(stream);
     }
-    const auto launch = program->prepare_launch(std::vector{argument(pointer(y), 1000, Memory::cuda), argument(pointer(x), 1000, Memory::cuda)},
-                                                std::array<uint64_t, 3>{1000, 1, 1});
-    EXPECT_TRUE(launch) << launch.error;
-    EXPECT_EQ(driver_->cuStreamEndCapture(stream, &graph), 0);
-    if (graph) driver_->cuGraphDestroy(graph);
-    driver_->cuStreamDestroy(stream);
+}
+
+TEST_F(DeviceTest, streams_of_other_contexts) {
+    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr);
+    const auto create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(::dlsym(library, "cuCtxCreate_v2"));
+    const auto destroy = reinterpret_cast<CUresult (*)(CUcontext)>(::dlsym(library, "cuCtxDestroy_v2"));
+    CUcontext own = nullptr;
+    ASSERT_EQ(create(&own, 0, 0), 0);  // and makes it current
+    {
+        CUstream stream = nullptr;
+        ASSERT_EQ(driver_->cuStreamCreate(&stream, kStreamNonBlocking), 0);
+        const DeviceMemory x = upload(std::vector<float>(1000, 3)), y = upload(std::vector<float>(1000, -1));
+        CUcontext popped = nullptr;
+        ASSERT_EQ(driver_->cuCtxPopCurrent(&popped), 0);
+        const auto program = doubling();
+        const auto launch = program->prepare_launch(std::vector{argument(pointer(y), 1000, Memory::cuda), argument(pointer(x), 1000, Memory::cuda)},
+                                                    std::array<uint64_t, 3>{1000, 1, 1}, stream);
+        ASSERT_TRUE(launch) << launch.error;
+        EXPECT_EQ((*launch.value)->launch(stream), 0);
+        EXPECT_EQ((*launch.value)->collect(stream, {}).status, RunResult::ok);
+        ASSERT_EQ(driver_->cuCtxPushCurrent(own), 0);
+        EXPECT_EQ(download(y, 1000), std::vector<float>(1000, 6));
+        driver_->cuStreamDestroy(stream);
+    }
+    destroy(own);
+}
+
+TEST_F(DeviceTest, ptx_for_an_older_gpu_is_translated) {
+    std::vector<std::string> looked_for;
+    driver_->choose_archs(std::vector<int>{80}, looked_for);  // as if the compiler knew no newer one
+    EXPECT_STREQ(driver_->device(0)->arch->name, "compute_80");
+    std::vector<float> x(1000, 3), y(1000);
+    const RunResult result = doubling()->run(std::vector{argument(y.data(), 1000, Memory::host), argument(x.data(), 1000, Memory::host)},
+                                             std::array<uint64_t, 3>{1000, 1, 1}, {});
+    ASSERT_EQ(result.status, RunResult::ok) << result.diagnostics.at(0).message;
+    EXPECT_EQ(y, std::vector<float>(1000, 6));
 }
 
 TEST_F(DeviceTest, a_program_may_go_while_its_kernels_run) {
@@ -210,7 +259,7 @@ TEST_F(DeviceTest, a_program_may_go_while_its_kernels_run) {
         const auto program = doubling();
         const auto launch =
             program->prepare_launch(std::vector{argument(pointer(y), 1 << 20, Memory::cuda), argument(pointer(x), 1 << 20, Memory::cuda)},
-                                    std::array<uint64_t, 3>{1 << 20, 1, 1});
+                                    std::array<uint64_t, 3>{1 << 20, 1, 1}, nullptr);
         ASSERT_TRUE(launch) << launch.error;
         for (int k = 0; k < 5; ++k) ASSERT_EQ((*launch.value)->launch(nullptr), 0);
     }
@@ -222,7 +271,7 @@ TEST_F(DeviceTest, a_launch_costs_what_the_driver_costs) {
     const auto program = doubling();
     const DeviceMemory x = upload(std::vector<float>(100, 3)), y = upload(std::vector<float>(100, 0));
     const auto launch = program->prepare_launch(std::vector{argument(pointer(y), 100, Memory::cuda), argument(pointer(x), 100, Memory::cuda)},
-                                                std::array<uint64_t, 3>{100, 1, 1});
+                                                std::array<uint64_t, 3>{100, 1, 1}, nullptr);
     ASSERT_TRUE(launch) << launch.error;
     const auto* bound = static_cast<const BoundLaunch*>(launch.value->get());
     const auto microseconds = [&](const auto& enqueue) {
@@ -246,7 +295,7 @@ TEST_F(DeviceTest, times) {
     const auto program = doubling();
     const DeviceMemory x = upload(std::vector<float>(1 << 20, 3)), y = upload(std::vector<float>(1 << 20, 0));
     const auto launch = program->prepare_launch(std::vector{argument(pointer(y), 1 << 20, Memory::cuda), argument(pointer(x), 1 << 20, Memory::cuda)},
-                                                std::array<uint64_t, 3>{1 << 20, 1, 1});
+                                                std::array<uint64_t, 3>{1 << 20, 1, 1}, nullptr);
     ASSERT_TRUE(launch) << launch.error;
     Stopwatch watch(*driver_);
     const auto enqueue = [&](CUstream stream) { return launch.value->get()->launch(stream) == 0; };

@@ -141,7 +141,8 @@ public:
             std::string shape = to_string(t.shape);
             out += (i ? ", %x" : "%x") + std::to_string(i) + ": tensor<" + t.elem + ">" + shape + (t.out ? " out" : " in");
         }
-        return out + ") gpu {\n  arch = 90, warps = " + std::to_string(warps_) + ", shared = 0,\n  " + placements_ + "\n} {\n" + body_ + "  ret\n}\n";
+        return out + ") gpu {\n  arch = sm_90a, warps = " + std::to_string(warps_) + ", shared = 0,\n  " + placements_ + "\n} {\n" + body_ +
+               "  ret\n}\n";
     }
     std::vector<Tensor> tensors;
 

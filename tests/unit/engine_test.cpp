@@ -206,7 +206,7 @@ class WrongMachine : public Machine {
 public:
     std::string name() const override { return "wrong"; }
     std::string missing() override { return {}; }
-    const Arch& arch() override { return *find_arch("sm_90a"); }
+    const Arch& arch(int, void*) override { return *find_arch("sm_90a"); }
     std::unique_ptr<Program> prepare(const sema::Instance&, const std::vector<std::string>&) override {
         struct Zeros : Program {
             RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3>, const RunOptions&) const override {
@@ -217,15 +217,16 @@ public:
         };
         return std::make_unique<Zeros>();
     }
-    std::unique_ptr<PreparedLaunch> prepare_launch(const Program&, std::span<const Argument>, std::span<const uint64_t, 3>, std::string&) override {
+    std::unique_ptr<PreparedLaunch> prepare_launch(const Program&, std::span<const Argument>, std::span<const uint64_t, 3>, void*,
+                                                   std::string&) override {
         return nullptr;
     }
     std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*, DiagSink&) override {
         return std::nullopt;
     }
-    GpuOptions form_options(const sema::Instance& instance, const std::vector<std::string>& disabled, const Program&,
-                            std::span<const Argument>) override {
-        return gpu_options(instance, arch(), disabled);
+    GpuOptions form_options(const sema::Instance& instance, const std::vector<std::string>& disabled, const Program&, std::span<const Argument>,
+                            void*) override {
+        return gpu_options(instance, arch(-1, nullptr), disabled);
     }
     std::string describe() override { return "{}"; }
 };

@@ -61,7 +61,10 @@ void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
     double seconds = 0;
     try {
         const Lowered lowered(job.example->text, *job.arch, job.usual);
-        const auto compiled = backend.compile_text(cuda::emit(*lowered.fn, nullptr), *job.arch);
+        Arch arch = *job.arch;  // PTX as drivers translate it for a GPU of its number: without what only one generation has
+        const std::string translated = "sm_" + std::to_string(arch.number);
+        if (arch.is_ptx()) arch.name = translated.c_str();
+        const auto compiled = backend.compile_text(cuda::emit(*lowered.fn, nullptr), arch);
         if (!compiled) {
             failures.push_back(name + ": " + compiled.error);
         } else {

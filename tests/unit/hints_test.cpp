@@ -150,7 +150,7 @@ class Idle : public Machine {
 public:
     std::string name() const override { return "cuda"; }
     std::string missing() override { return {}; }
-    const Arch& arch() override { return *find_arch("sm_90a"); }
+    const Arch& arch(int, void*) override { return *find_arch("sm_90a"); }
     std::unique_ptr<Program> prepare(const sema::Instance&, const std::vector<std::string>&) override {
         struct Nothing : Program {
             RunResult run(std::span<const Argument>, std::span<const uint64_t, 3>, const RunOptions&) const override { return {}; }

@@ -42,7 +42,7 @@ std::string kernel(const std::string& body) {
 
 /// A function after the GPU passes: placements, a channel, and what was decided for instructions.
 const char* const kGpuText = R"(kernel @k(%x: tensor<f16>[?, 64] in, %y: tensor<f32>[?, 64] out, %n: i64) gpu {
-  arch = 90, warps = 4, specialised, cluster = [2, 1, 1], shared = 9216, workspace = 64,
+  arch = sm_90a, warps = 4, specialised, cluster = [2, 1, 1], shared = 9216, workspace = 64,
   p1 = shared [16, 64] "contiguous 1 swizzle 128 bytes 2",
   p2 = registers [16, 64] "[16, 64] reg 1:1 0:8 1:8 lane 1:2 1:4 0:1 0:2 0:4 warp 1:16 1:32",
   p3 = registers [16, 64] "[16, 64] reg 1:1 1:2 1:4 lane 1:8 1:16 1:32 0:1 0:2 warp 0:4 0:8",
@@ -72,7 +72,7 @@ const char* const kGpuText = R"(kernel @k(%x: tensor<f16>[?, 64] in, %y: tensor<
 
 /// A persistent form with an own ring.
 const char* const kPersistentText = R"(kernel @k(%x: tensor<f16>[?, 1024] in, %y: tensor<f16>[?, 1024] out) gpu {
-  arch = 90, warps = 4, persistent, shared = 4096,
+  arch = sm_90a, warps = 4, persistent, shared = 4096,
   p1 = registers [1024] "[1024] reg 0:1 0:2 0:4 lane 0:8 0:16 0:32 0:64 0:128 warp 0:256 0:512"
 } {
   %0 = channel {stages = 2} : channel<f16>[1024] @ {ring = [1024] "contiguous 0 swizzle 0 bytes 2", stages = 2, offset = 0, own = "[1024] reg 0:1 0:2 0:4 lane 0:8 0:16 0:32 0:64 0:128 warp 0:256 0:512", fill = 64512}
@@ -269,7 +269,7 @@ TEST(IrText, GpuFormIsRead) {
     const Parsed p = parse(kGpuText, types);
     ASSERT_TRUE(p.fn) << p.problems;
     const GpuForm& g = *p.fn->gpu;
-    EXPECT_EQ(g.arch, 90);
+    EXPECT_STREQ(g.arch->name, "sm_90a");
     EXPECT_TRUE(g.specialised);
     EXPECT_EQ(g.cluster, (std::array<int, 3>{2, 1, 1}));
     EXPECT_EQ(g.shared_bytes, 9216);

@@ -91,6 +91,8 @@ protected:
     std::string bind(BoundLaunch& launch, std::shared_ptr<const Variant> v, const std::vector<Argument>& args, std::array<uint64_t, 3> grid = kOne) {
         Addresses addresses;
         for (const Argument& a : args) addresses.push_back(reinterpret_cast<CUdeviceptr>(a.t.data));
+        const ContextScope scope(*state_->driver(), context_);
+        if (scope.code() != kCudaSuccess) return state_->driver()->error("cuCtxPushCurrent", scope.code());
         return launch.bind({state_, std::move(v), 0, context_, nullptr, nullptr, true}, args, addresses, grid);
     }
 

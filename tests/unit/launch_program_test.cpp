@@ -11,17 +11,22 @@ protected:
         LaunchTest::SetUp();
         if (IsSkipped() || HasFatalFailure()) return;
         if (!state_->availability().compiler) GTEST_SKIP() << "no NVRTC here";
+        restart();
+    }
+    /// A back end that finds the devices as they are now.
+    void restart() {
         BackendOptions options;
         options.driver_path = kFake;
         backend_ = std::make_unique<Backend>(options);
     }
-    /// y[program] = x[program], for every program, and an assert that holds where x is not negative.
-    void prepare_copy(const std::string& attribute = "", const std::string& extents = "", std::vector<size_t> row_extents = {}) {
+    /// y[program] = x[program], for every program, and with `checks` an assert that holds where x is not negative.
+    void prepare_copy(const std::string& attribute = "", const std::string& extents = "", std::vector<size_t> row_extents = {}, bool checks = true) {
         parse("kernel @k(%y: tensor<f32>[?] inout, %x: tensor<f32>[?] in" + extents + ")" + attribute +
-              " {\n  %i = program_id {axis = 0} : i64\n  %v = load %x[%i] : f32\n"
-              "  %z = constant 0 : f32\n  %ok = ge %v, %z : bool\n  assert \"positive\", %ok\n  store %y[%i] = %v\n  ret\n}\n");
+              " {\n  %i = program_id {axis = 0} : i64\n  %v = load %x[%i] : f32\n" +
+              (checks ? "  %z = constant 0 : f32\n  %ok = ge %v, %z : bool\n  assert \"positive\", %ok\n" : "") + "  store %y[%i] = %v\n  ret\n}\n");
         const auto lower = [this](const Arch& arch, const LaunchTraits& traits) {
             ++lowered_;
+            last_arch_ = arch.name;
             last_ = traits.tensors;
             last_alias_ = traits.may_alias;
             last_whole_ = traits.whole_clusters;
@@ -33,6 +38,7 @@ protected:
             options.tensors = traits.tensors;
             run_gpu_passes(out, options);
             params_ = emit(out, &sources_).params;
+            fake_->params = static_cast<int>(params_.size());
             for (ir::InstId i : out.block(out.body).insts)
                 if (out.inst(i).op == ir::Op::assert) assert_ = i;
             return out;
@@ -41,16 +47,18 @@ protected:
         ASSERT_TRUE(made) << made.error;
         program_ = std::move(*made);
         kernel_ = [this](const FakeLaunch& l) {
+            last_launch_ = l;
+            ++launches_;
             float *y = nullptr, *x = nullptr;
             uint64_t* report = nullptr;
             for (size_t i = 0; i < params_.size(); ++i) {
                 if (params_[i].kind == KernelParam::pointer) (params_[i].param == 0 ? y : x) = value<float*>(l, i);
                 if (params_[i].kind == KernelParam::report) report = value<uint64_t*>(l, i);
             }
-            ASSERT_TRUE(y && x && report);
+            ASSERT_TRUE(y && x);
             for (unsigned p = l.grid; p-- > 0;) {  // any order
                 y[p] = x[p];
-                if (x[p] >= 0) continue;
+                if (x[p] >= 0 || !report) continue;
                 uint64_t* const to = report + report[0];
                 report[0] += 3;
                 to[0] = assert_.v | uint64_t{3} << 32;
@@ -64,11 +72,46 @@ protected:
         return {argument(tensor(Fmt::f32, y, bytes, {n}, memory)), argument(tensor(Fmt::f32, x, bytes, {n}, memory))};
     }
 
+    /// A stream of a context, which the default stream waits for.
+    struct Stream {
+        const Driver& driver;
+        CUstream handle = nullptr;
+        Stream(const ProgramTest& test, CUcontext context) : driver(*test.state_->driver()) {
+            const ContextScope scope(driver, context);
+            EXPECT_EQ(driver.cuStreamCreate(&handle, 0), 0);
+        }
+        ~Stream() { driver.cuStreamDestroy(handle); }
+        Stream(const Stream&) = delete;
+    };
+    /// What `work` enqueues on the stream; the capture must not have been ended by it.
+    struct Graph {
+        const Driver& driver;
+        CUgraph graph = nullptr;
+        CUgraphExec exec = nullptr;
+        Graph(const ProgramTest& test, const Stream& stream, const std::function<void()>& work) : driver(*test.state_->driver()) {
+            EXPECT_EQ(driver.cuStreamBeginCapture(stream.handle, 0), 0);
+            work();
+            EXPECT_EQ(driver.cuStreamEndCapture(stream.handle, &graph), 0);
+            EXPECT_EQ(graph ? driver.cuGraphInstantiate(&exec, graph, 0) : 1, 0);
+        }
+        ~Graph() {
+            if (exec) driver.cuGraphExecDestroy(exec);
+            if (graph) driver.cuGraphDestroy(graph);
+        }
+        Graph(const Graph&) = delete;
+        void launch(const Stream& stream) const {
+            ASSERT_NE(exec, nullptr);
+            EXPECT_EQ(driver.cuGraphLaunch(exec, stream.handle), 0);
+        }
+    };
+
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Program> program_;
     std::vector<KernelParam> params_;
     ir::InstId assert_;
-    int lowered_ = 0;
+    int lowered_ = 0, launches_ = 0;
+    std::string last_arch_;
+    FakeLaunch last_launch_ = {};
     std::vector<GpuTensor> last_;
     std::vector<std::pair<size_t, int64_t>> last_extents_;
     bool last_alias_ = false, last_whole_ = false;
@@ -183,22 +226,196 @@ TEST_F(ProgramTest, devices_that_do_not_fit) {
     RunResult result = program_->run(args, kOne, {});
     ASSERT_EQ(result.diagnostics.size(), 1u);
     EXPECT_NE(result.diagnostics[0].message.find("several devices"), std::string::npos);
-    args[0].t.device = 1;
+    args[0].t.device = args[1].t.device = 2;
     result = program_->run(args, kOne, {});
     ASSERT_EQ(result.diagnostics.size(), 1u);
-    EXPECT_NE(result.diagnostics[0].message.find("no device 1"), std::string::npos);
-    int stream = 0;
+    EXPECT_NE(result.diagnostics[0].message.find("no device 2"), std::string::npos);
+    args[0].t.device = args[1].t.device = 1;
+    const Stream stream(*this, context_);
     RunOptions options;
-    options.stream = &stream;
+    options.stream = stream.handle;
     result = program_->run(args, kOne, options);
     ASSERT_EQ(result.diagnostics.size(), 1u);
     EXPECT_NE(result.diagnostics[0].message.find("belongs to device 0"), std::string::npos);
 }
 
+TEST_F(ProgramTest, launches_go_where_the_tensors_lie) {
+    prepare_copy();
+    alignas(16) float y[4] = {}, x[4] = {1, 2, 3, 4};
+    auto args = arguments(y, x, 4, Memory::cuda);
+    ASSERT_EQ(program_->run(args, std::array<uint64_t, 3>{4, 1, 1}, {}).status, RunResult::ok);
+    EXPECT_EQ(last_launch_.context->device, 0);
+    EXPECT_EQ(last_arch_, "sm_90a");
+    args[0].t.device = args[1].t.device = 1;
+    x[3] = 5;
+    ASSERT_EQ(program_->run(args, std::array<uint64_t, 3>{4, 1, 1}, {}).status, RunResult::ok);
+    EXPECT_EQ(last_launch_.context->device, 1);
+    EXPECT_EQ(last_arch_, "sm_80");
+    EXPECT_EQ(y[3], 5);
+    const auto launch = program_->prepare_launch(args, std::array<uint64_t, 3>{2, 1, 1}, nullptr);
+    ASSERT_TRUE(launch) << launch.error;
+    EXPECT_EQ((*launch.value)->device(), 1);
+    EXPECT_EQ((*launch.value)->launch(nullptr), 0);
+    EXPECT_EQ(last_launch_.context->device, 1);
+    EXPECT_EQ(lowered_, 2);
+    EXPECT_STREQ(backend_->arch_at(-1, nullptr)->name, "sm_90a");
+    EXPECT_STREQ(backend_->arch_at(1, nullptr)->name, "sm_80");
+    EXPECT_STREQ(backend_->arch_at(2, nullptr)->name, "sm_90a") << "its launch will tell";
+    FakeContext other{1};
+    const Stream stream(*this, reinterpret_cast<CUcontext>(&other));
+    EXPECT_STREQ(backend_->arch_at(-1, stream.handle)->name, "sm_80");
+}
+
+TEST_F(ProgramTest, streams_of_any_context) {
+    prepare_copy();
+    alignas(16) float y[4] = {}, x[4] = {1, 2, 3, 4};
+    auto args = arguments(y, x, 4, Memory::cuda);
+    args[0].t.device = args[1].t.device = 1;
+    const std::array<uint64_t, 3> grid = {4, 1, 1};
+    FakeContext other{1};
+    CUcontext primary = nullptr;
+    ASSERT_EQ(state_->driver()->primary_context(1, &primary), 0);
+    const Stream own(*this, reinterpret_cast<CUcontext>(&other)), plain(*this, primary);
+    RunOptions options;
+    options.stream = own.handle;
+    ASSERT_EQ(program_->run(args, grid, options).status, RunResult::ok);
+    EXPECT_EQ(last_launch_.context, &other);
+    EXPECT_EQ(last_launch_.stream, own.handle);
+
+    const auto launch = program_->prepare_launch(args, grid, own.handle);
+    ASSERT_TRUE(launch) << launch.error;
+    EXPECT_EQ((*launch.value)->launch(own.handle), 0) << "from a thread without a context";
+    EXPECT_EQ(last_launch_.context, &other);
+    EXPECT_EQ((*launch.value)->collect(own.handle, {}).status, RunResult::ok);
+    EXPECT_NE((*launch.value)->launch(plain.handle), 0) << "a stream of another context";
+    const auto on_primary = program_->prepare_launch(args, grid, nullptr);
+    ASSERT_TRUE(on_primary) << on_primary.error;
+    EXPECT_EQ((*on_primary.value)->launch(plain.handle), 0);
+    EXPECT_NE((*on_primary.value)->launch(own.handle), 0);
+    args[0].t.device = args[1].t.device = 0;
+    EXPECT_NE(program_->prepare_launch(args, grid, own.handle).error.find("belongs to device 1"), std::string::npos);
+}
+
+TEST_F(ProgramTest, newer_devices_run_ptx) {
+    fake_->capability[0] = 121;
+    fake_->capability[1] = 103;
+    restart();
+    prepare_copy();
+    alignas(16) float y[4] = {}, x[4] = {1, 2, 3, 4};
+    auto args = arguments(y, x, 4, Memory::cuda);
+    ASSERT_EQ(program_->run(args, std::array<uint64_t, 3>{4, 1, 1}, {}).status, RunResult::ok);
+    EXPECT_EQ(last_arch_, "compute_120");
+    EXPECT_TRUE(fake_->ptx);
+    EXPECT_EQ(fake_->ptx_target, 120);
+    EXPECT_EQ(y[3], 4);
+    args[0].t.device = args[1].t.device = 1;
+    ASSERT_EQ(program_->run(args, std::array<uint64_t, 3>{4, 1, 1}, {}).status, RunResult::ok);
+    EXPECT_EQ(fake_->ptx_target, 100);
+    const Availability& a = backend_->availability();
+    EXPECT_EQ(a.looked_for.back(), "GPU 1: Fake A100, compute capability 10.3, compiled for compute_100");
+    fake_->capability[0] = 90;
+    restart();
+    prepare_copy();
+    args[0].t.device = args[1].t.device = 0;
+    ASSERT_EQ(program_->run(args, std::array<uint64_t, 3>{4, 1, 1}, {}).status, RunResult::ok);
+    EXPECT_FALSE(fake_->ptx);
+}
+
+// ---- captures ----
+
+TEST_F(ProgramTest, what_a_capture_forbids_ends_it) {
+    // The stand-in notices what a driver would not take.
+    const ContextScope scope(*state_->driver(), context_);
+    const Stream stream(*this, context_);
+    const Driver& driver = *state_->driver();
+    CUdeviceptr p = 0;
+    CUgraph graph = nullptr;
+    for (const auto& forbidden :
+         {std::function([&] { return driver.cuMemAlloc(&p, 16); }), std::function([&] { return driver.cuStreamSynchronize(stream.handle); }),
+          std::function([&] { return driver.cuMemsetD8Async(0, 0, 0, stream.handle); }),
+          std::function([&] { return driver.cuStreamSynchronize(nullptr); })}) {
+        ASSERT_EQ(driver.cuStreamBeginCapture(stream.handle, 0), 0);
+        EXPECT_NE(forbidden(), 0);
+        EXPECT_NE(driver.cuStreamEndCapture(stream.handle, &graph), 0);
+    }
+}
+
+TEST_F(ProgramTest, prepared_launches_are_captured) {
+    prepare_copy();
+    alignas(16) float y[4] = {}, x[4] = {1, 2, 3, 4};
+    const Stream stream(*this, context_);
+    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{4, 1, 1}, stream.handle);
+    ASSERT_TRUE(launch) << launch.error;
+    const Graph graph(*this, stream, [&] {
+        EXPECT_EQ((*launch.value)->launch(stream.handle), 0);
+        EXPECT_EQ((*launch.value)->launch(stream.handle), 0);
+        const RunResult collected = (*launch.value)->collect(stream.handle, {});
+        EXPECT_EQ(collected.status, RunResult::failed);
+        ASSERT_EQ(collected.diagnostics.size(), 1u);
+        EXPECT_NE(collected.diagnostics[0].message.find("collect after the graph has run"), std::string::npos);
+    });
+    EXPECT_EQ(launches_, 0) << "captured, not run";
+    x[1] = -7;
+    graph.launch(stream);
+    EXPECT_EQ(launches_, 2);
+    EXPECT_TRUE(last_launch_.captured);
+    EXPECT_EQ(y[1], -7);
+    EXPECT_EQ((*launch.value)->collect(stream.handle, {}).diagnostics.size(), 1u);
+    graph.launch(stream);
+    EXPECT_EQ(launches_, 4);
+}
+
+TEST_F(ProgramTest, preparing_is_no_part_of_a_capture) {
+    prepare_copy();
+    alignas(16) float y[4] = {}, x[4] = {1, 2, 3, 4};
+    const Stream stream(*this, context_);
+    std::unique_ptr<PreparedLaunch> prepared;
+    const Graph graph(*this, stream, [&] {
+        auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{4, 1, 1}, stream.handle);
+        ASSERT_TRUE(launch) << launch.error;
+        prepared = std::move(*launch);
+        EXPECT_EQ(prepared->launch(stream.handle), 0);
+        (void)program_->prepare_launch(arguments(y, x, 3, Memory::cuda), kOne, nullptr);  // comes and goes
+    });
+    graph.launch(stream);
+    EXPECT_EQ(launches_, 1);
+    EXPECT_EQ(y[3], 4);
+}
+
+TEST_F(ProgramTest, plain_launches_are_captured_where_nothing_but_the_kernel_runs) {
+    alignas(16) float y[4] = {}, x[4] = {1, 2, 3, 4};
+    const Stream stream(*this, context_);
+    RunOptions options;
+    options.stream = stream.handle;
+    const auto run = [&](Memory memory) { return program_->run(arguments(y, x, 4, memory), std::array<uint64_t, 3>{4, 1, 1}, options); };
+    const auto refused = [&](Memory memory) {
+        const RunResult result = run(memory);
+        EXPECT_EQ(result.status, RunResult::failed);
+        ASSERT_EQ(result.diagnostics.size(), 1u);
+        EXPECT_NE(result.diagnostics[0].message.find("the stream is being captured, and this launch copies, allocates or reports"), std::string::npos)
+            << result.diagnostics[0].message;
+    };
+    prepare_copy();
+    Graph(*this, stream, [&] {
+        refused(Memory::cuda);  // asserts
+        refused(Memory::host);
+    }).launch(stream);
+    EXPECT_EQ(launches_, 0);
+    prepare_copy("", "", {}, false);
+    const Graph graph(*this, stream, [&] {
+        refused(Memory::host);
+        EXPECT_EQ(run(Memory::cuda).status, RunResult::ok);
+    });
+    EXPECT_EQ(launches_, 0);
+    graph.launch(stream);
+    EXPECT_EQ(launches_, 1);
+    EXPECT_EQ(y[3], 4);
+}
+
 TEST_F(ProgramTest, prepared_launches_of_no_programs) {
     prepare_copy();
     alignas(16) float y[4] = {5}, x[4] = {1, 2, 3, 4};
-    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{0, 1, 1});
+    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{0, 1, 1}, nullptr);
     ASSERT_TRUE(launch) << launch.error;
     EXPECT_EQ((*launch.value)->launch(nullptr), 0);
     EXPECT_EQ((*launch.value)->collect(nullptr, {}).status, RunResult::ok);
@@ -208,8 +425,8 @@ TEST_F(ProgramTest, prepared_launches_of_no_programs) {
 TEST_F(ProgramTest, prepared_launches) {
     prepare_copy();
     alignas(16) float y[4] = {}, x[4] = {1, 2, 3, 4};
-    EXPECT_FALSE(program_->prepare_launch(arguments(y, x, 4, Memory::host), kOne));
-    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{4, 1, 1});
+    EXPECT_FALSE(program_->prepare_launch(arguments(y, x, 4, Memory::host), kOne, nullptr));
+    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{4, 1, 1}, nullptr);
     ASSERT_TRUE(launch) << launch.error;
     const int64_t before = fake_->allocations;
     EXPECT_EQ((*launch.value)->launch(nullptr), 0);

@@ -9,13 +9,45 @@
 namespace tegula::cuda {
 namespace {
 
-TEST_F(LaunchTest, availability_lists_the_device) {
+TEST_F(LaunchTest, availability_lists_the_devices) {
     const Availability& a = state_->availability();
     EXPECT_TRUE(a.device);
-    ASSERT_EQ(a.devices.size(), 1u);
+    ASSERT_EQ(a.devices.size(), 2u);
     EXPECT_EQ(a.devices[0].name, "Fake H200");
     EXPECT_STREQ(a.devices[0].arch->name, "sm_90a");
+    EXPECT_STREQ(a.devices[1].arch->name, "sm_80");
     EXPECT_EQ(a.driver_version, "13.0");
+}
+
+TEST(Arch, of_a_device_and_a_compiler) {
+    struct Row {
+        int major, minor, shared;
+        std::vector<int> known;
+        const char* wanted;
+    };
+    const std::vector<int> cuda_12_0 = {75, 80, 86, 87, 89, 90}, cuda_13_0 = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
+    const Row rows[] = {
+        {9, 0, 232448, {}, "sm_90a"},
+        {9, 0, 232448, cuda_12_0, "sm_90a"},
+        {8, 6, 101376, cuda_13_0, "sm_86"},
+        {8, 7, 166912, cuda_13_0, "compute_80"},
+        {10, 0, 232448, cuda_13_0, "sm_100a"},
+        {10, 0, 232448, cuda_12_0, "compute_90"},
+        {10, 3, 232448, cuda_13_0, "compute_100"},
+        {11, 0, 232448, cuda_13_0, "compute_100"},
+        {12, 0, 101376, cuda_12_0, "compute_80"},  // what compute_90 needs does not fit
+        {12, 1, 101376, cuda_13_0, "compute_120"},
+        {13, 0, 232448, cuda_13_0, "compute_120"},
+        {7, 5, 65536, cuda_13_0, "sm_75"},
+        {7, 0, 98304, cuda_13_0, nullptr},
+    };
+    for (const Row& row : rows) {
+        const Arch* arch = arch_for(row.major, row.minor, row.shared, row.known);
+        EXPECT_STREQ(arch ? arch->name : nullptr, row.wanted) << row.major << "." << row.minor << ", " << row.known.size();
+    }
+    EXPECT_STREQ(find_arch("sm_90")->name, "sm_90a");
+    EXPECT_STREQ(find_arch("compute_90")->name, "compute_90");
+    EXPECT_EQ(find_arch("compute_91"), nullptr);
 }
 
 TEST_F(LaunchTest, every_parameter_gets_its_value) {
@@ -260,6 +292,7 @@ TEST_F(LaunchTest, clusters_are_launched_whole) {
 }
 
 TEST_F(LaunchTest, overlapping_host_tensors_share_a_copy) {
+    const ContextScope scope(*state_->driver(), context_);
     std::vector<uint8_t> memory(4096);
     std::iota(memory.begin(), memory.end(), uint8_t{0});
     std::vector<uint8_t> other(100, 9);

@@ -170,24 +170,28 @@ TEST_F(NvrtcTest, every_architecture) {
     for (const Arch& arch : all_archs()) {
         const auto compiled = backend_.compile_text(text_of(kernel_text(2), "scale"), arch);
         ASSERT_TRUE(compiled) << arch.name << ": " << compiled.error;
+        EXPECT_EQ(compiled.value->is_ptx, arch.is_ptx()) << arch.name;
+        EXPECT_GE(compiler_of(compiled.value->image)[0], 12) << "the compiler's version is told";
+        if (arch.is_ptx()) {
+            EXPECT_NE(compiled.value->image.find(".target sm_" + std::to_string(arch.number) + "\n"), std::string::npos) << arch.name;
+            EXPECT_NE(compiled.value->image.find(".entry scale"), std::string::npos) << arch.name;
+            continue;
+        }
         EXPECT_GT(compiled.value->resources.registers, 0) << arch.name;
         EXPECT_EQ(compiled.value->image.substr(0, 4),
                   "\x7f"
                   "ELF")
             << arch.name;
-        EXPECT_FALSE(compiled.value->is_ptx);
-        EXPECT_GE(compiler_of(compiled.value->image)[0], 12) << "the tool note has the compiler's version";
     }
     EXPECT_EQ(cache_->size(), all_archs().size());
 }
 
-TEST_F(NvrtcTest, an_unknown_architecture_gets_ptx) {
+TEST_F(NvrtcTest, an_unknown_architecture_is_refused) {
     Arch future = hopper_;
     future.name = "sm_990", future.number = 990;
     const auto compiled = backend_.compile_text(text_of(kernel_text(2), "scale"), future);
-    ASSERT_TRUE(compiled) << compiled.error;
-    EXPECT_TRUE(compiled.value->is_ptx);
-    EXPECT_NE(compiled.value->image.find(".entry scale"), std::string::npos);
+    ASSERT_FALSE(compiled);
+    EXPECT_NE(compiled.error.find("does not know sm_990"), std::string::npos) << compiled.error;
 }
 
 TEST_F(NvrtcTest, text_that_is_refused_is_an_internal_error) {
