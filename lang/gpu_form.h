@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lang/target.h"
 #include "lang/tile_layout.h"
 
 namespace tegula {
@@ -39,6 +40,9 @@ struct GpuInst {
     bool bulk = false;            ///< store, atomic: by TMA from scratch in shared memory (store_boxes of gpu_scratch.h), no group meets inside
     bool fence_before = false;    ///< generic writes to shared memory are made visible to the async proxy (with sync_before: fence, then meet)
 };
+
+/// The instruction that computes a product.
+inline const MmaRow& product_row(const GpuInst& inst) { return mma_rows()[static_cast<size_t>(inst.row)]; }
 
 /// A ring of `stages` tiles in shared memory between the producer (TMA or cp.async) and the consumer.
 ///

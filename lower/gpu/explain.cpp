@@ -23,7 +23,7 @@ std::string shape_text(const ProductShape& s) {
 
 std::string row_text(const MmaRow& row) {
     std::string out = row.name;
-    if (row.kind == MmaRow::fma) return out + " (no tensor core)";
+    if (!row.tensor_core()) return out + " (no tensor core)";
     out += " m" + std::to_string(row.m) + (row.from_shared() ? "nN" : "n" + std::to_string(row.n)) + "k" + std::to_string(row.k);
     return out;
 }
@@ -99,8 +99,8 @@ void explain_access(const Function& fn, InstId id, const GpuOptions& options, st
         op_row(inst.op).name + std::string(param == fn.params.end() ? "" : " of `" + param->name + "`") + " " + to_string(l.shape) + ": ";
     const int d = contiguous_dimension(fn, inst);
     if (fn.gpu_inst(id).bulk) {
-        const auto boxes = store_boxes(l, static_cast<int>(fn.elem(like).container_bytes()));
-        notes.push_back({inst.span, text + "by TMA, each warp in boxes of " + std::to_string(boxes->rows) + " x " +
+        const auto boxes = store_boxes(fn, inst);
+        notes.push_back({inst.span, text + "by TMA, each warp in boxes of " + std::to_string(boxes->lines()) + " x " +
                                         std::to_string(boxes->row_bytes / static_cast<int>(fn.elem(like).container_bytes())) + " through " +
                                         std::to_string(boxes->warp_bytes()) + " bytes of shared memory"});
         return;

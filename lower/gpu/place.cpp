@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lang/gpu_scratch.h"
 #include "lower/gpu/channels.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/gpu/tensor_slots.h"
@@ -187,7 +188,7 @@ private:
                 return memory(id);
             case Op::dot:
             case Op::dot_scaled:
-                if (fn_.gpu_inst(id).row != 0) return product(id);
+                if (product_row(fn_.gpu_inst(id)).tensor_core()) return product(id);
                 break;
             case Op::broadcast:
             case Op::permute:
@@ -211,7 +212,8 @@ private:
         std::vector<ValueId> operands(fn_.operands(fn_.inst(id)).begin(), fn_.operands(fn_.inst(id)).end());
         for (size_t i = 0; i < operands.size(); ++i) {
             const bool here = p.kind == Placement::registers && std::find(a.operands.begin(), a.operands.end(), i) != a.operands.end();
-            operands[i] = here ? demand(operands[i], p) : any(operands[i]);
+            const bool words = is_product(fn_.inst(id).op) && reads_words(fn_, id, i);
+            operands[i] = here ? demand(operands[i], p) : words ? operands[i] : any(operands[i]);
         }
         fn_.set_operands(id, operands);
         const Inst inst = fn_.inst(id);

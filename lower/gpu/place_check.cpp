@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lang/gpu_scratch.h"
 #include "lang/tensor_memory.h"
 #include "lower/gpu/place.h"
 #include "lower/lower.h"
@@ -105,11 +106,12 @@ private:
         const Inst& inst = fn_.inst(id);
         const auto operands = fn_.operands(inst);
         same(operands[2], fn_.result(inst));
-        const int row = fn_.gpu_inst(id).row;
-        if (row == 0)
-            return need(fn_.placement(operands[0]).kind == Placement::registers && fn_.placement(operands[1]).kind == Placement::registers,
-                        "fma reads registers");
-        const MmaRow& r = mma_rows()[static_cast<size_t>(row)];
+        const MmaRow& r = product_row(fn_.gpu_inst(id));
+        if (!r.tensor_core()) {
+            for (const size_t which : {0u, 1u})
+                need(fn_.placement(operands[which]).kind == Placement::registers || reads_words(fn_, id, which), "threads read registers");
+            return;
+        }
         const Placement &a = fn_.placement(operands[0]), &b = fn_.placement(operands[1]);
         if (r.kind == MmaRow::tcgen05) {
             need(in_tensor_memory(fn_, fn_.result(inst)), "the sum is not in tensor memory");
