@@ -103,10 +103,8 @@ std::string bulk_refusal(const Function& fn, const GpuOptions& options, InstId s
     if (!is_only_write(fn, options, store)) return "the program writes the tensor in other places, too";
     if (!starts_well(fn, options, inst, bytes)) return "the part is not known to start inside the tensor, at whole 16 bytes";
     // Last, so that `explain` finds the other reasons even where the tile was moved to be stored by vectors.
-    const bool whole_bytes = elem.bits % 8 == 0 && !elem.is_bool();
-    if (whole_bytes && store_boxes(l, bytes, contiguous)) return "";
-    return whole_bytes && store_boxes(l, bytes, 1 - contiguous) ? "a box of it would be less than 32 bytes wide in memory"
-                                                                : "the tile does not lie as sums of products do";
+    const bool sums = elem.bits % 8 == 0 && !elem.is_bool() && store_boxes(l, bytes, contiguous);
+    return sums ? "" : "the tile does not lie as sums of products do";
 }
 
 }  // namespace tegula

@@ -34,6 +34,13 @@ std::string clocks(double cost) {
     return text;
 }
 
+/// The format of a product's operand before it was cast for the instruction.
+FormatId given_format(const Function& fn, ValueId v) {
+    const Inst* def = fn.def(v);
+    while (def && (def->op == Op::convert || def->op == Op::permute || def->op == Op::reshape)) def = fn.def(v = fn.operands(*def)[0]);
+    return fn.type(def && def->op == Op::cast ? fn.operands(*def)[0] : v).elem;
+}
+
 void explain_dot(const Function& fn, InstId id, const GpuOptions& options, std::vector<GpuNote>& notes) {
     const Inst& inst = fn.inst(id);
     const std::span<const MmaRow> rows = mma_rows();
@@ -61,6 +68,12 @@ void explain_dot(const Function& fn, InstId id, const GpuOptions& options, std::
         const bool crowded = v.legal && row.from_shared() && taken != verdicts.end() && v.cost < taken->cost;
         const std::string why = v.legal ? clocks(v.cost) + " clocks" + (crowded ? ", but no room beside the other products" : "") : v.refusal;
         if (formats || chosen == 0) others.push_back(row_text(row) + ": " + why);
+    }
+    for (const MmaRow& row : rows) {
+        const bool there = row.min_arch <= options.arch->number && options.arch->number <= row.max_arch && row.fraction_bits < 0;
+        if (there && fn.type(fn.result(inst)).elem == row.acc && given_format(fn, fn.operands(inst)[0]) == row.a &&
+            given_format(fn, fn.operands(inst)[1]) == row.b)
+            others.insert(others.begin(), row_text(row) + ": " + kUnmeasured);
     }
     if (chosen == 0 && inst.op == Op::dot && others.empty())
         text += ": no tensor core of " + std::string(options.arch->name) + " accumulates in " + fn.elem(fn.result(inst)).name;

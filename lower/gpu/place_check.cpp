@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 
-#include "lang/gpu_scratch.h"
 #include "lang/tensor_memory.h"
 #include "lower/gpu/place.h"
 #include "lower/lower.h"
@@ -107,11 +106,10 @@ private:
         const auto operands = fn_.operands(inst);
         same(operands[2], fn_.result(inst));
         const MmaRow& r = product_row(fn_.gpu_inst(id));
-        if (!r.tensor_core()) {
-            for (const size_t which : {0u, 1u})
-                need(fn_.placement(operands[which]).kind == Placement::registers || reads_words(fn_, id, which), "threads read registers");
-            return;
-        }
+        if (r.kind == MmaRow::dp4a) return;  // from wherever they lie
+        if (r.kind == MmaRow::fma)
+            return need(fn_.placement(operands[0]).kind == Placement::registers && fn_.placement(operands[1]).kind == Placement::registers,
+                        "fma reads registers");
         const Placement &a = fn_.placement(operands[0]), &b = fn_.placement(operands[1]);
         if (r.kind == MmaRow::tcgen05) {
             need(in_tensor_memory(fn_, fn_.result(inst)), "the sum is not in tensor memory");

@@ -229,7 +229,7 @@ std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, 
                 v.refusal = "takes " + want_a.name + " x " + want_b.name + ", given " + a.name + " x " + b.name;
                 if (precision == Precision::ieee && a.is_float() && a.bits == 32 && row.a == Fmt::tf32) v.refusal += " (precision = tf32 allows it)";
             } else if (row.fraction_bits < 0) {
-                v.refusal = "nobody has measured its sums";
+                v.refusal = kUnmeasured;
             } else if (row.kind == MmaRow::tcgen05 && row.a == Fmt::tf32 && a == b && a.bits == 16) {
                 v.refusal = "sums 8 products at a time, what multiplies its format 16";  // extents must not show
             } else {
