@@ -135,9 +135,8 @@ std::string stored_sum(const std::string& sum, const std::vector<int>& first, co
         words += (i ? ", " : "") + word;
     }
     const std::string count = number(static_cast<int64_t>(first.size()));
-    return "asm volatile(\"{.reg .b32 two<" + count + ">; " + text + "stmatrix.sync.aligned.m8n8.x" + count +
-           (transposed ? ".trans" : "") + ".shared.b16 [%0], {" + words +
-           "};}\" :: \"r\"(" + to + ") : \"memory\");";
+    return "asm volatile(\"{.reg .b32 two<" + count + ">; " + text + "stmatrix.sync.aligned.m8n8.x" + count + (transposed ? ".trans" : "") +
+           ".shared.b16 [%0], {" + words + "};}\" :: \"r\"(" + to + ") : \"memory\");";
 }
 
 /// Writes and sends one box, whose first element in the first warp is (row, column).
@@ -169,7 +168,9 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
     const int64_t offset = slab * s.boxes.slab_bytes();
     const std::string bytes = s.area + "_bytes + " + (offset ? number(offset) + " + " : "");
     if (s.boxes.transposed && (s.boxes.rows == 32 || s.bytes != 2)) {
-        const auto put = [&](const std::string& at, const std::string& value) { line("*(" + type_of(s.value) + "*)(" + bytes + at + ") = " + value + ";"); };
+        const auto put = [&](const std::string& at, const std::string& value) {
+            line("*(" + type_of(s.value) + "*)(" + bytes + at + ") = " + value + ";");
+        };
         const std::string low = "(unsigned short)", line_bytes = " + " + number(s.boxes.row_bytes);
         for (int64_t c = 0; c < s.boxes.columns; c += s.boxes.rows == 32 ? 2 : 8)
             for (int64_t r = 0; r < (s.boxes.rows == 32 ? 1 : 16); r += 8) {

@@ -163,7 +163,8 @@ void explain_convert(const Function& fn, InstId id, std::vector<GpuNote>& notes)
             text += std::to_string(c.shuffles) + " shuffles per thread";
         else if (c.kind == Conversion::shared)
             text += "through " + std::to_string(fn.gpu_inst(id).scratch_bytes) + " bytes of scratch" +
-                    exchange_text(from.regs, to.regs, fn.type(fn.result(inst)).pointer ? 64 : 8 * static_cast<int>(fn.elem(fn.result(inst)).container_bytes()));
+                    exchange_text(from.regs, to.regs,
+                                  fn.type(fn.result(inst)).pointer ? 64 : 8 * static_cast<int>(fn.elem(fn.result(inst)).container_bytes()));
         else
             text += "registers are renamed";
     }

@@ -328,8 +328,7 @@ TEST(CudaTensor, ColumnsOfProductsAreStoredByTma) {
     EXPECT_TRUE(contains(few.source, "stmatrix_x2_trans(area"));
     // 16 rows of words are 64 bytes; lanes of tensor memory hold a row each.
     EXPECT_EQ(emitted(columns({"bf16", "bf16", "f32", "f32", 128, 64, 64}), "sm_90a").tensor_maps.at(2), (cuda::TensorMap{2, {0, 1}, {16, 64}, 64}));
-    EXPECT_EQ(emitted(columns({"bf16", "bf16", "bf16", "f32", 128, 64, 64}), "sm_100a").tensor_maps.at(2),
-              (cuda::TensorMap{2, {0, 1}, {32, 32}, 0}));
+    EXPECT_EQ(emitted(columns({"bf16", "bf16", "bf16", "f32", 128, 64, 64}), "sm_100a").tensor_maps.at(2), (cuda::TensorMap{2, {0, 1}, {32, 32}, 0}));
     EXPECT_EQ(emitted(columns({"i8", "i8", "i8", "i32", 128, 64, 64}), "sm_90a").tensor_maps.size(), 2u) << "boxes of 16 bytes";
 }
 
