@@ -41,6 +41,9 @@ struct GpuInst {
     bool fence_before = false;    ///< generic writes to shared memory are made visible to the async proxy (with sync_before: fence, then meet)
 };
 
+/// The instruction that computes a product.
+inline const MmaRow& product_row(const GpuInst& inst) { return mma_rows()[static_cast<size_t>(inst.row)]; }
+
 /// A ring of `stages` tiles in shared memory between the producer (TMA or cp.async) and the consumer.
 ///
 /// An own ring belongs to single threads: each copies what it will itself read, register by register, so that nobody meets. A get gives the tile in

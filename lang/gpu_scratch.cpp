@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/layout.h"
 #include "lang/register_moves.h"
 
 namespace tegula {
@@ -103,8 +104,7 @@ void Rule::access() {
 }
 
 void Rule::bulk_store() {
-    const ir::ValueId value = operands_[first_value()];
-    const auto boxes = store_boxes(fn_.placement(value).regs, static_cast<int>(size(value)));
+    const auto boxes = store_boxes(fn_, inst_);
     TEGULA_CHECK(boxes, "a tile that cannot be stored in bulk");
     work(boxes->warp_bytes() * fn_.gpu->warps);
 }
@@ -214,18 +214,17 @@ void Rule::convert() {
 }
 
 void Rule::dot() {
-    const bool by_fma = fn_.gpu_inst(id_).row == 0;
+    const MmaRow& row = product_row(fn_.gpu_inst(id_));
     if (inst_.op == Op::dot_scaled) {
         for (size_t i : {0u, 1u, 3u, 4u})
-            if (i > 1 || by_fma) stage(i, 4);
+            if (i > 1 || !row.tensor_core()) stage(i, 4);
         return;
     }
-    if (!by_fma) return;
-    const int64_t slab = dot_slab(fn_, id_), bytes = size(result());
-    const Shape &a = fn_.type(operands_[0]).shape, &b = fn_.type(operands_[1]).shape;
-    const int64_t k = a[a.rank - 1u];
-    work(a.elements() / k * slab * bytes);
-    work(b.elements() / k * slab * bytes);
+    if (row.tensor_core()) return;
+    const Shape& a = fn_.type(operands_[0]).shape;
+    const int64_t k = a[a.rank - 1u], slab = (dot_slab(fn_, id_) + row.k - 1) / row.k * row.k;
+    const int64_t bytes = row.kind == MmaRow::dp4a ? 1 : size(result());
+    for (const size_t i : {0u, 1u}) work(reads_words(fn_, id_, i) ? 0 : fn_.type(operands_[i]).shape.elements() / k * slab * bytes);
 }
 
 void Rule::gather() {
@@ -314,30 +313,64 @@ int64_t dot_slab(const ir::Function& fn, ir::InstId id) {
     const ir::Inst& inst = fn.inst(id);
     const Shape &a = fn.type(fn.operands(inst)[0]).shape, &b = fn.type(fn.operands(inst)[1]).shape;
     const int64_t k = a[a.rank - 1u];
-    const int64_t column = (a.elements() + b.elements()) / k * fn.elem(fn.result(inst)).container_bytes();
-    const int64_t slab = std::clamp<int64_t>(kSlabBytes / column, 1, k);
-    return slab > 8 && slab < k ? slab / 8 * 8 : slab;
+    const MmaRow& row = product_row(fn.gpu_inst(id));
+    const int64_t bytes = row.kind == MmaRow::dp4a ? 1 : fn.elem(fn.result(inst)).container_bytes();
+    const int64_t slab = std::max<int64_t>(kSlabBytes / ((a.elements() + b.elements()) / k * bytes), row.k);
+    return slab >= k ? k : slab > 8 ? slab / 8 * 8 : slab / row.k * row.k;
 }
 
-std::optional<StoreBoxes> store_boxes(const TileLayout& l, int elem_bytes) {
+bool reads_words(const ir::Function& fn, ir::InstId id, size_t operand) {
+    if (product_row(fn.gpu_inst(id)).kind != MmaRow::dp4a || operand > 1) return false;
+    const ir::ValueId v = fn.operands(fn.inst(id))[operand];
+    const int k = fn.type(v).shape.rank - (operand == 0 ? 1 : 2);
+    const Placement& p = fn.placement(v);
+    return p.kind == Placement::shared && p.smem.contiguous == k && p.smem.shape[static_cast<size_t>(k)] % 4 == 0;
+}
+
+std::optional<StoreBoxes> store_boxes(const TileLayout& l, int elem_bytes, int contiguous) {
     constexpr int64_t kBytes = 32 << 10;  ///< of all warps
+    constexpr int64_t kSwap[] = {1, 0}, kMostLines = 256, kLeastLines = 8;
     if (l.shape.rank != 2 || (elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4)) return std::nullopt;
-    const auto boxes = [&](int m, int rows, int least_bytes) -> std::optional<StoreBoxes> {
-        const int n = l.warps() / m;
-        StoreBoxes out{m, n, (int64_t{1} << l.bits[1]) / n, 128, 1, rows};
-        const int64_t bytes = out.run * elem_bytes;
-        while (out.row_bytes > 16 && (bytes % out.row_bytes || out.warp_bytes() * l.warps() > kBytes)) out.row_bytes /= 2;
-        if (bytes % out.row_bytes || out.row_bytes < least_bytes) return std::nullopt;
-        const bool several = l.shape[1] * elem_bytes > n * out.row_bytes || l.shape[0] > int64_t{rows} * m;
-        if (several && 2 * out.warp_bytes() * l.warps() <= kBytes) out.slabs = 2;
-        return out;
-    };
-    for (int m = 1; m <= l.warps(); m *= 2) {
-        const int n = l.warps() / m;
-        if (l.shape[0] % (16 * m) == 0 && l.shape[1] % (8 * n) == 0 && l == mma_accumulator(l.shape, m, n)) return boxes(m, 16, 8 * elem_bytes);
+    for (const bool turned : {false, true}) {
+        const TileLayout sums = turned ? permute_layout(l, kSwap) : l;
+        const auto boxes = [&](int m, int rows, int least_bytes) -> std::optional<StoreBoxes> {
+            const int n = l.warps() / m;
+            StoreBoxes out{m, n, (int64_t{1} << sums.bits[1]) / n, 128, 1, rows, 0, turned, contiguous == (turned ? 1 : 0)};
+            const auto fits = [&] { return out.warp_bytes() * l.warps() <= kBytes; };
+            if (out.transposed) {
+                out.row_bytes = rows * elem_bytes;
+                out.columns = std::min(out.run, kMostLines);
+                while (out.columns > kLeastLines && !fits()) out.columns /= 2;
+                if (out.columns < kLeastLines || out.row_bytes < 32 || !fits()) return std::nullopt;
+            } else {
+                const int64_t bytes = out.run * elem_bytes;
+                while (out.row_bytes > 16 && (bytes % out.row_bytes || !fits())) out.row_bytes /= 2;
+                if (bytes % out.row_bytes || out.row_bytes < least_bytes) return std::nullopt;
+                out.columns = out.row_bytes / elem_bytes;
+            }
+            const bool several = sums.shape[1] > n * out.columns || sums.shape[0] > int64_t{rows} * m;
+            if (several && 2 * out.warp_bytes() * l.warps() <= kBytes) out.slabs = 2;
+            return out;
+        };
+        for (int m = 1; m <= l.warps(); m *= 2) {
+            const int n = l.warps() / m;
+            if (sums.shape[0] % (16 * m) == 0 && sums.shape[1] % (8 * n) == 0 && sums == mma_accumulator(sums.shape, m, n))
+                return boxes(m, 16, 8 * elem_bytes);
+        }
+        const bool rows = l.warps() >= 4 && sums.shape[0] % 128 == 0 && !sums.has_ghosts() && sums == tensor_memory_rows(sums.shape, l.warps());
+        if (rows) return boxes(std::min(l.warps(), 1 << (sums.bits[0] - 5)), 32, 16);
     }
-    const bool rows = l.warps() >= 4 && l.shape[0] % 128 == 0 && !l.has_ghosts() && l == tensor_memory_rows(l.shape, l.warps());
-    return rows ? boxes(std::min(l.warps(), 1 << (l.bits[0] - 5)), 32, 16) : std::nullopt;
+    return std::nullopt;
+}
+
+std::optional<StoreBoxes> store_boxes(const ir::Function& fn, const ir::Inst& store) {
+    const ir::Access access = fn.access(store);
+    const auto operands = fn.operands(store);
+    const int innermost = fn.types().layout(fn.type(operands[0]).layout).innermost_dimension(static_cast<int>(access.axes.size()));
+    const auto kept = [](const ir::Access::Axis& axis) { return axis.kind != ir::Access::index; };
+    const auto contiguous = std::count_if(access.axes.begin(), access.axes.begin() + innermost, kept);
+    const int bytes = static_cast<int>(fn.elem(operands.back()).container_bytes());
+    return store_boxes(fn.placement(operands.back()).regs, bytes, static_cast<int>(contiguous));
 }
 
 namespace {

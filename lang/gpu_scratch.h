@@ -24,13 +24,19 @@ ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst);
 struct StoreBoxes {
     int warps_m = 1, warps_n = 1;  ///< of the accumulator's layout
     int64_t run = 0;               ///< columns that one warp holds side by side; its next ones are warps_n runs further
-    int row_bytes = 0, slabs = 1;
+    int row_bytes = 0, slabs = 1;  ///< row_bytes: of a box, side by side in memory
     int rows = 16;
-    int64_t slab_bytes() const { return int64_t{rows} * row_bytes; }
+    int64_t columns = 0;      ///< of the accumulator, in a box
+    bool turned = false;      ///< the tile is an accumulator's transpose
+    bool transposed = false;  ///< columns of the accumulator, not rows, are contiguous in memory
+    int64_t lines() const { return transposed ? columns : rows; }
+    int64_t slab_bytes() const { return lines() * row_bytes; }
     int64_t warp_bytes() const { return slab_bytes() * slabs; }
 };
-/// nullopt: tiles that lie so are not stored in bulk: no accumulator of tensor cores, or what is read from tensor memory, without ghosts, or of other elements than 1, 2 or 4 bytes.
-std::optional<StoreBoxes> store_boxes(const TileLayout& l, int elem_bytes);
+/// nullopt: tiles that lie so are not stored in bulk: no accumulator of tensor cores, or what is read from tensor memory, or the transpose of one, without
+/// ghosts, or of other elements than 1, 2 or 4 bytes, or in boxes of less than 32 bytes a line. `contiguous`: the tile's dimension that is so in memory.
+std::optional<StoreBoxes> store_boxes(const TileLayout& l, int elem_bytes, int contiguous);
+std::optional<StoreBoxes> store_boxes(const ir::Function& fn, const ir::Inst& store);  ///< of a store or atomic that is bulk
 
 /// Bytes, from the instruction's op, types and placements; 0: none.
 int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst);
@@ -39,8 +45,10 @@ int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst);
 bool wide_key(const Format& f);
 /// Does a conversion go through scratch?
 bool convert_exchanges(const Conversion& c, const TileLayout& to);
-/// Elements of K that a product of row 0 keeps in scratch at a time.
+/// Elements of K that a product without tensor cores keeps in scratch at a time: all, or a multiple of its instruction's.
 int64_t dot_slab(const ir::Function& fn, ir::InstId inst);
+/// Does a product by dp4a read its operand, in words of four elements along K, from where it lies in shared memory?
+bool reads_words(const ir::Function& fn, ir::InstId dot, size_t operand);
 /// May two elements of a deposit's value have one place?
 bool deposit_collides(const ir::Function& fn, ir::InstId inst);
 /// May two elements of a store have one place? The last one in row-major order stays.

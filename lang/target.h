@@ -33,16 +33,17 @@ const Arch* arch_for(int major, int minor, int shared_bytes, std::span<const int
 
 /// One instruction shape. Operands: a [m, k], b [k, n], accumulator [m, n].
 struct MmaRow {
-    enum Kind : uint8_t { fma, mma, wgmma, tcgen05 } kind;
+    enum Kind : uint8_t { fma, dp4a, mma, wgmma, tcgen05 } kind;
     const char* name;          ///< PTX mnemonic without shape, "mma.sync.f16.f32"; spelled in `explain`
     Fmt a, b, acc;
-    int m, n, k;               ///< n: step for wgmma (8 .. 256) and tcgen05 (16 .. 256)
+    int m, n, k;               ///< one thread's step for fma and dp4a; n: step for wgmma (8 .. 256) and tcgen05 (16 .. 256)
     int min_arch, max_arch;
     int rate;                  ///< multiply-adds per clock and SM at best
     bool a_in_registers;       ///< wgmma: A may come from registers
     /// The hardware's sum (h200-numerics 1): terms are cut at 2^(emax - fraction_bits), the result keeps result_bits mantissa bits, toward zero;
-    /// fraction_bits 0: exact integer or a chain of fma.
+    /// fraction_bits 0: exact integer or a chain of fma; -1: not known, the row is never taken.
     int fraction_bits, result_bits;
+    bool tensor_core() const { return kind != fma && kind != dp4a; }
     bool from_shared() const { return kind == wgmma || kind == tcgen05; }  ///< operands are read from shared memory through descriptors
 };
 std::span<const MmaRow> mma_rows();  ///< row 0 is `fma`, legal for every type

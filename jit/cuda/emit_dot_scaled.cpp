@@ -14,7 +14,7 @@ Emitter::BlockScales Emitter::stage_scales(ir::InstId id) {
     for (const bool left : {true, false}) {
         const size_t o = left ? 3 : 4, k = left ? 1 : 0;
         const std::string area = (left ? s.a : s.b) = scratch_area(id, "float", plan.operand[o]);
-        stage_slab(in[o], area, k, "0", fn_.type(in[o]).shape[k], [&](const std::string& x) { return factor(in[o], f32, false, x); });
+        stage_slab(in[o], area, k, "0", fn_.type(in[o]).shape[k], 1, [&](const std::string& x) { return factor(in[o], f32, false, x); });
     }
     return s;
 }

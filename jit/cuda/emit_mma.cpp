@@ -144,10 +144,14 @@ std::string Emitter::packed(const std::string& array, const Format& f, const std
                     "__device__ __forceinline__ unsigned $(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }\n");
         return pack + "(" + x + ", " + array + "[" + first + " + 1])";
     }
+    return word_of({x, array + "[" + first + " + 1]", array + "[" + first + " + 2]", array + "[" + first + " + 3]"});
+}
+
+std::string Emitter::word_of(const std::array<std::string, 4>& bytes) {
     const std::string pack = support("pack 8", "pack",
                                      "__device__ __forceinline__ unsigned $(unsigned char a, unsigned char b, unsigned char c, unsigned char d) {\n"
                                      "    return a | (unsigned)b << 8 | (unsigned)c << 16 | (unsigned)d << 24;\n}\n");
-    return pack + "(" + x + ", " + array + "[" + first + " + 1], " + array + "[" + first + " + 2], " + array + "[" + first + " + 3])";
+    return pack + "(" + bytes[0] + ", " + bytes[1] + ", " + bytes[2] + ", " + bytes[3] + ")";
 }
 
 void Emitter::accumulate_in(ir::ValueId result, ir::ValueId acc, bool* from_zero) {

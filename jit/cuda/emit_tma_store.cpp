@@ -1,5 +1,6 @@
 // Bulk stores and atomics (GpuInst::bulk): every warp writes its rows and columns of an accumulator into boxes of 16 rows (32 where each lane holds
 // one, after tensor memory) in shared memory, swizzled so that no banks conflict, and one lane sends each box by TMA while the next one is written.
+// Where the accumulator's columns are contiguous in memory, boxes lie transposed.
 // Nothing is said about the tensor's edges: the hardware leaves out what lies beyond. Which registers hold what is lang/tile_layout.h's
 // mma_accumulator and tensor_memory_rows; sizes are store_boxes of lang/gpu_scratch.h.
 #include <algorithm>
@@ -32,10 +33,9 @@ struct Emitter::BulkStore {
     StoreBoxes boxes;
     ir::ValueId value;
     int bytes = 0;                   ///< of an element
-    int64_t columns = 0;             ///< of a box
     std::vector<int> order;          ///< tensor dimensions of the map
     std::vector<std::string> start;  ///< by tensor dimension: the warp's first element
-    int contiguous = 0, across = 0;  ///< tensor dimensions
+    int along_m = 0, along_n = 0;    ///< tensor dimensions: down the accumulator's rows, along its columns
     std::string map, area, at;       ///< parameter; address of the warp's slabs; where the lane writes in a box at column 0
     std::string send;                ///< function that sends a box
 };
@@ -85,16 +85,18 @@ void Emitter::bulk_addresses(BulkStore& s, ir::InstId id) {
     std::vector<int> axes;
     for (size_t d = 0; d < access.axes.size(); ++d)
         if (access.axes[d].kind != ir::Access::index) axes.push_back(static_cast<int>(d));
-    s.across = axes[0];
-    s.contiguous = axes[1];
+    s.along_m = axes[b.turned ? 1 : 0];
+    s.along_n = axes[b.turned ? 0 : 1];
     const auto is_map = [](const auto& c) { return c.second.tensor_map >= 0; };
     const auto slot =
         std::max(kernel_.tensor_maps.size(), static_cast<size_t>(std::count_if(fn_.gpu->channels.begin(), fn_.gpu->channels.end(), is_map)));
-    s.map = bulk_map(inst, slot, {s.contiguous, s.across}, {s.columns, b.rows}, b.row_bytes > 16 ? b.row_bytes : 0);
+    const bool by_rows = b.rows == 32, matrices = s.bytes == 2, swizzled = b.row_bytes > 16 && !(b.transposed && by_rows);
+    s.map = b.transposed ? bulk_map(inst, slot, {s.along_m, s.along_n}, {b.rows, b.columns}, swizzled ? b.row_bytes : 0)
+                         : bulk_map(inst, slot, {s.along_n, s.along_m}, {b.columns, b.rows}, swizzled ? b.row_bytes : 0);
     s.order = kernel_.tensor_maps[slot].order;
     s.start = bulk_start(inst);
     const std::string x = fresh("x"), y = fresh("y"), warp = "(t >> 5)";
-    std::string &row = s.start[static_cast<size_t>(s.across)], &column = s.start[static_cast<size_t>(s.contiguous)];
+    std::string &row = s.start[static_cast<size_t>(s.along_m)], &column = s.start[static_cast<size_t>(s.along_n)];
     line("const int " + y + " = " + row + (b.warps_m > 1 ? " + (t >> 5 & " + number(b.warps_m - 1) + ") * " + number(b.rows) : "") + ";");
     line("const int " + x + " = " + column + (b.warps_n > 1 ? " + " + warp + " / " + number(b.warps_m) + " * " + number(b.run) : "") + ";");
     row = y;
@@ -104,20 +106,28 @@ void Emitter::bulk_addresses(BulkStore& s, ir::InstId id) {
          number(b.warp_bytes()) + ";");
     // Chunk numbers of 16 bytes are XORed with address bits 7 and up: 128 bytes per row, each row its own; 64: two rows share one; 32: four.
     const int keys = b.row_bytes / 16 - 1, shift = b.row_bytes == 128 ? 0 : b.row_bytes == 64 ? 1 : 2;
-    const bool by_rows = b.rows == 32, matrices = s.bytes == 2;
-    const std::string lane_row = by_rows ? "(t & 31)" : matrices ? "(t & 15)" : "(t >> 2 & 7)";
-    const std::string chunk = by_rows ? "" : matrices ? b.row_bytes > 16 ? "(t >> 4 & 1)" : "" : s.bytes == 4 ? "(t >> 1 & 1)" : "";
-    const std::string key = keys ? "(" + lane_row + (shift ? " >> " + number(shift) : "") + " & " + number(keys) + ")" : "";
+    std::string lane_row = by_rows ? "(t & 31)" : matrices ? "(t & 15)" : "(t >> 2 & 7)";
+    std::string chunk = by_rows ? "" : matrices ? b.row_bytes > 16 ? "(t >> 4 & 1)" : "" : s.bytes == 4 ? "(t >> 1 & 1)" : "";
+    std::string inside = matrices || by_rows ? "" : s.bytes == 4 ? " + (t & 1) * 8" : " + (t & 3) * 2";
+    if (b.transposed && by_rows) {
+        lane_row = "0";
+        inside = " + (t & 31) * " + number(s.bytes);
+    } else if (b.transposed) {
+        lane_row = matrices ? "((t >> 1 & 8) + (t & 7))" : "(t & 3) * 2";
+        chunk = matrices ? "(t >> 3 & 1)" : "(t >> 4 & 1)";
+        inside = matrices ? "" : " + (t >> 2 & 3) * 4";
+    }
+    const std::string key = keys && swizzled ? "(" + lane_row + (shift ? " >> " + number(shift) : "") + " & " + number(keys) + ")" : "";
     std::string at = lane_row + " * " + number(b.row_bytes);
     if (!chunk.empty() || !key.empty()) at += " + ((" + chunk + (chunk.empty() || key.empty() ? "" : " ^ ") + key + ") << 4)";
-    if (!matrices && !by_rows) at += s.bytes == 4 ? " + (t & 1) * 8" : " + (t & 3) * 2";
+    at += inside;
     s.at = fresh("at");
     line("const unsigned " + s.at + " = " + at + ";");
 }
 
 /// One statement that rounds pairs of a sum's registers and writes them: as operands or values of their own they would go through all of the
 /// compiler's passes.
-std::string stored_sum(const std::string& sum, const std::vector<int>& first, const std::string& pair, const std::string& to) {
+std::string stored_sum(const std::string& sum, const std::vector<int>& first, const std::string& pair, const std::string& to, bool transposed) {
     std::string text, words;
     for (size_t i = 0; i < first.size(); ++i) {
         const std::string word = "two" + number(static_cast<int64_t>(i));
@@ -125,8 +135,8 @@ std::string stored_sum(const std::string& sum, const std::vector<int>& first, co
         words += (i ? ", " : "") + word;
     }
     const std::string count = number(static_cast<int64_t>(first.size()));
-    return "asm volatile(\"{.reg .b32 two<" + count + ">; " + text + "stmatrix.sync.aligned.m8n8.x" + count + ".shared.b16 [%0], {" + words +
-           "};}\" :: \"r\"(" + to + ") : \"memory\");";
+    return "asm volatile(\"{.reg .b32 two<" + count + ">; " + text + "stmatrix.sync.aligned.m8n8.x" + count + (transposed ? ".trans" : "") +
+           ".shared.b16 [%0], {" + words + "};}\" :: \"r\"(" + to + ") : \"memory\");";
 }
 
 /// Writes and sends one box, whose first element in the first warp is (row, column).
@@ -136,8 +146,8 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
     const Format& f = fn_.elem(s.value);
     const auto reg = [&](int64_t c, int64_t r) {
         TileLayout::Point p{};
-        p[0] = row + r;
-        p[1] = column + c;
+        p[s.boxes.turned] = row + r;
+        p[!s.boxes.turned] = column + c;
         const int found = l.find_register(p, 0, 0);
         TEGULA_CHECK(found >= 0, "a bulk store's tile lies as no product's sums do");
         return found;
@@ -151,35 +161,57 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
         const ir::ValueId from = fn_.operands(*def)[0];
         return pair_function(*def) + "(" + at(from, number(r)) + ", " + at(from, number(r + 1)) + ")";
     };
-    const auto place = [&](int64_t c) { return c ? "(" + s.at + " ^ " + number(c * s.bytes) + ")" : s.at; };
-    if (s.boxes.rows == 32) {
+    const auto place = [&](int64_t c) {
+        if (s.boxes.transposed) return c ? s.at + " + " + number(c * s.boxes.row_bytes) : s.at;
+        return c ? "(" + s.at + " ^ " + number(c * s.bytes) + ")" : s.at;
+    };
+    const int64_t offset = slab * s.boxes.slab_bytes();
+    const std::string bytes = s.area + "_bytes + " + (offset ? number(offset) + " + " : "");
+    if (s.boxes.transposed && (s.boxes.rows == 32 || s.bytes != 2)) {
+        const auto put = [&](const std::string& at, const std::string& value) {
+            line("*(" + type_of(s.value) + "*)(" + bytes + at + ") = " + value + ";");
+        };
+        const std::string low = "(unsigned short)", line_bytes = " + " + number(s.boxes.row_bytes);
+        for (int64_t c = 0; c < s.boxes.columns; c += s.boxes.rows == 32 ? 2 : 8)
+            for (int64_t r = 0; r < (s.boxes.rows == 32 ? 1 : 16); r += 8) {
+                const int first = reg(c, r);
+                const std::string at = (r ? "(" + s.at + " ^ 32)" : s.at) + (c ? " + " + number(c * s.boxes.row_bytes) : "");
+                std::string one = tile + "[" + number(first) + "]", other = tile + "[" + number(first + 1) + "]";
+                if (s.bytes == 2) {
+                    const std::string two = fresh("two");
+                    line("const unsigned " + two + " = " + pair(first) + ";");
+                    one = low + two;
+                    other = low + "(" + two + " >> 16)";
+                }
+                put(at, one);
+                put(at + line_bytes, other);
+            }
+    } else if (s.boxes.rows == 32) {
         const int per = 4 / s.bytes;
-        for (int64_t c = 0; c < s.columns; c += 16 / s.bytes) {
+        for (int64_t c = 0; c < s.boxes.columns; c += 16 / s.bytes) {
             std::string words;
             const int first = reg(c, 0);
             for (int i = 0; i < 4; ++i) words += (i ? ", " : "") + (s.bytes == 2 ? pair(first + 2 * i) : packed(tile, f, number(first + i * per)));
-            const int64_t offset = slab * s.boxes.slab_bytes();
-            line("*(uint4*)(" + s.area + "_bytes + " + (offset ? number(offset) + " + " : "") + place(c) + ") = make_uint4(" + words + ");");
+            line("*(uint4*)(" + bytes + place(c) + ") = make_uint4(" + words + ");");
         }
     } else if (s.bytes == 2) {
-        const int64_t per = s.columns > 8 ? 4 : 2;
-        for (int64_t c = 0; c < s.columns; c += 4 * per) {
+        const int64_t per = s.boxes.columns > 8 ? 4 : 2;
+        for (int64_t c = 0; c < s.boxes.columns; c += 4 * per) {
             std::vector<int> first;
             for (int64_t i = 0; i < per; ++i) first.push_back(reg(c + i / 2 * 8, i % 2 * 8));
             const std::string to = base + " + " + place(c);
             if (sum != sums_.end()) {
-                line(stored_sum(sum->second, first, fn_.type(s.value).elem == Fmt::bf16 ? "bf16x2" : "f16x2", to));
+                line(stored_sum(sum->second, first, fn_.type(s.value).elem == Fmt::bf16 ? "bf16x2" : "f16x2", to, s.boxes.transposed));
                 continue;
             }
             std::string words;
             for (int r : first) words += ", " + pair(r);
-            line("stmatrix_x" + number(per) + "(" + to + words + ");");
+            line("stmatrix_x" + number(per) + (s.boxes.transposed ? "_trans(" : "(") + to + words + ");");
         }
     } else {
         const std::string to = fresh("to");
-        const int64_t offset = slab * s.boxes.slab_bytes();
         line("unsigned char* const " + to + " = " + s.area + "_bytes" + (offset ? " + " + number(offset) : "") + ";");
-        for (int64_t c = 0; c < s.columns; c += 8)
+        for (int64_t c = 0; c < s.boxes.columns; c += 8)
             for (int64_t r = 0; r < 16; r += 8) {
                 const int first = reg(c, r);
                 const std::string p = to + " + " + place(c) + (r ? " + " + number(8 * s.boxes.row_bytes) : "");
@@ -195,7 +227,7 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
     line("__syncwarp();");
     std::string coordinates;
     for (int d : s.order) {
-        const int64_t plus = d == s.contiguous ? column : d == s.across ? row : 0;
+        const int64_t plus = d == s.along_n ? column : d == s.along_m ? row : 0;
         coordinates += ", " + s.start[static_cast<size_t>(d)] + (plus ? " + " + number(plus) : "");
     }
     line(s.send + "(t & 31, &" + s.map + ", " + base + coordinates + ");");
@@ -207,10 +239,10 @@ void Emitter::bulk_store(ir::InstId id) {
     BulkStore s;
     s.value = fn_.operands(inst).back();
     s.bytes = static_cast<int>(fn_.elem(s.value).container_bytes());
-    const auto boxes = store_boxes(layout(s.value), s.bytes);
+    const auto boxes = store_boxes(fn_, inst);
     TEGULA_CHECK(boxes && fn_.access(inst).flags == 0, "a bulk store of a tile that no boxes hold");
     s.boxes = *boxes;
-    s.columns = s.boxes.row_bytes / s.bytes;
+    if (boxes->transposed) prelude_.need("stmatrix_trans");
     open("");
     bulk_addresses(s, id);
     s.send = inst.op == Op::store ? "tma_store" : bulk_reduction(static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]), s.order.size());
@@ -219,8 +251,8 @@ void Emitter::bulk_store(ir::InstId id) {
              number(s.boxes.warp_bytes()) + ";");
     const Shape& shape = fn_.type(s.value).shape;
     int sent = 0;
-    for (int64_t row = 0; row < shape[0]; row += int64_t{s.boxes.rows} * s.boxes.warps_m)
-        for (int64_t column = 0; column < shape[1]; column += s.columns) {
+    for (int64_t row = 0; row < shape[s.boxes.turned]; row += int64_t{s.boxes.rows} * s.boxes.warps_m)
+        for (int64_t column = 0; column < shape[!s.boxes.turned]; column += s.boxes.columns) {
             if (column % (s.boxes.run * s.boxes.warps_n) >= s.boxes.run) continue;  // of another warp
             if (sent >= s.boxes.slabs) {
                 line("tma_store_read<" + number(s.boxes.slabs - 1) + ">();");

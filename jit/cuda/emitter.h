@@ -271,11 +271,13 @@ private:
     void region_step(ir::BlockId body, std::span<const ir::ValueId> tiles, const std::vector<std::string>& left,
                      const std::vector<std::string>& right, const std::vector<std::string>& to, const std::string& keeps);
 
-    // ---- products of row 0 (emit_dot.cpp, emit_dot_scaled.cpp) ----
-    void fma_product(ir::InstId id);
+    // ---- products without tensor cores (emit_dot.cpp, emit_dot_scaled.cpp) ----
+    void thread_product(ir::InstId id);
+    std::string dp4a_function(const MmaRow& row);
     std::string factor(ir::ValueId v, const Format& to, bool tf32, const std::string& element);  ///< as the chain takes it
-    /// Rows or columns [first, first + slab) of an operand along dimension `k`, laid out [batch, slab, the other dimension].
-    void stage_slab(ir::ValueId v, const std::string& pointer, size_t k, const std::string& first, int64_t slab,
+    /// Rows or columns [first, first + slab) of an operand along dimension `k`, laid out [batch, slab / per, the other dimension, per]; with per > 1
+    /// zeros follow the last ones.
+    void stage_slab(ir::ValueId v, const std::string& pointer, size_t k, const std::string& first, int64_t slab, int per,
                     const std::function<std::string(const std::string&)>& value);
     std::string clamped(ir::ValueId v, size_t d, const std::string& r);  ///< a coordinate; ghosts stand on the last element
     void scaled_fma_product(ir::InstId id);
@@ -324,6 +326,7 @@ private:
     void wgmma_promoted(const WarpGroups& w);
     void wgmma_fragments(WarpGroups& w);
     void wgmma_descriptors(WarpGroups& w);
+    std::string word_of(const std::array<std::string, 4>& bytes);
     std::string packed(const std::string& array, const Format& f, const std::string& first);  ///< 32 bits of consecutive registers
 
     // ---- products in tensor memory (emit_tcgen05.cpp) ----

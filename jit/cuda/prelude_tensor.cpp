@@ -157,6 +157,15 @@ __device__ __forceinline__ void tma_store(int lane, const TensorMap* map, unsign
 }
 )";
 
+constexpr std::string_view kStmatrixTrans = R"(
+__device__ __forceinline__ void stmatrix_x2_trans(unsigned to, unsigned a, unsigned b) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
+}
+__device__ __forceinline__ void stmatrix_x4_trans(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+)";
+
 // Producer warps give registers to the others; both statements are executed by whole warp groups.
 constexpr std::string_view kRegisters = R"(
 template <int count>
@@ -254,7 +263,7 @@ constexpr Section kSections[] = {
     {"shared", "", kShared},           {"fence_async", "", kFence}, {"mbarrier", "", kMbarrier}, {"tensor_map", "", kTensorMap},
     {"multicast", "tma", kMulticast},  {"cluster", "", kCluster},   {"tma", "tensor_map", kTma}, {"registers", "", kRegisters},
     {"tma_store", "tma", kTmaStore},   {"cp_async", "", kCpAsync},  {"wgmma", "shared", kWgmma}, {"ldmatrix", "shared", kLdmatrix},
-    {"tcgen05", "mbarrier", kTcgen05},
+    {"tcgen05", "mbarrier", kTcgen05}, {"stmatrix_trans", "", kStmatrixTrans},
 };
 
 }  // namespace

@@ -98,11 +98,12 @@ std::string bulk_refusal(const Function& fn, const GpuOptions& options, InstId s
     if ((kind != Layout::Kind::row && kind != Layout::Kind::col) || type.shape.rank > kMaxMapRank) return "it knows no tensors that lie so";
     const GpuTensor* fact = tensor_fact(fn, options.tensors, tensor);
     if (!fact || !fact->aligned || fact->strided) return "the tensor is not aligned to 16 bytes";
-    if (contiguous_dimension(fn, inst) != 1) return "rows of the tile are not contiguous in memory";
+    const int contiguous = contiguous_dimension(fn, inst);
+    if (contiguous < 0) return "no dimension of the tile is contiguous in memory";
     if (!is_only_write(fn, options, store)) return "the program writes the tensor in other places, too";
     if (!starts_well(fn, options, inst, bytes)) return "the part is not known to start inside the tensor, at whole 16 bytes";
     // Last, so that `explain` finds the other reasons even where the tile was moved to be stored by vectors.
-    const bool sums = elem.bits % 8 == 0 && !elem.is_bool() && store_boxes(l, bytes);
+    const bool sums = elem.bits % 8 == 0 && !elem.is_bool() && store_boxes(l, bytes, contiguous);
     return sums ? "" : "the tile does not lie as sums of products do";
 }
 

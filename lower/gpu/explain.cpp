@@ -23,7 +23,7 @@ std::string shape_text(const ProductShape& s) {
 
 std::string row_text(const MmaRow& row) {
     std::string out = row.name;
-    if (row.kind == MmaRow::fma) return out + " (no tensor core)";
+    if (!row.tensor_core()) return out + " (no tensor core)";
     out += " m" + std::to_string(row.m) + (row.from_shared() ? "nN" : "n" + std::to_string(row.n)) + "k" + std::to_string(row.k);
     return out;
 }
@@ -32,6 +32,13 @@ std::string clocks(double cost) {
     char text[32];
     std::snprintf(text, sizeof text, "%.0f", cost);
     return text;
+}
+
+/// The format of a product's operand before it was cast for the instruction.
+FormatId given_format(const Function& fn, ValueId v) {
+    const Inst* def = fn.def(v);
+    while (def && (def->op == Op::convert || def->op == Op::permute || def->op == Op::reshape)) def = fn.def(v = fn.operands(*def)[0]);
+    return fn.type(def && def->op == Op::cast ? fn.operands(*def)[0] : v).elem;
 }
 
 void explain_dot(const Function& fn, InstId id, const GpuOptions& options, std::vector<GpuNote>& notes) {
@@ -61,6 +68,12 @@ void explain_dot(const Function& fn, InstId id, const GpuOptions& options, std::
         const bool crowded = v.legal && row.from_shared() && taken != verdicts.end() && v.cost < taken->cost;
         const std::string why = v.legal ? clocks(v.cost) + " clocks" + (crowded ? ", but no room beside the other products" : "") : v.refusal;
         if (formats || chosen == 0) others.push_back(row_text(row) + ": " + why);
+    }
+    for (const MmaRow& row : rows) {
+        const bool there = row.min_arch <= options.arch->number && options.arch->number <= row.max_arch && row.fraction_bits < 0;
+        if (there && fn.type(fn.result(inst)).elem == row.acc && given_format(fn, fn.operands(inst)[0]) == row.a &&
+            given_format(fn, fn.operands(inst)[1]) == row.b)
+            others.insert(others.begin(), row_text(row) + ": " + kUnmeasured);
     }
     if (chosen == 0 && inst.op == Op::dot && others.empty())
         text += ": no tensor core of " + std::string(options.arch->name) + " accumulates in " + fn.elem(fn.result(inst)).name;
@@ -99,8 +112,8 @@ void explain_access(const Function& fn, InstId id, const GpuOptions& options, st
         op_row(inst.op).name + std::string(param == fn.params.end() ? "" : " of `" + param->name + "`") + " " + to_string(l.shape) + ": ";
     const int d = contiguous_dimension(fn, inst);
     if (fn.gpu_inst(id).bulk) {
-        const auto boxes = store_boxes(l, static_cast<int>(fn.elem(like).container_bytes()));
-        notes.push_back({inst.span, text + "by TMA, each warp in boxes of " + std::to_string(boxes->rows) + " x " +
+        const auto boxes = store_boxes(fn, inst);
+        notes.push_back({inst.span, text + "by TMA, each warp in boxes of " + std::to_string(boxes->lines()) + " x " +
                                         std::to_string(boxes->row_bytes / static_cast<int>(fn.elem(like).container_bytes())) + " through " +
                                         std::to_string(boxes->warp_bytes()) + " bytes of shared memory"});
         return;
@@ -150,7 +163,8 @@ void explain_convert(const Function& fn, InstId id, std::vector<GpuNote>& notes)
             text += std::to_string(c.shuffles) + " shuffles per thread";
         else if (c.kind == Conversion::shared)
             text += "through " + std::to_string(fn.gpu_inst(id).scratch_bytes) + " bytes of scratch" +
-                    exchange_text(from.regs, to.regs, fn.type(fn.result(inst)).pointer ? 64 : 8 * static_cast<int>(fn.elem(fn.result(inst)).container_bytes()));
+                    exchange_text(from.regs, to.regs,
+                                  fn.type(fn.result(inst)).pointer ? 64 : 8 * static_cast<int>(fn.elem(fn.result(inst)).container_bytes()));
         else
             text += "registers are renamed";
     }

@@ -54,19 +54,19 @@ void Notes::split_k() {
 void Notes::decode() {
     const Decode where = decode_hint(fn_);
     if (where == Decode::automatic) return;
-    bool any = false, by_fma = false, from_shared = false;
+    bool any = false, by_threads = false, from_shared = false;
     for_each_inst(form_, form_.body, [&](InstId i) {
         const Inst& dot = form_.inst(i);
         if (!is_product(dot.op)) return;
         for (size_t o = 0; o < 2; ++o) {
             if (!is_decoded(form_, dot, o)) continue;
             any = true;
-            by_fma = by_fma || form_.gpu_inst(i).row == 0;
+            by_threads = by_threads || !product_row(form_.gpu_inst(i)).tensor_core();
             from_shared = from_shared || form_.placement(form_.operands(dot)[o]).kind == Placement::shared;
         }
     });
     if (!any) return ignored("no operand of a product is decoded from narrower elements");
-    if (by_fma) return ignored("the product is computed without tensor cores");
+    if (by_threads) return ignored("the product is computed without tensor cores");
     if (from_shared && where == Decode::in_registers) ignored("the product reads an operand that is decoded from shared memory");
 }
 

@@ -43,6 +43,7 @@ private:
     bool cheap(ValueId v) const { return groups_.cheap(v); }
     const Placement& home(ValueId v) const { return fn_.placement(v); }
     bool homeless(ValueId v) const { return home(v).kind == Placement::none; }
+    bool lies_in_shared(ValueId v) const { return is_tile(v) && home(v).kind == Placement::shared; }
     void set_home(ValueId v, const Placement& p) {
         GpuForm& gpu = *fn_.gpu;
         gpu.of_value.resize(fn_.value_count(), 0);
@@ -187,7 +188,7 @@ private:
                 return memory(id);
             case Op::dot:
             case Op::dot_scaled:
-                if (fn_.gpu_inst(id).row != 0) return product(id);
+                if (product_row(fn_.gpu_inst(id)).tensor_core()) return product(id);
                 break;
             case Op::broadcast:
             case Op::permute:
@@ -211,7 +212,8 @@ private:
         std::vector<ValueId> operands(fn_.operands(fn_.inst(id)).begin(), fn_.operands(fn_.inst(id)).end());
         for (size_t i = 0; i < operands.size(); ++i) {
             const bool here = p.kind == Placement::registers && std::find(a.operands.begin(), a.operands.end(), i) != a.operands.end();
-            operands[i] = here ? demand(operands[i], p) : any(operands[i]);
+            const bool stays = is_product(fn_.inst(id).op) && product_row(fn_.gpu_inst(id)).kind == MmaRow::dp4a && lies_in_shared(operands[i]);
+            operands[i] = here ? demand(operands[i], p) : stays ? operands[i] : any(operands[i]);
         }
         fn_.set_operands(id, operands);
         const Inst inst = fn_.inst(id);

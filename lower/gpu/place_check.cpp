@@ -105,11 +105,11 @@ private:
         const Inst& inst = fn_.inst(id);
         const auto operands = fn_.operands(inst);
         same(operands[2], fn_.result(inst));
-        const int row = fn_.gpu_inst(id).row;
-        if (row == 0)
+        const MmaRow& r = product_row(fn_.gpu_inst(id));
+        if (r.kind == MmaRow::dp4a) return;  // from wherever they lie
+        if (r.kind == MmaRow::fma)
             return need(fn_.placement(operands[0]).kind == Placement::registers && fn_.placement(operands[1]).kind == Placement::registers,
                         "fma reads registers");
-        const MmaRow& r = mma_rows()[static_cast<size_t>(row)];
         const Placement &a = fn_.placement(operands[0]), &b = fn_.placement(operands[1]);
         if (r.kind == MmaRow::tcgen05) {
             need(in_tensor_memory(fn_, fn_.result(inst)), "the sum is not in tensor memory");

@@ -133,7 +133,7 @@ void Groups::connect_carried(const Inst& inst) {
 void Groups::anchors(InstId id, int depth) {
     const Inst& inst = fn_.inst(id);
     const double often = std::pow(8.0, std::min(depth, 4));
-    if (is_product(inst.op) && fn_.gpu_inst(id).row != 0) {
+    if (is_product(inst.op) && product_row(fn_.gpu_inst(id)).tensor_core()) {
         products_.push_back({fn_.result(inst), product_placements(fn_, id, grids_.of(fn_, id), true).acc});
         return;
     }
@@ -155,8 +155,8 @@ void Groups::anchors(InstId id, int depth) {
 void Groups::decoded(InstId id) {
     const Inst& dot = fn_.inst(id);
     const Decode where = decode_hint(fn_);
-    if (!is_product(dot.op) || fn_.gpu_inst(id).row == 0 || where == Decode::through_shared) return;
-    const bool mma = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)].kind == MmaRow::mma;
+    if (!is_product(dot.op) || !product_row(fn_.gpu_inst(id)).tensor_core() || where == Decode::through_shared) return;
+    const bool mma = product_row(fn_.gpu_inst(id)).kind == MmaRow::mma;
     if (!mma && where != Decode::in_registers) return;
     const ProductPlacements want = product_placements(fn_, id, grids_.of(fn_, id), true);
     for (size_t o = 0; o < 2; ++o) {

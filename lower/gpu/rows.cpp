@@ -50,6 +50,7 @@ bool codes_fit(const Format& have, const Format& want) {
 std::string scaled_refusal(const Function& fn, const Inst& dot, const MmaRow& row) {
     const auto number = [](int64_t v) { return std::to_string(v); };
     if (row.kind == MmaRow::tcgen05) return "its sum is not scaled in tensor memory";
+    if (row.kind == MmaRow::dp4a) return "its sum is not scaled";
     const int64_t stretch = scale_stretch(fn, dot), step = std::max<int64_t>(row.k, 256 / fn.types().format(id_of(row.a)).bits);
     if (stretch == 0) return "blocks of " + number(fn.attrs(dot)[0]) + " and " + number(fn.attrs(dot)[1]) + " elements do not nest";
     if (stretch % step) return "scales change every " + number(stretch) + " elements of K, no multiple of " + number(step);
@@ -106,7 +107,8 @@ double cost_of(const ProductShape& s, const MmaRow& row, const RowContext& c) {
         const double least = (16 + columns / 4) * (2048.0 / row.rate) * row.k / 16;
         return batch * double(s.m) / row.m * double(s.n) / columns * double(s.k) / row.k * std::max(full, least);
     }
-    const double loads = row.kind == MmaRow::mma ? 1.1 : 1;  // operands pass through registers
+    // Operands pass through registers; of dp4a every word of both is read from shared memory, which halves its rate.
+    const double loads = row.kind == MmaRow::mma ? 1.1 : row.kind == MmaRow::dp4a ? 2 : 1;
     return loads * batch * double(tiles_of(s.m, row.m) * tiles_of(s.n, row.n) * tiles_of(s.k, row.k)) * per_instruction;
 }
 
@@ -227,6 +229,8 @@ std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, 
             if (!(codes_a || operand_fits(a, want_a, precision)) || !(codes_b || operand_fits(b, want_b, precision))) {
                 v.refusal = "takes " + want_a.name + " x " + want_b.name + ", given " + a.name + " x " + b.name;
                 if (precision == Precision::ieee && a.is_float() && a.bits == 32 && row.a == Fmt::tf32) v.refusal += " (precision = tf32 allows it)";
+            } else if (row.fraction_bits < 0) {
+                v.refusal = kUnmeasured;
             } else if (row.kind == MmaRow::tcgen05 && row.a == Fmt::tf32 && a == b && a.bits == 16) {
                 v.refusal = "sums 8 products at a time, what multiplies its format 16";  // extents must not show
             } else {

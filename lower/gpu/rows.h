@@ -27,6 +27,9 @@ bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot);
 /// Warps that hold tiles: the hint's, or by the size of products and tiles.
 int tile_warps(const ir::Function& fn, const Arch& arch);
 
+/// Why a row whose fraction_bits is -1 is not taken.
+inline constexpr const char* kUnmeasured = "nobody has measured its sums";
+
 struct RowVerdict {
     int row = 0;
     bool legal = false;

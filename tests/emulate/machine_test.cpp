@@ -198,6 +198,37 @@ TEST(CpuMachine, TensorCoreProduct) {
         for (int j = 0; j < 8; ++j) EXPECT_EQ(out[static_cast<size_t>(i * 8 + j)], 100 + j) << i << " " << j;
 }
 
+TEST(CpuMachine, BytesMultiplyByWords) {
+    // Bytes from the lowest: 127, -128 or 128, 2, -1 or 255 by 3, 2, -1 or 255, 1.
+    const auto sum = [](const char* types) {
+        std::vector<int> out(64);
+        EXPECT_EQ(run("int d = 5; asm(\"dp4a." + std::string(types) +
+                          " %0, %1, %2, %0;\" : \"+r\"(d) : \"r\"(0xff02807fu), \"r\"(0x01ff0203u)); out[t] = d;",
+                      out, 1),
+                  "");
+        return out[63];
+    };
+    EXPECT_EQ(sum("s32.s32"), 5 + 381 - 256 - 2 - 1);
+    EXPECT_EQ(sum("s32.u32"), 5 + 381 - 256 + 510 - 1);
+    EXPECT_EQ(sum("u32.s32"), 5 + 381 + 256 - 2 + 255);
+    EXPECT_EQ(sum("u32.u32"), 5 + 381 + 256 + 510 + 255);
+}
+
+TEST(CpuMachine, MatricesAreStoredBothWays) {
+    // Lane l holds elements 2 l and 2 l + 1 of a matrix of 8 rows; row i goes to 16 i bytes, or, transposed, column i does.
+    for (const bool transposed : {false, true}) {
+        std::vector<int> out(64), expected(64);
+        for (size_t i = 0; i < 64; ++i) expected[i] = static_cast<int>(transposed ? i % 8 * 8 + i / 8 : i);
+        EXPECT_EQ(run("const unsigned at = (unsigned)__cvta_generic_to_shared(shared) + t % 8 * 16, v = 2 * t | (2 * t + 1) << 16;\n"
+                      "if (t < 32) asm volatile(\"stmatrix.sync.aligned.m8n8.x1" +
+                          std::string(transposed ? ".trans" : "") +
+                          ".shared.b16 [%0], {%1};\" :: \"r\"(at), \"r\"(v) : \"memory\");\n__syncthreads(); out[t] = ((unsigned short*)shared)[t];",
+                      out, 1),
+                  "");
+        EXPECT_EQ(out, expected);
+    }
+}
+
 /// A program of 128 threads with tensor memory: `body` runs between taking 64 columns at `sums` and giving them back.
 std::string with_tensor_memory(const std::string& body, const std::string& columns = "64") {
     return R"(

@@ -133,6 +133,18 @@ uint64_t address_in_cluster(uint64_t address, uint64_t rank) {
     return (address & ((uint64_t{1} << kClusterBit) - 1)) | (rank + 1) << kClusterBit;
 }
 
+/// dp4a.atype.btype d, a, b, c: c + the products of four pairs of bytes, modulo 2^32.
+void dp4a(const Instruction& in, Context& c) {
+    const auto byte = [&](size_t operand, int i) {
+        const auto b = static_cast<uint8_t>(c.read(in.operands[operand]) >> (8 * i));
+        const std::string type = in.name.substr(operand == 1 ? 5 : 9);
+        return starts(type, "s32") ? int64_t{static_cast<int8_t>(b)} : int64_t{b};
+    };
+    auto sum = static_cast<int64_t>(c.read(in.operands[3]));
+    for (int i = 0; i < 4; ++i) sum += byte(1, i) * byte(2, i);
+    c.write(in.operands[0], static_cast<uint32_t>(sum));
+}
+
 /// All groups but the last `left` are done.
 void wait_for_sums(WgmmaSums& sums, uint64_t left) {
     std::erase_if(sums.in_flight, [&](const auto& sum) { return sum.second + left <= sums.committed; });
@@ -161,6 +173,7 @@ void execute(const Instruction& in, Context& c) {
     if (in.name == "bar.sync") return m.barrier(static_cast<int>(c.read(o[0])), static_cast<unsigned>(c.read(o[1])));
     if (in.name == "setp.ne.b32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1])) != static_cast<uint32_t>(c.read(o[2])));
     if (starts(in.name, "tcgen05.")) return tcgen05(in, c);
+    if (starts(in.name, "dp4a.")) return dp4a(in, c);
     if (in.name == "add.s32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1]) + c.read(o[2])));
     if (in.name == "add.s64") return c.write(o[0], c.read(o[1]) + c.read(o[2]));
     if (in.name == "mov.b32" || in.name == "mov.u32" || in.name == "mov.b64") return c.write(o[0], c.read(o[1]));

@@ -162,6 +162,7 @@ void convert_pair(const Instruction& in, Context& c) {
 
 void stmatrix(const Instruction& in, Context& context) {
     Machine& m = Machine::get();
+    const bool transposed = in.name.find(".trans") != std::string::npos;
     m.meet(m.thread() & ~31u, 32, ~0u, &in, &context, [&](void** members) {
         const std::vector<std::string> values = list_of(in.operands[1]);
         std::vector<unsigned> rows;
@@ -169,9 +170,13 @@ void stmatrix(const Instruction& in, Context& context) {
         for (size_t i = 0; i < values.size(); ++i)
             for (unsigned lane = 0; lane < 32; ++lane) {
                 const uint64_t word = static_cast<Context*>(members[lane])->read(values[i]);
-                const unsigned address = rows[i * 8 + lane / 4];
-                if (address % 16) m.fail("stmatrix writes a row that is not aligned");
-                std::memcpy(m.shared(address + lane % 4 * 4, 4), &word, 4);
+                for (unsigned h = 0; h < 2; ++h) {
+                    const unsigned row = transposed ? lane % 4 * 2 + h : lane / 4, column = transposed ? lane / 4 : lane % 4 * 2 + h;
+                    const unsigned address = rows[i * 8 + row];
+                    if (address % 16) m.fail("stmatrix writes a row that is not aligned");
+                    const auto element = static_cast<uint16_t>(word >> (16 * h));
+                    std::memcpy(m.shared(address + column * 2, 2), &element, 2);
+                }
             }
     });
 }

@@ -311,6 +311,33 @@ TEST(CudaTensor, ProductsAreStoredByTma) {
     EXPECT_EQ(emitted(product_text({}), "sm_80").tensor_maps.size(), 0u);
 }
 
+/// Columns of the tile are contiguous in memory: boxes lie transposed.
+TEST(CudaTensor, ColumnsOfProductsAreStoredByTma) {
+    const auto columns = [](const Product& p) {
+        std::string text = product_text(p);
+        return text.replace(text.find("[?, ?] out"), 10, "[?, ?] @ \"col\" out");
+    };
+    const cuda::KernelText k = emitted(columns({}), "sm_90a");
+    // A warp's 16 rows and 256 columns: two boxes of 128 columns, each written by 8 statements of 16 columns.
+    EXPECT_EQ(k.tensor_maps.at(2), (cuda::TensorMap{2, {0, 1}, {16, 128}, 32}));
+    EXPECT_EQ(count(k.source, "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {two0, two1, two2, two3};"), 16);
+    EXPECT_EQ(count(k.source, "tma_store(t & 31, "), 2);
+    EXPECT_EQ(count(k.source, "shfl"), 1) << "no shuffle moves the tile";
+    const cuda::KernelText few = emitted(columns({"f16", "f16", "f16", "f32", 128, 24, 64}), "sm_90a");
+    EXPECT_EQ(few.tensor_maps.at(2), (cuda::TensorMap{2, {0, 1}, {16, 8}, 32}));
+    EXPECT_TRUE(contains(few.source, "stmatrix_x2_trans(area"));
+    // 16 rows of words are 64 bytes; lanes of tensor memory hold a row each.
+    EXPECT_EQ(emitted(columns({"bf16", "bf16", "f32", "f32", 128, 64, 64}), "sm_90a").tensor_maps.at(2), (cuda::TensorMap{2, {0, 1}, {16, 64}, 64}));
+    EXPECT_EQ(emitted(columns({"bf16", "bf16", "bf16", "f32", 128, 64, 64}), "sm_100a").tensor_maps.at(2), (cuda::TensorMap{2, {0, 1}, {32, 32}, 0}));
+    EXPECT_EQ(emitted(columns({"i8", "i8", "i8", "i32", 128, 64, 64}), "sm_90a").tensor_maps.size(), 2u) << "boxes of 16 bytes";
+}
+
+TEST(CudaTensor, SumsThatNobodyHasMeasuredAreNamed) {
+    const std::string text = product_text({"f8e4m3", "f8e5m2", "f16", "f16", 64, 64, 64});
+    EXPECT_TRUE(contains(emitted(text, "sm_89").notes, "not mma.sync.e4m3.e5m2.f16 m16n8k32: nobody has measured its sums"));
+    EXPECT_FALSE(contains(emitted(text, "sm_80").notes, "measured"));
+}
+
 /// The product's tile is not stored, but combined with what is there.
 std::string combined_text(const Product& p, const std::string& attributes) {
     std::string text = product_text(p);

@@ -231,6 +231,39 @@ TEST(GpuChoice, IntegersAndNarrowFormatsWiden) {
     EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f32", 64, 64, 64), "sm_80"), "mma.sync.f16.f32");
 }
 
+/// What fragments would mostly pad is for threads.
+TEST(GpuChoice, SmallProductsOfBytesAreForThreads) {
+    for (const char* arch : {"sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"}) {
+        SCOPED_TRACE(arch);
+        EXPECT_EQ(chosen(product("i8", "i8", "i32", 1, 1, 256), arch), "dp4a.s8.s8");
+        EXPECT_EQ(chosen(product("u8", "i8", "i32", 1, 64, 16), arch), "dp4a.u8.s8");
+        EXPECT_EQ(chosen(product("i8", "u8", "i32", 2, 1, 67), arch), "dp4a.s8.u8");
+        EXPECT_EQ(chosen(product("u8", "u8", "u32", 3, 1, 33), arch), "dp4a.u8.u8");
+        EXPECT_EQ(chosen(product("i4", "i4", "i32", 1, 1, 256), arch), "dp4a.s8.s8");
+        EXPECT_EQ(chosen(product("i16", "i8", "i32", 1, 1, 256), arch), "fma");
+        EXPECT_EQ(chosen(product("i8", "i8", "i64", 1, 1, 256), arch), "fma");
+    }
+    EXPECT_EQ(chosen(product("i8", "i8", "i32", 16, 64, 64), "sm_80"), "mma.sync.s8.s8");
+    EXPECT_EQ(chosen(product("i8", "i8", "i32", 4, 64, 64), "sm_90a"), "mma.sync.s8.s8");
+}
+
+TEST(GpuChoice, Fp8WithoutAnInstructionOfItsOwn) {
+    for (const char* arch : {"sm_89", "sm_120a"}) {
+        EXPECT_EQ(chosen(product("f8e4m3", "f8e5m2", "f32", 16, 64, 64), arch), "mma.sync.e4m3.e5m2.f32");
+        EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f16", 64, 64, 64), arch), "mma.sync.f16.f16") << "nobody has measured its sums";
+        Parsed p(product("f8e4m3", "f8e4m3", "f16", 64, 64, 64));
+        const ir::Inst* dot = nullptr;
+        for_each_inst(*p.fn, p.fn->body, [&](ir::InstId id) { dot = ir::is_product(p.fn->inst(id).op) ? &p.fn->inst(id) : dot; });
+        RowContext context;
+        context.arch = find_arch(arch);
+        int unknown = 0;
+        for (const RowVerdict& v : judge_rows(*p.fn, *dot, context)) unknown += v.refusal == "nobody has measured its sums";
+        EXPECT_EQ(unknown, 1);
+    }
+    for (const char* arch : {"sm_90a", "sm_100a"})
+        EXPECT_EQ(chosen(product("f8e4m3", "f8e5m2", "f32", 16, 64, 64), arch), "mma.sync.f16.f32") << "mma.sync of fp8 is made of f16 steps there";
+}
+
 std::string scaled(const std::string& a, const std::string& b, int m, int n, int k, int a_block, int b_block, const std::string& acc = "f32") {
     const auto tile = [](const std::string& elem, int x, int y) { return "<" + elem + ">[" + std::to_string(x) + ", " + std::to_string(y) + "]"; };
     const std::string types[] = {tile(a, m, k), tile(b, k, n), tile(acc, m, n), tile("f8e8m0", m, k / a_block), tile("f8e8m0", k / b_block, n)};
