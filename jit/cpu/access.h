@@ -31,8 +31,8 @@ struct Address {
     llvm::Value* offset = nullptr;  ///< i64, of lane 0 when contiguous, of all lanes when `lanes` is null and not contiguous
     llvm::Value* lanes = nullptr;   ///< <lanes x i64> added to it
     bool contiguous = false;
-    bool bytes = true;            ///< offsets in bytes, else in bits
-    llvm::Value* run = nullptr;   ///< i1: contiguous from `first` on, where it holds; null: never
+    bool bytes = true;           ///< offsets in bytes, else in bits
+    llvm::Value* run = nullptr;  ///< i1: contiguous from `first` on, where it holds; null: never
     llvm::Value* first = nullptr;
 };
 

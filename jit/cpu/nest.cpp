@@ -41,7 +41,7 @@ void Codegen::nest(const Shape& shape, const PointBody& body, const NestOptions&
 void Codegen::nest_blocks(Point p, const Shape& shape, const NestOrder& order, const PointBody& body) {
     const size_t along = order.dims.back(), across = order.dims[order.dims.size() - 2];
     const int64_t extent = shape[along], depth = shape[across], lanes = p.lanes;
-    const bool squares = !order.turned.empty() && p.lanes == width();
+    const bool squares = !order.turned.empty();
     const int64_t side = squares ? order.side : 1, full = depth / side * side;
     loop(0, extent, lanes, [&](Value* i) {
         single_vector(p, along, {Index::consecutive, i, lanes}, extent % lanes ? i64(extent) : nullptr, [&](const Point& at) {

@@ -17,8 +17,8 @@ namespace {
 // Of an access per vector, in instructions of about one element's work.
 constexpr int kContiguous = 1, kTurned = 2, kStrided = 8;
 constexpr int kStoreWeight = 2;
-constexpr size_t kMostTurned = 4;     ///< loads
-constexpr int64_t kLeastTurned = 4;   ///< extent of either dimension
+constexpr size_t kMostTurned = 4;      ///< loads
+constexpr int64_t kLeastTurned = 4;    ///< elements along memory
 constexpr unsigned kMostUnrolled = 8;  ///< elements of narrow formats that fill whole words
 
 /// How the nest's dimensions move one coordinate of a value.
@@ -43,34 +43,95 @@ public:
     NestPlanner(const ir::Function& fn, const Plan& plan, const CompileOptions& options, unsigned lanes)
         : fn_(fn), plan_(plan), options_(options), lanes_(lanes) {}
 
-    NestOrder run(ir::InstId root) {
-        const ir::Inst& inst = fn_.inst(root);
+    NestOrder store(ir::InstId id) {
+        const ir::Inst& inst = fn_.inst(id);
         const auto operands = fn_.operands(inst);
-        const bool store = inst.op == Op::store;
-        shape_ = fn_.type(store ? operands[1 + fn_.access(inst).indices()] : fn_.result(inst)).shape;
-        NestOrder out = row_major(shape_);
-        if (out.dims.size() < 2 || options_.bounds) return out;
+        const ir::Access access = fn_.access(inst);
+        shape_ = fn_.type(operands[1 + access.indices()]).shape;
+        // Of several elements at one place the last stays, in the order of the program.
+        for (const Access::Axis& axis : access.axes)
+            if (axis.kind == Access::gather) return row_major(shape_);
+        const MemoryOrder order = memory_order(fn_, options_, operands[0]);
+        if (order.unit < 0 && is_strided(operands[0])) return row_major(shape_);
+        return planned(by_strides(inst, order), [&](const Coordinates& own) { this->access(id, own, kStoreWeight); });
+    }
+
+    /// Into a stored tile; `read(coordinates)`: what makes its elements.
+    template <class Read>
+    NestOrder tile(const Shape& shape, const Read& read) {
+        shape_ = shape;
+        return planned(row_major(shape).dims, [&](const Coordinates& own) {
+            uses_.push_back({"scratch memory", moved_by(own), last_of(shape_), kStoreWeight, {}});
+            read(own);
+        });
+    }
+
+    void walk(ir::ValueId v, const Coordinates& given) {
+        const Type& type = fn_.type(v);
+        if (type.kind != Type::tile || type.shape.rank == 0 || type.shape.rank != given.size()) return;
+        const Coordinates at = trimmed(given, type.shape);
+        if (!seen_.insert({v.v, at}).second) return;
+        const ir::Inst* def = fn_.def(v);
+        if (plan_.values[v.v].kind == Home::fused && def && def->op != Op::constant_tile) return visit(fn_.value(v).def, at);
+        stored(v, at);
+    }
+
+    /// What evaluating the instruction at a point reads.
+    void visit(ir::InstId id, const Coordinates& at) {
+        const ir::Inst& inst = fn_.inst(id);
+        const auto operands = fn_.operands(inst);
+        const auto attrs = fn_.attrs(inst);
+        switch (inst.op) {
+            case Op::load:
+            case Op::extract:
+                return access(id, at, 1);
+            case Op::ptr_load:  // what it reports names the first lane
+                ordered_ = true;
+                return;
+            case Op::permute: {
+                Coordinates from(at.size());
+                for (size_t d = 0; d < at.size(); ++d) from[static_cast<size_t>(attrs[d])] = at[d];
+                return walk(operands[0], from);
+            }
+            case Op::broadcast: {
+                const size_t rank = fn_.type(operands[0]).shape.rank;
+                return walk(operands[0], {at.end() - static_cast<std::ptrdiff_t>(rank), at.end()});
+            }
+            case Op::slice: {
+                Coordinates from = at;
+                for (size_t d = 0; d < at.size(); ++d) {
+                    if (attrs[2 * d] != 0 || attrs[2 * d + 1] != 1) from[d].same = false;
+                    if (attrs[2 * d + 1] != 1) from[d].run = -1;
+                }
+                return walk(operands[0], from);
+            }
+            case Op::reshape:
+                return walk(operands[0], reshaped(inst, at));
+            case Op::gather: {
+                walk(operands[1], at);
+                Coordinates from = at;
+                from[static_cast<size_t>(attrs[0])] = {moved_by(at), -1, false};
+                return walk(operands[0], from);
+            }
+            default:
+                for (ir::ValueId o : operands) walk(o, at);
+        }
+    }
+
+private:
+    template <class Accesses>
+    NestOrder planned(std::vector<uint8_t> dims, const Accesses& accesses) {
+        NestOrder out;
+        out.dims = std::move(dims);
+        if (out.dims.size() < 2 || options_.bounds) return row_major(shape_);
         Coordinates own;
         for (size_t d = 0; d < shape_.rank; ++d) own.push_back(shape_[d] == 1 ? From{} : From{1u << d, static_cast<int>(d), true});
-        MemoryOrder order;
-        if (store) {
-            order = memory_order(fn_, options_, operands[0]);
-            // Of several elements at one place the last stays, in the order of the program.
-            for (const Access::Axis& axis : fn_.access(inst).axes)
-                if (axis.kind == Access::gather) return out;
-            if (order.unit < 0 && is_strided(operands[0])) return out;
-            out.dims = by_strides(inst, order);
-            access(root, own, kStoreWeight);
-        } else {
-            uses_.push_back({"scratch memory", moved_by(own), last_of(shape_), kStoreWeight, {}});
-            visit(root, own);
-        }
+        accesses(own);
         if (ordered_) return row_major(shape_);
         choose(out);
         return out;
     }
 
-private:
     static int last_of(const Shape& shape) {
         int d = shape.rank - 1;
         while (d >= 0 && shape[static_cast<size_t>(d)] == 1) --d;
@@ -171,17 +232,7 @@ private:
         return at;
     }
 
-    void walk(ir::ValueId v, const Coordinates& given) {
-        const Type& type = fn_.type(v);
-        if (type.kind != Type::tile || type.shape.rank == 0 || type.shape.rank != given.size()) return;
-        const Coordinates at = trimmed(given, type.shape);
-        if (!seen_.insert({v.v, at}).second) return;
-        const ir::Inst* def = fn_.def(v);
-        if (plan_.values[v.v].kind == Home::fused && def && def->op != Op::constant_tile) return visit(fn_.value(v).def, at);
-        tile(v, at);
-    }
-
-    void tile(ir::ValueId v, const Coordinates& at) {
+    void stored(ir::ValueId v, const Coordinates& at) {
         const int last = last_of(fn_.type(v).shape);
         Use use{"scratch memory", moved_by(at), last < 0 ? -1 : at[static_cast<size_t>(last)].run, 1, {}};
         if (use.unit >= 0 && plan_.values[v.v].kind == Home::stored && !fn_.type(v).pointer) {
@@ -189,48 +240,6 @@ private:
             if (std::count(turned.dims.begin(), turned.dims.end(), -2) == 0) use.turned = std::move(turned);
         }
         uses_.push_back(std::move(use));
-    }
-
-    /// What evaluating the instruction at a point reads.
-    void visit(ir::InstId id, const Coordinates& at) {
-        const ir::Inst& inst = fn_.inst(id);
-        const auto operands = fn_.operands(inst);
-        const auto attrs = fn_.attrs(inst);
-        switch (inst.op) {
-            case Op::load:
-            case Op::extract:
-                return access(id, at, 1);
-            case Op::ptr_load:  // what it reports names the first lane
-                ordered_ = true;
-                return;
-            case Op::permute: {
-                Coordinates from(at.size());
-                for (size_t d = 0; d < at.size(); ++d) from[static_cast<size_t>(attrs[d])] = at[d];
-                return walk(operands[0], from);
-            }
-            case Op::broadcast: {
-                const size_t rank = fn_.type(operands[0]).shape.rank;
-                return walk(operands[0], {at.end() - static_cast<std::ptrdiff_t>(rank), at.end()});
-            }
-            case Op::slice: {
-                Coordinates from = at;
-                for (size_t d = 0; d < at.size(); ++d) {
-                    if (attrs[2 * d] != 0 || attrs[2 * d + 1] != 1) from[d].same = false;
-                    if (attrs[2 * d + 1] != 1) from[d].run = -1;
-                }
-                return walk(operands[0], from);
-            }
-            case Op::reshape:
-                return walk(operands[0], reshaped(inst, at));
-            case Op::gather: {
-                walk(operands[1], at);
-                Coordinates from = at;
-                from[static_cast<size_t>(attrs[0])] = {moved_by(at), -1, false};
-                return walk(operands[0], from);
-            }
-            default:
-                for (ir::ValueId o : operands) walk(o, at);
-        }
     }
 
     /// Groups of dimensions with equal products, as they are renumbered among themselves.
@@ -266,8 +275,8 @@ private:
         size_t squares = 0;
         for (const Use& u : uses_) {
             if (!(u.moved >> n & 1)) continue;
-            const bool turned = u.unit == k && u.turned && squares < kMostTurned && turned_along(*u.turned, n);
-            squares += turned && u.unit != n;
+            const bool turned = u.unit == k && k != n && u.turned && squares < kMostTurned && turned_along(*u.turned, n);
+            squares += turned;
             sum += u.weight * (u.unit == n ? kContiguous : turned ? kTurned : kStrided);
         }
         return sum;
@@ -280,7 +289,7 @@ private:
         for (auto d = out.dims.rbegin(); d != out.dims.rend(); ++d) {
             std::set<int> others{-1};
             for (const Use& u : uses_)
-                if (u.turned && u.unit != *d && std::min(extent(u.unit), extent(*d)) >= kLeastTurned) others.insert(u.unit);
+                if (u.turned && u.unit != *d && fills_squares(*d, u.unit)) others.insert(u.unit);
             for (const int other : others)
                 if (const int now = cost(*d, other); now < least) least = now, n = *d, k = other;
         }
@@ -305,13 +314,15 @@ private:
         const int64_t step = std::max<int64_t>(out.step, 32 / std::gcd(32u, load.bits));
         int64_t side = lanes_ * 32 / load.bits / step * step;
         if (!out.turned.empty()) side = std::min(side, out.side / step * step);
-        if (side == 0 || out.turned.size() == kMostTurned || std::min(extent(n), extent(load.dims[load.k])) < kLeastTurned) return;
+        if (side == 0 || out.turned.size() == kMostTurned || !fills_squares(n, load.dims[load.k])) return;
         load.n = static_cast<size_t>(std::find(load.dims.begin(), load.dims.end(), n) - load.dims.begin());
         out.step = step;
         out.side = side;
         out.turned.push_back(std::move(load));
     }
 
+    /// Are vectors along n whole ones, and worth turning for what they find along k?
+    bool fills_squares(int n, int k) const { return 2 * extent(n) > lanes_ && extent(k) >= kLeastTurned; }
     int64_t extent(int d) const { return shape_[static_cast<size_t>(d)]; }
 
     void say(NestOrder& out, int n, int k) const {
@@ -351,7 +362,14 @@ NestOrder row_major(const Shape& shape) {
 }
 
 NestOrder plan_nest(const ir::Function& fn, const Plan& plan, const CompileOptions& options, ir::InstId root, unsigned lanes) {
-    return NestPlanner(fn, plan, options, lanes).run(root);
+    NestPlanner planner(fn, plan, options, lanes);
+    if (fn.inst(root).op == Op::store) return planner.store(root);
+    return planner.tile(fn.type(fn.result(root)).shape, [&](const Coordinates& own) { planner.visit(root, own); });
+}
+
+NestOrder plan_copy(const ir::Function& fn, const Plan& plan, const CompileOptions& options, ir::ValueId from, unsigned lanes) {
+    NestPlanner planner(fn, plan, options, lanes);
+    return planner.tile(fn.type(from).shape, [&](const Coordinates& own) { planner.walk(from, own); });
 }
 
 }  // namespace tegula::cpu

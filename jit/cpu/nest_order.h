@@ -29,6 +29,8 @@ struct NestOrder {
 
 /// The nest of a store, or of a fusable instruction whose result is stored. `lanes`: of a vector.
 NestOrder plan_nest(const ir::Function& fn, const Plan& plan, const CompileOptions& options, ir::InstId root, unsigned lanes);
+/// The nest that copies a value into a stored tile.
+NestOrder plan_copy(const ir::Function& fn, const Plan& plan, const CompileOptions& options, ir::ValueId from, unsigned lanes);
 /// What has effects in the order of its elements runs so.
 NestOrder row_major(const Shape& shape);
 

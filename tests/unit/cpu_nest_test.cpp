@@ -1,5 +1,6 @@
 // The order in which loop nests of the CPU go over their tiles (jit/cpu/nest_order.h), and that native code keeps the interpreter's bits in it: all
-// widths, processors with wide, narrow and hardly any vectors, memory that ends where the tensors do, strides of the host, elements that share memory.
+// widths, processors with wide, narrow and hardly any vectors, memory that ends where the tensors do, strides of the host, elements that share
+// memory.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -43,13 +44,13 @@ using Dims = std::vector<uint8_t>;
 
 TEST_F(Nests, RunAlongMemory) {
     EXPECT_EQ(plan(copy("", "")).dims, (Dims{0, 1}));
-    EXPECT_EQ(plan(copy(" @ col", " @ col")).dims, (Dims{1, 0}));
-    EXPECT_FALSE(plan(copy(" @ col", " @ col")).blocks);
-    EXPECT_EQ(plan(copy(" @ strides(1, 100)", " @ strides(1, 80)")).dims, (Dims{1, 0}));
+    EXPECT_EQ(plan(copy(" @ \"col\"", " @ \"col\"")).dims, (Dims{1, 0}));
+    EXPECT_FALSE(plan(copy(" @ \"col\"", " @ \"col\"")).blocks);
+    EXPECT_EQ(plan(copy(" @ \"strides(1, 100)\"", " @ \"strides(1, 80)\"")).dims, (Dims{1, 0}));
     EXPECT_EQ(plan(copy("", "", false, "f32", 64, 1)).dims, (Dims{0}));
-    EXPECT_EQ(plan(copy(" @ col", "", true)).dims, (Dims{0, 1})) << "both transpositions cancel";
-    EXPECT_FALSE(plan(copy(" @ col", "", true)).blocks);
-    EXPECT_NE(plan(copy(" @ col", " @ col")).text.find("dimension 0, as memory of `x`, `y`"), std::string::npos);
+    EXPECT_EQ(plan(copy(" @ \"col\"", "", true)).dims, (Dims{0, 1})) << "both transpositions cancel";
+    EXPECT_FALSE(plan(copy(" @ \"col\"", "", true)).blocks);
+    EXPECT_NE(plan(copy(" @ \"col\"", " @ \"col\"")).text.find("dimension 0, as memory of `x`, `y`"), std::string::npos);
 }
 
 TEST_F(Nests, TurnSquaresWhereMemoryDisagrees) {
@@ -62,7 +63,7 @@ TEST_F(Nests, TurnSquaresWhereMemoryDisagrees) {
             EXPECT_EQ(order.side, side) << f;
             EXPECT_EQ(order.step, step) << f;
         }
-        const cpu::NestOrder columns = plan(copy("", " @ col", false, f));
+        const cpu::NestOrder columns = plan(copy("", " @ \"col\"", false, f));
         EXPECT_EQ(columns.dims, (Dims{1, 0})) << f;
         EXPECT_TRUE(columns.blocks) << f;
     }
@@ -88,18 +89,19 @@ TEST_F(Nests, BitsAreTheInterpreters) {
     std::mt19937_64 random(1);
     for (const char* cpu : {"", "x86-64-v3", "x86-64"})
         for (const char* f : {"u1", "i4", "i8", "i12", "f16", "i24", "f32", "i33", "f64"})
-            for (const auto& [m, n] : {std::pair{5, 70}, {33, 37}, {64, 19}})
+            for (const auto& [m, n] : {std::pair{33, 37}, {64, 19}})
                 for (const int kind : {0, 1, 2}) {
                     SCOPED_TRACE(std::string(cpu) + " " + f + " " + std::to_string(m) + " x " + std::to_string(n) + ", " + std::to_string(kind));
-                    const auto fn = w.parse(kind == 0 ? copy("", "", true, f, m, n) : copy(kind == 1 ? " @ col" : "", " @ col", false, f, m, n));
+                    const auto fn =
+                        w.parse(kind == 0 ? copy("", "", true, f, m, n) : copy(kind == 1 ? " @ \"col\"" : "", " @ \"col\"", false, f, m, n));
                     std::vector<Argument> args(2);
                     std::deque<Guarded> memory;
                     for (size_t i = 0; i < 2; ++i) {
                         const Type& type = fn->type(fn->params[i].value);
                         Argument& a = args[i];
-                        a.kind = Argument::tensor, a.t.elem = type.elem, a.t.extents = type.shape;
-                        a.t.bytes = static_cast<uint64_t>(
-                            fn->types().layout(type.layout).storage_bytes(extents_of(a.t), fn->types().format(type.elem).bits));
+                        a.kind = Argument::tensor, a.t.elem = type.elem, a.t.extents = type.shape, a.t.layout = type.layout;
+                        a.t.bytes =
+                            static_cast<uint64_t>(fn->types().layout(type.layout).storage_bytes(extents_of(a.t), fn->types().format(type.elem).bits));
                         memory.emplace_back(a.t.bytes);
                         for (uint8_t& b : memory.back()) b = static_cast<uint8_t>(random());
                         a.t.data = memory.back().end() - a.t.bytes;
@@ -117,7 +119,7 @@ TEST_F(Nests, BitsAreTheInterpreters) {
 
 /// Rows and columns of the output lie over each other: of several values for one element the last one in the order of rows stays.
 TEST_F(Nests, ElementsThatShareMemory) {
-    const auto fn = w.parse(copy(" @ col", "", false, "i32", 20, 24));
+    const auto fn = w.parse(copy(" @ \"col\"", "", false, "i32", 20, 24));
     std::vector<int32_t> x(20 * 24), y[2];
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int32_t>(i);
     for (int native = 0; native < 2; ++native) {
@@ -125,7 +127,8 @@ TEST_F(Nests, ElementsThatShareMemory) {
         std::vector<Argument> args(2);
         for (size_t i = 0; i < 2; ++i) {
             const Type& type = fn->type(fn->params[i].value);
-            args[i].kind = Argument::tensor, args[i].t.elem = type.elem, args[i].t.extents = type.shape, args[i].t.bytes = x.size() * 4;
+            args[i].kind = Argument::tensor, args[i].t.elem = type.elem, args[i].t.extents = type.shape, args[i].t.layout = type.layout;
+            args[i].t.bytes = x.size() * 4;
         }
         args[0].t.data = x.data();
         args[1].t.data = y[native].data();
