@@ -1,7 +1,7 @@
 // The argument block's shape (abi.h).
 #include "jit/cpu/abi.h"
 
-#include "lang/layout.h"
+#include "jit/cpu/memory_order.h"
 
 namespace tegula::cpu {
 
@@ -15,7 +15,7 @@ ArgLayout make_arg_layout(const ir::Function& fn, const std::vector<TensorTrait>
             p.kind = ParamSlots::tensor;
             const uint32_t rank = t.shape.rank;
             const Layout& layout = fn.types().layout(t.layout);
-            p.affine = layout.kind() != Layout::Kind::exprs || (i < traits.size() && traits[i].strided);
+            p.affine = layout.kind() == Layout::Kind::strides || permutation(layout, rank) || (i < traits.size() && traits[i].strided);
             p.members = p.affine ? rank : static_cast<uint32_t>(layout.physical(static_cast<int>(rank)).size());
             p.extents = p.first + 3;
             p.strides = p.extents + rank;

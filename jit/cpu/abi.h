@@ -29,7 +29,8 @@ struct TensorTrait {
 ///   scalar, extent: 1 slot, the code extended to 64 bits (format.h extend_code).
 ///   pointer, tensor: data (address of element 0's storage), bytes (of the storage), limit (elements that a pointer may reach: a pointer argument's
 ///   extent; INT64_MAX for tensors), then for tensors extents[rank] and
-///     affine (row, col, strides, or strided): strides[rank], in bytes when elements are 8, 16, 32 or 64 bits wide, else in bits. As BoundLayout and
+///     affine (row, col, strides, a user's permutation of the indices, or strided): strides[rank], in bytes when elements are 8, 16, 32 or 64 bits
+///     wide, else in bits. As BoundLayout and
 ///       views: row-major rows of sub-byte elements start on a byte. A stride of an extent <= 1 may be anything that fits; use 0.
 ///     by expressions: pitches[members] of the physical tuple, in the same unit (row-major over physical_extents, rows start on a byte).
 struct ParamSlots {

@@ -19,8 +19,12 @@ AccessEmitter::AccessEmitter(Codegen& g, ir::InstId id)
       format_(fn_.elem(object_)),
       pointer_(fn_.type(object_).pointer),
       tensor_(fn_.type(object_).kind == Type::tensor),
-      out_bytes_(has_byte_address(format_.bits)) {
+      out_bytes_(has_byte_address(format_.bits)),
+      order_(memory_order(fn_, g.options_, object_)) {
     const ir::Inst& inst = fn_.inst(id);
+    const auto number = static_cast<size_t>(g.param_of_[object_.v]);
+    const bool strided = tensor_ && number < g.options_.tensors.size() && g.options_.tensors[number].strided;
+    whole_rows_ = tensor_ && !strided && permutation(fn_.types().layout(fn_.type(object_).layout), fn_.type(object_).shape.rank);
     const auto operands = fn_.operands(inst);
     size_t next = 1;
     for (const Access::Axis& axis : access_.axes) {
@@ -79,11 +83,9 @@ std::pair<Value*, Value*> AccessEmitter::limits(size_t a) {
     return {low, high};
 }
 
-bool AccessEmitter::ends_with_tensor() const {
-    size_t along = part_.rank;
-    while (along > 0 && part_[along - 1] == 1) --along;
+bool AccessEmitter::ends_with_tensor(size_t along) const {
     for (size_t a = 0; a < access_.axes.size(); ++a)
-        if (dim_[a] + 1 == along && access_.axes[a].kind == Access::range && !access_.axes[a].in_bounds) return true;
+        if (dim_[a] == along && access_.axes[a].kind == Access::range && !access_.axes[a].in_bounds) return true;
     return false;
 }
 
@@ -177,8 +179,9 @@ Value* AccessEmitter::mask(const Place& place, const Point& p) {
     if (!place.inside) return all;
     Value* out = b_.CreateNot(place.inside);
     if (all) out = b_.CreateAnd(out, all);
-    g_.when(p.lanes ? b_.CreateOrReduce(out) : out,
-            [&] { g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])}); });
+    g_.when(p.lanes ? b_.CreateOrReduce(out) : out, [&] {
+        g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])});
+    });
     both(all, place.inside);
     return all;
 }
@@ -206,7 +209,7 @@ Point AccessEmitter::object_point(const Place& place, Value* mask, const Point& 
 // ---- instructions ----
 
 Value* Codegen::at_load(ir::InstId id, const Point& p) {
-    if (Value* v = at_turned(id, p)) return v;
+    if (Value* v = at_turned(fn_.result(id), p)) return v;
     AccessEmitter access(*this, id);
     Place place = access.place(p);
     Value* other = access.other().valid() ? lanes(access.other(), p) : nullptr;
@@ -230,10 +233,12 @@ Value* Codegen::at_extract(ir::InstId id, const Point& p) {
 void Codegen::cpu_store(ir::InstId id) {
     AccessEmitter access(*this, id);
     const bool serial = access.format().bits % 8 != 0;
+    const NestOrder order = plan_nest(fn_, plan_, options_, id, width());
     NestOptions options;
+    options.order = &order;
     // Following a pointer may fail, and is to be reported, where nothing is stored, too.
     const bool follows = evaluates(access.value(), [](const ir::Inst& inst) { return inst.op == Op::ptr_load; });
-    options.unreached = access.ends_with_tensor() && !follows ? NestOptions::skipped : NestOptions::apart;
+    options.unreached = !order.dims.empty() && access.ends_with_tensor(order.dims.back()) && !follows ? NestOptions::skipped : NestOptions::apart;
     // Neighbours of other widths share bytes, which are read and written again.
     options.mixed = has_byte_address(access.format().bits);
     if (access.streamed()) {

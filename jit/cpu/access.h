@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "jit/cpu/codegen.h"
+#include "jit/cpu/memory_order.h"
 #include "lang/layout.h"
 
 namespace tegula::cpu {
@@ -30,7 +31,9 @@ struct Address {
     llvm::Value* offset = nullptr;  ///< i64, of lane 0 when contiguous, of all lanes when `lanes` is null and not contiguous
     llvm::Value* lanes = nullptr;   ///< <lanes x i64> added to it
     bool contiguous = false;
-    bool bytes = true;  ///< offsets in bytes, else in bits
+    bool bytes = true;           ///< offsets in bytes, else in bits
+    llvm::Value* run = nullptr;  ///< i1: contiguous from `first` on, where it holds; null: never
+    llvm::Value* first = nullptr;
 };
 
 class AccessEmitter {
@@ -57,8 +60,8 @@ public:
     void turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
     /// What is read there from words: elements of `words`' low bits, masked as the instruction asks.
     llvm::Value* from_words(const Point& p, size_t k, llvm::Value* words);
-    /// Do lanes that run out of the tensor have nothing to do?
-    bool ends_with_tensor() const;
+    /// Do lanes along this dimension of the part that run out of the tensor have nothing to do?
+    bool ends_with_tensor(size_t along) const;
     /// Is it a tensor that the variant streams (TensorTrait)?
     bool streamed() const;
     llvm::Value* before_aligned(const Point& p);
@@ -87,6 +90,14 @@ private:
     llvm::Value* extent(size_t a);
     llvm::Value* stride(size_t a, int64_t& known);
     llvm::Value* wide(const Coordinate& c, unsigned lanes);
+    struct Run {
+        llvm::Value* first;  ///< of lane 0
+        bool moves;          ///< lane l has l more, else all the same
+    };
+    std::optional<Run> run_of(const LayoutExpr& e, const Place& place, llvm::Value*& fits);
+    llvm::Value* combined(LayoutExpr::Op op, llvm::Value* x, llvm::Value* y, unsigned lanes);
+    bool by_run(const std::vector<LayoutExpr>& members, const Place& place, Address& out);
+    llvm::Value* pitch(size_t m, size_t members);
     llvm::Value* expression(const LayoutExpr& e, const std::vector<llvm::Value*>& coordinates, unsigned lanes);
     void by_expressions(const Place& place, Address& out);
     void by_strides(const Place& place, Address& out);
@@ -101,6 +112,8 @@ private:
     ir::ValueId object_, value_, expected_, other_, mask_;
     const Format& format_;
     bool pointer_, tensor_, out_bytes_;
+    MemoryOrder order_;
+    bool whole_rows_;  ///< rows begin with whole bytes
     Shape part_, joint_;
     std::vector<ir::ValueId> index_;  ///< by axis; invalid for `all`
     std::vector<size_t> dim_;         ///< by axis: the part's dimension (gather: the first of the joint ones)

@@ -25,6 +25,19 @@ static std::pair<Value*, Value*> active_lanes(llvm::IRBuilder<>& b, Value* mask,
     return {first, end};
 }
 
+/// Both sides of Address::run.
+static Address whole_run(Address a) {
+    a.offset = a.first;
+    a.lanes = a.run = nullptr;
+    a.contiguous = true;
+    return a;
+}
+
+static Address by_lanes(Address a) {
+    a.run = nullptr;
+    return a;
+}
+
 AccessEmitter::RunMask AccessEmitter::run_mask(const Place& place, Value* mask, const Point& p) {
     if (out_bytes_ || !place.row || place.inside || !p.lanes) return {nullptr, mask};
     Place rest = place;
@@ -37,6 +50,9 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
     llvm::Type* type = s.type(format_, lanes);
     if (!other) other = llvm::Constant::getNullValue(type);
     if (const auto* none = llvm::dyn_cast_or_null<llvm::Constant>(mask); none && none->isNullValue()) return other;
+    if (a.run)
+        return g_.choose(
+            a.run, [&] { return load(whole_run(a), mask, other, lanes, run); }, [&] { return load(by_lanes(a), mask, other, lanes, run); });
     if (!lanes) {
         const auto read = [&]() -> Value* {
             if (!a.bytes) return s.load_at(format_, a.base, a.offset, nullptr, 0);
@@ -89,6 +105,15 @@ Value* AccessEmitter::one_by_one(Value* pointers, llvm::Type* type, Value* mask,
 
 void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned lanes) {
     Scalars& s = g_.scalars();
+    if (a.run) {
+        const auto put = [&](const Address& one) -> Value* {
+            store(one, mask, value, lanes);
+            return b_.getTrue();
+        };
+        g_.choose(
+            a.run, [&] { return put(whole_run(a)); }, [&] { return put(by_lanes(a)); });
+        return;
+    }
     if (!lanes) {
         const auto put = [&] {
             if (!a.bytes) return s.store_at(format_, value, a.base, a.offset, nullptr);
@@ -166,9 +191,9 @@ Value* AccessEmitter::before_aligned(const Point& p) {
     Value* bytes = b_.CreateAnd(b_.CreateNeg(b_.CreatePtrToInt(first, b_.getInt64Ty())), g_.i64(kLine - 1));
     // Two rows share the line where they meet, which is in the caches by the time the one after the next begins.
     g_.when(b_.CreateICmpNE(bytes, g_.i64(0)), [&] {
-        const size_t rank = fn_.type(object_).shape.rank;
+        const size_t rank = order_.axes.size();
         int64_t known;
-        Value* pitch = rank > 1 ? stride(rank - 2, known) : g_.i64(part_.elements() * unit());
+        Value* pitch = rank > 1 ? stride(order_.axes[rank - 2], known) : g_.i64(part_.elements() * unit());
         prefetch(b_.CreateGEP(b_.getInt8Ty(), first, b_.CreateMul(pitch, g_.i64(2))), true);
     });
     return b_.CreateUDiv(bytes, g_.i64(unit()));

@@ -22,26 +22,14 @@ Value* Codegen::extent(ir::ValueId tensor, size_t d) {
 
 /// Stride of dimension a in bytes (or bits); `known` is it, or -1.
 Value* AccessEmitter::stride(size_t a, int64_t& known) {
-    const ParamSlots& slots = g_.param(object_);
-    const Type& type = fn_.type(object_);
-    const Layout& layout = fn_.types().layout(type.layout);
-    const auto number = static_cast<size_t>(g_.param_of_[object_.v]);
-    const bool strided = number < g_.options_.tensors.size() && g_.options_.tensors[number].strided;
     known = -1;
-    int at = -1;
-    if (strided)
-        at = g_.options_.tensors[number].unit;
-    else if (layout.kind() == Layout::Kind::row)
-        at = type.shape.rank - 1;
-    else if (layout.kind() == Layout::Kind::col)
-        at = 0;
-    if (at == static_cast<int>(a)) {
+    if (order_.unit == static_cast<int>(a)) {
         known = unit();
         return g_.i64(known);
     }
-    Value* slot = g_.argument_slot(slots.strides + static_cast<uint32_t>(a));
-    // Rows of dense layouts begin with whole bytes: said so that the phase of a run does not depend on its row.
-    return out_bytes_ || strided || at < 0 ? slot : b_.CreateAnd(slot, g_.i64(-8));
+    Value* slot = g_.argument_slot(g_.param(object_).strides + static_cast<uint32_t>(a));
+    // Said so that the phase of a run does not depend on its row.
+    return out_bytes_ || !whole_rows_ ? slot : b_.CreateAnd(slot, g_.i64(-8));
 }
 
 Value* AccessEmitter::wide(const Coordinate& c, unsigned lanes) {
@@ -109,8 +97,13 @@ Value* AccessEmitter::expression(const LayoutExpr& e, const std::vector<Value*>&
     if (e.op == E::extent) return g_.splat(g_.extent(object_, static_cast<size_t>(e.value)), lanes);
     TEGULA_CHECK(e.a && e.b, "a layout that is too deep");
     Value *x = expression(*e.a, at, lanes), *y = expression(*e.b, at, lanes);
+    return combined(e.op, x, y, lanes);
+}
+
+Value* AccessEmitter::combined(LayoutExpr::Op op, Value* x, Value* y, unsigned lanes) {
+    using E = LayoutExpr;
     const auto number = [&](int64_t v) { return g_.splat(g_.i64(v), lanes); };
-    switch (e.op) {
+    switch (op) {
         case E::add:
             return b_.CreateAdd(x, y);
         case E::sub:
@@ -142,10 +135,56 @@ Value* AccessEmitter::expression(const LayoutExpr& e, const std::vector<Value*>&
     }
 }
 
+/// An expression whose lanes are next to each other or the same wherever `fits` (i1, null: always) holds: `j / 64` and `j % 64` do while lanes stay
+/// within a run of 64. Nothing: others, and runs shorter than the vector.
+std::optional<AccessEmitter::Run> AccessEmitter::run_of(const LayoutExpr& e, const Place& place, Value*& fits) {
+    using E = LayoutExpr;
+    if (e.op == E::constant) return Run{g_.i64(e.value), false};
+    if (e.op == E::extent) return Run{g_.extent(object_, static_cast<size_t>(e.value)), false};
+    if (e.op == E::index) {
+        const Coordinate& c = place.at[static_cast<size_t>(e.value)];
+        if (c.kind == Index::vector || (c.kind == Index::consecutive && c.step != 1)) return std::nullopt;
+        return Run{c.value, c.kind == Index::consecutive};
+    }
+    const auto x = run_of(*e.a, place, fits), y = run_of(*e.b, place, fits);
+    if (!x || !y) return std::nullopt;
+    Value* first = combined(e.op, x->first, y->first, 0);
+    if (!x->moves && !y->moves) return Run{first, false};
+    if (e.op == E::add && !(x->moves && y->moves)) return Run{first, true};
+    if (e.op == E::sub && !y->moves) return Run{first, true};
+    const bool divided = (e.op == E::div || e.op == E::rem) && e.b->op == E::constant && e.b->value >= static_cast<int64_t>(place.lanes);
+    if (!divided) return std::nullopt;
+    Value* place_in_run = combined(E::rem, x->first, y->first, 0);
+    both(fits, b_.CreateICmpSLE(place_in_run, g_.i64(e.b->value - place.lanes)));
+    return Run{first, e.op == E::rem};
+}
+
+Value* AccessEmitter::pitch(size_t m, size_t members) {
+    return m + 1 == members ? g_.i64(unit()) : g_.argument_slot(g_.param(object_).strides + static_cast<uint32_t>(m));
+}
+
+bool AccessEmitter::by_run(const std::vector<LayoutExpr>& members, const Place& place, Address& out) {
+    if (!place.lanes || g_.options_.bounds || members.empty()) return false;
+    Value *fits = nullptr, *sum = g_.i64(0);
+    for (size_t m = 0; m < members.size(); ++m) {
+        const auto run = run_of(members[m], place, fits);
+        if (!run || run->moves != (m + 1 == members.size())) return false;
+        sum = b_.CreateAdd(sum, b_.CreateMul(run->first, pitch(m, members.size())));
+    }
+    if (!fits) {
+        out.offset = sum;
+        out.contiguous = true;
+        return true;
+    }
+    out.run = fits;
+    out.first = sum;
+    return false;
+}
+
 void AccessEmitter::by_expressions(const Place& place, Address& out) {
-    const ParamSlots& slots = g_.param(object_);
     const Type& type = fn_.type(object_);
     const std::vector<LayoutExpr> members = fn_.types().layout(type.layout).physical(type.shape.rank);
+    if (by_run(members, place, out)) return;
     bool same = true;
     for (const Coordinate& c : place.at) same = same && c.kind == Index::uniform;
     const unsigned lanes = same ? 0 : place.lanes;
@@ -153,8 +192,7 @@ void AccessEmitter::by_expressions(const Place& place, Address& out) {
     for (const Coordinate& c : place.at) at.push_back(lanes ? wide(c, lanes) : c.value);
     Value* sum = nullptr;
     for (size_t m = 0; m < members.size(); ++m) {
-        Value* pitch = g_.splat(m + 1 == members.size() ? g_.i64(unit()) : g_.argument_slot(slots.strides + static_cast<uint32_t>(m)), lanes);
-        Value* part = b_.CreateMul(expression(members[m], at, lanes), pitch);
+        Value* part = b_.CreateMul(expression(members[m], at, lanes), g_.splat(pitch(m, members.size()), lanes));
         sum = sum ? b_.CreateAdd(sum, part) : part;
     }
     if (!sum) sum = g_.splat(g_.i64(0), lanes);

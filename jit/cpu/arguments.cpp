@@ -23,6 +23,20 @@ int8_t unit_dimension(const TensorArg& t) {
     return unit;
 }
 
+/// Could two indices mean one element?
+bool may_share(const TensorArg& t) {
+    std::vector<std::pair<Wide, Wide>> dims;  // stride, last index
+    for (size_t d = 0; d < t.extents.rank; ++d)
+        if (t.extents[d] > 1) dims.push_back({t.strides[d] < 0 ? -Wide(t.strides[d]) : Wide(t.strides[d]), t.extents[d] - 1});
+    std::sort(dims.begin(), dims.end());
+    Wide span = 0;
+    for (const auto& [stride, last] : dims) {
+        if (stride <= span) return true;
+        span += stride * last;
+    }
+    return false;
+}
+
 /// Does every in-range index lie inside the storage?
 bool contained(const Layout& layout, const TensorArg& t, unsigned bits, bool strided) {
     const uint64_t bytes = t.data ? t.bytes : 0;
@@ -92,7 +106,8 @@ CompileOptions variant_options(const ir::Function& fn, const std::vector<bool>& 
         const Layout& layout = fn.types().layout(fn.type(value).layout);
         TensorTrait& trait = options.tensors[i];
         trait.strided = is_strided(layout, args[i].t, bits);
-        if (trait.strided) trait.unit = unit_dimension(args[i].t);
+        // Of several values for one element the last one stays, in the order of rows, which loop nests without a unit stride keep.
+        if (trait.strided && !(written[i] && may_share(args[i].t))) trait.unit = unit_dimension(args[i].t);
         options.bounds = options.bounds || !contained(layout, args[i].t, bits, trait.strided);
     }
     return options;

@@ -218,7 +218,9 @@ void Codegen::emit_root(ir::InstId id) {
         Value* value = evaluate(v, p);
         write(to, p, unsettled ? scalars_.raw(value) : value);
     };
+    const NestOrder order = plan_nest(fn_, plan_, options_, id, width());
     NestOptions options;
+    options.order = &order;
     options.unreached = NestOptions::apart;
     options.mixed = true;
     nest(to.shape, make, options);

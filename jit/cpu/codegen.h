@@ -15,6 +15,7 @@
 
 #include "jit/cpu/dot_rows.h"
 #include "jit/cpu/line_table.h"
+#include "jit/cpu/nest_order.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/scalars.h"
 
@@ -35,11 +36,12 @@ struct Index {
     int64_t run_length = 1;
 };
 
-/// Elements of a load for lanes that run across the rows of its memory: the rows are read as they lie and turned (turned.cpp).
+/// Elements of a load or a stored tile for lanes that run across the rows of its memory: the rows are read as they lie and turned (turned.cpp).
 struct TurnedRun {
-    ir::InstId load;
-    std::vector<Index> at;            ///< what the part's point must be; of dimension `k` one of `steps`
-    size_t k = 0;                     ///< the part's dimension along memory
+    ir::ValueId value;
+    bool stored;                      ///< words are of the stored tile, not of what is loaded
+    std::vector<Index> at;            ///< what the value's point must be; of dimension `k` one of `steps`
+    size_t k = 0;                     ///< the value's dimension along memory
     std::vector<llvm::Value*> steps;  ///< consecutive coordinates
     std::vector<llvm::Value*> words;  ///< <lanes x i32>: the elements' bits from steps[0] on
 };
@@ -73,6 +75,7 @@ struct TargetFacts {
 
 /// How a loop nest goes over its points.
 struct NestOptions {
+    const NestOrder* order = nullptr;  ///< null: row-major
     /// How many elements (i64) of the row that begins at a point come before its first whole vector; then whole vectors go as far as `least` of them
     /// at a time can.
     std::function<llvm::Value*(const Point& first)> head;
@@ -139,9 +142,8 @@ public:
                                    const std::function<std::vector<llvm::Value*>(llvm::Value* i, std::vector<llvm::Value*> carried)>& body);
     void loop(int64_t lo, int64_t hi, int64_t step, const std::function<void(llvm::Value* i)>& body);
     using PointBody = std::function<void(const Point& p)>;
-    /// All points of a shape, row-major, `width()` lanes along the last dimension with an extent > 1 (scalar points when there is none). The body is
-    /// emitted several times: for whole vectors, where accesses may leave out their masks (`all_inside`), for what is left, and for what is not
-    /// reached.
+    /// All points of a shape, `width()` lanes along the order's last dimension (scalar points when no extent is > 1). The body is emitted several
+    /// times: for whole vectors, where accesses may leave out their masks (`all_inside`), for what is left, and for what is not reached.
     void nest(const Shape& shape, const PointBody& body, const NestOptions& options = {});
     /// One row of a nest: dimension `along` of the point goes from 0 to its extent, p.lanes at a time.
     void row(Point p, size_t along, int64_t extent, const PointBody& body, const NestOptions& options = {});
@@ -186,7 +188,9 @@ public:
     /// no lanes): turned into words of 32 bits at `to`, one vector of `lanes` per 32 bits. Only where the tensor's memory runs along k.
     bool can_turn_rows(ir::InstId load, size_t k);
     void turn_rows(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
-    /// Loads among them give their elements from words while `body` is emitted.
+    /// The same of a stored tile, k being its last dimension with an extent > 1.
+    void turn_tile(ir::ValueId tile, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
+    /// Values among them give their elements from words while `body` is emitted.
     void with_turned(std::vector<TurnedRun> runs, const std::function<void()>& body);
     /// Calls a field of Support; the state comes first.
     llvm::Value* call_support(size_t field_offset, llvm::Type* result, std::vector<llvm::Value*> args);
@@ -234,7 +238,7 @@ private:
     llvm::Value* at_extract(ir::InstId id, const Point& p);
     llvm::Value* at_load(ir::InstId id, const Point& p);
     llvm::Value* at_ptr_load(ir::InstId id, const Point& p);
-    llvm::Value* at_turned(ir::InstId id, const Point& p);  ///< null: not turned there
+    llvm::Value* at_turned(ir::ValueId v, const Point& p);  ///< null: not turned there
     llvm::Value* quotient(const Index& i, int64_t by);
     void emit_root(ir::InstId id);
     void emit_inst(ir::InstId id);
@@ -282,6 +286,8 @@ private:
     };
     llvm::Value* whole_vectors(Whole& whole, const Point& p, size_t along, llvm::Value* from, int64_t extent, const PointBody& body, int64_t most,
                                bool mixed);
+    void nest_blocks(Point p, const Shape& shape, const NestOrder& order, const PointBody& body);
+    void square(const Point& p, const NestOrder& order, llvm::Value* k, int64_t count, const PointBody& body);
     void single_vector(Point p, size_t along, const Index& at, llvm::Value* end, const PointBody& body);
     bool made_before(const llvm::Value* value) const;
 
@@ -308,6 +314,7 @@ private:
     bool may_leave_ = true;    ///< false while the run's lock is held
     ir::InstId emitted_;  ///< the last instruction whose code was begun
     std::vector<TurnedRun> turned_;
+    std::vector<llvm::AllocaInst*> squares_;  ///< turned words of a nest's loads, by number
     Whole* whole_ = nullptr;
     llvm::Value* beyond_ = nullptr;  ///< index of lane 0 in vectors that no access reaches
     std::map<std::vector<uint64_t>, uint32_t> points_;

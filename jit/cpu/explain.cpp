@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "jit/cpu/nest_order.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/product.h"
 #include "lang/tensor_strides.h"
@@ -46,7 +47,7 @@ public:
         out += "programs of the grid run on the threads of the pool, each with " + bytes_text(plan_.scratch_bytes) + " of scratch memory\n";
         out += streams_text();
         for (uint32_t b = 0; b < fn_.block_count(); ++b)
-            for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) explain_inst(fn_.inst(id));
+            for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) explain_inst(id);
         for (const Note& n : notes_) out += place_text(sources_, n.span) + n.text + "\n";
         return out;
     }
@@ -72,7 +73,8 @@ private:
         return "tensors larger than the last-level caches are streamed; " + reads + writes + "\n";
     }
 
-    void explain_inst(const ir::Inst& inst) {
+    void explain_inst(ir::InstId id) {
+        const ir::Inst& inst = fn_.inst(id);
         if (inst.blocks.count) return;
         std::string text;
         for (uint32_t r = 0; r < inst.results.count; ++r) {
@@ -87,6 +89,8 @@ private:
         std::string fused;
         for (ir::ValueId operand : fn_.operands(inst)) collect_fused(fn_, plan_, operand, seen, fused);
         if (!fused.empty()) text += "; fused into its loops: " + fused;
+        if (inst.op == ir::Op::store || (fusable(fn_, inst) && fn_.type(fn_.result(inst)).shape.rank))
+            if (const std::string way = plan_nest(fn_, plan_, usual(fn_), id, target_.vector_bytes / 4).text; !way.empty()) text += "; " + way;
         if (inst.op == ir::Op::dot) text += "; " + plan_product(fn_, inst, target_.vector_bytes, target_.dot_rows, &plan_).text();
         notes_.push_back({inst.span, text});
     }

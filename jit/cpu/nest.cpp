@@ -19,24 +19,92 @@ constexpr size_t kMostInstructions = 256;  ///< of a step
 }  // namespace
 
 void Codegen::nest(const Shape& shape, const PointBody& body, const NestOptions& options) {
-    size_t along = shape.rank;
-    for (size_t d = shape.rank; d-- > 0 && along == shape.rank;)
-        if (shape[d] > 1) along = d;
+    const NestOrder natural = row_major(shape), &order = options.order ? *options.order : natural;
     Point p;
     p.rank = shape.rank;
     for (size_t d = 0; d < shape.rank; ++d) p.index[d] = uniform(0);
-    if (along == shape.rank) return body(p);
+    if (order.dims.empty()) return body(p);
+    const size_t along = order.dims.back(), inner = order.dims.size() - (order.blocks ? 2 : 1);
     const int64_t extent = shape[along];
     p.lanes = static_cast<unsigned>(std::min<int64_t>(width(), static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent)))));
-    const std::function<void(size_t)> dimension = [&](size_t d) {
-        if (d == along) return row(p, along, extent, body, options);
-        if (shape[d] == 1) return dimension(d + 1);
-        loop(0, shape[d], 1, [&](Value* i) {
-            p.index[d] = uniform(i);
-            dimension(d + 1);
+    const std::function<void(size_t)> dimension = [&](size_t i) {
+        if (i == inner) return order.blocks ? nest_blocks(p, shape, order, body) : row(p, along, extent, body, options);
+        loop(0, shape[order.dims[i]], 1, [&](Value* at) {
+            p.index[order.dims[i]] = uniform(at);
+            dimension(i + 1);
         });
     };
     dimension(0);
+}
+
+/// The innermost two dimensions: the lanes of one vector all along the other dimension, then the next vector.
+void Codegen::nest_blocks(Point p, const Shape& shape, const NestOrder& order, const PointBody& body) {
+    const size_t along = order.dims.back(), across = order.dims[order.dims.size() - 2];
+    const int64_t extent = shape[along], depth = shape[across], lanes = p.lanes;
+    const bool squares = !order.turned.empty();
+    const int64_t side = squares ? order.side : 1, full = depth / side * side;
+    loop(0, extent, lanes, [&](Value* i) {
+        single_vector(p, along, {Index::consecutive, i, lanes}, extent % lanes ? i64(extent) : nullptr, [&](const Point& at) {
+            const auto part = [&](Value* k, int64_t count) {
+                if (squares) return square(at, order, k, count, body);
+                Point q = at;
+                q.index[across] = uniform(k);
+                body(q);
+            };
+            loop(0, full, side, [&](Value* k) { part(k, side); });
+            if (full < depth) part(i64(full), depth - full);
+        });
+    });
+}
+
+/// `count` elements from k on for the lanes of p: the rows of all turned loads, then the body for as many elements at a time as fill whole words.
+void Codegen::square(const Point& p, const NestOrder& order, Value* k, int64_t count, const PointBody& body) {
+    const size_t across = order.dims[order.dims.size() - 2];
+    auto* words = llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes);
+    const auto load_point = [&](const TurnedLoad& load, const Point& of) {
+        Point out = of;
+        out.rank = static_cast<uint8_t>(load.dims.size());
+        for (size_t d = 0; d < load.dims.size(); ++d) out.index[d] = load.dims[d] < 0 ? uniform(0) : of.index[static_cast<size_t>(load.dims[d])];
+        return out;
+    };
+    for (size_t t = 0; t < order.turned.size(); ++t) {
+        const TurnedLoad& load = order.turned[t];
+        if (squares_.size() == t) squares_.push_back(local(words, width()));
+        Point first = load_point(load, p);
+        first.lanes = 0;
+        first.active = nullptr;
+        first.index[load.k] = uniform(k);
+        first.index[load.n].kind = Index::uniform;
+        if (load.load.valid())
+            turn_rows(load.load, load.k, load.n, first, count, p.lanes, squares_[t]);
+        else
+            turn_tile(load.tile, load.n, first, count, p.lanes, squares_[t]);
+    }
+    const auto some = [&](Value* from, int64_t number) {
+        std::vector<Value*> at;
+        for (int64_t j = 0; j < number; ++j) at.push_back(b_.CreateAdd(k, j ? b_.CreateAdd(from, i64(j)) : from));
+        std::vector<TurnedRun> runs;
+        for (size_t t = 0; t < order.turned.size(); ++t) {
+            const TurnedLoad& load = order.turned[t];
+            const Point q = load_point(load, p);
+            const bool stored = !load.load.valid();
+            TurnedRun run{stored ? load.tile : fn_.result(load.load), stored, {q.index.begin(), q.index.begin() + q.rank}, load.k, at, {}};
+            Value* word = b_.CreateLShr(b_.CreateMul(from, i64(load.bits)), 5);
+            for (int64_t w = 0; w < (number * load.bits + 31) / 32; ++w)
+                run.words.push_back(b_.CreateAlignedLoad(words, b_.CreateGEP(words, squares_[t], b_.CreateAdd(word, i64(w))), llvm::Align(4)));
+            runs.push_back(std::move(run));
+        }
+        with_turned(std::move(runs), [&] {
+            for (Value* j : at) {
+                Point q = p;
+                q.index[across] = uniform(j);
+                body(q);
+            }
+        });
+    };
+    const int64_t full = count / order.step * order.step;
+    loop(0, full, order.step, [&](Value* from) { some(from, order.step); });
+    if (full < count) some(i64(full), count - full);
 }
 
 /// One vector on its own: lanes from `end` on (null: none) are inactive.

@@ -147,7 +147,8 @@ Value* Codegen::lanes(ir::ValueId v, const Point& at) {
         const auto known = body->known.find(key);
         if (known != body->known.end()) return one ? splat(known->second, lanes) : known->second;
     }
-    Value* value = is_stored(v) ? read(buffer(v), p) : evaluate(v, p);
+    Value* value = is_stored(v) ? at_turned(v, p) : evaluate(v, p);
+    if (!value) value = read(buffer(v), p);
     if (plan_.values[v.v].unsettled) value = scalars_.settle(fn_.elem(v), value);
     bodies_.back().known[key] = value;
     return one ? splat(value, lanes) : value;

@@ -5,19 +5,10 @@
 #include <vector>
 
 #include "jit/cpu/dot_rows.h"
+#include "jit/cpu/nest_order.h"
 #include "lang/ir.h"
 
 namespace tegula::cpu {
-
-struct Plan;
-
-/// A load within a product's right operand whose memory may run along k (turned.cpp).
-struct TurnedLoad {
-    ir::InstId load;
-    std::vector<int> dims;  ///< of its part: the operand's dimension that each is, -1: none, the extent is 1
-    size_t k = 0, n = 0;    ///< the part's dimensions that are k and n
-    unsigned bits = 0;
-};
 
 struct Product {
     enum Chain : uint8_t { f32, f64, i32, i64, steps } chain = f32;  ///< steps: the accumulator's own format, one rounding per step, row by row
@@ -34,7 +25,7 @@ struct Product {
     int64_t k_block = 256;           ///< a stretch of k per pass over the accumulators
     /// Few rows: each element of the right operand is read once, so that it is evaluated in registers where it is multiplied (product_few.cpp).
     bool few = false;
-    std::vector<TurnedLoad> turned;
+    std::vector<TurnedLoad> turned;  ///< dimensions of the right operand
     int64_t chunk = 0;  ///< of k, between two squares of turned rows
     int64_t run = 0;    ///< of k, a divisor of chunk: what depends on quotients by k, as scales of groups do, is evaluated once
     int64_t step = 8;   ///< of k, unrolled

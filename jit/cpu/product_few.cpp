@@ -114,7 +114,7 @@ private:
         std::vector<TurnedRun> out;
         for (const Square& s : squares_) {
             const Point p = load_point(*s.load, points_[s.vector]);
-            TurnedRun run{s.load->load, {p.index.begin(), p.index.begin() + p.rank}, s.load->k, k_, {}};
+            TurnedRun run{g_.fn().result(s.load->load), false, {p.index.begin(), p.index.begin() + p.rank}, s.load->k, k_, {}};
             const int64_t bits = s.load->bits, stride = p_.step * bits;  // from step to step
             Value* bit = b_.CreateMul(offset, g_.i64(bits));
             Value *first = b_.CreateLShr(bit, 5), *shift = g_.splat(b_.CreateTrunc(b_.CreateAnd(bit, g_.i64(31)), b_.getInt32Ty()), p_.lanes);

@@ -52,7 +52,7 @@ private:
         const ir::ValueId tensor = fn_.operands(inst)[0];
         const Format& f = fn_.elem(v);
         const auto find = [&](int d) { return static_cast<size_t>(std::find(dims.begin(), dims.end(), d) - dims.begin()); };
-        TurnedLoad out{fn_.value(v).def, dims, find(k_), find(n_), f.bits};
+        TurnedLoad out{fn_.value(v).def, dims, find(k_), find(n_), f.bits, {}};
         if (out.k == dims.size() || out.n == dims.size() || f.bits > 32 || fn_.type(v).pointer || loads.size() == kMostTurned) return;
         for (const TurnedLoad& known : loads)
             if (known.load == out.load) return;

@@ -64,12 +64,8 @@ Value* AccessEmitter::row_mask(size_t k_axis, const Point& p, int64_t count, Val
 }
 
 bool AccessEmitter::runs_along(size_t k) {
-    const auto number = static_cast<size_t>(g_.param_of_[object_.v]);
-    const bool strided = number < g_.options_.tensors.size() && g_.options_.tensors[number].strided;
-    if (!g_.param(object_).affine || (strided && !out_bytes_)) return false;  // rows of packed elements begin with whole bytes only by themselves
-    int64_t known;
-    stride(axis_of(k), known);
-    return known == unit();
+    if (!g_.param(object_).affine || !(out_bytes_ || whole_rows_)) return false;  // rows of packed elements begin with whole bytes only by themselves
+    return order_.unit == static_cast<int>(axis_of(k));
 }
 
 void AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, Value* to) {
@@ -139,24 +135,45 @@ void Codegen::with_turned(std::vector<TurnedRun> runs, const std::function<void(
     std::swap(turned_, runs);
 }
 
-Value* Codegen::at_turned(ir::InstId id, const Point& p) {
+void Codegen::turn_tile(ir::ValueId tile, size_t n, const Point& p, int64_t count, unsigned lanes, Value* to) {
+    const Buffer from = buffer(tile);
+    llvm::Type *element = memory_type(*from.format, false, 0), *line = llvm::FixedVectorType::get(b_.getInt32Ty(), lanes);
+    std::vector<Value*> lines;
+    for (unsigned r = 0; r < lanes; ++r) {
+        Point q = p;
+        Value* row = b_.CreateAdd(p.index[n].value, i64(r));
+        if (from.shape[n] % lanes) row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, row, i64(from.shape[n] - 1));
+        q.index[n] = uniform(row);
+        lines.push_back(b_.CreateAlignedLoad(line, b_.CreateGEP(element, from.base, linear(q, from.shape).value), llvm::Align(1)));
+    }
+    transpose(b_, lines);
+    const auto used = static_cast<size_t>((count * from.format->container_bytes() * 8 + 31) / 32);
+    for (size_t w = 0; w < used; ++w) b_.CreateAlignedStore(lines[w], b_.CreateConstGEP1_64(line, to, w), llvm::Align(4));
+}
+
+Value* Codegen::at_turned(ir::ValueId v, const Point& p) {
     for (const TurnedRun& t : turned_) {
-        if (!(t.load == id) || !p.lanes) continue;
+        if (!(t.value == v) || !p.lanes) continue;
         const auto step = std::find(t.steps.begin(), t.steps.end(), p.index[t.k].value);
         bool same = step != t.steps.end() && p.index[t.k].kind == Index::uniform;
         for (size_t d = 0; d < p.rank; ++d) same = same && (d == t.k || (p.index[d].kind == t.at[d].kind && p.index[d].value == t.at[d].value));
         if (!same) continue;
-        AccessEmitter access(*this, id);
-        const unsigned bits = access.format().bits;
+        const Format& f = fn_.elem(v);
+        const unsigned bits = t.stored ? f.container_bytes() * 8 : f.bits;
         const auto bit = static_cast<uint64_t>(step - t.steps.begin()) * bits, word = bit / 32, shift = bit % 32;
         Value* words = t.words[word];
-        if (shift + bits > 32) {
+        if (bits == 64) {
+            llvm::Type* wide = llvm::FixedVectorType::get(b_.getInt64Ty(), p.lanes);
+            words = b_.CreateOr(b_.CreateZExt(words, wide), b_.CreateShl(b_.CreateZExt(t.words[word + 1], wide), 32));
+        } else if (shift + bits > 32) {
             Value* count = splat(i32(static_cast<int64_t>(shift)), p.lanes);
             words = b_.CreateIntrinsic(words->getType(), llvm::Intrinsic::fshr, {t.words[word + 1], words, count});
         } else if (shift) {
             words = b_.CreateLShr(words, shift);
         }
-        return access.from_words(p, t.k, words);
+        if (!t.stored) return AccessEmitter(*this, fn_.value(v).def).from_words(p, t.k, words);
+        llvm::Type* codes = llvm::FixedVectorType::get(b_.getIntNTy(bits), p.lanes);
+        return scalars_.from_memory(b_.CreateBitCast(b_.CreateTrunc(words, codes), scalars_.memory_type(f, p.lanes)), f);
     }
     return nullptr;
 }
