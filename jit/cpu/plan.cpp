@@ -10,7 +10,10 @@ using ir::Op;
 
 namespace {
 constexpr size_t kMaxSites = 8;
-constexpr size_t kMaxTree = 200;        ///< values of one loop body
+constexpr size_t kLongTree = 200;       ///< values of one loop body, from which on it is cut where nothing must be evaluated twice for it
+constexpr size_t kMaxTree = 600;        ///< values of one loop body
+constexpr size_t kTriedAgain = 32;      ///< values that a long tree gains before such a place is looked for again
+constexpr size_t kGrownAgain = 1000;    ///< instructions, at most, whose trees are grown again where one is cut
 constexpr uint32_t kCheapAgain = 4;     ///< cost up to which evaluating twice beats storing
 constexpr uint32_t kCheapAnywhere = 3;  ///< also inside loops below
 constexpr uint32_t kHeavy = 16;         ///< cost from which on an element takes as long to compute as to read from memory
@@ -272,25 +275,54 @@ void Planner::add_tree(Tree& tree, ir::InstId user, uint32_t k) {
     tree.erase(std::unique(tree.begin(), tree.end()), tree.end());
 }
 
-/// What evaluating each value reads, without what is stored on the way; operands whose trees make a body too large are stored.
+/// What evaluating each value reads, without what is stored on the way. Trees that make a body too large are cut: something in them is stored, and
+/// what was grown from it is grown again, else all that is alive beside it would be stored, too.
 void Planner::grow_trees() {
-    for (ir::InstId id : order_) {
-        const ir::Inst& inst = fn_.inst(id);
+    for (size_t i = 0; i < order_.size(); ++i) {
+        const ir::Inst& inst = fn_.inst(order_[i]);
         if (inst.results.count != 1 || !is_tile(fn_.result(inst))) continue;
         const auto operands = fn_.operands(inst);
         Tree& tree = trees_[fn_.result(inst).v];
-        for (;;) {
-            tree.clear();
-            for (uint32_t k = 0; k < operands.size() && tree.size() <= 2 * kMaxTree; ++k) add_tree(tree, id, k);
-            if (tree.size() <= kMaxTree) break;
-            ir::ValueId largest;
-            for (ir::ValueId o : operands)
-                if (is_tile(o) && plan_.values[o.v].kind == Home::fused && (!largest.valid() || trees_[o.v].size() > trees_[largest.v].size()))
-                    largest = o;
-            if (!largest.valid()) break;
-            plan_.values[largest.v].kind = Home::stored;
+        tree.clear();
+        size_t before = 0;
+        for (uint32_t k = 0; k < operands.size() && tree.size() <= 2 * kMaxTree; ++k) {
+            add_tree(tree, order_[i], k);
+            before = std::max(before, trees_[operands[k].v].size());
         }
+        if (tree.size() <= kLongTree || (tree.size() <= kMaxTree && before > kLongTree && tree.size() / kTriedAgain == before / kTriedAgain)) continue;
+        const ir::ValueId cut = cut_tree(order_[i], tree);
+        if (!cut.valid()) continue;
+        plan_.values[cut.v].kind = Home::stored;
+        i = std::max<size_t>(at_[fn_.value(cut).def.v], i - std::min(i, kGrownAgain));
     }
+}
+
+/// The fused value to store so that the tree of an instruction becomes smaller: of those that take a good part away, the one below which others than
+/// itself read least, which must be nothing as long as the tree is not too large; else the operand with the largest tree.
+ir::ValueId Planner::cut_tree(ir::InstId user, const Tree& tree) {
+    const auto fused = [&](uint32_t v) { return plan_.values[v].kind == Home::fused; };
+    std::vector<uint32_t> below(fn_.value_count());  // by the number of the candidate that was tried
+    uint32_t number = 0, last = UINT32_MAX;
+    size_t least = tree.size() <= kMaxTree ? 1 : SIZE_MAX, most = 0;
+    ir::ValueId best;
+    for (const auto& [c, map] : tree) {
+        const Tree& part = trees_[c];
+        if (c == last || !fused(c) || part.size() < tree.size() / 4) continue;
+        last = c;
+        below[c] = ++number;
+        for (const auto& [v, inner] : part) below[v] = number;
+        const auto outside = [&](const Use& use) {
+            const ir::Inst& inst = fn_.inst(use.inst);
+            return inst.results.count != 1 || below[fn_.result(inst).v] != number;
+        };
+        size_t shared = 0;
+        for (const auto& [v, inner] : part) shared += cost_[v] > kCheapAgain && std::any_of(uses_[v].begin(), uses_[v].end(), outside);
+        if (shared < least || (shared == least && best.valid() && part.size() > most)) least = shared, most = part.size(), best = ir::ValueId{c};
+    }
+    if (best.valid() || tree.size() <= kMaxTree) return best;
+    for (ir::ValueId o : fn_.operands(fn_.inst(user)))
+        if (is_tile(o) && fused(o.v) && (!best.valid() || trees_[o.v].size() > trees_[best.v].size())) best = o;
+    return best;
 }
 
 Plan Planner::run() {

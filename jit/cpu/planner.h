@@ -37,6 +37,7 @@ private:
     bool must_store(ir::ValueId v);
     void decide();
     void grow_trees();
+    ir::ValueId cut_tree(ir::InstId user, const Tree& tree);
     void add_tree(Tree& tree, ir::InstId user, uint32_t k);
     uint32_t point_map(ir::InstId id, uint32_t k, uint32_t inner);
     static bool keeps_point(const ir::Function& fn, const ir::Inst& inst, uint32_t k);
