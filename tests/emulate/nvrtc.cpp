@@ -154,7 +154,8 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
                                 " -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fPIC -shared -fno-gnu-unique -include " + TEGULA_EMULATE_DIR +
                                 "/cuda_on_cpu.h -o " + base + ".so " + base + ".cpp > " + base + ".log 2>&1";
     const int status = std::system(command.c_str());
-    program->log = slurp(base + ".log");
+    const char* remarks = std::getenv("TEGULA_ON_CPU_LOG");
+    program->log = slurp(base + ".log") + (remarks ? remarks : "");
     program->image = "TEGULA_ON_CPU " + slurp(base + ".so");
     // The driver is not told how long an image is: the length stands in front.
     char head[32];

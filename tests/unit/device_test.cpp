@@ -40,7 +40,7 @@ protected:
             "  ret\n}\n");
         fn_ = ir::parse_ir(sources_, file, types_, diags);
         EXPECT_TRUE(fn_);
-        const auto lower = [this](const Arch& arch, const LaunchTraits& traits) {
+        const auto lower = [this](const Arch& arch, const LaunchTraits& traits, const std::atomic<bool>*) {
             ir::Function out = *fn_;
             GpuOptions options;
             options.arch = &arch;
@@ -121,7 +121,7 @@ TEST_F(DeviceTest, streams_graphs_and_foreign_threads) {
     std::iota(values.begin(), values.end(), 0.0f);
     const DeviceMemory x = upload(values), y = upload(std::vector<float>(5000, -1));
     const auto launch = program->prepare_launch(std::vector{argument(pointer(y), 5000, Memory::cuda), argument(pointer(x), 5000, Memory::cuda)},
-                                                std::array<uint64_t, 3>{5000, 1, 1});
+                                                std::array<uint64_t, 3>{5000, 1, 1}, nullptr);
     ASSERT_TRUE(launch) << launch.error;
     CUstream stream = nullptr;
     ASSERT_EQ(driver_->cuStreamCreate(&stream, kStreamNonBlocking), 0);
@@ -164,7 +164,7 @@ TEST_F(DeviceTest, several_devices_at_once) {
         for (CUstream stream : {CUstream{}, own}) {
             ASSERT_EQ(driver_->cuMemsetD8Async(y.address(), 0, kElements * 4, nullptr), 0);
             ASSERT_EQ(driver_->cuStreamSynchronize(nullptr), 0);
-            const auto launch = program->prepare_launch(args, grid);
+            const auto launch = program->prepare_launch(args, grid, nullptr);
             ASSERT_TRUE(launch) << launch.error;
             EXPECT_EQ((*launch.value)->launch(stream), 0);
             EXPECT_EQ((*launch.value)->collect(stream, {}).status, RunResult::ok);
@@ -197,7 +197,7 @@ TEST_F(DeviceTest, compiling_while_another_stream_is_captured) {
         ASSERT_EQ(y.allocate(*driver_, 4000, nullptr, nullptr), 0);
     }
     const auto launch = program->prepare_launch(std::vector{argument(pointer(y), 1000, Memory::cuda), argument(pointer(x), 1000, Memory::cuda)},
-                                                std::array<uint64_t, 3>{1000, 1, 1});
+                                                std::array<uint64_t, 3>{1000, 1, 1}, nullptr);
     EXPECT_TRUE(launch) << launch.error;
     EXPECT_EQ(driver_->cuStreamEndCapture(stream, &graph), 0);
     if (graph) driver_->cuGraphDestroy(graph);
@@ -210,7 +210,7 @@ TEST_F(DeviceTest, a_program_may_go_while_its_kernels_run) {
         const auto program = doubling();
         const auto launch =
             program->prepare_launch(std::vector{argument(pointer(y), 1 << 20, Memory::cuda), argument(pointer(x), 1 << 20, Memory::cuda)},
-                                    std::array<uint64_t, 3>{1 << 20, 1, 1});
+                                    std::array<uint64_t, 3>{1 << 20, 1, 1}, nullptr);
         ASSERT_TRUE(launch) << launch.error;
         for (int k = 0; k < 5; ++k) ASSERT_EQ((*launch.value)->launch(nullptr), 0);
     }
@@ -222,7 +222,7 @@ TEST_F(DeviceTest, a_launch_costs_what_the_driver_costs) {
     const auto program = doubling();
     const DeviceMemory x = upload(std::vector<float>(100, 3)), y = upload(std::vector<float>(100, 0));
     const auto launch = program->prepare_launch(std::vector{argument(pointer(y), 100, Memory::cuda), argument(pointer(x), 100, Memory::cuda)},
-                                                std::array<uint64_t, 3>{100, 1, 1});
+                                                std::array<uint64_t, 3>{100, 1, 1}, nullptr);
     ASSERT_TRUE(launch) << launch.error;
     const auto* bound = static_cast<const BoundLaunch*>(launch.value->get());
     const auto microseconds = [&](const auto& enqueue) {
@@ -246,7 +246,7 @@ TEST_F(DeviceTest, times) {
     const auto program = doubling();
     const DeviceMemory x = upload(std::vector<float>(1 << 20, 3)), y = upload(std::vector<float>(1 << 20, 0));
     const auto launch = program->prepare_launch(std::vector{argument(pointer(y), 1 << 20, Memory::cuda), argument(pointer(x), 1 << 20, Memory::cuda)},
-                                                std::array<uint64_t, 3>{1 << 20, 1, 1});
+                                                std::array<uint64_t, 3>{1 << 20, 1, 1}, nullptr);
     ASSERT_TRUE(launch) << launch.error;
     Stopwatch watch(*driver_);
     const auto enqueue = [&](CUstream stream) { return launch.value->get()->launch(stream) == 0; };

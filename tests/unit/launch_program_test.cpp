@@ -20,7 +20,7 @@ protected:
         parse("kernel @k(%y: tensor<f32>[?] inout, %x: tensor<f32>[?] in" + extents + ")" + attribute +
               " {\n  %i = program_id {axis = 0} : i64\n  %v = load %x[%i] : f32\n"
               "  %z = constant 0 : f32\n  %ok = ge %v, %z : bool\n  assert \"positive\", %ok\n  store %y[%i] = %v\n  ret\n}\n");
-        const auto lower = [this](const Arch& arch, const LaunchTraits& traits) {
+        const auto lower = [this](const Arch& arch, const LaunchTraits& traits, const std::atomic<bool>*) {
             ++lowered_;
             last_ = traits.tensors;
             last_alias_ = traits.may_alias;
@@ -198,7 +198,7 @@ TEST_F(ProgramTest, devices_that_do_not_fit) {
 TEST_F(ProgramTest, prepared_launches_of_no_programs) {
     prepare_copy();
     alignas(16) float y[4] = {5}, x[4] = {1, 2, 3, 4};
-    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{0, 1, 1});
+    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{0, 1, 1}, nullptr);
     ASSERT_TRUE(launch) << launch.error;
     EXPECT_EQ((*launch.value)->launch(nullptr), 0);
     EXPECT_EQ((*launch.value)->collect(nullptr, {}).status, RunResult::ok);
@@ -208,8 +208,8 @@ TEST_F(ProgramTest, prepared_launches_of_no_programs) {
 TEST_F(ProgramTest, prepared_launches) {
     prepare_copy();
     alignas(16) float y[4] = {}, x[4] = {1, 2, 3, 4};
-    EXPECT_FALSE(program_->prepare_launch(arguments(y, x, 4, Memory::host), kOne));
-    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{4, 1, 1});
+    EXPECT_FALSE(program_->prepare_launch(arguments(y, x, 4, Memory::host), kOne, nullptr));
+    const auto launch = program_->prepare_launch(arguments(y, x, 4, Memory::cuda), std::array<uint64_t, 3>{4, 1, 1}, nullptr);
     ASSERT_TRUE(launch) << launch.error;
     const int64_t before = fake_->allocations;
     EXPECT_EQ((*launch.value)->launch(nullptr), 0);
