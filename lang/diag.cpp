@@ -80,13 +80,13 @@ Diagnostic& DiagSink::report(Diag id, Span span, std::initializer_list<std::stri
 }
 
 Diagnostic& DiagSink::add(Diagnostic made) {
+    const bool is_error = made.severity == Severity::error;
     bool repeat = false;
     size_t kept = 0;
     for (const Diagnostic& d : diags_) {
-        repeat |= d.id == made.id && d.span == made.span && (made.span.valid() || d.message == made.message);
+        repeat |= d.id == made.id && d.span == made.span && ((is_error && made.span.valid()) || d.message == made.message);
         kept += d.severity == Severity::error;
     }
-    bool is_error = made.severity == Severity::error;
     errors_ += is_error;  // dropped ones count too: a phase tells by error_count() whether it failed
     if (!repeat && (is_error ? kept < limit_ : diags_.size() < limit_ * kWarningsPerError)) return diags_.emplace_back(std::move(made));
     if (!repeat && is_error && kept == limit_) {

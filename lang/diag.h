@@ -50,7 +50,8 @@ struct Diagnostic {
 };
 
 /// Collects diagnostics of one compile. Stops recording after `limit` errors (one final row says so) and drops
-/// exact repeats (same row, same span), so that callers need not care about cascades of one mistake. Warnings stop at ten times `limit` rows.
+/// exact repeats (same row, same span; warnings: same text, too), so that callers need not care about cascades of one mistake. Warnings stop at ten
+/// times `limit` rows.
 class DiagSink {
 public:
     explicit DiagSink(size_t limit = 100) : limit_(limit) {}

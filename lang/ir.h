@@ -135,6 +135,7 @@ class Function {
 public:
     explicit Function(TypeTable& types) : types_(&types) {}
     std::string name;
+    Span span;  ///< of the name where the kernel is declared; of expressions and IR text: none
     bool is_kernel = true;
     std::vector<Param> params;
     std::vector<Hint> hints;                    ///< kernel attributes and schedule clause

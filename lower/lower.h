@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lang/cancel.h"
 #include "lang/facts.h"
 #include "lang/ir.h"
 
@@ -16,11 +17,12 @@ struct PassOptions : LaunchFacts {
     std::vector<std::string> disabled;  ///< pass names to skip ("all" skips every optional pass); may not change a result bit
     /// Called after every pass with its name and whether the IR changed (for `dump --emit=ir:after=PASS`).
     std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
+    const std::atomic<bool>* cancel = nullptr;  ///< polled before every pass
 };
 
 /// Names of the passes, in order: split_k, extents, fold, cse, licm, masks, recognise, dce (repeated ones listed once). split_k cannot be disabled.
 std::vector<std::string_view> pass_names();
-/// Runs them. Throws InternalError (through TEGULA_CHECK) when a pass breaks the IR: text of the pass and the problems included.
+/// Runs them. Throws InternalError (through TEGULA_CHECK) when a pass breaks the IR: text of the pass and the problems included; Cancelled.
 void run_passes(ir::Function& fn, const PassOptions& options);
 
 // Single passes (for tests and the list). Each returns whether it changed anything.

@@ -55,6 +55,7 @@ void run_passes(ir::Function& fn, const PassOptions& options) {
     };
     for (const Pass& p : kPasses) {
         if (p.name == kRequired ? !wants_split(fn) : disabled("all") || disabled(p.name)) continue;
+        poll(options.cancel);
         const bool changed = p.run(fn, options);
         check(fn, "after pass " + std::string(p.name));
         if (options.after) options.after(p.name, changed, fn);

@@ -129,6 +129,7 @@ bool Elaborator::too_deep(Span span) {
 
 bool Elaborator::step(Span span, uint64_t n) {
     if (aborted_) return false;
+    poll(limits_.cancel);
     steps_ += n;
     if (steps_ > limits_.const_steps) {
         diags_.report(Diag::step_budget, span, {std::to_string(limits_.const_steps)});

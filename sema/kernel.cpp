@@ -228,6 +228,7 @@ std::optional<Instance> Elaborator::kernel(const Module& module, const ast::Kern
     instance_ = &out;
     out.fn = std::make_unique<ir::Function>(types_);
     out.fn->name = item.name.text;
+    out.fn->span = item.name.span;
     out.fn->loop_hints.emplace_back();
     out.fn->body = out.fn->add_block();
     builder_ = std::make_unique<ir::Builder>(*out.fn, out.fn->body);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lang/ast.h"
+#include "lang/cancel.h"
 #include "lang/diag.h"
 #include "lang/facts.h"
 #include "lang/ir.h"
@@ -138,6 +139,7 @@ struct Limits {  ///< budgets of compile-time work, each with its own diagnostic
     uint64_t ir_ops = 1'000'000;
     uint64_t call_depth = 64;
     uint64_t instances = 10'000;
+    const std::atomic<bool>* cancel = nullptr;  ///< polled at every step: throws Cancelled
 };
 /// Elaborates one kernel instance. Null on errors (in `diags`, each with "while instantiating .." notes).
 std::optional<Instance> elaborate_kernel(const Module& module, const ast::KernelItem& kernel, const StaticValues& generics, TypeTable& types,

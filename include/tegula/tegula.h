@@ -85,7 +85,10 @@ TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_
 /* `options` may be NULL for defaults. Engines are independent; any number may exist. */
 TEGULA_API tegula_status tegula_engine_new(const tegula_engine_options* options, tegula_engine** engine, tegula_diags** diags);
 /* on != 0: ends every run in progress of this engine with TEGULA_E_CANCELLED, and refuses new ones the same way (nothing is written) until
- * on == 0 allows runs again. Loading and compiling are not affected. Async-signal-safe. To end one run only, see `progress`. */
+ * on == 0 allows runs again. Runs are launches, prepares, tests, benches and artefacts for a GPU; they end within about 50 ms, compiling for the
+ * GPU included: what NVRTC is at goes on behind the scenes until it can be stopped, seconds at most, and the release of the engine waits for it.
+ * Loading, tegula_module_check, tegula_compile and compiling for the CPU go on to their end. Async-signal-safe. To end one run only, see
+ * `progress`. */
 TEGULA_API void tegula_cancel(tegula_engine* engine, int on);
 
 /* Parses and checks `text` (`size` bytes); `name` is shown in diagnostics. */
@@ -178,8 +181,8 @@ TEGULA_API tegula_status tegula_collect(tegula_prepared* prepared, void* stream,
 
 /* Text of a stage. Modules: "tokens", "ast", "fmt" (canonical formatting), "doc" (Markdown), "json" (signatures, docs, tests, benches).
  * Kernels: "ir" (before passes), "ir:final", "ir:after=PASS", "explain" (what became of each product, and why), "json"; for a GPU "ir:gpu",
- * "ir:gpu:after=PASS", "cuda", "ptx", "cubin", each (and "explain") as "KIND@ARCH" ("cuda@sm_80") or for sm_90a; for the machine "cpu" "llvm",
- * "llvm-opt", "asm", "explain@cpu". None of these needs a GPU. */
+ * "ir:gpu:after=PASS", "cuda", "ptx", "cubin", "resources" (JSON: registers, memory and spills), each (and "explain") as "KIND@ARCH" ("cuda@sm_80")
+ * or for sm_90a; for the machine "cpu" "llvm", "llvm-opt", "asm", "explain@cpu". None of these needs a GPU. */
 TEGULA_API tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags);
 TEGULA_API tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, tegula_blob** blob, tegula_diags** diags);
 /* "tokens", "ast", "fmt" of a text that need not check. */

@@ -310,7 +310,10 @@ tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, te
     if (!kernel || !kind || !blob) return usage(diags, "kernel, kind or blob is NULL");
     return border(kernel->module->engine, diags, [&](DiagSink& sink) {
         auto text = kernel->module->engine->artifact(*kernel->module, *kernel->exe, kind, sink);
-        if (!text) return reported(sink, Diag::machine_unavailable) ? TEGULA_E_UNAVAILABLE : TEGULA_E_USAGE;
+        if (!text)
+            return reported(sink, Diag::machine_unavailable) ? TEGULA_E_UNAVAILABLE
+                   : reported(sink, Diag::run_cancelled)     ? TEGULA_E_CANCELLED
+                                                             : TEGULA_E_USAGE;
         *blob = make_blob(std::move(*text));
         return TEGULA_OK;
     });

@@ -9,7 +9,7 @@ namespace tegula::cuda {
 namespace {
 
 std::string cache_key(const Nvrtc& nvrtc, const NvrtcJob& job) {
-    std::string key = "cuda 1\n" + nvrtc.identity() + "\n";
+    std::string key = "cuda 2\n" + nvrtc.identity() + "\n";
     for (const std::string& flag : nvrtc.flags(job)) key += flag + "\n";
     return key.append(job.entry).append("\n\n").append(job.source);
 }
@@ -93,7 +93,7 @@ Result<CompiledKernel> Backend::State::compile(const KernelText& text, const Arc
     };
     if (look()) return out;
     const std::shared_ptr<std::mutex> mutex = flight(key);
-    std::lock_guard lock(*mutex);
+    std::lock_guard lock(*mutex);  // who has it ends by the same flag of the host
     if (look()) return out;
     out = nvrtc->compile(job);
     if (out.value) cache->put(key, to_blob(*out.value));

@@ -8,7 +8,7 @@ namespace tegula::cuda {
 namespace {
 
 constexpr std::string_view kBlobMagic = "tegula kernel 1\n";
-constexpr size_t kMaxWarnings = 1000;
+constexpr size_t kMaxRemarks = 1000;
 
 void put(std::string& out, uint64_t v) { out.append(reinterpret_cast<const char*>(&v), 8); }
 void put(std::string& out, std::string_view text) {
@@ -45,8 +45,8 @@ std::string to_blob(const CompiledKernel& kernel) {
     const Resources& r = kernel.resources;
     put(out, static_cast<uint64_t>(r.registers));
     for (int64_t v : {r.stack_bytes, r.spill_stores, r.spill_loads, r.static_shared}) put(out, static_cast<uint64_t>(v));
-    put(out, kernel.warnings.size());
-    for (const std::string& w : kernel.warnings) put(out, w);
+    put(out, kernel.remarks.size());
+    for (const std::string& line : kernel.remarks) put(out, line);
     put(out, kernel.image);
     return out;
 }
@@ -60,9 +60,9 @@ std::optional<CompiledKernel> from_blob(std::string_view blob) {
     kernel.resources.registers = static_cast<int>(in.number());
     for (int64_t* v : {&kernel.resources.stack_bytes, &kernel.resources.spill_stores, &kernel.resources.spill_loads, &kernel.resources.static_shared})
         *v = static_cast<int64_t>(in.number());
-    const uint64_t warnings = in.number();
-    if (!in.ok || warnings > kMaxWarnings) return std::nullopt;
-    for (uint64_t i = 0; i < warnings; ++i) kernel.warnings.push_back(in.text());
+    const uint64_t remarks = in.number();
+    if (!in.ok || remarks > kMaxRemarks) return std::nullopt;
+    for (uint64_t i = 0; i < remarks; ++i) kernel.remarks.push_back(in.text());
     kernel.image = in.text();
     kernel.cached = true;
     if (!in.ok || !in.rest.empty() || kernel.image.empty()) return std::nullopt;

@@ -14,6 +14,7 @@
 
 #include "jit/cuda/kernel_text.h"
 #include "lang/blob_cache.h"
+#include "lang/cancel.h"
 #include "lang/program.h"
 #include "lang/target.h"
 
@@ -52,10 +53,13 @@ struct CompiledKernel {
     bool is_ptx = false;
     std::string entry;
     Resources resources;
-    std::vector<std::string> warnings;  ///< ptxas C75xx/C76xx, spills, deny-listed compilers, one line each
+    std::vector<std::string> remarks;   ///< warnings of ptxas, one line each: "C7510: Potential .."
     bool cached = false;                ///< came from the cache
     double seconds = 0;                 ///< spent in NVRTC
 };
+/// What the host should hear of `kernel`, compiled for `arch` from `form`: registers that are spilled, products that wait for one another, a compiler
+/// known to be wrong, other remarks. The same whether the kernel was compiled now or cached.
+std::vector<Diagnostic> warnings_of(const CompiledKernel& kernel, const ir::Function& form, const Arch& arch);
 
 /// What launches of one variant of a kernel have in common.
 struct LaunchTraits {
@@ -64,22 +68,22 @@ struct LaunchTraits {
     bool whole_clusters = true;      ///< the grid consists of whole clusters of the size that the kernel asks for
     std::vector<std::pair<size_t, int64_t>> extents = {};  ///< numbers and values of the extent parameters that the variant is made for
 };
-/// Given by the engine: a fresh copy of the instance after run_gpu_passes. Called from any thread; may throw InternalError.
-using Lower = std::function<ir::Function(const Arch& arch, const LaunchTraits& traits)>;
+/// Given by the engine: a fresh copy of the instance after run_gpu_passes. Called from any thread; may throw InternalError, and Cancelled.
+using Lower = std::function<ir::Function(const Arch& arch, const LaunchTraits& traits, const std::atomic<bool>* cancel)>;
 
 struct CompileOptions {
     bool line_info = false;
     bool use_cache = true;
     int optimise = 3;                           ///< ptxas -O level
     bool ptx = false;                           ///< PTX instead of a cubin, to be looked at (no resources are known then)
-    const std::atomic<bool>* cancel = nullptr;  ///< polled between steps
+    const std::atomic<bool>* cancel = nullptr;  ///< ends the call by Cancelled
 };
 /// A result or why there is none (the world is wrong: no NVRTC, no GPU, out of memory). Our own faults are InternalError.
 template <class T>
 struct Result {
     std::optional<T> value;
     std::string error;
-    bool cancelled = false;
+    std::vector<Diagnostic> warnings = {};  ///< about what was compiled for it
     explicit operator bool() const { return value.has_value(); }
     T& operator*() { return *value; }
     T* operator->() { return &*value; }
@@ -90,9 +94,9 @@ struct Result {
 class Program : public tegula::Program {
 public:
     /// Device arguments only. The tensors must stay where they are for as long as the launch is used, on any stream of the context that `stream`
-    /// belongs to (null: the primary context of the tensors' device).
-    virtual Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid,
-                                                                   void* stream) const = 0;
+    /// belongs to (null: the primary context of the tensors' device). Throws Cancelled when `cancel` is set.
+    virtual Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid, void* stream,
+                                                                   const std::atomic<bool>* cancel = nullptr) const = 0;
     /// Traits that a launch with these arguments has: the key of its variant.
     virtual std::vector<GpuTensor> traits(std::span<const Argument> args, bool& may_alias) const = 0;
 };
@@ -118,7 +122,7 @@ public:
     const Availability& availability();
     /// Is there a GPU of a known architecture? Opens the driver only.
     bool has_device();
-    /// Text -> cubin through the cache. Works without a GPU. NVRTC refusing the text is an InternalError with text and log.
+    /// Text -> cubin through the cache. Works without a GPU. NVRTC refusing the text is an InternalError with text and log; Cancelled.
     Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch, const CompileOptions& options);
     Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch);
     /// `fn` is the instance before the GPU passes (its types and parameters); it and `sources` outlive the program, which shares the back

@@ -12,7 +12,8 @@ namespace tegula::cuda {
 namespace {
 
 using NvrtcProgram = struct NvrtcProgramImpl*;
-constexpr int kSuccess = 0, kOutOfMemory = 1, kCancelled = 16;  // nvrtcResult
+constexpr int kSuccess = 0, kOutOfMemory = 1;  // nvrtcResult
+constexpr std::chrono::milliseconds kCancelPoll(10);
 
 /// What every kernel is compiled with (numerics.md: nothing contracted, nothing flushed, correctly rounded division and roots).
 constexpr const char* kAlways[] = {"--std=c++17",     "-default-device",  "--fmad=false",      "--ftz=false",
@@ -33,6 +34,16 @@ std::vector<std::string> candidates(const std::string& path) {
 }
 
 }  // namespace
+
+/// One compilation, which may outlive the call that wanted it.
+struct Nvrtc::Work {
+    std::string source, entry, arch;
+    std::vector<std::string> flags;
+    bool ptx = false;
+    std::atomic<bool> stop{false};  ///< nobody wants it any more; once set it stays so, as NVRTC demands
+
+    static int is_stopped(void* self, void*) { return static_cast<Work*>(self)->stop.load(std::memory_order_relaxed); }
+};
 
 struct Nvrtc::Functions {
     Library library;
@@ -77,31 +88,8 @@ struct Nvrtc::Functions {
         text.resize(size - 1);
         return text;
     }
+    Result<CompiledKernel> compile(Work& work) const;
 };
-
-namespace {
-
-/// Cancellation as NVRTC wants it: once it says yes it goes on saying yes.
-struct Cancellation {
-    const std::atomic<bool>* flag;
-    std::atomic<bool> seen{false};
-    static int poll(void* self, void*) {
-        auto& c = *static_cast<Cancellation*>(self);
-        if (c.flag && c.flag->load(std::memory_order_relaxed)) c.seen.store(true, std::memory_order_relaxed);
-        return c.seen.load(std::memory_order_relaxed) ? 1 : 0;
-    }
-};
-
-void add_version_warnings(CompiledKernel& kernel, const Arch& arch) {
-    const std::array<int, 3> version = compiler_of(kernel.image);
-    for (const BadCompiler& row : bad_compilers()) {
-        const bool within = std::lexicographical_compare(version.begin(), version.end(), row.first, row.first + 3) == false &&
-                            std::lexicographical_compare(row.last, row.last + 3, version.begin(), version.end()) == false;
-        if (within && arch.number >= row.min_arch && arch.number <= row.max_arch) kernel.warnings.push_back(row.reason);
-    }
-}
-
-}  // namespace
 
 std::unique_ptr<Nvrtc> Nvrtc::open(const std::string& path, std::vector<std::string>& looked_for) {
     auto functions = std::make_shared<Functions>();
@@ -140,18 +128,11 @@ std::vector<std::string> Nvrtc::flags(const NvrtcJob& job) const {
     return out;
 }
 
-Result<CompiledKernel> Nvrtc::compile(const NvrtcJob& job) const {
+Result<CompiledKernel> Nvrtc::Functions::compile(Work& work) const {
     Result<CompiledKernel> out;
-    Cancellation cancellation{job.compile.cancel};
-    if (Cancellation::poll(&cancellation, nullptr)) return out.cancelled = true, out;
-    if (!archs_.empty() && std::find(archs_.begin(), archs_.end(), job.arch->number) == archs_.end())
-        return out.error = "NVRTC " + version_ + " does not know " + job.arch->name, out;
-    const Functions& nvrtc = *functions_;
     const auto start = std::chrono::steady_clock::now();
-    std::vector<std::string> flags = this->flags(job);
-    if (has_no_cache_) flags.push_back("--no-cache");  // NVRTC's own cache would cost a cuInit and hide compile times
     std::vector<const char*> pointers;
-    for (const std::string& flag : flags) pointers.push_back(flag.c_str());
+    for (const std::string& flag : work.flags) pointers.push_back(flag.c_str());
 
     struct Owner {
         const Functions& nvrtc;
@@ -159,37 +140,60 @@ Result<CompiledKernel> Nvrtc::compile(const NvrtcJob& job) const {
         ~Owner() {
             if (program) nvrtc.nvrtcDestroyProgram(&program);
         }
-    } owner{nvrtc};
-    const std::string source(job.source);
-    int code = nvrtc.nvrtcCreateProgram(&owner.program, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
+    } owner{*this};
+    int code = nvrtcCreateProgram(&owner.program, work.source.c_str(), "kernel.cu", 0, nullptr, nullptr);
     if (code == kSuccess) {
-        if (nvrtc.nvrtcSetFlowCallback && job.compile.cancel) nvrtc.nvrtcSetFlowCallback(owner.program, &Cancellation::poll, &cancellation);
-        code = nvrtc.nvrtcCompileProgram(owner.program, static_cast<int>(pointers.size()), pointers.data());
+        if (nvrtcSetFlowCallback) nvrtcSetFlowCallback(owner.program, &Work::is_stopped, &work);
+        code = nvrtcCompileProgram(owner.program, static_cast<int>(pointers.size()), pointers.data());
     }
-    if (code == kCancelled || Cancellation::poll(&cancellation, nullptr)) return out.cancelled = true, out;
+    if (work.stop.load()) throw Cancelled();
     if (code == kOutOfMemory) return out.error = "NVRTC is out of memory", out;
-    const std::string log = owner.program ? nvrtc.log(owner.program) : std::string();
+    const std::string log = owner.program ? this->log(owner.program) : std::string();
     if (code != kSuccess) {
-        std::string what = std::string("NVRTC refuses the text of a kernel (") + nvrtc.nvrtcGetErrorString(code) + ") for " + job.arch->name + "\n";
-        for (const std::string& flag : flags) what += flag + " ";
-        throw InternalError(what + "\n---- log\n" + log + "\n---- text\n" + source);
+        std::string what = std::string("NVRTC refuses the text of a kernel (") + nvrtcGetErrorString(code) + ") for " + work.arch + "\n";
+        for (const std::string& flag : work.flags) what += flag + " ";
+        throw InternalError(what + "\n---- log\n" + log + "\n---- text\n" + work.source);
     }
     CompiledKernel kernel;
-    kernel.is_ptx = job.compile.ptx || job.arch->is_ptx();
-    kernel.entry = job.entry;
+    kernel.is_ptx = work.ptx;
+    kernel.entry = work.entry;
     size_t size = 0;
-    code = kernel.is_ptx ? nvrtc.nvrtcGetPTXSize(owner.program, &size) : nvrtc.nvrtcGetCUBINSize(owner.program, &size);
+    code = kernel.is_ptx ? nvrtcGetPTXSize(owner.program, &size) : nvrtcGetCUBINSize(owner.program, &size);
     kernel.image.resize(size);
-    if (code == kSuccess)
-        code = kernel.is_ptx ? nvrtc.nvrtcGetPTX(owner.program, kernel.image.data()) : nvrtc.nvrtcGetCUBIN(owner.program, kernel.image.data());
-    if (code != kSuccess || size == 0) return out.error = std::string("NVRTC gives no image: ") + nvrtc.nvrtcGetErrorString(code), out;
-    CompilerLog parsed = parse_log(log, job.entry);
+    if (code == kSuccess) code = kernel.is_ptx ? nvrtcGetPTX(owner.program, kernel.image.data()) : nvrtcGetCUBIN(owner.program, kernel.image.data());
+    if (code != kSuccess || size == 0) return out.error = std::string("NVRTC gives no image: ") + nvrtcGetErrorString(code), out;
+    CompilerLog parsed = parse_log(log, work.entry);
     kernel.resources = parsed.resources;
-    kernel.warnings = std::move(parsed.warnings);
-    add_version_warnings(kernel, *job.arch);
+    kernel.remarks = std::move(parsed.remarks);
     kernel.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     out.value = std::move(kernel);
     return out;
+}
+
+Result<CompiledKernel> Nvrtc::compile(const NvrtcJob& job) const {
+    poll(job.compile.cancel);
+    Result<CompiledKernel> unknown;
+    if (!archs_.empty() && std::find(archs_.begin(), archs_.end(), job.arch->number) == archs_.end())
+        return unknown.error = "NVRTC " + version_ + " does not know " + job.arch->name, unknown;
+    const auto work = std::make_shared<Work>();
+    work->source = job.source;
+    work->entry = job.entry;
+    work->arch = job.arch->name;
+    work->flags = flags(job);
+    if (has_no_cache_) work->flags.push_back("--no-cache");  // NVRTC's own cache would cost a cuInit and hide compile times
+    work->ptx = job.compile.ptx || job.arch->is_ptx();
+    // NVRTC asks whether to go on between its steps only (since 12.8), of which some take seconds: nobody waits for the end of one in vain. Where
+    // there are no more threads it works here.
+    auto result = std::async(std::launch::async | std::launch::deferred, [functions = functions_, work] { return functions->compile(*work); });
+    while (result.wait_for(kCancelPoll) == std::future_status::timeout) {
+        if (!is_set(job.compile.cancel)) continue;
+        work->stop = true;
+        std::lock_guard lock(abandoned_mutex_);
+        std::erase_if(abandoned_, [](const auto& f) { return f.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+        abandoned_.push_back(std::move(result));
+        throw Cancelled();
+    }
+    return result.get();
 }
 
 }  // namespace tegula::cuda

@@ -1,7 +1,9 @@
 // NVRTC, opened at run time: CUDA C++ text -> cubin for one architecture, and what ptxas said about it. Thread-safe: compilations run in parallel.
 #pragma once
 #include <atomic>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,18 +15,21 @@ namespace tegula::cuda {
 /// What the log of a compilation says.
 struct CompilerLog {
     Resources resources;
-    std::vector<std::string> warnings;  ///< "C7510: Potential Performance Loss: ..", "64 bytes are spilled ..", one line each
+    std::vector<std::string> remarks;  ///< "C7510: Potential Performance Loss: ..", one line each
 };
-/// Reads `entry`'s figures and all warnings of ptxas out of a log made with -v. Warnings of the C++ front end are left out: nobody wrote that text.
+/// Reads `entry`'s figures (spills: of all functions) and all warnings of ptxas out of a log made with -v. Warnings of the C++ front end are left
+/// out: nobody wrote that text.
 CompilerLog parse_log(std::string_view log, std::string_view entry);
 
 /// Versions of ptxas that are known to make wrong code, by architecture. Versions are major, minor, build.
 struct BadCompiler {
-    int first[3], last[3];
+    std::array<int, 3> first, last;
     int min_arch, max_arch;
     const char* reason;
 };
 std::span<const BadCompiler> bad_compilers();
+/// The row of `rows` that a version falls under; null: none is known to be wrong for `arch`.
+const BadCompiler* find_bad_compiler(std::span<const BadCompiler> rows, const std::array<int, 3>& version, const Arch& arch);
 /// "V13.0.88" in a cubin's tool note -> {13, 0, 88}; zeros when there is none.
 std::array<int, 3> compiler_of(std::string_view cubin);
 
@@ -46,16 +51,20 @@ public:
     std::vector<std::string> flags(const NvrtcJob& job) const;
     /// Numbers of the architectures that it compiles for: 75, 80, ..
     const std::vector<int>& archs() const { return archs_; }
-    /// InternalError when the text is refused; `cancelled` when compile.cancel was set.
+    /// InternalError when the text is refused. Cancelled within some 10 ms once compile.cancel is set; what NVRTC is at then ends behind the scenes,
+    /// and the destructor waits for it.
     Result<CompiledKernel> compile(const NvrtcJob& job) const;
 
 private:
     struct Functions;
+    struct Work;
     Nvrtc() = default;
     std::shared_ptr<const Functions> functions_;
     std::string version_, identity_;
     std::vector<int> archs_;
     bool has_no_cache_ = false;
+    mutable std::mutex abandoned_mutex_;
+    mutable std::vector<std::future<Result<CompiledKernel>>> abandoned_;  ///< by calls that were cancelled
 };
 
 }  // namespace tegula::cuda

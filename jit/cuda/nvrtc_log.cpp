@@ -48,18 +48,12 @@ std::string_view function_named(std::string_view line, std::string_view lead) {
     return trimmed(name);
 }
 
-void read_properties(std::string_view line, bool of_entry, std::string_view function, CompilerLog& out) {
+void read_properties(std::string_view line, bool of_entry, Resources& out) {
     const int64_t stack = number_before(line, " bytes stack frame");
     if (stack < 0) return;
-    const int64_t stores = number_before(line, " bytes spill stores"), loads = number_before(line, " bytes spill loads");
-    if (of_entry) {
-        out.resources.stack_bytes = stack;
-        out.resources.spill_stores = std::max<int64_t>(stores, 0);
-        out.resources.spill_loads = std::max<int64_t>(loads, 0);
-    }
-    if (stores > 0 || loads > 0)
-        out.warnings.push_back("registers are spilled in `" + std::string(function) + "`: " + std::to_string(stores) + " bytes stored, " +
-                               std::to_string(loads) + " bytes loaded");
+    if (of_entry) out.stack_bytes = stack;
+    out.spill_stores += std::max<int64_t>(number_before(line, " bytes spill stores"), 0);
+    out.spill_loads += std::max<int64_t>(number_before(line, " bytes spill loads"), 0);
 }
 
 }  // namespace
@@ -71,10 +65,10 @@ CompilerLog parse_log(std::string_view log, std::string_view entry) {
         const size_t end = std::min(log.find('\n', at), log.size());
         const std::string_view line = log.substr(at, end - at);
         at = end + 1;
-        if (std::string warning = warning_in(line); !warning.empty()) out.warnings.push_back(std::move(warning));
+        if (std::string warning = warning_in(line); !warning.empty()) out.remarks.push_back(std::move(warning));
         if (const auto name = function_named(line, "Compiling entry function "); !name.empty()) compiling = name;
         if (const auto name = function_named(line, "Function properties for "); !name.empty()) function = name;
-        read_properties(line, function == entry, function, out);
+        read_properties(line, function == entry, out.resources);
         const int64_t registers = number_before(line, " registers");
         if (registers < 0 || compiling != entry || line.find("Used ") == std::string_view::npos) continue;
         out.resources.registers = static_cast<int>(registers);
@@ -87,9 +81,15 @@ std::span<const BadCompiler> bad_compilers() {
     // 12.8 on sm_90a: wrong numbers from PTX that 13.1 compiles rightly (fla-org/flash-linear-attention, 1262). 13.0.88 rejects that PTX, which
     // shows, and is not listed.
     static constexpr BadCompiler kRows[] = {
-        {{12, 8, 0}, {12, 8, 9999}, 90, 90, "ptxas 12.8 is known to make wrong code for sm_90a"},
+        {{12, 8, 0}, {12, 8, 9999}, 90, 90, "ptxas 12.8 makes wrong code of some kernels for sm_90a"},
     };
     return kRows;
+}
+
+const BadCompiler* find_bad_compiler(std::span<const BadCompiler> rows, const std::array<int, 3>& version, const Arch& arch) {
+    for (const BadCompiler& row : rows)
+        if (row.first <= version && version <= row.last && arch.number >= row.min_arch && arch.number <= row.max_arch) return &row;
+    return nullptr;
 }
 
 std::array<int, 3> compiler_of(std::string_view cubin) {

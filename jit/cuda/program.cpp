@@ -16,11 +16,8 @@ namespace {
 /// Widths of rows that a kernel is compiled for. A program that brings more of them pays for these compilations and then runs the general form.
 constexpr size_t kKnownExtents = 4;
 
-struct VariantResult {
-    std::shared_ptr<const Variant> variant;
-    std::string error;
-    bool cancelled = false;
-};
+/// Warnings come with the result of who made the variant.
+using VariantResult = Result<std::shared_ptr<const Variant>>;
 
 /// A variant being made or made: whoever comes first makes it, the others wait.
 struct Slot {
@@ -41,7 +38,7 @@ public:
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
     Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid,
-                                                           void* stream) const override;
+                                                           void* stream, const std::atomic<bool>* cancel) const override;
     std::vector<GpuTensor> traits(std::span<const Argument> args, bool& may_alias) const override;
 
 private:
@@ -88,21 +85,20 @@ void add_cancelled(RunResult& result) {
     result.diagnostics.push_back(sink.report(Diag::run_cancelled, {}));
 }
 
-bool is_set(const std::atomic<bool>* flag) { return flag && flag->load(std::memory_order_relaxed); }
-
 // ---- variants ----
 
 VariantResult KernelProgram::make_variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const {
+    VariantResult result;
     auto out = std::make_shared<Variant>();
-    out->fn = lower_(arch, traits);
+    out->fn = lower_(arch, traits, cancel);
     out->traits = std::move(traits.tensors);
-    if (is_set(cancel)) return {nullptr, {}, true};
+    poll(cancel);
     out->text = emit(*out->fn, sources_);
     CompileOptions options = state_->options.compile;
     options.cancel = cancel;
     Result<CompiledKernel> compiled = state_->compile(out->text, arch, options);
-    if (!compiled) return {nullptr, std::move(compiled.error), compiled.cancelled};
-    out->resources = compiled->resources;
+    result.error = std::move(compiled.error);
+    if (!compiled) return result;
     Driver& driver = *state_->driver();
     out->loaded = std::make_unique<Loaded>(driver);
     CaptureScope capture(driver);
@@ -112,8 +108,11 @@ VariantResult KernelProgram::make_variant(const Arch& arch, LaunchTraits traits,
         call = "cuLibraryGetKernel";
         code = driver.cuLibraryGetKernel(&out->loaded->kernel, out->loaded->library, out->text.entry.c_str());
     }
-    if (code != kCudaSuccess) return {nullptr, driver.error(call, code), false};
-    return {std::move(out), {}, false};
+    result.error = driver.error(call, code);
+    if (code != kCudaSuccess) return result;
+    result.warnings = warnings_of(*compiled, *out->fn, arch);
+    result.value = std::move(out);
+    return result;
 }
 
 VariantResult KernelProgram::variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const {
@@ -129,10 +128,11 @@ VariantResult KernelProgram::variant(const Arch& arch, LaunchTraits traits, cons
         if (!entry) entry = std::make_shared<Slot>();
         slot = entry;
     }
-    std::lock_guard lock(slot->mutex);
-    if (slot->variant) return {slot->variant, {}, false};
+    std::lock_guard lock(slot->mutex);  // who has it ends by the same flag of the host
+    if (slot->variant) return {slot->variant, {}};
+    poll(cancel);
     VariantResult made = make_variant(arch, std::move(traits), cancel);
-    slot->variant = made.variant;
+    if (made) slot->variant = *made;
     return made;
 }
 
@@ -194,8 +194,12 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
     RunResult result;
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return result;
     const Place place = find_place(args, static_cast<CUstream>(options.stream));
-    const std::string error = place.error.empty() ? run_at(place, args, grid, options, result) : place.error;
-    if (!error.empty()) add_error(result, error);
+    try {
+        const std::string error = place.error.empty() ? run_at(place, args, grid, options, result) : place.error;
+        if (!error.empty()) add_error(result, error);
+    } catch (const Cancelled&) {
+        add_cancelled(result);
+    }
     return result;
 }
 
@@ -211,15 +215,16 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     Staging staging(driver, driver.pool(place.device), stream);
     staging.plan(args);
     VariantResult found = variant(*driver.device(place.device)->arch, traits_at(args, addresses_of(args, staging), grid), options.cancel);
-    if (found.cancelled || is_set(options.cancel)) return add_cancelled(result), std::string();
-    if (!found.variant) return found.error;
+    result.diagnostics = std::move(found.warnings);
+    poll(options.cancel);
+    if (!found) return found.error;
     const bool listen = facts_.reports.asserts || (facts_.reports.prints && options.print);
-    if (capturing && (!staging.empty() || listen || found.variant->text.workspace_bytes > 0))
+    if (capturing && (!staging.empty() || listen || (*found)->text.workspace_bytes > 0))
         return "the stream is being captured, and this launch copies, allocates or reports: prepare it before the capture";
 
     if (const CUresult code = staging.upload(); code != kCudaSuccess) return driver.error("copying arguments to the device", code);
     BoundLaunch launch;
-    BoundLaunch::Setup setup{state_, found.variant, place.device, place.context, stream, driver.pool(place.device), listen};
+    BoundLaunch::Setup setup{state_, *found, place.device, place.context, stream, driver.pool(place.device), listen};
     if (std::string error = launch.bind(std::move(setup), args, addresses_of(args, staging), grid); !error.empty()) return error;
     CUresult code = kCudaSuccess;
     const auto enqueue = [&](CUstream on) { return (code = launch.launch_all(on, options.cancel)) == kCudaSuccess; };
@@ -245,7 +250,7 @@ std::string KernelProgram::finish(const BoundLaunch& launch, const Staging& stag
 }
 
 Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid,
-                                                                      void* stream) const {
+                                                                      void* stream, const std::atomic<bool>* cancel) const {
     Result<std::unique_ptr<PreparedLaunch>> out;
     Driver& driver = *state_->driver();
     const Place place = find_place(args, static_cast<CUstream>(stream));
@@ -265,15 +270,16 @@ Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<
         return out;
     }
     const Addresses addresses = addresses_of(args, staging);
-    VariantResult found = variant(*driver.device(place.device)->arch, traits_at(args, addresses, grid), nullptr);
-    if (!found.variant) {
+    VariantResult found = variant(*driver.device(place.device)->arch, traits_at(args, addresses, grid), cancel);
+    out.warnings = std::move(found.warnings);
+    if (!found) {
         out.error = found.error;
         return out;
     }
     auto launch = std::make_unique<BoundLaunch>();
     // Not on the caller's stream, which may be captured, nor on the default one, which waits for others.
     const CUstream own = reinterpret_cast<CUstream>(kPerThreadStream);
-    BoundLaunch::Setup setup{state_, found.variant, place.device, place.context, own, nullptr, true};
+    BoundLaunch::Setup setup{state_, *found, place.device, place.context, own, nullptr, true};
     out.error = launch->bind(std::move(setup), args, addresses, grid);
     if (out.error.empty()) out.value = std::move(launch);
     return out;

@@ -43,7 +43,6 @@ struct Variant {
     std::optional<ir::Function> fn;  ///< what the text was emitted from: its strings, types and positions serve the reports
     std::vector<GpuTensor> traits;
     KernelText text;
-    Resources resources;
     std::unique_ptr<Loaded> loaded;
 };
 

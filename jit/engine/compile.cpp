@@ -54,9 +54,9 @@ bool is_cpu_artifact(std::string_view kind) {
     return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "explain@cpu" || kind == "llvm@aarch64";
 }
 
-bool is_gpu_artifact(std::string_view kind) {
-    return kind == "ir:gpu" || kind.starts_with("ir:gpu:") || kind == "cuda" || kind == "ptx" || kind == "cubin";
-}
+bool is_compiled_artifact(std::string_view kind) { return kind == "cuda" || kind == "ptx" || kind == "cubin" || kind == "resources"; }
+
+bool is_gpu_artifact(std::string_view kind) { return kind == "ir:gpu" || kind.starts_with("ir:gpu:") || is_compiled_artifact(kind); }
 
 std::string arch_list() {
     std::string list;
@@ -92,10 +92,12 @@ std::string describe_instance(const Executable& exe, const TypeTable& types) {
 }  // namespace
 
 std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
-                                                  const std::vector<std::string>& disabled, DiagSink& diags, const sema::StaticValues* given) {
+                                                  const std::vector<std::string>& disabled, DiagSink& diags, const sema::StaticValues* given,
+                                                  const std::atomic<bool>* cancel) {
     std::string key = instance_key(kernel, generics, disabled, types_);
     if (given) key += "\n?" + instance_key(kernel, *given, {}, types_);
-    const sema::Limits limits;
+    sema::Limits limits;
+    limits.cancel = cancel;
     {
         std::lock_guard lock(module.mutex_);
         if (auto it = module.instances_.find(key); it != module.instances_.end()) return it->second;
@@ -116,7 +118,9 @@ std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const as
         if (const auto it = given ? given->find(name) : generics.end(); given && it != given->end())
             if (const auto* value = std::get_if<int64_t>(&it->second.v)) exe->instance.named_extents.emplace(name, *value);
     if (options_.on_elaborated) options_.on_elaborated(*exe->instance.fn);
-    run_passes(*exe->instance.fn, pass_options(exe->instance, disabled));
+    PassOptions passes = pass_options(exe->instance, disabled);
+    passes.cancel = cancel;
+    run_passes(*exe->instance.fn, passes);
     exe->program = interp::Program::prepare(*exe->instance.fn);
     std::lock_guard lock(module.mutex_);
     // Another thread may have been first; both results are equal, keep one.
@@ -166,12 +170,18 @@ void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
 std::optional<std::string> Engine::artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags) {
     if (kind == "json") return describe_instance(exe, types_);
     if (kind == "ir:final") return ir::print(*exe.instance.fn);
-    if (is_cpu_artifact(kind)) return cpu().artifact(exe.instance, exe.disabled_passes, kind == "explain@cpu" ? "explain" : kind, nullptr, diags);
+    if (is_cpu_artifact(kind))
+        return cpu().artifact(exe.instance, exe.disabled_passes, kind == "explain@cpu" ? "explain" : kind, nullptr, nullptr, diags);
     const size_t at = kind.find('@');
     if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || stage == "explain") {
         const Arch* arch = find_arch(at == kind.npos ? "sm_90a" : kind.substr(at + 1));
-        if (arch && exe.given && is_open(*exe.kernel, *exe.given)) return tuned_artifact(module, exe, stage, *arch, diags);
-        if (arch) return gpu_artifact(exe, stage, *arch, diags);
+        try {
+            if (arch && exe.given && is_open(*exe.kernel, *exe.given)) return tuned_artifact(module, exe, stage, *arch, diags);
+            if (arch) return gpu_artifact(exe, stage, *arch, diags);
+        } catch (const Cancelled&) {
+            diags.report(Diag::run_cancelled, {});
+            return std::nullopt;
+        }
         diags.report(Diag::no_such_artifact, {}, {printable(kind), arch_list()});
         return std::nullopt;
     }
@@ -192,19 +202,19 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         run_passes(*fresh->fn, options);
         return text;
     }
-    diags.report(
-        Diag::no_such_artifact, {},
-        {printable(kind),
-         "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, llvm, llvm@aarch64, llvm-opt, asm, explain@cpu"});
+    diags.report(Diag::no_such_artifact, {},
+                 {printable(kind),
+                  "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, resources, llvm, llvm@aarch64, llvm-opt, "
+                  "asm, explain@cpu"});
     return std::nullopt;
 }
 
 /// What a launch on `arch` would take, with the extents that the host named.
 std::optional<std::string> Engine::tuned_artifact(LoadedModule& module, const Executable& exe, std::string_view kind, const Arch& arch,
                                                   DiagSink& diags) {
-    TuneByEstimate chooser(module.tuned_, module, *exe.kernel, types_, arch);
+    TuneByEstimate chooser(module.tuned_, module, *exe.kernel, types_, arch, &cancelled_);
     const auto generics = sema::bind_static(module, *exe.kernel, *exe.given, types_, diags, true, &chooser, TuneByEstimate::kNominalExtent);
-    const auto tuned = generics ? compile(module, *exe.kernel, *generics, exe.disabled_passes, diags, &*exe.given) : nullptr;
+    const auto tuned = generics ? compile(module, *exe.kernel, *generics, exe.disabled_passes, diags, &*exe.given, &cancelled_) : nullptr;
     auto text = tuned ? gpu_artifact(*tuned, kind, arch, diags) : std::nullopt;
     if (!text || kind != "explain") return text;
     return explain_gpu_text({{exe.kernel->tune[0].name.span, chooser.why()}}, sources_) + *text;
@@ -215,12 +225,13 @@ std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::stri
         diags.report(Diag::no_such_artifact, {}, {"cubin@" + std::string(arch.name), "ptx@" + std::string(arch.name) + ", which drivers translate"});
         return std::nullopt;
     }
-    if (kind == "cuda" || kind == "ptx" || kind == "cubin") {
-        auto made = cuda().artifact(exe.instance, exe.disabled_passes, kind, &arch, diags);
+    if (is_compiled_artifact(kind)) {
+        auto made = cuda().artifact(exe.instance, exe.disabled_passes, kind, &arch, &cancelled_, diags);
         report_warning(cuda(), diags);
         return made;
     }
     GpuOptions options = usual_options(exe.instance, arch, exe.disabled_passes);
+    options.cancel = &cancelled_;
     std::string text;
     constexpr std::string_view kAfter = "ir:gpu:after=";
     if (kind.starts_with(kAfter)) {
@@ -231,7 +242,7 @@ std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::stri
     const ir::Function fn = lowered_for_gpu(exe.instance, options);
     if (kind == "explain") {
         std::vector<GpuNote> hints;
-        for (const Diagnostic& d : hint_warnings(exe, arch)) hints.push_back({d.span, "hint " + d.message});
+        for (const Diagnostic& d : hint_warnings(exe, arch, &cancelled_)) hints.push_back({d.span, "hint " + d.message});
         return explain_text(*exe.instance.fn, sources_) + explain_gpu_text(explain_gpu(fn, options), sources_) +
                explain_gpu_text(explain_channels(fn, options), sources_) + explain_gpu_text(hints, sources_);
     }

@@ -109,10 +109,10 @@ public:
     ModulePtr load(const std::string& name, std::string text, const std::string& directory, DiagSink& diags);
     /// Elaborates every kernel with default or representative generics; reports into `diags`.
     void check_instances(LoadedModule& module, DiagSink& diags);
-    /// A cached or new instance; null on errors.
+    /// A cached or new instance; null on errors. Throws Cancelled.
     std::shared_ptr<const Executable> compile(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                               const std::vector<std::string>& disabled_passes, DiagSink& diags,
-                                              const sema::StaticValues* given = nullptr);
+                                              const sema::StaticValues* given = nullptr, const std::atomic<bool>* cancel = nullptr);
     /// compile with the generics a host names; types and defaults complete them.
     std::shared_ptr<const Executable> compile_named(LoadedModule& module, std::string_view kernel, const sema::StaticValues& given,
                                                     const std::vector<std::string>& disabled_passes, DiagSink& diags, Status& status);
@@ -127,8 +127,9 @@ public:
     /// What a launch would be, as JSON; `out` tensors may be missing. nullopt is reported.
     std::optional<std::string> plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                     std::span<const LaunchArgument> args, DiagSink& diags);
-    /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
-    /// each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64". nullopt (reported) for unknown kinds.
+    /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin", "resources",
+    /// each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64". nullopt
+    /// (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
     /// The machines that are present, the one first that launches without a machine's name run on; null: the interpreter, where there is no other.
     std::vector<Machine*> machines();

@@ -19,11 +19,13 @@ Span place_of(const ast::KernelItem& kernel, const HintNote& note) {
 
 }  // namespace
 
-std::vector<Diagnostic> hint_warnings(const Executable& exe, const Arch& arch) {
+std::vector<Diagnostic> hint_warnings(const Executable& exe, const Arch& arch, const std::atomic<bool>* cancel) {
     const ir::Function& fn = *exe.instance.fn;
     if (!has_doubtful_hints(fn)) return {};
+    GpuOptions options = usual_options(exe.instance, arch, exe.disabled_passes);
+    options.cancel = cancel;
     DiagSink diags;
-    for (const HintNote& note : unfollowed_hints(fn, lowered_for_gpu(exe.instance, usual_options(exe.instance, arch, exe.disabled_passes)))) {
+    for (const HintNote& note : unfollowed_hints(fn, lowered_for_gpu(exe.instance, options))) {
         const Span at = place_of(*exe.kernel, note);
         if (note.instead.empty())
             diags.report(Diag::hint_ignored, at, {note.hint, arch.name, note.why});

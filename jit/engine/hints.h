@@ -5,6 +5,6 @@
 namespace tegula {
 
 /// Warnings for the form that most launches on `arch` run.
-std::vector<Diagnostic> hint_warnings(const Executable& exe, const Arch& arch);
+std::vector<Diagnostic> hint_warnings(const Executable& exe, const Arch& arch, const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace tegula

@@ -129,9 +129,6 @@ Status status_of(RunResult::Status status) {
     }
 }
 
-/// Thrown through a machine by the progress callback of a run that shall end.
-struct Stopped {};
-
 Status run(const Program& program, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
            const std::atomic<bool>& cancelled, DiagSink& diags, double* seconds = nullptr) {
     RunOptions run = options;
@@ -139,14 +136,14 @@ Status run(const Program& program, std::span<const Argument> values, std::span<c
     if (options.print) run.print = [&](std::string_view line) { options.print(std::string(line) + "\n"); };
     if (options.keep_going)
         run.progress = [&](uint64_t done, uint64_t all) {
-            if (!options.keep_going(done, all)) throw Stopped();
+            if (!options.keep_going(done, all)) throw Cancelled();
         };
     try {
         RunResult result = program.run(values, grid, run);
         for (Diagnostic& d : result.diagnostics) diags.add(std::move(d));
         if (seconds) *seconds = result.seconds;
         return status_of(result.status);
-    } catch (const Stopped&) {
+    } catch (const Cancelled&) {
         diags.report(Diag::run_cancelled, {});
         return Status::cancelled;
     }
@@ -206,17 +203,19 @@ std::optional<sema::LaunchPlan> Engine::bind(LoadedModule& module, const ast::Ke
 
 Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                      const LaunchOptions& options, DiagSink& diags, Span at, ReadyLaunch& out) {
+    const std::atomic<bool>* const cancel = options.cancel ? options.cancel : &cancelled_;
+    poll(cancel);
     std::vector<const LaunchArgument*> ordered;
     std::optional<TuneByEstimate> chooser;  // machines without a cost model take the first choices
     const bool gpu = options.machine && options.machine->is_gpu();
     const Arch* arch = gpu ? &options.machine->arch(device_of(args), options.stream) : options.model;
-    if (arch && !kernel.tune.empty()) chooser.emplace(module.tuned_, module, kernel, types_, *arch);
+    if (arch && !kernel.tune.empty()) chooser.emplace(module.tuned_, module, kernel, types_, *arch, cancel);
     auto plan = bind(module, kernel, generics, args, false, ordered, diags, at, chooser ? &*chooser : nullptr);
     if (!plan) return Status::arguments;
-    out.exe = compile(module, kernel, plan->generics, options.disabled_passes, diags);
+    out.exe = compile(module, kernel, plan->generics, options.disabled_passes, diags, nullptr, cancel);
     if (!out.exe) return Status::source;
     if (gpu && out.exe->first_use(*arch))
-        for (Diagnostic& d : hint_warnings(*out.exe, *arch)) diags.add(std::move(d));
+        for (Diagnostic& d : hint_warnings(*out.exe, *arch, cancel)) diags.add(std::move(d));
     std::copy(std::begin(plan->grid), std::end(plan->grid), out.grid);
 
     size_t scalar = 0;
@@ -246,11 +245,7 @@ Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const 
 }
 
 Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
-                      const LaunchOptions& options, DiagSink& diags, Span at, double* seconds) {
-    if ((options.cancel ? *options.cancel : cancelled_).load()) {
-        diags.report(Diag::run_cancelled, at);
-        return Status::cancelled;
-    }
+                      const LaunchOptions& options, DiagSink& diags, Span at, double* seconds) try {
     ReadyLaunch launch;
     if (Status status = ready(module, kernel, generics, args, options, diags, at, launch); status != Status::ok) return status;
     const Executable& exe = *launch.exe;
@@ -272,10 +267,13 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
                               : run(exe.on(*options.machine), values, launch.grid, options, cancelled_, diags, seconds);
     report_warning(*options.machine, diags);
     return status;
+} catch (const Cancelled&) {
+    diags.report(Diag::run_cancelled, at);
+    return Status::cancelled;
 }
 
 Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
-                       const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared) {
+                       const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared) try {
     ReadyLaunch launch;
     if (Status status = ready(module, kernel, generics, args, options, diags, {}, launch); status != Status::ok) return status;
     if (!options.machine || !options.machine->is_gpu()) {
@@ -289,7 +287,8 @@ Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, cons
             return Status::arguments;
         }
     std::string error;
-    auto made = options.machine->prepare_launch(launch.exe->on(*options.machine), launch.values, launch.grid, options.stream, error);
+    auto made = options.machine->prepare_launch(launch.exe->on(*options.machine), launch.values, launch.grid, options.stream,
+                                                options.cancel ? options.cancel : &cancelled_, diags, error);
     report_warning(*options.machine, diags);
     if (!made) {
         diags.report(Diag::machine_unavailable, kernel.name.span, {options.machine->name(), error});
@@ -298,6 +297,9 @@ Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, cons
     // The executable owns what the launch refers to.
     prepared = std::shared_ptr<const PreparedLaunch>(made.release(), [keep = launch.exe](const PreparedLaunch* p) { delete p; });
     return Status::ok;
+} catch (const Cancelled&) {
+    diags.report(Diag::run_cancelled, {});
+    return Status::cancelled;
 }
 
 Status Engine::run_compared(const Executable& exe, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
@@ -308,9 +310,12 @@ Status Engine::run_compared(const Executable& exe, std::span<const Argument> val
         std::none_of(values.begin(), values.end(), [](const Argument& a) { return a.kind != Argument::scalar && a.t.memory != Memory::host; });
     if (!comparable && !options.checked) return run(machine, values, grid, options, cancelled_, diags, seconds);
     const Snapshot before(values);
-    const Program& reference = options.machine->is_gpu()
-                                   ? exe.model(options.machine->form_options(exe.instance, exe.disabled_passes, machine, values, options.stream))
-                                   : *exe.program;
+    const auto model = [&]() -> const Program& {
+        GpuOptions form = options.machine->form_options(exe.instance, exe.disabled_passes, machine, values, options.stream);
+        form.cancel = options.cancel;
+        return exe.model(form);
+    };
+    const Program& reference = options.machine->is_gpu() ? model() : *exe.program;
     LaunchOptions quiet = options;
     quiet.print = nullptr;  // the machine prints
     if (Status status = run(reference, values, grid, quiet, cancelled_, diags); status != Status::ok) return status;

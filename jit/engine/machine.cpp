@@ -77,6 +77,7 @@ ir::Function lowered_for_gpu(const sema::Instance& instance, const GpuOptions& o
         PassOptions passes;
         static_cast<LaunchFacts&>(passes) = options;
         passes.disabled = options.disabled;
+        passes.cancel = options.cancel;
         run_passes(fn, passes);
     }
     run_gpu_passes(fn, options);

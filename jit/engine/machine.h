@@ -30,15 +30,17 @@ public:
     virtual const Arch& arch(int /*device*/, void* /*stream*/) { throw InternalError(name() + " has no architecture"); }
     /// `instance` has been through run_passes and outlives the program. Nothing is compiled before the first run needs it.
     virtual std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>& disabled_passes) = 0;
-    /// A launch of a program of this machine with fixed arguments, for streams of the same context as `stream`; null with a reason.
+    /// A launch of a program of this machine with fixed arguments, for streams of the same context as `stream`; null with a reason. Warnings about
+    /// what was compiled go into `diags`. Throws Cancelled.
     virtual std::unique_ptr<PreparedLaunch> prepare_launch(const Program&, std::span<const Argument> /*args*/, std::span<const uint64_t, 3> /*grid*/,
-                                                           void* /*stream*/, std::string& error) {
+                                                           void* /*stream*/, const std::atomic<bool>* /*cancel*/, DiagSink& /*diags*/,
+                                                           std::string& error) {
         return error = "launches are prepared for a GPU only", nullptr;
     }
-    /// Text or binary of an instance, for a GPU for any architecture and also where the machine itself is missing: "cuda", "ptx", "cubin"; for the CPU
-    /// (`arch` null) "llvm", "llvm-opt", "asm", "explain". nullopt (reported) when it cannot be made.
+    /// Text or binary of an instance, for a GPU for any architecture and also where the machine itself is missing: "cuda", "ptx", "cubin",
+    /// "resources"; for the CPU (`arch` null) "llvm", "llvm-opt", "asm", "explain". nullopt (reported) when it cannot be made; may throw Cancelled.
     virtual std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>& disabled_passes,
-                                                std::string_view kind, const Arch* arch, DiagSink& diags) = 0;
+                                                std::string_view kind, const Arch* arch, const std::atomic<bool>* cancel, DiagSink& diags) = 0;
     /// The options of the passes under which the form was or will be compiled that a launch of `program` with these arguments on `stream` runs.
     virtual GpuOptions form_options(const sema::Instance&, const std::vector<std::string>& /*disabled_passes*/, const Program&,
                                     std::span<const Argument> /*args*/, void* /*stream*/) {

@@ -27,7 +27,7 @@ public:
         return backend().prepare(*instance.fn);
     }
     std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>&, std::string_view kind, const Arch*,
-                                        DiagSink& diags) override {
+                                        const std::atomic<bool>*, DiagSink& diags) override {
         if (kind == "explain") return cpu::explain(*instance.fn, backend().compiler().target(), sources_);
         cpu::CompileOptions usual;
         usual.tensors.resize(instance.fn->params.size());
@@ -88,7 +88,7 @@ public:
     bool is_gpu() const override { return false; }
     std::unique_ptr<Program> prepare(const sema::Instance&, const std::vector<std::string>&) override { throw InternalError(kProblem); }
     std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*,
-                                        DiagSink& diags) override {
+                                        const std::atomic<bool>*, DiagSink& diags) override {
         diags.report(Diag::machine_unavailable, {}, {"cpu", kProblem});
         return std::nullopt;
     }

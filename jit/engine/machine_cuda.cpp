@@ -44,12 +44,23 @@ GpuOptions options_for(const sema::Instance& instance, const std::vector<std::st
 }
 
 cuda::Lower lower(const sema::Instance& instance, const std::vector<std::string>& disabled) {
-    return [&instance, disabled](const Arch& arch, const cuda::LaunchTraits& traits) {
+    return [&instance, disabled](const Arch& arch, const cuda::LaunchTraits& traits, const std::atomic<bool>* cancel) {
         GpuOptions options = options_for(instance, disabled, arch, traits.tensors, traits.may_alias);
+        options.cancel = cancel;
         options.whole_clusters = traits.whole_clusters;
         for (const auto& [param, value] : traits.extents) fix_extent(options, instance, param, value);
         return lowered_for_gpu(instance, options);
     };
+}
+
+/// What a compiled kernel takes, as JSON; null where only the driver will know.
+std::string describe_resources(const cuda::CompiledKernel& kernel, const cuda::KernelText& text, const std::string& name, const Arch& arch) {
+    const cuda::Resources& r = kernel.resources;
+    const auto number = [&](int64_t n) { return kernel.is_ptx ? std::string("null") : std::to_string(n); };
+    return "{\"schema\":1,\"kernel\":" + json_quote(name) + ",\"arch\":" + json_quote(arch.name) + ",\"threads\":" + std::to_string(text.threads) +
+           ",\"registers\":" + number(r.registers) + ",\"shared_bytes\":" + number(text.shared_bytes + r.static_shared) +
+           ",\"workspace_bytes\":" + std::to_string(text.workspace_bytes) + ",\"stack_bytes\":" + number(r.stack_bytes) +
+           ",\"spill_store_bytes\":" + number(r.spill_stores) + ",\"spill_load_bytes\":" + number(r.spill_loads) + "}\n";
 }
 
 /// The one thing that the cache has to say, until it is asked for. Shared with the cache, which may speak on any thread.
@@ -79,24 +90,32 @@ public:
         return std::move(*program);
     }
     std::unique_ptr<PreparedLaunch> prepare_launch(const Program& program, std::span<const Argument> args, std::span<const uint64_t, 3> grid,
-                                                   void* stream, std::string& error) override {
+                                                   void* stream, const std::atomic<bool>* cancel, DiagSink& diags, std::string& error) override {
         const auto* own = dynamic_cast<const cuda::Program*>(&program);
         if (!own) return error = missing(), nullptr;
-        auto prepared = own->prepare_launch(args, grid, stream);
+        auto prepared = own->prepare_launch(args, grid, stream, cancel);
+        for (Diagnostic& d : prepared.warnings) diags.add(std::move(d));
         if (prepared) return std::move(*prepared);
         error = prepared.error;
         return nullptr;
     }
     std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>& disabled, std::string_view kind,
-                                        const Arch* arch, DiagSink& diags) override {
-        const cuda::KernelText text = cuda::emit(lowered_for_gpu(instance, usual_options(instance, *arch, disabled)), &sources_);
+                                        const Arch* arch, const std::atomic<bool>* cancel, DiagSink& diags) override {
+        GpuOptions options = usual_options(instance, *arch, disabled);
+        options.cancel = cancel;
+        const ir::Function form = lowered_for_gpu(instance, options);
+        const cuda::KernelText text = cuda::emit(form, &sources_);
         if (kind == "cuda") return text.source;
         cuda::CompileOptions compile;
         compile.ptx = kind == "ptx";
+        compile.cancel = cancel;
         auto compiled = backend_.compile_text(text, *arch, compile);
-        if (compiled) return std::move(compiled->image);
-        diags.report(Diag::machine_unavailable, {}, {"cuda", compiled.error});
-        return std::nullopt;
+        if (!compiled) {
+            diags.report(Diag::machine_unavailable, {}, {"cuda", compiled.error});
+            return std::nullopt;
+        }
+        for (Diagnostic& d : cuda::warnings_of(*compiled, form, *arch)) diags.add(std::move(d));
+        return kind == "resources" ? describe_resources(*compiled, text, form.name, *arch) : std::move(compiled->image);
     }
     GpuOptions form_options(const sema::Instance& instance, const std::vector<std::string>& disabled, const Program& program,
                             std::span<const Argument> args, void* stream) override {

@@ -62,22 +62,25 @@ void TuneStore::add(const std::string& key, Choice choice) {
 }
 
 std::shared_ptr<const sema::Instance> TuneStore::instance(const sema::Module& module, const ast::KernelItem& kernel,
-                                                          const sema::StaticValues& generics, TypeTable& types) {
+                                                          const sema::StaticValues& generics, TypeTable& types, const std::atomic<bool>* cancel) {
     const std::string key = std::string(kernel.name.text) + ": " + text_of(generics, types);
     std::lock_guard lock(mutex_);
     if (const auto it = instances_.find(key); it != instances_.end()) return it->second;
     if (instances_.size() >= kMaxInstances) instances_.clear();
     DiagSink unheard;  // a launch that takes the candidate reports
-    std::shared_ptr<const sema::Instance>& made = instances_[key];
-    if (auto instance = sema::elaborate_kernel(module, kernel, generics, types, {}, unheard)) {
+    std::shared_ptr<const sema::Instance> made;
+    sema::Limits limits;
+    limits.cancel = cancel;
+    if (auto instance = sema::elaborate_kernel(module, kernel, generics, types, limits, unheard)) {
         if (has_contraction(*instance->fn)) {
             PassOptions options;
             static_cast<LaunchFacts&>(options) = instance->facts;
+            options.cancel = cancel;
             run_passes(*instance->fn, options);
         }
         made = std::make_shared<const sema::Instance>(std::move(*instance));
     }
-    return made;
+    return instances_[key] = std::move(made);
 }
 
 std::string TuneByEstimate::key(const sema::LaunchPlan& plan) const {
@@ -98,7 +101,7 @@ size_t TuneByEstimate::choose(std::span<const sema::TuneCandidate> candidates, c
     std::vector<std::optional<GpuEstimate>> estimates(candidates.size());
     int64_t chunk = 0;
     for (size_t i = 0; i < candidates.size(); ++i) {
-        const auto instance = store_.instance(module_, kernel_, candidates[i].generics, types_);
+        const auto instance = store_.instance(module_, kernel_, candidates[i].generics, types_, cancel_);
         if (!instance) continue;
         GpuOptions options;
         static_cast<LaunchFacts&>(options) = instance->facts;

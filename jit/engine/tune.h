@@ -20,9 +20,9 @@ public:
     };
     std::shared_ptr<const Choice> find(const std::string& key);
     void add(const std::string& key, Choice choice);
-    /// The candidate before any pass, elaborated once; null when it does not elaborate.
+    /// The candidate before any pass, elaborated once; null when it does not elaborate. Throws Cancelled.
     std::shared_ptr<const sema::Instance> instance(const sema::Module& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
-                                                   TypeTable& types);
+                                                   TypeTable& types, const std::atomic<bool>* cancel);
 
 private:
     std::mutex mutex_;
@@ -35,8 +35,9 @@ class TuneByEstimate : public sema::TuneChooser {
 public:
     static constexpr int64_t kNominalExtent = 4096;  ///< of extents that nobody gave, for artefacts
 
-    TuneByEstimate(TuneStore& store, const sema::Module& module, const ast::KernelItem& kernel, TypeTable& types, const Arch& arch)
-        : store_(store), module_(module), kernel_(kernel), types_(types), arch_(arch) {}
+    TuneByEstimate(TuneStore& store, const sema::Module& module, const ast::KernelItem& kernel, TypeTable& types, const Arch& arch,
+                   const std::atomic<bool>* cancel = nullptr)
+        : store_(store), module_(module), kernel_(kernel), types_(types), arch_(arch), cancel_(cancel) {}
     std::optional<sema::StaticValues> known(const sema::LaunchPlan& plan) override;
     size_t choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) override;
     /// One sentence on the choice.
@@ -50,6 +51,7 @@ private:
     const ast::KernelItem& kernel_;
     TypeTable& types_;
     const Arch& arch_;
+    const std::atomic<bool>* cancel_;
     std::string why_;
 };
 

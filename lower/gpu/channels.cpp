@@ -65,7 +65,10 @@ public:
 
     std::vector<ChannelPlan> run() {
         for_each_inst(fn_, fn_.body, [&](InstId i) {
-            if (fn_.inst(i).op == Op::load && fn_.type(fn_.result(i)).shape.rank > 0) consider(i);
+            if (fn_.inst(i).op == Op::load && fn_.type(fn_.result(i)).shape.rank > 0) {
+                poll(options_.cancel);  // of many loads each looks through what all others compute
+                consider(i);
+            }
         });
         if (plans_.empty() && fn_.gpu->persistent) return plan_own_rings(fn_, options_, writes_);
         choose_form();

@@ -51,6 +51,7 @@ bool fits(const ir::Function& fn, const GpuOptions& options) {
 void run_once(ir::Function& fn, const GpuOptions& options) {
     for (const Pass& p : kPasses) {
         if (p.optional && is_off(options, p.name)) continue;
+        poll(options.cancel);
         const bool changed = p.run(fn, options);
         fail_on(ir::verify(fn), fn, "after GPU pass " + std::string(p.name));
         if (options.after) options.after(p.name, changed, fn);
@@ -77,6 +78,7 @@ GpuOptions run_gpu_passes(ir::Function& fn, const GpuOptions& options) {
         run_once(fn, fewer);
     }
     TEGULA_CHECK(fits(fn, options), "kernel " + fn.name + " does not fit in shared memory");
+    poll(options.cancel);
     fail_on(check_placements(fn), fn, "after placement");
     fail_on(prove(fn, options), fn, "not proved");
     return fewer;

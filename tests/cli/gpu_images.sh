@@ -17,6 +17,25 @@ TEGULA_CACHE_DIR=$PWD/plain tegula dump k.tile twice --emit=cubin > image2 2> er
 tegula dump k.tile twice --emit=cubin | cmp - image2
 test "$(grep -c 'warning\[T1044\]: the cache in .*plain is not used: it is no directory' err)" = 1 || { echo "no warning:"; cat err; exit 1; }
 
+# What ptxas reports: spilled registers are a warning, whether the kernel is compiled or found in the cache, and `resources` shows the figures.
+cat > wide.tile <<'END'
+kernel wide(x: tensor<f32>[N], y: tensor<f32>[N], out z: tensor<f32>[N]) grid [cdiv(N, 4096)] @ warps(1) {
+    let n = program_id(0) * 4096;
+    let (a, b) = (x[n +: 4096], y[n +: 4096]);
+    z[n +: 4096] = a * (sum(a) * sum(b)) + b;
+}
+END
+export TEGULA_CACHE_DIR=$PWD/cache
+for stage in cubin cubin resources resources; do
+    tegula dump wide.tile wide --emit=$stage > out 2> err
+    test "$(grep -c '^warning.T1103.: `wide` does not fit in the registers of sm_90a: each thread stores [1-9][0-9]* bytes' err)" = 1 &&
+        grep -q 'wide.tile:1:8' err || { echo "$stage: no warning of spilled registers:"; cat err; exit 1; }
+done
+grep -q '^{"schema":1,"kernel":"wide","arch":"sm_90a","threads":32,"registers":[12][0-9]*,"shared_bytes":[0-9]*,"workspace_bytes":0,"stack_bytes":[1-9][0-9]*,"spill_store_bytes":[1-9][0-9]*,"spill_load_bytes":[1-9][0-9]*}$' out || { echo "not the resources:"; cat out; exit 1; }
+tegula --json dump wide.tile wide --emit=resources | grep -q '"level":"warning","code":"T1103"' || { echo "no warning in JSON"; exit 1; }
+tegula dump k.tile twice --emit=resources@sm_80 2> err | grep -q '"arch":"sm_80","threads":[0-9]*,"registers":[1-9].*"spill_load_bytes":0}' || exit 1
+test ! -s err || { echo "a warning about a kernel that does not spill:"; cat err; exit 1; }
+
 # sass: nvdisasm gets the image as a file of its own, which does not stay.
 mkdir tools scratch_files
 cat > tools/nvdisasm <<'END'

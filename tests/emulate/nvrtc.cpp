@@ -171,7 +171,8 @@ int nvrtcCompileProgram(Program* program, int count, const char* const* options)
                                 " -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fPIC -shared -fno-gnu-unique -include " + TEGULA_EMULATE_DIR +
                                 "/cuda_on_cpu.h -o " + base + ".so " + base + ".cpp > " + base + ".log 2>&1";
     const int status = std::system(command.c_str());
-    program->log = slurp(base + ".log");
+    const char* remarks = std::getenv("TEGULA_ON_CPU_LOG");
+    program->log = slurp(base + ".log") + (remarks ? remarks : "");
     program->image = slurp(base + ".so");
     // The driver is not told how long an image is: the length stands in front, with what it was compiled for.
     char head[64];

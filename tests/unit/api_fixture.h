@@ -2,8 +2,11 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tegula/tegula.hpp"
@@ -105,6 +108,22 @@ protected:
     tegula_status launch(const char* kernel, const std::vector<tegula_value>& args, Diags& diags, const tegula_run_options* options = nullptr,
                          const std::vector<tegula_value>& generics = {}) {
         return tegula_launch(module.get(), kernel, generics.data(), generics.size(), args.data(), args.size(), options, diags.out());
+    }
+    /// `call`, cancelled `after` it began: its status, and that it came at once.
+    template <class Call>
+    tegula_status cancelled(std::chrono::milliseconds after, Call&& call) {
+        using Clock = std::chrono::steady_clock;
+        std::atomic<Clock::time_point> at{};
+        std::jthread other([&] {
+            std::this_thread::sleep_for(after);
+            at = Clock::now();
+            tegula_cancel(engine.get(), 1);
+        });
+        const tegula_status status = call();
+        EXPECT_LT(Clock::now() - at.load(), std::chrono::milliseconds(500)) << "50 where the machine has nothing else to do";
+        other.join();
+        tegula_cancel(engine.get(), 0);
+        return status;
     }
     tegula::Ref<tegula_engine> engine;
     tegula::Ref<tegula_module> module;

@@ -94,6 +94,31 @@ TEST_F(GpuApi, OptionsOfOlderHosts) {
     EXPECT_EQ(launch("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags, &run), TEGULA_OK) << text(diags);
 }
 
+/// What works before any compiler of machine code does.
+TEST_F(GpuApi, CancelledPasses) {
+    const std::string source =
+        "kernel long_body(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [cdiv(N, 64)] {\n    let n = program_id(0) * 64;\n"
+        "    var a = x[n +: 64];\n    for const i in 0 .. 12000 { a = a * x[n + i +: 64] + 1.5; }\n    y[n +: 64] = a;\n}\n";
+    Diags diags;
+    ASSERT_EQ(tegula_module_from_source(engine.get(), "long.tile", source.data(), source.size(), module.out(), diags.out()), TEGULA_OK)
+        << text(diags);
+    tegula::Ref<tegula_kernel> kernel;
+    tegula::Ref<tegula_blob> form;
+    ASSERT_EQ(tegula_compile(module.get(), "long_body", nullptr, 0, &interp_, kernel.out(), diags.out()), TEGULA_OK) << text(diags);
+    for (const char* kind : {"ir:gpu", "explain", "cuda"})
+        EXPECT_EQ(cancelled(std::chrono::milliseconds(400), [&] { return tegula_kernel_artifact(kernel.get(), kind, form.out(), diags.out()); }),
+                  TEGULA_E_CANCELLED)
+            << kind;
+    EXPECT_TRUE(contains(text(diags), "T0915")) << text(diags);
+    Owned<float> x("f32", {9}, values_), y("f32", {9}, values_);
+    EXPECT_EQ(cancelled(std::chrono::milliseconds(20),
+                        [&] {
+                            return launch("long_body", {tensor(x.c), tensor(y.c)}, diags, &interp_);
+                        }),
+              TEGULA_E_CANCELLED);
+    EXPECT_EQ(y.values(), values_);
+}
+
 // ---- DLPack ----
 
 void count(void* n) { ++*static_cast<int*>(n); }
@@ -283,6 +308,42 @@ TEST_F(OnGpu, HostTensorsArePreparedForNothing) {
     EXPECT_EQ(prepare("add", {tensor(x), tensor(hx.c), tensor(x)}, diags, &cuda_), TEGULA_E_ARGUMENTS);
     EXPECT_TRUE(contains(text(diags), "`y`: it lies in host memory")) << text(diags);
     EXPECT_EQ(prepared_.get(), nullptr);
+}
+
+/// Compilers take seconds for what this launches, and no cache has it: the number is drawn.
+TEST_F(OnGpu, CancelledCompilations) {
+    const std::string source =
+        "kernel slow<B: int = 64>(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [cdiv(N, B)] {\n    let n = program_id(0) * B;\n"
+        "    var a = x[n +: B];\n    for const i in 0 .. 400 { a = a * x[n + i +: B] + " +
+        std::to_string(std::chrono::steady_clock::now().time_since_epoch().count() % 1000003) + ".5 + cast<f32>(i); }\n    y[n +: B] = a;\n}\n";
+    Diags diags;
+    ASSERT_EQ(tegula_module_from_source(engine.get(), "slow.tile", source.data(), source.size(), module.out(), diags.out()), TEGULA_OK)
+        << text(diags);
+    Owned<float> hx("f32", {9}, values_), hy("f32", {9}, values_);
+    const tegula_tensor x = on_device(hx), y = on_device(hy);
+    const std::vector<tegula_value> args = {tensor(x), tensor(y)};
+    const std::chrono::milliseconds early(10), late(100);
+    tegula_status waiting = TEGULA_OK;
+    EXPECT_EQ(cancelled(late,
+                        [&] {
+                            std::jthread second([&] {
+                                Diags own;
+                                waiting = launch("slow", args, own, &cuda_);
+                            });
+                            return launch("slow", args, diags, &cuda_);
+                        }),
+              TEGULA_E_CANCELLED);
+    EXPECT_EQ(waiting, TEGULA_E_CANCELLED) << "who waits for another one's compilation ends with it";
+    EXPECT_TRUE(contains(text(diags), "T0915")) << text(diags);
+    EXPECT_EQ(cancelled(late, [&] { return prepare("slow", args, diags, &cuda_); }), TEGULA_E_CANCELLED);
+    EXPECT_EQ(prepared_.get(), nullptr);
+    EXPECT_EQ(cancelled(early, [&] { return prepare("slow", args, diags, &cuda_); }), TEGULA_E_CANCELLED);
+    tegula::Ref<tegula_kernel> kernel;
+    tegula::Ref<tegula_blob> image;
+    ASSERT_EQ(tegula_compile(module.get(), "slow", nullptr, 0, &interp_, kernel.out(), diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_EQ(cancelled(late, [&] { return tegula_kernel_artifact(kernel.get(), "cubin@sm_80", image.out(), diags.out()); }), TEGULA_E_CANCELLED);
+    EXPECT_TRUE(contains(text(diags), "T0915")) << text(diags);
+    EXPECT_EQ(back(y)[0], 1.0f);
 }
 
 TEST_F(OnGpu, DlpackInDeviceMemory) {

@@ -557,7 +557,7 @@ TEST(CudaTensor, CompilesWithoutWarnings) {
         const auto compiled = nvrtc->compile(job);
         ASSERT_TRUE(compiled.value) << compiled.error;
         EXPECT_EQ(compiled.value->resources.spill_stores, 0) << arch << "\n" << text;
-        for (const std::string& w : compiled.value->warnings) ADD_FAILURE() << arch << ": " << w << "\n" << text;
+        for (const std::string& w : compiled.value->remarks) ADD_FAILURE() << arch << ": " << w << "\n" << text;
     }
 }
 

@@ -41,7 +41,7 @@ protected:
             "  ret\n}\n");
         fn_ = ir::parse_ir(sources_, file, types_, diags);
         EXPECT_TRUE(fn_);
-        const auto lower = [this](const Arch& arch, const LaunchTraits& traits) {
+        const auto lower = [this](const Arch& arch, const LaunchTraits& traits, const std::atomic<bool>*) {
             ir::Function out = *fn_;
             GpuOptions options;
             options.arch = &arch;

@@ -239,6 +239,15 @@ TEST(diag, sink_drops_repeats_and_stops_at_the_limit) {
     EXPECT_TRUE(sink.all().empty());
 }
 
+/// Two instances of one kernel may both spill; one mistake is one error.
+TEST(diag, warnings_repeat_with_other_text) {
+    DiagSink sink;
+    for (const char* bytes : {"200", "300", "200"}) sink.report(Diag::registers_spilled, {1, 0, 1}, {"k", "sm_90a", bytes, "0"});
+    EXPECT_EQ(sink.all().size(), 2u);
+    for (const char* name : {"a", "b"}) sink.report(Diag::no_such_pass, {1, 0, 1}, {name});
+    EXPECT_EQ(sink.all().size(), 3u);
+}
+
 TEST(diag, errors_that_are_not_kept_still_count) {
     DiagSink sink(2);
     for (uint32_t i = 0; i < 4; ++i) sink.report(Diag::too_many_errors, {1, i, i + 1});

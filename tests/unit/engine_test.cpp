@@ -218,10 +218,11 @@ public:
         return std::make_unique<Zeros>();
     }
     std::unique_ptr<PreparedLaunch> prepare_launch(const Program&, std::span<const Argument>, std::span<const uint64_t, 3>, void*,
-                                                   std::string&) override {
+                                                   const std::atomic<bool>*, DiagSink&, std::string&) override {
         return nullptr;
     }
-    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*, DiagSink&) override {
+    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*,
+                                        const std::atomic<bool>*, DiagSink&) override {
         return std::nullopt;
     }
     GpuOptions form_options(const sema::Instance& instance, const std::vector<std::string>& disabled, const Program&, std::span<const Argument>,

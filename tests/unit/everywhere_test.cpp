@@ -69,8 +69,8 @@ void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
             failures.push_back(name + ": " + compiled.error);
         } else {
             seconds = compiled.value->seconds;
-            for (const std::string& w : compiled.value->warnings)
-                if (w.starts_with("C7510") || w.starts_with("C7511") || w.starts_with("C7519")) failures.push_back(name + ": " + w);
+            for (const Diagnostic& d : cuda::warnings_of(*compiled.value, *lowered.fn, *job.arch))
+                if (d.id == Diag::products_serialised) failures.push_back(name + ": " + d.message);
             const cuda::Resources& r = compiled.value->resources;
             if (r.spill_stores + r.spill_loads > 0)
                 spills.push_back(name + ": " + std::to_string(r.spill_stores) + " bytes stored, " + std::to_string(r.spill_loads) + " loaded, " +

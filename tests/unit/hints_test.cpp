@@ -157,7 +157,8 @@ public:
         };
         return std::make_unique<Nothing>();
     }
-    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*, DiagSink&) override {
+    std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*,
+                                        const std::atomic<bool>*, DiagSink&) override {
         return std::nullopt;
     }
     std::string describe() override { return "{}"; }

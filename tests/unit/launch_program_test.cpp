@@ -24,7 +24,7 @@ protected:
         parse("kernel @k(%y: tensor<f32>[?] inout, %x: tensor<f32>[?] in" + extents + ")" + attribute +
               " {\n  %i = program_id {axis = 0} : i64\n  %v = load %x[%i] : f32\n" +
               (checks ? "  %z = constant 0 : f32\n  %ok = ge %v, %z : bool\n  assert \"positive\", %ok\n" : "") + "  store %y[%i] = %v\n  ret\n}\n");
-        const auto lower = [this](const Arch& arch, const LaunchTraits& traits) {
+        const auto lower = [this](const Arch& arch, const LaunchTraits& traits, const std::atomic<bool>*) {
             ++lowered_;
             last_arch_ = arch.name;
             last_ = traits.tensors;

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -50,6 +52,14 @@ public:
         blobs_[std::string(key)] = blob;
         ++puts_;
     }
+    /// Every entry becomes what `change` makes of its kernel.
+    void alter(void (*change)(CompiledKernel& kernel)) {
+        for (auto& [key, blob] : blobs_) {
+            CompiledKernel kernel = *from_blob(blob);
+            change(kernel);
+            blob = to_blob(kernel);
+        }
+    }
     size_t size() const { return blobs_.size(); }
     int puts() const { return puts_; }
 
@@ -93,14 +103,13 @@ TEST(CompilerLog, resources_and_warnings) {
     EXPECT_EQ(log.resources.spill_stores, 64);
     EXPECT_EQ(log.resources.spill_loads, 72);
     EXPECT_EQ(log.resources.static_shared, 256);
-    ASSERT_EQ(log.warnings.size(), 3u);
-    EXPECT_EQ(log.warnings[0].substr(0, 39), "C7510: Potential Performance Loss: wgmm");
-    EXPECT_EQ(log.warnings[1], "setmaxnreg ignored; unable to determine register count at entry");
-    EXPECT_EQ(log.warnings[2], "registers are spilled in `gemm`: 64 bytes stored, 72 bytes loaded");
+    ASSERT_EQ(log.remarks.size(), 2u);
+    EXPECT_EQ(log.remarks[0].substr(0, 39), "C7510: Potential Performance Loss: wgmm");
+    EXPECT_EQ(log.remarks[1], "setmaxnreg ignored; unable to determine register count at entry");
 }
 
 TEST(CompilerLog, hostile_text_is_no_trouble) {
-    EXPECT_TRUE(parse_log("", "k").warnings.empty());
+    EXPECT_TRUE(parse_log("", "k").remarks.empty());
     EXPECT_EQ(parse_log("ptxas info : Compiling entry function 'k\nUsed 99999999999999999999999 registers", "k").resources.registers, 0);
     parse_log("ptxas\nptxas :\nptxas info : (C\nFunction properties for \n bytes stack frame", "");
 }
@@ -112,6 +121,68 @@ TEST(CompilerLog, version_of_the_assembler) {
     EXPECT_EQ(compiler_of("nothing"), (std::array<int, 3>{}));
 }
 
+TEST(CompilerLog, versions_that_are_known_to_be_wrong) {
+    static constexpr BadCompiler kRows[] = {{{12, 8, 60}, {12, 9, 5}, 90, 100, "first"}, {{13, 0, 0}, {13, 0, 9999}, 75, 999, "second"}};
+    const auto found = [](int major, int minor, int build, const char* arch) {
+        const BadCompiler* row = find_bad_compiler(kRows, {major, minor, build}, *find_arch(arch));
+        return row ? std::string(row->reason) : std::string();
+    };
+    EXPECT_EQ(found(12, 8, 59, "sm_90a"), "");
+    EXPECT_EQ(found(12, 8, 60, "sm_90a"), "first");
+    EXPECT_EQ(found(12, 8, 9999, "sm_90a"), "first");
+    EXPECT_EQ(found(12, 9, 0, "sm_90a"), "first") << "numbers are compared one after the other";
+    EXPECT_EQ(found(12, 9, 5, "sm_100a"), "first");
+    EXPECT_EQ(found(12, 9, 6, "sm_90a"), "");
+    EXPECT_EQ(found(12, 8, 61, "sm_89"), "");
+    EXPECT_EQ(found(12, 8, 61, "sm_120a"), "");
+    EXPECT_EQ(found(13, 0, 88, "sm_120a"), "second");
+    EXPECT_EQ(found(0, 0, 0, "sm_90a"), "") << "PTX names no compiler";
+    EXPECT_TRUE(find_bad_compiler(bad_compilers(), {12, 8, 93}, *find_arch("sm_90a")));
+    EXPECT_FALSE(find_bad_compiler(bad_compilers(), {12, 8, 93}, *find_arch("sm_80")));
+    EXPECT_FALSE(find_bad_compiler(bad_compilers(), {13, 0, 88}, *find_arch("sm_90a")));
+}
+
+/// Codes and texts of the warnings about a kernel `gemm` for sm_90a.
+std::vector<std::string> said_of(const CompiledKernel& kernel) {
+    TypeTable types;
+    ir::Function form(types);
+    form.name = "gemm";
+    std::vector<std::string> out;
+    for (const Diagnostic& d : warnings_of(kernel, form, *find_arch("sm_90a"))) {
+        EXPECT_EQ(d.severity, Severity::warning);
+        out.push_back(std::string(diag_row(d.id).code) + " " + d.message);
+    }
+    return out;
+}
+
+TEST(Remarks, in_plain_words) {
+    CompiledKernel kernel;
+    EXPECT_EQ(said_of(kernel), std::vector<std::string>());
+    kernel.resources.spill_stores = kernel.resources.spill_loads = 64;
+    EXPECT_EQ(said_of(kernel), std::vector<std::string>()) << "16 registers out and in";
+    kernel.resources.spill_loads = 72;
+    const std::string loss = "Potential Performance Loss: wgmma.mma_async instructions are serialized due to ", in = " in the function 'tegula_gemm'";
+    kernel.remarks = {
+        "C7510: " + loss + "insufficient register resources for the wgmma pipeline" + in,
+        "C7512: " + loss + "insufficient register resources for the function 'tegula_gemm'",
+        "C7511: " + loss + "non wgmma instructions defining accumulator registers of a wgmma between start and end of the pipeline stage" + in,
+        "C7519: warpgroup.arrive is injected in around line 3 by compiler to allow use of registers in GMMA" + in,
+        "C7508: " + loss + "the presence of Extern calls" + in,
+        "setmaxnreg ignored; unable to determine register count at entry",
+        "C9999: \x1b of another time"};
+    kernel.image = "..Cuda compilation tools, release 12.8, V12.8.93..";
+    const std::string wait = "T1104 products of `gemm` wait for one another on sm_90a: ",
+                      about = "T1105 about the machine code of `gemm` for sm_90a: ";
+    EXPECT_EQ(said_of(kernel), (std::vector<std::string>{
+                                   "T1103 `gemm` does not fit in the registers of sm_90a: each thread stores 64 bytes of them to memory and loads 72",
+                                   wait + "their sums and operands do not fit in registers", wait + "a sum is written while they run",
+                                   wait + "registers that they read are written shortly before", wait + "a function is called between them",
+                                   about + "warps that only copy keep registers that those which compute should have",
+                                   about + "ptxas says: C9999: \\x1b of another time",
+                                   "T1106 `gemm` is compiled for sm_90a by a version of NVRTC that is not to be trusted: ptxas 12.8 makes wrong code "
+                                   "of some kernels for sm_90a"}));
+}
+
 TEST(Blob, round_trip_and_damage) {
     CompiledKernel kernel;
     kernel.image = std::string(
@@ -120,12 +191,12 @@ TEST(Blob, round_trip_and_damage) {
         10);
     kernel.entry = "k";
     kernel.resources = {40, 8, 16, 24, 32};
-    kernel.warnings = {"one", "two"};
+    kernel.remarks = {"one", "two"};
     const std::string blob = to_blob(kernel);
     const auto back = from_blob(blob);
     ASSERT_TRUE(back);
     EXPECT_EQ(back->image, kernel.image);
-    EXPECT_EQ(back->warnings, kernel.warnings);
+    EXPECT_EQ(back->remarks, kernel.remarks);
     EXPECT_EQ(back->resources.spill_loads, 24);
     EXPECT_TRUE(back->cached);
     for (size_t n = 0; n < blob.size(); ++n) EXPECT_FALSE(from_blob(blob.substr(0, n))) << n;
@@ -212,8 +283,22 @@ TEST_F(NvrtcTest, spills_are_seen) {
     ASSERT_TRUE(compiled) << compiled.error;
     EXPECT_GT(compiled.value->resources.spill_stores, 0);
     EXPECT_LE(compiled.value->resources.registers, 32);
-    ASSERT_FALSE(compiled.value->warnings.empty());
-    EXPECT_NE(compiled.value->warnings[0].find("spill"), std::string::npos);
+    const std::vector<std::string> said = said_of(*compiled.value);
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_EQ(said[0].substr(0, 6), "T1103 ");
+    const auto cached = backend_.compile_text(text_of(kSpilling, "spill"), hopper_);
+    ASSERT_TRUE(cached && cached.value->cached);
+    EXPECT_EQ(said_of(*cached.value), said);
+}
+
+TEST_F(NvrtcTest, what_is_cached_is_judged_by_the_list_of_today) {
+    ASSERT_TRUE(backend_.compile_text(text_of(kernel_text(2), "scale"), hopper_));
+    cache_->alter([](CompiledKernel& kernel) { kernel.image = "Cuda compilation tools, release 12.8, V12.8.93"; });
+    const auto cached = backend_.compile_text(text_of(kernel_text(2), "scale"), hopper_);
+    ASSERT_TRUE(cached && cached.value->cached);
+    const std::vector<std::string> said = said_of(*cached.value);
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_EQ(said[0].substr(0, 6), "T1106 ");
 }
 
 TEST_F(NvrtcTest, nothing_is_contracted_or_flushed) {
@@ -282,12 +367,49 @@ TEST_F(NvrtcTest, cancelled_compilations_end) {
     std::atomic<bool> cancel{true};
     CompileOptions options;
     options.cancel = &cancel;
-    const auto compiled = backend_.compile_text(text_of(kernel_text(2), "scale"), hopper_, options);
-    EXPECT_FALSE(compiled);
-    EXPECT_TRUE(compiled.cancelled);
+    EXPECT_THROW((void)backend_.compile_text(text_of(kernel_text(2), "scale"), hopper_, options), Cancelled);
     EXPECT_EQ(cache_->size(), 0u);
     cancel = false;
     EXPECT_TRUE(backend_.compile_text(text_of(kernel_text(2), "scale"), hopper_, options));
+}
+
+TEST_F(NvrtcTest, long_compilations_end_when_they_are_cancelled) {
+    // Some seconds, most of them in two steps of NVRTC. The second thread waits for the first one's result.
+    const KernelText text = text_of(R"(extern "C" __global__ void slow(float* x) {
+    float v[120];
+#pragma unroll
+    for (int i = 0; i < 120; ++i) v[i] = x[i * 32 + threadIdx.x];
+#pragma unroll
+    for (int k = 0; k < 40; ++k) {
+#pragma unroll
+        for (int i = 0; i < 120; ++i) v[i] = v[i] * v[(i * 7 + k) % 120] + v[(i + 3 * k) % 120];
+    }
+#pragma unroll
+    for (int i = 0; i < 120; ++i) x[i * 32 + threadIdx.x] = v[i];
+})",
+                                    "slow");
+    std::atomic<bool> cancel{false};
+    std::atomic<int> started{0}, cancelled{0};
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 2; ++t)
+        threads.emplace_back([&] {
+            CompileOptions options;
+            options.cancel = &cancel;
+            ++started;
+            try {
+                (void)backend_.compile_text(text, hopper_, options);
+            } catch (const Cancelled&) {
+                ++cancelled;
+            }
+        });
+    while (started < 2) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const auto start = std::chrono::steady_clock::now();
+    cancel = true;
+    threads.clear();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500)) << "some 10 where the machine has nothing else to do";
+    EXPECT_EQ(cancelled, 2);
+    EXPECT_EQ(cache_->size(), 0u);
 }
 
 TEST_F(NvrtcTest, the_same_text_gives_the_same_bytes) {
