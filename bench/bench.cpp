@@ -1,6 +1,6 @@
 // The benchmark: kernels of bench/kernels.tile on the reference interpreter, through the public header, beside limits measured in the same run
 // (copy bandwidth, a plain C++ loop). Prints one table and writes a JSON file (default bench.json). Every output is checked before it is timed.
-//   tegula_bench [--out FILE] [--quick] [--cpu | --gpu]      --cpu: the rows of cpu.cpp instead, beside OpenBLAS and memcpy
+//   tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--only TEXT]]      --cpu: the rows of cpu.cpp instead, beside OpenBLAS and memcpy
 //                                                               --gpu: the rows of gpu.cpp instead, beside cuBLAS, PyTorch and Triton
 #include <algorithm>
 #include <chrono>
@@ -208,7 +208,7 @@ bool Bench::write(const std::string& path) const {
 
 int main(int argc, char** argv) {
     bool quick = false, gpu = false, cpu = false;
-    std::string path = "bench.json";
+    std::string path = "bench.json", only;  // only: work whose name holds it
     for (int i = 1; i < argc; ++i) {
         if (std::string(argv[i]) == "--quick") {
             quick = true;
@@ -218,15 +218,17 @@ int main(int argc, char** argv) {
             cpu = true;
         } else if (std::string(argv[i]) == "--out" && i + 1 < argc) {
             path = argv[++i];
+        } else if (std::string(argv[i]) == "--only" && i + 1 < argc) {
+            only = argv[++i];
         } else {
-            std::fprintf(stderr, "usage: tegula_bench [--out FILE] [--quick] [--cpu | --gpu]\n");
+            std::fprintf(stderr, "usage: tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--only TEXT]]\n");
             return 2;
         }
     }
     try {
         if (gpu) {
             std::string why;
-            const auto rows = gpu_bench::gpu_rows(TEGULA_SOURCE_DIR, quick, why);
+            const auto rows = gpu_bench::gpu_rows(TEGULA_SOURCE_DIR, quick, only, why);
             if (!why.empty()) die("no GPU rows: " + why);
             gpu_bench::print_gpu(rows);
             std::ofstream(path) << gpu_bench::gpu_json(rows) << "\n";

@@ -54,8 +54,8 @@ struct Array {
 
 class GpuBench {
 public:
-    GpuBench(tegula::cuda::Driver& driver, const std::string& dir, bool quick)
-        : d_(driver), timer_(driver), blas_(Cublas::open()), dir_(dir), quick_(quick), engine_(tegula::Engine::create().value()) {}
+    GpuBench(tegula::cuda::Driver& driver, const std::string& dir, bool quick, std::string only)
+        : d_(driver), timer_(driver), blas_(Cublas::open()), dir_(dir), quick_(quick), only_(std::move(only)), engine_(tegula::Engine::create().value()) {}
     ~GpuBench() {
         for (CUdeviceptr p : owned_) d_.cuMemFree(p);
     }
@@ -306,7 +306,9 @@ private:
     void enqueue(CUstream stream) {
         if (tegula_status s = prepared_.enqueue(stream); s != TEGULA_OK) die("tegula_enqueue: " + std::to_string(s));
     }
+    bool wanted(const std::string& work) const { return work.find(only_) != std::string::npos; }
     void measure(const std::string& work, const std::string& who, double flops, double bytes, const std::function<void(CUstream)>& enqueue) {
+        if (!wanted(work)) return;
         const auto work_on = [&](CUstream s) { return enqueue(s), true; };
         const double burst = timer_.burst(work_on), sustained = timer_.sustained(work_on, quick_ ? 0.2 : 0.5);
         if (burst < 0 || sustained < 0) die(work + ": " + timer_.error());
@@ -316,6 +318,7 @@ private:
     }
     /// Both are bf16 or both f16, whose bits are compared as bf16 would: relative norm of the difference over a part of the matrix.
     void compare(const std::string& work, const Array& a, const Array& b, double limit) {
+        if (!wanted(work)) return;
         const size_t n = std::min<size_t>(a.bytes, size_t{8} << 20) / 2;
         std::vector<uint16_t> x(n), y(n);
         check("cuMemcpyDtoHAsync", d_.cuMemcpyDtoHAsync(x.data(), a.data, n * 2, timer_.stream()));
@@ -336,6 +339,7 @@ private:
     std::unique_ptr<Cublas> blas_;
     std::string dir_;
     bool quick_;
+    std::string only_;  ///< names of what is measured hold it
     tegula::Engine engine_;
     tegula::Prepared prepared_;
     std::vector<CUdeviceptr> owned_;
@@ -343,8 +347,9 @@ private:
 };
 
 /// Lines of peers.py: {"work": .., "who": .., "mode": .., "seconds": .., "flops": .., "bytes": ..}
-void python_rows(const std::string& dir, bool quick, std::vector<GpuRow>& rows) {
+void python_rows(const std::string& dir, bool quick, const std::string& only, std::vector<GpuRow>& rows) {
     const std::string command = "python3 '" + dir + "/bench/peers.py'" + (quick ? " --quick" : "") + " 2>/dev/null";
+    ::setenv("TEGULA_BENCH_ONLY", only.c_str(), 1);
     FILE* pipe = ::popen(command.c_str(), "r");
     if (!pipe) return;
     char line[1024];
@@ -359,7 +364,7 @@ void python_rows(const std::string& dir, bool quick, std::vector<GpuRow>& rows) 
 
 }  // namespace
 
-std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, std::string& why) {
+std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, const std::string& only, std::string& why) {
     std::vector<std::string> looked_for;
     auto driver = tegula::cuda::Driver::open({}, looked_for);
     if (!driver) {
@@ -371,7 +376,7 @@ std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, std::string& wh
     if (driver->primary_context(0, &context) != 0) return why = "no context", rows;
     const tegula::cuda::ContextScope scope(*driver, context);
     {
-        GpuBench bench(*driver, dir, quick);
+        GpuBench bench(*driver, dir, quick, only);
         bench.copy();
         bench.peak();
         bench.matmuls();
@@ -379,7 +384,7 @@ std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, std::string& wh
         bench.rows();
         rows = bench.take();
     }
-    python_rows(dir, quick, rows);
+    python_rows(dir, quick, only, rows);
     return rows;
 }
 

@@ -12,7 +12,7 @@ struct GpuRow {
 };
 
 /// Empty, with the reason in `why`, where there is no GPU.
-std::vector<GpuRow> gpu_rows(const std::string& source_dir, bool quick, std::string& why);
+std::vector<GpuRow> gpu_rows(const std::string& source_dir, bool quick, const std::string& only, std::string& why);
 /// One line per work: every peer and mode, ratios of ours to the best peer.
 void print_gpu(const std::vector<GpuRow>& rows);
 std::string gpu_json(const std::vector<GpuRow>& rows);

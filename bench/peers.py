@@ -1,6 +1,7 @@
 """PyTorch (cuBLAS, cuDNN, FlashAttention) and Triton on the work of gpu.cpp, timed the same way. One JSON object per line; prints nothing where there
 is no PyTorch with a GPU."""
 import json
+import os
 import sys
 import time
 
@@ -61,6 +62,8 @@ def sustained(work, seconds):
 
 
 def measure(name, who, work, flops=0, bytes=0):
+    if os.environ.get("TEGULA_BENCH_ONLY", "") not in name:
+        return
     try:
         rows = [("burst", burst(work)), ("sustained", sustained(work, 0.2 if QUICK else 0.5))]
     except Exception as error:  # a peer that cannot run is no row
@@ -149,6 +152,8 @@ def triton_rows():
                 layernorm_kernel[(m,)](x, g, b, y, n, 1e-5, BLOCK=block, num_warps=w)
 
             for work, launch in (("softmax", softmax), ("layernorm", layernorm)):
+                if os.environ.get("TEGULA_BENCH_ONLY", "") not in f"{work} {size}":
+                    continue
                 w = best(launch)
                 measure(f"{work} {size}", "triton", lambda: launch(w), bytes=bytes)
             measure(f"softmax {size}", "torch", lambda: torch.softmax(x, -1), bytes=bytes)

@@ -61,7 +61,7 @@ void explain_dot(const Function& fn, InstId id, const GpuOptions& options, std::
     for (const RowVerdict& v : verdicts) {
         const MmaRow& row = rows[static_cast<size_t>(v.row)];
         if (v.row == chosen) text += ", " + clocks(v.cost) + " clocks";
-        if (v.row == chosen || v.row == 0) continue;
+        if (v.row == chosen || v.row == 0 || (row.kind == MmaRow::dp4a && !v.legal)) continue;
         const bool formats = v.legal || v.refusal.rfind("takes ", 0) != 0;
         fits_formats = fits_formats || formats;
         // Cheaper and legal for this product alone: what it needs, other products have.

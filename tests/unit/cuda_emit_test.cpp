@@ -412,6 +412,17 @@ std::string elementwise_kernel(const std::string& lines, int extent = 1024) {
         .text.source;
 }
 
+// Registers behind the end of an odd extent read staged indices, too, which must not lie behind the end of shared memory.
+TEST(CudaEmit, IndicesBehindOddExtentsStayInSharedMemory) {
+    const auto text = [](const std::string& n) {
+        return emit_ir("kernel @k(%x: tensor<f32>[?] in, %at: tensor<i64>[" + n + "] in, %y: tensor<f32>[" + n + "] out) {\n  %0 = load %at[:] : tile<i64>[" + n +
+                       "]\n  %1 = load %x[gather %0] : tile<f32>[" + n + "]\n  store %y[:] = %1\n  ret\n}\n")
+            .text.source;
+    };
+    EXPECT_NE(text("33").find("[min("), std::string::npos) << text("33");
+    EXPECT_EQ(text("64").find("[min("), std::string::npos) << text("64");
+}
+
 TEST(CudaEmit, ElementwiseTilesShareALoop) {
     const std::string source = elementwise_kernel(
         "  %1 = broadcast %a : tile<f32>[1024]\n  %2 = mul %0, %1 : tile<f32>[1024]\n  %3 = add %2, %2 : tile<f32>[1024]\n  %9 = sub %3, %2 : "

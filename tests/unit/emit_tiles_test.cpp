@@ -25,13 +25,18 @@ public:
         setenv("TEGULA_ON_CPU_O", "0", 0);
         library_ = dlopen(TEGULA_BINARY_DIR "/tests/on_cpu/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
         if (!library_) throw std::runtime_error(dlerror());
+        void* context = nullptr;
+        if (call<int(unsigned)>("cuInit", 0u) || call<int(void**, int)>("cuDevicePrimaryCtxRetain", &context, 0) ||
+            call<int(void*)>("cuCtxPushCurrent_v2", context))
+            throw std::runtime_error("the played GPU has no context");
     }
     /// Empty, or what went wrong.
     std::string run(const cuda::KernelText& kernel, void** params) {
         void *program = nullptr, *library = nullptr, *function = nullptr;
         call<int(void**, const char*, const char*, int, const char* const*, const char* const*)>("nvrtcCreateProgram", &program,
                                                                                                  kernel.source.c_str(), "k", 0, nullptr, nullptr);
-        const int compiled = call<int(void*, int, const char* const*)>("nvrtcCompileProgram", program, 0, nullptr);
+        const char* target = "--gpu-architecture=sm_90a";
+        const int compiled = call<int(void*, int, const char* const*)>("nvrtcCompileProgram", program, 1, &target);
         size_t size = 0;
         call<int(void*, size_t*)>(compiled ? "nvrtcGetProgramLogSize" : "nvrtcGetCUBINSize", program, &size);
         std::string text(size, 0);
