@@ -59,7 +59,8 @@ MemoryOrder memory_order(const ir::Function& fn, const CompileOptions& options, 
         out.unit = out.axes.back();
     } else if (layout.kind() == Layout::Kind::strides) {
         if (const auto strides = layout.bit_strides(std::vector<int64_t>(rank, 2), 8))
-            std::stable_sort(out.axes.begin(), out.axes.end(), [&](uint8_t a, uint8_t b) { return (*strides)[a] > (*strides)[b]; });
+            std::sort(out.axes.begin(), out.axes.end(),
+                      [&](uint8_t a, uint8_t b) { return (*strides)[a] != (*strides)[b] ? (*strides)[a] > (*strides)[b] : a < b; });
         unit(layout.innermost_dimension(static_cast<int>(rank)));
     } else {
         unit(run_index(layout.physical(static_cast<int>(rank))));
