@@ -35,6 +35,7 @@ kernel for_ever(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [1] {
     while true { t = t + 1.0; }
     y[0 +: 8] = t;
 }
+kernel large(x: tensor<f16>[512, 512], out y: tensor<f16>[512, 512]) grid [1] { y[:, :] = dot(x[:, :], x[:, :], zeros<f16>[512, 512]); }
 kernel product<B: int>(a: tensor<f32>[M, K], b: tensor<f32>[K, N], out c: tensor<f32>[M, N]) grid [cdiv(M, B), cdiv(N, B)] {
     var sum = zeros<f32>[B, B];
     for k in 0 .. K step B { sum = dot(a[program_id(0) * B +: B, k +: B], b[k +: B, program_id(1) * B +: B], sum); }
@@ -151,17 +152,24 @@ TEST_F(Cpu, CancellationWithin50Milliseconds) {
     run.step_budget = 1000;  // compiles it
     launch("for_ever", {}, {tegula::Tensor(x, {8}), tegula::Tensor(y, {8})});
     run.step_budget = 0;
-    std::chrono::steady_clock::time_point asked;
-    std::thread other([&] {
-        std::this_thread::sleep_for(30ms);
-        asked = std::chrono::steady_clock::now();
-        engine.cancel();
-    });
-    EXPECT_EQ(launch("for_ever", {}, {tegula::Tensor(x, {8}), tegula::Tensor(y, {8})}), TEGULA_E_CANCELLED);
-    const auto ended = std::chrono::steady_clock::now();
-    other.join();
-    EXPECT_LT(ended - asked, 50ms);
-    engine.cancel(false);
+    std::vector<uint16_t> a(512 * 512), b(a);
+    const auto run_large = [&] { return launch("large", {}, {tegula::Tensor(a.data(), a.size() * 2, "f16", {512, 512}), tegula::Tensor(b.data(), b.size() * 2, "f16", {512, 512})}); };
+    ASSERT_EQ(run_large(), TEGULA_OK) << said;
+    const auto cancelled = [&](const auto& call) {
+        std::chrono::steady_clock::time_point asked;
+        std::thread other([&] {
+            std::this_thread::sleep_for(30ms);
+            asked = std::chrono::steady_clock::now();
+            engine.cancel();
+        });
+        EXPECT_EQ(call(), TEGULA_E_CANCELLED);
+        const auto ended = std::chrono::steady_clock::now();
+        other.join();
+        EXPECT_LT(ended - asked, 50ms);
+        engine.cancel(false);
+    };
+    cancelled([&] { return launch("for_ever", {}, {tegula::Tensor(x, {8}), tegula::Tensor(y, {8})}); });
+    cancelled(run_large);  // one operation on one tile
     expect_adds(8);
 }
 
