@@ -158,7 +158,8 @@ TEST_F(CacheOfEngines, processes_that_die_among_entries_that_rot) {
                 return true;
             });
     };
-    for (uint64_t seed = 0; killed < kills; reap(WNOHANG)) {
+    uint64_t seed = 0;
+    while (killed < kills) {
         for (; victims.size() + spared.size() + dying.size() < processes(); ++seed) (seed % 16 ? victims : spared).insert(start_many(4, 100 + seed));
         ::usleep(static_cast<useconds_t>(random() % 20000));
         damage(random);
@@ -168,6 +169,7 @@ TEST_F(CacheOfEngines, processes_that_die_among_entries_that_rot) {
             dying.insert(*victim);
             victims.erase(victim);
         }
+        reap(WNOHANG);
     }
     reap(0);
     const auto torn = std::count_if(fs::directory_iterator(folder_ + "/cache"), fs::directory_iterator(),
