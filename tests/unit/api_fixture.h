@@ -120,7 +120,7 @@ protected:
             tegula_cancel(engine.get(), 1);
         });
         const tegula_status status = call();
-        EXPECT_LT(Clock::now() - at.load(), std::chrono::milliseconds(500)) << "50 where the machine has nothing else to do";
+        EXPECT_LT(Clock::now() - at.load(), std::chrono::seconds(2)) << "50 ms where the machine has nothing else to do, and no sanitizer";
         other.join();
         tegula_cancel(engine.get(), 0);
         return status;

@@ -35,7 +35,9 @@ kernel for_ever(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [1] {
     while true { t = t + 1.0; }
     y[0 +: 8] = t;
 }
-kernel large(x: tensor<f16>[512, 512], out y: tensor<f16>[512, 512]) grid [1] { y[:, :] = dot(x[:, :], x[:, :], zeros<f16>[512, 512]); }
+kernel large(x: tensor<f16>[1024, 1024], out y: tensor<f16>[1024, 1024]) grid [1] {
+    y[:, :] = dot(x[:, :], x[:, :], zeros<f16>[1024, 1024]);
+}
 kernel product<B: int>(a: tensor<f32>[M, K], b: tensor<f32>[K, N], out c: tensor<f32>[M, N]) grid [cdiv(M, B), cdiv(N, B)] {
     var sum = zeros<f32>[B, B];
     for k in 0 .. K step B { sum = dot(a[program_id(0) * B +: B, k +: B], b[k +: B, program_id(1) * B +: B], sum); }
@@ -152,8 +154,11 @@ TEST_F(Cpu, CancellationWithin50Milliseconds) {
     run.step_budget = 1000;  // compiles it
     launch("for_ever", {}, {tegula::Tensor(x, {8}), tegula::Tensor(y, {8})});
     run.step_budget = 0;
-    std::vector<uint16_t> a(512 * 512), b(a);
-    const auto run_large = [&] { return launch("large", {}, {tegula::Tensor(a.data(), a.size() * 2, "f16", {512, 512}), tegula::Tensor(b.data(), b.size() * 2, "f16", {512, 512})}); };
+    std::vector<uint16_t> a(1024 * 1024), b(a);
+    const auto run_large = [&] {
+        const auto tensor = [](std::vector<uint16_t>& v) { return tegula::Tensor(v.data(), v.size() * 2, "f16", {1024, 1024}); };
+        return launch("large", {}, {tensor(a), tensor(b)});
+    };
     ASSERT_EQ(run_large(), TEGULA_OK) << said;
     const auto cancelled = [&](const auto& call) {
         std::chrono::steady_clock::time_point asked;
