@@ -95,6 +95,7 @@ public:
 
     void fp8(int64_t m, int64_t n, int64_t k) {
         const std::string work = "e4m3 matmul nt " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+        if (!wanted(work)) return;
         Array a = finite_bytes("f8e4m3", {m, k}, 1), b = finite_bytes("f8e4m3", {k, n}, 2), c = empty("bf16", {m, n});
         b.layout = "col";
         prepare("examples/matmul.tile", "matmul", {{"C", "bf16"}}, {a, b, c});
@@ -105,6 +106,7 @@ public:
     /// Weights of 4 bits, more than L2 holds; the peer multiplies f16 weights.
     void w4a16(int64_t m, int64_t n) {
         const std::string work = "w4a16 " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(n);
+        if (!wanted(work)) return;
         const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(n);
         Array x = normal("f16", {m, n}, 1), w = bytes({n, n / 2}, 2), s = normal("f16", {n, n / 128}, 3), y = empty("f16", {m, n});
         w.type = "i4", w.extents = {n, n}, w.layout = "fragment";
@@ -121,6 +123,7 @@ public:
     void matmul(const char* type, Cublas::Type blas, bool nt, int64_t m, int64_t n, int64_t k) {
         const std::string work =
             std::string(type) + (nt ? " matmul nt " : " matmul nn ") + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+        if (!wanted(work)) return;
         Array a = normal(type, {m, k}, 1), b = normal(type, {k, n}, 2), c = empty(type, {m, n}), expected = empty(type, {m, n});
         if (nt) b.layout = "col";
         const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
@@ -139,6 +142,7 @@ public:
 
     void int8(int64_t n) {
         const std::string work = "int8 matmul nt " + std::to_string(n) + "^3";
+        if (!wanted(work)) return;
         Array x = bytes({n, n}, 1), w = bytes({n, n}, 2), sx = ones(n), sw = ones(n), y = empty("bf16", {n, n}), c = empty("i32", {n, n});
         const double flops = 2.0 * std::pow(static_cast<double>(n), 3);
         prepare("examples/int8_gemm.tile", "int8_gemm", {{"O", "bf16"}, {"BM", int64_t{128}}, {"BN", int64_t{256}}, {"BK", int64_t{128}}}, {x, w, sx, sw, y});
@@ -161,6 +165,7 @@ public:
     void attention(int64_t d, int64_t s, bool causal) {
         const int64_t h = 16384 / s * (2048 / d);
         const std::string work = "attention d" + std::to_string(d) + " S" + std::to_string(s) + (causal ? " causal" : " full");
+        if (!wanted(work)) return;
         Array q = normal("bf16", {h, s, d}, 1), k = normal("bf16", {h, s, d}, 2), v = normal("bf16", {h, s, d}, 3), o = empty("bf16", {h, s, d});
         const double flops =
             4.0 * static_cast<double>(h) * static_cast<double>(s) * static_cast<double>(s) * static_cast<double>(d) * (causal ? 0.5 : 1);
@@ -318,7 +323,6 @@ private:
     }
     /// Both are bf16 or both f16, whose bits are compared as bf16 would: relative norm of the difference over a part of the matrix.
     void compare(const std::string& work, const Array& a, const Array& b, double limit) {
-        if (!wanted(work)) return;
         const size_t n = std::min<size_t>(a.bytes, size_t{8} << 20) / 2;
         std::vector<uint16_t> x(n), y(n);
         check("cuMemcpyDtoHAsync", d_.cuMemcpyDtoHAsync(x.data(), a.data, n * 2, timer_.stream()));
