@@ -33,8 +33,9 @@ struct StoreBoxes {
     int64_t slab_bytes() const { return lines() * row_bytes; }
     int64_t warp_bytes() const { return slab_bytes() * slabs; }
 };
-/// nullopt: tiles that lie so are not stored in bulk: no accumulator of tensor cores, or what is read from tensor memory, or the transpose of one, without
-/// ghosts, or of other elements than 1, 2 or 4 bytes, or in boxes of less than 32 bytes a line. `contiguous`: the tile's dimension that is so in memory.
+/// nullopt: tiles that lie so are not stored in bulk: no accumulator of tensor cores, or what is read from tensor memory, or the transpose of one,
+/// without ghosts, or of other elements than 1, 2 or 4 bytes, or in boxes of less than 32 bytes a line. `contiguous`: the tile's dimension that is so
+/// in memory.
 std::optional<StoreBoxes> store_boxes(const TileLayout& l, int elem_bytes, int contiguous);
 std::optional<StoreBoxes> store_boxes(const ir::Function& fn, const ir::Inst& store);  ///< of a store or atomic that is bulk
 

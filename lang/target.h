@@ -36,7 +36,7 @@ struct MmaRow {
     enum Kind : uint8_t { fma, dp4a, mma, wgmma, tcgen05 } kind;
     const char* name;          ///< PTX mnemonic without shape, "mma.sync.f16.f32"; spelled in `explain`
     Fmt a, b, acc;
-    int m, n, k;               ///< one thread's step for fma and dp4a; n: step for wgmma (8 .. 256) and tcgen05 (16 .. 256)
+    int m, n, k;  ///< one thread's step for fma and dp4a; n: step for wgmma (8 .. 256) and tcgen05 (16 .. 256)
     int min_arch, max_arch;
     int rate;                  ///< multiply-adds per clock and SM at best
     bool a_in_registers;       ///< wgmma: A may come from registers

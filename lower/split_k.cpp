@@ -110,7 +110,8 @@ void Splitter::split(InstId loop, int64_t parts) {
     const Span span = fn_.inst(loop).span;
     const std::vector<ValueId> in(fn_.operands(fn_.inst(loop)).begin(), fn_.operands(fn_.inst(loop)).end());
     const ValueId lo = in[0], hi = in[1], step = in[2];
-    const ValueId zero = insert_constant(fn_, loop, index, 0), one = insert_constant(fn_, loop, index, 1), count = insert_constant(fn_, loop, index, static_cast<uint64_t>(parts));
+    const ValueId zero = insert_constant(fn_, loop, index, 0), one = insert_constant(fn_, loop, index, 1),
+                  count = insert_constant(fn_, loop, index, static_cast<uint64_t>(parts));
     // Whole steps per stretch; the last stretches may be short or empty.
     const ValueId length = scalar(loop, Op::max, {scalar(loop, Op::sub, {hi, lo}), zero});
     const ValueId trips = scalar(loop, Op::div_ceil, {scalar(loop, Op::div_ceil, {length, step}), count});

@@ -112,7 +112,8 @@ typedef struct tegula_tensor {
     const char* type;         /* element type as written in the language: "f16", "i3", "mxfp4" (a type visible in the module) */
     int32_t rank;             /* 0..8 */
     const int64_t* extents;   /* logical extents, `rank` of them */
-    const int64_t* strides;   /* in elements, not negative, whole-byte types only; where the tensor is written no two elements share a place. NULL: storage as `layout` says */
+    const int64_t* strides;   /* in elements, not negative, whole-byte types only; where the tensor is written no two elements share a place. NULL:
+                                 storage as `layout` says */
     const char* layout;       /* "row" (also NULL), "col", or a layout visible in the module: "tiled<8, 8>" */
     void* scales;             /* block types: scales, packed in the same order; NULL otherwise */
     size_t scales_bytes;
@@ -145,8 +146,8 @@ typedef struct {
     int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED */
     void* user;
     const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. Without `machine` it means interp; cpu and cuda ignore it */
-    void* stream;               /* cuda: CUstream to launch on, in its context; tensors in device memory are then not waited for. NULL: the default stream of
-                                 * the primary context */
+    void* stream; /* cuda: CUstream to launch on, in its context; tensors in device memory are then not waited for. NULL: the default stream of
+                   * the primary context */
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
 

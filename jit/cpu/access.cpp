@@ -22,9 +22,6 @@ AccessEmitter::AccessEmitter(Codegen& g, ir::InstId id)
       out_bytes_(has_byte_address(format_.bits)),
       order_(memory_order(fn_, g.options_, object_)) {
     const ir::Inst& inst = fn_.inst(id);
-    const auto number = static_cast<size_t>(g.param_of_[object_.v]);
-    const bool strided = tensor_ && number < g.options_.tensors.size() && g.options_.tensors[number].strided;
-    whole_rows_ = tensor_ && !strided && permutation(fn_.types().layout(fn_.type(object_).layout), fn_.type(object_).shape.rank);
     const auto operands = fn_.operands(inst);
     size_t next = 1;
     for (const Access::Axis& axis : access_.axes) {
@@ -179,9 +176,8 @@ Value* AccessEmitter::mask(const Place& place, const Point& p) {
     if (!place.inside) return all;
     Value* out = b_.CreateNot(place.inside);
     if (all) out = b_.CreateAnd(out, all);
-    g_.when(p.lanes ? b_.CreateOrReduce(out) : out, [&] {
-        g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])});
-    });
+    g_.when(p.lanes ? b_.CreateOrReduce(out) : out,
+            [&] { g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])}); });
     both(all, place.inside);
     return all;
 }

@@ -113,7 +113,6 @@ private:
     const Format& format_;
     bool pointer_, tensor_, out_bytes_;
     MemoryOrder order_;
-    bool whole_rows_;  ///< rows begin with whole bytes
     Shape part_, joint_;
     std::vector<ir::ValueId> index_;  ///< by axis; invalid for `all`
     std::vector<size_t> dim_;         ///< by axis: the part's dimension (gather: the first of the joint ones)

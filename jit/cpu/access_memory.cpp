@@ -110,8 +110,7 @@ void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned 
             store(one, mask, value, lanes);
             return b_.getTrue();
         };
-        g_.choose(
-            a.run, [&] { return put(whole_run(a)); }, [&] { return put(by_lanes(a)); });
+        g_.choose(a.run, [&] { return put(whole_run(a)); }, [&] { return put(by_lanes(a)); });
         return;
     }
     if (!lanes) {

@@ -29,7 +29,7 @@ Value* AccessEmitter::stride(size_t a, int64_t& known) {
     }
     Value* slot = g_.argument_slot(g_.param(object_).strides + static_cast<uint32_t>(a));
     // Said so that the phase of a run does not depend on its row.
-    return out_bytes_ || !whole_rows_ ? slot : b_.CreateAnd(slot, g_.i64(-8));
+    return out_bytes_ || !order_.whole_rows ? slot : b_.CreateAnd(slot, g_.i64(-8));
 }
 
 Value* AccessEmitter::wide(const Coordinate& c, unsigned lanes) {

@@ -310,8 +310,8 @@ private:
     std::vector<int> param_of_;                             ///< by value: parameter number, -1
     std::unordered_map<uint32_t, llvm::Constant*> tables_;  ///< constant_tile: by instruction
     std::vector<Body> bodies_;
-    int64_t elements_ = 0;     ///< that the body of the loop being emitted handles between two polls, as far as it is known
-    bool may_leave_ = true;    ///< false while the run's lock is held
+    int64_t elements_ = 0;   ///< that the body of the loop being emitted handles between two polls, as far as it is known
+    bool may_leave_ = true;  ///< false while the run's lock is held
     ir::InstId emitted_;  ///< the last instruction whose code was begun
     std::vector<TurnedRun> turned_;
     std::vector<llvm::AllocaInst*> squares_;  ///< turned words of a nest's loads, by number

@@ -15,8 +15,7 @@ void Codegen::store_value(ir::ValueId from, const Buffer& to) {
     const NestOrder order = plan_copy(fn_, plan_, options_, from, width());
     NestOptions options;
     options.order = &order;
-    nest(
-        to.shape, [&](const Point& p) { write(to, p, lanes(from, p)); }, options);
+    nest(to.shape, [&](const Point& p) { write(to, p, lanes(from, p)); }, options);
 }
 
 std::vector<Value*> Codegen::scalars_of(std::span<const ir::ValueId> values) {
@@ -256,9 +255,7 @@ void Codegen::cpu_assert(ir::InstId id) {
     const ir::ValueId v = fn_.operands(fn_.inst(id))[0];
     first_bad(
         fn_.type(v).shape, [&](const Point& p) { return b_.CreateNot(is_scalar(v) ? scalar(v) : lanes(v, p)); },
-        [&](Value* element) {
-            call_support(offsetof(Support, failed_assert), b_.getVoidTy(), {i32(id.v), element});
-        });
+        [&](Value* element) { call_support(offsetof(Support, failed_assert), b_.getVoidTy(), {i32(id.v), element}); });
 }
 
 void Codegen::cpu_assume(ir::InstId) {}  // looked at in the `checked` variant (checks.cpp)

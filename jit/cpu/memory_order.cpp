@@ -57,6 +57,7 @@ MemoryOrder memory_order(const ir::Function& fn, const CompileOptions& options, 
     if (auto order = permutation(layout, rank)) {
         out.axes = std::move(*order);
         out.unit = out.axes.back();
+        out.whole_rows = true;
     } else if (layout.kind() == Layout::Kind::strides) {
         if (const auto strides = layout.bit_strides(std::vector<int64_t>(rank, 2), 8))
             std::sort(out.axes.begin(), out.axes.end(),

@@ -15,6 +15,7 @@ struct MemoryOrder {
     std::vector<uint8_t> axes;  ///< by descending stride, as far as known: else as row-major
     int unit = -1;              ///< the axis along which elements lie side by side, the last of `axes`; -1: none known
     bool runs = false;          ///< .. not all over, but in runs, as a layout's `j % 64`
+    bool whole_rows = false;    ///< of a tensor: rows begin with whole bytes, whatever the width
 };
 /// Of a tensor or a tile (dense, row-major).
 MemoryOrder memory_order(const ir::Function& fn, const CompileOptions& options, ir::ValueId object);

@@ -248,22 +248,18 @@ private:
         const Shape &to = fn_.type(fn_.result(inst)).shape, &own = fn_.type(from).shape;
         const bool stored = plan_.values[from.v].kind == Home::stored;  // read by the result's shape
         Coordinates out(own.rank);
-        size_t i = 0, j = 0;
-        while (i < to.rank || j < own.rank) {
-            const size_t first_i = i, first_j = j;
-            int64_t x = i < to.rank ? to[i++] : 1, y = j < own.rank ? own[j++] : 1;
-            while (x != y) (x < y ? x : y) *= x < y ? to[i++] : own[j++];
+        for (const ReshapeGroup& g : reshape_groups(to, own)) {
             From all, last;
             size_t many = 0;
-            for (size_t d = first_i; d < i; ++d)
+            for (size_t d = g.to; d < g.to_end; ++d)
                 if (to[d] > 1) all.moved |= at[d].moved, last = at[d], ++many;
             size_t own_many = 0;
-            for (size_t d = first_j; d < j; ++d) own_many += own[d] > 1;
+            for (size_t d = g.from; d < g.from_end; ++d) own_many += own[d] > 1;
             all.same = false;
             last.same = last.same && many == 1 && own_many == 1 && !stored;
             last.moved = all.moved;
             size_t left = own_many;
-            for (size_t d = first_j; d < j; ++d)
+            for (size_t d = g.from; d < g.from_end; ++d)
                 if (own[d] > 1) out[d] = --left ? all : last;
         }
         return out;

@@ -289,7 +289,8 @@ void Planner::grow_trees() {
             add_tree(tree, order_[i], k);
             before = std::max(before, trees_[operands[k].v].size());
         }
-        if (tree.size() <= kLongTree || (tree.size() <= kMaxTree && before > kLongTree && tree.size() / kTriedAgain == before / kTriedAgain)) continue;
+        if (tree.size() <= kLongTree || (tree.size() <= kMaxTree && before > kLongTree && tree.size() / kTriedAgain == before / kTriedAgain))
+            continue;
         const ir::ValueId cut = cut_tree(order_[i], tree);
         if (!cut.valid()) continue;
         plan_.values[cut.v].kind = Home::stored;

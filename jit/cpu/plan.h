@@ -41,6 +41,12 @@ Plan make_plan(const ir::Function& fn, const CompileOptions& options);
 bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k);
 /// Bytes of private memory that the instruction's function needs while it runs.
 uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, const Plan& plan);
+/// Dimensions of two shapes of as many elements with equal products: each group is renumbered by itself in a reshape.
+struct ReshapeGroup {
+    size_t to, to_end, from, from_end;  ///< the group's dimensions of both shapes
+};
+std::vector<ReshapeGroup> reshape_groups(const Shape& to, const Shape& from);
+
 /// Can the result be evaluated at a point from its operands at points (codegen.h, `at_`)?
 bool fusable(const ir::Function& fn, const ir::Inst& inst);
 /// Does the `checked` variant look at its operands (checks.cpp)? Then it is evaluated where it stands, over its whole tile.

@@ -8,6 +8,19 @@ namespace tegula::cpu {
 
 using ir::Op;
 
+std::vector<ReshapeGroup> reshape_groups(const Shape& to, const Shape& from) {
+    std::vector<ReshapeGroup> out;
+    for (size_t i = 0, j = 0; i < to.rank || j < from.rank;) {
+        ReshapeGroup group{i, i, j, j};
+        int64_t x = i < to.rank ? to[i++] : 1, y = j < from.rank ? from[j++] : 1;
+        while (x != y) (x < y ? x : y) *= x < y ? to[i++] : from[j++];
+        group.to_end = i;
+        group.from_end = j;
+        out.push_back(group);
+    }
+    return out;
+}
+
 bool fusable(const ir::Function&, const ir::Inst& inst) {
     if (inst.results.count != 1) return false;
     if (ir::has_trait(inst.op, ir::ELEMWISE)) return true;

@@ -70,13 +70,8 @@ private:
 
     /// A dimension that is split is numbered by quotients with the last of its parts.
     void split(const Shape& to, const Shape& from, const std::vector<int>& dims) {
-        size_t i = 0, j = 0;
-        while (i < to.rank || j < from.rank) {
-            const size_t first = i;
-            int64_t x = i < to.rank ? to[i++] : 1, y = j < from.rank ? from[j++] : 1;
-            while (x != y) (x < y ? x : y) *= x < y ? to[i++] : from[j++];
-            if (i == first + 1 && dims[first] == k_ && from[j - 1] > 1) run = std::gcd(run, from[j - 1]);
-        }
+        for (const ReshapeGroup& g : reshape_groups(to, from))
+            if (g.to_end == g.to + 1 && dims[g.to] == k_ && from[g.from_end - 1] > 1) run = std::gcd(run, from[g.from_end - 1]);
     }
 
     const ir::Function& fn_;

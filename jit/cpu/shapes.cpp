@@ -141,18 +141,14 @@ Value* Codegen::at_reshape(ir::InstId id, const Point& p) {
     }
     Point q = p;
     q.rank = own.rank;
-    size_t i = 0, j = 0;
-    while (i < to.rank || j < own.rank) {
-        const size_t first_i = i, first_j = j;
-        int64_t x = i < to.rank ? to[i++] : 1, y = j < own.rank ? own[j++] : 1;
-        while (x != y) (x < y ? x : y) *= x < y ? to[i++] : own[j++];
+    for (const ReshapeGroup& g : reshape_groups(to, own)) {
         Shape outer, inner;
         Point part = p;
         part.rank = 0;
-        for (size_t d = first_i; d < i; ++d) outer.push(to[d]), part.index[part.rank++] = p.index[d];
-        for (size_t d = first_j; d < j; ++d) inner.push(own[d]);
+        for (size_t d = g.to; d < g.to_end; ++d) outer.push(to[d]), part.index[part.rank++] = p.index[d];
+        for (size_t d = g.from; d < g.from_end; ++d) inner.push(own[d]);
         const Point moved = delinear(linear(part, outer), inner, part);
-        for (size_t d = first_j; d < j; ++d) q.index[d] = moved.index[d - first_j];
+        for (size_t d = g.from; d < g.from_end; ++d) q.index[d] = moved.index[d - g.from];
     }
     return lanes(from, q);
 }

@@ -64,7 +64,8 @@ Value* AccessEmitter::row_mask(size_t k_axis, const Point& p, int64_t count, Val
 }
 
 bool AccessEmitter::runs_along(size_t k) {
-    if (!g_.param(object_).affine || !(out_bytes_ || whole_rows_)) return false;  // rows of packed elements begin with whole bytes only by themselves
+    if (!g_.param(object_).affine || !(out_bytes_ || order_.whole_rows))
+        return false;  // rows of packed elements begin with whole bytes only by themselves
     return order_.unit == static_cast<int>(axis_of(k));
 }
 

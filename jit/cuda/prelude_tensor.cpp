@@ -260,9 +260,12 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned& a, unsigned& b, unsi
 )";
 
 constexpr Section kSections[] = {
-    {"shared", "", kShared},           {"fence_async", "", kFence}, {"mbarrier", "", kMbarrier}, {"tensor_map", "", kTensorMap},
-    {"multicast", "tma", kMulticast},  {"cluster", "", kCluster},   {"tma", "tensor_map", kTma}, {"registers", "", kRegisters},
-    {"tma_store", "tma", kTmaStore},   {"cp_async", "", kCpAsync},  {"wgmma", "shared", kWgmma}, {"ldmatrix", "shared", kLdmatrix},
+    {"shared", "", kShared},           {"fence_async", "", kFence},
+    {"mbarrier", "", kMbarrier},       {"tensor_map", "", kTensorMap},
+    {"multicast", "tma", kMulticast},  {"cluster", "", kCluster},
+    {"tma", "tensor_map", kTma},       {"registers", "", kRegisters},
+    {"tma_store", "tma", kTmaStore},   {"cp_async", "", kCpAsync},
+    {"wgmma", "shared", kWgmma},       {"ldmatrix", "shared", kLdmatrix},
     {"tcgen05", "mbarrier", kTcgen05}, {"stmatrix_trans", "", kStmatrixTrans},
 };
 

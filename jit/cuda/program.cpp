@@ -37,8 +37,8 @@ public:
           facts_(find_param_facts(fn)) {}
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
-    Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid,
-                                                           void* stream, const std::atomic<bool>* cancel) const override;
+    Result<std::unique_ptr<PreparedLaunch>> prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid, void* stream,
+                                                           const std::atomic<bool>* cancel) const override;
     std::vector<GpuTensor> traits(std::span<const Argument> args, bool& may_alias) const override;
 
 private:
@@ -249,8 +249,8 @@ std::string KernelProgram::finish(const BoundLaunch& launch, const Staging& stag
     return {};
 }
 
-Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid,
-                                                                      void* stream, const std::atomic<bool>* cancel) const {
+Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<const Argument> args, std::span<const uint64_t, 3> grid, void* stream,
+                                                                      const std::atomic<bool>* cancel) const {
     Result<std::unique_ptr<PreparedLaunch>> out;
     Driver& driver = *state_->driver();
     const Place place = find_place(args, static_cast<CUstream>(stream));

@@ -25,8 +25,8 @@ public:
     /// Runs the form that the GPU passes make, with its sums, and reaches device memory (arch, form_options). Else tile IR as it is, bit for bit as the
     /// interpreter, in host memory.
     virtual bool is_gpu() const { return true; }
-    /// What it compiles for where tensors lie on `device` (-1: none of them in device memory) and `stream` (RunOptions::stream) belongs; of GPUs only,
-    /// like form_options.
+    /// What it compiles for where tensors lie on `device` (-1: none of them in device memory) and `stream` (RunOptions::stream) belongs; of GPUs
+    /// only, like form_options.
     virtual const Arch& arch(int /*device*/, void* /*stream*/) { throw InternalError(name() + " has no architecture"); }
     /// `instance` has been through run_passes and outlives the program. Nothing is compiled before the first run needs it.
     virtual std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>& disabled_passes) = 0;

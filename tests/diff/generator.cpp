@@ -649,7 +649,7 @@ std::vector<Program> smaller(const Program& p) {
         out.push_back(p);
         out.back().grid[axis] = 1;
     }
-    for (std::string Program::*clause : {&Program::schedule, &Program::attributes}) {
+    for (std::string Program::* clause : {&Program::schedule, &Program::attributes}) {
         if ((p.*clause).empty()) continue;
         out.push_back(p);
         (out.back().*clause).clear();

@@ -103,10 +103,7 @@ TEST_F(GpuApi, CancelledPasses) {
     ASSERT_EQ(tegula_module_from_source(engine.get(), "long.tile", source.data(), source.size(), module.out(), diags.out()), TEGULA_OK)
         << text(diags);
     Owned<float> x("f32", {9}, values_), y("f32", {9}, values_);
-    EXPECT_EQ(cancelled(std::chrono::milliseconds(20),
-                        [&] {
-                            return launch("long_body", {tensor(x.c), tensor(y.c)}, diags, &interp_);
-                        }),
+    EXPECT_EQ(cancelled(std::chrono::milliseconds(20), [&] { return launch("long_body", {tensor(x.c), tensor(y.c)}, diags, &interp_); }),
               TEGULA_E_CANCELLED);
     EXPECT_EQ(y.values(), values_);
     tegula::Ref<tegula_kernel> kernel;

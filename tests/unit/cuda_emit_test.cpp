@@ -415,8 +415,9 @@ std::string elementwise_kernel(const std::string& lines, int extent = 1024) {
 // Registers behind the end of an odd extent read staged indices, too, which must not lie behind the end of shared memory.
 TEST(CudaEmit, IndicesBehindOddExtentsStayInSharedMemory) {
     const auto text = [](const std::string& n) {
-        return emit_ir("kernel @k(%x: tensor<f32>[?] in, %at: tensor<i64>[" + n + "] in, %y: tensor<f32>[" + n + "] out) {\n  %0 = load %at[:] : tile<i64>[" + n +
-                       "]\n  %1 = load %x[gather %0] : tile<f32>[" + n + "]\n  store %y[:] = %1\n  ret\n}\n")
+        return emit_ir("kernel @k(%x: tensor<f32>[?] in, %at: tensor<i64>[" + n + "] in, %y: tensor<f32>[" + n +
+                       "] out) {\n  %0 = load %at[:] : tile<i64>[" + n + "]\n  %1 = load %x[gather %0] : tile<f32>[" + n +
+                       "]\n  store %y[:] = %1\n  ret\n}\n")
             .text.source;
     };
     EXPECT_NE(text("33").find("[min("), std::string::npos) << text("33");
