@@ -55,7 +55,14 @@ struct Array {
 class GpuBench {
 public:
     GpuBench(tegula::cuda::Driver& driver, const std::string& dir, bool quick, std::string only)
-        : d_(driver), timer_(driver), blas_(Cublas::open()), dir_(dir), quick_(quick), only_(std::move(only)), engine_(tegula::Engine::create().value()) {}
+        : d_(driver),
+          timer_(driver),
+          blas_(Cublas::open()),
+          dir_(dir),
+          quick_(quick),
+          few_(quick && only.empty()),
+          only_(std::move(only)),
+          engine_(tegula::Engine::create().value()) {}
     ~GpuBench() {
         for (CUdeviceptr p : owned_) d_.cuMemFree(p);
     }
@@ -78,9 +85,9 @@ public:
     }
 
     void matmuls() {
-        for (int64_t n : quick_ ? std::vector<int64_t>{4096} : std::vector<int64_t>{4096, 8192, 16384}) matmul("bf16", Cublas::bf16, true, n, n, n);
+        for (int64_t n : few_ ? std::vector<int64_t>{4096} : std::vector<int64_t>{4096, 8192, 16384}) matmul("bf16", Cublas::bf16, true, n, n, n);
         matmul("bf16", Cublas::bf16, true, 4096, 7168, 16384);
-        if (quick_) return;
+        if (few_) return;
         matmul("bf16", Cublas::bf16, false, 8192, 8192, 8192);
         matmul("f16", Cublas::f16, true, 8192, 8192, 8192);
         matmul("bf16", Cublas::bf16, true, 2048, 2048, 2048);
@@ -145,7 +152,8 @@ public:
         if (!wanted(work)) return;
         Array x = bytes({n, n}, 1), w = bytes({n, n}, 2), sx = ones(n), sw = ones(n), y = empty("bf16", {n, n}), c = empty("i32", {n, n});
         const double flops = 2.0 * std::pow(static_cast<double>(n), 3);
-        prepare("examples/int8_gemm.tile", "int8_gemm", {{"O", "bf16"}, {"BM", int64_t{128}}, {"BN", int64_t{256}}, {"BK", int64_t{128}}}, {x, w, sx, sw, y});
+        prepare("examples/int8_gemm.tile", "int8_gemm", {{"O", "bf16"}, {"BM", int64_t{128}}, {"BN", int64_t{256}}, {"BK", int64_t{128}}},
+                {x, w, sx, sw, y});
         measure(work, "tegula", flops, 0, [&](CUstream s) { enqueue(s); });
         if (blas_)
             measure(work, "cublas", flops, 0,
@@ -154,9 +162,9 @@ public:
     }
 
     void attentions() {
-        for (int64_t s : quick_ ? std::vector<int64_t>{4096} : std::vector<int64_t>{1024, 4096, 16384})
+        for (int64_t s : few_ ? std::vector<int64_t>{4096} : std::vector<int64_t>{1024, 4096, 16384})
             for (bool causal : {false, true}) attention(128, s, causal);
-        if (quick_) return;
+        if (few_) return;
         attention(64, 4096, false);
         attention(64, 4096, true);
     }
@@ -184,6 +192,7 @@ public:
                 int64_t block = 1;
                 while (block < n) block *= 2;
                 const std::string size = " " + std::string(type) + " " + std::to_string(m) + "x" + std::to_string(n);
+                if (!wanted("softmax" + size) && !wanted("layernorm" + size) && !wanted("rmsnorm" + size)) continue;
                 Array x = normal(type, {m, n}, 1), y = empty(type, {m, n}), gamma = ones(n), beta = ones(n);
                 prepare("examples/softmax.tile", "softmax", {{"BLOCK", block}}, {x, y});
                 measure("softmax" + size, "tegula", 0, bytes, [&](CUstream s) { enqueue(s); });
@@ -193,12 +202,14 @@ public:
                 measure("rmsnorm" + size, "tegula", 0, bytes, [&](CUstream s) { enqueue(s); });
                 release();
             }
-            if (quick_) break;
+            if (few_) break;
         }
         for (int64_t n : {int64_t{1} << 25, int64_t{1} << 28}) {
+            const std::string work = "add f32 " + std::to_string(n);
+            if (!wanted(work)) continue;
             Array x = normal("f32", {n}, 1), y = normal("f32", {n}, 2), z = empty("f32", {n});
             prepare("examples/vector_add.tile", "vector_add", {}, {x, y, z});
-            measure("add f32 " + std::to_string(n), "tegula", 0, 12.0 * static_cast<double>(n), [&](CUstream s) { enqueue(s); });
+            measure(work, "tegula", 0, 12.0 * static_cast<double>(n), [&](CUstream s) { enqueue(s); });
             release();
         }
     }
@@ -342,7 +353,8 @@ private:
     tegula::cuda::Stopwatch timer_;
     std::unique_ptr<Cublas> blas_;
     std::string dir_;
-    bool quick_;
+    bool quick_;        ///< measure for a short time
+    bool few_;          ///< of what there is to measure, the most telling
     std::string only_;  ///< names of what is measured hold it
     tegula::Engine engine_;
     tegula::Prepared prepared_;
@@ -389,6 +401,7 @@ std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, const std::stri
         rows = bench.take();
     }
     python_rows(dir, quick, only, rows);
+    if (rows.empty()) why = "nothing that is measured is called \"" + only + "\"";
     return rows;
 }
 

@@ -12,7 +12,9 @@ try:
 except ImportError:
     sys.exit(0)
 
-QUICK = "--quick" in sys.argv
+QUICK = "--quick" in sys.argv  # measure for a short time
+ONLY = os.environ.get("TEGULA_BENCH_ONLY", "")
+FEW = QUICK and not ONLY  # of what there is to measure, the most telling
 flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
 
 
@@ -62,7 +64,7 @@ def sustained(work, seconds):
 
 
 def measure(name, who, work, flops=0, bytes=0):
-    if os.environ.get("TEGULA_BENCH_ONLY", "") not in name:
+    if ONLY not in name:
         return
     try:
         rows = [("burst", burst(work)), ("sustained", sustained(work, 0.2 if QUICK else 0.5))]
@@ -75,8 +77,8 @@ def measure(name, who, work, flops=0, bytes=0):
 
 def attentions():
     from torch.nn.attention import SDPBackend, sdpa_kernel
-    cases = [(128, s, c) for s in ([4096] if QUICK else [1024, 4096, 16384]) for c in (False, True)]
-    if not QUICK:
+    cases = [(128, s, c) for s in ([4096] if FEW else [1024, 4096, 16384]) for c in (False, True)]
+    if not FEW:
         cases += [(64, 4096, False), (64, 4096, True)]
     for d, s, causal in cases:
         b, h = 16384 // s, 2048 // d
@@ -91,7 +93,7 @@ def attentions():
 def products():
     """cuBLASLt's e4m3 product through PyTorch, scales of 1."""
     one = torch.ones((), device="cuda")
-    for m, n, k in [] if QUICK else [(8192, 8192, 8192), (4096, 7168, 16384)]:
+    for m, n, k in [] if FEW else [(8192, 8192, 8192), (4096, 7168, 16384)]:
         a, b = ((torch.randint(0, 256, shape, device="cuda", dtype=torch.uint8) & 0xbf).view(torch.float8_e4m3fn) for shape in ((m, k), (n, k)))
         multiply = lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
         measure(f"e4m3 matmul nt {m}x{n}x{k}", "cublaslt", multiply, 2.0 * m * n * k)
@@ -137,7 +139,7 @@ def triton_rows():
         return min(times, key=times.get)
 
     shapes = [(16384, 4096), (32768, 8192), (16384, 16384), (4096, 32768), (131072, 781)]
-    for m, n in shapes[:1] if QUICK else shapes:
+    for m, n in shapes[:1] if FEW else shapes:
         for name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
             x = torch.randn(m, n, device="cuda", dtype=dtype)
             y, g, b = torch.empty_like(x), torch.ones(n, device="cuda"), torch.ones(n, device="cuda")
@@ -152,7 +154,7 @@ def triton_rows():
                 layernorm_kernel[(m,)](x, g, b, y, n, 1e-5, BLOCK=block, num_warps=w)
 
             for work, launch in (("softmax", softmax), ("layernorm", layernorm)):
-                if os.environ.get("TEGULA_BENCH_ONLY", "") not in f"{work} {size}":
+                if ONLY not in f"{work} {size}":
                     continue
                 w = best(launch)
                 measure(f"{work} {size}", "triton", lambda: launch(w), bytes=bytes)
