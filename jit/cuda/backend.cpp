@@ -9,7 +9,7 @@ namespace tegula::cuda {
 namespace {
 
 std::string cache_key(const Nvrtc& nvrtc, const NvrtcJob& job) {
-    std::string key = "cuda 2\n" + nvrtc.identity() + "\n";
+    std::string key = "cuda 3\n" + nvrtc.identity() + "\n";
     for (const std::string& flag : nvrtc.flags(job)) key += flag + "\n";
     return key.append(job.entry).append("\n\n").append(job.source);
 }

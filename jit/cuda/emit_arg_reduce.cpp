@@ -58,7 +58,7 @@ void Emitter::arg_reduce_direct(ir::InstId id, const ReducePlan& plan) {
     joined.join = [&](const std::vector<std::string>& a, const std::vector<std::string>& b) {
         open("");
         line("const " + type + " mine = " + key + "(" + a[0] + "), other = " + key + "(" + b[0] + ");");
-        line(std::string("const bool take = other ") + (is_min ? "<" : ">") + " mine || (other == mine && " + b[1] + " < " + a[1] + ");");
+        line(std::string("const bool take = (other ") + (is_min ? "<" : ">") + " mine) | ((other == mine) & (" + b[1] + " < " + a[1] + "));");
         line(a[0] + " = take ? " + b[0] + " : " + a[0] + ";");
         line(a[1] + " = take ? " + b[1] + " : " + a[1] + ";");
         close();

@@ -150,8 +150,8 @@ void Emitter::cuda_atomic(ir::InstId id) {
             const std::string offset = "(" + part_offset(part, r) + ")";
             std::string address =
                 bit_addressed(f) ? "((unsigned long long)" + base + " << 3) + " + offset : "(unsigned long long)(" + base + " + " + offset + ")";
-            std::string text = function + "(" + address + ", " + staged(in[part.first_value], part.pointers[part.first_value], r, number(r));
-            if (part.expected.valid()) text += ", " + staged(part.expected, part.pointers[part.expected_at], r, number(r));
+            std::string text = function + "(" + address + ", " + staged(in[part.first_value], part.pointers[part.first_value], result, r, number(r));
+            if (part.expected.valid()) text += ", " + staged(part.expected, part.pointers[part.expected_at], result, r, number(r));
             return text + ")";
         });
     close();

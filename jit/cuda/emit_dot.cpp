@@ -135,8 +135,7 @@ void Emitter::thread_product(ir::InstId id) {
     const bool tf32 = static_cast<ir::Precision>(fn_.attrs(inst)[0]) == ir::Precision::tf32 && f == fn_.types().format(id_of(Fmt::f32));
     const int64_t slab = dot_slab(fn_, id), steps = (slab + row.k - 1) / row.k;
     const ScratchPlan plan = scratch_plan(fn_, id);
-    TEGULA_CHECK(layout(in[2]) == layout(to), "a product's accumulator lies like its result");
-    if (!take_over(to, in[2])) assign(to, [&](const std::string& r) { return at(in[2], r); });
+    accumulate_in(to, in[2], nullptr);
     open("");
     const std::string first = fresh("first"), kk = fresh("k"), count = fresh("count"), slab_text = std::to_string(slab);
     std::string areas[2];

@@ -110,10 +110,10 @@ void Emitter::cuda_extract(ir::InstId id) {
             assign_to(to, r, zero(to));
             open("if (" + ghost + ")");
         }
-        std::string condition = mask < in.size() ? staged(in[mask], pointers[mask], r, number_at(to, r)) : "";
+        std::string condition = mask < in.size() ? staged(in[mask], pointers[mask], to, r, number_at(to, r)) : "";
         const std::string number = place_in_tile(p, r, condition);
         const std::string element = pointers[0].empty() ? name(p.tile) : pointers[0] + "[" + number + "]";
-        const std::string otherwise = other < in.size() ? staged(in[other], pointers[other], r, number_at(to, r)) : zero(to);
+        const std::string otherwise = other < in.size() ? staged(in[other], pointers[other], to, r, number_at(to, r)) : zero(to);
         assign_to(to, r, condition.empty() ? element : condition + " ? " + element + " : " + otherwise);
         if (ghost != "true") close();
     });
@@ -150,7 +150,7 @@ void Emitter::cuda_deposit(ir::InstId id) {
             std::string condition = is_scalar(in[value]) ? "t == 0" : owns(layout(in[value]), r);
             if (condition == "true") condition.clear();
             if (!condition.empty()) open("if (" + condition + ")");
-            std::string holds = p.access.flags & Access::has_mask ? staged(in[value + 1], pointers[value + 1], r, number_at(in[value], r)) : "";
+            std::string holds = p.access.flags & Access::has_mask ? staged(in[value + 1], pointers[value + 1], in[value], r, number_at(in[value], r)) : "";
             const std::string place = place_in_tile(p, r, holds);
             if (!holds.empty()) open("if (" + holds + ")");
             body(r, place);

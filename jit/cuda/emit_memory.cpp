@@ -21,7 +21,7 @@ std::string Emitter::other_text(const Part& part, const std::string& r) {
     const ir::ValueId v = part.value;
     if (!part.other.valid()) return zero(v);
     const std::string& pointer = part.pointers[part.other_at];
-    const std::string rest = staged(part.other, pointer, r, is_scalar(v) ? "0" : logical_number(layout(v), r));
+    const std::string rest = staged(part.other, pointer, v, r, is_scalar(v) ? "0" : logical_number(layout(v), r));
     const bool ghosts = !pointer.empty() && !is_scalar(v) && layout(v).has_ghosts();  // no element of ghosts lies in scratch
     return ghosts ? "(" + inside(layout(v), r) + " ? " + rest + " : " + zero(v) + ")" : rest;
 }

@@ -57,7 +57,7 @@ void Emitter::sort_network(int64_t width, int64_t columns, const std::string& ke
     line("const int a = (" + e + " & ~(" + step + " - 1)) * 2 + (" + e + " & (" + step + " - 1)), b = a + " + step + ";");
     line("const " + type + " x = " + keys + "[a], y = " + keys + "[b];");
     line("const int i = " + order + "[a], j = " + order + "[b];");
-    line("const bool up = (a & " + size + ") == 0 || " + size + " == " + std::to_string(width) + ", after = x > y || (x == y && i > j);");
+    line("const bool up = (a & " + size + ") == 0 || " + size + " == " + std::to_string(width) + ", after = (x > y) | ((x == y) & (i > j));");
     open("if (up == after)");
     line(keys + "[a] = y;");
     line(keys + "[b] = x;");
@@ -85,7 +85,7 @@ void Emitter::cuda_histogram(ir::InstId id) {
     sync();
     each_register(in[0], [&](const std::string& r) {
         std::string condition = is_scalar(in[0]) ? "t == 0" : owns(layout(in[0]), r);
-        if (in.size() > 1) condition = (condition == "true" ? "" : condition + " && ") + staged(in[1], pointers[1], r, number_at(in[0], r));
+        if (in.size() > 1) condition = (condition == "true" ? "" : condition + " && ") + staged(in[1], pointers[1], in[0], r, number_at(in[0], r));
         const std::string v = fresh("v");
         // Negative values are huge.
         const bool sign = fn_.elem(in[0]).is_signed;

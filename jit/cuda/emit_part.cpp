@@ -156,7 +156,7 @@ std::string Emitter::part_index(const Part& part, size_t number, const std::stri
         std::vector<std::string> c;
         for (int d = 0; d < own.rank; ++d)
             c.push_back(own[static_cast<size_t>(d)] == 1 ? "0" : coordinate(layout(part.value), axis.dim + part.joint_rank - own.rank + d, r));
-        return staged(axis.index, part.pointers[axis.operand], r, number_of(own, c));
+        return staged(axis.index, part.pointers[axis.operand], part.value, r, number_of(own, c));
     }
     const std::string at = stepped(coordinate(layout(part.value), axis.dim, r), a.step);
     return axis.start == "0ll" ? at : "(long long)((unsigned long long)" + axis.start + " + " + at + ")";
@@ -194,7 +194,7 @@ std::string Emitter::part_condition(const Part& part, const std::string& r, bool
     if (!part.last.empty())
         out = both(out, part.last + "[" + (part.mask.valid() ? logical_number(layout(part.value), r) : joint_number(part, r)) + "]");
     if (part.mask.valid())
-        out = both(out, staged(part.mask, part.pointers[part.mask_at], r, is_scalar(part.value) ? "0" : logical_number(layout(part.value), r)));
+        out = both(out, staged(part.mask, part.pointers[part.mask_at], part.value, r, is_scalar(part.value) ? "0" : logical_number(layout(part.value), r)));
     return out;
 }
 

@@ -57,9 +57,9 @@ void Emitter::cuda_ptr_load(ir::InstId id) {
     const std::vector<std::string> pointers = stage_lanes(id);
     each_register(v, [&](const std::string& r) {
         std::string ok = is_scalar(v) ? "true" : inside(layout(v), r);
-        std::string rest = other_at ? staged(in[other_at], pointers[other_at], r, lane_number(v, r)) : zero(v);
+        std::string rest = other_at ? staged(in[other_at], pointers[other_at], v, r, lane_number(v, r)) : zero(v);
         if (ok != "true" && other_at && !pointers[other_at].empty()) rest = "(" + ok + " ? " + rest + " : " + zero(v) + ")";
-        if (mask_at) ok = both(ok, staged(in[mask_at], pointers[mask_at], r, lane_number(v, r)));
+        if (mask_at) ok = both(ok, staged(in[mask_at], pointers[mask_at], v, r, lane_number(v, r)));
         const std::string element = pointee(f, type_of(v), at(in[0], r));
         line(at(v, r) + " = " + (ok == "true" ? element : ok + " ? " + element + " : " + rest) + ";");
     });
@@ -75,8 +75,8 @@ void Emitter::cuda_ptr_store(ir::InstId id) {
     const std::vector<std::string> pointers = stage_lanes(id);
     each_register(in[0], [&](const std::string& r) {
         std::string ok = is_scalar(in[0]) ? "t == 0" : owns(layout(in[0]), r);
-        if (masked) ok = both(ok, staged(in[2], pointers[2], r, lane_number(in[0], r)));
-        const std::string pointer = at(in[0], r), value = staged(in[1], pointers[1], r, lane_number(in[0], r));
+        if (masked) ok = both(ok, staged(in[2], pointers[2], in[0], r, lane_number(in[0], r)));
+        const std::string pointer = at(in[0], r), value = staged(in[1], pointers[1], in[0], r, lane_number(in[0], r));
         std::string text = "*(" + type_of(in[1]) + "*)" + pointer + " = " + value + ";";
         if (bit_addressed(f)) text = write(f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value);
         line((ok == "true" ? "" : "if (" + ok + ") ") + text);
@@ -95,7 +95,7 @@ void Emitter::cuda_ptr_atomic(ir::InstId id) {
     if (uses(v) > 0) declare(v);
     open("");
     const std::vector<std::string> pointers = stage_lanes(id);
-    const auto operand = [&](size_t k, const std::string& r) { return staged(in[k], pointers[k], r, lane_number(in[0], r)); };
+    const auto operand = [&](size_t k, const std::string& r) { return staged(in[k], pointers[k], in[0], r, lane_number(in[0], r)); };
     atomic_elements(
         id, v, [&](const std::string& r) { return masked ? operand(cas ? 3 : 2, r) : std::string("true"); },
         [&](const std::string& r) {

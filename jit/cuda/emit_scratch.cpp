@@ -1,6 +1,5 @@
 // Tiles that go through scratch memory: each element written row-major by one of the threads that hold it, read by whoever needs it. What lies
 // where is decided by scratch_plan (lang/gpu_scratch.h); loops over elements stay loops whatever the tile's size.
-#include <bit>
 
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_scratch.h"
@@ -53,13 +52,11 @@ std::vector<std::string> Emitter::stage_operands(ir::InstId id) {
     return pointers;
 }
 
-std::string Emitter::staged(ir::ValueId v, const std::string& pointer, const std::string& r, const std::string& number) {
+std::string Emitter::staged(ir::ValueId v, const std::string& pointer, ir::ValueId of, const std::string& r, const std::string& number) {
     if (pointer.empty()) return at(v, r);
-    // Registers behind the end of an odd extent have numbers beyond the staged elements: what they read counts for nothing, but is read.
-    const Shape& shape = fn_.type(v).shape;
-    bool odd = false;
-    for (size_t d = 0; d < shape.rank; ++d) odd = odd || !std::has_single_bit(static_cast<uint64_t>(shape[d]));
-    return pointer + "[" + (odd && number != "0" ? "min(" + number + ", " + std::to_string(shape.elements() - 1) + ")" : number) + "]";
+    // Ghosts have numbers beyond the staged elements: what they read counts for nothing, but is read.
+    const bool beyond = number != "0" && layout(of).has_ghosts();
+    return pointer + "[" + (beyond ? "min(" + number + ", " + std::to_string(fn_.type(v).shape.elements() - 1) + ")" : number) + "]";
 }
 
 void Emitter::fill(ir::ValueId result, const std::function<std::string(const std::string&)>& value) {

@@ -141,7 +141,7 @@ void Emitter::cuda_gather(ir::InstId id) {
     sync();
     each_register(to, [&](const std::string& r) {
         const std::string i = fresh("i"), ok = inside(layout(to), r);
-        const std::string value = staged(index, pointers[1], r, number_at(to, r));
+        const std::string value = staged(index, pointers[1], to, r, number_at(to, r));
         line("const long long " + i + " = " + (ok == "true" ? "" : "!" + ok + " ? -1ll : ") + "(long long)" + value + ";");
         std::vector<std::string> c = coordinates_of(to, r);
         c[axis] = "(int)" + i;

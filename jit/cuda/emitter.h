@@ -204,8 +204,8 @@ private:
     void stage(ir::ValueId v, const std::string& pointer, const std::function<std::string(const std::string& element)>& value = {});
     /// Stages what scratch_plan says, each operand in its own type; pointers by operand ("": read from registers).
     std::vector<std::string> stage_operands(ir::InstId id);
-    /// Element `number` (row-major) of a staged operand, or the register r of one that lies like the result.
-    std::string staged(ir::ValueId v, const std::string& pointer, const std::string& r, const std::string& number);
+    /// Element `number` (row-major) of a staged operand, or its register r where it lies like `of`, whose register r asks for it.
+    std::string staged(ir::ValueId v, const std::string& pointer, ir::ValueId of, const std::string& r, const std::string& number);
     /// result[r] = value(r), zero for ghosts; `value` may use the thread's coordinates.
     void fill(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
     /// "for (int e = t; e < n; e += threads)"; ends with close().

@@ -89,6 +89,7 @@ struct Nvrtc::Functions {
         return text;
     }
     Result<CompiledKernel> compile(Work& work) const;
+    Result<CompiledKernel> compile_rightly(Work& work) const;  ///< see moves_barriers
 };
 
 std::unique_ptr<Nvrtc> Nvrtc::open(const std::string& path, std::vector<std::string>& looked_for) {
@@ -170,6 +171,19 @@ Result<CompiledKernel> Nvrtc::Functions::compile(Work& work) const {
     return out;
 }
 
+Result<CompiledKernel> Nvrtc::Functions::compile_rightly(Work& work) const {
+    constexpr const char* kPlain = "--ptxas-options=-O0";
+    Result<CompiledKernel> out = compile(work);
+    if (!out || out->is_ptx || !moves_barriers(out->image) || std::find(work.flags.begin(), work.flags.end(), kPlain) != work.flags.end()) return out;
+    const double seconds = out->seconds;
+    work.flags.emplace_back(kPlain);
+    out = compile(work);
+    if (!out) return out;
+    out->seconds += seconds;
+    out->remarks.emplace_back(kNotOptimised);
+    return out;
+}
+
 Result<CompiledKernel> Nvrtc::compile(const NvrtcJob& job) const {
     poll(job.compile.cancel);
     Result<CompiledKernel> unknown;
@@ -184,7 +198,7 @@ Result<CompiledKernel> Nvrtc::compile(const NvrtcJob& job) const {
     work->ptx = job.compile.ptx || job.arch->is_ptx();
     // NVRTC asks whether to go on between its steps only (since 12.8), of which some take seconds: nobody waits for the end of one in vain. Where
     // there are no more threads it works here.
-    auto result = std::async(std::launch::async | std::launch::deferred, [functions = functions_, work] { return functions->compile(*work); });
+    auto result = std::async(std::launch::async | std::launch::deferred, [functions = functions_, work] { return functions->compile_rightly(*work); });
     while (result.wait_for(kCancelPoll) == std::future_status::timeout) {
         if (!is_set(job.compile.cancel)) continue;
         work->stop = true;

@@ -33,6 +33,11 @@ const BadCompiler* find_bad_compiler(std::span<const BadCompiler> rows, const st
 /// "V13.0.88" in a cubin's tool note -> {13, 0, 88}; zeros when there is none.
 std::array<int, 3> compiler_of(std::string_view cubin);
 
+/// Does its code keep convergence barriers in registers (BMOV)? ptxas 13.0 does so for functions with many of them at a time, and relies on warps
+/// that have come together again where they have not: uniform registers are then written by some threads while others still need them.
+bool moves_barriers(std::string_view cubin);
+inline constexpr const char* kNotOptimised = "convergence barriers in registers: compiled by -O0";  ///< the remark of what is compiled once more
+
 struct NvrtcJob {
     std::string_view source, entry;
     const Arch* arch = nullptr;
@@ -51,7 +56,7 @@ public:
     std::vector<std::string> flags(const NvrtcJob& job) const;
     /// Numbers of the architectures that it compiles for: 75, 80, ..
     const std::vector<int>& archs() const { return archs_; }
-    /// InternalError when the text is refused. Cancelled within some 10 ms once compile.cancel is set; what NVRTC is at then ends behind the scenes,
+    /// InternalError when the text is refused. What moves_barriers is compiled once more, without ptxas' optimisations. Cancelled within some 10 ms once compile.cancel is set; what NVRTC is at then ends behind the scenes,
     /// and the destructor waits for it.
     Result<CompiledKernel> compile(const NvrtcJob& job) const;
 

@@ -1,6 +1,9 @@
 // The log of a compilation as data, and the list of compilers that are known to be wrong.
+#include <elf.h>
+
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 #include "jit/cuda/nvrtc.h"
 
@@ -106,6 +109,30 @@ std::array<int, 3> compiler_of(std::string_view cubin) {
         text = parsed.ptr + (parsed.ptr < end && *parsed.ptr == '.');
     }
     return version;
+}
+
+bool moves_barriers(std::string_view cubin) {
+    constexpr uint64_t kOpcode = 0xfff, kToRegister = 0x355, kFromRegister = 0x356;
+    constexpr size_t kInstructionBytes = 16;  // from sm_70 on
+    Elf64_Ehdr head;
+    if (cubin.size() < sizeof head || !cubin.starts_with(ELFMAG)) return false;
+    std::memcpy(&head, cubin.data(), sizeof head);
+    for (size_t i = 0; i < head.e_shnum; ++i) {
+        Elf64_Shdr section;
+        const uint64_t at = head.e_shoff + i * sizeof section;
+        if (at > cubin.size() || cubin.size() - at < sizeof section) return false;
+        std::memcpy(&section, cubin.data() + at, sizeof section);
+        if (section.sh_type != SHT_PROGBITS || !(section.sh_flags & SHF_EXECINSTR)) continue;
+        if (section.sh_offset > cubin.size() || section.sh_size > cubin.size() - section.sh_offset) return false;
+        const std::string_view code = cubin.substr(section.sh_offset, section.sh_size);
+        for (size_t p = 0; p + kInstructionBytes <= code.size(); p += kInstructionBytes) {
+            uint64_t instruction;
+            std::memcpy(&instruction, code.data() + p, sizeof instruction);
+            const uint64_t opcode = instruction & kOpcode;
+            if (opcode == kToRegister || opcode == kFromRegister) return true;
+        }
+    }
+    return false;
 }
 
 }  // namespace tegula::cuda

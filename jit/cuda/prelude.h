@@ -2,6 +2,7 @@
 // need. Text only, without toolkit headers; a kernel gets exactly the functions it uses. One definition of each number format: equal to
 // lang/format.h on all codes (tested on the host, where the same text compiles as C++).
 #pragma once
+#include <deque>
 #include <set>
 #include <span>
 #include <string>
@@ -63,7 +64,7 @@ private:
     std::set<std::string, std::less<>> needed_;
     std::vector<std::string> order_;
     std::string functions_;  ///< generated per format
-    std::vector<std::pair<Format, std::string>> tags_;
+    std::deque<std::pair<Format, std::string>> tags_;  // `tag` gives references
 };
 
 }  // namespace tegula::cuda

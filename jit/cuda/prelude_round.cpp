@@ -1,5 +1,6 @@
 // Sections of device text that round: the device's copy of lang/round.cpp (one rounding of an exact value to any format) and the short path of
-// nearest-even from float. Facts of a format are compile-time constants of the call, so that what a format does not have folds away.
+// nearest-even from float. Facts of a format are compile-time constants of the call, so that what a format does not have folds away. Functions have one
+// exit: each other one costs a convergence barrier until the end of the kernel, and there are few (moves_barriers in nvrtc.h).
 #include "jit/cuda/prelude_sections.h"
 
 namespace tegula::cuda {
@@ -18,8 +19,7 @@ __device__ __forceinline__ unsigned encode_rne(float v) {
                             ((unsigned)(126 + kMinExponent) << kMantissa);
     unsigned r = m < (unsigned)(kMinExponent + 127) << 23 ? tiny : normal;
     r = r > kMax ? kAbove : r;
-    if (m > 0x7f800000u) return kNan;
-    return r | (r != 0 || kNegativeZero ? bits >> 31 << kSignAt : 0);
+    return m > 0x7f800000u ? kNan : r | (r != 0 || kNegativeZero ? bits >> 31 << kSignAt : 0);
 }
 )";
 
@@ -43,7 +43,7 @@ struct Cut {  // whole quanta and the lost part as a 64-bit fraction
     unsigned long long whole, fraction;
     bool sticky;
 };
-__device__ __forceinline__ bool is_zero(const Number& v) { return v.kind == 0 && v.significand == 0 && !v.sticky; }
+__device__ __forceinline__ bool is_zero(const Number& v) { return (v.kind == 0) & (v.significand == 0) & !v.sticky; }
 __device__ __forceinline__ Number number_of(double v) {
     const unsigned long long bits = double_bits(v), mantissa = bits & 0xfffffffffffffull;
     const int exponent = (int)(bits >> 52 & 0x7ff);
@@ -68,23 +68,24 @@ __device__ __forceinline__ Number normalise(const Number& v) {
 }
 __device__ __forceinline__ Cut cut_at(unsigned long long significand, bool sticky, int shift) {
     Cut c = {significand, 0, sticky};
-    if (shift <= 0) return c;
-    c.whole = shift < 64 ? significand >> shift : 0;
-    c.fraction = shift < 64 ? significand << (64 - shift) : shift == 64 ? significand : shift < 128 ? significand >> (shift - 64) : 0;
-    c.sticky = sticky || shift > 64;
+    if (shift > 0) {
+        c.whole = shift < 64 ? significand >> shift : 0;
+        c.fraction = shift < 64 ? significand << (64 - shift) : shift == 64 ? significand : shift < 128 ? significand >> (shift - 64) : 0;
+        c.sticky = sticky || shift > 64;
+    }
     return c;
 }
 // Modes in the order of the enumeration `Round`: rne rna rtz ru rd stochastic.
 __device__ __forceinline__ bool round_up(const Cut& cut, bool negative, int mode, unsigned long long random) {
-    const bool half = cut.fraction >> 63 != 0, rest = cut.fraction << 1 != 0 || cut.sticky;
-    if (mode == 0) return half && (rest || (cut.whole & 1));
-    if (mode == 1) return half;
-    if (mode == 2) return false;
-    if (mode == 3) return !negative && (half || rest);
-    if (mode == 4) return negative && (half || rest);
-    return cut.fraction + random < cut.fraction;
+    const bool half = cut.fraction >> 63 != 0, rest = (cut.fraction << 1 != 0) | cut.sticky;
+    return mode == 0   ? half & (rest | ((cut.whole & 1) != 0))
+           : mode == 1 ? half
+           : mode == 2 ? false
+           : mode == 3 ? !negative & (half | rest)
+           : mode == 4 ? negative & (half | rest)
+                       : cut.fraction + random < cut.fraction;
 }
-__device__ __forceinline__ bool rounds_toward_zero(int mode, bool negative) { return mode == 2 || (mode == 4 && !negative) || (mode == 3 && negative); }
+__device__ __forceinline__ bool rounds_toward_zero(int mode, bool negative) { return (mode == 2) | ((mode == 4) & !negative) | ((mode == 3) & negative); }
 )";
 
 constexpr std::string_view kRoundFloat = R"(
@@ -95,37 +96,39 @@ struct FloatFormat {  // codes without padding; sat: as the cast says, or the fo
 };
 __device__ __forceinline__ unsigned long long float_overflow(const FloatFormat& f, bool negative, int mode) {
     const unsigned long long sign = negative ? f.sign : 0;
-    if (negative && f.sign == 0) return f.sat || !f.has_nan ? 0 : f.nan_code;
-    if (f.sat || rounds_toward_zero(mode, negative) || (!f.has_inf && !f.has_nan)) return f.max << f.padding | sign;
-    return f.has_inf ? f.inf_code | sign : f.nan_code;
+    const unsigned long long below = f.sat || !f.has_nan ? 0 : f.nan_code, above = f.has_inf ? f.inf_code | sign : f.nan_code;
+    const bool finite = f.sat | rounds_toward_zero(mode, negative) | (!f.has_inf & !f.has_nan);
+    return negative & (f.sign == 0) ? below : finite ? f.max << f.padding | sign : above;
 }
 __device__ __forceinline__ unsigned long long round_float(const Number& v, const FloatFormat& f, int mode, unsigned long long random) {
-    if (v.kind == 2) return f.nan_code;
-    if (v.kind == 1) return f.has_inf && !f.sat && (f.sign || !v.negative) ? f.inf_code | (v.negative ? f.sign : 0) : float_overflow(f, v.negative, 0);
+    const unsigned long long sign = v.negative ? f.sign : 0, none = f.nan_code;
+    const bool has_infinity = f.has_inf & !f.sat & ((f.sign != 0) | !v.negative);
     unsigned long long magnitude = 0;
-    if (!is_zero(v)) {
+    bool too_large = false;
+    if (v.kind == 0 && !is_zero(v)) {
         const Number n = normalise(v);
         const int exponent = n.exponent + 63 > f.min_exponent ? n.exponent + 63 : f.min_exponent;
         Cut cut = cut_at(n.significand, v.sticky, exponent - f.man_bits - n.exponent);
         cut.whole += round_up(cut, v.negative, mode, random);
         const int step = exponent - f.min_exponent;
-        bool too_large = step > (1 << f.exp_bits) - 1;
+        too_large = step > (1 << f.exp_bits) - 1;
         if (!too_large) {
             magnitude = ((unsigned long long)step << f.man_bits) + cut.whole;
             if (f.scale_only) magnitude = magnitude == 0 ? 0 : magnitude - (1ull << f.man_bits);
             too_large = magnitude > f.max;
         }
-        if (too_large || (v.negative && f.sign == 0 && (cut.whole != 0 || f.scale_only))) return float_overflow(f, v.negative, mode);
+        too_large = too_large | (v.negative & (f.sign == 0) & ((cut.whole != 0) | f.scale_only));
         if (!f.subnormal && magnitude >> f.man_bits == 0) magnitude = 0;
     }
-    return magnitude << f.padding | (v.negative && (magnitude != 0 || f.negative_zero) ? f.sign : 0);
+    const unsigned long long code = magnitude << f.padding | (magnitude != 0 || f.negative_zero ? sign : 0);
+    const unsigned long long infinity = has_infinity ? f.inf_code | sign : float_overflow(f, v.negative, 0);
+    return v.kind == 2 ? none : v.kind == 1 ? infinity : too_large ? float_overflow(f, v.negative, mode) : code;
 }
 )";
 
 constexpr std::string_view kRoundInteger = R"(
 __device__ __forceinline__ unsigned long long round_integer(const Number& v, int bits, bool is_signed, int frac_bits, int mode,
                                                             unsigned long long random) {
-    if (v.kind == 2 || is_zero(v)) return 0;
     const int width = bits - (is_signed ? 1 : 0);
     const unsigned long long high = width == 0 ? 0 : ~0ull >> (64 - width);
     const unsigned long long limit = !v.negative ? high : is_signed ? high + 1 : 0;
@@ -135,9 +138,10 @@ __device__ __forceinline__ unsigned long long round_integer(const Number& v, int
         const Cut cut = cut_at(n.significand, v.sticky, -frac_bits - n.exponent);
         const bool up = round_up(cut, v.negative, mode, random);
         whole = cut.whole + up;
-        if (n.exponent > -frac_bits || (up && whole == 0) || whole > limit) whole = limit;
+        whole = (n.exponent > -frac_bits) | (up & (whole == 0)) | (whole > limit) ? limit : whole;
     }
-    return v.negative ? 0 - whole : whole;
+    const bool nothing = (v.kind == 2) | is_zero(v);
+    return nothing ? 0 : v.negative ? 0 - whole : whole;
 }
 )";
 
@@ -154,15 +158,16 @@ __device__ __forceinline__ double decode_float(unsigned long long code, const Fl
     const bool negative = (code & f.sign) != 0;
     const unsigned long long m = (code & ~f.sign) >> f.padding;
     const double not_a_number = as_double(0x7ff8000000000000ull), infinity = as_double(0x7ff0000000000000ull);
-    if (m > f.max) return f.has_inf && m == f.max + 1 ? (negative ? -infinity : infinity) : not_a_number;
-    if (m == 0 && negative && !f.negative_zero) return f.has_nan && f.nan_code == f.sign ? not_a_number : 0.0;
     const int exponent = (int)(m >> f.man_bits);
     unsigned long long significand = m & ((1ull << f.man_bits) - 1);
     const bool normal = exponent != 0 || f.scale_only;
     if (!normal && !f.subnormal) significand = 0;
     if (normal) significand |= 1ull << f.man_bits;
     const double v = scale_by((double)significand, f.min_exponent - f.man_bits + (normal && !f.scale_only ? exponent - 1 : exponent));
-    return negative ? -v : v;
+    const bool infinite = f.has_inf & (m == f.max + 1), minus_zero = (m == 0) & negative & !f.negative_zero;
+    const bool none = ((m > f.max) & !infinite) | (minus_zero & f.has_nan & (f.nan_code == f.sign));
+    const double magnitude = infinite ? infinity : v;
+    return none ? not_a_number : negative & !minus_zero ? -magnitude : magnitude;
 }
 )";
 
@@ -182,55 +187,53 @@ __device__ __forceinline__ double lns_value(const Number& n) {
 __device__ __forceinline__ unsigned long long lns_code(long long base, Cut cut, bool negative, int bits, int mode, unsigned long long random) {
     const unsigned long long zero = 1ull << (bits - 2), sign = negative ? 1ull << (bits - 1) : 0;
     const long long largest = (long long)zero - 1, floor_log = base + (long long)cut.whole;
-    if (floor_log < -largest && rounds_toward_zero(mode, negative)) return zero;
+    const bool vanishes = (floor_log < -largest) & rounds_toward_zero(mode, negative);
     cut.whole = (unsigned long long)floor_log;
     long long log = floor_log + round_up(cut, negative, mode, random);
     log = log > largest ? largest : log < -largest ? -largest : log;
-    return ((unsigned long long)log & ((1ull << (bits - 1)) - 1)) | sign;
+    return vanishes ? zero : ((unsigned long long)log & ((1ull << (bits - 1)) - 1)) | sign;
 }
 __device__ __forceinline__ unsigned long long lns_round(const Number& v, int bits, int frac_bits, int mode, unsigned long long random) {
     const unsigned long long zero = 1ull << (bits - 2), sign = v.negative ? 1ull << (bits - 1) : 0;
-    if (v.kind == 2) return 3ull << (bits - 2);
-    if (is_zero(v)) return zero;
-    if (v.kind == 1) return (zero - 1) | sign;
-    const Number n = normalise(v);
-    unsigned long long x = n.significand;
-    Cut cut = {0, 0, v.sticky};
+    unsigned long long code = v.kind == 2 ? 3ull << (bits - 2) : v.kind == 1 ? (zero - 1) | sign : zero;
+    if ((v.kind == 0) & !is_zero(v)) {
+        const Number n = normalise(v);
+        unsigned long long x = n.significand;
+        Cut cut = {0, 0, v.sticky};
 #pragma unroll 1
-    for (int i = 0; i < frac_bits + 64; ++i) {
-        const unsigned long long square = high_product(x, x);
-        const bool one = square >> 63 != 0;
-        x = one ? square : square << 1 | (x * x) >> 63;
-        if (i < frac_bits)
-            cut.whole = cut.whole << 1 | one;
-        else
-            cut.fraction = cut.fraction << 1 | one;
+        for (int i = 0; i < frac_bits + 64; ++i) {
+            const unsigned long long square = high_product(x, x);
+            const bool one = square >> 63 != 0;
+            x = one ? square : square << 1 | (x * x) >> 63;
+            if (i < frac_bits)
+                cut.whole = cut.whole << 1 | one;
+            else
+                cut.fraction = cut.fraction << 1 | one;
+        }
+        code = lns_code((long long)(n.exponent + 63) * (1ll << frac_bits), cut, v.negative, bits, mode, random);
     }
-    return lns_code((long long)(n.exponent + 63) * (1ll << frac_bits), cut, v.negative, bits, mode, random);
+    return code;
 }
 __device__ __forceinline__ unsigned long long lns_convert(unsigned code, int bits, int frac_bits, int from_bits, int from_frac_bits, int mode,
                                                           unsigned long long random) {
     const bool negative = (code >> (from_bits - 1) & 1) != 0;
     const long long log = logarithm(code, from_bits);
-    if (log == -(1ll << (from_bits - 2))) return negative ? 3ull << (bits - 2) : 1ull << (bits - 2);
-    const int fewer = from_frac_bits - frac_bits;
-    Cut cut = {0, 0, false};
-    if (fewer <= 0) return lns_code(log * (1ll << -fewer), cut, negative, bits, mode, random);
-    cut.fraction = (unsigned long long)log << (64 - fewer);
-    return lns_code(log >> fewer, cut, negative, bits, mode, random);
+    const bool none = log == -(1ll << (from_bits - 2));
+    const int fewer = from_frac_bits - frac_bits, more = fewer < 0 ? -fewer : 0, shift = fewer > 0 ? fewer : 0;
+    const Cut cut = {0, fewer > 0 ? (unsigned long long)log << (64 - shift & 63) : 0, false};
+    const unsigned long long rounded = lns_code(log * (1ll << more) >> shift, cut, negative, bits, mode, random);
+    return none ? (negative ? 3ull : 1ull) << (bits - 2) : rounded;
 }
 )";
 
 /// The nearest entry of a codebook, ties to the lower index: 2x is compared with the sum of two entries and its rounding error.
 constexpr std::string_view kNearest = R"(
 __device__ __forceinline__ int compare_distance(double x, int tail, double a, double b) {
-    if (a == b) return 0;
     const double sum = a + b, part = sum - a, error = (a - (sum - part)) + (b - part), twice = 2 * x;
     const int side = twice > sum ? 1 : twice < sum ? -1 : error < 0 ? 1 : error > 0 ? -1 : tail;
-    return side == 0 ? 0 : (side > 0) == (a > b) ? -1 : 1;
+    return (side == 0) | (a == b) ? 0 : (side > 0) == (a > b) ? -1 : 1;
 }
 __device__ __forceinline__ unsigned nearest(const Number& v, const double* table, int entries, int largest, int smallest) {
-    if (v.kind != 0) return v.kind == 1 && v.negative ? smallest : largest;
     const double magnitude = scale_by((double)v.significand, v.exponent);
     const double x = v.negative ? -magnitude : magnitude;
     const int tail = v.sticky ? (v.negative ? -1 : 1) : 0;
@@ -238,7 +241,7 @@ __device__ __forceinline__ unsigned nearest(const Number& v, const double* table
 #pragma unroll 1
     for (int i = 1; i < entries; ++i)
         if (compare_distance(x, tail, table[i], table[best]) < 0) best = i;
-    return best;
+    return v.kind == 0 ? best : (v.kind == 1) & v.negative ? smallest : largest;
 }
 )";
 
@@ -264,8 +267,8 @@ __device__ __forceinline__ long long clamp(long long v, long long low, long long
 constexpr std::string_view kFixed = R"(
 __device__ __forceinline__ long long fixed_clamp(bool negative, unsigned long long magnitude, int bits, bool is_signed) {
     const unsigned long long high = (1ull << (is_signed ? bits - 1 : bits)) - 1;
-    if (negative) return is_signed ? -(long long)(magnitude > high + 1 ? high + 1 : magnitude) : 0;
-    return (long long)(magnitude > high ? high : magnitude);
+    const unsigned long long limit = !negative ? high : is_signed ? high + 1 : 0, kept = magnitude > limit ? limit : magnitude;
+    return negative ? -(long long)kept : (long long)kept;
 }
 __device__ __forceinline__ long long fixed_magnitude(long long a) { return a < 0 ? -a : a; }
 __device__ __forceinline__ long long fixed_saturate(long long v, int bits, bool is_signed) {
@@ -280,9 +283,9 @@ __device__ __forceinline__ long long fixed_mul(long long a, long long b, int bit
     return fixed_clamp((a < 0) != (b < 0), divide_even(product, 1ull << frac_bits), bits, is_signed);
 }
 __device__ __forceinline__ long long fixed_div(long long a, long long b, int bits, int frac_bits, bool is_signed) {
-    if (b == 0) return a == 0 ? 0 : fixed_clamp(a < 0, 1ull << 62, bits, is_signed);
-    const unsigned long long n = (unsigned long long)(a < 0 ? -a : a), d = (unsigned long long)(b < 0 ? -b : b);
-    return fixed_clamp((a < 0) != (b < 0), divide_even(n << frac_bits, d), bits, is_signed);
+    const unsigned long long n = (unsigned long long)(a < 0 ? -a : a), d = (unsigned long long)(b == 0 ? 1 : b < 0 ? -b : b);
+    const unsigned long long magnitude = b != 0 ? divide_even(n << frac_bits, d) : a != 0 ? 1ull << 62 : 0;
+    return fixed_clamp((a < 0) != (b < 0), magnitude, bits, is_signed);
 }
 )";
 

@@ -152,15 +152,13 @@ __device__ __forceinline__ bool sign_bit(double a) { return double_bits(a) >> 63
 constexpr std::string_view kFloatOrder = R"(
 template <class T>
 __device__ __forceinline__ T minimum_by_tests(T a, T b) {
-    if (a != a || b != b) return a + b;
-    if (a == b) return sign_bit(a) ? a : b;
-    return a < b ? a : b;
+    const bool first = (a < b) | ((a == b) & sign_bit(a));
+    return (a != a) | (b != b) ? a + b : first ? a : b;
 }
 template <class T>
 __device__ __forceinline__ T maximum_by_tests(T a, T b) {
-    if (a != a || b != b) return a + b;
-    if (a == b) return sign_bit(a) ? b : a;
-    return a < b ? b : a;
+    const bool first = (a > b) | ((a == b) & !sign_bit(a));
+    return (a != a) | (b != b) ? a + b : first ? a : b;
 }
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
 __device__ __forceinline__ float minimum(float a, float b) {
@@ -304,13 +302,13 @@ __device__ __forceinline__ float reciprocal_division(float a, float b, float y) 
 constexpr std::string_view kFloatRemainder = R"(
 __device__ __forceinline__ float rem_floor(float a, float b) {
     const float r = fmodf(a, b);
-    if (r == 0) return copysignf(0.0f, b);
-    return (r < 0) != (b < 0) && r == r ? r + b : r;
+    const float shifted = ((r < 0) != (b < 0)) & (r == r) ? r + b : r;
+    return r == 0 ? copysignf(0.0f, b) : shifted;
 }
 __device__ __forceinline__ double rem_floor(double a, double b) {
     const double r = fmod(a, b);
-    if (r == 0) return copysign(0.0, b);
-    return (r < 0) != (b < 0) && r == r ? r + b : r;
+    const double shifted = ((r < 0) != (b < 0)) & (r == r) ? r + b : r;
+    return r == 0 ? copysign(0.0, b) : shifted;
 }
 )";
 

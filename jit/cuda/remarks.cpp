@@ -27,6 +27,7 @@ constexpr Phrase kPhrases[] = {
     {"serialized", Diag::products_serialised, "a function is called between them"},
     {"warpgroup.arrive is injected", Diag::products_serialised, "registers that they read are written shortly before"},
     {"warpgroup.wait is injected", Diag::products_serialised, "registers that they write are read shortly after"},
+    {kNotOptimised, Diag::not_optimised, "it has more paths at a time than ptxas tells apart rightly where it optimises"},
     {"setmaxnreg", Diag::compiler_remark, "warps that only copy keep registers that those which compute should have"},
 };
 
@@ -38,9 +39,9 @@ const Phrase* find_phrase(std::string_view remark) {
 /// Where the first product stands that is computed by wgmma; else the kernel.
 Span product_span(const ir::Function& form) {
     for (uint32_t i = 0; form.gpu && i < form.gpu->of_inst.size(); ++i) {
-        const int row = form.gpu->of_inst[i].row;
-        if (row > 0 && mma_rows()[static_cast<size_t>(row)].kind == MmaRow::wgmma && form.inst(ir::InstId{i}).span.valid())
-            return form.inst(ir::InstId{i}).span;
+        const GpuInst& inst = form.gpu->of_inst[i];
+        const Span span = form.inst(ir::InstId{i}).span;
+        if (inst.row > 0 && product_row(inst).kind == MmaRow::wgmma && span.valid()) return span;
     }
     return form.span;
 }

@@ -40,6 +40,43 @@ const char* const kSpilling = R"(extern "C" __global__ void __launch_bounds__(10
 }
 )";
 
+/// `count` loops in which threads part, each of which costs ptxas a convergence barrier until the end, then paths within paths.
+std::string parting_text(int count) {
+    std::string text = R"(__device__ __forceinline__ unsigned key(float v) {
+    const unsigned b = __float_as_uint(v);
+    return v != v ? ~0u : b & 0x80000000u ? ~b : b | 0x80000000u;
+}
+extern "C" __global__ void __launch_bounds__(128) part(float* v, int* w) {
+    const int t = threadIdx.x;
+    float x[80];
+    int at[80];
+#pragma unroll 1
+    for (int i = 0; i < 80; ++i) x[i] = v[i * 128 + t], at[i] = w[i * 128 + t];
+)";
+    for (int k = 0; k < count; ++k) {
+        const std::string other = "[i + " + std::to_string(1 << k % 5) + "]";
+        text += "#pragma unroll 1\n    for (int i = 0; i < 64; ++i) {\n        const unsigned a = key(x[i]), b = key(x" + other +
+                ");\n        const bool take = b < a || (b == a && at" + other + " < at[i]);\n        x[i] = take ? x" + other +
+                " : x[i];\n        at[i] = take ? at" + other + " : at[i];\n    }\n";
+    }
+    return text + R"(#pragma unroll 1
+    for (int i = 0; i < 64; ++i) {
+        if (x[i] > 5) {
+            if (at[i] & 1) {
+                if (at[i] & 2) {
+                    if (at[i] & 4) atomicOr(w + at[i], 3);
+                    atomicAnd(w + i, 5);
+                }
+                atomicOr(w + i, 5);
+            }
+            atomicAnd(w + i, at[i]);
+        }
+        v[i * 128 + t] = x[i];
+    }
+}
+)";
+}
+
 class MapCache : public BlobCache {
 public:
     std::optional<std::string> find(std::string_view key) override {
@@ -287,6 +324,27 @@ TEST_F(NvrtcTest, spills_are_seen) {
     ASSERT_EQ(said.size(), 1u);
     EXPECT_EQ(said[0].substr(0, 6), "T1103 ");
     const auto cached = backend_.compile_text(text_of(kSpilling, "spill"), hopper_);
+    ASSERT_TRUE(cached && cached.value->cached);
+    EXPECT_EQ(said_of(*cached.value), said);
+}
+
+TEST_F(NvrtcTest, barriers_in_registers_are_avoided) {
+    const auto few = backend_.compile_text(text_of(parting_text(4), "part"), hopper_);
+    ASSERT_TRUE(few) << few.error;
+    EXPECT_FALSE(moves_barriers(few.value->image));
+    EXPECT_EQ(said_of(*few.value), std::vector<std::string>());
+    for (size_t size = 0; size < few.value->image.size(); size += 7) moves_barriers(std::string_view(few.value->image).substr(0, size));
+    for (size_t at = 0; at < 64 && at < few.value->image.size(); ++at) {
+        std::string damaged = few.value->image;
+        damaged[at] = '\xff';
+        moves_barriers(damaged);
+    }
+    const auto many = backend_.compile_text(text_of(parting_text(16), "part"), hopper_);
+    ASSERT_TRUE(many) << many.error;
+    const std::vector<std::string> said = said_of(*many.value);
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_EQ(said[0].substr(0, 6), "T1107 ");
+    const auto cached = backend_.compile_text(text_of(parting_text(16), "part"), hopper_);
     ASSERT_TRUE(cached && cached.value->cached);
     EXPECT_EQ(said_of(*cached.value), said);
 }
