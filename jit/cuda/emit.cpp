@@ -74,9 +74,14 @@ void Emitter::find_unroll_limit() {
                 if (const ir::ValueId v = fn_.result(id, n); in_registers(v) && registers(v) > kUnrolled) unroll_limit_ = kRolled;
 }
 
+void Emitter::converge() {
+    if (parts_) line("__syncwarp();");
+}
+
 KernelText Emitter::run() {
     find_uses();
     find_unroll_limit();
+    find_parting();
     resident_programs_ = find_resident_programs();
     kernel_.entry = "tegula_" + fresh(fn_.name);
     kernel_.threads = group_threads() + (fn_.gpu->specialised ? kProducerThreads : 0);

@@ -18,7 +18,6 @@ std::string number(int64_t v) {
 
 bool power_of_two(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
 
-int64_t lowest_bit(int64_t v) { return v == 0 ? int64_t{1} << 40 : std::min<int64_t>(int64_t{1} << 40, v & -v); }
 
 const Layout& layout_of(const ir::Function& fn, ir::ValueId tensor) { return fn.types().layout(fn.type(tensor).layout); }
 
@@ -140,34 +139,6 @@ std::string Emitter::offset(ir::ValueId tensor, const std::vector<std::string>& 
 }
 
 // ---- what is known of i64 scalars ----
-
-int64_t Emitter::divisor(ir::ValueId v, int depth) {
-    constexpr int kMaxDepth = 40;
-    const ir::Inst* def = fn_.def(v);
-    if (depth > kMaxDepth) return 1;
-    const auto in = [&](size_t k) { return divisor(fn_.operands(*def)[k], depth + 1); };
-    if (!def) {
-        const ir::InstId owner = fn_.value(v).block.valid() ? fn_.block(fn_.value(v).block).owner : ir::InstId{};
-        if (!owner.valid() || fn_.inst(owner).op != Op::for_loop || fn_.value(v).index != 0) return 1;
-        const auto bounds = fn_.operands(fn_.inst(owner));
-        return std::min(divisor(bounds[0], depth + 1), divisor(bounds[2], depth + 1));
-    }
-    switch (def->op) {
-        case Op::constant:
-            return lowest_bit(fn_.attrs(*def)[0]);
-        case Op::mul:
-            return std::min<int64_t>(int64_t{1} << 40, in(0) * std::min<int64_t>(in(1), 1 << 20));
-        case Op::add:
-        case Op::sub:
-        case Op::min:
-        case Op::max:
-            return std::min(in(0), in(1));
-        case Op::select:
-            return std::min(in(1), in(2));
-        default:
-            return 1;
-    }
-}
 
 int Emitter::magnitude(ir::ValueId v, int depth) {
     constexpr int kMaxDepth = 40, kUnknown = 64;

@@ -111,6 +111,7 @@ std::string Emitter::exchanged(const Conversion& c, const std::string& from, con
         if (c.lane_map[b]) lane += (lane.empty() ? "" : " ^ ") + ("(t >> " + std::to_string(b) + " & 1) * " + std::to_string(c.lane_map[b]));
     }
     const std::string base = fresh("lane");
+    converge();
     if (!same) line("const int " + base + " = " + (lane.empty() ? "0" : lane) + ";");
     for (const Conversion::Round& round : c.rounds) {
         const std::string value = given + "[" + std::to_string(round.give) + "]";

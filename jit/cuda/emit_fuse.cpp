@@ -19,8 +19,8 @@ constexpr const char* kRegister = "r";
 constexpr int64_t kMaxWork = 12288;
 
 /// Instructions of one element: few for what the machine has, many for what the prelude spells out.
+constexpr int64_t kLight = 4, kHeavy = 64;
 int64_t work(const ir::Function& fn, const ir::Inst& inst) {
-    constexpr int64_t kLight = 4, kHeavy = 64;
     const auto plain = [&](ir::ValueId v) {
         const Format& f = fn.elem(v);
         return fn.type(v).pointer || f.is_bool() || f.is_int() || text::is_native_float(f) || fn.type(v).elem == Fmt::bf16 ||
@@ -33,6 +33,33 @@ int64_t work(const ir::Function& fn, const ir::Inst& inst) {
 }
 
 }  // namespace
+
+/// Loops and paths of single elements, after which ptxas 13.0 takes a warp for one that has come together again where it has not: behind the loops of
+/// 16-bit exchanges in memory, shuffles and mma.sync gave wrong numbers on an H200. So where a kernel has any, warps are told to (converge).
+void Emitter::find_parting() {
+    for (uint32_t b = 0; b < fn_.block_count(); ++b)
+        for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
+            const ir::Inst& inst = fn_.inst(id);
+            switch (inst.op) {
+                case Op::atomic:
+                case Op::ptr_atomic:
+                case Op::deposit:
+                case Op::histogram:
+                case Op::sort:
+                    parts_ = true;
+                    break;
+                case Op::store:
+                case Op::ptr_store:
+                    parts_ = parts_ || bit_addressed(fn_.elem(fn_.operands(inst)[inst.op == Op::store ? 0 : 1]));
+                    break;
+                default: {
+                    const bool element = ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::cast;
+                    const bool quotient = inst.op == Op::div && text::is_native_float(fn_.elem(fn_.result(inst)));  // one call where it is slow
+                    parts_ = parts_ || (element && inst.results.count && !quotient && work(fn_, inst) == kHeavy);
+                }
+            }
+        }
+}
 
 /// The scalar that all elements are, when it never changes while the tile is alive (carried values do) and every reader asks for single elements.
 std::optional<ir::ValueId> Emitter::splat(ir::ValueId v) const {

@@ -72,6 +72,7 @@ void Emitter::join_lanes(const ReducePlan::Step& step, const Joined& joined) {
 
 std::vector<std::string> Emitter::from_lane(const std::vector<std::string>& sent, int mask, const Joined& joined) {
     std::vector<std::string> other;
+    converge();
     for (size_t i = 0; i < sent.size(); ++i) {
         const std::string& type = joined.types[i];
         other.push_back(fresh("o"));

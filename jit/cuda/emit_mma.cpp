@@ -309,6 +309,7 @@ void Emitter::mma_product(ir::InstId id) {
     TEGULA_CHECK(layout(b) == mma_operand_b(fn_.type(b).shape, fn_.elem(b).bits, split.m, split.n),
                  "operand B in another layout than its instruction's");
     accumulate_in(result, acc, nullptr);
+    converge();
 
     const Loops l = plan_loops(layout(a), layout(b), layout(result), split, k, f.k);
     const std::string sums = scaled ? row.acc == Fmt::i32 ? "int" : "float" : type_of(result);

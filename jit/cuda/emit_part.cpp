@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "jit/cuda/emit_access.h"
+#include "lang/divisor.h"
 
 namespace tegula::cuda {
 
@@ -333,7 +334,7 @@ void Emitter::part_vector(Part& part) {
     part.vector = vector;
     part.vector_axis = c;
     part.shifted = !aligned;
-    if (axis.index.valid() && divisor(axis.index) % vector)
+    if (axis.index.valid() && power_of_two_divisor(fn_, axis.index) % vector)
         part.whole = both(part.whole, "(" + axis.start + " & " + std::to_string(vector - 1) + ") == 0");
     else if (axis.size.empty() || fn_.gpu->tensors[p].whole)
         part.inside = Part::whole_vectors;

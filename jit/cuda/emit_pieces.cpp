@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "jit/cuda/emit_access.h"
+#include "lang/divisor.h"
 
 namespace tegula::cuda {
 
@@ -133,7 +134,7 @@ bool Emitter::part_pieces(Part& part) {
         starts.push_back(axis.start);
         if (axis.index.valid()) {
             p.text[0] = axis.start;
-            p.mask[0] = ~static_cast<uint64_t>(divisor(axis.index) - 1);
+            p.mask[0] = ~static_cast<uint64_t>(power_of_two_divisor(fn_, axis.index) - 1);
         }
         if (kind.kind != Access::index) {
             const TileLayout& l = layout(part.value);

@@ -147,6 +147,7 @@ void Emitter::store_shifted(const Part& part) {
     const int lanes = joined_lanes(layout(v), axis.dim, part.vector);
     const std::string lane = "(t & " + std::to_string(lanes - 1) + ")", low = axis.low.empty() ? "0" : axis.low;
     const std::string stop = axis.count.empty() ? std::to_string(part.access.axes[a].extent) : "(" + axis.low + " + " + axis.count + ")";
+    converge();
     by_vectors(part, [&](const std::string& r) {
         const std::string wide = fresh("wide"), ok = both(owns(layout(v), r), part_condition(part, r, true, part.vector_axis));
         line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(part.vector) + "];");

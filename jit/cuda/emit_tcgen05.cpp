@@ -219,6 +219,7 @@ std::string Emitter::tensor_move(const std::string& type, int run, bool load) {
 
 void Emitter::from_tensor_memory(ir::InstId id) {
     const ir::ValueId from = fn_.operands(fn_.inst(id))[0], to = fn_.result(id);
+    converge();
     const std::string function = tensor_move(type_of(to), tensor_run(layout(to)), true);
     if (overlapped_.waits(fn_, id)) wait_for_products();
     declare(to);
@@ -232,6 +233,7 @@ void Emitter::from_tensor_memory(ir::InstId id) {
 void Emitter::to_tensor_memory(ir::InstId id) {
     if (is_skipped_zero(fn_, id)) return;
     const ir::ValueId from = fn_.operands(fn_.inst(id))[0], to = fn_.result(id);
+    converge();
     const std::string function = tensor_move(type_of(from), tensor_run(layout(from)), false);
     if (overlapped_.waits(fn_, id)) wait_for_products();
     open("");

@@ -243,6 +243,7 @@ void Emitter::bulk_store(ir::InstId id) {
     TEGULA_CHECK(boxes && fn_.access(inst).flags == 0, "a bulk store of a tile that no boxes hold");
     s.boxes = *boxes;
     if (boxes->transposed) prelude_.need("stmatrix_trans");
+    converge();
     open("");
     bulk_addresses(s, id);
     s.send = inst.op == Op::store ? "tma_store" : bulk_reduction(static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]), s.order.size());

@@ -192,6 +192,7 @@ void Emitter::wgmma_product(ir::InstId id) {
         w.sum = sums_[w.result.v] = kept->second;
     else
         accumulate_in(w.result, fn_.operands(inst)[2], promotes || scaled || w.packed_sum() ? nullptr : &from_zero);
+    converge();
     open("");  // the operands' names end here
     wgmma_descriptors(w);
     if (!w.smem_a) wgmma_fragments(w);

@@ -103,8 +103,7 @@ private:
     std::string parameter(KernelParam::Kind kind, int param, int dim, const std::string& type,
                           const std::string& stem);  ///< its name; added on first use
     std::string layout_text(const LayoutExpr& e, ir::ValueId tensor, const std::vector<std::string>& coordinates);
-    int64_t divisor(ir::ValueId v, int depth = 0);  ///< a power of two that divides every value of an i64 scalar
-    int magnitude(ir::ValueId v, int depth = 0);    ///< bits that hold every |value| of an i64 scalar; 64: unknown
+    int magnitude(ir::ValueId v, int depth = 0);  ///< bits that hold every |value| of an i64 scalar; 64: unknown
 
     struct Part;                      ///< one load, store or atomic of a tensor while it is emitted (emit_access.h)
     Part part_access(ir::InstId id);  ///< without the variables that part_of declares
@@ -427,6 +426,8 @@ private:
     int find_resident_programs() const;
     void find_uses();
     void find_unroll_limit();
+    void find_parting();
+    void converge();  ///< in front of what whole warps execute together
     std::string scalar_param(int param);
     std::string program_axis(int axis);
     /// The index along `axis` of a program, declared by lines given to `put`. `place`: its number in a grid of plain order.
@@ -466,6 +467,7 @@ private:
     std::string tensor_memory_, products_, product_phase_;  ///< address of the columns; the barrier of products and its parity
     int resident_programs_ = 1;
     int64_t unroll_limit_ = 0;  ///< iterations; a tile with more registers is in local memory, where loops over it need not be unrolled
+    bool parts_ = false;        ///< do threads of a warp go different ways for long (find_parting)?
     std::vector<int> uses_;
     std::vector<bool> aliased_, array_constant_;
     std::map<uint32_t, std::string> sums_;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop

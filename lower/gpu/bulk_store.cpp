@@ -1,5 +1,6 @@
 // Stores of products by TMA, and atomics whose old values nobody takes: the accumulator keeps its layout, warps put boxes of it into shared memory,
 // and the hardware leaves out what lies beyond the tensor's edges. Decided while tiles are placed (place.cpp); everything else keeps single accesses.
+#include "lang/divisor.h"
 #include "lang/gpu_scratch.h"
 #include "lang/layout.h"
 #include "lower/bounds.h"
@@ -33,22 +34,19 @@ bool is_only_write(const Function& fn, const GpuOptions& options, InstId store) 
     return only;
 }
 
-/// The hardware takes boxes that begin inside the tensor or behind it, on whole 16 bytes; others end the kernel with an illegal instruction (seen on
-/// an H200 with a start of -11).
-bool starts_well(const Function& fn, const GpuOptions& options, const Inst& store, int bytes) {
+/// Boxes begin on whole 16 bytes (starts_on_16_bytes), and where stores are concerned, inside the tensor or behind it.
+bool starts_well(const Function& fn, const GpuOptions& options, const Inst& store) {
     PassOptions facts;
     static_cast<LaunchFacts&>(facts) = options;
     Bounds bounds(fn, facts);
     const Access access = fn.access(store);
-    const int contiguous = fn.types().layout(fn.type(fn.operands(store)[0]).layout).innermost_dimension(static_cast<int>(access.axes.size()));
     size_t operand = 1;
     for (size_t d = 0; d < access.axes.size(); ++d) {
         if (access.axes[d].kind == Access::all) continue;
         const auto start = bounds.exact(fn.operands(store)[operand++]);
         if (!start || !bounds.at_least(*start, LinearForm{}, 0)) return false;
-        if (static_cast<int>(d) == contiguous && !bounds.divisible(*start, 16 / bytes)) return false;
     }
-    return true;
+    return starts_on_16_bytes(fn, options, store);
 }
 
 bool is_used(const Function& fn, ValueId v) {
@@ -78,6 +76,25 @@ std::string atomic_refusal(const Function& fn, const Arch& arch, const Inst& ato
 
 }  // namespace
 
+bool starts_on_16_bytes(const Function& fn, const GpuOptions& options, const Inst& inst) {
+    const ValueId tensor = fn.operands(inst)[0];
+    const Access access = fn.access(inst);
+    const int contiguous = fn.types().layout(fn.type(tensor).layout).innermost_dimension(static_cast<int>(access.axes.size()));
+    const int64_t elements = 128 / fn.elem(tensor).bits;  // of 16 bytes
+    size_t operand = 1;
+    for (size_t d = 0; d < access.axes.size(); ++d) {
+        if (access.axes[d].kind == Access::all) continue;
+        const ValueId index = fn.operands(inst)[operand++];
+        if (static_cast<int>(d) != contiguous || power_of_two_divisor(fn, index) % elements == 0) continue;
+        PassOptions facts;
+        static_cast<LaunchFacts&>(facts) = options;
+        Bounds bounds(fn, facts);
+        const auto start = bounds.exact(index);
+        return start && bounds.divisible(*start, elements);
+    }
+    return true;
+}
+
 std::string bulk_refusal(const Function& fn, const GpuOptions& options, InstId store, const TileLayout& l) {
     const Inst& inst = fn.inst(store);
     const ValueId tensor = fn.operands(inst)[0];
@@ -101,7 +118,7 @@ std::string bulk_refusal(const Function& fn, const GpuOptions& options, InstId s
     const int contiguous = contiguous_dimension(fn, inst);
     if (contiguous < 0) return "no dimension of the tile is contiguous in memory";
     if (!is_only_write(fn, options, store)) return "the program writes the tensor in other places, too";
-    if (!starts_well(fn, options, inst, bytes)) return "the part is not known to start inside the tensor, at whole 16 bytes";
+    if (!starts_well(fn, options, inst)) return "the part is not known to start inside the tensor, at whole 16 bytes";
     // Last, so that `explain` finds the other reasons even where the tile was moved to be stored by vectors.
     const bool sums = elem.bits % 8 == 0 && !elem.is_bool() && store_boxes(l, bytes, contiguous);
     return sums ? "" : "the tile does not lie as sums of products do";

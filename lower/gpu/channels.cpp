@@ -5,6 +5,7 @@
 #include "lang/bulk_boxes.h"
 #include "lang/layout.h"
 #include "lower/gpu/channels.h"
+#include "lower/gpu/place.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
 
@@ -194,7 +195,8 @@ bool Planner::place(ChannelPlan& plan) const {
 bool Planner::tma_fits(const ChannelPlan& plan) const {
     const ValueId tensor = fn_.operands(fn_.inst(plan.load))[0];
     const GpuTensor* fact = tensor_fact(fn_, options_.tensors, tensor);
-    return options_.arch->tma && fact && fact->aligned && fn_.type(tensor).shape.rank <= 5 && bulk_boxes(plan.layout).has_value();
+    return options_.arch->tma && fact && fact->aligned && fn_.type(tensor).shape.rank <= 5 && bulk_boxes(plan.layout).has_value() &&
+           starts_on_16_bytes(fn_, options_, fn_.inst(plan.load));
 }
 
 void Planner::consider(InstId load) {
@@ -227,9 +229,10 @@ bool hint_off(const Function& fn) { return hint_argument(fn.hints, "specialise")
 void Planner::choose_form() {
     const bool off = hint_off(fn_);
     const bool split =
-        !off && std::any_of(plans_.begin(), plans_.end(), [](const ChannelPlan& p) { return p.why_not.empty() && p.tma && p.loop.valid(); });
+        fn_.gpu->specialised ||  // explained after the fact
+        (!off && std::any_of(plans_.begin(), plans_.end(), [](const ChannelPlan& p) { return p.why_not.empty() && p.tma && p.loop.valid(); }));
     if (split) {
-        drop("its tensor is not aligned to 16 bytes, or the tile cannot be cut into boxes of a bulk copy",
+        drop("its tensor or its start is not known to lie on whole 16 bytes, or the tile cannot be cut into boxes of a bulk copy",
              [](const ChannelPlan& p) { return !p.tma; });
     } else {
         drop("it stands in no loop, so that there is nothing to overlap it with", [](const ChannelPlan& p) { return !p.loop.valid(); });

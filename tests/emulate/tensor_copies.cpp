@@ -20,6 +20,8 @@ struct Box {
         if (map.magic != kMapMagic || coordinates.size() != map.rank) Machine::get().fail("a tensor copy does not fit its map");
         for (const std::string& x : coordinates) start.push_back(static_cast<int32_t>(context.read(x)));
         for (int d = 0; d < map.rank; ++d) elements *= map.box[d];
+        // As an H200 has it, in every swizzle mode; PTX does not say so.
+        if (start[0] * map.elem_bytes % 16) Machine::get().fail("a tensor copy that does not begin on whole 16 bytes: an illegal instruction");
     }
     unsigned bytes() const { return static_cast<unsigned>(elements * map.elem_bytes); }
     /// Address in global memory of element i; null outside of the tensor.

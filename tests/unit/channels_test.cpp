@@ -169,6 +169,35 @@ TEST(Channels, loads_that_do_not_qualify) {
     EXPECT_NE(steps.why_not().find("gathers or strides"), std::string::npos) << steps.why_not();
 }
 
+// A bulk copy that begins elsewhere is an illegal instruction.
+TEST(Channels, bulk_copies_begin_on_whole_16_bytes) {
+    const auto of_step = [](const std::string& step) {
+        std::string text = matmul_text("a", "b");
+        const size_t at = text.find("    %11 = load");
+        text.insert(at, "    %30 = constant " + step + " : i64\n    %31 = add %9, %30 : i64\n");
+        text.replace(text.find("%a[%2 +: 16, %9 +: 16]"), 22, "%a[%2 +: 16, %31 +: 16]");
+        return text;
+    };
+    for (const char* step : {"8", "-24", "0"}) {
+        Kernel k(of_step(step));
+        k.split();
+        EXPECT_EQ(k.all(Op::channel).size(), 2u) << step << "\n" << k.why_not();
+    }
+    for (const char* step : {"1", "4", "-7"}) {
+        Kernel k(of_step(step));
+        k.split();
+        EXPECT_EQ(k.all(Op::channel).size(), 1u) << step;
+        EXPECT_NE(k.why_not().find("whole 16 bytes"), std::string::npos) << k.why_not();
+    }
+    // Rows of other tensors may begin anywhere.
+    std::string rows = matmul_text("a", "b");
+    rows.insert(rows.find("    %11 = load"), "    %30 = constant 3 : i64\n    %31 = add %9, %30 : i64\n");
+    rows.replace(rows.find("%b[%9"), 5, "%b[%31");
+    Kernel k(rows);
+    k.split();
+    EXPECT_EQ(k.all(Op::channel).size(), 2u) << k.why_not();
+}
+
 TEST(Channels, shared_memory_bounds_the_stages) {
     std::string text = matmul_text("a", "b");
     for (size_t at = text.find("[16, 16]"); at != std::string::npos; at = text.find("[16, 16]", at)) text.replace(at, 8, "[192, 192]");

@@ -424,6 +424,36 @@ TEST(CudaEmit, IndicesBehindOddExtentsStayInSharedMemory) {
     EXPECT_EQ(text("64").find("[min("), std::string::npos) << text("64");
 }
 
+// ptxas takes a warp for one that has come together behind loops of single elements where it has not.
+TEST(CudaEmit, WarpsMeetBeforeTheyWorkTogether) {
+    const auto text = [](const std::string& atomic) {
+        return emit_ir("kernel @k(%x: tensor<f16>[32, 16] in, %m: tensor<u16>[32, 16] inout, %y: tensor<f32>[32] out) {\n  %0 = load %x[:, :] : tile<f16>[32, "
+                       "16]\n  %1 = constant 1 : tile<u16>[32, 16]\n" +
+                       atomic +
+                       "  %3 = reduce %0 {kind = max, order = tree, axis = 1} : tile<f16>[32]\n  %4 = cast %3 {round = rne, overflow = automatic} : "
+                       "tile<f32>[32]\n  store %y[:] = %4\n  ret\n}\n")
+            .text.source;
+    };
+    const std::string parting = text("  %2 = atomic %m[:, :] = %1 {kind = xchg, order = relaxed, scope = gpu} : tile<u16>[32, 16]\n");
+    const size_t shuffle = parting.find("__shfl_xor_sync");
+    ASSERT_NE(shuffle, std::string::npos) << parting;
+    EXPECT_LT(parting.find("__syncwarp();"), shuffle) << parting;
+    EXPECT_EQ(text("").find("__syncwarp"), std::string::npos);
+}
+
+// Nobody reads the sum, whose registers the product writes all the same.
+TEST(CudaEmit, SumsThatNobodyReadsHaveRegisters) {
+    const Emitted k = emit_ir(
+        "kernel @k(%y: tensor<f32>[4, 4] out) {\n  %0 = constant 0 : tile<f32>[4, 4]\n  %1 = dot %0, %0, %0 {precision = ieee} : tile<f32>[4, 4]\n  "
+        "store %y[:, :] = %0\n  ret\n}\n");
+    EXPECT_EQ(k.problem, "");
+    const size_t at = k.text.source.find("= fmaf(");
+    if (at == std::string::npos) return;  // the product is gone altogether
+    const std::string name = k.text.source.substr(k.text.source.rfind('\n', at) + 1);
+    EXPECT_NE(k.text.source.find("float " + name.substr(name.find_first_not_of(' '), name.find('[') - name.find_first_not_of(' ')) + "["), std::string::npos)
+        << k.text.source;
+}
+
 TEST(CudaEmit, ElementwiseTilesShareALoop) {
     const std::string source = elementwise_kernel(
         "  %1 = broadcast %a : tile<f32>[1024]\n  %2 = mul %0, %1 : tile<f32>[1024]\n  %3 = add %2, %2 : tile<f32>[1024]\n  %9 = sub %3, %2 : "
