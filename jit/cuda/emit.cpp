@@ -297,11 +297,13 @@ void Emitter::instruction(ir::InstId id) {
     switch (inst.op) {
 #define STRUCTURED(op, ...) \
     case Op::op:            \
-        return cuda_##op(id);
+        cuda_##op(id);      \
+        break;
 #include "lang/ops.def"
         default:
             return elementwise(id);
     }
+    if (inst.op != Op::cast && parts(inst)) line("__syncwarp();");  // right behind its loops: further on ptxas leaves it out
 }
 
 /// The literal that every element of a tile is, seen through broadcasts: what the prelude must know to spell negations safely.

@@ -34,31 +34,31 @@ int64_t work(const ir::Function& fn, const ir::Inst& inst) {
 
 }  // namespace
 
-/// Loops and paths of single elements, after which ptxas 13.0 takes a warp for one that has come together again where it has not: behind the loops of
-/// 16-bit exchanges in memory, shuffles and mma.sync gave wrong numbers on an H200. So where a kernel has any, warps are told to (converge).
+/// Do threads of a warp go different ways for long in it: loops and paths of single elements? ptxas 13.0 takes a warp behind them for one that has come
+/// together again where it has not: behind the loops of 16-bit exchanges in memory, shuffles and mma.sync gave wrong numbers on an H200. So such a warp
+/// is told to, there and in front of what it does together.
+bool Emitter::parts(const ir::Inst& inst) const {
+    switch (inst.op) {
+        case Op::atomic:
+        case Op::ptr_atomic:
+        case Op::deposit:
+        case Op::histogram:
+        case Op::sort:
+            return true;
+        case Op::store:
+        case Op::ptr_store:
+            return bit_addressed(fn_.elem(fn_.operands(inst)[inst.op == Op::store ? 0 : 1]));
+        default: {
+            if (inst.results.count == 0 || is_scalar(fn_.result(inst))) return false;
+            const bool quotient = inst.op == Op::div && text::is_native_float(fn_.elem(fn_.result(inst)));  // one call where it is slow
+            return (ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::cast) && !quotient && work(fn_, inst) == kHeavy;
+        }
+    }
+}
+
 void Emitter::find_parting() {
     for (uint32_t b = 0; b < fn_.block_count(); ++b)
-        for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
-            const ir::Inst& inst = fn_.inst(id);
-            switch (inst.op) {
-                case Op::atomic:
-                case Op::ptr_atomic:
-                case Op::deposit:
-                case Op::histogram:
-                case Op::sort:
-                    parts_ = true;
-                    break;
-                case Op::store:
-                case Op::ptr_store:
-                    parts_ = parts_ || bit_addressed(fn_.elem(fn_.operands(inst)[inst.op == Op::store ? 0 : 1]));
-                    break;
-                default: {
-                    const bool element = ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::cast;
-                    const bool quotient = inst.op == Op::div && text::is_native_float(fn_.elem(fn_.result(inst)));  // one call where it is slow
-                    parts_ = parts_ || (element && inst.results.count && !quotient && work(fn_, inst) == kHeavy);
-                }
-            }
-        }
+        for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts) parts_ = parts_ || parts(fn_.inst(id));
 }
 
 /// The scalar that all elements are, when it never changes while the tile is alive (carried values do) and every reader asks for single elements.

@@ -426,6 +426,7 @@ private:
     int find_resident_programs() const;
     void find_uses();
     void find_unroll_limit();
+    bool parts(const ir::Inst& inst) const;
     void find_parting();
     void converge();  ///< in front of what whole warps execute together
     std::string scalar_param(int param);
