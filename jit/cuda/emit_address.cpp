@@ -18,7 +18,6 @@ std::string number(int64_t v) {
 
 bool power_of_two(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
 
-
 const Layout& layout_of(const ir::Function& fn, ir::ValueId tensor) { return fn.types().layout(fn.type(tensor).layout); }
 
 /// The product of the extents inside dimension d for a row or col layout; -1 when one is dynamic. Sub-byte rows start on a byte.

@@ -150,7 +150,8 @@ void Emitter::cuda_deposit(ir::InstId id) {
             std::string condition = is_scalar(in[value]) ? "t == 0" : owns(layout(in[value]), r);
             if (condition == "true") condition.clear();
             if (!condition.empty()) open("if (" + condition + ")");
-            std::string holds = p.access.flags & Access::has_mask ? staged(in[value + 1], pointers[value + 1], in[value], r, number_at(in[value], r)) : "";
+            std::string holds =
+                p.access.flags & Access::has_mask ? staged(in[value + 1], pointers[value + 1], in[value], r, number_at(in[value], r)) : "";
             const std::string place = place_in_tile(p, r, holds);
             if (!holds.empty()) open("if (" + holds + ")");
             body(r, place);

@@ -195,7 +195,8 @@ std::string Emitter::part_condition(const Part& part, const std::string& r, bool
     if (!part.last.empty())
         out = both(out, part.last + "[" + (part.mask.valid() ? logical_number(layout(part.value), r) : joint_number(part, r)) + "]");
     if (part.mask.valid())
-        out = both(out, staged(part.mask, part.pointers[part.mask_at], part.value, r, is_scalar(part.value) ? "0" : logical_number(layout(part.value), r)));
+        out = both(
+            out, staged(part.mask, part.pointers[part.mask_at], part.value, r, is_scalar(part.value) ? "0" : logical_number(layout(part.value), r)));
     return out;
 }
 

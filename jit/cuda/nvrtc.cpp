@@ -198,7 +198,8 @@ Result<CompiledKernel> Nvrtc::compile(const NvrtcJob& job) const {
     work->ptx = job.compile.ptx || job.arch->is_ptx();
     // NVRTC asks whether to go on between its steps only (since 12.8), of which some take seconds: nobody waits for the end of one in vain. Where
     // there are no more threads it works here.
-    auto result = std::async(std::launch::async | std::launch::deferred, [functions = functions_, work] { return functions->compile_rightly(*work); });
+    auto result =
+        std::async(std::launch::async | std::launch::deferred, [functions = functions_, work] { return functions->compile_rightly(*work); });
     while (result.wait_for(kCancelPoll) == std::future_status::timeout) {
         if (!is_set(job.compile.cancel)) continue;
         work->stop = true;

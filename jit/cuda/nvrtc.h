@@ -56,8 +56,8 @@ public:
     std::vector<std::string> flags(const NvrtcJob& job) const;
     /// Numbers of the architectures that it compiles for: 75, 80, ..
     const std::vector<int>& archs() const { return archs_; }
-    /// InternalError when the text is refused. What moves_barriers is compiled once more, without ptxas' optimisations. Cancelled within some 10 ms once compile.cancel is set; what NVRTC is at then ends behind the scenes,
-    /// and the destructor waits for it.
+    /// InternalError when the text is refused. Cancelled within some 10 ms once compile.cancel is set; what NVRTC is at then ends behind the scenes,
+    /// and the destructor waits for it. What moves_barriers is compiled once more, without ptxas' optimisations.
     Result<CompiledKernel> compile(const NvrtcJob& job) const;
 
 private:

@@ -113,7 +113,7 @@ std::array<int, 3> compiler_of(std::string_view cubin) {
 
 bool moves_barriers(std::string_view cubin) {
     constexpr uint64_t kOpcode = 0xfff, kFromRegister = 0x356;  // 0x355, to a register, also clears one (sm_75)
-    constexpr size_t kInstructionBytes = 16;  // from sm_70 on
+    constexpr size_t kInstructionBytes = 16;                    // from sm_70 on
     Elf64_Ehdr head;
     if (cubin.size() < sizeof head || !cubin.starts_with(ELFMAG)) return false;
     std::memcpy(&head, cubin.data(), sizeof head);
