@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kPrintBytes = 16 << 20;  ///< text kept for later, when programs run out of order
 constexpr int64_t kLeastBatch = 16, kMostBatch = 4096;
-constexpr int64_t kElementsPerTick = int64_t{1} << 16;  ///< 0.2 ms of math, some 20 ms of the slowest formats
+constexpr int64_t kElementsPerTick = int64_t{1} << 13;  ///< 25 us of math, some 15 ms of products in the slowest formats
 constexpr std::chrono::microseconds kShortTick{100}, kLongTick{1000}, kProgress{100000};
 
 uint64_t container_code(const Format& f, const void* data, int64_t i) {

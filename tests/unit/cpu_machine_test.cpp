@@ -160,21 +160,21 @@ TEST_F(Cpu, CancellationWithin50Milliseconds) {
         return launch("large", {}, {tensor(a), tensor(b)});
     };
     ASSERT_EQ(run_large(), TEGULA_OK) << said;
-    const auto cancelled = [&](const auto& call) {
+    const auto cancelled = [&](const char* what, const auto& call) {
         std::chrono::steady_clock::time_point asked;
         std::thread other([&] {
             std::this_thread::sleep_for(30ms);
             asked = std::chrono::steady_clock::now();
             engine.cancel();
         });
-        EXPECT_EQ(call(), TEGULA_E_CANCELLED);
+        EXPECT_EQ(call(), TEGULA_E_CANCELLED) << what;
         const auto ended = std::chrono::steady_clock::now();
         other.join();
-        EXPECT_LT(ended - asked, 50ms);
+        EXPECT_LT(ended - asked, 50ms) << what;
         engine.cancel(false);
     };
-    cancelled([&] { return launch("for_ever", {}, {tegula::Tensor(x, {8}), tegula::Tensor(y, {8})}); });
-    cancelled(run_large);  // one operation on one tile
+    cancelled("for_ever", [&] { return launch("for_ever", {}, {tegula::Tensor(x, {8}), tegula::Tensor(y, {8})}); });
+    cancelled("large", run_large);  // one operation on one tile
     expect_adds(8);
 }
 
