@@ -303,7 +303,7 @@ void Emitter::instruction(ir::InstId id) {
         default:
             return elementwise(id);
     }
-    if (inst.op != Op::cast && parts(inst)) line("__syncwarp();");  // right behind its loops: further on ptxas leaves it out
+    if (inst.op != Op::cast && parts(id)) line("__syncwarp();");  // right behind its loops: further on ptxas leaves it out
 }
 
 /// The literal that every element of a tile is, seen through broadcasts: what the prelude must know to spell negations safely.

@@ -37,9 +37,11 @@ int64_t work(const ir::Function& fn, const ir::Inst& inst) {
 /// Do threads of a warp go different ways for long in it: loops and paths of single elements? ptxas 13.0 takes a warp behind them for one that has
 /// come together again where it has not: behind the loops of 16-bit exchanges in memory, shuffles and mma.sync gave wrong numbers on an H200. So such
 /// a warp is told to, there and in front of what it does together.
-bool Emitter::parts(const ir::Inst& inst) const {
+bool Emitter::parts(ir::InstId id) const {
+    const ir::Inst& inst = fn_.inst(id);
     switch (inst.op) {
         case Op::atomic:
+            return !fn_.gpu_inst(id).bulk;
         case Op::ptr_atomic:
         case Op::deposit:
         case Op::histogram:
@@ -58,7 +60,7 @@ bool Emitter::parts(const ir::Inst& inst) const {
 
 void Emitter::find_parting() {
     for (uint32_t b = 0; b < fn_.block_count(); ++b)
-        for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts) parts_ = parts_ || parts(fn_.inst(id));
+        for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts) parts_ = parts_ || parts(id);
 }
 
 /// The scalar that all elements are, when it never changes while the tile is alive (carried values do) and every reader asks for single elements.

@@ -426,7 +426,7 @@ private:
     int find_resident_programs() const;
     void find_uses();
     void find_unroll_limit();
-    bool parts(const ir::Inst& inst) const;
+    bool parts(ir::InstId id) const;
     void find_parting();
     void converge();  ///< in front of what whole warps execute together
     std::string scalar_param(int param);
