@@ -429,11 +429,13 @@ TEST(CudaEmit, IndicesBehindOddExtentsStayInSharedMemory) {
 // ptxas takes a warp for one that has come together behind loops of single elements where it has not.
 TEST(CudaEmit, WarpsMeetBeforeTheyWorkTogether) {
     const auto text = [](const std::string& atomic) {
-        return emit_ir("kernel @k(%x: tensor<f16>[32, 16] in, %m: tensor<u16>[32, 16] inout, %y: tensor<f32>[32] out) {\n  %0 = load %x[:, :] : tile<f16>[32, "
-                       "16]\n  %1 = constant 1 : tile<u16>[32, 16]\n" +
-                       atomic +
-                       "  %3 = reduce %0 {kind = max, order = tree, axis = 1} : tile<f16>[32]\n  %4 = cast %3 {round = rne, overflow = automatic} : "
-                       "tile<f32>[32]\n  store %y[:] = %4\n  ret\n}\n")
+        return emit_ir(
+                   "kernel @k(%x: tensor<f16>[32, 16] in, %m: tensor<u16>[32, 16] inout, %y: tensor<f32>[32] out) {\n  %0 = load %x[:, :] : "
+                   "tile<f16>[32, "
+                   "16]\n  %1 = constant 1 : tile<u16>[32, 16]\n" +
+                   atomic +
+                   "  %3 = reduce %0 {kind = max, order = tree, axis = 1} : tile<f16>[32]\n  %4 = cast %3 {round = rne, overflow = automatic} : "
+                   "tile<f32>[32]\n  store %y[:] = %4\n  ret\n}\n")
             .text.source;
     };
     const std::string parting = text("  %2 = atomic %m[:, :] = %1 {kind = xchg, order = relaxed, scope = gpu} : tile<u16>[32, 16]\n");
@@ -446,7 +448,8 @@ TEST(CudaEmit, WarpsMeetBeforeTheyWorkTogether) {
 // Nobody reads the sum, whose registers the product writes all the same.
 TEST(CudaEmit, SumsThatNobodyReadsHaveRegisters) {
     const Emitted k = emit_ir(
-        "kernel @k(%x: tensor<f32>[32, 32] in, %y: tensor<f32>[32, 32] out) {\n  %0 = load %x[:, :] : tile<f32>[32, 32]\n  %1 = dot %0, %0, %0 {precision "
+        "kernel @k(%x: tensor<f32>[32, 32] in, %y: tensor<f32>[32, 32] out) {\n  %0 = load %x[:, :] : tile<f32>[32, 32]\n  %1 = dot %0, %0, %0 "
+        "{precision "
         "= ieee} : tile<f32>[32, 32]\n  store %y[:, :] = %0\n  ret\n}\n",
         {.passes = false});
     ASSERT_EQ(k.problem, "");
