@@ -94,6 +94,7 @@ struct Block {
 struct LetStmt : Stmt { bool is_var; Pattern pattern; const Expr* type; const Expr* init; };  ///< type may be null
 enum class AssignOp : uint8_t { set, add, sub, mul, div, rem, bit_and, bit_or, bit_xor, shl, shr };
 const char* spelling(AssignOp op);  ///< "=", "+=", ...
+BinaryOp binary_of(AssignOp op);    ///< of all but `set`
 struct AssignStmt : Stmt { AssignOp op; const Expr* target; const Expr* value; };  ///< target: name, member, index or tuple of names
 struct ExprStmt : Stmt { const Expr* expr; };
 struct IfStmt : Stmt { bool is_const; const Expr* condition; Block then_block; bool has_else; Block else_block; };  ///< `else if` nests

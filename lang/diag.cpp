@@ -10,7 +10,7 @@ namespace tegula {
 
 namespace {
 
-constexpr DiagRow kRows[] = {
+constexpr DiagRow kDiagRows[] = {
 #define DIAG(code, name, severity, message, explanation) {code, #name, Severity::severity, message, explanation},
 #include "lang/diags.def"
 #undef DIAG
@@ -57,11 +57,11 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 const DiagRow& diag_row(Diag id) {
     TEGULA_CHECK(id < Diag::count_);
-    return kRows[static_cast<size_t>(id)];
+    return kDiagRows[static_cast<size_t>(id)];
 }
 
 const DiagRow* find_diag(std::string_view code) {
-    for (const DiagRow& row : kRows) {
+    for (const DiagRow& row : kDiagRows) {
         std::string_view have = row.code;
         if (std::equal(have.begin(), have.end(), code.begin(), code.end(), [](char a, char b) { return lower(a) == lower(b); })) return &row;
     }

@@ -14,8 +14,6 @@ namespace {
 
 constexpr unsigned kMaxCodebookBits = 16;
 
-uint64_t low_bits(unsigned n) { return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1; }
-
 /// Bits below the mantissa: 13 for tf32, else 0.
 unsigned padding_of(const Format& f) { return f.bits - f.is_signed - f.exp_bits - f.man_bits; }
 

@@ -80,6 +80,9 @@ std::string format_problem(const Format& format);
 /// Equal formats have equal names. A block's name needs its element's: TypeTable::intern makes it.
 std::string canonical_name(const Format& format);
 
+/// The lowest `n` bits set.
+inline uint64_t low_bits(unsigned n) { return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1; }
+
 // ---- special codes. Block formats have none of these. ----
 
 /// Largest and most negative finite value (the latter 0, or the smallest value of f8e8m0, when unsigned); codebook: their lowest index.

@@ -21,6 +21,9 @@ constexpr int kMaxLayoutMembers = 32;                     ///< members of a phys
 constexpr int64_t kMaxLayoutElements = int64_t{1} << 56;  ///< storage of one tensor, so that bit addresses fit 64 bits
 constexpr int64_t kMaxLayoutEnumeration = int64_t{1} << 24;
 
+/// a / b towards negative infinity; b is not 0, and not -1 with the least a.
+inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
 /// Integer expression over logical indices i0.. and extents e0.. (64-bit, floor division; x / 0 = 0, x % 0 = x). Value semantics
 /// through shared immutable nodes. `make` folds constants and normalises (shifts and masks by constants become *, / and %).
 struct LayoutExpr {

@@ -13,16 +13,16 @@ constexpr int64_t kMaxBitmap = int64_t{1} << 28;
 constexpr int64_t kMaxInverseTable = int64_t{1} << 26;
 constexpr int64_t kClippedPoints = int64_t{1} << 18;
 
-using Point = std::vector<int64_t>;
+using Indices = std::vector<int64_t>;
 
-std::string point_text(const Point& p) {
+std::string point_text(const Indices& p) {
     std::string out = "(";
     for (size_t i = 0; i < p.size(); ++i) out += (i ? ", " : "") + std::to_string(p[i]);
     return out + ")";
 }
 
 /// Row-major successor within `box`; false after the last point.
-bool next_point(Point& p, std::span<const int64_t> box) {
+bool next_point(Indices& p, std::span<const int64_t> box) {
     for (size_t d = p.size(); d-- > 0;) {
         if (++p[d] < box[d]) return true;
         p[d] = 0;
@@ -38,12 +38,14 @@ int64_t point_count(std::span<const int64_t> box) {
     return n;
 }
 
-LayoutCheck refuted(Point first, Point second, int64_t offset) { return {Injectivity::refuted, {std::move(first), std::move(second), offset}, {}}; }
+LayoutCheck refuted(Indices first, Indices second, int64_t offset) {
+    return {Injectivity::refuted, {std::move(first), std::move(second), offset}, {}};
+}
 
 LayoutCheck unknown(std::string reason) { return {Injectivity::unknown, {}, std::move(reason)}; }
 
 /// A point that cannot be placed: negative (refuted) or overflowing (unknown).
-LayoutCheck misplaced(const std::vector<LayoutExpr>& members, const Point& p, std::span<const int64_t> extents) {
+LayoutCheck misplaced(const std::vector<LayoutExpr>& members, const Indices& p, std::span<const int64_t> extents) {
     for (const LayoutExpr& m : members) {
         bool overflow = false;
         const int64_t v = m.eval(p, extents, &overflow);
@@ -54,12 +56,12 @@ LayoutCheck misplaced(const std::vector<LayoutExpr>& members, const Point& p, st
 }
 
 /// Visits every point of `box` (a part of the extents); proved means: no conflict inside the box.
-LayoutCheck enumerate(const BoundLayout& bound, const std::vector<LayoutExpr>& members, std::span<const int64_t> extents, const Point& box) {
-    Point p(box.size(), 0), physical(members.size() + 1, 0);
+LayoutCheck enumerate(const BoundLayout& bound, const std::vector<LayoutExpr>& members, std::span<const int64_t> extents, const Indices& box) {
+    Indices p(box.size(), 0), physical(members.size() + 1, 0);
     const bool bitmap = bound.elements() <= kMaxBitmap;
     std::vector<uint64_t> seen(bitmap ? static_cast<size_t>(bound.elements() + 63) / 64 : 0);
     std::vector<int64_t> offsets;
-    std::optional<Point> second;
+    std::optional<Indices> second;
     do {
         if (!bound.place(p.data(), physical.data())) return misplaced(members, p, extents);
         const int64_t offset = bound.element_at(physical.data());
@@ -86,7 +88,7 @@ LayoutCheck enumerate(const BoundLayout& bound, const std::vector<LayoutExpr>& m
     } else {
         offset = bound.element_offset(second->data());
     }
-    Point first;
+    Indices first;
     p.assign(box.size(), 0);
     do {
         if (bound.element_offset(p.data()) != offset) continue;
@@ -110,7 +112,7 @@ std::optional<LayoutCheck> refute_strides(const std::vector<LayoutExpr>& members
         strides[static_cast<size_t>(form.digits()[static_cast<size_t>(digit)].index)] = coefficient;
     }
     const int64_t base = form.forms()[0].constant;
-    Point a(extents.size(), 0), b(extents.size(), 0);
+    Indices a(extents.size(), 0), b(extents.size(), 0);
     for (size_t d = 0; d < extents.size(); ++d) {
         if (strides[d] != 0 || extents[d] <= 1) continue;
         b[d] = 1;
@@ -133,7 +135,7 @@ std::optional<LayoutCheck> refute_strides(const std::vector<LayoutExpr>& members
 
 /// Corners of the box: where a monotone member is first negative.
 std::optional<LayoutCheck> probe_corners(const BoundLayout& bound, const std::vector<LayoutExpr>& members, std::span<const int64_t> extents) {
-    Point p(extents.size(), 0), physical(members.size() + 1, 0);
+    Indices p(extents.size(), 0), physical(members.size() + 1, 0);
     for (uint64_t corner = 0; extents.size() <= 12 && corner < uint64_t{1} << extents.size(); ++corner) {
         for (size_t d = 0; d < p.size(); ++d) p[d] = corner >> (p.size() - 1 - d) & 1 ? extents[d] - 1 : 0;
         if (!bound.place(p.data(), physical.data())) return misplaced(members, p, extents);
@@ -178,16 +180,16 @@ LayoutCheck Layout::check(std::span<const int64_t> extents) const {
     if (const auto linear = to_linear(*this, extents)) {
         const auto kernel = linear->kernel();
         if (!kernel) return {};
-        Point second(extents.begin(), extents.end());
+        Indices second(extents.begin(), extents.end());
         uint64_t rest = *kernel;
         for (size_t d = second.size(); d-- > 0;) {
             const auto extent = static_cast<uint64_t>(extents[d]);
             second[d] = static_cast<int64_t>(rest % extent);
             rest /= extent;
         }
-        return refuted(Point(extents.size(), 0), second, 0);
+        return refuted(Indices(extents.size(), 0), second, 0);
     }
-    Point box(extents.begin(), extents.end());
+    Indices box(extents.begin(), extents.end());
     while (point_count(box) > kClippedPoints) {
         int64_t& largest = *std::max_element(box.begin(), box.end());
         largest = largest / 2 + largest % 2;
@@ -208,7 +210,7 @@ std::optional<std::vector<int64_t>> Layout::inverse_table(std::span<const int64_
     if (bound.elements() < 0 || bound.elements() > kMaxInverseTable) return std::nullopt;
     std::vector<int64_t> table(static_cast<size_t>(bound.elements()), -1);
     if (table.empty()) return table;
-    Point p(extents.size(), 0), physical(bound.physical_extents().size() + 1, 0);
+    Indices p(extents.size(), 0), physical(bound.physical_extents().size() + 1, 0);
     int64_t logical = 0;
     do {
         if (!bound.place(p.data(), physical.data())) return std::nullopt;

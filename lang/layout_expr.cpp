@@ -8,11 +8,6 @@
 namespace tegula {
 namespace {
 
-int64_t floor_div(int64_t a, int64_t b) {
-    int64_t q = a / b;
-    return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
-}
-
 int64_t divide(int64_t a, int64_t b, bool& overflow) {
     if (b == 0) return 0;
     if (a == INT64_MIN && b == -1) {

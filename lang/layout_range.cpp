@@ -10,8 +10,6 @@ namespace {
 
 int64_t mask_over(int64_t v) { return v <= 0 ? 0 : static_cast<int64_t>((~uint64_t{0}) >> std::countl_zero(static_cast<uint64_t>(v))); }
 
-int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
-
 LayoutRange unknown_range(uint64_t uses) { return {INT64_MIN, INT64_MAX, false, false, true, uses}; }
 
 LayoutRange add_range(LayoutExpr::Op op, const LayoutRange& a, const LayoutRange& b, LayoutRange r) {

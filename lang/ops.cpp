@@ -9,7 +9,7 @@ namespace tegula::ir {
 
 namespace {
 
-constexpr std::array<OpRow, static_cast<size_t>(Op::count_)> kRows = {{
+constexpr std::array<OpRow, static_cast<size_t>(Op::count_)> kOpRows = {{
 #define ELEMENTWISE(name, arity, domain, result, int_expr, float_expr, doc) \
     {#name, arity, 1, PURE | ELEMWISE, static_cast<uint32_t>(domain), ResultRule::result, "", doc},
 #define STRUCTURED(name, operands, results, attrs, traits, until, doc) {#name, operands, results, traits, 0, ResultRule::structured, attrs, doc},
@@ -22,13 +22,13 @@ constexpr std::array<OpRow, static_cast<size_t>(Op::count_)> kRows = {{
 
 const OpRow& op_row(Op op) {
     TEGULA_CHECK(op < Op::count_);
-    return kRows[static_cast<size_t>(op)];
+    return kOpRows[static_cast<size_t>(op)];
 }
 
 Op find_op(std::string_view name) {
     static constexpr auto kByName = [] {
-        std::array<std::pair<std::string_view, Op>, kRows.size()> names;
-        for (size_t i = 0; i < names.size(); ++i) names[i] = {kRows[i].name, static_cast<Op>(i)};
+        std::array<std::pair<std::string_view, Op>, kOpRows.size()> names;
+        for (size_t i = 0; i < names.size(); ++i) names[i] = {kOpRows[i].name, static_cast<Op>(i)};
         std::ranges::sort(names);
         return names;
     }();

@@ -16,8 +16,6 @@ constexpr uint64_t kDoubleInf = uint64_t{0x7FF} << 52;
 constexpr uint64_t kDoubleMantissa = (uint64_t{1} << 52) - 1;
 constexpr uint64_t kTop = uint64_t{1} << 63;
 
-uint64_t low_bits(unsigned n) { return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1; }
-
 struct FloatParts {  // where the fields of a floating format sit
     unsigned padding, width;
     uint64_t sign, max;  // sign: the bit in the code, 0 when unsigned; max: largest finite magnitude, without padding

@@ -12,7 +12,7 @@ constexpr Arch kArchs[] = {
 #include "lang/targets.def"
 };
 
-constexpr MmaRow kRows[] = {
+constexpr MmaRow kMmaRows[] = {
 #define MMA(kind, name, a, b, acc, ...) {MmaRow::kind, name, Fmt::a, Fmt::b, Fmt::acc, __VA_ARGS__},
 #include "lang/targets.def"
 };
@@ -41,6 +41,6 @@ const Arch* arch_for(int major, int minor, int shared_bytes, std::span<const int
     return best;
 }
 
-std::span<const MmaRow> mma_rows() { return kRows; }
+std::span<const MmaRow> mma_rows() { return kMmaRows; }
 
 }  // namespace tegula

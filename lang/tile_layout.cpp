@@ -126,9 +126,9 @@ void basis_text(const TileLayout& l, uint64_t v, std::string& out) {
 }
 
 /// Reads what text() writes; every method leaves the cursor behind what it read or reports false.
-class Reader {
+class LayoutReader {
 public:
-    explicit Reader(std::string_view text) : rest_(text) {}
+    explicit LayoutReader(std::string_view text) : rest_(text) {}
     bool word(std::string_view w) {
         skip();
         if (!rest_.starts_with(w)) return false;
@@ -158,7 +158,7 @@ private:
     std::string_view rest_;
 };
 
-bool read_padding(Reader& in, TileLayout& l) {
+bool read_padding(LayoutReader& in, TileLayout& l) {
     if (!in.word("[")) return false;
     for (size_t d = 0; d < l.shape.rank; ++d) {
         uint64_t odd = 1, power = 0;
@@ -174,7 +174,7 @@ bool read_padding(Reader& in, TileLayout& l) {
     return in.word("]");
 }
 
-bool read_basis(Reader& in, const TileLayout& l, uint64_t& v) {
+bool read_basis(LayoutReader& in, const TileLayout& l, uint64_t& v) {
     v = 0;
     do {
         uint64_t d = 0, c = 0;
@@ -187,7 +187,7 @@ bool read_basis(Reader& in, const TileLayout& l, uint64_t& v) {
     return true;
 }
 
-bool read_bases(Reader& in, const TileLayout& l, std::string_view name, size_t most, std::vector<uint64_t>& to) {
+bool read_bases(LayoutReader& in, const TileLayout& l, std::string_view name, size_t most, std::vector<uint64_t>& to) {
     if (!in.word(name)) return false;
     while (in.at_digit()) {
         if (to.size() == most) return false;
@@ -218,7 +218,7 @@ std::string TileLayout::text() const {
 std::optional<TileLayout> parse_tile_layout(std::string_view text, const Shape& shape) {
     TileLayout l;
     l.shape = shape;
-    Reader in(text);
+    LayoutReader in(text);
     if (!read_padding(in, l) || l.total_bits() > 40) return std::nullopt;
     std::vector<uint64_t> lanes;
     if (!read_bases(in, l, "reg", 24, l.reg) || !read_bases(in, l, "lane", 5, lanes) || !read_bases(in, l, "warp", kMaxWarpBits, l.warp))

@@ -11,7 +11,7 @@ using namespace ir;
 
 namespace {
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxOffsetDepth = 32;
 constexpr int64_t kMaxStep = int64_t{1} << 31;
 
 /// sum(coefficient * scalar) + constant, plus step * (position along dimension `dim` of the tile; -1: the same everywhere).
@@ -73,7 +73,7 @@ MaybeAffine through_shape(const Function& fn, const Inst& def, const Shape& to, 
 
 MaybeAffine affine(const Function& fn, ValueId v, int depth, int& work) {
     const Type& t = fn.type(v);
-    if (depth > kMaxDepth || ++work > 256) return std::nullopt;
+    if (depth > kMaxOffsetDepth || ++work > 256) return std::nullopt;
     AffineTile out;
     if (constant_int(fn, v, out.constant)) return out;
     const Inst* def = fn.def(v);

@@ -13,7 +13,7 @@ namespace {
 using namespace ir;
 
 constexpr int64_t kMaxParts = 64;
-constexpr int64_t kMaxStep = int64_t{1} << 32;  ///< where stretches begin stays far below 2^63, however many steps they are short of whole
+constexpr int64_t kMaxSplitStep = int64_t{1} << 32;  ///< where stretches begin stays far below 2^63, however many steps they are short of whole
 
 int64_t parts_of(const Function& fn) { return hint_argument(fn.hints, "split_k").value_or(0); }
 
@@ -75,7 +75,7 @@ std::string Splitter::problem(InstId id) const {
     if (has_trait_within(fn_, id, WRITES | EFFECT)) return "the loop over its product writes memory, prints or asserts";
     int64_t step = 0;
     if (!constant_int(fn_, fn_.operands(loop)[2], step) || step <= 0) return "the step of the loop over its product is no positive constant";
-    if (step > kMaxStep) return "the step of the loop over its product is too large";
+    if (step > kMaxSplitStep) return "the step of the loop over its product is too large";
     for (uint32_t k = 0; k < loop.results.count; ++k)
         if (!only_accumulates(loop, k)) return "the loop over its product carries more than sums of products";
     return loop.results.count ? std::string() : "the loop over its product sums nothing";

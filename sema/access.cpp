@@ -22,31 +22,6 @@ bool names_type_form(const ast::IndexExpr& e) {
     return name == "tile" || name == "tensor" || name == "codebook";
 }
 
-ast::BinaryOp binary_of(ast::AssignOp op) {
-    switch (op) {
-        case ast::AssignOp::sub:
-            return ast::BinaryOp::sub;
-        case ast::AssignOp::mul:
-            return ast::BinaryOp::mul;
-        case ast::AssignOp::div:
-            return ast::BinaryOp::div;
-        case ast::AssignOp::rem:
-            return ast::BinaryOp::rem;
-        case ast::AssignOp::bit_and:
-            return ast::BinaryOp::bit_and;
-        case ast::AssignOp::bit_or:
-            return ast::BinaryOp::bit_or;
-        case ast::AssignOp::bit_xor:
-            return ast::BinaryOp::bit_xor;
-        case ast::AssignOp::shl:
-            return ast::BinaryOp::shl;
-        case ast::AssignOp::shr:
-            return ast::BinaryOp::shr;
-        default:
-            return ast::BinaryOp::add;
-    }
-}
-
 const char* mode_name(ast::ParamMode mode) { return mode == ast::ParamMode::in ? "in" : mode == ast::ParamMode::out ? "out" : "inout"; }
 
 }  // namespace

@@ -96,33 +96,6 @@ void Elaborator::assign(const ast::AssignStmt& s) {
 
 namespace {
 
-ast::BinaryOp binary_of(ast::AssignOp op) {
-    using A = ast::AssignOp;
-    using B = ast::BinaryOp;
-    switch (op) {
-        case A::add:
-            return B::add;
-        case A::sub:
-            return B::sub;
-        case A::mul:
-            return B::mul;
-        case A::div:
-            return B::div;
-        case A::rem:
-            return B::rem;
-        case A::bit_and:
-            return B::bit_and;
-        case A::bit_or:
-            return B::bit_or;
-        case A::bit_xor:
-            return B::bit_xor;
-        case A::shl:
-            return B::shl;
-        default:
-            return B::shr;
-    }
-}
-
 /// The variable at the root of a.b.c, and the members on the way down.
 std::string_view place_root(const ast::Expr& target, std::vector<const ast::Name*>& path) {
     const ast::Expr* e = &target;

@@ -15,7 +15,7 @@ using ir::Op;
 
 namespace {
 
-constexpr size_t kMostTurned = 4;  ///< loads
+constexpr size_t kMostTurnedLoads = 4;  ///< loads
 constexpr int kMostDepth = 64;
 
 /// Walks the fused tree of a right operand; `dims`: the operand's dimension that each one of the value's is, -1: none.
@@ -53,7 +53,7 @@ private:
         const Format& f = fn_.elem(v);
         const auto find = [&](int d) { return static_cast<size_t>(std::find(dims.begin(), dims.end(), d) - dims.begin()); };
         TurnedLoad out{fn_.value(v).def, dims, find(k_), find(n_), f.bits, {}};
-        if (out.k == dims.size() || out.n == dims.size() || f.bits > 32 || fn_.type(v).pointer || loads.size() == kMostTurned) return;
+        if (out.k == dims.size() || out.n == dims.size() || f.bits > 32 || fn_.type(v).pointer || loads.size() == kMostTurnedLoads) return;
         for (const TurnedLoad& known : loads)
             if (known.load == out.load) return;
         const Layout& layout = fn_.types().layout(fn_.type(tensor).layout);

@@ -214,8 +214,6 @@ std::string first_text(int words, int element, bool load) {
 
 }  // namespace
 
-const char* wide_type(size_t bytes) { return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "unsigned" : "unsigned short"; }
-
 bool is_plain(const ir::Access& access) {
     const auto gathers = [](const ir::Access::Axis& a) { return a.kind == ir::Access::gather; };
     return !(access.flags & (ir::Access::has_other | ir::Access::has_mask)) && std::none_of(access.axes.begin(), access.axes.end(), gathers);

@@ -11,11 +11,6 @@ using ir::Op;
 
 namespace {
 
-std::string number(int64_t v) {
-    if (v == INT64_MIN) return "(-9223372036854775807ll - 1)";
-    return v < 0 ? "(" + std::to_string(v) + "ll)" : std::to_string(v) + "ll";
-}
-
 bool power_of_two(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
 
 const Layout& layout_of(const ir::Function& fn, ir::ValueId tensor) { return fn.types().layout(fn.type(tensor).layout); }
@@ -39,7 +34,7 @@ int64_t constant_stride(const ir::Function& fn, ir::ValueId tensor, int d) {
 
 std::string Emitter::extent(ir::ValueId tensor, int d) {
     const int64_t e = fn_.type(tensor).shape[static_cast<size_t>(d)];
-    if (e != kDynamic) return number(e);
+    if (e != kDynamic) return int64_text(e);
     const int p = param_number(tensor);
     return parameter(KernelParam::extent, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_extent");
 }
@@ -61,7 +56,7 @@ int Emitter::contiguous_dimension(ir::ValueId tensor) const {
 std::string Emitter::stride(ir::ValueId tensor, int d) {
     const int p = param_number(tensor);
     if (contiguous_dimension(tensor) >= 0) {
-        if (const int64_t n = constant_stride(fn_, tensor, d); n >= 0) return number(n);
+        if (const int64_t n = constant_stride(fn_, tensor, d); n >= 0) return int64_text(n);
     }
     return parameter(KernelParam::stride, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_stride");
 }
@@ -69,7 +64,7 @@ std::string Emitter::stride(ir::ValueId tensor, int d) {
 std::string Emitter::layout_text(const LayoutExpr& e, ir::ValueId tensor, const std::vector<std::string>& coordinates) {
     switch (e.op) {
         case LayoutExpr::constant:
-            return number(e.value);
+            return int64_text(e.value);
         case LayoutExpr::index:
             return "(long long)(" + coordinates[static_cast<size_t>(e.value)] + ")";  // a sum or product, perhaps of unsigned numbers
         case LayoutExpr::extent:
@@ -93,7 +88,7 @@ std::string Emitter::layout_text(const LayoutExpr& e, ir::ValueId tensor, const 
             prelude_.need("divide");
             return "div_floor(" + a + ", " + b + ")";
         case LayoutExpr::rem:
-            if (shift) return "(" + a + " & " + number(e.b->value - 1) + ")";
+            if (shift) return "(" + a + " & " + int64_text(e.b->value - 1) + ")";
             prelude_.need("divide");
             return "rem_floor(" + a + ", " + b + ")";
         case LayoutExpr::bit_xor:
@@ -115,7 +110,7 @@ std::string Emitter::layout_text(const LayoutExpr& e, ir::ValueId tensor, const 
 
 std::string Emitter::pitch(ir::ValueId tensor, int member, bool innermost) {
     const Format& f = fn_.elem(tensor);
-    if (innermost) return number(bit_addressed(f) ? f.bits : 1);
+    if (innermost) return int64_text(bit_addressed(f) ? f.bits : 1);
     const int p = param_number(tensor);
     return parameter(KernelParam::stride, p, member, "const long long", fn_.params[static_cast<size_t>(p)].name + "_pitch");
 }

@@ -20,7 +20,7 @@ const char* native_name(AtomicKind kind) {
     return kNames[static_cast<size_t>(kind)];
 }
 
-struct Words {
+struct Word {
     std::string type, word;  ///< of an element, and of what is swapped
     /// Bits of an element expression as a word, and back (of bits already in the low end).
     std::string bits(const std::string& v) const {
@@ -32,7 +32,7 @@ struct Words {
 };
 
 /// Makes `next` of the old element `a` until nobody has changed it in between: whole words.
-std::string swap_word(const Words& w, const std::string& next, const std::string& suffix) {
+std::string swap_word(const Word& w, const std::string& next, const std::string& suffix) {
     std::string out = "    " + w.word + "* const word = (" + w.word + "*)at;\n    " + w.word + " seen = *(volatile " + w.word + "*)word;\n";
     out += "#pragma unroll 1\n    for (;;) {\n        const " + w.word + " old = seen;\n        const " + w.type + " a = " + w.value("old") + ";\n";
     out += "        seen = atomicCAS" + suffix + "(word, old, " + w.bits("(" + next + ")") + ");\n";
@@ -40,7 +40,7 @@ std::string swap_word(const Words& w, const std::string& next, const std::string
 }
 
 /// The same for elements inside a 32-bit word.
-std::string swap_inside(const Format& f, const Words& w, AtomicKind kind, const std::string& next, const std::string& suffix) {
+std::string swap_inside(const Format& f, const Word& w, AtomicKind kind, const std::string& next, const std::string& suffix) {
     const std::string n = std::to_string(f.bits), mask = std::to_string((1u << f.bits) - 1) + "u", spare = std::to_string(32 - f.bits);
     std::string out;
     if (bit_addressed(f))
@@ -61,7 +61,7 @@ std::string swap_inside(const Format& f, const Words& w, AtomicKind kind, const 
 std::string Emitter::atomic_function(const Format& f, AtomicKind kind, ir::MemoryScope scope) {
     const std::string suffix = scope == ir::MemoryScope::sys ? "_system" : "";
     const bool cas = kind == AtomicKind::cas, whole = f.bits == 32 || f.bits == 64;
-    Words w{prelude_.type(f), f.bits == 64 ? "unsigned long long" : "unsigned"};
+    Word w{prelude_.type(f), f.bits == 64 ? "unsigned long long" : "unsigned"};
     std::string next = "value";
     if (kind < AtomicKind::xchg) {
         const std::string operands[] = {"a", "value"};

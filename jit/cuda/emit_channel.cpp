@@ -18,8 +18,6 @@ constexpr int64_t kStageAlign = 1024;
 constexpr int kRegistersPerThread[][3] = {{4, 0, 0}, {8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
 constexpr int kBesideTensorMemory[][3] = {{4, 0, 0}, {8, 0, 0}, {16, 24, 112}};     ///< ptxas spills more with an exchange than without
 
-std::string number(int64_t v) { return std::to_string(v); }
-
 /// Tensor dimension of each tile dimension.
 std::vector<int> tile_axes(const ir::Access& access) {
     std::vector<int> out;

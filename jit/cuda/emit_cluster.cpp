@@ -9,12 +9,6 @@ namespace tegula::cuda {
 
 using ir::Op;
 
-namespace {
-
-std::string number(int64_t v) { return std::to_string(v); }
-
-}  // namespace
-
 bool Emitter::clustered() const { return fn_.gpu->cluster_size() > 1; }
 
 std::string Emitter::cluster_rank() {

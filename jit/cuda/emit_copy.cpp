@@ -11,8 +11,6 @@ using ir::Op;
 
 namespace {
 
-std::string number(int64_t v) { return std::to_string(v); }
-
 struct Tile {
     size_t contiguous = 0, across = 0;  ///< tensor dimensions
     bool has_rows = false;

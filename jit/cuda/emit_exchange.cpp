@@ -17,15 +17,15 @@ struct ExchangeText {
 namespace {
 
 /// What one access moves: by address the registers that hold the element (several hold copies), and the address of the first in thread 0.
-struct Access {
+struct WordAccess {
     std::vector<std::vector<int>> elements;
     int64_t first = 0;
 };
 
-std::vector<Access> accesses(const TileLayout& l, const Exchange& plan, int vector) {
+std::vector<WordAccess> accesses(const TileLayout& l, const Exchange& plan, int vector) {
     std::map<int64_t, std::vector<int>> placed;
     for (int r = 0; r < l.registers(); ++r) placed[plan.address(plan.number(l.point(r, 0, 0)))].push_back(r);
-    std::vector<Access> out;
+    std::vector<WordAccess> out;
     for (const auto& [address, registers] : placed) {
         if (out.empty() || out.back().elements.size() == static_cast<size_t>(vector)) out.push_back({{}, address});
         TEGULA_CHECK(address == out.back().first + static_cast<int64_t>(out.back().elements.size()), "an access is not consecutive");
@@ -33,8 +33,6 @@ std::vector<Access> accesses(const TileLayout& l, const Exchange& plan, int vect
     }
     return out;
 }
-
-std::string word_type(int bytes) { return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "unsigned" : "unsigned short"; }
 
 std::string function_text(const Exchange& plan) {
     std::string out;
@@ -79,9 +77,9 @@ void Emitter::exchange_side(const TileLayout& l, const ExchangeText& e, const st
         return;
     }
     const bool linear = !e.plan.columns.empty();
-    const std::string base = fresh("a"), word = word_type(vector * e.bytes);
+    const std::string base = fresh("a"), word = wide_type(static_cast<size_t>(vector * e.bytes));
     if (linear) line("const int " + base + " = " + e.function + "(" + number("0") + ");");
-    for (const Access& a : accesses(l, e.plan, vector)) {
+    for (const WordAccess& a : accesses(l, e.plan, vector)) {
         const std::string address =
             linear ? base + " ^ " + std::to_string(a.first) : e.function + "(" + number(std::to_string(a.elements[0][0])) + ")";
         const std::string place = "*(" + word + "*)(" + e.pointer + " + (" + address + "))";

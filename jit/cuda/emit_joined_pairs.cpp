@@ -32,11 +32,6 @@ constexpr Order kOrders[] = {{ReduceKind::max, "maximum", "max.NaN"},
                              {ReduceKind::maxnum, "maximum_number", "max"},
                              {ReduceKind::minnum, "minimum_number", "min"}};
 
-std::string replaced(std::string text, const std::string& word, const std::string& by) {
-    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size())) text.replace(at, word.size(), by);
-    return text;
-}
-
 }  // namespace
 
 /// Function that joins two pairs; empty where the reduction is no such thing, or pairs do not come first.

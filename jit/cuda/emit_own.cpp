@@ -13,8 +13,6 @@ namespace {
 
 constexpr int kSlotBytes = 16;
 
-std::string number(int64_t v) { return std::to_string(v); }
-
 }  // namespace
 
 /// The address (unsigned char*) of register `r`, which is the first of a vector, in the stage at `stage`.

@@ -22,8 +22,6 @@ struct Pieces {
     bool disjoint() const { return (mask[0] & mask[1]) == 0 && (mask[0] & mask[2]) == 0 && (mask[1] & mask[2]) == 0; }
 };
 
-std::string number(int64_t v) { return v < 0 ? "(" + std::to_string(v) + "ll)" : std::to_string(v) + "ll"; }
-
 class Taker {
 public:
     std::vector<Pieces> indices;
@@ -31,7 +29,7 @@ public:
 
     std::optional<Pieces> take(const LayoutExpr& e) const {
         if (e.op == LayoutExpr::index) return indices[static_cast<size_t>(e.value)];
-        if (e.op == LayoutExpr::constant) return Pieces{{e.value ? number(e.value) : "", "", ""}, {static_cast<uint64_t>(e.value), 0, 0}};
+        if (e.op == LayoutExpr::constant) return Pieces{{e.value ? int64_text(e.value) : "", "", ""}, {static_cast<uint64_t>(e.value), 0, 0}};
         if (e.op == LayoutExpr::extent) return Pieces{{uniform(e), "", ""}, {kAll, 0, 0}};
         if (!e.a || !e.b) return std::nullopt;
         const auto a = take(*e.a), b = take(*e.b);
@@ -68,7 +66,7 @@ private:
     static Pieces low(Pieces p, int64_t keep) {
         for (int k = 0; k < 3; ++k) {
             p.mask[k] &= static_cast<uint64_t>(keep);
-            p.text[k] = p.text[k].empty() || p.mask[k] == 0 ? "" : "(" + p.text[k] + " & " + number(keep) + ")";
+            p.text[k] = p.text[k].empty() || p.mask[k] == 0 ? "" : "(" + p.text[k] + " & " + int64_text(keep) + ")";
         }
         return p;
     }
@@ -76,7 +74,7 @@ private:
         const bool shift = by > 0 && std::has_single_bit(static_cast<uint64_t>(by));
         for (int k = 0; k < 3; ++k) {
             if (p.text[k].empty()) continue;
-            p.text[k] = "(" + p.text[k] + " * " + number(by) + ")";
+            p.text[k] = "(" + p.text[k] + " * " + int64_text(by) + ")";
             p.mask[k] = shift ? p.mask[k] << std::countr_zero(static_cast<uint64_t>(by)) : kAll;
         }
         return p;

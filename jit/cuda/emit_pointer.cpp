@@ -5,12 +5,6 @@ namespace tegula::cuda {
 
 using ir::Access;
 
-namespace {
-
-std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
-
-}  // namespace
-
 void Emitter::cuda_tensor_ptr(ir::InstId id) {
     const ir::ValueId tensor = fn_.operands(fn_.inst(id))[0];
     const std::string bits = bit_addressed(fn_.elem(tensor)) ? " << 3" : "", base = name(tensor);

@@ -9,12 +9,12 @@ namespace tegula::cuda {
 namespace {
 
 /// Does the body use scratch or barriers of its own? Then all threads must run it together.
-bool meets(const ir::Function& fn, ir::BlockId block) {
+bool meets_inside(const ir::Function& fn, ir::BlockId block) {
     for (ir::InstId id : fn.block(block).insts) {
         const GpuInst& gpu = fn.gpu_inst(id);
         if (gpu.scratch_offset >= 0 || gpu.sync_before) return true;
         for (ir::BlockId b : fn.blocks(fn.inst(id)))
-            if (meets(fn, b)) return true;
+            if (meets_inside(fn, b)) return true;
     }
     return false;
 }
@@ -84,7 +84,7 @@ void Emitter::cuda_reduce_region(ir::InstId id) {
         region_step(body, tiles, init, scalar, results, "");
         return close();
     }
-    const bool together = meets(fn_, body);
+    const bool together = meets_inside(fn_, body);
     const Axis lines(fn_.type(tiles[0]).shape, fn_.attrs(inst)[0]);
     const std::vector<std::string> s = stage_operands(id);
     const auto places = [&](const std::string& number) {
@@ -127,7 +127,7 @@ void Emitter::cuda_scan_region(ir::InstId id) {
     const size_t n = inst.results.count;
     const auto tiles = fn_.operands(inst);
     const ir::BlockId body = fn_.blocks(inst)[0];
-    const bool reverse = fn_.attrs(inst)[1] != 0, together = meets(fn_, body);
+    const bool reverse = fn_.attrs(inst)[1] != 0, together = meets_inside(fn_, body);
     const Axis lines(fn_.type(tiles[0]).shape, fn_.attrs(inst)[0]);
     for (uint32_t i = 0; i < n; ++i) declare(fn_.result(inst, i));
     open("");

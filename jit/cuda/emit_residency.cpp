@@ -15,7 +15,7 @@ constexpr int kThreads = 1024;         ///< on a multiprocessor: all architectur
 constexpr int kSingleWarps = 896;      ///< threads of programs of one warp, which waits for no other: most of what one does is arithmetic
 constexpr int kManyLoads = 768;        ///< where they load more than one tile, whose width the launch tells: conditions take registers, too
 constexpr int kPart = 128;             ///< threads: warps get their registers from one of four parts of a multiprocessor
-constexpr int kRegisters = 65536;      ///< of a multiprocessor
+constexpr int kRegisterFile = 65536;   ///< of a multiprocessor
 constexpr int64_t kLoaded = 96 << 10;  ///< bytes that the programs of a multiprocessor load together to keep the memory busy
 constexpr int kOtherRegisters = 24;    ///< of a thread: addresses, partial results, elements of tiles that meet the kept ones
 constexpr int kSingleRegisters = 44;   ///< where tiles are loaded element by element: the next ones are under way while these are used
@@ -172,7 +172,7 @@ int Emitter::find_resident_programs() const {
     const Arch& arch = *fn_.gpu->arch;
     const int most = group_threads() > 32 ? kThreads : loads <= 1 ? kSingleWarps : any_width ? kManyLoads : kThreads;
     const int others = loads <= 1 ? kFewRegisters : single ? kSingleRegisters : kOtherRegisters;
-    const int threads = std::min(most, kRegisters / ((kept + others + 7) / 8 * 8) / kPart * kPart);
+    const int threads = std::min(most, kRegisterFile / ((kept + others + 7) / 8 * 8) / kPart * kPart);
     // Of what ptxas takes (else it warns and drops the bound): half of the architectures hold 16 programs.
     const int programs = !arch.is_ptx() && (arch.number == 80 || arch.number == 90 || arch.number == 100) ? 32 : 16;
     const auto wanted = static_cast<int>(std::min<int64_t>(programs, (kLoaded + loaded - 1) / loaded));

@@ -6,8 +6,6 @@ namespace tegula::cuda {
 
 namespace {
 
-std::string word_type(int bytes) { return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "unsigned" : "unsigned short"; }
-
 /// Bytes of the widest access: consecutive registers along the unit stride, at most a 16-byte chunk, all inside or all ghosts.
 int access_elements(const TileLayout& l, const SharedLayout& s) {
     int vector = std::min(vector_width(l, s.contiguous), 16 / s.elem_bytes);
@@ -47,7 +45,7 @@ void Emitter::to_shared(ir::InstId id) {
     const TileLayout& l = layout(from);
     line("unsigned char* const " + name(to) + " = " + scratch(id, "unsigned char", s.bytes()) + ";");
     const int vector = access_elements(l, s), bytes = vector * s.elem_bytes;
-    const std::string type = type_of(from), word = vector == 1 ? type : word_type(bytes);
+    const std::string type = type_of(from), word = vector == 1 ? type : wide_type(static_cast<size_t>(bytes));
     each(registers(from) / vector, [&](const std::string& i) {
         const std::string r = vector == 1 ? i : i + " * " + std::to_string(vector), mine = owns(l, r);
         if (mine != "true") open("if (" + mine + ")");
@@ -68,7 +66,7 @@ void Emitter::from_shared(ir::InstId id) {
     const SharedLayout& s = fn_.placement(from).smem;
     const TileLayout& l = layout(to);
     const int vector = access_elements(l, s), bytes = vector * s.elem_bytes;
-    const std::string type = type_of(to), word = word_type(bytes);
+    const std::string type = type_of(to), word = wide_type(static_cast<size_t>(bytes));
     declare(to);
     each(registers(to) / vector, [&](const std::string& i) {
         const std::string r = vector == 1 ? i : i + " * " + std::to_string(vector), ok = inside(l, r);

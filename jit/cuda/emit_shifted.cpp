@@ -69,11 +69,6 @@ __device__ __forceinline__ int $(long long start, long long size, int most) {
 }
 )";
 
-std::string replaced(std::string text, const std::string& word, const std::string& by) {
-    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size())) text.replace(at, word.size(), by);
-    return text;
-}
-
 /// How many lanes that follow each other hold vectors that do: a power of two.
 int joined_lanes(const TileLayout& l, int d, int vector) {
     int lanes = 1;

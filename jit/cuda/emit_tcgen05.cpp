@@ -15,8 +15,6 @@ namespace {
 constexpr int64_t kRows = 128, kMaxColumns = 256;  ///< of one instruction
 constexpr int kMaxMoved = 32;                      ///< registers that one statement loads or stores
 
-std::string number(int64_t v) { return std::to_string(v); }
-
 std::string plus(const std::string& v, int64_t n) { return n ? v + " + " + number(n) : v; }
 
 TileLayout::Point point(int64_t x, int64_t y) {

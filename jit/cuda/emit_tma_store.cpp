@@ -13,8 +13,6 @@ using ir::Op;
 
 namespace {
 
-std::string number(int64_t v) { return std::to_string(v); }
-
 constexpr const char* kPairOfWords = R"(template <class Word>
 __device__ __forceinline__ void $(unsigned char* to, Word a, Word b) {
     alignas(8) Word two[2] = {a, b};

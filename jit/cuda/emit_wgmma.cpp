@@ -12,8 +12,6 @@ namespace tegula::cuda {
 
 namespace {
 
-std::string number(int64_t v) { return std::to_string(v); }
-
 /// Columns of one instruction: 256, or as many as leave a thread of a large program registers for their sums and for what ptxas wants beside them.
 int64_t most_columns(int threads, int sum_bits) {
     constexpr int64_t kRegisterFile = 65536, kBeside = 26;

@@ -11,8 +11,6 @@ namespace {
 
 constexpr int kMostAhead = 64;  ///< registers of a sum, of which there are three with the next part's and the accumulator
 
-std::string number(int64_t v) { return std::to_string(v); }
-
 }  // namespace
 
 /// A new sum every `size` elements of k, batch by batch, for `add(sum, its registers, first element)` to add.

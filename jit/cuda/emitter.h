@@ -13,6 +13,7 @@
 
 #include "jit/cuda/kernel_text.h"
 #include "jit/cuda/prelude.h"
+#include "jit/cuda/text.h"
 #include "lang/gpu_scratch.h"
 #include "lang/ir.h"
 #include "lang/layout.h"

@@ -11,7 +11,7 @@ namespace tegula::cuda {
 
 namespace {
 
-using NvrtcProgram = struct NvrtcProgramImpl*;
+using NvrtcProgram = void*;
 constexpr int kSuccess = 0, kOutOfMemory = 1;  // nvrtcResult
 constexpr std::chrono::milliseconds kCancelPoll(10);
 

@@ -289,7 +289,7 @@ __device__ __forceinline__ long long fixed_div(long long a, long long b, int bit
 }
 )";
 
-constexpr Section kSections[] = {
+constexpr Section kRoundSections[] = {
     {"encode_rne", "bits", kEncodeRne},
     {"float_round_odd", "bits", kFloatRoundOdd},
     {"number", "bits", kNumber},
@@ -305,6 +305,6 @@ constexpr Section kSections[] = {
 
 }  // namespace
 
-std::span<const Section> round_sections() { return kSections; }
+std::span<const Section> round_sections() { return kRoundSections; }
 
 }  // namespace tegula::cuda

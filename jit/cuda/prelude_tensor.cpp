@@ -167,7 +167,7 @@ __device__ __forceinline__ void stmatrix_x4_trans(unsigned to, unsigned a, unsig
 )";
 
 // Producer warps give registers to the others; both statements are executed by whole warp groups.
-constexpr std::string_view kRegisters = R"(
+constexpr std::string_view kRegisterText = R"(
 template <int count>
 __device__ __forceinline__ void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count)); }
 template <int count>
@@ -259,11 +259,11 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned& a, unsigned& b, unsi
 }
 )";
 
-constexpr Section kSections[] = {
+constexpr Section kTensorSections[] = {
     {"shared", "", kShared},           {"fence_async", "", kFence},
     {"mbarrier", "", kMbarrier},       {"tensor_map", "", kTensorMap},
     {"multicast", "tma", kMulticast},  {"cluster", "", kCluster},
-    {"tma", "tensor_map", kTma},       {"registers", "", kRegisters},
+    {"tma", "tensor_map", kTma},       {"registers", "", kRegisterText},
     {"tma_store", "tma", kTmaStore},   {"cp_async", "", kCpAsync},
     {"wgmma", "shared", kWgmma},       {"ldmatrix", "shared", kLdmatrix},
     {"tcgen05", "mbarrier", kTcgen05}, {"stmatrix_trans", "", kStmatrixTrans},
@@ -271,6 +271,6 @@ constexpr Section kSections[] = {
 
 }  // namespace
 
-std::span<const Section> tensor_sections() { return kSections; }
+std::span<const Section> tensor_sections() { return kTensorSections; }
 
 }  // namespace tegula::cuda

@@ -529,7 +529,7 @@ inline void group_barrier(int threads) { host_barrier(1, threads); }
 #endif
 )";
 
-constexpr Section kSections[] = {
+constexpr Section kScalarSections[] = {
     {"bits", "", kBits},
     {"integer", "", kInteger},
     {"divide", "integer", kDivide},
@@ -553,6 +553,6 @@ constexpr Section kSections[] = {
 
 }  // namespace
 
-std::span<const Section> scalar_sections() { return kSections; }
+std::span<const Section> scalar_sections() { return kScalarSections; }
 
 }  // namespace tegula::cuda

@@ -8,7 +8,7 @@ namespace tegula {
 
 namespace {
 
-std::string number_text(const Format& format, uint64_t code) {
+std::string code_text(const Format& format, uint64_t code) {
     if (format.is_bool()) return code ? "true" : "false";
     if (format.is_int()) return format.is_signed ? std::to_string(static_cast<int64_t>(code)) : std::to_string(code);
     double value = decode(format, code);
@@ -38,7 +38,7 @@ struct Printer {
 
     std::string element(int64_t at) const {
         uint64_t code = load_bits(format, tile.bytes.data() + static_cast<size_t>(at) * format.container_bytes(), 0);
-        return number_text(format, code);
+        return code_text(format, code);
     }
     bool shown(int64_t i, int64_t n) const { return n <= 2 * edge + 1 || i < edge || i >= n - edge; }
 

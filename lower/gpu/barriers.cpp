@@ -54,9 +54,9 @@ struct State {
     }
 };
 
-class Placer {
+class BarrierPlacer {
 public:
-    Placer(Function& fn, const EffectTable& effects) : fn_(fn), effects_(effects), first_(fn.inst_count() + 1) {
+    BarrierPlacer(Function& fn, const EffectTable& effects) : fn_(fn), effects_(effects), first_(fn.inst_count() + 1) {
         for (uint32_t i = 0; i < fn.inst_count(); ++i) {
             first_[i] = touches_.size();
             for (const Touch& t : effects.of(InstId{i}).after) touches_.push_back(t);
@@ -198,7 +198,7 @@ void place_barriers(ir::Function& fn, const GpuOptions& options) {
     fn.gpu->of_inst.resize(fn.inst_count());
     for (GpuInst& g : fn.gpu->of_inst) g.sync_before = g.fence_before = false;
     const EffectTable effects(fn, options);
-    Placer placer(fn, effects);
+    BarrierPlacer placer(fn, effects);
     placer.place();
     const std::vector<InstId> barriers = by_depth(fn);
     if (barriers.size() * fn.inst_count() > kThinningWork) return;

@@ -13,11 +13,11 @@ using namespace ir;
 
 namespace {
 
-constexpr int64_t kStages = 2;              ///< one being read or waited for, one on its way
-constexpr int64_t kOnTheWay = 64 << 10;     ///< bytes that keep memory busy: where one stage holds them, others only take room from the first cache
-constexpr int64_t kOtherShared = 48 << 10;  ///< left for exchanges between threads
-constexpr int64_t kElements = 32768;        ///< of tiles that programs on one multiprocessor work on at a time
-constexpr int64_t kMostPrograms = 32;       ///< on a multiprocessor
+constexpr int64_t kOwnStages = 2;            ///< one being read or waited for, one on its way
+constexpr int64_t kOnTheWay = 64 << 10;      ///< bytes that keep memory busy: where one stage holds them, others only take room from the first cache
+constexpr int64_t kForExchanges = 48 << 10;  ///< left for exchanges between threads
+constexpr int64_t kElements = 32768;         ///< of tiles that programs on one multiprocessor work on at a time
+constexpr int64_t kMostResident = 32;        ///< on a multiprocessor
 constexpr int64_t kCopyBytes = 16;
 
 /// Does the load stand in the loop over programs itself, always, at an address that differs from program to program and is known early?
@@ -78,9 +78,9 @@ std::vector<ChannelPlan> plan_own_rings(const Function& fn, const GpuOptions& op
             bytes += p.layout.bytes();
             elements = std::max(elements, p.own->shape.elements());
         }
-        const int64_t programs = std::clamp<int64_t>(kElements / elements, 1, kMostPrograms);
-        const int64_t stages = (options.arch->shared_bytes - kOtherShared) / programs / bytes;
-        const int64_t wanted = std::min(kStages, (kOnTheWay + programs * bytes - 1) / (programs * bytes));
+        const int64_t programs = std::clamp<int64_t>(kElements / elements, 1, kMostResident);
+        const int64_t stages = (options.arch->shared_bytes - kForExchanges) / programs / bytes;
+        const int64_t wanted = std::min(kOwnStages, (kOnTheWay + programs * bytes - 1) / (programs * bytes));
         for (ChannelPlan& p : plans) p.stages = static_cast<int>(std::min(stages, wanted));
         if (stages > 0) break;
     }

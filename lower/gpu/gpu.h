@@ -55,6 +55,7 @@ void place_barriers(ir::Function& fn, const GpuOptions& options);
 /// Every pair of conflicting accesses (shared memory, and global memory that may alias) of different threads is ordered on every path, channels are
 /// taken and released in step on both sides. Empty, or what is not proved, one line each with the two source positions.
 std::vector<std::string> prove(const ir::Function& fn, const GpuOptions& options);
+constexpr size_t kMaxProblems = 20;  ///< lines that each part reports
 /// The part of `prove` about channels (prove_channels.cpp).
 std::vector<std::string> prove_channels(const ir::Function& fn, const GpuOptions& options);
 /// The part of `prove` about sums that are overwritten in place (prove_tensor_memory.cpp).

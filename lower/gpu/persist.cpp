@@ -17,9 +17,9 @@ namespace {
 constexpr int64_t kWide = 32768;  ///< elements of a tile from which one program fills a multiprocessor; below it plain kernels are faster
 
 /// Emits i64 scalars at the end of a block.
-class Scalars {
+class EndScalars {
 public:
-    Scalars(Function& fn, BlockId at, Span span) : fn_(fn), at_(at), span_(span) {}
+    EndScalars(Function& fn, BlockId at, Span span) : fn_(fn), at_(at), span_(span) {}
     ValueId operator()(Op op, const std::vector<ValueId>& operands, const std::vector<int64_t>& attrs = {}) {
         const TypeId type = fn_.types().tile(Fmt::i64);
         const InstId made = fn_.make(op, operands, {&type, 1}, attrs, span_);
@@ -40,7 +40,7 @@ void wrap(Function& fn) {
     const InstId end = old.back();
     old.pop_back();
     const Span span = fn.inst(old.empty() ? end : old.front()).span;
-    Scalars outer(fn, fn.body, span);
+    EndScalars outer(fn, fn.body, span);
     const ValueId cta = outer(Op::cta_id, {}), ctas = outer(Op::num_ctas, {});
     ValueId programs = outer(Op::num_programs, {}, {0});
     for (int d = 1; d < fn.gpu->grid_axes; ++d) programs = outer(Op::mul, {programs, outer(Op::num_programs, {}, {d})});
@@ -49,7 +49,7 @@ void wrap(Function& fn) {
 
     const BlockId body = fn.add_block();
     const ValueId trip = fn.add_arg(body, fn.types().tile(Fmt::i64));
-    Scalars inner(fn, body, span);
+    EndScalars inner(fn, body, span);
     const ValueId number = inner(Op::add, {cta, inner(Op::mul, {trip, ctas})});
     for (InstId i : old) fn.append(body, i);
     fn.append(body, fn.make(Op::yield, {}, {}, {}, span));

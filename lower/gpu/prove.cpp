@@ -13,8 +13,6 @@ namespace {
 
 using namespace ir;
 
-constexpr size_t kMaxProblems = 20;
-
 /// Successors of every instruction within one thread group. Node 2i: before instruction i; node 2i + 1: after the whole of it, blocks included.
 class Graph {
 public:

@@ -16,8 +16,6 @@ using namespace ir;
 
 namespace {
 
-constexpr size_t kMaxProblems = 20;
-
 class Problems {
 public:
     explicit Problems(const Function& fn) : fn_(fn) {}

@@ -13,21 +13,19 @@ using namespace ir;
 
 namespace {
 
-constexpr size_t kMaxProblems = 20;
-
 /// Columns [begin, end) and the value they hold.
 struct Held {
     int64_t begin, end;
     ValueId value;
     friend bool operator==(const Held&, const Held&) = default;
 };
-using State = std::vector<Held>;
+using Holds = std::vector<Held>;
 
 class Walk {
 public:
     explicit Walk(const Function& fn) : fn_(fn) {}
     std::vector<std::string> run() {
-        State state;
+        Holds state;
         block(fn_.body, state);
         return std::move(problems_);
     }
@@ -38,19 +36,19 @@ private:
         const TensorLayout& l = fn_.placement(v).tmem;
         return {l.column, l.column + tensor_columns(l.shape), v};
     }
-    void put(State& state, ValueId v) const {
+    void put(Holds& state, ValueId v) const {
         const Held now = place(v);
         std::erase_if(state, [&](const Held& h) { return h.begin < now.end && now.begin < h.end; });
         state.push_back(now);
     }
-    void need(const State& state, ValueId v, InstId by) {
+    void need(const Holds& state, ValueId v, InstId by) {
         if (std::find(state.begin(), state.end(), place(v)) != state.end() || problems_.size() >= kMaxProblems) return;
         const Inst& inst = fn_.inst(by);
         problems_.push_back("inst " + std::to_string(by.v) + " (" + op_row(inst.op).name + ", source " + std::to_string(inst.span.file) + ":" +
                             std::to_string(inst.span.begin) + "): %" + std::to_string(v.v) + " may have been overwritten in tensor memory");
     }
     /// Drops what the blocks of an instruction may overwrite.
-    void forget(const Inst& inst, State& state) const {
+    void forget(const Inst& inst, Holds& state) const {
         for (const BlockId b : fn_.blocks(inst))
             for_each_inst(fn_, b, [&](InstId i) {
                 const Inst& inner = fn_.inst(i);
@@ -59,10 +57,10 @@ private:
                 std::erase_if(state, [&](const Held& h) { return h.begin < now.end && now.begin < h.end; });
             });
     }
-    void block(BlockId id, State& state) {
+    void block(BlockId id, Holds& state) {
         for (const InstId i : fn_.block(id).insts) instruction(i, state);
     }
-    void instruction(InstId id, State& state) {
+    void instruction(InstId id, Holds& state) {
         const Inst& inst = fn_.inst(id);
         for (const ValueId v : fn_.operands(inst))
             if (tensor(v)) need(state, v, id);
@@ -70,7 +68,7 @@ private:
         if (inst.op == Op::for_loop) return loop(inst, state);
         if (inst.op == Op::specialise) return block(blocks[1], state);
         if (inst.op == Op::if_else) {
-            State other = state;
+            Holds other = state;
             block(blocks[0], state);
             block(blocks[1], other);
             std::erase_if(state, [&](const Held& h) { return std::find(other.begin(), other.end(), h) == other.end(); });
@@ -85,10 +83,10 @@ private:
             if (tensor(fn_.result(inst, r))) put(state, fn_.result(inst, r));
     }
     /// A value of the body is needed by its yield, so that what the next trip, or the code behind the loop, finds is what was carried.
-    void loop(const Inst& inst, State& state) {
+    void loop(const Inst& inst, Holds& state) {
         const auto& args = fn_.block(fn_.blocks(inst)[0]).args;
         forget(inst, state);
-        State inside = state;
+        Holds inside = state;
         for (const ValueId v : args)
             if (tensor(v)) put(inside, v);
         block(fn_.blocks(inst)[0], inside);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace ir;
 
-constexpr double kLanes = 128;                 ///< operations of f32 per clock
+constexpr double kMultiplyAddLanes = 128;      ///< operations of f32 per clock
 constexpr int64_t kMostSums = 128 * 256;       ///< of a product with batches on wgmma: 128 registers of each thread of 8 warps
 constexpr int64_t kMostSumsOfOne = 512 * 256;  ///< of any other on wgmma: spelt out, more compile for seconds; mma.sync has loops
 constexpr double kCastFactor = 2;              ///< operands of another format: wider registers, and the casts themselves
@@ -122,7 +122,7 @@ bool accumulates(const Function& fn, const Inst& dot, Fmt want) {
 /// The product of scales and its fma, per stretch and element, on the lanes of f32.
 double scaling_cost(const Function& fn, const Inst& dot, const ProductShape& s) {
     const auto [a, b] = std::pair{fn.attrs(dot)[0], fn.attrs(dot)[1]};
-    return 2.0 / kLanes * double(s.m) * double(s.n) * double(s.k) / double(std::min(a, b));
+    return 2.0 / kMultiplyAddLanes * double(s.m) * double(s.n) * double(s.k) / double(std::min(a, b));
 }
 
 }  // namespace

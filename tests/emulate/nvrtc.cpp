@@ -167,7 +167,7 @@ int nvrtcCompileProgram(Program* program, int count, const char* const* options)
     std::ofstream(base + ".cpp") << rewrite(program->source) << "\nextern \"C\" void cpu_entry(void** p) { cpu_call(" << entry_of(program->source)
                                  << ", p); }\n";
     const char* level = std::getenv("TEGULA_ON_CPU_O");
-    const std::string command = std::string(TEGULA_HOST_CXX) + " -std=c++17 -O" + (level ? level : "1") +
+    const std::string command = std::string(TEGULA_HOST_CXX) + " -std=c++17 -O" + (level ? level : "0") +
                                 " -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fPIC -shared -fno-gnu-unique -include " + TEGULA_EMULATE_DIR +
                                 "/cuda_on_cpu.h -o " + base + ".so " + base + ".cpp > " + base + ".log 2>&1";
     const int status = std::system(command.c_str());

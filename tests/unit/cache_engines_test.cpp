@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "tegula/tegula.hpp"
+#include "tests/unit/sample.h"
 
 namespace {
 
@@ -25,8 +26,7 @@ constexpr int kUnavailable = 77, kWrong = 1, kTooManyWarnings = 2;
 constexpr int64_t kElements = 100;
 constexpr uint64_t kShared = 10, kOthers = 100000;  ///< kernels that everybody compiles, and that nobody may have met yet
 
-bool long_run() { return std::getenv("TEGULA_LONG") != nullptr; }
-uint64_t processes() { return long_run() ? 32 : 6; }
+uint64_t processes() { return tegula::test::is_long() ? 32 : 6; }
 
 std::string kernel_text(uint64_t n) {
     return "edition 1;\nkernel k(x: tensor<i32>[N], out y: tensor<i32>[N]) grid [cdiv(N, 32)] {\n    let at = program_id(0) * 32;\n    y[at +: 32] = "
@@ -136,14 +136,14 @@ protected:
 };
 
 TEST_F(CacheOfEngines, many_processes_of_many_threads) {
-    const int rounds = long_run() ? 20 : 4;
+    const int rounds = tegula::test::is_long() ? 20 : 4;
     std::vector<pid_t> children;
     for (uint64_t p = 0; p < processes(); ++p) children.push_back(start_many(rounds, p));
     for (const pid_t pid : children) EXPECT_EQ(wait(pid), 0);
 }
 
 TEST_F(CacheOfEngines, processes_that_die_among_entries_that_rot) {
-    const int kills = long_run() ? 1000 : 25;
+    const int kills = tegula::test::is_long() ? 1000 : 25;
     std::mt19937_64 random(11);
     std::set<pid_t> victims, spared, dying;  // one process in 16 ends by itself, however slow the machine is
     int killed = 0, ended = 0;

@@ -1,5 +1,6 @@
 // The artefact cache against everything that a file system, other processes and a power switch can do to it: what comes back is right or nothing.
 #include "jit/cache/cache.h"
+#include "tests/unit/sample.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -22,8 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr uid_t kNobody = 65534;
-
-bool long_run() { return std::getenv("TEGULA_LONG") != nullptr; }
 
 class CacheTest : public ::testing::Test {
 protected:
@@ -160,7 +159,7 @@ TEST_F(CacheTest, truncated_and_extended_files_are_no_entries) {
         EXPECT_EQ(open()->find("key"), std::nullopt);
     }
     std::mt19937_64 random(5);
-    for (int i = 0; i < (long_run() ? 100000 : 400); ++i) {
+    for (int i = 0; i < (test::is_long() ? 100000 : 400); ++i) {
         std::string bad = good;
         const size_t at = random() % bad.size(), n = std::min<size_t>(1 + random() % 64, bad.size() - at);
         if (random() % 2)
@@ -341,7 +340,7 @@ bool hammer(BlobCache& cache, uint64_t keys, int rounds, uint64_t seed) {
 }
 
 TEST_F(CacheTest, many_processes_with_many_threads) {
-    const int rounds = long_run() ? 1000 : 60;
+    const int rounds = test::is_long() ? 1000 : 60;
     std::vector<pid_t> children;
     for (int p = 0; p < 32; ++p) {
         const pid_t pid = ::fork();
@@ -372,7 +371,7 @@ TEST_F(CacheTest, many_processes_with_many_threads) {
 }
 
 TEST_F(CacheTest, killed_writers_leave_nothing_wrong) {
-    const int kills = long_run() ? 1000 : 50;
+    const int kills = test::is_long() ? 1000 : 50;
     std::mt19937_64 random(3);
     size_t torn = 0;
     for (int k = 0; k < kills || (torn == 0 && k < 40 * kills); ++k) {  // a busy machine kills less often in the right moment

@@ -11,6 +11,7 @@
 #include "jit/cpu/cpu.h"
 #include "lang/ir_text.h"
 #include "tegula/tegula.hpp"
+#include "tests/unit/sample.h"
 
 using namespace std::chrono_literals;
 
@@ -227,7 +228,7 @@ TEST_F(Cpu, ManyThreadsCompileAndLaunchOnTwoEngines) {
     auto second = tegula::Engine::create();
     auto other = second.value().load(kSource, "other.tile");
     ASSERT_TRUE(other);
-    const int rounds = std::getenv("TEGULA_LONG") ? 20 : 2;
+    const int rounds = tegula::test::is_long() ? 20 : 2;
     std::atomic<int> wrong{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < 64; ++t)
@@ -281,7 +282,7 @@ TEST(CpuMemory, CompiledRunAndFreedLeavesNothing) {
         args[i].t.bytes = 256;
         args[i].t.extents = Shape{64};
     }
-    const int count = std::getenv("TEGULA_LONG") ? 10000 : 1000, warm = count / 5;
+    const int count = tegula::test::is_long() ? 10000 : 1000, warm = count / 5;
     const uint64_t grid[3] = {1, 1, 1};
     double before = 0;
     for (int i = 0; i < count; ++i) {

@@ -13,6 +13,7 @@
 #include "lang/ir_text.h"
 #include "lang/tensor_strides.h"
 #include "tests/unit/native_run.h"
+#include "tests/unit/sample.h"
 
 namespace tegula::testing {
 namespace {
@@ -126,6 +127,8 @@ void choose(cpu::CompileOptions& options, const std::string& processor) {
 }
 
 void compare(const Case& t, const char* cpu) {
+    static uint64_t number = 0;
+    if (!test::is_sampled(number++)) return;
     SCOPED_TRACE(kernel_text(t) + "for " + cpu);
     SourceMap sources;
     TypeTable types;

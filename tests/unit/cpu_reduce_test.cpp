@@ -8,6 +8,7 @@
 
 #include "jit/cpu/cpu.h"
 #include "tests/unit/interp_fixture.h"
+#include "tests/unit/sample.h"
 
 namespace tegula::testing {
 namespace {
@@ -54,6 +55,8 @@ protected:
 
     /// Kernel over arrays %a, %b, .. (loaded as %x0, %x1, ..), results %r0, .. stored to arrays; both machines.
     void compare(const std::vector<Array>& in, const std::vector<Array>& out, const std::string& body, const std::string& what) {
+        static uint64_t number = 0;
+        if (!test::is_sampled(number++)) return;
         std::string text = "kernel @k(";
         const auto param = [&](const Array& a, const std::string& name, const char* mode) {
             std::string dims;

@@ -22,7 +22,6 @@ class CpuGpu {
 
 public:
     CpuGpu() {
-        setenv("TEGULA_ON_CPU_O", "0", 0);
         library_ = dlopen(TEGULA_BINARY_DIR "/tests/on_cpu/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
         if (!library_) throw std::runtime_error(dlerror());
         void* context = nullptr;

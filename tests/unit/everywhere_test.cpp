@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <sstream>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "lower/lower.h"
 #include "lower/rewrite.h"
 #include "tests/unit/example_kernels.h"
+#include "tests/unit/sample.h"
 
 namespace tegula {
 namespace {
@@ -51,8 +53,19 @@ struct Job {
 struct Findings {
     std::mutex mutex;
     std::vector<std::string> failures, spills;
-    int compiled = 0;
+    std::map<std::string, int> least;  ///< by text: an architecture that it was compiled for
+    int compiled = 0, known = 0;
     double seconds = 0;
+
+    /// Whether `text` was given to a compiler for an architecture of which `arch` is a superset. Those of a name in `a` have no superset.
+    bool knows(const std::string& text, const Arch& arch) {
+        const std::lock_guard lock(mutex);
+        const auto at = least.find(text);
+        const bool is_known = at != least.end() && at->second < arch.number && std::string_view(arch.name) != "sm_90a";  // whose spills are counted
+        if (std::string_view(arch.name).back() != 'a' && !is_known) least[text] = arch.number;
+        known += is_known;
+        return is_known;
+    }
 };
 
 void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
@@ -64,7 +77,9 @@ void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
         Arch arch = *job.arch;  // PTX as drivers translate it for a GPU of its number: without what only one generation has
         const std::string translated = "sm_" + std::to_string(arch.number);
         if (arch.is_ptx()) arch.name = translated.c_str();
-        const auto compiled = backend.compile_text(cuda::emit(*lowered.fn, nullptr), arch);
+        const cuda::KernelText text = cuda::emit(*lowered.fn, nullptr);
+        if (findings.knows(text.source, arch)) return;
+        const auto compiled = backend.compile_text(text, arch);
         if (!compiled) {
             failures.push_back(name + ": " + compiled.error);
         } else {
@@ -87,7 +102,7 @@ void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
 }
 
 std::vector<Job> jobs() {
-    const bool all = std::getenv("TEGULA_LONG") != nullptr;
+    const bool all = test::is_long();
     std::vector<Job> out;
     for (const Example& example : examples())
         for (const Arch& arch : all_archs()) {
@@ -110,8 +125,8 @@ TEST(Everywhere, ExamplesCompileForEveryArchitecture) {
             for (size_t i = next++; i < work.size(); i = next++) compile(backend, work[i], findings);
         });
     for (std::thread& t : threads) t.join();
-    EXPECT_EQ(static_cast<size_t>(findings.compiled), work.size());
-    std::printf("%zu kernels, %zu compilations, %.1f s in NVRTC\n", examples().size(), work.size(), findings.seconds);
+    EXPECT_EQ(static_cast<size_t>(findings.compiled + findings.known), work.size());
+    std::printf("%zu kernels, %d compilations, %d known, %.1f s in NVRTC\n", examples().size(), findings.compiled, findings.known, findings.seconds);
     for (const std::string& f : findings.failures) ADD_FAILURE() << f;
     for (const std::string& s : findings.spills) {
         std::printf("spills: %s\n", s.c_str());

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lang/gf2.h"
+#include "tests/unit/sample.h"
 #include "tests/unit/tile_layout_fixture.h"
 
 namespace tegula {
@@ -239,6 +240,7 @@ TEST(Exchange, NothingIsBetterThanTheSwizzleSearch) {
                 const int copies = n == 8 ? 0 : static_cast<int>(rng() % 4);  // else registers to choose from are too many
                 const bool skewed = round % 6 == 2;
                 const TileLayout from = random_layout(rng, padding, 0, skewed, copies), to = random_layout(rng, padding, 0, skewed, copies);
+                if (!test::is_sampled(static_cast<uint64_t>(round))) continue;
                 const Exchange e = plan_exchange(from, to, bytes * 8);
                 const int64_t found = run_exchange(e, from, to, bytes).total(), best = brute_force(from, to, bytes);
                 ASSERT_EQ(found, best) << from.text() << "\n" << to.text() << "\nbytes " << bytes;

@@ -17,6 +17,7 @@
 #include "lower/gpu/rows.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
+#include "tests/unit/sample.h"
 #include "tests/unit/test_files.h"
 
 using namespace tegula;
@@ -115,8 +116,10 @@ const std::set<std::string>& kernels() {
 
 TEST(GpuPasses, EveryKernelForEveryArchitecture) {
     ASSERT_GT(kernels().size(), 150u);
+    uint64_t n = 0;
     for (const std::string& text : kernels()) {
         for (const Arch& arch : all_archs()) {
+            if (!test::is_sampled(n++)) continue;
             Parsed p(text);
             ASSERT_TRUE(p.fn != nullptr);
             const GpuOptions options = options_for(arch.name, *p.fn);

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "lang/format.h"
+#include "tests/unit/sample.h"
 #ifdef TEGULA_HAVE_LLVM
 #include <llvm/ADT/APFloat.h>
 #endif
@@ -232,7 +233,7 @@ void check_against_llvm(Fmt id, const Format& f, double x, Round round, double l
 }
 
 TEST(round, encodes_f32_patterns_as_llvm_does) {
-    bool long_run = std::getenv("TEGULA_LONG") != nullptr;
+    bool long_run = test::is_long();
     uint64_t stride = long_run ? 1 : 104729;
     for (Fmt id : kLlvmFormats) {
         Format f = get(id);
