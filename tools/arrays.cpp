@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -56,7 +57,7 @@ public:
     /// `begins`: could the bytes begin a file of the format?
     bool open(const std::string& path, bool (*begins)(std::string_view text), std::string& error) {
         file_.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-        struct stat info {};
+        struct stat info{};
         if (file_.fd < 0 || ::fstat(file_.fd, &info) != 0) return error = path + ": " + std::strerror(errno), false;
         if (S_ISDIR(info.st_mode)) return error = path + ": is a directory", false;
         path_ = path;
@@ -262,8 +263,12 @@ std::optional<std::string> npy_text(const Array& array, std::string& error) {
     const DtypeRow* row = nullptr;
     for (const DtypeRow& r : kDtypes)
         if (r.npy && array.type == r.type) row = &r;
+    if (!array.layout.empty()) {
+        error = "packed arrays are written to .safetensors";
+        return std::nullopt;
+    }
     if (!row) {
-        error = "type " + array.type + " has no .npy type; write .safetensors, or convert: --out y=file.npy:f32";
+        error = "type " + array.type + " has no .npy type; write .safetensors, or convert it";
         return std::nullopt;
     }
     std::string shape;
@@ -308,6 +313,48 @@ std::string tensor_entry(const nlohmann::json& entry, uint64_t have, Array& arra
     return {};
 }
 
+/// What `__metadata__` says of a packed tensor.
+std::optional<std::string> description(const nlohmann::json& header, const std::string& name) {
+    const auto all = header.find("__metadata__");
+    if (all == header.end() || !all->is_object()) return std::nullopt;
+    const auto it = all->find("tegula." + name);
+    return it != all->end() && it->is_string() ? std::optional(it->get<std::string>()) : std::nullopt;
+}
+
+/// Does `key` hold scales of a packed tensor?
+bool is_part(const nlohmann::json& header, const std::string& key) {
+    for (const std::string_view part : {".scales", ".tensor_scale"})
+        if (ends_with(key, part) && description(header, key.substr(0, key.size() - part.size()))) return true;
+    return false;
+}
+
+/// The description of a packed tensor; a reason when it is not usable. Whether its bytes fit is the library's to say.
+std::string packed_entry(const std::string& text, Array& array) {
+    int deepest = 0;
+    const auto about = nlohmann::json::parse(
+        text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) { return deepest = std::max(deepest, depth), depth <= 3; }, false);
+    if (about.is_discarded() || !about.is_object() || deepest > 3) return " has no usable description (field `__metadata__`)";
+    const auto text_of = [&](const char* field) {
+        const auto it = about.find(field);
+        return it != about.end() && it->is_string() ? it->get<std::string>() : std::string();
+    };
+    array.type = text_of("type");
+    array.layout = text_of("layout");
+    if (array.type.empty()) return " has no type (field `type`)";
+    if (array.layout.empty()) return " has no layout (field `layout`)";
+    const std::string order = text_of("order");
+    const auto [end, code] = std::from_chars(order.data(), order.data() + order.size(), array.order, 16);
+    if (order.size() != 16 || code != std::errc() || end != order.data() + order.size() || !array.order) return " has no usable hash (field `order`)";
+    const auto extents = about.find("extents");
+    if (extents == about.end() || !extents->is_array() || extents->size() > 8) return " has no usable extents (field `extents`)";
+    array.extents.clear();
+    for (const auto& e : *extents) {
+        if (!e.is_number_unsigned() || e.get<uint64_t>() > kMaxData) return " has a bad extent (field `extents`)";
+        array.extents.push_back(static_cast<int64_t>(e.get<uint64_t>()));
+    }
+    return {};
+}
+
 std::optional<Array> read_safetensors(const std::string& path, const Source& file, const std::string& wanted, std::string& error) {
     auto fail = [&](const std::string& what) {
         error = path + ": " + what;
@@ -328,7 +375,7 @@ std::optional<Array> read_safetensors(const std::string& path, const Source& fil
     std::string name = wanted, names;
     size_t count = 0;
     for (const auto& [key, value] : header.items()) {
-        if (key == "__metadata__") continue;
+        if (key == "__metadata__" || is_part(header, key)) continue;
         if (++count <= 10) names += (names.empty() ? "" : ", ") + shown(key);
         if (wanted.empty()) name = key;
     }
@@ -337,32 +384,70 @@ std::optional<Array> read_safetensors(const std::string& path, const Source& fil
     const auto it = header.find(name);
     if (count == 0 || name == "__metadata__" || it == header.end()) return fail("no tensor `" + shown(name) + "`; it has: " + names);
     if (!it->is_object()) return fail("tensor `" + shown(name) + "` is not described by a JSON object (field `header`)");
+    const auto read = [&](const nlohmann::json& entry, const std::string& what, Array& array) {
+        uint64_t begin = 0, bytes = 0;
+        if (const std::string why = tensor_entry(entry, file.size() - 8 - length, array, begin, bytes); !why.empty())
+            return error = path + ": tensor `" + shown(what) + "`" + why, false;
+        return file.read(8 + length + begin, bytes, array.data, error);
+    };
     Array array;
-    uint64_t begin = 0, bytes = 0;
-    if (const std::string why = tensor_entry(*it, file.size() - 8 - length, array, begin, bytes); !why.empty())
-        return fail("tensor `" + shown(name) + "`" + why);
-    if (!file.read(8 + length + begin, bytes, array.data, error)) return std::nullopt;
+    if (!read(*it, name, array)) return std::nullopt;
+    if (const auto about = description(header, name)) {
+        if (array.type != "u8" || array.extents.size() != 1) return fail("packed tensor `" + shown(name) + "` is not a row of bytes (field `dtype`)");
+        if (const std::string why = packed_entry(*about, array); !why.empty()) return fail("packed tensor `" + shown(name) + "`" + why);
+        for (const auto& [part, to] : {std::pair(".scales", &array.scales), {".tensor_scale", &array.tensor_scale}}) {
+            const auto at = header.find(name + part);
+            Array bytes;
+            if (at == header.end()) continue;
+            if (!at->is_object()) return fail("tensor `" + shown(name + part) + "` is not described by a JSON object (field `header`)");
+            if (!read(*at, name + part, bytes)) return std::nullopt;
+            *to = std::move(bytes.data);
+        }
+        if (array.tensor_scale.size() != (array.scales.empty() ? 0 : 8))
+            return fail("packed tensor `" + shown(name) + "` has no scale of 8 bytes (field `tensor_scale`)");
+        return array;
+    }
     if (array.type == "bool") array.data = pack_bools(array.data, array.extents, false);
     return array;
 }
 
-std::optional<std::string> safetensors_text(const std::string& name, const Array& array, std::string& error) {
-    const DtypeRow* row = nullptr;
-    for (const DtypeRow& r : kDtypes)
-        if (r.safetensors && array.type == r.type) row = &r;
-    if (!row || array.column_major) {
-        error = row ? "column-major arrays cannot be written to .safetensors"
-                    : "type " + array.type + " has no safetensors type; convert: --out y=file:f32";
-        return std::nullopt;
-    }
-    std::string data = array.type == "bool" ? unpack_bools(array.data, array.extents, false) : array.data;
-    nlohmann::json header;
-    header[name.empty() ? "data" : name] = {{"dtype", row->safetensors}, {"shape", array.extents}, {"data_offsets", {0, data.size()}}};
+/// The file: a header, then the data.
+std::string with_header(const nlohmann::json& header, const std::string& data) {
     std::string text = header.dump();
     text.append((8 - text.size() % 8) % 8, ' ');
     std::string out;
     for (int i = 0; i < 8; ++i) out += static_cast<char>(text.size() >> (8 * i) & 255);
     return out + text + data;
+}
+
+std::string packed_text(const std::string& name, const Array& array) {
+    nlohmann::json header;
+    std::string data;
+    for (const auto& [part, bytes] : {std::pair("", &array.data), {".scales", &array.scales}, {".tensor_scale", &array.tensor_scale}}) {
+        if (*part && bytes->empty()) continue;
+        header[name + part] = {{"dtype", "U8"}, {"shape", {bytes->size()}}, {"data_offsets", {data.size(), data.size() + bytes->size()}}};
+        data += *bytes;
+    }
+    char order[17];
+    std::snprintf(order, sizeof order, "%016llx", static_cast<unsigned long long>(array.order));
+    const nlohmann::json about = {{"type", array.type}, {"extents", array.extents}, {"layout", array.layout}, {"order", order}};
+    header["__metadata__"]["tegula." + name] = about.dump();
+    return with_header(header, data);
+}
+
+std::optional<std::string> safetensors_text(const std::string& name, const Array& array, std::string& error) {
+    if (!array.layout.empty()) return packed_text(name.empty() ? "data" : name, array);
+    const DtypeRow* row = nullptr;
+    for (const DtypeRow& r : kDtypes)
+        if (r.safetensors && array.type == r.type) row = &r;
+    if (!row || array.column_major) {
+        error = row ? "column-major arrays cannot be written to .safetensors" : "type " + array.type + " has no safetensors type";
+        return std::nullopt;
+    }
+    std::string data = array.type == "bool" ? unpack_bools(array.data, array.extents, false) : array.data;
+    nlohmann::json header;
+    header[name.empty() ? "data" : name] = {{"dtype", row->safetensors}, {"shape", array.extents}, {"data_offsets", {0, data.size()}}};
+    return with_header(header, data);
 }
 
 }  // namespace
@@ -373,7 +458,7 @@ std::optional<std::string> read_file(const std::string& path, uint64_t limit, st
         return std::nullopt;
     };
     Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-    struct stat info {};
+    struct stat info{};
     if (file.fd < 0 || ::fstat(file.fd, &info) != 0) return fail(std::strerror(errno));
     if (S_ISDIR(info.st_mode)) return fail("is a directory");
     if (S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) > limit) return fail("is too large");
@@ -393,7 +478,7 @@ std::optional<std::string> read_file(const std::string& path, uint64_t limit, st
 
 bool write_file(const std::string& path, const std::string& data, std::string& error) {
     // Not a regular file (a device, a pipe): renaming over it would replace it, so write into it. A symbolic link stays one: its target is replaced.
-    struct stat info {};
+    struct stat info{};
     const bool exists = ::stat(path.c_str(), &info) == 0, in_place = exists && !S_ISREG(info.st_mode);
     char* real = exists && !in_place ? ::realpath(path.c_str(), nullptr) : nullptr;
     const std::string target = real ? real : path, temporary = in_place ? target : target + ".part" + std::to_string(::getpid());
@@ -417,10 +502,16 @@ bool write_file(const std::string& path, const std::string& data, std::string& e
     return true;
 }
 
+bool has_dtype(const std::string& type) {
+    return std::any_of(std::begin(kDtypes), std::end(kDtypes), [&](const DtypeRow& row) { return row.safetensors && type == row.type; });
+}
+
+bool is_safetensors(const std::string& path) { return ends_with(path, ".safetensors"); }
+
 std::optional<Array> read_array(const std::string& path, const std::string& name, std::string& error) {
     try {
         Source file;
-        const bool tensors = ends_with(path, ".safetensors");
+        const bool tensors = is_safetensors(path);
         if (!file.open(path, tensors ? begins_safetensors : begins_npy, error)) return std::nullopt;
         if (tensors) return read_safetensors(path, file, name, error);
         if (name.empty()) return read_npy(path, file, error);
@@ -434,7 +525,7 @@ std::optional<Array> read_array(const std::string& path, const std::string& name
 
 bool write_array(const std::string& path, const std::string& name, const Array& array, std::string& error) {
     std::string why;
-    auto text = ends_with(path, ".safetensors") ? safetensors_text(name, array, why) : npy_text(array, why);
+    auto text = is_safetensors(path) ? safetensors_text(name, array, why) : npy_text(array, why);
     if (text) return write_file(path, *text, error);
     error = path + ": " + why;
     return false;

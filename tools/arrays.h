@@ -9,21 +9,32 @@
 
 namespace tegula_tool {
 
-/// An array in memory. `type` is the language's name of the element type; data is packed as the language stores it, row- or column-major.
+/// An array in memory. `type` is the language's name of the element type; data is packed as the language stores it, row- or column-major, or in the
+/// order of `layout`.
 struct Array {
     std::string type;
     std::vector<int64_t> extents;
     bool column_major = false;
     std::string data;
+    std::string layout = {};  ///< of a packed array, with `order`, its tegula_layout_hash; else empty
+    uint64_t order = 0;
+    std::string scales = {}, tensor_scale = {};  ///< packed arrays of block formats
+    std::string layout_name() const { return !layout.empty() ? layout : column_major ? "col" : "row"; }
 };
 
 /// Reads a .npy file, or the tensor `name` of a .safetensors file (name may be empty when the file has one tensor). nullopt: `error` says
 /// which file and which field.
 std::optional<Array> read_array(const std::string& path, const std::string& name, std::string& error);
 
+/// A packed array is tensors of bytes in a .safetensors file, NAME, NAME.scales and NAME.tensor_scale, that `__metadata__` describes under
+/// "tegula.NAME": JSON text {"type", "extents", "layout", "order"}, the last one 16 hexadecimal digits.
+///
 /// Writes `path` (.npy or, with `name`, .safetensors) through a temporary file beside it that is renamed once complete: an existing file is
 /// replaced whole or not at all.
 bool write_array(const std::string& path, const std::string& name, const Array& array, std::string& error);
+
+bool has_dtype(const std::string& type);  ///< has the type of an array a name in .safetensors?
+bool is_safetensors(const std::string& path);
 
 /// The whole of a file, at most `limit` bytes; no more than its first ones where `begins`, which sees 8 or all of them, says that they are not worth
 /// it.

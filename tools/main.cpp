@@ -49,6 +49,13 @@ void add_verbs(CLI::App& app, Options& o) {
     run->add_flag("--time", o.time, "print how long the launch took");
     add_run_options(*run, o);
 
+    auto* pack = app.add_subcommand("pack", "Write an array file in another type and storage order");
+    pack->add_option("in", o.in, "file.npy, or file.safetensors#tensor, packed ones too")->required();
+    pack->add_option("out", o.out, "file.safetensors#tensor, or without --layout file.npy")->required();
+    pack->add_option("--type", o.type, "element type of the result; default: the file's");
+    pack->add_option("--layout", o.layout, "storage order of the result, such as fragment or tiled<8, 8>; default: row");
+    pack->add_option("--with", o.with, "source file whose types and layouts may be named");
+
     auto* check = app.add_subcommand("check", "Report every error of source files");
     check->add_option("files", o.files, "source files")->required();
 
@@ -86,6 +93,7 @@ void add_verbs(CLI::App& app, Options& o) {
 int dispatch(const std::string& verb, tegula_tool::Session& session) {
     using namespace tegula_tool;
     if (verb == "run") return run_kernel(session);
+    if (verb == "pack") return pack_file(session);
     if (verb == "check") return check_files(session);
     if (verb == "test" || verb == "bench") return test_files(session, verb == "bench");
     if (verb == "dump") return dump_file(session);

@@ -9,7 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "arrays.h"
+#include "buffers.h"
 #include "tool.h"
 
 namespace tegula_tool {
@@ -18,39 +18,6 @@ namespace {
 
 using tegula::NamedValue;
 using tegula::Value;
-
-/// Storage of one tensor argument while the launch runs.
-struct Buffer {
-    std::string type, layout;
-    std::vector<int64_t> extents;
-    std::vector<uint8_t> data, scales, tensor_scale;
-    tegula::Tensor tensor() {
-        tegula::Tensor t(data.data(), data.size(), type, extents);
-        t.layout(layout);
-        if (!scales.empty()) t.scales(scales.data(), scales.size(), tensor_scale.data());
-        return t;
-    }
-};
-
-struct Spec {  ///< NAME=file[#tensor][:type]
-    std::string name, path, tensor, type;
-};
-
-Spec file_spec(const std::string& name, std::string text) {
-    Spec spec{name, std::move(text), {}, {}};
-    size_t from = 0;
-    for (const char* ending : {".npy", ".safetensors"})
-        if (size_t at = spec.path.find(ending); at != std::string::npos) from = at;
-    if (size_t colon = spec.path.find(':', from); colon != std::string::npos) {
-        spec.type = spec.path.substr(colon + 1);
-        spec.path.resize(colon);
-    }
-    if (size_t hash = spec.path.find('#', from); hash != std::string::npos) {
-        spec.tensor = spec.path.substr(hash + 1);
-        spec.path.resize(hash);
-    }
-    return spec;
-}
 
 class Run {
 public:
@@ -74,8 +41,10 @@ private:
     bool convert_arguments(const nlohmann::json& planned);
     bool make_outputs();
     bool write_outputs();
-    bool convert(Buffer& from, const std::string& type, const std::string& layout, Buffer& to);
-    bool allocate(Buffer& buffer);
+    bool convert(Buffer& from, const std::string& type, const std::string& layout, Buffer& to) {
+        const auto done = tegula_tool::convert(module_, from, type, layout, to);
+        return accept(done.status(), done.diagnostics());
+    }
     std::string preview(Buffer& buffer);
 
     Session& session_;
@@ -122,33 +91,11 @@ bool Run::read_generics() {
     return true;
 }
 
-bool Run::allocate(Buffer& buffer) {
-    auto bytes = module_.tensor_bytes(buffer.type, buffer.layout, buffer.extents);
-    if (!accept(bytes.status(), bytes.diagnostics())) return false;
-    buffer.data.assign(bytes.value().elements, 0);
-    buffer.scales.assign(bytes.value().scales, 0);
-    buffer.tensor_scale.assign(bytes.value().scales ? 8 : 0, 0);
-    return true;
-}
-
-bool Run::convert(Buffer& from, const std::string& type, const std::string& layout, Buffer& to) {
-    to.type = type;
-    to.layout = layout;
-    to.extents = from.extents;
-    if (!allocate(to)) return false;
-    auto copied = module_.copy(to.tensor(), from.tensor());
-    return accept(copied.status(), copied.diagnostics());
-}
-
 bool Run::read_tensor(const Spec& spec) {
     std::string error;
     auto array = read_array(spec.path, spec.tensor, error);
     if (!array) return fail(io, error);
-    Buffer read;
-    read.type = array->type;
-    read.extents = array->extents;
-    read.layout = array->column_major ? "col" : "row";
-    read.data.assign(array->data.begin(), array->data.end());
+    Buffer read = buffer_of(*array);
     const std::string type = spec.type.empty() ? read.type : spec.type;
     if (read.extents.empty()) {  // its value may be what a scalar parameter wants
         Buffer& buffer = buffers_[spec.name];
@@ -213,7 +160,8 @@ bool Run::make_outputs() {
         buffer.type = p["type"];
         buffer.layout = p["layout"];
         buffer.extents = p["extents"].get<std::vector<int64_t>>();
-        if (!allocate(buffer)) return false;
+        const auto room = allocate(module_, buffer);
+        if (!accept(room.status(), room.diagnostics())) return false;
         args_.emplace_back(name, Value(buffer.tensor()));
     }
     for (const auto& [name, spec] : outs_)
@@ -252,9 +200,10 @@ bool Run::write_outputs() {
         Buffer plain;
         const std::string type = spec.type.empty() ? buffer.type : spec.type;
         if (!convert(buffer, type, "row", plain)) return false;
-        Array array{type, plain.extents, false, std::string(plain.data.begin(), plain.data.end())};
+        auto array = array_of(module_, plain, false, spec.path);
+        if (!accept(array.status(), array.diagnostics())) return false;
         std::string error;
-        if (!write_array(spec.path, spec.tensor.empty() ? name : spec.tensor, array, error)) return fail(io, error);
+        if (!write_array(spec.path, spec.tensor.empty() ? name : spec.tensor, array.value(), error)) return fail(io, error);
         if (!o_.json) session_.note(head + " -> " + spec.path);
     }
     return true;

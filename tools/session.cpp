@@ -41,6 +41,10 @@ void on_alarm(int) {
 tegula_blob* load_array(void*, const char* path, const char* name, tegula_tensor* tensor, char* error, size_t capacity) {
     std::string why;
     auto array = read_array(path, name ? name : "", why);
+    if (array && !array->layout.empty()) {
+        why = std::string(path) + ": the tensor is packed (" + visible(array->type) + " @ " + visible(array->layout) + "); `tegula pack` unpacks it";
+        array.reset();
+    }
     if (!array) {
         std::snprintf(error, capacity, "%s", why.c_str());
         return nullptr;
@@ -85,7 +89,7 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
     if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();
     engine = tegula::Engine::create(engine_options).value();
     g_engine.store(engine.c());
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = on_signal;
     action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the process at once
     ::sigaction(SIGINT, &action, nullptr);

@@ -30,6 +30,7 @@ struct Options {
     std::optional<uint64_t> steps;  ///< not given: none, for tests 10^9
     unsigned threads = 0;
     std::string disable_passes;
+    std::string in, out, with, type, layout;  // pack
     // others
     std::vector<std::string> files;
     std::string filter, emit = "ir", code;
@@ -74,6 +75,7 @@ std::string visible(std::string_view text);      ///< control characters as esca
 std::string json_text(const std::string& text);  ///< as a JSON string literal
 
 int run_kernel(Session& session);
+int pack_file(Session& session);
 int check_files(Session& session);
 int test_files(Session& session, bool bench);
 int dump_file(Session& session);

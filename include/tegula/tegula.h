@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define TEGULA_ABI_VERSION 2u
+#define TEGULA_ABI_VERSION 3u
 
 typedef int32_t tegula_status;
 enum {
@@ -120,6 +120,7 @@ typedef struct tegula_tensor {
     void* tensor_scale;       /* block types with a tensor scale: one value; NULL otherwise */
     int32_t device_type;      /* TEGULA_HOST or TEGULA_CUDA: where data, scales and tensor_scale point. Machines copy what they cannot reach */
     int32_t device_id;        /* TEGULA_CUDA: ordinal */
+    uint64_t layout_hash;     /* 0, or what tegula_layout_hash gave when the data was packed: refused where `layout` is another order now */
 } tegula_tensor;
 
 typedef struct {
@@ -209,6 +210,9 @@ TEGULA_API tegula_status tegula_bench(tegula_module* module, const char* filter,
  * NULL), of the scales. */
 TEGULA_API tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const char* layout, const int64_t* extents, int32_t rank,
                                              size_t* bytes, size_t* scales_bytes, tegula_diags** diags);
+/* The order that `layout` (NULL: row) stores elements in, as a number to keep beside packed data: of the map's canonical form, whatever its name, the same
+ * on every machine and in every version. Never 0. */
+TEGULA_API tegula_status tegula_layout_hash(tegula_module* module, const char* layout, uint64_t* hash, tegula_diags** diags);
 /* Copies `from` to `to` (same extents), converting type (one rounding, round-to-nearest-even) and layout: pack, unpack, quantise and widen in one.
  * TEGULA_E_ARGUMENTS also for layouts that are not proved to keep elements apart. */
 TEGULA_API tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to, const tegula_tensor* from, tegula_diags** diags);

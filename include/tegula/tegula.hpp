@@ -127,8 +127,10 @@ public:
     }
     Tensor(void* data, size_t bytes, std::string type, std::vector<int64_t> extents)
         : data_(data), bytes_(bytes), type_(std::move(type)), extents_(std::move(extents)) {}
-    Tensor& layout(std::string name) {
+    /// `hash`: of the order that the data was packed in, where that is known.
+    Tensor& layout(std::string name, uint64_t hash = 0) {
         layout_ = std::move(name);
+        layout_hash_ = hash;
         return *this;
     }
     /// The data lie in the memory of a CUDA device.
@@ -162,6 +164,7 @@ public:
         t.scales = scales_;
         t.scales_bytes = scales_bytes_;
         t.tensor_scale = tensor_scale_;
+        t.layout_hash = layout_hash_;
         t.device_type = cuda_ ? TEGULA_CUDA : TEGULA_HOST;
         t.device_id = device_;
         return t;
@@ -171,6 +174,7 @@ private:
     void* data_ = nullptr;
     size_t bytes_ = 0;
     std::string type_, layout_;
+    uint64_t layout_hash_ = 0;
     std::vector<int64_t> extents_, strides_;
     void* scales_ = nullptr;
     size_t scales_bytes_ = 0;
@@ -353,6 +357,13 @@ public:
         tegula_status status = tegula_tensor_bytes(handle_.get(), type.c_str(), layout.c_str(), extents.data(), static_cast<int32_t>(extents.size()),
                                                    &bytes.elements, &bytes.scales, diags.out());
         return {status, Diagnostics(std::move(diags)), bytes};
+    }
+    /// What names the order of a layout beside packed data.
+    Result<uint64_t> layout_hash(const std::string& layout) const {
+        uint64_t hash = 0;
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_layout_hash(handle_.get(), layout.c_str(), &hash, diags.out());
+        return {status, Diagnostics(std::move(diags)), hash};
     }
     /// Copies values, converting type and layout: packs, unpacks, quantises, widens.
     Result<Unit> copy(const Tensor& to, const Tensor& from) const {

@@ -369,6 +369,20 @@ tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const
     });
 }
 
+tegula_status tegula_layout_hash(tegula_module* module, const char* layout, uint64_t* hash, tegula_diags** diags) {
+    if (!module || !hash) return usage(diags, "module or hash is NULL");
+    return border(module->module->engine, diags, [&](DiagSink& sink) {
+        std::string why;
+        const auto id = read_layout(*module->module, layout, why);
+        if (!id) {
+            sink.report(Diag::bad_tensor, {}, {"layout", why});
+            return TEGULA_E_ARGUMENTS;
+        }
+        *hash = order_hash(module->module->engine->types().layout(*id));
+        return TEGULA_OK;
+    });
+}
+
 tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to, const tegula_tensor* from, tegula_diags** diags) {
     if (!module || !to || !from) return usage(diags, "module, to or from is NULL");
     return border(module->module->engine, diags, [&](DiagSink& sink) {

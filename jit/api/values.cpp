@@ -213,6 +213,8 @@ std::optional<LayoutId> read_layout(LoadedModule& module, const char* text, std:
     return layout;
 }
 
+uint64_t order_hash(const Layout& layout) { return std::max<uint64_t>(layout.hash(), 1); }
+
 std::string read_tensor(LoadedModule& module, const tegula_tensor& t, bool storage, TensorView& view) {
     if (t.rank < 0 || t.rank > kMaxRank) return "rank " + std::to_string(t.rank) + " is not in 0 .. 8";
     if (t.rank > 0 && !t.extents) return "the extents are NULL";
@@ -222,6 +224,8 @@ std::string read_tensor(LoadedModule& module, const tegula_tensor& t, bool stora
     if (!layout) return why;
     for (int32_t d = 0; d < t.rank; ++d) view.extents.push(t.extents[d]);
     TypeTable& types = module.engine->types();
+    if (t.layout_hash && t.layout_hash != order_hash(types.layout(*layout)))
+        return "it was packed in another order than `" + printable(t.layout ? t.layout : "row") + "` is here";
     TensorSize size;
     if (!tensor_size(types, *format, *layout, view.extents, size, &why)) return why;
     view.layout = *layout;

@@ -18,7 +18,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         std::string again_error;
         if (write_array(path, "data", *array, again_error)) {
             auto again = read_array(path, tensors ? "data" : "", again_error);
-            if (!again || again->data != array->data || again->extents != array->extents || again->type != array->type) std::abort();
+            if (!again || again->data != array->data || again->extents != array->extents || again->type != array->type ||
+                again->layout != array->layout || again->order != array->order || again->scales != array->scales)
+                std::abort();
         }
     } else if (error.find(path) == std::string::npos) {
         std::abort();  // every error names the file

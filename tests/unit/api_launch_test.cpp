@@ -211,6 +211,41 @@ TEST_F(Api, BytesOfTensors) {
     EXPECT_EQ(n, 77u);
 }
 
+/// Packed files hold these numbers: one that changes makes them unreadable.
+TEST_F(Api, OrdersKeepTheirNumbers) {
+    const auto hash = [&](const char* layout) {
+        uint64_t h = 0;
+        Diags diags;
+        EXPECT_EQ(tegula_layout_hash(module.get(), layout, &h, diags.out()), TEGULA_OK) << layout << text(diags);
+        return h;
+    };
+    EXPECT_EQ(hash(nullptr), hash("row"));
+    EXPECT_EQ(hash("row"), 0x8a0bc1196111ad9bu);
+    EXPECT_EQ(hash("col"), 0xf604f3190d016791u);
+    EXPECT_EQ(hash("panels<4>"), 0x281d6a3e165e8348u);
+    EXPECT_EQ(hash("tiled<8, 8>"), 0x2d4229bac2d6ed5cu);
+    EXPECT_EQ(hash("fragment"), 0x17992510c6d7b8a9u);
+    Diags diags;
+    uint64_t h = 77;
+    EXPECT_EQ(tegula_layout_hash(module.get(), "nope", &h, diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(h, 77u);
+    // What was packed in another order than its layout's name means here is refused.
+    std::vector<float> data(16), to(16);
+    const int64_t extents[] = {4, 4};
+    tegula_tensor from{}, target{};
+    from.data = data.data(), target.data = to.data();
+    from.bytes = target.bytes = 64;
+    from.type = target.type = "f32";
+    from.rank = target.rank = 2;
+    from.extents = target.extents = extents;
+    from.layout = "panels<4>";
+    from.layout_hash = hash("panels<4>");
+    EXPECT_EQ(tegula_tensor_copy(module.get(), &target, &from, diags.out()), TEGULA_OK) << text(diags);
+    from.layout_hash = hash("panels<2>");
+    EXPECT_EQ(tegula_tensor_copy(module.get(), &target, &from, diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_NE(text(diags).find("packed in another order than `panels<4>` is here"), std::string::npos) << text(diags);
+}
+
 TEST_F(Api, CopiesPackAndUnpack) {
     Diags diags;
     const auto copy = [&](const tegula_tensor& to, const tegula_tensor& from) { return tegula_tensor_copy(module.get(), &to, &from, diags.out()); };

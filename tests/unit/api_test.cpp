@@ -121,6 +121,9 @@ TEST_F(Api, NullArgumentsAreUsageErrors) {
     is_usage(tegula_tensor_bytes(module.get(), nullptr, nullptr, nullptr, 0, &bytes, nullptr, diags.out()));
     is_usage(tegula_tensor_bytes(module.get(), "f32", nullptr, nullptr, 1, &bytes, nullptr, diags.out()));
     is_usage(tegula_tensor_bytes(module.get(), "f32", nullptr, nullptr, -1, &bytes, nullptr, diags.out()));
+    uint64_t hash = 0;
+    is_usage(tegula_layout_hash(nullptr, "row", &hash, diags.out()));
+    is_usage(tegula_layout_hash(module.get(), "row", nullptr, diags.out()));
     is_usage(tegula_tensor_copy(module.get(), &t, nullptr, diags.out()));
     EXPECT_EQ(tegula_describe(nullptr, &b), TEGULA_E_USAGE);
     EXPECT_EQ(tegula_describe(engine.get(), nullptr), TEGULA_E_USAGE);
@@ -351,6 +354,8 @@ TEST(Wrapper, WorksAndThrowsOnlyFromValue) {
     EXPECT_TRUE(contains(engine.dump("fn f() { }", "x", "tokens").value(), "fn"));
     const int64_t extents[] = {5};
     EXPECT_EQ(module.tensor_bytes("i3", "row", extents).value().elements, 2u);
+    EXPECT_EQ(module.layout_hash("row").value(), module.layout_hash("").value());
+    EXPECT_FALSE(module.layout_hash("nope"));
     std::vector<uint8_t> packed(2);
     std::vector<int8_t> wide{1, -2, 3, -4, 0};
     EXPECT_TRUE(module.copy(tegula::Tensor(packed.data(), 2, "i3", {5}), tegula::Tensor(wide.data(), {5})));

@@ -107,6 +107,56 @@ TEST_F(Arrays, NpyOfEveryType) {
     }
 }
 
+/// A file with the packed tensor `w`.
+std::string packed(const std::string& about, const std::string& entry = R"({"dtype":"U8","shape":[12],"data_offsets":[0,12]})",
+                   const std::string& more = "") {
+    std::string escaped;
+    for (const char c : about) escaped += c == '"' ? "\\\"" : std::string(1, c);
+    return safetensors(R"({"__metadata__":{"tegula.w":")" + escaped + R"("},"w":)" + entry + more + "}", kTwelve);
+}
+
+TEST_F(Arrays, PackedTensors) {
+    const std::string about = R"({"type":"i4","extents":[4,6],"layout":"panels<4>","order":"0123456789abcdef"})";
+    auto w = read("a.safetensors", packed(about));
+    ASSERT_TRUE(w) << error;
+    EXPECT_EQ(w->type, "i4");
+    EXPECT_EQ(w->extents, (std::vector<int64_t>{4, 6}));
+    EXPECT_EQ(w->layout_name(), "panels<4>");
+    EXPECT_EQ(w->order, 0x0123456789abcdefu);
+    EXPECT_EQ(w->data, kTwelve);
+    w->scales = "abc";
+    w->tensor_scale = std::string(8, 't');
+    const std::string path = directory + "/b.safetensors";
+    ASSERT_TRUE(write_array(path, "v", *w, error)) << error;
+    auto again = read_array(path, "", error);  // scales are no tensors of their own
+    ASSERT_TRUE(again) << error;
+    EXPECT_EQ(again->scales, "abc");
+    EXPECT_EQ(again->tensor_scale, std::string(8, 't'));
+    EXPECT_EQ(again->data, kTwelve);
+    EXPECT_EQ(again->order, w->order);
+    EXPECT_FALSE(write_array(directory + "/b.npy", "", *w, error));
+
+    // Truncated anywhere it is refused, or no JSON any more.
+    for (size_t n = 0; n < about.size(); ++n) refused("a.safetensors", packed(about.substr(0, n)), "packed tensor `w`");
+    const auto with = [&](const std::string& from, const std::string& to) {
+        std::string text = about;
+        return packed(text.replace(text.find(from), from.size(), to));
+    };
+    refused("a.safetensors", with("\"i4\"", "4"), "field `type`");
+    refused("a.safetensors", with("\"panels<4>\"", "\"\""), "field `layout`");
+    for (const char* order : {"\"0123456789abcde\"", "\"0123456789abcdeg\"", "\"0000000000000000\"", "\"-123456789abcdef\"", "7"})
+        refused("a.safetensors", with("\"0123456789abcdef\"", order), "field `order`");
+    for (const char* extents : {"4", "[1,1,1,1,1,1,1,1,1]", "[-1]", "[1e9]", "[99999999999999999]", "[[4]]"})
+        refused("a.safetensors", with("[4,6]", extents), "field `extents`");
+    refused("a.safetensors", packed(std::string(1 << 16, '[')), "description");
+    refused("a.safetensors", packed(about, R"({"dtype":"I32","shape":[3],"data_offsets":[0,12]})"), "row of bytes");
+    refused("a.safetensors", packed(about, R"({"dtype":"U8","shape":[13],"data_offsets":[0,13]})"), "data_offsets");
+    const std::string bytes = R"({"dtype":"U8","shape":[12],"data_offsets":[0,12]})";
+    refused("a.safetensors", packed(about, bytes, ",\"w.scales\":" + bytes), "tensor_scale");
+    refused("a.safetensors", packed(about, bytes, ",\"w.tensor_scale\":" + bytes), "tensor_scale");
+    refused("a.safetensors", packed(about, bytes, ",\"w.scales\":3"), "header");
+}
+
 TEST_F(Arrays, NpyShapesAndOrders) {
     auto scalar = read("a.npy", npy(dict("<i4", "()"), kTwelve.substr(0, 4)));
     ASSERT_TRUE(scalar) << error;
