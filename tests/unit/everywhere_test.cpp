@@ -53,16 +53,16 @@ struct Job {
 struct Findings {
     std::mutex mutex;
     std::vector<std::string> failures, spills;
-    std::map<std::string, int> least;  ///< by text: an architecture that it was compiled for
+    std::map<std::string, int> given;  ///< by text: an architecture that a compiler got it for
     int compiled = 0, known = 0;
     double seconds = 0;
 
-    /// Whether `text` was given to a compiler for an architecture of which `arch` is a superset. Those of a name in `a` have no superset.
+    /// Whether a compiler got `text` for an architecture of which `arch` is a superset. Those of a name in `a` have no superset.
     bool knows(const std::string& text, const Arch& arch) {
         const std::lock_guard lock(mutex);
-        const auto at = least.find(text);
-        const bool is_known = at != least.end() && at->second < arch.number && std::string_view(arch.name) != "sm_90a";  // whose spills are counted
-        if (std::string_view(arch.name).back() != 'a' && !is_known) least[text] = arch.number;
+        const auto at = given.find(text);
+        const bool is_known = at != given.end() && at->second < arch.number && std::string_view(arch.name) != "sm_90a";  // whose spills are counted
+        if (std::string_view(arch.name).back() != 'a' && !is_known) given[text] = arch.number;
         known += is_known;
         return is_known;
     }
