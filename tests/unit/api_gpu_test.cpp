@@ -27,8 +27,8 @@ protected:
 // ---- misuse ----
 
 TEST_F(GpuApi, VersionOfTheAbi) {
-    EXPECT_EQ(TEGULA_ABI_VERSION, 2u);
-    EXPECT_EQ(tegula_abi_version(), 2u);
+    EXPECT_EQ(TEGULA_ABI_VERSION, 3u);
+    EXPECT_EQ(tegula_abi_version(), 3u);
 }
 
 TEST_F(GpuApi, NullsAreUsageErrors) {
