@@ -14,30 +14,8 @@ const char* spelling(BinaryOp op) {
 }
 
 BinaryOp binary_of(AssignOp op) {
-    using A = AssignOp;
-    using B = BinaryOp;
-    switch (op) {
-        case A::add:
-            return B::add;
-        case A::sub:
-            return B::sub;
-        case A::mul:
-            return B::mul;
-        case A::div:
-            return B::div;
-        case A::rem:
-            return B::rem;
-        case A::bit_and:
-            return B::bit_and;
-        case A::bit_or:
-            return B::bit_or;
-        case A::bit_xor:
-            return B::bit_xor;
-        case A::shl:
-            return B::shl;
-        default:
-            return B::shr;
-    }
+    static_assert(int(AssignOp::add) == int(BinaryOp::add) + 1 && int(AssignOp::shr) == int(BinaryOp::shr) + 1);  // one order, behind `set`
+    return static_cast<BinaryOp>(int(op) - 1);
 }
 
 const char* spelling(AssignOp op) {

@@ -287,20 +287,37 @@ std::optional<std::string> npy_text(const Array& array, std::string& error) {
 
 // ---- .safetensors ----
 
+/// A JSON object that nests at most `deepest` levels.
+std::optional<nlohmann::json> read_object(const std::string& text, int deepest) {
+    int seen = 0;
+    auto object = nlohmann::json::parse(
+        text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) { return seen = std::max(seen, depth), depth <= deepest; }, false);
+    if (object.is_discarded() || !object.is_object() || seen > deepest) return std::nullopt;
+    return object;
+}
+
+/// Extents under `field`; a reason when they are not usable.
+std::string read_extents(const nlohmann::json& object, const std::string& field, std::vector<int64_t>& extents) {
+    const auto list = object.find(field);
+    if (list == object.end() || !list->is_array() || list->size() > 8) return " has no usable " + field + " (field `" + field + "`)";
+    extents.clear();
+    for (const auto& e : *list) {
+        if (!e.is_number_unsigned() || e.get<uint64_t>() > kMaxData) return " has a bad extent (field `" + field + "`)";
+        extents.push_back(static_cast<int64_t>(e.get<uint64_t>()));
+    }
+    return {};
+}
+
 /// The members of one tensor's header entry; a reason when they are not usable.
 std::string tensor_entry(const nlohmann::json& entry, uint64_t have, Array& array, uint64_t& begin, uint64_t& bytes) {
-    const auto dtype = entry.find("dtype"), shape = entry.find("shape"), offsets = entry.find("data_offsets");
+    const auto dtype = entry.find("dtype"), offsets = entry.find("data_offsets");
     if (dtype == entry.end() || !dtype->is_string()) return " has no type (field `dtype`)";
     const DtypeRow* row = nullptr;
     for (const DtypeRow& r : kDtypes)
         if (r.safetensors && dtype->get_ref<const std::string&>() == r.safetensors) row = &r;
     if (!row) return ": type `" + shown(dtype->get_ref<const std::string&>(), 40) + "` is not supported (field `dtype`)";
     array.type = row->type;
-    if (shape == entry.end() || !shape->is_array() || shape->size() > 8) return " has no usable shape (field `shape`)";
-    for (const auto& e : *shape) {
-        if (!e.is_number_unsigned() || e.get<uint64_t>() > kMaxData) return " has a bad extent (field `shape`)";
-        array.extents.push_back(static_cast<int64_t>(e.get<uint64_t>()));
-    }
+    if (const std::string why = read_extents(entry, "shape", array.extents); !why.empty()) return why;
     const auto need = array_bytes(array.extents, row->bytes);
     if (!need) return " has a shape that is too large (field `shape`)";
     if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() ||
@@ -330,10 +347,9 @@ bool is_part(const nlohmann::json& header, const std::string& key) {
 
 /// The description of a packed tensor; a reason when it is not usable. Whether its bytes fit is the library's to say.
 std::string packed_entry(const std::string& text, Array& array) {
-    int deepest = 0;
-    const auto about = nlohmann::json::parse(
-        text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) { return deepest = std::max(deepest, depth), depth <= 3; }, false);
-    if (about.is_discarded() || !about.is_object() || deepest > 3) return " has no usable description (field `__metadata__`)";
+    const auto object = read_object(text, 3);
+    if (!object) return " has no usable description (field `__metadata__`)";
+    const nlohmann::json& about = *object;
     const auto text_of = [&](const char* field) {
         const auto it = about.find(field);
         return it != about.end() && it->is_string() ? it->get<std::string>() : std::string();
@@ -345,14 +361,7 @@ std::string packed_entry(const std::string& text, Array& array) {
     const std::string order = text_of("order");
     const auto [end, code] = std::from_chars(order.data(), order.data() + order.size(), array.order, 16);
     if (order.size() != 16 || code != std::errc() || end != order.data() + order.size() || !array.order) return " has no usable hash (field `order`)";
-    const auto extents = about.find("extents");
-    if (extents == about.end() || !extents->is_array() || extents->size() > 8) return " has no usable extents (field `extents`)";
-    array.extents.clear();
-    for (const auto& e : *extents) {
-        if (!e.is_number_unsigned() || e.get<uint64_t>() > kMaxData) return " has a bad extent (field `extents`)";
-        array.extents.push_back(static_cast<int64_t>(e.get<uint64_t>()));
-    }
-    return {};
+    return read_extents(about, "extents", array.extents);
 }
 
 std::optional<Array> read_safetensors(const std::string& path, const Source& file, const std::string& wanted, std::string& error) {
@@ -367,11 +376,9 @@ std::optional<Array> read_safetensors(const std::string& path, const Source& fil
     if (length > file.size() - 8) return fail("truncated (field `header length`)");
     if (length > kMaxHeader) return fail("the header is larger than 8 MiB (field `header length`)");
     if (!file.read(8, length, text, error)) return std::nullopt;
-    // Depth-limited: a header nests three levels.
-    int deepest = 0;
-    const auto header = nlohmann::json::parse(
-        text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) { return deepest = std::max(deepest, depth), depth <= 8; }, false);
-    if (header.is_discarded() || !header.is_object() || deepest > 8) return fail("the header is not a JSON object (field `header`)");
+    const auto object = read_object(text, 8);  // a header nests three levels
+    if (!object) return fail("the header is not a JSON object (field `header`)");
+    const nlohmann::json& header = *object;
     std::string name = wanted, names;
     size_t count = 0;
     for (const auto& [key, value] : header.items()) {

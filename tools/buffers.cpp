@@ -23,6 +23,12 @@ Buffer buffer_of(const Array& array) {
     return {array.type, array.layout_name(), array.extents, array.order, bytes(array.data), bytes(array.scales), bytes(array.tensor_scale)};
 }
 
+std::string shape_text(const Buffer& buffer) {
+    std::string shape;
+    for (const int64_t e : buffer.extents) shape += (shape.empty() ? "" : ", ") + std::to_string(e);
+    return shape;
+}
+
 tegula::Result<Array> array_of(const tegula::Module& module, const Buffer& buffer, bool packed, const std::string& path) {
     const auto text = [](const std::vector<uint8_t>& bytes) { return std::string(bytes.begin(), bytes.end()); };
     Array array;

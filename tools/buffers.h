@@ -26,7 +26,8 @@ struct Spec {  ///< NAME=file[#tensor][:type]
 Spec file_spec(const std::string& name, std::string text);
 
 Buffer buffer_of(const Array& array);
-/// What a file holds of `buffer`, which is row-major: plain where the file's format knows the type and `packed` does not ask for more.
+std::string shape_text(const Buffer& buffer);  ///< "2, 3"
+/// What a file holds of `buffer`: plain where the file's format knows the type and `packed`, which other orders than row need, is off.
 tegula::Result<Array> array_of(const tegula::Module& module, const Buffer& buffer, bool packed, const std::string& path);
 
 /// Gives `buffer` zeroed storage for its type, layout and extents.

@@ -33,8 +33,7 @@ int pack_file(Session& session) {
     auto packed = array_of(module, to, !o.layout.empty(), out.path);
     if (!accept(packed)) return session.exit_code(packed.status());
     if (!write_array(out.path, out.tensor, packed.value(), error)) return session.fail(io, error);
-    std::string shape;
-    for (const int64_t e : to.extents) shape += (shape.empty() ? "" : ", ") + std::to_string(e);
+    const std::string shape = shape_text(to);
     if (o.json)
         std::printf("{\"schema\":1,\"file\":%s,\"type\":%s,\"extents\":[%s],\"layout\":%s}\n", json_text(out.path).c_str(), json_text(type).c_str(),
                     shape.c_str(), json_text(to.layout).c_str());

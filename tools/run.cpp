@@ -188,9 +188,7 @@ bool Run::write_outputs() {
     std::signal(SIGALRM, SIG_IGN);  // a write that has begun is finished; a second signal still ends it
     for (const std::string& name : outputs_) {
         Buffer& buffer = buffers_[name];
-        std::string shape;
-        for (int64_t e : buffer.extents) shape += (shape.empty() ? "" : ", ") + std::to_string(e);
-        const std::string head = name + ": " + buffer.type + "[" + shape + "]";
+        const std::string head = name + ": " + buffer.type + "[" + shape_text(buffer) + "]";
         auto it = outs_.find(name);
         if (it == outs_.end()) {
             if (!o_.json && !o_.quiet) std::printf("%s  %s\n", head.c_str(), preview(buffer).c_str());

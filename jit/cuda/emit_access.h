@@ -31,9 +31,9 @@ struct Emitter::Part {
     std::string base;            ///< u64 variable: offset of the part's start and of the thread
     bool in_pieces = false;      ///< a layout by expressions whose offset is `base` plus `terms`: texts of "R", times pitches
     std::vector<std::pair<std::string, std::string>> terms;
-    int vector = 1;                                   ///< elements of a wide access
-    bool shifted = false;                             ///< vectors start at any element (emit_shifted.cpp)
-    int vector_axis = -1;                             ///< along which they lie
+    int vector = 1;          ///< elements of a wide access
+    bool shifted = false;    ///< vectors start at any element (emit_shifted.cpp)
+    int vector_axis = -1;    ///< along which they lie
     enum { any, first, whole_vectors } inside = any;  ///< of the elements of a vector at the tensor's edge: any, the first n, all or none
 };
 
