@@ -242,8 +242,7 @@ void Checker::member(const ast::MemberExpr& e) {
         for (const Module::Import& i : module_.imports) {
             if (i.alias != alias || find(alias) || !i.module) continue;
             if (i.module->find(e.member.text)) return;
-            std::vector<std::string_view> names;
-            for (const auto& [n, item] : i.module->names) names.push_back(n);
+            std::vector<std::string_view> names = i.module->item_names();
             std::sort(names.begin(), names.end());
             Diagnostic& d = diags_.report(Diag::unknown_member, e.member.span, {"module `" + i.module->name + "`", std::string(e.member.text)});
             if (const auto near = closest(e.member.text, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");

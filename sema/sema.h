@@ -37,6 +37,7 @@ public:
 
 /// A parsed file with its imports resolved by the engine. `names` is filled by check_module.
 struct Module {
+    virtual ~Module() = default;
     std::string name;  ///< "std.quant", "gemm.tile"
     const ast::Module* ast = nullptr;
     struct Import {
@@ -47,9 +48,15 @@ struct Module {
     std::vector<Import> imports;
     std::vector<std::unique_ptr<const Prelude>> prelude;  ///< searched last: std.math and friends, visible without import
     std::unordered_map<std::string_view, const ast::Item*> names;
-    const ast::Item* find(std::string_view item) const {
+    /// Null where there is no such item. May parse it first (modules of the library).
+    virtual const ast::Item* find(std::string_view item) const {
         auto it = names.find(item);
         return it == names.end() ? nullptr : it->second;
+    }
+    virtual std::vector<std::string_view> item_names() const {
+        std::vector<std::string_view> out;
+        for (const auto& [name, item] : names) out.push_back(name);
+        return out;
     }
 };
 

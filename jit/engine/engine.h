@@ -66,7 +66,7 @@ public:
     const std::shared_ptr<Engine> engine;
     uint32_t file = 0;
     std::vector<std::shared_ptr<LoadedModule>> dependencies;  ///< keeps imports alive
-    Arena arena;
+    mutable Arena arena;  ///< grows with items of the library as they are asked for
     const ast::KernelItem* kernel(std::string_view name) const;
 
 private:
@@ -159,7 +159,8 @@ private:
     explicit Engine(EngineOptions options) : options_(std::move(options)) {}
     struct Loading;
     class StdPrelude;
-    ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, bool is_std, DiagSink& diags);
+    class StdModule;
+    ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags);
     bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);
     std::optional<std::string> read_import(std::string_view path, const std::string& directory, std::string& why);

@@ -77,6 +77,12 @@ const StdlibFile* stdlib_file(std::string_view name) {
     return it == files.end() ? nullptr : &*it;
 }
 
+/// Does a line start an item? Those of the library start in column 1.
+bool starts_item(std::string_view line) {
+    constexpr std::string_view kKeywords[] = {"const ", "type ", "struct ", "layout ", "fn ", "kernel ", "test ", "bench "};
+    return std::ranges::any_of(kKeywords, [line](std::string_view keyword) { return line.starts_with(keyword); });
+}
+
 std::string directory_of(std::string_view path) {
     size_t slash = path.rfind('/');
     return slash == std::string_view::npos ? std::string() : std::string(path.substr(0, slash));
@@ -87,6 +93,57 @@ std::string directory_of(std::string_view path) {
 struct Engine::Loading {
     std::map<std::string, ModulePtr> done;  ///< by directory and import path
     std::vector<std::string> stack;         ///< import chain, for cycles and depth
+};
+
+/// A module of the library. Nobody needs all of it, and its own tests check the whole file, so an item is parsed when it is first asked for: as a source
+/// of its own, behind as many empty lines as stand before it in the file.
+class Engine::StdModule final : public LoadedModule {
+public:
+    StdModule(std::shared_ptr<Engine> engine, const StdlibFile& of) : LoadedModule(std::move(engine)), text_(of.text) {
+        name = "std." + std::string(of.name);
+        Part head, unused, *open = &head;
+        for (size_t at = 0, line = 0; at < text_.size(); ++line) {
+            const size_t end = std::min(text_.find('\n', at), text_.size() - 1) + 1;
+            if (const std::string_view item = text_.substr(at, end - at); starts_item(item)) {
+                const size_t word = item.find(' ') + 1;
+                const bool is_test = item.starts_with("test ") || item.starts_with("bench ");
+                open = is_test ? &unused : &parts_[item.substr(word, item.find_first_of("<[(:={ ", word) - word)];
+                *open = {at, at, line, nullptr};
+            }
+            open->end = at = end;
+        }
+        ast = parse(head);
+        file = ast->file;
+    }
+    const ast::Item* find(std::string_view item) const override {
+        const auto part = parts_.find(item);
+        if (part == parts_.end()) return nullptr;
+        std::lock_guard lock(parts_mutex_);
+        if (!part->second.item) part->second.item = parse(part->second)->items.front();
+        return part->second.item;
+    }
+    std::vector<std::string_view> item_names() const override {
+        std::vector<std::string_view> out;
+        for (const auto& [item, part] : parts_) out.push_back(item);
+        return out;
+    }
+
+private:
+    struct Part {
+        size_t begin = 0, end = 0, line = 0;
+        const ast::Item* item = nullptr;  ///< null: not parsed yet
+    };
+    std::string_view text_;
+    mutable std::mutex parts_mutex_;  ///< guards the items of parts, and the arena
+    mutable std::map<std::string_view, Part> parts_;
+
+    const ast::Module* parse(const Part& part) const {
+        const std::string source = std::string(part.line, '\n').append(text_.substr(part.begin, part.end - part.begin));
+        DiagSink diags;
+        const ast::Module* parsed = parse_module(engine->sources_, engine->snippet(name.c_str(), source), arena, diags);
+        TEGULA_CHECK(parsed && !diags.has_errors(), name + " has errors");
+        return parsed;
+    }
 };
 
 /// A module of the library that others see without importing it. Owned by such a module, which keeps the engine alive.
@@ -121,17 +178,17 @@ std::shared_ptr<Engine> Engine::create(EngineOptions options) { return std::shar
 ModulePtr Engine::load(const std::string& name, std::string text, const std::string& directory, DiagSink& diags) {
     Loading state;
     state.stack.push_back(name);
-    return load_file(state, name, std::move(text), directory, false, diags);
+    return load_file(state, name, std::move(text), directory, diags);
 }
 
-ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, bool is_std, DiagSink& diags) {
+ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags) {
     auto module = std::make_shared<LoadedModule>(shared_from_this());
     module->name = name;
-    module->file = is_std ? snippet(name.c_str(), text) : sources_.add(name, std::move(text));
+    module->file = sources_.add(name, std::move(text));
     size_t before = diags.error_count();
     module->ast = parse_module(sources_, module->file, module->arena, diags);
     if (!module->ast) return nullptr;
-    bool ok = resolve_imports(state, *module, directory, is_std, diags);
+    bool ok = resolve_imports(state, *module, directory, false, diags);
     // A file that did not parse is not checked further: what follows would mostly be echoes.
     if (diags.error_count() != before || !ok) return nullptr;
     if (!sema::check_module(*module, types_, diags)) return nullptr;
@@ -155,7 +212,7 @@ ModulePtr Engine::import_file(Loading& state, const ast::ImportItem& import, con
     const std::string below = directory_of(path);
     state.stack.push_back(path);
     ModulePtr found =
-        load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, false, diags);
+        load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, diags);
     state.stack.pop_back();
     return state.done[key] = found;
 }
@@ -208,11 +265,12 @@ ModulePtr Engine::std_module(Loading& state, std::string_view name, DiagSink& di
         if (auto module = it->second.lock()) return module;
     const StdlibFile* file = stdlib_file(name);
     if (!file) return nullptr;
-    std::string full = "std." + std::string(name);
-    state.stack.push_back(full);
-    ModulePtr module = load_file(state, full, std::string(file->text), {}, true, diags);
+    auto module = std::make_shared<StdModule>(shared_from_this(), *file);
+    state.stack.push_back(module->name);
+    const bool ok = resolve_imports(state, *module, {}, true, diags);
     state.stack.pop_back();
-    if (module) std_modules_[std::string(name)] = module;
+    if (!ok) return nullptr;
+    std_modules_[std::string(name)] = module;
     return module;
 }
 
