@@ -26,6 +26,12 @@ public:
         std::memcpy(static_cast<void*>(out), items.data(), sizeof(T) * items.size());
         return {out, items.size()};
     }
+    /// Room for `count` of them.
+    template <class T>
+    T* room(size_t count) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        return static_cast<T*>(allocate(sizeof(T) * count, alignof(T)));
+    }
     std::string_view copy(std::string_view text) {
         if (text.empty()) return {};
         char* out = static_cast<char*>(allocate(text.size(), 1));

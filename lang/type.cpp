@@ -94,10 +94,10 @@ TypeTable::TypeTable() {
         format_index_.emplace(key_of(format), static_cast<uint32_t>(formats_.size()));
         formats_.push_back(std::move(format));
     }
-    types_.emplace_back();
-    type_index_.emplace(key_of(types_.front()), 0);
+    types_.push_back({});
+    type_index_.emplace(key_of(types_[0]), 0);
     layouts_.push_back(std::make_unique<Layout>(Layout::row()));
-    layout_index_.emplace(layouts_.front()->text(), 0);
+    layout_index_.emplace(layouts_[0]->text(), 0);
 }
 
 TypeTable::~TypeTable() = default;
@@ -109,10 +109,7 @@ FormatId TypeTable::intern(const Format& format) {
     auto [it, fresh] = format_index_.try_emplace(std::move(key), static_cast<uint32_t>(formats_.size()));
     if (!fresh) return {it->second};
     if (copy.name.empty() && copy.is_block()) {
-        auto part = [&](FormatId id) {
-            TEGULA_CHECK(id.v < formats_.size());
-            return formats_[id.v].name;
-        };
+        auto part = [&](FormatId id) { return formats_[id.v].name; };
         copy.name = "block<" + part(copy.elem) + ", " + std::to_string(copy.block_size) + ", scale = " + part(copy.scale);
         if (copy.tensor_scale.v) copy.name += ", tensor_scale = " + part(copy.tensor_scale);
         if (copy.scale_rule != ScaleRule::floor) copy.name += std::string(", rule = ") + spelling(copy.scale_rule);
@@ -140,24 +137,6 @@ LayoutId TypeTable::intern(const Layout& layout) {
     auto [it, fresh] = layout_index_.try_emplace(std::move(key), static_cast<uint32_t>(layouts_.size()));
     if (fresh) layouts_.push_back(std::make_unique<Layout>(layout));
     return {it->second};
-}
-
-const Format& TypeTable::format(FormatId id) const {
-    std::lock_guard lock(mutex_);
-    TEGULA_CHECK(id.v < formats_.size());
-    return formats_[id.v];
-}
-
-const Type& TypeTable::type(TypeId id) const {
-    std::lock_guard lock(mutex_);
-    TEGULA_CHECK(id.v < types_.size());
-    return types_[id.v];
-}
-
-const Layout& TypeTable::layout(LayoutId id) const {
-    std::lock_guard lock(mutex_);
-    TEGULA_CHECK(id.v < layouts_.size());
-    return *layouts_[id.v];
 }
 
 TypeId TypeTable::tile(FormatId elem, const Shape& shape) {
@@ -200,11 +179,8 @@ std::string TypeTable::name(TypeId id) const {
 }
 
 std::optional<FormatId> TypeTable::builtin(std::string_view name) {
-    {
-        std::lock_guard lock(mutex_);
-        for (uint32_t id = 1; id < static_cast<uint32_t>(Fmt::builtin_count_); ++id)
-            if (formats_[id].name == name) return FormatId{id};
-    }
+    for (uint32_t id = 1; id < static_cast<uint32_t>(Fmt::builtin_count_); ++id)
+        if (formats_[id].name == name) return FormatId{id};
     if (name.size() < 2 || name.size() > 3 || (name[0] != 'i' && name[0] != 'u') || name[1] == '0') return std::nullopt;
     unsigned bits = 0;
     auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), bits);

@@ -2,7 +2,8 @@
 // types and layouts are interned in one TypeTable per engine; ids are stable and comparable.
 #pragma once
 #include <array>
-#include <deque>
+#include <atomic>
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -69,6 +70,31 @@ struct Type {
 
 class Layout;  // lang/layout.h
 
+/// Entries that are added under a lock and read without one: every phase asks for types all the time, on many threads. They never move.
+template <class T>
+class Entries {
+public:
+    uint32_t size() const { return size_.load(std::memory_order_acquire); }
+    const T& operator[](uint32_t i) const {
+        TEGULA_CHECK(i < size());
+        return entry(i);
+    }
+    void push_back(T value) {
+        const uint32_t i = size_.load(std::memory_order_relaxed), chunk = chunk_of(i);
+        if (!chunks_[chunk]) chunks_[chunk] = std::make_unique<T[]>(size_t{kFirst} << chunk);
+        entry(i) = std::move(value);
+        size_.store(i + 1, std::memory_order_release);
+    }
+
+private:
+    static constexpr uint32_t kFirst = 64;  ///< entries of chunk 0; each chunk has twice as many as the one before
+    std::array<std::unique_ptr<T[]>, 26> chunks_;
+    std::atomic<uint32_t> size_{0};
+
+    static uint32_t chunk_of(uint32_t i) { return static_cast<uint32_t>(std::bit_width(i / kFirst + 1)) - 1; }
+    T& entry(uint32_t i) const { return chunks_[chunk_of(i)][i - kFirst * ((1u << chunk_of(i)) - 1)]; }
+};
+
 /// Interns formats, types and layouts of one engine. Thread-safe; references stay valid for its lifetime.
 class TypeTable {
 public:
@@ -77,9 +103,9 @@ public:
     FormatId intern(const Format& format);
     TypeId intern(const Type& type);
     LayoutId intern(const Layout& layout);
-    const Format& format(FormatId id) const;
-    const Type& type(TypeId id) const;
-    const Layout& layout(LayoutId id) const;
+    const Format& format(FormatId id) const { return formats_[id.v]; }
+    const Type& type(TypeId id) const { return types_[id.v]; }
+    const Layout& layout(LayoutId id) const { return *layouts_[id.v]; }
     const Format& elem(TypeId id) const { return format(type(id).elem); }
 
     TypeId tile(FormatId elem, const Shape& shape = {});
@@ -92,10 +118,10 @@ public:
     std::optional<FormatId> builtin(std::string_view name);
 
 private:
-    mutable std::mutex mutex_;
-    std::deque<Format> formats_;
-    std::deque<Type> types_;
-    std::deque<std::unique_ptr<Layout>> layouts_;
+    std::mutex mutex_;  ///< for who adds
+    Entries<Format> formats_;
+    Entries<Type> types_;
+    Entries<std::unique_ptr<Layout>> layouts_;
     std::unordered_map<std::string, uint32_t> format_index_, type_index_, layout_index_;
 };
 

@@ -49,11 +49,11 @@ public:
 
 private:
     void check_params();
-    void check_type(const Type& t, const std::string& where);
+    void check_type(const Type& t, const Where& where);
     void walk(BlockId id, int depth);
     void check_inst(InstId id, BlockId block, bool last, int depth);
-    bool check_shape_of_inst(const Inst& inst, const std::string& where);
-    bool enter_blocks(InstId id, const std::string& where, int depth);
+    bool check_shape_of_inst(const Inst& inst, const Where& where);
+    bool enter_blocks(InstId id, const Where& where, int depth);
 
     const Function& fn_;
     std::vector<bool> in_scope_, seen_inst_, seen_block_;
@@ -62,7 +62,7 @@ private:
     int pure_depth_ = 0;  ///< how many enclosing ops promise to be pure
 };
 
-void Verifier::check_type(const Type& t, const std::string& where) {
+void Verifier::check_type(const Type& t, const Where& where) {
     const auto fail = [&](const char* text) { problems_.push_back(where + text); };
     if (t.kind == Type::none) return fail("value has no type");
     if (t.elem.v == 0 || fn_.types().format(t.elem).is_block()) return fail("value has no element format");
@@ -112,7 +112,7 @@ void Verifier::walk(BlockId id, int depth) {
     const Block& block = fn_.block(id);
     seen_block_[id.v] = true;
     const size_t mark = scope_.size();
-    const std::string where = "block " + std::to_string(id.v) + ": ";
+    const Where where{"block", id.v};
     for (uint32_t i = 0; i < block.args.size(); ++i) {
         const ValueId v = block.args[i];
         if (v.v >= fn_.value_count() || fn_.value(v).block != id || fn_.value(v).index != i || fn_.value(v).def.valid()) {
@@ -134,7 +134,7 @@ void Verifier::check_inst(InstId id, BlockId block, bool last, int depth) {
     if (id.v >= fn_.inst_count()) return problems_.push_back("block holds an instruction that does not exist");
     const Inst& inst = fn_.inst(id);
     if (inst.op >= Op::count_) return problems_.push_back("inst " + std::to_string(id.v) + ": unknown op");
-    const std::string where = "inst " + std::to_string(id.v) + " (" + op_row(inst.op).name + "): ";
+    const Where where{"inst", id.v, op_row(inst.op).name};
     if (seen_inst_[id.v]) return problems_.push_back(where + "stands in two places");
     seen_inst_[id.v] = true;
     if (inst.parent != block) problems_.push_back(where + "does not know its block");
@@ -153,7 +153,7 @@ void Verifier::check_inst(InstId id, BlockId block, bool last, int depth) {
 }
 
 /// Pools, counts, operands in scope, result types: what rules rely on.
-bool Verifier::check_shape_of_inst(const Inst& inst, const std::string& where) {
+bool Verifier::check_shape_of_inst(const Inst& inst, const Where& where) {
     const OpRow& row = op_row(inst.op);
     const size_t before = problems_.size();
     const auto fail = [&](const char* text) { problems_.push_back(where + text); };
@@ -187,7 +187,7 @@ bool Verifier::check_shape_of_inst(const Inst& inst, const std::string& where) {
     return problems_.size() == before;
 }
 
-bool Verifier::enter_blocks(InstId id, const std::string& where, int depth) {
+bool Verifier::enter_blocks(InstId id, const Where& where, int depth) {
     const Inst& inst = fn_.inst(id);
     const size_t before = problems_.size();
     if (inst.blocks.begin > fn_.block_pool.size() || inst.blocks.count > fn_.block_pool.size() - inst.blocks.begin) return false;
@@ -206,6 +206,12 @@ bool Verifier::enter_blocks(InstId id, const std::string& where, int depth) {
 }
 
 }  // namespace
+
+std::string operator+(const Where& where, const std::string& text) {
+    std::string out = std::string(where.what) + " " + std::to_string(where.number);
+    if (where.op) out += std::string(" (") + where.op + ")";
+    return out + ": " + text;
+}
 
 std::vector<std::string> verify(const Function& fn) { return Verifier(fn).run(); }
 

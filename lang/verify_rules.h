@@ -8,11 +8,20 @@
 
 namespace tegula::ir {
 
+/// What a problem was found in; spelled out only where there is one.
+struct Where {
+    const char* what;  ///< "inst", "block"
+    uint32_t number;
+    const char* op = nullptr;
+};
+/// "inst 12 (dot): " and the text.
+std::string operator+(const Where& where, const std::string& text);
+
 struct RuleContext {
     const Function& fn;
     const Inst& inst;
     std::vector<std::string>& problems;
-    std::string where;  ///< prefix of every line: "inst 12 (dot): "
+    Where where;
 
     std::span<const ValueId> operands() const { return fn.operands(inst); }
     std::span<const int64_t> attrs() const { return fn.attrs(inst); }

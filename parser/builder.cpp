@@ -27,15 +27,15 @@ struct Over {
         shape.height = std::max(shape.height, shape_of(child).height);
         return *this;
     }
-    Over& add(const Args& args) {
+    Over& add(Args args) {
         for (const Arg& arg : args) add(arg.value);
         return *this;
     }
-    Over& add(const Exprs& items) {
+    Over& add(Exprs items) {
         for (ExprPtr item : items) add(item);
         return *this;
     }
-    Over& add(const std::vector<IndexItem>& items) {
+    Over& add(IndexItems items) {
         for (const IndexItem& item : items) add(item.start).add(item.extent).add(item.step);
         return *this;
     }
@@ -92,20 +92,20 @@ ExprPtr Builder::member(ExprPtr base, std::string_view member, Span member_span,
     return fits(shape, span) ? make<MemberExpr>(arena, ExprKind::member, span, shape, base, Name{member, member_span}) : base;
 }
 
-ExprPtr Builder::instantiate(ExprPtr base, const Args& args, Span span) {
+ExprPtr Builder::instantiate(ExprPtr base, Args args, Span span) {
     Shape shape = Over().add(base).add(args).parent();
-    return fits(shape, span) ? make<InstantiateExpr>(arena, ExprKind::instantiate, span, shape, base, std::span<const Arg>(arena.copy(args))) : base;
+    return fits(shape, span) ? make<InstantiateExpr>(arena, ExprKind::instantiate, span, shape, base, args) : base;
 }
 
-ExprPtr Builder::call(ExprPtr callee, const Args& args, Span span) {
+ExprPtr Builder::call(ExprPtr callee, Args args, Span span) {
     Shape shape = Over().add(callee).add(args).parent();
-    return fits(shape, span) ? make<CallExpr>(arena, ExprKind::call, span, shape, callee, std::span<const Arg>(arena.copy(args))) : callee;
+    return fits(shape, span) ? make<CallExpr>(arena, ExprKind::call, span, shape, callee, args) : callee;
 }
 
-ExprPtr Builder::index(ExprPtr base, const std::vector<IndexItem>& items, Span span) {
+ExprPtr Builder::index(ExprPtr base, IndexItems items, Span span) {
     Shape shape = Over().add(base).add(items).parent();
     if (!fits(shape, span)) return base;
-    return make<IndexExpr>(arena, ExprKind::index, span, shape, base, std::span<const IndexItem>(arena.copy(items)));
+    return make<IndexExpr>(arena, ExprKind::index, span, shape, base, items);
 }
 
 IndexItem Builder::index_value(ExprPtr value) {
@@ -140,19 +140,19 @@ ExprPtr Builder::else_value(ExprPtr access, ExprPtr value, Span span) {
     return fits(shape, span) ? make<ElseExpr>(arena, ExprKind::else_value, span, shape, access, value) : access;
 }
 
-ExprPtr Builder::tuple(const Exprs& items, Span span) {
+ExprPtr Builder::tuple(Exprs items, Span span) {
     Shape shape = Over().add(items).parent();
-    return fits(shape, span) ? make<TupleExpr>(arena, ExprKind::tuple, span, shape, std::span<const ExprPtr>(arena.copy(items))) : items[0];
+    return fits(shape, span) ? make<TupleExpr>(arena, ExprKind::tuple, span, shape, items) : items[0];
 }
 
-ExprPtr Builder::array(const Exprs& items, Span span) {
+ExprPtr Builder::array(Exprs items, Span span) {
     Shape shape = Over().add(items).parent();
-    return fits(shape, span) ? make<ArrayExpr>(arena, ExprKind::array, span, shape, std::span<const ExprPtr>(arena.copy(items))) : items[0];
+    return fits(shape, span) ? make<ArrayExpr>(arena, ExprKind::array, span, shape, items) : items[0];
 }
 
-ExprPtr Builder::set(const Exprs& items, Span span) {
+ExprPtr Builder::set(Exprs items, Span span) {
     Shape shape = Over().add(items).parent();
-    return fits(shape, span) ? make<SetExpr>(arena, ExprKind::set, span, shape, std::span<const ExprPtr>(arena.copy(items))) : items[0];
+    return fits(shape, span) ? make<SetExpr>(arena, ExprKind::set, span, shape, items) : items[0];
 }
 
 ExprPtr Builder::range(ExprPtr lo, ExprPtr hi, ExprPtr step, Span span) {
@@ -160,9 +160,9 @@ ExprPtr Builder::range(ExprPtr lo, ExprPtr hi, ExprPtr step, Span span) {
     return fits(shape, span) ? make<RangeExpr>(arena, ExprKind::range, span, shape, lo, hi, step) : lo;
 }
 
-ExprPtr Builder::lambda(const Names& params, ExprPtr body, Span span) {
+ExprPtr Builder::lambda(Names params, ExprPtr body, Span span) {
     Shape shape = Over().add(body).parent();
-    return fits(shape, span) ? make<LambdaExpr>(arena, ExprKind::lambda, span, shape, std::span<const Name>(arena.copy(params)), body) : body;
+    return fits(shape, span) ? make<LambdaExpr>(arena, ExprKind::lambda, span, shape, params, body) : body;
 }
 
 ExprPtr Builder::annotated(ExprPtr base, ExprPtr layout, Span span) {
@@ -171,7 +171,7 @@ ExprPtr Builder::annotated(ExprPtr base, ExprPtr layout, Span span) {
 }
 
 /// Reads `name < extent` out of the items before `=>`; reports the others.
-std::vector<IndexBinder> Builder::binders(const Exprs& items) {
+std::vector<IndexBinder> Builder::binders(Exprs items) {
     std::vector<IndexBinder> out;
     for (ExprPtr item : items) {
         const BinaryExpr* less = item->kind == ExprKind::binary ? &as<BinaryExpr>(item) : nullptr;
@@ -184,17 +184,17 @@ std::vector<IndexBinder> Builder::binders(const Exprs& items) {
     return out;
 }
 
-ExprPtr Builder::form(ExprPtr reducer, const Exprs& items, ExprPtr body, Span span) {
+ExprPtr Builder::form(ExprPtr reducer, Exprs items, ExprPtr body, Span span) {
     Shape shape = Over().add(reducer).add(items).add(body).parent();
     if (!fits(shape, span)) return body;
     return make<IndexFormExpr>(arena, ExprKind::index_form, span, shape, reducer, std::span<const IndexBinder>(arena.copy(binders(items))), body);
 }
 
-ExprPtr Builder::index_form(const Exprs& items, ExprPtr body, Span span) { return form(nullptr, items, body, span); }
+ExprPtr Builder::index_form(Exprs items, ExprPtr body, Span span) { return form(nullptr, items, body, span); }
 
-ExprPtr Builder::reducing_form(ExprPtr reducer, const std::vector<IndexItem>& items, ExprPtr body, Span span) {
+ExprPtr Builder::reducing_form(ExprPtr reducer, IndexItems items, ExprPtr body, Span span) {
     if (reducer->kind != ExprKind::name) diags.report(Diag::bad_reducer, reducer->span);
-    Exprs values;
+    std::vector<ExprPtr> values;
     for (const IndexItem& item : items) {
         if (item.kind == IndexItem::value) {
             values.push_back(item.start);
@@ -226,7 +226,7 @@ Over over(const Block& block) {
     return shape;
 }
 
-Over over(const Block& block, ExprPtr expr, const Attributes& attributes) {
+Over over(const Block& block, ExprPtr expr, Attributes attributes) {
     Over shape = over(block);
     for (const Attribute& attribute : attributes) {
         for (const Arg& arg : attribute.args) shape.add(arg.value);
@@ -236,9 +236,9 @@ Over over(const Block& block, ExprPtr expr, const Attributes& attributes) {
 
 }  // namespace
 
-Block Builder::block(const Stmts& stmts, Span span) { return {arena.copy(stmts), span}; }
+Block Builder::block(Stmts stmts, Span span) { return {stmts, span}; }
 
-Pattern Builder::pattern(bool is_tuple, const Names& names, Span span) { return {is_tuple, arena.copy(names), span}; }
+Pattern Builder::pattern(bool is_tuple, Names names, Span span) { return {is_tuple, names, span}; }
 
 StmtPtr Builder::let(bool is_var, const Pattern& pattern, ExprPtr type, ExprPtr init, Span span) {
     Shape shape = Over().add(type).add(init).parent();
@@ -270,20 +270,19 @@ StmtPtr Builder::if_stmt(bool is_const, ExprPtr condition, const Block& then_blo
 
 ElsePart Builder::else_if(StmtPtr inner, Span span) {
     if (inner == nullptr) return {};
-    return {true, block({inner}, span)};
+    return {true, block(list(inner), span)};
 }
 
-StmtPtr Builder::for_stmt(bool is_const, const Pattern& pattern, ExprPtr iterable, const Attributes& attributes, const Block& body, Span span) {
+StmtPtr Builder::for_stmt(bool is_const, const Pattern& pattern, ExprPtr iterable, Attributes attributes, const Block& body, Span span) {
     Shape shape = over(body, iterable, attributes).parent();
     if (!fits(shape, span)) return nullptr;
-    return make_stmt<ForStmt>(arena, StmtKind::for_, span, shape, is_const, pattern, iterable, std::span<const Attribute>(arena.copy(attributes)),
-                              body);
+    return make_stmt<ForStmt>(arena, StmtKind::for_, span, shape, is_const, pattern, iterable, attributes, body);
 }
 
-StmtPtr Builder::while_stmt(ExprPtr condition, const Attributes& attributes, const Block& body, Span span) {
+StmtPtr Builder::while_stmt(ExprPtr condition, Attributes attributes, const Block& body, Span span) {
     Shape shape = over(body, condition, attributes).parent();
     if (!fits(shape, span)) return nullptr;
-    return make_stmt<WhileStmt>(arena, StmtKind::while_, span, shape, condition, std::span<const Attribute>(arena.copy(attributes)), body);
+    return make_stmt<WhileStmt>(arena, StmtKind::while_, span, shape, condition, attributes, body);
 }
 
 StmtPtr Builder::jump(StmtKind kind, Span span) {

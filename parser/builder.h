@@ -2,8 +2,11 @@
 // assignment targets, index-form binders, duplicate clauses, depth). A node is preceded in memory by its Shape, so that limits on the
 // tree's depth cost one comparison per node: every consumer of the AST may recurse without a check of its own.
 #pragma once
+#include <algorithm>
 #include <deque>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "lang/ast.h"
@@ -20,30 +23,98 @@ struct Shape {
 using ExprPtr = const ast::Expr*;
 using StmtPtr = const ast::Stmt*;
 using ItemPtr = const ast::Item*;
-using Exprs = std::vector<ExprPtr>;
-using Args = std::vector<ast::Arg>;
-using Names = std::vector<ast::Name>;
-using Stmts = std::vector<StmtPtr>;
-using Generics = std::vector<ast::GenericParam>;
-using Attributes = std::vector<ast::Attribute>;
+using Exprs = std::span<const ExprPtr>;
+using Args = std::span<const ast::Arg>;
+using Names = std::span<const ast::Name>;
+using Stmts = std::span<const StmtPtr>;
+using Generics = std::span<const ast::GenericParam>;
+using Attributes = std::span<const ast::Attribute>;
+using IndexItems = std::span<const ast::IndexItem>;
+
+/// What rules collect item by item, in the arena. Handles are copied freely, since only the newest one is appended to.
+template <class T>
+struct List {
+    T* items;
+    uint32_t count, room;
+    operator std::span<const T>() const { return {items, count}; }
+};
 
 struct ElsePart {
-    bool has = false;
-    ast::Block block{};
+    bool has;
+    ast::Block block;
 };
 /// What the clauses between a kernel's parameters and its body collect.
 struct Clauses {
     bool has_grid = false;
-    Exprs grid, where;
+    Exprs grid;
+    std::vector<ExprPtr> where;
     std::vector<ast::TuneChoice> tune, dispatch;
     ExprPtr schedule = nullptr;
-    Attributes attributes;
+    std::vector<ast::Attribute> attributes;
 };
+/// What the parser's stack holds of a symbol: the member that the grammar names for it.
+union Value {
+    Value() : integer(0) {}
+    std::string_view text;
+    uint64_t integer;
+    FloatText number;
+    ExprPtr expr;
+    List<ExprPtr> exprs;
+    ast::Arg arg;
+    List<ast::Arg> args;
+    ast::IndexItem index_item;
+    List<ast::IndexItem> index_items;
+    ast::Name name;
+    List<ast::Name> names;
+    ast::Pattern pattern;
+    ast::Block block;
+    StmtPtr stmt;
+    List<StmtPtr> stmts;
+    ElsePart else_part;
+    bool flag;
+    ast::AssignOp assign_op;
+    ast::Attribute attribute;
+    List<ast::Attribute> attributes;
+    ItemPtr item;
+    ast::GenericParam generic;
+    List<ast::GenericParam> generics;
+    ast::Param param;
+    List<ast::Param> params;
+    ast::ParamMode mode;
+    ast::Field field;
+    List<ast::Field> fields;
+    ast::IndexBinder dim;
+    List<ast::IndexBinder> dims;
+    Clauses* clauses;
+    ast::TuneChoice choice;
+    List<ast::TuneChoice> choices;
+};
+static_assert(std::is_trivially_copyable_v<Value>);
 enum class Entry : uint8_t { module, statements, expression };
 
 class Builder {
 public:
     Builder(Scanner& scanner, Arena& arena, DiagSink& diags, Entry entry) : scanner(scanner), arena(arena), diags(diags), entry(entry) {}
+
+    // ---- lists ----
+    template <class T>
+    List<T> list(const T& first, std::type_identity_t<std::span<const T>> rest = {}) {
+        const auto count = static_cast<uint32_t>(rest.size()) + 1;
+        List<T> out{arena.room<T>(count), count, count};
+        out.items[0] = first;
+        std::copy(rest.begin(), rest.end(), out.items + 1);
+        return out;
+    }
+    template <class T>
+    List<T> append(List<T> list, const std::type_identity_t<T>& item) {
+        if (list.count == list.room) {
+            T* more = arena.room<T>(list.room = 2 * list.room + 2);
+            std::copy(list.items, list.items + list.count, more);
+            list.items = more;
+        }
+        list.items[list.count++] = item;
+        return list;
+    }
 
     // ---- expressions ----
     ExprPtr name(std::string_view text, Span span);
@@ -54,58 +125,57 @@ public:
     ExprPtr none_lit(Span span);
     ExprPtr parenthesised(ExprPtr inner);
     ExprPtr member(ExprPtr base, std::string_view member, Span member_span, Span span);
-    ExprPtr instantiate(ExprPtr base, const Args& args, Span span);
-    ExprPtr call(ExprPtr callee, const Args& args, Span span);
-    ExprPtr index(ExprPtr base, const std::vector<ast::IndexItem>& items, Span span);
+    ExprPtr instantiate(ExprPtr base, Args args, Span span);
+    ExprPtr call(ExprPtr callee, Args args, Span span);
+    ExprPtr index(ExprPtr base, IndexItems items, Span span);
     ExprPtr unary(ast::UnaryOp op, ExprPtr operand, Span span);
     ExprPtr binary(ast::BinaryOp op, Span op_span, ExprPtr lhs, ExprPtr rhs, Span span);
     ExprPtr else_value(ExprPtr access, ExprPtr value, Span span);
-    ExprPtr tuple(const Exprs& items, Span span);
-    ExprPtr array(const Exprs& items, Span span);
-    ExprPtr set(const Exprs& items, Span span);
+    ExprPtr tuple(Exprs items, Span span);
+    ExprPtr array(Exprs items, Span span);
+    ExprPtr set(Exprs items, Span span);
     ExprPtr range(ExprPtr lo, ExprPtr hi, ExprPtr step, Span span);
-    ExprPtr lambda(const Names& params, ExprPtr body, Span span);
+    ExprPtr lambda(Names params, ExprPtr body, Span span);
     ExprPtr annotated(ExprPtr base, ExprPtr layout, Span span);
-    ExprPtr index_form(const Exprs& items, ExprPtr body, Span span);
-    ExprPtr reducing_form(ExprPtr reducer, const std::vector<ast::IndexItem>& items, ExprPtr body, Span span);
+    ExprPtr index_form(Exprs items, ExprPtr body, Span span);
+    ExprPtr reducing_form(ExprPtr reducer, IndexItems items, ExprPtr body, Span span);
     static ast::IndexItem index_value(ExprPtr value);
     ExprPtr condition_with_assign(ExprPtr lhs, Span op, ExprPtr rhs, Span span);
 
     // ---- statements: null when the statement was dropped ----
-    ast::Block block(const Stmts& stmts, Span span);
-    ast::Pattern pattern(bool is_tuple, const Names& names, Span span);
+    ast::Block block(Stmts stmts, Span span);
+    ast::Pattern pattern(bool is_tuple, Names names, Span span);
     StmtPtr let(bool is_var, const ast::Pattern& pattern, ExprPtr type, ExprPtr init, Span span);
     StmtPtr assign(ast::AssignOp op, ExprPtr target, ExprPtr value, Span span);
     StmtPtr expr_stmt(ExprPtr expr, Span span);
     StmtPtr if_stmt(bool is_const, ExprPtr condition, const ast::Block& then_block, const ElsePart& else_part, Span span);
     ElsePart else_if(StmtPtr inner, Span span);
-    StmtPtr for_stmt(bool is_const, const ast::Pattern& pattern, ExprPtr iterable, const Attributes& attributes, const ast::Block& body, Span span);
-    StmtPtr while_stmt(ExprPtr condition, const Attributes& attributes, const ast::Block& body, Span span);
+    StmtPtr for_stmt(bool is_const, const ast::Pattern& pattern, ExprPtr iterable, Attributes attributes, const ast::Block& body, Span span);
+    StmtPtr while_stmt(ExprPtr condition, Attributes attributes, const ast::Block& body, Span span);
     StmtPtr jump(ast::StmtKind kind, Span span);
     StmtPtr return_stmt(ExprPtr value, Span span);
     StmtPtr block_stmt(const ast::Block& block, Span span);
     void stray_semicolon(Span span);
 
     // ---- items ----
-    ItemPtr import_module(const Names& path, const ast::Name& alias, Span span);
+    ItemPtr import_module(Names path, const ast::Name& alias, Span span);
     ItemPtr import_path(std::string_view path, const ast::Name& alias, Span span);
     ItemPtr const_item(const ast::Name& name, ExprPtr type, ExprPtr value, Span span);
-    ItemPtr type_item(const ast::Name& name, const Generics& generics, ExprPtr value, Span span);
-    ItemPtr struct_item(const ast::Name& name, const Generics& generics, const std::vector<ast::Field>& fields, Span span);
-    ItemPtr layout_item(const ast::Name& name, const Generics& generics, const std::vector<ast::IndexBinder>& dims, ExprPtr value, Span span);
-    ItemPtr fn_item(const ast::Name& name, const Generics& generics, const std::vector<ast::Param>& params, ExprPtr result, const ast::Block& body,
-                    Span span);
-    ItemPtr kernel_item(const ast::Name& name, const Generics& generics, const std::vector<ast::Param>& params, const Clauses& clauses,
-                        const ast::Block& body, Span span);
+    ItemPtr type_item(const ast::Name& name, Generics generics, ExprPtr value, Span span);
+    ItemPtr struct_item(const ast::Name& name, Generics generics, std::span<const ast::Field> fields, Span span);
+    ItemPtr layout_item(const ast::Name& name, Generics generics, std::span<const ast::IndexBinder> dims, ExprPtr value, Span span);
+    ItemPtr fn_item(const ast::Name& name, Generics generics, std::span<const ast::Param> params, ExprPtr result, const ast::Block& body, Span span);
+    ItemPtr kernel_item(const ast::Name& name, Generics generics, std::span<const ast::Param> params, const Clauses& clauses, const ast::Block& body,
+                        Span span);
     ItemPtr test_item(const ast::Name& name, const ast::Block& body, Span span);
-    ItemPtr bench_item(const ast::Name& name, const ast::Pattern& pattern, ExprPtr iterable, const Args& metrics, const ast::Block& body, Span span);
-    ast::TuneChoice choice(const ast::Name& name, const Exprs& values);
-    ast::Attribute attribute(const ast::Name& name, const Args& args);
+    ItemPtr bench_item(const ast::Name& name, const ast::Pattern& pattern, ExprPtr iterable, Args metrics, const ast::Block& body, Span span);
+    ast::TuneChoice choice(const ast::Name& name, Exprs values);
+    ast::Attribute attribute(const ast::Name& name, Args args);
     Clauses* clauses() { return &clauses_.emplace_back(); }
-    Clauses* grid(Clauses* clauses, const Exprs& extents, Span span);
-    Clauses* where(Clauses* clauses, const Exprs& conditions);
-    Clauses* tune(Clauses* clauses, const std::vector<ast::TuneChoice>& choices);
-    Clauses* dispatch(Clauses* clauses, const std::vector<ast::TuneChoice>& choices);
+    Clauses* grid(Clauses* clauses, Exprs extents, Span span);
+    Clauses* where(Clauses* clauses, Exprs conditions);
+    Clauses* tune(Clauses* clauses, std::span<const ast::TuneChoice> choices);
+    Clauses* dispatch(Clauses* clauses, std::span<const ast::TuneChoice> choices);
     Clauses* schedule(Clauses* clauses, ExprPtr value, Span span);
     void edition(uint64_t value, Span value_span, Span span);
     void add_item(ItemPtr item);
@@ -137,8 +207,8 @@ private:
     std::deque<Clauses> clauses_;
 
     bool fits(const Shape& shape, Span span);
-    std::vector<ast::IndexBinder> binders(const Exprs& items);
-    ExprPtr form(ExprPtr reducer, const Exprs& items, ExprPtr body, Span span);
+    std::vector<ast::IndexBinder> binders(Exprs items);
+    ExprPtr form(ExprPtr reducer, Exprs items, ExprPtr body, Span span);
     const char* foreign_spelling(std::string_view word) const;
     bool report_foreign_keyword(const Token& found);
 };

@@ -16,7 +16,7 @@ const T* make_item(Builder& b, ItemKind kind, Span span, const Name& name, const
 
 }  // namespace
 
-ItemPtr Builder::import_module(const Names& path, const Name& alias, Span span) {
+ItemPtr Builder::import_module(Names path, const Name& alias, Span span) {
     std::string text;
     for (const Name& part : path) {
         if (!text.empty()) text += '.';
@@ -34,55 +34,54 @@ ItemPtr Builder::const_item(const Name& name, ExprPtr type, ExprPtr value, Span 
     return make_item<ConstItem>(*this, ItemKind::const_, span, name, type, value);
 }
 
-ItemPtr Builder::type_item(const Name& name, const Generics& generics, ExprPtr value, Span span) {
-    return make_item<TypeItem>(*this, ItemKind::type, span, name, arena.copy(generics), value);
+ItemPtr Builder::type_item(const Name& name, Generics generics, ExprPtr value, Span span) {
+    return make_item<TypeItem>(*this, ItemKind::type, span, name, generics, value);
 }
 
-ItemPtr Builder::struct_item(const Name& name, const Generics& generics, const std::vector<Field>& fields, Span span) {
-    return make_item<StructItem>(*this, ItemKind::struct_, span, name, arena.copy(generics), arena.copy(fields));
+ItemPtr Builder::struct_item(const Name& name, Generics generics, std::span<const Field> fields, Span span) {
+    return make_item<StructItem>(*this, ItemKind::struct_, span, name, generics, fields);
 }
 
-ItemPtr Builder::layout_item(const Name& name, const Generics& generics, const std::vector<IndexBinder>& dims, ExprPtr value, Span span) {
-    return make_item<LayoutItem>(*this, ItemKind::layout, span, name, arena.copy(generics), arena.copy(dims), value);
+ItemPtr Builder::layout_item(const Name& name, Generics generics, std::span<const IndexBinder> dims, ExprPtr value, Span span) {
+    return make_item<LayoutItem>(*this, ItemKind::layout, span, name, generics, dims, value);
 }
 
-ItemPtr Builder::fn_item(const Name& name, const Generics& generics, const std::vector<Param>& params, ExprPtr result, const Block& body, Span span) {
-    return make_item<FnItem>(*this, ItemKind::fn, span, name, arena.copy(generics), arena.copy(params), result, body);
+ItemPtr Builder::fn_item(const Name& name, Generics generics, std::span<const Param> params, ExprPtr result, const Block& body, Span span) {
+    return make_item<FnItem>(*this, ItemKind::fn, span, name, generics, params, result, body);
 }
 
-ItemPtr Builder::kernel_item(const Name& name, const Generics& generics, const std::vector<Param>& params, const Clauses& clauses, const Block& body,
+ItemPtr Builder::kernel_item(const Name& name, Generics generics, std::span<const Param> params, const Clauses& clauses, const Block& body,
                              Span span) {
-    return make_item<KernelItem>(*this, ItemKind::kernel, span, name, arena.copy(generics), arena.copy(params), arena.copy(clauses.grid),
-                                 arena.copy(clauses.where), arena.copy(clauses.tune), arena.copy(clauses.dispatch), clauses.schedule,
-                                 arena.copy(clauses.attributes), body);
+    return make_item<KernelItem>(*this, ItemKind::kernel, span, name, generics, params, clauses.grid, arena.copy(clauses.where),
+                                 arena.copy(clauses.tune), arena.copy(clauses.dispatch), clauses.schedule, arena.copy(clauses.attributes), body);
 }
 
 ItemPtr Builder::test_item(const Name& name, const Block& body, Span span) { return make_item<TestItem>(*this, ItemKind::test, span, name, body); }
 
-ItemPtr Builder::bench_item(const Name& name, const Pattern& pattern, ExprPtr iterable, const Args& metrics, const Block& body, Span span) {
-    return make_item<BenchItem>(*this, ItemKind::bench, span, name, pattern, iterable, arena.copy(metrics), body);
+ItemPtr Builder::bench_item(const Name& name, const Pattern& pattern, ExprPtr iterable, Args metrics, const Block& body, Span span) {
+    return make_item<BenchItem>(*this, ItemKind::bench, span, name, pattern, iterable, metrics, body);
 }
 
-TuneChoice Builder::choice(const Name& name, const Exprs& values) { return {name, arena.copy(values)}; }
-Attribute Builder::attribute(const Name& name, const Args& args) { return {name, arena.copy(args)}; }
+TuneChoice Builder::choice(const Name& name, Exprs values) { return {name, values}; }
+Attribute Builder::attribute(const Name& name, Args args) { return {name, args}; }
 
-Clauses* Builder::grid(Clauses* clauses, const Exprs& extents, Span span) {
+Clauses* Builder::grid(Clauses* clauses, Exprs extents, Span span) {
     if (std::exchange(clauses->has_grid, true)) diags.report(Diag::duplicate_clause, span, {"grid"});
     clauses->grid = extents;
     return clauses;
 }
 
-Clauses* Builder::where(Clauses* clauses, const Exprs& conditions) {
+Clauses* Builder::where(Clauses* clauses, Exprs conditions) {
     clauses->where.insert(clauses->where.end(), conditions.begin(), conditions.end());
     return clauses;
 }
 
-Clauses* Builder::tune(Clauses* clauses, const std::vector<TuneChoice>& choices) {
+Clauses* Builder::tune(Clauses* clauses, std::span<const TuneChoice> choices) {
     clauses->tune.insert(clauses->tune.end(), choices.begin(), choices.end());
     return clauses;
 }
 
-Clauses* Builder::dispatch(Clauses* clauses, const std::vector<TuneChoice>& choices) {
+Clauses* Builder::dispatch(Clauses* clauses, std::span<const TuneChoice> choices) {
     clauses->dispatch.insert(clauses->dispatch.end(), choices.begin(), choices.end());
     return clauses;
 }

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "jit/cuda/emitter.h"
+#include "jit/cuda/text.h"
 
 namespace tegula::cuda {
 
@@ -72,12 +73,7 @@ std::string Emitter::support(const std::string& key, const std::string& stem, co
     auto [it, added] = support_names_.emplace(key, "");
     if (!added) return it->second;
     it->second = fresh(stem);
-    for (char c : text) {
-        if (c == '$')
-            layouts_ += it->second;
-        else
-            layouts_ += c;
-    }
+    layouts_ += replaced(text, "$", it->second);
     return it->second;
 }
 

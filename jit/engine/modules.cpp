@@ -95,8 +95,8 @@ struct Engine::Loading {
     std::vector<std::string> stack;         ///< import chain, for cycles and depth
 };
 
-/// A module of the library. Nobody needs all of it, and its own tests check the whole file, so an item is parsed when it is first asked for: as a source
-/// of its own, behind as many empty lines as stand before it in the file.
+/// A module of the library. Nobody needs all of it, and its own tests check the whole file, so an item is parsed when it is first asked for: as a
+/// source of its own, behind as many empty lines as stand before it in the file.
 class Engine::StdModule final : public LoadedModule {
 public:
     StdModule(std::shared_ptr<Engine> engine, const StdlibFile& of) : LoadedModule(std::move(engine)), text_(of.text) {
@@ -211,8 +211,7 @@ ModulePtr Engine::import_file(Loading& state, const ast::ImportItem& import, con
     if (!text) return diags.report(Diag::import_not_found, import.span, {printable(path), why}), nullptr;
     const std::string below = directory_of(path);
     state.stack.push_back(path);
-    ModulePtr found =
-        load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, diags);
+    ModulePtr found = load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, diags);
     state.stack.pop_back();
     return state.done[key] = found;
 }
