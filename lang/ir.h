@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lang/caching.h"
 #include "lang/diag.h"
 #include "lang/gpu_form.h"
 #include "lang/type.h"
@@ -42,6 +43,8 @@ Op find_op(std::string_view name);
 inline bool has_trait(Op op, Trait t) { return (op_row(op).traits & t) != 0; }
 /// dot and dot_scaled: operands 0, 1 and 2 are the factors and what their product is added to.
 inline bool is_product(Op op) { return op == Op::dot || op == Op::dot_scaled; }
+/// load, store, ptr_load, ptr_store, channel_put: their flags hold a Caching.
+bool may_ask_caches(Op op);
 /// Is `format` (or, for pointers, `pointer`) in an elementwise op's domain?
 bool in_domain(Op op, const Format& format, bool pointer);
 
@@ -109,7 +112,8 @@ struct Access {
         bool in_bounds = false;        ///< proved by a pass: no check needed on this axis
     };
     enum Flags : int64_t { has_other = 1, has_mask = 2 };
-    int64_t flags = 0;
+    int64_t flags = 0;  ///< and what is asked of caches (caching.h): of tensors, by loads and stores
+    bool plain() const { return !(flags & (has_other | has_mask)); }
     std::vector<Axis> axes;
     std::vector<int64_t> encode_axes() const;  ///< 4 numbers per axis: kind, extent, step, in_bounds
     size_t indices() const;                    ///< operands behind the object: one for each axis but `all`
@@ -171,6 +175,8 @@ public:
     const Format& elem(ValueId v) const { return types_->format(type(v).elem); }
     /// The defining instruction, or null for block arguments.
     const Inst* def(ValueId v) const { return values_[v.v].def.valid() ? &insts_[values_[v.v].def.v] : nullptr; }
+    /// What an access asks of caches; nothing where it is none.
+    Caching caching(const Inst& i) const { return may_ask_caches(i.op) ? Caching::of(attrs(i)[0]) : Caching(); }
     /// The Access of load, store, atomic, extract or deposit, decoded from attributes.
     Access access(const Inst& i) const;
 

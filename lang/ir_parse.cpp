@@ -1,5 +1,7 @@
 // The IR parser (ir_text.h): recursive descent over the tokens of ir_lexer.h, depth-limited. It stops at the first error of the text, makes
 // whatever the text says without judging it, and lets the verifier judge the result before anyone sees it.
+#include <algorithm>
+
 #include "lang/format_name.h"
 #include "lang/ir_parser.h"
 #include "lang/ir_text.h"
@@ -191,7 +193,9 @@ bool Parser::line(BlockId block, int depth) {
     lexer_.advance();
     const AttrNames names = attr_names(l.op);
     l.attrs.assign(names.names.size() - names.repeats, 0);
-    if (!operands(l) || !attributes(l)) return false;
+    Caching asked;
+    if (!operands(l) || !caching(l.op, asked) || !attributes(l)) return false;
+    if (asked.any()) l.attrs[0] |= asked.flags();
     if (l.op == Op::for_loop || l.op == Op::while_loop) {
         std::vector<Hint> hints;
         if (!hint_list(hints)) return false;
@@ -271,6 +275,19 @@ bool Parser::access(Line& l) {
     l.attrs[0] = other * int64_t{Access::has_other} | mask * int64_t{Access::has_mask};
     l.attrs.insert(l.attrs.end(), axes.begin(), axes.end());
     return true;
+}
+
+/// [cache word] [evict word] of an access.
+bool Parser::caching(Op op, Caching& out) {
+    const auto word = [&](const char* name, std::span<const std::string_view> words, auto& value) {
+        if (!may_ask_caches(op) || !take(name)) return true;
+        const auto at = std::find_if(words.begin(), words.end(), [&](std::string_view w) { return is(w); });
+        if (at == words.end()) return fail_unknown(name, lexer_.token().text);
+        lexer_.advance();
+        value = static_cast<std::remove_reference_t<decltype(value)>>(at - words.begin() + 1);
+        return true;
+    };
+    return word("cache", cache_words(), out.cache) && word("evict", evict_words(), out.evict);
 }
 
 bool Parser::attribute_value(Op op, std::string_view name, int64_t& out) {

@@ -80,6 +80,7 @@ private:
     bool line(BlockId block, int depth);
     bool operands(Line& l);
     bool access(Line& l);
+    bool caching(Op op, Caching& out);
     bool axis(Line& l, size_t dimension, std::vector<int64_t>& axes);
     bool attributes(Line& l);
     bool attribute_value(Op op, std::string_view name, int64_t& out);

@@ -30,6 +30,7 @@ private:
     void block_body(BlockId id, int depth);
     void inst(InstId id, int depth);
     void access_operands(const Inst& i);
+    void caching(const Inst& i);
     void attributes(const Inst& i);
     void attribute_value(const Inst& i, std::string_view name, size_t index);
     void codes(const Inst& i);
@@ -140,8 +141,15 @@ void Printer::access_operands(const Inst& i) {
     if (access.flags & Access::has_mask) out_ += " mask " + next();
 }
 
+/// cache l2 evict first
+void Printer::caching(const Inst& i) {
+    const Caching asked = fn_.caching(i);
+    if (asked.cache != Cache::open) out_ += " cache " + std::string(cache_words()[static_cast<size_t>(asked.cache) - 1]);
+    if (asked.evict != Evict::open) out_ += " evict " + std::string(evict_words()[static_cast<size_t>(asked.evict) - 1]);
+}
+
 void Printer::attribute_value(const Inst& i, std::string_view name, size_t index) {
-    const int64_t v = fn_.attrs(i)[index];
+    const int64_t v = fn_.attrs(i)[index] & (index == 0 && may_ask_caches(i.op) ? ~kCachingFlags : -1);
     const std::span<const std::string_view> values = attr_value_names(i.op, name);
     if (v >= 0 && static_cast<size_t>(v) < values.size())
         out_ += values[static_cast<size_t>(v)];
@@ -187,6 +195,7 @@ void Printer::inst(InstId id, int depth) {
         if (i.operands.count) out_ += text ? ", " : " ";
         list_values(fn_.operands(i));
     }
+    caching(i);
     attributes(i);
     if (i.op == Op::for_loop || i.op == Op::while_loop) {
         const auto index = static_cast<size_t>(fn_.attrs(i)[0]);

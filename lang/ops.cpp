@@ -36,6 +36,8 @@ Op find_op(std::string_view name) {
     return it != kByName.end() && it->first == name ? it->second : Op::count_;
 }
 
+bool may_ask_caches(Op op) { return op == Op::load || op == Op::store || op == Op::ptr_load || op == Op::ptr_store || op == Op::channel_put; }
+
 bool in_domain(Op op, const Format& format, bool pointer) {
     const uint32_t domain = op_row(op).domain;
     if (pointer) return domain & P;

@@ -42,7 +42,8 @@ void verify_channel_put(RuleContext& c) {
     if (!need_gpu(c)) return;
     if (!c.need(c.operand_count() >= 2 && c.operand(c.operand_count() - 1).kind == Type::channel, "the last operand is a channel")) return;
     if (!c.need(c.operand(0).kind == Type::tensor, "operand 0 is a tensor")) return;
-    c.need(c.attrs()[0] == 0, "a copy has no mask and no other value");
+    c.need((c.attrs()[0] & ~kCachingFlags) == 0, "a copy has no mask and no other value");
+    c.need(caching_conflict(c.fn.caching(c.inst)).empty(), "its cache and evict contradict each other");
     c.need(c.operand(0).elem == c.operand(c.operand_count() - 1).elem, "tensor and channel have one element type");
 }
 

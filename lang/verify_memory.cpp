@@ -59,6 +59,13 @@ std::optional<Shape> part_shape(RuleContext& c, const Access& access, OperandCur
     return out;
 }
 
+/// The access's flags are known ones, and what it asks of caches is no contradiction.
+bool need_flags(RuleContext& c, int64_t allowed) {
+    const int64_t flags = c.attrs()[0];
+    if (!c.need((flags & ~(allowed | (may_ask_caches(c.inst.op) ? kCachingFlags : 0))) == 0, "flag is not allowed here")) return false;
+    return c.need(caching_conflict(c.fn.caching(c.inst)).empty(), "its cache and evict contradict each other");
+}
+
 struct AccessForm {
     int values;             ///< operands after the indices
     int64_t allowed_flags;  ///< of Access::Flags
@@ -67,7 +74,7 @@ struct AccessForm {
 
 /// Checks everything of an access but its object and result; gives the type of the part.
 std::optional<Type> need_access(RuleContext& c, const AccessForm& form) {
-    if (!c.need((c.attrs()[0] & ~form.allowed_flags) == 0, "flag is not allowed here") || !need_axes(c, form.first_axis)) return std::nullopt;
+    if (!need_flags(c, form.allowed_flags) || !need_axes(c, form.first_axis)) return std::nullopt;
     OperandCursor cursor{c};
     const Access access = c.fn.access(c.inst);
     const auto shape = part_shape(c, access, cursor);
@@ -174,7 +181,7 @@ bool need_pointers(RuleContext& c) {
 /// After the pointers: `values` tiles, then what the flags say, mask before other.
 bool need_pointer_operands(RuleContext& c, int values, int64_t allowed_flags) {
     const int64_t flags = c.attrs()[0];
-    if (!c.need((flags & ~allowed_flags) == 0, "flag is not allowed here")) return false;
+    if (!need_flags(c, allowed_flags)) return false;
     const bool mask = flags & Access::has_mask, other = flags & Access::has_other;
     if (!c.need(c.operand_count() == 1 + static_cast<size_t>(values + mask + other), "wrong number of operands")) return false;
     const Type value = tile_type(c.operand(0).elem, c.operand(0).shape);

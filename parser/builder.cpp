@@ -246,7 +246,9 @@ StmtPtr Builder::let(bool is_var, const Pattern& pattern, ExprPtr type, ExprPtr 
 }
 
 StmtPtr Builder::assign(AssignOp op, ExprPtr target, ExprPtr value, Span span) {
-    bool ok = target->kind == ExprKind::name || target->kind == ExprKind::member || target->kind == ExprKind::index;
+    ExprPtr place = target;  // modifiers of the access stand behind it
+    while (place->kind == ExprKind::annotated) place = as<AnnotatedExpr>(place).base;
+    bool ok = place->kind == ExprKind::index || (place == target && (place->kind == ExprKind::name || place->kind == ExprKind::member));
     if (target->kind == ExprKind::tuple) {
         std::span<const Expr* const> items = as<TupleExpr>(target).items;
         ok = !items.empty() && std::all_of(items.begin(), items.end(), [](ExprPtr e) { return e->kind == ExprKind::name; });

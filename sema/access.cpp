@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sema/elaborate.h"
+#include "sema/modifiers.h"
 #include "sema/part.h"
 #include "sema/walk.h"
 
@@ -213,7 +214,7 @@ Value Elaborator::member_at(const ast::IndexExpr& e, const Value& array) {
     return copy(array.items[static_cast<size_t>(*at)], e.span);
 }
 
-Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise) {
+Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise, const ast::Expr* modified) {
     if (names_type_form(e)) {
         const auto type = type_desc(e);
         Value v = poison(e.span);
@@ -223,9 +224,11 @@ Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise) {
         }
         return v;
     }
-    if (const Value* array = array_of(*e.base)) return member_at(e, *array);
+    if (const Value* array = array_of(*e.base); array && !modified) return member_at(e, *array);
     Value base = expr(*e.base);
     if (form_rank_ > 0 && base.kind == Value::tile && depends_on_form(base)) return error(Diag::whole_tile_in_index_form, e.span, source_text(e));
+    if (modified && base.kind != Value::tensor && base.kind != Value::poison)
+        return modifier_error(*modified, "it reads " + describe(base) + ", no memory");
     switch (base.kind) {
         case Value::poison:
             return poison(e.span);
@@ -245,6 +248,7 @@ Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise) {
     }
     Part part;
     if (!resolve_part(e, base, part)) return poison(e.span);
+    if (modified) part.access.flags = caching_of(*modified).flags();
     Value other = poison(e.span);
     if (otherwise != nullptr) {
         other = expr(*otherwise);
@@ -323,8 +327,10 @@ Value Elaborator::mode_error(const char* verb, const Tensor& t, Span span) {
 
 // ---- writing ----
 
-void Elaborator::store(const ast::IndexExpr& target, const Value& value, ast::AssignOp op, Span span) {
+void Elaborator::store(const ast::Expr& place, const Value& value, ast::AssignOp op, Span span) {
     if (value.kind == Value::poison) return;
+    const auto& target = ast::as<ast::IndexExpr>(&without_modifiers(place));
+    const ir::Caching caching = caching_of(place);
     Local* local = nullptr;
     if (target.base->kind == ast::ExprKind::name) local = scope_->find(ast::as<ast::NameExpr>(target.base).name);
     const Value base = expr(*target.base);
@@ -339,8 +345,13 @@ void Elaborator::store(const ast::IndexExpr& target, const Value& value, ast::As
         mode_error("write", *base.tensor_ref, target.span);
         return;
     }
+    if (caching.any() && !is_tensor) {
+        modifier_error(place, "it writes " + describe(base) + ", no memory");
+        return;
+    }
     Part part;
     if (!resolve_part(target, base, part)) return;
+    part.access.flags = caching.flags();
     Value stored = value;
     if (op != ast::AssignOp::set) stored = binary(binary_of(op), read_part(part, nullptr), value, span);
     if (stored.kind == Value::poison) return;
@@ -375,7 +386,7 @@ ValueId Elaborator::write_object(const Part& part, ValueId object, const Value& 
     if (!v.valid()) return {};
     std::vector<ValueId> operands = part.operands(object);
     operands.push_back(v);
-    std::vector<int64_t> attrs{0};
+    std::vector<int64_t> attrs{part.access.flags};
     const auto axes = part.access.encode_axes();
     attrs.insert(attrs.end(), axes.begin(), axes.end());
     ir().set_span(span);

@@ -124,12 +124,14 @@ bool Elaborator::depends_on_form(Value& v) {
     return false;
 }
 
-Value Elaborator::call_builtin(const Value& callee, std::vector<Value> shape, bool has_shape, const ast::CallExpr* e, Span span) {
+Value Elaborator::call_builtin(const Value& callee, std::vector<Value> shape, bool has_shape, const ast::CallExpr* e, Span span,
+                               ir::Caching caching) {
     const BuiltinRow& row = builtin_rows()[static_cast<size_t>(callee.row)];
     const Signature signature = parse_signature(row.signature);
     Call call;
     call.expr = e;
     call.span = span;
+    call.caching = caching;
     call.generics = callee.generics;
     call.shape = std::move(shape);
     call.has_shape = has_shape;

@@ -32,7 +32,7 @@ Value Elaborator::call_load(const Call& call) {
     std::vector<ValueId> operands{arg_pointer(call, 0)};
     if (!operands[0].valid()) return poison(call.span);
     const FormatId elem = ir().fn().type(operands[0]).elem;
-    int64_t flags = 0;
+    int64_t flags = call.caching.flags();
     if (has(call, 1)) {
         operands.push_back(arg_mask(call, 1));
         flags |= Access::has_mask;
@@ -54,7 +54,7 @@ Value Elaborator::call_store(const Call& call) {
     const FormatId elem = ir().fn().type(operands[0]).elem;
     const Shape before = ir().fn().type(operands[0]).shape;
     operands.push_back(to_tile(call.positional[1], elem, arg_span(call, 1)));
-    int64_t flags = 0;
+    int64_t flags = call.caching.flags();
     if (has(call, 2)) {
         operands.push_back(arg_mask(call, 2));
         flags |= Access::has_mask;

@@ -4,6 +4,7 @@
 
 #include "sema/checker.h"
 #include "sema/flow.h"
+#include "sema/modifiers.h"
 #include "sema/type_names.h"
 #include "sema/walk.h"
 
@@ -319,6 +320,15 @@ void Checker::type(const ast::Expr& e) {
     expr(e);
 }
 
+/// An access with modifiers.
+void Checker::modified(const ast::Expr& e) {
+    check_modifiers(e, diags_);
+    const ast::Expr& access = without_modifiers(e);
+    if (in_host_)
+        diags_.report(Diag::bad_modifier, e.span, {source_text(*ast::as<ast::AnnotatedExpr>(&e).layout), "host statements do not access memory"});
+    expr(access);
+}
+
 void Checker::expr(const ast::Expr& root) {
     using K = ast::ExprKind;
     const ast::Expr* e = &root;
@@ -341,6 +351,7 @@ void Checker::expr(const ast::Expr& root) {
             expr(*ast::as<ast::InstantiateExpr>(e).base);
             return arguments(ast::as<ast::InstantiateExpr>(e).args);
         case K::annotated:
+            if (is_modifier(*ast::as<ast::AnnotatedExpr>(e).layout)) return modified(*e);
             expr(*ast::as<ast::AnnotatedExpr>(e).base);
             return layout_expr(*ast::as<ast::AnnotatedExpr>(e).layout);
         case K::lambda:

@@ -1,5 +1,6 @@
 // Checker: statements. Declarations and their scopes, what may be assigned, loops and their exits.
 #include "sema/checker.h"
+#include "sema/modifiers.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
@@ -11,7 +12,12 @@ void Checker::block(const ast::Block& b) {
 }
 
 void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
-    const ast::Expr* e = &target;
+    const ast::Expr* e = &without_modifiers(target);
+    if (e != &target) check_modifiers(target, diags_);
+    if (e->kind == ast::ExprKind::annotated) {
+        diags_.report(Diag::bad_target, target.span);
+        return;
+    }
     bool through_index = false;
     while (e->kind == ast::ExprKind::member || e->kind == ast::ExprKind::index) {
         if (e->kind == ast::ExprKind::index) {

@@ -62,6 +62,7 @@ private:
     void index_callee(const ast::IndexExpr& e);
     void index_form(const ast::IndexFormExpr& e);
     void layout_expr(const ast::Expr& e);
+    void modified(const ast::Expr& e);
     void type(const ast::Expr& e);  ///< a type whose free shape names are declared by it
     const Known* find(std::string_view name) const;
     bool known(std::string_view name) const;

@@ -4,6 +4,7 @@
 
 #include "sema/elaborate.h"
 #include "sema/flow.h"
+#include "sema/modifiers.h"
 
 namespace tegula::sema {
 
@@ -12,6 +13,7 @@ namespace {
 constexpr unsigned kMaxGuards = 200;  // early exits in a row nest the IR this deep
 
 std::string_view assigned_root(const ast::Expr* e) {
+    e = &without_modifiers(*e);
     for (;;) {
         if (e->kind == ast::ExprKind::member) {
             e = ast::as<ast::MemberExpr>(e).base;

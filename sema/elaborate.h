@@ -43,6 +43,7 @@ struct Call {
     std::vector<Value> positional;            ///< matched to named parameters of the signature where it has names
     std::vector<const ast::Expr*> exprs;      ///< parallel to positional; null where a default was taken
     std::vector<std::pair<std::string_view, Value>> named;  ///< for `...` signatures
+    ir::Caching caching;                      ///< of load and store
     bool given(size_t i) const { return i < exprs.size() && exprs[i] != nullptr; }
 };
 
@@ -101,6 +102,8 @@ public:
     std::optional<Value> host_value(const ast::Expr& e);
     Value sequence(Value::Kind kind, std::span<const ast::Expr* const> items, Span span);
     Value annotated(const ast::AnnotatedExpr& e);
+    Value modified(const ast::AnnotatedExpr& e);                           ///< an access with cache(..) or evict(..)
+    Value modifier_error(const ast::Expr& e, const std::string& why);
     Value call(const ast::CallExpr& e);
     Value unary(ast::UnaryOp op, const Value& a, Span span);
     Value binary(ast::BinaryOp op, Value a, Value b, Span span);
@@ -117,7 +120,7 @@ public:
     bool fast_math();
     Value call_value(Value callee, const ast::CallExpr& e);                ///< callee already evaluated
     /// Calls a built-in: matches arguments to its signature, then runs its row. `e` is null for forms without (..), zeros<T>[M, N].
-    Value call_builtin(const Value& callee, std::vector<Value> shape, bool has_shape, const ast::CallExpr* e, Span span);
+    Value call_builtin(const Value& callee, std::vector<Value> shape, bool has_shape, const ast::CallExpr* e, Span span, ir::Caching caching = {});
     bool depends_on_form(Value& v);
     bool match_arguments(Call& call, const Signature& signature, const BuiltinRow& row);
     /// All as tiles of one shape (broadcast together); false after an error.
@@ -167,9 +170,10 @@ public:
     bool match_param(const ast::Expr& declared, const Value& actual, const std::shared_ptr<Scope>& scope, Span span);
 
     // ---- access.cpp ----
-    Value index(const ast::IndexExpr& e, const ast::Expr* otherwise);
+    /// `modified`: the expression with the modifiers of the access, or null.
+    Value index(const ast::IndexExpr& e, const ast::Expr* otherwise, const ast::Expr* modified = nullptr);
     Value member_at(const ast::IndexExpr& e, const Value& array);  ///< array[e]
-    void store(const ast::IndexExpr& target, const Value& value, ast::AssignOp op, Span span);
+    void store(const ast::Expr& target, const Value& value, ast::AssignOp op, Span span);  ///< x[..], perhaps with modifiers
     Value atomic(ir::AtomicKind kind, const Call& call);
     bool resolve_part(const ast::IndexExpr& e, const Value& base, Part& part);  ///< evaluates the indices of x[..]; see part.h
     bool resolve_slice(const ast::IndexItem& item, size_t d, Part& part);

@@ -5,6 +5,7 @@
 
 #include "sema/elaborate.h"
 #include "sema/flow.h"
+#include "sema/modifiers.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
@@ -87,7 +88,8 @@ Value Elaborator::expr(const ast::Expr& e) {
             return binary_chain(ast::as<ast::BinaryExpr>(&e));
         case ast::ExprKind::else_value: {
             const auto& other = ast::as<ast::ElseExpr>(&e);
-            if (other.access->kind == ast::ExprKind::index) return index(ast::as<ast::IndexExpr>(other.access), other.value);
+            const ast::Expr& part = without_modifiers(*other.access);
+            if (part.kind == ast::ExprKind::index) return index(ast::as<ast::IndexExpr>(&part), other.value, other.access);
             return error(Diag::cannot_index, other.access->span, "a value before `else` that is no part x[..]");
         }
         case ast::ExprKind::tuple:
@@ -131,12 +133,35 @@ Value Elaborator::sequence(Value::Kind kind, std::span<const ast::Expr* const> i
 
 /// A type and its layout, or a value and where it should live: tiles have such a wish, and it never changes them.
 Value Elaborator::annotated(const ast::AnnotatedExpr& e) {
+    if (is_modifier(*e.layout)) return modified(e);
     if (const auto type = type_form(e)) return *type;
     const Value v = expr(*e.base);
     if (v.kind == Value::poison) return v;
     if (v.kind != Value::tile && v.kind != Value::block_tile) return error(Diag::not_a_type, e.span, describe(v));
     check_tile_annotation(*e.layout);
     return v;
+}
+
+Value Elaborator::modifier_error(const ast::Expr& e, const std::string& why) {
+    const ir::Caching asked = caching_of(e);
+    const std::string cache = to_string(asked.cache), evict = to_string(asked.evict);
+    return error(Diag::bad_modifier, e.span, cache.empty() ? evict : cache, why);
+}
+
+Value Elaborator::modified(const ast::AnnotatedExpr& e) {
+    const ast::Expr& access = without_modifiers(e);
+    if (access.kind == ast::ExprKind::index && !is_type_form(access)) return index(ast::as<ast::IndexExpr>(&access), nullptr, &e);
+    if (access.kind == ast::ExprKind::else_value) {
+        const auto& other = ast::as<ast::ElseExpr>(&access);
+        if (other.access->kind == ast::ExprKind::index) return index(ast::as<ast::IndexExpr>(other.access), other.value, &e);
+    }
+    if (access.kind == ast::ExprKind::call) {
+        const auto& c = ast::as<ast::CallExpr>(&access);
+        const std::string_view name = base_name(*c.callee);
+        const Value callee = name == "load" || name == "store" ? expr(*c.callee) : poison(e.span);
+        if (callee.kind == Value::builtin) return call_builtin(callee, {}, false, &c, c.span, caching_of(e));
+    }
+    return modifier_error(e, "it stands behind x[..], load(..) or store(..), not behind `" + source_text(access) + "`");
 }
 
 bool Elaborator::known(std::string_view name) {

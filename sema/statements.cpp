@@ -4,6 +4,7 @@
 
 #include "sema/elaborate.h"
 #include "sema/flow.h"
+#include "sema/modifiers.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
@@ -121,7 +122,7 @@ Value* find_member(Value& v, std::string_view name) {
 }  // namespace
 
 void Elaborator::assign_place(const ast::Expr& target, const Value& value, ast::AssignOp op, Span span) {
-    if (target.kind == ast::ExprKind::index) return store(ast::as<ast::IndexExpr>(&target), value, op, span);
+    if (without_modifiers(target).kind == ast::ExprKind::index) return store(target, value, op, span);
     std::vector<const ast::Name*> path;
     const std::string_view name = place_root(target, path);
     Local* local = name.empty() ? nullptr : scope_->find(name);

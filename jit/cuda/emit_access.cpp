@@ -21,7 +21,7 @@ std::string filled(std::string text, const Words& words) {
 constexpr const char* kLoad = R"(#ifdef __CUDACC__
 __device__ __forceinline__ TYPE $(const void* fromPARAMETERS) {
     HOLDER;
-    asm volatile("{SETP PREDld.global.KIND REGISTERS, [%COUNT];}" : OUTPUTS : "l"(from)INPUT : "memory");
+    asm volatile("{SETP PREDld.globalCACHING.KIND REGISTERS, [%COUNT]POLICY;}" : OUTPUTS : "l"(from)INPUT : "memory");
     return (TYPE)v;
 }
 #else
@@ -30,7 +30,7 @@ inline TYPE $(const void* fromPARAMETERS) { return ELSE*(const TYPE*)fromOTHER; 
 )";
 constexpr const char* kStore = R"(#ifdef __CUDACC__
 __device__ __forceinline__ void $(void* to, TYPE vPARAMETERS) {
-    asm volatile("{SETP PREDst.global.KIND [%COUNT], REGISTERS;}" : : INPUTS, "l"(to)INPUT : "memory");
+    asm volatile("{SETP PREDst.globalCACHING.KIND [%COUNT], REGISTERSPOLICY;}" : : INPUTS, "l"(to)INPUT : "memory");
 }
 #else
 inline void $(void* to, TYPE vPARAMETERS) { ELSE*(TYPE*)to = v; }
@@ -58,7 +58,7 @@ constexpr AsmType kTypes[] = {
 };
 
 /// The text of a load or store of a type, vectors being "uint2" and "uint4".
-std::string access_text(const std::string& type, bool load, bool conditional) {
+std::string access_text(const std::string& type, bool load, bool conditional, const CachingText& caching) {
     const int words = type == "uint4" ? 4 : type == "uint2" ? 2 : 1;
     Words w;
     std::string registers = "%0", values, kind, holder = type;
@@ -87,7 +87,9 @@ std::string access_text(const std::string& type, bool load, bool conditional) {
     w.emplace_back("COUNT", std::to_string(words));
     w.emplace_back("OUTPUTS", values);
     w.emplace_back("INPUTS", values);
-    w.emplace_back("INPUT", conditional ? ", \"r\"((int)inside)" : "");
+    w.emplace_back("INPUT", (conditional ? ", \"r\"((int)inside)" : "") + caching.input());
+    w.emplace_back("CACHING", caching.suffix);
+    w.emplace_back("POLICY", caching.operand(words + 1 + conditional));
     w.emplace_back("ELSE", !conditional ? "" : load ? "inside ? " : "if (inside) ");
     w.emplace_back("OTHER", conditional ? " : other" : "");
     w.emplace_back("TYPE", type);
@@ -108,7 +110,7 @@ __device__ __forceinline__ TYPE $(const void* from, int bytes) {
     TYPE v;
     asm volatile("{.reg .pred all, p8, p4, p2, p1; .reg .b32 n, a, b, c, d; .reg .b64 at;\n"
                  ASSEMBLY
-                 : OUTPUTS : "l"(from), "r"(bytes) : "memory");
+                 : OUTPUTS : "l"(from), "r"(bytes)INPUT : "memory");
     return v;
 }
 #else
@@ -125,7 +127,7 @@ constexpr const char* kStoreFirst = R"(// The first bytes of an aligned vector; 
 __device__ __forceinline__ void $(void* to, TYPE v, int bytes) {
     asm volatile("{.reg .pred all, p8, p4, p2, p1; .reg .b32 n, a, b, c; .reg .b64 at;\n"
                  ASSEMBLY
-                 : : INPUTS, "l"(to), "r"(bytes) : "memory");
+                 : : INPUTS, "l"(to), "r"(bytes)INPUT : "memory");
 }
 #else
 inline void $(void* to, TYPE v, int bytes) {
@@ -137,7 +139,18 @@ inline void $(void* to, TYPE v, int bytes) {
 
 class Assembly {
 public:
-    explicit Assembly(int words) : at_("%" + std::to_string(words)), bytes_("%" + std::to_string(words + 1)), words_(words) {}
+    Assembly(int words, const CachingText& caching)
+        : at_("%" + std::to_string(words)),
+          bytes_("%" + std::to_string(words + 1)),
+          suffix_(caching.suffix),
+          policy_(caching.operand(words + 2)),
+          words_(words) {}
+    std::string load(const std::string& kind, const std::string& to, const std::string& from) const {
+        return "ld.global" + suffix_ + "." + kind + " " + to + ", [" + from + "]" + policy_ + ";";
+    }
+    std::string store(const std::string& kind, const std::string& to, const std::string& value) const {
+        return "st.global" + suffix_ + "." + kind + " [" + to + "], " + value + policy_ + ";";
+    }
     void line(const std::string& text) { text_ += (text_.empty() ? "\"" : "\n                 \"") + text + "\\n\""; }
     std::string done() && {
         line("}");
@@ -156,53 +169,53 @@ public:
     const std::string& at() const { return at_; }
 
 private:
-    std::string text_, at_, bytes_;
+    std::string text_, at_, bytes_, suffix_, policy_;
     int words_;
 };
 
 /// Pieces of 8, 4, 2 and 1 bytes by the bits of the count, no smaller than an element.
-std::string first_text(int words, int element, bool load) {
-    Assembly out(words);
-    const std::string wide = words == 4 ? "v4.b32 {%0, %1, %2, %3}" : "v2.b32 {%0, %1}", wide_to = words == 4 ? "{%0, %1, %2, %3}" : "{%0, %1}";
+std::string first_text(int words, int element, bool load, const CachingText& caching) {
+    Assembly out(words, caching);
+    const std::string kind = words == 4 ? "v4.b32" : "v2.b32", wide = words == 4 ? "{%0, %1, %2, %3}" : "{%0, %1}";
     out.all();
     if (load) {
         for (int i = 0; i < words; ++i) out.line("mov.b32 %" + std::to_string(i) + ", 0;");
-        out.line("@all ld.global." + wide + ", [" + out.at() + "];");
+        out.line("@all " + out.load(kind, wide, out.at()));
     } else {
-        out.line("@all st.global." + std::string(words == 4 ? "v4" : "v2") + ".b32 [" + out.at() + "], " + wide_to + ";");
+        out.line("@all " + out.store(kind, out.at(), wide));
     }
     if (words == 4) {
         out.bit(8);
-        out.line(load ? "@p8 ld.global.v2.b32 {%0, %1}, [" + out.at() + "];" : "@p8 st.global.v2.b32 [" + out.at() + "], {%0, %1};");
+        out.line("@p8 " + (load ? out.load("v2.b32", "{%0, %1}", out.at()) : out.store("v2.b32", out.at(), "{%0, %1}")));
     }
     if (element == 8) return std::move(out).done();
     out.bit(4);
     if (!load) {
         out.line(words == 4 ? "selp.b32 a, %2, %0, p8; selp.b32 b, %3, %1, p8;" : "mov.b32 a, %0; mov.b32 b, %1;");
         std::string at = out.piece(4);
-        out.line("@p4 st.global.b32 [" + at + "], a;");
+        out.line("@p4 " + out.store("b32", at, "a"));
         if (element == 4) return std::move(out).done();
         out.line("selp.b32 c, b, a, p4;");
         out.bit(2);
         at = out.piece(2);
-        out.line("@p2 st.global.u16 [" + at + "], c;");
+        out.line("@p2 " + out.store("u16", at, "c"));
         if (element == 2) return std::move(out).done();
         out.line("@p2 shr.b32 c, c, 16;");
         out.bit(1);
         at = out.piece(1);
-        out.line("@p1 st.global.u8 [" + at + "], c;");
+        out.line("@p1 " + out.store("u8", at, "c"));
         return std::move(out).done();
     }
     std::string at = out.piece(4);
-    out.line("mov.b32 a, 0; mov.b32 b, 0; @p4 ld.global.b32 a, [" + at + "];");
+    out.line("mov.b32 a, 0; mov.b32 b, 0; @p4 " + out.load("b32", "a", at));
     if (element < 4) {
         out.bit(2);
         at = out.piece(2);
-        out.line("mov.b32 c, 0; @p2 ld.global.u16 c, [" + at + "];");
+        out.line("mov.b32 c, 0; @p2 " + out.load("u16", "c", at));
         if (element == 1) {
             out.bit(1);
             at = out.piece(1);
-            out.line("mov.b32 d, 0; @p1 ld.global.u8 d, [" + at + "]; @p2 shl.b32 d, d, 16; or.b32 c, c, d;");
+            out.line("mov.b32 d, 0; @p1 " + out.load("u8", "d", at) + " @p2 shl.b32 d, d, 16; or.b32 c, c, d;");
         }
         out.line("selp.b32 b, c, 0, p4; @!p4 mov.b32 a, c;");
     }
@@ -216,24 +229,26 @@ std::string first_text(int words, int element, bool load) {
 
 bool is_plain(const ir::Access& access) {
     const auto gathers = [](const ir::Access::Axis& a) { return a.kind == ir::Access::gather; };
-    return !(access.flags & (ir::Access::has_other | ir::Access::has_mask)) && std::none_of(access.axes.begin(), access.axes.end(), gathers);
+    return access.plain() && std::none_of(access.axes.begin(), access.axes.end(), gathers);
 }
 
-std::string Emitter::access_function(const std::string& type, bool load, bool conditional) {
-    const std::string stem = stem_of(type, load, conditional);
-    return support(stem, stem, access_text(type, load, conditional));
+std::string Emitter::access_function(const std::string& type, bool load, bool conditional, const CachingText& caching) {
+    const std::string stem = stem_of(type, load, conditional) + caching.stem;
+    return support(stem, stem, access_text(type, load, conditional, caching));
 }
 
-std::string Emitter::first_function(size_t bytes, size_t element, bool load) {
+std::string Emitter::first_function(size_t bytes, size_t element, bool load, const CachingText& caching) {
     const int words = static_cast<int>(bytes) / 4;
-    const std::string stem = std::string(load ? "load_first_" : "store_first_") + std::to_string(bytes) + "_" + std::to_string(element) + "_";
+    const std::string stem =
+        std::string(load ? "load_first_" : "store_first_") + std::to_string(bytes) + "_" + std::to_string(element) + "_" + caching.stem;
     std::string values;
     for (int i = 0; i < words; ++i) values += std::string(i ? ", " : "") + (load ? "\"=&r\"(v." : "\"r\"(v.") + "xyzw"[i] + ")";
-    return support(
-        stem, stem,
-        filled(
-            load ? kLoadFirst : kStoreFirst,
-            {{"ASSEMBLY", first_text(words, static_cast<int>(element), load)}, {"OUTPUTS", values}, {"INPUTS", values}, {"TYPE", wide_type(bytes)}}));
+    return support(stem, stem,
+                   filled(load ? kLoadFirst : kStoreFirst, {{"ASSEMBLY", first_text(words, static_cast<int>(element), load, caching)},
+                                                            {"OUTPUTS", values},
+                                                            {"INPUTS", values},
+                                                            {"INPUT", caching.input()},
+                                                            {"TYPE", wide_type(bytes)}}));
 }
 
 }  // namespace tegula::cuda

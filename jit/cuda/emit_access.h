@@ -23,6 +23,7 @@ struct Emitter::Part {
         std::string size;        ///< extent of the tensor's dimension, when checked
     };
     std::vector<Axis> axes;
+    CachingText caching;
     int joint_rank = 0;
     std::string last;            ///< store whose elements may meet: bytes in scratch, by element with a mask, else by joint index
     std::string fixed = "true";  ///< indices of dropped dimensions are in range

@@ -218,7 +218,8 @@ void Emitter::tma_put(ir::InstId id, Ring& r) {
     line("mbarrier_expect(" + r.full + at + ", " + number(l.shape.elements() * l.elem_bytes) + ");");
     const std::string to = fresh("to"), part = r.sharers > 1 ? " + " + r.part + " * " + number(boxes->part_bytes) : "";
     line("const unsigned " + to + " = shared_address(" + stage_address(r, r.put) + ")" + part + ";");
-    const std::string copy = r.sharers > 1 ? "tma_multicast(" + r.mask + ", " : "tma_load(";
+    const std::string copy =
+        bulk_function(id, r.sharers > 1 ? Bulk::multicast : Bulk::load, order.size()) + (r.sharers > 1 ? "(" + r.mask + ", " : "(");
     const auto box = [&](const TileLayout::Point& batch, int64_t panel, int64_t row) {
         const int64_t offset = l.address(batch) + panel * l.panel_bytes() + row * boxes->rows * l.row_bytes();
         std::vector<int64_t> plus(start.size());

@@ -156,8 +156,9 @@ void Emitter::copy_chunks(ir::InstId id, const Ring& r, const std::string& to) {
     line("const long long left = " + end + " - " + x + ";");
     line("const bool some = " + x + " >= 0 && left > 0 && " + put_condition(id, at, static_cast<int>(tile.contiguous)) + ";");
     line("const int count = !some ? 0 : left < " + number(per) + " ? (int)left : " + number(per) + ";");
-    line("copy_async_16(shared_address(" + to + " + " + shared_address(l, in_tile(l)) + "), " + name(tensor) + " + (some ? " + offset(tensor, at) +
-         " : 0), count * " + number(bytes) + ");");
+    const std::string function = copy_function(id);
+    line((function == "copy_async" ? "copy_async_16" : function + "<16>") + "(shared_address(" + to + " + " + shared_address(l, in_tile(l)) + "), " +
+         name(tensor) + " + (some ? " + offset(tensor, at) + " : 0), count * " + number(bytes) + ");");
     close();
     --depth_;
     line("} else {");
@@ -175,7 +176,7 @@ void Emitter::copy_elements(ir::InstId id, const Ring& r, const std::string& to)
     line("const int row = i / " + number(tile.columns) + ", column = i % " + number(tile.columns) + ";");
     const std::vector<std::string> at = put_coordinates(id, l, "row", "column");
     line("*(" + type_of(tensor) + "*)(" + to + " + " + shared_address(l, in_tile(l)) + ") = " + put_condition(id, at, -1) + " ? " +
-         read(fn_.elem(tensor), name(tensor), offset(tensor, at)) + " : " + zero(tensor) + ";");
+         read(fn_.elem(tensor), name(tensor), offset(tensor, at), plain_caching(id)) + " : " + zero(tensor) + ";");
     close();
 }
 

@@ -5,12 +5,17 @@
 
 namespace tegula::cuda {
 
-std::string Emitter::read(const Format& f, const std::string& base, const std::string& offset) {
+std::string Emitter::read(const Format& f, const std::string& base, const std::string& offset, const CachingText& caching) {
+    if (!bit_addressed(f) && !caching.stem.empty())
+        return access_function(prelude_.type(f), true, false, caching) + "(" + base + " + (" + offset + "))";
     if (!bit_addressed(f)) return base + "[" + offset + "]";
     return prelude_.load_bits(f, base, "(long long)(" + offset + ")");
 }
 
-std::string Emitter::write(const Format& f, const std::string& base, const std::string& offset, const std::string& value) {
+std::string Emitter::write(const Format& f, const std::string& base, const std::string& offset, const std::string& value,
+                           const CachingText& caching) {
+    if (!bit_addressed(f) && !caching.stem.empty())
+        return access_function(prelude_.type(f), false, false, caching) + "(" + base + " + (" + offset + "), " + value + ");";
     if (!bit_addressed(f)) return base + "[" + offset + "] = " + value + ";";
     std::string text = prelude_.store_bits(f, base, "(long long)(" + offset + ")", value);
     if (text.back() != ';') text += ';';
@@ -31,9 +36,10 @@ void Emitter::load_element(const Part& part, const std::string& r, const std::st
     const ir::ValueId v = part.value;
     const Format& f = fn_.elem(part.tensor);
     const std::string base = name(part.tensor), ok = part_condition(part, r, checked), offset = part_offset(part, r);
-    if (ok == "true") return line(to + " = " + read(f, base, offset) + ";");
+    if (ok == "true") return line(to + " = " + read(f, base, offset, part.caching) + ";");
     if (bit_addressed(f)) return line(to + " = " + ok + " ? " + read(f, base, offset) + " : " + other_text(part, r) + ";");
-    line(to + " = " + access_function(type_of(v), true, true) + "(" + base + " + (" + offset + "), " + ok + ", " + other_text(part, r) + ");");
+    line(to + " = " + access_function(type_of(v), true, true, part.caching) + "(" + base + " + (" + offset + "), " + ok + ", " + other_text(part, r) +
+         ");");
 }
 
 /// Into the scalar or array `to`.
@@ -48,9 +54,9 @@ void Emitter::store_elements(const Part& part, bool checked) {
     const std::string base = name(part.tensor);
     by_groups(part, checked, [&](const std::string& r, bool bounds) {
         const std::string ok = both(is_scalar(v) ? "t == 0" : owns(layout(v), r), part_condition(part, r, bounds)), offset = part_offset(part, r);
-        if (ok == "true") return line(write(f, base, offset, at(v, r)));
-        if (bit_addressed(f) || is_scalar(v)) return line("if (" + ok + ") " + write(f, base, offset, at(v, r)));
-        line(access_function(type_of(v), false, true) + "(" + base + " + (" + offset + "), " + at(v, r) + ", " + ok + ");");
+        if (ok == "true") return line(write(f, base, offset, at(v, r), part.caching));
+        if (bit_addressed(f) || is_scalar(v)) return line("if (" + ok + ") " + write(f, base, offset, at(v, r), part.caching));
+        line(access_function(type_of(v), false, true, part.caching) + "(" + base + " + (" + offset + "), " + at(v, r) + ", " + ok + ");");
     });
 }
 
@@ -65,9 +71,9 @@ void Emitter::by_vectors(const Part& part, const std::function<void(const std::s
 std::string Emitter::load_vector(const Part& part, const std::string& r, bool checked, const std::string& otherwise) {
     const size_t element = fn_.elem(part.tensor).container_bytes(), bytes = static_cast<size_t>(part.vector) * element;
     const std::string from = "(" + name(part.tensor) + " + (" + part_offset(part, r) + ")";
-    if (checked && part.inside == Part::first) return first_function(bytes, element, true) + from + ", " + first_bytes(part, r) + ")";
+    if (checked && part.inside == Part::first) return first_function(bytes, element, true, part.caching) + from + ", " + first_bytes(part, r) + ")";
     const std::string ok = part_condition(part, r, checked), zeros = bytes == 16 ? "uint4{0, 0, 0, 0}" : bytes == 8 ? "uint2{0, 0}" : "0";
-    return access_function(wide_type(bytes), true, ok != "true") + from +
+    return access_function(wide_type(bytes), true, ok != "true", part.caching) + from +
            (ok == "true" ? "" : ", " + ok + ", " + (otherwise.empty() ? zeros : otherwise)) + ")";
 }
 
@@ -87,9 +93,10 @@ void Emitter::load_vectors(const Part& part, const std::string& wide, bool check
 void Emitter::store_vector(const Part& part, const std::string& r, const std::string& wide, bool checked) {
     const size_t element = fn_.elem(part.tensor).container_bytes(), bytes = static_cast<size_t>(part.vector) * element;
     const std::string type = wide_type(bytes), to = "(" + name(part.tensor) + " + (" + part_offset(part, r) + "), *(const " + type + "*)" + wide;
-    if (checked && part.inside == Part::first) return line(first_function(bytes, element, false) + to + ", " + first_bytes(part, r) + ");");
+    if (checked && part.inside == Part::first)
+        return line(first_function(bytes, element, false, part.caching) + to + ", " + first_bytes(part, r) + ");");
     const std::string ok = both(owns(layout(part.value), r), part_condition(part, r, checked));
-    line(access_function(type, false, ok != "true") + to + (ok == "true" ? "" : ", " + ok) + ");");
+    line(access_function(type, false, ok != "true", part.caching) + to + (ok == "true" ? "" : ", " + ok) + ");");
 }
 
 /// An array of the elements that start at register r, as they lie in memory. A cast that is left to the store rounds them in pairs.

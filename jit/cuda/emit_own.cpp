@@ -36,7 +36,8 @@ void Emitter::own_put(ir::InstId id, const Ring& r, const std::string& to) {
     const std::string fill = prelude_.literal(fn_.elem(part.value), form.fill);
     const auto elements = [&] {
         each_register(part.value, [&](const std::string& at) {
-            const std::string ok = part_condition(part, at, true), from = read(fn_.elem(part.tensor), name(part.tensor), part_offset(part, at));
+            const std::string ok = part_condition(part, at, true),
+                              from = read(fn_.elem(part.tensor), name(part.tensor), part_offset(part, at), part.caching);
             line("*(" + type_of(part.value) + "*)" + own_slot(part.value, to, at) + " = " + (ok == "true" ? from : ok + " ? " + from + " : " + fill) +
                  ";");
         });
@@ -56,11 +57,12 @@ void Emitter::own_put(ir::InstId id, const Ring& r, const std::string& to) {
 void Emitter::own_vectors(const Part& part, bool checked, const std::string& to, const std::string& fill) {
     prelude_.need("shared");
     prelude_.need("cp_async");
-    const std::string bytes = number(part.vector * static_cast<int>(fn_.elem(part.tensor).container_bytes())), base = name(part.tensor);
+    const std::string bytes = number(part.vector * static_cast<int>(fn_.elem(part.tensor).container_bytes())), base = name(part.tensor),
+                      function = copy_function(part.inst);
     by_vectors(part, [&](const std::string& r) {
         const std::string slot = own_slot(part.value, to, r), ok = part_condition(part, r, checked), offset = part_offset(part, r);
         const auto copy = [&](const std::string& from, const std::string& count) {
-            return "copy_async<" + bytes + ">(shared_address(" + slot + "), " + base + " + " + from + ", " + count + ");";
+            return function + "<" + bytes + ">(shared_address(" + slot + "), " + base + " + " + from + ", " + count + ");";
         };
         if (ok == "true") return line(copy("(" + offset + ")", bytes));
         const std::string inside = fresh("inside");

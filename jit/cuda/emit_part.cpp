@@ -53,6 +53,7 @@ Emitter::Part Emitter::part_access(ir::InstId id) {
     part.inst = id;
     part.tensor = in[0];
     part.access = fn_.access(inst);
+    part.caching = plain_caching(id);
     part.axes.resize(part.access.axes.size());
     part.pointers = stage_operands(id);
     if (std::any_of(part.pointers.begin(), part.pointers.end(), [](const std::string& p) { return !p.empty(); })) sync();

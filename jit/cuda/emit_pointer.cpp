@@ -54,6 +54,10 @@ void Emitter::cuda_ptr_load(ir::InstId id) {
         std::string rest = other_at ? staged(in[other_at], pointers[other_at], v, r, lane_number(v, r)) : zero(v);
         if (ok != "true" && other_at && !pointers[other_at].empty()) rest = "(" + ok + " ? " + rest + " : " + zero(v) + ")";
         if (mask_at) ok = both(ok, staged(in[mask_at], pointers[mask_at], v, r, lane_number(v, r)));
+        if (const CachingText caching = plain_caching(id); !caching.stem.empty() && !bit_addressed(f)) {
+            const std::string call = access_function(type_of(v), true, ok != "true", caching) + "((const void*)(" + at(in[0], r) + ")";
+            return line(at(v, r) + " = " + call + (ok == "true" ? "" : ", " + ok + ", " + rest) + ");");
+        }
         const std::string element = pointee(f, type_of(v), at(in[0], r));
         line(at(v, r) + " = " + (ok == "true" ? element : ok + " ? " + element + " : " + rest) + ";");
     });
@@ -72,6 +76,8 @@ void Emitter::cuda_ptr_store(ir::InstId id) {
         if (masked) ok = both(ok, staged(in[2], pointers[2], in[0], r, lane_number(in[0], r)));
         const std::string pointer = at(in[0], r), value = staged(in[1], pointers[1], in[0], r, lane_number(in[0], r));
         std::string text = "*(" + type_of(in[1]) + "*)" + pointer + " = " + value + ";";
+        if (const CachingText caching = plain_caching(id); !caching.stem.empty())
+            text = access_function(type_of(in[1]), false, false, caching) + "((void*)(" + pointer + "), " + value + ");";
         if (bit_addressed(f)) text = write(f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value);
         line((ok == "true" ? "" : "if (" + ok + ") ") + text);
     });

@@ -91,7 +91,8 @@ void Emitter::load_shifted(const Part& part, const std::string& wide) {
     const Part::Axis& axis = part.axes[a];
     const int bytes = part.vector * static_cast<int>(fn_.elem(part.tensor).container_bytes()), words = bytes / 4;
     const std::string size = std::to_string(fn_.elem(part.tensor).container_bytes()), count = std::to_string(words), funnels = funnel();
-    const std::string read = support("read words", "read_words", replaced(kRead, "LOAD", access_function("unsigned", true, false)));
+    const std::string read =
+        support("read words" + part.caching.stem, "read_words", replaced(kRead, "LOAD", access_function("unsigned", true, false, part.caching)));
     const std::string place = support("place words", "place_words", replaced(kPlace, "FUNNEL", funnels));
     const std::string reach = fresh("reach"), word = fresh("word"), low = axis.low.empty() ? "0" : axis.low;
     line("const int " + reach + " = " + support("reach", "reach", kReach) + "(" + axis.start + ", " + extent(part.tensor, part.vector_axis) + ", " +
@@ -137,8 +138,9 @@ void Emitter::store_shifted(const Part& part) {
     const size_t element = fn_.elem(part.tensor).container_bytes();
     const std::string size = std::to_string(element), single = element == 2 ? "unsigned short" : "unsigned char";
     std::string text = replaced(replaced(kWrite, "FUNNEL", funnel()), "TYPE", single);
-    text = replaced(replaced(text, "STORE", access_function("unsigned", false, false)), "SINGLE", access_function(single, false, true));
-    const std::string write = support("write words " + single, "write_words", text);
+    text = replaced(replaced(text, "STORE", access_function("unsigned", false, false, part.caching)), "SINGLE",
+                    access_function(single, false, true, part.caching));
+    const std::string write = support("write words " + single + part.caching.stem, "write_words", text);
     const int lanes = joined_lanes(layout(v), axis.dim, part.vector);
     const std::string lane = "(t & " + std::to_string(lanes - 1) + ")", low = axis.low.empty() ? "0" : axis.low;
     const std::string stop = axis.count.empty() ? std::to_string(part.access.axes[a].extent) : "(" + axis.low + " + " + axis.count + ")";

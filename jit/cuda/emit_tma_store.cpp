@@ -238,13 +238,14 @@ void Emitter::bulk_store(ir::InstId id) {
     s.value = fn_.operands(inst).back();
     s.bytes = static_cast<int>(fn_.elem(s.value).container_bytes());
     const auto boxes = store_boxes(fn_, inst);
-    TEGULA_CHECK(boxes && fn_.access(inst).flags == 0, "a bulk store of a tile that no boxes hold");
+    TEGULA_CHECK(boxes && fn_.access(inst).plain(), "a bulk store of a tile that no boxes hold");
     s.boxes = *boxes;
     if (boxes->transposed) prelude_.need("stmatrix_trans");
     converge();
     open("");
     bulk_addresses(s, id);
-    s.send = inst.op == Op::store ? "tma_store" : bulk_reduction(static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]), s.order.size());
+    s.send = inst.op == Op::store ? bulk_function(id, Bulk::store, s.order.size())
+                                  : bulk_reduction(static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]), s.order.size());
     if (s.bytes != 2 || s.boxes.rows == 32)
         line("unsigned char* const " + s.area + "_bytes = " + scratch(id, "unsigned char", s.boxes.warp_bytes() * fn_.gpu->warps) + " + (t >> 5) * " +
              number(s.boxes.warp_bytes()) + ";");

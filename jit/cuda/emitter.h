@@ -144,11 +144,20 @@ private:
     std::string other_text(const Part& part, const std::string& r);
     std::string first_bytes(const Part& part, const std::string& r);
     /// (from[, inside, otherwise]) or (to, value[, inside]) of a C type, "uint2" or "uint4" (emit_access.cpp).
-    std::string access_function(const std::string& type, bool load, bool conditional);
+    std::string access_function(const std::string& type, bool load, bool conditional, const CachingText& caching = {});
     /// (from, bytes) or (to, value, bytes): the first bytes of an aligned vector of 8 or 16 bytes.
-    std::string first_function(size_t bytes, size_t element, bool load);
-    std::string read(const Format& f, const std::string& base, const std::string& offset);
-    std::string write(const Format& f, const std::string& base, const std::string& offset, const std::string& value);
+    std::string first_function(size_t bytes, size_t element, bool load, const CachingText& caching = {});
+    std::string read(const Format& f, const std::string& base, const std::string& offset, const CachingText& caching = {});
+    std::string write(const Format& f, const std::string& base, const std::string& offset, const std::string& value, const CachingText& caching = {});
+
+    // ---- what accesses ask of caches (emit_caching.cpp) ----
+    CachingText plain_caching(ir::InstId access);  ///< of ld and st
+    std::string policy(ir::Evict order);           ///< expression: a policy for the second cache
+    /// copy_async<width> as the put asks for it.
+    std::string copy_function(ir::InstId put);
+    enum class Bulk { load, multicast, store };
+    /// tma_load, tma_multicast or tma_store, as the access of so many dimensions asks for it.
+    std::string bulk_function(ir::InstId access, Bulk kind, size_t rank);
 
     // ---- atomics (emit_atomic.cpp) ----
     std::string atomic_function(const Format& f, ir::AtomicKind kind, ir::MemoryScope scope);

@@ -28,6 +28,14 @@ struct KernelParam {
     } kind;
     int param = 0, dim = 0;
 };
+/// What an access asks of caches, as text (emit_caching.cpp).
+struct CachingText {
+    std::string suffix;  ///< behind ld.global or st.global: ".cg.L2::cache_hint"
+    std::string policy;  ///< expression of a policy for the second cache; empty: none
+    std::string stem;    ///< tells functions apart; empty: nothing is asked
+    std::string operand(int number) const { return policy.empty() ? "" : ", %" + std::to_string(number); }
+    std::string input() const { return policy.empty() ? "" : ", \"l\"(" + policy + ")"; }
+};
 /// A TMA descriptor: tensor parameter, box in elements per dimension, fastest dimension first in `order`.
 struct TensorMap {
     int param = 0;

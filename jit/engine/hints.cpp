@@ -9,7 +9,7 @@ namespace tegula {
 namespace {
 
 Span place_of(const ast::KernelItem& kernel, const HintNote& note) {
-    if (note.loop.valid()) return note.loop;
+    if (note.place.valid()) return note.place;
     for (const ast::Attribute& a : kernel.attributes)
         if (a.name.text == note.hint) return a.name.span;
     const ast::Expr* s = kernel.schedule;

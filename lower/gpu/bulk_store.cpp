@@ -103,7 +103,7 @@ std::string bulk_refusal(const Function& fn, const GpuOptions& options, InstId s
     const int bytes = static_cast<int>(elem.bits / 8);
     const Access access = fn.access(inst);
     if (!options.arch->tma) return std::string(options.arch->name) + " has none";
-    if (access.flags != 0) return "it takes no mask";
+    if (!access.plain()) return "it takes no mask";
     for (const Access::Axis& a : access.axes)
         if (a.kind == Access::gather || (a.kind == Access::range && a.step != 1)) return "it takes neither gathers nor steps";
     if (inst.op == Op::atomic)

@@ -180,7 +180,7 @@ private:
             for (size_t i = 0; i < index_operands(fn_, inst); ++i) operands.push_back(of(fn_.operands(inst)[i]));
             operands.push_back(c.channel);
             std::vector<int64_t> attrs(fn_.attrs(inst).begin(), fn_.attrs(inst).end());
-            attrs[0] = 0;
+            attrs[0] &= kCachingFlags;
             fn_.append(to, fn_.make(Op::channel_put, operands, {}, attrs, inst.span));
         }
     }

@@ -177,7 +177,7 @@ private:
         for (size_t i = 0; i <= indices; ++i) operands.push_back(of(fn_.operands(inst)[i]));
         operands.push_back(put_into_[load.v]);
         std::vector<int64_t> attrs(fn_.attrs(inst).begin(), fn_.attrs(inst).end());
-        attrs[0] = 0;
+        attrs[0] &= kCachingFlags;
         fn_.append(to, fn_.make(Op::channel_put, operands, {}, attrs, inst.span));
     }
     void copy(InstId i, BlockId to) {

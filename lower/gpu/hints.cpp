@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/gpu_caching.h"
 #include "lang/raster.h"
 #include "lang/split_loop.h"
 #include "lower/gpu/place.h"
@@ -35,6 +36,7 @@ private:
     void decode();
     void cluster();
     void pipeline(InstId loop);
+    void caching(InstId access);
 
     const Function &fn_, &form_;
     const Hint* hint_ = nullptr;
@@ -136,6 +138,18 @@ void Notes::loop_hint(InstId loop) {
     if (argument() > kMaxUnroll) adjusted(kMaxUnroll, "more copies of a loop's body do not fit in the instruction cache");
 }
 
+/// Copies of one load are made in several places: one note.
+void Notes::caching(InstId access) {
+    const CachingForm form = caching_form(form_, access);
+    const auto note = [&](const char* name, const std::string& why) {
+        const Span at = form_.inst(access).span;
+        const bool known = std::any_of(out_.begin(), out_.end(), [&](const HintNote& n) { return n.hint == name && n.place == at && n.why == why; });
+        if (!why.empty() && !known) out_.push_back({name, at, {}, why});
+    };
+    note("cache", form.cache_problem);
+    note("evict", form.evict_problem);
+}
+
 std::vector<HintNote> Notes::run() {
     for (const Hint& h : fn_.hints) {
         hint_ = &h;
@@ -154,6 +168,7 @@ std::vector<HintNote> Notes::run() {
             loop_hint(i);
         }
     });
+    for_each_inst(form_, form_.body, [&](InstId i) { caching(i); });
     return std::move(out_);
 }
 
@@ -161,6 +176,9 @@ std::vector<HintNote> Notes::run() {
 
 bool has_doubtful_hints(const ir::Function& fn) {
     const auto doubtful = [](const Hint& h) { return h.name != "math"; };
+    bool asks_caches = false;
+    for_each_inst(fn, fn.body, [&](InstId i) { asks_caches = asks_caches || fn.caching(fn.inst(i)).any(); });
+    if (asks_caches) return true;
     return std::any_of(fn.hints.begin(), fn.hints.end(), doubtful) ||
            std::any_of(fn.loop_hints.begin(), fn.loop_hints.end(), [&](const auto& list) { return std::any_of(list.begin(), list.end(), doubtful); });
 }

@@ -9,7 +9,7 @@ namespace tegula {
 
 struct HintNote {
     std::string hint;     ///< "cluster"; the kernel's attribute or schedule of that name
-    Span loop;            ///< valid: a hint of this loop
+    Span place;           ///< valid: a hint of the loop or access there
     std::string instead;  ///< what it counts as; empty: it has no effect
     std::string why;
 };

@@ -163,10 +163,29 @@ void check_operands(const Context& c) {
         if (!c.kept->contains(sum.first)) Machine::get().fail("an asm statement ends before its wgmma has been waited for");
 }
 
+constexpr uint64_t kEvictFirst = 0x12f0000000000000, kEvictLast = 0x14f0000000000000;  ///< policies, as an H200 makes them
+
+/// createpolicy.fractional.L2::evict_first.b64 d, 1.0: of the whole access.
+void create_policy(const Instruction& in, Context& c) {
+    const bool first = in.name == "createpolicy.fractional.L2::evict_first.b64", last = in.name == "createpolicy.fractional.L2::evict_last.b64";
+    if ((!first && !last) || in.operands.at(1) != "1.0") Machine::get().fail("a policy that the CPU machine does not know: " + in.name);
+    c.write(in.operands[0], first ? kEvictFirst : kEvictLast);
+}
+
+/// A copy with a hint for the second cache has a policy as its last operand, behind the `others`; a copy without has none.
+void check_policy(const Instruction& in, Context& c, size_t others) {
+    const bool hinted = in.name.find(".L2::cache_hint") != std::string::npos;
+    if (in.operands.size() != others + hinted) Machine::get().fail("a copy has other operands than its name says: " + in.name);
+    if (!hinted) return;
+    const uint64_t policy = c.read(in.operands.back());
+    if (policy != kEvictFirst && policy != kEvictLast) Machine::get().fail("a copy under a policy that nobody made");
+}
+
 void execute(const Instruction& in, Context& c) {
     Machine& m = Machine::get();
     const auto& o = in.operands;
     check_sums(in, c);
+    if (starts(in.name, "createpolicy")) return create_policy(in, c);
     if (starts(in.name, "wgmma.commit_group")) return static_cast<void>(++c.sums->committed);
     if (starts(in.name, "wgmma.wait_group")) return wait_for_sums(*c.sums, c.read(o[0]));
     if (is_order(in.name)) return;
@@ -193,7 +212,8 @@ void execute(const Instruction& in, Context& c) {
     if (in.name == "cp.async.wait_group") return m.copy_wait(static_cast<unsigned>(c.read(o[0])));
     if (in.name == "cp.async.wait_all") return m.copy_commit(), m.copy_wait(0);
     if (starts(in.name, "cp.async.cg.shared") || starts(in.name, "cp.async.ca.shared")) {
-        const unsigned to = c.address(o[0]), bytes = static_cast<unsigned>(o.size() > 3 ? c.read(o[3]) : c.read(o[2]));
+        check_policy(in, c, 4);
+        const unsigned to = c.address(o[0]), bytes = static_cast<unsigned>(c.read(o[3]));
         const uint64_t from = c.read(list_of(o[1])[0]);
         const auto width = static_cast<unsigned>(c.read(o[2]));
         const bool narrow = (width == 4 || width == 8) && starts(in.name, "cp.async.ca");
@@ -204,8 +224,11 @@ void execute(const Instruction& in, Context& c) {
     if (in.name == "cp.async.bulk.commit_group") return m.bulk_commit();
     if (in.name == "cp.async.bulk.wait_group" || in.name == "cp.async.bulk.wait_group.read") return m.bulk_wait(static_cast<unsigned>(c.read(o[0])));
     if (starts(in.name, "cp.reduce.async.bulk.tensor")) return tensor_reduce(in, c);
-    if (starts(in.name, "cp.async.bulk.tensor"))
+    if (starts(in.name, "cp.async.bulk.tensor")) {
+        const bool multicast = in.name.find(".multicast::cluster") != std::string::npos;
+        check_policy(in, c, in.name.find(".global.shared") != std::string::npos ? 2 : multicast ? 4 : 3);
         return in.name.find(".global.shared") != std::string::npos ? tensor_store(in, c) : tensor_copy(in, c);
+    }
     if (starts(in.name, "mma.sync")) return mma_sync(in, c);
     if (starts(in.name, "wgmma.mma_async")) return wgmma(in, c);
     if (starts(in.name, "ldmatrix")) return ldmatrix(in, c);

@@ -1,0 +1,93 @@
+// What accesses ask of caches (lang/gpu_caching.h) as PTX: operations and priorities behind ld and st, policies of the second cache as operands of
+// them and of copies. A policy is made where it is used; compilers make one of all that are equal.
+#include "jit/cuda/emitter.h"
+#include "lang/gpu_caching.h"
+
+namespace tegula::cuda {
+
+using ir::Evict;
+
+namespace {
+
+constexpr const char* kPolicy = R"(__device__ __forceinline__ unsigned long long $() {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_ORDER.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+)";
+constexpr const char* kCopy = R"(// As copy_async.
+template <int width>
+__device__ __forceinline__ void $(unsigned to, const void* from, int bytes) {
+    if (width == 16)
+        asm volatile("cp.async.WIDE.shared.globalHINT [%0], [%1], 16, %2WIDE_POLICY;" ::"r"(to), "l"(from), "r"(bytes)INPUT : "memory");
+    else
+        asm volatile("cp.async.ca.shared.globalHINT [%0], [%1], %2, %3NARROW_POLICY;" ::"r"(to), "l"(from), "n"(width), "r"(bytes)INPUT : "memory");
+}
+)";
+constexpr const char* kHint = ".L2::cache_hint";
+
+const char* word(Evict order) { return order == Evict::first ? "first" : "last"; }
+
+}  // namespace
+
+std::string Emitter::policy(Evict order) {
+    const std::string name = std::string("policy_") + word(order);
+    return support(name, name, replaced(kPolicy, "ORDER", word(order))) + "()";
+}
+
+CachingText Emitter::plain_caching(ir::InstId access) {
+    const CachingForm form = plain_caching_form(fn_, access);
+    CachingText out;
+    if (*form.operation) out.suffix = out.stem = std::string(".") + form.operation;
+    if (form.first != Evict::open) out.suffix = std::string(".L1::evict_") + word(form.first);
+    if (form.second != Evict::open) {
+        out.suffix += kHint;
+        out.policy = policy(form.second);
+    }
+    for (char& c : out.stem = out.suffix)
+        if (c == '.' || c == ':') c = '_';
+    if (!out.policy.empty()) out.stem += std::string("_") + word(form.second);
+    return out;
+}
+
+std::string Emitter::copy_function(ir::InstId put) {
+    const CachingForm form = caching_form(fn_, put);
+    if (!form.any()) return "copy_async";
+    const bool hinted = form.second != Evict::open;
+    const std::string wide = *form.operation ? form.operation : "cg",
+                      name = "copy_async_" + wide + (hinted ? std::string("_") + word(form.second) : "");
+    std::string text = replaced(replaced(kCopy, "WIDE_POLICY", hinted ? ", %3" : ""), "NARROW_POLICY", hinted ? ", %4" : "");
+    text = replaced(replaced(text, "WIDE", wide), "HINT", hinted ? kHint : "");
+    return support(name, name, replaced(text, "INPUT", hinted ? ", \"l\"(" + policy(form.second) + ")" : ""));
+}
+
+std::string Emitter::bulk_function(ir::InstId access, Bulk kind, size_t rank) {
+    const CachingForm form = caching_form(fn_, access);
+    const bool store = kind == Bulk::store, several = kind == Bulk::multicast;
+    const std::string plain = store ? "tma_store" : several ? "tma_multicast" : "tma_load";
+    if (form.second == Evict::open) return plain;
+    const int first = several ? 5 : 4;  // operand number of the first coordinate
+    std::string parameters, coordinates, operands;
+    for (size_t i = 0; i < rank; ++i) {
+        const std::string x = "x" + number(static_cast<int64_t>(i));
+        parameters += ", int " + x;
+        coordinates += (i ? ", %" : "%") + number(first + static_cast<int64_t>(i));
+        operands += ", \"r\"(" + x + ")";
+    }
+    const std::string dims = number(static_cast<int64_t>(rank)) + "d", hint = policy(form.second), name = plain + "_" + word(form.second);
+    std::string text = "__device__ __forceinline__ void $(";
+    if (store) {
+        text += "int lane, const TensorMap* map, unsigned from" + parameters +
+                ") {\n    asm volatile(\n        \"{\\n.reg .pred other;\\nsetp.ne.b32 other, %0, 0;\\n@!other cp.async.bulk.tensor." + dims +
+                ".global.shared::cta.bulk_group" + kHint + " [%1, {" + coordinates +
+                "}], [%2], %3;\\n\"\n        \"@!other cp.async.bulk.commit_group;\\n}\" ::\"r\"(lane), \"l\"(map), \"r\"(from), \"l\"(" + hint + ")";
+    } else {
+        text += std::string(several ? "unsigned short mask, " : "") + "unsigned to, const TensorMap* map, unsigned barrier" + parameters +
+                ") {\n    asm volatile(\"cp.async.bulk.tensor." + dims + ".shared::cluster.global.mbarrier::complete_tx::bytes" +
+                (several ? ".multicast::cluster" : "") + kHint + " [%0], [%1, {" + coordinates + "}], [%2], %3" + (several ? ", %4" : "") +
+                ";\" ::\"r\"(to), \"l\"(map), \"r\"(barrier)" + (several ? ", \"h\"(mask)" : "") + ", \"l\"(" + hint + ")";
+    }
+    return support(name + " " + dims, name, text + operands + "\n                 : \"memory\");\n}\n");
+}
+
+}  // namespace tegula::cuda

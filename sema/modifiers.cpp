@@ -1,0 +1,92 @@
+// cache(..) and evict(..) behind accesses (modifiers.h).
+#include "sema/modifiers.h"
+
+#include <algorithm>
+
+#include "sema/checker.h"
+#include "sema/walk.h"
+
+namespace tegula::sema {
+
+namespace {
+
+const ast::CallExpr* call_of(const ast::Expr& annotation) {
+    return annotation.kind == ast::ExprKind::call ? &ast::as<ast::CallExpr>(&annotation) : nullptr;
+}
+
+std::string_view name_of(const ast::Expr& annotation) {
+    const ast::CallExpr* call = call_of(annotation);
+    return call ? base_name(*call->callee) : std::string_view();
+}
+
+/// The number of a modifier's word, 0 where it is none.
+size_t word_of(const ast::Expr& modifier) {
+    const ast::CallExpr& call = *call_of(modifier);
+    if (call.args.size() != 1 || !call.args[0].name.text.empty() || call.args[0].value->kind != ast::ExprKind::name) return 0;
+    const auto words = name_of(modifier) == "cache" ? ir::cache_words() : ir::evict_words();
+    const auto at = std::find(words.begin(), words.end(), base_name(*call.args[0].value));
+    return at == words.end() ? 0 : static_cast<size_t>(at - words.begin()) + 1;
+}
+
+const ast::AnnotatedExpr* modified(const ast::Expr& e) {
+    if (e.kind != ast::ExprKind::annotated) return nullptr;
+    const auto& a = ast::as<ast::AnnotatedExpr>(&e);
+    return is_modifier(*a.layout) ? &a : nullptr;
+}
+
+/// Of all modifiers of `e`, the last one first.
+std::vector<const ast::Expr*> modifiers_of(const ast::Expr& e) {
+    std::vector<const ast::Expr*> out;
+    for (const ast::AnnotatedExpr* a = modified(e); a; a = modified(*a->base)) out.push_back(a->layout);
+    return out;
+}
+
+}  // namespace
+
+bool is_modifier(const ast::Expr& annotation) {
+    const std::string_view name = name_of(annotation);
+    return name == "cache" || name == "evict";
+}
+
+const ast::Expr& without_modifiers(const ast::Expr& e) {
+    const ast::Expr* at = &e;
+    for (const ast::AnnotatedExpr* a = modified(*at); a; a = modified(*at)) at = a->base;
+    return *at;
+}
+
+ir::Caching caching_of(const ast::Expr& e) {
+    ir::Caching out;
+    for (const ast::Expr* m : modifiers_of(e)) {
+        if (name_of(*m) == "cache") out.cache = static_cast<ir::Cache>(word_of(*m));
+        if (name_of(*m) == "evict") out.evict = static_cast<ir::Evict>(word_of(*m));
+    }
+    return out;
+}
+
+void check_modifiers(const ast::Expr& e, DiagSink& diags) {
+    const std::vector<const ast::Expr*> all = modifiers_of(e);
+    bool good = true;
+    for (size_t i = all.size(); i-- > 0;) {
+        const std::string name(name_of(*all[i]));
+        const auto same = [&](const ast::Expr* m) { return name_of(*m) == name; };
+        const auto first = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end(), same);
+        if (first != all.end()) {
+            diags.report(Diag::bad_modifier, all[i]->span, {name, "it is given twice"}).labels.push_back({(*first)->span, "first given here"});
+            good = false;
+        } else if (word_of(*all[i]) == 0) {
+            const auto words = name == "cache" ? ir::cache_words() : ir::evict_words();
+            std::string list;
+            for (size_t w = 0; w < words.size(); ++w) list += (w == 0 ? "" : w + 1 < words.size() ? ", " : " or ") + std::string(words[w]);
+            Diagnostic& d = diags.report(Diag::bad_modifier, all[i]->span, {name, "it takes " + list + ", found `" + source_text(*all[i]) + "`"});
+            const auto& args = call_of(*all[i])->args;
+            const auto near = args.empty() ? std::string_view() : closest(base_name(*args[0].value), {words.begin(), words.end()});
+            if (!near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            good = false;
+        }
+    }
+    const ir::Caching asked = caching_of(e);
+    if (const std::string why = caching_conflict(asked); good && !why.empty())
+        diags.report(Diag::bad_modifier, all[0]->span, {to_string(asked.cache) + "` and `" + to_string(asked.evict), why});
+}
+
+}  // namespace tegula::sema
