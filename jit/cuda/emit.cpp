@@ -1,6 +1,7 @@
 // The emitter's frame: the kernel around its body, parameters, names and registers of values, dispatch by op, barriers and scratch memory. What
 // single ops become is in the other emit_*.cpp files.
 #include "jit/cuda/emitter.h"
+#include "lang/gpu_hints.h"
 #include "lang/tensor_memory.h"
 
 namespace tegula::cuda {
@@ -10,7 +11,6 @@ using ir::Op;
 namespace {
 
 constexpr int kMaxDepth = 1000;  ///< nesting of blocks
-constexpr int kProducerThreads = 128;
 
 /// Ops whose emission reads operands by `at` only, so that a constant tile needs no array for them.
 bool reads_elements(Op op) {
@@ -84,7 +84,7 @@ KernelText Emitter::run() {
     find_parting();
     resident_programs_ = find_resident_programs();
     kernel_.entry = "tegula_" + fresh(fn_.name);
-    kernel_.threads = group_threads() + (fn_.gpu->specialised ? kProducerThreads : 0);
+    kernel_.threads = kernel_threads(fn_);
     kernel_.shared_bytes = fn_.gpu->shared_bytes;
     kernel_.workspace_bytes = fn_.gpu->workspace_bytes;
     kernel_.cluster = fn_.gpu->cluster_size();
@@ -111,9 +111,26 @@ KernelText Emitter::run() {
     return std::move(kernel_);
 }
 
+namespace {
+
+// The two bounds exclude each other; NVRTC before 12.4 knows the first one only.
+constexpr const char* kRegisterBound = R"(#if !defined(__CUDACC__) || __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1204
+#define TEGULA_BOUNDS(threads, registers) __launch_bounds__(threads, 1)
+#else
+#define TEGULA_BOUNDS(threads, registers) __maxnreg__(registers)
+#endif
+)";
+
+}  // namespace
+
 std::string Emitter::kernel_head() const {
-    std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel_.threads) + ", " +
-                      std::to_string(resident_programs_) + ") " + kernel_.entry + "(";
+    const std::string threads = std::to_string(kernel_.threads);
+    const int most = register_bound(fn_).most;
+    std::string out = most ? kRegisterBound : "";
+    out += "extern \"C\" __global__ void ";
+    out += most ? "TEGULA_BOUNDS(" + threads + ", " + std::to_string(most) + ")"
+                : "__launch_bounds__(" + threads + ", " + std::to_string(resident_programs_) + ")";
+    out += " " + kernel_.entry + "(";
     for (size_t i = 0; i < param_texts_.size(); ++i) out += (i ? ", " : "") + param_texts_[i];
     return out + ")";
 }

@@ -7,6 +7,7 @@
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/fragments.h"
 #include "lang/bulk_boxes.h"
+#include "lang/gpu_hints.h"
 
 namespace tegula::cuda {
 
@@ -15,8 +16,6 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kStageAlign = 1024;
-constexpr int kRegistersPerThread[][3] = {{4, 0, 0}, {8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
-constexpr int kBesideTensorMemory[][3] = {{4, 0, 0}, {8, 0, 0}, {16, 24, 112}};     ///< ptxas spills more with an exchange than without
 
 /// Tensor dimension of each tile dimension.
 std::vector<int> tile_axes(const ir::Access& access) {
@@ -139,12 +138,10 @@ void Emitter::cuda_channel(ir::InstId id) {
 
 void Emitter::cuda_specialise(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    int producer = 0, consumer = 0;
-    for (const auto& row : tensor_memory_.empty() ? kRegistersPerThread : kBesideTensorMemory)
-        if (row[0] == fn_.gpu->warps && fn_.gpu->arch->exchange) producer = row[1], consumer = row[2];
-    if (producer) prelude_.need("registers");
+    const auto exchange = register_exchange(fn_);
+    if (exchange) prelude_.need("registers");
     open("if (t >= " + number(group_threads()) + ")");
-    if (producer) line("fewer_registers<" + number(producer) + ">();");
+    if (exchange) line("fewer_registers<" + number(exchange->producer) + ">();");
     open("if (t == " + number(group_threads()) + ")");
     ring_state(true, false);
     block(fn_.blocks(inst)[0]);
@@ -153,7 +150,7 @@ void Emitter::cuda_specialise(ir::InstId id) {
     depth_ -= 1;
     line("} else {");
     depth_ += 1;
-    if (consumer) line("more_registers<" + number(consumer) + ">();");
+    if (exchange) line("more_registers<" + number(exchange->others) + ">();");
     ring_state(false, true);
     clustered() ? block_in_cluster(fn_.blocks(inst)[1]) : block(fn_.blocks(inst)[1]);
     close();

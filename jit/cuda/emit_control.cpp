@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
+#include "lang/gpu_hints.h"
 #include "lang/tensor_memory.h"
 
 namespace tegula::cuda {
@@ -15,11 +16,7 @@ namespace {
 constexpr int kSafeBits = 60;     ///< bounds and step of this size cannot leave 64 bits
 constexpr int kManyCarried = 32;  ///< registers
 
-/// "#pragma unroll n" of the loop's hints; 1: none.
-std::string unroll_pragma(const ir::Function& fn, const ir::Inst& loop) {
-    const int64_t n = ir::hint_argument(fn.hints_of(loop), "unroll").value_or(1);
-    return "#pragma unroll " + std::to_string(std::clamp<int64_t>(n, 1, 64));
-}
+std::string unroll_pragma(const ir::Function& fn, const ir::Inst& loop) { return "#pragma unroll " + std::to_string(unrolling(fn, loop).copies); }
 
 int products_in(const ir::Function& fn, ir::BlockId block) {
     int n = 0;

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "lang/gpu_caching.h"
+#include "lang/gpu_hints.h"
 #include "lang/raster.h"
 #include "lang/split_loop.h"
 #include "lower/gpu/place.h"
@@ -17,7 +18,7 @@ namespace {
 
 using namespace ir;
 
-constexpr int64_t kMaxWarps = 32, kMaxUnroll = 64, kSpecialiseOn = 1;
+constexpr int64_t kMaxWarps = 32, kSpecialiseOn = 1;
 
 class Notes {
 public:
@@ -101,7 +102,11 @@ void Notes::kernel_hint() {
     }
     if (name == "cluster") return cluster();
     if (name == "shared" || name == "reg" || name.starts_with("mma_")) return ignored("the compiler places every tile itself");
-    if (name == "registers") return ignored("registers are given out by the compiler of the machine code");
+    if (name == "registers") {
+        const RegisterBound bound = register_bound(form_);
+        if (!bound.why.empty()) bound.most ? adjusted(bound.most, bound.why) : ignored(bound.why);
+        return;
+    }
     if (name == "decode") return decode();
     if (name == "specialise" && argument() == kSpecialiseOn && !form_.gpu->specialised)
         return ignored("no load of the kernel is a bulk copy in a loop");
@@ -133,9 +138,8 @@ void Notes::loop_hint(InstId loop) {
     if (hint_->name == "pipeline") return pipeline(loop);
     if (hint_->name == "parallel") return ignored("trips of a loop are run one after the other");
     if (hint_->name != "unroll") return;
-    if (hint_->args.empty()) return ignored("loops are unrolled by a given number of trips only");
-    if (argument() < 1) return ignored("it takes 1 to 64");
-    if (argument() > kMaxUnroll) adjusted(kMaxUnroll, "more copies of a loop's body do not fit in the instruction cache");
+    const Unrolling u = unrolling(form_, form_.inst(loop));
+    if (!u.why.empty()) u.copies > 1 ? adjusted(u.copies, u.why) : ignored(u.why);
 }
 
 /// Copies of one load are made in several places: one note.

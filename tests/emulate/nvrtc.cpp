@@ -117,10 +117,11 @@ std::string entry_of(const std::string& s) {
     if (at == std::string::npos) return {};
     at = s.find("void", at) + 4;
     skip_blanks(s, at);
-    if (word_at(s, at, "__launch_bounds__")) {
-        at += 17;
-        take(s, at);
-    }
+    for (const std::string bound : {"__launch_bounds__", "TEGULA_BOUNDS"})
+        if (word_at(s, at, bound.c_str())) {
+            at += bound.size();
+            take(s, at);
+        }
     skip_blanks(s, at);
     size_t end = at;
     while (end < s.size() && is_word(s[end])) ++end;

@@ -2,6 +2,7 @@
 // same.
 #include <gtest/gtest.h>
 
+#include "jit/cuda/nvrtc.h"
 #include "jit/engine/engine.h"
 #include "jit/engine/hints.h"
 
@@ -90,8 +91,14 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"@ cluster(2, 1) schedule split_k(4)", "", "T1101 `cluster` has no effect on sm_90a: its sum is split"},
         Row{"@ cluster(2, 1) schedule persistent", "",
             "T1101 `cluster` has no effect on sm_90a: it is persistent: a CTA may run one program less than its neighbours, which would wait for it"},
-        Row{"@ registers(128)", "", "T1101 `registers` has no effect on sm_90a: registers are given out by the compiler of the machine code"},
-        Row{"@ decode(auto)", "", ""}, Row{"@ math(fast)", "", ""},
+        Row{"@ registers(128)", "", ""}, Row{"@ registers(24)", "", "", "sm_75"}, Row{"@ registers(255)", "", "", "sm_75"},
+        Row{"@ registers(0)", "", "T1101 `registers` has no effect on sm_90a: it takes a positive number"},
+        Row{"@ registers(23)", "", "T1102 `registers` counts as registers(24) on sm_80: compilers leave a thread no fewer", "sm_80"},
+        Row{"@ registers(256)", "", "T1102 `registers` counts as registers(255) on sm_80: a thread has no more", "sm_80"},
+        Row{"@ registers(65) @ warps(32)", "", "T1102 `registers` counts as registers(64) on sm_80: a multiprocessor has no more for 1024 threads",
+            "sm_80"},
+        Row{"@ registers(128) @ warps(8)", "", "T1101 `registers` has no effect on sm_90a: its warps give registers to one another"},
+        Row{"@ registers(128) @ warps(8) @ specialise(off)", "", ""}, Row{"@ decode(auto)", "", ""}, Row{"@ math(fast)", "", ""},
         Row{"@ decode(register)", "", "T1101 `decode` has no effect on sm_90a: no operand of a product is decoded from narrower elements"},
         Row{"@ decode(shared)", "", "T1101 `decode` has no effect on sm_90a: no operand of a product is decoded from narrower elements"},
         Row{"@ decode(register)", "", "", "sm_80", kDecoded}, Row{"@ decode(shared)", "", "", "sm_80", kDecoded},
@@ -124,7 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"", "@ pipeline(3)", "T1101 `pipeline` has no effect on sm_90a: no load in the loop is copied ahead", "sm_90a", "acc = acc + 1.0;"},
         Row{"", "@ unroll(2)", ""},
         Row{"", "@ unroll(100)", "T1102 `unroll` counts as unroll(64) on sm_90a: more copies of a loop's body do not fit in the instruction cache"},
-        Row{"", "@ unroll", "T1101 `unroll` has no effect on sm_90a: loops are unrolled by a given number of trips only"},
+        Row{"", "@ unroll(0)", "T1101 `unroll` has no effect on sm_90a: it takes 1 to 64"},
+        Row{"", "@ unroll", "T1101 `unroll` has no effect on sm_90a: the number of its trips is not known when it is compiled"},
         Row{"", "@ parallel", "T1101 `parallel` has no effect on sm_90a: trips of a loop are run one after the other"}));
 
 TEST_F(Hints, WishesForTilesAreNamedOnce) {
@@ -143,6 +151,62 @@ TEST_F(Hints, WishesForTilesAreNamedOnce) {
     const std::vector<Diagnostic> warnings = hint_warnings(*exe_, *find_arch("sm_80"));
     ASSERT_EQ(warnings.size(), 1u);
     EXPECT_EQ(warnings[0].message, "`mma_c` has no effect on sm_80: the compiler places every tile itself");
+}
+
+TEST_F(Hints, LoopsOfFewKnownTripsAreUnrolledAsAWhole) {
+    const auto loops = [](const std::string& range, int width, const char* body) {
+        const std::string n = std::to_string(width);
+        return "kernel k(x: tensor<f32>[N], out y: tensor<f32>[N])\n    @ warps(4)\n{\n    var s = x[0 +: " + n + "];\n    for k in " + range +
+               " @ unroll {\n        " + body + "\n    }\n    y[0 +: " + n + "] = s;\n}\n";
+    };
+    const struct {
+        const char *range, *body;
+        int width;
+        const char *pragma, *warning;
+    } rows[] = {
+        {"0 .. 64", "s = s * s;", 128, "#pragma unroll 64\n", ""},
+        {"-3 .. 10 step 4", "s = s * cast<f32>(k);", 128, "#pragma unroll 4\n", ""},
+        {"0 .. 65", "s = s * s;", 128, "#pragma unroll 1\n", "it makes 65 trips, and loops of at most 64 are unrolled as a whole"},
+        {"0 .. N", "s = s * s;", 128, "#pragma unroll 1\n", "the number of its trips is not known when it is compiled"},
+        {"0 .. 64", "s = s * s;", 8192, "#pragma unroll 64\n", ""},
+        {"0 .. 64", "s = s * s + 0.5 * s;", 8192, "#pragma unroll 1\n", "64 copies of its body, of 196 elements in a thread, would be too much code"},
+    };
+    for (const auto& row : rows) {
+        compile(loops(row.range, row.width, row.body));
+        std::string found;
+        for (const Diagnostic& d : hint_warnings(*exe_, *find_arch("sm_90a"))) found += d.message;
+        EXPECT_EQ(found, *row.warning ? "`unroll` has no effect on sm_90a: " + std::string(row.warning) : "") << row.range;
+        DiagSink diags;
+        const auto text = engine_->artifact(*module_, *exe_, "cuda@sm_90a", diags);
+        ASSERT_TRUE(text);
+        const size_t loop = text->find("for (long long v");
+        ASSERT_NE(loop, std::string::npos) << *text;
+        EXPECT_NE(text->rfind(row.pragma, loop), std::string::npos) << row.range << *text;
+        EXPECT_GT(text->rfind(row.pragma, loop) + 40, loop) << "right in front of the loop";
+    }
+}
+
+TEST_F(Hints, RegistersAreBounded) {
+    compile(text_of({"@ registers(104)", "", ""}));
+    for (const char* arch : {"sm_75", "sm_90a", "sm_100a"}) {
+        DiagSink diags;
+        const auto text = engine_->artifact(*module_, *exe_, "cuda@" + std::string(arch), diags);
+        ASSERT_TRUE(text);
+        EXPECT_NE(text->find("__global__ void TEGULA_BOUNDS("), std::string::npos);
+        EXPECT_NE(text->find(", 104) tegula_k"), std::string::npos) << *text;
+        cuda::Backend backend({nullptr, {}, {}, {}});
+        if (!backend.availability().compiler) continue;
+        cuda::KernelText kernel;
+        kernel.source = *text;
+        kernel.entry = "tegula_k0";
+        const auto compiled = backend.compile_text(kernel, *find_arch(arch));
+        ASSERT_TRUE(compiled) << compiled.error;
+        EXPECT_LE(compiled.value->resources.registers, 104) << arch;
+        EXPECT_GE(compiled.value->resources.registers, 24) << arch;
+    }
+    compile(text_of({"@ registers(104) @ warps(8)", "", ""}));
+    DiagSink diags;
+    EXPECT_EQ(engine_->artifact(*module_, *exe_, "cuda@sm_90a", diags)->find("TEGULA_BOUNDS"), std::string::npos) << "warps exchange registers";
 }
 
 /// A GPU that does nothing.
@@ -168,7 +232,7 @@ TEST_F(Hints, LaunchesWarnOnceAndTheInterpreterNever) {
     EngineOptions options;
     options.cuda = [](const SourceMap&) { return std::make_unique<Idle>(); };
     engine_ = Engine::create(options);
-    compile(text_of({"@ registers(128)", "", ""}));
+    compile(text_of({"schedule stream_k", "", ""}));
     std::vector<uint8_t> storage(4096);
     LaunchArgument a, c;
     a.view.elem = engine_->types().builtin("f16").value();

@@ -1,0 +1,94 @@
+// Bounds on registers and copies of loops (gpu_hints.h).
+#include "lang/gpu_hints.h"
+
+#include <algorithm>
+
+#include "lang/tensor_memory.h"
+
+namespace tegula {
+
+namespace {
+
+using namespace ir;
+
+constexpr int kExchanges[][3] = {{8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
+constexpr int kLeast = 24, kMost = 255;                         ///< registers of a thread: what ptxas takes on all architectures
+constexpr int64_t kMaxUnroll = 64;
+/// Elements that the copies of a body compute in a thread. Compilers give up unrolling at 16384 instructions, also of the loops over registers
+/// inside, whose arrays would then lie in memory.
+constexpr int64_t kMaxCopied = 8192;
+
+std::optional<int64_t> constant_of(const Function& fn, ValueId v) {
+    const Inst* def = fn.def(v);
+    return def && def->op == Op::constant ? std::optional(fn.attrs(*def)[0]) : std::nullopt;
+}
+
+/// Trips of a loop with constant bounds.
+std::optional<int64_t> constant_trips(const Function& fn, const Inst& loop) {
+    if (loop.op != Op::for_loop) return std::nullopt;
+    const auto lo = constant_of(fn, fn.operands(loop)[0]), hi = constant_of(fn, fn.operands(loop)[1]), step = constant_of(fn, fn.operands(loop)[2]);
+    if (!lo || !hi || !step) return std::nullopt;
+    if (*step <= 0 || *hi <= *lo) return 0;
+    const uint64_t distance = static_cast<uint64_t>(*hi) - static_cast<uint64_t>(*lo);
+    return static_cast<int64_t>((distance - 1) / static_cast<uint64_t>(*step)) + 1;
+}
+
+/// Elements that a thread computes in one pass.
+int64_t work_of(const Function& fn, BlockId block) {
+    int64_t work = 0;
+    for (const InstId id : fn.block(block).insts) {
+        const Inst& inst = fn.inst(id);
+        ++work;
+        for (uint32_t r = 0; r < inst.results.count; ++r) {
+            const Placement& p = fn.placement(fn.result(inst, r));
+            if (p.kind == Placement::registers) work += p.regs.registers();
+        }
+        for (const BlockId inner : fn.blocks(inst)) work += work_of(fn, inner);
+    }
+    return work;
+}
+
+}  // namespace
+
+int kernel_threads(const Function& fn) { return 32 * fn.gpu->warps + (fn.gpu->specialised ? kProducerThreads : 0); }
+
+std::optional<RegisterExchange> register_exchange(const Function& fn) {
+    if (!fn.gpu->specialised || !fn.gpu->arch->exchange) return std::nullopt;
+    for (const auto& [warps, producer, others] : kExchanges) {
+        if (warps != fn.gpu->warps) continue;
+        const bool spills = warps == 8 && allocated_columns(*fn.gpu) > 0;  // beside tensor memory ptxas spills more with an exchange than without
+        return spills ? std::nullopt : std::optional(RegisterExchange{producer, others});
+    }
+    return std::nullopt;
+}
+
+RegisterBound register_bound(const Function& fn) {
+    const auto asked = hint_argument(fn.hints, "registers");
+    if (!asked) return {};
+    if (*asked < 1) return {0, "it takes a positive number"};
+    if (register_exchange(fn)) return {0, "its warps give registers to one another"};
+    const int room = std::min(kMost, fn.gpu->arch->registers / kernel_threads(fn) / 8 * 8);
+    if (*asked < kLeast) return {kLeast, "compilers leave a thread no fewer"};
+    if (*asked > room)
+        return {room, room == kMost ? "a thread has no more" : "a multiprocessor has no more for " + std::to_string(kernel_threads(fn)) + " threads"};
+    return {static_cast<int>(*asked), ""};
+}
+
+Unrolling unrolling(const Function& fn, const Inst& loop) {
+    const Hint* hint = find_hint(fn.hints_of(loop), "unroll");
+    if (!hint) return {};
+    if (!hint->args.empty()) {
+        const int64_t n = hint->args[0];
+        if (n < 1) return {1, "it takes 1 to 64"};
+        return n > kMaxUnroll ? Unrolling{kMaxUnroll, "more copies of a loop's body do not fit in the instruction cache"} : Unrolling{n, ""};
+    }
+    const auto trips = constant_trips(fn, loop);
+    if (!trips) return {1, "the number of its trips is not known when it is compiled"};
+    if (*trips > kMaxUnroll) return {1, "it makes " + std::to_string(*trips) + " trips, and loops of at most 64 are unrolled as a whole"};
+    const int64_t work = work_of(fn, fn.blocks(loop)[0]);
+    if (*trips > 1 && work > kMaxCopied / *trips)
+        return {1, std::to_string(*trips) + " copies of its body, of " + std::to_string(work) + " elements in a thread, would be too much code"};
+    return {std::max<int64_t>(*trips, 1), ""};
+}
+
+}  // namespace tegula

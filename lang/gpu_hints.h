@@ -1,0 +1,35 @@
+// Hints that shape the text of GPU kernels: how many registers a thread may have, and how often a loop's body is copied. One rule for the emitter and
+// for what is said of hints.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lang/ir.h"
+
+namespace tegula {
+
+constexpr int kProducerThreads = 128;  ///< of a specialised form, besides those that compute
+int kernel_threads(const ir::Function& fn);
+
+/// Registers of a thread in a specialised form whose producer gives some to the others (setmaxnreg). nullopt: all keep what they start with.
+struct RegisterExchange {
+    int producer, others;
+};
+std::optional<RegisterExchange> register_exchange(const ir::Function& fn);
+
+/// What the attribute registers(n) makes of the registers of a thread.
+struct RegisterBound {
+    int most = 0;     ///< 0: no bound
+    std::string why;  ///< the attribute is not followed, or `most` is another number
+};
+RegisterBound register_bound(const ir::Function& fn);
+
+/// What a loop's `unroll` makes of it.
+struct Unrolling {
+    int64_t copies = 1;  ///< of the body
+    std::string why;     ///< the hint is not followed, or `copies` is another number than it gives
+};
+Unrolling unrolling(const ir::Function& fn, const ir::Inst& loop);
+
+}  // namespace tegula
