@@ -1,6 +1,8 @@
 // reduce and contract: the fixed tree or an ascending chain in the result's format. Along the last dimension lanes are leaves next to each other,
-// joined lane by lane first, which is the tree's own order; across other dimensions each lane has a tree of its own.
+// joined lane by lane first, which is the tree's own order; across other dimensions each lane has a tree of its own. What joins in any order needs no
+// tree: one loop over vectors, which is a fraction of its code.
 #include "jit/cpu/emit_tree.h"
+#include "lang/register_moves.h"
 
 namespace tegula::cpu {
 
@@ -65,9 +67,42 @@ private:
         return g_.loop(g_.i64(1), g_.i64(view_.n), 1, {get(g_.i64(0))}, [&](Value* k, Values acc) { return Values{join(acc[0], get(k))}; })[0];
     }
 
+    /// One vector takes in all others. A whole tile goes row by row where rows fill vectors, so that no lane divides to find its coordinates.
+    Value* gathered(const Point& p) {
+        const Shape& shape = view_.shape;
+        const size_t last = static_cast<size_t>(shape.rank) - 1;
+        const bool by_rows = view_.axis < 0 && shape[last] >= g_.width();
+        const AxisView line = by_rows ? AxisView(shape, shape.rank - 1) : view_;
+        const unsigned lanes = line.lanes(g_.width());
+        const int64_t whole = line.n - line.n % lanes;
+        const auto take = [&](const Point& at, Value* from, const Values& acc) {
+            Point q = line.run(g_, at, from, lanes);
+            if (!llvm::isa<llvm::Constant>(from)) q.active = nullptr;
+            Value* both = join(acc[0], element(q));
+            return Values{q.active ? g_.b().CreateSelect(q.active, both, acc[0]) : both};
+        };
+        const auto row = [&](const Point& at, Values acc) {
+            for (const auto& [lo, hi] : {std::pair(int64_t{0}, whole), std::pair(whole, line.n)})
+                acc = g_.loop(g_.i64(lo), g_.i64(hi), lanes, acc, [&](Value* from, const Values& now) { return take(at, from, now); });
+            return acc;
+        };
+        const std::function<Values(const Point&, Values)> rows = [&](const Point& at, Values acc) {
+            const auto d = static_cast<size_t>(at.rank);
+            if (!by_rows || d == last) return row(at, std::move(acc));
+            return g_.loop(g_.i64(0), g_.i64(shape[d]), 1, std::move(acc), [&](Value* i, Values now) {
+                Point inner = at;
+                inner.index[d] = g_.uniform(i);
+                inner.rank = at.rank + 1;
+                return rows(inner, std::move(now));
+            });
+        };
+        Value* identity = g_.scalars().constant(format_, *reduce_identity(kind_, format_), lanes);
+        return join_lanes(g_, rows(p, {identity}), lanes, lanes, [this](const Values& a, const Values& b) { return join(a, b); })[0];
+    }
+
     Value* across(const Point& p) {
         const auto get = [&](Value* k) { return element(view_.point(g_, p, g_.uniform(k), p.lanes)); };
-        if (chain_) return ascending(get);
+        if (chain_ || joins_in_any_order(g_.fn(), inst_)) return ascending(get);
         TreeEmitter t = tree(view_.n, p.lanes);
         t.leaf = [&](Value* k) { return Leaf{{get(k)}, nullptr}; };
         return t.run()[0];
@@ -76,6 +111,7 @@ private:
     Value* along(const Point& p) {
         const unsigned lanes = view_.lanes(g_.width());
         if (chain_ || lanes == 1) return ascending([&](Value* k) { return element(view_.point(g_, p, g_.uniform(k), 0)); });
+        if (joins_in_any_order(g_.fn(), inst_)) return gathered(p);
         const int64_t count = (view_.n + lanes - 1) / lanes;
         TreeEmitter t = tree(count, lanes);
         t.leaf = [&](Value* j) {

@@ -39,6 +39,8 @@ Plan make_plan(const ir::Function& fn, const CompileOptions& options);
 /// Must operand k be stored (or a scalar) when the instruction runs? Else its function evaluates it at points of its choice, each point at most once
 /// or twice: what is read more often is to be stored.
 bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k);
+/// Is a reduce of values that one quick instruction joins in any order?
+bool joins_in_any_order(const ir::Function& fn, const ir::Inst& inst);
 /// Bytes of private memory that the instruction's function needs while it runs.
 uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, const Plan& plan);
 /// Dimensions of two shapes of as many elements with equal products: each group is renumbered by itself in a reshape.

@@ -108,12 +108,19 @@ bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k) {
     }
 }
 
+bool joins_in_any_order(const ir::Function& fn, const ir::Inst& inst) {
+    if (inst.op != Op::reduce || fn.attrs(inst)[1] == 1) return false;
+    const auto kind = static_cast<ir::ReduceKind>(fn.attrs(inst)[0]);
+    using enum ir::ReduceKind;
+    return kind == any || kind == all || kind == bit_and || kind == bit_or || kind == bit_xor || (kind == sum && fn.elem(fn.result(inst)).is_int());
+}
+
 uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, const Plan& plan) {
     switch (inst.op) {
         case Op::dot:
             return product_bytes(fn, inst, &plan);
         case Op::reduce:
-            return tree_bytes(fn, inst, fn.attrs(inst)[2]);
+            return joins_in_any_order(fn, inst) ? 0 : tree_bytes(fn, inst, fn.attrs(inst)[2]);
         case Op::reduce_region:
             return tree_bytes(fn, inst, fn.attrs(inst)[0]);
         case Op::sort: {  // results that nobody wants
