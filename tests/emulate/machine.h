@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #define TEGULA_ON_CPU_MACHINE
@@ -37,10 +38,12 @@ struct Launch {
     bool special = true;  ///< compiled for this architecture alone, with what no other has
 };
 
+using Registers = std::unordered_map<std::string, CpuOperand>;  ///< of PTX, by name
+
 /// Registers that wgmma writes, with the group that it was committed in: nobody else touches them before that group has been waited for.
 struct WgmmaSums {
     unsigned committed = 0;
-    std::map<std::string, unsigned> in_flight;
+    std::unordered_map<std::string, unsigned> in_flight;
 };
 
 class Machine {
@@ -56,7 +59,7 @@ public:
     unsigned cluster() const { return launch_.cluster; }
     int arch() const { return launch_.arch; }
     bool special() const { return launch_.special; }
-    std::map<std::string, CpuOperand>& kept_registers() { return fibers_[current_].registers; }  ///< PTX registers that outlive an asm statement
+    Registers& kept_registers() { return fibers_[current_].registers; }  ///< those that outlive an asm statement
     WgmmaSums& wgmma_sums() { return fibers_[current_].sums; }
     void barrier(int id, unsigned threads);
     void pause();
@@ -110,7 +113,7 @@ private:
         bool done = false, arrived = false;  ///< arrived: at the cluster's barrier, without having waited yet
         unsigned cluster_phase = 0;          ///< that it arrived in
         std::string waits;                   ///< for what; empty: ready
-        std::map<std::string, CpuOperand> registers;
+        Registers registers;
         WgmmaSums sums;
         std::vector<std::vector<Copy>> groups;
         std::vector<Copy> open_group;

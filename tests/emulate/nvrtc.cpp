@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -135,6 +137,51 @@ std::string slurp(const std::string& path) {
     return out.str();
 }
 
+/// Where $TEGULA_ON_CPU_KEPT, a folder, keeps what `text` became; empty without one. Architectures share most texts.
+std::string kept_path(const std::string& text) {
+    const char* folder = std::getenv("TEGULA_ON_CPU_KEPT");
+    if (!folder || !*folder) return {};
+    std::error_code none;
+    std::filesystem::create_directories(folder, none);
+    return std::string(folder) + "/" + std::to_string(std::hash<std::string>{}(text));
+}
+
+/// The library that was kept for just this text, or empty.
+std::string kept(const std::string& path, const std::string& text) {
+    std::string all = path.empty() ? "" : slurp(path);
+    return all.size() > text.size() && all.compare(0, text.size(), text) == 0 ? all.substr(text.size()) : "";
+}
+
+/// Whole or not at all, whoever reads or writes the same.
+void keep(const std::string& path, const std::string& text, const std::string& library) {
+    if (path.empty()) return;
+    const std::string part = path + "." + std::to_string(getpid()) + "." + std::to_string(gettid());
+    const bool written = static_cast<bool>(std::ofstream(part, std::ios::binary) << text << library << std::flush);
+    if (!written || std::rename(part.c_str(), path.c_str()) != 0) unlink(part.c_str());
+}
+
+/// `source` as a shared library; empty, with the compiler's words in `log`, where it does not compile.
+std::string compile(const std::string& source, std::string& log) {
+    const std::string header = std::string(TEGULA_EMULATE_DIR) + "/cuda_on_cpu.h";
+    const char* level = std::getenv("TEGULA_ON_CPU_O");
+    // Without the standard libraries, which this process has: a linker that reads them takes a third of the time.
+    const std::string command = std::string(TEGULA_HOST_CXX) + " -std=c++17 -O" + (level ? level : "0") +
+                                " -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fPIC -shared -nostdlib -fno-gnu-unique -include " + header;
+    const std::string text = command + slurp(header) + source, path = kept_path(text);
+    if (std::string library = kept(path, text); !library.empty()) return library;
+    char folder[] = "/tmp/tegula_on_cpu_XXXXXX";
+    if (!mkdtemp(folder)) return log = "no folder for a kernel", "";
+    const std::string base = std::string(folder) + "/kernel";
+    std::ofstream(base + ".cpp") << source;
+    const int status = std::system((command + " -o " + base + ".so " + base + ".cpp -lgcc > " + base + ".log 2>&1").c_str());
+    log = slurp(base + ".log");
+    const std::string library = status == 0 ? slurp(base + ".so") : "";
+    for (const char* end : {".cpp", ".so", ".log"}) unlink((base + end).c_str());
+    rmdir(folder);
+    if (!library.empty()) keep(path, text, library);
+    return library;
+}
+
 }  // namespace
 
 extern "C" {
@@ -162,26 +209,15 @@ int nvrtcCompileProgram(Program* program, int count, const char* const* options)
     const std::vector<int> archs = known();
     if (std::find(archs.begin(), archs.end(), std::atoi(program->target.c_str() + program->target.find('_') + 1)) == archs.end())
         return program->log = "invalid value for --gpu-architecture: " + program->target, 5;
-    char folder[] = "/tmp/tegula_on_cpu_XXXXXX";
-    if (!mkdtemp(folder)) return 6;
-    const std::string base = std::string(folder) + "/kernel";
-    std::ofstream(base + ".cpp") << rewrite(program->source) << "\nextern \"C\" void cpu_entry(void** p) { cpu_call(" << entry_of(program->source)
-                                 << ", p); }\n";
-    const char* level = std::getenv("TEGULA_ON_CPU_O");
-    const std::string command = std::string(TEGULA_HOST_CXX) + " -std=c++17 -O" + (level ? level : "0") +
-                                " -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fPIC -shared -fno-gnu-unique -include " + TEGULA_EMULATE_DIR +
-                                "/cuda_on_cpu.h -o " + base + ".so " + base + ".cpp > " + base + ".log 2>&1";
-    const int status = std::system(command.c_str());
-    const char* remarks = std::getenv("TEGULA_ON_CPU_LOG");
-    program->log = slurp(base + ".log") + (remarks ? remarks : "");
-    program->image = slurp(base + ".so");
+    program->image = compile(
+        rewrite(program->source) + "\nextern \"C\" void cpu_entry(void** p) { cpu_call(" + entry_of(program->source) + ", p); }\n", program->log);
+    const bool compiled = !program->image.empty();
+    if (const char* remarks = std::getenv("TEGULA_ON_CPU_LOG")) program->log += remarks;
     // The driver is not told how long an image is: the length stands in front, with what it was compiled for.
     char head[64];
     std::snprintf(head, sizeof head, "TEGULA_ON_CPU %-12s %016zx ", program->target.c_str(), program->image.size());
     program->image.insert(0, head);
-    for (const char* end : {".cpp", ".so", ".log"}) unlink((base + end).c_str());
-    rmdir(folder);
-    return status == 0 ? 0 : 6;
+    return compiled ? 0 : 6;
 }
 int nvrtcGetProgramLogSize(Program* program, size_t* size) { return *size = program->log.size() + 1, 0; }
 int nvrtcGetProgramLog(Program* program, char* log) { return std::memcpy(log, program->log.c_str(), program->log.size() + 1), 0; }

@@ -17,8 +17,8 @@ struct Instruction {
 struct Context {
     CpuOperand* operands;
     int count;
-    std::map<std::string, CpuOperand> registers;
-    std::map<std::string, CpuOperand>* kept;  ///< those that the thread declared outside of braces
+    Registers registers;
+    Registers* kept;  ///< those that the thread declared outside of braces
     WgmmaSums* sums;
     CpuOperand& operand(const std::string& name);
     uint64_t read(const std::string& name);
