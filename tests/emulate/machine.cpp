@@ -103,6 +103,7 @@ std::string Machine::run(const Launch& launch, uint64_t seed) {
     launch_ = launch;
     random_.seed(seed);
     in_order_ = seed == 0;
+    numbers_.clear();
     error_.clear();
     *launch.table = &table_;
     table_.block_dim = {launch.threads, 1, 1};
@@ -127,7 +128,7 @@ void Machine::start_fibers() {
     ready_.clear();
     for (unsigned i = 0; i < n; ++i) {
         Fiber& f = fibers_[i];
-        f.registers.clear();
+        f.registers = {};
         f.sums = {};
         void** top = reinterpret_cast<void**>(f.stack + kStack);
         *--top = nullptr;  // where a return address would lie: keeps the stack aligned as after a call

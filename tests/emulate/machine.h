@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <unordered_map>
@@ -38,12 +39,35 @@ struct Launch {
     bool special = true;  ///< compiled for this architecture alone, with what no other has
 };
 
-using Registers = std::unordered_map<std::string, CpuOperand>;  ///< of PTX, by name
+/// PTX registers of a thread, by the numbers of their names (Machine::number).
+class Registers {
+public:
+    CpuOperand* find(unsigned number) { return number < slots_.size() && slots_[number] ? &*slots_[number] : nullptr; }
+    /// False: it is there already.
+    bool declare(unsigned number) {
+        if (number >= slots_.size()) slots_.resize(number + 1);
+        return !slots_[number] && (slots_[number].emplace(), true);
+    }
+
+private:
+    std::vector<std::optional<CpuOperand>> slots_;
+};
 
 /// Registers that wgmma writes, with the group that it was committed in: nobody else touches them before that group has been waited for.
 struct WgmmaSums {
-    unsigned committed = 0;
-    std::unordered_map<std::string, unsigned> in_flight;
+    unsigned committed = 0, in_flight = 0;
+    std::vector<unsigned> groups;  ///< by number; 0: not in flight
+    bool contains(unsigned number) const { return number < groups.size() && groups[number]; }
+    void start(unsigned number) {
+        if (number >= groups.size()) groups.resize(number + 1);
+        in_flight += groups[number] == 0;
+        groups[number] = committed + 1;
+    }
+    /// All groups but the last `left` are done.
+    void wait(uint64_t left) {
+        for (unsigned& group : groups)
+            if (group && group + left <= committed) group = 0, --in_flight;
+    }
 };
 
 class Machine {
@@ -60,6 +84,7 @@ public:
     int arch() const { return launch_.arch; }
     bool special() const { return launch_.special; }
     Registers& kept_registers() { return fibers_[current_].registers; }  ///< those that outlive an asm statement
+    unsigned number(const std::string& name) { return numbers_.try_emplace(name, static_cast<unsigned>(numbers_.size())).first->second; }
     WgmmaSums& wgmma_sums() { return fibers_[current_].sums; }
     void barrier(int id, unsigned threads);
     void pause();
@@ -156,6 +181,7 @@ private:
     Launch launch_;
     std::mt19937_64 random_;
     bool in_order_ = true;
+    std::unordered_map<std::string, unsigned> numbers_;  ///< of names of registers, in all threads of a launch
     std::vector<Fiber> fibers_;
     std::vector<unsigned> ready_;
     unsigned current_ = 0;

@@ -86,27 +86,29 @@ std::vector<std::string> list_of(const std::string& operand) {
     return split_operands(operand.substr(1, operand.size() - 2));
 }
 
-CpuOperand& Context::operand(const std::string& name) {
+CpuOperand& Context::operand(const std::string& name, unsigned number) {
     if (name[0] == '%') {
         const int i = std::atoi(name.c_str() + 1);
         if (i < 0 || i >= count) Machine::get().fail("an asm statement names operand " + name + ", which it does not have");
         return operands[i];
     }
-    if (const auto it = kept->find(name); it != kept->end()) return it->second;
+    if (CpuOperand* found = kept->find(number)) return *found;
     return registers[name];
 }
 
 uint64_t Context::read(const std::string& name) {
     if (name[0] == '-' || (name[0] >= '0' && name[0] <= '9')) return static_cast<uint64_t>(std::strtoll(name.c_str(), nullptr, 0));
-    CpuOperand& o = operand(name);
+    return read(operand(name));
+}
+
+uint64_t Context::read(const CpuOperand& o) {
     if (!o.address) return o.value;
     uint64_t v = 0;
     std::memcpy(&v, o.address, o.kind == 'd' || o.kind == 'l' ? 8 : o.kind == 'h' ? 2 : 4);
     return v;
 }
 
-void Context::write(const std::string& name, uint64_t value) {
-    CpuOperand& o = operand(name);
+void Context::write(CpuOperand& o, uint64_t value) {
     if (!o.address)
         o.value = value;
     else
@@ -145,22 +147,18 @@ void dp4a(const Instruction& in, Context& c) {
     c.write(in.operands[0], static_cast<uint32_t>(sum));
 }
 
-/// All groups but the last `left` are done.
-void wait_for_sums(WgmmaSums& sums, uint64_t left) {
-    std::erase_if(sums.in_flight, [&](const auto& sum) { return sum.second + left <= sums.committed; });
-}
-
 void check_sums(const Instruction& in, const Context& c) {
-    if (c.sums->in_flight.empty() || starts(in.name, "wgmma.")) return;
+    if (c.sums->in_flight == 0 || starts(in.name, "wgmma.")) return;
     for (const std::string& operand : in.operands)
         for (const std::string& name : list_of(operand))
-            if (c.sums->in_flight.contains(name)) Machine::get().fail("the sum " + name + " is touched before its wgmma has been waited for");
+            if (c.sums->contains(Machine::get().number(name))) Machine::get().fail("the sum " + name + " is touched before its wgmma has been waited for");
 }
 
 /// What a statement gives back has been waited for: a compiler may move it anywhere.
 void check_operands(const Context& c) {
-    for (const auto& sum : c.sums->in_flight)
-        if (!c.kept->contains(sum.first)) Machine::get().fail("an asm statement ends before its wgmma has been waited for");
+    if (c.sums->in_flight == 0) return;
+    for (unsigned n = 0; n < c.sums->groups.size(); ++n)
+        if (c.sums->groups[n] && !c.kept->find(n)) Machine::get().fail("an asm statement ends before its wgmma has been waited for");
 }
 
 constexpr uint64_t kEvictFirst = 0x12f0000000000000, kEvictLast = 0x14f0000000000000;  ///< policies, as an H200 makes them
@@ -187,7 +185,7 @@ void execute(const Instruction& in, Context& c) {
     check_sums(in, c);
     if (starts(in.name, "createpolicy")) return create_policy(in, c);
     if (starts(in.name, "wgmma.commit_group")) return static_cast<void>(++c.sums->committed);
-    if (starts(in.name, "wgmma.wait_group")) return wait_for_sums(*c.sums, c.read(o[0]));
+    if (starts(in.name, "wgmma.wait_group")) return c.sums->wait(c.read(o[0]));
     if (is_order(in.name)) return;
     if (in.name == "bar.sync") return m.barrier(static_cast<int>(c.read(o[0])), static_cast<unsigned>(c.read(o[1])));
     if (in.name == "setp.ne.b32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1])) != static_cast<uint32_t>(c.read(o[2])));
@@ -243,7 +241,7 @@ void run_ptx(void** parsed, const char* text, CpuOperand* operands, int count) {
     const Block& block = *static_cast<const Block*>(*parsed);
     Context c{operands, count, {}, &Machine::get().kept_registers(), &Machine::get().wgmma_sums()};
     for (const std::string& name : block.kept)
-        if (!c.kept->emplace(name, CpuOperand{}).second) Machine::get().fail("the register " + name + " is declared twice");
+        if (!c.kept->declare(Machine::get().number(name))) Machine::get().fail("the register " + name + " is declared twice");
     for (size_t at = 0; at < block.instructions.size(); ++at) {
         const Instruction& in = block.instructions[at];
         if (!in.predicate.empty()) {

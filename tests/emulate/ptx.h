@@ -17,12 +17,15 @@ struct Instruction {
 struct Context {
     CpuOperand* operands;
     int count;
-    Registers registers;
+    std::map<std::string, CpuOperand> registers;
     Registers* kept;  ///< those that the thread declared outside of braces
     WgmmaSums* sums;
-    CpuOperand& operand(const std::string& name);
+    CpuOperand& operand(const std::string& name) { return operand(name, Machine::get().number(name)); }
+    CpuOperand& operand(const std::string& name, unsigned number);
     uint64_t read(const std::string& name);
-    void write(const std::string& name, uint64_t value);
+    void write(const std::string& name, uint64_t value) { write(operand(name), value); }
+    static uint64_t read(const CpuOperand& operand);
+    static void write(CpuOperand& operand, uint64_t value);
     unsigned address(const std::string& operand);  ///< "[%0]"
 };
 /// "{a, b}" or "[a, b]" -> a, b; anything else: itself.

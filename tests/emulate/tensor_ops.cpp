@@ -91,6 +91,8 @@ void wgmma(const Instruction& in, Context& context) {
         const auto thread = [&](int t) -> Context& { return *static_cast<Context*>(members[t]); };
         const std::vector<std::string> d = list_of(in.operands[0]), a = list_of(in.operands[1]);
         const bool a_registers = in.operands[1][0] == '{', sixteen = builtin(p.a).bits == 16, integers = p.acc == Fmt::i32;
+        std::vector<unsigned> numbers;
+        for (const std::string& name_of_sum : d) numbers.push_back(m.number(name_of_sum));
         const unsigned bytes = builtin(p.a).bits / 8u;
         size_t tail = 3 + (integers ? 1 : 3);
         const bool a_k_major = !sixteen || a_registers || context.read(in.operands.at(tail++)) == 0;
@@ -114,18 +116,20 @@ void wgmma(const Instruction& in, Context& context) {
         const auto cell = [&](int i, int j) { return static_cast<size_t>(packed ? j / 8 * 2 + i % 16 / 8 : j / 8 * 4 + i % 16 / 8 * 2 + j % 2); };
         for (int i = 0; i < p.m; ++i)
             for (int j = 0; j < p.n; ++j) {
-                const uint64_t word = keep ? thread(owner(i, j)).read(d.at(cell(i, j))) : 0;
+                const size_t r = cell(i, j);
+                const uint64_t word = keep ? Context::read(thread(owner(i, j)).operand(d.at(r), numbers[r])) : 0;
                 p.cv.push_back(packed ? part(word, j % 2, 16) : word);
             }
         p.convert_operands();
         for (int i = 0; i < p.m; ++i)
             for (int j = 0; j < p.n; ++j) {
                 Context& t = thread(owner(i, j));
-                const std::string& reg = d.at(cell(i, j));
+                const size_t r = cell(i, j);
+                CpuOperand& reg = t.operand(d.at(r), numbers[r]);
                 uint64_t value = p.element(i, j);
-                if (packed) value = (t.read(reg) & ~(uint64_t{0xffff} << (j % 2 * 16))) | value << (j % 2 * 16);
-                t.write(reg, value);
-                t.sums->in_flight[reg] = t.sums->committed + 1;
+                if (packed) value = (Context::read(reg) & ~(uint64_t{0xffff} << (j % 2 * 16))) | value << (j % 2 * 16);
+                Context::write(reg, value);
+                t.sums->start(numbers[r]);
             }
     });
 }
