@@ -151,7 +151,8 @@ void check_sums(const Instruction& in, const Context& c) {
     if (c.sums->in_flight == 0 || starts(in.name, "wgmma.")) return;
     for (const std::string& operand : in.operands)
         for (const std::string& name : list_of(operand))
-            if (c.sums->contains(Machine::get().number(name))) Machine::get().fail("the sum " + name + " is touched before its wgmma has been waited for");
+            if (c.sums->contains(Machine::get().number(name)))
+                Machine::get().fail("the sum " + name + " is touched before its wgmma has been waited for");
 }
 
 /// What a statement gives back has been waited for: a compiler may move it anywhere.
