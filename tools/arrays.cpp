@@ -352,7 +352,8 @@ std::string packed_entry(const std::string& text, Array& array) {
     const nlohmann::json& about = *object;
     const auto text_of = [&](const char* field) {
         const auto it = about.find(field);
-        return it != about.end() && it->is_string() ? it->get<std::string>() : std::string();
+        std::string found = it != about.end() && it->is_string() ? it->get<std::string>() : std::string();
+        return found.find('\0') == std::string::npos ? found : std::string();  // a name ends there for others
     };
     array.type = text_of("type");
     array.layout = text_of("layout");

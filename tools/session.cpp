@@ -41,22 +41,21 @@ void on_alarm(int) {
 tegula_blob* load_array(void*, const char* path, const char* name, tegula_tensor* tensor, char* error, size_t capacity) {
     std::string why;
     auto array = read_array(path, name ? name : "", why);
-    if (array && !array->layout.empty()) {
-        why = std::string(path) + ": the tensor is packed (" + visible(array->type) + " @ " + visible(array->layout) + "); `tegula pack` unpacks it";
-        array.reset();
-    }
     if (!array) {
         std::snprintf(error, capacity, "%s", why.c_str());
         return nullptr;
     }
-    // The blob holds the extents, the type's name and the data, so that it is all that has to be kept.
+    // The blob holds all that the tensor points to, so that it is all that has to be kept.
     std::string storage(array->extents.size() * sizeof(int64_t), '\0');
     std::memcpy(storage.data(), array->extents.data(), storage.size());
-    const size_t type_at = storage.size();
-    storage += array->type + '\0';
-    storage.append((16 - storage.size() % 16) % 16, '\0');
-    const size_t data_at = storage.size();
-    storage += array->data;
+    const auto keep = [&](const std::string& bytes) {
+        storage.append((16 - storage.size() % 16) % 16, '\0');
+        const size_t at = storage.size();
+        storage += bytes;
+        return at;
+    };
+    const size_t type_at = keep(array->type + '\0'), layout_at = keep(array->layout_name() + '\0'), data_at = keep(array->data);
+    const size_t scales_at = keep(array->scales), scale_at = keep(array->tensor_scale);
     tegula_blob* blob = tegula_blob_new(storage.data(), storage.size());
     if (!blob) return nullptr;
     char* base = const_cast<char*>(tegula_blob_data(blob, nullptr));
@@ -66,7 +65,10 @@ tegula_blob* load_array(void*, const char* path, const char* name, tegula_tensor
     tensor->type = base + type_at;
     tensor->data = base + data_at;
     tensor->bytes = array->data.size();
-    tensor->layout = array->column_major ? "col" : "row";
+    tensor->layout = base + layout_at;
+    tensor->layout_hash = array->order;
+    if (!array->scales.empty()) tensor->scales = base + scales_at, tensor->scales_bytes = array->scales.size();
+    if (!array->tensor_scale.empty()) tensor->tensor_scale = base + scale_at;
     return blob;
 }
 
@@ -89,7 +91,7 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
     if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();
     engine = tegula::Engine::create(engine_options).value();
     g_engine.store(engine.c());
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = on_signal;
     action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the process at once
     ::sigaction(SIGINT, &action, nullptr);

@@ -57,8 +57,9 @@ TEGULA_API const char* tegula_build_id(void);
 typedef tegula_blob* (*tegula_import_fn)(void* user, const char* name);
 
 struct tegula_tensor;
-/* An array file for `load_npy` / `load_safetensors` of host statements: fills `tensor` (data inside the returned blob) or returns NULL with a
- * reason in `error` (`capacity` bytes). `name` is the tensor's name in a safetensors file, NULL for .npy. */
+/* An array file for `load_npy` / `load_safetensors` of host statements: fills `tensor` (zeros when called; data, scales and names inside the returned
+ * blob or longer-lived) or returns NULL with a reason in `error` (`capacity` bytes). `name` is the tensor's name in a safetensors file, NULL for .npy.
+ * What it gives is judged as a launch would: packed arrays bring the layout's name and `layout_hash`, block types their scales. Host memory, no strides. */
 typedef tegula_blob* (*tegula_array_fn)(void* user, const char* path, const char* name, struct tegula_tensor* tensor, char* error, size_t capacity);
 
 /* Threads of the host, for the programs of a grid on the machine "cpu". `run` calls call(task, i) once for every i below `count`, on any threads,

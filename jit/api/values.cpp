@@ -87,33 +87,37 @@ LaunchArgument read_argument(LoadedModule& module, const tegula_value& v, bool s
     return arg;
 }
 
-/// What the host's reader made of an array file, copied into storage of ours; null with a reason in `error`.
-std::shared_ptr<HostTensor> copy_array(TypeTable& types, const tegula_tensor& t, std::string& error) {
-    const auto fail = [&](const char* why) {
-        error = why;
+/// What the host's reader made of an array file, copied into storage of ours: as a launch of the module would take it. Null with a reason in `error`.
+std::shared_ptr<HostTensor> copy_array(LoadedModule& module, const tegula_tensor& t, std::string& error) {
+    const auto fail = [&](std::string why) {
+        error = std::move(why);
         return nullptr;
     };
-    const auto format = t.type ? types.builtin(t.type) : std::nullopt;
-    if (!format || types.format(*format).is_block()) return fail("the array has an element type that is not supported");
-    if (t.rank < 0 || t.rank > kMaxRank || (t.rank && !t.extents)) return fail("the array has a rank that is not supported");
-    const std::string_view name = t.layout ? t.layout : "row";
-    if (t.strides || (name != "row" && name != "col")) return fail("the array is neither row- nor column-major");
-    Shape extents;
-    for (int32_t d = 0; d < t.rank; ++d) extents.push(t.extents[d]);
-    auto out = make_tensor(types, *format, types.intern(name == "col" ? Layout::col() : Layout::row()), extents, true, &error);
+    if (t.strides || t.device_type != TEGULA_HOST) return fail("a reader gives storage in memory of the host, without strides");
+    TensorView view;
+    if (std::string why = read_tensor(module, t, true, view); !why.empty()) return fail(std::move(why));
+    TypeTable& types = module.engine->types();
+    const Layout& map = types.layout(view.layout);
+    if (const auto conflict = map.find_conflict({view.extents.begin(), view.extents.rank}))
+        return fail("layout `" + map.name() + "` does not keep elements apart: " + conflict->text());
+    auto out = make_tensor(types, view.elem, view.layout, view.extents, true, &error);
     if (!out) return nullptr;
-    if (out->data.size() > t.bytes || (!t.data && !out->data.empty())) return fail("the array is shorter than its shape");
-    if (!out->data.empty()) std::memcpy(out->data.data(), t.data, out->data.size());
+    const auto copy = [](std::vector<uint8_t>& to, const uint8_t* from) {
+        if (!to.empty()) std::memcpy(to.data(), from, to.size());
+    };
+    copy(out->data, view.data);
+    copy(out->scales, view.scales);
+    copy(out->tensor_scale, view.tensor_scale);
     return out;
 }
 
-std::shared_ptr<HostTensor> load_array(tegula_array_fn read, void* user, TypeTable& types, const std::string& path, const std::string& name,
+std::shared_ptr<HostTensor> load_array(tegula_array_fn read, void* user, LoadedModule& module, const std::string& path, const std::string& name,
                                        std::string& error) {
     tegula_tensor t{};
     char reason[512] = "";
     const std::unique_ptr<tegula_blob, void (*)(tegula_blob*)> blob(
         read(user, path.c_str(), name.empty() ? nullptr : name.c_str(), &t, reason, sizeof reason), [](tegula_blob* b) { tegula_release(b); });
-    if (blob) return copy_array(types, t, error);
+    if (blob) return copy_array(module, t, error);
     error.assign(reason, strnlen(reason, sizeof reason));
     return nullptr;
 }
@@ -152,9 +156,8 @@ bool engine_options(const tegula_engine_options* given, EngineOptions& out) {
         out.pool.executor = [e = *o.executor](uint32_t count, void (*call)(void*, uint32_t), void* task) { e.run(e.user, count, call, task); };
     if (o.import_) out.importer = [fn = o.import_, user = o.user](std::string_view path) { return import_text(fn, user, path); };
     if (o.load_array)
-        out.load_array = [fn = o.load_array, user = o.user](TypeTable& types, const std::string& path, const std::string& name, std::string& error) {
-            return load_array(fn, user, types, path, name, error);
-        };
+        out.load_array = [fn = o.load_array, user = o.user](LoadedModule& module, const std::string& path, const std::string& name,
+                                                            std::string& error) { return load_array(fn, user, module, path, name, error); };
     return true;
 }
 

@@ -22,11 +22,13 @@ namespace tegula {
 
 enum class Status : int { ok = 0, source = -1, arguments = -2, run = -3, unavailable = -4, io = -5, cancelled = -6, usage = -7, mismatch = -8 };
 
+class LoadedModule;
+
 struct EngineOptions {
     std::function<std::optional<std::string>(std::string_view path)> importer;  ///< asked before import_root
     std::string import_root;                                                    ///< empty: none
-    /// load_npy / load_safetensors of host statements; the string is an error text.
-    std::function<std::shared_ptr<HostTensor>(TypeTable& types, const std::string& path, const std::string& name, std::string& error)> load_array;
+    /// load_npy / load_safetensors of host statements of `module`; the string is an error text.
+    std::function<std::shared_ptr<HostTensor>(LoadedModule& module, const std::string& path, const std::string& name, std::string& error)> load_array;
     size_t max_errors = 100;
     std::function<std::unique_ptr<Machine>(const SourceMap&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
     cpu::PoolOptions pool;   ///< threads of the machine `cpu`

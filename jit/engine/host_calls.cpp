@@ -202,7 +202,7 @@ std::optional<HostValue> HostRunner::load_array(const HostArgs& args, const std:
     std::string error = "this host has no array reader";
     HostValue out;
     out.kind = HostValue::tensor;
-    if (engine_.options().load_array) out.t = engine_.options().load_array(engine_.types(), path, name, error);
+    if (engine_.options().load_array) out.t = engine_.options().load_array(module_, path, name, error);
     if (out.t) return out;
     diags_->report(Diag::host_load, args.span, {printable(path), printable(error)});
     fail(Status::io);

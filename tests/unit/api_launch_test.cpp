@@ -510,6 +510,73 @@ TEST(LoadArray, AnswersAreChecked) {
     EXPECT_EQ(run(), TEGULA_E_IO);
 }
 
+TEST(LoadArray, PackedAnswersAreTakenAsLaunchesTakeThem) {
+    constexpr const char* kPacked = R"(
+import std.formats as fm;
+layout turned[i: M, j: N] = (j, i);
+layout crowded[i: M, j: N] = (i + j,);
+test "plain" { assert_equal(load_safetensors("f", "w"), tile_of<f32>([[1, 2, 3], [4, 5, 6]])); }
+test "blocks" { assert_equal(cast<f32>(load_safetensors("f", "w")), tile_of<f32>([[1, 2, 3, 4], [-2, -4, -6, -8]])); }
+)";
+    tegula_tensor answer{};
+    tegula_engine_options options;
+    tegula_engine_options_init(&options, sizeof options);
+    options.user = &answer;
+    options.load_array = [](void* user, const char*, const char* name, tegula_tensor* out, char*, size_t) {
+        EXPECT_STREQ(name, "w");
+        *out = *static_cast<tegula_tensor*>(user);
+        return tegula_blob_new("", 0);
+    };
+    tegula::Ref<tegula_engine> engine;
+    tegula::Ref<tegula_module> module;
+    ASSERT_EQ(tegula_engine_new(&options, engine.out(), nullptr), TEGULA_OK);
+    ASSERT_EQ(tegula_module_from_source(engine.get(), "m", kPacked, std::strlen(kPacked), module.out(), nullptr), TEGULA_OK);
+    const auto hash = [&](const char* layout) {
+        uint64_t h = 0;
+        EXPECT_EQ(tegula_layout_hash(module.get(), layout, &h, nullptr), TEGULA_OK);
+        return h;
+    };
+    const auto run = [&](const char* test) { return tegula_test(module.get(), test, nullptr, nullptr, nullptr, nullptr); };
+    const auto refused = [&](const char* test, const tegula_tensor& good, auto change) {
+        answer = good;
+        change(answer);
+        EXPECT_EQ(run(test), TEGULA_E_IO);
+    };
+
+    Owned<float> turned("f32", {2, 3}, {1, 4, 2, 5, 3, 6});
+    turned.c.layout = "turned";
+    turned.c.layout_hash = hash("turned");
+    answer = turned.c;
+    EXPECT_EQ(run("plain"), TEGULA_OK);
+    refused("plain", turned.c, [](auto& t) { t.layout_hash += 1; });
+    refused("plain", turned.c, [&](auto& t) { t.layout = "row"; });
+    refused("plain", turned.c, [&](auto& t) { t.layout = "crowded", t.layout_hash = hash("crowded"); });
+    refused("plain", turned.c, [](auto& t) { t.layout = "?"; });
+    refused("plain", turned.c, [](auto& t) { t.bytes = 23; });
+    refused("plain", turned.c, [](auto& t) { t.device_type = TEGULA_CUDA; });
+    refused("plain", turned.c, [](auto& t) { t.type = "fm.nf4 nf4"; });
+
+    // Codes of f4e2m1: 2, 4, 5 and 6 are 1, 2, 3 and 4, and 8 more is the sign. The second block's scale is 2.
+    Owned<uint8_t> blocks("block<f4e2m1, 4, scale = f8e8m0>", {2, 4}, {0x42, 0x65, 0xca, 0xed});
+    uint8_t scales[] = {127, 128};
+    float tensor_scale = 1;
+    blocks.c.scales = scales;
+    blocks.c.scales_bytes = sizeof scales;
+    answer = blocks.c;
+    EXPECT_EQ(run("blocks"), TEGULA_OK);
+    refused("blocks", blocks.c, [](auto& t) { t.scales = nullptr; });
+    refused("blocks", blocks.c, [](auto& t) { t.scales_bytes = 1; });
+    refused("blocks", blocks.c, [](auto& t) { t.layout = "turned"; });
+    refused("blocks", blocks.c, [](auto& t) { t.type = "fm.nvfp4"; });
+    answer = blocks.c;
+    answer.type = "block<f4e2m1, 4, scale = f8e8m0, tensor_scale = f32>";
+    EXPECT_EQ(run("blocks"), TEGULA_E_IO) << "its scale is missing";
+    answer.tensor_scale = &tensor_scale;
+    EXPECT_EQ(run("blocks"), TEGULA_OK);
+    tensor_scale = 2;
+    EXPECT_EQ(run("blocks"), TEGULA_E_MISMATCH);
+}
+
 TEST_F(Api, ManyThreadsShareEngines) {
     tegula::Ref<tegula_engine> second;
     tegula::Ref<tegula_module> other;
