@@ -122,10 +122,15 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
     elements_ += extent;
     if (extent <= lanes) return single_vector(p, along, {Index::consecutive, i64(0), lanes}, extent < lanes ? i64(extent) : nullptr, body);
     const int64_t multiple = options.head ? 1 : lanes;
+    const auto single = [&](Value* i, Value* end) {
+        const bool before = scalars_.expect_seldom(true);
+        single_vector(p, along, {Index::consecutive, i, multiple}, end, body);
+        scalars_.expect_seldom(before);
+    };
     /// The index behind the last vector.
     const auto singles = [&](Value* from, Value* to, Value* end) {
         return loop(from, to, lanes, {from}, [&](Value* i, std::vector<Value*>) {
-            single_vector(p, along, {Index::consecutive, i, multiple}, end, body);
+            single(i, end);
             return std::vector<Value*>{b_.CreateNSWAdd(i, i64(lanes))};
         })[0];
     };
@@ -151,7 +156,7 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
     if (options.unreached == NestOptions::skipped) return;
     loop(from, i64(extent), lanes, {}, [&](Value* i, std::vector<Value*>) {
         Value* const outer = std::exchange(beyond_, i);
-        single_vector(p, along, {Index::consecutive, i, multiple}, end, body);
+        single(i, end);
         beyond_ = outer;
         return std::vector<Value*>{};
     });
@@ -167,13 +172,14 @@ Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value*
     Whole* const outer = std::exchange(whole_, &whole);
     bodies_.emplace_back();
     int64_t copies = 1, made = 0;
+    const size_t calls = scalars_.calls();
     std::vector<llvm::Instruction*> ends;  // of the copies
     do {
         Point at = p;
         whole.index = made ? b_.CreateNSWAdd(i, i64(made * lanes)) : i;
         at.index[along] = {Index::consecutive, whole.index, steady ? lanes : 1};
         body(at);
-        if (++made == 1 && b_.GetInsertBlock() == whole.inside)
+        if (++made == 1 && b_.GetInsertBlock() == whole.inside && scalars_.calls() == calls)
             copies =
                 static_cast<int64_t>(std::bit_floor(std::clamp<uint64_t>(kMostInstructions / whole.inside->size(), 1, static_cast<uint64_t>(most))));
         while (copies > extent / lanes) copies /= 2;

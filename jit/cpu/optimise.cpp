@@ -162,10 +162,35 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
         if (!f.isDeclaration()) passes.run(f, functions);
 }
 
+namespace {
+
+/// LLVM's passes of code generation but for some that take long. LLVM's own switches for them belong to the process, in which others may use LLVM.
+class CodePasses final : public llvm::legacy::PassManager {
+public:
+    explicit CodePasses(bool large) : large_(large) {}
+    void add(llvm::Pass* pass) override {
+        const llvm::StringRef name = pass->getPassName();
+        // Moves logic of integers to masks of AVX-512, where nothing of ours lies: it only looks at everything.
+        const bool idle = name == "X86 Domain Reassignment Pass";
+        // Shares counters among the accesses of a loop: looks at the uses of all loops for each of them.
+        const bool slow = large_ && (name == "Loop Strength Reduction" || name == "Canonicalize Freeze Instructions in Loops");
+        idle || slow ? delete pass : llvm::legacy::PassManager::add(pass);
+    }
+
+private:
+    const bool large_;
+};
+
+constexpr size_t kManyBlocks = 128;  ///< of a kernel: some 20 nests of loops
+
+}  // namespace
+
 std::string emit_code(llvm::Module& module, llvm::TargetMachine& machine, bool assembly) {
     llvm::SmallVector<char, 0> bytes;
     llvm::raw_svector_ostream out(bytes);
-    llvm::legacy::PassManager passes;
+    size_t blocks = 0;
+    for (const llvm::Function& f : module) blocks = std::max(blocks, f.size());
+    CodePasses passes(blocks > kManyBlocks);
     const auto kind = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
     TEGULA_CHECK(!machine.addPassesToEmitFile(passes, out, nullptr, kind), "the target emits no object files");
     passes.run(module);

@@ -238,7 +238,7 @@ Value* Scalars::raw_fma(const Format& f, Value* a, Value* b, Value* c) {
 
 // ---- rows ----
 
-Value* Scalars::elementwise(ir::Op op, const Format& f, std::span<Value* const> operands) {
+Value* Scalars::row(ir::Op op, const Format& f, std::span<Value* const> operands) {
     switch (f.kind) {
         case FormatKind::boolean:
             return bool_row(op, operands);

@@ -5,7 +5,9 @@
 // unsettled operand the next operation uses instead (`raw`), and what nobody sees is dead code.
 #pragma once
 #include <span>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 #include <llvm/IR/IRBuilder.h>
 
@@ -18,6 +20,7 @@ namespace tegula::cpu {
 struct ScalarFeatures {
     bool f16c = false;
     bool avx512 = false;  ///< F, BW, DQ, VL
+    unsigned inlined = 2000;  ///< instructions of heavy rows, casts and runs in a kernel, at which further ones become calls
 };
 
 /// A C function that emitted code calls by name; the code's linker must know them all.
@@ -41,6 +44,10 @@ public:
 
     /// Row `op` on operands of one format; result: the same type, or i1.
     Value* elementwise(ir::Op op, const Format& f, std::span<Value* const> operands);
+    /// How many rows, casts and runs have become calls so far.
+    size_t calls() const { return calls_; }
+    /// What is emitted next seldom runs: it becomes calls earlier. What was said before.
+    bool expect_seldom(bool seldom) { return std::exchange(seldom_, seldom); }
     /// One step of a reduction or scan in the result's format.
     Value* join(ir::ReduceKind kind, const Format& f, Value* a, Value* b);
     /// `random`: i64 per lane, for Round::stochastic only.
@@ -83,7 +90,14 @@ private:
     struct Number;
     struct Cut;
 
+    // scalars_called.cpp
+    using Make = llvm::function_ref<Value*(std::span<Value* const>)>;
+    enum class Touches : uint8_t { nothing, reads, writes };  ///< memory that operands point to
+    Value* here_or_called(const std::string& what, llvm::Type* result, Touches touches, std::span<Value* const> x, Make make);
+    Value* called(const std::string& what, llvm::Type* result, Touches touches, std::span<Value* const> x, Make make);
+
     // scalars.cpp
+    Value* row(ir::Op op, const Format& f, std::span<Value* const> operands);
     llvm::Type* like(llvm::Type* element, Value* v) const;  ///< as many lanes as v
     Value* i(Value* like, uint64_t value) const;            ///< integer constant of v's type
     Value* real(Value* like, double value) const;
@@ -166,6 +180,7 @@ private:
     Value* count_thresholds(Value* x, llvm::ArrayRef<uint64_t> limits);
 
     // scalars_cast.cpp
+    Value* cast_here(Value* v, const Format& from, const Format& to, Round round, Overflow overflow, Value* random);
     Value* cast_to_bool(Value* v, const Format& from);
     Value* cast_integers(Value* v, const Format& from, const Format& to);
     Value* cast_to_integer(Value* v, const Format& from, const Format& to, Round round);
@@ -174,6 +189,10 @@ private:
     Value* cast_by_table(Value* v, const Format& from, const Format& to, Round round, Overflow overflow);
 
     // scalars_packed.cpp
+    Value* load_at_here(const Format& f, Value* base, Value* bit, Value* mask, unsigned lanes);
+    void store_at_here(const Format& f, Value* value, Value* base, Value* bit, Value* mask);
+    Value* load_run_here(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first, Value* any);
+    void store_run_here(const Format& f, Value* value, Value* base, Value* bit, Value* count);
     Value* lane(Value* v, unsigned l);
     Value* packed_bytes(const Format& f, Value* value, unsigned bytes);
     void store_whole_run(const Format& f, Value* value, Value* base, Value* bit);
@@ -192,6 +211,9 @@ private:
     static Value* known(const KnownOf& of, const Format& f, Value* code);  ///< or null
     KnownOf words_;                                                        ///< of codes: what from_words made them of
     KnownOf values_;                                                       ///< of codes: what `decode` gives, where that is known without the code
+    std::unordered_map<std::string, size_t> weights_;                      ///< of rows, casts and runs: instructions
+    size_t inlined_ = 0, calls_ = 0;                                       ///< instructions of heavy ones; calls
+    bool seldom_ = false;
 };
 
 }  // namespace tegula::cpu

@@ -13,7 +13,7 @@ namespace tegula::cpu {
 using llvm::Value;
 namespace Intrinsic = llvm::Intrinsic;
 
-Value* Scalars::cast(Value* v, const Format& from, const Format& to, Round round, Overflow overflow, Value* random) {
+Value* Scalars::cast_here(Value* v, const Format& from, const Format& to, Round round, Overflow overflow, Value* random) {
     if (to == from && !to.is_float() && round == Round::rne && overflow == Overflow::automatic) return v;
     if (to.is_bool()) return cast_to_bool(v, from);
     if (to.is_int() && is_whole(from)) {

@@ -89,7 +89,7 @@ unsigned lanes_of(const Value* v) {
 
 Value* Scalars::lane(Value* v, unsigned l) { return lanes_of(v) ? b_.CreateExtractElement(v, l) : v; }
 
-Value* Scalars::load_at(const Format& f, Value* base, Value* bit, Value* mask, unsigned lanes) {
+Value* Scalars::load_at_here(const Format& f, Value* base, Value* bit, Value* mask, unsigned lanes) {
     llvm::Function* function = load_function(*b_.GetInsertBlock()->getModule(), f.bits);
     const auto one = [&](unsigned l) {
         Value* code = b_.CreateCall(function, {base, lane(bit, l), mask ? lane(mask, l) : b_.getTrue()});
@@ -104,7 +104,7 @@ Value* Scalars::load_at(const Format& f, Value* base, Value* bit, Value* mask, u
     return f.is_bool() ? from_memory(codes, f) : wrap(codes, f);
 }
 
-void Scalars::store_at(const Format& f, Value* value, Value* base, Value* bit, Value* mask) {
+void Scalars::store_at_here(const Format& f, Value* value, Value* base, Value* bit, Value* mask) {
     llvm::Function* function = store_function(*b_.GetInsertBlock()->getModule(), f.bits);
     Value* codes = resize(low_code(value, f), 64, false);
     for (unsigned l = 0; l < std::max(lanes_of(value), 1u); ++l)
@@ -133,7 +133,7 @@ Value* Scalars::from_words(const Format& f, Value* words) {
 }
 
 /// One load of the bytes that hold existing lanes, one shuffle that gives each lane those from its first on, one shift.
-Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first, Value* any) {
+Value* Scalars::load_run_here(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first, Value* any) {
     const unsigned bits = f.bits, width = word_of(bits);
     if (lanes == 0) return load_at(f, base, bit, nullptr, 0);
     Value* some = count ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, b_.getInt64(lanes)) : b_.getInt64(lanes);
@@ -229,7 +229,7 @@ void Scalars::store_whole_run(const Format& f, Value* value, Value* base, Value*
     b_.CreateStore(b_.CreateSelect(split, tail, b_.CreateExtractElement(stored, bytes - 1)), last);
 }
 
-void Scalars::store_run(const Format& f, Value* value, Value* base, Value* bit, Value* count) {
+void Scalars::store_run_here(const Format& f, Value* value, Value* base, Value* bit, Value* count) {
     const unsigned lanes = lanes_of(value);
     if (lanes == 0) return store_at(f, value, base, bit, nullptr);
     if (!count && lanes * f.bits % 8 == 0) return store_whole_run(f, value, base, bit);

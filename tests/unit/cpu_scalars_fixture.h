@@ -32,7 +32,9 @@ using ArrayEntry = void (*)(const void* const* in, void* out, int64_t n);
 
 class ArrayJit {
 public:
-    explicit ArrayJit(bool plain_vectors = false) : plain_(plain_vectors) {
+    /// `called`: what is heavy becomes calls when it is emitted the second time.
+    explicit ArrayJit(bool plain_vectors = false, bool called = false) : plain_(plain_vectors) {
+        if (called) features_.inlined = 0;
         llvm::InitializeNativeTarget();
         llvm::InitializeNativeTargetAsmPrinter();
         auto machine = llvm::cantFail(llvm::orc::JITTargetMachineBuilder::detectHost());
