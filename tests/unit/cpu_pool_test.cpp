@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <numeric>
 #include <set>
+#ifdef __linux__
+#include <sched.h>
+#endif
 
 #include "lang/grid_order.h"
 
@@ -68,10 +72,74 @@ TEST(Pool, NoMoreThreadsThanAllowed) {
     EXPECT_LE(ids.size(), 2u);
 }
 
-TEST(Pool, PinnedThreadsWork) {
+#ifdef __linux__
+
+cpu_set_t affinity() {
+    cpu_set_t out;
+    CPU_ZERO(&out);
+    EXPECT_EQ(sched_getaffinity(0, sizeof out, &out), 0);
+    return out;
+}
+
+std::set<int> cores_of(const cpu_set_t& mask) {
+    std::set<int> out;
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+        if (CPU_ISSET(core, &mask)) out.insert(core);
+    return out;
+}
+
+/// Of each worker, the caller first, the cores that it may use, all at the same time; and each is where it may be.
+std::vector<std::set<int>> cores_of_workers(Pool& pool, unsigned workers) {
+    std::vector<std::set<int>> out(workers);
+    std::atomic<unsigned> here{0};
+    pool.run(workers, [&](unsigned w) {
+        out[w] = cores_of(affinity());
+        EXPECT_TRUE(out[w].count(sched_getcpu())) << "worker " << w << " is elsewhere";
+        ++here;
+        while (here < workers) std::this_thread::yield();  // none takes the part of two
+    });
+    return out;
+}
+
+TEST(Pool, PinnedThreadsStayWhereTheyWerePut) {
+    const std::set<int> allowed = cores_of(affinity());
     Pool pool({{}, 0, true});
+    const auto count = static_cast<unsigned>(allowed.size());
+    for (int round = 0; round < 3; ++round) {
+        const auto found = cores_of_workers(pool, 2 * count);
+        EXPECT_EQ(found[0], allowed) << "the caller's thread is not ours to move";
+        std::map<int, unsigned> threads;
+        for (unsigned w = 1; w < 2 * count; ++w) {
+            ASSERT_EQ(found[w].size(), 1u) << "worker " << w << " is not pinned";
+            ASSERT_TRUE(allowed.count(*found[w].begin()));
+            ++threads[*found[w].begin()];
+        }
+        EXPECT_EQ(threads.size(), allowed.size()) << "a core without a thread";
+        for (const auto& [core, n] : threads) EXPECT_LE(n, 2u) << "core " << core;
+    }
     EXPECT_EQ(counts(pool, 1000, 4), std::vector<int>(1000, 1));
 }
+
+TEST(Pool, WithoutPinningThreadsMayMove) {
+    const std::set<int> allowed = cores_of(affinity());
+    Pool pool({});
+    for (const auto& cores : cores_of_workers(pool, 3)) EXPECT_EQ(cores, allowed);
+}
+
+/// A process that may use few cores of a machine, as under taskset: none of the others is taken, whatever their numbers.
+TEST(Pool, PinsToCoresThatTheProcessMayUse) {
+    std::thread([] {
+        const int last = *cores_of(affinity()).rbegin();
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(last, &one);
+        ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+        Pool pool({{}, 0, true});
+        for (const auto& cores : cores_of_workers(pool, 5)) EXPECT_EQ(cores, std::set<int>{last});
+    }).join();
+}
+
+#endif
 
 TEST(Pool, HostExecutorRunsAll) {
     unsigned calls = 0;
