@@ -65,6 +65,7 @@ struct Buffer {
 
 struct TargetFacts {
     unsigned vector_bytes = 16;  ///< of a register
+    std::string vector_reason;   ///< why so many, for `explain`
     unsigned lanes = 4;          ///< of an inner loop: vector_bytes / 4
     bool avx512 = false, avx2 = false;
     bool f16c = false;  ///< converts f16 itself

@@ -52,6 +52,7 @@ struct LoadedCode {
 struct TargetInfo {
     std::string cpu, features, llvm_version;
     unsigned vector_bytes = 16;
+    std::string vector_reason;  ///< why so many
     DotRows dot_rows = 0;
 };
 

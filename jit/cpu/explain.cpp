@@ -2,6 +2,8 @@
 #include "jit/cpu/explain.h"
 
 #include <map>
+#include <thread>
+#include <vector>
 
 #include "jit/cpu/nest_order.h"
 #include "jit/cpu/plan.h"
@@ -38,13 +40,13 @@ void collect_fused(const ir::Function& fn, const Plan& plan, ir::ValueId v, std:
 
 class Explainer {
 public:
-    Explainer(const ir::Function& fn, const TargetInfo& target, const SourceMap& sources)
-        : fn_(fn), target_(target), sources_(sources), plan_(make_plan(fn, usual(fn))) {}
+    Explainer(const ir::Function& fn, const LaunchFacts& facts, const TargetInfo& target, const SourceMap& sources)
+        : fn_(fn), facts_(facts), target_(target), sources_(sources), plan_(make_plan(fn, usual(fn))) {}
 
     std::string run() {
-        std::string out = "code for " + target_.cpu + ": vectors of " + std::to_string(target_.vector_bytes) + " bytes, " +
-                          std::to_string(target_.vector_bytes / 4) + " lanes per step of an inner loop\n";
-        out += "programs of the grid run on the threads of the pool, each with " + bytes_text(plan_.scratch_bytes) + " of scratch memory\n";
+        std::string out = "code for " + target_.cpu + ": vectors of " + std::to_string(target_.vector_bytes) + " bytes, as " + target_.vector_reason +
+                          "; " + std::to_string(target_.vector_bytes / 4) + " lanes per step of an inner loop, " + widths_text() + "\n";
+        out += programs_text() + "; a thread has " + bytes_text(plan_.scratch_bytes) + " of scratch memory\n";
         out += streams_text();
         for (uint32_t b = 0; b < fn_.block_count(); ++b)
             for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) explain_inst(id);
@@ -57,6 +59,41 @@ private:
         CompileOptions options;
         options.tensors.resize(fn.params.size());
         return options;
+    }
+
+    /// Lanes are 32 bits wide, whatever lies in them.
+    std::string widths_text() const {
+        FormatId narrowest{}, widest{};
+        for (uint32_t v = 0; v < fn_.value_count(); ++v) {
+            const Type& type = fn_.type(ir::ValueId{v});
+            if (plan_.values[v].kind == Home::none || type.pointer || type.shape.rank == 0 || fn_.types().format(type.elem).is_bool()) continue;
+            const auto bits = [&](FormatId id) { return fn_.types().format(id).bits; };
+            if (narrowest.v == 0 || bits(type.elem) < bits(narrowest)) narrowest = type.elem;
+            if (widest.v == 0 || bits(type.elem) > bits(widest)) widest = type.elem;
+        }
+        if (narrowest.v == 0) return "of 32 bits";
+        const Format &low = fn_.types().format(narrowest), &high = fn_.types().format(widest);
+        std::string out = "of 32 bits whatever the elements, here `" + low.name + "`" + (low == high ? "" : " to `" + high.name + "`");
+        return high.container_bytes() > 4 ? out + ", which takes two registers" : out;
+    }
+
+    /// What the kernel says of its grid, "cdiv(N, 64) x 4", and what follows from that for threads. How many programs there are is else known to who
+    /// launches.
+    std::string programs_text() const {
+        std::string grid;
+        bool single = !facts_.grid.empty();  // axes that a kernel does not name have one program
+        for (const auto& g : facts_.grid) {
+            const bool known = g.at_most != INT64_MAX;
+            single = single && known && g.at_most <= 0;
+            grid += (grid.empty() ? "" : " x ") + (known              ? std::to_string(g.at_most + 1)
+                                                   : g.extent.empty() ? "?"
+                                                   : g.tile > 1       ? "cdiv(" + g.extent + ", " + std::to_string(g.tile) + ")"
+                                                                      : g.extent);
+        }
+        if (single) return "the grid has one program, which runs on the calling thread";
+        return "programs of the grid" + (grid.empty() ? "" : " (" + grid + ")") +
+               " run on the threads of the pool, as many as there are programs and at most `threads` of the launch (all cores by default, " +
+               std::to_string(std::max(1u, std::thread::hardware_concurrency())) + " here)";
     }
 
     /// What becomes of the tensors that are larger than the caches.
@@ -91,11 +128,15 @@ private:
         if (!fused.empty()) text += "; fused into its loops: " + fused;
         if (inst.op == ir::Op::store || (fusable(fn_, inst) && fn_.type(fn_.result(inst)).shape.rank))
             if (const std::string way = plan_nest(fn_, plan_, usual(fn_), id, target_.vector_bytes / 4).text; !way.empty()) text += "; " + way;
-        if (inst.op == ir::Op::dot) text += "; " + plan_product(fn_, inst, target_.vector_bytes, target_.dot_rows, &plan_).text();
+        if (inst.op == ir::Op::dot) {
+            const Product product = plan_product(fn_, inst, target_.vector_bytes, target_.dot_rows, &plan_);
+            text += "; " + product.text() + "\n    why: " + product_reasons(product, fn_, inst, target_.vector_bytes, target_.dot_rows);
+        }
         notes_.push_back({inst.span, text});
     }
 
     const ir::Function& fn_;
+    const LaunchFacts& facts_;
     const TargetInfo& target_;
     const SourceMap& sources_;
     const Plan plan_;
@@ -104,6 +145,8 @@ private:
 
 }  // namespace
 
-std::string explain(const ir::Function& fn, const TargetInfo& target, const SourceMap& sources) { return Explainer(fn, target, sources).run(); }
+std::string explain(const ir::Function& fn, const LaunchFacts& facts, const TargetInfo& target, const SourceMap& sources) {
+    return Explainer(fn, facts, target, sources).run();
+}
 
 }  // namespace tegula::cpu

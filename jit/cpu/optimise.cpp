@@ -98,11 +98,20 @@ std::optional<TargetFacts> facts_of(const TargetChoice& choice, const llvm::Targ
     out.features = choice.features;
     out.data_layout = machine ? machine->createDataLayout() : llvm::DataLayout(kAArch64Layout);
     const auto has = [&](const char* name) { return machine->getMCSubtargetInfo()->checkFeatures(std::string("+") + name); };
-    if (triple.isAArch64()) out.f16c = true;
+    if (triple.isAArch64()) {
+        out.f16c = true;
+        out.vector_reason = "of NEON";
+    }
     if (triple.isX86()) {
         out.avx2 = has("avx2");
         out.f16c = has("f16c");
-        out.avx512 = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
+        std::string missing;
+        for (const char* part : {"avx512f", "avx512bw", "avx512dq", "avx512vl"})
+            if (!has(part)) missing += (missing.empty() ? "" : ", ") + std::string(part);
+        out.avx512 = missing.empty();
+        out.vector_reason = out.avx512 ? "the processor has avx512f, avx512bw, avx512dq, avx512vl"
+                            : out.avx2 ? "the processor has avx2, but no " + missing
+                                       : "the processor has no avx2";
         out.vector_bytes = out.avx512 ? 64 : out.avx2 ? 32 : 16;
         for (size_t r = 0; r < std::size(kDotRows); ++r)
             if (has(std::string(kDotRows[r].feature).c_str())) out.dot_rows |= DotRows{1} << r;

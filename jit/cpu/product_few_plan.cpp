@@ -82,8 +82,12 @@ private:
 
 }  // namespace
 
+unsigned most_few_rows(const Product& p, unsigned vector_bytes) {
+    return (vector_bytes >= 64 ? 16 : 8) / std::max(1u, p.lanes * p.bytes / vector_bytes);
+}
+
 void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const Plan& plan, unsigned vector_bytes) {
-    const unsigned per_step = std::max(1u, p.lanes * p.bytes / vector_bytes), room = (vector_bytes >= 64 ? 16 : 8) / per_step;
+    const unsigned room = most_few_rows(p, vector_bytes);
     if (p.m > static_cast<int64_t>(room) || p.lanes < 4) return;
     const ir::ValueId right = fn.operands(dot)[1];
     RightOperand operand(fn, plan, p.rank - 2, p.rank - 1);

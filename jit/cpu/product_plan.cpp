@@ -27,39 +27,50 @@ bool fits_bf16(FormatId id, const Format& f) {
     return f.is_float() && !f.scale_only && f.exp_bits <= 5 && f.man_bits <= 7 && f.bias <= 60 && f.bias >= -60;
 }
 
-/// Takes the row if it gives the bits of the chain.
-bool take_row(Product& p, const DotRow& row, const Format& a, FormatId a_id, const Format& b, FormatId b_id) {
-    if (p.chain != (row.floats() ? Product::f32 : Product::i32)) return false;
+/// Takes the row if it gives the bits of the chain; else why it does not.
+const char* take_row(Product& p, const DotRow& row, const Format& a, FormatId a_id, const Format& b, FormatId b_id) {
+    if (p.chain != (row.floats() ? Product::f32 : Product::i32)) return row.floats() ? "for sums in f32" : "for sums of integers in 32 bits";
     p.flip = p.offset = false;
     switch (row.operands) {
         case DotRow::signed_signed:
-            if (!fits_signed(a, 8) || !fits_signed(b, 8)) return false;
+            if (!fits_signed(a, 8) || !fits_signed(b, 8)) return "for two operands of signed bytes";
             break;
         case DotRow::unsigned_unsigned:
-            if (!fits_unsigned(a, 8) || !fits_unsigned(b, 8)) return false;
+            if (!fits_unsigned(a, 8) || !fits_unsigned(b, 8)) return "for two operands of unsigned bytes";
             break;
         case DotRow::unsigned_signed:
             if (fits_unsigned(a, 8) && fits_signed(b, 8)) break;
             p.flip = fits_signed(a, 8) && fits_unsigned(b, 8);
             p.offset = !p.flip && fits_signed(a, 8) && fits_signed(b, 8);
-            if (!p.flip && !p.offset) return false;
+            if (!p.flip && !p.offset) return "for operands of bytes, one of them signed";
             break;
         case DotRow::words:
-            if (!fits_signed(a, 16) || !fits_signed(b, 16)) return false;
+            if (!fits_signed(a, 16) || !fits_signed(b, 16)) return "for operands of signed words";
             break;
         case DotRow::bf16:
-            if (p.tf32 || !fits_bf16(a_id, a) || !fits_bf16(b_id, b)) return false;
+            if (p.tf32) return "operands are rounded to tf32";
+            if (!fits_bf16(a_id, a) || !fits_bf16(b_id, b)) return "for operands whose values are bf16's";
     }
     p.row = &row;
-    return true;
+    return nullptr;
+}
+
+/// Why no row is looked at; null: they are.
+const char* without_rows(const Product& p, unsigned vector_bytes) {
+    if (p.few) return "one fma or multiplication and addition per step, as the right operand is not packed in groups";
+    if (p.lanes * 4 != vector_bytes) return "one step of k at a time, as n is less than a vector has lanes";
+    if (p.depth < p.lanes) return "one step of k at a time, as k is less than a vector has lanes";
+    return nullptr;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+unsigned block_registers(unsigned vector_bytes) { return vector_bytes >= 64 ? 30 : 14; }
+
 /// Register blocking by the cost of one step of k: fma's at two per clock against loads at two per clock, fewer from beyond the first-level cache,
 /// and never below the latency of an fma; each block reads and writes its accumulators once per pass.
 void choose_blocks(Product& p, unsigned vector_bytes) {
-    const unsigned registers = vector_bytes >= 64 ? 30 : 14;
+    const unsigned registers = block_registers(vector_bytes);
     const unsigned per_step = std::max(1u, p.lanes * p.bytes / vector_bytes);
     const int64_t steps = ceil_div(p.n, p.lanes), k = std::min(p.k, p.k_block);
     double best = 0;
@@ -67,6 +78,7 @@ void choose_blocks(Product& p, unsigned vector_bytes) {
         for (unsigned wide = 1; wide <= 14 && wide <= steps; ++wide) {
             const unsigned sums = rows * wide * per_step;
             if (sums + wide * per_step + 1 > registers) continue;
+            ++p.blocks_tried;
             const bool near = k * wide * p.lanes * p.bytes <= kNearBytes;  // the panel of b is read again for each block of rows
             const double loads = rows / 2.0 + wide * per_step * (near ? 0.5 : 2.0), clocks = std::max({sums / 2.0, loads, 4.0});
             const double blocks = static_cast<double>(ceil_div(p.m, rows) * ceil_div(steps, wide));
@@ -115,7 +127,7 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
     p.bytes = p.chain == Product::f32 || p.chain == Product::i32 ? 4 : 8;
     p.lanes = static_cast<unsigned>(std::min<int64_t>(vector_bytes / 4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n)))));
     if (plan) choose_few(p, fn, dot, *plan, vector_bytes);
-    if (!p.few && p.lanes * 4 == vector_bytes && p.depth >= p.lanes)
+    if (!without_rows(p, vector_bytes))
         for (size_t r = 0; r < std::size(kDotRows) && !p.row; ++r)
             if ((rows >> r & 1) && kDotRows[r].vector_bytes == vector_bytes)
                 take_row(p, kDotRows[r], fn.elem(operands[0]), fn.type(operands[0]).elem, fn.elem(operands[1]), fn.type(operands[1]).elem);
@@ -200,6 +212,50 @@ std::string Product::text() const {
     return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] + how + "), " +
            std::to_string((m + rows - 1) / rows) + " x " + std::to_string(n_blocks) + " blocks, k in stretches of " +
            std::to_string(std::min(k, k_block) * group()) + ", operands packed into " + std::to_string((a_bytes + b_bytes) / 1024) + " KiB";
+}
+
+unsigned Product::registers(unsigned vector_bytes) const {
+    const unsigned per_step = std::max(1u, lanes * bytes / vector_bytes);
+    return (rows + 1) * steps_n * per_step + 1;
+}
+
+std::string product_reasons(const Product& p, const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows) {
+    if (p.chain == Product::steps)
+        return "sums of `" + fn.elem(fn.operands(dot)[2]).name + "` are rounded after each step, which no vector of sums along k would be";
+    const auto operands = fn.operands(dot);
+    std::vector<std::pair<std::string, std::string>> refused;  // reason, instructions
+    const char* const none = without_rows(p, vector_bytes);
+    for (size_t r = 0; !none && r < std::size(kDotRows) && &kDotRows[r] != p.row; ++r) {
+        const DotRow& row = kDotRows[r];
+        if (row.vector_bytes != vector_bytes) continue;
+        Product trial = p;
+        const char* why = take_row(trial, row, fn.elem(operands[0]), fn.type(operands[0]).elem, fn.elem(operands[1]), fn.type(operands[1]).elem);
+        const std::string reason = why ? why : rows >> r & 1 ? "" : "the processor lacks " + std::string(row.feature);
+        const auto known = std::find_if(refused.begin(), refused.end(), [&](const auto& x) { return x.first == reason; });
+        if (known == refused.end())
+            refused.emplace_back(reason, row.name);
+        else
+            known->second += ", " + std::string(row.name);
+    }
+    std::string out;
+    if (none) out = none;
+    for (const auto& [reason, names] : refused) out += (out.empty() ? "not " : "; not ") + names + ": " + reason;
+    const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
+    const unsigned few = most_few_rows(p, vector_bytes);
+    if (p.few) {
+        add(std::to_string(p.m) + " rows are few (at most " + std::to_string(few) +
+            "): each element on the right is used once per row, and packing it would cost more");
+        return out;
+    }
+    add(p.m > static_cast<int64_t>(few) ? "operands are packed, as " + std::to_string(p.m) + " rows are more than " + std::to_string(few)
+                                        : "operands are packed, as the right one lies transposed or has few columns");
+    add("block of least cost of " + std::to_string(p.blocks_tried) + ", in " + std::to_string(p.registers(vector_bytes)) + " of " +
+        std::to_string(block_registers(vector_bytes)) + " registers");
+    const int64_t panel = p.panel_bytes();
+    add("its panel of the right operand, " + std::to_string(panel) + " bytes, " + (panel <= kNearBytes ? "stays in" : "is more than") + " the " +
+        std::to_string(kNearBytes >> 10) + " KiB counted on of the first-level cache");
+    if (p.k > p.k_block) add("k is cut so that panels stay small");
+    return out;
 }
 
 }  // namespace tegula::cpu

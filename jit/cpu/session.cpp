@@ -92,6 +92,7 @@ struct Compiler::State {
         if (!machine) return;
         const auto facts = facts_of(host, machine.get());
         info.vector_bytes = facts->vector_bytes;
+        info.vector_reason = facts->vector_reason;
         info.dot_rows = facts->dot_rows;
     }
     ~State() {

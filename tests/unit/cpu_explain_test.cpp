@@ -1,0 +1,131 @@
+// What `explain` says of a kernel is what the compiler decides, and why: the same kernels for processors that differ, shapes that decide otherwise.
+#include <gtest/gtest.h>
+
+#include "jit/cpu/explain.h"
+#include "jit/cpu/plan.h"
+#include "jit/cpu/product.h"
+#include "tests/unit/interp_fixture.h"
+
+namespace tegula::testing {
+namespace {
+
+cpu::DotRows rows_of(std::initializer_list<std::string_view> features) {
+    cpu::DotRows out = 0;
+    for (size_t r = 0; r < std::size(cpu::kDotRows); ++r)
+        for (std::string_view f : features)
+            if (cpu::kDotRows[r].feature == f) out |= cpu::DotRows{1} << r;
+    return out;
+}
+
+cpu::TargetInfo target(unsigned vector_bytes, cpu::DotRows rows) {
+    cpu::TargetInfo out;
+    out.cpu = "some";
+    out.vector_bytes = vector_bytes;
+    out.vector_reason = "somebody says so";
+    out.dot_rows = rows;
+    return out;
+}
+
+class CpuExplain : public ::testing::Test {
+protected:
+    World w;
+    std::string text;
+    void explain(const std::string& ir, const cpu::TargetInfo& to, const LaunchFacts& facts = {}) {
+        text = cpu::explain(*w.parse(ir), facts, to, w.sources);
+    }
+    void says(const std::string& part) const { EXPECT_NE(text.find(part), std::string::npos) << "not said: " << part << "\n" << text; }
+    void says_not(const std::string& part) const { EXPECT_EQ(text.find(part), std::string::npos) << "said: " << part << "\n" << text; }
+};
+
+std::string product(const std::string& a, const std::string& b, const std::string& c, int m, int n, int k) {
+    const auto tile = [](const std::string& f, int rows, int columns) {
+        return " : tile<" + f + ">[" + std::to_string(rows) + ", " + std::to_string(columns) + "]\n";
+    };
+    const auto part = [](int rows, int columns) { return "[%0 +: " + std::to_string(rows) + ", %0 +: " + std::to_string(columns) + "]"; };
+    return "kernel @k(%a: tensor<" + a + ">[?, ?] in, %b: tensor<" + b + ">[?, ?] in, %c: tensor<" + c +
+           ">[?, ?] inout) {\n %0 = constant 0 : i64\n %1 = load %a" + part(m, k) + tile(a, m, k) + " %2 = load %b" + part(k, n) + tile(b, k, n) +
+           " %3 = load %c" + part(m, n) + tile(c, m, n) + " %4 = dot %1, %2, %3 {precision = ieee}" + tile(c, m, n) + " store %c" + part(m, n) +
+           " = %4\n ret\n}\n";
+}
+
+TEST_F(CpuExplain, InstructionsOfProducts) {
+    const std::string bf16 = product("bf16", "bf16", "f32", 64, 64, 64);
+    explain(bf16, target(64, rows_of({"avx512bf16", "avx512vnni", "avx512bw"})));
+    says("vdpbf16ps of 2 neighbours along k");
+    says("not vpdpbusd, vpdpwssd, vpmaddwd: for sums of integers in 32 bits");
+    says_not("lacks");
+    explain(bf16, target(64, 0));
+    says("(f32, k ascending)");
+    says("not vdpbf16ps: the processor lacks avx512bf16");
+    explain(product("f32", "f32", "f32", 64, 64, 64), target(64, rows_of({"avx512bf16"})));
+    says("not vdpbf16ps: for operands whose values are bf16's");
+    const std::string bytes = product("i8", "i8", "i32", 64, 64, 64);
+    explain(bytes, target(32, rows_of({"avx2"})));
+    says("vpmaddwd of 2 neighbours");
+    says("not vpdpbssd: the processor lacks avxvnniint8; not vpdpbuud: for two operands of unsigned bytes");
+    explain(bytes, target(32, rows_of({"avx2", "avxvnniint8"})));
+    says("vpdpbssd of 4 neighbours");
+    says_not("lacks");
+    explain(product("f16", "f16", "f16", 32, 32, 32), target(64, 0));
+    says("sums of `f16` are rounded after each step");
+}
+
+TEST_F(CpuExplain, BlocksRegistersAndRows) {
+    for (const auto& [m, n, k, vector_bytes] :
+         {std::array{64, 64, 64, 32}, std::array{64, 64, 64, 64}, std::array{40, 16, 3, 64}, std::array{64, 300, 300, 32}, std::array{4, 64, 64, 32},
+          std::array{8, 64, 64, 32}, std::array{9, 64, 64, 32}, std::array{16, 64, 64, 64}}) {
+        const std::string ir = product("f32", "f32", "f32", m, n, k);
+        const auto fn = w.parse(ir);
+        explain(ir, target(static_cast<unsigned>(vector_bytes), 0));
+        cpu::CompileOptions usual;
+        usual.tensors.resize(3);
+        const cpu::Plan plan = cpu::make_plan(*fn, usual);
+        for (ir::InstId id : fn->block(fn->body).insts) {
+            if (fn->inst(id).op != ir::Op::dot) continue;
+            const cpu::Product p = cpu::plan_product(*fn, fn->inst(id), static_cast<unsigned>(vector_bytes), 0, &plan);
+            EXPECT_EQ(p.few, m <= (vector_bytes == 64 ? 16 : 8));
+            if (p.few) {
+                says(std::to_string(m) + " rows are few");
+                says_not("operands are packed");
+                continue;
+            }
+            const unsigned all = vector_bytes == 64 ? 30 : 14;
+            says(std::to_string(m) + " rows are more than " + std::to_string(vector_bytes == 64 ? 16 : 8));
+            EXPECT_LE(p.registers(static_cast<unsigned>(vector_bytes)), all);
+            EXPECT_GT(p.blocks_tried, 5u);
+            says("of " + std::to_string(p.blocks_tried) + ", in " + std::to_string(p.registers(static_cast<unsigned>(vector_bytes))) + " of " +
+                 std::to_string(all) + " registers");
+            says(std::to_string(p.panel_bytes()) + " bytes, " + (p.panel_bytes() <= 24 << 10 ? "stays in" : "is more than"));
+            if (k < vector_bytes / 4) says("as k is less than a vector has lanes");
+            EXPECT_EQ(text.find("k is cut") != std::string::npos, k > 256);
+        }
+    }
+}
+
+TEST_F(CpuExplain, VectorsAndThreads) {
+    const std::string copy =
+        "kernel @k(%x: tensor<f8e4m3>[?] in, %y: tensor<f64>[?] out) {\n %0 = program_id {axis = 0} : i64\n %1 = load %x[%0 +: 64] : "
+        "tile<f8e4m3>[64]\n %2 = cast %1 {overflow = automatic, round = rne} : tile<f64>[64]\n store %y[%0 +: 64] = %2\n ret\n}\n";
+    explain(copy, target(32, 0));
+    says(
+        "vectors of 32 bytes, as somebody says so; 8 lanes per step of an inner loop, of 32 bits whatever the elements, here `f8e4m3` to `f64`, "
+        "which takes two registers");
+    says("at most `threads` of the launch");
+    LaunchFacts facts;
+    facts.grid.push_back({0, "", 1, 0});
+    explain(copy, target(16, 0), facts);
+    says("4 lanes per step");
+    says("the grid has one program, which runs on the calling thread");
+    facts.grid.push_back({1, "", 1, 6});
+    explain(copy, target(16, 0), facts);
+    says("programs of the grid (1 x 7) run on the threads of the pool");
+    facts.grid = {{0, "N", 64, INT64_MAX}, {1, "M", 1, INT64_MAX}, {2, "", 1, INT64_MAX}};
+    explain(copy, target(16, 0), facts);
+    says("programs of the grid (cdiv(N, 64) x M x ?) run on");
+    says_not("one program");
+    const cpu::Compiler compiler;  // what is said of this processor
+    EXPECT_NE(compiler.target().vector_reason.find(compiler.target().vector_bytes > 16 ? "the processor has" : "no avx2"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tegula::testing
