@@ -20,7 +20,7 @@ std::string_view name_of(const ast::Expr& annotation) {
 }
 
 /// The number of a modifier's word, 0 where it is none.
-size_t word_of(const ast::Expr& modifier) {
+size_t word_number(const ast::Expr& modifier) {
     const ast::CallExpr& call = *call_of(modifier);
     if (call.args.size() != 1 || !call.args[0].name.text.empty() || call.args[0].value->kind != ast::ExprKind::name) return 0;
     const auto words = name_of(modifier) == "cache" ? ir::cache_words() : ir::evict_words();
@@ -57,8 +57,8 @@ const ast::Expr& without_modifiers(const ast::Expr& e) {
 ir::Caching caching_of(const ast::Expr& e) {
     ir::Caching out;
     for (const ast::Expr* m : modifiers_of(e)) {
-        if (name_of(*m) == "cache") out.cache = static_cast<ir::Cache>(word_of(*m));
-        if (name_of(*m) == "evict") out.evict = static_cast<ir::Evict>(word_of(*m));
+        if (name_of(*m) == "cache") out.cache = static_cast<ir::Cache>(word_number(*m));
+        if (name_of(*m) == "evict") out.evict = static_cast<ir::Evict>(word_number(*m));
     }
     return out;
 }
@@ -73,7 +73,7 @@ void check_modifiers(const ast::Expr& e, DiagSink& diags) {
         if (first != all.end()) {
             diags.report(Diag::bad_modifier, all[i]->span, {name, "it is given twice"}).labels.push_back({(*first)->span, "first given here"});
             good = false;
-        } else if (word_of(*all[i]) == 0) {
+        } else if (word_number(*all[i]) == 0) {
             const auto words = name == "cache" ? ir::cache_words() : ir::evict_words();
             std::string list;
             for (size_t w = 0; w < words.size(); ++w) list += (w == 0 ? "" : w + 1 < words.size() ? ", " : " or ") + std::string(words[w]);
