@@ -26,9 +26,12 @@ CachingForm by_bulk_copy(const Caching& asked, bool load) {
     return out;
 }
 
+/// Without policies: ptxas of CUDA 13.0 puts them into the registers that hold the address (an illegal instruction on an H200).
 CachingForm by_async_copy(const Caching& asked, const GpuChannel& ring) {
     CachingForm out;
-    out.second = in_second(asked);
+    const char* const kNoPolicy = "what threads copy ahead takes no policy for the second cache";
+    if (asked.cache == Cache::stream) out.cache_problem = kNoPolicy;
+    if (unusual(asked) != Evict::open) out.evict_problem = kNoPolicy;
     if (asked.cache == Cache::all) out.operation = "ca";
     if (asked.cache == Cache::through) out.cache_problem = "what is copied ahead goes through the second cache";
     const int64_t vector = 16 / ring.layout.elem_bytes;

@@ -1,5 +1,5 @@
 // What accesses ask of caches (lang/gpu_caching.h) as PTX: operations and priorities behind ld and st, policies of the second cache as operands of
-// them and of copies. A policy is made where it is used; compilers make one of all that are equal.
+// them and of copies by TMA. A policy is made where it is used; compilers make one of all that are equal.
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_caching.h"
 
@@ -15,13 +15,10 @@ constexpr const char* kPolicy = R"(__device__ __forceinline__ unsigned long long
     return policy;
 }
 )";
-constexpr const char* kCopy = R"(// As copy_async.
+constexpr const char* kCopyAll = R"(// As copy_async, and into the first cache.
 template <int width>
 __device__ __forceinline__ void $(unsigned to, const void* from, int bytes) {
-    if (width == 16)
-        asm volatile("cp.async.WIDE.shared.globalHINT [%0], [%1], 16, %2WIDE_POLICY;" ::"r"(to), "l"(from), "r"(bytes)INPUT : "memory");
-    else
-        asm volatile("cp.async.ca.shared.globalHINT [%0], [%1], %2, %3NARROW_POLICY;" ::"r"(to), "l"(from), "n"(width), "r"(bytes)INPUT : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(width), "r"(bytes) : "memory");
 }
 )";
 constexpr const char* kHint = ".L2::cache_hint";
@@ -51,14 +48,8 @@ CachingText Emitter::plain_caching(ir::InstId access) {
 }
 
 std::string Emitter::copy_function(ir::InstId put) {
-    const CachingForm form = caching_form(fn_, put);
-    if (!form.any()) return "copy_async";
-    const bool hinted = form.second != Evict::open;
-    const std::string wide = *form.operation ? form.operation : "cg",
-                      name = "copy_async_" + wide + (hinted ? std::string("_") + word(form.second) : "");
-    std::string text = replaced(replaced(kCopy, "WIDE_POLICY", hinted ? ", %3" : ""), "NARROW_POLICY", hinted ? ", %4" : "");
-    text = replaced(replaced(text, "WIDE", wide), "HINT", hinted ? kHint : "");
-    return support(name, name, replaced(text, "INPUT", hinted ? ", \"l\"(" + policy(form.second) + ")" : ""));
+    const bool all = std::string_view(caching_form(fn_, put).operation) == "ca";
+    return all ? support("copy_async_ca", "copy_async_ca", kCopyAll) : "copy_async";
 }
 
 std::string Emitter::bulk_function(ir::InstId access, Bulk kind, size_t rank) {
