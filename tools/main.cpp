@@ -72,7 +72,7 @@ void add_verbs(CLI::App& app, Options& o) {
     dump->add_option("--emit,-e", o.emit,
                      "tokens, ast, fmt, json, ir, ir:after=PASS, ir:final, explain, kernel-json; for a GPU ir:gpu, ir:gpu:after=PASS, "
                      "cuda, ptx, cubin, resources, sass (through nvdisasm), each (and explain) also as KIND@sm_80; for the CPU llvm, llvm-opt, asm, "
-                     "explain@cpu, llvm@aarch64");
+                     "explain@cpu, llvm@aarch64, llvm@armv8.6-a");
     dump->add_option("--set,-s", o.sets, "NAME=VALUE: a generic parameter")->allow_extra_args(false);
 
     auto* fmt = app.add_subcommand("fmt", "Format source files in place; - formats standard input to standard output");

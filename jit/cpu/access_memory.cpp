@@ -173,7 +173,7 @@ void AccessEmitter::prefetch(Value* pointer, bool to_write) {
     b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()}, {pointer, b_.getInt32(to_write), b_.getInt32(3), b_.getInt32(1)});
 }
 
-unsigned AccessEmitter::streamed_bytes(unsigned lanes) const { return std::min(lanes * format_.bits / 8, g_.target().vector_bytes); }
+unsigned AccessEmitter::streamed_bytes(unsigned lanes) const { return std::min(lanes * format_.bits / 8, g_.target().vectors.bytes); }
 
 namespace {
 constexpr int64_t kLine = 64;  ///< of the caches: halves of a line that are stored in two ways are slow

@@ -53,7 +53,8 @@ void Codegen::run() {
     function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, "kernel", module_);
     function_->setDoesNotThrow();
     function_->addFnAttr("no-trapping-math", "true");
-    if (target_.vector_bytes >= 64) function_->addFnAttr("prefer-vector-width", "512");
+    if (target_.vectors.bytes >= 64) function_->addFnAttr("prefer-vector-width", "512");
+    if (target_.vectors.isa == Isa::aarch64 && !target_.features.empty()) function_->addFnAttr("target-features", target_.features);
     args_ = function_->getArg(0);
     program_ = function_->getArg(1);
     scratch_ = function_->getArg(2);

@@ -64,12 +64,11 @@ struct Buffer {
 };
 
 struct TargetFacts {
-    unsigned vector_bytes = 16;  ///< of a register
-    std::string vector_reason;   ///< why so many, for `explain`
-    unsigned lanes = 4;          ///< of an inner loop: vector_bytes / 4
+    VectorUnit vectors;
+    std::string vector_reason;  ///< why they have so many bytes, for `explain`
+    unsigned lanes = 4;         ///< of an inner loop: vectors.bytes / 4
     bool avx512 = false, avx2 = false;
     bool f16c = false;  ///< converts f16 itself
-    DotRows dot_rows = 0;
     llvm::DataLayout data_layout{""};
     std::string triple, cpu, features;
 };

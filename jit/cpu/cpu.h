@@ -51,9 +51,8 @@ struct LoadedCode {
 /// What code is made for and how it was laid out, for `explain` and cache keys.
 struct TargetInfo {
     std::string cpu, features, llvm_version;
-    unsigned vector_bytes = 16;
-    std::string vector_reason;  ///< why so many
-    DotRows dot_rows = 0;
+    VectorUnit vectors;
+    std::string vector_reason;  ///< why they have so many bytes
 };
 
 /// The LLVM side (session.cpp). Object code is a function of the instance's IR, the options and TargetInfo.

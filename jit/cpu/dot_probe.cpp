@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace tegula::cpu {
@@ -80,9 +82,15 @@ bool dot_bf16_is_two_fmas() {
     return true;
 }
 
+bool may_use_tiles() {
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 #else
 
 bool dot_bf16_is_two_fmas() { return false; }
+bool may_use_tiles() { return false; }
 
 #endif
 

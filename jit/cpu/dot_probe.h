@@ -1,4 +1,4 @@
-// Whether an instruction of dot_rows.h does on the processor at hand what its row promises. No LLVM.
+// Whether instructions of dot_rows.h do on the processor at hand what their rows promise. No LLVM.
 #pragma once
 
 namespace tegula::cpu {
@@ -6,5 +6,8 @@ namespace tegula::cpu {
 /// Does VDPBF16PS add the product of the upper halves, then that of the lower ones, each as one fma rounded to nearest even, where no subnormal
 /// appears? Tried on some thousand sums, in microseconds. False on a processor without the instruction.
 bool dot_bf16_is_two_fmas();
+
+/// Asks Linux to let this process use tiles of AMX, whose 8 KiB it then keeps for each thread that does.
+bool may_use_tiles();
 
 }  // namespace tegula::cpu

@@ -44,8 +44,9 @@ public:
         : fn_(fn), facts_(facts), target_(target), sources_(sources), plan_(make_plan(fn, usual(fn))) {}
 
     std::string run() {
-        std::string out = "code for " + target_.cpu + ": vectors of " + std::to_string(target_.vector_bytes) + " bytes, as " + target_.vector_reason +
-                          "; " + std::to_string(target_.vector_bytes / 4) + " lanes per step of an inner loop, " + widths_text() + "\n";
+        std::string out = "code for " + target_.cpu + ": vectors of " + std::to_string(target_.vectors.bytes) + " bytes, as " +
+                          target_.vector_reason + "; " + std::to_string(target_.vectors.bytes / 4) + " lanes per step of an inner loop, " +
+                          widths_text() + "\n";
         out += programs_text() + "; a thread has " + bytes_text(plan_.scratch_bytes) + " of scratch memory\n";
         out += streams_text();
         for (uint32_t b = 0; b < fn_.block_count(); ++b)
@@ -127,10 +128,10 @@ private:
         for (ir::ValueId operand : fn_.operands(inst)) collect_fused(fn_, plan_, operand, seen, fused);
         if (!fused.empty()) text += "; fused into its loops: " + fused;
         if (inst.op == ir::Op::store || (fusable(fn_, inst) && fn_.type(fn_.result(inst)).shape.rank))
-            if (const std::string way = plan_nest(fn_, plan_, usual(fn_), id, target_.vector_bytes / 4).text; !way.empty()) text += "; " + way;
+            if (const std::string way = plan_nest(fn_, plan_, usual(fn_), id, target_.vectors.bytes / 4).text; !way.empty()) text += "; " + way;
         if (inst.op == ir::Op::dot) {
-            const Product product = plan_product(fn_, inst, target_.vector_bytes, target_.dot_rows, &plan_);
-            text += "; " + product.text() + "\n    why: " + product_reasons(product, fn_, inst, target_.vector_bytes, target_.dot_rows);
+            const Product product = plan_product(fn_, inst, target_.vectors, &plan_);
+            text += "; " + product.text() + "\n    why: " + product_reasons(product, fn_, inst, target_.vectors);
         }
         notes_.push_back({inst.span, text});
     }

@@ -185,7 +185,7 @@ Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value*
         while (copies > extent / lanes) copies /= 2;
         ends.push_back(&whole.inside->back());
     } while (made < copies);
-    if (mixed && b_.GetInsertBlock() == whole.inside) interleave(*whole.inside, ends, target_.avx512 ? 32 : 16, target_.vector_bytes);
+    if (mixed && b_.GetInsertBlock() == whole.inside) interleave(*whole.inside, ends, target_.vectors.registers, target_.vectors.bytes);
     bodies_.pop_back();
     whole_ = outer;
     const int64_t step = copies * lanes;

@@ -68,7 +68,7 @@ TargetChoice choose_target(const CompileOptions& options) {
     out.cpu = llvm::sys::getHostCPUName().str();
     std::vector<std::string> list;
     for (const auto& f : llvm::sys::getHostCPUFeatures()) {
-        const bool there = f.second && (f.first() != "avx512bf16" || dot_bf16_is_two_fmas());
+        const bool there = f.second && (f.first() != "avx512bf16" || dot_bf16_is_two_fmas()) && (f.first() != "amx-int8" || may_use_tiles());
         list.push_back((there ? "+" : "-") + f.first().str());
     }
     std::sort(list.begin(), list.end());
@@ -97,8 +97,14 @@ std::optional<TargetFacts> facts_of(const TargetChoice& choice, const llvm::Targ
     out.cpu = choice.cpu;
     out.features = choice.features;
     out.data_layout = machine ? machine->createDataLayout() : llvm::DataLayout(kAArch64Layout);
-    const auto has = [&](const char* name) { return machine->getMCSubtargetInfo()->checkFeatures(std::string("+") + name); };
+    const auto has = [&](std::string_view name) {
+        const std::string wanted = "+" + std::string(name);
+        return machine ? machine->getMCSubtargetInfo()->checkFeatures(wanted)
+                       : ("," + choice.features + ",").find("," + wanted + ",") != std::string::npos;
+    };
     if (triple.isAArch64()) {
+        out.vectors.isa = Isa::aarch64;
+        out.vectors.registers = 32;
         out.f16c = true;
         out.vector_reason = "of NEON";
     }
@@ -112,11 +118,13 @@ std::optional<TargetFacts> facts_of(const TargetChoice& choice, const llvm::Targ
         out.vector_reason = out.avx512 ? "the processor has avx512f, avx512bw, avx512dq, avx512vl"
                             : out.avx2 ? "the processor has avx2, but no " + missing
                                        : "the processor has no avx2";
-        out.vector_bytes = out.avx512 ? 64 : out.avx2 ? 32 : 16;
-        for (size_t r = 0; r < std::size(kDotRows); ++r)
-            if (has(std::string(kDotRows[r].feature).c_str())) out.dot_rows |= DotRows{1} << r;
+        out.vectors.isa = Isa::x86;
+        out.vectors.bytes = out.avx512 ? 64 : out.avx2 ? 32 : 16;
+        out.vectors.registers = out.avx512 ? 32 : 16;
     }
-    out.lanes = out.vector_bytes / 4;
+    for (size_t r = 0; r < std::size(kDotRows); ++r)
+        if (kDotRows[r].isa() == out.vectors.isa && has(kDotRows[r].feature)) out.vectors.dot_rows |= DotRows{1} << r;
+    out.lanes = out.vectors.bytes / 4;
     return out;
 }
 

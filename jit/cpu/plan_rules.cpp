@@ -87,7 +87,7 @@ bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k) {
             return k == value && fn.elem(fn.operands(inst)[0]).bits % 8 != 0;
         }
         case Op::dot:  // packs its operands
-            return k < 2 && plan_product(fn, inst, 64).chain == Product::steps;
+            return k < 2 && plan_product(fn, inst, {}).chain == Product::steps;
         case Op::gather:
             return k == 0;
         case Op::extract:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "jit/cpu/product_few.h"
@@ -26,6 +27,12 @@ Fmt format_of(Product::Chain chain) {
 llvm::Intrinsic::ID intrinsic_of(const DotRow& row) {
     const bool wide = row.vector_bytes == 64;
     switch (row.instruction) {
+        case DotRow::usdot:
+            return llvm::Intrinsic::aarch64_neon_usdot;
+        case DotRow::udot:
+            return llvm::Intrinsic::aarch64_neon_udot;
+        case DotRow::sdot:
+            return llvm::Intrinsic::aarch64_neon_sdot;
         case DotRow::dpbusd:
             return wide ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
         case DotRow::dpbuud:
@@ -39,6 +46,8 @@ llvm::Intrinsic::ID intrinsic_of(const DotRow& row) {
             return wide ? llvm::Intrinsic::x86_avx512_pmaddw_d_512 : llvm::Intrinsic::x86_avx2_pmadd_wd;
         case DotRow::dpbf16:
             return llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512;
+        default:
+            break;
     }
     TEGULA_CHECK(false, "no intrinsic for this row");
 }
@@ -71,6 +80,7 @@ void ProductEmitter::run() {
     if (p_.watched()) safe_ = products_are_safe();
     next_.begin(p_.batch * ((p_.k + p_.k_block - 1) / p_.k_block) * p_.n_blocks * ((p_.m + p_.rows - 1) / p_.rows));
     g_.loop(0, p_.batch, 1, [&](Value* z) { passes(z, a, b, c); });
+    if (p_.tiles()) b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
     finish(c);
 }
 
@@ -171,14 +181,21 @@ ProductEmitter::Values ProductEmitter::shifted_products(Panel b, Value* depth, i
 void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t width, const Values& less, const Start& start) {
     const int64_t count = (p_.m + p_.rows - 1) / p_.rows, large = (p_.m + count - 1) / count, many = p_.m - (large - 1) * count;
     const auto stretch = [&](int64_t from, int64_t to, int64_t rows) {
+        if (from == to) return;
+        if (p_.tiles()) configure_tiles(rows, width);
         g_.loop(from, to, rows, [&](Value* i) {
             next_.fetch_some();
             start(i, rows);
-            block({at(a.base, b_.CreateMul(i, g_.i64(a.row))), a.row}, b, at(c, b_.CreateMul(i, g_.i64(p_.n))), depth, rows, width, less);
+            const Panel left{at(a.base, b_.CreateMul(i, g_.i64(a.row))), a.row};
+            Value* sums = at(c, b_.CreateMul(i, g_.i64(p_.n)));
+            if (p_.tiles())
+                tiles(left, b, sums, depth, rows, width);
+            else
+                block(left, b, sums, depth, rows, width, less);
         });
     };
     stretch(0, many * large, large);
-    if (large > 1) stretch(many * large, p_.m, large - 1);
+    stretch(many * large, p_.m, large - 1);
 }
 
 /// The micro-kernel: `rows` x `width` accumulators.
@@ -237,13 +254,14 @@ Value* ProductEmitter::step(Value* sum, Value* left, Value* right) {
     if (!p_.row) return g_.scalars().raw_fma(chain_, left, right, sum);
     const llvm::Intrinsic::ID id = intrinsic_of(*p_.row);
     if (p_.flip) std::swap(left, right);
-    if (p_.row->operands == DotRow::bf16 || p_.row->instruction == DotRow::maddwd) {
-        llvm::Type* part = p_.row->floats() ? b_.getBFloatTy() : static_cast<llvm::Type*>(b_.getInt16Ty());
-        llvm::Type* type = llvm::FixedVectorType::get(part, 2 * p_.lanes);
-        left = b_.CreateBitCast(left, type);
-        right = b_.CreateBitCast(right, type);
-        if (p_.row->instruction == DotRow::maddwd) return b_.CreateAdd(sum, b_.CreateIntrinsic(id, {}, {left, right}));
-    }
+    if (p_.row->isa() == Isa::x86 && !p_.row->floats() && p_.row->instruction != DotRow::maddwd)
+        return b_.CreateIntrinsic(id, {}, {sum, left, right});
+    llvm::Type* part = p_.row->floats() ? b_.getBFloatTy() : static_cast<llvm::Type*>(b_.getIntNTy(32 / p_.group()));
+    llvm::Type* type = llvm::FixedVectorType::get(part, p_.group() * p_.lanes);
+    left = b_.CreateBitCast(left, type);
+    right = b_.CreateBitCast(right, type);
+    if (p_.row->instruction == DotRow::maddwd) return b_.CreateAdd(sum, b_.CreateIntrinsic(id, {}, {left, right}));
+    if (p_.row->isa() == Isa::aarch64) return b_.CreateIntrinsic(id, {sum->getType(), type}, {sum, left, right});
     return b_.CreateIntrinsic(id, {}, {sum, left, right});
 }
 
@@ -295,7 +313,7 @@ static void product_by_steps(Codegen& g, ir::InstId id) {
 }
 
 void Codegen::cpu_dot(ir::InstId id) {
-    const Product p = plan_product(fn_, fn_.inst(id), target_.vector_bytes, target_.dot_rows, &plan_);
+    const Product p = plan_product(fn_, fn_.inst(id), target_.vectors, &plan_);
     if (p.chain == Product::steps) return product_by_steps(*this, id);
     ProductEmitter(*this, id, p).run();
 }

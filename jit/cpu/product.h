@@ -22,7 +22,7 @@ struct Product {
     bool tf32 = false;               ///< operands are rounded to tf32 first
     unsigned bytes = 4;              ///< of a chain's element
     unsigned lanes = 4;              ///< along n, in one step
-    unsigned rows = 1, steps_n = 1;  ///< of the micro-kernel: rows x steps_n * lanes accumulators in registers
+    unsigned rows = 1, steps_n = 1;  ///< of the micro-kernel: rows x steps_n * lanes accumulators in registers or tiles
     unsigned blocks_tried = 0;       ///< from which the two were chosen by cost
     int64_t k_block = 256;           ///< a stretch of k per pass over the accumulators
     /// Few rows: each element of the right operand is read once, so that it is evaluated in registers where it is multiplied (product_few.cpp).
@@ -40,24 +40,25 @@ struct Product {
     int64_t turn_pitch = 1;
     uint64_t turn_bytes = 0;  ///< [lines of a vector's lanes, turn_pitch]: rows of memory that become columns
     uint64_t work_bytes() const { return a_bytes + b_bytes + c_bytes + turn_bytes; }
+    bool tiles() const { return row && row->tiles(); }
     unsigned group() const { return row ? row->group() : 1; }
     /// Does a step treat subnormals as zero? Then the code looks at what it multiplies and what it starts from, and takes fmas where one could
     /// appear: where all products are multiples of 2^-126 and so are the sums they are added to, none can.
     bool watched() const { return row && row->floats(); }
     std::string text() const;  ///< "6 x 32 accumulators .."
     /// What a block of sums takes of the registers that it was chosen for, with what is loaded beside it.
-    unsigned registers(unsigned vector_bytes) const;
+    unsigned registers(const VectorUnit& vectors) const;
     int64_t panel_bytes() const { return std::min(k, k_block) * block() * bytes; }  ///< of the right operand, read once per block of rows
 };
 
-/// `rows`: of dot_rows.h, those of the target. Without a plan operands are packed.
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows = 0, const Plan* plan = nullptr);
+/// Without a plan operands are packed.
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors, const Plan* plan = nullptr);
 /// Chooses how products with few rows run (product_few_plan.cpp), if it is one.
-void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const Plan& plan, unsigned vector_bytes);
+void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const Plan& plan, const VectorUnit& vectors);
 /// Why the product runs so on a target: instructions that come first in dot_rows.h and do not apply, how the block fits registers and caches.
-std::string product_reasons(const Product& p, const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows);
+std::string product_reasons(const Product& p, const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors);
 /// So many rows at most are few.
-unsigned most_few_rows(const Product& p, unsigned vector_bytes);
+unsigned most_few_rows(const Product& p, const VectorUnit& vectors);
 /// Work area for any target.
 uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* plan = nullptr);
 /// The dimension of a tile along which evaluation reads memory in its order, -1: none known.

@@ -64,6 +64,10 @@ private:
     Values chains(Panel a, Panel b, Value* depth, int64_t rows, Values sums, bool by_row);
     Value* step(Value* sum, Value* left, Value* right);
     Value* step_apart(Value* sum, Value* left, Value* right);
+
+    // product_tiles.cpp
+    void configure_tiles(int64_t rows, int64_t width);
+    void tiles(Panel a, Panel b, Value* c, Value* depth, int64_t rows, int64_t width);
     Value* sums_are_safe(const Values& sums);
 
     Codegen& g_;

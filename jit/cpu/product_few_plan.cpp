@@ -82,12 +82,12 @@ private:
 
 }  // namespace
 
-unsigned most_few_rows(const Product& p, unsigned vector_bytes) {
-    return (vector_bytes >= 64 ? 16 : 8) / std::max(1u, p.lanes * p.bytes / vector_bytes);
+unsigned most_few_rows(const Product& p, const VectorUnit& vectors) {
+    return vectors.registers / 2 / std::max(1u, p.lanes * p.bytes / vectors.bytes);
 }
 
-void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const Plan& plan, unsigned vector_bytes) {
-    const unsigned room = most_few_rows(p, vector_bytes);
+void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const Plan& plan, const VectorUnit& vectors) {
+    const unsigned room = most_few_rows(p, vectors);
     if (p.m > static_cast<int64_t>(room) || p.lanes < 4) return;
     const ir::ValueId right = fn.operands(dot)[1];
     RightOperand operand(fn, plan, p.rank - 2, p.rank - 1);

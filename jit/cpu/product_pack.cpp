@@ -134,7 +134,7 @@ Value* ProductEmitter::across(ir::ValueId v, bool is_left, Point p, Value* group
     Value* all = nullptr;
     for (int64_t h = 0; h < n; ++h) {
         Value* k = b_.CreateAdd(b_.CreateMul(group, g_.i64(n)), g_.i64(h));
-        Value* exists = p_.depth % n ? g_.splat(b_.CreateICmpSLT(k, g_.i64(p_.depth)), p.lanes) : nullptr;
+        Value* exists = p_.k * n != p_.depth ? g_.splat(b_.CreateICmpSLT(k, g_.i64(p_.depth)), p.lanes) : nullptr;
         p.index[k_dim] = g_.uniform(exists ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, k, g_.i64(p_.depth - 1)) : k);
         Value* bits = b_.CreateZExt(part(v, is_left, p, exists), llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes));
         const int64_t place = p_.watched() ? n - 1 - h : h;

@@ -16,7 +16,8 @@ Product::Chain chain_of(const Format& f, FormatId id) {
     return Product::steps;
 }
 
-constexpr int64_t kNearBytes = 24 << 10;  ///< of the first-level cache, for a panel
+constexpr int64_t kTileRows = 16, kTileGroups = 16;  ///< of sums, and of groups of k; as many columns as a vector has lanes
+constexpr int64_t kNearBytes = 24 << 10;             ///< of the first-level cache, for a panel
 
 bool fits_signed(const Format& f, unsigned bits) { return f.is_bool() || (f.is_int() && f.bits + (f.is_signed ? 0u : 1u) <= bits); }
 bool fits_unsigned(const Format& f, unsigned bits) { return f.is_bool() || (f.is_int() && !f.is_signed && f.bits <= bits); }
@@ -30,6 +31,7 @@ bool fits_bf16(FormatId id, const Format& f) {
 /// Takes the row if it gives the bits of the chain; else why it does not.
 const char* take_row(Product& p, const DotRow& row, const Format& a, FormatId a_id, const Format& b, FormatId b_id) {
     if (p.chain != (row.floats() ? Product::f32 : Product::i32)) return row.floats() ? "for sums in f32" : "for sums of integers in 32 bits";
+    if (row.tiles() && p.depth < kTileGroups * row.group()) return "k is less than a tile has bytes in a row";
     p.flip = p.offset = false;
     switch (row.operands) {
         case DotRow::signed_signed:
@@ -38,8 +40,12 @@ const char* take_row(Product& p, const DotRow& row, const Format& a, FormatId a_
         case DotRow::unsigned_unsigned:
             if (!fits_unsigned(a, 8) || !fits_unsigned(b, 8)) return "for two operands of unsigned bytes";
             break;
+        case DotRow::signed_unsigned:
+            if (!fits_signed(a, 8) || !fits_unsigned(b, 8)) return "for signed bytes on the left and unsigned ones on the right";
+            break;
         case DotRow::unsigned_signed:
             if (fits_unsigned(a, 8) && fits_signed(b, 8)) break;
+            if (row.tiles()) return "for unsigned bytes on the left and signed ones on the right";
             p.flip = fits_signed(a, 8) && fits_unsigned(b, 8);
             p.offset = !p.flip && fits_signed(a, 8) && fits_signed(b, 8);
             if (!p.flip && !p.offset) return "for operands of bytes, one of them signed";
@@ -56,23 +62,28 @@ const char* take_row(Product& p, const DotRow& row, const Format& a, FormatId a_
 }
 
 /// Why no row is looked at; null: they are.
-const char* without_rows(const Product& p, unsigned vector_bytes) {
+const char* without_rows(const Product& p, const VectorUnit& vectors) {
     if (p.few) return "one fma or multiplication and addition per step, as the right operand is not packed in groups";
-    if (p.lanes * 4 != vector_bytes) return "one step of k at a time, as n is less than a vector has lanes";
+    if (p.lanes * 4 != vectors.bytes) return "one step of k at a time, as n is less than a vector has lanes";
     if (p.depth < p.lanes) return "one step of k at a time, as k is less than a vector has lanes";
     return nullptr;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-unsigned block_registers(unsigned vector_bytes) { return vector_bytes >= 64 ? 30 : 14; }
+unsigned block_registers(const VectorUnit& vectors) { return vectors.registers - 2; }
 
 /// Register blocking by the cost of one step of k: fma's at two per clock against loads at two per clock, fewer from beyond the first-level cache,
 /// and never below the latency of an fma; each block reads and writes its accumulators once per pass.
-void choose_blocks(Product& p, unsigned vector_bytes) {
-    const unsigned registers = block_registers(vector_bytes);
-    const unsigned per_step = std::max(1u, p.lanes * p.bytes / vector_bytes);
+void choose_blocks(Product& p, const VectorUnit& vectors) {
+    const unsigned registers = block_registers(vectors);
+    const unsigned per_step = std::max(1u, p.lanes * p.bytes / vectors.bytes);
     const int64_t steps = ceil_div(p.n, p.lanes), k = std::min(p.k, p.k_block);
+    if (p.tiles()) {  // there are eight: two by two of sums, two of each operand
+        p.rows = static_cast<unsigned>(std::min<int64_t>(p.m, 2 * kTileRows));
+        p.steps_n = static_cast<unsigned>(std::min<int64_t>(steps, 2));
+        return;
+    }
     double best = 0;
     for (unsigned rows = 1; rows <= 16 && rows <= p.m; ++rows)
         for (unsigned wide = 1; wide <= 14 && wide <= steps; ++wide) {
@@ -110,7 +121,7 @@ bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chai
     }
 }
 
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows, const Plan* plan) {
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors, const Plan* plan) {
     const auto operands = fn.operands(dot);
     const Shape &a = fn.type(operands[0]).shape, &c = fn.type(operands[2]).shape;
     const Format& sum = fn.elem(operands[2]);
@@ -125,17 +136,18 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
     p.tf32 = p.chain == Product::f32 && static_cast<ir::Precision>(fn.attrs(dot)[0]) == ir::Precision::tf32;
     if (p.chain == Product::steps) return p;
     p.bytes = p.chain == Product::f32 || p.chain == Product::i32 ? 4 : 8;
-    p.lanes = static_cast<unsigned>(std::min<int64_t>(vector_bytes / 4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n)))));
-    if (plan) choose_few(p, fn, dot, *plan, vector_bytes);
-    if (!without_rows(p, vector_bytes))
-        for (size_t r = 0; r < std::size(kDotRows) && !p.row; ++r)
-            if ((rows >> r & 1) && kDotRows[r].vector_bytes == vector_bytes)
-                take_row(p, kDotRows[r], fn.elem(operands[0]), fn.type(operands[0]).elem, fn.elem(operands[1]), fn.type(operands[1]).elem);
+    p.lanes = static_cast<unsigned>(std::min<int64_t>(vectors.bytes / 4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n)))));
+    if (plan) choose_few(p, fn, dot, *plan, vectors);
+    if (!without_rows(p, vectors))
+        for (const DotRow& row : kDotRows)
+            if (!p.row && vectors.has(row) && vectors.suits(row))
+                take_row(p, row, fn.elem(operands[0]), fn.type(operands[0]).elem, fn.elem(operands[1]), fn.type(operands[1]).elem);
     p.k = ceil_div(p.depth, p.group());
-    if (!p.few) choose_blocks(p, vector_bytes);
+    if (p.tiles()) p.k = ceil_div(p.k, kTileGroups) * kTileGroups;
+    if (!p.few) choose_blocks(p, vectors);
     // Whole vectors are written at the ends of rows, and whole squares where operands are turned. Rows at the same distance modulo the size of a way
     // would evict each other.
-    const int64_t side = vector_bytes / 4;
+    const int64_t side = vectors.bytes / 4;
     const auto pitch = [&](int64_t elements) {
         const int64_t whole = ceil_div(elements, side) * side;
         return whole * p.bytes % 1024 ? whole : whole + side;
@@ -154,13 +166,14 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, unsigned vecto
 
 uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* plan) {
     uint64_t most = 0;
-    const auto with = [&](unsigned vector_bytes, DotRows rows) {
-        most = std::max(most, plan_product(fn, dot, vector_bytes, rows, plan).work_bytes());
-    };
-    for (unsigned vector_bytes : {16u, 32u, 64u}) {
-        with(vector_bytes, 0);
-        for (size_t r = 0; r < std::size(kDotRows); ++r)
-            if (kDotRows[r].vector_bytes == vector_bytes) with(vector_bytes, DotRows{1} << r);
+    for (VectorUnit vectors : {VectorUnit{Isa::x86, 16, 16}, {Isa::x86, 32, 16}, {Isa::x86, 64, 32}, {Isa::aarch64, 16, 32}}) {
+        const auto with = [&](DotRows rows) {
+            vectors.dot_rows = rows;
+            most = std::max(most, plan_product(fn, dot, vectors, plan).work_bytes());
+        };
+        with(0);
+        for (const DotRow& row : kDotRows)
+            if (vectors.suits(row)) with(DotRows{1} << (&row - kDotRows));
     }
     return most;
 }
@@ -214,23 +227,23 @@ std::string Product::text() const {
            std::to_string(std::min(k, k_block) * group()) + ", operands packed into " + std::to_string((a_bytes + b_bytes) / 1024) + " KiB";
 }
 
-unsigned Product::registers(unsigned vector_bytes) const {
-    const unsigned per_step = std::max(1u, lanes * bytes / vector_bytes);
+unsigned Product::registers(const VectorUnit& vectors) const {
+    const unsigned per_step = std::max(1u, lanes * bytes / vectors.bytes);
     return (rows + 1) * steps_n * per_step + 1;
 }
 
-std::string product_reasons(const Product& p, const ir::Function& fn, const ir::Inst& dot, unsigned vector_bytes, DotRows rows) {
+std::string product_reasons(const Product& p, const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors) {
     if (p.chain == Product::steps)
         return "sums of `" + fn.elem(fn.operands(dot)[2]).name + "` are rounded after each step, which no vector of sums along k would be";
     const auto operands = fn.operands(dot);
     std::vector<std::pair<std::string, std::string>> refused;  // reason, instructions
-    const char* const none = without_rows(p, vector_bytes);
+    const char* const none = without_rows(p, vectors);
     for (size_t r = 0; !none && r < std::size(kDotRows) && &kDotRows[r] != p.row; ++r) {
         const DotRow& row = kDotRows[r];
-        if (row.vector_bytes != vector_bytes) continue;
+        if (!vectors.suits(row)) continue;
         Product trial = p;
         const char* why = take_row(trial, row, fn.elem(operands[0]), fn.type(operands[0]).elem, fn.elem(operands[1]), fn.type(operands[1]).elem);
-        const std::string reason = why ? why : rows >> r & 1 ? "" : "the processor lacks " + std::string(row.feature);
+        const std::string reason = why ? why : vectors.has(row) ? "" : "the processor lacks " + std::string(row.feature);
         const auto known = std::find_if(refused.begin(), refused.end(), [&](const auto& x) { return x.first == reason; });
         if (known == refused.end())
             refused.emplace_back(reason, row.name);
@@ -241,7 +254,7 @@ std::string product_reasons(const Product& p, const ir::Function& fn, const ir::
     if (none) out = none;
     for (const auto& [reason, names] : refused) out += (out.empty() ? "not " : "; not ") + names + ": " + reason;
     const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
-    const unsigned few = most_few_rows(p, vector_bytes);
+    const unsigned few = most_few_rows(p, vectors);
     if (p.few) {
         add(std::to_string(p.m) + " rows are few (at most " + std::to_string(few) +
             "): each element on the right is used once per row, and packing it would cost more");
@@ -249,8 +262,11 @@ std::string product_reasons(const Product& p, const ir::Function& fn, const ir::
     }
     add(p.m > static_cast<int64_t>(few) ? "operands are packed, as " + std::to_string(p.m) + " rows are more than " + std::to_string(few)
                                         : "operands are packed, as the right one lies transposed or has few columns");
-    add("block of least cost of " + std::to_string(p.blocks_tried) + ", in " + std::to_string(p.registers(vector_bytes)) + " of " +
-        std::to_string(block_registers(vector_bytes)) + " registers");
+    if (p.tiles())
+        add("sums in two by two of the eight tiles, so that each tile of an operand is used twice");
+    else
+        add("block of least cost of " + std::to_string(p.blocks_tried) + ", in " + std::to_string(p.registers(vectors)) + " of " +
+            std::to_string(block_registers(vectors)) + " registers");
     const int64_t panel = p.panel_bytes();
     add("its panel of the right operand, " + std::to_string(panel) + " bytes, " + (panel <= kNearBytes ? "stays in" : "is more than") + " the " +
         std::to_string(kNearBytes >> 10) + " KiB counted on of the first-level cache");

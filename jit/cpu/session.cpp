@@ -91,9 +91,8 @@ struct Compiler::State {
         const auto machine = make_target_machine(host, error);
         if (!machine) return;
         const auto facts = facts_of(host, machine.get());
-        info.vector_bytes = facts->vector_bytes;
+        info.vectors = facts->vectors;
         info.vector_reason = facts->vector_reason;
-        info.dot_rows = facts->dot_rows;
     }
     ~State() {
         if (!session) return;

@@ -51,7 +51,7 @@ bool is_open(const ast::KernelItem& kernel, const sema::StaticValues& given) {
 }
 
 bool is_cpu_artifact(std::string_view kind) {
-    return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "explain@cpu" || kind == "llvm@aarch64";
+    return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "explain@cpu" || kind == "llvm@aarch64" || kind == "llvm@armv8.6-a";
 }
 
 bool is_compiled_artifact(std::string_view kind) { return kind == "cuda" || kind == "ptx" || kind == "cubin" || kind == "resources"; }
@@ -202,10 +202,11 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         run_passes(*fresh->fn, options);
         return text;
     }
-    diags.report(Diag::no_such_artifact, {},
-                 {printable(kind),
-                  "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, resources, llvm, llvm@aarch64, llvm-opt, "
-                  "asm, explain@cpu"});
+    diags.report(
+        Diag::no_such_artifact, {},
+        {printable(kind),
+         "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, resources, llvm, llvm@aarch64, llvm@armv8.6-a, "
+         "llvm-opt, asm, explain@cpu"});
     return std::nullopt;
 }
 

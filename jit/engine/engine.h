@@ -130,7 +130,7 @@ public:
     std::optional<std::string> plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                     std::span<const LaunchArgument> args, DiagSink& diags);
     /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin", "resources",
-    /// each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64". nullopt
+    /// each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64", "llvm@armv8.6-a". nullopt
     /// (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
     /// The machines that are present, the one first that launches without a machine's name run on; null: the interpreter, where there is no other.

@@ -31,7 +31,8 @@ public:
         if (kind == "explain") return cpu::explain(*instance.fn, instance.facts, backend().compiler().target(), sources_);
         cpu::CompileOptions usual;
         usual.tensors.resize(instance.fn->params.size());
-        if (kind == "llvm@aarch64") usual.triple = "aarch64-linux-gnu", kind = "llvm";
+        if (kind == "llvm@armv8.6-a") usual.features = "+dotprod,+i8mm";
+        if (kind.starts_with("llvm@")) usual.triple = "aarch64-linux-gnu", kind = "llvm";
         auto text = backend().compiler().text(*instance.fn, usual, kind);
         if (text) return std::move(*text);
         diags.report(Diag::machine_unavailable, {}, {"cpu", text.error});
@@ -45,7 +46,7 @@ public:
         const cpu::TargetInfo& t = backend().compiler().target();
         return "{\"name\":\"cpu\",\"available\":true,\"doc\":\"native code through LLVM " + t.llvm_version +
                "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu) +
-               ",\"vector_bytes\":" + std::to_string(t.vector_bytes) + ",\"problem\":\"\",\"looked_for\":[]}";
+               ",\"vector_bytes\":" + std::to_string(t.vectors.bytes) + ",\"problem\":\"\",\"looked_for\":[]}";
     }
 
 private:

@@ -13,7 +13,7 @@
 namespace tegula {
 namespace {
 
-std::string llvm_text(const std::string& ir_text) {
+std::string llvm_text(const std::string& ir_text, const std::string& features = {}) {
     TypeTable types;
     SourceMap sources;
     DiagSink diags;
@@ -22,6 +22,7 @@ std::string llvm_text(const std::string& ir_text) {
     cpu::CompileOptions options;
     options.tensors.resize(fn->params.size());
     options.triple = "aarch64-linux-gnu";
+    options.features = features;
     cpu::Compiler compiler;
     const auto text = compiler.text(*fn, options, "llvm");
     EXPECT_TRUE(text) << text.error;
@@ -55,6 +56,35 @@ TEST(AArch64, examplesAreCompiledByClang) {
     std::filesystem::remove_all(root);
     if (compiled == 0) GTEST_SKIP() << "no clang-19 here: the text alone was looked at";
     EXPECT_GT(fused, 0);
+}
+
+/// Blocks of sums fill the 32 registers; products of bytes take the instructions that the features name, and no others.
+TEST(AArch64, RowsOfProductsAreCompiledByClang) {
+    const bool has_clang = std::system("clang-19 --version >/dev/null 2>&1") == 0;
+    char folder[] = "/tmp/tegula_aarch64_XXXXXX";
+    ASSERT_NE(::mkdtemp(folder), nullptr);
+    const std::string file = std::string(folder) + "/k.ll", assembly = std::string(folder) + "/k.s";
+    const auto product = [](const std::string& a, const std::string& b) {
+        return "kernel @k(%a: tensor<" + a + ">[?, ?] in, %b: tensor<" + b +
+               ">[?, ?] in, %c: tensor<i32>[?, ?] inout) {\n %0 = constant 0 : i64\n %1 = load %a[%0 +: 33, %0 +: 70] : tile<" + a +
+               ">[33, 70]\n %2 = load %b[%0 +: 70, %0 +: 30] : tile<" + b + ">[70, 30]\n %3 = load %c[%0 +: 33, %0 +: 30] : tile<i32>[33, 30]\n" +
+               " %4 = dot %1, %2, %3 {precision = ieee} : tile<i32>[33, 30]\n store %c[%0 +: 33, %0 +: 30] = %4\n ret\n}\n";
+    };
+    for (const cpu::DotRow& row : cpu::kDotRows) {
+        if (row.isa() != cpu::Isa::aarch64) continue;
+        SCOPED_TRACE(std::string(row.name));
+        const std::string a = row.operands == cpu::DotRow::signed_signed ? "i8" : "u8",
+                          b = row.operands == cpu::DotRow::unsigned_unsigned ? "u8" : "i8";
+        EXPECT_EQ(llvm_text(product(a, b)).find("llvm.aarch64"), std::string::npos) << "not every AArch64 has it";
+        const std::string text = llvm_text(product(a, b), "+" + std::string(row.feature));
+        EXPECT_NE(text.find("llvm.aarch64.neon." + std::string(row.name)), std::string::npos);
+        if (!has_clang) continue;
+        std::ofstream(file) << text;
+        ASSERT_EQ(std::system(("clang-19 --target=aarch64-linux-gnu -Wno-override-module -O2 -S -o " + assembly + " " + file).c_str()), 0);
+        EXPECT_NE(test::read(assembly).find("\t" + std::string(row.name) + "\tv"), std::string::npos);
+    }
+    std::filesystem::remove_all(folder);
+    if (!has_clang) GTEST_SKIP() << "no clang-19 here: the text alone was looked at";
 }
 
 }  // namespace

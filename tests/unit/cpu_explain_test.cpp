@@ -17,12 +17,13 @@ cpu::DotRows rows_of(std::initializer_list<std::string_view> features) {
     return out;
 }
 
+cpu::VectorUnit unit(unsigned bytes, cpu::DotRows rows = 0) { return {cpu::Isa::x86, bytes, bytes == 64 ? 32u : 16u, rows}; }
+
 cpu::TargetInfo target(unsigned vector_bytes, cpu::DotRows rows) {
     cpu::TargetInfo out;
     out.cpu = "some";
-    out.vector_bytes = vector_bytes;
+    out.vectors = unit(vector_bytes, rows);
     out.vector_reason = "somebody says so";
-    out.dot_rows = rows;
     return out;
 }
 
@@ -52,7 +53,7 @@ TEST_F(CpuExplain, InstructionsOfProducts) {
     const std::string bf16 = product("bf16", "bf16", "f32", 64, 64, 64);
     explain(bf16, target(64, rows_of({"avx512bf16", "avx512vnni", "avx512bw"})));
     says("vdpbf16ps of 2 neighbours along k");
-    says("not vpdpbusd, vpdpwssd, vpmaddwd: for sums of integers in 32 bits");
+    says("not tdpbssd, tdpbuud, tdpbusd, tdpbsud, vpdpbusd, vpdpwssd, vpmaddwd: for sums of integers in 32 bits");
     says_not("lacks");
     explain(bf16, target(64, 0));
     says("(f32, k ascending)");
@@ -66,6 +67,12 @@ TEST_F(CpuExplain, InstructionsOfProducts) {
     explain(bytes, target(32, rows_of({"avx2", "avxvnniint8"})));
     says("vpdpbssd of 4 neighbours");
     says_not("lacks");
+    explain(bytes, target(64, rows_of({"amx-int8", "avx512vnni", "avx512bw"})));
+    says("micro-kernel of 32 x 32 accumulators (i32, tdpbssd of 4 neighbours along k)");
+    says("two by two of the eight tiles");
+    explain(product("i8", "i8", "i32", 64, 64, 63), target(64, rows_of({"amx-int8", "avx512vnni", "avx512bw"})));
+    says("not tdpbssd, tdpbuud, tdpbusd, tdpbsud: k is less than a tile has bytes in a row");
+    says("vpdpbusd of 4 neighbours");
     explain(product("f16", "f16", "f16", 32, 32, 32), target(64, 0));
     says("sums of `f16` are rounded after each step");
 }
@@ -82,7 +89,7 @@ TEST_F(CpuExplain, BlocksRegistersAndRows) {
         const cpu::Plan plan = cpu::make_plan(*fn, usual);
         for (ir::InstId id : fn->block(fn->body).insts) {
             if (fn->inst(id).op != ir::Op::dot) continue;
-            const cpu::Product p = cpu::plan_product(*fn, fn->inst(id), static_cast<unsigned>(vector_bytes), 0, &plan);
+            const cpu::Product p = cpu::plan_product(*fn, fn->inst(id), unit(static_cast<unsigned>(vector_bytes)), &plan);
             EXPECT_EQ(p.few, m <= (vector_bytes == 64 ? 16 : 8));
             if (p.few) {
                 says(std::to_string(m) + " rows are few");
@@ -91,9 +98,9 @@ TEST_F(CpuExplain, BlocksRegistersAndRows) {
             }
             const unsigned all = vector_bytes == 64 ? 30 : 14;
             says(std::to_string(m) + " rows are more than " + std::to_string(vector_bytes == 64 ? 16 : 8));
-            EXPECT_LE(p.registers(static_cast<unsigned>(vector_bytes)), all);
+            EXPECT_LE(p.registers(unit(static_cast<unsigned>(vector_bytes))), all);
             EXPECT_GT(p.blocks_tried, 5u);
-            says("of " + std::to_string(p.blocks_tried) + ", in " + std::to_string(p.registers(static_cast<unsigned>(vector_bytes))) + " of " +
+            says("of " + std::to_string(p.blocks_tried) + ", in " + std::to_string(p.registers(unit(static_cast<unsigned>(vector_bytes)))) + " of " +
                  std::to_string(all) + " registers");
             says(std::to_string(p.panel_bytes()) + " bytes, " + (p.panel_bytes() <= 24 << 10 ? "stays in" : "is more than"));
             if (k < vector_bytes / 4) says("as k is less than a vector has lanes");
@@ -124,7 +131,7 @@ TEST_F(CpuExplain, VectorsAndThreads) {
     says("programs of the grid (cdiv(N, 64) x M x ?) run on");
     says_not("one program");
     const cpu::Compiler compiler;  // what is said of this processor
-    EXPECT_NE(compiler.target().vector_reason.find(compiler.target().vector_bytes > 16 ? "the processor has" : "no avx2"), std::string::npos);
+    EXPECT_NE(compiler.target().vector_reason.find(compiler.target().vectors.bytes > 16 ? "the processor has" : "no avx2"), std::string::npos);
 }
 
 }  // namespace

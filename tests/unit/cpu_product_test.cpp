@@ -201,7 +201,7 @@ TEST_P(Products, OfNarrowOperandsInGroups) {
     static constexpr const char* kFormats[][3] = {{"i8", "i8", "i32"},   {"u8", "i8", "i32"},        {"i8", "u8", "i32"},  {"u8", "u8", "i32"},
                                                   {"u4", "i3", "i16"},   {"i16", "i16", "i32"},      {"i16", "i8", "u32"}, {"bf16", "bf16", "f32"},
                                                   {"bf16", "i8", "f32"}, {"f8e5m2", "f8e4m3", "f32"}};
-    for (const auto& [m, n, k] : {std::array<int64_t, 3>{23, 33, 17}, {33, 16, 64}, {19, 47, 1101}})
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{23, 33, 17}, {33, 16, 64}, {19, 47, 1101}, {70, 81, 130}})
         for (bool turned : {false, true})
             for (const auto& f : kFormats) compare({f[0], f[1], f[2], m, n, k, turned, "ieee", Data::usual, turned}, GetParam());
 }
@@ -254,12 +254,13 @@ TEST_P(Products, OfTensorsWhoseElementsAreChecked) {
 // "" is the processor at hand. The first two others are parts of it wherever these tests run on x86.
 INSTANTIATE_TEST_SUITE_P(Processors, Products,
                          ::testing::Values("", "haswell", "x86-64", "haswell+avxvnni", "skylake-avx512+avx512bw", "skylake-avx512+avx512vnni",
-                                           "skylake-avx512+avx512bf16"));
+                                           "skylake-avx512+avx512bf16", "skylake-avx512+amx-int8"));
 
 /// Also on processors that are not at hand.
 TEST(DotRows, AreChosenAndEmitted) {
     for (const cpu::DotRow& row : cpu::kDotRows) {
-        static constexpr const char* kOperands[][2] = {{"u8", "i8"}, {"u8", "u8"}, {"i8", "i8"}, {"i16", "i16"}, {"bf16", "bf16"}};
+        static constexpr const char* kOperands[][2] = {{"u8", "i8"}, {"u8", "u8"}, {"i8", "i8"}, {"i8", "u8"}, {"i16", "i16"}, {"bf16", "bf16"}};
+        if (row.isa() != cpu::Isa::x86) continue;  // cpu_aarch64_test
         const auto& [a, b] = kOperands[row.operands];
         SCOPED_TRACE(std::string(row.name) + " " + std::to_string(row.vector_bytes));
         SourceMap sources;
@@ -287,20 +288,25 @@ TEST(ProductPlan, KeepsToTheRegisters) {
     options.tensors.resize(3);
     for (int64_t m : {1, 2, 15, 64, 128})
         for (int64_t n : {1, 16, 31, 128}) {
-            for (const char* f : {"f32", "bf16"}) {
-                const auto fn = ir::parse_ir(sources, sources.add("k.ir", kernel_text({f, f, "f32", m, n, 64})), types, diags);
+            for (const char* f : {"f32", "bf16", "i8"}) {
+                const auto fn = ir::parse_ir(sources, sources.add("k.ir", kernel_text({f, f, *f == 'i' ? "i32" : "f32", m, n, 64})), types, diags);
                 ASSERT_TRUE(fn);
                 for (ir::InstId id : fn->block(fn->body).insts) {
                     if (fn->inst(id).op != ir::Op::dot) continue;
                     const cpu::Plan plan = cpu::make_plan(*fn, options);
-                    for (unsigned bytes : {16u, 32u, 64u})
+                    for (const auto& [isa, bytes, registers] :
+                         {std::tuple{cpu::Isa::x86, 16u, 16u}, {cpu::Isa::x86, 32u, 16u}, {cpu::Isa::x86, 64u, 32u}, {cpu::Isa::aarch64, 16u, 32u}})
                         for (const cpu::Plan* fused : {static_cast<const cpu::Plan*>(nullptr), &plan}) {
-                            const cpu::Product p = cpu::plan_product(*fn, fn->inst(id), bytes, ~cpu::DotRows{0}, fused);
+                            const cpu::Product p = cpu::plan_product(*fn, fn->inst(id), {isa, bytes, registers, ~cpu::DotRows{0}}, fused);
                             const unsigned per_step = std::max(1u, p.lanes * 4 / bytes);
-                            EXPECT_LE(p.rows * p.steps_n * per_step + p.steps_n * per_step + 1, bytes == 64 ? 32u : 16u);
+                            if (p.tiles()) {
+                                EXPECT_TRUE(p.rows <= 32 && p.block() <= 32 && p.k % 16 == 0) << p.rows << " x " << p.block();
+                            } else {
+                                EXPECT_LE(p.rows * p.steps_n * per_step + p.steps_n * per_step + 1, registers);
+                            }
                             EXPECT_GE(p.n_blocks * p.block(), n);
                             EXPECT_LE(p.work_bytes(), cpu::product_bytes(*fn, fn->inst(id), fused));
-                            EXPECT_EQ(p.few, fused && p.lanes >= 4 && m <= (bytes == 64 ? 16 : 8) / per_step);
+                            EXPECT_EQ(p.few, fused && p.lanes >= 4 && m <= registers / 2 / per_step);
                         }
                 }
             }
