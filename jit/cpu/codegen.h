@@ -154,7 +154,9 @@ public:
     bool always(llvm::Value* value, const std::function<llvm::Value*()>& condition);
     bool in_whole_vectors() const { return whole_ != nullptr; }
     /// In vectors behind everything that accesses reach: is position j one of them?
-    bool all_outside(const Index& j) const { return beyond_ && j.kind == Index::consecutive && j.value == beyond_; }
+    bool all_outside(const Index& j) const { return beyond_ && counted_by(j).first == beyond_; }
+    /// Positions from `first` on are a vector of those that vectors of the loop's `index` count in groups of `size`, a power of two.
+    void counts_groups(llvm::Value* first, llvm::Value* index, int64_t size) { grouped_[first] = {index, size}; }
     /// The same over single elements (lanes 0), in row-major order.
     void nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body);
     /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then. Loops over many elements do so by themselves.
@@ -316,6 +318,13 @@ private:
     std::vector<TurnedRun> turned_;
     std::vector<llvm::AllocaInst*> squares_;  ///< turned words of a nest's loads, by number
     Whole* whole_ = nullptr;
+    std::map<llvm::Value*, std::pair<llvm::Value*, int64_t>> grouped_;
+    /// The index of a loop over vectors that goes over these positions, and how many each step of it stands for.
+    std::pair<llvm::Value*, int64_t> counted_by(const Index& j) const {
+        if (j.kind != Index::consecutive) return {nullptr, 1};
+        const auto known = grouped_.find(j.value);
+        return known == grouped_.end() ? std::pair{j.value, int64_t{1}} : known->second;
+    }
     llvm::Value* beyond_ = nullptr;  ///< index of lane 0 in vectors that no access reaches
     std::map<std::vector<uint64_t>, uint32_t> points_;
     std::vector<llvm::MDNode*> scopes_, no_alias_;  ///< by scratch slot

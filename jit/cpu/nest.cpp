@@ -219,14 +219,24 @@ bool Codegen::made_before(const Value* value) const {
 }
 
 bool Codegen::all_inside(const Index& j, const std::function<std::pair<Value*, Value*>()>& limits) {
-    if (!whole_ || j.kind != Index::consecutive || j.value != whole_->index) return false;
+    const auto [index, size] = counted_by(j);
+    if (!whole_ || index != whole_->index) return false;
     llvm::IRBuilderBase::InsertPointGuard guard(b_);
     b_.SetInsertPoint(whole_->before);
     const auto [low, high] = limits();
-    whole_->high = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, whole_->high, high);
-    whole_->reach = whole_->reach ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole_->reach, high) : high;
+    const auto whole_groups = [&](Value* v, bool up) {
+        return size == 1
+                   ? v
+                   : b_.CreateAShr(up ? b_.CreateAdd(v, i64(size - 1)) : v, static_cast<uint64_t>(std::countr_zero(static_cast<uint64_t>(size))));
+    };
+    Value* const reach = whole_groups(high, true);
+    whole_->high = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, whole_->high, whole_groups(high, false));
+    whole_->reach = whole_->reach ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole_->reach, reach) : reach;
     auto* zero = llvm::dyn_cast<llvm::ConstantInt>(low);
-    if (!zero || !zero->isZero()) whole_->low = whole_->low ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole_->low, low) : low;
+    if (!zero || !zero->isZero()) {
+        Value* const first = whole_groups(low, true);
+        whole_->low = whole_->low ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole_->low, first) : first;
+    }
     return true;
 }
 

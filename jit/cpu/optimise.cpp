@@ -68,7 +68,8 @@ TargetChoice choose_target(const CompileOptions& options) {
     out.cpu = llvm::sys::getHostCPUName().str();
     std::vector<std::string> list;
     for (const auto& f : llvm::sys::getHostCPUFeatures()) {
-        const bool there = f.second && (f.first() != "avx512bf16" || dot_bf16_is_two_fmas()) && (f.first() != "amx-int8" || may_use_tiles());
+        const bool there = f.second && (f.first() != "avx512bf16" || (dot_bf16_is_two_fmas() && dot_bf16_is_quick())) &&
+                           (f.first() != "amx-int8" || may_use_tiles());
         list.push_back((there ? "+" : "-") + f.first().str());
     }
     std::sort(list.begin(), list.end());

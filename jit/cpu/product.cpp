@@ -79,6 +79,7 @@ void ProductEmitter::run() {
     const Buffer c = accumulators(operands[2]);
     if (p_.watched()) safe_ = products_are_safe();
     next_.begin(p_.batch * ((p_.k + p_.k_block - 1) / p_.k_block) * p_.n_blocks * ((p_.m + p_.rows - 1) / p_.rows));
+    if (p_.tiles() && p_.same_tiles()) configure_tiles(p_.rows, p_.block());
     g_.loop(0, p_.batch, 1, [&](Value* z) { passes(z, a, b, c); });
     if (p_.tiles()) b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
     finish(c);
@@ -182,7 +183,7 @@ void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t widt
     const int64_t count = (p_.m + p_.rows - 1) / p_.rows, large = (p_.m + count - 1) / count, many = p_.m - (large - 1) * count;
     const auto stretch = [&](int64_t from, int64_t to, int64_t rows) {
         if (from == to) return;
-        if (p_.tiles()) configure_tiles(rows, width);
+        if (p_.tiles() && !p_.same_tiles()) configure_tiles(rows, width);
         g_.loop(from, to, rows, [&](Value* i) {
             next_.fetch_some();
             start(i, rows);

@@ -41,6 +41,7 @@ struct Product {
     uint64_t turn_bytes = 0;  ///< [lines of a vector's lanes, turn_pitch]: rows of memory that become columns
     uint64_t work_bytes() const { return a_bytes + b_bytes + c_bytes + turn_bytes; }
     bool tiles() const { return row && row->tiles(); }
+    bool same_tiles() const { return m % rows == 0 && n % block() == 0; }  ///< all blocks have one shape, which takes 0.1 us to set
     unsigned group() const { return row ? row->group() : 1; }
     /// Does a step treat subnormals as zero? Then the code looks at what it multiplies and what it starts from, and takes fmas where one could
     /// appear: where all products are multiples of 2^-126 and so are the sums they are added to, none can.

@@ -122,6 +122,19 @@ void ProductEmitter::pack_squares(ir::ValueId v, bool is_left, const Buffer& to,
     });
 }
 
+/// One vector of all, in their order; as many as a power of two.
+Value* ProductEmitter::joined(Values parts) {
+    while (parts.size() > 1) {
+        const unsigned size = llvm::cast<llvm::FixedVectorType>(parts[0]->getType())->getNumElements();
+        std::vector<int> both(2 * size);
+        std::iota(both.begin(), both.end(), 0);
+        Values halves;
+        for (size_t i = 0; i < parts.size(); i += 2) halves.push_back(b_.CreateShuffleVector(parts[i], parts[i + 1], both));
+        parts = std::move(halves);
+    }
+    return parts[0];
+}
+
 /// Elements of a panel at one group of k; lanes run along the other dimension.
 Value* ProductEmitter::across(ir::ValueId v, bool is_left, Point p, Value* group) {
     const Shape& shape = g_.fn().type(v).shape;
@@ -131,17 +144,17 @@ Value* ProductEmitter::across(ir::ValueId v, bool is_left, Point p, Value* group
         p.index[k_dim] = g_.uniform(group);
         return to_chain(g_.lanes(v, p), g_.fn().elem(v), p.lanes);
     }
-    Value* all = nullptr;
+    Values parts(static_cast<size_t>(n));
     for (int64_t h = 0; h < n; ++h) {
         Value* k = b_.CreateAdd(b_.CreateMul(group, g_.i64(n)), g_.i64(h));
         Value* exists = p_.k * n != p_.depth ? g_.splat(b_.CreateICmpSLT(k, g_.i64(p_.depth)), p.lanes) : nullptr;
         p.index[k_dim] = g_.uniform(exists ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, k, g_.i64(p_.depth - 1)) : k);
-        Value* bits = b_.CreateZExt(part(v, is_left, p, exists), llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes));
-        const int64_t place = p_.watched() ? n - 1 - h : h;
-        bits = b_.CreateShl(bits, g_.splat(g_.i32(place * 32 / n), p.lanes));
-        all = all ? b_.CreateOr(all, bits) : bits;
+        parts[static_cast<size_t>(p_.watched() ? n - 1 - h : h)] = part(v, is_left, p, exists);
     }
-    return b_.CreateBitCast(all, g_.scalars().type(chain_, p.lanes));
+    std::vector<int> turned;
+    for (unsigned lane = 0; lane < p.lanes; ++lane)
+        for (int64_t h = 0; h < n; ++h) turned.push_back(static_cast<int>(h * p.lanes + lane));
+    return b_.CreateBitCast(b_.CreateShuffleVector(joined(std::move(parts)), turned), g_.scalars().type(chain_, p.lanes));
 }
 
 /// Elements of a panel at consecutive groups of k, one per lane.
@@ -154,20 +167,13 @@ Value* ProductEmitter::along(ir::ValueId v, bool is_left, Point p, const Index& 
     Values parts;
     for (int64_t h = 0; h < n; ++h) {
         Value* k = b_.CreateAdd(b_.CreateMul(group.value, g_.i64(n)), g_.i64(h * p.lanes));
+        g_.counts_groups(k, group.value, n);
         p.index[k_dim] = {Index::consecutive, k, p.lanes};
         p.active = p_.depth % (n * p.lanes) ? below(k, p_.depth, p.lanes) : nullptr;
         parts.push_back(part(v, is_left, p, p.active));
     }
-    while (parts.size() > 1) {  // halves of halves, in their order
-        const unsigned size = llvm::cast<llvm::FixedVectorType>(parts[0]->getType())->getNumElements();
-        std::vector<int> both(2 * size);
-        std::iota(both.begin(), both.end(), 0);
-        Values joined;
-        for (size_t i = 0; i < parts.size(); i += 2) joined.push_back(b_.CreateShuffleVector(parts[i], parts[i + 1], both));
-        parts = std::move(joined);
-    }
     llvm::Type* dwords = llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes);
-    Value* all = b_.CreateBitCast(parts[0], dwords);
+    Value* all = b_.CreateBitCast(joined(std::move(parts)), dwords);
     if (p_.watched()) all = b_.CreateIntrinsic(llvm::Intrinsic::fshl, {dwords}, {all, all, g_.splat(g_.i32(16), p.lanes)});
     return b_.CreateBitCast(all, g_.scalars().type(chain_, p.lanes));
 }

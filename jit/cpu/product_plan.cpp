@@ -243,7 +243,10 @@ std::string product_reasons(const Product& p, const ir::Function& fn, const ir::
         if (!vectors.suits(row)) continue;
         Product trial = p;
         const char* why = take_row(trial, row, fn.elem(operands[0]), fn.type(operands[0]).elem, fn.elem(operands[1]), fn.type(operands[1]).elem);
-        const std::string reason = why ? why : vectors.has(row) ? "" : "the processor lacks " + std::string(row.feature);
+        const std::string reason = why ? why
+                                   : vectors.has(row)
+                                       ? ""
+                                       : "the processor lacks " + std::string(row.feature) + (row.floats() ? ", or is no quicker with it" : "");
         const auto known = std::find_if(refused.begin(), refused.end(), [&](const auto& x) { return x.first == reason; });
         if (known == refused.end())
             refused.emplace_back(reason, row.name);
