@@ -120,6 +120,7 @@ private:
             if (plan_.values[v.v].kind != Home::stored) continue;
             text += (text.empty() ? "" : ", ") + fn_.types().name(fn_.type_of(v)) + " is stored (" +
                     bytes_text(static_cast<uint64_t>(fn_.type(v).shape.elements()) * (fn_.type(v).pointer ? 8 : fn_.elem(v).container_bytes())) + ")";
+            if (const char* why = plan_.values[v.v].why; why && fusable(fn_, inst)) text += std::string(", ") + why;
         }
         if (text.empty() && !writes_memory(inst.op)) return;
         text = std::string(ir::op_row(inst.op).name) + (text.empty() ? std::string(": one loop nest") : ": " + text);

@@ -212,19 +212,21 @@ bool Planner::load_may_move(ir::ValueId v) const {
     return true;
 }
 
-bool Planner::must_store(ir::ValueId v) {
+/// Null: it need not be.
+const char* Planner::why_stored(ir::ValueId v) {
     const ir::Inst& inst = *fn_.def(v);
-    if (!fusable(fn_, inst)) return true;
-    if (options_.bounds && inst.op == Op::load) return true;  // what it reports comes in the program's order
-    if (options_.checked && checks(fn_, inst)) return true;
+    if (!fusable(fn_, inst)) return "made as a whole";
+    if (options_.bounds && inst.op == Op::load) return "read where it stands, as what it reports comes in the program's order";
+    if (options_.checked && checks(fn_, inst)) return "made where it stands, as what it reports comes in the program's order";
     for (const Use& use : uses_[v.v])
-        if (wants_stored(fn_, fn_.inst(use.inst), use.k)) return true;
-    if (sites_[v.v].size() > kMaxSites) return cheap_[v.v] != 2;
-    if (cheap_[v.v] == 2) return false;
+        if (wants_stored(fn_, fn_.inst(use.inst), use.k)) return "used by what takes it from memory";
+    if (cheap_[v.v] == 2) return nullptr;
+    if (sites_[v.v].size() > kMaxSites) return "used in more loops than would make it again";
     for (ir::InstId site : sites_[v.v])
-        if (!(fn_.inst(site).parent == home_[v.v]) || !fn_.blocks(fn_.inst(site)).empty()) return true;
-    if (sites_[v.v].size() > 1 && cost_[v.v] > kCheapAgain) return true;
-    return (inst.op == Op::load || inst.op == Op::ptr_load) && !load_may_move(v);
+        if (!(fn_.inst(site).parent == home_[v.v]) || !fn_.blocks(fn_.inst(site)).empty())
+            return "used inside of a loop or branch, which would make it again";
+    if (sites_[v.v].size() > 1 && cost_[v.v] > kCheapAgain) return "used in several loops, and dearer to make again than to read";
+    return (inst.op == Op::load || inst.op == Op::ptr_load) && !load_may_move(v) ? "read where it stands, as memory changes before its use" : nullptr;
 }
 
 void Planner::decide() {
@@ -247,9 +249,7 @@ void Planner::decide() {
             if (inst.op == Op::load) home.heaviest = heavy_site(v);
             if (uses_[v.v].empty())
                 home.kind = Home::none;
-            else if (home.kind != Home::stored && must_store(v))
-                home.kind = Home::stored;
-            else if (home.kind == Home::none)
+            else if (home.kind != Home::stored && (home.why = why_stored(v)))
                 home.kind = Home::stored;
         }
     }
@@ -294,6 +294,7 @@ void Planner::grow_trees() {
         const ir::ValueId cut = cut_tree(order_[i], tree);
         if (!cut.valid()) continue;
         plan_.values[cut.v].kind = Home::stored;
+        plan_.values[cut.v].why = "the body of the loop that uses it would be too long";
         i = std::max<size_t>(at_[fn_.value(cut).def.v], i - std::min(i, kGrownAgain));
     }
 }

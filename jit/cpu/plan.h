@@ -18,6 +18,7 @@ struct Home {
         stored   ///< in buffer `slot`
     } kind = none;
     uint32_t slot = UINT32_MAX;
+    const char* why = nullptr;  ///< stored: for `explain`
     ir::InstId heaviest;     ///< fused: the last instruction that evaluates it, where that is much arithmetic
     bool unsettled = false;  ///< stored results of arithmetic, whose NaNs are any: readers settle those that can be seen (scalars.h)
 };

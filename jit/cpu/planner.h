@@ -34,7 +34,7 @@ private:
     bool updates_in_place(ir::InstId load, ir::InstId store) const;
     ir::InstId heavy_site(ir::ValueId v) const;
     int param_of(ir::ValueId tensor) const;
-    bool must_store(ir::ValueId v);
+    const char* why_stored(ir::ValueId v);
     void decide();
     void grow_trees();
     ir::ValueId cut_tree(ir::InstId user, const Tree& tree);

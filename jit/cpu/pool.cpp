@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <new>
 #include <system_error>
 #ifdef __linux__
@@ -19,10 +20,25 @@ constexpr uint64_t kMaxUnits = uint64_t{1} << 31;
 constexpr uint64_t kMostAtOnce = 64;             ///< units taken in one go
 constexpr size_t kMostKept = size_t{256} << 20;  ///< bytes of scratch memory between runs
 constexpr size_t kAlignment = 64;
+constexpr auto kLookAround = std::chrono::microseconds(30);
 
 constexpr uint64_t pack(uint64_t begin, uint64_t end) { return begin << 32 | end; }
 constexpr uint64_t begin_of(uint64_t range) { return range >> 32; }
 constexpr uint64_t end_of(uint64_t range) { return range & UINT32_MAX; }
+
+/// Until something happens, or it is time to sleep.
+template <typename Happened>
+void look_around(Happened happened) {
+    const auto end = std::chrono::steady_clock::now() + kLookAround;
+    while (!happened() && std::chrono::steady_clock::now() < end)
+        for (int i = 0; i < 8; ++i) {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#elif defined(__aarch64__)
+            __asm__ volatile("isb");
+#endif
+        }
+}
 
 /// Thread `index` of a pool goes to the core after that many others that the process may use.
 void pin_to_core(unsigned index) {
@@ -51,8 +67,8 @@ void pin_to_core(unsigned index) {
 
 struct Pool::Job {
     const std::function<void(unsigned)>& body;
-    unsigned next = 1, workers;  ///< the next worker to start
-    unsigned running = 0;        ///< on threads of the pool
+    unsigned next = 1, workers;        ///< the next worker to start
+    std::atomic<unsigned> running{0};  ///< on threads of the pool; changed under the mutex
     std::condition_variable done;
 };
 
@@ -79,11 +95,15 @@ void Pool::serve(unsigned index) {
         wake_.wait(lock, [&] { return stop_ || (job = open_job()); });
         if (!job) return;
         const unsigned worker = job->next++;
+        --wanted_;
         ++job->running;
         lock.unlock();
         job->body(worker);
         lock.lock();
         if (--job->running == 0) job->done.notify_all();
+        lock.unlock();
+        look_around([&] { return wanted_.load(std::memory_order_relaxed) > 0; });
+        lock.lock();
     }
 }
 
@@ -111,11 +131,16 @@ void Pool::run(unsigned workers, const std::function<void(unsigned)>& body) {
         std::lock_guard lock(mutex_);
         grow(workers - 1);
         jobs_.push_back(&job);
+        wanted_ += workers - 1;
     }
     workers - 1 == 1 ? wake_.notify_one() : wake_.notify_all();
     body(0);
     std::unique_lock lock(mutex_);
     jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
+    wanted_ -= job.workers - job.next;
+    lock.unlock();
+    look_around([&] { return job.running == 0; });
+    lock.lock();
     job.done.wait(lock, [&] { return job.running == 0; });
 }
 

@@ -1,5 +1,5 @@
 // Threads that run the programs of a grid. A pool belongs to one engine; its threads start with the first run that wants them and sleep between
-// runs. A run never waits for a thread to become free: whoever comes late finds the work done, so runs from many threads at once, a forked child
+// runs, after a look around for some microseconds: to be woken takes longer than many a kernel. A run never waits for a thread to become free: whoever comes late finds the work done, so runs from many threads at once, a forked child
 // without threads, and an executor of the host that calls one worker after the other all get the same results.
 #pragma once
 #include <atomic>
@@ -47,6 +47,7 @@ private:
     std::vector<Job*> jobs_;  ///< in progress, oldest first
     std::vector<std::thread> threads_;
     bool stop_ = false;
+    std::atomic<unsigned> wanted_{0};  ///< workers that jobs still want, for those that look around
 };
 
 /// [0, total) dealt out to workers: each starts with an equal share in order, takes from its front, and when that is empty steals the back half of

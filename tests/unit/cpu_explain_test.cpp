@@ -109,6 +109,23 @@ TEST_F(CpuExplain, BlocksRegistersAndRows) {
     }
 }
 
+TEST_F(CpuExplain, WhyATileIsStored) {
+    const std::string begin =
+        "kernel @k(%x: tensor<f32>[?] in, %y: tensor<f32>[?] inout) {\n %0 = constant 0 : i64\n %1 = load %x[%0 +: 64] : tile<f32>[64]\n";
+    explain(begin + " %2 = add %1, %1 : tile<f32>[64]\n store %y[%0 +: 64] = %2\n ret\n}\n", target(64, 0));
+    says_not("is stored");
+    explain(begin + " store %y[%0 +: 64] = %1\n ret\n}\n", target(64, 0));
+    says_not("is stored");
+    explain(begin + " %2 = load %y[%0 +: 64] : tile<f32>[64]\n store %y[%0 +: 64] = %1\n %3 = constant 1 : i64\n store %y[%3 +: 64] = %2\n ret\n}\n",
+            target(64, 0));
+    says("load: tile<f32>[64] is stored (256 bytes), read where it stands, as memory changes before its use");
+    explain(begin +
+                " %2 = constant 9 : i64\n %3 = constant 1 : i64\n %4 = for_loop %0, %2, %3, %1 : tile<f32>[64] (%5: i64, %6: tile<f32>[64]) {\n"
+                "  %7 = mul %1, %6 : tile<f32>[64]\n  yield %7\n }\n store %y[%0 +: 64] = %4\n ret\n}\n",
+            target(64, 0));
+    says("used inside of a loop or branch, which would make it again");
+}
+
 TEST_F(CpuExplain, VectorsAndThreads) {
     const std::string copy =
         "kernel @k(%x: tensor<f8e4m3>[?] in, %y: tensor<f64>[?] out) {\n %0 = program_id {axis = 0} : i64\n %1 = load %x[%0 +: 64] : "
