@@ -5,6 +5,7 @@
 #include "bench/inputs.h"
 
 #include <bit>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -22,6 +23,13 @@ uint16_t bf16_of(float v) {
     uint32_t bits;
     std::memcpy(&bits, &v, 4);
     return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float value_of(uint16_t bf16) {
+    const uint32_t bits = uint32_t{bf16} << 16;
+    float v;
+    std::memcpy(&v, &bits, 4);
+    return v;
 }
 
 class Rows {
@@ -58,7 +66,7 @@ private:
     };
     void rows_of(const char* type, int64_t columns, Arrays& at);
     void against_copy(const std::string& work, size_t bytes, Arrays& at, const std::function<void()>& ours);
-    void attention(tegula::Module& module, int s, int d, bool causal);
+    void attention(tegula::Module& module, int s, int d, bool causal, bool narrow);
 
     std::string source_dir_;
     bool quick_;
@@ -195,8 +203,8 @@ void Rows::decode() {
     rows.push_back({"w4a16 1 x 4096 x 4096", "GFLOP/s", "OpenBLAS f32", flops / own, flops / peer, 2.5});
 }
 
-/// Row i of a head by the definition, in double.
-void check_attention(const float* q, const float* k, const float* v, const float* o, int s, int d, int row, bool causal) {
+/// Row i of a head by the definition, in double; `most`: what an element may be off.
+void check_attention(const float* q, const float* k, const float* v, const float* o, int s, int d, int row, bool causal, double most) {
     const int seen = causal ? row + 1 : s;
     std::vector<double> weights, sums(static_cast<size_t>(d));
     double total = 0;
@@ -208,34 +216,44 @@ void check_attention(const float* q, const float* k, const float* v, const float
         for (int e = 0; e < d; ++e) sums[static_cast<size_t>(e)] += weight * v[j * d + e];
     }
     for (int e = 0; e < d; ++e)
-        if (!(std::fabs(o[row * d + e] - sums[static_cast<size_t>(e)] / total) < 1e-4)) throw std::runtime_error("attention is wrong");
+        if (!(std::fabs(o[row * d + e] - sums[static_cast<size_t>(e)] / total) < most)) throw std::runtime_error("attention is wrong");
 }
 
-void Rows::attention(tegula::Module& module, int s, int d, bool causal) {
+/// NumPy has no bf16: its figure is of f32 in either case.
+void Rows::attention(tegula::Module& module, int s, int d, bool causal, bool narrow) {
     const int heads = 4, runs = quick_ ? 3 : 9;
-    const std::string work =
-        "attention " + std::to_string(heads) + " x " + std::to_string(s) + ", d " + std::to_string(d) + (causal ? ", causal" : "");
+    const std::string work = "attention " + std::string(narrow ? "bf16 " : "f32 ") + std::to_string(heads) + " x " + std::to_string(s) + ", d " +
+                             std::to_string(d) + (causal ? ", causal" : "");
     note(work);
     const auto head = static_cast<size_t>(s * d), count = heads * head;
     std::vector<float> q = normal(count, 6), k = normal(count, 7), v = normal(count, 8), o(count);
-    const auto tensor = [&](std::vector<float>& x) { return tegula::Tensor(x.data(), {heads, s, d}); };
+    std::vector<uint16_t> narrow_of[4];
+    const std::vector<float>* wide[] = {&q, &k, &v, &o};
+    for (int i = 0; narrow && i < 4; ++i)
+        for (float x : *wide[i]) narrow_of[i].push_back(bf16_of(x));
+    const auto tensor = [&](int i) {
+        return narrow ? tegula::Tensor(narrow_of[i].data(), count * 2, "bf16", {heads, s, d})
+                      : tegula::Tensor(const_cast<float*>(wide[i]->data()), {heads, s, d});
+    };
     std::vector<double> seconds;
     for (int i = 0; i < runs; ++i)
         seconds.push_back(awake_seconds([&] {
             module
                 .launch("attention", {{"D", d}, {"CAUSAL", causal}, {"BM", 128}, {"BS", 128}},
-                        {tensor(q), tensor(k), tensor(v), tegula::Value(1 / std::sqrt(static_cast<double>(d))), tensor(o)}, run_)
+                        {tensor(0), tensor(1), tensor(2), tegula::Value(1 / std::sqrt(static_cast<double>(d))), tensor(3)}, run_)
                 .value();
         }));
-    for (int row : {0, s / 2 + 1, s - 1}) check_attention(&q[head], &k[head], &v[head], &o[head], s, d, row, causal);
+    if (narrow) std::transform(narrow_of[3].begin(), narrow_of[3].end(), o.begin(), value_of);
+    for (int row : {0, s / 2 + 1, s - 1}) check_attention(&q[head], &k[head], &v[head], &o[head], s, d, row, causal, narrow ? 0.05 : 1e-4);
     const double peer = numpy_attention(source_dir_, heads, s, d, causal, runs), flops = 4.0 * heads * s * s * d * (causal ? 0.5 : 1) * 1e-9;
-    rows.push_back({work, "GFLOP/s", std::isnan(peer) ? "NumPy is missing" : "NumPy", flops / median(seconds), flops / peer, 5});
+    rows.push_back({work, "GFLOP/s", std::isnan(peer) ? "NumPy is missing" : "NumPy f32", flops / median(seconds), flops / peer, 5});
 }
 
 void Rows::attention() {
     tegula::Module module = engine_.load_file(source_dir_ + "/examples/attention.tile").value();
     for (int d : {128, 64})
-        for (bool causal : {false, true}) attention(module, 1024, d, causal);
+        for (bool causal : {false, true})
+            for (bool narrow : {false, true}) attention(module, 1024, d, causal, narrow);
 }
 
 }  // namespace
