@@ -4,8 +4,8 @@
 #include "bench/cpu_peers.h"
 #include "bench/inputs.h"
 
-#include <bit>
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
