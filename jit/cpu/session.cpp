@@ -14,6 +14,7 @@
 
 #include "jit/cpu/debuggers.h"
 #include "jit/cpu/optimise.h"
+#include "jit/cpu/perf.h"
 
 namespace tegula::cpu {
 
@@ -80,6 +81,7 @@ struct Compiler::State {
     std::mutex mutex;  ///< guards what follows
     std::unique_ptr<llvm::orc::ExecutionSession> session;
     std::unique_ptr<llvm::orc::ObjectLinkingLayer> linker, shown_linker;  ///< the second one, made when wanted, tells gdb
+    std::unique_ptr<Perf> perf;                                           ///< made with it
     llvm::orc::JITDylib* functions = nullptr;
     uint64_t loaded = 0;
 
@@ -173,14 +175,15 @@ Result<LoadedCode> Compiler::load(const ObjectCode& code, const std::string& sho
         std::lock_guard guard(state->mutex);
         if (llvm::Error e = state->session->removeJITDylib(*static_cast<orc::JITDylib*>(d))) llvm::consumeError(std::move(e));
     });
-    if (!shown_as.empty() && !state_->shown_linker) state_->shown_linker = linker_known_to_gdb(*state_->session);
+    if (!shown_as.empty() && !state_->shown_linker)
+        state_->shown_linker = linker_known_to_gdb(*state_->session), state_->perf = std::make_unique<Perf>();
     orc::ObjectLinkingLayer& linker = shown_as.empty() ? *state_->linker : *state_->shown_linker;
     llvm::Error failure = linker.add(dylib, llvm::MemoryBuffer::getMemBufferCopy(code.object, "kernel"));
     if (!failure) {
         auto symbol = state_->session->lookup({&dylib}, state_->session->intern("kernel"));
         if (symbol) {
             out.value = LoadedCode{symbol->getAddress().toPtr<Entry>(), code.scratch_bytes, std::move(keep)};
-            if (!shown_as.empty()) tell_perf(code.object, symbol->getAddress().toPtr<void*>(), shown_as);
+            if (!shown_as.empty()) state_->perf->tell(code.object, symbol->getAddress().toPtr<void*>(), shown_as);
             return out;
         }
         failure = symbol.takeError();

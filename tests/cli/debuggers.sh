@@ -19,7 +19,8 @@ test "once" {
     spin_up(ones<f32>[16], empty<f32>[16]);
 }
 END
-export TEGULA_CACHE_DIR=$PWD/cache
+export TEGULA_CACHE_DIR=$PWD/cache JITDUMPDIR=$PWD/dumps
+mkdir dumps
 ask() {
     python3 - "$@" <<'PY'
 import os, subprocess, sys
@@ -33,8 +34,54 @@ PY
 }
 test "$(ask)" = "no map" || { echo "a map that nobody asked for"; exit 1; }
 test "$(TEGULA_CPU_DEBUG=0 ask)" = "no map" || { echo "0 asks for debuggers"; exit 1; }
+test -z "$(ls dumps)" || { echo "a dump that nobody asked for"; exit 1; }
 TEGULA_CPU_DEBUG=1 ask > map
 grep -Eq '^[0-9a-f]+ [1-9a-f][0-9a-f]* spin_up$' map || { echo "not perf's map:"; cat map; exit 1; }
+
+# The file is what Linux' jitdump-specification.txt says: the header, then the kernel's lines before its code.
+python3 - <<'PY'
+import glob, os, re, struct
+(path,) = glob.glob("dumps/*/jit-*.dump")
+data = open(path, "rb").read()
+magic, version, size, machine, _, pid, _, flags = struct.unpack_from("<IIIIIIQQ", data)
+assert (magic, version, size, flags) == (0x4A695444, 1, 40, 0) and path.endswith(f"/jit-{pid}.dump"), path
+assert machine in (62, 183) and os.stat(path).st_mode & 0o77 == 0
+at, lines, loads, last = size, [], [], 0
+while at < len(data):
+    kind, size, time = struct.unpack_from("<IIQ", data, at)
+    assert time >= last
+    last = time
+    if kind == 2:
+        code, count = struct.unpack_from("<QQ", data, at + 16)
+        p = at + 32
+        for _ in range(count):
+            address, line, _ = struct.unpack_from("<QII", data, p)
+            end = data.index(0, p + 16)
+            lines.append((address - code, line, data[p + 16:end].decode()))
+            p = end + 1
+        assert p == at + size
+    else:
+        assert kind == 0
+        owner, _, vma, address, length, number = struct.unpack_from("<IIQQQQ", data, at + 16)
+        name = data[at + 56:data.index(0, at + 56)].decode()
+        assert owner == pid and vma == address and number == len(loads) and at + size - length == at + 56 + len(name) + 1
+        loads.append((name, address, length))
+    at += size
+assert at == len(data) and [name for name, _, _ in loads] == ["spin_up"] and code == loads[0][1], loads
+assert f"{loads[0][1]:x} {loads[0][2]:x} spin_up" in open("map").read()
+assert all(0 <= a < loads[0][2] for a, _, _ in lines) and [a for a, _, _ in lines] == sorted(a for a, _, _ in lines)
+mine = {line for _, line, file in lines if os.path.basename(file) == "k.tile"}
+assert {6, 8, 10} <= mine <= set(range(1, 12)), mine
+PY
+if command -v perf > /dev/null && TEGULA_CPU_DEBUG=1 perf record -e cpu-clock -k mono -o recorded tegula test k.tile > /dev/null 2>&1; then
+    perf inject --jit -i recorded -o injected
+    ls dumps/*/jitted-*.so > /dev/null || { echo "perf made nothing of the dump"; exit 1; }
+fi
+rm -r dumps/*
+
+# Without a place for it there is no dump, and no error.
+JITDUMPDIR=$PWD/nowhere TEGULA_CPU_DEBUG=1 ask > map
+grep -q spin_up map
 
 # Functions that a kernel calls are in the map, beside it and not in it.
 {
