@@ -11,7 +11,6 @@ struct CachingForm {
     ir::Evict first = ir::Evict::open;      ///< `first` or `last`: priority in the first cache (ld and st without an operation)
     ir::Evict second = ir::Evict::open;     ///< `first` or `last`: by a policy for the second cache
     std::string cache_problem, evict_problem;  ///< not empty: what `cache`, `evict` asks for is not done
-    bool any() const { return *operation || first != ir::Evict::open || second != ir::Evict::open; }
 };
 /// Of a load, store, ptr_load, ptr_store or channel_put, done as it will be: by ld and st, by cp.async, or by TMA.
 CachingForm caching_form(const ir::Function& fn, ir::InstId access);

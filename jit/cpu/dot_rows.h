@@ -1,5 +1,5 @@
-// What a processor's vectors are, and its instructions that add the products of a few neighbours along k to 32-bit sums, in the order of preference. A
-// product takes the first row that the target has and that gives the bits of its chain (plan_product). No LLVM: the plan and `explain` need it too.
+// What a processor's vectors are, and its instructions that add the products of a few neighbours along k to 32-bit sums, in the order of preference.
+// A product takes the first row that the target has and that gives the bits of its chain (plan_product). No LLVM: the plan and `explain` need it too.
 #pragma once
 #include <cstdint>
 #include <string_view>

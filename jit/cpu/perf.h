@@ -7,8 +7,9 @@
 
 namespace tegula::cpu {
 
-/// Two files: /tmp/perf-PID.map, where perf looks for the names of code that lies in no file, and jit-PID.dump, from which `perf inject --jit` takes the
-/// code and its lines (jitdump-specification.txt of Linux' tools/perf). Files that cannot be written are left out; perf shows addresses then.
+/// Two files: /tmp/perf-PID.map, where perf looks for the names of code that lies in no file, and jit-PID.dump, from which `perf inject --jit`
+/// takes the code and its lines (jitdump-specification.txt of Linux' tools/perf). Files that cannot be written are left out; perf shows addresses
+/// then.
 class Perf {
 public:
     Perf();

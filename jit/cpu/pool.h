@@ -1,6 +1,7 @@
 // Threads that run the programs of a grid. A pool belongs to one engine; its threads start with the first run that wants them and sleep between
-// runs, after a look around for some microseconds: to be woken takes longer than many a kernel. A run never waits for a thread to become free: whoever comes late finds the work done, so runs from many threads at once, a forked child
-// without threads, and an executor of the host that calls one worker after the other all get the same results.
+// runs, after a look around for some microseconds: to be woken takes longer than many a kernel. A run never waits for a thread to become free:
+// whoever comes late finds the work done, so runs from many threads at once, a forked child without threads, and an executor of the host that
+// calls one worker after the other all get the same results.
 #pragma once
 #include <atomic>
 #include <condition_variable>

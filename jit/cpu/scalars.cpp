@@ -20,11 +20,6 @@ using llvm::Value;
 
 namespace {
 
-unsigned lanes_of(const Type* t) {
-    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(t);
-    return vector ? vector->getNumElements() : 0;
-}
-
 template <class R, class... Args>
 const void* address(R (*function)(Args...)) {
     return reinterpret_cast<const void*>(function);
@@ -84,7 +79,7 @@ Value* Scalars::to_memory(Value* v, const Format& f) { return f.is_bool() ? b_.C
 Value* Scalars::from_memory(Value* v, const Format& f) { return f.is_bool() ? b_.CreateTrunc(v, like(b_.getInt1Ty(), v)) : v; }
 
 Type* Scalars::like(Type* element, Value* v) const {
-    const unsigned n = lanes_of(v->getType());
+    const unsigned n = lanes_of(v);
     return n ? llvm::FixedVectorType::get(element, n) : element;
 }
 
@@ -161,7 +156,7 @@ Value* Scalars::per_lane(const char* function, std::initializer_list<Value*> arg
     Type* element = x[0]->getType()->getScalarType();
     const auto callee = b_.GetInsertBlock()->getModule()->getOrInsertFunction(
         function, llvm::FunctionType::get(element, std::vector<Type*>(x.size(), element), false));
-    const unsigned lanes = lanes_of(x[0]->getType());
+    const unsigned lanes = lanes_of(x[0]);
     if (!lanes) return b_.CreateCall(callee, x);
     Value* out = llvm::PoisonValue::get(x[0]->getType());
     for (unsigned l = 0; l < lanes; ++l) {
@@ -178,7 +173,7 @@ Value* Scalars::table_at(llvm::ArrayRef<uint64_t> given, unsigned bits, Value* i
     std::vector<uint64_t> entries(given.begin(), given.end());
     entries.resize(std::bit_ceil(entries.size()));
     llvm::LLVMContext& context = b_.getContext();
-    const unsigned lanes = lanes_of(index->getType()), width = bits <= 32 ? 32 : 64;
+    const unsigned lanes = lanes_of(index), width = bits <= 32 ? 32 : 64;
     Type* element = b_.getIntNTy(width);
     const std::vector<uint32_t> narrow(entries.begin(), entries.end());
     if (features_.avx512 && lanes == 16 && width == 32 && entries.size() <= 32) {
@@ -218,7 +213,7 @@ Value* Scalars::raw(Value* v) const {
 Value* Scalars::settle(const Format& f, Value* v) {
     if (!is_native(f)) return v;
     v = raw(v);
-    Value* settled = b_.CreateSelect(b_.CreateFCmpUNO(v, v), constant(f, nan_code(f), lanes_of(v->getType())), v);
+    Value* settled = b_.CreateSelect(b_.CreateFCmpUNO(v, v), constant(f, nan_code(f), lanes_of(v)), v);
     if (!llvm::isa<llvm::Constant>(settled)) raw_[settled] = v;
     return settled;
 }
@@ -274,7 +269,7 @@ Value* Scalars::bitcast(Value* v, const Format& from, const Format& to) {
 }
 
 Value* Scalars::stochastic_bits(Value* seed, Value* index) {
-    if (lanes_of(index->getType()) && !lanes_of(seed->getType())) seed = b_.CreateVectorSplat(lanes_of(index->getType()), seed);
+    if (lanes_of(index) && !lanes_of(seed)) seed = b_.CreateVectorSplat(lanes_of(index), seed);
     Value* low = i(index, 0xffffffff);
     const auto upper = [&](Value* v) { return b_.CreateLShr(v, i(v, 32)); };
     const auto lower = [&](Value* v) { return b_.CreateAnd(v, low); };

@@ -30,6 +30,12 @@ struct HostFunction {
 };
 std::span<const HostFunction> host_functions();
 
+/// Of a vector; 0: it is none.
+inline unsigned lanes_of(const llvm::Value* v) {
+    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+    return vector ? vector->getNumElements() : 0;
+}
+
 class Scalars {
 public:
     using Value = llvm::Value;

@@ -17,11 +17,6 @@ constexpr size_t kHeavy = 14;   ///< instructions; a call, and what it saves aro
 constexpr size_t kHuge = 100;   ///< beside these a call is nothing
 constexpr unsigned kShare = 4;  ///< huge ones, and what seldom runs, get this part of the limit
 
-unsigned lanes_of(const Value* v) {
-    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
-    return vector ? vector->getNumElements() : 0;
-}
-
 }  // namespace
 
 Value* Scalars::elementwise(ir::Op op, const Format& f, std::span<Value* const> operands) {

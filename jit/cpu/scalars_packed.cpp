@@ -80,11 +80,6 @@ llvm::Function* store_function(llvm::Module& module, unsigned bits) {
     return fn;
 }
 
-unsigned lanes_of(const Value* v) {
-    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
-    return vector ? vector->getNumElements() : 0;
-}
-
 }  // namespace
 
 Value* Scalars::lane(Value* v, unsigned l) { return lanes_of(v) ? b_.CreateExtractElement(v, l) : v; }

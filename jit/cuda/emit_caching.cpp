@@ -1,5 +1,7 @@
 // What accesses ask of caches (lang/gpu_caching.h) as PTX: operations and priorities behind ld and st, policies of the second cache as operands of
 // them and of copies by TMA. A policy is made where it is used; compilers make one of all that are equal.
+#include <algorithm>
+
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_caching.h"
 
@@ -35,14 +37,14 @@ std::string Emitter::policy(Evict order) {
 CachingText Emitter::plain_caching(ir::InstId access) {
     const CachingForm form = plain_caching_form(fn_, access);
     CachingText out;
-    if (*form.operation) out.suffix = out.stem = std::string(".") + form.operation;
+    if (*form.operation) out.suffix = std::string(".") + form.operation;
     if (form.first != Evict::open) out.suffix = std::string(".L1::evict_") + word(form.first);
     if (form.second != Evict::open) {
         out.suffix += kHint;
         out.policy = policy(form.second);
     }
-    for (char& c : out.stem = out.suffix)
-        if (c == '.' || c == ':') c = '_';
+    out.stem = out.suffix;
+    std::replace_if(out.stem.begin(), out.stem.end(), [](char c) { return c == '.' || c == ':'; }, '_');
     if (!out.policy.empty()) out.stem += std::string("_") + word(form.second);
     return out;
 }
