@@ -154,9 +154,13 @@ public:
     bool always(llvm::Value* value, const std::function<llvm::Value*()>& condition);
     bool in_whole_vectors() const { return whole_ != nullptr; }
     /// In vectors behind everything that accesses reach: is position j one of them?
-    bool all_outside(const Index& j) const { return beyond_ && counted_by(j).first == beyond_; }
-    /// Positions from `first` on are a vector of those that vectors of the loop's `index` count in groups of `size`, a power of two.
-    void counts_groups(llvm::Value* first, llvm::Value* index, int64_t size) { grouped_[first] = {index, size}; }
+    bool all_outside(const Index& j) const { return beyond_ && counted_by(j).index == beyond_; }
+    /// for (i = lo; i < hi; ++i), lo < hi, in two loops: as long as all accesses whose positions are counted by i (`counts`) are inside, without
+    /// their masks, and the rest.
+    void loop_inside(int64_t lo, int64_t hi, const std::function<void(llvm::Value* i)>& body);
+    /// Positions from `first` on, as many as one step of the loop's `index` stands for, are in groups of `size`, a power of two: (index + offset) *
+    /// size is the first of them, or of those beside them.
+    void counts(llvm::Value* first, llvm::Value* index, int64_t size, int64_t offset = 0) { counted_[first] = {index, size, offset}; }
     /// The same over single elements (lanes 0), in row-major order.
     void nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body);
     /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then. Loops over many elements do so by themselves.
@@ -318,12 +322,14 @@ private:
     std::vector<TurnedRun> turned_;
     std::vector<llvm::AllocaInst*> squares_;  ///< turned words of a nest's loads, by number
     Whole* whole_ = nullptr;
-    std::map<llvm::Value*, std::pair<llvm::Value*, int64_t>> grouped_;
-    /// The index of a loop over vectors that goes over these positions, and how many each step of it stands for.
-    std::pair<llvm::Value*, int64_t> counted_by(const Index& j) const {
-        if (j.kind != Index::consecutive) return {nullptr, 1};
-        const auto known = grouped_.find(j.value);
-        return known == grouped_.end() ? std::pair{j.value, int64_t{1}} : known->second;
+    struct Counted {
+        llvm::Value* index = nullptr;  ///< of a loop
+        int64_t size = 1, offset = 0;
+    };
+    std::map<llvm::Value*, Counted> counted_;
+    Counted counted_by(const Index& j) const {
+        const auto known = counted_.find(j.value);
+        return j.kind != Index::consecutive ? Counted{} : known == counted_.end() ? Counted{j.value} : known->second;
     }
     llvm::Value* beyond_ = nullptr;  ///< index of lane 0 in vectors that no access reaches
     std::map<std::vector<uint64_t>, uint32_t> points_;

@@ -104,7 +104,7 @@ private:
         const auto get = [&](Value* k) { return element(view_.point(g_, p, g_.uniform(k), p.lanes)); };
         if (chain_ || joins_in_any_order(g_.fn(), inst_)) return ascending(get);
         TreeEmitter t = tree(view_.n, p.lanes);
-        t.leaf = [&](Value* k) { return Leaf{{get(k)}, nullptr}; };
+        t.leaf = [&](Value* first, int64_t offset) { return Leaf{{get(g_.b().CreateAdd(first, g_.i64(offset)))}, nullptr}; };
         return t.run()[0];
     }
 
@@ -114,8 +114,9 @@ private:
         if (joins_in_any_order(g_.fn(), inst_)) return gathered(p);
         const int64_t count = (view_.n + lanes - 1) / lanes;
         TreeEmitter t = tree(count, lanes);
-        t.leaf = [&](Value* j) {
-            const Point at = view_.run(g_, p, g_.b().CreateMul(j, g_.i64(lanes)), lanes);
+        t.counts = true;
+        t.leaf = [&](Value* first, int64_t offset) {
+            const Point at = view_.leaf(g_, p, first, offset, lanes);
             return Leaf{{element(at)}, at.active};
         };
         return join_lanes(g_, t.run(), lanes, std::min<int64_t>(view_.n, lanes), t.join)[0];

@@ -60,7 +60,9 @@ private:
 
     Values across(const Point& p) {
         TreeEmitter t = tree(view_.n, p.lanes);
-        t.leaf = [&](Value* k) { return Leaf{elements(view_.point(g_, p, g_.uniform(k), p.lanes)), nullptr}; };
+        t.leaf = [&](Value* first, int64_t offset) {
+            return Leaf{elements(view_.point(g_, p, g_.uniform(g_.b().CreateAdd(first, g_.i64(offset))), p.lanes)), nullptr};
+        };
         return t.run();
     }
 
@@ -68,8 +70,9 @@ private:
         const unsigned lanes = view_.lanes(g_.width());
         if (lanes == 1) return elements(view_.point(g_, p, g_.uniform(0), 0));
         TreeEmitter t = tree((view_.n + lanes - 1) / lanes, lanes);
-        t.leaf = [&](Value* j) {
-            const Point at = view_.run(g_, p, g_.b().CreateMul(j, g_.i64(lanes)), lanes);
+        t.counts = true;
+        t.leaf = [&](Value* first, int64_t offset) {
+            const Point at = view_.leaf(g_, p, first, offset, lanes);
             return Leaf{elements(at), at.active};
         };
         return join_lanes(g_, t.run(), lanes, std::min<int64_t>(view_.n, lanes), t.join);

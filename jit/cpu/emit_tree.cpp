@@ -46,9 +46,9 @@ Leaf TreeEmitter::joined(const Leaf& a, const Leaf& b) {
 }
 
 /// Joins `present` leaves, `distance` apart from `number` on.
-Values TreeEmitter::column(Value* number, int64_t distance, int64_t present, const std::function<Leaf(Value*)>& get) {
+Values TreeEmitter::column(Value* number, int64_t distance, int64_t present, const std::function<Leaf(Value*, int64_t)>& get) {
     std::vector<Leaf> leaves;
-    for (int64_t k = 0; k < present; ++k) leaves.push_back(get(g_.b().CreateAdd(number, g_.i64(k * distance))));
+    for (int64_t k = 0; k < present; ++k) leaves.push_back(get(number, k * distance));
     for (size_t s = std::bit_ceil(leaves.size()) / 2; s > 0; s /= 2)
         for (size_t i = 0; i < s && i + s < leaves.size(); ++i) leaves[i] = joined(leaves[i], leaves[i + s]);
     return leaves[0].values;
@@ -57,18 +57,23 @@ Values TreeEmitter::column(Value* number, int64_t distance, int64_t present, con
 Values TreeEmitter::run() {
     const auto slots = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count_)));
     int64_t columns = slots / std::min<int64_t>(first_radix, slots);
-    const auto get = [&](Value* j) { return leaf(j); };
-    const auto whole = [&](Value* j) {
-        Leaf l = leaf(j);
+    const auto whole = [&](Value* first, int64_t offset) {
+        Leaf l = leaf(first, offset);
         l.active = nullptr;
         return l;
     };
-    if (columns == 1) return column(g_.i64(0), 1, count_, get);
+    if (columns == 1) return column(g_.i64(0), 1, count_, leaf);
     // Columns with one leaf more come first; the last of those ends in the last leaf.
     const int64_t most = (count_ + columns - 1) / columns, longer = count_ - (most - 1) * columns;
-    g_.loop(0, longer, 1, [&](Value* j) { save(j, column(j, columns, most, get)); });
-    g_.loop(longer, columns, 1, [&](Value* j) { save(j, column(j, columns, most - 1, whole)); });
-    const auto again = [&](Value* j) { return load(j); };
+    const auto loop = [&](int64_t lo, int64_t hi, const std::function<void(Value*)>& body) {
+        if (counts && hi - lo > 1)
+            g_.loop_inside(lo, hi, body);
+        else
+            g_.loop(lo, hi, 1, body);
+    };
+    loop(0, longer, [&](Value* j) { save(j, column(j, columns, most, leaf)); });
+    loop(longer, columns, [&](Value* j) { save(j, column(j, columns, most - 1, whole)); });
+    const auto again = [&](Value* first, int64_t offset) { return load(g_.b().CreateAdd(first, g_.i64(offset))); };
     while (columns > radix) {
         const int64_t fewer = columns / radix;
         g_.loop(0, fewer, 1, [&](Value* j) { save(j, column(j, fewer, radix, again)); });
@@ -121,6 +126,12 @@ Point AxisView::run(Codegen& g, const Point& p, Value* from, unsigned lanes) con
         out.active = g.b().CreateICmpSLT(g.lane_numbers(lanes), g.splat(left, lanes));
     }
     return out;
+}
+
+Point AxisView::leaf(Codegen& g, const Point& p, Value* first, int64_t offset, unsigned lanes) const {
+    Value* from = g.b().CreateMul(g.b().CreateAdd(first, g.i64(offset)), g.i64(lanes));
+    g.counts(from, first, lanes, offset);
+    return run(g, p, from, lanes);
 }
 
 }  // namespace tegula::cpu

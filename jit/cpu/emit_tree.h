@@ -22,10 +22,11 @@ public:
         const Format* format;
         bool pointer;
     };
-    std::function<Leaf(llvm::Value* number)> leaf;  ///< called once or twice per column of radix leaves
+    std::function<Leaf(llvm::Value* first, int64_t offset)> leaf;  ///< leaf first + offset; called once or twice per column of radix leaves
     std::function<Values(const Values& a, const Values& b)> join;
     std::vector<Part> parts;  ///< of a tuple
     unsigned first_radix = 2, radix = 8;
+    bool counts = false;  ///< leaves tell what their positions are counted by (Codegen::counts)
 
     /// Leaves are vectors of `lanes` (0: scalars); the work area of `inst` from `offset` on holds bytes(..).
     TreeEmitter(Codegen& g, ir::InstId inst, int64_t count, unsigned lanes) : g_(g), inst_(inst), count_(count), lanes_(lanes) {}
@@ -34,7 +35,7 @@ public:
     static uint64_t bytes(int64_t count, unsigned lanes, unsigned element_bytes);
 
 private:
-    Values column(llvm::Value* number, int64_t distance, int64_t present, const std::function<Leaf(llvm::Value*)>& get);
+    Values column(llvm::Value* number, int64_t distance, int64_t present, const std::function<Leaf(llvm::Value*, int64_t)>& get);
     Leaf joined(const Leaf& a, const Leaf& b);
     Buffer area(size_t part);
     Point at(llvm::Value* number);
@@ -65,6 +66,8 @@ struct AxisView {
     Point point(Codegen& g, const Point& p, const Index& index, unsigned lanes) const;
     /// Lanes `from` .. along the axis, with a mask where some lie beyond it.
     Point run(Codegen& g, const Point& p, llvm::Value* from, unsigned lanes) const;
+    /// Those of leaf first + offset of a tree whose loop counts `first`.
+    Point leaf(Codegen& g, const Point& p, llvm::Value* first, int64_t offset, unsigned lanes) const;
 };
 
 }  // namespace tegula::cpu

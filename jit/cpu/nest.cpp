@@ -209,6 +209,21 @@ Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value*
     return reached;
 }
 
+void Codegen::loop_inside(int64_t lo, int64_t hi, const std::function<void(Value* i)>& body) {
+    Point p;
+    p.lanes = p.rank = 1;
+    Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), nullptr, nullptr, i64(hi)};
+    Value* from = whole_vectors(whole, p, 0, i64(lo), hi, [&](const Point& at) { body(at.index[0].value); }, 1, false);
+    elements_ += hi - lo;
+    if (!whole.reach && whole.high == i64(hi)) return;
+    Whole* const outer = std::exchange(whole_, nullptr);
+    loop(from, i64(hi), 1, {}, [&](Value* i, std::vector<Value*>) {
+        body(i);
+        return std::vector<Value*>{};
+    });
+    whole_ = outer;
+}
+
 /// Does the value exist in front of the loop over whole vectors?
 bool Codegen::made_before(const Value* value) const {
     const auto* instruction = llvm::dyn_cast_or_null<llvm::Instruction>(value);
@@ -219,22 +234,22 @@ bool Codegen::made_before(const Value* value) const {
 }
 
 bool Codegen::all_inside(const Index& j, const std::function<std::pair<Value*, Value*>()>& limits) {
-    const auto [index, size] = counted_by(j);
-    if (!whole_ || index != whole_->index) return false;
+    const Counted by = counted_by(j);
+    if (!whole_ || by.index != whole_->index) return false;
     llvm::IRBuilderBase::InsertPointGuard guard(b_);
     b_.SetInsertPoint(whole_->before);
     const auto [low, high] = limits();
-    const auto whole_groups = [&](Value* v, bool up) {
-        return size == 1
-                   ? v
-                   : b_.CreateAShr(up ? b_.CreateAdd(v, i64(size - 1)) : v, static_cast<uint64_t>(std::countr_zero(static_cast<uint64_t>(size))));
+    const auto steps = [&](Value* v, bool up) {  // of the index
+        if (up && by.size > 1) v = b_.CreateAdd(v, i64(by.size - 1));
+        if (by.size > 1) v = b_.CreateAShr(v, static_cast<uint64_t>(std::countr_zero(static_cast<uint64_t>(by.size))));
+        return by.offset ? b_.CreateSub(v, i64(by.offset)) : v;
     };
-    Value* const reach = whole_groups(high, true);
-    whole_->high = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, whole_->high, whole_groups(high, false));
+    Value* const reach = steps(high, true);
+    whole_->high = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, whole_->high, steps(high, false));
     whole_->reach = whole_->reach ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole_->reach, reach) : reach;
     auto* zero = llvm::dyn_cast<llvm::ConstantInt>(low);
     if (!zero || !zero->isZero()) {
-        Value* const first = whole_groups(low, true);
+        Value* const first = steps(low, true);
         whole_->low = whole_->low ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole_->low, first) : first;
     }
     return true;

@@ -167,7 +167,7 @@ Value* ProductEmitter::along(ir::ValueId v, bool is_left, Point p, const Index& 
     Values parts;
     for (int64_t h = 0; h < n; ++h) {
         Value* k = b_.CreateAdd(b_.CreateMul(group.value, g_.i64(n)), g_.i64(h * p.lanes));
-        g_.counts_groups(k, group.value, n);
+        g_.counts(k, group.value, n);
         p.index[k_dim] = {Index::consecutive, k, p.lanes};
         p.active = p_.depth % (n * p.lanes) ? below(k, p_.depth, p.lanes) : nullptr;
         parts.push_back(part(v, is_left, p, p.active));
