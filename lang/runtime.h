@@ -51,7 +51,7 @@ struct RunOptions {
 };
 
 struct RunResult {
-    enum Status : uint8_t { ok, failed, cancelled, out_of_steps, out_of_memory } status = ok;
+    enum Status : uint8_t { ok, failed, cancelled, out_of_steps, out_of_memory, unavailable } status = ok;
     std::vector<Diagnostic> diagnostics;  ///< T09 rows: source position, program id and element index in the message or notes
     uint64_t steps = 0;
     double seconds = 0;  ///< with RunOptions::measure, on machines that measure themselves: of the kernel alone; else 0

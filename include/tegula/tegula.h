@@ -8,6 +8,9 @@
  * - Threads: all handles are immutable after creation and may be used from any number of threads at once. Callbacks may run on any thread that
  *   is inside a call; they must not release the handle of that call.
  * - The library never prints, exits, aborts, installs signal handlers or changes process state; no C++ exception leaves it.
+ * - Stack: a call takes at most 256 KiB of the calling thread's, compiling for the CPU included.
+ * - Floating point: results do not depend on the rounding mode, on how subnormals are treated or on what traps in the calling thread. Callbacks see
+ *   the default of all three, the caller finds its own again.
  * - Text is UTF-8. Strings returned by handles live as long as the handle.
  */
 #ifndef TEGULA_H
@@ -63,7 +66,8 @@ struct tegula_tensor;
 typedef tegula_blob* (*tegula_array_fn)(void* user, const char* path, const char* name, struct tegula_tensor* tensor, char* error, size_t capacity);
 
 /* Threads of the host, for the programs of a grid on the machine "cpu". `run` calls call(task, i) once for every i below `count`, on any threads,
- * at the same time or one after the other, and returns when all have returned. */
+ * at the same time or one after the other, and returns when all have returned. Calls that are left out are made up for by the thread that launched,
+ * repeated ones return at once, and so do those that come later, until the engine is released. What `run` throws (C++) is TEGULA_E_INTERNAL. */
 typedef struct tegula_executor {
     void (*run)(void* user, uint32_t count, void (*call)(void* task, uint32_t index), void* task);
     void* user;

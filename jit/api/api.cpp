@@ -155,8 +155,8 @@ tegula_status tegula_engine_new(const tegula_engine_options* given, tegula_engin
     if (!engine) return usage(diags, "engine is NULL");
     return border(nullptr, diags, [&](DiagSink& sink) {
         EngineOptions options;
-        if (!engine_options(given, options)) {
-            sink.report(Diag::api_usage, {}, {"struct_size of the engine options is wrong; call tegula_engine_options_init"});
+        if (const char* problem = engine_options(given, options)) {
+            sink.report(Diag::api_usage, {}, {problem});
             return TEGULA_E_USAGE;
         }
         auto handle = std::make_unique<tegula_engine>();

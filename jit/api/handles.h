@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "jit/engine/host.h"
+#include "lang/float_environment.h"
 #include "tegula/tegula.h"
 
 namespace tegula::capi {
@@ -59,10 +60,11 @@ inline void give_diags(tegula_diags** out, std::shared_ptr<Engine> engine, std::
 }
 
 /// Runs `fn(sink)`, which returns a status; whatever it throws, exceptions of the host's callbacks included, becomes the internal-error status
-/// with a diagnostic.
+/// with a diagnostic. What it computes does not depend on the caller's floating-point environment.
 template <class Fn>
 tegula_status border(std::shared_ptr<Engine> engine, tegula_diags** out, Fn&& fn) noexcept {
     if (out) *out = nullptr;
+    const DefaultFloats floats;
     try {
         DiagSink sink(engine ? engine->options().max_errors : 100);
         tegula_status status = TEGULA_E_INTERNAL;
@@ -101,8 +103,8 @@ inline tegula_blob* make_blob(std::string text) {
 /// The caller's options over the defaults; false (reported, with a status) for a wrong struct_size, unknown or missing machines and unknown
 /// passes. Without `runs` a known machine is not looked for: nothing is going to run.
 bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine, bool runs = true);
-/// The caller's engine options over the defaults; false when struct_size is wrong.
-bool engine_options(const tegula_engine_options* given, EngineOptions& out);
+/// The caller's engine options over the defaults; what is wrong with them, or null.
+const char* engine_options(const tegula_engine_options* given, EngineOptions& out);
 /// A type or layout (NULL: row) written as text; nullopt with the reason in `why`.
 std::optional<FormatId> read_type(LoadedModule& module, const char* text, std::string& why);
 std::optional<LayoutId> read_layout(LoadedModule& module, const char* text, std::string& why);

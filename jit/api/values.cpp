@@ -140,25 +140,27 @@ std::vector<std::string> split_names(std::string_view list) {
 
 }  // namespace
 
-bool engine_options(const tegula_engine_options* given, EngineOptions& out) {
+const char* engine_options(const tegula_engine_options* given, EngineOptions& out) {
     tegula_engine_options o;
     tegula_engine_options_init(&o, sizeof o);
     if (given) {
-        if (!legal_size(given->struct_size, kMinEngineOptions, sizeof o)) return false;
+        if (!legal_size(given->struct_size, kMinEngineOptions, sizeof o))
+            return "struct_size of the engine options is wrong; call tegula_engine_options_init";
         std::memcpy(&o, given, given->struct_size);
     }
+    if (o.executor && !o.executor->run) return "the executor has no `run`";
     if (o.import_root) out.import_root = o.import_root;
     if (o.max_errors) out.max_errors = o.max_errors;
     out.pool.max_threads = o.cpu_threads;
     out.pool.pin = o.pin_threads != 0;
     out.cpu_debug = o.cpu_debug != 0;
-    if (o.executor && o.executor->run)
+    if (o.executor)
         out.pool.executor = [e = *o.executor](uint32_t count, void (*call)(void*, uint32_t), void* task) { e.run(e.user, count, call, task); };
     if (o.import_) out.importer = [fn = o.import_, user = o.user](std::string_view path) { return import_text(fn, user, path); };
     if (o.load_array)
         out.load_array = [fn = o.load_array, user = o.user](LoadedModule& module, const std::string& path, const std::string& name,
                                                             std::string& error) { return load_array(fn, user, module, path, name, error); };
-    return true;
+    return nullptr;
 }
 
 bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine, bool runs) {

@@ -8,6 +8,8 @@
 #include "jit/cpu/plan.h"
 #include "jit/cpu/pool.h"
 #include "jit/cpu/support.h"
+#include "lang/cancel.h"
+#include "lang/float_environment.h"
 #include "lang/grid_order.h"
 #include "lang/tensor_strides.h"
 
@@ -124,6 +126,7 @@ void KernelProgram::run_grid(Launch& launch, const LoadedCode& code, const std::
     Chunks chunks(launch.total, workers);
     const bool counted = static_cast<bool>(launch.options.progress);  // only then: workers that count wait for each other
     const auto work = [&](unsigned number) {
+        const DefaultFloats floats;  // threads of the host have their own
         try {
             const ScratchStore::Buffer scratch(state_->scratch, code.scratch_bytes);
             Worker worker(launch, number == 0);
@@ -147,11 +150,11 @@ void KernelProgram::run_grid(Launch& launch, const LoadedCode& code, const std::
         state_->pool.run(workers, work);
 }
 
-RunResult failed(Diag id, std::initializer_list<std::string> args) {
+RunResult unavailable(const std::string& why) {
     DiagSink sink(1);
     RunResult result;
-    result.status = RunResult::failed;
-    result.diagnostics.push_back(sink.report(id, {}, args));
+    result.status = RunResult::unavailable;
+    result.diagnostics.push_back(sink.report(Diag::machine_unavailable, {}, {"cpu", why}));
     return result;
 }
 
@@ -165,12 +168,18 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
         mark_streamed(fn_, streamable_, args, state_->cache_bytes(), wanted);
     wanted.checked = options.checked;
     wanted.lines = state_->lines;
+    Launch launch(fn_, args, grid, options);
+    const auto cancelled = [&] {  // small grids would be done before a worker looks
+        if (is_set(options.cancel)) launch.end(RunResult::cancelled);
+        return launch.stopped();
+    };
+    if (cancelled()) return launch.result();
     std::string error;
     const std::shared_ptr<const LoadedCode> code = variant(wanted, error);
-    if (!code) return failed(Diag::machine_unavailable, {"cpu", error});
+    if (!code) return unavailable(error);
+    if (cancelled()) return launch.result();
     const std::vector<uint64_t> block = argument_block(fn_, wanted, args);
 
-    Launch launch(fn_, args, grid, options);
     launch.scratch_bytes = code->scratch_bytes;
     const unsigned workers = static_cast<unsigned>(std::min<uint64_t>(std::max(1u, options.threads), total));
     launch.parallel = workers > 1;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include <llvm/ADT/StringMap.h>
@@ -26,6 +27,7 @@
 #include <llvm/IR/PassManager.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
@@ -38,6 +40,7 @@
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 #include "jit/cpu/dot_probe.h"
+#include "lang/check.h"
 
 namespace tegula::cpu {
 
@@ -45,9 +48,16 @@ namespace {
 
 constexpr const char* kAArch64Layout = "e-m:e-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32";  // of LLVM 19, on Linux
 
+/// Where LLVM would end the process it throws instead, through frames of its own that have no clean-up: what they held is left to itself.
+void throw_instead_of_exit() {
+    llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { throw std::bad_alloc(); });
+    llvm::install_fatal_error_handler([](void*, const char* reason, bool) { throw InternalError(std::string("LLVM: ") + reason); });
+}
+
 void initialise_llvm() {
     static std::once_flag once;  // LLVM's own registry
     std::call_once(once, [] {
+        throw_instead_of_exit();
         llvm::InitializeNativeTarget();
         llvm::InitializeNativeTargetAsmPrinter();
     });
@@ -163,12 +173,16 @@ static void register_analyses(llvm::ModuleAnalysisManager& modules, llvm::Functi
 }
 
 void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
-    llvm::LoopAnalysisManager loops;
-    llvm::FunctionAnalysisManager functions;
-    llvm::ModuleAnalysisManager modules;
+    struct Managers {  // in the order in which they may go
+        llvm::LoopAnalysisManager loops;
+        llvm::FunctionAnalysisManager functions;
+        llvm::ModuleAnalysisManager modules;
+        llvm::FunctionPassManager passes;
+    };
+    const Fragile<Managers> managers = std::make_unique<Managers>();
+    auto& [loops, functions, modules, passes] = *managers;
     register_analyses(modules, functions, loops, machine);
 
-    llvm::FunctionPassManager passes;
     passes.addPass(llvm::EarlyCSEPass());
     passes.addPass(llvm::SimplifyCFGPass());
     passes.addPass(llvm::InstCombinePass(llvm::InstCombineOptions().setMaxIterations(1)));
@@ -208,10 +222,10 @@ std::string emit_code(llvm::Module& module, llvm::TargetMachine& machine, bool a
     llvm::raw_svector_ostream out(bytes);
     size_t blocks = 0;
     for (const llvm::Function& f : module) blocks = std::max(blocks, f.size());
-    CodePasses passes(blocks > kManyBlocks);
+    const Fragile<CodePasses> passes = std::make_unique<CodePasses>(blocks > kManyBlocks);
     const auto kind = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
-    TEGULA_CHECK(!machine.addPassesToEmitFile(passes, out, nullptr, kind), "the target emits no object files");
-    passes.run(module);
+    TEGULA_CHECK(!machine.addPassesToEmitFile(*passes, out, nullptr, kind), "the target emits no object files");
+    passes->run(module);
     return std::string(bytes.data(), bytes.size());
 }
 

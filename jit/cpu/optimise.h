@@ -1,5 +1,6 @@
 // A module of emitted code -> better code -> an object file or assembly text. Separate from session.cpp because the headers are slow.
 #pragma once
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -12,6 +13,19 @@ class TargetMachine;
 }
 
 namespace tegula::cpu {
+
+/// LLVM has no clean-up of its own: what an exception went through may be half changed, and is left alone instead of destroyed.
+struct UnlessThrown {
+    UnlessThrown() = default;
+    template <class T>
+    UnlessThrown(std::default_delete<T>) {}
+    template <class T>
+    void operator()(T* object) const {
+        if (std::uncaught_exceptions() == 0) delete object;
+    }
+};
+template <class T>
+using Fragile = std::unique_ptr<T, UnlessThrown>;
 
 /// What the host is, or the named CPU with features ("+avx2,-avx512f") of the named triple; all empty: the host.
 struct TargetChoice {

@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <new>
 #include <system_error>
+#ifdef __unix__
+#include <unistd.h>
+#endif
 #ifdef __linux__
 #include <pthread.h>
 #include <sched.h>
@@ -72,13 +76,66 @@ struct Pool::Job {
     std::condition_variable done;
 };
 
+/// One run on threads of the host. Workers are numbered as they come, so that there is a first one whatever the host leaves out.
+struct Pool::HostJob {
+    std::mutex mutex;
+    std::condition_variable done;
+    const std::function<void(unsigned)>* body = nullptr;  ///< null: closed, calls come too late
+    std::vector<bool> called;                             ///< by index
+    unsigned next = 0, running = 0;
+
+    void open(unsigned workers, const std::function<void(unsigned)>& work) {
+        std::lock_guard lock(mutex);
+        called.assign(workers, false);
+        next = 0;
+        body = &work;
+    }
+    void call(uint32_t index) {
+        std::unique_lock lock(mutex);
+        if (!body || index >= called.size() || called[index] || next >= called.size()) return;
+        called[index] = true;
+        work(lock);
+    }
+    /// Whoever still works is waited for; what nobody began is done here.
+    void close() {
+        std::unique_lock lock(mutex);
+        if (body && next < called.size()) work(lock);
+        done.wait(lock, [&] { return running == 0; });
+        body = nullptr;
+    }
+
+private:
+    void work(std::unique_lock<std::mutex>& lock) {
+        const unsigned worker = next++;
+        ++running;
+        lock.unlock();
+        (*body)(worker);
+        lock.lock();
+        if (--running == 0) done.notify_all();
+    }
+};
+
+Pool::Pool(PoolOptions options) : options_(std::move(options)) {
+#ifdef __unix__
+    process_ = ::getpid();
+#endif
+}
+
 Pool::~Pool() {
     {
         std::lock_guard lock(mutex_);
         stop_ = true;
     }
     wake_.notify_all();
-    for (std::thread& t : threads_) t.join();
+    for (std::thread& t : threads_) is_own_process() ? t.join() : t.detach();
+}
+
+bool Pool::is_own_process() const {
+#ifdef __unix__
+    return process_ == ::getpid();
+#else
+    return true;
+#endif
 }
 
 Pool::Job* Pool::open_job() {
@@ -120,12 +177,7 @@ void Pool::grow(size_t wanted) {
 
 void Pool::run(unsigned workers, const std::function<void(unsigned)>& body) {
     if (workers <= 1) return body(0);
-    if (options_.executor) {
-        options_.executor(
-            workers, [](void* task, uint32_t index) { (*static_cast<const std::function<void(unsigned)>*>(task))(index); },
-            const_cast<void*>(static_cast<const void*>(&body)));
-        return;
-    }
+    if (options_.executor) return run_on_host(workers, body);
     Job job{body, 1, workers, 0, {}};
     {
         std::lock_guard lock(mutex_);
@@ -142,6 +194,34 @@ void Pool::run(unsigned workers, const std::function<void(unsigned)>& body) {
     look_around([&] { return job.running == 0; });
     lock.lock();
     job.done.wait(lock, [&] { return job.running == 0; });
+}
+
+void Pool::run_on_host(unsigned workers, const std::function<void(unsigned)>& body) {
+    HostJob* job = nullptr;
+    {
+        std::lock_guard lock(mutex_);
+        if (idle_host_jobs_.empty()) {
+            idle_host_jobs_.reserve(host_jobs_.size() + 1);  // giving it back needs no memory
+            job = host_jobs_.emplace_back(std::make_unique<HostJob>()).get();
+        } else {
+            job = idle_host_jobs_.back();
+            idle_host_jobs_.pop_back();
+        }
+    }
+    std::exception_ptr thrown;
+    try {
+        job->open(workers, body);
+        options_.executor(
+            workers, [](void* task, uint32_t index) { static_cast<HostJob*>(task)->call(index); }, job);
+    } catch (...) {
+        thrown = std::current_exception();
+    }
+    job->close();
+    {
+        std::lock_guard lock(mutex_);
+        idle_host_jobs_.push_back(job);
+    }
+    if (thrown) std::rethrow_exception(thrown);
 }
 
 // ---- Chunks ----

@@ -15,6 +15,7 @@
 namespace tegula::cpu {
 
 /// The host's threads: calls call(task, i) once for every i in [0, count), from any threads and in any order, and returns when all have returned.
+/// One that leaves calls out, repeats them, returns early or throws costs speed, never a result: the calling thread does what is left and waits.
 using HostExecutor = std::function<void(uint32_t count, void (*call)(void* task, uint32_t index), void* task)>;
 
 struct PoolOptions {
@@ -25,7 +26,7 @@ struct PoolOptions {
 
 class Pool {
 public:
-    explicit Pool(PoolOptions options) : options_(std::move(options)) {}
+    explicit Pool(PoolOptions options);
     ~Pool();
     Pool(const Pool&) = delete;
     Pool& operator=(const Pool&) = delete;
@@ -36,17 +37,24 @@ public:
 
 private:
     struct Job;
+    struct HostJob;
+    void run_on_host(unsigned workers, const std::function<void(unsigned)>& body);
     void serve(unsigned index);
     /// The first job that still wants a worker; null: none.
     Job* open_job();
+    /// False in a forked child, which has none of the threads.
+    bool is_own_process() const;
     /// Starts threads until there are `wanted`; fewer where the system refuses.
     void grow(size_t wanted);
 
     const PoolOptions options_;
+    int64_t process_ = 0;
     std::mutex mutex_;
     std::condition_variable wake_;
     std::vector<Job*> jobs_;  ///< in progress, oldest first
     std::vector<std::thread> threads_;
+    std::vector<std::unique_ptr<HostJob>> host_jobs_;  ///< as many as ran at once; kept for calls that come late
+    std::vector<HostJob*> idle_host_jobs_;
     bool stop_ = false;
     std::atomic<unsigned> wanted_{0};  ///< workers that jobs still want, for those that look around
 };

@@ -2,6 +2,7 @@
 // removed with the last user.
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <mutex>
 
 #include <llvm/ExecutionEngine/Orc/Core.h>
@@ -38,9 +39,9 @@ struct Quiet : llvm::DiagnosticHandler {
 };
 
 struct Unit {
-    std::unique_ptr<llvm::LLVMContext> context;
-    std::unique_ptr<llvm::Module> module;
-    std::unique_ptr<llvm::TargetMachine> machine;
+    Fragile<llvm::LLVMContext> context;
+    Fragile<llvm::Module> module;
+    Fragile<llvm::TargetMachine> machine;
     uint64_t scratch_bytes = 0;
 };
 
@@ -108,6 +109,12 @@ struct Compiler::State {
         return options.cpu.empty() && options.features.empty() && options.triple.empty() ? host : choose_target(options);
     }
     std::string open();
+    /// Called under the mutex. `keep` holds the code, and this as long as any code is held.
+    static Result<LoadedCode> link(const std::shared_ptr<State>& state, const ObjectCode& code, const std::string& shown_as,
+                                   std::shared_ptr<void>& keep);
+    void remove(const llvm::orc::ExecutionSession& of, llvm::orc::JITDylib& dylib);
+    /// After something was thrown through the session, which may still hold locks of its own: it and its code stay for good.
+    void abandon() { (void)session.release(), (void)linker.release(), (void)shown_linker.release(); }
 };
 
 /// Starts the ORC session; called under the mutex. An error, or empty.
@@ -160,36 +167,54 @@ Result<std::string> Compiler::text(const ir::Function& fn, const CompileOptions&
     return out;
 }
 
-Result<LoadedCode> Compiler::load(const ObjectCode& code, const std::string& shown_as) {
+/// Removes the code, in whatever thread lets go last.
+void Compiler::State::remove(const llvm::orc::ExecutionSession& of, llvm::orc::JITDylib& dylib) {
+    std::lock_guard guard(mutex);
+    if (session.get() != &of) return;
+    try {
+        if (llvm::Error e = session->removeJITDylib(dylib)) llvm::consumeError(std::move(e));
+    } catch (...) {
+        abandon();
+    }
+}
+
+Result<LoadedCode> Compiler::State::link(const std::shared_ptr<State>& state, const ObjectCode& code, const std::string& shown_as,
+                                         std::shared_ptr<void>& keep) {
     namespace orc = llvm::orc;
     Result<LoadedCode> out;
-    std::shared_ptr<void> keep;  // let go after the lock
-    std::lock_guard lock(state_->mutex);
-    out.error = state_->open();
+    out.error = state->open();
     if (!out.error.empty()) return out;
-    orc::JITDylib& dylib = state_->session->createBareJITDylib("kernel" + std::to_string(state_->loaded++));
-    dylib.addToLinkOrder(*state_->functions);
-    // Removes the code, in whatever thread lets go last; the state lives as long as any code.
-    keep = std::shared_ptr<void>(&dylib, [state = state_, shown = !shown_as.empty()](void* d) {
-        if (shown) return;
-        std::lock_guard guard(state->mutex);
-        if (llvm::Error e = state->session->removeJITDylib(*static_cast<orc::JITDylib*>(d))) llvm::consumeError(std::move(e));
+    orc::ExecutionSession& session = *state->session;
+    orc::JITDylib& dylib = session.createBareJITDylib("kernel" + std::to_string(state->loaded++));
+    dylib.addToLinkOrder(*state->functions);
+    keep = std::shared_ptr<void>(&dylib, [state, &session, shown = !shown_as.empty()](void* d) {
+        if (!shown) state->remove(session, *static_cast<orc::JITDylib*>(d));
     });
-    if (!shown_as.empty() && !state_->shown_linker)
-        state_->shown_linker = linker_known_to_gdb(*state_->session), state_->perf = std::make_unique<Perf>();
-    orc::ObjectLinkingLayer& linker = shown_as.empty() ? *state_->linker : *state_->shown_linker;
+    if (!shown_as.empty() && !state->shown_linker) state->shown_linker = linker_known_to_gdb(session), state->perf = std::make_unique<Perf>();
+    orc::ObjectLinkingLayer& linker = shown_as.empty() ? *state->linker : *state->shown_linker;
     llvm::Error failure = linker.add(dylib, llvm::MemoryBuffer::getMemBufferCopy(code.object, "kernel"));
     if (!failure) {
-        auto symbol = state_->session->lookup({&dylib}, state_->session->intern("kernel"));
+        auto symbol = session.lookup({&dylib}, session.intern("kernel"));
         if (symbol) {
-            out.value = LoadedCode{symbol->getAddress().toPtr<Entry>(), code.scratch_bytes, std::move(keep)};
-            if (!shown_as.empty()) state_->perf->tell(code.object, symbol->getAddress().toPtr<void*>(), shown_as);
+            out.value = LoadedCode{symbol->getAddress().toPtr<Entry>(), code.scratch_bytes, keep};
+            if (!shown_as.empty()) state->perf->tell(code.object, symbol->getAddress().toPtr<void*>(), shown_as);
             return out;
         }
         failure = symbol.takeError();
     }
     out.error = text_of(std::move(failure));
     return out;
+}
+
+Result<LoadedCode> Compiler::load(const ObjectCode& code, const std::string& shown_as) {
+    std::shared_ptr<void> keep;  // let go after the lock
+    std::lock_guard lock(state_->mutex);
+    try {
+        return State::link(state_, code, shown_as, keep);
+    } catch (...) {
+        state_->abandon();
+        throw;
+    }
 }
 
 }  // namespace tegula::cpu

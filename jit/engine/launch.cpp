@@ -124,6 +124,8 @@ Status status_of(RunResult::Status status) {
             return Status::ok;
         case RunResult::cancelled:
             return Status::cancelled;
+        case RunResult::unavailable:
+            return Status::unavailable;
         default:
             return Status::run;
     }

@@ -7,6 +7,7 @@
 
 #include "jit/cache/cache.h"
 #include "jit/cpu/cpu.h"
+#include "jit/cpu/executable_memory.h"
 #include "jit/cpu/explain.h"
 #endif
 
@@ -21,7 +22,10 @@ public:
     CpuMachine(const SourceMap& sources, cpu::PoolOptions pool, bool debug)
         : sources_(sources), pool_(std::move(pool)), debug_(debug || asked_to_debug()) {}
     std::string name() const override { return "cpu"; }
-    std::string missing() override { return {}; }
+    std::string missing() override {
+        std::call_once(tried_, [this] { refused_ = cpu::executable_memory_refused(); });
+        return refused_;
+    }
     bool is_gpu() const override { return false; }
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>&) override {
         return backend().prepare(*instance.fn);
@@ -44,9 +48,9 @@ public:
     }
     std::string describe() override {
         const cpu::TargetInfo& t = backend().compiler().target();
-        return "{\"name\":\"cpu\",\"available\":true,\"doc\":\"native code through LLVM " + t.llvm_version +
+        return std::string("{\"name\":\"cpu\",\"available\":") + (missing().empty() ? "true" : "false") + ",\"doc\":\"native code through LLVM " + t.llvm_version +
                "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu) +
-               ",\"vector_bytes\":" + std::to_string(t.vectors.bytes) + ",\"problem\":\"\",\"looked_for\":[]}";
+               ",\"vector_bytes\":" + std::to_string(t.vectors.bytes) + ",\"problem\":" + json_quote(missing()) + ",\"looked_for\":[]}";
     }
 
 private:
@@ -73,7 +77,8 @@ private:
     const cpu::PoolOptions pool_;
     const bool debug_;
     std::shared_ptr<Warning> warning_ = std::make_shared<Warning>();  ///< the cache outlives the machine
-    std::once_flag once_;
+    std::once_flag once_, tried_;
+    std::string refused_;
     std::unique_ptr<cpu::Backend> backend_;
 };
 

@@ -153,6 +153,54 @@ TEST(Pool, HostExecutorRunsAll) {
     EXPECT_EQ(calls, 5u);
 }
 
+using Call = void (*)(void* task, uint32_t index);
+
+/// Hosts that do not keep what HostExecutor says: each index is taken once all the same.
+TEST(Pool, HostExecutorsThatLeaveOutRepeatOrThrow) {
+    const std::map<std::string, HostExecutor> hosts = {{"nothing", [](uint32_t, Call, void*) {}},
+                                                       {"the last only", [](uint32_t count, Call call, void* task) { call(task, count - 1); }},
+                                                       {"each twice, one after the other",
+                                                        [](uint32_t count, Call call, void* task) {
+                                                            for (uint32_t i = 0; i < 2 * count; ++i) call(task, i / 2);
+                                                        }},
+                                                       {"too many",
+                                                        [](uint32_t count, Call call, void* task) {
+                                                            for (uint32_t i = 0; i < count + 100; ++i) call(task, i);
+                                                        }},
+                                                       {"one index at once", [](uint32_t count, Call call, void* task) {
+                                                            std::vector<std::thread> threads;
+                                                            for (uint32_t i = 0; i < 4 * count; ++i) threads.emplace_back(call, task, i % 2);
+                                                            for (std::thread& t : threads) t.join();
+                                                        }}};
+    for (const auto& [name, host] : hosts) {
+        Pool pool({host, 0, false});
+        for (int round = 0; round < 3; ++round) EXPECT_EQ(counts(pool, 1000, 5), std::vector<int>(1000, 1)) << name;
+    }
+    Pool throws({[](uint32_t, Call call, void* task) {
+                     call(task, 0);
+                     throw 7;
+                 },
+                 0, false});
+    EXPECT_THROW(counts(throws, 1000, 5), int);
+}
+
+/// It returns at once, its threads call when they come to it, in part when another run is on.
+TEST(Pool, HostExecutorThatDoesNotWait) {
+    std::vector<std::thread> threads;
+    {
+        Pool pool({[&](uint32_t count, Call call, void* task) {
+                       for (uint32_t i = 0; i < count; ++i)
+                           threads.emplace_back([=] {
+                               std::this_thread::sleep_for(std::chrono::microseconds(100 * i));
+                               call(task, i);
+                           });
+                   },
+                   0, false});
+        for (int round = 0; round < 20; ++round) EXPECT_EQ(counts(pool, 3000, 4), std::vector<int>(3000, 1));
+        for (std::thread& t : threads) t.join();
+    }
+}
+
 TEST(Chunks, HugeGridsAreCutIntoUnits) {
     constexpr uint64_t kTotal = (uint64_t{1} << 40) + 12345;
     Chunks chunks(kTotal, 2);
