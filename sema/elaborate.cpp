@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lang/stack.h"
 #include "sema/checker.h"
 #include "sema/flow.h"
 #include "sema/type_names.h"
@@ -14,8 +15,9 @@ namespace tegula::sema {
 
 namespace {
 
-/// Native stack that elaboration may use, well below the 8 MiB that threads have.
-constexpr ptrdiff_t kStackBudget = 3 << 20;
+/// Native stack that elaboration may use: well below the 8 MiB that threads mostly have, and two thirds of what there is, as later phases need theirs.
+/// What most programs need is not looked at.
+constexpr size_t kMostStack = 3 << 20, kFreeStack = 32 << 10;
 
 /// Cost of copying one member of a tuple, list or tuple type: keeps doubling definitions from filling memory.
 constexpr uint64_t kCopySteps = 64;
@@ -121,7 +123,10 @@ bool Elaborator::too_deep(Span span) {
     const char* here = frame_address();
     if (!stack_base_) stack_base_ = here;
     if (aborted_) return true;
-    if (std::abs(stack_base_ - here) < kStackBudget) return false;
+    const auto used = static_cast<size_t>(std::abs(stack_base_ - here));
+    if (used < kFreeStack) return false;
+    if (!stack_budget_) stack_budget_ = std::min(kMostStack, used + stack_left() / 3 * 2);
+    if (used < stack_budget_) return false;
     diags_.report(Diag::nesting_budget, span);
     aborted_ = true;
     return true;

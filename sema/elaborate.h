@@ -406,6 +406,7 @@ private:
     std::unordered_map<const TileData*, ir::ValueId> host_tiles_;
     std::deque<std::string> texts_;                 ///< texts that the host gave
     const char* stack_base_ = nullptr;
+    size_t stack_budget_ = 0;
     bool aborted_ = false;                          ///< a budget is spent: nothing more is elaborated
     unsigned guards_ = 0;                           ///< nested early exits
     TypeTable& types_;

@@ -12,7 +12,10 @@ namespace {
 
 using tegula_tool::Options;
 
-std::string not_negative(const std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }
+std::string not_negative(const std::string& text) {
+    if (text.starts_with('-')) return text + " is negative";
+    return text.find("nan") == text.npos && text.find("NAN") == text.npos && text.find("NaN") == text.npos ? std::string() : text + " is no number";
+}
 
 /// Numbers beyond 64 bits would be read as the largest one.
 std::string fits(const std::string& text) {

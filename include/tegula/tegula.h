@@ -8,7 +8,7 @@
  * - Threads: all handles are immutable after creation and may be used from any number of threads at once. Callbacks may run on any thread that
  *   is inside a call; they must not release the handle of that call.
  * - The library never prints, exits, aborts, installs signal handlers or changes process state; no C++ exception leaves it.
- * - Stack: a call takes at most 256 KiB of the calling thread's, compiling for the CPU included.
+ * - Stack: 256 KiB of the calling thread's are enough; programs that nest too deeply for what there is are errors (T0603).
  * - Floating point: results do not depend on the rounding mode, on how subnormals are treated or on what traps in the calling thread. Callbacks see
  *   the default of all three, the caller finds its own again.
  * - Text is UTF-8. Strings returned by handles live as long as the handle.

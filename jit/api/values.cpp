@@ -24,6 +24,12 @@ int kind_of(const tegula_value& value) {
     return kind;
 }
 
+/// What a caller wrote, as far as a message shows it.
+std::string shown(std::string_view text) {
+    constexpr size_t kMost = 100;
+    return "`" + printable(text.substr(0, kMost)) + (text.size() > kMost ? "..`" : "`");
+}
+
 std::string first_message(const DiagSink& sink) { return sink.all().empty() ? std::string() : ": " + sink.all().front().message; }
 
 /// Storage of explicit strides, in bytes; a reason when they are not usable.
@@ -207,14 +213,14 @@ std::optional<FormatId> read_type(LoadedModule& module, const char* text, std::s
     if (!text) return why = "the element type is NULL", std::nullopt;
     DiagSink own;
     auto format = module.engine->parse_type(module, text, own);
-    if (!format) why = "`" + printable(text) + "` is not an element type" + first_message(own);
+    if (!format) why = shown(text) + " is not an element type" + first_message(own);
     return format;
 }
 
 std::optional<LayoutId> read_layout(LoadedModule& module, const char* text, std::string& why) {
     DiagSink own;
     auto layout = module.engine->parse_layout(module, text ? text : "", own);
-    if (!layout) why = "`" + printable(text ? text : "") + "` is not a layout" + first_message(own);
+    if (!layout) why = shown(text ? text : "") + " is not a layout" + first_message(own);
     return layout;
 }
 

@@ -168,6 +168,7 @@ public:
     /// body(), where `serial` under the run's lock, which nobody leaves the kernel with.
     void locked(bool serial, const std::function<void()>& body);
     /// Takes `by` from a field of the state, and polls when it falls below zero.
+    void count_long_loop(llvm::Value* from_start, int64_t step, int64_t elements, int64_t trips);
     void count_down(size_t field, int64_t by);
     /// if (condition) body(); values made inside are forgotten.
     void when(llvm::Value* condition, const std::function<void()>& body);

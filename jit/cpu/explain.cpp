@@ -40,8 +40,8 @@ void collect_fused(const ir::Function& fn, const Plan& plan, ir::ValueId v, std:
 
 class Explainer {
 public:
-    Explainer(const ir::Function& fn, const LaunchFacts& facts, const TargetInfo& target, const SourceMap& sources)
-        : fn_(fn), facts_(facts), target_(target), sources_(sources), plan_(make_plan(fn, usual(fn))) {}
+    Explainer(const ir::Function& fn, const LaunchFacts& facts, const TargetInfo& target, const SourceMap& sources, const PoolOptions& pool)
+        : fn_(fn), facts_(facts), target_(target), sources_(sources), pool_(pool), plan_(make_plan(fn, usual(fn))) {}
 
     std::string run() {
         std::string out = "code for " + target_.cpu + ": vectors of " + std::to_string(target_.vectors.bytes) + " bytes, as " +
@@ -93,8 +93,15 @@ private:
         }
         if (single) return "the grid has one program, which runs on the calling thread";
         return "programs of the grid" + (grid.empty() ? "" : " (" + grid + ")") +
-               " run on the threads of the pool, as many as there are programs and at most `threads` of the launch (all cores by default, " +
+               " run on " + threads_text() + ", as many as there are programs and at most `threads` of the launch (all cores by default, " +
                std::to_string(std::max(1u, std::thread::hardware_concurrency())) + " here)";
+    }
+
+    std::string threads_text() const {
+        if (pool_.executor) return "threads of the host's executor";
+        std::string out = "the threads of the pool";
+        if (pool_.max_threads) out = "the calling thread and " + std::to_string(pool_.max_threads) + " of the pool";
+        return pool_.pin ? out + ", each pinned to a core" : out;
     }
 
     /// What becomes of the tensors that are larger than the caches.
@@ -141,14 +148,15 @@ private:
     const LaunchFacts& facts_;
     const TargetInfo& target_;
     const SourceMap& sources_;
+    const PoolOptions& pool_;
     const Plan plan_;
     std::vector<Note> notes_;
 };
 
 }  // namespace
 
-std::string explain(const ir::Function& fn, const LaunchFacts& facts, const TargetInfo& target, const SourceMap& sources) {
-    return Explainer(fn, facts, target, sources).run();
+std::string explain(const ir::Function& fn, const LaunchFacts& facts, const TargetInfo& target, const SourceMap& sources, const PoolOptions& pool) {
+    return Explainer(fn, facts, target, sources, pool).run();
 }
 
 }  // namespace tegula::cpu

@@ -12,6 +12,8 @@ namespace {
 
 // What a body handles at least before it is worth to count it down (some ten nanoseconds of work), and how often loops run whose ends are not known.
 constexpr int64_t kPolledElements = 1024, kUnknownTrips = 64;
+// Elements of a loop that nobody else would count down in time.
+constexpr int64_t kLongLoop = int64_t{1} << 17;
 
 }  // namespace
 
@@ -53,6 +55,7 @@ std::vector<Value*> Codegen::loop(Value* lo, Value* hi, int64_t step, std::vecto
         elements_ = 0;
     }
     const int64_t trips = constant ? (high->getSExtValue() - low->getSExtValue() + step - 1) / step : kUnknownTrips;
+    if (constant) count_long_loop(b_.CreateSub(i, lo), step, std::max<int64_t>(elements_, 1), trips);
     elements_ = before_it + std::max<int64_t>(elements_, 1) * trips;
     BasicBlock* latch = b_.GetInsertBlock();
     Value* following = b_.CreateNSWAdd(i, i64(step));
@@ -69,6 +72,14 @@ std::vector<Value*> Codegen::loop(Value* lo, Value* hi, int64_t step, std::vecto
         out.push_back(phi);
     }
     return out;
+}
+
+/// At the end of a body whose trips are many and short: every so many of them are counted down together. `from_start`: a multiple of `step`.
+void Codegen::count_long_loop(Value* from_start, int64_t step, int64_t elements, int64_t trips) {
+    if (!may_leave_ || trips <= kLongLoop / elements) return;
+    const int64_t together = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(kPolledElements / elements)));
+    when(b_.CreateICmpEQ(b_.CreateURem(from_start, i64(step * together)), i64(0)),
+         [&] { count_down(offsetof(State, elements_left), elements * together); });
 }
 
 void Codegen::loop(int64_t lo, int64_t hi, int64_t step, const std::function<void(Value* i)>& body) {

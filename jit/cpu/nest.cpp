@@ -131,6 +131,7 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
     const auto singles = [&](Value* from, Value* to, Value* end) {
         return loop(from, to, lanes, {from}, [&](Value* i, std::vector<Value*>) {
             single(i, end);
+            count_long_loop(b_.CreateSub(i, from), lanes, lanes, extent / lanes);
             return std::vector<Value*>{b_.CreateNSWAdd(i, i64(lanes))};
         })[0];
     };
@@ -158,6 +159,7 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
         Value* const outer = std::exchange(beyond_, i);
         single(i, end);
         beyond_ = outer;
+        count_long_loop(b_.CreateSub(i, from), lanes, lanes, extent / lanes);
         return std::vector<Value*>{};
     });
 }
@@ -189,6 +191,7 @@ Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value*
     bodies_.pop_back();
     whole_ = outer;
     const int64_t step = copies * lanes;
+    count_long_loop(b_.CreateSub(i, from), step, step, extent / step);
     BasicBlock* latch = b_.GetInsertBlock();
     Value* next = b_.CreateNSWAdd(i, i64(step));
     auto* after = BasicBlock::Create(context_, "after", function_);
@@ -213,7 +216,8 @@ void Codegen::loop_inside(int64_t lo, int64_t hi, const std::function<void(Value
     Point p;
     p.lanes = p.rank = 1;
     Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), nullptr, nullptr, i64(hi)};
-    Value* from = whole_vectors(whole, p, 0, i64(lo), hi, [&](const Point& at) { body(at.index[0].value); }, 1, false);
+    Value* from = whole_vectors(
+        whole, p, 0, i64(lo), hi, [&](const Point& at) { body(at.index[0].value); }, 1, false);
     elements_ += hi - lo;
     if (!whole.reach && whole.high == i64(hi)) return;
     Whole* const outer = std::exchange(whole_, nullptr);

@@ -122,12 +122,17 @@ Pool::Pool(PoolOptions options) : options_(std::move(options)) {
 }
 
 Pool::~Pool() {
+    if (!is_own_process()) {  // nobody is there to be woken or waited for, though the parent's sleepers are noted
+        for (std::thread& t : threads_) t.detach();
+        (void)wake_.release();
+        return;
+    }
     {
         std::lock_guard lock(mutex_);
         stop_ = true;
     }
-    wake_.notify_all();
-    for (std::thread& t : threads_) is_own_process() ? t.join() : t.detach();
+    wake_->notify_all();
+    for (std::thread& t : threads_) t.join();
 }
 
 bool Pool::is_own_process() const {
@@ -149,7 +154,7 @@ void Pool::serve(unsigned index) {
     std::unique_lock lock(mutex_);
     for (;;) {
         Job* job = nullptr;
-        wake_.wait(lock, [&] { return stop_ || (job = open_job()); });
+        wake_->wait(lock, [&] { return stop_ || (job = open_job()); });
         if (!job) return;
         const unsigned worker = job->next++;
         --wanted_;
@@ -176,7 +181,7 @@ void Pool::grow(size_t wanted) {
 }
 
 void Pool::run(unsigned workers, const std::function<void(unsigned)>& body) {
-    if (workers <= 1) return body(0);
+    if (workers <= 1 || !is_own_process()) return body(0);
     if (options_.executor) return run_on_host(workers, body);
     Job job{body, 1, workers, 0, {}};
     {
@@ -185,7 +190,7 @@ void Pool::run(unsigned workers, const std::function<void(unsigned)>& body) {
         jobs_.push_back(&job);
         wanted_ += workers - 1;
     }
-    workers - 1 == 1 ? wake_.notify_one() : wake_.notify_all();
+    workers - 1 == 1 ? wake_->notify_one() : wake_->notify_all();
     body(0);
     std::unique_lock lock(mutex_);
     jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));

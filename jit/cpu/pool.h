@@ -50,7 +50,7 @@ private:
     const PoolOptions options_;
     int64_t process_ = 0;
     std::mutex mutex_;
-    std::condition_variable wake_;
+    std::unique_ptr<std::condition_variable> wake_ = std::make_unique<std::condition_variable>();
     std::vector<Job*> jobs_;  ///< in progress, oldest first
     std::vector<std::thread> threads_;
     std::vector<std::unique_ptr<HostJob>> host_jobs_;  ///< as many as ran at once; kept for calls that come late

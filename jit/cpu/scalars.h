@@ -156,6 +156,7 @@ private:
     Value* polynomial(Value* x, std::initializer_list<double> coefficients);  ///< highest first
 
     // scalars_decode.cpp
+    Value* half_to_float(Value* half);
     Value* decode_short(const Format& f, Value* v);
     Value* decode_any(const Format& f, Value* v);
     Value* positive_nan(Value* v);

@@ -27,7 +27,7 @@ Value* Scalars::nearest_short(const Format& f, Value* v) {
     const auto finish = [&](Value* code) { return b_.CreateSelect(is_nan, i(code, nan_code(f)), code); };
     if (features_.f16c && is_binary16(f)) {
         Value *half = b_.CreateFPTrunc(v, like(b_.getHalfTy(), v)), *code = finish(b_.CreateBitCast(half, like(b_.getInt16Ty(), v)));
-        know(values_, f, code, b_.CreateFPExt(half, like(b_.getFloatTy(), v)));  // any NaN will do
+        know(values_, f, code, half_to_float(half));  // any NaN will do
         return code;
     }
     const unsigned cut = 23 - f.man_bits;

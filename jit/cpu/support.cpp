@@ -15,7 +15,7 @@ namespace tegula::cpu {
 
 namespace {
 
-constexpr uint64_t kPrintBytes = 16 << 20;  ///< text kept for later, when programs run out of order
+constexpr uint64_t kPrintBytes = 1 << 30;  ///< kept for later at most, when programs run out of order
 constexpr int64_t kLeastBatch = 16, kMostBatch = 4096;
 constexpr int64_t kElementsPerTick = int64_t{1} << 13;  ///< 25 us of math, some 15 ms of products in the slowest formats
 constexpr std::chrono::microseconds kShortTick{100}, kLongTick{1000}, kProgress{100000};
@@ -175,7 +175,6 @@ RunResult Launch::result() {
         sink.report(Diag::memory_budget_spent, {},
                     {std::to_string(scratch_bytes), options.memory_budget ? std::to_string(options.memory_budget) : "this machine"});
     if (out.status == RunResult::cancelled) sink.report(Diag::run_cancelled, {});
-    if (dropped) sink.report(Diag::report_truncated, {}, {std::to_string(dropped.load())});
     for (Diagnostic& d : sink.take()) out.diagnostics.push_back(std::move(d));
     return out;
 }
@@ -200,7 +199,7 @@ Worker::~Worker() {
     try {
         launch_.printed.insert(launch_.printed.end(), std::make_move_iterator(printed_.begin()), std::make_move_iterator(printed_.end()));
     } catch (const std::bad_alloc&) {
-        launch_.dropped += printed_.size();
+        launch_.end(RunResult::out_of_memory);
     }
 }
 
@@ -252,10 +251,9 @@ void Worker::print(uint32_t inst, const void* const* operands) {
     }
     std::string text = filled_text(fn.strings[static_cast<size_t>(fn.attrs(i)[0])], values);
     if (launch_.in_order) return options.print(text);
-    if (launch_.printed_bytes.fetch_add(text.size(), std::memory_order_relaxed) > kPrintBytes)
-        launch_.dropped.fetch_add(1, std::memory_order_relaxed);
-    else
-        printed_.push_back({linear_, number_++, std::move(text)});
+    if (launch_.printed_bytes.fetch_add(text.size() + sizeof(Printed), std::memory_order_relaxed) > kPrintBytes)
+        return launch_.end(RunResult::out_of_memory);
+    printed_.push_back({linear_, number_++, std::move(text)});
 }
 
 void Worker::report(uint32_t inst, Diag id, std::initializer_list<std::string> args, int64_t element, const Shape* shape) {

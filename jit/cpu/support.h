@@ -30,7 +30,7 @@ struct Launch {
     bool parallel = false;
     bool in_order = false;  ///< one worker, programs in order: prints go out at once
     uint32_t stop = 0;      ///< through std::atomic_ref; emitted code reads it
-    std::atomic<uint64_t> steps{0}, printed_bytes{0}, dropped{0};
+    std::atomic<uint64_t> steps{0}, printed_bytes{0};
     std::atomic<uint8_t> status{RunResult::ok};
     std::atomic<uint64_t> programs_done{0};
     std::mutex memory;  ///< atomics and stores below a byte

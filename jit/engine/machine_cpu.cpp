@@ -32,7 +32,7 @@ public:
     }
     std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>&, std::string_view kind, const Arch*,
                                         const std::atomic<bool>*, DiagSink& diags) override {
-        if (kind == "explain") return cpu::explain(*instance.fn, instance.facts, backend().compiler().target(), sources_);
+        if (kind == "explain") return cpu::explain(*instance.fn, instance.facts, backend().compiler().target(), sources_, pool_);
         cpu::CompileOptions usual;
         usual.tensors.resize(instance.fn->params.size());
         if (kind == "llvm@armv8.6-a") usual.features = "+dotprod,+i8mm";

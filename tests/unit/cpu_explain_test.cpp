@@ -31,8 +31,8 @@ class CpuExplain : public ::testing::Test {
 protected:
     World w;
     std::string text;
-    void explain(const std::string& ir, const cpu::TargetInfo& to, const LaunchFacts& facts = {}) {
-        text = cpu::explain(*w.parse(ir), facts, to, w.sources);
+    void explain(const std::string& ir, const cpu::TargetInfo& to, const LaunchFacts& facts = {}, const cpu::PoolOptions& pool = {}) {
+        text = cpu::explain(*w.parse(ir), facts, to, w.sources, pool);
     }
     void says(const std::string& part) const { EXPECT_NE(text.find(part), std::string::npos) << "not said: " << part << "\n" << text; }
     void says_not(const std::string& part) const { EXPECT_EQ(text.find(part), std::string::npos) << "said: " << part << "\n" << text; }
@@ -147,6 +147,10 @@ TEST_F(CpuExplain, VectorsAndThreads) {
     explain(copy, target(16, 0), facts);
     says("programs of the grid (cdiv(N, 64) x M x ?) run on");
     says_not("one program");
+    explain(copy, target(16, 0), facts, {{}, 3, true});
+    says("run on the calling thread and 3 of the pool, each pinned to a core, as many as");
+    explain(copy, target(16, 0), facts, {[](uint32_t, void (*)(void*, uint32_t), void*) {}, 0, false});
+    says("run on threads of the host's executor");
     const cpu::Compiler compiler;  // what is said of this processor
     EXPECT_NE(compiler.target().vector_reason.find(compiler.target().vectors.bytes > 16 ? "the processor has" : "no avx2"), std::string::npos);
 }

@@ -242,20 +242,39 @@ TEST(CpuHost, OutOfMemoryAtAnyPlace) {
     EXPECT_GT(done, 0);
 }
 
-/// As the header says: threads of 256 KiB may call.
-TEST(CpuHost, SmallStacks) {
+/// In a thread of so many KiB.
+int64_t on_small_stack(size_t size, int64_t (*body)(Host&)) {
     Host host;
+    std::pair<Host*, int64_t (*)(Host&)> work{&host, body};
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 256 << 10);
+    pthread_attr_setstacksize(&attributes, size << 10);
     pthread_t thread;
-    ASSERT_EQ(
-        pthread_create(
-            &thread, &attributes, [](void* h) -> void* { return reinterpret_cast<void*>(intptr_t{static_cast<Host*>(h)->softmax("cpu")}); }, &host),
-        0);
+    const auto run = [](void* at) -> void* {
+        const auto& [h, call] = *static_cast<decltype(work)*>(at);
+        return reinterpret_cast<void*>(intptr_t{call(*h)});
+    };
+    EXPECT_EQ(pthread_create(&thread, &attributes, run, &work), 0);
     void* status = nullptr;
     pthread_join(thread, &status);
-    EXPECT_EQ(reinterpret_cast<intptr_t>(status), TEGULA_OK);
+    return reinterpret_cast<intptr_t>(status);
+}
+
+/// As the header says: threads of 256 KiB may call, and what nests too deeply for them is an error.
+TEST(CpuHost, SmallStacks) {
+    EXPECT_EQ(on_small_stack(256, [](Host& host) -> int64_t { return host.softmax("cpu"); }), TEGULA_OK);
+    const auto nested = [](Host& host) -> int64_t {
+        std::string open, close;
+        for (int i = 0; i < 200; ++i) open += "if a > " + std::to_string(i) + ".0 { ", close += "}";
+        auto deep =
+            host.engine.load("kernel d(inout x: tensor<f32>[N]) { var a = x[0]; " + open + "a = a + 1.0; " + close + " x[0] = a; }", "deep.tile");
+        float x[1] = {1000};
+        tegula::RunOptions run;
+        run.machine = "cpu";
+        return deep.value().launch("d", {}, {tegula::Tensor(x, {1})}, run).status();
+    };
+    for (size_t size : {128, 256, 512}) EXPECT_EQ(on_small_stack(size, nested), TEGULA_E_SOURCE) << size;
+    EXPECT_EQ(on_small_stack(4096, nested), TEGULA_OK);
 }
 
 #endif
