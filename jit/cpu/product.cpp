@@ -90,9 +90,10 @@ void ProductEmitter::few(const Operand& a, std::span<const ir::ValueId> operands
     const ir::ValueId right = operands[1];
     const Buffer c = accumulators(operands[2]);
     const auto factor = [&](Value* v, unsigned lanes) { return to_chain(v, g_.fn().elem(right), lanes); };
+    const auto steps = [&](Value* sum, Value* x, Value* y) { return step(sum, x, y); };
     g_.loop(0, p_.batch, 1, [&](Value* z) {
         Value *rows = at(a.base, b_.CreateMul(z, g_.i64(a.batch))), *sums = at(c.base, b_.CreateMul(z, g_.i64(p_.m * p_.n)));
-        few_rows(g_, id_, p_, {chain_, batch_point(z, g_.fn().type(right).shape), rows, a.row, sums, factor});
+        few_rows(g_, id_, p_, {chain_, batch_point(z, g_.fn().type(right).shape), rows, a.row, sums, factor, steps});
     });
     finish(c);
 }
@@ -131,11 +132,11 @@ void ProductEmitter::put_accumulators(const Buffer& c, Point first, int64_t rows
     });
 }
 
-/// Integers go back to the width of their format.
+/// Integers go back to the width of their format, and floats that hold values of another to its codes.
 void ProductEmitter::finish(const Buffer& c) {
     const ir::ValueId result = g_.fn().result(g_.fn().inst(id_));
     const Format& f = g_.fn().elem(result);
-    if (!f.is_int() || f.bits == p_.bytes * 8) return;
+    if (!p_.rounded && (!f.is_int() || f.bits == p_.bytes * 8)) return;
     const Buffer to = g_.buffer(result);
     g_.nest(to.shape, [&](const Point& p) { g_.write(to, p, g_.scalars().cast(g_.read(c, p), chain_, f)); });
 }
@@ -252,6 +253,7 @@ ProductEmitter::Values ProductEmitter::chains(Panel a, Panel b, Value* depth, in
 
 /// sum + the products of one element of a panel each.
 Value* ProductEmitter::step(Value* sum, Value* left, Value* right) {
+    if (p_.rounded) return g_.scalars().float_step(*p_.rounded, left, right, sum);
     if (!p_.row) return g_.scalars().raw_fma(chain_, left, right, sum);
     const llvm::Intrinsic::ID id = intrinsic_of(*p_.row);
     if (p_.flip) std::swap(left, right);

@@ -12,25 +12,26 @@
 namespace tegula::cpu {
 
 struct Product {
-    enum Chain : uint8_t { f32, f64, i32, i64, steps } chain = f32;  ///< steps: the accumulator's own format, one rounding per step, row by row
+    enum Chain : uint8_t { f32, f64, i32, i64, steps } chain = f32;  ///< steps: codes of the accumulator's format, row by row
     int64_t batch = 1, m = 1, n = 1, k = 1;
     int rank = 2;
-    const DotRow* row = nullptr;     ///< the instruction of a step; null: an fma, or a multiplication and an addition
-    bool flip = false;               ///< the instruction takes the right operand first
-    bool offset = false;             ///< left bytes are packed 128 too large, which the sums start without
-    int64_t depth = 1;               ///< k of the operands; `k` counts groups of neighbours, each an element of a panel
-    bool tf32 = false;               ///< operands are rounded to tf32 first
-    unsigned bytes = 4;              ///< of a chain's element
-    unsigned lanes = 4;              ///< along n, in one step
-    unsigned rows = 1, steps_n = 1;  ///< of the micro-kernel: rows x steps_n * lanes accumulators in registers or tiles
-    unsigned blocks_tried = 0;       ///< from which the two were chosen by cost
-    int64_t k_block = 256;           ///< a stretch of k per pass over the accumulators
+    const Format* rounded = nullptr;  ///< the accumulator's format, to which each step in f32 is rounded; null: f32 is
+    const DotRow* row = nullptr;      ///< the instruction of a step; null: an fma, or a multiplication and an addition
+    bool flip = false;                ///< the instruction takes the right operand first
+    bool offset = false;              ///< left bytes are packed 128 too large, which the sums start without
+    int64_t depth = 1;                ///< k of the operands; `k` counts groups of neighbours, each an element of a panel
+    bool tf32 = false;                ///< operands are rounded to tf32 first
+    unsigned bytes = 4;               ///< of a chain's element
+    unsigned lanes = 4;               ///< along n, in one step
+    unsigned rows = 1, steps_n = 1;   ///< of the micro-kernel: rows x steps_n * lanes accumulators in registers or tiles
+    unsigned blocks_tried = 0;        ///< from which the two were chosen by cost
+    int64_t k_block = 256;            ///< a stretch of k per pass over the accumulators
     /// Few rows: each element of the right operand is read once, so that it is evaluated in registers where it is multiplied (product_few.cpp).
     bool few = false;
     std::vector<TurnedLoad> turned;  ///< dimensions of the right operand
-    int64_t chunk = 0;  ///< of k, between two squares of turned rows
-    int64_t run = 0;    ///< of k, a divisor of chunk: what depends on quotients by k, as scales of groups do, is evaluated once
-    int64_t step = 8;   ///< of k, unrolled
+    int64_t chunk = 0;               ///< of k, between two squares of turned rows
+    int64_t run = 0;                 ///< of k, a divisor of chunk: what depends on quotients by k, as scales of groups do, is evaluated once
+    int64_t step = 8;                ///< of k, unrolled
     // Work area.
     int64_t a_pitch = 1;                                                         ///< elements between rows of a: [batch, m, a_pitch]
     int64_t n_blocks = 1;                                                        ///< b: [batch, n_blocks, k, block()]

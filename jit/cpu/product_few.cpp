@@ -143,7 +143,7 @@ private:
                     Value* at = b_.CreateGEP(element_, of_.left, b_.CreateAdd(k_[static_cast<size_t>(j)], g_.i64(row * of_.left_row)));
                     Value* left = g_.splat(b_.CreateAlignedLoad(element_, at, llvm::Align(p_.bytes)), p_.lanes);
                     Value*& sum = sums[static_cast<size_t>(row) * points_.size() + v];
-                    sum = g_.scalars().raw_fma(of_.chain, left, factor, sum);
+                    sum = of_.step(sum, left, factor);
                 }
             }
         return sums;

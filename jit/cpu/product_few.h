@@ -7,7 +7,6 @@
 
 namespace tegula::cpu {
 
-
 struct FewRows {
     const Format& chain;
     Point right;        ///< of the right operand: coordinates of its batch
@@ -15,6 +14,7 @@ struct FewRows {
     int64_t left_row;
     llvm::Value* sums;                                                         ///< m x n of them, row-major
     std::function<llvm::Value*(llvm::Value* element, unsigned lanes)> factor;  ///< an element of the right operand in the chain's format
+    std::function<llvm::Value*(llvm::Value* sum, llvm::Value* left, llvm::Value* right)> step;
 };
 void few_rows(Codegen& g, ir::InstId dot, const Product& p, const FewRows& of);
 

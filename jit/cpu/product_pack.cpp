@@ -27,6 +27,10 @@ Value* ProductEmitter::to_chain(Value* v, const Format& from, unsigned lanes) {
     } else {
         v = s.decode(from, v);
     }
+    if (p_.rounded && from != *p_.rounded) {
+        const Fmt real = v->getType()->getScalarType()->isFloatTy() ? Fmt::f32 : Fmt::f64;
+        v = s.decode(*p_.rounded, s.cast(v, g_.fn().types().format(id_of(real)), *p_.rounded));
+    }
     if (v->getType() != type) v = p_.chain == Product::f32 ? b_.CreateFPTrunc(v, type) : b_.CreateFPExt(v, type);
     if (!p_.tf32) return v;
     const Format& tf32 = g_.fn().types().format(id_of(Fmt::tf32));
@@ -37,7 +41,7 @@ Value* ProductEmitter::to_chain(Value* v, const Format& from, unsigned lanes) {
 
 bool ProductEmitter::direct(ir::ValueId v) const {
     const ir::ValueId result = g_.fn().result(g_.fn().inst(id_));  // an operand may be the accumulator, too
-    return g_.is_stored(v) && !g_.shares_buffer(v, result) && !p_.tf32 && !p_.row && is_chain_operand(g_.fn(), v, p_.chain);
+    return g_.is_stored(v) && !g_.shares_buffer(v, result) && !p_.tf32 && !p_.rounded && !p_.row && is_chain_operand(g_.fn(), v, p_.chain);
 }
 
 ProductEmitter::Operand ProductEmitter::left(ir::ValueId v) {

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "jit/cpu/product.h"
+#include "jit/cpu/scalar_formats.h"
 
 namespace tegula::cpu {
 
@@ -13,7 +14,7 @@ Product::Chain chain_of(const Format& f, FormatId id) {
     if (id == Fmt::f32) return Product::f32;
     if (id == Fmt::f64) return Product::f64;
     if (f.is_int()) return f.container_bytes() == 8 ? Product::i64 : Product::i32;
-    return Product::steps;
+    return rounds_from_float(f) ? Product::f32 : Product::steps;
 }
 
 constexpr int64_t kTileRows = 16, kTileGroups = 16;  ///< of sums, and of groups of k; as many columns as a vector has lanes
@@ -63,6 +64,7 @@ const char* take_row(Product& p, const DotRow& row, const Format& a, FormatId a_
 
 /// Why no row is looked at; null: they are.
 const char* without_rows(const Product& p, const VectorUnit& vectors) {
+    if (p.rounded) return "one step of k at a time, as each is rounded to the accumulator's format";
     if (p.few) return "one fma or multiplication and addition per step, as the right operand is not packed in groups";
     if (p.lanes * 4 != vectors.bytes) return "one step of k at a time, as n is less than a vector has lanes";
     if (p.depth < p.lanes) return "one step of k at a time, as k is less than a vector has lanes";
@@ -71,12 +73,21 @@ const char* without_rows(const Product& p, const VectorUnit& vectors) {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-unsigned block_registers(const VectorUnit& vectors) { return vectors.registers - 2; }
+/// Of one step of k on a vector of sums.
+struct StepCost {
+    double clocks, latency;
+};
 
-/// Register blocking by the cost of one step of k: fma's at two per clock against loads at two per clock, fewer from beyond the first-level cache,
-/// and never below the latency of an fma; each block reads and writes its accumulators once per pass.
+/// Those for sums and operands. A step that rounds wants some on its way.
+unsigned block_registers(const Product& p, const VectorUnit& vectors) {
+    return p.rounded ? vectors.registers - vectors.registers * 3 / 8 : vectors.registers - 2;
+}
+
+/// Register blocking by the cost of one step of k: arithmetic against loads at two per clock, fewer from beyond the first-level cache,
+/// and never below the step's latency; each block reads and writes its accumulators once per pass.
 void choose_blocks(Product& p, const VectorUnit& vectors) {
-    const unsigned registers = block_registers(vectors);
+    const StepCost step = p.rounded ? StepCost{4, 24} : StepCost{0.5, 4};
+    const unsigned registers = block_registers(p, vectors);
     const unsigned per_step = std::max(1u, p.lanes * p.bytes / vectors.bytes);
     const int64_t steps = ceil_div(p.n, p.lanes), k = std::min(p.k, p.k_block);
     if (p.tiles()) {  // there are eight: two by two of sums, two of each operand
@@ -91,7 +102,7 @@ void choose_blocks(Product& p, const VectorUnit& vectors) {
             if (sums + wide * per_step + 1 > registers) continue;
             ++p.blocks_tried;
             const bool near = k * wide * p.lanes * p.bytes <= kNearBytes;  // the panel of b is read again for each block of rows
-            const double loads = rows / 2.0 + wide * per_step * (near ? 0.5 : 2.0), clocks = std::max({sums / 2.0, loads, 4.0});
+            const double loads = rows / 2.0 + wide * per_step * (near ? 0.5 : 2.0), clocks = std::max({sums * step.clocks, loads, step.latency});
             const double blocks = static_cast<double>(ceil_div(p.m, rows) * ceil_div(steps, wide));
             const double cost = blocks * (clocks * static_cast<double>(k) + 2.0 * sums + 12);
             if (best == 0 || cost < best) {
@@ -133,7 +144,8 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
     p.n = c[r - 1];
     p.k = p.depth = a[r - 1];
     p.chain = chain_of(sum, fn.type(operands[2]).elem);
-    p.tf32 = p.chain == Product::f32 && static_cast<ir::Precision>(fn.attrs(dot)[0]) == ir::Precision::tf32;
+    if (p.chain == Product::f32 && fn.type(operands[2]).elem != Fmt::f32) p.rounded = &sum;
+    p.tf32 = p.chain == Product::f32 && !p.rounded && static_cast<ir::Precision>(fn.attrs(dot)[0]) == ir::Precision::tf32;
     if (p.chain == Product::steps) return p;
     p.bytes = p.chain == Product::f32 || p.chain == Product::i32 ? 4 : 8;
     p.lanes = static_cast<unsigned>(std::min<int64_t>(vectors.bytes / 4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n)))));
@@ -160,7 +172,7 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
     for (const bool left : {true, false})
         if (is_turned(fn, operands[left ? 0 : 1], side)) p.turn_pitch = std::max(p.turn_pitch, pitch(left ? p.m : p.k));
     if (p.turn_pitch > 1) p.turn_bytes = aligned(side * p.turn_pitch, p.bytes);
-    if (sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * p.m * p.n, p.bytes);
+    if (p.rounded || sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * p.m * p.n, p.bytes);
     return p;
 }
 
@@ -212,8 +224,9 @@ bool is_turned(const ir::Function& fn, ir::ValueId operand, int64_t width) {
 std::string Product::text() const {
     static constexpr const char* kChains[] = {"f32", "f64", "i32", "i64"};
     if (chain == steps) return "row by row, one rounding to the accumulator's format per step of k";
+    const std::string sums = rounded ? "f32, each step rounded to " + rounded->name : kChains[chain];
     if (few)
-        return std::to_string(m) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] +
+        return std::to_string(m) + " x " + std::to_string(block()) + " accumulators (" + sums +
                ", k ascending); the right operand is evaluated in registers, " + std::to_string(step) + " of k at a time" +
                (turned.empty() ? "" : "; rows of memory are turned in squares, " + std::to_string(chunk) + " of k each");
     std::string how = ", k ascending";
@@ -222,7 +235,7 @@ std::string Product::text() const {
         if (offset) how += ", left ones shifted by 128";
         if (watched()) how += "; where a subnormal could appear, fma";
     }
-    return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + kChains[chain] + how + "), " +
+    return "micro-kernel of " + std::to_string(rows) + " x " + std::to_string(block()) + " accumulators (" + sums + how + "), " +
            std::to_string((m + rows - 1) / rows) + " x " + std::to_string(n_blocks) + " blocks, k in stretches of " +
            std::to_string(std::min(k, k_block) * group()) + ", operands packed into " + std::to_string((a_bytes + b_bytes) / 1024) + " KiB";
 }
@@ -269,7 +282,7 @@ std::string product_reasons(const Product& p, const ir::Function& fn, const ir::
         add("sums in two by two of the eight tiles, so that each tile of an operand is used twice");
     else
         add("block of least cost of " + std::to_string(p.blocks_tried) + ", in " + std::to_string(p.registers(vectors)) + " of " +
-            std::to_string(block_registers(vectors)) + " registers");
+            std::to_string(block_registers(p, vectors)) + " registers");
     const int64_t panel = p.panel_bytes();
     add("its panel of the right operand, " + std::to_string(panel) + " bytes, " + (panel <= kNearBytes ? "stays in" : "is more than") + " the " +
         std::to_string(kNearBytes >> 10) + " KiB counted on of the first-level cache");

@@ -38,6 +38,17 @@ inline bool has_short_encoder(const Format& f) {
     return works_in_float(f) && f.is_signed && f.subnormal && f.man_bits > 0 && !f.scale_only && f.bias <= 127 && f.bias >= -80;
 }
 
+/// Is every value a float, and does a float that was rounded to odd round to the format as the exact number would? It has two bits more than the
+/// format everywhere, among subnormals too.
+inline bool rounds_from_float(const Format& f) {
+    return f.is_float() && !is_native(f) && f.man_bits <= 20 && max_exponent(f) <= 127 && min_exponent(f) - f.man_bits >= -147;
+}
+
+/// Is a product of two values exact in float, and every sum with a third in its range?
+inline bool products_are_floats(const Format& f) {
+    return 2 * (f.man_bits + 1) <= 24 && 2 * (max_exponent(f) + 1) <= 127 && 2 * (min_exponent(f) - f.man_bits) >= -149;
+}
+
 /// Is a product of two values exact in double, and every sum with a third in its range?
 inline bool products_are_exact(const Format& f) {
     return f.man_bits < 26 && 2 * (max_exponent(f) + 1) < 1000 && 2 * (min_exponent(f) - f.man_bits) > -1000;

@@ -19,7 +19,7 @@ namespace tegula::cpu {
 /// Instructions beyond the plain vectors of the target that give exactly the same bits.
 struct ScalarFeatures {
     bool f16c = false;
-    bool avx512 = false;  ///< F, BW, DQ, VL
+    bool avx512 = false;      ///< F, BW, DQ, VL
     unsigned inlined = 2000;  ///< instructions of heavy rows, casts and runs in a kernel, at which further ones become calls
 };
 
@@ -70,6 +70,9 @@ public:
     Value* select(const Format& f, Value* condition, Value* a, Value* b);
     /// fma(a, b, c) or a * b of native floats without settling the NaN; integers wrap.
     Value* raw_fma(const Format& f, Value* a, Value* b, Value* c);
+    /// fma in a format that rounds_from_float, on floats that are values of it, as is the result. What the format lacks of a float's bits is zero in
+    /// NaNs too, given ones and the result.
+    Value* float_step(const Format& f, Value* a, Value* b, Value* c);
 
     // Packed storage (format.h): a stream of `bits` wide codes. No byte outside those of the wanted elements is read or written.
     /// Elements whose first bits are `bit` (i64: scalar, or per lane) from `base`; mask (i1 per lane, may be null) off: unspecified, not touched.
@@ -146,7 +149,10 @@ private:
     Value* native_remainder(Value* a, Value* b);
     Value* minifloat_row(ir::Op op, const Format& f, std::span<Value* const> x);
     Value* narrow_fma(const Format& f, std::span<Value* const> x);
-    Value* fma_round_odd(Value* a, Value* b, Value* c);  ///< of doubles whose product is exact and far from the ends of the range
+    Value* fma_round_odd(Value* a, Value* b, Value* c);  ///< of reals whose product is exact and far from the ends of the range
+    Value* float_fma_round_odd(const Format& f, Value* a, Value* b, Value* c);
+    Value* float_step_here(const Format& f, Value* a, Value* b, Value* c);
+    Value* directed_fma_round_odd(Value* a, Value* b, Value* c);
     Value* float_round_odd(Value* v);
     Value* fast_row(ir::Op op, Value* a);
     Value* fast_exp2(Value* a);
@@ -166,6 +172,7 @@ private:
     // scalars_round.cpp
     Value* nearest(const Format& f, Value* v);  ///< code of a float or double, rne and automatic
     Value* nearest_short(const Format& f, Value* v);
+    Value* nearest_prefix(const Format& f, Value* bits);
     Number number_of_real(Value* v);
     Number number_of_integer(Value* v, bool is_signed);
     Number number(const Format& f, Value* v);

@@ -5,6 +5,7 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Module.h>
 
+#include "jit/cpu/scalar_formats.h"
 #include "jit/cpu/scalars.h"
 
 namespace tegula::cpu {
@@ -31,6 +32,14 @@ Value* Scalars::cast(Value* v, const Format& from, const Format& to, Round round
     const std::string how = std::to_string(static_cast<int>(round)) + "." + std::to_string(static_cast<int>(overflow));
     return here_or_called("cast " + from.name + " to " + to.name + " " + how, type(to, lanes_of(v)), Touches::nothing, std::span(x, random ? 2 : 1),
                           [&](std::span<Value* const> y) { return cast_here(y[0], from, to, round, overflow, random ? y[1] : nullptr); });
+}
+
+/// A product's inner loop calls nothing where a step is short.
+Value* Scalars::float_step(const Format& f, Value* a, Value* b, Value* c) {
+    if (is_prefix_of_f32(f) || (features_.f16c && is_binary16(f))) return float_step_here(f, a, b, c);
+    Value* const x[] = {a, b, c};
+    return here_or_called("step of " + f.name, a->getType(), Touches::nothing, x,
+                          [&](std::span<Value* const> y) { return float_step_here(f, y[0], y[1], y[2]); });
 }
 
 Value* Scalars::load_at(const Format& f, Value* base, Value* bit, Value* mask, unsigned lanes) {

@@ -145,9 +145,11 @@ Value* Scalars::minifloat_row(Op op, const Format& f, std::span<Value* const> x)
 }
 
 Value* Scalars::narrow_fma(const Format& f, std::span<Value* const> x) {
-    llvm::Type* type = like(b_.getDoubleTy(), x[0]);
+    const bool in_float = rounds_from_float(f);
+    llvm::Type* type = like(in_float ? b_.getFloatTy() : b_.getDoubleTy(), x[0]);
     Value* v[3];
     for (size_t k = 0; k < 3; ++k) v[k] = b_.CreateFPCast(decode(f, x[k]), type);
+    if (in_float) return nearest(f, float_fma_round_odd(f, v[0], v[1], v[2]));
     if (!products_are_exact(f)) return nearest(f, per_lane("tegula_fma_round_odd", {v[0], v[1], v[2]}));
     return nearest(f, fma_round_odd(v[0], v[1], v[2]));
 }
@@ -161,6 +163,31 @@ Value* Scalars::fma_round_odd(Value* a, Value* b, Value* c) {
     Value* away = b_.CreateNot(b_.CreateXor(b_.CreateFCmpOGT(error, zero), b_.CreateFCmpOGT(sum, zero)));
     Value* moved = b_.CreateAdd(bits, b_.CreateSelect(away, i(bits, 1), i(bits, ~uint64_t{0})));
     return b_.CreateBitCast(b_.CreateSelect(b_.CreateAnd(b_.CreateFCmpONE(error, zero), even), moved, bits), a->getType());
+}
+
+/// Of values of a format that rounds_from_float.
+Value* Scalars::float_fma_round_odd(const Format& f, Value* a, Value* b, Value* c) {
+    if (features_.avx512 && lanes_of(a) == 16) return directed_fma_round_odd(a, b, c);
+    if (products_are_floats(f)) return fma_round_odd(a, b, c);
+    const auto wide = [&](Value* v) { return b_.CreateFPExt(v, like(b_.getDoubleTy(), v)); };
+    return float_round_odd(fma_round_odd(wide(a), wide(b), wide(c)));
+}
+
+/// Of the sum rounded down and up the odd one; where both are the same, it is exact. An exact zero is -0 and 0, and 0 is what nearest gives.
+Value* Scalars::directed_fma_round_odd(Value* a, Value* b, Value* c) {
+    constexpr uint32_t kDown = 1, kUp = 2, kNoExceptions = 8;
+    const auto fma = [&](uint32_t rounding) {
+        return b_.CreateIntrinsic(Intrinsic::x86_avx512_vfmadd_ps_512, {}, {a, b, c, b_.getInt32(rounding | kNoExceptions)});
+    };
+    Value *low = fma(kDown), *bits = bits_of(low);
+    return b_.CreateSelect(b_.CreateICmpNE(b_.CreateAnd(bits, i(bits, 1)), i(bits, 0)), low, fma(kUp));
+}
+
+Value* Scalars::float_step_here(const Format& f, Value* a, Value* b, Value* c) {
+    Value* sum = float_fma_round_odd(f, a, b, c);
+    if (!is_prefix_of_f32(f)) return b_.CreateFPCast(decode(f, nearest(f, sum)), sum->getType());
+    Value* r = nearest_prefix(f, bits_of(sum));
+    return as_real(b_.CreateAnd(r, i(r, ~low_bits(23 - f.man_bits))), 32);
 }
 
 /// Double to float such that one more rounding, to fewer bits, rounds as if once.

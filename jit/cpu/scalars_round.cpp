@@ -31,13 +31,13 @@ Value* Scalars::nearest_short(const Format& f, Value* v) {
         return code;
     }
     const unsigned cut = 23 - f.man_bits;
-    Value* last = b_.CreateAnd(b_.CreateLShr(bits, i(bits, cut)), i(bits, 1));
     if (is_prefix_of_f32(f)) {
-        Value* r = b_.CreateAdd(b_.CreateAdd(bits, last), i(bits, low_bits(cut - 1)));
+        Value* r = nearest_prefix(f, bits);
         if (f.bits == 32) return finish(b_.CreateAnd(r, i(bits, ~low_bits(cut))));
         r = b_.CreateLShr(r, i(bits, cut));
         return finish(resize(r, container, false));
     }
+    Value* last = b_.CreateAnd(b_.CreateLShr(bits, i(bits, cut)), i(bits, 1));
     Value* m = b_.CreateAnd(bits, i(bits, 0x7fffffff));
     const uint64_t magic_bits = static_cast<uint64_t>(min_exponent(f) - f.man_bits + 23 + 127) << 23;
     Value *size = as_real(m, 32), *magic = as_real(i(bits, magic_bits), 32);
@@ -50,6 +50,13 @@ Value* Scalars::nearest_short(const Format& f, Value* v) {
     Value* sign = b_.CreateAnd(b_.CreateLShr(bits, i(bits, 32 - f.bits)), i(bits, uint64_t{1} << (f.bits - 1)));
     if (!f.negative_zero) sign = b_.CreateSelect(b_.CreateICmpEQ(r, i(r, 0)), i(r, 0), sign);
     return finish(resize(b_.CreateOr(r, sign), container, false));
+}
+
+/// Bits of a float whose upper ones are the nearest value's. NaNs remain NaNs if the bits that are cut are zero.
+Value* Scalars::nearest_prefix(const Format& f, Value* bits) {
+    const unsigned cut = 23 - f.man_bits;
+    Value* last = b_.CreateAnd(b_.CreateLShr(bits, i(bits, cut)), i(bits, 1));
+    return b_.CreateAdd(b_.CreateAdd(bits, last), i(bits, low_bits(cut - 1)));
 }
 
 // ---- exact values ----

@@ -20,8 +20,9 @@ namespace {
 
 /// What floats are like: around 1; with zeros of both signs, subnormals, the largest, infinities and NaN among them; with exponents whose products
 /// are around the smallest normal number of f32; far below 1 on the left and above on the right; such that all sums are -0; products below the
-/// smallest normal number up to the middle of k and usual ones behind it.
-enum class Data { usual, special, tiny, skewed, zeros, growing };
+/// smallest normal number up to the middle of k and usual ones behind it; with exponents whose products are all over the format's
+/// range, and few bits, the highest or the lowest ones, so that sums come close to the middle between two values.
+enum class Data { usual, special, tiny, skewed, zeros, growing, wide };
 
 struct Case {
     const char *a, *b, *c;  ///< formats
@@ -73,7 +74,7 @@ struct Storage {
 };
 
 /// `late`: behind the middle of k.
-double number(std::mt19937& random, Data data, int operand, bool late) {
+double number(std::mt19937& random, const Format& f, Data data, int operand, bool late) {
     const double x = std::normal_distribution<double>()(random);
     switch (data) {
         case Data::usual:
@@ -91,6 +92,12 @@ double number(std::mt19937& random, Data data, int operand, bool late) {
             return operand == 1 ? std::fabs(x) : -0.0;
         case Data::growing:
             return late ? x : std::ldexp(x, operand == 2 ? -140 : -68);
+        case Data::wide: {
+            const int least = std::ilogb(decode(f, 1)), most = std::ilogb(decode(f, max_code(f)));
+            const int exponent = (least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1))) / (operand == 2 ? 1 : 2);
+            const double part = random() % 2 ? 0.125 : std::ldexp(1, -int{f.man_bits}), size = 1 + part * (static_cast<int>(random() % 8) - 4);
+            return std::ldexp(x < 0 ? -size : size, exponent);
+        }
     }
     return 0;
 }
@@ -106,7 +113,8 @@ Storage storage_of(const ir::Function& fn, Data data) {
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t c = 0; c < columns; ++c)
                 store_bits(
-                    f, f.is_int() || f.is_bool() ? random() : encode(f, number(random, data, i, i == 0 ? 2 * c >= columns : i == 1 && 2 * r >= rows)),
+                    f,
+                    f.is_int() || f.is_bool() ? random() : encode(f, number(random, f, data, i, i == 0 ? 2 * c >= columns : i == 1 && 2 * r >= rows)),
                     s.bytes[i].data(), static_cast<uint64_t>(r * pitch * 8 + c * f.bits));
         Argument a;
         a.kind = Argument::tensor;
@@ -241,6 +249,27 @@ TEST_P(Products, AddedToWhatALoopCarriesTimesTwo) {
     }
 }
 
+/// Accumulators that each step is rounded to: packed operands and few rows, whole vectors and parts, operands of the format, of less and of more.
+TEST_P(Products, RoundedAfterEachStep) {
+    static constexpr const char* kFormats[][3] = {{"f16", "f16", "f16"},          {"bf16", "bf16", "bf16"},       {"f32", "f64", "f16"},
+                                                  {"f32", "bf16", "bf16"},        {"f8e4m3", "i4", "f16"},        {"tf32", "f32", "tf32"},
+                                                  {"f8e5m2", "f8e5m2", "f8e5m2"}, {"f8e4m3", "f16", "f8e4m3"},    {"f4e2m1", "f4e2m1", "f4e2m1"},
+                                                  {"i64", "f16", "bf16"},         {"f16", "f16", "float<6, 12>"}, {"bf16", "f32", "float<8, 15>"}};
+    int64_t number = 0;
+    for (const auto& f : kFormats)
+        for (const Data data : {Data::special, Data::zeros, Data::wide}) {
+            static constexpr int64_t kShapes[][3] = {{17, 33, 7}, {1, 40, 129}, {33, 7, 17}, {7, 17, 300}, {19, 130, 1}, {16, 1, 20}};
+            const auto& [m, n, k] = kShapes[number % 6];
+            compare({f[0], f[1], f[2], m, n, k, number % 2 == 0, "ieee", data, number % 3 != 0}, GetParam());
+            ++number;
+        }
+    for (const char* f : {"f16", "bf16", "f8e5m2"})
+        for (const Data data : {Data::usual, Data::tiny, Data::wide}) compare({f, f, f, 20, 48, 65, false, "ieee", data}, GetParam());
+    compare({"f16", "f16", "f16", 19, 40, 150, false, "ieee", Data::wide, false, 32}, GetParam());
+    compare({"bf16", "f16", "bf16", 34, 33, 700, false, "ieee", Data::special, false, 300, false, true}, GetParam());
+    compare({"f16", "f16", "f16", 9, 40, 37, true, "ieee", Data::special, true, 0, true}, GetParam());
+}
+
 TEST_P(Products, OfTensorsWhoseElementsAreChecked) {
     for (bool turned : {false, true}) {
         compare({"bf16", "bf16", "f32", 9, 40, 37, turned, "ieee", Data::special, turned, 0, true}, GetParam());
@@ -288,8 +317,8 @@ TEST(ProductPlan, KeepsToTheRegisters) {
     options.tensors.resize(3);
     for (int64_t m : {1, 2, 15, 64, 128})
         for (int64_t n : {1, 16, 31, 128}) {
-            for (const char* f : {"f32", "bf16", "i8"}) {
-                const auto fn = ir::parse_ir(sources, sources.add("k.ir", kernel_text({f, f, *f == 'i' ? "i32" : "f32", m, n, 64})), types, diags);
+            for (const auto& [f, sum] : {std::pair{"f32", "f32"}, {"bf16", "f32"}, {"i8", "i32"}, {"f16", "f16"}}) {
+                const auto fn = ir::parse_ir(sources, sources.add("k.ir", kernel_text({f, f, sum, m, n, 64})), types, diags);
                 ASSERT_TRUE(fn);
                 for (ir::InstId id : fn->block(fn->body).insts) {
                     if (fn->inst(id).op != ir::Op::dot) continue;
