@@ -236,7 +236,7 @@ int main(int argc, char** argv) {
         }
         if (cpu) {
             std::string why;
-            const auto rows = cpu_bench::cpu_rows(TEGULA_SOURCE_DIR, quick, why);
+            const auto rows = cpu_bench::cpu_rows(TEGULA_SOURCE_DIR, TEGULA_COMMAND, quick, why);
             if (!why.empty()) die("no CPU rows: " + why);
             cpu_bench::print_cpu(rows);
             std::ofstream(path) << cpu_bench::cpu_json(rows) << "\n";

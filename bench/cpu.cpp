@@ -2,6 +2,7 @@
 // machine.
 #include "bench/cpu.h"
 #include "bench/cpu_peers.h"
+#include "bench/cpu_times.h"
 #include "bench/inputs.h"
 
 #include <algorithm>
@@ -38,13 +39,6 @@ public:
         engine_ = tegula::Engine::create().value();
         module_ = engine_.load_file(source_dir + "/bench/cpu.tile").value();
         run_.machine = "cpu";
-    }
-    bool available(std::string& why) {
-        std::vector<float> x(8), y(8);
-        auto r =
-            module_.launch("add", {{"B", 8}}, {tegula::Tensor(x.data(), {8}), tegula::Tensor(x.data(), {8}), tegula::Tensor(y.data(), {8})}, run_);
-        why = r ? "" : r.diagnostics().text();
-        return static_cast<bool>(r);
     }
     void products();
     void bandwidth();
@@ -258,9 +252,19 @@ void Rows::attention() {
 
 }  // namespace
 
-std::vector<CpuRow> cpu_rows(const std::string& source_dir, bool quick, std::string& why) {
+std::vector<CpuRow> cpu_rows(const std::string& source_dir, const std::string& command, bool quick, std::string& why) {
+    setenv("TEGULA_CACHE_DIR", "off", 1);  // what is compiled is compiled here
+    CpuRow first;
+    try {
+        first = first_kernel(source_dir);
+    } catch (const tegula::Error& e) {
+        why = e.what();
+        return {};
+    }
     Rows all(source_dir, quick);
-    if (!all.available(why)) return {};
+    all.rows.push_back(first);
+    for (CpuRow& row : compile_times(source_dir)) all.rows.push_back(std::move(row));
+    all.rows.push_back(command_start(command, source_dir));
     all.products();
     all.bandwidth();
     all.beside_interpreter();
@@ -272,7 +276,7 @@ std::vector<CpuRow> cpu_rows(const std::string& source_dir, bool quick, std::str
 void print_cpu(const std::vector<CpuRow>& rows) {
     std::printf("%-44s %10s %10s  %-8s %-20s %7s %6s\n", "work", "ours", "peer", "", "which", "ratio", "goal");
     for (const CpuRow& r : rows) {
-        std::printf("%-44s %10.4g %10.4g  %-8s %-20s %6.4gx", r.work.c_str(), r.ours, r.theirs, r.unit.c_str(), r.peer.c_str(), r.ours / r.theirs);
+        std::printf("%-44s %10.4g %10.4g  %-8s %-20s %6.4gx", r.work.c_str(), r.ours, r.theirs, r.unit.c_str(), r.peer.c_str(), r.ratio());
         std::printf(r.goal ? " %4.3gx\n" : "\n", r.goal);
     }
     std::printf("OpenBLAS: %s\n", Blas().config.c_str());
@@ -280,9 +284,10 @@ void print_cpu(const std::vector<CpuRow>& rows) {
 
 std::string cpu_json(const std::vector<CpuRow>& rows) {
     std::string out = "{\"schema\":1,\"rows\":[";
-    char number[160];
+    char number[200];
     for (const CpuRow& r : rows) {
-        std::snprintf(number, sizeof number, "\"ours\":%.6g,\"peer\":%.6g,\"goal\":%.3g}", r.ours, std::isfinite(r.theirs) ? r.theirs : 0.0, r.goal);
+        std::snprintf(number, sizeof number, "\"ours\":%.6g,\"peer\":%.6g,\"goal\":%.3g,\"smaller_is_better\":%s}", r.ours,
+                      std::isfinite(r.theirs) ? r.theirs : 0.0, r.goal, r.smaller_is_better ? "true" : "false");
         out += (&r == rows.data() ? "\n" : ",\n") + ("{\"work\":\"" + r.work) + "\",\"unit\":\"" + r.unit + "\",\"who\":\"" + r.peer + "\"," + number;
     }
     return out + "\n]}";

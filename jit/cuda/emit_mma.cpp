@@ -138,7 +138,7 @@ std::string Emitter::packed(const std::string& array, const Format& f, const std
     const std::string x = array + "[" + first + "]";
     if (f.bits == 32 && prelude_.type(f) == "float") return prelude_.need("bits"), "float_bits(" + x + ")";
     if (f.bits == 32) return x;
-    if (f.bits == 16) {
+    if (f.container_bytes() == 2) {  // in exchanges also of fewer bits
         const std::string pack =
             support("pack 16", "pack",
                     "__device__ __forceinline__ unsigned $(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }\n");

@@ -1,6 +1,6 @@
 // Differential fuzzing: random programs on a machine and on the interpreter, bit for bit. A difference is shrunk to a small program and written as a
 // test file that `tegula test` runs.
-//   diff_fuzz [--machine cuda] [--seeds FIRST:END] [--seconds S] [--jobs N] [--out DIR]; diff_fuzz --show SEED prints a program
+//   diff_fuzz [--machine cuda] [--seeds FIRST:END] [--seconds S] [--jobs N] [--out DIR] [--show SEED]: prints a program instead
 // Exit code 1 when programs differed or were refused, 4 when the machine is not there.
 #include <atomic>
 #include <chrono>
@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -26,6 +27,8 @@ struct Settings {
     uint64_t first = 0, end = 1000;
     double seconds = 1e9;
     unsigned jobs = 1;
+    std::optional<uint64_t> show;
+    diff::Program program(uint64_t seed) const { return diff::generate(seed, machine == "cpu"); }  // GPUs promise no bits of NaN
 };
 
 /// ok; refused: sema rejects the program (the generator's fault); differs: the machine is wrong, or fails.
@@ -62,6 +65,7 @@ public:
         options.compare_expressions = false;
         options.order_free = true;
         if (program.seed % 4 == 3) options.disabled_passes = {"all"};
+        options.threads = 1 + static_cast<unsigned>(program.seed / 4 % 4);
         Outcome outcome;
         const Status status = run_tests(*engine_, *module, "", options, [&](TestResult& r) {
             if (r.status == Status::ok) return;
@@ -98,14 +102,12 @@ Settings parse(int argc, char** argv) {
     Settings s;
     for (int i = 1; i < argc; ++i) {
         const std::string name = argv[i];
-        if (name == "--show" && i + 1 < argc) {
-            std::fputs(diff::generate(std::strtoull(argv[++i], nullptr, 10)).text().c_str(), stdout);
-            std::exit(0);
-        }
         if (i + 1 >= argc) std::exit((std::fprintf(stderr, "diff_fuzz: %s needs a value\n", argv[i]), 2));
         const std::string value = argv[++i];
         if (name == "--machine")
             s.machine = value;
+        else if (name == "--show")
+            s.show = std::strtoull(value.c_str(), nullptr, 10);
         else if (name == "--seeds")
             s.first = std::strtoull(value.c_str(), nullptr, 10), s.end = std::strtoull(value.c_str() + value.find(':') + 1, nullptr, 10);
         else if (name == "--seconds")
@@ -124,6 +126,7 @@ Settings parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     const Settings settings = parse(argc, argv);
+    if (settings.show) return std::fputs(settings.program(*settings.show).text().c_str(), stdout) < 0;
     std::string why;
     if (!Runner(settings).available(why)) {
         std::printf("skipped: diff.%s (%s)\n", settings.machine.c_str(), why.c_str());
@@ -139,7 +142,7 @@ int main(int argc, char** argv) {
         while (std::chrono::duration<double>(Clock::now() - start).count() < settings.seconds) {
             const uint64_t seed = next++;
             if (seed >= settings.end || wrong > 20) return;
-            diff::Program program = diff::generate(seed);
+            diff::Program program = settings.program(seed);
             Outcome outcome = runner.run(program);
             ++done;
             if (outcome.kind == Outcome::ok) continue;

@@ -7,17 +7,15 @@
 
 namespace tegula::diff {
 
+std::string list(const std::vector<int64_t>& extents) {
+    std::string out;
+    for (int64_t e : extents) out += (out.empty() ? "" : ", ") + std::to_string(e);
+    return out;
+}
+
 namespace {
 
 constexpr int64_t kMaxElements = 4096;
-
-const std::vector<std::string> kFloats = {"f32", "f32", "f64", "f16", "bf16", "f8e4m3", "f8e5m2", "f6e2m3", "f4e2m1"};
-const std::vector<std::string> kInts = {"i32", "u32", "i8", "u8", "i16", "u16", "i64", "u64", "i4", "u4", "i3", "u5", "u1", "i13", "u27", "i50"};
-
-bool is_float(const std::string& t) { return t[0] == 'f' || t[0] == 'b' ? t != "bool" && t.substr(0, 5) != "fixed" : false; }
-bool is_int(const std::string& t) { return t[0] == 'i' || t[0] == 'u'; }
-bool is_unsigned(const std::string& t) { return t[0] == 'u'; }
-int int_bits(const std::string& t) { return std::stoi(t.substr(1)); }
 
 int64_t elements(const std::vector<int64_t>& shape) {
     int64_t n = 1;
@@ -25,17 +23,14 @@ int64_t elements(const std::vector<int64_t>& shape) {
     return n;
 }
 
-std::string list(const std::vector<int64_t>& v) {
-    std::string out;
-    for (int64_t e : v) out += (out.empty() ? "" : ", ") + std::to_string(e);
-    return out;
-}
-
 class Generator {
 public:
-    explicit Generator(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 0x1234567) { p_.seed = seed; }
+    Generator(uint64_t seed, bool nan_bits) : nan_bits_(nan_bits), state_(seed) {
+        state_ = next();  // else the numbers of the next seed would be these, less the first
+        p_.seed = seed;
+    }
     Program run() {
-        p_.grid = {pick({1, 1, 2, 3})};
+        p_.grid = {pick({1, 1, 2, 3, 6})};
         const bool loop = chance(20);
         if (loop) p_.grid = {pick({1, 2, 3}), pick({1, 2})};
         const int inputs = loop ? below(2) : 1 + below(3);
@@ -46,6 +41,7 @@ public:
         const int count = 3 + below(12);
         for (int tries = 0; static_cast<int>(p_.statements.size()) < count && tries < 10 * count; ++tries) add_statement();
         choose_outputs();
+        if (chance(15)) p_.output_layout = " @ col";
         return std::move(p_);
     }
 
@@ -59,11 +55,13 @@ private:
     int below(int n) { return static_cast<int>(next() % static_cast<uint64_t>(n)); }
     bool chance(int percent) { return below(100) < percent; }
     int64_t pick(std::initializer_list<int64_t> v) { return v.begin()[below(static_cast<int>(v.size()))]; }
+    std::string pick(std::initializer_list<const char*> v) { return v.begin()[below(static_cast<int>(v.size()))]; }
     std::string pick(const std::vector<std::string>& v) { return v[static_cast<size_t>(below(static_cast<int>(v.size())))]; }
 
     std::string element() {
-        const int r = below(20);
-        return r < 9 ? pick(kFloats) : r < 18 ? pick(kInts) : r == 18 ? "bool" : "fixed<6, 6>";
+        const int all = static_cast<int>(diff::elements().size());
+        const int row = chance(25) ? kCommon + below(all - kCommon) : chance(50) ? below(kFloats) : below(kCommon);
+        return diff::elements()[static_cast<size_t>(row)].name;
     }
     std::vector<int64_t> shape() {
         std::vector<int64_t> s;
@@ -77,15 +75,31 @@ private:
         Input in;
         in.tile = {element(), shape()};
         for (int64_t e : in.tile.shape) {
-            const int64_t start = below(3), stride = below(3);
-            const int64_t extent = std::max<int64_t>(1, start + stride * (p_.grid[0] - 1) + e - pick({0, 0, 0, 1, 3}));
+            const int64_t start = below(3), stride = below(3), step = pick({1, 1, 1, 1, 2, 3});
+            const int64_t extent = std::max<int64_t>(1, start + stride * (p_.grid[0] - 1) + (e - 1) * step + 1 - pick({0, 0, 0, 1, 3}));
             const bool whole = chance(30);
             in.tensor.push_back(whole ? e : extent);
             in.index += (in.index.empty() ? "" : ", ") +
-                        (whole ? ":" : "pid * " + std::to_string(stride) + " + " + std::to_string(start) + " +: " + std::to_string(e));
+                        (whole ? ":" : "pid * " + std::to_string(stride) + " + " + std::to_string(start) + " +: " + std::to_string(e)) +
+                        (whole || step == 1 ? "" : " step " + std::to_string(step));
         }
-        in.col = chance(20) && in.tensor.size() == 2;
+        if (chance(30)) in.layout = layout(in.tensor);
+        if (chance(15)) in.otherwise = " else cast<" + in.tile.elem + ">(shift)";
+        in.all_codes = chance(30) && in.tile.elem != "tf32";  // whose lowest bits are no part of the value
         p_.inputs.push_back(in);
+    }
+    /// One of the orders of storage that fit.
+    std::string layout(const std::vector<int64_t>& extents) {
+        std::vector<std::string> fit = {" @ col"};
+        std::string strides;
+        int64_t next = pick({1, 2, 3});
+        for (size_t d = extents.size(); d-- > 0; next = next * extents[d] + pick({0, 1, 5}))
+            strides = std::to_string(next) + (strides.empty() ? "" : ", ") + strides;
+        fit.push_back(" @ strides(" + strides + ")");
+        if (extents.size() == 1) fit.push_back(" @ spread");
+        if (extents.size() == 2) fit.insert(fit.end(), {" @ col", " @ panels<4>", " @ skewed", " @ tiled<4, 8>"});
+        if (extents.size() == 3) fit.push_back(" @ turned");
+        return pick(fit);
     }
 
     int values() const { return static_cast<int>(p_.inputs.size() + p_.statements.size()); }
@@ -107,16 +121,19 @@ private:
 
     void add_statement() {
         using Make = bool (Generator::*)();
-        static constexpr Make kMakers[] = {&Generator::arithmetic, &Generator::arithmetic,   &Generator::unary,      &Generator::compare,
-                                           &Generator::choice,     &Generator::conversion,   &Generator::conversion, &Generator::reduction,
-                                           &Generator::reduction,  &Generator::order,        &Generator::reshaping,  &Generator::reshaping,
-                                           &Generator::parts,      &Generator::gathering,    &Generator::product,    &Generator::product,
-                                           &Generator::looping,    &Generator::broadcasting, &Generator::function,   &Generator::branching,
-                                           &Generator::repeating,  &Generator::atomic,       &Generator::exchange,   &Generator::pointers};
+        static constexpr Make kMakers[] = {&Generator::arithmetic,   &Generator::arithmetic,  &Generator::unary,        &Generator::compare,
+                                           &Generator::choice,       &Generator::conversion,  &Generator::conversion,   &Generator::reduction,
+                                           &Generator::reduction,    &Generator::order,       &Generator::reshaping,    &Generator::reshaping,
+                                           &Generator::parts,        &Generator::gathering,   &Generator::product,      &Generator::product,
+                                           &Generator::looping,      &Generator::function,    &Generator::broadcasting, &Generator::branching,
+                                           &Generator::repeating,    &Generator::atomic,      &Generator::exchange,     &Generator::pointers,
+                                           &Generator::lambda,       &Generator::lambda,      &Generator::index_form,   &Generator::index_form,
+                                           &Generator::random_words, &Generator::blocks,      &Generator::pairing,      &Generator::deposit,
+                                           &Generator::own_rows,     &Generator::overwriting, &Generator::picked_rows,  &Generator::histogram};
         (this->*kMakers[below(static_cast<int>(std::size(kMakers)))])();
     }
 
-    static bool has_arithmetic(const TileType& t) { return t.elem != "bool"; }
+    static bool has_arithmetic(const TileType& t) { return element_of(t.elem).kind != Kind::boolean && element_of(t.elem).kind != Kind::table; }
     bool arithmetic() {
         const auto a = find(has_arithmetic);
         if (!a) return false;
@@ -124,11 +141,13 @@ private:
         const auto b = find([&](const TileType& o) { return o == t; });
         std::vector<std::string> ops = {"{0} + {1}",     "{0} - {1}",        "{0} * {1}",       "min({0}, {1})",
                                         "max({0}, {1})", "minnum({0}, {1})", "maxnum({0}, {1})"};
-        if (is_float(t.elem)) ops.insert(ops.end(), {"{0} / {1}", "copysign({0}, select(isnan({1}), abs({0}), {1}))", "fma({0}, {1}, {0})"});
+        if (is_float(t.elem))
+            ops.insert(ops.end(), {"{0} / {1}", "{0} % {1}", "copysign({0}, select(isnan({1}), abs({0}), {1}))", "fma({0}, {1}, {0})"});
         if (is_int(t.elem))
             ops.insert(ops.end(), {"{0} / {1}", "{0} % {1}", "{0} & {1}", "{0} | {1}", "{0} ^ {1}", "{0} << {1}", "{0} >> {1}", "div_trunc({0}, {1})",
                                    "rem_trunc({0}, {1})", "div_ceil({0}, {1})", "fma({0}, {1}, {1})"});
         if (is_unsigned(t.elem)) ops.push_back("umulhi({0}, {1})");
+        if (t.elem[0] == 'l' || t.elem.starts_with("fxp")) ops.push_back("{0} / {1}");
         return add(t, pick(ops), {*a, *b});
     }
     bool unary() {
@@ -141,10 +160,12 @@ private:
         return add(t, pick(ops), {*a});
     }
     bool function() {
-        const auto a = find([](const TileType& t) { return (t.elem == "f32" || t.elem == "f16" || t.elem == "f64") && elements(t.shape) <= 1024; });
-        return a &&
-               add(type(*a),
-                   pick(std::vector<std::string>{"exp({0})", "log({0})", "sin({0})", "tanh({0})", "rsqrt({0})", "exp2({0})", "sigmoid({0})"}), {*a});
+        const auto a = find([](const TileType& t) { return is_float(t.elem) && bits_of(t.elem) != 50 && elements(t.shape) <= 1024; });
+        if (!a) return false;
+        return add(type(*a),
+                   pick({"exp({0})", "log({0})", "sin({0})", "tanh({0})", "rsqrt({0})", "exp2({0})", "sigmoid({0})", "erf({0})", "cbrt({0})",
+                         "log1p({0})", "atan({0})", "pow(abs({0}), {0})", "clamp({0}, -{0}, abs({0}))"}),
+                   {*a});
     }
     bool compare() {
         const auto a = find(has_arithmetic);
@@ -169,20 +190,25 @@ private:
         const TileType t = type(*a);
         if (is_int(t.elem) && chance(25)) {  // same width, other sign
             const std::string other = (is_unsigned(t.elem) ? "i" : "u") + t.elem.substr(1);
-            return int_bits(t.elem) > 1 && add({other, t.shape}, "bitcast<" + other + ">({0})", {*a});
+            return bits_of(t.elem) > 1 && add({other, t.shape}, "bitcast<" + other + ">({0})", {*a});
+        }
+        const Element from = element_of(t.elem);
+        if (from.kind != Kind::boolean && (nan_bits_ || from.kind == Kind::fixed) && t.elem != "tf32" && chance(15)) {
+            const std::string code = "u" + std::to_string(from.bits);
+            return add({code, t.shape}, "bitcast<" + code + ">({0})", {*a});
         }
         const std::string to = element();
         std::string options;
-        if (is_float(to) || to[0] == 'f') {
-            if (chance(30)) options += ", round = " + pick(std::vector<std::string>{"rna", "rtz", "ru", "rd"});
-            if (chance(30)) options += ", overflow = sat";
-            if (chance(10)) options = ", round = stochastic, seed = " + std::to_string(below(1000));
+        if (t.elem != "bool" && to != "bool") {
+            if (chance(30)) options += ", round = " + pick(std::vector<std::string>{"rne", "rna", "rtz", "ru", "rd"});
+            if (chance(10)) options = ", round = stochastic, seed = " + pick(std::vector<std::string>{std::to_string(below(1000)), "pid + shift"});
+            if (chance(30)) options += is_int(to) ? ", overflow = sat" : pick(std::vector<std::string>{", overflow = sat", ", overflow = ieee"});
         }
-        if (t.elem == "bool" || to == "bool") options.clear();
         return add({to, t.shape}, "cast<" + to + ">({0}" + options + ")", {*a});
     }
     bool reduction() {
-        const auto a = find([](const TileType&) { return true; });
+        const auto a = find([](const TileType& t) { return element_of(t.elem).kind != Kind::table; });
+        if (!a) return false;
         const TileType t = type(*a);
         const bool all = chance(15);
         const int axis = below(static_cast<int>(t.shape.size()));
@@ -198,10 +224,9 @@ private:
         } else if (chance(20)) {
             op = pick(std::vector<std::string>{"argmin", "argmax"});
             out.elem = "i32";
-        } else if (chance(50) && t.elem[1] != 'i') {
+        } else if (chance(50)) {
             op = chance(80) ? "sum" : "prod";
-            if (is_float(t.elem) && t.elem != "f64") out.elem = "f32";
-            if (is_int(t.elem) && int_bits(t.elem) < 32) out.elem = is_unsigned(t.elem) ? "u32" : "i32";
+            out.elem = widened(t.elem);
         } else {
             op = pick(std::vector<std::string>{"min", "max", "minnum", "maxnum"});
         }
@@ -210,21 +235,227 @@ private:
         return add(out, scalar ? "broadcast(" + op + "({0}" + where + "), [1])" : op + "({0}" + where + ")", {*a});
     }
     bool order() {
-        const auto a = find([](const TileType& t) { return t.elem != "bool" && t.elem.substr(0, 5) != "fixed" && elements(t.shape) <= 1024; });
+        const auto a = find([](const TileType& t) { return has_arithmetic(t) && elements(t.shape) <= 1024; });
         if (!a) return false;
         TileType t = type(*a);
-        const std::string axis = ", axis = " + std::to_string(below(static_cast<int>(t.shape.size())));
-        switch (below(3)) {
+        const int d = below(static_cast<int>(t.shape.size()));
+        const std::string axis = ", axis = " + std::to_string(d);
+        switch (below(4)) {
             case 0:
                 return add(t, "sort({0}" + axis + (chance(50) ? ", descending = true)" : ")"), {*a});
             case 1:
                 t.elem = "i32";
-                return add(t, "argsort({0}" + axis + ")", {*a});
+                return add(t, "argsort({0}" + axis + (chance(50) ? ", descending = true)" : ")"), {*a});
+            case 2: {
+                int64_t& extent = t.shape[static_cast<size_t>(d)];
+                extent = 1 + below(static_cast<int>(extent));
+                const std::string text = "topk({0}, " + std::to_string(extent) + axis + ")";
+                if (chance(50)) return add(t, text + ".0", {*a});
+                t.elem = "i32";
+                return add(t, text + ".1", {*a});
+            }
             default:
-                if (is_float(t.elem) && t.elem != "f64") t.elem = "f32";
-                if (is_int(t.elem) && int_bits(t.elem) < 32) t.elem = is_unsigned(t.elem) ? "u32" : "i32";
-                return add(t, "cumsum({0}" + axis + (chance(50) ? ", reverse = true)" : ")"), {*a});
+                t.elem = widened(t.elem);
+                return add(t, (chance(70) ? "cumsum({0}" : "cumprod({0}") + axis + (chance(50) ? ", reverse = true)" : ")"), {*a});
         }
+    }
+    bool histogram() {
+        const auto a = find([](const TileType& t) { return is_int(t.elem); });
+        if (!a) return false;
+        const int64_t bins = pick({1, 3, 8, 100});
+        const std::string mask = chance(50) ? ", mask = cast<bool>({1}))" : ")";
+        return add({"i32", {bins}}, "histogram({0}, " + std::to_string(bins) + mask, {*a, *find_mask(type(*a))});
+    }
+    /// Reductions and scans by functions of the program's own, which need not commute; over one tile, or two whose members go along.
+    bool lambda() {
+        const auto a = find([](const TileType& t) { return has_arithmetic(t) && elements(t.shape) <= 1024; });
+        if (!a) return false;
+        TileType t = type(*a);
+        const auto b = find([&](const TileType& o) { return o.shape == t.shape && has_arithmetic(o); });
+        const TileType u = type(*b);
+        const int d = below(static_cast<int>(t.shape.size()));
+        const bool pair = chance(40), scanned = chance(50);
+        const int member = pair ? below(2) : 0;
+        std::vector<std::string> ops = {"a + b", "max(a, b)", "b - a", "a", "select(b < a, b, a)", "a * a - b"};
+        if (is_int(t.elem)) ops.insert(ops.end(), {"a ^ b", "a << 1 | b & 1", "a / b"});
+        const std::string body =
+            pair ? "|a, i, b, j| (" + pick(ops) + ", " + pick({"i + j", "select(b < a, j, i)", "j - i"}) + ")" : "|a, b| " + pick(ops);
+        const std::string init = pair ? "(cast<" + t.elem + ">(shift), cast<" + u.elem + ">(1))" : "cast<" + t.elem + ">(shift)";
+        std::string text = std::string(scanned ? "scan(" : "reduce(") + (pair ? "({0}, {1})" : "{0}") + ", " + std::to_string(d) +
+                           (scanned ? "" : ", " + init) + ", " + body + (scanned && chance(40) ? ", reverse = true)" : ")");
+        if (pair) text += "." + std::to_string(member);
+        TileType out{member ? u.elem : t.elem, t.shape};
+        if (!scanned) out.shape.erase(out.shape.begin() + d);
+        if (!out.shape.empty()) return add(out, text, {*a, *b});
+        out.shape = {1};
+        return add(out, "broadcast(" + text + ", [1])", {*a, *b});
+    }
+    static std::string with(std::string text, char hole, int64_t value) {
+        for (size_t at; (at = text.find(hole)) != std::string::npos;) text.replace(at, 1, std::to_string(value));
+        return text;
+    }
+    /// Tiles by their indices: permuted, shifted out of range, and sums that are no products, or not quite.
+    bool index_form() {
+        const auto a = find([](const TileType& t) { return t.shape.size() == 2 && element_of(t.elem).kind != Kind::boolean; });
+        if (!a) return false;
+        const TileType t = type(*a);
+        const int64_t m = t.shape[0], n = t.shape[1];
+        const auto number = [](int64_t v) { return std::to_string(v); };
+        const std::string rows = "i < " + number(m), columns = "j < " + number(n), q = "q < " + number(n);
+        if (!has_arithmetic(t) || chance(40)) {
+            const int form = below(4);
+            if (form == 0) return add({t.elem, {n, m}}, "[j < " + number(n) + ", i < " + number(m) + "] => {0}[i, j]", {*a});
+            const char* const forms[] = {"{0}[i - 1, j + shift]", "{0}[i, (j * 3 + shift) % N]",
+                                         "select((i + j) % 2 == 0, {0}[i, j], {0}[M - i, N - 1 - j])"};
+            return add(t, "[" + rows + ", " + columns + "] => " + with(with(forms[form - 1], 'M', m), 'N', n), {*a});
+        }
+        if (chance(30)) {
+            const std::string op = pick({"max", "min", "minnum", "sum"});
+            return add({op == "sum" ? widened(t.elem) : t.elem, {m}},
+                       "[" + rows + "] => " + op + "[" + q + "] => {0}[i, (q * q + 1) % " + number(n) + "]", {*a});
+        }
+        const auto b = find([&](const TileType& o) { return o.elem == t.elem && o.shape.size() == 2 && o.shape[1] == n; });
+        const int64_t p = type(*b).shape[0];
+        if (m * p * n > 4 * kMaxElements) return false;
+        const std::string end = "] => sum[" + q + "] => ", shape = "[" + rows + ", j < " + number(p);
+        if (chance(20)) return add({widened(t.elem), {m, p}}, shape + end + "{0}[i, q] - {1}[j, q]", {*a, *b});
+        const std::string body = pick({"{0}[i, q] * {1}[j, q]", "{0}[i, q] * {1}[j, N - q]", "{0}[i, (q + i) % N] * {1}[j, q]",
+                                       "{0}[i, q] * {1}[j, q - 1]", "({0}[i, q] + {1}[j, q]) * {1}[j, q]"});
+        return add({accumulator(t.elem), {m, p}}, shape + end + with(body, 'N', n), {*a, *b});
+    }
+    bool random_words() {
+        const auto a = find([](const TileType& t) { return is_int(t.elem) && elements(t.shape) <= 1024; });
+        if (!a) return false;
+        const std::string of = "(cast<u64>(shift + pid), cast<i64>({0})";
+        const std::vector<int64_t> shape = type(*a).shape;
+        switch (below(4)) {
+            case 0:
+                return add({"f32", shape}, "random." + pick({"uniform", "normal"}) + of + ")", {*a});
+            case 1:
+                return add({"i64", shape}, "random.integers" + of + ", -7, 1000)", {*a});
+            case 2:
+                return add({"bool", shape}, "random.bernoulli" + of + ", 0.25)", {*a});
+            default:
+                return add({"u32", shape}, "random.words" + of + ")." + std::to_string(below(4)), {*a});
+        }
+    }
+    /// Through a block format and back, or to its parts.
+    bool blocks() {
+        struct Block {
+            const char *name, *element, *scale;
+            int64_t size;
+        };
+        static constexpr Block kBlocks[] = {{"bmx", "f4e2m1", "f8e8m0", 8},
+                                            {"bnv", "f4e2m1", "f8e4m3", 16},
+                                            {"bceil", "f8e4m3", "f32", 5},
+                                            {"beven", "f6e2m3", "flt5", 3},
+                                            {"bint", "fxp2", "f8e8m0", 32}};
+        const auto a = find([](const TileType& t) { return has_arithmetic(t); });
+        if (!a) return false;
+        TileType t = type(*a);
+        const Block& block = kBlocks[below(static_cast<int>(std::size(kBlocks)))];
+        const std::string value = "cast<" + std::string(block.name) + ">(cast<f32>({0}))";
+        switch (below(3)) {
+            case 0:
+                t.elem = block.element;
+                return add(t, "block_elements(" + value + ")", {*a});
+            case 1:
+                t.elem = block.scale;
+                t.shape.back() = (t.shape.back() + block.size - 1) / block.size;
+                return add(t, "block_scales(" + value + ")", {*a});
+            default:
+                t.elem = "f32";
+                return add(t, "cast<f32>(" + value + ")", {*a});
+        }
+    }
+    bool pairing() {
+        const auto a = find([](const TileType&) { return true; });
+        TileType t = type(*a);
+        const int d = below(static_cast<int>(t.shape.size()));
+        const std::string axis = std::to_string(d);
+        int64_t& extent = t.shape[static_cast<size_t>(d)];
+        const auto b = find([&](const TileType& o) { return o == t; });
+        switch (below(5)) {
+            case 0:
+                t.shape.push_back(2);
+                return add(t, "join({0}, {1})", {*a, *b});
+            case 1:
+                if (t.shape.back() != 2 || t.shape.size() < 2) return false;
+                t.shape.pop_back();
+                return add(t, "unjoin({0})." + std::to_string(below(2)), {*a});
+            case 2:
+                t.shape.insert(t.shape.begin() + d, 2);
+                return add(t, "stack({0}, {1}, axis = " + axis + ")", {*a, *b});
+            case 3: {
+                const int64_t pieces = pick({2, 3, 4});
+                if (extent % pieces) return false;
+                extent /= pieces;
+                return add(t, "split({0}, " + std::to_string(pieces) + ", axis = " + axis + ")." + std::to_string(below(static_cast<int>(pieces))),
+                           {*a});
+            }
+            default:
+                if (extent != 1 || t.shape.size() < 2) return false;
+                t.shape.erase(t.shape.begin() + d);
+                return add(t, "squeeze({0}, " + axis + ")", {*a});
+        }
+    }
+    /// Part of a tile is replaced by a part of another, in strides of either sign.
+    bool deposit() {
+        const auto a = find([](const TileType&) { return true; });
+        const TileType t = type(*a);
+        const auto b = find([&](const TileType& o) { return o == t; });
+        std::string to, from;
+        for (const int64_t e : t.shape) {
+            const int64_t step = pick({1, 2, -1, -2, 3}), stride = std::abs(step), n = 1 + below(static_cast<int>((e + stride - 1) / stride));
+            const int64_t first = below(static_cast<int>(e - (n - 1) * stride)), start = step < 0 ? first + (n - 1) * stride : first;
+            const std::string part = std::to_string(n) + (step == 1 ? "" : " step " + std::to_string(step));
+            to += (to.empty() ? "" : ", ") + (chance(30) ? "shift + " + std::to_string(start) : std::to_string(start)) + " +: " + part;
+            from += (from.empty() ? "" : ", ") + std::string("pid - ") + std::to_string(below(2)) + " +: " + std::to_string(n);
+        }
+        return add(t, "{ var acc = {0}; acc[" + to + "] = {1}[" + from + "]; acc }", {*a, *b});
+    }
+    /// A row of memory per program, read and written in parts that overlap.
+    bool own_rows() {
+        const auto a = find(has_arithmetic);
+        if (!a) return false;
+        const TileType t = type(*a);
+        const int64_t n = elements(t.shape);
+        const std::string length = std::to_string(n), row = "mem[" + program() + ", ", value = "reshape({0}, [" + length + "])";
+        const std::vector<std::string> steps = {row + "3 +: " + length + "] += " + value + "; ",
+                                                row + "0 +: " + length + "] = " + row + "2 +: " + length + "]; ",
+                                                row + "1 +: " + length + "] = flip(" + row + "shift +: " + length + "], 0); ",
+                                                row + "2 +: " + length + " step 2] = " + row + "1 +: " + length + "] * " + value + "; "};
+        std::string text = "{ var acc = {0}; ";
+        for (int i = 1 + below(3); i > 0; --i) text += pick(steps);
+        text += "acc = reshape(" + row + "shift +: " + length + " step " + std::to_string(pick({1, 2})) + "], [" + list(t.shape) + "]); acc }";
+        const std::vector<int64_t> extents = {programs(), n + pick({0, 3, 5, 40})};
+        return add(t, text, {*a}, Memory{{t.elem, extents}, false, chance(30) ? layout(extents) : ""});
+    }
+    /// Writes what an input tensor was read from: its values stay what they were. Several programs would race.
+    bool overwriting() {
+        if (programs() != 1 || p_.inputs.empty()) return false;
+        const auto i = static_cast<size_t>(below(static_cast<int>(p_.inputs.size())));
+        const Input& in = p_.inputs[i];
+        const auto v = find([&](const TileType& t) { return t.elem == in.tile.elem && t.shape.size() == in.tensor.size(); });
+        std::string at;
+        for (int64_t e : type(*v).shape) at += (at.empty() ? "" : ", ") + std::to_string(below(3)) + " +: " + std::to_string(e);
+        return add(type(*v), "{ var acc = {0}; mem[" + at + "] = {0}; acc = mem[" + at + "]; acc }", {*v},
+                   Memory{{in.tile.elem, in.tensor}, false, "", i});
+    }
+    /// Rows of a matrix that nobody writes, by numbers some of which are outside.
+    bool picked_rows() {
+        const auto a = find([](const TileType& t) { return is_int(t.elem) && t.shape.size() <= 2 && elements(t.shape) <= 256; });
+        if (!a) return false;
+        TileType t = type(*a);
+        const int64_t rows = pick({3, 17, 64}), columns = pick({1, 4, 7, 16}), step = pick({1, 1, 2, 3});
+        t.elem = element();
+        t.shape.push_back(columns);
+        const std::vector<int64_t> extents = {rows, columns * step + pick({0, 0, 1, 3})};
+        const std::string other = chance(40) ? " else cast<" + t.elem + ">(pid)" : "";
+        return add(t,
+                   "mem[cast<i64>({0}) % " + std::to_string(rows + 3) + " - 1, " + std::to_string(below(2)) + " +: " + std::to_string(columns) +
+                       (step == 1 ? "" : " step " + std::to_string(step)) + "]" + other,
+                   {*a}, Memory{{t.elem, extents}, false, chance(40) ? layout(extents) : ""});
     }
     bool reshaping() {
         const auto a = find([](const TileType&) { return true; });
@@ -323,31 +554,36 @@ private:
         return items;
     }
     bool gathering() {
-        const auto a = find([](const TileType& t) { return t.elem.substr(0, 5) != "fixed"; });
-        const auto i = a ? find([&](const TileType& t) { return is_int(t.elem) && t.shape == type(*a).shape; }) : std::nullopt;
+        const auto a = find([](const TileType&) { return true; });
+        const auto i = find([&](const TileType& t) { return is_int(t.elem) && t.shape == type(*a).shape; });
         if (!i) return false;
         const TileType t = type(*a);
         const int d = below(static_cast<int>(t.shape.size()));
         return add(t, "gather({0}, cast<i64>({1}) % " + std::to_string(t.shape[static_cast<size_t>(d)]) + ", " + std::to_string(d) + ")", {*a, *i});
     }
     bool product() {
-        static const std::vector<std::string> kOperands = {"f16", "bf16", "f32", "i8", "u8", "f8e4m3", "f8e5m2", "f64", "i4", "i32", "f4e2m1"};
-        const auto a = find([](const TileType& t) {
-            return t.shape.size() >= 2 && t.shape.size() <= 3 && std::count(kOperands.begin(), kOperands.end(), t.elem) && elements(t.shape) <= 2048;
-        });
+        const auto a =
+            find([](const TileType& t) { return t.shape.size() >= 2 && t.shape.size() <= 3 && t.elem != "bool" && elements(t.shape) <= 2048; });
         if (!a) return false;
         const TileType t = type(*a);
         const size_t r = t.shape.size();
         const auto b = find([&](const TileType& o) {
             return o.elem == t.elem && o.shape.size() == r && o.shape[r - 1] == t.shape[r - 1] && (r == 2 || o.shape[0] == t.shape[0]);
         });
-        if (r == 2 && t.elem != "f64" && t.elem != "i32" && chance(30)) return scaled_product(*a, *b);
+        static const std::vector<std::string> kScaled = {"f16", "bf16", "f32", "i8", "u8", "f8e4m3", "f8e5m2", "i4", "f4e2m1"};
+        if (r == 2 && std::count(kScaled.begin(), kScaled.end(), t.elem) && chance(30)) return scaled_product(*a, *b);
         TileType out = t;
-        out.elem = is_int(t.elem) ? (is_unsigned(t.elem) ? "u32" : "i32") : t.elem == "f64" ? "f64" : "f32";
+        out.elem = accumulator(t.elem);
         out.shape[r - 1] = type(*b).shape[r - 2];
         const auto c = find([&](const TileType& o) { return o == out; });
-        if (c && chance(60)) return add(out, "dot({0}, trans({1}), {2})", {*a, *b, *c});
-        return add(out, "dot({0}, trans({1}))", {*a, *b});
+        if (c && chance(50)) return add(out, "dot({0}, trans({1}), {2})", {*a, *b, *c});
+        if (chance(50)) return add(out, "dot({0}, trans({1}))", {*a, *b});
+        const Kind kind = element_of(t.elem).kind;
+        if (kind == Kind::fixed || kind == Kind::logarithm)
+            out.elem = t.elem;
+        else
+            out.elem = kind == Kind::integer ? pick({"i64", "i16", "i8", "i50"}) : pick({"f16", "bf16", "f64", "flt16", "f8e5m2"});
+        return add(out, "dot({0}, trans({1}), broadcast(cast<" + out.elem + ">(shift), [" + list(out.shape) + "]))", {*a, *b});
     }
     /// Scales are elements of the operands themselves; blocks need not nest.
     bool scaled_product(int a, int b) {
@@ -366,8 +602,7 @@ private:
         return add(out, factors + ")", {a, b});
     }
     bool looping() {
-        const auto a =
-            find([](const TileType& t) { return t.elem == "f32" || t.elem == "i32" || t.elem == "u8" || t.elem == "f16" || t.elem == "i64"; });
+        const auto a = find(has_arithmetic);
         if (!a) return false;
         const TileType t = type(*a);
         const auto b = find([&](const TileType& o) { return o == t; });
@@ -474,7 +709,8 @@ private:
         const bool named = chance(50);
         const auto input = [&](const char* elem, std::vector<int64_t> tile, std::vector<int64_t> tensor, const std::string& index,
                                const char* names) {
-            p_.inputs.push_back({{elem, std::move(tile)}, std::move(tensor), index, chance(40), named ? names : ""});
+            const std::string order = chance(40) ? " @ col" : chance(10) ? layout(tensor) : "";
+            p_.inputs.push_back({{elem, std::move(tile)}, std::move(tensor), index, order, named ? names : ""});
         };
         const std::string rows = "pid * " + number(m) + " +: " + number(m), columns = "program_id(1) * " + number(n) + " +: " + number(n);
         input(o.a, {m, step}, {m * p_.grid[0] - pick({0, 0, 1, 8}), k}, rows + ", 0 +: " + number(step), "M, K");
@@ -503,158 +739,13 @@ private:
         if (p_.outputs.empty()) p_.outputs.push_back(values() - 1);
     }
 
+    bool nan_bits_;
     uint64_t state_;
     Program p_;
 };
 
-std::string colons(size_t rank) {
-    std::string out;
-    for (size_t d = 0; d < rank; ++d) out += d ? ", :" : ":";
-    return out;
-}
-
-/// Replaces "{k}" by the name of operand k.
-std::string fill(const std::string& text, const std::vector<int>& operands) {
-    std::string out;
-    for (size_t i = 0; i < text.size(); ++i) {
-        const bool hole = text[i] == '{' && i + 2 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9' && text[i + 2] == '}';
-        if (!hole) {
-            out += text[i];
-            continue;
-        }
-        out += "v" + std::to_string(operands[static_cast<size_t>(text[i + 1] - '0')]);
-        i += 2;
-    }
-    return out;
-}
-
-/// `let`, or for a text in braces (`{ var acc = ..; ..; acc }`) a variable written by its statements.
-std::string statement_text(int value, const Statement& s) {
-    const std::string name = "v" + std::to_string(value);
-    const auto replace = [](std::string text, const std::string& what, const std::string& by) {
-        for (size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, what.size(), by);
-        return text;
-    };
-    const std::string text = replace(fill(s.text, s.operands), "mem", "m" + std::to_string(value));
-    if (text[0] != '{') return "    let " + name + " = " + text + ";\n";
-    return "    " + replace(text.substr(2, text.size() - 4 - 4), "acc", name) + "\n";  // without "{ " and " acc }"
-}
-
-/// Host text that makes the data of a tensor: every bit pattern of narrow types, moderate numbers and some special ones of wide floats.
-std::string data_text(const std::string& t, const std::vector<int64_t>& extents, uint64_t seed) {
-    const std::string shape = "[" + list(extents) + "]", key = "(seed = " + std::to_string(seed) + ")";
-    if (t == "f32" || t == "f64" || t == "f16" || t == "bf16") {
-        const std::string wide = t == "f64" ? "f64" : "f32";
-        return "cast<" + t + ">(select(rand<f32>" + shape + "(seed = " + std::to_string(seed + 1) + ") < 0.9, randn<" + wide + ">" + shape + key +
-               " * 4.0, randn<" + wide + ">" + shape + "(seed = " + std::to_string(seed + 2) + ") * 1e30 - select(rand<f32>" + shape +
-               "(seed = " + std::to_string(seed + 3) + ") < 0.3, inf, 0.0)))";
-    }
-    return "cast<" + t + ">(randint<i64>" + shape + "(-300, 300, seed = " + std::to_string(seed) + "))";
-}
-
 }  // namespace
 
-const TileType& Program::type(int value) const {
-    const auto v = static_cast<size_t>(value);
-    return v < inputs.size() ? inputs[v].tile : statements[v - inputs.size()].type;
-}
-
-std::string Program::text() const {
-    const auto number = [](auto v) { return std::to_string(v); };
-    std::string out = "// Program " + number(seed) + " of the differential fuzzer.\n\nkernel k(", data, arguments;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-        const Input& in = inputs[i];
-        const std::string name = "x" + number(i), layout = in.col ? " @ col" : "";
-        out += name + ": tensor<" + in.tile.elem + ">[" + (in.names.empty() ? list(in.tensor) : in.names) + "]" + layout + ", ";
-        data += "    let " + name + " = " + data_text(in.tile.elem, in.tensor, seed % 1000000 * 10 + i) + layout + ";\n";
-        arguments += name + ", ";
-    }
-    out += "shift: i64";
-    arguments += number(seed % 4);
-    for (size_t s = 0; s < statements.size(); ++s) {
-        if (!statements[s].memory) continue;
-        const auto& [tile, pointer] = *statements[s].memory;
-        const std::string name = "m" + number(inputs.size() + s);
-        out += pointer ? ", " + name + ": ptr<" + tile.elem + ">" : ", inout " + name + ": tensor<" + tile.elem + ">[" + list(tile.shape) + "]";
-        data += "    let " + name + " = " + data_text(tile.elem, tile.shape, seed % 1000000 * 10 + 5 + s) + ";\n";
-        arguments += ", " + name;
-    }
-    std::string stores;
-    for (size_t o = 0; o < outputs.size(); ++o) {
-        const TileType& t = type(outputs[o]);
-        std::vector<int64_t> shape = grid;
-        shape.insert(shape.end(), t.shape.begin(), t.shape.end());
-        const std::string name = "y" + number(o), storage = "<" + t.elem + ">[" + list(shape) + "]";
-        out += ", out " + name + ": tensor" + storage;
-        data += "    let " + name + " = empty" + storage + ";\n";
-        arguments += ", " + name;
-        stores +=
-            "    " + name + "[pid, " + (grid.size() > 1 ? "program_id(1), " : "") + colons(t.shape.size()) + "] = v" + number(outputs[o]) + ";\n";
-    }
-    out += ")\n    grid [" + list(grid) + "]" + (schedule.empty() ? "" : "\n    schedule " + schedule) + attributes +
-           "\n{\n    let pid = program_id(0);\n";
-    for (size_t i = 0; i < inputs.size(); ++i) out += "    let v" + number(i) + " = x" + number(i) + "[" + inputs[i].index + "];\n";
-    for (size_t s = 0; s < statements.size(); ++s) out += statement_text(static_cast<int>(inputs.size() + s), statements[s]);
-    return out + stores + "}\n\ntest \"program " + number(seed) + "\" {\n" + data + "    k(" + arguments + ");\n}\n";
-}
-
-Program generate(uint64_t seed) { return Generator(seed).run(); }
-
-namespace {
-
-/// Without statement `s`, whose uses become `other`; nullopt when other comes later.
-Program without(const Program& p, size_t s, int other) {
-    Program q = p;
-    const int gone = static_cast<int>(p.inputs.size() + s);
-    q.statements.erase(q.statements.begin() + static_cast<long>(s));
-    const auto moved = [&](int v) { return v == gone ? other : v > gone ? v - 1 : v; };
-    for (Statement& t : q.statements)
-        for (int& o : t.operands) o = moved(o);
-    for (int& o : q.outputs) o = moved(o);
-    return q;
-}
-
-}  // namespace
-
-std::vector<Program> smaller(const Program& p) {
-    std::vector<Program> out;
-    for (size_t o = 0; p.outputs.size() > 1 && o < p.outputs.size(); ++o) {
-        out.push_back(p);
-        out.back().outputs.erase(out.back().outputs.begin() + static_cast<long>(o));
-    }
-    for (size_t s = p.statements.size(); s-- > 0;) {
-        const int value = static_cast<int>(p.inputs.size() + s);
-        bool used = std::count(p.outputs.begin(), p.outputs.end(), value) != 0;
-        for (const Statement& t : p.statements) used |= std::count(t.operands.begin(), t.operands.end(), value) != 0;
-        if (!used) {
-            out.push_back(without(p, s, 0));
-            continue;
-        }
-        for (int v = 0; v < value; ++v)
-            if (p.type(v) == p.type(value)) {
-                out.push_back(without(p, s, v));
-                break;
-            }
-        const TileType& t = p.type(value);
-        const std::string zeros = "zeros<" + t.elem + ">[" + list(t.shape) + "]";
-        if (p.statements[s].text != zeros && t.elem != "bool") {
-            out.push_back(p);
-            out.back().statements[s].text = zeros;
-            out.back().statements[s].operands.clear();
-            out.back().statements[s].memory.reset();
-        }
-    }
-    for (size_t axis = 0; axis < p.grid.size(); ++axis) {
-        if (p.grid[axis] == 1) continue;
-        out.push_back(p);
-        out.back().grid[axis] = 1;
-    }
-    for (std::string Program::* clause : {&Program::schedule, &Program::attributes}) {
-        if ((p.*clause).empty()) continue;
-        out.push_back(p);
-        (out.back().*clause).clear();
-    }
-    return out;
-}
+Program generate(uint64_t seed, bool nan_bits) { return Generator(seed, nan_bits).run(); }
 
 }  // namespace tegula::diff

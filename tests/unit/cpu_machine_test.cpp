@@ -310,4 +310,30 @@ TEST(CpuMemory, CompiledRunAndFreedLeavesNothing) {
     RecordProperty("bytes_per_kernel", std::to_string(grown));
 }
 
+// Through the public interface. The engine keeps the text of a module for its life, which diagnostics show, and nothing else.
+TEST(CpuMemory, ModulesLoadedLaunchedAndReleasedLeaveTheirText) {
+    setenv("TEGULA_CACHE_DIR", "off", 1);
+    auto engine = tegula::Engine::create();
+    tegula::api::RunOptions options;
+    options.machine = "cpu";
+    const int count = tegula::test::is_long() ? 10000 : 2000, warm = count / 5;
+    double before = 0;
+    for (int i = 0; i < count; ++i) {
+        if (i == warm) before = resident_bytes();
+        const int number = i % 10;  // texts differ, codes do not: the cache keeps one of each
+        auto module = engine.value().load("// module " + std::to_string(i) +
+                                              "\nkernel own(out y: tensor<i32>[N]) grid [cdiv(N, 8)] { y[program_id(0) * 8 +: 8] = full<i32>[8](" +
+                                              std::to_string(number) + "); }\n",
+                                          "own.tile");
+        ASSERT_TRUE(module) << module.diagnostics().text();
+        std::vector<int32_t> y(20, -1);
+        const auto ran = module.value().launch("own", {}, {tegula::Tensor(y.data(), {20})}, options);
+        ASSERT_TRUE(ran) << ran.diagnostics().text();
+        ASSERT_EQ(y, std::vector<int32_t>(20, number));
+    }
+    const double grown = (resident_bytes() - before) / (count - warm);
+    std::printf("%.0f bytes per module\n", grown);
+    EXPECT_LT(grown, 256 + 160) << "bytes per module, of which at most 160 are its text";
+}
+
 }  // namespace
