@@ -51,6 +51,9 @@ struct LoadedCode {
 /// What code is made for and how it was laid out, for `explain` and cache keys.
 struct TargetInfo {
     std::string cpu, features, llvm_version;
+    std::string host;  ///< the processor's own name
+    /// `cpu`, and where that was asked for the host.
+    std::string cpu_text() const { return cpu == host ? cpu : cpu + " (TEGULA_CPU, on " + host + ")"; }
     VectorUnit vectors;
     std::string vector_reason;  ///< why they have so many bytes
 };
@@ -58,11 +61,14 @@ struct TargetInfo {
 /// The LLVM side (session.cpp). Object code is a function of the instance's IR, the options and TargetInfo.
 class Compiler {
 public:
-    Compiler();
+    /// `cpu`: what code is made for by default, one of LLVM's names; empty: the host.
+    explicit Compiler(const std::string& cpu = {});
     ~Compiler();
     Compiler(const Compiler&) = delete;
     Compiler& operator=(const Compiler&) = delete;
     const TargetInfo& target() const;
+    /// Why nothing is compiled by default: there is no such `cpu`, or the host does not run its code. Empty: all is well.
+    const std::string& problem() const;
     Result<ObjectCode> compile(const ir::Function& fn, const CompileOptions& options);
     /// `shown_as`: the name by which gdb and perf get to know the code, which then stays in memory as long as the process; empty: they do not.
     Result<LoadedCode> load(const ObjectCode& code, const std::string& shown_as = {});
@@ -78,7 +84,8 @@ private:
 class Backend {
 public:
     /// `lines`: kernels are compiled with line tables from it and shown to gdb and perf; they then do without the cache. Outlives the back end.
-    explicit Backend(std::shared_ptr<BlobCache> cache = {}, PoolOptions pool = {}, const SourceMap* lines = nullptr);
+    /// `cpu`: that of the compiler.
+    explicit Backend(std::shared_ptr<BlobCache> cache = {}, PoolOptions pool = {}, const SourceMap* lines = nullptr, const std::string& cpu = {});
     ~Backend();
     Backend(const Backend&) = delete;
     Backend& operator=(const Backend&) = delete;

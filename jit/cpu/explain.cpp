@@ -44,7 +44,7 @@ public:
         : fn_(fn), facts_(facts), target_(target), sources_(sources), pool_(pool), plan_(make_plan(fn, usual(fn))) {}
 
     std::string run() {
-        std::string out = "code for " + target_.cpu + ": vectors of " + std::to_string(target_.vectors.bytes) + " bytes, as " +
+        std::string out = "code for " + target_.cpu_text() + ": vectors of " + std::to_string(target_.vectors.bytes) + " bytes, as " +
                           target_.vector_reason + "; " + std::to_string(target_.vectors.bytes / 4) + " lanes per step of an inner loop, " +
                           widths_text() + "\n";
         out += programs_text() + "; a thread has " + bytes_text(plan_.scratch_bytes) + " of scratch memory\n";

@@ -27,7 +27,8 @@ void finish_streams() {
 }  // namespace
 
 struct Backend::State {
-    State(std::shared_ptr<BlobCache> c, PoolOptions p, const SourceMap* l) : cache(l ? nullptr : std::move(c)), lines(l), pool(std::move(p)) {}
+    State(std::shared_ptr<BlobCache> c, PoolOptions p, const SourceMap* l, const std::string& cpu)
+        : cache(l ? nullptr : std::move(c)), lines(l), compiler(cpu), pool(std::move(p)) {}
     const std::shared_ptr<BlobCache> cache;
     const SourceMap* const lines;
     Compiler compiler;
@@ -204,8 +205,8 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
 
 }  // namespace
 
-Backend::Backend(std::shared_ptr<BlobCache> cache, PoolOptions pool, const SourceMap* lines)
-    : state_(std::make_shared<State>(std::move(cache), std::move(pool), lines)) {}
+Backend::Backend(std::shared_ptr<BlobCache> cache, PoolOptions pool, const SourceMap* lines, const std::string& cpu)
+    : state_(std::make_shared<State>(std::move(cache), std::move(pool), lines, cpu)) {}
 Backend::~Backend() = default;
 
 std::unique_ptr<Program> Backend::prepare(const ir::Function& fn) { return std::make_unique<KernelProgram>(state_, fn); }

@@ -63,6 +63,21 @@ void initialise_llvm() {
     });
 }
 
+/// Of a feature that the host has: does it also do what it is wanted for?
+bool is_of_use(llvm::StringRef feature) {
+    if (feature == "avx512bf16") return dot_bf16_is_two_fmas() && dot_bf16_is_quick();
+    return feature != "amx-int8" || may_use_tiles();
+}
+
+/// Does what a kernel computes with differ by the feature? Virtual machines hide many others.
+bool is_for_kernels(llvm::StringRef feature) {
+    for (const char* family : {"sse", "ssse", "avx", "amx", "fma", "f16c", "bmi"})
+        if (feature.starts_with(family)) return true;
+    return false;
+}
+
+void append(std::string& list, const std::string& item) { list += (list.empty() ? "" : ",") + item; }
+
 }  // namespace
 
 TargetChoice choose_target(const CompileOptions& options) {
@@ -77,13 +92,29 @@ TargetChoice choose_target(const CompileOptions& options) {
     }
     out.cpu = llvm::sys::getHostCPUName().str();
     std::vector<std::string> list;
-    for (const auto& f : llvm::sys::getHostCPUFeatures()) {
-        const bool there = f.second && (f.first() != "avx512bf16" || (dot_bf16_is_two_fmas() && dot_bf16_is_quick())) &&
-                           (f.first() != "amx-int8" || may_use_tiles());
-        list.push_back((there ? "+" : "-") + f.first().str());
-    }
+    for (const auto& f : llvm::sys::getHostCPUFeatures()) list.push_back((f.second && is_of_use(f.first()) ? "+" : "-") + f.first().str());
     std::sort(list.begin(), list.end());
-    for (const std::string& f : list) out.features += (out.features.empty() ? "" : ",") + f;
+    for (const std::string& f : list) append(out.features, f);
+    return out;
+}
+
+TargetChoice choose_lesser_target(const std::string& cpu, std::string& error) {
+    TargetChoice out = choose_target({});
+    const auto host = make_target_machine(out, error);
+    if (!host) return out;
+    if (!host->getMCSubtargetInfo()->isCPUStringValid(cpu)) return error = "LLVM " + out.llvm_version + " knows no processor `" + cpu + "`", out;
+    out.cpu = cpu;
+    out.features.clear();
+    const auto machine = make_target_machine(out, error);
+    const auto has = [&](llvm::StringRef feature) { return machine->getMCSubtargetInfo()->checkFeatures("+" + feature.str()); };
+    if (llvm::Triple(out.triple).isX86() && !has("64bit")) return error = "`" + cpu + "` has no 64-bit mode", out;
+    std::string missing;
+    for (const auto& f : llvm::sys::getHostCPUFeatures()) {
+        if (!has(f.first()) || (f.second && is_of_use(f.first()))) continue;
+        append(out.features, "-" + f.first().str());
+        if (!f.second && is_for_kernels(f.first())) append(missing, f.first().str());
+    }
+    if (!missing.empty()) error = "`" + cpu + "` has what this processor has not: " + missing;
     return out;
 }
 

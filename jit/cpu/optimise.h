@@ -32,6 +32,8 @@ struct TargetChoice {
     std::string triple, cpu, features, llvm_version;
 };
 TargetChoice choose_target(const CompileOptions& options);
+/// The host as if it were the named CPU; with a reason in `error` where LLVM knows none of that name or the host lacks instructions of it.
+TargetChoice choose_lesser_target(const std::string& cpu, std::string& error);
 /// Null with a reason when LLVM cannot compile for it.
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const TargetChoice& choice, std::string& error);
 /// `machine` null: no code generator for it is linked; nothing then, but for AArch64.

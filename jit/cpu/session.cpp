@@ -77,7 +77,8 @@ Unit emit(const ir::Function& fn, const CompileOptions& options, const TargetCho
 }  // namespace
 
 struct Compiler::State {
-    TargetChoice host;
+    std::string problem;
+    TargetChoice usual;
     TargetInfo info;
     std::mutex mutex;  ///< guards what follows
     std::unique_ptr<llvm::orc::ExecutionSession> session;
@@ -86,14 +87,16 @@ struct Compiler::State {
     llvm::orc::JITDylib* functions = nullptr;
     uint64_t loaded = 0;
 
-    State() : host(choose_target({})) {
+    explicit State(const std::string& cpu) : usual(cpu.empty() ? choose_target({}) : choose_lesser_target(cpu, problem)) {
+        if (!problem.empty()) problem = "TEGULA_CPU: " + problem;
         std::string error;
-        info.cpu = host.cpu;
-        info.features = host.features;
-        info.llvm_version = host.llvm_version;
-        const auto machine = make_target_machine(host, error);
+        info.cpu = usual.cpu;
+        info.features = usual.features;
+        info.llvm_version = usual.llvm_version;
+        info.host = cpu.empty() ? usual.cpu : choose_target({}).cpu;
+        const auto machine = problem.empty() ? make_target_machine(usual, error) : nullptr;
         if (!machine) return;
-        const auto facts = facts_of(host, machine.get());
+        const auto facts = facts_of(usual, machine.get());
         info.vectors = facts->vectors;
         info.vector_reason = facts->vector_reason;
     }
@@ -105,8 +108,10 @@ struct Compiler::State {
         }
         if (llvm::Error e = session->endSession()) llvm::consumeError(std::move(e));
     }
-    TargetChoice choice(const CompileOptions& options) const {
-        return options.cpu.empty() && options.features.empty() && options.triple.empty() ? host : choose_target(options);
+    Unit unit(const ir::Function& fn, const CompileOptions& options, std::string& error) const {
+        const bool by_default = options.cpu.empty() && options.features.empty() && options.triple.empty();
+        if (by_default && !problem.empty()) return error = problem, Unit{};
+        return emit(fn, options, by_default ? usual : choose_target(options), error);
     }
     std::string open();
     /// Called under the mutex. `keep` holds the code, and this as long as any code is held.
@@ -144,14 +149,15 @@ std::string Compiler::State::open() {
     return {};
 }
 
-Compiler::Compiler() : state_(std::make_shared<State>()) {}
+Compiler::Compiler(const std::string& cpu) : state_(std::make_shared<State>(cpu)) {}
 Compiler::~Compiler() = default;
 
 const TargetInfo& Compiler::target() const { return state_->info; }
+const std::string& Compiler::problem() const { return state_->problem; }
 
 Result<ObjectCode> Compiler::compile(const ir::Function& fn, const CompileOptions& options) {
     Result<ObjectCode> out;
-    Unit unit = emit(fn, options, state_->choice(options), out.error);
+    Unit unit = state_->unit(fn, options, out.error);
     if (!unit.machine) return out;
     optimise(*unit.module, *unit.machine);
     out.value = ObjectCode{emit_code(*unit.module, *unit.machine, false), unit.scratch_bytes};
@@ -160,7 +166,7 @@ Result<ObjectCode> Compiler::compile(const ir::Function& fn, const CompileOption
 
 Result<std::string> Compiler::text(const ir::Function& fn, const CompileOptions& options, std::string_view kind) {
     Result<std::string> out;
-    Unit unit = emit(fn, options, state_->choice(options), out.error);
+    Unit unit = state_->unit(fn, options, out.error);
     if (!unit.module || (!unit.machine && kind != "llvm")) return out;
     if (kind != "llvm") optimise(*unit.module, *unit.machine);
     out.value = kind == "asm" ? emit_code(*unit.module, *unit.machine, true) : module_text(*unit.module);

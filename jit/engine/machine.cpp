@@ -131,7 +131,7 @@ Machine& Engine::cpu() {
 std::vector<Machine*> Engine::machines() {
     std::vector<Machine*> here;
     if (cuda().present() && cuda().missing().empty()) here.push_back(&cuda());
-    if (cpu().missing().empty()) here.push_back(&cpu());
+    if (cpu().present()) here.push_back(&cpu());  // or says what is missing
     if (here.empty()) here.push_back(nullptr);
     return here;
 }

@@ -80,6 +80,7 @@ TensorCoreModel model_of(const ir::Function& fn, const ir::Function& kernel, con
 std::unique_ptr<Machine> make_cuda_machine(const SourceMap& sources);
 /// The host's processor through LLVM, on the threads of a pool (machine_cpu.cpp). Missing where the library was built without LLVM.
 /// `debug`: kernels are shown to gdb and perf, with the lines of their sources; so they are too where TEGULA_CPU_DEBUG is set to anything but 0.
+/// TEGULA_CPU names what code is made for where that is less than the host; another name makes the machine missing.
 std::unique_ptr<Machine> make_cpu_machine(const SourceMap& sources, cpu::PoolOptions pool, bool debug);
 
 }  // namespace tegula

@@ -20,18 +20,24 @@ namespace {
 class CpuMachine : public Machine {
 public:
     CpuMachine(const SourceMap& sources, cpu::PoolOptions pool, bool debug)
-        : sources_(sources), pool_(std::move(pool)), debug_(debug || asked_to_debug()) {}
+        : sources_(sources), pool_(std::move(pool)), debug_(debug || asked_to_debug()), cpu_(asked("TEGULA_CPU")) {}
     std::string name() const override { return "cpu"; }
     std::string missing() override {
-        std::call_once(tried_, [this] { refused_ = cpu::executable_memory_refused(); });
+        std::call_once(tried_, [this] {
+            refused_ = cpu::executable_memory_refused();
+            if (refused_.empty() && !cpu_.empty()) refused_ = backend().compiler().problem();
+        });
         return refused_;
     }
+    bool present() override { return true; }
     bool is_gpu() const override { return false; }
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>&) override {
         return backend().prepare(*instance.fn);
     }
     std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>&, std::string_view kind, const Arch*,
                                         const std::atomic<bool>*, DiagSink& diags) override {
+        if (const std::string problem = backend().compiler().problem(); !problem.empty())
+            return diags.report(Diag::machine_unavailable, {}, {"cpu", problem}), std::nullopt;
         if (kind == "explain") return cpu::explain(*instance.fn, instance.facts, backend().compiler().target(), sources_, pool_);
         cpu::CompileOptions usual;
         usual.tensors.resize(instance.fn->params.size());
@@ -48,15 +54,20 @@ public:
     }
     std::string describe() override {
         const cpu::TargetInfo& t = backend().compiler().target();
-        return std::string("{\"name\":\"cpu\",\"available\":") + (missing().empty() ? "true" : "false") + ",\"doc\":\"native code through LLVM " + t.llvm_version +
-               "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu) +
-               ",\"vector_bytes\":" + std::to_string(t.vectors.bytes) + ",\"problem\":" + json_quote(missing()) + ",\"looked_for\":[]}";
+        const std::string problem = missing();
+        return "{\"name\":\"cpu\",\"available\":" + std::string(problem.empty() ? "true" : "false") + ",\"doc\":\"native code through LLVM " + t.llvm_version +
+               "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu_text()) +
+               ",\"vector_bytes\":" + std::to_string(t.vectors.bytes) + ",\"problem\":" + json_quote(problem) + ",\"looked_for\":[]}";
     }
 
 private:
+    static std::string asked(const char* variable) {
+        const char* value = std::getenv(variable);
+        return value ? value : "";
+    }
     static bool asked_to_debug() {
-        const char* asked = std::getenv("TEGULA_CPU_DEBUG");
-        return asked && *asked && std::string_view(asked) != "0";
+        const std::string wanted = asked("TEGULA_CPU_DEBUG");
+        return !wanted.empty() && wanted != "0";
     }
     struct Warning {
         std::mutex mutex;
@@ -69,13 +80,14 @@ private:
                 std::lock_guard lock(warning->mutex);
                 warning->text = text;
             };
-            backend_ = std::make_unique<cpu::Backend>(make_cache(std::move(cache)), pool_, debug_ ? &sources_ : nullptr);
+            backend_ = std::make_unique<cpu::Backend>(make_cache(std::move(cache)), pool_, debug_ ? &sources_ : nullptr, cpu_);
         });
         return *backend_;
     }
     const SourceMap& sources_;
     const cpu::PoolOptions pool_;
     const bool debug_;
+    const std::string cpu_;  ///< what code is made for instead of the host
     std::shared_ptr<Warning> warning_ = std::make_shared<Warning>();  ///< the cache outlives the machine
     std::once_flag once_, tried_;
     std::string refused_;
