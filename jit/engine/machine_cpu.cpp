@@ -29,7 +29,7 @@ public:
         });
         return refused_;
     }
-    bool present() override { return true; }
+    bool present() override { return missing().empty() || !cpu_.empty(); }  // who asks for another processor shall not get the interpreter
     bool is_gpu() const override { return false; }
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>&) override {
         return backend().prepare(*instance.fn);
@@ -55,8 +55,8 @@ public:
     std::string describe() override {
         const cpu::TargetInfo& t = backend().compiler().target();
         const std::string problem = missing();
-        return "{\"name\":\"cpu\",\"available\":" + std::string(problem.empty() ? "true" : "false") + ",\"doc\":\"native code through LLVM " + t.llvm_version +
-               "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu_text()) +
+        return "{\"name\":\"cpu\",\"available\":" + std::string(problem.empty() ? "true" : "false") + ",\"doc\":\"native code through LLVM " +
+               t.llvm_version + "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu_text()) +
                ",\"vector_bytes\":" + std::to_string(t.vectors.bytes) + ",\"problem\":" + json_quote(problem) + ",\"looked_for\":[]}";
     }
 
@@ -87,7 +87,7 @@ private:
     const SourceMap& sources_;
     const cpu::PoolOptions pool_;
     const bool debug_;
-    const std::string cpu_;  ///< what code is made for instead of the host
+    const std::string cpu_;                                           ///< what code is made for instead of the host
     std::shared_ptr<Warning> warning_ = std::make_shared<Warning>();  ///< the cache outlives the machine
     std::once_flag once_, tried_;
     std::string refused_;
