@@ -14,6 +14,7 @@
 #include <llvm/IR/Module.h>
 
 #include "jit/cpu/dot_rows.h"
+#include "jit/cpu/kept_rows.h"
 #include "jit/cpu/line_table.h"
 #include "jit/cpu/nest_order.h"
 #include "jit/cpu/plan.h"
@@ -277,6 +278,7 @@ private:
     const ParamSlots& param(ir::ValueId tensor);
     llvm::Value* param_data(const ParamSlots& p);
     llvm::Value* extent(ir::ValueId tensor, size_t d);
+    llvm::Value* live_rows(ir::InstId dot, int64_t m);
 
     struct Body {
         std::map<std::pair<uint32_t, uint32_t>, llvm::Value*> known;         ///< (value, point) -> what it is there
@@ -308,6 +310,7 @@ private:
     llvm::IRBuilder<> b_;
     Scalars scalars_;
     llvm::Function* function_ = nullptr;
+    std::unique_ptr<KeptRows> kept_rows_;  ///< made for the first product
     std::unique_ptr<LineTable> lines_;  ///< where options ask for one
     llvm::BasicBlock *entry_ = nullptr, *leave_ = nullptr;
     llvm::Value *args_ = nullptr, *program_ = nullptr, *scratch_ = nullptr, *state_ = nullptr, *support_ = nullptr;

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "jit/cpu/kept_rows.h"
 #include "jit/cpu/nest_order.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/product.h"
@@ -41,7 +42,7 @@ void collect_fused(const ir::Function& fn, const Plan& plan, ir::ValueId v, std:
 class Explainer {
 public:
     Explainer(const ir::Function& fn, const LaunchFacts& facts, const TargetInfo& target, const SourceMap& sources, const PoolOptions& pool)
-        : fn_(fn), facts_(facts), target_(target), sources_(sources), pool_(pool), plan_(make_plan(fn, usual(fn))) {}
+        : fn_(fn), facts_(facts), target_(target), sources_(sources), pool_(pool), plan_(make_plan(fn, usual(fn))), kept_rows_(fn) {}
 
     std::string run() {
         std::string out = "code for " + target_.cpu_text() + ": vectors of " + std::to_string(target_.vectors.bytes) + " bytes, as " +
@@ -92,8 +93,8 @@ private:
                                                                       : g.extent);
         }
         if (single) return "the grid has one program, which runs on the calling thread";
-        return "programs of the grid" + (grid.empty() ? "" : " (" + grid + ")") +
-               " run on " + threads_text() + ", as many as there are programs and at most `threads` of the launch (all cores by default, " +
+        return "programs of the grid" + (grid.empty() ? "" : " (" + grid + ")") + " run on " + threads_text() +
+               ", as many as there are programs and at most `threads` of the launch (all cores by default, " +
                std::to_string(std::max(1u, std::thread::hardware_concurrency())) + " here)";
     }
 
@@ -139,7 +140,12 @@ private:
             if (const std::string way = plan_nest(fn_, plan_, usual(fn_), id, target_.vectors.bytes / 4).text; !way.empty()) text += "; " + way;
         if (inst.op == ir::Op::dot) {
             const Product product = plan_product(fn_, inst, target_.vectors, &plan_);
-            text += "; " + product.text() + "\n    why: " + product_reasons(product, fn_, inst, target_.vectors);
+            text += "; " + product.text();
+            if (kept_rows_.of(id, fn_.type(fn_.result(inst)).shape.rank - 2u))
+                text += "; rows that no store keeps are left out" + std::string(smaller_products(product, fn_, inst, target_.vectors, &plan_).empty()
+                                                                                    ? ""
+                                                                                    : ", up to 4 kept ones are multiplied as few rows are");
+            text += "\n    why: " + product_reasons(product, fn_, inst, target_.vectors);
         }
         notes_.push_back({inst.span, text});
     }
@@ -150,6 +156,7 @@ private:
     const SourceMap& sources_;
     const PoolOptions& pool_;
     const Plan plan_;
+    const KeptRows kept_rows_;
     std::vector<Note> notes_;
 };
 

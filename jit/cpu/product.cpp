@@ -54,11 +54,12 @@ llvm::Intrinsic::ID intrinsic_of(const DotRow& row) {
 
 }  // namespace
 
-ProductEmitter::ProductEmitter(Codegen& g, ir::InstId id, const Product& p)
+ProductEmitter::ProductEmitter(Codegen& g, ir::InstId id, const Product& p, Value* live)
     : g_(g),
       b_(g.b()),
       id_(id),
       p_(p),
+      live_(live),
       chain_(g.fn().types().format(id_of(format_of(p.chain)))),
       element_(g.scalars().type(chain_, 0)),
       vector_(g.scalars().type(chain_, p.lanes)),
@@ -179,13 +180,16 @@ ProductEmitter::Values ProductEmitter::shifted_products(Panel b, Value* depth, i
     });
 }
 
+/// The end of rows below `to` that somebody sees.
+Value* ProductEmitter::live(int64_t to) { return live_ ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, live_, g_.i64(to)) : g_.i64(to); }
+
 /// All rows of a block of columns, in stretches that differ by at most one row.
 void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t width, const Values& less, const Start& start) {
     const int64_t count = (p_.m + p_.rows - 1) / p_.rows, large = (p_.m + count - 1) / count, many = p_.m - (large - 1) * count;
     const auto stretch = [&](int64_t from, int64_t to, int64_t rows) {
         if (from == to) return;
         if (p_.tiles() && !p_.same_tiles()) configure_tiles(rows, width);
-        g_.loop(from, to, rows, [&](Value* i) {
+        g_.loop(g_.i64(from), live(to), rows, {}, [&](Value* i, Values) {
             next_.fetch_some();
             start(i, rows);
             const Panel left{at(a.base, b_.CreateMul(i, g_.i64(a.row))), a.row};
@@ -194,6 +198,7 @@ void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t widt
                 tiles(left, b, sums, depth, rows, width);
             else
                 block(left, b, sums, depth, rows, width, less);
+            return Values{};
         });
     };
     stretch(0, many * large, large);
@@ -315,10 +320,30 @@ static void product_by_steps(Codegen& g, ir::InstId id) {
     });
 }
 
+/// How many of the m rows of a product's result somebody may see; null: all.
+Value* Codegen::live_rows(ir::InstId dot, int64_t m) {
+    if (options_.checked) return nullptr;  // checks look at all elements
+    if (!kept_rows_) kept_rows_ = std::make_unique<KeptRows>(fn_);
+    const auto limits = kept_rows_->of(dot, fn_.type(fn_.result(fn_.inst(dot))).shape.rank - 2u);
+    if (!limits) return nullptr;
+    Value* live = i64(0);
+    for (const RowLimit& limit : *limits)
+        live = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, live, b_.CreateSub(extent(limit.tensor, limit.axis), scalar(limit.start)));
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, live, i64(m));
+}
+
 void Codegen::cpu_dot(ir::InstId id) {
     const Product p = plan_product(fn_, fn_.inst(id), target_.vectors, &plan_);
     if (p.chain == Product::steps) return product_by_steps(*this, id);
-    ProductEmitter(*this, id, p).run();
+    Value* const live = p.m > 1 ? live_rows(id, p.m) : nullptr;
+    Value* done = i64(0);
+    if (live)
+        for (const Product& some : smaller_products(p, fn_, fn_.inst(id), target_.vectors, &plan_)) {
+            when(b_.CreateAnd(b_.CreateICmpSGT(live, done), b_.CreateICmpSLE(live, i64(some.m))), [&] { ProductEmitter(*this, id, some).run(); });
+            done = i64(some.m);
+        }
+    if (done == i64(0)) return ProductEmitter(*this, id, p, live).run();
+    when(b_.CreateICmpSGT(live, done), [&] { ProductEmitter(*this, id, p, live).run(); });
 }
 
 }  // namespace tegula::cpu

@@ -53,8 +53,10 @@ struct Product {
     int64_t panel_bytes() const { return std::min(k, k_block) * block() * bytes; }  ///< of the right operand, read once per block of rows
 };
 
-/// Without a plan operands are packed.
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors, const Plan* plan = nullptr);
+/// Without a plan operands are packed. `rows`: only so many of the first ones are wanted; 0: all.
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors, const Plan* plan = nullptr, int64_t rows = 0);
+/// The product once more for launches of which so few rows are kept (kept_rows.h) that they are better computed as few; by ascending rows.
+std::vector<Product> smaller_products(const Product& p, const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors, const Plan* plan);
 /// Chooses how products with few rows run (product_few_plan.cpp), if it is one.
 void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const Plan& plan, const VectorUnit& vectors);
 /// Why the product runs so on a target: instructions that come first in dot_rows.h and do not apply, how the block fits registers and caches.

@@ -11,7 +11,8 @@ namespace tegula::cpu {
 
 class ProductEmitter {
 public:
-    ProductEmitter(Codegen& g, ir::InstId id, const Product& p);
+    /// `live`: rows from there on are seen by nobody; null: all are.
+    ProductEmitter(Codegen& g, ir::InstId id, const Product& p, llvm::Value* live = nullptr);
     void run();
 
 private:
@@ -60,6 +61,7 @@ private:
     void passes(Value* z, const Operand& a, const Operand& b, const Buffer& c);
     Values shifted_products(Panel b, Value* depth, int64_t vectors);
     using Start = std::function<void(Value* row, int64_t rows)>;  ///< called in front of each block
+    Value* live(int64_t to);
     void rows(Panel a, Panel b, Value* c, Value* depth, int64_t width, const Values& less, const Start& start);
     void block(Panel a, Panel b, Value* c, Value* depth, int64_t rows, int64_t width, const Values& less);
     Values chains(Panel a, Panel b, Value* depth, int64_t rows, Values sums, bool by_row);
@@ -75,6 +77,7 @@ private:
     llvm::IRBuilder<>& b_;
     const ir::InstId id_;
     const Product p_;
+    Value* const live_;
     const Format& chain_;
     llvm::Type *element_, *vector_;
     llvm::Value* least_[2] = {};  ///< watched: per lane the smallest magnitude above zero of what is packed, less one, of a and of b

@@ -91,10 +91,14 @@ void ProductEmitter::each_vector(ir::ValueId v, bool is_left, bool lanes_along_k
 /// Lanes along the last dimension.
 void ProductEmitter::pack_rows(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place) {
     g_.loop(0, p_.batch, 1, [&](Value* z) {
-        g_.loop(0, is_left ? p_.m : p_.k, 1, [&](Value* row) {
+        Value* end = g_.i64(is_left ? p_.m : p_.k);
+        if (is_left && live_)  // whole blocks of rows are read
+            end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, b_.CreateAdd(live_, g_.i64(p_.rows - 1)));
+        g_.loop(g_.i64(0), end, 1, {}, [&](Value* row, Values) {
             each_vector(v, is_left, is_left, z, row, [&](Value* column, Value* value) {
                 b_.CreateAlignedStore(value, at(to.base, place(z, row, column)), llvm::Align(p_.bytes));
             });
+            return Values{};
         });
     });
 }

@@ -132,7 +132,7 @@ bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chai
     }
 }
 
-Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors, const Plan* plan) {
+Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors, const Plan* plan, int64_t rows) {
     const auto operands = fn.operands(dot);
     const Shape &a = fn.type(operands[0]).shape, &c = fn.type(operands[2]).shape;
     const Format& sum = fn.elem(operands[2]);
@@ -140,7 +140,7 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
     Product p;
     p.rank = a.rank;
     for (size_t d = 0; d + 2 < r; ++d) p.batch *= a[d];
-    p.m = c[r - 2];
+    p.m = rows ? rows : c[r - 2];
     p.n = c[r - 1];
     p.k = p.depth = a[r - 1];
     p.chain = chain_of(sum, fn.type(operands[2]).elem);
@@ -176,12 +176,22 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
     return p;
 }
 
+std::vector<Product> smaller_products(const Product& p, const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors, const Plan* plan) {
+    std::vector<Product> out;
+    for (int64_t rows : {1, 4})
+        if (2 * rows <= p.m && p.batch == 1)
+            if (Product some = plan_product(fn, dot, vectors, plan, rows); some.few) out.push_back(std::move(some));
+    return out;
+}
+
 uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* plan) {
     uint64_t most = 0;
     for (VectorUnit vectors : {VectorUnit{Isa::x86, 16, 16}, {Isa::x86, 32, 16}, {Isa::x86, 64, 32}, {Isa::aarch64, 16, 32}}) {
         const auto with = [&](DotRows rows) {
             vectors.dot_rows = rows;
-            most = std::max(most, plan_product(fn, dot, vectors, plan).work_bytes());
+            const Product all = plan_product(fn, dot, vectors, plan);
+            most = std::max(most, all.work_bytes());
+            for (const Product& some : smaller_products(all, fn, dot, vectors, plan)) most = std::max(most, some.work_bytes());
         };
         with(0);
         for (const DotRow& row : kDotRows)
