@@ -74,6 +74,7 @@ void ProductEmitter::run() {
             b_.CreateAlignedStore(llvm::Constant::getAllOnesValue(type), least, llvm::Align(2 * g_.width()));
         }
     const Operand a = left(operands[0]);
+    if (p_.stretch()) pack_scales();
     if (p_.few) return few(a, operands);
     const Operand b = right(operands[1]);
     const Buffer c = accumulators(operands[2]);
@@ -91,9 +92,13 @@ void ProductEmitter::few(const Operand& a, std::span<const ir::ValueId> operands
     const Buffer c = accumulators(operands[2]);
     const auto factor = [&](Value* v, unsigned lanes) { return to_chain(v, g_.fn().elem(right), lanes); };
     const auto steps = [&](Value* sum, Value* x, Value* y) { return step(sum, x, y); };
+    const auto add = [&](Value* k, Value* column, Values sums, const Values& stretch) {
+        return add_scaled(k, g_.i64(0), column, std::move(sums), stretch, p_.m);
+    };
+    const auto scale = p_.stretch() ? add : decltype(FewRows::scale){};
     g_.loop(0, p_.batch, 1, [&](Value* z) {
         Value *rows = at(a.base, b_.CreateMul(z, g_.i64(a.batch))), *sums = at(c.base, b_.CreateMul(z, g_.i64(p_.m * p_.n)));
-        few_rows(g_, id_, p_, {chain_, batch_point(z, g_.fn().type(right).shape), rows, a.row, sums, factor, steps});
+        few_rows(g_, id_, p_, {chain_, batch_point(z, g_.fn().type(right).shape), rows, a.row, sums, factor, steps, scale});
     });
     finish(c);
 }
@@ -114,7 +119,8 @@ Buffer ProductEmitter::accumulators(ir::ValueId acc) {
 void ProductEmitter::put_accumulator(const Buffer& c, const Point& p) {
     const ir::ValueId acc = g_.fn().operands(g_.fn().inst(id_))[2];
     Value* v = g_.lanes(acc, p);
-    g_.write(c, p, p_.c_bytes ? to_chain(v, g_.fn().elem(acc), p.lanes) : v);
+    const Format& f = g_.fn().elem(acc);
+    g_.write(c, p, !p_.c_bytes ? v : p_.stretch() ? g_.scalars().cast(v, f, chain_) : to_chain(v, f, p.lanes));
 }
 
 /// Those of one block, from the point of its first element on.
@@ -136,7 +142,7 @@ void ProductEmitter::put_accumulators(const Buffer& c, Point first, int64_t rows
 void ProductEmitter::finish(const Buffer& c) {
     const ir::ValueId result = g_.fn().result(g_.fn().inst(id_));
     const Format& f = g_.fn().elem(result);
-    if (!p_.rounded && (!f.is_int() || f.bits == p_.bytes * 8)) return;
+    if (!p_.c_bytes && (!f.is_int() || f.bits == p_.bytes * 8)) return;
     const Buffer to = g_.buffer(result);
     g_.nest(to.shape, [&](const Point& p) { g_.write(to, p, g_.scalars().cast(g_.read(c, p), chain_, f)); });
 }
@@ -147,16 +153,18 @@ void ProductEmitter::passes(Value* z, const Operand& a, const Operand& b, const 
     Value* sums = at(c.base, b_.CreateMul(z, g_.i64(p_.m * p_.n)));
     g_.loop(0, p_.k, p_.k_block, [&](Value* k) {
         Value* depth = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(g_.i64(p_.k), k), g_.i64(p_.k_block));
+        first_.k = k;
         const int64_t full = p_.n / p_.block(), rest = p_.n - full * p_.block();
         const auto columns = [&](Value* block, int64_t width) {
             const Panel panel{at(at(right, b_.CreateMul(block, g_.i64(b.panel))), b_.CreateMul(k, g_.i64(b.row))), b.row};
-            Value* out = at(sums, b_.CreateMul(block, g_.i64(p_.block())));
+            first_.column = b_.CreateMul(block, g_.i64(p_.block()));
+            Value* out = at(sums, first_.column);
             const Values less = p_.offset ? shifted_products(panel, depth, (width + p_.lanes - 1) / p_.lanes) : Values{};
             const auto start = [&](Value* row, int64_t count) {
                 if (!in_blocks_) return;
                 Point first = batch_point(z, c.shape);
                 first.index[first.rank - 2u] = g_.uniform(row);
-                first.index[first.rank - 1u] = g_.uniform(b_.CreateMul(block, g_.i64(p_.block())));
+                first.index[first.rank - 1u] = g_.uniform(first_.column);
                 g_.when(b_.CreateICmpEQ(k, g_.i64(0)), [&] { put_accumulators(c, first, count, width); });
             };
             rows({at(left, k), a.row}, panel, out, depth, width, less, start);
@@ -188,10 +196,13 @@ void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t widt
         g_.loop(from, to, rows, [&](Value* i) {
             next_.fetch_some();
             start(i, rows);
+            first_.row = i;
             const Panel left{at(a.base, b_.CreateMul(i, g_.i64(a.row))), a.row};
             Value* sums = at(c, b_.CreateMul(i, g_.i64(p_.n)));
             if (p_.tiles())
                 tiles(left, b, sums, depth, rows, width);
+            else if (p_.stretch())
+                scaled_block(left, b, sums, depth, rows, width);
             else
                 block(left, b, sums, depth, rows, width, less);
         });
@@ -202,34 +213,43 @@ void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t widt
 
 /// The micro-kernel: `rows` x `width` accumulators.
 void ProductEmitter::block(Panel a, Panel b, Value* c, Value* depth, int64_t rows, int64_t width, const Values& less) {
-    const int64_t vectors = (width + p_.lanes - 1) / p_.lanes, tail = width % p_.lanes;
-    Value* mask = nullptr;
-    if (tail && p_.lanes) mask = b_.CreateICmpSLT(g_.lane_numbers(p_.lanes), g_.splat(g_.i32(tail), p_.lanes));
-    const llvm::Align align(p_.bytes);
-    const auto place = [&](int64_t r, int64_t v) { return at(c, r * p_.n + v * p_.lanes); };
-    const auto masked = [&](int64_t v) { return mask && v + 1 == vectors; };
+    const int64_t vectors = (width + p_.lanes - 1) / p_.lanes;
     Values sums;
-    for (int64_t r = 0; r < rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v) {
-            sums.push_back(masked(v) ? g_.masked_load(vector_, place(r, v), mask, llvm::Constant::getNullValue(vector_), align)
-                                     : b_.CreateAlignedLoad(vector_, place(r, v), align));
-            if (p_.offset) sums.back() = b_.CreateSub(sums.back(), less[static_cast<size_t>(v)]);
-        }
-    if (p_.watched()) {
-        Value* quick = b_.CreateSelect(b_.CreateAnd(safe_, sums_are_safe(sums)), depth, g_.i64(0));
-        sums = chains(a, b, quick, rows, std::move(sums), true);
-        sums = chains(a, b, b_.CreateSub(depth, quick), rows, std::move(sums), false);
-    } else {
-        sums = chains(a, b, depth, rows, std::move(sums), true);
+    each_sums(c, rows, width, [&](size_t i, Value* at, Value* mask) {
+        sums.push_back(load_sums(at, mask));
+        if (p_.offset) sums.back() = b_.CreateSub(sums.back(), less[i % static_cast<size_t>(vectors)]);
+    });
+    sums = products(a, b, depth, rows, std::move(sums));
+    each_sums(c, rows, width, [&](size_t i, Value* at, Value* mask) { store_sums(sums[i], at, mask); });
+}
+
+/// The vectors of a block, the last of each row masked if it is not whole.
+void ProductEmitter::each_sums(Value* c, int64_t rows, int64_t width, const std::function<void(size_t i, Value* at, Value* mask)>& body) {
+    const int64_t vectors = (width + p_.lanes - 1) / p_.lanes, tail = width % p_.lanes;
+    Value* mask = tail ? b_.CreateICmpSLT(g_.lane_numbers(p_.lanes), g_.splat(g_.i32(tail), p_.lanes)) : nullptr;
+    for (int64_t i = 0; i < rows * vectors; ++i) {
+        const int64_t v = i % vectors;
+        body(static_cast<size_t>(i), at(c, i / vectors * p_.n + v * p_.lanes), v + 1 == vectors ? mask : nullptr);
     }
-    for (int64_t r = 0; r < rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v) {
-            Value* sum = g_.scalars().settle(chain_, sums[static_cast<size_t>(r * vectors + v)]);
-            if (masked(v))
-                g_.masked_store(sum, place(r, v), mask, align);
-            else
-                b_.CreateAlignedStore(sum, place(r, v), align);
-        }
+}
+
+Value* ProductEmitter::load_sums(Value* from, Value* mask) {
+    const llvm::Align align(p_.bytes);
+    return mask ? g_.masked_load(vector_, from, mask, llvm::Constant::getNullValue(vector_), align) : b_.CreateAlignedLoad(vector_, from, align);
+}
+
+void ProductEmitter::store_sums(Value* sums, Value* to, Value* mask) {
+    const llvm::Align align(p_.bytes);
+    sums = g_.scalars().settle(chain_, sums);
+    mask ? g_.masked_store(sums, to, mask, align) : static_cast<void>(b_.CreateAlignedStore(sums, to, align));
+}
+
+/// `depth` steps of k, several at once where that gives the same sums.
+ProductEmitter::Values ProductEmitter::products(Panel a, Panel b, Value* depth, int64_t rows, Values sums) {
+    if (!p_.watched()) return chains(a, b, depth, rows, std::move(sums), true);
+    Value* quick = b_.CreateSelect(b_.CreateAnd(safe_, sums_are_safe(sums)), depth, g_.i64(0));
+    sums = chains(a, b, quick, rows, std::move(sums), true);
+    return chains(a, b, b_.CreateSub(depth, quick), rows, std::move(sums), false);
 }
 
 /// `depth` steps of k on rows x vectors sums.
