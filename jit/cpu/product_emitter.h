@@ -67,8 +67,11 @@ private:
     Value* load_sums(Value* from, Value* mask);
     void store_sums(Value* sums, Value* to, Value* mask);
     Values chains(Panel a, Panel b, Value* depth, int64_t rows, Values sums, bool by_row);
+
+    // product_step.cpp
     Value* step(Value* sum, Value* left, Value* right);
     Value* step_apart(Value* sum, Value* left, Value* right);
+    Value* sums_are_safe(const Values& sums);
 
     // product_scaled.cpp
     void pack_scales();
@@ -79,7 +82,6 @@ private:
     // product_tiles.cpp
     void configure_tiles(int64_t rows, int64_t width);
     void tiles(Panel a, Panel b, Value* c, Value* depth, int64_t rows, int64_t width);
-    Value* sums_are_safe(const Values& sums);
 
     Codegen& g_;
     llvm::IRBuilder<>& b_;
@@ -96,5 +98,8 @@ private:
     bool in_blocks_ = false;  ///< the accumulators are put where the first pass works on them
     NextTiles next_;
 };
+
+/// Accumulators in a format of their own: rounded after every step, element by element along the rows.
+void product_by_steps(Codegen& g, ir::InstId id);
 
 }  // namespace tegula::cpu
