@@ -138,7 +138,7 @@ private:
         if (!fused.empty()) text += "; fused into its loops: " + fused;
         if (inst.op == ir::Op::store || (fusable(fn_, inst) && fn_.type(fn_.result(inst)).shape.rank))
             if (const std::string way = plan_nest(fn_, plan_, usual(fn_), id, target_.vectors.bytes / 4).text; !way.empty()) text += "; " + way;
-        if (inst.op == ir::Op::dot) {
+        if (inst.op == ir::Op::dot || inst.op == ir::Op::dot_scaled) {
             const Product product = plan_product(fn_, inst, target_.vectors, &plan_);
             text += "; " + product.text();
             if (kept_rows_.of(id, fn_.type(fn_.result(inst)).shape.rank - 2u))

@@ -70,13 +70,6 @@ uint64_t tree_bytes(const ir::Function& fn, const ir::Inst& inst, int64_t axis) 
     return bytes;
 }
 
-/// Packed operands of dot_scaled, as f32.
-uint64_t scaled_bytes(const ir::Function& fn, const ir::Inst& inst) {
-    uint64_t bytes = 0;
-    for (const size_t k : {0u, 1u, 3u, 4u}) bytes += static_cast<uint64_t>(fn.type(fn.operands(inst)[k]).shape.elements()) * 4 + 256;
-    return bytes;
-}
-
 }  // namespace
 
 bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k) {
@@ -118,6 +111,7 @@ bool joins_in_any_order(const ir::Function& fn, const ir::Inst& inst) {
 uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, const Plan& plan) {
     switch (inst.op) {
         case Op::dot:
+        case Op::dot_scaled:
             return product_bytes(fn, inst, &plan);
         case Op::reduce:
             return joins_in_any_order(fn, inst) ? 0 : tree_bytes(fn, inst, fn.attrs(inst)[2]);
@@ -127,8 +121,6 @@ uint64_t work_bytes(const ir::Function& fn, const ir::Inst& inst, const Plan& pl
             const Type& t = fn.type(fn.operands(inst)[0]);
             return static_cast<uint64_t>(t.shape.elements()) * (4 + (t.pointer ? 8 : fn.types().format(t.elem).container_bytes())) + 64;
         }
-        case Op::dot_scaled:
-            return scaled_bytes(fn, inst);
         default:
             return 0;
     }
@@ -150,8 +142,8 @@ bool checks(const ir::Function& fn, const ir::Inst& inst) {
 }
 
 bool in_place(const ir::Function& fn, const ir::Inst& inst, size_t k) {
-    if (inst.op == Op::dot) return k == 2 && fn.operands(inst)[0] != fn.operands(inst)[2] && fn.operands(inst)[1] != fn.operands(inst)[2];
-    if (inst.op == Op::dot_scaled) return k == 2;
+    if (inst.op == Op::dot || inst.op == Op::dot_scaled)
+        return k == 2 && fn.operands(inst)[0] != fn.operands(inst)[2] && fn.operands(inst)[1] != fn.operands(inst)[2];
     return inst.op == Op::deposit && k == 0;
 }
 

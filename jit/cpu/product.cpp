@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "jit/cpu/product_few.h"
@@ -17,39 +16,9 @@ using llvm::Value;
 
 namespace {
 
-constexpr uint32_t kLeastSum = 24;  ///< biased exponent of f32 from which on numbers are multiples of 2^-126
-
 Fmt format_of(Product::Chain chain) {
     static constexpr Fmt kFormats[] = {Fmt::f32, Fmt::f64, Fmt::i32, Fmt::i64};
     return kFormats[chain];
-}
-
-llvm::Intrinsic::ID intrinsic_of(const DotRow& row) {
-    const bool wide = row.vector_bytes == 64;
-    switch (row.instruction) {
-        case DotRow::usdot:
-            return llvm::Intrinsic::aarch64_neon_usdot;
-        case DotRow::udot:
-            return llvm::Intrinsic::aarch64_neon_udot;
-        case DotRow::sdot:
-            return llvm::Intrinsic::aarch64_neon_sdot;
-        case DotRow::dpbusd:
-            return wide ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
-        case DotRow::dpbuud:
-            return llvm::Intrinsic::x86_avx2_vpdpbuud_256;
-        case DotRow::dpbssd:
-            return llvm::Intrinsic::x86_avx2_vpdpbssd_256;
-        case DotRow::dpwssd:
-            return wide ? llvm::Intrinsic::x86_avx512_vpdpwssd_512 : llvm::Intrinsic::x86_avx512_vpdpwssd_256;
-        case DotRow::maddwd:
-            if (row.vector_bytes == 16) return llvm::Intrinsic::x86_sse2_pmadd_wd;
-            return wide ? llvm::Intrinsic::x86_avx512_pmaddw_d_512 : llvm::Intrinsic::x86_avx2_pmadd_wd;
-        case DotRow::dpbf16:
-            return llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512;
-        default:
-            break;
-    }
-    TEGULA_CHECK(false, "no intrinsic for this row");
 }
 
 }  // namespace
@@ -75,6 +44,7 @@ void ProductEmitter::run() {
             b_.CreateAlignedStore(llvm::Constant::getAllOnesValue(type), least, llvm::Align(2 * g_.width()));
         }
     const Operand a = left(operands[0]);
+    if (p_.stretch()) pack_scales();
     if (p_.few) return few(a, operands);
     const Operand b = right(operands[1]);
     const Buffer c = accumulators(operands[2]);
@@ -92,9 +62,13 @@ void ProductEmitter::few(const Operand& a, std::span<const ir::ValueId> operands
     const Buffer c = accumulators(operands[2]);
     const auto factor = [&](Value* v, unsigned lanes) { return to_chain(v, g_.fn().elem(right), lanes); };
     const auto steps = [&](Value* sum, Value* x, Value* y) { return step(sum, x, y); };
+    const auto add = [&](Value* k, Value* column, Values sums, const Values& stretch) {
+        return add_scaled(k, g_.i64(0), column, std::move(sums), stretch, p_.m);
+    };
+    const auto scale = p_.stretch() ? add : decltype(FewRows::scale){};
     g_.loop(0, p_.batch, 1, [&](Value* z) {
         Value *rows = at(a.base, b_.CreateMul(z, g_.i64(a.batch))), *sums = at(c.base, b_.CreateMul(z, g_.i64(p_.m * p_.n)));
-        few_rows(g_, id_, p_, {chain_, batch_point(z, g_.fn().type(right).shape), rows, a.row, sums, factor, steps});
+        few_rows(g_, id_, p_, {chain_, batch_point(z, g_.fn().type(right).shape), rows, a.row, sums, factor, steps, scale});
     });
     finish(c);
 }
@@ -115,7 +89,8 @@ Buffer ProductEmitter::accumulators(ir::ValueId acc) {
 void ProductEmitter::put_accumulator(const Buffer& c, const Point& p) {
     const ir::ValueId acc = g_.fn().operands(g_.fn().inst(id_))[2];
     Value* v = g_.lanes(acc, p);
-    g_.write(c, p, p_.c_bytes ? to_chain(v, g_.fn().elem(acc), p.lanes) : v);
+    const Format& f = g_.fn().elem(acc);
+    g_.write(c, p, !p_.c_bytes ? v : p_.stretch() ? g_.scalars().cast(v, f, chain_) : to_chain(v, f, p.lanes));
 }
 
 /// Those of one block, from the point of its first element on.
@@ -137,7 +112,7 @@ void ProductEmitter::put_accumulators(const Buffer& c, Point first, int64_t rows
 void ProductEmitter::finish(const Buffer& c) {
     const ir::ValueId result = g_.fn().result(g_.fn().inst(id_));
     const Format& f = g_.fn().elem(result);
-    if (!p_.rounded && (!f.is_int() || f.bits == p_.bytes * 8)) return;
+    if (!p_.c_bytes && (!f.is_int() || f.bits == p_.bytes * 8)) return;
     const Buffer to = g_.buffer(result);
     g_.nest(to.shape, [&](const Point& p) { g_.write(to, p, g_.scalars().cast(g_.read(c, p), chain_, f)); });
 }
@@ -148,16 +123,18 @@ void ProductEmitter::passes(Value* z, const Operand& a, const Operand& b, const 
     Value* sums = at(c.base, b_.CreateMul(z, g_.i64(p_.m * p_.n)));
     g_.loop(0, p_.k, p_.k_block, [&](Value* k) {
         Value* depth = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(g_.i64(p_.k), k), g_.i64(p_.k_block));
+        first_.k = k;
         const int64_t full = p_.n / p_.block(), rest = p_.n - full * p_.block();
         const auto columns = [&](Value* block, int64_t width) {
             const Panel panel{at(at(right, b_.CreateMul(block, g_.i64(b.panel))), b_.CreateMul(k, g_.i64(b.row))), b.row};
-            Value* out = at(sums, b_.CreateMul(block, g_.i64(p_.block())));
+            first_.column = b_.CreateMul(block, g_.i64(p_.block()));
+            Value* out = at(sums, first_.column);
             const Values less = p_.offset ? shifted_products(panel, depth, (width + p_.lanes - 1) / p_.lanes) : Values{};
             const auto start = [&](Value* row, int64_t count) {
                 if (!in_blocks_) return;
                 Point first = batch_point(z, c.shape);
                 first.index[first.rank - 2u] = g_.uniform(row);
-                first.index[first.rank - 1u] = g_.uniform(b_.CreateMul(block, g_.i64(p_.block())));
+                first.index[first.rank - 1u] = g_.uniform(first_.column);
                 g_.when(b_.CreateICmpEQ(k, g_.i64(0)), [&] { put_accumulators(c, first, count, width); });
             };
             rows({at(left, k), a.row}, panel, out, depth, width, less, start);
@@ -192,10 +169,13 @@ void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t widt
         g_.loop(g_.i64(from), live(to), rows, {}, [&](Value* i, Values) {
             next_.fetch_some();
             start(i, rows);
+            first_.row = i;
             const Panel left{at(a.base, b_.CreateMul(i, g_.i64(a.row))), a.row};
             Value* sums = at(c, b_.CreateMul(i, g_.i64(p_.n)));
             if (p_.tiles())
                 tiles(left, b, sums, depth, rows, width);
+            else if (p_.stretch())
+                scaled_block(left, b, sums, depth, rows, width);
             else
                 block(left, b, sums, depth, rows, width, less);
             return Values{};
@@ -207,34 +187,43 @@ void ProductEmitter::rows(Panel a, Panel b, Value* c, Value* depth, int64_t widt
 
 /// The micro-kernel: `rows` x `width` accumulators.
 void ProductEmitter::block(Panel a, Panel b, Value* c, Value* depth, int64_t rows, int64_t width, const Values& less) {
-    const int64_t vectors = (width + p_.lanes - 1) / p_.lanes, tail = width % p_.lanes;
-    Value* mask = nullptr;
-    if (tail && p_.lanes) mask = b_.CreateICmpSLT(g_.lane_numbers(p_.lanes), g_.splat(g_.i32(tail), p_.lanes));
-    const llvm::Align align(p_.bytes);
-    const auto place = [&](int64_t r, int64_t v) { return at(c, r * p_.n + v * p_.lanes); };
-    const auto masked = [&](int64_t v) { return mask && v + 1 == vectors; };
+    const int64_t vectors = (width + p_.lanes - 1) / p_.lanes;
     Values sums;
-    for (int64_t r = 0; r < rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v) {
-            sums.push_back(masked(v) ? g_.masked_load(vector_, place(r, v), mask, llvm::Constant::getNullValue(vector_), align)
-                                     : b_.CreateAlignedLoad(vector_, place(r, v), align));
-            if (p_.offset) sums.back() = b_.CreateSub(sums.back(), less[static_cast<size_t>(v)]);
-        }
-    if (p_.watched()) {
-        Value* quick = b_.CreateSelect(b_.CreateAnd(safe_, sums_are_safe(sums)), depth, g_.i64(0));
-        sums = chains(a, b, quick, rows, std::move(sums), true);
-        sums = chains(a, b, b_.CreateSub(depth, quick), rows, std::move(sums), false);
-    } else {
-        sums = chains(a, b, depth, rows, std::move(sums), true);
+    each_sums(c, rows, width, [&](size_t i, Value* at, Value* mask) {
+        sums.push_back(load_sums(at, mask));
+        if (p_.offset) sums.back() = b_.CreateSub(sums.back(), less[i % static_cast<size_t>(vectors)]);
+    });
+    sums = products(a, b, depth, rows, std::move(sums));
+    each_sums(c, rows, width, [&](size_t i, Value* at, Value* mask) { store_sums(sums[i], at, mask); });
+}
+
+/// The vectors of a block, the last of each row masked if it is not whole.
+void ProductEmitter::each_sums(Value* c, int64_t rows, int64_t width, const std::function<void(size_t i, Value* at, Value* mask)>& body) {
+    const int64_t vectors = (width + p_.lanes - 1) / p_.lanes, tail = width % p_.lanes;
+    Value* mask = tail ? b_.CreateICmpSLT(g_.lane_numbers(p_.lanes), g_.splat(g_.i32(tail), p_.lanes)) : nullptr;
+    for (int64_t i = 0; i < rows * vectors; ++i) {
+        const int64_t v = i % vectors;
+        body(static_cast<size_t>(i), at(c, i / vectors * p_.n + v * p_.lanes), v + 1 == vectors ? mask : nullptr);
     }
-    for (int64_t r = 0; r < rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v) {
-            Value* sum = g_.scalars().settle(chain_, sums[static_cast<size_t>(r * vectors + v)]);
-            if (masked(v))
-                g_.masked_store(sum, place(r, v), mask, align);
-            else
-                b_.CreateAlignedStore(sum, place(r, v), align);
-        }
+}
+
+Value* ProductEmitter::load_sums(Value* from, Value* mask) {
+    const llvm::Align align(p_.bytes);
+    return mask ? g_.masked_load(vector_, from, mask, llvm::Constant::getNullValue(vector_), align) : b_.CreateAlignedLoad(vector_, from, align);
+}
+
+void ProductEmitter::store_sums(Value* sums, Value* to, Value* mask) {
+    const llvm::Align align(p_.bytes);
+    sums = g_.scalars().settle(chain_, sums);
+    mask ? g_.masked_store(sums, to, mask, align) : static_cast<void>(b_.CreateAlignedStore(sums, to, align));
+}
+
+/// `depth` steps of k, several at once where that gives the same sums.
+ProductEmitter::Values ProductEmitter::products(Panel a, Panel b, Value* depth, int64_t rows, Values sums) {
+    if (!p_.watched()) return chains(a, b, depth, rows, std::move(sums), true);
+    Value* quick = b_.CreateSelect(b_.CreateAnd(safe_, sums_are_safe(sums)), depth, g_.i64(0));
+    sums = chains(a, b, quick, rows, std::move(sums), true);
+    return chains(a, b, b_.CreateSub(depth, quick), rows, std::move(sums), false);
 }
 
 /// `depth` steps of k on rows x vectors sums.
@@ -253,70 +242,6 @@ ProductEmitter::Values ProductEmitter::chains(Panel a, Panel b, Value* depth, in
             }
         }
         return now;
-    });
-}
-
-/// sum + the products of one element of a panel each.
-Value* ProductEmitter::step(Value* sum, Value* left, Value* right) {
-    if (p_.rounded) return g_.scalars().float_step(*p_.rounded, left, right, sum);
-    if (!p_.row) return g_.scalars().raw_fma(chain_, left, right, sum);
-    const llvm::Intrinsic::ID id = intrinsic_of(*p_.row);
-    if (p_.flip) std::swap(left, right);
-    if (p_.row->isa() == Isa::x86 && !p_.row->floats() && p_.row->instruction != DotRow::maddwd)
-        return b_.CreateIntrinsic(id, {}, {sum, left, right});
-    llvm::Type* part = p_.row->floats() ? b_.getBFloatTy() : static_cast<llvm::Type*>(b_.getIntNTy(32 / p_.group()));
-    llvm::Type* type = llvm::FixedVectorType::get(part, p_.group() * p_.lanes);
-    left = b_.CreateBitCast(left, type);
-    right = b_.CreateBitCast(right, type);
-    if (p_.row->instruction == DotRow::maddwd) return b_.CreateAdd(sum, b_.CreateIntrinsic(id, {}, {left, right}));
-    if (p_.row->isa() == Isa::aarch64) return b_.CreateIntrinsic(id, {sum->getType(), type}, {sum, left, right});
-    return b_.CreateIntrinsic(id, {}, {sum, left, right});
-}
-
-/// The same of pairs of bf16 as two fmas, the upper halves first.
-Value* ProductEmitter::step_apart(Value* sum, Value* left, Value* right) {
-    llvm::Type* bits = llvm::FixedVectorType::get(b_.getInt32Ty(), p_.lanes);
-    const auto half = [&](Value* v, bool first) {
-        v = b_.CreateBitCast(v, bits);
-        v = first ? b_.CreateAnd(v, llvm::ConstantInt::get(bits, 0xffff0000u)) : b_.CreateShl(v, 16);
-        return b_.CreateBitCast(v, vector_);
-    };
-    for (bool first : {true, false}) sum = g_.scalars().raw_fma(chain_, half(left, first), half(right, first), sum);
-    return sum;
-}
-
-/// i1: is each sum a zero, or large enough to be a multiple of 2^-126?
-Value* ProductEmitter::sums_are_safe(const Values& sums) {
-    llvm::Type* bits = llvm::FixedVectorType::get(b_.getInt32Ty(), p_.lanes);
-    Value* least = nullptr;
-    for (Value* sum : sums) {  // without the sign, less one so that zeros count as the largest
-        Value* magnitude = b_.CreateShl(b_.CreateBitCast(sum, bits), 1);
-        magnitude = b_.CreateSub(magnitude, llvm::ConstantInt::get(bits, 1));
-        least = least ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, least, magnitude) : magnitude;
-    }
-    return b_.CreateAndReduce(b_.CreateICmpUGE(least, llvm::ConstantInt::get(bits, (kLeastSum << 24) - 1)));
-}
-
-/// Accumulators in a format of their own: rounded after every step, element by element along the rows.
-static void product_by_steps(Codegen& g, ir::InstId id) {
-    const ir::Function& fn = g.fn();
-    const auto operands = fn.operands(fn.inst(id));
-    const ir::ValueId result = fn.result(fn.inst(id));
-    const Format& f = fn.elem(result);
-    const Shape shape = fn.type(result).shape;
-    const size_t r = shape.rank;
-    g.nest(shape, [&](const Point& p) {
-        const auto sums = g.loop(g.i64(0), g.i64(fn.type(operands[0]).shape[r - 1]), 1, {g.lanes(operands[2], p)},
-                                 [&](Value* k, std::vector<Value*> now) -> std::vector<Value*> {
-                                     Point a = p, b = p;
-                                     a.index[r - 1] = b.index[r - 2] = g.uniform(k);
-                                     Value* left = g.scalars().cast(g.lanes(operands[0], a), fn.elem(operands[0]), f);
-                                     Value* right = g.scalars().cast(g.lanes(operands[1], b), fn.elem(operands[1]), f);
-                                     if (f.is_float()) return {g.scalars().elementwise(Op::fma, f, std::array{left, right, now[0]})};
-                                     Value* product = g.scalars().elementwise(Op::mul, f, std::array{left, right});
-                                     return {g.scalars().elementwise(Op::add, f, std::array{now[0], product})};
-                                 });
-        g.write(g.buffer(result), p, sums[0]);
     });
 }
 

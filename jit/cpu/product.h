@@ -1,7 +1,8 @@
-// How a matrix product (the op `dot`) is computed: the type of its chains of fma, the micro-kernel's registers, and the panels that its operands are
-// packed into. No LLVM: the plan and `explain` need it too.
+// How a matrix product (the ops `dot` and `dot_scaled`) is computed: the type of its chains of fma, the micro-kernel's registers, and the panels that
+// its operands are packed into. No LLVM: the plan and `explain` need it too.
 #pragma once
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -15,17 +16,18 @@ struct Product {
     enum Chain : uint8_t { f32, f64, i32, i64, steps } chain = f32;  ///< steps: codes of the accumulator's format, row by row
     int64_t batch = 1, m = 1, n = 1, k = 1;
     int rank = 2;
-    const Format* rounded = nullptr;  ///< the accumulator's format, to which each step in f32 is rounded; null: f32 is
-    const DotRow* row = nullptr;      ///< the instruction of a step; null: an fma, or a multiplication and an addition
-    bool flip = false;                ///< the instruction takes the right operand first
-    bool offset = false;              ///< left bytes are packed 128 too large, which the sums start without
-    int64_t depth = 1;                ///< k of the operands; `k` counts groups of neighbours, each an element of a panel
-    bool tf32 = false;                ///< operands are rounded to tf32 first
-    unsigned bytes = 4;               ///< of a chain's element
-    unsigned lanes = 4;               ///< along n, in one step
-    unsigned rows = 1, steps_n = 1;   ///< of the micro-kernel: rows x steps_n * lanes accumulators in registers or tiles
-    unsigned blocks_tried = 0;        ///< from which the two were chosen by cost
-    int64_t k_block = 256;            ///< a stretch of k per pass over the accumulators
+    const Format* rounded = nullptr;            ///< the accumulator's format, to which each step in f32 is rounded; null: f32 is
+    const DotRow* row = nullptr;                ///< the instruction of a step; null: an fma, or a multiplication and an addition
+    bool flip = false;                          ///< the instruction takes the right operand first
+    bool offset = false;                        ///< left bytes are packed 128 too large, which the sums start without
+    int64_t depth = 1;                          ///< k of the operands; `k` counts groups of neighbours, each an element of a panel
+    bool tf32 = false;                          ///< operands are rounded to tf32 first
+    int64_t left_scaled = 0, right_scaled = 0;  ///< dot_scaled: of k, so much shares a scale
+    unsigned bytes = 4;                         ///< of a chain's element
+    unsigned lanes = 4;                         ///< along n, in one step
+    unsigned rows = 1, steps_n = 1;             ///< of the micro-kernel: rows x steps_n * lanes accumulators in registers or tiles
+    unsigned blocks_tried = 0;                  ///< from which the two were chosen by cost
+    int64_t k_block = 256;                      ///< a stretch of k per pass over the accumulators
     /// Few rows: each element of the right operand is read once, so that it is evaluated in registers where it is multiplied (product_few.cpp).
     bool few = false;
     std::vector<TurnedLoad> turned;  ///< dimensions of the right operand
@@ -39,8 +41,14 @@ struct Product {
     int64_t block() const { return int64_t{lanes} * steps_n; }
     uint64_t a_bytes = 0, b_bytes = 0, c_bytes = 0;  ///< c: accumulators wider than their container
     int64_t turn_pitch = 1;
-    uint64_t turn_bytes = 0;  ///< [lines of a vector's lanes, turn_pitch]: rows of memory that become columns
-    uint64_t work_bytes() const { return a_bytes + b_bytes + c_bytes + turn_bytes; }
+    uint64_t turn_bytes = 0;       ///< [lines of a vector's lanes, turn_pitch]: rows of memory that become columns
+    uint64_t scale_bytes[2] = {};  ///< [m, k / left_scaled] and [k / right_scaled, n] in f32
+    uint64_t turn_at() const { return a_bytes + b_bytes + c_bytes; }
+    uint64_t scales_at() const { return turn_at() + turn_bytes; }
+    uint64_t work_bytes() const { return scales_at() + scale_bytes[0] + scale_bytes[1]; }
+    /// Of k, summed from zero and then scaled, or a part of that where neither side's blocks divide the other's; 0: all of k.
+    int64_t stretch() const { return std::gcd(left_scaled, right_scaled); }
+    bool every_stretch() const { return left_scaled % right_scaled == 0 || right_scaled % left_scaled == 0; }
     bool tiles() const { return row && row->tiles(); }
     bool same_tiles() const { return m % rows == 0 && n % block() == 0; }  ///< all blocks have one shape, which takes 0.1 us to set
     unsigned group() const { return row ? row->group() : 1; }

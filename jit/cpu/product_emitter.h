@@ -64,14 +64,26 @@ private:
     Value* live(int64_t to);
     void rows(Panel a, Panel b, Value* c, Value* depth, int64_t width, const Values& less, const Start& start);
     void block(Panel a, Panel b, Value* c, Value* depth, int64_t rows, int64_t width, const Values& less);
+    Values products(Panel a, Panel b, Value* depth, int64_t rows, Values sums);
+    void each_sums(Value* c, int64_t rows, int64_t width, const std::function<void(size_t i, Value* at, Value* mask)>& body);
+    Value* load_sums(Value* from, Value* mask);
+    void store_sums(Value* sums, Value* to, Value* mask);
     Values chains(Panel a, Panel b, Value* depth, int64_t rows, Values sums, bool by_row);
+
+    // product_step.cpp
     Value* step(Value* sum, Value* left, Value* right);
     Value* step_apart(Value* sum, Value* left, Value* right);
+    Value* sums_are_safe(const Values& sums);
+
+    // product_scaled.cpp
+    void pack_scales();
+    void scaled_block(Panel a, Panel b, Value* c, Value* depth, int64_t rows, int64_t width);
+    void add_stretch(Value* k, Value* c, const Values& stretch, int64_t rows, int64_t width);
+    Values add_scaled(Value* k, Value* row, Value* column, Values sums, const Values& stretch, int64_t rows);
 
     // product_tiles.cpp
     void configure_tiles(int64_t rows, int64_t width);
     void tiles(Panel a, Panel b, Value* c, Value* depth, int64_t rows, int64_t width);
-    Value* sums_are_safe(const Values& sums);
 
     Codegen& g_;
     llvm::IRBuilder<>& b_;
@@ -82,8 +94,15 @@ private:
     llvm::Type *element_, *vector_;
     llvm::Value* least_[2] = {};  ///< watched: per lane the smallest magnitude above zero of what is packed, less one, of a and of b
     llvm::Value* safe_ = nullptr;
+    Value* scales_[2] = {};
+    struct {
+        Value *k, *row, *column;
+    } first_ = {};            ///< of the block at work
     bool in_blocks_ = false;  ///< the accumulators are put where the first pass works on them
     NextTiles next_;
 };
+
+/// Accumulators in a format of their own: rounded after every step, element by element along the rows.
+void product_by_steps(Codegen& g, ir::InstId id);
 
 }  // namespace tegula::cpu

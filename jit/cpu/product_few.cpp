@@ -92,11 +92,14 @@ private:
             for (size_t v = 0; v < points_.size(); ++v) squares_.push_back({&load, v, square(g_.i64(static_cast<int64_t>(v)))});
         }
         return stretches(k, count, p_.run, sums, [&](Value* run, int64_t length, Values at_run) {
-            return stretches(run, length, p_.step, at_run, [&](Value* at, int64_t some, Values now) {
+            const Values zeros(at_run.size(), llvm::Constant::getNullValue(vector_));
+            Values after = stretches(run, length, p_.step, of_.scale ? zeros : at_run, [&](Value* at, int64_t some, Values now) {
                 Values next;
                 g_.with_turned(turned(at, b_.CreateSub(at, k), some), [&] { next = step(run, some, std::move(now)); });
                 return next;
             });
+            const Index& column = points_[0].index[points_[0].rank - 1u];
+            return of_.scale ? of_.scale(run, column.value, std::move(at_run), std::move(after)) : after;
         });
     }
 

@@ -15,6 +15,9 @@ struct FewRows {
     llvm::Value* sums;                                                         ///< m x n of them, row-major
     std::function<llvm::Value*(llvm::Value* element, unsigned lanes)> factor;  ///< an element of the right operand in the chain's format
     std::function<llvm::Value*(llvm::Value* sum, llvm::Value* left, llvm::Value* right)> step;
+    /// Sums to which those of a stretch of k are added, scaled, at the columns from `column` on; none: stretches are not scaled.
+    std::function<std::vector<llvm::Value*>(llvm::Value* k, llvm::Value* column, std::vector<llvm::Value*> sums, std::vector<llvm::Value*> stretch)>
+        scale;
 };
 void few_rows(Codegen& g, ir::InstId dot, const Product& p, const FewRows& of);
 

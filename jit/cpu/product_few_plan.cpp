@@ -83,7 +83,8 @@ private:
 }  // namespace
 
 unsigned most_few_rows(const Product& p, const VectorUnit& vectors) {
-    return vectors.registers / 2 / std::max(1u, p.lanes * p.bytes / vectors.bytes);
+    const unsigned sums = p.stretch() ? 2 : 1;  // those of a stretch, and all
+    return vectors.registers / 2 / sums / std::max(1u, p.lanes * p.bytes / vectors.bytes);
 }
 
 void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const Plan& plan, const VectorUnit& vectors) {
@@ -95,16 +96,18 @@ void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const P
     std::iota(dims.begin(), dims.end(), 0);
     operand.walk(right, dims);
     if (operand.loads.empty() && fast_dimension(fn, right) == p.rank - 2) return;  // packing turns it
+    auto chunk = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.k)));
+    for (const TurnedLoad& t : operand.loads) chunk = std::min(chunk, static_cast<int64_t>(std::bit_floor(p.lanes * 32 / t.bits)));
+    const int64_t run = std::gcd(chunk, operand.run);
+    if (p.stretch() && (!p.every_stretch() || run % p.stretch() != 0)) return;
     p.few = true;
     p.turned = std::move(operand.loads);
     p.rows = static_cast<unsigned>(p.m);
     const int64_t steps = (p.n + p.lanes - 1) / p.lanes;
     p.steps_n = static_cast<unsigned>(std::clamp<int64_t>(room / p.rows, 1, std::min<int64_t>(steps, 4)));
-    p.chunk = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.k)));
-    for (const TurnedLoad& t : p.turned) p.chunk = std::min(p.chunk, static_cast<int64_t>(std::bit_floor(p.lanes * 32 / t.bits)));
-    p.step = std::min<int64_t>(8, p.chunk);
-    p.run = std::gcd(p.chunk, operand.run);
-    if (p.run < p.step) p.run = p.chunk;
+    p.chunk = chunk;
+    p.step = std::min<int64_t>(8, p.stretch() ? p.stretch() : chunk);
+    p.run = p.stretch() ? p.stretch() : run < p.step ? chunk : run;
 }
 
 }  // namespace tegula::cpu

@@ -25,7 +25,7 @@ Value* ProductEmitter::to_chain(Value* v, const Format& from, unsigned lanes) {
         llvm::Type* real = from.bits <= 24 ? type : s.type(g_.fn().types().format(id_of(Fmt::f64)), lanes);
         v = from.is_signed && !from.is_bool() ? b_.CreateSIToFP(v, real) : b_.CreateUIToFP(v, real);
     } else {
-        v = s.decode(from, v);
+        v = p_.chain == Product::f32 && !p_.rounded ? s.decode_to_float(from, v) : s.decode(from, v);
     }
     if (p_.rounded && from != *p_.rounded) {
         const Fmt real = v->getType()->getScalarType()->isFloatTy() ? Fmt::f32 : Fmt::f64;
@@ -107,7 +107,7 @@ void ProductEmitter::pack_rows(ir::ValueId v, bool is_left, const Buffer& to, co
 /// are written: what is too much is padding, or overwritten by what follows.
 void ProductEmitter::pack_squares(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place) {
     const int64_t height = is_left ? p_.m : p_.k, width = is_left ? p_.k : p_.n, side = g_.width();
-    const Buffer lines = g_.work(id_, p_.work_bytes() - p_.turn_bytes, chain_, Shape{side, p_.turn_pitch});
+    const Buffer lines = g_.work(id_, p_.turn_at(), chain_, Shape{side, p_.turn_pitch});
     llvm::Type* type = g_.scalars().type(chain_, g_.width());
     const llvm::Align align(p_.bytes);
     g_.loop(0, p_.batch, 1, [&](Value* z) {

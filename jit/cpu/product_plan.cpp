@@ -67,11 +67,14 @@ const char* without_rows(const Product& p, const VectorUnit& vectors) {
     if (p.rounded) return "one step of k at a time, as each is rounded to the accumulator's format";
     if (p.few) return "one fma or multiplication and addition per step, as the right operand is not packed in groups";
     if (p.lanes * 4 != vectors.bytes) return "one step of k at a time, as n is less than a vector has lanes";
+    if (p.stretch() % 2 != 0) return "one step of k at a time, as stretches of k with the same scales are odd";
     if (p.depth < p.lanes) return "one step of k at a time, as k is less than a vector has lanes";
     return nullptr;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// With a vector behind them.
+uint64_t aligned(int64_t elements, unsigned bytes) { return (static_cast<uint64_t>(elements) * bytes + 64 + 63) / 64 * 64; }
 
 /// Of one step of k on a vector of sums.
 struct StepCost {
@@ -113,24 +116,16 @@ void choose_blocks(Product& p, const VectorUnit& vectors) {
         }
 }
 
-}  // namespace
-
-bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chain chain) {
-    const FormatId id = fn.type(operand).elem;
-    const Format& f = fn.elem(operand);
-    switch (chain) {
-        case Product::f32:
-            return id == Fmt::f32;
-        case Product::f64:
-            return id == Fmt::f64;
-        case Product::i32:
-            return f.is_int() && f.container_bytes() == 4;
-        case Product::i64:
-            return f.is_int() && f.container_bytes() == 8;
-        default:
-            return true;
-    }
+/// Passes end where stretches do.
+void choose_stretches(Product& p) {
+    p.left_scaled /= p.group(), p.right_scaled /= p.group();
+    const int64_t longest = std::max(p.left_scaled, p.right_scaled);
+    p.k_block = std::max<int64_t>(1, p.k_block / longest) * longest;
+    p.scale_bytes[0] = aligned(p.m * (p.k / p.left_scaled), 4);
+    p.scale_bytes[1] = aligned(p.n * (p.k / p.right_scaled), 4);
 }
+
+}  // namespace
 
 Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors, const Plan* plan, int64_t rows) {
     const auto operands = fn.operands(dot);
@@ -143,9 +138,13 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
     p.m = rows ? rows : c[r - 2];
     p.n = c[r - 1];
     p.k = p.depth = a[r - 1];
-    p.chain = chain_of(sum, fn.type(operands[2]).elem);
-    if (p.chain == Product::f32 && fn.type(operands[2]).elem != Fmt::f32) p.rounded = &sum;
-    p.tf32 = p.chain == Product::f32 && !p.rounded && static_cast<ir::Precision>(fn.attrs(dot)[0]) == ir::Precision::tf32;
+    const bool scaled = dot.op == ir::Op::dot_scaled, is_f32 = fn.type(operands[2]).elem == Fmt::f32;
+    p.chain = scaled ? Product::f32 : chain_of(sum, fn.type(operands[2]).elem);
+    if (scaled)
+        p.left_scaled = std::max<int64_t>(1, fn.attrs(dot)[0]), p.right_scaled = std::max<int64_t>(1, fn.attrs(dot)[1]);
+    else if (p.chain == Product::f32 && !is_f32)
+        p.rounded = &sum;
+    p.tf32 = !scaled && p.chain == Product::f32 && !p.rounded && static_cast<ir::Precision>(fn.attrs(dot)[0]) == ir::Precision::tf32;
     if (p.chain == Product::steps) return p;
     p.bytes = p.chain == Product::f32 || p.chain == Product::i32 ? 4 : 8;
     p.lanes = static_cast<unsigned>(std::min<int64_t>(vectors.bytes / 4, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n)))));
@@ -156,6 +155,7 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
                 take_row(p, row, fn.elem(operands[0]), fn.type(operands[0]).elem, fn.elem(operands[1]), fn.type(operands[1]).elem);
     p.k = ceil_div(p.depth, p.group());
     if (p.tiles()) p.k = ceil_div(p.k, kTileGroups) * kTileGroups;
+    if (scaled) choose_stretches(p);
     if (!p.few) choose_blocks(p, vectors);
     // Whole vectors are written at the ends of rows, and whole squares where operands are turned. Rows at the same distance modulo the size of a way
     // would evict each other.
@@ -166,13 +166,12 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
     };
     p.a_pitch = pitch(p.k);
     p.n_blocks = ceil_div(p.n, p.block());
-    const auto aligned = [](int64_t elements, unsigned bytes) { return (static_cast<uint64_t>(elements) * bytes + 64 + 63) / 64 * 64; };
     p.a_bytes = aligned((p.batch * p.m + side) * p.a_pitch, p.bytes);
     p.b_bytes = p.few ? p.turned.size() * p.steps_n * p.square_bytes() : aligned((p.batch * p.n_blocks * p.k + side) * p.block(), p.bytes);
     for (const bool left : {true, false})
         if (is_turned(fn, operands[left ? 0 : 1], side)) p.turn_pitch = std::max(p.turn_pitch, pitch(left ? p.m : p.k));
     if (p.turn_pitch > 1) p.turn_bytes = aligned(side * p.turn_pitch, p.bytes);
-    if (p.rounded || sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * p.m * p.n, p.bytes);
+    if (p.rounded || (scaled && !is_f32) || sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * p.m * p.n, p.bytes);
     return p;
 }
 
@@ -200,41 +199,11 @@ uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* 
     return most;
 }
 
-int fast_dimension(const ir::Function& fn, ir::ValueId v) {
-    for (int depth = 0; depth < 64; ++depth) {
-        const ir::Inst* def = fn.def(v);
-        const int last = fn.type(v).shape.rank - 1;
-        if (!def) return last;
-        const auto operands = fn.operands(*def);
-        if (def->op == ir::Op::permute) {
-            const int inner = fast_dimension(fn, operands[0]);
-            const auto axes = fn.attrs(*def);
-            for (size_t d = 0; d < axes.size(); ++d)
-                if (axes[d] == inner) return static_cast<int>(d);
-            return -1;
-        }
-        if (def->op == ir::Op::broadcast || def->op == ir::Op::constant || def->op == ir::Op::reshape || def->op == ir::Op::iota) return -1;
-        if (!ir::has_trait(def->op, ir::ELEMWISE) && def->op != ir::Op::cast && def->op != ir::Op::select && def->op != ir::Op::bitcast) return last;
-        // The first operand that knows, the others are scales and masks.
-        int found = -1;
-        for (ir::ValueId o : operands.subspan(0, operands.size() > 1 ? operands.size() - 1 : 0))
-            if (found < 0 && fn.type(o).shape == fn.type(v).shape) found = fast_dimension(fn, o);
-        if (found >= 0) return found;
-        v = operands.back();
-        if (!(fn.type(v).shape.rank == last + 1)) return -1;
-    }
-    return -1;
-}
-
-bool is_turned(const ir::Function& fn, ir::ValueId operand, int64_t width) {
-    const Shape& shape = fn.type(operand).shape;
-    return fast_dimension(fn, operand) == shape.rank - 2 && shape[shape.rank - 2u] >= width && shape[shape.rank - 1u] >= width;
-}
-
 std::string Product::text() const {
     static constexpr const char* kChains[] = {"f32", "f64", "i32", "i64"};
     if (chain == steps) return "row by row, one rounding to the accumulator's format per step of k";
-    const std::string sums = rounded ? "f32, each step rounded to " + rounded->name : kChains[chain];
+    std::string sums = rounded ? "f32, each step rounded to " + rounded->name : kChains[chain];
+    if (stretch()) sums += ", scaled after each " + std::to_string(std::min(left_scaled, right_scaled) * group()) + " of k";
     if (few)
         return std::to_string(m) + " x " + std::to_string(block()) + " accumulators (" + sums +
                ", k ascending); the right operand is evaluated in registers, " + std::to_string(step) + " of k at a time" +

@@ -45,6 +45,11 @@ Value* Scalars::decode_to_float(const Format& f, Value* v) {
             entries.push_back(std::bit_cast<uint32_t>(static_cast<float>(tegula::decode(f, code))));
         return as_real(table_at(entries, 32, table_index(f, v), "values"), 32);
     }
+    if (f.kind == FormatKind::fixed && f.bits <= 24) {  // exact
+        llvm::Type* type = like(b_.getFloatTy(), v);
+        Value* r = f.is_signed ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type);
+        return b_.CreateFMul(r, real(r, std::ldexp(1.0, -int{f.frac_bits})));
+    }
     return b_.CreateFPCast(decode(f, v), like(b_.getFloatTy(), v));
 }
 

@@ -74,7 +74,9 @@ TEST_F(CpuExplain, InstructionsOfProducts) {
     says("not tdpbssd, tdpbuud, tdpbusd, tdpbsud: k is less than a tile has bytes in a row");
     says("vpdpbusd of 4 neighbours");
     explain(product("f16", "f16", "f16", 32, 32, 32), target(64, 0));
-    says("sums of `f16` are rounded after each step");
+    says("f32, each step rounded to f16");
+    explain(product("f16", "f16", "lns<5, 10>", 32, 32, 32), target(64, 0));
+    says("sums of `lns<5, 10>` are rounded after each step");
 }
 
 TEST_F(CpuExplain, BlocksRegistersAndRows) {

@@ -31,9 +31,10 @@ struct Case {
     const char* precision = "ieee";
     Data data = Data::usual;
     bool left_turned = false;
-    int64_t k_step = 0;    ///< the sum goes through a loop over stretches of k
-    bool bounds = false;   ///< every element is checked against its tensor's storage
-    bool doubled = false;  ///< each stretch of the loop adds to twice the sum
+    int64_t k_step = 0;                ///< the sum goes through a loop over stretches of k
+    bool bounds = false;               ///< every element is checked against its tensor's storage
+    bool doubled = false;              ///< each stretch of the loop adds to twice the sum
+    int64_t a_block = 0, b_block = 0;  ///< dot_scaled, by scales of f8e8m0
 };
 
 std::string dims(int64_t x, int64_t y) { return "[" + std::to_string(x) + ", " + std::to_string(y) + "]"; }
@@ -51,7 +52,26 @@ std::string loop_text(const Case& t) {
            ", %0 +: " + n + "] = %4\n  ret\n}\n";
 }
 
+std::string scaled_text(const Case& t) {
+    const std::string b = t.turned ? dims(t.n, t.k) : dims(t.k, t.n), m = std::to_string(t.m), n = std::to_string(t.n);
+    const std::string extents[] = {dims(t.m, t.k), b, dims(t.m, t.n), dims(t.m, t.k / t.a_block), dims(t.k / t.b_block, t.n)};
+    const char* const formats[] = {t.a, t.b, t.c, "f8e8m0", "f8e8m0"};
+    std::string params, body = "  %0 = constant 0 : i64\n";
+    for (int i = 0; i < 5; ++i) {
+        const std::string name = "%p" + std::to_string(i), type = "<" + std::string(formats[i]) + ">" + extents[i];
+        params += (i ? ", " : "") + name + ": tensor" + type + (i == 2 ? " inout" : " in");
+        const size_t comma = extents[i].find(',');
+        body += "  %" + std::to_string(i + 1) + " = load " + name + "[%0 +: " + extents[i].substr(1, comma - 1) +
+                ", %0 +: " + extents[i].substr(comma + 2) + " : tile" + type + "\n";
+    }
+    if (t.turned) body += "  %6 = permute %2 {axis = [1, 0]} : tile<" + std::string(t.b) + ">" + dims(t.k, t.n) + "\n";
+    return "kernel @k(" + params + ") {\n" + body + "  %7 = dot_scaled %1, " + (t.turned ? "%6" : "%2") +
+           ", %3, %4, %5 {a_block = " + std::to_string(t.a_block) + ", b_block = " + std::to_string(t.b_block) + "} : tile<" + t.c + ">" +
+           dims(t.m, t.n) + "\n  store %p2[%0 +: " + m + ", %0 +: " + n + "] = %7\n  ret\n}\n";
+}
+
 std::string kernel_text(const Case& t) {
+    if (t.a_block) return scaled_text(t);
     if (t.k_step) return loop_text(t);
     const std::string b = t.turned ? dims(t.n, t.k) : dims(t.k, t.n), a = t.left_turned ? dims(t.k, t.m) : dims(t.m, t.k);
     std::string out = "kernel @k(%a: tensor<" + std::string(t.a) + ">" + a + " in, %b: tensor<" + t.b + ">" + b + " in, %c: tensor<" + t.c + ">" +
@@ -69,12 +89,13 @@ std::string kernel_text(const Case& t) {
 }
 
 struct Storage {
-    std::vector<uint8_t> bytes[3];
+    std::vector<uint8_t> bytes[5];
     std::vector<Argument> args;
 };
 
 /// `late`: behind the middle of k.
 double number(std::mt19937& random, const Format& f, Data data, int operand, bool late) {
+    if (operand > 2) return std::ldexp(1, static_cast<int>(random() % 16) - 8);  // a scale
     const double x = std::normal_distribution<double>()(random);
     switch (data) {
         case Data::usual:
@@ -105,7 +126,8 @@ double number(std::mt19937& random, const Format& f, Data data, int operand, boo
 Storage storage_of(const ir::Function& fn, Data data) {
     std::mt19937 random(7);
     Storage s;
-    for (int i = 0; i < 3; ++i) {
+    const int count = static_cast<int>(fn.params.size());
+    for (int i = 0; i < count; ++i) {
         const Type& type = fn.type(fn.params[static_cast<size_t>(i)].value);
         const Format& f = fn.types().format(type.elem);
         const int64_t rows = type.shape[0], columns = type.shape[1], pitch = (columns * f.bits + 7) / 8;
@@ -123,7 +145,7 @@ Storage storage_of(const ir::Function& fn, Data data) {
         a.t.extents = type.shape;
         s.args.push_back(a);
     }
-    for (int i = 0; i < 3; ++i) s.args[static_cast<size_t>(i)].t.data = s.bytes[i].data();
+    for (int i = 0; i < count; ++i) s.args[static_cast<size_t>(i)].t.data = s.bytes[i].data();
     return s;
 }
 
@@ -247,6 +269,23 @@ TEST_P(Products, AddedToWhatALoopCarriesTimesTwo) {
         doubled({"f64", "f64", "f64", m, n, 40, false, "ieee", Data::usual, false, 24});
         doubled({"i8", "i8", "i8", m, n, 100, false, "ieee", Data::usual, false, 64});
     }
+}
+
+/// Stretches that end with the blocks of either side, or of both; whole blocks of sums, parts, and few rows.
+TEST_P(Products, ScaledStretchByStretch) {
+    static constexpr const char* kFormats[][3] = {{"f8e4m3", "f8e5m2", "f32"}, {"f4e2m1", "f4e2m1", "f32"}, {"fixed<2, 6>", "i8", "f32"},
+                                                  {"f32", "f16", "bf16"},      {"bf16", "bf16", "f32"},     {"i4", "f6e3m2", "f64"}};
+    static constexpr int64_t kBlocks[][3] = {{96, 32, 32},    {96, 32, 16},  {96, 16, 48}, {7, 7, 1},
+                                             {600, 300, 100}, {320, 10, 64}, {64, 64, 64}, {1, 1, 1}};
+    static constexpr int64_t kShapes[][2] = {{1, 40}, {7, 33}, {16, 17}, {33, 7}, {20, 130}, {9, 1}};
+    int64_t number = 0;
+    for (const auto& f : kFormats)
+        for (const auto& [k, a_block, b_block] : kBlocks) {
+            const auto& [m, n] = kShapes[(number + number / 8) % 6];
+            Case t{f[0], f[1], f[2], m, n, k, number % 3 == 0, "ieee", ++number % 5 ? Data::usual : Data::special};
+            t.a_block = a_block, t.b_block = b_block;
+            compare(t, GetParam());
+        }
 }
 
 /// Accumulators that each step is rounded to: packed operands and few rows, whole vectors and parts, operands of the format, of less and of more.
