@@ -254,9 +254,11 @@ private:
                 t.elem = "i32";
                 return add(t, text + ".1", {*a});
             }
-            default:
+            default: {
                 t.elem = widened(t.elem);
-                return add(t, (chance(70) ? "cumsum({0}" : "cumprod({0}") + axis + (chance(50) ? ", reverse = true)" : ")"), {*a});
+                const std::string name = chance(70) ? "cumsum" : "cumprod";
+                return add(t, name + "({0}" + axis + (chance(50) ? ", reverse = true)" : ")"), {*a});
+            }
         }
     }
     bool histogram() {
@@ -278,8 +280,8 @@ private:
         const int member = pair ? below(2) : 0;
         std::vector<std::string> ops = {"a + b", "max(a, b)", "b - a", "a", "select(b < a, b, a)", "a * a - b"};
         if (is_int(t.elem)) ops.insert(ops.end(), {"a ^ b", "a << 1 | b & 1", "a / b"});
-        const std::string body =
-            pair ? "|a, i, b, j| (" + pick(ops) + ", " + pick({"i + j", "select(b < a, j, i)", "j - i"}) + ")" : "|a, b| " + pick(ops);
+        const std::string first = pick(ops), second = pick({"i + j", "select(b < a, j, i)", "j - i"});
+        const std::string body = pair ? "|a, i, b, j| (" + first + ", " + second + ")" : "|a, b| " + first;
         const std::string init = pair ? "(cast<" + t.elem + ">(shift), cast<" + u.elem + ">(1))" : "cast<" + t.elem + ">(shift)";
         std::string text = std::string(scanned ? "scan(" : "reduce(") + (pair ? "({0}, {1})" : "{0}") + ", " + std::to_string(d) +
                            (scanned ? "" : ", " + init) + ", " + body + (scanned && chance(40) ? ", reverse = true)" : ")");
@@ -452,10 +454,9 @@ private:
         t.shape.push_back(columns);
         const std::vector<int64_t> extents = {rows, columns * step + pick({0, 0, 1, 3})};
         const std::string other = chance(40) ? " else cast<" + t.elem + ">(pid)" : "";
-        return add(t,
-                   "mem[cast<i64>({0}) % " + std::to_string(rows + 3) + " - 1, " + std::to_string(below(2)) + " +: " + std::to_string(columns) +
-                       (step == 1 ? "" : " step " + std::to_string(step)) + "]" + other,
-                   {*a}, Memory{{t.elem, extents}, false, chance(40) ? layout(extents) : ""});
+        const std::string part = std::to_string(below(2)) + " +: " + std::to_string(columns) + (step == 1 ? "" : " step " + std::to_string(step));
+        return add(t, "mem[cast<i64>({0}) % " + std::to_string(rows + 3) + " - 1, " + part + "]" + other, {*a},
+                   Memory{{t.elem, extents}, false, chance(40) ? layout(extents) : ""});
     }
     bool reshaping() {
         const auto a = find([](const TileType&) { return true; });
