@@ -48,7 +48,7 @@ std::vector<Value*> Codegen::loop(Value* lo, Value* hi, int64_t step, std::vecto
     bodies_.emplace_back();
     const std::vector<Value*> next = body(i, now);
     bodies_.pop_back();
-    if (elements_ >= kPolledElements && may_leave_) {
+    if (elements_ >= kPolledElements) {
         count_down(offsetof(State, elements_left), elements_);
         elements_ = 0;
     }

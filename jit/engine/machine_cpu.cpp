@@ -29,7 +29,8 @@ public:
     }
     std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>&, std::string_view kind, const Arch*,
                                         const std::atomic<bool>*, DiagSink& diags) override {
-        if (const std::string problem = missing(); !problem.empty()) return diags.report(Diag::machine_unavailable, {}, {"cpu", problem}), std::nullopt;
+        if (const std::string problem = missing(); !problem.empty())
+            return diags.report(Diag::machine_unavailable, {}, {"cpu", problem}), std::nullopt;
         if (kind == "explain") return cpu::explain(*instance.fn, instance.facts, backend().compiler().target(), sources_);
         cpu::CompileOptions usual;
         usual.tensors.resize(instance.fn->params.size());
@@ -47,8 +48,8 @@ public:
     std::string describe() override {
         const cpu::TargetInfo& t = backend().compiler().target();
         const std::string problem = missing();
-        return "{\"name\":\"cpu\",\"available\":" + std::string(problem.empty() ? "true" : "false") + ",\"doc\":\"native code through LLVM " + t.llvm_version +
-               "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu_text()) +
+        return "{\"name\":\"cpu\",\"available\":" + std::string(problem.empty() ? "true" : "false") + ",\"doc\":\"native code through LLVM " +
+               t.llvm_version + "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu_text()) +
                ",\"vector_bytes\":" + std::to_string(t.vectors.bytes) + ",\"problem\":" + json_quote(problem) + ",\"looked_for\":[]}";
     }
 
@@ -79,7 +80,7 @@ private:
     const SourceMap& sources_;
     const cpu::PoolOptions pool_;
     const bool debug_;
-    const std::string cpu_;  ///< what code is made for instead of the host
+    const std::string cpu_;                                           ///< what code is made for instead of the host
     std::shared_ptr<Warning> warning_ = std::make_shared<Warning>();  ///< the cache outlives the machine
     std::once_flag once_;
     std::unique_ptr<cpu::Backend> backend_;
