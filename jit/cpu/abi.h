@@ -67,11 +67,8 @@ struct Support {
     void (*bad_pointer)(State*, uint32_t inst, int64_t lane, uint64_t pointer);
     /// `bounds` variant: instruction touched bytes outside of parameter `param`'s storage (the element is treated as out of range).
     void (*outside)(State*, uint32_t inst, uint32_t param);
-    /// Atomics and sub-byte stores of parallel runs are serialised between these two; no-ops when one worker runs.
-    void (*lock)(State*);
-    void (*unlock)(State*);
-    /// One element of an atomic, under lock: `data` + `bit` is its place, formats and kind from the instruction; returns the old code. `expected` for
-    /// cas.
+    /// One element of an atomic that is no aligned word: `data` + `bit` is its place, formats and kind from the instruction; returns the old code.
+    /// `expected` for cas.
     uint64_t (*atomic)(State*, uint32_t inst, uint8_t* data, uint64_t bit, uint64_t value, uint64_t expected);
     /// sort: operand, values and indices; histogram: operand, mask or null, counts. Dense.
     void (*sort)(State*, uint32_t inst, const void* in, void* values, int32_t* indices);

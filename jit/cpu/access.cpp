@@ -228,7 +228,6 @@ Value* Codegen::at_extract(ir::InstId id, const Point& p) {
 
 void Codegen::cpu_store(ir::InstId id) {
     AccessEmitter access(*this, id);
-    const bool serial = access.format().bits % 8 != 0;
     const NestOrder order = plan_nest(fn_, plan_, options_, id, width());
     NestOptions options;
     options.order = &order;
@@ -247,7 +246,7 @@ void Codegen::cpu_store(ir::InstId id) {
         const Address a = access.address(place);
         access.store(a, access.mask(place, p), value, p.lanes);
     };
-    locked(serial, [&] { nest(access.part(), store, options); });
+    nest(access.part(), store, options);
 }
 
 void Codegen::cpu_deposit(ir::InstId id) {

@@ -110,7 +110,8 @@ void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned 
             store(one, mask, value, lanes);
             return b_.getTrue();
         };
-        g_.choose(a.run, [&] { return put(whole_run(a)); }, [&] { return put(by_lanes(a)); });
+        g_.choose(
+            a.run, [&] { return put(whole_run(a)); }, [&] { return put(by_lanes(a)); });
         return;
     }
     if (!lanes) {
@@ -121,19 +122,13 @@ void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned 
         return mask ? g_.when(mask, put) : put();
     }
     if (!a.bytes) {
-        const auto each = [&](Value* on) { s.store_at(format_, value, a.base, lane_bits(a, lanes), on); };
-        if (!a.contiguous) return each(mask);
-        if (!mask) return s.store_run(format_, value, a.base, a.offset, nullptr);
+        if (!a.contiguous) return s.store_at(format_, value, a.base, lane_bits(a, lanes), mask);
+        const auto some = [&]() -> Value* { return s.store_run(format_, value, a.base, a.offset, mask), b_.getTrue(); };
+        if (lanes * format_.bits % 8) return (void)some();
+        Value* whole = b_.CreateICmpEQ(b_.CreateAnd(a.offset, 7), g_.i64(0));
+        if (mask) whole = b_.CreateAnd(whole, b_.CreateAndReduce(mask));
         g_.choose(
-            b_.CreateAndReduce(mask),
-            [&]() -> Value* {
-                s.store_run(format_, value, a.base, a.offset, nullptr);
-                return b_.getTrue();
-            },
-            [&]() -> Value* {
-                each(mask);
-                return b_.getTrue();
-            });
+            whole, [&]() -> Value* { return s.store_bytes(format_, value, a.base, a.offset), b_.getTrue(); }, some);
         return;
     }
     Value* v = s.to_memory(value, format_);

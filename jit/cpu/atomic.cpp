@@ -1,5 +1,5 @@
-// Atomics: one element after the other, in row-major order. Elements of 8, 16, 32 and 64 bits at whole addresses are updated by the processor; others
-// under the run's lock, the update itself being the run-time side's (abi.h, Support).
+// Atomics: one element after the other, in row-major order. Elements of 8, 16, 32 and 64 bits at whole addresses are updated by the processor, others
+// by the run-time side (abi.h, Support).
 #include <cstddef>
 
 #include "jit/cpu/access.h"
@@ -100,25 +100,18 @@ Value* Codegen::atomic_element(ir::InstId id, Value* data, Value* bit, ir::Value
     Value* odd = b_.CreateAnd(b_.CreatePtrToInt(at, b_.getInt64Ty()), i64(f.bits / 8 - 1));
     Value* old = choose(
         b_.CreateICmpEQ(odd, i64(0)), [&] { return native_atomic(kind, f, at, code, wanted); },
-        [&] {  // a host's tensor may lie anywhere
-            call_support(offsetof(Support, lock), b_.getVoidTy(), {});
-            Value* before = call();
-            call_support(offsetof(Support, unlock), b_.getVoidTy(), {});
-            return before;
-        });
+        call);  // a host's tensor may lie anywhere
     return from_code(old, f);
 }
 
 /// `update` changes one element and gives its old value, or 0 where the element is left out.
 void Codegen::atomic_elements(ir::InstId id, const Shape& shape, const std::function<Value*(const Point& p)>& update) {
     const ir::ValueId result = fn_.result(id);
-    const bool serial = !has_byte_address(fn_.elem(result).bits);
-    const auto element = [&](const Point& p) {
+    nest_elements(shape, [&](const Point& p) {
         Value* old = update(p);
         if (is_stored(result)) write(buffer(result), p, old);
         if (is_scalar(result)) define(result, old);
-    };
-    locked(serial, [&] { nest_elements(shape, element); });
+    });
 }
 
 void Codegen::cpu_atomic(ir::InstId id) {

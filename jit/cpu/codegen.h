@@ -166,8 +166,6 @@ public:
     void nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body);
     /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then. Loops over many elements do so by themselves.
     void poll();
-    /// body(), where `serial` under the run's lock, which nobody leaves the kernel with.
-    void locked(bool serial, const std::function<void()>& body);
     /// Takes `by` from a field of the state, and polls when it falls below zero.
     void count_long_loop(llvm::Value* from_start, int64_t step, int64_t elements, int64_t trips);
     void count_down(size_t field, int64_t by);
@@ -321,7 +319,6 @@ private:
     std::unordered_map<uint32_t, llvm::Constant*> tables_;  ///< constant_tile: by instruction
     std::vector<Body> bodies_;
     int64_t elements_ = 0;   ///< that the body of the loop being emitted handles between two polls, as far as it is known
-    bool may_leave_ = true;  ///< false while the run's lock is held
     ir::InstId emitted_;  ///< the last instruction whose code was begun
     std::vector<TurnedRun> turned_;
     std::vector<llvm::AllocaInst*> squares_;  ///< turned words of a nest's loads, by number

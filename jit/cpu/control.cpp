@@ -59,15 +59,6 @@ void Codegen::poll() {
     b_.SetInsertPoint(on);
 }
 
-void Codegen::locked(bool serial, const std::function<void()>& body) {
-    if (!serial) return body();
-    call_support(offsetof(Support, lock), b_.getVoidTy(), {});
-    may_leave_ = false;
-    body();
-    may_leave_ = true;
-    call_support(offsetof(Support, unlock), b_.getVoidTy(), {});
-}
-
 void Codegen::count_down(size_t field, int64_t by) {
     Value* at = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), state_, field);
     Value* left = b_.CreateSub(b_.CreateAlignedLoad(b_.getInt64Ty(), at, llvm::Align(8)), i64(by));

@@ -50,7 +50,7 @@ std::vector<Value*> Codegen::loop(Value* lo, Value* hi, int64_t step, std::vecto
     bodies_.emplace_back();
     const std::vector<Value*> next = body(i, now);
     bodies_.pop_back();
-    if (elements_ >= kPolledElements && may_leave_) {
+    if (elements_ >= kPolledElements) {
         count_down(offsetof(State, elements_left), elements_);
         elements_ = 0;
     }
@@ -76,7 +76,7 @@ std::vector<Value*> Codegen::loop(Value* lo, Value* hi, int64_t step, std::vecto
 
 /// At the end of a body whose trips are many and short: every so many of them are counted down together. `from_start`: a multiple of `step`.
 void Codegen::count_long_loop(Value* from_start, int64_t step, int64_t elements, int64_t trips) {
-    if (!may_leave_ || trips <= kLongLoop / elements) return;
+    if (trips <= kLongLoop / elements) return;
     const int64_t together = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(kPolledElements / elements)));
     when(b_.CreateICmpEQ(b_.CreateURem(from_start, i64(step * together)), i64(0)),
          [&] { count_down(offsetof(State, elements_left), elements * together); });

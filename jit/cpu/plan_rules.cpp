@@ -74,11 +74,6 @@ uint64_t tree_bytes(const ir::Function& fn, const ir::Inst& inst, int64_t axis) 
 
 bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k) {
     switch (inst.op) {
-        case Op::store:  // packed elements are written under the run's lock: what is written is there before
-        case Op::ptr_store: {
-            const size_t value = inst.operands.count - 1u - ((fn.attrs(inst)[0] & ir::Access::has_mask) != 0);
-            return k == value && fn.elem(fn.operands(inst)[0]).bits % 8 != 0;
-        }
         case Op::dot:  // packs its operands
             return k < 2 && plan_product(fn, inst, {}).chain == Product::steps;
         case Op::gather:

@@ -269,12 +269,10 @@ void Codegen::cpu_ptr_store(ir::InstId id) {
     const auto operands = fn_.operands(inst);
     PointerEmitter pointer(*this, id);
     const ir::ValueId mask = fn_.attrs(inst)[0] & Access::has_mask ? operands[2] : ir::ValueId{};
-    const bool serial = fn_.elem(operands[0]).bits % 8 != 0;
-    const auto store = [&](const Point& p) {
+    nest(pointer.shape(), [&](const Point& p) {
         Value *value = lanes(operands[1], p), *pointers = lanes(operands[0], p);
         pointer.store(pointers, masks(*this, mask, p), value, p);
-    };
-    locked(serial, [&] { nest(pointer.shape(), store); });
+    });
 }
 
 void Codegen::cpu_ptr_atomic(ir::InstId id) {

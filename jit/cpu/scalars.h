@@ -81,7 +81,10 @@ public:
     /// Lanes l at bit + l * bits; those before `count` (i64; null: all) and from `first` on (i64; null: 0) exist, others are unspecified;
     /// none exists where `any` (i1; null: true) is off.
     Value* load_run(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first = nullptr, Value* any = nullptr);
-    void store_run(const Format& f, Value* value, Value* base, Value* bit, Value* count);
+    /// The same lanes, those that are on (i1 per lane; null: all).
+    void store_run(const Format& f, Value* value, Value* base, Value* bit, Value* mask);
+    /// All of them, where they begin with a byte and are whole bytes.
+    void store_bytes(const Format& f, Value* value, Value* base, Value* bit);
 
     /// Elements from integers per lane, whose low bits are the codes (at most 32 bits wide) and whose others are anything. What leaves here is a code
     /// as any other, extended in its container.
@@ -206,10 +209,15 @@ private:
     Value* load_at_here(const Format& f, Value* base, Value* bit, Value* mask, unsigned lanes);
     void store_at_here(const Format& f, Value* value, Value* base, Value* bit, Value* mask);
     Value* load_run_here(const Format& f, Value* base, Value* bit, Value* count, unsigned lanes, Value* first, Value* any);
-    void store_run_here(const Format& f, Value* value, Value* base, Value* bit, Value* count);
+    void store_run_here(const Format& f, Value* value, Value* base, Value* bit, Value* mask);
+    void store_bytes_here(const Format& f, Value* value, Value* base, Value* bit);
     Value* lane(Value* v, unsigned l);
-    Value* packed_bytes(const Format& f, Value* value, unsigned bytes);
+    Value* numbers_to(unsigned count, unsigned step = 1);
+    Value* byte_of(Value* base, Value* bit);
+    Value* packed_bytes(int bits, Value* codes, unsigned bytes);
+    Value* moved_up(Value* bytes, Value* shift);
     void store_whole_run(const Format& f, Value* value, Value* base, Value* bit);
+    void store_some(const Format& f, Value* value, Value* base, Value* bit, Value* mask);
 
     llvm::IRBuilderBase& b_;
     ScalarFeatures features_;

@@ -72,13 +72,21 @@ Value* Scalars::load_run(const Format& f, Value* base, Value* bit, Value* count,
     });
 }
 
-void Scalars::store_run(const Format& f, Value* value, Value* base, Value* bit, Value* count) {
-    Value* const x[] = {value, base, bit, count};
-    here_or_called("store " + f.name + (count ? " count" : ""), b_.getVoidTy(), Touches::writes, std::span(x, count ? 4 : 3),
+void Scalars::store_run(const Format& f, Value* value, Value* base, Value* bit, Value* mask) {
+    Value* const x[] = {value, base, bit, mask};
+    here_or_called("store " + f.name + (mask ? " mask" : ""), b_.getVoidTy(), Touches::writes, std::span(x, mask ? 4 : 3),
                    [&](std::span<Value* const> y) {
-                       store_run_here(f, y[0], y[1], y[2], count ? y[3] : nullptr);
+                       store_run_here(f, y[0], y[1], y[2], mask ? y[3] : nullptr);
                        return static_cast<Value*>(nullptr);
                    });
+}
+
+void Scalars::store_bytes(const Format& f, Value* value, Value* base, Value* bit) {
+    Value* const x[] = {value, base, bit};
+    here_or_called("store bytes " + f.name, b_.getVoidTy(), Touches::writes, x, [&](std::span<Value* const> y) {
+        store_bytes_here(f, y[0], y[1], y[2]);
+        return static_cast<Value*>(nullptr);
+    });
 }
 
 Value* Scalars::here_or_called(const std::string& what, llvm::Type* result, Touches touches, std::span<Value* const> x, Make make) {

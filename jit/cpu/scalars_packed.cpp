@@ -1,5 +1,6 @@
-// Packed storage: elements of any width at any bit. Runs of lanes are read as bytes, spread by a constant shuffle and aligned by one shift; single
-// elements through small functions of the module. No byte outside the wanted elements is touched, so that tensors need no slack.
+// Packed storage: elements of any width at any bit, as they are read; scalars_packed_stores.cpp writes them. Runs of lanes are read as bytes, spread
+// by a constant shuffle and aligned by one shift; single elements through small functions of the module. No byte outside the wanted elements is
+// touched, so that tensors need no slack.
 #include <bit>
 
 #include <llvm/IR/Constants.h>
@@ -46,40 +47,6 @@ llvm::Function* load_function(llvm::Module& module, unsigned bits) {
     return fn;
 }
 
-/// void (ptr, i64 bit, i1 wanted, i64 code): neighbours keep their bits.
-llvm::Function* store_function(llvm::Module& module, unsigned bits) {
-    const std::string name = "store.bits." + std::to_string(bits);
-    if (llvm::Function* known = module.getFunction(name)) return known;
-    llvm::LLVMContext& context = module.getContext();
-    llvm::IRBuilder<> b(context);
-    llvm::Type *i64 = b.getInt64Ty(), *i128 = b.getInt128Ty(), *i8 = b.getInt8Ty();
-    auto* fn = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), i64, b.getInt1Ty(), i64}, false),
-                                      llvm::GlobalValue::InternalLinkage, name, module);
-    fn->addFnAttr(llvm::Attribute::NoUnwind);
-    const auto block = [&] { return llvm::BasicBlock::Create(context, "", fn); };
-    auto *entry = block(), *wanted = block(), *more = block(), *done = block();
-    b.SetInsertPoint(entry);
-    b.CreateCondBr(fn->getArg(2), wanted, done);
-    b.SetInsertPoint(wanted);
-    Value *at = b.CreateGEP(i8, fn->getArg(0), b.CreateLShr(fn->getArg(1), 3)), *shift = b.CreateZExt(b.CreateAnd(fn->getArg(1), 7), i128);
-    Value* code = b.CreateShl(b.CreateZExt(b.CreateAnd(fn->getArg(3), b.getInt64(low_bits(bits))), i128), shift);
-    Value* mask = b.CreateShl(b.CreateZExt(b.getInt64(low_bits(bits)), i128), shift);
-    const auto put = [&](unsigned k) {
-        const auto byte = [&](Value* v) { return b.CreateTrunc(b.CreateLShr(v, 8 * k), i8); };
-        Value* place = b.CreateConstGEP1_64(i8, at, k);
-        b.CreateStore(b.CreateOr(b.CreateAnd(b.CreateLoad(i8, place), b.CreateNot(byte(mask))), byte(code)), place);
-    };
-    const unsigned sure = (bits + 7) / 8;
-    for (unsigned k = 0; k < sure; ++k) put(k);
-    b.CreateCondBr(b.CreateICmpNE(b.CreateLShr(mask, 8 * sure), llvm::ConstantInt::get(i128, 0)), more, done);
-    b.SetInsertPoint(more);
-    put(sure);
-    b.CreateBr(done);
-    b.SetInsertPoint(done);
-    b.CreateRetVoid();
-    return fn;
-}
-
 }  // namespace
 
 Value* Scalars::lane(Value* v, unsigned l) { return lanes_of(v) ? b_.CreateExtractElement(v, l) : v; }
@@ -99,25 +66,19 @@ Value* Scalars::load_at_here(const Format& f, Value* base, Value* bit, Value* ma
     return f.is_bool() ? from_memory(codes, f) : wrap(codes, f);
 }
 
-void Scalars::store_at_here(const Format& f, Value* value, Value* base, Value* bit, Value* mask) {
-    llvm::Function* function = store_function(*b_.GetInsertBlock()->getModule(), f.bits);
-    Value* codes = resize(low_code(value, f), 64, false);
-    for (unsigned l = 0; l < std::max(lanes_of(value), 1u); ++l)
-        b_.CreateCall(function, {base, lane(bit, l), mask ? lane(mask, l) : b_.getTrue(), lane(codes, l)});
-}
-
 namespace {
 
 /// Bits of a word that holds an element which starts up to 14 bits behind the word; 0: none does.
 unsigned word_of(unsigned bits) { return bits <= 18 ? 32 : bits <= 50 ? 64 : 0; }
 
-llvm::Constant* numbers_to(llvm::LLVMContext& context, unsigned count, unsigned step = 1) {
+}  // namespace
+
+/// 0, step, 2 * step ..
+Value* Scalars::numbers_to(unsigned count, unsigned step) {
     std::vector<uint64_t> out(count);
     for (unsigned k = 0; k < count; ++k) out[k] = uint64_t{k} * step;
-    return llvm::ConstantDataVector::get(context, out);
+    return llvm::ConstantDataVector::get(b_.getContext(), out);
 }
-
-}  // namespace
 
 Value* Scalars::from_words(const Format& f, Value* words) {
     if (is_native(f)) return as_real(resize(words, f.bits, false), f.bits);
@@ -133,11 +94,11 @@ Value* Scalars::load_run_here(const Format& f, Value* base, Value* bit, Value* c
     if (lanes == 0) return load_at(f, base, bit, nullptr, 0);
     Value* some = count ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, b_.getInt64(lanes)) : b_.getInt64(lanes);
     if (!width) {
-        Value* number = numbers_to(b_.getContext(), lanes);
+        Value* number = numbers_to(lanes);
         Value* mask = b_.CreateICmpULT(number, b_.CreateVectorSplat(lanes, some));
         if (first) mask = b_.CreateAnd(mask, b_.CreateICmpUGE(number, b_.CreateVectorSplat(lanes, first)));
         if (any) mask = b_.CreateAnd(mask, b_.CreateVectorSplat(lanes, any));
-        return load_at(f, base, b_.CreateAdd(b_.CreateVectorSplat(lanes, bit), numbers_to(b_.getContext(), lanes, bits)), mask, lanes);
+        return load_at(f, base, b_.CreateAdd(b_.CreateVectorSplat(lanes, bit), numbers_to(lanes, bits)), mask, lanes);
     }
     llvm::Type* i8 = b_.getInt8Ty();
     const unsigned bytes = std::bit_ceil((lanes * bits + 14) / 8);
@@ -165,74 +126,6 @@ Value* Scalars::load_run_here(const Format& f, Value* base, Value* bit, Value* c
     Value* words = b_.CreateBitCast(b_.CreateShuffleVector(stream, from), llvm::FixedVectorType::get(word, lanes));
     Value* shift = b_.CreateAdd(b_.CreateVectorSplat(lanes, b_.CreateTrunc(phase, word)), llvm::ConstantVector::get(shifts));
     return from_words(f, b_.CreateLShr(words, shift));
-}
-
-/// The codes one after the other, `bytes` of them as bytes.
-Value* Scalars::packed_bytes(const Format& f, Value* value, unsigned bytes) {
-    const int bits = f.bits, lanes = static_cast<int>(lanes_of(value));
-    Value* codes = low_code(value, f);
-    const unsigned width = std::max(codes->getType()->getScalarSizeInBits(), 16u);
-    codes = resize(codes, width, false);
-    llvm::Type *word = b_.getIntNTy(width), *words = llvm::FixedVectorType::get(word, bytes);
-    Value* out = nullptr;
-    // Byte k holds bits of the codes from 8k / bits on.
-    for (int part = 0; part <= 7 / bits + 1; ++part) {
-        std::vector<int> from;
-        std::vector<llvm::Constant*> left, right;
-        bool any = false;
-        for (int k = 0; k < static_cast<int>(bytes); ++k) {
-            const int code = 8 * k / bits + part, place = code * bits - 8 * k;
-            const bool some = place < 8 && code < lanes;
-            any |= some;
-            from.push_back(some ? code : lanes);  // a lane of zeros
-            left.push_back(llvm::ConstantInt::get(word, static_cast<uint64_t>(some && place > 0 ? place : 0)));
-            right.push_back(llvm::ConstantInt::get(word, static_cast<uint64_t>(some && place < 0 ? -place : 0)));
-        }
-        if (!any) break;
-        Value* v = b_.CreateShuffleVector(codes, llvm::Constant::getNullValue(codes->getType()), from);
-        v = b_.CreateLShr(b_.CreateShl(v, llvm::ConstantVector::get(left)), llvm::ConstantVector::get(right));
-        out = out ? b_.CreateOr(out, v) : v;
-    }
-    TEGULA_CHECK(out && out->getType() == words, "packed storage");
-    return resize(out, 8, false);
-}
-
-/// A whole run of whole bytes: all bytes but the first and the last, which neighbours may share, are stored as they come.
-void Scalars::store_whole_run(const Format& f, Value* value, Value* base, Value* bit) {
-    const unsigned bytes = lanes_of(value) * f.bits / 8;
-    llvm::Type *i8 = b_.getInt8Ty(), *pairs = llvm::FixedVectorType::get(b_.getInt16Ty(), bytes);
-    Value* codes = packed_bytes(f, value, bytes);
-    Value *at = b_.CreateGEP(i8, base, b_.CreateLShr(bit, 3)), *shift = b_.CreateTrunc(b_.CreateAnd(bit, b_.getInt64(7)), b_.getInt16Ty());
-    std::vector<int> before;
-    for (int k = 0; k < static_cast<int>(bytes); ++k) before.push_back(k == 0 ? static_cast<int>(bytes) : k - 1);
-    const auto wide = [&](Value* v) { return b_.CreateZExt(v, pairs); };
-    Value* previous = wide(b_.CreateShuffleVector(codes, llvm::Constant::getNullValue(codes->getType()), before));
-    // In sixteen bits: this byte above the one before it, moved up together.
-    Value* both = b_.CreateOr(b_.CreateShl(wide(codes), llvm::ConstantInt::get(pairs, 8)), previous);
-    Value* moved = b_.CreateLShr(b_.CreateShl(both, b_.CreateVectorSplat(bytes, shift)), llvm::ConstantInt::get(pairs, 8));
-    Value *stored = resize(moved, 8, false), *amount = b_.CreateTrunc(shift, i8);
-    Value *own = b_.CreateShl(b_.getInt8(0xff), amount), *first = b_.CreateLoad(i8, at);
-    Value* mixed = b_.CreateOr(b_.CreateExtractElement(stored, uint64_t{0}), b_.CreateAnd(first, b_.CreateNot(own)));
-    // The byte after the run when the run ends inside it, else the run's last one once more.
-    Value* split = b_.CreateICmpNE(shift, b_.getInt16(0));
-    Value* last = b_.CreateGEP(i8, at, b_.CreateSelect(split, b_.getInt64(bytes), b_.getInt64(bytes - 1)));
-    Value* old = b_.CreateAnd(b_.CreateLoad(i8, last), own);
-    stored = b_.CreateInsertElement(stored, mixed, uint64_t{0});
-    Value* down = b_.CreateAnd(b_.CreateSub(b_.getInt8(8), amount), b_.getInt8(7));
-    Value* tail = b_.CreateOr(b_.CreateLShr(b_.CreateExtractElement(codes, bytes - 1), down), old);
-    b_.CreateAlignedStore(stored, at, llvm::Align(1));
-    b_.CreateStore(b_.CreateSelect(split, tail, b_.CreateExtractElement(stored, bytes - 1)), last);
-}
-
-void Scalars::store_run_here(const Format& f, Value* value, Value* base, Value* bit, Value* count) {
-    const unsigned lanes = lanes_of(value);
-    if (lanes == 0) return store_at(f, value, base, bit, nullptr);
-    if (!count && lanes * f.bits % 8 == 0) return store_whole_run(f, value, base, bit);
-    std::vector<uint64_t> offsets, numbers;
-    for (unsigned l = 0; l < lanes; ++l) offsets.push_back(uint64_t{l} * f.bits), numbers.push_back(l);
-    Value* mask = count ? b_.CreateICmpULT(llvm::ConstantDataVector::get(b_.getContext(), numbers), b_.CreateVectorSplat(lanes, count)) : nullptr;
-    Value* at = b_.CreateAdd(b_.CreateVectorSplat(lanes, bit), llvm::ConstantDataVector::get(b_.getContext(), offsets));
-    store_at(f, value, base, at, mask);
 }
 
 }  // namespace tegula::cpu

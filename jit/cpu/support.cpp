@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "jit/cpu/support_atomic.h"
 #include "jit/cpu/support_checks.h"
 #include "jit/cpu/support_order.h"
-#include "lang/joining.h"
 #include "lang/print_text.h"
-#include "lang/scalar.h"
 
 namespace tegula::cpu {
 
@@ -94,29 +93,8 @@ void on_outside(State* state, uint32_t inst, uint32_t param) {
     });
 }
 
-void on_lock(State* state) {
-    Launch& launch = Worker::of(state).launch();
-    if (launch.parallel) launch.memory.lock();
-}
-
-void on_unlock(State* state) {
-    Launch& launch = Worker::of(state).launch();
-    if (launch.parallel) launch.memory.unlock();
-}
-
 uint64_t on_atomic(State* state, uint32_t inst, uint8_t* data, uint64_t bit, uint64_t value, uint64_t expected) {
-    const ir::Function& fn = *state->fn;
-    const ir::Inst& i = fn.inst(ir::InstId{inst});
-    const Format& f = fn.elem(fn.operands(i)[0]);
-    const auto kind = static_cast<ir::AtomicKind>(fn.attrs(i)[1]);
-    const uint64_t old = load_bits(f, data, bit), v = extend_code(f, value);
-    if (kind == ir::AtomicKind::xchg || (kind == ir::AtomicKind::cas && old == extend_code(f, expected))) {
-        store_bits(f, v, data, bit);
-    } else if (kind != ir::AtomicKind::cas) {
-        const uint64_t codes[2] = {old, v};
-        store_bits(f, scalar::eval_elementwise(ir::joining_op(kind), f, codes), data, bit);
-    }
-    return old;
+    return update_element(Worker::of(state).launch(), inst, data, bit, value, expected);
 }
 
 void on_sort(State* state, uint32_t inst, const void* in, void* values, int32_t* indices) {
@@ -138,8 +116,8 @@ void on_check_cast(State* state, uint32_t inst, int64_t element, uint64_t code, 
 }  // namespace
 
 const Support& support() {
-    static constexpr Support kSupport{on_tick,   on_print,  on_failed_assert, on_bad_pointer, on_outside,      on_lock,
-                                      on_unlock, on_atomic, on_sort,          on_histogram,   on_failed_check, on_check_cast};
+    static constexpr Support kSupport{on_tick,   on_print, on_failed_assert, on_bad_pointer,  on_outside,
+                                      on_atomic, on_sort,  on_histogram,     on_failed_check, on_check_cast};
     return kSupport;
 }
 

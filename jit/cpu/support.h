@@ -33,7 +33,7 @@ struct Launch {
     std::atomic<uint64_t> steps{0}, printed_bytes{0};
     std::atomic<uint8_t> status{RunResult::ok};
     std::atomic<uint64_t> programs_done{0};
-    std::mutex memory;  ///< atomics and stores below a byte
+    std::mutex memory;  ///< atomics that no word holds
 
     std::mutex mutex;  ///< guards the rest
     struct Report {

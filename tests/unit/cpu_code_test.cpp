@@ -39,7 +39,8 @@ std::vector<Access> accesses(const std::string& text) {
             const size_t at = line.find(what);
             return at == std::string::npos ? at : at + std::strlen(what);
         };
-        if (size_t at = behind("= load "); at != std::string::npos) out.push_back({type_at(line, at), line});
+        if (size_t at = behind("= load "); at != std::string::npos)
+            out.push_back({type_at(line, line.find("atomic ", at) == at ? at + 7 : at), line});
         if (size_t at = behind("  store "); at != std::string::npos) out.push_back({type_at(line, at), line});
         for (const char* name : {"@llvm.masked.load.", "@llvm.masked.gather."})
             if (line.find(name) != std::string::npos) out.push_back({type_at(line, behind("call ")), line});

@@ -25,7 +25,9 @@ std::vector<ArrayJit::PlainBody> bodies(const Format& f, unsigned lanes) {
             },
             [=](llvm::IRBuilder<>& b, Scalars& s, llvm::Function* fn) {
                 Value* v = s.from_memory(b.CreateAlignedLoad(codes(s), fn->getArg(1), llvm::Align(1)), f);
-                s.store_run(f, v, fn->getArg(0), fn->getArg(2), lanes ? fn->getArg(3) : nullptr);
+                const auto [at, number] = offsets(b, fn->getArg(2));
+                Value* mask = number ? b.CreateICmpULT(number, b.CreateVectorSplat(lanes, fn->getArg(3))) : nullptr;
+                s.store_run(f, v, fn->getArg(0), fn->getArg(2), mask);
             },
             [=](llvm::IRBuilder<>& b, Scalars& s, llvm::Function* fn) {
                 const auto [at, number] = offsets(b, fn->getArg(2));
