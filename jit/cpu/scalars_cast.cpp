@@ -36,8 +36,9 @@ Value* Scalars::cast_here(Value* v, const Format& from, const Format& to, Round 
     if (is_prefix_of_f32(to) && overflow != Overflow::sat && is_ieee_binary(from, 32) && round != Round::ru && round != Round::rd)
         return cast_to_prefix(v, to, round, random);
     if (from.bits <= 8 && !is_random) return cast_by_table(v, from, to, round, overflow);
-    Value* code = rounded(to, number(from, v), round, overflow, random);
-    return code;
+    if (to.kind == FormatKind::lns && round == Round::rne && !(is_whole(from) && from.bits > 53))
+        if (Value* quick = nearest_log(to, as_double(from, v))) return quick;
+    return rounded(to, number(from, v), round, overflow, random);
 }
 
 /// From f32: something is added below the quantum, and what is below is cut off; a carry out of the largest number makes an infinity.
