@@ -70,8 +70,8 @@ struct Support {
     /// One element of an atomic that is no aligned word: `data` + `bit` is its place, formats and kind from the instruction; returns the old code.
     /// `expected` for cas.
     uint64_t (*atomic)(State*, uint32_t inst, uint8_t* data, uint64_t bit, uint64_t value, uint64_t expected);
-    /// sort: operand, values and indices; histogram: operand, mask or null, counts. Dense.
-    void (*sort)(State*, uint32_t inst, const void* in, void* values, int32_t* indices);
+    /// sort: operand, values and indices, of which the first `wanted` along the axis are; histogram: operand, mask or null, counts. Dense.
+    void (*sort)(State*, uint32_t inst, const void* in, void* values, int32_t* indices, int64_t wanted);
     void (*histogram)(State*, uint32_t inst, const void* in, const uint8_t* mask, int32_t* counts);
     /// `checked` variant: element number `element` (-1: the whole instruction) fails; `code` is the operand that the message names.
     void (*failed_check)(State*, uint32_t inst, uint32_t failure, int64_t element, uint64_t code);

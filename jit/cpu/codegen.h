@@ -223,7 +223,7 @@ public:
     /// stochastic rounding; may be null otherwise.
     llvm::Value* apply(ir::InstId id, std::span<llvm::Value* const> operands, unsigned lanes, llvm::Value* element);
     /// Inclusive running values along an axis (emit_scan.cpp).
-    void scan_lines(std::span<const ir::ValueId> in, ir::ValueId first, size_t n, int64_t axis, bool reverse, bool pointwise,
+    void scan_lines(std::span<const ir::ValueId> in, ir::ValueId first, size_t n, int64_t axis, bool reverse, bool pointwise, int64_t together,
                     const std::function<std::vector<llvm::Value*>(const std::vector<llvm::Value*>& acc, const std::vector<llvm::Value*>& x,
                                                                   unsigned lanes)>& step);
 

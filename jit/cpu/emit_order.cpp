@@ -1,4 +1,5 @@
 // arg_reduce by integer keys whose order is that of the values; sort and histogram are functions of the run-time side.
+#include <algorithm>
 #include <cstddef>
 
 #include <llvm/IR/Constants.h>
@@ -121,6 +122,23 @@ private:
     AxisView view_;
 };
 
+/// How many elements of a sort's lines are read, from the first on: slices take a few (topk).
+int64_t read_of_sorted(const ir::Function& fn, const ir::Inst& sort) {
+    const auto axis = static_cast<size_t>(fn.attrs(sort)[0]);
+    const ir::ValueId results[] = {fn.result(sort, 0), fn.result(sort, 1)};
+    const int64_t all = fn.type(results[0]).shape[axis];
+    int64_t read = 1;
+    for (uint32_t k = 0; k < fn.inst_count(); ++k) {
+        const ir::Inst& user = fn.inst(ir::InstId{k});
+        const auto operands = fn.operands(user);
+        if (std::find_first_of(operands.begin(), operands.end(), std::begin(results), std::end(results)) == operands.end()) continue;
+        if (user.op != ir::Op::slice) return all;
+        const int64_t start = fn.attrs(user)[2 * axis], step = fn.attrs(user)[2 * axis + 1];
+        read = std::max({read, start + 1, start + (fn.type(fn.result(user)).shape[axis] - 1) * step + 1});
+    }
+    return read;
+}
+
 }  // namespace
 
 void Codegen::cpu_arg_reduce(ir::InstId id) { ArgReduction(*this, id).run(); }
@@ -132,7 +150,7 @@ void Codegen::cpu_sort(ir::InstId id) {
     const auto elements = static_cast<uint64_t>(fn_.type(in).shape.elements());
     Value* to = is_stored(values) ? buffer(values).base : work_pointer(id, (elements * 4 + 63) / 64 * 64);
     Value* numbers = is_stored(indices) ? buffer(indices).base : work_pointer(id);
-    call_support(offsetof(Support, sort), b_.getVoidTy(), {i32(id.v), buffer(in).base, to, numbers});
+    call_support(offsetof(Support, sort), b_.getVoidTy(), {i32(id.v), buffer(in).base, to, numbers, i64(read_of_sorted(fn_, inst))});
     poll();
 }
 

@@ -1,6 +1,6 @@
 // reduce and contract: the fixed tree or an ascending chain in the result's format. Along the last dimension lanes are leaves next to each other,
 // joined lane by lane first, which is the tree's own order; across other dimensions each lane has a tree of its own. What joins in any order needs no
-// tree: one loop over vectors, which is a fraction of its code.
+// tree: one loop over vectors, which is a fraction of its code, and none where rows have few.
 #include "jit/cpu/emit_tree.h"
 #include "lang/register_moves.h"
 
@@ -77,11 +77,15 @@ private:
         const int64_t whole = line.n - line.n % lanes;
         const auto take = [&](const Point& at, Value* from, const Values& acc) {
             Point q = line.run(g_, at, from, lanes);
-            if (!llvm::isa<llvm::Constant>(from)) q.active = nullptr;
+            const auto* number = llvm::dyn_cast<llvm::ConstantInt>(from);
+            if (!number || number->getSExtValue() < whole) q.active = nullptr;
             Value* both = join(acc[0], element(q));
             return Values{q.active ? g_.b().CreateSelect(q.active, both, acc[0]) : both};
         };
+        const bool is_short = line.n <= (by_rows || !light(in_) ? 2 : 4) * int64_t{lanes};  // two are as much code as a loop and what it leaves
         const auto row = [&](const Point& at, Values acc) {
+            for (int64_t from = 0; is_short && from < line.n; from += lanes) acc = take(at, g_.i64(from), acc);
+            if (is_short) return acc;
             for (const auto& [lo, hi] : {std::pair(int64_t{0}, whole), std::pair(whole, line.n)})
                 acc = g_.loop(g_.i64(lo), g_.i64(hi), lanes, acc, [&](Value* from, const Values& now) { return take(at, from, now); });
             return acc;
@@ -96,8 +100,26 @@ private:
                 return rows(inner, std::move(now));
             });
         };
-        Value* identity = g_.scalars().constant(format_, *reduce_identity(kind_, format_), lanes);
-        return join_lanes(g_, rows(p, {identity}), lanes, lanes, [this](const Values& a, const Values& b) { return join(a, b); })[0];
+        const auto identity = [&](unsigned n) { return g_.scalars().constant(format_, *reduce_identity(kind_, format_), n); };
+        return join(all_lanes(rows(p, {identity(lanes)})[0]), identity(0));
+    }
+
+    /// All lanes of what joins in any order, joined in vector registers; sums are not wrapped.
+    Value* all_lanes(Value* v) {
+        llvm::IRBuilder<>& b = g_.b();
+        using enum ir::ReduceKind;
+        switch (kind_) {
+            case any:
+            case bit_or:
+                return b.CreateOrReduce(v);
+            case all:
+            case bit_and:
+                return b.CreateAndReduce(v);
+            case bit_xor:
+                return b.CreateXorReduce(v);
+            default:
+                return b.CreateAddReduce(v);
+        }
     }
 
     Value* across(const Point& p) {

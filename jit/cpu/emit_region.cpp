@@ -144,7 +144,7 @@ void Codegen::cpu_scan_region(ir::InstId id) {
     const ir::BlockId body = fn_.blocks(inst)[0];
     const auto operands = fn_.operands(inst);
     const bool reverse = fn_.attrs(inst)[1] != 0;
-    scan_lines(operands.subspan(0, n), fn_.result(inst), n, fn_.attrs(inst)[0], reverse, batchable(body),
+    scan_lines(operands.subspan(0, n), fn_.result(inst), n, fn_.attrs(inst)[0], reverse, batchable(body), 1,
                [&](const Values& acc, const Values& x, unsigned lanes) {
                    Values all = acc;
                    all.insert(all.end(), x.begin(), x.end());

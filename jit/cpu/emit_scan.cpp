@@ -79,48 +79,59 @@ private:
 
 }  // namespace
 
-/// Results first .. first + n - 1 get the running values of n tiles; `step` joins the last ones with the next elements.
-void Codegen::scan_lines(std::span<const ir::ValueId> in, ir::ValueId first, size_t n, int64_t axis, bool reverse, bool pointwise,
+/// Results first .. first + n - 1 get the running values of n tiles; `step` joins the last ones with the next elements. Chains wait for themselves:
+/// where one is a loop of its own, `together` of them share it.
+void Codegen::scan_lines(std::span<const ir::ValueId> in, ir::ValueId first, size_t n, int64_t axis, bool reverse, bool pointwise, int64_t together,
                          const std::function<Values(const Values& acc, const Values& x, unsigned lanes)>& step) {
     const AxisView view(fn_.type(in[0]).shape, axis);
     Shape lines;
     for (size_t d = 0; d < view.shape.rank; ++d)
         if (static_cast<int64_t>(d) != axis && axis >= 0) lines.push(view.shape[d]);
-    const auto line = [&](const Point& p) {
-        const auto place = [&](Value* k) {
-            Value* at = reverse ? b_.CreateSub(i64(view.n - 1), k) : k;
-            return view.point(*this, p, uniform(at), p.lanes);
-        };
-        const auto load = [&](const Point& at) {
-            Values out;
-            for (size_t k = 0; k < n; ++k) {
-                const ir::ValueId result{first.v + static_cast<uint32_t>(k)};
-                Value* v = lanes(in[k], at);
-                const bool same = fn_.type(result).pointer || fn_.type(result).elem == fn_.type(in[k]).elem;
-                out.push_back(same ? v : scalars_.cast(v, fn_.elem(in[k]), fn_.elem(result)));
-            }
-            return out;
-        };
-        const auto save = [&](const Point& at, const Values& v) {
-            for (size_t k = 0; k < n; ++k) {
-                const ir::ValueId result{first.v + static_cast<uint32_t>(k)};
-                if (wanted(result)) write(buffer(result), at, v[k]);
-            }
-        };
-        const Point start = place(i64(0));
-        const Values initial = load(start);
-        save(start, initial);
-        loop(i64(1), i64(view.n), 1, initial, [&](Value* k, Values acc) {
-            const Point at = place(k);
-            const Values next = step(acc, load(at), at.lanes);
-            save(at, next);
-            return next;
-        });
+    const auto place = [&](const Point& p, Value* k) {
+        Value* at = reverse ? b_.CreateSub(i64(view.n - 1), k) : k;
+        return view.point(*this, p, uniform(at), p.lanes);
     };
-    if (pointwise && !view.along_lanes())
-        nest(lines, line);
-    else
-        nest_elements(lines, line);
+    const auto load = [&](const Point& at) {
+        Values out;
+        for (size_t k = 0; k < n; ++k) {
+            const ir::ValueId result{first.v + static_cast<uint32_t>(k)};
+            Value* v = lanes(in[k], at);
+            const bool same = fn_.type(result).pointer || fn_.type(result).elem == fn_.type(in[k]).elem;
+            out.push_back(same ? v : scalars_.cast(v, fn_.elem(in[k]), fn_.elem(result)));
+        }
+        return out;
+    };
+    const auto save = [&](const Point& at, const Values& v) {
+        for (size_t k = 0; k < n; ++k) {
+            const ir::ValueId result{first.v + static_cast<uint32_t>(k)};
+            if (wanted(result)) write(buffer(result), at, v[k]);
+        }
+    };
+    const auto run = [&](std::span<const Point> chains) {
+        const auto each = [&](Value* k, const Values& acc) {
+            Values all;
+            for (size_t c = 0; c < chains.size(); ++c) {
+                const Point at = place(chains[c], k);
+                Values v = load(at);
+                if (!acc.empty()) v = step(Values(acc.begin() + c * n, acc.begin() + (c + 1) * n), v, at.lanes);
+                save(at, v);
+                all.insert(all.end(), v.begin(), v.end());
+            }
+            return all;
+        };
+        loop(i64(1), i64(view.n), 1, each(i64(0), {}), each);
+    };
+    if (pointwise && !view.along_lanes()) return nest(lines, [&](const Point& p) { run({&p, 1}); });
+    if (lines.rank == 0 || lines[lines.rank - 1u] % together != 0) together = 1;
+    if (lines.rank > 0) lines[lines.rank - 1u] /= together;
+    nest_elements(lines, [&](const Point& p) {
+        std::vector<Point> chains(static_cast<size_t>(together), p);
+        for (int64_t c = 0; together > 1 && c < together; ++c) {
+            Index& last = chains[static_cast<size_t>(c)].index[lines.rank - 1u];
+            last = uniform(b_.CreateAdd(b_.CreateMul(last.value, i64(together)), i64(c)));
+        }
+        run(chains);
+    });
 }
 
 void Codegen::cpu_scan(ir::InstId id) {
@@ -136,7 +147,7 @@ void Codegen::cpu_scan(ir::InstId id) {
         RegroupedScan scan(*this, id, view);
         return nest_elements(lines, [&](const Point& p) { scan.line(p); });
     }
-    scan_lines(fn_.operands(inst), result, 1, attrs[1], attrs[2] != 0, true,
+    scan_lines(fn_.operands(inst), result, 1, attrs[1], attrs[2] != 0, true, 4,
                [&](const Values& acc, const Values& x, unsigned) { return Values{scalars_.join(kind, fn_.elem(result), acc[0], x[0])}; });
 }
 

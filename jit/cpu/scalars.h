@@ -101,6 +101,7 @@ public:
 private:
     struct Number;
     struct Cut;
+    struct Log;
 
     // scalars_called.cpp
     using Make = llvm::function_ref<Value*(std::span<Value* const>)>;
@@ -193,8 +194,20 @@ private:
     Value* lns_round(const Format& to, const Number& n, Round round, Value* random);
     Value* lns_convert(const Format& to, const Format& from, Value* v, Round round, Value* random);
     Value* logarithm(const Format& f, Value* code);
+    Value* as_double(const Format& from, Value* v);
     Value* nearest_entry(const Format& to, const Format& from, Value* v);
     Value* count_thresholds(Value* x, llvm::ArrayRef<uint64_t> limits);
+
+    // scalars_log.cpp
+    Log log_parts(const Format& f, Value* v);
+    Value* log_code(const Format& f, Value* log, Value* sign);
+    Value* log_product(const Format& f, const Log& a, const Log& b, bool divides);
+    Value* log_order(const Format& f, const Log& a);
+    Value* log_extremum(ir::Op op, const Format& f, const Log& a, const Log& b);
+    Value* log_test(ir::Op op, const Format& f, const Log& a, const Log& b);
+    Value* log_row(ir::Op op, const Format& f, std::span<Value* const> x);
+    Value* decode_log(const Format& f, Value* v);
+    Value* nearest_log(const Format& f, Value* x);
 
     // scalars_cast.cpp
     Value* cast_here(Value* v, const Format& from, const Format& to, Round round, Overflow overflow, Value* random);

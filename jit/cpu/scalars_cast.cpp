@@ -36,8 +36,9 @@ Value* Scalars::cast_here(Value* v, const Format& from, const Format& to, Round 
     if (is_prefix_of_f32(to) && overflow != Overflow::sat && is_ieee_binary(from, 32) && round != Round::ru && round != Round::rd)
         return cast_to_prefix(v, to, round, random);
     if (from.bits <= 8 && !is_random) return cast_by_table(v, from, to, round, overflow);
-    Value* code = rounded(to, number(from, v), round, overflow, random);
-    return code;
+    if (to.kind == FormatKind::lns && round == Round::rne && !(is_whole(from) && from.bits > 53))
+        if (Value* quick = nearest_log(to, as_double(from, v))) return quick;
+    return rounded(to, number(from, v), round, overflow, random);
 }
 
 /// From f32: something is added below the quantum, and what is below is cut off; a carry out of the largest number makes an infinity.
@@ -70,7 +71,8 @@ Value* Scalars::cast_integers(Value* v, const Format& from, const Format& to) {
     return contained ? v : wrap(v, to);
 }
 
-/// Saturating, NaN gives 0. Where both limits are exact the float is clamped and converted; else the intrinsics saturate.
+/// Saturating, NaN gives 0: the float is clamped and converted. Where the largest integer is none of its numbers, the number below it stands for the
+/// larger ones and is put right afterwards.
 Value* Scalars::cast_to_integer(Value* v, const Format& from, const Format& to, Round round) {
     Value* x = decode(from, v);
     if (to.bits > 24 && x->getType()->getScalarType()->isFloatTy()) x = b_.CreateFPExt(x, like(b_.getDoubleTy(), x));
@@ -78,17 +80,15 @@ Value* Scalars::cast_to_integer(Value* v, const Format& from, const Format& to, 
     if (round == Round::ru) x = call(Intrinsic::ceil, {x});
     if (round == Round::rd) x = call(Intrinsic::floor, {x});
     const unsigned container = to.container_bytes() * 8, width = to.bits <= 31 || (to.bits == 32 && to.is_signed) ? 32 : 64;
+    const double beyond = std::ldexp(1.0, to.bits - to.is_signed), largest = to.bits <= 53 ? beyond - 1 : std::nextafter(beyond, 0.0);
+    Value *low = real(x, to.is_signed ? -beyond : 0.0), *high = real(x, largest);
+    Value* number = b_.CreateSelect(b_.CreateFCmpUNO(x, x), real(x, 0.0), x);
+    number = b_.CreateSelect(b_.CreateFCmpOGT(number, low), number, low);
+    number = b_.CreateSelect(b_.CreateFCmpOLT(number, high), number, high);
     llvm::Type* type = like(b_.getIntNTy(width), x);
-    if (to.bits <= 53) {
-        Value* low = real(x, to.is_signed ? -std::ldexp(1.0, to.bits - 1) : 0.0);
-        Value* high = real(x, std::ldexp(1.0, to.is_signed ? to.bits - 1 : to.bits) - 1);
-        Value* number = b_.CreateSelect(b_.CreateFCmpUNO(x, x), real(x, 0.0), x);
-        number = b_.CreateSelect(b_.CreateFCmpOGT(number, low), number, low);
-        number = b_.CreateSelect(b_.CreateFCmpOLT(number, high), number, high);
-        return resize(b_.CreateFPToSI(number, type), container, true);
-    }
-    const auto id = to.is_signed ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat;
-    return saturated(b_.CreateIntrinsic(id, {type, x->getType()}, {x}), to.is_signed, to);
+    if (to.bits <= 53) return resize(b_.CreateFPToSI(number, type), container, true);
+    Value* whole = to.bits == 64 && !to.is_signed ? b_.CreateFPToUI(number, type) : b_.CreateFPToSI(number, type);
+    return b_.CreateSelect(b_.CreateFCmpOGE(x, real(x, beyond)), i(whole, low_bits(to.bits - to.is_signed)), whole);
 }
 
 /// Is every value of a small format one of the other's, too?

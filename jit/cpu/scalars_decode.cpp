@@ -155,6 +155,7 @@ Value* Scalars::decode_table(const Format& f, Value* v) {
         for (double d : f.table) entries.push_back(std::bit_cast<uint64_t>(d));
         return as_real(table_at(entries, 64, table_index(f, v), "codebook"), 64);
     }
+    if (Value* quick = decode_log(f, v)) return quick;
     const Number n = lns_number(f, v);
     Value* r = scale_by(b_.CreateUIToFP(n.significand, like(b_.getDoubleTy(), v)), n.exponent);
     r = b_.CreateSelect(n.negative, b_.CreateFNeg(r), r);

@@ -137,6 +137,8 @@ Value* Scalars::native_remainder(Value* a, Value* b) {
 
 Value* Scalars::minifloat_row(Op op, const Format& f, std::span<Value* const> x) {
     if (op == Op::fma) return narrow_fma(f, x);
+    if (f.kind == FormatKind::lns)
+        if (Value* r = log_row(op, f, x)) return r;
     std::vector<Value*> values;
     for (Value* v : x) values.push_back(decode(f, v));
     if (op == Op::signbit || op == Op::copysign) values.back() = positive_nan(values.back());

@@ -187,11 +187,14 @@ Value* Scalars::count_thresholds(Value* x, llvm::ArrayRef<uint64_t> limits) {
     return count;
 }
 
-Value* Scalars::nearest_entry(const Format& to, const Format& from, Value* v) {
+Value* Scalars::as_double(const Format& from, Value* v) {
     llvm::Type* type = like(b_.getDoubleTy(), v);
-    Value* x = !is_whole(from)                   ? b_.CreateFPCast(decode(from, v), type)
-               : from.is_int() && from.is_signed ? b_.CreateSIToFP(v, type)
-                                                 : b_.CreateUIToFP(v, type);
+    if (!is_whole(from)) return b_.CreateFPCast(decode(from, v), type);
+    return from.is_int() && from.is_signed ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type);
+}
+
+Value* Scalars::nearest_entry(const Format& to, const Format& from, Value* v) {
+    Value* x = as_double(from, v);
     const Thresholds t = thresholds_of(to);
     Value* count = count_thresholds(x, t.limits);
     Value* code = t.in_order ? count : table_at(t.codes, 32, count, "codes");

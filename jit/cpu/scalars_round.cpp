@@ -16,6 +16,7 @@ namespace Intrinsic = llvm::Intrinsic;
 Value* Scalars::nearest(const Format& f, Value* v) {
     const bool is_float = v->getType()->getScalarType()->isFloatTy();
     if (is_native(f)) return settle(f, b_.CreateFPCast(v, like(f.bits == 32 ? b_.getFloatTy() : b_.getDoubleTy(), v)));
+    if (Value* log = nearest_log(f, v)) return log;
     if (has_short_encoder(f) || is_prefix_of_f32(f)) return nearest_short(f, is_float ? v : float_round_odd(v));
     return rounded(f, number_of_real(v), Round::rne, Overflow::automatic, nullptr);
 }

@@ -97,8 +97,8 @@ uint64_t on_atomic(State* state, uint32_t inst, uint8_t* data, uint64_t bit, uin
     return update_element(Worker::of(state).launch(), inst, data, bit, value, expected);
 }
 
-void on_sort(State* state, uint32_t inst, const void* in, void* values, int32_t* indices) {
-    guarded(state, [&](Worker& w) { sort_tile(*state->fn, inst, in, values, indices, [&w] { return w.tick(), w.launch().stopped(); }); });
+void on_sort(State* state, uint32_t inst, const void* in, void* values, int32_t* indices, int64_t wanted) {
+    guarded(state, [&](Worker& w) { sort_tile(*state->fn, inst, in, values, indices, wanted, [&w] { return w.tick(), w.launch().stopped(); }); });
 }
 
 void on_histogram(State* state, uint32_t inst, const void* in, const uint8_t* mask, int32_t* counts) {

@@ -47,6 +47,7 @@ kernel running(x: tensor<f32>[2097152], out y: tensor<f32>[2097152]) grid [1] {
     let a = cast<f64>(x[:]);
     y[:] = cast<f32>(scan(pow(a, a), 0, |a, b| pow(a, b)));
 }
+kernel order<N: int>(x: tensor<f64>[N], out y: tensor<f64>[N]) grid [1] { y[:] = sort(x[:]); }
 kernel product<B: int>(a: tensor<f32>[M, K], b: tensor<f32>[K, N], out c: tensor<f32>[M, N]) grid [cdiv(M, B), cdiv(N, B)] {
     var sum = zeros<f32>[B, B];
     for k in 0 .. K step B { sum = dot(a[program_id(0) * B +: B, k +: B], b[k +: B, program_id(1) * B +: B], sum); }
@@ -190,6 +191,13 @@ TEST_F(Cpu, CancellationWithin50Milliseconds) {
         ASSERT_EQ(run_flat(), TEGULA_OK) << said;
         cancelled(kernel, run_flat);
     }
+    std::vector<double> c(4 << 20), d(c);
+    for (size_t i = 0; i < c.size(); ++i) c[i] = static_cast<double>(i * 0x9e3779b97f4a7c15);
+    const auto run_order = [&] {
+        return launch("order", {{"N", 4 << 20}}, {tegula::Tensor(c.data(), {4 << 20}), tegula::Tensor(d.data(), {4 << 20})});
+    };
+    ASSERT_EQ(run_order(), TEGULA_OK) << said;
+    cancelled("order", run_order);  // one call
     expect_adds(8);
 }
 
