@@ -21,6 +21,28 @@ std::vector<ReshapeGroup> reshape_groups(const Shape& to, const Shape& from) {
     return out;
 }
 
+/// The parameter that all pointers of a tile are made from, when that can be seen.
+int pointer_root(const ir::Function& fn, ir::ValueId v) {
+    for (;;) {
+        for (size_t i = 0; i < fn.params.size(); ++i)
+            if (fn.params[i].value == v) return static_cast<int>(i);
+        const ir::Inst* inst = fn.def(v);
+        if (!inst) return -1;
+        switch (inst->op) {
+            case Op::ptr_add:
+            case Op::broadcast:
+            case Op::reshape:
+            case Op::permute:
+            case Op::slice:
+            case Op::tensor_ptr:
+                v = fn.operands(*inst)[0];
+                break;
+            default:
+                return -1;
+        }
+    }
+}
+
 bool fusable(const ir::Function&, const ir::Inst& inst) {
     if (inst.results.count != 1) return false;
     if (ir::has_trait(inst.op, ir::ELEMWISE)) return true;
