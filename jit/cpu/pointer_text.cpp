@@ -27,7 +27,7 @@ public:
         if (step == one) return "side by side" + where + ": one access per vector, checked once per row";
         if (step == given)
             return "side by side" + where + " where the stride is 1, which each row tests; else each is checked, and vectors are gathered";
-        return "each is checked, and vectors are gathered, as " + (step == same ? "all are equal" + where : why_);
+        return "each is checked, and vectors of others than neighbours are gathered, as " + (step == same ? "all are equal" + where : why_);
     }
 
 private:

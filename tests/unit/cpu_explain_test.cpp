@@ -165,7 +165,7 @@ TEST_F(CpuExplain, PointersSideBySideAndApart) {
     follow("f32", "mul %j, %b");
     says("side by side along dimension 1 where the stride is 1, which each row tests");
     follow("f32", "mul %j, %t");
-    says("each is checked, and vectors are gathered, as lanes are 3 elements apart");
+    says("each is checked, and vectors of others than neighbours are gathered, as lanes are 3 elements apart");
     follow("f32", "sub %i, %j");
     says("as they go back from lane to lane");
     follow("f32", "bit_xor %i, %j");
