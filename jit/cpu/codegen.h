@@ -117,6 +117,10 @@ public:
     bool is_fused(ir::ValueId v) const { return plan_.values[v.v].kind == Home::fused; }
     /// Does evaluating v at a point, with what is fused into it, execute such an instruction?
     bool evaluates(ir::ValueId v, const std::function<bool(const ir::Inst& inst)>& such) const;
+    /// Does evaluating v follow pointers, some of which may lead nowhere?
+    bool reports(ir::ValueId v) const {
+        return evaluates(v, [](const ir::Inst& inst) { return inst.op == ir::Op::ptr_load; });
+    }
     bool is_stored(ir::ValueId v) const { return plan_.values[v.v].kind == Home::stored; }
     bool shares_buffer(ir::ValueId a, ir::ValueId b) const {
         return is_stored(a) && is_stored(b) && plan_.values[a.v].slot == plan_.values[b.v].slot;
@@ -154,6 +158,11 @@ public:
     /// The same for a condition that all lanes share: `value` is what `condition` is made from (null: constants).
     bool always(llvm::Value* value, const std::function<llvm::Value*()>& condition);
     bool in_whole_vectors() const { return whole_ != nullptr; }
+    bool in_whole_vectors(const Index& j) const { return whole_ && counted_by(j).index == whole_->index; }  ///< j counts them
+    /// make() where the loop over whole vectors is not yet entered. Nothing that reports may be evaluated there.
+    void in_front(const std::function<void()>& make);
+    /// Do the coordinates that all lanes share exist there?
+    bool made_in_front(const Point& p) const;
     /// In vectors behind everything that accesses reach: is position j one of them?
     bool all_outside(const Index& j) const { return beyond_ && counted_by(j).index == beyond_; }
     /// for (i = lo; i < hi; ++i), lo < hi, in two loops: as long as all accesses whose positions are counted by i (`counts`) are inside, without
@@ -186,6 +195,8 @@ public:
     /// Row-major number in `shape` of a point; and back.
     Index linear(const Point& p, const Shape& shape);
     Point delinear(const Index& i, const Shape& shape, const Point& like);
+    /// The operand's point that a broadcast, permute, slice or reshape (of no stored tile) reads at a point of its result.
+    Point source_point(ir::InstId id, const Point& p);
 
     // Memory.
     llvm::Value* masked_load(llvm::Type* type, llvm::Value* pointer, llvm::Value* mask, llvm::Value* other, llvm::Align align);
@@ -235,10 +246,7 @@ private:
     llvm::Value* at_pointwise(ir::InstId id, const Point& p);
     llvm::Value* at_constant_tile(ir::InstId id, const Point& p);
     llvm::Value* at_iota(ir::InstId id, const Point& p);
-    llvm::Value* at_broadcast(ir::InstId id, const Point& p);
     llvm::Value* at_reshape(ir::InstId id, const Point& p);
-    llvm::Value* at_permute(ir::InstId id, const Point& p);
-    llvm::Value* at_slice(ir::InstId id, const Point& p);
     llvm::Value* at_cat(ir::InstId id, const Point& p);
     llvm::Value* at_gather(ir::InstId id, const Point& p);
     llvm::Value* at_extract(ir::InstId id, const Point& p);
@@ -287,6 +295,7 @@ private:
     /// The loop over whole vectors that is being emitted (nest.cpp).
     struct Whole {
         llvm::BasicBlock *before, *inside;  ///< before: not terminated yet
+        size_t bodies = 0;                  ///< that are open there
         llvm::Value* index;                 ///< of lane 0
         llvm::Value *low = nullptr, *high;  ///< positions in [low, high) are inside for all accesses; low null: 0
         llvm::Value* reach = nullptr;       ///< from here on no access is inside; null: none has limits

@@ -8,6 +8,7 @@
 #include "jit/cpu/kept_rows.h"
 #include "jit/cpu/nest_order.h"
 #include "jit/cpu/plan.h"
+#include "jit/cpu/pointer_text.h"
 #include "jit/cpu/product.h"
 #include "lang/tensor_strides.h"
 
@@ -130,14 +131,18 @@ private:
                     bytes_text(static_cast<uint64_t>(fn_.type(v).shape.elements()) * (fn_.type(v).pointer ? 8 : fn_.elem(v).container_bytes())) + ")";
             if (const char* why = plan_.values[v.v].why; why && fusable(fn_, inst)) text += std::string(", ") + why;
         }
-        if (text.empty() && !writes_memory(inst.op)) return;
-        text = std::string(ir::op_row(inst.op).name) + (text.empty() ? std::string(": one loop nest") : ": " + text);
+        const bool follows = inst.op == ir::Op::ptr_store || (inst.op == ir::Op::ptr_load && plan_.values[fn_.result(inst).v].kind != Home::scalar &&
+                                                              plan_.values[fn_.result(inst).v].kind != Home::none);
+        if (text.empty() && !writes_memory(inst.op) && !follows) return;
+        const bool apart = !text.empty() || writes_memory(inst.op);
+        text = std::string(ir::op_row(inst.op).name) + ": " + (!text.empty() ? text : apart ? "one loop nest" : "fused into another's loops");
         std::map<uint32_t, bool> seen;
         std::string fused;
         for (ir::ValueId operand : fn_.operands(inst)) collect_fused(fn_, plan_, operand, seen, fused);
-        if (!fused.empty()) text += "; fused into its loops: " + fused;
-        if (inst.op == ir::Op::store || (fusable(fn_, inst) && fn_.type(fn_.result(inst)).shape.rank))
+        if (!fused.empty() && apart) text += "; fused into its loops: " + fused;
+        if (inst.op == ir::Op::store || (apart && fusable(fn_, inst) && fn_.type(fn_.result(inst)).shape.rank))
             if (const std::string way = plan_nest(fn_, plan_, usual(fn_), id, target_.vectors.bytes / 4).text; !way.empty()) text += "; " + way;
+        if (follows) text += "; " + pointer_text(fn_, plan_, id);
         if (inst.op == ir::Op::dot || inst.op == ir::Op::dot_scaled) {
             const Product product = plan_product(fn_, inst, target_.vectors, &plan_);
             text += "; " + product.text();

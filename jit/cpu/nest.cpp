@@ -142,7 +142,7 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
         singles(i64(0), from, from);
     }
     const auto wholes = [&](int64_t most) {
-        Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), nullptr, nullptr, i64(extent)};
+        Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), bodies_.size(), nullptr, nullptr, i64(extent)};
         from = whole_vectors(whole, p, along, from, extent, body, most, options.mixed);
         return whole.reach;
     };
@@ -180,7 +180,9 @@ Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value*
         Point at = p;
         whole.index = made ? b_.CreateNSWAdd(i, i64(made * lanes)) : i;
         at.index[along] = {Index::consecutive, whole.index, steady ? lanes : 1};
+        const Whole asked = whole;
         body(at);
+        if (made) whole.low = asked.low, whole.high = asked.high, whole.reach = asked.reach;  // each copy asks for the same
         if (++made == 1 && b_.GetInsertBlock() == whole.inside && scalars_.calls() == calls)
             copies =
                 static_cast<int64_t>(std::bit_floor(std::clamp<uint64_t>(kMostInstructions / whole.inside->size(), 1, static_cast<uint64_t>(most))));
@@ -215,7 +217,7 @@ Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value*
 void Codegen::loop_inside(int64_t lo, int64_t hi, const std::function<void(Value* i)>& body) {
     Point p;
     p.lanes = p.rank = 1;
-    Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), nullptr, nullptr, i64(hi)};
+    Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), bodies_.size(), nullptr, nullptr, i64(hi)};
     Value* from = whole_vectors(
         whole, p, 0, i64(lo), hi, [&](const Point& at) { body(at.index[0].value); }, 1, false);
     elements_ += hi - lo;
@@ -235,6 +237,25 @@ bool Codegen::made_before(const Value* value) const {
     for (auto block = whole_->inside->getIterator(); block != function_->end(); ++block)
         if (&*block == instruction->getParent()) return false;
     return true;
+}
+
+bool Codegen::made_in_front(const Point& p) const {
+    for (size_t d = 0; d < p.rank; ++d)
+        if (p.index[d].kind == Index::vector || (p.index[d].kind == Index::uniform && !made_before(p.index[d].value))) return false;
+    return true;
+}
+
+void Codegen::in_front(const std::function<void()>& make) {
+    llvm::IRBuilderBase::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(whole_->before);
+    Whole* const whole = std::exchange(whole_, nullptr);
+    const auto open = bodies_.begin() + static_cast<std::ptrdiff_t>(whole->bodies);
+    std::vector<Body> inside(std::make_move_iterator(open), std::make_move_iterator(bodies_.end()));
+    bodies_.erase(open, bodies_.end());
+    make();
+    bodies_.insert(bodies_.end(), std::make_move_iterator(inside.begin()), std::make_move_iterator(inside.end()));
+    whole_ = whole;
+    whole->before = b_.GetInsertBlock();
 }
 
 bool Codegen::all_inside(const Index& j, const std::function<std::pair<Value*, Value*>()>& limits) {

@@ -193,9 +193,13 @@ bool Planner::updates_in_place(ir::InstId load, ir::InstId store) const {
 }
 
 bool Planner::may_touch_same(ir::InstId load, ir::InstId writer) const {
-    const ir::Inst &l = fn_.inst(load), &w = fn_.inst(writer);
-    if (l.op != Op::load || (w.op != Op::store && w.op != Op::atomic)) return true;
-    return options_.may_alias || fn_.operands(l)[0] == fn_.operands(w)[0];
+    const auto parameter = [&](const ir::Inst& inst) {
+        const ir::ValueId object = fn_.operands(inst)[0];
+        if (inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic) return param_of(object);
+        return inst.op == Op::ptr_load || inst.op == Op::ptr_store || inst.op == Op::ptr_atomic ? pointer_root(fn_, object) : -1;
+    };
+    const int from = parameter(fn_.inst(load)), to = parameter(fn_.inst(writer));
+    return options_.may_alias || from < 0 || to < 0 || from == to;
 }
 
 bool Planner::load_may_move(ir::ValueId v) const {

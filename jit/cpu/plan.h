@@ -19,8 +19,8 @@ struct Home {
     } kind = none;
     uint32_t slot = UINT32_MAX;
     const char* why = nullptr;  ///< stored: for `explain`
-    ir::InstId heaviest;     ///< fused: the last instruction that evaluates it, where that is much arithmetic
-    bool unsettled = false;  ///< stored results of arithmetic, whose NaNs are any: readers settle those that can be seen (scalars.h)
+    ir::InstId heaviest;        ///< fused: the last instruction that evaluates it, where that is much arithmetic
+    bool unsettled = false;     ///< stored results of arithmetic, whose NaNs are any: readers settle those that can be seen (scalars.h)
 };
 
 struct Plan {
@@ -49,6 +49,9 @@ struct ReshapeGroup {
     size_t to, to_end, from, from_end;  ///< the group's dimensions of both shapes
 };
 std::vector<ReshapeGroup> reshape_groups(const Shape& to, const Shape& from);
+
+/// The number of the only parameter that all pointers of a tile are made from, where that can be seen; else -1.
+int pointer_root(const ir::Function& fn, ir::ValueId v);
 
 /// Can the result be evaluated at a point from its operands at points (codegen.h, `at_`)?
 bool fusable(const ir::Function& fn, const ir::Inst& inst);

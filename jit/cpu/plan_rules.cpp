@@ -1,4 +1,5 @@
 // Facts about single ops that plan.cpp and the emitters share: what can be evaluated at a point, what must lie in memory first.
+#include <algorithm>
 #include <bit>
 
 #include "jit/cpu/plan.h"
@@ -19,6 +20,72 @@ std::vector<ReshapeGroup> reshape_groups(const Shape& to, const Shape& from) {
         out.push_back(group);
     }
     return out;
+}
+
+namespace {
+
+/// What a value handed to a block or out of it comes from: loops' inits and what iterations yield, both sides of a branch.
+std::vector<ir::ValueId> handed(const ir::Function& fn, ir::InstId owner, size_t block, size_t number) {
+    const ir::Inst& inst = fn.inst(owner);
+    const auto ends = [&](size_t k, size_t n) { return fn.operands(fn.inst(fn.block(fn.blocks(inst)[k]).insts.back()))[n]; };
+    switch (inst.op) {
+        case Op::for_loop:
+            return {fn.operands(inst)[3 + number], ends(0, number)};
+        case Op::while_loop:  // of its second block, and what it results in: what its first one passes on
+            return block == 0 ? std::vector{fn.operands(inst)[number], ends(1, number)} : std::vector{ends(0, 1 + number)};
+        case Op::if_else:
+            return {ends(0, number), ends(1, number)};
+        default:
+            return {};
+    }
+}
+
+/// The pointers that a tile of them is made from; none: not known.
+std::vector<ir::ValueId> sources(const ir::Function& fn, ir::ValueId v) {
+    const ir::Value& value = fn.value(v);
+    const ir::Inst* inst = fn.def(v);
+    if (!inst) {
+        const ir::InstId owner = value.block.valid() ? fn.block(value.block).owner : ir::InstId{};
+        if (!owner.valid()) return {};
+        const auto blocks = fn.blocks(fn.inst(owner));
+        const bool counter = fn.inst(owner).op == Op::for_loop;
+        if (counter && value.index == 0) return {};
+        return handed(fn, owner, static_cast<size_t>(std::find(blocks.begin(), blocks.end(), value.block) - blocks.begin()), value.index - counter);
+    }
+    switch (inst->op) {
+        case Op::ptr_add:
+        case Op::broadcast:
+        case Op::reshape:
+        case Op::permute:
+        case Op::slice:
+        case Op::tensor_ptr:
+            return {fn.operands(*inst)[0]};
+        case Op::select:
+            return {fn.operands(*inst)[1], fn.operands(*inst)[2]};
+        default:
+            return handed(fn, value.def, SIZE_MAX, value.index);
+    }
+}
+
+}  // namespace
+
+int pointer_root(const ir::Function& fn, ir::ValueId v) {
+    std::vector<ir::ValueId> all{v};
+    int root = -1;
+    for (size_t k = 0; k < all.size(); ++k) {
+        const auto is_it = [&](const ir::Param& p) { return p.value == all[k]; };
+        if (const auto p = std::find_if(fn.params.begin(), fn.params.end(), is_it); p != fn.params.end()) {
+            const int number = static_cast<int>(p - fn.params.begin());
+            if (root >= 0 && root != number) return -1;
+            root = number;
+            continue;
+        }
+        const std::vector<ir::ValueId> from = sources(fn, all[k]);
+        if (from.empty()) return -1;
+        for (ir::ValueId f : from)
+            if (std::find(all.begin(), all.end(), f) == all.end()) all.push_back(f);
+    }
+    return root;
 }
 
 bool fusable(const ir::Function&, const ir::Inst& inst) {

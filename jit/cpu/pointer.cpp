@@ -1,7 +1,7 @@
 // Tiles of pointers (abi.h): every access checks that its pointer reaches an element of some argument, and reports those that do not.
-#include <cstddef>
+#include "jit/cpu/pointer.h"
 
-#include "jit/cpu/codegen.h"
+#include <cstddef>
 
 namespace tegula::cpu {
 
@@ -10,72 +10,29 @@ using ir::Op;
 using llvm::Align;
 using llvm::Value;
 
-class PointerEmitter {
-public:
-    PointerEmitter(Codegen& g, ir::InstId id)
-        : g_(g),
-          b_(g.b()),
-          fn_(g.fn()),
-          id_(id),
-          pointers_(fn_.operands(fn_.inst(id))[0]),
-          format_(fn_.elem(pointers_)),
-          root_(root(pointers_)),
-          whole_(has_byte_address(format_.bits)) {}
-
-    Value* load(Value* pointers, Value* mask, Value* other, const Point& p);
-    void store(Value* pointers, Value* mask, Value* value, const Point& p);
-    /// Where one pointer leads: body(data, bit) if it reaches an element, else reported and `otherwise`.
-    Value* reach(Value* pointer, Value* lane, const std::function<Value*(Value* data, Value* bit)>& body, Value* otherwise);
-    const Shape& shape() const { return fn_.type(pointers_).shape; }
-    Value* lane_number(const Point& p);
-
-private:
-    struct Lanes {
-        Value *first, *offset, *on;  ///< ptr of lane 0, byte offsets of the others from the data, mask
-        Value* together;             ///< i1: lanes lie side by side
-    };
-    int root(ir::ValueId v) const;
-    Value* reachable(const ParamSlots& slots);
-    Lanes resolve(Value* pointers, Value* mask, const Point& p);
-    void each_lane(Value* mask, const Point& p, const std::function<void(Value* lane)>& body);
-    Value* slot_at(Value* slot);
-
-    Codegen& g_;
-    llvm::IRBuilder<>& b_;
-    const ir::Function& fn_;
-    ir::InstId id_;
-    ir::ValueId pointers_;
-    const Format& format_;
-    int root_;  ///< the only parameter that the pointers can reach, or -1
-    bool whole_;
-};
-
-/// The parameter that all pointers of a tile are made from, when that can be seen.
-int PointerEmitter::root(ir::ValueId v) const {
-    for (;;) {
-        if (g_.param_of_[v.v] >= 0) return g_.param_of_[v.v];
-        const ir::Inst* inst = fn_.def(v);
-        if (!inst) return -1;
-        switch (inst->op) {
-            case Op::ptr_add:
-            case Op::broadcast:
-            case Op::reshape:
-            case Op::permute:
-            case Op::slice:
-            case Op::tensor_ptr:
-                v = fn_.operands(*inst)[0];
-                break;
-            default:
-                return -1;
-        }
-    }
+PointerEmitter::PointerEmitter(Codegen& g, ir::InstId id)
+    : g_(g),
+      b_(g.b()),
+      fn_(g.fn()),
+      id_(id),
+      pointers_(fn_.operands(fn_.inst(id))[0]),
+      format_(fn_.elem(pointers_)),
+      root_(pointer_root(fn_, pointers_)),
+      whole_(has_byte_address(format_.bits)) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto operands = fn_.operands(inst);
+    const int64_t flags = fn_.attrs(inst)[0];
+    size_t next = 1;
+    if (inst.op == Op::ptr_store) value_ = operands[next++];
+    if (inst.op == Op::ptr_atomic) next = static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]) == ir::AtomicKind::cas ? 3 : 2;
+    if (flags & Access::has_mask) mask_ = operands[next++];
+    if (inst.op == Op::ptr_load && flags & Access::has_other) other_ = operands[next++];
 }
 
-Value* PointerEmitter::reachable(const ParamSlots& slots) {
-    Value* bytes = g_.argument_slot(slots.first + ParamSlots::bytes);
-    Value* whole =
-        format_.bits % 8 == 0 ? b_.CreateUDiv(bytes, g_.i64(format_.bits / 8)) : b_.CreateUDiv(b_.CreateShl(bytes, 3), g_.i64(format_.bits));
-    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, whole, g_.argument_slot(slots.first + ParamSlots::limit));
+Value* PointerEmitter::mask(const Point& p) {
+    Value* own = mask_.valid() ? g_.lanes(mask_, p) : nullptr;
+    if (!own || !p.active) return own ? own : p.active;
+    return b_.CreateAnd(own, p.active);
 }
 
 Value* PointerEmitter::lane_number(const Point& p) {
@@ -101,16 +58,10 @@ void PointerEmitter::each_lane(Value* mask, const Point& p, const std::function<
     });
 }
 
-PointerEmitter::Lanes PointerEmitter::resolve(Value* pointers, Value* mask, const Point& p) {
-    const ParamSlots& slots = g_.args_layout_.params[static_cast<size_t>(root_)];
-    llvm::Type* type = pointers->getType();
-    const auto number = [&](uint64_t v) { return llvm::ConstantInt::get(type, v); };
-    Value* element = b_.CreateSub(pointers, number((static_cast<uint64_t>(root_) + 1) << 48 | kPointerBias));
-    Value* good = b_.CreateICmpULT(element, g_.splat(reachable(slots), p.lanes));
-    Value* bad = b_.CreateNot(good);
-    if (mask) bad = b_.CreateAnd(bad, mask);
+void PointerEmitter::report(Value* bad, const Point& p) {
     g_.when(b_.CreateOrReduce(bad), [&] {
-        Value* all = g_.local(type);
+        Value* pointers = g_.lanes(pointers_, p);
+        Value* all = g_.local(pointers->getType());
         b_.CreateStore(pointers, all);
         Value* base = lane_number(p);
         each_lane(bad, p, [&](Value* lane) {
@@ -118,13 +69,21 @@ PointerEmitter::Lanes PointerEmitter::resolve(Value* pointers, Value* mask, cons
             g_.call_support(offsetof(Support, bad_pointer), b_.getVoidTy(), {g_.i32(id_.v), b_.CreateAdd(base, lane), one});
         });
     });
+}
+
+PointerEmitter::Lanes PointerEmitter::resolve(Value* mask, const Point& p) {
+    Value* element = number(g_.lanes(pointers_, p));
+    llvm::Type* type = element->getType();
+    Value* good = b_.CreateICmpULT(element, g_.splat(reachable(), p.lanes));
+    Value* bad = b_.CreateNot(good);
+    report(mask ? b_.CreateAnd(bad, mask) : bad, p);
     Lanes out;
     out.on = mask ? b_.CreateAnd(good, mask) : good;
-    out.offset = b_.CreateMul(element, number(format_.bits / 8));
+    out.offset = b_.CreateMul(element, llvm::ConstantInt::get(type, format_.bits / 8));
     Value* first = b_.CreateExtractElement(element, uint64_t{0});
     Value* row = b_.CreateAdd(g_.splat(first, p.lanes), b_.CreateZExt(g_.lane_numbers(p.lanes), type));
     out.together = b_.CreateAndReduce(b_.CreateICmpEQ(element, row));
-    out.first = b_.CreateGEP(b_.getInt8Ty(), g_.param_data(slots), b_.CreateMul(first, g_.i64(format_.bits / 8)));
+    out.first = pointer_to(first);
     return out;
 }
 
@@ -160,128 +119,128 @@ Value* PointerEmitter::reach(Value* pointer, Value* lane, const std::function<Va
         fail);
 }
 
-Value* PointerEmitter::load(Value* pointers, Value* mask, Value* other, const Point& p) {
+Value* PointerEmitter::load_one(Value* data, Value* bit) {
     Scalars& s = g_.scalars();
-    llvm::Type* type = s.type(format_, p.lanes);
-    if (!other) other = llvm::Constant::getNullValue(type);
-    const auto one = [&](Value* data, Value* bit) -> Value* {
-        if (!whole_) return s.load_at(format_, data, bit, nullptr, 0);
-        Value* at = b_.CreateGEP(b_.getInt8Ty(), data, b_.CreateLShr(bit, 3));
-        return s.from_memory(b_.CreateAlignedLoad(s.memory_type(format_, 0), at, Align(1)), format_);
-    };
+    if (!whole_) return s.load_at(format_, data, bit, nullptr, 0);
+    Value* at = b_.CreateGEP(b_.getInt8Ty(), data, b_.CreateLShr(bit, 3));
+    return s.from_memory(b_.CreateAlignedLoad(s.memory_type(format_, 0), at, Align(1)), format_);
+}
+
+Value* PointerEmitter::store_one(Value* value, Value* data, Value* bit) {
+    Scalars& s = g_.scalars();
+    if (!whole_)
+        s.store_at(format_, value, data, bit, nullptr);
+    else
+        b_.CreateAlignedStore(s.to_memory(value, format_), b_.CreateGEP(b_.getInt8Ty(), data, b_.CreateLShr(bit, 3)), Align(1));
+    return b_.getTrue();
+}
+
+Value* PointerEmitter::load_one_by_one(Value* mask, Value* other, const Point& p) {
+    Scalars& s = g_.scalars();
+    llvm::Type *memory = s.memory_type(format_, p.lanes), *element = s.memory_type(format_, 0);
+    Value* pointers = g_.lanes(pointers_, p);
+    Value *all = g_.local(pointers->getType()), *out = g_.local(memory);
+    b_.CreateStore(pointers, all);
+    b_.CreateStore(s.to_memory(other, format_), out);
+    Value* base = lane_number(p);
+    each_lane(mask, p, [&](Value* lane) {
+        Value* at = b_.CreateGEP(element, out, lane);
+        Value* instead = s.from_memory(b_.CreateLoad(element, at), format_);
+        Value* pointer = b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), all, lane));
+        Value* v = reach(
+            pointer, b_.CreateAdd(base, lane), [&](Value* data, Value* bit) { return load_one(data, bit); }, instead);
+        b_.CreateStore(s.to_memory(v, format_), at);
+    });
+    return s.from_memory(b_.CreateLoad(memory, out), format_);
+}
+
+void PointerEmitter::store_one_by_one(Value* mask, Value* value, const Point& p) {
+    Scalars& s = g_.scalars();
+    Value *pointers = g_.lanes(pointers_, p), *memory = s.to_memory(value, format_);
+    Value *all = g_.local(pointers->getType()), *values = g_.local(memory->getType());
+    b_.CreateStore(pointers, all);
+    b_.CreateStore(memory, values);
+    Value* base = lane_number(p);
+    llvm::Type* element = s.memory_type(format_, 0);
+    each_lane(mask, p, [&](Value* lane) {
+        Value* v = s.from_memory(b_.CreateLoad(element, b_.CreateGEP(element, values, lane)), format_);
+        Value* pointer = b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), all, lane));
+        reach(
+            pointer, b_.CreateAdd(base, lane), [&](Value* data, Value* bit) { return store_one(v, data, bit); }, b_.getFalse());
+    });
+}
+
+Value* PointerEmitter::load(const Point& p) {
+    Scalars& s = g_.scalars();
+    Value* other = other_.valid() ? g_.lanes(other_, p) : llvm::Constant::getNullValue(s.type(format_, p.lanes));
     if (!p.lanes) {
-        const auto read = [&] { return reach(pointers, lane_number(p), one, other); };
-        return mask ? g_.choose(mask, read, [&] { return other; }) : read();
+        const auto read = [&] {
+            return reach(
+                g_.lanes(pointers_, p), lane_number(p), [&](Value* data, Value* bit) { return load_one(data, bit); }, other);
+        };
+        Value* on = mask(p);
+        return on ? g_.choose(on, read, [&] { return other; }) : read();
     }
     llvm::Type* memory = s.memory_type(format_, p.lanes);
-    if (root_ < 0 || !whole_) {
-        Value *all = g_.local(pointers->getType()), *out = g_.local(memory);
-        b_.CreateStore(pointers, all);
-        b_.CreateStore(s.to_memory(other, format_), out);
-        Value* base = lane_number(p);
-        llvm::Type* element = s.memory_type(format_, 0);
-        each_lane(mask, p, [&](Value* lane) {
-            Value* at = b_.CreateGEP(element, out, lane);
-            Value* instead = s.from_memory(b_.CreateLoad(element, at), format_);
-            Value* v = reach(b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), all, lane)), b_.CreateAdd(base, lane), one, instead);
-            b_.CreateStore(s.to_memory(v, format_), at);
-        });
-        return s.from_memory(b_.CreateLoad(memory, out), format_);
-    }
-    const Lanes l = resolve(pointers, mask, p);
     Value* instead = s.to_memory(other, format_);
-    Value* v = g_.choose(
-        l.together, [&] { return g_.masked_load(memory, l.first, l.on, instead, Align(1)); },
-        [&]() -> Value* {
-            Value* data = g_.param_data(g_.args_layout_.params[static_cast<size_t>(root_)]);
-            return b_.CreateMaskedGather(memory, b_.CreateGEP(b_.getInt8Ty(), data, l.offset), Align(1), l.on, instead);
-        });
+    if (const auto whole = in_whole(p)) {
+        if (!whole->on) return s.from_memory(b_.CreateAlignedLoad(memory, whole->first, Align(1)), format_);
+        return s.from_memory(g_.masked_load(memory, whole->first, whole->on, instead, Align(1)), format_);
+    }
+    Value* on = mask(p);
+    if (root_ < 0 || !whole_) return load_one_by_one(on, other, p);
+    Value* v = each(
+        on, run(p, p.lanes, false), p, [&](Value* first, Value* lanes) { return g_.masked_load(memory, first, lanes, instead, Align(1)); },
+        [&](Value* pointers, Value* lanes) -> Value* { return b_.CreateMaskedGather(memory, pointers, Align(1), lanes, instead); });
     return s.from_memory(v, format_);
 }
 
-void PointerEmitter::store(Value* pointers, Value* mask, Value* value, const Point& p) {
-    Scalars& s = g_.scalars();
-    const auto put = [&](Value* v) {
-        return [this, &s, v](Value* data, Value* bit) -> Value* {
-            if (!whole_)
-                s.store_at(format_, v, data, bit, nullptr);
-            else
-                b_.CreateAlignedStore(s.to_memory(v, format_), b_.CreateGEP(b_.getInt8Ty(), data, b_.CreateLShr(bit, 3)), Align(1));
-            return b_.getTrue();
-        };
-    };
+void PointerEmitter::store(const Point& p) {
+    Value* value = g_.lanes(value_, p);
     if (!p.lanes) {
-        const auto write = [&] { reach(pointers, lane_number(p), put(value), b_.getFalse()); };
-        return mask ? g_.when(mask, write) : write();
+        const auto write = [&] {
+            reach(
+                g_.lanes(pointers_, p), lane_number(p), [&](Value* data, Value* bit) { return store_one(value, data, bit); }, b_.getFalse());
+        };
+        Value* on = mask(p);
+        return on ? g_.when(on, write) : write();
     }
-    if (root_ < 0 || !whole_) {
-        Value* memory = s.to_memory(value, format_);
-        Value *all = g_.local(pointers->getType()), *values = g_.local(memory->getType());
-        b_.CreateStore(pointers, all);
-        b_.CreateStore(memory, values);
-        Value* base = lane_number(p);
-        llvm::Type* element = s.memory_type(format_, 0);
-        return each_lane(mask, p, [&](Value* lane) {
-            Value* v = s.from_memory(b_.CreateLoad(element, b_.CreateGEP(element, values, lane)), format_);
-            reach(b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), all, lane)), b_.CreateAdd(base, lane), put(v), b_.getFalse());
-        });
+    Value* v = g_.scalars().to_memory(value, format_);
+    if (const auto whole = in_whole(p)) {
+        if (whole->on) return g_.masked_store(v, whole->first, whole->on, Align(1));
+        b_.CreateAlignedStore(v, whole->first, Align(1));
+        return;
     }
-    const Lanes l = resolve(pointers, mask, p);
-    Value* v = s.to_memory(value, format_);
-    g_.choose(
-        l.together,
-        [&]() -> Value* {
-            g_.masked_store(v, l.first, l.on, Align(1));
-            return b_.getTrue();
-        },
-        [&]() -> Value* {
-            Value* data = g_.param_data(g_.args_layout_.params[static_cast<size_t>(root_)]);
-            b_.CreateMaskedScatter(v, b_.CreateGEP(b_.getInt8Ty(), data, l.offset), Align(1), l.on);
-            return b_.getTrue();
-        });
+    Value* on = mask(p);
+    if (root_ < 0 || !whole_) return store_one_by_one(on, value, p);
+    const auto in_row = [&](Value* first, Value* lanes) -> Value* {
+        g_.masked_store(v, first, lanes, Align(1));
+        return b_.getTrue();
+    };
+    const auto apart = [&](Value* pointers, Value* lanes) -> Value* {
+        b_.CreateMaskedScatter(v, pointers, Align(1), lanes);
+        return b_.getTrue();
+    };
+    each(on, run(p, p.lanes, false), p, in_row, apart);
 }
 
 // ---- instructions ----
 
-namespace {
-
-Value* masks(Codegen& g, ir::ValueId mask, const Point& p) {
-    Value* own = mask.valid() ? g.lanes(mask, p) : nullptr;
-    if (!own || !p.active) return own ? own : p.active;
-    return g.b().CreateAnd(own, p.active);
-}
-
-}  // namespace
-
-Value* Codegen::at_ptr_load(ir::InstId id, const Point& p) {
-    const ir::Inst& inst = fn_.inst(id);
-    const auto operands = fn_.operands(inst);
-    const int64_t flags = fn_.attrs(inst)[0];
-    size_t next = 1;
-    const ir::ValueId mask = flags & Access::has_mask ? operands[next++] : ir::ValueId{};
-    Value* other = flags & Access::has_other ? lanes(operands[next++], p) : nullptr;
-    Value* pointers = lanes(operands[0], p);
-    return PointerEmitter(*this, id).load(pointers, masks(*this, mask, p), other, p);
-}
+Value* Codegen::at_ptr_load(ir::InstId id, const Point& p) { return PointerEmitter(*this, id).load(p); }
 
 void Codegen::cpu_ptr_store(ir::InstId id) {
-    const ir::Inst& inst = fn_.inst(id);
-    const auto operands = fn_.operands(inst);
     PointerEmitter pointer(*this, id);
-    const ir::ValueId mask = fn_.attrs(inst)[0] & Access::has_mask ? operands[2] : ir::ValueId{};
-    nest(pointer.shape(), [&](const Point& p) {
-        Value *value = lanes(operands[1], p), *pointers = lanes(operands[0], p);
-        pointer.store(pointers, masks(*this, mask, p), value, p);
-    });
+    NestOptions options;
+    options.mixed = pointer.whole_bytes();
+    nest(
+        pointer.shape(), [&](const Point& p) { pointer.store(p); }, options);
 }
 
 void Codegen::cpu_ptr_atomic(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const auto operands = fn_.operands(inst);
     const auto attrs = fn_.attrs(inst);
-    size_t next = 2;
-    const ir::ValueId expected = static_cast<ir::AtomicKind>(attrs[1]) == ir::AtomicKind::cas ? operands[next++] : ir::ValueId{};
-    const ir::ValueId mask = attrs[0] & Access::has_mask ? operands[next++] : ir::ValueId{};
+    const ir::ValueId expected = static_cast<ir::AtomicKind>(attrs[1]) == ir::AtomicKind::cas ? operands[2] : ir::ValueId{};
     PointerEmitter pointer(*this, id);
     atomic_elements(id, pointer.shape(), [&](const Point& p) -> Value* {
         Value* none = llvm::Constant::getNullValue(scalars_.type(fn_.elem(operands[0]), 0));
@@ -290,7 +249,7 @@ void Codegen::cpu_ptr_atomic(ir::InstId id) {
             const auto at = [&](Value* data, Value* bit) { return atomic_element(id, data, bit, operands[1], expected, p); };
             return pointer.reach(address, pointer.lane_number(p), at, none);
         };
-        Value* on = masks(*this, mask, p);
+        Value* on = pointer.mask(p);
         return on ? choose(on, update, [&] { return none; }) : update();
     });
 }

@@ -36,14 +36,12 @@ Value* Codegen::evaluate_here(ir::InstId id, const Point& p) {
             return at_constant_tile(id, p);
         case Op::iota:
             return at_iota(id, p);
-        case Op::broadcast:
-            return at_broadcast(id, p);
         case Op::reshape:
             return at_reshape(id, p);
+        case Op::broadcast:
         case Op::permute:
-            return at_permute(id, p);
         case Op::slice:
-            return at_slice(id, p);
+            return lanes(fn_.operands(inst)[0], source_point(id, p));
         case Op::gather:
             return at_gather(id, p);
         case Op::extract:
@@ -101,56 +99,44 @@ Value* Codegen::at_iota(ir::InstId id, const Point& p) {
     return f.is_signed ? b_.CreateAShr(up, uint64_t{spare}) : b_.CreateLShr(up, uint64_t{spare});
 }
 
-Value* Codegen::at_broadcast(ir::InstId id, const Point& p) {
-    const ir::ValueId from = fn_.operands(fn_.inst(id))[0];
-    const Shape& shape = fn_.type(from).shape;
-    Point q = p;
-    q.rank = shape.rank;
-    const size_t skip = p.rank - shape.rank;
-    for (size_t d = 0; d < shape.rank; ++d) q.index[d] = shape[d] == 1 ? uniform(0) : p.index[d + skip];
-    return lanes(from, q);
-}
-
-Value* Codegen::at_permute(ir::InstId id, const Point& p) {
+Point Codegen::source_point(ir::InstId id, const Point& p) {
     const ir::Inst& inst = fn_.inst(id);
-    Point q = p;
-    for (size_t d = 0; d < p.rank; ++d) q.index[static_cast<size_t>(fn_.attrs(inst)[d])] = p.index[d];
-    return lanes(fn_.operands(inst)[0], q);
-}
-
-Value* Codegen::at_slice(ir::InstId id, const Point& p) {
-    const ir::Inst& inst = fn_.inst(id);
-    const Shape& to = fn_.type(fn_.result(inst)).shape;
-    Point q = p;
-    for (size_t d = 0; d < p.rank; ++d) {
-        const int64_t start = fn_.attrs(inst)[2 * d], step = fn_.attrs(inst)[2 * d + 1];
-        q.index[d] = to[d] == 1 ? uniform(start) : scale_add(p.index[d], step, start, p.lanes);
-    }
-    return lanes(fn_.operands(inst)[0], q);
-}
-
-/// Groups of dimensions with equal products are renumbered among themselves; the others stay as they are.
-Value* Codegen::at_reshape(ir::InstId id, const Point& p) {
-    const ir::ValueId from = fn_.operands(fn_.inst(id))[0];
-    const Shape &to = fn_.type(fn_.result(id)).shape, &own = fn_.type(from).shape;
-    if (own.rank == 0) return splat(scalar(from), p.lanes);
-    if (is_stored(from)) {
-        Buffer flat = buffer(from);
-        flat.shape = to;
-        return read(flat, p);
-    }
+    const Shape &to = fn_.type(fn_.result(inst)).shape, &own = fn_.type(fn_.operands(inst)[0]).shape;
+    const auto attrs = fn_.attrs(inst);
     Point q = p;
     q.rank = own.rank;
-    for (const ReshapeGroup& g : reshape_groups(to, own)) {
-        Shape outer, inner;
-        Point part = p;
-        part.rank = 0;
-        for (size_t d = g.to; d < g.to_end; ++d) outer.push(to[d]), part.index[part.rank++] = p.index[d];
-        for (size_t d = g.from; d < g.from_end; ++d) inner.push(own[d]);
-        const Point moved = delinear(linear(part, outer), inner, part);
-        for (size_t d = g.from; d < g.from_end; ++d) q.index[d] = moved.index[d - g.from];
+    switch (inst.op) {
+        case Op::broadcast:
+            for (size_t d = 0; d < own.rank; ++d) q.index[d] = own[d] == 1 ? uniform(0) : p.index[d + p.rank - own.rank];
+            break;
+        case Op::permute:
+            for (size_t d = 0; d < p.rank; ++d) q.index[static_cast<size_t>(attrs[d])] = p.index[d];
+            break;
+        case Op::slice:
+            for (size_t d = 0; d < p.rank; ++d)
+                q.index[d] = to[d] == 1 ? uniform(attrs[2 * d]) : scale_add(p.index[d], attrs[2 * d + 1], attrs[2 * d], p.lanes);
+            break;
+        default:  // groups of dimensions with equal products are renumbered among themselves; the others stay as they are
+            for (const ReshapeGroup& g : reshape_groups(to, own)) {
+                Shape outer, inner;
+                Point part = p;
+                part.rank = 0;
+                for (size_t d = g.to; d < g.to_end; ++d) outer.push(to[d]), part.index[part.rank++] = p.index[d];
+                for (size_t d = g.from; d < g.from_end; ++d) inner.push(own[d]);
+                const Point moved = delinear(linear(part, outer), inner, part);
+                for (size_t d = g.from; d < g.from_end; ++d) q.index[d] = moved.index[d - g.from];
+            }
     }
-    return lanes(from, q);
+    return q;
+}
+
+Value* Codegen::at_reshape(ir::InstId id, const Point& p) {
+    const ir::ValueId from = fn_.operands(fn_.inst(id))[0];
+    if (fn_.type(from).shape.rank == 0) return splat(scalar(from), p.lanes);
+    if (!is_stored(from)) return lanes(from, source_point(id, p));
+    Buffer flat = buffer(from);
+    flat.shape = fn_.type(fn_.result(id)).shape;
+    return read(flat, p);
 }
 
 Value* Codegen::at_gather(ir::InstId id, const Point& p) {

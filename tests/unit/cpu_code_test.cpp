@@ -106,6 +106,38 @@ TEST(CpuCode, MemoryHoldsWholeBytesOfPlainTypes) {
     for (const char* type : {"i8", "i16", "i32", "i64", "float", "double", "<16 x i8>", "<16 x float>"}) EXPECT_TRUE(seen.count(type)) << type;
 }
 
+// ---- pointers ----
+
+/// The text of z = x + y through pointers to n numbers, `by` elements apart.
+std::string sums(World& w, const std::string& by) {
+    const std::string i = " : tile<i64>[1024]\n", p = " : tile<ptr<f32>>[1024]\n", f = " : tile<f32>[1024]\n";
+    std::string text =
+        "kernel @k(%x: ptr<f32>, %y: ptr<f32>, %z: ptr<f32>, %n: i64, %s: i64) {\n %g = program_id {axis = 0} : i64\n"
+        " %o = iota {axis = 0}" +
+        i + " %e = broadcast %g" + i + " %b = broadcast %s" + i + " %r = constant 2" + i + " %h = mul %e, %b" + i;
+    text += " %t = " + (by.empty() ? "add %o, %h" : "mul %o, " + by) + i + " %l = broadcast %n" + i + " %m = lt %t, %l : tile<bool>[1024]\n";
+    for (const std::string name : {"x", "y", "z"})
+        text += " %" + name + "b = broadcast %" + name + p + " %" + name + "p = ptr_add %" + name + "b, %t" + p;
+    text += " %u = ptr_load %xp, %m {flags = 2}" + f + " %v = ptr_load %yp, %m {flags = 2}" + f + " %w = add %u, %v" + f;
+    const auto fn = w.parse(text + " ptr_store %zp, %w, %m {flags = 2}\n ret\n}\n");
+    cpu::CompileOptions options;
+    options.tensors.resize(fn->params.size());
+    options.cpu = "x86-64-v4";
+    return cpu::Compiler().text(*fn, options, "llvm-opt").value.value_or("");
+}
+
+TEST(CpuCode, PointersSideBySideAreNotGathered) {
+    World w;
+    const std::string text = sums(w, "");
+    EXPECT_NE(text.find("load <16 x float>"), std::string::npos) << text;
+    const std::string gather = "call <16 x float> @llvm.masked.gather";
+    for (const std::string& apart : {gather, std::string("call void @llvm.masked.scatter")}) EXPECT_EQ(text.find(apart), std::string::npos) << text;
+    EXPECT_NE(sums(w, "%r").find(gather), std::string::npos) << "two elements apart";
+    const std::string either = sums(w, "%b");
+    EXPECT_NE(either.find(gather), std::string::npos) << "as the run says";
+    EXPECT_NE(either.find("load <16 x float>"), std::string::npos) << "as the run says";
+}
+
 // ---- pages ----
 
 struct Mapping {

@@ -157,5 +157,30 @@ TEST_F(CpuExplain, VectorsAndThreads) {
     EXPECT_NE(compiler.target().vector_reason.find(compiler.target().vectors.bytes > 16 ? "the processor has" : "no avx2"), std::string::npos);
 }
 
+TEST_F(CpuExplain, PointersSideBySideAndApart) {
+    const auto follow = [&](const std::string& format, const std::string& offsets) {
+        const std::string i = " : tile<i64>[4, 64]\n", p = " : tile<ptr<" + format + ">>[4, 64]\n";
+        explain("kernel @k(%x: ptr<" + format + ">, %y: tensor<" + format +
+                    ">[4, 64] out, %n: i64) {\n %0 = constant 0 : i64\n %i = iota {axis = 0}" + i + " %j = iota {axis = 1}" + i +
+                    " %b = broadcast %n" + i + " %t = constant 3" + i + " %o = " + offsets + i + " %xb = broadcast %x" + p + " %p = ptr_add %xb, %o" +
+                    p + " %v = ptr_load %p {flags = 0} : tile<" + format + ">[4, 64]\n store %y[%0 +: 4, %0 +: 64] = %v\n ret\n}\n",
+                target(64, 0));
+    };
+    follow("f32", "add %i, %j");
+    says("ptr_load: fused into another's loops; pointers: side by side along dimension 1: one access per vector, checked once per row");
+    follow("f32", "mul %j, %b");
+    says("side by side along dimension 1 where the stride is 1, which each row tests");
+    follow("f32", "mul %j, %t");
+    says("each is checked, and vectors of others than neighbours are gathered, as lanes are 3 elements apart");
+    follow("f32", "sub %i, %j");
+    says("as they go back from lane to lane");
+    follow("f32", "bit_xor %i, %j");
+    says("as offsets are made by `bit_xor`");
+    follow("f32", "mul %i, %b");
+    says("as all are equal along dimension 1");
+    follow("i12", "add %i, %j");
+    says("followed one by one, as elements are no whole bytes");
+}
+
 }  // namespace
 }  // namespace tegula::testing

@@ -72,6 +72,29 @@ std::string gathers(Random& r, std::vector<Shape>& shapes) {
            " : tile<" + f + ">" + size + "\n  store %y[%0, %2 +: " + std::to_string(n) + "] = %6\n  ret\n}\n";
 }
 
+/// Rows at any start and stride, of neighbours or not, through pointers; what would lie outside of the storage is masked, as a limit or otherwise.
+std::string pointers(Random& r, std::vector<Shape>& shapes) {
+    const std::string f = r.of({"i8", "bf16", "f16", "f32", "f64", "bool", "i12"});
+    shapes = {{r.between(1, 400)}, {r.between(1, 900)}};
+    const std::string size = dims({r.between(1, 3), r.of({1, 7, 16, 17, 33, 64, 100, 130})}), number = " : tile<i64>" + size + "\n",
+                      mask = " : tile<bool>" + size + "\n", place = " : tile<ptr<" + f + ">>" + size + "\n";
+    const auto all = [&](const std::string& name, int64_t value) { return "  " + name + " = constant " + std::to_string(value) + number; };
+    const auto masked = [&](const std::string& name, const std::string& o, int64_t n) {
+        return all(name + "n", n) + "  " + name + "l = ge " + o + ", %zero" + mask + "  " + name + "h = lt " + o + ", " + name + "n" + mask + "  " +
+               name + " = bit_and " + name + "l, " + name + "h" + mask;
+    };
+    std::string text = "kernel @k(%x: ptr<" + f + ">, %y: ptr<" + f + ">) {\n  %g = program_id {axis = 0} : i64\n  %gb = broadcast %g" + number +
+                       "  %i = iota {axis = 0}" + number + "  %j = iota {axis = 1}" + number + all("%zero", 0) + all("%start", r.between(-40, 80)) +
+                       all("%pitch", r.of({0, 1, 40, 130, -7})) + all("%by", r.of({1, 1, 1, 1, 2, -1, 0})) + all("%to", r.between(-20, 60)) +
+                       all("%rows", 3) + all("%row", r.of({130, 131, 200})) + all("%last", r.between(0, 130));
+    text += "  %ip = mul %i, %pitch" + number + "  %jp = mul %j, %by" + number + "  %s0 = add %start, %ip" + number + "  %s = add %s0, %jp" + number;
+    text += "  %r0 = mul %gb, %rows" + number + "  %r1 = add %r0, %i" + number + "  %r2 = mul %r1, %row" + number + "  %t0 = add %r2, %to" + number +
+            "  %t = add %t0, %j" + number + masked("%sm", "%s", shapes[0][0]) + masked("%tm", "%t", shapes[1][0]);
+    text += "  %few = le %j, %last" + mask + "  %even = ne %jp, %ip" + mask + "  %on = bit_and %sm, " + (r.below(2) ? "%few" : "%even") + mask;
+    text += "  %xb = broadcast %x" + place + "  %p = ptr_add %xb, %s" + place + "  %yb = broadcast %y" + place + "  %q = ptr_add %yb, %t" + place;
+    return text + "  %v = ptr_load %p, %on {flags = 2} : tile<" + f + ">" + size + "\n  ptr_store %q, %v, %tm {flags = 2}\n  ret\n}\n";
+}
+
 /// Products of narrow and wide operands over stretches of k that reach out of the tensors.
 std::string products(Random& r, std::vector<Shape>& shapes) {
     struct Chain {
@@ -119,12 +142,14 @@ struct Run {
             const Type& type = fn.type(fn.params[i].value);
             const Format& f = fn.types().format(type.elem);
             Argument a;
-            a.kind = Argument::tensor;
+            a.kind = type.pointer ? Argument::pointer : Argument::tensor;
             a.t.elem = type.elem;
             a.t.layout = type.layout;
             a.t.extents = shapes[i];
             const Layout& layout = w.types.layout(type.layout);
-            if (gaps[i].empty() || f.bits % 8 != 0) {
+            if (type.pointer) {
+                a.t.bytes = (static_cast<uint64_t>(shapes[i][0]) * f.bits + 7) / 8;
+            } else if (gaps[i].empty() || f.bits % 8 != 0) {
                 a.t.bytes = static_cast<uint64_t>(layout.storage_bytes(extents_of(a.t), f.bits));
             } else {
                 a.t.has_strides = true;
@@ -146,14 +171,14 @@ void check(uint64_t seed) {
     Random r{std::mt19937_64(seed)};
     World w;
     std::vector<Shape> shapes;
-    const int64_t kind = r.below(4);
-    const std::string text = kind == 0 ? gathers(r, shapes) : kind == 1 ? moves(r, shapes) : products(r, shapes);
-    const uint64_t programs = kind < 2 ? 4 : 1;
+    const int64_t kind = r.below(5);
+    const std::string text = kind == 0 ? gathers(r, shapes) : kind == 1 ? moves(r, shapes) : kind == 2 ? pointers(r, shapes) : products(r, shapes);
+    const uint64_t programs = kind < 3 ? 4 : 1;
     const auto fn = w.parse(text);
     // Some tensors are views whose rows lie further apart, or whose elements do.
     std::vector<std::vector<int64_t>> gaps(shapes.size());
     for (size_t i = 0; i < shapes.size(); ++i) {
-        if (r.below(4)) continue;
+        if (kind == 2 || r.below(4)) continue;
         const int64_t between = r.of({1, 1, 2}), pitch = shapes[i][1] * between + r.between(0, 9);
         gaps[i] = {pitch, between};
         if (r.below(3) == 0) gaps[i] = {between, shapes[i][0] * between + r.between(0, 9)};
