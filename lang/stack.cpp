@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #ifdef __linux__
-#include <pthread.h>
+#include <thread>
 #endif
 
 namespace tegula {

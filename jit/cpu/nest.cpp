@@ -144,7 +144,8 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
     const auto wholes = [&](int64_t most) {
         Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), bodies_.size(), nullptr, nullptr, i64(extent)};
         from = whole_vectors(whole, p, along, from, extent, body, most, options.mixed);
-        return whole.reach;
+        // A part of a loaded tile ends before its loads do.
+        return whole.reach ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, whole.reach, i64(extent)) : nullptr;
     };
     Value* const reach = wholes(kMostCopies);
     if (options.head) wholes(options.least);

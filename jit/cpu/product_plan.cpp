@@ -176,9 +176,12 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
 }
 
 std::vector<Product> smaller_products(const Product& p, const ir::Function& fn, const ir::Inst& dot, const VectorUnit& vectors, const Plan* plan) {
+    constexpr int64_t kMostProducts = 4;  // of a kernel, whose code grows by half with each form
     std::vector<Product> out;
+    int64_t products = 0;
+    for (uint32_t i = 0; i < fn.inst_count(); ++i) products += fn.inst(ir::InstId{i}).op == ir::Op::dot;
     for (int64_t rows : {1, 4})
-        if (2 * rows <= p.m && p.batch == 1)
+        if (2 * rows <= p.m && p.batch == 1 && products <= kMostProducts)
             if (Product some = plan_product(fn, dot, vectors, plan, rows); some.few) out.push_back(std::move(some));
     return out;
 }

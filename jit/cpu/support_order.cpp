@@ -48,7 +48,8 @@ public:
     bool order(int64_t n, int64_t wanted) {
         if (wanted <= kFew && wanted <= n / 4 && n > kShort) {
             if (!select(n, wanted)) return false;
-            n = wanted;
+            std::sort(items, items + wanted);  // by index, too: digits keep the order of equal keys
+            return true;
         }
         return n <= kShort ? count(n), true : by_digits(n);
     }

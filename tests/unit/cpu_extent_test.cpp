@@ -74,6 +74,7 @@ class CpuExtents : public testing::TestWithParam<const char*> {};
 /// Small tiles may take another way than large ones, and a tree of sums has a level for each doubling: hence the factors. What is unrolled would
 /// grow by 1024 and by 16, as tiles do here.
 TEST_P(CpuExtents, DoNotShowInTheCode) {
+    constexpr size_t kPolls = 100;  // of loops over more than 2^17 elements, for cancellation
     for (const char* features : {"+avx2,+f16c,+fma", "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx2,+f16c,+fma"}) {
         const Size small = size_of(GetParam(), 1 << 6, 1 << 3, features);
         const Size large = size_of(GetParam(), 1 << 16, 1 << 8, features);
@@ -81,10 +82,10 @@ TEST_P(CpuExtents, DoNotShowInTheCode) {
         std::printf("%s: %zu, %zu, %zu instructions\n", GetParam(), small.instructions, large.instructions, huge.instructions);
         EXPECT_GT(small.instructions, 20u);
         EXPECT_LE(large.instructions, 16 * small.instructions);
-        EXPECT_LE(huge.instructions, 2 * large.instructions);
+        EXPECT_LE(huge.instructions, 2 * large.instructions + kPolls);
         EXPECT_LE(large.bytes, 16 * small.bytes);
-        EXPECT_LE(huge.bytes, 2 * large.bytes);
-        EXPECT_LE(huge.bytes, 16u << 10);
+        EXPECT_LE(huge.bytes, 2 * large.bytes + 8 * kPolls);
+        EXPECT_LE(huge.bytes, 20u << 10);  // a product has three forms, for one, few and many rows
         EXPECT_LE(huge.seconds, 25 * small.seconds);
     }
 }
