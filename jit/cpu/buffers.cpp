@@ -10,8 +10,11 @@ namespace {
 
 unsigned element_bytes(llvm::Type* type) { return type->getScalarSizeInBits() / 8; }
 
-/// Has the target masked moves of these elements?
-bool native_mask(const TargetFacts& t, llvm::Type* type) { return t.avx512 || (t.avx2 && element_bytes(type) >= 4); }
+/// Has the target masked moves of these elements? Vectors below 16 bytes are moved as such of 16, and LLVM 19 may leave the mask's upper bits set when all
+/// lanes have one condition: what lies behind the vector would be written.
+bool native_mask(const TargetFacts& t, llvm::Type* type) {
+    return type->getPrimitiveSizeInBits() >= 128 && (t.avx512 || (t.avx2 && element_bytes(type) >= 4));
+}
 
 template <class I>
 I* tagged(I* access, const Buffer& buffer) {
