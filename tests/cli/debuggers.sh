@@ -85,19 +85,19 @@ grep -q spin_up map
 
 # Functions that a kernel calls are in the map, beside it and not in it.
 {
-    echo 'kernel spin_up(x: tensor<lns<4, 12>>[N], out y: tensor<lns<4, 12>>[N]) grid [1] {'
+    echo 'kernel spin_up(x: tensor<lns<4, 11>>[N], out y: tensor<lns<4, 11>>[N]) grid [1] {'
     echo '    let a = x[0 +: 16]; var t = a;'
     for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "    t = t + a;"; done
     echo '    y[0 +: 16] = t;'
     echo '}'
-    echo 'test "once" { spin_up(ones<lns<4, 12>>[16], empty<lns<4, 12>>[16]); }'
+    echo 'test "once" { spin_up(ones<lns<4, 11>>[16], empty<lns<4, 11>>[16]); }'
 } > lns.tile
 mv k.tile kept.tile && mv lns.tile k.tile
 TEGULA_CPU_DEBUG=1 ask > map
 python3 - <<'PY'
 parts = sorted((int(l.split()[0], 16), int(l.split()[1], 16), l.split(None, 2)[2].strip()) for l in open("map"))
 names = [name for _, _, name in parts]
-assert "spin_up" in names and any(n.startswith("spin_up: add lns<4, 12> x ") for n in names), names
+assert "spin_up" in names and any(n.startswith("spin_up: add lns<4, 11> x ") for n in names), names
 assert all(a + size <= b for (a, size, _), (b, _, _) in zip(parts, parts[1:])), parts
 PY
 mv kept.tile k.tile
