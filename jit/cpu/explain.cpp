@@ -146,7 +146,7 @@ private:
         if (inst.op == ir::Op::dot || inst.op == ir::Op::dot_scaled) {
             const Product product = plan_product(fn_, inst, target_.vectors, &plan_);
             text += "; " + product.text();
-            if (kept_rows_.of(id, fn_.type(fn_.result(inst)).shape.rank - 2u))
+            if (inst.op == ir::Op::dot && kept_rows_.of(id, fn_.type(fn_.result(inst)).shape.rank - 2u))
                 text += "; rows that no store keeps are left out" + std::string(smaller_products(product, fn_, inst, target_.vectors, &plan_).empty()
                                                                                     ? ""
                                                                                     : ", up to 4 kept ones are multiplied as few rows are");
