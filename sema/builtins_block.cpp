@@ -149,11 +149,12 @@ Value Elaborator::quantise_blocks(const Value& value, FormatId to, Span span) {
 }
 
 /// An f32 scale >= 0 rounded up to 16 mantissa bits: its products with a block scale and an element are exact, so that quantising the decoded
-/// values finds the same scale again.
+/// values finds the same scale again. NaNs, whose bits machines choose, become the canonical one before anything is added to them.
 ValueId Elaborator::short_scale(ValueId v) {
-    const ValueId bits = ir().bitcast(v, id_of(Fmt::i32));
-    const ValueId raised = ir().elementwise(Op::add, {bits, splat(bits, 0x7F)});
-    return ir().bitcast(ir().elementwise(Op::bit_and, {raised, splat(bits, -0x80)}), id_of(Fmt::f32));
+    const ValueId bits = ir().bitcast(v, id_of(Fmt::u32));
+    const ValueId bounded = ir().elementwise(Op::min, {bits, splat(bits, 0x7FC00000)});
+    const ValueId raised = ir().elementwise(Op::add, {bounded, splat(bits, 0x7F)});
+    return ir().bitcast(ir().elementwise(Op::bit_and, {raised, splat(bits, 0xFFFFFF80)}), id_of(Fmt::f32));
 }
 
 /// Scales with a mantissa for blocks of largest magnitude `amax`, written to `out`; gives the divisors of the elements in f32. A block
