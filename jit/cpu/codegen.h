@@ -98,6 +98,7 @@ public:
     llvm::IRBuilder<>& b() { return b_; }
     Scalars& scalars() { return scalars_; }
     const ir::Function& fn() const { return fn_; }
+    const Plan& plan() const { return plan_; }
     const TargetFacts& target() const { return target_; }
     unsigned width() const { return target_.lanes; }
 

@@ -1,11 +1,13 @@
 // `explain` for the CPU (explain.h), read off the plan that code is made from.
 #include "jit/cpu/explain.h"
 
+#include <algorithm>
 #include <map>
 #include <thread>
 #include <vector>
 
 #include "jit/cpu/kept_rows.h"
+#include "jit/cpu/narrow_products.h"
 #include "jit/cpu/nest_order.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/pointer_text.h"
@@ -42,8 +44,15 @@ void collect_fused(const ir::Function& fn, const Plan& plan, ir::ValueId v, std:
 
 class Explainer {
 public:
-    Explainer(const ir::Function& fn, const LaunchFacts& facts, const TargetInfo& target, const SourceMap& sources, const PoolOptions& pool)
-        : fn_(fn), facts_(facts), target_(target), sources_(sources), pool_(pool), plan_(make_plan(fn, usual(fn))), kept_rows_(fn) {}
+    Explainer(ir::Function fn, const LaunchFacts& facts, const TargetInfo& target, const SourceMap& sources, const PoolOptions& pool)
+        : fn_(std::move(fn)),
+          narrow_(transpose_narrow_products(fn_)),
+          facts_(facts),
+          target_(target),
+          sources_(sources),
+          pool_(pool),
+          plan_(make_plan(fn_, usual(fn_))),
+          kept_rows_(fn_) {}
 
     std::string run() {
         std::string out = "code for " + target_.cpu_text() + ": vectors of " + std::to_string(target_.vectors.bytes) + " bytes, as " +
@@ -145,6 +154,8 @@ private:
         if (follows) text += "; " + pointer_text(fn_, plan_, id);
         if (inst.op == ir::Op::dot || inst.op == ir::Op::dot_scaled) {
             const Product product = plan_product(fn_, inst, target_.vectors, &plan_);
+            if (std::find(narrow_.begin(), narrow_.end(), id) != narrow_.end())
+                text += "; computed as the transposed product, as there are few columns";
             text += "; " + product.text();
             if (inst.op == ir::Op::dot && kept_rows_.of(id, fn_.type(fn_.result(inst)).shape.rank - 2u))
                 text += "; rows that no store keeps are left out" + std::string(smaller_products(product, fn_, inst, target_.vectors, &plan_).empty()
@@ -155,7 +166,8 @@ private:
         notes_.push_back({inst.span, text});
     }
 
-    const ir::Function& fn_;
+    ir::Function fn_;  ///< as it is compiled
+    const std::vector<ir::InstId> narrow_;
     const LaunchFacts& facts_;
     const TargetInfo& target_;
     const SourceMap& sources_;

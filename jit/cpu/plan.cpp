@@ -332,6 +332,7 @@ ir::ValueId Planner::cut_tree(ir::InstId user, const Tree& tree) {
 }
 
 Plan Planner::run() {
+    plan_.options = options_;
     const size_t values = fn_.value_count(), insts = fn_.inst_count();
     plan_.values.resize(values);
     plan_.work.resize(insts);

@@ -24,6 +24,7 @@ struct Home {
 };
 
 struct Plan {
+    CompileOptions options;       ///< what it was made for
     std::vector<Home> values;     ///< by value
     std::vector<uint64_t> slots;  ///< bytes offset in scratch, by slot; values with one slot share it in place or at different times
     std::vector<uint64_t> work;   ///< by instruction: offset of its work area (work_bytes > 0)

@@ -74,9 +74,9 @@ unsigned most_few_rows(const Product& p, const VectorUnit& vectors);
 /// Work area for any target.
 uint64_t product_bytes(const ir::Function& fn, const ir::Inst& dot, const Plan* plan = nullptr);
 /// The dimension of a tile along which evaluation reads memory in its order, -1: none known.
-int fast_dimension(const ir::Function& fn, ir::ValueId v);
+int fast_dimension(const ir::Function& fn, const CompileOptions& options, ir::ValueId v);
 /// Is an operand read along its second last dimension, and turned on its way into the panels?
-bool is_turned(const ir::Function& fn, ir::ValueId operand, int64_t width);
+bool is_turned(const ir::Function& fn, const CompileOptions& options, ir::ValueId operand, int64_t width);
 /// Is a stored operand of this type what the micro-kernel reads?
 bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chain chain);
 

@@ -95,7 +95,7 @@ void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const P
     std::vector<int> dims(static_cast<size_t>(p.rank));
     std::iota(dims.begin(), dims.end(), 0);
     operand.walk(right, dims);
-    if (operand.loads.empty() && fast_dimension(fn, right) == p.rank - 2) return;  // packing turns it
+    if (operand.loads.empty() && fast_dimension(fn, plan.options, right) == p.rank - 2) return;  // packing turns it
     auto chunk = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.k)));
     for (const TurnedLoad& t : operand.loads) chunk = std::min(chunk, static_cast<int64_t>(std::bit_floor(p.lanes * 32 / t.bits)));
     const int64_t run = std::gcd(chunk, operand.run);

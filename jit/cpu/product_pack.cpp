@@ -66,7 +66,7 @@ ProductEmitter::Operand ProductEmitter::right(ir::ValueId v) {
 }
 
 void ProductEmitter::pack(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place) {
-    if (is_turned(g_.fn(), v, g_.width()))
+    if (is_turned(g_.fn(), g_.plan().options, v, g_.width()))
         pack_squares(v, is_left, to, place);
     else
         pack_rows(v, is_left, to, place);

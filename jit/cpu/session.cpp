@@ -14,6 +14,7 @@
 #include <llvm/Target/TargetMachine.h>
 
 #include "jit/cpu/debuggers.h"
+#include "jit/cpu/narrow_products.h"
 #include "jit/cpu/optimise.h"
 #include "jit/cpu/perf.h"
 
@@ -52,7 +53,7 @@ std::string module_text(const llvm::Module& module) {
     return out;
 }
 
-Unit emit(const ir::Function& fn, const CompileOptions& options, const TargetChoice& choice, std::string& error) {
+Unit emit(ir::Function fn, const CompileOptions& options, const TargetChoice& choice, std::string& error) {
     Unit out;
     out.machine = make_target_machine(choice, error);
     const auto known = facts_of(choice, out.machine.get());
@@ -65,6 +66,7 @@ Unit emit(const ir::Function& fn, const CompileOptions& options, const TargetCho
     out.module = std::make_unique<llvm::Module>(fn.name, *out.context);
     out.module->setTargetTriple(facts.triple);
     out.module->setDataLayout(facts.data_layout);
+    transpose_narrow_products(fn);
     const Plan plan = make_plan(fn, options);
     out.scratch_bytes = plan.scratch_bytes;
     Codegen(*out.module, fn, plan, options, facts).run();

@@ -79,6 +79,42 @@ TEST_F(CpuExplain, InstructionsOfProducts) {
     says("sums of `lns<5, 10>` are rounded after each step");
 }
 
+TEST_F(CpuExplain, FewColumnsAreFewRows) {
+    explain(product("f32", "f32", "f32", 64, 1, 64), target(64, 0));
+    says("dot: tile<f32>[1, 64] is stored");
+    says("computed as the transposed product, as there are few columns; 1 x 64 accumulators");
+    for (const auto& [m, n] : {std::pair(64, 5), {4, 4}, {1, 1}}) {
+        explain(product("f32", "f32", "f32", m, n, 64), target(64, 0));
+        says_not("transposed product");
+    }
+}
+
+TEST(CpuProduct, OperandsThatRunAlongColumnsAreTurned) {
+    World w;
+    const std::string part = "[%0 +: 64, %0 +: 32]", tile = " : tile<f32>[64, 32]\n";
+    const auto fn = w.parse(
+        "kernel @k(%a: tensor<f32>[?, ?] in, %b: tensor<f32>[?, ?] @ \"col\" in, %c: tensor<f32>[?, ?] @ \"strides(1, 100)\" in, "
+        "%d: tensor<f32>[?, ?] in) {\n %0 = constant 0 : i64\n %1 = load %a" +
+        part + tile + " %2 = load %b" + part + tile + " %3 = load %c" + part + tile + " %4 = load %d[%0 +: 64, %0 +: 32 step 2]" + tile +
+        " ret\n}\n");
+    std::vector<ir::ValueId> loads;
+    for (ir::InstId i : fn->block(fn->body).insts)
+        if (fn->inst(i).op == ir::Op::load) loads.push_back(fn->result(i));
+    ASSERT_EQ(loads.size(), 4u);
+    cpu::CompileOptions options;
+    const auto turned = [&] {
+        std::string out;
+        for (ir::ValueId v : loads) out += cpu::is_turned(*fn, options, v, 16) ? 't' : '.';
+        return out;
+    };
+    EXPECT_EQ(turned(), ".tt.");
+    options.tensors.resize(4);
+    options.tensors[0] = {.strided = true, .unit = 0};  // the host's strides replace the layout
+    options.tensors[1] = {.strided = true, .unit = 1};
+    EXPECT_EQ(turned(), "t.t.");
+    EXPECT_EQ(cpu::fast_dimension(*fn, options, loads[3]), -1);
+}
+
 TEST_F(CpuExplain, BlocksRegistersAndRows) {
     for (const auto& [m, n, k, vector_bytes] :
          {std::array{64, 64, 64, 32}, std::array{64, 64, 64, 64}, std::array{40, 16, 3, 64}, std::array{64, 300, 300, 32}, std::array{4, 64, 64, 32},
