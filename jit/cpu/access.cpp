@@ -152,6 +152,7 @@ Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place, bool know
         return {Index::uniform, g_.always(j.value, inside) ? at : inside_or_first(at, inside(), place), step};
     }
     if (looked_at) in_range(a, j, n, place);
+    if (j.kind == Index::vector && j.first) return {Index::consecutive, b_.CreateAdd(start, b_.CreateMul(j.first, g_.i64(step))), step * j.step};
     if (j.kind == Index::vector) {
         Value* wide = b_.CreateZExt(j.value, llvm::FixedVectorType::get(b_.getInt64Ty(), n));
         return {Index::vector, b_.CreateAdd(b_.CreateMul(wide, g_.splat(g_.i64(step), n)), g_.splat(start, n)), 1};
@@ -197,6 +198,7 @@ Point AccessEmitter::object_point(const Place& place, Value* mask, const Point& 
         } else {
             Value* v = b_.CreateTrunc(wide(c, p.lanes), narrow);
             q.index[a] = {Index::vector, mask ? b_.CreateSelect(mask, v, llvm::Constant::getNullValue(narrow)) : v, 1};
+            if (!mask && c.kind == Index::consecutive) q.index[a].first = c.value, q.index[a].step = c.step;
         }
     }
     return q;
@@ -236,15 +238,15 @@ void Codegen::cpu_store(ir::InstId id) {
     options.unreached = !order.dims.empty() && access.ends_with_tensor(order.dims.back()) && !follows ? NestOptions::skipped : NestOptions::apart;
     // Neighbours of other widths share bytes, which are read and written again.
     options.mixed = has_byte_address(access.format().bits);
-    if (access.streamed()) {
+    if (access.streamed() && order.few < 0) {
         options.head = [&](const Point& first) { return access.before_aligned(first); };
         options.least = access.vectors_of_line();
     }
     const auto store = [&](const Point& p) {
-        Value* value = lanes(access.value(), p);
-        Place place = access.place(p);
-        const Address a = access.address(place);
-        access.store(a, access.mask(place, p), value, p.lanes);
+        const std::vector<Point> points = points_of(order, access.part(), p);
+        std::vector<Value*> values;
+        for (const Point& q : points) values.push_back(lanes(access.value(), q));
+        access.store(points, values);
     };
     nest(access.part(), store, options);
 }

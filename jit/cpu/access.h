@@ -32,6 +32,7 @@ struct Address {
     llvm::Value* lanes = nullptr;   ///< <lanes x i64> added to it
     bool contiguous = false;
     bool bytes = true;           ///< offsets in bytes, else in bits
+    int64_t step = 0;            ///< elements from lane to lane, of those that are not contiguous; 0: unknown, or not the same everywhere
     llvm::Value* run = nullptr;  ///< i1: contiguous from `first` on, where it holds; null: never
     llvm::Value* first = nullptr;
 };
@@ -54,6 +55,8 @@ public:
     llvm::Value* load(const Address& a, llvm::Value* mask, llvm::Value* other, unsigned lanes, std::optional<RunMask> run = {});
     RunMask run_mask(const Place& place, llvm::Value* mask, const Point& p);
     void store(const Address& a, llvm::Value* mask, llvm::Value* value, unsigned lanes);
+    /// At points that differ in the few elements of one dimension (NestOrder::few), or at one.
+    void store(const std::vector<Point>& points, const std::vector<llvm::Value*>& values);
     /// Rows of memory behind `count` elements from p on along the part's dimension k (p: one element), for the lanes of dimension n: <lanes x i32>
     /// per 32 bits at `to`. Bits of elements outside of the tensor are anything, of rows outside of it zeros.
     bool runs_along(size_t k);  ///< does memory run along the part's dimension?

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jit/cpu/access.h"
+#include "jit/cpu/apart.h"
 
 namespace tegula::cpu {
 
@@ -88,6 +89,7 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
         Value* v = g_.choose(any, read, [&]() -> Value* { return llvm::Constant::getNullValue(memory); });
         return s.from_memory(b_.CreateSelect(mask, v, instead), format_);
     }
+    if (!mask && few_apart(a.step, lanes)) return s.from_memory(load_apart(b_, s.memory_type(format_, 0), first, lanes, a.step), format_);
     Value* pointers = b_.CreateGEP(b_.getInt8Ty(), first, a.lanes);
     if (format_.bits < 32) return s.from_memory(one_by_one(pointers, memory, mask, instead), format_);
     Value* on = mask ? mask : g_.splat(b_.getTrue(), lanes);
@@ -143,9 +145,34 @@ void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned 
             b_.CreateAlignedStore(v, first, llvm::Align(1));
         return;
     }
+    if (!mask && few_apart(a.step, lanes) && g_.has_masks(v->getType())) return store_apart(b_, v, first, a.step);
     // Lanes are written in order: of several to one place the last stays.
     Value* pointers = a.lanes ? b_.CreateGEP(b_.getInt8Ty(), first, a.lanes) : g_.splat(first, lanes);
     b_.CreateMaskedScatter(v, pointers, llvm::Align(1), mask ? mask : g_.splat(b_.getTrue(), lanes));
+}
+
+void AccessEmitter::store(const std::vector<Point>& points, const std::vector<Value*>& values) {
+    const auto few = static_cast<int64_t>(points.size());
+    const unsigned lanes = points[0].lanes;
+    std::vector<Address> at;
+    std::vector<Value*> masks;
+    for (const Point& p : points) {
+        Place place = this->place(p);
+        at.push_back(address(place));
+        masks.push_back(mask(place, p));
+    }
+    const bool whole = few > 1 && at[0].step == few && few_apart(few, lanes) && std::count(masks.begin(), masks.end(), nullptr) == few;
+    if (!whole) {
+        for (size_t i = 0; i < points.size(); ++i) store(at[i], masks[i], values[i], lanes);
+        return;
+    }
+    std::vector<Value*> parts;
+    for (Value* v : values) parts.push_back(g_.scalars().to_memory(v, format_));
+    Value* to = b_.CreateGEP(b_.getInt8Ty(), at[0].base, at[0].offset);
+    for (Value* line : put_together(b_, parts)) {
+        b_.CreateAlignedStore(line, to, llvm::Align(1));
+        to = b_.CreateConstGEP1_64(line->getType(), to, 1);
+    }
 }
 
 // ---- tensors that the caches do not hold ----

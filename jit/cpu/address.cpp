@@ -27,6 +27,10 @@ Value* AccessEmitter::stride(size_t a, int64_t& known) {
         known = unit();
         return g_.i64(known);
     }
+    if (out_bytes_ && !order_.steps.empty() && order_.steps[a] > 0) {
+        known = order_.steps[a] * unit();
+        return g_.i64(known);
+    }
     Value* slot = g_.argument_slot(g_.param(object_).strides + static_cast<uint32_t>(a));
     // Said so that the phase of a run does not depend on its row.
     return out_bytes_ || !order_.whole_rows ? slot : b_.CreateAnd(slot, g_.i64(-8));
@@ -43,11 +47,13 @@ Value* AccessEmitter::wide(const Coordinate& c, unsigned lanes) {
 void AccessEmitter::by_strides(const Place& place, Address& out) {
     Value* scalar = g_.i64(0);
     Value* lanes = nullptr;
+    size_t moving = 0;
     const auto add = [&](Value* v) { lanes = lanes ? b_.CreateAdd(lanes, v) : v; };
     for (size_t a = 0; a < place.at.size(); ++a) {
         const Coordinate& c = place.at[a];
         int64_t known;
         Value* by = stride(a, known);
+        moving += c.kind != Index::uniform;
         if (c.kind == Index::vector) {
             add(b_.CreateMul(c.value, g_.splat(by, place.lanes)));
             continue;
@@ -58,6 +64,7 @@ void AccessEmitter::by_strides(const Place& place, Address& out) {
             out.contiguous = true;
             continue;
         }
+        if (known > 0) out.step = known / unit() * c.step;
         llvm::Type* type = llvm::FixedVectorType::get(b_.getInt64Ty(), place.lanes);
         add(b_.CreateMul(b_.CreateZExt(g_.lane_numbers(place.lanes), type), g_.splat(b_.CreateMul(by, g_.i64(c.step)), place.lanes)));
     }
@@ -66,6 +73,7 @@ void AccessEmitter::by_strides(const Place& place, Address& out) {
         add(b_.CreateMul(b_.CreateZExt(g_.lane_numbers(place.lanes), type), g_.splat(g_.i64(unit()), place.lanes)));
         out.contiguous = false;
     }
+    if (moving > 1 || !out_bytes_) out.step = 0;
     out.offset = scalar;
     out.lanes = lanes;
 }

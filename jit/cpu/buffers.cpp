@@ -1,4 +1,5 @@
 // Reads and writes of stored tiles, and masked memory operations (codegen.h).
+#include "jit/cpu/apart.h"
 #include "jit/cpu/codegen.h"
 
 namespace tegula::cpu {
@@ -26,6 +27,8 @@ I* tagged(I* access, const Buffer& buffer) {
 }
 
 }  // namespace
+
+bool Codegen::has_masks(llvm::Type* vector) const { return target_.avx512 && native_mask(target_, vector); }
 
 Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value* other, Align align) {
     const auto lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
@@ -99,6 +102,10 @@ Value* Codegen::read(const Buffer& buffer, const Point& p, bool guarded) {
         if (active) return finish(masked_load(type, pointer, active, llvm::Constant::getNullValue(type), align));
         return finish(tagged(b_.CreateAlignedLoad(type, pointer, align), buffer));
     }
+    if (!p.active && at.first && few_apart(at.step, p.lanes)) {
+        Value* first = b_.CreateGEP(element, buffer.base, at.first);
+        return finish(load_apart(b_, element, first, p.lanes, at.step, [&](llvm::LoadInst* part) { tagged(part, buffer); }));
+    }
     Value* pointers = b_.CreateGEP(element, buffer.base, at.value);
     Value* mask = p.active ? p.active : splat(b_.getTrue(), p.lanes);
     return finish(tagged(b_.CreateMaskedGather(type, pointers, align, mask, llvm::Constant::getNullValue(type)), buffer));
@@ -128,6 +135,31 @@ void Codegen::write(const Buffer& buffer, const Point& p, Value* value) {
     Value* pointers = b_.CreateGEP(element, buffer.base, as_vector(at, p.lanes));
     Value* mask = p.active ? p.active : splat(b_.getTrue(), p.lanes);
     tagged(b_.CreateMaskedScatter(v, pointers, align, mask), buffer);
+}
+
+void Codegen::write(const Buffer& buffer, const std::vector<Point>& points, const std::vector<Value*>& values) {
+    const auto few = static_cast<int64_t>(points.size());
+    const Index at = few > 1 ? linear(points[0], buffer.shape) : Index{};
+    if (few == 1 || points[0].active || !at.first || at.step != few || !few_apart(few, points[0].lanes)) {
+        for (size_t i = 0; i < points.size(); ++i) write(buffer, points[i], values[i]);
+        return;
+    }
+    llvm::Type* element = memory_type(*buffer.format, buffer.pointer, 0);
+    std::vector<Value*> parts;
+    for (Value* v : values) parts.push_back(buffer.pointer ? v : scalars_.to_memory(v, *buffer.format));
+    Value* to = b_.CreateGEP(element, buffer.base, at.first);
+    for (Value* line : put_together(b_, parts)) {
+        tagged(b_.CreateAlignedStore(line, to, Align(element_bytes(element))), buffer);
+        to = b_.CreateConstGEP1_64(element, to, points[0].lanes);
+    }
+}
+
+std::vector<Point> Codegen::points_of(const NestOrder& order, const Shape& shape, const Point& p) {
+    if (order.few < 0) return {p};
+    const auto d = static_cast<size_t>(order.few);
+    std::vector<Point> out(static_cast<size_t>(shape[d]), p);
+    for (size_t j = 0; j < out.size(); ++j) out[j].index[d] = uniform(static_cast<int64_t>(j));
+    return out;
 }
 
 }  // namespace tegula::cpu

@@ -215,11 +215,16 @@ void Codegen::emit_root(ir::InstId id) {
     if (is_scalar(v)) return define(v, evaluate(v, Point{}));
     const Buffer to = buffer(v);
     const bool unsettled = plan_.values[v.v].unsettled;
-    const auto make = [&](const Point& p) {
-        Value* value = evaluate(v, p);
-        write(to, p, unsettled ? scalars_.raw(value) : value);
-    };
     const NestOrder order = plan_nest(fn_, plan_, options_, id, width());
+    const auto make = [&](const Point& p) {
+        const std::vector<Point> points = points_of(order, to.shape, p);
+        std::vector<Value*> values;
+        for (const Point& q : points) {
+            Value* value = evaluate(v, q);
+            values.push_back(unsettled ? scalars_.raw(value) : value);
+        }
+        write(to, points, values);
+    };
     NestOptions options;
     options.order = &order;
     options.unreached = NestOptions::apart;

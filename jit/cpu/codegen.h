@@ -35,6 +35,12 @@ struct Index {
     /// multiples of run_length is the same all over the run, and made once.
     llvm::Value* run = nullptr;
     int64_t run_length = 1;
+    /// Of vectors, may be null: the i64 of lane 0, where lane l is l * step more.
+    llvm::Value* first = nullptr;
+    int64_t step = 0;
+    /// .. may be null: a consecutive coordinate's value; first is step * counter + plus.
+    llvm::Value* counter = nullptr;
+    int64_t plus = 0;
 };
 
 /// Elements of a load or a stored tile for lanes that run across the rows of its memory: the rows are read as they lie and turned (turned.cpp).
@@ -138,6 +144,10 @@ public:
     /// consecutive. `guarded`: inactive lanes (a scalar p.active too) touch no memory and give 0.
     llvm::Value* read(const Buffer& buffer, const Point& p, bool guarded = false);
     void write(const Buffer& buffer, const Point& p, llvm::Value* value);
+    /// Of points that differ in the few elements of one dimension (NestOrder::few).
+    void write(const Buffer& buffer, const std::vector<Point>& points, const std::vector<llvm::Value*>& values);
+    /// The points that a nest's body at p stands for.
+    std::vector<Point> points_of(const NestOrder& order, const Shape& shape, const Point& p);
     /// A part of scratch seen as a dense tile (work areas of an instruction, plan.h work_bytes), `offset` bytes into it.
     Buffer work(ir::InstId inst, uint64_t offset, const Format& format, const Shape& shape);
     llvm::Value* work_pointer(ir::InstId inst, uint64_t offset = 0);
@@ -159,7 +169,9 @@ public:
     /// The same for a condition that all lanes share: `value` is what `condition` is made from (null: constants).
     bool always(llvm::Value* value, const std::function<llvm::Value*()>& condition);
     bool in_whole_vectors() const { return whole_ != nullptr; }
-    bool in_whole_vectors(const Index& j) const { return whole_ && counted_by(j).index == whole_->index; }  ///< j counts them
+    bool in_whole_vectors(const Index& j) const {  ///< j counts them
+        return whole_ && j.kind == Index::consecutive && counted_by(j).index == whole_->index;
+    }
     /// make() where the loop over whole vectors is not yet entered. Nothing that reports may be evaluated there.
     void in_front(const std::function<void()>& make);
     /// Do the coordinates that all lanes share exist there?
@@ -169,7 +181,7 @@ public:
     /// for (i = lo; i < hi; ++i), lo < hi, in two loops: as long as all accesses whose positions are counted by i (`counts`) are inside, without
     /// their masks, and the rest.
     void loop_inside(int64_t lo, int64_t hi, const std::function<void(llvm::Value* i)>& body);
-    /// Positions from `first` on, as many as one step of the loop's `index` stands for, are in groups of `size`, a power of two: (index + offset) *
+    /// Positions from `first` on, as many as one step of the loop's `index` stands for, are in groups of `size`: (index + offset) *
     /// size is the first of them, or of those beside them.
     void counts(llvm::Value* first, llvm::Value* index, int64_t size, int64_t offset = 0) { counted_[first] = {index, size, offset}; }
     /// The same over single elements (lanes 0), in row-major order.
@@ -201,6 +213,8 @@ public:
 
     // Memory.
     llvm::Value* masked_load(llvm::Type* type, llvm::Value* pointer, llvm::Value* mask, llvm::Value* other, llvm::Align align);
+    /// Has the target masked stores of this vector that touch nothing where they are off, as cheap as others?
+    bool has_masks(llvm::Type* vector) const;
     void masked_store(llvm::Value* value, llvm::Value* pointer, llvm::Value* mask, llvm::Align align);
     /// The rows of memory behind `count` coordinates k of a load's part from p.index[k] on, one per lane of dimension `n` from p.index[n] on (p has
     /// no lanes): turned into words of 32 bits at `to`, one vector of `lanes` per 32 bits. Only where the tensor's memory runs along k.
@@ -338,10 +352,7 @@ private:
         int64_t size = 1, offset = 0;
     };
     std::map<llvm::Value*, Counted> counted_;
-    Counted counted_by(const Index& j) const {
-        const auto known = counted_.find(j.value);
-        return j.kind != Index::consecutive ? Counted{} : known == counted_.end() ? Counted{j.value} : known->second;
-    }
+    Counted counted_by(const Index& j) const;
     llvm::Value* beyond_ = nullptr;  ///< index of lane 0 in vectors that no access reaches
     std::map<std::vector<uint64_t>, uint32_t> points_;
     std::vector<llvm::MDNode*> scopes_, no_alias_;  ///< by scratch slot

@@ -15,7 +15,13 @@ void Codegen::store_value(ir::ValueId from, const Buffer& to) {
     const NestOrder order = plan_copy(fn_, plan_, options_, from, width());
     NestOptions options;
     options.order = &order;
-    nest(to.shape, [&](const Point& p) { write(to, p, lanes(from, p)); }, options);
+    const auto copy = [&](const Point& p) {
+        const std::vector<Point> points = points_of(order, to.shape, p);
+        std::vector<Value*> values;
+        for (const Point& q : points) values.push_back(lanes(from, q));
+        write(to, points, values);
+    };
+    nest(to.shape, copy, options);
 }
 
 std::vector<Value*> Codegen::scalars_of(std::span<const ir::ValueId> values) {

@@ -31,6 +31,20 @@ static int run_index(const std::vector<LayoutExpr>& members) {
     return alone || index != &last ? static_cast<int>(index->value) : -1;
 }
 
+/// Of dense storage whose axes lie in this order.
+static std::vector<int64_t> dense_steps(const std::vector<uint8_t>& axes, const Shape& shape) {
+    constexpr int64_t kMost = int64_t{1} << 32;
+    std::vector<int64_t> out(axes.size());
+    int64_t step = 1;
+    for (auto a = axes.rbegin(); a != axes.rend(); ++a) {
+        out[*a] = step;
+        const int64_t extent = shape[*a];
+        step = extent == kDynamic || extent > kMost ? 0 : step * extent;
+        if (step > kMost) step = 0;
+    }
+    return out;
+}
+
 MemoryOrder memory_order(const ir::Function& fn, const CompileOptions& options, ir::ValueId object) {
     const Type& type = fn.type(object);
     const size_t rank = type.shape.rank;
@@ -58,6 +72,7 @@ MemoryOrder memory_order(const ir::Function& fn, const CompileOptions& options, 
         out.axes = std::move(*order);
         out.unit = out.axes.back();
         out.whole_rows = true;
+        out.steps = dense_steps(out.axes, type.shape);
     } else if (layout.kind() == Layout::Kind::strides) {
         if (const auto strides = layout.bit_strides(std::vector<int64_t>(rank, 2), 8))
             std::sort(out.axes.begin(), out.axes.end(),

@@ -16,6 +16,7 @@ struct MemoryOrder {
     int unit = -1;              ///< the axis along which elements lie side by side, the last of `axes`; -1: none known
     bool runs = false;          ///< .. not all over, but in runs, as a layout's `j % 64`
     bool whole_rows = false;    ///< of a tensor: rows begin with whole bytes, whatever the width
+    std::vector<int64_t> steps;  ///< by axis: elements from neighbour to neighbour, where that is constant, else 0; empty: unknown
 };
 /// Of a tensor or a tile (dense, row-major).
 MemoryOrder memory_order(const ir::Function& fn, const CompileOptions& options, ir::ValueId object);

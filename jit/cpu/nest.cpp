@@ -259,6 +259,15 @@ void Codegen::in_front(const std::function<void()>& make) {
     whole->before = b_.GetInsertBlock();
 }
 
+Codegen::Counted Codegen::counted_by(const Index& j) const {
+    if (j.kind == Index::vector && j.counter && 0 <= j.plus && j.plus < j.step) {
+        const Counted by = counted_by({Index::consecutive, j.counter, 1});
+        return by.size == 1 ? Counted{by.index, j.step, by.offset} : Counted{};
+    }
+    const auto known = counted_.find(j.value);
+    return j.kind != Index::consecutive ? Counted{} : known == counted_.end() ? Counted{j.value} : known->second;
+}
+
 bool Codegen::all_inside(const Index& j, const std::function<std::pair<Value*, Value*>()>& limits) {
     const Counted by = counted_by(j);
     if (!whole_ || by.index != whole_->index) return false;
@@ -267,7 +276,7 @@ bool Codegen::all_inside(const Index& j, const std::function<std::pair<Value*, V
     const auto [low, high] = limits();
     const auto steps = [&](Value* v, bool up) {  // of the index
         if (up && by.size > 1) v = b_.CreateAdd(v, i64(by.size - 1));
-        if (by.size > 1) v = b_.CreateAShr(v, static_cast<uint64_t>(std::countr_zero(static_cast<uint64_t>(by.size))));
+        if (by.size > 1) v = b_.CreateUDiv(v, i64(by.size));  // limits are not negative
         return by.offset ? b_.CreateSub(v, i64(by.offset)) : v;
     };
     Value* const reach = steps(high, true);

@@ -2,9 +2,11 @@
 #include "jit/cpu/nest_order.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <set>
 
+#include "jit/cpu/apart.h"
 #include "jit/cpu/memory_order.h"
 
 namespace tegula::cpu {
@@ -53,6 +55,7 @@ public:
             if (axis.kind == Access::gather) return row_major(shape_);
         const MemoryOrder order = memory_order(fn_, options_, operands[0]);
         if (order.unit < 0 && is_strided(operands[0])) return row_major(shape_);
+        dense_ = [this, access, order](int n, int k) { return lies_dense(access, order, n, k); };
         return planned(by_strides(inst, order), [&](const Coordinates& own) { this->access(id, own, kStoreWeight); });
     }
 
@@ -60,6 +63,7 @@ public:
     template <class Read>
     NestOrder tile(const Shape& shape, const Read& read) {
         shape_ = shape;
+        dense_ = [](int, int) { return true; };
         return planned(row_major(shape).dims, [&](const Coordinates& own) {
             uses_.push_back({"scratch memory", moved_by(own), last_of(shape_), kStoreWeight, {}});
             read(own);
@@ -128,8 +132,33 @@ private:
         for (size_t d = 0; d < shape_.rank; ++d) own.push_back(shape_[d] == 1 ? From{} : From{1u << d, static_cast<int>(d), true});
         accesses(own);
         if (ordered_) return row_major(shape_);
-        choose(out);
+        if (!takes_few(out)) choose(out);
         return out;
+    }
+
+    /// Vectors along the last dimension would have lanes for nothing: they run along the one before it.
+    bool takes_few(NestOrder& out) const {
+        const int k = out.dims.back(), n = out.dims[out.dims.size() - 2];
+        if (extent(k) > kMostApart || 2 * extent(k) > lanes_ || extent(n) < lanes_ || !dense_(n, k)) return false;
+        out.few = k;
+        out.dims.pop_back();
+        out.text = "vectors run along dimension " + std::to_string(n) + "; the " + std::to_string(extent(k)) + " elements along dimension " +
+                   std::to_string(k) + " are put together in registers";
+        return true;
+    }
+
+    /// Does the part hold all of memory's last dimension k, and dimension n follow?
+    bool lies_dense(const Access& access, const MemoryOrder& order, int n, int k) const {
+        int dim = 0;
+        bool all = false, next = false;
+        for (size_t a = 0; a < access.axes.size(); ++a) {
+            const Access::Axis& axis = access.axes[a];
+            if (axis.kind == Access::index) continue;
+            all = all || (dim == k && axis.kind == Access::all && static_cast<int>(a) == order.unit);
+            next = next || (dim == n && !order.steps.empty() && order.steps[a] * (axis.kind == Access::all ? 1 : axis.step) == extent(k));
+            ++dim;
+        }
+        return all && next;
     }
 
     static int last_of(const Shape& shape) {
@@ -345,6 +374,7 @@ private:
     Shape shape_;
     std::vector<Use> uses_;
     std::set<std::pair<uint32_t, Coordinates>> seen_;
+    std::function<bool(int n, int k)> dense_;  ///< do elements along k, which lie side by side, and then those along n fill what the root writes?
     bool ordered_ = false;
 };
 

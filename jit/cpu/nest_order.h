@@ -24,7 +24,10 @@ struct NestOrder {
     std::vector<TurnedLoad> turned;  ///< then: read in squares, `side` elements along memory by a vector
     int64_t side = 0;                ///< a multiple of `step`
     int64_t step = 1;                ///< elements along memory that fill whole words of 32 bits in all of them
-    std::string text;                ///< for `explain`: which way the nest goes and why; empty where there is only one
+    /// A few elements that lie side by side in memory, too few for a vector: this dimension, which is none of `dims`. Each vector's points go all
+    /// along it at a time, and what they make is put together in registers (apart.h). -1: none.
+    int few = -1;
+    std::string text;  ///< for `explain`: which way the nest goes and why; empty where there is only one
 };
 
 /// The nest of a store, or of a fusable instruction whose result is stored. `lanes`: of a vector.

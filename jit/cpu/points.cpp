@@ -32,7 +32,13 @@ Index Codegen::scale_add(const Index& a, int64_t scale, int64_t by, unsigned lan
     out.run = nullptr;
     if (a.kind == Index::vector || (a.kind == Index::consecutive && scale != 1)) {
         Value* v = b_.CreateMul(as_vector(a, lanes), splat(i32(scale), lanes));
-        return {Index::vector, b_.CreateAdd(v, splat(i32(by), lanes)), 1};
+        const bool vector = a.kind == Index::vector;
+        Value* first = vector ? a.first : a.value;
+        const int64_t step = (vector ? a.step : 1) * scale;
+        if (first) first = b_.CreateAdd(b_.CreateMul(first, i64(scale)), i64(by));
+        if (first && step == 1) return {Index::consecutive, first, 1};  // turned round twice
+        Value* sum = b_.CreateAdd(v, splat(i32(by), lanes));
+        return {Index::vector, sum, 1, nullptr, 1, first, step, vector ? a.counter : a.value, a.plus * scale + by};
     }
     out.value = b_.CreateAdd(b_.CreateMul(a.value, i64(scale)), i64(by));
     out.multiple = std::gcd(std::min(a.multiple, kAny) * (scale > 0 && scale < (1 << 20) ? scale : 1), by ? by : kAny);
@@ -51,7 +57,14 @@ static Index sum(Codegen& g, const Index& x, const Index& y, unsigned lanes) {
                   g.b().CreateAdd(x.value, y.value), std::gcd(x.multiple, y.multiple)};
         return out;
     }
-    return {Index::vector, g.b().CreateAdd(g.as_vector(x, lanes), g.as_vector(y, lanes)), 1};
+    Index out{Index::vector, g.b().CreateAdd(g.as_vector(x, lanes), g.as_vector(y, lanes)), 1};
+    const Index &moving = x.kind == Index::uniform ? y : x, &same = x.kind == Index::uniform ? x : y;
+    if (moving.kind != Index::vector || same.kind != Index::uniform || !moving.first) return out;
+    out.first = g.b().CreateAdd(moving.first, same.value);
+    out.step = moving.step;
+    const int64_t more = constant_of(same.value, known);
+    if (known) out.counter = moving.counter, out.plus = moving.plus + more;
+    return out;
 }
 
 Index Codegen::linear(const Point& p, const Shape& shape) {

@@ -1,4 +1,7 @@
 // Shape ops: they map points (codegen.h). cat writes its operands one after the other, gather reads a stored tile.
+#include <algorithm>
+
+#include "jit/cpu/apart.h"
 #include "jit/cpu/codegen.h"
 
 #include "lang/scalar.h"
@@ -155,10 +158,33 @@ Value* Codegen::at_gather(ir::InstId id, const Point& p) {
     return b_.CreateSelect(inside, v, llvm::Constant::getNullValue(v->getType()));
 }
 
+/// A few columns, as join gives them: one element of each part lies beside those of the others.
+static bool side_by_side(const ir::Function& fn, ir::InstId cat) {
+    const ir::Inst& inst = fn.inst(cat);
+    const auto axis = static_cast<size_t>(fn.attrs(inst)[0]);
+    const auto parts = fn.operands(inst);
+    if (static_cast<int64_t>(parts.size()) > kMostApart || fn.type(fn.result(inst)).shape[axis] != static_cast<int64_t>(parts.size())) return false;
+    const Shape& shape = fn.type(parts[0]).shape;
+    return std::all_of(shape.begin() + axis, shape.end(), [](int64_t e) { return e == 1; });
+}
+
 void Codegen::cpu_cat(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const auto axis = static_cast<size_t>(fn_.attrs(inst)[0]);
     const Buffer to = buffer(fn_.result(inst));
+    if (side_by_side(fn_, id)) {
+        const Shape& shape = fn_.type(fn_.operands(inst)[0]).shape;
+        NestOrder order = row_major(shape);
+        order.few = static_cast<int>(axis);
+        NestOptions options;
+        options.order = &order;
+        const auto make = [&](const Point& p) {
+            std::vector<Value*> values;
+            for (ir::ValueId part : fn_.operands(inst)) values.push_back(lanes(part, p));
+            write(to, points_of(order, to.shape, p), values);
+        };
+        return nest(shape, make, options);
+    }
     int64_t start = 0;
     for (ir::ValueId part : fn_.operands(inst)) {
         const Shape& shape = fn_.type(part).shape;

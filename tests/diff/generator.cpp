@@ -68,6 +68,7 @@ private:
         const int rank = 1 + below(3);
         for (int d = 0; d < rank; ++d) s.push_back(pick({1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 32, 33, 48, 64, 127}));
         while (elements(s) > kMaxElements) *std::max_element(s.begin(), s.end()) = pick({1, 2, 3, 4});
+        if (chance(10)) s = {pick({16, 17, 33, 64, 127}), pick({2, 3, 4, 5})};  // records: complex numbers, pixels
         return s;
     }
 

@@ -85,11 +85,31 @@ TEST_F(Nests, StridesOfTheHost) {
     EXPECT_EQ(plan(copy("", ""), options).dims, (Dims{0, 1})) << "what is reported comes in the program's order";
 }
 
+TEST_F(Nests, FewElementsArePutTogether) {
+    const auto few = [&](int64_t m, int64_t n, const std::string& y = "", bool turned = false) {
+        std::string text = copy("", y, turned, "f32", m, n);
+        const size_t store = text.find("store %y[");
+        text.replace(text.find("+: " + std::to_string(n) + "] =", store) - 3, 4 + std::to_string(n).size() + 2, ":");  // whole rows
+        return plan(text);
+    };
+    for (const bool turned : {false, true}) {
+        const cpu::NestOrder order = few(64, 3, "", turned);
+        EXPECT_EQ(order.dims, (Dims{0}));
+        EXPECT_EQ(order.few, 1);
+        EXPECT_NE(order.text.find("the 3 elements along dimension 1 are put together in registers"), std::string::npos);
+    }
+    EXPECT_EQ(few(64, 5).few, -1) << "a gather does as well";
+    EXPECT_EQ(few(8, 2).few, -1) << "no whole vector";
+    EXPECT_EQ(few(64, 3, " @ \"col\"").few, -1);
+    EXPECT_EQ(few(64, 3, " @ \"strides(4, 1)\"").few, -1) << "what lies between is not the store's";
+    EXPECT_EQ(plan(copy("", "", false, "f32", 64, 3)).few, -1) << "a part that may begin anywhere";
+}
+
 TEST_F(Nests, BitsAreTheInterpreters) {
     std::mt19937_64 random(1);
     for (const char* cpu : {"", "x86-64-v3", "x86-64"})
         for (const char* f : {"u1", "i4", "i8", "i12", "f16", "i24", "f32", "i33", "f64"})
-            for (const auto& [m, n] : {std::pair{33, 37}, {64, 19}})
+            for (const auto& [m, n] : {std::pair{33, 37}, {64, 19}, {40, 3}})
                 for (const int kind : {0, 1, 2}) {
                     SCOPED_TRACE(std::string(cpu) + " " + f + " " + std::to_string(m) + " x " + std::to_string(n) + ", " + std::to_string(kind));
                     const auto fn =
