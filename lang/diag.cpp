@@ -101,7 +101,20 @@ Diagnostic& DiagSink::add(Diagnostic made) {
 
 std::vector<Diagnostic> DiagSink::take() {
     errors_ = 0;
+    for (Diagnostic& d : diags_) d.kept.insert(d.kept.end(), kept_.begin(), kept_.end());
     return std::exchange(diags_, {});
+}
+
+void keep_texts(Diagnostic& diag, const SourceMap& sources) {
+    std::vector<std::shared_ptr<const void>> texts;
+    const auto keep = [&](Span span) {
+        const SourcePtr text = sources.find(span.file);
+        if (text && std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+    };
+    keep(diag.span);
+    for (const Label& label : diag.labels) keep(label.span);
+    for (const FixIt& fix : diag.fixes) keep(fix.span);
+    diag.kept = std::move(texts);
 }
 
 std::string_view closest(std::string_view name, const std::vector<std::string_view>& candidates) {
