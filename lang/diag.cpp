@@ -2,6 +2,7 @@
 #include "lang/diag.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lang/check.h"
@@ -103,6 +104,20 @@ std::vector<Diagnostic> DiagSink::take() {
     errors_ = 0;
     for (Diagnostic& d : diags_) d.kept.insert(d.kept.end(), kept_.begin(), kept_.end());
     return std::exchange(diags_, {});
+}
+
+void DiagSink::let_go(const std::shared_ptr<const void>& owner) noexcept {
+    const auto last = std::find(kept_.rbegin(), kept_.rend(), owner);
+    if (last != kept_.rend()) kept_.erase(std::next(last).base());
+}
+
+Snippet::Snippet(SourceMap& sources, const char* name, std::string text, DiagSink& diags)
+    : source_(sources.share(name, std::move(text))), diags_(diags), before_(diags.all().size()) {
+    diags.keep(source_);
+}
+
+Snippet::~Snippet() {
+    if (diags_.all().size() == before_) diags_.let_go(source_);
 }
 
 void keep_texts(Diagnostic& diag, const SourceMap& sources) {

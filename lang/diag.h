@@ -66,6 +66,8 @@ public:
     const std::vector<Diagnostic>& all() const { return diags_; }
     /// Spans of reports may lie in texts of `owner`, which nobody else may own: the reports do.
     void keep(std::shared_ptr<const void> owner) { kept_.push_back(std::move(owner)); }
+    /// Undoes the last `keep` of an owner of which nothing was reported.
+    void let_go(const std::shared_ptr<const void>& owner) noexcept;
     /// Hands out what was recorded and starts anew.
     std::vector<Diagnostic> take();
     /// Notes added to every diagnostic reported while it is pushed ("while instantiating gemm<BM=64> here").
@@ -78,6 +80,20 @@ private:
     std::vector<std::string> context_;
     std::vector<std::shared_ptr<const void>> kept_;
     Diagnostic dropped_;
+};
+
+/// A short text of a host (a type, a layout) while it is parsed and evaluated, or as long as a report about it.
+class Snippet {
+public:
+    Snippet(SourceMap& sources, const char* name, std::string text, DiagSink& diags);
+    ~Snippet();
+    Snippet(const Snippet&) = delete;
+    uint32_t file() const { return source_->id; }
+
+private:
+    const SourcePtr source_;
+    DiagSink& diags_;
+    const size_t before_;
 };
 
 /// From now on the diagnostic keeps the texts that it shows, and nothing else.

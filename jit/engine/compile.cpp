@@ -266,9 +266,8 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, std::string_vi
 }
 
 std::optional<std::string> Engine::dump(const std::string& name, std::string text, std::string_view kind, DiagSink& diags) {
-    const SourcePtr source = sources_.share(name, std::move(text));
-    diags.keep(source);
-    const uint32_t file = source->id;
+    const Snippet source(sources_, name.c_str(), std::move(text), diags);
+    const uint32_t file = source.file();
     if (kind == "tokens") return dump_tokens(sources_, file, diags);
     if (kind == "fmt") return format_source(sources_, file, diags);
     if (kind != "ast") {
@@ -297,7 +296,8 @@ bool Engine::check_passes(const std::vector<std::string>& names, DiagSink& diags
 std::optional<FormatId> Engine::parse_type(LoadedModule& module, const std::string& text, DiagSink& diags) {
     if (auto builtin = module.types().builtin(text)) return builtin;
     Arena arena;
-    const ast::Expr* e = parse_expression(sources_, snippet("<type>", text, diags), arena, diags);
+    const Snippet source(sources_, "<type>", text, diags);
+    const ast::Expr* e = parse_expression(sources_, source.file(), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
     return sema::evaluate_format(module, *e, [](const ast::Expr&) { return std::nullopt; }, module.types(), diags);
 }
@@ -306,7 +306,8 @@ std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::st
     if (text.empty() || text == "row") return module.types().intern(Layout::row());
     if (text == "col") return module.types().intern(Layout::col());
     Arena arena;
-    const ast::Expr* e = parse_expression(sources_, snippet("<layout>", text, diags), arena, diags);
+    const Snippet source(sources_, "<layout>", text, diags);
+    const ast::Expr* e = parse_expression(sources_, source.file(), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
     return sema::evaluate_layout(module, *e, [](const ast::Expr&) { return std::nullopt; }, module.types(), diags);
 }

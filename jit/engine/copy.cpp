@@ -94,7 +94,8 @@ void append_rows(TileData& whole, const TileData& part) {
 std::optional<std::vector<TileData>> evaluate_text(Engine& engine, LoadedModule& module, const std::string& text,
                                                    const std::map<std::string, sema::HostOperand, std::less<>>& names, DiagSink& diags) {
     Arena arena;
-    const ast::Expr* e = parse_expression(engine.sources(), engine.snippet("<conversion>", text, diags), arena, diags);
+    const Snippet source(engine.sources(), "<conversion>", text, diags);
+    const ast::Expr* e = parse_expression(engine.sources(), source.file(), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
     auto resolver = [&](const ast::Expr& expr) -> std::optional<sema::HostOperand> {
         if (expr.kind != ast::ExprKind::name) return std::nullopt;

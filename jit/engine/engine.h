@@ -152,9 +152,6 @@ public:
     std::optional<FormatId> parse_type(LoadedModule& module, const std::string& text, DiagSink& diags);
     std::optional<LayoutId> parse_layout(LoadedModule& module, const std::string& text, DiagSink& diags);
 
-    /// File id of a short text of a host (a type, a layout), which lives as long as the reports of `diags`.
-    uint32_t snippet(const char* name, const std::string& text, DiagSink& diags);
-
     const EngineOptions& options() const { return options_; }
     SourceMap& sources() { return sources_; }
     std::atomic<bool>& cancelled() { return cancelled_; }

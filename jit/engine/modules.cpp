@@ -218,13 +218,6 @@ ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string
     return module;
 }
 
-uint32_t Engine::snippet(const char* name, const std::string& text, DiagSink& diags) {
-    SourcePtr source = sources_.share(name, text);
-    const uint32_t id = source->id;
-    diags.keep(std::move(source));
-    return id;
-}
-
 ModulePtr Engine::import_file(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags) {
     const std::string path(import.path), key = directory + "/" + path;
     if (auto it = state.done.find(key); it != state.done.end()) return it->second;
