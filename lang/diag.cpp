@@ -2,6 +2,7 @@
 #include "lang/diag.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lang/check.h"
@@ -101,7 +102,34 @@ Diagnostic& DiagSink::add(Diagnostic made) {
 
 std::vector<Diagnostic> DiagSink::take() {
     errors_ = 0;
+    for (Diagnostic& d : diags_) d.kept.insert(d.kept.end(), kept_.begin(), kept_.end());
     return std::exchange(diags_, {});
+}
+
+void DiagSink::let_go(const std::shared_ptr<const void>& owner) noexcept {
+    const auto last = std::find(kept_.rbegin(), kept_.rend(), owner);
+    if (last != kept_.rend()) kept_.erase(std::next(last).base());
+}
+
+Snippet::Snippet(SourceMap& sources, const char* name, std::string text, DiagSink& diags)
+    : source_(sources.share(name, std::move(text))), diags_(diags), before_(diags.all().size()) {
+    diags.keep(source_);
+}
+
+Snippet::~Snippet() {
+    if (diags_.all().size() == before_) diags_.let_go(source_);
+}
+
+void keep_texts(Diagnostic& diag, const SourceMap& sources) {
+    std::vector<std::shared_ptr<const void>> texts;
+    const auto keep = [&](Span span) {
+        const SourcePtr text = sources.find(span.file);
+        if (text && std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+    };
+    keep(diag.span);
+    for (const Label& label : diag.labels) keep(label.span);
+    for (const FixIt& fix : diag.fixes) keep(fix.span);
+    diag.kept = std::move(texts);
 }
 
 std::string_view closest(std::string_view name, const std::vector<std::string_view>& candidates) {

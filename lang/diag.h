@@ -2,6 +2,7 @@
 // the long text that `tegula explain CODE` prints. Phases report into a DiagSink; hosts render or serialise.
 #pragma once
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,7 @@ struct Diagnostic {
     std::vector<Label> labels;       ///< secondary spans
     std::vector<std::string> notes;  ///< "= note: ..." lines (instantiation notes, causes, help)
     std::vector<FixIt> fixes;
+    std::vector<std::shared_ptr<const void>> kept;  ///< owners of what the spans lie in
 };
 
 /// Collects diagnostics of one compile. Stops recording after `limit` errors (one final row says so) and drops
@@ -62,6 +64,10 @@ public:
     bool has_errors() const { return errors_ != 0; }
     size_t error_count() const { return errors_; }  ///< reports that were dropped (repeats, beyond the limit) included
     const std::vector<Diagnostic>& all() const { return diags_; }
+    /// Spans of reports may lie in texts of `owner`, which nobody else may own: the reports do.
+    void keep(std::shared_ptr<const void> owner) { kept_.push_back(std::move(owner)); }
+    /// Undoes the last `keep` of an owner of which nothing was reported.
+    void let_go(const std::shared_ptr<const void>& owner) noexcept;
     /// Hands out what was recorded and starts anew.
     std::vector<Diagnostic> take();
     /// Notes added to every diagnostic reported while it is pushed ("while instantiating gemm<BM=64> here").
@@ -72,8 +78,26 @@ private:
     size_t limit_, errors_ = 0;
     std::vector<Diagnostic> diags_;
     std::vector<std::string> context_;
+    std::vector<std::shared_ptr<const void>> kept_;
     Diagnostic dropped_;
 };
+
+/// A short text of a host (a type, a layout) while it is parsed and evaluated, or as long as a report about it.
+class Snippet {
+public:
+    Snippet(SourceMap& sources, const char* name, std::string text, DiagSink& diags);
+    ~Snippet();
+    Snippet(const Snippet&) = delete;
+    uint32_t file() const { return source_->id; }
+
+private:
+    const SourcePtr source_;
+    DiagSink& diags_;
+    const size_t before_;
+};
+
+/// From now on the diagnostic keeps the texts that it shows, and nothing else.
+void keep_texts(Diagnostic& diag, const SourceMap& sources);
 
 /// rustc-like text with source excerpt and carets. Control characters of the source are shown escaped.
 std::string render_text(const Diagnostic& diag, const SourceMap& sources, bool colour);

@@ -1,8 +1,9 @@
-// Source text and positions (source.h). Files are immutable once added and live in a deque, so a reference taken under
-// the lock stays valid without it.
+// Source text and positions (source.h). The map knows files by weak references, and a file's deleter takes it out of the map.
 #include "lang/source.h"
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_map>
 
 #include "lang/check.h"
 
@@ -14,28 +15,59 @@ Span join(Span a, Span b) {
     return {a.file, std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-uint32_t SourceMap::add(std::string name, std::string text) {
+/// Files by id. Ids are taken in turn, so that none comes back before 2^32 others.
+struct SourceMap::Index {
+    std::mutex mutex;
+    std::unordered_map<uint32_t, std::weak_ptr<const Source>> files;
+    uint32_t last = 0;
+
+    uint32_t unused() {
+        while (++last == 0 || files.contains(last)) continue;
+        return last;
+    }
+    void forget(uint32_t id) {
+        const std::lock_guard lock(mutex);
+        files.erase(id);
+    }
+};
+
+SourceMap::SourceMap() : index_(std::make_shared<Index>()) {}
+
+SourcePtr SourceMap::share(std::string name, std::string text) {
     TEGULA_CHECK(text.size() < UINT32_MAX, "source text of 4 GiB or more");
-    File file{std::move(name), std::move(text), {0}};
-    for (size_t at = file.text.find('\n'); at != std::string::npos; at = file.text.find('\n', at + 1))
-        file.line_starts.push_back(static_cast<uint32_t>(at + 1));
-    std::lock_guard lock(mutex_);
-    files_.push_back(std::move(file));
-    return static_cast<uint32_t>(files_.size());
+    auto made = std::make_unique<Source>(Source{0, std::move(name), std::move(text), {0}});
+    for (size_t at = made->text.find('\n'); at != std::string::npos; at = made->text.find('\n', at + 1))
+        made->line_starts.push_back(static_cast<uint32_t>(at + 1));
+    Source& file = *made;
+    const SourcePtr shared(made.release(), [index = index_](const Source* gone) {
+        index->forget(gone->id);
+        delete gone;
+    });
+    const std::lock_guard lock(index_->mutex);
+    file.id = index_->unused();
+    index_->files.emplace(file.id, shared);
+    return shared;
 }
 
-const SourceMap::File* SourceMap::file(uint32_t id) const {
-    std::lock_guard lock(mutex_);
-    return id == 0 || id > files_.size() ? nullptr : &files_[id - 1];
+uint32_t SourceMap::add(std::string name, std::string text) {
+    SourcePtr file = share(std::move(name), std::move(text));
+    const std::lock_guard lock(index_->mutex);
+    return kept_.emplace_back(std::move(file))->id;
+}
+
+SourcePtr SourceMap::find(uint32_t id) const {
+    const std::lock_guard lock(index_->mutex);
+    const auto it = index_->files.find(id);
+    return it == index_->files.end() ? nullptr : it->second.lock();
 }
 
 std::string_view SourceMap::name(uint32_t id) const {
-    const File* f = file(id);
+    const SourcePtr f = find(id);
     return f ? std::string_view(f->name) : std::string_view();
 }
 
 std::string_view SourceMap::text(uint32_t id) const {
-    const File* f = file(id);
+    const SourcePtr f = find(id);
     return f ? std::string_view(f->text) : std::string_view();
 }
 
@@ -47,7 +79,7 @@ std::string_view SourceMap::text(Span span) const {
 }
 
 LineCol SourceMap::line_col(uint32_t id, uint32_t offset) const {
-    const File* f = file(id);
+    const SourcePtr f = find(id);
     if (!f) return {};
     offset = std::min<uint32_t>(offset, static_cast<uint32_t>(f->text.size()));
     auto next = std::upper_bound(f->line_starts.begin(), f->line_starts.end(), offset);
@@ -55,7 +87,7 @@ LineCol SourceMap::line_col(uint32_t id, uint32_t offset) const {
 }
 
 std::string_view SourceMap::line_text(uint32_t id, uint32_t offset) const {
-    const File* f = file(id);
+    const SourcePtr f = find(id);
     if (!f) return {};
     offset = std::min<uint32_t>(offset, static_cast<uint32_t>(f->text.size()));
     uint32_t begin = *(std::upper_bound(f->line_starts.begin(), f->line_starts.end(), offset) - 1);

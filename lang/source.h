@@ -1,9 +1,9 @@
 // Source text and positions. A Span is a byte range in one file of a SourceMap; lines and columns are
-// computed only when a diagnostic is printed. The map is append-only; returned views live as long as it does.
+// computed only when a diagnostic is printed. Texts belong to who shows them: the map finds them by the number in a span for as long
+// as somebody owns them.
 #pragma once
 #include <cstdint>
-#include <deque>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,11 +26,24 @@ struct LineCol {
     uint32_t column = 0;  ///< from 1, in bytes
 };
 
-/// All source text of one engine. Thread-safe; file ids are never reused.
+/// A text that spans lie in, immutable.
+struct Source {
+    uint32_t id = 0;  ///< Span::file
+    std::string name, text;
+    std::vector<uint32_t> line_starts;
+};
+using SourcePtr = std::shared_ptr<const Source>;
+
+/// The source text of one engine. Thread-safe. What it returns of a file lives as long as the file's owners; of a file that is gone all is empty.
 class SourceMap {
 public:
-    /// Copies `text`; `name` is what diagnostics show. Returns the file id (>= 1).
+    SourceMap();
+    SourceMap(const SourceMap&) = delete;
+    /// A file that its owners keep, the map does not; they may outlive the map. `name` is what diagnostics show.
+    SourcePtr share(std::string name, std::string text);
+    /// A file that lives as long as the map. Returns its id (>= 1).
     uint32_t add(std::string name, std::string text);
+    SourcePtr find(uint32_t file) const;  ///< null: gone
     std::string_view name(uint32_t file) const;
     std::string_view text(uint32_t file) const;
     std::string_view text(Span span) const;
@@ -39,13 +52,9 @@ public:
     std::string_view line_text(uint32_t file, uint32_t offset) const;
 
 private:
-    struct File {
-        std::string name, text;
-        std::vector<uint32_t> line_starts;
-    };
-    mutable std::mutex mutex_;
-    std::deque<File> files_;
-    const File* file(uint32_t id) const;
+    struct Index;
+    std::shared_ptr<Index> index_;  ///< shared with every file, which takes itself out of it
+    std::vector<SourcePtr> kept_;   ///< those of `add`, under the mutex of the index
 };
 
 }  // namespace tegula

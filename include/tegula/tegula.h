@@ -45,7 +45,7 @@ enum {
     TEGULA_E_INTERNAL = -70    /* a bug of ours; the diagnostics carry what is needed to report it */
 };
 
-typedef struct tegula_engine tegula_engine; /* configuration, interned types, loaded modules, compiled kernels */
+typedef struct tegula_engine tegula_engine; /* configuration, machines, compiled kernels */
 typedef struct tegula_module tegula_module; /* one checked source file */
 typedef struct tegula_kernel tegula_kernel; /* one compiled instance of a kernel for one machine */
 typedef struct tegula_diags tegula_diags;   /* diagnostics of one call */

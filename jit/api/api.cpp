@@ -359,7 +359,7 @@ tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const
         for (int32_t d = 0; d < rank; ++d) shape.push(extents[d]);
         const auto format = read_type(*module->module, type, why);
         const auto id = format ? read_layout(*module->module, layout, why) : std::nullopt;
-        if (!id || !tensor_size(module->module->engine->types(), *format, *id, shape, size, &why)) {
+        if (!id || !tensor_size(module->module->types(), *format, *id, shape, size, &why)) {
             sink.report(Diag::bad_tensor, {}, {printable(type), why});
             return TEGULA_E_ARGUMENTS;
         }
@@ -378,7 +378,7 @@ tegula_status tegula_layout_hash(tegula_module* module, const char* layout, uint
             sink.report(Diag::bad_tensor, {}, {"layout", why});
             return TEGULA_E_ARGUMENTS;
         }
-        *hash = order_hash(module->module->engine->types().layout(*id));
+        *hash = order_hash(module->module->types().layout(*id));
         return TEGULA_OK;
     });
 }
@@ -388,7 +388,7 @@ tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to,
     return border(module->module->engine, diags, [&](DiagSink& sink) {
         TensorView target, source;
         std::string bad_target = read_tensor(*module->module, *to, true, target), bad_source = read_tensor(*module->module, *from, true, source);
-        TypeTable& types = module->module->engine->types();
+        TypeTable& types = module->module->types();
         if (bad_target.empty()) bad_target = misplaced(types, target, true);
         if (bad_source.empty()) bad_source = misplaced(types, source, false);
         const char* const kDevice = "it lies in device memory; copies convert host memory";

@@ -65,10 +65,10 @@ tegula_status tegula_tensor_from_dlpack(tegula_module* module, const void* manag
         bool no_writes = false;
         const auto* plain = static_cast<const dlpack::ManagedTensor*>(managed);
         const auto* with_version = static_cast<const dlpack::VersionedTensor*>(managed);
-        const auto taken = versioned ? dlpack::from_dlpack(*with_version, engine->types(), no_writes, why)
-                                     : dlpack::from_dlpack(plain->dl_tensor, engine->types(), why);
+        const auto taken = versioned ? dlpack::from_dlpack(*with_version, module->module->types(), no_writes, why)
+                                     : dlpack::from_dlpack(plain->dl_tensor, module->module->types(), why);
         if (!taken) return refuse(sink, why);
-        *tensor = to_abi(*taken, versioned ? with_version->dl_tensor : plain->dl_tensor, engine->types());
+        *tensor = to_abi(*taken, versioned ? with_version->dl_tensor : plain->dl_tensor, module->module->types());
         if (read_only) *read_only = no_writes;
         return TEGULA_OK;
     });
@@ -85,8 +85,8 @@ tegula_status tegula_tensor_to_dlpack(tegula_module* module, const tegula_tensor
         if (!why.empty()) return refuse(sink, why);
         const auto keeper = std::make_shared<Release>();
         const TensorArg argument = to_argument(view);
-        *managed = versioned ? static_cast<void*>(dlpack::to_dlpack_versioned(argument, engine->types(), keeper, why))
-                             : static_cast<void*>(dlpack::to_dlpack(argument, engine->types(), keeper, why));
+        *managed = versioned ? static_cast<void*>(dlpack::to_dlpack_versioned(argument, module->module->types(), keeper, why))
+                             : static_cast<void*>(dlpack::to_dlpack(argument, module->module->types(), keeper, why));
         if (!*managed) return refuse(sink, why);
         keeper->owner = owner;
         keeper->call = release;

@@ -54,6 +54,8 @@ inline tegula_status to_status(Status status) { return static_cast<tegula_status
 inline void give_diags(tegula_diags** out, std::shared_ptr<Engine> engine, std::vector<Diagnostic> diags) {
     if (!out || diags.empty()) return;
     auto handle = std::make_unique<tegula_diags>();
+    if (engine)
+        for (Diagnostic& d : diags) keep_texts(d, engine->sources());
     handle->engine = std::move(engine);
     handle->diags = std::move(diags);
     *out = handle.release();

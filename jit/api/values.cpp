@@ -102,7 +102,7 @@ std::shared_ptr<HostTensor> copy_array(LoadedModule& module, const tegula_tensor
     if (t.strides || t.device_type != TEGULA_HOST) return fail("a reader gives storage in memory of the host, without strides");
     TensorView view;
     if (std::string why = read_tensor(module, t, true, view); !why.empty()) return fail(std::move(why));
-    TypeTable& types = module.engine->types();
+    TypeTable& types = module.types();
     const Layout& map = types.layout(view.layout);
     if (const auto conflict = map.find_conflict({view.extents.begin(), view.extents.rank}))
         return fail("layout `" + map.name() + "` does not keep elements apart: " + conflict->text());
@@ -234,7 +234,7 @@ std::string read_tensor(LoadedModule& module, const tegula_tensor& t, bool stora
     const auto layout = format ? read_layout(module, t.layout, why) : std::nullopt;
     if (!layout) return why;
     for (int32_t d = 0; d < t.rank; ++d) view.extents.push(t.extents[d]);
-    TypeTable& types = module.engine->types();
+    TypeTable& types = module.types();
     if (t.layout_hash && t.layout_hash != order_hash(types.layout(*layout)))
         return "it was packed in another order than `" + printable(t.layout ? t.layout : "row") + "` is here";
     TensorSize size;

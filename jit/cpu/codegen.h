@@ -188,6 +188,8 @@ public:
     void nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body);
     /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then. Loops over many elements do so by themselves.
     void poll();
+    /// Where the kernel leaves, early or at its end, the tiles of the processor are released.
+    void leave_without_tiles();
     /// Takes `by` from a field of the state, and polls when it falls below zero.
     void count_long_loop(llvm::Value* from_start, int64_t step, int64_t elements, int64_t trips);
     void count_down(size_t field, int64_t by);

@@ -15,6 +15,8 @@
 #include <sched.h>
 #endif
 
+#include "jit/cpu/tile_memory.h"
+
 namespace tegula::cpu {
 
 namespace {
@@ -23,7 +25,6 @@ constexpr size_t kMaxThreads = 1024;
 constexpr uint64_t kMaxUnits = uint64_t{1} << 31;
 constexpr uint64_t kMostAtOnce = 64;             ///< units taken in one go
 constexpr size_t kMostKept = size_t{256} << 20;  ///< bytes of scratch memory between runs
-constexpr size_t kAlignment = 64;
 constexpr auto kLookAround = std::chrono::microseconds(30);
 
 constexpr uint64_t pack(uint64_t begin, uint64_t end) { return begin << 32 | end; }
@@ -284,7 +285,7 @@ uint64_t Chunks::taken() const {
 // ---- ScratchStore ----
 
 ScratchStore::~ScratchStore() {
-    for (const Free& f : free_) ::operator delete(f.data, std::align_val_t(kAlignment));
+    for (const Free& f : free_) free_tiles(f.data);
 }
 
 ScratchStore::Buffer::Buffer(ScratchStore& store, size_t bytes) : store_(&store), bytes_(bytes) {
@@ -302,7 +303,7 @@ ScratchStore::Buffer::Buffer(ScratchStore& store, size_t bytes) : store_(&store)
             return;
         }
     }
-    data_ = static_cast<uint8_t*>(::operator new(bytes, std::align_val_t(kAlignment)));
+    data_ = static_cast<uint8_t*>(allocate_tiles(bytes));
 }
 
 ScratchStore::Buffer::Buffer(Buffer&& other) noexcept : store_(other.store_), data_(other.data_), bytes_(other.bytes_) { other.data_ = nullptr; }
@@ -315,10 +316,10 @@ ScratchStore::Buffer::~Buffer() {
         if (bytes_ <= kMostKept) free.push_back({data_, bytes_}), store_->kept_ += bytes_, data_ = nullptr;
     } catch (const std::bad_alloc&) {
     }
-    if (data_) ::operator delete(data_, std::align_val_t(kAlignment));
+    if (data_) free_tiles(data_);
     while (store_->kept_ > kMostKept) {  // the oldest goes
         store_->kept_ -= free.front().bytes;
-        ::operator delete(free.front().data, std::align_val_t(kAlignment));
+        free_tiles(free.front().data);
         free.erase(free.begin());
     }
 }

@@ -35,6 +35,11 @@ llvm::Intrinsic::ID tile_intrinsic(const DotRow& row) {
 
 }  // namespace
 
+void Codegen::leave_without_tiles() {
+    if (leave_->size() > 1) return;  // said before
+    llvm::IRBuilder<>(leave_->getTerminator()).CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
+}
+
 /// The tiles' shapes for blocks of `rows` x `width` sums; their contents are lost.
 void ProductEmitter::configure_tiles(int64_t rows, int64_t width) {
     std::array<uint8_t, 64> config{1};  // the palette; bytes of rows from 16 on, in 16 bits each, rows from 48 on
@@ -51,6 +56,7 @@ void ProductEmitter::configure_tiles(int64_t rows, int64_t width) {
     auto* global =
         new llvm::GlobalVariable(*b_.GetInsertBlock()->getModule(), data->getType(), true, llvm::GlobalValue::PrivateLinkage, data, "tiles");
     b_.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {global});
+    g_.leave_without_tiles();
 }
 
 /// The micro-kernel on configured tiles: at most 2 x 2 of sums.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "jit/cpu/order_keys.h"
+#include "jit/cpu/tile_memory.h"
 #include "lang/axis.h"
 
 namespace tegula::cpu {
@@ -19,6 +20,7 @@ __extension__ using Wide = unsigned __int128;
 constexpr int64_t kPiece = 1 << 17;  ///< elements between two polls
 constexpr int64_t kShort = 40;       ///< a line of so many is ordered by counting
 constexpr int64_t kFew = 1 << 16;    ///< at most so many are selected
+constexpr int64_t kPage = 4096;      ///< bytes; each is touched before digits go to all of them between two polls
 constexpr unsigned kDigit = 8;       ///< bits
 constexpr size_t kValues = size_t{1} << kDigit;
 
@@ -38,7 +40,7 @@ class Line {
 public:
     static constexpr unsigned kIndexBits = sizeof(Item) * 4;
     Line(int64_t n, unsigned key_bits, const Poll& poll)
-        : all_(std::make_unique_for_overwrite<Item[]>(static_cast<size_t>(2 * n))),
+        : all_(static_cast<Item*>(allocate_tiles(static_cast<size_t>(2 * n) * sizeof(Item)))),
           other_(all_.get() + n),
           digits_((key_bits + kDigit - 1) / kDigit),
           poll_(poll),
@@ -71,6 +73,7 @@ private:
         const bool counted = in_pieces(n, poll_, [&, digits = digits_](int64_t from, int64_t to) {
             for (int64_t k = from; k < to; ++k)
                 for (unsigned d = 0; d < digits; ++d) ++places[d][digit(items[k], d)];
+            for (int64_t k = from; k < to; k += kPage / static_cast<int64_t>(sizeof(Item))) other_[k] = 0;
         });
         for (unsigned d = 0; counted && d < digits_; ++d) {
             if (places[d][digit(items[0], d)] == n) continue;  // all have this digit
@@ -106,7 +109,7 @@ private:
         return all;
     }
 
-    std::unique_ptr<Item[]> all_;
+    std::unique_ptr<Item, FreeTiles> all_;
     Item* other_;
     unsigned digits_;
     const Poll& poll_;

@@ -94,8 +94,8 @@ std::string describe_instance(const Executable& exe, const TypeTable& types) {
 std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                                   const std::vector<std::string>& disabled, DiagSink& diags, const sema::StaticValues* given,
                                                   const std::atomic<bool>* cancel) {
-    std::string key = instance_key(kernel, generics, disabled, types_);
-    if (given) key += "\n?" + instance_key(kernel, *given, {}, types_);
+    std::string key = instance_key(kernel, generics, disabled, module.types());
+    if (given) key += "\n?" + instance_key(kernel, *given, {}, module.types());
     sema::Limits limits;
     limits.cancel = cancel;
     {
@@ -106,7 +106,7 @@ std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const as
             return nullptr;
         }
     }
-    auto instance = sema::elaborate_kernel(module, kernel, generics, types_, limits, diags);
+    auto instance = sema::elaborate_kernel(module, kernel, generics, module.types(), limits, diags);
     if (!instance) return nullptr;
     auto exe = std::make_shared<Executable>();
     exe->kernel = &kernel;
@@ -133,7 +133,7 @@ std::shared_ptr<const Executable> Engine::compile_named(LoadedModule& module, st
     status = Status::usage;
     if (!kernel) return nullptr;
     status = Status::source;
-    auto generics = sema::bind_static(module, *kernel, given, types_, diags, true);
+    auto generics = sema::bind_static(module, *kernel, given, module.types(), diags, true);
     if (!generics) return nullptr;
     const bool extents = std::any_of(given.begin(), given.end(), [&](const auto& value) { return generics->find(value.first) == generics->end(); });
     auto exe = compile(module, *kernel, *generics, disabled, diags, extents || is_open(*kernel, given) ? &given : nullptr);
@@ -161,14 +161,14 @@ void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
         if (item->kind != ast::ItemKind::kernel) continue;
         const auto& kernel = ast::as<ast::KernelItem>(item);
         // A kernel whose integer generics have no default has no representative instance; its launches will check it.
-        auto generics = sema::bind_static(module, kernel, {}, types_, diags, false);
+        auto generics = sema::bind_static(module, kernel, {}, module.types(), diags, false);
         const auto bound = [&](const ast::GenericParam& p) { return generics->count(p.name.text) != 0; };
         if (generics && std::all_of(kernel.generics.begin(), kernel.generics.end(), bound)) compile(module, kernel, *generics, {}, diags);
     }
 }
 
 std::optional<std::string> Engine::artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags) {
-    if (kind == "json") return describe_instance(exe, types_);
+    if (kind == "json") return describe_instance(exe, module.types());
     if (kind == "ir:final") return ir::print(*exe.instance.fn);
     if (is_cpu_artifact(kind))
         return cpu().artifact(exe.instance, exe.disabled_passes, kind == "explain@cpu" ? "explain" : kind, nullptr, nullptr, diags);
@@ -185,7 +185,7 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         diags.report(Diag::no_such_artifact, {}, {printable(kind), arch_list()});
         return std::nullopt;
     }
-    auto fresh = sema::elaborate_kernel(module, *exe.kernel, exe.generics, types_, {}, diags);
+    auto fresh = sema::elaborate_kernel(module, *exe.kernel, exe.generics, module.types(), {}, diags);
     if (!fresh) return std::nullopt;
     if (kind == "ir") return ir::print(*fresh->fn);
     if (kind.substr(0, 9) == "ir:after=") {
@@ -213,8 +213,8 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
 /// What a launch on `arch` would take, with the extents that the host named.
 std::optional<std::string> Engine::tuned_artifact(LoadedModule& module, const Executable& exe, std::string_view kind, const Arch& arch,
                                                   DiagSink& diags) {
-    TuneByEstimate chooser(module.tuned_, module, *exe.kernel, types_, arch, &cancelled_);
-    const auto generics = sema::bind_static(module, *exe.kernel, *exe.given, types_, diags, true, &chooser, TuneByEstimate::kNominalExtent);
+    TuneByEstimate chooser(module.tuned_, module, *exe.kernel, module.types(), arch, &cancelled_);
+    const auto generics = sema::bind_static(module, *exe.kernel, *exe.given, module.types(), diags, true, &chooser, TuneByEstimate::kNominalExtent);
     const auto tuned = generics ? compile(module, *exe.kernel, *generics, exe.disabled_passes, diags, &*exe.given, &cancelled_) : nullptr;
     auto text = tuned ? gpu_artifact(*tuned, kind, arch, diags) : std::nullopt;
     if (!text || kind != "explain") return text;
@@ -256,9 +256,9 @@ std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::stri
 }
 
 std::optional<std::string> Engine::artifact(LoadedModule& module, std::string_view kind, DiagSink& diags) {
-    if (kind == "tokens") return dump_tokens(sources_, module.file, diags);
+    if (kind == "tokens") return dump_tokens(sources_, module.source->id, diags);
     if (kind == "ast") return dump_ast(*module.ast);
-    if (kind == "fmt") return format_source(sources_, module.file, diags);
+    if (kind == "fmt") return format_source(sources_, module.source->id, diags);
     if (kind == "doc") return document_module(module, sources_);
     if (kind == "json") return describe_module(module, sources_);
     diags.report(Diag::no_such_artifact, {}, {printable(kind), "tokens, ast, fmt, doc, json"});
@@ -266,7 +266,8 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, std::string_vi
 }
 
 std::optional<std::string> Engine::dump(const std::string& name, std::string text, std::string_view kind, DiagSink& diags) {
-    const uint32_t file = sources_.add(name, std::move(text));
+    const Snippet source(sources_, name.c_str(), std::move(text), diags);
+    const uint32_t file = source.file();
     if (kind == "tokens") return dump_tokens(sources_, file, diags);
     if (kind == "fmt") return format_source(sources_, file, diags);
     if (kind != "ast") {
@@ -293,20 +294,22 @@ bool Engine::check_passes(const std::vector<std::string>& names, DiagSink& diags
 }
 
 std::optional<FormatId> Engine::parse_type(LoadedModule& module, const std::string& text, DiagSink& diags) {
-    if (auto builtin = types_.builtin(text)) return builtin;
+    if (auto builtin = module.types().builtin(text)) return builtin;
     Arena arena;
-    const ast::Expr* e = parse_expression(sources_, snippet("<type>", text), arena, diags);
+    const Snippet source(sources_, "<type>", text, diags);
+    const ast::Expr* e = parse_expression(sources_, source.file(), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
-    return sema::evaluate_format(module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
+    return sema::evaluate_format(module, *e, [](const ast::Expr&) { return std::nullopt; }, module.types(), diags);
 }
 
 std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::string& text, DiagSink& diags) {
-    if (text.empty() || text == "row") return types_.intern(Layout::row());
-    if (text == "col") return types_.intern(Layout::col());
+    if (text.empty() || text == "row") return module.types().intern(Layout::row());
+    if (text == "col") return module.types().intern(Layout::col());
     Arena arena;
-    const ast::Expr* e = parse_expression(sources_, snippet("<layout>", text), arena, diags);
+    const Snippet source(sources_, "<layout>", text, diags);
+    const ast::Expr* e = parse_expression(sources_, source.file(), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
-    return sema::evaluate_layout(module, *e, [](const ast::Expr&) { return std::nullopt; }, types_, diags);
+    return sema::evaluate_layout(module, *e, [](const ast::Expr&) { return std::nullopt; }, module.types(), diags);
 }
 
 }  // namespace tegula

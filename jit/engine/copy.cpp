@@ -94,14 +94,15 @@ void append_rows(TileData& whole, const TileData& part) {
 std::optional<std::vector<TileData>> evaluate_text(Engine& engine, LoadedModule& module, const std::string& text,
                                                    const std::map<std::string, sema::HostOperand, std::less<>>& names, DiagSink& diags) {
     Arena arena;
-    const ast::Expr* e = parse_expression(engine.sources(), engine.snippet("<conversion>", text), arena, diags);
+    const Snippet source(engine.sources(), "<conversion>", text, diags);
+    const ast::Expr* e = parse_expression(engine.sources(), source.file(), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
     auto resolver = [&](const ast::Expr& expr) -> std::optional<sema::HostOperand> {
         if (expr.kind != ast::ExprKind::name) return std::nullopt;
         auto it = names.find(ast::as<ast::NameExpr>(&expr).name);
         return it == names.end() ? std::nullopt : std::optional(it->second);
     };
-    auto host = sema::elaborate_expression(module, *e, resolver, engine.types(), {}, diags);
+    auto host = sema::elaborate_expression(module, *e, resolver, module.types(), {}, diags);
     if (!host || !host->fn || diags.has_errors()) return std::nullopt;
     run_passes(*host->fn, {});
     std::vector<TileData> args, results;
@@ -118,7 +119,7 @@ namespace {
 
 /// Rows of f32 or wider, [rows, width], of a block tensor; blocks lie along `axis`.
 bool decode_blocks(Engine& engine, LoadedModule& module, const TensorView& from, int axis, TileData& plain, DiagSink& diags) {
-    TypeTable& types = engine.types();
+    TypeTable& types = module.types();
     const bool has_global = types.format(from.elem).tensor_scale.v != 0;
     const BlockParts parts = parts_of(types, from);
     TileData elements = read_tile(types, parts.elements), scales = read_tile(types, parts.scales), global;
@@ -150,7 +151,7 @@ bool decode_blocks(Engine& engine, LoadedModule& module, const TensorView& from,
 
 /// Quantises rows into a block tensor; nothing is written unless all of it could be.
 bool encode_blocks(Engine& engine, LoadedModule& module, const TensorView& to, int axis, const TileData& plain, DiagSink& diags) {
-    TypeTable& types = engine.types();
+    TypeTable& types = module.types();
     const Format& format = types.format(to.elem);
     const BlockParts parts = parts_of(types, to);
     TileData elements{parts.elements.elem, parts.elements.extents, {}}, scales{parts.scales.elem, parts.scales.extents, {}}, global;
@@ -180,7 +181,7 @@ bool encode_blocks(Engine& engine, LoadedModule& module, const TensorView& to, i
 }  // namespace
 
 bool copy_converted(Engine& engine, LoadedModule& module, const TensorView& to, const TensorView& from, DiagSink& diags, std::string* why) {
-    TypeTable& types = engine.types();
+    TypeTable& types = module.types();
     const bool decodes = types.format(from.elem).is_block(), encodes = types.format(to.elem).is_block();
     if (!decodes && !encodes) return copy_tensor(types, to, from, why);
     if (!(to.extents == from.extents)) {

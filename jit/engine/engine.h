@@ -23,6 +23,7 @@ namespace tegula {
 enum class Status : int { ok = 0, source = -1, arguments = -2, run = -3, unavailable = -4, io = -5, cancelled = -6, usage = -7, mismatch = -8 };
 
 class LoadedModule;
+struct StdlibFile;
 
 struct EngineOptions {
     std::function<std::optional<std::string>(std::string_view path)> importer;  ///< asked before import_root
@@ -61,18 +62,20 @@ private:
     mutable std::map<std::string, TensorCoreModel> models_;  ///< by architecture, tensors and overlap
 };
 
-/// A checked source file with the modules it imports.
+/// A checked source file with the modules it imports. Everything that follows from its text goes with it: what it and its imports intern, too.
 class LoadedModule : public sema::Module {
 public:
-    explicit LoadedModule(std::shared_ptr<Engine> engine) : engine(std::move(engine)) {}
+    LoadedModule(std::shared_ptr<Engine> engine, std::shared_ptr<TypeTable> types) : engine(std::move(engine)), types_(std::move(types)) {}
     const std::shared_ptr<Engine> engine;
-    uint32_t file = 0;
+    SourcePtr source;                                         ///< null: a module of the library
     std::vector<std::shared_ptr<LoadedModule>> dependencies;  ///< keeps imports alive
-    mutable Arena arena;  ///< grows with items of the library as they are asked for
+    Arena arena;
     const ast::KernelItem* kernel(std::string_view name) const;
+    TypeTable& types() const { return *types_; }
 
 private:
     friend class Engine;
+    const std::shared_ptr<TypeTable> types_;  ///< of all modules of one load
     std::mutex mutex_;
     std::map<std::string, std::shared_ptr<const Executable>> instances_;
     TuneStore tuned_;
@@ -149,22 +152,20 @@ public:
     std::optional<FormatId> parse_type(LoadedModule& module, const std::string& text, DiagSink& diags);
     std::optional<LayoutId> parse_layout(LoadedModule& module, const std::string& text, DiagSink& diags);
 
-    /// File id of a short text that hosts give again and again (a type, a layout): equal texts share one file of the source map.
-    uint32_t snippet(const char* name, const std::string& text);
-
     const EngineOptions& options() const { return options_; }
     SourceMap& sources() { return sources_; }
-    TypeTable& types() { return types_; }
     std::atomic<bool>& cancelled() { return cancelled_; }
 
 private:
     explicit Engine(EngineOptions options) : options_(std::move(options)) {}
     struct Loading;
+    class StdText;
     class StdPrelude;
     class StdModule;
     ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags);
     bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);
+    std::shared_ptr<const StdText> std_text(const StdlibFile& file);
     std::optional<std::string> read_import(std::string_view path, const std::string& directory, std::string& why);
     /// One `import` of a module; null is reported.
     ModulePtr resolve_import(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags);
@@ -188,14 +189,11 @@ private:
 
     EngineOptions options_;
     SourceMap sources_;
-    TypeTable types_;
     std::atomic<bool> cancelled_{false};
     std::once_flag cuda_once_, cpu_once_;
     std::unique_ptr<Machine> cuda_, cpu_;
-    std::recursive_mutex std_mutex_;
-    std::map<std::string, std::weak_ptr<LoadedModule>, std::less<>> std_modules_;
-    std::mutex snippet_mutex_;
-    std::map<std::string, uint32_t, std::less<>> snippets_;
+    std::mutex std_mutex_;
+    std::map<std::string, std::weak_ptr<const StdText>, std::less<>> std_texts_;
 };
 
 /// Markdown of a module's documented items, and the JSON description of its interface.

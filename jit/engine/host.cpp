@@ -312,7 +312,7 @@ std::optional<sema::StaticValues> HostRunner::kernel_generics(const ast::KernelI
                 return std::nullopt;
             }
         } else {
-            auto format = sema::evaluate_format(module_, *arg.value, resolver(), engine_.types(), *diags_);
+            auto format = sema::evaluate_format(module_, *arg.value, resolver(), module_.types(), *diags_);
             if (!format) return std::nullopt;
             value.v = *format;
         }

@@ -74,7 +74,7 @@ bool HostRunner::host_args(const char* text, const ast::Expr& expr, HostArgs& ar
     if (!signature.generics.empty()) {
         if (head->kind != ast::ExprKind::instantiate || ast::as<ast::InstantiateExpr>(head).args.size() != 1)
             return fail_with(expr.span, "an element type is needed: name<type>");
-        auto format = sema::evaluate_format(module_, *ast::as<ast::InstantiateExpr>(head).args[0].value, resolver(), engine_.types(), *diags_);
+        auto format = sema::evaluate_format(module_, *ast::as<ast::InstantiateExpr>(head).args[0].value, resolver(), module_.types(), *diags_);
         if (!format) return false;
         args.format = *format;
     }
@@ -102,7 +102,7 @@ bool HostRunner::host_args(const char* text, const ast::Expr& expr, HostArgs& ar
 }
 
 std::optional<HostValue> HostRunner::make(const HostArgs& args, std::function<uint64_t(const Format&, uint64_t)> code) {
-    TypeTable& types = engine_.types();
+    TypeTable& types = module_.types();
     const Format& format = types.format(args.format);
     // Block formats are drawn in f32 and quantised; everything else takes one rounding of what was drawn.
     const FormatId drawn = format.is_block() ? id_of(Fmt::f32) : args.format;
@@ -191,7 +191,7 @@ std::optional<HostValue> HostRunner::host_empty(const HostArgs& args) {
     std::string why;
     HostValue out;
     out.kind = HostValue::tensor;
-    out.t = make_tensor(engine_.types(), args.format, engine_.types().intern(Layout::row()), args.shape, false, &why);
+    out.t = make_tensor(module_.types(), args.format, module_.types().intern(Layout::row()), args.shape, false, &why);
     if (out.t) return out;
     diags_->report(Diag::host_tensor, args.span, {why});
     return std::nullopt;
@@ -234,7 +234,7 @@ std::optional<HostRunner::Numbers> HostRunner::numbers(const HostValue& value, S
             diags_->report(Diag::host_kind, span, {"a tensor or a number", "something else"});
             return std::nullopt;
     }
-    TypeTable& types = engine_.types();
+    TypeTable& types = module_.types();
     HostValue plain = value;
     if (types.format(value.t->elem).is_block()) {
         std::string why;
@@ -348,19 +348,19 @@ std::string HostRunner::text_of(const HostValue& value) {
         case HostValue::text:
             return value.s;
         case HostValue::layout:
-            return engine_.types().layout(value.layout_id).name();
+            return module_.types().layout(value.layout_id).name();
         case HostValue::type:
-            return engine_.types().format(value.format).name;
+            return module_.types().format(value.format).name;
         case HostValue::tuple: {
             std::string text;
             for (const HostValue& item : value.items) text += (text.empty() ? "" : ", ") + text_of(item);
             return "(" + text + ")";
         }
         case HostValue::tensor: {
-            const Format& format = engine_.types().format(value.t->elem);
+            const Format& format = module_.types().format(value.t->elem);
             std::string head = value.t->extents.rank ? "tensor<" + format.name + ">" + to_string(value.t->extents) + "\n" : std::string();
             if (format.is_block()) return head + "(block format)";
-            return head + tile_text(engine_.types(), read_tile(engine_.types(), value.t->view()));
+            return head + tile_text(module_.types(), read_tile(module_.types(), value.t->view()));
         }
     }
     return {};
@@ -412,7 +412,7 @@ std::optional<HostValue> HostRunner::assert_that(const ast::CallExpr& call) {
     if (!condition) return std::nullopt;
     const bool tensor = condition->kind == HostValue::tensor;
     if (tensor ? condition->t->elem != Fmt::boolean : condition->kind != HostValue::boolean) {
-        const std::string found = tensor ? "a tensor of " + engine_.types().format(condition->t->elem).name : host_kind_name(condition->kind);
+        const std::string found = tensor ? "a tensor of " + module_.types().format(condition->t->elem).name : host_kind_name(condition->kind);
         diags_->report(Diag::host_kind, call.args[0].value->span, {"a bool", found});
         return std::nullopt;
     }

@@ -38,7 +38,7 @@ std::optional<LaunchArgument> HostRunner::to_argument(HostValue& value, Span spa
 
 bool HostRunner::written(const HostValue& value, Span span) {
     if (value.kind == HostValue::tuple) return std::ranges::all_of(value.items, [&](const HostValue& item) { return written(item, span); });
-    if (value.kind != HostValue::tensor || fully_written(engine_.types(), value.t->view())) return true;
+    if (value.kind != HostValue::tensor || fully_written(module_.types(), value.t->view())) return true;
     diags_->report(Diag::host_uninitialised, span);
     fail(Status::run);
     return false;
@@ -46,7 +46,7 @@ bool HostRunner::written(const HostValue& value, Span span) {
 
 std::optional<TileData> HostRunner::as_tile(const HostValue& value, Span span) {
     if (!written(value, span)) return std::nullopt;
-    return read_tile(engine_.types(), value.t->view());
+    return read_tile(module_.types(), value.t->view());
 }
 
 sema::HostOperand HostRunner::to_operand(const HostValue& value, Span span) {
@@ -84,7 +84,7 @@ sema::HostOperand HostRunner::to_operand(const HostValue& value, Span span) {
 }
 
 void HostRunner::tensor_operand(const HostValue& value, Span span, sema::HostOperand& out) {
-    TypeTable& types = engine_.types();
+    TypeTable& types = module_.types();
     const auto keep = [&](TileData tile) {
         temporaries_.push_back(std::move(tile));
         return &temporaries_.back();
@@ -131,7 +131,7 @@ bool HostRunner::compare_on_machine(const ir::Function& expression, const std::v
     sema::Instance instance;
     auto kernel = as_kernel(expression);
     if (!kernel || !same_bits_everywhere(expression)) return true;
-    TypeTable& types = engine_.types();
+    TypeTable& types = module_.types();
     instance.fn = std::make_unique<ir::Function>(std::move(*kernel));
     std::vector<std::shared_ptr<HostTensor>> storage;
     std::vector<Argument> values;
@@ -186,7 +186,7 @@ bool HostRunner::compare_on_machine(const ir::Function& expression, const std::v
 std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
     size_t errors = diags_->error_count();
     const size_t outer = temporaries_.size();  // of the expressions around this one
-    auto host = sema::elaborate_expression(module_, expr, resolver(), engine_.types(), {}, *diags_);
+    auto host = sema::elaborate_expression(module_, expr, resolver(), module_.types(), {}, *diags_);
     if (!host || diags_->error_count() != errors) return std::nullopt;
     std::vector<TileData> results;
     if (host->fn) {
@@ -222,13 +222,13 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
     HostValue value;
     auto tensor = [&](FormatId elem, const Shape& extents, const Layout& layout = Layout::row()) {
         value.kind = HostValue::tensor;
-        value.t = make_tensor(engine_.types(), elem, engine_.types().intern(layout), extents, true, nullptr);
+        value.t = make_tensor(module_.types(), elem, module_.types().intern(layout), extents, true, nullptr);
     };
     switch (shape.kind) {
         case sema::HostOperand::tile: {
             const TileData& tile = results.at(at++);
             tensor(tile.elem, tile.shape);
-            write_tile(engine_.types(), value.t->view(), tile);
+            write_tile(module_.types(), value.t->view(), tile);
             return value;
         }
         case sema::HostOperand::block_tile: {
@@ -242,9 +242,9 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
                 return std::nullopt;
             }
             tensor(shape.block, elements.shape, axis == elements.shape.rank - 1 ? Layout::row() : Layout::col());
-            write_tile(engine_.types(), value.t->view(), elements);
+            write_tile(module_.types(), value.t->view(), elements);
             std::vector<Argument> parts;
-            append_arguments(engine_.types(), value.t->view(), parts);
+            append_arguments(module_.types(), value.t->view(), parts);
             for (size_t i = 1; i < parts.size(); ++i) {
                 TileData part = results.at(at++);
                 TensorView view;
@@ -253,7 +253,7 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
                 if (i == 1) view.layout = value.t->layout;
                 view.data = static_cast<uint8_t*>(parts[i].t.data);
                 view.bytes = parts[i].t.bytes;
-                write_tile(engine_.types(), view, part);
+                write_tile(module_.types(), view, part);
             }
             return value;
         }
@@ -289,20 +289,20 @@ std::optional<HostValue> HostRunner::relayout(const ast::AnnotatedExpr& expr) {
         diags_->report(Diag::host_kind, expr.base->span, {"a tensor", host_kind_name(value->kind)});
         return std::nullopt;
     }
-    auto layout = sema::evaluate_layout(module_, *expr.layout, resolver(), engine_.types(), *diags_);
+    auto layout = sema::evaluate_layout(module_, *expr.layout, resolver(), module_.types(), *diags_);
     if (!layout) return std::nullopt;
     const Shape& extents = value->t->extents;
-    const Layout& map = engine_.types().layout(*layout);
+    const Layout& map = module_.types().layout(*layout);
     const bool fits = map.rank() < 0 || map.rank() == extents.rank;  // make_tensor says what does not
     if (auto conflict = fits ? map.find_conflict({extents.begin(), extents.rank}) : std::nullopt) {
         diags_->report(Diag::layout_conflict, expr.layout->span, {map.name(), to_string(extents), conflict->text()});
         return std::nullopt;
     }
     std::string why;
-    bool initialised = fully_written(engine_.types(), value->t->view());
+    bool initialised = fully_written(module_.types(), value->t->view());
     HostValue out;
     out.kind = HostValue::tensor;
-    out.t = make_tensor(engine_.types(), value->t->elem, *layout, value->t->extents, initialised, &why);
+    out.t = make_tensor(module_.types(), value->t->elem, *layout, value->t->extents, initialised, &why);
     if (!out.t || (initialised && !copy_converted(engine_, module_, out.t->view(), value->t->view(), *diags_, &why))) {
         diags_->report(Diag::host_tensor, expr.span, {why});
         return std::nullopt;

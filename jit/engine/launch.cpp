@@ -176,20 +176,20 @@ std::optional<sema::LaunchPlan> Engine::bind(LoadedModule& module, const ast::Ke
     std::vector<sema::ArgumentType> given;
     for (size_t i = 0; i < ordered.size(); ++i) {
         const LaunchArgument* arg = ordered[i];
-        const bool number = arg && is_number(types_, kernel.params[i], *arg);
-        std::string problem = number ? unreadable(types_, *arg) : arg ? arg->problem : "";
+        const bool number = arg && is_number(module.types(), kernel.params[i], *arg);
+        std::string problem = number ? unreadable(module.types(), *arg) : arg ? arg->problem : "";
         if (problem.empty() && arg && kernel.params[i].mode != ast::ParamMode::in) problem = overlapping(arg->view);
         if (!problem.empty()) {
             problems.push_back("`" + std::string(kernel.params[i].name.text) + "`: " + problem);
             unknown = unknown || number || arg->view.elem.v == 0;
         }
         if (unknown) continue;
-        given.push_back(argument_type(types_, kernel.params[i], arg));
+        given.push_back(argument_type(module.types(), kernel.params[i], arg));
         if (!arg && infer_outputs && kernel.params[i].mode == ast::ParamMode::out) given.back().kind = sema::ArgumentType::inferred;
     }
     std::optional<sema::LaunchPlan> plan;
     DiagSink own;
-    if (!unknown) plan = sema::bind_launch(module, kernel, generics, given, types_, own, at, chooser);
+    if (!unknown) plan = sema::bind_launch(module, kernel, generics, given, module.types(), own, at, chooser);
     if (plan && problems.empty() && !grid_fits(plan->grid)) problems.push_back("the grid has more than 2^62 programs");
     std::vector<Diagnostic> found = own.take();
     auto mismatch = std::find_if(found.begin(), found.end(), [](const Diagnostic& d) { return d.id == Diag::launch_mismatch; });
@@ -211,7 +211,7 @@ Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const 
     std::optional<TuneByEstimate> chooser;  // machines without a cost model take the first choices
     const bool gpu = options.machine && options.machine->is_gpu();
     const Arch* arch = gpu ? &options.machine->arch(device_of(args), options.stream) : options.model;
-    if (arch && !kernel.tune.empty()) chooser.emplace(module.tuned_, module, kernel, types_, *arch, cancel);
+    if (arch && !kernel.tune.empty()) chooser.emplace(module.tuned_, module, kernel, module.types(), *arch, cancel);
     auto plan = bind(module, kernel, generics, args, false, ordered, diags, at, chooser ? &*chooser : nullptr);
     if (!plan) return Status::arguments;
     out.exe = compile(module, kernel, plan->generics, options.disabled_passes, diags, nullptr, cancel);
@@ -229,7 +229,7 @@ Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const 
             continue;
         }
         size_t first = out.values.size();
-        append_arguments(types_, ordered[i]->view, out.values);
+        append_arguments(module.types(), ordered[i]->view, out.values);
         if (param.kind == sema::ArgumentType::pointer) {
             out.values[first].kind = Argument::pointer;
             out.values[first].t.extents = Shape{ordered[i]->view.extents.elements()};
@@ -329,7 +329,7 @@ Status Engine::run_compared(const Executable& exe, std::span<const Argument> val
     if (!comparable) return Status::ok;
     bool equal = true;
     for (size_t i = 0; i < values.size(); ++i) {
-        std::string difference = expected.difference(types_, values, i);
+        std::string difference = expected.difference(exe.instance.fn->types(), values, i);
         if (difference.empty()) continue;
         diags.report(Diag::machine_differs, exe.kernel->name.span, {options.machine->name(), exe.instance.fn->params[i].name, difference});
         equal = false;
@@ -346,7 +346,7 @@ std::optional<std::string> Engine::plan(LoadedModule& module, const ast::KernelI
     std::string out = "{\"schema\":1,\"kernel\":" + json_quote(kernel.name.text) + ",\"generics\":{";
     const char* separator = "";
     for (const auto& [name, value] : bound->generics) {
-        out += separator + json_quote(name) + ":" + json_quote(sema::to_string(value, types_));
+        out += separator + json_quote(name) + ":" + json_quote(sema::to_string(value, module.types()));
         separator = ",";
     }
     out += "},\"extents\":{";
@@ -362,9 +362,9 @@ std::optional<std::string> Engine::plan(LoadedModule& module, const ast::KernelI
         out += (i ? ",{" : "{") + ("\"name\":" + json_quote(kernel.params[i].name.text)) + ",\"mode\":\"" +
                kModes[static_cast<int>(kernel.params[i].mode)] + "\"";
         TensorSize size;
-        if (a.kind == sema::ArgumentType::tensor && tensor_size(types_, a.elem, a.layout, a.extents, size, nullptr)) {
-            out += ",\"type\":" + json_quote(types_.format(a.elem).name) + ",\"layout\":" + json_quote(types_.layout(a.layout).name()) +
-                   ",\"extents\":[";
+        if (a.kind == sema::ArgumentType::tensor && tensor_size(module.types(), a.elem, a.layout, a.extents, size, nullptr)) {
+            out += ",\"type\":" + json_quote(module.types().format(a.elem).name) +
+                   ",\"layout\":" + json_quote(module.types().layout(a.layout).name()) + ",\"extents\":[";
             for (int d = 0; d < a.extents.rank; ++d) out += (d ? "," : "") + std::to_string(a.extents[d]);
             out += "],\"bytes\":" + std::to_string(size.bytes) + ",\"scales_bytes\":" + std::to_string(size.scales_bytes);
         }

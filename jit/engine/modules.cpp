@@ -91,16 +91,16 @@ std::string directory_of(std::string_view path) {
 }  // namespace
 
 struct Engine::Loading {
+    std::shared_ptr<TypeTable> types = std::make_shared<TypeTable>();
     std::map<std::string, ModulePtr> done;  ///< by directory and import path
     std::vector<std::string> stack;         ///< import chain, for cycles and depth
 };
 
-/// A module of the library. Nobody needs all of it, and its own tests check the whole file, so an item is parsed when it is first asked for: as a
-/// source of its own, behind as many empty lines as stand before it in the file.
-class Engine::StdModule final : public LoadedModule {
+/// The text of a module of the library, parsed once for all who use it at a time. Nobody needs all of it, and its own tests check the whole file, so
+/// an item is parsed when it is first asked for: as a source of its own, behind as many empty lines as stand before it in the file.
+class Engine::StdText {
 public:
-    StdModule(std::shared_ptr<Engine> engine, const StdlibFile& of) : LoadedModule(std::move(engine)), text_(of.text) {
-        name = "std." + std::string(of.name);
+    StdText(SourceMap& sources, const StdlibFile& of) : sources_(sources), name_("std." + std::string(of.name)), text_(of.text) {
         Part head, unused, *open = &head;
         for (size_t at = 0, line = 0; at < text_.size(); ++line) {
             const size_t end = std::min(text_.find('\n', at), text_.size() - 1) + 1;
@@ -112,17 +112,18 @@ public:
             }
             open->end = at = end;
         }
-        ast = parse(head);
-        file = ast->file;
+        head_ = parse(head);
     }
-    const ast::Item* find(std::string_view item) const override {
+    const std::string& name() const { return name_; }
+    const ast::Module* head() const { return head_; }  ///< what stands before the items: imports
+    const ast::Item* find(std::string_view item) const {
         const auto part = parts_.find(item);
         if (part == parts_.end()) return nullptr;
-        std::lock_guard lock(parts_mutex_);
+        std::lock_guard lock(mutex_);
         if (!part->second.item) part->second.item = parse(part->second)->items.front();
         return part->second.item;
     }
-    std::vector<std::string_view> item_names() const override {
+    std::vector<std::string_view> item_names() const {
         std::vector<std::string_view> out;
         for (const auto& [item, part] : parts_) out.push_back(item);
         return out;
@@ -133,27 +134,47 @@ private:
         size_t begin = 0, end = 0, line = 0;
         const ast::Item* item = nullptr;  ///< null: not parsed yet
     };
-    std::string_view text_;
-    mutable std::mutex parts_mutex_;  ///< guards the items of parts, and the arena
+    SourceMap& sources_;
+    const std::string name_;
+    const std::string_view text_;
+    const ast::Module* head_ = nullptr;
+    mutable std::mutex mutex_;  ///< guards what follows
     mutable std::map<std::string_view, Part> parts_;
+    mutable Arena arena_;
+    mutable std::vector<SourcePtr> parsed_;
 
     const ast::Module* parse(const Part& part) const {
-        const std::string source = std::string(part.line, '\n').append(text_.substr(part.begin, part.end - part.begin));
+        parsed_.push_back(sources_.share(name_, std::string(part.line, '\n').append(text_.substr(part.begin, part.end - part.begin))));
         DiagSink diags;
-        const ast::Module* parsed = parse_module(engine->sources_, engine->snippet(name.c_str(), source), arena, diags);
-        TEGULA_CHECK(parsed && !diags.has_errors(), name + " has errors");
+        const ast::Module* parsed = parse_module(sources_, parsed_.back()->id, arena_, diags);
+        TEGULA_CHECK(parsed && !diags.has_errors(), name_ + " has errors");
         return parsed;
     }
+};
+
+/// A module of the library, as one load sees it.
+class Engine::StdModule final : public LoadedModule {
+public:
+    StdModule(std::shared_ptr<Engine> engine, std::shared_ptr<TypeTable> types, std::shared_ptr<const StdText> text)
+        : LoadedModule(std::move(engine), std::move(types)), text_(std::move(text)) {
+        name = text_->name();
+        ast = text_->head();
+    }
+    const ast::Item* find(std::string_view item) const override { return text_->find(item); }
+    std::vector<std::string_view> item_names() const override { return text_->item_names(); }
+
+private:
+    const std::shared_ptr<const StdText> text_;
 };
 
 /// A module of the library that others see without importing it. Owned by such a module, which keeps the engine alive.
 class Engine::StdPrelude : public sema::Prelude {
 public:
-    StdPrelude(Engine& engine, const StdlibFile& file) : engine_(engine), file_(file) {}
+    StdPrelude(Engine& engine, std::shared_ptr<TypeTable> types, const StdlibFile& file) : engine_(engine), types_(std::move(types)), file_(file) {}
     std::span<const std::string_view> names() const override { return file_.names; }
     const sema::Module& module() const override {
         std::call_once(loaded_, [&] {
-            Loading state;
+            Loading state{types_, {}, {}};
             DiagSink diags;
             module_ = engine_.std_module(state, file_.name, diags);
             TEGULA_CHECK(module_ && !diags.has_errors(), "std." + std::string(file_.name) + " has errors");
@@ -163,6 +184,7 @@ public:
 
 private:
     Engine& engine_;
+    const std::shared_ptr<TypeTable> types_;
     const StdlibFile& file_;
     mutable std::once_flag loaded_;
     mutable ModulePtr module_;
@@ -182,24 +204,18 @@ ModulePtr Engine::load(const std::string& name, std::string text, const std::str
 }
 
 ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags) {
-    auto module = std::make_shared<LoadedModule>(shared_from_this());
+    auto module = std::make_shared<LoadedModule>(shared_from_this(), state.types);
+    diags.keep(module);  // errors end its life
     module->name = name;
-    module->file = sources_.add(name, std::move(text));
+    module->source = sources_.share(name, std::move(text));
     size_t before = diags.error_count();
-    module->ast = parse_module(sources_, module->file, module->arena, diags);
+    module->ast = parse_module(sources_, module->source->id, module->arena, diags);
     if (!module->ast) return nullptr;
     bool ok = resolve_imports(state, *module, directory, false, diags);
     // A file that did not parse is not checked further: what follows would mostly be echoes.
     if (diags.error_count() != before || !ok) return nullptr;
-    if (!sema::check_module(*module, types_, diags)) return nullptr;
+    if (!sema::check_module(*module, module->types(), diags)) return nullptr;
     return module;
-}
-
-uint32_t Engine::snippet(const char* name, const std::string& text) {
-    std::lock_guard lock(snippet_mutex_);
-    auto [it, fresh] = snippets_.try_emplace(std::string(name) + '\n' + text, 0);
-    if (fresh) it->second = sources_.add(name, text);
-    return it->second;
 }
 
 ModulePtr Engine::import_file(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags) {
@@ -253,24 +269,28 @@ bool Engine::resolve_imports(Loading& state, LoadedModule& module, const std::st
     // A module of the prelude sees those before it in the list: they never load one another.
     for (std::string_view name : kPrelude) {
         if (is_std && module.name == "std." + std::string(name)) break;
-        module.prelude.push_back(std::make_unique<StdPrelude>(*this, *stdlib_file(name)));
+        module.prelude.push_back(std::make_unique<StdPrelude>(*this, module.types_, *stdlib_file(name)));
     }
     return ok;
 }
 
-ModulePtr Engine::std_module(Loading& state, std::string_view name, DiagSink& diags) {
+std::shared_ptr<const Engine::StdText> Engine::std_text(const StdlibFile& file) {
     std::lock_guard lock(std_mutex_);
-    if (auto it = std_modules_.find(name); it != std_modules_.end())
-        if (auto module = it->second.lock()) return module;
+    std::weak_ptr<const StdText>& known = std_texts_[std::string(file.name)];
+    std::shared_ptr<const StdText> text = known.lock();
+    if (!text) known = text = std::make_shared<const StdText>(sources_, file);
+    return text;
+}
+
+ModulePtr Engine::std_module(Loading& state, std::string_view name, DiagSink& diags) {
     const StdlibFile* file = stdlib_file(name);
     if (!file) return nullptr;
-    auto module = std::make_shared<StdModule>(shared_from_this(), *file);
+    if (auto it = state.done.find("std." + std::string(name)); it != state.done.end()) return it->second;
+    auto module = std::make_shared<StdModule>(shared_from_this(), state.types, std_text(*file));
     state.stack.push_back(module->name);
     const bool ok = resolve_imports(state, *module, {}, true, diags);
     state.stack.pop_back();
-    if (!ok) return nullptr;
-    std_modules_[std::string(name)] = module;
-    return module;
+    return state.done[module->name] = ok ? module : nullptr;
 }
 
 std::optional<std::string> Engine::read_import(std::string_view path, const std::string& directory, std::string& why) {

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -65,7 +66,8 @@ struct Stream {
     Context* context;
 };
 
-std::string g_failure;  // text of the last failed launch
+thread_local std::string g_failure;  // text of the thread's last failed launch
+std::mutex g_machine;                // there is one: kernels of several threads run one after the other
 uint64_t g_launches = 0;
 
 CUresult allocate(CUdeviceptr* p, size_t bytes) {
@@ -178,6 +180,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
     if (launch.grid == 0 || launch.threads == 0 || launch.threads > 1024 || launch.shared_bytes > static_cast<unsigned>(shared_bytes(arch)))
         return kInvalidValue;
     const uint64_t base = seed ? std::strtoull(seed, nullptr, 10) : 1;
+    const std::lock_guard one_at_a_time(g_machine);
     g_failure = tegula::on_cpu::Machine::get().run(launch, base ? base * 1000003 + ++g_launches : 0);
     return g_failure.empty() ? 0 : kLaunchFailed;
 }

@@ -1,14 +1,18 @@
 // The machine `cpu` through the public interface: arguments of every form, prints and asserts in program order, budgets, cancellation, threads of the
 // host, many threads at once, and memory that stays flat.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <functional>
+#include <optional>
 #include <thread>
 
+#include "jit/cache/cache.h"
 #include "jit/cpu/cpu.h"
 #include "lang/ir_text.h"
 #include "tegula/tegula.hpp"
@@ -171,12 +175,12 @@ TEST_F(Cpu, CancellationWithin50Milliseconds) {
         return launch("large", {}, {tensor(a), tensor(b)});
     };
     ASSERT_EQ(run_large(), TEGULA_OK) << said;
-    const auto cancelled = [&](const char* what, const auto& call) {
+    const auto cancelled = [&](const char* what, const auto& call, std::chrono::milliseconds after = 30ms) {
         auto best = std::chrono::steady_clock::duration::max();  // other work may have the processor
         for (int round = 0; round < 3 && best >= 50ms; ++round) {
             std::chrono::steady_clock::time_point asked;
             std::thread other([&] {
-                std::this_thread::sleep_for(30ms);
+                std::this_thread::sleep_for(after);
                 asked = std::chrono::steady_clock::now();
                 engine.cancel();
             });
@@ -196,13 +200,15 @@ TEST_F(Cpu, CancellationWithin50Milliseconds) {
         ASSERT_EQ(run_flat(), TEGULA_OK) << said;
         cancelled(kernel, run_flat);
     }
-    std::vector<double> c(4 << 20), d(c);
+    constexpr int64_t kMost = 16 << 20;  // no tile has more elements
+    std::vector<double> c(kMost), d(c);
     for (size_t i = 0; i < c.size(); ++i) c[i] = static_cast<double>(i * 0x9e3779b97f4a7c15);
-    const auto run_order = [&] {
-        return launch("order", {{"N", 4 << 20}}, {tegula::Tensor(c.data(), {4 << 20}), tegula::Tensor(d.data(), {4 << 20})});
-    };
+    const auto run_order = [&] { return launch("order", {{"N", kMost}}, {tegula::Tensor(c.data(), {kMost}), tegula::Tensor(d.data(), {kMost})}); };
     ASSERT_EQ(run_order(), TEGULA_OK) << said;
-    cancelled("order", run_order);  // one call
+    const auto started = std::chrono::steady_clock::now();
+    ASSERT_EQ(run_order(), TEGULA_OK) << said;
+    const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started);
+    for (const int part : {1, 5, 7}) cancelled("order", run_order, whole * part / 10);  // one call, for which memory of 800 MiB comes and goes
     expect_adds(8);
 }
 
@@ -279,74 +285,131 @@ TEST_F(Cpu, ManyThreadsCompileAndLaunchOnTwoEngines) {
     EXPECT_EQ(wrong, 0);
 }
 
+/// What the process holds, without what the allocator could give back.
 double resident_bytes() {
+    malloc_trim(0);
     std::ifstream status("/proc/self/statm");
     double all = 0, resident = 0;
     status >> all >> resident;
     return resident * 4096;
 }
 
-// At the level of the back end, where nothing else is kept: a module's sources and types are the engine's for its life.
+/// Bytes that each of many calls leaves behind once the first ones have filled what is filled only once.
+double bytes_left_by_each(int count, const std::function<void(int)>& call) {
+    const int warm = tegula::test::is_long() ? 1000 : count / 2;
+    if (tegula::test::is_long()) count = 10000;
+    for (int i = 0; i < warm; ++i) call(i);
+    const double before = resident_bytes();
+    for (int i = 0; i < count; ++i) call(warm + i);
+    const double grown = (resident_bytes() - before) / count;
+    std::printf("%.0f bytes each\n", grown);
+    return grown;
+}
+
+// At the level of the back end, where the cache in memory can be made so small that it is full at once.
 TEST(CpuMemory, CompiledRunAndFreedLeavesNothing) {
     using namespace tegula;
     SourceMap sources;
-    TypeTable types;
-    DiagSink diags;
-    const auto fn = ir::parse_ir(sources,
-                                 sources.add("k.ir",
-                                             "kernel @k(%x: tensor<f32>[?] in, %y: tensor<f32>[?] out) {\n  %0 = constant 0 : i64\n"
-                                             "  %1 = load %x[%0 +: 64] : tile<f32>[64]\n  %2 = add %1, %1 : tile<f32>[64]\n"
-                                             "  store %y[%0 +: 64] = %2\n  ret\n}\n"),
-                                 types, diags);
-    ASSERT_TRUE(fn);
-    cpu::Backend backend;
-    std::vector<float> x(64, 1.5f), y(64);
-    std::vector<Argument> args(2);
-    for (int i = 0; i < 2; ++i) {
-        args[i].kind = Argument::tensor;
-        args[i].t.elem = id_of(Fmt::f32);
-        args[i].t.data = i ? y.data() : x.data();
-        args[i].t.bytes = 256;
-        args[i].t.extents = Shape{64};
-    }
-    const int count = tegula::test::is_long() ? 10000 : 1000, warm = count / 5;
-    const uint64_t grid[3] = {1, 1, 1};
-    double before = 0;
-    for (int i = 0; i < count; ++i) {
-        if (i == warm) before = resident_bytes();
-        const auto program = backend.prepare(*fn);
-        ASSERT_EQ(program->run(args, grid, {}).status, RunResult::ok);
-    }
-    EXPECT_EQ(y[63], 3.0f);
-    const double grown = (resident_bytes() - before) / (count - warm);
-    EXPECT_LT(grown, 256) << "bytes per kernel";
-    RecordProperty("bytes_per_kernel", std::to_string(grown));
+    CacheOptions small;
+    small.directory = "off";
+    small.memory_bytes = 64 << 10;
+    cpu::Backend backend(make_cache(small));
+    std::vector<float> y(64);
+    std::vector<Argument> args(1);
+    args[0].kind = Argument::tensor;
+    args[0].t.elem = id_of(Fmt::f32);
+    args[0].t.data = y.data();
+    args[0].t.bytes = 256;
+    args[0].t.extents = Shape{64};
+    const double each = bytes_left_by_each(500, [&](int i) {
+        const SourcePtr text = sources.share("k.ir", "kernel @k(%y: tensor<f32>[?] out) {\n  %0 = constant 0 : i64\n  %1 = constant " +
+                                                         std::to_string(i) + " : i32\n  %2 = cast %1 : f32\n" +
+                                                         "  %3 = broadcast %2 : tile<f32>[64]\n  store %y[%0 +: 64] = %3\n  ret\n}\n");
+        TypeTable types;
+        DiagSink diags;
+        const auto fn = ir::parse_ir(sources, text->id, types, diags);
+        ASSERT_TRUE(fn) << render_text(diags.all()[0], sources, false);
+        const uint64_t grid[3] = {1, 1, 1};
+        ASSERT_EQ(backend.prepare(*fn)->run(args, grid, {}).status, RunResult::ok);
+        ASSERT_EQ(y[63], static_cast<float>(i));
+    });
+    EXPECT_LT(each, 256) << "bytes per kernel";
 }
 
-// Through the public interface. The engine keeps the text of a module for its life, which diagnostics show, and nothing else.
-TEST(CpuMemory, ModulesLoadedLaunchedAndReleasedLeaveTheirText) {
+/// Some KB that no other module has, with a type, a layout and numbers of its own. Codes of `own` are ten, which is what the cache keeps.
+std::string own_module(int i) {
+    const std::string n = std::to_string(i);
+    std::string text;
+    for (int line = 0; line < 60; ++line)
+        text += "// line " + std::to_string(line) + " of module " + n + ", whose text nobody needs once it is gone\n";
+    return text + "type mine = codebook<2>[-1.0, 0.5, " + n + ".0, " + n + ".5];\n" + "layout turned[i: M, j: K] = ((i * " +
+           std::to_string(2 * i + 1) + " + j) % M, j);\n" +
+           "kernel typed(x: tensor<mine>[8, 16] @ turned, out y: tensor<f32>[N]) grid [1] { y[0 +: 16] = cast<f32>(x[7, 0 +: 16]) + " + n +
+           ".0; }\n" + "kernel own(out y: tensor<i32>[N]) grid [cdiv(N, 8)] { y[program_id(0) * 8 +: 8] = full<i32>[8](" + std::to_string(i % 10) +
+           "); }\n";
+}
+
+class ModuleMemory : public testing::TestWithParam<const char*> {};
+
+// Through the public interface.
+TEST_P(ModuleMemory, ModulesLoadedLaunchedAndReleasedLeaveNothing) {
     setenv("TEGULA_CACHE_DIR", "off", 1);
     auto engine = tegula::Engine::create();
-    tegula::api::RunOptions options;
-    options.machine = "cpu";
-    const int count = tegula::test::is_long() ? 10000 : 2000, warm = count / 5;
-    double before = 0;
-    for (int i = 0; i < count; ++i) {
-        if (i == warm) before = resident_bytes();
-        const int number = i % 10;  // texts differ, codes do not: the cache keeps one of each
-        auto module = engine.value().load("// module " + std::to_string(i) +
-                                              "\nkernel own(out y: tensor<i32>[N]) grid [cdiv(N, 8)] { y[program_id(0) * 8 +: 8] = full<i32>[8](" +
-                                              std::to_string(number) + "); }\n",
-                                          "own.tile");
+    tegula::api::RunOptions options, interpreter;
+    options.machine = GetParam();
+    interpreter.machine = "interp";
+    const double each = bytes_left_by_each(2000, [&](int i) {
+        const std::string text = own_module(i);
+        auto module = engine.value().load(text, "own" + std::to_string(i) + ".tile");
         ASSERT_TRUE(module) << module.diagnostics().text();
         std::vector<int32_t> y(20, -1);
         const auto ran = module.value().launch("own", {}, {tegula::Tensor(y.data(), {20})}, options);
         ASSERT_TRUE(ran) << ran.diagnostics().text();
-        ASSERT_EQ(y, std::vector<int32_t>(20, number));
-    }
-    const double grown = (resident_bytes() - before) / (count - warm);
-    std::printf("%.0f bytes per module\n", grown);
-    EXPECT_LT(grown, 256 + 160) << "bytes per module, of which at most 160 are its text";
+        ASSERT_EQ(y, std::vector<int32_t>(20, i % 10));
+        std::vector<uint8_t> x(32, 0xff);
+        std::vector<float> z(16);
+        const std::string type = "codebook<2>[-1.0, 0.5, " + std::to_string(i) + ".0, " + std::to_string(i) + ".5]";
+        const auto typed = module.value().launch(
+            "typed", {}, {tegula::Tensor(x.data(), 32, type, {8, 16}).layout("turned"), tegula::Tensor(z.data(), {16})}, interpreter);
+        ASSERT_TRUE(typed) << typed.diagnostics().text();
+        ASSERT_EQ(z[15], static_cast<float>(2 * i) + 0.5f);
+        ASSERT_FALSE(module.value().launch("own", {}, {}, options));  // its diagnostics name the kernel
+        ASSERT_FALSE(engine.value().load(text + "kernel broken(", "broken.tile"));
+    });
+    EXPECT_LT(each, 256) << "bytes per module";
+}
+INSTANTIATE_TEST_SUITE_P(Machines, ModuleMemory, testing::Values("cpu", "interp"));
+
+// Others go on while modules come and go: what they hold stays.
+TEST_P(ModuleMemory, DiagnosticsOutliveModules) {
+    setenv("TEGULA_CACHE_DIR", "off", 1);
+    auto engine = tegula::Engine::create();
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (int t = 0; t < 16; ++t)
+        threads.emplace_back([&, t] {
+            tegula::api::RunOptions options;
+            options.machine = GetParam();
+            for (int i = 0; i < 20; ++i) {
+                const std::string number = std::to_string(t * 100 + i);
+                std::optional<tegula::Diagnostics> kept[2];
+                {
+                    auto module = engine.value().load("kernel k(out y: tensor<i32>[N]) grid [1] { assert(N == " + number + ", \"no\"); y[0] = 1; }\n",
+                                                      "own.tile");
+                    std::vector<int32_t> y(7);
+                    auto ran = module.value().launch("k", {}, {tegula::Tensor(y.data(), {7})}, options);
+                    if (!ran) kept[0] = ran.diagnostics();
+                    auto broken = engine.value().load("fn f() -> i32 { return missing" + number + "; }\n", "own.tile");
+                    if (!broken) kept[1] = broken.diagnostics();
+                }
+                const bool failed = t * 100 + i != 7;
+                wrong += kept[0].has_value() != failed || !kept[1];
+                if (kept[0]) wrong += kept[0]->text().find("assert(N == " + number + ", \"no\");") == std::string::npos;
+                if (kept[1]) wrong += kept[1]->text().find("return missing" + number + ";") == std::string::npos;
+            }
+        });
+    for (std::thread& t : threads) t.join();
+    EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

@@ -348,6 +348,34 @@ TEST(DotRows, AreChosenAndEmitted) {
     }
 }
 
+/// A run that is cancelled leaves from the midst of a product. Only looked at: tiles are rare.
+TEST(Tiles, AreReleasedWhereverTheKernelLeaves) {
+    for (const auto& [feature, used] : {std::pair{"amx-int8", true}, {"avx512vnni", false}})
+        for (const char* kind : {"llvm", "llvm-opt"}) {
+            SCOPED_TRACE(std::string(feature) + " " + kind);
+            SourceMap sources;
+            TypeTable types;
+            DiagSink diags;
+            const auto fn = ir::parse_ir(sources, sources.add("k.ir", kernel_text({"i8", "i8", "i32", 45, 70, 256})), types, diags);
+            ASSERT_TRUE(fn);
+            cpu::CompileOptions options;
+            options.tensors.resize(3);
+            choose(options, std::string("skylake-avx512+") + feature);
+            const auto text = cpu::Compiler().text(*fn, options, kind);
+            ASSERT_TRUE(text) << text.error;
+            const std::string& code = *text.value;
+            EXPECT_EQ(code.find("call void @llvm.x86.ldtilecfg(") != std::string::npos, used);
+            const size_t kernel = code.find("@kernel("), end = code.find("\n}", kernel);
+            ASSERT_NE(kernel, std::string::npos);
+            int exits = 0;
+            for (size_t at = code.find("  ret void", kernel); at < end; at = code.find("  ret void", at + 1), ++exits) {
+                const size_t before = code.rfind('\n', at - 2) + 1;
+                EXPECT_EQ(code.find("@llvm.x86.tilerelease()", before) < at, used) << code.substr(before, at - before);
+            }
+            EXPECT_GT(exits, 0);
+        }
+}
+
 TEST(ProductPlan, KeepsToTheRegisters) {
     SourceMap sources;
     TypeTable types;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 
 using namespace tegula;
@@ -49,6 +50,43 @@ TEST(source, lines_and_columns) {
     EXPECT_EQ(join({1, 5, 6}, {1, 2, 3}), (Span{1, 2, 6}));
     EXPECT_EQ(join({}, {1, 2, 3}), (Span{1, 2, 3}));
     EXPECT_EQ(join({1, 5, 6}, {2, 2, 3}), (Span{1, 5, 6}));
+}
+
+TEST(source, files_live_as_long_as_their_owners) {
+    std::optional<SourceMap> sources(std::in_place);
+    const uint32_t kept = sources->add("kept", "a");
+    SourcePtr first = sources->share("first", "b"), second = sources->share("second", "c\nd");
+    const uint32_t gone = first->id;
+    EXPECT_EQ(sources->text(gone), "b");
+    first.reset();
+    EXPECT_EQ(sources->find(gone), nullptr);
+    EXPECT_EQ(sources->text(gone), "");
+    EXPECT_EQ(sources->line_text(gone, 0), "");
+    EXPECT_EQ(sources->line_col(gone, 0).line, 0u);
+    EXPECT_EQ(sources->text(kept), "a");
+    EXPECT_EQ(sources->line_col(second->id, 2).line, 2u);
+    EXPECT_NE(sources->share("third", "")->id, gone);
+    sources.reset();
+    EXPECT_EQ(second->text, "c\nd");
+}
+
+TEST(diag, reports_keep_their_texts) {
+    SourceMap sources;
+    std::vector<Diagnostic> taken;
+    {
+        DiagSink diags;
+        { const Snippet silent(sources, "silent", "x", diags); }
+        const Snippet module(sources, "module", "fn f", diags), wrong(sources, "wrong", "y z", diags);
+        diags.report(Diag::too_many_errors, {wrong.file(), 2, 3}).labels.push_back({{module.file(), 3, 4}, "here"});
+        taken = diags.take();
+    }
+    EXPECT_EQ(sources.text(1), "");
+    EXPECT_EQ(sources.text(taken[0].span), "z");
+    EXPECT_EQ(sources.text(taken[0].labels[0].span), "f");
+    taken[0].labels.clear();
+    keep_texts(taken[0], sources);
+    EXPECT_EQ(sources.name(2), "");
+    EXPECT_EQ(sources.text(taken[0].span), "z");
 }
 
 TEST(diag, one_label) {

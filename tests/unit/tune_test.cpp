@@ -41,12 +41,12 @@ protected:
     std::string choice(LoadedModule& module, std::string_view kernel, const sema::StaticValues& given, const char* arch) {
         DiagSink diags;
         const ast::KernelItem* item = module.kernel(kernel);
-        TuneByEstimate chooser(store_, module, *item, engine_->types(), *find_arch(arch));
-        const auto generics = sema::bind_static(module, *item, given, engine_->types(), diags, true, &chooser, TuneByEstimate::kNominalExtent);
+        TuneByEstimate chooser(store_, module, *item, module.types(), *find_arch(arch));
+        const auto generics = sema::bind_static(module, *item, given, module.types(), diags, true, &chooser, TuneByEstimate::kNominalExtent);
         if (!generics) return "refused";
         why_ = chooser.why();
         std::string out;
-        for (const char* name : {"BM", "BN", "BK"}) out += (out.empty() ? "" : " ") + sema::to_string(generics->at(name), engine_->types());
+        for (const char* name : {"BM", "BN", "BK"}) out += (out.empty() ? "" : " ") + sema::to_string(generics->at(name), module.types());
         return out;
     }
 
