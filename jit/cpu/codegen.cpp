@@ -1,6 +1,7 @@
 // The emitted function's frame, and values: scalars, constants of the launch, evaluation with memory (codegen.h).
 #include "jit/cpu/codegen.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include <llvm/IR/MDBuilder.h>
@@ -15,6 +16,7 @@ ScalarFeatures features_of(const TargetFacts& t) {
     ScalarFeatures f;
     f.f16c = t.f16c;
     f.avx512 = t.avx512;
+    f.bf16 = t.bf16;
     return f;
 }
 }  // namespace
@@ -229,6 +231,8 @@ void Codegen::emit_root(ir::InstId id) {
     options.order = &order;
     options.unreached = NestOptions::apart;
     options.mixed = true;
+    const auto operands = fn_.operands(fn_.inst(id));
+    options.any_order = fn_.inst(id).op != Op::ptr_load && std::none_of(operands.begin(), operands.end(), [&](ir::ValueId o) { return reports(o); });
     nest(to.shape, make, options);
 }
 

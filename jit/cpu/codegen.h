@@ -76,6 +76,7 @@ struct TargetFacts {
     unsigned lanes = 4;         ///< of an inner loop: vectors.bytes / 4
     bool avx512 = false, avx2 = false;
     bool f16c = false;  ///< converts f16 itself
+    bool bf16 = false;  ///< converts to bf16 itself, subnormal numbers aside
     llvm::DataLayout data_layout{""};
     std::string triple, cpu, features;
 };
@@ -91,6 +92,8 @@ struct NestOptions {
     /// all.
     enum Unreached : uint8_t { masked, apart, skipped } unreached = masked;
     bool mixed = false;  ///< no point reads what another one writes: several vectors may be worked on at a time
+    /// Nothing shows in which order points are made (there is no head): what whole vectors leave comes first, and goes on while they are worked on.
+    bool any_order = false;
 };
 
 class Codegen {
@@ -183,7 +186,7 @@ public:
     void loop_inside(int64_t lo, int64_t hi, const std::function<void(llvm::Value* i)>& body);
     /// Positions from `first` on, as many as one step of the loop's `index` stands for, are in groups of `size`: (index + offset) *
     /// size is the first of them, or of those beside them.
-    void counts(llvm::Value* first, llvm::Value* index, int64_t size, int64_t offset = 0) { counted_[first] = {index, size, offset}; }
+    void counts(llvm::Value* first, llvm::Value* index, int64_t size, int64_t offset = 0);
     /// The same over single elements (lanes 0), in row-major order.
     void nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body);
     /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then. Loops over many elements do so by themselves.
@@ -318,7 +321,9 @@ private:
         llvm::Value* reach = nullptr;       ///< from here on no access is inside; null: none has limits
     };
     llvm::Value* whole_vectors(Whole& whole, const Point& p, size_t along, llvm::Value* from, int64_t extent, const PointBody& body, int64_t most,
-                               bool mixed);
+                               bool mixed, const std::function<void(llvm::Value* behind, llvm::Value* reach)>& first);
+    void repeat_odd_step(Whole& whole, const Speculation& speculation, llvm::Value* from, int64_t step, int64_t lanes,
+                         const std::function<void(llvm::Value* index)>& body);
     void nest_blocks(Point p, const Shape& shape, const NestOrder& order, const PointBody& body);
     void square(const Point& p, const NestOrder& order, llvm::Value* k, int64_t count, const PointBody& body);
     void single_vector(Point p, size_t along, const Index& at, llvm::Value* end, const PointBody& body);
@@ -335,7 +340,7 @@ private:
     Scalars scalars_;
     llvm::Function* function_ = nullptr;
     std::unique_ptr<KeptRows> kept_rows_;  ///< made for the first product
-    std::unique_ptr<LineTable> lines_;  ///< where options ask for one
+    std::unique_ptr<LineTable> lines_;     ///< where options ask for one
     llvm::BasicBlock *entry_ = nullptr, *leave_ = nullptr;
     llvm::Value *args_ = nullptr, *program_ = nullptr, *scratch_ = nullptr, *state_ = nullptr, *support_ = nullptr;
     std::vector<llvm::Value*> scalar_of_;                   ///< by value
@@ -344,8 +349,8 @@ private:
     std::vector<int> param_of_;                             ///< by value: parameter number, -1
     std::unordered_map<uint32_t, llvm::Constant*> tables_;  ///< constant_tile: by instruction
     std::vector<Body> bodies_;
-    int64_t elements_ = 0;   ///< that the body of the loop being emitted handles between two polls, as far as it is known
-    ir::InstId emitted_;  ///< the last instruction whose code was begun
+    int64_t elements_ = 0;  ///< that the body of the loop being emitted handles between two polls, as far as it is known
+    ir::InstId emitted_;    ///< the last instruction whose code was begun
     std::vector<TurnedRun> turned_;
     std::vector<llvm::AllocaInst*> squares_;  ///< turned words of a nest's loads, by number
     Whole* whole_ = nullptr;

@@ -1,4 +1,5 @@
-// The instruction beside fma (dot_probe.h): sums that tell the order of the two steps, where they round and how, and what they make of infinities.
+// The instruction beside fma (dot_probe.h): conversions, and sums that tell the order of the two steps, where they round and how, and what they make
+// of infinities.
 #include "jit/cpu/dot_probe.h"
 
 #include <algorithm>
@@ -69,6 +70,18 @@ __attribute__((target("avx512f,avx512bf16"))) void by_instruction(const Sums& s,
     _mm512_storeu_ps(out, _mm512_dpbf16_ps(_mm512_loadu_ps(s.start), reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b)));
 }
 
+/// Nearest even, of floats with a normal value or zero.
+__attribute__((target("avx512f,avx512bf16"))) bool rounds(const float* values) {
+    uint16_t got[kLanes];
+    const __m256bh codes = _mm512_cvtneps_pbh(_mm512_loadu_ps(values));
+    __builtin_memcpy(got, &codes, sizeof got);
+    for (int l = 0; l < kLanes; ++l) {
+        const auto bits = std::bit_cast<uint32_t>(values[l]);
+        if (got[l] != static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 bool dot_bf16_is_two_fmas() {
@@ -78,6 +91,7 @@ bool dot_bf16_is_two_fmas() {
         const Sums sums = draw(state);
         float got[kLanes];
         by_instruction(sums, got);
+        if (!rounds(sums.start)) return false;
         for (int l = 0; l < kLanes; ++l)
             if (!equal(got[l], two_fmas(sums.start[l], sums.a[l], sums.b[l]))) return false;
     }

@@ -44,6 +44,11 @@ private:
         return all.size() <= kFewest;
     }
 
+    bool is_extremum() const {
+        using enum ir::ReduceKind;
+        return kind_ == min || kind_ == max || kind_ == minnum || kind_ == maxnum;
+    }
+
     Value* settled(Value* v) { return g_.scalars().settle(format_, v); }
     Value* join(Value* a, Value* b) { return g_.scalars().raw(g_.scalars().join(kind_, format_, a, b)); }
     Values join(const Values& a, const Values& b) { return {join(a[0], b[0])}; }
@@ -137,6 +142,8 @@ private:
         const int64_t count = (view_.n + lanes - 1) / lanes;
         TreeEmitter t = tree(count, lanes);
         t.counts = true;
+        t.any_order = is_extremum();
+        t.ragged = view_.n % lanes != 0;
         t.leaf = [&](Value* first, int64_t offset) {
             const Point at = view_.leaf(g_, p, first, offset, lanes);
             return Leaf{{element(at)}, at.active};

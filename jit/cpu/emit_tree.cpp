@@ -54,7 +54,34 @@ Values TreeEmitter::column(Value* number, int64_t distance, int64_t present, con
     return leaves[0].values;
 }
 
+/// Level by level, each in place: column j ends up in row j.
+Values TreeEmitter::by_neighbours() {
+    int64_t left = count_, together = first_radix;
+    const auto again = [&](Value* first, int64_t offset) { return load(g_.b().CreateAdd(first, g_.i64(offset))); };
+    for (bool first_level = true; left > together; first_level = false, together = radix) {
+        const std::function<Leaf(Value*, int64_t)> get = first_level ? leaf : again;
+        const auto whole = [&](Value* first, int64_t offset) { return Leaf{get(first, offset).values, nullptr}; };
+        const bool lacks = first_level && ragged;  // lanes of a leaf, which must be joined to another one
+        const int64_t full = (left - 2 * lacks) / together, rest = left - full * together;
+        const auto make = [&](Value* j, int64_t present, const std::function<Leaf(Value*, int64_t)>& from) {
+            Value* first = g_.b().CreateMul(j, g_.i64(together));
+            if (first_level && counts) g_.counts(first, j, together);
+            save(j, column(first, 1, present, from));
+        };
+        const auto whole_column = [&](Value* j) { make(j, together, whole); };
+        if (first_level && counts && full > 1)
+            g_.loop_inside(0, full, whole_column);
+        else
+            g_.loop(0, full, 1, whole_column);
+        if (rest) make(g_.i64(full), rest, get);
+        left = full + (rest > 0);
+    }
+    const std::function<Leaf(Value*, int64_t)> get = left == count_ ? leaf : again;
+    return column(g_.i64(0), 1, left, get);
+}
+
 Values TreeEmitter::run() {
+    if (any_order) return by_neighbours();
     const auto slots = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count_)));
     int64_t columns = slots / std::min<int64_t>(first_radix, slots);
     const auto whole = [&](Value* first, int64_t offset) {

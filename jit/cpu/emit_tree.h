@@ -26,7 +26,9 @@ public:
     std::function<Values(const Values& a, const Values& b)> join;
     std::vector<Part> parts;  ///< of a tuple
     unsigned first_radix = 2, radix = 8;
-    bool counts = false;  ///< leaves tell what their positions are counted by (Codegen::counts)
+    bool counts = false;     ///< leaves tell what their positions are counted by (Codegen::counts)
+    bool any_order = false;  ///< columns are of neighbours: those that are inside of all tensors come first
+    bool ragged = false;     ///< the last leaf may lack lanes; looked at for any order
 
     /// Leaves are vectors of `lanes` (0: scalars); the work area of `inst` from `offset` on holds bytes(..).
     TreeEmitter(Codegen& g, ir::InstId inst, int64_t count, unsigned lanes) : g_(g), inst_(inst), count_(count), lanes_(lanes) {}
@@ -35,6 +37,7 @@ public:
     static uint64_t bytes(int64_t count, unsigned lanes, unsigned element_bytes);
 
 private:
+    Values by_neighbours();
     Values column(llvm::Value* number, int64_t distance, int64_t present, const std::function<Leaf(llvm::Value*, int64_t)>& get);
     Leaf joined(const Leaf& a, const Leaf& b);
     Buffer area(size_t part);

@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include <llvm/IR/MDBuilder.h>
+
 #include "jit/cpu/codegen.h"
 #include "jit/cpu/interleave.h"
 
@@ -141,33 +143,40 @@ void Codegen::row(Point p, size_t along, int64_t extent, const PointBody& body, 
         from = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, options.head(p), i64(extent));
         singles(i64(0), from, from);
     }
-    const auto wholes = [&](int64_t most) {
-        Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), bodies_.size(), nullptr, nullptr, i64(extent)};
-        from = whole_vectors(whole, p, along, from, extent, body, most, options.mixed);
-        // A part of a loaded tile ends before its loads do.
-        return whole.reach ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, whole.reach, i64(extent)) : nullptr;
-    };
-    Value* const reach = wholes(kMostCopies);
-    if (options.head) wholes(options.least);
     Value* const end = options.head || extent % lanes ? i64(extent) : nullptr;
-    if (!reach || options.unreached == NestOptions::masked) {
-        singles(from, i64(extent), end);
+    const auto rest = [&](Value* behind, Value* reach) {
+        if (!reach || options.unreached == NestOptions::masked) {
+            singles(behind, i64(extent), end);
+            return;
+        }
+        // A part of a loaded tile ends before its loads do.
+        behind = singles(behind, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, reach, i64(extent)), end);
+        if (options.unreached == NestOptions::skipped) return;
+        loop(behind, i64(extent), lanes, {}, [&](Value* i, std::vector<Value*>) {
+            Value* const outer = std::exchange(beyond_, i);
+            single(i, end);
+            beyond_ = outer;
+            count_long_loop(b_.CreateSub(i, behind), lanes, lanes, extent / lanes);
+            return std::vector<Value*>{};
+        });
+    };
+    const auto wholes = [&](int64_t most, const std::function<void(Value*, Value*)>& first) {
+        Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), bodies_.size(), nullptr, nullptr, i64(extent)};
+        from = whole_vectors(whole, p, along, from, extent, body, most, options.mixed, first);
+        return whole.reach;
+    };
+    if (options.any_order) {
+        wholes(kMostCopies, rest);
         return;
     }
-    from = singles(from, reach, end);
-    if (options.unreached == NestOptions::skipped) return;
-    loop(from, i64(extent), lanes, {}, [&](Value* i, std::vector<Value*>) {
-        Value* const outer = std::exchange(beyond_, i);
-        single(i, end);
-        beyond_ = outer;
-        count_long_loop(b_.CreateSub(i, from), lanes, lanes, extent / lanes);
-        return std::vector<Value*>{};
-    });
+    Value* const reach = wholes(kMostCopies, {});
+    if (options.head) wholes(options.least, {});
+    rest(from, reach);
 }
 
-/// Emits the loop over whole vectors from `from` on; where it ends.
+/// Emits the loop over whole vectors from `from` on; where it ends. `first` (null: nothing) is emitted in front of it, given that and the reach.
 Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value* from, int64_t extent, const PointBody& body, int64_t most,
-                              bool mixed) {
+                              bool mixed, const std::function<void(Value* behind, Value* reach)>& first) {
     const auto lanes = static_cast<int64_t>(p.lanes);
     b_.SetInsertPoint(whole.inside);
     llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
@@ -177,6 +186,8 @@ Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value*
     int64_t copies = 1, made = 0;
     const size_t calls = scalars_.calls();
     std::vector<llvm::Instruction*> ends;  // of the copies
+    Speculation speculation{whole.inside, {}, {}, {}, {}};
+    Speculation* const allowed = scalars_.speculate(mixed && most == kMostCopies ? &speculation : nullptr);
     do {
         Point at = p;
         whole.index = made ? b_.CreateNSWAdd(i, i64(made * lanes)) : i;
@@ -191,19 +202,31 @@ Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value*
         ends.push_back(&whole.inside->back());
     } while (made < copies);
     if (mixed && b_.GetInsertBlock() == whole.inside) interleave(*whole.inside, ends, target_.vectors.registers, target_.vectors.bytes);
+    scalars_.speculate(allowed);
     bodies_.pop_back();
-    whole_ = outer;
     const int64_t step = copies * lanes;
+    if (!speculation.empty())
+        repeat_odd_step(whole, speculation, i, step, lanes, [&](Value* index) {
+            Point at = p;
+            at.index[along] = {Index::consecutive, index, steady ? lanes : 1};
+            body(at);
+        });
+    whole_ = outer;
     count_long_loop(b_.CreateSub(i, from), step, step, extent / step);
     BasicBlock* latch = b_.GetInsertBlock();
     Value* next = b_.CreateNSWAdd(i, i64(step));
     auto* after = BasicBlock::Create(context_, "after", function_);
-    i->addIncoming(from, whole.before);
-    i->addIncoming(next, latch);
     b_.SetInsertPoint(whole.before);
     Value* last = b_.CreateSub(whole.high, i64(step));  // the last index at which a step is whole
     if (whole.low) last = b_.CreateSelect(b_.CreateICmpSLE(whole.low, from), last, i64(-1));
     const bool known = steady && !whole.low && whole.high == i64(extent);
+    if (first) {  // from 0 on, and steps are powers of two
+        Value* behind = b_.CreateAnd(b_.CreateAdd(last, i64(step)), i64(-step));
+        first(known ? i64(extent / step * step) : b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, behind, i64(0)), whole.reach);
+        whole.before = b_.GetInsertBlock();
+    }
+    i->addIncoming(from, whole.before);
+    i->addIncoming(next, latch);
     known ? b_.CreateBr(whole.inside) : b_.CreateCondBr(b_.CreateICmpSLE(from, last), whole.inside, after);
     b_.SetInsertPoint(latch);
     b_.CreateCondBr(b_.CreateICmpSLE(next, last), whole.inside, after);
@@ -215,20 +238,56 @@ Value* Codegen::whole_vectors(Whole& whole, const Point& p, size_t along, Value*
     return reached;
 }
 
+/// A step whose operands were not what its quick forms take them for is made again, vector by vector, before anything is written.
+void Codegen::repeat_odd_step(Whole& whole, const Speculation& speculation, Value* from, int64_t step, int64_t lanes,
+                              const std::function<void(Value* index)>& body) {
+    BasicBlock* end = b_.GetInsertBlock();
+    BasicBlock* const writes = split_writes(*whole.inside);
+    if (end == whole.inside) end = writes;
+    auto *again = BasicBlock::Create(context_, "again", function_), *made = BasicBlock::Create(context_, "made", function_);
+    b_.SetInsertPoint(whole.inside);
+    b_.CreateCondBr(b_.CreateOrReduce(odd_lanes(b_, speculation)), again, writes, llvm::MDBuilder(context_).createUnlikelyBranchWeights());
+    b_.SetInsertPoint(end);
+    b_.CreateBr(made);
+    b_.SetInsertPoint(again);
+    const Whole asked = whole;
+    const bool before = scalars_.expect_seldom(true);
+    loop(from, b_.CreateNSWAdd(from, i64(step)), lanes, {}, [&](Value* index, std::vector<Value*>) {
+        whole.index = index;
+        body(index);
+        return std::vector<Value*>{};
+    });
+    scalars_.expect_seldom(before);
+    whole.low = asked.low, whole.high = asked.high, whole.reach = asked.reach;
+    b_.CreateBr(made);
+    b_.SetInsertPoint(made);
+}
+
 void Codegen::loop_inside(int64_t lo, int64_t hi, const std::function<void(Value* i)>& body) {
     Point p;
     p.lanes = p.rank = 1;
     Whole whole{b_.GetInsertBlock(), BasicBlock::Create(context_, "whole", function_), bodies_.size(), nullptr, nullptr, i64(hi)};
-    Value* from = whole_vectors(
-        whole, p, 0, i64(lo), hi, [&](const Point& at) { body(at.index[0].value); }, 1, false);
+    Value* from = whole_vectors(whole, p, 0, i64(lo), hi, [&](const Point& at) { body(at.index[0].value); }, 1, false, {});
     elements_ += hi - lo;
     if (!whole.reach && whole.high == i64(hi)) return;
     Whole* const outer = std::exchange(whole_, nullptr);
-    loop(from, i64(hi), 1, {}, [&](Value* i, std::vector<Value*>) {
-        body(i);
-        return std::vector<Value*>{};
-    });
+    const auto rest = [&](Value* to, bool beyond) {
+        from = loop(from, to, 1, {from}, [&](Value* i, std::vector<Value*>) {
+            Value* const before = std::exchange(beyond_, beyond ? i : beyond_);
+            body(i);
+            beyond_ = before;
+            return std::vector<Value*>{b_.CreateNSWAdd(i, i64(1))};
+        })[0];
+    };
+    if (whole.reach) rest(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, whole.reach, i64(hi)), false);
+    rest(i64(hi), whole.reach != nullptr);
     whole_ = outer;
+}
+
+void Codegen::counts(Value* first, Value* index, int64_t size, int64_t offset) {
+    const auto of = counted_.find(index);
+    // A group of groups: what is beside the first of them belongs to it.
+    counted_[first] = of == counted_.end() ? Counted{index, size, offset} : Counted{of->second.index, of->second.size * size, of->second.offset};
 }
 
 /// Does the value exist in front of the loop over whole vectors?

@@ -153,6 +153,7 @@ std::optional<TargetFacts> facts_of(const TargetChoice& choice, const llvm::Targ
     if (triple.isX86()) {
         out.avx2 = has("avx2");
         out.f16c = has("f16c");
+        out.bf16 = has("avx512bf16");
         std::string missing;
         for (const char* part : {"avx512f", "avx512bw", "avx512dq", "avx512vl"})
             if (!has(part)) missing += (missing.empty() ? "" : ", ") + std::string(part);

@@ -10,13 +10,14 @@ using ir::Op;
 
 namespace {
 constexpr size_t kMaxSites = 8;
-constexpr size_t kLongTree = 200;       ///< values of one loop body, from which on it is cut where nothing must be evaluated twice for it
-constexpr size_t kMaxTree = 600;        ///< values of one loop body
-constexpr size_t kTriedAgain = 32;      ///< values that a long tree gains before such a place is looked for again
-constexpr size_t kGrownAgain = 1000;    ///< instructions, at most, whose trees are grown again where one is cut
-constexpr uint32_t kCheapAgain = 4;     ///< cost up to which evaluating twice beats storing
-constexpr uint32_t kCheapAnywhere = 3;  ///< also inside loops below
-constexpr uint32_t kHeavy = 16;         ///< cost from which on an element takes as long to compute as to read from memory
+constexpr size_t kLongTree = 200;          ///< values of one loop body, from which on it is cut where nothing must be evaluated twice for it
+constexpr size_t kMaxTree = 600;           ///< values of one loop body
+constexpr size_t kTriedAgain = 32;         ///< values that a long tree gains before such a place is looked for again
+constexpr size_t kGrownAgain = 1000;       ///< instructions, at most, whose trees are grown again where one is cut
+constexpr uint32_t kCheapAgain = 4;        ///< cost up to which evaluating twice beats storing
+constexpr uint32_t kCheapAnywhere = 3;     ///< also inside loops below
+constexpr uint64_t kQuickBytes = 1 << 17;  ///< that a first or second-level cache has room for
+constexpr uint32_t kHeavy = 16;            ///< cost from which on an element takes as long to compute as to read from memory
 }  // namespace
 
 bool Planner::is_tile(ir::ValueId v) const { return fn_.type(v).kind == Type::tile && fn_.type(v).shape.rank > 0; }
@@ -216,6 +217,17 @@ bool Planner::load_may_move(ir::ValueId v) const {
     return true;
 }
 
+/// Trees of reductions join leaves that lie far apart, of which few are made at a time, and the masked ones together with others.
+bool Planner::is_better_stored(ir::ValueId v) const {
+    const auto by_tree = [&](const Use& use) {
+        const ir::Inst& inst = fn_.inst(use.inst);
+        return inst.op == Op::reduce && fn_.attrs(inst)[1] == 0 && !joins_in_any_order(fn_, inst);
+    };
+    if (fn_.type(v).pointer || cost_[v.v] < kHeavy) return false;
+    const uint64_t bytes = static_cast<uint64_t>(fn_.type(v).shape.elements()) * fn_.elem(v).container_bytes();
+    return bytes <= kQuickBytes && std::any_of(uses_[v.v].begin(), uses_[v.v].end(), by_tree);
+}
+
 /// Null: it need not be.
 const char* Planner::why_stored(ir::ValueId v) {
     const ir::Inst& inst = *fn_.def(v);
@@ -230,6 +242,7 @@ const char* Planner::why_stored(ir::ValueId v) {
         if (!(fn_.inst(site).parent == home_[v.v]) || !fn_.blocks(fn_.inst(site)).empty())
             return "used inside of a loop or branch, which would make it again";
     if (sites_[v.v].size() > 1 && cost_[v.v] > kCheapAgain) return "used in several loops, and dearer to make again than to read";
+    if (is_better_stored(v)) return "dearer to make than to read, which loops of its own do several vectors at a time";
     return (inst.op == Op::load || inst.op == Op::ptr_load) && !load_may_move(v) ? "read where it stands, as memory changes before its use" : nullptr;
 }
 
@@ -356,6 +369,7 @@ Plan Planner::run() {
         else if (!fn_.def(id))
             plan_.values[v].kind = Home::stored;
     }
+    find_unseen_nans();
     decide();
     store_all();
     return std::move(plan_);

@@ -20,6 +20,7 @@ struct Home {
     uint32_t slot = UINT32_MAX;
     const char* why = nullptr;  ///< stored: for `explain`
     ir::InstId heaviest;        ///< fused: the last instruction that evaluates it, where that is much arithmetic
+    bool unseen_nans = false;   ///< bits of a float whose NaN may be any (plan_nans.cpp)
     bool unsettled = false;     ///< stored results of arithmetic, whose NaNs are any: readers settle those that can be seen (scalars.h)
 };
 

@@ -33,6 +33,7 @@ private:
     bool may_touch_same(ir::InstId load, ir::InstId writer) const;
     bool updates_in_place(ir::InstId load, ir::InstId store) const;
     ir::InstId heavy_site(ir::ValueId v) const;
+    bool is_better_stored(ir::ValueId v) const;
     int param_of(ir::ValueId tensor) const;
     const char* why_stored(ir::ValueId v);
     void decide();
@@ -41,6 +42,11 @@ private:
     void add_tree(Tree& tree, ir::InstId user, uint32_t k);
     uint32_t point_map(ir::InstId id, uint32_t k, uint32_t inner);
     static bool keeps_point(const ir::Function& fn, const ir::Inst& inst, uint32_t k);
+
+    // plan_nans.cpp
+    bool is_nan_with(ir::ValueId v, ir::ValueId source) const;
+    bool nan_is_unseen(ir::ValueId bits, ir::ValueId source) const;
+    void find_unseen_nans();
 
     // plan_storage.cpp: where the stored lie
     struct Transfer {  ///< values handed to block arguments or results, in order

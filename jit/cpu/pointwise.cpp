@@ -33,7 +33,7 @@ Value* Codegen::apply(ir::InstId id, std::span<Value* const> x, unsigned lanes, 
     if (inst.op == Op::bitcast) {
         if (from.pointer == to.pointer && (from.pointer || from.elem == to.elem)) return x[0];
         const Format& u64 = fn_.types().format(id_of(Fmt::u64));
-        return scalars_.bitcast(x[0], from.pointer ? u64 : fn_.types().format(from.elem), to.pointer ? u64 : fn_.types().format(to.elem));
+        return scalars_.bitcast(plan_.values[result.v].unseen_nans ? scalars_.raw(x[0]) : x[0], from.pointer ? u64 : fn_.types().format(from.elem), to.pointer ? u64 : fn_.types().format(to.elem));
     }
     if (inst.op == Op::cast) {
         const auto attrs = fn_.attrs(inst);

@@ -213,6 +213,7 @@ Value* Scalars::raw(Value* v) const {
 Value* Scalars::settle(const Format& f, Value* v) {
     if (!is_native(f)) return v;
     v = raw(v);
+    if (speculation_ && speculation_->ordinary.count(v)) return v;
     Value* settled = b_.CreateSelect(b_.CreateFCmpUNO(v, v), constant(f, nan_code(f), lanes_of(v)), v);
     if (!llvm::isa<llvm::Constant>(settled)) raw_[settled] = v;
     return settled;

@@ -11,6 +11,7 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include "jit/cpu/speculation.h"
 #include "lang/format.h"
 #include "lang/ir.h"
 
@@ -20,6 +21,7 @@ namespace tegula::cpu {
 struct ScalarFeatures {
     bool f16c = false;
     bool avx512 = false;      ///< F, BW, DQ, VL
+    bool bf16 = false;        ///< converts to bf16, as far as nothing is subnormal
     unsigned inlined = 2000;  ///< instructions of heavy rows, casts and runs in a kernel, at which further ones become calls
 };
 
@@ -54,6 +56,8 @@ public:
     size_t calls() const { return calls_; }
     /// What is emitted next seldom runs: it becomes calls earlier. What was said before.
     bool expect_seldom(bool seldom) { return std::exchange(seldom_, seldom); }
+    /// Quick forms may be emitted, for as long as operands are as `allowed` then says; null: not. What was allowed before.
+    Speculation* speculate(Speculation* allowed) { return std::exchange(speculation_, allowed); }
     /// One step of a reduction or scan in the result's format.
     Value* join(ir::ReduceKind kind, const Format& f, Value* a, Value* b);
     /// `random`: i64 per lane, for Round::stochastic only.
@@ -165,6 +169,13 @@ private:
     Value* fast_tanh(Value* a);
     Value* polynomial(Value* x, std::initializer_list<double> coefficients);  ///< highest first
 
+    // scalars_quick.cpp
+    bool speculates(const Value* v) const;
+    Value* twice_less_one(Value* v);
+    Value* quotient(Value* a, Value* b);
+    Speculation::Divisor divisor(Value* shared, Value* like);
+    Value* quick_bf16(Value* v);
+
     // scalars_decode.cpp
     Value* half_to_float(Value* half);
     Value* decode_short(const Format& f, Value* v);
@@ -249,6 +260,7 @@ private:
     std::unordered_map<std::string, size_t> weights_;                      ///< of rows, casts and runs: instructions
     size_t inlined_ = 0, calls_ = 0;                                       ///< instructions of heavy ones; calls
     bool seldom_ = false;
+    Speculation* speculation_ = nullptr;
 };
 
 }  // namespace tegula::cpu

@@ -28,7 +28,7 @@ Value* Scalars::native_row(Op op, std::span<Value* const> x) {
         case Op::mul:
             return b_.CreateFMul(a, x[1]);
         case Op::div:
-            return b_.CreateFDiv(a, x[1]);
+            return quotient(a, x[1]);
         case Op::rem:
             return native_remainder(a, x[1]);
         case Op::neg:

@@ -24,6 +24,7 @@ Value* Scalars::nearest(const Format& f, Value* v) {
 /// From float. Subnormal results come from the float adder, which rounds at the right place when a constant is added.
 Value* Scalars::nearest_short(const Format& f, Value* v) {
     const unsigned container = f.container_bytes() * 8;
+    if (features_.bf16 && is_prefix_of_f32(f) && f.bits == 16 && speculates(v)) return quick_bf16(v);
     Value *is_nan = b_.CreateFCmpUNO(v, v), *bits = bits_of(v);
     const auto finish = [&](Value* code) { return b_.CreateSelect(is_nan, i(code, nan_code(f)), code); };
     if (features_.f16c && is_binary16(f)) {
