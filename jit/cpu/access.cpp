@@ -80,6 +80,27 @@ std::pair<Value*, Value*> AccessEmitter::limits(size_t a) {
     return {low, high};
 }
 
+Value* AccessEmitter::inside_until(size_t k, size_t n, const Point& p, int64_t count) {
+    Value *inside = b_.getTrue(), *until = nullptr;
+    const auto demand = [&](Value* condition) { inside = b_.CreateAnd(inside, condition); };
+    for (size_t a = 0; a < access_.axes.size(); ++a) {
+        const Access::Axis& axis = access_.axes[a];
+        if (axis.kind == Access::all || axis.in_bounds) continue;
+        if (axis.kind == Access::index) {
+            demand(b_.CreateICmpULT(g_.scalar(index_[a]), extent(a)));
+            continue;
+        }
+        const auto [low, high] = limits(a);
+        Value* const first = part_[dim_[a]] == 1 ? g_.i64(0) : p.index[dim_[a]].value;
+        demand(b_.CreateICmpSGE(dim_[a] == k ? g_.i64(0) : first, low));
+        if (dim_[a] == k)
+            until = high;
+        else
+            demand(b_.CreateICmpSLE(b_.CreateAdd(first, g_.i64(dim_[a] == n ? count : 1)), high));
+    }
+    return b_.CreateSelect(inside, until ? until : g_.i64(INT64_MAX), g_.i64(0));
+}
+
 bool AccessEmitter::ends_with_tensor(size_t along) const {
     for (size_t a = 0; a < access_.axes.size(); ++a)
         if (dim_[a] == along && access_.axes[a].kind == Access::range && !access_.axes[a].in_bounds) return true;
@@ -130,11 +151,12 @@ void AccessEmitter::in_range(size_t a, const Index& j, unsigned lanes, Place& pl
 
 Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place, bool known_in) {
     const Access::Axis& axis = access_.axes[a];
+    known_in = known_in || g_.is_inside(id_);
     if (axis.kind == Access::gather) return gathered(a, p, place);
     if (axis.kind == Access::index) {
         Value* v = g_.scalar(index_[a]);
         const auto inside = [&] { return b_.CreateICmpULT(v, extent(a)); };
-        if (!axis.in_bounds && !g_.always(v, inside)) v = inside_or_first(v, inside(), place);
+        if (!axis.in_bounds && !known_in && !g_.always(v, inside)) v = inside_or_first(v, inside(), place);
         return {Index::uniform, v, 1};
     }
     const Index j = part_[dim_[a]] == 1 ? g_.uniform(0) : p.index[dim_[a]];
@@ -177,8 +199,9 @@ Value* AccessEmitter::mask(const Place& place, const Point& p) {
     if (!place.inside) return all;
     Value* out = b_.CreateNot(place.inside);
     if (all) out = b_.CreateAnd(out, all);
-    g_.when(p.lanes ? b_.CreateOrReduce(out) : out,
-            [&] { g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])}); });
+    g_.when(p.lanes ? b_.CreateOrReduce(out) : out, [&] {
+        g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])});
+    });
     both(all, place.inside);
     return all;
 }
@@ -205,6 +228,18 @@ Point AccessEmitter::object_point(const Place& place, Value* mask, const Point& 
 }
 
 // ---- instructions ----
+
+Value* Codegen::inside_until(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count) {
+    return AccessEmitter(*this, load).inside_until(k, n, p, count);
+}
+
+void Codegen::inside(const std::vector<ir::InstId>& loads, const std::function<void()>& body) {
+    const std::vector<ir::InstId> outer = std::exchange(inside_, loads);
+    body();
+    inside_ = outer;
+}
+
+void Codegen::ask_for(ir::InstId load, size_t n, const Point& p) { AccessEmitter(*this, load).ask_for(n, p); }
 
 Value* Codegen::at_load(ir::InstId id, const Point& p) {
     if (Value* v = at_turned(fn_.result(id), p)) return v;

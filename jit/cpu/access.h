@@ -58,9 +58,13 @@ public:
     /// At points that differ in the few elements of one dimension (NestOrder::few), or at one.
     void store(const std::vector<Point>& points, const std::vector<llvm::Value*>& values);
     /// Rows of memory behind `count` elements from p on along the part's dimension k (p: one element), for the lanes of dimension n: <lanes x i32>
-    /// per 32 bits at `to`. Bits of elements outside of the tensor are anything, of rows outside of it zeros.
+    /// per 32 bits at `to`. What is outside of the tensor is zeros, but for bits of packed elements along k.
     bool runs_along(size_t k);  ///< does memory run along the part's dimension?
     void turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
+    /// Codegen::turned_rows, inside_until, ask_for.
+    std::vector<llvm::Value*> turned_rows(size_t n, const Point& p, unsigned lanes);
+    llvm::Value* inside_until(size_t k, size_t n, const Point& p, int64_t count);
+    void ask_for(size_t n, const Point& p);
     /// What is read there from words: elements of `words`' low bits, masked as the instruction asks.
     llvm::Value* from_words(const Point& p, size_t k, llvm::Value* words);
     /// Do lanes along this dimension of the part that run out of the tensor have nothing to do?
@@ -87,7 +91,7 @@ private:
     void in_range(size_t a, const Index& j, unsigned lanes, Place& place);
     llvm::Value* lane_bits(const Address& a, unsigned lanes);
     void ask_ahead(llvm::Value* now);
-    void prefetch(llvm::Value* pointer, bool to_write);
+    void prefetch(llvm::Value* pointer, bool to_write, int locality = 3);
     unsigned streamed_bytes(unsigned lanes) const;
     void both(llvm::Value*& all, llvm::Value* more);
     llvm::Value* extent(size_t a);

@@ -191,8 +191,15 @@ void AccessEmitter::ask_ahead(Value* now) {
     prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), now, static_cast<uint64_t>(std::clamp(part_.elements() * unit(), kLeast, kMost))), false);
 }
 
-void AccessEmitter::prefetch(Value* pointer, bool to_write) {
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()}, {pointer, b_.getInt32(to_write), b_.getInt32(3), b_.getInt32(1)});
+void AccessEmitter::ask_for(size_t n, const Point& p) {
+    if (!out_bytes_ || !runs_along(n)) return;
+    Place place = this->place(p);
+    const Address a = address(place);
+    if (a.contiguous) prefetch(b_.CreateGEP(b_.getInt8Ty(), a.base, a.offset), false, 2);
+}
+
+void AccessEmitter::prefetch(Value* pointer, bool to_write, int locality) {
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()}, {pointer, b_.getInt32(to_write), g_.i32(locality), b_.getInt32(1)});
 }
 
 unsigned AccessEmitter::streamed_bytes(unsigned lanes) const { return std::min(lanes * format_.bits / 8, g_.target().vectors.bytes); }

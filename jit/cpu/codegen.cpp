@@ -236,11 +236,12 @@ void Codegen::emit_root(ir::InstId id) {
     nest(to.shape, make, options);
 }
 
-void Codegen::each_result(ir::ValueId v, const std::function<Value*(const Point& p)>& body) {
+void Codegen::each_result(ir::ValueId v, const std::function<Value*(const Point& p)>& body, const NestOptions& options) {
     if (is_scalar(v)) return define(v, body(Point{}));
     if (!wanted(v)) return;
     const Buffer to = buffer(v);
-    nest(to.shape, [&](const Point& p) { write(to, p, body(p)); });
+    nest(
+        to.shape, [&](const Point& p) { write(to, p, body(p)); }, options);
 }
 
 }  // namespace tegula::cpu

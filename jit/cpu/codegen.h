@@ -3,6 +3,7 @@
 // Structured ops are member functions declared from the op table: cpu_NAME makes the results of a root where it stands in the program; a forgotten
 // one fails to link by name.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
@@ -94,6 +95,7 @@ struct NestOptions {
     bool mixed = false;  ///< no point reads what another one writes: several vectors may be worked on at a time
     /// Nothing shows in which order points are made (there is no head): what whole vectors leave comes first, and goes on while they are worked on.
     bool any_order = false;
+    unsigned vectors = 1;  ///< that a point's lanes fill at most
 };
 
 class Codegen {
@@ -201,7 +203,7 @@ public:
     /// condition ? then() : otherwise(), as branches.
     llvm::Value* choose(llvm::Value* condition, const std::function<llvm::Value*()>& then, const std::function<llvm::Value*()>& otherwise);
     /// Makes result v element by element: body(point) is its value; stored, or the scalar.
-    void each_result(ir::ValueId v, const std::function<llvm::Value*(const Point& p)>& body);
+    void each_result(ir::ValueId v, const std::function<llvm::Value*(const Point& p)>& body, const NestOptions& options = {});
 
     // Points.
     Point scalar_point(std::initializer_list<llvm::Value*> uniform) const;
@@ -225,10 +227,20 @@ public:
     /// no lanes): turned into words of 32 bits at `to`, one vector of `lanes` per 32 bits. Only where the tensor's memory runs along k.
     bool can_turn_rows(ir::InstId load, size_t k);
     void turn_rows(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
+    /// The same as words in registers, of rows as long as a vector that all are in range.
+    std::vector<llvm::Value*> turned_rows(ir::InstId load, size_t n, const Point& p, unsigned lanes);
     /// The same of a stored tile, k being its last dimension with an extent > 1.
     void turn_tile(ir::ValueId tile, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
     /// Values among them give their elements from words while `body` is emitted.
     void with_turned(std::vector<TurnedRun> runs, const std::function<void()>& body);
+    /// How many coordinates of a load's part along dimension k, from 0 on, are in range together with `count` of dimension n from p.index[n] on (p
+    /// has no lanes; dimensions that the part lacks: its rank); 0 where those are not. While such a stretch is emitted in `inside`, the load is not
+    /// masked.
+    llvm::Value* inside_until(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count);
+    void inside(const std::vector<ir::InstId>& loads, const std::function<void()>& body);
+    bool is_inside(ir::InstId load) const { return std::find(inside_.begin(), inside_.end(), load) != inside_.end(); }
+    /// Asks for the elements of lanes that find them side by side along dimension n, where that is so.
+    void ask_for(ir::InstId load, size_t n, const Point& p);
     /// Calls a field of Support; the state comes first.
     llvm::Value* call_support(size_t field_offset, llvm::Type* result, std::vector<llvm::Value*> args);
     llvm::Value* argument_slot(uint32_t slot);  ///< i64, read once at the function's start
@@ -352,6 +364,7 @@ private:
     int64_t elements_ = 0;  ///< that the body of the loop being emitted handles between two polls, as far as it is known
     ir::InstId emitted_;    ///< the last instruction whose code was begun
     std::vector<TurnedRun> turned_;
+    std::vector<ir::InstId> inside_;          ///< loads all of whose elements are in range
     std::vector<llvm::AllocaInst*> squares_;  ///< turned words of a nest's loads, by number
     Whole* whole_ = nullptr;
     struct Counted {

@@ -25,7 +25,13 @@ public:
 
     void run() {
         const ir::ValueId v = g_.fn().result(inst_);
-        if (!view_.along_lanes()) return g_.each_result(v, [&](const Point& p) { return settled(across(p)); });
+        if (!view_.along_lanes()) {
+            // Lines of memory are read as a whole, where several vectors' sums are little code.
+            NestOptions options;
+            options.vectors = light(in_) && format_.container_bytes() <= 4 ? kMostTreeVectors : 1;
+            return g_.each_result(
+                v, [&](const Point& p) { return settled(across(p)); }, options);
+        }
         if (g_.is_scalar(v)) return g_.define(v, settled(along(Point{})));
         if (!g_.wanted(v)) return;
         const Buffer to = g_.buffer(v);
@@ -35,12 +41,15 @@ public:
 private:
     /// Is an element made by so few instructions that code may contain several of them?
     bool light(ir::ValueId v) const {
-        constexpr size_t kFewest = 4;
+        constexpr size_t kFewest = 8;  ///< a product of two operands, each loaded, cast, reshaped
         std::vector<ir::ValueId> all{v};
         for (size_t k = 0; k < all.size() && all.size() <= kFewest; ++k)
             if (const ir::Inst* def = g_.fn().def(all[k]); def && g_.is_fused(all[k]))
-                for (ir::ValueId o : g_.fn().operands(*def))
+                for (ir::ValueId o : g_.fn().operands(*def)) {
+                    const Format& f = g_.fn().elem(o);
+                    if (f.bits < 16 && !f.is_int() && !f.is_bool()) return false;  // takes code to decode
                     if (g_.is_fused(o) && !g_.fn().operands(*g_.fn().def(o)).empty()) all.push_back(o);
+                }
         return all.size() <= kFewest;
     }
 

@@ -47,11 +47,13 @@ Leaf TreeEmitter::joined(const Leaf& a, const Leaf& b) {
 
 /// Joins `present` leaves, `distance` apart from `number` on.
 Values TreeEmitter::column(Value* number, int64_t distance, int64_t present, const std::function<Leaf(Value*, int64_t)>& get) {
-    std::vector<Leaf> leaves;
-    for (int64_t k = 0; k < present; ++k) leaves.push_back(get(number, k * distance));
-    for (size_t s = std::bit_ceil(leaves.size()) / 2; s > 0; s /= 2)
-        for (size_t i = 0; i < s && i + s < leaves.size(); ++i) leaves[i] = joined(leaves[i], leaves[i + s]);
-    return leaves[0].values;
+    // What two leaves give is joined before the next are made: few are in registers at a time.
+    const std::function<Leaf(int64_t, int64_t)> from = [&](int64_t first, int64_t step) {
+        if (first + step >= present) return get(number, first * distance);
+        Leaf one = from(first, 2 * step);
+        return joined(one, from(first + step, 2 * step));
+    };
+    return from(0, 1).values;
 }
 
 /// Level by level, each in place: column j ends up in row j.

@@ -28,7 +28,8 @@ void Codegen::nest(const Shape& shape, const PointBody& body, const NestOptions&
     if (order.dims.empty()) return body(p);
     const size_t along = order.dims.back(), inner = order.dims.size() - (order.blocks ? 2 : 1);
     const int64_t extent = shape[along];
-    p.lanes = static_cast<unsigned>(std::min<int64_t>(width(), static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent)))));
+    p.lanes = static_cast<unsigned>(
+        std::min<int64_t>(width() * int64_t{options.vectors}, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent)))));
     const std::function<void(size_t)> dimension = [&](size_t i) {
         if (i == inner) return order.blocks ? nest_blocks(p, shape, order, body) : row(p, along, extent, body, options);
         loop(0, shape[order.dims[i]], 1, [&](Value* at) {

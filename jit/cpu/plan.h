@@ -10,6 +10,8 @@
 
 namespace tegula::cpu {
 
+constexpr unsigned kMostTreeVectors = 4;  ///< of lanes with sums of their own that `reduce` works on at a time
+
 struct Home {
     enum Kind : uint8_t {
         none,    ///< tensors; results nobody wants

@@ -125,10 +125,11 @@ bool runs_along(const ir::Function& fn, const ir::Inst& inst, int64_t axis) {
 
 /// What emit_tree.h needs at most, and copies of lines for regions that take single elements.
 uint64_t tree_bytes(const ir::Function& fn, const ir::Inst& inst, int64_t axis) {
-    constexpr uint64_t kMostLanes = 16, kSpare = 128;
+    constexpr uint64_t kSpare = 128;
+    const uint64_t most_lanes = 16 * (inst.op == Op::reduce ? kMostTreeVectors : 1);
     const Shape& shape = fn.type(fn.operands(inst)[0]).shape;
     const auto n = static_cast<uint64_t>(axis < 0 ? shape.elements() : shape[static_cast<size_t>(axis)]);
-    const uint64_t elements = std::bit_ceil(n) * (runs_along(fn, inst, axis) ? 1 : kMostLanes / 2);
+    const uint64_t elements = std::bit_ceil(n) * (runs_along(fn, inst, axis) ? 1 : most_lanes / 2);
     uint64_t bytes = 0;
     for (uint32_t k = 0; k < inst.results.count; ++k) {
         const ir::ValueId v = fn.result(inst, k);

@@ -30,10 +30,12 @@ struct Product {
     int64_t k_block = 256;                      ///< a stretch of k per pass over the accumulators
     /// Few rows: each element of the right operand is read once, so that it is evaluated in registers where it is multiplied (product_few.cpp).
     bool few = false;
-    std::vector<TurnedLoad> turned;  ///< dimensions of the right operand
+    std::vector<TurnedLoad> loads;   ///< of the right operand, where each of them is known to be read; by its dimensions
+    std::vector<TurnedLoad> turned;  ///< those whose memory runs along k, which are turned
     int64_t chunk = 0;               ///< of k, between two squares of turned rows
     int64_t run = 0;                 ///< of k, a divisor of chunk: what depends on quotients by k, as scales of groups do, is evaluated once
     int64_t step = 8;                ///< of k, unrolled
+    bool kept = false;               ///< whole squares stay in registers, one vector of columns at a time, chunks of k unrolled
     // Work area.
     int64_t a_pitch = 1;                                                         ///< elements between rows of a: [batch, m, a_pitch]
     int64_t n_blocks = 1;                                                        ///< b: [batch, n_blocks, k, block()]

@@ -42,7 +42,6 @@ private:
     void pack_rows(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place);
     void pack_squares(ir::ValueId v, bool is_left, const Buffer& to, const Placing& place);
     void each_vector(ir::ValueId v, bool is_left, bool lanes_along_k, Value* z, Value* line, const std::function<void(Value* at, Value* value)>& put);
-    Value* joined(Values parts);
     Value* across(ir::ValueId v, bool is_left, Point p, Value* group);
     Value* along(ir::ValueId v, bool is_left, Point p, const Index& group);
     Value* part(ir::ValueId v, bool is_left, const Point& p, Value* exists);

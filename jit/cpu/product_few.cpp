@@ -10,6 +10,8 @@ namespace {
 
 using Values = std::vector<Value*>;
 
+constexpr int64_t kRowsAhead = 16;  ///< of memory, that are asked for
+
 class FewRowsEmitter {
 public:
     FewRowsEmitter(Codegen& g, ir::InstId dot, const Product& p, const FewRows& of)
@@ -51,7 +53,7 @@ private:
             for (const Point& p : points_)
                 sums.push_back(p.active ? g_.masked_load(vector_, place(row, p), p.active, llvm::Constant::getNullValue(vector_), align)
                                         : b_.CreateAlignedLoad(vector_, place(row, p), align));
-        sums = stretches(g_.i64(0), p_.k, p_.chunk, sums, [&](Value* k, int64_t count, Values now) { return chunk(k, count, std::move(now)); });
+        sums = chunks(width, std::move(sums));
         for (size_t i = 0; i < sums.size(); ++i) {
             const Point& p = points_[i % points_.size()];
             Value *sum = g_.scalars().settle(of_.chain, sums[i]), *at = place(static_cast<int64_t>(i / points_.size()), p);
@@ -71,6 +73,68 @@ private:
         return sums;
     }
 
+    /// Without masks as far as all that is read is in range.
+    Values chunks(int64_t width, Values sums) {
+        const auto masked = [&](Value* k, int64_t count, Values now) { return chunk(k, count, std::move(now)); };
+        const auto loop = [&](Value* from, Value* to, Values now, const auto& body) {
+            return g_.loop(from, to, p_.chunk, std::move(now), [&](Value* k, Values at) { return body(k, p_.chunk, std::move(at)); });
+        };
+        kept_ = p_.kept && !points_[0].active && g_.can_turn_rows(p_.turned[0].load, p_.turned[0].k);
+        const auto quick = [&](Value* k, int64_t count, Values now) {
+            return kept_ ? kept_chunk(k, std::move(now)) : chunk(k, count, std::move(now));
+        };
+        const int64_t full = p_.k / p_.chunk * p_.chunk;
+        Value *const whole = inside_until(kept_ ? p_.lanes : width, full), *const end = g_.i64(full);
+        if (full) {
+            g_.inside(inside_, [&] { sums = loop(g_.i64(0), whole, std::move(sums), quick); });
+            sums = loop(whole, end, std::move(sums), masked);
+        }
+        if (full == p_.k) return sums;
+        const auto rest = [&] { sums = chunk(end, p_.k - full, std::move(sums)); };
+        whole == end ? g_.inside(inside_, rest) : rest();
+        return sums;
+    }
+
+    /// A multiple of chunks, at most `full`, before which nothing that is read of `count` columns is out of range.
+    Value* inside_until(int64_t count, int64_t full) {
+        Value* until = g_.i64(full);
+        inside_.clear();
+        for (const TurnedLoad& load : p_.loads) {
+            Value* const own = g_.inside_until(load.load, load.k, load.n, first_row(load), count);
+            const auto* known = llvm::dyn_cast<llvm::ConstantInt>(own);
+            if (!known || known->getSExtValue() < p_.k) until = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, until, own);
+            inside_.push_back(load.load);
+        }
+        return b_.CreateAnd(until, g_.i64(-p_.chunk));
+    }
+
+    /// A square that stays in registers.
+    Values kept_chunk(Value* k, Values sums) {
+        const TurnedLoad& load = p_.turned[0];
+        Point first = first_row(load);
+        first.index[load.k] = g_.uniform(k);
+        count_steps(k, p_.chunk);
+        const Point p = load_point(load, points_[0]);
+        TurnedRun run{g_.fn().result(load.load), false, {p.index.begin(), p.index.begin() + p.rank}, load.k, k_, {}};
+        run.words = g_.turned_rows(load.load, load.n, first, p_.lanes);
+        g_.with_turned({std::move(run)}, [&] { sums = step(k, p_.chunk, std::move(sums)); });
+        return sums;
+    }
+
+    /// Of lane 0 of the block's first vector.
+    Point first_row(const TurnedLoad& load) {
+        Point first = load_point(load, points_[0]);
+        first.lanes = 0;
+        first.active = nullptr;
+        if (load.n < first.rank) first.index[load.n] = g_.uniform(first.index[load.n].value);
+        return first;
+    }
+
+    void count_steps(Value* k, int64_t count) {
+        k_.clear();
+        for (int64_t j = 0; j < count; ++j) k_.push_back(j ? b_.CreateAdd(k, g_.i64(j)) : k);
+    }
+
     Values chunk(Value* k, int64_t count, Values sums) {
         squares_.clear();
         for (size_t t = 0; t < p_.turned.size(); ++t) {
@@ -80,9 +144,7 @@ private:
             const auto square = [&](Value* v) {
                 return b_.CreateGEP(b_.getInt8Ty(), area, b_.CreateMul(v, g_.i64(static_cast<int64_t>(p_.square_bytes()))));
             };
-            Point first = load_point(load, points_[0]);
-            first.lanes = 0;
-            first.active = nullptr;
+            Point first = first_row(load);
             first.index[load.k] = g_.uniform(k);
             const Index columns = first.index[load.n];
             g_.loop(0, static_cast<int64_t>(points_.size()), 1, [&](Value* v) {
@@ -112,8 +174,7 @@ private:
 
     /// Words of `count` elements from k on, `offset` of them behind the squares' first.
     std::vector<TurnedRun> turned(Value* k, Value* offset, int64_t count) {
-        k_.clear();
-        for (int64_t j = 0; j < count; ++j) k_.push_back(j ? b_.CreateAdd(k, g_.i64(j)) : k);
+        count_steps(k, count);
         std::vector<TurnedRun> out;
         for (const Square& s : squares_) {
             const Point p = load_point(*s.load, points_[s.vector]);
@@ -139,6 +200,7 @@ private:
         for (int64_t j = 0; j < count; ++j)
             for (size_t v = 0; v < points_.size(); ++v) {
                 Point p = points_[v];
+                ask_for(k_[static_cast<size_t>(j)], v);
                 p.index[p.rank - 2u] = g_.uniform(k_[static_cast<size_t>(j)]);
                 p.index[p.rank - 2u].run = run, p.index[p.rank - 2u].run_length = p_.run;
                 Value* factor = of_.factor(g_.lanes(right_, p), p_.lanes);
@@ -150,6 +212,16 @@ private:
                 }
             }
         return sums;
+    }
+
+    /// Rows that run along n lie far apart, and processors do not look that far ahead: what vector v will read there, a line of the caches at a time.
+    void ask_for(Value* k, size_t v) {
+        for (const TurnedLoad& load : p_.loads) {
+            if (load.k == load.dims.size() || load.n == load.dims.size() || !g_.is_inside(load.load) || v * p_.lanes * load.bits % 512 != 0) continue;
+            Point p = load_point(load, points_[v]);
+            p.index[load.k] = g_.uniform(b_.CreateAdd(k, g_.i64(kRowsAhead)));
+            g_.ask_for(load.load, load.n, p);
+        }
     }
 
     struct Square {
@@ -167,7 +239,9 @@ private:
     llvm::Type *element_, *vector_, *words_;
     std::vector<Point> points_;  ///< of the block's vectors of columns
     std::vector<Square> squares_;
-    Values k_;  ///< coordinates of a step
+    std::vector<ir::InstId> inside_;  ///< loads that are not masked where all they read is in range
+    bool kept_ = false;               ///< there squares stay in registers
+    Values k_;                        ///< coordinates of a step
 };
 
 }  // namespace

@@ -17,23 +17,37 @@ namespace {
 
 constexpr size_t kMostTurnedLoads = 4;  ///< loads
 constexpr int kMostDepth = 64;
+constexpr unsigned kLeastWideBits = 16;                ///< of elements that little code decodes, and of which a square has few
+constexpr unsigned kSpareRegisters = 4;                ///< beside squares and sums
+constexpr int64_t kMostVectors = 4, kMostWide = 16;    ///< of columns in a block
+constexpr int64_t kMostSteps = 8, kMostUnrolled = 32;  ///< of k that are unrolled, and times vectors
+constexpr int64_t kStretch = 64;                       ///< of k, where only masks end with it
 
 /// Walks the fused tree of a right operand; `dims`: the operand's dimension that each one of the value's is, -1: none.
 class RightOperand {
 public:
     RightOperand(const ir::Function& fn, const Plan& plan, int k, int n) : fn_(fn), plan_(plan), k_(k), n_(n) {}
-    std::vector<TurnedLoad> loads;
-    int64_t run = 0;  ///< divides the extents by which k is split; 0: none
+    std::vector<TurnedLoad> loads, turned;  ///< `k` and `n` of loads: the rank where the part has no such dimension
+    int64_t run = 0;                        ///< divides the extents by which k is split; 0: none
+
+    void look(ir::ValueId v, const std::vector<int>& dims) {
+        walk(v, dims);
+        std::erase_if(loads, [&](const TurnedLoad& l) { return elsewhere_.count(l.load.v) != 0; });
+    }
+
+private:
+    bool is_fused(ir::ValueId v) const { return fn_.def(v) && plan_.values[v.v].kind == Home::fused; }
 
     void walk(ir::ValueId v, std::vector<int> dims, int depth = 0) {
+        if (!is_fused(v) || !seen_.insert({v.v, dims}).second) return;
+        if (depth > kMostDepth) return leave(v);
         const ir::Inst* def = fn_.def(v);
-        if (!def || plan_.values[v.v].kind != Home::fused || depth > kMostDepth || !seen_.insert({v.v, dims}).second) return;
         const Shape& shape = fn_.type(v).shape;
         for (size_t d = 0; d < dims.size(); ++d)
             if (shape[d] == 1) dims[d] = -1;
         const auto operands = fn_.operands(*def);
         if (def->op == Op::load) return load(v, dims);
-        if (def->op == Op::reshape) return split(shape, fn_.type(operands[0]).shape, dims);
+        if (def->op == Op::reshape) split(shape, fn_.type(operands[0]).shape, dims);
         if (def->op == Op::permute) {
             std::vector<int> from(dims.size());
             for (size_t d = 0; d < dims.size(); ++d) from[static_cast<size_t>(fn_.attrs(*def)[d])] = dims[d];
@@ -41,29 +55,40 @@ public:
         }
         if (def->op == Op::broadcast)
             return walk(operands[0], {dims.end() - static_cast<std::ptrdiff_t>(fn_.type(operands[0]).shape.rank), dims.end()}, depth + 1);
-        if (!ir::has_trait(def->op, ir::ELEMWISE) && def->op != Op::cast && def->op != Op::select && def->op != Op::bitcast) return;
+        const bool pointwise = ir::has_trait(def->op, ir::ELEMWISE) || def->op == Op::cast || def->op == Op::select || def->op == Op::bitcast;
         for (ir::ValueId o : operands)
-            if (fn_.type(o).shape.rank == dims.size()) walk(o, dims, depth + 1);
+            if (pointwise && fn_.type(o).shape.rank == dims.size())
+                walk(o, dims, depth + 1);
+            else
+                leave(o);
     }
 
-private:
+    /// What is read below is read at places of its own.
+    void leave(ir::ValueId v) {
+        if (!is_fused(v) || !left_.insert(v.v).second) return;
+        if (fn_.def(v)->op == Op::load) elsewhere_.insert(fn_.value(v).def.v);
+        for (ir::ValueId o : fn_.operands(*fn_.def(v))) leave(o);
+    }
+
     void load(ir::ValueId v, const std::vector<int>& dims) {
         const ir::Inst& inst = *fn_.def(v);
         const ir::ValueId tensor = fn_.operands(inst)[0];
         const Format& f = fn_.elem(v);
+        for (ir::ValueId o : fn_.operands(inst)) leave(o);
+        for (const Access::Axis& a : fn_.access(inst).axes)
+            if (a.kind == Access::gather) return;  // these have places of their own
         const auto find = [&](int d) { return static_cast<size_t>(std::find(dims.begin(), dims.end(), d) - dims.begin()); };
-        TurnedLoad out{fn_.value(v).def, dims, find(k_), find(n_), f.bits, {}};
-        if (out.k == dims.size() || out.n == dims.size() || f.bits > 32 || fn_.type(v).pointer || loads.size() == kMostTurnedLoads) return;
-        for (const TurnedLoad& known : loads)
+        const TurnedLoad out{fn_.value(v).def, dims, find(k_), find(n_), f.bits, {}};
+        loads.push_back(out);
+        if (out.k == dims.size() || out.n == dims.size() || f.bits > 32 || fn_.type(v).pointer || turned.size() == kMostTurnedLoads) return;
+        for (const TurnedLoad& known : turned)
             if (known.load == out.load) return;
         const Layout& layout = fn_.types().layout(fn_.type(tensor).layout);
         const int unit = layout.kind() == Layout::Kind::row ? fn_.type(tensor).shape.rank - 1 : layout.kind() == Layout::Kind::col ? 0 : -1;
-        // Dimensions of the part in the order of axes: gathers have places of their own, and are left to their loads.
-        size_t dim = 0, axis = 0;
+        size_t dim = 0, axis = 0;  // dimensions of the part are in the order of axes
         for (const Access::Axis& a : fn_.access(inst).axes) {
-            if (a.kind == Access::gather) return;
             if (a.kind != Access::index && dim++ == out.k && static_cast<int>(axis) == unit && (a.kind == Access::all || a.step == 1))
-                loads.push_back(out);
+                turned.push_back(out);
             ++axis;
         }
     }
@@ -78,6 +103,7 @@ private:
     const Plan& plan_;
     const int k_, n_;
     std::set<std::pair<uint32_t, std::vector<int>>> seen_;  ///< values, and the dimensions that they were reached with
+    std::set<uint32_t> left_, elsewhere_;                   ///< values; load instructions
 };
 
 }  // namespace
@@ -94,20 +120,30 @@ void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const P
     RightOperand operand(fn, plan, p.rank - 2, p.rank - 1);
     std::vector<int> dims(static_cast<size_t>(p.rank));
     std::iota(dims.begin(), dims.end(), 0);
-    operand.walk(right, dims);
-    if (operand.loads.empty() && fast_dimension(fn, plan.options, right) == p.rank - 2) return;  // packing turns it
+    operand.look(right, dims);
+    const std::vector<TurnedLoad>& turned = operand.turned;
+    if (turned.empty() && fast_dimension(fn, plan.options, right) == p.rank - 2) return;  // packing turns it
     auto chunk = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.k)));
-    for (const TurnedLoad& t : operand.loads) chunk = std::min(chunk, static_cast<int64_t>(std::bit_floor(p.lanes * 32 / t.bits)));
+    for (const TurnedLoad& t : turned) chunk = std::min(chunk, static_cast<int64_t>(std::bit_floor(p.lanes * 32 / t.bits)));
     const int64_t run = std::gcd(chunk, operand.run);
     if (p.stretch() && (!p.every_stretch() || run % p.stretch() != 0)) return;
     p.few = true;
-    p.turned = std::move(operand.loads);
     p.rows = static_cast<unsigned>(p.m);
     const int64_t steps = (p.n + p.lanes - 1) / p.lanes;
-    p.steps_n = static_cast<unsigned>(std::clamp<int64_t>(room / p.rows, 1, std::min<int64_t>(steps, 4)));
+    const bool wide = std::all_of(operand.loads.begin(), operand.loads.end(), [](const TurnedLoad& l) { return l.bits >= kLeastWideBits; });
+    const bool plain = wide && !p.stretch() && !p.rounded && run == chunk;
+    // Strands of memory should be wide where they run along n, and as few as can be where they run along k: a chain's latency hides behind what turns
+    // the next square.
+    p.kept = plain && turned.size() == 1 && chunk * turned[0].bits == 32 * p.lanes &&
+             p.rows * std::max(1u, p.lanes * p.bytes / vectors.bytes) + p.lanes + kSpareRegisters <= vectors.registers;
+    const int64_t most = p.kept ? 1 : plain && turned.empty() ? kMostWide : kMostVectors;
+    p.steps_n = static_cast<unsigned>(std::clamp<int64_t>(room / p.rows, 1, std::min(steps, most)));
+    if (plain && turned.empty()) chunk = std::min(chunk, kStretch);
     p.chunk = chunk;
-    p.step = std::min<int64_t>(8, p.stretch() ? p.stretch() : chunk);
-    p.run = p.stretch() ? p.stretch() : run < p.step ? chunk : run;
+    p.step = std::min<int64_t>(std::clamp<int64_t>(kMostUnrolled / p.steps_n, 1, kMostSteps), p.stretch() ? p.stretch() : chunk);
+    p.run = p.stretch() ? p.stretch() : plain || run < p.step ? chunk : run;
+    p.turned = turned;
+    p.loads = std::move(operand.loads);
 }
 
 }  // namespace tegula::cpu

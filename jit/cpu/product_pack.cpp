@@ -1,7 +1,6 @@
 // Operands of a product -> panels (product_emitter.h). An element of a panel is of the chain's type, or a group of neighbours along k, each a part
 // of its bits, for the instruction that multiplies them.
 #include <bit>
-#include <numeric>
 
 #include "jit/cpu/product_emitter.h"
 #include "jit/cpu/turned.h"
@@ -130,19 +129,6 @@ void ProductEmitter::pack_squares(ir::ValueId v, bool is_left, const Buffer& to,
     });
 }
 
-/// One vector of all, in their order; as many as a power of two.
-Value* ProductEmitter::joined(Values parts) {
-    while (parts.size() > 1) {
-        const unsigned size = llvm::cast<llvm::FixedVectorType>(parts[0]->getType())->getNumElements();
-        std::vector<int> both(2 * size);
-        std::iota(both.begin(), both.end(), 0);
-        Values halves;
-        for (size_t i = 0; i < parts.size(); i += 2) halves.push_back(b_.CreateShuffleVector(parts[i], parts[i + 1], both));
-        parts = std::move(halves);
-    }
-    return parts[0];
-}
-
 /// Elements of a panel at one group of k; lanes run along the other dimension.
 Value* ProductEmitter::across(ir::ValueId v, bool is_left, Point p, Value* group) {
     const Shape& shape = g_.fn().type(v).shape;
@@ -162,7 +148,7 @@ Value* ProductEmitter::across(ir::ValueId v, bool is_left, Point p, Value* group
     std::vector<int> turned;
     for (unsigned lane = 0; lane < p.lanes; ++lane)
         for (int64_t h = 0; h < n; ++h) turned.push_back(static_cast<int>(h * p.lanes + lane));
-    return b_.CreateBitCast(b_.CreateShuffleVector(joined(std::move(parts)), turned), g_.scalars().type(chain_, p.lanes));
+    return b_.CreateBitCast(b_.CreateShuffleVector(joined(b_, std::move(parts)), turned), g_.scalars().type(chain_, p.lanes));
 }
 
 /// Elements of a panel at consecutive groups of k, one per lane.
@@ -181,7 +167,7 @@ Value* ProductEmitter::along(ir::ValueId v, bool is_left, Point p, const Index& 
         parts.push_back(part(v, is_left, p, p.active));
     }
     llvm::Type* dwords = llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes);
-    Value* all = b_.CreateBitCast(joined(std::move(parts)), dwords);
+    Value* all = b_.CreateBitCast(joined(b_, std::move(parts)), dwords);
     if (p_.watched()) all = b_.CreateIntrinsic(llvm::Intrinsic::fshl, {dwords}, {all, all, g_.splat(g_.i32(16), p.lanes)});
     return b_.CreateBitCast(all, g_.scalars().type(chain_, p.lanes));
 }

@@ -210,7 +210,8 @@ std::string Product::text() const {
     if (few)
         return std::to_string(m) + " x " + std::to_string(block()) + " accumulators (" + sums +
                ", k ascending); the right operand is evaluated in registers, " + std::to_string(step) + " of k at a time" +
-               (turned.empty() ? "" : "; rows of memory are turned in squares, " + std::to_string(chunk) + " of k each");
+               (turned.empty() ? "" : "; rows of memory are turned in squares, " + std::to_string(chunk) + " of k each") +
+               (kept ? ", which stay in registers" : "");
     std::string how = ", k ascending";
     if (row) {
         how = ", " + std::string(row->name) + " of " + std::to_string(group()) + " neighbours along k";

@@ -4,6 +4,7 @@
 #include "jit/cpu/turned.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "jit/cpu/access.h"
 
@@ -12,9 +13,16 @@ namespace tegula::cpu {
 using ir::Access;
 using llvm::Value;
 
+namespace {
+
+constexpr size_t kBlock = 4;      ///< lanes within which any two vectors are shuffled by one quick instruction
+constexpr int64_t kAhead = 1024;  ///< bytes of each row that are asked for ahead: no processor sees that many strands of memory coming
+
+}  // namespace
+
 void transpose(llvm::IRBuilder<>& b, std::vector<Value*>& lines) {
     const size_t side = lines.size();
-    for (size_t d = side / 2; d; d /= 2) {
+    for (size_t d = side / 2; d >= (side < kBlock ? 1 : kBlock); d /= 2) {
         std::vector<int> low, high;
         for (size_t l = 0; l < side; ++l) {
             low.push_back(static_cast<int>(l & d ? side + l - d : l));
@@ -27,6 +35,35 @@ void transpose(llvm::IRBuilder<>& b, std::vector<Value*>& lines) {
             lines[i + d] = b.CreateShuffleVector(x, y, high);
         }
     }
+    if (side >= kBlock) transpose_blocks(b, lines);
+}
+
+void transpose_blocks(llvm::IRBuilder<>& b, std::vector<Value*>& lines) {
+    const auto side = static_cast<int>(lines.size());
+    // Lanes of two vectors by turns, of the lower or the upper half of each block; then pairs of lanes.
+    std::vector<int> one[2], two[2];
+    for (int l = 0; l < side; ++l)
+        for (int upper : {0, 1}) {
+            const int block = l / 4 * 4, lane = l % 4;
+            one[upper].push_back(block + 2 * upper + lane / 2 + (lane % 2 ? side : 0));
+            two[upper].push_back(block + 2 * upper + lane % 2 + (lane / 2 ? side : 0));
+        }
+    for (size_t i = 0; i < lines.size(); i += kBlock) {
+        Value* pairs[4];  // of rows 0 and 1, lower and upper, and of rows 2 and 3
+        for (size_t r = 0; r < kBlock; ++r) pairs[r] = b.CreateShuffleVector(lines[i + (r & 2)], lines[i + (r & 2) + 1], one[r & 1]);
+        for (size_t r = 0; r < kBlock; ++r) lines[i + r] = b.CreateShuffleVector(pairs[r / 2], pairs[r / 2 + 2], two[r & 1]);
+    }
+}
+
+Value* joined(llvm::IRBuilder<>& b, std::vector<Value*> parts) {
+    while (parts.size() > 1) {
+        std::vector<int> both(2 * llvm::cast<llvm::FixedVectorType>(parts[0]->getType())->getNumElements());
+        std::iota(both.begin(), both.end(), 0);
+        std::vector<Value*> halves;
+        for (size_t i = 0; i < parts.size(); i += 2) halves.push_back(b.CreateShuffleVector(parts[i], parts[i + 1], both));
+        parts = std::move(halves);
+    }
+    return parts[0];
 }
 
 size_t AccessEmitter::axis_of(size_t dim) const {
@@ -39,7 +76,7 @@ size_t AccessEmitter::axis_of(size_t dim) const {
 Value* AccessEmitter::row_mask(size_t k_axis, const Point& p, int64_t count, Value* phase, unsigned bytes) {
     const Access::Axis& axis = access_.axes[k_axis];
     Value *from = g_.i64(0), *to = g_.i64(count);
-    if (axis.kind == Access::range && !axis.in_bounds) {
+    if (axis.kind == Access::range && !axis.in_bounds && !g_.is_inside(id_)) {
         const auto [low, high] = limits(k_axis);
         Value* at = p.index[dim_[k_axis]].value;
         const auto within = [&](Value* v) {
@@ -113,15 +150,42 @@ void AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count,
     for (size_t w = 0; w < used; ++w) b_.CreateAlignedStore(lines[w], b_.CreateConstGEP1_64(line, to, w), llvm::Align(4));
 }
 
+std::vector<Value*> AccessEmitter::turned_rows(size_t n, const Point& p, unsigned lanes) {
+    Place place = this->place(p);
+    const Address address = this->address(place);
+    const size_t n_axis = axis_of(n);
+    int64_t known;
+    Value* pitch = b_.CreateMul(stride(n_axis, known), g_.i64(access_.axes[n_axis].kind == Access::range ? access_.axes[n_axis].step : 1));
+    llvm::Type *byte = b_.getInt8Ty(), *block = llvm::FixedVectorType::get(b_.getInt32Ty(), kBlock);
+    std::vector<Value*> rows{b_.CreateGEP(byte, address.base, address.offset)};
+    for (size_t r = 1; r < lanes; ++r)  // each one addition from another
+        rows.push_back(b_.CreateGEP(byte, rows[r & (r - 1)], b_.CreateMul(pitch, g_.i64(static_cast<int64_t>(r & (~r + 1))))));
+    for (Value* row : rows) prefetch(b_.CreateConstGEP1_64(byte, row, kAhead), false, 2);
+    std::vector<Value*> lines;
+    for (size_t l = 0; l < lanes; ++l) {
+        std::vector<Value*> blocks;
+        for (size_t r = l % kBlock; r < lanes; r += kBlock)
+            blocks.push_back(b_.CreateAlignedLoad(block, b_.CreateConstGEP1_64(block, rows[r], l / kBlock), llvm::Align(1)));
+        lines.push_back(joined(b_, std::move(blocks)));
+    }
+    transpose_blocks(b_, lines);
+    return lines;
+}
+
 Value* AccessEmitter::from_words(const Point& p, size_t k, Value* words) {
     Value* v = g_.scalars().from_words(format_, words);
     const Access::Axis& along = access_.axes[axis_of(k)];
-    if (!other_.valid() && !mask_.valid() && (along.kind == Access::all || along.in_bounds)) return v;  // rows outside are zeros
+    const bool zeros = out_bytes_ || along.kind == Access::all || along.in_bounds;  // where elements are outside
+    if (!mask_.valid() && (g_.is_inside(id_) || (!other_.valid() && zeros))) return v;
     Point all = p;
     all.active = nullptr;
     Value* mask = this->mask(place(p), all);
     if (!mask) return v;
     return g_.scalars().select(mask, v, other_.valid() ? g_.lanes(other_, p) : llvm::Constant::getNullValue(v->getType()));
+}
+
+std::vector<Value*> Codegen::turned_rows(ir::InstId load, size_t n, const Point& p, unsigned lanes) {
+    return AccessEmitter(*this, load).turned_rows(n, p, lanes);
 }
 
 bool Codegen::can_turn_rows(ir::InstId load, size_t k) { return !options_.bounds && AccessEmitter(*this, load).runs_along(k); }

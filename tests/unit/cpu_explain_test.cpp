@@ -147,6 +147,30 @@ TEST_F(CpuExplain, BlocksRegistersAndRows) {
     }
 }
 
+/// Weights whose memory runs along k: of 16 bits and more squares stay in registers, as long as those hold them beside the sums.
+TEST_F(CpuExplain, SquaresOfFewRows) {
+    const auto weights = [](const std::string& f, int m) {
+        const std::string rows = std::to_string(m), sums = " : tile<f32>[" + rows + ", 64]\n";
+        return "kernel @k(%x: tensor<f32>[?, ?] in, %w: tensor<" + f +
+               ">[?, ?] in, %y: tensor<f32>[?, ?] inout) {\n %0 = constant 0 : i64\n %1 = load %x[%0 +: " + rows + ", %0 +: 128] : tile<f32>[" +
+               rows + ", 128]\n %2 = load %w[%0 +: 64, %0 +: 128] : tile<" + f + ">[64, 128]\n %3 = cast %2 {round = rne} : tile<f32>[64, 128]\n" +
+               " %4 = permute %3 {axis = [1, 0]} : tile<f32>[128, 64]\n %5 = load %y[%0 +: " + rows + ", %0 +: 64]" + sums +
+               " %6 = dot %1, %4, %5 {precision = ieee}" + sums + " store %y[%0 +: " + rows + ", %0 +: 64] = %6\n ret\n}\n";
+    };
+    for (const char* f : {"bf16", "f16", "i16", "i32"}) {
+        explain(weights(f, 1), target(64, 0));
+        says("which stay in registers");
+        says("1 x 16 accumulators");
+    }
+    explain(weights("bf16", 12), target(64, 0));
+    says("which stay in registers");
+    for (const auto& [f, m, bytes] : {std::tuple("bf16", 13, 64u), {"i8", 1, 64u}, {"bf16", 5, 32u}}) {
+        explain(weights(f, m), target(bytes, 0));
+        says("rows of memory are turned in squares");
+        says_not("which stay in registers");
+    }
+}
+
 TEST_F(CpuExplain, WhyATileIsStored) {
     const std::string begin =
         "kernel @k(%x: tensor<f32>[?] in, %y: tensor<f32>[?] inout) {\n %0 = constant 0 : i64\n %1 = load %x[%0 +: 64] : tile<f32>[64]\n";
