@@ -4,9 +4,9 @@
 #include <numeric>
 #include <set>
 
+#include "jit/cpu/memory_order.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/product.h"
-#include "lang/layout.h"
 
 namespace tegula::cpu {
 
@@ -83,11 +83,11 @@ private:
         if (out.k == dims.size() || out.n == dims.size() || f.bits > 32 || fn_.type(v).pointer || turned.size() == kMostTurnedLoads) return;
         for (const TurnedLoad& known : turned)
             if (known.load == out.load) return;
-        const Layout& layout = fn_.types().layout(fn_.type(tensor).layout);
-        const int unit = layout.kind() == Layout::Kind::row ? fn_.type(tensor).shape.rank - 1 : layout.kind() == Layout::Kind::col ? 0 : -1;
+        const MemoryOrder order = memory_order(fn_, plan_.options, tensor);
+        if (order.runs) return;
         size_t dim = 0, axis = 0;  // dimensions of the part are in the order of axes
         for (const Access::Axis& a : fn_.access(inst).axes) {
-            if (a.kind != Access::index && dim++ == out.k && static_cast<int>(axis) == unit && (a.kind == Access::all || a.step == 1))
+            if (a.kind != Access::index && dim++ == out.k && static_cast<int>(axis) == order.unit && (a.kind == Access::all || a.step == 1))
                 turned.push_back(out);
             ++axis;
         }
