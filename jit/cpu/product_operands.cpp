@@ -36,31 +36,33 @@ static int fast_dimension_of(const ir::Function& fn, const CompileOptions& optio
     return -1;
 }
 
-int fast_dimension(const ir::Function& fn, const CompileOptions& options, ir::ValueId v) {
-    for (int depth = 0; depth < 64; ++depth) {
-        const ir::Inst* def = fn.def(v);
-        const int last = fn.type(v).shape.rank - 1;
-        if (!def) return last;
-        if (def->op == ir::Op::load) return fast_dimension_of(fn, options, *def);
-        const auto operands = fn.operands(*def);
-        if (def->op == ir::Op::permute) {
-            const int inner = fast_dimension(fn, options, operands[0]);
-            const auto axes = fn.attrs(*def);
-            for (size_t d = 0; d < axes.size(); ++d)
-                if (axes[d] == inner) return static_cast<int>(d);
-            return -1;
-        }
-        if (def->op == ir::Op::broadcast || def->op == ir::Op::constant || def->op == ir::Op::reshape || def->op == ir::Op::iota) return -1;
-        if (!ir::has_trait(def->op, ir::ELEMWISE) && def->op != ir::Op::cast && def->op != ir::Op::select && def->op != ir::Op::bitcast) return last;
-        // The first operand that knows, the others are scales and masks.
-        int found = -1;
-        for (ir::ValueId o : operands.subspan(0, operands.size() > 1 ? operands.size() - 1 : 0))
-            if (found < 0 && fn.type(o).shape == fn.type(v).shape) found = fast_dimension(fn, options, o);
-        if (found >= 0) return found;
-        v = operands.back();
-        if (!(fn.type(v).shape.rank == last + 1)) return -1;
+/// Values that are looked at twice know nothing the second time.
+static int fast_dimension(const ir::Function& fn, const CompileOptions& options, ir::ValueId v, std::vector<bool>& seen, int depth) {
+    constexpr int kMostDepth = 64;
+    const Shape& shape = fn.type(v).shape;
+    const ir::Inst* def = fn.def(v);
+    if (seen[v.v] || depth > kMostDepth) return -1;
+    seen[v.v] = true;
+    if (!def) return shape.rank - 1;
+    const auto operands = fn.operands(*def);
+    if (def->op == ir::Op::load) return fast_dimension_of(fn, options, *def);
+    if (def->op == ir::Op::broadcast || def->op == ir::Op::constant || def->op == ir::Op::reshape || def->op == ir::Op::iota) return -1;
+    if (def->op == ir::Op::permute) {
+        const auto axes = fn.attrs(*def);
+        const auto at = std::find(axes.begin(), axes.end(), fast_dimension(fn, options, operands[0], seen, depth + 1));
+        return at == axes.end() ? -1 : static_cast<int>(at - axes.begin());
     }
+    if (!ir::has_trait(def->op, ir::ELEMWISE) && def->op != ir::Op::cast && def->op != ir::Op::select && def->op != ir::Op::bitcast)
+        return shape.rank - 1;
+    for (ir::ValueId o : operands)  // the first that knows, the others are scales and masks
+        if (fn.type(o).shape == shape)
+            if (const int found = fast_dimension(fn, options, o, seen, depth + 1); found >= 0) return found;
     return -1;
+}
+
+int fast_dimension(const ir::Function& fn, const CompileOptions& options, ir::ValueId v) {
+    std::vector<bool> seen(fn.value_count());
+    return fast_dimension(fn, options, v, seen, 0);
 }
 
 bool is_turned(const ir::Function& fn, const CompileOptions& options, ir::ValueId operand, int64_t width) {

@@ -82,7 +82,7 @@ TEST_F(CpuExplain, InstructionsOfProducts) {
 TEST_F(CpuExplain, FewColumnsAreFewRows) {
     explain(product("f32", "f32", "f32", 64, 1, 64), target(64, 0));
     says("dot: tile<f32>[1, 64] is stored");
-    says("computed as the transposed product, as there are few columns; 1 x 64 accumulators");
+    says("computed as the transposed product, as there are few columns; 1 x 16 accumulators");
     for (const auto& [m, n] : {std::pair(64, 5), {4, 4}, {1, 1}}) {
         explain(product("f32", "f32", "f32", m, n, 64), target(64, 0));
         says_not("transposed product");
@@ -113,6 +113,16 @@ TEST(CpuProduct, OperandsThatRunAlongColumnsAreTurned) {
     options.tensors[1] = {.strided = true, .unit = 1};
     EXPECT_EQ(turned(), "t.t.");
     EXPECT_EQ(cpu::fast_dimension(*fn, options, loads[3]), -1);
+}
+
+TEST(CpuProduct, LooksAtEachValueOnceForWhereMemoryRuns) {
+    World w;
+    const std::string tile = " : tile<f32>[64, 32]\n";
+    std::string ir = "kernel @k(%a: tensor<f32>[?, ?] in) {\n %0 = constant 0 : i64\n %1 = load %a[%0 +: 64, %0 +: 32 step 2]" + tile;
+    int last = 1;
+    for (; last < 60; ++last) ir += " %" + std::to_string(last + 1) + " = add %" + std::to_string(last) + ", %" + std::to_string(last) + tile;
+    const auto fn = w.parse(ir + " ret\n}\n");
+    EXPECT_EQ(cpu::fast_dimension(*fn, {}, ir::ValueId{static_cast<uint32_t>(fn->value_count() - 1)}), -1);
 }
 
 TEST_F(CpuExplain, BlocksRegistersAndRows) {
