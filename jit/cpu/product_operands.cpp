@@ -21,19 +21,19 @@ bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chai
     }
 }
 
-/// Of a loaded part, where memory of its tensor runs; -1: along none of its dimensions, or not from element to element.
+/// Of a loaded part, where memory of its tensor runs; the last dimension where it runs along none, or is not known to.
 static int fast_dimension_of(const ir::Function& fn, const CompileOptions& options, const ir::Inst& load) {
     using ir::Access;
-    const MemoryOrder order = memory_order(fn, options, fn.operands(load)[0]);
+    const int unit = memory_order(fn, options, fn.operands(load)[0]).unit, last = fn.type(fn.result(load)).shape.rank - 1;
     const std::vector<Access::Axis> axes = fn.access(load).axes;
     int dimension = 0;
     for (size_t a = 0; a < axes.size(); ++a) {
-        if (axes[a].kind == Access::gather) return fn.type(fn.result(load)).shape.rank - 1;
+        if (axes[a].kind == Access::gather) return last;
         if (axes[a].kind == Access::index) continue;
-        if (static_cast<int>(a) == order.unit) return axes[a].step == 1 ? dimension : -1;
+        if (static_cast<int>(a) == unit) return axes[a].step == 1 ? dimension : last;
         ++dimension;
     }
-    return -1;
+    return last;
 }
 
 /// Values that are looked at twice know nothing the second time.
