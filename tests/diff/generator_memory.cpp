@@ -1,0 +1,108 @@
+// Statements that read and write memory of their own (program_generator.h).
+#include "tests/diff/program_generator.h"
+
+#include <algorithm>
+
+namespace tegula::diff {
+
+bool Generator::own_rows() {
+    const auto a = find(has_arithmetic);
+    if (!a) return false;
+    const TileType t = type(*a);
+    const int64_t n = elements(t.shape);
+    const std::string length = std::to_string(n), row = "mem[" + program() + ", ", value = "reshape({0}, [" + length + "])";
+    const std::vector<std::string> steps = {row + "3 +: " + length + "] += " + value + "; ",
+                                            row + "0 +: " + length + "] = " + row + "2 +: " + length + "]; ",
+                                            row + "1 +: " + length + "] = flip(" + row + "shift +: " + length + "], 0); ",
+                                            row + "2 +: " + length + " step 2] = " + row + "1 +: " + length + "] * " + value + "; "};
+    std::string text = "{ var acc = {0}; ";
+    for (int i = 1 + below(3); i > 0; --i) text += pick(steps);
+    text += "acc = reshape(" + row + "shift +: " + length + " step " + std::to_string(pick({1, 2})) + "], [" + list(t.shape) + "]); acc }";
+    const std::vector<int64_t> extents = {programs(), n + pick({0, 3, 5, 40})};
+    return add(t, text, {*a}, Memory{{t.elem, extents}, false, chance(30) ? layout(extents) : ""});
+}
+
+bool Generator::overwriting() {
+    if (programs() != 1 || p_.inputs.empty()) return false;
+    const auto i = static_cast<size_t>(below(static_cast<int>(p_.inputs.size())));
+    const Input& in = p_.inputs[i];
+    const auto v = find([&](const TileType& t) { return t.elem == in.tile.elem && t.shape.size() == in.tensor.size(); });
+    std::string at;
+    for (int64_t e : type(*v).shape) at += (at.empty() ? "" : ", ") + std::to_string(below(3)) + " +: " + std::to_string(e);
+    return add(type(*v), "{ var acc = {0}; mem[" + at + "] = {0}; acc = mem[" + at + "]; acc }", {*v},
+               Memory{{in.tile.elem, in.tensor}, false, "", i});
+}
+
+bool Generator::picked_rows() {
+    const auto a = find([](const TileType& t) { return is_int(t.elem) && t.shape.size() <= 2 && elements(t.shape) <= 256; });
+    if (!a) return false;
+    TileType t = type(*a);
+    const int64_t rows = pick({3, 17, 64}), columns = pick({1, 4, 7, 16}), step = pick({1, 1, 2, 3});
+    t.elem = element();
+    t.shape.push_back(columns);
+    const std::vector<int64_t> extents = {rows, columns * step + pick({0, 0, 1, 3})};
+    const std::string other = chance(40) ? " else cast<" + t.elem + ">(pid)" : "";
+    const std::string part = std::to_string(below(2)) + " +: " + std::to_string(columns) + (step == 1 ? "" : " step " + std::to_string(step));
+    return add(t, "mem[cast<i64>({0}) % " + std::to_string(rows + 3) + " - 1, " + part + "]" + other, {*a},
+               Memory{{t.elem, extents}, false, chance(40) ? layout(extents) : ""});
+}
+
+std::optional<int> Generator::find_mask(const TileType& t) {
+    return find([&](const TileType& o) { return o.shape == t.shape; });
+}
+
+std::string Generator::places(const TileType& t) {
+    const std::string n = std::to_string(elements(t.shape));
+    return "reshape(" + std::string(chance(30) ? n + " - 1 - " : "") + "iota[" + n + "], [" + list(t.shape) + "])";
+}
+
+bool Generator::atomic() {
+    const auto v = find([](const TileType& t) { return is_int(t.elem) || t.elem == "f32"; });
+    const auto i = v ? find([&](const TileType& t) { return is_int(t.elem) && t.shape == type(*v).shape; }) : std::nullopt;
+    if (!i) return false;
+    const TileType t = type(*v);
+    const auto op =
+        is_float(t.elem) ? pick(std::vector<std::string>{"min", "max"}) : pick(std::vector<std::string>{"add", "min", "max", "and", "or", "xor"});
+    const int64_t n = pick({1, 7, 40, 300});
+    const bool pointer = chance(30);
+    const std::string at = "cast<i64>({1}) % " + std::to_string(n);
+    return add(t, "{ var acc = {0}; atomic_" + op + "(" + (pointer ? "mem + " + at : "mem[" + at + "]") + ", {0}, mask = cast<bool>({2})); acc }",
+               {*v, *i, *find_mask(t)}, Memory{{t.elem, {n}}, pointer});
+}
+
+bool Generator::exchange() {
+    const auto v = find([](const TileType& t) { return is_int(t.elem); });
+    if (!v) return false;
+    const TileType t = type(*v);
+    const auto w = find([&](const TileType& o) { return o == t; });
+    const std::string at = "(mem[" + program() + ", " + places(t) + "], ", mask = ", mask = cast<bool>({2}))";
+    const std::string text = pick(std::vector<std::string>{"atomic_xchg" + at + "{0}" + mask, "atomic_cas" + at + "{1}, {0}" + mask,
+                                                           "atomic_add" + at + "{0}" + mask, "atomic_max" + at + "{0}" + mask});
+    return add(t, text, {*v, *w, *find_mask(t)}, Memory{{t.elem, {programs(), elements(t.shape)}}});
+}
+
+bool Generator::pointers() {
+    const auto v = find([](const TileType& t) { return is_int(t.elem); });
+    if (!v) return false;
+    TileType t = type(*v);
+    const int64_t n = elements(t.shape);
+    const std::string mask = "cast<bool>({1})";
+    if (chance(50)) {
+        t.elem = element();
+        const std::string m = std::to_string(pick({3, 64, 500}));
+        return add(t, "load(mem + cast<i64>({0}) % " + m + ", mask = " + mask + (chance(50) ? ")" : ", other = cast<" + t.elem + ">(shift))"),
+                   {*v, *find_mask(t)}, Memory{{t.elem, {std::stoll(m)}}, true});
+    }
+    const int w = *find_mask(t);
+    const TileType stored = type(w);
+    if (chance(50))
+        return add(stored, "{ var acc = {1}; mem[" + program() + ", cast<i64>({0}) % " + std::to_string(n) + "] = {1}; acc }", {*v, w},
+                   Memory{{stored.elem, {programs(), n}}});
+    const int64_t step = pick({1, 1, 2, 3});
+    return add(stored,
+               "{ var acc = {1}; store(mem + " + program() + " * " + std::to_string(n * step) + " + " + std::to_string(step) + " * " +
+                   places(stored) + ", {1}, mask = cast<bool>({0})); acc }",
+               {*v, w}, Memory{{stored.elem, {programs() * n * step}}, true});
+}
+
+}  // namespace tegula::diff
