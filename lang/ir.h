@@ -43,6 +43,8 @@ Op find_op(std::string_view name);
 inline bool has_trait(Op op, Trait t) { return (op_row(op).traits & t) != 0; }
 /// dot and dot_scaled: operands 0, 1 and 2 are the factors and what their product is added to.
 inline bool is_product(Op op) { return op == Op::dot || op == Op::dot_scaled; }
+/// Is each element of the result made from the operands' elements at its own place?
+inline bool is_pointwise(Op op) { return has_trait(op, ELEMWISE) || op == Op::select || op == Op::cast || op == Op::bitcast; }
 /// load, store, ptr_load, ptr_store, channel_put: their flags hold a Caching.
 bool may_ask_caches(Op op);
 /// Is `format` (or, for pointers, `pointer`) in an elementwise op's domain?

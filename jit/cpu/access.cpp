@@ -199,9 +199,8 @@ Value* AccessEmitter::mask(const Place& place, const Point& p) {
     if (!place.inside) return all;
     Value* out = b_.CreateNot(place.inside);
     if (all) out = b_.CreateAnd(out, all);
-    g_.when(p.lanes ? b_.CreateOrReduce(out) : out, [&] {
-        g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])});
-    });
+    g_.when(p.lanes ? b_.CreateOrReduce(out) : out,
+            [&] { g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])}); });
     both(all, place.inside);
     return all;
 }

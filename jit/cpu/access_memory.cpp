@@ -168,11 +168,7 @@ void AccessEmitter::store(const std::vector<Point>& points, const std::vector<Va
     }
     std::vector<Value*> parts;
     for (Value* v : values) parts.push_back(g_.scalars().to_memory(v, format_));
-    Value* to = b_.CreateGEP(b_.getInt8Ty(), at[0].base, at[0].offset);
-    for (Value* line : put_together(b_, parts)) {
-        b_.CreateAlignedStore(line, to, llvm::Align(1));
-        to = b_.CreateConstGEP1_64(line->getType(), to, 1);
-    }
+    store_together(b_, parts, b_.CreateGEP(b_.getInt8Ty(), at[0].base, at[0].offset), llvm::Align(1));
 }
 
 // ---- tensors that the caches do not hold ----

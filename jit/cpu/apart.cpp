@@ -53,16 +53,17 @@ Value* load_apart(llvm::IRBuilderBase& b, llvm::Type* element, Value* first, uns
     return out.value();
 }
 
-std::vector<Value*> put_together(llvm::IRBuilderBase& b, const std::vector<Value*>& parts) {
+void store_together(llvm::IRBuilderBase& b, const std::vector<Value*>& parts, Value* first, Align align,
+                    const std::function<void(llvm::StoreInst*)>& tag) {
     const auto lanes = static_cast<int>(lanes_of(parts[0])), count = static_cast<int>(parts.size());
-    std::vector<Value*> out;
+    llvm::Type* element = parts[0]->getType()->getScalarType();
     for (int t = 0; t < count; ++t) {
         Mixed line(b, static_cast<unsigned>(lanes));
         for (int j = 0; j < count; ++j)
             line.take(parts[static_cast<size_t>(j)], [&](int l) { return (t * lanes + l) % count == j ? (t * lanes + l) / count : -1; });
-        out.push_back(line.value());
+        llvm::StoreInst* store = b.CreateAlignedStore(line.value(), b.CreateConstGEP1_64(element, first, static_cast<uint64_t>(t * lanes)), align);
+        if (tag) tag(store);
     }
-    return out;
 }
 
 void store_apart(llvm::IRBuilderBase& b, Value* value, Value* first, int64_t step) {

@@ -147,11 +147,8 @@ void Codegen::write(const Buffer& buffer, const std::vector<Point>& points, cons
     llvm::Type* element = memory_type(*buffer.format, buffer.pointer, 0);
     std::vector<Value*> parts;
     for (Value* v : values) parts.push_back(buffer.pointer ? v : scalars_.to_memory(v, *buffer.format));
-    Value* to = b_.CreateGEP(element, buffer.base, at.first);
-    for (Value* line : put_together(b_, parts)) {
-        tagged(b_.CreateAlignedStore(line, to, Align(element_bytes(element))), buffer);
-        to = b_.CreateConstGEP1_64(element, to, points[0].lanes);
-    }
+    store_together(b_, parts, b_.CreateGEP(element, buffer.base, at.first), Align(element_bytes(element)),
+                   [&](llvm::StoreInst* line) { tagged(line, buffer); });
 }
 
 std::vector<Point> Codegen::points_of(const NestOrder& order, const Shape& shape, const Point& p) {

@@ -56,8 +56,7 @@ private:
             const int64_t axis = fn_.attrs(inst)[2];
             return axis >= 0 && axis != static_cast<int64_t>(dim) && value(fn_.result(inst), dim - (axis < static_cast<int64_t>(dim)));
         }
-        const bool pointwise = ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::select || inst.op == Op::cast || inst.op == Op::bitcast;
-        return (pointwise || inst.op == Op::dot) && fn_.type(fn_.result(inst)).shape.rank == rank && value(fn_.result(inst), dim);
+        return (ir::is_pointwise(inst.op) || inst.op == Op::dot) && fn_.type(fn_.result(inst)).shape.rank == rank && value(fn_.result(inst), dim);
     }
 
     ir::ValueId argument(const ir::Inst& owner, size_t block, size_t number) const { return fn_.block(fn_.blocks(owner)[block]).args[number]; }

@@ -85,4 +85,17 @@ MemoryOrder memory_order(const ir::Function& fn, const CompileOptions& options, 
     return out;
 }
 
+int unit_dimension(const ir::Access& part, const MemoryOrder& order) {
+    using ir::Access;
+    int dimension = 0;  // in the order of axes, where there are no gathers
+    for (size_t a = 0; a < part.axes.size(); ++a) {
+        const Access::Axis& axis = part.axes[a];
+        if (axis.kind == Access::gather) return -1;
+        if (axis.kind == Access::index) continue;
+        if (static_cast<int>(a) == order.unit) return axis.kind == Access::all || axis.step == 1 ? dimension : -1;
+        ++dimension;
+    }
+    return -1;
+}
+
 }  // namespace tegula::cpu

@@ -1,3 +1,4 @@
+// The transposed products (narrow_products.h) and the permutations around them.
 #include "jit/cpu/narrow_products.h"
 
 #include <numeric>

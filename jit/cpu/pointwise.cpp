@@ -33,7 +33,8 @@ Value* Codegen::apply(ir::InstId id, std::span<Value* const> x, unsigned lanes, 
     if (inst.op == Op::bitcast) {
         if (from.pointer == to.pointer && (from.pointer || from.elem == to.elem)) return x[0];
         const Format& u64 = fn_.types().format(id_of(Fmt::u64));
-        return scalars_.bitcast(plan_.values[result.v].unseen_nans ? scalars_.raw(x[0]) : x[0], from.pointer ? u64 : fn_.types().format(from.elem), to.pointer ? u64 : fn_.types().format(to.elem));
+        return scalars_.bitcast(plan_.values[result.v].unseen_nans ? scalars_.raw(x[0]) : x[0], from.pointer ? u64 : fn_.types().format(from.elem),
+                                to.pointer ? u64 : fn_.types().format(to.elem));
     }
     if (inst.op == Op::cast) {
         const auto attrs = fn_.attrs(inst);
@@ -56,8 +57,7 @@ Value* Codegen::apply(ir::InstId id, std::span<Value* const> x, unsigned lanes, 
 bool Codegen::batchable(ir::BlockId body) const {
     for (ir::InstId id : fn_.block(body).insts) {
         const ir::Inst& inst = fn_.inst(id);
-        const bool pointwise = ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::select || inst.op == Op::cast || inst.op == Op::bitcast ||
-                               inst.op == Op::constant || inst.op == Op::ptr_add || inst.op == Op::yield;
+        const bool pointwise = ir::is_pointwise(inst.op) || inst.op == Op::constant || inst.op == Op::ptr_add || inst.op == Op::yield;
         if (!pointwise || (options_.checked && checks(fn_, inst))) return false;
         // The element number of stochastic rounding is that of a scalar: 0.
         for (uint32_t r = 0; r < inst.results.count; ++r)

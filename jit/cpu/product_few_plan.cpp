@@ -55,9 +55,8 @@ private:
         }
         if (def->op == Op::broadcast)
             return walk(operands[0], {dims.end() - static_cast<std::ptrdiff_t>(fn_.type(operands[0]).shape.rank), dims.end()}, depth + 1);
-        const bool pointwise = ir::has_trait(def->op, ir::ELEMWISE) || def->op == Op::cast || def->op == Op::select || def->op == Op::bitcast;
         for (ir::ValueId o : operands)
-            if (pointwise && fn_.type(o).shape.rank == dims.size())
+            if (ir::is_pointwise(def->op) && fn_.type(o).shape.rank == dims.size())
                 walk(o, dims, depth + 1);
             else
                 leave(o);
@@ -84,13 +83,7 @@ private:
         for (const TurnedLoad& known : turned)
             if (known.load == out.load) return;
         const MemoryOrder order = memory_order(fn_, plan_.options, tensor);
-        if (order.runs) return;
-        size_t dim = 0, axis = 0;  // dimensions of the part are in the order of axes
-        for (const Access::Axis& a : fn_.access(inst).axes) {
-            if (a.kind != Access::index && dim++ == out.k && static_cast<int>(axis) == order.unit && (a.kind == Access::all || a.step == 1))
-                turned.push_back(out);
-            ++axis;
-        }
+        if (!order.runs && unit_dimension(fn_.access(inst), order) == static_cast<int>(out.k)) turned.push_back(out);
     }
 
     /// A dimension that is split is numbered by quotients with the last of its parts.

@@ -21,21 +21,6 @@ bool is_chain_operand(const ir::Function& fn, ir::ValueId operand, Product::Chai
     }
 }
 
-/// Of a loaded part, where memory of its tensor runs; the last dimension where it runs along none, or is not known to.
-static int fast_dimension_of(const ir::Function& fn, const CompileOptions& options, const ir::Inst& load) {
-    using ir::Access;
-    const int unit = memory_order(fn, options, fn.operands(load)[0]).unit, last = fn.type(fn.result(load)).shape.rank - 1;
-    const std::vector<Access::Axis> axes = fn.access(load).axes;
-    int dimension = 0;
-    for (size_t a = 0; a < axes.size(); ++a) {
-        if (axes[a].kind == Access::gather) return last;
-        if (axes[a].kind == Access::index) continue;
-        if (static_cast<int>(a) == unit) return axes[a].step == 1 ? dimension : last;
-        ++dimension;
-    }
-    return last;
-}
-
 /// Values that are looked at twice know nothing the second time.
 static int fast_dimension(const ir::Function& fn, const CompileOptions& options, ir::ValueId v, std::vector<bool>& seen, int depth) {
     constexpr int kMostDepth = 64;
@@ -45,15 +30,17 @@ static int fast_dimension(const ir::Function& fn, const CompileOptions& options,
     seen[v.v] = true;
     if (!def) return shape.rank - 1;
     const auto operands = fn.operands(*def);
-    if (def->op == ir::Op::load) return fast_dimension_of(fn, options, *def);
+    if (def->op == ir::Op::load) {
+        const int unit = unit_dimension(fn.access(*def), memory_order(fn, options, operands[0]));
+        return unit < 0 ? shape.rank - 1 : unit;
+    }
     if (def->op == ir::Op::broadcast || def->op == ir::Op::constant || def->op == ir::Op::reshape || def->op == ir::Op::iota) return -1;
     if (def->op == ir::Op::permute) {
         const auto axes = fn.attrs(*def);
         const auto at = std::find(axes.begin(), axes.end(), fast_dimension(fn, options, operands[0], seen, depth + 1));
         return at == axes.end() ? -1 : static_cast<int>(at - axes.begin());
     }
-    if (!ir::has_trait(def->op, ir::ELEMWISE) && def->op != ir::Op::cast && def->op != ir::Op::select && def->op != ir::Op::bitcast)
-        return shape.rank - 1;
+    if (!ir::is_pointwise(def->op)) return shape.rank - 1;
     for (ir::ValueId o : operands)  // the first that knows, the others are scales and masks
         if (fn.type(o).shape == shape)
             if (const int found = fast_dimension(fn, options, o, seen, depth + 1); found >= 0) return found;

@@ -169,7 +169,8 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
     p.a_bytes = aligned((p.batch * p.m + side) * p.a_pitch, p.bytes);
     p.b_bytes = p.few ? p.turned.size() * p.steps_n * p.square_bytes() : aligned((p.batch * p.n_blocks * p.k + side) * p.block(), p.bytes);
     for (const bool left : {true, false})
-        if (is_turned(fn, plan ? plan->options : CompileOptions{}, operands[left ? 0 : 1], side)) p.turn_pitch = std::max(p.turn_pitch, pitch(left ? p.m : p.k));
+        if (is_turned(fn, plan ? plan->options : CompileOptions{}, operands[left ? 0 : 1], side))
+            p.turn_pitch = std::max(p.turn_pitch, pitch(left ? p.m : p.k));
     if (p.turn_pitch > 1) p.turn_bytes = aligned(side * p.turn_pitch, p.bytes);
     if (p.rounded || (scaled && !is_f32) || sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * p.m * p.n, p.bytes);
     return p;

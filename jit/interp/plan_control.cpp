@@ -150,8 +150,7 @@ void Planner::plan_if(ir::InstId id) {
 bool Planner::batchable(ir::BlockId block) const {
     for (ir::InstId id : fn_.block(block).insts) {
         const ir::Inst& inst = fn_.inst(id);
-        const bool pointwise = ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::select || inst.op == Op::cast || inst.op == Op::bitcast ||
-                               inst.op == Op::constant || inst.op == Op::ptr_add || inst.op == Op::yield;
+        const bool pointwise = ir::is_pointwise(inst.op) || inst.op == Op::constant || inst.op == Op::ptr_add || inst.op == Op::yield;
         if (!pointwise) return false;
         for (uint32_t r = 0; r < inst.results.count; ++r)
             if (fn_.type(fn_.result(inst, r)).shape.elements() != 1) return false;

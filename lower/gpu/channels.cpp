@@ -47,10 +47,7 @@ bool is_view(const Function& fn, const Inst& inst) {
     return inst.op == Op::reshape && only_units(fn.type(fn.operands(inst)[0]).shape, fn.type(fn.result(inst)).shape);
 }
 
-bool is_pointwise(const Inst& inst) {
-    return has_trait(inst.op, ELEMWISE) || inst.op == Op::select || inst.op == Op::cast || inst.op == Op::bitcast || inst.op == Op::broadcast ||
-           inst.op == Op::reshape;
-}
+bool is_pointwise(const Inst& inst) { return ir::is_pointwise(inst.op) || inst.op == Op::broadcast || inst.op == Op::reshape; }
 
 /// Where a load's tile goes.
 struct Uses {
