@@ -92,7 +92,7 @@ std::string directory_of(std::string_view path) {
 
 struct Engine::Loading {
     std::shared_ptr<TypeTable> types = std::make_shared<TypeTable>();
-    std::map<std::string, ModulePtr> done;  ///< by directory and import path
+    std::map<std::string, ModulePtr> done;  ///< by directory and import path; of the library by name; null: failed
     std::vector<std::string> stack;         ///< import chain, for cycles and depth
 };
 

@@ -1,6 +1,5 @@
-// Quick forms of scalars (jit/cpu/speculation.h): where nothing says that an operand is odd, quotients by a shared divisor are those of IEEE
-// division, next to ties too, where the proof has no slack, and bf16 is what the format's definition says; and operands of the usual kind are not
-// called odd.
+// Quick quotients by a shared divisor (jit/cpu/speculation.h): where nothing says that an operand is odd they are those of IEEE division, next to ties
+// too, where the proof has no slack; and operands of the usual kind are not called odd. Quick bf16: tests/run_cpu/odd_operands.tile.
 #include <cmath>
 
 #include "tests/unit/cpu_scalars_fixture.h"
@@ -11,7 +10,7 @@ namespace {
 class CpuQuick : public ::testing::Test {
 protected:
     void SetUp() override {
-        if (!llvm::sys::getHostCPUFeatures().lookup("avx512dq")) GTEST_SKIP() << "quick forms are of AVX-512";
+        if (!llvm::sys::getHostCPUFeatures().lookup("avx512dq")) GTEST_SKIP() << "the processor lacks avx512dq, without which no quick form is emitted";
     }
 };
 
