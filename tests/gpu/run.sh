@@ -50,9 +50,10 @@ for suite in $suites; do
         passes) each passes "timeout 280 $bin/tegula test --machine cuda --disable-passes all \$f" ;;
         formats)
             counted formats 300 $bin/tegula --import-root . test --machine cuda tests/gpu/formats.tile
-            if [ -n "${TEGULA_LONG:-}" ]; then  # 20 minutes of a processor per format
-                sed -n 's/^test "f32 in \([^,]*\),.*/\1/p' tests/gpu/formats_f32.tile | xargs -P "$jobs" -I{} sh -c "
-                    $bin/tegula --import-root . test --machine cuda --filter 'in {},' tests/gpu/formats_f32.tile >$report/formats_f32.{}.log 2>&1 || echo {} >>$report/formats.failed"
+            if [ -n "${TEGULA_LONG:-}" ]; then  # 20 minutes of a processor per format or family of functions
+                sed -n 's/^test "\(.*\), all of it".*/\1/p' tests/gpu/formats_f32.tile tests/gpu/functions_f32.tile | xargs -d '\n' -P "$jobs" -I{} sh -c "
+                    $bin/tegula --import-root . test --machine cuda --filter '{},' tests/gpu/formats_f32.tile tests/gpu/functions_f32.tile \
+                        >'$report/formats_f32.{}.log' 2>&1 || echo {} >>$report/formats.failed"
                 echo "gpu.formats: all of f32: $(cat "$report"/formats_f32.*log | grep -c '^ok') passed, failed: $(cat "$report/formats.failed" 2>/dev/null | tr '\n' ' ')"
                 [ -s "$report/formats.failed" ] && bad=1
             fi
