@@ -89,7 +89,8 @@ Value Elaborator::expr(const ast::Expr& e) {
         case ast::ExprKind::else_value: {
             const auto& other = ast::as<ast::ElseExpr>(&e);
             const ast::Expr& part = without_modifiers(*other.access);
-            if (part.kind == ast::ExprKind::index) return index(ast::as<ast::IndexExpr>(&part), other.value, other.access);
+            if (part.kind == ast::ExprKind::index)
+                return index(ast::as<ast::IndexExpr>(&part), other.value, &part == other.access ? nullptr : other.access);
             return error(Diag::cannot_index, other.access->span, "a value before `else` that is no part x[..]");
         }
         case ast::ExprKind::tuple:
