@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "jit/cpu/lane_steps.h"
+
 namespace tegula::cpu {
 
 using ir::Access;
@@ -54,17 +56,15 @@ Value* AccessEmitter::extent(size_t a) {
     return g_.i64(fn_.type(object_).shape[a]);
 }
 
-/// Positions 0 <= j < n of an axis whose index start + j * step is in [0, extent): those from `low` to `high`.
-std::pair<Value*, Value*> AccessEmitter::limits(size_t a) {
-    const Access::Axis& axis = access_.axes[a];
-    Value *start = g_.scalar(index_[a]), *all = extent(a), *n = g_.i64(axis.extent), *zero = g_.i64(0);
+std::pair<Value*, Value*> AccessEmitter::limits(size_t a, const Line& along) {
+    Value *start = along.start, *all = extent(a), *n = g_.i64(along.n), *zero = g_.i64(0);
     const auto least = [&](Value* x, Value* y) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, x, y); };
     const auto up = [&](Value* v, uint64_t by) { return b_.CreateUDiv(v, b_.getInt64(by)); };
     Value* negative = b_.CreateICmpSLT(start, zero);
     Value* beyond = b_.CreateICmpSGE(start, all);
-    const uint64_t by = axis.step < 0 ? 0 - static_cast<uint64_t>(axis.step) : static_cast<uint64_t>(axis.step);
+    const uint64_t by = along.step < 0 ? 0 - static_cast<uint64_t>(along.step) : static_cast<uint64_t>(along.step);
     Value *low, *high;
-    if (axis.step > 0) {
+    if (along.step > 0) {
         Value* before = b_.CreateNeg(start);  // unsigned: right for the smallest number as well
         Value* skip = by == 1 ? before : b_.CreateAdd(up(b_.CreateSub(before, g_.i64(1)), by), g_.i64(1));
         Value* room = b_.CreateSub(all, start);
@@ -107,6 +107,32 @@ bool AccessEmitter::ends_with_tensor(size_t along) const {
     return false;
 }
 
+/// Gathered indices that grow by a constant from lane to lane, as those of `base + iota`, are a range; j is the first lane's position on it. In
+/// whole vectors it is the whole row's, made in front of them. Nothing: they do not, or are not seen to.
+std::optional<AccessEmitter::Line> AccessEmitter::line_of(size_t a, const Point& p, Index& j) {
+    const int dimension = LaneSteps::dimension(p);
+    if (!p.lanes || dimension < 0) return {};
+    const auto d = static_cast<size_t>(dimension);
+    const bool ahead = g_.in_whole_vectors(p.index[d]) && g_.made_in_front(p);
+    Line out{nullptr, 0, ahead ? fn_.type(index_[a]).shape[d] : int64_t{p.lanes}};
+    Value* holds = nullptr;
+    const auto make = [&] {
+        Point row = p;
+        if (ahead) row.index[d].value = g_.i64(0);
+        LaneSteps steps(g_, out.n, ahead);
+        const auto* step = llvm::dyn_cast_or_null<llvm::ConstantInt>(steps.of(index_[a], row));
+        if (!step || step->isZero() || step->getValue().abs().getActiveBits() > 31) return;
+        holds = steps.sound();
+        out.step = step->getSExtValue();
+        if (ahead || holds == b_.getTrue()) out.start = g_.lanes(index_[a], LaneSteps::first(row));
+    };
+    ahead ? g_.in_front(make) : make();
+    if (!out.start) return {};
+    if (ahead && holds != b_.getTrue()) g_.always(nullptr, [&] { return holds; });
+    j = ahead ? p.index[d] : Index{Index::consecutive, g_.i64(0), 1};
+    return out;
+}
+
 Coordinate AccessEmitter::gathered(size_t a, const Point& p, Place& place) {
     const Shape& own = fn_.type(index_[a]).shape;
     Point q = p;
@@ -118,6 +144,11 @@ Coordinate AccessEmitter::gathered(size_t a, const Point& p, Place& place) {
         same = same && q.index[d].kind == Index::uniform;
     }
     if (same) q.lanes = 0, q.active = nullptr;
+    Index j;
+    if (const auto along = line_of(a, q, j)) {
+        if (!access_.axes[a].in_bounds) in_range(a, *along, j, q.lanes, place);
+        return {Index::consecutive, b_.CreateAdd(along->start, b_.CreateMul(j.value, g_.i64(along->step))), along->step};
+    }
     Value* v = g_.lanes(index_[a], q);
     if (!access_.axes[a].in_bounds) {
         Value* in = b_.CreateICmpULT(v, g_.splat(extent(a), q.lanes));
@@ -134,13 +165,13 @@ Value* AccessEmitter::inside_or_first(Value* coordinate, Value* inside, Place& p
 }
 
 /// Adds to the place what keeps position j of an axis, which differs from lane to lane, inside.
-void AccessEmitter::in_range(size_t a, const Index& j, unsigned lanes, Place& place) {
-    if (g_.all_inside(j, [&] { return limits(a); })) return;
+void AccessEmitter::in_range(size_t a, const Line& along, const Index& j, unsigned lanes, Place& place) {
+    if (g_.all_inside(j, [&] { return limits(a, along); })) return;
     if (g_.all_outside(j)) {
         place.nowhere = true;
         return;
     }
-    const auto [low, high] = limits(a);
+    const auto [low, high] = limits(a, along);
     Value* base = j.kind == Index::vector ? g_.i64(0) : j.value;
     Value* lane = j.kind == Index::vector ? j.value : g_.lane_numbers(lanes);
     const auto from_base = [&](Value* limit) { return g_.splat(b_.CreateTrunc(b_.CreateSub(limit, base), b_.getInt32Ty()), lanes); };
@@ -173,7 +204,7 @@ Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place, bool know
         };
         return {Index::uniform, g_.always(j.value, inside) ? at : inside_or_first(at, inside(), place), step};
     }
-    if (looked_at) in_range(a, j, n, place);
+    if (looked_at) in_range(a, line(a), j, n, place);
     if (j.kind == Index::vector && j.first) return {Index::consecutive, b_.CreateAdd(start, b_.CreateMul(j.first, g_.i64(step))), step * j.step};
     if (j.kind == Index::vector) {
         Value* wide = b_.CreateZExt(j.value, llvm::FixedVectorType::get(b_.getInt64Ty(), n));

@@ -86,9 +86,18 @@ private:
     llvm::Value* inside_or_first(llvm::Value* coordinate, llvm::Value* inside, Place& place);
     size_t axis_of(size_t dim) const;
     llvm::Value* row_mask(size_t k_axis, const Point& p, int64_t count, llvm::Value* phase, unsigned bytes);
+    /// Positions j = 0, 1, .. n - 1 of an axis at start + j * step.
+    struct Line {
+        llvm::Value* start;  ///< i64
+        int64_t step, n;
+    };
+    Line line(size_t a) { return {g_.scalar(index_[a]), access_.axes[a].step, access_.axes[a].extent}; }  ///< of a range
+    std::optional<Line> line_of(size_t a, const Point& p, Index& j);
     Coordinate gathered(size_t a, const Point& p, Place& place);
-    std::pair<llvm::Value*, llvm::Value*> limits(size_t a);  ///< i64: the positions along the axis from the one to the other are in range
-    void in_range(size_t a, const Index& j, unsigned lanes, Place& place);
+    /// i64: the positions from the one to the other are in range.
+    std::pair<llvm::Value*, llvm::Value*> limits(size_t a, const Line& along);
+    std::pair<llvm::Value*, llvm::Value*> limits(size_t a) { return limits(a, line(a)); }
+    void in_range(size_t a, const Line& along, const Index& j, unsigned lanes, Place& place);
     llvm::Value* lane_bits(const Address& a, unsigned lanes);
     void ask_ahead(llvm::Value* now);
     void prefetch(llvm::Value* pointer, bool to_write, int locality = 3);

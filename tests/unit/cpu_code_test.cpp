@@ -68,9 +68,9 @@ std::string moves(const std::string& f) {
     return "kernel @k(%x: tensor<" + f + ">[?] in, %y: tensor<" + f + ">[?, ?] inout, %s: " + f +
            ") {\n %0 = program_id {axis = 0} : i64\n %1 = load %x[%0 +: 40]" + tile("[40]") + " %2 = reshape %1" + tile("[2, 20]") +
            " %3 = permute %2 {axis = [1, 0]}" + tile("[20, 2]") + " store %y[%0 +: 20, %0 +: 2] = %3\n" +
-           " %4 = iota {axis = 0} : tile<i64>[40]\n %5 = load %x[gather %4]" + tile("[40]") + " store %y[%0, %0 +: 40 step 2] = %5\n" +
-           " %6 = broadcast %s" + tile("[40]") + " %7 = eq %6, %1 : tile<bool>[40]\n %8 = select %7, %5, %6" + tile("[40]") +
-           " store %y[%0, %0 +: 40] = %8\n ret\n}\n";
+           " %9 = iota {axis = 0} : tile<i64>[40]\n %4 = mul %9, %9 : tile<i64>[40]\n %5 = load %x[gather %4]" + tile("[40]") +
+           " store %y[%0, %0 +: 40 step 2] = %5\n" + " %6 = broadcast %s" + tile("[40]") +
+           " %7 = eq %6, %1 : tile<bool>[40]\n %8 = select %7, %5, %6" + tile("[40]") + " store %y[%0, %0 +: 40] = %8\n ret\n}\n";
 }
 
 TEST(CpuCode, MemoryHoldsWholeBytesOfPlainTypes) {
@@ -136,6 +136,30 @@ TEST(CpuCode, PointersSideBySideAreNotGathered) {
     const std::string either = sums(w, "%b");
     EXPECT_NE(either.find(gather), std::string::npos) << "as the run says";
     EXPECT_NE(either.find("load <16 x float>"), std::string::npos) << "as the run says";
+}
+
+/// The text of y[s + by * iota] = x[s - iota * by].
+std::string stepping(World& w, const std::string& by) {
+    const std::string i = " : tile<i64>[1024]\n", f = " : tile<f32>[1024]\n";
+    const auto fn = w.parse("kernel @k(%x: tensor<f32>[?] in, %y: tensor<f32>[?] inout, %s: i64) {\n %o = iota {axis = 0}" + i +
+                            " %b = broadcast %s" + i + " %c = constant " + by + i + " %d = mul %o, %c" + i + " %p = add %b, %d" + i +
+                            " %q = sub %b, %d" + i + " %v = load %x[gather %q]" + f + " store %y[gather %p] = %v\n ret\n}\n");
+    cpu::CompileOptions options;
+    options.tensors.resize(fn->params.size());
+    options.cpu = "x86-64-v4";
+    return cpu::Compiler().text(*fn, options, "llvm-opt").value.value_or("");
+}
+
+TEST(CpuCode, IndicesThatStepByOneAreNotGathered) {
+    World w;
+    const std::string back = stepping(w, "-1");  // loads run forwards, stores back
+    EXPECT_NE(back.find("load <16 x float>"), std::string::npos) << back;
+    EXPECT_EQ(back.find("@llvm.masked.gather"), std::string::npos) << back;
+    EXPECT_NE(back.find("@llvm.masked.scatter"), std::string::npos) << back;
+    const std::string forth = stepping(w, "1");
+    EXPECT_NE(forth.find("store <16 x float>"), std::string::npos) << forth;
+    EXPECT_EQ(forth.find("@llvm.masked.scatter"), std::string::npos) << forth;
+    EXPECT_NE(stepping(w, "200").find("@llvm.masked.gather"), std::string::npos) << "far apart";
 }
 
 // ---- pages ----
