@@ -8,7 +8,7 @@
  * - Threads: all handles are immutable after creation and may be used from any number of threads at once. Callbacks may run on any thread that
  *   is inside a call; they must not release the handle of that call.
  * - The library never prints, exits, aborts, installs signal handlers or changes process state; no C++ exception leaves it.
- * - Stack: 256 KiB of the calling thread's are enough; programs that nest too deeply for what there is are errors (T0603).
+ * - Stack: 256 KiB of the calling thread's are enough, and needed; programs that nest too deeply for what there is are errors (T0603).
  * - Floating point: results do not depend on the rounding mode, on how subnormals are treated or on what traps in the calling thread. Callbacks see
  *   the default of all three, the caller finds its own again.
  * - Text is UTF-8. Strings returned by handles live as long as the handle.
@@ -112,7 +112,7 @@ enum { TEGULA_HOST = 0, TEGULA_CUDA = 2 };
 
 /* A tensor in memory of the host or of a device, borrowed for the call (device memory: until the stream has passed the launch). */
 typedef struct tegula_tensor {
-    void* data;
+    void* data;               /* what kernels write must be writable memory */
     size_t bytes;             /* size of the storage at `data`; checked against type, extents and layout */
     const char* type;         /* element type as written in the language: "f16", "i3", "mxfp4" (a type visible in the module) */
     int32_t rank;             /* 0..8 */
@@ -141,7 +141,7 @@ typedef struct {
     size_t struct_size;
     const char* machine;        /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": cuda where there is a GPU, else cpu, or interp in a library without LLVM */
     const char* disable_passes; /* comma-separated pass names, "all", or NULL. Never changes a result bit */
-    int32_t checked;            /* 1: report out-of-range pointers, uninitialised reads, races, integer division by zero .. (on cpu and cuda the interpreter runs first);
+    int32_t checked;            /* 0: no; 1: report out-of-range pointers, uninitialised reads, races, integer division by zero .. (on cpu and cuda the interpreter runs first);
                                  * 2: on cpu only what native code sees itself: no uninitialised reads, no races; elsewhere, and with trap_floats, as 1 */
     int32_t trap_floats;        /* checked: also NaN or Inf out of finite operands */
     uint64_t order_seed;        /* 0: programs in order; else a permutation */

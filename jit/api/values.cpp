@@ -195,6 +195,10 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
     out.stream = o.stream;
     if (o.disable_passes) out.disabled_passes = split_names(o.disable_passes);
     if (!engine.check_passes(out.disabled_passes, sink)) return false;
+    if (o.checked < 0 || o.checked > 2) {
+        sink.report(Diag::api_usage, {}, {"checked is " + std::to_string(o.checked) + ", not 0, 1 or 2"});
+        return false;
+    }
     out.checked = o.checked != 0;
     out.native_checks = o.checked == 2;
     out.trap_floats = o.trap_floats != 0;
@@ -243,6 +247,7 @@ std::string read_tensor(LoadedModule& module, const tegula_tensor& t, bool stora
     const Format& f = types.format(*format);
     if (t.strides) why = strided_bytes(t, f.is_block() ? types.format(f.elem).bits : f.bits, f.is_block(), view, size.bytes);
     if (!why.empty()) return why;
+    if (!f.is_block() && (t.scales || t.tensor_scale)) return "scales are given, and `" + f.name + "` has none";
     view.elem = *format;
     view.data = static_cast<uint8_t*>(t.data);
     view.bytes = t.bytes;

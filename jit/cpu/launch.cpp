@@ -86,6 +86,7 @@ bool unpack(const std::string& blob, ObjectCode& code) {
 }
 
 Result<LoadedCode> make_code(Backend::State& state, const ir::Function& fn, const CompileOptions& options) {
+    if (const std::string& problem = state.compiler.problem(); !problem.empty()) return {std::nullopt, problem};  // also of code that the cache has
     ObjectCode object;
     std::string key;
     if (state.cache) {

@@ -88,6 +88,7 @@ struct Compiler::State {
     std::unique_ptr<Perf> perf;                                           ///< made with it
     llvm::orc::JITDylib* functions = nullptr;
     uint64_t loaded = 0;
+    bool memory_ended = false;  ///< said by the session
 
     explicit State(const std::string& cpu) : usual(cpu.empty() ? choose_target({}) : choose_lesser_target(cpu, problem)) {
         if (!problem.empty()) problem = "TEGULA_CPU: " + problem;
@@ -131,7 +132,10 @@ std::string Compiler::State::open() {
     auto process = orc::SelfExecutorProcessControl::Create(nullptr, std::make_unique<orc::InPlaceTaskDispatcher>());
     if (!process) return text_of(process.takeError());
     auto fresh = std::make_unique<orc::ExecutionSession>(std::move(*process));
-    fresh->setErrorReporter([](llvm::Error e) { llvm::consumeError(std::move(e)); });
+    fresh->setErrorReporter([this](llvm::Error e) {
+        llvm::handleAllErrors(std::move(e),
+                              [&](const llvm::ErrorInfoBase& one) { memory_ended |= one.convertToErrorCode() == std::errc::not_enough_memory; });
+    });
     auto layer = std::make_unique<orc::ObjectLinkingLayer>(*fresh);
     orc::JITDylib& dylib = fresh->createBareJITDylib("functions");
     orc::SymbolMap symbols;
@@ -217,12 +221,16 @@ Result<LoadedCode> Compiler::State::link(const std::shared_ptr<State>& state, co
 Result<LoadedCode> Compiler::load(const ObjectCode& code, const std::string& shown_as) {
     std::shared_ptr<void> keep;  // let go after the lock
     std::lock_guard lock(state_->mutex);
+    Result<LoadedCode> out;
+    state_->memory_ended = false;
     try {
-        return State::link(state_, code, shown_as, keep);
+        out = State::link(state_, code, shown_as, keep);
     } catch (...) {
         state_->abandon();
         throw;
     }
+    if (!out && state_->memory_ended) throw std::bad_alloc();  // the session's own words are of symbols
+    return out;
 }
 
 }  // namespace tegula::cpu

@@ -55,9 +55,12 @@ public:
     std::string describe() override {
         const cpu::TargetInfo& t = backend().compiler().target();
         const std::string problem = missing();
+        std::string vectors;  // of a processor that was refused there are none
+        if (backend().compiler().problem().empty())
+            vectors = ",\"cpu\":" + json_quote(t.cpu_text()) + ",\"vector_bytes\":" + std::to_string(t.vectors.bytes);
         return "{\"name\":\"cpu\",\"available\":" + std::string(problem.empty() ? "true" : "false") + ",\"doc\":\"native code through LLVM " +
-               t.llvm_version + "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + ",\"cpu\":" + json_quote(t.cpu_text()) +
-               ",\"vector_bytes\":" + std::to_string(t.vectors.bytes) + ",\"problem\":" + json_quote(problem) + ",\"looked_for\":[]}";
+               t.llvm_version + "\",\"compiler\":" + json_quote("LLVM " + t.llvm_version) + vectors + ",\"problem\":" + json_quote(problem) +
+               ",\"looked_for\":[]}";
     }
 
 private:

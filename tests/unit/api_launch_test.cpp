@@ -107,6 +107,9 @@ TEST_F(Api, BadTensorsAreArgumentErrors) {
             t.scales = nullptr;
         },
         "scales need");
+    float scale = 1;
+    with([&](auto& t) { t.scales = &scale; }, "`f32` has none");
+    with([&](auto& t) { t.tensor_scale = &scale; }, "`f32` has none");
     const int64_t huge = int64_t{1} << 40, most = INT64_MAX, negative = -1;
     with([&](auto& t) { t.extents = &huge; }, "4398046511104");
     with([&](auto& t) { t.extents = &most; }, "does not fit in memory");

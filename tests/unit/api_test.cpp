@@ -158,6 +158,12 @@ TEST_F(Api, RunOptionsAreChecked) {
     EXPECT_TRUE(contains(text(diags), "nonsense"));
     run.disable_passes = "fold,,cse";
     EXPECT_EQ(compile(), TEGULA_OK);
+    for (const int32_t checked : {-1, 3, INT32_MAX}) {
+        run.checked = checked;
+        EXPECT_EQ(compile(), TEGULA_E_USAGE);
+        EXPECT_TRUE(contains(text(diags), "not 0, 1 or 2")) << text(diags);
+    }
+    run.checked = 0;
     run.struct_size = offsetof(tegula_run_options, user);
     EXPECT_EQ(compile(), TEGULA_OK);
     run.struct_size = sizeof run + 8;
