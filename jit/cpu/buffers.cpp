@@ -1,4 +1,8 @@
 // Reads and writes of stored tiles, and masked memory operations (codegen.h).
+#include <algorithm>
+
+#include <llvm/Analysis/VectorUtils.h>
+
 #include "jit/cpu/apart.h"
 #include "jit/cpu/codegen.h"
 
@@ -11,10 +15,30 @@ namespace {
 
 unsigned element_bytes(llvm::Type* type) { return type->getScalarSizeInBits() / 8; }
 
-/// Has the target masked moves of these elements? Vectors below 16 bytes are moved as such of 16, and LLVM 19 may leave the mask's upper bits set when all
-/// lanes have one condition: what lies behind the vector would be written.
-bool native_mask(const TargetFacts& t, llvm::Type* type) {
-    return type->getPrimitiveSizeInBits() >= 128 && (t.avx512 || (t.avx2 && element_bytes(type) >= 4));
+/// The vector that the target moves under a mask of these lanes: the type itself, or, below 16 bytes, one of 16 whose other lanes are off: LLVM 19
+/// would widen it too, but may leave the mask's upper bits set when all lanes have one condition. Null: it has no such moves.
+llvm::FixedVectorType* masked_type(const TargetFacts& t, llvm::Type* type) {
+    if (!t.avx512 && (!t.avx2 || element_bytes(type) < 4)) return nullptr;
+    const unsigned bits = type->getScalarSizeInBits(), lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
+    return llvm::FixedVectorType::get(type->getScalarType(), std::max(lanes, 128 / bits));
+}
+
+/// Beside the lanes of v those of `others`, a constant of its type: as many lanes as `like` has.
+Value* widened(llvm::IRBuilderBase& b, Value* v, llvm::Constant* others, llvm::FixedVectorType* like) {
+    const unsigned from = llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements();
+    std::vector<int> lanes(like->getNumElements());
+    for (unsigned l = 0; l < lanes.size(); ++l) lanes[l] = static_cast<int>(l < from ? l : from);
+    return from == lanes.size() ? v : b.CreateShuffleVector(v, others, lanes);
+}
+
+Value* widened(llvm::IRBuilderBase& b, Value* v, llvm::FixedVectorType* like) { return widened(b, v, llvm::PoisonValue::get(v->getType()), like); }
+
+/// Lanes of a mask. Of loads wider than a register (AVX2) LLVM 19 reads a whole half where a condition that all lanes share meets a constant that
+/// is off all over the half: taken apart here, the half's own constant says so while it is still seen.
+Value* mask_part(llvm::IRBuilderBase& b, Value* mask, unsigned from, unsigned lanes) {
+    if (auto* both = llvm::dyn_cast<llvm::BinaryOperator>(mask); both && both->getOpcode() == llvm::Instruction::And)
+        return b.CreateAnd(mask_part(b, both->getOperand(0), from, lanes), mask_part(b, both->getOperand(1), from, lanes));
+    return b.CreateExtractVector(llvm::FixedVectorType::get(b.getInt1Ty(), lanes), mask, b.getInt64(from));
 }
 
 template <class I>
@@ -28,11 +52,23 @@ I* tagged(I* access, const Buffer& buffer) {
 
 }  // namespace
 
-bool Codegen::has_masks(llvm::Type* vector) const { return target_.avx512 && native_mask(target_, vector); }
+bool Codegen::has_masks(llvm::Type* vector) const { return target_.avx512 && masked_type(target_, vector) == vector; }
 
 Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value* other, Align align) {
     const auto lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
-    if (native_mask(target_, type)) return b_.CreateMaskedLoad(type, pointer, align, mask, other);
+    if (const unsigned some = target_.vectors.bytes / element_bytes(type); !target_.avx512 && lanes > some && masked_type(target_, type)) {
+        auto* part = llvm::FixedVectorType::get(type->getScalarType(), some);
+        std::vector<Value*> parts;
+        for (unsigned l = 0; l < lanes; l += some)
+            parts.push_back(b_.CreateMaskedLoad(part, b_.CreateConstGEP1_64(type->getScalarType(), pointer, l), align, mask_part(b_, mask, l, some),
+                                                b_.CreateExtractVector(part, other, b_.getInt64(l))));
+        return llvm::concatenateVectors(b_, parts);
+    }
+    if (llvm::FixedVectorType* moved = masked_type(target_, type)) {
+        Value* on = widened(b_, mask, llvm::Constant::getNullValue(mask->getType()), moved);
+        Value* v = b_.CreateMaskedLoad(moved, pointer, align, on, widened(b_, other, moved));
+        return moved == type ? v : b_.CreateExtractVector(type, v, b_.getInt64(0));
+    }
     Value* all = b_.CreateAndReduce(mask);
     return choose(
         all, [&] { return b_.CreateAlignedLoad(type, pointer, align); },
@@ -56,8 +92,8 @@ Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value
 void Codegen::masked_store(Value* value, Value* pointer, Value* mask, Align align) {
     llvm::Type* type = value->getType();
     const auto lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
-    if (native_mask(target_, type)) {
-        b_.CreateMaskedStore(value, pointer, align, mask);
+    if (llvm::FixedVectorType* moved = masked_type(target_, type)) {
+        b_.CreateMaskedStore(widened(b_, value, moved), pointer, align, widened(b_, mask, llvm::Constant::getNullValue(mask->getType()), moved));
         return;
     }
     choose(
