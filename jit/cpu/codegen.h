@@ -77,6 +77,7 @@ struct TargetFacts {
     unsigned lanes = 4;         ///< of an inner loop: vectors.bytes / 4
     bool avx512 = false, avx2 = false;
     bool f16c = false;  ///< converts f16 itself
+    bool fma = false;   ///< of doubles
     bool bf16 = false;  ///< converts to bf16 itself, subnormal numbers aside
     llvm::DataLayout data_layout{""};
     std::string triple, cpu, features;

@@ -147,12 +147,13 @@ std::optional<TargetFacts> facts_of(const TargetChoice& choice, const llvm::Targ
     if (triple.isAArch64()) {
         out.vectors.isa = Isa::aarch64;
         out.vectors.registers = 32;
-        out.f16c = true;
+        out.f16c = out.fma = true;
         out.vector_reason = "of NEON";
     }
     if (triple.isX86()) {
         out.avx2 = has("avx2");
         out.f16c = has("f16c");
+        out.fma = has("fma");
         out.bf16 = has("avx512bf16");
         std::string missing;
         for (const char* part : {"avx512f", "avx512bw", "avx512dq", "avx512vl"})

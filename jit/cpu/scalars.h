@@ -20,6 +20,7 @@ namespace tegula::cpu {
 /// Instructions beyond the plain vectors of the target that give exactly the same bits.
 struct ScalarFeatures {
     bool f16c = false;
+    bool fma = false;         ///< of doubles
     bool avx512 = false;      ///< F, BW, DQ, VL
     bool bf16 = false;        ///< converts to bf16, as far as nothing is subnormal
     unsigned inlined = 2000;  ///< instructions of heavy rows, casts and runs in a kernel, at which further ones become calls
@@ -154,6 +155,7 @@ private:
     Value* native_order(ir::Op op, Value* a, Value* b);
     Value* ordered_range(Value* a, Value* b, bool is_min);
     Value* native_test(ir::Op op, Value* a, Value* b);
+    Value* truncated_remainder(Value* a, Value* b);
     Value* native_remainder(Value* a, Value* b);
     Value* minifloat_row(ir::Op op, const Format& f, std::span<Value* const> x);
     Value* narrow_fma(const Format& f, std::span<Value* const> x);

@@ -126,8 +126,44 @@ Value* Scalars::ordered_range(Value* a, Value* b, bool is_min) {
                                llvm::Constant::getAllOnesValue(mask), b_.getInt32(kCurrentRounding)});
 }
 
+/// Remainder of the quotient toward zero, of whichever sign where it is 0. Taken from the quotient where that is exact to the unit and the rest with
+/// it, as is usual, else lane by lane in C.
+Value* Scalars::truncated_remainder(Value* a, Value* b) {
+    const bool is_double = a->getType()->getScalarType()->isDoubleTy();
+    if (!lanes_of(a) || (is_double && !features_.fma)) return b_.CreateFRem(a, b);
+    Value* const operands[] = {a, b};
+    return called(is_double ? "fmod" : "fmodf", a->getType(), Touches::nothing, operands, [&](std::span<Value* const> y) -> Value* {
+        llvm::Type* wide = like(b_.getDoubleTy(), y[0]);  // holds the product of a quotient below 2^28 and a float
+        Value *x = b_.CreateFPExt(y[0], wide), *by = b_.CreateFPExt(y[1], wide);
+        Value* q = call(Intrinsic::trunc, {b_.CreateFDiv(x, by)});
+        Value* rest = is_double ? call(Intrinsic::fma, {b_.CreateFNeg(q), by, x}) : b_.CreateFSub(x, b_.CreateFMul(q, by));
+        if (is_double) {  // the quotient may have been rounded up to the next unit
+            Value* zero = real(x, 0.0);
+            Value* beyond = b_.CreateOr(b_.CreateAnd(b_.CreateFCmpOGT(x, zero), b_.CreateFCmpOLT(rest, zero)),
+                                        b_.CreateAnd(b_.CreateFCmpOLT(x, zero), b_.CreateFCmpOGT(rest, zero)));
+            rest = b_.CreateSelect(beyond, b_.CreateFAdd(rest, call(Intrinsic::copysign, {by, x})), rest);
+        }
+        const double most = is_double ? 0x1p52 : 0x1p28, infinity = std::numeric_limits<double>::infinity();
+        Value* exact = b_.CreateAnd(b_.CreateFCmpOLT(call(Intrinsic::fabs, {q}), real(q, most)),
+                                    b_.CreateFCmpOLT(call(Intrinsic::fabs, {by}), real(by, infinity)));
+        rest = b_.CreateFPTrunc(rest, a->getType());
+        llvm::BasicBlock* near = b_.GetInsertBlock();
+        auto *far = llvm::BasicBlock::Create(b_.getContext(), "", near->getParent()),
+             *end = llvm::BasicBlock::Create(b_.getContext(), "", near->getParent());
+        b_.CreateCondBr(b_.CreateAndReduce(exact), end, far);
+        b_.SetInsertPoint(far);
+        Value* slow = b_.CreateFRem(y[0], y[1]);
+        b_.CreateBr(end);
+        b_.SetInsertPoint(end);
+        llvm::PHINode* out = b_.CreatePHI(a->getType(), 2);
+        out->addIncoming(rest, near);
+        out->addIncoming(slow, far);
+        return out;
+    });
+}
+
 Value* Scalars::native_remainder(Value* a, Value* b) {
-    Value *r = b_.CreateFRem(a, b), *zero = real(a, 0.0);
+    Value *r = truncated_remainder(a, b), *zero = real(a, 0.0);
     Value* below = b_.CreateXor(b_.CreateFCmpOLT(r, zero), b_.CreateFCmpOLT(b, zero));
     Value* moved = b_.CreateSelect(below, b_.CreateFAdd(r, b), r);  // a NaN stays one
     return b_.CreateSelect(b_.CreateFCmpOEQ(r, zero), call(Intrinsic::copysign, {zero, b}), moved);
