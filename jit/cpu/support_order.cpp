@@ -17,11 +17,13 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-constexpr int64_t kPiece = 1 << 17;  ///< elements between two polls
-constexpr int64_t kShort = 40;       ///< a line of so many is ordered by counting
-constexpr int64_t kFew = 1 << 16;    ///< at most so many are selected
-constexpr int64_t kPage = 4096;      ///< bytes; each is touched before digits go to all of them between two polls
-constexpr unsigned kDigit = 8;       ///< bits
+constexpr int64_t kPiece = 1 << 17;   ///< elements between two polls
+constexpr int64_t kShort = 40;        ///< a line of so many is ordered by counting
+constexpr int64_t kHandful = 16;      ///< at most so many of a line that is not longer than
+constexpr int64_t kMedium = 1 << 12;  ///< .. are held in order while it is gone through
+constexpr int64_t kFew = 1 << 16;     ///< at most so many are selected
+constexpr int64_t kPage = 4096;       ///< bytes; each is touched before digits go to all of them between two polls
+constexpr unsigned kDigit = 8;        ///< bits
 constexpr size_t kValues = size_t{1} << kDigit;
 
 /// Calls body(from, to) for the pieces of [0, n); false: the run is over.
@@ -48,6 +50,7 @@ public:
 
     /// The `wanted` lowest of the first n items come first, in order; false: the run is over.
     bool order(int64_t n, int64_t wanted) {
+        if (wanted <= kHandful && wanted <= n / 2 && n <= kMedium) return insert(n, wanted), true;
         if (wanted <= kFew && wanted <= n / 4 && n > kShort) {
             if (!select(n, wanted)) return false;
             std::sort(items, items + wanted);  // by index, too: digits keep the order of equal keys
@@ -65,6 +68,16 @@ private:
             other_[smaller] = item;
         }
         std::swap(items, other_);
+    }
+
+    void insert(int64_t n, int64_t wanted) {
+        for (int64_t k = 1; k < n; ++k) {
+            const Item item = items[k];
+            int64_t at = std::min(k, wanted);
+            if (at == wanted && items[at - 1] <= item) continue;
+            for (at -= at == wanted; at > 0 && item < items[at - 1]; --at) items[at] = items[at - 1];
+            items[at] = item;
+        }
     }
 
     bool by_digits(int64_t n) {
