@@ -90,15 +90,15 @@ bool Generator::add(const TileType& t, const std::string& text, std::vector<int>
 
 void Generator::add_statement() {
     using Make = bool (Generator::*)();
-    static constexpr Make kMakers[] = {&Generator::arithmetic,   &Generator::arithmetic,  &Generator::unary,        &Generator::compare,
-                                       &Generator::choice,       &Generator::conversion,  &Generator::conversion,   &Generator::reduction,
-                                       &Generator::reduction,    &Generator::order,       &Generator::reshaping,    &Generator::reshaping,
-                                       &Generator::parts,        &Generator::gathering,   &Generator::product,      &Generator::product,
-                                       &Generator::looping,      &Generator::function,    &Generator::broadcasting, &Generator::branching,
-                                       &Generator::repeating,    &Generator::atomic,      &Generator::exchange,     &Generator::pointers,
-                                       &Generator::lambda,       &Generator::lambda,      &Generator::index_form,   &Generator::index_form,
-                                       &Generator::random_words, &Generator::blocks,      &Generator::pairing,      &Generator::deposit,
-                                       &Generator::own_rows,     &Generator::overwriting, &Generator::picked_rows,  &Generator::histogram};
+    static constexpr Make kMakers[] = {
+        &Generator::arithmetic, &Generator::arithmetic, &Generator::unary,      &Generator::compare,      &Generator::choice,
+        &Generator::conversion, &Generator::conversion, &Generator::reduction,  &Generator::reduction,    &Generator::order,
+        &Generator::reshaping,  &Generator::reshaping,  &Generator::parts,      &Generator::gathering,    &Generator::product,
+        &Generator::product,    &Generator::looping,    &Generator::function,   &Generator::broadcasting, &Generator::branching,
+        &Generator::repeating,  &Generator::atomic,     &Generator::exchange,   &Generator::pointers,     &Generator::lambda,
+        &Generator::lambda,     &Generator::index_form, &Generator::index_form, &Generator::random_words, &Generator::blocks,
+        &Generator::pairing,    &Generator::deposit,    &Generator::own_rows,   &Generator::overwriting,  &Generator::picked_rows,
+        &Generator::histogram,  &Generator::stepping};
     (this->*kMakers[below(static_cast<int>(std::size(kMakers)))])();
 }
 

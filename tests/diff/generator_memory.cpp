@@ -56,6 +56,24 @@ std::string Generator::places(const TileType& t) {
     return "reshape(" + std::string(chance(30) ? n + " - 1 - " : "") + "iota[" + n + "], [" + list(t.shape) + "])";
 }
 
+bool Generator::stepping() {
+    const auto a = find([](const TileType& t) { return elements(t.shape) <= 512; });
+    if (!a) return false;
+    const TileType t = type(*a);
+    const std::vector<int64_t> extents = {programs(), elements(t.shape) * pick({1, 1, 2}) + below(9)};
+    const std::string row = "mem[" + program() + ", ";
+    const auto base = [&] { return pick(std::vector<std::string>{"0", "shift", "shift - 6", "-2", "5 * shift", std::to_string(extents[1] - 1)}); };
+    const auto at = [&] { return row + base() + " + " + std::to_string(pick({1, 1, 1, 2, 3, 7, -1, -2, 0})) + " * " + places(t) + "]"; };
+    std::string text = "{ var acc = {0}; ";
+    for (int i = 1 + below(3); i > 0; --i)
+        text += chance(50) ? at() + " = acc; " : "acc = " + at() + (chance(40) ? " else cast<" + t.elem + ">(pid); " : "; ");
+    if (t.shape.size() == 2 && has_arithmetic(t) && chance(50))
+        text += "acc = [i < " + std::to_string(t.shape[0]) + ", j < " + std::to_string(t.shape[1]) + "] => " +
+                pick(std::vector<std::string>{"max", "min"}) + "[r < 3, s < 2] => " + row + "i * " + std::to_string(t.shape[1]) + " + j + r - " +
+                pick(std::vector<std::string>{"s", "2 * s", "shift"}) + "]; ";
+    return add(t, text + "acc }", {*a}, Memory{{t.elem, extents}, false, chance(30) ? layout(extents) : ""});
+}
+
 bool Generator::atomic() {
     const auto v = find([](const TileType& t) { return is_int(t.elem) || t.elem == "f32"; });
     const auto i = v ? find([&](const TileType& t) { return is_int(t.elem) && t.shape == type(*v).shape; }) : std::nullopt;

@@ -78,6 +78,7 @@ private:
     bool overwriting();
     /// Rows of a matrix that nobody writes, by numbers some of which are outside.
     bool picked_rows();
+    bool stepping();
     bool reshaping();
     bool broadcasting();
     bool parts();
