@@ -109,7 +109,7 @@ bool AccessEmitter::ends_with_tensor(size_t along) const {
 
 /// Gathered indices that grow by a constant from lane to lane, as those of `base + iota`, are a range; j is the first lane's position on it. In
 /// whole vectors it is the whole row's, made in front of them. Nothing: they do not, or are not seen to.
-std::optional<AccessEmitter::Line> AccessEmitter::line_of(size_t a, const Point& p, Index& j) {
+std::optional<AccessEmitter::Line> AccessEmitter::gathered_line(size_t a, const Point& p, Index& j) {
     const int dimension = LaneSteps::dimension(p);
     if (!p.lanes || dimension < 0) return {};
     const auto d = static_cast<size_t>(dimension);
@@ -145,7 +145,7 @@ Coordinate AccessEmitter::gathered(size_t a, const Point& p, Place& place) {
     }
     if (same) q.lanes = 0, q.active = nullptr;
     Index j;
-    if (const auto along = line_of(a, q, j)) {
+    if (const auto along = gathered_line(a, q, j)) {
         if (!access_.axes[a].in_bounds) in_range(a, *along, j, q.lanes, place);
         return {Index::consecutive, b_.CreateAdd(along->start, b_.CreateMul(j.value, g_.i64(along->step))), along->step};
     }
@@ -204,7 +204,7 @@ Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place, bool know
         };
         return {Index::uniform, g_.always(j.value, inside) ? at : inside_or_first(at, inside(), place), step};
     }
-    if (looked_at) in_range(a, line(a), j, n, place);
+    if (looked_at) in_range(a, range_line(a), j, n, place);
     if (j.kind == Index::vector && j.first) return {Index::consecutive, b_.CreateAdd(start, b_.CreateMul(j.first, g_.i64(step))), step * j.step};
     if (j.kind == Index::vector) {
         Value* wide = b_.CreateZExt(j.value, llvm::FixedVectorType::get(b_.getInt64Ty(), n));

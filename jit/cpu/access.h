@@ -91,12 +91,12 @@ private:
         llvm::Value* start;  ///< i64
         int64_t step, n;
     };
-    Line line(size_t a) { return {g_.scalar(index_[a]), access_.axes[a].step, access_.axes[a].extent}; }  ///< of a range
-    std::optional<Line> line_of(size_t a, const Point& p, Index& j);
+    Line range_line(size_t a) { return {g_.scalar(index_[a]), access_.axes[a].step, access_.axes[a].extent}; }
+    std::optional<Line> gathered_line(size_t a, const Point& p, Index& j);
     Coordinate gathered(size_t a, const Point& p, Place& place);
-    /// i64: the positions from the one to the other are in range.
+    /// i64, within 0 .. n: the positions from the first to before the second are in range.
     std::pair<llvm::Value*, llvm::Value*> limits(size_t a, const Line& along);
-    std::pair<llvm::Value*, llvm::Value*> limits(size_t a) { return limits(a, line(a)); }
+    std::pair<llvm::Value*, llvm::Value*> limits(size_t a) { return limits(a, range_line(a)); }  ///< of a range
     void in_range(size_t a, const Line& along, const Index& j, unsigned lanes, Place& place);
     llvm::Value* lane_bits(const Address& a, unsigned lanes);
     void ask_ahead(llvm::Value* now);

@@ -174,6 +174,8 @@ void AccessEmitter::store(const std::vector<Point>& points, const std::vector<Va
 // ---- tensors that the caches do not hold ----
 
 bool AccessEmitter::streamed() const {
+    // Gathered elements lie side by side under conditions that only a row knows: no line of the caches is known to be theirs.
+    if (std::any_of(access_.axes.begin(), access_.axes.end(), [](const ir::Access::Axis& a) { return a.kind == ir::Access::gather; })) return false;
     const auto number = tensor_ ? static_cast<size_t>(g_.param_of_[object_.v]) : SIZE_MAX;
     return number < g_.options_.tensors.size() && g_.options_.tensors[number].streamed;
 }

@@ -60,7 +60,7 @@ void AccessEmitter::by_strides(const Place& place, Address& out) {
         }
         scalar = b_.CreateAdd(scalar, b_.CreateMul(c.value, by));
         if (c.kind == Index::uniform) continue;
-        if (known == unit() && c.step == 1) {
+        if (known == unit() && c.step == 1 && !out.contiguous) {  // axes beside one of extent 1 have that stride, too
             out.contiguous = true;
             continue;
         }

@@ -17,27 +17,33 @@ unsigned element_bytes(llvm::Type* type) { return type->getScalarSizeInBits() / 
 
 /// The vector that the target moves under a mask of these lanes: the type itself, or, below 16 bytes, one of 16 whose other lanes are off: LLVM 19
 /// would widen it too, but may leave the mask's upper bits set when all lanes have one condition. Null: it has no such moves.
-llvm::FixedVectorType* masked_type(const TargetFacts& t, llvm::Type* type) {
+llvm::FixedVectorType* moved_type(const TargetFacts& t, llvm::Type* type) {
     if (!t.avx512 && (!t.avx2 || element_bytes(type) < 4)) return nullptr;
     const unsigned bits = type->getScalarSizeInBits(), lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
     return llvm::FixedVectorType::get(type->getScalarType(), std::max(lanes, 128 / bits));
 }
 
 /// Beside the lanes of v those of `others`, a constant of its type: as many lanes as `like` has.
-Value* widened(llvm::IRBuilderBase& b, Value* v, llvm::Constant* others, llvm::FixedVectorType* like) {
+Value* with_others(llvm::IRBuilderBase& b, Value* v, llvm::Constant* others, llvm::FixedVectorType* like) {
     const unsigned from = llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements();
     std::vector<int> lanes(like->getNumElements());
     for (unsigned l = 0; l < lanes.size(); ++l) lanes[l] = static_cast<int>(l < from ? l : from);
     return from == lanes.size() ? v : b.CreateShuffleVector(v, others, lanes);
 }
 
-Value* widened(llvm::IRBuilderBase& b, Value* v, llvm::FixedVectorType* like) { return widened(b, v, llvm::PoisonValue::get(v->getType()), like); }
+Value* with_others(llvm::IRBuilderBase& b, Value* v, llvm::FixedVectorType* like) {
+    return with_others(b, v, llvm::PoisonValue::get(v->getType()), like);
+}
 
 /// Lanes of a mask. Of loads wider than a register (AVX2) LLVM 19 reads a whole half where a condition that all lanes share meets a constant that
 /// is off all over the half: taken apart here, the half's own constant says so while it is still seen.
-Value* mask_part(llvm::IRBuilderBase& b, Value* mask, unsigned from, unsigned lanes) {
-    if (auto* both = llvm::dyn_cast<llvm::BinaryOperator>(mask); both && both->getOpcode() == llvm::Instruction::And)
-        return b.CreateAnd(mask_part(b, both->getOperand(0), from, lanes), mask_part(b, both->getOperand(1), from, lanes));
+Value* mask_part(llvm::IRBuilderBase& b, Value* mask, unsigned from, unsigned lanes, int depth = 0) {
+    const auto part = [&](Value* v) { return v->getType()->isVectorTy() ? mask_part(b, v, from, lanes, depth + 1) : v; };
+    constexpr int kMostDepth = 8;
+    if (auto* both = llvm::dyn_cast<llvm::BinaryOperator>(mask); both && depth < kMostDepth)
+        return b.CreateBinOp(both->getOpcode(), part(both->getOperand(0)), part(both->getOperand(1)));
+    if (auto* one = llvm::dyn_cast<llvm::SelectInst>(mask); one && depth < kMostDepth)
+        return b.CreateSelect(part(one->getCondition()), part(one->getTrueValue()), part(one->getFalseValue()));
     return b.CreateExtractVector(llvm::FixedVectorType::get(b.getInt1Ty(), lanes), mask, b.getInt64(from));
 }
 
@@ -52,11 +58,11 @@ I* tagged(I* access, const Buffer& buffer) {
 
 }  // namespace
 
-bool Codegen::has_masks(llvm::Type* vector) const { return target_.avx512 && masked_type(target_, vector) == vector; }
+bool Codegen::has_masks(llvm::Type* vector) const { return target_.avx512 && moved_type(target_, vector) == vector; }
 
 Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value* other, Align align) {
     const auto lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
-    if (const unsigned some = target_.vectors.bytes / element_bytes(type); !target_.avx512 && lanes > some && masked_type(target_, type)) {
+    if (const unsigned some = target_.vectors.bytes / element_bytes(type); !target_.avx512 && lanes > some && moved_type(target_, type)) {
         auto* part = llvm::FixedVectorType::get(type->getScalarType(), some);
         std::vector<Value*> parts;
         for (unsigned l = 0; l < lanes; l += some)
@@ -64,9 +70,9 @@ Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value
                                                 b_.CreateExtractVector(part, other, b_.getInt64(l))));
         return llvm::concatenateVectors(b_, parts);
     }
-    if (llvm::FixedVectorType* moved = masked_type(target_, type)) {
-        Value* on = widened(b_, mask, llvm::Constant::getNullValue(mask->getType()), moved);
-        Value* v = b_.CreateMaskedLoad(moved, pointer, align, on, widened(b_, other, moved));
+    if (llvm::FixedVectorType* moved = moved_type(target_, type)) {
+        Value* on = with_others(b_, mask, llvm::Constant::getNullValue(mask->getType()), moved);
+        Value* v = b_.CreateMaskedLoad(moved, pointer, align, on, with_others(b_, other, moved));
         return moved == type ? v : b_.CreateExtractVector(type, v, b_.getInt64(0));
     }
     Value* all = b_.CreateAndReduce(mask);
@@ -92,8 +98,9 @@ Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value
 void Codegen::masked_store(Value* value, Value* pointer, Value* mask, Align align) {
     llvm::Type* type = value->getType();
     const auto lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
-    if (llvm::FixedVectorType* moved = masked_type(target_, type)) {
-        b_.CreateMaskedStore(widened(b_, value, moved), pointer, align, widened(b_, mask, llvm::Constant::getNullValue(mask->getType()), moved));
+    if (llvm::FixedVectorType* moved = moved_type(target_, type)) {
+        b_.CreateMaskedStore(with_others(b_, value, moved), pointer, align,
+                             with_others(b_, mask, llvm::Constant::getNullValue(mask->getType()), moved));
         return;
     }
     choose(

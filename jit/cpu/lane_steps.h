@@ -1,5 +1,5 @@
-// How values move along the lanes of a point, read off the instructions that make them: what pointers and masks made of `base + iota` are proved to
-// be consecutive with. Arithmetic wraps, so a step is a number modulo the type's; what must hold beyond that is a condition at run time.
+// How values move along the lanes of a point, read off the instructions that make them: what indices, pointers and masks made of `base + iota`
+// are proved to be consecutive with. Arithmetic wraps, so a step is a number modulo the type's; what must hold beyond that is a condition at run time.
 #pragma once
 #include "jit/cpu/codegen.h"
 

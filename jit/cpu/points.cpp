@@ -47,7 +47,7 @@ Index Codegen::scale_add(const Index& a, int64_t scale, int64_t by, unsigned lan
 
 Index Codegen::add(const Index& a, int64_t by, unsigned lanes) { return scale_add(a, 1, by, lanes); }
 
-/// Sum of two coordinates; at most one of them is consecutive, else the result is a vector.
+/// Sum of two coordinates; a vector where both move from lane to lane.
 static Index sum(Codegen& g, const Index& x, const Index& y, unsigned lanes) {
     bool known;
     if (x.kind == Index::uniform && constant_of(x.value, known) == 0 && known) return y;

@@ -88,7 +88,7 @@ struct Compiler::State {
     std::unique_ptr<Perf> perf;                                           ///< made with it
     llvm::orc::JITDylib* functions = nullptr;
     uint64_t loaded = 0;
-    bool memory_ended = false;  ///< said by the session
+    bool memory_ended = false;  ///< while something was linked, as the session said
 
     explicit State(const std::string& cpu) : usual(cpu.empty() ? choose_target({}) : choose_lesser_target(cpu, problem)) {
         if (!problem.empty()) problem = "TEGULA_CPU: " + problem;

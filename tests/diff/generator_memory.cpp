@@ -60,14 +60,17 @@ bool Generator::stepping() {
     const auto a = find([](const TileType& t) { return elements(t.shape) <= 512; });
     if (!a) return false;
     const TileType t = type(*a);
-    const std::vector<int64_t> extents = {programs(), elements(t.shape) * pick({1, 1, 2}) + below(9)};
+    std::vector<int64_t> extents = {programs(), elements(t.shape) * pick({1, 1, 2}) + below(9)};
+    const bool both = chance(25);  // two axes step, one of them of few elements
+    if (both) extents.insert(extents.begin() + 1 + below(2), pick({1, 1, 2, 5}));
     const std::string row = "mem[" + program() + ", ";
     const auto base = [&] { return pick(std::vector<std::string>{"0", "shift", "shift - 6", "-2", "5 * shift", std::to_string(extents[1] - 1)}); };
-    const auto at = [&] { return row + base() + " + " + std::to_string(pick({1, 1, 1, 2, 3, 7, -1, -2, 0})) + " * " + places(t) + "]"; };
+    const auto index = [&] { return base() + " + " + std::to_string(pick({1, 1, 1, 2, 3, 7, -1, -2, 0})) + " * " + places(t); };
+    const auto at = [&] { return row + index() + (both ? ", " + index() : "") + "]"; };
     std::string text = "{ var acc = {0}; ";
     for (int i = 1 + below(3); i > 0; --i)
         text += chance(50) ? at() + " = acc; " : "acc = " + at() + (chance(40) ? " else cast<" + t.elem + ">(pid); " : "; ");
-    if (t.shape.size() == 2 && has_arithmetic(t) && chance(50))
+    if (!both && t.shape.size() == 2 && has_arithmetic(t) && chance(50))
         text += "acc = [i < " + std::to_string(t.shape[0]) + ", j < " + std::to_string(t.shape[1]) + "] => " +
                 pick(std::vector<std::string>{"max", "min"}) + "[r < 3, s < 2] => " + row + "i * " + std::to_string(t.shape[1]) + " + j + r - " +
                 pick(std::vector<std::string>{"s", "2 * s", "shift"}) + "]; ";

@@ -139,13 +139,14 @@ TEST(CpuCode, PointersSideBySideAreNotGathered) {
 }
 
 /// The text of y[s + by * iota] = x[s - iota * by].
-std::string stepping(World& w, const std::string& by) {
+std::string stepping(World& w, const std::string& by, bool streamed = false) {
     const std::string i = " : tile<i64>[1024]\n", f = " : tile<f32>[1024]\n";
     const auto fn = w.parse("kernel @k(%x: tensor<f32>[?] in, %y: tensor<f32>[?] inout, %s: i64) {\n %o = iota {axis = 0}" + i +
                             " %b = broadcast %s" + i + " %c = constant " + by + i + " %d = mul %o, %c" + i + " %p = add %b, %d" + i +
                             " %q = sub %b, %d" + i + " %v = load %x[gather %q]" + f + " store %y[gather %p] = %v\n ret\n}\n");
     cpu::CompileOptions options;
     options.tensors.resize(fn->params.size());
+    options.tensors[1].streamed = streamed;
     options.cpu = "x86-64-v4";
     return cpu::Compiler().text(*fn, options, "llvm-opt").value.value_or("");
 }
@@ -159,6 +160,7 @@ TEST(CpuCode, IndicesThatStepByOneAreNotGathered) {
     const std::string forth = stepping(w, "1");
     EXPECT_NE(forth.find("store <16 x float>"), std::string::npos) << forth;
     EXPECT_EQ(forth.find("@llvm.masked.scatter"), std::string::npos) << forth;
+    EXPECT_EQ(stepping(w, "1", true).find("!nontemporal"), std::string::npos) << "nobody knows where a line of the caches begins";
     EXPECT_NE(stepping(w, "200").find("@llvm.masked.gather"), std::string::npos) << "far apart";
 }
 
