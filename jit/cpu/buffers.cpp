@@ -1,6 +1,4 @@
 // Reads and writes of stored tiles, and masked memory operations (codegen.h).
-#include <algorithm>
-
 #include <llvm/Analysis/VectorUtils.h>
 
 #include "jit/cpu/apart.h"
@@ -13,26 +11,14 @@ using llvm::Value;
 
 namespace {
 
+constexpr unsigned kOneByOne = 8;  ///< lanes
+
 unsigned element_bytes(llvm::Type* type) { return type->getScalarSizeInBits() / 8; }
 
-/// The vector that the target moves under a mask of these lanes: the type itself, or, below 16 bytes, one of 16 whose other lanes are off: LLVM 19
-/// would widen it too, but may leave the mask's upper bits set when all lanes have one condition. Null: it has no such moves.
-llvm::FixedVectorType* moved_type(const TargetFacts& t, llvm::Type* type) {
-    if (!t.avx512 && (!t.avx2 || element_bytes(type) < 4)) return nullptr;
-    const unsigned bits = type->getScalarSizeInBits(), lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
-    return llvm::FixedVectorType::get(type->getScalarType(), std::max(lanes, 128 / bits));
-}
-
-/// Beside the lanes of v those of `others`, a constant of its type: as many lanes as `like` has.
-Value* with_others(llvm::IRBuilderBase& b, Value* v, llvm::Constant* others, llvm::FixedVectorType* like) {
-    const unsigned from = llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements();
-    std::vector<int> lanes(like->getNumElements());
-    for (unsigned l = 0; l < lanes.size(); ++l) lanes[l] = static_cast<int>(l < from ? l : from);
-    return from == lanes.size() ? v : b.CreateShuffleVector(v, others, lanes);
-}
-
-Value* with_others(llvm::IRBuilderBase& b, Value* v, llvm::FixedVectorType* like) {
-    return with_others(b, v, llvm::PoisonValue::get(v->getType()), like);
+/// Has the target masked moves of these elements? Vectors below 16 bytes are moved as such of 16, and LLVM 19 may leave the mask's upper bits set
+/// when all lanes have one condition, also where the mask is widened by hand: what lies behind the vector would be written.
+bool native_mask(const TargetFacts& t, llvm::Type* type) {
+    return type->getPrimitiveSizeInBits() >= 128 && (t.avx512 || (t.avx2 && element_bytes(type) >= 4));
 }
 
 /// Lanes of a mask. Of loads wider than a register (AVX2) LLVM 19 reads a whole half where a condition that all lanes share meets a constant that
@@ -58,11 +44,11 @@ I* tagged(I* access, const Buffer& buffer) {
 
 }  // namespace
 
-bool Codegen::has_masks(llvm::Type* vector) const { return target_.avx512 && moved_type(target_, vector) == vector; }
+bool Codegen::has_masks(llvm::Type* vector) const { return target_.avx512 && native_mask(target_, vector); }
 
 Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value* other, Align align) {
     const auto lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
-    if (const unsigned some = target_.vectors.bytes / element_bytes(type); !target_.avx512 && lanes > some && moved_type(target_, type)) {
+    if (const unsigned some = target_.vectors.bytes / element_bytes(type); !target_.avx512 && lanes > some && native_mask(target_, type)) {
         auto* part = llvm::FixedVectorType::get(type->getScalarType(), some);
         std::vector<Value*> parts;
         for (unsigned l = 0; l < lanes; l += some)
@@ -70,16 +56,20 @@ Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value
                                                 b_.CreateExtractVector(part, other, b_.getInt64(l))));
         return llvm::concatenateVectors(b_, parts);
     }
-    if (llvm::FixedVectorType* moved = moved_type(target_, type)) {
-        Value* on = with_others(b_, mask, llvm::Constant::getNullValue(mask->getType()), moved);
-        Value* v = b_.CreateMaskedLoad(moved, pointer, align, on, with_others(b_, other, moved));
-        return moved == type ? v : b_.CreateExtractVector(type, v, b_.getInt64(0));
-    }
+    if (native_mask(target_, type)) return b_.CreateMaskedLoad(type, pointer, align, mask, other);
     Value* all = b_.CreateAndReduce(mask);
     return choose(
         all, [&] { return b_.CreateAlignedLoad(type, pointer, align); },
-        [&] {
+        [&]() -> Value* {
             llvm::Type* element = type->getScalarType();
+            if (lanes <= kOneByOne) {  // without branches: lanes that are off read the arguments
+                Value* v = llvm::PoisonValue::get(type);
+                for (unsigned l = 0; l < lanes; ++l) {
+                    Value* at = b_.CreateSelect(b_.CreateExtractElement(mask, l), b_.CreateConstGEP1_64(element, pointer, l), args_);
+                    v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(element, at, Align(1)), l);
+                }
+                return b_.CreateSelect(mask, v, other);
+            }
             Value* from = local(type);
             b_.CreateStore(other, from);
             Value* bits = local(b_.getInt8Ty(), lanes);
@@ -98,9 +88,8 @@ Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value
 void Codegen::masked_store(Value* value, Value* pointer, Value* mask, Align align) {
     llvm::Type* type = value->getType();
     const auto lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
-    if (llvm::FixedVectorType* moved = moved_type(target_, type)) {
-        b_.CreateMaskedStore(with_others(b_, value, moved), pointer, align,
-                             with_others(b_, mask, llvm::Constant::getNullValue(mask->getType()), moved));
+    if (native_mask(target_, type)) {
+        b_.CreateMaskedStore(value, pointer, align, mask);
         return;
     }
     choose(
