@@ -13,6 +13,8 @@
 
 namespace api_test {
 
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 inline constexpr const char* kSource = R"(edition 1;
 import std.layouts;
 layout panels<R: int>[i: M, j: N] = (i / R, j, i % R);

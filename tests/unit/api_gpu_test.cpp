@@ -11,8 +11,6 @@ namespace {
 using namespace api_test;
 namespace dlpack = tegula::dlpack;
 
-bool contains(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
-
 class GpuApi : public Api {
 protected:
     GpuApi() { tegula_run_options_init(&interp_, sizeof interp_), interp_.machine = "interp"; }
