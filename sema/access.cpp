@@ -227,7 +227,7 @@ Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise, con
     if (const Value* array = array_of(*e.base); array && !modified && !otherwise) return member_at(e, *array);
     Value base = expr(*e.base);
     const bool has_parts = base.kind == Value::tensor || base.kind == Value::tile || base.kind == Value::block_tile || base.kind == Value::poison;
-    if (otherwise && !has_parts) return error(Diag::cannot_index, e.span, "a value before `else` that is no part x[..]");
+    if (otherwise && !has_parts) return no_part(e.span);
     if (form_rank_ > 0 && base.kind == Value::tile && depends_on_form(base)) return error(Diag::whole_tile_in_index_form, e.span, source_text(e));
     if (modified && base.kind != Value::tensor && base.kind != Value::poison)
         return modifier_error(*modified, "it reads " + describe(base) + ", no memory");

@@ -172,6 +172,7 @@ public:
     // ---- access.cpp ----
     /// `modified`: the expression with the modifiers of the access, or null.
     Value index(const ast::IndexExpr& e, const ast::Expr* otherwise, const ast::Expr* modified = nullptr);
+    Value no_part(Span span) { return error(Diag::cannot_index, span, "a value before `else` that is no part x[..]"); }
     Value member_at(const ast::IndexExpr& e, const Value& array);  ///< array[e]
     void store(const ast::Expr& target, const Value& value, ast::AssignOp op, Span span);  ///< x[..], perhaps with modifiers
     Value atomic(ir::AtomicKind kind, const Call& call);

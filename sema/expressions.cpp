@@ -91,7 +91,7 @@ Value Elaborator::expr(const ast::Expr& e) {
             const ast::Expr& part = without_modifiers(*other.access);
             if (part.kind == ast::ExprKind::index)
                 return index(ast::as<ast::IndexExpr>(&part), other.value, &part == other.access ? nullptr : other.access);
-            return error(Diag::cannot_index, other.access->span, "a value before `else` that is no part x[..]");
+            return no_part(other.access->span);
         }
         case ast::ExprKind::tuple:
             return sequence(Value::tuple, ast::as<ast::TupleExpr>(&e).items, e.span);

@@ -99,9 +99,7 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
 /// No processor gathers elements this small: without branches, lanes that are off read the arguments.
 Value* AccessEmitter::one_by_one(Value* pointers, llvm::Type* type, Value* mask, Value* instead) {
     if (mask) pointers = b_.CreateSelect(mask, pointers, g_.splat(g_.args_, llvm::cast<llvm::FixedVectorType>(type)->getNumElements()));
-    Value* v = llvm::PoisonValue::get(type);
-    for (unsigned l = 0; l < llvm::cast<llvm::FixedVectorType>(type)->getNumElements(); ++l)
-        v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(type->getScalarType(), b_.CreateExtractElement(pointers, l), llvm::Align(1)), l);
+    Value* v = g_.load_lanes(type, [&](unsigned l) { return b_.CreateExtractElement(pointers, l); });
     return mask ? b_.CreateSelect(mask, v, instead) : v;
 }
 

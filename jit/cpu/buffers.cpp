@@ -46,6 +46,13 @@ I* tagged(I* access, const Buffer& buffer) {
 
 bool Codegen::has_masks(llvm::Type* vector) const { return target_.avx512 && native_mask(target_, vector); }
 
+Value* Codegen::load_lanes(llvm::Type* type, const std::function<Value*(unsigned lane)>& place) {
+    Value* v = llvm::PoisonValue::get(type);
+    for (unsigned l = 0; l < llvm::cast<llvm::FixedVectorType>(type)->getNumElements(); ++l)
+        v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(type->getScalarType(), place(l), Align(1)), l);
+    return v;
+}
+
 Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value* other, Align align) {
     const auto lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
     if (const unsigned some = target_.vectors.bytes / element_bytes(type); !target_.avx512 && lanes > some && native_mask(target_, type)) {
@@ -63,23 +70,16 @@ Value* Codegen::masked_load(llvm::Type* type, Value* pointer, Value* mask, Value
         [&]() -> Value* {
             llvm::Type* element = type->getScalarType();
             if (lanes <= kOneByOne) {  // without branches: lanes that are off read the arguments
-                Value* v = llvm::PoisonValue::get(type);
-                for (unsigned l = 0; l < lanes; ++l) {
-                    Value* at = b_.CreateSelect(b_.CreateExtractElement(mask, l), b_.CreateConstGEP1_64(element, pointer, l), args_);
-                    v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(element, at, Align(1)), l);
-                }
-                return b_.CreateSelect(mask, v, other);
+                const auto place = [&](unsigned l) {
+                    return b_.CreateSelect(b_.CreateExtractElement(mask, l), b_.CreateConstGEP1_64(element, pointer, l), args_);
+                };
+                return b_.CreateSelect(mask, load_lanes(type, place), other);
             }
             Value* from = local(type);
             b_.CreateStore(other, from);
-            Value* bits = local(b_.getInt8Ty(), lanes);
-            b_.CreateAlignedStore(b_.CreateZExt(mask, llvm::FixedVectorType::get(b_.getInt8Ty(), lanes)), bits, Align(1));
-            loop(0, lanes, 1, [&](Value* l) {
-                Value* on = b_.CreateICmpNE(b_.CreateLoad(b_.getInt8Ty(), b_.CreateGEP(b_.getInt8Ty(), bits, l)), b_.getInt8(0));
-                when(on, [&] {
-                    Value* e = b_.CreateAlignedLoad(element, b_.CreateGEP(element, pointer, l), Align(1));
-                    b_.CreateStore(e, b_.CreateGEP(element, from, l));
-                });
+            each_lane(mask, lanes, [&](Value* l) {
+                Value* e = b_.CreateAlignedLoad(element, b_.CreateGEP(element, pointer, l), Align(1));
+                b_.CreateStore(e, b_.CreateGEP(element, from, l));
             });
             return b_.CreateLoad(type, from);
         });
@@ -102,14 +102,9 @@ void Codegen::masked_store(Value* value, Value* pointer, Value* mask, Align alig
             llvm::Type* element = type->getScalarType();
             Value* from = local(type);
             b_.CreateStore(value, from);
-            Value* bits = local(b_.getInt8Ty(), lanes);
-            b_.CreateAlignedStore(b_.CreateZExt(mask, llvm::FixedVectorType::get(b_.getInt8Ty(), lanes)), bits, Align(1));
-            loop(0, lanes, 1, [&](Value* l) {
-                Value* on = b_.CreateICmpNE(b_.CreateLoad(b_.getInt8Ty(), b_.CreateGEP(b_.getInt8Ty(), bits, l)), b_.getInt8(0));
-                when(on, [&] {
-                    Value* e = b_.CreateLoad(element, b_.CreateGEP(element, from, l));
-                    b_.CreateAlignedStore(e, b_.CreateGEP(element, pointer, l), Align(1));
-                });
+            each_lane(mask, lanes, [&](Value* l) {
+                Value* e = b_.CreateLoad(element, b_.CreateGEP(element, from, l));
+                b_.CreateAlignedStore(e, b_.CreateGEP(element, pointer, l), Align(1));
             });
             return b_.getTrue();
         });

@@ -201,6 +201,8 @@ public:
     void count_down(size_t field, int64_t by);
     /// if (condition) body(); values made inside are forgotten.
     void when(llvm::Value* condition, const std::function<void()>& body);
+    /// `when` for each lane (i64) of a mask (null: all lanes), in ascending order.
+    void each_lane(llvm::Value* mask, unsigned lanes, const std::function<void(llvm::Value* lane)>& body);
     /// condition ? then() : otherwise(), as branches.
     llvm::Value* choose(llvm::Value* condition, const std::function<llvm::Value*()>& then, const std::function<llvm::Value*()>& otherwise);
     /// Makes result v element by element: body(point) is its value; stored, or the scalar.
@@ -220,6 +222,8 @@ public:
     Point source_point(ir::InstId id, const Point& p);
 
     // Memory.
+    /// A vector, element by element.
+    llvm::Value* load_lanes(llvm::Type* type, const std::function<llvm::Value*(unsigned lane)>& place);
     llvm::Value* masked_load(llvm::Type* type, llvm::Value* pointer, llvm::Value* mask, llvm::Value* other, llvm::Align align);
     /// Has the target masked stores of this vector that touch nothing where they are off, as cheap as others?
     bool has_masks(llvm::Type* vector) const;

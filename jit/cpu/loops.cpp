@@ -116,6 +116,17 @@ void Codegen::when(Value* condition, const std::function<void()>& body) {
     b_.SetInsertPoint(after);
 }
 
+void Codegen::each_lane(Value* mask, unsigned lanes, const std::function<void(Value* lane)>& body) {
+    llvm::Type* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), lanes);
+    Value* on = local(b_.getInt8Ty(), lanes);
+    if (!mask) mask = splat(b_.getTrue(), lanes);
+    b_.CreateAlignedStore(b_.CreateZExt(mask, bytes), on, llvm::Align(1));
+    loop(0, lanes, 1, [&](Value* lane) {
+        Value* set = b_.CreateLoad(b_.getInt8Ty(), b_.CreateGEP(b_.getInt8Ty(), on, lane));
+        when(b_.CreateICmpNE(set, b_.getInt8(0)), [&] { body(lane); });
+    });
+}
+
 Value* Codegen::choose(Value* condition, const std::function<Value*()>& then, const std::function<Value*()>& otherwise) {
     auto* yes = BasicBlock::Create(context_, "then", function_);
     auto* no = BasicBlock::Create(context_, "else", function_);

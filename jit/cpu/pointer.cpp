@@ -47,24 +47,13 @@ Value* PointerEmitter::lane_number(const Point& p) {
     return g_.linear(origin, shape()).value;
 }
 
-void PointerEmitter::each_lane(Value* mask, const Point& p, const std::function<void(Value* lane)>& body) {
-    llvm::Type* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), p.lanes);
-    Value* on = g_.local(b_.getInt8Ty(), p.lanes);
-    if (!mask) mask = g_.splat(b_.getTrue(), p.lanes);
-    b_.CreateAlignedStore(b_.CreateZExt(mask, bytes), on, Align(1));
-    g_.loop(0, p.lanes, 1, [&](Value* lane) {
-        Value* set = b_.CreateLoad(b_.getInt8Ty(), b_.CreateGEP(b_.getInt8Ty(), on, lane));
-        g_.when(b_.CreateICmpNE(set, b_.getInt8(0)), [&] { body(lane); });
-    });
-}
-
 void PointerEmitter::report(Value* bad, const Point& p) {
     g_.when(b_.CreateOrReduce(bad), [&] {
         Value* pointers = g_.lanes(pointers_, p);
         Value* all = g_.local(pointers->getType());
         b_.CreateStore(pointers, all);
         Value* base = lane_number(p);
-        each_lane(bad, p, [&](Value* lane) {
+        g_.each_lane(bad, p.lanes, [&](Value* lane) {
             Value* one = b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), all, lane));
             g_.call_support(offsetof(Support, bad_pointer), b_.getVoidTy(), {g_.i32(id_.v), b_.CreateAdd(base, lane), one});
         });
@@ -143,7 +132,7 @@ Value* PointerEmitter::load_one_by_one(Value* mask, Value* other, const Point& p
     b_.CreateStore(pointers, all);
     b_.CreateStore(s.to_memory(other, format_), out);
     Value* base = lane_number(p);
-    each_lane(mask, p, [&](Value* lane) {
+    g_.each_lane(mask, p.lanes, [&](Value* lane) {
         Value* at = b_.CreateGEP(element, out, lane);
         Value* instead = s.from_memory(b_.CreateLoad(element, at), format_);
         Value* pointer = b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), all, lane));
@@ -162,7 +151,7 @@ void PointerEmitter::store_one_by_one(Value* mask, Value* value, const Point& p)
     b_.CreateStore(memory, values);
     Value* base = lane_number(p);
     llvm::Type* element = s.memory_type(format_, 0);
-    each_lane(mask, p, [&](Value* lane) {
+    g_.each_lane(mask, p.lanes, [&](Value* lane) {
         Value* v = s.from_memory(b_.CreateLoad(element, b_.CreateGEP(element, values, lane)), format_);
         Value* pointer = b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), all, lane));
         reach(

@@ -45,7 +45,6 @@ private:
     llvm::Value* each(llvm::Value* mask, const std::optional<Run>& run, const Point& p,
                       const std::function<llvm::Value*(llvm::Value* first, llvm::Value* on)>& side_by_side,
                       const std::function<llvm::Value*(llvm::Value* pointers, llvm::Value* on)>& apart);
-    void each_lane(llvm::Value* mask, const Point& p, const std::function<void(llvm::Value* lane)>& body);
     llvm::Value* load_one_by_one(llvm::Value* mask, llvm::Value* other, const Point& p);
     void store_one_by_one(llvm::Value* mask, llvm::Value* value, const Point& p);
     llvm::Value* load_one(llvm::Value* data, llvm::Value* bit);
