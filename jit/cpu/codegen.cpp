@@ -16,6 +16,7 @@ ScalarFeatures features_of(const TargetFacts& t) {
     ScalarFeatures f;
     f.f16c = t.f16c;
     f.fma = t.fma;
+    f.avx2 = t.avx2;
     f.avx512 = t.avx512;
     f.bf16 = t.bf16;
     return f;

@@ -66,8 +66,8 @@ Value* LaneSteps::of(ir::ValueId v, const Point& at) {
     switch (inst.op) {
         case Op::constant:
             return number(0);
-        case Op::iota:
-            return number(1);
+        case Op::iota:  // lanes run along one dimension: in_row's
+            return number(p.index[static_cast<size_t>(fn_.attrs(inst)[0])].kind == Index::consecutive);
         case Op::add:
         case Op::sub: {
             Value *x = of(fn_.operands(inst)[0], p), *y = x ? of(fn_.operands(inst)[1], p) : nullptr;

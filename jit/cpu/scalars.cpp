@@ -176,16 +176,21 @@ Value* Scalars::table_at(llvm::ArrayRef<uint64_t> given, unsigned bits, Value* i
     const unsigned lanes = lanes_of(index), width = bits <= 32 ? 32 : 64;
     Type* element = b_.getIntNTy(width);
     const std::vector<uint32_t> narrow(entries.begin(), entries.end());
-    if (features_.avx512 && lanes == 16 && width == 32 && entries.size() <= 32) {
+    const unsigned permuted = features_.avx512 ? 16 : features_.avx2 ? 8 : 0;  // entries by one instruction, which reads no more bits of an index
+    if (permuted && lanes == permuted && width == 32 && entries.size() <= 2 * permuted) {
         Value* number = resize(index, 32, false);
         const auto part = [&](size_t from) {
-            std::vector<uint32_t> some(16);
-            for (size_t k = 0; k < 16; ++k) some[k] = narrow[(from + k) % narrow.size()];
+            std::vector<uint32_t> some(permuted);
+            for (size_t k = 0; k < permuted; ++k) some[k] = narrow[(from + k) % narrow.size()];
             return ConstantDataVector::get(context, some);
         };
-        // They read four or five bits of an index.
-        if (entries.size() <= 16) return b_.CreateIntrinsic(Intrinsic::x86_avx512_permvar_si_512, {}, {part(0), number});
-        return b_.CreateIntrinsic(Intrinsic::x86_avx512_vpermi2var_d_512, {}, {part(0), number, part(16)});
+        const auto one = [&](size_t from) -> Value* {
+            return features_.avx512 ? b_.CreateIntrinsic(Intrinsic::x86_avx512_permvar_si_512, {}, {part(from), number})
+                                    : b_.CreateIntrinsic(Intrinsic::x86_avx2_permd, {}, {part(from), number});
+        };
+        if (entries.size() <= permuted) return one(0);
+        if (features_.avx512) return b_.CreateIntrinsic(Intrinsic::x86_avx512_vpermi2var_d_512, {}, {part(0), number, part(permuted)});
+        return b_.CreateSelect(b_.CreateICmpNE(b_.CreateAnd(number, i(number, permuted)), i(number, 0)), one(permuted), one(0));
     }
     Constant* data = width == 32 ? ConstantDataArray::get(context, narrow) : ConstantDataArray::get(context, ArrayRef<uint64_t>(entries));
     Module& module = *b_.GetInsertBlock()->getModule();

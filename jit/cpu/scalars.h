@@ -20,7 +20,8 @@ namespace tegula::cpu {
 /// Instructions beyond the plain vectors of the target that give exactly the same bits.
 struct ScalarFeatures {
     bool f16c = false;
-    bool fma = false;         ///< of doubles
+    bool fma = false;  ///< of doubles
+    bool avx2 = false;
     bool avx512 = false;      ///< F, BW, DQ, VL
     bool bf16 = false;        ///< converts to bf16, as far as nothing is subnormal
     unsigned inlined = 2000;  ///< instructions of heavy rows, casts and runs in a kernel, at which further ones become calls

@@ -15,8 +15,9 @@ using llvm::Value;
 namespace {
 
 constexpr size_t kHeavy = 14;   ///< instructions; a call, and what it saves around it, is about as long
+constexpr size_t kLight = 40;   ///< decodings of narrow floats: a call, and the accumulators that it saves, take several times as long
 constexpr size_t kHuge = 100;   ///< beside these a call is nothing
-constexpr unsigned kShare = 4;  ///< huge ones, and what seldom runs, get this part of the limit
+constexpr unsigned kShare = 4;  ///< huge ones, and what seldom runs, get this part of the limit; light ones this many times as much
 
 }  // namespace
 
@@ -92,7 +93,8 @@ void Scalars::store_bytes(const Format& f, Value* value, Value* base, Value* bit
 Value* Scalars::here_or_called(const std::string& what, llvm::Type* result, Touches touches, std::span<Value* const> x, Make make) {
     size_t& weight = weights_[what];
     const bool folds = std::all_of(x.begin(), x.end(), [](const Value* v) { return llvm::isa<llvm::Constant>(v); });
-    const unsigned limit = seldom_ || weight >= kHuge ? features_.inlined / kShare : features_.inlined;
+    const unsigned all = features_.inlined;
+    const unsigned limit = seldom_ || weight >= kHuge ? all / kShare : weight < kLight ? all * kShare : all;
     if (weight >= kHeavy && inlined_ >= limit && !folds) return called(what, result, touches, x, make);
     llvm::BasicBlock& block = *b_.GetInsertBlock();
     const bool first = b_.GetInsertPoint() == block.begin();

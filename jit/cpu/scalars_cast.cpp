@@ -109,14 +109,15 @@ Value* Scalars::cast_to_float(Value* v, const Format& from, const Format& to) {
         llvm::Type* type = like(element, v);
         return from.is_int() && from.is_signed ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type);
     };
+    const auto value_of = [&] { return from.kind == FormatKind::fixed && from.bits <= 24 ? decode_to_float(from, v) : decode(from, v); };
     if (is_native(to)) {
         if (small && to.bits == 32) return whole_to_float(from, v);
         llvm::Type* element = to.bits == 32 ? b_.getFloatTy() : b_.getDoubleTy();
         if (is_whole(from)) return as_float(element);
-        return settle(to, b_.CreateFPCast(decode(from, v), like(element, v)));
+        return settle(to, b_.CreateFPCast(value_of(), like(element, v)));
     }
     if (is_whole(from) && !small) return from.bits > 53 ? nullptr : nearest(to, as_float(b_.getDoubleTy()));
-    Value* value = small ? whole_to_float(from, v) : decode(from, v);
+    Value* value = small ? whole_to_float(from, v) : value_of();
     Value* code = nearest(to, value);
     if (value->getType()->getScalarType()->isFloatTy() && value_is_float(to) && holds_all(to, from)) know(values_, to, code, value);
     return code;

@@ -55,10 +55,10 @@ Value* Scalars::decode_to_float(const Format& f, Value* v) {
 
 Value* Scalars::positive_nan(Value* v) { return b_.CreateSelect(b_.CreateFCmpUNO(v, v), llvm::ConstantFP::getQNaN(v->getType()), v); }
 
-/// The values of at most 32 codes by one or two permutations, rounded to float where that is not exact; null: not on this target.
+/// The values of at most 32 codes (AVX2: 16) by one or two permutations, rounded to float where that is not exact; null: not on this target.
 Value* Scalars::float_of_few(const Format& f, Value* v) {
-    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
-    if (!features_.avx512 || f.bits > 5 || !vector || vector->getNumElements() != 16 || f.is_bool()) return nullptr;
+    const bool wide = features_.avx512;
+    if (!(wide || features_.avx2) || f.bits > (wide ? 5 : 4) || lanes_of(v) != (wide ? 16 : 8) || f.is_bool()) return nullptr;
     std::vector<uint64_t> entries;
     for (uint64_t code = 0; code < uint64_t{1} << f.bits; ++code)
         entries.push_back(std::bit_cast<uint32_t>(static_cast<float>(tegula::decode(f, code))));

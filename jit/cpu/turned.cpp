@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <llvm/IR/PatternMatch.h>
+
 #include "jit/cpu/access.h"
 
 namespace tegula::cpu {
@@ -108,7 +110,7 @@ bool AccessEmitter::runs_along(size_t k) {
 
 void AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, Value* to) {
     const size_t k_axis = axis_of(k);
-    const unsigned bytes = lanes * 4;
+    const unsigned bytes = lanes * 4, whole = static_cast<unsigned>(count * format_.bits + 7) / 8;
     llvm::Type *row = llvm::FixedVectorType::get(b_.getInt8Ty(), bytes), *line = llvm::FixedVectorType::get(b_.getInt32Ty(), lanes);
     Value *masks[2] = {}, *phase = g_.i64(0);  // masks of the bytes from the first one on, and from the second
     std::vector<Value*> lines;
@@ -130,10 +132,23 @@ void AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count,
             Value* some = masks[from];
             if (place.row) some = b_.CreateSelect(place.row, some, llvm::Constant::getNullValue(some->getType()));
             Value* at = b_.CreateGEP(b_.getInt8Ty(), address.base, b_.CreateAdd(first, g_.i64(static_cast<int64_t>(from))));
-            if (const auto* all = llvm::dyn_cast<llvm::ConstantInt>(some); all && all->isMinusOne())
-                return b_.CreateAlignedLoad(line, at, llvm::Align(1));
-            Value* on = b_.CreateBitCast(some, llvm::FixedVectorType::get(b_.getInt1Ty(), bytes));
-            return b_.CreateBitCast(g_.masked_load(row, at, on, llvm::Constant::getNullValue(row), llvm::Align(1)), line);
+            const auto first_bytes = [&](unsigned n) -> Value* {
+                if (n == bytes) return b_.CreateAlignedLoad(line, at, llvm::Align(1));
+                Value* read = b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt8Ty(), n), at, llvm::Align(1));
+                llvm::SmallVector<int, 64> mask;
+                for (unsigned i = 0; i < bytes; ++i) mask.push_back(static_cast<int>(std::min(i, n)));
+                return b_.CreateBitCast(b_.CreateShuffleVector(read, llvm::Constant::getNullValue(read->getType()), mask), line);
+            };
+            const auto with_mask = [&] {
+                Value* on = b_.CreateBitCast(some, llvm::FixedVectorType::get(b_.getInt1Ty(), bytes));
+                return b_.CreateBitCast(g_.masked_load(row, at, on, llvm::Constant::getNullValue(row), llvm::Align(1)), line);
+            };
+            const unsigned n = g_.has_masks(row) ? bytes : whole - static_cast<unsigned>(from);  // where masks are slow, all that may be wanted
+            Value* all = b_.CreateICmpEQ(some, llvm::ConstantInt::get(some->getType(), llvm::APInt::getLowBitsSet(bytes, n)));
+            if (llvm::PatternMatch::match(all, llvm::PatternMatch::m_One())) return first_bytes(n);
+            if (g_.has_masks(row) || !n) return with_mask();
+            return g_.choose(
+                all, [&] { return first_bytes(n); }, with_mask);
         };
         // No processor sees that many strands of memory coming. The bytes of the chunk after the next are asked for, whoever wants them.
         Value* ahead = b_.CreateGEP(b_.getInt8Ty(), address.base, b_.CreateAdd(first, g_.i64(count * format_.bits / 4)));

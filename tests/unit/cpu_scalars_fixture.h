@@ -46,6 +46,7 @@ public:
         const auto host = llvm::sys::getHostCPUFeatures();
         features_.f16c = !plain_ && host.lookup("f16c");
         features_.fma = !plain_ && host.lookup("fma");
+        features_.avx2 = !plain_ && host.lookup("avx2");
         features_.avx512 = !plain_ && host.lookup("avx512vl") && host.lookup("avx512dq") && host.lookup("avx512bw");
         jit_ = llvm::cantFail(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(machine)).create());
         llvm::orc::SymbolMap symbols;
