@@ -102,7 +102,26 @@ bool Generator::exchange() {
     return add(t, text, {*v, *w, *find_mask(t)}, Memory{{t.elem, {programs(), elements(t.shape)}}});
 }
 
+bool Generator::pointer_rows() {
+    const auto a = find([](const TileType& t) { return elements(t.shape) <= 512; });
+    if (!a) return false;
+    TileType t = type(*a);
+    t.elem = element();
+    const int64_t n = pick({7, 64, 500});
+    const auto along = [&](size_t d) { return "iota[" + list(t.shape) + "](axis = " + std::to_string(d) + ")"; };
+    std::string o = "(" + pick(std::vector<std::string>{"0", "shift", "shift - 6", "-2", "pid"});
+    for (size_t d = 0; d < t.shape.size(); ++d) o += " + " + std::to_string(pick({0, 1, 1, 2, -1, 17})) + " * " + along(d);
+    o += ")";
+    std::string mask = "(" + o + " >= 0) & (" + o + " < " + std::to_string(n) + ")";
+    if (chance(50))
+        mask += " & (" + along(static_cast<size_t>(below(static_cast<int>(t.shape.size())))) + pick(std::vector<std::string>{" < ", " >= ", " != "}) +
+                std::to_string(below(9)) + ")";
+    const std::string other = chance(50) ? ", other = cast<" + t.elem + ">(shift)" : "";
+    return add(t, "load(mem + " + o + ", mask = " + mask + other + ")", {*a}, Memory{{t.elem, {n}}, true});
+}
+
 bool Generator::pointers() {
+    if (chance(30)) return pointer_rows();
     const auto v = find([](const TileType& t) { return is_int(t.elem); });
     if (!v) return false;
     TileType t = type(*v);

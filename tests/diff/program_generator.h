@@ -102,7 +102,9 @@ private:
     bool atomic();
     /// Every lane has an element of its own, so that the old value is known.
     bool exchange();
-    /// Loads from anywhere, scatters whose last value stays, stores to an element per lane.
+    /// Loads at a start and a pitch along each axis.
+    bool pointer_rows();
+    /// These, loads from anywhere, scatters whose last value stays, stores to an element per lane.
     bool pointers();
     /// A matrix product over K: tiles of two more inputs meet in a loop.
     void add_product_loop();
