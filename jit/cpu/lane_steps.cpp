@@ -66,7 +66,7 @@ Value* LaneSteps::of(ir::ValueId v, const Point& at) {
     switch (inst.op) {
         case Op::constant:
             return number(0);
-        case Op::iota:  // lanes run along one dimension: in_row's
+        case Op::iota:  // lanes may run along another axis
             return number(p.index[static_cast<size_t>(fn_.attrs(inst)[0])].kind == Index::consecutive);
         case Op::add:
         case Op::sub: {

@@ -176,7 +176,7 @@ Value* Scalars::table_at(llvm::ArrayRef<uint64_t> given, unsigned bits, Value* i
     const unsigned lanes = lanes_of(index), width = bits <= 32 ? 32 : 64;
     Type* element = b_.getIntNTy(width);
     const std::vector<uint32_t> narrow(entries.begin(), entries.end());
-    const unsigned permuted = features_.avx512 ? 16 : features_.avx2 ? 8 : 0;  // entries by one instruction, which reads no more bits of an index
+    const unsigned permuted = features_.avx512 ? 16 : features_.avx2 ? 8 : 0;  // entries by one permutation, which ignores further bits of an index
     if (permuted && lanes == permuted && width == 32 && entries.size() <= 2 * permuted) {
         Value* number = resize(index, 32, false);
         const auto part = [&](size_t from) {

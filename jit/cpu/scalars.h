@@ -24,7 +24,7 @@ struct ScalarFeatures {
     bool avx2 = false;
     bool avx512 = false;      ///< F, BW, DQ, VL
     bool bf16 = false;        ///< converts to bf16, as far as nothing is subnormal
-    unsigned inlined = 2000;  ///< instructions of heavy rows, casts and runs in a kernel, at which further ones become calls
+    unsigned inlined = 2000;  ///< instructions of heavy rows, casts and runs in a kernel, at which further ones become calls (scalars_called.cpp)
 };
 
 /// A C function that emitted code calls by name; the code's linker must know them all.

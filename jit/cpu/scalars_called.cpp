@@ -1,5 +1,5 @@
 // Rows, casts and runs of packed elements of many instructions: LLVM's time grows faster than a block does, so that what a kernel has of them beyond
-// a limit becomes calls of one function per row, format and number of lanes. Kernels as people write them stay below the limit and call nothing.
+// a limit becomes calls of one function per row, format and number of lanes. Most kernels as people write them call nothing.
 #include <algorithm>
 
 #include <llvm/IR/Constants.h>
@@ -15,7 +15,7 @@ using llvm::Value;
 namespace {
 
 constexpr size_t kHeavy = 14;   ///< instructions; a call, and what it saves around it, is about as long
-constexpr size_t kLight = 40;   ///< decodings of narrow floats: a call, and the accumulators that it saves, take several times as long
+constexpr size_t kLight = 40;   ///< below it, as decodings of narrow floats are: a call and what it saves take several times as long
 constexpr size_t kHuge = 100;   ///< beside these a call is nothing
 constexpr unsigned kShare = 4;  ///< huge ones, and what seldom runs, get this part of the limit; light ones this many times as much
 

@@ -132,23 +132,23 @@ void AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count,
             Value* some = masks[from];
             if (place.row) some = b_.CreateSelect(place.row, some, llvm::Constant::getNullValue(some->getType()));
             Value* at = b_.CreateGEP(b_.getInt8Ty(), address.base, b_.CreateAdd(first, g_.i64(static_cast<int64_t>(from))));
-            const auto first_bytes = [&](unsigned n) -> Value* {
-                if (n == bytes) return b_.CreateAlignedLoad(line, at, llvm::Align(1));
-                Value* read = b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt8Ty(), n), at, llvm::Align(1));
-                llvm::SmallVector<int, 64> mask;
-                for (unsigned i = 0; i < bytes; ++i) mask.push_back(static_cast<int>(std::min(i, n)));
-                return b_.CreateBitCast(b_.CreateShuffleVector(read, llvm::Constant::getNullValue(read->getType()), mask), line);
+            const auto bytes_of = [&](unsigned wanted) -> Value* {
+                if (wanted == bytes) return b_.CreateAlignedLoad(line, at, llvm::Align(1));
+                Value* read = b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt8Ty(), wanted), at, llvm::Align(1));
+                llvm::SmallVector<int, 64> beside_zeros;
+                for (unsigned i = 0; i < bytes; ++i) beside_zeros.push_back(static_cast<int>(std::min(i, wanted)));
+                return b_.CreateBitCast(b_.CreateShuffleVector(read, llvm::Constant::getNullValue(read->getType()), beside_zeros), line);
             };
-            const auto with_mask = [&] {
+            const auto by_mask = [&] {
                 Value* on = b_.CreateBitCast(some, llvm::FixedVectorType::get(b_.getInt1Ty(), bytes));
                 return b_.CreateBitCast(g_.masked_load(row, at, on, llvm::Constant::getNullValue(row), llvm::Align(1)), line);
             };
-            const unsigned n = g_.has_masks(row) ? bytes : whole - static_cast<unsigned>(from);  // where masks are slow, all that may be wanted
-            Value* all = b_.CreateICmpEQ(some, llvm::ConstantInt::get(some->getType(), llvm::APInt::getLowBitsSet(bytes, n)));
-            if (llvm::PatternMatch::match(all, llvm::PatternMatch::m_One())) return first_bytes(n);
-            if (g_.has_masks(row) || !n) return with_mask();
+            const unsigned wanted = g_.has_masks(row) ? bytes : whole - static_cast<unsigned>(from);  // slow masks: of rows that begin with bytes
+            Value* all = b_.CreateICmpEQ(some, llvm::ConstantInt::get(some->getType(), llvm::APInt::getLowBitsSet(bytes, wanted)));
+            if (llvm::PatternMatch::match(all, llvm::PatternMatch::m_One())) return bytes_of(wanted);
+            if (g_.has_masks(row) || !wanted) return by_mask();
             return g_.choose(
-                all, [&] { return first_bytes(n); }, with_mask);
+                all, [&] { return bytes_of(wanted); }, by_mask);
         };
         // No processor sees that many strands of memory coming. The bytes of the chunk after the next are asked for, whoever wants them.
         Value* ahead = b_.CreateGEP(b_.getInt8Ty(), address.base, b_.CreateAdd(first, g_.i64(count * format_.bits / 4)));

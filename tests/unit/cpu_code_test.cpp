@@ -330,6 +330,8 @@ TEST(CpuCode, CompilingHostileKernelsEnds) {
     };
     for (const Case& c : {Case{"rows of lns", kAvx2, [](int n) { return chain("lns<4, 3>", 2 * n); }},
                           Case{"rows of f8", kAvx512, [](int n) { return chain("f8e4m3", 2 * n); }},
+                          Case{"rows of f4", kAvx2, [](int n) { return chain("f4e2m1", 4 * n); }},
+                          Case{"rows of bf16", kAvx2, [](int n) { return chain("bf16", 4 * n); }},
                           Case{"conversions", kAvx2, [](int n) { return chain("f8e4m3", n, "f8e5m2"); }},
                           Case{"stores", kAvx512, [](int n) { return stores("f32", n); }},
                           Case{"stores of packed elements", kAvx2, [](int n) { return stores("i3", n); }},
