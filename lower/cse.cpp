@@ -1,5 +1,5 @@
 // Common subexpressions: a pure instruction equal to one in a dominating position is replaced by it. Loads take part as long as no write
-// stands between; `in` tensors are never written, so their loads always do.
+// stands between: tensors of a launch may overlap, also one that is only read and one that is written.
 #include <algorithm>
 #include <map>
 
@@ -49,13 +49,8 @@ private:
         const uint32_t traits = op_row(inst.op).traits;
         return !(traits & REGIONS) && ((traits & PURE) || traits == READS) && inst.results.count > 0;
     }
-    uint64_t epoch_of(const Inst& inst) const {
-        if (!has_trait(inst.op, READS)) return 0;
-        const Type& object = fn_.type(fn_.operands(inst)[0]);
-        return object.kind == Type::tensor && object.mode == Mode::in ? 0 : epoch_;
-    }
     Key key(const Inst& inst) const {
-        Key k{static_cast<uint64_t>(inst.op), epoch_of(inst), inst.operands.count};
+        Key k{static_cast<uint64_t>(inst.op), has_trait(inst.op, READS) ? epoch_ : 0, inst.operands.count};
         for (uint32_t n = 0; n < inst.results.count; ++n) k.push_back(fn_.type_of(fn_.result(inst, n)).v);
         const size_t first = k.size();
         for (ValueId v : fn_.operands(inst)) k.push_back(v.v);

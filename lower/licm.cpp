@@ -1,6 +1,6 @@
 // Loop-invariant code: pure instructions whose operands come from outside the loop move in front of it, inner loops first. No op traps, so
-// this is right even when the loop does not run. Loads of `in` tensors move only out of loops that surely run, so that checked runs see no
-// access that the author did not write.
+// this is right even when the loop does not run. Loads of `in` tensors move only out of loops that write nothing, as tensors of a
+// launch may overlap, and that surely run, so that checked runs see no access that the author did not write.
 #include <algorithm>
 
 #include "lower/lower.h"
@@ -42,7 +42,7 @@ private:
         const uint32_t traits = op_row(inst.op).traits;
         if (traits & REGIONS) return false;
         if (!(traits & PURE)) {
-            if (traits != READS || !surely_runs(fn_.inst(loop))) return false;
+            if (traits != READS || !surely_runs(fn_.inst(loop)) || has_trait_within(fn_, loop, WRITES)) return false;
             const Type& object = fn_.type(fn_.operands(inst)[0]);
             if (object.kind != Type::tensor || object.mode != Mode::in) return false;
         }

@@ -25,6 +25,7 @@ class KeptRows::Walk {
 public:
     explicit Walk(const KeptRows& rows) : rows_(rows), fn_(rows.fn_) {}
     std::vector<RowLimit> limits;
+    std::set<uint32_t> loops;  ///< that hand something to their next round
 
     /// False: somebody sees all rows.
     bool value(ir::ValueId v, size_t dim) {
@@ -66,6 +67,7 @@ private:
         const ir::InstId id = fn_.block(inst.parent).owner;
         if (!id.valid()) return false;
         const ir::Inst& owner = fn_.inst(id);
+        if (inst.op == Op::yield && owner.op != Op::if_else) loops.insert(id.v);
         if (inst.op == Op::condition)
             return k > 0 && value(argument(owner, 1, k - 1), dim) && value(fn_.result(owner, static_cast<uint32_t>(k - 1)), dim);
         if (owner.op == Op::for_loop) return value(argument(owner, 0, k + 1), dim);
@@ -129,11 +131,23 @@ bool KeptRows::known_at(ir::ValueId v, ir::InstId at) const {
     }
 }
 
+bool KeptRows::made_in(ir::ValueId v, ir::InstId loop) const {
+    const ir::Value& about = fn_.value(v);
+    for (ir::BlockId block = about.def.valid() ? fn_.inst(about.def).parent : about.block;;) {
+        const ir::InstId owner = fn_.block(block).owner;
+        if (!owner.valid() || owner == loop) return owner.valid();
+        block = fn_.inst(owner).parent;
+    }
+}
+
 std::optional<std::vector<RowLimit>> KeptRows::of(ir::InstId at, size_t dim) const {
     Walk walk(*this);
     if (!walk.value(fn_.result(fn_.inst(at)), dim) || walk.limits.empty()) return std::nullopt;
-    for (const RowLimit& limit : walk.limits)
+    for (const RowLimit& limit : walk.limits) {
         if (!known_at(limit.start, at)) return std::nullopt;
+        for (uint32_t loop : walk.loops)  // whose next round may store at another start
+            if (made_in(limit.start, ir::InstId{loop})) return std::nullopt;
+    }
     return std::move(walk.limits);
 }
 
