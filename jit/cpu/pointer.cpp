@@ -35,16 +35,15 @@ Value* PointerEmitter::mask(const Point& p) {
     return b_.CreateAnd(own, p.active);
 }
 
-Value* PointerEmitter::lane_number(const Point& p) {
-    Point origin = p;
-    origin.lanes = 0;
-    for (size_t d = 0; d < p.rank; ++d) {
-        TEGULA_CHECK(p.index[d].kind != Index::vector || p.lanes, "a scalar point with lanes");
-        if (origin.index[d].kind == Index::consecutive) origin.index[d].kind = Index::uniform;
-        if (origin.index[d].kind == Index::vector)
-            origin.index[d] = g_.uniform(b_.CreateZExt(b_.CreateExtractElement(p.index[d].value, uint64_t{0}), b_.getInt64Ty()));
-    }
-    return g_.linear(origin, shape()).value;
+Value* PointerEmitter::element(const Point& p) { return g_.linear(p, shape()).value; }
+
+/// The numbers of a vector's elements, which may run along any dimension, by lane.
+std::function<Value*(Value*)> PointerEmitter::elements(const Point& p) {
+    Value* numbers = g_.as_vector(g_.linear(p, shape()), p.lanes);
+    Value* all = g_.local(numbers->getType());
+    b_.CreateStore(numbers, all);
+    return
+        [this, all](Value* lane) { return b_.CreateZExt(b_.CreateLoad(b_.getInt32Ty(), b_.CreateGEP(b_.getInt32Ty(), all, lane)), b_.getInt64Ty()); };
 }
 
 void PointerEmitter::report(Value* bad, const Point& p) {
@@ -52,10 +51,10 @@ void PointerEmitter::report(Value* bad, const Point& p) {
         Value* pointers = g_.lanes(pointers_, p);
         Value* all = g_.local(pointers->getType());
         b_.CreateStore(pointers, all);
-        Value* base = lane_number(p);
+        const auto number_of = elements(p);
         g_.each_lane(bad, p.lanes, [&](Value* lane) {
             Value* one = b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), all, lane));
-            g_.call_support(offsetof(Support, bad_pointer), b_.getVoidTy(), {g_.i32(id_.v), b_.CreateAdd(base, lane), one});
+            g_.call_support(offsetof(Support, bad_pointer), b_.getVoidTy(), {g_.i32(id_.v), number_of(lane), one});
         });
     });
 }
@@ -131,13 +130,13 @@ Value* PointerEmitter::load_one_by_one(Value* mask, Value* other, const Point& p
     Value *all = g_.local(pointers->getType()), *out = g_.local(memory);
     b_.CreateStore(pointers, all);
     b_.CreateStore(s.to_memory(other, format_), out);
-    Value* base = lane_number(p);
+    const auto number_of = elements(p);
     g_.each_lane(mask, p.lanes, [&](Value* lane) {
         Value* at = b_.CreateGEP(element, out, lane);
         Value* instead = s.from_memory(b_.CreateLoad(element, at), format_);
         Value* pointer = b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), all, lane));
         Value* v = reach(
-            pointer, b_.CreateAdd(base, lane), [&](Value* data, Value* bit) { return load_one(data, bit); }, instead);
+            pointer, number_of(lane), [&](Value* data, Value* bit) { return load_one(data, bit); }, instead);
         b_.CreateStore(s.to_memory(v, format_), at);
     });
     return s.from_memory(b_.CreateLoad(memory, out), format_);
@@ -149,13 +148,13 @@ void PointerEmitter::store_one_by_one(Value* mask, Value* value, const Point& p)
     Value *all = g_.local(pointers->getType()), *values = g_.local(memory->getType());
     b_.CreateStore(pointers, all);
     b_.CreateStore(memory, values);
-    Value* base = lane_number(p);
+    const auto number_of = elements(p);
     llvm::Type* element = s.memory_type(format_, 0);
     g_.each_lane(mask, p.lanes, [&](Value* lane) {
         Value* v = s.from_memory(b_.CreateLoad(element, b_.CreateGEP(element, values, lane)), format_);
         Value* pointer = b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), all, lane));
         reach(
-            pointer, b_.CreateAdd(base, lane), [&](Value* data, Value* bit) { return store_one(v, data, bit); }, b_.getFalse());
+            pointer, number_of(lane), [&](Value* data, Value* bit) { return store_one(v, data, bit); }, b_.getFalse());
     });
 }
 
@@ -165,7 +164,7 @@ Value* PointerEmitter::load(const Point& p) {
     if (!p.lanes) {
         const auto read = [&] {
             return reach(
-                g_.lanes(pointers_, p), lane_number(p), [&](Value* data, Value* bit) { return load_one(data, bit); }, other);
+                g_.lanes(pointers_, p), element(p), [&](Value* data, Value* bit) { return load_one(data, bit); }, other);
         };
         Value* on = mask(p);
         return on ? g_.choose(on, read, [&] { return other; }) : read();
@@ -189,7 +188,7 @@ void PointerEmitter::store(const Point& p) {
     if (!p.lanes) {
         const auto write = [&] {
             reach(
-                g_.lanes(pointers_, p), lane_number(p), [&](Value* data, Value* bit) { return store_one(value, data, bit); }, b_.getFalse());
+                g_.lanes(pointers_, p), element(p), [&](Value* data, Value* bit) { return store_one(value, data, bit); }, b_.getFalse());
         };
         Value* on = mask(p);
         return on ? g_.when(on, write) : write();
@@ -236,7 +235,7 @@ void Codegen::cpu_ptr_atomic(ir::InstId id) {
         Value* address = lanes(operands[0], p);
         const auto update = [&] {
             const auto at = [&](Value* data, Value* bit) { return atomic_element(id, data, bit, operands[1], expected, p); };
-            return pointer.reach(address, pointer.lane_number(p), at, none);
+            return pointer.reach(address, pointer.element(p), at, none);
         };
         Value* on = pointer.mask(p);
         return on ? choose(on, update, [&] { return none; }) : update();

@@ -16,12 +16,13 @@ public:
     llvm::Value* reach(llvm::Value* pointer, llvm::Value* lane, const std::function<llvm::Value*(llvm::Value* data, llvm::Value* bit)>& body,
                        llvm::Value* otherwise);
     const Shape& shape() const { return fn_.type(pointers_).shape; }
-    llvm::Value* lane_number(const Point& p);
+    llvm::Value* element(const Point& p);  ///< its number in the tile, of a point without lanes
     /// Of the instruction and the point; null: all.
     llvm::Value* mask(const Point& p);
     bool whole_bytes() const { return whole_; }
 
 private:
+    std::function<llvm::Value*(llvm::Value* lane)> elements(const Point& p);
     /// Lanes that lie side by side.
     struct Run {
         llvm::Value* element;  ///< of lane 0

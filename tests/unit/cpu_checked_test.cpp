@@ -40,6 +40,10 @@ kernel through(p: ptr<f32>, q: ptr<f32>, n: i64) grid [1] {
     let i = iota[16];
     store(q + i, load(p + i) * 2.0, i < n);
 }
+kernel turned(p: ptr<f32>, out y: tensor<f32>[16, 8]) grid [1] {
+    let i = iota[8, 16](axis = 0) * 16 + iota[8, 16](axis = 1);
+    y[:, :] = permute(load(p + i), [1, 0]);
+}
 )";
 
 class Checked : public testing::Test {
@@ -138,6 +142,9 @@ TEST_F(Checked, PointersStayInside) {
     expect("T0900", "through", {whole(x), out(12), tegula::Value(16)});
     expect("T0900", "through", {tegula::Tensor(x.data(), {9}), out(16), tegula::Value(16)});
     EXPECT_EQ(y[16], -1.0f);
+    std::vector<float> many(128), all(128);  // lanes run along the pointers' first dimension
+    expect("", "turned", {whole(many), tegula::Tensor(all.data(), {16, 8})});
+    expect("T0900", "turned", {tegula::Tensor(many.data(), {118}), tegula::Tensor(all.data(), {16, 8})});
 }
 
 /// What native code cannot know stays with the interpreter: checked = 1 finds the race, 2 does not look for it.
