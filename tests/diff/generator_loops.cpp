@@ -106,10 +106,19 @@ void Generator::add_product_loop() {
     const std::string factors = "dot(" + left + ", " + right;
     const std::string body = chance(80) ? factors + ", acc" + o.precision + ")" : "acc + " + factors + o.precision + ")";
     const std::string sum = std::string("<") + o.sum + ">[" + list({m, n}) + "]";
+    // Rounds may store what they have so far, each at a place of its own.
+    std::optional<Memory> memory;
+    std::string before, behind;
+    if (chance(25)) {
+        memory = Memory{{o.sum, {programs(), m + pick({0, 3, 20}), n}}, false, ""};
+        const std::string at = pick(std::vector<std::string>{"acck", "20 - acck", "shift + acck - 40", "acck % 3", number(k - 1) + " - acck"});
+        (chance(30) ? before : behind) = "mem[" + program() + ", " + at + " +: " + number(m) + ", 0 +: " + number(n) + "] = acc; ";
+    }
     add({o.sum, {m, n}},
         "{ var acc = " + (chance(80) ? "zeros" + sum : "full" + sum + "(3)") + "; for acck in 0 .. " + (named ? "K" : number(k)) + " step " +
-            number(step) + (chance(30) ? " @ pipeline(" + number(pick({1, 2, 3})) + ")" : "") + " { acc = " + body + "; } acc }",
-        {});
+            number(step) + (chance(30) ? " @ pipeline(" + number(pick({1, 2, 3})) + ")" : "") + " { " + before + "acc = " + body + "; " + behind +
+            "} acc }",
+        {}, memory);
     if (p_.grid[0] * p_.grid[1] > 1 && chance(50)) p_.attributes += pick(std::vector<std::string>{" @ cluster(2, 1, 1)", " @ cluster(1, 2, 1)"});
     if (*o.decoded && chance(60)) p_.attributes += pick(std::vector<std::string>{" @ decode(shared)", " @ decode(register)"});
 }

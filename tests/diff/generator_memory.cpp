@@ -29,8 +29,12 @@ bool Generator::overwriting() {
     const auto v = find([&](const TileType& t) { return t.elem == in.tile.elem && t.shape.size() == in.tensor.size(); });
     std::string at;
     for (int64_t e : type(*v).shape) at += (at.empty() ? "" : ", ") + std::to_string(below(3)) + " +: " + std::to_string(e);
-    return add(type(*v), "{ var acc = {0}; mem[" + at + "] = {0}; acc = mem[" + at + "]; acc }", {*v},
-               Memory{{in.tile.elem, in.tensor}, false, "", i});
+    const bool again = type(*v) == in.tile && chance(70), rounds = chance(40);  // the input is read again, behind the store
+    const std::string read = again ? "x" + std::to_string(i) + "[" + in.index + "]" + in.otherwise : "mem[" + at + "]";
+    return add(type(*v),
+               "{ var acc = {0}; " + std::string(rounds ? "for acci in 0 .. 3 { " : "") + "mem[" + at + "] = acc; acc = " + read + "; " +
+                   (rounds ? "} " : "") + "acc }",
+               {*v}, Memory{{in.tile.elem, in.tensor}, false, "", i});
 }
 
 bool Generator::picked_rows() {
