@@ -106,7 +106,7 @@ void Generator::add_product_loop() {
     const std::string factors = "dot(" + left + ", " + right;
     const std::string body = chance(80) ? factors + ", acc" + o.precision + ")" : "acc + " + factors + o.precision + ")";
     const std::string sum = std::string("<") + o.sum + ">[" + list({m, n}) + "]";
-    // Rounds may store what they have so far, each at a place of its own.
+    // Rounds may store what they have so far, each at a place of its own, and nobody else see it.
     std::optional<Memory> memory;
     std::string before, behind;
     if (chance(25)) {
@@ -117,7 +117,7 @@ void Generator::add_product_loop() {
     add({o.sum, {m, n}},
         "{ var acc = " + (chance(80) ? "zeros" + sum : "full" + sum + "(3)") + "; for acck in 0 .. " + (named ? "K" : number(k)) + " step " +
             number(step) + (chance(30) ? " @ pipeline(" + number(pick({1, 2, 3})) + ")" : "") + " { " + before + "acc = " + body + "; " + behind +
-            "} acc }",
+            "} " + (memory && chance(60) ? "acc = zeros" + sum + "; " : "") + "acc }",
         {}, memory);
     if (p_.grid[0] * p_.grid[1] > 1 && chance(50)) p_.attributes += pick(std::vector<std::string>{" @ cluster(2, 1, 1)", " @ cluster(1, 2, 1)"});
     if (*o.decoded && chance(60)) p_.attributes += pick(std::vector<std::string>{" @ decode(shared)", " @ decode(register)"});
