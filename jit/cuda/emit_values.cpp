@@ -97,9 +97,10 @@ bool Emitter::keeps_infinities(const ir::Inst& cast) const {
 }
 
 std::string Emitter::pair_function(const ir::Inst& cast) const {
+    if (cast.op != ir::Op::cast) return {};  // what has no operands, too
     const Type &to = fn_.type(fn_.result(cast)), &from = fn_.type(fn_.operands(cast)[0]);
     const auto attrs = fn_.attrs(cast);
-    if (cast.op != ir::Op::cast || (to.elem != Fmt::f16 && to.elem != Fmt::bf16) || from.elem != Fmt::f32 || fn_.gpu->arch->number < 80) return {};
+    if ((to.elem != Fmt::f16 && to.elem != Fmt::bf16) || from.elem != Fmt::f32 || fn_.gpu->arch->number < 80) return {};
     if (static_cast<Round>(attrs[0]) != Round::rne || static_cast<Overflow>(attrs[1]) == Overflow::sat) return {};
     return to.elem == Fmt::f16 ? "encode_two_f16" : "encode_two_bf16";
 }
