@@ -3,6 +3,7 @@
 // launch may overlap, and that surely run, so that checked runs see no access that the author did not write.
 #include <algorithm>
 
+#include "lang/made_in.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
 
@@ -22,16 +23,6 @@ public:
     }
 
 private:
-    bool inside(ValueId v, InstId loop) const {
-        const Value& value = fn_.value(v);
-        BlockId b = value.def.valid() ? fn_.inst(value.def).parent : value.block;
-        while (b.valid()) {
-            const InstId owner = fn_.block(b).owner;
-            if (owner == loop) return true;
-            b = owner.valid() ? fn_.inst(owner).parent : BlockId{};
-        }
-        return false;
-    }
     bool surely_runs(const Inst& loop) const {
         int64_t lo = 0, hi = 0, step = 0;
         const auto operands = fn_.operands(loop);
@@ -47,7 +38,7 @@ private:
             if (object.kind != Type::tensor || object.mode != Mode::in) return false;
         }
         const auto operands = fn_.operands(inst);
-        return std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return inside(v, loop); });
+        return std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return made_in(fn_, v, loop); });
     }
     void block(BlockId id) {
         for (size_t at = 0; at < fn_.block(id).insts.size(); ++at) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "jit/cpu/plan.h"
+#include "lang/made_in.h"
 
 namespace tegula::cpu {
 
@@ -131,22 +132,13 @@ bool KeptRows::known_at(ir::ValueId v, ir::InstId at) const {
     }
 }
 
-bool KeptRows::made_in(ir::ValueId v, ir::InstId loop) const {
-    const ir::Value& about = fn_.value(v);
-    for (ir::BlockId block = about.def.valid() ? fn_.inst(about.def).parent : about.block;;) {
-        const ir::InstId owner = fn_.block(block).owner;
-        if (!owner.valid() || owner == loop) return owner.valid();
-        block = fn_.inst(owner).parent;
-    }
-}
-
 std::optional<std::vector<RowLimit>> KeptRows::of(ir::InstId at, size_t dim) const {
     Walk walk(*this);
     if (!walk.value(fn_.result(fn_.inst(at)), dim) || walk.limits.empty()) return std::nullopt;
     for (const RowLimit& limit : walk.limits) {
         if (!known_at(limit.start, at)) return std::nullopt;
         for (uint32_t loop : walk.loops)  // whose next round may store at another start
-            if (made_in(limit.start, ir::InstId{loop})) return std::nullopt;
+            if (ir::made_in(fn_, limit.start, ir::InstId{loop})) return std::nullopt;
     }
     return std::move(walk.limits);
 }

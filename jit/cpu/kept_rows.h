@@ -28,7 +28,6 @@ private:
     };
     class Walk;
     bool known_at(ir::ValueId v, ir::InstId at) const;
-    bool made_in(ir::ValueId v, ir::InstId loop) const;
 
     const ir::Function& fn_;
     std::vector<std::vector<Use>> uses_;  ///< by value
