@@ -31,29 +31,30 @@ struct Word {
     }
 };
 
-/// Makes `next` of the old element `a` until nobody has changed it in between: whole words.
+/// The loop of a swap, of `next` from the old element `a`, until nobody has changed the word in between. Whole warps go round until their last thread
+/// is done: from a loop that threads leave one by one, ptxas lets a warp go on in parts (docs/gpu.md). What is done stays as it was.
+std::string swap_loop(const std::string& seen_type, const std::string& a, const std::string& desired, const std::string& suffix, bool expected) {
+    std::string out =
+        "#pragma unroll 1\n    while (__any_sync(0xffffffffu, on)) {\n        const " + seen_type + " old = seen;\n        a = " + a + ";\n";
+    if (expected) out += "        on = on & (a == expected);\n";
+    out += "        if (on) seen = atomicCAS" + suffix + "(word, old, " + desired + ");\n        on = on & (seen != old);\n";
+    return out + "    }\n";
+}
+
 std::string swap_word(const Word& w, const std::string& next, const std::string& suffix) {
-    std::string out = "    " + w.word + "* const word = (" + w.word + "*)at;\n    " + w.word + " seen = *(volatile " + w.word + "*)word;\n";
-    out += "#pragma unroll 1\n    for (;;) {\n        const " + w.word + " old = seen;\n        const " + w.type + " a = " + w.value("old") + ";\n";
-    out += "        seen = atomicCAS" + suffix + "(word, old, " + w.bits("(" + next + ")") + ");\n";
-    return out + "        if (seen == old) return a;\n    }\n";
+    return "    " + w.word + "* const word = (" + w.word + "*)at;\n    " + w.word + " seen = on ? *(volatile " + w.word + "*)word : 0;\n" +
+           swap_loop(w.word, w.value("old"), w.bits("(" + next + ")"), suffix, false);
 }
 
 /// The same for elements inside a 32-bit word.
-std::string swap_inside(const Format& f, const Word& w, AtomicKind kind, const std::string& next, const std::string& suffix) {
-    const std::string n = std::to_string(f.bits), mask = std::to_string((1u << f.bits) - 1) + "u", spare = std::to_string(32 - f.bits);
-    std::string out;
-    if (bit_addressed(f))
-        out += "    unsigned* const word = (unsigned*)(at >> 5 << 2);\n    const int shift = (int)(at & 31);\n";
-    else
-        out += "    unsigned* const word = (unsigned*)(at & ~3ull);\n    const int shift = (int)(at & 3) * 8;\n";
-    out += "    unsigned seen = *(volatile unsigned*)word;\n#pragma unroll 1\n    for (;;) {\n        const unsigned old = seen;\n";
-    out += "        const " + w.type + " a = (" + w.type + ")" +
-           (extends_sign(f) ? "((int)(old >> shift << " + spare + ") >> " + spare + ")" : "(old >> shift & " + mask + ")") + ";\n";
-    if (kind == AtomicKind::cas) out += "        if (a != expected) return a;\n";
-    out +=
-        "        seen = atomicCAS" + suffix + "(word, old, (old & ~(" + mask + " << shift)) | ((unsigned)(" + next + ") & " + mask + ") << shift);\n";
-    return out + "        if (seen == old) return a;\n    }\n";
+std::string swap_inside(const Format& f, const Word& w, bool cas, const std::string& next, const std::string& suffix) {
+    const std::string mask = std::to_string((1u << f.bits) - 1) + "u", spare = std::to_string(32 - f.bits);
+    const std::string a =
+        "(" + w.type + ")" + (extends_sign(f) ? "((int)(old >> shift << " + spare + ") >> " + spare + ")" : "(old >> shift & " + mask + ")");
+    std::string out = bit_addressed(f) ? "    unsigned* const word = (unsigned*)(at >> 5 << 2);\n    const int shift = (int)(at & 31);\n"
+                                       : "    unsigned* const word = (unsigned*)(at & ~3ull);\n    const int shift = (int)(at & 3) * 8;\n";
+    out += "    unsigned seen = on ? *(volatile unsigned*)word : 0;\n";
+    return out + swap_loop("unsigned", a, "(old & ~(" + mask + " << shift)) | ((unsigned)(" + next + ") & " + mask + ") << shift", suffix, cas);
 }
 
 }  // namespace
@@ -68,29 +69,31 @@ std::string Emitter::atomic_function(const Format& f, AtomicKind kind, ir::Memor
         next = prelude_.elementwise(ir::joining_op(kind), f, operands);
     }
     if (w.type == "float" || w.type == "double") prelude_.need("bits");
-    const std::string head =
-        "__device__ " + w.type + " $(unsigned long long at, " + w.type + " value" + (cas ? ", " + w.type + " expected" : "") + ") {\n";
     std::string body;
     if (whole && cas) {
-        body = "    return " + w.value("atomicCAS" + suffix + "((" + w.word + "*)at, " + w.bits("expected") + ", " + w.bits("value") + ")") + ";\n";
+        body =
+            "    if (on) a = " + w.value("atomicCAS" + suffix + "((" + w.word + "*)at, " + w.bits("expected") + ", " + w.bits("value") + ")") + ";\n";
     } else if (whole && (f.is_int() || kind == AtomicKind::xchg)) {
         const bool ordered = kind == AtomicKind::max || kind == AtomicKind::min;
         const std::string as = ordered ? w.type : w.word, value = ordered ? "value" : w.bits("value");
-        body = "    return " + w.value(native_name(kind) + suffix + "((" + as + "*)at, " + value + ")") + ";\n";
+        body = "    if (on) a = " + w.value(native_name(kind) + suffix + "((" + as + "*)at, " + value + ")") + ";\n";
     } else if (whole) {
         body = swap_word(w, next, suffix);
     } else if (32 % f.bits == 0) {
-        body = swap_inside(f, w, kind, next, suffix);
+        body = swap_inside(f, w, cas, next, suffix);
     } else {
         const std::string lock = support("lock", "lock", "__device__ unsigned $;\n");
         const std::string base = "(unsigned char*)(at >> 3)", bit = "(long long)(at & 7)";
-        body = "#pragma unroll 1\n    for (;;) {\n        if (atomicCAS(&" + lock + ", 0u, 1u) != 0) continue;\n        __threadfence();\n";
-        body += "        const " + w.type + " a = " + prelude_.load_bits(f, base, bit) + ";\n        ";
-        if (cas) body += "if (a == expected) ";
         std::string store = prelude_.store_bits(f, base, bit, "(" + next + ")");
         if (store.back() != ';') store += ';';
-        body += store + "\n        __threadfence();\n        atomicExch(&" + lock + ", 0u);\n        return a;\n    }\n";
+        body = "#pragma unroll 1\n    while (__any_sync(0xffffffffu, on)) {\n        if (on && atomicCAS(&" + lock + ", 0u, 1u) == 0) {\n";
+        body += "            __threadfence();\n            a = " + prelude_.load_bits(f, base, bit) + ";\n            ";
+        body += (cas ? "if (a == expected) " : "") + store + "\n            __threadfence();\n            atomicExch(&" + lock + ", 0u);\n";
+        body += "            on = false;\n        }\n    }\n";
     }
+    const std::string head = "__device__ " + w.type + " $(bool on, unsigned long long at, " + w.type + " value" +
+                             (cas ? ", " + w.type + " expected" : "") + ") {\n    " + w.type + " a = " + prelude_.literal(f, 0) + ";\n";
+    body += "    return a;\n";
     return support("atomic " + f.name + " " + ir::to_string(kind) + suffix, std::string("atomic_") + ir::to_string(kind), head + body + "}\n");
 }
 
@@ -108,15 +111,16 @@ void Emitter::atomic_fences(ir::InstId id, bool before) {
     }
 }
 
-void Emitter::atomic_elements(ir::InstId id, ir::ValueId result, const std::function<std::string(const std::string&)>& condition,
-                              const std::function<std::string(const std::string&)>& call) {
-    const bool used = uses(result) > 0;
+void Emitter::atomic_elements(ir::InstId id, const std::string& function, const std::function<std::string(const std::string&)>& condition,
+                              const std::function<std::vector<std::string>(const std::string&)>& operands) {
+    const ir::ValueId result = fn_.result(id);
     atomic_fences(id, true);
     each_register(result, [&](const std::string& r) {
-        const std::string ok = both(is_scalar(result) ? "t == 0" : owns(layout(result), r), condition(r));
-        if (!used) return line((ok == "true" ? "" : "if (" + ok + ") ") + call(r) + ";");
-        line(at(result, r) + " = " + zero(result) + ";");
-        line((ok == "true" ? "" : "if (" + ok + ") ") + at(result, r) + " = " + call(r) + ";");
+        const std::string ok = both(is_scalar(result) ? "t == 0" : owns(layout(result), r), condition(r)), on = ok == "true" ? ok : fresh("on");
+        if (ok != "true") line("const bool " + on + " = " + ok + ";");
+        std::string call = function + "(" + on;
+        for (const std::string& operand : operands(r)) call += ", " + (ok == "true" ? operand : on + " ? " + operand + " : 0");
+        line((uses(result) > 0 ? at(result, r) + " = " : "") + call + ");");
     });
     atomic_fences(id, false);
     const ScratchPlan plan = scratch_plan(fn_, id);
@@ -145,14 +149,14 @@ void Emitter::cuda_atomic(ir::InstId id) {
     const std::string base = name(part.tensor);
     const auto number = [&](const std::string& r) { return is_scalar(result) ? "0" : logical_number(layout(result), r); };
     atomic_elements(
-        id, result, [&](const std::string& r) { return part_condition(part, r, true); },
+        id, function, [&](const std::string& r) { return part_condition(part, r, true); },
         [&](const std::string& r) {
             const std::string offset = "(" + part_offset(part, r) + ")";
-            std::string address =
-                bit_addressed(f) ? "((unsigned long long)" + base + " << 3) + " + offset : "(unsigned long long)(" + base + " + " + offset + ")";
-            std::string text = function + "(" + address + ", " + staged(in[part.first_value], part.pointers[part.first_value], result, r, number(r));
-            if (part.expected.valid()) text += ", " + staged(part.expected, part.pointers[part.expected_at], result, r, number(r));
-            return text + ")";
+            std::vector<std::string> operands = {
+                bit_addressed(f) ? "((unsigned long long)" + base + " << 3) + " + offset : "(unsigned long long)(" + base + " + " + offset + ")",
+                staged(in[part.first_value], part.pointers[part.first_value], result, r, number(r))};
+            if (part.expected.valid()) operands.push_back(staged(part.expected, part.pointers[part.expected_at], result, r, number(r)));
+            return operands;
         });
     close();
 }

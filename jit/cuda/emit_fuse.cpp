@@ -34,9 +34,8 @@ int64_t work(const ir::Function& fn, const ir::Inst& inst) {
 
 }  // namespace
 
-/// Do threads of a warp go different ways for long in it: loops and paths of single elements? ptxas 13.0 takes a warp behind them for one that has
-/// come together again where it has not: behind the loops of 16-bit exchanges in memory, shuffles and mma.sync gave wrong numbers on an H200. So such
-/// a warp is told to, there and in front of what it does together.
+/// Do threads of a warp go different ways for long in it: paths of single elements? ptxas 13.0 has taken a warp behind such for one that has come
+/// together again where it has not (docs/gpu.md). So such a warp is told to, there and in front of what it does together.
 bool Emitter::parts(ir::InstId id) const {
     const ir::Inst& inst = fn_.inst(id);
     switch (inst.op) {

@@ -97,11 +97,11 @@ void Emitter::cuda_ptr_atomic(ir::InstId id) {
     const std::vector<std::string> pointers = stage_lanes(id);
     const auto operand = [&](size_t k, const std::string& r) { return staged(in[k], pointers[k], in[0], r, lane_number(in[0], r)); };
     atomic_elements(
-        id, v, [&](const std::string& r) { return masked ? operand(cas ? 3 : 2, r) : std::string("true"); },
+        id, function, [&](const std::string& r) { return masked ? operand(cas ? 3 : 2, r) : std::string("true"); },
         [&](const std::string& r) {
-            std::string text = function + "(" + at(in[0], r) + ", " + operand(1, r);
-            if (cas) text += ", " + operand(2, r);
-            return text + ")";
+            std::vector<std::string> operands = {at(in[0], r), operand(1, r)};
+            if (cas) operands.push_back(operand(2, r));
+            return operands;
         });
     close();
 }

@@ -162,8 +162,8 @@ private:
     // ---- atomics (emit_atomic.cpp) ----
     std::string atomic_function(const Format& f, ir::AtomicKind kind, ir::MemoryScope scope);
     void atomic_fences(ir::InstId id, bool before);
-    void atomic_elements(ir::InstId id, ir::ValueId value, const std::function<std::string(const std::string& r)>& condition,
-                         const std::function<std::string(const std::string& r)>& call);
+    void atomic_elements(ir::InstId id, const std::string& function, const std::function<std::string(const std::string& r)>& condition,
+                         const std::function<std::vector<std::string>(const std::string& r)>& operands);
 
     // ---- pointers (emit_pointer.cpp) ----
     std::string pointee(const Format& f, const std::string& type, const std::string& pointer);

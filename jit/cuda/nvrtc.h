@@ -33,9 +33,15 @@ const BadCompiler* find_bad_compiler(std::span<const BadCompiler> rows, const st
 /// "V13.0.88" in a cubin's tool note -> {13, 0, 88}; zeros when there is none.
 std::array<int, 3> compiler_of(std::string_view cubin);
 
-/// Does its code keep convergence barriers in registers (BMOV)? ptxas 13.0 does so for functions with many of them at a time, and relies on warps
-/// that have come together again where they have not: uniform registers are then written by some threads while others still need them.
-bool moves_barriers(std::string_view cubin);
+/// Is an instruction of this kind in its code?
+bool has_opcode(std::string_view cubin, uint64_t opcode);
+/// A convergence barrier from a register (BMOV; 0x355, to a register, also clears one on sm_75). ptxas 13.0 keeps them there for functions with many
+/// at a time, and relies on warps that have come together again where they have not: uniform registers are then written by some threads while others
+/// still need them.
+inline constexpr uint64_t kMovesBarrier = 0x356;
+/// Lets threads that wait for others of their warp go on without them (YIELD), as ptxas wants in loops around atomics: it, too, takes them for one
+/// warp afterwards. Emitted text has no such loop.
+inline constexpr uint64_t kYield = 0x946;
 inline constexpr const char* kNotOptimised = "convergence barriers in registers: compiled by -O0";  ///< the remark of what is compiled once more
 
 struct NvrtcJob {
@@ -57,7 +63,7 @@ public:
     /// Numbers of the architectures that it compiles for: 75, 80, ..
     const std::vector<int>& archs() const { return archs_; }
     /// InternalError when the text is refused. Cancelled within some 10 ms once compile.cancel is set; what NVRTC is at then ends behind the scenes,
-    /// and the destructor waits for it. What moves_barriers is compiled once more, without ptxas' optimisations.
+    /// and the destructor waits for it. What has kMovesBarrier is compiled once more, without ptxas' optimisations.
     Result<CompiledKernel> compile(const NvrtcJob& job) const;
 
 private:

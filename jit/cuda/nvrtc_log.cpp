@@ -111,9 +111,9 @@ std::array<int, 3> compiler_of(std::string_view cubin) {
     return version;
 }
 
-bool moves_barriers(std::string_view cubin) {
-    constexpr uint64_t kOpcode = 0xfff, kFromRegister = 0x356;  // 0x355, to a register, also clears one (sm_75)
-    constexpr size_t kInstructionBytes = 16;                    // from sm_70 on
+bool has_opcode(std::string_view cubin, uint64_t opcode) {
+    constexpr uint64_t kOpcode = 0xfff;
+    constexpr size_t kInstructionBytes = 16;  // from sm_70 on
     Elf64_Ehdr head;
     if (cubin.size() < sizeof head || !cubin.starts_with(ELFMAG)) return false;
     std::memcpy(&head, cubin.data(), sizeof head);
@@ -128,7 +128,7 @@ bool moves_barriers(std::string_view cubin) {
         for (size_t p = 0; p + kInstructionBytes <= code.size(); p += kInstructionBytes) {
             uint64_t instruction;
             std::memcpy(&instruction, code.data() + p, sizeof instruction);
-            if ((instruction & kOpcode) == kFromRegister) return true;
+            if ((instruction & kOpcode) == opcode) return true;
         }
     }
     return false;

@@ -1,6 +1,6 @@
 // Sections of device text that round: the device's copy of lang/round.cpp (one rounding of an exact value to any format) and the short path of
 // nearest-even from float. Facts of a format are compile-time constants of the call, so that what a format does not have folds away. Functions have
-// one exit: each other one costs a convergence barrier until the end of the kernel, and there are few (moves_barriers in nvrtc.h).
+// one exit: each other one costs a convergence barrier until the end of the kernel, and there are few (kMovesBarrier in nvrtc.h).
 #include "jit/cuda/prelude_sections.h"
 
 namespace tegula::cuda {

@@ -331,13 +331,13 @@ TEST_F(NvrtcTest, spills_are_seen) {
 TEST_F(NvrtcTest, barriers_in_registers_are_avoided) {
     const auto few = backend_.compile_text(text_of(parting_text(4), "part"), hopper_);
     ASSERT_TRUE(few) << few.error;
-    EXPECT_FALSE(moves_barriers(few.value->image));
+    EXPECT_FALSE(has_opcode(few.value->image, kMovesBarrier));
     EXPECT_EQ(said_of(*few.value), std::vector<std::string>());
-    for (size_t size = 0; size < few.value->image.size(); size += 7) moves_barriers(std::string_view(few.value->image).substr(0, size));
+    for (size_t size = 0; size < few.value->image.size(); size += 7) has_opcode(std::string_view(few.value->image).substr(0, size), kMovesBarrier);
     for (size_t at = 0; at < 64 && at < few.value->image.size(); ++at) {
         std::string damaged = few.value->image;
         damaged[at] = '\xff';
-        moves_barriers(damaged);
+        has_opcode(damaged, kMovesBarrier);
     }
     const auto many = backend_.compile_text(text_of(parting_text(16), "part"), hopper_);
     ASSERT_TRUE(many) << many.error;
