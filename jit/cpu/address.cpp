@@ -90,7 +90,7 @@ static Value* floor_division(llvm::IRBuilder<>& b, Value* x, Value* y, bool rest
     }
     Value* zero = b.CreateICmpEQ(y, number(0));
     Value* minus = b.CreateICmpEQ(y, number(-1));
-    Value* safe = b.CreateSelect(b.CreateOr(zero, minus), number(1), y);
+    Value* safe = safe_divisor(b, y, true);
     Value* r = b.CreateSRem(x, safe);
     Value* wrong = b.CreateAnd(b.CreateICmpNE(r, number(0)), b.CreateICmpSLT(b.CreateXor(r, safe), number(0)));
     if (rest) return b.CreateSelect(zero, x, b.CreateSelect(minus, number(0), b.CreateSelect(wrong, b.CreateAdd(r, safe), r)));

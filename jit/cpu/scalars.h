@@ -40,6 +40,10 @@ inline unsigned lanes_of(const llvm::Value* v) {
     return vector ? vector->getNumElements() : 0;
 }
 
+/// `v`, but 1 for 0, and for -1 of signed ones. No selection: where one side of a select is a constant divisor with a zero in any lane, LLVM 19 takes
+/// the quotient of the other side for all lanes.
+llvm::Value* safe_divisor(llvm::IRBuilderBase& b, llvm::Value* v, bool is_signed);
+
 class Scalars {
 public:
     using Value = llvm::Value;

@@ -147,6 +147,12 @@ Value* Scalars::integer_bits_row(Op op, const Format& f, std::span<Value* const>
 
 // ---- quotients ----
 
+Value* safe_divisor(llvm::IRBuilderBase& b, Value* v, bool is_signed) {
+    const auto number = [&](uint64_t n) { return llvm::ConstantInt::get(v->getType(), n); };
+    if (!is_signed) return b.CreateBinaryIntrinsic(Intrinsic::umax, v, number(1));
+    return b.CreateSub(b.CreateBinaryIntrinsic(Intrinsic::umax, b.CreateAdd(v, number(1)), number(2)), number(1));
+}
+
 /// Toward zero; x / 0 = 0 with remainder x, MIN / -1 = MIN.
 Scalars::Quotient Scalars::divide(const Format& f, Value* a, Value* b) {
     const llvm::APInt* known = nullptr;
@@ -157,8 +163,7 @@ Scalars::Quotient Scalars::divide(const Format& f, Value* a, Value* b) {
     }
     const unsigned container = f.container_bytes() * 8;
     Value *zero = b_.CreateICmpEQ(b, i(b, 0)), *minus = is_signed ? b_.CreateICmpEQ(b, i(b, ~uint64_t{0})) : truth(b, false);
-    Value* safe = b_.CreateSelect(b_.CreateOr(zero, minus), i(b, 1), b);
-    Value* q;
+    Value *safe = safe_divisor(b_, b, is_signed), *q;
     if (!a->getType()->isVectorTy() || container == 64) {
         q = is_signed ? b_.CreateSDiv(a, safe) : b_.CreateUDiv(a, safe);
     } else {
@@ -229,7 +234,7 @@ Value* Scalars::fixed_quotient(const Format& f, Value* a, Value* b) {
     Value* zero = i(a, 0);
     const auto negative = [&](Value* v) { return f.is_signed ? b_.CreateICmpSLT(v, zero) : truth(v, false); };
     const auto magnitude = [&](Value* v) { return f.is_signed ? b_.CreateSelect(negative(v), b_.CreateNeg(v), v) : v; };
-    Value *none = b_.CreateICmpEQ(b, zero), *d = b_.CreateSelect(none, i(a, 1), magnitude(b));
+    Value *none = b_.CreateICmpEQ(b, zero), *d = safe_divisor(b_, magnitude(b), false);
     Value* n = f.frac_bits >= 64 ? zero : b_.CreateShl(magnitude(a), i(a, f.frac_bits));
     Value *q = b_.CreateUDiv(n, d), *r = b_.CreateSub(n, b_.CreateMul(q, d)), *rest = b_.CreateSub(d, r);
     Value* odd = b_.CreateICmpNE(b_.CreateAnd(q, i(a, 1)), zero);

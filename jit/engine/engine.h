@@ -32,8 +32,8 @@ struct EngineOptions {
     std::function<std::shared_ptr<HostTensor>(LoadedModule& module, const std::string& path, const std::string& name, std::string& error)> load_array;
     size_t max_errors = 100;
     std::function<std::unique_ptr<Machine>(const SourceMap&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
-    cpu::PoolOptions pool;   ///< threads of the machine `cpu`
-    bool cpu_debug = false;  ///< machine `cpu`: kernels are shown to gdb and perf
+    cpu::PoolOptions pool;                                                               ///< threads of the machine `cpu`
+    bool cpu_debug = false;                                                              ///< machine `cpu`: kernels are shown to gdb and perf
     std::function<void(const ir::Function&)> on_elaborated;  ///< sees every kernel instance and host expression before its passes, on any thread
 };
 
@@ -99,6 +99,7 @@ struct LaunchOptions : RunOptions {
     /// Runs the interpreter (with the model of the machine) on the same arguments first and reports where the machine differs. Checks of
     /// checked mode are the interpreter's.
     bool compare = false;
+    bool compare_elaborated = false;  ///< with compare, on machines that are no GPU: the interpreter runs what was elaborated, before passes
     bool compare_expressions = true;  ///< with compare: expressions of host statements too
     bool order_free = false;          ///< with compare: no order of programs shows, so that old values of atomics are compared too
     bool native_checks = false;       ///< with checked: on the machine `cpu` its own checks alone, without the interpreter
@@ -133,8 +134,8 @@ public:
     std::optional<std::string> plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                     std::span<const LaunchArgument> args, DiagSink& diags);
     /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin", "resources",
-    /// each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64", "llvm@armv8.6-a". nullopt
-    /// (reported) for unknown kinds.
+    /// each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64",
+    /// "llvm@armv8.6-a". nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
     /// The machines that are present, the one first that launches without a machine's name run on; null: the interpreter, where there is no other.
     std::vector<Machine*> machines();
@@ -180,8 +181,8 @@ private:
                  const LaunchOptions& options, DiagSink& diags, Span at, ReadyLaunch& out);
     std::optional<std::string> tuned_artifact(LoadedModule& module, const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
     std::optional<std::string> gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
-    Status run_compared(const Executable& exe, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
-                        double* seconds, DiagSink& diags);
+    Status run_compared(const Executable& exe, const Program& interpreted, std::span<const Argument> values, std::span<const uint64_t, 3> grid,
+                        const LaunchOptions& options, double* seconds, DiagSink& diags);
     /// Arguments to parameters and an instance; every mismatch in one diagnostic.
     std::optional<sema::LaunchPlan> bind(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                          std::span<const LaunchArgument> args, bool infer_outputs, std::vector<const LaunchArgument*>& ordered,

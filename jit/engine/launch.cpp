@@ -264,8 +264,12 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
         return run(options.model ? exe.model(usual_options(exe.instance, *options.model, exe.disabled_passes)) : *exe.program, values, launch.grid,
                    options, cancelled_, diags);
     const bool own_checks = options.native_checks && !options.trap_floats && !options.machine->is_gpu();
+    std::shared_ptr<const Executable> reference = launch.exe;
+    if (options.compare && options.compare_elaborated)
+        reference = compile(module, kernel, exe.generics, {"all"}, diags, nullptr, options.cancel ? options.cancel : &cancelled_);
+    if (!reference) return Status::source;
     const Status status = options.compare || (options.checked && !own_checks)
-                              ? run_compared(exe, values, launch.grid, options, seconds, diags)
+                              ? run_compared(exe, *reference->program, values, launch.grid, options, seconds, diags)
                               : run(exe.on(*options.machine), values, launch.grid, options, cancelled_, diags, seconds);
     report_warning(*options.machine, diags);
     return status;
@@ -304,8 +308,8 @@ Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, cons
     return Status::cancelled;
 }
 
-Status Engine::run_compared(const Executable& exe, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
-                            double* seconds, DiagSink& diags) {
+Status Engine::run_compared(const Executable& exe, const Program& interpreted, std::span<const Argument> values, std::span<const uint64_t, 3> grid,
+                            const LaunchOptions& options, double* seconds, DiagSink& diags) {
     const Program& machine = exe.on(*options.machine);
     const bool comparable =
         (options.order_free || same_bits_everywhere(*exe.instance.fn)) &&
@@ -317,7 +321,7 @@ Status Engine::run_compared(const Executable& exe, std::span<const Argument> val
         form.cancel = options.cancel;
         return exe.model(form);
     };
-    const Program& reference = options.machine->is_gpu() ? model() : *exe.program;
+    const Program& reference = options.machine->is_gpu() ? model() : interpreted;
     LaunchOptions quiet = options;
     quiet.print = nullptr;  // the machine prints
     if (Status status = run(reference, values, grid, quiet, cancelled_, diags); status != Status::ok) return status;

@@ -62,6 +62,7 @@ public:
         ModulePtr module = engine_->load("program.tile", program.text(), "", diags);
         if (!module) return {Outcome::refused, render_all(diags.take(), engine_->sources())};
         options.compare = true;
+        options.compare_elaborated = true;  // what passes make wrong differs, too
         options.compare_expressions = false;
         options.order_free = true;
         if (program.seed % 4 == 3) options.disabled_passes = {"all"};

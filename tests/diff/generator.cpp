@@ -114,7 +114,14 @@ bool Generator::arithmetic() {
                                "rem_trunc({0}, {1})", "div_ceil({0}, {1})", "fma({0}, {1}, {1})"});
     if (is_unsigned(t.elem)) ops.push_back("umulhi({0}, {1})");
     if (t.elem[0] == 'l' || t.elem.starts_with("fxp")) ops.push_back("{0} / {1}");
-    return add(t, pick(ops), {*a, *b});
+    std::string text = pick(ops);
+    if (!t.shape.empty() && chance(15)) {  // by what compilers know
+        const std::string axis = std::to_string(below(static_cast<int>(t.shape.size())));
+        const std::string known = "cast<" + t.elem + ">(iota[" + list(t.shape) + "](axis = " + axis + ") * " +
+                                  std::to_string(pick({1, 1, 2, -1, 3})) + " + " + std::to_string(pick({0, 0, -1, 1, -3, 100})) + ")";
+        for (size_t at = text.find("{1}"); at != std::string::npos; at = text.find("{1}", at)) text.replace(at, 3, known);
+    }
+    return add(t, text, {*a, *b});
 }
 
 bool Generator::unary() {
