@@ -109,13 +109,16 @@ bool Generator::arithmetic() {
     const auto b = find([&](const TileType& o) { return o == t; });
     std::vector<std::string> ops = {"{0} + {1}", "{0} - {1}", "{0} * {1}", "min({0}, {1})", "max({0}, {1})", "minnum({0}, {1})", "maxnum({0}, {1})"};
     if (is_float(t.elem)) ops.insert(ops.end(), {"{0} / {1}", "{0} % {1}", "copysign({0}, select(isnan({1}), abs({0}), {1}))", "fma({0}, {1}, {0})"});
-    if (is_int(t.elem))
-        ops.insert(ops.end(), {"{0} / {1}", "{0} % {1}", "{0} & {1}", "{0} | {1}", "{0} ^ {1}", "{0} << {1}", "{0} >> {1}", "div_trunc({0}, {1})",
-                               "rem_trunc({0}, {1})", "div_ceil({0}, {1})", "fma({0}, {1}, {1})"});
+    const std::vector<std::string> quotients = {"{0} / {1}", "{0} % {1}", "div_trunc({0}, {1})", "rem_trunc({0}, {1})", "div_ceil({0}, {1})"};
+    if (is_int(t.elem)) {
+        ops.insert(ops.end(), quotients.begin(), quotients.end());
+        ops.insert(ops.end(), {"{0} & {1}", "{0} | {1}", "{0} ^ {1}", "{0} << {1}", "{0} >> {1}", "fma({0}, {1}, {1})"});
+    }
     if (is_unsigned(t.elem)) ops.push_back("umulhi({0}, {1})");
     if (t.elem[0] == 'l' || t.elem.starts_with("fxp")) ops.push_back("{0} / {1}");
     std::string text = pick(ops);
     if (!t.shape.empty() && chance(15)) {  // by what compilers know
+        if (is_int(t.elem) && chance(60)) text = pick(quotients);
         const std::string axis = std::to_string(below(static_cast<int>(t.shape.size())));
         const std::string known = "cast<" + t.elem + ">(iota[" + list(t.shape) + "](axis = " + axis + ") * " +
                                   std::to_string(pick({1, 1, 2, -1, 3})) + " + " + std::to_string(pick({0, 0, -1, 1, -3, 100})) + ")";
