@@ -117,8 +117,9 @@ bool Generator::arithmetic() {
     if (is_unsigned(t.elem)) ops.push_back("umulhi({0}, {1})");
     if (t.elem[0] == 'l' || t.elem.starts_with("fxp")) ops.push_back("{0} / {1}");
     std::string text = pick(ops);
-    if (!t.shape.empty() && chance(15)) {  // by what compilers know
-        if (is_int(t.elem) && chance(60)) text = pick(quotients);
+    if (nan_bits_ && *a == *b && text[0] == 'm') text = "{0} + {1}";  // the NaN of min(x, x) is not promised
+    if (is_int(t.elem) && !t.shape.empty() && chance(20)) {           // what compilers know
+        if (chance(60)) text = pick(quotients);
         const std::string axis = std::to_string(below(static_cast<int>(t.shape.size())));
         const std::string known = "cast<" + t.elem + ">(iota[" + list(t.shape) + "](axis = " + axis + ") * " +
                                   std::to_string(pick({1, 1, 2, -1, 3})) + " + " + std::to_string(pick({0, 0, -1, 1, -3, 100})) + ")";
@@ -179,6 +180,7 @@ bool Generator::conversion() {
         return add({code, t.shape}, "bitcast<" + code + ">({0})", {*a});
     }
     const std::string to = element();
+    if (nan_bits_ && to == t.elem) return false;
     std::string options;
     if (t.elem != "bool" && to != "bool") {
         if (chance(30)) options += ", round = " + pick(std::vector<std::string>{"rne", "rna", "rtz", "ru", "rd"});
