@@ -1,5 +1,4 @@
 // Addresses of tensor elements (access.h): affine ones by strides, others by the layout's expressions.
-#include <bit>
 #include <cstddef>
 
 #include "jit/cpu/access.h"
@@ -78,26 +77,6 @@ void AccessEmitter::by_strides(const Place& place, Address& out) {
     out.lanes = lanes;
 }
 
-/// floor(a / b) and the rest with b's sign; b = 0 gives 0 and a.
-static Value* floor_division(llvm::IRBuilder<>& b, Value* x, Value* y, bool rest) {
-    llvm::Type* t = x->getType();
-    const auto number = [&](int64_t v) { return llvm::ConstantInt::get(t, static_cast<uint64_t>(v), true); };
-    llvm::ConstantInt* c = llvm::dyn_cast<llvm::ConstantInt>(y);
-    if (auto* v = llvm::dyn_cast<llvm::Constant>(y); v && t->isVectorTy()) c = llvm::dyn_cast_or_null<llvm::ConstantInt>(v->getSplatValue());
-    if (c && c->getSExtValue() > 0 && std::has_single_bit(c->getZExtValue())) {
-        const auto shift = static_cast<uint64_t>(std::countr_zero(c->getZExtValue()));
-        return rest ? b.CreateAnd(x, number(c->getSExtValue() - 1)) : b.CreateAShr(x, number(static_cast<int64_t>(shift)));
-    }
-    Value* zero = b.CreateICmpEQ(y, number(0));
-    Value* minus = b.CreateICmpEQ(y, number(-1));
-    Value* safe = safe_divisor(b, y, true);
-    Value* r = b.CreateSRem(x, safe);
-    Value* wrong = b.CreateAnd(b.CreateICmpNE(r, number(0)), b.CreateICmpSLT(b.CreateXor(r, safe), number(0)));
-    if (rest) return b.CreateSelect(zero, x, b.CreateSelect(minus, number(0), b.CreateSelect(wrong, b.CreateAdd(r, safe), r)));
-    Value* q = b.CreateSub(b.CreateSDiv(x, safe), b.CreateZExt(wrong, t));
-    return b.CreateSelect(zero, number(0), b.CreateSelect(minus, b.CreateNeg(x), q));
-}
-
 Value* AccessEmitter::expression(const LayoutExpr& e, const std::vector<Value*>& at, unsigned lanes) {
     using E = LayoutExpr;
     if (e.op == E::constant) return g_.splat(g_.i64(e.value), lanes);
@@ -119,9 +98,8 @@ Value* AccessEmitter::combined(LayoutExpr::Op op, Value* x, Value* y, unsigned l
         case E::mul:
             return b_.CreateMul(x, y);
         case E::div:
-            return floor_division(b_, x, y, false);
         case E::rem:
-            return floor_division(b_, x, y, true);
+            return g_.scalars().divide_row(op == E::div ? ir::Op::div : ir::Op::rem, fn_.types().format(id_of(Fmt::i64)), x, y);
         case E::bit_xor:
             return b_.CreateXor(x, y);
         case E::bit_and:

@@ -40,10 +40,6 @@ inline unsigned lanes_of(const llvm::Value* v) {
     return vector ? vector->getNumElements() : 0;
 }
 
-/// `v`, but 1 for 0, and for -1 of signed ones. No selection: where one side of a select is a constant divisor with a zero in any lane, LLVM 19 takes
-/// the quotient of the other side for all lanes.
-llvm::Value* safe_divisor(llvm::IRBuilderBase& b, llvm::Value* v, bool is_signed);
-
 class Scalars {
 public:
     using Value = llvm::Value;
@@ -58,6 +54,8 @@ public:
 
     /// Row `op` on operands of one format; result: the same type, or i1.
     Value* elementwise(ir::Op op, const Format& f, std::span<Value* const> operands);
+    /// A quotient or remainder of integers, in place.
+    Value* divide_row(ir::Op op, const Format& f, Value* a, Value* b);
     /// How many rows, casts and runs have become calls so far.
     size_t calls() const { return calls_; }
     /// What is emitted next seldom runs: it becomes calls earlier. What was said before.
@@ -148,12 +146,8 @@ private:
     Value* fixed_row(ir::Op op, const Format& f, std::span<Value* const> x);
     Value* compare(ir::Op op, bool is_signed, Value* a, Value* b);
     Value* fixed_quotient(const Format& f, Value* a, Value* b);
-    struct Quotient {
-        Value *quotient, *remainder;
-    };
-    Quotient divide(const Format& f, Value* a, Value* b);
+    Value* quotient(const Format& f, Value* a, Value* b);
     Value* high_product(Value* a, Value* b);  ///< of u64
-    Value* divide_row(ir::Op op, const Format& f, Value* a, Value* b);
 
     // scalars_float.cpp
     Value* native_row(ir::Op op, std::span<Value* const> x);

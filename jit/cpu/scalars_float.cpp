@@ -187,6 +187,7 @@ Value* Scalars::narrow_fma(const Format& f, std::span<Value* const> x) {
     llvm::Type* type = like(in_float ? b_.getFloatTy() : b_.getDoubleTy(), x[0]);
     Value* v[3];
     for (size_t k = 0; k < 3; ++k) v[k] = b_.CreateFPCast(decode(f, x[k]), type);
+    if (f.man_bits >= 52) return nearest(f, native_row(Op::fma, v));
     if (in_float) return nearest(f, float_fma_round_odd(f, v[0], v[1], v[2]));
     if (!products_are_exact(f)) return nearest(f, per_lane("tegula_fma_round_odd", {v[0], v[1], v[2]}));
     return nearest(f, fma_round_odd(v[0], v[1], v[2]));

@@ -147,53 +147,49 @@ Value* Scalars::integer_bits_row(Op op, const Format& f, std::span<Value* const>
 
 // ---- quotients ----
 
-Value* safe_divisor(llvm::IRBuilderBase& b, Value* v, bool is_signed) {
+/// `v`, but 1 for 0, and for -1 of signed ones. No selection: where one side of a select is a constant divisor with a zero in any lane, LLVM 19 takes
+/// the quotient of the other side for all lanes.
+static Value* safe_divisor(llvm::IRBuilderBase& b, Value* v, bool is_signed) {
     const auto number = [&](uint64_t n) { return llvm::ConstantInt::get(v->getType(), n); };
     if (!is_signed) return b.CreateBinaryIntrinsic(Intrinsic::umax, v, number(1));
     return b.CreateSub(b.CreateBinaryIntrinsic(Intrinsic::umax, b.CreateAdd(v, number(1)), number(2)), number(1));
 }
 
-/// Toward zero; x / 0 = 0 with remainder x, MIN / -1 = MIN.
-Scalars::Quotient Scalars::divide(const Format& f, Value* a, Value* b) {
-    const llvm::APInt* known = nullptr;
-    const bool is_signed = f.is_signed;
-    if (llvm::PatternMatch::match(b, llvm::PatternMatch::m_APInt(known)) && !known->isZero() && !known->isAllOnes()) {
-        Value* q = is_signed ? b_.CreateSDiv(a, b) : b_.CreateUDiv(a, b);
-        return {q, b_.CreateSub(a, b_.CreateMul(q, b))};
-    }
+/// Toward zero, of a divisor that is neither 0 nor, of signed ones, -1.
+Value* Scalars::quotient(const Format& f, Value* a, Value* b) {
     const unsigned container = f.container_bytes() * 8;
-    Value *zero = b_.CreateICmpEQ(b, i(b, 0)), *minus = is_signed ? b_.CreateICmpEQ(b, i(b, ~uint64_t{0})) : truth(b, false);
-    Value *safe = safe_divisor(b_, b, is_signed), *q;
-    if (!a->getType()->isVectorTy() || container == 64) {
-        q = is_signed ? b_.CreateSDiv(a, safe) : b_.CreateUDiv(a, safe);
-    } else {
-        llvm::Type* type = like(container == 32 ? b_.getDoubleTy() : b_.getFloatTy(), a);
-        const auto as_float = [&](Value* v) { return is_signed ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type); };
-        Value* r = b_.CreateFDiv(as_float(a), as_float(safe));
-        llvm::Type* wide = like(b_.getInt32Ty(), a);
-        q = resize(is_signed ? b_.CreateFPToSI(r, wide) : b_.CreateFPToUI(r, wide), container, is_signed);
-    }
-    q = b_.CreateSelect(minus, b_.CreateNeg(a), b_.CreateSelect(zero, i(a, 0), q));
-    return {q, b_.CreateSub(a, b_.CreateMul(q, b))};
+    const llvm::APInt* known = nullptr;
+    const bool exact = llvm::PatternMatch::match(b, llvm::PatternMatch::m_APInt(known)) || !a->getType()->isVectorTy() || container == 64;
+    if (exact) return f.is_signed ? b_.CreateSDiv(a, b) : b_.CreateUDiv(a, b);
+    llvm::Type* type = like(container == 32 ? b_.getDoubleTy() : b_.getFloatTy(), a);
+    const auto as_float = [&](Value* v) { return f.is_signed ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type); };
+    Value* r = b_.CreateFDiv(as_float(a), as_float(b));
+    llvm::Type* wide = like(b_.getInt32Ty(), a);
+    return resize(f.is_signed ? b_.CreateFPToSI(r, wide) : b_.CreateFPToUI(r, wide), container, f.is_signed);
 }
 
+/// x / 0 = 0 with remainder x, MIN / -1 = MIN.
 Value* Scalars::divide_row(Op op, const Format& f, Value* a, Value* b) {
     const llvm::APInt* known = nullptr;
-    if (llvm::PatternMatch::match(b, llvm::PatternMatch::m_APInt(known)) && known->isPowerOf2() && !(f.is_signed && known->isNegative())) {
+    llvm::PatternMatch::match(b, llvm::PatternMatch::m_APInt(known));
+    if (known && known->isPowerOf2() && !(f.is_signed && known->isNegative())) {
         if (op == Op::div) return f.is_signed ? b_.CreateAShr(a, i(a, known->logBase2())) : b_.CreateLShr(a, i(a, known->logBase2()));
         if (op == Op::rem) return b_.CreateAnd(a, i(a, known->getZExtValue() - 1));
     }
-    const Quotient d = divide(f, a, b);
-    if (op == Op::div_trunc) return d.quotient;
-    if (op == Op::rem_trunc) return d.remainder;
-    Value* zero = i(a, 0);
-    Value* inexact = b_.CreateAnd(b_.CreateICmpNE(b, zero), b_.CreateICmpNE(d.remainder, zero));
-    if (!f.is_signed)
-        return op == Op::rem ? d.remainder : op == Op::div ? d.quotient : b_.CreateAdd(d.quotient, b_.CreateZExt(inexact, a->getType()));
-    Value* below = b_.CreateICmpSLT(b_.CreateXor(d.remainder, b), zero);  // the exact quotient is negative
-    if (op == Op::rem) return b_.CreateAdd(d.remainder, b_.CreateSelect(b_.CreateAnd(inexact, below), b, zero));
-    if (op == Op::div) return b_.CreateSub(d.quotient, b_.CreateZExt(b_.CreateAnd(inexact, below), a->getType()));
-    return b_.CreateAdd(d.quotient, b_.CreateZExt(b_.CreateAnd(inexact, b_.CreateNot(below)), a->getType()));
+    const bool safe = known && !known->isZero() && !(f.is_signed && known->isAllOnes());
+    Value* d = safe ? b : safe_divisor(b_, b, f.is_signed);
+    Value *q = quotient(f, a, d), *r = b_.CreateSub(a, b_.CreateMul(q, d));
+    // Steps from there by sign bits, not conditions: LLVM 19's instruction selection does not end for some sums of vectors and AVX-512's masks.
+    Value *inexact = b_.CreateOr(r, b_.CreateNeg(r)), *last = i(a, a->getType()->getScalarSizeInBits() - 1);
+    Value* negative = f.is_signed ? b_.CreateXor(r, d) : i(a, 0);  // the exact quotient, where it is inexact
+    Value* down = b_.CreateAShr(b_.CreateAnd(inexact, negative), last);
+    if (op == Op::div) q = b_.CreateAdd(q, down);
+    if (op == Op::div_ceil) q = b_.CreateAdd(q, b_.CreateLShr(b_.CreateAnd(inexact, b_.CreateNot(negative)), last));
+    if (op == Op::rem) r = b_.CreateAdd(r, b_.CreateAnd(d, down));
+    const bool rest = op == Op::rem || op == Op::rem_trunc;
+    if (safe) return rest ? r : q;
+    if (f.is_signed && !rest) q = b_.CreateSelect(b_.CreateICmpEQ(b, i(b, ~uint64_t{0})), b_.CreateNeg(a), q);
+    return b_.CreateSelect(b_.CreateICmpEQ(b, i(b, 0)), rest ? a : i(a, 0), rest ? r : q);
 }
 
 // ---- fixed point: raw * 2^-frac_bits in 64 bits, saturating, one rounding to nearest even ----

@@ -232,7 +232,7 @@ std::string Prelude::float_expression(ir::Op op, const Format& f, std::span<cons
         e = op_name + "(a)";
     } else if (op == ir::Op::rem) {
         need("float_remainder");
-    } else if (op == ir::Op::fma && !native) {
+    } else if (op == ir::Op::fma && !native && f.man_bits < 52) {
         e = "fma_round_odd(a, b, c)";
     }
     const bool wide_fma = op == ir::Op::fma && !native;

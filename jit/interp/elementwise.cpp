@@ -12,8 +12,8 @@ namespace tegula::interp {
 
 namespace {
 
-bool is_binary32(const Format& f) {
-    return f.is_float() && f.bits == 32 && f.is_signed && f.exp_bits == 8 && f.man_bits == 23 && f.bias == 127 && f.has_inf &&
+bool is_binary(const Format& f, unsigned exp_bits, unsigned man_bits) {
+    return f.is_float() && f.is_signed && f.exp_bits == exp_bits && f.man_bits == man_bits && f.bias == (1 << (exp_bits - 1)) - 1 && f.has_inf &&
            f.nan == NanCode::ieee && f.subnormal && f.negative_zero;
 }
 
@@ -24,7 +24,7 @@ bool sign_extends(const Format& f) { return f.is_signed && (f.is_int() || f.kind
 NumType num_type(const Format& format, bool pointer) {
     if (pointer) return U64;
     if (format.is_bool()) return U8;
-    if (format.is_float()) return format.bits == 64 ? F64 : is_binary32(format) ? F32 : kNumTypes;
+    if (format.is_float()) return is_binary(format, 11, 52) ? F64 : is_binary(format, 8, 23) ? F32 : kNumTypes;
     if (!format.is_int()) return kNumTypes;
     return static_cast<NumType>((format.is_signed ? I8 : U8) + width_index(format.container_bytes()));
 }
@@ -70,7 +70,7 @@ void Row::apply_chunk(Chunks& chunks, void* dst, const void* a, const void* b, c
         for (int k = 0; k < arity; ++k) decode_many(*format, in[k], static_cast<size_t>(n), chunks.real[k]);
         double *x = chunks.real[0], *y = arity > 1 ? chunks.real[1] : x, *z = arity > 2 ? chunks.real[2] : x;
         const bool boolean = ir::op_row(op).result == ir::ResultRule::boolean;
-        if (op == ir::Op::fma)
+        if (op == ir::Op::fma && format->man_bits < 52)
             for (int64_t i = 0; i < n; ++i) chunks.real[3][i] = fma_round_odd(x[i], y[i], z[i]);
         else
             fn(boolean ? dst : chunks.real[3], x, y, z, n, 64);
