@@ -174,7 +174,8 @@ Result<CompiledKernel> Nvrtc::Functions::compile(Work& work) const {
 Result<CompiledKernel> Nvrtc::Functions::compile_rightly(Work& work) const {
     constexpr const char* kPlain = "--ptxas-options=-O0";
     Result<CompiledKernel> out = compile(work);
-    if (!out || out->is_ptx || !has_opcode(out->image, kMovesBarrier) || std::find(work.flags.begin(), work.flags.end(), kPlain) != work.flags.end()) return out;
+    if (!out || out->is_ptx || !has_opcode(out->image, kMovesBarrier) || std::find(work.flags.begin(), work.flags.end(), kPlain) != work.flags.end())
+        return out;
     const double seconds = out->seconds;
     work.flags.emplace_back(kPlain);
     out = compile(work);
