@@ -61,7 +61,7 @@ uint64_t eval_f64(Op op, const Codes& codes) {
 
 uint64_t eval_minifloat(Op op, const Format& format, const Codes& codes) {
     const double a = decode(format, codes[0]), b = decode(format, codes[1]), c = decode(format, codes[2]);
-    const double r = op == Op::fma && format.man_bits < 52 ? fma_round_odd(a, b, c) : eval_float<double>(op, a, b, c);
+    const double r = op == Op::fma ? fma_for(format, a, b, c) : eval_float<double>(op, a, b, c);
     return is_boolean(op) ? uint64_t(r != 0) : encode(format, r);
 }
 
@@ -144,5 +144,7 @@ uint64_t eval_elementwise(ir::Op op, const Format& format, std::span<const uint6
     const uint64_t r = extend ? eval_int<int64_t>(op, all, format.bits) : eval_int<uint64_t>(op, all, format.bits);
     return is_boolean(op) ? r : wrap(r, format.bits, extend);
 }
+
+double fma_for(const Format& format, double a, double b, double c) { return format.man_bits < 52 ? fma_round_odd(a, b, c) : std::fma(a, b, c); }
 
 }  // namespace tegula::scalar

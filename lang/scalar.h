@@ -28,7 +28,7 @@ constexpr uint64_t low_bits(T a, unsigned n) {
 }
 /// a / b toward zero; x / 0 = 0, MIN / -1 = MIN (after wrapping to N bits).
 template <class T>
-    requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 constexpr T div_trunc(T a, T b) {
     if (b == 0) return 0;
     if constexpr (std::is_signed_v<T>)
@@ -37,7 +37,7 @@ constexpr T div_trunc(T a, T b) {
 }
 /// Remainder of div_trunc: x % 0 = x, MIN % -1 = 0.
 template <class T>
-    requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 constexpr T rem_trunc(T a, T b) {
     if (b == 0) return a;
     if constexpr (std::is_signed_v<T>)
@@ -45,7 +45,7 @@ constexpr T rem_trunc(T a, T b) {
     return static_cast<T>(a % b);
 }
 template <class T>
-    requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 constexpr T rem_floor(T a, T b) {
     const T r = rem_trunc(a, b);
     if constexpr (std::is_signed_v<T>)
@@ -53,7 +53,7 @@ constexpr T rem_floor(T a, T b) {
     return r;
 }
 template <class T>
-    requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 constexpr T div_floor(T a, T b) {
     const T q = div_trunc(a, b);
     if constexpr (std::is_signed_v<T>) {
@@ -63,7 +63,7 @@ constexpr T div_floor(T a, T b) {
     return q;
 }
 template <class T>
-    requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 constexpr T div_ceil(T a, T b) {
     const T q = div_trunc(a, b), r = rem_trunc(a, b);
     if (b == 0 || r == 0) return q;
@@ -108,8 +108,7 @@ constexpr T trailing_zeros(T a, unsigned n) {
 
 /// Remainder of the floor quotient, exact fmod plus one addition; a zero has the divisor's sign; x % 0 is NaN.
 template <class T>
-    requires std::is_floating_point_v<T>
-T rem_floor(T a, T b) {
+requires std::is_floating_point_v<T> T rem_floor(T a, T b) {
     const T r = std::fmod(a, b);
     if (r == 0) return std::copysign(T(0), b);
     return (r < 0) != (b < 0) && !std::isnan(r) ? r + b : r;
@@ -145,5 +144,7 @@ constexpr bool wide_f32(ir::Op op) { return op >= ir::Op::fast_exp2 && op <= ir:
 /// The meaning of elementwise `op` on one element: `codes` has the op's arity, all of `format` (64-bit codes as in format.h). Gives a code
 /// of the result type: `format`, or bool (0 or 1). `format` must be in the op's domain. NaN results are the format's canonical NaN.
 uint64_t eval_elementwise(ir::Op op, const Format& format, std::span<const uint64_t> codes);
+/// a * b + c in double, to be rounded to `format` once more: to odd, but where that has every bit of a double.
+double fma_for(const Format& format, double a, double b, double c);
 
 }  // namespace tegula::scalar

@@ -265,7 +265,7 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
                    options, cancelled_, diags);
     const bool own_checks = options.native_checks && !options.trap_floats && !options.machine->is_gpu();
     std::shared_ptr<const Executable> reference = launch.exe;
-    if (options.compare && options.compare_elaborated)
+    if (options.compare && options.compare_elaborated && !options.machine->is_gpu())
         reference = compile(module, kernel, exe.generics, {"all"}, diags, nullptr, options.cancel ? options.cancel : &cancelled_);
     if (!reference) return Status::source;
     const Status status = options.compare || (options.checked && !own_checks)

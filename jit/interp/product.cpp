@@ -100,7 +100,7 @@ void dot_by_steps(Machine& m, const Info& info, const Extents& e) {
             if (real) {
                 decode_many(f, row, static_cast<size_t>(e.n), chain.data());
                 for (int64_t j = 0; j < e.n; ++j)
-                    chain[static_cast<size_t>(j)] = fma_round_odd(a[r * e.k + k], b[(z * e.k + k) * e.n + j], chain[static_cast<size_t>(j)]);
+                    chain[static_cast<size_t>(j)] = scalar::fma_for(f, a[r * e.k + k], b[(z * e.k + k) * e.n + j], chain[static_cast<size_t>(j)]);
                 encode_many(f, chain.data(), static_cast<size_t>(e.n), row);
                 continue;
             }

@@ -4,7 +4,6 @@
 
 #include "jit/cuda/nvrtc.h"
 #include "jit/engine/engine.h"
-#include "lang/ir_text.h"
 
 namespace tegula {
 namespace {
