@@ -10,7 +10,8 @@
 
 namespace tegula {
 
-constexpr int64_t kPrintElements = 1000;  ///< a longer tile is cut
+constexpr int64_t kPrintElements = 1000;                 ///< a longer tile is cut
+constexpr uint64_t kKeptPrintBytes = uint64_t{1} << 30;  ///< kept for later at most, when programs run out of order
 
 /// `code` as load_bits and extend_code give it. Floats: the shortest text that reads back as the same number.
 std::string number_text(const Format& format, uint64_t code);

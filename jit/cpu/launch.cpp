@@ -193,10 +193,10 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
     const auto start = std::chrono::steady_clock::now();
     run_grid(launch, *code, block, workers);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (launch.failure) std::rethrow_exception(launch.failure);
     std::sort(launch.printed.begin(), launch.printed.end(),
               [](const Printed& a, const Printed& b) { return a.program != b.program ? a.program < b.program : a.number < b.number; });
     for (const Printed& p : launch.printed) options.print(p.text);
+    if (launch.failure) std::rethrow_exception(launch.failure);
     for (size_t i = 0; i < args.size(); ++i)  // emitted code does not trace single elements
         if (args[i].kind != Argument::scalar && written_[i] && args[i].t.initialised) std::memset(args[i].t.initialised, 1, args[i].t.bytes);
     RunResult result = launch.result();

@@ -14,7 +14,6 @@ namespace tegula::cpu {
 
 namespace {
 
-constexpr uint64_t kPrintBytes = 1 << 30;  ///< kept for later at most, when programs run out of order
 constexpr int64_t kLeastBatch = 16, kMostBatch = 4096;
 constexpr int64_t kElementsPerTick = int64_t{1} << 13;  ///< 25 us of math, some 15 ms of products in the slowest formats
 constexpr std::chrono::microseconds kShortTick{100}, kLongTick{1000}, kProgress{100000};
@@ -229,7 +228,7 @@ void Worker::print(uint32_t inst, const void* const* operands) {
     }
     std::string text = filled_text(fn.strings[static_cast<size_t>(fn.attrs(i)[0])], values);
     if (launch_.in_order) return options.print(text);
-    if (launch_.printed_bytes.fetch_add(text.size() + sizeof(Printed), std::memory_order_relaxed) > kPrintBytes)
+    if (launch_.printed_bytes.fetch_add(text.size() + sizeof(Printed), std::memory_order_relaxed) > kKeptPrintBytes)
         return launch_.end(RunResult::out_of_memory);
     printed_.push_back({linear_, number_++, std::move(text)});
 }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "jit/engine/host.h"
+#include "jit/engine/kept_prints.h"
 
 namespace tegula {
 
@@ -63,8 +64,10 @@ Status run_tests(Engine& engine, LoadedModule& module, std::string_view filter, 
         LaunchOptions on = options;
         for (size_t i = 0; i < machines.size() && result.status == Status::ok; ++i) {
             on.machine = machines[i];
-            if (i) on.print = nullptr;  // said once
+            KeptPrints said;
+            if (i && options.print) on.print = said.keeper();  // what all machines print is shown once
             result.status = run_test(engine, module, ast::as<ast::TestItem>(item), on, machines.size() > 1, result);
+            if (result.status != Status::ok) said.show(options.print);
         }
         result.seconds = seconds_since(start);
         if (result.status != Status::ok) all = result.status;

@@ -4,6 +4,7 @@
 #include "jit/engine/compare.h"
 #include "jit/engine/host.h"
 #include "jit/engine/host_kernel.h"
+#include "jit/engine/kept_prints.h"
 #include "lower/lower.h"
 
 namespace tegula {
@@ -153,11 +154,13 @@ bool HostRunner::compare_on_machine(const ir::Function& expression, const std::v
     const auto program = options_.machine->prepare(instance, options_.disabled_passes);
     std::vector<TileData> expected;
     RunResult reference;
+    RunOptions quiet = options_;
+    quiet.print = nullptr;  // it has been evaluated before, and printed
     if (options_.machine->is_gpu()) {
         const GpuOptions form = options_.machine->form_options(instance, options_.disabled_passes, *program, values, options_.stream);
-        reference = model_of(expression, *instance.fn, form).program->evaluate(args, expected, options_);
+        reference = model_of(expression, *instance.fn, form).program->evaluate(args, expected, quiet);
     } else {
-        reference = interp::Program::prepare(expression)->evaluate(args, expected, options_);
+        reference = interp::Program::prepare(expression)->evaluate(args, expected, quiet);
     }
     RunOptions run;
     run.cancel = options_.cancel;
@@ -202,7 +205,9 @@ std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
         auto program = interp::Program::prepare(*host->fn);
         std::vector<TileData> args;
         for (const TileData* tile : host->arguments) args.push_back(*tile);
-        RunResult run = program->evaluate(args, results, options_);
+        RunOptions options = options_;
+        options.print = with_line_ends(options_.print);
+        RunResult run = program->evaluate(args, results, options);
         for (Diagnostic& d : run.diagnostics) diags_->add(std::move(d));
         if (run.status != RunResult::ok) {
             fail(run.status == RunResult::cancelled ? Status::cancelled : Status::run);

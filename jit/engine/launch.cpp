@@ -4,6 +4,7 @@
 #include "jit/engine/compare.h"
 #include "jit/engine/engine.h"
 #include "jit/engine/hints.h"
+#include "jit/engine/kept_prints.h"
 
 namespace tegula {
 
@@ -135,7 +136,7 @@ Status run(const Program& program, std::span<const Argument> values, std::span<c
            const std::atomic<bool>& cancelled, DiagSink& diags, double* seconds = nullptr) {
     RunOptions run = options;
     if (!run.cancel) run.cancel = &cancelled;
-    if (options.print) run.print = [&](std::string_view line) { options.print(std::string(line) + "\n"); };
+    run.print = with_line_ends(options.print);
     if (options.keep_going)
         run.progress = [&](uint64_t done, uint64_t all) {
             if (!options.keep_going(done, all)) throw Cancelled();
@@ -322,14 +323,20 @@ Status Engine::run_compared(const Executable& exe, const Program& interpreted, s
         return exe.model(form);
     };
     const Program& reference = options.machine->is_gpu() ? model() : interpreted;
-    LaunchOptions quiet = options;
-    quiet.print = nullptr;  // the machine prints
-    if (Status status = run(reference, values, grid, quiet, cancelled_, diags); status != Status::ok) return status;
+    KeptPrints said;
+    LaunchOptions first = options;
+    if (options.print) first.print = said.keeper();  // the machine prints, when it comes to that
+    if (Status status = run(reference, values, grid, first, cancelled_, diags); status != Status::ok) return said.show(options.print), status;
     const Snapshot expected(values);
     before.restore(values);
-    LaunchOptions unchecked = options;
-    unchecked.checked = false;  // the code that is compared is the code that runs
-    if (Status status = run(machine, values, grid, unchecked, cancelled_, diags, seconds); status != Status::ok) return status;
+    LaunchOptions second = options;
+    second.checked = false;  // the code that is compared is the code that runs
+    bool printed = false;
+    if (options.print) second.print = [&](std::string_view text) { printed = true, options.print(text); };
+    if (Status status = run(machine, values, grid, second, cancelled_, diags, seconds); status != Status::ok) {
+        if (!printed) said.show(options.print);  // what stops a GPU takes with it what was printed there
+        return status;
+    }
     if (!comparable) return Status::ok;
     bool equal = true;
     for (size_t i = 0; i < values.size(); ++i) {

@@ -8,8 +8,6 @@ namespace tegula::interp {
 
 namespace {
 
-constexpr uint64_t kPrintBytes = 16 << 20;  ///< text kept for later, when programs run out of order
-
 void store_i64(Machine& m, const Tile& t, uint64_t v) { std::memcpy(m.at(t), &v, 8); }
 
 std::string element_text(const Tile& t, const uint8_t* data, int64_t i) {
@@ -53,8 +51,9 @@ void step_print(Machine& m, const Step& s) {
     for (const Tile& t : info.in) values.push_back(tile_text(t.shape, [&, data = m.at(t)](int64_t i) { return element_text(t, data, i); }));
     std::string out = filled_text(m.plan.fn->strings[static_cast<size_t>(info.attrs[0])], values);
     if (!m.printed) return m.shared.options.print(out);
-    m.printed_bytes += out.size();
-    if (m.printed_bytes <= kPrintBytes) m.printed->push_back({m.linear, m.printed->size(), std::move(out)});
+    m.printed_bytes += out.size() + sizeof(Printed);
+    if (m.printed_bytes > kKeptPrintBytes) return m.shared.end(RunResult::out_of_memory);
+    m.printed->push_back({m.linear, m.printed->size(), std::move(out)});
 }
 
 void step_assert_all(Machine& m, const Step& s) {

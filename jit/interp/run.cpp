@@ -35,16 +35,17 @@ public:
             for (unsigned t = 1; t < threads; ++t) helpers.emplace_back([this] { guarded(false); });
             guarded(true);
         }
-        if (failure_) std::rethrow_exception(failure_);
         std::sort(printed_.begin(), printed_.end(),
                   [](const Printed& a, const Printed& b) { return a.program != b.program ? a.program < b.program : a.number < b.number; });
         for (const Printed& p : printed_) shared_.options.print(p.text);
+        if (failure_) std::rethrow_exception(failure_);
     }
 
 private:
     void guarded(bool first) {
+        std::vector<Printed> printed;
         try {
-            work(first);
+            work(first, printed);
         } catch (const std::bad_alloc&) {
             shared_.end(RunResult::out_of_memory);
         } catch (...) {
@@ -52,11 +53,16 @@ private:
             if (!failure_) failure_ = std::current_exception();
             shared_.stop.store(true);
         }
+        std::lock_guard lock(mutex_);
+        try {
+            printed_.insert(printed_.end(), std::make_move_iterator(printed.begin()), std::make_move_iterator(printed.end()));
+        } catch (const std::bad_alloc&) {
+            shared_.end(RunResult::out_of_memory);
+        }
     }
 
-    void work(bool first) {
+    void work(bool first, std::vector<Printed>& printed) {
         Machine m(shared_.plan, shared_);
-        std::vector<Printed> printed;
         if (!ordered_) m.printed = &printed;
         store_params(m);
         if (first && shared_.options.progress)
@@ -74,8 +80,6 @@ private:
             }
         }
         shared_.steps_taken.fetch_sub(m.steps_left);
-        std::lock_guard lock(mutex_);
-        printed_.insert(printed_.end(), std::make_move_iterator(printed.begin()), std::make_move_iterator(printed.end()));
     }
 
     Shared& shared_;
