@@ -5,12 +5,17 @@
  *   releases; it may be NULL when there is nothing to say. Out-handles are NULL after an error.
  * - Ownership: handles are reference-counted. Functions that return one give the caller a reference, released with tegula_release. Children
  *   keep their parents alive, so handles may be released in any order. Input pointers are borrowed for the call only, unless noted.
+ * - Handles: NULL and handles of another kind are TEGULA_E_USAGE with a diagnostic; functions without a status give 0, NULL or "" and do nothing.
+ *   A handle whose last reference is gone is not recognised: using it is undefined, as for any freed memory.
+ * - Callbacks: what one throws (C++) ends the call with TEGULA_E_USAGE and a diagnostic that names the callback; it goes no further.
  * - Threads: all handles are immutable after creation and may be used from any number of threads at once. Callbacks may run on any thread that
  *   is inside a call; they must not release the handle of that call.
  * - The library never prints, exits, aborts, installs signal handlers or changes process state; no C++ exception leaves it.
  * - Stack: 256 KiB of the calling thread's are enough, and needed; programs that nest too deeply for what there is are errors (T0603).
  * - Floating point: results do not depend on the rounding mode, on how subnormals are treated or on what traps in the calling thread. Callbacks see
  *   the default of all three, the caller finds its own again.
+ * - Locale: nothing depends on the locale of the process, of the thread or of C++ (setlocale, uselocale, std::locale::global), and none is changed.
+ *   Numbers in texts, artefacts and JSON have a decimal point and no grouping; messages are English, those of the system too.
  * - Text is UTF-8. Strings returned by handles live as long as the handle.
  */
 #ifndef TEGULA_H
@@ -40,7 +45,7 @@ enum {
     TEGULA_E_UNAVAILABLE = -4, /* the machine asked for is not present here */
     TEGULA_E_IO = -5,          /* a file could not be read or written */
     TEGULA_E_CANCELLED = -6,   /* tegula_cancel, or the progress callback said so */
-    TEGULA_E_USAGE = -7,       /* the API was called wrongly (NULL handle, bad struct_size, unknown name) */
+    TEGULA_E_USAGE = -7,       /* the API was called wrongly (NULL or another handle, bad struct_size, unknown name), or a callback threw */
     TEGULA_E_MISMATCH = -8,    /* a test failed: values differ */
     TEGULA_E_INTERNAL = -70    /* a bug of ours; the diagnostics carry what is needed to report it */
 };
@@ -51,7 +56,7 @@ typedef struct tegula_kernel tegula_kernel; /* one compiled instance of a kernel
 typedef struct tegula_diags tegula_diags;   /* diagnostics of one call */
 typedef struct tegula_blob tegula_blob;     /* bytes with a length, NUL-terminated after the end */
 
-/* Version of the ABI the library was built with; compare with TEGULA_ABI_VERSION. */
+/* Version of the ABI the library was built with; compare with TEGULA_ABI_VERSION, as tegula.hpp does. */
 TEGULA_API uint32_t tegula_abi_version(void);
 /* "tegula 0.1.0 (...)": static text. */
 TEGULA_API const char* tegula_build_id(void);
@@ -67,7 +72,7 @@ typedef tegula_blob* (*tegula_array_fn)(void* user, const char* path, const char
 
 /* Threads of the host, for the programs of a grid on the machine "cpu". `run` calls call(task, i) once for every i below `count`, on any threads,
  * at the same time or one after the other, and returns when all have returned. Calls that are left out are made up for by the thread that launched,
- * repeated ones return at once, and so do those that come later, until the engine is released. What `run` throws (C++) is TEGULA_E_INTERNAL. */
+ * repeated ones return at once, and so do those that come later, until the engine is released. */
 typedef struct tegula_executor {
     void (*run)(void* user, uint32_t count, void (*call)(void* task, uint32_t index), void* task);
     void* user;
@@ -148,7 +153,7 @@ typedef struct {
     uint32_t threads;           /* interp, cpu; 0: all cores (checked runs of interp use one) */
     uint64_t step_budget;       /* tile instructions, 0: none */
     uint64_t memory_budget;     /* bytes of tile storage per program (cpu: what does not stay in registers), 0: none */
-    void (*print)(void* user, const char* text, size_t size);          /* output of `print`; NULL: dropped */
+    void (*print)(void* user, const char* text, size_t size);          /* output of `print`, also of runs that fail; NULL: dropped */
     int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED */
     void* user;
     const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. Without `machine` it means interp; cpu and cuda ignore it */
@@ -226,8 +231,8 @@ TEGULA_API tegula_status tegula_tensor_copy(tegula_module* module, const tegula_
  * From: fills `tensor`, which borrows data, extents and strides from `managed` (its owner calls the deleter, after the last use of `tensor`) and the
  * type's name from `module`. `read_only`, when not NULL, says that a kernel must not write to it. Bools of 8 bits become u8; managed memory counts
  * as the GPU's. TEGULA_E_ARGUMENTS for what has no type here, negative strides, other devices.
- * To: gives a tensor over the same memory. Its deleter, which the consumer calls once, calls `release(owner)` (release may be NULL); after an error
- * nothing is released. TEGULA_E_ARGUMENTS for what DLPack cannot say: block and custom formats, layouts that are not linear, rows that end within a
+ * To: gives a tensor over the same memory. Its deleter, which the consumer calls once, calls `release(owner)` (release may be NULL; what it throws is
+ * dropped, for no call of ours is there to report it); after an error nothing is released. TEGULA_E_ARGUMENTS for what DLPack cannot say: block and custom formats, layouts that are not linear, rows that end within a
  * byte. */
 TEGULA_API tegula_status tegula_tensor_from_dlpack(tegula_module* module, const void* managed, int32_t versioned, tegula_tensor* tensor,
                                                    int32_t* read_only, tegula_diags** diags);

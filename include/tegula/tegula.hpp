@@ -61,14 +61,24 @@ class Diagnostics {
 public:
     Diagnostics() = default;
     explicit Diagnostics(Ref<tegula_diags> diags) : diags_(std::move(diags)) {}
-    size_t size() const { return tegula_diags_count(diags_.get()); }
+    /// An error of this wrapper, in plain words: no quotes, backslashes or control characters.
+    explicit Diagnostics(std::string own) : own_(std::move(own)) {}
+    size_t size() const { return tegula_diags_count(diags_.get()) + !own_.empty(); }
     bool empty() const { return size() == 0; }
-    std::string text(bool colour = false) const { return diags_ ? tegula_diags_text(diags_.get(), colour) : ""; }
+    std::string text(bool colour = false) const {
+        if (!own_.empty()) return "error: " + own_ + "\n";
+        return diags_ ? tegula_diags_text(diags_.get(), colour) : "";
+    }
     /// One JSON object per line.
-    std::string json() const { return diags_ ? tegula_diags_json(diags_.get()) : ""; }
+    std::string json() const {
+        if (!own_.empty())
+            return "{\"schema\":1,\"level\":\"error\",\"code\":\"\",\"message\":\"" + own_ + "\",\"spans\":[],\"notes\":[],\"fixes\":[]}\n";
+        return diags_ ? tegula_diags_json(diags_.get()) : "";
+    }
 
 private:
     Ref<tegula_diags> diags_;
+    std::string own_;
 };
 
 struct Unit {};
@@ -388,7 +398,12 @@ public:
     static Result<Engine> create(const EngineOptions& options = {}) {
         Engine engine;
         Ref<tegula_diags> diags;
-        if (tegula_abi_version() != TEGULA_ABI_VERSION) return {TEGULA_E_USAGE, Diagnostics(), Engine()};
+        if (const uint32_t found = tegula_abi_version(); found != TEGULA_ABI_VERSION)
+            return {TEGULA_E_USAGE,
+                    Diagnostics("this program was compiled with the headers of ABI " + std::to_string(TEGULA_ABI_VERSION) +
+                                ", and runs with a library of ABI " + std::to_string(found) + " (" + tegula_build_id() +
+                                "); compile it with the headers of that library, or load the library that it was compiled for"),
+                    Engine()};
         tegula_status status = tegula_engine_new(&options, engine.handle_.out(), diags.out());
         return {status, Diagnostics(std::move(diags)), std::move(engine)};
     }

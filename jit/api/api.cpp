@@ -1,10 +1,11 @@
 // The C ABI over the engine: one function per entry of tegula.h, which has the contracts. Values are read in values.cpp.
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "jit/api/handles.h"
+#include "lang/plain_text.h"
 
 using namespace tegula;
 using namespace tegula::capi;
@@ -15,7 +16,7 @@ using TestRunner = Status (*)(Engine&, LoadedModule&, std::string_view, const La
 
 tegula_status run_blocks(TestRunner runner, tegula_module* module, const char* filter, const tegula_run_options* options, bool checked,
                          void (*result)(void*, const tegula_test_result*), void* user, tegula_diags** diags) {
-    if (!module) return usage(diags, "module is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
     const auto& engine = module->module->engine;
     return border(engine, diags, [&](DiagSink& sink) {
         LaunchOptions launch;
@@ -30,7 +31,7 @@ tegula_status run_blocks(TestRunner runner, tegula_module* module, const char* f
             tegula_test_result out{r.name.c_str(), to_status(r.status), r.seconds, r.metrics.empty() ? nullptr : r.metrics.c_str(), nullptr};
             give_diags(&out.diags, engine, std::move(r.diagnostics));
             const std::unique_ptr<tegula_diags, void (*)(tegula_diags*)> release(out.diags, [](tegula_diags* d) { tegula_release(d); });
-            result(user, &out);
+            call_host("result", result, user, static_cast<const tegula_test_result*>(&out));
         });
         return to_status(all);
     });
@@ -87,15 +88,18 @@ tegula_status copy_source(const char* text, size_t size, std::string& out, DiagS
 
 tegula_status read_source(const char* path, std::string& text, DiagSink& sink) {
     std::string why;
-    std::ifstream file(path, std::ios::binary);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path, "rbe"), std::fclose);
     if (file) {
         char buffer[1 << 14];
-        while (text.size() <= kMaxSource && (file.read(buffer, sizeof buffer), file.gcount() > 0))
-            text.append(buffer, static_cast<size_t>(file.gcount()));
-        if (file.bad() || (text.empty() && !file.eof())) why = "it cannot be read";
+        while (text.size() <= kMaxSource)
+            if (const size_t got = std::fread(buffer, 1, sizeof buffer, file.get()); got)
+                text.append(buffer, got);
+            else
+                break;
+        if (std::ferror(file.get())) why = "it cannot be read";
         if (text.size() > kMaxSource) why = "it is larger than 16 MiB";
     } else {
-        why = std::strerror(errno);
+        why = error_text(errno);
     }
     if (why.empty()) return TEGULA_OK;
     sink.report(Diag::cannot_read, {}, {printable(path), why});
@@ -155,7 +159,7 @@ tegula_status tegula_engine_new(const tegula_engine_options* given, tegula_engin
     if (!engine) return usage(diags, "engine is NULL");
     return border(nullptr, diags, [&](DiagSink& sink) {
         EngineOptions options;
-        if (const char* problem = engine_options(given, options)) {
+        if (const std::string problem = engine_options(given, options); !problem.empty()) {
             sink.report(Diag::api_usage, {}, {problem});
             return TEGULA_E_USAGE;
         }
@@ -167,20 +171,22 @@ tegula_status tegula_engine_new(const tegula_engine_options* given, tegula_engin
 }
 
 void tegula_cancel(tegula_engine* engine, int on) {
-    if (engine) engine->engine->cancelled().store(on != 0);
+    if (is_right(engine)) engine->engine->cancelled().store(on != 0);
 }
 
 tegula_status tegula_module_from_source(tegula_engine* engine, const char* name, const char* text, size_t size, tegula_module** module,
                                         tegula_diags** diags) {
     if (module) *module = nullptr;
-    if (!engine || !module || (!text && size)) return usage(diags, "engine, text or module is NULL");
+    if (const tegula_status wrong = check_handle(engine, diags)) return wrong;
+    if (!module || (!text && size)) return usage(diags, "text or module is NULL");
     return load_module(engine, name ? name : "<memory>", module, diags,
                        [&](std::string& out, std::string&, DiagSink& sink) { return copy_source(text, size, out, sink); });
 }
 
 tegula_status tegula_module_from_file(tegula_engine* engine, const char* path, tegula_module** module, tegula_diags** diags) {
     if (module) *module = nullptr;
-    if (!engine || !path || !module) return usage(diags, "engine, path or module is NULL");
+    if (const tegula_status wrong = check_handle(engine, diags)) return wrong;
+    if (!path || !module) return usage(diags, "path or module is NULL");
     return load_module(engine, path, module, diags, [&](std::string& text, std::string& directory, DiagSink& sink) {
         const char* slash = std::strrchr(path, '/');
         directory = !slash ? "." : slash == path ? "/" : std::string(path, slash);
@@ -189,7 +195,7 @@ tegula_status tegula_module_from_file(tegula_engine* engine, const char* path, t
 }
 
 tegula_status tegula_module_check(tegula_module* module, tegula_diags** diags) {
-    if (!module) return usage(diags, "module is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
     return border(module->module->engine, diags, [&](DiagSink& sink) {
         module->module->engine->check_instances(*module->module, sink);
         return sink.has_errors() ? TEGULA_E_SOURCE : TEGULA_OK;
@@ -205,7 +211,8 @@ void tegula_run_options_init(tegula_run_options* options, size_t size) {
 tegula_status tegula_compile(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                              const tegula_run_options* options, tegula_kernel** compiled, tegula_diags** diags) {
     if (compiled) *compiled = nullptr;
-    if (!module || !kernel || !compiled) return usage(diags, "module, kernel or compiled is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!kernel || !compiled) return usage(diags, "kernel or compiled is NULL");
     const auto& engine = module->module->engine;
     return border(engine, diags, [&](DiagSink& sink) {
         LaunchOptions launch;
@@ -226,14 +233,16 @@ tegula_status tegula_compile(tegula_module* module, const char* kernel, const te
 
 tegula_status tegula_launch(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count, const tegula_value* args,
                             size_t arg_count, const tegula_run_options* options, tegula_diags** diags) {
-    if (!module || !kernel) return usage(diags, "module or kernel is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!kernel) return usage(diags, "kernel is NULL");
     return launch(module->module, kernel, nullptr, generics, generic_count, args, arg_count, options, diags);
 }
 
 tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count, const tegula_value* args,
                           size_t arg_count, tegula_blob** json, tegula_diags** diags) {
     if (json) *json = nullptr;
-    if (!module || !kernel || !json) return usage(diags, "module, kernel or json is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!kernel || !json) return usage(diags, "kernel or json is NULL");
     const auto& engine = module->module->engine;
     return border(engine, diags, [&](DiagSink& sink) {
         sema::StaticValues given;
@@ -250,14 +259,15 @@ tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegul
 
 tegula_status tegula_kernel_launch(tegula_kernel* kernel, const tegula_value* args, size_t arg_count, const tegula_run_options* options,
                                    tegula_diags** diags) {
-    if (!kernel) return usage(diags, "kernel is NULL");
+    if (const tegula_status wrong = check_handle(kernel, diags)) return wrong;
     return launch(kernel->module, nullptr, kernel->exe.get(), nullptr, 0, args, arg_count, options, diags);
 }
 
 tegula_status tegula_prepare(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count, const tegula_value* args,
                              size_t arg_count, const tegula_run_options* options, tegula_prepared** prepared, tegula_diags** diags) {
     if (prepared) *prepared = nullptr;
-    if (!module || !kernel || !prepared) return usage(diags, "module, kernel or prepared is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!kernel || !prepared) return usage(diags, "kernel or prepared is NULL");
     const auto& engine = module->module->engine;
     return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
         LaunchOptions launch;
@@ -277,12 +287,12 @@ tegula_status tegula_prepare(tegula_module* module, const char* kernel, const te
 }
 
 tegula_status tegula_enqueue(tegula_prepared* prepared, void* stream) {
-    if (!prepared) return TEGULA_E_USAGE;
+    if (!is_right(prepared)) return TEGULA_E_USAGE;
     return prepared->launch->launch(stream) == 0 ? TEGULA_OK : TEGULA_E_RUN;
 }
 
 tegula_status tegula_collect(tegula_prepared* prepared, void* stream, const tegula_run_options* options, tegula_diags** diags) {
-    if (!prepared) return usage(diags, "prepared is NULL");
+    if (const tegula_status wrong = check_handle(prepared, diags)) return wrong;
     const auto& engine = prepared->module->engine;
     return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
         LaunchOptions launch;
@@ -296,7 +306,8 @@ tegula_status tegula_collect(tegula_prepared* prepared, void* stream, const tegu
 
 tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags) {
     if (blob) *blob = nullptr;
-    if (!module || !kind || !blob) return usage(diags, "module, kind or blob is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!kind || !blob) return usage(diags, "kind or blob is NULL");
     return border(module->module->engine, diags, [&](DiagSink& sink) {
         auto text = module->module->engine->artifact(*module->module, kind, sink);
         if (!text) return TEGULA_E_USAGE;
@@ -307,7 +318,8 @@ tegula_status tegula_module_artifact(tegula_module* module, const char* kind, te
 
 tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, tegula_blob** blob, tegula_diags** diags) {
     if (blob) *blob = nullptr;
-    if (!kernel || !kind || !blob) return usage(diags, "kernel, kind or blob is NULL");
+    if (const tegula_status wrong = check_handle(kernel, diags)) return wrong;
+    if (!kind || !blob) return usage(diags, "kind or blob is NULL");
     return border(kernel->module->engine, diags, [&](DiagSink& sink) {
         auto text = kernel->module->engine->artifact(*kernel->module, *kernel->exe, kind, sink);
         if (!text)
@@ -322,7 +334,8 @@ tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, te
 tegula_status tegula_dump(tegula_engine* engine, const char* name, const char* text, size_t size, const char* kind, tegula_blob** blob,
                           tegula_diags** diags) {
     if (blob) *blob = nullptr;
-    if (!engine || !kind || !blob || (!text && size)) return usage(diags, "engine, text, kind or blob is NULL");
+    if (const tegula_status wrong = check_handle(engine, diags)) return wrong;
+    if (!kind || !blob || (!text && size)) return usage(diags, "text, kind or blob is NULL");
     return border(engine->engine, diags, [&](DiagSink& sink) -> tegula_status {
         const std::string_view stage = kind;
         if (stage != "tokens" && stage != "ast" && stage != "fmt") {
@@ -350,7 +363,8 @@ tegula_status tegula_bench(tegula_module* module, const char* filter, const tegu
 
 tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const char* layout, const int64_t* extents, int32_t rank, size_t* bytes,
                                   size_t* scales_bytes, tegula_diags** diags) {
-    if (!module || !type || !bytes || (rank > 0 && !extents)) return usage(diags, "module, type, extents or bytes is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!type || !bytes || (rank > 0 && !extents)) return usage(diags, "type, extents or bytes is NULL");
     if (rank < 0 || rank > kMaxRank) return usage(diags, "rank is not in 0 .. 8");
     return border(module->module->engine, diags, [&](DiagSink& sink) {
         std::string why;
@@ -370,7 +384,8 @@ tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const
 }
 
 tegula_status tegula_layout_hash(tegula_module* module, const char* layout, uint64_t* hash, tegula_diags** diags) {
-    if (!module || !hash) return usage(diags, "module or hash is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!hash) return usage(diags, "hash is NULL");
     return border(module->module->engine, diags, [&](DiagSink& sink) {
         std::string why;
         const auto id = read_layout(*module->module, layout, why);
@@ -384,7 +399,8 @@ tegula_status tegula_layout_hash(tegula_module* module, const char* layout, uint
 }
 
 tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to, const tegula_tensor* from, tegula_diags** diags) {
-    if (!module || !to || !from) return usage(diags, "module, to or from is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!to || !from) return usage(diags, "to or from is NULL");
     return border(module->module->engine, diags, [&](DiagSink& sink) {
         TensorView target, source;
         std::string bad_target = read_tensor(*module->module, *to, true, target), bad_source = read_tensor(*module->module, *from, true, source);
@@ -412,24 +428,24 @@ const char* tegula_explain(const char* code) {
 }
 
 tegula_status tegula_describe(tegula_engine* engine, tegula_blob** blob) {
-    if (!engine || !blob) return TEGULA_E_USAGE;
-    *blob = nullptr;
+    if (blob) *blob = nullptr;
+    if (!is_right(engine) || !blob) return TEGULA_E_USAGE;
     return border(engine->engine, nullptr, [&](DiagSink&) {
         *blob = make_blob(describe_library(*engine->engine));
         return TEGULA_OK;
     });
 }
 
-size_t tegula_diags_count(const tegula_diags* diags) { return diags ? diags->diags.size() : 0; }
+size_t tegula_diags_count(const tegula_diags* diags) { return is_right(diags) ? diags->diags.size() : 0; }
 
 const char* tegula_diags_text(tegula_diags* diags, int colour) {
-    if (!diags) return "";
+    if (!is_right(diags)) return "";
     return rendered(diags, diags->text[colour != 0],
                     [&](const Diagnostic& d, const SourceMap& sources) { return render_text(d, sources, colour != 0); });
 }
 
 const char* tegula_diags_json(tegula_diags* diags) {
-    if (!diags) return "";
+    if (!is_right(diags)) return "";
     return rendered(diags, diags->json, [](const Diagnostic& d, const SourceMap& sources) { return render_json(d, sources) + "\n"; });
 }
 
@@ -443,8 +459,8 @@ tegula_blob* tegula_blob_new(const void* data, size_t size) {
 }
 
 const char* tegula_blob_data(const tegula_blob* blob, size_t* size) {
-    if (size) *size = blob ? blob->data.size() : 0;
-    return blob ? blob->data.c_str() : nullptr;
+    if (size) *size = is_right(blob) ? blob->data.size() : 0;
+    return is_right(blob) ? blob->data.c_str() : nullptr;
 }
 
 void tegula_retain(void* handle) {

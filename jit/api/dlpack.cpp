@@ -41,12 +41,15 @@ TensorArg to_argument(const TensorView& view) {
     return t;
 }
 
-/// Runs the host's release once, unless disarmed: after an error the memory stays the caller's.
+/// Runs the host's release once, unless disarmed: after an error the memory stays the caller's. Whoever calls the deleter has no place for an error.
 struct Release {
     void (*call)(void*) = nullptr;
     void* owner = nullptr;
     ~Release() {
-        if (call) call(owner);
+        try {
+            if (call) call(owner);
+        } catch (...) {
+        }
     }
 };
 
@@ -58,7 +61,8 @@ tegula_status tegula_tensor_from_dlpack(tegula_module* module, const void* manag
                                         tegula_diags** diags) {
     if (tensor) *tensor = {};
     if (read_only) *read_only = 0;
-    if (!module || !managed || !tensor) return usage(diags, "module, managed or tensor is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!managed || !tensor) return usage(diags, "managed or tensor is NULL");
     const auto& engine = module->module->engine;
     return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
         std::string why;
@@ -77,7 +81,8 @@ tegula_status tegula_tensor_from_dlpack(tegula_module* module, const void* manag
 tegula_status tegula_tensor_to_dlpack(tegula_module* module, const tegula_tensor* tensor, int32_t versioned, void (*release)(void* owner),
                                       void* owner, void** managed, tegula_diags** diags) {
     if (managed) *managed = nullptr;
-    if (!module || !tensor || !managed) return usage(diags, "module, tensor or managed is NULL");
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!tensor || !managed) return usage(diags, "tensor or managed is NULL");
     const auto& engine = module->module->engine;
     return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
         TensorView view;

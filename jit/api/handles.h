@@ -14,32 +14,42 @@
 
 namespace tegula::capi {
 
-/// First member of every handle, so that retain and release need no type.
+/// First member of every handle, so that retain and release need no type, and so that a function knows a handle of another kind.
 struct Handle {
-    std::atomic<int64_t> references{1};
+    enum class Kind : uint64_t { engine = 0x5467'6c61'0000'0001, module, kernel, prepared, blob, diags };
+    explicit Handle(Kind k) : kind(k) {}
     virtual ~Handle() = default;
+    const Kind kind;
+    std::atomic<int64_t> references{1};
+};
+
+/// A handle whose kind its type says.
+template <Handle::Kind kKind>
+struct HandleOf : Handle {
+    static constexpr Kind kOwn = kKind;
+    HandleOf() : Handle(kKind) {}
 };
 
 }  // namespace tegula::capi
 
-struct tegula_engine : tegula::capi::Handle {
+struct tegula_engine : tegula::capi::HandleOf<tegula::capi::Handle::Kind::engine> {
     std::shared_ptr<tegula::Engine> engine;
 };
-struct tegula_module : tegula::capi::Handle {
+struct tegula_module : tegula::capi::HandleOf<tegula::capi::Handle::Kind::module> {
     tegula::ModulePtr module;
 };
-struct tegula_kernel : tegula::capi::Handle {
+struct tegula_kernel : tegula::capi::HandleOf<tegula::capi::Handle::Kind::kernel> {
     tegula::ModulePtr module;
     std::shared_ptr<const tegula::Executable> exe;
 };
-struct tegula_prepared : tegula::capi::Handle {
+struct tegula_prepared : tegula::capi::HandleOf<tegula::capi::Handle::Kind::prepared> {
     tegula::ModulePtr module;
     std::shared_ptr<const tegula::PreparedLaunch> launch;
 };
-struct tegula_blob : tegula::capi::Handle {
+struct tegula_blob : tegula::capi::HandleOf<tegula::capi::Handle::Kind::blob> {
     std::string data;
 };
-struct tegula_diags : tegula::capi::Handle {
+struct tegula_diags : tegula::capi::HandleOf<tegula::capi::Handle::Kind::diags> {
     std::shared_ptr<tegula::Engine> engine;  ///< for source excerpts; null for errors before there is one
     std::vector<tegula::Diagnostic> diags;
     std::mutex mutex;
@@ -61,8 +71,27 @@ inline void give_diags(tegula_diags** out, std::shared_ptr<Engine> engine, std::
     *out = handle.release();
 }
 
-/// Runs `fn(sink)`, which returns a status; whatever it throws, exceptions of the host's callbacks included, becomes the internal-error status
-/// with a diagnostic. What it computes does not depend on the caller's floating-point environment.
+/// A callback of the host threw, or returned what it must not, on the way to the border. It is no std::exception, so that nothing in between takes
+/// it for a failure of ours.
+struct HostMistake {
+    std::string what;
+};
+
+/// Calls a function of the host; `name` is what tegula.h calls it.
+template <class Fn, class... Args>
+auto call_host(const char* name, Fn* fn, Args... args) {
+    const auto threw = [&](const std::string& text) { return HostMistake{"the callback `" + std::string(name) + "` threw an exception" + text}; };
+    try {
+        return fn(args...);
+    } catch (const std::exception& error) {
+        throw threw(": " + printable(error.what()));
+    } catch (...) {
+        throw threw("");
+    }
+}
+
+/// Runs `fn(sink)`, which returns a status; whatever it throws becomes a status with a diagnostic: the host's where one of its callbacks threw,
+/// else an internal error. What it computes does not depend on the caller's floating-point environment.
 template <class Fn>
 tegula_status border(std::shared_ptr<Engine> engine, tegula_diags** out, Fn&& fn) noexcept {
     if (out) *out = nullptr;
@@ -76,8 +105,11 @@ tegula_status border(std::shared_ptr<Engine> engine, tegula_diags** out, Fn&& fn
             sink.report(Diag::internal, {}, {"out of memory"});
         } catch (const std::exception& error) {
             sink.report(Diag::internal, {}, {printable(error.what())});
+        } catch (const HostMistake& mistake) {
+            sink.report(Diag::api_usage, {}, {mistake.what});
+            status = TEGULA_E_USAGE;
         } catch (...) {
-            sink.report(Diag::internal, {}, {"a callback threw an exception"});
+            sink.report(Diag::internal, {}, {"an exception of no known type"});
         }
         give_diags(out, std::move(engine), sink.take());
         return status;
@@ -87,9 +119,28 @@ tegula_status border(std::shared_ptr<Engine> engine, tegula_diags** out, Fn&& fn
 }
 
 /// The call broke the contract: TEGULA_E_USAGE with one diagnostic.
-inline tegula_status usage(tegula_diags** out, const char* text) noexcept {
+inline tegula_status usage(tegula_diags** out, std::string_view text) noexcept {
     return border(nullptr, out, [&](DiagSink& sink) {
-        sink.report(Diag::api_usage, {}, {text});
+        sink.report(Diag::api_usage, {}, {std::string(text)});
+        return static_cast<tegula_status>(TEGULA_E_USAGE);
+    });
+}
+
+/// Is it a handle of the type that it was given as? Callers from C and from other languages cast.
+template <class T>
+bool is_right(const T* handle) {
+    return handle && static_cast<const Handle*>(handle)->kind == T::kOwn;
+}
+
+/// "module is NULL", "module is an engine's handle", ..: what is wrong with a handle; empty: nothing.
+std::string handle_problem(const Handle* handle, Handle::Kind wanted);
+
+/// TEGULA_OK for a handle of the right kind, else a status with its diagnostic.
+template <class T>
+tegula_status check_handle(const T* handle, tegula_diags** out) noexcept {
+    if (is_right(handle)) return TEGULA_OK;
+    return border(nullptr, out, [&](DiagSink& sink) {
+        sink.report(Diag::api_usage, {}, {handle_problem(handle, T::kOwn)});
         return static_cast<tegula_status>(TEGULA_E_USAGE);
     });
 }
@@ -105,8 +156,8 @@ inline tegula_blob* make_blob(std::string text) {
 /// The caller's options over the defaults; false (reported, with a status) for a wrong struct_size, unknown or missing machines and unknown
 /// passes. Without `runs` a known machine is not looked for: nothing is going to run.
 bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine, bool runs = true);
-/// The caller's engine options over the defaults; what is wrong with them, or null.
-const char* engine_options(const tegula_engine_options* given, EngineOptions& out);
+/// The caller's engine options over the defaults; what is wrong with them, or empty.
+std::string engine_options(const tegula_engine_options* given, EngineOptions& out);
 /// A type or layout (NULL: row) written as text; nullopt with the reason in `why`.
 std::optional<FormatId> read_type(LoadedModule& module, const char* text, std::string& why);
 std::optional<LayoutId> read_layout(LoadedModule& module, const char* text, std::string& why);

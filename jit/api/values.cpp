@@ -117,21 +117,37 @@ std::shared_ptr<HostTensor> copy_array(LoadedModule& module, const tegula_tensor
     return out;
 }
 
+using OwnedBlob = std::unique_ptr<tegula_blob, void (*)(tegula_blob*)>;
+
+/// What a callback returned; another handle than a blob is the host's mistake.
+OwnedBlob take_blob(const char* callback, tegula_blob* blob) {
+    OwnedBlob owned(blob, [](tegula_blob* b) { tegula_release(b); });
+    if (blob && !is_right(blob))
+        throw HostMistake{"the callback `" + std::string(callback) + "` returned no blob: " + handle_problem(blob, tegula_blob::kOwn)};
+    return owned;
+}
+
 std::shared_ptr<HostTensor> load_array(tegula_array_fn read, void* user, LoadedModule& module, const std::string& path, const std::string& name,
                                        std::string& error) {
     tegula_tensor t{};
     char reason[512] = "";
-    const std::unique_ptr<tegula_blob, void (*)(tegula_blob*)> blob(
-        read(user, path.c_str(), name.empty() ? nullptr : name.c_str(), &t, reason, sizeof reason), [](tegula_blob* b) { tegula_release(b); });
+    const OwnedBlob blob = take_blob("load_array", call_host("load_array", read, user, path.c_str(), name.empty() ? nullptr : name.c_str(), &t,
+                                                             static_cast<char*>(reason), sizeof reason));
     if (blob) return copy_array(module, t, error);
     error.assign(reason, strnlen(reason, sizeof reason));
     return nullptr;
 }
 
 std::optional<std::string> import_text(tegula_import_fn import, void* user, std::string_view path) {
-    const std::unique_ptr<tegula_blob, void (*)(tegula_blob*)> blob(import(user, std::string(path).c_str()),
-                                                                    [](tegula_blob* b) { tegula_release(b); });
+    const OwnedBlob blob = take_blob("import_", call_host("import_", import, user, std::string(path).c_str()));
     return blob ? std::optional(blob->data) : std::nullopt;
+}
+
+/// A structure of another version of the header.
+std::string unknown_size(const char* structure, size_t size, size_t least, size_t most) {
+    return "struct_size of the " + std::string(structure) + " options is " + std::to_string(size) + ", and this library (ABI " +
+           std::to_string(TEGULA_ABI_VERSION) + ") knows " + std::to_string(least) + " to " + std::to_string(most) + "; call tegula_" + structure +
+           "_options_init, and compare TEGULA_ABI_VERSION with tegula_abi_version()";
 }
 
 std::vector<std::string> split_names(std::string_view list) {
@@ -146,12 +162,22 @@ std::vector<std::string> split_names(std::string_view list) {
 
 }  // namespace
 
-const char* engine_options(const tegula_engine_options* given, EngineOptions& out) {
+std::string handle_problem(const Handle* handle, Handle::Kind wanted) {
+    static constexpr const char* kNames[] = {"engine", "module", "kernel", "prepared", "blob", "diags"};
+    static constexpr const char* kWhat[] = {"an engine", "a module", "a kernel", "a prepared launch", "a blob", "diagnostics"};
+    const auto number = [](Handle::Kind kind) { return static_cast<uint64_t>(kind) - static_cast<uint64_t>(Handle::Kind::engine); };
+    const std::string name = kNames[number(wanted)];
+    if (!handle) return name + " is NULL";
+    const uint64_t found = number(handle->kind);
+    return found < std::size(kWhat) ? name + " is the handle of " + kWhat[found] : name + " is no handle of this library";
+}
+
+std::string engine_options(const tegula_engine_options* given, EngineOptions& out) {
     tegula_engine_options o;
     tegula_engine_options_init(&o, sizeof o);
     if (given) {
         if (!legal_size(given->struct_size, kMinEngineOptions, sizeof o))
-            return "struct_size of the engine options is wrong; call tegula_engine_options_init";
+            return unknown_size("engine", given->struct_size, kMinEngineOptions, sizeof o);
         std::memcpy(&o, given, given->struct_size);
     }
     if (o.executor && !o.executor->run) return "the executor has no `run`";
@@ -161,12 +187,14 @@ const char* engine_options(const tegula_engine_options* given, EngineOptions& ou
     out.pool.pin = o.pin_threads != 0;
     out.cpu_debug = o.cpu_debug != 0;
     if (o.executor)
-        out.pool.executor = [e = *o.executor](uint32_t count, void (*call)(void*, uint32_t), void* task) { e.run(e.user, count, call, task); };
+        out.pool.executor = [e = *o.executor](uint32_t count, void (*call)(void*, uint32_t), void* task) {
+            call_host("executor.run", e.run, e.user, count, call, task);
+        };
     if (o.import_) out.importer = [fn = o.import_, user = o.user](std::string_view path) { return import_text(fn, user, path); };
     if (o.load_array)
         out.load_array = [fn = o.load_array, user = o.user](LoadedModule& module, const std::string& path, const std::string& name,
                                                             std::string& error) { return load_array(fn, user, module, path, name, error); };
-    return nullptr;
+    return {};
 }
 
 bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine, bool runs) {
@@ -175,7 +203,7 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
     status = TEGULA_E_USAGE;
     if (given) {
         if (!legal_size(given->struct_size, kMinRunOptions, sizeof o)) {
-            sink.report(Diag::api_usage, {}, {"struct_size of the run options is wrong; call tegula_run_options_init"});
+            sink.report(Diag::api_usage, {}, {unknown_size("run", given->struct_size, kMinRunOptions, sizeof o)});
             return false;
         }
         std::memcpy(&o, given, given->struct_size);
@@ -207,8 +235,9 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
     out.step_budget = o.step_budget;
     out.memory_budget = o.memory_budget;
     out.cancel = &engine.cancelled();
-    if (o.print) out.print = [fn = o.print, user = o.user](std::string_view text) { fn(user, text.data(), text.size()); };
-    if (o.progress) out.keep_going = [fn = o.progress, user = o.user](uint64_t done, uint64_t all) { return fn(user, done, all) == 0; };
+    if (o.print) out.print = [fn = o.print, user = o.user](std::string_view text) { call_host("print", fn, user, text.data(), text.size()); };
+    if (o.progress)
+        out.keep_going = [fn = o.progress, user = o.user](uint64_t done, uint64_t all) { return call_host("progress", fn, user, done, all) == 0; };
     status = TEGULA_OK;
     return true;
 }

@@ -37,6 +37,12 @@ kernel long_run(R: i64, out z: tensor<f32>[N]) grid [R] { z[program_id(0) * 8 +:
 kernel cube(R: i64, out z: tensor<f32>[N]) grid [R, R, R] { z[(program_id(0) + program_id(1) + program_id(2)) * 8 +: 8] = ones<f32>[8]; }
 kernel divide(x: tensor<i32>[N], out z: tensor<i32>[N]) grid [1] { z[0 +: 8] = 1 / x[0 +: 8]; }
 kernel forever(n: i64, out z: tensor<f32>[N]) grid [1] { var i = 0; while i < n { i = i + 1; } z[0] = cast<f32>(i); }
+kernel says_forever(n: i64, out z: tensor<f32>[N]) grid [2] {
+    print("begins {}", program_id(0));
+    var i = 0;
+    while i < n { i = i + 1; }
+    z[program_id(0)] = cast<f32>(i);
+}
 kernel counted<T: number>(n: i64, h: f16, t: T, out z: tensor<f32>[N]) grid [n] { z[program_id(0)] = cast<f32>(h) + cast<f32>(t); }
 kernel talk(x: tensor<f32>[N]) grid [3] { print("program {}", program_id(0)); }
 kernel wrong_inside<B: int = 4>(x: tensor<f32>[N], out z: tensor<f32>[N]) grid [1] { z[0 +: B] = x[0 +: B + 1]; }

@@ -216,8 +216,154 @@ TEST_F(Api, CheckedRunsBudgetsAndPrint) {
     run.print = [](void* user, const char* line, size_t size) { static_cast<std::string*>(user)->append(line, size); };
     EXPECT_EQ(launch("talk", {tensor(f.c)}, diags, &run), TEGULA_OK) << text(diags);
     EXPECT_EQ(printed, "program 0\nprogram 1\nprogram 2\n");
-    run.print = [](void*, const char*, size_t) { throw 1; };
-    EXPECT_EQ(launch("talk", {tensor(f.c)}, diags, &run), TEGULA_E_INTERNAL) << "exceptions of callbacks end at the border";
+}
+
+TEST_F(Api, WhatCallbacksThrowIsTheHosts) {
+    struct Host {
+        int kind = 0;  ///< of what is thrown
+        void raise() const {
+            if (kind == 1) throw std::bad_alloc();  // also one of ours would be an error of another kind
+            if (kind == 2) throw std::runtime_error("the disk is\x1b full");
+            throw 1;
+        }
+    } host;
+    tegula_engine_options options;
+    tegula_engine_options_init(&options, sizeof options);
+    const tegula_executor executor{[](void* user, uint32_t, void (*call)(void*, uint32_t), void* task) {
+                                       call(task, 0);
+                                       static_cast<Host*>(user)->raise();
+                                   },
+                                   &host};
+    options.executor = &executor;
+    options.user = &host;
+    options.load_array = [](void* user, const char*, const char*, tegula_tensor*, char*, size_t) -> tegula_blob* {
+        static_cast<Host*>(user)->raise();
+        return nullptr;
+    };
+    tegula::Ref<tegula_engine> own;
+    tegula::Ref<tegula_module> owned;
+    Diags diags;
+    ASSERT_EQ(tegula_engine_new(&options, own.out(), nullptr), TEGULA_OK);
+    ASSERT_EQ(tegula_module_from_source(own.get(), "m", kSource, std::strlen(kSource), owned.out(), nullptr), TEGULA_OK);
+    Owned<float> z("f32", {8}, std::vector<float>(8, 7));
+    const tegula_value one = tensor(z.c), endless[] = {integer(INT64_MAX), tensor(z.c)};
+    const auto print = [](void* user, const char*, size_t) { static_cast<Host*>(user)->raise(); };
+    const auto progress = [](void* user, uint64_t, uint64_t) -> int { return static_cast<Host*>(user)->raise(), 0; };
+    const auto result = [](void* user, const tegula_test_result*) { static_cast<Host*>(user)->raise(); };
+    for (host.kind = 0; host.kind < 3; ++host.kind) {
+        const auto told = [&](const char* callback, tegula_status status) {
+            EXPECT_EQ(status, TEGULA_E_USAGE) << callback;
+            const std::string wanted = "the callback `" + std::string(callback) + "` threw an exception" + (host.kind == 0 ? "\n" : ": ");
+            EXPECT_TRUE(contains(text(diags), wanted)) << text(diags);
+            EXPECT_EQ(contains(text(diags), "the disk is\\x1b full"), host.kind == 2) << text(diags);
+        };
+        for (const char* machine : {"interp", "cpu"}) {
+            tegula_run_options run = run_options();
+            run.user = &host;
+            run.machine = machine;
+            run.threads = 3;
+            const tegula_status ran = tegula_launch(owned.get(), "talk", nullptr, 0, &one, 1, &run, diags.out());
+            if (ran == TEGULA_E_UNAVAILABLE) continue;  // a library without LLVM
+            if (machine[0] == 'c')
+                told("executor.run", ran);
+            else
+                EXPECT_EQ(ran, TEGULA_OK);
+            run.print = print;
+            for (const uint32_t threads : {1u, 2u})
+                for (const uint64_t seed : {0u, 9u}) {
+                    run.threads = threads;
+                    run.order_seed = seed;
+                    told("print", tegula_launch(module.get(), "talk", nullptr, 0, &one, 1, &run, diags.out()));
+                    run.checked = 1;
+                    told("print", tegula_launch(module.get(), "talk", nullptr, 0, &one, 1, &run, diags.out()));
+                    run.checked = 0;
+                }
+            run.print = nullptr;
+            run.progress = progress;
+            told("progress", tegula_launch(module.get(), "forever", nullptr, 0, endless, 2, &run, diags.out()));
+        }
+        told("result", tegula_test(module.get(), "good", nullptr, result, &host, diags.out()));
+        told("result", tegula_bench(module.get(), nullptr, nullptr, result, &host, diags.out()));
+        told("load_array", tegula_test(owned.get(), "file", nullptr, nullptr, nullptr, diags.out()));
+    }
+    EXPECT_EQ(z.values(), std::vector<float>(8, 7));
+}
+
+TEST(Prints, OfRunsThatFailAppear) {
+    constexpr const char* kFailing = R"(
+kernel stops(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [5] {
+    print("program {}", program_id(0));
+    assert(x[program_id(0)] < 3.0, "too large");
+    y[program_id(0)] = x[program_id(0)];
+}
+kernel races(out y: tensor<i32>[N]) grid [3] { print("racer {}", program_id(0)); y[0] = cast<i32>(program_id(0)); }
+test "asserts" { print("before"); stops(arange<f32>[7](), empty<f32>[7]); }
+test "races" { races(empty<i32>[1]); }
+)";
+    tegula::Ref<tegula_engine> engine;
+    tegula::Ref<tegula_module> module;
+    Diags diags;
+    ASSERT_EQ(tegula_engine_new(nullptr, engine.out(), nullptr), TEGULA_OK);
+    ASSERT_EQ(tegula_module_from_source(engine.get(), "m", kFailing, std::strlen(kFailing), module.out(), diags.out()), TEGULA_OK) << text(diags);
+    Owned<float> x("f32", {7}, {0, 1, 2, 3, 4, 5, 6}), y("f32", {7}, std::vector<float>(7));
+    Owned<int32_t> one("i32", {1}, {0});
+    const tegula_value asserts[] = {tensor(x.c), tensor(y.c)}, races = tensor(one.c);
+    std::string printed;
+    tegula_run_options run = run_options();
+    run.user = &printed;
+    run.print = [](void* user, const char* line, size_t size) { static_cast<std::string*>(user)->append(line, size); };
+    const auto count = [&](const std::string& part) {
+        size_t n = 0;
+        for (size_t at = printed.find(part); at != std::string::npos; at = printed.find(part, at + 1)) ++n;
+        return n;
+    };
+    for (const char* machine : {static_cast<const char*>(nullptr), "interp", "cpu"})
+        for (const int32_t checked : {0, 1, 2})
+            for (const uint64_t seed : {0, 5}) {
+                run.machine = machine, run.checked = checked, run.order_seed = seed;
+                printed.clear();
+                const tegula_status status = tegula_launch(module.get(), "stops", nullptr, 0, asserts, 2, &run, diags.out());
+                if (status == TEGULA_E_UNAVAILABLE) continue;
+                SCOPED_TRACE(std::string(machine ? machine : "default") + " checked " + std::to_string(checked) + " seed " + std::to_string(seed));
+                EXPECT_EQ(status, TEGULA_E_RUN) << text(diags);
+                EXPECT_EQ(count("program 3\n"), 1u) << "the program that fails has printed before\n" << printed;
+                if (checked != 1) continue;
+                printed.clear();
+                EXPECT_EQ(tegula_launch(module.get(), "races", nullptr, 0, &races, 1, &run, diags.out()), TEGULA_E_RUN) << text(diags);
+                EXPECT_EQ(count("racer 0\n"), 1u) << printed;
+            }
+    for (const char* machine : {static_cast<const char*>(nullptr), "interp", "cpu"}) {
+        run = run_options();
+        run.user = &printed;
+        run.print = [](void* user, const char* line, size_t size) { static_cast<std::string*>(user)->append(line, size); };
+        run.machine = machine, run.checked = 1;
+        printed.clear();
+        const tegula_status status = tegula_test(module.get(), nullptr, &run, nullptr, nullptr, diags.out());
+        if (status == TEGULA_E_UNAVAILABLE) continue;
+        EXPECT_EQ(status, TEGULA_E_RUN);
+        EXPECT_EQ(count("before\n"), 1u) << printed;
+        EXPECT_EQ(count("program 3\n"), 1u) << printed;
+        EXPECT_EQ(count("racer 0\n"), 1u) << printed;
+    }
+}
+
+TEST_F(Api, PrintsOfARunThatIsEndedByProgressAppear) {
+    std::string printed;
+    Owned<float> z("f32", {8}, std::vector<float>(8, 0));
+    tegula_run_options run = run_options();
+    run.user = &printed;
+    run.threads = 2;
+    run.print = [](void* user, const char* line, size_t size) { static_cast<std::string*>(user)->append(line, size); };
+    run.progress = [](void*, uint64_t, uint64_t) { return 1; };
+    for (const char* machine : {"interp", "cpu"}) {
+        run.machine = machine;
+        Diags diags;
+        printed.clear();
+        const tegula_status status = launch("says_forever", {integer(INT64_MAX), tensor(z.c)}, diags, &run);
+        if (status == TEGULA_E_UNAVAILABLE) continue;
+        EXPECT_EQ(status, TEGULA_E_CANCELLED) << text(diags);
+        EXPECT_TRUE(contains(printed, "begins 0\n")) << machine << ": " << printed;
+    }
 }
 
 TEST_F(Api, ProgressEndsItsOwnRunOnly) {

@@ -11,6 +11,7 @@
 #include <sstream>
 
 extern "C" uint32_t tegula_c99_abi(void);
+std::string another_abi();  // api_other_abi.cpp
 
 using namespace api_test;
 
@@ -139,6 +140,82 @@ TEST_F(Api, NullArgumentsAreUsageErrors) {
     EXPECT_TRUE(m == nullptr && k == nullptr && b == nullptr);
 }
 
+TEST_F(Api, HandlesOfAnotherKindAreUsageErrors) {
+    tegula::Ref<tegula_kernel> kernel;
+    tegula::Ref<tegula_blob> blob(tegula_blob_new("x", 1));
+    Diags diags, some;
+    ASSERT_EQ(tegula_compile(module.get(), "add", nullptr, 0, nullptr, kernel.out(), diags.out()), TEGULA_OK);
+    ASSERT_EQ(tegula_module_check(nullptr, some.out()), TEGULA_E_USAGE);
+    struct Named {
+        void* handle;
+        const char* what;
+    };
+    const Named handles[] = {{engine.get(), "an engine"}, {module.get(), "a module"},  {kernel.get(), "a kernel"},
+                             {blob.get(), "a blob"},      {some.get(), "diagnostics"}, {nullptr, "NULL"}};
+    tegula_module* m = nullptr;
+    tegula_kernel* k = nullptr;
+    tegula_prepared* p = nullptr;
+    tegula_blob* b = nullptr;
+    tegula_tensor t{};
+    size_t bytes = 0;
+    uint64_t hash = 0;
+    void* managed = nullptr;
+    for (const auto& [handle, what] : handles) {
+        auto* const e = static_cast<tegula_engine*>(handle);
+        auto* const mod = static_cast<tegula_module*>(handle);
+        auto* const ker = static_cast<tegula_kernel*>(handle);
+        auto* const pre = static_cast<tegula_prepared*>(handle);
+        const auto refused = [&](const char* wanted, tegula_status status) {
+            EXPECT_EQ(status, TEGULA_E_USAGE) << wanted << " from " << what;
+            EXPECT_TRUE(contains(text(diags), std::string(wanted) + (handle ? " is the handle of " : " is ") + what)) << text(diags);
+        };
+        if (handle != engine.get()) {
+            refused("engine", tegula_module_from_source(e, "n", "", 0, &m, diags.out()));
+            refused("engine", tegula_module_from_file(e, "x", &m, diags.out()));
+            refused("engine", tegula_dump(e, "n", "", 0, "ast", &b, diags.out()));
+            EXPECT_EQ(tegula_describe(e, &b), TEGULA_E_USAGE);
+            tegula_cancel(e, 1);
+        }
+        if (handle != module.get()) {
+            refused("module", tegula_module_check(mod, diags.out()));
+            refused("module", tegula_compile(mod, "add", nullptr, 0, nullptr, &k, diags.out()));
+            refused("module", tegula_launch(mod, "add", nullptr, 0, nullptr, 0, nullptr, diags.out()));
+            refused("module", tegula_plan(mod, "add", nullptr, 0, nullptr, 0, &b, diags.out()));
+            refused("module", tegula_prepare(mod, "add", nullptr, 0, nullptr, 0, nullptr, &p, diags.out()));
+            refused("module", tegula_module_artifact(mod, "ast", &b, diags.out()));
+            refused("module", tegula_test(mod, nullptr, nullptr, nullptr, nullptr, diags.out()));
+            refused("module", tegula_bench(mod, nullptr, nullptr, nullptr, nullptr, diags.out()));
+            refused("module", tegula_tensor_bytes(mod, "f32", nullptr, nullptr, 0, &bytes, nullptr, diags.out()));
+            refused("module", tegula_layout_hash(mod, "row", &hash, diags.out()));
+            refused("module", tegula_tensor_copy(mod, &t, &t, diags.out()));
+            refused("module", tegula_tensor_from_dlpack(mod, &t, 0, &t, nullptr, diags.out()));
+            refused("module", tegula_tensor_to_dlpack(mod, &t, 0, nullptr, nullptr, &managed, diags.out()));
+        }
+        if (handle != kernel.get()) {
+            refused("kernel", tegula_kernel_launch(ker, nullptr, 0, nullptr, diags.out()));
+            refused("kernel", tegula_kernel_artifact(ker, "ir", &b, diags.out()));
+        }
+        refused("prepared", tegula_collect(pre, nullptr, nullptr, diags.out()));
+        EXPECT_EQ(tegula_enqueue(pre, nullptr), TEGULA_E_USAGE);
+        if (handle != some.get()) {
+            auto* const d = static_cast<tegula_diags*>(handle);
+            EXPECT_EQ(tegula_diags_count(d), 0u);
+            EXPECT_STREQ(tegula_diags_text(d, 0), "");
+            EXPECT_STREQ(tegula_diags_json(d), "");
+        }
+        if (handle != blob.get()) {
+            bytes = 1;
+            EXPECT_EQ(tegula_blob_data(static_cast<tegula_blob*>(handle), &bytes), nullptr);
+            EXPECT_EQ(bytes, 0u);
+        }
+    }
+    EXPECT_TRUE(m == nullptr && k == nullptr && p == nullptr && b == nullptr && managed == nullptr);
+    alignas(16) const uint64_t garbage[8] = {};
+    EXPECT_EQ(tegula_module_check(reinterpret_cast<tegula_module*>(const_cast<uint64_t*>(garbage)), diags.out()), TEGULA_E_USAGE);
+    EXPECT_TRUE(contains(text(diags), "no handle of this library")) << text(diags);
+    EXPECT_EQ(tegula_module_check(module.get(), diags.out()), TEGULA_E_SOURCE) << "the engine is not cancelled";
+}
+
 TEST_F(Api, RunOptionsAreChecked) {
     tegula_run_options run;
     tegula_run_options_init(&run, sizeof run);
@@ -166,6 +243,9 @@ TEST_F(Api, RunOptionsAreChecked) {
     EXPECT_EQ(compile(), TEGULA_OK);
     run.struct_size = sizeof run + 8;
     EXPECT_EQ(compile(), TEGULA_E_USAGE);
+    EXPECT_TRUE(contains(text(diags), "run options is " + std::to_string(sizeof run + 8)) &&
+                contains(text(diags), std::to_string(sizeof run) + ";") && contains(text(diags), "(ABI " + std::to_string(TEGULA_ABI_VERSION)))
+        << text(diags);
     run.struct_size = offsetof(tegula_run_options, user) - 8;
     EXPECT_EQ(compile(), TEGULA_E_USAGE);
     EXPECT_EQ(kernel.get(), nullptr);
@@ -240,12 +320,14 @@ TEST_F(Api, ModulesFromFiles) {
 struct Imports {
     std::atomic<int> calls{0};
     bool throws = false;
+    void* other = nullptr;  ///< a handle to return instead of a blob
 };
 
 tegula_blob* import_text(void* user, const char* name) {
     auto& state = *static_cast<Imports*>(user);
     ++state.calls;
     if (state.throws) throw 42;
+    if (state.other) return tegula_retain(state.other), static_cast<tegula_blob*>(state.other);
     const std::string text = std::string(name) == "a.tile"      ? "import \"b.tile\" as b;\nfn one() { return b.one(); }\n"
                              : std::string(name) == "b.tile"    ? "fn one() { return 1.0; }\n"
                              : std::string(name) == "loop.tile" ? "import \"loop.tile\" as l;\n"
@@ -278,8 +360,12 @@ TEST(Imports, ComeFromTheHost) {
         EXPECT_EQ(m.get(), nullptr);
     }
     state.throws = true;
-    EXPECT_EQ(load("import \"a.tile\" as a;\n"), TEGULA_E_INTERNAL) << "an exception of a callback ends at the border";
-    EXPECT_TRUE(contains(text(diags), "callback")) << text(diags);
+    EXPECT_EQ(load("import \"a.tile\" as a;\n"), TEGULA_E_USAGE) << "an exception of a callback ends at the border";
+    EXPECT_TRUE(contains(text(diags), "callback `import_` threw")) << text(diags);
+    state.throws = false;
+    state.other = engine.get();
+    EXPECT_EQ(load("import \"a.tile\" as a;\n"), TEGULA_E_USAGE);
+    EXPECT_TRUE(contains(text(diags), "callback `import_` returned no blob: blob is the handle of an engine")) << text(diags);
 }
 
 TEST_F(Api, TextsOfStages) {
@@ -341,6 +427,11 @@ TEST_F(Api, CompileErrors) {
     EXPECT_EQ(tegula_compile(module.get(), "add", &unknown, 1, nullptr, kernel.out(), diags.out()), TEGULA_E_SOURCE);
     const tegula_value unnamed = integer(1);
     EXPECT_EQ(tegula_compile(module.get(), "add", &unnamed, 1, nullptr, kernel.out(), diags.out()), TEGULA_E_USAGE);
+}
+
+TEST(Wrapper, NamesBothVersionsOfAnAbi) {
+    const std::string both = another_abi();  // of headers of version 77
+    EXPECT_TRUE(contains(both, "ABI 77") && contains(both, "ABI " + std::to_string(TEGULA_ABI_VERSION))) << both;
 }
 
 TEST(Wrapper, WorksAndThrowsOnlyFromValue) {
