@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lang/layout.h"
+#include "lang/plain_text.h"
 #include "lang/scalar.h"
 #include "sema/elaborate.h"
 
@@ -31,11 +32,10 @@ std::string int_text(__int128 v) {
 }
 
 std::string real_text(double v) {
-    char text[40];
-    for (int digits = 6; digits <= 17; ++digits) {
-        std::snprintf(text, sizeof text, "%.*g", digits, v);
-        if (std::strtod(text, nullptr) == v) break;
-    }
+    std::string text;
+    double back = 0;
+    for (int digits = 6; digits <= 17; ++digits)
+        if (text = decimal_text(v, digits); read_number(text, back) && back == v) break;
     return text;
 }
 

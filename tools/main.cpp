@@ -20,9 +20,10 @@ std::string not_negative(const std::string& text) {
 /// Numbers beyond 64 bits would be read as the largest one.
 std::string fits(const std::string& text) {
     if (std::string problem = not_negative(text); !problem.empty()) return problem;
-    errno = 0;
-    std::strtoull(text.c_str(), nullptr, 0);
-    return errno == ERANGE ? text + " is above 2^64 - 1" : std::string();
+    const bool hex = text.starts_with("0x") || text.starts_with("0X");
+    uint64_t value = 0;
+    const auto read = std::from_chars(text.data() + 2 * hex, text.data() + text.size(), value, hex ? 16 : 10);
+    return read.ec == std::errc::result_out_of_range ? text + " is above 2^64 - 1" : std::string();
 }
 
 void add_run_options(CLI::App& app, Options& o) {

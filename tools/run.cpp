@@ -177,9 +177,7 @@ std::string Run::preview(Buffer& buffer) {
     const size_t count = plain.data.size() / sizeof(double);
     std::string text;
     for (size_t i = 0; i < std::min<size_t>(count, 8); ++i) {
-        char number[40];
-        std::snprintf(number, sizeof number, "%s%.6g", i ? " " : "", values[i]);
-        text += number;
+        text += (i ? " " : "") + decimal(values[i], 6);
     }
     return text + (count > 8 ? " .." : "");
 }
@@ -216,9 +214,9 @@ int Run::operator()() {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (!accept(launched.status(), launched.diagnostics()) || !write_outputs()) return code_;
     if (o_.json)
-        std::printf("{\"schema\":1,\"kernel\":%s,\"status\":\"ok\",\"seconds\":%.9g}\n", json_text(kernel_).c_str(), seconds);
+        std::printf("{\"schema\":1,\"kernel\":%s,\"status\":\"ok\",\"seconds\":%s}\n", json_text(kernel_).c_str(), decimal(seconds, 9).c_str());
     else if (o_.time)
-        std::printf("%s: %.3f ms (compile and run)\n", kernel_.c_str(), seconds * 1e3);
+        std::printf("%s: %s ms (compile and run)\n", kernel_.c_str(), decimal(seconds * 1e3, 3, std::chars_format::fixed).c_str());
     return ok;
 }
 

@@ -85,6 +85,11 @@ bool wants_colour(const std::string& mode, int fd) {
 
 std::string json_text(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 
+std::string decimal(double v, int precision, std::chars_format format) {
+    char text[400];
+    return {text, std::to_chars(text, text + sizeof text, v, format, precision).ptr};
+}
+
 Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, STDERR_FILENO)) {
     tegula::EngineOptions engine_options;
     engine_options.load_array = load_array;

@@ -1,6 +1,7 @@
 // What the verbs of the command share: the engine, output streams, exit codes. Data goes to stdout, everything else to stderr.
 #pragma once
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -73,6 +74,8 @@ bool split(const std::string& text, std::string& name, std::string& value);
 bool parse_number(const std::string& text, tegula::Value& value);
 std::string visible(std::string_view text);      ///< control characters as escapes, for the terminal
 std::string json_text(const std::string& text);  ///< as a JSON string literal
+/// As printf's %.*g (fixed: %.*f), whatever the locale.
+std::string decimal(double v, int precision, std::chars_format format = std::chars_format::general);
 
 int run_kernel(Session& session);
 int pack_file(Session& session);

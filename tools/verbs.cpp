@@ -29,30 +29,24 @@ void report_test(void* user, const tegula_test_result* r) {
     const bool good = r->status == TEGULA_OK;
     ++(good ? tally.passed : tally.failed);
     if (tally.session->options.json) {
-        std::printf("{\"schema\":1,\"file\":%s,\"%s\":%s,\"status\":\"%s\",\"seconds\":%.9g%s%s}\n", json_text(tally.file).c_str(),
-                    tally.bench ? "bench" : "test", json_text(r->name).c_str(), good ? "ok" : "failed", r->seconds, r->metrics ? ",\"metrics\":" : "",
-                    r->metrics ? r->metrics : "");
+        std::printf("{\"schema\":1,\"file\":%s,\"%s\":%s,\"status\":\"%s\",\"seconds\":%s%s%s}\n", json_text(tally.file).c_str(),
+                    tally.bench ? "bench" : "test", json_text(r->name).c_str(), good ? "ok" : "failed", decimal(r->seconds, 9).c_str(),
+                    r->metrics ? ",\"metrics\":" : "", r->metrics ? r->metrics : "");
         if (r->diags) std::fputs(tegula_diags_json(r->diags), stdout);
         std::fflush(stdout);
         return;
     }
     std::string line = (good ? "ok   " : "FAIL ") + visible(tally.file + ": " + r->name);
-    char seconds[64];
-    std::snprintf(seconds, sizeof seconds, "  %.3f ms", r->seconds * 1e3);
-    line += seconds;
+    line += "  " + decimal(r->seconds * 1e3, 3, std::chars_format::fixed) + " ms";
     if (r->metrics) {
         auto metrics = nlohmann::json::parse(r->metrics, nullptr, false);
         for (const auto& [name, value] : metrics.items()) {
             if (!value.is_number()) continue;
-            char text[96];
             const double v = value.get<double>();
-            if (name == "flops")
-                std::snprintf(text, sizeof text, "  %.3g GFLOP/s", v / r->seconds * 1e-9);
-            else if (name == "bytes")
-                std::snprintf(text, sizeof text, "  %.3g GB/s", v / r->seconds * 1e-9);
+            if (name == "flops" || name == "bytes")
+                line += "  " + decimal(v / r->seconds * 1e-9, 3) + (name == "flops" ? " GFLOP/s" : " GB/s");
             else
-                std::snprintf(text, sizeof text, "  %s=%.6g", name.c_str(), v);
-            line += text;
+                line += "  " + name + "=" + decimal(v, 6);
         }
     }
     std::printf("%s\n", line.c_str());

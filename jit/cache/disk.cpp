@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "jit/cache/entry.h"
+#include "lang/plain_text.h"
 
 namespace tegula::cache {
 
@@ -46,11 +47,6 @@ public:
 private:
     int fd_;
 };
-
-std::string error_text(int code) {
-    char buffer[128] = "";
-    return strerror_r(code, buffer, sizeof buffer);  // GNU form: returns the text
-}
 
 /// mkdir -p; what exists is left as it is.
 void make_folders(const std::string& path) {

@@ -4,17 +4,29 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
+#include <cstdio>
 #include <map>
+#include <memory>
 #include <set>
 
 namespace tegula::cpu {
 
 namespace {
 
+/// The first line of a file.
+bool read(const std::string& path, std::string& line) {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+    char text[1 << 12];
+    line.assign(text, file ? std::fread(text, 1, sizeof text, file.get()) : 0);
+    line.resize(std::min(line.find_first_of(" \n"), line.size()));
+    return !line.empty();
+}
+
+/// The number that it begins with.
 template <class T>
-bool read(const std::string& path, T& value) {
-    return static_cast<bool>(std::ifstream(path) >> value);
+bool read_count(const std::string& path, T& value) {
+    std::string line;
+    return read(path, line) && std::from_chars(line.data(), line.data() + line.size(), value).ec == std::errc();
 }
 
 /// "0-3,8" as numbers, up to what is no such list.
@@ -46,9 +58,9 @@ Cache last_cache(const std::string& core) {
         const std::string at = core + "/cache/index" + std::to_string(index) + "/";
         Cache cache;
         std::string type;
-        if (!read(at + "level", cache.level) || !read(at + "type", type)) return last;
+        if (!read_count(at + "level", cache.level) || !read(at + "type", type)) return last;
         if (type == "Instruction" || cache.level <= last.level) continue;
-        if (!read(at + "size", cache.bytes) || !read(at + "shared_cpu_list", cache.cores)) return last;
+        if (!read_count(at + "size", cache.bytes) || !read(at + "shared_cpu_list", cache.cores)) return last;
         cache.bytes <<= 10;
         last = cache;
     }

@@ -2,7 +2,8 @@
 #include "jit/cpu/executable_memory.h"
 
 #include <cerrno>
-#include <cstring>
+
+#include "lang/plain_text.h"
 
 #ifdef __unix__
 #include <sys/mman.h>
@@ -18,7 +19,7 @@ std::string executable_memory_refused() {
     if (page == MAP_FAILED) return {};  // short of memory, which says nothing of later
     const int error = ::mprotect(page, size, PROT_READ | PROT_EXEC) == 0 ? 0 : errno;
     ::munmap(page, size);
-    if (error) return std::string("the system lets this process make no memory executable: ") + std::strerror(error);
+    if (error) return std::string("the system lets this process make no memory executable: ") + error_text(error);
 #endif
     return {};
 }

@@ -17,6 +17,8 @@
 #include <llvm/DebugInfo/DWARF/DWARFContext.h>
 #include <llvm/Object/ELFObjectFile.h>
 
+#include "lang/plain_text.h"
+
 namespace tegula::cpu {
 
 namespace {
@@ -141,9 +143,7 @@ void Perf::tell(const std::string& object, const void* code, const std::string& 
     for (const Function& f : functions) {
         const uint64_t at = reinterpret_cast<uint64_t>(code) + f.at - kernel->at;
         const std::string shown = name + (f.symbol == "kernel" ? "" : ": " + f.symbol);
-        char line[48];
-        std::snprintf(line, sizeof line, "%llx %llx ", static_cast<unsigned long long>(at), static_cast<unsigned long long>(f.bytes));
-        map += line + shown + "\n";
+        map += hex_text(at) + " " + hex_text(f.bytes) + " " + shown + "\n";
         if (dump_ < 0 || process_ != ::getpid()) continue;
         std::string lines;
         for (const Line& l : f.lines) lines += joined(at + (l.at - f.at), l.number, uint32_t{0}) + l.file + '\0';

@@ -3,9 +3,9 @@
 // compiler computes each of them once per kernel. Coordinates are no calls: inlining takes NVRTC longer than parsing.
 #include <algorithm>
 #include <bit>
-#include <cctype>
 
 #include "jit/cuda/emitter.h"
+#include "jit/cuda/prelude_text.h"
 
 namespace tegula::cuda {
 
@@ -37,10 +37,7 @@ bool disjoint(std::span<const uint64_t> columns) {
 }
 
 /// In parentheses, but for names and numbers.
-std::string operand(const std::string& text) {
-    const auto word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-    return std::ranges::all_of(text, word) ? text : "(" + text + ")";
-}
+std::string operand(const std::string& v) { return std::ranges::all_of(v, text::is_identifier) ? v : "(" + v + ")"; }
 
 std::string shifted(const std::string& v, int by) {
     if (by == 0) return v;

@@ -13,6 +13,7 @@ namespace tegula::cuda {
 
 Library Library::open(std::span<const std::string> candidates, std::vector<std::string>& looked_for) {
     Library library;
+    const PlainLocale locale;
     for (const std::string& name : candidates) {
         library.handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (library.handle_) {

@@ -1,5 +1,7 @@
 // Shared libraries opened at run time: one attempt per candidate, each remembered for the "what was looked for" lists.
 #pragma once
+#include <locale.h>
+
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +22,22 @@ public:
 
 private:
     void* handle_ = nullptr;
+};
+
+/// The calling thread in the C locale: the loader's messages are not translated, and what a compiler of others does with numbers does not follow the
+/// locale of the host. Not around callbacks of the host.
+class PlainLocale {
+public:
+    PlainLocale() : host_(::uselocale(plain_)) {}
+    ~PlainLocale() {
+        ::uselocale(host_);
+        ::freelocale(plain_);
+    }
+    PlainLocale(const PlainLocale&) = delete;
+
+private:
+    const locale_t plain_ = ::newlocale(LC_ALL_MASK, "C", nullptr);
+    const locale_t host_;
 };
 
 }  // namespace tegula::cuda

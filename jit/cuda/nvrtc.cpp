@@ -2,6 +2,7 @@
 #include "jit/cuda/nvrtc.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 
@@ -123,7 +124,9 @@ std::vector<std::string> Nvrtc::flags(const NvrtcJob& job) const {
         if (!given) out.push_back(flag);
     }
     constexpr int kKnowsMinimal = 13;  // leaves out textures, surfaces and the device runtime: 4 ms less
-    if (std::atoi(version_.c_str()) >= kKnowsMinimal) out.push_back("--minimal");
+    int major = 0;
+    std::from_chars(version_.data(), version_.data() + version_.size(), major);
+    if (major >= kKnowsMinimal) out.push_back("--minimal");
     if (job.compile.line_info) out.push_back("-lineinfo");
     if (job.compile.optimise != 3) out.push_back("--ptxas-options=-O" + std::to_string(job.compile.optimise));
     return out;
@@ -131,6 +134,7 @@ std::vector<std::string> Nvrtc::flags(const NvrtcJob& job) const {
 
 Result<CompiledKernel> Nvrtc::Functions::compile(Work& work) const {
     Result<CompiledKernel> out;
+    const PlainLocale locale;
     const auto start = std::chrono::steady_clock::now();
     std::vector<const char*> pointers;
     for (const std::string& flag : work.flags) pointers.push_back(flag.c_str());

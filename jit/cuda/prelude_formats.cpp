@@ -2,12 +2,12 @@
 // the sections of prelude_text.cpp; all others get a decoder and an encoder written from the fields of lang/format.h.
 #include <bit>
 #include <cmath>
-#include <cstdio>
 
 #include "jit/cuda/prelude.h"
 #include "jit/cuda/prelude_text.h"
 #include "lang/check.h"
 #include "lang/fast_float.h"
+#include "lang/plain_text.h"
 
 namespace tegula::cuda {
 
@@ -44,11 +44,7 @@ bool has_instruction(ir::Op op, std::string_view tag) {
     return arithmetic && (tag == "f16" || tag == "bf16");
 }
 
-std::string hex(uint64_t v, bool wide) {
-    char out[32];
-    std::snprintf(out, sizeof out, wide ? "0x%llxull" : "0x%llxu", static_cast<unsigned long long>(v));
-    return out;
-}
+std::string hex(uint64_t v, bool wide) { return "0x" + hex_text(v) + (wide ? "ull" : "u"); }
 
 }  // namespace text
 
@@ -85,12 +81,6 @@ std::string float_format_text(const Format& f, Overflow overflow) {
     return "{" + n(f.man_bits) + n(f.exp_bits) + n(min_exponent(f)) + n(padding(f)) + code(sign) + code(max_code(f) >> padding(f)) +
            code(nan_code(f)) + code(f.has_inf ? inf_code(f, false) : 0) + truth(f.has_inf) + ", " + truth(f.nan != NanCode::none) + ", " +
            truth(f.subnormal) + ", " + truth(f.negative_zero) + ", " + truth(f.scale_only) + ", " + truth(is_sat(f, overflow)) + "}";
-}
-
-std::string exact_double(double v) {
-    char out[48];
-    std::snprintf(out, sizeof out, "%a", v);
-    return out;
 }
 
 const char* unsigned_container(const Format& f) {
@@ -175,10 +165,9 @@ std::string Prelude::literal(const Format& f, uint64_t code) {
     if (!is_native_float(f)) return hex(code & low(f.bits), f.bits > 32);
     const double v = decode(f, code);
     if (!std::isfinite(v)) return from_bits(f, hex(code & low(f.bits), f.bits == 64));
-    char out[48];
     // Short decimals that read back exactly are easier on the eye.
-    std::snprintf(out, sizeof out, "%.6g", v);
-    std::string digits = std::strtod(out, nullptr) == v ? out : exact_double(v);
+    std::string digits = decimal_text(v, 6);
+    if (double back = 0; !read_number(digits, back) || back != v) digits = hex_float_text(v);
     if (digits.find_first_of(".exp") == std::string::npos) digits += ".0";
     if (f.bits == 32) digits += "f";
     return std::signbit(v) ? "(" + digits + ")" : digits;
@@ -214,7 +203,7 @@ std::string Prelude::to_bits(const Format& f, const std::string& value) {
 
 std::string Prelude::value(const Format& f, const std::string& code) {
     if (f.is_int() || f.is_bool() || is_native_float(f)) return code;
-    if (f.kind == FormatKind::fixed) return "((double)" + text::atom(code) + " * " + exact_double(std::ldexp(1.0, -int{f.frac_bits})) + ")";
+    if (f.kind == FormatKind::fixed) return "((double)" + text::atom(code) + " * " + hex_float_text(std::ldexp(1.0, -int{f.frac_bits})) + ")";
     const std::string name = "decode_" + tag(f), call = name + "(" + code + ")";
     for (const char* section : {"f16", "bf16", "f8e4m3", "f8e5m2"})
         if (tag(f) == section) {
@@ -233,7 +222,7 @@ std::string Prelude::value(const Format& f, const std::string& code) {
         need("bits");
         const std::string shift = std::to_string(23 - f.man_bits), m = hex(low(f.exp_bits + f.man_bits), false);
         std::string body =
-            " const unsigned m = code & " + m + "; float v = as_float(m << " + shift + ") * " + exact_double(std::ldexp(1.0, 127 - f.bias)) + "f;";
+            " const unsigned m = code & " + m + "; float v = as_float(m << " + shift + ") * " + hex_float_text(std::ldexp(1.0, 127 - f.bias)) + "f;";
         if (f.has_inf) body += " v = m == " + hex(max + 1, false) + " ? as_float(0x7f800000u) : v;";
         if (f.is_signed) {
             const std::string sign = hex(uint64_t{1} << (f.bits - 1), false);
@@ -261,7 +250,7 @@ std::string Prelude::decode_by_table(const Format& f, const std::string& head) {
     const bool lns = f.kind == FormatKind::lns;
     if (!lns) {
         std::string entries;
-        for (size_t i = 0; i < f.table.size(); ++i) entries += (i ? ", " : "") + exact_double(f.table[i]);
+        for (size_t i = 0; i < f.table.size(); ++i) entries += (i ? ", " : "") + hex_float_text(f.table[i]);
         return "static __device__ const double " + table + "[" + std::to_string(f.table.size()) + "] = {" + entries + "};\n" + head + " return " +
                table + "[code & " + hex(low(f.bits), false) + "]; }\n";
     }

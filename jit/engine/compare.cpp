@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "lang/plain_text.h"
 #include "lang/print_text.h"
 
 namespace tegula {
@@ -86,10 +87,8 @@ std::string Snapshot::difference(const TypeTable& types, std::span<const Argumen
         return {};
     }
     const auto text = [&](const TileData& tile) {
-        char number[64];
         const uint64_t code = code_at(tile, width, first);
-        std::snprintf(number, sizeof number, "%.9g (code %llx)", decode(format, code), static_cast<unsigned long long>(code));
-        return std::string(number);
+        return decimal_text(decode(format, code), 9) + " (code " + hex_text(code) + ")";
     };
     return std::to_string(different) + " of " + std::to_string(all) + " elements, first at " + point_text(first, t.extents) + ": " + text(got) +
            " instead of " + text(expected);

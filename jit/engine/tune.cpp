@@ -2,8 +2,7 @@
 // estimate takes a few more, once per extents.
 #include "jit/engine/tune.h"
 
-#include <cstdio>
-
+#include "lang/plain_text.h"
 #include "lower/gpu/estimate.h"
 #include "lower/lower.h"
 
@@ -19,11 +18,7 @@ std::string text_of(const sema::StaticValues& values, const TypeTable& types) {
     return out;
 }
 
-std::string text_of(double microseconds) {
-    char text[32];
-    std::snprintf(text, sizeof text, microseconds < 100 ? "%.1f us" : "%.0f us", microseconds);
-    return text;
-}
+std::string text_of(double microseconds) { return decimal_text(microseconds, microseconds < 100 ? 1 : 0, std::chars_format::fixed) + " us"; }
 
 LaunchScale scale_of(const ir::Function& fn, const sema::TuneCandidate& candidate, const sema::LaunchPlan& plan) {
     LaunchScale scale;

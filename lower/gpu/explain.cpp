@@ -1,9 +1,9 @@
 // What `explain` says of a kernel's GPU form: per product the instruction, and why nothing better was possible; per access to memory its width and
 // coalescing; per change of layout what moves the tile.
 #include <algorithm>
-#include <cstdio>
 
 #include "lang/gpu_scratch.h"
+#include "lang/plain_text.h"
 #include "lang/tensor_memory.h"
 #include "lower/gpu/place.h"
 #include "lower/gpu/place_groups.h"
@@ -28,11 +28,7 @@ std::string row_text(const MmaRow& row) {
     return out;
 }
 
-std::string clocks(double cost) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.0f", cost);
-    return text;
-}
+std::string clocks(double cost) { return decimal_text(cost, 0, std::chars_format::fixed); }
 
 /// The format of a product's operand before it was cast for the instruction.
 FormatId given_format(const Function& fn, ValueId v) {
