@@ -24,7 +24,7 @@ POINT = re.compile(r"%[-+ #0]*'|%[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?[hlLqjzt]*
 TOKENS = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)\'', re.S)
 CALLED = re.compile(
     rf"^(?:(?:__isoc99_|__isoc23_|__)?(?:{READING}|{CLASSES}|{TEXTS})|__(?:v?s?n?|v?f)printf_chk|{PRINTF}|__ctype_\w+|__x?pg_strerror_r|uselocale|newlocale)$"
-    r"|^std::(?:__cxx11::)?(?:basic_)?(?:i|o|io)?(?:stream|stringstream|fstream|ios|locale)\b|^std::locale::|^std::__cxx11::to_string\("
+    r"|^std::(?:__cxx11::)?(?:basic_)?(?:i|o|io)?(?:stream|stringstream|fstream|ios|locale)\b|^std::locale::|^std::__cxx11::to_string\(|^llvm::raw_ostream::operator<<\(double\)|^llvm::write_double\("
 )
 CALLABLE = {
     "strerror": "plain_text",  # where the C library has no strerrordesc_np
@@ -100,7 +100,7 @@ with tempfile.TemporaryDirectory() as tree:  # the checker first sees offences t
 problems, seen = check(sys.argv[1])
 if seen < 100:
     problems.append(f"only {seen} files found")
-for archive in sys.argv[2:]:
+for archive in filter(None, sys.argv[2:]):
     problems += called(archive)
 print("\n".join(problems) or f"{seen} files, none follows the locale")
 sys.exit(bool(problems))
