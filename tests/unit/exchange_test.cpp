@@ -232,6 +232,7 @@ int64_t brute_force(const TileLayout& from, const TileLayout& to, int bytes) {
 
 TEST(Exchange, NothingIsBetterThanTheSwizzleSearch) {
     std::mt19937 rng(6);
+    uint64_t number = 0;
     for (int n : {5, 6, 7, 8}) {
         for (int bytes : {1, 2, 4, 8}) {
             if (n == 8 && bytes > 1) continue;
@@ -240,7 +241,7 @@ TEST(Exchange, NothingIsBetterThanTheSwizzleSearch) {
                 const int copies = n == 8 ? 0 : static_cast<int>(rng() % 4);  // else registers to choose from are too many
                 const bool skewed = round % 6 == 2;
                 const TileLayout from = random_layout(rng, padding, 0, skewed, copies), to = random_layout(rng, padding, 0, skewed, copies);
-                if (!test::is_sampled(static_cast<uint64_t>(round))) continue;
+                if (!test::is_sampled(number++)) continue;
                 const Exchange e = plan_exchange(from, to, bytes * 8);
                 const int64_t found = run_exchange(e, from, to, bytes).total(), best = brute_force(from, to, bytes);
                 ASSERT_EQ(found, best) << from.text() << "\n" << to.text() << "\nbytes " << bytes;
