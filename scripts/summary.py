@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Adds up result files of ctest: summary.py "FAILED BUILDS" RESULTS.xml.. Cases inside one program (GoogleTest, `tegula test`, transcripts) count
-# one by one. Prints what failed and what was skipped, by name, then "N passed, N failed" as the last line; exits 1 on any failure or when nothing
-# ran.
+# one by one. Prints what failed and what was skipped, by name, what took longest, then "N passed, N failed" as the last line; exits 1 on any failure
+# or when nothing ran.
 import os, re, sys
 import xml.etree.ElementTree as tree
 
@@ -37,13 +37,18 @@ def main():
             continue
         suite = re.sub(r"^results-|\.xml$", "", os.path.basename(path))
         good = bad = 0
+        times = []
         for case in tree.parse(path).getroot().iter("testcase"):
             p, f, skipped = cases(case)
             good, bad = good + p, bad + f
+            times.append((float(case.get("time") or 0), case.get("name")))
             if f:
                 print(f"FAILED {suite}: {case.get('name')} ({f})")
             if skipped:
                 print(f"skipped {suite}: {case.get('name')}: {', '.join(skipped)}")
+        longest = ", ".join(f"{name} {seconds:.0f}" for seconds, name in sorted(times, reverse=True)[:8] if seconds >= 1)
+        if longest:
+            print(f"{suite}: {sum(s for s, _ in times):.0f} s in {len(times)} entries; longest: {longest}")
         print(f"{suite}: {good} passed, {bad} failed")
         passed, failed = passed + good, failed + bad
     print(f"{passed} passed, {failed} failed")

@@ -16,7 +16,7 @@ RESULTS = """<testsuite>
 </system-out></testcase>
 <testcase name="by code" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/><system-out/></testcase>
 <testcase name="missing" status="notrun"><skipped message="Unable to find executable"/><system-out/></testcase>
-<testcase name="tally" status="run"><system-out>7 passed, 0 failed
+<testcase name="tally" status="run" time="12.34"><system-out>7 passed, 0 failed
 </system-out></testcase>
 <testcase name="plain" status="run"><system-out>hello
 </system-out></testcase>
@@ -26,6 +26,7 @@ skipped x: some skipped: A/0.c
 skipped x: by name: skipped: gpu.d (no GPU)
 skipped x: by code: SKIP_RETURN_CODE=77
 FAILED x: missing (1)
+x: 12 s in 7 entries; longest: tally 12
 x: 12 passed, 1 failed
 12 passed, 1 failed
 """
