@@ -3,6 +3,7 @@
 // and parses back; the verifier (verify.h) runs after every pass.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -211,11 +212,13 @@ private:
 /// Elements of K that share one pair of scales in a dot_scaled whose blocks nest; 0 where they do not.
 int64_t scale_stretch(const Function& fn, const Inst& dot_scaled);
 
-/// Convenience for producers: appends to a current block, infers result types, folds nothing. Type errors are TEGULA_CHECKs: callers
-/// (sema, passes) have checked already.
+/// Convenience for producers: appends to a current block, infers result types. Type errors are TEGULA_CHECKs: callers (sema, passes) have
+/// checked already. On request single elements that are known become constants at once (evaluate.h), equal ones the same wherever they were
+/// made: for functions that never run.
 class Builder {
 public:
-    Builder(Function& fn, BlockId at) : fn_(&fn), block_(at) {}
+    Builder(Function& fn, BlockId at, bool folds = false) : fn_(&fn), block_(at), folds_(folds) {}
+    bool folds() const { return folds_; }
     Function& fn() const { return *fn_; }
     BlockId block() const { return block_; }
     void set_block(BlockId b) { block_ = b; }
@@ -239,9 +242,13 @@ public:
     ValueId dot(ValueId a, ValueId b, ValueId acc, Precision precision);
 
 private:
+    std::optional<uint64_t> folded(Op op, std::span<const ValueId> operands, TypeId result, std::span<const int64_t> attrs) const;
+
     Function* fn_;
     BlockId block_;
     Span span_;
+    bool folds_;
+    std::map<std::pair<uint32_t, uint64_t>, ValueId> constants_;  ///< scalars, by type and code, where `folds_`
 };
 
 }  // namespace tegula::ir

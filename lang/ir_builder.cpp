@@ -1,7 +1,8 @@
 // Builder: makes instructions at the end of a block and infers result types. It trusts its callers: a type error here is a broken invariant
-// (TEGULA_CHECK), never a diagnostic. It folds nothing, except that identity broadcasts, reshapes and casts give back their operand.
+// (TEGULA_CHECK), never a diagnostic. Identity broadcasts, reshapes and casts give back their operand; nothing else is folded unless asked for.
 #include <algorithm>
 
+#include "lang/evaluate.h"
 #include "lang/ir.h"
 
 namespace tegula::ir {
@@ -16,10 +17,35 @@ InstId Builder::emit(Op op, std::span<const ValueId> operands, std::span<const T
 
 ValueId Builder::value(Op op, std::initializer_list<ValueId> operands, TypeId result, std::initializer_list<int64_t> attrs) {
     const std::span<const ValueId> ops(operands.begin(), operands.size());
-    return fn_->result(emit(op, ops, {&result, 1}, std::span<const int64_t>(attrs.begin(), attrs.size())));
+    const std::span<const int64_t> all(attrs.begin(), attrs.size());
+    if (folds_)
+        if (const auto code = folded(op, ops, result, all)) return constant(result, *code);
+    return fn_->result(emit(op, ops, {&result, 1}, all));
 }
 
-ValueId Builder::constant(TypeId type, uint64_t code) { return value(Op::constant, {}, type, {static_cast<int64_t>(code)}); }
+/// The code of a scalar whose operands are constants.
+std::optional<uint64_t> Builder::folded(Op op, std::span<const ValueId> operands, TypeId result, std::span<const int64_t> attrs) const {
+    uint64_t codes[3] = {};
+    if (operands.empty() || operands.size() > 3 || fn_->types().type(result).kind != Type::tile || fn_->types().type(result).shape.rank != 0)
+        return std::nullopt;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        const auto code = scalar_constant(*fn_, operands[i]);
+        if (!code) return std::nullopt;
+        codes[i] = *code;
+    }
+    return evaluate_scalar(op, attrs, fn_->elem(operands[0]), fn_->types().format(fn_->types().type(result).elem), {codes, operands.size()});
+}
+
+ValueId Builder::constant(TypeId type, uint64_t code) {
+    const auto make = [&] {
+        const auto attr = static_cast<int64_t>(code);
+        return fn_->result(emit(Op::constant, {}, {&type, 1}, {&attr, 1}));
+    };
+    if (!folds_) return make();
+    ValueId& known = constants_[{type.v, code}];
+    if (!known.valid()) known = make();
+    return known;
+}
 
 ValueId Builder::index(int64_t v) { return constant(fn_->types().tile(Fmt::i64), static_cast<uint64_t>(v)); }
 

@@ -2,6 +2,7 @@
 // +0), hardware approximations are never folded, and constants go through the evaluation that the interpreter uses.
 #include <algorithm>
 
+#include "lang/evaluate.h"
 #include "lang/scalar.h"
 #include "lower/fold.h"
 #include "lower/rewrite.h"
@@ -14,14 +15,6 @@ namespace {
 
 constexpr size_t kMaxListed = 1024;  ///< constant_tile results larger than this are not made
 
-/// Is this an integer quotient that checked mode reports (x / 0, MIN / -1)? It stays, so that the report does.
-bool reported_quotient(ir::Op op, const Format& format, uint64_t dividend, uint64_t divisor) {
-    const bool quotient = op == Op::div || op == Op::rem || op == Op::div_trunc || op == Op::rem_trunc || op == Op::div_ceil;
-    if (!quotient || !format.is_int()) return false;
-    return divisor == 0 ||
-           (format.is_signed && divisor == UINT64_MAX && dividend == scalar::wrap(uint64_t{1} << (format.bits - 1), format.bits, true));
-}
-
 /// Is it x with x <= 0 or NaN, beside a constant c with c > 0, or with c >= 0?
 bool nonpositive_and(const Function& fn, const Inst& inst, bool above_zero) {
     const std::span<const ValueId> operands = fn.operands(inst);
@@ -31,8 +24,8 @@ bool nonpositive_and(const Function& fn, const Inst& inst, bool above_zero) {
     return (above_zero ? value > 0 : value >= 0) && is_nonpositive(fn, operands[0]);
 }
 
-std::optional<ConstantTile> evaluate_elementwise(const Function& fn, const Inst& inst) {
-    if (scalar::wide_f32(inst.op)) return std::nullopt;
+/// An elementwise op, cast or bitcast of constants, element by element.
+std::optional<ConstantTile> evaluate_elements(const Function& fn, const Inst& inst) {
     if (inst.op == Op::gt && nonpositive_and(fn, inst, false)) return ConstantTile{{0}};
     std::vector<ConstantTile> operands;
     size_t count = 1;
@@ -42,31 +35,17 @@ std::optional<ConstantTile> evaluate_elementwise(const Function& fn, const Inst&
         count = std::max(count, c->codes.size());
         operands.push_back(std::move(*c));
     }
-    const Format& format = fn.elem(fn.operands(inst)[0]);
+    if (operands.size() > 3 || fn.type(fn.result(inst)).pointer) return std::nullopt;
+    const Format &from = fn.elem(fn.operands(inst)[0]), &to = fn.elem(fn.result(inst));
     ConstantTile out;
     for (size_t i = 0; i < count; ++i) {
         uint64_t codes[3] = {};
         for (size_t n = 0; n < operands.size(); ++n) codes[n] = operands[n].codes[operands[n].codes.size() == 1 ? 0 : i];
-        if (reported_quotient(inst.op, format, codes[0], codes[1])) return std::nullopt;
-        out.codes.push_back(scalar::eval_elementwise(inst.op, format, std::span<const uint64_t>(codes, operands.size())));
+        const auto code = evaluate_scalar(inst.op, fn.attrs(inst), from, to, std::span<const uint64_t>(codes, operands.size()));
+        if (!code) return std::nullopt;
+        out.codes.push_back(*code);
     }
     return out;
-}
-
-std::optional<ConstantTile> evaluate_cast(const Function& fn, const Inst& inst) {
-    auto c = constant_of(fn, fn.operands(inst)[0]);
-    const RoundSpec spec{static_cast<Round>(fn.attrs(inst)[0]), static_cast<Overflow>(fn.attrs(inst)[1]), 0};
-    if (!c || spec.round == Round::stochastic || spec.overflow == Overflow::trap) return std::nullopt;
-    const Format &from = fn.elem(fn.operands(inst)[0]), &to = fn.elem(fn.result(inst));
-    for (uint64_t& code : c->codes) code = convert(to, from, code, spec);
-    return c;
-}
-
-std::optional<ConstantTile> evaluate_bitcast(const Function& fn, const Inst& inst) {
-    auto c = constant_of(fn, fn.operands(inst)[0]);
-    if (!c || fn.type(fn.result(inst)).pointer || fn.type(fn.operands(inst)[0]).pointer) return std::nullopt;
-    for (uint64_t& code : c->codes) code = extend_code(fn.elem(fn.result(inst)), code);
-    return c;
 }
 
 }  // namespace
@@ -80,12 +59,8 @@ std::optional<ConstantTile> constant_of(const Function& fn, ValueId v) {
 }
 
 std::optional<ConstantTile> evaluate(const Function& fn, const Inst& inst) {
-    if (has_trait(inst.op, ELEMWISE)) return evaluate_elementwise(fn, inst);
+    if (has_trait(inst.op, ELEMWISE) || inst.op == Op::cast || inst.op == Op::bitcast) return evaluate_elements(fn, inst);
     switch (inst.op) {
-        case Op::cast:
-            return evaluate_cast(fn, inst);
-        case Op::bitcast:
-            return evaluate_bitcast(fn, inst);
         case Op::broadcast:
         case Op::permute:
         case Op::slice: {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lang/evaluate.h"
+#include "lang/print_text.h"
 #include "sema/binder.h"
 #include "sema/flow.h"
 #include "sema/walk.h"
@@ -40,6 +42,53 @@ const ast::GenericParam* Binder::generic(std::string_view name) const {
     return it == kernel_.generics.end() ? nullptr : &*it;
 }
 
+/// Why a clause has no value: the quotient that is left in it, or that it needs a run.
+std::string Binder::why_unknown(const Value& v) {
+    const ir::Function& fn = e_.ir().fn();
+    std::vector<ir::ValueId> open{v.v};
+    std::vector<bool> seen(fn.value_count());
+    while (!open.empty()) {
+        const ir::ValueId at = open.back();
+        open.pop_back();
+        const ir::Inst* def = fn.def(at);
+        if (!def || seen[at.v]) continue;
+        seen[at.v] = true;
+        const std::span<const ir::ValueId> operands = fn.operands(*def);
+        if (operands.size() == 2) {
+            const auto a = scalar_constant(fn, operands[0]), b = scalar_constant(fn, operands[1]);
+            const Undefined quotient = a && b ? undefined_quotient(def->op, fn.elem(operands[0]), *a, *b) : Undefined::no;
+            if (quotient == Undefined::by_zero) return "is a division by zero";
+            if (quotient == Undefined::overflow) return "divides " + std::to_string(static_cast<int64_t>(*a)) + " by -1, which does not fit";
+        }
+        open.insert(open.end(), operands.begin(), operands.end());
+    }
+    return "needs a run: a clause is a number of generics, extents and scalar parameters";
+}
+
+/// The value of an expression in `clause`, in the arithmetic of its types. Where it has none that is a problem of `param`, unless `clause` is null.
+Value Binder::value(const ast::Expr& e, const char* clause, std::string_view param) {
+    Value v = e_.clause(e, scope_);
+    if (!holds_tile(v) || e_.folded_code(v)) return v;
+    if (clause) {
+        const std::string values = values_in(e);
+        note(param,
+             clause + source_text(e) + " " + (v.kind == Value::tile ? why_unknown(v) : "is no number") + (values.empty() ? "" : ": " + values));
+    }
+    return e_.poison(e.span);
+}
+
+/// An extent that names a tensor or pointer has no value at any launch.
+void Binder::note_memory(const ast::Expr& e, std::string_view param) {
+    for (const ast::Name& n : names_in(e))
+        for (const ast::Param& p : kernel_.params)
+            if (p.name.text == n.text && (tensor_form(*p.type) || base_name(*p.type) == "ptr"))
+                return note(param, "its extent " + source_text(e) + " names `" + std::string(n.text) + "`, which lies in memory");
+}
+
+void Binder::define_index(std::string_view name, int64_t value, Span span) {
+    define(*scope_, name, e_.typed(id_of(Fmt::i64), static_cast<uint64_t>(value), span));
+}
+
 Value Binder::value_of(const StaticValue& v) {
     if (const auto* i = std::get_if<int64_t>(&v.v)) return integer_value(*i);
     if (const auto* d = std::get_if<double>(&v.v)) return real_value(*d);
@@ -52,8 +101,13 @@ Value Binder::value_of(const StaticValue& v) {
 
 std::optional<StaticValue> Binder::static_of(const Value& v) {
     StaticValue out;
-    if (v.kind == Value::integer && v.i >= INT64_MIN && v.i <= INT64_MAX)
-        out.v = static_cast<int64_t>(v.i);
+    const auto code = e_.folded_code(v);
+    if (const auto i = e_.folded_int(v); i && *i >= INT64_MIN && *i <= INT64_MAX)
+        out.v = static_cast<int64_t>(*i);
+    else if (code && e_.ir().fn().elem(v.v).is_bool())
+        out.v = *code != 0;
+    else if (code && !e_.ir().fn().elem(v.v).is_int())
+        out.v = decode(e_.ir().fn().elem(v.v), *code);
     else if (v.kind == Value::real)
         out.v = v.r;
     else if (v.kind == Value::boolean)
@@ -154,7 +208,9 @@ std::string Binder::values_in(const ast::Expr& e) {
         const Local* l = scope_->find(n.text);
         if (!l || std::find(seen.begin(), seen.end(), n.text) != seen.end()) continue;
         seen.push_back(n.text);
-        out += (out.empty() ? "" : ", ") + std::string(n.text) + " = " + e_.describe_plain(l->value);
+        const auto code = e_.folded_code(l->value);
+        out += (out.empty() ? "" : ", ") + std::string(n.text) + " = " +
+               (code ? number_text(e_.ir().fn().elem(l->value.v), *code) : e_.describe_plain(l->value));
     }
     return out;
 }
@@ -164,7 +220,13 @@ std::optional<bool> Binder::where_holds(bool report) {
     bool all = true;
     for (const ast::Expr* w : kernel_.where) {
         if (is_open(*w)) continue;
-        const std::optional<bool> holds = e_.static_bool(e_.constant(*w, scope_), w->span);
+        const size_t errors = diags_.error_count();
+        const Value v = value(*w, report ? "where " : nullptr);
+        if (v.kind == Value::poison && diags_.error_count() == errors) {  // a quotient without a value
+            all = false;
+            continue;
+        }
+        const std::optional<bool> holds = e_.static_bool(v, w->span);
         if (!holds) return std::nullopt;
         if (!*holds && report) note({}, "where " + source_text(*w) + " does not hold" + (values_in(*w).empty() ? "" : ": " + values_in(*w)));
         all &= *holds;
@@ -180,7 +242,7 @@ std::optional<std::vector<Binder::Tuned>> Binder::open_choices() {
         if (!p || plan_.generics.count(c.name.text) || c.values.empty()) continue;
         Tuned tuned{p, {}};
         for (const ast::Expr* v : c.values)
-            if (const auto s = static_of(e_.constant(*v, scope_))) tuned.values.push_back(*s);
+            if (const auto s = static_of(value(*v, "tune: "))) tuned.values.push_back(*s);
         if (tuned.values.empty()) return std::nullopt;
         open.push_back(std::move(tuned));
     }
@@ -199,7 +261,9 @@ bool Binder::set_tuned(const std::vector<Tuned>& open, std::span<const size_t> p
         if (!set_generic(*open[i].param, open[i].values[pick[i]], "tune")) return false;
     for (const ast::GenericParam& p : kernel_.generics) {
         if (plan_.generics.count(p.name.text) || !p.default_value || is_open(*p.default_value)) continue;
-        define(*scope_, p.name.text, e_.constant(*p.default_value, scope_));
+        const Value v = value(*p.default_value, "default ", p.name.text);
+        const auto known = static_of(v);
+        define(*scope_, p.name.text, known ? value_of(*known) : v);
     }
     return true;
 }
@@ -213,18 +277,20 @@ TuneCandidate Binder::candidate(const std::vector<Tuned>& open) {
         if (const auto v = l ? static_of(l->value) : std::nullopt) out.generics.emplace(p.name.text, *v);
     }
     for (const Tuned& t : open) out.chosen.emplace(t.param->name.text, out.generics.find(t.param->name.text)->second);
-    const std::shared_ptr<Scope> inner = make_scope(scope_);
-    for (const auto& [name, value] : plan_.extents) define(*inner, name, integer_value(value));
+    const std::shared_ptr<Scope> outer = scope_;
+    scope_ = make_scope(outer);
+    for (const auto& [name, value] : plan_.extents) define_index(name, value);
     for (size_t i = 0; i < kernel_.grid.size() && i < 3; ++i) {
         const std::vector<ast::Name> names = names_in(*kernel_.grid[i]);
         const auto unknown = [&](const ast::Name& n) {
             return std::any_of(kernel_.params.begin(), kernel_.params.end(), [&](const auto& p) { return p.name.text == n.text; }) &&
-                   !inner->find(n.text);
+                   !scope_->find(n.text);
         };
         if (std::any_of(names.begin(), names.end(), unknown)) continue;
-        const Value v = e_.constant(*kernel_.grid[i], inner);
-        if (v.kind == Value::integer && v.i >= 0 && v.i <= INT64_MAX) out.grid[i] = static_cast<uint64_t>(v.i);
+        const auto n = e_.folded_int(value(*kernel_.grid[i], nullptr));
+        if (n && *n >= 0 && *n <= INT64_MAX) out.grid[i] = static_cast<uint64_t>(*n);
     }
+    scope_ = outer;
     return out;
 }
 
@@ -294,7 +360,7 @@ bool Binder::complete_generics(bool require, bool representatives) {
     for (const ast::GenericParam& p : kernel_.generics) {
         if (plan_.generics.count(p.name.text)) continue;
         if (p.default_value) {
-            const auto v = static_of(e_.constant(*p.default_value, scope_));
+            const auto v = static_of(value(*p.default_value, "default ", p.name.text));
             ok &= v && set_generic(p, *v, {});
         } else if (require) {
             note(p.name.text, "this generic parameter has no default and cannot be deduced from the arguments");
@@ -312,7 +378,7 @@ std::optional<StaticValues> Binder::statics(const StaticValues& given, bool requ
         const int64_t* value = it == generics.end() ? nullptr : std::get_if<int64_t>(&it->second.v);
         if (!value || *value < 0) continue;
         plan_.extents.emplace(name, *value);
-        define(*scope_, name, integer_value(*value));
+        define_index(name, *value);
         generics.erase(it);
     }
     for (const std::string_view name : extent_names_)
@@ -322,7 +388,7 @@ std::optional<StaticValues> Binder::statics(const StaticValues& given, bool requ
     for (const ast::TuneChoice& c : kernel_.dispatch) {
         const std::string key = "dispatch." + std::string(c.name.text);
         if (plan_.generics.count(key) || c.values.empty()) continue;
-        if (const auto v = static_of(e_.constant(*c.values.back(), scope_))) plan_.generics[key] = *v;
+        if (const auto v = static_of(value(*c.values.back(), "dispatch: "))) plan_.generics[key] = *v;
     }
     if (require && problems_.empty()) where_holds(true);
     if (!problems_.empty()) {

@@ -27,7 +27,7 @@ bool Binder::bind_extent(const ast::Param& p, const ast::IndexItem& item, std::s
     if (std::find(extent_names_.begin(), extent_names_.end(), name) == extent_names_.end() || plan_.extents.count(name)) return false;
     plan_.extents[std::string(name)] = value;
     extent_from_[name] = p.name.text;
-    define(*scope_, name, integer_value(value, item.span));
+    define_index(name, value, item.span);
     return true;
 }
 
@@ -36,25 +36,26 @@ bool Binder::bind_extent(const ast::Param& p, const ast::IndexItem& item, std::s
 bool Binder::solve_dim(const ast::Param& p, const ast::IndexItem& item, int64_t extent) {
     const ast::Expr* e = item.start;
     if (item.kind != ast::IndexItem::value || e->kind != ast::ExprKind::binary || !is_open(*e)) return false;
-    __int128 value = extent;
+    __int128 solved = extent;
     while (e->kind == ast::ExprKind::binary) {
         const auto& b = ast::as<ast::BinaryExpr>(e);
         const bool left = is_open(*b.lhs);
         if (left == is_open(*b.rhs)) return false;
-        const Value other = e_.constant(left ? *b.rhs : *b.lhs, scope_);
-        if (other.kind != Value::integer) return false;
+        const auto other = e_.folded_int(value(left ? *b.rhs : *b.lhs, nullptr));
+        if (!other) return false;
         if (b.op == ast::BinaryOp::add)
-            value -= other.i;
+            solved -= *other;
         else if (b.op == ast::BinaryOp::sub)
-            value = left ? value + other.i : other.i - value;
-        else if (b.op == ast::BinaryOp::mul && other.i != 0)
-            value /= other.i;
+            solved = left ? solved + *other : *other - solved;
+        else if (b.op == ast::BinaryOp::mul && *other != 0)
+            solved /= *other;
         else
             return false;
-        value = std::clamp<__int128>(value, INT64_MIN, INT64_MAX);
+        solved = std::clamp<__int128>(solved, INT64_MIN, INT64_MAX);
         e = left ? b.lhs : b.rhs;
     }
-    return e->kind == ast::ExprKind::name && bind_extent(p, item, ast::as<ast::NameExpr>(e).name, static_cast<int64_t>(std::max<__int128>(value, 0)));
+    return e->kind == ast::ExprKind::name &&
+           bind_extent(p, item, ast::as<ast::NameExpr>(e).name, static_cast<int64_t>(std::max<__int128>(solved, 0)));
 }
 
 void Binder::solve_extents(std::span<const ArgumentType> arguments) {

@@ -42,6 +42,10 @@ private:
     Value value_of(const StaticValue& v);
     bool is_open(const ast::Expr& e);  ///< mentions an extent or parameter without a value
     std::string values_in(const ast::Expr& e);
+    Value value(const ast::Expr& e, const char* clause, std::string_view param = {});
+    std::string why_unknown(const Value& v);
+    void define_index(std::string_view name, int64_t value, Span span = {});
+    void note_memory(const ast::Expr& e, std::string_view param);
     std::optional<uint64_t> scalar_code(const Format& f, const StaticValue& v);
 
     const Module& module_;

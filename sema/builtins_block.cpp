@@ -4,7 +4,11 @@
 //   other float scales: amax / largest element, rounded once (up for ceil and rceil); with a tensor scale, relative to that, which is
 //   amax of the tile / (largest element * largest scale). Scales of f32 keep 16 mantissa bits, rounded up.
 // Elements are x / scale, rounded to nearest and clamped symmetrically. Quantising what a floor-rule block decoded to changes nothing.
+// NaN and Inf become NaN: the element where elements have one, else the scale of the block, else the tensor's; where none of them has a NaN, the
+// casts' rule for such formats holds. Every scale saturates, so that finite data never makes one that is not.
+#include <algorithm>
 #include <bit>
+#include <cfloat>
 #include <cmath>
 
 #include "sema/elaborate.h"
@@ -39,6 +43,28 @@ int precision(const Format& elem) { return elem.is_float() ? elem.man_bits : std
 bool rounds_up(const Format& block) { return block.scale_rule == ScaleRule::ceil || block.scale_rule == ScaleRule::rceil; }
 
 bool is_power_scale(const Format& scale) { return scale.is_float() && scale.man_bits == 0; }
+
+/// The largest number of a scale format whose product with `largest`, what it multiplies, is finite in f32. Scales with more than 16 mantissa
+/// bits keep 16.
+double scale_limit(const Format& scale, double largest) {
+    const double top = largest > 1 ? FLT_MAX / largest : FLT_MAX;
+    const double limit = decode(scale, encode(scale, top, {Round::rtz, Overflow::sat}));
+    if (scale.man_bits <= 16 || limit == 0) return limit;
+    const double unit = std::ldexp(1.0, std::ilogb(limit) - 16);
+    return std::floor(limit / unit) * unit;
+}
+
+/// Has the format finite values that f32 does not hold, or that it would round up?
+bool exceeds_f32(const Format& f, const Format& f32) {
+    if (f.is_float()) return !widens(f, f32);
+    const auto beyond = [](double v) { return std::isfinite(v) && std::fabs(v) > FLT_MAX; };
+    return f.kind == FormatKind::codebook ? std::any_of(f.table.begin(), f.table.end(), beyond) : f.kind == FormatKind::lns && beyond(largest(f));
+}
+
+/// Has the format NaN or Inf?
+bool has_special(const Format& f) {
+    return has_nan(f) || f.has_inf || !std::all_of(f.table.begin(), f.table.end(), [](double v) { return std::isfinite(v); });
+}
 
 }  // namespace
 
@@ -98,7 +124,8 @@ ValueId Elaborator::scale_exponent(ValueId amax, const Format& block, const Form
         exponent = ir().elementwise(Op::add, {exponent, ir().cast(ir().elementwise(Op::ne, {mantissa, splat(mantissa, 0)}), id_of(Fmt::i64))});
     }
     exponent = add(exponent, 127 - 1023 - shift);
-    exponent = ir().elementwise(Op::min, {ir().elementwise(Op::max, {exponent, splat(exponent, 0)}), splat(exponent, 254)});
+    const int top = std::clamp(254 - std::ilogb(largest(elem)), 0, 254);  // products with an element are finite in f32
+    exponent = ir().elementwise(Op::min, {ir().elementwise(Op::max, {exponent, splat(exponent, 0)}), splat(exponent, top)});
     const ValueId special = ir().elementwise(Op::bit_not, {ir().elementwise(Op::isfinite, {amax})});
     return ir().select(special, splat(exponent, 255), exponent);
 }
@@ -119,16 +146,17 @@ Value Elaborator::quantise_blocks(const Value& value, FormatId to, Span span) {
     const Shape grouped = with_last(type.shape, blocks, size);
     if (grouped.rank > kMaxRank || !fits_budget(with_last(type.shape, blocks * size), span))
         return error(Diag::bad_shape, span, "a tile of a block format has at most 7 dimensions");
+    const ValueId padded = ir().reshape(resize_last(raw, blocks * size), grouped);
+    const bool wide = exceeds_f32(source, types_.format(f32));
+    const ValueId exact = wide && !source.is_float() ? ir().cast(padded, id_of(Fmt::f64)) : padded;
+    const ValueId x = ir().cast(exact, f32, Round::rne, wide ? Overflow::sat : Overflow::automatic);
     // The magnitude is rounded so that the chosen exponent is that of the original precision.
-    const ValueId source_padded = ir().reshape(resize_last(raw, blocks * size), grouped);
-    const bool wide = source.is_float() && source.bits == 64;
-    const ValueId x = ir().cast(source_padded, f32);
     ValueId magnitude =
-        ir().elementwise(Op::abs, {wide ? ir().cast(ir().elementwise(Op::abs, {source_padded}), f32, up ? Round::ru : Round::rtz) : x});
-    ValueId finite;
-    if (has_nan(elem)) {
-        finite = ir().elementwise(Op::isfinite, {x});
-        magnitude = ir().select(finite, magnitude, splat(magnitude, 0));
+        ir().elementwise(Op::abs, {wide ? ir().cast(ir().elementwise(Op::abs, {exact}), f32, up ? Round::ru : Round::rtz, Overflow::sat) : x});
+    ValueId finite;  // where it has to be asked: Inf of a wide source has become finite
+    if (has_special(source) && (wide || has_nan(elem))) {
+        finite = ir().elementwise(Op::isfinite, {wide ? exact : x});
+        magnitude = ir().select(finite, magnitude, splat(magnitude, has_nan(elem) ? 0 : std::nan("")));
     }
     const ValueId amax = ir().reduce(magnitude, ReduceKind::max, grouped.rank - 1, false, f32);
     Value out = poison(span);
@@ -138,12 +166,12 @@ Value Elaborator::quantise_blocks(const Value& value, FormatId to, Span span) {
     ValueId divisor;  // f32, shape of the scales
     if (is_power_scale(scale)) {
         const ValueId code = ir().bitcast(ir().cast(scale_exponent(amax, block, elem), id_of(Fmt::u8)), id_of(Fmt::f8e8m0));
-        out.scales = ir().cast(code, block.scale);
+        out.scales = ir().cast(code, block.scale, Round::rne, Overflow::sat);
         divisor = ir().cast(out.scales, f32);
     } else {
         divisor = fraction_scales(out, amax, block);
     }
-    out.v = ir().reshape(block_codes(x, divisor, finite, block), with_last(type.shape, blocks * size));
+    out.v = ir().reshape(block_codes(x, divisor, has_nan(elem) ? finite : ValueId{}, block), with_last(type.shape, blocks * size));
     out.v = resize_last(out.v, n);
     return out;
 }
@@ -163,18 +191,26 @@ ValueId Elaborator::fraction_scales(Value& out, ValueId amax, const Format& bloc
     const Format &elem = types_.format(block.elem), &scale = types_.format(block.scale);
     const FormatId f32 = id_of(Fmt::f32);
     const Round round = rounds_up(block) ? Round::ru : Round::rne;
+    const auto at_most = [&](ValueId v, double top) { return ir().elementwise(Op::min, {v, splat(v, top)}); };
+    double limit = scale_limit(scale, largest(elem));
+    const ValueId finite = ir().elementwise(Op::isfinite, {amax}), undefined = splat(amax, std::nan(""));
     ValueId unit = splat(amax, largest(elem)), spread;
     if (block.tensor_scale.v != 0) {
-        const ValueId top = ir().reduce(amax, ReduceKind::max, -1, false, f32);
-        const ValueId whole = short_scale(ir().elementwise(Op::div, {top, splat(top, largest(elem) * largest(scale))}));
-        out.tensor_scale = ir().cast(whole, block.tensor_scale);
+        const ValueId counted = ir().select(finite, amax, has_nan(scale) ? splat(amax, 0) : undefined);
+        const ValueId top = ir().reduce(counted, ReduceKind::max, -1, false, f32);
+        const double most = std::fmin(largest(elem) * largest(scale), FLT_MAX);
+        const ValueId share = ir().elementwise(Op::div, {top, splat(top, most)});
+        out.tensor_scale = ir().cast(short_scale(at_most(share, scale_limit(types_.format(block.tensor_scale), most))), block.tensor_scale);
+        limit = scale_limit(scale, 1);
         spread = ir().broadcast(ir().cast(out.tensor_scale, f32), ir().fn().type(amax).shape);
         unit = ir().elementwise(Op::mul, {spread, unit});
     }
     const ValueId none = ir().elementwise(Op::eq, {unit, splat(unit, 0)});
     ValueId target = ir().select(none, splat(unit, 0), ir().elementwise(Op::div, {amax, unit}));
+    target = at_most(target, limit);
     if (scale.man_bits > 16) target = short_scale(target);
     if (scale.is_float()) target = ir().elementwise(Op::max, {target, splat(target, decode(scale, min_normal_code(scale)))});
+    target = ir().select(finite, target, undefined);
     out.scales = ir().cast(target, block.scale, round, Overflow::sat);
     const ValueId own = ir().cast(out.scales, f32);
     return spread.valid() ? ir().elementwise(Op::mul, {own, spread}) : own;

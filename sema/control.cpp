@@ -139,7 +139,7 @@ Elaborator::Locals Elaborator::carried_by(const Effects& effects) {
 void Elaborator::if_statement(const ast::IfStmt& s) {
     const Value c = expr(*s.condition);
     if (c.kind == Value::poison) return;
-    if (s.is_const || c.kind == Value::boolean || !building()) {
+    if (s.is_const || c.kind == Value::boolean || !building() || folded_code(c)) {
         const std::optional<bool> taken = static_bool(c, s.condition->span);
         if (!taken) return;
         if (*taken) return block(s.then_block);

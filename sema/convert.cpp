@@ -245,7 +245,7 @@ bool Elaborator::to_bool(const Value& v, Span span, ir::ValueId& out) {
 
 std::optional<int64_t> Elaborator::static_int(const Value& v, Span span, const char* what) {
     if (v.kind == Value::poison) return std::nullopt;
-    if (v.kind == Value::integer && v.i >= INT64_MIN && v.i <= INT64_MAX) return static_cast<int64_t>(v.i);
+    if (const auto i = folded_int(v); i && *i >= INT64_MIN && *i <= INT64_MAX) return static_cast<int64_t>(*i);
     error(Diag::not_constant, span, what, v.kind == Value::tile ? describe(v) + ", a run-time value" : describe(v));
     return std::nullopt;
 }
@@ -253,6 +253,7 @@ std::optional<int64_t> Elaborator::static_int(const Value& v, Span span, const c
 std::optional<bool> Elaborator::static_bool(const Value& v, Span span) {
     if (v.kind == Value::poison) return std::nullopt;
     if (v.kind == Value::boolean) return v.b;
+    if (const auto code = folded_code(v); code && ir().fn().elem(v.v).is_bool()) return *code != 0;
     if (v.kind == Value::tile)
         error(Diag::not_constant, span, "this condition", describe(v) + ", a run-time value");
     else

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lang/evaluate.h"
 #include "lang/stack.h"
 #include "sema/checker.h"
 #include "sema/flow.h"
@@ -15,8 +16,8 @@ namespace tegula::sema {
 
 namespace {
 
-/// Native stack that elaboration may use: well below the 8 MiB that threads mostly have, and two thirds of what there is, as later phases need theirs.
-/// What most programs need is not looked at.
+/// Native stack that elaboration may use: well below the 8 MiB that threads mostly have, and two thirds of what there is, as later phases need
+/// theirs. What most programs need is not looked at.
 constexpr size_t kMostStack = 3 << 20, kFreeStack = 32 << 10;
 
 /// Cost of copying one member of a tuple, list or tuple type: keeps doubling definitions from filling memory.
@@ -109,13 +110,17 @@ StaticMode::~StaticMode() {
     e_.scope_ = std::move(scope_);
 }
 
-ir::Builder& Elaborator::ir() {
-    if (builder_) return *builder_;
+ir::Function& Elaborator::scratch() {
     if (!scratch_) {
         scratch_ = std::make_unique<ir::Function>(types_);
         scratch_->body = scratch_->add_block();
-        scratch_builder_ = std::make_unique<ir::Builder>(*scratch_, scratch_->body);
     }
+    return *scratch_;
+}
+
+ir::Builder& Elaborator::ir() {
+    if (builder_) return *builder_;
+    if (!scratch_builder_) scratch_builder_ = std::make_unique<ir::Builder>(scratch(), scratch().body);
     return *scratch_builder_;
 }
 
@@ -153,6 +158,33 @@ Value Elaborator::constant(const ast::Expr& e, const std::shared_ptr<Scope>& sco
     Value v = expr(e);
     if (!is_static(v)) return error(Diag::not_constant, e.span, "this value", describe(v));
     return v;
+}
+
+void Elaborator::fold_scalars() {
+    if (!builder_) builder_ = std::make_unique<ir::Builder>(scratch(), scratch().body, true);
+}
+
+Value Elaborator::clause(const ast::Expr& e, const std::shared_ptr<Scope>& scope) {
+    fold_scalars();
+    const ScopeSwitch in(scope_, scope);
+    Value v = expr(e);
+    v.span = e.span;
+    return v;
+}
+
+Value Elaborator::typed(FormatId elem, uint64_t code, Span span) {
+    fold_scalars();
+    return tile(ir().constant(types_.tile(elem), code), span);
+}
+
+std::optional<uint64_t> Elaborator::folded_code(const Value& v) {
+    return folding() && v.kind == Value::tile ? scalar_constant(ir().fn(), v.v) : std::nullopt;
+}
+
+std::optional<__int128> Elaborator::folded_int(const Value& v) {
+    if (v.kind == Value::integer) return v.i;
+    const auto code = folded_code(v);
+    return code && ir().fn().elem(v.v).is_int() ? std::optional(static_code(elem_of(v), *code, v.span).i) : std::nullopt;
 }
 
 std::shared_ptr<Scope> Elaborator::module_scope(const Module& module) {

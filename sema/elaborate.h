@@ -65,6 +65,15 @@ public:
     std::optional<LayoutId> layout(const Module& module, const ast::Expr& e, const HostResolver& resolver);
     /// Elaborates `expr` purely at compile time in `scope`; reports when it is not constant.
     Value constant(const ast::Expr& expr, const std::shared_ptr<Scope>& scope);
+    /// The value of a clause in `scope`, computed as a body computes it: numbers have their types, and what is known is folded at once. A tile that
+    /// is no constant needs a run, or holds a quotient without a value.
+    Value clause(const ast::Expr& expr, const std::shared_ptr<Scope>& scope);
+    /// A scalar of that type for clauses.
+    Value typed(FormatId elem, uint64_t code, Span span = {});
+    /// The code of a scalar that folding has made a constant.
+    std::optional<uint64_t> folded_code(const Value& v);
+    /// The number that an integer constant or a folded integer is.
+    std::optional<__int128> folded_int(const Value& v);
     std::shared_ptr<Scope> module_scope(const Module& module);
     /// Looks a name up: locals, items of the module, imports, builtins, op rows, prelude. Poison (reported) when unknown.
     Value lookup(std::string_view name, Span span);
@@ -294,9 +303,12 @@ public:
     }
     /// In purely static evaluation a scratch function takes what is built; its values are refused where a constant is needed.
     ir::Builder& ir();
+    ir::Function& scratch();
+    void fold_scalars();  ///< from now on what is elaborated is a clause
     TypeTable& types() { return types_; }
     DiagSink& diags() { return diags_; }
     bool building() const { return builder_ != nullptr; }  ///< false in purely static evaluation
+    bool folding() const { return builder_ && builder_->folds(); }  ///< of clauses: every branch and loop is taken at once
 
 private:
     friend class StaticMode;

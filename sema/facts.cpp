@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sema/elaborate.h"
+#include "sema/flow.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
@@ -10,8 +11,8 @@ namespace {
 
 class Collector {
 public:
-    Collector(Elaborator& elaborator, const std::vector<std::string_view>& extents, const std::shared_ptr<Scope>& scope)
-        : e_(elaborator), extents_(extents), scope_(scope) {}
+    Collector(Elaborator& elaborator, const Module& module, const std::vector<std::string_view>& extents, const std::shared_ptr<Scope>& scope)
+        : e_(elaborator), module_(module), extents_(extents), scope_(scope) {}
     LaunchFacts out;
 
     void dims(const ast::Param& p) {
@@ -57,8 +58,7 @@ public:
             fact.at_most = *n - 1;
         } else if (const auto name = extent(e); !name.empty()) {
             fact.extent = name;
-        } else if (e.kind == ast::ExprKind::call && base_name(*ast::as<ast::CallExpr>(&e).callee) == "cdiv" &&
-                   ast::as<ast::CallExpr>(&e).args.size() == 2) {
+        } else if (is_cdiv(e)) {
             const auto& args = ast::as<ast::CallExpr>(&e).args;
             const auto tile = number(*args[1].value);
             const auto name_of = extent(*args[0].value);
@@ -76,16 +76,22 @@ private:
         const std::string_view name = ast::as<ast::NameExpr>(&e).name;
         return std::find(extents_.begin(), extents_.end(), name) == extents_.end() ? std::string_view() : name;
     }
-    /// The value of an expression of constants and generics only.
+    /// The built-in cdiv(a, b), not a function of that name.
+    bool is_cdiv(const ast::Expr& e) const {
+        if (e.kind != ast::ExprKind::call) return false;
+        const auto& call = ast::as<ast::CallExpr>(&e);
+        const bool plain = std::all_of(call.args.begin(), call.args.end(), [](const ast::Arg& a) { return a.name.text.empty(); });
+        return call.callee->kind == ast::ExprKind::name && base_name(*call.callee) == "cdiv" && plain && call.args.size() == 2 &&
+               !scope_->find("cdiv") && !is_item(module_, "cdiv");
+    }
+    /// The value of an expression of constants and generics only, in the arithmetic of its types.
     std::optional<int64_t> number(const ast::Expr& e) {
-        for (const ast::Name& n : names_in(e))
-            if (std::find(extents_.begin(), extents_.end(), n.text) != extents_.end()) return std::nullopt;
-        const Value v = e_.constant(e, scope_);
+        const auto n = e_.folded_int(e_.clause(e, scope_));
         constexpr int64_t kFar = int64_t{1} << 62;  // leaves room for the +-1 above
-        if (v.kind != Value::integer || v.i > kFar || v.i < -kFar) return std::nullopt;
-        return static_cast<int64_t>(v.i);
+        return n && *n <= kFar && *n >= -kFar ? std::optional(static_cast<int64_t>(*n)) : std::nullopt;
     }
     Elaborator& e_;
+    const Module& module_;
     const std::vector<std::string_view>& extents_;
     std::shared_ptr<Scope> scope_;
 };
@@ -98,7 +104,10 @@ LaunchFacts launch_facts(const Module& module, const ast::KernelItem& kernel, co
     DiagSink scratch;
     Elaborator static_only(types, limits, scratch);
     const std::vector<std::string_view> extents = extent_names(module, kernel);
-    Collector c(static_only, extents, scope);
+    const std::shared_ptr<Scope> inner = make_scope(scope);  // what only a launch knows hides items of its name
+    for (const ast::Param& p : kernel.params) define(*inner, p.name.text, Value{});
+    for (const std::string_view name : extents) define(*inner, name, Value{});
+    Collector c(static_only, module, extents, inner);
     for (const ast::Param& p : kernel.params) c.dims(p);
     for (const ast::Expr* w : kernel.where) c.where(*w);
     for (size_t i = 0; i < kernel.grid.size() && i < 3; ++i) c.grid(static_cast<int>(i), *kernel.grid[i]);

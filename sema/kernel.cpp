@@ -174,16 +174,7 @@ void Elaborator::tensor_extents(const ast::IndexExpr& form, const KernelParam& p
 }
 
 void Elaborator::kernel_clauses(const ast::KernelItem& item) {
-    ir::Function& fn = *instance_->fn;
-    fn.hints = hints(item.attributes, true);
-    if (item.schedule) {
-        const ast::Expr& s = *item.schedule;
-        const bool call = s.kind == ast::ExprKind::call;
-        const ast::Attribute a{{base_name(call ? *ast::as<ast::CallExpr>(&s).callee : s), s.span},
-                               call ? ast::as<ast::CallExpr>(&s).args : std::span<const ast::Arg>()};
-        for (ir::Hint& h : hints({&a, 1}, true)) fn.hints.push_back(std::move(h));
-    }
-    for (const ast::Expr* w : item.where) {
+    for (const ast::Expr* w : item.where) {  // before `@ math(fast)` counts, which launches do not know
         const Value v = expr(*w);
         if (v.kind == Value::boolean) {
             if (!v.b) error(Diag::where_false, w->span, source_text(*w));
@@ -193,6 +184,14 @@ void Elaborator::kernel_clauses(const ast::KernelItem& item) {
         ir::ValueId c;
         if (to_bool(v, w->span, c)) ir().emit(ir::Op::assume, {&c, 1}, {});
     }
+    ir::Function& fn = *instance_->fn;
+    fn.hints = hints(item.attributes, true);
+    if (!item.schedule) return;
+    const ast::Expr& s = *item.schedule;
+    const bool call = s.kind == ast::ExprKind::call;
+    const ast::Attribute a{{base_name(call ? *ast::as<ast::CallExpr>(&s).callee : s), s.span},
+                           call ? ast::as<ast::CallExpr>(&s).args : std::span<const ast::Arg>()};
+    for (ir::Hint& h : hints({&a, 1}, true)) fn.hints.push_back(std::move(h));
 }
 
 std::span<const std::string_view> hint_words(std::string_view hint) {

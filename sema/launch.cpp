@@ -65,17 +65,20 @@ void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, Argum
     for (size_t d = 0; d < form.items.size(); ++d) {
         const ast::Expr& e = *form.items[d].start;
         if (is_open(e)) {
+            note_memory(e, p.name.text);
             fits = false;
             continue;
         }
-        const Value v = e_.constant(e, scope_);
-        if (v.kind != Value::integer || (v.i == a.extents[d] && a.extents[d] >= 0)) continue;
+        const std::string axis = "extent " + std::to_string(d);
+        const auto wanted = e_.folded_int(value(e, (axis + " ").c_str(), p.name.text));
+        if (wanted && *wanted == a.extents[d] && a.extents[d] >= 0) continue;
         fits = false;
-        std::string text = "extent " + std::to_string(d) + " is ";
+        if (!wanted) continue;
+        std::string text = axis + " is ";
         if (e.kind != ast::ExprKind::int_lit) text += source_text(e) + " = ";
-        text += int_text(v.i);
+        text += int_text(*wanted);
         if (const auto from = extent_from_.find(base_name(e)); from != extent_from_.end()) text += " from `" + std::string(from->second) + "`";
-        note(p.name.text, v.i == a.extents[d] ? "extent " + std::to_string(d) + " is negative" : text + ", got " + std::to_string(a.extents[d]));
+        note(p.name.text, *wanted == a.extents[d] ? axis + " is negative" : text + ", got " + std::to_string(a.extents[d]));
     }
     if (a.open_layout) a.layout = declared->t.layout;
     if (fits) check_layout(p, declared->t, a);
@@ -108,25 +111,24 @@ void Binder::bind_scalar(const ast::Param& p, const ArgumentType* a) {
         t = e_.type_desc(*p.type);
     }
     if (!t || t->kind != TypeDesc::scalar_format) return;
-    StaticValue value;
+    StaticValue given;
     if (a) {
-        value = a->value;
+        given = a->value;
     } else {
-        const auto v = static_of(e_.constant(*p.default_value, scope_));
-        if (!v) return note(p.name.text, "the default is no scalar");
-        value = *v;
+        const Value v = value(*p.default_value, "default ", p.name.text);
+        if (v.kind == Value::poison) return;
+        const auto known = static_of(v);
+        if (!known) return note(p.name.text, "the default is no scalar");
+        given = *known;
     }
     const Format& f = types_.format(t->elem);
-    const std::optional<uint64_t> code = scalar_code(f, value);
-    if (!code) return note(p.name.text, "expected " + f.name + ", got " + to_string(value, types_));
+    const std::optional<uint64_t> code = scalar_code(f, given);
+    if (!code) return note(p.name.text, "expected " + f.name + ", got " + to_string(given, types_));
     Argument out;
     out.kind = Argument::scalar;
     out.code = *code;
     plan_.scalars.push_back(out);
-    const auto* real = std::get_if<double>(&value.v);
-    if (real && f.is_int()) value.v = static_cast<int64_t>(*real);
-    if (f.is_float() && std::holds_alternative<int64_t>(value.v)) value.v = static_cast<double>(std::get<int64_t>(value.v));
-    define(*scope_, p.name.text, value_of(value));
+    define(*scope_, p.name.text, e_.typed(t->elem, *code, p.name.span));
 }
 
 void Binder::check_param(const ast::Param& p, ArgumentType& a) {
@@ -165,7 +167,8 @@ std::optional<ArgumentType> Binder::infer(const ast::Param& p) {
     out.elem = declared->t.elem;
     out.layout = declared->t.layout;
     for (const ast::IndexItem& item : form->items) {
-        const auto extent = e_.static_int(e_.constant(*item.start, scope_), item.span, "an extent");
+        const Value v = value(*item.start, "extent ", p.name.text);
+        const auto extent = v.kind == Value::poison ? std::nullopt : e_.static_int(v, item.span, "an extent");
         if (!extent) return std::nullopt;
         out.extents.push(*extent);
     }
@@ -176,13 +179,14 @@ std::optional<ArgumentType> Binder::infer(const ast::Param& p) {
 void Binder::choose_segments() {
     for (const ast::TuneChoice& c : kernel_.dispatch) {
         const Local* l = scope_->find(c.name.text);
-        if (!l || l->value.kind != Value::integer || c.values.empty()) continue;
+        const auto actual = l ? e_.folded_int(l->value) : std::nullopt;
+        if (!actual || c.values.empty()) continue;
         int64_t chosen = 0;
         for (const ast::Expr* e : c.values) {
-            const auto n = e_.static_int(e_.constant(*e, scope_), e->span, "a segment of `dispatch`");
+            const auto n = e_.static_int(value(*e, "dispatch: "), e->span, "a segment of `dispatch`");
             if (!n) return;
             chosen = *n;
-            if (l->value.i <= *n) break;
+            if (*actual <= *n) break;
         }
         plan_.generics["dispatch." + std::string(c.name.text)] = StaticValue{chosen};
     }
@@ -191,19 +195,20 @@ void Binder::choose_segments() {
 void Binder::grid() {
     for (size_t i = 0; i < kernel_.grid.size() && i < 3; ++i) {
         const ast::Expr& e = *kernel_.grid[i];
+        const std::string extent = "grid extent " + std::to_string(i) + " ";
         if (is_open(e)) continue;
-        const Value v = e_.constant(e, scope_);
+        const Value v = value(e, extent.c_str());
         if (v.kind == Value::poison) continue;
-        if (v.kind != Value::integer) {
+        const auto n = e_.folded_int(v);
+        if (!n) {
             e_.static_int(v, e.span, "an extent of the grid");
             continue;
         }
-        if (v.i < 0 || v.i > kMaxGrid) {
-            note({}, "grid extent " + std::to_string(i) + " is " + source_text(e) + " = " + int_text(v.i) + ", outside [0, " +
-                         std::to_string(kMaxGrid) + "]");
+        if (*n < 0 || *n > kMaxGrid) {
+            note({}, extent + "is " + source_text(e) + " = " + int_text(*n) + ", outside [0, " + std::to_string(kMaxGrid) + "]");
             continue;
         }
-        plan_.grid[i] = static_cast<uint64_t>(v.i);
+        plan_.grid[i] = static_cast<uint64_t>(*n);
     }
 }
 

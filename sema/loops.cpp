@@ -100,7 +100,8 @@ void Elaborator::for_range(const ast::ForStmt& s, const ast::RangeExpr& range) {
         error(Diag::zero_step, range.step ? range.step->span : s.span);
         return;
     }
-    if (s.is_const || !building()) return for_static_range(s, lo, hi, step);
+    if (folding() && step.kind == Value::tile && folded_int(step).value_or(1) <= 0) return;  // counts upward, as at run time
+    if (s.is_const || !building() || (folding() && folded_int(lo) && folded_int(hi) && folded_int(step))) return for_static_range(s, lo, hi, step);
     for_dynamic(s, lo, hi, step);
 }
 
@@ -146,6 +147,7 @@ void Elaborator::for_static_range(const ast::ForStmt& s, const Value& lo, const 
     unroll(s, [&, end = *b, by = *d](Value& item) {
         if (by > 0 ? i >= end : i <= end) return false;
         item = integer_value(i, s.span);
+        if (folding() && !s.is_const) item = tile(to_tile(item, s.span), s.span);
         i += by;
         return true;
     });
@@ -247,7 +249,7 @@ void Elaborator::while_statement(const ast::WhileStmt& s) {
     Effects effects;
     collect(s.body.stmts, effects, false);
     Frame frame(Frame::loop, {});
-    if (building()) {
+    if (building() && !folding()) {
         while_region(
             effects, frame, s.attributes, {},
             [&](ir::ValueId) {

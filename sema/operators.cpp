@@ -1,5 +1,6 @@
 // Elementwise operations: compile-time folding, promotion of operands to one element type, the check against the op's row, and explicit
-// broadcasts to one shape. Integers fold exactly in [-2^63, 2^64), reals in double; typed values never fold here (lower/fold does).
+// broadcasts to one shape. Integers fold exactly in [-2^63, 2^64), reals in double; typed values fold in the builder of a clause (ir::Builder), else
+// in lower/fold.
 #include <bit>
 #include <cmath>
 
@@ -69,12 +70,11 @@ std::string domain_text(Op op) {
 using Int = __int128;
 
 Int floor_div(Int a, Int b) {
-    if (b == 0) return 0;
     const Int q = a / b;
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
-/// Exact integers; nullopt when the result leaves 128 bits or the op has no meaning without a width.
+/// Exact integers, divisors not 0; nullopt when the result leaves 128 bits or the op has no meaning without a width.
 std::optional<Int> fold_int(Op op, Int a, Int b, Int c) {
     Int r = 0;
     switch (op) {
@@ -89,13 +89,13 @@ std::optional<Int> fold_int(Op op, Int a, Int b, Int c) {
         case Op::div:
             return floor_div(a, b);
         case Op::rem:
-            return b == 0 ? a : a - floor_div(a, b) * b;
+            return a - floor_div(a, b) * b;
         case Op::div_trunc:
-            return b == 0 ? 0 : a / b;
+            return a / b;
         case Op::rem_trunc:
-            return b == 0 ? a : a % b;
+            return a % b;
         case Op::div_ceil:
-            return b == 0 ? 0 : -floor_div(-a, b);
+            return -floor_div(-a, b);
         case Op::neg:
             return -a;
         case Op::abs:
@@ -144,6 +144,14 @@ std::optional<bool> fold_compare(Op op, auto a, auto b) {
     }
 }
 
+bool divides(Op op) { return op == Op::div || op == Op::rem || op == Op::div_trunc || op == Op::rem_trunc || op == Op::div_ceil; }
+
+/// "7 / 0", "cdiv(7, 0)".
+std::string quotient_text(Op op, Int a) {
+    if (op == Op::div || op == Op::rem) return int_text(a) + (op == Op::div ? " / 0" : " % 0");
+    return (op == Op::div_ceil ? "cdiv" : std::string(ir::op_row(op).name)) + "(" + int_text(a) + ", 0)";
+}
+
 bool needs_width(Op op) { return op == Op::umulhi || op == Op::popcount || op == Op::clz || op == Op::ctz; }
 
 }  // namespace
@@ -173,6 +181,12 @@ Value Elaborator::fold(Op op, const std::vector<Value>& args, Span span) {
     if (reals == 0 && (domain & ir::S)) {
         const Int a = args[0].i, b = args.size() > 1 ? args[1].i : 0, c = args.size() > 2 ? args[2].i : 0;
         if (const auto truth = fold_compare(op, a, b)) return as_bool(*truth);
+        if (divides(op) && b == 0) {
+            if (!folding()) return error(Diag::constant_division, span, quotient_text(op, a));
+            const FormatId i64 = id_of(Fmt::i64);  // stays as it is: its clause tells
+            const ir::ValueId dividend = to_tile(args[0], i64, span);
+            return dividend.valid() ? tile(ir().elementwise(op, {dividend, ir().index(0)}), span) : poison(span);
+        }
         const auto value = fold_int(op, a, b, c);
         if (!value || *value < -(static_cast<Int>(1) << 63) || *value >= static_cast<Int>(1) << 64)
             return error(Diag::constant_overflow, span, ir::op_row(op).name);

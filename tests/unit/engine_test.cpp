@@ -399,6 +399,123 @@ TEST(IrTexts, TooDeep) {
     EXPECT_EQ(codes({diags.all()[0]}), "T0703");
 }
 
+// ---- clauses against bodies ----
+
+/// A scalar parameter of every type, and how its code is read as i64.
+struct ScalarType {
+    const char *name, *literal, *code;
+    std::vector<const char*> values;
+};
+const std::vector<ScalarType> kScalarTypes = {
+    {"u8", "3", "cast<i64>(", {"0", "7", "200", "255"}},
+    {"i16", "5", "cast<i64>(", {"-32768", "-1", "0", "291"}},
+    {"u32", "9", "cast<i64>(", {"0", "1", "4294967295", "65537"}},
+    {"i64", "11", "cast<i64>(", {"-9223372036854775807", "-1", "0", "4611686018427387904"}},
+    {"f16", "0.5", "cast<i64>(bitcast<u16>(", {"0.1", "-65504.0", "0.0", "3.0"}},
+    {"f32", "0.75", "cast<i64>(bitcast<u32>(", {"1e-40", "-2.5", "3e38", "0.3"}},
+};
+
+/// Random expressions of those parameters, of the type that is asked for.
+class Expressions {
+public:
+    explicit Expressions(uint64_t seed) : state_(seed) {}
+    uint64_t below(uint64_t n) {
+        state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+        return (state_ >> 33) % n;
+    }
+    std::string of(size_t type, int depth) {
+        const ScalarType& t = kScalarTypes[type];
+        if (depth == 0) return std::string("p_") + t.name;
+        const auto second = [&] { return below(3) == 0 ? std::string(t.literal) : of(type, depth - 1); };
+        const std::string a = of(type, depth - 1);
+        switch (below(8)) {
+            case 0:
+                return "select(" + truth(depth - 1) + ", " + a + ", " + second() + ")";
+            case 1:
+                return std::string("cast<") + t.name + ">(" + of(below(kScalarTypes.size()), depth - 1) + ")";
+            case 2:
+                return (below(2) ? "twice(" : "-(") + a + ")";
+            case 3:
+                return (below(2) ? "max(" : "min(") + a + ", " + second() + ")";
+            default:
+                break;
+        }
+        static constexpr const char *kWhole[] = {"+", "-", "*", "/", "%", "&", "^", "|", "<<", ">>"}, *kReal[] = {"+", "-", "*", "/"};
+        const bool real = t.name[0] == 'f';
+        return "(" + a + " " + (real ? kReal[below(4)] : kWhole[below(10)]) + " " + second() + ")";
+    }
+    std::string truth(int depth) {
+        static constexpr const char* kCompare[] = {"<", "<=", "==", "!="};
+        const size_t type = below(kScalarTypes.size());
+        return of(type, depth) + " " + kCompare[below(4)] + " " + of(type, depth);
+    }
+
+private:
+    uint64_t state_;
+};
+
+// What a clause computes before a launch is what the body computes in it, quotients without a value included: those refuse the launch.
+TEST(Clauses, ComputeWhatBodiesCompute) {
+    Expressions random(7);
+    std::string parameters,
+        text = "fn twice<T: number>(x: T) -> T { var y = x; for i in 0 .. 1 { if y < x || y >= x || y != y { y += x; } } return y; }\n";
+    for (const ScalarType& t : kScalarTypes) parameters += std::string("p_") + t.name + ": " + t.name + ", ";
+    constexpr size_t kCount = 40, kSets = 3;
+    std::vector<std::string> arguments;
+    std::string bodies, clauses;
+    for (size_t i = 0; i < kCount; ++i) {
+        const size_t type = i % kScalarTypes.size();
+        const std::string read = kScalarTypes[type].code, code = read + random.of(type, 4) + (read.find("bitcast") != read.npos ? "))" : ")");
+        const std::string n = std::to_string(i);
+        bodies += "kernel v" + n + "(" + parameters + "out y: tensor<i64>[1]) { y[0] = " + code + "; }\n";
+        clauses += "kernel c" + n + "(" + parameters + "want: i64, out y: tensor<i64>[1]) grid [select(" + code + " == want, 1, 0)] where " + code +
+                   " == want { y[0] = want; }\n";
+        for (size_t s = 0; s < kSets; ++s) {
+            std::string given;
+            for (const ScalarType& t : kScalarTypes) given += std::string(t.values[random.below(t.values.size())]) + ", ";
+            arguments.push_back(given);
+            bodies += "test \"" + n + "\" { let y = empty<i64>[1]; v" + n + "(" + given + "y); print(\"{}\", y[0]); }\n";
+        }
+    }
+    const auto engine = Engine::create({});
+    LaunchOptions options;
+    options.checked = true;
+    options.threads = 1;
+    std::vector<std::string> values, failures;
+    std::string printed;
+    options.print = [&](std::string_view line) { printed = line.substr(0, line.find('\n')); };
+    DiagSink diags;
+    const ModulePtr first = engine->load("bodies.tile", text + bodies, "", diags);
+    ASSERT_TRUE(first) << codes(diags.all());
+    run_tests(*engine, *first, "", options, [&](TestResult& r) {
+        failures.push_back(codes(r.diagnostics));
+        values.push_back(printed);
+    });
+    ASSERT_EQ(failures.size(), arguments.size());
+    for (size_t at = 0; at < arguments.size(); ++at) {
+        const std::string call = "c" + std::to_string(at / kSets) + "(" + arguments[at];
+        clauses += "test \"" + std::to_string(at) + "\" { let y = zeros<i64>[1]; ";
+        if (failures[at].empty()) {
+            clauses += call + values[at] + ", y); assert(y[0] == " + values[at] + "); assert_fails(" + call + "-(" + values[at] +
+                       " / 2) - 77, y), \"does not hold: p_\"); }\n";
+        } else {
+            const bool zero = failures[at].find("T0907") != std::string::npos, least = failures[at].find("T0908") != std::string::npos;
+            EXPECT_TRUE(zero || least) << failures[at] << " " << call;
+            const char* wanted = zero && least ? "T0801" : zero ? "is a division by zero" : "by -1, which does not fit";
+            clauses += "assert_fails(" + call + "0, y), \"" + wanted + "\"); }\n";
+        }
+    }
+    const ModulePtr second = engine->load("clauses.tile", text + clauses, "", diags);
+    ASSERT_TRUE(second) << codes(diags.all());
+    run_tests(*engine, *second, "", options, [&](TestResult& r) {
+        for (const Diagnostic& d : r.diagnostics) {
+            std::string notes;
+            for (const std::string& note : d.notes) notes += "\n  " + note;
+            ADD_FAILURE() << r.name << ": " << d.message << notes;
+        }
+    });
+}
+
 // ---- the C ABI ----
 
 struct Handles {
