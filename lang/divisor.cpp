@@ -1,6 +1,7 @@
 #include "lang/divisor.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tegula {
 
@@ -8,7 +9,8 @@ using ir::Op;
 
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 40;
+constexpr int kMostBits = 40;
+constexpr int64_t kMost = int64_t{1} << kMostBits;
 constexpr int kMaxDepth = 40;
 
 int64_t divisor(const ir::Function& fn, ir::ValueId v, int depth) {
@@ -22,10 +24,8 @@ int64_t divisor(const ir::Function& fn, ir::ValueId v, int depth) {
     }
     const auto in = [&](size_t k) { return divisor(fn, fn.operands(*def)[k], depth + 1); };
     switch (def->op) {
-        case Op::constant: {
-            const int64_t c = fn.attrs(*def)[0];
-            return c == 0 ? kMost : std::min(kMost, c & -c);
-        }
+        case Op::constant:
+            return int64_t{1} << std::min(std::countr_zero(static_cast<uint64_t>(fn.attrs(*def)[0])), kMostBits);
         case Op::mul:
             return std::min(kMost, in(0) * std::min<int64_t>(in(1), 1 << 20));
         case Op::add:

@@ -30,7 +30,7 @@ std::optional<int64_t> constant_trips(const Function& fn, const Inst& loop) {
     if (!lo || !hi || !step) return std::nullopt;
     if (*step <= 0 || *hi <= *lo) return 0;
     const uint64_t distance = static_cast<uint64_t>(*hi) - static_cast<uint64_t>(*lo);
-    return static_cast<int64_t>((distance - 1) / static_cast<uint64_t>(*step)) + 1;
+    return static_cast<int64_t>(std::min<uint64_t>((distance - 1) / static_cast<uint64_t>(*step), INT64_MAX - 1)) + 1;
 }
 
 /// Elements that a thread computes in one pass.

@@ -323,13 +323,14 @@ void Emitter::instruction(ir::InstId id) {
     if (inst.op != Op::cast && parts(id)) line("__syncwarp();");  // right behind its loops: further on ptxas leaves it out
 }
 
-/// The literal that every element of a tile is, seen through broadcasts: what the prelude must know to spell negations safely.
-std::optional<std::string> Emitter::constant_text(ir::ValueId v) {
-    const Format& f = fn_.elem(v);
+/// `v` at register r, and the constant that every element of it is, seen through broadcasts: what the prelude must know to spell negations safely.
+Known Emitter::known_at(ir::ValueId v, const std::string& r) {
+    const std::string text = at(v, r);
     const ir::Inst* def = fn_.def(v);
     while (def && (def->op == Op::broadcast || def->op == Op::convert || def->op == Op::reshape)) def = fn_.def(fn_.operands(*def)[0]);
-    if (!def || def->op != Op::constant || fn_.type(v).pointer || !f.is_int()) return std::nullopt;
-    return prelude_.literal(f, static_cast<uint64_t>(fn_.attrs(*def)[0]));
+    if (!def || def->op != Op::constant || fn_.type(v).pointer) return text;
+    const auto code = static_cast<uint64_t>(fn_.attrs(*def)[0]);
+    return {fn_.elem(v).is_int() ? prelude_.literal(fn_.elem(v), code) : text, code};
 }
 
 void Emitter::elementwise(ir::InstId id) {
@@ -340,9 +341,9 @@ void Emitter::elementwise(ir::InstId id) {
     const bool shared = divisor && divisor->op == Op::broadcast;  // registers of a thread are divided by the same number
     if (shared && !is_scalar(fn_.result(inst))) return divide_by_shared(id);
     assign(fn_.result(inst), [&](const std::string& r) {
-        std::vector<std::string> operands;
-        for (ir::ValueId v : in) operands.push_back(constant_text(v).value_or(at(v, r)));
-        if (fn_.type(in[0]).pointer) return "(" + operands[0] + (inst.op == Op::eq ? " == " : " != ") + operands[1] + ")";
+        std::vector<Known> operands;
+        for (ir::ValueId v : in) operands.push_back(known_at(v, r));
+        if (fn_.type(in[0]).pointer) return "(" + operands[0].text + (inst.op == Op::eq ? " == " : " != ") + operands[1].text + ")";
         return prelude_.elementwise(inst.op, fn_.elem(in[0]), operands);
     });
 }

@@ -18,7 +18,7 @@ struct Emitter::Part {
         ir::ValueId index;  ///< start, index or gathered indices; invalid for `all`
         size_t operand = 0;
         int dim = -1;            ///< of the part; gather: the first joint dimension
-        std::string start;       ///< i64 text
+        Known start;             ///< i64
         std::string low, count;  ///< checked ranges of step 1: coordinates [low, low + count) are inside
         std::string size;        ///< extent of the tensor's dimension, when checked
     };
@@ -32,9 +32,9 @@ struct Emitter::Part {
     std::string base;            ///< u64 variable: offset of the part's start and of the thread
     bool in_pieces = false;      ///< a layout by expressions whose offset is `base` plus `terms`: texts of "R", times pitches
     std::vector<std::pair<std::string, std::string>> terms;
-    int vector = 1;          ///< elements of a wide access
-    bool shifted = false;    ///< vectors start at any element (emit_shifted.cpp)
-    int vector_axis = -1;    ///< along which they lie
+    int vector = 1;                                   ///< elements of a wide access
+    bool shifted = false;                             ///< vectors start at any element (emit_shifted.cpp)
+    int vector_axis = -1;                             ///< along which they lie
     enum { any, first, whole_vectors } inside = any;  ///< of the elements of a vector at the tensor's edge: any, the first n, all or none
 };
 

@@ -53,10 +53,10 @@ int Emitter::contiguous_dimension(ir::ValueId tensor) const {
     return rank == 0 ? -1 : layout_of(fn_, tensor).kind() == Layout::Kind::col ? 0 : rank - 1;
 }
 
-std::string Emitter::stride(ir::ValueId tensor, int d) {
+Known Emitter::stride(ir::ValueId tensor, int d) {
     const int p = param_number(tensor);
     if (contiguous_dimension(tensor) >= 0) {
-        if (const int64_t n = constant_stride(fn_, tensor, d); n >= 0) return int64_text(n);
+        if (const int64_t n = constant_stride(fn_, tensor, d); n >= 0) return known_int64(n);
     }
     return parameter(KernelParam::stride, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_stride");
 }
@@ -108,17 +108,17 @@ std::string Emitter::layout_text(const LayoutExpr& e, ir::ValueId tensor, const 
     }
 }
 
-std::string Emitter::pitch(ir::ValueId tensor, int member, bool innermost) {
+Known Emitter::pitch(ir::ValueId tensor, int member, bool innermost) {
     const Format& f = fn_.elem(tensor);
-    if (innermost) return int64_text(bit_addressed(f) ? f.bits : 1);
+    if (innermost) return known_int64(bit_addressed(f) ? f.bits : 1);
     const int p = param_number(tensor);
     return parameter(KernelParam::stride, p, member, "const long long", fn_.params[static_cast<size_t>(p)].name + "_pitch");
 }
 
 std::string Emitter::offset(ir::ValueId tensor, const std::vector<std::string>& coordinates) {
     std::string out;
-    const auto term = [&](const std::string& at, const std::string& by) {
-        out += (out.empty() ? "" : " + ") + ("(unsigned long long)(" + at + ")") + (by == "1ll" ? "" : " * " + by);
+    const auto term = [&](const std::string& at, const Known& by) {
+        out += (out.empty() ? "" : " + ") + ("(unsigned long long)(" + at + ")") + times(by);
     };
     if (affine(tensor)) {
         for (size_t d = 0; d < coordinates.size(); ++d) term(coordinates[d], stride(tensor, static_cast<int>(d)));

@@ -65,7 +65,7 @@ std::string Emitter::atomic_function(const Format& f, AtomicKind kind, ir::Memor
     Word w{prelude_.type(f), f.bits == 64 ? "unsigned long long" : "unsigned"};
     std::string next = "value";
     if (kind < AtomicKind::xchg) {
-        const std::string operands[] = {"a", "value"};
+        const Known operands[] = {"a", "value"};
         next = prelude_.elementwise(ir::joining_op(kind), f, operands);
     }
     if (w.type == "float" || w.type == "double") prelude_.need("bits");

@@ -145,7 +145,7 @@ void Emitter::copy_chunks(ir::InstId id, const Ring& r, const std::string& to) {
     const std::vector<std::string> first = put_coordinates(id, l, "0", "0");
     std::string odd = "(unsigned long long)" + name(tensor) + " | (unsigned long long)(" + first[tile.contiguous] + " * " + number(bytes) + ")";
     for (size_t d = 0; d < first.size(); ++d)
-        if (d != tile.contiguous) odd += " | (unsigned long long)(" + stride(tensor, static_cast<int>(d)) + " * " + number(bytes) + ")";
+        if (d != tile.contiguous) odd += " | (unsigned long long)(" + stride(tensor, static_cast<int>(d)).text + " * " + number(bytes) + ")";
     open("if (((" + odd + ") & 15) == 0)");
     const int64_t trips = (chunks + group_threads() - 1) / group_threads();
     line(trips <= 16 ? "#pragma unroll" : "#pragma unroll 1");

@@ -40,7 +40,7 @@ void Emitter::add_scaled(ir::InstId id, const BlockScales& s, const std::string&
     const std::string unit = places ? " * 0x1p-" + std::to_string(places) + "f" : "";
     each_register(to, [&](const std::string& r) {
         const std::string partial = (codes ? "(float)" : "") + sum + "[" + r + "]" + unit;
-        const std::string scales[] = {scale(s.a, s.a_block, 0, r), scale(s.b, s.b_block, 1, r)};
+        const Known scales[] = {scale(s.a, s.a_block, 0, r), scale(s.b, s.b_block, 1, r)};
         const std::string total = prelude_.fma(f32, partial, prelude_.elementwise(ir::Op::mul, f32, scales), cast(f32, f, at(to, r)));
         assign_to(to, r, cast(f, f32, total));
     });

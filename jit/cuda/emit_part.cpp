@@ -118,10 +118,10 @@ void Emitter::part_axis(Part& part, size_t number) {
     const bool checked = !a.in_bounds && a.kind != Access::all;
     if (checked) axis.size = extent(part.tensor, static_cast<int>(number));
     if (a.kind == Access::gather) return;
-    axis.start = a.kind == Access::all ? "0ll" : name(axis.index);
+    axis.start = a.kind == Access::all ? known_int64(0) : known_at(axis.index, "");
     if (!checked) return;
     if (a.kind == Access::index)
-        part.fixed = both(part.fixed, "(unsigned long long)" + axis.start + " < (unsigned long long)" + axis.size);
+        part.fixed = both(part.fixed, "(unsigned long long)" + axis.start.text + " < (unsigned long long)" + axis.size);
     else
         part.narrow = part.narrow || size_of(a.step) >= kLargeStep;
 }
@@ -135,15 +135,15 @@ void Emitter::part_bounds(Part& part, size_t number) {
     if (a.step != 1 || few) {
         const auto in_range = [&](const std::string& at) { return "(unsigned long long)" + at + " < (unsigned long long)" + axis.size; };
         const auto last = static_cast<uint64_t>(a.extent - 1) * static_cast<uint64_t>(a.step);
-        part.whole = both(part.whole, in_range(axis.start) + " && " + in_range("(" + axis.start + " + " + std::to_string(last) + "ull)"));
+        part.whole = both(part.whole, in_range(axis.start.text) + " && " + in_range("(" + axis.start.text + " + " + std::to_string(last) + "ull)"));
         return;
     }
     const std::string extent_text = std::to_string(a.extent);
     const std::string first = support("first_inside", "first_inside", kFirstInside), count = support("count_inside", "count_inside", kCountInside);
     axis.low = fresh("low");
     axis.count = fresh("count");
-    line("const int " + axis.low + " = " + first + "(" + axis.start + ", " + extent_text + ");");
-    line("const int " + axis.count + " = " + count + "(" + axis.start + ", " + axis.size + ", " + extent_text + ", " + axis.low + ");");
+    line("const int " + axis.low + " = " + first + "(" + axis.start.text + ", " + extent_text + ");");
+    line("const int " + axis.count + " = " + count + "(" + axis.start.text + ", " + axis.size + ", " + extent_text + ", " + axis.low + ");");
     part.whole = both(part.whole, axis.count + " == " + extent_text);
 }
 
@@ -151,7 +151,7 @@ void Emitter::part_bounds(Part& part, size_t number) {
 std::string Emitter::part_index(const Part& part, size_t number, const std::string& r) {
     const Access::Axis& a = part.access.axes[number];
     const Part::Axis& axis = part.axes[number];
-    if (a.kind == Access::index) return axis.start;
+    if (a.kind == Access::index) return axis.start.text;
     if (a.kind == Access::gather) {
         const Shape& own = fn_.type(axis.index).shape;
         if (own.rank == 0) return name(axis.index);
@@ -161,7 +161,7 @@ std::string Emitter::part_index(const Part& part, size_t number, const std::stri
         return staged(axis.index, part.pointers[axis.operand], part.value, r, number_of(own, c));
     }
     const std::string at = stepped(coordinate(layout(part.value), axis.dim, r), a.step);
-    return axis.start == "0ll" ? at : "(long long)((unsigned long long)" + axis.start + " + " + at + ")";
+    return axis.start.code == 0 ? at : "(long long)((unsigned long long)" + axis.start.text + " + " + at + ")";
 }
 
 /// `checked`: with the bounds of ranges, but of axis `except`; ghosts, gathered indices and the mask are looked at in any case.
@@ -267,19 +267,18 @@ void Emitter::part_base(Part& part) {
         return;
     }
     std::string sum;
-    const auto term = [&](const std::string& at, const std::string& by) {
-        if (at == "0ll" || at == "0") return;
-        sum += (sum.empty() ? "" : " + ") + ("(unsigned long long)(" + at + ")") + (by == "1ll" ? "" : " * " + by);
+    const auto term = [&](const Known& at, const Known& by) {
+        if (at.code != 0) sum += (sum.empty() ? "" : " + ") + ("(unsigned long long)(" + at.text + ")") + times(by);
     };
     for (size_t a = 0; a < part.axes.size(); ++a) {
         const Access::Axis& kind = part.access.axes[a];
         if (kind.kind == Access::gather) continue;
-        const std::string by = stride(part.tensor, static_cast<int>(a));
+        const Known by = stride(part.tensor, static_cast<int>(a));
         term(part.axes[a].start, by);
         if (kind.kind == Access::index) continue;
         const TileLayout& l = layout(part.value);
         if (!additive(l, part.axes[a].dim)) continue;
-        term(stepped(thread_part(l, part.axes[a].dim), kind.step), by);
+        if (const std::string thread = thread_part(l, part.axes[a].dim); thread != "0") term(stepped(thread, kind.step), by);
     }
     part.base = fresh("base");
     line("const unsigned long long " + part.base + " = " + (sum.empty() ? "0" : sum) + ";");
@@ -300,7 +299,7 @@ std::string Emitter::part_offset(const Part& part, const std::string& r) {
     for (size_t a = 0; a < part.axes.size(); ++a) {
         const Access::Axis& kind = part.access.axes[a];
         if (kind.kind == Access::index) continue;
-        const std::string by = stride(part.tensor, static_cast<int>(a));
+        const Known by = stride(part.tensor, static_cast<int>(a));
         std::string at;
         if (kind.kind == Access::gather) {
             at = part_index(part, a, r);
@@ -311,7 +310,7 @@ std::string Emitter::part_offset(const Part& part, const std::string& r) {
             if (at == "0") continue;
             at = stepped(at, kind.step);
         }
-        sum += " + (unsigned long long)(" + at + ")" + (by == "1ll" ? "" : " * " + by);
+        sum += " + (unsigned long long)(" + at + ")" + times(by);
     }
     return sum;
 }
@@ -337,7 +336,7 @@ void Emitter::part_vector(Part& part) {
     part.vector_axis = c;
     part.shifted = !aligned;
     if (axis.index.valid() && power_of_two_divisor(fn_, axis.index) % vector)
-        part.whole = both(part.whole, "(" + axis.start + " & " + std::to_string(vector - 1) + ") == 0");
+        part.whole = both(part.whole, "(" + axis.start.text + " & " + std::to_string(vector - 1) + ") == 0");
     else if (axis.size.empty() || fn_.gpu->tensors[p].whole)
         part.inside = Part::whole_vectors;
     else if (static_cast<size_t>(vector) * element >= 8 && !part.other.valid())

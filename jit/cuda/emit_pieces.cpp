@@ -129,9 +129,9 @@ bool Emitter::part_pieces(Part& part) {
         const Part::Axis& axis = part.axes[a];
         if (kind.kind == Access::gather || (kind.kind == Access::range && kind.step != 1)) return false;
         Pieces p;
-        starts.push_back(axis.start);
+        starts.push_back(axis.start.text);
         if (axis.index.valid()) {
-            p.text[0] = axis.start;
+            p.text[0] = axis.start.text;
             p.mask[0] = ~static_cast<uint64_t>(power_of_two_divisor(fn_, axis.index) - 1);
         }
         if (kind.kind != Access::index) {
@@ -152,7 +152,7 @@ bool Emitter::part_pieces(Part& part) {
     for (size_t m = 0; m < members.size(); ++m) {
         const auto pieces = taker.take(members[m]);
         if (!pieces) return false;
-        const std::string by = pitch(part.tensor, static_cast<int>(m), m + 1 == members.size());
+        const std::string by = pitch(part.tensor, static_cast<int>(m), m + 1 == members.size()).text;
         for (int k = 0; k < 2; ++k)
             if (!pieces->text[k].empty()) sum += (sum.empty() ? "" : " + ") + ("(unsigned long long)" + pieces->text[k]) + " * " + by;
         if (!pieces->text[2].empty()) terms.emplace_back(pieces->text[2], by);

@@ -14,10 +14,8 @@ void Emitter::cuda_tensor_ptr(ir::InstId id) {
 void Emitter::cuda_ptr_add(ir::InstId id) {
     const auto in = fn_.operands(fn_.inst(id));
     const Format& f = fn_.elem(in[0]);
-    const std::string scale = std::to_string(bit_addressed(f) ? f.bits : f.bits / 8);
-    assign(fn_.result(id), [&](const std::string& r) {
-        return at(in[0], r) + " + (unsigned long long)" + at(in[1], r) + (scale == "1" ? "" : " * " + scale + "ull");
-    });
+    const Known scale = known_int64(bit_addressed(f) ? f.bits : f.bits / 8);
+    assign(fn_.result(id), [&](const std::string& r) { return at(in[0], r) + " + (unsigned long long)" + at(in[1], r) + times(scale); });
 }
 
 /// The element behind a pointer expression.

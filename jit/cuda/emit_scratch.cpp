@@ -55,7 +55,7 @@ std::vector<std::string> Emitter::stage_operands(ir::InstId id) {
 std::string Emitter::staged(ir::ValueId v, const std::string& pointer, ir::ValueId of, const std::string& r, const std::string& number) {
     if (pointer.empty()) return at(v, r);
     // Ghosts have numbers beyond the staged elements: what they read counts for nothing, but is read.
-    const bool beyond = number != "0" && layout(of).has_ghosts();
+    const bool beyond = !is_scalar(of) && layout(of).has_ghosts();
     return pointer + "[" + (beyond ? "min(" + number + ", " + std::to_string(fn_.type(v).shape.elements() - 1) + ")" : number) + "]";
 }
 

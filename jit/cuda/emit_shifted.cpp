@@ -95,8 +95,8 @@ void Emitter::load_shifted(const Part& part, const std::string& wide) {
         support("read words" + part.caching.stem, "read_words", replaced(kRead, "LOAD", access_function("unsigned", true, false, part.caching)));
     const std::string place = support("place words", "place_words", replaced(kPlace, "FUNNEL", funnels));
     const std::string reach = fresh("reach"), word = fresh("word"), low = axis.low.empty() ? "0" : axis.low;
-    line("const int " + reach + " = " + support("reach", "reach", kReach) + "(" + axis.start + ", " + extent(part.tensor, part.vector_axis) + ", " +
-         std::to_string(part.access.axes[a].extent + part.vector) + ");");
+    line("const int " + reach + " = " + support("reach", "reach", kReach) + "(" + axis.start.text + ", " + extent(part.tensor, part.vector_axis) +
+         ", " + std::to_string(part.access.axes[a].extent + part.vector) + ");");
     line("unsigned " + word + "[" + std::to_string(registers(v) / part.vector * (words + 1)) + "];");
     // In integers: what is the same for all vectors is then found to be.
     const auto before_of = [&](const std::string& r) {

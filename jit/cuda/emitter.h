@@ -95,11 +95,11 @@ private:
     /// Element address arithmetic of a tensor parameter at coordinate texts (i64): bit offset text for sub-byte formats, element offset otherwise
     /// (u64).
     std::string offset(ir::ValueId tensor, const std::vector<std::string>& coordinates);
-    std::string extent(ir::ValueId tensor, int d);                      ///< i64: parameter or constant
-    std::string stride(ir::ValueId tensor, int d);                      ///< i64 of an affine tensor, see KernelParam::stride
-    std::string pitch(ir::ValueId tensor, int member, bool innermost);  ///< i64, of a layout by expressions
-    bool affine(ir::ValueId tensor) const;                              ///< row, col or the host's strides
-    int contiguous_dimension(ir::ValueId tensor) const;                 ///< of stride 1 whatever the launch; -1: none
+    std::string extent(ir::ValueId tensor, int d);                ///< i64: parameter or constant
+    Known stride(ir::ValueId tensor, int d);                      ///< i64 of an affine tensor, see KernelParam::stride
+    Known pitch(ir::ValueId tensor, int member, bool innermost);  ///< i64, of a layout by expressions
+    bool affine(ir::ValueId tensor) const;                        ///< row, col or the host's strides
+    int contiguous_dimension(ir::ValueId tensor) const;           ///< of stride 1 whatever the launch; -1: none
     int param_number(ir::ValueId v) const;
     std::string parameter(KernelParam::Kind kind, int param, int dim, const std::string& type,
                           const std::string& stem);  ///< its name; added on first use
@@ -414,7 +414,7 @@ private:
 
     // ---- instructions ----
     void instruction(ir::InstId id);
-    std::optional<std::string> constant_text(ir::ValueId v);
+    Known known_at(ir::ValueId v, const std::string& r);
     void elementwise(ir::InstId id);
     // ---- tiles over shared numbers (emit_division.cpp) ----
     void divide_by_shared(ir::InstId id);

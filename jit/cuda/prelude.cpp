@@ -41,17 +41,13 @@ bool is_ring(std::string_view expression) {
     });
 }
 
-/// Literals without suffix and cast.
-std::string_view digits(std::string_view literal) {
-    if (literal.starts_with("(")) literal = literal.substr(1, literal.size() - 2);
-    while (!literal.empty() && (literal.back() == 'l' || literal.back() == 'u')) literal.remove_suffix(1);
-    return literal;
+/// Is it the constant whose code in integers of this width is `code`?
+bool is_constant(const Known& operand, const Format& f, uint64_t code) {
+    return operand.code && scalar::wrap(*operand.code, f.bits, false) == scalar::wrap(code, f.bits, false);
 }
-bool is_zero(std::string_view literal) { return digits(literal) == "0"; }
-bool is_minus_one(std::string_view literal) {
-    const std::string_view d = digits(literal);
-    return d == "-1" || d == "4294967295" || d == "18446744073709551615";
-}
+bool is_zero(const Known& operand, const Format& f) { return is_constant(operand, f, 0); }
+/// -1 modulo the powers of two that products wrap at: all ones, of unsigned integers, too.
+bool is_minus_one(const Known& operand, const Format& f) { return is_constant(operand, f, ~uint64_t{0}); }
 
 int uses(std::string_view expression, char operand) {
     int n = 0;
@@ -156,7 +152,7 @@ bool Prelude::first(const std::string& function) { return needed_.insert(functio
 
 // ---- elementwise ----
 
-std::string Prelude::elementwise(ir::Op op, const Format& f, std::span<const std::string> operands) {
+std::string Prelude::elementwise(ir::Op op, const Format& f, std::span<const Known> operands) {
     const ir::OpRow& row = ir::op_row(op);
     TEGULA_CHECK((row.traits & ir::ELEMWISE) && operands.size() == static_cast<size_t>(row.operands) && ir::in_domain(op, f, false), row.name);
     switch (work(f)) {
@@ -172,35 +168,35 @@ std::string Prelude::elementwise(ir::Op op, const Format& f, std::span<const std
     return int_expression(op, f, operands);
 }
 
-std::string Prelude::int_expression(ir::Op op, const Format& f, std::span<const std::string> operands) {
+std::string Prelude::int_expression(ir::Op op, const Format& f, std::span<const Known> operands) {
     std::string e(kTexts[static_cast<size_t>(op)].integer);
     const bool boolean = ir::op_row(op).result == ir::ResultRule::boolean, is_signed = f.is_signed && !f.is_bool(), wide = f.bits > 32;
     const std::string U = wide ? "unsigned long long" : "unsigned", T = !is_signed ? U : wide ? "long long" : "int";
     // Differences from zero and products with -1 would become sign changes in the compiler.
-    const bool from_zero = op == ir::Op::sub && is_zero(operands[0]);
-    const int changed = op == ir::Op::neg ? 0 : from_zero || (op == ir::Op::mul && is_minus_one(operands[0])) ? 1 : -1;
-    if (changed >= 0 || (op == ir::Op::mul && is_minus_one(operands[1]))) {
+    const bool from_zero = op == ir::Op::sub && is_zero(operands[0], f);
+    const int changed = op == ir::Op::neg ? 0 : from_zero || (op == ir::Op::mul && is_minus_one(operands[0], f)) ? 1 : -1;
+    if (changed >= 0 || (op == ir::Op::mul && is_minus_one(operands[1], f))) {
         need("integer");
-        return from_bits(f, "opposite((" + U + ")" + text::atom(operands[static_cast<size_t>(std::max(changed, 0))]) + ")");
+        return from_bits(f, "opposite((" + U + ")" + text::atom(operands[static_cast<size_t>(std::max(changed, 0))].text) + ")");
     }
-    if ((op == ir::Op::max || op == ir::Op::maxnum) && is_signed && !wide && (is_zero(operands[0]) || is_zero(operands[1]))) {
+    if ((op == ir::Op::max || op == ir::Op::maxnum) && is_signed && !wide && (is_zero(operands[0], f) || is_zero(operands[1], f))) {
         need("integer");
-        return from_bits(f, "positive_part(" + operands[is_zero(operands[0])] + ")");
+        return from_bits(f, "positive_part(" + operands[is_zero(operands[0], f)].text + ")");
     }
     if (is_ring(e) && substitutes(e)) {
         std::vector<std::string> as_unsigned;
         const bool plain = type(f) == U;
-        for (const std::string& o : operands) as_unsigned.push_back(plain ? text::atom(o) : "(" + U + ")" + text::atom(o));
+        for (const Known& o : operands) as_unsigned.push_back((plain ? "" : "(" + U + ")") + text::atom(o.text));
         return from_bits(f, "(" + substitute(e, as_unsigned) + ")");
     }
     if (boolean && substitutes(e)) {
         std::vector<std::string> atoms;
-        for (const std::string& o : operands) atoms.push_back(text::atom(o));
+        for (const Known& o : operands) atoms.push_back(text::atom(o.text));
         return in_parentheses(substitute(e, atoms));
     }
     const std::string name = std::string(ir::op_row(op).name) + "_" + tag(f);
     std::string call = name + "(";
-    for (size_t i = 0; i < operands.size(); ++i) call += (i ? ", " : "") + operands[i];
+    for (size_t i = 0; i < operands.size(); ++i) call += (i ? ", " : "") + operands[i].text;
     call += ")";
     if (!first(name)) return call;
     // A sign change of the most negative number must wrap.
@@ -216,12 +212,12 @@ std::string Prelude::int_expression(ir::Op op, const Format& f, std::span<const 
     return call;
 }
 
-std::string Prelude::float_expression(ir::Op op, const Format& f, std::span<const std::string> operands) {
+std::string Prelude::float_expression(ir::Op op, const Format& f, std::span<const Known> operands) {
     const bool native = text::is_native_float(f), boolean = ir::op_row(op).result == ir::ResultRule::boolean, is_float = work(f) == Work::real32;
     const std::string T = is_float ? "float" : "double", op_name = ir::op_row(op).name;
     std::string e = real_names(kTexts[static_cast<size_t>(op)].real, is_float);
     std::string call = op_name + "_" + tag(f) + "(";
-    for (size_t i = 0; i < operands.size(); ++i) call += (i ? ", " : "") + operands[i];
+    for (size_t i = 0; i < operands.size(); ++i) call += (i ? ", " : "") + operands[i].text;
     call += ")";
     if (text::has_instruction(op, tag(f))) {
         need(tag(f));
@@ -239,7 +235,7 @@ std::string Prelude::float_expression(ir::Op op, const Format& f, std::span<cons
     need_for(e);
     if (substitutes(e)) {
         std::vector<std::string> values;
-        for (const std::string& o : operands) values.push_back(native ? text::atom(o) : value(f, o));
+        for (const Known& o : operands) values.push_back(native ? text::atom(o.text) : value(f, o.text));
         const std::string r = in_parentheses(substitute(e, values));
         return native || boolean ? r : nearest(f, r, is_float && !wide_fma);
     }
@@ -257,9 +253,9 @@ std::string Prelude::float_expression(ir::Op op, const Format& f, std::span<cons
     return call;
 }
 
-std::string Prelude::fixed_expression(ir::Op op, const Format& f, std::span<const std::string> operands) {
+std::string Prelude::fixed_expression(ir::Op op, const Format& f, std::span<const Known> operands) {
     const std::string width = std::to_string(f.bits), sign = f.is_signed ? "true" : "false";
-    const auto raw = [&](size_t i) { return "(long long)" + text::atom(operands[i]); };
+    const auto raw = [&](size_t i) { return "(long long)" + text::atom(operands[i].text); };
     const auto saturated = [&](const std::string& e) {
         need("fixed");
         return "(" + type(f) + ")fixed_saturate(" + e + ", " + width + ", " + sign + ")";
@@ -276,23 +272,22 @@ std::string Prelude::fixed_expression(ir::Op op, const Format& f, std::span<cons
         case ir::Op::mul:
         case ir::Op::div:
             need("fixed");
-            return "(" + type(f) + ")" + (op == ir::Op::mul ? "fixed_mul(" : "fixed_div(") + operands[0] + ", " + operands[1] + ", " + width + ", " +
-                   std::to_string(f.frac_bits) + ", " + sign + ")";
+            return "(" + type(f) + ")" + (op == ir::Op::mul ? "fixed_mul(" : "fixed_div(") + operands[0].text + ", " + operands[1].text + ", " +
+                   width + ", " + std::to_string(f.frac_bits) + ", " + sign + ")";
         default:
             return int_expression(op, f, operands);
     }
 }
 
 std::string Prelude::combine(ir::ReduceKind kind, const Format& f, const std::string& a, const std::string& b) {
-    const std::string operands[2] = {a, b};
+    const Known operands[2] = {a, b};
     return elementwise(ir::joining_op(kind, f), f, operands);
 }
 
 std::string Prelude::fma(const Format& f, const std::string& a, const std::string& b, const std::string& c) {
-    const std::string operands[3] = {a, b, c};
+    const Known operands[3] = {a, b, c};
     if (f.is_int() || f.is_float()) return elementwise(ir::Op::fma, f, operands);
-    const std::string product[2] = {elementwise(ir::Op::mul, f, {operands, 2}), c};
-    const std::string sum[2] = {c, product[0]};
+    const Known sum[2] = {c, elementwise(ir::Op::mul, f, {operands, 2})};
     return elementwise(ir::Op::add, f, sum);
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/cuda/text.h"
 #include "lang/ir.h"
 
 namespace tegula::cuda {
@@ -20,8 +21,8 @@ public:
     std::string type(const Format& f) const;
     /// A code as a literal of type(f): "1.5f" spelled exactly (hexadecimal floats, or bit patterns for NaN and Inf).
     std::string literal(const Format& f, uint64_t code);
-    /// The expression of an elementwise op on operand expressions (all of format f; the result is f, or bool).
-    std::string elementwise(ir::Op op, const Format& f, std::span<const std::string> operands);
+    /// The expression of an elementwise op on operands, all of format f; the result is f, or bool.
+    std::string elementwise(ir::Op op, const Format& f, std::span<const Known> operands);
     /// One rounding from format to format; `seed` and `index` (u64) for stochastic rounding, else empty.
     std::string cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow, const std::string& seed = "",
                      const std::string& index = "");
@@ -55,9 +56,9 @@ private:
     std::string float_cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow);
     std::string from_bits(const Format& f, const std::string& code);  ///< a register from the code in an unsigned integer
     std::string to_bits(const Format& f, const std::string& value);   ///< and back, zero-extended from the container
-    std::string int_expression(ir::Op op, const Format& f, std::span<const std::string> operands);
-    std::string float_expression(ir::Op op, const Format& f, std::span<const std::string> operands);
-    std::string fixed_expression(ir::Op op, const Format& f, std::span<const std::string> operands);
+    std::string int_expression(ir::Op op, const Format& f, std::span<const Known> operands);
+    std::string float_expression(ir::Op op, const Format& f, std::span<const Known> operands);
+    std::string fixed_expression(ir::Op op, const Format& f, std::span<const Known> operands);
     /// Sections that the functions named in an expression live in.
     void need_for(std::string_view expression);
 

@@ -1,6 +1,7 @@
 // Differential fuzzing: random programs on a machine and on the interpreter, bit for bit. A difference is shrunk to a small program and written as a
 // test file that `tegula test` runs.
 //   diff_fuzz [--machine cuda] [--seeds FIRST:END] [--seconds S] [--jobs N] [--out DIR] [--show SEED]: prints a program instead
+//             --constants sample|all: the programs of constants.h instead of random ones; on `interp` against operands from memory
 // Exit code 1 when programs differed or were refused, 4 when the machine is not there.
 #include <atomic>
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <thread>
 
 #include "jit/engine/host.h"
+#include "tests/diff/constants.h"
 #include "tests/diff/generator.h"
 
 using namespace tegula;
@@ -28,6 +30,8 @@ struct Settings {
     double seconds = 1e9;
     unsigned jobs = 1;
     std::optional<uint64_t> show;
+    std::string constants;  ///< "", "sample" or "all"
+    std::string constant_text(uint64_t number) const { return diff::constant_program(number, constants == "all", machine == "interp"); }
     diff::Program program(uint64_t seed) const { return diff::generate(seed, machine == "cpu"); }  // GPUs promise no bits of NaN
 };
 
@@ -54,19 +58,20 @@ public:
         why = render_all(diags.take(), engine->sources());
         return there;
     }
-    Outcome run(const diff::Program& program) {
+    Outcome run(const diff::Program& program) { return run(program.text(), program.seed); }
+    Outcome run(const std::string& text, uint64_t seed) {
         if (!engine_) engine_ = make();
         DiagSink diags;
         LaunchOptions options;
         if (!engine_->find_machine(settings_.machine, options.machine, diags)) return {Outcome::differs, "no machine"};
-        ModulePtr module = engine_->load("program.tile", program.text(), "", diags);
+        ModulePtr module = engine_->load("program.tile", text, "", diags);
         if (!module) return {Outcome::refused, render_all(diags.take(), engine_->sources())};
-        options.compare = true;
+        options.compare = options.machine;
         options.compare_elaborated = true;  // what passes make wrong differs, too
         options.compare_expressions = false;
         options.order_free = true;
-        if (program.seed % 4 == 3) options.disabled_passes = {"all"};
-        options.threads = 1 + static_cast<unsigned>(program.seed / 4 % 4);
+        if (seed % 4 == 3) options.disabled_passes = {"all"};
+        options.threads = 1 + static_cast<unsigned>(seed / 4 % 4);
         Outcome outcome;
         const Status status = run_tests(*engine_, *module, "", options, [&](TestResult& r) {
             if (r.status == Status::ok) return;
@@ -106,6 +111,8 @@ Settings parse(int argc, char** argv) {
         const std::string value = argv[++i];
         if (name == "--machine")
             s.machine = value;
+        else if (name == "--constants")
+            s.constants = value, s.end = std::min(s.end, diff::constant_programs(value == "all"));
         else if (name == "--show")
             s.show = std::strtoull(value.c_str(), nullptr, 10);
         else if (name == "--seeds")
@@ -126,7 +133,9 @@ Settings parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     const Settings settings = parse(argc, argv);
-    if (settings.show) return std::fputs(settings.program(*settings.show).text().c_str(), stdout) < 0;
+    const bool constants = !settings.constants.empty();
+    if (settings.show)
+        return std::fputs((constants ? settings.constant_text(*settings.show) : settings.program(*settings.show).text()).c_str(), stdout) < 0;
     std::string why;
     if (!Runner(settings).available(why)) {
         std::printf("skipped: diff.%s (%s)\n", settings.machine.c_str(), why.c_str());
@@ -142,8 +151,9 @@ int main(int argc, char** argv) {
         while (std::chrono::duration<double>(Clock::now() - start).count() < settings.seconds) {
             const uint64_t seed = next++;
             if (seed >= settings.end || wrong > 20) return;
-            diff::Program program = settings.program(seed);
-            Outcome outcome = runner.run(program);
+            diff::Program program;
+            if (!constants) program = settings.program(seed);
+            Outcome outcome = constants ? runner.run(settings.constant_text(seed), seed) : runner.run(program);
             ++done;
             if (outcome.kind == Outcome::ok) continue;
             if (outcome.kind == Outcome::refused) {
@@ -153,12 +163,13 @@ int main(int argc, char** argv) {
                 continue;
             }
             ++wrong;
-            program = shrink(runner, std::move(program), outcome.text);
+            if (!constants) program = shrink(runner, std::move(program), outcome.text);
             const std::string path = settings.out + "/differs_" + std::to_string(seed) + ".tile";
-            std::ofstream(path) << program.text();
+            const std::string text = constants ? settings.constant_text(seed) : program.text();
+            std::ofstream(path) << text;
             const std::lock_guard lock(print);
-            std::printf("seed %llu differs, shrunk to %s:\n%s\n%s", static_cast<unsigned long long>(seed), path.c_str(), program.text().c_str(),
-                        outcome.text.c_str());
+            std::printf("seed %llu differs, shrunk to %s:\n%s\n%s", static_cast<unsigned long long>(seed), path.c_str(),
+                        text.substr(0, constants ? 0 : text.size()).c_str(), outcome.text.c_str());
             std::fflush(stdout);
         }
     };

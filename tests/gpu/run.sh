@@ -64,6 +64,10 @@ for suite in $suites; do
             # Several times what they take.
             timeout $((100 + programs / 10)) $bin/diff_fuzz --machine cuda --seeds 0:$programs --jobs "$jobs" --out "$report" >"$report/fuzz.log" 2>&1 || bad=1
             echo "gpu.fuzz: $(tail -1 "$report/fuzz.log")"
+            constants=sample
+            [ -z "${TEGULA_LONG:-}" ] || constants=all
+            timeout 1800 $bin/diff_fuzz --machine cuda --constants $constants --jobs "$jobs" --out "$report" >"$report/constants.log" 2>&1 || bad=1
+            echo "gpu.constants: $(tail -1 "$report/constants.log")"
             ;;
         repeat)
             $bin/gpu_repeat --launches 1000 --dir . >"$report/repeat.log" 2>&1 || bad=1

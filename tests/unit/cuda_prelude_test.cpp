@@ -121,7 +121,8 @@ class Library {
 public:
     /// Compiles text + one loop per case.
     bool build(const std::string& source) {
-        const std::string dir = TEGULA_BINARY_DIR, file = dir + "/cuda_prelude_test_text";
+        static int number = 0;  // a file that is loaded already would not be loaded again
+        const std::string dir = TEGULA_BINARY_DIR, file = dir + "/cuda_prelude_test_text_" + std::to_string(number++);
         std::ofstream(file + ".cpp") << source;
         for (const char* compiler : {"g++", "clang++", "clang++-19", "c++"}) {
             if (std::system((std::string("command -v ") + compiler + " > /dev/null 2>&1").c_str()) != 0) continue;
@@ -298,7 +299,7 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
             const ir::OpRow& row = ir::op_row(op);
             if (!(row.traits & ir::ELEMWISE) || !ir::in_domain(op, f, false) || scalar::wide_f32(op)) continue;
             const auto arity = static_cast<size_t>(row.operands);
-            std::vector<std::string> operands(names, names + arity);
+            const std::vector<cuda::Known> operands(names, names + arity);
             Case& c = add(row.result == ir::ResultRule::boolean ? boolean : f, std::vector<Format>(arity, f), std::string(row.name) + " " + f.name);
             c.expected = [=](const uint64_t* codes) { return scalar::eval_elementwise(op, f, {codes, arity}); };
             c.reads_sign = op == Op::copysign || op == Op::signbit;
@@ -379,6 +380,40 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
     }
 }
 
+/// What is -1 or 0 in one width is an ordinary number in another: rewrites of known operands keep to the format.
+TEST_F(CudaPrelude, ConstantsAreOfTheirWidth) {
+    std::mt19937_64 random(11);
+    for (const unsigned bits : {1u, 5u, 8u, 16u, 31u, 32u, 33u, 40u, 63u, 64u})
+        for (const bool is_signed : {false, true}) {
+            Format f = int_format(bits, is_signed);
+            f.name = canonical_name(f);
+            for (const Op op : {Op::mul, Op::sub, Op::max, Op::maxnum})
+                for (const uint64_t number :
+                     {uint64_t{0}, uint64_t{1}, ~uint64_t{0}, uint64_t{0xff}, uint64_t{0xffff}, uint64_t{0xffffffff}, uint64_t{1} << 32})
+                    for (const size_t side : {0u, 1u}) {
+                        const uint64_t code = extend_code(f, number & mask_of(f));
+                        Case& c =
+                            add(f, {f},
+                                std::string(ir::op_row(op).name) + " " + f.name + " with " + std::to_string(code) + " at " + std::to_string(side));
+                        c.expected = [=](const uint64_t* codes) {
+                            const uint64_t both[] = {side ? codes[0] : code, side ? code : codes[0]};
+                            return scalar::eval_elementwise(op, f, both);
+                        };
+                        std::vector<cuda::Known> operands = {"a", "a"};
+                        operands[side] = {prelude.literal(f, code), code};
+                        loop(c, prelude.elementwise(op, f, operands));
+                    }
+        }
+    Library library;
+    const bool built = library.build(kShim + prelude.text() + loops);
+    if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not run";
+    ASSERT_TRUE(built) << "the text does not compile";
+    for (const Case& c : cases) check(library, c, {interesting(c.in[0], random, 40)});
+    // The text alone decides nothing.
+    const cuda::Known unknown[] = {"a", "4294967295ull"};
+    EXPECT_EQ(prelude.elementwise(Op::mul, int_format(64, false), unknown).find("opposite"), std::string::npos);
+}
+
 /// Every op and conversion by itself asks for all that it names: one namespace each, checked by the compiler alone.
 TEST_F(CudaPrelude, AsksForAllItNeeds) {
     std::string text = kShim;
@@ -402,7 +437,7 @@ TEST_F(CudaPrelude, AsksForAllItNeeds) {
             if (!(row.traits & ir::ELEMWISE) || !ir::in_domain(op, f, false)) continue;
             Prelude own;
             const auto arity = static_cast<size_t>(row.operands);
-            const std::string expression = own.elementwise(op, f, std::vector<std::string>(names, names + arity));
+            const std::string expression = own.elementwise(op, f, std::vector<cuda::Known>(names, names + arity));
             add_alone(own, row.result == ir::ResultRule::boolean ? int_format(8, false) : f, std::vector<Format>(arity, f), expression);
         }
     for (const Format& to : some)
