@@ -128,7 +128,10 @@ typedef struct tegula_tensor {
     void* scales;             /* block types: scales, packed in the same order; NULL otherwise */
     size_t scales_bytes;
     void* tensor_scale;       /* block types with a tensor scale: one value; NULL otherwise */
-    int32_t device_type;      /* TEGULA_HOST or TEGULA_CUDA: where data, scales and tensor_scale point. Machines copy what they cannot reach */
+    int32_t device_type;      /* TEGULA_HOST or TEGULA_CUDA: where data, scales and tensor_scale point. Machines copy what they cannot reach.
+                                 TEGULA_CUDA: elements of 16, 32 and 64 bits begin at multiples of their size, others at any byte; else
+                                 TEGULA_E_ARGUMENTS. TEGULA_HOST: anywhere; on cuda, tensors that overlap and of which one is written lie such that
+                                 the elements of both can be multiples of their sizes */
     int32_t device_id;        /* TEGULA_CUDA: ordinal */
     uint64_t layout_hash;     /* 0, or what tegula_layout_hash gave when the data was packed: refused where `layout` is another order now */
 } tegula_tensor;

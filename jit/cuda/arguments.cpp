@@ -57,6 +57,8 @@ ParamFacts find_param_facts(const ir::Function& fn) {
     ParamFacts out;
     out.written = written_params(fn);
     out.reports = find_reports(fn);
+    for (const ir::Param& p : fn.params)
+        out.alignment.push_back(p.kind == ir::Param::tensor || p.kind == ir::Param::pointer ? element_alignment(fn.elem(p.value)) : 1);
     return out;
 }
 

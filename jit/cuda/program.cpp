@@ -69,7 +69,7 @@ private:
 
 Addresses addresses_of(std::span<const Argument> args, const Staging& staging) {
     Addresses out;
-    for (const Argument& a : args) out.push_back(a.kind == Argument::scalar ? 0 : staging.address(a.t));
+    for (size_t i = 0; i < args.size(); ++i) out.push_back(staging.address(args, i));
     return out;
 }
 
@@ -77,6 +77,22 @@ void add_error(RunResult& result, const std::string& text) {
     DiagSink sink(1);
     result.status = RunResult::failed;
     result.diagnostics.push_back(sink.report(Diag::device_error, {}, {text}));
+}
+
+/// Nothing runs: two arguments have no copy on the device in which all their elements are where GPUs access them.
+void refuse(RunResult& result, const ir::Function& fn, std::span<const Argument> args, Staging::Conflict of) {
+    const auto [low, high] = of;
+    const auto named = [&](size_t i) { return "`" + fn.elem(fn.params[i].value).name + "`"; };
+    const uint64_t apart = reinterpret_cast<uint64_t>(args[high].t.data) - reinterpret_cast<uint64_t>(args[low].t.data);
+    const unsigned alignment = std::min(element_alignment(fn.elem(fn.params[low].value)), element_alignment(fn.elem(fn.params[high].value)));
+    DiagSink sink(1);
+    result.status = RunResult::failed;
+    result.diagnostics.push_back(sink.report(
+        Diag::bad_tensor, {},
+        {fn.params[high].name, "it begins " + std::to_string(apart) + (apart == 1 ? " byte behind `" : " bytes behind `") + fn.params[low].name +
+                                   "`, in memory that they share and the kernel writes; on a GPU the elements of both, of " + named(low) + " and " +
+                                   named(high) + ", can be accessed together only where they are multiples of " + std::to_string(alignment) +
+                                   " bytes apart. Let them begin so, or run on the CPU"}));
 }
 
 void add_cancelled(RunResult& result) {
@@ -152,7 +168,7 @@ LaunchTraits KernelProgram::traits_at(std::span<const Argument> args, const Addr
 
 std::vector<GpuTensor> KernelProgram::traits(std::span<const Argument> args, bool& may_alias) const {
     Staging staging(*state_->driver(), nullptr, nullptr);
-    staging.plan(args);
+    staging.plan(args, facts_);
     static constexpr uint64_t kOne[3] = {1, 1, 1};  // which tensors are where does not depend on the grid
     LaunchTraits found = traits_at(args, addresses_of(args, staging), kOne);
     may_alias = found.may_alias;
@@ -213,7 +229,7 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     if (const CUresult code = driver.cuStreamIsCapturing(stream, &capturing); code != kCudaSuccess) return driver.error("cuStreamIsCapturing", code);
 
     Staging staging(driver, driver.pool(place.device), stream);
-    staging.plan(args);
+    if (const auto conflict = staging.plan(args, facts_)) return refuse(result, fn_, args, *conflict), std::string();
     VariantResult found = variant(*driver.device(place.device)->arch, traits_at(args, addresses_of(args, staging), grid), options.cancel);
     result.diagnostics = std::move(found.warnings);
     poll(options.cancel);
@@ -264,8 +280,7 @@ Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<
         return out;
     }
     Staging staging(driver, nullptr, nullptr);
-    staging.plan(args);
-    if (!staging.empty()) {
+    if (staging.plan(args, facts_) || !staging.empty()) {
         out.error = "a prepared launch takes tensors in device memory only";
         return out;
     }

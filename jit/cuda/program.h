@@ -3,6 +3,8 @@
 #pragma once
 #include <map>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "jit/cuda/report.h"
 #include "jit/cuda/state.h"
@@ -15,6 +17,7 @@ std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, con
 /// What is known of a kernel's parameters without looking at arguments.
 struct ParamFacts {
     std::vector<bool> written;  ///< by parameter: tensors written by mode or through their address, pointers when anything is stored through one
+    std::vector<unsigned> alignment;  ///< by parameter: of the first element (element_alignment); 1 for scalars
     Reports reports;
 };
 ParamFacts find_param_facts(const ir::Function& fn);
@@ -98,30 +101,37 @@ private:
     DeviceMemory workspace_, report_;
 };
 
-/// Copies of host tensors on the device for one run. Arguments that overlap share a copy, so that what aliases on the host aliases on the device.
+/// Copies of host tensors on the device for one run. Arguments that overlap share a copy, so that what aliases on the host aliases on the device;
+/// where their elements cannot all be aligned there, those that are read only get copies of their own.
 class Staging {
 public:
     Staging(const Driver& driver, CUmemoryPool pool, CUstream stream) : driver_(driver), pool_(pool), stream_(stream) {}
+    /// Two parameters that overlap, of which one is written, and whose elements no copy can have at multiples of their sizes.
+    using Conflict = std::pair<size_t, size_t>;
     /// Finds the ranges of host memory among the arguments; offsets within a range are kept, so that alignment is known before anything is allocated.
-    void plan(std::span<const Argument> args);
+    std::optional<Conflict> plan(std::span<const Argument> args, const ParamFacts& facts);
     bool empty() const { return ranges_.empty(); }
     /// Allocates and uploads every range.
     CUresult upload();
-    /// Address of parameter `i` on the device; before upload(), an address with the same alignment.
-    CUdeviceptr address(const TensorArg& tensor) const;
+    /// Address of parameter `i` on the device, 0 for scalars; before upload(), an address with the same alignment.
+    CUdeviceptr address(std::span<const Argument> args, size_t i) const;
     /// Copies what parameters with `written` hold back to the host (in stream order; the caller waits).
     CUresult download(std::span<const Argument> args, const std::vector<bool>& written) const;
 
 private:
     struct HostRange {
         uint64_t begin, end;
+        unsigned shift;  ///< of its first byte in the copy
         DeviceMemory copy;
-        CUdeviceptr base;
+        CUdeviceptr base;  ///< of its first byte
     };
+    bool place(std::span<const Argument> args, const ParamFacts& facts, const std::vector<size_t>& params);
+
     const Driver& driver_;
     CUmemoryPool pool_;
     CUstream stream_;
     std::vector<HostRange> ranges_;
+    std::vector<int> range_of_;  ///< by parameter; -1: not copied
 };
 
 }  // namespace tegula::cuda

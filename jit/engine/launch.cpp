@@ -1,6 +1,8 @@
 // Launching: host arguments -> instance, extents and grid -> run. Every mismatch is found before anything is written.
 #include <algorithm>
+#include <charconv>
 
+#include "jit/cuda/kernel_text.h"
 #include "jit/engine/compare.h"
 #include "jit/engine/engine.h"
 #include "jit/engine/hints.h"
@@ -119,8 +121,10 @@ sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param
     return type;
 }
 
-Status status_of(RunResult::Status status) {
-    switch (status) {
+Status status_of(const RunResult& result) {
+    const auto refuses = [](const Diagnostic& d) { return d.id == Diag::bad_tensor; };  // nothing ran
+    if (std::any_of(result.diagnostics.begin(), result.diagnostics.end(), refuses)) return Status::arguments;
+    switch (result.status) {
         case RunResult::ok:
             return Status::ok;
         case RunResult::cancelled:
@@ -145,7 +149,7 @@ Status run(const Program& program, std::span<const Argument> values, std::span<c
         RunResult result = program.run(values, grid, run);
         for (Diagnostic& d : result.diagnostics) diags.add(std::move(d));
         if (seconds) *seconds = result.seconds;
-        return status_of(result.status);
+        return status_of(result);
     } catch (const Cancelled&) {
         diags.report(Diag::run_cancelled, {});
         return Status::cancelled;
@@ -157,6 +161,18 @@ int device_of(std::span<const LaunchArgument> args) {
     for (const LaunchArgument& a : args)
         if (a.kind == LaunchArgument::tensor && a.view.memory == Memory::cuda && a.view.data) return a.view.device;
     return -1;
+}
+
+/// What is wrong with where the elements of a tensor lie in device memory.
+std::string misplaced(const Format& f, const TensorArg& t) {
+    const auto address = reinterpret_cast<uintptr_t>(t.data);
+    const unsigned alignment = cuda::element_alignment(f);
+    if (t.memory == Memory::host || t.bytes == 0 || address % alignment == 0) return {};
+    char digits[16];
+    const auto length = static_cast<size_t>(std::to_chars(digits, std::end(digits), address, 16).ptr - digits);
+    return "its address 0x" + std::string(digits, length) + " in device memory is no multiple of " + std::to_string(alignment) +
+           ", the bytes of an element of `" + f.name +
+           "`, and GPUs access such elements at multiples of their size only; let it begin at one, or copy it to memory of its own";
 }
 
 bool grid_fits(const uint64_t (&grid)[3]) {
@@ -244,6 +260,14 @@ Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const 
         out.values.push_back(extent);
     }
     TEGULA_CHECK(out.values.size() == out.exe->instance.fn->params.size());
+    for (size_t i = 0; i < out.values.size() && gpu; ++i) {
+        if (out.values[i].kind == Argument::scalar) continue;
+        const ir::Function& fn = *out.exe->instance.fn;
+        std::string why = misplaced(fn.elem(fn.params[i].value), out.values[i].t);
+        if (why.empty()) continue;
+        diags.report(Diag::bad_tensor, at, {fn.params[i].name, std::move(why)});
+        return Status::arguments;
+    }
     return Status::ok;
 }
 

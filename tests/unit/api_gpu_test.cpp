@@ -101,7 +101,10 @@ TEST_F(GpuApi, CancelledPasses) {
     ASSERT_EQ(tegula_module_from_source(engine.get(), "long.tile", source.data(), source.size(), module.out(), diags.out()), TEGULA_OK)
         << text(diags);
     Owned<float> x("f32", {9}, values_), y("f32", {9}, values_);
-    EXPECT_EQ(cancelled(std::chrono::milliseconds(20), [&] { return launch("long_body", {tensor(x.c), tensor(y.c)}, diags, &interp_); }),
+    EXPECT_EQ(cancelled(std::chrono::milliseconds(20),
+                        [&] {
+                            return launch("long_body", {tensor(x.c), tensor(y.c)}, diags, &interp_);
+                        }),
               TEGULA_E_CANCELLED);
     EXPECT_EQ(y.values(), values_);
     tegula::Ref<tegula_kernel> kernel;
@@ -303,6 +306,27 @@ TEST_F(OnGpu, HostTensorsArePreparedForNothing) {
     EXPECT_EQ(prepare("add", {tensor(x), tensor(hx.c), tensor(x)}, diags, &cuda_), TEGULA_E_ARGUMENTS);
     EXPECT_TRUE(contains(text(diags), "`y`: it lies in host memory")) << text(diags);
     EXPECT_EQ(prepared_.get(), nullptr);
+}
+
+TEST_F(OnGpu, ElementsBeginAtMultiplesOfTheirSize) {
+    Diags diags;
+    Owned<float> hx("f32", {9}, values_);
+    const tegula_tensor x = on_device(hx), z = on_device(hx);
+    for (const size_t off : {1u, 2u, 3u}) {
+        tegula_tensor odd = x;
+        odd.data = static_cast<uint8_t*>(x.data) + off;
+        odd.bytes -= 4;
+        const int64_t eight = 8;
+        tegula_tensor even = x, out = z;
+        odd.extents = even.extents = out.extents = &eight;
+        for (const tegula_status status : {launch("add", {tensor(even), tensor(odd), tensor(out)}, diags, &cuda_),
+                                           prepare("add", {tensor(even), tensor(odd), tensor(out)}, diags, &cuda_)}) {
+            EXPECT_EQ(status, TEGULA_E_ARGUMENTS);
+            for (const char* part : {"T1042", "tensor `y`: its address 0x", "no multiple of 4", "`f32`"})
+                EXPECT_TRUE(contains(text(diags), part)) << text(diags);
+        }
+    }
+    EXPECT_EQ(back(z), values_);
 }
 
 /// Compilers take seconds for what this launches, and no cache has it: the number is drawn.

@@ -156,6 +156,21 @@ TEST_F(ProgramTest, one_variant_per_kind_of_arguments) {
     EXPECT_EQ(program_->run(arguments(y, x, 8, Memory::cuda), std::array<uint64_t, 3>{0, 1, 1}, {}).status, RunResult::ok);
 }
 
+TEST_F(ProgramTest, host_tensors_that_overlap_within_an_element_are_refused) {
+    prepare_copy();
+    alignas(16) static uint8_t memory[64] = {};
+    float *x = reinterpret_cast<float*>(memory + 16), *y = reinterpret_cast<float*>(memory + 18);
+    const RunResult result = program_->run(arguments(y, x, 8, Memory::host), std::array<uint64_t, 3>{4, 1, 1}, {});
+    EXPECT_EQ(result.status, RunResult::failed);
+    ASSERT_EQ(result.diagnostics.size(), 1u);
+    EXPECT_EQ(result.diagnostics[0].id, Diag::bad_tensor);
+    for (const char* part : {"tensor `y`: it begins 2 bytes behind `x`", "`f32`", "multiples of 4 bytes apart"})
+        EXPECT_NE(result.diagnostics[0].message.find(part), std::string::npos) << result.diagnostics[0].message;
+    EXPECT_EQ(launches_, 0);
+    EXPECT_EQ(fake_->allocations, 0);
+    EXPECT_FALSE(program_->prepare_launch(arguments(y, x, 8, Memory::host), std::array<uint64_t, 3>{4, 1, 1}, nullptr, nullptr));
+}
+
 TEST_F(ProgramTest, the_first_widths_of_rows_are_variants) {
     prepare_copy("", ", %M: extent, %N: extent", {3});
     float y[16] = {}, x[16] = {};

@@ -1,6 +1,7 @@
 // From arguments to launches, against a stand-in for the driver: traits, parameter values, tensor maps, pieces of a grid, staging, and every driver
 // call failing in turn.
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "lang/layout.h"
@@ -299,13 +300,14 @@ TEST_F(LaunchTest, overlapping_host_tensors_share_a_copy) {
     const std::vector<Argument> args = {
         argument(tensor(Fmt::u8, &memory[100], 200, {200}, Memory::host)), argument(tensor(Fmt::u8, &memory[250], 200, {200}, Memory::host)),
         argument(tensor(Fmt::u8, other.data(), 100, {100}, Memory::host)), argument(tensor(Fmt::u8, nullptr, 0, {0}, Memory::host)), scalar(5)};
+    parse("kernel @k(%a: tensor<u8>[?] in, %b: tensor<u8>[?] inout, %c: tensor<u8>[?] inout, %d: tensor<u8>[?] inout, %e: i64) {\n  ret\n}\n");
     Staging staging(*state_->driver(), nullptr, nullptr);
-    staging.plan(args);
-    EXPECT_EQ(staging.address(args[1].t) - staging.address(args[0].t), 150u);
-    EXPECT_EQ(staging.address(args[0].t) % 256, 0u);
+    EXPECT_FALSE(staging.plan(args, find_param_facts(*fn_)));
+    EXPECT_EQ(staging.address(args, 1) - staging.address(args, 0), 150u);
+    EXPECT_EQ(staging.address(args, 0) % 256, 0u);
     EXPECT_EQ(staging.upload(), 0);
     EXPECT_EQ(fake_->allocations, 2);
-    const auto at = [&](size_t i) { return reinterpret_cast<uint8_t*>(staging.address(args[i].t)); };
+    const auto at = [&](size_t i) { return reinterpret_cast<uint8_t*>(staging.address(args, i)); };
     EXPECT_EQ(at(1) - at(0), 150);
     EXPECT_EQ(at(3), nullptr);
     EXPECT_EQ(at(0)[7], 107);
@@ -317,6 +319,66 @@ TEST_F(LaunchTest, overlapping_host_tensors_share_a_copy) {
     EXPECT_EQ(memory[100], 100) << "not written, not copied back";
     EXPECT_EQ(memory[250], 2);
     EXPECT_EQ(other[0], 3);
+}
+
+/// A GPU takes elements of whole words at multiples of their size only.
+TEST_F(LaunchTest, elements_of_overlapping_host_tensors_are_aligned) {
+    const ContextScope scope(*state_->driver(), context_);
+    alignas(16) static uint8_t memory[512];
+    std::iota(std::begin(memory), std::end(memory), uint8_t{0});
+    struct Row {
+        const char* what;
+        Fmt first, second, third;
+        size_t at_first, at_second, at_third;  ///< of 40 bytes each
+        bool writes;                           ///< the first of them
+        std::optional<Staging::Conflict> conflict;
+        int copies;
+    };
+    const Row rows[] = {
+        {"apart, wherever they are", Fmt::i16, Fmt::f64, Fmt::f32, 1, 51, 103, true, {}, 3},
+        {"multiples apart", Fmt::i16, Fmt::bf16, Fmt::f32, 1, 13, 205, true, {}, 2},
+        {"the second begins at a word where the first is moved", Fmt::u8, Fmt::i16, Fmt::f64, 64, 65, 73, true, {}, 1},
+        {"the last one decides", Fmt::i8, Fmt::u8, Fmt::f64, 64, 67, 69, true, {}, 1},
+        {"odd bytes apart", Fmt::i16, Fmt::bf16, Fmt::f32, 64, 67, 205, true, Staging::Conflict{0, 1}, 0},
+        {"odd words apart", Fmt::f64, Fmt::i64, Fmt::u8, 64, 68, 69, true, Staging::Conflict{0, 1}, 0},
+        {"behind what is written", Fmt::f32, Fmt::i16, Fmt::u8, 67, 64, 66, true, Staging::Conflict{1, 0}, 0},
+        {"nothing is written", Fmt::i16, Fmt::bf16, Fmt::f32, 64, 67, 102, false, {}, 3},
+        {"only read beside what is written", Fmt::i16, Fmt::i16, Fmt::f32, 64, 102, 127, true, {}, 2},
+        {"through one that is only read", Fmt::i16, Fmt::i32, Fmt::i64, 64, 102, 120, true, {}, 2},
+        {"the same memory", Fmt::f64, Fmt::f64, Fmt::f64, 65, 65, 65, true, {}, 1},
+    };
+    for (const Row& row : rows) {
+        SCOPED_TRACE(row.what);
+        const auto name = [&](Fmt f) { return types_.format(id_of(f)).name; };
+        parse("kernel @k(%a: tensor<" + name(row.first) + ">[?] inout, %b: tensor<" + name(row.second) + ">[?] in, %c: tensor<" + name(row.third) +
+              ">[?] in, %v: " + name(row.first) + ", %i: i64) {\n" + (row.writes ? "  store %a[%i] = %v\n" : "") + "  ret\n}\n");
+        const auto at = [&](Fmt f, size_t offset) {
+            return argument(tensor(f, memory + offset, 40, {int64_t{320} / types_.format(id_of(f)).bits}, Memory::host));
+        };
+        const std::vector<Argument> args = {at(row.first, row.at_first), at(row.second, row.at_second), at(row.third, row.at_third), scalar(0),
+                                            scalar(0)};
+        Staging staging(*state_->driver(), nullptr, nullptr);
+        EXPECT_EQ(staging.plan(args, find_param_facts(*fn_)), row.conflict);
+        if (row.conflict) continue;
+        const auto aligned = [&](size_t i) { return staging.address(args, i) % (types_.format(args[i].t.elem).bits / 8) == 0; };
+        EXPECT_TRUE(aligned(0) && aligned(1) && aligned(2)) << "as planned";
+        ASSERT_EQ(staging.upload(), 0);
+        EXPECT_TRUE(aligned(0) && aligned(1) && aligned(2)) << "as allocated";
+        EXPECT_EQ(fake_->allocations, row.copies);
+        for (size_t i = 0; i < 3; ++i) EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(staging.address(args, i)), args[i].t.data, 40), 0);
+        *reinterpret_cast<uint8_t*>(staging.address(args, 0) + 1) ^= 255;
+        const uint8_t before = memory[row.at_first + 1];
+        EXPECT_EQ(staging.download(args, {true, false, false, false, false}), 0);
+        EXPECT_EQ(memory[row.at_first + 1], static_cast<uint8_t>(before ^ 255));
+    }
+}
+
+/// Elements of no whole words are taken out of bytes.
+TEST_F(LaunchTest, packed_elements_begin_at_any_byte) {
+    for (const Format& f : builtin_formats())
+        EXPECT_EQ(element_alignment(f), f.bits == 16 ? 2u : f.bits == 32 ? 4u : f.bits == 64 ? 8u : 1u) << f.name;
+    EXPECT_EQ(element_alignment(int_format(24, false)), 1u);
+    EXPECT_EQ(element_alignment(int_format(48, true)), 1u);
 }
 
 TEST_F(LaunchTest, every_call_may_fail) {
