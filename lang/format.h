@@ -136,8 +136,6 @@ uint64_t encode(const Format& format, double value, RoundSpec spec = {}, bool* o
 void encode_many(const Format& format, const double* in, size_t n, void* containers);
 /// Code to code, one rounding. float -> int saturates, NaN -> 0; int -> int wraps under `automatic`; bool <- x is x != 0.
 uint64_t convert(const Format& to, const Format& from, uint64_t code, RoundSpec spec = {}, bool* overflowed = nullptr);
-/// a * b + c in double, rounded to odd: safe to round once more to any format of at most 32 bits.
-double fma_round_odd(double a, double b, double c);
 
 /// Random bits of stochastic rounding for element `index` under `seed` (Philox 4x32-10).
 uint64_t stochastic_bits(uint64_t seed, uint64_t index);

@@ -1,9 +1,11 @@
 // Elementwise evaluation on codes, instantiated from ops.def (scalar.h). Integers compute in 64 bits and wrap; f32 and f64 are native; other
-// floats decode to double, compute there and round once (fma through round-to-odd); fixed and log numbers have integer rules of their own.
+// floats decode to double, compute there and round once (one_rounding.h); fixed and log numbers have integer rules of their own.
 #include "lang/scalar.h"
 
 #include <algorithm>
 #include <array>
+
+#include "lang/one_rounding.h"
 
 namespace tegula::scalar {
 
@@ -61,7 +63,7 @@ uint64_t eval_f64(Op op, const Codes& codes) {
 
 uint64_t eval_minifloat(Op op, const Format& format, const Codes& codes) {
     const double a = decode(format, codes[0]), b = decode(format, codes[1]), c = decode(format, codes[2]);
-    const double r = op == Op::fma ? fma_for(format, a, b, c) : eval_float<double>(op, a, b, c);
+    const double r = rounds_twice(op, format) ? before_rounding(op, a, b, c, Grid(format)) : eval_float<double>(op, a, b, c);
     return is_boolean(op) ? uint64_t(r != 0) : encode(format, r);
 }
 
@@ -144,7 +146,5 @@ uint64_t eval_elementwise(ir::Op op, const Format& format, std::span<const uint6
     const uint64_t r = extend ? eval_int<int64_t>(op, all, format.bits) : eval_int<uint64_t>(op, all, format.bits);
     return is_boolean(op) ? r : wrap(r, format.bits, extend);
 }
-
-double fma_for(const Format& format, double a, double b, double c) { return format.man_bits < 52 ? fma_round_odd(a, b, c) : std::fma(a, b, c); }
 
 }  // namespace tegula::scalar

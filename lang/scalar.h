@@ -144,7 +144,5 @@ constexpr bool wide_f32(ir::Op op) { return op >= ir::Op::fast_exp2 && op <= ir:
 /// The meaning of elementwise `op` on one element: `codes` has the op's arity, all of `format` (64-bit codes as in format.h). Gives a code
 /// of the result type: `format`, or bool (0 or 1). `format` must be in the op's domain. NaN results are the format's canonical NaN.
 uint64_t eval_elementwise(ir::Op op, const Format& format, std::span<const uint64_t> codes);
-/// a * b + c in double, to be rounded to `format` once more: to odd, but where that has every bit of a double.
-double fma_for(const Format& format, double a, double b, double c);
 
 }  // namespace tegula::scalar

@@ -16,7 +16,7 @@ namespace {
 /// The code of a compile-time number under an explicit conversion; `overflowed` is set when it lies outside the range of `to`.
 uint64_t cast_code(const Value& v, const Format& to, RoundSpec spec, bool& overflowed) {
     if (v.kind == Value::boolean) return to.is_bool() || to.is_int() ? scalar::wrap(v.b, to.bits, to.is_signed) : encode(to, v.b ? 1.0 : 0.0, spec);
-    if (v.kind == Value::real) return to.is_bool() ? v.r != 0 : encode(to, v.r, spec, &overflowed);
+    if (v.kind == Value::real) return to.is_bool() ? v.r != 0 : round_exact(exact_real(v), to, spec, &overflowed);
     if (to.is_bool()) return v.i != 0;
     if (to.is_int() && spec.overflow == Overflow::automatic) return scalar::wrap(static_cast<uint64_t>(v.i), to.bits, to.is_signed);
     return round_exact({.negative = v.i < 0, .significand = static_cast<uint64_t>(v.i < 0 ? -v.i : v.i)}, to, spec, &overflowed);

@@ -16,7 +16,7 @@ Value Elaborator::fit_literal(Value v, FormatId elem, Span span) {
     if (!literal_code(v, elem, span)) return poison(span);
     const Format& f = types_.format(elem);
     if (f.is_int() && v.kind == Value::real) v = integer_value(static_cast<__int128>(v.r), v.span);
-    if (!f.is_int() && v.kind == Value::integer) v = real_value(static_cast<double>(v.i), v.span);
+    if (!f.is_int() && v.kind == Value::integer) v = real_of_integer(v.i, v.span);
     return v;
 }
 
@@ -42,7 +42,7 @@ Value Elaborator::coerce_trait(const Value& v, std::string_view trait, Span span
         ok = satisfies(t, trait) && !(v.kind == Value::tile && ir().fn().type(v.v).pointer);
     }
     if (!ok) return mismatch("a value of `" + std::string(trait) + "` type", v, span);
-    if (trait == "float" && v.kind == Value::integer) return real_value(static_cast<double>(v.i), v.span);
+    if (trait == "float" && v.kind == Value::integer) return real_of_integer(v.i, v.span);
     return v;
 }
 
@@ -128,7 +128,7 @@ bool Elaborator::same_value(const Value& a, const Value& b) {
         case Value::integer:
             return a.i == b.i;
         case Value::real:
-            return a.r == b.r || (std::isnan(a.r) && std::isnan(b.r));
+            return (a.r == b.r && a.rest == b.rest) || (std::isnan(a.r) && std::isnan(b.r));
         case Value::boolean:
             return a.b == b.b;
         case Value::text:

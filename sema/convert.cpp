@@ -39,6 +39,16 @@ std::string real_text(double v) {
     return text;
 }
 
+/// What a literal says, as far as rounding it can tell: where it is more or less than its double, by an eighth of the last place.
+Exact exact_real(const Value& v) {
+    Exact exact = exact_from_double(v.r);
+    if (v.rest == 0) return exact;
+    const bool outward = (v.rest > 0) != exact.negative;
+    exact.significand = outward ? exact.significand * 8 + 1 : exact.significand * 8 - 1;
+    exact.exponent -= 3;
+    return exact;
+}
+
 // ---- descriptions ----
 
 std::string Elaborator::describe(const Value& v) {
@@ -152,7 +162,7 @@ std::optional<uint64_t> Elaborator::literal_code(const Value& v, FormatId elem, 
     }
     __int128 i = v.i;
     if (v.kind == Value::real && f.is_int()) {
-        if (!(std::fabs(v.r) < 0x1p64) || std::trunc(v.r) != v.r) return refuse();
+        if (!(std::fabs(v.r) < 0x1p64) || std::trunc(v.r) != v.r || v.rest != 0) return refuse();
         i = static_cast<__int128>(v.r);
     }
     if (f.is_int()) {
@@ -167,13 +177,14 @@ std::optional<uint64_t> Elaborator::literal_code(const Value& v, FormatId elem, 
         if (!(std::fabs(back) < 0x1p66) || static_cast<__int128>(back) != i || std::trunc(back) != back) return refuse();
         return code;
     }
-    const uint64_t code = encode(f, v.r, {Round::rne, Overflow::ieee});
+    const Exact exact = exact_real(v);
+    const uint64_t code = round_exact(exact, f, {Round::rne, Overflow::ieee});
     const double back = decode(f, code);
     const bool kept = std::isnan(v.r) ? std::isnan(back) : std::isinf(v.r) ? back == v.r : std::isfinite(back);
     if (!kept) return refuse();
     // A format without Inf clamps: the value must lie within half a step of its range.
     bool overflowed = false;
-    encode(f, v.r, {Round::rne, Overflow::sat}, &overflowed);
+    round_exact(exact, f, {Round::rne, Overflow::sat}, &overflowed);
     if (overflowed && !std::isinf(v.r)) return refuse();
     return code;
 }

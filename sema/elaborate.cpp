@@ -80,6 +80,13 @@ Value real_value(double r, Span span) {
     return v;
 }
 
+Value real_of_integer(__int128 i, Span span) {
+    Value v = real_value(static_cast<double>(i), span);
+    const auto back = static_cast<__int128>(v.r);
+    v.rest = i < back ? -1 : i > back;
+    return v;
+}
+
 bool holds_tile(const Value& v) {
     if (v.kind == Value::tile || v.kind == Value::block_tile) return true;
     return std::any_of(v.items.begin(), v.items.end(), holds_tile);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lang/literal_rest.h"
 #include "sema/elaborate.h"
 #include "sema/flow.h"
 #include "sema/modifiers.h"
@@ -51,7 +52,10 @@ bool is_type_form(const ast::Expr& e) {
 Value literal(const ast::Expr& e) {
     Value v = of_kind(Value::none, e.span);
     if (e.kind == ast::ExprKind::int_lit) v.kind = Value::integer, v.i = ast::as<ast::IntLit>(&e).value;
-    if (e.kind == ast::ExprKind::float_lit) v.kind = Value::real, v.r = ast::as<ast::FloatLit>(&e).value;
+    if (e.kind == ast::ExprKind::float_lit) {
+        const auto& real = ast::as<ast::FloatLit>(&e);
+        v.kind = Value::real, v.r = real.value, v.rest = literal_rest(real.text, real.value);
+    }
     if (e.kind == ast::ExprKind::bool_lit) v.kind = Value::boolean, v.b = ast::as<ast::BoolLit>(&e).value;
     if (e.kind == ast::ExprKind::string_lit) v.kind = Value::text, v.s = ast::as<ast::StringLit>(&e).value;
     return v;

@@ -55,6 +55,7 @@ std::shared_ptr<Scope> make_scope(std::shared_ptr<Scope> parent);
 void define(Scope& scope, std::string_view name, Value v);
 Value integer_value(__int128 i, Span span = {});
 Value real_value(double r, Span span = {});
+Value real_of_integer(__int128 i, Span span);
 /// Has no run-time part: numbers, text, types, layouts, functions and bundles of these.
 bool holds_tile(const Value& v);
 /// Names that begin a type form or type constructor: tile, tensor, ptr, float, fixed, ufixed, lns, codebook, block.

@@ -202,6 +202,7 @@ Value Elaborator::fold(Op op, const std::vector<Value>& args, Span span) {
     if (ir::op_row(op).result == ir::ResultRule::boolean) return as_bool(code != 0);
     out.kind = Value::real;
     out.r = std::bit_cast<double>(code);
+    if (op == Op::neg) out.rest = -args[0].rest;
     return out;
 }
 

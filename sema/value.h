@@ -46,6 +46,7 @@ struct Value {
     Span span;                           ///< where it came from, for labels
     __int128 i = 0;                      ///< integer literal or constant: adapts to any type that holds it exactly
     double r = 0;                        ///< real: adapts to any float type (one rounding of the decimal)
+    int rest = 0;                        ///< real: the sign of what a literal says minus `r`, which is nearest to it
     bool b = false;
     std::string_view s;                  ///< text
     TypeDesc t;                          ///< type

@@ -12,6 +12,7 @@
 #include "jit/cpu/scalar_formats.h"
 #include "lang/check.h"
 #include "lang/joining.h"
+#include "lang/one_rounding.h"
 
 namespace tegula::cpu {
 
@@ -23,6 +24,10 @@ namespace {
 template <class R, class... Args>
 const void* address(R (*function)(Args...)) {
     return reinterpret_cast<const void*>(function);
+}
+
+double before_rounding_of_op(double a, double b, double c, int op, int man_bits, int min_exponent) {
+    return before_rounding(static_cast<ir::Op>(op), a, b, c, Grid(man_bits, min_exponent));
 }
 
 }  // namespace
@@ -48,7 +53,7 @@ std::span<const HostFunction> host_functions() {
         {"sin", address(static_cast<D>(std::sin))},
         {"cos", address(static_cast<D>(std::cos))},
         {"tanh", address(static_cast<D>(std::tanh))},
-        {"tegula_fma_round_odd", address(&fma_round_odd)},
+        {"tegula_before_rounding", address(&before_rounding_of_op)},
     };
     return all;
 }
@@ -152,17 +157,17 @@ Value* Scalars::saturated(Value* v, bool v_signed, const Format& f) {
 // ---- calls and tables, lane by lane where the machine has nothing better ----
 
 Value* Scalars::per_lane(const char* function, std::initializer_list<Value*> args) {
-    const std::vector<Value*> x(args);
-    Type* element = x[0]->getType()->getScalarType();
-    const auto callee = b_.GetInsertBlock()->getModule()->getOrInsertFunction(
-        function, llvm::FunctionType::get(element, std::vector<Type*>(x.size(), element), false));
-    const unsigned lanes = lanes_of(x[0]);
-    if (!lanes) return b_.CreateCall(callee, x);
-    Value* out = llvm::PoisonValue::get(x[0]->getType());
-    for (unsigned l = 0; l < lanes; ++l) {
+    std::vector<Type*> types;
+    for (Value* v : args) types.push_back(v->getType()->getScalarType());
+    const auto callee = b_.GetInsertBlock()->getModule()->getOrInsertFunction(function, llvm::FunctionType::get(types[0], types, false));
+    Value* first = *args.begin();
+    Value* out = llvm::PoisonValue::get(first->getType());
+    const unsigned lanes = lanes_of(first);
+    for (unsigned l = 0; l < std::max(lanes, 1u); ++l) {
         std::vector<Value*> one;
-        for (Value* v : x) one.push_back(b_.CreateExtractElement(v, l));
-        out = b_.CreateInsertElement(out, b_.CreateCall(callee, one), l);
+        for (Value* v : args) one.push_back(lanes_of(v) ? b_.CreateExtractElement(v, l) : v);
+        Value* result = b_.CreateCall(callee, one);
+        out = lanes ? b_.CreateInsertElement(out, result, l) : result;
     }
     return out;
 }

@@ -128,6 +128,7 @@ private:
     Value* bits_of(Value* v);                 ///< of a float
     Value* as_real(Value* v, unsigned bits);  ///< integer bits to float or double
     Value* wrap(Value* v, const Format& f);   ///< keeps the low bits of a container, extended
+    /// Results are of the first operand's type; scalars among the others are the same for all lanes.
     Value* per_lane(const char* function, std::initializer_list<Value*> args);
     /// One of 2^n entries (integers of 8 .. 64 bits; missing ones are 0), by the low n bits of `index`, whose others may be anything: no place
     /// outside of the table is read whatever a lane holds.
@@ -157,7 +158,7 @@ private:
     Value* truncated_remainder(Value* a, Value* b);
     Value* native_remainder(Value* a, Value* b);
     Value* minifloat_row(ir::Op op, const Format& f, std::span<Value* const> x);
-    Value* narrow_fma(const Format& f, std::span<Value* const> x);
+    Value* rounded_once(ir::Op op, const Format& f, std::span<Value* const> x);
     Value* fma_round_odd(Value* a, Value* b, Value* c);  ///< of reals whose product is exact and far from the ends of the range
     Value* float_fma_round_odd(const Format& f, Value* a, Value* b, Value* c);
     Value* float_step_here(const Format& f, Value* a, Value* b, Value* c);

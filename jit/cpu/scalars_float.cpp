@@ -9,6 +9,7 @@
 #include "jit/cpu/scalar_formats.h"
 #include "jit/cpu/scalars.h"
 #include "lang/check.h"
+#include "lang/one_rounding.h"
 
 namespace tegula::cpu {
 
@@ -172,7 +173,7 @@ Value* Scalars::native_remainder(Value* a, Value* b) {
 // ---- other floats ----
 
 Value* Scalars::minifloat_row(Op op, const Format& f, std::span<Value* const> x) {
-    if (op == Op::fma) return narrow_fma(f, x);
+    if (rounds_twice(op, f)) return rounded_once(op, f, x);
     if (f.kind == FormatKind::lns)
         if (Value* r = log_row(op, f, x)) return r;
     std::vector<Value*> values;
@@ -182,15 +183,18 @@ Value* Scalars::minifloat_row(Op op, const Format& f, std::span<Value* const> x)
     return ir::op_row(op).result == ir::ResultRule::boolean ? r : nearest(f, r);
 }
 
-Value* Scalars::narrow_fma(const Format& f, std::span<Value* const> x) {
+/// What f64 would round before the format does (lang/one_rounding.h).
+Value* Scalars::rounded_once(Op op, const Format& f, std::span<Value* const> x) {
     const bool in_float = rounds_from_float(f);
-    llvm::Type* type = like(in_float ? b_.getFloatTy() : b_.getDoubleTy(), x[0]);
-    Value* v[3];
-    for (size_t k = 0; k < 3; ++k) v[k] = b_.CreateFPCast(decode(f, x[k]), type);
-    if (f.man_bits >= 52) return nearest(f, native_row(Op::fma, v));
-    if (in_float) return nearest(f, float_fma_round_odd(f, v[0], v[1], v[2]));
-    if (!products_are_exact(f)) return nearest(f, per_lane("tegula_fma_round_odd", {v[0], v[1], v[2]}));
-    return nearest(f, fma_round_odd(v[0], v[1], v[2]));
+    std::vector<Value*> v;
+    for (Value* code : x) v.push_back(b_.CreateFPCast(decode(f, code), like(in_float ? b_.getFloatTy() : b_.getDoubleTy(), code)));
+    if (op == Op::fma && in_float) return nearest(f, float_fma_round_odd(f, v[0], v[1], v[2]));
+    if (op == Op::fma && products_are_exact(f)) return nearest(f, fma_round_odd(v[0], v[1], v[2]));
+    v.resize(3, v[0]);
+    const Grid grid(f);
+    const auto number = [&](int n) { return b_.getInt32(static_cast<uint32_t>(n)); };
+    return nearest(
+        f, per_lane("tegula_before_rounding", {v[0], v[1], v[2], number(static_cast<int>(op)), number(grid.man_bits), number(grid.min_exponent)}));
 }
 
 /// The sum and its exact error (Knuth); an inexact sum with an even last bit moves towards the exact one.

@@ -8,6 +8,7 @@
 #include "jit/cuda/prelude_text.h"
 #include "lang/check.h"
 #include "lang/joining.h"
+#include "lang/one_rounding.h"
 #include "lang/scalar.h"
 
 namespace tegula::cuda {
@@ -226,10 +227,17 @@ std::string Prelude::float_expression(ir::Op op, const Format& f, std::span<cons
     if (scalar::wide_f32(op) && is_float) {  // the hardware's approximations
         need("fast");
         e = op_name + "(a)";
+    } else if (!native && rounds_twice(op, f)) {
+        const Grid grid(f);
+        if (grid.rounds_from_double()) {
+            e = "fma_round_odd(a, b, c)";
+        } else {
+            need("one_rounding");
+            e = op_name + "_once(" + std::string("a, b, c, ").substr(0, operands.size() * 3) + std::to_string(grid.man_bits) + ", " +
+                std::to_string(grid.min_exponent) + ")";
+        }
     } else if (op == ir::Op::rem) {
         need("float_remainder");
-    } else if (op == ir::Op::fma && !native && f.man_bits < 52) {
-        e = "fma_round_odd(a, b, c)";
     }
     const bool wide_fma = op == ir::Op::fma && !native;
     need_for(e);

@@ -31,6 +31,45 @@ __device__ __forceinline__ float float_round_odd(double v) {
 }
 )";
 
+/// lang/one_rounding.h: of the two neighbours of an inexact result the one that rounds to the format as the result does. `cut` bits will be lost:
+/// where it is one, both neighbours but that with an even last bit are ties; where it is more, the odd one is none.
+constexpr std::string_view kOneRounding = R"(
+#ifdef __CUDACC__
+__device__ __forceinline__ double div_down(double a, double b) { return __ddiv_rd(a, b); }
+__device__ __forceinline__ double div_up(double a, double b) { return __ddiv_ru(a, b); }
+__device__ __forceinline__ double sqrt_down(double a) { return __dsqrt_rd(a); }
+__device__ __forceinline__ double sqrt_up(double a) { return __dsqrt_ru(a); }
+#else
+inline double div_down(double a, double b) { return host_directed('/', a, b, 0, false); }
+inline double div_up(double a, double b) { return host_directed('/', a, b, 0, true); }
+inline double sqrt_down(double a) { return host_directed('s', a, 0, 0, false); }
+inline double sqrt_up(double a) { return host_directed('s', a, 0, 0, true); }
+#endif
+__device__ __forceinline__ double before_rounding(double below, double above, double nearest, int man_bits, int min_exponent) {
+    const unsigned long long low = double_bits(below), high = double_bits(above), inner = low << 1 < high << 1 ? low : high;
+    const int field = (int)(inner >> 52 & 0x7ff), normal = 52 - man_bits, subnormal = min_exponent - man_bits + 1075 - (field ? field : 1);
+    const int cut = normal > subnormal ? normal : subnormal;
+    const double one = ((low & 1) != 0) == (cut > 1) ? below : above;
+    return below < above && cut > 0 ? one : nearest;
+}
+__device__ __forceinline__ double fma_once(double a, double b, double c, int man_bits, int min_exponent) {
+    return before_rounding(fma_down(a, b, c), fma_up(a, b, c), fma(a, b, c), man_bits, min_exponent);
+}
+__device__ __forceinline__ double add_once(double a, double b, int man_bits, int min_exponent) { return fma_once(a, 1.0, b, man_bits, min_exponent); }
+__device__ __forceinline__ double sub_once(double a, double b, int man_bits, int min_exponent) { return fma_once(a, 1.0, -b, man_bits, min_exponent); }
+__device__ __forceinline__ double mul_once(double a, double b, int man_bits, int min_exponent) { return fma_once(a, b, -0.0, man_bits, min_exponent); }
+__device__ __forceinline__ double div_once(double a, double b, int man_bits, int min_exponent) {
+    return before_rounding(div_down(a, b), div_up(a, b), a / b, man_bits, min_exponent);
+}
+__device__ __forceinline__ double sqrt_once(double a, int man_bits, int min_exponent) {
+    return before_rounding(sqrt_down(a), sqrt_up(a), sqrt(a), man_bits, min_exponent);
+}
+__device__ __forceinline__ double rem_once(double a, double b, int man_bits, int min_exponent) {
+    const double r = fmod(a, b), up = add_once(r, b, man_bits, min_exponent), shifted = ((r < 0) != (b < 0)) & (r == r) ? up : r;
+    return r == 0 ? copysign(0.0, b) : shifted;
+}
+)";
+
 /// Exact in lang/format.h, rounding increments, and the value of a double or an integer.
 constexpr std::string_view kNumber = R"(
 struct Number {  // (-1)^negative * significand * 2^exponent and, if sticky, a little more; kind 0 finite, 1 infinite, 2 NaN
@@ -292,6 +331,7 @@ __device__ __forceinline__ long long fixed_div(long long a, long long b, int bit
 constexpr Section kRoundSections[] = {
     {"encode_rne", "bits", kEncodeRne},
     {"float_round_odd", "bits", kFloatRoundOdd},
+    {"one_rounding", "fma_odd", kOneRounding},
     {"number", "bits", kNumber},
     {"round_float", "number", kRoundFloat},
     {"round_integer", "number", kRoundInteger},

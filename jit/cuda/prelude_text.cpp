@@ -318,8 +318,8 @@ constexpr std::string_view kFmaOdd = R"(
 __device__ __forceinline__ double fma_down(double a, double b, double c) { return __fma_rd(a, b, c); }
 __device__ __forceinline__ double fma_up(double a, double b, double c) { return __fma_ru(a, b, c); }
 #else
-inline double fma_down(double a, double b, double c) { return host_fma_directed(a, b, c, false); }
-inline double fma_up(double a, double b, double c) { return host_fma_directed(a, b, c, true); }
+inline double fma_down(double a, double b, double c) { return host_directed('f', a, b, c, false); }
+inline double fma_up(double a, double b, double c) { return host_directed('f', a, b, c, true); }
 #endif
 __device__ __forceinline__ double fma_round_odd(double a, double b, double c) {
     const double below = fma_down(a, b, c), above = fma_up(a, b, c);

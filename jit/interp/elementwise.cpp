@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "lang/one_rounding.h"
 #include "lang/scalar.h"
 
 namespace tegula::interp {
@@ -70,8 +71,8 @@ void Row::apply_chunk(Chunks& chunks, void* dst, const void* a, const void* b, c
         for (int k = 0; k < arity; ++k) decode_many(*format, in[k], static_cast<size_t>(n), chunks.real[k]);
         double *x = chunks.real[0], *y = arity > 1 ? chunks.real[1] : x, *z = arity > 2 ? chunks.real[2] : x;
         const bool boolean = ir::op_row(op).result == ir::ResultRule::boolean;
-        if (op == ir::Op::fma)
-            for (int64_t i = 0; i < n; ++i) chunks.real[3][i] = scalar::fma_for(*format, x[i], y[i], z[i]);
+        if (const Grid grid(*format); rounds_twice(op, *format))
+            for (int64_t i = 0; i < n; ++i) chunks.real[3][i] = before_rounding(op, x[i], y[i], z[i], grid);
         else
             fn(boolean ? dst : chunks.real[3], x, y, z, n, 64);
         if (!boolean) encode_many(*format, chunks.real[3], static_cast<size_t>(n), dst);

@@ -1,11 +1,12 @@
 // dot and dot_scaled. Per output element one fma chain, K ascending, in the accumulator's format: f32, f64 and integers run whole rows at
-// once; other floats fuse in f64 rounded to odd and round each step; fixed point multiplies and adds.
+// once; other floats fuse exactly and round each step; fixed point multiplies and adds.
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <optional>
 
 #include "jit/interp/machine.h"
+#include "lang/one_rounding.h"
 #include "lang/scalar.h"
 #include "lang/tensor_core.h"
 
@@ -99,8 +100,8 @@ void dot_by_steps(Machine& m, const Info& info, const Extents& e) {
         for (int64_t k = 0; k < e.k; ++k) {
             if (real) {
                 decode_many(f, row, static_cast<size_t>(e.n), chain.data());
-                for (int64_t j = 0; j < e.n; ++j)
-                    chain[static_cast<size_t>(j)] = scalar::fma_for(f, a[r * e.k + k], b[(z * e.k + k) * e.n + j], chain[static_cast<size_t>(j)]);
+                const double left = a[r * e.k + k], *right = b + (z * e.k + k) * e.n;
+                for (size_t j = 0; j < chain.size(); ++j) chain[j] = before_rounding(ir::Op::fma, left, right[j], chain[j], Grid(f));
                 encode_many(f, chain.data(), static_cast<size_t>(e.n), row);
                 continue;
             }

@@ -22,7 +22,8 @@ struct CpuMachine {
     void (*warp)(int op, unsigned mask, const void* in, void* out, int bytes, int source);
     void (*pause)();  ///< lets others run
     void (*ptx)(void** parsed, const char* text, CpuOperand* operands, int count);
-    double (*fma_directed)(double a, double b, double c, int up);
+    /// Rounded down or up. op: 'f' a * b + c, '/' a / b, 's' root of a.
+    double (*directed)(char op, double a, double b, double c, int up);
     void (*fail)(const char* why);
 };
 #ifndef TEGULA_ON_CPU_MACHINE
@@ -95,7 +96,7 @@ inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 inline void __nanosleep(unsigned) { cpu_machine->pause(); }
 inline void __trap() { cpu_machine->fail("__trap"); }
-inline double host_fma_directed(double a, double b, double c, bool up) { return cpu_machine->fma_directed(a, b, c, up); }
+inline double host_directed(char op, double a, double b, double c, bool up) { return cpu_machine->directed(op, a, b, c, up); }
 
 inline unsigned cpu_lane() { return cpu_machine->thread_index.x & 31; }
 template <class T>

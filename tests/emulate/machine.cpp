@@ -43,10 +43,10 @@ tegula_switch_fiber:
     ret
 )");
 
-[[gnu::noinline]] double fma_directed(double a, double b, double c, int up) {
+[[gnu::noinline]] double directed(char op, double a, double b, double c, int up) {
     volatile double x = a, y = b, z = c;
     std::fesetround(up ? FE_UPWARD : FE_DOWNWARD);
-    volatile double r = std::fma(x, y, z);
+    volatile double r = op == 'f' ? std::fma(x, y, z) : op == '/' ? x / y : std::sqrt(x);
     std::fesetround(FE_TONEAREST);
     return r;
 }
@@ -93,7 +93,7 @@ Machine::Machine() {
     table_.warp = warp_meeting;
     table_.pause = [] { get().pause(); };
     table_.ptx = run_ptx;
-    table_.fma_directed = fma_directed;
+    table_.directed = directed;
     table_.fail = [](const char* why) { get().fail(why); };
 }
 

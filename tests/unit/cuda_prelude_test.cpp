@@ -15,6 +15,7 @@
 
 #include "jit/cuda/prelude.h"
 #include "lang/scalar.h"
+#include "tests/unit/hard_operands.h"
 
 namespace tegula {
 namespace {
@@ -26,10 +27,10 @@ constexpr const char* kShim = R"(#include <cfenv>
 #include <cmath>
 #define __device__
 #define __forceinline__ inline
-__attribute__((noinline)) static double host_fma_directed(double a, double b, double c, bool up) {
+__attribute__((noinline)) static double host_directed(char op, double a, double b, double c, bool up) {
     volatile double x = a, y = b, z = c;
     std::fesetround(up ? FE_UPWARD : FE_DOWNWARD);
-    volatile double r = std::fma(x, y, z);
+    volatile double r = op == 'f' ? std::fma(x, y, z) : op == '/' ? x / y : std::sqrt(x);
     std::fesetround(FE_TONEAREST);
     return r;
 }
@@ -306,6 +307,15 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
             loop(c, prelude.elementwise(op, f, operands));
             ops.push_back(cases.size() - 1);
         }
+    const size_t wide = cases.size();
+    for (const Format& f : test::some_wide_floats())
+        for (Op op : test::kRoundedOps) {
+            const auto arity = static_cast<size_t>(ir::op_row(op).operands);
+            Case& c = add(f, std::vector<Format>(arity, f), std::string(ir::op_row(op).name) + " " + f.name);
+            c.expected = [=](const uint64_t* codes) { return scalar::eval_elementwise(op, f, {codes, arity}); };
+            loop(c, prelude.elementwise(op, f, std::vector<std::string>(names, names + arity)));
+        }
+    const size_t wide_end = cases.size();
     // Conversions from f32 and f64 in all modes, between everything and the usual formats in the default mode.
     const auto add_cast = [&](const Format& to, const Format& from, Round round, Overflow overflow) {
         Case& c = add(to, round == Round::stochastic ? std::vector<Format>{from, u64} : std::vector<Format>{from},
@@ -351,6 +361,16 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
     ASSERT_TRUE(built) << "the text does not compile";
 
     for (size_t i : ops) check(library, cases[i], operands_of(cases[i], random));
+    for (size_t i = wide; i < wide_end; ++i) {
+        const Case& c = cases[i];
+        test::HardOperands operands(c.in[0], 3);
+        std::vector<std::vector<uint64_t>> codes(c.in.size());
+        for (int n = 0; n < 2000; ++n) {
+            const auto some = operands.next(test::kRoundedOps[(i - wide) % std::size(test::kRoundedOps)]);
+            for (size_t k = 0; k < codes.size(); ++k) codes[k].push_back(some[k]);
+        }
+        check(library, c, codes);
+    }
     for (size_t i : casts) {
         const Case& c = cases[i];
         std::vector<std::vector<uint64_t>> codes;
@@ -430,6 +450,7 @@ TEST_F(CudaPrelude, AsksForAllItNeeds) {
              {"bool", "i32", "u8", "i57", "f32", "f64", "f16", "f8e4m3", "f4e2m1", "fixed<4, 4>", "lns<4, 3>", "codebook<2>[0, -1, 0.5, 7.25]"})
             if (f.name == name) some.push_back(f);
     ASSERT_EQ(some.size(), 12u);
+    some.push_back(test::some_wide_floats().front());
     for (const Format& f : some)
         for (size_t o = 0; o < static_cast<size_t>(Op::count_); ++o) {
             const Op op = static_cast<Op>(o);

@@ -8,7 +8,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "lang/format.h"
+#include "lang/scalar.h"
+#include "tests/unit/hard_operands.h"
 #include "tests/unit/sample.h"
 #ifdef TEGULA_HAVE_LLVM
 #include <llvm/ADT/APFloat.h>
@@ -349,49 +350,71 @@ TEST(round, fixed_point_equals_mpfr) {
     }
 }
 
-TEST(round, fma_round_odd_equals_mpfr) {
-    std::mt19937_64 random(3);
-    auto any = [&](int shape) {
-        double v = std::bit_cast<double>(random());
-        switch (shape) {
-            case 0:
-                return double(std::bit_cast<float>(uint32_t(random())));
-            case 1:
-                return std::ldexp(double(int64_t(random()) >> 38), int(random() % 60) - 30);
-            case 2:
-                return std::ldexp(double(int64_t(random()) >> 11), int(random() % 120) - 60);
-            case 3:
-                return std::ldexp(v, -1022);
-            default:
-                return v;
+/// The nearest number of the format to an operation's exact result as MPFR has it, ties to even; the range's upper end is the encoder's.
+uint64_t correctly_rounded(ir::Op op, const Format& f, const double (&x)[3]) {
+    Real a(53), b(53), c(53), r(f.man_bits + 1);
+    mpfr_set_d(a, x[0], MPFR_RNDN), mpfr_set_d(b, x[1], MPFR_RNDN), mpfr_set_d(c, x[2], MPFR_RNDN);
+    const mpfr_exp_t usual = mpfr_get_emin();
+    mpfr_set_emin(2 - f.bias - f.man_bits);  // the smallest number is 0.1 in binary times 2 to this
+    int sign = 0;                            // of the rounded minus the exact result
+    switch (op) {
+        case ir::Op::add:
+            sign = mpfr_add(r, a, b, MPFR_RNDN);
+            break;
+        case ir::Op::sub:
+            sign = mpfr_sub(r, a, b, MPFR_RNDN);
+            break;
+        case ir::Op::mul:
+            sign = mpfr_mul(r, a, b, MPFR_RNDN);
+            break;
+        case ir::Op::div:
+            sign = mpfr_div(r, a, b, MPFR_RNDN);
+            break;
+        case ir::Op::sqrt:
+            sign = mpfr_sqrt(r, a, MPFR_RNDN);
+            break;
+        case ir::Op::fma:
+            sign = mpfr_fma(r, a, b, c, MPFR_RNDN);
+            break;
+        case ir::Op::rem: {
+            Real exact(53);
+            const mpfr_ptr rest = exact, divisor = b;
+            EXPECT_EQ(mpfr_fmod(rest, a, b, MPFR_RNDN), 0);
+            if (mpfr_zero_p(rest))
+                mpfr_setsign(r, rest, mpfr_signbit(divisor), MPFR_RNDN);
+            else if (mpfr_signbit(rest) != mpfr_signbit(divisor) && !mpfr_nan_p(rest))
+                sign = mpfr_add(r, rest, b, MPFR_RNDN);
+            else
+                sign = mpfr_set(r, rest, MPFR_RNDN);
+            break;
         }
-    };
-    int hard = 0;
-    for (int i = 0; i < 300000; ++i) {
-        double a = any(i % 5), b = any(i / 5 % 5), c = any(i / 25 % 5);
-        if (i % 7 == 0) c = -a * b;  // cancellation leaves the product's own error
-        if (i % 7 == 1) c = std::nextafter(-a * b, kInf) * (1 + (i % 3));
-        if (i % 7 == 2) c = a * b * std::ldexp(1.0, int(random() % 140) - 70);
-        if (!std::isfinite(a) || !std::isfinite(b) || !std::isfinite(c)) continue;
-        Real x(53), y(53), z(53), sum(5000), cut(53);
-        mpfr_set_d(x, a, MPFR_RNDN);
-        mpfr_set_d(y, b, MPFR_RNDN);
-        mpfr_set_d(z, c, MPFR_RNDN);
-        ASSERT_EQ(mpfr_fma(sum, x, y, z, MPFR_RNDN), 0);  // exact at this precision
-        double want = mpfr_get_d(sum, MPFR_RNDZ);         // toward zero, subnormals and the largest value included
-        mpfr_set_d(cut, want, MPFR_RNDN);
-        if (mpfr_cmp(cut, sum) != 0)
-            want = std::bit_cast<double>(std::bit_cast<uint64_t>(want) | (mpfr_signbit(sum) ? uint64_t{1} << 63 : 0) | 1), ++hard;
-        double got = fma_round_odd(a, b, c);
-        ASSERT_TRUE(got == want) << std::hexfloat << a << " * " << b << " + " << c << " = " << got << ", expected " << want;
+        default:
+            break;
     }
-    EXPECT_GT(hard, 50000);
-    EXPECT_TRUE(std::isnan(fma_round_odd(kInf, 0, 1)));
-    EXPECT_EQ(fma_round_odd(kInf, 1, 1), kInf);
-    EXPECT_EQ(fma_round_odd(0, 5, 0.1), 0.1);
-    constexpr double kMax = 0x1.FFFFFFFFFFFFFp1023;  // odd: what lies beyond must stay finite
-    EXPECT_EQ(fma_round_odd(0x1p488, 0x1p488, kMax), kMax);
-    EXPECT_EQ(fma_round_odd(-0x1p600, 0x1p600, 1), -kMax);
+    mpfr_subnormalize(r, sign, MPFR_RNDN);
+    const double value = mpfr_get_d(r, MPFR_RNDN);
+    mpfr_set_emin(usual);
+    return encode(f, value);
+}
+
+TEST(round, arithmetic_of_declared_floats_equals_mpfr) {
+    for (const Format& f : test::wide_floats())
+        for (ir::Op op : test::kRoundedOps) {
+            test::HardOperands operands(f);
+            int twice = 0;
+            for (int i = 0; i < (test::is_long() ? 100000 : 1000); ++i) {
+                const auto codes = operands.next(op);
+                const double x[3] = {decode(f, codes[0]), decode(f, codes[1]), decode(f, codes[2])};
+                const uint64_t want = correctly_rounded(op, f, x);
+                ASSERT_EQ(scalar::eval_elementwise(op, f, {codes.data(), static_cast<size_t>(ir::op_row(op).operands)}), want)
+                    << ir::op_row(op).name << " of " << f.name << std::hexfloat << ": " << x[0] << ", " << x[1] << ", " << x[2] << " gives "
+                    << decode(f, want);
+                if (op == ir::Op::mul) twice += encode(f, x[0] * x[1]) != want;
+            }
+            // The operands are hard indeed.
+            const bool hard = op == ir::Op::mul && f.man_bits >= 26 && f.man_bits < 50 && f.exp_bits >= 8;
+            EXPECT_TRUE(!hard || twice > 15) << f.name << " " << twice;
+        }
 }
 
 // ---- traps and statistics ----
