@@ -83,15 +83,15 @@ TypeId with_elem(Function& fn, ValueId v, FormatId elem) {
 }  // namespace
 
 ValueId Builder::broadcast(ValueId v, const Shape& shape) {
+    if (fn_->type(v).shape == shape) return v;
     const TypeId result = with_shape(*fn_, v, shape);
-    if (result == fn_->type_of(v)) return v;
     TEGULA_CHECK(tegula::broadcast(fn_->type(v).shape, shape) == shape, "broadcast");
     return value(Op::broadcast, {v}, result);
 }
 
 ValueId Builder::reshape(ValueId v, const Shape& shape) {
+    if (fn_->type(v).shape == shape) return v;
     const TypeId result = with_shape(*fn_, v, shape);
-    if (result == fn_->type_of(v)) return v;
     TEGULA_CHECK(fn_->type(v).shape.elements() == shape.elements(), "reshape");
     return value(Op::reshape, {v}, result);
 }

@@ -198,10 +198,10 @@ ValueId Elaborator::fraction_scales(Value& out, ValueId amax, const Format& bloc
     if (block.tensor_scale.v != 0) {
         const ValueId counted = ir().select(finite, amax, has_nan(scale) ? splat(amax, 0) : undefined);
         const ValueId top = ir().reduce(counted, ReduceKind::max, -1, false, f32);
-        const double most = std::fmin(largest(elem) * largest(scale), FLT_MAX);
+        const double product = largest(elem) * largest(scale), most = std::fmin(product, FLT_MAX);
         const ValueId share = ir().elementwise(Op::div, {top, splat(top, most)});
         out.tensor_scale = ir().cast(short_scale(at_most(share, scale_limit(types_.format(block.tensor_scale), most))), block.tensor_scale);
-        limit = scale_limit(scale, 1);
+        if (product <= FLT_MAX) limit = scale_limit(scale, 1);
         spread = ir().broadcast(ir().cast(out.tensor_scale, f32), ir().fn().type(amax).shape);
         unit = ir().elementwise(Op::mul, {spread, unit});
     }
