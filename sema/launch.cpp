@@ -69,8 +69,8 @@ void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, Argum
             fits = false;
             continue;
         }
-        if (e.kind == ast::ExprKind::name)  // mostly so, and known without evaluation
-            if (const auto named = plan_.extents.find(base_name(e)); named != plan_.extents.end() && named->second == a.extents[d]) continue;
+        const auto named = e.kind == ast::ExprKind::name ? plan_.extents.find(base_name(e)) : plan_.extents.end();
+        if (named != plan_.extents.end() && named->second == a.extents[d] && a.extents[d] >= 0) continue;  // mostly so: nothing to evaluate
         const std::string axis = "extent " + std::to_string(d);
         const auto wanted = e_.folded_int(value(e, (axis + " ").c_str(), p.name.text));
         if (wanted && *wanted == a.extents[d] && a.extents[d] >= 0) continue;
