@@ -90,7 +90,7 @@ void Binder::define_index(std::string_view name, int64_t value, Span span) {
 }
 
 Value Binder::value_of(const StaticValue& v) {
-    if (const auto* i = std::get_if<int64_t>(&v.v)) return integer_value(*i);
+    if (const auto* i = std::get_if<__int128>(&v.v)) return integer_value(*i);
     if (const auto* d = std::get_if<double>(&v.v)) return real_value(*d);
     if (const auto* b = std::get_if<bool>(&v.v)) return flag_value(*b);
     TypeDesc t;
@@ -102,8 +102,8 @@ Value Binder::value_of(const StaticValue& v) {
 std::optional<StaticValue> Binder::static_of(const Value& v) {
     StaticValue out;
     const auto code = e_.folded_code(v);
-    if (const auto i = e_.folded_int(v); i && *i >= INT64_MIN && *i <= INT64_MAX)
-        out.v = static_cast<int64_t>(*i);
+    if (const auto i = e_.folded_int(v))
+        out.v = static_cast<__int128>(*i);
     else if (code && e_.ir().fn().elem(v.v).is_bool())
         out.v = *code != 0;
     else if (code && !e_.ir().fn().elem(v.v).is_int())
@@ -131,16 +131,13 @@ bool Binder::set_generic(const ast::GenericParam& p, const StaticValue& given, s
         if (type) t.elem = *type;
         ok = type && e_.satisfies(t, bound);
     } else if (bound == "int") {
-        if (const auto* b = std::get_if<bool>(&v.v)) v.v = static_cast<int64_t>(*b);
-        ok = std::holds_alternative<int64_t>(v.v);
+        ok = std::holds_alternative<__int128>(v.v);
     } else if (const auto f = types_.builtin(bound)) {
         const Format& format = types_.format(*f);
-        if (format.is_float() && std::holds_alternative<int64_t>(v.v)) v.v = static_cast<double>(std::get<int64_t>(v.v));
         // Hosts without a bool of their own give 0 or 1.
-        if (const auto* i = std::get_if<int64_t>(&v.v); i && format.is_bool() && (*i == 0 || *i == 1)) v.v = *i == 1;
-        ok = format.is_bool()  ? std::holds_alternative<bool>(v.v)
-             : format.is_int() ? std::holds_alternative<int64_t>(v.v)
-                               : std::holds_alternative<double>(v.v);
+        if (const auto* i = std::get_if<__int128>(&v.v); i && format.is_bool() && (*i == 0 || *i == 1)) v.v = *i == 1;
+        ok = scalar_code(format, v) && (!format.is_int() || std::holds_alternative<__int128>(v.v));
+        if (const auto* i = std::get_if<__int128>(&v.v); ok && i && !format.is_int()) v.v = static_cast<double>(*i);
     }
     if (!ok) {
         note(p.name.text, "expected " + std::string(bound == "int" ? "an integer constant" : bound) + ", got " + to_string(v, types_) +
@@ -185,8 +182,9 @@ void Binder::deduce_from(const ast::Param& p, const ArgumentType& a) {
     } else if (a.kind == ArgumentType::scalar && !form && p.type->kind == ast::ExprKind::name) {
         const ast::GenericParam* g = generic(ast::as<ast::NameExpr>(p.type).name);
         if (!g || plan_.generics.count(g->name.text)) return;
-        const Fmt f = std::holds_alternative<int64_t>(a.value.v) ? Fmt::i64 : std::holds_alternative<bool>(a.value.v) ? Fmt::boolean : Fmt::f32;
-        set_generic(*g, StaticValue{id_of(f)}, p.name.text);
+        const auto* i = std::get_if<__int128>(&a.value.v);
+        const Fmt f = i ? (*i > INT64_MAX ? Fmt::u64 : Fmt::i64) : std::holds_alternative<bool>(a.value.v) ? Fmt::boolean : Fmt::f32;
+        set_generic(*g, StaticValue{a.elem.v ? a.elem : id_of(f)}, p.name.text);
     }
 }
 
@@ -375,10 +373,10 @@ std::optional<StaticValues> Binder::statics(const StaticValues& given, bool requ
     StaticValues generics = given;
     for (const std::string_view name : extent_names_) {  // of the launch that `tune` shall choose for
         const auto it = generics.find(name);
-        const int64_t* value = it == generics.end() ? nullptr : std::get_if<int64_t>(&it->second.v);
-        if (!value || *value < 0) continue;
-        plan_.extents.emplace(name, *value);
-        define_index(name, *value);
+        const __int128* value = it == generics.end() ? nullptr : std::get_if<__int128>(&it->second.v);
+        if (!value || *value < 0 || *value > INT64_MAX) continue;
+        plan_.extents.emplace(name, static_cast<int64_t>(*value));
+        define_index(name, static_cast<int64_t>(*value));
         generics.erase(it);
     }
     for (const std::string_view name : extent_names_)

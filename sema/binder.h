@@ -46,7 +46,8 @@ private:
     std::string why_unknown(const Value& v);
     void define_index(std::string_view name, int64_t value, Span span = {});
     void note_memory(const ast::Expr& e, std::string_view param);
-    std::optional<uint64_t> scalar_code(const Format& f, const StaticValue& v);
+    /// The code of a number in `f`; nullopt where `f` does not hold it. `exact`: reals too, which take one rounding otherwise.
+    std::optional<uint64_t> scalar_code(const Format& f, const StaticValue& v, bool exact = false);
 
     const Module& module_;
     const ast::KernelItem& kernel_;

@@ -147,6 +147,8 @@ bool Elaborator::too_deep(Span span) {
 bool Elaborator::step(Span span, uint64_t n) {
     if (aborted_) return false;
     poll(limits_.cancel);
+    constexpr uint64_t kBetweenTicks = 1024;
+    if (limits_.tick && steps_ % kBetweenTicks + n >= kBetweenTicks) (*limits_.tick)();
     steps_ += n;
     if (steps_ > limits_.const_steps) {
         diags_.report(Diag::step_budget, span, {std::to_string(limits_.const_steps)});

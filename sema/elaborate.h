@@ -441,7 +441,6 @@ private:
 
 /// Does every value of `from` exist in `to` (the implicit conversions)?
 bool widens(const Format& from, const Format& to);
-std::string int_text(__int128 v);
 Exact exact_real(const Value& v);  ///< of a real constant
 std::string real_text(double v);  ///< shortest decimal that reads back the same
 /// Is `parameter` of a built-in operation an option, whose argument is a plain name (round = rtz) that is not looked up?

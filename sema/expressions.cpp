@@ -32,6 +32,9 @@ std::string_view root_name(const ast::Expr* e) {
             case ast::ExprKind::index:
                 e = ast::as<ast::IndexExpr>(e).base;
                 break;
+            case ast::ExprKind::member:
+                e = ast::as<ast::MemberExpr>(e).base;
+                break;
             case ast::ExprKind::call:
                 e = ast::as<ast::CallExpr>(e).callee;
                 break;
@@ -119,8 +122,8 @@ Value Elaborator::expr(const ast::Expr& e) {
 }
 
 std::optional<Value> Elaborator::host_value(const ast::Expr& e) {
-    const bool named = e.kind == ast::ExprKind::name || e.kind == ast::ExprKind::call || e.kind == ast::ExprKind::annotated ||
-                       (e.kind == ast::ExprKind::index && ast::as<ast::IndexExpr>(&e).base->kind != ast::ExprKind::name);
+    const bool named = e.kind == ast::ExprKind::name || e.kind == ast::ExprKind::member || e.kind == ast::ExprKind::index ||
+                       e.kind == ast::ExprKind::call || e.kind == ast::ExprKind::annotated;
     if (resolver_ == nullptr || !named) return std::nullopt;
     const std::string_view root = root_name(&e);
     if (root.empty() || known(root) || is_type_form(e)) return std::nullopt;

@@ -55,7 +55,7 @@ Value Elaborator::host_value(const HostOperand& o, Span span) {
             if (o.tensor_scale) v.tensor_scale = host_param(o.tensor_scale);
             return v;
         case HostOperand::constant:
-            if (const auto* i = std::get_if<int64_t>(&o.value.v)) return integer_value(*i, span);
+            if (const auto* i = std::get_if<__int128>(&o.value.v)) return integer_value(*i, span);
             if (const auto* d = std::get_if<double>(&o.value.v)) return real_value(*d, span);
             if (const auto* f = std::get_if<FormatId>(&o.value.v)) {
                 TypeDesc t;
@@ -89,14 +89,7 @@ bool Elaborator::host_result(Value& v, Span span, HostOperand& out, std::vector<
         case Value::poison:
             return false;
         case Value::integer:
-            if (v.i <= INT64_MAX && v.i >= INT64_MIN) {
-                out.value.v = static_cast<int64_t>(v.i);
-                return true;
-            }
-            v = tile(to_tile(v, span), span);
-            if (v.kind == Value::poison) return false;
-            out.kind = HostOperand::tile;
-            leaves.push_back(v.v);
+            out.value.v = v.i;
             return true;
         case Value::real:
             out.value.v = v.r;

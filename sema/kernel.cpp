@@ -51,7 +51,7 @@ bool Elaborator::bind_generics(const ast::KernelItem& item, const StaticValues& 
             continue;
         }
         Value v = integer_value(0, p.name.span);
-        if (const auto* i = std::get_if<int64_t>(&it->second.v)) {
+        if (const auto* i = std::get_if<__int128>(&it->second.v)) {
             v.i = *i;
         } else if (const auto* d = std::get_if<double>(&it->second.v)) {
             v = real_value(*d, p.name.span);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lang/exact.h"
 #include "sema/binder.h"
 #include "sema/flow.h"
 #include "sema/walk.h"
@@ -86,24 +87,26 @@ void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, Argum
     if (fits) check_layout(p, declared->t, a);
 }
 
-std::optional<uint64_t> Binder::scalar_code(const Format& f, const StaticValue& v) {
+std::optional<uint64_t> Binder::scalar_code(const Format& f, const StaticValue& v, bool exact) {
     if (const auto* b = std::get_if<bool>(&v.v)) return f.is_bool() ? std::optional<uint64_t>(*b) : std::nullopt;
     if (f.is_bool() || std::holds_alternative<FormatId>(v.v)) return std::nullopt;
-    const auto rounded = [&](const Exact& x) {
-        bool overflowed = false;
-        const uint64_t code = round_exact(x, f, {}, &overflowed);
-        return overflowed ? std::nullopt : std::optional(code);
-    };
-    if (const auto* i = std::get_if<int64_t>(&v.v)) {
-        if (!f.is_int()) return rounded(exact_from_int(static_cast<uint64_t>(*i), true));
-        const bool fits = f.is_signed ? (f.bits == 64 || (*i >= -(int64_t{1} << (f.bits - 1)) && *i < int64_t{1} << (f.bits - 1)))
-                                      : *i >= 0 && (f.bits >= 63 || *i < int64_t{1} << f.bits);
-        return fits ? std::optional<uint64_t>(static_cast<uint64_t>(*i)) : std::nullopt;
+    const auto* i = std::get_if<__int128>(&v.v);
+    const double d = i ? 0 : std::get<double>(v.v);
+    if (f.is_int() && !i) {
+        if (!(std::fabs(d) < 0x1p64) || d != std::trunc(d)) return std::nullopt;
+        return scalar_code(f, StaticValue{static_cast<__int128>(d)}, exact);
     }
-    const double d = std::get<double>(v.v);
-    if (!f.is_int()) return rounded(exact_from_double(d));
-    if (!(std::fabs(d) < 0x1p63) || d != std::trunc(d)) return std::nullopt;
-    return scalar_code(f, StaticValue{static_cast<int64_t>(d)});
+    const Exact value = i ? exact_from_wide(*i) : exact_from_double(d);
+    bool overflowed = false;
+    const uint64_t code = round_exact(value, f, {}, &overflowed);
+    if (overflowed) return std::nullopt;
+    // Reals of the source and of hosts take one rounding, as literals do; integers and numbers that have a type are held exactly.
+    if ((i || exact) && value.cls != Exact::nan) {
+        Exact held = decode_exact(f, code);
+        held.sticky = false;  // a logarithm's, whose value is as near as it gets
+        if (compare(held, value) != 0) return std::nullopt;
+    }
+    return code;
 }
 
 void Binder::bind_scalar(const ast::Param& p, const ArgumentType* a) {
@@ -124,8 +127,11 @@ void Binder::bind_scalar(const ast::Param& p, const ArgumentType* a) {
         given = *known;
     }
     const Format& f = types_.format(t->elem);
-    const std::optional<uint64_t> code = scalar_code(f, given);
-    if (!code) return note(p.name.text, "expected " + f.name + ", got " + to_string(given, types_));
+    const std::optional<uint64_t> code = scalar_code(f, given, a && a->elem.v != 0);
+    if (!code) {
+        const std::string type = a && a->elem.v ? " of type " + types_.format(a->elem).name : "";
+        return note(p.name.text, "expected " + f.name + ", got " + to_string(given, types_) + type);
+    }
     Argument out;
     out.kind = Argument::scalar;
     out.code = *code;

@@ -67,16 +67,17 @@ bool check_module(Module& module, TypeTable& types, DiagSink& diags);
 
 /// A compile-time value that a host can give or receive: integer, float, bool, or a type.
 struct StaticValue {
-    std::variant<int64_t, double, bool, FormatId> v;
+    std::variant<__int128, double, bool, FormatId> v;  ///< integers: wide enough for signed and unsigned ones of 64 bits
     friend bool operator==(const StaticValue&, const StaticValue&) = default;
 };
 using StaticValues = std::map<std::string, StaticValue, std::less<>>;  ///< generic parameter -> value
 std::string to_string(const StaticValue& value, const TypeTable& types);
+std::string int_text(__int128 v);
 
 /// What is known of one launch argument.
 struct ArgumentType {
     enum Kind : uint8_t { absent, tensor, pointer, scalar, inferred } kind = absent;  ///< inferred: an `out` tensor to be described by the plan
-    FormatId elem{};        ///< tensor, pointer; may be a block format (elements and scales are one argument here)
+    FormatId elem{};        ///< tensor, pointer; may be a block format (elements and scales are one argument here). scalar: of a typed number, else 0
     Shape extents{};        ///< tensor, logical
     LayoutId layout{};
     bool has_strides = false;
@@ -147,6 +148,7 @@ struct Limits {  ///< budgets of compile-time work, each with its own diagnostic
     uint64_t call_depth = 64;
     uint64_t instances = 10'000;
     const std::atomic<bool>* cancel = nullptr;  ///< polled at every step: throws Cancelled
+    const std::function<void()>* tick = nullptr;  ///< called every thousand steps or so; what it throws ends the work
 };
 /// Elaborates one kernel instance. Null on errors (in `diags`, each with "while instantiating .." notes).
 std::optional<Instance> elaborate_kernel(const Module& module, const ast::KernelItem& kernel, const StaticValues& generics, TypeTable& types,

@@ -36,7 +36,7 @@ std::vector<std::string_view> type_names() {
 }
 
 std::string to_string(const StaticValue& value, const TypeTable& types) {
-    if (const auto* i = std::get_if<int64_t>(&value.v)) return std::to_string(*i);
+    if (const auto* i = std::get_if<__int128>(&value.v)) return int_text(*i);
     if (const auto* d = std::get_if<double>(&value.v)) return real_text(*d);
     if (const auto* b = std::get_if<bool>(&value.v)) return *b ? "true" : "false";
     return types.format(std::get<FormatId>(value.v)).name;

@@ -51,15 +51,26 @@ std::string shown(std::string_view text, size_t limit = 60) {
     return out;
 }
 
+/// Why arrays are not read from such a file, that a name of such a kind leads to; null: they are. Opening a pipe with a name waits for its writer.
+const char* unreadable(mode_t file, mode_t name, Pipes pipes) {
+    if (S_ISREG(file)) return nullptr;
+    if (S_ISDIR(file)) return "is a directory";
+    if (!S_ISFIFO(file)) return "is a device or socket, not a file";
+    return pipes == Pipes::allowed && !S_ISFIFO(name) ? nullptr : "is a pipe, not a file";
+}
+
 /// A file read piece by piece, so that a header decides what is worth reading. Pipes are read whole first.
 class Source {
 public:
     /// `begins`: could the bytes begin a file of the format?
-    bool open(const std::string& path, bool (*begins)(std::string_view text), std::string& error) {
-        file_.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-        struct stat info{};
+    bool open(const std::string& path, bool (*begins)(std::string_view text), Pipes pipes, std::string& error) {
+        struct stat info {
+        }, name{};
+        if (::lstat(path.c_str(), &name) != 0 || ::stat(path.c_str(), &info) != 0) return error = path + ": " + std::strerror(errno), false;
+        if (const char* what = unreadable(info.st_mode, name.st_mode, pipes)) return error = path + ": " + what, false;
+        file_.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // another file may have the name by now
         if (file_.fd < 0 || ::fstat(file_.fd, &info) != 0) return error = path + ": " + std::strerror(errno), false;
-        if (S_ISDIR(info.st_mode)) return error = path + ": is a directory", false;
+        if (const char* what = unreadable(info.st_mode, name.st_mode, pipes)) return error = path + ": " + what, false;
         path_ = path;
         regular_ = S_ISREG(info.st_mode);
         size_ = static_cast<uint64_t>(info.st_size);
@@ -516,11 +527,11 @@ bool has_dtype(const std::string& type) {
 
 bool is_safetensors(const std::string& path) { return ends_with(path, ".safetensors"); }
 
-std::optional<Array> read_array(const std::string& path, const std::string& name, std::string& error) {
+std::optional<Array> read_array(const std::string& path, const std::string& name, std::string& error, Pipes pipes) {
     try {
         Source file;
         const bool tensors = is_safetensors(path);
-        if (!file.open(path, tensors ? begins_safetensors : begins_npy, error)) return std::nullopt;
+        if (!file.open(path, tensors ? begins_safetensors : begins_npy, pipes, error)) return std::nullopt;
         if (tensors) return read_safetensors(path, file, name, error);
         if (name.empty()) return read_npy(path, file, error);
         error = path + ": a .npy file holds one array, which has no name `" + shown(name) + "`";

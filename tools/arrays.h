@@ -22,9 +22,11 @@ struct Array {
     std::string layout_name() const { return !layout.empty() ? layout : column_major ? "col" : "row"; }
 };
 
+/// May an array come through a pipe? Those of the command line may, `<(..)` of a shell; text that is read must not make the reader wait.
+enum class Pipes : bool { refused, allowed };
 /// Reads a .npy file, or the tensor `name` of a .safetensors file (name may be empty when the file has one tensor). nullopt: `error` says
-/// which file and which field.
-std::optional<Array> read_array(const std::string& path, const std::string& name, std::string& error);
+/// which file and which field. Directories and devices are refused, and so are pipes that have a name.
+std::optional<Array> read_array(const std::string& path, const std::string& name, std::string& error, Pipes pipes = Pipes::allowed);
 
 /// A packed array is tensors of bytes in a .safetensors file, NAME, NAME.scales and NAME.tensor_scale, that `__metadata__` describes under
 /// "tegula.NAME": JSON text {"type", "extents", "layout", "order"}, the last one 16 hexadecimal digits.

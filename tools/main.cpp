@@ -157,6 +157,8 @@ int run_command(int argc, char** argv) {
     app.add_flag("--quiet,-q", options.quiet, "no chatter on standard error");
     app.add_option("--color", options.colour, "auto, always, never")->check(CLI::IsMember({"auto", "always", "never"}));
     app.add_option("--import-root", options.import_root, "directory that imports of files resolve under, beside the file's own");
+    app.add_flag("--confine-loads", options.confine_loads,
+                 "load_npy and load_safetensors of tests read below the file's directory and --import-root only");
     add_verbs(app, options);
     try {
         app.parse(argc, argv);

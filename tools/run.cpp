@@ -140,7 +140,11 @@ bool Run::read_arguments() {
             continue;
         }
         Value value(0);
-        if (!parse_number(text, value)) return fail(usage, "--arg " + arg + ": `" + text + "` is no number; files are written @file.npy");
+        if (!parse_number(text, value)) {
+            const bool digits = text.find_first_not_of("-0123456789") == std::string::npos;
+            return fail(usage, "--arg " + arg + ": `" + text + "` " +
+                                   (digits ? "lies beyond 64 bits; a real has a point or an exponent" : "is no number; files are written @file.npy"));
+        }
         args_.emplace_back(name, value);
     }
     return true;

@@ -40,7 +40,7 @@ void on_alarm(int) {
 /// load_npy and load_safetensors of host statements.
 tegula_blob* load_array(void*, const char* path, const char* name, tegula_tensor* tensor, char* error, size_t capacity) {
     std::string why;
-    auto array = read_array(path, name ? name : "", why);
+    auto array = read_array(path, name ? name : "", why, Pipes::refused);
     if (!array) {
         std::snprintf(error, capacity, "%s", why.c_str());
         return nullptr;
@@ -94,6 +94,7 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
     tegula::EngineOptions engine_options;
     engine_options.load_array = load_array;
     if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();
+    engine_options.confine_loads = o.confine_loads;
     engine = tegula::Engine::create(engine_options).value();
     g_engine.store(engine.c());
     struct sigaction action{};
@@ -137,9 +138,14 @@ bool split(const std::string& text, std::string& name, std::string& value) {
 
 bool parse_number(const std::string& text, tegula::Value& value) {
     if (text == "true" || text == "false") return value = tegula::Value(int64_t{text == "true"}), true;
-    int64_t i = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), i);
-    if (error == std::errc() && end == text.data() + text.size()) return value = tegula::Value(i), true;
+    const auto read = [&](auto number) {
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        const bool whole = error == std::errc() && end == text.data() + text.size();
+        if (whole) value = tegula::Value(number);
+        return whole;
+    };
+    if (read(int64_t{}) || read(uint64_t{})) return true;
+    if (text.find_first_not_of("-0123456789") == std::string::npos) return false;  // an integer beyond 64 bits, which a real would round
     double r = 0;
     auto [rend, rerror] = std::from_chars(text.data(), text.data() + text.size(), r);
     if (rerror == std::errc() && rend == text.data() + text.size()) return value = tegula::Value(r), true;
@@ -252,6 +258,7 @@ tegula::RunOptions Session::run_options() const {
                              : [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
     if (!options.quiet && ::isatty(STDERR_FILENO))
         run.progress = [](void*, uint64_t done, uint64_t all) {
+            if (all == 0) return 0;  // statements of a test
             std::fprintf(stderr, "\r%llu of %llu programs%s", static_cast<unsigned long long>(done), static_cast<unsigned long long>(all),
                          done == all ? "\r\033[K" : "");
             return 0;

@@ -22,6 +22,7 @@ struct Options {
     std::string machine;          ///< empty: best present
     std::string model;            ///< GPU whose sums the interpreter computes; empty: none
     std::string import_root;
+    bool confine_loads = false;
     double timeout_seconds = 0;  ///< 0: none
     // run
     std::string file, kernel;
@@ -70,7 +71,7 @@ private:
 
 /// NAME=VALUE in two, at the first `=`; false when there is none or the name is empty.
 bool split(const std::string& text, std::string& name, std::string& value);
-/// A number, or `true` or `false`; false when the text is something else.
+/// A number, integers of 64 bits exactly, or `true` or `false`; false when the text is something else.
 bool parse_number(const std::string& text, tegula::Value& value);
 std::string visible(std::string_view text);      ///< control characters as escapes, for the terminal
 std::string json_text(const std::string& text);  ///< as a JSON string literal

@@ -89,6 +89,8 @@ typedef struct {
     const tegula_executor* executor; /* machine "cpu": copied; NULL: threads of the engine, started when a run first wants them */
     int32_t pin_threads;       /* != 0: each thread of the engine stays on one core */
     int32_t cpu_debug;         /* machine "cpu", != 0: kernels are shown to gdb and perf, with the lines of their sources, and stay in memory */
+    int32_t confine_loads; /* != 0, for text that is not trusted: load_array is asked only for regular files below the directory of the module's file
+                            * or import_root, by the rules of imports, and gets their path with that directory in front */
 } tegula_engine_options;
 /* Fills `options` with defaults; `size` is sizeof(tegula_engine_options) of the caller. */
 TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_t size);
@@ -110,7 +112,7 @@ TEGULA_API tegula_status tegula_module_from_file(tegula_engine* engine, const ch
 TEGULA_API tegula_status tegula_module_check(tegula_module* module, tegula_diags** diags);
 
 /* A named value: a generic (integer, real, type) or a launch argument. */
-typedef enum { TEGULA_INT = 0, TEGULA_REAL = 1, TEGULA_TYPE = 2, TEGULA_TENSOR = 3 } tegula_value_kind;
+typedef enum { TEGULA_INT = 0, TEGULA_REAL = 1, TEGULA_TYPE = 2, TEGULA_TENSOR = 3, TEGULA_UINT = 4 } tegula_value_kind;
 
 /* Where a tensor lies, as in DLPack. */
 enum { TEGULA_HOST = 0, TEGULA_CUDA = 2 };
@@ -139,8 +141,9 @@ typedef struct tegula_tensor {
 typedef struct {
     const char* name;         /* generic or parameter name; for launches NULL means "by position" */
     tegula_value_kind kind;
-    int64_t i;                /* TEGULA_INT (bools: 0 or 1) */
-    double r;                 /* TEGULA_REAL; a tensor of rank 0 in host memory is a number too, where a scalar is wanted */
+    int64_t i;                /* TEGULA_INT (bools: 0 or 1); TEGULA_UINT: the bits of a uint64_t, for numbers from 2^63 on */
+    double r;                 /* TEGULA_REAL; a tensor of rank 0 in host memory is a number too, where a scalar is wanted. Integers and the numbers of
+                                 such tensors must be values of the parameter's type, reals take one rounding; all else is TEGULA_E_ARGUMENTS */
     const char* type;         /* TEGULA_TYPE: type text */
     const tegula_tensor* tensor; /* TEGULA_TENSOR */
 } tegula_value;
@@ -154,10 +157,13 @@ typedef struct {
     int32_t trap_floats;        /* checked: also NaN or Inf out of finite operands */
     uint64_t order_seed;        /* 0: programs in order; else a permutation */
     uint32_t threads;           /* interp, cpu; 0: all cores (checked runs of interp use one) */
-    uint64_t step_budget;       /* tile instructions, 0: none */
-    uint64_t memory_budget;     /* bytes of tile storage per program (cpu: what does not stay in registers), 0: none */
+    uint64_t step_budget;       /* tile instructions, 0: none. Tests and benches: of each launch, and of a block's statements with its launches */
+    uint64_t memory_budget; /* bytes of tile storage per program (cpu: what does not stay in registers), 0: none. Tests and benches: of the tensors
+                             * that a block holds, too */
     void (*print)(void* user, const char* text, size_t size);          /* output of `print`, also of runs that fail; NULL: dropped */
-    int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED */
+    int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED.
+                                                                        * Programs of the grid; `all` is 0 in statements of tests and benches, which
+                                                                        * count steps */
     void* user;
     const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. Without `machine` it means interp; cpu and cuda ignore it */
     void* stream; /* cuda: CUstream to launch on, in its context; tensors in device memory are then not waited for. NULL: the default stream of

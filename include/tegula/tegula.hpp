@@ -197,7 +197,7 @@ private:
 class Value {
 public:
     template <class T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
-    Value(T v) : kind_(TEGULA_INT), i_(static_cast<int64_t>(v)) {}
+    Value(T v) : kind_(std::is_unsigned_v<T> && sizeof(T) == 8 ? TEGULA_UINT : TEGULA_INT), i_(static_cast<int64_t>(v)) {}
     template <class T, std::enable_if_t<std::is_floating_point_v<T>, int> = 0>
     Value(T v) : kind_(TEGULA_REAL), r_(static_cast<double>(v)) {}
     Value(std::string type) : kind_(TEGULA_TYPE), type_(std::move(type)) {}

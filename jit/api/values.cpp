@@ -65,7 +65,10 @@ LaunchArgument read_argument(LoadedModule& module, const tegula_value& v, bool s
     if (v.name) arg.name = v.name;
     switch (kind_of(v)) {
         case TEGULA_INT:
-            arg.kind = LaunchArgument::integer, arg.i = v.i;
+            arg.kind = LaunchArgument::integer, arg.i = v.i, arg.no_bools = true;
+            break;
+        case TEGULA_UINT:
+            arg.kind = LaunchArgument::integer, arg.i = static_cast<uint64_t>(v.i), arg.no_bools = true;
             break;
         case TEGULA_REAL:
             arg.kind = LaunchArgument::real, arg.r = v.r;
@@ -93,12 +96,9 @@ LaunchArgument read_argument(LoadedModule& module, const tegula_value& v, bool s
     return arg;
 }
 
-/// What the host's reader made of an array file, copied into storage of ours: as a launch of the module would take it. Null with a reason in `error`.
-std::shared_ptr<HostTensor> copy_array(LoadedModule& module, const tegula_tensor& t, std::string& error) {
-    const auto fail = [&](std::string why) {
-        error = std::move(why);
-        return nullptr;
-    };
+/// What the host's reader made of an array file, copied into storage of ours: as a launch of the module would take it.
+Made<HostTensor> copy_array(LoadedModule& module, const tegula_tensor& t) {
+    const auto fail = [](std::string why) { return Made<HostTensor>::failed(std::move(why)); };
     if (t.strides || t.device_type != TEGULA_HOST) return fail("a reader gives storage in memory of the host, without strides");
     TensorView view;
     if (std::string why = read_tensor(module, t, true, view); !why.empty()) return fail(std::move(why));
@@ -106,8 +106,9 @@ std::shared_ptr<HostTensor> copy_array(LoadedModule& module, const tegula_tensor
     const Layout& map = types.layout(view.layout);
     if (const auto conflict = map.find_conflict({view.extents.begin(), view.extents.rank}))
         return fail("layout `" + map.name() + "` does not keep elements apart: " + conflict->text());
-    auto out = make_tensor(types, view.elem, view.layout, view.extents, true, &error);
-    if (!out) return nullptr;
+    std::shared_ptr<HostTensor> out;
+    std::string error;
+    if (!make_tensor(types, view.elem, view.layout, view.extents, true).into(out, error)) return fail(std::move(error));
     const auto copy = [](std::vector<uint8_t>& to, const uint8_t* from) {
         if (!to.empty()) std::memcpy(to.data(), from, to.size());
     };
@@ -127,15 +128,13 @@ OwnedBlob take_blob(const char* callback, tegula_blob* blob) {
     return owned;
 }
 
-std::shared_ptr<HostTensor> load_array(tegula_array_fn read, void* user, LoadedModule& module, const std::string& path, const std::string& name,
-                                       std::string& error) {
+Made<HostTensor> load_array(tegula_array_fn read, void* user, LoadedModule& module, const std::string& path, const std::string& name) {
     tegula_tensor t{};
     char reason[512] = "";
     const OwnedBlob blob = take_blob("load_array", call_host("load_array", read, user, path.c_str(), name.empty() ? nullptr : name.c_str(), &t,
                                                              static_cast<char*>(reason), sizeof reason));
-    if (blob) return copy_array(module, t, error);
-    error.assign(reason, strnlen(reason, sizeof reason));
-    return nullptr;
+    if (blob) return copy_array(module, t);
+    return Made<HostTensor>::failed(std::string(reason, strnlen(reason, sizeof reason)));
 }
 
 std::optional<std::string> import_text(tegula_import_fn import, void* user, std::string_view path) {
@@ -192,8 +191,10 @@ std::string engine_options(const tegula_engine_options* given, EngineOptions& ou
         };
     if (o.import_) out.importer = [fn = o.import_, user = o.user](std::string_view path) { return import_text(fn, user, path); };
     if (o.load_array)
-        out.load_array = [fn = o.load_array, user = o.user](LoadedModule& module, const std::string& path, const std::string& name,
-                                                            std::string& error) { return load_array(fn, user, module, path, name, error); };
+        out.load_array = [fn = o.load_array, user = o.user](LoadedModule& module, const std::string& path, const std::string& name) {
+            return load_array(fn, user, module, path, name);
+        };
+    out.confine_loads = o.confine_loads != 0;
     return {};
 }
 
@@ -303,6 +304,9 @@ bool read_generics(LoadedModule& module, const tegula_value* values, size_t coun
         switch (kind_of(v)) {
             case TEGULA_INT:
                 value.v = v.i;
+                break;
+            case TEGULA_UINT:
+                value.v = static_cast<uint64_t>(v.i);
                 break;
             case TEGULA_REAL:
                 value.v = v.r;

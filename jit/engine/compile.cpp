@@ -116,7 +116,8 @@ std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const as
     exe->instance = std::move(*instance);
     for (const std::string& name : exe->instance.extents)
         if (const auto it = given ? given->find(name) : generics.end(); given && it != given->end())
-            if (const auto* value = std::get_if<int64_t>(&it->second.v)) exe->instance.named_extents.emplace(name, *value);
+            if (const auto* value = std::get_if<__int128>(&it->second.v); value && *value >= 0 && *value <= INT64_MAX)
+                exe->instance.named_extents.emplace(name, static_cast<int64_t>(*value));
     if (options_.on_elaborated) options_.on_elaborated(*exe->instance.fn);
     PassOptions passes = pass_options(exe->instance, disabled);
     passes.cancel = cancel;

@@ -28,8 +28,10 @@ struct StdlibFile;
 struct EngineOptions {
     std::function<std::optional<std::string>(std::string_view path)> importer;  ///< asked before import_root
     std::string import_root;                                                    ///< empty: none
-    /// load_npy / load_safetensors of host statements of `module`; the string is an error text.
-    std::function<std::shared_ptr<HostTensor>(LoadedModule& module, const std::string& path, const std::string& name, std::string& error)> load_array;
+    /// load_npy / load_safetensors of host statements of `module`.
+    std::function<Made<HostTensor>(LoadedModule& module, const std::string& path, const std::string& name)> load_array;
+    /// load_npy and load_safetensors obey the rules of imports: paths below the directory of the module's file or import_root, no symbolic links.
+    bool confine_loads = false;
     size_t max_errors = 100;
     std::function<std::unique_ptr<Machine>(const SourceMap&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
     cpu::PoolOptions pool;                                                               ///< threads of the machine `cpu`
@@ -68,6 +70,7 @@ public:
     LoadedModule(std::shared_ptr<Engine> engine, std::shared_ptr<TypeTable> types) : engine(std::move(engine)), types_(std::move(types)) {}
     const std::shared_ptr<Engine> engine;
     SourcePtr source;                                         ///< null: a module of the library
+    std::string directory;                                    ///< that its paths are beneath; empty: none
     std::vector<std::shared_ptr<LoadedModule>> dependencies;  ///< keeps imports alive
     Arena arena;
     const ast::KernelItem* kernel(std::string_view name) const;
@@ -84,11 +87,12 @@ using ModulePtr = std::shared_ptr<LoadedModule>;
 
 struct LaunchArgument {
     std::string name;  ///< empty: by position
-    enum Kind : uint8_t { tensor, integer, real } kind = tensor;
+    enum Kind : uint8_t { tensor, integer, real, boolean } kind = tensor;
     TensorView view;
     bool open_layout = false;  ///< plans: the layout that the parameter declares
-    int64_t i = 0;
+    __int128 i = 0;            ///< integer, boolean
     double r = 0;
+    bool no_bools = false;  ///< integer: of a host whose bools are 0 and 1
     std::string problem;  ///< why the argument cannot be used as given; launches list it among their mismatches
 };
 
@@ -105,6 +109,7 @@ struct LaunchOptions : RunOptions {
     bool native_checks = false;       ///< with checked: on the machine `cpu` its own checks alone, without the interpreter
     bool unnamed = false;             ///< nobody chose the machine: run_tests goes through all of Engine::machines()
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
+    uint64_t* steps = nullptr;                                    ///< what launches take of tile instructions is added to it
 };
 
 class Engine : public std::enable_shared_from_this<Engine> {
@@ -147,6 +152,8 @@ public:
     std::optional<std::string> artifact(LoadedModule& module, std::string_view kind, DiagSink& diags);
     /// "tokens", "ast", "fmt" of a text that need only parse.
     std::optional<std::string> dump(const std::string& name, std::string text, std::string_view kind, DiagSink& diags);
+    /// An array file for a host statement of `module`, through the host's reader.
+    Made<HostTensor> load_array(LoadedModule& module, const std::string& path, const std::string& name);
     /// Reports names that are no pass ("all" is fine).
     bool check_passes(const std::vector<std::string>& names, DiagSink& diags);
     /// A type or layout written as text, seen from `module` ("mxfp4", "tiled<8, 8>"). nullopt is reported.

@@ -1,6 +1,7 @@
 // Host statements: scopes, control flow, calls of kernels. See host.h; values and expressions are in host_values.cpp.
 #include "jit/engine/host.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "sema/signature.h"
@@ -10,8 +11,52 @@ namespace tegula {
 namespace {
 
 constexpr unsigned kMaxDepth = 200;
+constexpr size_t kMaxValues = 1'000'000;  ///< of one tuple, those within it included
+constexpr uint64_t kElementsPerStep = 1024;
+constexpr auto kBetweenReports = std::chrono::milliseconds(100);
+
+struct Size {
+    size_t values = 1;
+    unsigned depth = 0;
+};
+Size size_of(const HostValue& value) {
+    Size size;
+    for (const HostValue& item : value.items) {
+        const Size of = size_of(item);
+        size.values += of.values;
+        size.depth = std::max(size.depth, of.depth + 1);
+    }
+    return size;
+}
 
 }  // namespace
+
+HostRunner::HostRunner(Engine& engine, LoadedModule& module, const LaunchOptions& options, DiagSink& diags)
+    : engine_(engine), module_(module), options_(options), diags_(&diags), budget_{options.memory_budget} {
+    options_.steps = &steps_;
+}
+
+void HostRunner::stop(Status status, Diag why, std::initializer_list<std::string> args) {
+    diags_->report(why, at_, args);
+    fail(status);
+    throw HostStopped{status};
+}
+
+void HostRunner::look_up() {
+    if (options_.cancel && options_.cancel->load(std::memory_order_relaxed)) stop(Status::cancelled, Diag::run_cancelled);
+    if (!options_.keep_going) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - told_ < kBetweenReports) return;
+    told_ = now;
+    if (!options_.keep_going(steps_, 0)) stop(Status::cancelled, Diag::run_cancelled);
+}
+
+void HostRunner::step(Span span, uint64_t elements) {
+    at_ = span;
+    steps_ += 1 + elements / kElementsPerStep;
+    if (options_.step_budget && steps_ > options_.step_budget) stop(Status::run, Diag::step_budget_spent, {std::to_string(options_.step_budget)});
+    look_up();
+}
 
 HostValue* HostRunner::find(std::string_view name) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
@@ -20,7 +65,17 @@ HostValue* HostRunner::find(std::string_view name) {
 }
 
 Status HostRunner::run(const ast::Block& body) {
-    block(body);
+    try {
+        block(body);
+    } catch (const HostStopped& stopped) {
+        fail(stopped.status);
+    } catch (const std::bad_alloc&) {
+        scopes_.clear();  // what the block held is free for the message
+        temporaries_.clear();
+        scopes_.resize(1);
+        diags_->report(Diag::host_memory, at_);
+        fail(Status::run);
+    }
     return status_;
 }
 
@@ -34,7 +89,7 @@ HostRunner::Flow HostRunner::block(const ast::Block& body) {
 }
 
 HostRunner::Flow HostRunner::statement(const ast::Stmt& stmt) {
-    if (options_.cancel && options_.cancel->load()) return fail(Status::cancelled);
+    step(stmt.span);
     switch (stmt.kind) {
         case ast::StmtKind::let: {
             const auto& let = ast::as<ast::LetStmt>(&stmt);
@@ -76,7 +131,7 @@ HostRunner::Flow HostRunner::statement(const ast::Stmt& stmt) {
 
 HostRunner::Flow HostRunner::loop(const ast::WhileStmt& stmt) {
     for (;;) {
-        if (options_.cancel && options_.cancel->load()) return fail(Status::cancelled);
+        step(stmt.span);
         auto condition = truth(*stmt.condition);
         if (!condition) return fail(Status::source);
         if (!*condition) return Flow::next;
@@ -90,6 +145,7 @@ HostRunner::Flow HostRunner::loop(const ast::ForStmt& stmt) {
     auto values = iterate(*stmt.iterable);
     if (!values) return fail(Status::source);
     for (HostValue& value : *values) {
+        step(stmt.span);
         scopes_.emplace_back();
         bool bound = bind(stmt.pattern, std::move(value));
         Flow flow = bound ? block(stmt.body) : fail(Status::source);
@@ -158,21 +214,22 @@ std::optional<std::vector<HostValue>> HostRunner::iterate(const ast::Expr& expr)
 }
 
 std::optional<std::vector<HostValue>> HostRunner::iterate_range(const ast::RangeExpr& range) {
-    int64_t bounds[3] = {0, 0, 1};
+    constexpr __int128 kMostBound = static_cast<__int128>(1) << 64;
+    __int128 bounds[3] = {0, 0, 1};
     const ast::Expr* parts[3] = {range.lo, range.hi, range.step};
     for (int i = 0; i < 3; ++i) {
         if (!parts[i]) continue;
         auto value = evaluate(*parts[i]);
         if (!value) return std::nullopt;
-        if (value->kind != HostValue::integer) {
-            diags_->report(Diag::host_kind, parts[i]->span, {"an integer", host_kind_name(value->kind)});
+        const auto bound = integer_in(*value);
+        if (!bound || *bound > kMostBound || *bound < -kMostBound) {
+            diags_->report(Diag::host_kind, parts[i]->span, {"an integer of 64 bits", described(*value)});
             return std::nullopt;
         }
-        bounds[i] = value->i;
+        bounds[i] = *bound;
     }
     constexpr int64_t kMaxTrips = 1'000'000;
-    // Distances between 64-bit bounds need more than 64 bits.
-    const __int128 step = bounds[2], distance = static_cast<__int128>(bounds[1]) - bounds[0];
+    const __int128 step = bounds[2], distance = bounds[1] - bounds[0];
     if (step == 0 || distance / step > kMaxTrips) {
         diags_->report(Diag::host_range, range.span, {std::to_string(kMaxTrips)});
         return std::nullopt;
@@ -181,7 +238,7 @@ std::optional<std::vector<HostValue>> HostRunner::iterate_range(const ast::Range
     for (__int128 at = 0; step > 0 ? at < distance : at > distance; at += step) {
         HostValue v;
         v.kind = HostValue::integer;
-        v.i = static_cast<int64_t>(bounds[0] + at);
+        v.i = bounds[0] + at;
         out.push_back(std::move(v));
     }
     return out;
@@ -191,12 +248,16 @@ std::optional<bool> HostRunner::truth(const ast::Expr& condition) {
     auto value = evaluate(condition);
     if (!value) return std::nullopt;
     if (value->kind == HostValue::boolean) return value->b;
-    if (value->kind == HostValue::tensor && value->t->extents.rank == 0 && value->t->elem == Fmt::boolean) return value->t->data[0] != 0;
+    if (value->kind == HostValue::tensor && value->t->extents.rank == 0 && value->t->elem == Fmt::boolean) {
+        if (!written(*value, condition.span)) return std::nullopt;
+        return value->t->data[0] != 0;
+    }
     diags_->report(Diag::host_kind, condition.span, {"a bool", host_kind_name(value->kind)});
     return std::nullopt;
 }
 
 std::optional<HostValue> HostRunner::evaluate(const ast::Expr& expr) {
+    step(expr.span);
     if (++depth_ > kMaxDepth) {
         --depth_;
         diags_->report(Diag::host_depth, expr.span, {std::to_string(kMaxDepth)});
@@ -206,25 +267,41 @@ std::optional<HostValue> HostRunner::evaluate(const ast::Expr& expr) {
     std::optional<HostValue> value = own(expr, handled);
     if (!handled) value = elaborated(expr);
     if (--depth_ == 0) temporaries_.clear();
+    if (value && value->kind == HostValue::tuple && !bounded(*value, expr.span)) return std::nullopt;
     return value;
+}
+
+bool HostRunner::bounded(const HostValue& tuple, Span span) {
+    const Size size = size_of(tuple);
+    if (size.depth > kMaxDepth) return diags_->report(Diag::host_depth, span, {std::to_string(kMaxDepth)}), false;
+    if (size.values > kMaxValues) return refuse(span, "a tuple holds at most " + std::to_string(kMaxValues) + " values");
+    step(span, size.values);
+    return true;
 }
 
 std::optional<HostValue> HostRunner::own(const ast::Expr& expr, bool& handled) {
     handled = true;
     switch (expr.kind) {
         case ast::ExprKind::name:
-            if (HostValue* value = find(ast::as<ast::NameExpr>(&expr).name)) return *value;
+        case ast::ExprKind::member:
+        case ast::ExprKind::index: {
+            HostValue* at = nullptr;
+            if (!place(expr, at)) return std::nullopt;
+            if (at) return *at;
             break;
+        }
         case ast::ExprKind::string_lit: {
             HostValue text;
             text.kind = HostValue::text;
             text.s = ast::as<ast::StringLit>(&expr).value;
             return text;
         }
-        case ast::ExprKind::tuple: {
+        case ast::ExprKind::tuple:
+        case ast::ExprKind::array: {
+            const bool is_tuple = expr.kind == ast::ExprKind::tuple;
             HostValue tuple;
             tuple.kind = HostValue::tuple;
-            for (const ast::Expr* item : ast::as<ast::TupleExpr>(&expr).items) {
+            for (const ast::Expr* item : is_tuple ? ast::as<ast::TupleExpr>(&expr).items : ast::as<ast::ArrayExpr>(&expr).items) {
                 auto value = evaluate(*item);
                 if (!value) return std::nullopt;
                 tuple.items.push_back(std::move(*value));
@@ -250,7 +327,7 @@ std::optional<HostValue> HostRunner::own(const ast::Expr& expr, bool& handled) {
     if (head->kind == ast::ExprKind::instantiate) head = ast::as<ast::InstantiateExpr>(head).base;
     if (head->kind == ast::ExprKind::name && head != &expr) {
         std::string_view name = ast::as<ast::NameExpr>(head).name;
-        if (!module_.find(name)) {
+        if (!module_.find(name) && !find(name)) {
 #define HOST_CALL(row, signature, doc)                              \
     if (name == #row) {                                             \
         HostArgs args;                                              \
@@ -301,14 +378,15 @@ std::optional<sema::StaticValues> HostRunner::kernel_generics(const ast::KernelI
         if (bound == "int" || !sema::is_trait(bound)) {
             auto number = evaluate(*arg.value);
             if (!number) return std::nullopt;
-            if (number->kind == HostValue::integer) {
-                value.v = number->i;
+            const auto i = integer_in(*number);
+            if (i) {
+                value.v = *i;
             } else if (number->kind == HostValue::real) {
                 value.v = number->r;
             } else if (number->kind == HostValue::boolean) {
                 value.v = number->b;
             } else {
-                diags_->report(Diag::host_kind, arg.value->span, {"a constant of `" + std::string(bound) + "`", host_kind_name(number->kind)});
+                diags_->report(Diag::host_kind, arg.value->span, {"a constant of `" + std::string(bound) + "`", found(*number)});
                 return std::nullopt;
             }
         } else {
@@ -332,23 +410,42 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
     std::vector<HostValue> keep;  // storage of the arguments until the launch has ended
     keep.reserve(call.args.size());
     std::vector<LaunchArgument> args;
+    std::vector<WrittenPart> parts;
+    std::vector<const HostTensor*> outputs;
+    size_t position = 0;
     for (const ast::Arg& arg : call.args) {
-        auto value = evaluate(*arg.value);
+        const ast::Param* param = nullptr;  // null: the launch says what is wrong
+        if (arg.name.text.empty())
+            param = position < kernel.params.size() ? &kernel.params[position++] : nullptr;
+        else
+            for (const ast::Param& p : kernel.params)
+                if (p.name.text == arg.name.text) param = &p;
+        const bool written = param && param->mode != ast::ParamMode::in;
+        auto value = written ? output(*arg.value, parts) : evaluate(*arg.value);
         if (!value) return std::nullopt;
         keep.push_back(std::move(*value));
+        if (written && keep.back().kind == HostValue::tensor) outputs.push_back(keep.back().t.get());
         auto converted = to_argument(keep.back(), arg.value->span);
         if (!converted) return std::nullopt;
         converted->name = arg.name.text;
         args.push_back(std::move(*converted));
     }
+    for (const WrittenPart& part : parts)
+        if (std::ranges::find(outputs, part.whole.get()) != outputs.end()) {
+            diags_->report(Diag::host_output, call.span, {std::string(kernel.name.text), "a tensor and a part of it"});
+            return std::nullopt;
+        }
     auto before = std::chrono::steady_clock::now();
     double measured = 0;
     Status status = engine_.launch(home, kernel, given, args, options_, *diags_, call.span, &measured);
     launch_seconds_ += measured > 0 ? measured : std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+    for (const WrittenPart& part : parts) put_back(part);
+    if (status == Status::cancelled) throw HostStopped{status};
     if (status != Status::ok) {
         fail(status);
         return std::nullopt;
     }
+    step(call.span);  // it may have taken more steps than are left
     return HostValue{};
 }
 

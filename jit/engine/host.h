@@ -1,17 +1,20 @@
 // The host language: runs the statements of `test` and `bench` blocks (and of the REPL) one by one. Tensors live here; expressions over them
 // are elaborated as small functions of tiles and run on a machine; kernel calls are launches.
 #pragma once
+#include <chrono>
 #include <deque>
 #include <functional>
+#include <new>
 
 #include "jit/engine/engine.h"
+#include "lang/exact.h"
 
 namespace tegula {
 
 struct HostValue {
     enum Kind : uint8_t { unit, tensor, integer, real, boolean, text, tuple, layout, type } kind = unit;
     std::shared_ptr<HostTensor> t;
-    int64_t i = 0;
+    __int128 i = 0;
     double r = 0;
     bool b = false;
     std::string s;
@@ -23,10 +26,17 @@ struct HostValue {
 /// "a tensor", "an integer", .. for messages.
 std::string host_kind_name(HostValue::Kind kind);
 
+/// Ends all statements of a block: it was cancelled, or its steps are spent. Reported by who throws it.
+struct HostStopped {
+    Status status;
+};
+
+/// Members throw HostStopped and std::bad_alloc.
 class HostRunner {
 public:
-    HostRunner(Engine& engine, LoadedModule& module, const LaunchOptions& options, DiagSink& diags)
-        : engine_(engine), module_(module), options_(options), diags_(&diags) {}
+    HostRunner(Engine& engine, LoadedModule& module, const LaunchOptions& options, DiagSink& diags);
+    HostRunner(const HostRunner&) = delete;  // what runs points to steps_
+    HostRunner& operator=(const HostRunner&) = delete;
     /// Runs a block in a new scope. `ok` unless a statement failed; what failed is in the diagnostics.
     Status run(const ast::Block& block);
     /// Binds a name in the outermost scope (cases of a bench, variables of a session).
@@ -35,6 +45,8 @@ public:
     /// Values an iterable (range, set, list, tuple) goes through; nullopt is reported.
     std::optional<std::vector<HostValue>> iterate(const ast::Expr& expr);
     bool bind(const ast::Pattern& pattern, HostValue value);
+    /// A number as JSON writes it; empty: it is none.
+    std::string json_number(const HostValue& value);
     /// Wall seconds spent in kernel launches so far, compilation excluded.
     double launch_seconds() const { return launch_seconds_; }
     Status status() const { return status_; }
@@ -45,15 +57,30 @@ private:
         Span span;
         FormatId format{};
         Shape shape;
+        std::vector<std::string_view> names;           ///< of the parameters
         std::vector<const ast::Expr*> exprs;           ///< per parameter; null: default
         std::vector<std::optional<HostValue>> values;  ///< evaluated, but for parameters named `launch`
-        double number(size_t i, double fallback) const {
-            if (!values[i]) return fallback;
-            return values[i]->kind == HostValue::integer ? static_cast<double>(values[i]->i) : values[i]->r;
-        }
-        bool whole(size_t i) const { return !values[i] || values[i]->kind == HostValue::integer; }
-        int64_t integer(size_t i, int64_t fallback) const { return values[i] && values[i]->kind == HostValue::integer ? values[i]->i : fallback; }
     };
+    /// The argument, exactly; `out` stays as it is where none was given. False (reported): it is of another kind, or lies outside of the range.
+    [[nodiscard]] bool take(const HostArgs& args, size_t i, double& out);
+    [[nodiscard]] bool take(const HostArgs& args, size_t i, __int128& out, __int128 least, __int128 most);
+    [[nodiscard]] bool take(const HostArgs& args, size_t i, std::string& out);
+    bool refuse(const HostArgs& args, size_t i, const std::string& wanted);  ///< reports what the argument is instead; false
+    bool refuse(Span span, std::string message);                             ///< reports it as a wrong use of a host function; false
+    [[nodiscard]] bool take_seed(const HostArgs& args, size_t i, uint64_t& seed);
+    /// The number that a value is: also of a tensor of rank 0, which must be written. nullopt: it is none.
+    std::optional<Exact> number_in(const HostValue& value);
+    /// The integer that a value is, reals not among them. nullopt: it is none.
+    std::optional<__int128> integer_in(const HostValue& value);
+    std::string described(const HostValue& value);  ///< for messages: kind and, of numbers, value
+    std::string found(const HostValue& value);      ///< for messages: the kind, of tensors with type and extents
+    /// Counts the work of host statements, one step and one more per kElementsPerStep elements, and sees to cancelling, progress and the budget.
+    void step(Span span, uint64_t elements = 0);
+    bool bounded(const HostValue& tuple, Span span);  ///< tuples neither nest without end nor grow with every pass of a loop; false: reported
+    void look_up();                                   ///< progress and cancelling alone
+    [[noreturn]] void stop(Status status, Diag why, std::initializer_list<std::string> args = {});
+    [[nodiscard]] bool new_tensor(std::shared_ptr<HostTensor>& out, FormatId elem, LayoutId layout, const Shape& extents, bool initialised,
+                                  Span span);
     Flow block(const ast::Block& block);
     Flow statement(const ast::Stmt& stmt);
     Flow loop(const ast::ForStmt& stmt);
@@ -64,6 +91,18 @@ private:
         return Flow::failed;
     }
     HostValue* find(std::string_view name);
+    /// The variable, member or element that an expression names; null where it names none. False: reported.
+    [[nodiscard]] bool place(const ast::Expr& expr, HostValue*& at);
+    /// A part of a tensor that a launch writes: a tensor of its own, from which the elements go back when the launch has ended.
+    struct WrittenPart {
+        std::shared_ptr<HostTensor> whole, part;
+        std::vector<int64_t> elements;  ///< of the whole, in the order of the part's
+    };
+    /// The argument of a parameter that the kernel writes; values that nobody would see again are refused.
+    std::optional<HostValue> output(const ast::Expr& expr, std::vector<WrittenPart>& parts);
+    std::optional<HostValue> part_of(const ast::IndexExpr& expr, const std::shared_ptr<HostTensor>& whole, std::vector<WrittenPart>& parts);
+    void put_back(const WrittenPart& part);
+    bool holds_tensor(const ast::Expr& expr);
     std::optional<bool> truth(const ast::Expr& condition);
 
     /// The host's own reading of an expression (a local, a host call, a launch, `x @ layout`); handled == false: the language's.
@@ -73,9 +112,11 @@ private:
                                     const ast::CallExpr& call);
     std::optional<sema::StaticValues> kernel_generics(const ast::KernelItem& kernel, const ast::InstantiateExpr& expr);
     std::optional<HostValue> elaborated(const ast::Expr& expr);
+    /// The value of an expression of the language, as a description and the tiles that it speaks of. nullopt: reported.
+    std::optional<sema::HostOperand> computed(const ast::Expr& expr, const sema::HostResolver& resolver, std::vector<TileData>& results);
     /// Runs an expression function on the machine under test too; false (reported) where its results differ from the interpreter's.
     bool compare_on_machine(const ir::Function& expression, const std::vector<TileData>& args, Span span);
-    std::optional<HostValue> from_operand(const sema::HostOperand& shape, std::vector<TileData>& results, size_t& at);
+    std::optional<HostValue> from_operand(const sema::HostOperand& shape, std::vector<TileData>& results, size_t& at, Span span);
     sema::HostOperand to_operand(const HostValue& value, Span span);
     void tensor_operand(const HostValue& value, Span span, sema::HostOperand& out);
     std::optional<std::vector<HostValue>> iterate_range(const ast::RangeExpr& range);
@@ -88,29 +129,29 @@ private:
     std::optional<HostValue> print(const ast::CallExpr& call);
     std::optional<HostValue> assert_that(const ast::CallExpr& call);
     std::optional<HostValue> compare(const HostArgs& args, double atol, double rtol);
-    std::optional<HostValue> load_array(const HostArgs& args, const std::string& name);
-    /// The elements of a tensor, or a number, for comparing: as doubles, and where all are integers as exact codes too.
-    struct Numbers {
-        Shape shape;
-        std::vector<double> values;
-        std::vector<uint64_t> codes;  ///< empty unless `integral`
-        bool integral = false, is_signed = true;
-        bool negative(size_t i) const { return is_signed && codes[i] >> 63; }
-        std::string text(size_t i) const;
-    };
-    std::optional<Numbers> numbers(const HostValue& value, Span span);
+    std::optional<HostValue> load_array(const HostArgs& args, const std::string& path, const std::string& name);
+    struct Numbers;
+    bool numbers(const HostValue& value, Span span, Numbers& out);  ///< false: reported
     std::string text_of(const HostValue& value);
+    static std::string number_text(double value);  ///< the shortest text that reads back
     bool host_args(const char* signature, const ast::Expr& expr, HostArgs& args);
-    std::optional<HostValue> make(const HostArgs& args, std::function<uint64_t(const Format&, uint64_t)> code);
+    /// A tensor of what `code` gives for each element; it sets `outside` where the type does not hold the value.
+    std::optional<HostValue> make(const HostArgs& args, const std::function<uint64_t(const Format&, uint64_t, bool& outside)>& code);
+    const Format& drawn(const HostArgs& args);  ///< the type that elements are made in: blocks are quantised from f32
 #define HOST_CALL(name, signature, doc) std::optional<HostValue> host_##name(const HostArgs& args);
 #include "lang/host_calls.def"
 
     Engine& engine_;
     LoadedModule& module_;
-    const LaunchOptions& options_;
+    LaunchOptions options_;
     DiagSink* diags_;  ///< assert_fails looks at the diagnostics of one launch alone
     std::deque<std::map<std::string, HostValue, std::less<>>> scopes_{1};
     std::deque<TileData> temporaries_;  ///< tiles that operands of the expression in progress point to
+    const TensorBudget budget_;
+    uint64_t steps_ = 0;
+    Span at_;                                                                        ///< of the statement or expression in progress
+    std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();  ///< when the host last heard of progress
+    const std::function<void()> tick_ = [this] { look_up(); };
     double launch_seconds_ = 0;
     Status status_ = Status::ok;
     unsigned depth_ = 0;

@@ -1,8 +1,6 @@
 // Running the test and bench blocks of a module.
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <cmath>
 #include <new>
 
 #include "jit/engine/host.h"
@@ -23,11 +21,16 @@ template <class Fn>
 Status guarded(DiagSink& diags, Span span, Fn&& fn) {
     try {
         return fn();
+    } catch (const HostStopped& stopped) {
+        return stopped.status;
+    } catch (const Cancelled&) {
+        diags.report(Diag::run_cancelled, span);
+        return Status::cancelled;
     } catch (const InternalError& error) {
         diags.report(Diag::internal, span, {error.what()});
         return Status::run;
     } catch (const std::bad_alloc&) {
-        diags.report(Diag::internal, span, {"out of memory"});
+        diags.report(Diag::host_memory, span);
         return Status::run;
     }
 }
@@ -96,13 +99,11 @@ Status run_case(Engine& engine, LoadedModule& module, const ast::BenchItem& benc
     if (value && !runner.bind(bench.pattern, *value)) return Status::source;
     const char* separator = "";
     auto add = [&](std::string_view name, const HostValue& v) {
-        if (v.kind != HostValue::integer && v.kind != HostValue::real) return;
-        char number[40];  // to_chars: JSON whatever the locale of the host
-        const bool finite = v.kind == HostValue::integer || std::isfinite(v.r);
-        char* end = v.kind == HostValue::integer ? std::to_chars(number, number + sizeof number, v.i).ptr
-                                                 : std::to_chars(number, number + sizeof number, v.r).ptr;
-        metrics += separator + json_quote(name) + ":" + (finite ? std::string(number, end) : "null");
+        const std::string number = runner.json_number(v);
+        if (number.empty()) return false;
+        metrics += separator + json_quote(name) + ":" + number;
         separator = ",";
+        return true;
     };
     if (value && value->kind == HostValue::tuple) {
         for (size_t i = 0; i < value->items.size() && i < bench.pattern.names.size(); ++i) add(bench.pattern.names[i].text, value->items[i]);
@@ -112,7 +113,11 @@ Status run_case(Engine& engine, LoadedModule& module, const ast::BenchItem& benc
     for (const ast::Arg& metric : bench.metrics) {
         auto v = runner.evaluate(*metric.value);
         if (!v) return Status::source;
-        add(metric.name.text, *v);
+        if (!add(metric.name.text, *v)) {
+            diags.report(Diag::host_kind, metric.value->span,
+                         {"a number for the metric `" + std::string(metric.name.text) + "`", host_kind_name(v->kind)});
+            return Status::source;
+        }
     }
     result.metrics = metrics + "}";
     return Status::ok;
@@ -129,19 +134,23 @@ Status run_benches(Engine& engine, LoadedModule& module, std::string_view filter
         DiagSink setup(engine.options().max_errors);
         std::vector<HostValue> cases(1);
         const bool has_cases = bench.iterable != nullptr;
+        Status ready = Status::ok;
         if (has_cases) {
-            HostRunner runner(engine, module, options, setup);
-            auto values = runner.iterate(*bench.iterable);
+            std::optional<std::vector<HostValue>> values;
+            ready = guarded(setup, item->name.span, [&] {
+                values = HostRunner(engine, module, options, setup).iterate(*bench.iterable);
+                return values ? Status::ok : Status::source;
+            });
             cases = values ? std::move(*values) : std::vector<HostValue>(1);
         }
         for (const HostValue& value : cases) {
             TestResult result;
             result.name = item->name.text;
             DiagSink diags(engine.options().max_errors);
-            result.status = setup.has_errors() ? Status::source : guarded(diags, item->name.span, [&] {
+            result.status = ready != Status::ok ? ready : guarded(diags, item->name.span, [&] {
                 return run_case(engine, module, bench, has_cases ? &value : nullptr, options, result, diags);
             });
-            result.diagnostics = setup.has_errors() ? setup.take() : diags.take();
+            result.diagnostics = ready != Status::ok ? setup.take() : diags.take();
             if (result.status != Status::ok) all = result.status;
             report(result);
             if (result.status == Status::cancelled) return Status::cancelled;

@@ -26,7 +26,7 @@ std::optional<LaunchArgument> HostRunner::to_argument(HostValue& value, Span spa
             arg.kind = LaunchArgument::integer, arg.i = value.i;
             return arg;
         case HostValue::boolean:
-            arg.kind = LaunchArgument::integer, arg.i = value.b;
+            arg.kind = LaunchArgument::boolean, arg.i = value.b;
             return arg;
         case HostValue::real:
             arg.kind = LaunchArgument::real, arg.r = value.r;
@@ -35,6 +35,31 @@ std::optional<LaunchArgument> HostRunner::to_argument(HostValue& value, Span spa
             diags_->report(Diag::host_kind, span, {"a tensor or a number", host_kind_name(value.kind)});
             return std::nullopt;
     }
+}
+
+bool HostRunner::new_tensor(std::shared_ptr<HostTensor>& out, FormatId elem, LayoutId layout, const Shape& extents, bool initialised, Span span) {
+    std::string why;
+    if (make_tensor(module_.types(), elem, layout, extents, initialised, &budget_).into(out, why)) return true;
+    diags_->report(Diag::host_tensor, span, {why});
+    return false;
+}
+
+std::optional<__int128> HostRunner::integer_in(const HostValue& value) {
+    if (value.kind == HostValue::integer) return value.i;
+    const bool number = value.kind == HostValue::tensor && value.t->extents.rank == 0 && module_.types().format(value.t->elem).is_int();
+    const auto exact = number ? number_in(value) : std::nullopt;
+    return exact ? whole_value(*exact) : std::nullopt;
+}
+
+std::optional<Exact> HostRunner::number_in(const HostValue& value) {
+    if (value.kind == HostValue::integer) return exact_from_wide(value.i);
+    if (value.kind == HostValue::real) return exact_from_double(value.r);
+    if (value.kind != HostValue::tensor || value.t->extents.rank) return std::nullopt;
+    const Format& format = module_.types().format(value.t->elem);
+    if (format.is_bool() || format.is_block() || !fully_written(module_.types(), value.t->view())) return std::nullopt;
+    const uint64_t code = load_bits(format, value.t->data.data(), 0);
+    if (format.kind == FormatKind::lns) return exact_from_double(decode(format, code));
+    return decode_exact(format, code);
 }
 
 bool HostRunner::written(const HostValue& value, Span span) {
@@ -129,6 +154,7 @@ sema::HostResolver HostRunner::resolver() {
 }
 
 bool HostRunner::compare_on_machine(const ir::Function& expression, const std::vector<TileData>& args, Span span) {
+    std::string why;
     sema::Instance instance;
     auto kernel = as_kernel(expression);
     if (!kernel || !same_bits_everywhere(expression)) return true;
@@ -147,7 +173,10 @@ bool HostRunner::compare_on_machine(const ir::Function& expression, const std::v
             continue;
         }
         const Type& type = instance.fn->type(instance.fn->params[i].value);
-        storage.push_back(make_tensor(types, type.elem, {}, type.shape, true, nullptr));
+        if (!make_tensor(types, type.elem, {}, type.shape, true).into(storage.emplace_back(), why)) {
+            diags_->report(Diag::host_tensor, span, {why});
+            return false;
+        }
         if (!result) write_tile(types, storage.back()->view(), args[i]);
         append_arguments(types, storage.back()->view(), values);
     }
@@ -164,12 +193,15 @@ bool HostRunner::compare_on_machine(const ir::Function& expression, const std::v
     }
     RunOptions run;
     run.cancel = options_.cancel;
+    run.step_budget = options_.step_budget;
+    run.memory_budget = options_.memory_budget;
+    run.progress = [this](uint64_t, uint64_t) { look_up(); };
     const uint64_t grid[3] = {1, 1, 1};
     RunResult got = program->run(values, grid, run);
     report_warning(*options_.machine, *diags_);
     for (Diagnostic& d : got.diagnostics)
         if (d.id != Diag::registers_spilled) diags_->add(std::move(d));  // an expression is a kernel for the comparison only
-    if (got.status == RunResult::cancelled) fail(Status::cancelled);
+    if (got.status == RunResult::cancelled) throw HostStopped{Status::cancelled};
     if (got.status != RunResult::ok || reference.status != RunResult::ok) return false;
     const Snapshot machine(values);
     for (size_t r = 0; r < expected.size(); ++r) {
@@ -186,12 +218,14 @@ bool HostRunner::compare_on_machine(const ir::Function& expression, const std::v
     return true;
 }
 
-std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
+std::optional<sema::HostOperand> HostRunner::computed(const ast::Expr& expr, const sema::HostResolver& resolver, std::vector<TileData>& results) {
     size_t errors = diags_->error_count();
     const size_t outer = temporaries_.size();  // of the expressions around this one
-    auto host = sema::elaborate_expression(module_, expr, resolver(), module_.types(), {}, *diags_);
+    sema::Limits limits;
+    limits.cancel = options_.cancel;
+    limits.tick = &tick_;
+    auto host = sema::elaborate_expression(module_, expr, resolver, module_.types(), limits, *diags_);
     if (!host || diags_->error_count() != errors) return std::nullopt;
-    std::vector<TileData> results;
     if (host->fn) {
         for (const TileData* tile : host->arguments) {  // sizes are known without a function; whatever computes needs elements
             if (tile->shape.elements() > 0) continue;
@@ -200,39 +234,51 @@ std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
         }
         PassOptions passes;
         passes.disabled = options_.disabled_passes;
+        passes.cancel = options_.cancel;
         if (engine_.options().on_elaborated) engine_.options().on_elaborated(*host->fn);
         run_passes(*host->fn, passes);
         auto program = interp::Program::prepare(*host->fn);
         std::vector<TileData> args;
         for (const TileData* tile : host->arguments) args.push_back(*tile);
-        RunOptions options = options_;
-        options.print = with_line_ends(options_.print);
-        RunResult run = program->evaluate(args, results, options);
-        for (Diagnostic& d : run.diagnostics) diags_->add(std::move(d));
-        if (run.status != RunResult::ok) {
-            fail(run.status == RunResult::cancelled ? Status::cancelled : Status::run);
+        RunOptions run = options_;
+        run.print = with_line_ends(options_.print);
+        run.progress = [this](uint64_t, uint64_t) { look_up(); };
+        RunResult ran = program->evaluate(args, results, run);
+        for (Diagnostic& d : ran.diagnostics) diags_->add(std::move(d));
+        steps_ += ran.steps;
+        if (ran.status == RunResult::cancelled) throw HostStopped{Status::cancelled};
+        if (ran.status != RunResult::ok) {
+            fail(Status::run);
             return std::nullopt;
         }
+        step(expr.span);  // it may have taken more steps than are left
         if (options_.machine && options_.compare && options_.compare_expressions && !compare_on_machine(*host->fn, args, expr.span)) {
             fail(Status::mismatch);
             return std::nullopt;
         }
     }
     temporaries_.resize(outer);
-    size_t at = 0;
-    return from_operand(host->result, results, at);
+    return std::move(host->result);
 }
 
-std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape, std::vector<TileData>& results, size_t& at) {
+std::optional<HostValue> HostRunner::elaborated(const ast::Expr& expr) {
+    std::vector<TileData> results;
+    const auto shape = computed(expr, resolver(), results);
+    if (!shape) return std::nullopt;
+    size_t at = 0;
+    return from_operand(*shape, results, at, expr.span);
+}
+
+std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape, std::vector<TileData>& results, size_t& at, Span span) {
     HostValue value;
-    auto tensor = [&](FormatId elem, const Shape& extents, const Layout& layout = Layout::row()) {
+    const auto tensor = [&](FormatId elem, const Shape& extents, const Layout& layout = Layout::row()) {
         value.kind = HostValue::tensor;
-        value.t = make_tensor(module_.types(), elem, module_.types().intern(layout), extents, true, nullptr);
+        return new_tensor(value.t, elem, module_.types().intern(layout), extents, true, span);
     };
     switch (shape.kind) {
         case sema::HostOperand::tile: {
             const TileData& tile = results.at(at++);
-            tensor(tile.elem, tile.shape);
+            if (!tensor(tile.elem, tile.shape)) return std::nullopt;
             write_tile(module_.types(), value.t->view(), tile);
             return value;
         }
@@ -241,12 +287,12 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
             // Blocks lie along the innermost storage dimension: rows, or columns after a transposition.
             const int axis = shape.block_axis < 0 ? elements.shape.rank - 1 : shape.block_axis;
             if (axis != 0 && axis != elements.shape.rank - 1) {
-                diags_->report(Diag::host_tensor, {},
+                diags_->report(Diag::host_tensor, span,
                                {"blocks along dimension " + std::to_string(axis) + " of a value of rank " + std::to_string(elements.shape.rank) +
                                 " have no order of storage; decode them first"});
                 return std::nullopt;
             }
-            tensor(shape.block, elements.shape, axis == elements.shape.rank - 1 ? Layout::row() : Layout::col());
+            if (!tensor(shape.block, elements.shape, axis == elements.shape.rank - 1 ? Layout::row() : Layout::col())) return std::nullopt;
             write_tile(module_.types(), value.t->view(), elements);
             std::vector<Argument> parts;
             append_arguments(module_.types(), value.t->view(), parts);
@@ -263,7 +309,7 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
             return value;
         }
         case sema::HostOperand::constant:
-            if (auto* i = std::get_if<int64_t>(&shape.value.v)) value.kind = HostValue::integer, value.i = *i;
+            if (auto* i = std::get_if<__int128>(&shape.value.v)) value.kind = HostValue::integer, value.i = *i;
             if (auto* r = std::get_if<double>(&shape.value.v)) value.kind = HostValue::real, value.r = *r;
             if (auto* b = std::get_if<bool>(&shape.value.v)) value.kind = HostValue::boolean, value.b = *b;
             if (auto* f = std::get_if<FormatId>(&shape.value.v)) value.kind = HostValue::type, value.format = *f;
@@ -278,7 +324,7 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
             if (shape.items.empty()) return value;
             value.kind = HostValue::tuple;
             for (const sema::HostOperand& item : shape.items) {
-                auto part = from_operand(item, results, at);
+                auto part = from_operand(item, results, at, span);
                 if (!part) return std::nullopt;
                 value.items.push_back(std::move(*part));
             }
@@ -303,12 +349,13 @@ std::optional<HostValue> HostRunner::relayout(const ast::AnnotatedExpr& expr) {
         diags_->report(Diag::layout_conflict, expr.layout->span, {map.name(), to_string(extents), conflict->text()});
         return std::nullopt;
     }
-    std::string why;
-    bool initialised = fully_written(module_.types(), value->t->view());
+    const bool initialised = fully_written(module_.types(), value->t->view());
     HostValue out;
     out.kind = HostValue::tensor;
-    out.t = make_tensor(module_.types(), value->t->elem, *layout, value->t->extents, initialised, &why);
-    if (!out.t || (initialised && !copy_converted(engine_, module_, out.t->view(), value->t->view(), *diags_, &why))) {
+    if (!new_tensor(out.t, value->t->elem, *layout, extents, initialised, expr.span)) return std::nullopt;
+    step(expr.span, static_cast<uint64_t>(extents.elements()));
+    std::string why;
+    if (initialised && !copy_converted(engine_, module_, out.t->view(), value->t->view(), *diags_, &why)) {
         diags_->report(Diag::host_tensor, expr.span, {why});
         return std::nullopt;
     }

@@ -61,7 +61,7 @@ bool is_tensor_param(const ast::Param& param) { return param.type->kind == ast::
 sema::StaticValue scalar_in(const Format& format, const TensorView& view) {
     const uint64_t code = load_bits(format, view.data, 0);
     if (format.is_bool()) return {code != 0};
-    if (format.is_int() && (format.is_signed || code <= INT64_MAX)) return {static_cast<int64_t>(code)};
+    if (format.is_int()) return {format.is_signed ? __int128{static_cast<int64_t>(code)} : __int128{code}};
     return {decode(format, code)};
 }
 
@@ -99,6 +99,7 @@ sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param
     if (arg->kind == LaunchArgument::tensor) {
         if (is_number(types, param, *arg)) {
             type.kind = sema::ArgumentType::scalar;
+            type.elem = arg->view.elem;
             type.value = scalar_in(types.format(arg->view.elem), arg->view);
             return type;
         }
@@ -112,9 +113,9 @@ sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param
     }
     type.kind = sema::ArgumentType::scalar;
     const bool is_bool = param.type->kind == ast::ExprKind::name && ast::as<ast::NameExpr>(param.type).name == "bool";
-    if (arg->kind != LaunchArgument::integer)
+    if (arg->kind == LaunchArgument::real)
         type.value.v = arg->r;
-    else if (is_bool && (arg->i == 0 || arg->i == 1))  // hosts have no bool of their own
+    else if (arg->kind == LaunchArgument::boolean || (is_bool && arg->no_bools && (arg->i == 0 || arg->i == 1)))
         type.value.v = arg->i == 1;
     else
         type.value.v = arg->i;
@@ -149,6 +150,7 @@ Status run(const Program& program, std::span<const Argument> values, std::span<c
         RunResult result = program.run(values, grid, run);
         for (Diagnostic& d : result.diagnostics) diags.add(std::move(d));
         if (seconds) *seconds = result.seconds;
+        if (options.steps) *options.steps += result.steps;
         return status_of(result);
     } catch (const Cancelled&) {
         diags.report(Diag::run_cancelled, {});
@@ -355,6 +357,7 @@ Status Engine::run_compared(const Executable& exe, const Program& interpreted, s
     before.restore(values);
     LaunchOptions second = options;
     second.checked = false;  // the code that is compared is the code that runs
+    second.steps = nullptr;   // counted once
     bool printed = false;
     if (options.print) second.print = [&](std::string_view text) { printed = true, options.print(text); };
     if (Status status = run(machine, values, grid, second, cancelled_, diags, seconds); status != Status::ok) {

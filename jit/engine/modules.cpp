@@ -45,20 +45,27 @@ bool legal_path(std::string_view path) {
     return true;
 }
 
-std::optional<std::string> read_beneath(const std::string& root, std::string_view path, std::string& why) {
-    File at{::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    if (at.fd < 0) return why = "the directory cannot be opened", std::nullopt;
+/// Opens the regular file `path` beneath `root` as `at`.
+bool open_beneath(const std::string& root, std::string_view path, File& at, struct stat& info, std::string& why) {
+    at.fd = ::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at.fd < 0) return why = "the directory cannot be opened", false;
     auto parts = path_parts(path);
     for (size_t i = 0; i < parts.size(); ++i) {
         bool last = i + 1 == parts.size();
         int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
         int fd = ::openat(at.fd, parts[i].c_str(), flags);
-        if (fd < 0) return why = errno == ELOOP ? "symbolic links are not followed" : "no such file", std::nullopt;
+        if (fd < 0) return why = errno == ELOOP ? "symbolic links are not followed" : "no such file", false;
         ::close(at.fd);
         at.fd = fd;
     }
+    if (::fstat(at.fd, &info) != 0 || !S_ISREG(info.st_mode)) return why = "not a regular file", false;
+    return true;
+}
+
+std::optional<std::string> read_beneath(const std::string& root, std::string_view path, std::string& why) {
+    File at;
     struct stat info{};
-    if (::fstat(at.fd, &info) != 0 || !S_ISREG(info.st_mode)) return why = "not a regular file", std::nullopt;
+    if (!open_beneath(root, path, at, info, why)) return std::nullopt;
     if (info.st_size > kMaxSource) return why = "larger than 16 MiB", std::nullopt;
     std::string text(static_cast<size_t>(info.st_size), '\0');
     size_t got = 0;
@@ -207,6 +214,7 @@ ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string
     auto module = std::make_shared<LoadedModule>(shared_from_this(), state.types);
     diags.keep(module);  // errors end its life
     module->name = name;
+    module->directory = directory;
     module->source = sources_.share(name, std::move(text));
     size_t before = diags.error_count();
     module->ast = parse_module(sources_, module->source->id, module->arena, diags);
@@ -291,6 +299,20 @@ ModulePtr Engine::std_module(Loading& state, std::string_view name, DiagSink& di
     const bool ok = resolve_imports(state, *module, {}, true, diags);
     state.stack.pop_back();
     return state.done[module->name] = ok ? module : nullptr;
+}
+
+Made<HostTensor> Engine::load_array(LoadedModule& module, const std::string& path, const std::string& name) {
+    using Result = Made<HostTensor>;
+    if (!options_.load_array) return Result::failed("this host has no array reader");
+    if (!options_.confine_loads) return options_.load_array(module, path, name);
+    if (!legal_path(path)) return Result::failed("loads are confined: paths are relative, without empty, `.` or `..` parts");
+    std::string why = "loads are confined, and no import root is set";
+    for (const std::string& root : {module.directory, options_.import_root}) {
+        File at;
+        struct stat info {};
+        if (!root.empty() && open_beneath(root, path, at, info, why)) return options_.load_array(module, root + "/" + path, name);
+    }
+    return Result::failed(std::move(why));
 }
 
 std::optional<std::string> Engine::read_import(std::string_view path, const std::string& directory, std::string& why) {

@@ -121,14 +121,27 @@ bool tensor_size(TypeTable& types, FormatId elem, LayoutId layout, const Shape& 
     return true;
 }
 
-std::shared_ptr<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutId layout, const Shape& extents, bool initialised, std::string* why) {
-    TensorSize size;
-    if (!tensor_size(types, elem, layout, extents, size, why)) return nullptr;
-    if (size.bytes > kMaxOwned || static_cast<uint64_t>(extents.elements()) > kMaxOwned / element_format(types, elem).container_bytes()) {
-        if (why) *why = "a tensor of " + to_string(extents) + " is larger than 4 GiB, the limit of host statements";
-        return nullptr;
+bool TensorBudget::take(uint64_t bytes, std::shared_ptr<void>& charge, std::string& why) const {
+    if (limit && (bytes > limit || *held > limit - bytes)) {
+        why = std::to_string(bytes) + " bytes, and with it all tensors here " + std::to_string(*held + bytes) + ", more than the memory budget of " +
+              std::to_string(limit);
+        return false;
     }
+    *held += bytes;
+    charge = std::shared_ptr<void>(nullptr, [of = held, bytes](void*) { *of -= bytes; });  // called, too, where there is no memory for it
+    return true;
+}
+
+Made<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutId layout, const Shape& extents, bool initialised, const TensorBudget* budget) {
+    using Result = Made<HostTensor>;
+    TensorSize size;
+    std::string why;
+    if (!tensor_size(types, elem, layout, extents, size, &why)) return Result::failed(std::move(why));
+    if (size.bytes > kMaxOwned || static_cast<uint64_t>(extents.elements()) > kMaxOwned / element_format(types, elem).container_bytes())
+        return Result::failed("a tensor of " + to_string(extents) + " is larger than 4 GiB, the limit of host statements");
+    const uint64_t bytes = size.bytes + size.scales_bytes + size.tensor_scale_bytes;
     auto t = std::make_shared<HostTensor>();
+    if (budget && !budget->take(bytes, t->charge, why)) return Result::failed("a tensor of " + to_string(extents) + " takes " + why);
     t->elem = elem;
     t->layout = layout;
     t->extents = extents;
@@ -141,8 +154,7 @@ std::shared_ptr<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutI
             t->scales_initialised.resize(size.scales_bytes);
         }
     } catch (const std::bad_alloc&) {
-        if (why) *why = "a tensor of " + to_string(extents) + " does not fit in memory";
-        return nullptr;
+        return Result::failed("a tensor of " + to_string(extents) + " does not fit in memory");
     }
     return t;
 }
@@ -228,6 +240,41 @@ void write_tile(const TypeTable& types, const TensorView& view, const TileData& 
             auto last = (static_cast<uint64_t>(bit) + static_cast<uint64_t>(count) * format.bits + 7) / 8;
             std::memset(view.initialised + bit / 8, 1, last - static_cast<uint64_t>(bit) / 8);
         }
+    });
+}
+
+namespace {
+
+/// Calls fn(element, first and last byte of its place) for every element.
+template <class Fn>
+void for_each_place(const TypeTable& types, const TensorView& view, Fn&& fn) {
+    const unsigned bits = element_format(types, view.elem).bits;
+    for_each_run(types, view, [&](int64_t at, int64_t bit, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) {
+            const uint64_t begin = static_cast<uint64_t>(bit) + static_cast<uint64_t>(i) * bits;
+            fn(static_cast<size_t>(at + i), begin / 8, (begin + bits - 1) / 8);
+        }
+    });
+}
+
+}  // namespace
+
+std::vector<bool> written_elements(const TypeTable& types, const TensorView& view) {
+    std::vector<bool> written;
+    if (!view.initialised) return written;
+    written.resize(static_cast<size_t>(view.extents.elements()));
+    for_each_place(types, view, [&](size_t element, uint64_t first, uint64_t last) {
+        bool all = true;
+        for (uint64_t byte = first; byte <= last; ++byte) all = all && view.initialised[byte];
+        written[element] = all;
+    });
+    return written;
+}
+
+void forget_elements(const TypeTable& types, const TensorView& view, const std::vector<bool>& written) {
+    if (!view.initialised) return;
+    for_each_place(types, view, [&](size_t element, uint64_t first, uint64_t last) {
+        if (!written[element]) std::memset(view.initialised + first, 0, last - first + 1);
     });
 }
 

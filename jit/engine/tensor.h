@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/engine/made.h"
 #include "lang/layout.h"
 #include "lang/runtime.h"
 
@@ -28,6 +29,14 @@ struct TensorView {
     uint8_t* scales_initialised = nullptr;
 };
 
+/// Bytes that tensors made under one budget hold at a time.
+struct TensorBudget {
+    uint64_t limit = 0;  ///< 0: none
+    std::shared_ptr<uint64_t> held = std::make_shared<uint64_t>(0);
+    /// Counts `bytes` for as long as `charge` lives; false, with the reason, when they are too many.
+    [[nodiscard]] bool take(uint64_t bytes, std::shared_ptr<void>& charge, std::string& why) const;
+};
+
 /// Owned storage behind a TensorView.
 struct HostTensor {
     FormatId elem{};
@@ -35,6 +44,7 @@ struct HostTensor {
     LayoutId layout{};
     std::vector<uint8_t> data, scales, tensor_scale;
     std::vector<uint8_t> initialised, scales_initialised;  ///< empty: fully initialised
+    std::shared_ptr<void> charge;                          ///< gives its bytes back to the budget that it was made under
     TensorView view();
 };
 
@@ -47,7 +57,8 @@ bool tensor_size(TypeTable& types, FormatId elem, LayoutId layout, const Shape& 
 Shape scale_extents(const TypeTable& types, FormatId block, LayoutId layout, const Shape& extents);
 /// The dimension blocks lie along: innermost in storage, the last one where the layout has none.
 int block_axis(const TypeTable& types, LayoutId layout, int rank);
-std::shared_ptr<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutId layout, const Shape& extents, bool initialised, std::string* why);
+Made<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutId layout, const Shape& extents, bool initialised,
+                             const TensorBudget* budget = nullptr);
 /// What a back end gets for the elements, the scales and the tensor scale of a view (1 to 3 arguments).
 void append_arguments(const TypeTable& types, const TensorView& view, std::vector<Argument>& out);
 
@@ -56,6 +67,9 @@ bool fully_written(const TypeTable& types, const TensorView& view);
 /// A tensor as a row-major tile of containers (non-block formats), and back.
 TileData read_tile(const TypeTable& types, const TensorView& view);
 void write_tile(const TypeTable& types, const TensorView& view, const TileData& tile);
+/// Which elements (row-major) have been written, as the shadow of `view` tells; empty where it has none. And back: no type of blocks.
+std::vector<bool> written_elements(const TypeTable& types, const TensorView& view);
+void forget_elements(const TypeTable& types, const TensorView& view, const std::vector<bool>& written);
 /// Copies values with one rounding per element (rne, automatic overflow); block formats are decoded and quantised (numerics.md 6). Extents
 /// must agree. False with a reason otherwise.
 bool copy_tensor(TypeTable& types, const TensorView& to, const TensorView& from, std::string* why);

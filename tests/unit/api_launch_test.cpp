@@ -406,6 +406,78 @@ TEST_F(Api, ProgressIsToldWithinAProgram) {
     }
 }
 
+tegula::Ref<tegula_module> load(tegula_engine* engine, const char* source) {
+    tegula::Ref<tegula_module> module;
+    Diags diags;
+    EXPECT_EQ(tegula_module_from_source(engine, "own.tile", source, std::strlen(source), module.out(), diags.out()), TEGULA_OK) << text(diags);
+    return module;
+}
+
+TEST_F(Api, ProgressAndBudgetsHoldForStatementsOfTests) {
+    const auto own = load(engine.get(), R"(
+kernel one(out y: tensor<f32>[N]) grid [N] { y[program_id(0)] = 1.0; }
+fn twice(n: int) -> int { if const n == 0 { return 1; } return twice(n - 1) + twice(n - 1); }
+test "passes" { while true { } }
+test "launches" { let y = empty<f32>[3]; while true { one(y); } }
+test "expected failures" { while true { assert_fails(while_is(1)); } }
+test "making" { let x = randn<f32>[16777216]; }
+test "comparing" { let x = zeros<u8>[16777216]; while true { assert_equal(x, x); } }
+test "recursion" { let n = twice(20); }
+test "sorting" { let x = sort(randn<f32>[4194304]); }
+)");
+    for (const char* name : {"passes", "launches", "expected failures", "making", "comparing", "recursion", "sorting"}) {
+        tegula_run_options run = run_options();
+        run.machine = "interp";
+        run.progress = [](void*, uint64_t, uint64_t all) { return all == 0 ? 1 : 0; };
+        Diags diags;
+        EXPECT_EQ(tegula_test(own.get(), name, &run, nullptr, nullptr, diags.out()), TEGULA_E_CANCELLED) << name;
+        run = run_options();
+        run.machine = "interp";
+        run.step_budget = 500;
+        run.memory_budget = uint64_t{1} << 24;
+        EXPECT_NE(tegula_test(own.get(), name, &run, nullptr, nullptr, diags.out()), TEGULA_OK) << name;
+    }
+}
+
+TEST_F(Api, NumbersAreGivenExactlyOrRefused) {
+    const auto own = load(engine.get(), R"(
+kernel keep<S: u64 = 0, F: f32 = 0.0>(c: u64, out y: tensor<u64>[2]) { y[0] = c; y[1] = S; }
+kernel real(c: f32, out y: tensor<f32>[1]) { y[0] = c; }
+)");
+    Owned<uint64_t> y("u64", {2}, {0, 0});
+    Owned<float> r("f32", {1}, {0});
+    const auto unsigned_of = [](uint64_t number, const char* name = nullptr) {
+        tegula_value v = integer(static_cast<int64_t>(number), name);
+        v.kind = TEGULA_UINT;
+        return v;
+    };
+    Diags diags;
+    const auto run = [&](const char* kernel, tegula_value c, const tegula_tensor& out, std::vector<tegula_value> generics = {}) {
+        const tegula_value args[] = {c, tensor(out)};
+        return tegula_launch(own.get(), kernel, generics.data(), generics.size(), args, 2, nullptr, diags.out());
+    };
+    EXPECT_EQ(run("keep", unsigned_of(UINT64_MAX), y.c, {unsigned_of(UINT64_MAX - 1, "S")}), TEGULA_OK) << text(diags);
+    EXPECT_EQ(y.values(), (std::vector<uint64_t>{UINT64_MAX, UINT64_MAX - 1}));
+    EXPECT_EQ(run("keep", unsigned_of(7), y.c), TEGULA_OK);
+    EXPECT_EQ(run("keep", real(0x1p63), y.c), TEGULA_OK) << "a real that is whole";
+    EXPECT_EQ(y.values(), (std::vector<uint64_t>{uint64_t{1} << 63, 0}));
+    EXPECT_EQ(run("keep", integer(-1), y.c), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(run("keep", real(0x1p64), y.c), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(run("keep", real(0.5), y.c), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(run("keep", integer(1), y.c, {integer(-1, "S")}), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(run("keep", integer(1), y.c, {real(1e39, "F")}), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(run("keep", integer(1), y.c, {integer(16777217, "F")}), TEGULA_E_ARGUMENTS);
+    EXPECT_EQ(run("real", integer(16777217), r.c), TEGULA_E_ARGUMENTS) << "f32 does not hold it";
+    EXPECT_EQ(run("real", unsigned_of(uint64_t{1} << 63), r.c), TEGULA_OK);
+    EXPECT_EQ(r.values(), std::vector<float>{0x1p63f});
+    EXPECT_EQ(run("real", real(0.1), r.c), TEGULA_OK) << "reals take one rounding";
+    EXPECT_EQ(r.values(), std::vector<float>{0.1f});
+    Owned<double> scalar("f64", {}, {0.1});
+    EXPECT_EQ(run("real", tensor(scalar.c), r.c), TEGULA_E_ARGUMENTS) << "numbers that have a type do not";
+    const tegula::Value wrapped(UINT64_MAX);
+    EXPECT_EQ(tegula::Values(std::span(&wrapped, 1)).data()->kind, TEGULA_UINT);
+}
+
 TEST_F(Api, CancelFromAnotherThread) {
     Owned<float> z("f32", {8}, std::vector<float>(8, 0));
     std::thread canceller([&] {

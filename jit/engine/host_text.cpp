@@ -1,0 +1,131 @@
+// Values of host statements as text, and `print` and `assert`, which the language has too.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "jit/engine/host.h"
+
+namespace tegula {
+
+std::string HostRunner::number_text(double value) {
+    char text[40];
+    auto end = std::to_chars(text, text + sizeof text, value).ptr;
+    return {text, end};
+}
+
+std::string HostRunner::found(const HostValue& value) {
+    if (value.kind != HostValue::tensor) return host_kind_name(value.kind);
+    const std::string of = " of `" + module_.types().format(value.t->elem).name + "`";
+    return value.t->extents.rank ? "a tensor" + of + " " + to_string(value.t->extents) : "a number" + of;
+}
+
+std::string HostRunner::described(const HostValue& value) {
+    const bool number = value.kind == HostValue::integer || value.kind == HostValue::real || value.kind == HostValue::boolean;
+    const bool scalar = value.kind == HostValue::tensor && value.t->extents.rank == 0 && fully_written(module_.types(), value.t->view());
+    return number ? text_of(value) : scalar ? text_of(value) + ", " + found(value) : found(value);
+}
+
+std::string HostRunner::json_number(const HostValue& value) {
+    if (const auto i = integer_in(value)) return sema::int_text(*i);
+    if (value.kind == HostValue::tensor && (value.t->extents.rank || module_.types().format(value.t->elem).is_bool())) return {};
+    const auto number = number_in(value);
+    if (!number) return {};
+    const double nearest = value.kind == HostValue::real ? value.r : decode(float_format(11, 52), round_exact(*number, float_format(11, 52), {}));
+    return std::isfinite(nearest) ? number_text(nearest) : "null";
+}
+
+std::string HostRunner::text_of(const HostValue& value) {
+    switch (value.kind) {
+        case HostValue::unit:
+            return "()";
+        case HostValue::integer:
+            return sema::int_text(value.i);
+        case HostValue::real:
+            return number_text(value.r);
+        case HostValue::boolean:
+            return value.b ? "true" : "false";
+        case HostValue::text:
+            return value.s;
+        case HostValue::layout:
+            return module_.types().layout(value.layout_id).name();
+        case HostValue::type:
+            return module_.types().format(value.format).name;
+        case HostValue::tuple: {
+            std::string text;
+            for (const HostValue& item : value.items) text += (text.empty() ? "" : ", ") + text_of(item);
+            return "(" + text + ")";
+        }
+        case HostValue::tensor: {
+            const Format& format = module_.types().format(value.t->elem);
+            std::string head = value.t->extents.rank ? "tensor<" + format.name + ">" + to_string(value.t->extents) + "\n" : std::string();
+            if (format.is_block()) return head + "(block format)";
+            return head + tile_text(module_.types(), read_tile(module_.types(), value.t->view()));
+        }
+    }
+    return {};
+}
+
+std::optional<HostValue> HostRunner::print(const ast::CallExpr& call) {
+    std::string line;
+    std::vector<std::string> parts;
+    for (const ast::Arg& arg : call.args) {
+        if (!arg.name.text.empty()) return refuse(arg.value->span, "print takes values by position"), std::nullopt;
+        auto value = evaluate(*arg.value);
+        if (!value || !written(*value, arg.value->span)) return std::nullopt;
+        parts.push_back(text_of(*value));
+    }
+    size_t used = 0, holes = 0;
+    if (!call.args.empty() && call.args[0].value->kind == ast::ExprKind::string_lit) {
+        const std::string& format = parts[0];
+        used = 1;
+        for (size_t i = 0; i < format.size(); ++i) {
+            if (format.compare(i, 2, "{}") == 0) {
+                if (++holes < parts.size()) line += parts[used++];
+                ++i;
+            } else {
+                line += format[i];
+                i += format.compare(i, 2, "{{") == 0;
+            }
+        }
+        if (holes != parts.size() - 1) {
+            diags_->report(Diag::bad_format_text, call.args[0].value->span, {std::to_string(holes), std::to_string(parts.size() - 1)});
+            return std::nullopt;
+        }
+    }
+    for (; used < parts.size(); ++used) line += (line.empty() ? "" : " ") + parts[used];
+    if (options_.print) options_.print(line + "\n");
+    return HostValue{};
+}
+
+std::optional<HostValue> HostRunner::assert_that(const ast::CallExpr& call) {
+    const auto named = [](const ast::Arg& arg) { return !arg.name.text.empty(); };
+    if (call.args.empty() || call.args.size() > 2 || std::ranges::any_of(call.args, named))
+        return refuse(call.span, "assert takes a condition and, optionally, a text"), std::nullopt;
+    std::string text;
+    if (call.args.size() == 2) {
+        auto value = evaluate(*call.args[1].value);
+        if (!value) return std::nullopt;
+        text = ": " + printable(text_of(*value));
+    }
+    auto condition = evaluate(*call.args[0].value);
+    if (!condition) return std::nullopt;
+    const bool tensor = condition->kind == HostValue::tensor;
+    if (tensor ? condition->t->elem != Fmt::boolean : condition->kind != HostValue::boolean) {
+        diags_->report(Diag::host_kind, call.args[0].value->span, {"a bool", found(*condition)});
+        return std::nullopt;
+    }
+    bool holds = condition->b;
+    if (tensor) {
+        auto tile = as_tile(*condition, call.span);
+        if (!tile) return std::nullopt;
+        step(call.span, tile->bytes.size());
+        holds = true;
+        for (uint8_t byte : tile->bytes) holds = holds && byte;
+    }
+    if (holds) return HostValue{};
+    diags_->report(Diag::tile_assertion_failed, call.span, {text});
+    fail(Status::mismatch);
+    return std::nullopt;
+}
+
+}  // namespace tegula
