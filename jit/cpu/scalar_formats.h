@@ -54,6 +54,10 @@ inline bool products_are_exact(const Format& f) {
     return f.man_bits < 26 && 2 * (max_exponent(f) + 1) < 1000 && 2 * (min_exponent(f) - f.man_bits) > -1000;
 }
 
+/// Is the error of a sum, product, quotient or root in double (of the latter two: the remainder) a double wherever it decides, and are two bits more
+/// than the format's enough?
+inline bool errors_are_exact(const Format& f) { return f.man_bits <= 50 && max_exponent(f) < 512 && min_exponent(f) - f.man_bits >= -600; }
+
 inline bool is_sat(const Format& f, Overflow overflow) { return overflow == Overflow::sat || (overflow == Overflow::automatic && !f.has_inf); }
 
 /// Is this the rounding that `nearest` does?

@@ -159,6 +159,8 @@ private:
     Value* native_remainder(Value* a, Value* b);
     Value* minifloat_row(ir::Op op, const Format& f, std::span<Value* const> x);
     Value* rounded_once(ir::Op op, const Format& f, std::span<Value* const> x);
+    Value* result_round_odd(ir::Op op, const Format& f, std::span<Value* const> x);
+    Value* towards_odd(Value* result, Value* error);
     Value* fma_round_odd(Value* a, Value* b, Value* c);  ///< of reals whose product is exact and far from the ends of the range
     Value* float_fma_round_odd(const Format& f, Value* a, Value* b, Value* c);
     Value* float_step_here(const Format& f, Value* a, Value* b, Value* c);

@@ -189,7 +189,7 @@ Value* Scalars::rounded_once(Op op, const Format& f, std::span<Value* const> x) 
     std::vector<Value*> v;
     for (Value* code : x) v.push_back(b_.CreateFPCast(decode(f, code), like(in_float ? b_.getFloatTy() : b_.getDoubleTy(), code)));
     if (op == Op::fma && in_float) return nearest(f, float_fma_round_odd(f, v[0], v[1], v[2]));
-    if (op == Op::fma && products_are_exact(f)) return nearest(f, fma_round_odd(v[0], v[1], v[2]));
+    if (Value* odd = result_round_odd(op, f, v)) return nearest(f, odd);
     v.resize(3, v[0]);
     const Grid grid(f);
     const auto number = [&](int n) { return b_.getInt32(static_cast<uint32_t>(n)); };
@@ -197,15 +197,46 @@ Value* Scalars::rounded_once(Op op, const Format& f, std::span<Value* const> x) 
         f, per_lane("tegula_before_rounding", {v[0], v[1], v[2], number(static_cast<int>(op)), number(grid.man_bits), number(grid.min_exponent)}));
 }
 
-/// The sum and its exact error (Knuth); an inexact sum with an even last bit moves towards the exact one.
-Value* Scalars::fma_round_odd(Value* a, Value* b, Value* c) {
-    Value *product = b_.CreateFMul(a, b), *sum = b_.CreateFAdd(product, c), *part = b_.CreateFSub(sum, product), *zero = real(a, 0.0);
-    Value* error = b_.CreateFAdd(b_.CreateFSub(product, b_.CreateFSub(sum, part)), b_.CreateFSub(c, part));
-    Value* bits = bits_of(sum);
+/// By the error of the result in double, where that is a double, too; else null.
+Value* Scalars::result_round_odd(Op op, const Format& f, std::span<Value* const> x) {
+    const auto fma = [&](Value* a, Value* b, Value* c) { return call(Intrinsic::fma, {a, b, c}); };
+    Value *a = x[0], *b = x.size() > 1 ? x[1] : a;
+    if (op == Op::fma) return products_are_exact(f) ? fma_round_odd(a, b, x[2]) : nullptr;
+    if (!errors_are_exact(f)) return nullptr;
+    if (op == Op::add) return fma_round_odd(a, real(a, 1.0), b);
+    if (op == Op::sub) return fma_round_odd(a, real(a, 1.0), b_.CreateFNeg(b));
+    if (!features_.fma) return nullptr;
+    switch (op) {
+        case Op::mul: {
+            Value* r = b_.CreateFMul(a, b);
+            return towards_odd(r, fma(a, b, b_.CreateFNeg(r)));
+        }
+        case Op::div: {
+            Value *r = b_.CreateFDiv(a, b), *rest = fma(b_.CreateFNeg(r), b, a);
+            return towards_odd(r, b_.CreateFMul(rest, call(Intrinsic::copysign, {real(b, 1.0), b})));
+        }
+        case Op::sqrt: {
+            Value* r = call(Intrinsic::sqrt, {a});
+            return towards_odd(r, fma(b_.CreateFNeg(r), r, a));
+        }
+        default:
+            return nullptr;
+    }
+}
+
+/// An inexact result with an even last bit moves towards the exact one, which differs from it by `error`.
+Value* Scalars::towards_odd(Value* result, Value* error) {
+    Value *bits = bits_of(result), *zero = real(result, 0.0);
     Value* even = b_.CreateICmpEQ(b_.CreateAnd(bits, i(bits, 1)), i(bits, 0));
-    Value* away = b_.CreateNot(b_.CreateXor(b_.CreateFCmpOGT(error, zero), b_.CreateFCmpOGT(sum, zero)));
+    Value* away = b_.CreateNot(b_.CreateXor(b_.CreateFCmpOGT(error, zero), b_.CreateFCmpOGT(result, zero)));
     Value* moved = b_.CreateAdd(bits, b_.CreateSelect(away, i(bits, 1), i(bits, ~uint64_t{0})));
-    return b_.CreateBitCast(b_.CreateSelect(b_.CreateAnd(b_.CreateFCmpONE(error, zero), even), moved, bits), a->getType());
+    return b_.CreateBitCast(b_.CreateSelect(b_.CreateAnd(b_.CreateFCmpONE(error, zero), even), moved, bits), result->getType());
+}
+
+/// By the sum's exact error (Knuth).
+Value* Scalars::fma_round_odd(Value* a, Value* b, Value* c) {
+    Value *product = b_.CreateFMul(a, b), *sum = b_.CreateFAdd(product, c), *part = b_.CreateFSub(sum, product);
+    return towards_odd(sum, b_.CreateFAdd(b_.CreateFSub(product, b_.CreateFSub(sum, part)), b_.CreateFSub(c, part)));
 }
 
 /// Of values of a format that rounds_from_float.

@@ -190,7 +190,13 @@ Value* Scalars::count_thresholds(Value* x, llvm::ArrayRef<uint64_t> limits) {
 Value* Scalars::as_double(const Format& from, Value* v) {
     llvm::Type* type = like(b_.getDoubleTy(), v);
     if (!is_whole(from)) return b_.CreateFPCast(decode(from, v), type);
-    return from.is_int() && from.is_signed ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type);
+    const bool is_signed = from.is_int() && from.is_signed;
+    Value* x = is_signed ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type);
+    if (from.bits <= 53) return x;
+    // What is lost must still show: a tie, whose last bit is even, stays apart from its neighbours. An x beyond all integers is above v.
+    Value* back = b_.CreateIntrinsic(is_signed ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat, {v->getType(), type}, {x});
+    Value* beyond = b_.CreateFCmpOGE(x, real(x, is_signed ? 0x1p63 : 0x1p64));
+    return towards_odd(x, b_.CreateSelect(beyond, real(x, -1.0), b_.CreateSIToFP(b_.CreateSub(v, back), type)));
 }
 
 Value* Scalars::nearest_entry(const Format& to, const Format& from, Value* v) {

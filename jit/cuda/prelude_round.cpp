@@ -273,9 +273,10 @@ __device__ __forceinline__ int compare_distance(double x, int tail, double a, do
     return (side == 0) | (a == b) ? 0 : (side > 0) == (a > b) ? -1 : 1;
 }
 __device__ __forceinline__ unsigned nearest(const Number& v, const double* table, int entries, int largest, int smallest) {
-    const double magnitude = scale_by((double)v.significand, v.exponent);
+    const double kept = (double)v.significand, magnitude = scale_by(kept, v.exponent);
     const double x = v.negative ? -magnitude : magnitude;
-    const int tail = v.sticky ? (v.negative ? -1 : 1) : 0;
+    const long long lost = (long long)(v.significand - (kept < 0x1p64 ? (unsigned long long)kept : 0));  // modulo 2^64
+    const int above = lost > 0 ? 1 : lost < 0 ? -1 : v.sticky, tail = v.negative ? -above : above;
     unsigned best = 0;
 #pragma unroll 1
     for (int i = 1; i < entries; ++i)

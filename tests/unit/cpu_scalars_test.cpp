@@ -122,33 +122,37 @@ TEST(CpuScalars, RowsThatAreCalled) {
     check_rows(some, 4, true, true);
 }
 
-TEST(CpuScalars, WideFloatsRoundOnce) {
-    for (const Format& f : test::some_wide_floats()) {
-        ArrayJit jit;
-        std::vector<ArrayFunction> functions;
-        for (ir::Op op : test::kRoundedOps) {
-            const auto arity = static_cast<size_t>(ir::op_row(op).operands);
-            functions.push_back({std::vector<Format>(arity, f), f, [op, f](Scalars& s, std::vector<Value*> x) { return s.elementwise(op, f, x); }});
-        }
-        const auto entries = jit.compile(functions, 8);
-        for (size_t k = 0; k < entries.size(); ++k) {
-            const ir::Op op = test::kRoundedOps[k];
-            test::HardOperands operands(f, 2);
-            std::vector<uint64_t> x[3], want;
-            for (int i = 0; i < 2000; ++i) {
-                const auto codes = operands.next(op);
-                for (size_t j = 0; j < 3; ++j) x[j].push_back(codes[j]);
-                want.push_back(container_of(f, scalar::eval_elementwise(op, f, {codes.data(), functions[k].in.size()})));
-            }
-            const std::vector<uint8_t> a = pack_containers(f, x[0]), b = pack_containers(f, x[1]), c = pack_containers(f, x[2]);
-            const void* const in[] = {a.data(), b.data(), c.data()};
-            std::vector<uint8_t> result(want.size() * f.container_bytes() + 64);
-            entries[k](in, result.data(), static_cast<int64_t>(want.size()));
-            for (size_t i = 0; i < want.size(); ++i)
-                ASSERT_EQ(container_at(f, result, i), want[i])
-                    << ir::op_row(op).name << " of " << f.name << ": " << std::hex << x[0][i] << ", " << x[1][i] << ", " << x[2][i];
-        }
+void check_hard_operands(const Format& f, bool plain) {
+    ArrayJit jit(plain);
+    std::vector<ArrayFunction> functions;
+    for (ir::Op op : test::kRoundedOps) {
+        const auto arity = static_cast<size_t>(ir::op_row(op).operands);
+        functions.push_back({std::vector<Format>(arity, f), f, [op, f](Scalars& s, std::vector<Value*> x) { return s.elementwise(op, f, x); }});
     }
+    const auto entries = jit.compile(functions, 8);
+    for (size_t k = 0; k < entries.size(); ++k) {
+        const ir::Op op = test::kRoundedOps[k];
+        test::HardOperands operands(f, 2);
+        std::vector<uint64_t> x[3], want;
+        for (int i = 0; i < 2000; ++i) {
+            const auto codes = operands.next(op);
+            for (size_t j = 0; j < 3; ++j) x[j].push_back(codes[j]);
+            want.push_back(container_of(f, scalar::eval_elementwise(op, f, {codes.data(), functions[k].in.size()})));
+        }
+        const std::vector<uint8_t> a = pack_containers(f, x[0]), b = pack_containers(f, x[1]), c = pack_containers(f, x[2]);
+        const void* const in[] = {a.data(), b.data(), c.data()};
+        std::vector<uint8_t> result(want.size() * f.container_bytes() + 64);
+        entries[k](in, result.data(), static_cast<int64_t>(want.size()));
+        for (size_t i = 0; i < want.size(); ++i)
+            ASSERT_EQ(container_at(f, result, i), want[i])
+                << ir::op_row(op).name << " of " << f.name << ": " << std::hex << x[0][i] << ", " << x[1][i] << ", " << x[2][i];
+    }
+}
+
+TEST(CpuScalars, WideFloatsRoundOnce) {
+    for (const Format& f : test::some_wide_floats())
+        for (bool plain : {false, true})
+            if (!plain || f.exp_bits == 8) check_hard_operands(f, plain);
 }
 
 struct CastCase {

@@ -178,7 +178,7 @@ inline std::vector<Format> wide_floats() {
 inline std::vector<Format> some_wide_floats() {
     std::vector<Format> some;
     for (const Format& f : wide_floats())
-        for (const char* name : {"float<8, 25>", "float<10, 37>", "float<11, 24>", "float<11, 48>", "float<11, 51>", "float<10, 52>",
+        for (const char* name : {"float<8, 25>", "float<10, 37>", "float<10, 50>", "float<11, 24>", "float<11, 48>", "float<11, 51>", "float<10, 52>",
                                  "float<11, 50, subnormal = false>", "float<7, 40, signed = false>"})
             if (f.name == name) some.push_back(f);
     return some;
