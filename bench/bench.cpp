@@ -58,6 +58,15 @@ double peak_over_data(double data, const std::function<void()>& call) {
     return (resident("VmHWM:") - before + data) / data;
 }
 
+/// The folder with `bench/kernels.tile` and the examples: the first that holds them among the current folder, the program's and those above it.
+std::string find_source(const std::filesystem::path& program) {
+    const auto holds = [](const std::filesystem::path& folder) { return std::filesystem::exists(folder / "bench" / "kernels.tile"); };
+    if (holds(std::filesystem::current_path())) return std::filesystem::current_path();
+    for (std::filesystem::path at = program.parent_path(); at.has_relative_path(); at = at.parent_path())
+        if (holds(at)) return at;
+    return holds("/") ? "/" : "";
+}
+
 [[noreturn]] void die(const std::string& what) {
     std::fprintf(stderr, "bench: %s\n", what.c_str());
     std::exit(1);
@@ -65,9 +74,9 @@ double peak_over_data(double data, const std::function<void()>& call) {
 
 class Bench {
 public:
-    explicit Bench(bool quick) : quick_(quick) {
+    Bench(std::string source, bool quick) : source_(std::move(source)), quick_(quick) {
         engine_ = tegula::Engine::create().value();
-        module_ = engine_.load_file(TEGULA_SOURCE_DIR "/bench/kernels.tile").value();
+        module_ = engine_.load_file(source_ + "/bench/kernels.tile").value();
     }
     void vector_add();
     void matmul();
@@ -84,6 +93,7 @@ private:
     }
     void note(const char* what) const { std::fprintf(stderr, "==> %s\n", what); }
 
+    std::string source_;
     bool quick_;
     tegula::Engine engine_;
     tegula::Module module_;
@@ -165,7 +175,7 @@ void Bench::check_examples() {
     double worst = 0;
     std::string name = "none";
     std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(TEGULA_SOURCE_DIR "/examples"))
+    for (const auto& entry : std::filesystem::directory_iterator(source_ + "/examples"))
         if (entry.path().extension() == ".tile") files.push_back(entry.path());
     for (const auto& file : files) {
         bool good = false;
@@ -209,6 +219,9 @@ bool Bench::write(const std::string& path) const {
 int main(int argc, char** argv) {
     bool quick = false, gpu = false, cpu = false;
     std::string path = "bench.json", only;  // only: work whose name holds it
+    std::error_code none;
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
+    std::string source, command = program.parent_path().parent_path() / "tools" / "tegula";
     for (int i = 1; i < argc; ++i) {
         if (std::string(argv[i]) == "--quick") {
             quick = true;
@@ -220,15 +233,21 @@ int main(int argc, char** argv) {
             path = argv[++i];
         } else if (std::string(argv[i]) == "--only" && i + 1 < argc) {
             only = argv[++i];
+        } else if (std::string(argv[i]) == "--source" && i + 1 < argc) {
+            source = argv[++i];
+        } else if (std::string(argv[i]) == "--command" && i + 1 < argc) {
+            command = argv[++i];
         } else {
-            std::fprintf(stderr, "usage: tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--only TEXT]]\n");
+            std::fprintf(stderr, "usage: tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--only TEXT]] [--source DIR] [--command TEGULA]\n");
             return 2;
         }
     }
+    if (source.empty()) source = find_source(program);
+    if (source.empty()) die("bench/kernels.tile is not found from here or from " + program.string() + ": name the source tree with --source");
     try {
         if (gpu) {
             std::string why;
-            const auto rows = gpu_bench::gpu_rows(TEGULA_SOURCE_DIR, quick, only, why);
+            const auto rows = gpu_bench::gpu_rows(source, quick, only, why);
             if (!why.empty()) die("no GPU rows: " + why);
             gpu_bench::print_gpu(rows);
             std::ofstream(path) << gpu_bench::gpu_json(rows) << "\n";
@@ -236,13 +255,13 @@ int main(int argc, char** argv) {
         }
         if (cpu) {
             std::string why;
-            const auto rows = cpu_bench::cpu_rows(TEGULA_SOURCE_DIR, TEGULA_COMMAND, quick, why);
+            const auto rows = cpu_bench::cpu_rows(source, command, quick, why);
             if (!why.empty()) die("no CPU rows: " + why);
             cpu_bench::print_cpu(rows);
             std::ofstream(path) << cpu_bench::cpu_json(rows) << "\n";
             return 0;
         }
-        Bench bench(quick);
+        Bench bench(source, quick);
         bench.vector_add();
         bench.matmul();
         bench.softmax();
