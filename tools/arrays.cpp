@@ -13,7 +13,9 @@
 #include <cstring>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace tegula_tool {
@@ -35,13 +37,6 @@ constexpr DtypeRow kDtypes[] = {
     {"i2", "I16", "i16", 2},      {"i4", "I32", "i32", 4},           {"i8", "I64", "i64", 8},           {"u1", "U8", "u8", 1},
     {"u2", "U16", "u16", 2},      {"u4", "U32", "u32", 4},           {"u8", "U64", "u64", 8},           {"b1", "BOOL", "bool", 1},
     {nullptr, "BF16", "bf16", 2}, {nullptr, "F8_E4M3", "f8e4m3", 1}, {nullptr, "F8_E5M2", "f8e5m2", 1},
-};
-
-struct Descriptor {
-    int fd = -1;
-    ~Descriptor() {
-        if (fd >= 0) ::close(fd);
-    }
 };
 
 /// Text out of a file for a message: nothing that a terminal would obey.
@@ -298,12 +293,23 @@ std::optional<std::string> npy_text(const Array& array, std::string& error) {
 
 // ---- .safetensors ----
 
-/// A JSON object that nests at most `deepest` levels.
-std::optional<nlohmann::json> read_object(const std::string& text, int deepest) {
+/// A JSON object that nests at most `deepest` levels and names no member twice: readers differ in which of two they take. Else nothing, and why.
+std::optional<nlohmann::json> read_object(const std::string& text, int deepest, std::string& why) {
+    using Event = nlohmann::json::parse_event_t;
     int seen = 0;
-    auto object = nlohmann::json::parse(
-        text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) { return seen = std::max(seen, depth), depth <= deepest; }, false);
-    if (object.is_discarded() || !object.is_object() || seen > deepest) return std::nullopt;
+    std::optional<std::string> twice;
+    std::vector<std::set<std::string>> names(static_cast<size_t>(deepest) + 2);  // of the open objects, by depth
+    const auto look = [&](int depth, Event event, const nlohmann::json& value) {
+        seen = std::max(seen, depth);
+        if (depth > deepest) return false;
+        const auto at = static_cast<size_t>(depth);
+        if (event == Event::object_start) names[at + 1].clear();
+        if (event == Event::key && !names[at].insert(value.get<std::string>()).second && !twice) twice = value.get<std::string>();
+        return true;
+    };
+    auto object = nlohmann::json::parse(text, look, false);
+    if (object.is_discarded() || !object.is_object() || seen > deepest) return why = "is not a JSON object", std::nullopt;
+    if (twice) return why = "has `" + shown(*twice) + "` twice", std::nullopt;
     return object;
 }
 
@@ -319,9 +325,19 @@ std::string read_extents(const nlohmann::json& object, const std::string& field,
     return {};
 }
 
-/// The members of one tensor's header entry; a reason when they are not usable.
+/// The range of a tensor's bytes in a file with `have` of them; nothing when it is none.
+std::optional<std::pair<uint64_t, uint64_t>> byte_range(const nlohmann::json& entry, uint64_t have) {
+    const auto offsets = entry.find("data_offsets");
+    if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2) return std::nullopt;
+    const nlohmann::json &begin = (*offsets)[0], &end = (*offsets)[1];
+    if (!begin.is_number_unsigned() || !end.is_number_unsigned()) return std::nullopt;
+    const std::pair range(begin.get<uint64_t>(), end.get<uint64_t>());
+    return range.first <= range.second && range.second <= have ? std::optional(range) : std::nullopt;
+}
+
+/// The members of one tensor's header entry, whose range is usable; a reason when they are not.
 std::string tensor_entry(const nlohmann::json& entry, uint64_t have, Array& array, uint64_t& begin, uint64_t& bytes) {
-    const auto dtype = entry.find("dtype"), offsets = entry.find("data_offsets");
+    const auto dtype = entry.find("dtype");
     if (dtype == entry.end() || !dtype->is_string()) return " has no type (field `dtype`)";
     const DtypeRow* row = nullptr;
     for (const DtypeRow& r : kDtypes)
@@ -331,13 +347,35 @@ std::string tensor_entry(const nlohmann::json& entry, uint64_t have, Array& arra
     if (const std::string why = read_extents(entry, "shape", array.extents); !why.empty()) return why;
     const auto need = array_bytes(array.extents, row->bytes);
     if (!need) return " has a shape that is too large (field `shape`)";
-    if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() ||
-        !(*offsets)[1].is_number_unsigned())
-        return " has no usable offsets (field `data_offsets`)";
-    begin = (*offsets)[0].get<uint64_t>();
-    const uint64_t end = (*offsets)[1].get<uint64_t>();
+    const auto range = byte_range(entry, have);
+    if (!range || range->second - range->first != *need) return " lies outside the file or has another size (field `data_offsets`)";
+    begin = range->first;
     bytes = *need;
-    if (begin > end || end > have || end - begin != bytes) return " lies outside the file or has another size (field `data_offsets`)";
+    return {};
+}
+
+/// What the format forbids, whichever tensor is wanted: others would see other data in such a file. Empty when all is well.
+std::string header_problem(const nlohmann::json& header, uint64_t have) {
+    std::vector<std::tuple<uint64_t, uint64_t, std::string>> ranges;
+    for (const auto& [key, value] : header.items()) {
+        if (!value.is_object())
+            return key == "__metadata__" ? "the metadata is no JSON object (field `__metadata__`)"
+                                         : "tensor `" + shown(key) + "` is not described by a JSON object (field `header`)";
+        if (key == "__metadata__") {
+            for (const auto& [name, text] : value.items())
+                if (!text.is_string()) return "the metadata `" + shown(name) + "` is no string (field `__metadata__`)";
+            continue;
+        }
+        const auto range = byte_range(value, have);
+        if (!range) return "tensor `" + shown(key) + "` has no usable offsets inside the file (field `data_offsets`)";
+        if (range->first < range->second) ranges.emplace_back(range->first, range->second, key);
+    }
+    std::sort(ranges.begin(), ranges.end());
+    for (size_t i = 1; i < ranges.size(); ++i) {
+        const auto& [begin, end, name] = ranges[i];
+        const auto& [before, until, other] = ranges[i - 1];
+        if (begin < until) return "the bytes of the tensors `" + shown(other) + "` and `" + shown(name) + "` overlap (field `data_offsets`)";
+    }
     return {};
 }
 
@@ -358,8 +396,9 @@ bool is_part(const nlohmann::json& header, const std::string& key) {
 
 /// The description of a packed tensor; a reason when it is not usable. Whether its bytes fit is the library's to say.
 std::string packed_entry(const std::string& text, Array& array) {
-    const auto object = read_object(text, 3);
-    if (!object) return " has no usable description (field `__metadata__`)";
+    std::string why;
+    const auto object = read_object(text, 3, why);
+    if (!object) return " has no usable description (field `__metadata__`): it " + why;
     const nlohmann::json& about = *object;
     const auto text_of = [&](const char* field) {
         const auto it = about.find(field);
@@ -388,9 +427,11 @@ std::optional<Array> read_safetensors(const std::string& path, const Source& fil
     if (length > file.size() - 8) return fail("truncated (field `header length`)");
     if (length > kMaxHeader) return fail("the header is larger than 8 MiB (field `header length`)");
     if (!file.read(8, length, text, error)) return std::nullopt;
-    const auto object = read_object(text, 8);  // a header nests three levels
-    if (!object) return fail("the header is not a JSON object (field `header`)");
+    std::string why;
+    const auto object = read_object(text, 8, why);  // a header nests three levels
+    if (!object) return fail("the header " + why + " (field `header`)");
     const nlohmann::json& header = *object;
+    if (why = header_problem(header, file.size() - 8 - length); !why.empty()) return fail(why);
     std::string name = wanted, names;
     size_t count = 0;
     for (const auto& [key, value] : header.items()) {
@@ -402,7 +443,6 @@ std::optional<Array> read_safetensors(const std::string& path, const Source& fil
     if (wanted.empty() && count > 1) return fail("the file has several tensors, name one with #NAME: " + names);
     const auto it = header.find(name);
     if (count == 0 || name == "__metadata__" || it == header.end()) return fail("no tensor `" + shown(name) + "`; it has: " + names);
-    if (!it->is_object()) return fail("tensor `" + shown(name) + "` is not described by a JSON object (field `header`)");
     const auto read = [&](const nlohmann::json& entry, const std::string& what, Array& array) {
         uint64_t begin = 0, bytes = 0;
         if (const std::string why = tensor_entry(entry, file.size() - 8 - length, array, begin, bytes); !why.empty())
@@ -418,7 +458,6 @@ std::optional<Array> read_safetensors(const std::string& path, const Source& fil
             const auto at = header.find(name + part);
             Array bytes;
             if (at == header.end()) continue;
-            if (!at->is_object()) return fail("tensor `" + shown(name + part) + "` is not described by a JSON object (field `header`)");
             if (!read(*at, name + part, bytes)) return std::nullopt;
             *to = std::move(bytes.data);
         }
@@ -470,56 +509,6 @@ std::optional<std::string> safetensors_text(const std::string& name, const Array
 }
 
 }  // namespace
-
-std::optional<std::string> read_file(const std::string& path, uint64_t limit, std::string& error, bool (*begins)(std::string_view text)) {
-    auto fail = [&](const char* what) {
-        error = path + ": " + what;
-        return std::nullopt;
-    };
-    Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-    struct stat info{};
-    if (file.fd < 0 || ::fstat(file.fd, &info) != 0) return fail(std::strerror(errno));
-    if (S_ISDIR(info.st_mode)) return fail("is a directory");
-    if (S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) > limit) return fail("is too large");
-    std::string text;
-    if (S_ISREG(info.st_mode)) text.reserve(static_cast<size_t>(info.st_size));
-    char buffer[1 << 16];
-    for (;;) {
-        ssize_t n = ::read(file.fd, buffer, sizeof buffer);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail(std::strerror(errno));
-        if (n == 0) return text;
-        text.append(buffer, static_cast<size_t>(n));
-        if (text.size() > limit) return fail("is too large");
-        if (begins && text.size() >= 8 && !std::exchange(begins, nullptr)(text)) return text;
-    }
-}
-
-bool write_file(const std::string& path, const std::string& data, std::string& error) {
-    // Not a regular file (a device, a pipe): renaming over it would replace it, so write into it. A symbolic link stays one: its target is replaced.
-    struct stat info{};
-    const bool exists = ::stat(path.c_str(), &info) == 0, in_place = exists && !S_ISREG(info.st_mode);
-    char* real = exists && !in_place ? ::realpath(path.c_str(), nullptr) : nullptr;
-    const std::string target = real ? real : path, temporary = in_place ? target : target + ".part" + std::to_string(::getpid());
-    std::free(real);
-    auto fail = [&](bool made) {
-        error = path + ": " + std::strerror(errno);
-        if (made && !in_place) ::unlink(temporary.c_str());
-        return false;
-    };
-    Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | (in_place ? 0 : O_EXCL) | O_CLOEXEC, 0666)};
-    if (file.fd < 0) return fail(false);
-    if (exists && !in_place && ::fchmod(file.fd, info.st_mode & 07777) != 0) return fail(true);
-    for (size_t at = 0; at < data.size();) {
-        ssize_t n = ::write(file.fd, data.data() + at, data.size() - at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail(true);
-        at += static_cast<size_t>(n);
-    }
-    if (in_place) return true;
-    if (::fsync(file.fd) != 0 || ::rename(temporary.c_str(), target.c_str()) != 0) return fail(true);
-    return true;
-}
 
 bool has_dtype(const std::string& type) {
     return std::any_of(std::begin(kDtypes), std::end(kDtypes), [&](const DtypeRow& row) { return row.safetensors && type == row.type; });

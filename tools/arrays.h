@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "files.h"
+
 namespace tegula_tool {
 
 /// An array in memory. `type` is the language's name of the element type; data is packed as the language stores it, row- or column-major, or in the
@@ -31,16 +33,10 @@ std::optional<Array> read_array(const std::string& path, const std::string& name
 /// A packed array is tensors of bytes in a .safetensors file, NAME, NAME.scales and NAME.tensor_scale, that `__metadata__` describes under
 /// "tegula.NAME": JSON text {"type", "extents", "layout", "order"}, the last one 16 hexadecimal digits.
 ///
-/// Writes `path` (.npy or, with `name`, .safetensors) through a temporary file beside it that is renamed once complete: an existing file is
-/// replaced whole or not at all.
+/// Writes `path` (.npy or, with `name`, .safetensors) as `write_file` does.
 bool write_array(const std::string& path, const std::string& name, const Array& array, std::string& error);
 
 bool has_dtype(const std::string& type);  ///< has the type of an array a name in .safetensors?
 bool is_safetensors(const std::string& path);
-
-/// The whole of a file, at most `limit` bytes; no more than its first ones where `begins`, which sees 8 or all of them, says that they are not worth
-/// it.
-std::optional<std::string> read_file(const std::string& path, uint64_t limit, std::string& error, bool (*begins)(std::string_view text) = nullptr);
-bool write_file(const std::string& path, const std::string& data, std::string& error);
 
 }  // namespace tegula_tool

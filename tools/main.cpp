@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "terminal.h"
 #include "tool.h"
 
 namespace {
@@ -182,7 +183,7 @@ int run_command(int argc, char** argv) {
         tegula_tool::Session session(options);
         return dispatch(app.get_subcommands().front()->get_name(), session);
     } catch (const std::exception& e) {
-        std::fprintf(stderr, "tegula: internal error: %s\n", e.what());
+        std::fprintf(stderr, "tegula: internal error: %s\n", tegula_tool::visible(e.what()).c_str());
         return tegula_tool::internal;
     }
 }

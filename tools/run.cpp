@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "buffers.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace tegula_tool {
@@ -84,6 +85,7 @@ bool Run::read_generics() {
         std::string name, path;
         if (!split(out, name, path) || path.empty()) return fail(usage, "--out " + out + ": write NAME=file.npy");
         const Spec spec = file_spec(name, path);
+        if (spec.path == "-") return fail(usage, "--out " + out + ": write /dev/stdout for standard output, or ./- for a file of that name");
         for (const auto& [other, before] : outs_)
             if (before.path == spec.path) return fail(usage, "--out " + out + ": `" + other + "` goes to that file already");
         if (!outs_.emplace(name, spec).second) return fail(usage, "--out " + out + ": `" + name + "` has a file already");
@@ -216,6 +218,7 @@ int Run::operator()() {
     auto start = std::chrono::steady_clock::now();
     auto launched = module_.launch(kernel_, generics_, args_, run);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    erase_progress();
     if (!accept(launched.status(), launched.diagnostics()) || !write_outputs()) return code_;
     if (o_.json)
         std::printf("{\"schema\":1,\"kernel\":%s,\"status\":\"ok\",\"seconds\":%s}\n", json_text(kernel_).c_str(), decimal(seconds, 9).c_str());

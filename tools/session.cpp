@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arrays.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace tegula_tool {
@@ -32,6 +33,7 @@ void on_signal(int) {
 void on_alarm(int) {
     const bool late = g_timed_out.load();
     const char* const text = late ? kTimedOut : "interrupted";
+    erase_progress();
     const bool said = !g_engine.load();  // only the engine's release is still under way
     const bool written = said || (::write(STDERR_FILENO, text, std::strlen(text)) > 0 && ::write(STDERR_FILENO, "\n", 1) > 0);
     ::_exit(!written ? io : late ? timeout : interrupted);
@@ -164,23 +166,9 @@ std::optional<std::vector<tegula::NamedValue>> Session::generics() const {
     return out;
 }
 
-std::string visible(std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        char escape[5];
-        if (byte < 0x20 || byte == 0x7f) {
-            std::snprintf(escape, sizeof escape, "\\x%02x", byte);
-            out += escape;
-        } else {
-            out += c;
-        }
-    }
-    return out;
-}
-
 void Session::show(const tegula::Diagnostics& diagnostics) const {
     if (diagnostics.empty()) return;
+    erase_progress();
     if (options.json)
         std::fputs(diagnostics.json().c_str(), stdout);
     else
@@ -188,6 +176,7 @@ void Session::show(const tegula::Diagnostics& diagnostics) const {
 }
 
 int Session::fail(Exit code, const std::string& message) const {
+    erase_progress();
     if (options.json)
         std::printf("{\"schema\":1,\"level\":\"error\",\"code\":\"\",\"message\":%s,\"spans\":[],\"notes\":[],\"fixes\":[]}\n",
                     json_text(message).c_str());
@@ -254,20 +243,26 @@ tegula::RunOptions Session::run_options() const {
     run.step_budget = options.steps.value_or(0);
     run.memory_budget = options.memory;
     // With --json standard output holds objects only.
-    run.print = options.json ? [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stderr); }
-                             : [](void*, const char* text, size_t size) { std::fwrite(text, 1, size, stdout); };
+    run.print =
+        options.json ? [](void*, const char* text, size_t size) { print_lines({text, size}, stderr); } : [](void*, const char* text, size_t size) {
+            print_lines({text, size}, stdout);
+        };
     if (!options.quiet && ::isatty(STDERR_FILENO))
         run.progress = [](void*, uint64_t done, uint64_t all) {
             if (all == 0) return 0;  // statements of a test
-            std::fprintf(stderr, "\r%llu of %llu programs%s", static_cast<unsigned long long>(done), static_cast<unsigned long long>(all),
-                         done == all ? "\r\033[K" : "");
+            if (done == all)
+                erase_progress();
+            else
+                show_progress(std::to_string(done) + " of " + std::to_string(all) + " programs");
             return 0;
         };
     return run;
 }
 
 void Session::note(const std::string& line) const {
-    if (!options.quiet) std::fprintf(stderr, "%s\n", visible(line).c_str());
+    if (options.quiet) return;
+    erase_progress();
+    std::fprintf(stderr, "%s\n", visible(line).c_str());
 }
 
 }  // namespace tegula_tool

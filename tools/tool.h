@@ -73,7 +73,6 @@ private:
 bool split(const std::string& text, std::string& name, std::string& value);
 /// A number, integers of 64 bits exactly, or `true` or `false`; false when the text is something else.
 bool parse_number(const std::string& text, tegula::Value& value);
-std::string visible(std::string_view text);      ///< control characters as escapes, for the terminal
 std::string json_text(const std::string& text);  ///< as a JSON string literal
 /// As printf's %.*g (fixed: %.*f), whatever the locale.
 std::string decimal(double v, int precision, std::chars_format format = std::chars_format::general);

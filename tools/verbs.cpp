@@ -7,7 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "arrays.h"
+#include "files.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace tegula_tool {
@@ -28,6 +29,7 @@ void report_test(void* user, const tegula_test_result* r) {
     auto& tally = *static_cast<TestTally*>(user);
     const bool good = r->status == TEGULA_OK;
     ++(good ? tally.passed : tally.failed);
+    erase_progress();
     if (tally.session->options.json) {
         std::printf("{\"schema\":1,\"file\":%s,\"%s\":%s,\"status\":\"%s\",\"seconds\":%s%s%s}\n", json_text(tally.file).c_str(),
                     tally.bench ? "bench" : "test", json_text(r->name).c_str(), good ? "ok" : "failed", decimal(r->seconds, 9).c_str(),
@@ -46,7 +48,7 @@ void report_test(void* user, const tegula_test_result* r) {
             if (name == "flops" || name == "bytes")
                 line += "  " + decimal(v / r->seconds * 1e-9, 3) + (name == "flops" ? " GFLOP/s" : " GB/s");
             else
-                line += "  " + name + "=" + decimal(v, 6);
+                line += "  " + visible(name) + "=" + decimal(v, 6);
         }
     }
     std::printf("%s\n", line.c_str());
@@ -106,7 +108,7 @@ int dump_file(Session& session) {
     const Options& o = session.options;
     auto print = [&](tegula::Result<std::string> text) {
         session.show(text.diagnostics());
-        if (text) std::fwrite(text.value().data(), 1, text.value().size(), stdout);
+        if (text) print_artifact(text.value());
         return session.exit_code(text.status());
     };
     if (o.emit == "tokens" || o.emit == "ast" || o.emit == "fmt") {
@@ -154,7 +156,7 @@ int format_files(Session& session) {
         } else if (session.options.check_only) {
             if (formatted.value() != *text) code = worse(code, session.fail(source, file + " is not formatted"));
         } else if (file == "-") {
-            std::fwrite(formatted.value().data(), 1, formatted.value().size(), stdout);
+            print_artifact(formatted.value());
         } else if (formatted.value() != *text && !write_file(file, formatted.value(), error)) {
             code = worse(code, session.fail(io, error));
         }
@@ -168,7 +170,7 @@ int document_file(Session& session) {
     if (!session.load(session.options.file, module, code)) return code;
     auto text = module.artifact("doc");
     session.show(text.diagnostics());
-    if (text) std::fputs(text.value().c_str(), stdout);
+    if (text) print_lines(text.value(), stdout);
     return session.exit_code(text.status());
 }
 
@@ -205,8 +207,9 @@ int doctor(Session& session) {
         if (m.contains("cpu")) std::printf("         %s, vectors of %d bytes\n", m["cpu"].get<std::string>().c_str(), m["vector_bytes"].get<int>());
         for (const auto& d : m.value("devices", nlohmann::json::array()))
             std::printf("         %s, %s, %d SMs\n", d["name"].get<std::string>().c_str(), d["arch"].get<std::string>().c_str(), d["sms"].get<int>());
-        if (const std::string problem = m.value("problem", ""); !problem.empty()) std::printf("         %s\n", problem.c_str());
-        for (const auto& line : m.value("looked_for", nlohmann::json::array())) std::printf("         %s\n", line.get<std::string>().c_str());
+        if (const std::string problem = m.value("problem", ""); !problem.empty()) std::printf("         %s\n", visible(problem).c_str());
+        for (const auto& line : m.value("looked_for", nlohmann::json::array()))
+            std::printf("         %s\n", visible(line.get<std::string>()).c_str());
     }
     return ok;
 }

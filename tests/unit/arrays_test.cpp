@@ -3,8 +3,11 @@
 #include "tools/arrays.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -259,6 +262,25 @@ TEST_F(Arrays, SafetensorsHostileHeaders) {
     refused("a.safetensors", safetensors("{\"\xff\":{}}", ""), "JSON");
 }
 
+TEST_F(Arrays, SafetensorsThatOthersReadDifferently) {
+    const auto entry = [](const char* name, int begin, int end) {
+        return "\"" + std::string(name) + "\":{\"dtype\":\"U8\",\"shape\":[" + std::to_string(end - begin) + "],\"data_offsets\":[" +
+               std::to_string(begin) + "," + std::to_string(end) + "]}";
+    };
+    const auto file = [](const std::string& members) { return safetensors("{" + members + "}", kTwelve); };
+    refused("a.safetensors", file(entry("w", 0, 6) + "," + entry("w", 6, 12)), "has `w` twice", "w");
+    refused("a.safetensors", file(R"("w":{"dtype":"U8","dtype":"I8","shape":[12],"data_offsets":[0,12]})"), "has `dtype` twice", "w");
+    refused("a.safetensors", file(R"("__metadata__":{"k\u001b":"1","k\u001b":"2"},)" + entry("w", 0, 12)), "has `k?` twice", "w");
+    EXPECT_TRUE(read("a.safetensors", file(R"("__metadata__":{"dtype":"1"},)" + entry("w", 0, 12)), "w")) << "names of different objects";
+    refused("a.safetensors", file(entry("a", 0, 7) + "," + entry("b", 6, 12) + "," + entry("w", 0, 0)), "`a` and `b` overlap", "w");
+    refused("a.safetensors", file(entry("a", 0, 12) + "," + entry("b", 3, 5)), "overlap", "a");
+    EXPECT_TRUE(read("a.safetensors", file(entry("a", 0, 6) + "," + entry("b", 6, 6) + "," + entry("c", 6, 12)), "c")) << error;
+    refused("a.safetensors", file(entry("a", 0, 6) + R"(,"b":{"dtype":"U8","shape":[1],"data_offsets":[12,13]})"), "data_offsets", "a");
+    for (const char* metadata : {"[]", "null", "3", "\"text\""})
+        refused("a.safetensors", file("\"__metadata__\":" + std::string(metadata) + "," + entry("w", 0, 12)), "`__metadata__`", "w");
+    refused("a.safetensors", file(R"("__metadata__":{"k":1},)" + entry("w", 0, 12)), "`k` is no string", "w");
+}
+
 TEST_F(Arrays, SparseFilesAreNotReadWhole) {
     // 256 GiB of nothing behind a small tensor, and behind a header that promises them.
     const std::string path = put("big.safetensors", safetensors(R"({"t":{"dtype":"I32","shape":[3],"data_offsets":[0,12]}})", kTwelve));
@@ -301,6 +323,26 @@ TEST_F(Arrays, OutputsAreReplacedWholeOrNotAtAll) {
     EXPECT_EQ(get(path), npy(dict("<i4", "(1,)"), kTwelve.substr(0, 4)));
 }
 
+TEST_F(Arrays, AKilledWriterLeavesNothingBehind) {
+    const std::string path = put("y.npy", "precious");
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const rlimit limit{1 << 16, 1 << 16};
+        ::setrlimit(RLIMIT_FSIZE, &limit);  // SIGXFSZ ends the process in the midst of the data
+        std::string why;
+        write_file(path, std::string(1 << 20, 'x'), why);
+        ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(get(path), "precious");
+    const int unnamed = ::open(directory.c_str(), O_WRONLY | O_TMPFILE, 0600);
+    if (unnamed < 0) GTEST_SKIP() << "no unnamed files here";
+    ::close(unnamed);
+    EXPECT_EQ(files(), std::vector<std::string>{"y.npy"});
+}
+
 TEST_F(Arrays, Devices) {
     const Array array{"i32", {3}, false, kTwelve};
     EXPECT_TRUE(write_file("/dev/null", "x", error));
@@ -312,6 +354,9 @@ TEST_F(Arrays, Devices) {
     EXPECT_FALSE(read_array("/dev/null", "", error));
     EXPECT_FALSE(read_array(directory, "", error));
     EXPECT_FALSE(read_array(directory + "/missing.npy", "", error));
+    EXPECT_FALSE(write_file("-", "x", error));
+    EXPECT_NE(error.find("/dev/stdout"), std::string::npos);
+    EXPECT_NE(::access("-", F_OK), 0);
     EXPECT_FALSE(read_file("/dev/zero", 1000, error));
     EXPECT_NE(error.find("too large"), std::string::npos);
 }
