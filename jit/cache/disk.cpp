@@ -87,6 +87,19 @@ bool write_all(int fd, std::string_view bytes) {
     return true;
 }
 
+/// Reads on until `bytes` has `size` of them.
+bool read_on(int fd, std::string& bytes, uint64_t size) {
+    size_t at = bytes.size();
+    bytes.resize(size);
+    while (at < bytes.size()) {
+        const ssize_t n = ::read(fd, bytes.data() + at, bytes.size() - at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        at += static_cast<size_t>(n);
+    }
+    return true;
+}
+
 /// Process ids mean something within one boot and one pid namespace only.
 std::string host_name() {
     char text[256] = "";
@@ -150,26 +163,24 @@ bool Disk::open() {
     return folder_ >= 0;
 }
 
-std::optional<std::string> Disk::read_file(const std::string& name) const {
+/// The bytes of a file that says to be an entry for `key` of its own size: of any other no more than that much is read.
+std::optional<std::string> Disk::read_entry(std::string_view key) const {
+    const std::string name = key_name(key) + std::string(kSuffix);
     Descriptor file(::openat(folder_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat info{};
     if (file.get() < 0 || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) return std::nullopt;
     const uint64_t size = static_cast<uint64_t>(info.st_size);
     if (size > kLargestFile) return std::nullopt;
-    std::string bytes(size, '\0');
-    for (size_t at = 0; at < bytes.size();) {
-        const ssize_t n = ::read(file.get(), bytes.data() + at, bytes.size() - at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return std::nullopt;
-        at += static_cast<size_t>(n);
-    }
+    std::string bytes;
+    if (!read_on(file.get(), bytes, std::min<uint64_t>(size, entry_prefix(key))) || !begins_entry(bytes, key, size)) return std::nullopt;
+    if (!read_on(file.get(), bytes, size)) return std::nullopt;
     if (::time(nullptr) - info.st_mtim.tv_sec > kTouchAfter) ::futimens(file.get(), nullptr);  // may fail: a read-only disk has no order of use
     return bytes;
 }
 
 std::optional<std::string> Disk::find(std::string_view key) {
     if (!open()) return std::nullopt;
-    const auto bytes = read_file(key_name(key) + std::string(kSuffix));
+    const auto bytes = read_entry(key);
     return bytes ? decode_entry(*bytes, key) : std::nullopt;  // what is damaged is replaced by the `put` that follows the miss
 }
 

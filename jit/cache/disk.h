@@ -29,7 +29,7 @@ private:
     void fail(const std::string& why);
     /// Why the opened directory is not to be trusted; empty when it is.
     std::string problem_of_directory() const;
-    std::optional<std::string> read_file(const std::string& name) const;
+    std::optional<std::string> read_entry(std::string_view key) const;
     /// errno of the first step that failed, 0.
     int write_file(const std::string& temporary, std::string_view bytes) const;
     std::string temporary_name();

@@ -41,14 +41,19 @@ std::string encode_entry(std::string_view key, std::string_view blob) {
     return out + digest(out);
 }
 
+bool begins_entry(std::string_view prefix, std::string_view key, uint64_t size) {
+    const size_t head = kMagic.size() + 16;
+    if (prefix.size() < head || size < kEntryOverhead || !prefix.starts_with(kMagic)) return false;
+    const uint64_t key_size = get(prefix.substr(kMagic.size())), blob_size = get(prefix.substr(kMagic.size() + 8));
+    const uint64_t content = size - kEntryOverhead;
+    return key_size == key.size() && key_size <= content && blob_size == content - key_size && prefix.substr(head, key_size) == key;
+}
+
 std::optional<std::string> decode_entry(std::string_view bytes, std::string_view key) {
-    if (bytes.size() < kEntryOverhead || !bytes.starts_with(kMagic)) return std::nullopt;
-    const uint64_t key_size = get(bytes.substr(kMagic.size())), blob_size = get(bytes.substr(kMagic.size() + 8));
-    const uint64_t content = bytes.size() - kEntryOverhead;
-    if (key_size != key.size() || key_size > content || blob_size != content - key_size) return std::nullopt;
-    const std::string_view body = bytes.substr(0, bytes.size() - 16), rest = body.substr(kMagic.size() + 16);
-    if (rest.substr(0, key_size) != key || digest(body) != bytes.substr(body.size())) return std::nullopt;
-    return std::string(rest.substr(key_size));
+    if (!begins_entry(bytes, key, bytes.size())) return std::nullopt;
+    const std::string_view body = bytes.substr(0, bytes.size() - 16);
+    if (digest(body) != bytes.substr(body.size())) return std::nullopt;
+    return std::string(body.substr(entry_prefix(key)));
 }
 
 std::string key_name(std::string_view key) {

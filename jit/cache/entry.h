@@ -12,6 +12,10 @@ constexpr std::string_view kMagic = "tegula cache 1\n";
 constexpr size_t kEntryOverhead = 15 + 8 + 8 + 16;
 
 std::string encode_entry(std::string_view key, std::string_view blob);
+/// Bytes of an entry in front of the blob.
+constexpr size_t entry_prefix(std::string_view key) { return kMagic.size() + 16 + key.size(); }
+/// Could `prefix`, its first bytes, begin an entry for `key` of `size` bytes? What is not worth reading is told without reading it.
+bool begins_entry(std::string_view prefix, std::string_view key, uint64_t size);
 /// The blob, when `bytes` is a whole, undamaged entry for `key`.
 std::optional<std::string> decode_entry(std::string_view bytes, std::string_view key);
 /// 32 hexadecimal digits: the name of a key's file.

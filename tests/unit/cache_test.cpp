@@ -173,6 +173,24 @@ TEST_F(CacheTest, truncated_and_extended_files_are_no_entries) {
     }
 }
 
+TEST_F(CacheTest, sparse_files_are_not_read_whole) {
+    open()->put("key", "blob");
+    const fs::path path = files().at(0);
+    const std::string good = read(path);
+    const auto touched = [&] {
+        rusage before{}, after{};
+        ::getrusage(RUSAGE_SELF, &before);
+        EXPECT_EQ(open()->find("key"), std::nullopt);
+        ::getrusage(RUSAGE_SELF, &after);
+        return after.ru_minflt - before.ru_minflt;
+    };
+    for (const std::string& start : {std::string(), good, good.substr(0, 40)}) {  // nothing, an entry of another size, half of one
+        write(path, start);
+        if (::truncate(path.c_str(), off_t{1} << 30) != 0) GTEST_SKIP() << "no sparse files here";
+        EXPECT_LT(touched(), 4096) << "pages of a quarter of a million";
+    }
+}
+
 TEST_F(CacheTest, an_entry_serves_its_own_key_only) {
     open()->put("one", "blob of one");
     const std::string one = read(files().at(0));
