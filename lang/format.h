@@ -125,10 +125,10 @@ struct RoundSpec {
 /// rounded value lies outside the format's finite range or was NaN without a code (an Inf that stays Inf is no overflow).
 /// What the tables leave open: a tie between two powers of two of a float without mantissa bits goes to the larger (IEEE 754, precision 1).
 /// Directed modes that round an overflow toward zero give the largest finite value. Without subnormals, a result below the smallest normal
-/// becomes zero after rounding. Unsigned floats: a negative value is 0 (f8e8m0: 2^-127) under sat, NaN where there is one under ieee; f8e8m0
-/// has no zero, what lies below 2^-127 becomes 2^-127. Integers and fixed point always saturate, NaN gives 0; bool is x != 0. lns rounds its
-/// logarithm and saturates at both ends, except that modes toward zero reach zero; within 2^-60 of a boundary it may take the neighbour. Codebook: the
-/// nearest entry under every mode, ties to the lower index.
+/// becomes zero after rounding. Unsigned floats: a negative value that does not round to zero is 0 (f8e8m0: any one is 2^-127) under sat, NaN where
+/// there is one under ieee; f8e8m0 has no zero, what lies below 2^-127 becomes 2^-127. Integers and fixed point always saturate, NaN gives 0; bool
+/// is x != 0. lns rounds its logarithm and saturates at both ends, except that modes toward zero reach zero; within 2^-60 of a boundary it may take
+/// the neighbour. Codebook: the nearest entry under every mode, ties to the lower index.
 uint64_t round_exact(const Exact& value, const Format& format, RoundSpec spec, bool* overflowed = nullptr);
 /// round_exact of a double (fast path of the interpreter).
 uint64_t encode(const Format& format, double value, RoundSpec spec = {}, bool* overflowed = nullptr);

@@ -82,6 +82,30 @@ size_t append_shown(std::string& out, std::string_view text, size_t at, size_t& 
     return out.size() - before;
 }
 
+/// Names, numbers and strings without end, of which the beginning and the end are enough, in the text of a message.
+std::string shortened(std::string_view text) {
+    constexpr size_t kLongWord = 400, kFirst = 200, kLast = 80;  // bytes
+    const auto boundary = [&](size_t at) {                       // not within a character
+        for (int back = 0; back < 3 && (text[at] & 0xC0) == 0x80; ++back) --at;
+        return at;
+    };
+    std::string out;
+    for (size_t at = 0; at < text.size();) {
+        const size_t end = std::min(text.find_first_of(" \t\n", at), text.size());
+        if (end - at > kLongWord) {
+            const size_t first = boundary(at + kFirst), last = boundary(end - kLast);
+            ((out += text.substr(at, first - at)) += "...") += text.substr(last, end - last);
+        } else {
+            out += text.substr(at, end - at);
+        }
+        at = std::min(text.find_first_not_of(" \t\n", end), text.size());
+        out += text.substr(end, at - end);
+    }
+    return out;
+}
+
+std::string shown_text(std::string_view text) { return printable(shortened(text)); }
+
 // ---- text ----
 
 constexpr size_t kTab = 4;
@@ -191,7 +215,7 @@ std::vector<std::string> underline(const ShownLine& shown, const std::vector<con
         }
         return out;
     };
-    auto label = [&](const Mark& mark) { return paint(mark.primary ? colour : "1;34", printable(mark.text)); };
+    auto label = [&](const Mark& mark) { return paint(mark.primary ? colour : "1;34", shown_text(mark.text)); };
 
     std::vector<Placed> waiting;
     for (const Placed& p : placed)
@@ -267,7 +291,7 @@ std::string render_text(const Diagnostic& diag, const SourceMap& sources, bool c
     Paint paint{colour};
     const char* main_colour = level_colour(diag.severity);
     std::string out = paint(main_colour, std::string(level_name(diag.severity)) + "[" + diag_row(diag.id).code + "]") +
-                      paint("1", ": " + printable(diag.message)) + "\n";
+                      paint("1", ": " + shown_text(diag.message)) + "\n";
     std::vector<Mark> marks;
     add_marks(marks, sources, diag.span, true, "");
     for (const Label& label : diag.labels) {
@@ -287,10 +311,10 @@ std::string render_text(const Diagnostic& diag, const SourceMap& sources, bool c
     };
     for (const std::string& text : diag.notes) {
         bool help = text.starts_with("help: ");
-        note(help ? "help" : "note", printable(help ? std::string_view(text).substr(6) : std::string_view(text)));
+        note(help ? "help" : "note", shown_text(help ? std::string_view(text).substr(6) : std::string_view(text)));
     }
     for (const FixIt& fix : diag.fixes) {
-        std::string old = printable(sources.text(fix.span)), fresh = printable(fix.text);
+        std::string old = shown_text(sources.text(fix.span)), fresh = shown_text(fix.text);
         note("help", old.empty() ? "insert `" + fresh + "`" : fresh.empty() ? "remove `" + old + "`" : "replace `" + old + "` with `" + fresh + "`");
     }
     return out;
@@ -350,13 +374,13 @@ std::string render_json(const Diagnostic& diag, const SourceMap& sources) {
     for (const Label& label : diag.labels)
         if (label.span.valid()) spans.push_back({label, false});
     return std::string("{\"schema\":1,\"level\":\"") + level_name(diag.severity) + "\",\"code\":" + json_quote(diag_row(diag.id).code) +
-           ",\"name\":" + json_quote(diag_row(diag.id).name) + ",\"message\":" + json_quote(diag.message) + ",\"spans\":" +
+           ",\"name\":" + json_quote(diag_row(diag.id).name) + ",\"message\":" + json_quote(shortened(diag.message)) + ",\"spans\":" +
            json_list(spans,
                      [&](const Shown& s) {
                          return "{" + json_span(s.label.span, sources) + ",\"primary\":" + (s.primary ? "true" : "false") +
-                                ",\"label\":" + json_quote(s.label.text) + "}";
+                                ",\"label\":" + json_quote(shortened(s.label.text)) + "}";
                      }) +
-           ",\"notes\":" + json_list(diag.notes, [](const std::string& note) { return json_quote(note); }) + ",\"fixes\":" +
+           ",\"notes\":" + json_list(diag.notes, [](const std::string& note) { return json_quote(shortened(note)); }) + ",\"fixes\":" +
            json_list(diag.fixes, [&](const FixIt& fix) { return "{" + json_span(fix.span, sources) + ",\"text\":" + json_quote(fix.text) + "}"; }) +
            "}";
 }

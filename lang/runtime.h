@@ -41,11 +41,11 @@ struct RunOptions {
     uint64_t order_seed = 0;     ///< 0: programs in order; else a permutation of the grid
     unsigned threads = 1;        ///< programs in parallel (checked mode uses 1)
     uint64_t step_budget = 0;    ///< tile instructions executed over all programs; 0: none
-    uint64_t memory_budget = 0;  ///< bytes of tile storage per program; 0: none
+    uint64_t memory_budget = 0;  ///< bytes of tile storage per program, and of the race shadows of a checked run; 0: none
     size_t max_errors = 20;
     const std::atomic<bool>* cancel = nullptr;                ///< polled; set: the run ends with `cancelled`
     std::function<void(std::string_view)> print;              ///< text of `print`, one call per program and statement, in program order
-    std::function<void(uint64_t done, uint64_t all)> progress;  ///< about every 0.1 s
+    std::function<bool(uint64_t done, uint64_t all)> progress;  ///< about every 0.1 s; false: end with `cancelled`
     bool measure = false;    ///< time the run on the device (RunResult::seconds), from a cold cache
     void* stream = nullptr;  ///< cuda: CUstream to enqueue on (default stream otherwise); tensors in device memory then are not waited for
 };

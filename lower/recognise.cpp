@@ -75,7 +75,7 @@ std::vector<ProductNote> explain_products(const Function& fn) {
     std::vector<ProductNote> notes;
     for_each_inst(fn, fn.body, [&](InstId i) {
         const Inst& inst = fn.inst(i);
-        if (inst.op == Op::dot) notes.push_back({inst.span, true, "computed as dot"});
+        if (is_product(inst.op)) notes.push_back({inst.span, true, std::string("computed as ") + op_row(inst.op).name});
         if (inst.op != Op::contract) return;
         const ProductPlan plan = plan_product(fn, inst);
         if (!plan.refusal.empty()) return notes.push_back({inst.span, false, plan.refusal});

@@ -1,6 +1,6 @@
-// The bounded look-ahead that tells `a<b>(c)` from `a < b`. A `<` after a name opens generic arguments iff its matching `>` comes within
-// the bound, before `;`, a brace or a logical operator on the same level, and is followed by a token that cannot start the right side
-// of a comparison. Called by the scanner for each candidate.
+// The look-ahead that tells `a<b>(c)` from `a < b`. A `<` after a name opens generic arguments iff its matching `>` comes before `;`, a brace or
+// a logical operator on the same level, and is followed by a token that cannot start the right side of a comparison. Called by the scanner for
+// each candidate.
 #include <algorithm>
 #include <utility>
 
@@ -9,8 +9,6 @@
 namespace tegula::syntax {
 
 namespace {
-
-constexpr uint32_t kBound = 1024;
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
@@ -55,7 +53,7 @@ bool GenericLookahead::close_bracket(char open) {
 bool GenericLookahead::close_angle(size_t i, bool inside) {
     uint32_t open = stack_.back().at;
     stack_.pop_back();
-    size_t next = skip_blank(i, std::min(text_.size(), i + kBound));
+    size_t next = skip_blank(i, text_.size());
     char c = at(next);
     bool closes_outer = stack_.empty() ? inside : stack_.back().kind == '<';
     bool fits = next >= text_.size() || (c != '\0' && std::string_view("([)],;={}@.:").find(c) != std::string_view::npos);
@@ -77,7 +75,7 @@ size_t GenericLookahead::angle_close_length(size_t i, bool inside) const {
 /// Settles the `<` at `begin` and every one up to the returned offset.
 uint32_t GenericLookahead::scan(uint32_t begin, bool inside) {
     stack_.assign(1, {'<', begin});
-    size_t end = std::min<size_t>(text_.size(), begin + kBound), i = begin + 1;
+    size_t end = text_.size(), i = begin + 1;
     bool after_name = false;
     while (i < end) {
         size_t next = skip_blank(i, end);
@@ -119,7 +117,7 @@ uint32_t GenericLookahead::scan(uint32_t begin, bool inside) {
         i += length;
         if (!open) return uint32_t(i);
     }
-    return i >= text_.size() ? uint32_t(text_.size()) : begin + kBound / 2;
+    return uint32_t(end);
 }
 
 }  // namespace tegula::syntax

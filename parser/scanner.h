@@ -33,8 +33,8 @@ struct Comment {
     bool is_line;  ///< ends at the line's end
 };
 
-/// Decides whether a `<` after a name opens generic arguments, by a look-ahead of at most 1024 bytes. One scan settles every `<` that it
-/// passes, so hostile text costs linear time.
+/// Decides whether a `<` after a name opens generic arguments, by looking ahead. One scan settles every `<` that it passes and the next one begins
+/// where it ended, so hostile text costs linear time.
 class GenericLookahead {
 public:
     explicit GenericLookahead(std::string_view text) : text_(text) {}

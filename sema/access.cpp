@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sema/elaborate.h"
+#include "sema/flow.h"
 #include "sema/modifiers.h"
 #include "sema/part.h"
 #include "sema/walk.h"
@@ -22,8 +23,6 @@ bool names_type_form(const ast::IndexExpr& e) {
     const std::string_view name = ast::as<ast::NameExpr>(base).name;
     return name == "tile" || name == "tensor" || name == "codebook";
 }
-
-const char* mode_name(ast::ParamMode mode) { return mode == ast::ParamMode::in ? "in" : mode == ast::ParamMode::out ? "out" : "inout"; }
 
 }  // namespace
 
@@ -324,7 +323,8 @@ void Elaborator::fill_with_zero(TypeId type, std::vector<ValueId>& operands, int
 }
 
 Value Elaborator::mode_error(const char* verb, const Tensor& t, Span span) {
-    return error(Diag::mode_violation, span, verb, t.name, mode_name(t.mode));
+    report_mode(diags_, span, verb, t.name, t.mode);
+    return poison(span);
 }
 
 // ---- writing ----
@@ -344,7 +344,7 @@ void Elaborator::store(const ast::Expr& place, const Value& value, ast::AssignOp
         return;
     }
     if (is_tensor && base.tensor_ref->mode == ast::ParamMode::in) {
-        mode_error("write", *base.tensor_ref, target.span);
+        mode_error("write to", *base.tensor_ref, target.span);
         return;
     }
     if (caching.any() && !is_tensor) {

@@ -266,7 +266,7 @@ void Checker::index(const ast::IndexExpr& e) {
     if (e.base->kind == ast::ExprKind::name) {
         const std::string_view text = ast::as<ast::NameExpr>(e.base).name;
         const Known* k = find(text);
-        if (k && k->symbol == Symbol::out && in_kernel_) diags_.report(Diag::mode_violation, e.span, {"read", std::string(text), "out"});
+        if (k && k->symbol == Symbol::out && in_kernel_) report_mode(diags_, e.span, "read", text, ast::ParamMode::out);
     }
     expr(*e.base);
     index_items(e);

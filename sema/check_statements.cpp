@@ -1,5 +1,6 @@
 // Checker: statements. Declarations and their scopes, what may be assigned, loops and their exits.
 #include "sema/checker.h"
+#include "sema/flow.h"
 #include "sema/modifiers.h"
 #include "sema/walk.h"
 
@@ -38,8 +39,8 @@ void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
     }
     const bool tensor = k->symbol == Symbol::in || k->symbol == Symbol::out || k->symbol == Symbol::inout;
     if (tensor && through_index) {
-        if (k->symbol == Symbol::in && in_kernel_) diags_.report(Diag::mode_violation, target.span, {"write to", text, "in"});
-        if (k->symbol == Symbol::out && op != ast::AssignOp::set) diags_.report(Diag::mode_violation, target.span, {"read", text, "out"});
+        if (k->symbol == Symbol::in && in_kernel_) report_mode(diags_, target.span, "write to", text, ast::ParamMode::in);
+        if (k->symbol == Symbol::out && op != ast::AssignOp::set) report_mode(diags_, target.span, "read", text, ast::ParamMode::out);
         return;
     }
     if (k->symbol == Symbol::variable || (in_host_ && through_index)) return;

@@ -89,10 +89,32 @@ Value Elaborator::coerce(const Value& v, const TypeDesc& t, Span span) {
     return out;
 }
 
+/// What turns `v` into the type of a variable that holds `like`; empty when nothing simple does.
+std::string Elaborator::assignment_cure(const Value& v, const Value& like) {
+    if (v.kind != Value::tile && !v.is_static_number()) return {};
+    if (like.kind != Value::tile) return {};
+    const Type& to = ir().fn().type(like.v);
+    if (to.pointer) return {};
+    const std::string& elem = types_.format(to.elem).name;
+    if (v.is_static_number()) return "write `full<" + elem + ">" + to_string(to.shape) + "(..)` for a tile of one number";
+    const Type& own = ir().fn().type(v.v);
+    if (own.pointer) return {};
+    const bool same_elements = own.shape.elements() == to.shape.elements();
+    const std::string shape = own.shape == to.shape ? ""
+                              : same_elements       ? "its shape is changed by `reshape`"
+                                                    : "its shape is changed by `broadcast`, a slice or a reduction";
+    const std::string cast = own.elem == to.elem ? "" : "`cast<" + elem + ">(..)` converts it";
+    return cast + (cast.empty() || shape.empty() ? "" : ", and ") + shape;
+}
+
 Value Elaborator::coerce_like(const Value& v, const Value& like, std::string_view name, Span span) {
     if (v.kind == Value::poison || like.kind == Value::poison) return poison(span);
     if (!building()) return v;
-    const auto refuse = [&] { return error(Diag::assigned_type, span, describe(v), name, describe(like)); };
+    const auto refuse = [&] {
+        Diagnostic& d = diags_.report(Diag::assigned_type, span, {describe(v), std::string(name), describe(like)});
+        if (const std::string cure = assignment_cure(v, like); !cure.empty()) d.notes.push_back("help: " + cure);
+        return poison(span);
+    };
     if (like.kind == Value::tile) {
         const Type type = ir().fn().type(like.v);
         if (v.is_static_number()) {

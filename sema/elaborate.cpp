@@ -64,6 +64,13 @@ void define(Scope& scope, std::string_view name, Value v) {
     scope.names[name] = std::move(local);
 }
 
+void report_mode(DiagSink& diags, Span span, std::string_view verb, std::string_view name, ast::ParamMode mode) {
+    static constexpr const char* kModes[] = {"in", "out", "inout"};
+    Diagnostic& d = diags.report(Diag::mode_violation, span, {std::string(verb), std::string(name), kModes[static_cast<int>(mode)]});
+    d.notes.push_back(verb == "write to" ? "help: declare it `out`, or `inout` if it is read as well"
+                                         : "help: declare it `inout`: it is read and written");
+}
+
 Value integer_value(__int128 i, Span span) {
     Value v;
     v.kind = Value::integer;
@@ -248,6 +255,7 @@ Value Elaborator::copy(const Value& v, Span span) {
 
 Value Elaborator::lookup(std::string_view name, Span span) {
     if (const Local* l = scope_->find(name)) {
+        note_use(name, span, l->span);
         if (l->value.kind == Value::none) return error(Diag::missing_generic, span, "this use", name);
         if (!building() && holds_tile(l->value)) return error(Diag::not_constant, span, "`" + std::string(name) + "`", "a run-time value");
         return copy(l->value, span);
@@ -255,7 +263,10 @@ Value Elaborator::lookup(std::string_view name, Span span) {
     const Scope* root = root_of(scope_.get());
     if (resolver_ && root == host_root_) {
         const ast::NameExpr e{{ast::ExprKind::name, span}, name};
-        if (std::optional<Value> v = resolve_host(e)) return *v;
+        if (std::optional<Value> v = resolve_host(e)) {
+            note_use(name, span, {});
+            return *v;
+        }
     }
     const Module* module = root ? root->module : nullptr;
     if (module) {
@@ -286,6 +297,48 @@ Value Elaborator::lookup(std::string_view name, Span span) {
         }
     }
     return unknown(name, span);
+}
+
+/// What a local name hides: an item, a module, or something built in; empty when nothing.
+std::string_view Elaborator::hidden_kind(std::string_view name) {
+    static constexpr std::pair<ast::ItemKind, std::string_view> kItems[] = {{ast::ItemKind::const_, "constant"}, {ast::ItemKind::type, "type"},
+                                                                            {ast::ItemKind::struct_, "type"},    {ast::ItemKind::layout, "layout"},
+                                                                            {ast::ItemKind::fn, "function"},     {ast::ItemKind::kernel, "kernel"}};
+    const auto kind_of = [](const ast::Item* item) {
+        for (const auto& [kind, text] : kItems)
+            if (item && item->kind == kind) return text;
+        return std::string_view();
+    };
+    const Scope* root = root_of(scope_.get());
+    if (const Module* module = root ? root->module : nullptr) {
+        if (const std::string_view kind = kind_of(module->find(name)); !kind.empty()) return kind;
+        for (const Module::Import& i : module->imports)
+            if (i.alias == name) return "module";
+        for (const auto& p : module->prelude)
+            if (p->has(name)) return kind_of(p->module().find(name));
+    }
+    if (is_type_constructor(name) || named_type(name, {}, false).kind != Value::poison) return "type";
+    const std::optional<Value> v = builtin_value(name, {});
+    return !v ? std::string_view() : v->kind == Value::real ? "constant" : "function";
+}
+
+void Elaborator::note_hidden(Diagnostic& d) {
+    // What is said where a number or tensor stands for a type, function, layout or module.
+    static constexpr Diag kIds[] = {Diag::not_constant, Diag::not_a_type,   Diag::not_callable,       Diag::unknown_member,
+                                    Diag::not_a_layout, Diag::cannot_index, Diag::unexpected_generic, Diag::not_an_index};
+    if (std::find(std::begin(kIds), std::end(kIds), d.id) == std::end(kIds)) return;
+    for (const Use& use : uses_) {
+        const bool begins = use.at.begin == d.span.begin && use.at.end <= d.span.end;
+        const bool before = d.id == Diag::unknown_member && use.at.end + 1 == d.span.begin;  // the span is the member's
+        if (use.name.empty() || use.at.file != d.span.file || !(begins || before)) continue;
+        const std::string_view kind = hidden_kind(use.name);
+        if (kind.empty()) continue;
+        const std::string name(use.name);
+        if (use.declared.valid()) d.labels.push_back({use.declared, "`" + name + "` is declared here"});
+        d.notes.push_back("help: `" + name + "` is a local name here and hides the " + std::string(kind) + " `" + name +
+                          "`: rename it where that is meant");
+        return;
+    }
 }
 
 const Value* Elaborator::array_of(const ast::Expr& e) {

@@ -5,6 +5,7 @@
 // Control flow: `var`s are SSA values held in Locals. A dynamic if or loop carries the Locals assigned inside it. break, continue and
 // return under dynamic conditions set a hidden `exit` Local; statements after them are guarded by it (no goto in the IR).
 #pragma once
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -103,6 +104,7 @@ public:
     /// `v` as exactly the declared type: literals adapt, implicit widening, checks of shape and structure; poison (reported) otherwise.
     Value coerce(const Value& v, const TypeDesc& t, Span span);
     /// `v` as the type of `like` (assignment to a var); `name` is for the message.
+    std::string assignment_cure(const Value& v, const Value& like);
     Value coerce_like(const Value& v, const Value& like, std::string_view name, Span span);
 
     // ---- expressions.cpp ----
@@ -298,7 +300,7 @@ public:
 
     template <class... Args>
     Value error(Diag id, Span span, Args... args) {
-        diags_.report(id, span, {std::string(args)...});
+        note_hidden(diags_.report(id, span, {std::string(args)...}));
         return poison(span);
     }
     /// In purely static evaluation a scratch function takes what is built; its values are refused where a constant is needed.
@@ -312,6 +314,17 @@ public:
 
 private:
     friend class StaticMode;
+    /// A use of a local name: when an error begins there, it may be that the type or function of that name was meant, which it hides.
+    struct Use {
+        std::string_view name;
+        Span at, declared;
+    };
+    std::array<Use, 32> uses_;  ///< the last ones
+    size_t next_use_ = 0;
+    void note_use(std::string_view name, Span at, Span declared) { uses_[next_use_++ % uses_.size()] = {name, at, declared}; }
+    void note_hidden(Diagnostic& d);
+    std::string_view hidden_kind(std::string_view name);
+
     friend class Binder;
     // elaborate.cpp, kernel_params.cpp
     bool bind_generics(const ast::KernelItem& item, const StaticValues& generics, const std::shared_ptr<Scope>& scope);

@@ -199,6 +199,7 @@ Value Elaborator::member(const ast::MemberExpr& e) {
     const auto unknown = [&](const std::vector<std::string_view>& names) {
         const std::string_view guess = closest(e.member.text, names);
         Diagnostic& d = diags_.report(Diag::unknown_member, e.member.span, {describe(base), std::string(e.member.text)});
+        note_hidden(d);
         if (!guess.empty()) d.notes.push_back("help: did you mean `" + std::string(guess) + "`?");
         return poison(e.span);
     };
@@ -314,6 +315,7 @@ Value Elaborator::call_value(Value callee, const ast::CallExpr& e) {
             break;
     }
     Diagnostic& d = diags_.report(Diag::not_callable, e.callee->span, {describe(callee)});
+    note_hidden(d);
     if (callee.kind == Value::type) d.notes.push_back("help: convert a value with cast<" + describe(callee.t) + ">(..)");
     return poison(e.span);
 }

@@ -56,6 +56,8 @@ void define(Scope& scope, std::string_view name, Value v);
 Value integer_value(__int128 i, Span span = {});
 Value real_value(double r, Span span = {});
 Value real_of_integer(__int128 i, Span span);
+/// T0320 with its cure: `verb` is what a parameter of that mode does not allow.
+void report_mode(DiagSink& diags, Span span, std::string_view verb, std::string_view name, ast::ParamMode mode);
 /// Has no run-time part: numbers, text, types, layouts, functions and bundles of these.
 bool holds_tile(const Value& v);
 /// Names that begin a type form or type constructor: tile, tensor, ptr, float, fixed, ufixed, lns, codebook, block.

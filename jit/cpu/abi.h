@@ -58,7 +58,8 @@ enum class Failure : uint32_t { division_by_zero, division_overflow, gather_out_
 /// Tile operands are passed as dense row-major containers without padding (bool: one byte, 0 or 1), scalars as one container.
 struct Support {
     /// Polled at back edges when steps_left < 0, in loops over tiles when elements_left < 0, and refills both; sets `stop` when the run is over.
-    void (*tick)(State*);
+    /// `inst`: whose code polls; `left`: at the end of a `for` body, how often it runs again, else -1.
+    void (*tick)(State*, uint32_t inst, int64_t left);
     /// print and assert of instruction `inst`; operands in order.
     void (*print)(State*, uint32_t inst, const void* const* operands);
     /// assert: `element` is the row-major number of the first false element.

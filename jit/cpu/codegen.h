@@ -193,12 +193,13 @@ public:
     /// The same over single elements (lanes 0), in row-major order.
     void nest_elements(const Shape& shape, const std::function<void(const Point& p)>& body);
     /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then. Loops over many elements do so by themselves.
-    void poll();
+    /// `left` as in Support::tick.
+    void poll(llvm::Value* left = nullptr);
     /// Where the kernel leaves, early or at its end, the tiles of the processor are released.
     void leave_without_tiles();
     /// Takes `by` from a field of the state, and polls when it falls below zero.
     void count_long_loop(llvm::Value* from_start, int64_t step, int64_t elements, int64_t trips);
-    void count_down(size_t field, int64_t by);
+    void count_down(size_t field, int64_t by, llvm::Value* left = nullptr);
     /// if (condition) body(); values made inside are forgotten.
     void when(llvm::Value* condition, const std::function<void()>& body);
     /// `when` for each lane (i64) of a mask (null: all lanes), in ascending order.
@@ -299,7 +300,7 @@ private:
     // control.cpp
     void transfer(ir::InstId at, std::span<const ir::ValueId> from, std::span<const ir::ValueId> to);
     std::vector<llvm::Value*> scalars_of(std::span<const ir::ValueId> values);
-    void back_edge(ir::BlockId body);
+    void back_edge(ir::BlockId body, llvm::Value* left = nullptr);
     void emit_transfer(ir::InstId at);
     void store_value(ir::ValueId from, const Buffer& to);
     Buffer slot_buffer(uint32_t slot, const Format& format, bool pointer, const Shape& shape);

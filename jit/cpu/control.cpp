@@ -53,10 +53,12 @@ void Codegen::transfer(ir::InstId at, std::span<const ir::ValueId> from, std::sp
     }
 }
 
-void Codegen::back_edge(ir::BlockId body) { count_down(offsetof(State, steps_left), static_cast<int64_t>(fn_.block(body).insts.size())); }
+void Codegen::back_edge(ir::BlockId body, Value* left) {
+    count_down(offsetof(State, steps_left), static_cast<int64_t>(fn_.block(body).insts.size()), left);
+}
 
-void Codegen::poll() {
-    call_support(offsetof(Support, tick), b_.getVoidTy(), {});
+void Codegen::poll(Value* left) {
+    call_support(offsetof(Support, tick), b_.getVoidTy(), {i32(emitted_.v), left ? left : i64(-1)});
     Value* stop = b_.CreateAlignedLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), state_, offsetof(State, stop)), llvm::Align(8));
     auto* flag = b_.CreateAlignedLoad(b_.getInt32Ty(), stop, llvm::Align(4));
     flag->setAtomic(llvm::AtomicOrdering::Monotonic);
@@ -65,7 +67,7 @@ void Codegen::poll() {
     b_.SetInsertPoint(on);
 }
 
-void Codegen::count_down(size_t field, int64_t by) {
+void Codegen::count_down(size_t field, int64_t by, Value* left_trips) {
     Value* at = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), state_, field);
     Value* left = b_.CreateSub(b_.CreateAlignedLoad(b_.getInt64Ty(), at, llvm::Align(8)), i64(by));
     b_.CreateAlignedStore(left, at, llvm::Align(8));
@@ -75,7 +77,7 @@ void Codegen::count_down(size_t field, int64_t by) {
                     llvm::MDNode::get(context_, {llvm::MDString::get(context_, "branch_weights"), llvm::ConstantAsMetadata::get(b_.getInt32(1)),
                                                  llvm::ConstantAsMetadata::get(b_.getInt32(2000))}));
     b_.SetInsertPoint(late);
-    poll();
+    poll(left_trips);
     b_.CreateBr(on);
     b_.SetInsertPoint(on);
 }
@@ -124,9 +126,9 @@ void Codegen::cpu_for_loop(ir::InstId id) {
     const std::span<const ir::ValueId> yielded = fn_.operands(fn_.inst(yield));
     transfer(yield, yielded, args);
     const std::vector<Value*> next = scalars_of(yielded);
-    back_edge(body);
-    BasicBlock* latch = b_.GetInsertBlock();
     Value* rest = b_.CreateSub(left, i64(1));
+    back_edge(body, rest);
+    BasicBlock* latch = b_.GetInsertBlock();
     i->addIncoming(b_.CreateAdd(i, step), latch);
     left->addIncoming(rest, latch);
     for (size_t k = 0; k < phis.size(); ++k) phis[k]->addIncoming(next[k], latch);

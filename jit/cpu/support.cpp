@@ -40,14 +40,14 @@ void guarded(State* state, Call&& call) noexcept {
     try {
         call(worker);
     } catch (const std::bad_alloc&) {
-        worker.launch().end(RunResult::out_of_memory);
+        worker.end(RunResult::out_of_memory);
     } catch (...) {
         worker.launch().fail(std::current_exception());
     }
 }
 
-void on_tick(State* state) {
-    guarded(state, [](Worker& w) { w.tick(); });
+void on_tick(State* state, uint32_t inst, int64_t left) {
+    guarded(state, [&](Worker& w) { w.tick(inst, left); });
 }
 
 void on_print(State* state, uint32_t inst, const void* const* operands) {
@@ -97,11 +97,11 @@ uint64_t on_atomic(State* state, uint32_t inst, uint8_t* data, uint64_t bit, uin
 }
 
 void on_sort(State* state, uint32_t inst, const void* in, void* values, int32_t* indices, int64_t wanted) {
-    guarded(state, [&](Worker& w) { sort_tile(*state->fn, inst, in, values, indices, wanted, [&w] { return w.tick(), w.launch().stopped(); }); });
+    guarded(state, [&](Worker& w) { sort_tile(*state->fn, inst, in, values, indices, wanted, [&] { return w.tick(inst), w.launch().stopped(); }); });
 }
 
 void on_histogram(State* state, uint32_t inst, const void* in, const uint8_t* mask, int32_t* counts) {
-    guarded(state, [&](Worker& w) { count_tile(*state->fn, inst, in, mask, counts, [&w] { return w.tick(), w.launch().stopped(); }); });
+    guarded(state, [&](Worker& w) { count_tile(*state->fn, inst, in, mask, counts, [&] { return w.tick(inst), w.launch().stopped(); }); });
 }
 
 void on_failed_check(State* state, uint32_t inst, uint32_t failure, int64_t element, uint64_t code) {
@@ -122,10 +122,11 @@ const Support& support() {
 
 // ---- Launch ----
 
-void Launch::end(RunResult::Status s) {
+bool Launch::end(RunResult::Status s) {
     uint8_t expected = RunResult::ok;
-    status.compare_exchange_strong(expected, s);
+    const bool first = status.compare_exchange_strong(expected, s);
     request_stop();
+    return first;
 }
 
 void Launch::fail(std::exception_ptr error) {
@@ -146,13 +147,8 @@ RunResult Launch::result() {
               [](const Report* a, const Report* b) { return a->program != b->program ? a->program < b->program : a->number < b->number; });
     for (Report* r : sorted)
         if (out.diagnostics.size() < options.max_errors) out.diagnostics.push_back(std::move(r->diagnostic));
-    DiagSink sink;
-    if (out.status == RunResult::out_of_steps) sink.report(Diag::step_budget_spent, {}, {std::to_string(options.step_budget)});
-    if (out.status == RunResult::out_of_memory)
-        sink.report(Diag::memory_budget_spent, {},
-                    {std::to_string(scratch_bytes), options.memory_budget ? std::to_string(options.memory_budget) : "this machine"});
-    if (out.status == RunResult::cancelled) sink.report(Diag::run_cancelled, {});
-    for (Diagnostic& d : sink.take()) out.diagnostics.push_back(std::move(d));
+    ended.tile_bytes = scratch_bytes;
+    if (auto why = end_of_run(fn, grid, options, out.status, ended)) out.diagnostics.push_back(std::move(*why));
     return out;
 }
 
@@ -180,37 +176,50 @@ Worker::~Worker() {
     }
 }
 
-void Worker::take_steps() {
+bool Worker::end(RunResult::Status status, uint32_t inst, int64_t left) {
+    if (!launch_.end(status)) return false;
+    launch_.ended.at = ir::InstId{inst};
+    if (running_)
+        launch_.ended.program = {static_cast<uint64_t>(program_[0]), static_cast<uint64_t>(program_[1]), static_cast<uint64_t>(program_[2])};
+    if (left < 0 || inst == UINT32_MAX) return true;
+    const ir::InstId loop = launch_.fn.block(launch_.fn.inst(ir::InstId{inst}).parent).owner;
+    if (loop.valid()) launch_.ended.trips_left[loop.v] = static_cast<uint64_t>(left);
+    return true;
+}
+
+void Worker::take_steps(uint32_t inst, int64_t left) {
     if (const uint64_t budget = launch_.options.step_budget; budget) {
         const uint64_t taken = launch_.steps.load(std::memory_order_relaxed);
-        if (taken > budget) launch_.end(RunResult::out_of_steps);
+        if (taken > budget) end(RunResult::out_of_steps, inst, left);
         batch_ = std::clamp<int64_t>(static_cast<int64_t>(std::min<uint64_t>(budget - std::min(taken, budget), INT64_MAX)), 1, batch_);
     }
     state_.steps_left = batch_;
 }
 
-void Worker::tick() {
+void Worker::tick(uint32_t inst, int64_t left) {
     launch_.steps.fetch_add(static_cast<uint64_t>(std::max<int64_t>(0, batch_ - state_.steps_left)), std::memory_order_relaxed);
     const std::atomic<bool>* cancel = launch_.options.cancel;
-    if (cancel && cancel->load(std::memory_order_relaxed)) launch_.end(RunResult::cancelled);
+    if (cancel && cancel->load(std::memory_order_relaxed)) end(RunResult::cancelled, inst, left);
     const Clock::time_point now = Clock::now();
     if (now - last_tick_ < kShortTick) batch_ = std::min(batch_ * 2, kMostBatch);
     if (now - last_tick_ > kLongTick) batch_ = std::max(batch_ / 4, kLeastBatch);
     last_tick_ = now;
     state_.elements_left = kElementsPerTick;
-    take_steps();
+    take_steps(inst, left);
     if (!leads_ || !launch_.options.progress || now - last_progress_ < kProgress) return;
     last_progress_ = now;
-    launch_.options.progress(std::min(launch_.programs_done.load(std::memory_order_relaxed), launch_.total), launch_.total);
+    if (!launch_.options.progress(std::min(launch_.programs_done.load(std::memory_order_relaxed), launch_.total), launch_.total))
+        end(RunResult::cancelled, inst, left);
 }
 
 bool Worker::run(Entry entry, const uint64_t* block, uint8_t* scratch, uint64_t linear) {
     linear_ = linear;
+    running_ = true;
     program_[0] = static_cast<int64_t>(linear % launch_.grid[0]);
     program_[1] = static_cast<int64_t>(linear / launch_.grid[0] % launch_.grid[1]);
     program_[2] = static_cast<int64_t>(linear / launch_.grid[0] / launch_.grid[1]);
     state_.steps_left -= instructions_;
-    if (state_.steps_left < 0) on_tick(&state_);
+    if (state_.steps_left < 0) on_tick(&state_, UINT32_MAX, -1);
     if (launch_.stopped()) return false;
     entry(block, program_, scratch, &state_);
     return !launch_.stopped();
@@ -228,8 +237,10 @@ void Worker::print(uint32_t inst, const void* const* operands) {
     }
     std::string text = filled_text(fn.strings[static_cast<size_t>(fn.attrs(i)[0])], values);
     if (launch_.in_order) return options.print(text);
-    if (launch_.printed_bytes.fetch_add(text.size() + sizeof(Printed), std::memory_order_relaxed) > kKeptPrintBytes)
-        return launch_.end(RunResult::out_of_memory);
+    if (launch_.printed_bytes.fetch_add(text.size() + sizeof(Printed), std::memory_order_relaxed) > kKeptPrintBytes) {
+        if (end(RunResult::out_of_memory, inst)) launch_.ended.too_much_print();
+        return;
+    }
     printed_.push_back({linear_, number_++, std::move(text)});
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "jit/cpu/abi.h"
+#include "lang/run_end.h"
 #include "lang/runtime.h"
 
 namespace tegula::cpu {
@@ -27,6 +28,7 @@ struct Launch {
     uint64_t grid[3];
     uint64_t total;
     uint64_t scratch_bytes = 0;  ///< of one worker
+    RunEnd ended;                ///< what ran when the run was ended: written by who ended it
     bool parallel = false;
     bool in_order = false;  ///< one worker, programs in order: prints go out at once
     uint32_t stop = 0;      ///< through std::atomic_ref; emitted code reads it
@@ -46,8 +48,8 @@ struct Launch {
 
     Launch(const ir::Function& f, std::span<const Argument> a, std::span<const uint64_t, 3> g, const RunOptions& o)
         : fn(f), args(a), options(o), grid{g[0], g[1], g[2]}, total(g[0] * g[1] * g[2]) {}
-    /// Ends the run with `status` (the first one wins).
-    void end(RunResult::Status status);
+    /// Ends the run with `status`. The first one wins: true, and its caller may write `ended`.
+    bool end(RunResult::Status status);
     void request_stop() { std::atomic_ref(stop).store(1, std::memory_order_relaxed); }
     bool stopped() { return std::atomic_ref(stop).load(std::memory_order_relaxed) != 0; }
     void fail(std::exception_ptr error);
@@ -66,16 +68,19 @@ public:
     // Called by the functions of Support.
     static Worker& of(State* state) { return *static_cast<Worker*>(state->owner); }
     Launch& launch() { return launch_; }
-    void tick();
+    void tick(uint32_t inst = UINT32_MAX, int64_t left = -1);
+    /// Ends the run in this program, at instruction `inst`; `left` as in Support::tick. True: the caller may add to `ended` of the launch.
+    bool end(RunResult::Status status, uint32_t inst = UINT32_MAX, int64_t left = -1);
     void print(uint32_t inst, const void* const* operands);
     void report(uint32_t inst, Diag id, std::initializer_list<std::string> args, int64_t element = -1, const Shape* shape = nullptr);
 
 private:
     using Clock = std::chrono::steady_clock;
-    void take_steps();
+    void take_steps(uint32_t inst = UINT32_MAX, int64_t left = -1);
     Launch& launch_;
     State state_;
-    const bool leads_;  ///< tells about progress
+    const bool leads_;      ///< tells about progress
+    bool running_ = false;  ///< a program has begun
     const int64_t instructions_;
     int64_t batch_ = 64;  ///< steps between two ticks
     int64_t program_[6];

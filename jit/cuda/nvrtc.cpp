@@ -167,6 +167,7 @@ Result<CompiledKernel> Nvrtc::Functions::compile(Work& work) const {
     kernel.image.resize(size);
     if (code == kSuccess) code = kernel.is_ptx ? nvrtcGetPTX(owner.program, kernel.image.data()) : nvrtcGetCUBIN(owner.program, kernel.image.data());
     if (code != kSuccess || size == 0) return out.error = std::string("NVRTC gives no image: ") + nvrtcGetErrorString(code), out;
+    if (kernel.is_ptx && kernel.image.ends_with('\0')) kernel.image.pop_back();  // the size counts the end of a C string
     CompilerLog parsed = parse_log(log, work.entry);
     kernel.resources = parsed.resources;
     kernel.remarks = std::move(parsed.remarks);

@@ -95,10 +95,11 @@ void refuse(RunResult& result, const ir::Function& fn, std::span<const Argument>
                                    " bytes apart. Let them begin so, or run on the CPU"}));
 }
 
-void add_cancelled(RunResult& result) {
+/// What a GPU was at is not known: `kernel` is where the kernel is declared.
+void add_cancelled(RunResult& result, Span kernel) {
     DiagSink sink(1);
     result.status = RunResult::cancelled;
-    result.diagnostics.push_back(sink.report(Diag::run_cancelled, {}));
+    result.diagnostics.push_back(sink.report(Diag::run_cancelled, kernel));
 }
 
 // ---- variants ----
@@ -214,7 +215,7 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
         const std::string error = place.error.empty() ? run_at(place, args, grid, options, result) : place.error;
         if (!error.empty()) add_error(result, error);
     } catch (const Cancelled&) {
-        add_cancelled(result);
+        add_cancelled(result, fn_.span);
     }
     return result;
 }
@@ -249,7 +250,7 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     else
         enqueue(stream);
     if (code != kCudaSuccess) return launch.error_text(code);
-    if (is_set(options.cancel)) add_cancelled(result);
+    if (is_set(options.cancel)) add_cancelled(result, fn_.span);
     return staging.empty() && !launch.has_report() ? std::string() : finish(launch, staging, args, options, result);
 }
 

@@ -177,10 +177,12 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
     if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || stage == "explain") {
         const Arch* arch = find_arch(at == kind.npos ? "sm_90a" : kind.substr(at + 1));
         try {
+            if (arch && !arch->is_ptx() && at != kind.npos && kind.substr(at + 1) != arch->name)
+                diags.report(Diag::other_arch, {}, {printable(kind.substr(at + 1)), std::string(arch->name)});
             if (arch && exe.given && is_open(*exe.kernel, *exe.given)) return tuned_artifact(module, exe, stage, *arch, diags);
             if (arch) return gpu_artifact(exe, stage, *arch, diags);
         } catch (const Cancelled&) {
-            diags.report(Diag::run_cancelled, {});
+            diags.report(Diag::run_cancelled, exe.kernel->name.span);
             return std::nullopt;
         }
         diags.report(Diag::no_such_artifact, {}, {printable(kind), arch_list()});

@@ -43,10 +43,6 @@ Status run_test(Engine& engine, LoadedModule& module, const ast::TestItem& test,
     DiagSink diags(engine.options().max_errors);
     Status status = guarded(diags, test.name.span, [&] { return HostRunner(engine, module, options, diags).run(test.body); });
     for (Diagnostic& d : diags.take()) {
-        if (d.id == Diag::products_serialised) {  // several times slower: no form that we make may do that
-            d.severity = Severity::error;
-            if (status == Status::ok) status = Status::run;
-        }
         if (one_of_several && status != Status::ok) d.notes.push_back("on the machine `" + options.machine->name() + "`");
         result.diagnostics.push_back(std::move(d));
     }

@@ -142,10 +142,7 @@ Status run(const Program& program, std::span<const Argument> values, std::span<c
     RunOptions run = options;
     if (!run.cancel) run.cancel = &cancelled;
     run.print = with_line_ends(options.print);
-    if (options.keep_going)
-        run.progress = [&](uint64_t done, uint64_t all) {
-            if (!options.keep_going(done, all)) throw Cancelled();
-        };
+    run.progress = options.keep_going;
     try {
         RunResult result = program.run(values, grid, run);
         for (Diagnostic& d : result.diagnostics) diags.add(std::move(d));
@@ -301,7 +298,7 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
     report_warning(*options.machine, diags);
     return status;
 } catch (const Cancelled&) {
-    diags.report(Diag::run_cancelled, at);
+    diags.report(Diag::run_cancelled, at.valid() ? at : kernel.name.span);
     return Status::cancelled;
 }
 
@@ -331,7 +328,7 @@ Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, cons
     prepared = std::shared_ptr<const PreparedLaunch>(made.release(), [keep = launch.exe](const PreparedLaunch* p) { delete p; });
     return Status::ok;
 } catch (const Cancelled&) {
-    diags.report(Diag::run_cancelled, {});
+    diags.report(Diag::run_cancelled, kernel.name.span);
     return Status::cancelled;
 }
 

@@ -137,11 +137,20 @@ Made<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutId layout, c
     TensorSize size;
     std::string why;
     if (!tensor_size(types, elem, layout, extents, size, &why)) return Result::failed(std::move(why));
-    if (size.bytes > kMaxOwned || static_cast<uint64_t>(extents.elements()) > kMaxOwned / element_format(types, elem).container_bytes())
-        return Result::failed("a tensor of " + to_string(extents) + " is larger than 4 GiB, the limit of host statements");
+    const uint64_t elements = static_cast<uint64_t>(extents.elements()), width = element_format(types, elem).container_bytes();
+    const std::string what = types.format(elem).name + to_string(extents);
+    if (size.bytes > kMaxOwned || elements > kMaxOwned / width) {
+        // Packed elements are handled in containers of whole bytes, which is what their number is bounded by.
+        std::string need = std::to_string(size.bytes) + " bytes";
+        if (size.bytes <= kMaxOwned)
+            need += " packed, but host statements unpack its " + std::to_string(elements) + " elements to " + std::to_string(width) +
+                    (width == 1 ? " byte each" : " bytes each");
+        return Result::failed("`" + what + "` takes " + need +
+                              ", more than 4 GiB, the limit of host statements; use smaller extents, or make it in the host program");
+    }
     const uint64_t bytes = size.bytes + size.scales_bytes + size.tensor_scale_bytes;
     auto t = std::make_shared<HostTensor>();
-    if (budget && !budget->take(bytes, t->charge, why)) return Result::failed("a tensor of " + to_string(extents) + " takes " + why);
+    if (budget && !budget->take(bytes, t->charge, why)) return Result::failed("`" + what + "` takes " + why);
     t->elem = elem;
     t->layout = layout;
     t->extents = extents;
@@ -154,7 +163,8 @@ Made<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutId layout, c
             t->scales_initialised.resize(size.scales_bytes);
         }
     } catch (const std::bad_alloc&) {
-        return Result::failed("a tensor of " + to_string(extents) + " does not fit in memory");
+        return Result::failed("`" + what + "` takes " + std::to_string((size.bytes + size.scales_bytes) * (initialised ? 1 : 2)) + " bytes" +
+                              (initialised ? "" : " (half of them say what is written)") + ", which this machine does not have now; use smaller extents");
     }
     return t;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "jit/interp/channels.h"
 #include "lang/print_text.h"
@@ -13,10 +14,11 @@ namespace {
 constexpr uint64_t kStepBatch = 256;  ///< steps taken from the common budget at once
 }
 
-void Shared::end(RunResult::Status s) {
+bool Shared::end(RunResult::Status s) {
     uint8_t expected = RunResult::ok;
-    status.compare_exchange_strong(expected, s);
+    const bool first = status.compare_exchange_strong(expected, s);
     stop.store(true, std::memory_order_relaxed);
+    return first;
 }
 
 Machine::Machine(const Plan& p, Shared& s) : plan(p), shared(s) {
@@ -35,15 +37,50 @@ uint8_t* Machine::buffer(int which, uint64_t bytes) {
         b = {};
         b.resize(bytes);
         const uint64_t budget = shared.options.memory_budget;
-        if (budget && plan.arena_bytes + scratch_bytes > budget) shared.end(RunResult::out_of_memory);
+        if (budget && plan.arena_bytes + scratch_bytes > budget) end(RunResult::out_of_memory);
     }
     return b.data();
 }
 
+bool Machine::end(RunResult::Status status) {
+    if (!shared.end(status)) return false;
+    RunEnd& ended = shared.ended;
+    ended.tile_bytes = plan.arena_bytes + scratch_bytes;
+    const auto at = static_cast<uint32_t>(running ? running - plan.steps.data() : 0);
+    if (!running || at < plan.body) return true;  // the prologue belongs to no program
+    ended.at = running->info->id;
+    ended.program = {program[0], program[1], program[2]};
+    for (uint32_t next = at; next < plan.steps.size(); ++next) {  // the last steps of the loops around `at`
+        const Step& s = plan.steps[next];
+        if (s.run != step_for_next || s.target > at) continue;
+        ended.trips_left[s.info->id.v] = scalar<uint64_t>(s.info->out[1]) - 1;
+    }
+    return true;
+}
+
+Cell* Machine::page_of(Shadow& shadow, uint64_t at, const std::string& name) {
+    std::unique_ptr<Cell[]>& page = shadow.pages[at / Shadow::kPage];
+    if (page) return page.get();
+    const uint64_t cells = std::min(Shadow::kPage, shadow.cells - at / Shadow::kPage * Shadow::kPage);
+    const uint64_t bytes = shared.shadow_bytes + cells * sizeof(Cell);
+    if (bytes <= shared.shadow_limit) page.reset(new (std::nothrow) Cell[cells]());
+    if (page) {
+        shared.shadow_bytes = bytes;
+        return page.get();
+    }
+    if (end(RunResult::out_of_memory)) {
+        const bool budget = shared.options.memory_budget != 0;
+        shared.ended.need = "the race shadow of `" + name + "` needs " + std::to_string(bytes) + " bytes";
+        shared.ended.have = (budget ? "the budget of " : "this machine has for it: ") + std::to_string(shared.shadow_limit);
+        shared.ended.help = "a checked run keeps 12 bytes for each element that programs touch: run it unchecked, or on a smaller tensor";
+    }
+    return nullptr;
+}
+
 bool Machine::poll() {
-    if (tick && (++polls & 15) == 0) tick();
+    if (tick && (++polls & 15) == 0 && !tick()) end(RunResult::cancelled);
     const std::atomic<bool>* cancel = shared.options.cancel;
-    if (cancel && cancel->load(std::memory_order_relaxed)) shared.end(RunResult::cancelled);
+    if (cancel && cancel->load(std::memory_order_relaxed)) end(RunResult::cancelled);
     if (shared.stop.load(std::memory_order_relaxed)) stopped = true;
     return stopped;
 }
@@ -57,7 +94,7 @@ bool Machine::take_steps() {
         steps_left = before < budget ? budget - before : 0;
         shared.steps_taken.fetch_sub(want - steps_left, std::memory_order_relaxed);
         if (steps_left == 0) {
-            shared.end(RunResult::out_of_steps);
+            end(RunResult::out_of_steps);
             stopped = true;
             return false;
         }
@@ -71,6 +108,7 @@ bool Machine::take_steps() {
     if (steps_left == 0 && !take_steps()) return false;
     --steps_left;
     const Step& s = plan.steps[pc++];
+    running = &s;
     if (checked) check_division(*this, *s.info);
     if (traps) watch_floats(*this, *s.info);
     s.run(*this, s);

@@ -10,6 +10,7 @@
 
 #include "jit/interp/plan.h"
 #include "lang/layout.h"
+#include "lang/run_end.h"
 #include "lang/runtime.h"
 
 namespace tegula::interp {
@@ -21,12 +22,13 @@ struct Cell {
 };
 constexpr uint32_t kAtomicWriter = 0x80000000u;
 
-/// Race shadow of one piece of storage; arguments that share memory share it.
+/// Race shadow of one piece of storage; arguments that share memory share it. Cells are made in pages, when a program first touches one of them.
 struct Shadow {
+    static constexpr uint64_t kPage = 4096;  ///< cells
     const uint8_t* data = nullptr;
-    uint64_t bytes = 0;
-    unsigned unit = 8;  ///< bits per cell
-    std::vector<Cell> cells;
+    unsigned unit = 8;   ///< bits per cell
+    uint64_t cells = 0;  ///< of the whole storage
+    std::vector<std::unique_ptr<Cell[]>> pages;
 };
 
 /// A tensor or pointer argument (or, for extract and deposit, a tile) as memory.
@@ -53,6 +55,7 @@ struct Shared {
     std::vector<View> views;        ///< per parameter
     std::vector<uint64_t> scalars;  ///< per parameter: code, or pointer value
     std::vector<std::unique_ptr<Shadow>> shadows;
+    uint64_t shadow_bytes = 0, shadow_limit = 0;  ///< of the pages that were made; checked runs have one worker
     std::mutex memory;  ///< atomics and sub-byte stores
     std::atomic<bool> stop{false};
     std::atomic<uint64_t> steps_taken{0};
@@ -62,10 +65,11 @@ struct Shared {
     std::mutex errors_mutex;
     std::vector<Diagnostic> errors;
     std::set<std::pair<uint32_t, uint16_t>> reported;  ///< instruction and row: one report each
+    RunEnd ended;                                      ///< what ran when the run was ended
 
     Shared(const Plan& p, const RunOptions& o) : plan(p), options(o) {}
-    /// Ends the run with `status` (the first one wins).
-    void end(RunResult::Status status);
+    /// Ends the run with `status`. The first one wins: true, and its caller may write `ended`.
+    bool end(RunResult::Status status);
 };
 
 struct Printed {
@@ -84,7 +88,8 @@ struct Machine {
     int64_t lanes = 1;
     uint64_t program[3] = {0, 0, 0};
     uint64_t linear = 0;
-    uint64_t steps_left = 0;  ///< of the batch taken from the budget
+    uint64_t steps_left = 0;        ///< of the batch taken from the budget
+    const Step* running = nullptr;  ///< the last step that was begun
     bool stopped = false;
     bool waiting = false;          ///< the step at `pc` could not run: it waits for the other side of a channel
     std::shared_ptr<Rings> rings;  ///< programs in GPU form; both sides of `specialise` share it
@@ -93,7 +98,7 @@ struct Machine {
     std::vector<uint8_t> scratch[6];
     std::vector<Printed>* printed = nullptr;  ///< null: print at once
     uint64_t printed_bytes = 0;
-    std::function<void()> tick;  ///< of the worker that tells about progress; looks at the clock
+    std::function<bool()> tick;  ///< of the worker that tells about progress; looks at the clock; false: the host wants the run to end
     unsigned polls = 0;
 
     Machine(const Plan& p, Shared& s);
@@ -111,6 +116,10 @@ struct Machine {
     bool execute(uint32_t begin, uint32_t end);
     /// Goes on at `pc`, for at most `count` steps, until `end` or until a step waits. Gives how many steps ran.
     uint64_t advance(uint32_t end, uint64_t count);
+    /// Ends the run here: at the step that runs, in the loops around it. True: the caller may add to `shared.ended`.
+    bool end(RunResult::Status status);
+    /// The page of a race shadow that holds cell `at`; null when memory for it is not to be had, which ends the run.
+    Cell* page_of(Shadow& shadow, uint64_t at, const std::string& name);
     /// Polls cancellation and the end of the run; to be called at least every few milliseconds. True: stop.
     bool poll();
     void run_program(uint64_t index);

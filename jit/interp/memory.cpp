@@ -101,9 +101,12 @@ void Memory::trace_initialised(int64_t bit, int64_t element) {
 
 void Memory::trace_race(int64_t bit, int64_t element) {
     const int64_t base = (view_.data - view_.shadow->data) * 8;
-    const size_t at = static_cast<size_t>(base + bit) / view_.shadow->unit;
-    if (at >= view_.shadow->cells.size()) return;
-    Cell& cell = view_.shadow->cells[at];
+    const uint64_t at = static_cast<uint64_t>(base + bit) / view_.shadow->unit;
+    if (at >= view_.shadow->cells) return;
+    Cell* page = view_.shadow->pages[at / Shadow::kPage].get();
+    if (!page) page = m_.page_of(*view_.shadow, at, param_name(m_, view_));
+    if (!page) return;
+    Cell& cell = page[at % Shadow::kPage];
     const uint32_t me = static_cast<uint32_t>(m_.linear % (kAtomicWriter - 2)) + 1;
     const uint32_t writer = cell.writer & ~kAtomicWriter;
     const bool both_atomic = atomic_ && (cell.writer & kAtomicWriter);

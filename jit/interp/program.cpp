@@ -52,7 +52,10 @@ void step_print(Machine& m, const Step& s) {
     std::string out = filled_text(m.plan.fn->strings[static_cast<size_t>(info.attrs[0])], values);
     if (!m.printed) return m.shared.options.print(out);
     m.printed_bytes += out.size() + sizeof(Printed);
-    if (m.printed_bytes > kKeptPrintBytes) return m.shared.end(RunResult::out_of_memory);
+    if (m.printed_bytes > kKeptPrintBytes) {
+        if (m.end(RunResult::out_of_memory)) m.shared.ended.too_much_print();
+        return;
+    }
     m.printed->push_back({m.linear, m.printed->size(), std::move(out)});
 }
 

@@ -68,18 +68,25 @@ private:
         if (first && shared_.options.progress)
             m.tick = [this, last = std::chrono::steady_clock::now()]() mutable {
                 const auto now = std::chrono::steady_clock::now();
-                if (now - last < std::chrono::milliseconds(100)) return;
+                if (now - last < std::chrono::milliseconds(100)) return true;
                 last = now;
-                shared_.options.progress(std::min(next_.load(), total_), total_);
+                return shared_.options.progress(std::min(next_.load(), total_), total_);
             };
-        if (m.execute(0, shared_.plan.body)) {
-            for (uint64_t i = next_.fetch_add(1); i < total_; i = next_.fetch_add(1)) {
-                m.run_program(order_(i));
-                if (m.stopped) break;
-                if (m.tick) m.tick();
-            }
+        try {
+            run_programs(m);
+        } catch (const std::bad_alloc&) {
+            m.end(RunResult::out_of_memory);
         }
         shared_.steps_taken.fetch_sub(m.steps_left);
+    }
+
+    void run_programs(Machine& m) {
+        if (!m.execute(0, shared_.plan.body)) return;
+        for (uint64_t i = next_.fetch_add(1); i < total_; i = next_.fetch_add(1)) {
+            m.run_program(order_(i));
+            if (m.stopped) return;
+            if (m.tick && !m.tick()) m.end(RunResult::cancelled);
+        }
     }
 
     Shared& shared_;
@@ -97,14 +104,8 @@ RunResult result_of(Shared& shared) {
     r.status = static_cast<RunResult::Status>(shared.status.load());
     r.steps = shared.steps_taken.load();
     r.diagnostics = std::move(shared.errors);
-    DiagSink sink;
-    const uint64_t need = shared.plan.arena_bytes;
-    if (r.status == RunResult::out_of_steps) sink.report(Diag::step_budget_spent, {}, {std::to_string(shared.options.step_budget)});
-    if (r.status == RunResult::out_of_memory)
-        sink.report(Diag::memory_budget_spent, {},
-                    {std::to_string(need), shared.options.memory_budget ? std::to_string(shared.options.memory_budget) : "this machine"});
-    if (r.status == RunResult::cancelled) sink.report(Diag::run_cancelled, {});
-    for (Diagnostic& d : sink.take()) r.diagnostics.push_back(std::move(d));
+    if (shared.ended.tile_bytes == 0) shared.ended.tile_bytes = shared.plan.arena_bytes;
+    if (auto why = end_of_run(*shared.plan.fn, shared.grid, shared.options, r.status, shared.ended)) r.diagnostics.push_back(std::move(*why));
     return r;
 }
 

@@ -1,4 +1,7 @@
 // Arguments as views of memory, and the race shadows that checked mode lays over what several programs may touch.
+#include <unistd.h>
+
+#include <algorithm>
 #include <numeric>
 
 #include "jit/interp/run.h"
@@ -76,6 +79,10 @@ void make_views(Shared& shared, std::span<const Argument> args) {
 }
 
 void make_shadows(Shared& shared) {
+    // Memory that is promised may not exist, and a process that takes all of it is ended: so a bound below that is an error.
+    const uint64_t half =
+        static_cast<uint64_t>(std::max(::sysconf(_SC_PHYS_PAGES), 0L)) * static_cast<uint64_t>(std::max(::sysconf(_SC_PAGESIZE), 0L)) / 2;
+    shared.shadow_limit = shared.options.memory_budget ? shared.options.memory_budget : half;
     std::vector<View>& views = shared.views;
     std::vector<bool> done(views.size(), false);
     for (size_t i = 0; i < views.size(); ++i) {
@@ -96,13 +103,16 @@ void make_shadows(Shared& shared) {
         }
         if (!written) continue;
         shadow->data = low;
-        shadow->bytes = static_cast<uint64_t>(high - low);
         shadow->unit = cell_bits(views[i]);
         for (size_t j : group)
             shadow->unit = std::gcd(shadow->unit, std::gcd(cell_bits(views[j]), static_cast<unsigned>((views[j].data - low) % 8 * 8 | 64)));
-        shadow->cells.resize(shadow->bytes * 8 / shadow->unit + 1);
+        shadow->cells = static_cast<uint64_t>(high - low) * 8 / shadow->unit + 1;
+        shared.ended.need =
+            "the race shadow of `" + shared.plan.params[i].name + "` needs 12 bytes for each of " + std::to_string(shadow->cells) + " elements";
+        shadow->pages.resize((shadow->cells + Shadow::kPage - 1) / Shadow::kPage);
         for (size_t j : group) views[j].shadow = shadow.get();
         shared.shadows.push_back(std::move(shadow));
+        shared.ended.need.clear();
     }
 }
 

@@ -8,6 +8,7 @@ for stage in cubin cubin@sm_80 cubin@sm_120a; do
     test "$(head -c 4 image | od -An -tx1 | tr -d ' \n')" = 7f454c46 || { echo "$stage is no ELF file"; exit 1; }
 done
 tegula dump k.tile twice --emit=ptx > text
+[ "$(tail -c 1 text | tr '\0' 0)" = "" ] || { echo "PTX does not end in a newline"; exit 1; }
 grep -q '^\.target sm_90a' text && grep -q '\.entry tegula_twice' text || { echo "not the PTX of the kernel:"; head -20 text; exit 1; }
 tegula dump k.tile twice --emit=ptx@sm_80 | grep -q '^\.target sm_80'
 

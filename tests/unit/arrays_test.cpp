@@ -154,9 +154,9 @@ TEST_F(Arrays, PackedTensors) {
     refused("a.safetensors", packed(std::string(1 << 16, '[')), "description");
     refused("a.safetensors", packed(about, R"({"dtype":"I32","shape":[3],"data_offsets":[0,12]})"), "row of bytes");
     refused("a.safetensors", packed(about, R"({"dtype":"U8","shape":[13],"data_offsets":[0,13]})"), "data_offsets");
-    const std::string bytes = R"({"dtype":"U8","shape":[12],"data_offsets":[0,12]})";
-    refused("a.safetensors", packed(about, bytes, ",\"w.scales\":" + bytes), "tensor_scale");
-    refused("a.safetensors", packed(about, bytes, ",\"w.tensor_scale\":" + bytes), "tensor_scale");
+    const std::string bytes = R"({"dtype":"U8","shape":[8],"data_offsets":[0,8]})", scale = R"({"dtype":"U8","shape":[4],"data_offsets":[8,12]})";
+    refused("a.safetensors", packed(about, bytes, ",\"w.scales\":" + scale), "tensor_scale");
+    refused("a.safetensors", packed(about, bytes, ",\"w.tensor_scale\":" + scale), "tensor_scale");
     refused("a.safetensors", packed(about, bytes, ",\"w.scales\":3"), "header");
 }
 

@@ -329,4 +329,24 @@ TEST(diag, spelling) {
     EXPECT_EQ(closest(std::string(100000, 'a'), words), "");
 }
 
+TEST(render, names_without_end_are_shortened) {
+    SourceMap sources;
+    const std::string word(1 << 20, 'w'), path(300, 'p');
+    std::string wide;
+    for (int i = 0; i < 1000; ++i) wide += "\xC3\xA4";  // never cut in the middle
+    Diagnostic d = make({sources.add("a.tile", "x"), 0, 1}, "unknown name `" + word + "` at " + path + " and " + wide);
+    d.labels.push_back({d.span, "label " + word});
+    d.notes = {"help: " + word, "did you mean `" + word + "`?"};
+    d.fixes.push_back({d.span, word});
+    const std::string text = render_text(d, sources, false);
+    EXPECT_LT(text.size(), 5000u);
+    EXPECT_NE(text.find("unknown name `www"), std::string::npos);
+    EXPECT_NE(text.find("www...www"), std::string::npos);
+    EXPECT_NE(text.find("ww` at " + path), std::string::npos) << "a long path stays whole";
+    EXPECT_EQ(text.find("\\x"), std::string::npos) << "half a character";
+    const std::string json = render_json(d, sources);
+    EXPECT_LT(json.size(), word.size() + 5000) << "fixes are texts for tools, not for people";
+    EXPECT_EQ(json.find("\xEF\xBF\xBD"), std::string::npos);
+}
+
 }  // namespace

@@ -381,4 +381,64 @@ TEST(format, names_and_problems) {
     EXPECT_NE(format_problem(lns(8, 8)), "");
 }
 
+// The table of numerics.md: which codes `nan` and `inf` give away, in formats of a sign, 3 exponent and 2 mantissa bits.
+TEST(format, codes_of_nan_and_infinity) {
+    constexpr int kNone = -1, kX = 28, kT = 31, kMinusZero = 32;
+    const struct {
+        NanCode nan;
+        bool inf;
+        int largest, infinity, made, first_nan;  ///< first_nan: of the magnitudes; kMinusZero: that code alone
+    } rows[] = {{NanCode::ieee, true, kX - 1, kX, kX + 2, kX + 1},
+                {NanCode::ieee, false, kX, kNone, kX + 2, kX + 1},
+                {NanCode::all_ones, false, kT - 1, kNone, kT, kT},
+                {NanCode::all_ones, true, kT - 2, kT - 1, kT, kT},
+                {NanCode::negative_zero, false, kT, kNone, kMinusZero, kMinusZero},
+                {NanCode::negative_zero, true, kT - 1, kT, kMinusZero, kMinusZero},
+                {NanCode::none, false, kT, kNone, kT, kNone},
+                {NanCode::none, true, kT - 1, kT, kT - 1, kNone}};
+    for (const auto& row : rows) {
+        Format f = float_format(3, 2);
+        f.nan = row.nan;
+        f.has_inf = row.inf;
+        f.negative_zero = row.nan != NanCode::negative_zero;
+        ASSERT_EQ(format_problem(f), "");
+        const std::string name = canonical_name(f);
+        EXPECT_EQ(static_cast<int>(max_code(f)), row.largest) << name;
+        EXPECT_EQ(static_cast<int>(nan_code(f)), row.made) << name;
+        EXPECT_EQ(static_cast<int>(encode(f, kNan)), row.made) << name;
+        for (int code = 0; code < 64; ++code) {
+            const int magnitude = code & 31;
+            const bool nan = row.first_nan == kMinusZero ? code == kMinusZero : row.first_nan != kNone && magnitude >= row.first_nan;
+            const double value = decode(f, static_cast<uint64_t>(code));
+            EXPECT_EQ(std::isnan(value), nan) << name << ", code " << code;
+            EXPECT_EQ(std::isinf(value), magnitude == row.infinity) << name << ", code " << code;
+            const double plain = std::ldexp(magnitude < 4 ? magnitude : 4 + magnitude % 4, magnitude < 4 ? -4 : magnitude / 4 - 5);
+            if (magnitude <= row.largest && !nan) {
+                EXPECT_EQ(std::fabs(value), plain) << name << ", code " << code;
+            }
+        }
+    }
+}
+
+TEST(format, unsigned_floats_of_negative_values) {
+    Format f = float_format(5, 3);
+    f.is_signed = f.negative_zero = f.has_inf = false;
+    f.bits = 8;
+    f.nan = NanCode::all_ones;
+    const RoundSpec ieee{Round::rne, Overflow::ieee}, sat{Round::rne, Overflow::sat}, trap{Round::rne, Overflow::trap};
+    for (const double x : {-1.0, -HUGE_VAL, -0.01}) {
+        EXPECT_EQ(encode(f, x, sat), 0u);
+        EXPECT_EQ(encode(f, x, ieee), 255u);
+        EXPECT_EQ(encode(f, x, trap), 255u);
+    }
+    for (const double x : {-0.0, -1e-9})  // round to zero
+        for (const RoundSpec& rule : {ieee, sat, trap}) EXPECT_EQ(encode(f, x, rule), 0u);
+    f.nan = NanCode::none;
+    EXPECT_EQ(encode(f, -1.0, ieee), 0u);
+    const Format scale = builtin_formats()[static_cast<size_t>(Fmt::f8e8m0)];
+    EXPECT_EQ(encode(scale, -1e-60, sat), 0u);
+    EXPECT_EQ(encode(scale, -1e-60, ieee), 255u);
+    EXPECT_EQ(encode(scale, -0.0, ieee), 0u);
+}
+
 }  // namespace

@@ -329,6 +329,23 @@ TEST_F(InterpRun, Budgets) {
     w.eval(" %r = add %a, %a : tile<f32>[300]\n ret %r", {w.f32s({300}, std::vector<float>(300, 1))}, small, &r);
     EXPECT_EQ(r.status, RunResult::out_of_memory);
     EXPECT_EQ(codes(r), std::vector<std::string>{"T0914"});
+    EXPECT_EQ(r.diagnostics[0].message.find("a program needs "), 0u) << r.diagnostics[0].message;
+}
+
+TEST_F(InterpRun, TheRaceShadowCostsWhatIsTouched) {
+    // 8 million bits, each of which would have 12 bytes of shadow.
+    std::vector<uint8_t> y(1 << 20);
+    const char* const text =
+        "kernel @k(%y: tensor<u1>[?] out) {\n %p = program_id {axis = 0} : i64\n %v = constant 1 : u1\n store %y[%p] = %v\n ret\n}\n";
+    RunOptions o = checked();
+    o.memory_budget = 100000;
+    EXPECT_EQ(w.run(text, {tensor(y, Fmt::u8, {1 << 23})}, {1000, 1, 1}, o).status, RunResult::ok);
+    const RunResult r = w.run(text, {tensor(y, Fmt::u8, {1 << 23})}, {20000, 1, 1}, o);
+    EXPECT_EQ(r.status, RunResult::out_of_memory);
+    ASSERT_EQ(codes(r), std::vector<std::string>{"T0914"});
+    EXPECT_EQ(r.diagnostics[0].message, "the race shadow of `y` needs 147456 bytes, more than the budget of 100000");
+    ASSERT_EQ(r.diagnostics[0].notes.size(), 2u);
+    EXPECT_EQ(r.diagnostics[0].notes[0], "in program (8192, 0, 0) of a grid of (20000, 1, 1)");
 }
 
 TEST_F(InterpRun, CancelEndsAnEndlessRun) {
