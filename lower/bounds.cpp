@@ -4,6 +4,7 @@
 #include "lower/bounds.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "lower/rewrite.h"
 
@@ -60,8 +61,9 @@ Bounds::Atom Bounds::classify(ValueId v, int depth) {
             atom.kind = Atom::counter;
             atom.inst = owner;
             int64_t step = 1;
-            const auto lo = exact(fn_.operands(fn_.inst(owner))[0], depth + 1);
-            if (lo && constant_int(fn_, fn_.operands(fn_.inst(owner))[2], step) && step > 1 && divisible(*lo, step)) atom.divisor = step;
+            const std::span<const ValueId> operands = fn_.operands(fn_.inst(owner));
+            if (!constant_int(fn_, operands[2], step) || step <= 1) return atom;
+            if (divisible(operands[0], step, depth + 1)) atom.divisor = step;
         }
         if (owner.valid()) return atom;
         for (const Param& p : fn_.params) {
@@ -326,6 +328,23 @@ std::optional<LinearForm> Bounds::actual(ValueId v, int depth) {
         --nested_;
     }
     return it->second ? form : std::nullopt;
+}
+
+bool Bounds::at_least(ValueId v, int64_t low) {
+    work_ = 0;
+    const auto form = actual(v);
+    return form && at_least(*form, {low, {}}, 0);
+}
+
+bool Bounds::divisible(ValueId v, int64_t by) {
+    work_ = 0;
+    return divisible(v, by, 0);
+}
+
+/// What wraps is still a multiple of a power of two.
+bool Bounds::divisible(ValueId v, int64_t by, int depth) {
+    const auto form = std::has_single_bit(static_cast<uint64_t>(by)) ? exact(v, depth) : actual(v, depth);
+    return form && divisible(*form, by);
 }
 
 bool Bounds::always_true(ValueId v) { return always_true(v, 0); }

@@ -25,8 +25,10 @@ public:
     std::optional<LinearForm> extent(ir::ValueId object, size_t axis);
     /// Is a - b >= slack for every launch the facts allow?
     bool at_least(const LinearForm& a, const LinearForm& b, int64_t slack);
-    /// Is every value of the form a multiple of `by`?
-    bool divisible(const LinearForm& form, int64_t by) const;
+    /// Is the scalar itself, which may have wrapped on the way, >= low?
+    bool at_least(ir::ValueId v, int64_t low);
+    /// Is the scalar itself, or every element of the tile, a multiple of `by`?
+    bool divisible(ir::ValueId v, int64_t by);
     /// Are all elements of a bool tile surely true?
     bool always_true(ir::ValueId v);
 
@@ -42,6 +44,8 @@ private:
     };
     std::optional<LinearForm> exact(ir::ValueId v, int depth);
     std::optional<LinearForm> form_of(ir::ValueId v, int depth);
+    bool divisible(const LinearForm& form, int64_t by) const;
+    bool divisible(ir::ValueId v, int64_t by, int depth);
     bool always_true(ir::ValueId v, int depth);
     bool cannot_wrap(const LinearForm& form);
     std::optional<LinearForm> actual(ir::ValueId v, int depth = 0);

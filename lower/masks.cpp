@@ -1,7 +1,6 @@
 // Masks: proves access axes in bounds from `where` facts, grid and loop bounds (bounds.h), so that back ends need no check there; drops masks
 // that are surely true, `else` values that nothing can read, and remainders that are surely zero (is a slice along blocks aligned to them?).
 #include <algorithm>
-#include <bit>
 
 #include "lower/bounds.h"
 #include "lower/lower.h"
@@ -56,13 +55,10 @@ private:
         const int64_t low = std::min<int64_t>(reach, 0), high = std::max<int64_t>(reach, 0);
         return bounds_.at_least(*first, {}, -low) && bounds_.at_least(*extent, *first, high + 1);
     }
-    /// By a power of two only: what wraps is still a multiple of it.
     bool is_zero(InstId id) {
         int64_t by = 0;
         const auto operands = fn_.operands(fn_.inst(id));
-        if (!constant_int(fn_, operands[1], by) || by <= 0 || !std::has_single_bit(static_cast<uint64_t>(by))) return false;
-        const auto form = bounds_.exact(operands[0]);
-        return form && bounds_.divisible(*form, by);
+        return constant_int(fn_, operands[1], by) && by > 0 && bounds_.divisible(operands[0], by);
     }
     void access(InstId id);
     void pointer_mask(InstId id);

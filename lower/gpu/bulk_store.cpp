@@ -43,8 +43,7 @@ bool starts_well(const Function& fn, const GpuOptions& options, const Inst& stor
     size_t operand = 1;
     for (size_t d = 0; d < access.axes.size(); ++d) {
         if (access.axes[d].kind == Access::all) continue;
-        const auto start = bounds.exact(fn.operands(store)[operand++]);
-        if (!start || !bounds.at_least(*start, LinearForm{}, 0)) return false;
+        if (!bounds.at_least(fn.operands(store)[operand++], 0)) return false;
     }
     return starts_on_16_bytes(fn, options, store);
 }
@@ -89,8 +88,7 @@ bool starts_on_16_bytes(const Function& fn, const GpuOptions& options, const Ins
         PassOptions facts;
         static_cast<LaunchFacts&>(facts) = options;
         Bounds bounds(fn, facts);
-        const auto start = bounds.exact(index);
-        return start && bounds.divisible(*start, elements);
+        return bounds.divisible(index, elements);
     }
     return true;
 }

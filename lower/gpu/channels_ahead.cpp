@@ -38,8 +38,7 @@ bool starts_at_zero_or_more(const Function& fn, const LaunchFacts& facts, ValueI
     PassOptions options;
     static_cast<LaunchFacts&>(options) = facts;
     Bounds bounds(fn, options);
-    const auto form = bounds.exact(lo);
-    return form && bounds.at_least(*form, {}, 0);
+    return bounds.at_least(lo, 0);
 }
 
 size_t index_operands(const Function& fn, const Inst& load) { return 1 + fn.access(load).indices(); }

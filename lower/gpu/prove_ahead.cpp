@@ -53,8 +53,7 @@ private:
         PassOptions facts;
         static_cast<LaunchFacts&>(facts) = options_;
         Bounds bounds(fn_, facts);
-        const auto form = bounds.exact(lo_);
-        return form && bounds.at_least(*form, {}, 0);
+        return bounds.at_least(lo_, 0);
     }
     /// The `if` whose first block holds `put`; invalid when there is none.
     InstId guard_of(InstId put) const {

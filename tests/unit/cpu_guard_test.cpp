@@ -5,13 +5,16 @@
 
 #include "jit/cpu/plan.h"
 #include "lang/tensor_strides.h"
+#include "lower/lower.h"
+#include "tests/unit/bounds_values.h"
 #include "tests/unit/interp_fixture.h"
 #include "tests/unit/native_run.h"
+#include "tests/unit/sample.h"
 
 namespace tegula::testing {
 namespace {
 
-constexpr uint64_t kSeeds = 100;
+constexpr uint64_t kSeeds = 100, kProofSeeds = 40;
 
 struct Random {
     std::mt19937_64 bits;
@@ -68,8 +71,12 @@ std::string gathers(Random& r, std::vector<Shape>& shapes) {
     const std::string from = along ? "[%0, gather %5]" : "[gather %5, %2]";
     return "kernel @k(" + parameter(r, "x", f, shapes[0], "in") + ", " + parameter(r, "y", f, shapes[1], "out") +
            ") {\n  %0 = program_id {axis = 0} : i64\n" + constant("%2", r.between(-1, 20)) + "  %3 = iota {axis = 0} : " + i64s +
-           "\n  %4 = constant " + std::to_string(r.between(-3, 3)) + " : " + i64s + "\n  %5 = mul %3, %4 : " + i64s + "\n  %6 = load %x" + from +
-           " : tile<" + f + ">" + size + "\n  store %y[%0, %2 +: " + std::to_string(n) + "] = %6\n  ret\n}\n";
+           "\n  %4 = constant " + std::to_string(r.between(-3, 3)) + " : " + i64s + "\n  %7 = mul %3, %4 : " + i64s + "\n" +
+           // Neighbours, or anything between -1 and the extent.
+           (r.below(2) ? "  %5 = add %7, %3 : " + i64s
+                       : "  %8 = constant " + std::to_string(shapes[0][along] + 2) + " : " + i64s + "\n  %9 = mul %7, %3 : " + i64s +
+                             "\n  %10 = rem %9, %8 : " + i64s + "\n  %11 = constant 1 : " + i64s + "\n  %5 = sub %10, %11 : " + i64s) +
+           "\n  %6 = load %x" + from + " : tile<" + f + ">" + size + "\n  store %y[%0, %2 +: " + std::to_string(n) + "] = %6\n  ret\n}\n";
 }
 
 /// Rows at any start and stride, of neighbours or not, through pointers; what would lie outside of the storage is masked, as a limit or otherwise.
@@ -201,8 +208,62 @@ void check(uint64_t seed) {
     }
 }
 
-TEST(CpuGuard, NothingOutsideOfTensorsIsTouched) {
-    uint64_t from = 0, to = kSeeds;
+/// The kernel with what the passes proved of its accesses, against the kernel as it was written, on launches that the facts allow.
+void check_proofs(uint64_t seed) {
+    const IndexProgram program(seed, true);
+    World w;
+    const auto written = w.parse(program.text), passed = w.parse(program.text);
+    PassOptions options;
+    static_cast<LaunchFacts&>(options) = program.facts;
+    run_passes(*passed, options);
+    Draw r(seed);
+    for (const bool last : {false, true}) {
+        Launch launch = draw_launch(r, *written, program.facts, true);
+        const auto& grid = launch.grid;
+        if (grid[0] * grid[1] * grid[2] < 1 || grid[0] * grid[1] * grid[2] > 64) continue;
+        bool ends = true;  // soon
+        for (int64_t p = 0; p < grid[0] * grid[1] * grid[2]; ++p) {
+            launch.program = {p % grid[0], p / grid[0] % grid[1], p / grid[0] / grid[1]};
+            ends = ends && Evaluator(*written, launch, seed).run([](ir::InstId) {});
+        }
+        if (!ends) continue;
+        std::vector<std::unique_ptr<Guarded>> memory[2];
+        std::vector<Argument> args[2];
+        for (size_t side = 0; side < 2; ++side)
+            for (const ir::Param& p : written->params) {
+                Argument a;
+                if (p.kind == ir::Param::scalar || p.kind == ir::Param::extent) {
+                    a.code = static_cast<uint64_t>(launch.numbers[p.name]);
+                } else {
+                    const Type& type = written->type(p.value);
+                    a.kind = p.kind == ir::Param::pointer ? Argument::pointer : Argument::tensor;
+                    a.t.elem = type.elem;
+                    for (size_t d = 0; a.kind == Argument::tensor && d < type.shape.rank; ++d)
+                        a.t.extents.push(type.shape[d] == kDynamic ? launch.extents[p.name][d] : type.shape[d]);
+                    if (a.kind == Argument::pointer) a.t.extents.push(launch.numbers["M"]);
+                    a.t.bytes = static_cast<uint64_t>(a.t.extents.elements()) * 8;
+                    memory[side].push_back(std::make_unique<Guarded>(a.t.bytes));
+                    uint8_t *from = memory[side].back()->begin(), *to = memory[side].back()->end();
+                    std::mt19937_64 random(seed + memory[side].size());
+                    for (uint8_t* b = from; b < to; ++b) *b = static_cast<uint8_t>(random());
+                    a.t.data = last ? to - a.t.bytes : from;
+                }
+                args[side].push_back(a);
+            }
+        std::string numbers;
+        for (const auto& [name, value] : launch.numbers) numbers += name + " = " + std::to_string(value) + " ";
+        SCOPED_TRACE("seed " + std::to_string(seed) + ", " + numbers + "\n" + program.text);
+        const std::array<uint64_t, 3> programs = {static_cast<uint64_t>(grid[0]), static_cast<uint64_t>(grid[1]), static_cast<uint64_t>(grid[2])};
+        ASSERT_EQ(interp::Program::prepare(*written)->run(args[0], programs, {}).status, RunResult::ok);
+        ASSERT_NO_FATAL_FAILURE(run_native(*passed, cpu::variant_options(*passed, written_params(*passed), args[1]), args[1], programs));
+        for (size_t i = 0; i < memory[0].size(); ++i)
+            ASSERT_TRUE(std::equal(memory[0][i]->begin(), memory[0][i]->end(), memory[1][i]->begin())) << "memory " << i;
+    }
+}
+
+/// Seeds from the first on, or those of the environment.
+void each_seed(uint64_t count, void (*check)(uint64_t seed)) {
+    uint64_t from = 0, to = count;
     if (const char* seeds = std::getenv("TEGULA_GUARD_SEEDS")) {
         char* colon = nullptr;
         from = std::strtoull(seeds, &colon, 10);
@@ -212,6 +273,10 @@ TEST(CpuGuard, NothingOutsideOfTensorsIsTouched) {
         ASSERT_NO_FATAL_FAILURE(check(seed));
     }
 }
+
+TEST(CpuGuard, NothingOutsideOfTensorsIsTouched) { each_seed(kSeeds, check); }
+
+TEST(CpuGuard, WhatIsProvedOfAccessesHolds) { each_seed(test::is_long() ? 3000 : kProofSeeds, check_proofs); }
 
 }  // namespace
 }  // namespace tegula::testing
