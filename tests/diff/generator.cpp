@@ -98,7 +98,7 @@ void Generator::add_statement() {
         &Generator::repeating,  &Generator::atomic,     &Generator::exchange,   &Generator::pointers,     &Generator::lambda,
         &Generator::lambda,     &Generator::index_form, &Generator::index_form, &Generator::random_words, &Generator::blocks,
         &Generator::pairing,    &Generator::deposit,    &Generator::own_rows,   &Generator::overwriting,  &Generator::picked_rows,
-        &Generator::histogram,  &Generator::stepping};
+        &Generator::histogram,  &Generator::stepping,   &Generator::named_rows};
     (this->*kMakers[below(static_cast<int>(std::size(kMakers)))])();
 }
 

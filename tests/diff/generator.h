@@ -24,6 +24,7 @@ struct Memory {
     bool pointer = false;
     std::string layout = "";
     std::optional<size_t> input = {};  ///< the storage of this input tensor, instead of its own
+    std::string where = "";            ///< conditions on the last extent, which then has the name `memn`
 };
 /// One `let`: `text` with "{k}" for operand k and "mem" for its memory; or statements in braces that leave `acc`.
 struct Statement {

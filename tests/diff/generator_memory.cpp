@@ -22,6 +22,28 @@ bool Generator::own_rows() {
     return add(t, text, {*a}, Memory{{t.elem, extents}, false, chance(30) ? layout(extents) : ""});
 }
 
+bool Generator::named_rows() {
+    const auto a = find([](const TileType& t) { return has_arithmetic(t) && elements(t.shape) <= 300; });
+    if (!a) return false;
+    const TileType t = type(*a);
+    const int64_t n = elements(t.shape), by = pick({1, n, n, 2 * n, 4, 3}), extent = (n / by + 1 + below(3)) * by;
+    const std::string length = std::to_string(n), last = "memn - " + length;
+    const auto number = [&] { return std::to_string(pick({by, n, 4, 1, 2 * by})); };
+    const auto index = [&]() -> std::string {
+        const std::string c = number(), i = "acci + " + std::to_string(pick({0, 0, 0, 1, -1}));
+        return pick(std::vector<std::string>{i, i, last, last + " - acci", "acci / " + c + " * " + c, "min(" + i + ", " + last + ")",
+                                             "max(acci - " + c + ", 0)", "(" + i + ") % " + c, "min(max(" + i + ", 0), " + last + ")",
+                                             "shift / 2 * " + c, "memn / " + c + " * " + c + " - " + length});
+    };
+    const auto part = [&] { return "mem[" + program() + ", " + index() + " +: " + length + "]"; };
+    const int64_t step = extent / by > 24 ? n : by;
+    const std::string text = "{ var acc = {0}; for acci in " + std::to_string(pick({0, 0, by, 1, -by})) + " .. memn step " + std::to_string(step) +
+                             " { " + part() + " = reshape({0}, [" + length + "]); acc = reshape(" + part() + ", [" + list(t.shape) + "]); } acc }";
+    std::string where = "memn % " + std::to_string(by) + " == 0, memn >= " + std::to_string(pick({0, n, extent}));
+    if (chance(40)) where += ", memn <= " + std::to_string(extent + below(2) * by);
+    return add(t, text, {*a}, Memory{{t.elem, {programs(), extent}}, false, "", {}, where});
+}
+
 bool Generator::overwriting() {
     if (programs() != 1 || p_.inputs.empty()) return false;
     const auto i = static_cast<size_t>(below(static_cast<int>(p_.inputs.size())));

@@ -45,16 +45,19 @@ std::string fill(const std::string& text, const std::vector<int>& operands) {
     return out;
 }
 
+std::string memory_name(int value) { return "m" + std::to_string(value); }
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+    for (size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, what.size(), by);
+    return text;
+}
+
 /// `let`, or for a text in braces (`{ var acc = ..; ..; acc }`) a variable written by its statements.
 std::string statement_text(int value, const Statement& s) {
     const std::string name = "v" + std::to_string(value);
-    const auto replace = [](std::string text, const std::string& what, const std::string& by) {
-        for (size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, what.size(), by);
-        return text;
-    };
-    const std::string text = replace(fill(s.text, s.operands), "mem", "m" + std::to_string(value));
+    const std::string text = replaced(fill(s.text, s.operands), "mem", memory_name(value));
     if (text[0] != '{') return "    let " + name + " = " + text + ";\n";
-    return "    " + replace(text.substr(2, text.size() - 4 - 4), "acc", name) + "\n";  // without "{ " and " acc }"
+    return "    " + replaced(text.substr(2, text.size() - 4 - 4), "acc", name) + "\n";  // without "{ " and " acc }"
 }
 
 /// Host text that makes the data of a tensor: every bit pattern, or moderate numbers and some special ones.
@@ -100,7 +103,7 @@ const TileType& Program::type(int value) const {
 std::string Program::text() const {
     const auto number = [](auto v) { return std::to_string(v); };
     const uint64_t key = seed % 1000000 * 10;
-    std::string out = "kernel k(", data, arguments;
+    std::string out = "kernel k(", data, arguments, where;
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Input& in = inputs[i];
         const std::string name = "x" + number(i);
@@ -114,9 +117,14 @@ std::string Program::text() const {
         if (!statements[s].memory) continue;
         const Memory& memory = *statements[s].memory;
         const TileType& tile = memory.tile;
-        const std::string name = "m" + number(inputs.size() + s), layout = memory.input ? inputs[*memory.input].layout : memory.layout;
-        out += memory.pointer ? ", " + name + ": ptr<" + tile.elem + ">"
-                              : ", inout " + name + ": tensor<" + tile.elem + ">[" + list(tile.shape) + "]" + layout;
+        const std::string name = memory_name(static_cast<int>(inputs.size() + s)),
+                          layout = memory.input ? inputs[*memory.input].layout : memory.layout;
+        std::string shape = list(tile.shape);
+        if (!memory.where.empty()) {
+            shape = shape.substr(0, shape.rfind(' ') + 1) + name + "n";
+            where += (where.empty() ? "\n    where " : ", ") + replaced(memory.where, "mem", name);
+        }
+        out += memory.pointer ? ", " + name + ": ptr<" + tile.elem + ">" : ", inout " + name + ": tensor<" + tile.elem + ">[" + shape + "]" + layout;
         if (!memory.input) data += "    let " + name + " = " + data_text(tile.elem, tile.shape, key + 5 + s, false) + layout + ";\n";
         arguments += ", " + (memory.input ? "x" + number(*memory.input) : name);
     }
@@ -132,7 +140,7 @@ std::string Program::text() const {
         stores +=
             "    " + name + "[pid, " + (grid.size() > 1 ? "program_id(1), " : "") + colons(t.shape.size()) + "] = v" + number(outputs[o]) + ";\n";
     }
-    out += ")\n    grid [" + list(grid) + "]" + (schedule.empty() ? "" : "\n    schedule " + schedule) + attributes +
+    out += ")" + where + "\n    grid [" + list(grid) + "]" + (schedule.empty() ? "" : "\n    schedule " + schedule) + attributes +
            "\n{\n    let pid = program_id(0);\n";
     for (size_t i = 0; i < inputs.size(); ++i)
         out += "    let v" + number(i) + " = x" + number(i) + "[" + inputs[i].index + "]" + inputs[i].otherwise + ";\n";

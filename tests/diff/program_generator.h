@@ -74,6 +74,8 @@ private:
     bool deposit();
     /// A row of memory per program, read and written in parts that overlap.
     bool own_rows();
+    /// Rows whose extent has a name and conditions, at indices that these may or may not keep inside.
+    bool named_rows();
     /// Writes what an input tensor was read from: its values stay what they were. Several programs would race.
     bool overwriting();
     /// Rows of a matrix that nobody writes, by numbers some of which are outside.
