@@ -456,6 +456,15 @@ TEST(ProveChannelsAhead, one_copy_too_many) {
     EXPECT_EQ(k.caught({{16, 200}, {200, 16}, {16, 16}}, {16, 200, 16}), std::set<std::string>{"channel_not_empty"});
 }
 
+TEST(ProveChannelsAhead, a_copy_before_the_loop_has_another_guard) {
+    Kernel k(matmul_text("a", "b"), kAmpere);
+    k.split();
+    const ir::Inst* test = k.fn->def(k.fn->operands(k.fn->inst(k.all(Op::if_else)[1]))[0]);
+    const ir::Inst* trips = k.fn->def(k.fn->operands(*test)[0]);
+    k.fn->attr_pool[trips->attrs.begin] += 1;
+    EXPECT_NE(k.proof().find("for every first trip"), std::string::npos) << k.proof();
+}
+
 TEST(ProveChannelsAhead, a_stage_is_missing) {
     Kernel k(matmul_text("a", "b"), kAmpere);
     k.split();

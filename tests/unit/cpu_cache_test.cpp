@@ -122,5 +122,38 @@ TEST_F(CpuCache, FeaturesDoNotMix) {
     std::filesystem::remove_all(where.directory);
 }
 
+TEST_F(CpuCache, WhateverChangesCodeIsInTheKey) {
+    std::vector<cpu::CompileOptions> all(7);
+    for (cpu::CompileOptions& o : all) o.tensors.resize(2);
+    all[1].may_alias = all[2].bounds = all[3].checked = true;
+    all[4].tensors[0].strided = all[5].tensors[1].streamed = true;
+    all[6].tensors[0].unit = 0;
+    std::set<std::string> keys;
+    for (const cpu::CompileOptions& o : all) keys.insert(cpu::object_key(*fn_, o, cpu::Compiler().target()));
+    EXPECT_EQ(keys.size(), all.size());
+}
+
+/// The program that has run on whole tensors runs on one whose storage ends before its extents do.
+TEST_F(CpuCache, CodeForWholeTensorsIsNotForOthers) {
+    std::vector<float> x(64, 0.5f), y(64, -1);
+    std::vector<Argument> args(2);
+    for (size_t i = 0; i < 2; ++i) {
+        args[i].kind = Argument::tensor;
+        args[i].t.elem = id_of(Fmt::f32);
+        args[i].t.data = i ? y.data() : x.data();
+        args[i].t.bytes = 256;
+        args[i].t.extents = Shape{64};
+    }
+    cpu::Backend backend(nullptr);
+    const auto program = backend.prepare(*fn_);
+    const uint64_t grid[3] = {1, 1, 1};
+    ASSERT_EQ(program->run(args, grid, {}).status, RunResult::ok);
+    EXPECT_EQ(y, std::vector<float>(64, 64));
+    std::fill(y.begin(), y.end(), -1.0f);
+    args[1].t.bytes = 37 * 4;
+    EXPECT_NE(program->run(args, grid, {}).status, RunResult::ok) << "the store leaves the storage";
+    EXPECT_EQ(std::vector<float>(y.begin() + 37, y.end()), std::vector<float>(27, -1));
+}
+
 }  // namespace
 }  // namespace tegula::testing

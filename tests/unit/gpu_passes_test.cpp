@@ -462,6 +462,10 @@ TEST(GpuBarriers, Branches) {
                                   "  %3 = gt %n, %1 : bool\n  if_else %3 {\n    store %a[%0 +: 64] = %2\n    yield\n  } {\n"
                                   "    %5 = load %a[%1 +: 64] : tile<f32>[64]\n    store %b[%0 +: 64] = %5\n    yield\n  }\n";
     EXPECT_EQ(barriers_of(exclusive, false), 0u) << "the two never happen in one program";
+    const std::string other = std::string(kIndices) +
+                              "  %3 = gt %n, %1 : bool\n  if_else %3 {\n    yield\n  } {\n    store %a[%0 +: 64] = %2\n    yield\n  }\n"
+                              "  %4 = load %a[%1 +: 64] : tile<f32>[64]\n  store %b[%0 +: 64] = %4\n";
+    EXPECT_EQ(barriers_of(other, false), 1u);
 }
 
 TEST(GpuBarriers, ScratchInTurn) {
@@ -472,6 +476,11 @@ TEST(GpuBarriers, ScratchInTurn) {
         "  %4, %5 = sort %2 {axis = 0, descending = 1} : tile<f32>[256], tile<i32>[256]\n"
         "  %6, %7 = sort %4 {axis = 0, descending = 0} : tile<f32>[256], tile<i32>[256]\n  store %a[%0 +: 256] = %6\n";
     EXPECT_EQ(barriers_of(sorts), 0u);
+    const std::string loop =
+        "  %0 = constant 0 : i64\n  %1 = constant 1 : i64\n  %2 = load %c[%0 +: 256] : tile<f32>[256]\n"
+        "  %3 = for_loop %0, %n, %1, %2 : tile<f32>[256] (%i: i64, %t: tile<f32>[256]) {\n"
+        "    %4, %5 = sort %t {axis = 0, descending = 0} : tile<f32>[256], tile<i32>[256]\n    yield %4\n  }\n  store %a[%0 +: 256] = %3\n";
+    EXPECT_EQ(barriers_of(loop), 1u) << "what one trip reads the next one writes";
 }
 
 TEST(GpuBarriers, SharedOperandsAreFenced) {
