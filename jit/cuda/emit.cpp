@@ -3,6 +3,7 @@
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_hints.h"
 #include "lang/tensor_memory.h"
+#include "lang/wide_tiles.h"
 
 namespace tegula::cuda {
 
@@ -67,11 +68,8 @@ void Emitter::find_uses() {
 /// that compiling it takes no longer than its text is.
 void Emitter::find_unroll_limit() {
     constexpr int64_t kUnrolled = 256, kRolled = 4;
-    unroll_limit_ = kUnrolled;
-    for (uint32_t b = 0; b < fn_.block_count(); ++b)
-        for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts)
-            for (uint32_t n = 0; n < fn_.inst(id).results.count; ++n)
-                if (const ir::ValueId v = fn_.result(id, n); in_registers(v) && registers(v) > kUnrolled) unroll_limit_ = kRolled;
+    const std::vector<WideTile> tiles = widest_tiles(fn_);
+    unroll_limit_ = std::any_of(tiles.begin(), tiles.end(), [](const WideTile& t) { return t.local; }) ? kRolled : kUnrolled;
 }
 
 void Emitter::converge() {

@@ -131,13 +131,7 @@ int register_copies(const TileLayout& l) {
 
 }  // namespace
 
-bool Emitter::additive(const TileLayout& l, int d) const {
-    std::vector<uint64_t> all = columns(l, l.reg, d);
-    uint64_t registers = 0, threads = 0;
-    for (uint64_t c : all) registers |= c;
-    for (uint64_t c : columns(l, thread_bases(l), d)) threads |= c;
-    return (registers & threads) == 0;
-}
+bool Emitter::additive(const TileLayout& l, int d) const { return is_additive(l, d); }
 
 std::string Emitter::layout_name(const TileLayout& l) {
     auto [it, added] = layout_names_.emplace(to_string(l.shape) + l.text(), "");

@@ -6,6 +6,7 @@
 
 #include "jit/cuda/emit_access.h"
 #include "lang/divisor.h"
+#include "lang/wide_access.h"
 
 namespace tegula::cuda {
 
@@ -317,24 +318,15 @@ std::string Emitter::part_offset(const Part& part, const std::string& r) {
 
 /// Wide accesses: consecutive registers hold consecutive elements along the contiguous dimension, and addresses are aligned.
 void Emitter::part_vector(Part& part) {
-    const int c = contiguous_dimension(part.tensor);
+    const WideAccess wide = wide_access(fn_, part.inst, part.value);
+    if (wide.vector == 1) return;
     const auto p = static_cast<size_t>(param_number(part.tensor));
-    if (c < 0 || part.mask.valid() || is_scalar(part.value) || part.narrow || bit_addressed(fn_.elem(part.tensor))) return;
     const size_t element = fn_.elem(part.tensor).container_bytes();
-    if (p >= fn_.gpu->tensors.size()) return;
-    const bool aligned = fn_.gpu->tensors[p].aligned;
-    if (!aligned && element >= 4) return;
-    const Access::Axis& kind = part.access.axes[static_cast<size_t>(c)];
-    const Part::Axis& axis = part.axes[static_cast<size_t>(c)];
-    if (!is_range(kind) || kind.step != 1) return;
-    const TileLayout& l = layout(part.value);
-    int vector = std::min<int>(vector_width(l, axis.dim), 16 / static_cast<int>(element));
-    while (vector > 1 && l.shape[static_cast<size_t>(axis.dim)] % vector) vector /= 2;
-    if (vector < 2 || !additive(l, axis.dim)) return;
-    if (!aligned && static_cast<size_t>(vector) * element < 4) return;
+    const Part::Axis& axis = part.axes[static_cast<size_t>(wide.axis)];
+    const int vector = wide.vector;
     part.vector = vector;
-    part.vector_axis = c;
-    part.shifted = !aligned;
+    part.vector_axis = wide.axis;
+    part.shifted = wide.shifted;
     if (axis.index.valid() && power_of_two_divisor(fn_, axis.index) % vector)
         part.whole = both(part.whole, "(" + axis.start.text + " & " + std::to_string(vector - 1) + ") == 0");
     else if (axis.size.empty() || fn_.gpu->tensors[p].whole)

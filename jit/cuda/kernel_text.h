@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "lang/format.h"
+#include "lang/wide_access.h"
 
 namespace tegula::cuda {
 
@@ -57,7 +57,7 @@ struct KernelText {
 };
 
 /// Are elements of this format addressed by bit (any width but 8, 16, 32 and 64)? Pointers to them count bits, others bytes.
-inline bool bit_addressed(const Format& f) { return f.bits != 8 && f.bits != 16 && f.bits != 32 && f.bits != 64; }
+inline bool bit_addressed(const Format& f) { return is_bit_addressed(f); }
 /// What the address of the first element is a multiple of: elements of no whole words are taken out of bytes.
 inline unsigned element_alignment(const Format& f) { return bit_addressed(f) ? 1 : f.bits / 8; }
 

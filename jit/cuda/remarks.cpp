@@ -3,6 +3,7 @@
 
 #include "jit/cuda/nvrtc.h"
 #include "lang/ir.h"
+#include "lang/wide_tiles.h"
 
 namespace tegula::cuda {
 
@@ -10,6 +11,10 @@ namespace {
 
 /// Up to 16 registers stored once and loaded once. ptxas puts aside first what no loop uses; that many cost a warp 32 accesses to the first cache.
 constexpr int64_t kFewBytes = 128;
+
+/// Of a thread, from which on what lies in local memory is spoken of. Arrays of some elements that are indexed are no matter.
+constexpr int64_t kFewStackBytes = 512;
+constexpr size_t kMostTiles = 3;  ///< that are named
 
 /// Part of a remark, and what it means. Its code (C7510 ..) differs between versions of ptxas.
 struct Phrase {
@@ -46,13 +51,30 @@ Span product_span(const ir::Function& form) {
     return form.span;
 }
 
+/// Names the tiles that take most of a thread's registers.
+void name_tiles(Diagnostic& d, const ir::Function& form) {
+    const std::vector<WideTile> tiles = widest_tiles(form);
+    for (size_t k = 0; k < std::min(tiles.size(), kMostTiles); ++k) {
+        const std::string text = tiles[k].text(form) + (tiles[k].local ? ", in local memory" : "");
+        if (tiles[k].span.valid())
+            d.labels.push_back({tiles[k].span, text});
+        else
+            d.notes.push_back(text);
+    }
+}
+
 }  // namespace
 
 std::vector<Diagnostic> warnings_of(const CompiledKernel& kernel, const ir::Function& form, const Arch& arch) {
     DiagSink sink;
     const Resources& r = kernel.resources;
-    if (r.spill_stores + r.spill_loads > kFewBytes)
-        sink.report(Diag::registers_spilled, form.span, {form.name, arch.name, std::to_string(r.spill_stores), std::to_string(r.spill_loads)});
+    const bool spills = r.spill_stores + r.spill_loads > kFewBytes;
+    if (spills)
+        name_tiles(
+            sink.report(Diag::registers_spilled, form.span, {form.name, arch.name, std::to_string(r.spill_stores), std::to_string(r.spill_loads)}),
+            form);
+    if (!spills && r.stack_bytes > kFewStackBytes)
+        name_tiles(sink.report(Diag::local_memory, form.span, {form.name, arch.name, std::to_string(r.stack_bytes)}), form);
     for (const std::string& remark : kernel.remarks) {
         const Phrase* phrase = find_phrase(remark);
         if (phrase)

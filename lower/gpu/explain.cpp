@@ -5,6 +5,8 @@
 #include "lang/gpu_scratch.h"
 #include "lang/plain_text.h"
 #include "lang/tensor_memory.h"
+#include "lang/wide_access.h"
+#include "lang/wide_tiles.h"
 #include "lower/gpu/place.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/gpu/rows.h"
@@ -117,11 +119,10 @@ void explain_access(const Function& fn, InstId id, const GpuOptions& options, st
     if (d < 0) {
         text += "no dimension of the tile is contiguous in memory, single elements";
     } else {
-        const int bits = fn.elem(like).bits;
-        const int vector = inst.op == Op::atomic ? 1 : std::min(vector_width(l, d), std::max(128 / bits, 1));
-        const bool shifted = (bits == 8 || bits == 16) && vector * bits >= 32 && unaligned(fn, inst);
-        text += std::to_string(vector) + (vector == 1 ? " element (" : " elements (") + bytes_text(int64_t{vector} * bits) + ") per thread" +
-                (shifted ? ", words shifted into place, " : " and access, ");
+        const WideAccess wide = wide_access(fn, id, like);
+        text += std::to_string(wide.vector) + (wide.vector == 1 ? " element (" : " elements (") +
+                bytes_text(int64_t{wide.vector} * fn.elem(object).bits) + ") per thread" +
+                (wide.shifted ? ", words shifted into place, " : " and access, ");
         text += whole_sectors(fn, inst, l) ? "whole sectors" : "parts of 32-byte sectors";
     }
     if (l.lane_copies() || l.warp_copies()) text += "; some threads hold copies";
@@ -180,6 +181,8 @@ std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& optio
         if (op == Op::load || op == Op::store || op == Op::atomic) explain_access(fn, id, options, notes);
         if (op == Op::convert) explain_convert(fn, id, notes);
     });
+    for (const WideTile& tile : widest_tiles(fn))
+        if (tile.local) notes.push_back({tile.span, tile.text(fn) + " do not fit in registers and lie in local memory"});
     return notes;
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "jit/cuda/state.h"
+#include "tegula/tegula.hpp"
 
 namespace tegula::cuda {
 namespace {
@@ -195,6 +196,12 @@ std::vector<std::string> said_of(const CompiledKernel& kernel) {
 TEST(Remarks, in_plain_words) {
     CompiledKernel kernel;
     EXPECT_EQ(said_of(kernel), std::vector<std::string>());
+    kernel.resources.stack_bytes = 512;
+    EXPECT_EQ(said_of(kernel), std::vector<std::string>());
+    kernel.resources.stack_bytes = 520;
+    EXPECT_EQ(said_of(kernel),
+              std::vector<std::string>{"T1108 `gemm` does not fit in the registers of sm_90a: 520 bytes of each thread lie in local memory"});
+    kernel.resources.stack_bytes = 0;
     kernel.resources.spill_stores = kernel.resources.spill_loads = 64;
     EXPECT_EQ(said_of(kernel), std::vector<std::string>()) << "16 registers out and in";
     kernel.resources.spill_loads = 72;
@@ -313,6 +320,31 @@ TEST_F(NvrtcTest, text_that_is_refused_is_an_internal_error) {
         EXPECT_NE(what.find("sm_90a"), std::string::npos);
     }
     EXPECT_EQ(cache_->size(), 0u);
+}
+
+/// The warning points at the tiles, and `explain` knows them without a compiler.
+TEST_F(NvrtcTest, tiles_in_local_memory_are_named) {
+    auto module = tegula::Engine::create({}).value().load(R"(
+kernel mm<B: int>(x: tensor<f16>[M, Q], w: tensor<f16>[Q, N], out y: tensor<f32>[M, N]) grid [1] {
+    var a = zeros<f32>[B, B];
+    for k in 0 .. Q step 16 { a = dot(x[0 +: B, k +: 16], w[k +: 16, 0 +: B], a); }
+    y[0 +: B, 0 +: B] = a;
+}
+)",
+                                                          "mm.tile");
+    ASSERT_TRUE(module);
+    for (const int64_t b : {320, 64}) {
+        auto kernel = module.value().compile("mm", {{"B", b}});
+        ASSERT_TRUE(kernel);
+        const auto made = kernel.value().artifact("resources@sm_90a");
+        ASSERT_TRUE(made) << made.diagnostics().text();
+        const std::string said = made.diagnostics().text(), explained = kernel.value().artifact("explain@sm_90a").value();
+        const bool large = b == 320;
+        EXPECT_EQ(said.find("T1108") != said.npos, large) << said;
+        for (const std::string& text : {said, explained})
+            EXPECT_EQ(text.find("`tile<f32>[320, 320]`: 400 elements (1600 bytes) of each thread") != text.npos, large) << text;
+        EXPECT_EQ(said.find("mm.tile:4:") != said.npos, large) << said;
+    }
 }
 
 TEST_F(NvrtcTest, spills_are_seen) {

@@ -1,0 +1,84 @@
+// Widths of accesses to tensors (wide_access.h).
+#include "lang/wide_access.h"
+
+#include <algorithm>
+
+#include "lang/layout.h"
+
+namespace tegula {
+
+using ir::Access;
+
+namespace {
+
+constexpr uint64_t kLargeStep = uint64_t{1} << 38;  ///< from here on coordinate * step may leave 64 bits, and no bound of a whole tile is told
+
+/// Coordinate bits of dimension d that some basis flips.
+template <class Bases>
+uint64_t flipped(const TileLayout& l, const Bases& bases, int d) {
+    unsigned shift = 0;
+    for (int k = d + 1; k < l.shape.rank; ++k) shift += l.bits[static_cast<size_t>(k)];
+    const uint64_t mask = (uint64_t{1} << l.bits[static_cast<size_t>(d)]) - 1;
+    uint64_t out = 0;
+    for (const uint64_t v : bases) out |= v >> shift & mask;
+    return out;
+}
+
+/// The dimension of unit stride of a tensor's storage; -1: there is none, or the host's strides decide.
+int contiguous_axis(const ir::Function& form, size_t param, const Type& type) {
+    const Layout::Kind kind = form.types().layout(type.layout).kind();
+    const bool strided = param < form.gpu->tensors.size() && form.gpu->tensors[param].strided;
+    if (strided || type.shape.rank == 0 || (kind != Layout::Kind::row && kind != Layout::Kind::col)) return -1;
+    return kind == Layout::Kind::col ? 0 : type.shape.rank - 1;
+}
+
+bool is_range(const Access::Axis& a) { return a.kind == Access::range || a.kind == Access::all; }
+
+/// The dimension of the part that an axis with a range stands for.
+int dimension_of(const ir::Function& form, const ir::Inst& inst, const Access& access, size_t axis) {
+    Shape joint;
+    size_t next = 1;
+    for (const Access::Axis& a : access.axes) {
+        const size_t operand = a.kind == Access::all ? 0 : next++;
+        if (a.kind == Access::gather) joint = *broadcast(joint, form.type(form.operands(inst)[operand]).shape);
+    }
+    int dim = 0;
+    bool placed = false;
+    for (size_t k = 0; k < axis; ++k) {
+        if (is_range(access.axes[k])) ++dim;
+        if (access.axes[k].kind == Access::gather && !placed) placed = true, dim += joint.rank;
+    }
+    return dim;
+}
+
+}  // namespace
+
+bool is_additive(const TileLayout& l, int d) { return (flipped(l, l.reg, d) & (flipped(l, l.lane, d) | flipped(l, l.warp, d))) == 0; }
+
+WideAccess wide_access(const ir::Function& form, ir::InstId id, ir::ValueId value) {
+    const ir::Inst& inst = form.inst(id);
+    const ir::ValueId tensor = form.operands(inst)[0];
+    const auto found = std::find_if(form.params.begin(), form.params.end(), [&](const ir::Param& p) { return p.value == tensor; });
+    const auto param = static_cast<size_t>(found - form.params.begin());
+    const Access access = form.access(inst);
+    const Format& f = form.elem(tensor);
+    const int axis = contiguous_axis(form, param, form.type(tensor));
+    if (axis < 0 || param >= form.gpu->tensors.size() || inst.op == ir::Op::atomic || (access.flags & Access::has_mask)) return {};
+    if (form.type(value).shape.rank == 0 || is_bit_addressed(f)) return {};
+    for (const Access::Axis& a : access.axes) {
+        const uint64_t step = a.step < 0 ? 0 - static_cast<uint64_t>(a.step) : static_cast<uint64_t>(a.step);
+        if (a.kind == Access::range && !a.in_bounds && step >= kLargeStep) return {};
+    }
+    const Access::Axis& along = access.axes[static_cast<size_t>(axis)];
+    const bool aligned = form.gpu->tensors[param].aligned;
+    const auto element = static_cast<int>(f.container_bytes());
+    if (!is_range(along) || along.step != 1 || (!aligned && element >= 4)) return {};
+    const TileLayout& l = form.placement(value).regs;
+    const int d = dimension_of(form, inst, access, static_cast<size_t>(axis));
+    int vector = std::min(vector_width(l, d), 16 / element);
+    while (vector > 1 && l.shape[static_cast<size_t>(d)] % vector) vector /= 2;
+    if (vector < 2 || !is_additive(l, d) || (!aligned && vector * element < 4)) return {};
+    return {vector, axis, !aligned};
+}
+
+}  // namespace tegula
