@@ -200,7 +200,7 @@ TEST(Remarks, in_plain_words) {
     EXPECT_EQ(said_of(kernel), std::vector<std::string>());
     kernel.resources.stack_bytes = 520;
     EXPECT_EQ(said_of(kernel),
-              std::vector<std::string>{"T1108 `gemm` does not fit in the registers of sm_90a: 520 bytes of each thread lie in local memory"});
+              std::vector<std::string>{"T1109 `gemm` does not fit in the registers of sm_90a: 520 bytes of each thread lie in local memory"});
     kernel.resources.stack_bytes = 0;
     kernel.resources.spill_stores = kernel.resources.spill_loads = 64;
     EXPECT_EQ(said_of(kernel), std::vector<std::string>()) << "16 registers out and in";
@@ -340,7 +340,7 @@ kernel mm<B: int>(x: tensor<f16>[M, Q], w: tensor<f16>[Q, N], out y: tensor<f32>
         ASSERT_TRUE(made) << made.diagnostics().text();
         const std::string said = made.diagnostics().text(), explained = kernel.value().artifact("explain@sm_90a").value();
         const bool large = b == 320;
-        EXPECT_EQ(said.find("T1108") != said.npos, large) << said;
+        EXPECT_EQ(said.find("T1109") != said.npos, large) << said;
         for (const std::string& text : {said, explained})
             EXPECT_EQ(text.find("`tile<f32>[320, 320]`: 400 elements (1600 bytes) of each thread") != text.npos, large) << text;
         EXPECT_EQ(said.find("mm.tile:4:") != said.npos, large) << said;
