@@ -105,6 +105,13 @@ TEST(storage, floats_are_not_extended_and_fixed_point_is) {
     fixed.kind = FormatKind::fixed;
     fixed.bits = 4, fixed.int_bits = 2, fixed.frac_bits = 2;
     EXPECT_EQ(int64_t(load_bits(fixed, byte, 4)), -1);
+    const uint8_t bytes[] = {0xFF, 0xFF};
+    for (const uint8_t bits : {4, 7}) {
+        fixed.bits = bits, fixed.int_bits = static_cast<uint8_t>(bits - 2);
+        int8_t run[2] = {};
+        unpack_bits(fixed, bytes, 0, 2, run);
+        EXPECT_TRUE(run[0] == -1 && run[1] == -1) << int{bits};
+    }
 }
 
 }  // namespace
