@@ -195,7 +195,7 @@ bool HostRunner::compare_on_machine(const ir::Function& expression, const std::v
     run.cancel = options_.cancel;
     run.step_budget = options_.step_budget;
     run.memory_budget = options_.memory_budget;
-    run.progress = [this](uint64_t, uint64_t) { look_up(); };
+    run.progress = [this](uint64_t, uint64_t) { return look_up(), true; };
     const uint64_t grid[3] = {1, 1, 1};
     RunResult got = program->run(values, grid, run);
     report_warning(*options_.machine, *diags_);
@@ -242,7 +242,7 @@ std::optional<sema::HostOperand> HostRunner::computed(const ast::Expr& expr, con
         for (const TileData* tile : host->arguments) args.push_back(*tile);
         RunOptions run = options_;
         run.print = with_line_ends(options_.print);
-        run.progress = [this](uint64_t, uint64_t) { look_up(); };
+        run.progress = [this](uint64_t, uint64_t) { return look_up(), true; };
         RunResult ran = program->evaluate(args, results, run);
         for (Diagnostic& d : ran.diagnostics) diags_->add(std::move(d));
         steps_ += ran.steps;

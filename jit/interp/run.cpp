@@ -151,7 +151,7 @@ public:
         if (!within_budget(shared)) return result_of(shared);
         try {
             Machine m(*plan_, shared);
-            if (options.progress) m.tick = [&options] { options.progress(0, 1); };
+            if (options.progress) m.tick = [&options] { return options.progress(0, 1); };
             for (size_t i = 0; i < args.size(); ++i) {
                 const Tile& t = plan_->params[i].tile;
                 TEGULA_CHECK(t.param < 0 && args[i].bytes.size() == static_cast<size_t>(t.n) * t.width, "argument of the wrong size");
