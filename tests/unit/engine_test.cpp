@@ -192,6 +192,18 @@ TEST(Engine, UnknownKernelsPassesAndStages) {
     EXPECT_EQ(codes(diags.take()), "T1002");
 }
 
+TEST(Engine, InstancesWithOtherPassesAreOthers) {
+    const auto engine = Engine::create({});
+    DiagSink diags;
+    const ModulePtr module = engine->load("t.tile", test_block(""), "", diags);
+    ASSERT_TRUE(module);
+    Status status = Status::ok;
+    const auto all = engine->compile_named(*module, "k", {}, {}, diags, status),
+               none = engine->compile_named(*module, "k", {}, {"all"}, diags, status);
+    EXPECT_TRUE(all && none && all != none);
+    EXPECT_EQ(engine->compile_named(*module, "k", {}, {"all"}, diags, status), none);
+}
+
 TEST(Engine, ABugOfOursEndsOneTestOnly) {
     EngineOptions options;
     int calls = 0;

@@ -480,7 +480,7 @@ TEST(GpuBarriers, ScratchInTurn) {
         "  %0 = constant 0 : i64\n  %1 = constant 1 : i64\n  %2 = load %c[%0 +: 256] : tile<f32>[256]\n"
         "  %3 = for_loop %0, %n, %1, %2 : tile<f32>[256] (%i: i64, %t: tile<f32>[256]) {\n"
         "    %4, %5 = sort %t {axis = 0, descending = 0} : tile<f32>[256], tile<i32>[256]\n    yield %4\n  }\n  store %a[%0 +: 256] = %3\n";
-    EXPECT_EQ(barriers_of(loop), 1u) << "what one trip reads the next one writes";
+    EXPECT_EQ(barriers_of(loop, false), 1u) << "what one trip reads the next one writes";
 }
 
 TEST(GpuBarriers, SharedOperandsAreFenced) {
