@@ -313,7 +313,7 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
             const auto arity = static_cast<size_t>(ir::op_row(op).operands);
             Case& c = add(f, std::vector<Format>(arity, f), std::string(ir::op_row(op).name) + " " + f.name);
             c.expected = [=](const uint64_t* codes) { return scalar::eval_elementwise(op, f, {codes, arity}); };
-            loop(c, prelude.elementwise(op, f, std::vector<std::string>(names, names + arity)));
+            loop(c, prelude.elementwise(op, f, std::vector<cuda::Known>(names, names + arity)));
         }
     const size_t wide_end = cases.size();
     // Conversions from f32 and f64 in all modes, between everything and the usual formats in the default mode.
