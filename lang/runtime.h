@@ -42,6 +42,7 @@ struct RunOptions {
     unsigned threads = 1;        ///< programs in parallel (checked mode uses 1)
     uint64_t step_budget = 0;    ///< tile instructions executed over all programs; 0: none
     uint64_t memory_budget = 0;  ///< bytes of tile storage per program, and of the race shadows of a checked run; 0: none
+    uint64_t compile_budget = 0;  ///< cpu: milliseconds of compiling; 0: none
     size_t max_errors = 20;
     const std::atomic<bool>* cancel = nullptr;                ///< polled; set: the run ends with `cancelled`
     std::function<void(std::string_view)> print;              ///< text of `print`, one call per program and statement, in program order
@@ -51,7 +52,7 @@ struct RunOptions {
 };
 
 struct RunResult {
-    enum Status : uint8_t { ok, failed, cancelled, out_of_steps, out_of_memory, unavailable } status = ok;
+    enum Status : uint8_t { ok, failed, cancelled, out_of_steps, out_of_memory, out_of_time, unavailable } status = ok;
     std::vector<Diagnostic> diagnostics;  ///< T09 rows: source position, program id and element index in the message or notes
     uint64_t steps = 0;
     double seconds = 0;  ///< with RunOptions::measure, on machines that measure themselves: of the kernel alone; else 0

@@ -37,6 +37,7 @@ void add_run_options(CLI::App& app, Options& o) {
     app.add_option("--timeout", o.timeout_seconds, "seconds until the run is ended (exit code 124)")->check(not_negative);
     app.add_option("--steps", o.steps, "budget of tile instructions per launch, 0: none; default: none, for tests 10^9")->check(fits);
     app.add_option("--memory", o.memory, "budget of tile bytes per program, 0: none")->check(fits);
+    app.add_option("--compile-budget", o.compile_budget, "budget of milliseconds for compiling a kernel for the CPU, 0: none")->check(fits);
     app.add_option("--seed", o.seed, "run the programs of a grid in a permuted order")->check(fits);
 }
 

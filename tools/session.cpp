@@ -242,6 +242,7 @@ tegula::RunOptions Session::run_options() const {
     run.threads = options.threads;
     run.step_budget = options.steps.value_or(0);
     run.memory_budget = options.memory;
+    run.compile_budget = options.compile_budget;
     // With --json standard output holds objects only.
     run.print =
         options.json ? [](void*, const char* text, size_t size) { print_lines({text, size}, stderr); } : [](void*, const char* text, size_t size) {

@@ -28,7 +28,7 @@ struct Options {
     std::string file, kernel;
     std::vector<std::string> args, sets, outs;
     bool checked = false, checked_native = false, trap_floats = false, time = false;
-    uint64_t seed = 0, memory = 0;
+    uint64_t seed = 0, memory = 0, compile_budget = 0;
     std::optional<uint64_t> steps;  ///< not given: none, for tests 10^9
     unsigned threads = 0;
     std::string disable_passes;

@@ -97,10 +97,10 @@ TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_
 /* `options` may be NULL for defaults. Engines are independent; any number may exist. */
 TEGULA_API tegula_status tegula_engine_new(const tegula_engine_options* options, tegula_engine** engine, tegula_diags** diags);
 /* on != 0: ends every run in progress of this engine with TEGULA_E_CANCELLED, and refuses new ones the same way (nothing is written) until
- * on == 0 allows runs again. Runs are launches, prepares, tests, benches and artefacts for a GPU; they end within about 50 ms, compiling for the
- * GPU included: what NVRTC is at goes on behind the scenes until it can be stopped, seconds at most, and the release of the engine waits for it.
- * Loading, tegula_module_check, tegula_compile and compiling for the CPU go on to their end. Async-signal-safe. To end one run only, see
- * `progress`. */
+ * on == 0 allows runs again. Runs are launches, prepares, tests, benches and artefacts; they end within about 50 ms, compiling for the GPU
+ * included: what NVRTC is at goes on behind the scenes until it can be stopped, seconds at most, and the release of the engine waits for it.
+ * Compiling for the CPU ends between two functions of its code, as a rule within 100 ms. Loading, tegula_module_check and tegula_compile go on to
+ * their end. Async-signal-safe. To end one run only, see `progress`. */
 TEGULA_API void tegula_cancel(tegula_engine* engine, int on);
 
 /* Parses and checks `text` (`size` bytes); `name` is shown in diagnostics. */
@@ -168,6 +168,7 @@ typedef struct {
     const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. Without `machine` it means interp; cpu and cuda ignore it */
     void* stream; /* cuda: CUstream to launch on, in its context; tensors in device memory are then not waited for. NULL: the default stream of
                    * the primary context */
+    uint64_t compile_budget;    /* cpu: milliseconds that compiling a kernel may take before the launch ends with TEGULA_E_RUN, 0: none */
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
 

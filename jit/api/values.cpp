@@ -235,6 +235,7 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
     out.threads = o.threads ? std::min(o.threads, kMaxThreads) : std::max(1u, std::thread::hardware_concurrency());
     out.step_budget = o.step_budget;
     out.memory_budget = o.memory_budget;
+    out.compile_budget = o.compile_budget;
     out.cancel = &engine.cancelled();
     if (o.print) out.print = [fn = o.print, user = o.user](std::string_view text) { call_host("print", fn, user, text.data(), text.size()); };
     if (o.progress)

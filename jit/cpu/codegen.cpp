@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
 
 #include <llvm/IR/MDBuilder.h>
 
@@ -21,6 +22,25 @@ ScalarFeatures features_of(const TargetFacts& t) {
     f.bf16 = t.bf16;
     return f;
 }
+
+/// By slot: the scope of what lies in it, and those of the others. Beyond a number of slots some share one, which is right for all: lists of the
+/// others grow with the slots, and so does each question about two accesses.
+std::pair<std::vector<llvm::MDNode*>, std::vector<llvm::MDNode*>> make_scopes(llvm::LLVMContext& context, size_t slots) {
+    constexpr size_t kMostScopes = 64;
+    llvm::MDBuilder md(context);
+    llvm::MDNode* domain = md.createAnonymousAliasScopeDomain("tiles");
+    std::vector<llvm::Metadata*> scopes;
+    for (size_t s = 0; s < std::min(slots, kMostScopes); ++s) scopes.push_back(md.createAnonymousAliasScope(domain));
+    std::vector<llvm::MDNode*> own, others, by_slot, others_by_slot;
+    for (size_t s = 0; s < scopes.size(); ++s) {
+        std::vector<llvm::Metadata*> rest = scopes;
+        rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(s));
+        own.push_back(llvm::MDNode::get(context, {scopes[s]}));
+        others.push_back(llvm::MDNode::get(context, rest));
+    }
+    for (size_t s = 0; s < slots; ++s) by_slot.push_back(own[s % own.size()]), others_by_slot.push_back(others[s % own.size()]);
+    return {by_slot, others_by_slot};
+}
 }  // namespace
 
 Codegen::Codegen(llvm::Module& module, const ir::Function& fn, const Plan& plan, const CompileOptions& options, const TargetFacts& target)
@@ -32,23 +52,14 @@ Codegen::Codegen(llvm::Module& module, const ir::Function& fn, const Plan& plan,
       args_layout_(make_arg_layout(fn, options.tensors)),
       context_(module.getContext()),
       b_(context_),
-      scalars_(b_, features_of(target)) {
+      scalars_(b_, features_of(target)),
+      parts_(b_) {
     scalar_of_.resize(fn.value_count());
     slot_of_.resize(args_layout_.slots);
     base_of_.resize(plan.slots.size());
     param_of_.resize(fn.value_count(), -1);
     for (size_t i = 0; i < fn.params.size(); ++i) param_of_[fn.params[i].value.v] = static_cast<int>(i);
-    llvm::MDBuilder md(context_);
-    llvm::MDNode* domain = md.createAnonymousAliasScopeDomain("tiles");
-    std::vector<llvm::MDNode*> scopes;
-    for (size_t s = 0; s < plan.slots.size(); ++s) scopes.push_back(md.createAnonymousAliasScope(domain));
-    for (size_t s = 0; s < scopes.size(); ++s) {
-        std::vector<llvm::Metadata*> others;
-        for (size_t o = 0; o < scopes.size(); ++o)
-            if (o != s) others.push_back(scopes[o]);
-        scopes_.push_back(llvm::MDNode::get(context_, {scopes[s]}));
-        no_alias_.push_back(llvm::MDNode::get(context_, others));
-    }
+    std::tie(scopes_, no_alias_) = make_scopes(context_, plan.slots.size());
 }
 
 void Codegen::run() {
@@ -94,6 +105,7 @@ void Codegen::run() {
     }
     emit_block(fn_.body);
     b_.CreateBr(leave_);
+    parts_.outline(*function_, *leave_, lines_.get());
     if (lines_) lines_->finish();
 }
 
@@ -181,18 +193,21 @@ Buffer Codegen::work(ir::InstId inst, uint64_t offset, const Format& format, con
 // ---- instructions where they stand ----
 
 void Codegen::emit_block(ir::BlockId block) {
+    Parts::Sequence sequence(parts_);
     for (ir::InstId id : fn_.block(block).insts) {
         bodies_.emplace_back();
         if (lines_) b_.SetCurrentDebugLocation(lines_->at(fn_.inst(id).span));
         if (options_.checked && checks(fn_, fn_.inst(id))) check(id);
         emit_inst(id);
         bodies_.pop_back();
+        sequence.step(whole_ == nullptr);
     }
 }
 
 void Codegen::emit_inst(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     emitted_ = id;
+    if (is_over(options_.watch)) throw Cancelled();
     if (inst.results.count && !ir::has_trait(inst.op, ir::EFFECT) && !ir::has_trait(inst.op, ir::REGIONS)) {
         bool any = false;
         for (uint32_t r = 0; r < inst.results.count; ++r) {

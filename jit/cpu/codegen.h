@@ -18,6 +18,7 @@
 #include "jit/cpu/kept_rows.h"
 #include "jit/cpu/line_table.h"
 #include "jit/cpu/nest_order.h"
+#include "jit/cpu/parts.h"
 #include "jit/cpu/plan.h"
 #include "jit/cpu/scalars.h"
 
@@ -356,6 +357,7 @@ private:
     llvm::LLVMContext& context_;
     llvm::IRBuilder<> b_;
     Scalars scalars_;
+    Parts parts_;
     llvm::Function* function_ = nullptr;
     std::unique_ptr<KeptRows> kept_rows_;  ///< made for the first product
     std::unique_ptr<LineTable> lines_;     ///< where options ask for one

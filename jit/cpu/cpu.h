@@ -8,6 +8,7 @@
 #include "jit/cpu/abi.h"
 #include "jit/cpu/dot_rows.h"
 #include "jit/cpu/pool.h"
+#include "jit/cpu/watch.h"
 #include "lang/blob_cache.h"
 #include "lang/program.h"
 #include "lang/source.h"
@@ -32,6 +33,7 @@ struct CompileOptions {
     bool checked = false;              ///< what checked mode looks at (plan_rules.cpp, checks) is reported
     const SourceMap* lines = nullptr;  ///< line tables for debuggers; null: none
     std::string cpu, features;         ///< empty: the host's
+    Watch* watch = nullptr;            ///< asked whether to go on; null: to the end
     std::string triple;                ///< empty: the host's; "aarch64-linux-gnu": text of kind "llvm" only, where the host is another machine
 };
 
@@ -69,6 +71,7 @@ public:
     const TargetInfo& target() const;
     /// Why nothing is compiled by default: there is no such `cpu`, or the host does not run its code. Empty: all is well.
     const std::string& problem() const;
+    /// Neither a result nor an error: `options.watch` is over.
     Result<ObjectCode> compile(const ir::Function& fn, const CompileOptions& options);
     /// `shown_as`: the name by which gdb and perf get to know the code, which then stays in memory as long as the process; empty: they do not.
     Result<LoadedCode> load(const ObjectCode& code, const std::string& shown_as = {});

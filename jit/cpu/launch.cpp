@@ -48,7 +48,7 @@ namespace {
 
 /// A variant being made or made: whoever comes first makes it, the others wait.
 struct Slot {
-    std::mutex mutex;
+    std::timed_mutex mutex;
     std::shared_ptr<const LoadedCode> code;
 };
 
@@ -111,8 +111,11 @@ std::shared_ptr<const LoadedCode> KernelProgram::variant(const CompileOptions& o
         if (!entry) entry = std::make_shared<Slot>();
         slot = entry;
     }
-    std::lock_guard lock(slot->mutex);
+    std::unique_lock lock(slot->mutex, std::defer_lock);
+    while (!lock.try_lock_for(std::chrono::milliseconds(10)))
+        if (is_over(options.watch)) return nullptr;
     if (slot->code) return slot->code;
+    if (options.watch) options.watch->start();
     auto made = make_code(*state_, fn_, options);
     if (made)
         slot->code = std::make_shared<const LoadedCode>(std::move(*made));
@@ -133,12 +136,12 @@ void KernelProgram::run_grid(Launch& launch, const LoadedCode& code, const std::
             const ScratchStore::Buffer scratch(state_->scratch, code.scratch_bytes);
             Worker worker(launch, number == 0);
             uint64_t begin = 0, end = 0;
-            bool on = true;
-            while (on && chunks.take(number, begin, end))
-                for (uint64_t i = begin; on && i < end; ++i) {
-                    on = worker.run(code.entry, block.data(), scratch.data(), order(i));
-                    if (counted && on) launch.programs_done.fetch_add(1, std::memory_order_relaxed);
-                }
+            while (!launch.stopped() && chunks.take(number, begin, end)) {
+                for (uint64_t i = begin; i < end && worker.run(code.entry, block.data(), scratch.data(), order(i), i); ++i)
+                    if (counted) launch.programs_done.fetch_add(1, std::memory_order_relaxed);
+                // Programs before the first one that failed are still run: which error is reported does not depend on the threads.
+                if (const uint64_t failed = launch.failed.load(std::memory_order_relaxed); failed != UINT64_MAX) chunks.end_at(failed + 1);
+            }
             finish_streams();
         } catch (const std::bad_alloc&) {
             launch.end(RunResult::out_of_memory);
@@ -177,8 +180,16 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
     };
     if (cancelled()) return launch.result();
     std::string error;
+    std::function<bool()> progress;
+    if (options.progress) progress = [&] { return options.progress(0, total); };
+    Watch watch(options.cancel, options.compile_budget, std::move(progress));
+    wanted.watch = &watch;
     const std::shared_ptr<const LoadedCode> code = variant(wanted, error);
-    if (!code) return unavailable(error);
+    if (watch.thrown()) std::rethrow_exception(watch.thrown());
+    if (!code && watch.budget_is_spent()) launch.end(RunResult::out_of_time);
+    if (!code && !error.empty()) return unavailable(error);
+    if (!code && !watch.budget_is_spent()) launch.end(RunResult::cancelled);
+    if (!code) return launch.result();
     if (cancelled()) return launch.result();
     const std::vector<uint64_t> block = argument_block(fn_, wanted, args);
 
@@ -195,7 +206,8 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     std::sort(launch.printed.begin(), launch.printed.end(),
               [](const Printed& a, const Printed& b) { return a.program != b.program ? a.program < b.program : a.number < b.number; });
-    for (const Printed& p : launch.printed) options.print(p.text);
+    for (const Printed& p : launch.printed)
+        if (p.position <= launch.failed) options.print(p.text);
     if (launch.failure) std::rethrow_exception(launch.failure);
     for (size_t i = 0; i < args.size(); ++i)  // emitted code does not trace single elements
         if (args[i].kind != Argument::scalar && written_[i] && args[i].t.initialised) std::memset(args[i].t.initialised, 1, args[i].t.bytes);

@@ -16,13 +16,33 @@ LineTable::LineTable(llvm::Module& module, llvm::Function& code, const ir::Funct
         if (!first_.valid()) first_ = fn.inst(id).span;
     llvm::DIFile* home = file(first_.file);
     builder_.createCompileUnit(llvm::dwarf::DW_LANG_C99, home, "tegula", true, "", 0);
-    const unsigned line = first_.valid() ? sources.line_col(first_.file, first_.begin).line : 0;
-    auto* type = builder_.createSubroutineType(builder_.getOrCreateTypeArray({}));
-    // Without the symbol's name, which is that of every kernel and which gdb would prefer.
-    kernel_ = builder_.createFunction(home, fn.name, "", home, line, type, line, llvm::DINode::FlagPrototyped,
-                                      llvm::DISubprogram::SPFlagDefinition | llvm::DISubprogram::SPFlagOptimized);
+    kernel_ = subprogram(fn.name);
     code.setSubprogram(kernel_);
     code.addFnAttr("frame-pointer", "all");  // call chains of perf
+}
+
+llvm::DISubprogram* LineTable::subprogram(const std::string& name) {
+    llvm::DIFile* home = file(first_.file);
+    const unsigned line = first_.valid() ? sources_.line_col(first_.file, first_.begin).line : 0;
+    auto* type = builder_.createSubroutineType(builder_.getOrCreateTypeArray({}));
+    // Without the symbol's name, which is that of every kernel and which gdb would prefer.
+    return builder_.createFunction(home, name, "", home, line, type, line, llvm::DINode::FlagPrototyped,
+                                   llvm::DISubprogram::SPFlagDefinition | llvm::DISubprogram::SPFlagOptimized);
+}
+
+void LineTable::move(llvm::Function& part, const std::vector<llvm::BasicBlock*>& blocks) {
+    llvm::DISubprogram* own = subprogram(kernel_->getName().str());
+    part.setSubprogram(own);
+    std::map<llvm::DIFile*, llvm::DIScope*> scopes{{own->getFile(), own}};
+    for (llvm::BasicBlock* block : blocks)
+        for (llvm::Instruction& i : *block) {
+            const llvm::DebugLoc& at = i.getDebugLoc();
+            if (!at) continue;
+            llvm::DIFile* of = at->getFile();
+            llvm::DIScope*& scope = scopes[of];
+            if (!scope) scope = builder_.createLexicalBlockFile(own, of);
+            i.setDebugLoc(llvm::DILocation::get(own->getContext(), at.getLine(), at.getCol(), scope));
+        }
 }
 
 llvm::DIFile* LineTable::file(uint32_t id) {

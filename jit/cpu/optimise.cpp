@@ -23,6 +23,7 @@
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/Config/llvm-config.h>
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/PassManager.h>
 #include <llvm/MC/MCSubtargetInfo.h>
@@ -205,7 +206,7 @@ static void register_analyses(llvm::ModuleAnalysisManager& modules, llvm::Functi
     loops.registerPass([&] { return FunctionAnalysisManagerLoopProxy(functions); });
 }
 
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+void optimise(llvm::Module& module, llvm::TargetMachine& machine, Watch* watch) {
     struct Managers {  // in the order in which they may go
         llvm::LoopAnalysisManager loops;
         llvm::FunctionAnalysisManager functions;
@@ -224,38 +225,61 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
     passes.addPass(llvm::ADCEPass());
     passes.addPass(llvm::SimplifyCFGPass());
     for (llvm::Function& f : module)
-        if (!f.isDeclaration()) passes.run(f, functions);
+        if (!f.isDeclaration() && !is_over(watch)) passes.run(f, functions);
 }
 
 namespace {
 
+/// Empties functions once the compilation is over, so that the passes behind have nothing to do.
+class EmptyOnceOver final : public llvm::FunctionPass {
+public:
+    explicit EmptyOnceOver(Watch* watch) : FunctionPass(id_), watch_(watch) {}
+    bool runOnFunction(llvm::Function& f) override {
+        if (!is_over(watch_)) return false;
+        f.deleteBody();
+        llvm::IRBuilder<>(llvm::BasicBlock::Create(f.getContext(), "", &f)).CreateUnreachable();
+        return true;
+    }
+
+private:
+    static char id_;
+    Watch* const watch_;
+};
+char EmptyOnceOver::id_ = 0;  // its address is what LLVM wants
+
 /// LLVM's passes of code generation but for some that take long. LLVM's own switches for them belong to the process, in which others may use LLVM.
 class CodePasses final : public llvm::legacy::PassManager {
 public:
-    explicit CodePasses(bool large) : large_(large) {}
+    CodePasses(bool large, Watch* watch) : large_(large), watch_(watch) {}
     void add(llvm::Pass* pass) override {
         const llvm::StringRef name = pass->getPassName();
         // Moves logic of integers to masks of AVX-512, where nothing of ours lies: it only looks at everything.
         const bool idle = name == "X86 Domain Reassignment Pass";
         // Shares counters among the accesses of a loop: looks at the uses of all loops for each of them.
         const bool slow = large_ && (name == "Loop Strength Reduction" || name == "Canonicalize Freeze Instructions in Loops");
+        if (watch_ && !watched_ && pass->getPassKind() == llvm::PT_Function) {  // all of them run on one function after the other
+            watched_ = true;
+            llvm::legacy::PassManager::add(new EmptyOnceOver(watch_));
+        }
         idle || slow ? delete pass : llvm::legacy::PassManager::add(pass);
     }
 
 private:
     const bool large_;
+    Watch* const watch_;
+    bool watched_ = false;
 };
 
-constexpr size_t kManyBlocks = 128;  ///< of a kernel: some 20 nests of loops
+constexpr size_t kManyBlocks = 128;  ///< of a function: some 25 nests of loops
 
 }  // namespace
 
-std::string emit_code(llvm::Module& module, llvm::TargetMachine& machine, bool assembly) {
+std::string emit_code(llvm::Module& module, llvm::TargetMachine& machine, bool assembly, Watch* watch) {
     llvm::SmallVector<char, 0> bytes;
     llvm::raw_svector_ostream out(bytes);
     size_t blocks = 0;
     for (const llvm::Function& f : module) blocks = std::max(blocks, f.size());
-    const Fragile<CodePasses> passes = std::make_unique<CodePasses>(blocks > kManyBlocks);
+    const Fragile<CodePasses> passes = std::make_unique<CodePasses>(blocks > kManyBlocks, watch);
     const auto kind = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
     TEGULA_CHECK(!machine.addPassesToEmitFile(*passes, out, nullptr, kind), "the target emits no object files");
     passes->run(module);

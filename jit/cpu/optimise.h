@@ -39,7 +39,9 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const TargetChoice& cho
 /// `machine` null: no code generator for it is linked; nothing then, but for AArch64.
 std::optional<TargetFacts> facts_of(const TargetChoice& choice, const llvm::TargetMachine* machine);
 /// A short list of passes: loops are laid out by the emitter, so that there is nothing to vectorise or unroll.
-void optimise(llvm::Module& module, llvm::TargetMachine& machine);
-std::string emit_code(llvm::Module& module, llvm::TargetMachine& machine, bool assembly);
+/// Once `watch` (may be null) is over, functions are left as they are here, and compiled as if they were empty there: both soon return, and nothing
+/// of LLVM's is left behind.
+void optimise(llvm::Module& module, llvm::TargetMachine& machine, Watch* watch);
+std::string emit_code(llvm::Module& module, llvm::TargetMachine& machine, bool assembly, Watch* watch);
 
 }  // namespace tegula::cpu

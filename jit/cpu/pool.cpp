@@ -240,7 +240,7 @@ Chunks::Chunks(uint64_t total, unsigned workers) : total_(total), unit_(total / 
 bool Chunks::take_front(Share& share, uint64_t& begin, uint64_t& end) {
     uint64_t range = share.range.load(std::memory_order_relaxed);
     for (;;) {
-        const uint64_t from = begin_of(range), to = end_of(range);
+        const uint64_t from = begin_of(range), to = std::min(end_of(range), end_.load(std::memory_order_relaxed));
         if (from >= to) return false;
         const uint64_t n = std::clamp<uint64_t>((to - from) / 8, 1, kMostAtOnce);
         if (!share.range.compare_exchange_weak(range, pack(from + n, to), std::memory_order_relaxed)) continue;
@@ -255,7 +255,7 @@ bool Chunks::steal(unsigned worker) {
         Share& victim = shares_[(worker + k) % workers_];
         uint64_t range = victim.range.load(std::memory_order_relaxed);
         for (;;) {
-            const uint64_t from = begin_of(range), to = end_of(range);
+            const uint64_t from = begin_of(range), to = std::min(end_of(range), end_.load(std::memory_order_relaxed));
             if (from >= to) break;
             const uint64_t middle = from + (to - from) / 2;
             if (!victim.range.compare_exchange_weak(range, pack(from, middle), std::memory_order_relaxed)) continue;
@@ -271,6 +271,13 @@ bool Chunks::take(unsigned worker, uint64_t& begin, uint64_t& end) {
         if (take_front(shares_[worker], begin, end)) return true;
     while (steal(worker));
     return false;
+}
+
+void Chunks::end_at(uint64_t program) {
+    const uint64_t end = program / unit_ + (program % unit_ != 0);
+    uint64_t now = end_.load(std::memory_order_relaxed);
+    while (end < now && !end_.compare_exchange_weak(now, end, std::memory_order_relaxed)) {
+    }
 }
 
 uint64_t Chunks::taken() const {

@@ -66,6 +66,8 @@ public:
     Chunks(uint64_t total, unsigned workers);
     /// The next part for this worker; false when nothing is left anywhere.
     bool take(unsigned worker, uint64_t& begin, uint64_t& end);
+    /// From `program` on nothing is dealt out any more; a later call can only take away more.
+    void end_at(uint64_t program);
     /// An estimate of how many are taken.
     uint64_t taken() const;
 
@@ -77,7 +79,8 @@ private:
     bool steal(unsigned worker);
 
     const uint64_t total_;
-    uint64_t unit_;  ///< programs per unit
+    uint64_t unit_;                          ///< programs per unit
+    std::atomic<uint64_t> end_{UINT64_MAX};  ///< units from here on are not dealt out
     const unsigned workers_;
     std::unique_ptr<Share[]> shares_;
 };

@@ -69,7 +69,11 @@ Unit emit(ir::Function fn, const CompileOptions& options, const TargetChoice& ch
     transpose_narrow_products(fn);
     const Plan plan = make_plan(fn, options);
     out.scratch_bytes = plan.scratch_bytes;
-    Codegen(*out.module, fn, plan, options, facts).run();
+    try {
+        Codegen(*out.module, fn, plan, options, facts).run();
+    } catch (const Cancelled&) {
+        return {};
+    }
     std::string problem;
     llvm::raw_string_ostream stream(problem);
     if (llvm::verifyModule(*out.module, &stream)) TEGULA_CHECK(false, "emitted code is malformed: " + problem + "\n" + module_text(*out.module));
@@ -165,8 +169,9 @@ Result<ObjectCode> Compiler::compile(const ir::Function& fn, const CompileOption
     Result<ObjectCode> out;
     Unit unit = state_->unit(fn, options, out.error);
     if (!unit.machine) return out;
-    optimise(*unit.module, *unit.machine);
-    out.value = ObjectCode{emit_code(*unit.module, *unit.machine, false), unit.scratch_bytes};
+    optimise(*unit.module, *unit.machine, options.watch);
+    ObjectCode code{emit_code(*unit.module, *unit.machine, false, options.watch), unit.scratch_bytes};
+    if (!is_over(options.watch)) out.value = std::move(code);
     return out;
 }
 
@@ -174,8 +179,9 @@ Result<std::string> Compiler::text(const ir::Function& fn, const CompileOptions&
     Result<std::string> out;
     Unit unit = state_->unit(fn, options, out.error);
     if (!unit.module || (!unit.machine && kind != "llvm")) return out;
-    if (kind != "llvm") optimise(*unit.module, *unit.machine);
-    out.value = kind == "asm" ? emit_code(*unit.module, *unit.machine, true) : module_text(*unit.module);
+    if (kind != "llvm") optimise(*unit.module, *unit.machine, options.watch);
+    std::string text = kind == "asm" ? emit_code(*unit.module, *unit.machine, true, options.watch) : module_text(*unit.module);
+    if (!is_over(options.watch)) out.value = std::move(text);
     return out;
 }
 

@@ -68,6 +68,7 @@ const char* verb_of(ir::Op op) { return op == ir::Op::ptr_load ? "a read" : op =
 
 void on_bad_pointer(State* state, uint32_t inst, int64_t lane, uint64_t pointer) {
     guarded(state, [&](Worker& w) {
+        if (w.has_reported(inst, Diag::pointer_out_of_range)) return;
         const ir::Function& fn = *state->fn;
         const ir::Inst& i = fn.inst(ir::InstId{inst});
         const ir::ValueId pointers = fn.operands(i)[0];
@@ -97,11 +98,11 @@ uint64_t on_atomic(State* state, uint32_t inst, uint8_t* data, uint64_t bit, uin
 }
 
 void on_sort(State* state, uint32_t inst, const void* in, void* values, int32_t* indices, int64_t wanted) {
-    guarded(state, [&](Worker& w) { sort_tile(*state->fn, inst, in, values, indices, wanted, [&] { return w.tick(inst), w.launch().stopped(); }); });
+    guarded(state, [&](Worker& w) { sort_tile(*state->fn, inst, in, values, indices, wanted, [&] { return w.tick(inst), w.stopped(); }); });
 }
 
 void on_histogram(State* state, uint32_t inst, const void* in, const uint8_t* mask, int32_t* counts) {
-    guarded(state, [&](Worker& w) { count_tile(*state->fn, inst, in, mask, counts, [&] { return w.tick(inst), w.launch().stopped(); }); });
+    guarded(state, [&](Worker& w) { count_tile(*state->fn, inst, in, mask, counts, [&] { return w.tick(inst), w.stopped(); }); });
 }
 
 void on_failed_check(State* state, uint32_t inst, uint32_t failure, int64_t element, uint64_t code) {
@@ -141,14 +142,12 @@ RunResult Launch::result() {
     RunResult out;
     out.status = static_cast<RunResult::Status>(status.load());
     out.steps = steps.load();
-    std::vector<Report*> sorted;
-    for (auto& [key, report] : reports) sorted.push_back(&report);
-    std::sort(sorted.begin(), sorted.end(),
-              [](const Report* a, const Report* b) { return a->program != b->program ? a->program < b->program : a->number < b->number; });
-    for (Report* r : sorted)
-        if (out.diagnostics.size() < options.max_errors) out.diagnostics.push_back(std::move(r->diagnostic));
+    out.diagnostics = std::move(reports);
     ended.tile_bytes = scratch_bytes;
     if (auto why = end_of_run(fn, grid, options, out.status, ended)) out.diagnostics.push_back(std::move(*why));
+    DiagSink sink;
+    if (out.status == RunResult::out_of_time) sink.report(Diag::compile_budget_spent, fn.span, {fn.name, std::to_string(options.compile_budget)});
+    for (Diagnostic& d : sink.take()) out.diagnostics.push_back(std::move(d));
     return out;
 }
 
@@ -156,7 +155,7 @@ RunResult Launch::result() {
 
 Worker::Worker(Launch& launch, bool leads)
     : launch_(launch), leads_(leads), instructions_(static_cast<int64_t>(launch.fn.block(launch.fn.body).insts.size())) {
-    state_.stop = &launch.stop;
+    state_.stop = &stop_;
     state_.support = &support();
     state_.fn = &launch.fn;
     state_.owner = this;
@@ -198,6 +197,8 @@ void Worker::take_steps(uint32_t inst, int64_t left) {
 
 void Worker::tick(uint32_t inst, int64_t left) {
     launch_.steps.fetch_add(static_cast<uint64_t>(std::max<int64_t>(0, batch_ - state_.steps_left)), std::memory_order_relaxed);
+    const bool at_back_edge = state_.steps_left < 0;
+    batch_ = std::max(batch_, kLeastBatch);
     const std::atomic<bool>* cancel = launch_.options.cancel;
     if (cancel && cancel->load(std::memory_order_relaxed)) end(RunResult::cancelled, inst, left);
     const Clock::time_point now = Clock::now();
@@ -206,23 +207,29 @@ void Worker::tick(uint32_t inst, int64_t left) {
     last_tick_ = now;
     state_.elements_left = kElementsPerTick;
     take_steps(inst, left);
-    if (!leads_ || !launch_.options.progress || now - last_progress_ < kProgress) return;
-    last_progress_ = now;
-    if (!launch_.options.progress(std::min(launch_.programs_done.load(std::memory_order_relaxed), launch_.total), launch_.total))
-        end(RunResult::cancelled, inst, left);
+    if (leads_ && launch_.options.progress && now - last_progress_ >= kProgress) {
+        last_progress_ = now;
+        if (!launch_.options.progress(std::min(launch_.programs_done.load(std::memory_order_relaxed), launch_.total), launch_.total))
+            end(RunResult::cancelled, inst, left);
+    }
+    if (stopped() || (has_failed() && at_back_edge)) stop_ = 1;
+    if (has_failed()) leave_at_back_edge();
 }
 
-bool Worker::run(Entry entry, const uint64_t* block, uint8_t* scratch, uint64_t linear) {
+bool Worker::run(Entry entry, const uint64_t* block, uint8_t* scratch, uint64_t linear, uint64_t position) {
     linear_ = linear;
     running_ = true;
+    position_ = position;
+    if (!reported_.empty()) reported_.clear();
+    stop_ = 0;
     program_[0] = static_cast<int64_t>(linear % launch_.grid[0]);
     program_[1] = static_cast<int64_t>(linear / launch_.grid[0] % launch_.grid[1]);
     program_[2] = static_cast<int64_t>(linear / launch_.grid[0] / launch_.grid[1]);
     state_.steps_left -= instructions_;
     if (state_.steps_left < 0) on_tick(&state_, UINT32_MAX, -1);
-    if (launch_.stopped()) return false;
+    if (stopped()) return false;
     entry(block, program_, scratch, &state_);
-    return !launch_.stopped();
+    return !stopped() && !has_failed();
 }
 
 void Worker::print(uint32_t inst, const void* const* operands) {
@@ -241,25 +248,35 @@ void Worker::print(uint32_t inst, const void* const* operands) {
         if (end(RunResult::out_of_memory, inst)) launch_.ended.too_much_print();
         return;
     }
-    printed_.push_back({linear_, number_++, std::move(text)});
+    printed_.push_back({position_, linear_, number_++, std::move(text)});
+}
+
+bool Worker::has_reported(uint32_t inst, Diag id) const {
+    return std::find(reported_.begin(), reported_.end(), std::pair(inst, id)) != reported_.end();
 }
 
 void Worker::report(uint32_t inst, Diag id, std::initializer_list<std::string> args, int64_t element, const Shape* shape) {
+    if (has_reported(inst, id)) return;
+    reported_.emplace_back(inst, id);
     DiagSink sink(1);
     Diagnostic& d = sink.report(id, launch_.fn.inst(ir::InstId{inst}).span, args);
     d.notes.push_back("in program (" + std::to_string(program_[0]) + ", " + std::to_string(program_[1]) + ", " + std::to_string(program_[2]) + ")");
     if (element >= 0) d.notes.push_back("at element " + (shape ? point_text(element, *shape) : std::to_string(element)) + " of the tile");
     uint8_t expected = RunResult::ok;
     launch_.status.compare_exchange_strong(expected, RunResult::failed);
+    leave_at_back_edge();
     std::lock_guard lock(launch_.mutex);
-    const auto key = std::pair(inst, static_cast<uint16_t>(id));
-    const auto found = launch_.reports.find(key);
-    if (found == launch_.reports.end()) {
-        launch_.reports.emplace(key, Launch::Report{linear_, number_++, std::move(d)});
-        if (launch_.reports.size() >= launch_.options.max_errors) launch_.request_stop();
-    } else if (linear_ < found->second.program) {
-        found->second = {linear_, number_++, std::move(d)};
-    }
+    const uint64_t failed = launch_.failed.load(std::memory_order_relaxed);
+    if (position_ > failed) return;
+    if (position_ < failed) launch_.reports.clear();
+    launch_.failed.store(position_, std::memory_order_relaxed);
+    if (launch_.reports.size() < launch_.options.max_errors) launch_.reports.push_back(std::move(d));
+}
+
+/// The next back edge of a loop of the program asks whether the run is over: so does the interpreter's, and both report the same.
+void Worker::leave_at_back_edge() {
+    launch_.steps.fetch_add(static_cast<uint64_t>(std::max<int64_t>(0, batch_ - state_.steps_left)), std::memory_order_relaxed);
+    batch_ = state_.steps_left = 0;
 }
 
 }  // namespace tegula::cpu

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <span>
 #include <string>
@@ -16,7 +15,7 @@
 namespace tegula::cpu {
 
 struct Printed {
-    uint64_t program, number;  ///< number: among the texts of one worker
+    uint64_t position, program, number;  ///< position: in the run's order; number: among the texts of one worker
     std::string text;
 };
 
@@ -31,18 +30,15 @@ struct Launch {
     RunEnd ended;                ///< what ran when the run was ended: written by who ended it
     bool parallel = false;
     bool in_order = false;  ///< one worker, programs in order: prints go out at once
-    uint32_t stop = 0;      ///< through std::atomic_ref; emitted code reads it
+    std::atomic<bool> stop{false};
     std::atomic<uint64_t> steps{0}, printed_bytes{0};
     std::atomic<uint8_t> status{RunResult::ok};
     std::atomic<uint64_t> programs_done{0};
-    std::mutex memory;  ///< atomics that no word holds
+    std::atomic<uint64_t> failed{UINT64_MAX};  ///< the first program in the run's order that reported an error: none behind it begins or goes on
+    std::mutex memory;                         ///< atomics that no word holds
 
-    std::mutex mutex;  ///< guards the rest
-    struct Report {
-        uint64_t program, number;
-        Diagnostic diagnostic;
-    };
-    std::map<std::pair<uint32_t, uint16_t>, Report> reports;  ///< by instruction and row: the first program in the grid's order
+    std::mutex mutex;                 ///< guards the rest
+    std::vector<Diagnostic> reports;  ///< of program `failed`, as it made them
     std::vector<Printed> printed;
     std::exception_ptr failure;
 
@@ -50,8 +46,8 @@ struct Launch {
         : fn(f), args(a), options(o), grid{g[0], g[1], g[2]}, total(g[0] * g[1] * g[2]) {}
     /// Ends the run with `status`. The first one wins: true, and its caller may write `ended`.
     bool end(RunResult::Status status);
-    void request_stop() { std::atomic_ref(stop).store(1, std::memory_order_relaxed); }
-    bool stopped() { return std::atomic_ref(stop).load(std::memory_order_relaxed) != 0; }
+    void request_stop() { stop.store(true, std::memory_order_relaxed); }
+    bool stopped() const { return stop.load(std::memory_order_relaxed); }
     void fail(std::exception_ptr error);
     RunResult result();
 };
@@ -62,8 +58,8 @@ public:
     Worker(Launch& launch, bool leads);
     ~Worker();
     Worker(const Worker&) = delete;
-    /// Runs program number `linear` of the grid; false when the run is over.
-    bool run(Entry entry, const uint64_t* block, uint8_t* scratch, uint64_t linear);
+    /// Runs program number `linear` of the grid, `position` in the run's order; false when the run is over for it and those behind it.
+    bool run(Entry entry, const uint64_t* block, uint8_t* scratch, uint64_t linear, uint64_t position);
 
     // Called by the functions of Support.
     static Worker& of(State* state) { return *static_cast<Worker*>(state->owner); }
@@ -73,10 +69,16 @@ public:
     bool end(RunResult::Status status, uint32_t inst = UINT32_MAX, int64_t left = -1);
     void print(uint32_t inst, const void* const* operands);
     void report(uint32_t inst, Diag id, std::initializer_list<std::string> args, int64_t element = -1, const Shape* shape = nullptr);
+    /// Has this program reported that already? One report for each instruction and row: loops over lanes report every bad one.
+    bool has_reported(uint32_t inst, Diag id) const;
+    /// Is the run over for this program, wherever it is? One that failed itself goes on to its next back edge, or to its end.
+    bool stopped() const { return launch_.stopped() || launch_.failed.load(std::memory_order_relaxed) < position_; }
 
 private:
     using Clock = std::chrono::steady_clock;
     void take_steps(uint32_t inst = UINT32_MAX, int64_t left = -1);
+    bool has_failed() const { return launch_.failed.load(std::memory_order_relaxed) == position_; }
+    void leave_at_back_edge();
     Launch& launch_;
     State state_;
     const bool leads_;      ///< tells about progress
@@ -84,7 +86,9 @@ private:
     const int64_t instructions_;
     int64_t batch_ = 64;  ///< steps between two ticks
     int64_t program_[6];
-    uint64_t linear_ = 0, number_ = 0;
+    uint64_t linear_ = 0, position_ = 0, number_ = 0;
+    uint32_t stop_ = 0;                                ///< what emitted code reads behind a tick
+    std::vector<std::pair<uint32_t, Diag>> reported_;  ///< by this program
     Clock::time_point last_tick_, last_progress_;
     std::vector<Printed> printed_;
 };

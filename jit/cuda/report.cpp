@@ -101,6 +101,7 @@ void read_report(const ir::Function& fn, std::span<const uint64_t> words, std::s
                  const RunOptions& options, RunResult& result) {
     const Printer printer{fn, ranges};
     std::set<uint32_t> reported;
+    uint64_t failed = UINT64_MAX;  // the first program that did
     for (const Record& record : records_of(fn, words)) {
         const ir::Op op = fn.inst(record.inst).op;
         if (op == ir::Op::print && options.print) {
@@ -108,6 +109,7 @@ void read_report(const ir::Function& fn, std::span<const uint64_t> words, std::s
         }
         if (op != ir::Op::assert) continue;
         result.status = RunResult::failed;
+        if (failed = std::min(failed, record.program); record.program != failed) continue;
         if (result.diagnostics.size() < options.max_errors && reported.insert(record.inst.v).second)
             result.diagnostics.push_back(assertion(fn, record, grid));
     }

@@ -36,7 +36,7 @@ struct PrintedRange {
 };
 
 /// Hands the prints in `words` (the whole buffer) to options.print in program order and adds a T0911 row per assert to `result`, as the
-/// interpreter does: the first program that fails, once per instruction. Malformed records end the reading.
+/// interpreter does: those of the first program that fails, once per instruction. Malformed records end the reading.
 void read_report(const ir::Function& fn, std::span<const uint64_t> words, std::span<const uint64_t, 3> grid, std::span<const PrintedRange> ranges,
                  const RunOptions& options, RunResult& result);
 

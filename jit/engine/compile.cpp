@@ -171,12 +171,12 @@ void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
 std::optional<std::string> Engine::artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags) {
     if (kind == "json") return describe_instance(exe, module.types());
     if (kind == "ir:final") return ir::print(*exe.instance.fn);
-    if (is_cpu_artifact(kind))
-        return cpu().artifact(exe.instance, exe.disabled_passes, kind == "explain@cpu" ? "explain" : kind, nullptr, nullptr, diags);
     const size_t at = kind.find('@');
-    if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || stage == "explain") {
+    if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || stage == "explain" || is_cpu_artifact(kind)) {
         const Arch* arch = find_arch(at == kind.npos ? "sm_90a" : kind.substr(at + 1));
         try {
+            if (is_cpu_artifact(kind))
+                return cpu().artifact(exe.instance, exe.disabled_passes, stage == "explain" ? stage : kind, nullptr, &cancelled_, diags);
             if (arch && !arch->is_ptx() && at != kind.npos && kind.substr(at + 1) != arch->name)
                 diags.report(Diag::other_arch, {}, {printable(kind.substr(at + 1)), std::string(arch->name)});
             if (arch && exe.given && is_open(*exe.kernel, *exe.given)) return tuned_artifact(module, exe, stage, *arch, diags);

@@ -9,6 +9,7 @@
 #include "jit/cpu/cpu.h"
 #include "jit/cpu/executable_memory.h"
 #include "jit/cpu/explain.h"
+#include "lang/cancel.h"
 #endif
 
 namespace tegula {
@@ -35,16 +36,19 @@ public:
         return backend().prepare(*instance.fn);
     }
     std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>&, std::string_view kind, const Arch*,
-                                        const std::atomic<bool>*, DiagSink& diags) override {
+                                        const std::atomic<bool>* cancel, DiagSink& diags) override {
         if (const std::string problem = backend().compiler().problem(); !problem.empty())
             return diags.report(Diag::machine_unavailable, {}, {"cpu", problem}), std::nullopt;
         if (kind == "explain") return cpu::explain(*instance.fn, instance.facts, backend().compiler().target(), sources_, pool_);
+        cpu::Watch watch(cancel, 0, {});
         cpu::CompileOptions usual;
+        usual.watch = &watch;
         usual.tensors.resize(instance.fn->params.size());
         if (kind == "llvm@armv8.6-a") usual.features = "+dotprod,+i8mm";
         if (kind.starts_with("llvm@")) usual.triple = "aarch64-linux-gnu", kind = "llvm";
         auto text = backend().compiler().text(*instance.fn, usual, kind);
         if (text) return std::move(*text);
+        poll(cancel);
         diags.report(Diag::machine_unavailable, {}, {"cpu", text.error});
         return std::nullopt;
     }

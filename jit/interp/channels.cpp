@@ -164,6 +164,7 @@ void step_specialise(Machine& m, const Step& s) {
     std::memcpy(producer.arena, m.arena, m.plan.arena_bytes);
     std::copy(std::begin(m.program), std::end(m.program), std::begin(producer.program));
     producer.linear = m.linear;
+    producer.position = m.position;
     producer.rings = m.rings;
     producer.pc = info.begin;
     m.pc = info.end;

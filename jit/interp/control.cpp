@@ -5,7 +5,10 @@
 
 namespace tegula::interp {
 
-void step_jump(Machine& m, const Step& s) { m.pc = s.target; }
+void step_jump(Machine& m, const Step& s) {
+    if (s.target < m.pc) m.at_back_edge();
+    m.pc = s.target;
+}
 
 void step_jump_if_false(Machine& m, const Step& s) {
     if (m.scalar<uint8_t>(s.info->in[0]) == 0) m.pc = s.target;
@@ -29,6 +32,7 @@ void step_for_next(Machine& m, const Step& s) {
     std::memcpy(m.at(s.info->out[0]), &next, 8);
     std::memcpy(m.at(s.info->out[1]), &left, 8);
     m.pc = s.target;
+    m.at_back_edge();
 }
 
 void step_copy(Machine& m, const Step& s) {

@@ -81,7 +81,7 @@ bool Machine::poll() {
     if (tick && (++polls & 15) == 0 && !tick()) end(RunResult::cancelled);
     const std::atomic<bool>* cancel = shared.options.cancel;
     if (cancel && cancel->load(std::memory_order_relaxed)) end(RunResult::cancelled);
-    if (shared.stop.load(std::memory_order_relaxed)) stopped = true;
+    if (shared.stop.load(std::memory_order_relaxed) || shared.failed.load(std::memory_order_relaxed) < position) stopped = true;
     return stopped;
 }
 
@@ -139,8 +139,9 @@ std::array<uint64_t, 3> program_of(uint64_t number, const uint64_t (&grid)[3]) {
     return {number % grid[0], number / grid[0] % grid[1], number / grid[0] / grid[1]};
 }
 
-void Machine::run_program(uint64_t index) {
+void Machine::run_program(uint64_t index, uint64_t place) {
     linear = index;
+    position = place;
     std::ranges::copy(program_of(index, shared.grid), program);
     execute(plan.body, static_cast<uint32_t>(plan.steps.size()));
 }
@@ -148,6 +149,10 @@ void Machine::run_program(uint64_t index) {
 void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::string> args, int64_t element, const Shape* shape) {
     Shared& s = m.shared;
     std::lock_guard lock(s.errors_mutex);
+    const uint64_t failed = s.failed.load(std::memory_order_relaxed);
+    if (m.position > failed) return;
+    if (m.position < failed) s.errors.clear(), s.reported.clear();
+    s.failed.store(m.position, std::memory_order_relaxed);
     if (s.errors.size() >= s.options.max_errors || !s.reported.emplace(info.id.v, static_cast<uint16_t>(id)).second) return;
     DiagSink sink(1);
     Diagnostic& d = sink.report(id, info.span, args);
@@ -158,7 +163,6 @@ void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::st
     s.errors.push_back(d);
     uint8_t expected = RunResult::ok;
     s.status.compare_exchange_strong(expected, RunResult::failed);
-    if (s.errors.size() >= s.options.max_errors) s.stop.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace tegula::interp

@@ -62,8 +62,9 @@ struct Shared {
     std::atomic<uint8_t> status{RunResult::ok};
     bool checked = false, parallel = false;
 
+    std::atomic<uint64_t> failed{UINT64_MAX};  ///< the first program in the run's order that reported an error: none behind it begins or goes on
     std::mutex errors_mutex;
-    std::vector<Diagnostic> errors;
+    std::vector<Diagnostic> errors;                    ///< of program `failed`
     std::set<std::pair<uint32_t, uint16_t>> reported;  ///< instruction and row: one report each
     RunEnd ended;                                      ///< what ran when the run was ended
 
@@ -73,7 +74,7 @@ struct Shared {
 };
 
 struct Printed {
-    uint64_t program, number;  ///< number: among the texts of one worker
+    uint64_t position, program, number;  ///< position: in the run's order; number: among the texts of one worker
     std::string text;
 };
 
@@ -87,9 +88,9 @@ struct Machine {
     uint32_t pc = 0;
     int64_t lanes = 1;
     uint64_t program[3] = {0, 0, 0};
-    uint64_t linear = 0;
-    uint64_t steps_left = 0;        ///< of the batch taken from the budget
-    const Step* running = nullptr;  ///< the last step that was begun
+    uint64_t linear = 0, position = 0;  ///< the program's number; its place in the run's order
+    uint64_t steps_left = 0;            ///< of the batch taken from the budget
+    const Step* running = nullptr;      ///< the last step that was begun
     bool stopped = false;
     bool waiting = false;          ///< the step at `pc` could not run: it waits for the other side of a channel
     std::shared_ptr<Rings> rings;  ///< programs in GPU form; both sides of `specialise` share it
@@ -122,7 +123,11 @@ struct Machine {
     Cell* page_of(Shadow& shadow, uint64_t at, const std::string& name);
     /// Polls cancellation and the end of the run; to be called at least every few milliseconds. True: stop.
     bool poll();
-    void run_program(uint64_t index);
+    void run_program(uint64_t index, uint64_t place);
+    /// Behind a step that went back to the start of a loop: a program that reported an error ends here.
+    void at_back_edge() {
+        if (shared.failed.load(std::memory_order_relaxed) <= position) stopped = true;
+    }
 
 private:
     bool run_step(bool checked, bool traps);
@@ -133,7 +138,7 @@ private:
 std::array<uint64_t, 3> program_of(uint64_t number, const uint64_t (&grid)[3]);
 
 /// Reports one T09 row for an instruction: once per instruction and row, with the program's id and, if not negative, the element's index as
-/// notes. Ends the run at max_errors.
+/// notes. It ends the run: the program goes on to its next back edge, or to its end, and no later one begins.
 void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::string> args, int64_t element = -1, const Shape* shape = nullptr);
 
 /// Memory for one access, checked and traced. `element` numbers the accessed part in row-major order.

@@ -56,7 +56,7 @@ void step_print(Machine& m, const Step& s) {
         if (m.end(RunResult::out_of_memory)) m.shared.ended.too_much_print();
         return;
     }
-    m.printed->push_back({m.linear, m.printed->size(), std::move(out)});
+    m.printed->push_back({m.position, m.linear, m.printed->size(), std::move(out)});
 }
 
 void step_assert_all(Machine& m, const Step& s) {

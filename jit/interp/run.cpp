@@ -37,7 +37,8 @@ public:
         }
         std::sort(printed_.begin(), printed_.end(),
                   [](const Printed& a, const Printed& b) { return a.program != b.program ? a.program < b.program : a.number < b.number; });
-        for (const Printed& p : printed_) shared_.options.print(p.text);
+        for (const Printed& p : printed_)
+            if (p.position <= shared_.failed) shared_.options.print(p.text);
         if (failure_) std::rethrow_exception(failure_);
     }
 
@@ -83,8 +84,8 @@ private:
     void run_programs(Machine& m) {
         if (!m.execute(0, shared_.plan.body)) return;
         for (uint64_t i = next_.fetch_add(1); i < total_; i = next_.fetch_add(1)) {
-            m.run_program(order_(i));
-            if (m.stopped) return;
+            m.run_program(order_(i), i);
+            if (m.stopped || shared_.failed.load(std::memory_order_relaxed) <= i) return;
             if (m.tick && !m.tick()) m.end(RunResult::cancelled);
         }
     }
@@ -157,7 +158,7 @@ public:
                 TEGULA_CHECK(t.param < 0 && args[i].bytes.size() == static_cast<size_t>(t.n) * t.width, "argument of the wrong size");
                 std::memcpy(m.at(t), args[i].bytes.data(), args[i].bytes.size());
             }
-            if (m.execute(0, plan_->body)) m.run_program(0);
+            if (m.execute(0, plan_->body)) m.run_program(0, 0);
             shared.steps_taken.fetch_sub(m.steps_left);
             if (shared.status == RunResult::ok || shared.status == RunResult::failed)
                 for (const Tile& t : plan_->results) results.push_back(take(m, t));

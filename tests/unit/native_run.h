@@ -28,7 +28,7 @@ inline void run_native(const ir::Function& fn, const cpu::CompileOptions& option
     uint8_t* const at = scratch.end() - (code->scratch_bytes + 63) / 64 * 64;
     {
         cpu::Worker worker(launch, true);
-        for (uint64_t program = 0; program < launch.total; ++program) ASSERT_TRUE(worker.run(code->entry, block.data(), at, program));
+        for (uint64_t program = 0; program < launch.total; ++program) ASSERT_TRUE(worker.run(code->entry, block.data(), at, program, program));
     }
     for (const uint8_t* p = at + code->scratch_bytes; p < scratch.end(); ++p) ASSERT_EQ(*p, 0xff) << "written behind the scratch memory";
 }
