@@ -13,7 +13,7 @@ COPY = ROOT / "build/mutants"
 BUILD = COPY / "build/release"
 WITHOUT_EXCEPTION = {MASKS, PACKING, BARRIERS}
 SHARE = 0.95
-TIMEOUT = 600
+TIMEOUT = 1800  # of a suite without a fault; with one it has ten times what it took without, and a suite that hangs has noticed
 PLACE = re.compile(r"\{\{((?:(?!\{\{).)*?) ==> (.*?)\}\}", re.S)
 # Read once per process; in every file with a fault, so that no file of the library need know of it.
 SWITCH = """#ifndef TEGULA_PLANTED
@@ -96,8 +96,11 @@ def build(targets):
     return "" if done.returncode == 0 else done.stdout[-3000:]
 
 
+usual = {}  # seconds of a suite without a fault
+
+
 def notices(suite, number):
-    """Does the suite fail?"""
+    """Does the suite fail, or not end?"""
     words = suite.split()
     on_cpu = BUILD / "tests/on_cpu"
     env = dict(os.environ, TEGULA_PLANTED=str(number), TEGULA_CACHE_DIR="off")
@@ -109,10 +112,15 @@ def notices(suite, number):
         command = [str(BUILD / "tools/tegula"), "test", "--machine", machine, *words[1:]]
     else:
         command = [str(BUILD / "tests" / words[0]), *words[1:]]
+    limit = max(60, 10 * usual[suite]) if suite in usual else TIMEOUT
+    start = time.time()
     try:
-        return subprocess.run(command, cwd=COPY, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIMEOUT).returncode != 0
+        failed = subprocess.run(command, cwd=COPY, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit).returncode != 0
     except subprocess.TimeoutExpired:
         return True
+    if not number:
+        usual[suite] = time.time() - start
+    return failed
 
 
 def hunt(fault):
