@@ -1,5 +1,5 @@
-# What ptxas says of a kernel, as the host hears it: warnings of launches and images, whether compiled now or cached, and failed tests where products wait
-# for one another. remarks.sh TEGULA, on the GPU that the CPU plays: its log is $TEGULA_ON_CPU_LOG.
+# What ptxas says of a kernel, as the host hears it: warnings of launches and images, whether compiled now or cached; tests pass all the
+# same. remarks.sh TEGULA, on the GPU that the CPU plays: its log is $TEGULA_ON_CPU_LOG.
 tegula=$1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -42,7 +42,7 @@ rm -rf cache
 export TEGULA_ON_CPU_LOG="ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources \
 for the wgmma pipeline in the function 'tegula_twice'
 "
-serialised='^error.T1104.: products of `twice` wait for one another on sm_90a: their sums and operands do not fit in registers$'
-expect 3 1 "$serialised"
+serialised='^warning.T1104.: products of `twice` wait for one another on sm_90a: their sums and operands do not fit in registers$'
+expect 0 1 "$serialised"
 unset TEGULA_ON_CPU_LOG
-expect 3 1 "$serialised"
+expect 0 1 "$serialised"

@@ -293,7 +293,7 @@ TEST(Prints, OfRunsThatFailAppear) {
     constexpr const char* kFailing = R"(
 kernel stops(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [5] {
     print("program {}", program_id(0));
-    assert(x[program_id(0)] < 3.0, "too large");
+    assert(x[program_id(0)] != 3.0, "three");
     y[program_id(0)] = x[program_id(0)];
 }
 kernel races(out y: tensor<i32>[N]) grid [3] { print("racer {}", program_id(0)); y[0] = cast<i32>(program_id(0)); }
@@ -422,7 +422,7 @@ test "launches" { let y = empty<f32>[3]; while true { one(y); } }
 test "expected failures" { while true { assert_fails(while_is(1)); } }
 test "making" { let x = randn<f32>[16777216]; }
 test "comparing" { let x = zeros<u8>[16777216]; while true { assert_equal(x, x); } }
-test "recursion" { let n = twice(20); }
+test "recursion" { while true { let n = twice(17); } }
 test "sorting" { let x = sort(randn<f32>[4194304]); }
 )");
     for (const char* name : {"passes", "launches", "expected failures", "making", "comparing", "recursion", "sorting"}) {
@@ -430,7 +430,7 @@ test "sorting" { let x = sort(randn<f32>[4194304]); }
         run.machine = "interp";
         run.progress = [](void*, uint64_t, uint64_t all) { return all == 0 ? 1 : 0; };
         Diags diags;
-        EXPECT_EQ(tegula_test(own.get(), name, &run, nullptr, nullptr, diags.out()), TEGULA_E_CANCELLED) << name;
+        EXPECT_EQ(tegula_test(own.get(), name, &run, nullptr, nullptr, diags.out()), TEGULA_E_CANCELLED) << name << text(diags);
         run = run_options();
         run.machine = "interp";
         run.step_budget = 500;

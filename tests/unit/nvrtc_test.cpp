@@ -343,7 +343,7 @@ kernel mm<B: int>(x: tensor<f16>[M, Q], w: tensor<f16>[Q, N], out y: tensor<f32>
         EXPECT_EQ(said.find("T1109") != said.npos, large) << said;
         for (const std::string& text : {said, explained})
             EXPECT_EQ(text.find("`tile<f32>[320, 320]`: 400 elements (1600 bytes) of each thread") != text.npos, large) << text;
-        EXPECT_EQ(said.find("mm.tile:4:") != said.npos, large) << said;
+        EXPECT_EQ(said.find("4 |     for k in") != said.npos, large) << said;
     }
 }
 
@@ -361,10 +361,14 @@ TEST_F(NvrtcTest, spills_are_seen) {
 }
 
 TEST_F(NvrtcTest, barriers_in_registers_are_avoided) {
+    const auto without_optimisation = [&](const CompiledKernel& kernel) {
+        const std::vector<std::string> said = said_of(kernel);
+        return std::count_if(said.begin(), said.end(), [](const std::string& s) { return s.starts_with("T1107 "); });
+    };
     const auto few = backend_.compile_text(text_of(parting_text(4), "part"), hopper_);
     ASSERT_TRUE(few) << few.error;
     EXPECT_FALSE(has_opcode(few.value->image, kMovesBarrier));
-    EXPECT_EQ(said_of(*few.value), std::vector<std::string>());
+    EXPECT_EQ(without_optimisation(*few.value), 0);
     for (size_t size = 0; size < few.value->image.size(); size += 7) has_opcode(std::string_view(few.value->image).substr(0, size), kMovesBarrier);
     for (size_t at = 0; at < 64 && at < few.value->image.size(); ++at) {
         std::string damaged = few.value->image;
@@ -373,12 +377,10 @@ TEST_F(NvrtcTest, barriers_in_registers_are_avoided) {
     }
     const auto many = backend_.compile_text(text_of(parting_text(16), "part"), hopper_);
     ASSERT_TRUE(many) << many.error;
-    const std::vector<std::string> said = said_of(*many.value);
-    ASSERT_EQ(said.size(), 1u);
-    EXPECT_EQ(said[0].substr(0, 6), "T1107 ");
+    EXPECT_EQ(without_optimisation(*many.value), 1);
     const auto cached = backend_.compile_text(text_of(parting_text(16), "part"), hopper_);
     ASSERT_TRUE(cached && cached.value->cached);
-    EXPECT_EQ(said_of(*cached.value), said);
+    EXPECT_EQ(said_of(*cached.value), said_of(*many.value));
 }
 
 TEST_F(NvrtcTest, what_is_cached_is_judged_by_the_list_of_today) {
