@@ -32,7 +32,7 @@ std::vector<WideTile> widest_tiles(const ir::Function& form) {
                 };
                 if (std::none_of(out.begin(), out.end(), same)) out.push_back({v, span, elements, bytes, elements > kUnrolled});
             }
-    std::stable_sort(out.begin(), out.end(), [](const WideTile& a, const WideTile& b) { return a.bytes > b.bytes; });
+    std::sort(out.begin(), out.end(), [](const WideTile& a, const WideTile& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.value.v < b.value.v; });
     return out;
 }
 

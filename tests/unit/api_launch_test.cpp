@@ -422,7 +422,7 @@ test "launches" { let y = empty<f32>[3]; while true { one(y); } }
 test "expected failures" { while true { assert_fails(while_is(1)); } }
 test "making" { let x = randn<f32>[16777216]; }
 test "comparing" { let x = zeros<u8>[16777216]; while true { assert_equal(x, x); } }
-test "recursion" { while true { let n = twice(17); } }
+test "recursion" { while true { let n = twice(12); } }
 test "sorting" { let x = sort(randn<f32>[4194304]); }
 )");
     for (const char* name : {"passes", "launches", "expected failures", "making", "comparing", "recursion", "sorting"}) {
