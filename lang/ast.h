@@ -35,7 +35,7 @@ struct Arg {
 };
 
 struct IntLit : Expr { uint64_t value; };  ///< decimal, 0x, 0b, 0o, with `_` separators; larger than 64 bits is a scanner error
-struct FloatLit : Expr { double value; std::string_view text; };  ///< decimal or hex float; text without separators
+struct FloatLit : Expr { double value; std::string_view text; int rest; };  ///< decimal or hex float; text without separators; literal_rest.h
 struct BoolLit : Expr { bool value; };
 struct StringLit : Expr { std::string_view value; };  ///< escapes already decoded (\n \t \\ \" \xHH \u{H..})
 struct NoneLit : Expr {};

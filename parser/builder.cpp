@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lang/literal_rest.h"
+
 namespace tegula::syntax {
 
 using namespace tegula::ast;
@@ -77,7 +79,9 @@ bool Builder::allow_stack(size_t symbols, Span span) {
 
 ExprPtr Builder::name(std::string_view text, Span span) { return make<NameExpr>(arena, ExprKind::name, span, {}, text); }
 ExprPtr Builder::int_lit(uint64_t value, Span span) { return make<IntLit>(arena, ExprKind::int_lit, span, {}, value); }
-ExprPtr Builder::float_lit(FloatText value, Span span) { return make<FloatLit>(arena, ExprKind::float_lit, span, {}, value.value, value.text); }
+ExprPtr Builder::float_lit(FloatText value, Span span) {
+    return make<FloatLit>(arena, ExprKind::float_lit, span, {}, value.value, value.text, literal_rest(value.text, value.value));
+}
 ExprPtr Builder::string_lit(std::string_view value, Span span) { return make<StringLit>(arena, ExprKind::string_lit, span, {}, value); }
 ExprPtr Builder::bool_lit(bool value, Span span) { return make<BoolLit>(arena, ExprKind::bool_lit, span, {}, value); }
 ExprPtr Builder::none_lit(Span span) { return make<NoneLit>(arena, ExprKind::none_lit, span, {}); }

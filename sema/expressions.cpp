@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "lang/literal_rest.h"
 #include "sema/elaborate.h"
 #include "sema/flow.h"
 #include "sema/modifiers.h"
@@ -57,7 +56,7 @@ Value literal(const ast::Expr& e) {
     if (e.kind == ast::ExprKind::int_lit) v.kind = Value::integer, v.i = ast::as<ast::IntLit>(&e).value;
     if (e.kind == ast::ExprKind::float_lit) {
         const auto& real = ast::as<ast::FloatLit>(&e);
-        v.kind = Value::real, v.r = real.value, v.rest = literal_rest(real.text, real.value);
+        v.kind = Value::real, v.r = real.value, v.rest = real.rest;
     }
     if (e.kind == ast::ExprKind::bool_lit) v.kind = Value::boolean, v.b = ast::as<ast::BoolLit>(&e).value;
     if (e.kind == ast::ExprKind::string_lit) v.kind = Value::text, v.s = ast::as<ast::StringLit>(&e).value;

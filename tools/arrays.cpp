@@ -371,12 +371,15 @@ std::string header_problem(const nlohmann::json& header, uint64_t have) {
         if (range->first < range->second) ranges.emplace_back(range->first, range->second, key);
     }
     std::sort(ranges.begin(), ranges.end());
-    for (size_t i = 1; i < ranges.size(); ++i) {
-        const auto& [begin, end, name] = ranges[i];
-        const auto& [before, until, other] = ranges[i - 1];
-        if (begin < until) return "the bytes of the tensors `" + shown(other) + "` and `" + shown(name) + "` overlap (field `data_offsets`)";
+    uint64_t until = 0;
+    const std::string* other = nullptr;
+    const std::string nobody = "bytes of the data belong to no tensor (field `data_offsets`)";
+    for (const auto& [begin, end, name] : ranges) {
+        if (begin < until) return "the bytes of the tensors `" + shown(*other) + "` and `" + shown(name) + "` overlap (field `data_offsets`)";
+        if (begin > until) return nobody;
+        until = end, other = &name;
     }
-    return {};
+    return until == have ? "" : nobody;
 }
 
 /// What `__metadata__` says of a packed tensor.

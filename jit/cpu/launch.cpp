@@ -49,7 +49,7 @@ namespace {
 /// A variant being made or made: whoever comes first makes it, the others wait.
 struct Slot {
     std::timed_mutex mutex;
-    std::shared_ptr<const LoadedCode> code;
+    std::shared_ptr<const LoadedCode> code;  ///< under the program's mutex_
 };
 
 class KernelProgram final : public Program {
@@ -101,6 +101,15 @@ Result<LoadedCode> make_code(Backend::State& state, const ir::Function& fn, cons
     return state.compiler.load(*compiled, state.lines ? fn.name : std::string());
 }
 
+/// Is this thread compiling? A launch of its progress callback then compiles for itself: the compilation that it would wait for may wait for this one.
+static thread_local bool compiling = false;
+
+struct Compiling {
+    const bool nested = compiling;
+    Compiling() { compiling = true; }
+    ~Compiling() { compiling = nested; }
+};
+
 std::shared_ptr<const LoadedCode> KernelProgram::variant(const CompileOptions& options, std::string& error) const {
     std::string key{options.may_alias ? 'a' : '-', options.bounds ? 'b' : '-', options.checked ? 'c' : '-'};
     for (const TensorTrait& t : options.tensors) (key += static_cast<char>('0' + t.strided + 2 * t.streamed)) += static_cast<char>('1' + t.unit);
@@ -111,17 +120,24 @@ std::shared_ptr<const LoadedCode> KernelProgram::variant(const CompileOptions& o
         if (!entry) entry = std::make_shared<Slot>();
         slot = entry;
     }
+    const auto finished = [&] {
+        std::lock_guard lock(mutex_);
+        return slot->code;
+    };
+    if (auto code = finished()) return code;
     std::unique_lock lock(slot->mutex, std::defer_lock);
-    while (!lock.try_lock_for(std::chrono::milliseconds(10)))
-        if (is_over(options.watch)) return nullptr;
-    if (slot->code) return slot->code;
+    if (!compiling) {
+        while (!lock.try_lock_for(std::chrono::milliseconds(10)))
+            if (is_over(options.watch)) return nullptr;
+        if (auto code = finished()) return code;
+    }
     if (options.watch) options.watch->start();
+    const Compiling now;
     auto made = make_code(*state_, fn_, options);
-    if (made)
-        slot->code = std::make_shared<const LoadedCode>(std::move(*made));
-    else
-        error = std::move(made.error);
-    return slot->code;
+    if (!made) return error = std::move(made.error), nullptr;
+    auto code = std::make_shared<const LoadedCode>(std::move(*made));
+    std::lock_guard known(mutex_);
+    return slot->code = std::move(code);
 }
 
 // ---- running ----

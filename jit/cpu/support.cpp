@@ -197,7 +197,7 @@ void Worker::take_steps(uint32_t inst, int64_t left) {
 
 void Worker::tick(uint32_t inst, int64_t left) {
     launch_.steps.fetch_add(static_cast<uint64_t>(std::max<int64_t>(0, batch_ - state_.steps_left)), std::memory_order_relaxed);
-    const bool at_back_edge = state_.steps_left < 0;
+    const bool at_back_edge = state_.steps_left < 0 && left != 0;  // behind the last trip of a `for` nothing goes back
     batch_ = std::max(batch_, kLeastBatch);
     const std::atomic<bool>* cancel = launch_.options.cancel;
     if (cancel && cancel->load(std::memory_order_relaxed)) end(RunResult::cancelled, inst, left);

@@ -23,7 +23,7 @@ public:
     bool over() {
         if (over_) return true;
         const Clock::time_point now = Clock::now();
-        spent_ = budget_ && now - start_ >= std::chrono::milliseconds(budget_);
+        spent_ = budget_ && started_ && now - start_ >= std::chrono::milliseconds(budget_);
         if (progress_ && now - told_ >= kProgress) {
             told_ = now;
             try {
@@ -35,7 +35,7 @@ public:
         return over_ = spent_ || refused_ || thrown_ || is_set(cancel_);
     }
     /// Starts the budget: of compilations that this one waits for, none is counted.
-    void start() { start_ = Clock::now(); }
+    void start() { start_ = Clock::now(), started_ = true; }
     /// Why it ended: the budget, else what the callback threw, else the flag.
     bool budget_is_spent() const { return spent_; }
     const std::exception_ptr& thrown() const { return thrown_; }
@@ -46,7 +46,7 @@ private:
     const uint64_t budget_;
     const std::function<bool()> progress_;
     Clock::time_point start_ = Clock::now(), told_ = start_;
-    bool over_ = false, spent_ = false, refused_ = false;
+    bool started_ = false, over_ = false, spent_ = false, refused_ = false;
     std::exception_ptr thrown_;
 };
 

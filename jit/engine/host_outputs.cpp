@@ -10,6 +10,8 @@ namespace tegula {
 
 namespace {
 
+constexpr int64_t kOutside = -1;  ///< an element of a part that the tensor does not have: read as 0, dropped on writing
+
 bool has_tensor(const HostValue& value) { return value.kind == HostValue::tensor || std::ranges::any_of(value.items, has_tensor); }
 
 /// name<T>[extents], possibly called: an array made on the spot, whatever its extents and elements are computed from.
@@ -81,12 +83,12 @@ std::optional<HostValue> HostRunner::part_of(const ast::IndexExpr& expr, const s
     };
     const Format& format = types.format(whole->elem);
     if (format.is_block()) return refuse("a part of a tensor whose elements share scales");
-    // The same part of the numbers of the elements tells which elements it has.
+    // The same part of the numbers of the elements tells which elements it has. They count from 1: outside of the tensor is read as 0.
     const auto count = static_cast<size_t>(whole->extents.elements());
     step(expr.span, count);
     TileData numbers{id_of(Fmt::i64), whole->extents, std::vector<uint8_t>(count * sizeof(int64_t))};
     for (size_t i = 0; i < count; ++i) {
-        const auto number = static_cast<int64_t>(i);
+        const auto number = static_cast<int64_t>(i) + 1;
         std::memcpy(numbers.bytes.data() + i * sizeof number, &number, sizeof number);
     }
     const sema::HostResolver others = resolver();
@@ -107,13 +109,15 @@ std::optional<HostValue> HostRunner::part_of(const ast::IndexExpr& expr, const s
     part.whole = whole;
     part.elements.resize(static_cast<size_t>(results[0].shape.elements()));
     std::memcpy(part.elements.data(), results[0].bytes.data(), part.elements.size() * sizeof(int64_t));
+    for (int64_t& element : part.elements) --element;
     std::vector<bool> taken(count);
     for (const int64_t element : part.elements) {
+        if (element == kOutside) continue;
         if (taken[static_cast<size_t>(element)]) return refuse("a part that has an element twice");
         taken[static_cast<size_t>(element)] = true;
     }
     for (const WrittenPart& other : parts)
-        if (other.whole == whole && std::ranges::any_of(other.elements, [&](int64_t element) { return taken[static_cast<size_t>(element)]; }))
+        if (other.whole == whole && std::ranges::any_of(other.elements, [&](int64_t element) { return element != kOutside && taken[static_cast<size_t>(element)]; }))
             return refuse("elements of which another argument is written too");
 
     HostValue out;
@@ -124,7 +128,13 @@ std::optional<HostValue> HostRunner::part_of(const ast::IndexExpr& expr, const s
     const unsigned width = format.container_bytes();
     TileData tile{whole->elem, results[0].shape, std::vector<uint8_t>(part.elements.size() * width)};
     std::vector<bool> part_written(written.empty() ? 0 : part.elements.size());
+    const uint64_t zero = encode(format, 0.0);
     for (size_t i = 0; i < part.elements.size(); ++i) {
+        if (part.elements[i] == kOutside) {
+            std::memcpy(tile.bytes.data() + i * width, &zero, width);
+            if (!written.empty()) part_written[i] = true;
+            continue;
+        }
         const auto from = static_cast<size_t>(part.elements[i]);
         std::memcpy(tile.bytes.data() + i * width, all.bytes.data() + from * width, width);
         if (!written.empty()) part_written[i] = written[from];
@@ -144,6 +154,7 @@ void HostRunner::put_back(const WrittenPart& part) {
     const std::vector<bool> part_written = written_elements(types, part.part->view());
     const unsigned width = types.format(part.whole->elem).container_bytes();
     for (size_t i = 0; i < part.elements.size(); ++i) {
+        if (part.elements[i] == kOutside) continue;
         const auto to = static_cast<size_t>(part.elements[i]);
         std::memcpy(all.bytes.data() + to * width, tile.bytes.data() + i * width, width);
         if (!written.empty()) written[to] = part_written[i];

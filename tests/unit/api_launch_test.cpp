@@ -1,5 +1,6 @@
 // The C API: launches, their arguments, callbacks, budgets, cancellation and threads.
 #include "tests/unit/api_fixture.h"
+#include "tests/unit/sample.h"
 
 #include <atomic>
 #include <chrono>
@@ -414,17 +415,21 @@ tegula::Ref<tegula_module> load(tegula_engine* engine, const char* source) {
 }
 
 TEST_F(Api, ProgressAndBudgetsHoldForStatementsOfTests) {
-    const auto own = load(engine.get(), R"(
+    // Each of them takes longer than progress waits, and no longer than it must.
+    const std::string size = std::to_string(tegula::test::is_sanitized() ? 1 << 21 : 1 << 24);
+    const std::string source = R"(
+const SIZE = )" + size + R"(;
 kernel one(out y: tensor<f32>[N]) grid [N] { y[program_id(0)] = 1.0; }
 fn twice(n: int) -> int { if const n == 0 { return 1; } return twice(n - 1) + twice(n - 1); }
 test "passes" { while true { } }
 test "launches" { let y = empty<f32>[3]; while true { one(y); } }
 test "expected failures" { while true { assert_fails(while_is(1)); } }
-test "making" { let x = randn<f32>[16777216]; }
-test "comparing" { let x = zeros<u8>[16777216]; while true { assert_equal(x, x); } }
+test "making" { let x = randn<f32>[SIZE]; }
+test "comparing" { let x = zeros<u8>[SIZE]; while true { assert_equal(x, x); } }
 test "recursion" { while true { let n = twice(12); } }
-test "sorting" { let x = sort(randn<f32>[4194304]); }
-)");
+test "sorting" { let x = sort(randn<f32>[SIZE / 4]); }
+)";
+    const auto own = load(engine.get(), source.c_str());
     for (const char* name : {"passes", "launches", "expected failures", "making", "comparing", "recursion", "sorting"}) {
         tegula_run_options run = run_options();
         run.machine = "interp";

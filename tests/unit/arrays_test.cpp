@@ -274,6 +274,8 @@ TEST_F(Arrays, SafetensorsThatOthersReadDifferently) {
     EXPECT_TRUE(read("a.safetensors", file(R"("__metadata__":{"dtype":"1"},)" + entry("w", 0, 12)), "w")) << "names of different objects";
     refused("a.safetensors", file(entry("a", 0, 7) + "," + entry("b", 6, 12) + "," + entry("w", 0, 0)), "`a` and `b` overlap", "w");
     refused("a.safetensors", file(entry("a", 0, 12) + "," + entry("b", 3, 5)), "overlap", "a");
+    for (const std::string& members : {entry("a", 1, 12), entry("a", 0, 11), entry("a", 0, 5) + "," + entry("b", 6, 12), entry("a", 3, 3)})
+        refused("a.safetensors", file(members), "belong to no tensor", "a");
     EXPECT_TRUE(read("a.safetensors", file(entry("a", 0, 6) + "," + entry("b", 6, 6) + "," + entry("c", 6, 12)), "c")) << error;
     refused("a.safetensors", file(entry("a", 0, 6) + R"(,"b":{"dtype":"U8","shape":[1],"data_offsets":[12,13]})"), "data_offsets", "a");
     for (const char* metadata : {"[]", "null", "3", "\"text\""})
@@ -283,8 +285,12 @@ TEST_F(Arrays, SafetensorsThatOthersReadDifferently) {
 
 TEST_F(Arrays, SparseFilesAreNotReadWhole) {
     // 256 GiB of nothing behind a small tensor, and behind a header that promises them.
-    const std::string path = put("big.safetensors", safetensors(R"({"t":{"dtype":"I32","shape":[3],"data_offsets":[0,12]}})", kTwelve));
-    if (::truncate(path.c_str(), off_t{1} << 38) != 0) GTEST_SKIP() << "no sparse files here";
+    constexpr off_t kMuch = off_t{1} << 38;
+    const std::string whole = safetensors(R"({"t":{"dtype":"I32","shape":[3],"data_offsets":[0,12]},"much":{"dtype":"U8","shape":[)" +
+                                              std::to_string(kMuch) + R"(],"data_offsets":[12,)" + std::to_string(12 + kMuch) + "]}}",
+                                          kTwelve);
+    const std::string path = put("big.safetensors", whole);
+    if (::truncate(path.c_str(), static_cast<off_t>(whole.size()) + kMuch) != 0) GTEST_SKIP() << "no sparse files here";
     auto array = read_array(path, "t", error);
     ASSERT_TRUE(array) << error;
     EXPECT_EQ(array->data, kTwelve);

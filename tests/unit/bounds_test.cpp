@@ -236,7 +236,7 @@ private:
 };
 
 TEST(Bounds, HoldForEveryLaunch) {
-    uint64_t from = 0, to = test::is_long() ? 50 * kSeeds : kSeeds;
+    uint64_t from = 0, to = test::is_long() ? 50 * kSeeds : test::is_sanitized() ? kSeeds / 8 : kSeeds;
     if (const char* seeds = std::getenv("TEGULA_BOUNDS_SEEDS")) {
         char* colon = nullptr;
         from = std::strtoull(seeds, &colon, 10);

@@ -14,7 +14,7 @@
 namespace tegula::testing {
 namespace {
 
-constexpr uint64_t kSeeds = 100, kProofSeeds = 40;
+constexpr uint64_t kSeeds = test::is_sanitized() ? 25 : 100, kProofSeeds = test::is_sanitized() ? 10 : 40;
 
 struct Random {
     std::mt19937_64 bits;
