@@ -30,8 +30,7 @@ public:
 
 class CpuCache : public ::testing::Test {
 protected:
-    void run(const std::shared_ptr<BlobCache>& cache) {
-        std::vector<float> x(64, 0.5f), y(64, -1);
+    static std::vector<Argument> arguments(std::vector<float>& x, std::vector<float>& y) {
         std::vector<Argument> args(2);
         for (size_t i = 0; i < 2; ++i) {
             args[i].kind = Argument::tensor;
@@ -40,6 +39,11 @@ protected:
             args[i].t.bytes = 256;
             args[i].t.extents = Shape{64};
         }
+        return args;
+    }
+    void run(const std::shared_ptr<BlobCache>& cache) {
+        std::vector<float> x(64, 0.5f), y(64, -1);
+        const std::vector<Argument> args = arguments(x, y);
         cpu::Backend backend(cache);
         const uint64_t grid[3] = {1, 1, 1};
         ASSERT_EQ(backend.prepare(*fn_)->run(args, grid, {}).status, RunResult::ok);
@@ -136,14 +140,7 @@ TEST_F(CpuCache, WhateverChangesCodeIsInTheKey) {
 /// The program that has run on whole tensors runs on one whose storage ends before its extents do.
 TEST_F(CpuCache, CodeForWholeTensorsIsNotForOthers) {
     std::vector<float> x(64, 0.5f), y(64, -1);
-    std::vector<Argument> args(2);
-    for (size_t i = 0; i < 2; ++i) {
-        args[i].kind = Argument::tensor;
-        args[i].t.elem = id_of(Fmt::f32);
-        args[i].t.data = i ? y.data() : x.data();
-        args[i].t.bytes = 256;
-        args[i].t.extents = Shape{64};
-    }
+    std::vector<Argument> args = arguments(x, y);
     cpu::Backend backend(nullptr);
     const auto program = backend.prepare(*fn_);
     const uint64_t grid[3] = {1, 1, 1};
