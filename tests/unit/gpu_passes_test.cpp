@@ -132,8 +132,10 @@ TEST(GpuPasses, EveryKernelForEveryArchitecture) {
 }
 
 TEST(GpuPasses, EveryKernelWithPassesOff) {
+    uint64_t n = 0;
     for (const std::string& text : kernels()) {
         for (const char* off : {"all", "channels", "place", "convert_cleanup", "barriers"}) {
+            if (!test::is_sampled(n++)) continue;
             Parsed p(text);
             GpuOptions options = options_for("sm_90a", *p.fn, std::string(off) != "channels");
             options.disabled = {off};
@@ -143,7 +145,9 @@ TEST(GpuPasses, EveryKernelWithPassesOff) {
 }
 
 TEST(GpuPasses, PassesAreDeterministic) {
+    uint64_t n = 0;
     for (const std::string& text : kernels()) {
+        if (!test::is_sampled(n++)) continue;
         Parsed a(text), b(text);
         run_gpu_passes(*a.fn, options_for("sm_90a", *a.fn));
         run_gpu_passes(*b.fn, options_for("sm_90a", *b.fn));
