@@ -232,15 +232,35 @@ std::optional<bool> Binder::where_holds(bool report) {
     return all;
 }
 
-/// Tuned generics without a value, and their choices. nullopt when a list is ill-formed (reported).
-std::optional<std::vector<Binder::Tuned>> Binder::open_choices() {
+bool Binder::is_tuned(const ast::GenericParam& p) const {
+    return std::any_of(kernel_.tune.begin(), kernel_.tune.end(), [&](const auto& c) { return c.name.text == p.name.text; });
+}
+
+/// Defaults of generics that have no value and are not tuned, as far as they have one now.
+void Binder::define_defaults() {
+    for (const ast::GenericParam& p : kernel_.generics) {
+        if (plan_.generics.count(p.name.text) || !p.default_value || is_tuned(p) || is_open(*p.default_value)) continue;
+        const Value v = value(*p.default_value, "default ", p.name.text);
+        const auto known = static_of(v);
+        define(*scope_, p.name.text, known ? value_of(*known) : v);
+    }
+}
+
+/// Tuned generics without a value, and their choices, which may name generics that are not tuned. nullopt when a list is ill-formed (reported).
+std::optional<std::vector<Binder::Tuned>> Binder::open_choices(bool require) {
     std::vector<Tuned> open;
+    define_defaults();
     for (const ast::TuneChoice& c : kernel_.tune) {
         const ast::GenericParam* p = generic(c.name.text);
         if (!p || plan_.generics.count(c.name.text) || c.values.empty()) continue;
         Tuned tuned{p, {}};
-        for (const ast::Expr* v : c.values)
+        // A choice may name what has no value yet, an extent where no launch is looked at: the others are left.
+        const bool some = std::any_of(c.values.begin(), c.values.end(), [&](const ast::Expr* v) { return !is_open(*v); });
+        if (!some && !require) continue;
+        for (const ast::Expr* v : c.values) {
+            if (some && is_open(*v)) continue;
             if (const auto s = static_of(value(*v, "tune: "))) tuned.values.push_back(*s);
+        }
         if (tuned.values.empty()) return std::nullopt;
         open.push_back(std::move(tuned));
     }
@@ -257,12 +277,7 @@ std::optional<std::vector<Binder::Tuned>> Binder::open_choices() {
 bool Binder::set_tuned(const std::vector<Tuned>& open, std::span<const size_t> pick) {
     for (size_t i = 0; i < open.size(); ++i)
         if (!set_generic(*open[i].param, open[i].values[pick[i]], "tune")) return false;
-    for (const ast::GenericParam& p : kernel_.generics) {
-        if (plan_.generics.count(p.name.text) || !p.default_value || is_open(*p.default_value)) continue;
-        const Value v = value(*p.default_value, "default ", p.name.text);
-        const auto known = static_of(v);
-        define(*scope_, p.name.text, known ? value_of(*known) : v);
-    }
+    define_defaults();
     return true;
 }
 
@@ -300,7 +315,7 @@ bool same_types(const StaticValues& a, const StaticValues& b) {
 
 /// Sets every tuned generic that has no value: to the first choices for which the `where` clauses hold together, or those that the chooser takes.
 bool Binder::tune(bool require) {
-    const auto open = open_choices();
+    const auto open = open_choices(require);
     if (!open) return false;
     if (open->empty()) return true;
     if (const auto known = chooser_ && require ? chooser_->known(plan_) : std::nullopt) {
@@ -343,12 +358,9 @@ bool Binder::tune(bool require) {
 }
 
 bool Binder::complete_generics(bool require, bool representatives) {
-    const auto tuned = [&](const ast::GenericParam& p) {
-        return std::any_of(kernel_.tune.begin(), kernel_.tune.end(), [&](const auto& c) { return c.name.text == p.name.text; });
-    };
     bool ok = true;
     for (const ast::GenericParam& p : kernel_.generics) {
-        if (!representatives || plan_.generics.count(p.name.text) || p.default_value || tuned(p)) continue;
+        if (!representatives || plan_.generics.count(p.name.text) || p.default_value || is_tuned(p)) continue;
         const std::string_view bound = p.bound ? base_name(*p.bound) : std::string_view("any");
         if (bound == "int" || !is_trait(bound)) continue;
         const Fmt f = bound == "sint" || bound == "integer" ? Fmt::i32 : bound == "uint" ? Fmt::u32 : Fmt::f32;

@@ -24,7 +24,9 @@ private:
         const ast::GenericParam* param;
         std::vector<StaticValue> values;
     };
-    std::optional<std::vector<Tuned>> open_choices();
+    [[nodiscard]] bool is_tuned(const ast::GenericParam& p) const;
+    void define_defaults();
+    std::optional<std::vector<Tuned>> open_choices(bool require);
     bool set_tuned(const std::vector<Tuned>& open, std::span<const size_t> pick);
     TuneCandidate candidate(const std::vector<Tuned>& open);
     bool tune(bool require);
