@@ -34,7 +34,7 @@ kernel matrix(x: tensor<f32>[M, N], out y: tensor<f32>[M, N]) grid [M] {
     y[program_id(0), 0 +: 16] = x[program_id(0), 0 +: 16] + 1.0;
 }
 kernel long_run(R: i64, out z: tensor<f32>[N]) grid [R] { z[program_id(0) * 8 +: 8] = ones<f32>[8]; }
-kernel cube(R: i64, out z: tensor<f32>[N]) grid [R, R, R] { z[(program_id(0) + program_id(1) + program_id(2)) * 8 +: 8] = ones<f32>[8]; }
+kernel box(A: i64, B: i64, C: i64, out z: tensor<f32>[N]) grid [A, B, C] { z[(program_id(0) + program_id(1) + program_id(2)) * 8 +: 8] = ones<f32>[8]; }
 kernel divide(x: tensor<i32>[N], out z: tensor<i32>[N]) grid [1] { z[0 +: 8] = 1 / x[0 +: 8]; }
 kernel forever(n: i64, out z: tensor<f32>[N]) grid [1] { var i = 0; while i < n { i = i + 1; } z[0] = cast<f32>(i); }
 kernel says_forever(n: i64, out z: tensor<f32>[N]) grid [2] {

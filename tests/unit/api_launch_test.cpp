@@ -171,7 +171,16 @@ TEST_F(Api, HugeExtentsOfOutputsAndGrids) {
     Diags diags;
     EXPECT_EQ(launch("long_run", {integer(int64_t{1} << 40), tensor(z.c)}, diags), TEGULA_E_ARGUMENTS);
     EXPECT_TRUE(contains(text(diags), "grid"));
-    EXPECT_EQ(launch("cube", {integer(INT32_MAX), tensor(z.c)}, diags), TEGULA_E_ARGUMENTS) << "2^93 programs";
+    EXPECT_EQ(launch("box", {integer(INT32_MAX), integer(INT32_MAX), integer(INT32_MAX), tensor(z.c)}, diags), TEGULA_E_ARGUMENTS) << "2^93 programs";
+    // A plan binds and does not run: the largest grid that is allowed, and one more layer of it.
+    for (const int64_t more : {0, 1}) {
+        const int64_t side = int64_t{1} << 21, height = (int64_t{1} << 20) + more;
+        const tegula_value args[] = {integer(side), integer(side), integer(height), tensor(z.c)};
+        tegula_blob* json = nullptr;
+        EXPECT_EQ(tegula_plan(module.get(), "box", nullptr, 0, args, 4, &json, diags.out()), more ? TEGULA_E_ARGUMENTS : TEGULA_OK) << text(diags);
+        EXPECT_EQ(contains(text(diags), "2^62"), more == 1) << text(diags);
+        tegula_release(json);
+    }
     EXPECT_EQ(z.values(), std::vector<float>(8, 7));
 }
 

@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include "jit/cpu/arguments.h"
 #include "jit/cpu/cpu.h"
 #include "tests/unit/interp_fixture.h"
 
@@ -253,6 +254,35 @@ TEST_F(CpuKernel, StridesOfEverySignAndSize) {
             y.t.strides = {INT64_MAX / 2, INT64_MIN / 3};
             compare(text, {x, y}, memory);
         }
+}
+
+/// An element that the storage holds a part of only is outside of it, for loads and stores.
+TEST_F(CpuKernel, StorageThatEndsWithinTheLastElement) {
+    for (const auto& [elem, bits] : {std::pair("i16", 16u), std::pair("u13", 13u), std::pair("f64", 64u)}) {
+        const std::string tensor = std::string("tensor<") + elem + ">[?]", tile = std::string("tile<") + elem + ">[21]";
+        const std::string text = "kernel @k(%x: " + tensor + " in, %y: " + tensor +
+                                 " out) {\n %z = constant 0 : i64\n %v = load %x[%z +: 21] : " + tile + "\n store %y[%z +: 21] = %v\n ret\n}\n";
+        const auto fn = w.parse(text);
+        const FormatId id = fn->type(fn->params[0].value).elem;
+        const uint64_t whole = (21 * bits + 7) / 8, parts[] = {(20 * bits + 7) / 8, whole - 1};
+        for (const uint64_t part : parts) {
+            compare(text, {at(0, part, id, {21}), at(200, whole, id, {21})}, noise(400, 4));
+            compare(text, {at(0, whole, id, {21}), at(200, part, id, {21})}, noise(400, 4));
+        }
+    }
+}
+
+TEST_F(CpuKernel, OneSharedByteIsAnOverlap) {
+    const auto fn = w.parse("kernel @k(%x: tensor<u8>[?] in, %y: tensor<u8>[?] out) {\n ret\n}\n");
+    uint8_t memory[30] = {};
+    const auto tensor = [&](size_t from) { return at(reinterpret_cast<uintptr_t>(memory + from), 10, id_of(Fmt::u8), {10}); };
+    for (size_t from = 0; from <= 20; ++from) {
+        const std::vector<Argument> args = {tensor(10), tensor(from)};
+        const bool shared = from > 0 && from < 20;
+        EXPECT_EQ(cpu::variant_options(*fn, {false, true}, args).may_alias, shared) << from;
+        EXPECT_EQ(cpu::variant_options(*fn, {true, false}, args).may_alias, shared) << from;
+        EXPECT_FALSE(cpu::variant_options(*fn, {false, false}, args).may_alias) << "nothing is written; " << from;
+    }
 }
 
 TEST_F(CpuKernel, LastOfSeveralWritersStays) {

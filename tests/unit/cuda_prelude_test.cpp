@@ -15,6 +15,7 @@
 
 #include "jit/cuda/prelude.h"
 #include "lang/scalar.h"
+#include "tests/unit/guarded.h"
 #include "tests/unit/hard_operands.h"
 
 namespace tegula {
@@ -144,7 +145,7 @@ private:
     void* handle_ = nullptr;
 };
 
-class CudaPrelude : public testing::Test {
+class CudaPrelude : public ::testing::Test {
 protected:
     Case& add(const Format& out, std::vector<Format> in, std::string title) {
         Case c;
@@ -340,18 +341,13 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
             if (to.kind == FormatKind::lns && from.kind == FormatKind::lns) add_cast(to, from, Round::rd, Overflow::automatic);
         }
     }
-    // Literals, and elements at any bit offset.
     std::vector<std::pair<Format, std::vector<uint64_t>>> literals;
     for (const Format& f : all) {
         std::vector<uint64_t> codes = interesting(f, random, 20);
         if (codes.size() > 20) codes.resize(20);
         loops += "extern \"C\" void literals_" + std::to_string(literals.size()) + "(" + prelude.type(f) + "* out) {";
         for (size_t i = 0; i < codes.size(); ++i) loops += " out[" + std::to_string(i) + "] = " + prelude.literal(f, codes[i]) + ";";
-        loops += " }\nextern \"C\" void load_" + std::to_string(literals.size()) + "(" + prelude.type(f) +
-                 "* out, const unsigned char* base, long n) {" +
-                 " for (long i = 0; i < n; ++i) out[i] = " + prelude.load_bits(f, "base", "i * " + std::to_string(f.bits)) + "; }\n";
-        loops += "extern \"C\" void store_" + std::to_string(literals.size()) + "(const " + prelude.type(f) + "* in, unsigned char* base, long n) {" +
-                 " for (long i = 0; i < n; ++i) " + prelude.store_bits(f, "base", "i * " + std::to_string(f.bits), "in[i]") + " }\n";
+        loops += " }\n";
         literals.emplace_back(f, codes);
     }
 
@@ -387,15 +383,44 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
         std::vector<uint8_t> got(expected.size());
         reinterpret_cast<void (*)(void*)>(library.symbol("literals_" + std::to_string(k)))(got.data());
         EXPECT_EQ(got, expected) << "literals of " << f.name;
-        // Neighbours stay; the buffer ends with the last element.
-        std::vector<uint8_t> packed((codes.size() * f.bits + 7) / 8 + 16, 0xA5), reference = packed;
+    }
+}
+
+/// Packed elements of all formats, and of the widths that reach into a ninth byte or a third word: neighbours stay, and loads read no byte behind the
+/// last element.
+TEST_F(CudaPrelude, ElementsAtBitOffsets) {
+    std::vector<Format> all = formats();
+    for (unsigned bits = 58; bits < 64; ++bits)
+        for (const bool is_signed : {false, true}) all.push_back(int_format(bits, is_signed));
+    for (size_t k = 0; k < all.size(); ++k) {
+        Format& f = all[k];
+        f.name = canonical_name(f);
+        const std::string number = std::to_string(k), offset = "i * " + std::to_string(f.bits);
+        loops += "extern \"C\" void load_" + number + "(" + prelude.type(f) + "* out, const unsigned char* base, long n) {" +
+                 " for (long i = 0; i < n; ++i) out[i] = " + prelude.load_bits(f, "base", offset) + "; }\n";
+        loops += "extern \"C\" void store_" + number + "(const " + prelude.type(f) + "* in, unsigned char* base, long n) {" +
+                 " for (long i = 0; i < n; ++i) " + prelude.store_bits(f, "base", offset, "in[i]") + " }\n";
+    }
+    Library library;
+    const bool built = library.build(kShim + prelude.text() + loops);
+    if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not run";
+    ASSERT_TRUE(built) << "the text does not compile";
+    std::mt19937_64 random(13);
+    testing::Guarded guarded(256);
+    for (size_t k = 0; k < all.size(); ++k) {
+        const Format& f = all[k];
+        std::vector<uint64_t> codes = interesting(f, random, 20);
+        if (codes.size() > 20) codes.resize(20);
+        const std::vector<uint8_t> expected = containers(f, codes);
+        const size_t bytes = (codes.size() * f.bits + 7) / 8;
+        std::vector<uint8_t> packed(bytes + 16, 0xA5), reference = packed, got(expected.size());
         for (size_t i = 0; i < codes.size(); ++i) store_bits(f, codes[i], reference.data(), i * f.bits);
         reinterpret_cast<void (*)(const void*, void*, long)>(library.symbol("store_" + std::to_string(k)))(expected.data(), packed.data(),
                                                                                                            long(codes.size()));
         EXPECT_EQ(packed, reference) << "storing " << f.name;
-        std::fill(got.begin(), got.end(), 0);
-        reinterpret_cast<void (*)(void*, const void*, long)>(library.symbol("load_" + std::to_string(k)))(got.data(), reference.data(),
-                                                                                                          long(codes.size()));
+        uint8_t* const base = guarded.end() - bytes;
+        std::copy_n(reference.begin(), bytes, base);
+        reinterpret_cast<void (*)(void*, const void*, long)>(library.symbol("load_" + std::to_string(k)))(got.data(), base, long(codes.size()));
         EXPECT_EQ(got, expected) << "loading " << f.name;
     }
 }

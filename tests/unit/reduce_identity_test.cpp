@@ -1,10 +1,11 @@
 // The code that stands for ghosts in a reduction joins every code of its format without effect, on either side: what the interpreter computes, for
-// all kinds and formats, integers of every width, and NaN.
+// all kinds and formats, integers of every width, and NaN. Which kinds of reductions keep a NaN.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <random>
 
+#include "lang/joining.h"
 #include "lang/register_moves.h"
 #include "lang/scalar.h"
 
@@ -12,32 +13,6 @@ using namespace tegula;
 using ir::ReduceKind;
 
 namespace {
-
-ir::Op op_of(ReduceKind kind, const Format& f) {
-    switch (kind) {
-        case ReduceKind::sum:
-            return ir::Op::add;
-        case ReduceKind::prod:
-            return ir::Op::mul;
-        case ReduceKind::min:
-            return ir::Op::min;
-        case ReduceKind::max:
-            return ir::Op::max;
-        case ReduceKind::minnum:
-            return f.is_bool() ? ir::Op::min : ir::Op::minnum;
-        case ReduceKind::maxnum:
-            return f.is_bool() ? ir::Op::max : ir::Op::maxnum;
-        case ReduceKind::any:
-        case ReduceKind::bit_or:
-            return ir::Op::bit_or;
-        case ReduceKind::all:
-        case ReduceKind::bit_and:
-            return ir::Op::bit_and;
-        case ReduceKind::bit_xor:
-            return ir::Op::bit_xor;
-    }
-    return ir::Op::add;
-}
 
 bool is_nan_code(const Format& f, uint64_t code) { return f.is_float() && decode(f, code) != decode(f, code); }
 
@@ -60,7 +35,7 @@ size_t check(const Format& f) {
     size_t known = 0;
     for (int k = 0; k <= static_cast<int>(ReduceKind::bit_xor); ++k) {
         const auto kind = static_cast<ReduceKind>(k);
-        const ir::Op op = op_of(kind, f);
+        const ir::Op op = ir::joining_op(kind, f);
         const auto one = reduce_identity(kind, f);
         if (!one || !ir::in_domain(op, f, false)) continue;
         ++known;
@@ -85,6 +60,24 @@ TEST(ReduceIdentity, JoinsWithoutEffect) {
     EXPECT_GT(known, 100u);
     for (unsigned bits = 1; bits <= 64; ++bits)
         for (const bool is_signed : {false, true}) EXPECT_GE(check(int_format(bits, is_signed)), bits == 1 ? 6u : 7u) << bits;
+}
+
+/// A NaN among numbers is what min and max give, and what minnum and maxnum leave out.
+TEST(ReduceJoining, NanAmongNumbers) {
+    size_t tried = 0;
+    for (const Format& f : builtin_formats()) {
+        if (!f.is_float() || !is_nan_code(f, nan_code(f))) continue;
+        const uint64_t nan = nan_code(f), one = encode(f, 1.0);
+        for (const ReduceKind kind : {ReduceKind::min, ReduceKind::max, ReduceKind::minnum, ReduceKind::maxnum}) {
+            const bool number = kind == ReduceKind::minnum || kind == ReduceKind::maxnum;
+            for (const auto& codes : {std::array{nan, one}, std::array{one, nan}}) {
+                const uint64_t r = scalar::eval_elementwise(ir::joining_op(kind, f), f, codes);
+                EXPECT_TRUE(number ? r == one : is_nan_code(f, r)) << f.name << ", kind " << static_cast<int>(kind) << " gives " << r;
+                ++tried;
+            }
+        }
+    }
+    EXPECT_GT(tried, 30u);
 }
 
 }  // namespace
