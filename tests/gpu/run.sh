@@ -1,6 +1,6 @@
 #!/bin/sh
 # Everything that needs a GPU, with the programs of build/gpu. One summary line per suite, details in the report directory.
-#   tests/gpu/run.sh [--report DIR] [--jobs N] [--programs N] [SUITE]..     suites: machine tests passes formats device cache fuzz repeat sanitize; default all
+#   tests/gpu/run.sh [--report DIR] [--jobs N] [--programs N] [SUITE]..     suites: machine tests passes formats matmul device cache fuzz repeat sanitize; default all
 set -u
 cd "$(dirname "$0")/../.."
 report=build/gpu-report jobs=$(nproc) programs=5000 suites=
@@ -12,7 +12,7 @@ while [ $# -gt 0 ]; do
         *) suites="$suites $1"; shift ;;
     esac
 done
-[ -n "$suites" ] || suites="machine tests passes formats device cache fuzz repeat sanitize"
+[ -n "$suites" ] || suites="machine tests passes formats matmul device cache fuzz repeat sanitize"
 bin=build/gpu
 mkdir -p "$report"
 export TEGULA_CACHE_DIR="${TEGULA_CACHE_DIR:-/tmp/tegula-gpu-cache}"
@@ -58,6 +58,7 @@ for suite in $suites; do
                 [ -s "$report/formats.failed" ] && bad=1
             fi
             ;;
+        matmul) counted matmul 900 $bin/tegula test --machine cuda tests/gpu/matmul_grid.tile ;;
         device) counted device 300 $bin/device_test ;;
         cache) counted cache 900 $bin/cache_engines_test ;;
         fuzz)
