@@ -62,13 +62,16 @@ private:
 };
 
 bool Run::choose_kernel() {
-    auto text = module_.artifact("json");
+    const size_t dot = o_.kernel.find('.');  // `alias.name` is a kernel of an import
+    const std::string prefix = dot == std::string::npos ? "" : o_.kernel.substr(0, dot + 1);
+    auto text = module_.artifact(prefix.empty() ? "json" : "json:" + o_.kernel.substr(0, dot));
+    if (!prefix.empty() && !text) return fail(usage, "no kernel `" + o_.kernel + "`: the file imports no `" + o_.kernel.substr(0, dot) + "`");
     if (!accept(text.status(), text.diagnostics())) return false;
     auto json = nlohmann::json::parse(text.value());
     std::string names;
     for (const auto& item : json["items"]) {
         if (item["kind"] != "kernel") continue;
-        const std::string name = item["name"];
+        const std::string name = prefix + std::string(item["name"]);
         names += (names.empty() ? "" : ", ") + name;
         if (o_.kernel.empty() || o_.kernel == name) kernel_ = name, parameters_ = item["parameters"];
     }

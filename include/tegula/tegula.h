@@ -172,7 +172,8 @@ typedef struct {
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
 
-/* Compiles one instance. `generics` name generic parameters (missing ones take defaults or, for types, are an error). */
+/* `kernel` is the name of a kernel of the module, here and below, or `alias.name` of a module that it imports ("matmul.plain" after
+ * `import std.matmul;`). Compiles one instance. `generics` name generic parameters (missing ones take defaults or, for types, are an error). */
 TEGULA_API tegula_status tegula_compile(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                         const tegula_run_options* options, tegula_kernel** compiled, tegula_diags** diags);
 /* Deduces the instance from `args` (in parameter order, or by name), compiles it once per engine, checks the arguments, runs it and returns

@@ -128,14 +128,14 @@ tegula_status launch(const ModulePtr& module, const char* name, const Executable
         sema::StaticValues given;
         std::vector<LaunchArgument> arguments;
         if (!launch_options(options, launch, sink, status, *engine)) return status;
-        const ast::KernelItem* kernel = compiled ? compiled->kernel : engine->find_kernel(*module, name, sink);
+        const auto [home, kernel] = compiled ? std::pair(compiled->home, compiled->kernel) : engine->find_kernel(*module, name, sink);
         if (!kernel || !read_generics(*module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
         if (compiled) {
             given = compiled->generics;
             launch.disabled_passes = compiled->disabled_passes;
         }
         if (!read_arguments(*module, args, arg_count, true, arguments, sink)) return TEGULA_E_USAGE;
-        return to_status(engine->launch(*module, *kernel, given, arguments, launch, sink));
+        return to_status(engine->launch(*home, *kernel, given, arguments, launch, sink));
     });
 }
 
@@ -247,10 +247,10 @@ tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegul
     return border(engine, diags, [&](DiagSink& sink) {
         sema::StaticValues given;
         std::vector<LaunchArgument> arguments;
-        const ast::KernelItem* item = engine->find_kernel(*module->module, kernel, sink);
+        const auto [home, item] = engine->find_kernel(*module->module, kernel, sink);
         if (!item || !read_generics(*module->module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
         if (!read_arguments(*module->module, args, arg_count, false, arguments, sink)) return TEGULA_E_USAGE;
-        auto text = engine->plan(*module->module, *item, given, arguments, sink);
+        auto text = engine->plan(*home, *item, given, arguments, sink);
         if (!text) return TEGULA_E_ARGUMENTS;
         *json = make_blob(std::move(*text));
         return TEGULA_OK;
@@ -275,12 +275,12 @@ tegula_status tegula_prepare(tegula_module* module, const char* kernel, const te
         sema::StaticValues given;
         std::vector<LaunchArgument> arguments;
         if (!launch_options(options, launch, sink, status, *engine)) return status;
-        const ast::KernelItem* item = engine->find_kernel(*module->module, kernel, sink);
+        const auto [home, item] = engine->find_kernel(*module->module, kernel, sink);
         if (!item || !read_generics(*module->module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
         if (!read_arguments(*module->module, args, arg_count, true, arguments, sink)) return TEGULA_E_USAGE;
         auto handle = std::make_unique<tegula_prepared>();
         handle->module = module->module;
-        const Status made = engine->prepare(*module->module, *item, given, arguments, launch, sink, handle->launch);
+        const Status made = engine->prepare(*home, *item, given, arguments, launch, sink, handle->launch);
         if (made == Status::ok) *prepared = handle.release();
         return to_status(made);
     });
@@ -321,7 +321,7 @@ tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, te
     if (const tegula_status wrong = check_handle(kernel, diags)) return wrong;
     if (!kind || !blob) return usage(diags, "kind or blob is NULL");
     return border(kernel->module->engine, diags, [&](DiagSink& sink) {
-        auto text = kernel->module->engine->artifact(*kernel->module, *kernel->exe, kind, sink);
+        auto text = kernel->module->engine->artifact(*kernel->exe->home, *kernel->exe, kind, sink);
         if (!text)
             return reported(sink, Diag::machine_unavailable) ? TEGULA_E_UNAVAILABLE
                    : reported(sink, Diag::run_cancelled)     ? TEGULA_E_CANCELLED

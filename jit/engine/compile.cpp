@@ -109,6 +109,7 @@ std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const as
     auto instance = sema::elaborate_kernel(module, kernel, generics, module.types(), limits, diags);
     if (!instance) return nullptr;
     auto exe = std::make_shared<Executable>();
+    exe->home = &module;
     exe->kernel = &kernel;
     exe->generics = generics;
     exe->disabled_passes = disabled;
@@ -130,31 +131,35 @@ std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const as
 
 std::shared_ptr<const Executable> Engine::compile_named(LoadedModule& module, std::string_view name, const sema::StaticValues& given,
                                                         const std::vector<std::string>& disabled, DiagSink& diags, Status& status) {
-    const ast::KernelItem* kernel = find_kernel(module, name, diags);
+    const auto [home, kernel] = find_kernel(module, name, diags);
     status = Status::usage;
     if (!kernel) return nullptr;
     status = Status::source;
-    auto generics = sema::bind_static(module, *kernel, given, module.types(), diags, true);
+    auto generics = sema::bind_static(*home, *kernel, given, home->types(), diags, true);
     if (!generics) return nullptr;
     const bool extents = std::any_of(given.begin(), given.end(), [&](const auto& value) { return generics->find(value.first) == generics->end(); });
-    auto exe = compile(module, *kernel, *generics, disabled, diags, extents || is_open(*kernel, given) ? &given : nullptr);
+    auto exe = compile(*home, *kernel, *generics, disabled, diags, extents || is_open(*kernel, given) ? &given : nullptr);
     if (exe) status = Status::ok;
     return exe;
 }
 
-const ast::KernelItem* Engine::find_kernel(LoadedModule& module, std::string_view name, DiagSink& diags) {
-    if (const ast::KernelItem* kernel = module.kernel(name)) return kernel;
+std::pair<LoadedModule*, const ast::KernelItem*> Engine::find_kernel(LoadedModule& module, std::string_view name, DiagSink& diags) {
+    const size_t dot = name.find('.');
+    LoadedModule* imported = dot == name.npos ? nullptr : module.imported(name.substr(0, dot));
+    LoadedModule& home = imported ? *imported : module;
+    const std::string_view item_name = imported ? name.substr(dot + 1) : name;
+    if (const ast::KernelItem* kernel = home.kernel(item_name)) return {&home, kernel};
     std::vector<std::string_view> names;
     std::string list;
-    for (const ast::Item* item : module.ast->items)
+    for (const ast::Item* item : items_of(home))
         if (item->kind == ast::ItemKind::kernel) {
             names.push_back(item->name.text);
             list += (list.empty() ? "" : ", ") + std::string(item->name.text);
         }
-    auto& d = diags.report(Diag::no_such_kernel, {}, {printable(name), printable(module.name)});
-    if (auto near = closest(name, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+    auto& d = diags.report(Diag::no_such_kernel, {}, {printable(item_name), printable(home.name)});
+    if (auto near = closest(item_name, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
     d.notes.push_back(list.empty() ? "the file has no kernel" : "kernels: " + list);
-    return nullptr;
+    return {nullptr, nullptr};
 }
 
 void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
@@ -262,9 +267,11 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, std::string_vi
     if (kind == "tokens") return dump_tokens(sources_, module.source->id, diags);
     if (kind == "ast") return dump_ast(*module.ast);
     if (kind == "fmt") return format_source(sources_, module.source->id, diags);
-    if (kind == "doc") return document_module(module, sources_);
-    if (kind == "json") return describe_module(module, sources_);
-    diags.report(Diag::no_such_artifact, {}, {printable(kind), "tokens, ast, fmt, doc, json"});
+    const size_t colon = kind.find(':');
+    const LoadedModule* described = colon == kind.npos ? &module : module.imported(kind.substr(colon + 1));
+    if (described && kind.substr(0, colon) == "doc") return document_module(*described, sources_);
+    if (described && kind.substr(0, colon) == "json") return describe_module(*described, sources_);
+    diags.report(Diag::no_such_artifact, {}, {printable(kind), "tokens, ast, fmt, doc, json, and of an import doc:NAME and json:NAME"});
     return std::nullopt;
 }
 

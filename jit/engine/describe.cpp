@@ -57,10 +57,18 @@ std::string parameters_json(const ast::KernelItem& kernel, const SourceMap& sour
 
 }  // namespace
 
+std::vector<const ast::Item*> items_of(const sema::Module& module) {
+    std::vector<const ast::Item*> items(module.ast->items.begin(), module.ast->items.end());
+    for (const std::string_view name : module.item_names())
+        if (const ast::Item* item = module.find(name); item && std::ranges::find(items, item) == items.end()) items.push_back(item);
+    std::ranges::stable_sort(items, {}, [](const ast::Item* item) { return item->span.begin; });
+    return items;
+}
+
 std::string document_module(const sema::Module& module, const SourceMap& sources) {
     std::string out = "# " + module.name + "\n";
     if (!module.ast->docs.empty()) out += "\n" + std::string(module.ast->docs) + "\n";
-    for (const ast::Item* item : module.ast->items) {
+    for (const ast::Item* item : items_of(module)) {
         const bool is_private = item->name.text.substr(0, 1) == "_";
         if (item->kind == ast::ItemKind::import || item->kind == ast::ItemKind::test || item->kind == ast::ItemKind::bench || is_private) continue;
         out += "\n## " + std::string(kind_name(item->kind)) + " `" + std::string(item->name.text) + "`\n\n```tile\n" + signature(*item, sources) +
@@ -73,7 +81,7 @@ std::string document_module(const sema::Module& module, const SourceMap& sources
 std::string describe_module(const sema::Module& module, const SourceMap& sources) {
     std::string out = "{\"schema\":1,\"module\":" + json_quote(module.name) + ",\"items\":[";
     const char* separator = "";
-    for (const ast::Item* item : module.ast->items) {
+    for (const ast::Item* item : items_of(module)) {
         out += separator + ("{\"kind\":\"" + std::string(kind_name(item->kind))) + "\",\"name\":" + json_quote(item->name.text);
         if (!item->docs.empty()) out += ",\"docs\":" + json_quote(item->docs);
         if (item->kind == ast::ItemKind::kernel) out += parameters_json(ast::as<ast::KernelItem>(item), sources);

@@ -41,8 +41,11 @@ struct EngineOptions {
 
 class Engine;
 
+class LoadedModule;
+
 /// One compiled instance. Owned by its module's cache and by handles.
 struct Executable {
+    LoadedModule* home = nullptr;  ///< that the kernel stands in; alive while a module is that imports it
     const ast::KernelItem* kernel = nullptr;
     sema::StaticValues generics;
     std::vector<std::string> disabled_passes;
@@ -74,6 +77,7 @@ public:
     std::vector<std::shared_ptr<LoadedModule>> dependencies;  ///< keeps imports alive
     Arena arena;
     const ast::KernelItem* kernel(std::string_view name) const;
+    LoadedModule* imported(std::string_view alias) const;  ///< the module that is imported under this name, or null
     TypeTable& types() const { return *types_; }
 
 private:
@@ -127,8 +131,9 @@ public:
     /// compile with the generics a host names; types and defaults complete them.
     std::shared_ptr<const Executable> compile_named(LoadedModule& module, std::string_view kernel, const sema::StaticValues& given,
                                                     const std::vector<std::string>& disabled_passes, DiagSink& diags, Status& status);
-    /// Reports unknown names with a suggestion and the list of kernels.
-    const ast::KernelItem* find_kernel(LoadedModule& module, std::string_view name, DiagSink& diags);
+    /// The kernel `name`, or `alias.name` of a module that is imported, and the module that it stands in. Reports unknown names with a suggestion
+    /// and the list of kernels.
+    std::pair<LoadedModule*, const ast::KernelItem*> find_kernel(LoadedModule& module, std::string_view name, DiagSink& diags);
     /// `seconds`, if given, receives the time of one run where options.measure is on and the machine measures itself.
     Status launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                   const LaunchOptions& options, DiagSink& diags, Span at = {}, double* seconds = nullptr);
@@ -204,6 +209,8 @@ private:
     std::map<std::string, std::weak_ptr<const StdText>, std::less<>> std_texts_;
 };
 
+/// The items of a module in the order of its text; a module of the library parses those that it has not parsed yet.
+std::vector<const ast::Item*> items_of(const sema::Module& module);
 /// Markdown of a module's documented items, and the JSON description of its interface.
 std::string document_module(const sema::Module& module, const SourceMap& sources);
 std::string describe_module(const sema::Module& module, const SourceMap& sources);

@@ -349,10 +349,7 @@ std::pair<LoadedModule*, const ast::KernelItem*> HostRunner::kernel_of(const ast
     if (head->kind == ast::ExprKind::member) {
         const auto& member = ast::as<ast::MemberExpr>(head);
         if (member.base->kind == ast::ExprKind::name)
-            for (const sema::Module::Import& import : module_.imports)
-                if (import.alias == ast::as<ast::NameExpr>(member.base).name)
-                    for (const ModulePtr& dependency : module_.dependencies)
-                        if (dependency.get() == import.module) return {dependency.get(), dependency->kernel(member.member.text)};
+            if (LoadedModule* home = module_.imported(ast::as<ast::NameExpr>(member.base).name)) return {home, home->kernel(member.member.text)};
     }
     return {nullptr, nullptr};
 }

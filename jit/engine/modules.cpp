@@ -202,6 +202,14 @@ const ast::KernelItem* LoadedModule::kernel(std::string_view name) const {
     return item && item->kind == ast::ItemKind::kernel ? &ast::as<ast::KernelItem>(item) : nullptr;
 }
 
+LoadedModule* LoadedModule::imported(std::string_view alias) const {
+    for (const Import& import : imports)
+        if (import.alias == alias)
+            for (const ModulePtr& dependency : dependencies)
+                if (dependency.get() == import.module) return dependency.get();
+    return nullptr;
+}
+
 std::shared_ptr<Engine> Engine::create(EngineOptions options) { return std::shared_ptr<Engine>(new Engine(std::move(options))); }
 
 ModulePtr Engine::load(const std::string& name, std::string text, const std::string& directory, DiagSink& diags) {

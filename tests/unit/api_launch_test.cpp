@@ -34,6 +34,41 @@ TEST_F(Api, LaunchByPositionAndByName) {
     EXPECT_EQ(z.values(), std::vector<float>(11, 0.5f));
 }
 
+TEST_F(Api, KernelsOfImports) {
+    constexpr std::string_view source = "import std.matmul as mm;\ntype narrow = i8;\n";
+    ASSERT_EQ(tegula_module_from_source(engine.get(), "importer.tile", source.data(), source.size(), module.out(), nullptr), TEGULA_OK);
+    Owned<float> x("f32", {3, 5}, std::vector<float>(15, 0.5f)), y("f32", {3, 7}, std::vector<float>(21, 0));
+    Owned<int8_t> w("narrow", {7, 5}, std::vector<int8_t>(35, -3));
+    Diags diags;
+    // Types are those that the host's module sees.
+    ASSERT_EQ(launch("mm.plain", {tensor(x.c), tensor(w.c), tensor(y.c)}, diags), TEGULA_OK) << text(diags);
+    EXPECT_EQ(y.values(), std::vector<float>(21, -7.5f));
+    tegula_value types[3]{};
+    for (size_t i = 0; i < 3; ++i) {
+        types[i].name = &"A\0W\0O"[2 * i];
+        types[i].kind = TEGULA_TYPE;
+        types[i].type = i == 1 ? "narrow" : "f32";
+    }
+    tegula::Ref<tegula_kernel> compiled;
+    ASSERT_EQ(tegula_compile(module.get(), "mm.plain", types, 3, nullptr, compiled.out(), diags.out()), TEGULA_OK) << text(diags);
+    const tegula_value args[] = {tensor(x.c), tensor(w.c), tensor(y.c)};
+    std::fill_n(x.bytes.begin(), 60, uint8_t{0});
+    EXPECT_EQ(tegula_kernel_launch(compiled.get(), args, 3, nullptr, diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_EQ(y.values(), std::vector<float>(21, 0));
+    tegula::Ref<tegula_blob> json;
+    EXPECT_EQ(tegula_kernel_artifact(compiled.get(), "explain@sm_90a", json.out(), diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_EQ(tegula_plan(module.get(), "mm.plain", nullptr, 0, args, 3, json.out(), diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_EQ(tegula_module_artifact(module.get(), "json:mm", json.out(), diags.out()), TEGULA_OK) << text(diags);
+    size_t size = 0;
+    const char* described = tegula_blob_data(json.get(), &size);
+    EXPECT_TRUE(contains({described, size}, "\"name\":\"grouped_zeros\""));
+    for (const char* name : {"mm.plian", "matmul.plain", "mm.", ".plain", "mm.plain.x", "plain"}) {
+        EXPECT_EQ(launch(name, {tensor(x.c), tensor(w.c), tensor(y.c)}, diags), TEGULA_E_USAGE) << name;
+        EXPECT_TRUE(contains(text(diags), "T1000")) << text(diags);
+    }
+    EXPECT_EQ(tegula_module_artifact(module.get(), "json:matmul", json.out(), diags.out()), TEGULA_E_USAGE);
+}
+
 TEST_F(Api, StridesAndUnalignedStorage) {
     // A 2 x 3 matrix inside rows of 4, at an odd address; and its result transposed.
     std::vector<uint8_t> in(1 + 8 * 4), out(1 + 6 * 4, 0);

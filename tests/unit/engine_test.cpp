@@ -184,7 +184,7 @@ TEST(Engine, UnknownKernelsPassesAndStages) {
     DiagSink diags;
     const ModulePtr module = engine->load("t.tile", test_block(""), "", diags);
     ASSERT_TRUE(module);
-    EXPECT_EQ(engine->find_kernel(*module, "q", diags), nullptr);
+    EXPECT_EQ(engine->find_kernel(*module, "q", diags).second, nullptr);
     EXPECT_EQ(codes(diags.take()), "T1000");
     EXPECT_FALSE(engine->check_passes({"fold", "gold"}, diags));
     EXPECT_EQ(codes(diags.take()), "T1001");
