@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 
+#include "jit/cpu/block_words.h"
 #include "jit/cpu/codegen.h"
 #include "jit/cpu/memory_order.h"
 #include "lang/layout.h"
@@ -65,8 +66,12 @@ public:
     std::vector<llvm::Value*> turned_rows(size_t n, const Point& p, unsigned lanes);
     llvm::Value* inside_until(size_t k, size_t n, const Point& p, int64_t count);
     void ask_for(size_t n, const Point& p);
-    /// What is read there from words: elements of `words`' low bits, masked as the instruction asks.
-    llvm::Value* from_words(const Point& p, size_t k, llvm::Value* words);
+    /// Codegen::in_blocks, block_in_storage, load_block (block_loads.cpp).
+    llvm::Value* in_blocks(const TurnedLoad& at);
+    llvm::Value* block_in_storage(const BlockWords& block, const Point& p);
+    void load_block(const BlockWords& block, const Point& p, llvm::Value* to);
+    /// What is read there from words: elements of `words`' low bits, masked as the instruction asks. `rows`: by turn_rows.
+    llvm::Value* from_words(const Point& p, size_t k, llvm::Value* words, bool rows);
     /// Do lanes along this dimension of the part that run out of the tensor have nothing to do?
     bool ends_with_tensor(size_t along) const;
     /// Is it a tensor that the variant streams (TensorTrait)?
@@ -85,6 +90,11 @@ private:
     Coordinate axis(size_t a, const Point& p, Place& place, bool known_in = false);
     llvm::Value* inside_or_first(llvm::Value* coordinate, llvm::Value* inside, Place& place);
     size_t axis_of(size_t dim) const;
+    struct BlockBase {
+        llvm::Value *first, *phase;  ///< byte behind the tensor's data; bits, null: 0
+    };
+    BlockBase block_base(const BlockWords& block, const Point& p);
+    llvm::Value* line_offset(const BlockWords& block, size_t line);
     llvm::Value* row_mask(size_t k_axis, const Point& p, int64_t count, llvm::Value* phase, unsigned bytes);
     /// Positions j = 0, 1, .. n - 1 of an axis at start + j * step.
     struct Line {

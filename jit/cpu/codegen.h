@@ -53,6 +53,7 @@ struct TurnedRun {
     size_t k = 0;                     ///< the value's dimension along memory
     std::vector<llvm::Value*> steps;  ///< consecutive coordinates
     std::vector<llvm::Value*> words;  ///< <lanes x i32>: the elements' bits from steps[0] on
+    std::vector<uint64_t> bits{};     ///< of declared layouts: by step, the first bit in these; else the elements lie one behind the other
 };
 
 /// A row of elements of a tile, one per lane; lanes 0: one element, and values at the point are LLVM scalars.
@@ -234,6 +235,11 @@ public:
     /// no lanes): turned into words of 32 bits at `to`, one vector of `lanes` per 32 bits. Only where the tensor's memory runs along k.
     bool can_turn_rows(ir::InstId load, size_t k);
     void turn_rows(ir::InstId load, size_t k, size_t n, const Point& p, int64_t count, unsigned lanes, llvm::Value* to);
+    /// Elements of declared layouts (block_words.h), p as above. Do all blocks of the part lie as the analysis says (i1)? Is the block at p in
+    /// storage (i1)? Its words, at `to`.
+    llvm::Value* in_blocks(ir::InstId load, const TurnedLoad& at);
+    llvm::Value* block_in_storage(ir::InstId load, const BlockWords& block, const Point& p);
+    void load_block(ir::InstId load, const BlockWords& block, const Point& p, llvm::Value* to);
     /// The same as words in registers, of rows as long as a vector that all are in range.
     std::vector<llvm::Value*> turned_rows(ir::InstId load, size_t n, const Point& p, unsigned lanes);
     /// The same of a stored tile, k being its last dimension with an extent > 1.

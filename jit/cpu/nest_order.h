@@ -15,6 +15,7 @@ struct TurnedLoad {
     size_t k = 0, n = 0;    ///< the part's dimensions along memory and along lanes
     unsigned bits = 0;      ///< of an element in memory
     ir::ValueId tile{};
+    std::shared_ptr<const BlockWords> block{};  ///< of a declared layout: how it is read; else memory runs along k
 };
 
 struct NestOrder {

@@ -2,7 +2,10 @@
 // (no LLVM), once per variant; codegen.h follows it. Buffers are dense row-major containers (bool: a byte), the storage goes on for 64 bytes after
 // the last element, so that whole vectors may be read anywhere inside.
 #pragma once
+#include <array>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "jit/cpu/cpu.h"
@@ -26,6 +29,8 @@ struct Home {
     bool unsettled = false;     ///< stored results of arithmetic, whose NaNs are any: readers settle those that can be seen (scalars.h)
 };
 
+struct BlockWords;
+
 struct Plan {
     CompileOptions options;       ///< what it was made for
     std::vector<Home> values;     ///< by value
@@ -35,6 +40,7 @@ struct Plan {
     /// own first, because others are still to be made from what they replace. Number of the value, slot of its buffer.
     std::vector<std::vector<std::pair<uint32_t, uint32_t>>> held;
     uint64_t scratch_bytes = 0;
+    mutable std::map<std::array<int64_t, 8>, std::shared_ptr<const BlockWords>> blocks;  ///< what was found of layouts (product_few_plan.cpp)
 };
 
 Plan make_plan(const ir::Function& fn, const CompileOptions& options);

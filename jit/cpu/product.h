@@ -31,15 +31,16 @@ struct Product {
     /// Few rows: each element of the right operand is read once, so that it is evaluated in registers where it is multiplied (product_few.cpp).
     bool few = false;
     std::vector<TurnedLoad> loads;   ///< of the right operand, where each of them is known to be read; by its dimensions
-    std::vector<TurnedLoad> turned;  ///< those whose memory runs along k, which are turned
+    std::vector<TurnedLoad> turned;  ///< those whose memory runs along k, which are turned, and those of declared layouts, read in blocks
     int64_t chunk = 0;               ///< of k, between two squares of turned rows
     int64_t run = 0;                 ///< of k, a divisor of chunk: what depends on quotients by k, as scales of groups do, is evaluated once
     int64_t step = 8;                ///< of k, unrolled
+    uint64_t square_words = 0;       ///< vectors of words of a chunk
     bool kept = false;               ///< whole squares stay in registers, one vector of columns at a time, chunks of k unrolled
     // Work area.
     int64_t a_pitch = 1;                                                         ///< elements between rows of a: [batch, m, a_pitch]
     int64_t n_blocks = 1;                                                        ///< b: [batch, n_blocks, k, block()]
-    uint64_t square_bytes() const { return uint64_t{lanes} * 4 * (lanes + 1); }  ///< of turned words, and a vector behind them
+    uint64_t square_bytes() const { return uint64_t{lanes} * 4 * (square_words + 1); }  ///< of turned words, and a vector behind them
     int64_t block() const { return int64_t{lanes} * steps_n; }
     uint64_t a_bytes = 0, b_bytes = 0, c_bytes = 0;  ///< c: accumulators wider than their container
     int64_t turn_pitch = 1;

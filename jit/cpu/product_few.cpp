@@ -2,6 +2,8 @@
 // (unrolled); accumulators stay in registers all the way.
 #include "jit/cpu/product_few.h"
 
+#include "jit/cpu/block_words.h"
+
 namespace tegula::cpu {
 
 using llvm::Value;
@@ -75,7 +77,6 @@ private:
 
     /// Without masks as far as all that is read is in range.
     Values chunks(int64_t width, Values sums) {
-        const auto masked = [&](Value* k, int64_t count, Values now) { return chunk(k, count, std::move(now)); };
         const auto loop = [&](Value* from, Value* to, Values now, const auto& body) {
             return g_.loop(from, to, p_.chunk, std::move(now), [&](Value* k, Values at) { return body(k, p_.chunk, std::move(at)); });
         };
@@ -84,14 +85,23 @@ private:
             return kept_ ? kept_chunk(k, std::move(now)) : chunk(k, count, std::move(now));
         };
         const int64_t full = p_.k / p_.chunk * p_.chunk;
-        Value *const whole = inside_until(kept_ ? p_.lanes : width, full), *const end = g_.i64(full);
+        Value *whole = inside_until(kept_ ? p_.lanes : width, full), *const end = g_.i64(full);
+        const bool all = whole == end;  // is inside
+        Value* const blocks = in_blocks();
+        if (blocks) {
+            const bool covered = std::all_of(p_.turned.begin(), p_.turned.end(), [](const TurnedLoad& t) { return !t.block || t.block->covered; });
+            whole = covered ? b_.CreateSelect(blocks, whole, g_.i64(0)) : g_.i64(0);
+        }
+        const auto masked = [&](Value* k, int64_t count, Values now) {
+            return blocks ? some_blocks(blocks, k, count, std::move(now)) : chunk(k, count, std::move(now));
+        };
         if (full) {
             g_.inside(inside_, [&] { sums = loop(g_.i64(0), whole, std::move(sums), quick); });
             sums = loop(whole, end, std::move(sums), masked);
         }
         if (full == p_.k) return sums;
-        const auto rest = [&] { sums = chunk(end, p_.k - full, std::move(sums)); };
-        whole == end ? g_.inside(inside_, rest) : rest();
+        const auto rest = [&] { sums = chunk(end, p_.k - full, std::move(sums), blocks == nullptr); };
+        all ? g_.inside(inside_, rest) : rest();
         return sums;
     }
 
@@ -106,6 +116,31 @@ private:
             inside_.push_back(load.load);
         }
         return b_.CreateAnd(until, g_.i64(-p_.chunk));
+    }
+
+    /// i1: do all blocks of declared layouts lie as they were analysed? Null: there are none.
+    Value* in_blocks() {
+        Value* out = nullptr;
+        for (const TurnedLoad& load : p_.turned)
+            if (load.block) out = out ? b_.CreateAnd(out, g_.in_blocks(load.load, load)) : g_.in_blocks(load.load, load);
+        return out;
+    }
+
+    /// A chunk at the edges of tensors: by blocks where all of these are in storage, else element by element.
+    Values some_blocks(Value* in_blocks, Value* k, int64_t count, Values sums) {
+        for (const TurnedLoad& load : p_.turned) {
+            if (!load.block) continue;
+            Point first = first_row(load);
+            first.index[load.k] = g_.uniform(k);
+            for (size_t v = 0; v < points_.size(); ++v) {
+                Point at = first;
+                at.index[load.n] = g_.uniform(b_.CreateAdd(first.index[load.n].value, g_.i64(static_cast<int64_t>(v * p_.lanes))));
+                in_blocks = b_.CreateAnd(in_blocks, g_.block_in_storage(load.load, *load.block, at));
+            }
+        }
+        Value *once = g_.i64(1), *blocks = b_.CreateZExt(in_blocks, b_.getInt64Ty());
+        sums = g_.loop(g_.i64(0), blocks, 1, std::move(sums), [&](Value*, Values now) { return chunk(k, count, std::move(now)); });
+        return g_.loop(blocks, once, 1, std::move(sums), [&](Value*, Values now) { return chunk(k, count, std::move(now), false); });
     }
 
     /// A square that stays in registers.
@@ -135,11 +170,12 @@ private:
         for (int64_t j = 0; j < count; ++j) k_.push_back(j ? b_.CreateAdd(k, g_.i64(j)) : k);
     }
 
-    Values chunk(Value* k, int64_t count, Values sums) {
+    Values chunk(Value* k, int64_t count, Values sums, bool blocks = true) {
         squares_.clear();
+        const int64_t steps = blocks ? p_.step : 1;  // element by element there is little to gain, and much code
         for (size_t t = 0; t < p_.turned.size(); ++t) {
             const TurnedLoad& load = p_.turned[t];
-            if (!g_.can_turn_rows(load.load, load.k)) continue;
+            if (load.block ? !blocks : !g_.can_turn_rows(load.load, load.k)) continue;
             Value* area = g_.work_pointer(dot_, p_.a_bytes + t * p_.steps_n * p_.square_bytes());
             const auto square = [&](Value* v) {
                 return b_.CreateGEP(b_.getInt8Ty(), area, b_.CreateMul(v, g_.i64(static_cast<int64_t>(p_.square_bytes()))));
@@ -149,13 +185,16 @@ private:
             const Index columns = first.index[load.n];
             g_.loop(0, static_cast<int64_t>(points_.size()), 1, [&](Value* v) {
                 first.index[load.n] = g_.uniform(b_.CreateAdd(columns.value, b_.CreateMul(v, g_.i64(p_.lanes))));
-                g_.turn_rows(load.load, load.k, load.n, first, count, p_.lanes, square(v));
+                if (load.block)
+                    g_.load_block(load.load, *load.block, first, square(v));
+                else
+                    g_.turn_rows(load.load, load.k, load.n, first, count, p_.lanes, square(v));
             });
             for (size_t v = 0; v < points_.size(); ++v) squares_.push_back({&load, v, square(g_.i64(static_cast<int64_t>(v)))});
         }
         return stretches(k, count, p_.run, sums, [&](Value* run, int64_t length, Values at_run) {
             const Values zeros(at_run.size(), llvm::Constant::getNullValue(vector_));
-            Values after = stretches(run, length, p_.step, of_.scale ? zeros : at_run, [&](Value* at, int64_t some, Values now) {
+            Values after = stretches(run, length, steps, of_.scale ? zeros : at_run, [&](Value* at, int64_t some, Values now) {
                 Values next;
                 g_.with_turned(turned(at, b_.CreateSub(at, k), some), [&] { next = step(run, some, std::move(now)); });
                 return next;
@@ -179,6 +218,15 @@ private:
         for (const Square& s : squares_) {
             const Point p = load_point(*s.load, points_[s.vector]);
             TurnedRun run{g_.fn().result(s.load->load), false, {p.index.begin(), p.index.begin() + p.rank}, s.load->k, k_, {}};
+            if (const BlockWords* block = s.load->block.get()) {
+                const auto slots = static_cast<int64_t>(block->slots());
+                Value* first = b_.CreateMul(b_.CreateUDiv(offset, g_.i64(block->step)), g_.i64(slots));
+                for (int64_t w = 0; w < slots; ++w)
+                    run.words.push_back(b_.CreateAlignedLoad(words_, b_.CreateGEP(words_, s.words, b_.CreateAdd(first, g_.i64(w))), llvm::Align(4)));
+                for (const BlockWords::Field& f : block->fields) run.bits.push_back(f.slot * 32 + f.bit);
+                out.push_back(std::move(run));
+                continue;
+            }
             const int64_t bits = s.load->bits, stride = p_.step * bits;  // from step to step
             Value* bit = b_.CreateMul(offset, g_.i64(bits));
             Value *first = b_.CreateLShr(bit, 5), *shift = g_.splat(b_.CreateTrunc(b_.CreateAnd(bit, g_.i64(31)), b_.getInt32Ty()), p_.lanes);

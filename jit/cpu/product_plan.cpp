@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <utility>
 
 #include "jit/cpu/product.h"
 #include "jit/cpu/scalar_formats.h"
@@ -208,10 +209,13 @@ std::string Product::text() const {
     if (chain == steps) return "row by row, one rounding to the accumulator's format per step of k";
     std::string sums = rounded ? "f32, each step rounded to " + rounded->name : kChains[chain];
     if (stretch()) sums += ", scaled after each " + std::to_string(std::min(left_scaled, right_scaled) * group()) + " of k";
+    const auto blocks = std::count_if(turned.begin(), turned.end(), [](const TurnedLoad& t) { return t.block != nullptr; });
+    const bool squares = std::cmp_less(blocks, turned.size());
     if (few)
         return std::to_string(m) + " x " + std::to_string(block()) + " accumulators (" + sums +
                ", k ascending); the right operand is evaluated in registers, " + std::to_string(step) + " of k at a time" +
-               (turned.empty() ? "" : "; rows of memory are turned in squares, " + std::to_string(chunk) + " of k each") +
+               (squares ? "; rows of memory are turned in squares, " + std::to_string(chunk) + " of k each" : "") +
+               (blocks ? "; a declared layout is read by words, in blocks of " + std::to_string(lanes) + " x " + std::to_string(chunk) : "") +
                (kept ? ", which stay in registers" : "");
     std::string how = ", k ascending";
     if (row) {

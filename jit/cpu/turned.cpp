@@ -187,10 +187,10 @@ std::vector<Value*> AccessEmitter::turned_rows(size_t n, const Point& p, unsigne
     return lines;
 }
 
-Value* AccessEmitter::from_words(const Point& p, size_t k, Value* words) {
+Value* AccessEmitter::from_words(const Point& p, size_t k, Value* words, bool rows) {
     Value* v = g_.scalars().from_words(format_, words);
     const Access::Axis& along = access_.axes[axis_of(k)];
-    const bool zeros = out_bytes_ || along.kind == Access::all || along.in_bounds;  // where elements are outside
+    const bool zeros = rows && (out_bytes_ || along.kind == Access::all || along.in_bounds);  // where elements are outside
     if (!mask_.valid() && (g_.is_inside(id_) || (!other_.valid() && zeros))) return v;
     Point all = p;
     all.active = nullptr;
@@ -240,7 +240,8 @@ Value* Codegen::at_turned(ir::ValueId v, const Point& p) {
         if (!same) continue;
         const Format& f = fn_.elem(v);
         const unsigned bits = t.stored ? f.container_bytes() * 8 : f.bits;
-        const auto bit = static_cast<uint64_t>(step - t.steps.begin()) * bits, word = bit / 32, shift = bit % 32;
+        const auto number = static_cast<size_t>(step - t.steps.begin());
+        const uint64_t bit = t.bits.empty() ? number * bits : t.bits[number], word = bit / 32, shift = bit % 32;
         Value* words = t.words[word];
         if (bits == 64) {
             llvm::Type* wide = llvm::FixedVectorType::get(b_.getInt64Ty(), p.lanes);
@@ -251,7 +252,7 @@ Value* Codegen::at_turned(ir::ValueId v, const Point& p) {
         } else if (shift) {
             words = b_.CreateLShr(words, shift);
         }
-        if (!t.stored) return AccessEmitter(*this, fn_.value(v).def).from_words(p, t.k, words);
+        if (!t.stored) return AccessEmitter(*this, fn_.value(v).def).from_words(p, t.k, words, t.bits.empty());
         llvm::Type* codes = llvm::FixedVectorType::get(b_.getIntNTy(bits), p.lanes);
         return scalars_.from_memory(b_.CreateBitCast(b_.CreateTrunc(words, codes), scalars_.memory_type(f, p.lanes)), f);
     }

@@ -158,11 +158,11 @@ TEST_F(CpuExplain, BlocksRegistersAndRows) {
 
 /// Weights whose memory runs along k: of 16 bits and more squares stay in registers, as long as those hold them beside the sums.
 TEST_F(CpuExplain, SquaresOfFewRows) {
-    const auto weights = [](const std::string& f, int m) {
+    const auto weights = [](const std::string& f, int m, const std::string& layout = "") {
         const std::string rows = std::to_string(m), sums = " : tile<f32>[" + rows + ", 64]\n";
-        return "kernel @k(%x: tensor<f32>[?, ?] in, %w: tensor<" + f +
-               ">[?, ?] in, %y: tensor<f32>[?, ?] inout) {\n %0 = constant 0 : i64\n %1 = load %x[%0 +: " + rows + ", %0 +: 128] : tile<f32>[" +
-               rows + ", 128]\n %2 = load %w[%0 +: 64, %0 +: 128] : tile<" + f + ">[64, 128]\n %3 = cast %2 {round = rne} : tile<f32>[64, 128]\n" +
+        return "kernel @k(%x: tensor<f32>[?, ?] in, %w: tensor<" + f + ">[?, ?]" + layout +
+               " in, %y: tensor<f32>[?, ?] inout) {\n %0 = constant 0 : i64\n %1 = load %x[%0 +: " + rows + ", %0 +: 128] : tile<f32>[" + rows +
+               ", 128]\n %2 = load %w[%0 +: 64, %0 +: 128] : tile<" + f + ">[64, 128]\n %3 = cast %2 {round = rne} : tile<f32>[64, 128]\n" +
                " %4 = permute %3 {axis = [1, 0]} : tile<f32>[128, 64]\n %5 = load %y[%0 +: " + rows + ", %0 +: 64]" + sums +
                " %6 = dot %1, %4, %5 {precision = ieee}" + sums + " store %y[%0 +: " + rows + ", %0 +: 64] = %6\n ret\n}\n";
     };
@@ -177,6 +177,12 @@ TEST_F(CpuExplain, SquaresOfFewRows) {
         explain(weights(f, m), target(bytes, 0));
         says("rows of memory are turned in squares");
         says_not("which stay in registers");
+    }
+    for (const char* f : {"i4", "u3", "f8e4m3", "f16"}) {
+        explain(weights(f, 4, " @ \"[2](i0 / 16, i1 / 64, i0 % 16, ((i1 % 8) * 8) + ((i1 / 8) % 8))\""), target(64, 0));
+        says("a declared layout is read by words, in blocks of 16 x ");
+        explain(weights(f, 4, " @ \"[2](i0 / 3, i1 / 64, i0 % 3, i1 % 64)\""), target(64, 0));
+        says_not("declared layout");
     }
 }
 

@@ -34,11 +34,25 @@ std::string dims(std::initializer_list<int64_t> all) {
 
 std::string constant(const std::string& name, int64_t value) { return "  " + name + " = constant " + std::to_string(value) + " : i64\n"; }
 
+/// Of a tensor core's registers, for 16 and 8 bits; tiles; rows in blocks, with padding; swizzled; tiles of odd height, which no vector fills.
+constexpr const char* kDeclared[] = {
+    "[2](i0 / 16, i1 / 64, ((i0 % 8) * 4) + ((i1 % 8) / 2), (((((i1 / 16) % 4) * 8) + ((i1 % 2) * 4)) + (((i0 / 8) % 2) * 2)) + ((i1 / 8) % 2))",
+    "[2](i0 / 16, i1 / 64, ((i0 % 8) * 4) + ((i1 % 16) / 4), (((((i1 / 32) % 2) * 16) + (((i0 / 8) % 2) * 8)) + ((i1 % 4) * 2)) + ((i1 / 16) % 2))",
+    "[2](i0 / 16, i1 / 64, i0 % 16, i1 % 64)",
+    "[2](i1 / 32, i0, i1 % 32)",
+    "[2](i0, i1 / 8, ((i1 % 2) * 4) + ((i1 / 2) % 4))",
+    "[2](i0 / 8, i1 / 64, i0 % 8, ((((i1 % 64) / 8) ^ (i0 % 8)) * 8) + (i1 % 8))",
+    "[2](i0 / 3, i1 / 8, i0 % 3, i1 % 8)"};
+
 /// A tensor parameter, static or dynamic, of a layout.
 std::string parameter(Random& r, const std::string& name, const std::string& f, const Shape& shape, const std::string& use) {
     const bool known = r.below(2);
     const auto extent = [&](size_t d) { return known ? std::to_string(shape[d]) : "?"; };
-    return "%" + name + ": tensor<" + f + ">[" + extent(0) + ", " + extent(1) + "]" + (r.below(4) ? "" : " @ \"col\"") + " " + use;
+    return "%" + name + ": tensor<" + f + ">[" + extent(0) + ", " + extent(1) + "]" +
+           (r.below(4)   ? ""
+            : r.below(2) ? " @ \"col\""
+                         : " @ \"" + std::string(r.of(kDeclared)) + "\"") +
+           " " + use;
 }
 
 constexpr const char* kFormats[] = {"bool", "i2", "u3", "i4", "u5", "f6e3m2", "i7", "i8", "f8e4m3", "i12", "bf16", "f16", "f32", "i24", "i33", "f64"};

@@ -1,5 +1,8 @@
 // Packed storage of emitted code: every width and bit offset, whole and partial runs and single elements, between two pages that may not be touched;
 // and what casts make of codes that come from it.
+#include "jit/cpu/block_words.h"
+#include "lang/layout_text.h"
+#include "lang/tensor_strides.h"
 #include "tests/unit/cpu_scalars_fixture.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/sample.h"
@@ -213,6 +216,72 @@ TEST(CpuPacked, CodesOfTablesAndFloats) {
     check_chains(narrow_others(), few, false);
     check_chains(few, narrow_others(), false);
     check_chains(narrow_others(), few, true);
+}
+
+/// Where the analysis says that elements of the block at `first` lie, against the layout.
+void check_block(const cpu::BlockWords& block, const Layout& layout, const TensorArg& t, const int64_t (&first)[2]) {
+    const BoundLayout bound(layout, extents_of(t), block.bits);
+    const std::vector<int64_t> pitches = bit_pitches(layout, t, block.bits);
+    for (size_t m = 0; m < pitches.size(); ++m) {
+        ASSERT_TRUE(block.pitches[m] == 0 || block.pitches[m] == pitches[m]) << "member " << m;
+    }
+    for (int64_t lane = 0; lane < block.lanes; ++lane)
+        for (int64_t k = 0; k < block.count; ++k) {
+            const cpu::BlockWords::Field field = block.fields[k % block.step];
+            const cpu::BlockPlace& word = block.words[(k / block.step * block.slots() + field.slot) * block.lanes + lane];
+            int64_t at = bound.bit_offset(first) - block.origin + word.bit + field.bit;
+            for (size_t m = 0; m < pitches.size(); ++m) at += block.lines[word.line][m] * pitches[m];
+            const int64_t point[] = {first[0] + lane, first[1] + k};
+            ASSERT_EQ(at, bound.bit_offset(point)) << point[0] << ", " << point[1];
+            ASSERT_LE(field.bit + block.bits, block.widths[field.slot]);
+        }
+}
+
+TEST(CpuBlockWords, PlacesAreThoseOfTheLayout) {
+    struct {
+        const char* text;
+        unsigned words;  ///< vectors of words for 128 elements of 4 bits
+    } const kLayouts[] = {
+        {"[2](i0 / 16, i1 / 64, ((i0 % 8) * 4) + ((i1 % 8) / 2), (((((i1 / 16) % 4) * 8) + ((i1 % 2) * 4)) + (((i0 / 8) % 2) * 2)) + ((i1 / 8) % 2))",
+         32},
+        {"[2](i0 / 16, i1 / 64, i0 % 16, i1 % 64)", 16},
+        {"[2](i1 / 32, i0, i1 % 32)", 16},
+        {"[2](i0, i1 / 8, ((i1 % 2) * 4) + ((i1 / 2) % 4))", 16},
+        {"[2](i0, i1 / 32, 31 - (i1 % 32))", 16},
+        {"[2](i0, (((i1 / 16) * 17) + (i1 % 16)) + 1)", 32},  // begins inside of bytes
+        {"[2](i1 / 128, i0, ((i1 % 8) * 16) + ((i1 % 128) / 8))", 64},
+        {"[2](i0 / 8, i1 / 64, i0 % 8, ((((i1 % 64) / 8) ^ (i0 % 8)) * 8) + (i1 % 8))", 16},
+        {"[2](i0 / 16, i1 / 8, i1 % 8, i0 % 16)", 128},  // neighbours along lanes
+    };
+    for (const auto& [text, words] : kLayouts)
+        for (unsigned bits : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 12u, 16u})
+            for (unsigned lanes : {4u, 8u, 16u}) {
+                SCOPED_TRACE(std::string(text) + ", " + std::to_string(bits) + " bits, " + std::to_string(lanes) + " lanes");
+                const std::optional<Layout> layout = parse_layout_text(text);
+                ASSERT_TRUE(layout);
+                const int64_t dynamic[] = {kDynamic, kDynamic};
+                const auto block = cpu::block_words(*layout, dynamic, bits, {0, 1, lanes, 8, 128, 8, 32});
+                ASSERT_TRUE(block);
+                if (bits == 4 && lanes == 16) {
+                    EXPECT_LE(block->vectors() * 128 / static_cast<size_t>(block->count), words);
+                }
+                TensorArg t;
+                t.extents = Shape{48, 384};
+                for (int64_t n = 0; n + lanes <= 48; n += 16 + lanes)
+                    for (int64_t k = 0; k + block->count <= 384; k += 128) {
+                        const int64_t first[] = {n / lanes * lanes, k};
+                        ASSERT_NO_FATAL_FAILURE(check_block(*block, *layout, t, first));
+                    }
+            }
+}
+
+TEST(CpuBlockWords, LayoutsThatDoNotRepeatThemselvesHaveNone) {
+    const int64_t dynamic[] = {kDynamic, kDynamic};
+    for (const char* text : {"[2](i0 / 3, i1 / 8, i0 % 3, i1 % 8)", "[2]((i0 * e1) + i1)", "[2](i0, i1 / 100, i1 % 100)"}) {
+        const std::optional<Layout> layout = parse_layout_text(text);
+        ASSERT_TRUE(layout) << text;
+        EXPECT_FALSE(cpu::block_words(*layout, dynamic, 4, {0, 1, 16, 8, 128, 8, 32})) << text;
+    }
 }
 
 }  // namespace
