@@ -43,6 +43,13 @@ TEST_F(Api, KernelsOfImports) {
     // Types are those that the host's module sees.
     ASSERT_EQ(launch("mm.plain", {tensor(x.c), tensor(w.c), tensor(y.c)}, diags), TEGULA_OK) << text(diags);
     EXPECT_EQ(y.values(), std::vector<float>(21, -7.5f));
+    // An operand that is not there is a vector without elements, and storage.
+    const int64_t nothing = 0;
+    tegula_tensor no{};
+    no.type = "f32", no.rank = 1, no.extents = &nothing;
+    Owned<float> bias("f32", {7}, std::vector<float>(7, 0.5f));
+    ASSERT_EQ(launch("mm.scaled", {tensor(x.c), tensor(w.c), tensor(no), tensor(no), tensor(bias.c), tensor(y.c)}, diags), TEGULA_OK) << text(diags);
+    EXPECT_EQ(y.values(), std::vector<float>(21, -7.0f));
     tegula_value types[3]{};
     for (size_t i = 0; i < 3; ++i) {
         types[i].name = &"A\0W\0O"[2 * i];
