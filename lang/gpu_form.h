@@ -63,7 +63,8 @@ struct GpuTensor {
     bool aligned = false;  ///< base and all strides but the contiguous one are multiples of 16 bytes
     bool strided = false;  ///< the host's strides: nothing is contiguous
     bool whole = false;    ///< aligned, and the contiguous extent (row: last, col: first) is a multiple of 16 bytes
-    char code() const { return static_cast<char>('0' + aligned + 2 * strided + 4 * whole); }  ///< for keys of variants
+    uint8_t grain = 0;     ///< bytes, 4, 8 or 16, that divide the base and the innermost physical extent of a dense tensor; 0: none does
+    char code() const { return static_cast<char>('0' + aligned + 2 * strided + 4 * whole + 8 * (grain / 4 - grain / 16)); }  ///< for keys of variants
 };
 
 struct GpuForm {

@@ -79,6 +79,8 @@ void Emitter::converge() {
 KernelText Emitter::run() {
     find_uses();
     find_unroll_limit();
+    find_words();
+    find_pairs();
     find_parting();
     resident_programs_ = find_resident_programs();
     kernel_.entry = "tegula_" + fresh(fn_.name);
@@ -217,6 +219,12 @@ std::string Emitter::at(ir::ValueId v, const std::string& r) {
         return fn_.type(v).pointer ? std::to_string(code) + "ull" : prelude_.literal(fn_.elem(v), code);
     }
     if (const auto scalar = splat(v)) return name(*scalar);
+    if (is_words(v)) return field(v, r);
+    if (is_pairs(v)) {
+        prelude_.need("pairs");
+        const std::string two = "(" + name(v) + "[(" + r + ") >> 1])";
+        return "((" + r + ") & 1 ? high_short" + two + " : low_short" + two + ")";
+    }
     if (const auto variable = fused_at(v, r)) return *variable;
     return name(v) + "[" + r + "]";
 }
@@ -229,8 +237,12 @@ void Emitter::declare(ir::ValueId v) {
 }
 
 std::string Emitter::declaration(ir::ValueId v) {
-    return type_of(v) + " " + name(v) + (is_scalar(v) ? "" : "[" + std::to_string(registers(v)) + "]") + ";";
+    return array_type(v) + " " + name(v) + (is_scalar(v) ? "" : "[" + std::to_string(array_size(v)) + "]") + ";";
 }
+
+std::string Emitter::array_type(ir::ValueId v) { return is_words(v) || is_pairs(v) ? "unsigned" : type_of(v); }
+
+int Emitter::array_size(ir::ValueId v) const { return is_words(v) ? words_.at(v.v).view.words() : is_pairs(v) ? registers(v) / 2 : registers(v); }
 
 bool Emitter::take_over(ir::ValueId result, ir::ValueId operand) {
     const ir::Value& from = fn_.value(operand);
@@ -309,6 +321,7 @@ void Emitter::instruction(ir::InstId id) {
         line("fence_async();");
     }
     if (gpu.sync_before) sync();
+    if (make_pairs(id)) return;
     switch (inst.op) {
 #define STRUCTURED(op, ...) \
     case Op::op:            \

@@ -35,6 +35,10 @@ void Emitter::copy(ir::ValueId from, const std::string& to) {
         if (name(from) != to) line(to + " = " + name(from) + ";");
         return;
     }
+    if (is_words(from) || is_pairs(from)) {
+        if (const std::string source = name(from); source != to) each(array_size(from), [&](const std::string& r) { line(to + "[" + r + "] = " + source + "[" + r + "];"); });
+        return;
+    }
     const std::string source = at(from, "0");
     if (source == to + "[0]") return;
     each_register(from, [&](const std::string& r) { line(to + "[" + r + "] = " + at(from, r) + ";"); });
@@ -50,7 +54,7 @@ void Emitter::copy_all(std::span<const ir::ValueId> from, const std::vector<std:
     for (size_t i = 0; i < from.size(); ++i) {
         if (!held[i]) continue;
         names[i] = fresh("held");
-        line(type_of(from[i]) + " " + names[i] + (is_scalar(from[i]) ? "" : "[" + std::to_string(registers(from[i])) + "]") + ";");
+        line(array_type(from[i]) + " " + names[i] + (is_scalar(from[i]) ? "" : "[" + std::to_string(array_size(from[i])) + "]") + ";");
         copy(from[i], names[i]);
     }
     for (size_t i = 0; i < from.size(); ++i) {
@@ -59,7 +63,7 @@ void Emitter::copy_all(std::span<const ir::ValueId> from, const std::vector<std:
         } else if (is_scalar(from[i])) {
             line(to[i] + " = " + names[i] + ";");
         } else {
-            each_register(from[i], [&](const std::string& r) { line(to[i] + "[" + r + "] = " + names[i] + "[" + r + "];"); });
+            each(array_size(from[i]), [&](const std::string& r) { line(to[i] + "[" + r + "] = " + names[i] + "[" + r + "];"); });
         }
     }
 }

@@ -130,6 +130,16 @@ void Emitter::cuda_cast(ir::InstId id) {
     const auto round = static_cast<Round>(attrs[0]);
     const bool random = round == Round::stochastic;
     const Format &to = fn_.elem(v), &from = fn_.elem(in[0]);
+    if (can_decode(inst)) {
+        prelude_.need("pairs");
+        declare(v);
+        const std::string two = fresh("two");
+        line("unsigned " + two + "[" + std::to_string(registers(v) / 2) + "];");
+        decode_words(inst, [&](int p) { return two + "[" + std::to_string(p) + "]"; });
+        return each_register(v, [&](const std::string& r) {
+            line(name(v) + "[" + r + "] = ((" + r + ") & 1) ? high_short(" + two + "[(" + r + ") >> 1]) : low_short(" + two + "[(" + r + ") >> 1]);");
+        });
+    }
     const bool pairs = !is_scalar(v) && registers(v) % 2 == 0, f16 = fn_.type(v).elem == Fmt::f16;
     if (pairs && f16 && from.is_int() && from.bits <= 8) return cast_pairs(v, in[0], two_halves(to, from));
     if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16 && keeps_infinities(inst)) return decode_pairs(v, in[0]);

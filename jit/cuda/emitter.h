@@ -18,6 +18,7 @@
 #include "lang/ir.h"
 #include "lang/layout.h"
 #include "lang/overlapped_products.h"
+#include "lang/packed_view.h"
 #include "lang/register_moves.h"
 #include "lang/source.h"
 #include "lang/split_loop.h"
@@ -61,6 +62,8 @@ private:
     std::string zero(ir::ValueId v);                      ///< literal of the element with code 0
     void declare(ir::ValueId v);                          ///< "float v12[8];"; nothing after take_over
     std::string declaration(ir::ValueId v);               ///< of a value with registers of its own
+    std::string array_type(ir::ValueId v);                ///< of the elements of its array: words and pairs are unsigned
+    int array_size(ir::ValueId v) const;
     int uses(ir::ValueId v) const { return uses_[v.v]; }  ///< by operands
     /// Lets `result` live in the registers of `operand` when nothing else uses that one: declare(result) then does nothing. Both have one layout.
     bool take_over(ir::ValueId result, ir::ValueId operand);
@@ -149,6 +152,34 @@ private:
     std::string first_function(size_t bytes, size_t element, bool load, const CachingText& caching = {});
     std::string read(const Format& f, const std::string& base, const std::string& offset, const CachingText& caching = {});
     std::string write(const Format& f, const std::string& base, const std::string& offset, const std::string& value, const CachingText& caching = {});
+
+    // ---- narrow codes in whole words (emit_packed.cpp) ----
+    struct Words {
+        PackedView view;
+        bool only;  ///< nothing else holds the tile
+    };
+    void find_words();
+    bool is_words(ir::ValueId v) const;
+    std::string words_name(ir::ValueId v);
+    std::string field(ir::ValueId v, const std::string& r);
+    std::string member_pitch(ir::ValueId tensor, size_t member, size_t members);
+    std::string storage_bytes(ir::ValueId tensor);
+    bool load_words(ir::InstId id);  ///< false: it is no such load
+    void load_all_words(const Part& part, const PackedView& view, const std::string& array,
+                        const std::function<std::string(const PackedView::Load&)>& offset, bool guarded);
+    void clear_outside(const Part& part, const PackedView& view, const std::string& array);
+    void shift_words(const PackedView& view, const std::string& array, const std::string& shift);
+    bool can_decode(const ir::Inst& cast);
+    const std::vector<DecodeCall>& decoding(const ir::Inst& cast);  ///< none: not this way
+    std::string decode_function(const DecodePlan& plan);
+    void decode_words(const ir::Inst& cast, const std::function<std::string(int pair)>& to);
+
+    // ---- 16-bit floats in pairs (emit_pairs.cpp) ----
+    void find_pairs();
+    bool is_pairs(ir::ValueId v) const { return pairs_[v.v]; }
+    std::vector<int> moved_pairs(ir::InstId id) const;
+    bool make_pairs(ir::InstId id);                                ///< false: it makes none
+    std::string pair_at(ir::ValueId v, const std::string& first);  ///< the word of registers first (even) and first + 1
 
     // ---- what accesses ask of caches (emit_caching.cpp) ----
     CachingText plain_caching(ir::InstId access);  ///< of ld and st
@@ -482,6 +513,9 @@ private:
     std::vector<int> uses_;
     std::vector<bool> aliased_, array_constant_;
     std::map<uint32_t, std::string> sums_;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
+    std::map<uint32_t, Words> words_;                    ///< by ValueId
+    std::map<uint32_t, std::vector<DecodeCall>> decodings_;  ///< by ValueId of the cast's result
+    std::vector<bool> pairs_;                            ///< by ValueId
     std::vector<Fused> fused_;
     int64_t fused_work_ = 0;
     bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?

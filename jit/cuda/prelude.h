@@ -35,6 +35,7 @@ public:
     /// touching its neighbours' bits, atomically where a byte is shared.
     std::string load_bits(const Format& f, const std::string& base, const std::string& bit);
     std::string store_bits(const Format& f, const std::string& base, const std::string& bit, const std::string& code);
+    std::string from_bits(const Format& f, const std::string& code);  ///< a register from the code in an unsigned integer
     /// Asks for a named section of device text (prelude_text.cpp): "barrier", "mbarrier", "tma", "wgmma", "mma", "ldmatrix", ..
     void need(std::string_view section);
     /// Everything asked for, in dependency order, each section once.
@@ -54,7 +55,6 @@ private:
     std::string integer_cast(const Format& to, const Format& from, const std::string& value);
     std::string float_to_integer(const Format& to, const Format& from, const std::string& value, Round round);
     std::string float_cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow);
-    std::string from_bits(const Format& f, const std::string& code);  ///< a register from the code in an unsigned integer
     std::string to_bits(const Format& f, const std::string& value);   ///< and back, zero-extended from the container
     std::string int_expression(ir::Op op, const Format& f, std::span<const Known> operands);
     std::string float_expression(ir::Op op, const Format& f, std::span<const Known> operands);

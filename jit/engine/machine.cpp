@@ -27,6 +27,15 @@ GpuTensor usual_tensor(const sema::Instance& instance, const ir::Param& param) {
     const Type& type = instance.fn->type(param.value);
     const Layout::Kind kind = instance.fn->types().layout(type.layout).kind();
     GpuTensor out{true, false, true};
+    const unsigned bits = instance.fn->elem(param.value).bits;
+    if (type.shape.rank > 0 && bits <= 8) {
+        constexpr int64_t kUsual = 4096;  // of extents that nothing is said of
+        std::vector<int64_t> extents(type.shape.begin(), type.shape.end());
+        std::replace(extents.begin(), extents.end(), kDynamic, kUsual);
+        const int64_t inner = instance.fn->types().layout(type.layout).physical_extents(extents).back();
+        for (int grain = 16; grain >= 4 && !out.grain; grain /= 2)
+            if (inner * bits % (8 * grain) == 0) out.grain = static_cast<uint8_t>(grain);
+    }
     if (type.shape.rank == 0 || (kind != Layout::Kind::row && kind != Layout::Kind::col)) return out;
     const int axis = kind == Layout::Kind::col ? 0 : type.shape.rank - 1;
     int64_t extent = type.shape[static_cast<size_t>(axis)];

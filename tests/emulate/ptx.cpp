@@ -147,6 +147,43 @@ void dp4a(const Instruction& in, Context& c) {
     c.write(in.operands[0], static_cast<uint32_t>(sum));
 }
 
+/// Words: shl, shr, shf.r.wrap, prmt and lop3 with any table. false: another instruction.
+bool word_operation(const Instruction& in, Context& c) {
+    const auto& o = in.operands;
+    const auto word = [&](size_t i) { return static_cast<uint32_t>(c.read(o[i])); };
+    uint32_t out = 0;
+    if (in.name == "shl.b32") {
+        out = word(2) < 32 ? word(1) << word(2) : 0;
+    } else if (in.name == "shr.u32") {
+        out = word(2) < 32 ? word(1) >> word(2) : 0;
+    } else if (in.name == "shf.r.wrap.b32") {
+        out = static_cast<uint32_t>((uint64_t{word(2)} << 32 | word(1)) >> (word(3) & 31));
+    } else if (in.name == "prmt.b32") {
+        const uint64_t bytes = uint64_t{word(2)} << 32 | word(1);
+        for (unsigned i = 0; i < 4; ++i) {
+            const unsigned selector = word(3) >> 4 * i & 15;
+            const auto byte = static_cast<uint32_t>(bytes >> 8 * (selector & 7) & 0xff);
+            out |= (selector & 8 ? (byte & 0x80 ? 0xffu : 0u) : byte) << 8 * i;
+        }
+    } else if (in.name == "lop3.b32") {
+        for (unsigned bit = 0; bit < 32; ++bit) {
+            const unsigned row = (word(1) >> bit & 1) << 2 | (word(2) >> bit & 1) << 1 | (word(3) >> bit & 1);
+            out |= (word(4) >> row & 1) << bit;
+        }
+    } else {
+        return false;
+    }
+    c.write(o[0], out);
+    return true;
+}
+
+bool is_pair_arithmetic(const std::string& name) {
+    for (const char* op : {"add.rn.", "sub.rn.", "mul.rn.", "fma.rn."})
+        for (const char* type : {"f16x2", "bf16x2"})
+            if (name == std::string(op) + type) return true;
+    return false;
+}
+
 void check_sums(const Instruction& in, const Context& c) {
     if (c.sums->in_flight == 0 || starts(in.name, "wgmma.")) return;
     for (const std::string& operand : in.operands)
@@ -192,6 +229,8 @@ void execute(const Instruction& in, Context& c) {
     if (in.name == "setp.ne.b32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1])) != static_cast<uint32_t>(c.read(o[2])));
     if (starts(in.name, "tcgen05.")) return tcgen05(in, c);
     if (starts(in.name, "dp4a.")) return dp4a(in, c);
+    if (word_operation(in, c)) return;
+    if (is_pair_arithmetic(in.name)) return pair_arithmetic(in, c);
     if (in.name == "add.s32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1]) + c.read(o[2])));
     if (in.name == "add.s64") return c.write(o[0], c.read(o[1]) + c.read(o[2]));
     if (in.name == "mov.b32" || in.name == "mov.u32" || in.name == "mov.b64") return c.write(o[0], c.read(o[1]));

@@ -50,6 +50,7 @@ void mma_sync(const Instruction& in, Context& c);
 void wgmma(const Instruction& in, Context& c);
 void ldmatrix(const Instruction& in, Context& c);
 void convert_pair(const Instruction& in, Context& c);
+void pair_arithmetic(const Instruction& in, Context& c);
 void stmatrix(const Instruction& in, Context& c);
 void tensor_store(const Instruction& in, Context& c);
 void tensor_reduce(const Instruction& in, Context& c);

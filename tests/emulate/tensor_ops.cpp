@@ -164,6 +164,29 @@ void convert_pair(const Instruction& in, Context& c) {
     c.write(in.operands[0], code(2) | code(1) << 16);
 }
 
+/// {add, sub, mul, fma}.rn.{f16x2, bf16x2} d, a, b[, c]: both halves, with one rounding each.
+void pair_arithmetic(const Instruction& in, Context& c) {
+    const Format& f = builtin(in.name.find("bf16") != std::string::npos ? Fmt::bf16 : Fmt::f16);
+    const std::string op = in.name.substr(0, 3);
+    uint64_t out = 0;
+    for (unsigned shift = 0; shift < 32; shift += 16) {
+        const auto value = [&](size_t operand) { return decode(f, c.read(in.operands[operand]) >> shift & 0xffff); };
+        __extension__ using Wide = __float128;  // holds sums of products of 16-bit floats exactly
+        const Wide x = value(1), y = value(2);
+        const Wide exact = op == "fma" ? x * y + Wide(value(3)) : op == "mul" ? x * y : op == "sub" ? x - y : x + y;
+        auto rounded = static_cast<double>(exact);
+        if (Wide(rounded) != exact && exact == exact) {  // to odd, so that the next rounding sees what was cut off
+            const bool away = (exact < 0 ? -exact : exact) < Wide(rounded < 0 ? -rounded : rounded);
+            uint64_t bits = 0;
+            std::memcpy(&bits, &rounded, 8);
+            bits = (bits - away) | 1;
+            std::memcpy(&rounded, &bits, 8);
+        }
+        out |= encode(f, rounded) << shift;
+    }
+    c.write(in.operands[0], out);
+}
+
 void stmatrix(const Instruction& in, Context& context) {
     Machine& m = Machine::get();
     const bool transposed = in.name.find(".trans") != std::string::npos;

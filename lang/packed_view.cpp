@@ -1,0 +1,184 @@
+#include "lang/packed_view.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "lang/divisor.h"
+#include "lang/wide_access.h"
+
+namespace tegula {
+
+using ir::Access;
+
+namespace {
+
+constexpr int64_t kMostShift = 64;    ///< bits: the word a register begins in, or the next one
+constexpr int kMostWords = 128;       ///< of a thread
+constexpr int64_t kMostOverhead = 8;  ///< words that a thread reads per word that it needs
+
+/// The parameter number of a load's tensor.
+size_t param_of(const ir::Function& form, ir::ValueId tensor) {
+    const auto found = std::find_if(form.params.begin(), form.params.end(), [&](const ir::Param& p) { return p.value == tensor; });
+    return static_cast<size_t>(found - form.params.begin());
+}
+
+/// By axis of the access: the dimension of the part that it stands for; -1: none.
+std::vector<int> dimensions(const Access& access) {
+    std::vector<int> out;
+    int next = 0;
+    for (const Access::Axis& a : access.axes) out.push_back(a.kind == Access::index ? -1 : next++);
+    return out;
+}
+
+/// What register `r` adds to a member.
+int64_t register_value(const LayoutPieces& member, const std::vector<int>& dims, const TileLayout& l, int r) {
+    const TileLayout::Point p = l.point(r, 0, 0);
+    std::vector<int64_t> indices(3 * dims.size(), 0);
+    for (size_t a = 0; a < dims.size(); ++a)
+        if (dims[a] >= 0) indices[2 * dims.size() + a] = p[static_cast<size_t>(dims[a])];
+    return member.part[LayoutPieces::register_].eval(indices, {});
+}
+
+/// The lowest bit that may be set; 63 for none.
+int lowest(uint64_t bits) { return bits ? std::countr_zero(bits) : 63; }
+
+}  // namespace
+
+std::optional<std::vector<LayoutPieces>> access_pieces(const ir::Function& form, const ir::Inst& load, const TileLayout& l) {
+    const Access access = form.access(load);
+    const ir::ValueId tensor = form.operands(load)[0];
+    const std::vector<int> dims = dimensions(access);
+    std::vector<std::array<uint64_t, 3>> bits(dims.size());
+    size_t next = 1;
+    for (size_t a = 0; a < dims.size(); ++a) {
+        const Access::Axis& axis = access.axes[a];
+        if (axis.kind == Access::gather || (axis.kind == Access::range && axis.step != 1)) return std::nullopt;
+        if (axis.kind != Access::all)
+            bits[a][LayoutPieces::uniform] = ~static_cast<uint64_t>(power_of_two_divisor(form, form.operands(load)[next++]) - 1);
+        if (dims[a] < 0) continue;
+        if (!is_additive(l, dims[a])) return std::nullopt;
+        bits[a][LayoutPieces::thread] = thread_bits(l, dims[a]);
+        bits[a][LayoutPieces::register_] = register_bits(l, dims[a]);
+    }
+    std::vector<LayoutPieces> out;
+    for (const LayoutExpr& member : form.types().layout(form.type(tensor).layout).physical(static_cast<int>(dims.size()))) {
+        auto pieces = separate(member, bits);
+        if (!pieces) return std::nullopt;
+        out.push_back(std::move(*pieces));
+    }
+    return out;
+}
+
+std::optional<PackedView> packed_view(const ir::Function& form, const ir::Inst& load, const TileLayout& l) {
+    if (load.op != ir::Op::load || l.shape.rank == 0 || l.has_ghosts()) return std::nullopt;
+    const ir::ValueId tensor = form.operands(load)[0];
+    const size_t param = param_of(form, tensor);
+    const Access access = form.access(load);
+    PackedView view;
+    view.bits = form.elem(tensor).bits;
+    if (view.bits > 8 || param >= form.gpu->tensors.size() || (access.flags & (Access::has_mask | Access::has_other))) return std::nullopt;
+    const GpuTensor& fact = form.gpu->tensors[param];
+    const Layout::Kind kind = form.types().layout(form.type(tensor).layout).kind();
+    const bool declared = kind != Layout::Kind::row && kind != Layout::Kind::col;
+    if (fact.strided || fact.grain < 4 || (view.bits == 8 && !declared)) return std::nullopt;
+    const auto members = access_pieces(form, load, l);
+    if (!members || members->empty()) return std::nullopt;
+    const LayoutPieces& inner = members->back();
+    if (!inner.disjoint()) return std::nullopt;
+    // The widest access that the start of every thread's part allows, but for what is shifted away: nothing at best, then less than a word.
+    const auto period_of = [&](int grain) { return std::lcm<int64_t>(view.bits, 8 * grain) / view.bits; };
+    const auto cost = [](int64_t shift) { return (shift + 31) / 32; };
+    for (int grain = fact.grain; grain >= 4; grain /= 2) {
+        const int64_t period = period_of(grain);
+        if (!std::has_single_bit(static_cast<uint64_t>(period)) || lowest(inner.bits[LayoutPieces::uniform]) < std::countr_zero(static_cast<uint64_t>(period)))
+            continue;
+        const int64_t shift = static_cast<int64_t>(inner.bits[LayoutPieces::thread] & static_cast<uint64_t>(period - 1)) * view.bits;
+        if (shift >= kMostShift || (view.grain && cost(shift) >= cost(view.most_shift))) continue;
+        view.grain = grain;
+        view.period = period;
+        view.most_shift = shift;
+    }
+    if (!view.grain) return std::nullopt;
+    // Runs: registers by what they add to the outer members.
+    const std::vector<int> dims = dimensions(access);
+    const int registers = l.registers();
+    std::map<std::vector<int64_t>, std::vector<std::pair<int64_t, int>>> runs;
+    for (int r = 0; r < registers; ++r) {
+        std::vector<int64_t> key;
+        for (size_t m = 0; m + 1 < members->size(); ++m) key.push_back(register_value((*members)[m], dims, l, r));
+        const int64_t at = register_value(inner, dims, l, r);
+        if (at < 0) return std::nullopt;
+        runs[key].emplace_back(at * view.bits, r);
+    }
+    view.bit.resize(static_cast<size_t>(registers));
+    const int64_t unit = 8 * int64_t{view.grain};
+    for (auto& [key, elements] : runs) {
+        std::map<int64_t, size_t> number;  // of an access in the run, and among all
+        for (const auto& [at, r] : elements)
+            for (int64_t u = at / unit; u <= (at + view.bits - 1 + view.most_shift) / unit; ++u) number[u] = 0;
+        for (auto& [u, n] : number) {
+            n = view.loads.size();
+            view.loads.push_back({elements[0].second, u * view.grain});
+        }
+        for (const auto& [at, r] : elements)
+            view.bit[static_cast<size_t>(r)] = static_cast<int>(static_cast<int64_t>(number[at / unit]) * unit + at % unit);
+        if (view.words() > kMostWords) return std::nullopt;
+    }
+    if (int64_t{view.words()} * 32 > kMostOverhead * registers * view.bits) return std::nullopt;
+    return view;
+}
+
+std::vector<DecodeCall> decode_calls(const PackedView& view, const Format& from, Fmt to) {
+    constexpr size_t kMostPairs = 16;  // of a call, whose operands an asm statement holds
+    // Pairs that share words belong together.
+    std::vector<int> group(static_cast<size_t>(view.words()));
+    std::iota(group.begin(), group.end(), 0);
+    const auto find = [&](int w) {
+        while (group[static_cast<size_t>(w)] != w) w = group[static_cast<size_t>(w)];
+        return w;
+    };
+    const auto words_of = [&](int pair) {
+        std::set<int> out;
+        for (const int at : {view.bit[static_cast<size_t>(2 * pair)], view.bit[static_cast<size_t>(2 * pair + 1)]})
+            for (const int bit : {at, at + static_cast<int>(view.bits) - 1}) out.insert(bit / 32);
+        return out;
+    };
+    const int count = static_cast<int>(view.bit.size() / 2);
+    for (int p = 0; p < count; ++p) {
+        const std::set<int> words = words_of(p);
+        for (const int w : words) group[static_cast<size_t>(find(w))] = find(*words.begin());
+    }
+    std::map<int, std::vector<int>> pairs;
+    for (int p = 0; p < count; ++p) pairs[find(*words_of(p).begin())].push_back(p);
+    std::map<std::pair<int, std::vector<std::array<int, 2>>>, std::shared_ptr<const DecodePlan>> plans;
+    std::vector<DecodeCall> out;
+    for (const auto& [first, all] : pairs)
+        for (size_t begin = 0; begin < all.size(); begin += kMostPairs) {
+            DecodeCall call;
+            call.pairs.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                              all.begin() + static_cast<std::ptrdiff_t>(std::min(begin + kMostPairs, all.size())));
+            std::set<int> words;
+            for (const int p : call.pairs) words.merge(words_of(p));
+            call.words.assign(words.begin(), words.end());
+            std::vector<std::array<int, 2>> places;
+            const auto place = [&](int at) {
+                const auto word = std::find(call.words.begin(), call.words.end(), at / 32) - call.words.begin();
+                return static_cast<int>(word) * 32 + at % 32;
+            };
+            for (const int p : call.pairs) places.push_back({place(view.bit[static_cast<size_t>(2 * p)]), place(view.bit[static_cast<size_t>(2 * p + 1)])});
+            const auto [plan, added] = plans.try_emplace({static_cast<int>(words.size()), places});
+            if (added) {
+                auto made = plan_decoding(from, to, static_cast<int>(words.size()), places);
+                if (!made) return {};
+                plan->second = std::make_shared<const DecodePlan>(std::move(*made));
+            }
+            call.plan = plan->second;
+            out.push_back(std::move(call));
+        }
+    return out;
+}
+
+}  // namespace tegula
