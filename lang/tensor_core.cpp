@@ -107,7 +107,6 @@ uint64_t core_step(const MmaRow& row, std::span<const CoreOperand> a, std::span<
 }
 
 uint64_t core_dot(const MmaRow& row, std::span<const CoreOperand> a, std::span<const CoreOperand> b, uint64_t c) {
-    const bool promotes = row.acc == Fmt::f32 && row.result_bits < 23;
     const auto chain = [&](size_t begin, size_t end, uint64_t acc) {
         for (size_t k = begin; k < end; k += static_cast<size_t>(row.k)) {
             const size_t n = std::min(end - k, static_cast<size_t>(row.k));
@@ -115,7 +114,7 @@ uint64_t core_dot(const MmaRow& row, std::span<const CoreOperand> a, std::span<c
         }
         return acc;
     };
-    if (!promotes) return chain(0, a.size(), c);
+    if (!promotes(row)) return chain(0, a.size(), c);
     for (size_t k = 0; k < a.size(); k += kPromotion) {
         const auto part = std::bit_cast<float>(static_cast<uint32_t>(chain(k, std::min(a.size(), k + kPromotion), 0)));
         const float total = std::bit_cast<float>(static_cast<uint32_t>(c)) + part;

@@ -13,6 +13,10 @@ namespace tegula {
 
 /// Elements of K in one sum of a row that keeps fewer than 23 bits in f32 (fp8 wgmma); such sums are added up in f32.
 constexpr int64_t kPromotion = 128;
+inline bool promotes(const MmaRow& row) { return row.acc == Fmt::f32 && row.result_bits < 23; }
+/// Registers of a thread that sums made anew on the way, by promotion or between scales, have on wgmma beside the accumulator's: 64 rows of 128
+/// columns, beyond which the instruction is no faster.
+constexpr int kPartRegisters = 64;
 
 /// One operand element: significand * 2^exponent, subnormals not renormalised (the hardware does not).
 struct CoreOperand {

@@ -1,5 +1,7 @@
 // The emitter's frame: the kernel around its body, parameters, names and registers of values, dispatch by op, barriers and scratch memory. What
 // single ops become is in the other emit_*.cpp files.
+#include <numeric>
+
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_hints.h"
 #include "lang/tensor_memory.h"
@@ -185,6 +187,12 @@ const TileLayout& Emitter::layout(ir::ValueId v) const {
 bool Emitter::in_registers(ir::ValueId v) const { return fn_.placement(v).kind == Placement::registers; }
 
 bool Emitter::is_scalar(ir::ValueId v) const { return fn_.type(v).kind == Type::tile && fn_.type(v).shape.rank == 0; }
+
+std::vector<int> Emitter::all_registers(ir::ValueId v) const {
+    std::vector<int> out(static_cast<size_t>(registers(v)));
+    std::iota(out.begin(), out.end(), 0);
+    return out;
+}
 
 int Emitter::registers(ir::ValueId v) const { return is_scalar(v) ? 1 : in_tensor_memory(fn_, v) ? 0 : layout(v).registers(); }
 

@@ -257,6 +257,7 @@ void Emitter::cuda_channel_get(ir::InstId id) {
 }
 
 void Emitter::cuda_channel_release(ir::InstId id) {
+    if (released_.count(id.v)) return;
     Ring& r = ring(fn_.operands(fn_.inst(id))[0]);
     const std::string stage = r.paired ? r.get : r.release;
     const std::string empty = r.empty + (r.form->stages == 1 ? "" : " + 8 * " + stage);

@@ -23,7 +23,7 @@ bool Emitter::takes_codes(Fmt instruction, ir::ValueId operand) const {
     return fn_.type(operand).elem == instruction || (fn_.elem(operand).kind == FormatKind::fixed && instruction == Fmt::i8);
 }
 
-void Emitter::add_scaled(ir::InstId id, const BlockScales& s, const std::string& k, const std::string& sum) {
+void Emitter::add_scaled(ir::InstId id, const BlockScales& s, const std::string& k, const std::string& sum, const std::vector<int>& registers) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId to = fn_.result(inst);
     const Format &f32 = fn_.types().format(id_of(Fmt::f32)), &f = fn_.elem(to);
@@ -38,8 +38,8 @@ void Emitter::add_scaled(ir::InstId id, const BlockScales& s, const std::string&
     const bool codes = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)].acc == Fmt::i32;
     const int places = codes ? fn_.elem(fn_.operands(inst)[0]).frac_bits + fn_.elem(fn_.operands(inst)[1]).frac_bits : 0;
     const std::string unit = places ? " * 0x1p-" + std::to_string(places) + "f" : "";
-    each_register(to, [&](const std::string& r) {
-        const std::string partial = (codes ? "(float)" : "") + sum + "[" + r + "]" + unit;
+    each(static_cast<int>(registers.size()), [&](const std::string& i) {
+        const std::string r = rename(registers, i), partial = (codes ? "(float)" : "") + sum + "[" + i + "]" + unit;
         const Known scales[] = {scale(s.a, s.a_block, 0, r), scale(s.b, s.b_block, 1, r)};
         const std::string total = prelude_.fma(f32, partial, prelude_.elementwise(ir::Op::mul, f32, scales), cast(f32, f, at(to, r)));
         assign_to(to, r, cast(f, f32, total));
@@ -78,7 +78,7 @@ void Emitter::scaled_fma_product(ir::InstId id) {
         line(sum + "[" + r + "] = " + prelude_.fma(f32, x, y, sum + "[" + r + "]") + ";");
     });
     close();
-    add_scaled(id, scales, first, sum);
+    add_scaled(id, scales, first, sum, all_registers(to));
     close();
     close();
 }

@@ -177,7 +177,7 @@ std::string Emitter::owns(const TileLayout& l, const std::string& r) {
 }
 
 std::string Emitter::rename(const std::vector<int>& map, const std::string& r) {
-    bool same = true, linear = true;
+    bool same = true, linear = true, consecutive = true;
     std::vector<uint64_t> cols;
     for (size_t b = 1; b < map.size(); b <<= 1) cols.push_back(static_cast<uint64_t>(map[b]));
     for (size_t i = 0; i < map.size(); ++i) {
@@ -185,10 +185,12 @@ std::string Emitter::rename(const std::vector<int>& map, const std::string& r) {
         for (size_t b = 0; b < cols.size(); ++b)
             if (i >> b & 1) v ^= cols[b];
         same = same && map[i] == static_cast<int>(i);
+        consecutive = consecutive && map[i] == map[0] + static_cast<int>(i);
         linear = linear && map[i] >= 0 && v == static_cast<uint64_t>(map[i]);
     }
     if (same) return r;
     if (linear) return "(" + linear_text(cols, "(" + r + ")") + ")";
+    if (consecutive) return "(" + r + " + " + std::to_string(map[0]) + ")";
     std::string list;
     for (int m : map) list += (list.empty() ? "" : ", ") + std::to_string(m);
     // A table of the whole program: as an array of the function that looks something up in it, each of the unrolled look-ups would initialise it

@@ -368,7 +368,7 @@ void Emitter::mma_product(ir::InstId id) {
         const std::string part = fresh("part");
         line(sums + " " + part + "[" + std::to_string(registers(result)) + "] = {};");
         each(static_cast<int>(steps), [&](const std::string& s) { multiply(part, "0", steps == 1 ? q : "(" + index(q, steps, s) + ")"); });
-        add_scaled(id, scales, index(q, stretch, "0"), part);
+        add_scaled(id, scales, index(q, stretch, "0"), part, all_registers(result));
     });
     close();
 }

@@ -1,6 +1,7 @@
 // Sums of wgmma products that a loop only adds to. Such a sum stays in registers that PTX knows by name, from before the loop until after it: as
 // operands of an asm statement in a loop, every one of them would be carried through all of the compiler's passes.
 #include "jit/cuda/emitter.h"
+#include "lang/tensor_core.h"
 
 namespace tegula::cuda {
 
@@ -17,7 +18,7 @@ bool Emitter::kept_sum(const ir::Inst& loop, size_t carried) const {
     const ir::Inst* dot = fn_.def(next);
     if (!dot || dot->op != ir::Op::dot || !(dot->parent == fn_.blocks(loop)[0]) || uses(sum) != 1 || uses(next) != 1) return false;
     const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(fn_.value(next).def).row)];
-    const bool in_place = row.acc == Fmt::i32 || (row.acc == Fmt::f32 && row.result_bits >= 23);
+    const bool in_place = row.acc == Fmt::i32 || (row.acc == Fmt::f32 && !promotes(row));
     return row.kind == MmaRow::wgmma && in_place && fn_.operands(*dot)[2] == sum && layout(next) == layout(sum) && registers(sum) >= kMany;
 }
 

@@ -4,9 +4,9 @@
 // made anew on the way are in emit_wgmma_parts.cpp.
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "jit/cuda/warp_groups.h"
+#include "lang/tensor_core.h"
 
 namespace tegula::cuda {
 
@@ -22,12 +22,17 @@ int64_t most_columns(int threads, int sum_bits) {
 /// The largest legal number of columns <= n; integers beyond 32 columns come in steps of 16.
 int64_t legal_columns(int64_t n, bool integers) { return integers && n > 32 ? n / 16 * 16 : n / 8 * 8; }
 
-/// Equal parts where that is legal.
-std::vector<int64_t> split_columns(int64_t n, bool integers, int64_t most) {
+/// Few parts, equal ones if twice as few do, which begin at multiples of `align` or lie within `align` columns.
+std::vector<int64_t> split_columns(int64_t n, bool integers, int64_t align, int64_t most) {
+    const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(most)));
+    const int64_t step = std::min(std::max<int64_t>(align, integers ? 16 : 8), power), least = (n + most / step * step - 1) / (most / step * step);
+    for (int64_t parts = least; parts <= 2 * least; ++parts)
+        if (n % (parts * step) == 0) return std::vector<int64_t>(static_cast<size_t>(parts), n / parts);
     std::vector<int64_t> out;
-    const int64_t parts = (n + most - 1) / most;
-    if (n % (parts * (integers ? 16 : 8)) == 0) return std::vector<int64_t>(static_cast<size_t>(parts), n / parts);
-    for (; n > 0; n -= out.back()) out.push_back(legal_columns(std::min(n, most), integers));
+    for (int64_t parts = least; n > 0; n -= out.back(), parts = std::max<int64_t>(parts - 1, 1)) {
+        const int64_t even = ((n + parts - 1) / parts + step - 1) / step * step;
+        out.push_back(legal_columns(std::min({n, most / step * step, even}), integers));
+    }
     return out;
 }
 
@@ -40,27 +45,40 @@ std::string descriptor(const std::string& address, const SharedLayout& l, bool k
 
 }  // namespace
 
+/// Where B is contiguous along its columns, an instruction reads whole panels of them from its first column on, so that it begins with a panel.
+void Emitter::WarpGroups::cut(int64_t most) {
+    const int64_t align = k_major(*smem_b, false) ? 8 : smem_b->row_bytes() / smem_b->elem_bytes;
+    pieces.clear();
+    for (size_t tile = 0; tile < tiles.size(); ++tile) {
+        int64_t column = 0;
+        for (const int64_t columns : split_columns(n / split.n, row->acc == Fmt::i32, align, most)) {
+            pieces.push_back({tile, column, columns});
+            column += columns;
+        }
+    }
+}
+
 /// The part, appended to a statement whose operands are its sums, then A, then B. Descriptors are those of its first tile and step.
 void Emitter::wgmma_issue(const WarpGroups& w, const WarpGroups::Part& p, std::string& text) const {
     const MmaRow& row = *w.row;
     const bool sixteen = row.a == Fmt::f16 || row.a == Fmt::bf16, integers = row.acc == Fmt::i32;
-    const int scale = w.packed_sum() ? 2 : 1, ia = static_cast<int>(p.sums.size()), ib = ia + w.a_operands(p);
+    const int scale = w.packed_sum() ? 2 : 1, ia = w.sum.empty() ? static_cast<int>(p.sums.size()) : 0, ib = ia + w.a_operands(p);
     const std::string sum = integers ? "s32" : w.packed_sum() ? "f16" : "f32";
     std::string flags = integers ? "" : ", 1, 1";
     if (sixteen && w.smem_a) flags += w.k_major(*w.smem_a, true) ? ", 0" : ", 1";
     if (sixteen) flags += w.k_major(*w.smem_b, false) ? ", 0" : ", 1";
-    const auto step = [&](size_t t, const WarpGroups::Piece& piece, const std::string& registers, int s) {
+    const auto step = [&](const WarpGroups::Piece& piece, const std::string& registers, int s) {
         std::string a = "%" + number(ia), b = "%" + number(ib), shifts;
         const auto shift = [&](const char* to, std::string& operand, int64_t bytes) {
             if (!bytes) return;
             shifts += (shifts.empty() ? "add.s64 " : " add.s64 ") + std::string(to) + ", " + operand + ", " + number(bytes / 16) + ";";
             operand = to;
         };
-        const TileLayout::Point& tile = w.tiles[t];
+        const TileLayout::Point& tile = w.tiles[piece.tile];
         if (w.smem_a) {
             shift("a", a, w.at_a(tile, tile[w.rank - 2], s) - w.start_a(p));
         } else {
-            const int from = ia + (static_cast<int>(t - p.begin) * (p.last - p.first) + s - p.first) * 4;
+            const int from = ia + (static_cast<int>(piece.tile - w.pieces[p.begin].tile) * (p.last - p.first) + s - p.first) * 4;
             a = "{%" + number(from) + ", %" + number(from + 1) + ", %" + number(from + 2) + ", %" + number(from + 3) + "}";
         }
         shift("b", b, w.at_b(tile, piece.column, s) - w.start_b(p));
@@ -71,21 +89,22 @@ void Emitter::wgmma_issue(const WarpGroups& w, const WarpGroups::Part& p, std::s
     };
     const TileLayout& out = layout(w.result);
     const auto operand = [&](int r) {
-        return w.sum.empty() ? "%" + number(std::lower_bound(p.sums.begin(), p.sums.end(), r) - p.sums.begin()) : w.sum + number(r);
+        const auto n = p.sums.empty() ? r : std::lower_bound(p.sums.begin(), p.sums.end(), r) - p.sums.begin();
+        return (w.sum.empty() ? "%" : w.sum) + number(n);
     };
-    for (size_t t = p.begin; t < p.end; ++t)
-        for (const WarpGroups::Piece& piece : w.pieces) {
-            std::string registers;
-            for (int64_t c = 0; c < piece.columns; c += 8) {
-                const int r = w.sum_register(out, w.tiles[t], piece.column + c);
-                for (int i = 0; i < 4; i += scale) registers += (registers.empty() ? "" : ", ") + operand((r + i) / scale);
-            }
-            for (int s = p.first; s < p.last; ++s) step(t, piece, registers, s);
+    for (size_t i = p.begin; i < p.end; ++i) {
+        const WarpGroups::Piece& piece = w.pieces[i];
+        std::string registers;
+        for (int64_t c = 0; c < piece.columns; c += 8) {
+            const int r = w.sum_register(out, w.tiles[piece.tile], piece.column + c);
+            for (int j = 0; j < 4; j += scale) registers += (registers.empty() ? "" : ", ") + operand((r + j) / scale);
         }
+        for (int s = p.first; s < p.last; ++s) step(piece, registers, s);
+    }
 }
 
-/// The part added to the array `to`: one statement from the fence to the wait, which names every register once. Several statements would each carry
-/// all of them through the compiler.
+/// The part added to the array `to`, or to the sum that PTX knows by name: one statement from the fence to the wait, which names every register
+/// once. Several statements would each carry all of them through the compiler.
 void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGroups::Part& p) {
     std::string text =
         "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n"
@@ -94,23 +113,23 @@ void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGr
     text += std::string("        \"wgmma.commit_group.sync.aligned;\\n") + (p.unfinished ? "" : "wgmma.wait_group.sync.aligned 0;\\n") +
             "}\"\n        : ";
     const std::string constraint = std::string(p.from_zero ? "\"=" : "\"+") + (w.type == "float" ? "f" : "r") + "\"(d[";
-    const int base = p.sums.empty() ? 0 : p.sums[0];
-    for (size_t i = 0; i < p.sums.size(); ++i) text += (i ? ", " : "") + constraint + number(p.sums[i] - base) + "])";
+    const size_t operands = w.sum.empty() ? p.sums.size() : 0;
+    for (size_t i = 0; i < operands; ++i) text += (i ? ", " : "") + constraint + number(static_cast<int64_t>(i)) + "])";
     text += "\n        : ";
     if (w.smem_a) text += "\"l\"(a), ";
-    const auto tiles = static_cast<int64_t>(p.end - p.begin);
+    const auto tiles = static_cast<int64_t>(w.tiles_of(p));
     for (int64_t t = 0; t < tiles && !w.smem_a; ++t)
         for (int i = 0; i < 4 * (p.last - p.first); ++i) text += "\"r\"(a[" + number(t * w.steps() * 4 + i) + "]), ";
     text += "\"l\"(b)\n        : \"memory\");\n";
-    const std::string head = "__device__ __forceinline__ void $(" + (p.sums.empty() ? "" : w.type + "* d, ") +
+    const std::string head = "__device__ __forceinline__ void $(" + (operands ? w.type + "* d, " : "") +
                              (w.smem_a ? "unsigned long long a" : "const unsigned* a") + ", unsigned long long b) {\n";
     const std::string stem = "wgmma_m" + number(64 * tiles) + "k" + number((p.last - p.first) * int64_t{w.row->k}) + "_";
     const std::string function =
         support(text, stem, "// " + std::string(w.row->name) + ", " + number(p.last - p.first) + " steps of k\n" + head + text + "}\n");
     const auto plus = [](const std::string& v, int64_t n) { return n ? v + " + " + number(n) : v; };
-    const std::string a =
-        w.smem_a ? plus(w.desc_a, w.start_a(p) / 16) : plus(w.fragments, static_cast<int64_t>(p.begin) * w.steps() * 4 + 4 * p.first);
-    line(function + "(" + (p.sums.empty() ? "" : plus(to, base) + ", ") + a + ", " + plus(w.desc_b, w.start_b(p) / 16) + ");");
+    const auto first = static_cast<int64_t>(w.pieces[p.begin].tile);
+    const std::string a = w.smem_a ? plus(w.desc_a, w.start_a(p) / 16) : plus(w.fragments, first * w.steps() * 4 + 4 * p.first);
+    line(function + "(" + (operands ? to + ", " : "") + a + ", " + plus(w.desc_b, w.start_b(p) / 16) + ");");
 }
 
 /// Operand A's registers, packed for all steps before anything is issued.
@@ -179,27 +198,23 @@ void Emitter::wgmma_product(ir::InstId id) {
     w.batches = batches.size();
     for (const TileLayout::Point& z : batches)
         for (int64_t m = 0; m < w.m; m += 16 * w.split.m) w.tiles.push_back(element(z, w.rank, m, 0));
-    int64_t column = 0;
-    for (int64_t columns : split_columns(w.n / w.split.n, w.row->acc == Fmt::i32, most_columns(kernel_.threads, fn_.elem(w.result).bits))) {
-        w.pieces.push_back({column, columns});
-        column += columns;
-    }
+    w.cut(most_columns(kernel_.threads, fn_.elem(w.result).bits));
 
-    const bool promotes = w.row->acc == Fmt::f32 && w.row->result_bits < 23, scaled = inst.op == ir::Op::dot_scaled;
+    const bool promoted = promotes(*w.row), scaled = inst.op == ir::Op::dot_scaled;
     w.type = w.packed_sum() ? "unsigned" : !scaled ? type_of(w.result) : w.row->acc == Fmt::i32 ? "int" : "float";
     bool from_zero = false;
     if (const auto kept = sums_.find(fn_.operands(inst)[2].v); kept != sums_.end())
         w.sum = sums_[w.result.v] = kept->second;
     else
-        accumulate_in(w.result, fn_.operands(inst)[2], promotes || scaled || w.packed_sum() ? nullptr : &from_zero);
+        accumulate_in(w.result, fn_.operands(inst)[2], promoted || scaled || w.packed_sum() ? nullptr : &from_zero);
     converge();
     open("");  // the operands' names end here
     wgmma_descriptors(w);
     if (!w.smem_a) wgmma_fragments(w);
     if (scaled) {
         wgmma_scaled(w, id);
-    } else if (promotes) {
-        wgmma_promoted(w);
+    } else if (promoted) {
+        wgmma_promoted(w, id);
     } else {
         std::string sum = name(w.result);
         const int count = registers(w.result) / 2;
@@ -208,9 +223,9 @@ void Emitter::wgmma_product(ir::InstId id) {
             line("unsigned " + sum + "[" + number(count) + "];");
             each(count, [&](const std::string& r) { line(sum + "[" + r + "] = " + packed(name(w.result), fn_.elem(w.result), "2 * " + r) + ";"); });
         }
-        std::vector<int> sums(w.sum.empty() ? static_cast<size_t>(registers(w.result) / (w.packed_sum() ? 2 : 1)) : 0);
-        std::iota(sums.begin(), sums.end(), 0);
-        wgmma_run(w, sum, {0, w.tiles.size(), 0, w.steps(), from_zero, std::move(sums)});
+        std::vector<int> sums = w.sum.empty() ? all_registers(w.result) : std::vector<int>{};
+        if (w.packed_sum()) sums.resize(sums.size() / 2);
+        wgmma_run(w, sum, {0, w.pieces.size(), 0, w.steps(), from_zero, std::move(sums)});
         if (w.packed_sum())
             each(count, [&](const std::string& r) {
                 line(name(w.result) + "[2 * " + r + "] = (unsigned short)" + sum + "[" + r + "];");

@@ -1,94 +1,130 @@
-// Products on wgmma whose sums are made anew after every few steps (warp_groups.h): those kept in 13 bits (fp8) every 128 elements of K, batch by
-// batch, added in f32; those of dot_scaled wherever scales change, with the next sum under way while one is scaled.
+// Products on wgmma whose sums are made anew after every few steps (warp_groups.h): those kept in 13 bits (fp8) every 128 elements of K, added in
+// f32; those of dot_scaled wherever scales change. Such a sum, a part, needs registers beside the accumulator's, so that it is made of a few rows and
+// columns of the result at a time, and the next one is under way while it is added if there are registers for two. (Parts as large as the accumulator
+// made ptxas spill; the order of the pieces changes no bit.)
 #include <algorithm>
 
 #include "jit/cuda/warp_groups.h"
+#include "lang/gpu_hints.h"
 #include "lang/tensor_core.h"
 
 namespace tegula::cuda {
 
 namespace {
 
-constexpr int kMostAhead = 64;  ///< registers of a sum, of which there are three with the next part's and the accumulator
+constexpr int kLeastOfPart = 16;  ///< with fewer than 32 columns A is read more often than it is worth
+constexpr int kBeside = 40;       ///< registers that ptxas wants beside the sums: addresses, counters, scales
 
 }  // namespace
 
-/// A new sum every `size` elements of k, batch by batch, for `add(sum, its registers, first element)` to add.
-void Emitter::wgmma_parts(const WarpGroups& w, int64_t size,
-                          const std::function<void(const std::string& sum, const std::vector<int>& registers, int64_t k)>& add) {
-    const int per = static_cast<int>(size / w.row->k);
-    const size_t tiles = w.tiles.size() / w.batches;
-    for (size_t begin = 0; begin < w.tiles.size(); begin += tiles) {
-        std::vector<int> sums;
-        for (size_t t = begin; t < begin + tiles; ++t)
-            for (const WarpGroups::Piece& piece : w.pieces)
-                for (int64_t c = 0; c < piece.columns; c += 8)
-                    for (int i = 0, r = w.sum_register(layout(w.result), w.tiles[t], piece.column + c); i < 4; ++i) sums.push_back(r + i);
-        std::sort(sums.begin(), sums.end());
-        for (int s = 0; s < w.steps(); s += per) {
-            open("");
-            const std::string part = fresh("part");
-            line(w.type + " " + part + "[" + number(registers(w.result)) + "];");
-            wgmma_run(w, part, {begin, begin + tiles, s, std::min(s + per, w.steps()), true, sums});
-            add(part, sums, int64_t{s} * w.row->k);
-            close();
-        }
-    }
+/// Registers of a thread that the kernel's accumulators leave for parts.
+int Emitter::part_registers(const WarpGroups& w) const {
+    const auto exchange = register_exchange(fn_);
+    const int bound = register_bound(fn_).most, room = std::min(255, fn_.gpu->arch->registers / kernel_.threads / 8 * 8);
+    int left = (exchange ? exchange->others : bound ? bound : room) - kBeside;
+    for (uint32_t i = 0; i < fn_.inst_count(); ++i)
+        if (const ir::Inst& inst = fn_.inst(ir::InstId{i}); inst.parent.valid() && ir::is_product(inst.op)) left -= registers(fn_.result(inst));
+    return w.smem_a ? left : left - static_cast<int>(w.tiles.size()) * w.steps() * 4;
 }
 
-/// As wgmma_parts, of one batch: while a part is added, the tensor cores are at the next one; what `meanwhile` emits runs beside the first. Two sums
-/// take turns in registers that PTX knows by name, so that none is touched before it has been waited for.
-void Emitter::wgmma_ahead(const WarpGroups& w, int64_t size, const std::function<void()>& meanwhile,
-                          const std::function<void(const std::string& sum, int64_t k)>& add) {
-    const int per = static_cast<int>(size / w.row->k), parts = w.steps() / per, count = registers(w.result);
-    const std::string sums[] = {fresh("sum") + "_", fresh("sum") + "_"};
-    for (const std::string& sum : sums) prologue_ += "    asm volatile(\".reg .b32 " + sum + "<" + number(count) + ">;\");\n";
-    const auto issue = [&](int i) {
-        WarpGroups one = w;
-        one.sum = sums[i % 2];
-        wgmma_run(one, "", {0, w.tiles.size(), i * per, (i + 1) * per, true, {}, true});
+/// A part for every `size` elements of K and as many of the pieces, which follow one another, as have no more than `most` registers.
+std::vector<Emitter::WarpGroupsPart> Emitter::wgmma_cut(const WarpGroups& w, int64_t size, int most) const {
+    const int per = static_cast<int>(size / w.row->k);
+    std::vector<WarpGroups::Part> parts;
+    for (int s = 0; s < w.steps(); s += per)
+        for (size_t begin = 0, end = 0; begin < w.pieces.size(); begin = end) {
+            WarpGroups::Part part{begin, begin, s, std::min(s + per, w.steps()), true, {}, w.smem_a != nullptr};
+            for (int64_t columns = 0; end < w.pieces.size() && (columns += w.pieces[end].columns) <= 2 * most; part.end = ++end)
+                for (int64_t c = 0; c < w.pieces[end].columns; c += 8)
+                    for (int i = 0, r = w.sum_register(layout(w.result), w.tiles[w.pieces[end].tile], w.pieces[end].column + c); i < 4; ++i)
+                        part.sums.push_back(r + i);
+            std::sort(part.sums.begin(), part.sums.end());
+            parts.push_back(std::move(part));
+        }
+    return parts;
+}
+
+/// A new sum every `size` elements of K and for every few pieces, for `add` to add: its array, the result's registers in that order, and its first
+/// element of K. What `meanwhile` emits runs beside the first one. Sums are in registers that PTX knows by name, so that none is touched before it
+/// has been waited for.
+void Emitter::wgmma_parts(WarpGroups& w, ir::InstId id, int64_t size, const std::function<void()>& meanwhile, const AddPart& add) {
+    const int left = part_registers(w), sets = w.row->acc == Fmt::i32 ? 2 : 1;  // of integers and of the floats that they are cast to
+    const int most = std::clamp(left / sets / 4 * 4, kLeastOfPart, kPartRegisters);
+    w.cut(2 * most);
+    const std::vector<WarpGroups::Part> parts = wgmma_cut(w, size, most);
+    const size_t count = parts[0].sums.size();
+    const bool equal = std::all_of(parts.begin(), parts.end(), [&](const WarpGroups::Part& part) { return part.sums.size() == count; });
+    const bool ahead = w.smem_a && parts.size() > 1 && equal && 2 * static_cast<int>(count) <= left;
+    std::map<std::vector<int64_t>, std::string> names;  // registers in tuples of several lengths make ptxas serialise
+    const auto sum_of = [&](size_t i) -> const std::string& {
+        std::vector<int64_t> form{ahead ? static_cast<int64_t>(i % 2) : 0};
+        for (size_t piece = parts[i].begin; piece < parts[i].end; ++piece) form.push_back(w.pieces[piece].columns);
+        std::string& sum = names[form];
+        if (!sum.empty()) return sum;
+        sum = fresh("sum") + "_";
+        prologue_ += "    asm volatile(\".reg .b32 " + sum + "<" + number(static_cast<int64_t>(parts[i].sums.size())) + ">;\");\n";
+        return sum;
     };
+    const auto issue = [&](size_t i) {
+        WarpGroups one = w;
+        one.sum = sum_of(i);
+        wgmma_run(one, "", parts[i]);
+    };
+    if (!w.smem_a) meanwhile();  // what computes operand A's registers is not to share them with what it computes
     issue(0);
-    meanwhile();
-    for (int i = 0; i < parts; ++i) {
-        if (i + 1 < parts) issue(i + 1);
+    if (w.smem_a) meanwhile();
+    for (size_t i = 0; i < parts.size(); ++i) {
+        const bool next = ahead && i + 1 < parts.size();
+        if (i > 0 && !ahead) issue(i);
+        if (next) issue(i + 1);
         open("");
         const std::string part = fresh("part");
-        line(w.type + " " + part + "[" + number(count) + "];");
-        std::string moves = "wgmma.wait_group.sync.aligned " + number(i + 1 < parts) + "; ", operands;
-        for (int r = 0; r < count; ++r) {
-            moves += "mov.b32 %" + number(r) + ", " + sums[i % 2] + number(r) + "; ";
+        const auto registers = static_cast<int64_t>(parts[i].sums.size());
+        line(w.type + " " + part + "[" + number(registers) + "];");
+        std::string moves = w.smem_a ? "wgmma.wait_group.sync.aligned " + number(next) + "; " : "", operands;
+        for (int64_t r = 0; r < registers; ++r) {
+            moves += "mov.b32 %" + number(r) + ", " + sum_of(i) + number(r) + "; ";
             operands += std::string(r ? ", \"=" : "\"=") + (w.type == "float" ? "f" : "r") + "\"(" + part + "[" + number(r) + "])";
         }
         line("asm volatile(\"" + moves + "\" : " + operands + " : : \"memory\");");
-        add(part, int64_t{i} * size);
+        if (i + 1 == parts.size()) release_early(id);
+        add(part, parts[i].sums, int64_t{parts[i].first} * w.row->k);
         close();
     }
 }
 
-/// Stretches between scales: one after the other where A, or two sums beside the accumulator, would be too many registers.
-void Emitter::wgmma_scaled(const WarpGroups& w, ir::InstId id) {
-    const int64_t stretch = scale_stretch(fn_, fn_.inst(id));
+/// The stages that are given back right behind the product: nothing reads them any more while its last part is added.
+void Emitter::release_early(ir::InstId product) {
+    const std::vector<ir::InstId>& list = fn_.block(fn_.inst(product).parent).insts;
+    for (auto at = std::find(list.begin(), list.end(), product) + 1; at != list.end() && fn_.inst(*at).op == ir::Op::channel_release; ++at) {
+        if (fn_.gpu_inst(*at).sync_before || fn_.gpu_inst(*at).fence_before) return;
+        cuda_channel_release(*at);
+        released_.insert(at->v);
+    }
+}
+
+/// Stretches between scales.
+void Emitter::wgmma_scaled(WarpGroups& w, ir::InstId id) {
     BlockScales scales;
     const auto stage = [&] {
         scales = stage_scales(id);
         sync();
     };
-    if (w.smem_a && w.batches == 1 && stretch < w.k && registers(w.result) <= kMostAhead)
-        return wgmma_ahead(w, stretch, stage, [&](const std::string& part, int64_t k) { add_scaled(id, scales, number(k), part); });
-    stage();
-    wgmma_parts(w, stretch, [&](const std::string& part, const std::vector<int>&, int64_t k) { add_scaled(id, scales, number(k), part); });
+    wgmma_parts(w, id, scale_stretch(fn_, fn_.inst(id)), stage,
+                [&](const std::string& part, const std::vector<int>& registers, int64_t k) { add_scaled(id, scales, number(k), part, registers); });
 }
 
 /// fp8 in f32: a new sum every 128 elements, added with one rounding.
-void Emitter::wgmma_promoted(const WarpGroups& w) {
-    wgmma_parts(w, kPromotion, [&](const std::string& part, const std::vector<int>& sums, int64_t) {
-        const std::string sum = name(w.result);
-        each(static_cast<int>(sums.size()), [&](const std::string& i) {
-            const std::string r = rename(sums, i);
-            line(sum + "[" + r + "] = " + sum + "[" + r + "] + " + part + "[" + r + "];");
+void Emitter::wgmma_promoted(WarpGroups& w, ir::InstId id) {
+    const std::string sum = name(w.result);
+    wgmma_parts(
+        w, id, kPromotion, [] {},
+        [&](const std::string& part, const std::vector<int>& registers, int64_t) {
+            each(static_cast<int>(registers.size()), [&](const std::string& i) {
+                const std::string r = rename(registers, i);
+                line(sum + "[" + r + "] = " + sum + "[" + r + "] + " + part + "[" + i + "];");
+            });
         });
-    });
 }
 
 }  // namespace tegula::cuda

@@ -52,10 +52,11 @@ private:
     // ---- values (emit.cpp) ----
     const TileLayout& layout(ir::ValueId v) const;  ///< of a tile in registers
     bool in_registers(ir::ValueId v) const;
-    bool is_scalar(ir::ValueId v) const;  ///< rank 0: a plain variable
-    int registers(ir::ValueId v) const;   ///< 1 for scalars, 0 in tensor memory
-    int group_threads() const;            ///< threads that hold tiles; the variable `t` is the number of a thread among them
-    std::string type_of(ir::ValueId v);   ///< C type of one element (pointers: unsigned long long, see bit_addressed)
+    bool is_scalar(ir::ValueId v) const;                  ///< rank 0: a plain variable
+    int registers(ir::ValueId v) const;                   ///< 1 for scalars, 0 in tensor memory
+    std::vector<int> all_registers(ir::ValueId v) const;  ///< 0, 1, ..
+    int group_threads() const;                            ///< threads that hold tiles; the variable `t` is the number of a thread among them
+    std::string type_of(ir::ValueId v);                   ///< C type of one element (pointers: unsigned long long, see bit_addressed)
     /// Identifier of a value. A tile in shared memory: an `unsigned char*` to the first byte of its SharedLayout (views: the same pointer).
     std::string name(ir::ValueId v);
     std::string at(ir::ValueId v, const std::string& r);  ///< "v12[r]", or the scalar; an expression for constants, to be read only
@@ -326,9 +327,10 @@ private:
         int64_t a_block = 0, b_block = 0;  ///< elements of K
     };
     BlockScales stage_scales(ir::InstId dot_scaled);  ///< before all meet
-    /// The result's registers: fma(sum[r], a_scale * b_scale, register), with the scales at element `k` of K. Sums are floats, or integers of
-    /// instructions that multiply codes.
-    void add_scaled(ir::InstId dot_scaled, const BlockScales& scales, const std::string& k, const std::string& sum);
+    /// The given registers of the result: fma(sum[i], a_scale * b_scale, registers[i]), with the scales at element `k` of K. Sums are floats, or
+    /// integers of instructions that multiply codes.
+    void add_scaled(ir::InstId dot_scaled, const BlockScales& scales, const std::string& k, const std::string& sum,
+                    const std::vector<int>& registers);
     bool takes_codes(Fmt instruction, ir::ValueId operand) const;  ///< as they are
 
     // ---- effects (emit_effect.cpp) ----
@@ -358,12 +360,13 @@ private:
     bool stored_as_sum(ir::ValueId result) const;  ///< left to the bulk store that rounds it
     void wgmma_issue(const WarpGroups& w, const WarpGroupsPart& p, std::string& text) const;
     void wgmma_run(const WarpGroups& w, const std::string& to, const WarpGroupsPart& p);
-    void wgmma_parts(const WarpGroups& w, int64_t size,
-                     const std::function<void(const std::string& sum, const std::vector<int>& registers, int64_t k)>& add);
-    void wgmma_ahead(const WarpGroups& w, int64_t size, const std::function<void()>& meanwhile,
-                     const std::function<void(const std::string& sum, int64_t k)>& add);
-    void wgmma_scaled(const WarpGroups& w, ir::InstId id);
-    void wgmma_promoted(const WarpGroups& w);
+    int part_registers(const WarpGroups& w) const;
+    std::vector<WarpGroupsPart> wgmma_cut(const WarpGroups& w, int64_t size, int most) const;
+    using AddPart = std::function<void(const std::string& part, const std::vector<int>& registers, int64_t k)>;
+    void wgmma_parts(WarpGroups& w, ir::InstId id, int64_t size, const std::function<void()>& meanwhile, const AddPart& add);
+    void wgmma_scaled(WarpGroups& w, ir::InstId id);
+    void wgmma_promoted(WarpGroups& w, ir::InstId id);
+    void release_early(ir::InstId product);
     void wgmma_fragments(WarpGroups& w);
     void wgmma_descriptors(WarpGroups& w);
     std::string word_of(const std::array<std::string, 4>& bytes);
@@ -505,6 +508,7 @@ private:
     int64_t split_shared_ = 0;        ///< of shared memory: how many have come
     std::string split_part_;
     std::map<uint32_t, Ring> rings_;  ///< by ValueId of the channel
+    std::set<uint32_t> released_;     ///< by InstId: channel_release that a product has emitted already
     const OverlappedProducts overlapped_;
     std::string tensor_memory_, products_, product_phase_;  ///< address of the columns; the barrier of products and its parity
     int resident_programs_ = 1;

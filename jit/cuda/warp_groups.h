@@ -15,12 +15,12 @@ inline TileLayout::Point element(TileLayout::Point tile, size_t rank, int64_t x,
     return tile;
 }
 
-/// Steps [first, last) of the tiles [begin, end), in place of the sums where from_zero.
+/// Steps [first, last) of the pieces [begin, end), in place of the sums where from_zero.
 struct Emitter::WarpGroupsPart {
     size_t begin, end;
     int first, last;
     bool from_zero;
-    std::vector<int> sums;    ///< registers of the sums, ascending; none when PTX knows them by name
+    std::vector<int> sums;    ///< the result's registers in it, ascending; none: all, by the names that PTX knows them by
     bool unfinished = false;  ///< not waited for
 };
 
@@ -36,23 +36,30 @@ struct Emitter::WarpGroups {
     std::string desc_a, desc_b;  ///< variables: this warp group's first rows and columns
     std::string fragments;       ///< A in registers: packed array
     std::string type;            ///< of a sum's register in C
-    std::string sum;             ///< PTX registers of a sum that a loop keeps (emit_sum.cpp); empty: operands
+    std::string sum;             ///< PTX registers of a sum that a loop keeps (emit_sum.cpp) or that a part has; empty: operands
     size_t batches = 1;
     std::vector<TileLayout::Point> tiles;  ///< first element of each tile of 64 rows, batch by batch
     struct Piece {
+        size_t tile;
         int64_t column, columns;
     };
-    std::vector<Piece> pieces;  ///< columns of one instruction
+    std::vector<Piece> pieces;  ///< rows and columns of one instruction, tile by tile
     int steps() const { return static_cast<int>(k / row->k); }
+    size_t tiles_of(const Part& p) const { return pieces[p.end - 1].tile - pieces[p.begin].tile + 1; }
     /// Of a statement: a descriptor, or four registers per tile of 64 rows and step.
-    int a_operands(const Part& p) const { return smem_a ? 1 : static_cast<int>(p.end - p.begin) * (p.last - p.first) * 4; }
+    int a_operands(const Part& p) const { return smem_a ? 1 : static_cast<int>(tiles_of(p)) * (p.last - p.first) * 4; }
     bool k_major(const SharedLayout& l, bool is_a) const { return l.contiguous == static_cast<int>(rank) - (is_a ? 1 : 2); }
     bool packed_sum() const { return row->acc == Fmt::f16; }
     /// Bytes from the operand's first element to that of step `s` and row or column `x` of the tile's batch.
     int64_t at_a(const TileLayout::Point& tile, int64_t x, int s) const { return smem_a->address(element(tile, rank, x, int64_t{s} * row->k)); }
     int64_t at_b(const TileLayout::Point& tile, int64_t x, int s) const { return smem_b->address(element(tile, rank, int64_t{s} * row->k, x)); }
-    int64_t start_a(const Part& p) const { return at_a(tiles[p.begin], tiles[p.begin][rank - 2], p.first); }
-    int64_t start_b(const Part& p) const { return at_b(tiles[p.begin], 0, p.first); }
+    int64_t start_a(const Part& p) const {
+        const TileLayout::Point& tile = tiles[pieces[p.begin].tile];
+        return at_a(tile, tile[rank - 2], p.first);
+    }
+    int64_t start_b(const Part& p) const { return at_b(tiles[pieces[p.begin].tile], pieces[p.begin].column, p.first); }
+    /// Cuts the result into pieces of at most `most` columns.
+    void cut(int64_t most);
     /// Register of the sum of (first row of the tile, column).
     int sum_register(const TileLayout& out, const TileLayout::Point& tile, int64_t column) const {
         return out.find_register(element(tile, rank, tile[rank - 2], column), 0, 0);

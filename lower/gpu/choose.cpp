@@ -156,13 +156,6 @@ InstId in_two_dimensions(Function& fn, InstId id) {
     return made;
 }
 
-const RowVerdict& best_row(const std::vector<RowVerdict>& verdicts) {
-    const RowVerdict* best = nullptr;
-    for (const RowVerdict& v : verdicts)
-        if (v.legal && (!best || v.row == 0 || v.cost < best->cost || best->row == 0)) best = &v;
-    return *best;
-}
-
 /// fp8 in wgmma keeps fewer bits of a sum than any other row.
 bool own_sums(const MmaRow& row) { return row.kind == MmaRow::wgmma && row.fraction_bits > 0 && row.fraction_bits < 25; }
 bool own_sums(int row) { return own_sums(mma_rows()[static_cast<size_t>(row)]); }
@@ -211,9 +204,20 @@ void fit_tensor_memory(Function& fn, RowContext context, std::vector<int>& chose
 
 }  // namespace
 
-int tile_warps(const ir::Function& fn, const Arch& arch) {
+const RowVerdict& best_row(const std::vector<RowVerdict>& verdicts) {
+    const RowVerdict* best = nullptr;
+    for (const RowVerdict& v : verdicts)
+        if (v.legal && (!best || v.row == 0 || v.cost < best->cost || best->row == 0)) best = &v;
+    return *best;
+}
+
+int chosen_warps(const ir::Function& fn, const RowContext& context) {
     const int hinted = hinted_warps(fn);
-    return hinted ? hinted : default_warps(fn, arch);
+    std::vector<InstId> dots;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        if (is_product(fn.inst(id).op) && wants_own_sums(fn, id, context)) dots.push_back(id);
+    });
+    return fitting_warps(fn, dots, context, hinted ? hinted : default_warps(fn, *context.arch));
 }
 
 const GpuTensor* tensor_fact(const ir::Function& fn, std::span<const GpuTensor> facts, ir::ValueId tensor) {
@@ -230,7 +234,6 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     fn.gpu.emplace();
     fn.gpu->arch = options.arch;
     if (!options.grid.empty()) fn.gpu->grid_axes = static_cast<int>(options.grid.size());
-    fn.gpu->warps = tile_warps(fn, *options.arch);
     fn.gpu->placements.resize(1);
     fn.gpu->tensors = options.tensors;
     std::vector<InstId> dots;
@@ -243,8 +246,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     context.allow_shared = !is_off("wgmma");
     std::vector<InstId> first, rest;
     for (const InstId id : dots) (wants_own_sums(fn, id, context) ? first : rest).push_back(id);
-    fn.gpu->warps = fitting_warps(fn, first, context, fn.gpu->warps);
-    context.warps = fn.gpu->warps;
+    fn.gpu->warps = context.warps = chosen_warps(fn, context);
     std::vector<int> chosen;
     for (const auto* products : {&first, &rest})
         for (const InstId id : *products) choose_row(fn, id, context, chosen);

@@ -10,6 +10,7 @@
 
 #include "lang/raster.h"
 #include "lang/split_loop.h"
+#include "lang/tensor_core.h"
 #include "lower/gpu/rows.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
@@ -84,8 +85,8 @@ double bytes_of(const Function& fn, ValueId v) { return double(fn.type(v).shape.
 
 Estimator::Estimator(const Function& fn, const GpuOptions& options, const LaunchScale& scale) : fn_(fn), scale_(scale), arch_(*options.arch) {
     rows_.arch = options.arch;
-    rows_.warps = tile_warps(fn, *options.arch);
     rows_.shared_left = arch_.shared_bytes - kSharedReserve;
+    rows_.warps = chosen_warps(fn, rows_);
     for (uint64_t g : scale.grid) programs_ *= static_cast<double>(g);
     bool cut = false;
     for_each_inst(fn, fn.body, [&](InstId i) { cut = cut || is_split_loop(fn, fn.inst(i)); });
@@ -205,18 +206,15 @@ Cost Estimator::access(const Inst& inst) {
 
 Cost Estimator::product(const Inst& inst) {
     Cost c;
-    const RowVerdict* best = nullptr;
-    const std::vector<RowVerdict> verdicts = judge_rows(fn_, inst, rows_);
-    for (const RowVerdict& v : verdicts)
-        if (v.legal && (!best || v.row == 0 || v.cost < best->cost || best->row == 0)) best = &v;
-    const MmaRow& row = mma_rows()[static_cast<size_t>(best->row)];
-    c.tensor = c.alone = best->cost * (out_.spills ? kSpill : 1);
+    const RowVerdict best = best_row(judge_rows(fn_, inst, rows_));
+    const MmaRow& row = mma_rows()[static_cast<size_t>(best.row)];
+    c.tensor = c.alone = best.cost * (out_.spills ? kSpill : 1);
     if (row.fraction_bits == 13) {
         const int64_t chunk = std::min<int64_t>(inst.op == Op::dot_scaled ? scale_stretch(fn_, inst) : product_shape(fn_, inst).k, 128);
         out_.chunk = out_.chunk ? std::min(out_.chunk, chunk) : chunk;
     }
-    if (best->cost > longest_) {
-        longest_ = best->cost;
+    if (best.cost > longest_) {
+        longest_ = best.cost;
         out_.row = row.name;
     }
     return c;
@@ -292,22 +290,28 @@ Cost Estimator::block(BlockId id) {
     return c;
 }
 
-/// Registers: accumulators of products live side by side, other tiles a few at a time.
+/// Registers: accumulators of products live side by side, other tiles a few at a time. A product whose sums are made anew on the way has them beside
+/// its accumulator, on wgmma a few rows and columns of them.
 void Estimator::find_resources() {
-    double accumulators = 0, largest = 0;
+    const double threads = 32.0 * rows_.warps;
+    double accumulators = 0, part = 0, largest = 0;
     for_each_inst(fn_, fn_.body, [&](InstId id) {
         const Inst& inst = fn_.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r) {
             const Type& t = fn_.type(fn_.result(inst, r));
             if (t.kind != Type::tile) continue;
             const double words = double(t.shape.elements()) * std::max<int>(fn_.elem(fn_.result(inst, r)).bits, 16) / 32;
-            if (is_product(inst.op))
-                accumulators += inst.op == Op::dot_scaled ? 2 * words : words;  // sums between scales, too
-            else if (inst.op != Op::load && inst.op != Op::constant && inst.op != Op::broadcast)
+            if (is_product(inst.op)) {
+                accumulators += words;
+                const MmaRow& row = mma_rows()[static_cast<size_t>(best_row(judge_rows(fn_, inst, rows_)).row)];
+                if (inst.op == Op::dot_scaled || promotes(row))
+                    part = std::max(part, row.kind == MmaRow::wgmma ? std::min(words, kPartRegisters * threads) : words);
+            } else if (inst.op != Op::load && inst.op != Op::constant && inst.op != Op::broadcast) {
                 largest = std::max(largest, words);
+            }
         }
     });
-    const double threads = 32.0 * rows_.warps, held = (accumulators > 0 ? accumulators : 2 * largest) / threads;
+    const double held = (accumulators > 0 ? accumulators + part : 2 * largest) / threads;
     out_.spills = held > 200;
     const double registers = std::min(held + 64, 255.0) * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
     const int by_registers = static_cast<int>(arch_.registers / registers);

@@ -57,7 +57,7 @@ std::string scaled_refusal(const Function& fn, const Inst& dot, const MmaRow& ro
     const auto largest_bits = [&](size_t which) { return fn.elem(fn.operands(dot)[which]).bits - fn.elem(fn.operands(dot)[which]).is_signed; };
     if (row.acc == Fmt::i32 && stretch > (int64_t{1} << 24) >> (largest_bits(0) + largest_bits(1)))
         return "sums of " + number(stretch) + " products may exceed 2^24, what f32 counts to";
-    if (row.acc == Fmt::f32 && row.result_bits < 23 && stretch > kPromotion)
+    if (promotes(row) && stretch > kPromotion)
         return "keeps " + number(row.result_bits) + " bits of a sum, of " + number(kPromotion) + " elements at most";
     return {};
 }

@@ -24,9 +24,6 @@ WarpGrid warp_grid(const ProductShape& shape, const MmaRow& row, int warps, bool
 /// Does the result of a product reach operand A of another one, or a reduction of its rows? (Attention.)
 bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot);
 
-/// Warps that hold tiles: the hint's, or by the size of products and tiles.
-int tile_warps(const ir::Function& fn, const Arch& arch);
-
 /// Why a row whose fraction_bits is -1 is not taken.
 inline constexpr const char* kUnmeasured = "nobody has measured its sums";
 
@@ -44,8 +41,11 @@ struct RowContext {
     bool allow_shared = true;  ///< rows that read operands from there
     bool allow_tensor_memory = true;
 };
+/// Warps that hold tiles: the hint's, or by the size of products and tiles; with fp8, as many of them as its own row can do with.
+int chosen_warps(const ir::Function& fn, const RowContext& context);
 /// One verdict per row of the architecture whose accumulator format fits (row 0 always), in row order.
 std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, const RowContext& context);
+const RowVerdict& best_row(const std::vector<RowVerdict>& verdicts);
 
 /// Bytes of shared memory that the operands of a row that reads them there take: operand B, and A.
 int64_t shared_operand_bytes(const ProductShape& shape, const MmaRow& row);

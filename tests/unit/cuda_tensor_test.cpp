@@ -224,10 +224,14 @@ TEST(CudaTensor, ScaledProductsSumEachStretch) {
     EXPECT_EQ(count(fp8.source, "wgmma.wait_group.sync.aligned 0; mov"), 1);
     EXPECT_LT(fp8.source.find("(operand"), fp8.source.find("= decode_f8e8m0("));
     EXPECT_LT(fp8.source.find(" + 2, operand"), fp8.source.find("aligned 1; mov"));
-    // Three sums of 128 registers a thread does not have.
+    // Beside an accumulator of 128 registers a thread has no more than one sum of 128 columns, of integers, which are cast, two of 64.
     const cuda::KernelText wide = emitted(text("f8e4m3", 256), "sm_90a");
-    EXPECT_EQ(count(wide.source, "= fmaf(part"), 4);
+    EXPECT_EQ(count(wide.source, "= fmaf(part"), 8);
+    EXPECT_EQ(count(wide.source, "wgmma.mma_async.sync.aligned.m64n128k32"), 1);
     EXPECT_FALSE(contains(wide.source, "aligned 1; mov"));
+    const cuda::KernelText integers = emitted(text("i8", 256), "sm_90a");
+    EXPECT_EQ(count(integers.source, "wgmma.wait_group.sync.aligned 1; mov"), 15);
+    EXPECT_EQ(count(integers.source, "wgmma.mma_async.sync.aligned.m64n64k32"), 2);
     // Codes of fixed point are what integer rows multiply; 6 places each make 12 in the sum.
     const cuda::KernelText fixed = emitted(text("fixed<2, 6>"), "sm_90a");
     EXPECT_TRUE(contains(fixed.source, "k32.s32.s8.s8"));
@@ -242,18 +246,44 @@ TEST(CudaTensor, SumsThatTheLoopReadsAreOperands) {
     const cuda::KernelText k = emitted(chained_text(), "sm_90a");
     EXPECT_EQ(count(k.source, ".reg .b32 sum"), 1);
     EXPECT_TRUE(contains(k.source, "(float* d, unsigned long long a, unsigned long long b)"));
-    // 13 bits of fp8: sums are made anew and added by ordinary additions.
-    EXPECT_FALSE(contains(emitted(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 256}), "sm_90a").source, ".reg .b32 sum"));
+    // 13 bits of fp8: what the products name are the sums that are made anew, two of 64 registers.
+    const cuda::KernelText fp8 = emitted(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 256}), "sm_90a");
+    EXPECT_EQ(count(fp8.source, "_<64>;"), 2);
+    EXPECT_EQ(count(fp8.source, ".reg .b32 sum"), 2);
     EXPECT_FALSE(contains(emitted(product_text({}), "sm_80").source, ".reg .b32 sum")) << "no wgmma";
 }
 
 TEST(CudaTensor, EightBitFloatsAddEvery128Elements) {
-    const cuda::KernelText k = emitted(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 256}), "sm_90a");
-    // 256 elements of K: two sums of 4 steps, each from zero, added to the accumulators by ordinary additions.
-    EXPECT_EQ(count(k.source, ", no, 1, 1"), 1) << "one function";
-    EXPECT_EQ(count(k.source, "wgmma.commit_group"), 1);
-    EXPECT_EQ(count(k.source, "wgmma_m64k128_"), 3) << "and two calls";
-    EXPECT_EQ(count(k.source, "m64n128k32.f32.e4m3.e4m3 "), 4);
+    // 256 elements of K: two sums of 4 steps, each from zero, added to the accumulators by ordinary additions, the first one while the second is
+    // made.
+    const std::string k = emitted(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 256}), "sm_90a").source;
+    EXPECT_EQ(count(k, ", no, 1, 1"), 2) << "a function for each";
+    EXPECT_EQ(count(k, "m64n128k32.f32.e4m3.e4m3 "), 8);
+    EXPECT_EQ(count(k, "wgmma.wait_group.sync.aligned 1; mov"), 1);
+    EXPECT_EQ(count(k, "wgmma.wait_group.sync.aligned 0; mov"), 1);
+    // The stage is given back before the last addition.
+    EXPECT_LT(k.find("aligned 0; mov"), k.find("mbarrier_arrive(empty"));
+    EXPECT_LT(k.rfind("mbarrier_arrive(empty"), k.rfind(" + part"));
+    EXPECT_EQ(count(k, "mbarrier_arrive(empty"), 2);
+}
+
+/// Sums beside the accumulator are made of 64 rows and at most 128 columns at a time.
+TEST(CudaTensor, EightBitFloatsAreSummedInPieces) {
+    const auto text = [](int m, int n) { return emitted(product_text({"f8e4m3", "f8e5m2", "bf16", "f32", m, n, 128}), "sm_90a").source; };
+    for (const auto& [m, n] : {std::pair(128, 256), std::pair(256, 128)}) {
+        const std::string wide = text(m, n);
+        EXPECT_EQ(count(wide, "m64n128k32.f32.e4m3.e5m2 "), 4) << "one function of 4 steps";
+        EXPECT_EQ(count(wide, "wgmma_m64k128_"), 3) << "and two calls";
+        EXPECT_EQ(count(wide, "[64];"), 2);
+        EXPECT_EQ(count(wide, "wgmma.wait_group.sync.aligned 0; mov"), 2) << "no registers for two of them";
+        EXPECT_EQ(count(wide, "mbarrier_arrive(empty"), 2);
+    }
+    const std::string thirds = text(128, 192);
+    EXPECT_EQ(count(thirds, "m64n96k32.f32.e4m3.e5m2 "), 8);
+    EXPECT_EQ(count(thirds, "wgmma.wait_group.sync.aligned 1; mov"), 1) << "two of 48 registers beside 96";
+    const std::string odd = text(128, 136);
+    EXPECT_EQ(count(odd, "m64n72k32.f32.e4m3.e5m2 "), 4);
+    EXPECT_EQ(count(odd, "m64n64k32.f32.e4m3.e5m2 "), 4);
 }
 
 TEST(CudaTensor, ComputedOperandComesFromRegisters) {
@@ -278,9 +308,9 @@ TEST(CudaTensor, BatchesOfProducts) {
     EXPECT_EQ(k.tensor_maps.at(0), (cuda::TensorMap{0, {2, 1, 0}, {64, 64, 1}, 128}));
     // 8-bit floats: three matrices of 256 elements of K are six sums from zero.
     const cuda::KernelText fp8 = emitted(batched_text({"f8e4m3", "f8e4m3", "f32", "f32", 64, 64, 256}, 3), "sm_90a");
-    EXPECT_EQ(count(fp8.source, "m64n32k32.f32.e4m3.e4m3 "), 4) << "one function";
-    EXPECT_EQ(count(fp8.source, "wgmma_m64k128_"), 1 + 6);
-    EXPECT_EQ(count(fp8.source, "float part"), 6);
+    EXPECT_EQ(count(fp8.source, "m64n32k32.f32.e4m3.e4m3 "), 2 * 3 * 4) << "two functions, of 4 steps of three matrices";
+    EXPECT_EQ(count(fp8.source, "wgmma_m192k128_"), 2 + 2);
+    EXPECT_EQ(count(fp8.source, "float part"), 2);
     // Too many sums, and tensor memory.
     const Emitted many = emitted(batched_text({"bf16", "bf16", "bf16", "f32", 64, 64, 64}, 9), "sm_90a");
     EXPECT_FALSE(contains(many.source, "wgmma"));
@@ -515,6 +545,10 @@ TEST(CudaTensor, CompilesWithoutWarnings) {
         {"sm_90a", product_text({})},
         {"sm_90a", product_text({"f16", "f16", "f16", "f32", 128, 192, 64, true, false})},
         {"sm_90a", product_text({"f8e4m3", "f8e5m2", "bf16", "f32", 128, 128, 256})},
+        {"sm_90a", product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 256, 128})},
+        {"sm_90a", product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 256, 128, 128})},
+        {"sm_90a", product_text({"f8e4m3", "f8e4m3", "f32", "f32", 128, 192, 128})},
+        {"sm_90a", product_text({"f8e5m2", "f8e4m3", "bf16", "f32", 128, 264, 128})},
         {"sm_90a", product_text({"i8", "u8", "i32", "i32", 64, 96, 128})},
         {"sm_90a", product_text({"tf32", "tf32", "f32", "f32", 64, 64, 32})},
         {"sm_90a", chained_text()},

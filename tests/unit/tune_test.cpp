@@ -65,6 +65,30 @@ TEST_F(Tuning, LargeProductsTakeTheTileThatFeedsTheTensorCores) {
     EXPECT_EQ(tile(Fmt::f8e4m3, Fmt::f32, 8192, 8192, 8192), "128 256 128") << why_;
 }
 
+/// What holds one part of a promoted sum beside the accumulator is no spill; accumulators that leave no room for it are.
+TEST_F(Tuning, SumsThatArePromotedNeedRegistersBesideTheAccumulator) {
+    const auto choose = [&](const std::string& list, Fmt operands) {
+        std::string text = kMatmul;
+        const std::string name = "m" + std::to_string(list.size()) + (operands == Fmt::bf16 ? "b" : "f");
+        text.replace(text.find("matmul"), 6, name);
+        text.replace(text.find("    tune"), text.find("\n{") - text.find("    tune"), "    tune " + list);
+        const ModulePtr module = load(text);
+        return choice(*module, name,
+                      {{"A", type(operands)}, {"ACC", type(Fmt::f32)}, {"M", {int64_t{8192}}}, {"N", {int64_t{8192}}}, {"K", {int64_t{8192}}}},
+                      "sm_90a");
+    };
+    const std::string wide = "BM in {128}, BN in {384, 512}, BK in {128}", both = "BM in {128}, BN in {384, 256, 192}, BK in {128}";
+    EXPECT_EQ(choose(wide, Fmt::bf16), "128 384 128");
+    EXPECT_EQ(why_.find("do not fit"), std::string::npos) << why_;
+    choose(wide, Fmt::f8e4m3);
+    EXPECT_NE(why_.find("do not fit"), std::string::npos) << why_;
+    EXPECT_EQ(choose(both, Fmt::f8e4m3), "128 256 128") << why_;
+    EXPECT_EQ(why_.substr(0, why_.find(';')).find("do not fit"), std::string::npos) << why_;
+    // 192 columns belong to one group of warps: fp8 takes wgmma with 4 warps rather than another instruction.
+    EXPECT_EQ(choose("BM in {64}, BN in {192, 8}, BK in {128}", Fmt::f8e4m3), "64 192 128");
+    EXPECT_NE(why_.find("wgmma.e4m3"), std::string::npos) << why_;
+}
+
 TEST_F(Tuning, EmptyAndAbsurdGridsAreChosenForToo) {
     for (int64_t extent : {int64_t{0}, int64_t{1} << 40, INT64_MAX / 256})
         EXPECT_NE(tile(Fmt::bf16, Fmt::f32, extent, extent, extent), "refused") << extent;
