@@ -276,6 +276,7 @@ Value* Codegen::at_load(ir::InstId id, const Point& p) {
     AccessEmitter access(*this, id);
     Place place = access.place(p);
     Value* other = access.other().valid() ? lanes(access.other(), p) : nullptr;
+    if (Value* v = access.load_lanes(place, p, other)) return v;
     const Address a = access.address(place);
     Value* mask = access.mask(place, p);
     return access.load(a, mask, other, p.lanes, access.run_mask(place, mask, p));

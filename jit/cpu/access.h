@@ -68,8 +68,15 @@ public:
     void ask_for(size_t n, const Point& p);
     /// Codegen::in_blocks, block_in_storage, load_block (block_loads.cpp).
     llvm::Value* in_blocks(const TurnedLoad& at);
-    llvm::Value* block_in_storage(const BlockWords& block, const Point& p);
+    struct BlockBase {
+        llvm::Value *first, *phase;  ///< byte behind the tensor's data; bits, null: 0
+    };
+    Place block_place(const Point& p);
+    BlockBase block_base(const BlockWords& block, Place first);
+    llvm::Value* block_in_storage(const BlockWords& block, const BlockBase& base);
     void load_block(const BlockWords& block, const Point& p, llvm::Value* to);
+    /// What a place of a declared layout holds, by words where they lie as analysed; null: nothing is known of it.
+    llvm::Value* load_lanes(const Place& place, const Point& p, llvm::Value* other);
     /// What is read there from words: elements of `words`' low bits, masked as the instruction asks. `rows`: by turn_rows.
     llvm::Value* from_words(const Point& p, size_t k, llvm::Value* words, bool rows);
     /// Do lanes along this dimension of the part that run out of the tensor have nothing to do?
@@ -90,11 +97,10 @@ private:
     Coordinate axis(size_t a, const Point& p, Place& place, bool known_in = false);
     llvm::Value* inside_or_first(llvm::Value* coordinate, llvm::Value* inside, Place& place);
     size_t axis_of(size_t dim) const;
-    struct BlockBase {
-        llvm::Value *first, *phase;  ///< byte behind the tensor's data; bits, null: 0
-    };
-    BlockBase block_base(const BlockWords& block, const Point& p);
     llvm::Value* line_offset(const BlockWords& block, size_t line);
+    llvm::Value* has_pitches(const BlockWords& block);
+    void block_vectors(const BlockWords& block, const BlockBase& base, bool ahead, const std::function<void(size_t, llvm::Value*)>& put);
+    std::shared_ptr<const BlockWords> lane_block(const Place& place);
     llvm::Value* row_mask(size_t k_axis, const Point& p, int64_t count, llvm::Value* phase, unsigned bytes);
     /// Positions j = 0, 1, .. n - 1 of an axis at start + j * step.
     struct Line {

@@ -100,48 +100,60 @@ Value* AccessEmitter::line_offset(const BlockWords& block, size_t line) {
     return out;
 }
 
-AccessEmitter::BlockBase AccessEmitter::block_base(const BlockWords& block, const Point& p) {
-    Place place;
-    for (size_t a = 0; a < access_.axes.size(); ++a) place.at.push_back(axis(a, p, place, true));
-    const Address address = this->address(place);
+AccessEmitter::BlockBase AccessEmitter::block_base(const BlockWords& block, Place first) {
+    const Address address = this->address(first);
     if (out_bytes_) return {b_.CreateSub(address.offset, g_.i64(block.origin / 8)), nullptr};
     Value* bit = b_.CreateSub(address.offset, g_.i64(block.origin));
     return {b_.CreateAShr(bit, 3), block.phase ? b_.CreateTrunc(b_.CreateAnd(bit, 7), b_.getInt32Ty()) : nullptr};
 }
 
-Value* AccessEmitter::in_blocks(const TurnedLoad& at) {
-    const BlockWords& block = *at.block;
+/// Of the block at p, wherever that is.
+Place AccessEmitter::block_place(const Point& p) {
+    Place place;
+    for (size_t a = 0; a < access_.axes.size(); ++a) place.at.push_back(axis(a, p, place, true));
+    return place;
+}
+
+Value* AccessEmitter::has_pitches(const BlockWords& block) {
     Value* out = b_.getTrue();
-    const auto demand = [&](Value* condition) { out = b_.CreateAnd(out, condition); };
-    for (const auto& [dim, multiple] : {std::pair{at.n, int64_t{block.lanes}}, {at.k, block.count}}) {
-        const size_t a = axis_of(dim);
-        if (access_.axes[a].kind == Access::range) demand(b_.CreateICmpEQ(b_.CreateAnd(g_.scalar(index_[a]), g_.i64(multiple - 1)), g_.i64(0)));
+    for (size_t m = 0; m + 1 < block.pitches.size(); ++m) {
+        if (!block.pitches[m]) continue;
+        Value* same = b_.CreateICmpEQ(pitch(m, block.pitches.size()), g_.i64(block.pitches[m] / (out_bytes_ ? 8 : 1)));
+        out = b_.CreateAnd(out, same);
     }
-    for (size_t m = 0; m + 1 < block.pitches.size(); ++m)
-        if (block.pitches[m]) demand(b_.CreateICmpEQ(pitch(m, block.pitches.size()), g_.i64(block.pitches[m] / (out_bytes_ ? 8 : 1))));
     return out;
 }
 
-Value* AccessEmitter::block_in_storage(const BlockWords& block, const Point& p) {
+Value* AccessEmitter::in_blocks(const TurnedLoad& at) {
+    const BlockWords& block = *at.block;
+    Value* out = has_pitches(block);
+    for (const auto& [dim, multiple] : {std::pair{at.n, int64_t{block.lanes}}, {at.k, block.count}}) {
+        const size_t a = axis_of(dim);
+        if (access_.axes[a].kind != Access::range) continue;
+        out = b_.CreateAnd(out, b_.CreateICmpEQ(b_.CreateAnd(g_.scalar(index_[a]), g_.i64(multiple - 1)), g_.i64(0)));
+    }
+    return out;
+}
+
+Value* AccessEmitter::block_in_storage(const BlockWords& block, const BlockBase& base) {
     Value *low = nullptr, *high = nullptr;
     for (size_t l = 0; l < block.lines.size(); ++l) {
         Value* line = line_offset(block, l);
         low = low ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, low, line) : line;
         high = high ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, high, line) : line;
     }
-    Value* first = block_base(block, p).first;
-    low = b_.CreateAdd(b_.CreateAdd(first, low), g_.i64(block.low));
-    high = b_.CreateAdd(b_.CreateAdd(first, high), g_.i64(block.high));
+    low = b_.CreateAdd(b_.CreateAdd(base.first, low), g_.i64(block.low));
+    high = b_.CreateAdd(b_.CreateAdd(base.first, high), g_.i64(block.high));
     Value* bytes = g_.argument_slot(g_.param(object_).first + ParamSlots::bytes);
     return b_.CreateAnd(b_.CreateICmpSGE(low, g_.i64(0)), b_.CreateICmpSLE(high, bytes));
 }
 
-void AccessEmitter::load_block(const BlockWords& block, const Point& p, Value* to) {
-    const BlockBase base = block_base(block, p);
+/// The words of a block, a vector each; `ahead`: those of later blocks are asked for.
+void AccessEmitter::block_vectors(const BlockWords& block, const BlockBase& base, bool ahead, const std::function<void(size_t, Value*)>& put) {
     Value* data = b_.CreateGEP(b_.getInt8Ty(), g_.param_data(g_.param(object_)), base.first);
     std::vector<Value*> lines;
     for (size_t l = 0; l < block.lines.size(); ++l) lines.push_back(b_.CreateGEP(b_.getInt8Ty(), data, line_offset(block, l)));
-    if (lines.size() > 1)
+    if (ahead && lines.size() > 1)
         for (Value* line : lines)
             prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), line, static_cast<uint64_t>(kPrefetched * (block.high - block.low))), false);
     WordVectors words(g_, block, std::move(lines));
@@ -164,14 +176,63 @@ void AccessEmitter::load_block(const BlockWords& block, const Point& p, Value* t
         else if (std::any_of(shifts.begin(), shifts.end(), [](uint32_t s) { return s != 0; }))
             word = b_.CreateLShr(word, shift);
         if (base.phase) word = b_.CreateLShr(word, g_.splat(base.phase, block.lanes));
-        b_.CreateAlignedStore(word, b_.CreateConstGEP1_64(type, to, v), llvm::Align(4));
+        put(v, word);
     }
+}
+
+void AccessEmitter::load_block(const BlockWords& block, const Point& p, Value* to) {
+    llvm::Type* type = llvm::FixedVectorType::get(b_.getInt32Ty(), block.lanes);
+    block_vectors(block, block_base(block, block_place(p)), true,
+                  [&](size_t v, Value* word) { b_.CreateAlignedStore(word, b_.CreateConstGEP1_64(type, to, v), llvm::Align(4)); });
+}
+
+/// Lanes that run along one dimension of a declared layout, but not along memory: a block of one element each. Null: they do not, or no block is
+/// known.
+std::shared_ptr<const BlockWords> AccessEmitter::lane_block(const Place& place) {
+    constexpr unsigned kMostBits = 16;
+    if (!tensor_ || g_.param(object_).affine || g_.options_.bounds || format_.bits > kMostBits || place.nowhere) return nullptr;
+    if (place.lanes != 4 && place.lanes != 8 && place.lanes != 16) return nullptr;
+    size_t along = SIZE_MAX;
+    for (size_t a = 0; a < place.at.size(); ++a) {
+        if (place.at[a].kind == Index::uniform) continue;
+        if (along != SIZE_MAX || place.at[a].kind != Index::consecutive || place.at[a].step != 1) return nullptr;
+        along = a;
+    }
+    if (along == SIZE_MAX || (order_.runs && order_.unit == static_cast<int>(along))) return nullptr;
+    return known_block(fn_, g_.plan_, id_, {along, SIZE_MAX, place.lanes, 1, 1, 1, 1});
+}
+
+Value* AccessEmitter::load_lanes(const Place& place, const Point& p, Value* other) {
+    const std::shared_ptr<const BlockWords> block = lane_block(place);
+    if (!block) return nullptr;
+    Value* mask = this->mask(place, p);
+    Place first = place;
+    first.lanes = 0;
+    Value* fits = has_pitches(*block);
+    for (Coordinate& c : first.at) {
+        if (c.kind == Index::consecutive) fits = b_.CreateAnd(fits, b_.CreateICmpEQ(b_.CreateAnd(c.value, g_.i64(place.lanes - 1)), g_.i64(0)));
+        c.kind = Index::uniform;
+    }
+    const BlockBase base = block_base(*block, first);
+    if (mask || !block->covered) fits = b_.CreateAnd(fits, block_in_storage(*block, base));
+    const auto by_words = [&] {
+        Value* v = nullptr;
+        block_vectors(*block, base, false, [&](size_t, Value* word) { v = g_.scalars().from_words(format_, word); });
+        if (mask) v = g_.scalars().select(mask, v, other ? other : llvm::Constant::getNullValue(v->getType()));
+        return v;
+    };
+    const auto by_elements = [&] {
+        Place lanes = place;
+        return load(address(lanes), mask, other, p.lanes, run_mask(place, mask, p));
+    };
+    return g_.choose(fits, by_words, by_elements);
 }
 
 Value* Codegen::in_blocks(ir::InstId load, const TurnedLoad& at) { return AccessEmitter(*this, load).in_blocks(at); }
 
 Value* Codegen::block_in_storage(ir::InstId load, const BlockWords& block, const Point& p) {
-    return AccessEmitter(*this, load).block_in_storage(block, p);
+    AccessEmitter access(*this, load);
+    return access.block_in_storage(block, access.block_base(block, access.block_place(p)));
 }
 
 void Codegen::load_block(ir::InstId load, const BlockWords& block, const Point& p, Value* to) { AccessEmitter(*this, load).load_block(block, p, to); }

@@ -30,6 +30,7 @@ struct Home {
 };
 
 struct BlockWords;
+struct BlockShape;
 
 struct Plan {
     CompileOptions options;       ///< what it was made for
@@ -40,8 +41,11 @@ struct Plan {
     /// own first, because others are still to be made from what they replace. Number of the value, slot of its buffer.
     std::vector<std::vector<std::pair<uint32_t, uint32_t>>> held;
     uint64_t scratch_bytes = 0;
-    mutable std::map<std::array<int64_t, 8>, std::shared_ptr<const BlockWords>> blocks;  ///< what was found of layouts (product_few_plan.cpp)
+    mutable std::map<std::array<int64_t, 8>, std::shared_ptr<const BlockWords>> blocks;  ///< known_block
 };
+
+/// The block of the tensor that an instruction loads from (block_words.h), looked for once; null: there is none.
+std::shared_ptr<const BlockWords> known_block(const ir::Function& fn, const Plan& plan, ir::InstId load, const BlockShape& shape);
 
 Plan make_plan(const ir::Function& fn, const CompileOptions& options);
 

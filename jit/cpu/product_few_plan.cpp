@@ -115,18 +115,6 @@ private:
     std::set<uint32_t> left_, elsewhere_;                   ///< values; load instructions
 };
 
-/// The block of one load, found once.
-std::shared_ptr<const BlockWords> block_of(const ir::Function& fn, const Plan& plan, const TurnedLoad& load, const BlockShape& shape) {
-    auto& known = plan.blocks;
-    const std::array<int64_t, 8> key{
-        load.load.v,    static_cast<int64_t>(shape.n), static_cast<int64_t>(shape.k), shape.lanes, shape.least, shape.most, shape.least_step,
-        shape.most_step};
-    if (const auto at = known.find(key); at != known.end()) return at->second;
-    const Type& type = fn.type(fn.operands(fn.inst(load.load))[0]);
-    auto block = block_words(fn.types().layout(type.layout), std::vector<int64_t>(type.shape.begin(), type.shape.end()), load.bits, shape);
-    return known[key] = block ? std::make_shared<const BlockWords>(std::move(*block)) : nullptr;
-}
-
 /// The dimension of the tensor that is the part's, which goes over neighbours.
 std::optional<size_t> dimension_of(const ir::Access& access, size_t part) {
     for (size_t a = 0; a < access.axes.size(); ++a) {
@@ -147,7 +135,7 @@ void take_declared(std::vector<TurnedLoad>& turned, const std::vector<TurnedLoad
         TurnedLoad load = declared[i];
         const auto n = dimension_of(fn.access(fn.inst(load.load)), load.n), k = dimension_of(fn.access(fn.inst(load.load)), load.k);
         if (!n || !k) continue;
-        load.block = block_of(fn, plan, load, {*n, *k, lanes, least, most, least_step, most_step});
+        load.block = known_block(fn, plan, load.load, {*n, *k, lanes, least, most, least_step, most_step});
         if (!load.block) continue;
         least = most = load.block->count;
         least_step = most_step = load.block->step;
@@ -157,6 +145,17 @@ void take_declared(std::vector<TurnedLoad>& turned, const std::vector<TurnedLoad
 }
 
 }  // namespace
+
+std::shared_ptr<const BlockWords> known_block(const ir::Function& fn, const Plan& plan, ir::InstId load, const BlockShape& shape) {
+    const std::array<int64_t, 8> key{
+        load.v,         static_cast<int64_t>(shape.n), static_cast<int64_t>(shape.k), shape.lanes, shape.least, shape.most, shape.least_step,
+        shape.most_step};
+    if (const auto at = plan.blocks.find(key); at != plan.blocks.end()) return at->second;
+    const ir::ValueId tensor = fn.operands(fn.inst(load))[0];
+    const Type& type = fn.type(tensor);
+    auto block = block_words(fn.types().layout(type.layout), std::vector<int64_t>(type.shape.begin(), type.shape.end()), fn.elem(tensor).bits, shape);
+    return plan.blocks[key] = block ? std::make_shared<const BlockWords>(std::move(*block)) : nullptr;
+}
 
 unsigned most_few_rows(const Product& p, const VectorUnit& vectors) {
     const unsigned sums = p.stretch() ? 2 : 1;  // those of a stretch, and all
