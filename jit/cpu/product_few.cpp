@@ -13,6 +13,7 @@ namespace {
 using Values = std::vector<Value*>;
 
 constexpr int64_t kRowsAhead = 16;  ///< of memory, that are asked for
+constexpr int64_t kMaskedSteps = 2;  ///< of k that are unrolled at the edges of tensors, where masks take the time
 
 class FewRowsEmitter {
 public:
@@ -77,6 +78,7 @@ private:
 
     /// Without masks as far as all that is read is in range.
     Values chunks(int64_t width, Values sums) {
+        steps_ = p_.step;
         const auto loop = [&](Value* from, Value* to, Values now, const auto& body) {
             return g_.loop(from, to, p_.chunk, std::move(now), [&](Value* k, Values at) { return body(k, p_.chunk, std::move(at)); });
         };
@@ -93,6 +95,7 @@ private:
             whole = covered ? b_.CreateSelect(blocks, whole, g_.i64(0)) : g_.i64(0);
         }
         const auto masked = [&](Value* k, int64_t count, Values now) {
+            if (!blocks) steps_ = std::min(kMaskedSteps, p_.step);
             return blocks ? some_blocks(blocks, k, count, std::move(now)) : chunk(k, count, std::move(now));
         };
         if (full) {
@@ -100,6 +103,7 @@ private:
             sums = loop(whole, end, std::move(sums), masked);
         }
         if (full == p_.k) return sums;
+        steps_ = blocks ? 1 : std::min(kMaskedSteps, p_.step);
         const auto rest = [&] { sums = chunk(end, p_.k - full, std::move(sums), blocks == nullptr); };
         all ? g_.inside(inside_, rest) : rest();
         return sums;
@@ -140,7 +144,10 @@ private:
         }
         Value *once = g_.i64(1), *blocks = b_.CreateZExt(in_blocks, b_.getInt64Ty());
         sums = g_.loop(g_.i64(0), blocks, 1, std::move(sums), [&](Value*, Values now) { return chunk(k, count, std::move(now)); });
-        return g_.loop(blocks, once, 1, std::move(sums), [&](Value*, Values now) { return chunk(k, count, std::move(now), false); });
+        steps_ = 1;
+        sums = g_.loop(blocks, once, 1, std::move(sums), [&](Value*, Values now) { return chunk(k, count, std::move(now), false); });
+        steps_ = p_.step;
+        return sums;
     }
 
     /// A square that stays in registers.
@@ -172,7 +179,6 @@ private:
 
     Values chunk(Value* k, int64_t count, Values sums, bool blocks = true) {
         squares_.clear();
-        const int64_t steps = blocks ? p_.step : 1;  // element by element there is little to gain, and much code
         for (size_t t = 0; t < p_.turned.size(); ++t) {
             const TurnedLoad& load = p_.turned[t];
             if (load.block ? !blocks : !g_.can_turn_rows(load.load, load.k)) continue;
@@ -194,7 +200,7 @@ private:
         }
         return stretches(k, count, p_.run, sums, [&](Value* run, int64_t length, Values at_run) {
             const Values zeros(at_run.size(), llvm::Constant::getNullValue(vector_));
-            Values after = stretches(run, length, steps, of_.scale ? zeros : at_run, [&](Value* at, int64_t some, Values now) {
+            Values after = stretches(run, length, steps_, of_.scale ? zeros : at_run, [&](Value* at, int64_t some, Values now) {
                 Values next;
                 g_.with_turned(turned(at, b_.CreateSub(at, k), some), [&] { next = step(run, some, std::move(now)); });
                 return next;
@@ -227,7 +233,7 @@ private:
                 out.push_back(std::move(run));
                 continue;
             }
-            const int64_t bits = s.load->bits, stride = p_.step * bits;  // from step to step
+            const int64_t bits = s.load->bits, stride = steps_ * bits;  // from step to step
             Value* bit = b_.CreateMul(offset, g_.i64(bits));
             Value *first = b_.CreateLShr(bit, 5), *shift = g_.splat(b_.CreateTrunc(b_.CreateAnd(bit, g_.i64(31)), b_.getInt32Ty()), p_.lanes);
             const auto word = [&](int64_t w) {
@@ -245,20 +251,24 @@ private:
     }
 
     Values step(Value* run, int64_t count, Values sums) {
-        for (int64_t j = 0; j < count; ++j)
+        for (int64_t j = 0; j < count; ++j) {
+            Values factors;
             for (size_t v = 0; v < points_.size(); ++v) {
                 Point p = points_[v];
                 ask_for(k_[static_cast<size_t>(j)], v);
                 p.index[p.rank - 2u] = g_.uniform(k_[static_cast<size_t>(j)]);
                 p.index[p.rank - 2u].run = run, p.index[p.rank - 2u].run_length = p_.run;
-                Value* factor = of_.factor(g_.lanes(right_, p), p_.lanes);
-                for (int64_t row = 0; row < p_.m; ++row) {
-                    Value* at = b_.CreateGEP(element_, of_.left, b_.CreateAdd(k_[static_cast<size_t>(j)], g_.i64(row * of_.left_row)));
-                    Value* left = g_.splat(b_.CreateAlignedLoad(element_, at, llvm::Align(p_.bytes)), p_.lanes);
+                factors.push_back(of_.factor(g_.lanes(right_, p), p_.lanes));
+            }
+            for (int64_t row = 0; row < p_.m; ++row) {
+                Value* at = b_.CreateGEP(element_, of_.left, b_.CreateAdd(k_[static_cast<size_t>(j)], g_.i64(row * of_.left_row)));
+                Value* left = g_.splat(b_.CreateAlignedLoad(element_, at, llvm::Align(p_.bytes)), p_.lanes);
+                for (size_t v = 0; v < points_.size(); ++v) {
                     Value*& sum = sums[static_cast<size_t>(row) * points_.size() + v];
-                    sum = of_.step(sum, left, factor);
+                    sum = of_.step(sum, left, factors[v]);
                 }
             }
+        }
         return sums;
     }
 
@@ -289,6 +299,7 @@ private:
     std::vector<Square> squares_;
     std::vector<ir::InstId> inside_;  ///< loads that are not masked where all they read is in range
     bool kept_ = false;               ///< there squares stay in registers
+    int64_t steps_ = 1;               ///< of k that are unrolled
     Values k_;                        ///< coordinates of a step
 };
 

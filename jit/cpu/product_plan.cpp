@@ -182,8 +182,8 @@ std::vector<Product> smaller_products(const Product& p, const ir::Function& fn, 
     std::vector<Product> out;
     int64_t products = 0;
     for (uint32_t i = 0; i < fn.inst_count(); ++i) products += fn.inst(ir::InstId{i}).op == ir::Op::dot;
-    for (int64_t rows : {1, 4})
-        if (2 * rows <= p.m && p.batch == 1 && products <= kMostProducts)
+    for (int64_t rows : {1, 4, 8})
+        if ((rows <= 4 || products == 1) && 2 * rows <= p.m && p.batch == 1 && products <= kMostProducts)
             if (Product some = plan_product(fn, dot, vectors, plan, rows); some.few) out.push_back(std::move(some));
     return out;
 }
