@@ -92,6 +92,8 @@ public:
     ir::ValueId other() const { return other_; }        ///< may be invalid
 
 private:
+    bool in_bytes() const { return format_.bits < 8 && 8 % format_.bits == 0; }
+    llvm::Value* load_in_bytes(const Address& a, llvm::Value* mask, unsigned lanes);
     llvm::Value* one_by_one(llvm::Value* pointers, llvm::Type* type, llvm::Value* mask, llvm::Value* instead);
     /// `known_in`: nothing keeps positions along a range inside.
     Coordinate axis(size_t a, const Point& p, Place& place, bool known_in = false);

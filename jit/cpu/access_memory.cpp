@@ -70,7 +70,7 @@ Value* AccessEmitter::load(const Address& a, Value* mask, Value* other, unsigned
         return s.select(mask, s.load_run(format_, a.base, a.offset, active.second, lanes, active.first, parts.row), other);
     }
     if (!a.bytes) {
-        Value* v = s.load_at(format_, a.base, lane_bits(a, lanes), mask, lanes);
+        Value* v = in_bytes() ? load_in_bytes(a, mask, lanes) : s.load_at(format_, a.base, lane_bits(a, lanes), mask, lanes);
         return mask ? s.select(mask, v, other) : v;
     }
     llvm::Type* memory = s.memory_type(format_, lanes);
@@ -101,6 +101,14 @@ Value* AccessEmitter::one_by_one(Value* pointers, llvm::Type* type, Value* mask,
     if (mask) pointers = b_.CreateSelect(mask, pointers, g_.splat(g_.args_, llvm::cast<llvm::FixedVectorType>(type)->getNumElements()));
     Value* v = g_.load_lanes(type, [&](unsigned l) { return b_.CreateExtractElement(pointers, l); });
     return mask ? b_.CreateSelect(mask, v, instead) : v;
+}
+
+/// Each element of 1, 2 or 4 bits lies inside of one byte.
+Value* AccessEmitter::load_in_bytes(const Address& a, Value* mask, unsigned lanes) {
+    llvm::Type *bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), lanes), *words = llvm::FixedVectorType::get(b_.getInt32Ty(), lanes);
+    Value *bits = lane_bits(a, lanes), *places = b_.CreateGEP(b_.getInt8Ty(), a.base, b_.CreateAShr(bits, 3));
+    Value* read = one_by_one(places, bytes, mask, llvm::Constant::getNullValue(bytes));
+    return g_.scalars().from_words(format_, b_.CreateLShr(b_.CreateZExt(read, words), b_.CreateTrunc(b_.CreateAnd(bits, 7), words)));
 }
 
 void AccessEmitter::store(const Address& a, Value* mask, Value* value, unsigned lanes) {

@@ -157,7 +157,7 @@ private:
             if (std::find(narrow_.begin(), narrow_.end(), id) != narrow_.end())
                 text += "; computed as the transposed product, as there are few columns";
             text += "; " + product.text();
-            if (inst.op == ir::Op::dot && kept_rows_.of(id, fn_.type(fn_.result(inst)).shape.rank - 2u)) {
+            if (kept_rows_.of(id, fn_.type(fn_.result(inst)).shape.rank - 2u)) {
                 const std::vector<Product> smaller = smaller_products(product, fn_, inst, target_.vectors, &plan_);
                 text += "; rows that no store keeps are left out";
                 if (!smaller.empty()) text += ", up to " + std::to_string(smaller.back().m) + " kept ones are multiplied as few rows are";

@@ -47,7 +47,9 @@ private:
         if (inst.op == Op::for_loop) return use.k >= 3 && value(argument(inst, 0, use.k - 2), dim);
         if (inst.op == Op::while_loop) return value(argument(inst, 0, use.k), dim);
         if (inst.op == Op::store) return stored(inst, use.k, dim);
-        if (inst.op == Op::dot && use.k < 2) return (use.k == 0 ? dim + 1 < rank : dim + 1 == rank) && value(fn_.result(inst), dim);
+        const bool product = inst.op == Op::dot || inst.op == Op::dot_scaled;
+        if (product && use.k != 2)  // left and right operands, then their scales
+            return (use.k % 3 == 0 ? dim + 1 < rank : dim + 1 == rank) && value(fn_.result(inst), dim);
         if (inst.op == Op::reshape || inst.op == Op::broadcast) return spread(inst, dim);
         if (inst.op == Op::permute) {
             const auto axes = fn_.attrs(inst);
@@ -58,7 +60,7 @@ private:
             const int64_t axis = fn_.attrs(inst)[2];
             return axis >= 0 && axis != static_cast<int64_t>(dim) && value(fn_.result(inst), dim - (axis < static_cast<int64_t>(dim)));
         }
-        return (ir::is_pointwise(inst.op) || inst.op == Op::dot) && fn_.type(fn_.result(inst)).shape.rank == rank && value(fn_.result(inst), dim);
+        return (ir::is_pointwise(inst.op) || product) && fn_.type(fn_.result(inst)).shape.rank == rank && value(fn_.result(inst), dim);
     }
 
     ir::ValueId argument(const ir::Inst& owner, size_t block, size_t number) const { return fn_.block(fn_.blocks(owner)[block]).args[number]; }

@@ -118,11 +118,11 @@ void choose_blocks(Product& p, const VectorUnit& vectors) {
 }
 
 /// Passes end where stretches do.
-void choose_stretches(Product& p) {
+void choose_stretches(Product& p, int64_t all_rows) {
     p.left_scaled /= p.group(), p.right_scaled /= p.group();
     const int64_t longest = std::max(p.left_scaled, p.right_scaled);
     p.k_block = std::max<int64_t>(1, p.k_block / longest) * longest;
-    p.scale_bytes[0] = aligned(p.m * (p.k / p.left_scaled), 4);
+    p.scale_bytes[0] = aligned(all_rows * (p.k / p.left_scaled), 4);  // those of rows that are not wanted, too
     p.scale_bytes[1] = aligned(p.n * (p.k / p.right_scaled), 4);
 }
 
@@ -156,7 +156,7 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
                 take_row(p, row, fn.elem(operands[0]), fn.type(operands[0]).elem, fn.elem(operands[1]), fn.type(operands[1]).elem);
     p.k = ceil_div(p.depth, p.group());
     if (p.tiles()) p.k = ceil_div(p.k, kTileGroups) * kTileGroups;
-    if (scaled) choose_stretches(p);
+    if (scaled) choose_stretches(p, c[r - 2]);
     if (!p.few) choose_blocks(p, vectors);
     // Whole vectors are written at the ends of rows, and whole squares where operands are turned. Rows at the same distance modulo the size of a way
     // would evict each other.
@@ -173,7 +173,7 @@ Product plan_product(const ir::Function& fn, const ir::Inst& dot, const VectorUn
         if (is_turned(fn, plan ? plan->options : CompileOptions{}, operands[left ? 0 : 1], side))
             p.turn_pitch = std::max(p.turn_pitch, pitch(left ? p.m : p.k));
     if (p.turn_pitch > 1) p.turn_bytes = aligned(side * p.turn_pitch, p.bytes);
-    if (p.rounded || (scaled && !is_f32) || sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * p.m * p.n, p.bytes);
+    if (p.rounded || (scaled && !is_f32) || sum.container_bytes() != p.bytes) p.c_bytes = aligned(p.batch * c[r - 2] * p.n, p.bytes);
     return p;
 }
 
@@ -181,7 +181,8 @@ std::vector<Product> smaller_products(const Product& p, const ir::Function& fn, 
     constexpr int64_t kMostProducts = 4;  // of a kernel, whose code grows by half with each form
     std::vector<Product> out;
     int64_t products = 0;
-    for (uint32_t i = 0; i < fn.inst_count(); ++i) products += fn.inst(ir::InstId{i}).op == ir::Op::dot;
+    for (uint32_t i = 0; i < fn.inst_count(); ++i)
+        products += fn.inst(ir::InstId{i}).op == ir::Op::dot || fn.inst(ir::InstId{i}).op == ir::Op::dot_scaled;
     for (int64_t rows : {1, 4, 8})
         if ((rows <= 4 || products == 1) && 2 * rows <= p.m && p.batch == 1 && products <= kMostProducts)
             if (Product some = plan_product(fn, dot, vectors, plan, rows); some.few) out.push_back(std::move(some));

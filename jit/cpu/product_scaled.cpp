@@ -66,6 +66,6 @@ ProductEmitter::Values ProductEmitter::add_scaled(Value* k, Value* row, Value* c
     return sums;
 }
 
-void Codegen::cpu_dot_scaled(ir::InstId id) { ProductEmitter(*this, id, plan_product(fn_, fn_.inst(id), target_.vectors, &plan_)).run(); }
+void Codegen::cpu_dot_scaled(ir::InstId id) { cpu_dot(id); }
 
 }  // namespace tegula::cpu
