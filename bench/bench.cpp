@@ -1,6 +1,7 @@
 // The benchmark: kernels of bench/kernels.tile on the reference interpreter, through the public header, beside limits measured in the same run
 // (copy bandwidth, a plain C++ loop). Prints one table and writes a JSON file (default bench.json). Every output is checked before it is timed.
-//   tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--only TEXT]]      --cpu: the rows of cpu.cpp instead, beside OpenBLAS and memcpy
+//   tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--only TEXT] [--set NAME=NUMBER]..]      --cpu: the rows of cpu.cpp instead, beside OpenBLAS
+//   and memcpy
 //                                                               --gpu: the rows of gpu.cpp instead, beside cuBLAS, PyTorch and Triton
 #include <algorithm>
 #include <chrono>
@@ -218,7 +219,8 @@ bool Bench::write(const std::string& path) const {
 
 int main(int argc, char** argv) {
     bool quick = false, gpu = false, cpu = false;
-    std::string path = "bench.json", only;  // only: work whose name holds it
+    std::string path = "bench.json", only;             // only: work whose name holds it
+    std::vector<std::pair<std::string, int64_t>> set;  // generics of products with narrow weights
     std::error_code none;
     const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
     std::string source, command = program.parent_path().parent_path() / "tools" / "tegula";
@@ -233,12 +235,18 @@ int main(int argc, char** argv) {
             path = argv[++i];
         } else if (std::string(argv[i]) == "--only" && i + 1 < argc) {
             only = argv[++i];
+        } else if (std::string(argv[i]) == "--set" && i + 1 < argc && std::strchr(argv[i + 1], '=')) {
+            const std::string pair = argv[++i];
+            const size_t equals = pair.find('=');
+            set.emplace_back(pair.substr(0, equals), std::atoll(pair.c_str() + equals + 1));
         } else if (std::string(argv[i]) == "--source" && i + 1 < argc) {
             source = argv[++i];
         } else if (std::string(argv[i]) == "--command" && i + 1 < argc) {
             command = argv[++i];
         } else {
-            std::fprintf(stderr, "usage: tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--only TEXT]] [--source DIR] [--command TEGULA]\n");
+            std::fprintf(
+                stderr,
+                "usage: tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--only TEXT] [--set NAME=NUMBER]..] [--source DIR] [--command TEGULA]\n");
             return 2;
         }
     }
@@ -247,7 +255,7 @@ int main(int argc, char** argv) {
     try {
         if (gpu) {
             std::string why;
-            const auto rows = gpu_bench::gpu_rows(source, quick, only, why);
+            const auto rows = gpu_bench::gpu_rows(source, quick, only, set, why);
             if (!why.empty()) die("no GPU rows: " + why);
             gpu_bench::print_gpu(rows);
             std::ofstream(path) << gpu_bench::gpu_json(rows) << "\n";

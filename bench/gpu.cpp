@@ -54,7 +54,8 @@ struct Array {
 
 class GpuBench {
 public:
-    GpuBench(tegula::cuda::Driver& driver, const std::string& dir, bool quick, std::string only)
+    GpuBench(tegula::cuda::Driver& driver, const std::string& dir, bool quick, std::string only,
+             const std::vector<std::pair<std::string, int64_t>>& set)
         : d_(driver),
           timer_(driver),
           blas_(Cublas::open()),
@@ -62,7 +63,9 @@ public:
           quick_(quick),
           few_(quick && only.empty()),
           only_(std::move(only)),
-          engine_(tegula::Engine::create().value()) {}
+          engine_(tegula::Engine::create().value()) {
+        for (const auto& [name, value] : set) set_.emplace_back(name, value);
+    }
     ~GpuBench() {
         for (CUdeviceptr p : owned_) d_.cuMemFree(p);
     }
@@ -97,7 +100,6 @@ public:
         int8(4096);
         fp8(8192, 8192, 8192);
         fp8(4096, 7168, 16384);
-        for (int64_t m : {1, 16}) w4a16(m, 16384);
     }
 
     void fp8(int64_t m, int64_t n, int64_t k) {
@@ -110,19 +112,44 @@ public:
         release();
     }
 
-    /// Weights of 4 bits, more than L2 holds; the peer multiplies f16 weights.
-    void w4a16(int64_t m, int64_t n) {
-        const std::string work = "w4a16 " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(n);
+    /// Products with narrow weights beside f16 ones by cuBLAS; copies of the weights, larger than L2 together, take turns.
+    void narrow() {
+        const std::vector<int64_t> all = {1, 2, 4, 8, 16, 32, 64, 256, 4096}, some = {1, 16, 64, 256, 4096};
+        for (auto [n, k] : std::vector<std::pair<int64_t, int64_t>>{{16384, 16384}, {8192, 8192}, {28672, 8192}, {4096, 4096}}) {
+            for (int64_t m : few_ ? std::vector<int64_t>{1, 16} : n == 16384 ? all : some)
+                weights("w4a16 g128", "examples/w4a16.tile", "w4a16", "i4", "fragment", m, n, k, 128);
+            if (few_) return;
+        }
+        for (const char* type : {"i1", "i2", "i3", "i4", "i5", "i6", "i7", "i8", "f4e2m1", "f6e2m3", "f8e4m3"})
+            for (const char* layout : {"fragment", "row"})
+                for (int64_t m : {1, 16, 64, 4096}) weights("wn_a16", "examples/wn_a16.tile", "wn_a16", type, layout, m, 16384, 16384, 0);
+    }
+
+    /// `group`: elements of K to a scale; 0: there are none.
+    void weights(const std::string& stem, const char* file, const char* kernel, const std::string& type, const std::string& layout, int64_t m,
+                 int64_t n, int64_t k, int64_t group) {
+        const std::string work = stem + " " + type + " " + layout + " " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
         if (!wanted(work)) return;
-        const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(n);
-        Array x = normal("f16", {m, n}, 1), w = bytes({n, n / 2}, 2), s = normal("f16", {n, n / 128}, 3), y = empty("f16", {m, n});
-        w.type = "i4", w.extents = {n, n}, w.layout = "fragment";
-        prepare("examples/w4a16.tile", "w4a16", {}, {x, w, s, y});
+        const auto digit = type.find_first_of("12345678");
+        const int64_t bits = type[digit] - '0';
+        constexpr int64_t kBeyondCache = 250'000'000, kMostCopies = 8;
+        const int64_t size = n * k * bits / 8, copies = std::clamp<int64_t>((kBeyondCache + size - 1) / size, 1, m > 64 ? 1 : kMostCopies);
+        const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+        Array x = normal("f16", {m, k}, 1), y = empty(group ? "f16" : "f32", {m, n});
+        std::vector<tegula::NamedValue> generics = set_;
+        for (int64_t copy = 0; copy < copies; ++copy) {
+            Array w = type == "f8e4m3" ? finite_bytes("i8", {size}, 2) : bytes({size}, 2);
+            w.type = type, w.extents = {n, k}, w.layout = layout;
+            std::vector<Operand> operands = {x, w};
+            if (group) operands.push_back(normal("f16", {n, k / group}, 3));
+            operands.push_back(y);
+            prepare(file, kernel, generics, operands, copy > 0);
+        }
         measure(work, "tegula", flops, 0, [&](CUstream st) { enqueue(st); });
         if (blas_) {
-            Array f = normal("f16", {n, n}, 4);
+            Array f = normal("f16", {n, k}, 4), h = empty("f16", {m, n});
             measure(work, "cublas f16", flops, 0,
-                    [&](CUstream st) { blas_->matmul(st, Cublas::f16, true, int(m), int(n), int(n), x.data, f.data, y.data); });
+                    [&](CUstream st) { blas_->matmul(st, Cublas::f16, true, int(m), int(n), int(k), x.data, f.data, h.data); });
         }
         release();
     }
@@ -227,7 +254,7 @@ private:
         return p;
     }
     void release() {
-        prepared_ = {};
+        prepared_.clear();
         for (CUdeviceptr p : owned_) d_.cuMemFree(p);
         owned_.clear();
     }
@@ -278,7 +305,8 @@ private:
     /// Codes of magnitudes below 2: no NaN, no large values.
     Array finite_bytes(const std::string& type, std::vector<int64_t> extents, unsigned seed) {
         std::mt19937 engine(seed);
-        return filled(type, std::move(extents), [&](uint8_t* to, size_t) { *to = static_cast<uint8_t>(engine() & 0xbf); }, 1);
+        return filled(
+            type, std::move(extents), [&](uint8_t* to, size_t) { *to = static_cast<uint8_t>(engine() & 0xbf); }, 1);
     }
     Array ones(int64_t n) {
         return filled(
@@ -291,14 +319,14 @@ private:
     }
 
     struct Operand {
-        Operand(const Array& a) : array(&a) {}
+        Operand(const Array& a) : array(a) {}
         Operand(tegula::Value v) : value(std::move(v)), is_value(true) {}
-        const Array* array = nullptr;
+        Array array;
         tegula::Value value{0};
         bool is_value = false;
     };
     bool prepare(const std::string& file, const std::string& kernel, const std::vector<tegula::NamedValue>& generics,
-                 const std::vector<Operand>& operands) {
+                 const std::vector<Operand>& operands, bool more = false) {
         auto module = engine_.load_file(dir_ + "/" + file);
         if (!module) die(module.diagnostics().text());
         if (module.value().artifact("json").value().find("\"name\":\"" + kernel + "\"") == std::string::npos) return false;
@@ -308,19 +336,21 @@ private:
                 args.emplace_back(std::string(), o.value);
                 continue;
             }
-            tegula::Tensor t(reinterpret_cast<void*>(o.array->data), o.array->bytes, o.array->type, o.array->extents);
-            t.layout(o.array->layout).on_cuda(0);
+            tegula::Tensor t(reinterpret_cast<void*>(o.array.data), o.array.bytes, o.array.type, o.array.extents);
+            t.layout(o.array.layout).on_cuda(0);
             args.emplace_back(std::string(), tegula::Value(t));
         }
         tegula::api::RunOptions options;
         options.machine = "cuda";
         auto prepared = module.value().prepare(kernel, generics, args, options);
         if (!prepared) die(file + ": " + prepared.diagnostics().text());
-        prepared_ = prepared.value();
+        if (!more) prepared_.clear(), turn_ = 0;
+        prepared_.push_back(prepared.value());
         return true;
     }
+    /// Launches prepared one after the other take turns.
     void enqueue(CUstream stream) {
-        if (tegula_status s = prepared_.enqueue(stream); s != TEGULA_OK) die("tegula_enqueue: " + std::to_string(s));
+        if (tegula_status s = prepared_[turn_++ % prepared_.size()].enqueue(stream); s != TEGULA_OK) die("tegula_enqueue: " + std::to_string(s));
     }
     bool wanted(const std::string& work) const { return work.find(only_) != std::string::npos; }
     void measure(const std::string& work, const std::string& who, double flops, double bytes, const std::function<void(CUstream)>& enqueue) {
@@ -357,7 +387,9 @@ private:
     bool few_;          ///< of what there is to measure, the most telling
     std::string only_;  ///< names of what is measured hold it
     tegula::Engine engine_;
-    tegula::Prepared prepared_;
+    std::vector<tegula::Prepared> prepared_;
+    size_t turn_ = 0;
+    std::vector<tegula::NamedValue> set_;  ///< generic parameters of products with narrow weights
     std::vector<CUdeviceptr> owned_;
     std::vector<GpuRow> rows_;
 };
@@ -380,7 +412,8 @@ void python_rows(const std::string& dir, bool quick, const std::string& only, st
 
 }  // namespace
 
-std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, const std::string& only, std::string& why) {
+std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, const std::string& only, const std::vector<std::pair<std::string, int64_t>>& set,
+                             std::string& why) {
     std::vector<std::string> looked_for;
     auto driver = tegula::cuda::Driver::open({}, looked_for);
     if (!driver) {
@@ -392,10 +425,11 @@ std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, const std::stri
     if (driver->primary_context(0, &context) != 0) return why = "no context", rows;
     const tegula::cuda::ContextScope scope(*driver, context);
     {
-        GpuBench bench(*driver, dir, quick, only);
+        GpuBench bench(*driver, dir, quick, only, set);
         bench.copy();
         bench.peak();
         bench.matmuls();
+        bench.narrow();
         bench.attentions();
         bench.rows();
         rows = bench.take();

@@ -1,5 +1,5 @@
-// How packed narrow codes become pairs of 16-bit floats: a list of machine operations on 32-bit words, found by a small search. The list is data: it is
-// run by tests, counted by `explain` and the cost model, and printed as PTX by the emitter.
+// How packed narrow codes become pairs of 16-bit floats: a list of machine operations on 32-bit words, found by a small search. The list is data: it
+// is run by tests, counted by `explain` and the cost model, and printed as PTX by the emitter.
 //
 // Integers and fixed point: a field is masked into the mantissa of a power of two large enough that the field counts ones, signed ones with the top
 // bit flipped, and what was added is subtracted exactly. Minifloats without Inf and NaN: sign and magnitude move to where the wider float has them,
@@ -33,13 +33,13 @@ struct DecodeStep {
 };
 
 struct DecodePlan {
-    Fmt target = Fmt::f16;           ///< f16 or bf16
-    int words = 0;                   ///< values 0 .. words - 1 are the input; step k makes value words + k
+    Fmt target = Fmt::f16;  ///< f16 or bf16
+    int words = 0;          ///< values 0 .. words - 1 are the input; step k makes value words + k
     std::vector<DecodeStep> steps;
-    std::vector<int> pairs;          ///< by pair: the value that holds it
-    int logic() const;               ///< operations on words
-    int arithmetic() const;          ///< of floats
-    std::string text() const;        ///< "2 PRMT, 8 LOP3, 8 HADD2"
+    std::vector<int> pairs;    ///< by pair: the value that holds it
+    int logic() const;         ///< operations on words
+    int arithmetic() const;    ///< of floats
+    std::string text() const;  ///< "2 PRMT, 8 LOP3, 8 HADD2"
     friend bool operator==(const DecodePlan&, const DecodePlan&) = default;
 };
 

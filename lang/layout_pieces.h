@@ -1,5 +1,5 @@
-// Index expressions of a storage order taken apart: where every index is a uniform start, a part of the thread and a part of the register whose bits do
-// not meet, division and remainder by powers of two, shifts, sums and XOR go through to the parts, and an expression is the sum of three.
+// Index expressions of a storage order taken apart: where every index is a uniform start, a part of the thread and a part of the register whose bits
+// do not meet, division and remainder by powers of two, shifts, sums and XOR go through to the parts, and an expression is the sum of three.
 #pragma once
 #include <array>
 #include <span>

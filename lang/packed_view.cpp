@@ -93,7 +93,8 @@ std::optional<PackedView> packed_view(const ir::Function& form, const ir::Inst& 
     const auto cost = [](int64_t shift) { return (shift + 31) / 32; };
     for (int grain = fact.grain; grain >= 4; grain /= 2) {
         const int64_t period = period_of(grain);
-        if (!std::has_single_bit(static_cast<uint64_t>(period)) || lowest(inner.bits[LayoutPieces::uniform]) < std::countr_zero(static_cast<uint64_t>(period)))
+        if (!std::has_single_bit(static_cast<uint64_t>(period)) ||
+            lowest(inner.bits[LayoutPieces::uniform]) < std::countr_zero(static_cast<uint64_t>(period)))
             continue;
         const int64_t shift = static_cast<int64_t>(inner.bits[LayoutPieces::thread] & static_cast<uint64_t>(period - 1)) * view.bits;
         if (shift >= kMostShift || (view.grain && cost(shift) >= cost(view.most_shift))) continue;
@@ -168,7 +169,8 @@ std::vector<DecodeCall> decode_calls(const PackedView& view, const Format& from,
                 const auto word = std::find(call.words.begin(), call.words.end(), at / 32) - call.words.begin();
                 return static_cast<int>(word) * 32 + at % 32;
             };
-            for (const int p : call.pairs) places.push_back({place(view.bit[static_cast<size_t>(2 * p)]), place(view.bit[static_cast<size_t>(2 * p + 1)])});
+            for (const int p : call.pairs)
+                places.push_back({place(view.bit[static_cast<size_t>(2 * p)]), place(view.bit[static_cast<size_t>(2 * p + 1)])});
             const auto [plan, added] = plans.try_emplace({static_cast<int>(words.size()), places});
             if (added) {
                 auto made = plan_decoding(from, to, static_cast<int>(words.size()), places);

@@ -1,5 +1,5 @@
-// Loads of narrow elements by whole words: which aligned words of memory a thread reads for its registers of a tile, and where in them each register's
-// bits lie. One rule for placement, the emitter and `explain`.
+// Loads of narrow elements by whole words: which aligned words of memory a thread reads for its registers of a tile, and where in them each
+// register's bits lie. One rule for placement, the emitter and `explain`.
 #pragma once
 #include <memory>
 
@@ -9,8 +9,8 @@
 namespace tegula {
 
 /// The words of one thread. Registers that differ only in the innermost member of the storage order lie in a run of memory; an access is 4, 8 or 16
-/// aligned bytes of a run. What a thread adds to the innermost member beyond whole multiples of `period`, it shifts away: afterwards all registers lie
-/// where `bit` says, in every thread.
+/// aligned bytes of a run. What a thread adds to the innermost member beyond whole multiples of `period`, it shifts away: afterwards all registers
+/// lie where `bit` says, in every thread.
 struct PackedView {
     unsigned bits = 0;  ///< of an element
     int grain = 0;      ///< bytes of an access

@@ -36,7 +36,8 @@ void Emitter::copy(ir::ValueId from, const std::string& to) {
         return;
     }
     if (is_words(from) || is_pairs(from)) {
-        if (const std::string source = name(from); source != to) each(array_size(from), [&](const std::string& r) { line(to + "[" + r + "] = " + source + "[" + r + "];"); });
+        if (const std::string source = name(from); source != to)
+            each(array_size(from), [&](const std::string& r) { line(to + "[" + r + "] = " + source + "[" + r + "];"); });
         return;
     }
     const std::string source = at(from, "0");

@@ -243,7 +243,11 @@ void Emitter::mma_fragment(ir::ValueId v, const std::string& to, int count, cons
     if (k_extent < 0) {
         for (int i = 0; i < count; ++i) {
             const std::string at_i = start + " + " + std::to_string(i * per);
-            line(to + "[" + std::to_string(i) + "] = " + (f.bits == 64 ? from + "[" + at_i + "]" : is_pairs(v) ? pair_at(v, at_i) : packed(from, f, at_i)) + ";");
+            line(to + "[" + std::to_string(i) + "] = " +
+                 (f.bits == 64  ? from + "[" + at_i + "]"
+                  : is_pairs(v) ? pair_at(v, at_i)
+                                : packed(from, f, at_i)) +
+                 ";");
         }
         return;
     }
@@ -253,8 +257,7 @@ void Emitter::mma_fragment(ir::ValueId v, const std::string& to, int count, cons
     line(type + " " + kept + "[" + std::to_string(n) + "];");
     each(n, [&](const std::string& r) {
         const std::string reg = start + " + " + r;
-        line(kept + "[" + r + "] = " + coordinate(layout(v), d, reg) + " < " + std::to_string(k_extent) + " ? " + at(v, reg) + " : " + zero(v) +
-             ";");
+        line(kept + "[" + r + "] = " + coordinate(layout(v), d, reg) + " < " + std::to_string(k_extent) + " ? " + at(v, reg) + " : " + zero(v) + ";");
     });
     for (int i = 0; i < count; ++i) {
         const std::string at_i = std::to_string(i * per);

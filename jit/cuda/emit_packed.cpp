@@ -1,6 +1,6 @@
-// Tiles of narrow codes that are loaded by whole words (lang/packed_view.h). Where every use takes codes one by one or casts them, the words are all that
-// there is of the tile: `unsigned v12[words]`, also around loops; else its elements are taken out behind the load. Casts to 16-bit floats decode words
-// by the operations that lang/decode.h finds.
+// Tiles of narrow codes that are loaded by whole words (lang/packed_view.h). Where every use takes codes one by one or casts them, the words are all
+// that there is of the tile: `unsigned v12[words]`, also around loops; else its elements are taken out behind the load. Casts to 16-bit floats decode
+// words by the operations that lang/decode.h finds.
 #include <algorithm>
 #include <numeric>
 
@@ -113,7 +113,8 @@ void Emitter::find_words() {
             changed = true;
         }
         for (auto& [value, words] : words_) {
-            const bool still = words.only && std::all_of(users[value].begin(), users[value].end(), [&](ir::InstId u) { return takes_elements(u, value); });
+            const bool still =
+                words.only && std::all_of(users[value].begin(), users[value].end(), [&](ir::InstId u) { return takes_elements(u, value); });
             changed = changed || still != words.only;
             words.only = still;
         }
@@ -308,7 +309,8 @@ void Emitter::shift_words(const PackedView& view, const std::string& array, cons
     if (view.most_shift >= 32)
         for (int w = 0; w + 1 < words; ++w) line(word(w) + " = " + by + " >= 32 ? " + word(w + 1) + " : " + word(w) + ";");
     const std::string down = funnel() + "_down";
-    for (int w = 0; w < words; ++w) line(word(w) + " = " + down + "(" + word(w) + ", " + word(w + 1) + ", " + by + (view.most_shift >= 32 ? " & 31" : "") + ");");
+    for (int w = 0; w < words; ++w)
+        line(word(w) + " = " + down + "(" + word(w) + ", " + word(w + 1) + ", " + by + (view.most_shift >= 32 ? " & 31" : "") + ");");
 }
 
 // ---- decoding ----
@@ -346,10 +348,11 @@ std::string Emitter::decode_function(const DecodePlan& plan) {
     std::string body;
     for (size_t k = 0; k < plan.steps.size(); ++k) {
         const DecodeStep& s = plan.steps[k];
-        body += "        \"" + ptx_text(s, plan.target, fn_.gpu->arch->number, "t" + number(static_cast<int64_t>(k)), value(s.a), value(s.b), constant) +
-                "\\n\"\n";
+        body += "        \"" +
+                ptx_text(s, plan.target, fn_.gpu->arch->number, "t" + number(static_cast<int64_t>(k)), value(s.a), value(s.b), constant) + "\\n\"\n";
     }
-    std::string head = "{.reg .b32 t<" + number(static_cast<int64_t>(plan.steps.size())) + ">, c<" + number(static_cast<int64_t>(constants.size()) + 1) + ">;";
+    std::string head =
+        "{.reg .b32 t<" + number(static_cast<int64_t>(plan.steps.size())) + ">, c<" + number(static_cast<int64_t>(constants.size()) + 1) + ">;";
     for (size_t i = 0; i < constants.size(); ++i) head += " mov.b32 c" + number(static_cast<int64_t>(i)) + ", " + hex(constants[i]) + ";";
     body = "        \"" + head + "\\n\"\n" + body;
     std::string outputs, inputs, parameters;

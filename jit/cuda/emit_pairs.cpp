@@ -1,5 +1,5 @@
-// Tiles of 16-bit floats as arrays of pairs: registers 2p and 2p + 1 are the halves of `unsigned v12[p]`. Casts of packed codes make them, additions and
-// multiplications take two elements at a time, and products of tensor cores take the words as they are.
+// Tiles of 16-bit floats as arrays of pairs: registers 2p and 2p + 1 are the halves of `unsigned v12[p]`. Casts of packed codes make them, additions
+// and multiplications take two elements at a time, and products of tensor cores take the words as they are.
 #include <algorithm>
 #include <charconv>
 
@@ -147,10 +147,10 @@ bool Emitter::make_pairs(ir::InstId id) {
         parameters += (i ? ", unsigned " : "unsigned ") + x;
         inputs += (i ? ", \"r\"(" : "\"r\"(") + x + ")";
     }
-    const std::string function = support(stem, stem,
-                                         replaced(replaced(replaced(kOperation, "PARAMETERS", parameters), "INSTRUCTION",
-                                                           pair_instruction(inst.op, bf16, fn_.gpu->arch->number)),
-                                                  "INPUTS", inputs));
+    const std::string function = support(
+        stem, stem,
+        replaced(replaced(replaced(kOperation, "PARAMETERS", parameters), "INSTRUCTION", pair_instruction(inst.op, bf16, fn_.gpu->arch->number)),
+                 "INPUTS", inputs));
     each(pairs, [&](const std::string& p) {
         std::string arguments;
         for (const ir::ValueId o : operands) arguments += (arguments.empty() ? "" : ", ") + pair_at(o, "2 * " + p);

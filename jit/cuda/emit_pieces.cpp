@@ -1,5 +1,5 @@
-// Layout expressions taken apart (lang/layout_pieces.h): all but the register part of an address is computed once per access, and the register part is a
-// constant after unrolling. Expressions that do not come apart are evaluated per element.
+// Layout expressions taken apart (lang/layout_pieces.h): all but the register part of an address is computed once per access, and the register part
+// is a constant after unrolling. Expressions that do not come apart are evaluated per element.
 #include "jit/cuda/emit_access.h"
 #include "lang/divisor.h"
 #include "lang/layout_pieces.h"

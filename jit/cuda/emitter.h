@@ -516,10 +516,10 @@ private:
     bool parts_ = false;        ///< do threads of a warp go different ways for long (find_parting)?
     std::vector<int> uses_;
     std::vector<bool> aliased_, array_constant_;
-    std::map<uint32_t, std::string> sums_;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
-    std::map<uint32_t, Words> words_;                    ///< by ValueId
+    std::map<uint32_t, std::string> sums_;                   ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
+    std::map<uint32_t, Words> words_;                        ///< by ValueId
     std::map<uint32_t, std::vector<DecodeCall>> decodings_;  ///< by ValueId of the cast's result
-    std::vector<bool> pairs_;                            ///< by ValueId
+    std::vector<bool> pairs_;                                ///< by ValueId
     std::vector<Fused> fused_;
     int64_t fused_work_ = 0;
     bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?

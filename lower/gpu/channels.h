@@ -83,6 +83,17 @@ std::array<int, 3> plan_cluster(const ir::Function& fn, const GpuOptions& option
 void prove_cluster(const ir::Function& fn, const GpuOptions& options, const Writes& writes,
                    const std::function<void(ir::InstId, const std::string&)>& problem);
 
+struct LoopParts {
+    ir::InstId loop;
+    ir::BlockId body;
+    ir::ValueId lo, hi, counter;
+    int64_t step = 0;  ///< 0: not a constant in range
+};
+/// Of a for_loop.
+LoopParts parts_of(const ir::Function& fn, ir::InstId loop);
+/// The instructions of the body that compute the indices of `load`, in order; false when they need more than the counter and scalars from outside.
+bool index_slice(const ir::Function& fn, const LoopParts& loop, ir::InstId load, std::vector<ir::InstId>& out);
+
 /// Splits the body: block 0 copies, block 1 is the rest with the loads taken from channels.
 void split_producer(ir::Function& fn, const std::vector<ChannelPlan>& plans, const Writes& writes);
 /// The loads of a persistent form without products that get own rings (channels_own.cpp).

@@ -19,12 +19,7 @@ namespace {
 
 constexpr int64_t kMaxStep = int64_t{1} << 32;
 
-struct LoopParts {
-    InstId loop;
-    BlockId body;
-    ValueId lo, hi, counter;
-    int64_t step = 0;  ///< 0: not a constant in range
-};
+}  // namespace
 
 LoopParts parts_of(const Function& fn, InstId loop) {
     const Inst& inst = fn.inst(loop);
@@ -33,6 +28,8 @@ LoopParts parts_of(const Function& fn, InstId loop) {
     if (!constant_int(fn, fn.operands(inst)[2], p.step) || p.step <= 0 || p.step > kMaxStep) p.step = 0;
     return p;
 }
+
+namespace {
 
 bool starts_at_zero_or_more(const Function& fn, const LaunchFacts& facts, ValueId lo) {
     PassOptions options;
@@ -43,7 +40,8 @@ bool starts_at_zero_or_more(const Function& fn, const LaunchFacts& facts, ValueI
 
 size_t index_operands(const Function& fn, const Inst& load) { return 1 + fn.access(load).indices(); }
 
-/// The instructions of the body that compute the indices of `load`, in order; false when they need more than the counter and scalars from outside.
+}  // namespace
+
 bool index_slice(const Function& fn, const LoopParts& loop, InstId load, std::vector<InstId>& out) {
     const std::vector<InstId>& list = fn.block(loop.body).insts;
     std::vector<bool> wanted(fn.value_count());
@@ -69,6 +67,8 @@ bool index_slice(const Function& fn, const LoopParts& loop, InstId load, std::ve
     std::reverse(out.begin(), out.end());
     return good;
 }
+
+namespace {
 
 /// Emits scalars in front of an instruction, or at the end of a block.
 class Scalars {

@@ -25,13 +25,15 @@ struct GpuOptions : LaunchFacts {
 };
 /// The fact of a tensor parameter among `facts` by parameter; null: nothing is known of it.
 const GpuTensor* tensor_fact(const ir::Function& fn, std::span<const GpuTensor> facts, ir::ValueId tensor);
-/// choose, persist, channels, place, convert_cleanup, scratch, barriers (the required ones run even when disabled, in their simplest form).
+/// orient, choose, persist, channels, prefetch, place, convert_cleanup, scratch, barriers (the required ones run even when disabled, in their simplest form).
 std::vector<std::string_view> gpu_pass_names();
 /// Throws InternalError when a pass breaks the IR, and when `prove` finds a missing barrier: nothing unproved is emitted; Cancelled.
 /// Gives the options that held in the end: where shared memory was short, `disabled` has grown by what had to go ("channels", "wgmma").
 GpuOptions run_gpu_passes(ir::Function& fn, const GpuOptions& options);
 
 // Single passes.
+/// Products whose second factor is decoded are turned, so that it is the first one (orient.cpp).
+bool orient_products(ir::Function& fn);
 /// Sets arch and warps; picks a row of mma_rows() for every dot. Does not change any other instruction.
 void choose_instructions(ir::Function& fn, const GpuOptions& options);
 /// Does a chosen row sum in a way that no other row of the architecture does (fp8 in wgmma)?
@@ -45,6 +47,8 @@ std::string persist_problem(const ir::Function& fn);
 bool make_channels(ir::Function& fn, const GpuOptions& options);
 /// Why a function in GPU form has no cluster, or a smaller one than its attribute asks for.
 std::string cluster_problem(const ir::Function& form);
+/// Loads of narrow operands, and of what scales them, run one trip ahead of the loop around their product: it carries their tiles (prefetch.cpp).
+bool prefetch_loads(ir::Function& fn, const GpuOptions& options);
 /// Gives every tile a placement and inserts `convert` where placements meet.
 void place_tiles(ir::Function& fn, const GpuOptions& options);
 /// Offsets of channels and scratch in shared memory.

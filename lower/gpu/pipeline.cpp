@@ -17,9 +17,11 @@ struct Pass {
 };
 
 constexpr Pass kPasses[] = {
+    {"orient", true, [](ir::Function& fn, const GpuOptions&) { return orient_products(fn); }},
     {"choose", false, [](ir::Function& fn, const GpuOptions& o) { return choose_instructions(fn, o), true; }},
     {"persist", true, [](ir::Function& fn, const GpuOptions& o) { return make_persistent(fn, o); }},
     {"channels", true, [](ir::Function& fn, const GpuOptions& o) { return make_channels(fn, o); }},
+    {"prefetch", true, [](ir::Function& fn, const GpuOptions& o) { return prefetch_loads(fn, o); }},
     {"place", false, [](ir::Function& fn, const GpuOptions& o) { return place_tiles(fn, o), true; }},
     {"convert_cleanup", true, [](ir::Function& fn, const GpuOptions&) { return clean_converts(fn); }},
     {"scratch", false, [](ir::Function& fn, const GpuOptions& o) { return assign_scratch(fn, o), true; }},

@@ -150,18 +150,18 @@ void Groups::anchors(InstId id, int depth) {
     if (weight > anchor.weight) anchor.access = id, anchor.weight = weight;
 }
 
-/// An operand that is decoded from narrower elements is decoded where the product wants it in registers: what moves between threads then is narrow.
-/// Not when several warps would have to decode the same elements, or most registers hold padding, unless the author says so.
+/// An operand that is decoded from narrower elements is decoded where the product wants it in registers: what moves between threads then is narrow,
+/// and the instruction reads it from there. Not when several warps would have to decode the same elements, or most registers hold padding, unless the author says so.
 void Groups::decoded(InstId id) {
     const Inst& dot = fn_.inst(id);
     const Decode where = decode_hint(fn_);
     if (!is_product(dot.op) || !product_row(fn_.gpu_inst(id)).tensor_core() || where == Decode::through_shared) return;
     const bool mma = product_row(fn_.gpu_inst(id)).kind == MmaRow::mma;
-    if (!mma && where != Decode::in_registers) return;
     const ProductPlacements want = product_placements(fn_, id, grids_.of(fn_, id), true);
     for (size_t o = 0; o < 2; ++o) {
         const Placement& place = o == 0 ? want.a : want.b;
         if (place.kind != Placement::registers || !is_decoded(fn_, dot, o)) continue;
+        if (!mma && o == 1) continue;  // which wgmma and tcgen05 take from shared memory alone
         const bool padded = int64_t{place.regs.registers()} * 32 * fn_.gpu->warps > kPadding * fn_.type(fn_.operands(dot)[o]).shape.elements();
         if ((place.regs.warp_copies() || padded) && where != Decode::in_registers) continue;
         std::optional<TileLayout> l = place.regs;

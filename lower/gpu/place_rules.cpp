@@ -69,7 +69,12 @@ bool is_decoded(const Function& fn, const Inst& dot, size_t which) {
         const ValueId v = work.back();
         work.pop_back();
         const Inst* def = fn.def(v);
-        if (!def || fn.type(v).kind != Type::tile || !seen.insert(v.v).second) continue;
+        if (fn.type(v).kind != Type::tile || !seen.insert(v.v).second) continue;
+        if (!def) {  // a loop that loads ahead carries the tile
+            const InstId owner = fn.value(v).block.valid() ? fn.block(fn.value(v).block).owner : InstId{};
+            if (owner.valid() && fn.inst(owner).op == Op::for_loop) work.push_back(fn.operands(fn.inst(owner))[fn.value(v).index + 2]);
+            continue;
+        }
         const bool loaded = def->op == Op::load || def->op == Op::ptr_load || def->op == Op::channel_get;
         // Scales and the like are small beside the operand: who moves them does not matter.
         if (loaded && fn.type(v).shape.elements() == fn.type(operand).shape.elements()) {

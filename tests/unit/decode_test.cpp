@@ -1,5 +1,5 @@
-// Decoding of packed codes (lang/decode.h): every plan is run on random words and compared with the cast, code by code, and its operations are counted
-// against what the search is known to reach.
+// Decoding of packed codes (lang/decode.h): every plan is run on random words and compared with the cast, code by code, and its operations are
+// counted against what the search is known to reach.
 #include "lang/decode.h"
 
 #include <gtest/gtest.h>
