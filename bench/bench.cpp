@@ -1,7 +1,7 @@
 // The benchmark: kernels of bench/kernels.tile on the reference interpreter, through the public header, beside limits measured in the same run
 // (copy bandwidth, a plain C++ loop). Prints one table and writes a JSON file (default bench.json). Every output is checked before it is timed.
-//   tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--only TEXT] [--set NAME=NUMBER]..]      --cpu: the rows of cpu.cpp instead, beside OpenBLAS
-//   and memcpy
+//   tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--set NAME=NUMBER]..] [--only TEXT]      --cpu: the rows of cpu.cpp instead, beside OpenBLAS,
+//   memcpy and ggml
 //                                                               --gpu: the rows of gpu.cpp instead, beside cuBLAS, PyTorch and Triton
 #include <algorithm>
 #include <chrono>
@@ -219,7 +219,7 @@ bool Bench::write(const std::string& path) const {
 
 int main(int argc, char** argv) {
     bool quick = false, gpu = false, cpu = false;
-    std::string path = "bench.json", only;             // only: work whose name holds it
+    std::string path = "bench.json", only;             // only: work, or a group of it, whose name holds it
     std::vector<std::pair<std::string, int64_t>> set;  // generics of products with narrow weights
     std::error_code none;
     const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
@@ -246,7 +246,7 @@ int main(int argc, char** argv) {
         } else {
             std::fprintf(
                 stderr,
-                "usage: tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--only TEXT] [--set NAME=NUMBER]..] [--source DIR] [--command TEGULA]\n");
+                "usage: tegula_bench [--out FILE] [--quick] [--cpu | --gpu [--set NAME=NUMBER]..] [--only TEXT] [--source DIR] [--command TEGULA]\n");
             return 2;
         }
     }
@@ -263,7 +263,7 @@ int main(int argc, char** argv) {
         }
         if (cpu) {
             std::string why;
-            const auto rows = cpu_bench::cpu_rows(source, command, quick, why);
+            const auto rows = cpu_bench::cpu_rows(source, command, quick, only, why);
             if (!why.empty()) die("no CPU rows: " + why);
             cpu_bench::print_cpu(rows);
             std::ofstream(path) << cpu_bench::cpu_json(rows) << "\n";

@@ -1,6 +1,7 @@
 // Rows of the machine `cpu` (cpu.h). Every output is checked before it is timed; ours and the peer's are timed in turn, so that both see the same
 // machine.
 #include "bench/cpu.h"
+#include "bench/cpu_narrow.h"
 #include "bench/cpu_peers.h"
 #include "bench/cpu_times.h"
 #include "bench/inputs.h"
@@ -172,7 +173,8 @@ void Rows::beside_interpreter() {
                     {tegula::Tensor(a.data(), {n, n}), tegula::Tensor(b.data(), {n, n}), tegula::Tensor(to.data(), {n, n})}, run)
             .value();
     };
-    const auto [own, peer] = in_turn(3, kNobodySpins, [&] { product("cpu", c); }, [&] { product("interp", d); });
+    const auto [own, peer] = in_turn(
+        3, kNobodySpins, [&] { product("cpu", c); }, [&] { product("interp", d); });
     if (c != d) throw std::runtime_error("the product is not the interpreter's");
     const double flops = 2.0 * n * n * n * 1e-9;
     rows.push_back({"matmul f32 " + std::to_string(n) + "^3", "GFLOP/s", "interpreter", flops / own, flops / peer});
@@ -252,7 +254,7 @@ void Rows::attention() {
 
 }  // namespace
 
-std::vector<CpuRow> cpu_rows(const std::string& source_dir, const std::string& command, bool quick, std::string& why) {
+std::vector<CpuRow> cpu_rows(const std::string& source_dir, const std::string& command, bool quick, const std::string& only, std::string& why) {
     setenv("TEGULA_CACHE_DIR", "off", 1);  // what is compiled is compiled here
     CpuRow first;
     try {
@@ -262,14 +264,19 @@ std::vector<CpuRow> cpu_rows(const std::string& source_dir, const std::string& c
         return {};
     }
     Rows all(source_dir, quick);
-    all.rows.push_back(first);
-    for (CpuRow& row : compile_times(source_dir)) all.rows.push_back(std::move(row));
-    all.rows.push_back(command_start(command, source_dir));
-    all.products();
-    all.bandwidth();
-    all.beside_interpreter();
-    all.decode();
-    all.attention();
+    const auto wanted = [&](const char* group) { return std::string(group).find(only) != std::string::npos; };
+    if (wanted("starts")) {
+        all.rows.push_back(first);
+        for (CpuRow& row : compile_times(source_dir)) all.rows.push_back(std::move(row));
+        all.rows.push_back(command_start(command, source_dir));
+    }
+    if (wanted("products")) all.products();
+    if (wanted("bandwidth")) all.bandwidth();
+    if (wanted("interpreter")) all.beside_interpreter();
+    if (wanted("decode")) all.decode();
+    if (wanted("weights"))
+        for (CpuRow& row : narrow_weights(source_dir, quick)) all.rows.push_back(std::move(row));
+    if (wanted("attention")) all.attention();
     return std::move(all.rows);
 }
 

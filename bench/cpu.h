@@ -1,4 +1,5 @@
-// The machine `cpu` beside OpenBLAS and the bandwidth of memory, all cores, in one run, and times of compiling beside goals. OpenBLAS is looked for when the program runs.
+// The machine `cpu` beside OpenBLAS and the bandwidth of memory, all cores, in one run, and times of compiling beside goals. OpenBLAS is looked for
+// when the program runs.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,8 +14,9 @@ struct CpuRow {
 };
 
 /// Empty, with the reason in `why`, where the library has no machine `cpu`.
-/// `command`: the path of `tegula`.
-std::vector<CpuRow> cpu_rows(const std::string& source_dir, const std::string& command, bool quick, std::string& why);
+/// `command`: the path of `tegula`. `only`: of the groups starts, products, bandwidth, interpreter, decode, weights and attention those whose name
+/// holds it.
+std::vector<CpuRow> cpu_rows(const std::string& source_dir, const std::string& command, bool quick, const std::string& only, std::string& why);
 void print_cpu(const std::vector<CpuRow>& rows);
 std::string cpu_json(const std::vector<CpuRow>& rows);
 
