@@ -21,6 +21,7 @@ constexpr int kMostDepth = 64;
 constexpr unsigned kLeastWideBits = 16;                ///< of elements that little code decodes, and of which a square has few
 constexpr unsigned kSpareRegisters = 4;                ///< beside squares and sums
 constexpr int64_t kMostVectors = 4, kMostWide = 16;    ///< of columns in a block
+constexpr int64_t kChains = 8;                         ///< of sums, which hide each other's latency
 constexpr int64_t kMostSteps = 8, kMostUnrolled = 32;  ///< of k that are unrolled, and times vectors
 constexpr unsigned kMostDeclaredBits = 16;
 constexpr int64_t kMostBlock = 128, kLeastBlock = 8;  ///< of k, of declared layouts
@@ -192,7 +193,8 @@ void choose_few(Product& p, const ir::Function& fn, const ir::Inst& dot, const P
     // the next square.
     p.kept = plain && turned.size() == 1 && !block && chunk * turned[0].bits == 32 * p.lanes &&
              p.rows * std::max(1u, p.lanes * p.bytes / vectors.bytes) + p.lanes + kSpareRegisters <= vectors.registers;
-    const int64_t most = p.kept ? 1 : plain && turned.empty() ? kMostWide : kMostVectors;
+    const int64_t chains = (kChains + p.rows - 1) / p.rows;
+    const int64_t most = p.kept ? 1 : !plain ? std::min(kMostVectors, chains) : plain && turned.empty() ? kMostWide : kMostVectors;
     p.steps_n = static_cast<unsigned>(std::clamp<int64_t>(room / p.rows, 1, std::min(steps, most)));
     if (plain && turned.empty()) chunk = std::min(chunk, kStretch);
     p.chunk = chunk;
