@@ -50,7 +50,9 @@ int64_t work_of(const Function& fn, BlockId block) {
 
 }  // namespace
 
-int kernel_threads(const Function& fn) { return 32 * fn.gpu->warps + (fn.gpu->specialised ? kProducerThreads : 0); }
+int kernel_threads(const Function& fn) {
+    return 32 * fn.gpu->warps + (!fn.gpu->specialised ? 0 : register_exchange(fn) ? kProducerGroup : kProducerThreads);
+}
 
 std::optional<RegisterExchange> register_exchange(const Function& fn) {
     if (!fn.gpu->specialised || !fn.gpu->arch->exchange) return std::nullopt;

@@ -9,7 +9,8 @@
 
 namespace tegula {
 
-constexpr int kProducerThreads = 128;  ///< of a specialised form, besides those that compute
+/// Of a specialised form, besides those that compute: a warp, or a group of four where warps give registers to one another, which groups do.
+constexpr int kProducerThreads = 32, kProducerGroup = 128;
 int kernel_threads(const ir::Function& fn);
 
 /// Registers of a thread in a specialised form whose producer gives some to the others (setmaxnreg). nullopt: all keep what they start with.

@@ -141,6 +141,7 @@ private:
             fn_.replace_uses(fn_.result(load.inst), fn_.add_arg(parts.body, fn_.type_of(fn_.result(load.inst))));
             dead[load.inst.v] = true;
         }
+        wait_early(parts.body, first);
         const InstId yield = fn_.block(parts.body).insts.back();
         std::vector<ValueId> values(fn_.operands(fn_.inst(yield)).begin(), fn_.operands(fn_.inst(yield)).end());
         values.insert(values.end(), following.begin(), following.end());
@@ -154,6 +155,23 @@ private:
         dead[parts.loop.v] = true;
         fn_.remove_if(dead);
         grow_form(fn_);
+    }
+
+    /// Waits for tiles of rings come before what is decoded: behind a wait, decoding and products take turns, with few registers between them.
+    void wait_early(BlockId body, InstId before) {
+        std::vector<InstId>& list = fn_.block(body).insts;
+        std::vector<InstId> gets;
+        std::vector<uint32_t> released;
+        for (const InstId i : list) {
+            const Inst& inst = fn_.inst(i);
+            if (inst.op == Op::channel_release) released.push_back(fn_.operands(inst)[0].v);
+            if (inst.op != Op::channel_get || i == before) continue;
+            if (std::find(released.begin(), released.end(), fn_.operands(inst)[0].v) == released.end()) gets.push_back(i);
+        }
+        for (const InstId get : gets) {
+            std::erase(list, get);
+            fn_.insert_before(before, get);
+        }
     }
 
     Function& fn_;
