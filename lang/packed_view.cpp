@@ -132,6 +132,15 @@ std::optional<PackedView> packed_view(const ir::Function& form, const ir::Inst& 
     return view;
 }
 
+std::optional<PackedView> words_of(const ir::Function& form, ir::ValueId tile) {
+    if (form.placement(tile).kind != Placement::registers) return std::nullopt;
+    const ir::Inst* def = form.def(tile);
+    if (def && def->op == ir::Op::load) return packed_view(form, *def, form.placement(tile).regs);
+    const ir::InstId owner = def || !form.value(tile).block.valid() ? ir::InstId{} : form.block(form.value(tile).block).owner;
+    if (!owner.valid() || form.inst(owner).op != ir::Op::for_loop || form.value(tile).index == 0) return std::nullopt;
+    return words_of(form, form.operands(form.inst(owner))[form.value(tile).index + 2]);
+}
+
 std::vector<DecodeCall> decode_calls(const PackedView& view, const Format& from, Fmt to) {
     constexpr size_t kMostPairs = 16;  // of a call, whose operands an asm statement holds
     // Pairs that share words belong together.

@@ -31,6 +31,9 @@ struct PackedView {
 /// Of a load whose part lies in registers of layout `l`; nullopt: single elements, or vectors (wide_access.h), do as well or are all that is legal.
 std::optional<PackedView> packed_view(const ir::Function& form, const ir::Inst& load, const TileLayout& l);
 
+/// The view of a tile that such a load gives, or that a loop carries from one.
+std::optional<PackedView> words_of(const ir::Function& form, ir::ValueId tile);
+
 /// The members of the physical tuple of a load's part, taken apart.
 std::optional<std::vector<LayoutPieces>> access_pieces(const ir::Function& form, const ir::Inst& load, const TileLayout& l);
 

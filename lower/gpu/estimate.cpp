@@ -11,6 +11,7 @@
 #include "lang/raster.h"
 #include "lang/split_loop.h"
 #include "lang/tensor_core.h"
+#include "lower/gpu/place.h"
 #include "lower/gpu/rows.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
@@ -25,6 +26,7 @@ using namespace ir;
 constexpr double kLatency = 900;         ///< of a copy to shared memory, barrier included
 constexpr double kLoadedLatency = 1500;  ///< of one among the many that keep a ring full
 constexpr double kIteration = 90;        ///< waiting and signalling around one step of a ring
+constexpr double kDecoded = 600;         ///< of a step whose wgmma takes a factor decoded in registers: one waits for the other
 constexpr double kUncopied = 250;        ///< two meetings of the group and shared memory, per trip of a loop without a ring
 constexpr double kProgram = 1200;        ///< start of a program, its scalars and barriers
 constexpr double kLaunch = 3500;         ///< of a grid
@@ -209,6 +211,7 @@ Cost Estimator::product(const Inst& inst) {
     const RowVerdict best = best_row(judge_rows(fn_, inst, rows_));
     const MmaRow& row = mma_rows()[static_cast<size_t>(best.row)];
     c.tensor = c.alone = best.cost * (out_.spills ? kSpill : 1);
+    if (row.kind == MmaRow::wgmma && is_decoded(fn_, inst, 0)) c.alone += kDecoded;
     if (row.fraction_bits == 13) {
         const int64_t chunk = std::min<int64_t>(inst.op == Op::dot_scaled ? scale_stretch(fn_, inst) : product_shape(fn_, inst).k, 128);
         out_.chunk = out_.chunk ? std::min(out_.chunk, chunk) : chunk;
@@ -261,8 +264,12 @@ Cost Estimator::loop(const Inst& inst) {
     for (BlockId b : fn_.blocks(inst))
         for (InstId i : fn_.block(b).insts) {
             const Inst& in = fn_.inst(i);
-            const bool copied = in.op == Op::load && fn_.type(fn_.result(in)).shape.rank >= 2;
-            (copied ? copies : body).add(instruction(in), 1);
+            const bool tile = in.op == Op::load && fn_.type(fn_.result(in)).shape.rank >= 2;
+            const bool ahead = tile && fn_.elem(fn_.result(in)).bits < 8;  // in registers, not in a ring
+            const bool copied = tile && !ahead;
+            Cost cost = instruction(in);
+            if (ahead) cost.alone = 0;
+            (copied ? copies : body).add(cost, 1);
             if (copied) stage_bytes += static_cast<int64_t>(bytes_of(fn_, fn_.result(in)));
             product = product || is_product(in.op);
         }
@@ -357,6 +364,10 @@ std::string GpuEstimate::text() const {
     return out + "bound by " + bound;
 }
 
-GpuEstimate estimate_gpu(const Function& fn, const GpuOptions& options, const LaunchScale& scale) { return Estimator(fn, options, scale).run(); }
+GpuEstimate estimate_gpu(const Function& fn, const GpuOptions& options, const LaunchScale& scale) {
+    Function turned = fn;
+    orient_products(turned);
+    return Estimator(turned, options, scale).run();
+}
 
 }  // namespace tegula

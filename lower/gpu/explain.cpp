@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lang/gpu_scratch.h"
+#include "lang/packed_view.h"
 #include "lang/plain_text.h"
 #include "lang/tensor_memory.h"
 #include "lang/wide_access.h"
@@ -116,7 +117,10 @@ void explain_access(const Function& fn, InstId id, const GpuOptions& options, st
                                         std::to_string(boxes->warp_bytes()) + " bytes of shared memory"});
         return;
     }
-    if (d < 0) {
+    if (const auto view = packed_view(fn, inst, l)) {
+        text += std::to_string(view->words()) + " words of a thread by " + std::to_string(view->loads.size()) + " accesses of " +
+                bytes_text(int64_t{view->grain} * 8) + (view->most_shift ? ", shifted into place" : "");
+    } else if (d < 0) {
         text += "no dimension of the tile is contiguous in memory, single elements";
     } else {
         const WideAccess wide = wide_access(fn, id, like);
@@ -127,6 +131,23 @@ void explain_access(const Function& fn, InstId id, const GpuOptions& options, st
     }
     if (l.lane_copies() || l.warp_copies()) text += "; some threads hold copies";
     notes.push_back({inst.span, text + not_in_bulk(fn, id, options, l)});
+}
+
+/// What a cast of codes in words costs.
+void explain_decoding(const Function& fn, const Inst& cast, std::vector<GpuNote>& notes) {
+    const ValueId from = fn.operands(cast)[0], to = fn.result(cast);
+    const auto view = words_of(fn, from);
+    const Fmt target = fn.type(to).elem == Fmt::f16 ? Fmt::f16 : Fmt::bf16;
+    if (!view || !(fn.type(to).elem == target) || !has_decoding(fn.elem(from), target)) return;
+    int64_t logic = 0, arithmetic = 0;
+    const std::vector<DecodeCall> calls = decode_calls(*view, fn.elem(from), target);
+    for (const DecodeCall& call : calls) logic += call.plan->logic(), arithmetic += call.plan->arithmetic();
+    if (calls.empty()) return;
+    const auto elements = static_cast<double>(view->bit.size());
+    const auto share = [&](int64_t n) { return decimal_text(static_cast<double>(n) / elements, 2, std::chars_format::fixed); };
+    notes.push_back({cast.span, "codes of " + fn.elem(from).name + " become " + fn.elem(to).name + " in " + share(logic + arithmetic) +
+                                    " operations each, " + share(arithmetic) + " of them on floats: " + calls[0].plan->text() + " for " +
+                                    std::to_string(2 * calls[0].plan->pairs.size())});
 }
 
 /// How wide the accesses to scratch are, and how many times as long as they need banks keep them.
@@ -180,6 +201,7 @@ std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& optio
         if (is_product(op)) explain_dot(fn, id, options, notes);
         if (op == Op::load || op == Op::store || op == Op::atomic) explain_access(fn, id, options, notes);
         if (op == Op::convert) explain_convert(fn, id, notes);
+        if (op == Op::cast && fn.type(fn.result(id)).shape.rank > 0) explain_decoding(fn, fn.inst(id), notes);
     });
     for (const WideTile& tile : widest_tiles(fn))
         if (tile.local) notes.push_back({tile.span, tile.text(fn) + " do not fit in registers and lie in local memory"});

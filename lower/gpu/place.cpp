@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lang/packed_view.h"
 #include "lower/gpu/channels.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/gpu/tensor_slots.h"
@@ -230,7 +231,7 @@ private:
         const bool writes = inst.op == Op::store || inst.op == Op::atomic;
         fn_.gpu->of_inst[id.v].bulk = !simple_ && writes && bulk_refusal(fn_, options_, id, p.regs).empty();
         if (fn_.gpu->of_inst[id.v].bulk) return in_layout(id, a, p);
-        if (!simple_ && !whole_sectors(fn_, inst, p.regs)) {
+        if (!simple_ && !whole_sectors(fn_, inst, p.regs) && !packed_view(fn_, inst, p.regs)) {
             const TileLayout own = memory_layout(fn_, inst);
             if (whole_sectors(fn_, inst, own)) p = in_registers(own);
         }
