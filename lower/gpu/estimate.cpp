@@ -27,6 +27,7 @@ constexpr double kLatency = 900;         ///< of a copy to shared memory, barrie
 constexpr double kLoadedLatency = 1500;  ///< of one among the many that keep a ring full
 constexpr double kIteration = 90;        ///< waiting and signalling around one step of a ring
 constexpr double kDecoded = 600;         ///< of a step whose wgmma takes a factor decoded in registers: one waits for the other
+constexpr double kDecoding = 3;          ///< elementwise operations that taking a narrow code out of its word and casting it is worth
 constexpr double kUncopied = 250;        ///< two meetings of the group and shared memory, per trip of a loop without a ring
 constexpr double kProgram = 1200;        ///< start of a program, its scalars and barriers
 constexpr double kLaunch = 3500;         ///< of a grid
@@ -248,8 +249,9 @@ Cost Estimator::instruction(const Inst& inst) {
     const bool free = inst.op == Op::constant || inst.op == Op::broadcast || inst.op == Op::reshape || inst.op == Op::permute || inst.op == Op::iota;
     if (free || inst.results.count == 0 || fn_.type(fn_.result(inst)).kind != Type::tile) return c;
     const ValueId of = inst.op == Op::reduce || inst.op == Op::contract ? fn_.operands(inst)[0] : fn_.result(inst);
-    c.lanes =
-        double(fn_.type(of).shape.elements()) / kLanes * (inst.op == Op::contract ? double(fn_.type(of).shape[fn_.type(of).shape.rank - 1]) : 1);
+    const bool decodes = inst.op == Op::cast && fn_.elem(fn_.operands(inst)[0]).bits < 8;
+    c.lanes = (decodes ? kDecoding : 1) * double(fn_.type(of).shape.elements()) / kLanes *
+              (inst.op == Op::contract ? double(fn_.type(of).shape[fn_.type(of).shape.rank - 1]) : 1);
     c.alone = c.lanes + (inst.op == Op::reduce ? kUncopied : 0);
     return c;
 }

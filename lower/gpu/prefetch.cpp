@@ -157,7 +157,8 @@ private:
         grow_form(fn_);
     }
 
-    /// Waits for tiles of rings come before what is decoded: behind a wait, decoding and products take turns, with few registers between them.
+    /// Waits for tiles of rings come before what is decoded, in their order: behind them, decoding and products take turns, with few registers
+    /// between.
     void wait_early(BlockId body, InstId before) {
         std::vector<InstId>& list = fn_.block(body).insts;
         std::vector<InstId> gets;
@@ -165,13 +166,14 @@ private:
         for (const InstId i : list) {
             const Inst& inst = fn_.inst(i);
             if (inst.op == Op::channel_release) released.push_back(fn_.operands(inst)[0].v);
-            if (inst.op != Op::channel_get || i == before) continue;
-            if (std::find(released.begin(), released.end(), fn_.operands(inst)[0].v) == released.end()) gets.push_back(i);
+            if (inst.op != Op::channel_get) continue;
+            if (std::find(released.begin(), released.end(), fn_.operands(inst)[0].v) != released.end()) return;
+            gets.push_back(i);
         }
-        for (const InstId get : gets) {
-            std::erase(list, get);
-            fn_.insert_before(before, get);
-        }
+        const auto is_get = [&](InstId i) { return std::find(gets.begin(), gets.end(), i) != gets.end(); };
+        const InstId anchor = *std::find_if_not(std::find(list.begin(), list.end(), before), list.end(), is_get);
+        std::erase_if(list, is_get);
+        for (const InstId get : gets) fn_.insert_before(anchor, get);
     }
 
     Function& fn_;
