@@ -61,7 +61,7 @@ std::vector<const ast::Item*> items_of(const sema::Module& module) {
     std::vector<const ast::Item*> items(module.ast->items.begin(), module.ast->items.end());
     for (const std::string_view name : module.item_names())
         if (const ast::Item* item = module.find(name); item && std::ranges::find(items, item) == items.end()) items.push_back(item);
-    std::ranges::stable_sort(items, {}, [](const ast::Item* item) { return item->span.begin; });
+    std::ranges::sort(items, {}, [](const ast::Item* item) { return std::pair(item->span.begin, item->span.file); });
     return items;
 }
 

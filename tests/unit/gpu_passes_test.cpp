@@ -12,7 +12,9 @@
 
 #include "jit/engine/host.h"
 #include "lang/ir_text.h"
+#include "lang/packed_view.h"
 #include "lang/tensor_memory.h"
+#include "lang/tensor_strides.h"
 #include "lower/gpu/gpu.h"
 #include "lower/gpu/rows.h"
 #include "lower/lower.h"
@@ -153,6 +155,59 @@ TEST(GpuPasses, PassesAreDeterministic) {
         run_gpu_passes(*b.fn, options_for("sm_90a", *b.fn));
         EXPECT_EQ(ir::print(*a.fn), ir::print(*b.fn));
     }
+}
+
+/// The bits of every register of every thread lie where the storage order puts the element.
+TEST(GpuPasses, WordsHoldWhatTheStorageOrderSays) {
+    const std::string orders[] = {"",
+                                  "@ \"[2](i0 / 16, i1 / 64, ((i0 % 8) * 4) + ((i1 % 8) / 2), (((((i1 / 16) % 4) * 8) + ((i1 % 2) * 4)) + (((i0 / 8) "
+                                  "% 2) * 2)) + ((i1 / 8) % 2))\" ",
+                                  "@ \"[2](i1 / 32, i0, i1 % 32)\" ", "@ \"[2](i0, ((i1 % 8) * 16) + (i1 / 8))\" "};
+    int views = 0;
+    for (int bits = 1; bits <= 8; ++bits)
+        for (const std::string& order : orders) {
+            const std::string type = "i" + std::to_string(bits), tile = "tile<" + type + ">[64, 128]";
+            Parsed p(
+                "kernel @k(%x: tensor<f16>[16, 128] in, %w: tensor<" + type + ">[64, 128] " + order +
+                "in, %y: tensor<f32>[16, 64] out) {\n  %0 = load %x[:, :] : tile<f16>[16, 128]\n  %1 = load %w[:, :] : " + tile +
+                "\n  %2 = cast %1 {round = rne, overflow = automatic} : tile<f16>[64, 128]\n  %3 = permute %2 {axis = [1, 0]} : tile<f16>[128, 64]\n"
+                "  %4 = constant 0 : tile<f32>[16, 64]\n  %5 = dot %0, %3, %4 {precision = ieee} : tile<f32>[16, 64]\n  store %y[:, :] = %5\n  "
+                "ret\n}\n");
+            ASSERT_TRUE(p.fn != nullptr);
+            GpuOptions options = options_for("sm_80", *p.fn);
+            for (GpuTensor& fact : options.tensors) fact.grain = 16;
+            run_gpu_passes(*p.fn, options);
+            const ir::Function& fn = *p.fn;
+            for_each_inst(fn, fn.body, [&](ir::InstId id) {
+                const ir::Inst& load = fn.inst(id);
+                if (load.op != ir::Op::load || fn.elem(fn.result(load)).bits != static_cast<unsigned>(bits)) return;
+                const TileLayout& l = fn.placement(fn.result(load)).regs;
+                const auto view = packed_view(fn, load, l);
+                if (!view) return;
+                ++views;
+                const auto members = *access_pieces(fn, load, l);
+                TensorArg arg;
+                arg.extents = Shape{64, 128};
+                const Layout& layout = fn.types().layout(fn.type(fn.operands(load)[0]).layout);
+                const BoundLayout bound(layout, extents_of(arg), view->bits);
+                const std::vector<int64_t> pitches = bit_pitches(layout, arg, view->bits);
+                for (int t = 0; t < 32 * l.warps(); t += 5)
+                    for (int r = 0; r < l.registers(); ++r) {
+                        const int unit = 8 * view->grain, bit = view->bit[static_cast<size_t>(r)];
+                        const PackedView::Load& access = view->loads[static_cast<size_t>(bit / unit)];
+                        const TileLayout::Point thread = l.point(0, t % 32, t / 32), own = l.point(access.reg, 0, 0),
+                                                whole = l.point(r, t % 32, t / 32);
+                        const int64_t at[] = {0, 0, thread[0], thread[1], own[0], own[1]}, point[] = {whole[0], whole[1]};
+                        int64_t found = access.offset * 8 + bit % unit;
+                        for (size_t m = 0; m < members.size(); ++m) {
+                            found += members[m].part[LayoutPieces::thread].eval(at, extents_of(arg)) * pitches[m];
+                            if (m + 1 < members.size()) found += members[m].part[LayoutPieces::register_].eval(at, extents_of(arg)) * pitches[m];
+                        }
+                        ASSERT_EQ(found, bound.bit_offset(point)) << type << order << " thread " << t << " register " << r;
+                    }
+            });
+        }
+    EXPECT_GE(views, 20);
 }
 
 // ---- choice ----
@@ -602,6 +657,8 @@ TEST(GpuPasses, TextOfSmallFunctions) {
             if (word == "aligned") options = options_for(arch.c_str(), *p.fn);
             if (word == "whole")
                 for (GpuTensor& fact : options.tensors) fact.whole = true;
+            if (word == "words")
+                for (GpuTensor& fact : options.tensors) fact.grain = 16;
             if (word == "apart") options.may_alias = false;
             if (word == "off") words >> options.disabled.emplace_back();
         }
