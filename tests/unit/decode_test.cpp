@@ -7,6 +7,7 @@
 #include <random>
 
 #include "lang/type.h"
+#include "tests/unit/sample.h"
 
 namespace tegula {
 namespace {
@@ -91,10 +92,12 @@ Pairs pairs_apart(int bits, int words, int apart) {
 }
 
 TEST(Decode, EveryWidthFromEveryOrder) {
+    uint64_t number = 0;
     for (const Fmt to : {Fmt::f16, Fmt::bf16})
         for (int bits = 1; bits <= 8; ++bits)
             for (const bool is_signed : {false, true})
                 for (const int apart : {1, 2, 4, 8}) {
+                    if (!test::is_sampled(number++)) continue;
                     const Format from = int_format(static_cast<unsigned>(bits), is_signed);
                     if (!has_decoding(from, to)) {
                         EXPECT_TRUE(to == Fmt::bf16 && bits == 8);
@@ -108,7 +111,8 @@ TEST(Decode, EveryWidthFromEveryOrder) {
 
 TEST(Decode, PairsAnywhere) {
     std::mt19937 random(7);
-    for (int n = 0; n < 200; ++n) {
+    for (int n = 0; n < 600; ++n) {
+        if (!test::is_sampled(static_cast<uint64_t>(n))) continue;
         const int bits = 1 + static_cast<int>(random() % 8), words = 1 + static_cast<int>(random() % 4);
         Pairs pairs;
         for (int p = 0; p < 4; ++p) {
@@ -143,8 +147,10 @@ TEST(Decode, MinifloatsAndFixedPoint) {
             x.bits = static_cast<uint8_t>(i + f);
             formats.push_back(x);
         }
+    uint64_t number = 0;
     for (const Format& from : formats)
         for (const Fmt to : {Fmt::f16, Fmt::bf16}) {
+            if (!test::is_sampled(number++)) continue;
             const std::string what = canonical_name(from) + " to " + named(to).name;
             if (!has_decoding(from, to)) {
                 EXPECT_TRUE(to == Fmt::bf16 && from.bits == 8) << what;
