@@ -23,6 +23,13 @@ std::vector<int64_t> bit_pitches(const Layout& layout, const TensorArg& t, unsig
     return out;
 }
 
+uint8_t word_grain(const Layout& layout, std::span<const int64_t> extents, unsigned bits, uint64_t address) {
+    const auto inner = static_cast<uint64_t>(layout.physical_extents(extents).back());
+    for (unsigned grain = 16; grain >= 4 && inner > 0; grain /= 2)
+        if (address % grain == 0 && inner % (8 * grain) * bits % (8 * grain) == 0) return static_cast<uint8_t>(grain);
+    return 0;
+}
+
 bool is_strided(const Layout& layout, const TensorArg& t, unsigned bits) {
     if (!t.has_strides) return false;
     const auto natural = layout.bit_strides(extents_of(t), bits);

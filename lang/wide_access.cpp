@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lang/layout.h"
+#include "lang/layout_pieces.h"
 
 namespace tegula {
 
@@ -12,17 +13,6 @@ using ir::Access;
 namespace {
 
 constexpr uint64_t kLargeStep = uint64_t{1} << 38;  ///< from here on coordinate * step may leave 64 bits, and no bound of a whole tile is told
-
-/// Coordinate bits of dimension d that some basis flips.
-template <class Bases>
-uint64_t flipped(const TileLayout& l, const Bases& bases, int d) {
-    unsigned shift = 0;
-    for (int k = d + 1; k < l.shape.rank; ++k) shift += l.bits[static_cast<size_t>(k)];
-    const uint64_t mask = (uint64_t{1} << l.bits[static_cast<size_t>(d)]) - 1;
-    uint64_t out = 0;
-    for (const uint64_t v : bases) out |= v >> shift & mask;
-    return out;
-}
 
 /// The dimension of unit stride of a tensor's storage; -1: there is none, or the host's strides decide.
 int contiguous_axis(const ir::Function& form, size_t param, const Type& type) {
@@ -53,7 +43,7 @@ int dimension_of(const ir::Function& form, const ir::Inst& inst, const Access& a
 
 }  // namespace
 
-bool is_additive(const TileLayout& l, int d) { return (flipped(l, l.reg, d) & (flipped(l, l.lane, d) | flipped(l, l.warp, d))) == 0; }
+bool is_additive(const TileLayout& l, int d) { return (register_bits(l, d) & thread_bits(l, d)) == 0; }
 
 WideAccess wide_access(const ir::Function& form, ir::InstId id, ir::ValueId value) {
     const ir::Inst& inst = form.inst(id);

@@ -74,11 +74,7 @@ GpuTensor tensor_trait(const ir::Function& fn, size_t param, const TensorArg& t,
         const auto contiguous = static_cast<uint64_t>(t.extents[layout.kind() == Layout::Kind::col ? 0 : t.extents.rank - 1]);
         out.whole = contiguous * bits % 128 == 0;  // extents are below kMapExtent: no overflow
     }
-    if (!out.strided && t.extents.rank > 0 && bits <= 8) {
-        const auto inner = static_cast<uint64_t>(layout.physical_extents(extents_of(t)).back());
-        for (unsigned grain = 16; grain >= 4 && !out.grain; grain /= 2)
-            if (address % grain == 0 && inner % (8 * grain) * bits % (8 * grain) == 0 && inner > 0) out.grain = static_cast<uint8_t>(grain);
-    }
+    if (!out.strided && t.extents.rank > 0 && bits <= 8) out.grain = word_grain(layout, extents_of(t), bits, address);
     return out;
 }
 

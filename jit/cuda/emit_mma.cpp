@@ -147,6 +147,10 @@ std::string Emitter::packed(const std::string& array, const Format& f, const std
     return word_of({x, array + "[" + first + " + 1]", array + "[" + first + " + 2]", array + "[" + first + " + 3]"});
 }
 
+std::string Emitter::fragment_word(ir::ValueId v, const std::string& first) {
+    return is_pairs(v) ? pair_at(v, first) : packed(name(v), fn_.elem(v), first);
+}
+
 std::string Emitter::word_of(const std::array<std::string, 4>& bytes) {
     const std::string pack = support("pack 8", "pack",
                                      "__device__ __forceinline__ unsigned $(unsigned char a, unsigned char b, unsigned char c, unsigned char d) {\n"
@@ -243,11 +247,7 @@ void Emitter::mma_fragment(ir::ValueId v, const std::string& to, int count, cons
     if (k_extent < 0) {
         for (int i = 0; i < count; ++i) {
             const std::string at_i = start + " + " + std::to_string(i * per);
-            line(to + "[" + std::to_string(i) + "] = " +
-                 (f.bits == 64  ? from + "[" + at_i + "]"
-                  : is_pairs(v) ? pair_at(v, at_i)
-                                : packed(from, f, at_i)) +
-                 ";");
+            line(to + "[" + std::to_string(i) + "] = " + (f.bits == 64 ? from + "[" + at_i + "]" : fragment_word(v, at_i)) + ";");
         }
         return;
     }

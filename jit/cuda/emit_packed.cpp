@@ -6,7 +6,6 @@
 
 #include "jit/cuda/emit_access.h"
 #include "lang/decode.h"
-#include "lang/divisor.h"
 
 namespace tegula::cuda {
 
@@ -98,8 +97,6 @@ void Emitter::find_words() {
             if (operands[i].v == value && !words_.count(fn_.result(*loop, static_cast<uint32_t>(i - skipped)).v)) return false;
         return true;
     };
-    for (auto& [value, words] : words_)
-        words.only = std::all_of(users[value].begin(), users[value].end(), [&](ir::InstId user) { return takes_elements(user, value); });
     for (bool changed = true; changed;) {
         changed = false;
         for (auto it = words_.begin(); it != words_.end();) {
@@ -172,15 +169,7 @@ bool Emitter::load_words(ir::InstId id) {
     Part part = part_access(id);
     for (size_t a = 0; a < part.axes.size(); ++a) part_bounds(part, a);
     part.whole = both(part.fixed, part.whole);
-    const size_t rank = part.axes.size();
-    std::vector<std::string> texts(3 * rank);
-    for (size_t a = 0; a < rank; ++a) {
-        texts[a] = part.axes[a].start.text;
-        if (part.access.axes[a].kind == ir::Access::index) continue;
-        const std::string name = layout_name(layout(v)) + "::", d = number(part.axes[a].dim);
-        texts[rank + a] = name + "thread" + d + "(t)";
-        texts[2 * rank + a] = name + "register" + d + "(R)";
-    }
+    const std::vector<std::string> texts = piece_texts(part);
     const std::vector<LayoutPieces> members = *access_pieces(fn_, fn_.inst(id), layout(v));
     std::vector<std::pair<std::string, std::string>> outer;  // what registers add
     std::string sum = "0ull", shift;

@@ -146,10 +146,8 @@ void Emitter::wgmma_fragments(WarpGroups& w) {
         }
     w.fragments = fresh("a");
     line("unsigned " + w.fragments + "[" + number(static_cast<int64_t>(starts.size())) + "];");
-    each(static_cast<int>(starts.size()), [&](const std::string& r) {
-        const std::string start = rename(starts, r);
-        line(w.fragments + "[" + r + "] = " + (is_pairs(w.a) ? pair_at(w.a, start) : packed(name(w.a), fn_.elem(w.a), start)) + ";");
-    });
+    each(static_cast<int>(starts.size()),
+         [&](const std::string& r) { line(w.fragments + "[" + r + "] = " + fragment_word(w.a, rename(starts, r)) + ";"); });
 }
 
 /// Variables with the descriptors of the warp group's part of the operands.

@@ -122,6 +122,7 @@ private:
     void part_last(Part& part);
     void part_base(Part& part);
     bool part_pieces(Part& part);
+    std::vector<std::string> piece_texts(const Part& part);
     void part_vector(Part& part);
     std::string part_index(const Part& part, size_t axis, const std::string& r);
     std::string part_condition(const Part& part, const std::string& r, bool checked, int except = -1);
@@ -180,6 +181,7 @@ private:
     bool is_pairs(ir::ValueId v) const { return pairs_[v.v]; }
     std::vector<int> moved_pairs(ir::InstId id) const;
     bool make_pairs(ir::InstId id);                                ///< false: it makes none
+    std::string fragment_word(ir::ValueId v, const std::string& first);  ///< 32 bits of consecutive registers of a product's operand
     std::string pair_at(ir::ValueId v, const std::string& first);  ///< the word of registers first (even) and first + 1
 
     // ---- what accesses ask of caches (emit_caching.cpp) ----

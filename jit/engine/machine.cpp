@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/engine/engine.h"
+#include "lang/tensor_strides.h"
 #include "lower/lower.h"
 
 namespace tegula {
@@ -32,9 +33,7 @@ GpuTensor usual_tensor(const sema::Instance& instance, const ir::Param& param) {
         constexpr int64_t kUsual = 4096;  // of extents that nothing is said of
         std::vector<int64_t> extents(type.shape.begin(), type.shape.end());
         std::replace(extents.begin(), extents.end(), kDynamic, kUsual);
-        const int64_t inner = instance.fn->types().layout(type.layout).physical_extents(extents).back();
-        for (int grain = 16; grain >= 4 && !out.grain; grain /= 2)
-            if (inner * bits % (8 * grain) == 0) out.grain = static_cast<uint8_t>(grain);
+        out.grain = word_grain(instance.fn->types().layout(type.layout), extents, bits, 0);
     }
     if (type.shape.rank == 0 || (kind != Layout::Kind::row && kind != Layout::Kind::col)) return out;
     const int axis = kind == Layout::Kind::col ? 0 : type.shape.rank - 1;

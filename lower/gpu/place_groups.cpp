@@ -151,7 +151,8 @@ void Groups::anchors(InstId id, int depth) {
 }
 
 /// An operand that is decoded from narrower elements is decoded where the product wants it in registers: what moves between threads then is narrow,
-/// and the instruction reads it from there. Not when several warps would have to decode the same elements, or most registers hold padding, unless the author says so.
+/// and the instruction reads it from there. Not when several warps would have to decode the same elements, or most registers hold padding, unless the
+/// author says so.
 void Groups::decoded(InstId id) {
     const Inst& dot = fn_.inst(id);
     const Decode where = decode_hint(fn_);
