@@ -64,7 +64,11 @@ struct GpuTensor {
     bool strided = false;  ///< the host's strides: nothing is contiguous
     bool whole = false;    ///< aligned, and the contiguous extent (row: last, col: first) is a multiple of 16 bytes
     uint8_t grain = 0;     ///< bytes, 4, 8 or 16, that divide the base and the innermost physical extent of a dense tensor; 0: none does
-    char code() const { return static_cast<char>('0' + aligned + 2 * strided + 4 * whole + 8 * (grain / 4 - grain / 16)); }  ///< for keys of variants
+    /// A dense tensor of narrow elements in a declared layout is so large that its storage has the innermost extents of bounded_extents
+    /// (tensor_strides.h), so that the pitches that follow from them are constants.
+    bool filled = false;
+    /// For keys of variants.
+    char code() const { return static_cast<char>('0' + aligned + 2 * strided + 4 * whole + 8 * (grain / 4 - grain / 16) + 32 * filled); }
 };
 
 struct GpuForm {

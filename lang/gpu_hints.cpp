@@ -13,6 +13,8 @@ using namespace ir;
 
 constexpr int kExchanges[][3] = {{8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
 constexpr int kLeast = 24, kMost = 255;                         ///< registers of a thread: what ptxas takes on all architectures
+constexpr int64_t kBesideStream = 12, kStreamed = 4;  ///< registers of a thread, measured: for addresses; times those of tiles that are loaded ahead
+constexpr int kMostPrograms = 4;
 constexpr int64_t kMaxUnroll = 64;
 /// Elements that the copies of a body compute in a thread. Compilers give up unrolling at 16384 instructions, also of the loops over registers
 /// inside, whose arrays would then lie in memory.
@@ -48,14 +50,51 @@ int64_t work_of(const Function& fn, BlockId block) {
     return work;
 }
 
+/// 32-bit registers of a thread.
+int64_t register_words(const Function& fn, ValueId v) {
+    const Placement& p = fn.placement(v);
+    return p.kind == Placement::registers ? (int64_t{p.regs.registers()} * fn.elem(v).bits + 31) / 32 : 0;
+}
+
+/// Registers for a loop's trips: what it carries, and of tiles that are loaded a trip ahead those that come, those that are decoded, and the pairs
+/// they become on their way to products. 0: no narrow tile is loaded ahead.
+int64_t streaming_registers(const Function& fn, const Inst& loop) {
+    const auto next = fn.operands(fn.inst(fn.block(fn.blocks(loop)[0]).insts.back()));
+    int64_t needed = kBesideStream;
+    bool narrow = false;
+    for (uint32_t r = 0; r < loop.results.count; ++r) {
+        const Inst* def = fn.def(next[r]);
+        const bool ahead = def && def->op == Op::load;
+        narrow = narrow || (ahead && fn.elem(next[r]).bits < 8);
+        needed += (ahead ? kStreamed : 1) * register_words(fn, fn.result(loop, r));
+    }
+    return narrow ? needed : 0;
+}
+
 }  // namespace
+
+int shared_programs(const Function& fn) {
+    if (!fn.gpu->specialised) return 1;
+    int64_t needed = 0;
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (const InstId id : fn.block(BlockId{b}).insts) {
+            if (is_product(fn.inst(id).op) && product_row(fn.gpu_inst(id)).kind != MmaRow::mma) return 1;
+            if (fn.inst(id).op == Op::for_loop) needed = std::max(needed, streaming_registers(fn, fn.inst(id)));
+        }
+    if (needed == 0) return 1;
+    const int warps = fn.gpu->warps + kProducerThreads / 32;
+    int programs = kMostPrograms;
+    // Each of a multiprocessor's four parts deals its registers out to whole warps, eight at a time.
+    while (programs > 1 && fn.gpu->arch->registers / 4 / 32 / ((programs * warps + 3) / 4) / 8 * 8 < needed) --programs;
+    return programs;
+}
 
 int kernel_threads(const Function& fn) {
     return 32 * fn.gpu->warps + (!fn.gpu->specialised ? 0 : register_exchange(fn) ? kProducerGroup : kProducerThreads);
 }
 
 std::optional<RegisterExchange> register_exchange(const Function& fn) {
-    if (!fn.gpu->specialised || !fn.gpu->arch->exchange) return std::nullopt;
+    if (!fn.gpu->specialised || !fn.gpu->arch->exchange || shared_programs(fn) > 1) return std::nullopt;
     for (const auto& [warps, producer, others] : kExchanges) {
         if (warps != fn.gpu->warps) continue;
         const bool spills = warps == 8 && allocated_columns(*fn.gpu) > 0;  // beside tensor memory ptxas spills more with an exchange than without

@@ -13,6 +13,10 @@ namespace tegula {
 constexpr int kProducerThreads = 32, kProducerGroup = 128;
 int kernel_threads(const ir::Function& fn);
 
+/// Of a specialised form that decodes words from memory on their way to products of one warp each: programs for which a multiprocessor is to have
+/// registers, as the bytes under way grow with them. 1: nothing is asked for.
+int shared_programs(const ir::Function& fn);
+
 /// Registers of a thread in a specialised form whose producer gives some to the others (setmaxnreg). nullopt: all keep what they start with.
 struct RegisterExchange {
     int producer, others;

@@ -23,6 +23,23 @@ std::vector<int64_t> bit_pitches(const Layout& layout, const TensorArg& t, unsig
     return out;
 }
 
+std::vector<int64_t> bounded_extents(const Layout& layout, int rank) {
+    constexpr int64_t kLarge = int64_t{1} << 24;  // too large for members to be enumerated
+    const std::vector<int64_t> some(static_cast<size_t>(rank), kLarge), more(static_cast<size_t>(rank), 2 * kLarge);
+    std::vector<int64_t> out = layout.physical_extents(some);
+    const std::vector<int64_t> larger = layout.physical_extents(more);
+    for (size_t m = 0; m < out.size(); ++m)
+        if (out[m] != larger[m]) out[m] = 0;
+    return out;
+}
+
+bool fills_members(const Layout& layout, std::span<const int64_t> extents) {
+    const std::vector<int64_t> bounded = bounded_extents(layout, static_cast<int>(extents.size())), actual = layout.physical_extents(extents);
+    for (size_t m = bounded.size(); m-- > 0 && bounded[m];)
+        if (actual[m] != bounded[m]) return false;
+    return true;
+}
+
 uint8_t word_grain(const Layout& layout, std::span<const int64_t> extents, unsigned bits, uint64_t address) {
     const auto inner = static_cast<uint64_t>(layout.physical_extents(extents).back());
     for (unsigned grain = 16; grain >= 4 && inner > 0; grain /= 2)

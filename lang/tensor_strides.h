@@ -15,6 +15,11 @@ inline std::span<const int64_t> extents_of(const TensorArg& t) { return {t.exten
 std::vector<int64_t> host_strides(const TensorArg& t, unsigned bits);
 /// Pitches of the physical tuple: row-major over its extents, rows start on a byte.
 std::vector<int64_t> bit_pitches(const Layout& layout, const TensorArg& t, unsigned bits);
+/// By member of a layout's physical tuple: its extent in every tensor that is large enough; 0: it grows with the tensor.
+std::vector<int64_t> bounded_extents(const Layout& layout, int rank);
+/// GpuTensor::filled: the members behind the last one that grows have these extents.
+bool fills_members(const Layout& layout, std::span<const int64_t> extents);
+
 /// GpuTensor::grain of a dense tensor at an address: 16, 8 or 4 bytes that divide it and the innermost physical extent, or 0.
 uint8_t word_grain(const Layout& layout, std::span<const int64_t> extents, unsigned bits, uint64_t address);
 /// Does the host give strides that the layout does not say anyway?

@@ -74,7 +74,11 @@ GpuTensor tensor_trait(const ir::Function& fn, size_t param, const TensorArg& t,
         const auto contiguous = static_cast<uint64_t>(t.extents[layout.kind() == Layout::Kind::col ? 0 : t.extents.rank - 1]);
         out.whole = contiguous * bits % 128 == 0;  // extents are below kMapExtent: no overflow
     }
-    if (!out.strided && t.extents.rank > 0 && bits <= 8) out.grain = word_grain(layout, extents_of(t), bits, address);
+    if (!out.strided && t.extents.rank > 0 && bits <= 8) {
+        out.grain = word_grain(layout, extents_of(t), bits, address);
+        const bool declared = layout.kind() != Layout::Kind::row && layout.kind() != Layout::Kind::col;
+        out.filled = out.grain && declared && fills_members(layout, extents_of(t));
+    }
     return out;
 }
 

@@ -83,6 +83,7 @@ KernelText Emitter::run() {
     find_unroll_limit();
     find_words();
     find_pairs();
+    find_carried_loads();
     find_parting();
     resident_programs_ = find_resident_programs();
     kernel_.entry = "tegula_" + fresh(fn_.name);
@@ -95,6 +96,7 @@ KernelText Emitter::run() {
     kernel_.options = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
     parameter(KernelParam::first, 0, 0, "unsigned long long", "first");
     prepare_split();
+    find_word_rings();
     take_tensor_memory();
     block(fn_.body);
     end_tensor_memory();

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "jit/cuda/emitter.h"
+#include "lang/tensor_strides.h"
 
 namespace tegula::cuda {
 
@@ -112,6 +113,14 @@ Known Emitter::pitch(ir::ValueId tensor, int member, bool innermost) {
     const Format& f = fn_.elem(tensor);
     if (innermost) return known_int64(bit_addressed(f) ? f.bits : 1);
     const int p = param_number(tensor);
+    if (static_cast<size_t>(p) < fn_.gpu->tensors.size() && fn_.gpu->tensors[static_cast<size_t>(p)].filled) {
+        const Type& type = fn_.type(tensor);
+        const std::vector<int64_t> extents = bounded_extents(fn_.types().layout(type.layout), type.shape.rank);
+        int64_t by = bit_addressed(f) ? f.bits : 1;
+        size_t m = extents.size();
+        for (; m > static_cast<size_t>(member) + 1 && extents[m - 1]; --m) by = bit_addressed(f) ? (by * extents[m - 1] + 7) / 8 * 8 : by * extents[m - 1];
+        if (m == static_cast<size_t>(member) + 1) return known_int64(by);
+    }
     return parameter(KernelParam::stride, p, member, "const long long", fn_.params[static_cast<size_t>(p)].name + "_pitch");
 }
 

@@ -140,7 +140,9 @@ void Emitter::cuda_specialise(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const auto exchange = register_exchange(fn_);
     if (exchange) prelude_.need("registers");
-    open("if (t >= " + number(group_threads()) + ")");
+    // Compilers have to see that all lanes take the same side, to keep scalars of a role in uniform registers: as warps that exchange registers do.
+    const bool apart = exchange || shared_programs(fn_) == 1;
+    open(apart ? "if (t >= " + number(group_threads()) + ")" : "if (__shfl_sync(0xffffffffu, t >> 5, 0) >= " + number(group_threads() / 32) + ")");
     if (exchange) line("fewer_registers<" + number(exchange->producer) + ">();");
     open("if (t == " + number(group_threads()) + ")");
     ring_state(true, false);

@@ -30,7 +30,7 @@ int products_in(const ir::Function& fn, ir::BlockId block) {
 }  // namespace
 
 void Emitter::copy(ir::ValueId from, const std::string& to) {
-    if (sums_.count(from.v) || in_tensor_memory(fn_, from)) return;  // stays where it is
+    if (sums_.count(from.v) || word_rings_.count(from.v) || in_tensor_memory(fn_, from)) return;  // stays where it is
     if (is_scalar(from)) {
         if (name(from) != to) line(to + " = " + name(from) + ";");
         return;

@@ -172,6 +172,7 @@ void Emitter::load_wide(const Part& part) {
 }
 
 void Emitter::cuda_load(ir::InstId id) {
+    declare_walk(id);
     if (load_words(id) || join_load(id)) return;
     const ir::ValueId v = fn_.result(id);
     line((is_scalar(v) ? "" : "alignas(16) ") + declaration(v));

@@ -269,33 +269,44 @@ struct Emitter::FragmentSource {
     ir::ValueId tile;                      ///< in registers, or in shared memory
     const SharedLayout* shared = nullptr;  ///< null: registers
     bool is_a = false;
+    std::string lane;  ///< the variable of ldmatrix_lane
     bool k_contiguous() const { return shared->contiguous == (is_a ? 1 : 0); }
 };
 
 Emitter::FragmentSource Emitter::fragment_source(ir::ValueId operand, bool is_a) {
     const ir::InstId def = fn_.value(operand).def;
-    if (!def.valid() || !loaded_by_product(def)) return {operand, nullptr, is_a};
+    if (!def.valid() || !loaded_by_product(def)) return {operand, nullptr, is_a, {}};
     const ir::ValueId tile = fn_.operands(fn_.inst(def))[0];
     prelude_.need("ldmatrix");
-    return {tile, &fn_.placement(tile).smem, is_a};
+    return {tile, &fn_.placement(tile).smem, is_a, {}};
 }
 
-/// Where this lane's 16 bytes of four 8 x 8 matrices begin: of A, rows `across` .. + 15; of B, columns `across` .. + 15; both over one step of k.
-std::string Emitter::ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k) {
+/// Where this lane's 16 bytes of four 8 x 8 matrices lie in a fragment at the tile's origin, beginning with the warp's rows or columns `across`.
+std::string Emitter::ldmatrix_lane(const FragmentSource& from, const std::string& across) {
     const int chunk = 16 / from.shared->elem_bytes;
     // A's matrices: two along the rows, then two along k; B's: two along k, then two along the columns. Transposed ones have rows along k.
     const bool rows_first = from.is_a == from.k_contiguous();
-    const std::string low = "(t & 15)", high = "(t >> 4 & 1) * " + std::to_string(chunk), seven = "(t & 7)";
-    std::string x = across, kk = k;
+    std::string x = across, k;
     if (rows_first) {
-        (from.is_a ? x : kk) += " + " + low;
-        (from.is_a ? kk : x) += " + " + high;
+        (from.is_a ? x : k) += "(t & 15)";
+        (from.is_a ? k : x) += "(t >> 4 & 1) * " + std::to_string(chunk);
     } else {
-        (from.is_a ? kk : x) += " + (t >> 4 & 1) * 8 + " + seven;
-        (from.is_a ? x : kk) += " + (t >> 3 & 1) * " + std::to_string(chunk);
+        (from.is_a ? k : x) += "(t >> 4 & 1) * 8 + (t & 7)";
+        (from.is_a ? x : k) += "(t >> 3 & 1) * " + std::to_string(chunk);
     }
-    const std::vector<std::string> c = from.is_a ? std::vector<std::string>{x, kk} : std::vector<std::string>{kk, x};
+    const std::vector<std::string> c = from.is_a ? std::vector<std::string>{x, k} : std::vector<std::string>{k, x};
     return "shared_address(" + name(from.tile) + " + " + shared_address(*from.shared, c) + ")";
+}
+
+/// The lane's address in the fragment at (across, k), which are multiples of 16 rows or columns and of 32 bytes of k. Their address bits are not
+/// those of the lane, and of them only those within a swizzled row are exchanged: one XOR for a few constants, and an offset of the instruction.
+std::string Emitter::ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k) {
+    const SharedLayout& l = *from.shared;
+    const std::string& along = from.k_contiguous() ? k : across;
+    const std::string byte = "(" + along + ") * " + std::to_string(l.elem_bytes), row = std::to_string(l.row_bytes());
+    const std::string rows = " + (" + (from.k_contiguous() ? across : k) + ") * " + row;
+    if (!l.swizzle) return from.lane + " + " + byte + rows;
+    return "(" + from.lane + " ^ " + byte + " % " + row + ") + " + byte + " / " + row + " * " + std::to_string(l.panel_bytes()) + rows;
 }
 
 void Emitter::mma_product(ir::InstId id) {
@@ -318,11 +329,13 @@ void Emitter::mma_product(ir::InstId id) {
     const std::string sums = scaled ? row.acc == Fmt::i32 ? "int" : "float" : type_of(result);
     const std::string function = mma_function(row, sums), operand = row.a == Fmt::f64 ? "double " : "unsigned ";
     const int64_t guard = k % f.k ? k : -1;
-    const FragmentSource from_a = fragment_source(a, true), from_b = fragment_source(b, false);
+    FragmentSource from_a = fragment_source(a, true), from_b = fragment_source(b, false);
+    // Columns of B next to one another, two tiles of which one instruction loads.
+    const int64_t run = from_b.shared ? (int64_t{1} << layout(result).bits[1]) / split.n : 0;
+    const bool pairs = run % 16 == 0;
     const auto step = [&](const std::string& s) { return s == "0" ? s : s + " * " + std::to_string(f.k); };
-    const auto load = [&](const FragmentSource& from, const std::string& to, const std::string& across, const std::string& s) {
-        line(std::string(from.k_contiguous() ? "ldmatrix_x4" : "ldmatrix_x4_trans") + "(" + to + ", " + ldmatrix_address(from, across, step(s)) +
-             ");");
+    const auto load = [&](const FragmentSource& from, const std::string& to, const char* count, const std::string& across, const std::string& s) {
+        line("ldmatrix_" + std::string(count) + (from.k_contiguous() ? "(" : "_trans(") + to + ", " + ldmatrix_address(from, across, step(s)) + ");");
     };
     const auto columns_of_b = [&](const std::string& fb, const std::string& z, const std::string& s) {
         if (!from_b.shared)
@@ -331,18 +344,17 @@ void Emitter::mma_product(ir::InstId id) {
             });
         const std::vector<int64_t> tiles = column_tiles(layout(result), split.n);
         std::vector<int> first;
-        for (size_t n = 0; n < tiles.size(); n += 2) first.push_back(static_cast<int>(tiles[n]));
-        const int64_t run = (int64_t{1} << layout(result).bits[1]) / split.n;
+        for (size_t n = 0; n < tiles.size(); n += pairs ? 2 : 1) first.push_back(static_cast<int>(tiles[n]));
         each(static_cast<int>(first.size()), [&](const std::string& n) {
-            const std::string two = n == "0" ? n : "2 * " + n, one = fb + "[" + two + "]", other = fb + "[" + two + " + 1]";
-            const std::string warp = split.n == 1 ? "" : " + t / " + std::to_string(32 * split.m) + " * " + std::to_string(run);
-            load(from_b, one + "[0], " + one + "[1], " + other + "[0], " + other + "[1]", rename(first, n) + warp, s);
+            const std::string at = pairs && n != "0" ? "2 * " + n : n, one = fb + "[" + at + "]", other = fb + "[" + at + " + 1]";
+            std::string to = one + "[0], " + one + "[1]";
+            if (pairs) to += ", " + other + "[0], " + other + "[1]";
+            load(from_b, to, pairs ? "x4" : "x2", rename(first, n), s);
         });
     };
     const auto rows_of_a = [&](const std::string& fa, const std::string& z, const std::string& m, const std::string& s) {
         if (!from_a.shared) return mma_fragment(a, fa, 2 * f.k_registers, rename(l.a, index(index(z, l.rows, m), l.steps, s)), guard, true);
-        const std::string warp = split.m == 1 ? "" : " + (t >> 5 & " + std::to_string(split.m - 1) + ") * 16";
-        load(from_a, fa + "[0], " + fa + "[1], " + fa + "[2], " + fa + "[3]", m + " * " + std::to_string(16 * split.m) + warp, s);
+        load(from_a, fa + "[0], " + fa + "[1], " + fa + "[2], " + fa + "[3]", "x4", m + " * " + std::to_string(16 * split.m), s);
     };
     const auto multiply = [&](const std::string& to, const std::string& z, const std::string& s) {
         const std::string fb = fresh("b");
@@ -359,6 +371,13 @@ void Emitter::mma_product(ir::InstId id) {
         });
     };
     open("");  // the fragments' names end here
+    const auto find_lane = [&](FragmentSource& from, const std::string& warp) {
+        if (!from.shared) return;
+        from.lane = fresh("lane");
+        line("const unsigned " + from.lane + " = " + ldmatrix_lane(from, warp) + ";");
+    };
+    find_lane(from_a, split.m == 1 ? "" : "(t >> 5 & " + std::to_string(split.m - 1) + ") * 16 + ");
+    find_lane(from_b, split.n == 1 ? "" : "t / " + std::to_string(32 * split.m) + " * " + std::to_string(run) + " + ");
     if (!scaled) {
         each(static_cast<int>(l.batch),
              [&](const std::string& z) { each(static_cast<int>(l.steps), [&](const std::string& s) { multiply(name(result), z, s); }); });
@@ -426,7 +445,7 @@ bool Emitter::loaded_by_product(ir::InstId convert) const {
     if (k % fragment_of(row).k || l.elem_bytes > 4 || (!k_contiguous && l.elem_bytes != 2)) return false;
     if (is_a) return across % (16 * split.m) == 0;
     const int64_t run = (int64_t{1} << sum.bits[1]) / split.n;
-    return across % (16 * split.n) == 0 && run % 16 == 0;
+    return across % ((run % 16 ? 8 : 16) * split.n) == 0 && run % 8 == 0;
 }
 
 }  // namespace tegula::cuda

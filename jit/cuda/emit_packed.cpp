@@ -162,6 +162,10 @@ bool Emitter::load_words(ir::InstId id) {
     const ir::ValueId v = fn_.result(id);
     const auto found = words_.find(v.v);
     if (found == words_.end()) return false;
+    if (const auto ring = word_rings_.find(v.v); ring != word_rings_.end()) {
+        ring->second->load.first == id ? start_ring(id, *ring->second) : take_words(id, *ring->second);
+        return true;
+    }
     const PackedView& view = found->second.view;
     const std::string array = words_name(v);
     line("unsigned " + array + "[" + number(view.words()) + "];");
@@ -189,8 +193,11 @@ bool Emitter::load_words(ir::InstId id) {
         if (!inner && !members[m].part[LayoutPieces::register_].is_constant(0)) outer.emplace_back(text(LayoutPieces::register_), by);
     }
     const bool bits = bit_addressed(fn_.elem(part.tensor));
-    const std::string base = fresh("base");
-    line("const unsigned long long " + base + " = " + (bits ? "(" + sum + ") >> 3" : sum) + ";");
+    std::vector<std::string> pitches;
+    for (size_t m = 0; m < members.size(); ++m) pitches.push_back(member_pitch(part.tensor, m, members.size()));
+    // Trips move a load by whole words.
+    const std::string grows = piece_growth(id, members, pitches), bytes = bits && !grows.empty() ? "(" + grows + " >> 3)" : grows;
+    const std::string base = base_text(id, bits ? "(" + sum + ") >> 3" : sum, bytes);
     std::map<int, std::string> runs;  // by register
     for (const PackedView::Load& load : view.loads) {
         std::string& run = runs[load.reg];

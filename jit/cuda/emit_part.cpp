@@ -145,7 +145,8 @@ void Emitter::part_bounds(Part& part, size_t number) {
     axis.count = fresh("count");
     line("const int " + axis.low + " = " + first + "(" + axis.start.text + ", " + extent_text + ");");
     line("const int " + axis.count + " = " + count + "(" + axis.start.text + ", " + axis.size + ", " + extent_text + ", " + axis.low + ");");
-    part.whole = both(part.whole, axis.count + " == " + extent_text);
+    // Not the count compared, which only the guarded path takes then.
+    part.whole = both(part.whole, axis.start.text + " >= 0 && " + axis.start.text + " <= " + axis.size + " - " + extent_text);
 }
 
 /// i64 text of an axis' index at register r.
@@ -267,22 +268,25 @@ void Emitter::part_base(Part& part) {
         part_pieces(part);
         return;
     }
-    std::string sum;
+    std::string sum, grows;
     const auto term = [&](const Known& at, const Known& by) {
         if (at.code != 0) sum += (sum.empty() ? "" : " + ") + ("(unsigned long long)(" + at.text + ")") + times(by);
     };
+    const auto walk = walks_.find(part.inst.v);
     for (size_t a = 0; a < part.axes.size(); ++a) {
         const Access::Axis& kind = part.access.axes[a];
         if (kind.kind == Access::gather) continue;
         const Known by = stride(part.tensor, static_cast<int>(a));
         term(part.axes[a].start, by);
+        if (walk != walks_.end())
+            if (const int64_t more = walk->second->load.starts[a].by)
+                grows += (grows.empty() ? "" : " + ") + ("(unsigned long long)" + int64_text(more)) + times(by);
         if (kind.kind == Access::index) continue;
         const TileLayout& l = layout(part.value);
         if (!additive(l, part.axes[a].dim)) continue;
         if (const std::string thread = thread_part(l, part.axes[a].dim); thread != "0") term(stepped(thread, kind.step), by);
     }
-    part.base = fresh("base");
-    line("const unsigned long long " + part.base + " = " + (sum.empty() ? "0" : sum) + ";");
+    part.base = base_text(part.inst, sum.empty() ? "0" : sum, walk == walks_.end() ? "" : grows.empty() ? "0ull" : "(" + grows + ")");
 }
 
 /// Offset of register r: elements, or bits where the format is bit-addressed.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
+#include "lang/gpu_hints.h"
 
 namespace tegula::cuda {
 
@@ -152,7 +153,7 @@ private:
 }  // namespace
 
 int Emitter::find_resident_programs() const {
-    if (fn_.gpu->specialised) return 1;
+    if (fn_.gpu->specialised) return shared_programs(fn_);
     int64_t loaded = 1;  // bytes of the largest tile
     int loads = 0;
     bool single = false, any_width = false;

@@ -14,6 +14,7 @@
 #include "jit/cuda/kernel_text.h"
 #include "jit/cuda/prelude.h"
 #include "jit/cuda/text.h"
+#include "lang/carried_load.h"
 #include "lang/gpu_scratch.h"
 #include "lang/ir.h"
 #include "lang/layout.h"
@@ -123,6 +124,17 @@ private:
     void part_base(Part& part);
     bool part_pieces(Part& part);
     std::vector<std::string> piece_texts(const Part& part);
+    void find_carried_loads();
+    struct WordRing;
+    void find_word_rings();
+    bool plan_ring(WordRing& ring);
+    int64_t member_bits(ir::ValueId tensor, size_t member, size_t members);
+    void issue_words(const WordRing& ring, const std::string& stage);
+    void start_ring(ir::InstId load, const WordRing& ring);
+    void take_words(ir::InstId load, const WordRing& ring);
+    void declare_walk(ir::InstId load);
+    std::string base_text(ir::InstId access, const std::string& sum, const std::string& grows);
+    std::string piece_growth(ir::InstId access, std::span<const LayoutPieces> members, std::span<const std::string> pitches);
     void part_vector(Part& part);
     std::string part_index(const Part& part, size_t axis, const std::string& r);
     std::string part_condition(const Part& part, const std::string& r, bool checked, int except = -1);
@@ -180,9 +192,9 @@ private:
     void find_pairs();
     bool is_pairs(ir::ValueId v) const { return pairs_[v.v]; }
     std::vector<int> moved_pairs(ir::InstId id) const;
-    bool make_pairs(ir::InstId id);                                ///< false: it makes none
+    bool make_pairs(ir::InstId id);                                      ///< false: it makes none
     std::string fragment_word(ir::ValueId v, const std::string& first);  ///< 32 bits of consecutive registers of a product's operand
-    std::string pair_at(ir::ValueId v, const std::string& first);  ///< the word of registers first (even) and first + 1
+    std::string pair_at(ir::ValueId v, const std::string& first);        ///< the word of registers first (even) and first + 1
 
     // ---- what accesses ask of caches (emit_caching.cpp) ----
     CachingText plain_caching(ir::InstId access);  ///< of ld and st
@@ -354,6 +366,7 @@ private:
     bool loaded_by_product(ir::InstId convert) const;
     struct FragmentSource;  ///< an operand of an mma product: registers or shared memory
     FragmentSource fragment_source(ir::ValueId operand, bool is_a);
+    std::string ldmatrix_lane(const FragmentSource& from, const std::string& across);
     std::string ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k);
     // Sums that a loop keeps in registers with names of their own (emit_sum.cpp).
     bool kept_sum(const ir::Inst& loop, size_t carried) const;
@@ -518,8 +531,29 @@ private:
     bool parts_ = false;        ///< do threads of a warp go different ways for long (find_parting)?
     std::vector<int> uses_;
     std::vector<bool> aliased_, array_constant_;
-    std::map<uint32_t, std::string> sums_;                   ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
-    std::map<uint32_t, Words> words_;                        ///< by ValueId
+    std::map<uint32_t, std::string> sums_;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
+    std::map<uint32_t, Words> words_;       ///< by ValueId
+    /// A load of the next trip: the sum of its uniform and thread parts is added up.
+    struct Walk {
+        CarriedLoad load;
+        std::string name;  ///< empty: not declared
+    };
+    /// Stages of words in shared memory, of one warp each (emit_word_ring.cpp).
+    struct WordRing {
+        CarriedLoad load;
+        ir::ValueId start = {};  ///< index of `next` that the loop's counter goes into
+        struct Member {
+            int64_t bits = 0;                          ///< its pitch, where that is a constant: it is part of the runs
+            int64_t count = 1, stride = 1, pitch = 0;  ///< else: coordinates 0, stride, .. of a warp's part; bytes between them in a stage
+        };
+        std::vector<Member> members = {};  ///< of the storage order
+        int64_t run = 0, stage = 0;      ///< bytes that lie together in memory; of a warp's stage
+        int copies = 0, stages = 0;      ///< runs of a stage
+        int64_t offset = 0;              ///< in dynamic shared memory: stages warp by warp, then their barriers
+        std::string name = {};
+    };
+    std::map<uint32_t, std::shared_ptr<WordRing>> word_rings_;  ///< by ValueId of what the first load and the one in the loop give
+    std::map<uint32_t, std::shared_ptr<Walk>> walks_;        ///< by InstId of the first load, and of those in the loop
     std::map<uint32_t, std::vector<DecodeCall>> decodings_;  ///< by ValueId of the cast's result
     std::vector<bool> pairs_;                                ///< by ValueId
     std::vector<Fused> fused_;

@@ -3,6 +3,7 @@
 #include "jit/cuda/prelude.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "jit/cuda/prelude_sections.h"
 #include "jit/cuda/prelude_text.h"
@@ -49,6 +50,14 @@ bool is_constant(const Known& operand, const Format& f, uint64_t code) {
 bool is_zero(const Known& operand, const Format& f) { return is_constant(operand, f, 0); }
 /// -1 modulo the powers of two that products wrap at: all ones, of unsigned integers, too.
 bool is_minus_one(const Known& operand, const Format& f) { return is_constant(operand, f, ~uint64_t{0}); }
+
+/// The exponent of a positive power of two; -1: the operand is something else.
+int power_of_two(const Known& operand, const Format& f) {
+    if (!operand.code || !f.is_int()) return -1;
+    const auto code = static_cast<uint64_t>(scalar::wrap(*operand.code, f.bits, false));
+    const int shift = std::countr_zero(code);
+    return std::has_single_bit(code) && !(f.is_signed && shift == f.bits - 1) ? shift : -1;
+}
 
 int uses(std::string_view expression, char operand) {
     int n = 0;
@@ -183,6 +192,11 @@ std::string Prelude::int_expression(ir::Op op, const Format& f, std::span<const 
     if ((op == ir::Op::max || op == ir::Op::maxnum) && is_signed && !wide && (is_zero(operands[0], f) || is_zero(operands[1], f))) {
         need("integer");
         return from_bits(f, "positive_part(" + operands[is_zero(operands[0], f)].text + ")");
+    }
+    if (const int shift = power_of_two(operands.back(), f); shift >= 0 && (op == ir::Op::div || op == ir::Op::rem)) {
+        const std::string by =
+            op == ir::Op::div ? " >> " + std::to_string(shift) : " & " + std::to_string((uint64_t{1} << shift) - 1) + (wide ? "ull" : "u");
+        return from_bits(f, "((" + T + ")" + text::atom(operands[0].text) + by + ")");
     }
     if (is_ring(e) && substitutes(e)) {
         std::vector<std::string> as_unsigned;

@@ -41,6 +41,21 @@ __device__ __forceinline__ void mbarrier_wait(unsigned barrier, unsigned parity)
 }
 )";
 
+/// Bytes [at, at + bytes) of a tensor, as far as it has them, to shared memory; the barrier's phase waits for them.
+constexpr std::string_view kBulk = R"(
+__device__ __forceinline__ void bulk_load(unsigned to, const void* tensor, unsigned long long at, unsigned long long size, unsigned bytes, unsigned barrier) {
+    if (at >= size)
+        bytes = 0;
+    else if (size - at < bytes)
+        bytes = (unsigned)(size - at) & ~15u;
+    mbarrier_expect(barrier, bytes);
+    if (bytes)
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"((const unsigned char*)tensor + at),
+                     "r"(bytes), "r"(barrier)
+                     : "memory");
+}
+)";
+
 constexpr std::string_view kTensorMap = R"(
 struct alignas(64) TensorMap {
     unsigned long long words[16];
@@ -251,6 +266,12 @@ __device__ __forceinline__ void products_wait(int t, unsigned done, unsigned pha
 )";
 
 constexpr std::string_view kLdmatrix = R"(
+__device__ __forceinline__ void ldmatrix_x2(unsigned& a, unsigned& b, unsigned from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"(from) : "memory");
+}
+__device__ __forceinline__ void ldmatrix_x2_trans(unsigned& a, unsigned& b, unsigned from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"(from) : "memory");
+}
 __device__ __forceinline__ void ldmatrix_x4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, unsigned from) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
 }
@@ -262,6 +283,7 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned& a, unsigned& b, unsi
 constexpr Section kTensorSections[] = {
     {"shared", "", kShared},           {"fence_async", "", kFence},
     {"mbarrier", "", kMbarrier},       {"tensor_map", "", kTensorMap},
+    {"bulk", "mbarrier", kBulk},
     {"multicast", "tma", kMulticast},  {"cluster", "", kCluster},
     {"tma", "tensor_map", kTma},       {"registers", "", kRegisterText},
     {"tma_store", "tma", kTmaStore},   {"cp_async", "", kCpAsync},

@@ -33,7 +33,9 @@ GpuTensor usual_tensor(const sema::Instance& instance, const ir::Param& param) {
         constexpr int64_t kUsual = 4096;  // of extents that nothing is said of
         std::vector<int64_t> extents(type.shape.begin(), type.shape.end());
         std::replace(extents.begin(), extents.end(), kDynamic, kUsual);
-        out.grain = word_grain(instance.fn->types().layout(type.layout), extents, bits, 0);
+        const Layout& layout = instance.fn->types().layout(type.layout);
+        out.grain = word_grain(layout, extents, bits, 0);
+        out.filled = out.grain && kind != Layout::Kind::row && kind != Layout::Kind::col && fills_members(layout, extents);
     }
     if (type.shape.rank == 0 || (kind != Layout::Kind::row && kind != Layout::Kind::col)) return out;
     const int axis = kind == Layout::Kind::col ? 0 : type.shape.rank - 1;

@@ -259,6 +259,7 @@ void execute(const Instruction& in, Context& c) {
         if (to % width || (bytes && from % width)) m.fail("cp.async is not aligned");
         return m.copy_async({m.shared(to, width), reinterpret_cast<const unsigned char*>(from), bytes, width});
     }
+    if (in.name == "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes") return bulk_copy(in, c);
     if (in.name == "cp.async.bulk.commit_group") return m.bulk_commit();
     if (in.name == "cp.async.bulk.wait_group" || in.name == "cp.async.bulk.wait_group.read") return m.bulk_wait(static_cast<unsigned>(c.read(o[0])));
     if (starts(in.name, "cp.reduce.async.bulk.tensor")) return tensor_reduce(in, c);

@@ -48,6 +48,7 @@ constexpr uint32_t kMapMagic = 0x54677570;
 void tensor_copy(const Instruction& in, Context& c);
 void mma_sync(const Instruction& in, Context& c);
 void wgmma(const Instruction& in, Context& c);
+void bulk_copy(const Instruction& in, Context& c);
 void ldmatrix(const Instruction& in, Context& c);
 void convert_pair(const Instruction& in, Context& c);
 void pair_arithmetic(const Instruction& in, Context& c);

@@ -70,6 +70,21 @@ void tensor_copy(const Instruction& in, Context& context) {
     }
 }
 
+/// Bytes that lie together in memory ("cp.async.bulk").
+void bulk_copy(const Instruction& in, Context& context) {
+    Machine& m = Machine::get();
+    const unsigned to = context.address(in.operands[0]), barrier = context.address(in.operands[3]);
+    const auto from = static_cast<uint64_t>(context.read(list_of(in.operands[1])[0]));
+    const auto bytes = static_cast<unsigned>(context.read(in.operands[2]));
+    if (to % 16 || from % 16 || bytes % 16) m.fail("a bulk copy that is not aligned to 16 bytes");
+    const SharedPlace own = m.place(to, bytes), signal = m.place(barrier, 8);
+    if (own.cta != signal.cta) m.fail("a bulk copy reports to another CTA than it goes to");
+    m.later([=, &m] {
+        std::memcpy(m.shared(own), reinterpret_cast<const unsigned char*>(from), bytes);
+        m.mbarrier_complete(signal, bytes);
+    });
+}
+
 namespace {
 
 /// Reads a box out of shared memory at any later time, and gives every element inside the tensor to `each`.

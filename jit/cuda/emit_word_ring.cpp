@@ -1,0 +1,295 @@
+// Words of narrow codes on their way for several trips of a loop. Where a loop carries a tile of words because they are loaded a trip ahead
+// (lower/gpu/prefetch.cpp), every warp has a ring of its own in shared memory instead: its lanes start bulk copies of what lies together, of later
+// trips, and each thread takes its words from the oldest stage. Nobody else reads it, so that a barrier in shared memory per stage is all, and what
+// is under way takes no registers.
+#include <algorithm>
+#include <set>
+
+#include "jit/cuda/emit_access.h"
+
+namespace tegula::cuda {
+
+using ir::Op;
+
+namespace {
+
+constexpr int kMostStages = 3;      ///< more on its way is no quicker
+constexpr int64_t kKept = 2 << 10;  ///< bytes of shared memory for barriers
+constexpr int64_t kLine = 16;       ///< bytes of the smallest bulk copy
+
+/// Does a block multiply by warp groups? One's words then wait for its products, and its issue slots are idle meanwhile; where warps multiply alone,
+/// many of them hide each other's waits, and registers are the quicker place.
+bool multiplies_in_groups(const ir::Function& fn, ir::BlockId block) {
+    const std::vector<ir::InstId>& list = fn.block(block).insts;
+    return std::any_of(list.begin(), list.end(),
+                       [&](ir::InstId i) { return ir::is_product(fn.inst(i).op) && product_row(fn.gpu_inst(i)).kind == MmaRow::wgmma; });
+}
+
+int64_t rounded(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+
+/// The thread's part of a member, of one lane and warp; what is shifted away is rounded off.
+int64_t thread_value(const LayoutPieces& member, size_t dims, const std::vector<int>& tile_dims, const TileLayout& l, int lane, int warp,
+                     int64_t period) {
+    const TileLayout::Point p = l.point(0, lane, warp);
+    std::vector<int64_t> indices(3 * dims, 0);
+    for (size_t a = 0; a < dims; ++a)
+        if (tile_dims[a] >= 0) indices[dims + a] = p[static_cast<size_t>(tile_dims[a])];
+    return member.part[LayoutPieces::thread].eval(indices, {}) & -period;
+}
+
+int64_t register_value(const LayoutPieces& member, size_t dims, const std::vector<int>& tile_dims, const TileLayout& l, int r) {
+    const TileLayout::Point p = l.point(r, 0, 0);
+    std::vector<int64_t> indices(3 * dims, 0);
+    for (size_t a = 0; a < dims; ++a)
+        if (tile_dims[a] >= 0) indices[2 * dims + a] = p[static_cast<size_t>(tile_dims[a])];
+    return member.part[LayoutPieces::register_].eval(indices, {});
+}
+
+}  // namespace
+
+/// The pitch of a member in bits, if it is a constant; else 0.
+int64_t Emitter::member_bits(ir::ValueId tensor, size_t member, size_t members) {
+    const bool innermost = member + 1 == members;
+    const Known by = affine(tensor) && !innermost ? Known() : pitch(tensor, static_cast<int>(member), innermost);
+    return by.code ? static_cast<int64_t>(*by.code) * (bit_addressed(fn_.elem(tensor)) ? 1 : 8) : 0;
+}
+
+/// Where a warp's part of a tile lies in memory, and in a stage: runs of bytes at the points of a grid over the members but the innermost.
+bool Emitter::plan_ring(WordRing& ring) {
+    const ir::Inst& next = fn_.inst(ring.load.next);
+    const ir::ValueId v = fn_.result(next);
+    const TileLayout& l = layout(v);
+    const PackedView& view = words_.at(v.v).view;
+    const std::vector<LayoutPieces> members = *access_pieces(fn_, next, l);
+    const ir::Access access = fn_.access(next);
+    std::vector<int> dims;
+    int dim = 0;
+    for (const ir::Access::Axis& a : access.axes) dims.push_back(a.kind == ir::Access::index ? -1 : dim++);
+    const size_t rank = dims.size();
+    if (!ring.load.from_zero) return false;  // runs would begin before the tensor
+    ring.members.resize(members.size());
+    for (size_t m = 0; m < members.size(); ++m) ring.members[m].bits = member_bits(fn_.operands(next)[0], m, members.size());
+    const auto thread = [&](size_t m, int lane, int warp) {
+        return thread_value(members[m], rank, dims, l, lane, warp, m + 1 == members.size() && view.most_shift ? view.period : 1);
+    };
+    for (size_t m = 0; m < members.size(); ++m)
+        for (int warp = 0; warp < fn_.gpu->warps; ++warp)
+            for (int lane = 0; lane < 32; ++lane)
+                if (thread(m, lane, warp) != thread(m, lane, 0) + thread(m, 0, warp)) return false;
+    std::vector<std::set<int64_t>> points(members.size());
+    std::set<std::vector<int64_t>> lines;  // of a stage: where in its run, behind the run
+    for (int lane = 0; lane < 32; ++lane)
+        for (const PackedView::Load& load : view.loads) {
+            std::vector<int64_t> at(members.size());
+            int64_t bits = 8 * load.offset;
+            for (size_t m = 0; m < members.size(); ++m) {
+                const bool inner = m + 1 == members.size();
+                const int64_t place = thread(m, lane, 0) + (inner ? 0 : register_value(members[m], rank, dims, l, load.reg));
+                if (const int64_t by = ring.members[m].bits)
+                    bits += place * by;
+                else
+                    points[m].insert(at[m] = place);
+            }
+            if (bits < 0 || bits % (8 * kLine)) return false;
+            at.push_back(bits / 8);
+            ring.run = std::max(ring.run, bits / 8 + view.grain);
+            lines.insert(std::move(at));
+        }
+    int64_t pitch = ring.run, copies = 1;
+    for (size_t m = members.size(); m-- > 0;) {
+        WordRing::Member& o = ring.members[m];
+        if (o.bits) continue;
+        o.count = static_cast<int64_t>(points[m].size());
+        o.stride = o.count == 1 ? 1 : *std::next(points[m].begin());
+        int64_t number = 0;
+        for (const int64_t at : points[m])
+            if (at != o.stride * number++) return false;
+        if (o.count > 1) {
+            // An odd number of lines apart, lanes that read one place in several runs meet in no bank.
+            pitch = rounded(pitch % (8 * kLine) == 0 ? pitch + kLine : pitch, kLine * o.stride);
+            o.pitch = pitch;
+            pitch *= o.count;
+        }
+        copies *= o.count;
+    }
+    if (copies > 32 || static_cast<int64_t>(lines.size()) != copies * ring.run / kLine) return false;
+    ring.copies = static_cast<int>(copies);
+    ring.stage = rounded(pitch, 128);
+    return true;
+}
+
+/// Which carried words get a ring, and where it lies.
+void Emitter::find_word_rings() {
+    if (!fn_.gpu->arch->tma) return;
+    const int64_t room = fn_.gpu->arch->shared_bytes - kKept;
+    for (const auto& [inst, walk] : walks_) {
+        if (walk->load.first.v != inst || word_rings_.count(fn_.result(walk->load.next).v)) continue;
+        if (!multiplies_in_groups(fn_, fn_.inst(walk->load.next).parent)) continue;
+        auto ring = std::make_shared<WordRing>(WordRing{.load = walk->load});
+        const ir::ValueId first = fn_.result(ring->load.first), next = fn_.result(ring->load.next);
+        const auto words = words_.find(next.v);
+        if (words == words_.end() || words->second.view.grain != kLine || !is_words(first) || !is_words(next) || !is_words(ring->load.carried))
+            continue;
+        // The loop's counter is the start along one dimension, from 0 or a later place on; the others stay.
+        const auto before = fn_.operands(fn_.inst(ring->load.first)), after = fn_.operands(fn_.inst(ring->load.next));
+        bool plain = true;
+        for (size_t i = 1; i < after.size(); ++i) {
+            if (before[i] == after[i]) continue;
+            const ir::Inst* def = fn_.def(after[i]);
+            plain = plain && !ring->start.valid() && def && def->op == Op::select && fn_.operands(*def)[0] == ring->load.more;
+            ring->start = after[i];
+        }
+        if (!plain || !ring->start.valid() || !plan_ring(*ring)) continue;
+        const int64_t at = rounded(kernel_.shared_bytes, 128), warps = fn_.gpu->warps;
+        for (ring->stages = kMostStages; ring->stages > 1; --ring->stages)
+            if (at + warps * ring->stages * (ring->stage + 8) <= room) break;
+        if (ring->stages == 1) continue;
+        ring->offset = at;
+        kernel_.shared_bytes = at + warps * ring->stages * (ring->stage + 8);
+        for (const char* section : {"shared", "mbarrier", "bulk"}) prelude_.need(section);
+        for (const ir::ValueId v : {first, next}) word_rings_[v.v] = ring;
+        ring->name = fresh("ring");
+        const std::string stages = number(ring->stages), own = ring->name, barriers = number(warps * ring->stages * ring->stage);
+        const auto put = [&](const std::string& text) { prologue_ += "    " + text + "\n"; };
+        put("unsigned char* const " + own + "_area = shared + " + number(at) + ";");
+        put("const unsigned " + own + " = shared_address(" + own + "_area) + (t >> 5) * " + number(ring->stages * ring->stage) + ", " + own +
+            "_full = shared_address(" + own + "_area) + " + barriers + " + (t >> 5) * " + number(8 * ring->stages) + ";");
+        put("[[maybe_unused]] unsigned " + own + "_get = 0, " + own + "_phase = 0;");
+        put("if (t < " + number(group_threads()) + " && (t & 31) == 0) {");
+        put("    for (int s = 0; s < " + stages + "; ++s) mbarrier_init(" + own + "_full + 8 * s, " + number(ring->copies) + ");");
+        put("    mbarrier_init_fence();");
+        put("}");
+        put("__syncwarp();");
+    }
+}
+
+/// Starts the copies of one trip, which `walk` of the lane points at.
+void Emitter::issue_words(const WordRing& ring, const std::string& stage) {
+    const ir::ValueId tensor = fn_.operands(fn_.inst(ring.load.next))[0];
+    std::string to;
+    int64_t below = 1;
+    for (size_t m = ring.members.size(); m-- > 0;) {
+        const WordRing::Member& o = ring.members[m];
+        if (o.count == 1) continue;
+        to += " + (t & 31) / " + number(below) + " % " + number(o.count) + " * " + number(o.pitch);
+        below *= o.count;
+    }
+    open("if ((t & 31) < " + number(ring.copies) + ")");
+    line("bulk_load(" + ring.name + " + " + stage + " * " + number(ring.stage) + to + ", " + name(tensor) + ", " + ring.name + "_walk, " +
+         storage_bytes(tensor) + ", " + number(ring.run) + ", " + ring.name + "_full + 8 * " + stage + ");");
+    close();
+}
+
+/// In front of the loop: the first trips' copies, all but one stage of them.
+void Emitter::start_ring(ir::InstId id, const WordRing& ring) {
+    const Part part = part_access(id);
+    names_[part.value.v] = ring.name + "_stages";
+    const std::vector<LayoutPieces> members = *access_pieces(fn_, fn_.inst(id), layout(part.value));
+    std::vector<std::string> texts = piece_texts(part), pitches;
+    for (size_t a = 0; a < part.axes.size(); ++a) {
+        std::string& text = texts[part.axes.size() + a];
+        text = replaced(text, "(t)", "(t & ~31)");
+    }
+    std::string sum = "0ull";
+    int64_t below = 1;
+    for (size_t m = members.size(); m-- > 0;) {
+        pitches.insert(pitches.begin(), member_pitch(part.tensor, m, members.size()));
+        const std::string by = " * " + pitches.front();
+        for (const auto k : {LayoutPieces::uniform, LayoutPieces::thread})
+            if (!members[m].part[k].is_constant(0))
+                sum += " + (unsigned long long)(" + layout_text(members[m].part[k], part.tensor, texts) + ")" + by;
+        if (ring.members[m].count == 1) continue;
+        sum += " + (unsigned long long)((t & 31) / " + number(below) + " % " + number(ring.members[m].count) + " * " +
+               number(ring.members[m].stride) + ")" + by;
+        below *= ring.members[m].count;
+    }
+    const bool bits = bit_addressed(fn_.elem(part.tensor));
+    const std::string grows = piece_growth(id, members, pitches), lo = name(ring.load.lo), hi = name(ring.load.hi), s = fresh("s");
+    line("unsigned long long " + ring.name + "_walk = " + (bits ? "(" + sum + ") >> 3" : sum) + ";");
+    line("const unsigned long long " + ring.name + "_step = " + (bits ? "(" + grows + ") >> 3" : grows) + ";");
+    line("__syncwarp();");
+    for (int ahead = 0; ahead + 1 < ring.stages; ++ahead) {
+        const std::string far = "(unsigned long long)" + hi + " - (unsigned long long)" + lo + " > " + number(ahead * ring.load.step) + "ull";
+        open("if (" + lo + " < " + hi + (ahead ? " && " + far : "") + ")");
+        const std::string stage = fresh("stage");
+        line("const unsigned " + stage + " = (" + ring.name + "_get + " + number(ahead) + ") % " + number(ring.stages) + ";");
+        issue_words(ring, stage);
+        line(ring.name + "_walk += " + ring.name + "_step;");
+        close();
+    }
+}
+
+/// At the head of a trip: a later trip's copies, and this one's words.
+void Emitter::take_words(ir::InstId id, const WordRing& ring) {
+    const ir::ValueId v = fn_.result(fn_.inst(id)), carried = ring.load.carried;
+    names_[v.v] = ring.name + "_stages";
+    const PackedView& view = words_.at(v.v).view;
+    const std::string get = ring.name + "_get", counter = name(ring.load.counter), array = name(carried), stages = number(ring.stages);
+    open("");
+    line("__syncwarp();");
+    open("if ((unsigned long long)" + name(ring.load.hi) + " - (unsigned long long)" + counter + " > " + number((ring.stages - 1) * ring.load.step) +
+         "ull)");
+    const std::string stage = fresh("stage");
+    line("const unsigned " + stage + " = " + get + " == 0 ? " + number(ring.stages - 1) + " : " + get + " - 1;");
+    issue_words(ring, stage);
+    line(ring.name + "_walk += " + ring.name + "_step;");
+    close();
+    line("mbarrier_wait(" + ring.name + "_full + 8 * " + get + ", " + ring.name + "_phase);");
+    Part part = part_access(id);
+    for (size_t a = 0; a < part.axes.size(); ++a) {
+        if (part.axes[a].index == ring.start) part.axes[a].start = Known(counter);
+        part_bounds(part, a);
+    }
+    part.whole = both(part.fixed, part.whole);
+    const std::vector<LayoutPieces> members = *access_pieces(fn_, fn_.inst(id), layout(v));
+    std::vector<std::string> texts = piece_texts(part);
+    for (size_t a = 0; a < part.axes.size(); ++a) {
+        std::string& text = texts[part.axes.size() + a];
+        text = replaced(text, "(t)", "(t & 31)");
+    }
+    std::string at = ring.name + "_area + ((t >> 5) * " + stages + " + " + get + ") * " + number(ring.stage), shift;
+    std::string bits;
+    const auto local = [&](size_t m) {  // bytes of a stage to the next coordinate, where no pitch is known
+        const WordRing::Member& o = ring.members[m];
+        return o.bits || o.count == 1 ? 0 : o.pitch / o.stride;
+    };
+    for (size_t m = 0; m < members.size(); ++m) {
+        const LayoutExpr& thread = members[m].part[LayoutPieces::thread];
+        if (thread.is_constant(0)) continue;
+        std::string term = layout_text(thread, part.tensor, texts);
+        if (m + 1 == members.size() && view.most_shift) {
+            shift = "(int)(" + term + " & " + number(view.period - 1) + ") * " + number(view.bits);
+            term = "(" + term + " & " + int64_text(-view.period) + ")";
+        }
+        if (const int64_t by = ring.members[m].bits)
+            bits += (bits.empty() ? "" : " + ") + ("(int)(" + term + ") * " + number(by));
+        else if (local(m))
+            at += " + (int)(" + term + ") * " + number(local(m));
+    }
+    if (!bits.empty()) at += " + ((" + bits + ") >> 3)";
+    const std::string from = fresh("from");
+    line("const unsigned char* const " + from + " = " + at + ";");
+    std::vector<int> dims;
+    int dim = 0;
+    for (const ir::Access::Axis& a : part.access.axes) dims.push_back(a.kind == ir::Access::index ? -1 : dim++);
+    for (size_t k = 0; k < view.loads.size(); ++k) {
+        int64_t offset = view.loads[k].offset;
+        for (size_t m = 0; m + 1 < members.size(); ++m) {
+            const int64_t by = ring.members[m].bits ? ring.members[m].bits / 8 : local(m);
+            offset += register_value(members[m], dims.size(), dims, layout(v), view.loads[k].reg) * by;
+        }
+        const std::string word = fresh("word");
+        line("const uint4 " + word + " = *(const uint4*)(" + from + " + " + number(offset) + ");");
+        for (int i = 0; i < 4; ++i) line(array + "[" + number(static_cast<int64_t>(4 * k) + i) + "] = " + word + "." + "xyzw"[i] + ";");
+    }
+    if (view.most_shift) shift_words(view, array, shift);
+    if (part.whole != "true") {
+        open("if (!(" + part.whole + "))");
+        clear_outside(part, view, array);
+        close();
+    }
+    line("if (++" + get + " == " + stages + ") " + get + " = 0, " + ring.name + "_phase ^= 1;");
+    close();
+}
+
+}  // namespace tegula::cuda
