@@ -16,6 +16,7 @@ namespace {
 
 using namespace ir;
 
+constexpr int64_t kMostDecoded = 128;          ///< elements of a factor that a thread decodes in a trip: more do not fit beside those on their way
 constexpr int64_t kScratchReserve = 16 << 10;  ///< of shared memory, kept for exchanges
 
 int hinted_warps(const Function& fn) {
@@ -79,7 +80,7 @@ LoopRegisters loop_registers(const Function& fn, const Arch& arch) {
 /// Products want 64 rows per group of 4 warps, no more than 96 registers of a thread kept for long and 144 at any of them (112 where operands pass
 /// through registers, too: more spills); other tiles few registers per thread: 32 elements, which leaves room for several programs.
 int default_warps(const Function& fn, const Arch& arch) {
-    int64_t rows = 0, accumulators = 0, elements = 0;
+    int64_t rows = 0, accumulators = 0, elements = 0, decoded = 0;
     int loads = 0;
     bool reduces = false, matrix = false, wide = false;
     for_each_inst(fn, fn.body, [&](InstId id) {
@@ -96,12 +97,16 @@ int default_warps(const Function& fn, const Arch& arch) {
         if (!is_product(inst.op)) return;
         const ProductShape s = product_shape(fn, inst);
         rows = std::max(rows, s.m);
+        if (is_decoded(fn, inst, 0)) decoded = std::max(decoded, s.m * s.k);
         accumulators = std::max(accumulators, s.batch * s.m * s.n);
     });
     if (rows) {
         const LoopRegisters registers = loop_registers(fn, arch);
         const bool many = registers.kept > 96 * 128 || registers.most > (arch.wgmma ? 144 : 112) * 128;
-        return (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 || many ? 8 : 4;
+        const int64_t wanted = (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 || many ? 8 : 4;
+        // Elements that are decoded on their way pass through registers, each in one warp.
+        const int64_t decoding = std::min({decoded / (32 * kMostDecoded), rows / 16, int64_t{16}});
+        return static_cast<int>(std::max(wanted, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(decoding, 1))))));
     }
     // Reductions cost every warp the same, whatever its share of the tile is; rows of several programs overlap, so long ones take fewer warps. Tiles
     // that are loaded beside the row (factors, offsets) need registers, too.
