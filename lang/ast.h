@@ -147,7 +147,7 @@ struct KernelItem : Item {
     std::span<const Expr* const> where;
     std::span<const TuneChoice> tune;
     std::span<const TuneChoice> dispatch;
-    const Expr* schedule;                   ///< swizzle(8), persistent, split_k(4), stream_k; may be null
+    const Expr* schedule;                   ///< swizzle(8), persistent, split_k(4), split_k(step = 2048), stream_k; may be null
     std::span<const Attribute> attributes;  ///< @ warps(8)
     Block body;
 };

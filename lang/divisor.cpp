@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 namespace tegula {
 
@@ -13,16 +14,25 @@ constexpr int kMostBits = 40;
 constexpr int64_t kMost = int64_t{1} << kMostBits;
 constexpr int kMaxDepth = 40;
 
-int64_t divisor(const ir::Function& fn, ir::ValueId v, int depth) {
-    if (depth > kMaxDepth) return 1;
+/// By value; sums of themselves would be followed on both sides each.
+using Known = std::map<uint32_t, int64_t>;
+
+int64_t divisor_anew(const ir::Function& fn, ir::ValueId v, int depth, Known& known);
+
+int64_t divisor(const ir::Function& fn, ir::ValueId v, int depth, Known& known) {
+    if (const auto it = known.find(v.v); it != known.end()) return it->second;
+    return depth > kMaxDepth ? 1 : known[v.v] = divisor_anew(fn, v, depth, known);
+}
+
+int64_t divisor_anew(const ir::Function& fn, ir::ValueId v, int depth, Known& known) {
     const ir::Inst* def = fn.def(v);
     if (!def) {
         const ir::InstId owner = fn.value(v).block.valid() ? fn.block(fn.value(v).block).owner : ir::InstId{};
         if (!owner.valid() || fn.inst(owner).op != Op::for_loop || fn.value(v).index != 0) return 1;
         const auto bounds = fn.operands(fn.inst(owner));
-        return std::min(divisor(fn, bounds[0], depth + 1), divisor(fn, bounds[2], depth + 1));
+        return std::min(divisor(fn, bounds[0], depth + 1, known), divisor(fn, bounds[2], depth + 1, known));
     }
-    const auto in = [&](size_t k) { return divisor(fn, fn.operands(*def)[k], depth + 1); };
+    const auto in = [&](size_t k) { return divisor(fn, fn.operands(*def)[k], depth + 1, known); };
     switch (def->op) {
         case Op::constant:
             return int64_t{1} << std::min(std::countr_zero(static_cast<uint64_t>(fn.attrs(*def)[0])), kMostBits);
@@ -47,6 +57,9 @@ int64_t divisor(const ir::Function& fn, ir::ValueId v, int depth) {
 
 }  // namespace
 
-int64_t power_of_two_divisor(const ir::Function& fn, ir::ValueId v) { return divisor(fn, v, 0); }
+int64_t power_of_two_divisor(const ir::Function& fn, ir::ValueId v) {
+    Known known;
+    return divisor(fn, v, 0, known);
+}
 
 }  // namespace tegula

@@ -129,9 +129,9 @@ const Hint* find_hint(std::span<const Hint> hints, std::string_view name) {
     return at == hints.end() ? nullptr : &*at;
 }
 
-std::optional<int64_t> hint_argument(std::span<const Hint> hints, std::string_view name) {
+std::optional<int64_t> hint_argument(std::span<const Hint> hints, std::string_view name, std::string_view key) {
     const Hint* hint = find_hint(hints, name);
-    return hint && hint->args.size() == 1 ? std::optional(hint->args[0]) : std::nullopt;
+    return hint && hint->key == key && hint->args.size() == 1 ? std::optional(hint->args[0]) : std::nullopt;
 }
 
 std::span<const Hint> Function::hints_of(const Inst& loop) const {

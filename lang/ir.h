@@ -131,11 +131,12 @@ struct Param {
 struct Hint {
     std::string name;
     std::vector<int64_t> args;
+    std::string key = {};  ///< name of the one argument, where the source gives it by name: split_k(step = 64)
 };
 /// The first hint of that name; null if there is none.
 const Hint* find_hint(std::span<const Hint> hints, std::string_view name);
-/// The argument of the first hint of that name; nothing if there is none or it does not have exactly one.
-std::optional<int64_t> hint_argument(std::span<const Hint> hints, std::string_view name);
+/// The argument of the first hint of that name; nothing if there is none, it does not have exactly one, or that is given by another name.
+std::optional<int64_t> hint_argument(std::span<const Hint> hints, std::string_view name, std::string_view key = {});
 
 /// One kernel instance (body = programs of a grid) or expression function (host statements; results through `ret`).
 class Function {

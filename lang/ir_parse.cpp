@@ -115,17 +115,23 @@ bool Parser::define(std::string_view name, ValueId value) {
     return diags_.report(Diag::ir_redefined, span(), {printable(name)}), false;
 }
 
-/// Any number of `@ name(1, 2)`.
+/// Any number of `@ name(1, 2)` and `@ name(key = 1)`.
 bool Parser::hint_list(std::vector<Hint>& out) {
     while (is("@") && !gpu_inst_ahead() && take("@")) {
         Hint hint;
         std::string_view name;
         if (!text_of(Token::word, "a name", name) || !expect("(")) return false;
         hint.name = name;
+        if (std::string_view key; lexer_.token().kind == Token::word) {
+            if (!text_of(Token::word, "a name", key) || !expect("=")) return false;
+            hint.key = key;
+        }
         while (!is(")")) {
             int64_t arg = 0;
-            if (!integer(arg) || (!is(")") && !expect(","))) return false;
+            if (!integer(arg)) return false;
             hint.args.push_back(arg);
+            if (!hint.key.empty()) break;
+            if (!is(")") && !expect(",")) return false;
         }
         if (!expect(")")) return false;
         out.push_back(std::move(hint));

@@ -73,7 +73,7 @@ std::string Printer::type_text(TypeId id) {
 
 void Printer::hints(const std::vector<Hint>& list, const char* before) {
     for (const Hint& h : list) {
-        out_ += before + h.name + "(";
+        out_ += before + h.name + "(" + (h.key.empty() ? "" : h.key + " = ");
         for (size_t i = 0; i < h.args.size(); ++i) out_ += (i ? ", " : "") + std::to_string(h.args[i]);
         out_ += ")";
     }

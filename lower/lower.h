@@ -26,7 +26,8 @@ std::vector<std::string_view> pass_names();
 void run_passes(ir::Function& fn, const PassOptions& options);
 
 // Single passes (for tests and the list). Each returns whether it changed anything.
-bool split_k(ir::Function& fn);  ///< `schedule split_k(S)`: one loop over products becomes S stretches with sums of their own, added in order
+/// `schedule split_k(n)`, `split_k(step = S)`: one loop over products becomes stretches with sums of their own, added in order.
+bool split_k(ir::Function& fn);
 /// Before the passes: why a kernel with that hint is not split; empty when it is.
 std::string split_k_problem(const ir::Function& fn);
 bool fix_extents(ir::Function& fn, const PassOptions& options);  ///< extents that facts leave one value become constants, in tensors too

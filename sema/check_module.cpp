@@ -14,12 +14,13 @@ namespace {
 struct HintRow {
     std::string_view what, name;
     size_t least, most;
+    std::string_view key = {};  ///< name that its argument may be given by, with a meaning of its own
 };
 constexpr HintRow kHints[] = {
     {"loop attribute", "pipeline", 1, 1},    {"loop attribute", "unroll", 0, 1},    {"loop attribute", "parallel", 0, 0},
     {"kernel attribute", "warps", 1, 1},     {"kernel attribute", "cluster", 1, 3}, {"kernel attribute", "specialise", 1, 1},
     {"kernel attribute", "registers", 1, 1}, {"kernel attribute", "decode", 1, 1},  {"kernel attribute", "math", 1, 1},
-    {"schedule", "swizzle", 1, 1},           {"schedule", "persistent", 0, 0},      {"schedule", "split_k", 1, 1},
+    {"schedule", "swizzle", 1, 1},           {"schedule", "persistent", 0, 0},      {"schedule", "split_k", 1, 1, "step"},
     {"schedule", "stream_k", 0, 0},
 };
 
@@ -114,6 +115,11 @@ void Checker::attributes(std::span<const ast::Attribute> list, const char* what)
         }
         const std::span<const std::string_view> words = hint_words(a.name.text);
         for (const ast::Arg& arg : a.args) {
+            if (const std::string_view key = arg.name.text; !key.empty() && key != row->key) {
+                Diagnostic& d =
+                    diags_.report(Diag::bad_attribute, arg.name.span, {std::string(a.name.text), "it has no argument `" + std::string(key) + "`"});
+                if (!row->key.empty()) d.notes.push_back("its argument may be given as `" + std::string(row->key) + " = ..`");
+            }
             if (words.empty()) expr(*arg.value);
             const std::string_view word = base_name(*arg.value);
             if (words.empty() || std::find(words.begin(), words.end(), word) != words.end()) continue;

@@ -208,6 +208,7 @@ std::vector<ir::Hint> Elaborator::hints(std::span<const ast::Attribute> attribut
         ir::Hint h;
         h.name = a.name.text;
         for (const ast::Arg& arg : a.args) {
+            h.key = arg.name.text;
             if (const auto words = hint_words(h.name); !words.empty()) {
                 h.args.push_back(std::find(words.begin(), words.end(), base_name(*arg.value)) - words.begin());
             } else if (const auto n = static_int(constant(*arg.value, scope_), arg.value->span, "the argument of an attribute")) {

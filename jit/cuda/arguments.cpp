@@ -126,6 +126,18 @@ void BoundLaunch::bind_value(const KernelParam& p, std::span<const Argument> arg
         case KernelParam::workspace:
             value = workspace_.address();
             break;
+        case KernelParam::split:
+            value = split_;
+            break;
+        case KernelParam::split_reciprocal:
+            value = UINT64_MAX / split_;
+            break;
+        case KernelParam::sums:
+            value = sums_;
+            break;
+        case KernelParam::arrivals:
+            value = arrivals_;
+            break;
         case KernelParam::report:
             value = report_.address();
             break;

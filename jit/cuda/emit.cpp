@@ -108,9 +108,7 @@ KernelText Emitter::run() {
     out += layouts_ + kernel_head() + " {\n";
     if (kernel_.shared_bytes > 0) out += "    extern __shared__ __align__(1024) unsigned char shared[];\n";
     out += "    [[maybe_unused]] const int t = threadIdx.x;\n";
-    const std::string place = param_names_.at("first") + " + blockIdx.x", parts = std::to_string(kernel_.split);
-    out += "    [[maybe_unused]] const unsigned long long program = " + (kernel_.split == 1 ? place : "(" + place + ") / " + parts) + ";\n";
-    if (kernel_.split > 1) out += "    const unsigned " + split_part_ + " = (" + place + ") % " + parts + ";\n";
+    out += split_ ? split_head_ : "    [[maybe_unused]] const unsigned long long program = " + param_names_.at("first") + " + blockIdx.x;\n";
     out += prologue_ + body_ + "}\n";
     return std::move(kernel_);
 }

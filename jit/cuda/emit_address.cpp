@@ -143,41 +143,61 @@ std::string Emitter::offset(ir::ValueId tensor, const std::vector<std::string>& 
 
 // ---- what is known of i64 scalars ----
 
+namespace {
+
+constexpr int kUnknownBits = 64, kExtentBits = 57;
+
+}  // namespace
+
 int Emitter::magnitude(ir::ValueId v, int depth) {
-    constexpr int kMaxDepth = 40, kUnknown = 64;
-    if (depth > kMaxDepth) return kUnknown;
+    constexpr int kMaxDepth = 40;
     const ir::Inst* def = fn_.def(v);
     if (!def) {
         const int p = param_number(v);
-        return p >= 0 && fn_.params[static_cast<size_t>(p)].kind == ir::Param::extent ? 57 : kUnknown;
+        return p >= 0 && fn_.params[static_cast<size_t>(p)].kind == ir::Param::extent ? kExtentBits : kUnknownBits;
     }
-    const auto in = [&](size_t k) { return magnitude(fn_.operands(*def)[k], depth + 1); };
-    switch (def->op) {
+    if (const auto it = magnitudes_.find(v.v); it != magnitudes_.end()) return it->second;
+    return depth > kMaxDepth ? kUnknownBits : magnitudes_[v.v] = magnitude_anew(*def, depth);
+}
+
+int Emitter::magnitude_anew(const ir::Inst& def, int depth) {
+    const auto in = [&](size_t k) { return magnitude(fn_.operands(def)[k], depth + 1); };
+    switch (def.op) {
         case Op::constant: {
-            const int64_t c = fn_.attrs(*def)[0];
-            return c == INT64_MIN ? kUnknown : std::bit_width(static_cast<uint64_t>(c < 0 ? -c : c));
+            const int64_t c = fn_.attrs(def)[0];
+            return c == INT64_MIN ? kUnknownBits : std::bit_width(static_cast<uint64_t>(c < 0 ? -c : c));
         }
         case Op::dim:
-            return 57;
+            return kExtentBits;
         case Op::cast:
-            return fn_.elem(fn_.operands(*def)[0]).is_int() && fn_.elem(fn_.operands(*def)[0]).bits <= 32 ? 33 : kUnknown;
+            return fn_.elem(fn_.operands(def)[0]).is_int() && fn_.elem(fn_.operands(def)[0]).bits <= 32 ? 33 : kUnknownBits;
         case Op::add:
         case Op::sub:
-            return std::min(kUnknown, std::max(in(0), in(1)) + 1);
+            return std::min(kUnknownBits, std::max(in(0), in(1)) + 1);
         case Op::mul:
-            return std::min(kUnknown, in(0) + in(1));
+            return std::min(kUnknownBits, in(0) + in(1));
         case Op::div:
         case Op::div_ceil:
         case Op::div_trunc:
-            return std::min(kUnknown, in(0) + 1);
+            return std::min(kUnknownBits, in(0) + 1);
         case Op::min:
         case Op::max:
             return std::max(in(0), in(1));
         case Op::select:
             return std::max(in(1), in(2));
         default:
-            return kUnknown;
+            return kUnknownBits;
     }
+}
+
+/// A minimum is no larger than what is known of either.
+int Emitter::reach(ir::ValueId v, int depth) {
+    constexpr int kMaxDepth = 8;  // both sides are followed
+    const ir::Inst* def = depth < kMaxDepth ? fn_.def(v) : nullptr;
+    const auto in = [&](size_t k) { return reach(fn_.operands(*def)[k], depth + 1); };
+    if (def && def->op == Op::min) return std::min(in(0), in(1));
+    if (def && def->op == Op::max) return std::max(in(0), in(1));
+    return def && def->op == Op::select ? std::max(in(1), in(2)) : magnitude(v);
 }
 
 }  // namespace tegula::cuda

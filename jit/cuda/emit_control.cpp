@@ -115,7 +115,7 @@ void Emitter::for_loop_text(const ir::Inst& inst) {
     const ir::Inst* by = fn_.def(in[2]);
     const bool positive = by && by->op == Op::constant && fn_.attrs(*by)[0] > 0;
     line(unroll_pragma(fn_, inst));
-    if (positive && magnitude(in[1]) <= kSafeBits && magnitude(in[2]) <= kSafeBits) {
+    if (positive && reach(in[1]) <= kSafeBits && magnitude(in[2]) <= kSafeBits) {
         int carried_registers = 0;
         for (uint32_t r = 0; r < inst.results.count; ++r) carried_registers += registers(fn_.result(inst, r));
         if (carried_registers < kManyCarried || products_in(fn_, body) != 1) {

@@ -110,6 +110,8 @@ private:
                           const std::string& stem);  ///< its name; added on first use
     std::string layout_text(const LayoutExpr& e, ir::ValueId tensor, const std::vector<std::string>& coordinates);
     int magnitude(ir::ValueId v, int depth = 0);  ///< bits that hold every |value| of an i64 scalar; 64: unknown
+    int magnitude_anew(const ir::Inst& def, int depth);
+    int reach(ir::ValueId v, int depth = 0);  ///< bits that hold every positive value
 
     struct Part;                      ///< one load, store or atomic of a tensor while it is emitted (emit_access.h)
     Part part_access(ir::InstId id);  ///< without the variables that part_of declares
@@ -494,9 +496,12 @@ private:
     std::string index_of_program(const std::string& place, int axis, const std::function<void(const std::string&)>& put);
     // ---- split sums (emit_split.cpp) ----
     void prepare_split();
+    std::string split_parts();
+    std::string split_sums(size_t k, const std::string& stretch);
     void split_loop(ir::InstId id);
     void split_publish();
     void split_add(const ir::Block& body, const std::vector<std::string>& totals);
+    void split_tail(const ir::Block& body, const std::vector<std::string>& totals);
 
     /// The number of the program at `place` of the launch's order, which may be one that shares operands more (emit_raster.cpp). `scope`: where it
     /// is declared, once, and what it is the number of.
@@ -511,6 +516,7 @@ private:
     std::string body_, layouts_, prologue_;
     std::string mark_;  ///< #line directive that the next line gets
     int depth_ = 1, loops_ = 0;
+    std::map<uint32_t, int> magnitudes_;  ///< by value; sums of themselves would be followed on both sides each
     std::map<std::string, std::string> layout_names_;  ///< text of the layout -> struct name
     std::map<std::string, std::string> support_names_;
     std::map<uint32_t, std::vector<std::string>> targets_;  ///< by BlockId
@@ -519,9 +525,8 @@ private:
     std::set<std::string> taken_;
     std::vector<std::string> names_;
     std::optional<SplitLoop> split_;  ///< stretches that CTAs of their own run
-    int64_t split_area_ = 0;          ///< of the workspace: where their sums lie
     int64_t split_shared_ = 0;        ///< of shared memory: how many have come
-    std::string split_part_;
+    std::string split_part_, split_head_;  ///< the number of the stretch; what says which program and stretch this is
     std::map<uint32_t, Ring> rings_;  ///< by ValueId of the channel
     std::set<uint32_t> released_;     ///< by InstId: channel_release that a product has emitted already
     const OverlappedProducts overlapped_;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "lang/ir.h"
 #include "lang/wide_access.h"
 
 namespace tegula::cuda {
@@ -22,9 +23,13 @@ struct KernelParam {
         grid,        ///< u64 grid extent `dim` (the launch is one-dimensional over programs)
         /// u64 (2^64 - 1) / n rounded down, n being grid extent `dim` in clusters of `param` programs: what divisions by n multiply with.
         grid_reciprocal,
-        first,      ///< u64 number of the first program of this launch
-        workspace,  ///< base of global scratch: workspace_bytes per program of this launch
-        report,     ///< buffer of asserts and prints (report.h), null when nobody listens
+        first,             ///< u64 number of the first program of this launch
+        workspace,         ///< base of global scratch: workspace_bytes per CTA of this launch
+        split,             ///< u64 CTAs of one program of the grid
+        split_reciprocal,  ///< u64 (2^64 - 1) / that, rounded down
+        sums,              ///< base of what the stretches of split sums come to: sum_bytes per CTA of this launch; null where there is one each
+        arrivals,          ///< u32 per CTA of this launch: zero before it, and zero again after it
+        report,            ///< buffer of asserts and prints (report.h), null when nobody listens
     } kind;
     int param = 0, dim = 0;
 };
@@ -50,7 +55,12 @@ struct KernelText {
     std::vector<TensorMap> tensor_maps;
     int threads = 128;
     bool persistent = false;  ///< any number of CTAs from 1 on runs all programs of the grid: there are no pieces, and `first` is 0
-    int split = 1;  ///< CTAs of one program of the grid: `first` and workspaces count CTAs, and the workspace starts as zeros when there are several
+    /// CTAs of one program of the grid, one for each stretch of its split sum: a constant, or, when valid, a scalar of the form whose value the
+    /// launch knows (lang/launch_value.h). `first` and workspaces count CTAs.
+    int64_t split = 1;
+    ir::ValueId split_count;
+    int64_t sum_bytes = 0;  ///< of global memory that a CTA keeps its stretch in, where a program has several
+    bool may_split() const { return split_count.valid() || split > 1; }
     int cluster = 1;  ///< CTAs that follow one another in the launch and form a cluster; divides the number of programs
     int64_t shared_bytes = 0, workspace_bytes = 0;
     std::vector<std::string> options;  ///< NVRTC flags beyond architecture ("--fmad=false")

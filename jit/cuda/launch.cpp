@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "jit/cuda/program.h"
+#include "lang/launch_value.h"
 
 namespace tegula::cuda {
 
@@ -10,7 +11,26 @@ namespace {
 constexpr uint64_t kGridLimit = 0x7fffffff;                ///< CTAs of one launch
 constexpr uint64_t kWorkspaceBytes = uint64_t{256} << 20;  ///< of global scratch at once; a larger need is met in pieces
 
+uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
 }  // namespace
+
+uint64_t BoundLaunch::split_of(const Variant& variant, std::span<const Argument> args, std::span<const uint64_t, 3> grid) {
+    const KernelText& text = variant.text;
+    if (!text.split_count.valid()) return static_cast<uint64_t>(text.split);
+    const ir::Function& fn = *variant.fn;
+    ScalarValues values(fn, [&](ir::ValueId v) -> std::optional<uint64_t> {
+        const auto scalar = launch_scalar(fn, v);
+        if (!scalar) return std::nullopt;
+        const auto dim = static_cast<size_t>(scalar->dim);
+        if (scalar->kind == LaunchScalar::programs) return grid[dim];
+        if (scalar->kind == LaunchScalar::extent) return static_cast<uint64_t>(args[scalar->param].t.extents[dim]);
+        return extend_code(fn.elem(v), args[scalar->param].code);
+    });
+    const auto count = values.code(text.split_count);
+    TEGULA_CHECK(count && static_cast<int64_t>(*count) > 0, "a number of stretches that no launch knows");
+    return *count;
+}
 
 BoundLaunch::~BoundLaunch() {
     if (!driver_) return;
@@ -26,6 +46,7 @@ std::string BoundLaunch::bind(Setup setup, std::span<const Argument> args, const
     const KernelText& text = setup_.variant->text;
     std::copy(grid.begin(), grid.end(), grid_);
     if (std::string error = bind_function(); !error.empty()) return error;
+    split_ = split_of(*setup_.variant, args, grid);
     if (std::string error = bind_grid(); !error.empty()) return error;
     if (std::string error = bind_memory(); !error.empty()) return error;
     values_.resize(text.params.size());
@@ -69,13 +90,15 @@ std::string BoundLaunch::bind_function() {
 /// How many CTAs, and in which pieces. A persistent kernel gets as many as the device holds at once.
 std::string BoundLaunch::bind_grid() {
     const KernelText& text = setup_.variant->text;
-    const auto split = static_cast<uint64_t>(text.split), together = split * static_cast<uint64_t>(text.cluster);
-    if (grid_[0] * grid_[1] * grid_[2] > INT64_MAX / split) return "the grid with the stretches of its split sum has more than 2^63 programs";
-    total_ = grid_[0] * grid_[1] * grid_[2] * split;
+    const uint64_t together = split_ * static_cast<uint64_t>(text.cluster), programs = grid_[0] * grid_[1] * grid_[2];
+    if (programs > INT64_MAX / split_)
+        return "the " + std::to_string(programs) + " programs of the grid with the " + std::to_string(split_) +
+               " stretches of their split sum each are more than 2^63";
+    total_ = programs * split_;
     TEGULA_CHECK(total_ % together == 0, "a grid that is not made of whole clusters");
     piece_ = std::min(total_, kGridLimit / together * together);
-    if (text.workspace_bytes > 0)
-        piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / static_cast<uint64_t>(text.workspace_bytes) / together, 1) * together);
+    const uint64_t bytes = static_cast<uint64_t>(text.workspace_bytes) + (split_ > 1 ? static_cast<uint64_t>(text.sum_bytes) : 0);
+    if (bytes > 0) piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / bytes / together, 1) * together);
     if (text.persistent) {
         int resident = 0;
         const CUresult code = driver_->cuOccupancyMaxActiveBlocks(&resident, function_, text.threads, static_cast<size_t>(text.shared_bytes));
@@ -91,10 +114,17 @@ std::string BoundLaunch::bind_memory() {
     const KernelText& text = setup_.variant->text;
     CaptureScope capture(*driver_);
     CUresult code = kCudaSuccess;
-    if (text.workspace_bytes > 0)
-        code = workspace_.allocate(*driver_, piece_ * static_cast<uint64_t>(text.workspace_bytes), setup_.pool, setup_.stream);
-    if (code == kCudaSuccess && text.split > 1) {
-        code = driver_->cuMemsetD8Async(workspace_.address(), 0, piece_ * static_cast<uint64_t>(text.workspace_bytes), setup_.stream);
+    const bool several = split_ > 1;
+    const uint64_t scratch = rounded(piece_ * static_cast<uint64_t>(text.workspace_bytes)),
+                   sums = several ? rounded(piece_ * static_cast<uint64_t>(text.sum_bytes)) : 0, arrivals = several ? piece_ * sizeof(uint32_t) : 0;
+    if (const uint64_t bytes = scratch + sums + arrivals; bytes > 0) {
+        code = workspace_.allocate(*driver_, bytes, setup_.pool, setup_.stream);
+        if (code != kCudaSuccess) return driver_->error("cuMemAlloc", code) + describe_memory(bytes);
+    }
+    if (several) {
+        sums_ = workspace_.address() + scratch;
+        arrivals_ = sums_ + sums;
+        code = driver_->cuMemsetD8Async(arrivals_, 0, arrivals, setup_.stream);
         if (code == kCudaSuccess && !setup_.pool) code = driver_->cuStreamSynchronize(setup_.stream);
     }
     bool reports = false;
@@ -104,6 +134,15 @@ std::string BoundLaunch::bind_memory() {
         if (code == kCudaSuccess) code = reset_report(setup_.stream, kReportWords);
     }
     return driver_->error("cuMemAlloc", code);
+}
+
+/// What a workspace that could not be had was for.
+std::string BoundLaunch::describe_memory(uint64_t bytes) const {
+    std::string out = ": " + std::to_string(bytes) + " bytes of workspace for " + std::to_string(piece_ / split_) + " programs at once";
+    if (split_ > 1)
+        out += ", each of them with " + std::to_string(split_) + " stretches of " + std::to_string(setup_.variant->text.sum_bytes) +
+               " bytes; longer stretches or smaller tiles take less";
+    return out;
 }
 
 /// Makes the buffer empty. `used` words are cleared: behind the last record that fitted a reader must find zeros, not an older launch's records.

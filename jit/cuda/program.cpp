@@ -236,7 +236,8 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     poll(options.cancel);
     if (!found) return found.error;
     const bool listen = facts_.reports.asserts || (facts_.reports.prints && options.print);
-    if (capturing && (!staging.empty() || listen || (*found)->text.workspace_bytes > 0))
+    const bool works = (*found)->text.workspace_bytes > 0 || BoundLaunch::split_of(**found, args, grid) > 1;
+    if (capturing && (!staging.empty() || listen || works))
         return "the stream is being captured, and this launch copies, allocates or reports: prepare it before the capture";
 
     if (const CUresult code = staging.upload(); code != kCudaSuccess) return driver.error("copying arguments to the device", code);

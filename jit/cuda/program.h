@@ -78,11 +78,14 @@ public:
     /// launch() in pieces, polling `cancel` between them.
     int launch_all(CUstream stream, const std::atomic<bool>* cancel) const;
     bool has_report() const { return report_.address() != 0; }
+    /// CTAs that a launch of the variant with these arguments has for each program of the grid.
+    static uint64_t split_of(const Variant& variant, std::span<const Argument> args, std::span<const uint64_t, 3> grid);
 
 private:
     void bind_value(const KernelParam& param, std::span<const Argument> args, const Addresses& addresses, uint64_t& value) const;
     std::string bind_map(const TensorMap& map, std::span<const Argument> args, const Addresses& addresses, CUtensorMap& out) const;
     std::string bind_memory();
+    std::string describe_memory(uint64_t bytes) const;
     std::string bind_function();
     std::string bind_grid();
     CUresult reset_report(CUstream stream, uint64_t used) const;
@@ -93,11 +96,13 @@ private:
     CUlaunchConfig config_{};
     CUlaunchAttribute cluster_{};  ///< config_ points to it when CTAs are launched in clusters
     uint64_t grid_[3] = {1, 1, 1};
+    uint64_t split_ = 1;              ///< CTAs of a program of the grid
     uint64_t total_ = 0, piece_ = 0;  ///< CTAs in all, and per launch
     std::vector<uint64_t> values_;
     std::vector<CUtensorMap> maps_;
     mutable std::vector<void*> pointers_;  ///< mutable: the driver's interface takes void**, and writes nothing
     std::vector<PrintedRange> ranges_;     ///< where printed pointers may point to
+    CUdeviceptr sums_ = 0, arrivals_ = 0;  ///< in the workspace; 0: no program has several CTAs
     DeviceMemory workspace_, report_;
 };
 

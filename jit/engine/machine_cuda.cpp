@@ -59,7 +59,7 @@ std::string describe_resources(const cuda::CompiledKernel& kernel, const cuda::K
     const auto number = [&](int64_t n) { return kernel.is_ptx ? std::string("null") : std::to_string(n); };
     return "{\"schema\":1,\"kernel\":" + json_quote(name) + ",\"arch\":" + json_quote(arch.name) + ",\"threads\":" + std::to_string(text.threads) +
            ",\"registers\":" + number(r.registers) + ",\"shared_bytes\":" + number(text.shared_bytes + r.static_shared) +
-           ",\"workspace_bytes\":" + std::to_string(text.workspace_bytes) + ",\"stack_bytes\":" + number(r.stack_bytes) +
+           ",\"workspace_bytes\":" + std::to_string(text.workspace_bytes + text.sum_bytes) + ",\"stack_bytes\":" + number(r.stack_bytes) +
            ",\"spill_store_bytes\":" + number(r.spill_stores) + ",\"spill_load_bytes\":" + number(r.spill_loads) + "}\n";
 }
 

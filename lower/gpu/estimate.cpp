@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <map>
 
+#include "lang/launch_value.h"
 #include "lang/raster.h"
 #include "lang/split_loop.h"
 #include "lang/tensor_core.h"
@@ -38,7 +38,7 @@ constexpr double kSpill = 4;   ///< factor of accumulators in local memory
 constexpr int64_t kSharedReserve = 16 << 10;
 constexpr int64_t kUnknownTrips = 16;
 constexpr double kMostPrograms = 0x1p62;  ///< that a launch has; estimates may be asked for more
-constexpr int kDefaultStages = 4, kGroupRows = 16, kMaxPrograms = 32, kMaxWalk = 200, kMaxDepth = 60;
+constexpr int kDefaultStages = 4, kGroupRows = 16, kMaxPrograms = 32, kMaxWalk = 200;
 
 /// Clocks of the units that programs share, bytes from L2, and clocks of a program that has the SM to itself.
 struct Cost {
@@ -58,8 +58,8 @@ public:
     GpuEstimate run();
 
 private:
-    std::optional<int64_t> scalar(ValueId v, int depth = 0);
-    std::optional<int64_t> scalar_anew(ValueId v, int depth);
+    std::optional<int64_t> scalar(ValueId v);
+    std::optional<int64_t> given(ValueId v);
     int64_t trips(const Inst& loop);
     Cost block(BlockId id);
     Cost loop(const Inst& inst);
@@ -76,81 +76,55 @@ private:
     const Arch& arch_;
     RowContext rows_;
     double programs_ = 1, at_once_ = 1, sm_bytes_ = kSmBytes;
-    double stretches_ = 1, uncut_ = 1;  ///< of a split sum; those that the loops at hand do not show
+    double stretches_ = 1;  ///< of a split sum
     std::array<int, 3> cluster_ = {1, 1, 1};
     int64_t ring_bytes_ = 0;  ///< shared memory of the largest ring
     double longest_ = 0;
-    std::map<uint32_t, std::optional<int64_t>> scalars_;  ///< by value; sums of themselves would be followed on both sides each
+    ScalarValues scalars_;  ///< in a program in the middle of the grid, in a trip in the middle of a loop
     GpuEstimate out_;
 };
 
 double bytes_of(const Function& fn, ValueId v) { return double(fn.type(v).shape.elements()) * fn.elem(v).bits / 8; }
 
-Estimator::Estimator(const Function& fn, const GpuOptions& options, const LaunchScale& scale) : fn_(fn), scale_(scale), arch_(*options.arch) {
+Estimator::Estimator(const Function& fn, const GpuOptions& options, const LaunchScale& scale)
+    : fn_(fn), scale_(scale), arch_(*options.arch), scalars_(fn, [this](ValueId v) { return given(v); }) {
     rows_.arch = options.arch;
     rows_.shared_left = arch_.shared_bytes - kSharedReserve;
     rows_.warps = chosen_warps(fn, rows_);
     for (uint64_t g : scale.grid) programs_ *= static_cast<double>(g);
     bool cut = false;
-    for_each_inst(fn, fn.body, [&](InstId i) { cut = cut || is_split_loop(fn, fn.inst(i)); });
-    if (const auto parts = hint_argument(fn.hints, "split_k"); parts && (cut || split_k_problem(fn).empty()))
-        stretches_ = static_cast<double>(std::max<int64_t>(*parts, 1));
+    for_each_inst(fn, fn.body, [&](InstId i) {
+        if (!is_split_loop(fn, fn.inst(i))) return;
+        cut = true;
+        const ValueId count = fn.operands(fn.inst(i))[1];
+        if (known_at_launch(fn, count)) stretches_ = static_cast<double>(std::max<int64_t>(scalar(count).value_or(1), 1));
+    });
     const bool persistent = find_hint(fn.hints, "persistent") != nullptr;
     if (const std::array<int, 3> wanted = wanted_cluster(fn);
-        arch_.multicast && stretches_ == 1 && !cut && !persistent && !reports_programs(fn) && has_whole_clusters(wanted, scale.grid))
+        arch_.multicast && !cut && !persistent && !reports_programs(fn) && has_whole_clusters(wanted, scale.grid))
         cluster_ = wanted;
     programs_ *= stretches_;
-    uncut_ = cut ? 1 : stretches_;
     sm_bytes_ = std::min(kSmBytes, arch_.l2_bytes / std::min(std::max(programs_, 1.0), double(arch_.sms)));
 }
 
-/// The value of an integer scalar in a program in the middle of the grid, where it follows from what is known.
-std::optional<int64_t> Estimator::scalar(ValueId v, int depth) {
-    if (const auto it = scalars_.find(v.v); it != scalars_.end()) return it->second;
-    return scalars_[v.v] = scalar_anew(v, depth);
+std::optional<int64_t> Estimator::scalar(ValueId v) {
+    const auto code = scalars_.code(v);
+    return code ? std::optional(static_cast<int64_t>(*code)) : std::nullopt;
 }
 
-std::optional<int64_t> Estimator::scalar_anew(ValueId v, int depth) {
-    if (depth > kMaxDepth || fn_.type(v).kind != Type::tile || fn_.type(v).shape.rank != 0) return std::nullopt;
-    if (int64_t value = 0; constant_int(fn_, v, value)) return value;
+/// What the launch at hand says, in the middle of what has several values.
+std::optional<int64_t> Estimator::given(ValueId v) {
     const Inst* def = fn_.def(v);
-    if (!def) {
-        for (size_t i = 0; i < fn_.params.size() && i < scale_.scalars.size(); ++i)
-            if (fn_.params[i].value == v) return scale_.scalars[i];
-        const Block& block = fn_.block(fn_.value(v).block);
-        if (!block.owner.valid() || fn_.inst(block.owner).op != Op::for_loop || fn_.value(v).index != 0) return std::nullopt;
-        const auto bounds = fn_.operands(fn_.inst(block.owner));  // a trip in the middle
-        const auto lo = scalar(bounds[0], depth + 1), hi = scalar(bounds[1], depth + 1);
-        return lo && hi ? std::optional(*lo + (*hi - *lo) / 2) : std::nullopt;
-    }
-    if (def->op == Op::program_id) return static_cast<int64_t>(scale_.grid[fn_.attrs(*def)[0]] / 2);
-    if (def->op == Op::num_programs) return static_cast<int64_t>(scale_.grid[fn_.attrs(*def)[0]]);
-    if (def->op == Op::cast) return scalar(fn_.operands(*def)[0], depth + 1);
-    if (fn_.operands(*def).size() != 2 || !has_trait(def->op, ELEMWISE)) return std::nullopt;
-    const auto a = scalar(fn_.operands(*def)[0], depth + 1), b = scalar(fn_.operands(*def)[1], depth + 1);
-    if (!a || !b) return std::nullopt;
-    const auto [x, y] = std::pair(static_cast<uint64_t>(*a), static_cast<uint64_t>(*b));
-    switch (def->op) {
-        case Op::add:
-            return static_cast<int64_t>(x + y);
-        case Op::sub:
-            return static_cast<int64_t>(x - y);
-        case Op::mul:
-            return static_cast<int64_t>(x * y);
-        case Op::min:
-            return std::min(*a, *b);
-        case Op::max:
-            return std::max(*a, *b);
-        case Op::div:
-        case Op::div_trunc:
-            return *a >= 0 && *b > 0 ? std::optional(*a / *b) : std::nullopt;
-        case Op::div_ceil:
-            return *a >= 0 && *b > 0 ? std::optional(*a / *b + (*a % *b != 0)) : std::nullopt;
-        case Op::rem:
-            return *a >= 0 && *b > 0 ? std::optional(*a % *b) : std::nullopt;
-        default:
-            return std::nullopt;
-    }
+    if (def && def->op == Op::program_id) return static_cast<int64_t>(scale_.grid[fn_.attrs(*def)[0]] / 2);
+    if (def && def->op == Op::num_programs) return static_cast<int64_t>(scale_.grid[fn_.attrs(*def)[0]]);
+    if (def) return std::nullopt;
+    for (size_t i = 0; i < fn_.params.size() && i < scale_.scalars.size(); ++i)
+        if (fn_.params[i].value == v) return scale_.scalars[i];
+    const Block& block = fn_.block(fn_.value(v).block);
+    if (!block.owner.valid() || fn_.inst(block.owner).op != Op::for_loop || fn_.value(v).index != 0) return std::nullopt;
+    const auto bounds = fn_.operands(fn_.inst(block.owner));
+    const auto lo = scalar(bounds[0]), hi = scalar(bounds[1]);
+    return lo && hi ? std::optional(*lo + (*hi - *lo) / 2) : std::nullopt;
 }
 
 int64_t Estimator::trips(const Inst& inst) {
@@ -259,7 +233,7 @@ Cost Estimator::instruction(const Inst& inst) {
 /// A loop whose products read loaded tiles runs through a ring: a step takes what its units take, or its share of the ring's round trip.
 Cost Estimator::loop(const Inst& inst) {
     double times = inst.op == Op::for_loop ? static_cast<double>(trips(inst)) : double(kUnknownTrips);
-    if (is_split_loop(fn_, inst)) times = 1;
+    if (is_split_loop(fn_, inst) && known_at_launch(fn_, fn_.operands(inst)[1])) times = 1;
     Cost body, copies;
     int64_t stage_bytes = 0;
     bool product = false;
@@ -275,7 +249,6 @@ Cost Estimator::loop(const Inst& inst) {
             if (copied) stage_bytes += static_cast<int64_t>(bytes_of(fn_, fn_.result(in)));
             product = product || is_product(in.op);
         }
-    if (product) times = std::ceil(times / uncut_);
     const int64_t room = arch_.shared_bytes - kSharedReserve;
     int64_t stages = product && stage_bytes > 0 ? std::min<int64_t>(kDefaultStages, room / stage_bytes) : 0;
     if (stages < 2 || !arch_.cp_async) stages = 0;
@@ -368,6 +341,9 @@ std::string GpuEstimate::text() const {
 
 GpuEstimate estimate_gpu(const Function& fn, const GpuOptions& options, const LaunchScale& scale) {
     Function turned = fn;
+    bool cut = false;
+    for_each_inst(turned, turned.body, [&](InstId i) { cut = cut || is_split_loop(turned, turned.inst(i)); });
+    if (!cut) split_k(turned);
     orient_products(turned);
     return Estimator(turned, options, scale).run();
 }

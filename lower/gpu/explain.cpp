@@ -5,6 +5,7 @@
 #include "lang/gpu_scratch.h"
 #include "lang/packed_view.h"
 #include "lang/plain_text.h"
+#include "lang/split_loop.h"
 #include "lang/tensor_memory.h"
 #include "lang/wide_access.h"
 #include "lang/wide_tiles.h"
@@ -190,10 +191,23 @@ void explain_convert(const Function& fn, InstId id, std::vector<GpuNote>& notes)
     notes.push_back({inst.span, text});
 }
 
+void explain_split(const Function& fn, std::vector<GpuNote>& notes) {
+    const auto split = parallel_split(fn);
+    if (!split) return;
+    const Inst& loop = fn.inst(split->loop);
+    const auto step = hint_argument(fn.hints_of(loop), "split_k", "step");
+    std::string text = "split sum: " + (split->parts ? std::to_string(split->parts) : std::string("as many")) + " stretches";
+    if (step) text += " of " + std::to_string(*step) + " elements of K";
+    if (split->parts == 0) text += " as the launch's K has, at least one";
+    notes.push_back({loop.span, text + "; a CTA each, of which the last one to end adds the sums, " + std::to_string(split->bytes) +
+                                    " bytes of workspace per stretch"});
+}
+
 }  // namespace
 
 std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& options) {
     std::vector<GpuNote> notes;
+    explain_split(fn, notes);
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Op op = fn.inst(id).op;
         if (op == Op::cta_id && notes.empty())

@@ -46,12 +46,12 @@ private:
 };
 
 void Notes::split_k() {
-    if (argument() == 1) return;
+    if (argument() == 1 && hint_->key.empty()) return;
     bool split = false;
     for_each_inst(fn_, fn_.body, [&](InstId i) { split = split || is_split_loop(fn_, fn_.inst(i)); });
     if (!split) return ignored(split_k_problem(fn_));
     std::string why;
-    if (!parallel_split(form_, &why)) ignored("its stretches are run one after the other, because " + why);
+    if (!parallel_split(form_, &why) && !why.empty()) ignored("its stretches are run one after the other, because " + why);
 }
 
 void Notes::decode() {

@@ -18,7 +18,10 @@ Program Generator::run() {
     const int inputs = loop ? below(2) : 1 + below(3);
     for (int i = 0; i < inputs; ++i) add_input();
     if (loop) add_product_loop();
-    if (chance(33)) p_.schedule = loop && chance(60) ? "split_k(" + std::to_string(pick({2, 3, 4})) + ")" : "persistent";
+    if (chance(33)) {
+        const std::string stretches = chance(50) ? std::to_string(pick({2, 3, 4})) : "step = " + std::to_string(loop_step_ * pick({1, 1, 2, 3}));
+        p_.schedule = loop && chance(60) ? "split_k(" + stretches + ")" : "persistent";
+    }
     if (chance(25)) p_.attributes += " @ warps(" + std::to_string(pick({1, 2, 4, 8})) + ")";
     const int count = 3 + below(12);
     for (int tries = 0; static_cast<int>(p_.statements.size()) < count && tries < 10 * count; ++tries) add_statement();

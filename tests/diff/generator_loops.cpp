@@ -88,6 +88,7 @@ void Generator::add_product_loop() {
     };
     const Operands& o = kOperands[below(static_cast<int>(std::size(kOperands)))];
     const int64_t m = pick({16, 17, 32, 64}), n = pick({8, 16, 33, 64}), step = pick({16, 32, 64});
+    loop_step_ = step;
     const int64_t k = std::max<int64_t>(1, step * pick({1, 2, 3, 4}) - pick({0, 0, 1, 8}));
     const auto number = [](int64_t v) { return std::to_string(v); };
     const auto a = static_cast<int>(p_.inputs.size());

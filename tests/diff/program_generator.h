@@ -116,6 +116,7 @@ private:
     bool nan_bits_;
     uint64_t state_;
     Program p_;
+    int64_t loop_step_ = 1;  ///< of the loop over a product
 };
 
 }  // namespace tegula::diff

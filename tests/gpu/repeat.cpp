@@ -247,6 +247,9 @@ std::vector<Case> cases(const std::string& dir, bool large) {
         for (const char* type : {"f16", "tf32", "u8", "i8", "f8e4m3", "f8e5m2"})
             add("tests/run/split_k.tile", "mm", {{"ACC", *type == 'u' || *type == 'i' ? "i32" : "f32"}, {"S", parts}},
                 product(type, *type == 'u' || *type == 'i' ? "i32" : "f32", "col"));
+    for (int64_t length : {64, 192})
+        add("tests/run/split_k.tile", "steps", {{"ACC", "f32"}, {"S", length}, {"BM", int64_t{64}}, {"BN", int64_t{64}}, {"BK", int64_t{64}}},
+            {{"f16", {M, K}}, {"f16", {N, K}}, {"f32", {M, N}, "row", true}});
     add("examples/int8_gemm.tile", "int8_gemm", {{"O", "f32"}, {"BM", int64_t{128}}, {"BN", int64_t{128}}},
         {{"i8", {M, K}}, {"i8", {N, K}}, {"f32", {M}}, {"f32", {N}}, {"f32", {M, N}, "row", true}});
     for (int64_t m : {64, 128})

@@ -15,6 +15,7 @@ struct Row {
     const char* expected;  ///< code and message of the only warning; empty: none
     const char* arch = "sm_90a";
     const char* body = nullptr;
+    const char* begin = "0";  ///< of that loop
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.kernel << " " << row.loop << " on " << row.arch; }
 
@@ -24,8 +25,9 @@ std::string text_of(const Row& row) {
     return "kernel k(a: tensor<f16>[M, K], b: tensor<f16>[K, N], w: tensor<i8>[K, N], out c: tensor<f32>[M, N])\n"
            "    grid [cdiv(M, 64), cdiv(N, 64)]\n    " +
            std::string(row.kernel) +
-           "\n{\n    let (m, n) = (program_id(0) * 64, program_id(1) * 64);\n    var acc = zeros<f32>[64, 64];\n    for k in 0 .. K step 64 " +
-           row.loop + " {\n        " + (row.body ? row.body : kSum) + "\n    }\n    c[m +: 64, n +: 64] = acc;\n}\n";
+           "\n{\n    let (m, n) = (program_id(0) * 64, program_id(1) * 64);\n    var acc = zeros<f32>[64, 64];\n    for k in " +
+           std::string(row.begin) + " .. K step 64 " + row.loop + " {\n        " + (row.body ? row.body : kSum) +
+           "\n    }\n    c[m +: 64, n +: 64] = acc;\n}\n";
 }
 
 class Hints : public testing::TestWithParam<Row> {
@@ -119,6 +121,22 @@ INSTANTIATE_TEST_SUITE_P(
             "of processors"},
         Row{"schedule split_k(4)", "", ""}, Row{"schedule split_k(4)", "", "", "sm_80"}, Row{"schedule split_k(4)", "", "", "sm_75"},
         Row{"schedule split_k(1)", "", ""}, Row{"schedule split_k(65)", "", "T1101 `split_k` has no effect on sm_90a: it takes 1 to 64 parts"},
+        Row{"schedule split_k(step = 128)", "", ""}, Row{"schedule split_k(step = 128)", "", "", "sm_80"},
+        Row{"schedule split_k(step = 128)", "", "", "sm_75"}, Row{"schedule split_k(step = 0x7fffffffffffffc0)", "", ""},
+        Row{"schedule split_k(step = 100)", "",
+            "T1101 `split_k` has no effect on sm_90a: its stretches of 100 elements are no whole steps of the loop over its product, which are of "
+            "64; the nearest is 128"},
+        Row{"schedule split_k(step = 1)", "",
+            "T1101 `split_k` has no effect on sm_90a: its stretches of 1 element are no whole steps of the loop over its product, which are of 64; "
+            "the nearest is 64"},
+        Row{"schedule split_k(step = -64)", "", "T1101 `split_k` has no effect on sm_90a: a stretch of -64 elements is none; the nearest is 64"},
+        Row{"schedule split_k(step = 64)", "", "T1101 `split_k` has no effect on sm_90a: it has no loop over a product", "sm_90a",
+            "acc = acc + 1.0;"},
+        Row{"schedule split_k(step = 64)", "",
+            "T1101 `split_k` has no effect on sm_90a: its stretches are run one after the other, because how many there are is no value of extents, "
+            "scalar parameters and the grid: a launch does not know it",
+            "sm_90a", kSum, "m"},
+        Row{"schedule split_k(4)", "", "", "sm_90a", kSum, "m"},
         Row{"schedule split_k(4)", "", "T1101 `split_k` has no effect on sm_90a: the loop over its product carries more than sums of products",
             "sm_90a", kEqual},
         Row{"schedule split_k(4)", "", "T1101 `split_k` has no effect on sm_90a: it has no loop over a product", "sm_90a", "acc = acc + 1.0;"},

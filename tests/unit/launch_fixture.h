@@ -71,14 +71,17 @@ protected:
     }
     /// A variant as the program would make it, with a parameter list of the test's choice.
     std::shared_ptr<const Variant> variant(std::vector<KernelParam> params, std::vector<GpuTensor> traits, std::vector<TensorMap> maps = {},
-                                           int64_t workspace = 0, int split = 1, int cluster = 1, bool persistent = false) {
+                                           int64_t workspace = 0, int cluster = 1, bool persistent = false) {
+        return make_variant(std::move(params), std::move(traits), std::move(maps), workspace, cluster, persistent);
+    }
+    std::shared_ptr<Variant> make_variant(std::vector<KernelParam> params, std::vector<GpuTensor> traits, std::vector<TensorMap> maps = {},
+                                          int64_t workspace = 0, int cluster = 1, bool persistent = false) {
         auto v = std::make_shared<Variant>();
         v->fn = *fn_;
         v->traits = std::move(traits);
         v->text.params = std::move(params);
         v->text.tensor_maps = std::move(maps);
         v->text.workspace_bytes = workspace;
-        v->text.split = split;
         v->text.cluster = cluster;
         v->text.persistent = persistent;
         v->text.threads = 256;

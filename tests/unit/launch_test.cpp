@@ -245,7 +245,7 @@ TEST_F(LaunchTest, persistent_kernels_get_what_the_device_holds_and_no_pieces) {
     kernel_ = [&](const FakeLaunch& l) { pieces.emplace_back(value<uint64_t>(l, 0), l.grid); };
     const auto held = [&](std::array<uint64_t, 3> grid, int64_t workspace) {
         BoundLaunch launch;
-        EXPECT_EQ(bind(launch, variant({{KernelParam::first, 0, 0}}, {{}}, {}, workspace, 1, 1, true), {scalar(1)}, grid), "");
+        EXPECT_EQ(bind(launch, variant({{KernelParam::first, 0, 0}}, {{}}, {}, workspace, 1, true), {scalar(1)}, grid), "");
         EXPECT_EQ(launch.launch(nullptr), 0);
         return std::exchange(pieces, {});
     };
@@ -257,19 +257,78 @@ TEST_F(LaunchTest, persistent_kernels_get_what_the_device_holds_and_no_pieces) {
     EXPECT_EQ(held({1000, 1, 1}, 2 << 20), (Pieces{{0, 128}})) << "256 MB of workspace";
 }
 
-TEST_F(LaunchTest, split_sums_have_several_ctas_per_program_and_start_from_zeros) {
+TEST_F(LaunchTest, split_sums_have_several_ctas_per_program_and_count_from_zero) {
     parse("kernel @k(%N: extent) {\n  ret\n}\n");
     std::vector<std::pair<uint64_t, uint64_t>> pieces;
     kernel_ = [&](const FakeLaunch& l) {
         pieces.emplace_back(value<uint64_t>(l, 0), l.grid);
-        const auto* workspace = value<const uint8_t*>(l, 1);
-        EXPECT_EQ(std::count(workspace, workspace + (3 << 20), 0), 3 << 20);
+        const auto* arrivals = value<const uint32_t*>(l, 2);
+        EXPECT_EQ(value<const uint8_t*>(l, 1) + (255 << 20), reinterpret_cast<const uint8_t*>(arrivals));
+        EXPECT_EQ(std::count(arrivals, arrivals + 255, 0u), 255);
     };
-    const auto v = variant({{KernelParam::first, 0, 0}, {KernelParam::workspace, 0, 0}}, {{}}, {}, 1 << 20, 3);
+    const auto v = make_variant({{KernelParam::first, 0, 0}, {KernelParam::sums, 0, 0}, {KernelParam::arrivals, 0, 0}}, {{}});
+    v->text.split = 3;
+    v->text.sum_bytes = 1 << 20;
     BoundLaunch launch;  // 256 CTAs at once would cut a program in two
     ASSERT_EQ(bind(launch, v, {scalar(1)}, {100, 1, 1}), "");
     EXPECT_EQ(launch.launch(nullptr), 0);
     EXPECT_EQ(pieces, (std::vector<std::pair<uint64_t, uint64_t>>{{0, 255}, {255, 45}}));
+}
+
+/// Every launch has the stretches of its own extents, those that are prepared beside each other too.
+TEST_F(LaunchTest, how_many_stretches_a_sum_has_is_computed_for_every_launch) {
+    parse(
+        "kernel @k(%x: tensor<u8>[?, ?] in, %shift: i8, %K: extent) {\n  %0 = dim %x {axis = 1} : i64\n  %1 = num_programs {axis = 1} : i64\n"
+        "  %2 = mul %0, %1 : i64\n  %3 = cast %shift {round = rne, overflow = automatic} : i64\n  %4 = add %2, %3 : i64\n"
+        "  %5 = div_ceil %4, %K : i64\n  %6 = constant 1 : i64\n  %7 = max %5, %6 : i64\n  ret\n}\n");
+    using K = KernelParam;
+    const auto v =
+        make_variant({{K::first, 0, 0}, {K::workspace, 0, 0}, {K::split, 0, 0}, {K::split_reciprocal, 0, 0}, {K::sums, 0, 0}, {K::arrivals, 0, 0}},
+                     {{}, {}, {}}, {}, 100);
+    const std::vector<ir::InstId>& insts = fn_->block(fn_->body).insts;
+    v->text.split_count = fn_->result(insts[insts.size() - 2]);
+    v->text.sum_bytes = 64;
+    struct Seen {
+        uint64_t grid, split, reciprocal, sums, arrivals;
+    };
+    std::vector<Seen> seen;
+    kernel_ = [&](const FakeLaunch& l) {
+        const uint64_t workspace = value<uint64_t>(l, 1);
+        seen.push_back({l.grid, value<uint64_t>(l, 2), value<uint64_t>(l, 3), value<uint64_t>(l, 4) ? value<uint64_t>(l, 4) - workspace : 0,
+                        value<uint64_t>(l, 5) ? value<uint64_t>(l, 5) - workspace : 0});
+    };
+    uint8_t x[8];
+    const auto args = [&](int64_t extent, int shift, uint64_t k) {
+        return std::vector<Argument>{argument(tensor(Fmt::u8, x, 8, {1, extent})), scalar(static_cast<uint8_t>(shift)), scalar(k)};
+    };
+    BoundLaunch many, one, none;
+    ASSERT_EQ(bind(many, v, args(50, 7, 32), {2, 3, 1}), "");  // (50 * 3 + 7) / 32 rounded up
+    ASSERT_EQ(bind(one, v, args(50, -22, 128), {2, 3, 1}), "");
+    ASSERT_EQ(bind(none, v, args(50, 7, 0), {2, 3, 1}), "") << "a quotient by 0 is 0";
+    EXPECT_EQ(many.launch(nullptr) + one.launch(nullptr) + none.launch(nullptr) + many.launch(nullptr), 0);
+    ASSERT_EQ(seen.size(), 4u);
+    for (const size_t i : {0, 3}) {
+        EXPECT_EQ(seen[i].grid, 30u);
+        EXPECT_EQ(seen[i].split, 5u);
+        EXPECT_EQ(seen[i].reciprocal, UINT64_MAX / 5);
+        EXPECT_EQ(seen[i].sums, 3072u) << "behind 30 slices of 100 bytes";
+        EXPECT_EQ(seen[i].arrivals, 3072u + 2048u);
+    }
+    for (const size_t i : {1, 2}) {
+        EXPECT_EQ(seen[i].grid, 6u);
+        EXPECT_EQ(seen[i].split, 1u);
+        EXPECT_EQ(seen[i].reciprocal, UINT64_MAX);
+        EXPECT_EQ(seen[i].sums + seen[i].arrivals, 0u);
+    }
+    BoundLaunch refused;
+    fake_->fail_at = fake_->calls + 4;
+    EXPECT_NE(bind(refused, v, args(50, 7, 32), {2, 3, 1})
+                  .find("5240 bytes of workspace for 6 programs at once, each of them with 5 stretches of 64 bytes"),
+              std::string::npos);
+    fake_->fail_at = 0;
+    BoundLaunch large;
+    EXPECT_EQ(bind(large, v, args(50, 7, 32), {uint64_t{1} << 60, 3, 1}),
+              "the 3458764513820540928 programs of the grid with the 5 stretches of their split sum each are more than 2^63");
 }
 
 TEST_F(LaunchTest, clusters_are_launched_whole) {
@@ -282,7 +341,7 @@ TEST_F(LaunchTest, clusters_are_launched_whole) {
     };
     const std::vector<KernelParam> params = {{KernelParam::first, 0, 0}, {KernelParam::workspace, 0, 0}};
     BoundLaunch launch;  // 85 CTAs at once would cut a cluster in two
-    ASSERT_EQ(bind(launch, variant(params, {{}}, {}, 3 << 20, 1, 4), {scalar(1)}, {50, 4, 1}), "");
+    ASSERT_EQ(bind(launch, variant(params, {{}}, {}, 3 << 20, 4), {scalar(1)}, {50, 4, 1}), "");
     EXPECT_EQ(launch.launch(nullptr), 0);
     EXPECT_EQ(pieces, (std::vector<std::pair<uint64_t, uint64_t>>{{0, 84}, {84, 84}, {168, 32}}));
     EXPECT_EQ(cluster, 4u);
