@@ -66,10 +66,15 @@ struct LaunchTraits {
     std::vector<GpuTensor> tensors;  ///< by parameter
     bool may_alias = true;           ///< tensors may overlap
     bool whole_clusters = true;      ///< the grid consists of whole clusters of the size that the kernel asks for
+    bool spread = true;              ///< stretches of a split sum are CTAs of their own
     std::vector<std::pair<size_t, int64_t>> extents = {};  ///< numbers and values of the extent parameters that the variant is made for
 };
 /// Given by the engine: a fresh copy of the instance after run_gpu_passes. Called from any thread; may throw InternalError, and Cancelled.
 using Lower = std::function<ir::Function(const Arch& arch, const LaunchTraits& traits, const std::atomic<bool>* cancel)>;
+
+/// Given by the engine for kernels that can do both: should a launch run the stretches of its split sum by CTAs of their own, rather than one after the
+/// other? A matter of speed.
+using Spread = std::function<bool(const Arch& arch, std::span<const Argument> args, std::span<const uint64_t, 3> grid)>;
 
 struct CompileOptions {
     bool line_info = false;
@@ -128,7 +133,8 @@ public:
     /// `fn` is the instance before the GPU passes (its types and parameters); it and `sources` outlive the program, which shares the back
     /// end's state. Nothing is compiled before the first launch. No GPU or no compiler: an error. The first few values of the extent parameters
     /// `row_extents` get variants of their own.
-    Result<std::unique_ptr<Program>> prepare(const ir::Function& fn, Lower lower, const SourceMap* sources, std::vector<size_t> row_extents = {});
+    Result<std::unique_ptr<Program>> prepare(const ir::Function& fn, Lower lower, const SourceMap* sources, std::vector<size_t> row_extents = {},
+                                             Spread spread = {});
     /// What launches are compiled for whose tensors lie on `device` (-1: none in device memory) and whose stream is `stream`: those of devices that
     /// are none (their launches will say so) as for the first one. Null without a GPU.
     const Arch* arch_at(int device, void* stream);

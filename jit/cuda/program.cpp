@@ -28,12 +28,13 @@ struct Slot {
 class KernelProgram final : public Program {
 public:
     KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
-                  std::vector<size_t> row_extents)
+                  std::vector<size_t> row_extents, Spread spread)
         : state_(std::move(state)),
           fn_(fn),
           lower_(std::move(lower)),
           sources_(sources),
           row_extents_(std::move(row_extents)),
+          spread_(std::move(spread)),
           facts_(find_param_facts(fn)) {}
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
@@ -48,7 +49,8 @@ private:
         std::string error;
     };
     Place find_place(std::span<const Argument> args, CUstream stream) const;
-    LaunchTraits traits_at(std::span<const Argument> args, const Addresses& addresses, std::span<const uint64_t, 3> grid) const;
+    LaunchTraits traits_at(const Arch* arch, std::span<const Argument> args, const Addresses& addresses, std::span<const uint64_t, 3> grid) const;
+    bool spreads(const Arch& arch, std::span<const Argument> args, std::span<const uint64_t, 3> grid) const;
     VariantResult variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const;
     VariantResult make_variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const;
     std::string run_at(const Place& place, std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
@@ -61,6 +63,8 @@ private:
     Lower lower_;
     const SourceMap* sources_;
     std::vector<size_t> row_extents_;
+    Spread spread_;
+    mutable std::map<std::vector<uint64_t>, bool> spreads_;  ///< what it has said, by architecture, grid and scalars
     ParamFacts facts_;
     mutable std::mutex mutex_;
     mutable std::set<std::vector<std::pair<size_t, int64_t>>> known_extents_;  ///< that variants are made for
@@ -133,7 +137,7 @@ VariantResult KernelProgram::make_variant(const Arch& arch, LaunchTraits traits,
 }
 
 VariantResult KernelProgram::variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const {
-    std::string key = std::string(arch.name) + (traits.may_alias ? "+" : "-") + (traits.whole_clusters ? "w" : "p");
+    std::string key = std::string(arch.name) + (traits.may_alias ? "+" : "-") + (traits.whole_clusters ? "w" : "p") + (traits.spread ? "s" : "t");
     for (const GpuTensor& t : traits.tensors) key += t.code();
     std::shared_ptr<Slot> slot;
     {
@@ -155,7 +159,23 @@ VariantResult KernelProgram::variant(const Arch& arch, LaunchTraits traits, cons
 
 // ---- where and with what ----
 
-LaunchTraits KernelProgram::traits_at(std::span<const Argument> args, const Addresses& addresses, std::span<const uint64_t, 3> grid) const {
+bool KernelProgram::spreads(const Arch& arch, std::span<const Argument> args, std::span<const uint64_t, 3> grid) const {
+    constexpr size_t kMany = 1000;
+    std::vector<uint64_t> key(grid.begin(), grid.end());
+    key.push_back(reinterpret_cast<uintptr_t>(&arch));
+    for (const Argument& a : args) key.push_back(a.kind == Argument::scalar ? a.code : 0);
+    {
+        std::lock_guard lock(mutex_);
+        if (const auto it = spreads_.find(key); it != spreads_.end()) return it->second;
+    }
+    const bool found = spread_(arch, args, grid);
+    std::lock_guard lock(mutex_);
+    if (spreads_.size() == kMany) spreads_.clear();
+    return spreads_[std::move(key)] = found;
+}
+
+LaunchTraits KernelProgram::traits_at(const Arch* arch, std::span<const Argument> args, const Addresses& addresses,
+                                      std::span<const uint64_t, 3> grid) const {
     TEGULA_CHECK(args.size() == fn_.params.size(), "arguments do not match parameters");
     LaunchTraits out;
     out.tensors.resize(args.size());
@@ -163,6 +183,7 @@ LaunchTraits KernelProgram::traits_at(std::span<const Argument> args, const Addr
         if (fn_.type(fn_.params[i].value).kind == Type::tensor) out.tensors[i] = tensor_trait(fn_, i, args[i].t, addresses[i]);
     for (const size_t p : row_extents_) out.extents.emplace_back(p, static_cast<int64_t>(args[p].code));
     out.may_alias = find_alias(facts_, args, addresses);
+    if (spread_ && arch) out.spread = spreads(*arch, args, grid);
     out.whole_clusters = has_whole_clusters(wanted_cluster(fn_), grid);
     return out;
 }
@@ -171,7 +192,7 @@ std::vector<GpuTensor> KernelProgram::traits(std::span<const Argument> args, boo
     Staging staging(*state_->driver(), nullptr, nullptr);
     staging.plan(args, facts_);
     static constexpr uint64_t kOne[3] = {1, 1, 1};  // which tensors are where does not depend on the grid
-    LaunchTraits found = traits_at(args, addresses_of(args, staging), kOne);
+    LaunchTraits found = traits_at(nullptr, args, addresses_of(args, staging), kOne);
     may_alias = found.may_alias;
     return std::move(found.tensors);
 }
@@ -231,7 +252,8 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
 
     Staging staging(driver, driver.pool(place.device), stream);
     if (const auto conflict = staging.plan(args, facts_)) return refuse(result, fn_, args, *conflict), std::string();
-    VariantResult found = variant(*driver.device(place.device)->arch, traits_at(args, addresses_of(args, staging), grid), options.cancel);
+    const Arch& arch = *driver.device(place.device)->arch;
+    VariantResult found = variant(arch, traits_at(&arch, args, addresses_of(args, staging), grid), options.cancel);
     result.diagnostics = std::move(found.warnings);
     poll(options.cancel);
     if (!found) return found.error;
@@ -287,7 +309,8 @@ Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<
         return out;
     }
     const Addresses addresses = addresses_of(args, staging);
-    VariantResult found = variant(*driver.device(place.device)->arch, traits_at(args, addresses, grid), cancel);
+    const Arch& arch = *driver.device(place.device)->arch;
+    VariantResult found = variant(arch, traits_at(&arch, args, addresses, grid), cancel);
     out.warnings = std::move(found.warnings);
     if (!found) {
         out.error = found.error;
@@ -310,8 +333,8 @@ Loaded::~Loaded() {
 }
 
 std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
-                                      std::vector<size_t> row_extents) {
-    return std::make_unique<KernelProgram>(std::move(state), fn, std::move(lower), sources, std::move(row_extents));
+                                      std::vector<size_t> row_extents, Spread spread) {
+    return std::make_unique<KernelProgram>(std::move(state), fn, std::move(lower), sources, std::move(row_extents), std::move(spread));
 }
 
 }  // namespace tegula::cuda

@@ -12,7 +12,7 @@
 namespace tegula::cuda {
 
 std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
-                                      std::vector<size_t> row_extents);
+                                      std::vector<size_t> row_extents, Spread spread);
 
 /// What is known of a kernel's parameters without looking at arguments.
 struct ParamFacts {

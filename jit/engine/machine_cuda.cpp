@@ -6,6 +6,7 @@
 #include "jit/cuda/cuda.h"
 #include "jit/cuda/emitter.h"
 #include "jit/engine/machine.h"
+#include "lower/gpu/estimate.h"
 
 namespace tegula {
 
@@ -48,8 +49,24 @@ cuda::Lower lower(const sema::Instance& instance, const std::vector<std::string>
         GpuOptions options = options_for(instance, disabled, arch, traits.tensors, traits.may_alias);
         options.cancel = cancel;
         options.whole_clusters = traits.whole_clusters;
+        options.spread = traits.spread;
         for (const auto& [param, value] : traits.extents) fix_extent(options, instance, param, value);
         return lowered_for_gpu(instance, options);
+    };
+}
+
+/// By the cost model, for a kernel whose sum has as many stretches as a launch brings; null for others.
+cuda::Spread spread(const sema::Instance& instance, const std::vector<std::string>& disabled) {
+    if (!ir::hint_argument(instance.fn->hints, "split_k", "step")) return {};
+    return [&instance, disabled](const Arch& arch, std::span<const Argument> args, std::span<const uint64_t, 3> grid) {
+        const ir::Function& fn = *instance.fn;
+        LaunchScale scale;
+        std::copy(grid.begin(), grid.end(), scale.grid);
+        for (size_t i = 0; i < args.size(); ++i) {
+            const bool number = args[i].kind == Argument::scalar && fn.elem(fn.params[i].value).is_int();
+            scale.scalars.push_back(number ? std::optional(static_cast<int64_t>(args[i].code)) : std::nullopt);
+        }
+        return estimate_gpu(fn, gpu_options(instance, arch, disabled), scale).spread;
     };
 }
 
@@ -85,7 +102,7 @@ public:
         return *arch;
     }
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>& disabled) override {
-        auto program = backend_.prepare(*instance.fn, lower(instance, disabled), &sources_, row_extents(instance));
+        auto program = backend_.prepare(*instance.fn, lower(instance, disabled), &sources_, row_extents(instance), spread(instance, disabled));
         if (!program) return std::make_unique<Unavailable>(program.error);
         return std::move(*program);
     }

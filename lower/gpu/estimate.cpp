@@ -33,8 +33,10 @@ constexpr double kProgram = 1200;        ///< start of a program, its scalars an
 constexpr double kLaunch = 3500;         ///< of a grid
 constexpr double kSmBytes = 64;          ///< that one SM takes from L2 at best
 constexpr double kStoreBytes = 32;
-constexpr double kLanes = 64;  ///< elementwise results, mixed operations
-constexpr double kSpill = 4;   ///< factor of accumulators in local memory
+constexpr double kLanes = 64;             ///< elementwise results, mixed operations
+constexpr double kSpill = 4;              ///< factor of accumulators in local memory
+constexpr double kMeeting = 2000;         ///< of the programs that run the stretches of one sum
+constexpr double kCachedSums = 24 << 20;  ///< bytes of such sums that stay in L2
 constexpr int64_t kSharedReserve = 16 << 10;
 constexpr int64_t kUnknownTrips = 16;
 constexpr double kMostPrograms = 0x1p62;  ///< that a launch has; estimates may be asked for more
@@ -69,6 +71,8 @@ private:
     unsigned axes_behind(const Inst& access) const;
     double distinct(unsigned axes) const;
     int sharers(unsigned axes) const;
+    bool spreads(const Inst& loop) const;
+    void add_exchange(Cost& program);
     void find_resources();
 
     const Function& fn_;
@@ -76,7 +80,9 @@ private:
     const Arch& arch_;
     RowContext rows_;
     double programs_ = 1, at_once_ = 1, sm_bytes_ = kSmBytes;
-    double stretches_ = 1;  ///< of a split sum
+    double stretches_ = 1;  ///< of a split sum, that are programs of the launch
+    double sum_bytes_ = 0;  ///< of a stretch
+    const bool spread_;     ///< stretches of split sums are programs where launches know how many there are
     std::array<int, 3> cluster_ = {1, 1, 1};
     int64_t ring_bytes_ = 0;  ///< shared memory of the largest ring
     double longest_ = 0;
@@ -87,17 +93,18 @@ private:
 double bytes_of(const Function& fn, ValueId v) { return double(fn.type(v).shape.elements()) * fn.elem(v).bits / 8; }
 
 Estimator::Estimator(const Function& fn, const GpuOptions& options, const LaunchScale& scale)
-    : fn_(fn), scale_(scale), arch_(*options.arch), scalars_(fn, [this](ValueId v) { return given(v); }) {
+    : fn_(fn), scale_(scale), arch_(*options.arch), spread_(options.spread), scalars_(fn, [this](ValueId v) { return given(v); }) {
     rows_.arch = options.arch;
     rows_.shared_left = arch_.shared_bytes - kSharedReserve;
     rows_.warps = chosen_warps(fn, rows_);
     for (uint64_t g : scale.grid) programs_ *= static_cast<double>(g);
     bool cut = false;
     for_each_inst(fn, fn.body, [&](InstId i) {
-        if (!is_split_loop(fn, fn.inst(i))) return;
-        cut = true;
-        const ValueId count = fn.operands(fn.inst(i))[1];
-        if (known_at_launch(fn, count)) stretches_ = static_cast<double>(std::max<int64_t>(scalar(count).value_or(1), 1));
+        const Inst& loop = fn.inst(i);
+        cut = cut || (is_split_loop(fn, loop) && spread_);
+        if (!spreads(loop)) return;
+        stretches_ = static_cast<double>(std::max<int64_t>(scalar(fn.operands(loop)[1]).value_or(1), 1));
+        for (uint32_t r = 0; r < loop.results.count; ++r) sum_bytes_ += bytes_of(fn, fn.result(loop, r));
     });
     const bool persistent = find_hint(fn.hints, "persistent") != nullptr;
     if (const std::array<int, 3> wanted = wanted_cluster(fn);
@@ -105,6 +112,17 @@ Estimator::Estimator(const Function& fn, const GpuOptions& options, const Launch
         cluster_ = wanted;
     programs_ *= stretches_;
     sm_bytes_ = std::min(kSmBytes, arch_.l2_bytes / std::min(std::max(programs_, 1.0), double(arch_.sms)));
+}
+
+/// Are the trips of the loop programs of their own?
+bool Estimator::spreads(const Inst& loop) const { return spread_ && is_split_loop(fn_, loop) && known_at_launch(fn_, fn_.operands(loop)[1]); }
+
+/// A program leaves its stretch, and one for all of them reads what each has left.
+void Estimator::add_exchange(Cost& program) {
+    if (stretches_ == 1) return;
+    program.bytes += 2 * sum_bytes_;
+    program.alone += kMeeting + 2 * sum_bytes_ / kStoreBytes;
+    if (at_once_ * sum_bytes_ > kCachedSums) program.memory += 2 * sum_bytes_ * at_once_;
 }
 
 std::optional<int64_t> Estimator::scalar(ValueId v) {
@@ -233,7 +251,7 @@ Cost Estimator::instruction(const Inst& inst) {
 /// A loop whose products read loaded tiles runs through a ring: a step takes what its units take, or its share of the ring's round trip.
 Cost Estimator::loop(const Inst& inst) {
     double times = inst.op == Op::for_loop ? static_cast<double>(trips(inst)) : double(kUnknownTrips);
-    if (is_split_loop(fn_, inst) && known_at_launch(fn_, fn_.operands(inst)[1])) times = 1;
+    if (spreads(inst)) times = 1;
     Cost body, copies;
     int64_t stage_bytes = 0;
     bool product = false;
@@ -276,13 +294,14 @@ Cost Estimator::block(BlockId id) {
 /// its accumulator, on wgmma a few rows and columns of them.
 void Estimator::find_resources() {
     const double threads = 32.0 * rows_.warps;
-    double accumulators = 0, part = 0, largest = 0;
+    double accumulators = 0, part = 0, totals = 0, largest = 0;
     for_each_inst(fn_, fn_.body, [&](InstId id) {
         const Inst& inst = fn_.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r) {
             const Type& t = fn_.type(fn_.result(inst, r));
             if (t.kind != Type::tile) continue;
             const double words = double(t.shape.elements()) * std::max<int>(fn_.elem(fn_.result(inst, r)).bits, 16) / 32;
+            if (is_split_loop(fn_, inst) && !spreads(inst)) totals += words;
             if (is_product(inst.op)) {
                 accumulators += words;
                 const MmaRow& row = mma_rows()[static_cast<size_t>(best_row(judge_rows(fn_, inst, rows_)).row)];
@@ -293,7 +312,7 @@ void Estimator::find_resources() {
             }
         }
     });
-    const double held = (accumulators > 0 ? accumulators + part : 2 * largest) / threads;
+    const double held = (accumulators > 0 ? accumulators + part + totals : 2 * largest) / threads;
     out_.spills = held > 200;
     const double registers = std::min(held + 64, 255.0) * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
     const int by_registers = static_cast<int>(arch_.registers / registers);
@@ -303,6 +322,7 @@ void Estimator::find_resources() {
 }
 
 GpuEstimate Estimator::run() {
+    out_.stretches = static_cast<uint64_t>(stretches_);
     out_.programs = static_cast<uint64_t>(std::min(programs_, kMostPrograms));
     find_resources();
     Cost one = block(fn_.body);
@@ -314,6 +334,7 @@ GpuEstimate Estimator::run() {
         one = block(fn_.body);
     }
     one.alone += kProgram;
+    add_exchange(one);
     const double each = std::ceil(programs_ / arch_.sms), rounds = std::ceil(each / out_.per_sm);
     const struct {
         const char* name;
@@ -335,17 +356,27 @@ std::string GpuEstimate::text() const {
     std::string out = std::to_string(programs) + (programs == 1 ? " program, " : " programs, ") + std::to_string(per_sm) + " per SM at a time, ";
     if (*row) out += std::string(row) + ", ";
     if (stages) out += std::to_string(stages) + " stages, ";
+    if (!spread) out += "stretches one after the other, ";
     if (spills) out += "accumulators do not fit in registers, ";
     return out + "bound by " + bound;
 }
 
 GpuEstimate estimate_gpu(const Function& fn, const GpuOptions& options, const LaunchScale& scale) {
     Function turned = fn;
-    bool cut = false;
-    for_each_inst(turned, turned.body, [&](InstId i) { cut = cut || is_split_loop(turned, turned.inst(i)); });
-    if (!cut) split_k(turned);
+    InstId split;
+    const auto find = [&](InstId i) { split = is_split_loop(turned, turned.inst(i)) ? i : split; };
+    for_each_inst(turned, turned.body, find);
+    if (!split.valid() && split_k(turned)) for_each_inst(turned, turned.body, find);
     orient_products(turned);
-    return Estimator(turned, options, scale).run();
+    GpuEstimate best = Estimator(turned, options, scale).run();
+    best.spread = options.spread;
+    const bool counted = split.valid() && hint_argument(turned.hints_of(turned.inst(split)), "split_k").has_value();
+    if (!options.spread || !split.valid() || counted || best.stretches == 1) return best;
+    GpuOptions together = options;
+    together.spread = false;
+    GpuEstimate other = Estimator(turned, together, scale).run();
+    other.spread = false;
+    return other.microseconds < best.microseconds ? other : best;
 }
 
 }  // namespace tegula

@@ -200,7 +200,8 @@ void explain_split(const Function& fn, std::vector<GpuNote>& notes) {
     if (step) text += " of " + std::to_string(*step) + " elements of K";
     if (split->parts == 0) text += " as the launch's K has, at least one";
     notes.push_back({loop.span, text + "; a CTA each, of which the last one to end adds the sums, " + std::to_string(split->bytes) +
-                                    " bytes of workspace per stretch"});
+                                    " bytes of workspace per stretch" +
+                                    (split->parts ? "" : "; launches that are quicker so run them one after the other in each program")});
 }
 
 }  // namespace

@@ -19,13 +19,14 @@ struct GpuOptions : LaunchFacts {
     std::vector<GpuTensor> tensors;     ///< by parameter (entries of non-tensors unused), part of the key of the compiled kernel; empty: nothing known
     bool may_alias = true;              ///< tensors of a launch may overlap
     bool whole_clusters = true;         ///< the launch's grid consists of whole clusters of the size that the kernel asks for
+    bool spread = true;                 ///< stretches of a split sum become CTAs where the form allows it
     std::vector<std::string> disabled;  ///< pass names (or "all"): may not change a result bit
     std::function<void(std::string_view pass, bool changed, const ir::Function&)> after;
     const std::atomic<bool>* cancel = nullptr;  ///< polled before every pass and in those that take long
 };
 /// The fact of a tensor parameter among `facts` by parameter; null: nothing is known of it.
 const GpuTensor* tensor_fact(const ir::Function& fn, std::span<const GpuTensor> facts, ir::ValueId tensor);
-/// orient, choose, persist, channels, prefetch, place, convert_cleanup, scratch, barriers (the required ones run even when disabled, in their simplest form).
+/// spread, orient, choose, persist, channels, prefetch, place, convert_cleanup, scratch, barriers (the required ones run even when disabled, in their simplest form).
 std::vector<std::string_view> gpu_pass_names();
 /// Throws InternalError when a pass breaks the IR, and when `prove` finds a missing barrier: nothing unproved is emitted; Cancelled.
 /// Gives the options that held in the end: where shared memory was short, `disabled` has grown by what had to go ("channels", "wgmma").

@@ -10,13 +10,28 @@ namespace tegula {
 
 namespace {
 
+constexpr std::string_view kSpread = "spread";
+
 struct Pass {
     std::string_view name;
     bool optional;
     bool (*run)(ir::Function& fn, const GpuOptions& options);
 };
 
+bool is_off(const GpuOptions& options, std::string_view name) {
+    return std::any_of(options.disabled.begin(), options.disabled.end(), [&](const std::string& d) { return d == name || d == "all"; });
+}
+
+/// Stretches of a split sum that no CTAs of their own shall run are a loop like any other.
+bool keep_together(ir::Function& fn, const GpuOptions& options) {
+    if (options.spread && !is_off(options, kSpread)) return false;
+    size_t marks = 0;
+    for (std::vector<ir::Hint>& hints : fn.loop_hints) marks += std::erase_if(hints, [](const ir::Hint& h) { return h.name == "split_k"; });
+    return marks > 0;
+}
+
 constexpr Pass kPasses[] = {
+    {kSpread, false, keep_together},
     {"orient", true, [](ir::Function& fn, const GpuOptions&) { return orient_products(fn); }},
     {"choose", false, [](ir::Function& fn, const GpuOptions& o) { return choose_instructions(fn, o), true; }},
     {"persist", true, [](ir::Function& fn, const GpuOptions& o) { return make_persistent(fn, o); }},
@@ -33,10 +48,6 @@ void fail_on(const std::vector<std::string>& problems, const ir::Function& fn, s
     std::string text = "kernel " + fn.name + ", " + std::string(when);
     for (size_t i = 0; i < std::min<size_t>(problems.size(), 5); ++i) text += "\n  " + problems[i];
     TEGULA_CHECK(problems.empty(), text);
-}
-
-bool is_off(const GpuOptions& options, std::string_view name) {
-    return std::any_of(options.disabled.begin(), options.disabled.end(), [&](const std::string& d) { return d == name || d == "all"; });
 }
 
 /// Do channels and the tiles that products read from shared memory lie there?

@@ -20,7 +20,8 @@ protected:
         backend_ = std::make_unique<Backend>(options);
     }
     /// y[program] = x[program], for every program, and with `checks` an assert that holds where x is not negative.
-    void prepare_copy(const std::string& attribute = "", const std::string& extents = "", std::vector<size_t> row_extents = {}, bool checks = true) {
+    void prepare_copy(const std::string& attribute = "", const std::string& extents = "", std::vector<size_t> row_extents = {}, bool checks = true,
+                      Spread spread = {}) {
         parse("kernel @k(%y: tensor<f32>[?] inout, %x: tensor<f32>[?] in" + extents + ")" + attribute +
               " {\n  %i = program_id {axis = 0} : i64\n  %v = load %x[%i] : f32\n" +
               (checks ? "  %z = constant 0 : f32\n  %ok = ge %v, %z : bool\n  assert \"positive\", %ok\n" : "") + "  store %y[%i] = %v\n  ret\n}\n");
@@ -31,6 +32,7 @@ protected:
             last_alias_ = traits.may_alias;
             last_whole_ = traits.whole_clusters;
             last_extents_ = traits.extents;
+            last_spread_ = traits.spread;
             ir::Function out = *fn_;
             GpuOptions options;
             options.arch = &arch;
@@ -43,7 +45,7 @@ protected:
                 if (out.inst(i).op == ir::Op::assert) assert_ = i;
             return out;
         };
-        auto made = backend_->prepare(*fn_, lower, &sources_, std::move(row_extents));
+        auto made = backend_->prepare(*fn_, lower, &sources_, std::move(row_extents), std::move(spread));
         ASSERT_TRUE(made) << made.error;
         program_ = std::move(*made);
         kernel_ = [this](const FakeLaunch& l) {
@@ -114,7 +116,7 @@ protected:
     FakeLaunch last_launch_ = {};
     std::vector<GpuTensor> last_;
     std::vector<std::pair<size_t, int64_t>> last_extents_;
-    bool last_alias_ = false, last_whole_ = false;
+    bool last_alias_ = false, last_whole_ = false, last_spread_ = false;
     void TearDown() override {
         program_.reset();
         backend_.reset();
@@ -192,6 +194,32 @@ TEST_F(ProgramTest, the_first_widths_of_rows_are_variants) {
     EXPECT_EQ(last_extents_, Extents{}) << "one form for all others";
     for (const uint64_t n : {3, 4, 8, 6}) run(1, n);
     EXPECT_EQ(lowered_, 5);
+}
+
+/// Whether stretches of a sum are spread is asked once for a grid and its scalars, and both answers are variants.
+TEST_F(ProgramTest, launches_that_spread_stretches_and_others_are_variants) {
+    int asked = 0;
+    prepare_copy("", ", %K: extent", {}, false, [&](const Arch& arch, std::span<const Argument> args, std::span<const uint64_t, 3> grid) {
+        ++asked;
+        return std::string_view(arch.name) == "sm_90a" && args[2].code > 8 && grid[0] < 4;
+    });
+    float y[8], x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    const auto run = [&](uint64_t k, uint64_t programs) {
+        std::vector<Argument> args = arguments(y, x, 8, Memory::host);
+        args.push_back(scalar(k));
+        EXPECT_EQ(program_->run(args, std::array<uint64_t, 3>{programs, 1, 1}, {}).status, RunResult::ok);
+    };
+    run(16, 2);
+    EXPECT_TRUE(last_spread_);
+    run(16, 8);
+    EXPECT_FALSE(last_spread_);
+    EXPECT_EQ(asked, 2);
+    run(8, 2);
+    run(17, 3);
+    run(16, 2);
+    run(8, 2);
+    EXPECT_EQ(asked, 4);
+    EXPECT_EQ(lowered_, 2);
 }
 
 TEST_F(ProgramTest, grids_of_whole_clusters_and_others_are_variants) {

@@ -5,6 +5,8 @@
 #include <chrono>
 
 #include "jit/engine/engine.h"
+#include "jit/engine/machine.h"
+#include "lower/gpu/estimate.h"
 
 namespace tegula {
 namespace {
@@ -63,6 +65,58 @@ TEST_F(Tuning, LargeProductsTakeTheTileThatFeedsTheTensorCores) {
     EXPECT_EQ(tile(Fmt::i8, Fmt::i32, 4096, 4096, 4096), "128 256 128") << why_;
     EXPECT_EQ(tile(Fmt::i8, Fmt::i32, 8192, 8192, 8192), "128 256 128") << why_;
     EXPECT_EQ(tile(Fmt::f8e4m3, Fmt::f32, 8192, 8192, 8192), "128 256 128") << why_;
+}
+
+constexpr const char* kSplit = R"(
+kernel steps<A: number, W: number, S: int = 2048, BM: int = 16, BN: int = 128, BK: int = 128>(
+    a: tensor<A>[M, K], w: tensor<W>[N, K], out c: tensor<A>[M, N])
+    grid [cdiv(M, BM), cdiv(N, BN)] schedule split_k(step = S)
+{
+    let (m, n) = (program_id(0) * BM, program_id(1) * BN);
+    var acc = zeros<f32>[BM, BN];
+    for k in 0 .. K step BK { acc = dot(a[m +: BM, k +: BK], trans(cast<A>(w[n +: BN, k +: BK])), acc); }
+    c[m +: BM, n +: BN] = cast<A>(acc);
+}
+)";
+
+/// Few programs spread their stretches over the machine; where there are many, one after the other in a program spares the exchange, unless the
+/// total beside the sum would not fit in registers.
+TEST_F(Tuning, StretchesOfSplitSumsAreSpreadWhereThatIsQuicker) {
+    const ModulePtr module = load(kSplit);
+    const auto estimate = [&](int64_t m, int64_t n, int64_t k, int64_t bm, int64_t bn, bool spread = true) {
+        DiagSink diags;
+        const ast::KernelItem* item = module->kernel("steps");
+        const auto generics = sema::bind_static(*module, *item, {{"A", type(Fmt::f16)}, {"W", type(Fmt::i8)}, {"BM", {bm}}, {"BN", {bn}}},
+                                                module->types(), diags, true);
+        const auto instance = store_.instance(*module, *item, *generics, module->types(), nullptr);
+        LaunchScale scale;
+        scale.grid[0] = static_cast<uint64_t>((m + bm - 1) / bm);
+        scale.grid[1] = static_cast<uint64_t>((n + bn - 1) / bn);
+        for (const ir::Param& p : instance->fn->params)
+            scale.scalars.push_back(p.kind != ir::Param::extent ? std::nullopt : std::optional(p.name == "M" ? m : p.name == "N" ? n : k));
+        GpuOptions options = gpu_options(*instance, *find_arch("sm_90a"), {});
+        options.spread = spread;
+        return estimate_gpu(*instance->fn, options, scale);
+    };
+    const GpuEstimate few = estimate(1, 4096, 16384, 16, 128), alone = estimate(1, 4096, 16384, 16, 128, false);
+    EXPECT_TRUE(few.spread);
+    EXPECT_EQ(few.stretches, 8u);
+    EXPECT_EQ(few.programs, 256u);
+    EXPECT_FALSE(alone.spread);
+    EXPECT_EQ(alone.programs, 32u);
+    EXPECT_LT(few.microseconds, alone.microseconds);
+    const GpuEstimate many = estimate(4096, 8192, 16384, 128, 128);
+    EXPECT_FALSE(many.spread);
+    EXPECT_FALSE(many.spills);
+    EXPECT_NE(many.text().find("2048 programs, 1 per SM at a time, wgmma"), std::string::npos) << many.text();
+    EXPECT_NE(many.text().find("stretches one after the other"), std::string::npos) << many.text();
+    EXPECT_TRUE(estimate(4096, 8192, 16384, 128, 256).spread);
+    EXPECT_TRUE(estimate(4096, 8192, 16384, 128, 256, false).spills);
+    const GpuEstimate whole = estimate(4096, 8192, 2048, 128, 256);
+    EXPECT_TRUE(whole.spread);
+    EXPECT_EQ(whole.stretches, 1u);
+    EXPECT_EQ(whole.programs, 1024u);
+    EXPECT_FALSE(whole.spills);
 }
 
 /// What holds one part of a promoted sum beside the accumulator is no spill; accumulators that leave no room for it are.
