@@ -257,6 +257,43 @@ TEST_F(OnGpu, PreparedLaunch) {
     EXPECT_EQ(back(z)[999], 1998.0f);
 }
 
+/// Each has the stretches of its own K, in any order and again and again.
+TEST_F(OnGpu, PreparedLaunchesOfSplitSums) {
+    const std::string source =
+        "kernel steps(a: tensor<f32>[M, K], w: tensor<f32>[N, K], inout c: tensor<f32>[M, N]) grid [cdiv(M, 16), cdiv(N, 16)]\n"
+        "    schedule split_k(step = 32)\n{\n    let (m, n) = (program_id(0) * 16, program_id(1) * 16);\n    var acc = c[m +: 16, n +: 16];\n"
+        "    for k in 0 .. K step 16 { acc = dot(a[m +: 16, k +: 16], trans(w[n +: 16, k +: 16]), acc); }\n    c[m +: 16, n +: 16] = acc;\n}\n";
+    Diags diags;
+    ASSERT_EQ(tegula_module_from_source(engine.get(), "steps.tile", source.data(), source.size(), module.out(), diags.out()), TEGULA_OK)
+        << text(diags);
+    constexpr int64_t kExtents[] = {100, 31, 0, 64};
+    std::vector<std::unique_ptr<Owned<float>>> operands, expected;
+    std::vector<tegula_tensor> results;
+    std::vector<tegula::Ref<tegula_prepared>> prepared;
+    for (const int64_t k : kExtents) {
+        const auto made = [&](int64_t rows, int64_t columns, float scale) {
+            std::vector<float> values(static_cast<size_t>(rows * columns));
+            for (size_t i = 0; i < values.size(); ++i) values[i] = scale * static_cast<float>(static_cast<int>(i * 7919 % 1009) - 504);
+            return std::make_unique<Owned<float>>("f32", std::vector<int64_t>{rows, columns}, values);
+        };
+        operands.push_back(made(3, k, 0.37f));
+        operands.push_back(made(19, k, 0.0123f));
+        expected.push_back(made(3, 19, 1.7f));
+        const tegula_value a = tensor(operands[operands.size() - 2]->c), w = tensor(operands.back()->c);
+        results.push_back(on_device(*expected.back()));
+        ASSERT_EQ(prepare("steps", {tensor(on_device(*operands[operands.size() - 2])), tensor(on_device(*operands.back())), tensor(results.back())},
+                          diags, &cuda_),
+                  TEGULA_OK)
+            << text(diags);
+        prepared.push_back(std::move(prepared_));
+        for (int round = 0; round < 2; ++round)
+            ASSERT_EQ(launch("steps", {a, w, tensor(expected.back()->c)}, diags, &interp_), TEGULA_OK) << text(diags);
+    }
+    for (int round = 0; round < 2; ++round)
+        for (const auto& p : prepared) ASSERT_EQ(tegula_enqueue(p.get(), nullptr), TEGULA_OK);
+    for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(back(results[i]), expected[i]->values()) << "K = " << kExtents[i];
+}
+
 /// Streams, hints and the compiled form follow the device that tensors and streams belong to.
 TEST_F(OnGpu, ASecondDevice) {
     using namespace tegula::cuda;
