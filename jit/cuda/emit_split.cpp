@@ -11,7 +11,8 @@ using ir::Op;
 
 namespace {
 
-constexpr int64_t kSharedBytes = 16;  ///< for the number of those that came before
+constexpr int64_t kSharedBytes = 16;        ///< for the number of those that came before
+constexpr int kAhead = 64, kMostAhead = 8;  ///< registers and stretches that are fetched at the same time, small sums
 
 int64_t rounded(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
@@ -107,20 +108,39 @@ void Emitter::split_tail(const ir::Block& body, const std::vector<std::string>& 
     copy_all(fn_.operands(fn_.inst(body.insts.back())), totals);
 }
 
+/// Several stretches of few registers are on their way at the same time.
 void Emitter::split_add(const ir::Block& body, const std::vector<std::string>& totals) {
-    const std::string threads = std::to_string(group_threads()), s = fresh("s");
-    std::vector<std::string> own;
+    const std::string threads = std::to_string(group_threads()), s = fresh("s"), j = fresh("j"), parts = split_parts();
+    int held = 0;
+    for (ir::ValueId v : split_->partials) held += registers(v);
+    const int ahead = std::clamp(kAhead / held, 1, kMostAhead);
+    const std::string each = "for (unsigned " + j + " = 0; " + j + " < " + std::to_string(ahead) + "; ++" + j + ")",
+                      is_one = "if (" + s + " + " + j + " < " + parts + ")";
+    std::vector<std::string> own, fetched;
     line("#pragma unroll 1");
-    open("for (unsigned " + s + " = 0; " + s + " < " + split_parts() + "; ++" + s + ")");
+    open("for (unsigned " + s + " = 0; " + s + " < " + parts + "; " + s + " += " + std::to_string(ahead) + ")");
+    for (ir::ValueId v : split_->partials) {
+        fetched.push_back(fresh("partial"));
+        line(type_of(v) + " " + fetched.back() + "[" + std::to_string(ahead) + "][" + std::to_string(registers(v)) + "];");
+    }
+    line("#pragma unroll");
+    open(each);
+    open(is_one);
     for (size_t k = 0; k < split_->partials.size(); ++k) {
         const ir::ValueId v = split_->partials[k];
-        const std::string partial = fresh("partial"), from = fresh("from"), type = type_of(v);
-        line("const " + type + "* const " + from + " = (const " + type + "*)" + split_sums(k, s) + ";");
-        line(type + " " + partial + "[" + std::to_string(registers(v)) + "];");
-        each_register(v, [&](const std::string& r) { line(partial + "[" + r + "] = " + from + "[" + r + " * " + threads + " + t];"); });
-        own.push_back(std::exchange(names_[v.v], partial));
+        const std::string from = fresh("from"), type = type_of(v), to = fetched[k] + "[" + j + "]";
+        line("const " + type + "* const " + from + " = (const " + type + "*)" + split_sums(k, "(" + s + " + " + j + ")") + ";");
+        each_register(v, [&](const std::string& r) { line(to + "[" + r + "] = " + from + "[" + r + " * " + threads + " + t];"); });
+        own.push_back(std::exchange(names_[v.v], to));
     }
+    close();
+    close();
+    line("#pragma unroll");
+    open(each);
+    open(is_one);
     split_tail(body, totals);
+    close();
+    close();
     close();
     for (size_t k = 0; k < own.size(); ++k) names_[split_->partials[k].v] = own[k];
 }
