@@ -114,6 +114,7 @@ FAULTS = [
     ("object_of_other_strides", KEYS, "jit/cpu/arguments.cpp", "key += {{std::to_string(t.strided) ==> std::string()}} + \",\"", ["cpu_cache_test"]),
     ("variant_of_smaller_tensors", KEYS, "jit/cpu/launch.cpp", "{{options.bounds ? 'b' : '-' ==> '-'}}, ", ["cpu_cache_test", "cpu_kernel_test"]),
     ("cuda_whole_clusters", KEYS, "jit/cuda/program.cpp", "({{traits.whole_clusters ==> false}} ? \"w\" : \"p\")", ["launch_test", "launch_program_test"]),
+    ("cuda_spread_stretches", KEYS, "jit/cuda/program.cpp", "({{traits.spread ==> true}} ? \"s\" : \"t\")", ["launch_program_test"]),
     ("entry_of_another_key", KEYS, "jit/cache/entry.cpp", "content - key_size && {{prefix.substr(head, key_size) == key ==> true}};", ["cache_test --gtest_filter=*own_key*"]),
     ("instance_with_other_passes", KEYS, "jit/engine/compile.cpp", "disabled) {{key += \"\\n-\" + pass ==> key += \"\"}};", ["engine_test"]),
     ("attributes_of_equal_expressions", KEYS, "lower/cse.cpp", "fn_.attrs(inst)) {{k.push_back(static_cast<uint64_t>(a)) ==> void()}};", ["lower_test"]),
