@@ -87,7 +87,7 @@ bool Splitter::only_accumulates(const Inst& loop, uint32_t k) const {
         const auto operands = fn_.operands(fn_.inst(user));
         if (user == end) return summed && operands[k] == v;
         const Op op = fn_.inst(user).op;
-        const bool sum = (is_product(op) && operands[2] == v) || op == Op::add;
+        const bool sum = op == Op::add || (op == Op::sub && operands[0] == v) || ((is_product(op) || op == Op::fma) && operands[2] == v);
         if (!sum || fn_.inst(user).parent != fn_.inst(end).parent) return false;
         v = fn_.result(fn_.inst(user));
     }
