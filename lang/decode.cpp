@@ -6,12 +6,16 @@
 #include <map>
 #include <tuple>
 
+#include "lang/decode_bytes.h"
+
 namespace tegula {
 
 namespace {
 
 constexpr int kWord = 32, kHalf = 16, kByte = 8;
 constexpr int kMostShifts = 8;     ///< distances that words are shifted by in one plan
+constexpr int kLookUp = 2;         ///< machine operations of a look-up
+constexpr int kBrains = 3;         ///< machine operations of two f16 as bf16
 constexpr int kMissing = 1 << 16;  ///< cost of a pair that cannot be had: the search goes on to where there are fewer of them
 
 struct Half {
@@ -53,14 +57,23 @@ struct Source {
 
 int window_floor(int v, int by) { return v >= 0 ? v / by : -((by - 1 - v) / by); }
 
-/// Plans under one set of distances (bits modulo 32) that words may be shifted by.
+/// Plans under one set of distances (bits modulo 32) that words may be shifted by. Where codes lie further in some threads, words are shifted by what
+/// remains of that modulo 8, less `residue`, and whole bytes are left to what picks them.
 class DecodeSearch {
 public:
-    DecodeSearch(const Format& from, Fmt to, int words, std::span<const std::array<int, 2>> pairs)
+    DecodeSearch(const Format& from, Fmt to, int words, std::span<const std::array<int, 2>> pairs, std::span<const int> moved, int residue)
         : from_(from), half_(half_of(to)), parts_(parts_of(from, half_)), words_(words), pairs_(pairs) {
         plan_.target = to;
         plan_.words = words;
+        if (moved.empty()) return;
+        const auto [least, most] = std::minmax_element(moved.begin(), moved.end());
+        plan_.residue = residue;
+        plan_.first_byte = window_floor(*least - residue, kByte);
+        span_ = window_floor(*most - residue, kByte) - plan_.first_byte;
+        for (const int m : moved) most_ = std::max(most_, (m - residue) & (kByte - 1));
+        origin_ = residue + kByte * plan_.first_byte;
     }
+    bool allows(int shift) const { return shift + most_ < kWord; }
 
     /// Operations, and kMissing for every pair that cannot be had.
     int cost(const std::vector<int>& shifts) { return run(shifts, false); }
@@ -71,7 +84,7 @@ public:
 
 private:
     static constexpr int kNone = std::numeric_limits<int>::max();
-    bool is_plain(Window w) const { return w.at >= 0 && w.at % kWord == 0 && w.at / kWord < words_; }
+    bool is_plain(Window w) const { return most_ == 0 && w.at >= 0 && w.at % kWord == 0 && w.at / kWord < words_; }
     int price(Window w) const { return is_plain(w) || made_.count(w) ? 0 : 1; }
     int price(const Source& s) const {
         if (!s.picked) return price(s.a);
@@ -87,13 +100,14 @@ private:
         moved_.clear();
         plan_.steps.clear();
         plan_.pairs.clear();
+        plan_.numbers.clear();
         shifts_ = shifts;
         keep_ = keep;
         int total = 0;
         for (const auto& pair : pairs_) {
             std::vector<Source> sources;
             for (const Part& part : parts_) {
-                const std::optional<Source> best = best_source(part, pair[0] + part.from, pair[1] + part.from);
+                const std::optional<Source> best = best_source(part, origin_ + pair[0] + part.from, origin_ + pair[1] + part.from);
                 if (!best) {
                     total += kMissing;
                     continue;
@@ -116,7 +130,7 @@ private:
             if (const int p = price(s); p < least) least = p, best = s;
         };
         for (const int shift : shifts_) {
-            if (high - low != kHalf) break;
+            if (high - low != kHalf || span_ > 0) break;
             const int place = ((low - shift) % kWord + kWord) % kWord;
             if (place >= part.first && place <= part.last && place < kHalf) consider({false, {low - place}, {low - place}, 0, place, place, 0});
         }
@@ -133,7 +147,7 @@ private:
     struct Pick {
         int origin;  ///< of the half in the stream
         int place;
-        Window first, second;  ///< of its two bytes; equal where one is enough
+        Window first, second;  ///< of its first byte and of its last one where that is furthest; equal where one is enough
     };
     std::vector<Pick> picks_of(const Part& part, int at, int shift) const {
         std::vector<Pick> out;
@@ -142,7 +156,8 @@ private:
             if (((origin - shift) % kByte + kByte) % kByte) continue;
             const auto window = [&](int byte) { return Window{window_floor(origin + kByte * byte - shift, kWord) * kWord + shift}; };
             const int from = place / kByte, to = (place + part.width - 1) / kByte;
-            out.push_back({origin, place, window(from), window(to)});
+            const Window first = window(from), second = window(to + span_);
+            if (second.at - first.at <= kWord) out.push_back({origin, place, first, second});
         }
         return out;
     }
@@ -155,7 +170,7 @@ private:
         std::vector<Window> windows;
         for (const Window w : {low.first, low.second, high.first, high.second})
             if (std::find(windows.begin(), windows.end(), w) == windows.end()) windows.push_back(w);
-        if (windows.size() > 2 || windows.size() == 0) return;
+        if (windows.size() > 2) return;
         std::sort(windows.begin(), windows.end());
         const Window a = windows[0], b = windows.back();
         uint32_t selector = 0;
@@ -163,8 +178,9 @@ private:
             const int from = p.place / kByte, to = (p.place + part.width - 1) / kByte;
             for (int byte = 0; byte < 2; ++byte) {
                 const int taken = std::clamp(byte, from, to);  // a byte that nobody needs repeats one that is there
-                const Window w = taken == from ? p.first : p.second;
-                const int in = (p.origin + kByte * taken - w.at) / kByte;
+                const int at = p.origin + kByte * taken;
+                const Window w = at < p.second.at ? p.first : p.second;
+                const int in = (at - w.at) / kByte;
                 selector |= static_cast<uint32_t>(w == a ? in : in + 4) << 4 * (2 * half + byte);
             }
         };
@@ -179,6 +195,12 @@ private:
         plan_.steps.push_back(step);
         return words_ + static_cast<int>(plan_.steps.size()) - 1;
     }
+    uint32_t number(ThreadNumber n) {
+        const auto it = std::find(plan_.numbers.begin(), plan_.numbers.end(), n);
+        if (it != plan_.numbers.end()) return static_cast<uint32_t>(it - plan_.numbers.begin());
+        plan_.numbers.push_back(n);
+        return static_cast<uint32_t>(plan_.numbers.size() - 1);
+    }
     /// The value that holds a window. Bits of words that there are not are never looked at.
     int value(Window w) {
         if (is_plain(w)) return w.at / kWord;
@@ -186,6 +208,10 @@ private:
         if (!added) return it->second;
         const int word = window_floor(w.at, kWord);
         const auto by = static_cast<uint32_t>(w.at - word * kWord);
+        if (most_ > 0 && keep_) {
+            const auto near = [&](int n) { return std::clamp(n, 0, words_ - 1); };
+            return it->second = add({DecodeStep::funnel_by, near(word), near(word + 1), number({false, by}), 0});
+        }
         if (word < 0) return it->second = add({DecodeStep::shift_left, 0, 0, kWord - by, 0});
         if (word + 1 >= words_) return it->second = add({DecodeStep::shift_right, word, 0, by, 0});
         return it->second = add({DecodeStep::funnel, word, word + 1, by, 0});
@@ -194,7 +220,10 @@ private:
         const int a = value(s.a), b = s.picked ? value(s.b) : a;
         if (!s.picked) return a;
         const auto [it, added] = picks_.emplace(std::tuple(s.a, s.b, s.selector), 0);
-        if (added) it->second = add({DecodeStep::pick, a, b, s.selector, 0});
+        if (added && span_ > 0 && keep_)
+            it->second = add({DecodeStep::pick_by, a, b, number({true, s.selector}), 0});
+        else if (added)
+            it->second = add({DecodeStep::pick, a, b, s.selector, 0});
         if (s.shift == 0) return it->second;
         const auto [to, fresh] = moved_.emplace(std::tuple(s.a, s.b, s.selector, s.shift), 0);
         const auto by = static_cast<uint32_t>(std::abs(s.shift));
@@ -230,6 +259,9 @@ private:
     std::vector<Part> parts_;
     int words_;
     std::span<const std::array<int, 2>> pairs_;
+    int origin_ = 0;  ///< of the stream, by what all threads' codes lie further
+    int span_ = 0;    ///< bytes that some lie further than others
+    int most_ = 0;    ///< bits below a byte that words are shifted by in some thread
     std::vector<int> shifts_;
     bool keep_ = false;
     std::map<Window, int> made_;
@@ -240,9 +272,18 @@ private:
 
 }  // namespace
 
-bool decodes_exactly(const Format& from, Fmt to) { return !from.is_float() && has_decoding(from, to); }
+std::optional<Fmt> decode_target(FormatId to) {
+    for (const Fmt f : {Fmt::f16, Fmt::bf16, Fmt::i8, Fmt::u8, Fmt::f8e4m3, Fmt::f8e5m2})
+        if (to == f) return f;
+    return std::nullopt;
+}
 
-bool has_decoding(const Format& from, Fmt to) {
+int codes_per_word(Fmt to) { return to == Fmt::f16 || to == Fmt::bf16 ? 2 : 4; }
+
+namespace {
+
+/// By arithmetic in the target.
+bool has_arithmetic(const Format& from, Fmt to) {
     if (to != Fmt::f16 && to != Fmt::bf16) return false;
     const Half half = half_of(to);
     const bool whole = from.is_int() || from.kind == FormatKind::fixed;
@@ -253,45 +294,95 @@ bool has_decoding(const Format& from, Fmt to) {
     return from.man_bits <= half.mantissa && (1 << from.exp_bits) <= 2 * half.bias && factor > 0 && factor <= 2 * half.bias;
 }
 
-std::optional<DecodePlan> plan_decoding(const Format& from, Fmt to, int words, std::span<const std::array<int, 2>> pairs) {
-    if (!has_decoding(from, to)) return std::nullopt;
-    DecodeSearch search(from, to, words, pairs);
-    std::vector<int> shifts = {0};
-    int cost = search.cost(shifts);
+}  // namespace
+
+bool has_decoding(const Format& from, Fmt to) {
+    if (is_fp8(from) && codes_per_word(to) == 2) return true;
+    return has_arithmetic(from, to) || has_table(from, to) || has_byte_decoding(from, to);
+}
+
+bool decodes_exactly(const Format& from, Fmt to) {
+    if (!from.is_float() && has_arithmetic(from, to)) return true;
+    return from.bits <= 8 && has_decoding(from, to) && table_is_exact(from, to);
+}
+
+namespace {
+
+/// The best distances; {} where some pair cannot be had. `cost` in and out: what is to be improved on.
+std::vector<int> best_shifts(DecodeSearch& search, bool by_two, int& cost) {
+    std::vector<int> shifts = {0}, found;
+    int now = search.cost(shifts);
+    if (now < cost) cost = now, found = shifts;
     // Distances are added one by one as long as that saves operations, or two at a time where no single one does.
     while (static_cast<int>(shifts.size()) <= kMostShifts) {
         std::vector<int> best;
-        for (int s = 1; s < kWord; ++s) {
+        const auto consider = [&](std::initializer_list<int> added) {
+            if (!std::all_of(added.begin(), added.end(), [&](int s) { return search.allows(s); })) return;
             std::vector<int> more = shifts;
-            more.push_back(s);
-            if (const int c = search.cost(more); c < cost) cost = c, best = more;
-        }
-        for (int s = 1; best.empty() && s < kWord; ++s)
-            for (int u = s + 1; u < kWord; ++u) {
-                std::vector<int> more = shifts;
-                more.insert(more.end(), {s, u});
-                if (const int c = search.cost(more); c < cost) cost = c, best = more;
-            }
+            more.insert(more.end(), added);
+            if (const int c = search.cost(more); c < now) now = c, best = more;
+        };
+        for (int s = 1; s < kWord; ++s) consider({s});
+        for (int s = 1; by_two && best.empty() && s < kWord; ++s)
+            for (int u = s + 1; u < kWord; ++u) consider({s, u});
         if (best.empty()) break;
         shifts = best;
+        if (now < cost) cost = now, found = shifts;
     }
-    if (cost >= kMissing) return std::nullopt;
-    return search.plan(shifts);
+    return found;
+}
+
+}  // namespace
+
+std::optional<DecodePlan> plan_decoding(const Format& from, Fmt to, int words, std::span<const std::array<int, 2>> pairs,
+                                        std::span<const int> moved) {
+    if (is_fp8(from)) return plan_fp8(from, to, words, pairs, moved);
+    std::optional<DecodePlan> plan;
+    if (!from.is_int() && from.kind != FormatKind::fixed) plan = plan_tables(from, to, words, pairs, moved);
+    if (!has_arithmetic(from, to)) return plan;
+    int cost = plan ? static_cast<int>(plan->steps.size()) : kMissing;
+    for (int residue = 0; residue < (moved.empty() ? 1 : kByte); ++residue) {
+        DecodeSearch search(from, to, words, pairs, moved, residue);
+        const std::vector<int> shifts = best_shifts(search, moved.empty(), cost);
+        if (!shifts.empty()) plan = search.plan(shifts);
+    }
+    return plan;
+}
+
+uint32_t DecodePlan::number_of(size_t n, int moved) const {
+    const int by = moved - residue;
+    const ThreadNumber& number = numbers[n];
+    if (!number.selects) return number.constant + static_cast<uint32_t>(by & (kByte - 1));
+    return number.constant + static_cast<uint32_t>(window_floor(by, kByte) - first_byte) * 0x1111u;
 }
 
 int DecodePlan::arithmetic() const {
-    return static_cast<int>(
-        std::count_if(steps.begin(), steps.end(), [](const DecodeStep& s) { return s.op == DecodeStep::add || s.op == DecodeStep::mul; }));
+    int out = 0;
+    for (const DecodeStep& s : steps)
+        out += s.op == DecodeStep::brains ? kBrains : s.op == DecodeStep::add || s.op == DecodeStep::mul || s.op == DecodeStep::halves;
+    return out;
 }
 
-int DecodePlan::logic() const { return static_cast<int>(steps.size()) - arithmetic(); }
+int DecodePlan::logic() const {
+    int out = 0;
+    for (const DecodeStep& s : steps) {
+        const bool floats = s.op == DecodeStep::add || s.op == DecodeStep::mul || s.op == DecodeStep::halves || s.op == DecodeStep::brains;
+        out += floats ? 0 : s.op == DecodeStep::look_up ? kLookUp : 1;
+    }
+    return out;
+}
+
+bool DecodePlan::looks_up() const {
+    return std::any_of(steps.begin(), steps.end(), [](const DecodeStep& s) { return s.op == DecodeStep::look_up; });
+}
 
 std::string DecodePlan::text() const {
-    int shifts = 0, picks = 0, masks = 0;
+    int shifts = 0, picks = 0, masks = 0, loads = 0;
     for (const DecodeStep& s : steps) {
-        shifts += s.op <= DecodeStep::funnel;
-        picks += s.op == DecodeStep::pick;
-        masks += s.op == DecodeStep::and_xor || s.op == DecodeStep::and_or;
+        loads += s.op == DecodeStep::look_up;
+        shifts += s.op <= DecodeStep::funnel || s.op == DecodeStep::funnel_by;
+        picks += s.op == DecodeStep::pick || s.op == DecodeStep::pick_by || s.op == DecodeStep::table || s.op == DecodeStep::choose;
+        masks += s.op == DecodeStep::and_xor || s.op == DecodeStep::and_or || s.op == DecodeStep::select;
     }
     std::string out;
     const auto put = [&](int n, const char* what) {
@@ -300,7 +391,11 @@ std::string DecodePlan::text() const {
     put(shifts, "shifts");
     put(picks, "PRMT");
     put(masks, "LOP3");
-    put(arithmetic(), std::any_of(steps.begin(), steps.end(), [](const DecodeStep& s) { return s.op == DecodeStep::mul; }) ? "HMUL2" : "HADD2");
+    put(loads, "IMAD");
+    put(loads, "LDS");
+    const bool converts = std::any_of(steps.begin(), steps.end(), [](const DecodeStep& s) { return s.op >= DecodeStep::halves; });
+    const bool multiplies = std::any_of(steps.begin(), steps.end(), [](const DecodeStep& s) { return s.op == DecodeStep::mul; });
+    put(arithmetic(), converts ? "conversions" : multiplies ? "HMUL2" : "HADD2");
     return out;
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "lang/decode_bytes.h"
 #include "lang/divisor.h"
 #include "lang/wide_access.h"
 
@@ -79,7 +80,12 @@ std::optional<PackedView> packed_view(const ir::Function& form, const ir::Inst& 
     const Access access = form.access(load);
     PackedView view;
     view.bits = form.elem(tensor).bits;
-    if (view.bits > 8 || param >= form.gpu->tensors.size() || (access.flags & (Access::has_mask | Access::has_other))) return std::nullopt;
+    if (view.bits > 8 || param >= form.gpu->tensors.size() || (access.flags & Access::has_mask)) return std::nullopt;
+    if (access.flags & Access::has_other) {
+        const ir::Inst* other = form.def(form.operands(load)[1 + access.indices()]);
+        if (!other || other->op != ir::Op::constant) return std::nullopt;
+        view.outside = static_cast<uint64_t>(form.attrs(*other)[0]) & low_bits(view.bits);
+    }
     const GpuTensor& fact = form.gpu->tensors[param];
     const Layout::Kind kind = form.types().layout(form.type(tensor).layout).kind();
     const bool declared = kind != Layout::Kind::row && kind != Layout::Kind::col;
@@ -103,6 +109,11 @@ std::optional<PackedView> packed_view(const ir::Function& form, const ir::Inst& 
         view.most_shift = shift;
     }
     if (!view.grain) return std::nullopt;
+    const auto moves = inner.bits[LayoutPieces::thread] & static_cast<uint64_t>(view.period - 1);
+    for (uint64_t m = moves;; m = (m - 1) & moves) {  // all that have no other bits
+        view.moved.insert(view.moved.begin(), static_cast<int>(m) * static_cast<int>(view.bits));
+        if (m == 0) break;
+    }
     // Runs: registers by what they add to the outer members.
     const std::vector<int> dims = dimensions(access);
     const int registers = l.registers();
@@ -141,8 +152,38 @@ std::optional<PackedView> words_of(const ir::Function& form, ir::ValueId tile) {
     return words_of(form, form.operands(form.inst(owner))[form.value(tile).index + 2]);
 }
 
-std::vector<DecodeCall> decode_calls(const PackedView& view, const Format& from, Fmt to) {
+namespace {
+
+using Places = std::vector<std::array<int, 4>>;  ///< of the codes of a pair (two of them) or of four bytes
+
+constexpr double kLookUpGain = 1.25;  ///< from which on a table in shared memory is worth its room and the time to fill it
+
+std::optional<DecodePlan> plan_of(const Format& from, Fmt to, int words, const Places& places, std::span<const int> moved, bool look_up) {
+    if (codes_per_word(to) == 4) return plan_bytes(from, to, words, places, moved);
+    std::vector<std::array<int, 2>> pairs;
+    for (const auto& p : places) pairs.push_back({p[0], p[1]});
+    auto plan = plan_decoding(from, to, words, pairs, moved);
+    auto other = look_up ? plan_look_ups(from, to, words, pairs, moved) : std::nullopt;
+    const auto cost = [](const DecodePlan& p) { return p.logic() + p.arithmetic(); };
+    return other && (!plan || kLookUpGain * cost(*other) < cost(*plan)) ? other : plan;
+}
+
+/// Neighbouring groups put together: tables look up codes of several words at once.
+std::map<int, std::vector<int>> joined(std::map<int, std::vector<int>> groups, size_t most) {
+    std::map<int, std::vector<int>> out;
+    for (auto& [first, group] : groups) {
+        if (!out.empty() && out.rbegin()->second.size() + group.size() <= most / 2)
+            out.rbegin()->second.insert(out.rbegin()->second.end(), group.begin(), group.end());
+        else
+            out.emplace(first, std::move(group));
+    }
+    return out;
+}
+
+/// Calls whose plans take words as they are loaded, for threads whose codes lie further, or in place (`moved` is empty then).
+std::vector<DecodeCall> calls_of(const PackedView& view, const Format& from, Fmt to, std::span<const int> moved, bool look_up) {
     constexpr size_t kMostPairs = 16;  // of a call, whose operands an asm statement holds
+    const int most = moved.empty() ? 0 : moved.back(), per = codes_per_word(to);
     // Pairs that share words belong together.
     std::vector<int> group(static_cast<size_t>(view.words()));
     std::iota(group.begin(), group.end(), 0);
@@ -152,18 +193,21 @@ std::vector<DecodeCall> decode_calls(const PackedView& view, const Format& from,
     };
     const auto words_of = [&](int pair) {
         std::set<int> out;
-        for (const int at : {view.bit[static_cast<size_t>(2 * pair)], view.bit[static_cast<size_t>(2 * pair + 1)]})
-            for (const int bit : {at, at + static_cast<int>(view.bits) - 1}) out.insert(bit / 32);
+        for (int i = 0; i < per; ++i) {
+            const int at = view.bit[static_cast<size_t>(per * pair + i)], last = at + static_cast<int>(view.bits) - 1 + most;
+            for (int w = at / 32; w <= last / 32; ++w) out.insert(w);
+        }
         return out;
     };
-    const int count = static_cast<int>(view.bit.size() / 2);
+    const int count = static_cast<int>(view.bit.size()) / per;
     for (int p = 0; p < count; ++p) {
         const std::set<int> words = words_of(p);
         for (const int w : words) group[static_cast<size_t>(find(w))] = find(*words.begin());
     }
     std::map<int, std::vector<int>> pairs;
     for (int p = 0; p < count; ++p) pairs[find(*words_of(p).begin())].push_back(p);
-    std::map<std::pair<int, std::vector<std::array<int, 2>>>, std::shared_ptr<const DecodePlan>> plans;
+    if (!from.is_int() && from.kind != FormatKind::fixed) pairs = joined(std::move(pairs), kMostPairs);
+    std::map<std::pair<int, Places>, std::shared_ptr<const DecodePlan>> plans;
     std::vector<DecodeCall> out;
     for (const auto& [first, all] : pairs)
         for (size_t begin = 0; begin < all.size(); begin += kMostPairs) {
@@ -173,16 +217,18 @@ std::vector<DecodeCall> decode_calls(const PackedView& view, const Format& from,
             std::set<int> words;
             for (const int p : call.pairs) words.merge(words_of(p));
             call.words.assign(words.begin(), words.end());
-            std::vector<std::array<int, 2>> places;
+            Places places;
             const auto place = [&](int at) {
                 const auto word = std::find(call.words.begin(), call.words.end(), at / 32) - call.words.begin();
                 return static_cast<int>(word) * 32 + at % 32;
             };
-            for (const int p : call.pairs)
-                places.push_back({place(view.bit[static_cast<size_t>(2 * p)]), place(view.bit[static_cast<size_t>(2 * p + 1)])});
+            for (const int p : call.pairs) {
+                places.push_back({});
+                for (int i = 0; i < per; ++i) places.back()[static_cast<size_t>(i)] = place(view.bit[static_cast<size_t>(per * p + i)]);
+            }
             const auto [plan, added] = plans.try_emplace({static_cast<int>(words.size()), places});
             if (added) {
-                auto made = plan_decoding(from, to, static_cast<int>(words.size()), places);
+                auto made = plan_of(from, to, static_cast<int>(words.size()), places, moved, look_up);
                 if (!made) return {};
                 plan->second = std::make_shared<const DecodePlan>(std::move(*made));
             }
@@ -190,6 +236,47 @@ std::vector<DecodeCall> decode_calls(const PackedView& view, const Format& from,
             out.push_back(std::move(call));
         }
     return out;
+}
+
+}  // namespace
+
+int64_t Decoding::logic(const PackedView& view) const {
+    int64_t out = shifts ? view.words() * ((view.most_shift + 31) / 32) : 0;
+    for (const DecodeCall& call : calls) out += call.plan->logic();
+    return out;
+}
+
+int64_t Decoding::arithmetic() const {
+    int64_t out = 0;
+    for (const DecodeCall& call : calls) out += call.plan->arithmetic();
+    return out;
+}
+
+Decoding decode_view(const PackedView& view, const Format& from, Fmt to, bool loaded, bool pairs) {
+    Decoding placed{false, calls_of(view, from, to, {}, pairs)};
+    if (!loaded || view.most_shift == 0 || placed.calls.empty()) return placed;
+    placed.shifts = true;
+    Decoding moved{false, calls_of(view, from, to, view.moved, pairs)};
+    const auto cost = [&](const Decoding& d) { return d.logic(view) + d.arithmetic(); };
+    return moved.calls.empty() || cost(placed) < cost(moved) ? placed : moved;
+}
+
+bool PairTable::is_of(const ir::Function& form, const ir::Inst& cast) const {
+    return form.type(form.operands(cast)[0]).elem == from && form.type(form.result(cast)).elem == to;
+}
+
+std::optional<PairTable> pair_table(const ir::Function& form) {
+    constexpr int64_t kBeside = 4 << 10;  // barriers and what else the emitter adds
+    if (!form.gpu || form.gpu->shared_bytes + kPairTableBytes + kBeside > form.gpu->arch->shared_bytes) return std::nullopt;
+    for (uint32_t b = 0; b < form.block_count(); ++b)
+        for (const ir::InstId id : form.block(ir::BlockId{b}).insts) {
+            const ir::Inst& cast = form.inst(id);
+            if (cast.op != ir::Op::cast || form.type(form.result(cast)).shape.rank == 0) continue;
+            const ir::ValueId from = form.operands(cast)[0];
+            const std::optional<Fmt> to = decode_target(form.type(form.result(cast)).elem);
+            if (to && has_pair_table(form.elem(from), *to) && words_of(form, from)) return PairTable{form.type(from).elem, *to};
+        }
+    return std::nullopt;
 }
 
 }  // namespace tegula

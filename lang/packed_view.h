@@ -21,10 +21,13 @@ struct PackedView {
     std::vector<Load> loads;  ///< ascending in a run, run after run; access k fills the words from k * grain / 4 on
     std::vector<int> bit;     ///< by register: its lowest bit among the words, 32 to a word
     int64_t period = 1;       ///< elements that fill whole accesses
+    uint64_t outside = 0;     ///< the code of elements that the tensor has not
     int64_t most_shift = 0;   ///< bits, below 64; 0: no thread shifts
+    std::vector<int> moved;   ///< the bits that threads shift by, ascending
     int words() const { return static_cast<int>(loads.size()) * grain / 4; }
     friend bool operator==(const PackedView& a, const PackedView& b) {
-        return a.bits == b.bits && a.grain == b.grain && a.bit == b.bit && a.loads.size() == b.loads.size() && a.most_shift == b.most_shift;
+        return a.bits == b.bits && a.grain == b.grain && a.bit == b.bit && a.loads.size() == b.loads.size() && a.most_shift == b.most_shift &&
+               a.outside == b.outside;
     }
 };
 
@@ -37,12 +40,27 @@ std::optional<PackedView> words_of(const ir::Function& form, ir::ValueId tile);
 /// The members of the physical tuple of a load's part, taken apart.
 std::optional<std::vector<LayoutPieces>> access_pieces(const ir::Function& form, const ir::Inst& load, const TileLayout& l);
 
-/// A cast of the view's registers 2p and 2p + 1 to the halves of pair p, for some pairs and the words that hold them.
+/// A cast of the view's registers to words of two or four codes: 2p and 2p + 1 to pair p, 4p .. 4p + 3 to four bytes p, for some of them and the
+/// words of the view that hold these.
 struct DecodeCall {
     std::vector<int> pairs, words;
     std::shared_ptr<const DecodePlan> plan;  ///< over these words, giving these pairs; equal calls share one
 };
-/// All pairs of a view; none where some pair has no recipe.
-std::vector<DecodeCall> decode_calls(const PackedView& view, const Format& from, Fmt to);
+struct Decoding {
+    bool shifts = false;                          ///< words are shifted into place first
+    std::vector<DecodeCall> calls;                ///< of all pairs of a view; none where some pair has no recipe
+    int64_t logic(const PackedView& view) const;  ///< operations on words
+    int64_t arithmetic() const;                   ///< of floats
+};
+/// `loaded`: words are as they were loaded, where threads shift; else they are in place. `pairs`: there is a table of pairs for this cast.
+Decoding decode_view(const PackedView& view, const Format& from, Fmt to, bool loaded, bool pairs);
+
+/// The formats of the kernel's first cast of words for which a table of all pairs of codes in shared memory is worth its room, if there is some.
+struct PairTable {
+    FormatId from;
+    Fmt to;
+    bool is_of(const ir::Function& form, const ir::Inst& cast) const;
+};
+std::optional<PairTable> pair_table(const ir::Function& form);
 
 }  // namespace tegula

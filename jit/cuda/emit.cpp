@@ -89,6 +89,7 @@ KernelText Emitter::run() {
     kernel_.entry = "tegula_" + fresh(fn_.name);
     kernel_.threads = kernel_threads(fn_);
     kernel_.shared_bytes = fn_.gpu->shared_bytes;
+    place_pair_table();
     kernel_.workspace_bytes = fn_.gpu->workspace_bytes;
     kernel_.cluster = fn_.gpu->cluster_size();
     if (clustered()) prelude_.need("cluster");
@@ -98,6 +99,7 @@ KernelText Emitter::run() {
     prepare_split();
     find_word_rings();
     take_tensor_memory();
+    fill_pair_table();
     block(fn_.body);
     end_tensor_memory();
     end_fused();
@@ -228,11 +230,7 @@ std::string Emitter::at(ir::ValueId v, const std::string& r) {
     }
     if (const auto scalar = splat(v)) return name(*scalar);
     if (is_words(v)) return field(v, r);
-    if (is_pairs(v)) {
-        prelude_.need("pairs");
-        const std::string two = "(" + name(v) + "[(" + r + ") >> 1])";
-        return "((" + r + ") & 1 ? high_short" + two + " : low_short" + two + ")";
-    }
+    if (is_pairs(v) || is_quads(v)) return part_of_word(name(v), is_pairs(v) ? 2 : 4, r, fn_.elem(v));
     if (const auto variable = fused_at(v, r)) return *variable;
     return name(v) + "[" + r + "]";
 }
@@ -248,9 +246,11 @@ std::string Emitter::declaration(ir::ValueId v) {
     return array_type(v) + " " + name(v) + (is_scalar(v) ? "" : "[" + std::to_string(array_size(v)) + "]") + ";";
 }
 
-std::string Emitter::array_type(ir::ValueId v) { return is_words(v) || is_pairs(v) ? "unsigned" : type_of(v); }
+std::string Emitter::array_type(ir::ValueId v) { return is_words(v) || is_pairs(v) || is_quads(v) ? "unsigned" : type_of(v); }
 
-int Emitter::array_size(ir::ValueId v) const { return is_words(v) ? words_.at(v.v).view.words() : is_pairs(v) ? registers(v) / 2 : registers(v); }
+int Emitter::array_size(ir::ValueId v) const {
+    return is_words(v) ? words_.at(v.v).view.words() : registers(v) / (is_pairs(v) ? 2 : is_quads(v) ? 4 : 1);
+}
 
 bool Emitter::take_over(ir::ValueId result, ir::ValueId operand) {
     const ir::Value& from = fn_.value(operand);

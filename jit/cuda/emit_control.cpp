@@ -13,6 +13,8 @@ using ir::Op;
 
 namespace {
 
+constexpr int kManyWords = 24;    ///< that a loop carries
+constexpr int kMostBeside = 64;   ///< registers that it carries beside them
 constexpr int kSafeBits = 60;     ///< bounds and step of this size cannot leave 64 bits
 constexpr int kManyCarried = 32;  ///< registers
 
@@ -35,7 +37,7 @@ void Emitter::copy(ir::ValueId from, const std::string& to) {
         if (name(from) != to) line(to + " = " + name(from) + ";");
         return;
     }
-    if (is_words(from) || is_pairs(from)) {
+    if (is_words(from) || is_pairs(from) || is_quads(from)) {
         if (const std::string source = name(from); source != to)
             each(array_size(from), [&](const std::string& r) { line(to + "[" + r + "] = " + source + "[" + r + "];"); });
         return;
@@ -107,6 +109,20 @@ void Emitter::cuda_for_loop(ir::InstId id) {
 }
 
 /// The loop itself, once the registers of what it carries are filled.
+/// Does the loop carry many words to its next trip? Two trips at a time take them where they are instead of copying them, where registers allow.
+bool Emitter::turns_words(const ir::Inst& loop) {
+    int words = 0, others = 0;
+    for (uint32_t r = 0; r < loop.results.count; ++r) {
+        const auto it = words_.find(fn_.result(loop, r).v);
+        if (word_rings_.count(fn_.operands(loop)[r + 3].v)) continue;  // taken anew in each trip
+        if (it != words_.end())
+            words += it->second.view.words();
+        else
+            others += registers(fn_.result(loop, r));
+    }
+    return words >= kManyWords && others <= kMostBeside && unrolling(fn_, loop).copies == 1;
+}
+
 void Emitter::for_loop_text(const ir::Inst& inst) {
     const auto in = fn_.operands(inst);
     const ir::BlockId body = fn_.blocks(inst)[0];
@@ -118,14 +134,29 @@ void Emitter::for_loop_text(const ir::Inst& inst) {
     if (positive && reach(in[1]) <= kSafeBits && magnitude(in[2]) <= kSafeBits) {
         int carried_registers = 0;
         for (uint32_t r = 0; r < inst.results.count; ++r) carried_registers += registers(fn_.result(inst, r));
-        if (carried_registers < kManyCarried || products_in(fn_, body) != 1) {
+        const bool counted = carried_registers < kManyCarried || products_in(fn_, body) != 1, twice = turns_words(inst);
+        const auto leave = [&] {
+            if (!counted) line("__syncwarp();");
+            line("if (!(" + i + " < " + hi + ")) break;");
+        };
+        if (counted && !twice) {
             open("for (long long " + i + " = " + lo + "; " + i + " < " + hi + "; " + i + " += " + step + ")");
         } else {
             // Compilers would test before the loop, too, and join both ways out of it: a second life of every sum. Not across a convergence. Where
             // several products share the registers, the copies would be in the loop.
             open("for (long long " + i + " = " + lo + ";; " + i + " += " + step + ")");
-            line("__syncwarp();");
-            line("if (!(" + i + " < " + hi + ")) break;");
+            leave();
+        }
+        if (twice) {
+            const size_t start = body_.size();
+            open("");
+            block(body);
+            close();
+            const std::string again = body_.substr(start);
+            line(i + " += " + step + ";");
+            leave();
+            body_ += again;
+            return close();
         }
         block(body);
         return close();

@@ -148,6 +148,7 @@ std::string Emitter::packed(const std::string& array, const Format& f, const std
 }
 
 std::string Emitter::fragment_word(ir::ValueId v, const std::string& first) {
+    if (is_quads(v)) return name(v) + "[(" + first + ") / 4]";
     return is_pairs(v) ? pair_at(v, first) : packed(name(v), fn_.elem(v), first);
 }
 

@@ -5,7 +5,8 @@
 #include <numeric>
 
 #include "jit/cuda/emit_access.h"
-#include "lang/decode.h"
+#include "lang/decode_bytes.h"
+#include "lang/type.h"
 
 namespace tegula::cuda {
 
@@ -13,6 +14,7 @@ using ir::Op;
 
 namespace {
 
+constexpr int kConvertsFp8 = 89;       ///< architecture from which on there are conversions of two f8e4m3
 constexpr int kPrefetchingLoads = 80;  ///< architecture from which on a load says how much of a line the second cache is to fetch
 
 // The bits of an element among words; constant places fold.
@@ -33,7 +35,7 @@ std::string hex(uint32_t v) {
 
 /// PTX of a step whose value is `to`; `arch` decides how sums of bf16 are spelt.
 std::string ptx_text(const DecodeStep& s, Fmt target, int arch, const std::string& to, const std::string& a, const std::string& b,
-                     const std::function<std::string(uint32_t)>& constant) {
+                     const std::string& c, const std::string& thread_number, const std::function<std::string(uint32_t)>& constant) {
     const std::string head = " " + to + ", " + a + ", ", x = hex(s.x);
     const bool fused = target == Fmt::bf16 && arch < 90;  // only sums of products are there: a * 1 + x and a * x - 0 round as the operations do
     const std::string type = target == Fmt::f16 ? "f16x2" : "bf16x2";
@@ -46,10 +48,27 @@ std::string ptx_text(const DecodeStep& s, Fmt target, int arch, const std::strin
             return "shf.r.wrap.b32" + head + b + ", " + number(s.x) + ";";
         case DecodeStep::pick:
             return "prmt.b32" + head + b + ", " + x + ";";
+        case DecodeStep::funnel_by:
+            return "shf.r.wrap.b32" + head + b + ", " + thread_number + ";";
+        case DecodeStep::pick_by:
+            return "prmt.b32" + head + b + ", " + thread_number + ";";
         case DecodeStep::and_xor:
             return "lop3.b32" + head + x + ", " + hex(s.y) + ", 0x6a;";
         case DecodeStep::and_or:
             return "lop3.b32" + head + x + ", " + b + ", 0xea;";
+        case DecodeStep::select:
+            return "lop3.b32" + head + b + ", " + x + ", 0xe4;";
+        case DecodeStep::table:
+            return "prmt.b32 " + to + ", " + constant(s.x) + ", " + constant(s.y) + ", " + a + ";";
+        case DecodeStep::choose:
+            return "prmt.b32" + head + b + ", " + c + ";";
+        case DecodeStep::look_up:
+            return "mad.lo.u32" + head + number(4 * kPairCopies) + ", " + thread_number + "; ld.shared.u32 " + to + ", [" + to + "];";
+        case DecodeStep::halves:
+            return "cvt.u16.u32 l, " + a + "; cvt.rn.f16x2.e4m3x2 " + to + ", l;";
+        case DecodeStep::brains:
+            return "shr.u32 " + to + ", " + a + ", 16; cvt.u16.u32 l, " + a + "; cvt.u16.u32 h, " + to +
+                   "; cvt.f32.f16 x, l; cvt.f32.f16 y, h; cvt.rn.bf16x2.f32 " + to + ", y, x;";
         case DecodeStep::add:
             return fused ? "fma.rn.bf16x2" + head + constant(0x3f803f80) + ", " + constant(s.x) + ";" : "add.rn." + type + head + constant(s.x) + ";";
         case DecodeStep::mul:
@@ -62,6 +81,7 @@ std::string ptx_text(const DecodeStep& s, Fmt target, int arch, const std::strin
 
 /// Which loads are made of words, and which tiles are nothing else: what loops carry, too.
 void Emitter::find_words() {
+    pair_table_ = pair_table(fn_);
     std::vector<std::vector<ir::InstId>> users(fn_.value_count());
     for (uint32_t b = 0; b < fn_.block_count(); ++b)
         for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
@@ -129,6 +149,50 @@ void Emitter::find_words() {
                 }
             }
     }
+    find_unshifted(users);
+}
+
+/// Words that are only decoded stay as they are loaded: shifting them into place behind the load would wait for it.
+void Emitter::find_unshifted(const std::vector<std::vector<ir::InstId>>& users) {
+    for (auto& [value, words] : words_) words.loaded = words.only && words.view.most_shift > 0;
+    const auto stays = [&](uint32_t v) {
+        const auto it = words_.find(v);
+        return it != words_.end() && it->second.loaded;
+    };
+    bool changed = true;
+    const auto place = [&](uint32_t v) {
+        if (stays(v)) words_.at(v).loaded = false, changed = true;
+    };
+    while (changed) {
+        changed = false;
+        for (const auto& [value, words] : words_)
+            for (const ir::InstId user : users[value]) {
+                const Op op = fn_.inst(user).op;
+                if (words.loaded && op != Op::for_loop && op != Op::yield && !can_decode(fn_.inst(user))) place(value);
+            }
+        // What a loop carries is one thing before, in and behind it.
+        for (uint32_t b = 0; b < fn_.block_count(); ++b)
+            for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
+                const ir::Inst& loop = fn_.inst(id);
+                if (loop.op != Op::for_loop) continue;
+                const ir::Block& body = fn_.block(fn_.blocks(loop)[0]);
+                const auto next = fn_.operands(fn_.inst(body.insts.back()));
+                for (uint32_t r = 0; r < loop.results.count; ++r) {
+                    const uint32_t all[] = {fn_.operands(loop)[r + 3].v, next[r].v, body.args[r + 1].v, fn_.result(loop, r).v};
+                    if (words_.count(all[2]) && !std::all_of(std::begin(all), std::end(all), stays))
+                        for (const uint32_t v : all) place(v);
+                }
+            }
+        if (changed) decodings_.clear(), looks_up_ = false;
+    }
+}
+
+/// How many bits further than its view says the codes of this thread lie in a tile that stays as it was loaded.
+std::string Emitter::moved_bits(ir::ValueId v) {
+    const ir::Inst* def = fn_.def(v);
+    if (def && def->op == Op::load) return words_.at(v.v).moved;
+    const ir::InstId loop = def ? fn_.value(v).def : fn_.block(fn_.value(v).block).owner;
+    return moved_bits(fn_.operands(fn_.inst(loop))[fn_.value(v).index + (def ? 3 : 2)]);
 }
 
 bool Emitter::is_words(ir::ValueId v) const {
@@ -167,12 +231,13 @@ bool Emitter::load_words(ir::InstId id) {
         return true;
     }
     const PackedView& view = found->second.view;
+    const bool loaded = found->second.loaded;
     const std::string array = words_name(v);
     line("unsigned " + array + "[" + number(view.words()) + "];");
     open("");
     Part part = part_access(id);
-    for (size_t a = 0; a < part.axes.size(); ++a) part_bounds(part, a);
     part.whole = both(part.fixed, part.whole);
+    for (size_t a = 0; a < part.axes.size(); ++a) part.whole = both(part.whole, is_whole(part, a));
     const std::vector<std::string> texts = piece_texts(part);
     const std::vector<LayoutPieces> members = *access_pieces(fn_, fn_.inst(id), layout(v));
     std::vector<std::pair<std::string, std::string>> outer;  // what registers add
@@ -210,11 +275,12 @@ bool Emitter::load_words(ir::InstId id) {
         }
         line("const unsigned long long " + run + " = " + at + ";");
     }
+    found->second.moved = shift;
     const auto offset = [&](const PackedView::Load& load) { return runs.at(load.reg) + (load.offset ? " + " + number(load.offset) + "ull" : ""); };
     const auto load = [&](bool guarded) {
         load_all_words(part, view, array, offset, guarded);
-        if (view.most_shift) shift_words(view, array, shift);
-        if (guarded) clear_outside(part, view, array);
+        if (!loaded && view.most_shift) shift_words(view, array, array, shift);
+        if (guarded) clear_outside(part, view, array, loaded ? shift : "");
     };
     if (part.whole == "true") {
         load(false);
@@ -223,6 +289,7 @@ bool Emitter::load_words(ir::InstId id) {
         load(false);
         close("} else {");
         ++depth_;
+        for (size_t a = 0; a < part.axes.size(); ++a) part_bounds(part, a);
         load(true);
         close();
     }
@@ -239,10 +306,10 @@ void Emitter::load_all_words(const Part& part, const PackedView& view, const std
     const std::string type = wide_type(static_cast<size_t>(view.grain)), bytes = guarded ? storage_bytes(part.tensor) : std::string();
     const std::string zeros = view.grain == 16 ? "uint4{0, 0, 0, 0}" : view.grain == 8 ? "uint2{0, 0}" : "0u";
     CachingText caching = part.caching;
-    // Weights are read once: the first cache keeps none of them, the second fetches the rest of a line at once.
-    if (caching.stem.empty() && view.grain == 16 && !view.most_shift && fn_.gpu->arch->number >= kPrefetchingLoads) {
-        caching.suffix = ".L1::no_allocate.L2::256B";
-        caching.stem = "_stream";
+    // Weights are read once: the second cache fetches the rest of a line at once, the first one keeps none of them but what threads share.
+    if (caching.stem.empty() && view.grain == 16 && fn_.gpu->arch->number >= kPrefetchingLoads) {
+        caching.suffix = view.most_shift ? ".L2::256B" : ".L1::no_allocate.L2::256B";
+        caching.stem = view.most_shift ? "_ahead" : "_stream";
     }
     for (size_t k = 0; k < view.loads.size(); ++k) {
         const std::string to = array + "[" + number(static_cast<int64_t>(k) * view.grain / 4) + "]", at = offset(view.loads[k]);
@@ -260,14 +327,22 @@ void Emitter::load_all_words(const Part& part, const PackedView& view, const std
     }
 }
 
-/// Clears the codes whose coordinates are outside of the tensor: a mask per word and dimension.
-void Emitter::clear_outside(const Part& part, const PackedView& view, const std::string& array) {
+/// Clears the codes whose coordinates are outside of the tensor: a mask per word and dimension, which goes to where the codes lie.
+void Emitter::clear_outside(const Part& part, const PackedView& view, const std::string& array, const std::string& moved) {
+    std::string by;
+    if (view.outside && part.fixed != "true") {
+        const std::string fixed = fresh("inside");
+        line("const unsigned " + fixed + " = " + part.fixed + " ? 0xffffffffu : 0u;");
+        for (int w = 0; w < view.words(); ++w) keep_inside(view, array, w, fixed);
+    }
+    if (!moved.empty()) line("const int " + (by = fresh("shift")) + " = " + moved + ";");
     const TileLayout& l = layout(part.value);
     const auto words = static_cast<size_t>(view.words());
     for (size_t a = 0; a < part.axes.size(); ++a) {
         const Part::Axis& axis = part.axes[a];
         if (part.access.axes[a].kind == ir::Access::index || axis.size.empty()) continue;
         std::map<std::vector<std::pair<int64_t, uint32_t>>, std::string> masks;  // by what decides them: coordinate and bits
+        std::vector<std::string> of_word;
         for (size_t w = 0; w < words; ++w) {
             std::map<int64_t, uint32_t> bits;
             for (size_t r = 0; r < view.bit.size(); ++r) {
@@ -291,22 +366,48 @@ void Emitter::clear_outside(const Part& part, const PackedView& view, const std:
                 }
                 line("const unsigned " + mask + " = " + (text.empty() ? "0u" : text) + ";");
             }
-            line(array + "[" + number(static_cast<int64_t>(w)) + "] &= " + mask + ";");
+            of_word.push_back(mask);
+        }
+        if (!by.empty() && view.most_shift >= 32) {
+            std::vector<std::string> up = of_word;
+            for (size_t w = 0; w < words; ++w)
+                line("const unsigned " + (up[w] = fresh("inside")) + " = " + by + " >= 32 ? " + (w ? of_word[w - 1] : "0u") + " : " + of_word[w] +
+                     ";");
+            of_word = std::move(up);
+        }
+        for (size_t w = 0; w < words; ++w) {
+            const std::string mask =
+                by.empty() ? of_word[w] : funnel() + "_up(" + (w ? of_word[w - 1] : "0u") + ", " + of_word[w] + ", " + by + " & 31)";
+            keep_inside(view, array, static_cast<int>(w), mask);
         }
     }
 }
 
+/// Bits of a word where the mask has none become those of the code of what is outside.
+void Emitter::keep_inside(const PackedView& view, const std::string& array, int w, const std::string& mask) {
+    const std::string word = array + "[" + number(w) + "]";
+    if (view.outside == 0) return line(word + " &= " + mask + ";");
+    const int per = view.grain / 4;
+    const int64_t first = 8 * view.loads[static_cast<size_t>(w / per)].offset + 32 * (w % per);
+    uint32_t code = 0;
+    for (int bit = 0; bit < 32; ++bit)
+        code |= static_cast<uint32_t>(view.outside >> (first + bit) % static_cast<int64_t>(view.bits) & 1) << bit;
+    line(word + " = (" + word + " & " + mask + ") | (" + hex(code) + "u & ~" + mask + ");");
+}
+
 /// Every word down by the thread's number of bits, which come from the word behind it.
-void Emitter::shift_words(const PackedView& view, const std::string& array, const std::string& shift) {
+void Emitter::shift_words(const PackedView& view, const std::string& from, const std::string& to, const std::string& shift) {
     const std::string by = fresh("shift");
     line("const int " + by + " = " + shift + ";");
     const int words = view.words();
-    const auto word = [&](int w) { return w < words ? array + "[" + number(w) + "]" : std::string("0u"); };
-    if (view.most_shift >= 32)
-        for (int w = 0; w + 1 < words; ++w) line(word(w) + " = " + by + " >= 32 ? " + word(w + 1) + " : " + word(w) + ";");
+    const auto word = [&](const std::string& array, int w) { return w < words ? array + "[" + number(w) + "]" : std::string("0u"); };
+    const bool whole = view.most_shift >= 32;
+    if (whole)
+        for (int w = 0; w < words; ++w) line(word(to, w) + " = " + by + " >= 32 ? " + word(from, w + 1) + " : " + word(from, w) + ";");
+    const std::string& source = whole ? to : from;
     const std::string down = funnel() + "_down";
     for (int w = 0; w < words; ++w)
-        line(word(w) + " = " + down + "(" + word(w) + ", " + word(w + 1) + ", " + by + (view.most_shift >= 32 ? " & 31" : "") + ");");
+        line(word(to, w) + " = " + down + "(" + word(source, w) + ", " + word(source, w + 1) + ", " + by + (whole ? " & 31" : "") + ");");
 }
 
 // ---- decoding ----
@@ -314,23 +415,56 @@ void Emitter::shift_words(const PackedView& view, const std::string& array, cons
 bool Emitter::can_decode(const ir::Inst& cast) {
     if (cast.op != Op::cast || is_scalar(fn_.result(cast)) || !in_registers(fn_.result(cast))) return false;
     const ir::ValueId from = fn_.operands(cast)[0], to = fn_.result(cast);
-    const Fmt target = fn_.type(to).elem == Fmt::f16 ? Fmt::f16 : Fmt::bf16;
-    if (!words_.count(from.v) || !(fn_.type(to).elem == target) || registers(to) % 2 || !has_decoding(fn_.elem(from), target)) return false;
-    if (target == Fmt::bf16 && fn_.gpu->arch->number < 80) return false;
+    const std::optional<Fmt> target = decode_target(fn_.type(to).elem);
+    if (!target || !words_.count(from.v) || registers(to) % codes_per_word(*target) || !has_decoding(fn_.elem(from), *target)) return false;
+    if (fn_.gpu->arch->number < (is_fp8(fn_.elem(from)) ? kConvertsFp8 : *target == Fmt::bf16 ? 80 : 0)) return false;
     const auto round = static_cast<Round>(fn_.attrs(cast)[0]);
     const auto overflow = static_cast<Overflow>(fn_.attrs(cast)[1]);
     const bool plain = round == Round::rne && (overflow == Overflow::automatic || overflow == Overflow::ieee);
-    return (plain || decodes_exactly(fn_.elem(from), target)) && !decoding(cast).empty();
+    return (plain || decodes_exactly(fn_.elem(from), *target)) && !decoding(cast).calls.empty();
 }
 
-const std::vector<DecodeCall>& Emitter::decoding(const ir::Inst& cast) {
+const Decoding& Emitter::decoding(const ir::Inst& cast) {
     const ir::ValueId from = fn_.operands(cast)[0], to = fn_.result(cast);
     const auto [it, added] = decodings_.try_emplace(to.v);
-    if (added) it->second = decode_calls(words_.at(from.v).view, fn_.elem(from), fn_.type(to).elem == Fmt::f16 ? Fmt::f16 : Fmt::bf16);
+    const Words& words = words_.at(from.v);
+    if (added) it->second = decode_view(words.view, fn_.elem(from), *decode_target(fn_.type(to).elem), words.loaded,
+                                 pair_table_ && pair_table_->is_of(fn_, cast));
+    for (const DecodeCall& call : it->second.calls) looks_up_ = looks_up_ || call.plan->looks_up();
     return it->second;
 }
 
-/// The function (pairs.., words..) of a plan.
+/// Before rings take what is left of shared memory.
+void Emitter::place_pair_table() {
+    if (!looks_up_) return;
+    pairs_at_ = (kernel_.shared_bytes + 127) / 128 * 128;
+    kernel_.shared_bytes = pairs_at_ + kPairTableBytes;
+}
+
+/// Fills the table of pairs: a row of 32 equal words for each two codes, so that every lane reads its own bank.
+void Emitter::fill_pair_table() {
+    if (!looks_up_) return;
+    const Format &from = fn_.types().format(pair_table_->from), &to = builtin_formats()[static_cast<size_t>(pair_table_->to)];
+    std::string list;
+    for (uint64_t code = 0; code < 16; ++code)
+        list += (code ? ", " : "") + std::to_string(convert(to, from, extend_code(from, code)));
+    const std::string values =
+        support("values of pairs " + list, "values", "__device__ const unsigned short $[16] = {" + list + "};\n");
+    prelude_.need("shared");
+    const std::string table = "shared + " + number(pairs_at_);
+    line("#pragma unroll 4");
+    open("for (int i = t; i < " + number(kPairEntries * kPairCopies / 4) + "; i += " + number(kernel_.threads) + ")");
+    line("const unsigned pair = " + values + "[i >> 3 & 15] | (unsigned)" + values + "[i >> 7] << 16;");
+    line("((uint4*)(" + table + "))[i] = uint4{pair, pair, pair, pair};");
+    close();
+    line("__syncthreads();");
+    lane_pairs_ = fresh("pairs");
+    // Behind the barrier for the compiler, too: what looks up takes the address from here.
+    line("unsigned " + lane_pairs_ + " = shared_address(" + table + ") + (t & 31) * 4;");
+    line("asm volatile(\"mov.b32 %0, %0;\" : \"+r\"(" + lane_pairs_ + ") :: \"memory\");");
+}
+
+/// The function (pairs.., words.., numbers of the thread..) of a plan.
 std::string Emitter::decode_function(const DecodePlan& plan) {
     const auto pairs = static_cast<int>(plan.pairs.size());
     const auto value = [&](int v) { return v < plan.words ? "%" + number(pairs + v) : "t" + number(v - plan.words); };
@@ -344,11 +478,18 @@ std::string Emitter::decode_function(const DecodePlan& plan) {
     std::string body;
     for (size_t k = 0; k < plan.steps.size(); ++k) {
         const DecodeStep& s = plan.steps[k];
-        body += "        \"" +
-                ptx_text(s, plan.target, fn_.gpu->arch->number, "t" + number(static_cast<int64_t>(k)), value(s.a), value(s.b), constant) + "\\n\"\n";
+        // A look-up's number is where the lane's copies begin, behind those of the plan.
+        const auto n = s.op == DecodeStep::look_up ? static_cast<int64_t>(plan.numbers.size()) : static_cast<int64_t>(s.x);
+        const std::string thread_number = "%" + number(pairs + plan.words + n);
+        body +=
+            "        \"" +
+            ptx_text(s, plan.target, fn_.gpu->arch->number, "t" + number(static_cast<int64_t>(k)), value(s.a), value(s.b), value(s.c), thread_number,
+                         constant) +
+            "\\n\"\n";
     }
-    std::string head =
-        "{.reg .b32 t<" + number(static_cast<int64_t>(plan.steps.size())) + ">, c<" + number(static_cast<int64_t>(constants.size()) + 1) + ">;";
+    const bool converts = std::any_of(plan.steps.begin(), plan.steps.end(), [](const DecodeStep& s) { return s.op >= DecodeStep::halves; });
+    std::string head = std::string(converts ? "{.reg .b16 l, h; .reg .f32 x, y; " : "{") +
+        ".reg .b32 t<" + number(static_cast<int64_t>(plan.steps.size())) + ">, c<" + number(static_cast<int64_t>(constants.size()) + 1) + ">;";
     for (size_t i = 0; i < constants.size(); ++i) head += " mov.b32 c" + number(static_cast<int64_t>(i)) + ", " + hex(constants[i]) + ";";
     body = "        \"" + head + "\\n\"\n" + body;
     std::string outputs, inputs, parameters;
@@ -357,22 +498,48 @@ std::string Emitter::decode_function(const DecodePlan& plan) {
         outputs += std::string(p ? ", " : "") + "\"=r\"(p" + number(p) + ")";
         parameters += std::string(p ? ", " : "") + "unsigned& p" + number(p);
     }
-    for (int w = 0; w < plan.words; ++w) {
-        inputs += std::string(w ? ", " : "") + "\"r\"(w" + number(w) + ")";
-        parameters += ", unsigned w" + number(w);
-    }
+    const auto input = [&](const std::string& name) {
+        inputs += (inputs.empty() ? "\"r\"(" : ", \"r\"(") + name + ")";
+        parameters += ", unsigned " + name;
+    };
+    for (int w = 0; w < plan.words; ++w) input("w" + number(w));
+    for (size_t n = 0; n < plan.numbers.size(); ++n) input("n" + number(static_cast<int64_t>(n)));
+    if (plan.looks_up()) input("table");
     return support("decode " + body, "decode",
                    "// Packed codes to pairs: " + plan.text() + ".\n__device__ __forceinline__ void $(" + parameters + ") {\n    asm(\n" + body +
                        "        \"}\"\n        : " + outputs + "\n        : " + inputs + ");\n}\n");
 }
 
-/// A cast of words to pairs of 16-bit floats.
+/// A cast of words to words of pairs of 16-bit floats or of four bytes.
 void Emitter::decode_words(const ir::Inst& cast, const std::function<std::string(int pair)>& to) {
-    const std::string array = words_name(fn_.operands(cast)[0]);
-    for (const DecodeCall& call : decoding(cast)) {
+    const ir::ValueId from = fn_.operands(cast)[0];
+    std::string array = words_name(from);
+    const Decoding& how = decoding(cast);
+    if (how.shifts) {
+        const PackedView& view = words_.at(from.v).view;
+        const std::string placed = fresh("placed");
+        line("unsigned " + placed + "[" + number(view.words()) + "];");
+        shift_words(view, array, placed, moved_bits(from));
+        array = placed;
+    }
+    std::string moved;
+    std::map<std::string, std::string> numbers;  // names by text
+    const auto number_text = [&](const DecodePlan& plan, const ThreadNumber& n) {
+        if (moved.empty()) line("const int " + (moved = fresh("moved")) + " = " + moved_bits(from) + ";");
+        const std::string by = "(" + moved + " - " + number(plan.residue) + ")";
+        const std::string text = n.selects
+                                     ? "(unsigned)((" + by + " >> 3) - " + int64_text(plan.first_byte) + ") * 0x1111u + " + hex(n.constant) + "u"
+                                     : "(unsigned)(" + by + " & 7) + " + number(n.constant) + "u";
+        std::string& name = numbers[text];
+        if (name.empty()) line("const unsigned " + (name = fresh("number")) + " = " + text + ";");
+        return name;
+    };
+    for (const DecodeCall& call : how.calls) {
         std::string arguments;
         for (const int p : call.pairs) arguments += (arguments.empty() ? "" : ", ") + to(p);
         for (const int w : call.words) arguments += ", " + array + "[" + number(w) + "]";
+        for (const ThreadNumber& n : call.plan->numbers) arguments += ", " + number_text(*call.plan, n);
+        if (call.plan->looks_up()) arguments += ", " + lane_pairs_;
         line(decode_function(*call.plan) + "(" + arguments + ");");
     }
 }

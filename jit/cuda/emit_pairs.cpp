@@ -1,4 +1,4 @@
-// Tiles of 16-bit floats as arrays of pairs: registers 2p and 2p + 1 are the halves of `unsigned v12[p]`. Casts of packed codes make them, additions
+// Tiles of 16-bit floats as arrays of pairs: registers 2p and 2p + 1 are the halves of `unsigned v12[p]`; of bytes as arrays of four. Casts of packed codes make them, additions
 // and multiplications take two elements at a time, and products of tensor cores take the words as they are.
 #include <algorithm>
 #include <charconv>
@@ -59,9 +59,11 @@ std::vector<int> Emitter::moved_pairs(ir::InstId id) const {
 
 void Emitter::find_pairs() {
     pairs_.assign(fn_.value_count(), false);
+    quads_.assign(fn_.value_count(), false);
     const int arch = fn_.gpu->arch->number;
     std::vector<std::vector<ir::InstId>> users(fn_.value_count());
     std::vector<ir::InstId> made;
+    std::vector<ir::ValueId> fours;
     const std::function<void(ir::BlockId)> walk = [&](ir::BlockId block) {
         for (const ir::InstId id : fn_.block(block).insts) {
             const ir::Inst& inst = fn_.inst(id);
@@ -70,6 +72,7 @@ void Emitter::find_pairs() {
             for (const ir::BlockId inner : fn_.blocks(inst)) walk(inner);
             if (inst.results.count != 1 || is_scalar(fn_.result(inst)) || !in_registers(fn_.result(inst))) continue;
             const ir::ValueId v = fn_.result(inst);
+            if (can_decode(inst) && codes_per_word(*decode_target(fn_.type(v).elem)) == 4) fours.push_back(v);
             const bool bf16 = fn_.type(v).elem == Fmt::bf16;
             if ((!bf16 && fn_.type(v).elem != Fmt::f16) || registers(v) % 2 || (bf16 && arch < 80)) continue;
             const bool from_pairs = std::any_of(operands.begin(), operands.end(), [&](ir::ValueId o) { return pairs_[o.v]; });
@@ -91,6 +94,8 @@ void Emitter::find_pairs() {
         if (inst.results.count == 1 && pairs_[fn_.result(inst).v]) return true;
         return ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::select || inst.op == Op::cast;
     };
+    for (const ir::ValueId v : fours)
+        quads_[v.v] = std::all_of(users[v.v].begin(), users[v.v].end(), [&](ir::InstId u) { return takes_pairs(u, v); });
     for (bool changed = true; changed;) {
         changed = false;
         for (const ir::InstId id : made) {
@@ -111,6 +116,16 @@ void Emitter::find_pairs() {
     }
 }
 
+/// Register r of a tile whose words hold `per` of them each.
+std::string Emitter::part_of_word(const std::string& words, int per, const std::string& r, const Format& f) {
+    if (per == 2) {
+        prelude_.need("pairs");
+        const std::string two = "(" + words + "[(" + r + ") >> 1])";
+        return "((" + r + ") & 1 ? high_short" + two + " : low_short" + two + ")";
+    }
+    return "(" + std::string(prelude_.type(f)) + ")(" + words + "[(" + r + ") >> 2] >> 8 * ((" + r + ") & 3))";
+}
+
 std::string Emitter::pair_at(ir::ValueId v, const std::string& first) {
     if (is_pairs(v)) {
         int64_t constant = 0;
@@ -127,7 +142,7 @@ bool Emitter::make_pairs(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     if (inst.results.count != 1) return false;
     const ir::ValueId v = fn_.result(inst);
-    if (!is_pairs(v)) return false;
+    if (!is_pairs(v) && !is_quads(v)) return false;
     const auto operands = fn_.operands(inst);
     const int pairs = registers(v) / 2;
     declare(v);

@@ -127,6 +127,16 @@ void Emitter::part_axis(Part& part, size_t number) {
         part.narrow = part.narrow || size_of(a.step) >= kLargeStep;
 }
 
+/// When all of a range is inside.
+std::string Emitter::is_whole(const Part& part, size_t number) {
+    const Access::Axis& a = part.access.axes[number];
+    const Part::Axis& axis = part.axes[number];
+    if (a.kind != Access::range || axis.size.empty()) return "true";
+    const auto in_range = [&](const std::string& at) { return "(unsigned long long)" + at + " < (unsigned long long)" + axis.size; };
+    const auto last = static_cast<uint64_t>(a.extent - 1) * static_cast<uint64_t>(a.step);
+    return in_range(axis.start.text) + " && " + in_range("(" + axis.start.text + " + " + std::to_string(last) + "ull)");
+}
+
 /// What the tests of a range compare with, and when all of it is inside.
 void Emitter::part_bounds(Part& part, size_t number) {
     const Access::Axis& a = part.access.axes[number];
@@ -134,9 +144,7 @@ void Emitter::part_bounds(Part& part, size_t number) {
     if (a.kind != Access::range || axis.size.empty()) return;
     const bool few = registers(part.value) <= kFewTests * part.vector && !part.shifted && part.inside != Part::first;
     if (a.step != 1 || few) {
-        const auto in_range = [&](const std::string& at) { return "(unsigned long long)" + at + " < (unsigned long long)" + axis.size; };
-        const auto last = static_cast<uint64_t>(a.extent - 1) * static_cast<uint64_t>(a.step);
-        part.whole = both(part.whole, in_range(axis.start.text) + " && " + in_range("(" + axis.start.text + " + " + std::to_string(last) + "ull)"));
+        part.whole = both(part.whole, is_whole(part, number));
         return;
     }
     const std::string extent_text = std::to_string(a.extent);

@@ -13,6 +13,29 @@ int access_elements(const TileLayout& l, const SharedLayout& s) {
     return vector;
 }
 
+/// Addresses as (that of a thread's first register ^ crossing[i]) + above[i], for every `vector` registers: few sums are left, which several of them
+/// share, where the whole address of each would be computed. Empty: not of this tile.
+struct SplitAddresses {
+    std::vector<int> crossing, above;
+};
+
+SplitAddresses split_addresses(const TileLayout& l, const SharedLayout& s, int vector) {
+    const int registers = l.registers(), threads = 32 * l.warps();
+    if (l.has_ghosts() || registers <= vector) return {};
+    std::vector<int64_t> of_thread;
+    int64_t moved = 0;
+    for (int t = 0; t < threads; ++t) moved |= of_thread.emplace_back(s.address(l.point(0, t % 32, t / 32)));
+    SplitAddresses out;
+    for (int r = 0; r < registers; r += vector) {
+        const int64_t first = s.address(l.point(r, 0, 0)), crossing = first & moved, above = first - crossing;
+        for (int t = 0; t < threads; ++t)
+            if (s.address(l.point(r, t % 32, t / 32)) != (of_thread[static_cast<size_t>(t)] ^ crossing) + above) return {};
+        out.crossing.push_back(static_cast<int>(crossing));
+        out.above.push_back(static_cast<int>(above));
+    }
+    return out;
+}
+
 }  // namespace
 
 std::string Emitter::shared_address(const SharedLayout& l, const std::vector<std::string>& c) {
@@ -68,9 +91,14 @@ void Emitter::from_shared(ir::InstId id) {
     const int vector = access_elements(l, s), bytes = vector * s.elem_bytes;
     const std::string type = type_of(to), word = wide_type(static_cast<size_t>(bytes));
     declare(to);
+    const SplitAddresses split = split_addresses(l, s, vector);
+    const std::string start = split.above.empty() ? std::string() : fresh("start");
+    if (!start.empty()) line("const int " + start + " = " + shared_address(s, coordinates_of(to, "0")) + ";");
     each(registers(to) / vector, [&](const std::string& i) {
         const std::string r = vector == 1 ? i : i + " * " + std::to_string(vector), ok = inside(l, r);
-        const std::string place = name(from) + " + " + shared_address(s, coordinates_of(to, r));
+        const std::string place = name(from) + " + " +
+                                  (start.empty() ? shared_address(s, coordinates_of(to, r))
+                                                 : "(" + start + " ^ " + rename(split.crossing, i) + ") + " + rename(split.above, i));
         if (vector == 1)
             return assign_to(to, r,
                              (ok == "true" ? "" : ok + " ? ") + ("*(const " + type + "*)(" + place + ")") + (ok == "true" ? "" : " : " + zero(to)));

@@ -54,8 +54,8 @@ std::string Emitter::two_halves(const Format& half, const Format& from) {
     const std::string added = from.is_signed ? "0x64806480u" : "0x64006400u";
     const auto single = [&](const std::string& v) { return prelude_.cast(half, from, v, Round::rne, Overflow::automatic); };
     return support("two halves " + added, "two_halves",
-                   "#ifdef __CUDACC__\n__device__ __forceinline__ unsigned $(int low, int high) {\n"
-                   "    unsigned two = (__byte_perm(low, high, 0x0400) & 0xff00ffu) ^ " +
+                   "#ifdef __CUDACC__\n__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n"
+                   "    const unsigned short both = low | high << 8;\n    unsigned two = __byte_perm(both, 0, 0x4140) ^ " +
                        added +
                        ";\n"
                        "    asm(\"sub.rn.f16x2 %0, %0, %1;\" : \"+r\"(two) : \"r\"(" +
@@ -63,6 +63,28 @@ std::string Emitter::two_halves(const Format& half, const Format& from) {
                        "));\n    return two;\n}\n#else\n"
                        "inline unsigned $(int low, int high) { return " +
                        single("low") + " | (unsigned)" + single("high") + " << 16; }\n#endif\n");
+}
+
+/// Two 8-bit floats as f16 or bf16, by the machine's conversion; empty: not these, or not where it is.
+std::string Emitter::fp8_function(const ir::Inst& cast) {
+    const ir::ValueId v = fn_.result(cast);
+    const Type &to = fn_.type(v), &from = fn_.type(fn_.operands(cast)[0]);
+    const bool brains = to.elem == Fmt::bf16, whole = from.elem == Fmt::f8e5m2;
+    if ((!brains && to.elem != Fmt::f16) || (!whole && from.elem != Fmt::f8e4m3) || fn_.gpu->arch->number < 89) return {};
+    if (is_scalar(v) || registers(v) % 2 || !keeps_infinities(cast)) return {};
+    const Format &half = fn_.elem(v), &fp8 = fn_.elem(fn_.operands(cast)[0]);
+    const auto single = [&](const std::string& x) { return prelude_.cast(half, fp8, x, Round::rne, Overflow::automatic); };
+    const std::string high = single("high"), low = single("low");
+    std::string body = "    unsigned two;\n    const unsigned short both = low | high << 8;\n    asm(\"cvt.rn.f16x2." +
+                       std::string(whole ? "e5m2x2" : "e4m3x2") + " %0, %1;\" : \"=r\"(two) : \"h\"(both));\n";
+    if (brains)
+        body +=
+            "    asm(\"{.reg .b16 l, h; .reg .f32 x, y; mov.b32 {l, h}, %0; cvt.f32.f16 x, l; cvt.f32.f16 y, h; \"\n"
+            "        \"cvt.rn.bf16x2.f32 %0, y, x;}\" : \"+r\"(two));\n";
+    return support("two of " + fp8.name + " as " + half.name, "two_fp8",
+                   "#ifdef __CUDACC__\n__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n" + body +
+                       "    return two;\n}\n#else\ninline unsigned $(unsigned char low, unsigned char high) { return " + low + " | (unsigned)" +
+                       high + " << 16; }\n#endif\n");
 }
 
 /// Two registers by one instruction: the pair is what fragments and wide stores want again. `function` makes a pair of two elements.
@@ -131,15 +153,14 @@ void Emitter::cuda_cast(ir::InstId id) {
     const bool random = round == Round::stochastic;
     const Format &to = fn_.elem(v), &from = fn_.elem(in[0]);
     if (can_decode(inst)) {
-        prelude_.need("pairs");
         declare(v);
-        const std::string two = fresh("two");
-        line("unsigned " + two + "[" + std::to_string(registers(v) / 2) + "];");
-        decode_words(inst, [&](int p) { return two + "[" + std::to_string(p) + "]"; });
-        return each_register(v, [&](const std::string& r) {
-            line(name(v) + "[" + r + "] = ((" + r + ") & 1) ? high_short(" + two + "[(" + r + ") >> 1]) : low_short(" + two + "[(" + r + ") >> 1]);");
-        });
+        const std::string word = fresh("codes");
+        const int per = codes_per_word(*decode_target(fn_.type(v).elem));
+        line("unsigned " + word + "[" + std::to_string(registers(v) / per) + "];");
+        decode_words(inst, [&](int p) { return word + "[" + std::to_string(p) + "]"; });
+        return each_register(v, [&](const std::string& r) { line(name(v) + "[" + r + "] = " + part_of_word(word, per, r, to) + ";"); });
     }
+    if (const std::string two = fp8_function(inst); !two.empty()) return cast_pairs(v, in[0], two);
     const bool pairs = !is_scalar(v) && registers(v) % 2 == 0, f16 = fn_.type(v).elem == Fmt::f16;
     if (pairs && f16 && from.is_int() && from.bits <= 8) return cast_pairs(v, in[0], two_halves(to, from));
     if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16 && keeps_infinities(inst)) return decode_pairs(v, in[0]);

@@ -282,10 +282,12 @@ void Emitter::take_words(ir::InstId id, const WordRing& ring) {
         line("const uint4 " + word + " = *(const uint4*)(" + from + " + " + number(offset) + ");");
         for (int i = 0; i < 4; ++i) line(array + "[" + number(static_cast<int64_t>(4 * k) + i) + "] = " + word + "." + "xyzw"[i] + ";");
     }
-    if (view.most_shift) shift_words(view, array, shift);
+    const bool loaded = words_.at(v.v).loaded;
+    words_.at(fn_.result(fn_.inst(ring.load.first)).v).moved = shift;
+    if (!loaded && view.most_shift) shift_words(view, array, array, shift);
     if (part.whole != "true") {
         open("if (!(" + part.whole + "))");
-        clear_outside(part, view, array);
+        clear_outside(part, view, array, loaded ? shift : "");
         close();
     }
     line("if (++" + get + " == " + stages + ") " + get + " = 0, " + ring.name + "_phase ^= 1;");

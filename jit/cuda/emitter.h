@@ -117,6 +117,7 @@ private:
     Part part_access(ir::InstId id);  ///< without the variables that part_of declares
     Part part_of(ir::InstId id);
     void part_axis(Part& part, size_t axis);
+    std::string is_whole(const Part& part, size_t number);
     void part_bounds(Part& part, size_t axis);
     void part_gathers(Part& part);
     Shape joint_shape(const Part& part);
@@ -172,7 +173,9 @@ private:
     // ---- narrow codes in whole words (emit_packed.cpp) ----
     struct Words {
         PackedView view;
-        bool only;  ///< nothing else holds the tile
+        bool only;               ///< nothing else holds the tile
+        std::string moved = {};  ///< of a load: how many bits further than the view says the codes of this thread lie
+        bool loaded = false;     ///< words stay as they are loaded, and what decodes them knows how far their codes lie in each thread
     };
     void find_words();
     bool is_words(ir::ValueId v) const;
@@ -183,16 +186,23 @@ private:
     bool load_words(ir::InstId id);  ///< false: it is no such load
     void load_all_words(const Part& part, const PackedView& view, const std::string& array,
                         const std::function<std::string(const PackedView::Load&)>& offset, bool guarded);
-    void clear_outside(const Part& part, const PackedView& view, const std::string& array);
-    void shift_words(const PackedView& view, const std::string& array, const std::string& shift);
+    void clear_outside(const Part& part, const PackedView& view, const std::string& array, const std::string& moved);
+    void keep_inside(const PackedView& view, const std::string& array, int w, const std::string& mask);
+    void find_unshifted(const std::vector<std::vector<ir::InstId>>& users);
+    std::string moved_bits(ir::ValueId v);
+    void shift_words(const PackedView& view, const std::string& from, const std::string& to, const std::string& shift);
     bool can_decode(const ir::Inst& cast);
-    const std::vector<DecodeCall>& decoding(const ir::Inst& cast);  ///< none: not this way
+    const Decoding& decoding(const ir::Inst& cast);  ///< no calls: not this way
+    void place_pair_table();
+    void fill_pair_table();
     std::string decode_function(const DecodePlan& plan);
     void decode_words(const ir::Inst& cast, const std::function<std::string(int pair)>& to);
 
     // ---- 16-bit floats in pairs (emit_pairs.cpp) ----
     void find_pairs();
     bool is_pairs(ir::ValueId v) const { return pairs_[v.v]; }
+    bool is_quads(ir::ValueId v) const { return quads_[v.v]; }
+    std::string part_of_word(const std::string& words, int per, const std::string& r, const Format& f);
     std::vector<int> moved_pairs(ir::InstId id) const;
     bool make_pairs(ir::InstId id);                                      ///< false: it makes none
     std::string fragment_word(ir::ValueId v, const std::string& first);  ///< 32 bits of consecutive registers of a product's operand
@@ -221,6 +231,7 @@ private:
     // ---- control (emit_control.cpp) ----
     std::vector<std::string> declare_all(std::span<const ir::ValueId> values);
     void block(ir::BlockId id);
+    bool turns_words(const ir::Inst& loop);
     void for_loop_text(const ir::Inst& loop);
     /// Where the `yield` (or the values of the `condition`) that ends a block puts its values; without an entry a yield emits nothing and its owner
     /// reads the operands.
@@ -481,6 +492,7 @@ private:
     bool rounded_by_store(const ir::Inst& cast) const;      ///< is the cast left to the bulk store that alone uses it?
     bool encoded_by_store(ir::ValueId cast);                ///< is it left to the store of vectors right behind it?
     void decode_pairs(ir::ValueId to, ir::ValueId from);
+    std::string fp8_function(const ir::Inst& cast);
     std::string two_halves(const Format& half, const Format& from);  ///< function (int, int) -> packed pair
     std::string kernel_head() const;
     /// Programs that should be on a multiprocessor at once, as far as registers go (emit_residency.cpp).
@@ -559,8 +571,12 @@ private:
     };
     std::map<uint32_t, std::shared_ptr<WordRing>> word_rings_;  ///< by ValueId of what the first load and the one in the loop give
     std::map<uint32_t, std::shared_ptr<Walk>> walks_;        ///< by InstId of the first load, and of those in the loop
-    std::map<uint32_t, std::vector<DecodeCall>> decodings_;  ///< by ValueId of the cast's result
-    std::vector<bool> pairs_;                                ///< by ValueId
+    std::optional<PairTable> pair_table_;
+    bool looks_up_ = false;        ///< in the table of pairs
+    int64_t pairs_at_ = 0;         ///< where it lies in dynamic shared memory
+    std::string lane_pairs_;       ///< variable of the address of the lane's copies in it
+    std::map<uint32_t, Decoding> decodings_;  ///< by ValueId of the cast's result
+    std::vector<bool> pairs_, quads_;         ///< by ValueId
     std::vector<Fused> fused_;
     int64_t fused_work_ = 0;
     bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?

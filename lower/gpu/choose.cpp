@@ -6,6 +6,7 @@
 
 #include "lang/tensor_memory.h"
 #include "lower/gpu/gpu.h"
+#include "lower/gpu/place.h"
 #include "lower/gpu/rows.h"
 #include "lower/gpu/tensor_slots.h"
 #include "lower/rewrite.h"
@@ -77,6 +78,25 @@ LoopRegisters loop_registers(const Function& fn, const Arch& arch) {
     return most;
 }
 
+/// Registers of a program for codes in plain row order that a loop's product takes as operand A: the four lanes that share a row of a fragment hold
+/// all of its words each, now and for the next trip.
+int64_t shared_words(const Function& fn) {
+    int64_t most = 0;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        const Inst& dot = fn.inst(id);
+        if (!is_product(dot.op) || !is_decoded(fn, dot, 0)) return;
+        const int64_t elements = fn.type(fn.operands(dot)[0]).shape.elements();
+        for (const InstId i : fn.block(dot.parent).insts) {
+            const Inst& load = fn.inst(i);
+            if (load.op != Op::load || fn.type(fn.result(load)).shape.elements() != elements || fn.elem(fn.result(load)).bits >= 8) continue;
+            const Layout::Kind kind = fn.types().layout(fn.type(fn.operands(load)[0]).layout).kind();
+            if (kind == Layout::Kind::row || kind == Layout::Kind::col)
+                most = std::max(most, 2 * 4 * elements * static_cast<int64_t>(fn.elem(fn.result(load)).bits) / 32);
+        }
+    });
+    return most;
+}
+
 /// Products want 64 rows per group of 4 warps, no more than 96 registers of a thread kept for long and 144 at any of them (112 where operands pass
 /// through registers, too: more spills); other tiles few registers per thread: 32 elements, which leaves room for several programs.
 int default_warps(const Function& fn, const Arch& arch) {
@@ -102,7 +122,8 @@ int default_warps(const Function& fn, const Arch& arch) {
     });
     if (rows) {
         const LoopRegisters registers = loop_registers(fn, arch);
-        const bool many = registers.kept > 96 * 128 || registers.most > (arch.wgmma ? 144 : 112) * 128;
+        const bool many =
+            registers.kept > 96 * 128 || registers.kept + shared_words(fn) > 180 * 128 || registers.most > (arch.wgmma ? 144 : 112) * 128;
         const int64_t wanted = (rows >= 128 && accumulators >= 128 * 64) || accumulators > 64 * 128 || many ? 8 : 4;
         // Elements that are decoded on their way pass through registers, each in one warp.
         const int64_t decoding = std::min({decoded / (32 * kMostDecoded), rows / 16, int64_t{16}});

@@ -120,7 +120,7 @@ void explain_access(const Function& fn, InstId id, const GpuOptions& options, st
     }
     if (const auto view = packed_view(fn, inst, l)) {
         text += std::to_string(view->words()) + " words of a thread by " + std::to_string(view->loads.size()) + " accesses of " +
-                bytes_text(int64_t{view->grain} * 8) + (view->most_shift ? ", shifted into place" : "");
+                bytes_text(int64_t{view->grain} * 8);
     } else if (d < 0) {
         text += "no dimension of the tile is contiguous in memory, single elements";
     } else {
@@ -138,17 +138,19 @@ void explain_access(const Function& fn, InstId id, const GpuOptions& options, st
 void explain_decoding(const Function& fn, const Inst& cast, std::vector<GpuNote>& notes) {
     const ValueId from = fn.operands(cast)[0], to = fn.result(cast);
     const auto view = words_of(fn, from);
-    const Fmt target = fn.type(to).elem == Fmt::f16 ? Fmt::f16 : Fmt::bf16;
-    if (!view || !(fn.type(to).elem == target) || !has_decoding(fn.elem(from), target)) return;
-    int64_t logic = 0, arithmetic = 0;
-    const std::vector<DecodeCall> calls = decode_calls(*view, fn.elem(from), target);
-    for (const DecodeCall& call : calls) logic += call.plan->logic(), arithmetic += call.plan->arithmetic();
-    if (calls.empty()) return;
+    const std::optional<Fmt> target = decode_target(fn.type(to).elem);
+    if (!view || !target || !has_decoding(fn.elem(from), *target)) return;
+    const std::optional<PairTable> table = pair_table(fn);
+    const Decoding decoding = decode_view(*view, fn.elem(from), *target, true, table && table->is_of(fn, cast));
+    if (decoding.calls.empty()) return;
+    const int64_t logic = decoding.logic(*view), arithmetic = decoding.arithmetic();
+    const DecodePlan& plan = *decoding.calls[0].plan;
     const auto elements = static_cast<double>(view->bit.size());
     const auto share = [&](int64_t n) { return decimal_text(static_cast<double>(n) / elements, 2, std::chars_format::fixed); };
-    notes.push_back({cast.span, "codes of " + fn.elem(from).name + " become " + fn.elem(to).name + " in " + share(logic + arithmetic) +
-                                    " operations each, " + share(arithmetic) + " of them on floats: " + calls[0].plan->text() + " for " +
-                                    std::to_string(2 * calls[0].plan->pairs.size())});
+    const std::string codes = fn.elem(from).name;  // of a codebook without its values
+    notes.push_back({cast.span, "codes of " + codes.substr(0, codes.find('[')) + " become " + fn.elem(to).name + " in " + share(logic + arithmetic) +
+                                    " operations each, " + share(arithmetic) + " of them on floats: " + plan.text() + " for " +
+                                    std::to_string(static_cast<size_t>(codes_per_word(*target)) * plan.pairs.size()) + (decoding.shifts ? ", of words that are shifted into place" : "")});
 }
 
 /// How wide the accesses to scratch are, and how many times as long as they need banks keep them.

@@ -49,11 +49,17 @@ private:
         return made(Op::permute, v, turned_type(v), kSwap, before, fn_.inst(before).span);
     }
 
+    /// Decoded, or to be decoded for the product's instruction, as no instruction takes elements of fewer than 8 bits beside wider ones.
+    bool is_narrow(const Inst& dot, size_t which) const {
+        const int bits = fn_.elem(fn_.operands(dot)[which]).bits, other = fn_.elem(fn_.operands(dot)[1 - which]).bits;
+        return is_decoded(fn_, dot, which) || (dot.op == Op::dot && bits < 8 && bits < other);
+    }
+
     bool turn(InstId id) {
         const Inst inst = fn_.inst(id);
         const std::vector<ValueId> in(fn_.operands(inst).begin(), fn_.operands(inst).end());
         const ValueId result = fn_.result(inst);
-        if (fn_.type(result).shape.rank != 2 || !is_decoded(fn_, inst, 1) || is_decoded(fn_, inst, 0)) return false;
+        if (fn_.type(result).shape.rank != 2 || !is_narrow(inst, 1) || is_narrow(inst, 0)) return false;
         // The sum is carried by the loop around the product, and nothing else takes it on the way.
         const InstId loop = fn_.block(inst.parent).owner;
         if (!loop.valid() || fn_.inst(loop).op != Op::for_loop || fn_.def(in[2]) || !(fn_.value(in[2]).block == inst.parent)) return false;

@@ -71,9 +71,13 @@ private:
 
     bool may_run_ahead(const LoopParts& loop, Load& load) {
         const Inst& inst = fn_.inst(load.inst);
-        if (inst.op != Op::load || fn_.type(fn_.result(inst)).shape.rank == 0 || !fn_.access(inst).plain()) return false;
+        if (inst.op != Op::load || fn_.type(fn_.result(inst)).shape.rank == 0 || (fn_.access(inst).flags & Access::has_mask)) return false;
         const auto operands = fn_.operands(inst);
-        const bool scalars = std::all_of(operands.begin() + 1, operands.end(), [&](ValueId v) { return fn_.type(v).shape.rank == 0; });
+        const auto known = [&](ValueId v) {  // in front of the loop, too
+            const Inst* def = fn_.def(v);
+            return fn_.type(v).shape.rank == 0 || (def && def->op == Op::constant && !(def->parent == loop.body));
+        };
+        const bool scalars = std::all_of(operands.begin() + 1, operands.end(), known);
         // Narrow tiles that are no words would take a register for every element.
         const GpuTensor* fact = tensor_fact(fn_, options_.tensors, operands[0]);
         if (is_narrow(fn_, fn_.result(inst)) && (!fact || fact->grain < 4)) return false;

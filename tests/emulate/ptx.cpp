@@ -147,7 +147,7 @@ void dp4a(const Instruction& in, Context& c) {
     c.write(in.operands[0], static_cast<uint32_t>(sum));
 }
 
-/// Words: shl, shr, shf.r.wrap, prmt and lop3 with any table. false: another instruction.
+/// Words: shl, shr, shf.r.wrap, mad.lo, prmt and lop3 with any table. false: another instruction.
 bool word_operation(const Instruction& in, Context& c) {
     const auto& o = in.operands;
     const auto word = [&](size_t i) { return static_cast<uint32_t>(c.read(o[i])); };
@@ -165,6 +165,8 @@ bool word_operation(const Instruction& in, Context& c) {
             const auto byte = static_cast<uint32_t>(bytes >> 8 * (selector & 7) & 0xff);
             out |= (selector & 8 ? (byte & 0x80 ? 0xffu : 0u) : byte) << 8 * i;
         }
+    } else if (in.name == "mad.lo.u32") {
+        out = word(1) * word(2) + word(3);
     } else if (in.name == "lop3.b32") {
         for (unsigned bit = 0; bit < 32; ++bit) {
             const unsigned row = (word(1) >> bit & 1) << 2 | (word(2) >> bit & 1) << 1 | (word(3) >> bit & 1);
@@ -234,6 +236,13 @@ void execute(const Instruction& in, Context& c) {
     if (in.name == "add.s32") return c.write(o[0], static_cast<uint32_t>(c.read(o[1]) + c.read(o[2])));
     if (in.name == "add.s64") return c.write(o[0], c.read(o[1]) + c.read(o[2]));
     if (in.name == "mov.b32" || in.name == "mov.u32" || in.name == "mov.b64") return c.write(o[0], c.read(o[1]));
+    if (in.name == "ld.shared.u32") {
+        uint32_t word = 0;
+        std::memcpy(&word, m.shared(c.address(o[1]), 4), 4);
+        return c.write(o[0], word);
+    }
+    if (in.name == "cvt.u16.u32") return c.write(o[0], c.read(o[1]) & 0xffff);
+    if (in.name == "cvt.rn.f16x2.e4m3x2" || in.name == "cvt.f32.f16") return widen(in, c);
     if (in.name == "cvt.rn.bf16x2.f32" || in.name == "cvt.rn.f16x2.f32") return convert_pair(in, c);
     if (in.name == "mbarrier.init.shared::cta.b64") return m.mbarrier_init(c.address(o[0]), static_cast<unsigned>(c.read(o[1])));
     if (in.name == "mbarrier.arrive.expect_tx.shared::cta.b64") return m.mbarrier_arrive(c.address(o[1]), static_cast<unsigned>(c.read(o[2])));

@@ -51,6 +51,7 @@ void wgmma(const Instruction& in, Context& c);
 void bulk_copy(const Instruction& in, Context& c);
 void ldmatrix(const Instruction& in, Context& c);
 void convert_pair(const Instruction& in, Context& c);
+void widen(const Instruction& in, Context& c);  ///< 8-bit floats to f16, f16 to f32
 void pair_arithmetic(const Instruction& in, Context& c);
 void stmatrix(const Instruction& in, Context& c);
 void tensor_store(const Instruction& in, Context& c);

@@ -156,6 +156,13 @@ void ldmatrix(const Instruction& in, Context& context) {
 }
 
 /// cvt.rn.bf16x2.f32 d, high, low
+void widen(const Instruction& in, Context& c) {
+    const uint64_t from = c.read(in.operands[1]);
+    if (in.name == "cvt.f32.f16") return c.write(in.operands[0], encode(builtin(Fmt::f32), decode(builtin(Fmt::f16), from & 0xffff)));
+    const auto half = [&](int shift) { return encode(builtin(Fmt::f16), decode(builtin(Fmt::f8e4m3), from >> shift & 0xff)); };
+    c.write(in.operands[0], half(0) | half(8) << 16);
+}
+
 void convert_pair(const Instruction& in, Context& c) {
     const Format& to = builtin(in.name == "cvt.rn.bf16x2.f32" ? Fmt::bf16 : Fmt::f16);
     const auto code = [&](int operand) {
