@@ -114,15 +114,16 @@ public:
 
     /// Products with narrow weights beside f16 ones by cuBLAS; copies of the weights, larger than L2 together, take turns.
     void narrow() {
+        constexpr int64_t kFew = 16;  // rows of activations that have kernels of their own
         const std::vector<int64_t> all = {1, 2, 4, 8, 16, 32, 64, 256, 4096}, some = {1, 16, 64, 256, 4096};
         for (auto [n, k] : std::vector<std::pair<int64_t, int64_t>>{{16384, 16384}, {8192, 8192}, {28672, 8192}, {4096, 4096}}) {
             for (int64_t m : few_ ? std::vector<int64_t>{1, 16} : n == 16384 ? all : some)
-                weights("w4a16 g128", "examples/w4a16.tile", "w4a16", "i4", "fragment", m, n, k, 128);
+                weights("w4a16 g128", "examples/w4a16.tile", m <= kFew ? "w4a16_few" : "w4a16", "i4", "fragment", m, n, k, 128);
             if (few_) return;
         }
         for (const char* type : {"i1", "i2", "i3", "i4", "i5", "i6", "i7", "i8", "f4e2m1", "f6e2m3", "f8e4m3"})
             for (const char* layout : {"fragment", "row"})
-                for (int64_t m : {1, 16, 64, 4096}) weights("wn_a16", "examples/wn_a16.tile", "wn_a16", type, layout, m, 16384, 16384, 0);
+                for (int64_t m : {1, 16, 64, 4096}) weights("wn_a16", "examples/wn_a16.tile", m <= kFew ? "wn_a16_few" : "wn_a16", type, layout, m, 16384, 16384, 0);
     }
 
     /// `group`: elements of K to a scale; 0: there are none.
