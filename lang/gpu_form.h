@@ -39,7 +39,13 @@ struct GpuInst {
     bool sync_before = false;     ///< all threads of the group meet before the instruction
     bool bulk = false;            ///< store, atomic: by TMA from scratch in shared memory (store_boxes of gpu_scratch.h), no group meets inside
     bool fence_before = false;    ///< generic writes to shared memory are made visible to the async proxy (with sync_before: fence, then meet)
+    /// dot on wgmma, in a loop: asked for, and waited for one trip later or behind the loop. channel_release in such a loop: gives back the stage
+    /// that the trip before took, if there was one; behind the loop, the last one.
+    bool late = false;
+    int wait = -1;  ///< behind the instruction threads wait until at most so many late products are under way; -1: for none
 };
+
+constexpr int kMostLate = 7;  ///< products under way that threads can be told to leave so
 
 /// The instruction that computes a product.
 inline const MmaRow& product_row(const GpuInst& inst) { return mma_rows()[static_cast<size_t>(inst.row)]; }

@@ -12,7 +12,9 @@ namespace {
 using namespace ir;
 
 constexpr int kExchanges[][3] = {{8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
-constexpr int kLeast = 24, kMost = 255;                         ///< registers of a thread: what ptxas takes on all architectures
+/// Late products want every register; the producer of such a form, which does little, does with the fewest that there are.
+constexpr int kLateExchange[] = {8, 24, 240};
+constexpr int kLeast = 24, kMost = 255;               ///< registers of a thread: what ptxas takes on all architectures
 constexpr int64_t kBesideStream = 12, kStreamed = 4;  ///< registers of a thread, measured: for addresses; times those of tiles that are loaded ahead
 constexpr int kMostPrograms = 4;
 constexpr int64_t kMaxUnroll = 64;
@@ -94,7 +96,13 @@ int kernel_threads(const Function& fn) {
 }
 
 std::optional<RegisterExchange> register_exchange(const Function& fn) {
+    const std::vector<GpuInst>& facts = fn.gpu->of_inst;
+    return register_exchange(fn, std::any_of(facts.begin(), facts.end(), [](const GpuInst& i) { return i.late; }));
+}
+
+std::optional<RegisterExchange> register_exchange(const Function& fn, bool late) {
     if (!fn.gpu->specialised || !fn.gpu->arch->exchange || shared_programs(fn) > 1) return std::nullopt;
+    if (late && fn.gpu->warps == kLateExchange[0]) return RegisterExchange{kLateExchange[1], kLateExchange[2]};
     for (const auto& [warps, producer, others] : kExchanges) {
         if (warps != fn.gpu->warps) continue;
         const bool spills = warps == 8 && allocated_columns(*fn.gpu) > 0;  // beside tensor memory ptxas spills more with an exchange than without

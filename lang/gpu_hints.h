@@ -22,6 +22,7 @@ struct RegisterExchange {
     int producer, others;
 };
 std::optional<RegisterExchange> register_exchange(const ir::Function& fn);
+std::optional<RegisterExchange> register_exchange(const ir::Function& fn, bool late);  ///< with late products or without, whatever it has
 
 /// What the attribute registers(n) makes of the registers of a thread.
 struct RegisterBound {

@@ -217,7 +217,7 @@ void Rule::dot() {
     const MmaRow& row = product_row(fn_.gpu_inst(id_));
     if (inst_.op == Op::dot_scaled) {
         for (size_t i : {0u, 1u, 3u, 4u})
-            if (i > 1 || !row.tensor_core()) stage(i, 4);
+            if (i > 1 ? scale_place(fn_, inst_, i) == ScalePlace::scratch : !row.tensor_core()) stage(i, 4);
         return;
     }
     if (row.tensor_core()) return;
@@ -290,6 +290,44 @@ void Rule::run() {
 }
 
 }  // namespace
+
+bool is_ones(const ir::Function& fn, ir::ValueId v) {
+    const ir::Inst* def = fn.def(v);
+    while (def && (def->op == Op::broadcast || def->op == Op::permute || def->op == Op::reshape || def->op == Op::convert))
+        def = fn.def(fn.operands(*def)[0]);
+    return def && def->op == Op::constant && !fn.type(v).pointer && decode(fn.elem(v), static_cast<uint64_t>(fn.attrs(*def)[0])) == 1;
+}
+
+std::optional<TileLayout> scale_layout(const TileLayout& sums, const Shape& scales, size_t operand) {
+    constexpr int kMost = 8;  ///< registers; more are not worth those that sums and factors want
+    const size_t along = operand - 3, k = 1 - along;
+    Shape one = scales;
+    one[k] = 1;
+    const auto blocks = static_cast<uint64_t>(scales[k]);
+    auto l = broadcast_source_layout(sums, one);
+    if (!l || !std::has_single_bit(blocks)) return std::nullopt;
+    // Blocks are counted by the lowest bits of the register's number: they are neighbours in memory, mostly.
+    const auto bits = static_cast<unsigned>(std::countr_zero(blocks));
+    const auto place = [&](uint64_t v) { return k == 1 ? v << bits : v; };
+    for (auto* basis : {&l->reg, &l->warp})
+        for (uint64_t& v : *basis) v = place(v);
+    for (uint64_t& v : l->lane) v = place(v);
+    for (unsigned b = 0; b < bits; ++b) l->reg.insert(l->reg.begin() + b, uint64_t{1} << (b + (k == 1 ? 0u : l->bits[1])));
+    l->shape = scales;
+    l->bits[k] = static_cast<uint8_t>(bits);
+    if (l->odd[along] != 1 || l->registers() > kMost || !l->valid()) return std::nullopt;
+    return l;
+}
+
+ScalePlace scale_place(const ir::Function& fn, const ir::Inst& dot, size_t operand) {
+    const ir::ValueId v = fn.operands(dot)[operand], sums = fn.result(dot);
+    if (!product_row(fn.gpu_inst(fn.value(sums).def)).tensor_core()) return ScalePlace::scratch;  // its loop over K is none of constants
+    if (is_ones(fn, v)) return ScalePlace::ones;
+    const Placement &own = fn.placement(v), &of = fn.placement(sums);
+    if (own.kind != Placement::registers || of.kind != Placement::registers) return ScalePlace::scratch;
+    const auto wanted = scale_layout(of.regs, fn.type(v).shape, operand);
+    return wanted && *wanted == own.regs ? ScalePlace::registers : ScalePlace::scratch;
+}
 
 ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst) { return Rule(fn, inst).plan(); }
 

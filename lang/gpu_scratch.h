@@ -39,6 +39,15 @@ struct StoreBoxes {
 std::optional<StoreBoxes> store_boxes(const TileLayout& l, int elem_bytes, int contiguous);
 std::optional<StoreBoxes> store_boxes(const ir::Function& fn, const ir::Inst& store);  ///< of a store or atomic that is bulk
 
+/// Where dot_scaled finds the scales of operand 3 (of rows) or 4 (of columns): in scratch; in registers of the threads that hold the sums which they
+/// belong to; or nowhere, since all of them are one.
+enum class ScalePlace : uint8_t { scratch, registers, ones };
+ScalePlace scale_place(const ir::Function& fn, const ir::Inst& dot_scaled, size_t operand);
+/// The layout of such scales where the sums lie in `sums`; nullopt: too many registers, or blocks along K that are no power of two.
+std::optional<TileLayout> scale_layout(const TileLayout& sums, const Shape& scales, size_t operand);
+/// Is the tile a constant of ones?
+bool is_ones(const ir::Function& fn, ir::ValueId v);
+
 /// Bytes, from the instruction's op, types and placements; 0: none.
 int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst);
 

@@ -56,6 +56,8 @@ std::string GpuPrinter::facts(InstId id) const {
     if (i.bulk) field("bulk");
     if (i.sync_before) field("sync");
     if (i.fence_before) field("fence");
+    if (i.late) field("late");
+    if (i.wait >= 0) field("wait = " + std::to_string(i.wait));
     return out.empty() ? out : out + "}";
 }
 

@@ -143,7 +143,7 @@ bool Parser::gpu_inst_ahead() const {
     return ahead.token().kind == Token::punct && ahead.token().text == "{";
 }
 
-/// `@ {row = 3, scratch = 0:512, global, bulk, sync, fence}`; of a channel also `ring = [8, 8] "..", stages = 4, offset = 0, map = 0,
+/// `@ {row = 3, scratch = 0:512, global, bulk, sync, fence, late, wait = 1}`; of a channel also `ring = [8, 8] "..", stages = 4, offset = 0, map = 0,
 /// multicast = 1, own = "..", fill = 0`.
 bool Parser::gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel) {
     if (!fn_->gpu) return fail_expected("a function with a GPU form");
@@ -160,6 +160,8 @@ bool Parser::gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel) {
             out.sync_before = true;
         else if (name == "fence")
             out.fence_before = true;
+        else if (name == "late" && (op == Op::dot || op == Op::channel_release))
+            out.late = true;
         else if (!expect("=") || !gpu_inst_field(op, name, out, channel))
             return false;
     } while (take(","));
@@ -174,6 +176,7 @@ bool Parser::gpu_inst_field(Op op, std::string_view name, GpuInst& out, std::opt
         return true;
     };
     if (name == "row") return number("a row", 0, kMaxRow, out.row);
+    if (name == "wait" && (op == Op::dot || op == Op::for_loop)) return number("products under way", 0, kMostLate, out.wait);
     if (name == "scratch") {
         return gpu_range("bytes", 0, kMaxBytes, out.scratch_offset) && expect(":") && gpu_range("bytes", 0, kMaxBytes, out.scratch_bytes);
     }

@@ -37,7 +37,7 @@ bool Emitter::always_paired(ir::ValueId channel) const {
             const ir::Inst& inst = fn_.inst(id);
             const bool get = inst.op == Op::channel_get, release = inst.op == Op::channel_release;
             if ((get || release) && fn_.operands(inst)[0] == channel) {
-                if (taken == get) return false;
+                if (taken == get || (release && fn_.gpu_inst(id).late)) return false;
                 taken = get;
             } else if (taken && inst.blocks.count > 0 && touches(id, channel)) {
                 return false;
@@ -259,7 +259,14 @@ void Emitter::cuda_channel_get(ir::InstId id) {
 }
 
 void Emitter::cuda_channel_release(ir::InstId id) {
-    if (released_.count(id.v)) return;
+    if (released_.erase(id.v)) return;
+    const bool first = fn_.gpu_inst(id).late && !later_trip_.empty();
+    if (first) open("if (" + later_trip_ + ")");
+    give_back(id);
+    if (first) close();
+}
+
+void Emitter::give_back(ir::InstId id) {
     Ring& r = ring(fn_.operands(fn_.inst(id))[0]);
     const std::string stage = r.paired ? r.get : r.release;
     const std::string empty = r.empty + (r.form->stages == 1 ? "" : " + 8 * " + stage);

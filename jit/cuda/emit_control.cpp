@@ -104,11 +104,10 @@ void Emitter::cuda_for_loop(ir::InstId id) {
     }
     copy_all(copied, targets);
     set_targets(body, carried);
-    for_loop_text(inst);
+    for_loop_text(id);
     for (ir::ValueId v : results) leave_sum(v);
 }
 
-/// The loop itself, once the registers of what it carries are filled.
 /// Does the loop carry many words to its next trip? Two trips at a time take them where they are instead of copying them, where registers allow.
 bool Emitter::turns_words(const ir::Inst& loop) {
     int words = 0, others = 0;
@@ -123,52 +122,71 @@ bool Emitter::turns_words(const ir::Inst& loop) {
     return words >= kManyWords && others <= kMostBeside && unrolling(fn_, loop).copies == 1;
 }
 
-void Emitter::for_loop_text(const ir::Inst& inst) {
+/// How the trips of a loop are counted.
+Emitter::LoopText Emitter::count_trips(const ir::Inst& inst) {
     const auto in = fn_.operands(inst);
-    const ir::BlockId body = fn_.blocks(inst)[0];
-    const auto& args = fn_.block(body).args;
-    const std::string i = name(args[0]), lo = name(in[0]), hi = name(in[1]), step = name(in[2]);
+    const std::string i = name(fn_.block(fn_.blocks(inst)[0]).args[0]), lo = name(in[0]), hi = name(in[1]), step = name(in[2]);
     const ir::Inst* by = fn_.def(in[2]);
     const bool positive = by && by->op == Op::constant && fn_.attrs(*by)[0] > 0;
-    line(unroll_pragma(fn_, inst));
-    if (positive && reach(in[1]) <= kSafeBits && magnitude(in[2]) <= kSafeBits) {
-        int carried_registers = 0;
-        for (uint32_t r = 0; r < inst.results.count; ++r) carried_registers += registers(fn_.result(inst, r));
-        const bool counted = carried_registers < kManyCarried || products_in(fn_, body) != 1, twice = turns_words(inst);
-        const auto leave = [&] {
-            if (!counted) line("__syncwarp();");
-            line("if (!(" + i + " < " + hi + ")) break;");
-        };
-        if (counted && !twice) {
-            open("for (long long " + i + " = " + lo + "; " + i + " < " + hi + "; " + i + " += " + step + ")");
-        } else {
-            // Compilers would test before the loop, too, and join both ways out of it: a second life of every sum. Not across a convergence. Where
-            // several products share the registers, the copies would be in the loop.
-            open("for (long long " + i + " = " + lo + ";; " + i + " += " + step + ")");
-            leave();
-        }
-        if (twice) {
-            const size_t start = body_.size();
-            open("");
-            block(body);
-            close();
-            const std::string again = body_.substr(start);
-            line(i + " += " + step + ";");
-            leave();
-            body_ += again;
-            return close();
-        }
-        block(body);
-        return close();
-    }
+    if (positive && reach(in[1]) <= kSafeBits && magnitude(in[2]) <= kSafeBits)
+        return {"long long " + i + " = " + lo, i + " < " + hi, i + " += " + step, ""};
     // The distance left is counted, so that stepping beyond the end cannot overflow.
     const std::string left = fresh("left"), some = (positive ? "" : step + " > 0 && ") + lo + " < " + hi;
-    open("for (unsigned long long " + i + "_ = " + lo + ", " + left + " = " + some + " ? (unsigned long long)" + hi + " - (unsigned long long)" + lo +
-         " : 0; " + left + " != 0; " + i + "_ += " + step + ", " + left + " = " + left + " > (unsigned long long)" + step + " ? " + left +
-         " - (unsigned long long)" + step + " : 0)");
-    line("const long long " + i + " = (long long)" + i + "_;");
-    block(body);
+    return {
+        "unsigned long long " + i + "_ = " + lo + ", " + left + " = " + some + " ? (unsigned long long)" + hi + " - (unsigned long long)" + lo +
+            " : 0",
+        left + " != 0",
+        i + "_ += " + step + ", " + left + " = " + left + " > (unsigned long long)" + step + " ? " + left + " - (unsigned long long)" + step + " : 0",
+        "const long long " + i + " = (long long)" + i + "_;"};
+}
+
+/// The loop itself, once the registers of what it carries are filled.
+void Emitter::for_loop_text(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const ir::BlockId body = fn_.blocks(inst)[0];
+    const LoopText text = count_trips(inst);
+    if (fn_.gpu_inst(id).wait >= 0) return late_loop(id, text);
+    line(unroll_pragma(fn_, inst));
+    int carried_registers = 0;
+    for (uint32_t r = 0; r < inst.results.count; ++r) carried_registers += registers(fn_.result(inst, r));
+    const bool counted = !text.counter.empty() || carried_registers < kManyCarried || products_in(fn_, body) != 1;
+    const bool twice = text.counter.empty() && turns_words(inst);
+    const auto leave = [&] {
+        if (!counted) line("__syncwarp();");
+        line("if (!(" + text.test + ")) break;");
+    };
+    if (counted && !twice) {
+        open("for (" + text.start + "; " + text.test + "; " + text.next + ")");
+    } else {
+        // Compilers would test before the loop, too, and join both ways out of it: a second life of every sum. Not across a convergence. Where
+        // several products share the registers, the copies would be in the loop.
+        open("for (" + text.start + ";; " + text.next + ")");
+        leave();
+    }
+    if (!text.counter.empty()) line(text.counter);
+    const size_t start = body_.size();
+    if (twice) open("");
+    trip(body);
+    if (twice) {
+        close();
+        const std::string again = body_.substr(start);
+        line(text.next + ";");
+        leave();
+        body_ += again;
+    }
     close();
+}
+
+/// A trip of a loop. Words of rings are taken when it begins, wherever the load of the next trip's stands.
+void Emitter::trip(ir::BlockId body) {
+    for (const ir::InstId id : fn_.block(body).insts) {
+        if (fn_.inst(id).op != Op::load) continue;
+        if (const auto ring = word_rings_.find(fn_.result(id).v); ring != word_rings_.end() && ring->second->load.next == id) {
+            mark(fn_.inst(id).span);
+            take_words(id, *ring->second);
+        }
+    }
+    block(body);
 }
 
 void Emitter::cuda_while_loop(ir::InstId id) {

@@ -1,5 +1,6 @@
 // What dot_scaled adds to a product: for each stretch of K with one pair of scales a sum from zero, then acc = fma(sum, a_scale * b_scale, acc),
-// rounded to the accumulator's format. Scales go through scratch. Here is also the sum without tensor cores, a chain of fma.
+// rounded to the accumulator's format. Scales are in registers of the threads that hold their rows or columns, or go through scratch. Here is also
+// the sum without tensor cores, a chain of fma.
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_scratch.h"
 
@@ -10,13 +11,32 @@ Emitter::BlockScales Emitter::stage_scales(ir::InstId id) {
     const auto in = fn_.operands(inst);
     const Format& f32 = fn_.types().format(id_of(Fmt::f32));
     const ScratchPlan plan = scratch_plan(fn_, id);
-    BlockScales s{{}, {}, fn_.attrs(inst)[0], fn_.attrs(inst)[1]};
-    for (const bool left : {true, false}) {
-        const size_t o = left ? 3 : 4, k = left ? 1 : 0;
-        const std::string area = (left ? s.a : s.b) = scratch_area(id, "float", plan.operand[o]);
-        stage_slab(in[o], area, k, "0", fn_.type(in[o]).shape[k], 1, [&](const std::string& x) { return factor(in[o], f32, false, x); });
+    BlockScales scales;
+    bool staged = false;
+    for (const size_t d : {0u, 1u}) {
+        const size_t o = d + 3, k = 1 - d;
+        ScaleSide& s = scales[d];
+        s.block = fn_.attrs(inst)[d];
+        const ScalePlace place = scale_place(fn_, inst, o);
+        if (place == ScalePlace::ones) continue;
+        if (place == ScalePlace::scratch) {
+            staged = true;
+            s.array = scratch_area(id, "float", plan.operand[o]);
+            stage_slab(in[o], s.array, k, "0", fn_.type(in[o]).shape[k], 1, [&](const std::string& x) { return factor(in[o], f32, false, x); });
+            continue;
+        }
+        s.array = fresh("scale");
+        line("float " + s.array + "[" + std::to_string(registers(in[o])) + "];");
+        each_register(in[o], [&](const std::string& r) { line(s.array + "[" + r + "] = " + factor(in[o], f32, false, at(in[o], r)) + ";"); });
+        const TileLayout &own = layout(in[o]), &sums = layout(fn_.result(inst));
+        TileLayout::Point first{};
+        for (int r = 0; r < sums.registers(); ++r) {
+            first[d] = sums.point(r, 0, 0)[d];
+            s.own.push_back(own.find_register(first, 0, 0));
+        }
     }
-    return s;
+    if (staged) sync();
+    return scales;
 }
 
 bool Emitter::takes_codes(Fmt instruction, ir::ValueId operand) const {
@@ -30,9 +50,17 @@ void Emitter::add_scaled(ir::InstId id, const BlockScales& s, const std::string&
     const auto cast = [&](const Format& t, const Format& from, const std::string& x) {
         return t == from ? x : prelude_.cast(t, from, x, Round::rne, Overflow::automatic);
     };
-    const auto scale = [&](const std::string& area, int64_t block, size_t d, const std::string& r) {
-        const std::string line = "(" + k + ") / " + std::to_string(block) + " * " + std::to_string(fn_.type(to).shape[d]);
-        return area + "[" + line + " + " + clamped(to, d, r) + "]";
+    const auto scale = [&](size_t d, const std::string& r) {
+        const std::string block = "(" + k + ") / " + std::to_string(s[d].block);
+        if (s[d].own.empty()) return s[d].array + "[" + block + " * " + std::to_string(fn_.type(to).shape[d]) + " + " + clamped(to, d, r) + "]";
+        return s[d].array + "[" + block + " + " + rename(s[d].own, r) + "]";
+    };
+    // One times a scale is the scale.
+    const auto both = [&](const std::string& r) -> std::string {
+        if (s[0].array.empty()) return s[1].array.empty() ? "1.0f" : scale(1, r);
+        if (s[1].array.empty()) return scale(0, r);
+        const Known scales[] = {scale(0, r), scale(1, r)};
+        return prelude_.elementwise(ir::Op::mul, f32, scales);
     };
     // An integer below 2^24 times a power of two: exact.
     const bool codes = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)].acc == Fmt::i32;
@@ -40,8 +68,7 @@ void Emitter::add_scaled(ir::InstId id, const BlockScales& s, const std::string&
     const std::string unit = places ? " * 0x1p-" + std::to_string(places) + "f" : "";
     each(static_cast<int>(registers.size()), [&](const std::string& i) {
         const std::string r = rename(registers, i), partial = (codes ? "(float)" : "") + sum + "[" + i + "]" + unit;
-        const Known scales[] = {scale(s.a, s.a_block, 0, r), scale(s.b, s.b_block, 1, r)};
-        const std::string total = prelude_.fma(f32, partial, prelude_.elementwise(ir::Op::mul, f32, scales), cast(f32, f, at(to, r)));
+        const std::string total = prelude_.fma(f32, partial, both(r), cast(f32, f, at(to, r)));
         assign_to(to, r, cast(f, f32, total));
     });
 }
@@ -63,11 +90,10 @@ void Emitter::scaled_fma_product(ir::InstId id) {
     const BlockScales scales = stage_scales(id);
     const std::string sum = fresh("sum"), first = fresh("first"), kk = fresh("k"), end = fresh("end");
     line("float " + sum + "[" + std::to_string(registers(to)) + "];");
-    sync();
     line("#pragma unroll 1");
     open("for (int " + first + " = 0, " + end + "; " + first + " < " + std::to_string(k) + "; " + first + " = " + end + ")");
     const auto next = [&](int64_t block) { return "(" + first + " / " + std::to_string(block) + " + 1) * " + std::to_string(block); };
-    const std::string a_end = next(scales.a_block), b_end = next(scales.b_block);
+    const std::string a_end = next(scales[0].block), b_end = next(scales[1].block);
     line(end + " = " + a_end + " < " + b_end + " ? " + a_end + " : " + b_end + ";");
     each_register(to, [&](const std::string& r) { line(sum + "[" + r + "] = 0.0f;"); });
     line("#pragma unroll 1");

@@ -385,7 +385,6 @@ void Emitter::mma_product(ir::InstId id) {
         return close();
     }
     const BlockScales scales = stage_scales(id);
-    sync();
     const auto stretch = static_cast<size_t>(scale_stretch(fn_, inst)), steps = stretch / static_cast<size_t>(f.k);
     each(static_cast<int>(l.steps / steps), [&](const std::string& q) {
         const std::string part = fresh("part");

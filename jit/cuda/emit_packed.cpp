@@ -227,7 +227,7 @@ bool Emitter::load_words(ir::InstId id) {
     const auto found = words_.find(v.v);
     if (found == words_.end()) return false;
     if (const auto ring = word_rings_.find(v.v); ring != word_rings_.end()) {
-        ring->second->load.first == id ? start_ring(id, *ring->second) : take_words(id, *ring->second);
+        if (ring->second->load.first == id) start_ring(id, *ring->second);
         return true;
     }
     const PackedView& view = found->second.view;

@@ -7,7 +7,7 @@ namespace tegula::cuda {
 
 namespace {
 
-constexpr int kMany = 32;  ///< registers; fewer are carried along as operands
+constexpr int kMany = 32;  ///< registers; fewer are carried along as operands, unless threads do other things while they are added to
 
 }  // namespace
 
@@ -19,7 +19,8 @@ bool Emitter::kept_sum(const ir::Inst& loop, size_t carried) const {
     if (!dot || dot->op != ir::Op::dot || !(dot->parent == fn_.blocks(loop)[0]) || uses(sum) != 1 || uses(next) != 1) return false;
     const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(fn_.value(next).def).row)];
     const bool in_place = row.acc == Fmt::i32 || (row.acc == Fmt::f32 && !promotes(row));
-    return row.kind == MmaRow::wgmma && in_place && fn_.operands(*dot)[2] == sum && layout(next) == layout(sum) && registers(sum) >= kMany;
+    return row.kind == MmaRow::wgmma && in_place && fn_.operands(*dot)[2] == sum && layout(next) == layout(sum) &&
+           (registers(sum) >= kMany || fn_.gpu_inst(fn_.value(next).def).late);
 }
 
 void Emitter::enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId result) {

@@ -78,8 +78,10 @@ void Emitter::wgmma_issue(const WarpGroups& w, const WarpGroups::Part& p, std::s
         if (w.smem_a) {
             shift("a", a, w.at_a(tile, tile[w.rank - 2], s) - w.start_a(p));
         } else {
-            const int from = ia + (static_cast<int>(piece.tile - w.pieces[p.begin].tile) * (p.last - p.first) + s - p.first) * 4;
-            a = "{%" + number(from) + ", %" + number(from + 1) + ", %" + number(from + 2) + ", %" + number(from + 3) + "}";
+            const int from = (static_cast<int>(piece.tile - w.pieces[p.begin].tile) * (p.last - p.first) + s - p.first) * 4;
+            a.clear();
+            for (int i = from; i < from + 4; ++i) a += (i == from ? "{" : ", ") + (w.held.empty() ? "%" + number(ia + i) : w.held + number(i));
+            a += "}";
         }
         shift("b", b, w.at_b(tile, piece.column, s) - w.start_b(p));
         if (!shifts.empty()) text += "        \"" + shifts + "\\n\"\n";
@@ -104,16 +106,20 @@ void Emitter::wgmma_issue(const WarpGroups& w, const WarpGroups::Part& p, std::s
 }
 
 /// The part added to the array `to`, or to the sum that PTX knows by name: one statement from the fence to the wait, which names every register
-/// once. Several statements would each carry all of them through the compiler.
+/// once. Several statements would each carry all of them through the compiler. What a product that is not waited for reads are registers that the
+/// statement moves A to: those of C++ are anybody's behind their last use, which is here.
 void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGroups::Part& p) {
     std::string text =
-        "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n"
-        "        \"wgmma.fence.sync.aligned;\\n\"\n";
-    wgmma_issue(w, p, text);
-    text += std::string("        \"wgmma.commit_group.sync.aligned;\\n") + (p.unfinished ? "" : "wgmma.wait_group.sync.aligned 0;\\n") +
-            "}\"\n        : ";
-    const std::string constraint = std::string(p.from_zero ? "\"=" : "\"+") + (w.type == "float" ? "f" : "r") + "\"(d[";
+        "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n";
     const size_t operands = w.sum.empty() ? p.sums.size() : 0;
+    for (int i = 0; i < w.a_operands(p) && !w.held.empty(); ++i)
+        text += (i % 8 ? " " : "        \"") + ("mov.b32 " + w.held) + number(i) + ", %" + number(static_cast<int64_t>(operands) + i) + ";" +
+                (i % 8 == 7 || i + 1 == w.a_operands(p) ? "\\n\"\n" : "");
+    text += "        \"wgmma.fence.sync.aligned;\\n\"\n";
+    wgmma_issue(w, p, text);
+    text += std::string("        \"wgmma.commit_group.sync.aligned;\\n") +
+            (p.wait < 0 ? "" : "wgmma.wait_group.sync.aligned " + number(p.wait) + ";\\n") + "}\"\n        : ";
+    const std::string constraint = std::string(p.from_zero ? "\"=" : "\"+") + (w.type == "float" ? "f" : "r") + "\"(d[";
     for (size_t i = 0; i < operands; ++i) text += (i ? ", " : "") + constraint + number(static_cast<int64_t>(i)) + "])";
     text += "\n        : ";
     if (w.smem_a) text += "\"l\"(a), ";
@@ -223,7 +229,10 @@ void Emitter::wgmma_product(ir::InstId id) {
         }
         std::vector<int> sums = w.sum.empty() ? all_registers(w.result) : std::vector<int>{};
         if (w.packed_sum()) sums.resize(sums.size() / 2);
-        wgmma_run(w, sum, {0, w.pieces.size(), 0, w.steps(), from_zero, std::move(sums)});
+        const GpuInst& gpu = fn_.gpu_inst(id);
+        TEGULA_CHECK(!gpu.late || (!w.sum.empty() && !w.packed_sum()), "a product that is not waited for has its sum in registers of its own");
+        if (gpu.late && !w.smem_a) w.held = late_factor(id, static_cast<int>(w.tiles.size()) * w.steps() * 4);
+        wgmma_run(w, sum, {0, w.pieces.size(), 0, w.steps(), from_zero, std::move(sums), gpu.late ? gpu.wait : 0});
         if (w.packed_sum())
             each(count, [&](const std::string& r) {
                 line(name(w.result) + "[2 * " + r + "] = (unsigned short)" + sum + "[" + r + "];");

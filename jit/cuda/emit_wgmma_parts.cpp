@@ -33,7 +33,7 @@ std::vector<Emitter::WarpGroupsPart> Emitter::wgmma_cut(const WarpGroups& w, int
     std::vector<WarpGroups::Part> parts;
     for (int s = 0; s < w.steps(); s += per)
         for (size_t begin = 0, end = 0; begin < w.pieces.size(); begin = end) {
-            WarpGroups::Part part{begin, begin, s, std::min(s + per, w.steps()), true, {}, w.smem_a != nullptr};
+            WarpGroups::Part part{begin, begin, s, std::min(s + per, w.steps()), true, {}, w.smem_a ? -1 : 0};
             for (int64_t columns = 0; end < w.pieces.size() && (columns += w.pieces[end].columns) <= 2 * most; part.end = ++end)
                 for (int64_t c = 0; c < w.pieces[end].columns; c += 8)
                     for (int i = 0, r = w.sum_register(layout(w.result), w.tiles[w.pieces[end].tile], w.pieces[end].column + c); i < 4; ++i)
@@ -106,11 +106,8 @@ void Emitter::release_early(ir::InstId product) {
 /// Stretches between scales.
 void Emitter::wgmma_scaled(WarpGroups& w, ir::InstId id) {
     BlockScales scales;
-    const auto stage = [&] {
-        scales = stage_scales(id);
-        sync();
-    };
-    wgmma_parts(w, id, scale_stretch(fn_, fn_.inst(id)), stage,
+    wgmma_parts(
+        w, id, scale_stretch(fn_, fn_.inst(id)), [&] { scales = stage_scales(id); },
                 [&](const std::string& part, const std::vector<int>& registers, int64_t k) { add_scaled(id, scales, number(k), part, registers); });
 }
 

@@ -232,7 +232,17 @@ private:
     std::vector<std::string> declare_all(std::span<const ir::ValueId> values);
     void block(ir::BlockId id);
     bool turns_words(const ir::Inst& loop);
-    void for_loop_text(const ir::Inst& loop);
+    struct LoopText {
+        std::string start, test, next;  ///< of a for statement, in whose body `counter` declares the counter unless `start` does
+        std::string counter;
+    };
+    LoopText count_trips(const ir::Inst& loop);
+    void for_loop_text(ir::InstId loop);
+    void trip(ir::BlockId body);
+    // Loops with products that run into the next trip (emit_late.cpp).
+    std::string late_factor(ir::InstId product, int count);
+    std::vector<std::string> other_places(const ir::Inst& loop, const std::vector<std::string>& places);
+    void late_loop(ir::InstId loop, const LoopText& text);
     /// Where the `yield` (or the values of the `condition`) that ends a block puts its values; without an entry a yield emits nothing and its owner
     /// reads the operands.
     void set_targets(ir::BlockId block, std::vector<std::string> names) { targets_[block.v] = std::move(names); }
@@ -349,11 +359,13 @@ private:
                     const std::function<std::string(const std::string&)>& value);
     std::string clamped(ir::ValueId v, size_t d, const std::string& r);  ///< a coordinate; ghosts stand on the last element
     void scaled_fma_product(ir::InstId id);
-    struct BlockScales {
-        std::string a, b;                  ///< in scratch, as f32: [blocks, M] and [blocks, N]
-        int64_t a_block = 0, b_block = 0;  ///< elements of K
+    struct ScaleSide {           ///< of rows or columns
+        std::string array = {};  ///< as f32: in scratch [blocks, M or N]; in registers; empty: ones
+        int64_t block = 0;       ///< elements of K
+        std::vector<int> own;    ///< in registers: by register of the result, the one of the first block, which others follow; scratch: none
     };
-    BlockScales stage_scales(ir::InstId dot_scaled);  ///< before all meet
+    using BlockScales = std::array<ScaleSide, 2>;
+    BlockScales stage_scales(ir::InstId dot_scaled);  ///< all meet behind it where they go through scratch
     /// The given registers of the result: fma(sum[i], a_scale * b_scale, registers[i]), with the scales at element `k` of K. Sums are floats, or
     /// integers of instructions that multiply codes.
     void add_scaled(ir::InstId dot_scaled, const BlockScales& scales, const std::string& k, const std::string& sum,
@@ -444,6 +456,7 @@ private:
     std::string put_condition(ir::InstId id, const std::vector<std::string>& coordinates, int except);
     void ring_state(bool producer, bool consumer);  ///< declares the counters of all rings
     void advance(const std::string& stage, const std::string& phase, int stages);
+    void give_back(ir::InstId release);  ///< the oldest stage taken
     std::string stage_address(const Ring& ring, const std::string& stage);
     /// C int coordinates of a part's first element, by tensor dimension.
     std::vector<std::string> bulk_start(const ir::Inst& access);
@@ -539,8 +552,11 @@ private:
     std::optional<SplitLoop> split_;  ///< stretches that CTAs of their own run
     int64_t split_shared_ = 0;        ///< of shared memory: how many have come
     std::string split_part_, split_head_;  ///< the number of the stretch; what says which program and stretch this is
-    std::map<uint32_t, Ring> rings_;  ///< by ValueId of the channel
-    std::set<uint32_t> released_;     ///< by InstId: channel_release that a product has emitted already
+    std::map<uint32_t, Ring> rings_;                                 ///< by ValueId of the channel
+    std::set<uint32_t> released_;                                    ///< by InstId: channel_release that a product has emitted already
+    std::map<std::pair<uint32_t, bool>, std::string> late_factors_;  ///< by InstId of the product and copy of its loop's body
+    bool second_copy_ = false;                                       ///< of the body of a loop with late products
+    std::string later_trip_;                                         ///< is this one not the first? Empty: it is not
     const OverlappedProducts overlapped_;
     std::string tensor_memory_, products_, product_phase_;  ///< address of the columns; the barrier of products and its parity
     int resident_programs_ = 1;

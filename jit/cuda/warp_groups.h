@@ -20,8 +20,8 @@ struct Emitter::WarpGroupsPart {
     size_t begin, end;
     int first, last;
     bool from_zero;
-    std::vector<int> sums;    ///< the result's registers in it, ascending; none: all, by the names that PTX knows them by
-    bool unfinished = false;  ///< not waited for
+    std::vector<int> sums;  ///< the result's registers in it, ascending; none: all, by the names that PTX knows them by
+    int wait = 0;           ///< until at most so many groups are under way; -1: not at all
 };
 
 struct Emitter::WarpGroups {
@@ -35,6 +35,7 @@ struct Emitter::WarpGroups {
     const SharedLayout* smem_b = nullptr;
     std::string desc_a, desc_b;  ///< variables: this warp group's first rows and columns
     std::string fragments;       ///< A in registers: packed array
+    std::string held;            ///< PTX registers that A is moved to, which nothing else writes while the product is under way; empty: operands
     std::string type;            ///< of a sum's register in C
     std::string sum;             ///< PTX registers of a sum that a loop keeps (emit_sum.cpp) or that a part has; empty: operands
     size_t batches = 1;

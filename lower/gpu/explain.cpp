@@ -54,6 +54,7 @@ void explain_dot(const Function& fn, InstId id, const GpuOptions& options, std::
         text += ", with scales of blocks of " + std::to_string(fn.attrs(inst)[0]) + " and " + std::to_string(fn.attrs(inst)[1]);
     if (rows[static_cast<size_t>(chosen)].kind == MmaRow::tcgen05)
         text += ", its sum in " + std::to_string(tensor_columns(fn.type(fn.result(inst)).shape)) + " columns of tensor memory";
+    if (fn.gpu_inst(id).late) text += ", under way while the next trip makes its first factor";
     std::vector<std::string> others;
     bool fits_formats = false;
     const std::vector<RowVerdict> verdicts = judge_rows(fn, inst, context);

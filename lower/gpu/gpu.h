@@ -26,7 +26,8 @@ struct GpuOptions : LaunchFacts {
 };
 /// The fact of a tensor parameter among `facts` by parameter; null: nothing is known of it.
 const GpuTensor* tensor_fact(const ir::Function& fn, std::span<const GpuTensor> facts, ir::ValueId tensor);
-/// spread, orient, choose, persist, channels, prefetch, place, convert_cleanup, scratch, barriers (the required ones run even when disabled, in their simplest form).
+/// spread, orient, choose, persist, channels, prefetch, place, convert_cleanup, scratch, barriers, defer (the required ones run even when disabled,
+/// in their simplest form).
 std::vector<std::string_view> gpu_pass_names();
 /// Throws InternalError when a pass breaks the IR, and when `prove` finds a missing barrier: nothing unproved is emitted; Cancelled.
 /// Gives the options that held in the end: where shared memory was short, `disabled` has grown by what had to go ("channels", "wgmma").
@@ -56,6 +57,8 @@ void place_tiles(ir::Function& fn, const GpuOptions& options);
 void assign_scratch(ir::Function& fn, const GpuOptions& options);
 /// sync_before and fence_before of every instruction.
 void place_barriers(ir::Function& fn, const GpuOptions& options);
+/// Products that wgmma adds up in a loop, with operand A made in registers, are waited for one trip later (defer.cpp).
+bool defer_products(ir::Function& fn);
 
 /// Every pair of conflicting accesses (shared memory, and global memory that may alias) of different threads is ordered on every path, channels are
 /// taken and released in step on both sides. Empty, or what is not proved, one line each with the two source positions.

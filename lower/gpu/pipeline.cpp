@@ -41,6 +41,7 @@ constexpr Pass kPasses[] = {
     {"convert_cleanup", true, [](ir::Function& fn, const GpuOptions&) { return clean_converts(fn); }},
     {"scratch", false, [](ir::Function& fn, const GpuOptions& o) { return assign_scratch(fn, o), true; }},
     {"barriers", false, [](ir::Function& fn, const GpuOptions& o) { return place_barriers(fn, o), true; }},
+    {"defer", true, [](ir::Function& fn, const GpuOptions&) { return defer_products(fn); }},
 };
 
 void fail_on(const std::vector<std::string>& problems, const ir::Function& fn, std::string_view when) {

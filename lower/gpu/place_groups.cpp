@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lang/gpu_scratch.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -134,7 +135,13 @@ void Groups::anchors(InstId id, int depth) {
     const Inst& inst = fn_.inst(id);
     const double often = std::pow(8.0, std::min(depth, 4));
     if (is_product(inst.op) && product_row(fn_.gpu_inst(id)).tensor_core()) {
-        products_.push_back({fn_.result(inst), product_placements(fn_, id, grids_.of(fn_, id), true).acc});
+        const TileLayout sums = product_placements(fn_, id, grids_.of(fn_, id), true).acc;
+        products_.push_back({fn_.result(inst), sums});
+        for (uint32_t o = 3; o < inst.operands.count; ++o) {
+            const ValueId scales = fn_.operands(inst)[o];
+            const auto l = is_tile(scales) && !cheap(scales) ? scale_layout(sums, fn_.type(scales).shape, o) : std::nullopt;
+            if (l) products_.push_back({scales, *l});
+        }
         return;
     }
     const bool memory = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::ptr_load || inst.op == Op::ptr_store ||

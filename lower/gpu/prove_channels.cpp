@@ -3,10 +3,12 @@
 // No deadlock: puts and gets stand in the same order on both sides (MatchSides, or the pattern of copies issued ahead), so let the first side to
 // wait for ever be the producer, at the put number n of a channel with S stages. It waits for the release of get number n - S. All gets before
 // the place of that put have been passed or are being waited for; their puts came earlier in the same order, so the consumer arrives at that place
-// itself, and there it holds fewer than S stages (WalkConsumer proves at most S with the next one): get n - S has been released. A contradiction.
-// Were it the consumer, its put would be the producer's next act or an earlier one, which the first half shows to happen.
+// itself, and there it holds fewer than S stages (WalkConsumer proves at most S with the next one and what a late release keeps): get n - S has been
+// released. A contradiction. Were it the consumer, its put would be the producer's next act or an earlier one, which the first half shows to happen.
 #include <algorithm>
+#include <set>
 
+#include "lower/gpu/late.h"
 #include "lower/gpu/twins.h"
 #include "lower/rewrite.h"
 
@@ -39,7 +41,11 @@ bool is_loop(Op op) { return op == Op::for_loop || op == Op::while_loop; }
 /// Takes and releases, on every path: which stages are held when.
 class WalkConsumer {
 public:
-    WalkConsumer(const Function& fn, Problems& problems) : fn_(fn), problems_(problems), root_(fn.value_count()) {}
+    WalkConsumer(const Function& fn, Problems& problems) : fn_(fn), problems_(problems), root_(fn.value_count()) {
+        for_each_inst(fn, fn.body, [&](InstId i) {
+            if (fn.inst(i).op == Op::channel_release && fn.gpu_inst(i).late) late_.insert(fn.operands(fn.inst(i))[0].v);
+        });
+    }
 
     void run(BlockId body) {
         Held held;
@@ -85,7 +91,8 @@ private:
             std::vector<InstId>& stages = held[fn_.operands(inst)[0].v];
             stages.push_back(i);
             const Inst* channel = fn_.def(fn_.operands(inst)[0]);
-            if (!channel || static_cast<int64_t>(stages.size()) > fn_.attrs(*channel)[0]) problems_.add(i, "takes more stages than the channel has");
+            const int64_t taken = static_cast<int64_t>(stages.size() + late_.count(fn_.operands(inst)[0].v));
+            if (!channel || taken > fn_.attrs(*channel)[0]) problems_.add(i, "takes more stages than the channel has");
         } else if (inst.op == Op::channel_release) {
             const auto it = held.find(fn_.operands(inst)[0].v);
             if (it == held.end()) return problems_.add(i, "releases a stage that was not taken");
@@ -113,6 +120,7 @@ private:
     const Function& fn_;
     Problems& problems_;
     std::vector<InstId> root_;  ///< by value: the get in whose stage it lies
+    std::set<uint32_t> late_;   ///< channels of which the trip before may hold one more stage
 };
 
 /// Puts of the producer and gets of the consumer stand in the same control flow, in the same order.
@@ -224,6 +232,7 @@ std::vector<std::string> prove_channels(const Function& fn, const GpuOptions& op
         if (!specialise.valid()) specialise = i;
     });
     if (specialise.valid() != fn.gpu->specialised) problems.list.push_back("the function and its form do not agree on a producer");
+    prove_late(fn, [&](InstId at, const std::string& text) { problems.add(at, text); });
     prove_cluster(fn, options, writes, [&](InstId at, const std::string& text) { problems.add(at, text); });
     WalkConsumer(fn, problems).run(specialise.valid() ? fn.blocks(fn.inst(specialise))[1] : fn.body);
     if (specialise.valid()) {

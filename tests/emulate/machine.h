@@ -7,10 +7,12 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #define TEGULA_ON_CPU_MACHINE
@@ -53,18 +55,27 @@ private:
     std::vector<std::optional<CpuOperand>> slots_;
 };
 
-/// Registers that wgmma writes, with the group that it was committed in: nobody else touches them before that group has been waited for.
+/// Registers that wgmma writes, or reads and that outlive their statement, with the group that it was committed in: nobody else touches them before
+/// that group has been waited for.
 struct WgmmaSums {
     unsigned committed = 0, in_flight = 0;
     std::vector<unsigned> groups;  ///< by number; 0: not in flight
+    using Work = std::shared_ptr<std::function<void()>>;
+    std::deque<std::pair<unsigned, Work>> products;  ///< to be computed, with their groups; one of the warp group's threads does
     bool contains(unsigned number) const { return number < groups.size() && groups[number]; }
     void start(unsigned number) {
         if (number >= groups.size()) groups.resize(number + 1);
         in_flight += groups[number] == 0;
         groups[number] = committed + 1;
     }
+    void later(Work product) { products.emplace_back(committed + 1, std::move(product)); }
+    void compute(uint64_t up_to = UINT64_MAX) {
+        for (; !products.empty() && products.front().first <= up_to; products.pop_front())
+            if (const auto work = std::exchange(*products.front().second, nullptr)) work();
+    }
     /// All groups but the last `left` are done.
     void wait(uint64_t left) {
+        if (left <= committed) compute(committed - left);
         for (unsigned& group : groups)
             if (group && group + left <= committed) group = 0, --in_flight;
     }

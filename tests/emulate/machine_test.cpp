@@ -292,4 +292,33 @@ TEST(CpuMachine, SumsOfWgmmaAreWaitedFor) {
     EXPECT_TRUE(contains(run(with_sums(""), out, 1, 128, 8192 + 1024, 1, "compute_90"), "wgmma on an architecture without it"));
 }
 
+/// One product of 64 x 8 whose first factor, ones in f16, lies in f0 .. f3, by ones in shared memory; then `rest`, and the sum's first element.
+std::string with_factors(const std::string& rest) {
+    return R"(
+    asm volatile(".reg .b32 d<4>;");
+    asm volatile(".reg .b32 f<4>;");
+    for (int i = t; i < 4096; i += 128) ((unsigned short*)shared)[i] = 0x3c00;
+    __syncthreads();
+    const unsigned long long tile = (unsigned long long)1 << 62 | (unsigned long long)64 << 32 | 1024 >> 4;
+    float v = 0;
+    asm volatile("{.reg .pred no; setp.ne.b32 no, 0, 0; mov.b32 f0, %1; mov.b32 f1, %1; mov.b32 f2, %1; mov.b32 f3, %1; "
+                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {d0, d1, d2, d3}, {f0, f1, f2, f3}, %0, no, 1, 1, 0; "
+                 "wgmma.commit_group.sync.aligned;}" : : "l"(tile), "r"(0x3c003c00u) : "memory");
+    )" + rest + R"(
+    asm volatile("wgmma.wait_group.sync.aligned 0; mov.b32 %0, d0;" : "=f"(v));
+    out[t] = (int)v;)";
+}
+
+TEST(CpuMachine, WhatWgmmaReadsStaysUntilItHasBeenWaitedFor) {
+    std::vector<int> out(128);
+    const auto program = [&](const std::string& rest) { return run(with_factors(rest), out, 1, 128, 8192 + 1024); };
+    EXPECT_EQ(program(""), "");
+    EXPECT_EQ(out, std::vector<int>(128, 16));
+    EXPECT_TRUE(contains(program("asm volatile(\"mov.b32 f2, 0;\");"), "before its wgmma has been waited for"));
+    EXPECT_EQ(program("asm volatile(\"wgmma.wait_group.sync.aligned 0; mov.b32 f2, 0;\");"), "");
+    // Memory that is overwritten too early is what the product may see.
+    EXPECT_EQ(program("for (int i = t; i < 4096; i += 128) ((unsigned short*)shared)[i] = 0; __syncthreads();"), "");
+    EXPECT_EQ(out, std::vector<int>(128, 0));
+}
+
 }  // namespace

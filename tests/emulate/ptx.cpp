@@ -191,7 +191,7 @@ void check_sums(const Instruction& in, const Context& c) {
     for (const std::string& operand : in.operands)
         for (const std::string& name : list_of(operand))
             if (c.sums->contains(Machine::get().number(name)))
-                Machine::get().fail("the sum " + name + " is touched before its wgmma has been waited for");
+                Machine::get().fail("the register " + name + " is touched before its wgmma has been waited for");
 }
 
 /// What a statement gives back has been waited for: a compiler may move it anywhere.

@@ -98,39 +98,56 @@ void wgmma(const Instruction& in, Context& context) {
         const bool a_k_major = !sixteen || a_registers || context.read(in.operands.at(tail++)) == 0;
         const bool b_k_major = !sixteen || context.read(in.operands.at(tail)) == 0;
         const bool keep = context.read(in.operands[3]) != 0;
-        const Operand b = wgmma_operand(context.read(in.operands[2]));
-        const int per_reg = 4 / static_cast<int>(bytes);
-        for (int i = 0; i < p.m; ++i)
-            for (int k = 0; k < p.k; ++k) {
-                if (!a_registers) {
-                    p.av.push_back(shared_code(wgmma_operand(context.read(in.operands[1])).address(i, k, bytes, a_k_major), bytes));
-                    continue;
+        const Operand b = wgmma_operand(context.read(in.operands[2])), from = a_registers ? b : wgmma_operand(context.read(in.operands[1]));
+        // Registers by thread. Where all of them outlive the statement, the product is computed when it has been waited for: it may have run until
+        // then, and must not find that anything which it reads has been overwritten.
+        bool later = true;
+        std::vector<std::vector<CpuOperand*>> sums(128), factors(128);
+        for (int t = 0; t < 128; ++t) {
+            Context& c = thread(t);
+            const auto take = [&](const std::string& operand, unsigned number, bool sum) {
+                CpuOperand* kept = c.kept->find(number);
+                later = later && kept;
+                if (kept || sum) c.sums->start(number);
+                return kept ? kept : &c.operand(operand, number);
+            };
+            for (size_t r = 0; r < d.size(); ++r) sums[static_cast<size_t>(t)].push_back(take(d[r], numbers[r], true));
+            for (size_t r = 0; r < a.size() && a_registers; ++r) factors[static_cast<size_t>(t)].push_back(take(a[r], m.number(a[r]), false));
+        }
+        const auto work = std::make_shared<std::function<void()>>([=]() mutable {
+            const int per_reg = 4 / static_cast<int>(bytes);
+            for (int i = 0; i < p.m; ++i)
+                for (int k = 0; k < p.k; ++k) {
+                    if (!a_registers) {
+                        p.av.push_back(shared_code(from.address(i, k, bytes, a_k_major), bytes));
+                        continue;
+                    }
+                    const Place at = place_a(i % 16, k, 16, per_reg);
+                    const CpuOperand& word = *factors[static_cast<size_t>(i / 16 * 32 + at.lane)][static_cast<size_t>(at.reg)];
+                    p.av.push_back(part(Context::read(word), at.position, static_cast<int>(bytes) * 8));
                 }
-                const Place at = place_a(i % 16, k, 16, per_reg);
-                p.av.push_back(part(thread(i / 16 * 32 + at.lane).read(a.at(static_cast<size_t>(at.reg))), at.position, static_cast<int>(bytes) * 8));
-            }
-        for (int k = 0; k < p.k; ++k)
-            for (int j = 0; j < p.n; ++j) p.bv.push_back(shared_code(b.address(j, k, bytes, b_k_major), bytes));
-        const bool packed = p.acc == Fmt::f16;
-        const auto owner = [](int i, int j) { return i / 16 * 32 + i % 8 * 4 + j % 8 / 2; };
-        const auto cell = [&](int i, int j) { return static_cast<size_t>(packed ? j / 8 * 2 + i % 16 / 8 : j / 8 * 4 + i % 16 / 8 * 2 + j % 2); };
-        for (int i = 0; i < p.m; ++i)
-            for (int j = 0; j < p.n; ++j) {
-                const size_t r = cell(i, j);
-                const uint64_t word = keep ? Context::read(thread(owner(i, j)).operand(d.at(r), numbers[r])) : 0;
-                p.cv.push_back(packed ? part(word, j % 2, 16) : word);
-            }
-        p.convert_operands();
-        for (int i = 0; i < p.m; ++i)
-            for (int j = 0; j < p.n; ++j) {
-                Context& t = thread(owner(i, j));
-                const size_t r = cell(i, j);
-                CpuOperand& reg = t.operand(d.at(r), numbers[r]);
-                uint64_t value = p.element(i, j);
-                if (packed) value = (Context::read(reg) & ~(uint64_t{0xffff} << (j % 2 * 16))) | value << (j % 2 * 16);
-                Context::write(reg, value);
-                t.sums->start(numbers[r]);
-            }
+            for (int k = 0; k < p.k; ++k)
+                for (int j = 0; j < p.n; ++j) p.bv.push_back(shared_code(b.address(j, k, bytes, b_k_major), bytes));
+            const bool packed = p.acc == Fmt::f16;
+            const auto cell = [&](int i, int j) -> CpuOperand& {
+                const int r = packed ? j / 8 * 2 + i % 16 / 8 : j / 8 * 4 + i % 16 / 8 * 2 + j % 2;
+                return *sums[static_cast<size_t>(i / 16 * 32 + i % 8 * 4 + j % 8 / 2)][static_cast<size_t>(r)];
+            };
+            for (int i = 0; i < p.m; ++i)
+                for (int j = 0; j < p.n; ++j) {
+                    const uint64_t word = keep ? Context::read(cell(i, j)) : 0;
+                    p.cv.push_back(packed ? part(word, j % 2, 16) : word);
+                }
+            p.convert_operands();
+            for (int i = 0; i < p.m; ++i)
+                for (int j = 0; j < p.n; ++j) {
+                    uint64_t value = p.element(i, j);
+                    if (packed) value = (Context::read(cell(i, j)) & ~(uint64_t{0xffff} << (j % 2 * 16))) | value << (j % 2 * 16);
+                    Context::write(cell(i, j), value);
+                }
+        });
+        for (int t = 0; t < 128; ++t) later ? thread(t).sums->later(work) : thread(t).sums->compute();
+        if (!later) (*work)();
     });
 }
 

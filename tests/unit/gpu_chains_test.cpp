@@ -194,7 +194,7 @@ void expect_placed(const std::string& text, const Arch& arch, const std::string&
 }
 
 TEST(GpuChains, EveryProductGetsItsOperands) {
-    constexpr const char* kOff[] = {"", "", "all", "place", "channels", "wgmma", "convert_cleanup"};
+    constexpr const char* kOff[] = {"", "", "all", "place", "channels", "wgmma", "convert_cleanup", "defer"};
     size_t products = 0;
     for (uint64_t seed = 0; seed < 250 && !HasFatalFailure(); ++seed) {
         if (!test::is_sampled(seed)) continue;

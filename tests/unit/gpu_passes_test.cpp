@@ -59,6 +59,26 @@ std::vector<ir::InstId> barriers(const ir::Function& fn) {
     return out;
 }
 
+/// Waits for products that are not waited for in their trip, in turn: without one, with one that leaves a product more, and with a stage given back
+/// in its own trip the proof must notice.
+void expect_each_wait_needed(ir::Function& fn, const GpuOptions& options) {
+    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+        GpuInst& g = fn.gpu->of_inst[id.v];
+        const GpuInst kept = g;
+        const std::string at = fn.name + ": inst " + std::to_string(id.v) + " (" + ir::op_row(fn.inst(id).op).name + ")";
+        for (const int wait : {-1, kept.wait + 1}) {
+            if (kept.wait < 0) break;
+            g.wait = wait;
+            EXPECT_FALSE(prove(fn, options).empty()) << at << " need not wait until " << kept.wait << " products are left";
+        }
+        g = kept;
+        if (!kept.late || fn.inst(id).op != ir::Op::channel_release) return;
+        g.late = false;
+        EXPECT_FALSE(prove(fn, options).empty()) << at << " need not be late";
+        g = kept;
+    });
+}
+
 /// Takes every barrier and every fence away in turn: the proof must notice.
 void expect_each_needed(ir::Function& fn, const GpuOptions& options) {
     for (const ir::InstId id : barriers(fn)) {
@@ -73,6 +93,7 @@ void expect_each_needed(ir::Function& fn, const GpuOptions& options) {
         EXPECT_FALSE(prove(fn, options).empty()) << fn.name << ": a fence before inst " << id.v << " is needless";
         g = kept;
     }
+    expect_each_wait_needed(fn, options);
     EXPECT_EQ(prove(fn, options), std::vector<std::string>());
 }
 
