@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lang/packed_view.h"
 #include "lang/tensor_memory.h"
 
 namespace tegula {
@@ -16,6 +17,7 @@ constexpr int kExchanges[][3] = {{8, 40, 232}, {16, 24, 112}};  ///< warps that 
 constexpr int kLateExchange[] = {8, 24, 240};
 constexpr int kLeast = 24, kMost = 255;               ///< registers of a thread: what ptxas takes on all architectures
 constexpr int64_t kBesideStream = 12, kStreamed = 4;  ///< registers of a thread, measured: for addresses; times those of tiles that are loaded ahead
+constexpr int64_t kBesideShared = 24;  ///< the same: for what decodes words that lanes share
 constexpr int kMostPrograms = 4;
 constexpr int64_t kMaxUnroll = 64;
 /// Elements that the copies of a body compute in a thread. Compilers give up unrolling at 16384 instructions, also of the loops over registers
@@ -68,7 +70,11 @@ int64_t streaming_registers(const Function& fn, const Inst& loop) {
         const Inst* def = fn.def(next[r]);
         const bool ahead = def && def->op == Op::load;
         narrow = narrow || (ahead && fn.elem(next[r]).bits < 8);
-        needed += (ahead ? kStreamed : 1) * register_words(fn, fn.result(loop, r));
+        const int64_t words = register_words(fn, fn.result(loop, r));
+        needed += (ahead ? kStreamed : 1) * words;
+        // Lanes that share a row hold words for all of them, those that come and those that are decoded.
+        if (const auto view = ahead ? packed_view(fn, *def, fn.placement(next[r]).regs) : std::nullopt; view && view->words() > words)
+            needed += 2 * (view->words() - words) + kBesideShared;
     }
     return narrow ? needed : 0;
 }

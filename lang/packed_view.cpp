@@ -168,7 +168,7 @@ std::optional<DecodePlan> plan_of(const Format& from, Fmt to, int words, const P
     return other && (!plan || kLookUpGain * cost(*other) < cost(*plan)) ? other : plan;
 }
 
-/// Neighbouring groups put together: tables look up codes of several words at once.
+/// Neighbouring groups put together: tables look up codes of several words at once, and shifted words serve their neighbours.
 std::map<int, std::vector<int>> joined(std::map<int, std::vector<int>> groups, size_t most) {
     std::map<int, std::vector<int>> out;
     for (auto& [first, group] : groups) {
@@ -206,7 +206,7 @@ std::vector<DecodeCall> calls_of(const PackedView& view, const Format& from, Fmt
     }
     std::map<int, std::vector<int>> pairs;
     for (int p = 0; p < count; ++p) pairs[find(*words_of(p).begin())].push_back(p);
-    if (!from.is_int() && from.kind != FormatKind::fixed) pairs = joined(std::move(pairs), kMostPairs);
+    if (!moved.empty() || (!from.is_int() && from.kind != FormatKind::fixed)) pairs = joined(std::move(pairs), kMostPairs);
     std::map<std::pair<int, Places>, std::shared_ptr<const DecodePlan>> plans;
     std::vector<DecodeCall> out;
     for (const auto& [first, all] : pairs)
