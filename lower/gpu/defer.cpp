@@ -114,6 +114,13 @@ private:
         int64_t words = 0;                  ///< of what is carried, those that are decoded
     };
 
+    /// Does the tile repeat another one's elements, which take no further registers?
+    bool is_repeated(ValueId v) const {
+        const Inst* def = fn_.def(v);
+        while (def && (def->op == Op::reshape || def->op == Op::permute)) def = fn_.def(fn_.operands(*def)[0]);
+        return def && def->op == Op::broadcast;
+    }
+
     Demand demand(InstId loop, const std::vector<InstId>& products) const {
         Demand d;
         for (const InstId i : products) {
@@ -140,9 +147,11 @@ private:
             d.words += view ? view->words() : 0;
         }
         for (const InstId i : list)
-            for (uint32_t r = 0; r < fn_.inst(i).results.count; ++r)
-                if (const ValueId v = fn_.result(i, r); fn_.elem(v).bits <= 8 && std::find(next.begin(), next.end(), v) == next.end())
-                    d.codes = std::max(d.codes, registers(v));
+            for (uint32_t r = 0; r < fn_.inst(i).results.count; ++r) {
+                const ValueId v = fn_.result(i, r);
+                if (fn_.elem(v).bits > 8 || is_repeated(v) || std::find(next.begin(), next.end(), v) != next.end()) continue;
+                d.codes = std::max(d.codes, registers(v));
+            }
         return d;
     }
 
