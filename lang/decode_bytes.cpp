@@ -344,11 +344,16 @@ template <class Plan>
 std::optional<DecodePlan> best_plan(const Plan& plan_with) {
     std::vector<int> shifts = {0};
     std::optional<DecodePlan> best = plan_with(shifts);
-    if (!best)
-        for (const int step : {4, 2, 1}) {
+    // Below the first byte of a word lies the last one of that before, which a shift from there has first.
+    for (const int step : {4, 2, 1})
+        for (const int last : {0, kWordBits - kByteBits}) {
+            if (best) break;
             shifts.clear();
-            for (int s = 0; s < kByteBits; s += step) shifts.push_back(s);
-            if ((best = plan_with(shifts))) break;
+            for (int s = 0; s < kByteBits; s += step) {
+                shifts.push_back(s);
+                if (s && last) shifts.push_back(last + s);
+            }
+            best = plan_with(shifts);
         }
     if (!best) return best;
     for (bool better = true; better && static_cast<int>(shifts.size()) <= kMostDistances;) {

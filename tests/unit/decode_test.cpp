@@ -302,6 +302,26 @@ TEST(Decode, BytesOfEveryFormat) {
                 const int words = 32 % from.bits ? from.bits : 1;
                 expect_bytes(from, to, words, quads_apart(from.bits, words, apart), canonical_name(from) + " to " + named(to).name, 265);
             }
+    // Plain rows by words of 4 bytes: the codes of every second thread lie 16 bits further.
+    for (const bool is_signed : {false, true})
+        for (const Fmt to : {Fmt::i8, Fmt::f8e4m3}) {
+            const Format from = int_format(4, is_signed);
+            const std::vector<std::array<int, 4>> quads = {{0, 4, 8, 12}, {32, 36, 40, 44}, {64, 68, 72, 76}, {96, 100, 104, 108}};
+            const auto plan = plan_bytes(from, to, 4, quads, std::vector<int>{0, 16});
+            ASSERT_TRUE(plan.has_value());
+            EXPECT_LE(100 * plan->steps.size(), (to == Fmt::i8 ? 130u : 180u) * 16) << plan->text();
+            std::mt19937 random(3);
+            for (int n = 0; n < 60; ++n) {
+                std::vector<uint32_t> in(4);
+                for (uint32_t& w : in) w = static_cast<uint32_t>(random());
+                const std::vector<uint32_t> out = run(*plan, in, n % 2 * 16);
+                for (size_t q = 0; q < quads.size(); ++q)
+                    for (size_t b = 0; b < 4; ++b) {
+                        const uint64_t code = extend_code(from, field(in, quads[q][b] + n % 2 * 16, 4));
+                        ASSERT_EQ(out[q] >> 8 * b & 0xff, convert(named(to), from, code) & 0xff) << from.name << " to " << named(to).name;
+                    }
+            }
+        }
     EXPECT_FALSE(has_byte_decoding(int_format(5, true), Fmt::f8e4m3));
     EXPECT_FALSE(has_byte_decoding(named(Fmt::f6e2m3), Fmt::f8e4m3));
 }
