@@ -78,25 +78,6 @@ LoopRegisters loop_registers(const Function& fn, const Arch& arch) {
     return most;
 }
 
-/// Registers of a program for codes in plain row order that a loop's product takes as operand A: the four lanes that share a row of a fragment hold
-/// all of its words each, now and for the next trip.
-int64_t shared_words(const Function& fn) {
-    int64_t most = 0;
-    for_each_inst(fn, fn.body, [&](InstId id) {
-        const Inst& dot = fn.inst(id);
-        if (!is_product(dot.op) || !is_decoded(fn, dot, 0)) return;
-        const int64_t elements = fn.type(fn.operands(dot)[0]).shape.elements();
-        for (const InstId i : fn.block(dot.parent).insts) {
-            const Inst& load = fn.inst(i);
-            if (load.op != Op::load || fn.type(fn.result(load)).shape.elements() != elements || fn.elem(fn.result(load)).bits >= 8) continue;
-            const Layout::Kind kind = fn.types().layout(fn.type(fn.operands(load)[0]).layout).kind();
-            if (kind == Layout::Kind::row || kind == Layout::Kind::col)
-                most = std::max(most, 2 * 4 * elements * static_cast<int64_t>(fn.elem(fn.result(load)).bits) / 32);
-        }
-    });
-    return most;
-}
-
 /// Products want 64 rows per group of 4 warps, no more than 96 registers of a thread kept for long and 144 at any of them (112 where operands pass
 /// through registers, too: more spills); other tiles few registers per thread: 32 elements, which leaves room for several programs.
 int default_warps(const Function& fn, const Arch& arch) {
@@ -235,6 +216,23 @@ const RowVerdict& best_row(const std::vector<RowVerdict>& verdicts) {
     for (const RowVerdict& v : verdicts)
         if (v.legal && (!best || v.row == 0 || v.cost < best->cost || best->row == 0)) best = &v;
     return *best;
+}
+
+int64_t shared_words(const ir::Function& fn) {
+    int64_t most = 0;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        const Inst& dot = fn.inst(id);
+        if (!is_product(dot.op) || !is_decoded(fn, dot, 0)) return;
+        const int64_t elements = fn.type(fn.operands(dot)[0]).shape.elements();
+        for (const InstId i : fn.block(dot.parent).insts) {
+            const Inst& load = fn.inst(i);
+            if (load.op != Op::load || fn.type(fn.result(load)).shape.elements() != elements || fn.elem(fn.result(load)).bits >= 8) continue;
+            const Layout::Kind kind = fn.types().layout(fn.type(fn.operands(load)[0]).layout).kind();
+            if (kind == Layout::Kind::row || kind == Layout::Kind::col)
+                most = std::max(most, 2 * 4 * elements * static_cast<int64_t>(fn.elem(fn.result(load)).bits) / 32);
+        }
+    });
+    return most;
 }
 
 int chosen_warps(const ir::Function& fn, const RowContext& context) {

@@ -312,7 +312,7 @@ void Estimator::find_resources() {
             }
         }
     });
-    const double held = (accumulators > 0 ? accumulators + part + totals : 2 * largest) / threads;
+    const double held = (accumulators > 0 ? accumulators + part + totals + double(shared_words(fn_)) : 2 * largest) / threads;
     out_.spills = held > 200;
     const double registers = std::min(held + 64, 255.0) * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
     const int by_registers = static_cast<int>(arch_.registers / registers);

@@ -43,6 +43,9 @@ struct RowContext {
 };
 /// Warps that hold tiles: the hint's, or by the size of products and tiles; with fp8, as many of them as its own row can do with.
 int chosen_warps(const ir::Function& fn, const RowContext& context);
+/// Registers of a program for codes in plain row order that a loop's product takes as operand A: the four lanes that share a row of a fragment hold
+/// all of its words each, now and for the next trip.
+int64_t shared_words(const ir::Function& fn);
 /// One verdict per row of the architecture whose accumulator format fits (row 0 always), in row order.
 std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, const RowContext& context);
 const RowVerdict& best_row(const std::vector<RowVerdict>& verdicts);
