@@ -163,7 +163,8 @@ void Emitter::wgmma_descriptors(WarpGroups& w) {
     const std::string group = fresh("group");
     if (groups_m * groups_n > 1) line("const int " + group + " = uniform(t >> 7);");
     const auto with_offset = [&](ir::ValueId v, const std::string& index, int64_t bytes) {
-        const std::string address = "shared_address(" + name(v) + ")";
+        // Where lanes go different ways to start copies, compilers no longer see that they agree on a stage.
+        const std::string own = "shared_address(" + name(v) + ")", address = word_rings_.empty() ? own : "(unsigned)uniform((int)" + own + ")";
         return index.empty() ? address : address + " + " + index + " * " + number(bytes);
     };
     const auto operand = [&](ir::ValueId v, const SharedLayout& l, bool is_a, const std::string& index, int64_t bytes) {
