@@ -684,6 +684,7 @@ TEST(GpuPasses, TextOfSmallFunctions) {
             if (word == "off") words >> options.disabled.emplace_back();
         }
         run_gpu_passes(*p.fn, options);
+        if (options.disabled.empty()) expect_each_needed(*p.fn, options);
         std::string found = ir::print(*p.fn);
         for (const GpuNote& note : explain_gpu(*p.fn, options)) found += note.text + "\n";
         if (std::getenv("TEGULA_UPDATE")) {
