@@ -83,7 +83,6 @@ FAULTS = [
     ("blind_proof", BARRIERS, "lower/gpu/prove.cpp", "if ({{effects_.conflict(from, to) && (from.space != Touch::ring || released) ==> false}})", ["gpu_passes_test --gtest_filter=GpuBarriers*"]),
     ("blind_proof_of_fences", BARRIERS, "lower/gpu/prove.cpp", "if ({{EffectTable::needs_fence(from, to) ==> false}})", ["gpu_passes_test --gtest_filter=GpuBarriers*"]),
     ("stages_under_way", BARRIERS, "lower/gpu/prove_ahead.cpp", "if ({{distance + !own_ > stages ==> distance > stages}})", ["channels_test"]),
-    ("registers_of_late_factors", BARRIERS, "lower/gpu/prove_late.cpp", "if ({{in_registers && u.product == i && u.trip <= trip - kSets ==> false}})", ["gpu_passes_test --gtest_filter=GpuPasses.TextOf*"]),
     ("stages_of_late_products", BARRIERS, "lower/gpu/prove_late.cpp", "if ({{u.trip == trip - gpu.late && reads(u.product, fn_.operands(inst)[0]) ==> false}})", ["gpu_passes_test --gtest_filter=GpuPasses.TextOf*"]),
     ("wait_for_late_products", BARRIERS, "jit/cuda/emit_wgmma.cpp", "{{gpu.late ? gpu.wait : 0 ==> gpu.late && gpu.wait >= 0 ? gpu.wait + 1 : gpu.late ? -1 : 0}}", ["on_cpu tests/run/late_products.tile"]),
     ("first_late_release", BARRIERS, "jit/cuda/emit_channel.cpp", "const bool first = {{fn_.gpu_inst(id).late && !later_trip_.empty() ==> false}};", ["on_cpu tests/run/late_products.tile"]),
