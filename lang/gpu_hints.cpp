@@ -72,9 +72,11 @@ int64_t streaming_registers(const Function& fn, const Inst& loop) {
         narrow = narrow || (ahead && fn.elem(next[r]).bits < 8);
         const int64_t words = register_words(fn, fn.result(loop, r));
         needed += (ahead ? kStreamed : 1) * words;
-        // Lanes that share a row hold words for all of them, those that come and those that are decoded.
-        if (const auto view = ahead ? packed_view(fn, *def, fn.placement(next[r]).regs) : std::nullopt; view && view->words() > words)
-            needed += 2 * (view->words() - words) + kBesideShared;
+        if (!ahead || fn.elem(next[r]).bits >= 8) continue;
+        // Lanes that share a row hold words for all of them, those that come and those that are decoded; what is no words is elements.
+        const auto view = packed_view(fn, *def, fn.placement(next[r]).regs);
+        const int64_t held = view ? view->words() : fn.placement(next[r]).regs.registers();
+        if (held > words) needed += 2 * (held - words) + kBesideShared;
     }
     return narrow ? needed : 0;
 }
