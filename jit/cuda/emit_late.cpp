@@ -1,17 +1,17 @@
 // Late products (GpuInst::late) run on while the next trip of their loop decodes its first factor. Factors in registers are then in two sets that
 // trips take in turns, and so the body is there twice: what one copy leaves to the next trip is where the other one looks for it, and nothing is
 // moved.
-#include "jit/cuda/emitter.h"
+#include "jit/cuda/warp_groups.h"
 #include "lang/gpu_hints.h"
 
 namespace tegula::cuda {
 
-/// Registers of PTX for the first factor of a late product, those of the loop's present copy.
-std::string Emitter::late_factor(ir::InstId product, int count) {
-    std::string& registers = late_factors_[{product.v, second_copy_}];
+/// Registers of PTX for a product's first factor, those of the loop's present copy.
+std::string Emitter::held_factor(const WarpGroups& w, ir::InstId product) {
+    std::string& registers = held_factors_[{product.v, second_copy_}];
     if (!registers.empty()) return registers;
     registers = fresh("factor") + "_";
-    prologue_ += "    asm volatile(\".reg .b32 " + registers + "<" + std::to_string(count) + ">;\");\n";
+    prologue_ += "    asm volatile(\".reg .b32 " + registers + "<" + std::to_string(w.tiles.size() * static_cast<size_t>(w.steps()) * 4) + ">;\");\n";
     return registers;
 }
 

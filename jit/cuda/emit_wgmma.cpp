@@ -78,9 +78,10 @@ void Emitter::wgmma_issue(const WarpGroups& w, const WarpGroups::Part& p, std::s
         if (w.smem_a) {
             shift("a", a, w.at_a(tile, tile[w.rank - 2], s) - w.start_a(p));
         } else {
-            const int from = (static_cast<int>(piece.tile - w.pieces[p.begin].tile) * (p.last - p.first) + s - p.first) * 4;
+            const int given = ia + (static_cast<int>(piece.tile - w.pieces[p.begin].tile) * (p.last - p.first) + s - p.first) * 4;
+            const int held = (static_cast<int>(piece.tile) * w.steps() + s) * 4;
             a.clear();
-            for (int i = from; i < from + 4; ++i) a += (i == from ? "{" : ", ") + (w.held.empty() ? "%" + number(ia + i) : w.held + number(i));
+            for (int i = 0; i < 4; ++i) a += (i ? ", " : "{") + (w.held.empty() ? "%" + number(given + i) : w.held + number(held + i));
             a += "}";
         }
         shift("b", b, w.at_b(tile, piece.column, s) - w.start_b(p));
@@ -106,36 +107,43 @@ void Emitter::wgmma_issue(const WarpGroups& w, const WarpGroups::Part& p, std::s
 }
 
 /// The part added to the array `to`, or to the sum that PTX knows by name: one statement from the fence to the wait, which names every register
-/// once. Several statements would each carry all of them through the compiler. What a product that is not waited for reads are registers that the
-/// statement moves A to: those of C++ are anybody's behind their last use, which is here.
+/// once. Several statements would each carry all of them through the compiler.
 void Emitter::wgmma_run(const WarpGroups& w, const std::string& to, const WarpGroups::Part& p) {
     std::string text =
         "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\n\"\n";
-    const size_t operands = w.sum.empty() ? p.sums.size() : 0;
-    for (int i = 0; i < w.a_operands(p) && !w.held.empty(); ++i)
-        text += (i % 8 ? " " : "        \"") + ("mov.b32 " + w.held) + number(i) + ", %" + number(static_cast<int64_t>(operands) + i) + ";" +
-                (i % 8 == 7 || i + 1 == w.a_operands(p) ? "\\n\"\n" : "");
     text += "        \"wgmma.fence.sync.aligned;\\n\"\n";
     wgmma_issue(w, p, text);
     text += std::string("        \"wgmma.commit_group.sync.aligned;\\n") +
             (p.wait < 0 ? "" : "wgmma.wait_group.sync.aligned " + number(p.wait) + ";\\n") + "}\"\n        : ";
+    const size_t operands = w.sum.empty() ? p.sums.size() : 0;
     const std::string constraint = std::string(p.from_zero ? "\"=" : "\"+") + (w.type == "float" ? "f" : "r") + "\"(d[";
     for (size_t i = 0; i < operands; ++i) text += (i ? ", " : "") + constraint + number(static_cast<int64_t>(i)) + "])";
     text += "\n        : ";
     if (w.smem_a) text += "\"l\"(a), ";
     const auto tiles = static_cast<int64_t>(w.tiles_of(p));
-    for (int64_t t = 0; t < tiles && !w.smem_a; ++t)
+    for (int64_t t = 0; t < tiles && w.a_operands(p) > 1; ++t)
         for (int i = 0; i < 4 * (p.last - p.first); ++i) text += "\"r\"(a[" + number(t * w.steps() * 4 + i) + "]), ";
     text += "\"l\"(b)\n        : \"memory\");\n";
-    const std::string head = "__device__ __forceinline__ void $(" + (operands ? w.type + "* d, " : "") +
-                             (w.smem_a ? "unsigned long long a" : "const unsigned* a") + ", unsigned long long b) {\n";
+    const std::string factor = w.smem_a ? "unsigned long long a, " : w.held.empty() ? "const unsigned* a, " : "";
+    const std::string head = "__device__ __forceinline__ void $(" + (operands ? w.type + "* d, " : "") + factor + "unsigned long long b) {\n";
     const std::string stem = "wgmma_m" + number(64 * tiles) + "k" + number((p.last - p.first) * int64_t{w.row->k}) + "_";
     const std::string function =
         support(text, stem, "// " + std::string(w.row->name) + ", " + number(p.last - p.first) + " steps of k\n" + head + text + "}\n");
     const auto plus = [](const std::string& v, int64_t n) { return n ? v + " + " + number(n) : v; };
     const auto first = static_cast<int64_t>(w.pieces[p.begin].tile);
     const std::string a = w.smem_a ? plus(w.desc_a, w.start_a(p) / 16) : plus(w.fragments, first * w.steps() * 4 + 4 * p.first);
-    line(function + "(" + (operands ? to + ", " : "") + a + ", " + plus(w.desc_b, w.start_b(p) / 16) + ");");
+    line(function + "(" + (operands ? to + ", " : "") + (factor.empty() ? "" : a + ", ") + plus(w.desc_b, w.start_b(p) / 16) + ");");
+}
+
+/// Moves A to registers that PTX knows by name, for a product that is not waited for at once: those of C++ are anybody's behind their last use.
+void Emitter::wgmma_hold(WarpGroups& w, const std::string& registers) {
+    w.held = registers;
+    std::string moves, operands;
+    for (int64_t i = 0; i < static_cast<int64_t>(w.tiles.size()) * w.steps() * 4; ++i) {
+        moves += "mov.b32 " + w.held + number(i) + ", %" + number(i) + "; ";
+        operands += (i ? ", \"r\"(" : "\"r\"(") + w.fragments + "[" + number(i) + "])";
+    }
+    line("asm volatile(\"" + moves + "\" : : " + operands + ");");
 }
 
 /// Operand A's registers, packed for all steps before anything is issued.
@@ -232,7 +240,7 @@ void Emitter::wgmma_product(ir::InstId id) {
         if (w.packed_sum()) sums.resize(sums.size() / 2);
         const GpuInst& gpu = fn_.gpu_inst(id);
         TEGULA_CHECK(!gpu.late || (!w.sum.empty() && !w.packed_sum()), "a product that is not waited for has its sum in registers of its own");
-        if (gpu.late && !w.smem_a) w.held = late_factor(id, static_cast<int>(w.tiles.size()) * w.steps() * 4);
+        if (gpu.late && !w.smem_a) wgmma_hold(w, held_factor(w, id));
         wgmma_run(w, sum, {0, w.pieces.size(), 0, w.steps(), from_zero, std::move(sums), gpu.late ? gpu.wait : 0});
         if (w.packed_sum())
             each(count, [&](const std::string& r) {

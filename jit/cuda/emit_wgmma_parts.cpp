@@ -12,7 +12,7 @@ namespace tegula::cuda {
 
 namespace {
 
-constexpr int kLeastOfPart = 16;  ///< with fewer than 32 columns A is read more often than it is worth
+constexpr int kLeastOfPart = 16;  ///< 32 columns: with fewer A is read more often than it is worth
 constexpr int kBeside = 40;       ///< registers that ptxas wants beside the sums: addresses, counters, scales
 
 }  // namespace
@@ -33,7 +33,7 @@ std::vector<Emitter::WarpGroupsPart> Emitter::wgmma_cut(const WarpGroups& w, int
     std::vector<WarpGroups::Part> parts;
     for (int s = 0; s < w.steps(); s += per)
         for (size_t begin = 0, end = 0; begin < w.pieces.size(); begin = end) {
-            WarpGroups::Part part{begin, begin, s, std::min(s + per, w.steps()), true, {}, w.smem_a ? -1 : 0};
+            WarpGroups::Part part{begin, begin, s, std::min(s + per, w.steps()), true, {}, 0};
             for (int64_t columns = 0; end < w.pieces.size() && (columns += w.pieces[end].columns) <= 2 * most; part.end = ++end)
                 for (int64_t c = 0; c < w.pieces[end].columns; c += 8)
                     for (int i = 0, r = w.sum_register(layout(w.result), w.tiles[w.pieces[end].tile], w.pieces[end].column + c); i < 4; ++i)
@@ -49,12 +49,14 @@ std::vector<Emitter::WarpGroupsPart> Emitter::wgmma_cut(const WarpGroups& w, int
 /// has been waited for.
 void Emitter::wgmma_parts(WarpGroups& w, ir::InstId id, int64_t size, const std::function<void()>& meanwhile, const AddPart& add) {
     const int left = part_registers(w), sets = w.row->acc == Fmt::i32 ? 2 : 1;  // of integers and of the floats that they are cast to
-    const int most = std::clamp(left / sets / 4 * 4, kLeastOfPart, kPartRegisters);
+    // Factors in registers are decoded between products: rather two small parts by turns than a large one.
+    const int turns = !w.smem_a && left / sets >= 2 * kLeastOfPart ? 2 : 1;
+    const int most = std::clamp(left / sets / turns / 4 * 4, kLeastOfPart, kPartRegisters);
     w.cut(2 * most);
-    const std::vector<WarpGroups::Part> parts = wgmma_cut(w, size, most);
+    std::vector<WarpGroups::Part> parts = wgmma_cut(w, size, most);
     const size_t count = parts[0].sums.size();
     const bool equal = std::all_of(parts.begin(), parts.end(), [&](const WarpGroups::Part& part) { return part.sums.size() == count; });
-    const bool ahead = w.smem_a && parts.size() > 1 && equal && 2 * static_cast<int>(count) <= left;
+    const bool ahead = parts.size() > 1 && equal && 2 * static_cast<int>(count) <= left;
     std::map<std::vector<int64_t>, std::string> names;  // registers in tuples of several lengths make ptxas serialise
     const auto sum_of = [&](size_t i) -> const std::string& {
         std::vector<int64_t> form{ahead ? static_cast<int64_t>(i % 2) : 0};
@@ -71,6 +73,9 @@ void Emitter::wgmma_parts(WarpGroups& w, ir::InstId id, int64_t size, const std:
         wgmma_run(one, "", parts[i]);
     };
     if (!w.smem_a) meanwhile();  // what computes operand A's registers is not to share them with what it computes
+    if (!w.smem_a && ahead) wgmma_hold(w, held_factor(w, id));
+    const bool waits = w.smem_a || ahead;  // behind a statement that issues a part, not in it
+    for (WarpGroups::Part& part : parts) part.wait = waits ? -1 : 0;
     issue(0);
     if (w.smem_a) meanwhile();
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -81,7 +86,7 @@ void Emitter::wgmma_parts(WarpGroups& w, ir::InstId id, int64_t size, const std:
         const std::string part = fresh("part");
         const auto registers = static_cast<int64_t>(parts[i].sums.size());
         line(w.type + " " + part + "[" + number(registers) + "];");
-        std::string moves = w.smem_a ? "wgmma.wait_group.sync.aligned " + number(next) + "; " : "", operands;
+        std::string moves = waits ? "wgmma.wait_group.sync.aligned " + number(next) + "; " : "", operands;
         for (int64_t r = 0; r < registers; ++r) {
             moves += "mov.b32 %" + number(r) + ", " + sum_of(i) + number(r) + "; ";
             operands += std::string(r ? ", \"=" : "\"=") + (w.type == "float" ? "f" : "r") + "\"(" + part + "[" + number(r) + "])";
@@ -108,7 +113,7 @@ void Emitter::wgmma_scaled(WarpGroups& w, ir::InstId id) {
     BlockScales scales;
     wgmma_parts(
         w, id, scale_stretch(fn_, fn_.inst(id)), [&] { scales = stage_scales(id); },
-                [&](const std::string& part, const std::vector<int>& registers, int64_t k) { add_scaled(id, scales, number(k), part, registers); });
+        [&](const std::string& part, const std::vector<int>& registers, int64_t k) { add_scaled(id, scales, number(k), part, registers); });
 }
 
 /// fp8 in f32: a new sum every 128 elements, added with one rounding.

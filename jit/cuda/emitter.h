@@ -240,7 +240,6 @@ private:
     void for_loop_text(ir::InstId loop);
     void trip(ir::BlockId body);
     // Loops with products that run into the next trip (emit_late.cpp).
-    std::string late_factor(ir::InstId product, int count);
     std::vector<std::string> other_places(const ir::Inst& loop, const std::vector<std::string>& places);
     void late_loop(ir::InstId loop, const LoopText& text);
     /// Where the `yield` (or the values of the `condition`) that ends a block puts its values; without an entry a yield emits nothing and its owner
@@ -408,6 +407,8 @@ private:
     void wgmma_promoted(WarpGroups& w, ir::InstId id);
     void release_early(ir::InstId product);
     void wgmma_fragments(WarpGroups& w);
+    void wgmma_hold(WarpGroups& w, const std::string& registers);
+    std::string held_factor(const WarpGroups& w, ir::InstId product);  ///< (emit_late.cpp)
     void wgmma_descriptors(WarpGroups& w);
     std::string word_of(const std::array<std::string, 4>& bytes);
     std::string packed(const std::string& array, const Format& f, const std::string& first);  ///< 32 bits of consecutive registers
@@ -554,7 +555,7 @@ private:
     std::string split_part_, split_head_;  ///< the number of the stretch; what says which program and stretch this is
     std::map<uint32_t, Ring> rings_;                                 ///< by ValueId of the channel
     std::set<uint32_t> released_;                                    ///< by InstId: channel_release that a product has emitted already
-    std::map<std::pair<uint32_t, bool>, std::string> late_factors_;  ///< by InstId of the product and copy of its loop's body
+    std::map<std::pair<uint32_t, bool>, std::string> held_factors_;  ///< by InstId of the product and copy of its loop's body
     bool second_copy_ = false;                                       ///< of the body of a loop with late products
     std::string later_trip_;                                         ///< is this one not the first? Empty: it is not
     const OverlappedProducts overlapped_;

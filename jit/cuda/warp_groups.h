@@ -47,8 +47,8 @@ struct Emitter::WarpGroups {
     std::vector<Piece> pieces;  ///< rows and columns of one instruction, tile by tile
     int steps() const { return static_cast<int>(k / row->k); }
     size_t tiles_of(const Part& p) const { return pieces[p.end - 1].tile - pieces[p.begin].tile + 1; }
-    /// Of a statement: a descriptor, or four registers per tile of 64 rows and step.
-    int a_operands(const Part& p) const { return smem_a ? 1 : static_cast<int>(tiles_of(p)) * (p.last - p.first) * 4; }
+    /// Of a statement: a descriptor, or four registers per tile of 64 rows and step, unless PTX knows them.
+    int a_operands(const Part& p) const { return smem_a ? 1 : !held.empty() ? 0 : static_cast<int>(tiles_of(p)) * (p.last - p.first) * 4; }
     bool k_major(const SharedLayout& l, bool is_a) const { return l.contiguous == static_cast<int>(rank) - (is_a ? 1 : 2); }
     bool packed_sum() const { return row->acc == Fmt::f16; }
     /// Bytes from the operand's first element to that of step `s` and row or column `x` of the tile's batch.
