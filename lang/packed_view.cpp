@@ -17,7 +17,7 @@ using ir::Access;
 namespace {
 
 constexpr int64_t kMostShift = 64;    ///< bits: the word a register begins in, or the next one
-constexpr int kMostWords = 128;       ///< of a thread
+constexpr int kMostWords = 256;       ///< of a thread
 constexpr int64_t kMostOverhead = 8;  ///< words that a thread reads per word that it needs
 
 /// The parameter number of a load's tensor.

@@ -17,6 +17,8 @@ namespace {
 constexpr const char* kRegister = "r";
 /// Instructions of an unrolled loop, roughly. Compilers give up full unrolling at 16384, and the arrays would lie in memory.
 constexpr int64_t kMaxWork = 12288;
+/// Instructions of emulated arithmetic in a loop that is unrolled: half a second of compiling.
+constexpr int64_t kMostEmulation = 8192;
 
 /// Instructions of one element: few for what the machine has, many for what the prelude spells out.
 constexpr int64_t kLight = 4, kHeavy = 64;
@@ -33,6 +35,20 @@ int64_t work(const ir::Function& fn, const ir::Inst& inst) {
 }
 
 }  // namespace
+
+/// Instructions of one element that the prelude spells out, roughly, where neither the machine nor a table has the operation.
+int64_t Emitter::emulation(const ir::Inst& inst) const {
+    if (inst.op == Op::cast) {  // a few instructions, or looked up
+        const auto& to = fn_.type(fn_.result(inst)).elem;
+        if (fn_.elem(fn_.operands(inst)[0]).bits <= 8 || to == Fmt::f8e4m3 || to == Fmt::f8e5m2) return 0;
+    }
+    if (!ir::has_trait(inst.op, ir::ELEMWISE) && inst.op != Op::cast) return 0;
+    int64_t most = 0;
+    const auto look_at = [&](ir::ValueId v) { most = std::max(most, fn_.type(v).pointer ? 0 : Prelude::emulation(fn_.elem(v))); };
+    look_at(fn_.result(inst));
+    for (const ir::ValueId v : fn_.operands(inst)) look_at(v);
+    return most;
+}
 
 /// Do threads of a warp go different ways for long in it: paths of single elements? ptxas 13.0 has taken a warp behind such for one that has come
 /// together again where it has not (docs/gpu.md). So such a warp is told to, there and in front of what it does together.
@@ -111,8 +127,9 @@ void Emitter::fuse(ir::ValueId result, const std::function<std::string(const std
     for (Fused& f : fused_)
         if (std::exchange(f.read, false))
             f.uses += ir::has_trait(inst.op, ir::ELEMWISE) ? static_cast<int>(std::count(operands.begin(), operands.end(), f.value)) : 1;
-    if (fused_.empty()) fused_work_ = 0;
+    if (fused_.empty()) fused_work_ = fused_emulation_ = 0;
     fused_work_ += more;
+    fused_emulation_ += emulation(inst) * registers(result);
     fused_.push_back({result, std::exchange(mark_, {}), std::move(text), 0});
 }
 
@@ -126,12 +143,18 @@ void Emitter::end_fused(const Part* store) {
     int group = store ? store->vector : 1;  // registers that a step of the loop takes: a vector of the widest access
     for (const Fused& f : all) group = std::max(group, f.vector);
     // What is too much for one unrolled loop are several, over parts of the registers: cut by operations, all tiles alive at the cut would be arrays.
-    // Tiles that no register file holds stay one loop.
-    const int64_t n = registers(all[0].value), loops = n > unroll_limit_ ? 1 : std::min((fused_work_ + kMaxWork - 1) / kMaxWork, n);
+    // Tiles that no register file holds stay one loop, and so does arithmetic of formats that the machine does not know: unrolled, it would take
+    // seconds to compile, and beside its instructions those that reach arrays in local memory do not count.
+    const int64_t n = registers(all[0].value);
+    const bool rolled = n > unroll_limit_ || fused_emulation_ > kMostEmulation;
+    const int64_t loops = rolled ? 1 : std::min((fused_work_ + kMaxWork - 1) / kMaxWork, n);
     const int64_t step = ((n + loops - 1) / loops + group - 1) / group * group;
     for (int64_t from = 0; from < n; from += step) {
         const int64_t to = std::min(from + step, n);
-        unroll(to - from);
+        if (rolled)
+            line("#pragma unroll 1");
+        else
+            unroll(to - from);
         const std::string r = group > 1 ? "g" : kRegister;
         open("for (int " + r + " = " + std::to_string(from) + "; " + r + " < " + std::to_string(to) + "; " +
              (group > 1 ? r + " += " + std::to_string(group) : "++" + r) + ")");

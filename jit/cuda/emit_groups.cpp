@@ -10,6 +10,9 @@ namespace tegula::cuda {
 namespace {
 
 constexpr int kTogether = 8;
+/// Elements at bit offsets that a thread loads or stores without a loop: a load takes two dozen instructions, a store, which leaves its neighbours'
+/// bits alone, several times as many, and with and without bounds they are there twice.
+constexpr int kMostLoads = 64, kMostStores = 16;
 
 bool moves_narrow_elements(const ir::Function& fn) {
     for (uint32_t i = 0; i < fn.inst_count(); ++i) {
@@ -44,11 +47,58 @@ std::string Emitter::group_inside(const Part& part, int first, int count) {
     return out;
 }
 
+/// The same for the group that begins at any register `first`; "" too where groups differ in more than where they begin.
+std::string Emitter::any_group_inside(const Part& part, const std::string& first) {
+    const TileLayout& l = layout(part.value);
+    std::string out = part.fixed;
+    for (const Part::Axis& axis : part.axes) {
+        if (axis.dim < 0 || axis.size.empty()) continue;
+        const auto d = static_cast<size_t>(axis.dim);
+        const auto at = [&](int r) { return int64_t{l.point(r, 0, 0)[d]}; };
+        int64_t high = 0;
+        for (int r = 0; r < kTogether; ++r) high = std::max(high, at(r) - at(0));
+        for (int g = 0; g < l.registers(); g += kTogether) {
+            int64_t low = 0, most = 0;
+            for (int r = g; r < g + kTogether; ++r) {
+                low = std::min(low, at(r) - at(g));
+                most = std::max(most, at(r) - at(g));
+            }
+            if (low != 0 || most != high) return {};
+        }
+        const std::string c = coordinate(l, axis.dim, first);
+        out = both(out, c + " >= " + axis.low + " && " + c + " + " + std::to_string(high) + " < " + axis.low + " + " + axis.count);
+    }
+    return out;
+}
+
+/// Many registers: the groups are trips of a loop, and the tile lies in local memory, where its elements cost less than reaching them.
+void Emitter::by_groups_in_loop(const Part& part, bool checked, bool groups, const std::function<void(const std::string& r, bool bounds)>& body) {
+    const int count = registers(part.value), together = count % kTogether ? 1 : kTogether;
+    const std::string g = fresh("g"), inside = groups ? any_group_inside(part, g) : std::string();
+    line("#pragma unroll 1");
+    open("for (int " + g + " = 0; " + g + " < " + std::to_string(count) + "; " + g + " += " + std::to_string(together) + ")");
+    const auto group = [&](bool bounds) { each(together, [&](const std::string& i) { body(g + " + " + i, bounds); }); };
+    if (inside.empty()) {
+        group(checked);
+    } else {
+        open("if (" + inside + ")");
+        group(false);
+        close("} else {");
+        ++depth_;
+        group(true);
+        close();
+    }
+    close();
+}
+
 /// Registers one by one; the body is told whether the element needs its bounds.
 void Emitter::by_groups(const Part& part, bool checked, const std::function<void(const std::string& r, bool bounds)>& body) {
     const bool groups = checked && part.vector == 1 && !is_scalar(part.value) && !part.mask.valid() && registers(part.value) % kTogether == 0 &&
                         registers(part.value) <= unroll_limit_ && moves_narrow_elements(fn_) &&
                         part_condition(part, "0", true) != part_condition(part, "0", false) && !group_inside(part, 0, 1).empty();
+    const int most = fn_.inst(part.inst).op == ir::Op::load ? kMostLoads : kMostStores;
+    const bool rolled = !is_scalar(part.value) && bit_addressed(fn_.elem(part.tensor)) && registers(part.value) > most;
+    if (rolled) return by_groups_in_loop(part, checked, groups, body);
     if (!groups) return each_register(part.value, [&](const std::string& r) { body(r, checked); });
     for (int first = 0; first < registers(part.value); first += kTogether) {
         const auto group = [&](bool bounds) { each(kTogether, [&](const std::string& i) { body(std::to_string(first) + " + " + i, bounds); }); };

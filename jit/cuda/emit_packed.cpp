@@ -277,20 +277,22 @@ bool Emitter::load_words(ir::InstId id) {
     }
     found->second.moved = shift;
     const auto offset = [&](const PackedView::Load& load) { return runs.at(load.reg) + (load.offset ? " + " + number(load.offset) + "ull" : ""); };
-    const auto load = [&](bool guarded) {
-        load_all_words(part, view, array, offset, guarded);
-        if (!loaded && view.most_shift) shift_words(view, array, array, shift);
-        if (guarded) clear_outside(part, view, array, loaded ? shift : "");
-    };
+    // Only loads are there with and without bounds: two versions of anything take compilers twice the time.
     if (part.whole == "true") {
-        load(false);
+        load_all_words(part, view, array, offset, false);
     } else {
         open("if (" + part.whole + ")");
-        load(false);
+        load_all_words(part, view, array, offset, false);
         close("} else {");
         ++depth_;
+        load_all_words(part, view, array, offset, true);
+        close();
+    }
+    if (!loaded && view.most_shift) shift_words(view, array, array, shift);
+    if (part.whole != "true") {
+        open("if (!(" + part.whole + "))");
         for (size_t a = 0; a < part.axes.size(); ++a) part_bounds(part, a);
-        load(true);
+        clear_outside(part, view, array, loaded ? shift : "");
         close();
     }
     close();
@@ -351,6 +353,7 @@ void Emitter::clear_outside(const Part& part, const PackedView& view, const std:
                 const uint64_t field = low_bits(view.bits), in = from >= 0 ? field << from : field >> -from;
                 bits[l.point(static_cast<int>(r), 0, 0)[static_cast<size_t>(axis.dim)]] |= static_cast<uint32_t>(in);
             }
+            if (bits.size() == 1) bits.begin()->second = ~uint32_t{0};  // all or nothing, by the same mask for all words of a row
             const std::vector<std::pair<int64_t, uint32_t>> key(bits.begin(), bits.end());
             std::string& mask = masks[key];
             if (mask.empty()) {

@@ -160,6 +160,8 @@ private:
     void store_vectors(const Part& part, bool checked);
     void by_vectors(const Part& part, const std::function<void(const std::string& r)>& body);
     std::string group_inside(const Part& part, int first, int count);
+    std::string any_group_inside(const Part& part, const std::string& first);
+    void by_groups_in_loop(const Part& part, bool checked, bool groups, const std::function<void(const std::string& r, bool bounds)>& body);
     void by_groups(const Part& part, bool checked, const std::function<void(const std::string& r, bool bounds)>& body);
     std::string other_text(const Part& part, const std::string& r);
     std::string first_bytes(const Part& part, const std::string& r);
@@ -513,6 +515,7 @@ private:
     int find_resident_programs() const;
     void find_uses();
     void find_unroll_limit();
+    int64_t emulation(const ir::Inst& inst) const;
     bool parts(ir::InstId id) const;
     void find_parting();
     void converge();  ///< in front of what whole warps execute together
@@ -595,7 +598,7 @@ private:
     std::map<uint32_t, Decoding> decodings_;  ///< by ValueId of the cast's result
     std::vector<bool> pairs_, quads_;         ///< by ValueId
     std::vector<Fused> fused_;
-    int64_t fused_work_ = 0;
+    int64_t fused_work_ = 0, fused_emulation_ = 0;
     bool joining_ = false;  ///< is the text of a tile made that joins the pending loop?
     struct Prefix {         ///< a mask that is true for the first counts along an axis
         int axis = 0;

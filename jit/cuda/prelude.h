@@ -36,6 +36,8 @@ public:
     std::string load_bits(const Format& f, const std::string& base, const std::string& bit);
     std::string store_bits(const Format& f, const std::string& base, const std::string& bit, const std::string& code);
     std::string from_bits(const Format& f, const std::string& code);  ///< a register from the code in an unsigned integer
+    /// Instructions of an operation that the text spells out, roughly; 0: the machine has the format.
+    static int64_t emulation(const Format& f);
     /// Asks for a named section of device text (prelude_text.cpp): "barrier", "mbarrier", "tma", "wgmma", "mma", "ldmatrix", ..
     void need(std::string_view section);
     /// Everything asked for, in dependency order, each section once.
@@ -52,6 +54,9 @@ private:
     std::string number(const Format& f, const std::string& code);  ///< the exact value as `Number`
     std::string rounded(const Format& to, const std::string& number, Round round, Overflow overflow, const std::string& random);
     std::string decode_by_table(const Format& f, const std::string& head);
+    static bool has_long_value(const Format& f);  ///< is `value` more than a few instructions?
+    std::string cast_name(const Format& to, const Format& from, Round round, Overflow overflow);
+    std::string table_cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow);
     std::string integer_cast(const Format& to, const Format& from, const std::string& value);
     std::string float_to_integer(const Format& to, const Format& from, const std::string& value, Round round);
     std::string float_cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow);

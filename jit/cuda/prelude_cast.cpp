@@ -1,8 +1,11 @@
 // Prelude, conversions: one rounding from format to format, bit casts, elements at bit offsets. Instructions and short paths where they are equal on
 // every value; else the exact value as `Number` and the general rounding.
+#include <cmath>
+
 #include "jit/cuda/prelude.h"
 #include "jit/cuda/prelude_text.h"
 #include "lang/check.h"
+#include "lang/plain_text.h"
 
 namespace tegula::cuda {
 
@@ -16,6 +19,12 @@ bool is_plain(const Format& to, Round round, Overflow overflow) {
                        (to.is_float() && !to.has_inf && overflow == Overflow::sat);
     return round == Round::rne && usual;
 }
+
+/// Bits of codes whose results a table holds: 256 entries stay in the first cache.
+constexpr unsigned kMostLookedUp = 8;
+
+/// Are all values of a fixed-point format exact as float, the power of two included?
+bool is_small_fixed(const Format& f) { return f.kind == FormatKind::fixed && f.bits <= 24 && f.frac_bits <= 64; }
 
 bool is_double(const Format& f) { return is_native_float(f) && f.bits == 64; }
 
@@ -39,6 +48,11 @@ const char* suffix(Round round) {
 
 }  // namespace
 
+std::string Prelude::cast_name(const Format& to, const Format& from, Round round, Overflow overflow) {
+    const char* excess = overflow == Overflow::sat ? "_sat" : overflow == Overflow::automatic ? "" : "_ieee";
+    return "cast_" + tag(to) + "_" + tag(from) + suffix(round) + excess;
+}
+
 std::string Prelude::cast(const Format& to, const Format& from, const std::string& v, Round round, Overflow overflow, const std::string& seed,
                           const std::string& index) {
     const bool from_whole = from.is_int() || from.is_bool();
@@ -49,15 +63,13 @@ std::string Prelude::cast(const Format& to, const Format& from, const std::strin
         return "(" + value(from, v) + " != 0)";
     }
     if (to.is_int() && from_whole && overflow != Overflow::sat) return integer_cast(to, from, v);
-    std::string quick = round == Round::stochastic ? ""
-                        : to.is_int()              ? float_to_integer(to, from, v, round)
-                                                   : float_cast(to, from, v, round, overflow);
-    if (!quick.empty()) return quick;
     const bool random = round == Round::stochastic;
-    const std::string name = "cast_" + tag(to) + "_" + tag(from) + suffix(round) +
-                             (overflow == Overflow::sat         ? "_sat"
-                              : overflow == Overflow::automatic ? ""
-                                                                : "_ieee");
+    const bool may_look_up = !random && from.bits <= kMostLookedUp;
+    if (may_look_up && has_long_value(from)) return table_cast(to, from, v, round, overflow);
+    std::string quick = random ? "" : to.is_int() ? float_to_integer(to, from, v, round) : float_cast(to, from, v, round, overflow);
+    if (!quick.empty()) return quick;
+    if (may_look_up) return table_cast(to, from, v, round, overflow);
+    const std::string name = cast_name(to, from, round, overflow);
     const std::string call = name + "(" + v + (random ? ", " + seed + ", " + index : "") + ")";
     if (!first(name)) return call;
     if (random) need("philox");
@@ -102,24 +114,20 @@ std::string Prelude::float_to_integer(const Format& to, const Format& from, cons
 /// To a float from any format, where one instruction or the short encoder does it; else empty.
 std::string Prelude::float_cast(const Format& to, const Format& from, const std::string& v, Round round, Overflow overflow) {
     if (!to.is_float()) return "";
-    const bool whole = from.is_int() || from.is_bool(), fixed = from.kind == FormatKind::fixed;
-    const bool plain = is_plain(to, round, overflow);
-    const bool from_float = !whole && !fixed && work(from) == Work::real32;
+    if (from.kind == FormatKind::lns || !is_plain(to, round, overflow)) return "";
+    const bool whole = from.is_int() || from.is_bool(), small_fixed = is_small_fixed(from);
+    const bool from_float = small_fixed || (!whole && from.kind != FormatKind::fixed && work(from) == Work::real32);
     const unsigned from_bits = from.is_bool() ? 1 : from.bits;
-    if (from.kind == FormatKind::lns) return "";
+    if (to == from && is_native_float(to)) return v;
+    if (whole && from_bits > 53 && !is_native_float(to)) return "";
+    const std::string real =
+        small_fixed ? "((float)" + atom(v) + " * " + hex_float_text(std::ldexp(1.0, -int{from.frac_bits})) + "f)" : value(from, v);
     if (is_native_float(to)) {
-        if (!plain) return "";
-        if (to == from) return v;
-        const std::string T = "(" + type(to) + ")";
-        if (whole || (from_float && is_double(to))) return T + atom(value(from, v));
-        if (from_float) return value(from, v);
-        return is_double(to) ? value(from, v) : T + atom(value(from, v));
+        const bool same = !whole && from_float != is_double(to);
+        return same ? real : "(" + type(to) + ")" + atom(real);
     }
-    if (!plain) return "";
-    if (whole && from_bits > 53) return "";
-    if (whole && from_bits <= 24) return nearest(to, "(float)" + atom(v), true);
-    if (whole) return nearest(to, "(double)" + atom(v), false);
-    return nearest(to, value(from, v), from_float);
+    if (whole) return nearest(to, (from_bits <= 24 ? "(float)" : "(double)") + atom(v), from_bits <= 24);
+    return nearest(to, real, from_float);
 }
 
 std::string Prelude::bitcast(const Format& to, const Format& from, const std::string& value) {

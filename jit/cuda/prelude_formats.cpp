@@ -68,8 +68,16 @@ bool works_in_float(const Format& f) {
 
 /// Has the short path of encode_rne (prelude_round.cpp).
 bool has_short_encoder(const Format& f) {
-    return works_in_float(f) && f.is_signed && f.subnormal && f.man_bits > 0 && !f.scale_only && f.bias <= 127 && f.bias >= -80;
+    return works_in_float(f) && f.subnormal && f.man_bits > 0 && !f.scale_only && f.bias <= 127 && f.bias >= -80;
 }
+
+/// The value is the code among the bits of a float, times a power of two.
+bool has_short_decoder(const Format& f) {
+    return works_in_float(f) && f.exp_bits < 8 && f.subnormal && !f.scale_only && f.bias >= 0 && f.bias <= 250;
+}
+
+/// The exponent of a float, as f8e8m0 is.
+bool is_exponent(const Format& f) { return f.scale_only && f.man_bits == 0 && f.exp_bits == 8 && f.bias == 127 && f.nan == NanCode::all_ones; }
 
 bool is_sat(const Format& f, Overflow overflow) { return overflow == Overflow::sat || (overflow == Overflow::automatic && !f.has_inf); }
 
@@ -117,6 +125,17 @@ Prelude::Work Prelude::work(const Format& f) {
             break;
     }
     TEGULA_CHECK(false, "a block has no codes");
+}
+
+int64_t Prelude::emulation(const Format& f) {
+    if (f.is_bool() || f.is_int() || is_native_float(f) || is_ieee_binary(f, 16) || (f.bits == 16 && f.exp_bits == 8 && f.man_bits == 7)) return 0;
+    if (f.kind == FormatKind::fixed || (f.is_float() && has_short_encoder(f) && has_short_decoder(f))) return 48;
+    return 512;
+}
+
+bool Prelude::has_long_value(const Format& f) {
+    if (f.kind == FormatKind::codebook || f.kind == FormatKind::lns) return true;
+    return f.is_float() && !is_native_float(f) && !has_short_decoder(f) && !is_exponent(f);
 }
 
 std::string Prelude::type(const Format& f) const {
@@ -218,7 +237,7 @@ std::string Prelude::value(const Format& f, const std::string& code) {
         return call;
     }
     const uint64_t max = max_code(f) >> padding(f);
-    if (work(f) == Work::real32 && f.exp_bits < 8 && f.subnormal && !f.scale_only && f.bias >= 0 && f.bias <= 250) {
+    if (has_short_decoder(f)) {
         need("bits");
         const std::string shift = std::to_string(23 - f.man_bits), m = hex(low(f.exp_bits + f.man_bits), false);
         std::string body =
@@ -234,7 +253,7 @@ std::string Prelude::value(const Format& f, const std::string& code) {
         functions_ += head + body + " return v; }\n";
         return call;
     }
-    if (f.scale_only && f.man_bits == 0 && f.exp_bits == 8 && f.bias == 127 && f.nan == NanCode::all_ones) {
+    if (is_exponent(f)) {
         need("bits");
         functions_ += head + " return as_float(code == 0 ? 0x400000u : code == 0xff ? 0x7fc00000u : (unsigned)code << 23); }\n";
         return call;
@@ -264,6 +283,22 @@ std::string Prelude::decode_by_table(const Format& f, const std::string& head) {
            head + " return lns_value(number_" + tag(f) + "(code)); }\n";
 }
 
+/// The results of all codes, which the library computes, in a table: for conversions that would take more than a few instructions.
+std::string Prelude::table_cast(const Format& to, const Format& from, const std::string& v, Round round, Overflow overflow) {
+    const std::string name = cast_name(to, from, round, overflow), call = name + "(" + v + ")";
+    if (!first(name)) return call;
+    const uint64_t codes = uint64_t{1} << from.bits;
+    const bool wide = to.container_bytes() == 8;
+    std::string entries;
+    for (uint64_t code = 0; code < codes; ++code)
+        entries += (code ? ", " : "") + hex(convert(to, from, extend_code(from, code), {round, overflow}) & low(8 * to.container_bytes()), wide);
+    const std::string table = "table_of_" + name;
+    functions_ += std::string("static __device__ const ") + unsigned_container(to) + " " + table + "[" + std::to_string(codes) + "] = {" + entries +
+                  "};\n__device__ __forceinline__ " + type(to) + " " + name + "(" + type(from) + " code) { return " +
+                  from_bits(to, table + "[(unsigned)code & " + hex(codes - 1, false) + "]") + "; }\n";
+    return call;
+}
+
 // ---- code of a value ----
 
 std::string Prelude::nearest(const Format& f, const std::string& value, bool value_is_float) {
@@ -291,8 +326,12 @@ std::string Prelude::nearest(const Format& f, const std::string& value, bool val
     }
     need("encode_rne");
     const uint64_t max = max_code(f), above = f.has_inf ? inf_code(f, false) : max;
-    functions_ += head + "encode_rne<" + std::to_string(f.man_bits) + ", " + std::to_string(min_exponent(f)) + ", " + hex(max, false) + ", " +
-                  hex(above, false) + ", " + hex(nan_code(f), false) + ", " + std::to_string(f.bits - 1) + ", " + truth(f.negative_zero) +
+    const std::string facts = std::to_string(f.man_bits) + ", " + std::to_string(min_exponent(f)) + ", " + hex(max, false) + ", " +
+                              hex(above, false) + ", " + hex(nan_code(f), false);
+    const uint64_t below = f.has_inf && f.nan != NanCode::none ? nan_code(f) : 0;  // what a format without signs has for negative numbers
+    functions_ += head +
+                  (f.is_signed ? "encode_rne<" + facts + ", " + std::to_string(f.bits - 1) + ", " + truth(f.negative_zero)
+                               : "encode_unsigned_rne<" + facts + ", " + hex(below, false)) +
                   ">(v); }\n";
     return call;
 }

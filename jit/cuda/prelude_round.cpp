@@ -21,6 +21,12 @@ __device__ __forceinline__ unsigned encode_rne(float v) {
     r = r > kMax ? kAbove : r;
     return m > 0x7f800000u ? kNan : r | (r != 0 || kNegativeZero ? bits >> 31 << kSignAt : 0);
 }
+/// For formats without signs, of at most 16 bits: negative numbers that do not round to zero become kBelow.
+template <int kMantissa, int kMinExponent, unsigned kMax, unsigned kAbove, unsigned kNan, unsigned kBelow>
+__device__ __forceinline__ unsigned encode_unsigned_rne(float v) {
+    const unsigned r = encode_rne<kMantissa, kMinExponent, kMax, kAbove, kNan, 31, false>(v);
+    return r >> 31 ? kBelow : r;
+}
 )";
 
 constexpr std::string_view kFloatRoundOdd = R"(

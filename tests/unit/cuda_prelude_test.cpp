@@ -79,6 +79,8 @@ std::vector<Format> minifloats() {
     add(3, 3, [](Format& f) { f.has_inf = false, f.nan = NanCode::all_ones; });
     add(5, 3, [](Format& f) { f.has_inf = true, f.nan = NanCode::all_ones; });
     add(4, 4, [](Format& f) { f.is_signed = false, f.negative_zero = false, f.bits = 8; });
+    add(5, 3, [](Format& f) { f.is_signed = false, f.negative_zero = false, f.bits = 8; });
+    add(4, 2, [](Format& f) { f.is_signed = false, f.negative_zero = false, f.has_inf = true, f.nan = NanCode::all_ones, f.bits = 6; });
     add(8, 7, [](Format& f) { f.has_inf = false, f.nan = NanCode::none; });
     add(2, 4, [](Format& f) { f.has_inf = false, f.nan = NanCode::none, f.negative_zero = false; });
     add(8, 3, [](Format& f) { f.bias = 140; });
@@ -92,7 +94,7 @@ std::vector<Format> formats() {
     for (unsigned bits : {1u, 5u, 13u, 24u, 33u, 57u})
         for (bool is_signed : {false, true}) all.push_back(int_format(bits, is_signed));
     for (bool is_signed : {false, true})
-        for (auto [i, f] : {std::pair(4u, 4u), std::pair(8u, 8u), std::pair(1u, 31u)}) all.push_back(fixed(i, f, is_signed));
+        for (auto [i, f] : {std::pair(4u, 4u), std::pair(8u, 8u), std::pair(1u, 31u), std::pair(3u, 4u)}) all.push_back(fixed(i, f, is_signed));
     all.push_back(lns(4, 3));
     all.push_back(lns(5, 10));
     all.push_back(codebook({0.0, -1.0, 0.5, 7.25}));

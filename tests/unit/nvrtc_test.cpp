@@ -347,6 +347,42 @@ kernel mm<B: int>(x: tensor<f16>[M, Q], w: tensor<f16>[Q, N], out y: tensor<f32>
     }
 }
 
+/// Compile time follows the instructions that come of an element: of weights that are not as wide as bytes, of formats that are looked up, and of
+/// arithmetic that the machine does not have.
+TEST_F(NvrtcTest, narrow_formats_take_few_instructions) {
+    struct Case {
+        std::string text;
+        int elements;  ///< of a thread
+        int most;      ///< instructions of PTX for each
+    };
+    const auto product = [](const std::string& type, int m, int n, int most) {
+        const std::string bm = std::to_string(m), bn = std::to_string(n);
+        return Case{"kernel k(a: tensor<f16>[M, K], b: tensor<" + type + ">[N, K], out c: tensor<f32>[M, N]) grid [cdiv(M, " + bm + "), cdiv(N, " +
+                        bn + ")] {\n    let (m, n) = (program_id(0) * " + bm + ", program_id(1) * " + bn + ");\n    var acc = zeros<f32>[" + bm +
+                        ", " + bn + "];\n    for k in 0 .. K step 128 { acc = dot(a[m +: " + bm + ", k +: 128], trans(cast<f16>(b[n +: " + bn +
+                        ", k +: 128])), acc); }\n    c[m +: " + bm + ", n +: " + bn + "] = acc;\n}\n",
+                    n, most};
+    };
+    const auto chain = [](const std::string& type, int most) {
+        return Case{"kernel k(x: tensor<" + type + ">[N], y: tensor<" + type + ">[N], out z: tensor<" + type +
+                        ">[N]) grid [cdiv(N, 4096)] {\n    let i = program_id(0) * 4096;\n    let (a, b) = (x[i +: 4096], y[i +: "
+                        "4096]);\n    z[i +: 4096] = (a * b + a) * b + a;\n}\n",
+                    32, most};
+    };
+    for (const Case& c :
+         {product("i5", 1, 256, 20), product("fixed<3, 4>", 16, 128, 22), product("lns<3, 4>", 16, 128, 20),
+          chain("float<5, 3, signed = false>", 200), chain("float<4, 3, subnormal = false>", 60), chain("lns<3, 4>", 60), chain("f6e3m2", 250)}) {
+        auto module = tegula::Engine::create({}).value().load(c.text, "k.tile");
+        ASSERT_TRUE(module) << c.text;
+        auto kernel = module.value().compile("k", {});
+        ASSERT_TRUE(kernel) << c.text;
+        auto ptx = kernel.value().artifact("ptx@sm_90a");
+        ASSERT_TRUE(ptx) << ptx.diagnostics().text();
+        const std::string text = ptx.value();
+        EXPECT_LE(std::count(text.begin(), text.end(), ';'), int64_t{c.most} * c.elements) << c.text;
+    }
+}
+
 TEST_F(NvrtcTest, spills_are_seen) {
     const auto compiled = backend_.compile_text(text_of(kSpilling, "spill"), hopper_);
     ASSERT_TRUE(compiled) << compiled.error;
