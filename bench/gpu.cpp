@@ -138,6 +138,7 @@ public:
         const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
         Array x = normal("f16", {m, k}, 1), y = empty(group ? "f16" : "f32", {m, n});
         std::vector<tegula::NamedValue> generics = set_;
+        if (!group && layout == "fragment") generics.emplace_back("FRAGMENTS", int64_t{1});
         for (int64_t copy = 0; copy < copies; ++copy) {
             Array w = type == "f8e4m3" ? finite_bytes("i8", {size}, 2) : bytes({size}, 2);
             w.type = type, w.extents = {n, k}, w.layout = layout;

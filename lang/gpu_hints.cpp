@@ -15,9 +15,10 @@ using namespace ir;
 constexpr int kExchanges[][3] = {{8, 40, 232}, {16, 24, 112}};  ///< warps that compute: of the producer, of the others
 /// Late products want every register; the producer of such a form, which does little, does with the fewest that there are.
 constexpr int kLateExchange[] = {8, 24, 240};
-constexpr int kLeast = 24, kMost = 255;               ///< registers of a thread: what ptxas takes on all architectures
-constexpr int64_t kBesideStream = 12, kStreamed = 4;  ///< registers of a thread, measured: for addresses; times those of tiles that are loaded ahead
-constexpr int64_t kBesideShared = 24;  ///< the same: for what decodes words that lanes share
+constexpr int kLeast = 24, kMost = 255;              ///< registers of a thread: what ptxas takes on all architectures
+constexpr int64_t kLeastStream = 72;                 ///< registers of a thread beside sums, whatever the width of words
+constexpr int64_t kBesideStream = 8, kStreamed = 4;  ///< registers of a thread, measured: for addresses; times those of tiles that are loaded ahead
+constexpr int64_t kBesideShared = 24;                ///< the same: for what decodes words that lanes share
 constexpr int kMostPrograms = 4;
 constexpr int64_t kMaxUnroll = 64;
 /// Elements that the copies of a body compute in a thread. Compilers give up unrolling at 16384 instructions, also of the loops over registers
@@ -64,21 +65,27 @@ int64_t register_words(const Function& fn, ValueId v) {
 /// they become on their way to products. 0: no narrow tile is loaded ahead.
 int64_t streaming_registers(const Function& fn, const Inst& loop) {
     const auto next = fn.operands(fn.inst(fn.block(fn.blocks(loop)[0]).insts.back()));
-    int64_t needed = kBesideStream;
+    int64_t needed = kBesideStream, others = kLeastStream;
     bool narrow = false;
     for (uint32_t r = 0; r < loop.results.count; ++r) {
         const Inst* def = fn.def(next[r]);
         const bool ahead = def && def->op == Op::load;
-        narrow = narrow || (ahead && fn.elem(next[r]).bits < 8);
         const int64_t words = register_words(fn, fn.result(loop, r));
-        needed += (ahead ? kStreamed : 1) * words;
-        if (!ahead || fn.elem(next[r]).bits >= 8) continue;
-        // Lanes that share a row hold words for all of them, those that come and those that are decoded; what is no words is elements.
+        if (!ahead || fn.elem(next[r]).bits > 8) {
+            needed += (ahead ? kStreamed : 1) * words;
+            others += words;
+            continue;
+        }
+        narrow = true;
+        // Words that come and words that are decoded, and half of the pairs.
+        const int64_t elements = fn.placement(next[r]).regs.registers();
+        needed += 2 * words + elements / 4;
+        // Lanes that share a row hold words for all of them; what is no words is elements.
         const auto view = packed_view(fn, *def, fn.placement(next[r]).regs);
-        const int64_t held = view ? view->words() : fn.placement(next[r]).regs.registers();
+        const int64_t held = view ? view->words() : elements;
         if (held > words) needed += 2 * (held - words) + kBesideShared;
     }
-    return narrow ? needed : 0;
+    return narrow ? std::max(needed, others) : 0;
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ using namespace ir;
 constexpr double kLatency = 900;         ///< of a copy to shared memory, barrier included
 constexpr double kLoadedLatency = 1500;  ///< of one among the many that keep a ring full
 constexpr double kIteration = 90;        ///< waiting and signalling around one step of a ring
-constexpr double kDecoded = 600;         ///< of a step whose wgmma takes a factor decoded in registers: one waits for the other
-constexpr double kDecoding = 3;          ///< elementwise operations that taking a narrow code out of its word and casting it is worth
+constexpr double kDecoded = 400;         ///< of a step whose wgmma takes a factor decoded in registers, beside the longer of the two
+constexpr double kAhead = 1200;          ///< that a trip takes at least when its narrow tiles were loaded a trip before
+constexpr double kDecoding = 2.4;        ///< elementwise operations that taking a narrow code out of its word and casting it is worth
 constexpr double kUncopied = 250;        ///< two meetings of the group and shared memory, per trip of a loop without a ring
 constexpr double kProgram = 1200;        ///< start of a program, its scalars and barriers
 constexpr double kLaunch = 3500;         ///< of a grid
@@ -67,6 +68,7 @@ private:
     Cost loop(const Inst& inst);
     Cost instruction(const Inst& inst);
     Cost product(const Inst& inst);
+    bool decodes_for_group(const Inst& dot) const;
     Cost access(const Inst& inst);
     unsigned axes_behind(const Inst& access) const;
     double distinct(unsigned axes) const;
@@ -204,7 +206,6 @@ Cost Estimator::product(const Inst& inst) {
     const RowVerdict best = best_row(judge_rows(fn_, inst, rows_));
     const MmaRow& row = mma_rows()[static_cast<size_t>(best.row)];
     c.tensor = c.alone = best.cost * (out_.spills ? kSpill : 1);
-    if (row.kind == MmaRow::wgmma && is_decoded(fn_, inst, 0)) c.alone += kDecoded;
     if (row.fraction_bits == 13) {
         const int64_t chunk = std::min<int64_t>(inst.op == Op::dot_scaled ? scale_stretch(fn_, inst) : product_shape(fn_, inst).k, 128);
         out_.chunk = out_.chunk ? std::min(out_.chunk, chunk) : chunk;
@@ -214,6 +215,11 @@ Cost Estimator::product(const Inst& inst) {
         out_.row = row.name;
     }
     return c;
+}
+
+/// Does a warp group multiply a factor that its threads decode?
+bool Estimator::decodes_for_group(const Inst& dot) const {
+    return mma_rows()[static_cast<size_t>(best_row(judge_rows(fn_, dot, rows_)).row)].kind == MmaRow::wgmma && is_decoded(fn_, dot, 0);
 }
 
 Cost Estimator::instruction(const Inst& inst) {
@@ -254,7 +260,8 @@ Cost Estimator::loop(const Inst& inst) {
     if (spreads(inst)) times = 1;
     Cost body, copies;
     int64_t stage_bytes = 0;
-    bool product = false;
+    bool product = false, deferred = false, words = false;
+    double products = 0;  // clocks of those alone
     for (BlockId b : fn_.blocks(inst))
         for (InstId i : fn_.block(b).insts) {
             const Inst& in = fn_.inst(i);
@@ -265,8 +272,17 @@ Cost Estimator::loop(const Inst& inst) {
             if (ahead) cost.alone = 0;
             (copied ? copies : body).add(cost, 1);
             if (copied) stage_bytes += static_cast<int64_t>(bytes_of(fn_, fn_.result(in)));
-            product = product || is_product(in.op);
+            words = words || ahead;
+            if (!is_product(in.op)) continue;
+            product = true;
+            products += cost.alone;
+            deferred = deferred || decodes_for_group(in);
         }
+    // Decoding of the next trip goes on beside the product; warps that multiply alone wait for words of one trip.
+    if (deferred)
+        body.alone = std::max(products, body.alone - products) + kDecoded;
+    else if (product && words)
+        body.alone = std::max(body.alone, kAhead);
     const int64_t room = arch_.shared_bytes - kSharedReserve;
     int64_t stages = product && stage_bytes > 0 ? std::min<int64_t>(kDefaultStages, room / stage_bytes) : 0;
     if (stages < 2 || !arch_.cp_async) stages = 0;
@@ -294,7 +310,7 @@ Cost Estimator::block(BlockId id) {
 /// its accumulator, on wgmma a few rows and columns of them.
 void Estimator::find_resources() {
     const double threads = 32.0 * rows_.warps;
-    double accumulators = 0, part = 0, totals = 0, largest = 0;
+    double accumulators = 0, part = 0, totals = 0, largest = 0, pairs = 0;
     for_each_inst(fn_, fn_.body, [&](InstId id) {
         const Inst& inst = fn_.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r) {
@@ -304,6 +320,10 @@ void Estimator::find_resources() {
             if (is_split_loop(fn_, inst) && !spreads(inst)) totals += words;
             if (is_product(inst.op)) {
                 accumulators += words;
+                if (decodes_for_group(inst)) {  // two sets of pairs: of this trip and of the next one
+                    const ProductShape shape = product_shape(fn_, inst);
+                    pairs = std::max(pairs, double(shape.m * shape.k));
+                }
                 const MmaRow& row = mma_rows()[static_cast<size_t>(best_row(judge_rows(fn_, inst, rows_)).row)];
                 if (inst.op == Op::dot_scaled || promotes(row))
                     part = std::max(part, row.kind == MmaRow::wgmma ? std::min(words, kPartRegisters * threads) : words);
@@ -314,7 +334,7 @@ void Estimator::find_resources() {
     });
     const double held = (accumulators > 0 ? accumulators + part + totals + double(shared_words(fn_)) : 2 * largest) / threads;
     out_.spills = held > 200;
-    const double registers = std::min(held + 64, 255.0) * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
+    const double registers = std::min(held + pairs / threads + 64, 255.0) * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
     const int by_registers = static_cast<int>(arch_.registers / registers);
     const int by_threads = static_cast<int>(2048 / threads);
     out_.per_sm = std::clamp(std::min(by_registers, by_threads), 1, kMaxPrograms);
