@@ -69,6 +69,7 @@ private:
     Cost instruction(const Inst& inst);
     Cost product(const Inst& inst);
     bool decodes_for_group(const Inst& dot) const;
+    bool comes_in_words(const Inst& load) const;
     Cost access(const Inst& inst);
     unsigned axes_behind(const Inst& access) const;
     double distinct(unsigned axes) const;
@@ -217,6 +218,13 @@ Cost Estimator::product(const Inst& inst) {
     return c;
 }
 
+/// Is a tile loaded by words that are decoded? Whole bytes of plain rows are copied as they are.
+bool Estimator::comes_in_words(const Inst& load) const {
+    const unsigned bits = fn_.elem(fn_.result(load)).bits;
+    const Layout::Kind kind = fn_.types().layout(fn_.type(fn_.operands(load)[0]).layout).kind();
+    return bits < 8 || (bits == 8 && kind != Layout::Kind::row && kind != Layout::Kind::col);
+}
+
 /// Does a warp group multiply a factor that its threads decode?
 bool Estimator::decodes_for_group(const Inst& dot) const {
     return mma_rows()[static_cast<size_t>(best_row(judge_rows(fn_, dot, rows_)).row)].kind == MmaRow::wgmma && is_decoded(fn_, dot, 0);
@@ -266,7 +274,7 @@ Cost Estimator::loop(const Inst& inst) {
         for (InstId i : fn_.block(b).insts) {
             const Inst& in = fn_.inst(i);
             const bool tile = in.op == Op::load && fn_.type(fn_.result(in)).shape.rank >= 2;
-            const bool ahead = tile && fn_.elem(fn_.result(in)).bits < 8;  // in registers, not in a ring
+            const bool ahead = tile && comes_in_words(in);  // in registers, not in a ring
             const bool copied = tile && !ahead;
             Cost cost = instruction(in);
             if (ahead) cost.alone = 0;
@@ -310,7 +318,8 @@ Cost Estimator::block(BlockId id) {
 /// its accumulator, on wgmma a few rows and columns of them.
 void Estimator::find_resources() {
     const double threads = 32.0 * rows_.warps;
-    double accumulators = 0, part = 0, totals = 0, largest = 0, pairs = 0;
+    double accumulators = 0, part = 0, totals = 0, largest = 0;
+    bool streams = false;  // words and two sets of pairs: compilers take all registers that there are
     for_each_inst(fn_, fn_.body, [&](InstId id) {
         const Inst& inst = fn_.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r) {
@@ -320,10 +329,7 @@ void Estimator::find_resources() {
             if (is_split_loop(fn_, inst) && !spreads(inst)) totals += words;
             if (is_product(inst.op)) {
                 accumulators += words;
-                if (decodes_for_group(inst)) {  // two sets of pairs: of this trip and of the next one
-                    const ProductShape shape = product_shape(fn_, inst);
-                    pairs = std::max(pairs, double(shape.m * shape.k));
-                }
+                streams = streams || decodes_for_group(inst);
                 const MmaRow& row = mma_rows()[static_cast<size_t>(best_row(judge_rows(fn_, inst, rows_)).row)];
                 if (inst.op == Op::dot_scaled || promotes(row))
                     part = std::max(part, row.kind == MmaRow::wgmma ? std::min(words, kPartRegisters * threads) : words);
@@ -334,7 +340,7 @@ void Estimator::find_resources() {
     });
     const double held = (accumulators > 0 ? accumulators + part + totals + double(shared_words(fn_)) : 2 * largest) / threads;
     out_.spills = held > 200;
-    const double registers = std::min(held + pairs / threads + 64, 255.0) * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
+    const double registers = std::min(streams ? 255.0 : held + 64, 255.0) * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
     const int by_registers = static_cast<int>(arch_.registers / registers);
     const int by_threads = static_cast<int>(2048 / threads);
     out_.per_sm = std::clamp(std::min(by_registers, by_threads), 1, kMaxPrograms);
