@@ -3,6 +3,7 @@
 // words by the operations that lang/decode.h finds.
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "jit/cuda/emit_access.h"
 #include "lang/decode_bytes.h"
@@ -329,61 +330,89 @@ void Emitter::load_all_words(const Part& part, const PackedView& view, const std
     }
 }
 
-/// Clears the codes whose coordinates are outside of the tensor: a mask per word and dimension, which goes to where the codes lie.
+/// Clears the codes whose coordinates are outside of the tensor, by a mask for each word, which goes to where the codes lie.
 void Emitter::clear_outside(const Part& part, const PackedView& view, const std::string& array, const std::string& moved) {
-    std::string by;
+    std::vector<std::string> masks(static_cast<size_t>(view.words()));
+    const auto add = [&](size_t w, const std::string& mask) { masks[w] += (masks[w].empty() ? "" : " & ") + mask; };
     if (view.outside && part.fixed != "true") {
         const std::string fixed = fresh("inside");
         line("const unsigned " + fixed + " = " + part.fixed + " ? 0xffffffffu : 0u;");
-        for (int w = 0; w < view.words(); ++w) keep_inside(view, array, w, fixed);
+        for (size_t w = 0; w < masks.size(); ++w) add(w, fixed);
     }
+    std::string by;
     if (!moved.empty()) line("const int " + (by = fresh("shift")) + " = " + moved + ";");
-    const TileLayout& l = layout(part.value);
-    const auto words = static_cast<size_t>(view.words());
     for (size_t a = 0; a < part.axes.size(); ++a) {
-        const Part::Axis& axis = part.axes[a];
-        if (part.access.axes[a].kind == ir::Access::index || axis.size.empty()) continue;
-        std::map<std::vector<std::pair<int64_t, uint32_t>>, std::string> masks;  // by what decides them: coordinate and bits
-        std::vector<std::string> of_word;
-        for (size_t w = 0; w < words; ++w) {
-            std::map<int64_t, uint32_t> bits;
-            for (size_t r = 0; r < view.bit.size(); ++r) {
-                const int64_t from = view.bit[r] - static_cast<int64_t>(32 * w), to = from + view.bits;
-                if (to <= 0 || from >= 32) continue;
-                const uint64_t field = low_bits(view.bits), in = from >= 0 ? field << from : field >> -from;
-                bits[l.point(static_cast<int>(r), 0, 0)[static_cast<size_t>(axis.dim)]] |= static_cast<uint32_t>(in);
-            }
-            if (bits.size() == 1) bits.begin()->second = ~uint32_t{0};  // all or nothing, by the same mask for all words of a row
-            const std::vector<std::pair<int64_t, uint32_t>> key(bits.begin(), bits.end());
-            std::string& mask = masks[key];
-            if (mask.empty()) {
-                mask = fresh("inside");
-                std::string text;
-                for (const auto& [coordinate, ones] : key) {
-                    const std::string thread = thread_part(l, axis.dim);
-                    const std::string c = "(" + number(coordinate) + " + " + thread + ")";
-                    const std::string inside = !axis.count.empty()
-                                                   ? "(unsigned)(" + c + " - " + axis.low + ") < (unsigned)" + axis.count
-                                                   : "(unsigned long long)(" + axis.start.text + " + " + c + ") < (unsigned long long)" + axis.size;
-                    text += (text.empty() ? "" : " | ") + ("(" + inside + " ? " + hex(ones) + "u : 0u)");
-                }
-                line("const unsigned " + mask + " = " + (text.empty() ? "0u" : text) + ";");
-            }
-            of_word.push_back(mask);
-        }
-        if (!by.empty() && view.most_shift >= 32) {
-            std::vector<std::string> up = of_word;
-            for (size_t w = 0; w < words; ++w)
-                line("const unsigned " + (up[w] = fresh("inside")) + " = " + by + " >= 32 ? " + (w ? of_word[w - 1] : "0u") + " : " + of_word[w] +
-                     ";");
-            of_word = std::move(up);
-        }
-        for (size_t w = 0; w < words; ++w) {
-            const std::string mask =
-                by.empty() ? of_word[w] : funnel() + "_up(" + (w ? of_word[w - 1] : "0u") + ", " + of_word[w] + ", " + by + " & 31)";
-            keep_inside(view, array, static_cast<int>(w), mask);
-        }
+        if (part.access.axes[a].kind == ir::Access::index || part.axes[a].size.empty()) continue;
+        std::set<std::string> solid;
+        std::vector<std::string> of_word = inside_masks(part, view, a, solid);
+        if (!by.empty()) move_masks(view, of_word, solid, by);
+        for (size_t w = 0; w < masks.size(); ++w) add(w, of_word[w]);
     }
+    for (size_t w = 0; w < masks.size(); ++w)
+        if (!masks[w].empty()) keep_inside(view, array, static_cast<int>(w), masks[w].find('&') == std::string::npos ? masks[w] : "(" + masks[w] + ")");
+}
+
+/// By word: the bits of codes whose coordinate along an axis is inside. `solid` are the masks of all bits or none: where a word has one coordinate only.
+std::vector<std::string> Emitter::inside_masks(const Part& part, const PackedView& view, size_t number_of_axis, std::set<std::string>& solid) {
+    const Part::Axis& axis = part.axes[number_of_axis];
+    const TileLayout& l = layout(part.value);
+    std::map<std::vector<std::pair<int64_t, uint32_t>>, std::string> masks;  // by what decides them: coordinate and bits
+    std::vector<std::string> out;
+    for (int w = 0; w < view.words(); ++w) {
+        std::map<int64_t, uint32_t> bits;
+        for (size_t r = 0; r < view.bit.size(); ++r) {
+            const int64_t from = view.bit[r] - int64_t{32} * w, to = from + view.bits;
+            if (to <= 0 || from >= 32) continue;
+            const uint64_t field = low_bits(view.bits), in = from >= 0 ? field << from : field >> -from;
+            bits[l.point(static_cast<int>(r), 0, 0)[static_cast<size_t>(axis.dim)]] |= static_cast<uint32_t>(in);
+        }
+        // A word without codes is behind all of them, and only what moves up from the word before it matters.
+        if (bits.empty() && w > 0) {
+            out.push_back(out.back());
+            continue;
+        }
+        if (bits.size() == 1) bits.begin()->second = ~uint32_t{0};
+        const std::vector<std::pair<int64_t, uint32_t>> key(bits.begin(), bits.end());
+        std::string& mask = masks[key];
+        if (mask.empty()) {
+            mask = fresh("inside");
+            if (key.size() == 1) solid.insert(mask);
+            std::string text;
+            for (const auto& [coordinate, ones] : key) {
+                const std::string c = "(" + number(coordinate) + " + " + thread_part(l, axis.dim) + ")";
+                const std::string inside = !axis.count.empty()
+                                               ? "(unsigned)(" + c + " - " + axis.low + ") < (unsigned)" + axis.count
+                                               : "(unsigned long long)(" + axis.start.text + " + " + c + ") < (unsigned long long)" + axis.size;
+                text += (text.empty() ? "" : " | ") + ("(" + inside + " ? " + hex(ones) + "u : 0u)");
+            }
+            line("const unsigned " + mask + " = " + (text.empty() ? "0u" : text) + ";");
+        }
+        out.push_back(mask);
+    }
+    return out;
+}
+
+/// Moves masks up by the bits that the thread's codes lie further up. What a run's first word has below its codes does not matter.
+void Emitter::move_masks(const PackedView& view, std::vector<std::string>& masks, const std::set<std::string>& solid, const std::string& by) {
+    const auto per = static_cast<size_t>(view.grain / 4);
+    const auto move = [&](bool rotates, const auto& text) {
+        std::map<std::pair<std::string, std::string>, std::string> made;
+        std::vector<std::string> out;
+        for (size_t w = 0; w < masks.size(); ++w) {
+            const bool first = w == 0 || view.loads[w / per].reg != view.loads[(w - 1) / per].reg;
+            const std::string &below = masks[first ? w : w - 1], &own = masks[w];
+            if (below == own && (!rotates || solid.count(own))) {
+                out.push_back(own);
+                continue;
+            }
+            std::string& mask = made[{below, own}];
+            if (mask.empty()) line("const unsigned " + (mask = fresh("inside")) + " = " + text(below, own) + ";");
+            out.push_back(mask);
+        }
+        masks = std::move(out);
+    };
+    if (view.most_shift >= 32) move(false, [&](const std::string& below, const std::string& own) { return by + " >= 32 ? " + below + " : " + own; });
+    move(true, [&](const std::string& below, const std::string& own) { return funnel() + "_up(" + below + ", " + own + ", " + by + " & 31)"; });
 }
 
 /// Bits of a word where the mask has none become those of the code of what is outside.

@@ -189,6 +189,8 @@ private:
     void load_all_words(const Part& part, const PackedView& view, const std::string& array,
                         const std::function<std::string(const PackedView::Load&)>& offset, bool guarded);
     void clear_outside(const Part& part, const PackedView& view, const std::string& array, const std::string& moved);
+    std::vector<std::string> inside_masks(const Part& part, const PackedView& view, size_t number_of_axis, std::set<std::string>& solid);
+    void move_masks(const PackedView& view, std::vector<std::string>& masks, const std::set<std::string>& solid, const std::string& by);
     void keep_inside(const PackedView& view, const std::string& array, int w, const std::string& mask);
     void find_unshifted(const std::vector<std::vector<ir::InstId>>& users);
     std::string moved_bits(ir::ValueId v);
