@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kTogether = 8;
 /// Elements at bit offsets that a thread loads or stores without a loop: a load takes two dozen instructions, a store, which leaves its neighbours'
-/// bits alone, several times as many, and with and without bounds they are there twice.
-constexpr int kMostLoads = 64, kMostStores = 16;
+/// bits alone, more; with and without bounds they are there twice, and again in every trip that a loop over K is unrolled by.
+constexpr int kMostSpeltOut = 16;
 
 bool moves_narrow_elements(const ir::Function& fn) {
     for (uint32_t i = 0; i < fn.inst_count(); ++i) {
@@ -96,8 +96,7 @@ void Emitter::by_groups(const Part& part, bool checked, const std::function<void
     const bool groups = checked && part.vector == 1 && !is_scalar(part.value) && !part.mask.valid() && registers(part.value) % kTogether == 0 &&
                         registers(part.value) <= unroll_limit_ && moves_narrow_elements(fn_) &&
                         part_condition(part, "0", true) != part_condition(part, "0", false) && !group_inside(part, 0, 1).empty();
-    const int most = fn_.inst(part.inst).op == ir::Op::load ? kMostLoads : kMostStores;
-    const bool rolled = !is_scalar(part.value) && bit_addressed(fn_.elem(part.tensor)) && registers(part.value) > most;
+    const bool rolled = !is_scalar(part.value) && bit_addressed(fn_.elem(part.tensor)) && registers(part.value) > kMostSpeltOut;
     if (rolled) return by_groups_in_loop(part, checked, groups, body);
     if (!groups) return each_register(part.value, [&](const std::string& r) { body(r, checked); });
     for (int first = 0; first < registers(part.value); first += kTogether) {
