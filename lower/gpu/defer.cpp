@@ -90,7 +90,9 @@ private:
         };
         const auto end = std::find(list.begin(), list.end(), product);
         const auto last = std::find_if(std::reverse_iterator(end), list.rend(), stays);
-        std::stable_partition(last.base(), end, [&](InstId i) { return !for_next_trip(i); });
+        std::vector<InstId> moved;
+        std::copy_if(last.base(), end, std::back_inserter(moved), for_next_trip);
+        std::copy(moved.begin(), moved.end(), std::remove_if(last.base(), end, for_next_trip));
     }
 
     /// The channel's only release in the block, if it stands behind the product that is waited at.
