@@ -476,7 +476,7 @@ void Emitter::place_pair_table() {
 /// Fills the table of pairs: a row of 32 equal words for each two codes, so that every lane reads its own bank.
 void Emitter::fill_pair_table() {
     if (!looks_up_) return;
-    const Format &from = fn_.types().format(pair_table_->from), &to = builtin_formats()[static_cast<size_t>(pair_table_->to)];
+    const Format from = fn_.types().format(pair_table_->from), to = builtin_formats()[static_cast<size_t>(pair_table_->to)];
     std::string list;
     for (uint64_t code = 0; code < 16; ++code)
         list += (code ? ", " : "") + std::to_string(convert(to, from, extend_code(from, code)));
