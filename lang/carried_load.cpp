@@ -97,7 +97,7 @@ private:
         const auto from = fn_.operands(*first), to = fn_.operands(*next);
         const Access access = fn_.access(*next);
         if (from.size() != to.size() || !(from[0] == to[0]) || !access.plain()) return std::nullopt;
-        more_ = {};
+        following_ = more_ = {};
         CarriedLoad out;
         out.first = fn_.value(before).def;
         out.next = fn_.value(after).def;
@@ -118,6 +118,7 @@ private:
             out.from_zero = out.from_zero && never_negative(from[operand], 0);
             ++operand;
         }
+        out.following = following_;
         out.more = more_;
         return more_.valid() ? std::optional(std::move(out)) : std::nullopt;
     }
@@ -168,6 +169,7 @@ private:
             if (!(in[2] == body_.args[0]) || !sum || sum->op != Op::add || !(fn_.operands(*sum)[0] == body_.args[0])) return std::nullopt;
             if (!constant(fn_.operands(*sum)[1], by) || by != step_ || (more_.valid() && !(more_ == in[0]))) return std::nullopt;
             more_ = in[0];
+            following_ = to;
             return Growth{step_, std::min(lowest_bit(step_), static_cast<uint64_t>(std::max<int64_t>(power_of_two_divisor(fn_, from), 1)))};
         }
         if (!a || !b || a->op != b->op || fn_.operands(*a).size() != 2 || fn_.type(to).shape.rank ||
@@ -195,7 +197,7 @@ private:
     const Inst& loop_;
     const Block& body_;
     int64_t step_ = 0;
-    ValueId more_;
+    ValueId following_, more_;
 };
 
 }  // namespace

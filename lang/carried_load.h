@@ -21,6 +21,7 @@ struct CarriedLoad {
     ir::ValueId carried;          ///< of the body: the tile that `first` or the last trip's `next` gave
     ir::ValueId counter, lo, hi;  ///< of the loop
     int64_t step = 0;             ///< of the loop, positive
+    ir::ValueId following;        ///< of the body: the counter that `next` loads for
     ir::ValueId more;             ///< of the body: is there another trip? Otherwise `next` loads what this trip's tile is made of
     bool from_zero = true;        ///< no start is ever negative
     std::vector<Growth> starts;   ///< by dimension of the tensor, from trip to trip

@@ -26,32 +26,29 @@ size_t param_of(const ir::Function& form, ir::ValueId tensor) {
     return static_cast<size_t>(found - form.params.begin());
 }
 
-/// By axis of the access: the dimension of the part that it stands for; -1: none.
-std::vector<int> dimensions(const Access& access) {
+/// The lowest bit that may be set; 63 for none.
+int lowest(uint64_t bits) { return bits ? std::countr_zero(bits) : 63; }
+
+}  // namespace
+
+std::vector<int> part_dimensions(const Access& access) {
     std::vector<int> out;
     int next = 0;
     for (const Access::Axis& a : access.axes) out.push_back(a.kind == Access::index ? -1 : next++);
     return out;
 }
 
-/// What register `r` adds to a member.
-int64_t register_value(const LayoutPieces& member, const std::vector<int>& dims, const TileLayout& l, int r) {
-    const TileLayout::Point p = l.point(r, 0, 0);
+int64_t piece_value(const LayoutPieces& member, LayoutPieces::Part part, std::span<const int> dims, const TileLayout::Point& at) {
     std::vector<int64_t> indices(3 * dims.size(), 0);
     for (size_t a = 0; a < dims.size(); ++a)
-        if (dims[a] >= 0) indices[2 * dims.size() + a] = p[static_cast<size_t>(dims[a])];
-    return member.part[LayoutPieces::register_].eval(indices, {});
+        if (dims[a] >= 0) indices[part * dims.size() + a] = at[static_cast<size_t>(dims[a])];
+    return member.part[part].eval(indices, {});
 }
-
-/// The lowest bit that may be set; 63 for none.
-int lowest(uint64_t bits) { return bits ? std::countr_zero(bits) : 63; }
-
-}  // namespace
 
 std::optional<std::vector<LayoutPieces>> access_pieces(const ir::Function& form, const ir::Inst& load, const TileLayout& l) {
     const Access access = form.access(load);
     const ir::ValueId tensor = form.operands(load)[0];
-    const std::vector<int> dims = dimensions(access);
+    const std::vector<int> dims = part_dimensions(access);
     std::vector<std::array<uint64_t, 3>> bits(dims.size());
     size_t next = 1;
     for (size_t a = 0; a < dims.size(); ++a) {
@@ -115,13 +112,13 @@ std::optional<PackedView> packed_view(const ir::Function& form, const ir::Inst& 
         if (m == 0) break;
     }
     // Runs: registers by what they add to the outer members.
-    const std::vector<int> dims = dimensions(access);
+    const std::vector<int> dims = part_dimensions(access);
     const int registers = l.registers();
     std::map<std::vector<int64_t>, std::vector<std::pair<int64_t, int>>> runs;
     for (int r = 0; r < registers; ++r) {
         std::vector<int64_t> key;
-        for (size_t m = 0; m + 1 < members->size(); ++m) key.push_back(register_value((*members)[m], dims, l, r));
-        const int64_t at = register_value(inner, dims, l, r);
+        for (size_t m = 0; m + 1 < members->size(); ++m) key.push_back(piece_value((*members)[m], LayoutPieces::register_, dims, l.point(r, 0, 0)));
+        const int64_t at = piece_value(inner, LayoutPieces::register_, dims, l.point(r, 0, 0));
         if (at < 0) return std::nullopt;
         runs[key].emplace_back(at * view.bits, r);
     }

@@ -37,6 +37,11 @@ std::optional<PackedView> packed_view(const ir::Function& form, const ir::Inst& 
 /// The view of a tile that such a load gives, or that a loop carries from one.
 std::optional<PackedView> words_of(const ir::Function& form, ir::ValueId tile);
 
+/// By axis of an access: the dimension of its part that it stands for; -1: none.
+std::vector<int> part_dimensions(const ir::Access& access);
+/// What the registers or the threads add to a member at one place of a tile's layout. `dims` are those of part_dimensions.
+int64_t piece_value(const LayoutPieces& member, LayoutPieces::Part part, std::span<const int> dims, const TileLayout::Point& at);
+
 /// The members of the physical tuple of a load's part, taken apart.
 std::optional<std::vector<LayoutPieces>> access_pieces(const ir::Function& form, const ir::Inst& load, const TileLayout& l);
 

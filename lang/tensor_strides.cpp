@@ -34,6 +34,7 @@ std::vector<int64_t> bounded_extents(const Layout& layout, int rank) {
 }
 
 bool fills_members(const Layout& layout, std::span<const int64_t> extents) {
+    if (layout.kind() == Layout::Kind::row || layout.kind() == Layout::Kind::col) return false;
     const std::vector<int64_t> bounded = bounded_extents(layout, static_cast<int>(extents.size())), actual = layout.physical_extents(extents);
     for (size_t m = bounded.size(); m-- > 0 && bounded[m];)
         if (actual[m] != bounded[m]) return false;

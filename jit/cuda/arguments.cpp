@@ -76,8 +76,7 @@ GpuTensor tensor_trait(const ir::Function& fn, size_t param, const TensorArg& t,
     }
     if (!out.strided && t.extents.rank > 0 && bits <= 8) {
         out.grain = word_grain(layout, extents_of(t), bits, address);
-        const bool declared = layout.kind() != Layout::Kind::row && layout.kind() != Layout::Kind::col;
-        out.filled = out.grain && declared && fills_members(layout, extents_of(t));
+        out.filled = out.grain && fills_members(layout, extents_of(t));
     }
     return out;
 }

@@ -179,13 +179,7 @@ void Emitter::for_loop_text(ir::InstId id) {
 
 /// A trip of a loop. Words of rings are taken when it begins, wherever the load of the next trip's stands.
 void Emitter::trip(ir::BlockId body) {
-    for (const ir::InstId id : fn_.block(body).insts) {
-        if (fn_.inst(id).op != Op::load) continue;
-        if (const auto ring = word_rings_.find(fn_.result(id).v); ring != word_rings_.end() && ring->second->load.next == id) {
-            mark(fn_.inst(id).span);
-            take_words(id, *ring->second);
-        }
-    }
+    for (const ir::InstId id : fn_.block(body).insts) take_words(id);
     block(body);
 }
 

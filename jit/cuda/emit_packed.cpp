@@ -212,10 +212,20 @@ std::string Emitter::field(ir::ValueId v, const std::string& r) {
 }
 
 /// By member of the storage order: bits or, of whole bytes, bytes to the next.
-std::string Emitter::member_pitch(ir::ValueId tensor, size_t member, size_t members) {
-    if (!affine(tensor)) return pitch(tensor, static_cast<int>(member), member + 1 == members).text;
+std::vector<std::string> Emitter::member_pitches(ir::ValueId tensor, size_t members) {
     const bool col = fn_.types().layout(fn_.type(tensor).layout).kind() == Layout::Kind::col;
-    return stride(tensor, static_cast<int>(col ? members - 1 - member : member)).text;
+    std::vector<std::string> out;
+    for (size_t m = 0; m < members; ++m)
+        out.push_back(affine(tensor) ? stride(tensor, static_cast<int>(col ? members - 1 - m : m)).text
+                                     : pitch(tensor, static_cast<int>(m), m + 1 == members).text);
+    return out;
+}
+
+/// The thread's part of the innermost member as far as it is whole periods; what is beyond is the thread's `shift`, in bits.
+std::string Emitter::whole_periods(const PackedView& view, const std::string& thread, std::string& shift) {
+    if (!view.most_shift) return thread;
+    shift = "(int)(" + thread + " & " + number(view.period - 1) + ") * " + number(view.bits);
+    return "(" + thread + " & " + int64_text(-view.period) + ")";
 }
 
 std::string Emitter::storage_bytes(ir::ValueId tensor) {
@@ -227,10 +237,7 @@ bool Emitter::load_words(ir::InstId id) {
     const ir::ValueId v = fn_.result(id);
     const auto found = words_.find(v.v);
     if (found == words_.end()) return false;
-    if (const auto ring = word_rings_.find(v.v); ring != word_rings_.end()) {
-        if (ring->second->load.first == id) start_ring(id, *ring->second);
-        return true;
-    }
+    if (start_ring(id)) return true;
     const PackedView& view = found->second.view;
     const bool loaded = found->second.loaded;
     const std::string array = words_name(v);
@@ -241,26 +248,22 @@ bool Emitter::load_words(ir::InstId id) {
     for (size_t a = 0; a < part.axes.size(); ++a) part.whole = both(part.whole, is_whole(part, a));
     const std::vector<std::string> texts = piece_texts(part);
     const std::vector<LayoutPieces> members = *access_pieces(fn_, fn_.inst(id), layout(v));
+    const std::vector<std::string> pitches = member_pitches(part.tensor, members.size());
     std::vector<std::pair<std::string, std::string>> outer;  // what registers add
     std::string sum = "0ull", shift;
     for (size_t m = 0; m < members.size(); ++m) {
         const bool inner = m + 1 == members.size();
-        const std::string by = member_pitch(part.tensor, m, members.size());
+        const std::string& by = pitches[m];
         const auto text = [&](LayoutPieces::Part k) { return layout_text(members[m].part[k], part.tensor, texts); };
         for (const auto k : {LayoutPieces::uniform, LayoutPieces::thread}) {
             if (members[m].part[k].is_constant(0)) continue;
             std::string term = text(k);
-            if (inner && k == LayoutPieces::thread && view.most_shift) {
-                shift = "(int)(" + term + " & " + number(view.period - 1) + ") * " + number(view.bits);
-                term = "(" + term + " & " + int64_text(-view.period) + ")";
-            }
+            if (inner && k == LayoutPieces::thread) term = whole_periods(view, term, shift);
             sum += " + (unsigned long long)(" + term + ") * " + by;
         }
         if (!inner && !members[m].part[LayoutPieces::register_].is_constant(0)) outer.emplace_back(text(LayoutPieces::register_), by);
     }
     const bool bits = bit_addressed(fn_.elem(part.tensor));
-    std::vector<std::string> pitches;
-    for (size_t m = 0; m < members.size(); ++m) pitches.push_back(member_pitch(part.tensor, m, members.size()));
     // Trips move a load by whole words.
     const std::string grows = piece_growth(id, members, pitches), bytes = bits && !grows.empty() ? "(" + grows + " >> 3)" : grows;
     const std::string base = base_text(id, bits ? "(" + sum + ") >> 3" : sum, bytes);
@@ -349,10 +352,12 @@ void Emitter::clear_outside(const Part& part, const PackedView& view, const std:
         for (size_t w = 0; w < masks.size(); ++w) add(w, of_word[w]);
     }
     for (size_t w = 0; w < masks.size(); ++w)
-        if (!masks[w].empty()) keep_inside(view, array, static_cast<int>(w), masks[w].find('&') == std::string::npos ? masks[w] : "(" + masks[w] + ")");
+        if (!masks[w].empty())
+            keep_inside(view, array, static_cast<int>(w), masks[w].find('&') == std::string::npos ? masks[w] : "(" + masks[w] + ")");
 }
 
-/// By word: the bits of codes whose coordinate along an axis is inside. `solid` are the masks of all bits or none: where a word has one coordinate only.
+/// By word: the bits of codes whose coordinate along an axis is inside. `solid` are the masks of all bits or none: where a word has one coordinate
+/// only.
 std::vector<std::string> Emitter::inside_masks(const Part& part, const PackedView& view, size_t number_of_axis, std::set<std::string>& solid) {
     const Part::Axis& axis = part.axes[number_of_axis];
     const TileLayout& l = layout(part.value);
@@ -422,8 +427,7 @@ void Emitter::keep_inside(const PackedView& view, const std::string& array, int 
     const int per = view.grain / 4;
     const int64_t first = 8 * view.loads[static_cast<size_t>(w / per)].offset + 32 * (w % per);
     uint32_t code = 0;
-    for (int bit = 0; bit < 32; ++bit)
-        code |= static_cast<uint32_t>(view.outside >> (first + bit) % static_cast<int64_t>(view.bits) & 1) << bit;
+    for (int bit = 0; bit < 32; ++bit) code |= static_cast<uint32_t>(view.outside >> (first + bit) % static_cast<int64_t>(view.bits) & 1) << bit;
     line(word + " = (" + word + " & " + mask + ") | (" + hex(code) + "u & ~" + mask + ");");
 }
 
@@ -460,8 +464,9 @@ const Decoding& Emitter::decoding(const ir::Inst& cast) {
     const ir::ValueId from = fn_.operands(cast)[0], to = fn_.result(cast);
     const auto [it, added] = decodings_.try_emplace(to.v);
     const Words& words = words_.at(from.v);
-    if (added) it->second = decode_view(words.view, fn_.elem(from), *decode_target(fn_.type(to).elem), words.loaded,
-                                 pair_table_ && pair_table_->is_of(fn_, cast));
+    if (added)
+        it->second =
+            decode_view(words.view, fn_.elem(from), *decode_target(fn_.type(to).elem), words.loaded, pair_table_ && pair_table_->is_of(fn_, cast));
     for (const DecodeCall& call : it->second.calls) looks_up_ = looks_up_ || call.plan->looks_up();
     return it->second;
 }
@@ -478,10 +483,8 @@ void Emitter::fill_pair_table() {
     if (!looks_up_) return;
     const Format from = fn_.types().format(pair_table_->from), to = builtin_formats()[static_cast<size_t>(pair_table_->to)];
     std::string list;
-    for (uint64_t code = 0; code < 16; ++code)
-        list += (code ? ", " : "") + std::to_string(convert(to, from, extend_code(from, code)));
-    const std::string values =
-        support("values of pairs " + list, "values", "__device__ const unsigned short $[16] = {" + list + "};\n");
+    for (uint64_t code = 0; code < 16; ++code) list += (code ? ", " : "") + std::to_string(convert(to, from, extend_code(from, code)));
+    const std::string values = support("values of pairs " + list, "values", "__device__ const unsigned short $[16] = {" + list + "};\n");
     prelude_.need("shared");
     const std::string table = "shared + " + number(pairs_at_);
     line("#pragma unroll 4");
@@ -513,15 +516,14 @@ std::string Emitter::decode_function(const DecodePlan& plan) {
         // A look-up's number is where the lane's copies begin, behind those of the plan.
         const auto n = s.op == DecodeStep::look_up ? static_cast<int64_t>(plan.numbers.size()) : static_cast<int64_t>(s.x);
         const std::string thread_number = "%" + number(pairs + plan.words + n);
-        body +=
-            "        \"" +
-            ptx_text(s, plan.target, fn_.gpu->arch->number, "t" + number(static_cast<int64_t>(k)), value(s.a), value(s.b), value(s.c), thread_number,
-                         constant) +
-            "\\n\"\n";
+        body += "        \"" +
+                ptx_text(s, plan.target, fn_.gpu->arch->number, "t" + number(static_cast<int64_t>(k)), value(s.a), value(s.b), value(s.c),
+                         thread_number, constant) +
+                "\\n\"\n";
     }
     const bool converts = std::any_of(plan.steps.begin(), plan.steps.end(), [](const DecodeStep& s) { return s.op >= DecodeStep::halves; });
-    std::string head = std::string(converts ? "{.reg .b16 l, h; .reg .f32 x, y; " : "{") +
-        ".reg .b32 t<" + number(static_cast<int64_t>(plan.steps.size())) + ">, c<" + number(static_cast<int64_t>(constants.size()) + 1) + ">;";
+    std::string head = std::string(converts ? "{.reg .b16 l, h; .reg .f32 x, y; " : "{") + ".reg .b32 t<" +
+                       number(static_cast<int64_t>(plan.steps.size())) + ">, c<" + number(static_cast<int64_t>(constants.size()) + 1) + ">;";
     for (size_t i = 0; i < constants.size(); ++i) head += " mov.b32 c" + number(static_cast<int64_t>(i)) + ", " + hex(constants[i]) + ";";
     body = "        \"" + head + "\\n\"\n" + body;
     std::string outputs, inputs, parameters;

@@ -26,18 +26,17 @@ bool Emitter::part_pieces(Part& part) {
     const auto members = access_pieces(fn_, fn_.inst(part.inst), is_scalar(part.value) ? TileLayout{} : layout(part.value));
     if (!members) return false;
     const std::vector<std::string> texts = piece_texts(part);
+    const std::vector<std::string> pitches = member_pitches(part.tensor, members->size());
     std::string sum;
     std::vector<std::pair<std::string, std::string>> terms;
     for (size_t m = 0; m < members->size(); ++m) {
         const LayoutPieces& pieces = (*members)[m];
-        const std::string by = pitch(part.tensor, static_cast<int>(m), m + 1 == members->size()).text;
+        const std::string& by = pitches[m];
         const auto text = [&](LayoutPieces::Part k) { return layout_text(pieces.part[k], part.tensor, texts); };
         for (const auto k : {LayoutPieces::uniform, LayoutPieces::thread})
             if (!pieces.part[k].is_constant(0)) sum += (sum.empty() ? "" : " + ") + ("(unsigned long long)" + text(k)) + " * " + by;
         if (!pieces.part[LayoutPieces::register_].is_constant(0)) terms.emplace_back(text(LayoutPieces::register_), by);
     }
-    std::vector<std::string> pitches;
-    for (size_t m = 0; m < members->size(); ++m) pitches.push_back(pitch(part.tensor, static_cast<int>(m), m + 1 == members->size()).text);
     part.base = base_text(part.inst, sum.empty() ? "0" : sum, piece_growth(part.inst, *members, pitches));
     part.terms = std::move(terms);
     part.in_pieces = true;

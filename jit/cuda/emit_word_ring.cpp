@@ -27,25 +27,22 @@ bool multiplies_in_groups(const ir::Function& fn, ir::BlockId block) {
 
 int64_t rounded(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 
-/// The thread's part of a member, of one lane and warp; what is shifted away is rounded off.
-int64_t thread_value(const LayoutPieces& member, size_t dims, const std::vector<int>& tile_dims, const TileLayout& l, int lane, int warp,
-                     int64_t period) {
-    const TileLayout::Point p = l.point(0, lane, warp);
-    std::vector<int64_t> indices(3 * dims, 0);
-    for (size_t a = 0; a < dims; ++a)
-        if (tile_dims[a] >= 0) indices[dims + a] = p[static_cast<size_t>(tile_dims[a])];
-    return member.part[LayoutPieces::thread].eval(indices, {}) & -period;
-}
-
-int64_t register_value(const LayoutPieces& member, size_t dims, const std::vector<int>& tile_dims, const TileLayout& l, int r) {
-    const TileLayout::Point p = l.point(r, 0, 0);
-    std::vector<int64_t> indices(3 * dims, 0);
-    for (size_t a = 0; a < dims; ++a)
-        if (tile_dims[a] >= 0) indices[2 * dims + a] = p[static_cast<size_t>(tile_dims[a])];
-    return member.part[LayoutPieces::register_].eval(indices, {});
-}
-
 }  // namespace
+
+/// Stages of words in shared memory, of one warp each.
+struct Emitter::WordRing {
+    CarriedLoad load;
+    struct Member {
+        int64_t bits = 0;                          ///< its pitch, where that is a constant: it is part of the runs
+        int64_t count = 1, stride = 1, pitch = 0;  ///< else: coordinates 0, stride, .. of a warp's part; bytes between them in a stage
+        /// Bytes of a stage to the next coordinate where no pitch is known; 0: there is one coordinate.
+        int64_t step() const { return bits || count == 1 ? 0 : pitch / stride; }
+    };
+    std::vector<Member> members = {};  ///< of the storage order
+    int64_t run = 0, stage = 0;        ///< bytes that lie together in memory; of a warp's stage
+    int copies = 0, stages = 0;        ///< runs of a stage
+    std::string name = {};
+};
 
 /// The pitch of a member in bits, if it is a constant; else 0.
 int64_t Emitter::member_bits(ir::ValueId tensor, size_t member, size_t members) {
@@ -61,21 +58,21 @@ bool Emitter::plan_ring(WordRing& ring) {
     const TileLayout& l = layout(v);
     const PackedView& view = words_.at(v.v).view;
     const std::vector<LayoutPieces> members = *access_pieces(fn_, next, l);
-    const ir::Access access = fn_.access(next);
-    std::vector<int> dims;
-    int dim = 0;
-    for (const ir::Access::Axis& a : access.axes) dims.push_back(a.kind == ir::Access::index ? -1 : dim++);
-    const size_t rank = dims.size();
+    const std::vector<int> dims = part_dimensions(fn_.access(next));
     if (!ring.load.from_zero) return false;  // runs would begin before the tensor
     ring.members.resize(members.size());
     for (size_t m = 0; m < members.size(); ++m) ring.members[m].bits = member_bits(fn_.operands(next)[0], m, members.size());
     const auto thread = [&](size_t m, int lane, int warp) {
-        return thread_value(members[m], rank, dims, l, lane, warp, m + 1 == members.size() && view.most_shift ? view.period : 1);
+        const int64_t period = m + 1 == members.size() && view.most_shift ? view.period : 1;  // what is shifted away is rounded off
+        return piece_value(members[m], LayoutPieces::thread, dims, l.point(0, lane, warp)) & -period;
     };
     for (size_t m = 0; m < members.size(); ++m)
-        for (int warp = 0; warp < fn_.gpu->warps; ++warp)
+        for (int warp = 0; warp < fn_.gpu->warps; ++warp) {
+            // A warp's stage begins where its part does, so that no bits of the warp are shifted away.
+            if (piece_value(members[m], LayoutPieces::thread, dims, l.point(0, 0, warp)) != thread(m, 0, warp)) return false;
             for (int lane = 0; lane < 32; ++lane)
                 if (thread(m, lane, warp) != thread(m, lane, 0) + thread(m, 0, warp)) return false;
+        }
     std::vector<std::set<int64_t>> points(members.size());
     std::set<std::vector<int64_t>> lines;  // of a stage: where in its run, behind the run
     for (int lane = 0; lane < 32; ++lane)
@@ -84,7 +81,8 @@ bool Emitter::plan_ring(WordRing& ring) {
             int64_t bits = 8 * load.offset;
             for (size_t m = 0; m < members.size(); ++m) {
                 const bool inner = m + 1 == members.size();
-                const int64_t place = thread(m, lane, 0) + (inner ? 0 : register_value(members[m], rank, dims, l, load.reg));
+                const int64_t place =
+                    thread(m, lane, 0) + (inner ? 0 : piece_value(members[m], LayoutPieces::register_, dims, l.point(load.reg, 0, 0)));
                 if (const int64_t by = ring.members[m].bits)
                     bits += place * by;
                 else
@@ -132,19 +130,14 @@ void Emitter::find_word_rings() {
             continue;
         // The loop's counter is the start along one dimension, from 0 or a later place on; the others stay.
         const auto before = fn_.operands(fn_.inst(ring->load.first)), after = fn_.operands(fn_.inst(ring->load.next));
-        bool plain = true;
-        for (size_t i = 1; i < after.size(); ++i) {
-            if (before[i] == after[i]) continue;
-            const ir::Inst* def = fn_.def(after[i]);
-            plain = plain && !ring->start.valid() && def && def->op == Op::select && fn_.operands(*def)[0] == ring->load.more;
-            ring->start = after[i];
-        }
-        if (!plain || !ring->start.valid() || !plan_ring(*ring)) continue;
+        int moving = 0;
+        for (size_t i = 1; i < after.size(); ++i)
+            if (!(before[i] == after[i])) moving += after[i] == ring->load.following ? 1 : 2;
+        if (moving != 1 || !plan_ring(*ring)) continue;
         const int64_t at = rounded(kernel_.shared_bytes, 128), warps = fn_.gpu->warps;
         for (ring->stages = kMostStages; ring->stages > 1; --ring->stages)
             if (at + warps * ring->stages * (ring->stage + 8) <= room) break;
         if (ring->stages == 1) continue;
-        ring->offset = at;
         kernel_.shared_bytes = at + warps * ring->stages * (ring->stage + 8);
         for (const char* section : {"shared", "mbarrier", "bulk"}) prelude_.need(section);
         for (const ir::ValueId v : {first, next}) word_rings_[v.v] = ring;
@@ -180,12 +173,17 @@ void Emitter::issue_words(const WordRing& ring, const std::string& stage) {
     close();
 }
 
-/// In front of the loop: the first trips' copies, all but one stage of them.
-void Emitter::start_ring(ir::InstId id, const WordRing& ring) {
+/// In front of the loop: the first trips' copies, all but one stage of them. False: the load has no ring.
+bool Emitter::start_ring(ir::InstId id) {
+    const auto found = word_rings_.find(fn_.result(fn_.inst(id)).v);
+    if (found == word_rings_.end()) return false;
+    const WordRing& ring = *found->second;
+    if (!(ring.load.first == id)) return true;  // its words are taken at the head of the trip
     const Part part = part_access(id);
     names_[part.value.v] = ring.name + "_stages";
     const std::vector<LayoutPieces> members = *access_pieces(fn_, fn_.inst(id), layout(part.value));
-    std::vector<std::string> texts = piece_texts(part), pitches;
+    const std::vector<std::string> pitches = member_pitches(part.tensor, members.size());
+    std::vector<std::string> texts = piece_texts(part);
     for (size_t a = 0; a < part.axes.size(); ++a) {
         std::string& text = texts[part.axes.size() + a];
         text = replaced(text, "(t)", "(t & ~31)");
@@ -193,8 +191,7 @@ void Emitter::start_ring(ir::InstId id, const WordRing& ring) {
     std::string sum = "0ull";
     int64_t below = 1;
     for (size_t m = members.size(); m-- > 0;) {
-        pitches.insert(pitches.begin(), member_pitch(part.tensor, m, members.size()));
-        const std::string by = " * " + pitches.front();
+        const std::string by = " * " + pitches[m];
         for (const auto k : {LayoutPieces::uniform, LayoutPieces::thread})
             if (!members[m].part[k].is_constant(0))
                 sum += " + (unsigned long long)(" + layout_text(members[m].part[k], part.tensor, texts) + ")" + by;
@@ -204,7 +201,7 @@ void Emitter::start_ring(ir::InstId id, const WordRing& ring) {
         below *= ring.members[m].count;
     }
     const bool bits = bit_addressed(fn_.elem(part.tensor));
-    const std::string grows = piece_growth(id, members, pitches), lo = name(ring.load.lo), hi = name(ring.load.hi), s = fresh("s");
+    const std::string grows = piece_growth(id, members, pitches), lo = name(ring.load.lo), hi = name(ring.load.hi);
     line("unsigned long long " + ring.name + "_walk = " + (bits ? "(" + sum + ") >> 3" : sum) + ";");
     line("const unsigned long long " + ring.name + "_step = " + (bits ? "(" + grows + ") >> 3" : grows) + ";");
     line("__syncwarp();");
@@ -217,10 +214,16 @@ void Emitter::start_ring(ir::InstId id, const WordRing& ring) {
         line(ring.name + "_walk += " + ring.name + "_step;");
         close();
     }
+    return true;
 }
 
-/// At the head of a trip: a later trip's copies, and this one's words.
-void Emitter::take_words(ir::InstId id, const WordRing& ring) {
+/// At the head of a trip: a later trip's copies, and this one's words, where the instruction loads those of a ring's next trip.
+void Emitter::take_words(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const auto found = inst.op == Op::load ? word_rings_.find(fn_.result(inst).v) : word_rings_.end();
+    if (found == word_rings_.end() || !(found->second->load.next == id)) return;
+    const WordRing& ring = *found->second;
+    mark(inst.span);
     const ir::ValueId v = fn_.result(fn_.inst(id)), carried = ring.load.carried;
     names_[v.v] = ring.name + "_stages";
     const PackedView& view = words_.at(v.v).view;
@@ -237,7 +240,7 @@ void Emitter::take_words(ir::InstId id, const WordRing& ring) {
     line("mbarrier_wait(" + ring.name + "_full + 8 * " + get + ", " + ring.name + "_phase);");
     Part part = part_access(id);
     for (size_t a = 0; a < part.axes.size(); ++a) {
-        if (part.axes[a].index == ring.start) part.axes[a].start = Known(counter);
+        if (part.axes[a].index == ring.load.following) part.axes[a].start = Known(counter);
         part_bounds(part, a);
     }
     part.whole = both(part.fixed, part.whole);
@@ -249,34 +252,25 @@ void Emitter::take_words(ir::InstId id, const WordRing& ring) {
     }
     std::string at = ring.name + "_area + ((t >> 5) * " + stages + " + " + get + ") * " + number(ring.stage), shift;
     std::string bits;
-    const auto local = [&](size_t m) {  // bytes of a stage to the next coordinate, where no pitch is known
-        const WordRing::Member& o = ring.members[m];
-        return o.bits || o.count == 1 ? 0 : o.pitch / o.stride;
-    };
     for (size_t m = 0; m < members.size(); ++m) {
         const LayoutExpr& thread = members[m].part[LayoutPieces::thread];
         if (thread.is_constant(0)) continue;
         std::string term = layout_text(thread, part.tensor, texts);
-        if (m + 1 == members.size() && view.most_shift) {
-            shift = "(int)(" + term + " & " + number(view.period - 1) + ") * " + number(view.bits);
-            term = "(" + term + " & " + int64_text(-view.period) + ")";
-        }
+        if (m + 1 == members.size()) term = whole_periods(view, term, shift);
         if (const int64_t by = ring.members[m].bits)
             bits += (bits.empty() ? "" : " + ") + ("(int)(" + term + ") * " + number(by));
-        else if (local(m))
-            at += " + (int)(" + term + ") * " + number(local(m));
+        else if (const int64_t step = ring.members[m].step())
+            at += " + (int)(" + term + ") * " + number(step);
     }
     if (!bits.empty()) at += " + ((" + bits + ") >> 3)";
     const std::string from = fresh("from");
     line("const unsigned char* const " + from + " = " + at + ";");
-    std::vector<int> dims;
-    int dim = 0;
-    for (const ir::Access::Axis& a : part.access.axes) dims.push_back(a.kind == ir::Access::index ? -1 : dim++);
+    const std::vector<int> dims = part_dimensions(part.access);
     for (size_t k = 0; k < view.loads.size(); ++k) {
         int64_t offset = view.loads[k].offset;
         for (size_t m = 0; m + 1 < members.size(); ++m) {
-            const int64_t by = ring.members[m].bits ? ring.members[m].bits / 8 : local(m);
-            offset += register_value(members[m], dims.size(), dims, layout(v), view.loads[k].reg) * by;
+            const int64_t by = ring.members[m].bits ? ring.members[m].bits / 8 : ring.members[m].step();
+            offset += piece_value(members[m], LayoutPieces::register_, dims, layout(v).point(view.loads[k].reg, 0, 0)) * by;
         }
         const std::string word = fresh("word");
         line("const uint4 " + word + " = *(const uint4*)(" + from + " + " + number(offset) + ");");

@@ -133,8 +133,8 @@ private:
     bool plan_ring(WordRing& ring);
     int64_t member_bits(ir::ValueId tensor, size_t member, size_t members);
     void issue_words(const WordRing& ring, const std::string& stage);
-    void start_ring(ir::InstId load, const WordRing& ring);
-    void take_words(ir::InstId load, const WordRing& ring);
+    bool start_ring(ir::InstId load);
+    void take_words(ir::InstId load);
     void declare_walk(ir::InstId load);
     std::string base_text(ir::InstId access, const std::string& sum, const std::string& grows);
     std::string piece_growth(ir::InstId access, std::span<const LayoutPieces> members, std::span<const std::string> pitches);
@@ -183,7 +183,8 @@ private:
     bool is_words(ir::ValueId v) const;
     std::string words_name(ir::ValueId v);
     std::string field(ir::ValueId v, const std::string& r);
-    std::string member_pitch(ir::ValueId tensor, size_t member, size_t members);
+    std::vector<std::string> member_pitches(ir::ValueId tensor, size_t members);
+    std::string whole_periods(const PackedView& view, const std::string& thread, std::string& shift);
     std::string storage_bytes(ir::ValueId tensor);
     bool load_words(ir::InstId id);  ///< false: it is no such load
     void load_all_words(const Part& part, const PackedView& view, const std::string& array,
@@ -576,20 +577,6 @@ private:
     struct Walk {
         CarriedLoad load;
         std::string name;  ///< empty: not declared
-    };
-    /// Stages of words in shared memory, of one warp each (emit_word_ring.cpp).
-    struct WordRing {
-        CarriedLoad load;
-        ir::ValueId start = {};  ///< index of `next` that the loop's counter goes into
-        struct Member {
-            int64_t bits = 0;                          ///< its pitch, where that is a constant: it is part of the runs
-            int64_t count = 1, stride = 1, pitch = 0;  ///< else: coordinates 0, stride, .. of a warp's part; bytes between them in a stage
-        };
-        std::vector<Member> members = {};  ///< of the storage order
-        int64_t run = 0, stage = 0;      ///< bytes that lie together in memory; of a warp's stage
-        int copies = 0, stages = 0;      ///< runs of a stage
-        int64_t offset = 0;              ///< in dynamic shared memory: stages warp by warp, then their barriers
-        std::string name = {};
     };
     std::map<uint32_t, std::shared_ptr<WordRing>> word_rings_;  ///< by ValueId of what the first load and the one in the loop give
     std::map<uint32_t, std::shared_ptr<Walk>> walks_;        ///< by InstId of the first load, and of those in the loop

@@ -35,7 +35,7 @@ GpuTensor usual_tensor(const sema::Instance& instance, const ir::Param& param) {
         std::replace(extents.begin(), extents.end(), kDynamic, kUsual);
         const Layout& layout = instance.fn->types().layout(type.layout);
         out.grain = word_grain(layout, extents, bits, 0);
-        out.filled = out.grain && kind != Layout::Kind::row && kind != Layout::Kind::col && fills_members(layout, extents);
+        out.filled = out.grain && fills_members(layout, extents);
     }
     if (type.shape.rank == 0 || (kind != Layout::Kind::row && kind != Layout::Kind::col)) return out;
     const int axis = kind == Layout::Kind::col ? 0 : type.shape.rank - 1;
