@@ -87,22 +87,29 @@ protected:
         for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(z[i], static_cast<float>(i) + 0.5f);
         for (size_t i = x.size(); i < z.size(); ++i) ASSERT_EQ(z[i], -1.0f) << "written behind the tensor";
     }
-    /// The call ends within 50 ms of being cancelled, `after` it began.
+    /// The call ends within 50 ms of being cancelled, `after` it began. A call that had ended by then shows nothing: it is cancelled sooner.
     template <class Call>
     void expect_cancelled(const char* what, const Call& call, std::chrono::milliseconds after = 30ms) {
         auto best = std::chrono::steady_clock::duration::max();  // other work may have the processor
-        for (int round = 0; round < 3 && best >= 50ms; ++round) {
+        int cancelled = 0;
+        while (cancelled < 3 && best >= 50ms) {
             std::chrono::steady_clock::time_point asked;
             std::thread other([&] {
                 std::this_thread::sleep_for(after);
                 asked = std::chrono::steady_clock::now();
                 engine.cancel();
             });
-            EXPECT_EQ(call(), TEGULA_E_CANCELLED) << what;
+            const tegula_status status = call();
             const auto ended = std::chrono::steady_clock::now();
             other.join();
-            best = std::min(best, ended - asked);
             engine.cancel(false);
+            if (status == TEGULA_OK && ended < asked && after > 1ms) {
+                after = after * 2 / 3;
+                continue;
+            }
+            ASSERT_EQ(status, TEGULA_E_CANCELLED) << what;
+            best = std::min(best, ended - asked);
+            ++cancelled;
         }
         EXPECT_LT(best, 50ms) << what;
     }
