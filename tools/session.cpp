@@ -1,6 +1,7 @@
 // Engine, diagnostics and interruption for all verbs. The signal handler only sets the engine's cancel flag.
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -74,15 +75,6 @@ tegula_blob* load_array(void*, const char* path, const char* name, tegula_tensor
     return blob;
 }
 
-bool wants_colour(const std::string& mode, int fd) {
-    if (mode != "auto") return mode == "always";
-    const char* force = std::getenv("CLICOLOR_FORCE");
-    if (force && *force && std::string_view(force) != "0") return true;
-    const char* no = std::getenv("NO_COLOR");
-    const char* term = std::getenv("TERM");
-    return !(no && *no) && ::isatty(fd) && !(term && std::string_view(term) == "dumb");
-}
-
 }  // namespace
 
 std::string json_text(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
@@ -99,7 +91,7 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
     engine_options.confine_loads = o.confine_loads;
     engine = tegula::Engine::create(engine_options).value();
     g_engine.store(engine.c());
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = on_signal;
     action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the process at once
     ::sigaction(SIGINT, &action, nullptr);
@@ -175,15 +167,21 @@ void Session::show(const tegula::Diagnostics& diagnostics) const {
         std::fputs(diagnostics.text(colour_).c_str(), stderr);
 }
 
-int Session::fail(Exit code, const std::string& message) const {
+void Session::say(const char* level, const char* colour, const std::string& message) const {
     erase_progress();
     if (options.json)
-        std::printf("{\"schema\":1,\"level\":\"error\",\"code\":\"\",\"message\":%s,\"spans\":[],\"notes\":[],\"fixes\":[]}\n",
+        std::printf("{\"schema\":1,\"level\":\"%s\",\"code\":\"\",\"message\":%s,\"spans\":[],\"notes\":[],\"fixes\":[]}\n", level,
                     json_text(message).c_str());
     else
-        std::fprintf(stderr, "%serror%s: %s\n", colour_ ? "\033[1;31m" : "", colour_ ? "\033[0m" : "", visible(message).c_str());
+        std::fprintf(stderr, "%s%s%s: %s\n", colour_ ? colour : "", level, colour_ ? "\033[0m" : "", visible(message).c_str());
+}
+
+int Session::fail(Exit code, const std::string& message) const {
+    say("error", "\033[1;31m", message);
     return code;
 }
+
+void Session::warn(const std::string& message) const { say("warning", "\033[1;33m", message); }
 
 int Session::exit_code(tegula_status status) const {
     switch (status) {
@@ -239,7 +237,7 @@ tegula::RunOptions Session::run_options() const {
     run.checked = options.checked ? 1 : options.checked_native ? 2 : 0;
     run.trap_floats = options.trap_floats;
     run.order_seed = options.seed;
-    run.threads = options.threads;
+    run.threads = static_cast<uint32_t>(std::min<uint64_t>(options.threads, UINT32_MAX));
     run.step_budget = options.steps.value_or(0);
     run.memory_budget = options.memory;
     run.compile_budget = options.compile_budget;

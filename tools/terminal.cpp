@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 
 namespace tegula_tool {
 
@@ -47,6 +48,15 @@ std::string visible(std::string_view text, bool keep_lines) {
         ((out += "\\x") += kHex[byte >> 4]) += kHex[byte & 15];
     }
     return out;
+}
+
+bool wants_colour(const std::string& mode, int fd) {
+    if (mode != "auto") return mode == "always";
+    const char* force = std::getenv("CLICOLOR_FORCE");
+    if (force && *force && std::string_view(force) != "0") return true;
+    const char* no = std::getenv("NO_COLOR");
+    const char* term = std::getenv("TERM");
+    return !(no && *no) && ::isatty(fd) && !(term && std::string_view(term) == "dumb");
 }
 
 void print_lines(std::string_view text, std::FILE* to) {

@@ -13,6 +13,9 @@ void print_lines(std::string_view text, std::FILE* to);
 /// What a stage of the compiler gives, byte for byte; made visible where standard output is a terminal.
 void print_artifact(std::string_view text);
 
+/// Shall what goes to `fd` be coloured? `mode` is that of --color.
+bool wants_colour(const std::string& mode, int fd);
+
 /// Writes over the line of progress on standard error.
 void show_progress(const std::string& line);
 /// Takes the line of progress away, where there is one: before anything else is written. Signal handlers may call it.

@@ -76,7 +76,9 @@ int check_files(Session& session) {
 /// Ends the launches of a test that would run for ever; far above what tests need.
 constexpr uint64_t kTestSteps = 1'000'000'000;
 
-int test_files(Session& session, bool bench) {
+namespace {
+
+int run_blocks(Session& session, bool bench) {
     int code = ok, passed = 0, failed = 0;
     for (const std::string& file : session.options.files) {
         tegula::Module module;
@@ -103,6 +105,11 @@ int test_files(Session& session, bool bench) {
     if (!session.options.json) std::printf("%d passed, %d failed\n", passed, failed);
     return code;
 }
+
+}  // namespace
+
+int test_files(Session& session) { return run_blocks(session, false); }
+int bench_files(Session& session) { return run_blocks(session, true); }
 
 int dump_file(Session& session) {
     const Options& o = session.options;
@@ -185,7 +192,7 @@ int explain_code(Session& session) {
 }
 
 int doctor(Session& session) {
-    struct utsname system{};
+    struct utsname system {};
     ::uname(&system);
     auto library = nlohmann::json::parse(session.engine.describe());
     if (session.options.json) {

@@ -21,7 +21,7 @@ TABLE = {
     "stdlib": set(),
 }
 # Libraries that are neither the standard library nor the system's own headers, and the folders that may name them.
-LIBRARIES = {"nlohmann": {"tools"}, "CLI": {"tools"}, "llvm": {"jit/cpu"}}
+LIBRARIES = {"nlohmann": {"tools"}, "llvm": {"jit/cpu"}}
 CODE = (".h", ".hpp", ".cpp", ".c", ".cc", ".inc", ".def", ".re", ".yy")
 LINE = re.compile(r'^\s*(?:%\s*)?#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 STANDARD = re.compile(r"^[a-z_0-9]+(\.h)?$")  # <vector>, <stdint.h>, <unistd.h>; not <llvm/...>, <fmt/...>

@@ -1,0 +1,181 @@
+// The table of the command line: verbs, options, exit codes, variables. What is not here is neither parsed, shown nor documented.
+#include "options.h"
+#include "tool.h"
+
+namespace tegula_tool {
+
+namespace {
+
+constexpr std::string_view kRuns = "run test bench";
+
+const Flag kFlags[] = {
+    {"", "json", 0, "", Takes::text, "", &Options::json, "one JSON object a line on standard output; share/tegula/schema describes them"},
+    {"", "quiet", 'q', "", Takes::text, "", &Options::quiet, "nothing on standard error but errors"},
+    {"", "color", 0, "WHEN", Takes::word, "auto always never", &Options::colour, "when to colour; auto: on a terminal"},
+    {"", "import-root", 0, "DIR", Takes::folder, "", &Options::import_root, "imports of files resolve under it, beside the file's own directory"},
+    {"", "confine-loads", 0, "", Takes::text, "", &Options::confine_loads,
+     "load_npy and load_safetensors of tests read below the file's directory and --import-root only"},
+
+    {"run", "arg", 'a', "NAME=VALUE", Takes::text, "", &Options::args,
+     "a parameter: a number, or @file.npy, @file.safetensors#tensor, with :type behind it to convert"},
+    {"run", "out", 'o', "NAME=FILE", Takes::file, "", &Options::outs,
+     "where an output goes: file.npy or file.safetensors, with :type behind it to convert"},
+    {"run dump", "set", 's', "NAME=VALUE", Takes::text, "", &Options::sets, "a generic parameter, a number or a type"},
+    {"run", "checked", 0, "", Takes::text, "", &Options::checked, "report out-of-range pointers, uninitialised reads, races, division by zero"},
+    {"run", "checked-native", 0, "", Takes::text, "", &Options::checked_native,
+     "the same without uninitialised reads and races, on the machine cpu in native code alone"},
+    {"run", "trap-floats", 0, "", Takes::text, "", &Options::trap_floats, "with --checked: report NaN and Inf made of finite operands"},
+    {"run", "time", 0, "", Takes::text, "", &Options::time, "print how long the launch took"},
+    {kRuns, "machine", 0, "NAME", Takes::text, "interp cpu cuda auto", &Options::machine,
+     "interp (the reference interpreter), cpu (native code) or cuda; default: cuda where there is a GPU, else cpu, or interp in a build without "
+     "LLVM; tests: all that are here"},
+    {kRuns, "model", 0, "ARCH", Takes::text, "sm_75 sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a", &Options::model,
+     "interp, the default with it: sum products as the tensor cores of this GPU do, to the bit"},
+    {kRuns, "threads", 0, "N", Takes::text, "", &Options::threads, "worker threads, 0: all cores"},
+    {kRuns, "disable-passes", 0, "LIST", Takes::text, "all", &Options::disable_passes, "comma-separated compiler passes to skip, or all"},
+    {kRuns, "timeout", 0, "SECONDS", Takes::text, "", &Options::timeout_seconds, "end the run after this time (exit code 124)"},
+    {kRuns, "steps", 0, "N", Takes::text, "", &Options::steps, "budget of tile instructions per launch, 0: none; default: none, for tests 10^9"},
+    {kRuns, "memory", 0, "BYTES", Takes::text, "", &Options::memory, "budget of tile bytes per program, 0: none"},
+    {kRuns, "compile-budget", 0, "MS", Takes::text, "", &Options::compile_budget,
+     "budget of milliseconds for compiling a kernel for the CPU, 0: none"},
+    {kRuns, "seed", 0, "N", Takes::text, "", &Options::seed, "run the programs of a grid in a permuted order"},
+
+    {"pack", "type", 0, "TYPE", Takes::text, "", &Options::type, "element type of the result; default: the file's"},
+    {"pack", "layout", 0, "LAYOUT", Takes::text, "row col fragment", &Options::layout,
+     "storage order of the result, such as fragment or tiled<8, 8>; default: row"},
+    {"pack", "with", 0, "FILE", Takes::file, "", &Options::with, "source file whose types and layouts may be named"},
+
+    {"test bench", "filter", 'f', "TEXT", Takes::text, "", &Options::filter, "only blocks whose name contains it"},
+    {"dump", "emit", 'e', "STAGE", Takes::text,
+     "tokens ast fmt json doc ir ir:final ir:after=PASS explain kernel-json ir:gpu ir:gpu:after=PASS cuda ptx cubin resources sass llvm llvm-opt asm "
+     "explain@cpu llvm@aarch64 llvm@armv8.6-a",
+     &Options::emit,
+     "of a file: tokens, ast, fmt, json, doc; of a kernel: ir (the default), ir:after=PASS, ir:final, explain, kernel-json; for a GPU: ir:gpu, "
+     "ir:gpu:after=PASS, cuda, ptx, cubin, resources, sass (through nvdisasm), each (and explain) also as STAGE@sm_80; for the CPU: llvm, llvm-opt, "
+     "asm, explain@cpu, llvm@aarch64, llvm@armv8.6-a"},
+    {"fmt", "check", 0, "", Takes::text, "", &Options::check_only, "change nothing, exit 1 when a file is not formatted"},
+    {"manual", "write", 0, "DIR", Takes::folder, "", &Options::directory,
+     "write every page and completion into this directory, as an installation has them"},
+};
+
+constexpr Operand kSource = {"FILE", true, false, Takes::file, "", &Options::file, "source file, - for standard input"};
+constexpr Operand kSources = {"FILE", true, true, Takes::file, "", &Options::files, "source files"};
+
+const std::vector<Verb>& table() {
+    static const std::vector<Verb> all = {
+        {"run",
+         "Run one kernel on array files and numbers",
+         {kSource,
+          {"KERNEL", false, false, Takes::text, "", &Options::kernel, "its name; not needed when the file has one, alias.name for one of an import"}},
+         {"tegula run softmax.tile softmax --set BLOCK=1024 --arg x=@x.npy --out y=y.npy",
+          "tegula run w4a16.tile --arg w=@model.safetensors#w:i4 --arg x=@x.npy:f16 --machine cpu --time"},
+         "Types, extents and the grid follow from the arguments. An output without --out is summarised on standard output. A failed run writes "
+         "nothing.",
+         run_kernel},
+        {"pack",
+         "Write an array file in another type and storage order",
+         {{"IN", true, false, Takes::file, "", &Options::in, "file.npy, or file.safetensors#tensor, packed ones too"},
+          {"OUT", true, false, Takes::file, "", &Options::out, "file.safetensors#tensor, or without --layout file.npy"}},
+         {"tegula pack w.npy w.safetensors --type i4 --layout 'panels<4>' --with kernels.tile",
+          "tegula pack w.safetensors back.npy --type f32 --with kernels.tile"},
+         "",
+         pack_file},
+        {"check",
+         "Report every error of source files",
+         {kSources},
+         {"tegula check kernels.tile", "tegula --json check - < kernels.tile"},
+         "",
+         check_files},
+        {"test",
+         "Run the test blocks of source files",
+         {kSources},
+         {"tegula test kernels.tile", "tegula test kernels.tile --filter softmax --machine interp"},
+         "Each test runs on every machine that is here, and every launch is compared with the interpreter.",
+         test_files},
+        {"bench",
+         "Run the bench blocks of source files",
+         {kSources},
+         {"tegula bench kernels.tile", "tegula --json bench kernels.tile --machine cpu --threads 4"},
+         "Times are those of the launches: wall time, on a GPU the kernels' own from a cold L2 cache, without copies.",
+         bench_files},
+        {"dump",
+         "Show a stage of the compiler",
+         {kSource, {"KERNEL", false, false, Takes::text, "", &Options::kernel, "for stages of a kernel; default: the first of the file"}},
+         {"tegula dump matmul.tile matmul --emit=ir:after=fold --set BM=64", "tegula dump matmul.tile --emit=explain@sm_80"},
+         "",
+         dump_file},
+        {"fmt",
+         "Format source files in place; - formats standard input to standard output",
+         {kSources},
+         {"tegula fmt kernels.tile", "tegula fmt --check examples/*.tile"},
+         "",
+         format_files},
+        {"doc",
+         "Markdown of the documented items of a file",
+         {kSource},
+         {"tegula doc kernels.tile > kernels.md", "tegula doc - < kernels.tile"},
+         "",
+         document_file},
+        {"explain",
+         "What a diagnostic code means and how to cure it",
+         {{"CODE", true, false, Takes::text, "", &Options::code, "for example T0301"}},
+         {"tegula explain T0301", "tegula --json explain T0301"},
+         "",
+         explain_code},
+        {"doctor",
+         "What this machine has: versions, machines, directories",
+         {},
+         {"tegula doctor", "tegula --json doctor"},
+         "Exit code 0 in any case.",
+         doctor},
+        {"targets", "Machines, GPU architectures, number formats and compiler passes", {}, {"tegula targets", "tegula --json targets"}, "", targets},
+        {"completions",
+         "A shell's completions of this command",
+         {{"SHELL", true, false, Takes::word, "bash zsh fish", &Options::shell, "bash, zsh or fish"}},
+         {"source <(tegula completions bash)", "tegula completions fish > ~/.config/fish/completions/tegula.fish"},
+         "An installation has them where the shells look for them.",
+         show_completions},
+        {"manual",
+         "A page of the manual, as roff",
+         {{"VERB", false, false, Takes::text, "", &Options::page, "whose page; default: that of the command"}},
+         {"tegula manual run | man -l -", "tegula manual | man -l -"},
+         "An installation has the pages: man tegula, man tegula-run.",
+         show_manual},
+    };
+    return all;
+}
+
+constexpr Row kExitCodes[] = {
+    {"0", "all is well"},
+    {"1", "errors in the source (or, with `fmt --check`, in its format)"},
+    {"2", "the command was called wrongly"},
+    {"3", "the launch was refused, the run stopped on an error, a test failed, or a machine differed from the interpreter"},
+    {"4", "the machine asked for is not here: no GPU, no driver, no NVRTC, or a library built without LLVM"},
+    {"5", "a file could not be read or written, or standard output could not take what was printed"},
+    {"70", "an internal error: please report it with the text"},
+    {"124", "`--timeout` is over"},
+    {"130",
+     "interrupted (Ctrl-C, SIGTERM): runs stop by themselves, compiling for a GPU included, anything else is ended two seconds later; a second "
+     "signal "
+     "of the kind ends the command at once"},
+};
+
+constexpr Row kVariables[] = {
+    {"TEGULA_CACHE_DIR",
+     "where compiled kernels of `cpu` and `cuda` are kept; `off`: in memory only. Default `$XDG_CACHE_HOME/tegula`, else `$HOME/.cache/tegula`"},
+    {"TEGULA_CPU", "a processor of LLVM's, such as `x86-64-v3`, that kernels of `cpu` are compiled for instead of the host"},
+    {"TEGULA_CPU_DEBUG", "`1`: kernels of `cpu` are shown to gdb and perf"},
+    {"TEGULA_NVRTC", "the NVRTC library to use"},
+    {"NO_COLOR, CLICOLOR_FORCE, TERM",
+     "diagnostics are coloured when standard error is a terminal, unless `NO_COLOR` is set or `TERM=dumb`; `CLICOLOR_FORCE=1` colours always; "
+     "`--color` beats them all"},
+};
+
+}  // namespace
+
+std::span<const Verb> verbs() { return table(); }
+std::span<const Flag> flags() { return kFlags; }
+std::span<const Row> exit_codes() { return kExitCodes; }
+std::span<const Row> variables() { return kVariables; }
+
+}  // namespace tegula_tool
