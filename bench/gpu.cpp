@@ -43,8 +43,8 @@ float from_bf16(uint16_t b) {
 struct Array {
     std::string type, layout = "row";
     std::vector<int64_t> extents;
-    size_t bytes = 0;
-    CUdeviceptr data = 0;
+    size_t bytes = 0, scales_bytes = 0;
+    CUdeviceptr data = 0, scales = 0;  ///< block formats have scales
     int64_t elements() const {
         int64_t n = 1;
         for (int64_t e : extents) n *= e;
@@ -123,7 +123,8 @@ public:
         }
         for (const char* type : {"i1", "i2", "i3", "i4", "i5", "i6", "i7", "i8", "f4e2m1", "f6e2m3", "f8e4m3"})
             for (const char* layout : {"fragment", "row"})
-                for (int64_t m : {1, 16, 64, 4096}) weights("wn_a16", "examples/wn_a16.tile", m <= kFew ? "wn_a16_few" : "wn_a16", type, layout, m, 16384, 16384, 0);
+                for (int64_t m : {1, 16, 64, 4096})
+                    weights("wn_a16", "examples/wn_a16.tile", m <= kFew ? "wn_a16_few" : "wn_a16", type, layout, m, 16384, 16384, 0);
     }
 
     /// `group`: elements of K to a scale; 0: there are none.
@@ -154,6 +155,50 @@ public:
                     [&](CUstream st) { blas_->matmul(st, Cublas::f16, true, int(m), int(n), int(k), x.data, f.data, h.data); });
         }
         release();
+    }
+
+    /// Products of 4-bit weights in groups of 128 with 8-bit activations that have a scale for each row, by the library.
+    void w4a8() {
+        for (const char* type : {"i8", "f8e4m3"}) {
+            for (const int64_t m : {1, 16, 64, 1024, 4096}) {
+                const int64_t n = 8192, k = 8192;
+                const std::string work =
+                    "w4a8 g128 " + std::string(type) + " " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+                if (!wanted(work)) continue;
+                Array x = type == std::string("i8") ? bytes({m, k}, 1) : finite_bytes(type, {m, k}, 1), w = bytes({n * k / 2}, 2);
+                w.type = "i4", w.extents = {n, k}, w.layout = "fragment_8";
+                Array scale = normal("f16", {n, k / 128}, 3), token = ones(m), none = empty("f32", {0}), y = empty("bf16", {m, n});
+                prepare("stdlib/matmul.tile", "grouped", {{"W_ORDER", int64_t{3}}}, {x, w, scale, token, none, none, y});
+                measure(work, "tegula", 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), 0,
+                        [&](CUstream st) { enqueue(st); });
+                if (blas_) {
+                    Array a = normal("f16", {m, k}, 4), f = normal("f16", {n, k}, 5), h = empty("f16", {m, n});
+                    measure(work, "cublas f16", 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), 0,
+                            [&](CUstream st) { blas_->matmul(st, Cublas::f16, true, int(m), int(n), int(k), a.data, f.data, h.data); });
+                }
+                release();
+            }
+        }
+    }
+
+    /// Products of operands in blocks of 32, whose scales are powers of two.
+    void blocks() {
+        constexpr int64_t n = 4096;
+        for (const auto& [name, element, bits] : std::vector<std::tuple<const char*, const char*, int64_t>>{
+                 {"mxfp8", "f8e4m3", 8}, {"mxfp6", "f6e3m2", 6}, {"mxfp4", "f4e2m1", 4}, {"mxint8", "fixed<2, 6>", 8}}) {
+            const std::string work = std::string(name) + " dot_scaled " + std::to_string(n) + "^3";
+            if (!wanted(work)) continue;
+            const auto operand = [&, element = std::string(element), bits = bits](unsigned seed) {
+                Array a = finite_bytes("i8", {n * n * bits / 8}, seed),
+                      scales = filled(
+                          "i8", {n * n / 32}, [](uint8_t*to, size_t i) { *to = uint8_t(125 + i % 5); }, 1);
+                a.type = "block<" + element + ", 32, scale = f8e8m0>", a.extents = {n, n}, a.scales = scales.data, a.scales_bytes = scales.bytes;
+                return a;
+            };
+            prepare("stdlib/matmul.tile", "plain", {}, {operand(1), operand(2), empty("f32", {n, n})});
+            measure(work, "tegula", 2.0 * n * n * n, 0, [&](CUstream st) { enqueue(st); });
+            release();
+        }
     }
 
     void matmul(const char* type, Cublas::Type blas, bool nt, int64_t m, int64_t n, int64_t k) {
@@ -251,7 +296,7 @@ private:
     }
     CUdeviceptr allocate(size_t bytes) {
         CUdeviceptr p = 0;
-        check("cuMemAlloc", d_.cuMemAlloc(&p, bytes));
+        check("cuMemAlloc", d_.cuMemAlloc(&p, std::max<size_t>(bytes, 1)));
         owned_.push_back(p);
         return p;
     }
@@ -266,7 +311,7 @@ private:
         a.extents = std::move(extents);
         a.bytes = static_cast<size_t>(a.elements()) * (type == "f32" || type == "i32" ? 4 : type == "i8" || type == "f8e4m3" ? 1 : 2);
         a.data = allocate(a.bytes);
-        check("cuMemsetD8Async", d_.cuMemsetD8Async(a.data, 0xff, a.bytes, timer_.stream()));
+        if (a.bytes) check("cuMemsetD8Async", d_.cuMemsetD8Async(a.data, 0xff, a.bytes, timer_.stream()));
         return a;
     }
     /// A megabyte of random values, repeated with an odd period so that no two rows are alike.
@@ -339,6 +384,7 @@ private:
                 continue;
             }
             tegula::Tensor t(reinterpret_cast<void*>(o.array.data), o.array.bytes, o.array.type, o.array.extents);
+            if (o.array.scales) t.scales(reinterpret_cast<void*>(o.array.scales), o.array.scales_bytes);
             t.layout(o.array.layout).on_cuda(0);
             args.emplace_back(std::string(), tegula::Value(t));
         }
@@ -432,6 +478,7 @@ std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, const std::stri
         bench.peak();
         bench.matmuls();
         bench.narrow();
+        if (!quick || !only.empty()) bench.w4a8(), bench.blocks();
         bench.attentions();
         bench.rows();
         rows = bench.take();

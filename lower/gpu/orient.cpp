@@ -1,6 +1,7 @@
-// Products whose second factor is decoded from narrower elements are turned: dot(a, b, c) = trans(dot(trans b, trans a, trans c)), so that what is
-// decoded becomes operand A, which every instruction takes from registers; the few rows of the other factor are columns then, padded to 8 instead of
-// 16 or 64. A sum that a loop carries is turned with its product. No bit of a result depends on it: order along K stays. Runs before rows are chosen.
+// Products whose second factor is decoded from narrower elements, and from narrower ones than the first, are turned: dot(a, b, c) =
+// trans(dot(trans b, trans a, trans c)), so that what is decoded becomes operand A, which every instruction takes from registers; the few rows of the
+// other factor are columns then, padded to 8 instead of 16 or 64. A sum that a loop carries is turned with its product. No bit of a result depends on
+// it: order along K stays. Runs before rows are chosen.
 #include <algorithm>
 
 #include "lower/gpu/place.h"
@@ -49,17 +50,20 @@ private:
         return made(Op::permute, v, turned_type(v), kSwap, before, fn_.inst(before).span);
     }
 
-    /// Decoded, or to be decoded for the product's instruction, as no instruction takes elements of fewer than 8 bits beside wider ones.
-    bool is_narrow(const Inst& dot, size_t which) const {
+    /// The bits of what operand `which` is decoded from, or is to be for the product's instruction, as none takes elements of fewer than 8 bits beside wider
+    /// ones; 0 of an operand that is not decoded.
+    int narrow_bits(const Inst& dot, size_t which) const {
+        if (const int bits = decoded_bits(fn_, dot, which)) return bits;
         const int bits = fn_.elem(fn_.operands(dot)[which]).bits, other = fn_.elem(fn_.operands(dot)[1 - which]).bits;
-        return is_decoded(fn_, dot, which) || (dot.op == Op::dot && bits < 8 && bits < other);
+        return bits < 8 && bits < other ? bits : 0;
     }
 
     bool turn(InstId id) {
         const Inst inst = fn_.inst(id);
         const std::vector<ValueId> in(fn_.operands(inst).begin(), fn_.operands(inst).end());
         const ValueId result = fn_.result(inst);
-        if (fn_.type(result).shape.rank != 2 || !is_narrow(inst, 1) || is_narrow(inst, 0)) return false;
+        const int first = narrow_bits(inst, 0), second = narrow_bits(inst, 1);
+        if (fn_.type(result).shape.rank != 2 || second == 0 || (first != 0 && first <= second)) return false;
         // The sum is carried by the loop around the product, and nothing else takes it on the way.
         const InstId loop = fn_.block(inst.parent).owner;
         if (!loop.valid() || fn_.inst(loop).op != Op::for_loop || fn_.def(in[2]) || !(fn_.value(in[2]).block == inst.parent)) return false;

@@ -29,7 +29,9 @@ Placement shared_operand(const ir::Function& fn, ir::ValueId v, const MmaRow& ro
 enum class Decode : uint8_t { in_registers, through_shared, automatic };
 /// What the hint `decode` says.
 Decode decode_hint(const ir::Function& fn);
-/// Is operand `which` of the product computed from loaded tiles of its size whose elements are all narrower?
+/// The widest elements, in bits, of the loaded tiles of its size that operand `which` of the product is computed from; 0 unless all are narrower than its
+/// own.
+int decoded_bits(const ir::Function& fn, const ir::Inst& dot, size_t which);
 bool is_decoded(const ir::Function& fn, const ir::Inst& dot, size_t which);
 
 /// How warps share the products of a function. Asked before placement adds instructions: the answers then hold for all of it.

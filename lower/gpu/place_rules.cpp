@@ -59,12 +59,12 @@ Decode decode_hint(const Function& fn) {
     return word ? static_cast<Decode>(*word) : Decode::automatic;
 }
 
-bool is_decoded(const Function& fn, const Inst& dot, size_t which) {
+int decoded_bits(const Function& fn, const Inst& dot, size_t which) {
     const ValueId operand = fn.operands(dot)[which];
     const int bits = fn.elem(operand).bits;
     std::vector<ValueId> work{operand};
     std::set<uint32_t> seen;
-    bool narrow = false;
+    int most = 0;
     while (!work.empty()) {
         const ValueId v = work.back();
         work.pop_back();
@@ -78,14 +78,16 @@ bool is_decoded(const Function& fn, const Inst& dot, size_t which) {
         const bool loaded = def->op == Op::load || def->op == Op::ptr_load || def->op == Op::channel_get;
         // Scales and the like are small beside the operand: who moves them does not matter.
         if (loaded && fn.type(v).shape.elements() == fn.type(operand).shape.elements()) {
-            if (fn.elem(v).bits >= bits) return false;
-            narrow = true;
+            if (fn.elem(v).bits >= bits) return 0;
+            most = std::max(most, static_cast<int>(fn.elem(v).bits));
         }
         const bool moves = def->op == Op::permute || def->op == Op::reshape || def->op == Op::broadcast || def->op == Op::convert;
         if (moves || keeps_layout(def->op)) work.insert(work.end(), fn.operands(*def).begin(), fn.operands(*def).end());
     }
-    return narrow;
+    return most;
 }
+
+bool is_decoded(const Function& fn, const Inst& dot, size_t which) { return decoded_bits(fn, dot, which) != 0; }
 
 ProductGrids::ProductGrids(const ir::Function& fn) : rows_first_(rows_first(fn)) {}
 
