@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-# libtegula.so exports exactly the functions that the public header declares, and is no larger than it may be. exports.py LIBRARY HEADER MEGABYTES
-import os, re, subprocess, sys, tempfile
+# libtegula.so exports exactly the functions that the public header declares, is no larger than it may be, and loads where its host has glibc 2.34.
+# exports.py LIBRARY HEADER MEGABYTES
+import os, platform, re, subprocess, sys, tempfile
 
 library, header, limit = sys.argv[1:4]
 lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout.splitlines()
@@ -16,6 +17,16 @@ if len(declared) < 10:
     problems.append(f"only {len(declared)} functions found in {header}")
 if len(declared) > 40:
     problems.append(f"{len(declared)} functions in the header; 40 is the limit")
+def version(text):
+    return tuple(int(part) for part in text.split("."))
+
+
+# What a build on a newer system asks for is that system's.
+if version(platform.libc_ver()[1] or "0") <= (2, 36):
+    wanted = subprocess.run(["objdump", "-T", library], check=True, capture_output=True, text=True).stdout
+    for name, most in (("GLIBC", "2.34"), ("GLIBCXX", "3.4.30")):
+        newer = {found for found in re.findall(rf"\({name}_([0-9.]+)\)", wanted) if version(found) > version(most)}
+        problems += [f"asks for {name}_{found}; {most} is the newest allowed" for found in sorted(newer)]
 with tempfile.TemporaryDirectory() as folder:
     stripped = os.path.join(folder, "stripped")
     subprocess.run(["strip", "-o", stripped, library], check=True)
