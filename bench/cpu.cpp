@@ -267,6 +267,7 @@ std::vector<CpuRow> cpu_rows(const std::string& source_dir, const std::string& c
     const auto wanted = [&](const char* group) { return std::string(group).find(only) != std::string::npos; };
     if (wanted("starts")) {
         all.rows.push_back(first);
+        for (CpuRow& row : launch_times(source_dir)) all.rows.push_back(std::move(row));
         for (CpuRow& row : compile_times(source_dir)) all.rows.push_back(std::move(row));
         all.rows.push_back(command_start(command, source_dir));
     }

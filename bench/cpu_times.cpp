@@ -26,7 +26,8 @@ CpuRow time_row(const std::string& work, double ours, double most) { return {wor
 
 /// Values for generic parameters that have no default and do not follow from anything: of those that the examples have.
 std::vector<tegula::NamedValue> settings(const nlohmann::json& kernel) {
-    const std::vector<std::pair<const char*, int64_t>> values = {{"K", 8}, {"MODE", 0}, {"T", 5}, {"J", 1}, {"N", 4}, {"BLOCK", 1024}, {"BINS", 256}};
+    const std::vector<std::pair<const char*, int64_t>> values = {{"K", 8}, {"S", 4096}, {"MODE", 0},     {"T", 5},
+                                                                 {"J", 1}, {"N", 4},    {"BLOCK", 1024}, {"BINS", 256}};
     std::vector<tegula::NamedValue> out;
     for (const auto& generic : kernel["generics"]) {
         if (generic.contains("default") || generic["bound"] != "int") continue;
@@ -79,6 +80,31 @@ std::vector<CpuRow> compile_times(const std::string& source_dir) {
     const auto& [middle, last] = std::pair(times[times.size() / 2], times.back());
     return {time_row("compile, median of " + std::to_string(times.size()) + " example kernels", middle.first, 50),
             time_row("compile, slowest: " + last.second, last.first, 300)};
+}
+
+std::vector<CpuRow> launch_times(const std::string& source_dir) {
+    std::vector<float> x(256, 1.5f), y(256, 0.5f), z(256);
+    tegula::RunOptions run;
+    run.machine = "cpu";
+    const auto module = tegula::Engine::create().value().load_file(source_dir + "/examples/vector_add.tile").value();
+    const auto on = [](std::vector<float>& v) { return tegula::Tensor(v.data(), {256}); };
+    const auto prepared = module.prepare("vector_add", {}, {on(x), on(y), on(z)}, run).value();
+    const auto timed = [&](const std::function<bool()>& launch) {
+        std::vector<double> all;
+        for (int i = 0; i < 1000; ++i)
+            all.push_back(milliseconds([&] {
+                              if (!launch()) throw std::runtime_error("a launch failed");
+                          }) *
+                          1e6);
+        return median(all);
+    };
+    const double ours = timed([&] { return prepared.enqueue() == TEGULA_OK; });
+    if (z != std::vector<float>(256, 2.0f)) throw std::runtime_error("the prepared launch is wrong");
+    return {{"launch of 256 elements, prepared", "ns", "goal", ours, 1000, 1, true},
+            {"launch of 256 elements", "ns", "goal", timed([&] {
+                 return bool(module.launch("vector_add", {}, {on(x), on(y), on(z)}, run));
+             }),
+             20000, 1, true}};
 }
 
 CpuRow command_start(const std::string& command, const std::string& source_dir) {

@@ -189,17 +189,24 @@ TEGULA_API tegula_status tegula_plan(tegula_module* module, const char* kernel, 
 TEGULA_API tegula_status tegula_kernel_launch(tegula_kernel* kernel, const tegula_value* args, size_t arg_count, const tegula_run_options* options,
                                               tegula_diags** diags);
 
-/* A launch with fixed arguments, made ready once: compiled, checked, parameters and tensor maps encoded. Tensors lie in device memory and stay
- * there for as long as the handle is used. It belongs to the context of `options->stream`. Needs a GPU. May be called while a stream is captured. */
+/* A launch with fixed arguments, made ready once: compiled, checked, parameters and tensor maps encoded. Tensors stay where they are for as long as
+ * the handle is used: for cuda in device memory, for cpu and interp in host memory. On cuda it belongs to the context of `options->stream`, and may be
+ * prepared while a stream is captured. Callbacks of `options` are not kept; on cpu `checked` is 0 or 2. */
 typedef struct tegula_prepared tegula_prepared;
 TEGULA_API tegula_status tegula_prepare(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                         const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_prepared** prepared,
                                         tegula_diags** diags);
-/* Enqueues it on `stream` (a CUstream of the context it was prepared for; NULL: the default stream): one driver call, no checks, no locks, no
- * waiting. May be captured into a CUDA graph. TEGULA_E_RUN when the driver refuses. */
+/* Gives it other arguments, by name or position: other storage, extents or numbers. Parameters that are not mentioned keep theirs. All that preparing
+ * checks is checked again, and only what is not compiled yet is compiled; on an error all stays as it was. Must not overlap with other calls on this handle,
+ * nor with its launches on a GPU that have not ended. */
+TEGULA_API tegula_status tegula_rebind(tegula_prepared* prepared, const tegula_value* args, size_t arg_count, tegula_diags** diags);
+/* cuda: enqueues it on `stream` (a CUstream of the context it was prepared for; NULL: the default stream): one driver call, no checks, no locks, no
+ * waiting. May be captured into a CUDA graph. TEGULA_E_RUN when the driver refuses.
+ * cpu, interp: runs it and returns when it has ended; `stream` is NULL. Usable from several threads. TEGULA_E_RUN when it fails, TEGULA_E_CANCELLED
+ * (tegula_cancel): tegula_collect says more. On cpu without an allocation where one thread does the work and nothing is printed. */
 TEGULA_API tegula_status tegula_enqueue(tegula_prepared* prepared, void* stream);
-/* Waits for `stream`, then hands over what the launches printed and asserted since the last call (`options` for its print callback; NULL: dropped).
- * An error while `stream` is captured. */
+/* Waits for `stream`, then hands over what the launches printed and reported since the last call (`options` for its print callback; NULL: dropped).
+ * TEGULA_E_RUN when one of them failed. An error while `stream` is captured. */
 TEGULA_API tegula_status tegula_collect(tegula_prepared* prepared, void* stream, const tegula_run_options* options, tegula_diags** diags);
 
 /* Text of a stage. Modules: "tokens", "ast", "fmt" (canonical formatting), "doc" (Markdown), "json" (signatures, docs, tests, benches).

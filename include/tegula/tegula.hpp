@@ -249,6 +249,11 @@ struct RunOptions : tegula_run_options {
 };
 
 namespace detail {
+inline std::vector<NamedValue> by_position(std::initializer_list<Value> args) {
+    std::vector<NamedValue> named;
+    for (const Value& value : args) named.emplace_back(std::string(), value);
+    return named;
+}
 inline std::string take_blob(Ref<tegula_blob> blob) {
     size_t size = 0;
     const char* data = tegula_blob_data(blob.get(), &size);
@@ -291,9 +296,17 @@ class Prepared {
 public:
     Prepared() = default;
     explicit Prepared(Ref<tegula_prepared> handle) : handle_(std::move(handle)) {}
-    /// One driver call on a CUstream (null: the default stream).
+    /// On a GPU one driver call on a CUstream (null: the default stream); elsewhere the run itself.
     tegula_status enqueue(void* stream = nullptr) const { return tegula_enqueue(handle_.get(), stream); }
-    /// Waits for the stream; what the launches printed and asserted.
+    /// Other arguments, by name or position; parameters that are not mentioned keep theirs.
+    Result<Unit> rebind(std::span<const NamedValue> args) {
+        Ref<tegula_diags> diags;
+        Values values(args);
+        tegula_status status = tegula_rebind(handle_.get(), values.data(), values.size(), diags.out());
+        return {status, Diagnostics(std::move(diags))};
+    }
+    Result<Unit> rebind(std::initializer_list<NamedValue> args) { return rebind(std::span<const NamedValue>(args.begin(), args.size())); }
+    /// Waits for the stream; what the launches printed and reported.
     Result<Unit> collect(void* stream = nullptr, const RunOptions& options = {}) const {
         Ref<tegula_diags> diags;
         tegula_status status = tegula_collect(handle_.get(), stream, &options, diags.out());
@@ -334,18 +347,21 @@ public:
     }
     Result<Unit> launch(const std::string& kernel, std::initializer_list<NamedValue> generics, std::initializer_list<Value> args,
                         const RunOptions& options = {}) const {
-        std::vector<NamedValue> named;
-        for (const Value& value : args) named.emplace_back(std::string(), value);
-        return launch(kernel, std::span<const NamedValue>(generics.begin(), generics.size()), named, options);
+        return launch(kernel, std::span<const NamedValue>(generics.begin(), generics.size()), detail::by_position(args), options);
     }
-    /// Arguments in device memory, which stay where they are.
+    /// Arguments stay where they are: on a GPU in device memory.
     Result<Prepared> prepare(const std::string& kernel, std::span<const NamedValue> generics, std::span<const NamedValue> args,
                              const RunOptions& options = {}) const {
         Ref<tegula_prepared> prepared;
         Ref<tegula_diags> diags;
         Values g(generics), a(args);
-        tegula_status status = tegula_prepare(handle_.get(), kernel.c_str(), g.data(), g.size(), a.data(), a.size(), &options, prepared.out(), diags.out());
+        tegula_status status =
+            tegula_prepare(handle_.get(), kernel.c_str(), g.data(), g.size(), a.data(), a.size(), &options, prepared.out(), diags.out());
         return {status, Diagnostics(std::move(diags)), Prepared(std::move(prepared))};
+    }
+    Result<Prepared> prepare(const std::string& kernel, std::initializer_list<NamedValue> generics, std::initializer_list<Value> args,
+                             const RunOptions& options = {}) const {
+        return prepare(kernel, std::span<const NamedValue>(generics.begin(), generics.size()), detail::by_position(args), options);
     }
     /// JSON of what a launch would be; `out` tensors may be missing.
     Result<std::string> plan(const std::string& kernel, std::span<const NamedValue> generics, std::span<const NamedValue> args) const {
@@ -353,6 +369,9 @@ public:
         return detail::text([&](auto** blob, auto** diags) {
             return tegula_plan(handle_.get(), kernel.c_str(), g.data(), g.size(), a.data(), a.size(), blob, diags);
         });
+    }
+    Result<std::string> plan(const std::string& kernel, std::initializer_list<NamedValue> generics, std::initializer_list<Value> args) const {
+        return plan(kernel, std::span<const NamedValue>(generics.begin(), generics.size()), detail::by_position(args));
     }
     /// "tokens", "ast", "fmt", "doc", "json".
     Result<std::string> artifact(const std::string& kind) const {

@@ -37,6 +37,17 @@ tegula_status run_blocks(TestRunner runner, tegula_module* module, const char* f
     });
 }
 
+/// Arguments by position get the names of their parameters; false: there are more of them.
+bool name_all(const ast::KernelItem& kernel, std::vector<LaunchArgument>& args) {
+    size_t position = 0;
+    for (LaunchArgument& a : args) {
+        if (!a.name.empty()) continue;
+        if (position == kernel.params.size()) return false;
+        a.name = kernel.params[position++].name.text;
+    }
+    return true;
+}
+
 bool reported(const DiagSink& sink, Diag id) {
     return std::any_of(sink.all().begin(), sink.all().end(), [id](const Diagnostic& d) { return d.id == id; });
 }
@@ -281,14 +292,55 @@ tegula_status tegula_prepare(tegula_module* module, const char* kernel, const te
         auto handle = std::make_unique<tegula_prepared>();
         handle->module = module->module;
         const Status made = engine->prepare(*home, *item, given, arguments, launch, sink, handle->launch);
-        if (made == Status::ok) *prepared = handle.release();
-        return to_status(made);
+        if (made != Status::ok) return to_status(made);
+        handle->home = home;
+        handle->kernel = item;
+        handle->generics = std::move(given);
+        name_all(*item, arguments);
+        handle->args = std::move(arguments);
+        handle->options = std::move(launch);
+        handle->options.print = {};
+        handle->options.progress = {};
+        handle->options.keep_going = {};
+        *prepared = handle.release();
+        return TEGULA_OK;
+    });
+}
+
+tegula_status tegula_rebind(tegula_prepared* prepared, const tegula_value* args, size_t arg_count, tegula_diags** diags) {
+    if (const tegula_status wrong = check_handle(prepared, diags)) return wrong;
+    const auto& engine = prepared->module->engine;
+    return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
+        std::vector<LaunchArgument> given;
+        if (!read_arguments(*prepared->module, args, arg_count, true, given, sink)) return TEGULA_E_USAGE;
+        if (!name_all(*prepared->kernel, given))
+            return sink.report(Diag::api_usage, {},
+                               {"`" + std::string(prepared->kernel->name.text) + "` takes " + std::to_string(prepared->kernel->params.size()) +
+                                " arguments, got " + std::to_string(given.size())}),
+                   TEGULA_E_USAGE;
+        for (const LaunchArgument& kept : prepared->args)
+            if (std::none_of(given.begin(), given.end(), [&](const LaunchArgument& a) { return a.name == kept.name; })) given.push_back(kept);
+        std::shared_ptr<const PreparedLaunch> made;
+        const Status status = engine->prepare(*prepared->home, *prepared->kernel, prepared->generics, given, prepared->options, sink, made);
+        if (status != Status::ok) return to_status(status);
+        prepared->launch = std::move(made);
+        prepared->args = std::move(given);
+        return TEGULA_OK;
     });
 }
 
 tegula_status tegula_enqueue(tegula_prepared* prepared, void* stream) {
     if (!is_right(prepared)) return TEGULA_E_USAGE;
-    return prepared->launch->launch(stream) == 0 ? TEGULA_OK : TEGULA_E_RUN;
+    switch (prepared->launch->launch(stream)) {
+        case 0:
+            return TEGULA_OK;
+        case PreparedLaunch::kCancelled:
+            return TEGULA_E_CANCELLED;
+        case PreparedLaunch::kHasNoStreams:
+            return TEGULA_E_USAGE;
+        default:
+            return TEGULA_E_RUN;
+    }
 }
 
 tegula_status tegula_collect(tegula_prepared* prepared, void* stream, const tegula_run_options* options, tegula_diags** diags) {

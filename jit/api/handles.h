@@ -45,6 +45,12 @@ struct tegula_kernel : tegula::capi::HandleOf<tegula::capi::Handle::Kind::kernel
 struct tegula_prepared : tegula::capi::HandleOf<tegula::capi::Handle::Kind::prepared> {
     tegula::ModulePtr module;
     std::shared_ptr<const tegula::PreparedLaunch> launch;
+    // What it was made of, for tegula_rebind.
+    tegula::LoadedModule* home = nullptr;  ///< of `kernel`; `module` keeps it
+    const tegula::ast::KernelItem* kernel = nullptr;
+    tegula::sema::StaticValues generics;
+    std::vector<tegula::LaunchArgument> args;  ///< each with its name
+    tegula::LaunchOptions options;             ///< without callbacks
 };
 struct tegula_blob : tegula::capi::HandleOf<tegula::capi::Handle::Kind::blob> {
     std::string data;

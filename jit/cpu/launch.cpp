@@ -58,10 +58,24 @@ public:
         : state_(std::move(state)), fn_(fn), written_(written_params(fn)), streamable_(streamable_params(fn)) {}
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
+    std::unique_ptr<const BoundRun> bind(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
+                                         RunResult& refused) const override;
+
+    /// What runs with the same arguments and options have in common.
+    struct Ready {
+        std::shared_ptr<const LoadedCode> code;
+        std::vector<uint64_t> block;  ///< as Entry takes it
+        unsigned workers = 1;
+    };
+    /// Runs the grid, or ends as cancelled.
+    RunResult execute(Launch& launch, const Ready& ready) const;
+    const ir::Function& function() const { return fn_; }
 
 private:
+    /// The result of a launch that ends before a program runs.
+    std::optional<RunResult> make_ready(Launch& launch, Ready& out) const;
     std::shared_ptr<const LoadedCode> variant(const CompileOptions& options, std::string& error) const;
-    void run_grid(Launch& launch, const LoadedCode& code, const std::vector<uint64_t>& block, unsigned workers) const;
+    void run_grid(Launch& launch, const Ready& ready) const;
 
     std::shared_ptr<Backend::State> state_;
     const ir::Function& fn_;
@@ -101,7 +115,8 @@ Result<LoadedCode> make_code(Backend::State& state, const ir::Function& fn, cons
     return state.compiler.load(*compiled, state.lines ? fn.name : std::string());
 }
 
-/// Is this thread compiling? A launch of its progress callback then compiles for itself: the compilation that it would wait for may wait for this one.
+/// Is this thread compiling? A launch of its progress callback then compiles for itself: the compilation that it would wait for may wait for this
+/// one.
 static thread_local bool compiling = false;
 
 struct Compiling {
@@ -142,9 +157,10 @@ std::shared_ptr<const LoadedCode> KernelProgram::variant(const CompileOptions& o
 
 // ---- running ----
 
-void KernelProgram::run_grid(Launch& launch, const LoadedCode& code, const std::vector<uint64_t>& block, unsigned workers) const {
+void KernelProgram::run_grid(Launch& launch, const Ready& ready) const {
+    const LoadedCode& code = *ready.code;
     const GridOrder order(launch.total, launch.options.order_seed);
-    Chunks chunks(launch.total, workers);
+    Chunks chunks(launch.total, ready.workers);
     const bool counted = static_cast<bool>(launch.options.progress);  // only then: workers that count wait for each other
     const auto work = [&](unsigned number) {
         const DefaultFloats floats;  // threads of the host have their own
@@ -153,7 +169,7 @@ void KernelProgram::run_grid(Launch& launch, const LoadedCode& code, const std::
             Worker worker(launch, number == 0);
             uint64_t begin = 0, end = 0;
             while (!launch.stopped() && chunks.take(number, begin, end)) {
-                for (uint64_t i = begin; i < end && worker.run(code.entry, block.data(), scratch.data(), order(i), i); ++i)
+                for (uint64_t i = begin; i < end && worker.run(code.entry, ready.block.data(), scratch.data(), order(i), i); ++i)
                     if (counted) launch.programs_done.fetch_add(1, std::memory_order_relaxed);
                 // Programs before the first one that failed are still run: which error is reported does not depend on the threads.
                 if (const uint64_t failed = launch.failed.load(std::memory_order_relaxed); failed != UINT64_MAX) chunks.end_at(failed + 1);
@@ -165,10 +181,10 @@ void KernelProgram::run_grid(Launch& launch, const LoadedCode& code, const std::
             launch.fail(std::current_exception());
         }
     };
-    if (workers == 1)
+    if (ready.workers == 1)
         work(0);
     else
-        state_->pool.run(workers, work);
+        state_->pool.run(ready.workers, std::ref(work));
 }
 
 RunResult unavailable(const std::string& why) {
@@ -179,57 +195,101 @@ RunResult unavailable(const std::string& why) {
     return result;
 }
 
-RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const {
-    uint64_t total = 1;
-    for (uint64_t n : grid) TEGULA_CHECK(!__builtin_mul_overflow(total, n, &total), "the grid has more than 2^64 programs");
-    if (total == 0) return {};
+std::optional<RunResult> KernelProgram::make_ready(Launch& launch, Ready& out) const {
+    const std::span<const Argument> args = launch.args;
+    const RunOptions& options = launch.options;
     for (const Argument& a : args) TEGULA_CHECK(a.kind == Argument::scalar || a.t.memory == Memory::host, "a tensor in device memory");
     CompileOptions wanted = variant_options(fn_, written_, args);
     if (std::find(streamable_.begin(), streamable_.end(), true) != streamable_.end())
         mark_streamed(fn_, streamable_, args, state_->cache_bytes(), wanted);
     wanted.checked = options.checked;
     wanted.lines = state_->lines;
-    Launch launch(fn_, args, grid, options);
-    const auto cancelled = [&] {  // small grids would be done before a worker looks
-        if (is_set(options.cancel)) launch.end(RunResult::cancelled);
-        return launch.stopped();
-    };
-    if (cancelled()) return launch.result();
+    if (is_set(options.cancel)) launch.end(RunResult::cancelled);
+    if (launch.stopped()) return launch.result();
     std::string error;
     std::function<bool()> progress;
-    if (options.progress) progress = [&] { return options.progress(0, total); };
+    if (options.progress) progress = [&] { return options.progress(0, launch.total); };
     Watch watch(options.cancel, options.compile_budget, std::move(progress));
     wanted.watch = &watch;
-    const std::shared_ptr<const LoadedCode> code = variant(wanted, error);
+    out.code = variant(wanted, error);
     if (watch.thrown()) std::rethrow_exception(watch.thrown());
-    if (!code && watch.budget_is_spent()) launch.end(RunResult::out_of_time);
-    if (!code && !error.empty()) return unavailable(error);
-    if (!code && !watch.budget_is_spent()) launch.end(RunResult::cancelled);
-    if (!code) return launch.result();
-    if (cancelled()) return launch.result();
-    const std::vector<uint64_t> block = argument_block(fn_, wanted, args);
+    if (!out.code && watch.budget_is_spent()) launch.end(RunResult::out_of_time);
+    if (!out.code && !error.empty()) return unavailable(error);
+    if (!out.code && !watch.budget_is_spent()) launch.end(RunResult::cancelled);
+    if (!out.code) return launch.result();
+    out.block = argument_block(fn_, wanted, args);
+    out.workers = static_cast<unsigned>(std::min<uint64_t>(std::max(1u, options.threads), launch.total));
+    launch.scratch_bytes = out.code->scratch_bytes;
+    if (!options.memory_budget || out.code->scratch_bytes <= options.memory_budget) return std::nullopt;
+    launch.end(RunResult::out_of_memory);
+    return launch.result();
+}
 
-    launch.scratch_bytes = code->scratch_bytes;
-    const unsigned workers = static_cast<unsigned>(std::min<uint64_t>(std::max(1u, options.threads), total));
-    launch.parallel = workers > 1;
-    launch.in_order = workers == 1 && options.order_seed == 0;
-    if (options.memory_budget && code->scratch_bytes > options.memory_budget) {
-        launch.end(RunResult::out_of_memory);
-        return launch.result();
-    }
-    const auto start = std::chrono::steady_clock::now();
-    run_grid(launch, *code, block, workers);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+RunResult KernelProgram::execute(Launch& launch, const Ready& ready) const {
+    const RunOptions& options = launch.options;
+    if (is_set(options.cancel)) launch.end(RunResult::cancelled);  // small grids would be done before a worker looks
+    if (launch.stopped()) return launch.result();
+    launch.scratch_bytes = ready.code->scratch_bytes;
+    launch.parallel = ready.workers > 1;
+    launch.in_order = ready.workers == 1 && options.order_seed == 0;
+    const auto start = options.measure ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    run_grid(launch, ready);
+    const double seconds = options.measure ? std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() : 0;
     std::sort(launch.printed.begin(), launch.printed.end(),
               [](const Printed& a, const Printed& b) { return a.program != b.program ? a.program < b.program : a.number < b.number; });
     for (const Printed& p : launch.printed)
         if (p.position <= launch.failed) options.print(p.text);
     if (launch.failure) std::rethrow_exception(launch.failure);
-    for (size_t i = 0; i < args.size(); ++i)  // emitted code does not trace single elements
-        if (args[i].kind != Argument::scalar && written_[i] && args[i].t.initialised) std::memset(args[i].t.initialised, 1, args[i].t.bytes);
+    for (size_t i = 0; i < launch.args.size(); ++i)  // emitted code does not trace single elements
+        if (const TensorArg& t = launch.args[i].t; launch.args[i].kind != Argument::scalar && written_[i] && t.initialised)
+            std::memset(t.initialised, 1, t.bytes);
     RunResult result = launch.result();
-    if (options.measure) result.seconds = seconds;
+    result.seconds = seconds;
     return result;
+}
+
+uint64_t programs_of(std::span<const uint64_t, 3> grid) {
+    uint64_t total = 1;
+    for (uint64_t n : grid) TEGULA_CHECK(!__builtin_mul_overflow(total, n, &total), "the grid has more than 2^64 programs");
+    return total;
+}
+
+RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const {
+    if (programs_of(grid) == 0) return {};
+    Launch launch(fn_, args, grid, options);
+    Ready ready;
+    if (auto ended = make_ready(launch, ready)) return std::move(*ended);
+    return execute(launch, ready);
+}
+
+/// A run whose code and argument block are there.
+class Bound final : public BoundRun {
+public:
+    Bound(const KernelProgram& program, std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options)
+        : program_(program), args_(args.begin(), args.end()), grid_{grid[0], grid[1], grid[2]}, options_(options) {}
+    RunResult run() const override {
+        Launch now(program_.function(), args_, grid_, options_);
+        return ready.code ? program_.execute(now, ready) : RunResult();
+    }
+
+    KernelProgram::Ready ready;  ///< no code: the grid is empty
+
+private:
+    const KernelProgram& program_;
+    const std::vector<Argument> args_;
+    const std::array<uint64_t, 3> grid_;
+    const RunOptions options_;
+};
+
+std::unique_ptr<const BoundRun> KernelProgram::bind(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
+                                                    RunResult& refused) const {
+    auto bound = std::make_unique<Bound>(*this, args, grid, options);
+    if (programs_of(grid) == 0) return bound;
+    Launch launch(fn_, args, grid, options);
+    auto ended = make_ready(launch, bound->ready);
+    if (!ended) return bound;
+    refused = std::move(*ended);
+    return nullptr;
 }
 
 }  // namespace

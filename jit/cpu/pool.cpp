@@ -232,7 +232,12 @@ void Pool::run_on_host(unsigned workers, const std::function<void(unsigned)>& bo
 
 // ---- Chunks ----
 
-Chunks::Chunks(uint64_t total, unsigned workers) : total_(total), unit_(total / kMaxUnits + 1), workers_(workers), shares_(new Share[workers]) {
+Chunks::Chunks(uint64_t total, unsigned workers)
+    : total_(total),
+      unit_(total / kMaxUnits + 1),
+      workers_(workers),
+      several_(workers > 1 ? new Share[workers] : nullptr),
+      shares_(several_ ? several_.get() : &alone_) {
     const uint64_t units = (total + unit_ - 1) / unit_;
     for (unsigned w = 0; w < workers; ++w) shares_[w].range = pack(units * w / workers, units * (w + 1) / workers);
 }

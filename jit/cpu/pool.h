@@ -82,7 +82,9 @@ private:
     uint64_t unit_;                          ///< programs per unit
     std::atomic<uint64_t> end_{UINT64_MAX};  ///< units from here on are not dealt out
     const unsigned workers_;
-    std::unique_ptr<Share[]> shares_;
+    Share alone_;  ///< of one worker, without an allocation
+    const std::unique_ptr<Share[]> several_;
+    Share* const shares_;
 };
 
 /// Memory for workers, kept between runs. 64-byte aligned.

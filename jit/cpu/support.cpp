@@ -143,6 +143,7 @@ RunResult Launch::result() {
     out.status = static_cast<RunResult::Status>(status.load());
     out.steps = steps.load();
     out.diagnostics = std::move(reports);
+    if (out.status == RunResult::ok) return out;
     ended.tile_bytes = scratch_bytes;
     if (auto why = end_of_run(fn, grid, options, out.status, ended)) out.diagnostics.push_back(std::move(*why));
     DiagSink sink;

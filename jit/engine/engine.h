@@ -97,7 +97,7 @@ struct LaunchArgument {
     __int128 i = 0;            ///< integer, boolean
     double r = 0;
     bool no_bools = false;  ///< integer: of a host whose bools are 0 and 1
-    std::string problem;  ///< why the argument cannot be used as given; launches list it among their mismatches
+    std::string problem;    ///< why the argument cannot be used as given; launches list it among their mismatches
 };
 
 struct LaunchOptions : RunOptions {
@@ -114,6 +114,13 @@ struct LaunchOptions : RunOptions {
     bool unnamed = false;             ///< nobody chose the machine: run_tests goes through all of Engine::machines()
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
     uint64_t* steps = nullptr;                                    ///< what launches take of tile instructions is added to it
+};
+
+/// A launch whose arguments fit: one value per parameter of the instance.
+struct ReadyLaunch {
+    std::shared_ptr<const Executable> exe;
+    std::vector<Argument> values;
+    uint64_t grid[3] = {1, 1, 1};
 };
 
 class Engine : public std::enable_shared_from_this<Engine> {
@@ -137,7 +144,7 @@ public:
     /// `seconds`, if given, receives the time of one run where options.measure is on and the machine measures itself.
     Status launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                   const LaunchOptions& options, DiagSink& diags, Span at = {}, double* seconds = nullptr);
-    /// The same launch made ready to be enqueued many times: tensors in device memory, where they stay.
+    /// The same launch made ready to be repeated many times: tensors stay where they are, for a GPU in device memory.
     Status prepare(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                    const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared);
     /// What a launch would be, as JSON; `out` tensors may be missing. nullopt is reported.
@@ -183,16 +190,12 @@ private:
     /// One `import` of a module; null is reported.
     ModulePtr resolve_import(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr import_file(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags);
-    struct ReadyLaunch {
-        std::shared_ptr<const Executable> exe;
-        std::vector<Argument> values;
-        uint64_t grid[3] = {1, 1, 1};
-    };
     /// Binds, compiles, and gives one value per parameter of the instance.
     Status ready(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                  const LaunchOptions& options, DiagSink& diags, Span at, ReadyLaunch& out);
     std::optional<std::string> tuned_artifact(LoadedModule& module, const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
     std::optional<std::string> gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
+    Status prepare_on_host(const ReadyLaunch& launch, const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared);
     Status run_compared(const Executable& exe, const Program& interpreted, std::span<const Argument> values, std::span<const uint64_t, 3> grid,
                         const LaunchOptions& options, double* seconds, DiagSink& diags);
     /// Arguments to parameters and an instance; every mismatch in one diagnostic.

@@ -21,6 +21,13 @@ public:
     Print keeper() {
         return [this](std::string_view text) { keep(text); };
     }
+    void keep(std::string_view text) {
+        texts_.emplace_back(text);
+        for (bytes_ += text.size() + sizeof(std::string); bytes_ > kMost && texts_.size() > 1; ++left_out_) {
+            bytes_ -= texts_.front().size() + sizeof(std::string);
+            texts_.pop_front();
+        }
+    }
     /// Hands over what was kept, once; a line says what was left out.
     void show(const Print& print) {
         if (!print) return;
@@ -32,14 +39,6 @@ public:
 
 private:
     static constexpr size_t kMost = size_t{64} << 20;  ///< bytes; the last prints before a failure say most about it
-
-    void keep(std::string_view text) {
-        texts_.emplace_back(text);
-        for (bytes_ += text.size() + sizeof(std::string); bytes_ > kMost && texts_.size() > 1; ++left_out_) {
-            bytes_ -= texts_.front().size() + sizeof(std::string);
-            texts_.pop_front();
-        }
-    }
     std::deque<std::string> texts_;
     size_t bytes_ = 0, left_out_ = 0;
 };

@@ -7,6 +7,7 @@
 #include "jit/engine/engine.h"
 #include "jit/engine/hints.h"
 #include "jit/engine/kept_prints.h"
+#include "jit/engine/outcome.h"
 
 namespace tegula {
 
@@ -122,21 +123,6 @@ sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param
     return type;
 }
 
-Status status_of(const RunResult& result) {
-    const auto refuses = [](const Diagnostic& d) { return d.id == Diag::bad_tensor; };  // nothing ran
-    if (std::any_of(result.diagnostics.begin(), result.diagnostics.end(), refuses)) return Status::arguments;
-    switch (result.status) {
-        case RunResult::ok:
-            return Status::ok;
-        case RunResult::cancelled:
-            return Status::cancelled;
-        case RunResult::unavailable:
-            return Status::unavailable;
-        default:
-            return Status::run;
-    }
-}
-
 Status run(const Program& program, std::span<const Argument> values, std::span<const uint64_t, 3> grid, const LaunchOptions& options,
            const std::atomic<bool>& cancelled, DiagSink& diags, double* seconds = nullptr) {
     RunOptions run = options;
@@ -182,6 +168,32 @@ bool grid_fits(const uint64_t (&grid)[3]) {
 }
 
 }  // namespace
+
+Status status_of(const RunResult& result) {
+    const auto refuses = [](const Diagnostic& d) { return d.id == Diag::bad_tensor; };  // nothing ran
+    if (std::any_of(result.diagnostics.begin(), result.diagnostics.end(), refuses)) return Status::arguments;
+    switch (result.status) {
+        case RunResult::ok:
+            return Status::ok;
+        case RunResult::cancelled:
+            return Status::cancelled;
+        case RunResult::unavailable:
+            return Status::unavailable;
+        default:
+            return Status::run;
+    }
+}
+
+bool reachable_by_host(const ReadyLaunch& launch, const LaunchOptions& options, Span at, DiagSink& diags) {
+    for (size_t i = 0; i < launch.values.size(); ++i) {
+        if (launch.values[i].kind == Argument::scalar || launch.values[i].t.memory == Memory::host) continue;
+        const char* who = options.machine && !options.machine->is_gpu() ? "the CPU" : "the interpreter";
+        diags.report(Diag::bad_tensor, at,
+                     {launch.exe->instance.fn->params[i].name, std::string("it lies in device memory, which ") + who + " cannot reach"});
+        return false;
+    }
+    return true;
+}
 
 std::optional<sema::LaunchPlan> Engine::bind(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                              std::span<const LaunchArgument> args, bool infer_outputs, std::vector<const LaunchArgument*>& ordered,
@@ -276,14 +288,8 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
     if (Status status = ready(module, kernel, generics, args, options, diags, at, launch); status != Status::ok) return status;
     const Executable& exe = *launch.exe;
     const std::vector<Argument>& values = launch.values;
-    for (size_t i = 0; i < values.size(); ++i)
-        if (values[i].kind != Argument::scalar && values[i].t.memory != Memory::host &&
-            (!options.machine || options.checked || !options.machine->is_gpu())) {
-            const char* who = options.machine && !options.machine->is_gpu() ? "the CPU" : "the interpreter";
-            diags.report(Diag::bad_tensor, at,
-                         {exe.instance.fn->params[i].name, std::string("it lies in device memory, which ") + who + " cannot reach"});
-            return Status::arguments;
-        }
+    const bool host = !options.machine || options.checked || !options.machine->is_gpu();
+    if (host && !reachable_by_host(launch, options, at, diags)) return Status::arguments;
     if (!options.machine)
         return run(options.model ? exe.model(usual_options(exe.instance, *options.model, exe.disabled_passes)) : *exe.program, values, launch.grid,
                    options, cancelled_, diags);
@@ -299,36 +305,6 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
     return status;
 } catch (const Cancelled&) {
     diags.report(Diag::run_cancelled, at.valid() ? at : kernel.name.span);
-    return Status::cancelled;
-}
-
-Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
-                       const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared) try {
-    ReadyLaunch launch;
-    if (Status status = ready(module, kernel, generics, args, options, diags, {}, launch); status != Status::ok) return status;
-    if (!options.machine || !options.machine->is_gpu()) {
-        diags.report(Diag::machine_unavailable, {}, {options.machine ? options.machine->name() : "interp", "launches are prepared for a GPU only"});
-        return Status::unavailable;
-    }
-    for (size_t i = 0; i < launch.values.size(); ++i)
-        if (launch.values[i].kind != Argument::scalar && launch.values[i].t.memory == Memory::host) {
-            diags.report(Diag::bad_tensor, {},
-                         {launch.exe->instance.fn->params[i].name, "it lies in host memory; a prepared launch needs device memory"});
-            return Status::arguments;
-        }
-    std::string error;
-    auto made = options.machine->prepare_launch(launch.exe->on(*options.machine), launch.values, launch.grid, options.stream,
-                                                options.cancel ? options.cancel : &cancelled_, diags, error);
-    report_warning(*options.machine, diags);
-    if (!made) {
-        diags.report(Diag::machine_unavailable, kernel.name.span, {options.machine->name(), error});
-        return Status::unavailable;
-    }
-    // The executable owns what the launch refers to.
-    prepared = std::shared_ptr<const PreparedLaunch>(made.release(), [keep = launch.exe](const PreparedLaunch* p) { delete p; });
-    return Status::ok;
-} catch (const Cancelled&) {
-    diags.report(Diag::run_cancelled, kernel.name.span);
     return Status::cancelled;
 }
 
@@ -354,7 +330,7 @@ Status Engine::run_compared(const Executable& exe, const Program& interpreted, s
     before.restore(values);
     LaunchOptions second = options;
     second.checked = false;  // the code that is compared is the code that runs
-    second.steps = nullptr;   // counted once
+    second.steps = nullptr;  // counted once
     bool printed = false;
     if (options.print) second.print = [&](std::string_view text) { printed = true, options.print(text); };
     if (Status status = run(machine, values, grid, second, cancelled_, diags, seconds); status != Status::ok) {

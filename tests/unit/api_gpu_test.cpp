@@ -45,17 +45,6 @@ TEST_F(GpuApi, NullsAreUsageErrors) {
     EXPECT_TRUE(contains(text(diags), "prepared is NULL"));
 }
 
-TEST_F(GpuApi, TheInterpreterPreparesNothing) {
-    Diags diags;
-    Owned<float> x("f32", {9}, values_), y("f32", {9}, values_), z("f32", {9}, values_);
-    EXPECT_EQ(prepare("add", {tensor(x.c), tensor(y.c), tensor(z.c)}, diags, &interp_), TEGULA_E_UNAVAILABLE);
-    EXPECT_TRUE(contains(text(diags), "T1041")) << text(diags);
-    EXPECT_TRUE(contains(text(diags), "prepared for a GPU only")) << text(diags);
-    EXPECT_EQ(prepared_.get(), nullptr);
-    EXPECT_EQ(prepare("add", {tensor(x.c)}, diags, &interp_), TEGULA_E_ARGUMENTS) << "arguments are looked at first";
-    EXPECT_EQ(z.values(), values_);
-}
-
 TEST_F(GpuApi, DeviceTypes) {
     Diags diags;
     Owned<float> x("f32", {9}, values_), y("f32", {9}, values_), z("f32", {9}, values_);

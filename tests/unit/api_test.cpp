@@ -195,6 +195,7 @@ TEST_F(Api, HandlesOfAnotherKindAreUsageErrors) {
             refused("kernel", tegula_kernel_launch(ker, nullptr, 0, nullptr, diags.out()));
             refused("kernel", tegula_kernel_artifact(ker, "ir", &b, diags.out()));
         }
+        refused("prepared", tegula_rebind(pre, nullptr, 0, diags.out()));
         refused("prepared", tegula_collect(pre, nullptr, nullptr, diags.out()));
         EXPECT_EQ(tegula_enqueue(pre, nullptr), TEGULA_E_USAGE);
         if (handle != some.get()) {
