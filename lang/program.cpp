@@ -24,7 +24,7 @@ private:
 }  // namespace
 
 std::unique_ptr<const BoundRun> Program::bind(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
-                                              RunResult& /*refused*/) const {
+                                              const RunOptions& /*making*/, RunResult& /*refused*/) const {
     return std::make_unique<Repeated>(*this, args, grid, options);
 }
 

@@ -20,9 +20,10 @@ public:
     virtual ~Program() = default;
     /// Runs programs (0, 0, 0) .. grid. Arguments match the parameters (the engine has checked).
     virtual RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const = 0;
-    /// The same run made ready to be repeated; the program outlives it. Null where it cannot be: `refused` says why.
+    /// The same run made ready to be repeated under `options`; the program outlives it. Compiling asks `making` for cancellation, progress and its budget.
+    /// Null where there is nothing to run: `refused` says why.
     virtual std::unique_ptr<const BoundRun> bind(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
-                                                 RunResult& refused) const;
+                                                 const RunOptions& making, RunResult& refused) const;
 };
 
 /// A launch with fixed arguments. On a GPU launch() only enqueues: no allocation, no lock, no check; it may be captured into a CUDA graph. Elsewhere

@@ -96,12 +96,13 @@ typedef struct {
 TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_t size);
 /* `options` may be NULL for defaults. Engines are independent; any number may exist. */
 TEGULA_API tegula_status tegula_engine_new(const tegula_engine_options* options, tegula_engine** engine, tegula_diags** diags);
-/* on != 0: ends every run in progress of this engine with TEGULA_E_CANCELLED, and refuses new ones the same way (nothing is written) until
+/* `engine_or_job`: an engine, or a job (tegula_prepare_async), which ends as soon as that is possible, for good; on == 0 changes nothing for it.
+ * An engine, on != 0: ends every run in progress of this engine with TEGULA_E_CANCELLED, and refuses new ones the same way (nothing is written) until
  * on == 0 allows runs again. Runs are launches, prepares, tests, benches and artefacts; they end within about 50 ms, compiling for the GPU
  * included: what NVRTC is at goes on behind the scenes until it can be stopped, seconds at most, and the release of the engine waits for it.
  * Compiling for the CPU ends between two functions of its code, as a rule within 100 ms. Loading, tegula_module_check and tegula_compile go on to
  * their end. Async-signal-safe. To end one run only, see `progress`. */
-TEGULA_API void tegula_cancel(tegula_engine* engine, int on);
+TEGULA_API void tegula_cancel(void* engine_or_job, int on);
 
 /* Parses and checks `text` (`size` bytes); `name` is shown in diagnostics. */
 TEGULA_API tegula_status tegula_module_from_source(tegula_engine* engine, const char* name, const char* text, size_t size, tegula_module** module,
@@ -196,6 +197,15 @@ typedef struct tegula_prepared tegula_prepared;
 TEGULA_API tegula_status tegula_prepare(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                         const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_prepared** prepared,
                                         tegula_diags** diags);
+/* The same on a thread of the library's own: returns at once. Errors that can be seen without compiling come back from here, and then there is no job.
+ * Else `done` is called once, on that thread, after tegula_cancel too (TEGULA_E_CANCELLED, within some 100 ms): `prepared` (NULL unless TEGULA_OK) and
+ * `diags` (or NULL) are borrowed, and kept by tegula_retain. `progress` of the options is called from that thread while code is compiled for cpu. Storage
+ * of `args` stays until then. `job` may be NULL; a job that is released goes on, and holds its module and engine until `done` has returned. */
+typedef struct tegula_job tegula_job;
+TEGULA_API tegula_status tegula_prepare_async(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
+                                              const tegula_value* args, size_t arg_count, const tegula_run_options* options,
+                                              void (*done)(void* user, tegula_status status, tegula_prepared* prepared, tegula_diags* diags),
+                                              void* user, tegula_job** job, tegula_diags** diags);
 /* Gives it other arguments, by name or position: other storage, extents or numbers. Parameters that are not mentioned keep theirs. All that preparing
  * checks is checked again, and only what is not compiled yet is compiled; on an error all stays as it was. Must not overlap with other calls on this handle,
  * nor with its launches on a GPU that have not ended. */

@@ -6,12 +6,16 @@
 //   module.launch("softmax", {{"BLOCK", 1024}}, {x, y}).value();
 #pragma once
 
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -318,6 +322,26 @@ private:
     Ref<tegula_prepared> handle_;
 };
 
+/// A launch that is being prepared in the background.
+class Job {
+public:
+    Job() = default;
+    /// Waits until it has ended.
+    Result<Prepared> wait() const {
+        auto [status, prepared, diags] = outcome_.get();
+        return {status, Diagnostics(std::move(diags)), Prepared(std::move(prepared))};
+    }
+    bool ready() const { return outcome_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+    void cancel() const { tegula_cancel(handle_.get(), 1); }
+    tegula_job* c() const { return handle_.get(); }
+
+private:
+    friend class Module;
+    using Outcome = std::tuple<tegula_status, Ref<tegula_prepared>, Ref<tegula_diags>>;
+    Ref<tegula_job> handle_;
+    std::shared_future<Outcome> outcome_;
+};
+
 class Module {
 public:
     Module() = default;
@@ -362,6 +386,28 @@ public:
     Result<Prepared> prepare(const std::string& kernel, std::initializer_list<NamedValue> generics, std::initializer_list<Value> args,
                              const RunOptions& options = {}) const {
         return prepare(kernel, std::span<const NamedValue>(generics.begin(), generics.size()), detail::by_position(args), options);
+    }
+    /// prepare, in the background. A result without a job: the call itself was wrong.
+    Result<Job> prepare_async(const std::string& kernel, std::span<const NamedValue> generics, std::span<const NamedValue> args,
+                              const RunOptions& options = {}) const {
+        auto promise = std::make_unique<std::promise<Job::Outcome>>();
+        Job job;
+        job.outcome_ = promise->get_future().share();
+        const auto done = [](void* user, tegula_status status, tegula_prepared* prepared, tegula_diags* diags) {
+            const std::unique_ptr<std::promise<Job::Outcome>> own(static_cast<std::promise<Job::Outcome>*>(user));
+            tegula_retain(prepared), tegula_retain(diags);
+            own->set_value({status, Ref<tegula_prepared>(prepared), Ref<tegula_diags>(diags)});
+        };
+        Ref<tegula_diags> diags;
+        Values g(generics), a(args);
+        tegula_status status = tegula_prepare_async(handle_.get(), kernel.c_str(), g.data(), g.size(), a.data(), a.size(), &options, done,
+                                                    promise.get(), job.handle_.out(), diags.out());
+        if (status == TEGULA_OK) (void)promise.release();  // done has it
+        return {status, Diagnostics(std::move(diags)), std::move(job)};
+    }
+    Result<Job> prepare_async(const std::string& kernel, std::initializer_list<NamedValue> generics, std::initializer_list<Value> args,
+                              const RunOptions& options = {}) const {
+        return prepare_async(kernel, std::span<const NamedValue>(generics.begin(), generics.size()), detail::by_position(args), options);
     }
     /// JSON of what a launch would be; `out` tensors may be missing.
     Result<std::string> plan(const std::string& kernel, std::span<const NamedValue> generics, std::span<const NamedValue> args) const {

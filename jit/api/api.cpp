@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <thread>
+#include <tuple>
 
 #include "jit/api/handles.h"
 #include "lang/plain_text.h"
@@ -47,6 +49,45 @@ bool name_all(const ast::KernelItem& kernel, std::vector<LaunchArgument>& args) 
     }
     return true;
 }
+
+/// What a prepared launch is made of.
+struct Preparing {
+    explicit Preparing(ModulePtr m) : module(std::move(m)) {}
+    const ModulePtr module;
+    LoadedModule* home = nullptr;
+    const ast::KernelItem* item = nullptr;
+    sema::StaticValues generics;
+    std::vector<LaunchArgument> args;
+    LaunchOptions launch;
+
+    tegula_status read(const char* kernel, const tegula_value* given, size_t count, const tegula_value* values, size_t arg_count,
+                       const tegula_run_options* options, DiagSink& sink) {
+        Engine& engine = *module->engine;
+        tegula_status status = TEGULA_OK;
+        if (!launch_options(options, launch, sink, status, engine)) return status;
+        std::tie(home, item) = engine.find_kernel(*module, kernel, sink);
+        if (!item || !read_generics(*module, given, count, generics, sink)) return TEGULA_E_USAGE;
+        return read_arguments(*module, values, arg_count, true, args, sink) ? TEGULA_OK : TEGULA_E_USAGE;
+    }
+    tegula_status make(tegula_prepared** prepared, DiagSink& sink) {
+        auto handle = std::make_unique<tegula_prepared>();
+        handle->module = module;
+        const Status made = module->engine->prepare(*home, *item, generics, args, launch, sink, handle->launch);
+        if (made != Status::ok) return to_status(made);
+        name_all(*item, args);
+        handle->home = home;
+        handle->kernel = item;
+        handle->generics = std::move(generics);
+        handle->args = std::move(args);
+        handle->options = std::move(launch);
+        handle->options.cancel = &module->engine->cancelled();
+        handle->options.print = {};
+        handle->options.progress = {};
+        handle->options.keep_going = {};
+        *prepared = handle.release();
+        return TEGULA_OK;
+    }
+};
 
 bool reported(const DiagSink& sink, Diag id) {
     return std::any_of(sink.all().begin(), sink.all().end(), [id](const Diagnostic& d) { return d.id == id; });
@@ -181,8 +222,13 @@ tegula_status tegula_engine_new(const tegula_engine_options* given, tegula_engin
     });
 }
 
-void tegula_cancel(tegula_engine* engine, int on) {
-    if (is_right(engine)) engine->engine->cancelled().store(on != 0);
+void tegula_cancel(void* handle, int on) {
+    if (const auto* engine = static_cast<tegula_engine*>(handle); is_right(engine)) {
+        engine->engine->cancelled().store(on != 0);
+        if (on) engine->engine->job_flags().set_all();
+    } else if (const auto* job = static_cast<tegula_job*>(handle); is_right(job) && on) {
+        job->flag.flag().store(true);
+    }
 }
 
 tegula_status tegula_module_from_source(tegula_engine* engine, const char* name, const char* text, size_t size, tegula_module** module,
@@ -279,30 +325,38 @@ tegula_status tegula_prepare(tegula_module* module, const char* kernel, const te
     if (prepared) *prepared = nullptr;
     if (const tegula_status wrong = check_handle(module, diags)) return wrong;
     if (!kernel || !prepared) return usage(diags, "kernel or prepared is NULL");
-    const auto& engine = module->module->engine;
-    return border(engine, diags, [&](DiagSink& sink) -> tegula_status {
-        LaunchOptions launch;
-        tegula_status status = TEGULA_OK;
-        sema::StaticValues given;
-        std::vector<LaunchArgument> arguments;
-        if (!launch_options(options, launch, sink, status, *engine)) return status;
-        const auto [home, item] = engine->find_kernel(*module->module, kernel, sink);
-        if (!item || !read_generics(*module->module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
-        if (!read_arguments(*module->module, args, arg_count, true, arguments, sink)) return TEGULA_E_USAGE;
-        auto handle = std::make_unique<tegula_prepared>();
-        handle->module = module->module;
-        const Status made = engine->prepare(*home, *item, given, arguments, launch, sink, handle->launch);
-        if (made != Status::ok) return to_status(made);
-        handle->home = home;
-        handle->kernel = item;
-        handle->generics = std::move(given);
-        name_all(*item, arguments);
-        handle->args = std::move(arguments);
-        handle->options = std::move(launch);
-        handle->options.print = {};
-        handle->options.progress = {};
-        handle->options.keep_going = {};
-        *prepared = handle.release();
+    return border(module->module->engine, diags, [&](DiagSink& sink) -> tegula_status {
+        Preparing what(module->module);
+        if (const tegula_status wrong = what.read(kernel, generics, generic_count, args, arg_count, options, sink)) return wrong;
+        return what.make(prepared, sink);
+    });
+}
+
+tegula_status tegula_prepare_async(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
+                                   const tegula_value* args, size_t arg_count, const tegula_run_options* options,
+                                   void (*done)(void* user, tegula_status status, tegula_prepared* prepared, tegula_diags* diags), void* user,
+                                   tegula_job** job, tegula_diags** diags) {
+    if (job) *job = nullptr;
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!kernel || !done) return usage(diags, "kernel or done is NULL");
+    return border(module->module->engine, diags, [&](DiagSink& sink) -> tegula_status {
+        auto what = std::make_shared<Preparing>(module->module);
+        if (const tegula_status wrong = what->read(kernel, generics, generic_count, args, arg_count, options, sink)) return wrong;
+        const std::shared_ptr<tegula_job> handle(new tegula_job(module->module), [](tegula_job* j) { tegula_release(j); });
+        what->launch.cancel = &handle->flag.flag();
+        const auto work = [what, handle, done, user] {
+            tegula_prepared* prepared = nullptr;
+            tegula_diags* said = nullptr;
+            const tegula_status status = border(what->module->engine, &said, [&](DiagSink& own) { return what->make(&prepared, own); });
+            try {
+                done(user, status, prepared, said);
+            } catch (...) {  // no call of ours is there to report it
+            }
+            tegula_release(prepared);
+            tegula_release(said);
+        };
+        std::thread(work).detach();
+        if (job) tegula_retain(*job = handle.get());
         return TEGULA_OK;
     });
 }

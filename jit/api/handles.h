@@ -16,7 +16,7 @@ namespace tegula::capi {
 
 /// First member of every handle, so that retain and release need no type, and so that a function knows a handle of another kind.
 struct Handle {
-    enum class Kind : uint64_t { engine = 0x5467'6c61'0000'0001, module, kernel, prepared, blob, diags };
+    enum class Kind : uint64_t { engine = 0x5467'6c61'0000'0001, module, kernel, prepared, blob, diags, job };
     explicit Handle(Kind k) : kind(k) {}
     virtual ~Handle() = default;
     const Kind kind;
@@ -51,6 +51,12 @@ struct tegula_prepared : tegula::capi::HandleOf<tegula::capi::Handle::Kind::prep
     tegula::sema::StaticValues generics;
     std::vector<tegula::LaunchArgument> args;  ///< each with its name
     tegula::LaunchOptions options;             ///< without callbacks
+};
+/// A launch that is being prepared on a thread of its own.
+struct tegula_job : tegula::capi::HandleOf<tegula::capi::Handle::Kind::job> {
+    explicit tegula_job(tegula::ModulePtr m) : module(std::move(m)), flag(module->engine->job_flags().take()) {}
+    tegula::ModulePtr module;  ///< keeps the engine, which has the flag
+    tegula::CancelFlags::Taken flag;
 };
 struct tegula_blob : tegula::capi::HandleOf<tegula::capi::Handle::Kind::blob> {
     std::string data;

@@ -162,8 +162,8 @@ std::vector<std::string> split_names(std::string_view list) {
 }  // namespace
 
 std::string handle_problem(const Handle* handle, Handle::Kind wanted) {
-    static constexpr const char* kNames[] = {"engine", "module", "kernel", "prepared", "blob", "diags"};
-    static constexpr const char* kWhat[] = {"an engine", "a module", "a kernel", "a prepared launch", "a blob", "diagnostics"};
+    static constexpr const char* kNames[] = {"engine", "module", "kernel", "prepared", "blob", "diags", "job"};
+    static constexpr const char* kWhat[] = {"an engine", "a module", "a kernel", "a prepared launch", "a blob", "diagnostics", "a job"};
     const auto number = [](Handle::Kind kind) { return static_cast<uint64_t>(kind) - static_cast<uint64_t>(Handle::Kind::engine); };
     const std::string name = kNames[number(wanted)];
     if (!handle) return name + " is NULL";

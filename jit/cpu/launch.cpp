@@ -59,7 +59,7 @@ public:
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
     std::unique_ptr<const BoundRun> bind(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
-                                         RunResult& refused) const override;
+                                         const RunOptions& making, RunResult& refused) const override;
 
     /// What runs with the same arguments and options have in common.
     struct Ready {
@@ -282,10 +282,10 @@ private:
 };
 
 std::unique_ptr<const BoundRun> KernelProgram::bind(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
-                                                    RunResult& refused) const {
+                                                    const RunOptions& making, RunResult& refused) const {
     auto bound = std::make_unique<Bound>(*this, args, grid, options);
     if (programs_of(grid) == 0) return bound;
-    Launch launch(fn_, args, grid, options);
+    Launch launch(fn_, args, grid, making);
     auto ended = make_ready(launch, bound->ready);
     if (!ended) return bound;
     refused = std::move(*ended);

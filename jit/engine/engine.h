@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "jit/engine/machine.h"
+#include "lang/cancel_flags.h"
 #include "jit/engine/tensor.h"
 #include "jit/engine/tune.h"
 #include "jit/interp/interp.h"
@@ -175,6 +176,8 @@ public:
     const EngineOptions& options() const { return options_; }
     SourceMap& sources() { return sources_; }
     std::atomic<bool>& cancelled() { return cancelled_; }
+    /// Those of jobs, which are cancelled with the engine.
+    CancelFlags& job_flags() { return job_flags_; }
 
 private:
     explicit Engine(EngineOptions options) : options_(std::move(options)) {}
@@ -206,6 +209,7 @@ private:
     EngineOptions options_;
     SourceMap sources_;
     std::atomic<bool> cancelled_{false};
+    CancelFlags job_flags_;
     std::once_flag cuda_once_, cpu_once_;
     std::unique_ptr<Machine> cuda_, cpu_;
     std::mutex std_mutex_;

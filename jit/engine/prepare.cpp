@@ -21,8 +21,8 @@ public:
         };
     }
     /// False, with what is in the way in `refused`: there is nothing to launch.
-    bool bind(const Program& program, const ReadyLaunch& launch, RunResult& refused) {
-        bound_ = program.bind(launch.values, launch.grid, options_, refused);
+    bool bind(const Program& program, const ReadyLaunch& launch, const RunOptions& making, RunResult& refused) {
+        bound_ = program.bind(launch.values, launch.grid, options_, making, refused);
         return bound_ != nullptr;
     }
     int launch(void* stream) const override try {
@@ -82,16 +82,17 @@ Status Engine::prepare_on_host(const ReadyLaunch& launch, const LaunchOptions& o
     }
     if (!reachable_by_host(launch, options, {}, diags)) return Status::arguments;
     RunOptions usual = options;
-    if (!usual.cancel) usual.cancel = &cancelled_;
-    usual.print = {};
-    usual.progress = {};
+    usual.cancel = &cancelled_;
     usual.measure = false;
     auto made = std::make_shared<HostLaunch>(std::move(usual));
     const Program& program = options.machine ? exe.on(*options.machine)
                              : options.model ? exe.model(usual_options(exe.instance, *options.model, exe.disabled_passes))
                                              : *exe.program;
     RunResult refused;
-    const bool bound = made->bind(program, launch, refused);
+    RunOptions making = options;  // while it is compiled
+    making.progress = options.keep_going;
+    if (!making.cancel) making.cancel = &cancelled_;
+    const bool bound = made->bind(program, launch, making, refused);
     for (Diagnostic& d : refused.diagnostics) diags.add(std::move(d));
     if (options.machine) report_warning(*options.machine, diags);
     if (!bound) return status_of(refused);

@@ -109,6 +109,7 @@ TEST_F(Api, NullArgumentsAreUsageErrors) {
     is_usage(tegula_compile(module.get(), "add", nullptr, 0, nullptr, nullptr, diags.out()));
     is_usage(tegula_launch(nullptr, "add", nullptr, 0, nullptr, 0, nullptr, diags.out()));
     is_usage(tegula_launch(module.get(), "add", nullptr, 0, nullptr, 3, nullptr, diags.out()));
+    is_usage(tegula_prepare_async(module.get(), "add", nullptr, 0, nullptr, 0, nullptr, nullptr, nullptr, nullptr, diags.out()));
     is_usage(tegula_plan(module.get(), "add", nullptr, 0, nullptr, 0, nullptr, diags.out()));
     is_usage(tegula_plan(module.get(), "add", nullptr, 0, nullptr, 2, &b, diags.out()));
     is_usage(tegula_kernel_launch(nullptr, nullptr, 0, nullptr, diags.out()));
@@ -182,6 +183,7 @@ TEST_F(Api, HandlesOfAnotherKindAreUsageErrors) {
             refused("module", tegula_launch(mod, "add", nullptr, 0, nullptr, 0, nullptr, diags.out()));
             refused("module", tegula_plan(mod, "add", nullptr, 0, nullptr, 0, &b, diags.out()));
             refused("module", tegula_prepare(mod, "add", nullptr, 0, nullptr, 0, nullptr, &p, diags.out()));
+            refused("module", tegula_prepare_async(mod, "add", nullptr, 0, nullptr, 0, nullptr, nullptr, nullptr, nullptr, diags.out()));
             refused("module", tegula_module_artifact(mod, "ast", &b, diags.out()));
             refused("module", tegula_test(mod, nullptr, nullptr, nullptr, nullptr, diags.out()));
             refused("module", tegula_bench(mod, nullptr, nullptr, nullptr, nullptr, diags.out()));
