@@ -1,6 +1,9 @@
 // The C API's GPU side: misuse on machines without a GPU, DLPack in and out, and one prepared launch in device memory where there is a driver (ctest
 // runs it on the GPU that the CPU plays).
+#include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <thread>
 
 #include "jit/cuda/driver.h"
 #include "jit/engine/dlpack.h"
@@ -244,6 +247,47 @@ TEST_F(OnGpu, PreparedLaunch) {
     // A plain launch takes the same tensors.
     ASSERT_EQ(launch("add", {tensor(x), tensor(x), tensor(z)}, diags, &cuda_), TEGULA_OK) << text(diags);
     EXPECT_EQ(back(z)[999], 1998.0f);
+}
+
+TEST_F(OnGpu, PreparedInTheBackgroundAndForOtherArguments) {
+    Diags diags;
+    Owned<float> hx("f32", {9}, values_), hz("f32", {9}, std::vector<float>(9)), wide("f32", {100}, std::vector<float>(100, 2.0f));
+    const tegula_tensor x = on_device(hx), z = on_device(hz), other = on_device(hz), w = on_device(wide), result = on_device(wide);
+    const tegula_value args[] = {tensor(x), tensor(x), tensor(z)};
+    struct Outcome {
+        std::atomic<int> status{1};
+        tegula::Ref<tegula_prepared> prepared;
+    } outcome;
+    const auto done = [](void* user, tegula_status status, tegula_prepared* prepared, tegula_diags*) {
+        tegula_retain(prepared);
+        auto* const out = static_cast<Outcome*>(user);
+        out->prepared = tegula::Ref<tegula_prepared>(prepared);
+        out->status = status;
+    };
+    ASSERT_EQ(tegula_prepare_async(module.get(), "add", nullptr, 0, args, 3, &cuda_, done, &outcome, nullptr, diags.out()), TEGULA_OK) << text(diags);
+    while (outcome.status == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_EQ(outcome.status, TEGULA_OK);
+    tegula_prepared* const launch = outcome.prepared.get();
+    const auto run = [&] {
+        EXPECT_EQ(tegula_enqueue(launch, nullptr), TEGULA_OK);
+        EXPECT_EQ(tegula_collect(launch, nullptr, nullptr, nullptr), TEGULA_OK);
+    };
+    run();
+    std::vector<float> twice = values_;
+    for (float& v : twice) v *= 2;
+    EXPECT_EQ(back(z), twice);
+    tegula_value out = tensor(other);
+    out.name = "z";
+    ASSERT_EQ(tegula_rebind(launch, &out, 1, diags.out()), TEGULA_OK) << text(diags);
+    run();
+    EXPECT_EQ(back(other), twice);
+    const tegula_value longer[] = {tensor(w), tensor(w), tensor(result)};
+    ASSERT_EQ(tegula_rebind(launch, longer, 3, diags.out()), TEGULA_OK) << text(diags);
+    run();
+    EXPECT_EQ(back(result), std::vector<float>(100, 4.0f));
+    const tegula_value host = tensor(hx.c);
+    EXPECT_EQ(tegula_rebind(launch, &host, 1, diags.out()), TEGULA_E_ARGUMENTS);
+    run();
 }
 
 /// Each has the stretches of its own K, in any order and again and again.
