@@ -91,7 +91,13 @@ typedef struct {
     int32_t cpu_debug;         /* machine "cpu", != 0: kernels are shown to gdb and perf, with the lines of their sources, and stay in memory */
     int32_t confine_loads; /* != 0, for text that is not trusted: load_array is asked only for regular files below the directory of the module's file
                             * or import_root, by the rules of imports, and gets their path with that directory in front */
+    const char* cache_dir;     /* where compiled code is kept between processes, "off": nowhere; NULL: as TEGULA_CACHE_DIR says, else below
+                                  XDG_CACHE_HOME or HOME */
+    uint64_t cache_bytes;      /* its size, above which what was used least recently goes; 0: 1 GiB */
+    void (*log)(void* user, int level, const char* text); /* lines for whoever runs the host, from any thread: TEGULA_LOG_WARNING what goes wrong beside
+                                                             a call, TEGULA_LOG_INFO each kernel that is compiled; NULL: none. What it throws is dropped */
 } tegula_engine_options;
+enum { TEGULA_LOG_WARNING = 1, TEGULA_LOG_INFO = 2 };
 /* Fills `options` with defaults; `size` is sizeof(tegula_engine_options) of the caller. */
 TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_t size);
 /* `options` may be NULL for defaults. Engines are independent; any number may exist. */

@@ -185,6 +185,15 @@ std::string engine_options(const tegula_engine_options* given, EngineOptions& ou
     out.pool.max_threads = o.cpu_threads;
     out.pool.pin = o.pin_threads != 0;
     out.cpu_debug = o.cpu_debug != 0;
+    if (o.cache_dir) out.cache.directory = o.cache_dir;
+    if (o.cache_bytes) out.cache.disk_bytes = o.cache_bytes;
+    if (o.log)
+        out.log = [fn = o.log, user = o.user](LogLevel level, const std::string& text) {
+            try {
+                fn(user, static_cast<int>(level), text.c_str());
+            } catch (...) {  // may come from any thread, where nobody could be told
+            }
+        };
     if (o.executor)
         out.pool.executor = [e = *o.executor](uint32_t count, void (*call)(void*, uint32_t), void* task) {
             call_host("executor.run", e.run, e.user, count, call, task);

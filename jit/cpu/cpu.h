@@ -10,6 +10,7 @@
 #include "jit/cpu/pool.h"
 #include "jit/cpu/watch.h"
 #include "lang/blob_cache.h"
+#include "lang/log.h"
 #include "lang/program.h"
 #include "lang/source.h"
 
@@ -88,7 +89,8 @@ class Backend {
 public:
     /// `lines`: kernels are compiled with line tables from it and shown to gdb and perf; they then do without the cache. Outlives the back end.
     /// `cpu`: that of the compiler.
-    explicit Backend(std::shared_ptr<BlobCache> cache = {}, PoolOptions pool = {}, const SourceMap* lines = nullptr, const std::string& cpu = {});
+    explicit Backend(std::shared_ptr<BlobCache> cache = {}, PoolOptions pool = {}, const SourceMap* lines = nullptr, const std::string& cpu = {},
+                     Log log = {});
     ~Backend();
     Backend(const Backend&) = delete;
     Backend& operator=(const Backend&) = delete;

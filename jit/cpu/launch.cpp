@@ -11,6 +11,7 @@
 #include "lang/cancel.h"
 #include "lang/float_environment.h"
 #include "lang/grid_order.h"
+#include "lang/plain_text.h"
 #include "lang/tensor_strides.h"
 
 namespace tegula::cpu {
@@ -27,10 +28,11 @@ void finish_streams() {
 }  // namespace
 
 struct Backend::State {
-    State(std::shared_ptr<BlobCache> c, PoolOptions p, const SourceMap* l, const std::string& cpu)
-        : cache(l ? nullptr : std::move(c)), lines(l), compiler(cpu), pool(std::move(p)) {}
+    State(std::shared_ptr<BlobCache> c, PoolOptions p, const SourceMap* l, const std::string& cpu, Log to)
+        : cache(l ? nullptr : std::move(c)), lines(l), log(std::move(to)), compiler(cpu), pool(std::move(p)) {}
     const std::shared_ptr<BlobCache> cache;
     const SourceMap* const lines;
+    const Log log;
     Compiler compiler;
     Pool pool;
     ScratchStore scratch;
@@ -109,8 +111,13 @@ Result<LoadedCode> make_code(Backend::State& state, const ir::Function& fn, cons
         if (blob && unpack(*blob, object))
             if (auto loaded = state.compiler.load(object)) return loaded;
     }
+    const auto start = std::chrono::steady_clock::now();
     auto compiled = state.compiler.compile(fn, options);
     if (!compiled) return {std::nullopt, std::move(compiled.error)};
+    if (state.log)
+        state.log(LogLevel::info, "cpu: compiled `" + fn.name + "` for " + state.compiler.target().cpu + " in " +
+                                      decimal_text(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count(), 3) +
+                                      " ms");
     if (state.cache) state.cache->put(key, packed(*compiled));
     return state.compiler.load(*compiled, state.lines ? fn.name : std::string());
 }
@@ -294,8 +301,8 @@ std::unique_ptr<const BoundRun> KernelProgram::bind(std::span<const Argument> ar
 
 }  // namespace
 
-Backend::Backend(std::shared_ptr<BlobCache> cache, PoolOptions pool, const SourceMap* lines, const std::string& cpu)
-    : state_(std::make_shared<State>(std::move(cache), std::move(pool), lines, cpu)) {}
+Backend::Backend(std::shared_ptr<BlobCache> cache, PoolOptions pool, const SourceMap* lines, const std::string& cpu, Log log)
+    : state_(std::make_shared<State>(std::move(cache), std::move(pool), lines, cpu, std::move(log))) {}
 Backend::~Backend() = default;
 
 std::unique_ptr<Program> Backend::prepare(const ir::Function& fn) { return std::make_unique<KernelProgram>(state_, fn); }

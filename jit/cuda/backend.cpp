@@ -3,6 +3,7 @@
 
 #include "jit/cuda/program.h"
 #include "jit/cuda/state.h"
+#include "lang/plain_text.h"
 
 namespace tegula::cuda {
 
@@ -85,7 +86,13 @@ Result<CompiledKernel> Backend::State::compile(const KernelText& text, const Arc
     const std::string source = compile.line_info ? text.source : without_lines(text.source);
     const NvrtcJob job{source, text.entry, &arch, text.options, compile};
     BlobCache* cache = compile.use_cache ? options.cache.get() : nullptr;
-    if (!cache) return nvrtc->compile(job);
+    const auto make = [&] {
+        out = nvrtc->compile(job);
+        if (out.value && options.log)
+            options.log(LogLevel::info,
+                        "cuda: compiled `" + text.entry + "` for " + arch.name + " in " + decimal_text(out.value->seconds * 1000, 3) + " ms");
+    };
+    if (!cache) return make(), std::move(out);
     const std::string key = cache_key(*nvrtc, job);
     const auto look = [&] {
         if (const auto blob = cache->find(key)) out.value = from_blob(*blob);
@@ -95,7 +102,7 @@ Result<CompiledKernel> Backend::State::compile(const KernelText& text, const Arc
     const std::shared_ptr<std::mutex> mutex = flight(key);
     std::lock_guard lock(*mutex);  // who has it ends by the same flag of the host
     if (look()) return out;
-    out = nvrtc->compile(job);
+    make();
     if (out.value) cache->put(key, to_blob(*out.value));
     return out;
 }

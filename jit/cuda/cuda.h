@@ -14,6 +14,7 @@
 
 #include "jit/cuda/kernel_text.h"
 #include "lang/blob_cache.h"
+#include "lang/log.h"
 #include "lang/cancel.h"
 #include "lang/program.h"
 #include "lang/target.h"
@@ -111,6 +112,7 @@ struct BackendOptions {
     CompileOptions compile;
     std::string nvrtc_path;   ///< empty: $TEGULA_NVRTC, then the usual places
     std::string driver_path;  ///< empty: libcuda.so.1
+    Log log = {};
 };
 
 /// The device that tensors of the arguments lie on; -1: none lies in device memory.

@@ -34,8 +34,10 @@ struct EngineOptions {
     /// load_npy and load_safetensors obey the rules of imports: paths below the directory of the module's file or import_root, no symbolic links.
     bool confine_loads = false;
     size_t max_errors = 100;
-    std::function<std::unique_ptr<Machine>(const SourceMap&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
+    std::function<std::unique_ptr<Machine>(const MachineContext&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
     cpu::PoolOptions pool;                                                               ///< threads of the machine `cpu`
+    CacheOptions cache;                                                                  ///< of compiled code
+    Log log;
     bool cpu_debug = false;                                                              ///< machine `cpu`: kernels are shown to gdb and perf
     std::function<void(const ir::Function&)> on_elaborated;  ///< sees every kernel instance and host expression before its passes, on any thread
 };

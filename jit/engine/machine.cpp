@@ -129,12 +129,12 @@ bool Executable::first_use(const Arch& arch) const {
 }
 
 Machine& Engine::cuda() {
-    std::call_once(cuda_once_, [this] { cuda_ = options_.cuda(sources_); });
+    std::call_once(cuda_once_, [this] { cuda_ = options_.cuda({sources_, options_.cache, options_.log}); });
     return *cuda_;
 }
 
 Machine& Engine::cpu() {
-    std::call_once(cpu_once_, [this] { cpu_ = make_cpu_machine(sources_, options_.pool, options_.cpu_debug); });
+    std::call_once(cpu_once_, [this] { cpu_ = make_cpu_machine({sources_, options_.cache, options_.log}, options_.pool, options_.cpu_debug); });
     return *cpu_;
 }
 

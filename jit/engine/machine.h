@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "jit/cache/cache.h"
 #include "jit/cpu/pool.h"
 #include "jit/interp/interp.h"
+#include "lang/log.h"
 #include "lang/program.h"
 #include "lang/target.h"
 #include "lower/gpu/gpu.h"
@@ -76,11 +78,17 @@ struct TensorCoreModel {
 /// form: when the passes had to give up an instruction whose sums differ, the model does too.
 TensorCoreModel model_of(const ir::Function& fn, const ir::Function& kernel, const GpuOptions& options);
 
+/// What machines get of their engine.
+struct MachineContext {
+    const SourceMap& sources;
+    CacheOptions cache;  ///< of compiled code
+    Log log;             ///< what is compiled, and what goes wrong beside it
+};
 /// NVIDIA GPUs through NVRTC and the driver (machine_cuda.cpp).
-std::unique_ptr<Machine> make_cuda_machine(const SourceMap& sources);
+std::unique_ptr<Machine> make_cuda_machine(const MachineContext& context);
 /// The host's processor through LLVM, on the threads of a pool (machine_cpu.cpp). Missing where the library was built without LLVM.
 /// `debug`: kernels are shown to gdb and perf, with the lines of their sources; so they are too where TEGULA_CPU_DEBUG is set to anything but 0.
 /// TEGULA_CPU names what code is made for where that is less than the host; another name makes the machine missing.
-std::unique_ptr<Machine> make_cpu_machine(const SourceMap& sources, cpu::PoolOptions pool, bool debug);
+std::unique_ptr<Machine> make_cpu_machine(const MachineContext& context, cpu::PoolOptions pool, bool debug);
 
 }  // namespace tegula

@@ -20,8 +20,13 @@ namespace {
 
 class CpuMachine : public Machine {
 public:
-    CpuMachine(const SourceMap& sources, cpu::PoolOptions pool, bool debug)
-        : sources_(sources), pool_(std::move(pool)), debug_(debug || asked_to_debug()), cpu_(asked("TEGULA_CPU")) {}
+    CpuMachine(const MachineContext& context, cpu::PoolOptions pool, bool debug)
+        : sources_(context.sources),
+          cache_(context.cache),
+          log_(context.log),
+          pool_(std::move(pool)),
+          debug_(debug || asked_to_debug()),
+          cpu_(asked("TEGULA_CPU")) {}
     std::string name() const override { return "cpu"; }
     std::string missing() override {
         std::call_once(tried_, [this] {
@@ -82,16 +87,19 @@ private:
     };
     cpu::Backend& backend() {
         std::call_once(once_, [this] {
-            CacheOptions cache;
-            cache.warn = [warning = warning_](const std::string& text) {
+            CacheOptions cache = cache_;
+            cache.warn = [warning = warning_, log = log_](const std::string& text) {
+                if (log) log(LogLevel::warning, text);
                 std::lock_guard lock(warning->mutex);
                 warning->text = text;
             };
-            backend_ = std::make_unique<cpu::Backend>(make_cache(std::move(cache)), pool_, debug_ ? &sources_ : nullptr, cpu_);
+            backend_ = std::make_unique<cpu::Backend>(make_cache(std::move(cache)), pool_, debug_ ? &sources_ : nullptr, cpu_, log_);
         });
         return *backend_;
     }
     const SourceMap& sources_;
+    const CacheOptions cache_;
+    const Log log_;
     const cpu::PoolOptions pool_;
     const bool debug_;
     const std::string cpu_;                                           ///< what code is made for instead of the host
@@ -107,7 +115,7 @@ constexpr const char* kProblem = "this library was built without LLVM 19 (TEGULA
 
 class CpuMachine : public Machine {
 public:
-    CpuMachine(const SourceMap&, const cpu::PoolOptions&, bool) {}
+    CpuMachine(const MachineContext&, const cpu::PoolOptions&, bool) {}
     std::string name() const override { return "cpu"; }
     std::string missing() override { return kProblem; }
     bool is_gpu() const override { return false; }
@@ -127,8 +135,8 @@ public:
 
 }  // namespace
 
-std::unique_ptr<Machine> make_cpu_machine(const SourceMap& sources, cpu::PoolOptions pool, bool debug) {
-    return std::make_unique<CpuMachine>(sources, std::move(pool), debug);
+std::unique_ptr<Machine> make_cpu_machine(const MachineContext& context, cpu::PoolOptions pool, bool debug) {
+    return std::make_unique<CpuMachine>(context, std::move(pool), debug);
 }
 
 }  // namespace tegula

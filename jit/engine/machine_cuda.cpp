@@ -88,7 +88,7 @@ struct Warning {
 
 class CudaMachine : public Machine {
 public:
-    explicit CudaMachine(const SourceMap& sources) : sources_(sources), backend_(options(warning_)) {}
+    explicit CudaMachine(const MachineContext& context) : sources_(context.sources), backend_(options(context, warning_)) {}
     std::string name() const override { return "cuda"; }
     std::string missing() override {
         const cuda::Availability& a = backend_.availability();
@@ -161,13 +161,15 @@ public:
     }
 
 private:
-    static cuda::BackendOptions options(const std::shared_ptr<Warning>& warning) {
-        CacheOptions cache;
-        cache.warn = [warning](const std::string& text) {
+    static cuda::BackendOptions options(const MachineContext& context, const std::shared_ptr<Warning>& warning) {
+        CacheOptions cache = context.cache;
+        cache.warn = [warning, log = context.log](const std::string& text) {
+            if (log) log(LogLevel::warning, text);
             std::lock_guard lock(warning->mutex);
             warning->text = text;
         };
         cuda::BackendOptions o;
+        o.log = context.log;
         o.cache = make_cache(std::move(cache));
         return o;
     }
@@ -178,6 +180,6 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Machine> make_cuda_machine(const SourceMap& sources) { return std::make_unique<CudaMachine>(sources); }
+std::unique_ptr<Machine> make_cuda_machine(const MachineContext& context) { return std::make_unique<CudaMachine>(context); }
 
 }  // namespace tegula

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <numeric>
 #include <string>
@@ -235,6 +236,36 @@ TEST_P(Prepared, NativeLaunchesAllocateNothing) {
     const uint64_t before = allocations;
     for (int i = 0; i < 100; ++i) launch.enqueue();
     EXPECT_EQ(allocations - before, 0u);
+}
+
+TEST_P(Prepared, WhatIsCompiledIsKeptAndTold) {
+    if (GetParam().name != std::string("cpu") || GetParam().threads > 1) GTEST_SKIP() << "nothing is compiled, or the same once more";
+    char folder[] = "/tmp/tegula_prepared_XXXXXX";
+    ASSERT_TRUE(mkdtemp(folder));
+    std::vector<std::string> lines;
+    tegula::api::EngineOptions options;
+    options.user = &lines;
+    options.log = [](void* user, int level, const char* text) {
+        static_cast<std::vector<std::string>*>(user)->push_back(std::to_string(level) + " " + text);
+        throw 1;
+    };
+    std::vector<float> x = counted(9), y(9);
+    const auto prepare_with = [&](const char* directory) {
+        options.cache_dir = directory;
+        const auto own = tegula::Engine::create(options).value().load(kSource, "kept.tile").value();
+        EXPECT_TRUE(own.prepare("scaled", {}, {tegula::Tensor(x.data(), {9}), 2.0, tegula::Tensor(y.data(), {9})}, run));
+    };
+    prepare_with(folder);
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_TRUE(lines[0].starts_with("2 cpu: compiled `scaled` for ") && lines[0].ends_with(" ms")) << lines[0];
+    prepare_with(folder);
+    EXPECT_EQ(lines.size(), 1u) << "the cache has it";
+    prepare_with("off");
+    EXPECT_EQ(lines.size(), 2u);
+    std::filesystem::remove_all(folder);
+    prepare_with("/dev/null/nowhere");
+    ASSERT_EQ(lines.size(), 4u);
+    EXPECT_TRUE(lines[2].starts_with("1 ") || lines[3].starts_with("1 ")) << "a cache that cannot be written is a warning";
 }
 
 TEST_P(Prepared, InTheBackground) {

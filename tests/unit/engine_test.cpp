@@ -246,7 +246,7 @@ public:
 
 TEST(Engine, AMachineThatDiffersIsReported) {
     EngineOptions options;
-    options.cuda = [](const SourceMap&) { return std::make_unique<WrongMachine>(); };
+    options.cuda = [](const MachineContext&) { return std::make_unique<WrongMachine>(); };
     auto engine = Engine::create(options);
     DiagSink diags;
     auto module = engine->load("m.tile",
@@ -274,7 +274,7 @@ TEST(Engine, AMachinesWarningIsShownOnce) {
         std::string take_warning() override { return asked++ ? std::string() : "the cache is not used"; }
     };
     EngineOptions options;
-    options.cuda = [](const SourceMap&) { return std::make_unique<Warning>(); };
+    options.cuda = [](const MachineContext&) { return std::make_unique<Warning>(); };
     auto engine = Engine::create(options);
     DiagSink diags;
     auto module = engine->load("m.tile",
@@ -297,7 +297,7 @@ TEST(Engine, AMachinesWarningIsShownOnce) {
 /// Nobody named a machine: every test runs on all that are here and says which one it failed on; expressions are the interpreter's.
 TEST(Engine, TestsWithoutAMachineRunOnAll) {
     EngineOptions options;
-    options.cuda = [](const SourceMap&) { return std::make_unique<WrongMachine>(); };
+    options.cuda = [](const MachineContext&) { return std::make_unique<WrongMachine>(); };
     auto engine = Engine::create(options);
     const bool native = engine->cpu().missing().empty();
     EXPECT_EQ(engine->machines().size(), native ? 2u : 1u);
@@ -332,7 +332,7 @@ TEST(Engine, AutoLooksForHardwareFirst) {
         std::string missing() override { return ADD_FAILURE() << "looked for the compiler", std::string(); }
     };
     EngineOptions options;
-    options.cuda = [](const SourceMap&) { return std::make_unique<Absent>(); };
+    options.cuda = [](const MachineContext&) { return std::make_unique<Absent>(); };
     auto engine = Engine::create(options);
     DiagSink diags;
     Machine* machine = nullptr;

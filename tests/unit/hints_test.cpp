@@ -246,7 +246,7 @@ public:
 
 TEST_F(Hints, LaunchesWarnOnceAndTheInterpreterNever) {
     EngineOptions options;
-    options.cuda = [](const SourceMap&) { return std::make_unique<Idle>(); };
+    options.cuda = [](const MachineContext&) { return std::make_unique<Idle>(); };
     engine_ = Engine::create(options);
     compile(text_of({"schedule stream_k", "", ""}));
     std::vector<uint8_t> storage(4096);
