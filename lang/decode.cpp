@@ -376,7 +376,7 @@ bool DecodePlan::looks_up() const {
     return std::any_of(steps.begin(), steps.end(), [](const DecodeStep& s) { return s.op == DecodeStep::look_up; });
 }
 
-std::string DecodePlan::text() const {
+std::vector<explain::Operations> DecodePlan::operations() const {
     int shifts = 0, picks = 0, masks = 0, loads = 0;
     for (const DecodeStep& s : steps) {
         loads += s.op == DecodeStep::look_up;
@@ -384,18 +384,24 @@ std::string DecodePlan::text() const {
         picks += s.op == DecodeStep::pick || s.op == DecodeStep::pick_by || s.op == DecodeStep::table || s.op == DecodeStep::choose;
         masks += s.op == DecodeStep::and_xor || s.op == DecodeStep::and_or || s.op == DecodeStep::select;
     }
-    std::string out;
-    const auto put = [&](int n, const char* what) {
-        if (n) out += (out.empty() ? "" : ", ") + std::to_string(n) + " " + what;
-    };
-    put(shifts, "shifts");
-    put(picks, "PRMT");
-    put(masks, "LOP3");
-    put(loads, "IMAD");
-    put(loads, "LDS");
     const bool converts = std::any_of(steps.begin(), steps.end(), [](const DecodeStep& s) { return s.op >= DecodeStep::halves; });
     const bool multiplies = std::any_of(steps.begin(), steps.end(), [](const DecodeStep& s) { return s.op == DecodeStep::mul; });
-    put(arithmetic(), converts ? "conversions" : multiplies ? "HMUL2" : "HADD2");
+    std::vector<explain::Operations> out;
+    const auto put = [&](const char* name, const char* pipe, int n) {
+        if (n) out.push_back({name, pipe, n});
+    };
+    put("shifts", "alu", shifts);
+    put("PRMT", "alu", picks);
+    put("LOP3", "alu", masks);
+    put("IMAD", "alu", loads);
+    put("LDS", "lsu", loads);
+    put(converts ? "conversions" : multiplies ? "HMUL2" : "HADD2", converts ? "conversion" : "fma", arithmetic());
+    return out;
+}
+
+std::string DecodePlan::text() const {
+    std::string out;
+    for (const explain::Operations& o : operations()) out += (out.empty() ? "" : ", ") + std::to_string(o.count) + " " + o.name;
     return out;
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "lang/explanation.h"
 #include "lang/format.h"
 
 namespace tegula {
@@ -59,8 +60,9 @@ struct DecodePlan {
     std::vector<ThreadNumber> numbers;
     uint32_t number_of(size_t n, int moved) const;
     bool looks_up() const;
-    int logic() const;         ///< operations on words
-    int arithmetic() const;    ///< of floats
+    int logic() const;       ///< operations on words
+    int arithmetic() const;  ///< of floats
+    std::vector<explain::Operations> operations() const;
     std::string text() const;  ///< "2 PRMT, 8 LOP3, 8 HADD2"
     friend bool operator==(const DecodePlan&, const DecodePlan&) = default;
 };

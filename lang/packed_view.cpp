@@ -237,8 +237,28 @@ std::vector<DecodeCall> calls_of(const PackedView& view, const Format& from, Fmt
 
 }  // namespace
 
+namespace {
+/// That move the words of a view into place.
+int64_t word_shifts(const PackedView& view) { return view.words() * ((view.most_shift + 31) / 32); }
+}  // namespace
+
+std::vector<explain::Operations> Decoding::operations(const PackedView& view) const {
+    std::vector<explain::Operations> out;
+    const auto put = [&](const explain::Operations& o) {
+        const auto known = std::find_if(out.begin(), out.end(), [&](const auto& x) { return x.name == o.name; });
+        if (known == out.end())
+            out.push_back(o);
+        else
+            known->count += o.count;
+    };
+    if (shifts) put({"shifts", "alu", word_shifts(view)});
+    for (const DecodeCall& call : calls)
+        for (const explain::Operations& o : call.plan->operations()) put(o);
+    return out;
+}
+
 int64_t Decoding::logic(const PackedView& view) const {
-    int64_t out = shifts ? view.words() * ((view.most_shift + 31) / 32) : 0;
+    int64_t out = shifts ? word_shifts(view) : 0;
     for (const DecodeCall& call : calls) out += call.plan->logic();
     return out;
 }

@@ -56,6 +56,7 @@ struct Decoding {
     std::vector<DecodeCall> calls;                ///< of all pairs of a view; none where some pair has no recipe
     int64_t logic(const PackedView& view) const;  ///< operations on words
     int64_t arithmetic() const;                   ///< of floats
+    std::vector<explain::Operations> operations(const PackedView& view) const;
 };
 /// `loaded`: words are as they were loaded, where threads shift; else they are in place. `pairs`: there is a table of pairs for this cast.
 Decoding decode_view(const PackedView& view, const Format& from, Fmt to, bool loaded, bool pairs);

@@ -9,11 +9,14 @@ namespace {
 constexpr int64_t kUnrolled = 256;  ///< elements of a thread, which is one register more than a thread has
 }
 
-std::string WideTile::text(const ir::Function& form) const {
+std::string WideTile::type(const ir::Function& form) const {
     const Type& type = form.type(value);
-    const std::string element = type.pointer ? "ptr<" + form.elem(value).name + ">" : form.elem(value).name;
-    return "`tile<" + element + ">" + to_string(type.shape) + "`: " + std::to_string(elements) + " elements (" + std::to_string(bytes) +
-           " bytes) of each thread";
+    const std::string& element = form.elem(value).name;
+    return "tile<" + (type.pointer ? "ptr<" + element + ">" : element) + ">" + to_string(type.shape);
+}
+
+std::string WideTile::text(const ir::Function& form) const {
+    return "`" + type(form) + "`: " + std::to_string(elements) + " elements (" + std::to_string(bytes) + " bytes) of each thread";
 }
 
 std::vector<WideTile> widest_tiles(const ir::Function& form) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lang/cancel.h"
+#include "lang/explanation.h"
 #include "lang/facts.h"
 #include "lang/ir.h"
 
@@ -39,12 +40,7 @@ bool masks(ir::Function& fn, const PassOptions& options);  ///< sets Access::Axi
 bool recognise(ir::Function& fn);                          ///< contract over broadcasts -> dot; extract by iota -> permute/broadcast
 bool dce(ir::Function& fn);
 
-/// Why each `contract` became a dot or did not, with source spans: the text of `explain`.
-struct ProductNote {
-    Span span;
-    bool recognised;
-    std::string reason;
-};
-std::vector<ProductNote> explain_products(const ir::Function& fn);
+/// Why each `contract` became a dot or did not: explain::Recognition.
+std::vector<explain::Note> explain_products(const ir::Function& fn);
 
 }  // namespace tegula

@@ -71,16 +71,17 @@ private:
 
 bool recognise(Function& fn) { return Recogniser(fn).run(); }
 
-std::vector<ProductNote> explain_products(const Function& fn) {
-    std::vector<ProductNote> notes;
+std::vector<explain::Note> explain_products(const Function& fn) {
+    std::vector<explain::Note> notes;
     for_each_inst(fn, fn.body, [&](InstId i) {
         const Inst& inst = fn.inst(i);
-        if (is_product(inst.op)) notes.push_back({inst.span, true, std::string("computed as ") + op_row(inst.op).name});
+        if (is_product(inst.op)) notes.push_back({inst.span, explain::Recognition{.op = op_row(inst.op).name, .refusal = {}}});
         if (inst.op != Op::contract) return;
         const ProductPlan plan = plan_product(fn, inst);
-        if (!plan.refusal.empty()) return notes.push_back({inst.span, false, plan.refusal});
-        const auto count = [](const std::vector<int>& dims) { return std::to_string(dims.size()); };
-        notes.push_back({inst.span, true, count(plan.rows) + " row, " + count(plan.columns) + " column and " + count(plan.batch) + " batch indices"});
+        explain::Recognition found{.op = {}, .refusal = plan.refusal};
+        const auto count = [](const std::vector<int>& dims) { return static_cast<int>(dims.size()); };
+        if (found.recognised()) found.rows = count(plan.rows), found.columns = count(plan.columns), found.batch = count(plan.batch);
+        notes.push_back({inst.span, std::move(found)});
     });
     return notes;
 }

@@ -392,7 +392,7 @@ std::optional<StaticValues> Binder::statics(const StaticValues& given, bool requ
         generics.erase(it);
     }
     for (const std::string_view name : extent_names_)
-        if (chooser_) plan_.extents.emplace(name, nominal_extent_);
+        if (chooser_ || nominal_extent_ > 1) plan_.extents.emplace(name, nominal_extent_);
     take_given(generics);
     complete_generics(require, true);
     for (const ast::TuneChoice& c : kernel_.dispatch) {
@@ -409,6 +409,13 @@ std::optional<StaticValues> Binder::statics(const StaticValues& given, bool requ
     return plan_.generics;
 }
 
+std::optional<LaunchPlan> Binder::nominal(const StaticValues& given) {
+    if (!statics(given, true)) return std::nullopt;
+    const TuneCandidate whole = candidate({});
+    std::copy(std::begin(whole.grid), std::end(whole.grid), plan_.grid);
+    return plan_;
+}
+
 std::optional<LaunchPlan> bind_launch(const Module& module, const ast::KernelItem& kernel, const StaticValues& given,
                                       std::span<const ArgumentType> arguments, TypeTable& types, DiagSink& diags, Span at, TuneChooser* chooser) {
     return Binder(module, kernel, types, diags, at, chooser).launch(given, arguments);
@@ -417,6 +424,11 @@ std::optional<LaunchPlan> bind_launch(const Module& module, const ast::KernelIte
 std::optional<StaticValues> bind_static(const Module& module, const ast::KernelItem& kernel, const StaticValues& given, TypeTable& types,
                                         DiagSink& diags, bool require, TuneChooser* chooser, int64_t nominal_extent) {
     return Binder(module, kernel, types, diags, {}, chooser, nominal_extent).statics(given, require);
+}
+
+std::optional<LaunchPlan> nominal_launch(const Module& module, const ast::KernelItem& kernel, const StaticValues& given, TypeTable& types,
+                                         DiagSink& diags, int64_t nominal_extent) {
+    return Binder(module, kernel, types, diags, {}, nullptr, nominal_extent).nominal(given);
 }
 
 }  // namespace tegula::sema

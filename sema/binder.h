@@ -10,6 +10,7 @@ public:
            int64_t nominal_extent = 1);
     std::optional<LaunchPlan> launch(const StaticValues& given, std::span<const ArgumentType> arguments);
     std::optional<StaticValues> statics(const StaticValues& given, bool require);
+    std::optional<LaunchPlan> nominal(const StaticValues& given);
 
 private:
     void note(std::string_view param, const std::string& text);

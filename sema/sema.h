@@ -125,6 +125,10 @@ std::optional<LaunchPlan> bind_launch(const Module& module, const ast::KernelIte
 std::optional<StaticValues> bind_static(const Module& module, const ast::KernelItem& kernel, const StaticValues& given, TypeTable& types,
                                         DiagSink& diags, bool require, TuneChooser* chooser = nullptr, int64_t nominal_extent = 1);
 
+/// A launch without arguments: these generics and extents, further extents nominal; what the grid would be. nullopt on error.
+std::optional<LaunchPlan> nominal_launch(const Module& module, const ast::KernelItem& kernel, const StaticValues& given, TypeTable& types,
+                                         DiagSink& diags, int64_t nominal_extent);
+
 struct KernelParam {  ///< for hosts: the source-level signature of an instance
     std::string name;
     ast::ParamMode mode;

@@ -47,12 +47,12 @@ const Flag kFlags[] = {
 
     {"test bench", "filter", 'f', "TEXT", Takes::text, "", &Options::filter, "only blocks whose name contains it"},
     {"dump", "emit", 'e', "STAGE", Takes::text,
-     "tokens ast fmt json doc ir ir:final ir:after=PASS explain kernel-json ir:gpu ir:gpu:after=PASS cuda ptx cubin resources sass llvm llvm-opt asm "
-     "explain@cpu llvm@aarch64 llvm@armv8.6-a",
+     "tokens ast fmt json doc ir ir:final ir:after=PASS explain explain-json kernel-json ir:gpu ir:gpu:after=PASS cuda ptx cubin resources sass llvm llvm-opt asm "
+     "explain@cpu explain-json@cpu llvm@aarch64 llvm@armv8.6-a",
      &Options::emit,
-     "of a file: tokens, ast, fmt, json, doc; of a kernel: ir (the default), ir:after=PASS, ir:final, explain, kernel-json; for a GPU: ir:gpu, "
-     "ir:gpu:after=PASS, cuda, ptx, cubin, resources, sass (through nvdisasm), each (and explain) also as STAGE@sm_80; for the CPU: llvm, llvm-opt, "
-     "asm, explain@cpu, llvm@aarch64, llvm@armv8.6-a"},
+     "of a file: tokens, ast, fmt, json, doc; of a kernel: ir (the default), ir:after=PASS, ir:final, explain, explain-json, kernel-json; for a GPU: "
+     "ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, resources, sass (through nvdisasm), each (and explain, explain-json) also as STAGE@sm_80; for the "
+     "CPU: llvm, llvm-opt, asm, explain@cpu, explain-json@cpu, llvm@aarch64, llvm@armv8.6-a"},
     {"fmt", "check", 0, "", Takes::text, "", &Options::check_only, "change nothing, exit 1 when a file is not formatted"},
     {"manual", "write", 0, "DIR", Takes::folder, "", &Options::directory,
      "write every page and completion into this directory, as an installation has them"},

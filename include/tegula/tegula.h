@@ -226,9 +226,10 @@ TEGULA_API tegula_status tegula_enqueue(tegula_prepared* prepared, void* stream)
 TEGULA_API tegula_status tegula_collect(tegula_prepared* prepared, void* stream, const tegula_run_options* options, tegula_diags** diags);
 
 /* Text of a stage. Modules: "tokens", "ast", "fmt" (canonical formatting), "doc" (Markdown), "json" (signatures, docs, tests, benches).
- * Kernels: "ir" (before passes), "ir:final", "ir:after=PASS", "explain" (what became of each product, and why), "json"; for a GPU "ir:gpu",
- * "ir:gpu:after=PASS", "cuda", "ptx", "cubin", "resources" (JSON: registers, memory and spills), each (and "explain") as "KIND@ARCH" ("cuda@sm_80")
- * or for sm_90a; for the machine "cpu" "llvm", "llvm-opt", "asm", "explain@cpu". None of these needs a GPU. */
+ * Kernels: "ir" (before passes), "ir:final", "ir:after=PASS", "explain" (what became of each product and access, and why, a line
+ * each), "explain-json" (the same as data; share/tegula/schema/explain.json), "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
+ * "resources" (JSON: registers, memory and spills), each (and "explain", "explain-json") as "KIND@ARCH" ("cuda@sm_80") or for sm_90a; for the machine
+ * "cpu" "llvm", "llvm-opt", "asm", "explain@cpu", "explain-json@cpu". None of these needs a GPU. */
 TEGULA_API tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags);
 TEGULA_API tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, tegula_blob** blob, tegula_diags** diags);
 /* "tokens", "ast", "fmt" of a text that need not check. */

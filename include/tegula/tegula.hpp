@@ -285,7 +285,7 @@ public:
     Result<Unit> launch(std::initializer_list<Value> args, const RunOptions& options = {}) const {
         return launch(std::span<const Value>(args.begin(), args.size()), options);
     }
-    /// "ir", "ir:after=PASS", "ir:final", "explain", "json".
+    /// "ir", "ir:after=PASS", "ir:final", "explain", "explain-json", "json".
     Result<std::string> artifact(const std::string& kind) const {
         return detail::text([&](auto** blob, auto** diags) { return tegula_kernel_artifact(handle_.get(), kind.c_str(), blob, diags); });
     }

@@ -118,7 +118,7 @@ private:
 }  // namespace
 
 std::string pointer_text(const ir::Function& fn, const Plan& plan, ir::InstId access) {
-    return "pointers: " + PointerText(fn, plan).of(fn.operands(fn.inst(access))[0]);
+    return PointerText(fn, plan).of(fn.operands(fn.inst(access))[0]);
 }
 
 }  // namespace tegula::cpu

@@ -85,7 +85,7 @@ KernelText Emitter::run() {
     find_pairs();
     find_carried_loads();
     find_parting();
-    resident_programs_ = find_resident_programs();
+    kernel_.resident_programs = resident_programs_ = find_resident_programs();
     kernel_.entry = "tegula_" + fresh(fn_.name);
     kernel_.threads = kernel_threads(fn_);
     kernel_.shared_bytes = fn_.gpu->shared_bytes;
@@ -113,6 +113,21 @@ KernelText Emitter::run() {
     out += split_ ? split_head_ : "    [[maybe_unused]] const unsigned long long program = " + param_names_.at("first") + " + blockIdx.x;\n";
     out += prologue_ + body_ + "}\n";
     return std::move(kernel_);
+}
+
+int64_t Emitter::take_shared(const char* use, std::string of, int64_t bytes, int64_t align, int stages) {
+    const int64_t at = (kernel_.shared_bytes + align - 1) / align * align;
+    kernel_.shared_bytes = at + bytes * stages;
+    kernel_.areas.push_back({.use = use,
+                             .where = "shared memory",
+                             .of = std::move(of),
+                             .offset = at,
+                             .bytes = bytes,
+                             .stages = stages,
+                             .live = {},
+                             .first = {},
+                             .last = {}});
+    return at;
 }
 
 namespace {

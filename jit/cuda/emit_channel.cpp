@@ -105,8 +105,7 @@ void Emitter::cuda_channel(ir::InstId id) {
     r.paired = always_paired(v);
     if (r.form->tensor_map >= 0) {
         for (const char* section : {"shared", "mbarrier", "tma"}) prelude_.need(section);
-        const int64_t at = (kernel_.shared_bytes + 7) / 8 * 8, stages = r.form->stages;
-        kernel_.shared_bytes = at + 16 * stages;
+        const int64_t stages = r.form->stages, at = take_shared("barriers", "a ring", 16 * stages, 8);
         TEGULA_CHECK(kernel_.shared_bytes <= fn_.gpu->arch->shared_bytes, "no room for the barriers of channels");
         r.full = fresh("full");
         r.empty = fresh("empty");

@@ -474,8 +474,7 @@ const Decoding& Emitter::decoding(const ir::Inst& cast) {
 /// Before rings take what is left of shared memory.
 void Emitter::place_pair_table() {
     if (!looks_up_) return;
-    pairs_at_ = (kernel_.shared_bytes + 127) / 128 * 128;
-    kernel_.shared_bytes = pairs_at_ + kPairTableBytes;
+    pairs_at_ = take_shared("table", "pairs of codes", kPairTableBytes, 128);
 }
 
 /// Fills the table of pairs: a row of 32 equal words for each two codes, so that every lane reads its own bank.

@@ -14,8 +14,6 @@ namespace {
 constexpr int64_t kSharedBytes = 16;        ///< for the number of those that came before
 constexpr int kAhead = 64, kMostAhead = 8;  ///< registers and stretches that are fetched at the same time, small sums
 
-int64_t rounded(int64_t bytes) { return (bytes + 15) / 16 * 16; }
-
 }  // namespace
 
 /// How many stretches there are, as text.
@@ -31,8 +29,7 @@ void Emitter::prepare_split() {
     kernel_.split = std::max<int64_t>(split_->parts, 1);
     if (split_->parts == 0) kernel_.split_count = split_->count;
     kernel_.sum_bytes = split_->bytes;
-    split_shared_ = rounded(kernel_.shared_bytes);
-    kernel_.shared_bytes = split_shared_ + kSharedBytes;
+    split_shared_ = take_shared("exchange", "stretches", kSharedBytes, 16);
     split_part_ = fresh("stretch");
     const std::string place = param_names_.at("first") + " + blockIdx.x", parts = split_parts();
     const std::string program = split_->parts ? "(" + place + ") / " + parts

@@ -104,8 +104,7 @@ void Emitter::take_tensor_memory() {
     const int columns = allocated_columns(*fn_.gpu);
     if (!columns) return;
     for (const char* section : {"shared", "mbarrier", "tcgen05"}) prelude_.need(section);
-    const int64_t at = (kernel_.shared_bytes + 7) / 8 * 8;
-    kernel_.shared_bytes = at + 16;  // the barrier, and where the columns' address is put
+    const int64_t at = take_shared("barriers", "products", 16, 8);  // the barrier, and where the columns' address is put
     TEGULA_CHECK(kernel_.shared_bytes <= fn_.gpu->arch->shared_bytes, "no room for the barrier of products");
     products_ = fresh("products");
     product_phase_ = fresh("product_phase");

@@ -138,7 +138,9 @@ void Emitter::find_word_rings() {
         for (ring->stages = kMostStages; ring->stages > 1; --ring->stages)
             if (at + warps * ring->stages * (ring->stage + 8) <= room) break;
         if (ring->stages == 1) continue;
-        kernel_.shared_bytes = at + warps * ring->stages * (ring->stage + 8);
+        const ir::ValueId tensor = after[0];
+        const auto param = std::ranges::find(fn_.params, tensor, &ir::Param::value);
+        take_shared("ring", param == fn_.params.end() ? "a tensor" : "`" + param->name + "`", warps * (ring->stage + 8), 128, ring->stages);
         for (const char* section : {"shared", "mbarrier", "bulk"}) prelude_.need(section);
         for (const ir::ValueId v : {first, next}) word_rings_[v.v] = ring;
         ring->name = fresh("ring");

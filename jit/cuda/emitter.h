@@ -514,6 +514,8 @@ private:
     std::string fp8_function(const ir::Inst& cast);
     std::string two_halves(const Format& half, const Format& from);  ///< function (int, int) -> packed pair
     std::string kernel_head() const;
+    /// The place of so many bytes for each of the stages in shared memory, behind all that was taken before.
+    int64_t take_shared(const char* use, std::string of, int64_t bytes, int64_t align, int stages = 1);
     /// Programs that should be on a multiprocessor at once, as far as registers go (emit_residency.cpp).
     int find_resident_programs() const;
     void find_uses();

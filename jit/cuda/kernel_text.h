@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "lang/explanation.h"
 #include "lang/ir.h"
 #include "lang/wide_access.h"
 
@@ -63,6 +64,8 @@ struct KernelText {
     bool may_split() const { return split_count.valid() || split > 1; }
     int cluster = 1;  ///< CTAs that follow one another in the launch and form a cluster; divides the number of programs
     int64_t shared_bytes = 0, workspace_bytes = 0;
+    std::vector<explain::Buffer> areas;  ///< of shared memory beyond those of the form, used all the time
+    int resident_programs = 1;           ///< for which a multiprocessor is to have registers
     std::vector<std::string> options;  ///< NVRTC flags beyond architecture ("--fmad=false")
 };
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "jit/engine/engine.h"
-#include "jit/engine/hints.h"
 #include "lang/ir_text.h"
 #include "lower/lower.h"
 #include "parser/parse.h"
@@ -26,35 +25,18 @@ PassOptions pass_options(const sema::Instance& instance, const std::vector<std::
     return options;
 }
 
-std::string explain_text(const ir::Function& fn, const SourceMap& sources) {
-    std::string text;
-    for (const ProductNote& note : explain_products(fn)) {
-        LineCol at = sources.line_col(note.span.file, note.span.begin);
-        text += std::string(sources.name(note.span.file)) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
-                (note.recognised ? "matrix product: " : "not a matrix product: ") + note.reason + "\n";
-    }
-    return text.empty() ? "no products\n" : text;
-}
-
-std::string explain_gpu_text(const std::vector<GpuNote>& notes, const SourceMap& sources) {
-    std::string text;
-    for (const GpuNote& note : notes) {
-        LineCol at = sources.line_col(note.span.file, note.span.begin);
-        text += std::string(sources.name(note.span.file)) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " + note.text + "\n";
-    }
-    return text;
-}
-
 /// Does `tune` choose something, with what the host named?
 bool is_open(const ast::KernelItem& kernel, const sema::StaticValues& given) {
     return std::any_of(kernel.tune.begin(), kernel.tune.end(), [&](const auto& c) { return given.find(c.name.text) == given.end(); });
 }
 
 bool is_cpu_artifact(std::string_view kind) {
-    return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "explain@cpu" || kind == "llvm@aarch64" || kind == "llvm@armv8.6-a";
+    return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "llvm@aarch64" || kind == "llvm@armv8.6-a";
 }
 
 bool is_compiled_artifact(std::string_view kind) { return kind == "cuda" || kind == "ptx" || kind == "cubin" || kind == "resources"; }
+
+bool is_explanation(std::string_view kind) { return kind == "explain" || kind == "explain-json"; }
 
 bool is_gpu_artifact(std::string_view kind) { return kind == "ir:gpu" || kind.starts_with("ir:gpu:") || is_compiled_artifact(kind); }
 
@@ -177,15 +159,19 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
     if (kind == "json") return describe_instance(exe, module.types());
     if (kind == "ir:final") return ir::print(*exe.instance.fn);
     const size_t at = kind.find('@');
-    if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || stage == "explain" || is_cpu_artifact(kind)) {
-        const Arch* arch = find_arch(at == kind.npos ? "sm_90a" : kind.substr(at + 1));
+    if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || is_explanation(stage) || is_cpu_artifact(kind)) {
+        const std::string_view target = at == kind.npos ? "sm_90a" : kind.substr(at + 1);
+        const Arch* arch = find_arch(target);
         try {
-            if (is_cpu_artifact(kind))
-                return cpu().artifact(exe.instance, exe.disabled_passes, stage == "explain" ? stage : kind, nullptr, &cancelled_, diags);
-            if (arch && !arch->is_ptx() && at != kind.npos && kind.substr(at + 1) != arch->name)
-                diags.report(Diag::other_arch, {}, {printable(kind.substr(at + 1)), std::string(arch->name)});
-            if (arch && exe.given && is_open(*exe.kernel, *exe.given)) return tuned_artifact(module, exe, stage, *arch, diags);
-            if (arch) return gpu_artifact(exe, stage, *arch, diags);
+            if (is_cpu_artifact(kind)) return cpu().artifact(exe.instance, exe.disabled_passes, kind, nullptr, &cancelled_, diags);
+            if (arch && !arch->is_ptx() && at != kind.npos && target != arch->name)
+                diags.report(Diag::other_arch, {}, {printable(target), std::string(arch->name)});
+            if (is_explanation(stage) && (arch || target == "cpu")) {
+                const auto made = explain(module, exe, arch, diags);
+                return !made ? std::nullopt : std::optional(stage == "explain" ? made->text(sources_) : made->json(sources_));
+            }
+            if (const auto tuned = arch ? tuned_for(module, exe, *arch, diags) : nullptr) return gpu_artifact(*tuned, stage, *arch, diags);
+            if (arch) return std::nullopt;
         } catch (const Cancelled&) {
             diags.report(Diag::run_cancelled, exe.kernel->name.span);
             return std::nullopt;
@@ -210,23 +196,20 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         run_passes(*fresh->fn, options);
         return text;
     }
-    diags.report(
-        Diag::no_such_artifact, {},
-        {printable(kind),
-         "ir, ir:after=PASS, ir:final, explain, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, resources, llvm, llvm@aarch64, llvm@armv8.6-a, "
-         "llvm-opt, asm, explain@cpu"});
+    diags.report(Diag::no_such_artifact, {},
+                 {printable(kind),
+                  "ir, ir:after=PASS, ir:final, explain, explain-json, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, resources, llvm, "
+                  "llvm@aarch64, llvm@armv8.6-a, "
+                  "llvm-opt, asm, explain@cpu, explain-json@cpu"});
     return std::nullopt;
 }
 
-/// What a launch on `arch` would take, with the extents that the host named.
-std::optional<std::string> Engine::tuned_artifact(LoadedModule& module, const Executable& exe, std::string_view kind, const Arch& arch,
-                                                  DiagSink& diags) {
-    TuneByEstimate chooser(module.tuned_, module, *exe.kernel, module.types(), arch, &cancelled_);
+std::shared_ptr<const Executable> Engine::tuned_for(LoadedModule& module, const Executable& exe, const Arch& arch, DiagSink& diags,
+                                                    std::optional<explain::Tune>* told) {
+    if (!exe.given || !is_open(*exe.kernel, *exe.given)) return {std::shared_ptr<void>(), &exe};
+    TuneByEstimate chooser(module.tuned_, module, *exe.kernel, module.types(), arch, &cancelled_, told);
     const auto generics = sema::bind_static(module, *exe.kernel, *exe.given, module.types(), diags, true, &chooser, TuneByEstimate::kNominalExtent);
-    const auto tuned = generics ? compile(module, *exe.kernel, *generics, exe.disabled_passes, diags, &*exe.given, &cancelled_) : nullptr;
-    auto text = tuned ? gpu_artifact(*tuned, kind, arch, diags) : std::nullopt;
-    if (!text || kind != "explain") return text;
-    return explain_gpu_text({{exe.kernel->tune[0].name.span, chooser.why()}}, sources_) + *text;
+    return generics ? compile(module, *exe.kernel, *generics, exe.disabled_passes, diags, &*exe.given, &cancelled_) : nullptr;
 }
 
 std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags) {
@@ -249,12 +232,6 @@ std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::stri
         };
     }
     const ir::Function fn = lowered_for_gpu(exe.instance, options);
-    if (kind == "explain") {
-        std::vector<GpuNote> hints;
-        for (const Diagnostic& d : hint_warnings(exe, arch, &cancelled_)) hints.push_back({d.span, "hint " + d.message});
-        return explain_text(*exe.instance.fn, sources_) + explain_gpu_text(explain_gpu(fn, options), sources_) +
-               explain_gpu_text(explain_channels(fn, options), sources_) + explain_gpu_text(hints, sources_);
-    }
     if (kind == "ir:gpu") return ir::print(fn);
     if (!text.empty()) return text;
     std::string list;

@@ -153,8 +153,8 @@ public:
     /// What a launch would be, as JSON; `out` tensors may be missing. nullopt is reported.
     std::optional<std::string> plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                     std::span<const LaunchArgument> args, DiagSink& diags);
-    /// "ir", "ir:final", "ir:after=PASS", "explain", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin", "resources",
-    /// each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64",
+    /// "ir", "ir:final", "ir:after=PASS", "explain", "explain-json", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
+    /// "resources", each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64",
     /// "llvm@armv8.6-a". nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
     /// The machines that are present, the one first that launches without a machine's name run on; null: the interpreter, where there is no other.
@@ -198,7 +198,13 @@ private:
     /// Binds, compiles, and gives one value per parameter of the instance.
     Status ready(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                  const LaunchOptions& options, DiagSink& diags, Span at, ReadyLaunch& out);
-    std::optional<std::string> tuned_artifact(LoadedModule& module, const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
+    /// The instance that a launch on `arch` would take, with the extents that the host named; `exe` where it leaves nothing open. `told`: becomes the
+    /// choice of tuned values, if there was one. null: reported.
+    std::shared_ptr<const Executable> tuned_for(LoadedModule& module, const Executable& exe, const Arch& arch, DiagSink& diags,
+                                                std::optional<explain::Tune>* told = nullptr);
+    /// `arch` null: for the machine `cpu`. nullopt: reported. (explain.cpp)
+    std::optional<Explanation> explain(LoadedModule& module, const Executable& exe, const Arch* arch, DiagSink& diags);
+    void explain_gpu_form(const Executable& exe, const Arch& arch, const std::optional<explain::Tune>& tune, std::vector<explain::Note>& notes);
     std::optional<std::string> gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
     Status prepare_on_host(const ReadyLaunch& launch, const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared);
     Status run_compared(const Executable& exe, const Program& interpreted, std::span<const Argument> values, std::span<const uint64_t, 3> grid,

@@ -19,18 +19,25 @@ Span place_of(const ast::KernelItem& kernel, const HintNote& note) {
 
 }  // namespace
 
+std::vector<explain::Note> explain_hints(const Executable& exe, const Arch& arch, const ir::Function& form) {
+    std::vector<explain::Note> out;
+    if (has_doubtful_hints(*exe.instance.fn))
+        for (const HintNote& note : unfollowed_hints(*exe.instance.fn, form))
+            out.push_back({place_of(*exe.kernel, note), explain::Hint{note.hint, note.instead, arch.name, note.why}});
+    return out;
+}
+
 std::vector<Diagnostic> hint_warnings(const Executable& exe, const Arch& arch, const std::atomic<bool>* cancel) {
-    const ir::Function& fn = *exe.instance.fn;
-    if (!has_doubtful_hints(fn)) return {};
+    if (!has_doubtful_hints(*exe.instance.fn)) return {};
     GpuOptions options = usual_options(exe.instance, arch, exe.disabled_passes);
     options.cancel = cancel;
     DiagSink diags;
-    for (const HintNote& note : unfollowed_hints(fn, lowered_for_gpu(exe.instance, options))) {
-        const Span at = place_of(*exe.kernel, note);
-        if (note.instead.empty())
-            diags.report(Diag::hint_ignored, at, {note.hint, arch.name, note.why});
+    for (const explain::Note& note : explain_hints(exe, arch, lowered_for_gpu(exe.instance, options))) {
+        const auto& hint = std::get<explain::Hint>(note.fact);
+        if (hint.instead.empty())
+            diags.report(Diag::hint_ignored, note.span, {hint.hint, hint.arch, hint.why});
         else
-            diags.report(Diag::hint_adjusted, at, {note.hint, note.instead, arch.name, note.why});
+            diags.report(Diag::hint_adjusted, note.span, {hint.hint, hint.instead, hint.arch, hint.why});
     }
     return diags.take();
 }

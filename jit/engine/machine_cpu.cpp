@@ -40,11 +40,15 @@ public:
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>&) override {
         return backend().prepare(*instance.fn);
     }
+    std::optional<std::vector<explain::Note>> explain(const sema::Instance& instance, DiagSink& diags) override {
+        if (const std::string problem = backend().compiler().problem(); !problem.empty())
+            return diags.report(Diag::machine_unavailable, {}, {"cpu", problem}), std::nullopt;
+        return cpu::explain(*instance.fn, instance.facts, backend().compiler().target(), pool_);
+    }
     std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>&, std::string_view kind, const Arch*,
                                         const std::atomic<bool>* cancel, DiagSink& diags) override {
         if (const std::string problem = backend().compiler().problem(); !problem.empty())
             return diags.report(Diag::machine_unavailable, {}, {"cpu", problem}), std::nullopt;
-        if (kind == "explain") return cpu::explain(*instance.fn, instance.facts, backend().compiler().target(), sources_, pool_);
         cpu::Watch watch(cancel, 0, {});
         cpu::CompileOptions usual;
         usual.watch = &watch;

@@ -58,8 +58,10 @@ cuda::Lower lower(const sema::Instance& instance, const std::vector<std::string>
 /// By the cost model, for a kernel whose sum has as many stretches as a launch brings; null for others.
 cuda::Spread spread(const sema::Instance& instance, const std::vector<std::string>& disabled) {
     if (!ir::hint_argument(instance.fn->hints, "split_k", "step")) return {};
-    return [&instance, disabled](const Arch& arch, std::span<const Argument> args, std::span<const uint64_t, 3> grid) {
-        const ir::Function& fn = *instance.fn;
+    auto prepared = std::make_shared<ir::Function>(*instance.fn);
+    prepare_for_estimates(*prepared);
+    return [&instance, disabled, prepared](const Arch& arch, std::span<const Argument> args, std::span<const uint64_t, 3> grid) {
+        const ir::Function& fn = *prepared;
         LaunchScale scale;
         std::copy(grid.begin(), grid.end(), scale.grid);
         for (size_t i = 0; i < args.size(); ++i) {

@@ -2,8 +2,6 @@
 // estimate takes a few more, once per extents.
 #include "jit/engine/tune.h"
 
-#include "lang/plain_text.h"
-#include "lower/gpu/estimate.h"
 #include "lower/lower.h"
 
 namespace tegula {
@@ -18,11 +16,29 @@ std::string text_of(const sema::StaticValues& values, const TypeTable& types) {
     return out;
 }
 
-std::string text_of(double microseconds) { return decimal_text(microseconds, microseconds < 100 ? 1 : 0, std::chars_format::fixed) + " us"; }
+bool has_contraction(const ir::Function& fn) {
+    for (uint32_t i = 0; i < fn.inst_count(); ++i)
+        if (fn.inst(ir::InstId{i}).op == ir::Op::contract) return true;
+    return false;
+}
 
-LaunchScale scale_of(const ir::Function& fn, const sema::TuneCandidate& candidate, const sema::LaunchPlan& plan) {
+}  // namespace
+
+std::vector<explain::Setting> settings_of(const sema::StaticValues& values, const TypeTable& types) {
+    std::vector<explain::Setting> out;
+    for (const auto& [name, value] : values) out.push_back({name, sema::to_string(value, types)});
+    return out;
+}
+
+std::vector<explain::Extent> extents_of(const sema::LaunchPlan& plan) {
+    std::vector<explain::Extent> out;
+    for (const auto& [name, extent] : plan.extents) out.push_back({name, extent});
+    return out;
+}
+
+LaunchScale scale_of(const ir::Function& fn, std::span<const uint64_t, 3> grid, const sema::LaunchPlan& plan) {
     LaunchScale scale;
-    std::copy(std::begin(candidate.grid), std::end(candidate.grid), scale.grid);
+    std::copy(grid.begin(), grid.end(), scale.grid);
     size_t scalar = 0;
     for (const ir::Param& p : fn.params) {
         std::optional<int64_t>& value = scale.scalars.emplace_back();
@@ -36,24 +52,16 @@ LaunchScale scale_of(const ir::Function& fn, const sema::TuneCandidate& candidat
     return scale;
 }
 
-bool has_contraction(const ir::Function& fn) {
-    for (uint32_t i = 0; i < fn.inst_count(); ++i)
-        if (fn.inst(ir::InstId{i}).op == ir::Op::contract) return true;
-    return false;
-}
-
-}  // namespace
-
-std::shared_ptr<const TuneStore::Choice> TuneStore::find(const std::string& key) {
+std::shared_ptr<const sema::StaticValues> TuneStore::find(const std::string& key) {
     std::lock_guard lock(mutex_);
     const auto it = choices_.find(key);
     return it == choices_.end() ? nullptr : it->second;
 }
 
-void TuneStore::add(const std::string& key, Choice choice) {
+void TuneStore::add(const std::string& key, sema::StaticValues choice) {
     std::lock_guard lock(mutex_);
     if (choices_.size() >= kMaxChoices) choices_.clear();
-    choices_[key] = std::make_shared<const Choice>(std::move(choice));
+    choices_[key] = std::make_shared<const sema::StaticValues>(std::move(choice));
 }
 
 std::shared_ptr<const sema::Instance> TuneStore::instance(const sema::Module& module, const ast::KernelItem& kernel,
@@ -73,6 +81,7 @@ std::shared_ptr<const sema::Instance> TuneStore::instance(const sema::Module& mo
             options.cancel = cancel;
             run_passes(*instance->fn, options);
         }
+        prepare_for_estimates(*instance->fn);
         made = std::make_shared<const sema::Instance>(std::move(*instance));
     }
     return instances_[key] = std::move(made);
@@ -86,10 +95,8 @@ std::string TuneByEstimate::key(const sema::LaunchPlan& plan) const {
 }
 
 std::optional<sema::StaticValues> TuneByEstimate::known(const sema::LaunchPlan& plan) {
-    const auto choice = store_.find(key(plan));
-    if (!choice) return std::nullopt;
-    why_ = choice->why;
-    return choice->values;
+    const auto choice = told_ ? nullptr : store_.find(key(plan));
+    return choice ? std::optional(*choice) : std::nullopt;
 }
 
 size_t TuneByEstimate::choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) {
@@ -101,7 +108,7 @@ size_t TuneByEstimate::choose(std::span<const sema::TuneCandidate> candidates, c
         GpuOptions options;
         static_cast<LaunchFacts&>(options) = instance->facts;
         options.arch = &arch_;
-        estimates[i] = estimate_gpu(*instance->fn, options, scale_of(*instance->fn, candidates[i], plan));
+        estimates[i] = estimate_gpu(*instance->fn, options, scale_of(*instance->fn, candidates[i].grid, plan));
         chunk = std::max(chunk, estimates[i]->chunk);
     }
     // Where bits depend on the tile (fp8), extents must not choose among them: only tiles that sum the longest stretches compete.
@@ -111,13 +118,11 @@ size_t TuneByEstimate::choose(std::span<const sema::TuneCandidate> candidates, c
         if (best == candidates.size() || estimates[i]->microseconds < estimates[best]->microseconds) best = i;
     }
     if (best == candidates.size()) return 0;
-    std::string extents;
-    for (const auto& [name, extent] : plan.extents) extents += (extents.empty() ? " at " : ", ") + name + " = " + std::to_string(extent);
-    why_ = "tune: " + text_of(candidates[best].chosen, types_) + extents + ": estimated " + text_of(estimates[best]->microseconds) + " (" +
-           estimates[best]->text() + "), the least of " + std::to_string(candidates.size()) + " choices";
-    if (best != 0 && estimates[0])
-        why_ += "; " + text_of(candidates[0].chosen, types_) + ": " + text_of(estimates[0]->microseconds) + " (" + estimates[0]->text() + ")";
-    store_.add(key(plan), {candidates[best].chosen, why_});
+    if (told_) {
+        explain::Tune& tune = told_->emplace(explain::Tune{extents_of(plan), {}, best});
+        for (size_t i = 0; i < candidates.size(); ++i) tune.candidates.push_back({settings_of(candidates[i].chosen, types_), estimates[i]});
+    }
+    store_.add(key(plan), candidates[best].chosen);
     return best;
 }
 

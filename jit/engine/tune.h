@@ -6,7 +6,9 @@
 #include <mutex>
 #include <string>
 
+#include "lang/explanation.h"
 #include "lang/target.h"
+#include "lower/gpu/estimate.h"
 #include "sema/sema.h"
 
 namespace tegula {
@@ -14,19 +16,15 @@ namespace tegula {
 /// What was chosen for a module's kernels, and their candidates as IR. Bounded; thread-safe.
 class TuneStore {
 public:
-    struct Choice {
-        sema::StaticValues values;
-        std::string why;  ///< for `explain`
-    };
-    std::shared_ptr<const Choice> find(const std::string& key);
-    void add(const std::string& key, Choice choice);
-    /// The candidate before any pass, elaborated once; null when it does not elaborate. Throws Cancelled.
+    std::shared_ptr<const sema::StaticValues> find(const std::string& key);
+    void add(const std::string& key, sema::StaticValues choice);
+    /// The candidate as estimates take it, elaborated once; null when it does not elaborate. Throws Cancelled.
     std::shared_ptr<const sema::Instance> instance(const sema::Module& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                                    TypeTable& types, const std::atomic<bool>* cancel);
 
 private:
     std::mutex mutex_;
-    std::map<std::string, std::shared_ptr<const Choice>> choices_;
+    std::map<std::string, std::shared_ptr<const sema::StaticValues>> choices_;
     std::map<std::string, std::shared_ptr<const sema::Instance>> instances_;
 };
 
@@ -35,13 +33,12 @@ class TuneByEstimate : public sema::TuneChooser {
 public:
     static constexpr int64_t kNominalExtent = 4096;  ///< of extents that nobody gave, for artefacts
 
+    /// `told`: becomes what was chosen and why, which then is found out anew.
     TuneByEstimate(TuneStore& store, const sema::Module& module, const ast::KernelItem& kernel, TypeTable& types, const Arch& arch,
-                   const std::atomic<bool>* cancel = nullptr)
-        : store_(store), module_(module), kernel_(kernel), types_(types), arch_(arch), cancel_(cancel) {}
+                   const std::atomic<bool>* cancel = nullptr, std::optional<explain::Tune>* told = nullptr)
+        : store_(store), module_(module), kernel_(kernel), types_(types), arch_(arch), cancel_(cancel), told_(told) {}
     std::optional<sema::StaticValues> known(const sema::LaunchPlan& plan) override;
     size_t choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) override;
-    /// One sentence on the choice.
-    const std::string& why() const { return why_; }
 
 private:
     std::string key(const sema::LaunchPlan& plan) const;
@@ -52,7 +49,12 @@ private:
     TypeTable& types_;
     const Arch& arch_;
     const std::atomic<bool>* cancel_;
-    std::string why_;
+    std::optional<explain::Tune>* told_;
 };
+
+std::vector<explain::Setting> settings_of(const sema::StaticValues& values, const TypeTable& types);
+std::vector<explain::Extent> extents_of(const sema::LaunchPlan& plan);
+/// Of a launch of `fn`, one instance of the kernel that `plan` launches with that grid.
+LaunchScale scale_of(const ir::Function& fn, std::span<const uint64_t, 3> grid, const sema::LaunchPlan& plan);
 
 }  // namespace tegula

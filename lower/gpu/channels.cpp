@@ -283,15 +283,13 @@ void Planner::choose_stages() {
 
 bool is_accepted(const ChannelPlan& p) { return p.why_not.empty(); }
 
-/// Which programs of a cluster take the tiles of a copy together.
-std::string sharing_text(const Function& fn, const GpuChannel& channel, const Writes& writes, InstId put) {
-    if (fn.gpu->cluster_size() == 1) return {};
-    if (const int sharers = fn.gpu->sharers(channel); sharers > 1)
-        return ", by multicast to " + std::to_string(sharers) + " programs of a cluster, which copy a part each";
+/// Why the programs of a cluster do not take the tiles of a copy together; empty where they do, and without a cluster.
+std::string unshared(const Function& fn, const GpuChannel& channel, const Writes& writes, InstId put) {
+    if (fn.gpu->cluster_size() == 1 || fn.gpu->sharers(channel) > 1) return {};
     const unsigned axes = differing_axes(fn, writes, put);
     for (size_t d = 0; d < fn.gpu->cluster.size(); ++d)
-        if (fn.gpu->cluster[d] > 1 && !(axes >> d & 1)) return ", by every program of a cluster for itself: its tile cannot be cut into equal parts";
-    return ", by every program of a cluster for itself: its tiles differ between them";
+        if (fn.gpu->cluster[d] > 1 && !(axes >> d & 1)) return "its tile cannot be cut into equal parts";
+    return "its tiles differ between them";
 }
 
 }  // namespace
@@ -356,14 +354,9 @@ bool make_channels(Function& fn, const GpuOptions& options) {
     return true;
 }
 
-std::vector<GpuNote> explain_channels(const Function& fn, const GpuOptions& options) {
-    std::vector<GpuNote> notes;
+std::vector<explain::Note> explain_channels(const Function& fn, const GpuOptions& options) {
+    std::vector<explain::Note> notes;
     if (!fn.gpu) return notes;
-    const auto name = [&](const Inst& inst) {
-        for (const Param& p : fn.params)
-            if (p.value == fn.operands(inst)[0]) return "`" + p.name + "`";
-        return std::string("a tensor");
-    };
     const Writes writes(fn, options.may_alias);
     std::vector<ValueId> told;
     for_each_inst(fn, fn.body, [&](InstId i) {
@@ -371,19 +364,22 @@ std::vector<GpuNote> explain_channels(const Function& fn, const GpuOptions& opti
         if (inst.op != Op::channel_put || std::find(told.begin(), told.end(), fn.operands(inst).back()) != told.end()) return;
         told.push_back(fn.operands(inst).back());
         const GpuChannel& channel = *fn.gpu->channel(told.back().v);
-        notes.push_back({inst.span, "load of " + name(inst) + ": copied ahead by " +
-                                        (channel.own               ? "each thread for itself"
-                                         : channel.tensor_map >= 0 ? "TMA"
-                                                                   : "the threads that compute") +
-                                        " through a ring of " + std::to_string(channel.stages) + (channel.stages == 1 ? " stage" : " stages") +
-                                        (channel.own ? "" : ", swizzle of " + std::to_string(channel.layout.swizzle) + " bytes") +
-                                        sharing_text(fn, channel, writes, i)});
+        explain::CopyAhead copy;
+        copy.tensor = param_name(fn, fn.operands(inst)[0]);
+        copy.by = channel.own ? "own" : channel.tensor_map >= 0 ? "TMA" : "threads";
+        copy.stages = channel.stages;
+        copy.stage_bytes = channel.layout.bytes();
+        copy.swizzle = channel.layout.swizzle;
+        copy.sharers = fn.gpu->sharers(channel);
+        copy.unshared = unshared(fn, channel, writes, i);
+        notes.push_back({inst.span, std::move(copy)});
     });
     const bool made = !fn.gpu->channels.empty();
     for (const ChannelPlan& p : plan_channels(fn, options)) {
-        std::string why = p.why_not;
-        if (why.empty()) why = made ? "the others leave no room in shared memory" : "the pass `channels` is off";
-        notes.push_back({fn.inst(p.load).span, "load of " + name(fn.inst(p.load)) + ": not copied ahead, because " + why});
+        explain::CopyAhead copy;
+        copy.tensor = param_name(fn, fn.operands(fn.inst(p.load))[0]);
+        copy.refusal = !p.why_not.empty() ? p.why_not : made ? "the others leave no room in shared memory" : "the pass `channels` is off";
+        notes.push_back({fn.inst(p.load).span, std::move(copy)});
     }
     return notes;
 }

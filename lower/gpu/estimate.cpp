@@ -35,6 +35,8 @@ constexpr double kLaunch = 3500;         ///< of a grid
 constexpr double kSmBytes = 64;          ///< that one SM takes from L2 at best
 constexpr double kStoreBytes = 32;
 constexpr double kLanes = 64;             ///< elementwise results, mixed operations
+constexpr double kIssued = 128;           ///< operations of threads: four warps issue one each
+constexpr double kSmThreads = 2048;
 constexpr double kSpill = 4;              ///< factor of accumulators in local memory
 constexpr double kMeeting = 2000;         ///< of the programs that run the stretches of one sum
 constexpr double kCachedSums = 24 << 20;  ///< bytes of such sums that stay in L2
@@ -46,12 +48,14 @@ constexpr int kDefaultStages = 4, kGroupRows = 16, kMaxPrograms = 32, kMaxWalk =
 /// Clocks of the units that programs share, bytes from L2, and clocks of a program that has the SM to itself.
 struct Cost {
     double tensor = 0, lanes = 0, bytes = 0, memory = 0, alone = 0;
+    double codes = 0;  ///< of narrow elements that are cast
     void add(const Cost& o, double times) {
         tensor += times * o.tensor;
         lanes += times * o.lanes;
         bytes += times * o.bytes;
         memory += times * o.memory;
         alone += times * o.alone;
+        codes += times * o.codes;
     }
 };
 
@@ -77,6 +81,7 @@ private:
     bool spreads(const Inst& loop) const;
     void add_exchange(Cost& program);
     void find_resources();
+    bool take_programs();
 
     const Function& fn_;
     const LaunchScale& scale_;
@@ -88,6 +93,7 @@ private:
     const bool spread_;     ///< stretches of split sums are programs where launches know how many there are
     std::array<int, 3> cluster_ = {1, 1, 1};
     int64_t ring_bytes_ = 0;  ///< shared memory of the largest ring
+    double threads_ = 0, registers_ = 0;  ///< of a program
     double longest_ = 0;
     ScalarValues scalars_;  ///< in a program in the middle of the grid, in a trip in the middle of a loop
     GpuEstimate out_;
@@ -256,6 +262,7 @@ Cost Estimator::instruction(const Inst& inst) {
     if (free || inst.results.count == 0 || fn_.type(fn_.result(inst)).kind != Type::tile) return c;
     const ValueId of = inst.op == Op::reduce || inst.op == Op::contract ? fn_.operands(inst)[0] : fn_.result(inst);
     const bool decodes = inst.op == Op::cast && fn_.elem(fn_.operands(inst)[0]).bits < 8;
+    if (decodes) c.codes = double(fn_.type(of).shape.elements());
     c.lanes = (decodes ? kDecoding : 1) * double(fn_.type(of).shape.elements()) / kLanes *
               (inst.op == Op::contract ? double(fn_.type(of).shape[fn_.type(of).shape.rank - 1]) : 1);
     c.alone = c.lanes + (inst.op == Op::reduce ? kUncopied : 0);
@@ -340,11 +347,22 @@ void Estimator::find_resources() {
     });
     const double held = (accumulators > 0 ? accumulators + part + totals + double(shared_words(fn_)) : 2 * largest) / threads;
     out_.spills = held > 200;
-    const double registers = std::min(streams ? 255.0 : held + 64, 255.0) * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
-    const int by_registers = static_cast<int>(arch_.registers / registers);
-    const int by_threads = static_cast<int>(2048 / threads);
-    out_.per_sm = std::clamp(std::min(by_registers, by_threads), 1, kMaxPrograms);
-    at_once_ = std::max(std::min(programs_, double(arch_.sms) * out_.per_sm), 1.0);
+    const double each = std::min(streams ? 255.0 : held + 64, 255.0);
+    threads_ = threads;
+    registers_ = each * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
+    out_.warps = rows_.warps;
+    out_.registers = static_cast<int>(each);
+    take_programs();
+}
+
+/// As many programs of an SM as its registers and threads, and the rings that are known, leave room for. Did that change?
+bool Estimator::take_programs() {
+    const Occupancy fits = occupancy(arch_, threads_, registers_, ring_bytes_);
+    const bool changed = fits.per_sm != out_.per_sm;
+    out_.per_sm = fits.per_sm;
+    out_.limit = fits.limit;
+    at_once_ = std::max(std::min(programs_, double(arch_.sms) * fits.per_sm), 1.0);
+    return changed;
 }
 
 GpuEstimate Estimator::run() {
@@ -353,54 +371,56 @@ GpuEstimate Estimator::run() {
     find_resources();
     Cost one = block(fn_.body);
     // What is copied ahead limits how many programs fit; shares of memory traffic follow from that and need a second look.
-    const int by_shared = static_cast<int>(std::clamp<int64_t>((arch_.shared_bytes + 1024) / (ring_bytes_ + 1024), 1, kMaxPrograms));
-    if (by_shared < out_.per_sm) {
-        out_.per_sm = by_shared;
-        at_once_ = std::max(std::min(programs_, double(arch_.sms) * by_shared), 1.0);
-        one = block(fn_.body);
-    }
+    if (take_programs()) one = block(fn_.body);
+    out_.ring_bytes = ring_bytes_;
+    out_.codes = programs_ * one.codes;
+    out_.memory_bytes = programs_ / at_once_ * one.memory;
     one.alone += kProgram;
     add_exchange(one);
     const double each = std::ceil(programs_ / arch_.sms), rounds = std::ceil(each / out_.per_sm);
-    const struct {
-        const char* name;
-        double clocks;
-    } bounds[] = {{"latency", rounds * one.alone},
-                  {"tensor cores", each * one.tensor},
-                  {"arithmetic", each * one.lanes},
-                  {"L2", programs_ * one.bytes / arch_.l2_bytes},
-                  {"memory", programs_ / at_once_ * one.memory / arch_.memory_bytes}};
-    const auto* most = std::max_element(std::begin(bounds), std::end(bounds), [](const auto& a, const auto& b) { return a.clocks < b.clocks; });
+    const auto part = [&](const char* name, double clocks) { return GpuEstimate::Part{name, (clocks + kLaunch) / arch_.clock_mhz}; };
+    out_.parts = {part("latency", rounds * one.alone), part("tensor cores", each * one.tensor), part("issue slots", each * one.lanes),
+                  part("L2", programs_ * one.bytes / arch_.l2_bytes), part("memory", out_.memory_bytes / arch_.memory_bytes)};
+    const auto most = std::ranges::max_element(out_.parts, {}, &GpuEstimate::Part::microseconds);
     out_.bound = most->name;
-    out_.microseconds = (most->clocks + kLaunch) / arch_.clock_mhz;
+    out_.microseconds = most->microseconds;
     return out_;
 }
 
 }  // namespace
 
-std::string GpuEstimate::text() const {
-    std::string out = std::to_string(programs) + (programs == 1 ? " program, " : " programs, ") + std::to_string(per_sm) + " per SM at a time, ";
-    if (*row) out += std::string(row) + ", ";
-    if (stages) out += std::to_string(stages) + " stages, ";
-    if (!spread) out += "stretches one after the other, ";
-    if (spills) out += "accumulators do not fit in registers, ";
-    return out + "bound by " + bound;
+int64_t bytes_that_hide_latency(const Arch& arch) { return static_cast<int64_t>(kLoadedLatency * arch.memory_bytes / arch.sms); }
+
+double issue_microseconds(const Arch& arch, double operations) { return (operations / (kIssued * arch.sms) + kLaunch) / arch.clock_mhz; }
+
+Occupancy occupancy(const Arch& arch, double threads, double registers, int64_t shared_bytes) {
+    const std::pair<double, const char*> bounds[] = {{kMaxPrograms, "programs"},
+                                                     {kSmThreads / threads, "threads"},
+                                                     {arch.registers / registers, "registers"},
+                                                     {double(arch.shared_bytes + 1024) / double(shared_bytes + 1024), "shared memory"}};
+    const auto* least = &bounds[0];
+    for (const auto& bound : bounds)
+        if (std::floor(bound.first) < std::floor(least->first)) least = &bound;
+    return {std::max(static_cast<int>(least->first), 1), least->second};
+}
+
+void prepare_for_estimates(Function& fn) {
+    bool split = false;
+    for_each_inst(fn, fn.body, [&](InstId i) { split = split || is_split_loop(fn, fn.inst(i)); });
+    if (!split) split_k(fn);
+    orient_products(fn);
 }
 
 GpuEstimate estimate_gpu(const Function& fn, const GpuOptions& options, const LaunchScale& scale) {
-    Function turned = fn;
     InstId split;
-    const auto find = [&](InstId i) { split = is_split_loop(turned, turned.inst(i)) ? i : split; };
-    for_each_inst(turned, turned.body, find);
-    if (!split.valid() && split_k(turned)) for_each_inst(turned, turned.body, find);
-    orient_products(turned);
-    GpuEstimate best = Estimator(turned, options, scale).run();
+    for_each_inst(fn, fn.body, [&](InstId i) { split = is_split_loop(fn, fn.inst(i)) ? i : split; });
+    GpuEstimate best = Estimator(fn, options, scale).run();
     best.spread = options.spread;
-    const bool counted = split.valid() && hint_argument(turned.hints_of(turned.inst(split)), "split_k").has_value();
+    const bool counted = split.valid() && hint_argument(fn.hints_of(fn.inst(split)), "split_k").has_value();
     if (!options.spread || !split.valid() || counted || best.stretches == 1) return best;
     GpuOptions together = options;
     together.spread = false;
-    GpuEstimate other = Estimator(turned, together, scale).run();
+    GpuEstimate other = Estimator(fn, together, scale).run();
     other.spread = false;
     return other.microseconds < best.microseconds ? other : best;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lang/cancel.h"
+#include "lang/explanation.h"
 #include "lang/facts.h"
 #include "lang/ir.h"
 #include "lang/target.h"
@@ -70,13 +71,12 @@ std::vector<std::string> prove_channels(const ir::Function& fn, const GpuOptions
 std::vector<std::string> prove_tensor_memory(const ir::Function& fn);
 
 /// `explain`: per product the instruction, what else was considered and why not; per access vector width, coalescing and conflicts.
-struct GpuNote {
-    Span span;
-    std::string text;
-};
-std::vector<GpuNote> explain_gpu(const ir::Function& fn, const GpuOptions& options);
-
-/// Per load of a product's operand: the channel it became or why it did not. `fn` is the function before make_channels (after choose_instructions).
-std::vector<GpuNote> explain_channels(const ir::Function& fn, const GpuOptions& options);
+std::vector<explain::Note> explain_gpu(const ir::Function& fn, const GpuOptions& options);
+/// Per load of a product's operand: the channel it became or why it did not. `fn` is in its final form.
+std::vector<explain::Note> explain_channels(const ir::Function& fn, const GpuOptions& options);
+/// Where in memory the final form keeps rings, tiles and scratch, and how long.
+std::vector<explain::Buffer> explain_memory(const ir::Function& fn);
+/// The parameter's name; empty: it is none.
+std::string param_name(const ir::Function& fn, ir::ValueId v);
 
 }  // namespace tegula

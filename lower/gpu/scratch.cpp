@@ -43,6 +43,8 @@ public:
     /// The last position inside an instruction's blocks, its own without.
     uint32_t last(InstId id) const { return last_[id.v]; }
     uint32_t end(ValueId v) const { return end_[v.v]; }
+    /// The instruction at a position; the last one where it is behind all.
+    InstId at(uint32_t position) const { return order_[std::min<size_t>(position, order_.size() - 1)]; }
 
 private:
     struct Loop {
@@ -51,6 +53,7 @@ private:
     void walk(BlockId block) {
         for (const InstId id : fn_.block(block).insts) {
             position_[id.v] = next_++;
+            order_.push_back(id);
             const Inst inst = fn_.inst(id);
             const uint32_t from = next_;
             for (const BlockId b : fn_.blocks(inst)) walk(b);
@@ -80,6 +83,7 @@ private:
     const Function& fn_;
     std::vector<uint32_t> position_, last_, end_;
     std::vector<Loop> loops_;
+    std::vector<InstId> order_;
     uint32_t next_ = 0;
 };
 
@@ -219,6 +223,44 @@ void assign_scratch(ir::Function& fn, const GpuOptions& options) {
         g.global_scratch = true;
         gpu.workspace_bytes = std::max(gpu.workspace_bytes, rounded(item.bytes, kTileAlign));
     }
+}
+
+std::vector<explain::Buffer> explain_memory(const ir::Function& fn) {
+    std::vector<explain::Buffer> out;
+    const Ranges ranges(fn);
+    const auto where = [](bool global) { return global ? "workspace" : "shared memory"; };
+    for (const auto& [value, channel] : fn.gpu->channels) {
+        const Span made = fn.inst(fn.value(ValueId{value}).def).span;
+        std::string tensor;  // that fills the ring
+        for_each_inst(fn, fn.body, [&](InstId id) {
+            if (fn.inst(id).op == Op::channel_put && fn.operands(fn.inst(id)).back().v == value) tensor = param_name(fn, fn.operands(fn.inst(id))[0]);
+        });
+        out.push_back({.use = "ring",
+                       .where = where(false),
+                       .of = tensor.empty() ? "a tensor" : "`" + tensor + "`",
+                       .offset = channel.offset,
+                       .bytes = rounded(channel.layout.bytes(), kTileAlign),
+                       .stages = channel.stages,
+                       .live = {},
+                       .first = made,
+                       .last = made});
+    }
+    for (const Item& item : collect(fn, ranges)) {
+        const GpuInst& g = fn.gpu_inst(item.inst);
+        if (g.scratch_bytes == 0) continue;
+        const Inst& inst = fn.inst(item.inst);
+        const std::string of = item.tile ? to_string(fn.type(fn.result(inst)).shape) : std::string("`") + op_row(inst.op).name + "`";
+        out.push_back({.use = item.tile ? "tile" : "scratch",
+                       .where = where(g.global_scratch),
+                       .of = of,
+                       .offset = g.scratch_offset,
+                       .bytes = g.scratch_bytes,
+                       .stages = 1,
+                       .live = std::array{item.from, item.to},
+                       .first = inst.span,
+                       .last = fn.inst(ranges.at(item.to)).span});
+    }
+    return out;
 }
 
 }  // namespace tegula

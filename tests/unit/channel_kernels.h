@@ -76,7 +76,7 @@ struct Kernel {
     int64_t stages(size_t channel) const { return fn->attrs(fn->inst(all(Op::channel).at(channel)))[0]; }
     std::string why_not() const {
         std::string out;
-        for (const GpuNote& n : explain_channels(*fn, options)) out += n.text + "\n";
+        for (const explain::Note& n : explain_channels(*fn, options)) out += explain::text(n.fact) + "\n";
         return out;
     }
 

@@ -32,7 +32,7 @@ protected:
     World w;
     std::string text;
     void explain(const std::string& ir, const cpu::TargetInfo& to, const LaunchFacts& facts = {}, const cpu::PoolOptions& pool = {}) {
-        text = cpu::explain(*w.parse(ir), facts, to, w.sources, pool);
+        text = Explanation{"k", "cpu", {}, cpu::explain(*w.parse(ir), facts, to, pool)}.text(w.sources);
     }
     void says(const std::string& part) const { EXPECT_NE(text.find(part), std::string::npos) << "not said: " << part << "\n" << text; }
     void says_not(const std::string& part) const { EXPECT_EQ(text.find(part), std::string::npos) << "said: " << part << "\n" << text; }

@@ -111,8 +111,8 @@ Emitted emitted(const std::string& text, const char* arch) {
     options.tensors.assign(fn->params.size(), {true, false});
     run_gpu_passes(*fn, options);
     Emitted out{cuda::emit(*fn, nullptr), ""};
-    for (const GpuNote& note : explain_gpu(*fn, options)) out.notes += note.text + "\n";
-    for (const GpuNote& note : explain_channels(*fn, options)) out.notes += note.text + "\n";
+    for (const explain::Note& note : explain_gpu(*fn, options)) out.notes += explain::text(note.fact) + "\n";
+    for (const explain::Note& note : explain_channels(*fn, options)) out.notes += explain::text(note.fact) + "\n";
     return out;
 }
 

@@ -121,7 +121,7 @@ TEST(GpuChoice, Fp8WithoutAnInstructionOfItsOwn) {
         RowContext context;
         context.arch = find_arch(arch);
         int unknown = 0;
-        for (const RowVerdict& v : judge_rows(*p.fn, *dot, context)) unknown += v.refusal == "nobody has measured its sums";
+        for (const RowVerdict& v : judge_rows(*p.fn, *dot, context)) unknown += v.refusal.text == kUnmeasured;
         EXPECT_EQ(unknown, 1);
     }
     for (const char* arch : {"sm_90a", "sm_100a"})
@@ -258,10 +258,16 @@ TEST(GpuChoice, ExplainSaysWhy) {
     const GpuOptions options = options_for("sm_90a", *p.fn);
     run_gpu_passes(*p.fn, options);
     const auto notes = explain_gpu(*p.fn, options);
-    const auto note = std::find_if(notes.begin(), notes.end(), [](const GpuNote& n) { return n.text.rfind("product", 0) == 0; });
+    const auto note = std::ranges::find_if(notes, [](const explain::Note& n) { return std::holds_alternative<explain::Product>(n.fact); });
     ASSERT_NE(note, notes.end());
-    EXPECT_NE(note->text.find("mma.sync.f16.f32 m16n8k16"), std::string::npos) << note->text;
-    EXPECT_NE(note->text.find("M = 16 is no multiple of 64"), std::string::npos) << note->text;
+    const auto& product = std::get<explain::Product>(note->fact);
+    EXPECT_EQ(product.row.text(), "mma.sync.f16.f32 m16n8k16");
+    EXPECT_GT(product.clocks, 0);
+    const auto wgmma = std::ranges::find_if(product.rejected, [](const explain::Rejected& r) { return r.row.name == "wgmma.f16.f32"; });
+    ASSERT_NE(wgmma, product.rejected.end());
+    EXPECT_EQ(wgmma->code, "extents");
+    EXPECT_EQ(wgmma->why, "M = 16 is no multiple of 64");
+    EXPECT_NE(explain::text(note->fact).find("mma.sync.f16.f32 m16n8k16"), std::string::npos);
 }
 
 TEST(GpuChoice, ExplainNamesWhatOtherProductsTook) {
@@ -273,7 +279,7 @@ TEST(GpuChoice, ExplainNamesWhatOtherProductsTook) {
     const GpuOptions options = options_for("sm_90a", *p.fn);
     run_gpu_passes(*p.fn, options);
     std::string text;
-    for (const GpuNote& n : explain_gpu(*p.fn, options)) text += n.text + "\n";
+    for (const explain::Note& n : explain_gpu(*p.fn, options)) text += explain::text(n.fact) + "\n";
     EXPECT_NE(text.find("mma.sync.bf16.f32"), std::string::npos) << text;
     EXPECT_NE(text.find("wgmma.bf16.f32 m64nNk16: 1024 clocks, but no room beside the other products"), std::string::npos) << text;
 }

@@ -398,7 +398,7 @@ TEST(GpuPasses, TextOfSmallFunctions) {
         run_gpu_passes(*p.fn, options);
         if (options.disabled.empty()) expect_each_needed(*p.fn, options);
         std::string found = ir::print(*p.fn);
-        for (const GpuNote& note : explain_gpu(*p.fn, options)) found += note.text + "\n";
+        for (const explain::Note& note : explain_gpu(*p.fn, options)) found += explain::text(note.fact) + "\n";
         if (std::getenv("TEGULA_UPDATE")) {
             std::ofstream out(path);
             out << input;

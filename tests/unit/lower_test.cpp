@@ -71,7 +71,10 @@ Case read_case(const std::filesystem::path& path) {
 
 std::string notes_text(const ir::Function& fn) {
     std::string out;
-    for (const ProductNote& n : explain_products(fn)) out += std::string(n.recognised ? "yes: " : "no: ") + n.reason + "\n";
+    for (const explain::Note& n : explain_products(fn)) {
+        const auto& found = std::get<explain::Recognition>(n.fact);
+        out += std::string(found.recognised() ? "yes: " : "no: ") + found.reason() + "\n";
+    }
     return out;
 }
 

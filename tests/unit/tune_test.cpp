@@ -43,10 +43,13 @@ protected:
     std::string choice(LoadedModule& module, std::string_view kernel, const sema::StaticValues& given, const char* arch) {
         DiagSink diags;
         const ast::KernelItem* item = module.kernel(kernel);
-        TuneByEstimate chooser(store_, module, *item, module.types(), *find_arch(arch));
+        std::optional<explain::Tune> told;
+        TuneByEstimate chooser(store_, module, *item, module.types(), *find_arch(arch), nullptr, &told);
         const auto generics = sema::bind_static(module, *item, given, module.types(), diags, true, &chooser, TuneByEstimate::kNominalExtent);
         if (!generics) return "refused";
-        why_ = chooser.why();
+        why_ = told ? explain::text(*told) : "";
+        TuneByEstimate quiet(store_, module, *item, module.types(), *find_arch(arch));  // takes what was chosen before
+        EXPECT_EQ(sema::bind_static(module, *item, given, module.types(), diags, true, &quiet, TuneByEstimate::kNominalExtent), generics);
         std::string out;
         for (const char* name : {"BM", "BN", "BK"}) out += (out.empty() ? "" : " ") + sema::to_string(generics->at(name), module.types());
         return out;

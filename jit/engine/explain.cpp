@@ -1,0 +1,106 @@
+// `explain`: what the phases say of one kernel for one architecture or processor, put together (lang/explanation.h).
+#include "jit/cuda/emitter.h"
+#include "jit/engine/engine.h"
+#include "jit/engine/hints.h"
+#include "lang/gpu_hints.h"
+#include "lang/tensor_memory.h"
+#include "lower/gpu/estimate.h"
+#include "lower/lower.h"
+
+namespace tegula {
+
+namespace {
+
+constexpr int kMostRegisters = 255;
+
+/// What a launch would take; extents that nobody gave are nominal.
+struct LaunchEstimate {
+    std::optional<explain::Estimated> told;  ///< none: what the launch would be is not known
+    GpuEstimate estimate;
+};
+
+LaunchEstimate estimate_launch(const Executable& exe, const GpuOptions& options, TypeTable& types) {
+    sema::StaticValues given = exe.generics;
+    for (const auto& [name, value] : exe.instance.named_extents) given.emplace(name, sema::StaticValue{static_cast<__int128>(value)});
+    DiagSink unheard;  // who launches hears
+    const auto plan = sema::nominal_launch(*exe.home, *exe.kernel, given, types, unheard, TuneByEstimate::kNominalExtent);
+    ir::Function fn = *exe.instance.fn;
+    prepare_for_estimates(fn);
+    LaunchEstimate out;
+    out.estimate = estimate_gpu(fn, options, plan ? scale_of(fn, plan->grid, *plan) : LaunchScale{});
+    if (plan) out.told = {extents_of(*plan), out.estimate};
+    return out;
+}
+
+/// What a program of the form takes of an SM, by the text of its kernel. Registers that nothing sets are guessed.
+explain::Resources resources_of(const ir::Function& form, const cuda::KernelText& text, const Arch& arch, int guessed) {
+    explain::Resources out;
+    out.warps = form.gpu->warps;
+    out.threads = text.threads;
+    out.cluster = form.gpu->cluster;
+    out.shared_bytes = text.shared_bytes;
+    out.workspace_bytes = text.workspace_bytes + text.sum_bytes;
+    out.tensor_columns = allocated_columns(*form.gpu);
+    double registers = 0;
+    if (const auto exchange = register_exchange(form)) {
+        out.registers = exchange->others;
+        out.registers_are = "set";
+        registers = 32.0 * out.warps * exchange->others + double(kProducerGroup) * exchange->producer;
+    } else {
+        const int bound = register_bound(form).most, programs = text.resident_programs;
+        out.registers = bound ? bound : programs > 1 ? arch.registers / (programs * out.threads) / 8 * 8 : guessed;
+        out.registers = std::min(out.registers, kMostRegisters);
+        out.registers_are = bound || programs > 1 ? "bounded" : "estimated";
+        registers = double(out.threads) * out.registers;
+    }
+    const Occupancy fits = occupancy(arch, out.threads, registers, out.shared_bytes);
+    out.per_sm = fits.per_sm;
+    out.limit = fits.limit;
+    out.buffers = explain_memory(form);
+    out.buffers.insert(out.buffers.end(), text.areas.begin(), text.areas.end());
+    return out;
+}
+
+void append(std::vector<explain::Note>& to, std::vector<explain::Note> notes) {
+    to.insert(to.end(), std::make_move_iterator(notes.begin()), std::make_move_iterator(notes.end()));
+}
+
+}  // namespace
+
+void Engine::explain_gpu_form(const Executable& exe, const Arch& arch, const std::optional<explain::Tune>& tune, std::vector<explain::Note>& notes) {
+    GpuOptions options = usual_options(exe.instance, arch, exe.disabled_passes);
+    options.cancel = &cancelled_;
+    const ir::Function form = lowered_for_gpu(exe.instance, options);
+    const Span kernel = exe.kernel->name.span;
+    LaunchEstimate launch = estimate_launch(exe, options, exe.home->types());
+    if (tune) {
+        launch.estimate = *tune->candidates[tune->chosen].estimate;
+        launch.told = {tune->extents, launch.estimate};
+        notes.push_back({exe.kernel->tune[0].name.span, *tune});
+    }
+    if (launch.told) notes.push_back({kernel, *launch.told});
+    notes.push_back({kernel, resources_of(form, cuda::emit(form, nullptr), arch, launch.estimate.registers)});
+    std::vector<explain::Note> products = explain_products(*exe.instance.fn);
+    if (products.empty()) products.push_back({{}, explain::NoProducts{}});
+    append(notes, std::move(products));
+    append(notes, explain_gpu(form, options));
+    append(notes, explain_channels(form, options));
+    append(notes, explain_hints(exe, arch, form));
+}
+
+std::optional<Explanation> Engine::explain(LoadedModule& module, const Executable& exe, const Arch* arch, DiagSink& diags) {
+    std::optional<explain::Tune> tune;
+    const auto instance = arch ? tuned_for(module, exe, *arch, diags, &tune) : std::shared_ptr<const Executable>(std::shared_ptr<void>(), &exe);
+    if (!instance) return std::nullopt;
+    Explanation out{std::string(exe.kernel->name.text), arch ? arch->name : "cpu", settings_of(instance->generics, module.types()), {}};
+    if (arch) {
+        explain_gpu_form(*instance, *arch, tune, out.notes);
+    } else {
+        auto notes = cpu().explain(instance->instance, diags);
+        if (!notes) return std::nullopt;
+        out.notes = std::move(*notes);
+    }
+    return out;
+}
+
+}  // namespace tegula
