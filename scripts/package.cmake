@@ -56,7 +56,11 @@ install(EXPORT tegulaTargets NAMESPACE tegula:: DESTINATION ${package})
 install(EXPORT tegulaStaticTargets NAMESPACE tegula:: DESTINATION ${package})
 install(FILES ${PROJECT_BINARY_DIR}/tegulaConfig.cmake ${PROJECT_BINARY_DIR}/tegulaConfigVersion.cmake DESTINATION ${package})
 install(DIRECTORY include/tegula TYPE INCLUDE)
-install(FILES LICENSE README.md TYPE DOC)
+# Documents as they lie in the source tree, so that their links hold.
+install(FILES LICENSE README.md CHANGELOG.md TYPE DOC)
+install(DIRECTORY docs examples stdlib TYPE DOC FILES_MATCHING PATTERN "*.md" PATTERN "*.tile" PATTERN "host.c*")
+install(DIRECTORY bench/log DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
+install(FILES tests/mutants/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests/mutants)
 # Manual and completions, written by the command that they are of.
 set(written ${PROJECT_BINARY_DIR}/manual)
 install(DIRECTORY ${written}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")

@@ -1,5 +1,5 @@
 # Installs into a scratch prefix and builds a stranger's project against it with find_package(tegula).
-# Variables: BUILD (build tree), SOURCE (this folder), CXX (compiler).
+# Variables: BUILD (build tree), SOURCE (this folder), CXX (compiler), PYTHON.
 set(work ${BUILD}/install_test)
 file(REMOVE_RECURSE ${work})
 function(step)
@@ -19,6 +19,9 @@ foreach(file man/man1/tegula.1 man/man1/tegula-run.1 bash-completion/completions
     message(FATAL_ERROR "share/${file} is not installed")
   endif()
 endforeach()
+# The README that is installed, with what is installed.
+step(${PYTHON} ${SOURCE}/../docs/readme.py ${work}/prefix/bin/tegula ${work}/prefix/share/doc/tegula ${CXX} ${work}/prefix/include
+  ${work}/prefix/lib/libtegula.so)
 # Beside other LLVMs: one that is only a configuration, and Debian's where it is installed. Their archives are in the way, too.
 set(llvms ${SOURCE}/other_llvm/fake)
 if(EXISTS /usr/lib/llvm-14/lib/cmake/llvm/LLVMConfig.cmake)
