@@ -56,6 +56,9 @@ install(EXPORT tegulaTargets NAMESPACE tegula:: DESTINATION ${package})
 install(EXPORT tegulaStaticTargets NAMESPACE tegula:: DESTINATION ${package})
 install(FILES ${PROJECT_BINARY_DIR}/tegulaConfig.cmake ${PROJECT_BINARY_DIR}/tegulaConfigVersion.cmake DESTINATION ${package})
 install(DIRECTORY include/tegula TYPE INCLUDE)
+file(RELATIVE_PATH TEGULA_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # the prefix may be moved
+configure_file(${PROJECT_SOURCE_DIR}/scripts/tegula.pc.in ${PROJECT_BINARY_DIR}/tegula.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tegula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 # Documents as they lie in the source tree, so that their links hold.
 install(FILES LICENSE README.md CHANGELOG.md TYPE DOC)
 install(DIRECTORY docs examples stdlib TYPE DOC FILES_MATCHING PATTERN "*.md" PATTERN "*.tile" PATTERN "host.c*")

@@ -19,6 +19,12 @@ foreach(file man/man1/tegula.1 man/man1/tegula-run.1 bash-completion/completions
     message(FATAL_ERROR "share/${file} is not installed")
   endif()
 endforeach()
+find_program(pkg_config pkg-config)
+if(pkg_config)
+  set(ENV{PKG_CONFIG_PATH} ${work}/prefix/lib/pkgconfig)
+  step(sh -c "cc -xc ${SOURCE}/consumer/consumer.c $(${pkg_config} --cflags --libs tegula) -Wl,-rpath,${work}/prefix/lib -o ${work}/by_pkg_config")
+  step(${work}/by_pkg_config)
+endif()
 # The README that is installed, with what is installed.
 step(${PYTHON} ${SOURCE}/../docs/readme.py ${work}/prefix/bin/tegula ${work}/prefix/share/doc/tegula ${CXX} ${work}/prefix/include
   ${work}/prefix/lib/libtegula.so)
