@@ -159,7 +159,7 @@ void Binder::take_given(const StaticValues& given) {
             set_generic(*p, value, {});
             continue;
         }
-        std::vector<std::string_view> names;
+        std::vector<std::string_view> names = extent_names_;
         for (const ast::GenericParam& p : kernel_.generics) names.push_back(p.name.text);
         const std::string_view near = closest(name, names);
         note(name, "no such generic parameter" + (near.empty() ? std::string() : "; did you mean `" + std::string(near) + "`?"));
@@ -383,14 +383,7 @@ bool Binder::complete_generics(bool require, bool representatives) {
 std::optional<StaticValues> Binder::statics(const StaticValues& given, bool require) {
     const size_t errors = diags_.error_count();
     StaticValues generics = given;
-    for (const std::string_view name : extent_names_) {  // of the launch that `tune` shall choose for
-        const auto it = generics.find(name);
-        const __int128* value = it == generics.end() ? nullptr : std::get_if<__int128>(&it->second.v);
-        if (!value || *value < 0 || *value > INT64_MAX) continue;
-        plan_.extents.emplace(name, static_cast<int64_t>(*value));
-        define_index(name, static_cast<int64_t>(*value));
-        generics.erase(it);
-    }
+    take_extents(generics);  // of the launch that `tune` shall choose for
     for (const std::string_view name : extent_names_)
         if (chooser_ || nominal_extent_ > 1) plan_.extents.emplace(name, nominal_extent_);
     take_given(generics);

@@ -22,6 +22,22 @@ void Binder::bind_dims(const ast::Param& p, const ast::IndexExpr& form, const Ar
     }
 }
 
+/// Extents that are given by name, out of what is given: those that follow from no tensor, or that tensors shall have.
+void Binder::take_extents(StaticValues& given) {
+    for (const std::string_view name : extent_names_) {
+        const auto it = given.find(name);
+        if (it == given.end()) continue;
+        const __int128* value = std::get_if<__int128>(&it->second.v);
+        if (value && *value >= 0 && *value <= INT64_MAX) {
+            plan_.extents.emplace(name, static_cast<int64_t>(*value));
+            define_index(name, static_cast<int64_t>(*value));
+        } else {
+            note(name, "an extent is an integer from 0 up, got " + to_string(it->second, types_));
+        }
+        given.erase(it);
+    }
+}
+
 /// True when `name` is an extent that had no value.
 bool Binder::bind_extent(const ast::Param& p, const ast::IndexItem& item, std::string_view name, int64_t value) {
     if (std::find(extent_names_.begin(), extent_names_.end(), name) == extent_names_.end() || plan_.extents.count(name)) return false;

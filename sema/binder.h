@@ -19,6 +19,7 @@ private:
     void bind_dims(const ast::Param& p, const ast::IndexExpr& form, const ArgumentType& a);
     bool bind_extent(const ast::Param& p, const ast::IndexItem& item, std::string_view name, int64_t value);
     bool solve_dim(const ast::Param& p, const ast::IndexItem& item, int64_t extent);
+    void take_extents(StaticValues& given);
     void solve_extents(std::span<const ArgumentType> arguments);
     bool complete_generics(bool require, bool representatives);
     struct Tuned {
@@ -63,6 +64,7 @@ private:
     std::vector<std::string_view> extent_names_;
     std::map<std::string_view, std::string_view> extent_from_;
     std::vector<std::string> problems_;
+    size_t own_problems_ = 0;  ///< problems, when nothing else kept outputs from following from the arguments
     LaunchPlan plan_;
     TuneChooser* chooser_;
     int64_t nominal_extent_;

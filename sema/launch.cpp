@@ -54,6 +54,7 @@ void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, Argum
         declared = e_.type_form(*p.type);
     }
     if (!declared || declared->kind != Value::type) return;
+    if (a.open_type) a.elem = declared->t.elem;
     if (!(declared->t.elem == a.elem)) {
         note(p.name.text, "element type is " + types_.format(declared->t.elem).name + ", got " + types_.format(a.elem).name);
     }
@@ -151,6 +152,7 @@ void Binder::check_param(const ast::Param& p, ArgumentType& a) {
         const StaticMode mode(e_, scope_);
         t = e_.type_desc(*p.type);
     }
+    if (t && t->kind == TypeDesc::pointer && a.open_type) a.elem = t->elem;
     if (t && t->kind == TypeDesc::pointer && !(t->elem == a.elem)) {
         note(p.name.text, "element type is " + types_.format(t->elem).name + ", got " + types_.format(a.elem).name);
     }
@@ -161,7 +163,10 @@ std::optional<ArgumentType> Binder::infer(const ast::Param& p) {
     const ast::IndexExpr* form = tensor_form(*p.type);
     const auto open = [&](const ast::IndexItem& item) { return item.kind != ast::IndexItem::value || is_open(*item.start); };
     if (!form || is_open(*form->base) || std::any_of(form->items.begin(), form->items.end(), open)) {
-        note(p.name.text, "type and extents do not follow from the other arguments");
+        if (own_problems_ == problems_.size()) {
+            note(p.name.text, "type and extents do not follow from the other arguments");
+            ++own_problems_;
+        }
         return std::nullopt;
     }
     std::optional<Value> declared;
@@ -222,7 +227,10 @@ void Binder::grid() {
 
 std::optional<LaunchPlan> Binder::launch(const StaticValues& given, std::span<const ArgumentType> arguments) {
     const size_t errors = diags_.error_count();
-    take_given(given);
+    StaticValues generics = given;
+    take_extents(generics);
+    take_given(generics);
+    own_problems_ = problems_.size();
     if (arguments.size() > kernel_.params.size()) {
         note({}, std::to_string(arguments.size()) + " arguments were given, the kernel takes " + std::to_string(kernel_.params.size()));
     }

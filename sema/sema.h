@@ -82,6 +82,7 @@ struct ArgumentType {
     LayoutId layout{};
     bool has_strides = false;
     bool open_layout = false;  ///< plans: takes the layout that the parameter declares
+    bool open_type = false;    ///< plans: takes the element type that the parameter declares; `elem` is none
     StaticValue value{};    ///< scalar
 };
 

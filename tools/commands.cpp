@@ -16,16 +16,21 @@ const Flag kFlags[] = {
     {"", "confine-loads", 0, "", Takes::text, "", &Options::confine_loads,
      "load_npy and load_safetensors of tests read below the file's directory and --import-root only"},
 
-    {"run", "arg", 'a', "NAME=VALUE", Takes::text, "", &Options::args,
-     "a parameter: a number, or @file.npy, @file.safetensors#tensor, with :type behind it to convert"},
+    {"run", "arg", 'a', "NAME=VALUE", Takes::file, "", &Options::args,
+     "a parameter: a number; an array 1,2,3 or [[1, 2], [3, 4]]; or @file.npy, @file.npz#array, @file.safetensors#tensor, "
+     "@model.safetensors.index.json#tensor, @directory#tensor, @- for standard input; :TYPE behind it converts, and '@FILE as u4[256, 96] @ LAYOUT' "
+     "takes the file's bytes as they are"},
     {"run", "out", 'o', "NAME=FILE", Takes::file, "", &Options::outs,
-     "where an output goes: file.npy or file.safetensors, with :type behind it to convert"},
-    {"run dump", "set", 's', "NAME=VALUE", Takes::text, "", &Options::sets, "a generic parameter, a number or a type"},
+     "where an output goes: file.npy, file.safetensors, or - for standard output; :TYPE behind it converts, :TYPE[EXTENTS] also gives extents that "
+     "follow from nothing else"},
+    {"run dump", "set", 's', "NAME=VALUE", Takes::text, "", &Options::sets, "a generic parameter, a number or a type; an extent, a number"},
     {"run", "checked", 0, "", Takes::text, "", &Options::checked, "report out-of-range pointers, uninitialised reads, races, division by zero"},
     {"run", "checked-native", 0, "", Takes::text, "", &Options::checked_native,
      "the same without uninitialised reads and races, on the machine cpu in native code alone"},
     {"run", "trap-floats", 0, "", Takes::text, "", &Options::trap_floats, "with --checked: report NaN and Inf made of finite operands"},
-    {"run", "time", 0, "", Takes::text, "", &Options::time, "print how long the launch took"},
+    {"run", "time", 0, "", Takes::text, "", &Options::time, "print how long compiling and running took"},
+    {"run", "reps", 0, "N", Takes::text, "", &Options::reps,
+     "run N times, each with the same values, and print the median, quartiles and what the bytes of the tensors make of it"},
     {kRuns, "machine", 0, "NAME", Takes::text, "interp cpu cuda auto", &Options::machine,
      "interp (the reference interpreter), cpu (native code) or cuda; default: cuda where there is a GPU, else cpu, or interp in a build without "
      "LLVM; tests: all that are here"},
@@ -43,6 +48,9 @@ const Flag kFlags[] = {
     {"pack", "type", 0, "TYPE", Takes::text, "", &Options::type, "element type of the result; default: the file's"},
     {"pack", "layout", 0, "LAYOUT", Takes::text, "row col fragment", &Options::layout,
      "storage order of the result, such as fragment or tiled<8, 8>; default: row"},
+    {"pack", "scale", 0, "WHAT", Takes::text, "none tensor row group=64", &Options::scale,
+     "divide the values by scales before they are converted, one of f32 for the tensor, each row or each group of a row, such that the largest fits; "
+     "they are written beside the tensor as NAME.scale; default: none"},
     {"pack", "with", 0, "FILE", Takes::file, "", &Options::with, "source file whose types and layouts may be named"},
 
     {"test bench", "filter", 'f', "TEXT", Takes::text, "", &Options::filter, "only blocks whose name contains it"},

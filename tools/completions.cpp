@@ -67,26 +67,31 @@ _tegula() {
     if [[ $cur == "=" ]]; then cur=; elif [[ $prev == "=" ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi
     for ((i = 1; i < COMP_CWORD; ++i)); do
         case ${COMP_WORDS[i]} in
-)b" + takers + R"b() ((++i)); [[ ${COMP_WORDS[i]} == "=" ]] && ((++i)) ;;
+)b" + takers +
+           R"b() ((++i)); [[ ${COMP_WORDS[i]} == "=" ]] && ((++i)) ;;
         -*) ;;
         *) if [[ $verb ]]; then operands+=("${COMP_WORDS[i]}"); else verb=${COMP_WORDS[i]}; fi ;;
         esac
     done
     case $prev in
-)b" + values + R"b(    esac
+)b" + values +
+           R"b(    esac
     case $verb in
-)b" + lists + R"b(        *) flags=')b" + names_of("") + R"b( --version' ;;
+)b" + lists +
+           R"b(        *) flags=')b" + names_of("") + R"b( --version' ;;
     esac
     if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$flags" -- "$cur"))
         return
     fi
     if [[ -z $verb ]]; then
-        COMPREPLY=($(compgen -W ')b" + verb_names + R"b(' -- "$cur"))
+        COMPREPLY=($(compgen -W ')b" +
+           verb_names + R"b(' -- "$cur"))
         return
     fi
     case $verb:${#operands[@]} in
-)b" + operands + R"b(    esac
+)b" + operands +
+           R"b(    esac
 }
 complete -F _tegula tegula
 )b";

@@ -28,10 +28,11 @@ struct Options {
     std::string file, kernel;
     std::vector<std::string> args, sets, outs;
     bool checked = false, checked_native = false, trap_floats = false, time = false;
+    uint64_t reps = 0;  ///< 0: one, and no figures
     uint64_t seed = 0, memory = 0, compile_budget = 0, threads = 0;
     std::optional<uint64_t> steps;  ///< not given: none, for tests 10^9
     std::string disable_passes;
-    std::string in, out, with, type, layout;  // pack
+    std::string in, out, with, type, layout, scale = "none";  // pack
     // others
     std::vector<std::string> files;
     std::string filter, emit = "ir", code, shell, page, directory;

@@ -41,9 +41,9 @@ void on_alarm(int) {
 }
 
 /// load_npy and load_safetensors of host statements.
-tegula_blob* load_array(void*, const char* path, const char* name, tegula_tensor* tensor, char* error, size_t capacity) {
+tegula_blob* load_array(void* options, const char* path, const char* name, tegula_tensor* tensor, char* error, size_t capacity) {
     std::string why;
-    auto array = read_array(path, name ? name : "", why, Pipes::refused);
+    auto array = read_array(path, name ? name : "", why, static_cast<const Options*>(options)->confine_loads ? Access::confined : Access::source);
     if (!array) {
         std::snprintf(error, capacity, "%s", why.c_str());
         return nullptr;
@@ -87,6 +87,7 @@ std::string decimal(double v, int precision, std::chars_format format) {
 Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, STDERR_FILENO)) {
     tegula::EngineOptions engine_options;
     engine_options.load_array = load_array;
+    engine_options.user = const_cast<Options*>(&o);
     if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();
     engine_options.confine_loads = o.confine_loads;
     engine = tegula::Engine::create(engine_options).value();
@@ -183,6 +184,8 @@ int Session::fail(Exit code, const std::string& message) const {
 
 void Session::warn(const std::string& message) const { say("warning", "\033[1;33m", message); }
 
+void Session::hint(const std::string& message) const { say("note", "\033[1;36m", message); }
+
 int Session::exit_code(tegula_status status) const {
     switch (status) {
         case TEGULA_OK:
@@ -256,6 +259,16 @@ tegula::RunOptions Session::run_options() const {
             return 0;
         };
     return run;
+}
+
+std::string Session::machine_name() const {
+    if (!options.machine.empty() && options.machine != "auto") return options.machine;
+    if (!options.model.empty()) return "interp";  // only the interpreter has models
+    const auto library = nlohmann::json::parse(engine.describe());
+    for (const char* name : {"cuda", "cpu"})
+        for (const auto& m : library["machines"])
+            if (m["name"] == name && m["available"].get<bool>()) return name;
+    return "interp";
 }
 
 void Session::note(const std::string& line) const {

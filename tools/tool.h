@@ -30,10 +30,13 @@ public:
     int fail(Exit code, const std::string& message) const;
     /// The same, which does not make the command fail.
     void warn(const std::string& message) const;
+    /// What may cure what went wrong.
+    void hint(const std::string& message) const;
     int exit_code(tegula_status status) const;
     /// Loads a file ("-": standard input); shows diagnostics. False: `code` is set.
     bool load(const std::string& path, tegula::Module& module, int& code) const;
     tegula::RunOptions run_options() const;
+    std::string machine_name() const;  ///< that runs are on
     /// What --set gives. nullopt: one of them is no NAME=VALUE, which has been said.
     std::optional<std::vector<tegula::NamedValue>> generics() const;
     void note(const std::string& line) const;  ///< to stderr, unless --quiet

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -18,22 +19,40 @@ namespace {
 /// The worst of several files' codes: internal errors first, then the order of the table.
 int worse(int a, int b) { return a == ok || b == internal ? b : a; }
 
+/// The words of a list with commas.
+std::vector<std::string> names_between(std::string_view list) {
+    std::vector<std::string> out;
+    while (!list.empty()) {
+        const size_t comma = std::min(list.find(','), list.size());
+        out.emplace_back(list.substr(0, comma));
+        list.remove_prefix(std::min(comma + 1, list.size()));
+    }
+    return out;
+}
+
 struct TestTally {
     Session* session;
     std::string file;
     bool bench;
     int passed = 0, failed = 0;
+    std::map<std::string, std::pair<int, int>> machines;  ///< passed and failed on each
 };
 
 void report_test(void* user, const tegula_test_result* r) {
     auto& tally = *static_cast<TestTally*>(user);
     const bool good = r->status == TEGULA_OK;
     ++(good ? tally.passed : tally.failed);
+    const std::vector<std::string> machines = names_between(r->machines);
+    for (size_t i = 0; i < machines.size(); ++i) {  // all but the last one were passed
+        auto& [passed, failed] = tally.machines[machines[i]];
+        ++(good || i + 1 < machines.size() ? passed : failed);
+    }
     erase_progress();
     if (tally.session->options.json) {
-        std::printf("{\"schema\":1,\"file\":%s,\"%s\":%s,\"status\":\"%s\",\"seconds\":%s%s%s}\n", json_text(tally.file).c_str(),
-                    tally.bench ? "bench" : "test", json_text(r->name).c_str(), good ? "ok" : "failed", decimal(r->seconds, 9).c_str(),
-                    r->metrics ? ",\"metrics\":" : "", r->metrics ? r->metrics : "");
+        std::printf("{\"schema\":1,\"file\":%s,\"%s\":%s,\"status\":\"%s\",\"machines\":%s,\"seconds\":%s%s%s}\n", json_text(tally.file).c_str(),
+                    tally.bench ? "bench" : "test", json_text(r->name).c_str(), good ? "ok" : "failed",
+                    nlohmann::json(names_between(r->machines)).dump().c_str(), decimal(r->seconds, 9).c_str(), r->metrics ? ",\"metrics\":" : "",
+                    r->metrics ? r->metrics : "");
         if (r->diags) std::fputs(tegula_diags_json(r->diags), stdout);
         std::fflush(stdout);
         return;
@@ -78,17 +97,37 @@ constexpr uint64_t kTestSteps = 1'000'000'000;
 
 namespace {
 
+/// Nothing ran, though nothing is wrong with the files: which blocks there are.
+int nothing_ran(Session& session, const std::vector<std::string>& names, bool bench) {
+    const Options& o = session.options;
+    const std::string kind = bench ? "bench" : "test", what = o.files.size() == 1 ? o.files[0] : "the files";
+    if (names.empty()) return session.fail(usage, what + (o.files.size() == 1 ? " has" : " have") + " no " + kind + " blocks");
+    std::string list;
+    constexpr size_t kMost = 10;
+    for (size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i ? ", `" : "`") + names[i] + "`";
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    return session.fail(usage, "no " + kind + "'s name contains `" + o.filter + "`; there " + (names.size() == 1 ? "is " : "are ") + list +
+                                   (names.size() > kMost ? ", .." : "") + did_you_mean(o.filter, views));
+}
+
 int run_blocks(Session& session, bool bench) {
-    int code = ok, passed = 0, failed = 0;
+    int code = ok;
+    TestTally tally{&session, {}, bench, 0, 0, {}};
+    std::vector<std::string> names;  // of the blocks that there are
     for (const std::string& file : session.options.files) {
         tegula::Module module;
         int one = ok;
         if (!session.load(file, module, one)) {
             code = worse(code, one);
-            ++failed;
+            ++tally.failed;
             continue;
         }
-        TestTally tally{&session, file, bench};
+        tally.file = file;
+        if (auto text = module.artifact("json")) {
+            const auto json = nlohmann::json::parse(text.value());
+            for (const auto& item : json["items"])
+                if (item["kind"] == (bench ? "bench" : "test")) names.push_back(item["name"]);
+        }
         tegula::RunOptions run = session.run_options();
         run.checked = !bench;
         if (!bench) run.step_budget = session.options.steps.value_or(kTestSteps);
@@ -96,14 +135,17 @@ int run_blocks(Session& session, bool bench) {
         const char* filter = session.options.filter.empty() ? nullptr : session.options.filter.c_str();
         tegula_status status = (bench ? tegula_bench : tegula_test)(module.c(), filter, &run, report_test, &tally, diags.out());
         session.show(tegula::Diagnostics(std::move(diags)));
-        passed += tally.passed;
-        failed += tally.failed;
         // A block whose statements are wrong is a failed test, whatever the reason.
         code = worse(code, status == TEGULA_E_SOURCE || status == TEGULA_E_ARGUMENTS ? run_failed : session.exit_code(status));
         if (status == TEGULA_E_CANCELLED) break;
     }
-    if (!session.options.json) std::printf("%d passed, %d failed\n", passed, failed);
-    return code;
+    if (!session.options.json) {
+        std::printf("%d passed, %d failed\n", tally.passed, tally.failed);
+        if (tally.machines.size() > 1)
+            for (const auto& [machine, counts] : tally.machines)
+                std::printf("  on %s: %d passed, %d failed\n", machine.c_str(), counts.first, counts.second);
+    }
+    return code == ok && tally.passed + tally.failed == 0 ? nothing_ran(session, names, bench) : code;
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ typedef tegula_blob* (*tegula_import_fn)(void* user, const char* name);
 struct tegula_tensor;
 /* An array file for `load_npy` / `load_safetensors` of host statements: fills `tensor` (zeros when called; data, scales and names inside the returned
  * blob or longer-lived) or returns NULL with a reason in `error` (`capacity` bytes). `name` is the tensor's name in a safetensors file, NULL for .npy.
+ * `path` is as the source has it, behind the directory of the module's file where a file of that name lies there.
  * What it gives is judged as a launch would: packed arrays bring the layout's name and `layout_hash`, block types their scales. Host memory, no strides. */
 typedef tegula_blob* (*tegula_array_fn)(void* user, const char* path, const char* name, struct tegula_tensor* tensor, char* error, size_t capacity);
 
@@ -176,11 +177,13 @@ typedef struct {
     void* stream; /* cuda: CUstream to launch on, in its context; tensors in device memory are then not waited for. NULL: the default stream of
                    * the primary context */
     uint64_t compile_budget;    /* cpu: milliseconds that compiling a kernel may take before the launch ends with TEGULA_E_RUN, 0: none */
+    double* run_seconds;        /* launches: receives the time of the run itself, without binding and compiling; on a GPU the kernel's own. NULL: not measured */
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
 
 /* `kernel` is the name of a kernel of the module, here and below, or `alias.name` of a module that it imports ("matmul.plain" after
- * `import std.matmul;`). Compiles one instance. `generics` name generic parameters (missing ones take defaults or, for types, are an error). */
+ * `import std.matmul;`). Compiles one instance. `generics` name generic parameters (missing ones take defaults or, for types, are an error),
+ * and extents: `tune` chooses for them, and a launch must have them. */
 TEGULA_API tegula_status tegula_compile(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                         const tegula_run_options* options, tegula_kernel** compiled, tegula_diags** diags);
 /* Deduces the instance from `args` (in parameter order, or by name), compiles it once per engine, checks the arguments, runs it and returns
@@ -189,7 +192,7 @@ TEGULA_API tegula_status tegula_launch(tegula_module* module, const char* kernel
                                        const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_diags** diags);
 /* What such a launch would be, as JSON: generics, named extents, grid, and per parameter its type, layout, extents and storage bytes. `out`
  * tensors may be missing from `args`: their extents follow from the others. Nothing is compiled or run, and storage is not looked at: `data`
- * may be NULL. Here a tensor of layout "?" takes the layout that its parameter declares. */
+ * may be NULL. Here a tensor of layout "?" takes the layout that its parameter declares, and one of type "?" its element type. */
 TEGULA_API tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                      const tegula_value* args, size_t arg_count, tegula_blob** json, tegula_diags** diags);
 /* Runs a compiled instance; arguments are checked against it. The passes are those it was compiled with. */
@@ -242,6 +245,7 @@ typedef struct {
     double seconds;        /* wall time of the block; benches: of its launches (kernels alone on a GPU), median */
     const char* metrics;   /* benches: JSON object of the metrics and case values; NULL for tests */
     tegula_diags* diags;   /* borrowed; NULL when there is nothing to say */
+    const char* machines;  /* that it ran on, between commas; after an error the last one is where it failed */
 } tegula_test_result;
 /* Runs the `test` (or `bench`) blocks whose name contains `filter` (NULL: all), in checked mode unless options say otherwise.
  * Tests run on the machine that options name, else on every one present, and launches are compared with the interpreter bit for bit.

@@ -30,7 +30,7 @@ tegula_status run_blocks(TestRunner runner, tegula_module* module, const char* f
         launch.measure = !checked;
         Status all = runner(*engine, *module->module, filter ? filter : "", launch, [&](TestResult& r) {
             if (!result) return;
-            tegula_test_result out{r.name.c_str(), to_status(r.status), r.seconds, r.metrics.empty() ? nullptr : r.metrics.c_str(), nullptr};
+            tegula_test_result out{r.name.c_str(), to_status(r.status), r.seconds, r.metrics.empty() ? nullptr : r.metrics.c_str(), nullptr, r.machines.c_str()};
             give_diags(&out.diags, engine, std::move(r.diagnostics));
             const std::unique_ptr<tegula_diags, void (*)(tegula_diags*)> release(out.diags, [](tegula_diags* d) { tegula_release(d); });
             call_host("result", result, user, static_cast<const tegula_test_result*>(&out));
@@ -187,7 +187,10 @@ tegula_status launch(const ModulePtr& module, const char* name, const Executable
             launch.disabled_passes = compiled->disabled_passes;
         }
         if (!read_arguments(*module, args, arg_count, true, arguments, sink)) return TEGULA_E_USAGE;
-        return to_status(engine->launch(*home, *kernel, given, arguments, launch, sink));
+        double seconds = 0;
+        const Status done = engine->launch(*home, *kernel, given, arguments, launch, sink, {}, &seconds);
+        if (launch.run_seconds) *launch.run_seconds = seconds;
+        return to_status(done);
     });
 }
 

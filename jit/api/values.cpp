@@ -60,6 +60,9 @@ std::string check_storage(const tegula_tensor& t, const TensorSize& need) {
     return {};
 }
 
+/// What plans leave to the parameter.
+bool is_open(const char* name) { return name && std::string_view(name) == "?"; }
+
 LaunchArgument read_argument(LoadedModule& module, const tegula_value& v, bool storage) {
     LaunchArgument arg;
     if (v.name) arg.name = v.name;
@@ -78,13 +81,18 @@ LaunchArgument read_argument(LoadedModule& module, const tegula_value& v, bool s
                 arg.problem = "the tensor is NULL";
                 break;
             }
-            arg.open_layout = !storage && v.tensor->layout && std::string_view(v.tensor->layout) == "?";
-            if (arg.open_layout) {
-                tegula_tensor plain = *v.tensor;
-                plain.layout = nullptr;
-                arg.problem = read_tensor(module, plain, storage, arg.view);
-            } else {
-                arg.problem = read_tensor(module, *v.tensor, storage, arg.view);
+            if (storage) {
+                arg.problem = read_tensor(module, *v.tensor, true, arg.view);
+                break;
+            }
+            {
+                tegula_tensor known = *v.tensor;
+                arg.open_layout = is_open(known.layout);
+                arg.open_type = is_open(known.type);
+                if (arg.open_layout) known.layout = nullptr;
+                if (arg.open_type) known.type = "u8";  // any: only the extents count
+                arg.problem = read_tensor(module, known, false, arg.view);
+                if (arg.open_type) arg.view.elem = {};
             }
             break;
         case TEGULA_TYPE:
@@ -245,6 +253,8 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
     out.step_budget = o.step_budget;
     out.memory_budget = o.memory_budget;
     out.compile_budget = o.compile_budget;
+    out.run_seconds = o.run_seconds;
+    out.measure = o.run_seconds != nullptr;
     out.cancel = &engine.cancelled();
     if (o.print) out.print = [fn = o.print, user = o.user](std::string_view text) { call_host("print", fn, user, text.data(), text.size()); };
     if (o.progress)

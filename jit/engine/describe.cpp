@@ -49,7 +49,8 @@ std::string parameters_json(const ast::KernelItem& kernel, const SourceMap& sour
     separator = "";
     for (const ast::Param& p : kernel.params) {
         out += separator + ("{\"name\":" + json_quote(p.name.text)) + ",\"mode\":\"" + kModes[static_cast<int>(p.mode)] +
-               "\",\"type\":" + json_quote(sources.text(p.type->span)) + "}";
+               "\",\"type\":" + json_quote(sources.text(p.type->span)) +
+               (p.default_value ? ",\"default\":" + json_quote(sources.text(p.default_value->span)) : std::string()) + "}";
         separator = ",";
     }
     return out + "]";

@@ -97,6 +97,7 @@ struct LaunchArgument {
     enum Kind : uint8_t { tensor, integer, real, boolean } kind = tensor;
     TensorView view;
     bool open_layout = false;  ///< plans: the layout that the parameter declares
+    bool open_type = false;    ///< plans: the element type that the parameter declares
     __int128 i = 0;            ///< integer, boolean
     double r = 0;
     bool no_bools = false;  ///< integer: of a host whose bools are 0 and 1
@@ -116,6 +117,7 @@ struct LaunchOptions : RunOptions {
     bool native_checks = false;       ///< with checked: on the machine `cpu` its own checks alone, without the interpreter
     bool unnamed = false;             ///< nobody chose the machine: run_tests goes through all of Engine::machines()
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
+    double* run_seconds = nullptr;  ///< where the host wants the time of the run
     uint64_t* steps = nullptr;                                    ///< what launches take of tile instructions is added to it
 };
 
@@ -144,7 +146,7 @@ public:
     /// The kernel `name`, or `alias.name` of a module that is imported, and the module that it stands in. Reports unknown names with a suggestion
     /// and the list of kernels.
     std::pair<LoadedModule*, const ast::KernelItem*> find_kernel(LoadedModule& module, std::string_view name, DiagSink& diags);
-    /// `seconds`, if given, receives the time of one run where options.measure is on and the machine measures itself.
+    /// `seconds`, if given, receives the time of the run itself, without compiling, where options.measure is on.
     Status launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                   const LaunchOptions& options, DiagSink& diags, Span at = {}, double* seconds = nullptr);
     /// The same launch made ready to be repeated many times: tensors stay where they are, for a GPU in device memory.

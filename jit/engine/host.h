@@ -161,7 +161,8 @@ struct TestResult {
     std::string name;
     Status status = Status::ok;
     double seconds = 0;
-    std::string metrics;  ///< benches: JSON object
+    std::string metrics;   ///< benches: JSON object
+    std::string machines;  ///< that it ran on, between commas
     std::vector<Diagnostic> diagnostics;
 };
 /// Runs the tests (or benches) of a module whose name contains `filter`, reporting each as it ends.

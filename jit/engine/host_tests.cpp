@@ -63,6 +63,7 @@ Status run_tests(Engine& engine, LoadedModule& module, std::string_view filter, 
         LaunchOptions on = options;
         for (size_t i = 0; i < machines.size() && result.status == Status::ok; ++i) {
             on.machine = machines[i];
+            result.machines += (i ? "," : "") + (machines[i] ? machines[i]->name() : "interp");
             KeptPrints said;
             if (i && options.print) on.print = said.keeper();  // what all machines print is shown once
             result.status = run_test(engine, module, ast::as<ast::TestItem>(item), on, machines.size() > 1, result);
@@ -142,6 +143,7 @@ Status run_benches(Engine& engine, LoadedModule& module, std::string_view filter
         for (const HostValue& value : cases) {
             TestResult result;
             result.name = item->name.text;
+            result.machines = options.machine ? options.machine->name() : "interp";
             DiagSink diags(engine.options().max_errors);
             result.status = ready != Status::ok ? ready : guarded(diags, item->name.span, [&] {
                 return run_case(engine, module, bench, has_cases ? &value : nullptr, options, result, diags);

@@ -1,6 +1,7 @@
 // Launching: host arguments -> instance, extents and grid -> run. Every mismatch is found before anything is written.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 
 #include "jit/cuda/kernel_text.h"
 #include "jit/engine/compare.h"
@@ -69,7 +70,7 @@ sema::StaticValue scalar_in(const Format& format, const TensorView& view) {
 /// A tensor of rank 0 that is given where a number is wanted.
 bool is_number(const TypeTable& types, const ast::Param& param, const LaunchArgument& arg) {
     if (arg.kind != LaunchArgument::tensor || is_tensor_param(param) || is_pointer_param(param)) return false;
-    return arg.view.extents.rank == 0 && !types.format(arg.view.elem).is_block();
+    return arg.view.extents.rank == 0 && !arg.open_type && !types.format(arg.view.elem).is_block();
 }
 
 /// Why that number cannot be read; empty: it can.
@@ -110,6 +111,7 @@ sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param
         type.layout = arg->view.layout;
         type.has_strides = arg->view.has_strides;
         type.open_layout = arg->open_layout;
+        type.open_type = arg->open_type;
         return type;
     }
     type.kind = sema::ArgumentType::scalar;
@@ -130,7 +132,10 @@ Status run(const Program& program, std::span<const Argument> values, std::span<c
     run.print = with_line_ends(options.print);
     run.progress = options.keep_going;
     try {
+        const auto start = std::chrono::steady_clock::now();
         RunResult result = program.run(values, grid, run);
+        if (options.measure && result.seconds == 0)  // a machine that does not measure itself
+            result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         for (Diagnostic& d : result.diagnostics) diags.add(std::move(d));
         if (seconds) *seconds = result.seconds;
         if (options.steps) *options.steps += result.steps;
@@ -292,7 +297,7 @@ Status Engine::launch(LoadedModule& module, const ast::KernelItem& kernel, const
     if (host && !reachable_by_host(launch, options, at, diags)) return Status::arguments;
     if (!options.machine)
         return run(options.model ? exe.model(usual_options(exe.instance, *options.model, exe.disabled_passes)) : *exe.program, values, launch.grid,
-                   options, cancelled_, diags);
+                   options, cancelled_, diags, seconds);
     const bool own_checks = options.native_checks && !options.trap_floats && !options.machine->is_gpu();
     std::shared_ptr<const Executable> reference = launch.exe;
     if (options.compare && options.compare_elaborated && !options.machine->is_gpu())

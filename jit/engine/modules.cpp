@@ -64,7 +64,7 @@ bool open_beneath(const std::string& root, std::string_view path, File& at, stru
 
 std::optional<std::string> read_beneath(const std::string& root, std::string_view path, std::string& why) {
     File at;
-    struct stat info{};
+    struct stat info {};
     if (!open_beneath(root, path, at, info, why)) return std::nullopt;
     if (info.st_size > kMaxSource) return why = "larger than 16 MiB", std::nullopt;
     std::string text(static_cast<size_t>(info.st_size), '\0');
@@ -312,7 +312,16 @@ ModulePtr Engine::std_module(Loading& state, std::string_view name, DiagSink& di
 Made<HostTensor> Engine::load_array(LoadedModule& module, const std::string& path, const std::string& name) {
     using Result = Made<HostTensor>;
     if (!options_.load_array) return Result::failed("this host has no array reader");
-    if (!options_.confine_loads) return options_.load_array(module, path, name);
+    if (!options_.confine_loads) {
+        const std::string beside = module.directory + "/" + path;
+        const bool relative = !module.directory.empty() && module.directory != "." && !path.starts_with('/');
+        if (relative && ::access(beside.c_str(), F_OK) == 0) return options_.load_array(module, beside, name);
+        std::shared_ptr<HostTensor> loaded;
+        std::string why;
+        if (options_.load_array(module, path, name).into(loaded, why)) return loaded;
+        const bool elsewhere = relative && ::access(path.c_str(), F_OK) != 0;
+        return Result::failed(why + (elsewhere ? "; there is none beside the source, in " + module.directory + ", either" : ""));
+    }
     if (!legal_path(path)) return Result::failed("loads are confined: paths are relative, without empty, `.` or `..` parts");
     std::string why = "loads are confined, and no import root is set";
     for (const std::string& root : {module.directory, options_.import_root}) {

@@ -9,9 +9,11 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 using namespace tegula_tool;
@@ -283,6 +285,179 @@ TEST_F(Arrays, SafetensorsThatOthersReadDifferently) {
     refused("a.safetensors", file(R"("__metadata__":{"k":1},)" + entry("w", 0, 12)), "`k` is no string", "w");
 }
 
+TEST_F(Arrays, SafetensorsOfEveryType) {
+    struct Row {
+        const char *dtype, *type;
+        unsigned bits;
+    };
+    constexpr Row kRows[] = {{"BOOL", "bool", 8},
+                             {"F4", "f4e2m1", 4},
+                             {"F6_E2M3", "f6e2m3", 6},
+                             {"F6_E3M2", "f6e3m2", 6},
+                             {"U8", "u8", 8},
+                             {"I8", "i8", 8},
+                             {"F8_E5M2", "f8e5m2", 8},
+                             {"F8_E4M3", "f8e4m3", 8},
+                             {"F8_E8M0", "f8e8m0", 8},
+                             {"F8_E4M3FNUZ", "f8e4m3fnuz", 8},
+                             {"F8_E5M2FNUZ", "f8e5m2fnuz", 8},
+                             {"I16", "i16", 16},
+                             {"U16", "u16", 16},
+                             {"F16", "f16", 16},
+                             {"BF16", "bf16", 16},
+                             {"I32", "i32", 32},
+                             {"U32", "u32", 32},
+                             {"F32", "f32", 32},
+                             {"F64", "f64", 64},
+                             {"I64", "i64", 64},
+                             {"U64", "u64", 64}};
+    for (const Row& row : kRows) {
+        // 4 x 5: rows of 20 and 30 bits, which follow one another in the file and start on bytes here.
+        std::string data;
+        for (unsigned i = 0; i < 20 * row.bits / 8; ++i) data += static_cast<char>(row.type == std::string("bool") ? i % 3 == 0 : i * 37 + 11);
+        const std::string file = safetensors(
+            "{\"t\":{\"dtype\":\"" + std::string(row.dtype) + "\",\"shape\":[4,5],\"data_offsets\":[0," + std::to_string(data.size()) + "]}}", data);
+        auto array = read("a.safetensors", file);
+        ASSERT_TRUE(array) << error;
+        EXPECT_EQ(array->type, row.type);
+        if (row.bits < 8) {
+            const auto bit = [](const std::string& bytes, size_t at) { return static_cast<unsigned char>(bytes[at / 8]) >> (at % 8) & 1; };
+            const size_t width = 5 * row.bits, padded = (width + 7) / 8 * 8;
+            ASSERT_EQ(array->data.size(), 4 * padded / 8);
+            for (size_t r = 0; r < 4; ++r)
+                for (size_t i = 0; i < padded; ++i)
+                    ASSERT_EQ(bit(array->data, r * padded + i), i < width ? bit(data, r * width + i) : 0) << row.dtype << " " << r << " " << i;
+        }
+        ASSERT_TRUE(write_array(directory + "/b.safetensors", "t", *array, error)) << error;
+        auto again = read_array(directory + "/b.safetensors", "t", error);
+        ASSERT_TRUE(again) << error;
+        EXPECT_EQ(again->data, array->data) << row.dtype;
+        EXPECT_EQ(get(directory + "/b.safetensors").substr(get(directory + "/b.safetensors").size() - data.size()), data) << row.dtype;
+    }
+    auto complex = read("a.safetensors", safetensors(R"({"t":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}})", kTwelve.substr(0, 8)));
+    ASSERT_TRUE(complex) << error;
+    EXPECT_EQ(complex->type, "f32");
+    EXPECT_EQ(complex->extents, (std::vector<int64_t>{1, 2}));
+    const auto entry = [](const char* dtype, const char* shape) {
+        return safetensors(R"({"t":{"dtype":")" + std::string(dtype) + R"(","shape":)" + shape + R"(,"data_offsets":[0,12]}})", kTwelve);
+    };
+    refused("a.safetensors", entry("F4", "[23]"), "does not fill whole bytes (field `shape`)");
+    refused("a.safetensors", entry("F6_E2M3", "[3,5]"), "does not fill whole bytes (field `shape`)");
+    refused("a.safetensors", entry("F4", "[25,2]"), "data_offsets");
+    refused("a.safetensors", entry("F6_E3M2", "[4294967296,4294967296]"), "too large (field `shape`)");
+    refused("a.safetensors", entry("C64", "[1,1,1,1,1,1,1,1]"), "complex");
+    EXPECT_FALSE(has_dtype("f4e2m1", {3}, true));
+    EXPECT_TRUE(has_dtype("f4e2m1", {3, 2}, true));
+}
+
+TEST_F(Arrays, ModelsInSeveralFiles) {
+    const auto one = [](const char* name) {
+        return safetensors("{\"" + std::string(name) + R"(":{"dtype":"I32","shape":[3],"data_offsets":[0,12]}})", kTwelve);
+    };
+    const auto index = [&](const std::string& map) {
+        return put("model.safetensors.index.json", "{\"metadata\":{\"total_size\":24},\"weight_map\":" + map + "}");
+    };
+    const auto wrong = [&](const std::string& path, const std::string& name, const std::string& part, Access access = Access::line) {
+        EXPECT_FALSE(read_array(path, name, error, access));
+        EXPECT_NE(error.find(part), std::string::npos) << "`" << part << "` is not in: " << error;
+        for (char c : error) EXPECT_TRUE(c >= ' ' && c < 127) << error;
+    };
+    wrong(directory, "a", "is a directory, and has no .safetensors files");
+    put("model-1.safetensors", one("a"));
+    put("model-2.safetensors", one("b"));
+    // A directory without an index, by the headers; with one; the index itself.
+    ASSERT_TRUE(read_array(directory, "b", error)) << error;
+    wrong(directory, "", "several tensors, name one with #NAME: a, b");
+    wrong(directory, "c", "no tensor `c`; it has: a, b");
+    put("model-3.safetensors", one("b"));
+    wrong(directory, "b", "tensor `b` is in model-2.safetensors and in model-3.safetensors");
+    std::string path = index(R"({"a":"model-1.safetensors","b":"model-3.safetensors"})");
+    for (const std::string& from : {path, directory, directory + "/"}) {
+        auto array = read_array(from, "b", error);
+        ASSERT_TRUE(array) << error;
+        EXPECT_EQ(array->data, kTwelve);
+    }
+    wrong(path, "c", "no tensor `c`; it has: a, b");
+    wrong(directory, "b", "is a directory", Access::confined);
+    index(R"({"a":"model-2.safetensors"})");
+    wrong(path, "", "model-2.safetensors: no tensor `a`; it has: b");
+    index(R"({"a":"gone.safetensors"})");
+    wrong(path, "a", "gone.safetensors: No such file");
+    for (const char* name :
+         {"\"../model-1.safetensors\"", "\"/etc/passwd\"", "\"\"", "\"..\"", "\"x/y.safetensors\"", "\"model-1.npy\"", "3", "null", "{}"}) {
+        index("{\"\\u001ba\":" + std::string(name) + "}");
+        wrong(path, "a", "field `weight_map`");
+    }
+    index("[]");
+    wrong(path, "a", "field `weight_map`");
+    index(R"({"a":"model-1.safetensors","a":"model-2.safetensors"})");
+    wrong(path, "a", "has `a` twice");
+    put("model.safetensors.index.json", std::string(1 << 20, '['));
+    wrong(path, "a", "is not a JSON object");
+    put("model.safetensors.index.json", "");
+    wrong(path, "a", "is not a JSON object");
+    // Confined text is not led elsewhere.
+    ASSERT_EQ(::symlink((directory + "/model-1.safetensors").c_str(), (directory + "/link.safetensors").c_str()), 0);
+    index(R"({"a":"link.safetensors"})");
+    EXPECT_TRUE(read_array(path, "a", error)) << error;
+    wrong(path, "a", "symbolic links are not followed", Access::confined);
+    put("other.safetensors.index.json", "{}");
+    wrong(directory, "a", "several indices, name one: model.safetensors.index.json, other.safetensors.index.json");
+}
+
+/// A ZIP archive of stored members as numpy.savez writes it, with the numbers of the first list entry changed by `change`.
+std::string npz(const std::vector<std::pair<std::string, std::string>>& members, const std::function<void(std::string&)>& change = {}) {
+    const auto number = [](uint64_t v, int bytes) {
+        std::string out;
+        for (int i = 0; i < bytes; ++i) out += static_cast<char>(v >> (8 * i) & 255);
+        return out;
+    };
+    std::string data, list;
+    for (const auto& [name, bytes] : members) {
+        const std::string sum = number(::crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())), 4);
+        const std::string size = number(bytes.size(), 4), lengths = number(name.size(), 2);
+        std::string entry = "PK\1\2" + number(20, 2) + number(20, 2) + number(0, 2) + number(0, 2) + number(0, 4) + sum + size + size + lengths +
+                            number(0, 2) + number(0, 2) + number(0, 2) + number(0, 2) + number(0, 4) + number(data.size(), 4) + name;
+        if (change && list.empty()) change(entry);
+        list += entry;
+        data += "PK\3\4" + number(20, 2) + number(0, 2) + number(0, 2) + number(0, 4) + sum + size + size + lengths + number(0, 2) + name + bytes;
+    }
+    return data + list + "PK\5\6" + number(0, 4) + number(members.size(), 2) + number(members.size(), 2) + number(list.size(), 4) +
+           number(data.size(), 4) + number(0, 2);
+}
+
+TEST_F(Arrays, ArchivesOfArrays) {
+    const std::string one = npy(dict("<i4", "(3,)"), kTwelve), two = npy(dict("<i2", "(6,)"), kTwelve);
+    const std::string whole = npz({{"a.npy", one}, {"b.npy", two}});
+    auto array = read("a.npz", whole, "b");
+    ASSERT_TRUE(array) << error;
+    EXPECT_EQ(array->type, "i16");
+    EXPECT_EQ(array->data, kTwelve);
+    EXPECT_TRUE(read("a.npz", npz({{"a.npy", one}}))) << error;
+    refused("a.npz", whole, "several arrays, name one with #NAME: a, b");
+    refused("a.npz", whole, "no array `c`; it has: a, b", "c");
+    refused("a.npz", npz({{"a.npy", one}, {"a.npy", two}}), "several arrays `a`", "a");
+    refused("a.npz", npz({{"\x1b.npy", "text"}}), "magic");
+    for (size_t n = 0; n < whole.size(); n += 7) EXPECT_FALSE(read("a.npz", whole.substr(0, n), "a")) << n;
+    const auto with = [&](size_t at, const std::string& bytes) {
+        return npz({{"a.npy", one}}, [&](std::string& entry) { entry.replace(at, bytes.size(), bytes); });
+    };
+    refused("a.npz", with(8, "\1"), "encrypted");
+    refused("a.npz", with(10, "\14"), "method 12");
+    refused("a.npz", with(10, "\10"), "damaged");  // deflated, which it is not
+    refused("a.npz", with(16, "\1\2\3\4"), "crc-32");
+    refused("a.npz", with(20, "\xfe\xff\xff\xff"), "lies outside");
+    refused("a.npz", with(24, "\1"), "size");
+    refused("a.npz", with(42, "\xfe\xff\xff\xff"), "lies outside");
+    refused("a.npz", with(42, "\1"), "does not begin");
+    refused("a.npz", with(28, "\xff\xff"), "directory");
+    refused("a.npz", with(20, "\xff\xff\xff\xff"), "lies outside");
+    refused("a.npz", with(0, "XX"), "directory");
+    refused("a.npz", npz({{"a.npy", one}}, [](std::string& entry) { entry.replace(10, 1, "\10").replace(24, 4, "\xfe\xff\xff\xff"); }),
+            "shorter than");
+    refused("a.npz", "PK\3\4", "no list of members");
+}
+
 TEST_F(Arrays, SparseFilesAreNotReadWhole) {
     // 256 GiB of nothing behind a small tensor, and behind a header that promises them.
     constexpr off_t kMuch = off_t{1} << 38;
@@ -317,7 +492,7 @@ TEST_F(Arrays, OutputsAreReplacedWholeOrNotAtAll) {
     ::unlink(part.c_str());
     ASSERT_TRUE(write_array(path, "", array, error)) << error;
     EXPECT_EQ(get(path), npy(dict("<i4", "(3,)"), kTwelve));
-    struct stat info{};
+    struct stat info {};
     ASSERT_EQ(::stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0600u) << "keeps who may read it";
     EXPECT_EQ(files().size(), 1u) << "nothing else is left behind";
@@ -354,7 +529,7 @@ TEST_F(Arrays, Devices) {
     EXPECT_TRUE(write_file("/dev/null", "x", error));
     EXPECT_FALSE(write_array("/dev/full", "", array, error));
     EXPECT_EQ(error.rfind("/dev/full: ", 0), 0u) << error;
-    struct stat info{};
+    struct stat info {};
     ASSERT_EQ(::stat("/dev/full", &info), 0);
     EXPECT_TRUE(S_ISCHR(info.st_mode)) << "the device was replaced";
     EXPECT_FALSE(read_array("/dev/null", "", error));
