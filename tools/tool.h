@@ -59,7 +59,8 @@ std::string json_text(const std::string& text);  ///< as a JSON string literal
 std::string decimal(double v, int precision, std::chars_format format = std::chars_format::general);
 
 /// `dump --emit=sass`: shows the machine code of a cubin with the CUDA toolkit's nvdisasm.
-int show_sass(const Session& session, const std::string& cubin);
+/// `text`: receives it instead.
+int show_sass(const Session& session, const std::string& cubin, std::string* text = nullptr);
 
 // The verbs. Each returns the exit code.
 int run_kernel(Session& session);

@@ -153,11 +153,46 @@ int run_blocks(Session& session, bool bench) {
 int test_files(Session& session) { return run_blocks(session, false); }
 int bench_files(Session& session) { return run_blocks(session, true); }
 
+namespace {
+
+/// Bytes that are no text, as RFC 4648 writes them.
+std::string base64(std::string_view bytes) {
+    static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string out;
+    for (size_t i = 0; i < bytes.size(); i += 3) {
+        uint32_t three = 0;
+        for (size_t k = 0; k < 3; ++k) three = three << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0u);
+        for (size_t k = 0; k < 4; ++k) out += i + k <= bytes.size() ? kDigits[three >> (18 - 6 * k) & 63] : '=';
+    }
+    return out;
+}
+
+/// A stage as an object: what is JSON by itself as its `value`, machine code as base64, all else as `text`.
+void print_json_artifact(const std::string& file, const std::string& kernel, const std::string& stage, const std::string& text) {
+    nlohmann::json out = {{"schema", 1}, {"file", file}, {"stage", stage}};
+    if (!kernel.empty()) out["kernel"] = kernel;
+    const std::string_view kind = std::string_view(stage).substr(0, stage.find('@'));
+    if (kind == "json" || kind == "kernel-json" || kind == "resources" || kind == "explain-json") {
+        out["value"] = nlohmann::json::parse(text, nullptr, false);
+    } else if (kind == "cubin") {
+        out["base64"] = base64(text);
+    } else {
+        out["text"] = text;
+    }
+    std::printf("%s\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+}  // namespace
+
 int dump_file(Session& session) {
     const Options& o = session.options;
+    std::string kernel = o.kernel;
     auto print = [&](tegula::Result<std::string> text) {
         session.show(text.diagnostics());
-        if (text) print_artifact(text.value());
+        if (text && o.json)
+            print_json_artifact(o.file, kernel, o.emit, text.value());
+        else if (text)
+            print_artifact(text.value());
         return session.exit_code(text.status());
     };
     if (o.emit == "tokens" || o.emit == "ast" || o.emit == "fmt") {
@@ -169,7 +204,6 @@ int dump_file(Session& session) {
     int code = ok;
     if (!session.load(o.file, module, code)) return code;
     if (o.emit == "json" || o.emit == "doc") return print(module.artifact(o.emit));
-    std::string kernel = o.kernel;
     if (kernel.empty()) {
         auto json = nlohmann::json::parse(module.artifact("json").value());
         for (const auto& item : json["items"])
@@ -184,7 +218,10 @@ int dump_file(Session& session) {
     if (o.emit == "sass" || o.emit.starts_with("sass@")) {
         auto cubin = compiled.value().artifact("cubin" + o.emit.substr(4));
         session.show(cubin.diagnostics());
-        return cubin ? show_sass(session, cubin.value()) : session.exit_code(cubin.status());
+        std::string text;
+        if (!cubin) return session.exit_code(cubin.status());
+        const int shown = show_sass(session, cubin.value(), o.json ? &text : nullptr);
+        return shown == ok && o.json ? print({TEGULA_OK, {}, std::move(text)}) : shown;
     }
     return print(compiled.value().artifact(o.emit == "kernel-json" ? "json" : o.emit));
 }
@@ -202,13 +239,18 @@ int format_files(Session& session) {
         session.show(formatted.diagnostics());
         if (!formatted) {
             code = worse(code, session.exit_code(formatted.status()));
-        } else if (session.options.check_only) {
-            if (formatted.value() != *text) code = worse(code, session.fail(source, file + " is not formatted"));
-        } else if (file == "-") {
-            print_artifact(formatted.value());
-        } else if (formatted.value() != *text && !write_file(file, formatted.value(), error)) {
-            code = worse(code, session.fail(io, error));
+            continue;
         }
+        const bool same = formatted.value() == *text, shows = file == "-" && !session.options.check_only;
+        if (session.options.check_only && !same)
+            code = worse(code, session.fail(source, file + " is not formatted"));
+        else if (!session.options.check_only && !shows && !same && !write_file(file, formatted.value(), error))
+            code = worse(code, session.fail(io, error));
+        else if (shows && !session.options.json)
+            print_artifact(formatted.value());
+        if (session.options.json)
+            std::printf("{\"schema\":1,\"file\":%s,\"formatted\":%s%s%s}\n", json_text(file).c_str(), same ? "true" : "false",
+                        shows ? ",\"text\":" : "", shows ? json_text(formatted.value()).c_str() : "");
     }
     return code;
 }
@@ -219,7 +261,10 @@ int document_file(Session& session) {
     if (!session.load(session.options.file, module, code)) return code;
     auto text = module.artifact("doc");
     session.show(text.diagnostics());
-    if (text) print_lines(text.value(), stdout);
+    if (text && session.options.json)
+        print_json_artifact(session.options.file, {}, "doc", text.value());
+    else if (text)
+        print_lines(text.value(), stdout);
     return session.exit_code(text.status());
 }
 
