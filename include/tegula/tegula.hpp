@@ -106,6 +106,9 @@ public:
         return std::move(value_);
     }
 
+    /// What there is of it beside an error: of tests, what ran.
+    const T& partial() const { return value_; }
+
 private:
     void check() const {
         if (status_ != TEGULA_OK) throw Error(status_, diagnostics_.empty() ? "tegula: error " + std::to_string(status_) : diagnostics_.text());
@@ -141,6 +144,27 @@ public:
     }
     Tensor(void* data, size_t bytes, std::string type, std::vector<int64_t> extents)
         : data_(data), bytes_(bytes), type_(std::move(type)), extents_(std::move(extents)) {}
+    /// A vector, or with extents what those say of it: checked against the size of the span.
+    template <class T>
+    explicit Tensor(std::span<T> data) : Tensor(data, {static_cast<int64_t>(data.size())}) {}
+    template <class T>
+    Tensor(std::span<T> data, std::vector<int64_t> extents)
+        : Tensor(const_cast<std::remove_cv_t<T>*>(data.data()), data.size_bytes(), type_name<T>(), std::move(extents)) {}
+    /// As the C ABI describes it; copies names, extents and strides.
+    explicit Tensor(const tegula_tensor& t)
+        : data_(t.data),
+          bytes_(t.bytes),
+          type_(t.type ? t.type : ""),
+          layout_(t.layout ? t.layout : ""),
+          layout_hash_(t.layout_hash),
+          extents_(t.extents, t.extents + t.rank),
+          scales_(t.scales),
+          scales_bytes_(t.scales_bytes),
+          tensor_scale_(t.tensor_scale),
+          cuda_(t.device_type == TEGULA_CUDA),
+          device_(t.device_id) {
+        if (t.strides) strides_.assign(t.strides, t.strides + t.rank);
+    }
     /// `hash`: of the order that the data was packed in, where that is known.
     Tensor& layout(std::string name, uint64_t hash = 0) {
         layout_ = std::move(name);
@@ -322,6 +346,15 @@ private:
     Ref<tegula_prepared> handle_;
 };
 
+/// What became of a `test` or `bench` block.
+struct TestResult {
+    std::string name;
+    tegula_status status = TEGULA_OK;
+    double seconds = 0;   ///< benches: of the launches, median
+    std::string metrics;  ///< benches: a JSON object; else empty
+    Diagnostics diagnostics;
+};
+
 /// A launch that is being prepared in the background.
 class Job {
 public:
@@ -447,9 +480,48 @@ public:
         tegula_status status = tegula_tensor_copy(handle_.get(), &target, &source, diags.out());
         return {status, Diagnostics(std::move(diags))};
     }
+    /// Runs the `test` blocks whose name contains `filter`, one result for each; the status is TEGULA_OK when all passed.
+    Result<std::vector<TestResult>> test(const std::string& filter = {}, const RunOptions& options = {}) const {
+        return blocks(tegula_test, filter, options);
+    }
+    Result<std::vector<TestResult>> bench(const std::string& filter = {}, const RunOptions& options = {}) const {
+        return blocks(tegula_bench, filter, options);
+    }
+    /// A tensor over memory that `managed` owns (a DLManagedTensor, with `versioned` a DLManagedTensorVersioned); its owner calls the deleter.
+    Result<Tensor> from_dlpack(const void* managed, bool versioned = false, bool* read_only = nullptr) const {
+        tegula_tensor t{};
+        int32_t constant = 0;
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_tensor_from_dlpack(handle_.get(), managed, versioned, &t, &constant, diags.out());
+        if (read_only) *read_only = constant != 0;
+        return {status, Diagnostics(std::move(diags)), status == TEGULA_OK ? Tensor(t) : Tensor()};
+    }
+    /// A DLManagedTensor (`versioned`: a DLManagedTensorVersioned) over the same memory, for one consumer to delete; `keep` lives until then.
+    template <class Keep = std::nullptr_t>
+    Result<void*> to_dlpack(const Tensor& tensor, bool versioned = false, Keep keep = {}) const {
+        auto owner = std::make_unique<Keep>(std::move(keep));
+        void* managed = nullptr;
+        Ref<tegula_diags> diags;
+        const tegula_tensor t = tensor.c();
+        tegula_status status = tegula_tensor_to_dlpack(
+            handle_.get(), &t, versioned, [](void* kept) { delete static_cast<Keep*>(kept); }, owner.get(), &managed, diags.out());
+        if (status == TEGULA_OK) (void)owner.release();  // the deleter has it
+        return {status, Diagnostics(std::move(diags)), managed};
+    }
     tegula_module* c() const { return handle_.get(); }
 
 private:
+    Result<std::vector<TestResult>> blocks(decltype(&tegula_test) run, const std::string& filter, const RunOptions& options) const {
+        std::vector<TestResult> results;
+        const auto take = [](void* user, const tegula_test_result* r) {
+            tegula_retain(r->diags);
+            static_cast<std::vector<TestResult>*>(user)->push_back(
+                {r->name, r->status, r->seconds, r->metrics ? r->metrics : "", Diagnostics(Ref<tegula_diags>(r->diags))});
+        };
+        Ref<tegula_diags> diags;
+        tegula_status status = run(handle_.get(), filter.c_str(), &options, take, &results, diags.out());
+        return {status, Diagnostics(std::move(diags)), std::move(results)};
+    }
     Ref<tegula_module> handle_;
 };
 
