@@ -84,7 +84,7 @@ TEST_F(Wrapper, DlpackBothWays) {
     auto* const managed = static_cast<Managed*>(given.value());
     managed->deleter(managed);
     EXPECT_EQ(watched.use_count(), 1);
-    const auto refused = module.to_dlpack(tegula::Tensor(kept->data(), 4, "i4", {2, 3}), false, kept);
+    const auto refused = module.to_dlpack(tegula::Tensor(kept->data(), 4, "i3", {2, 3}), false, kept);
     EXPECT_FALSE(refused);
     EXPECT_EQ(watched.use_count(), 1) << "after an error nothing is kept";
 }
