@@ -86,6 +86,8 @@ Bounds::Atom Bounds::classify(ValueId v, int depth) {
             atom.axis = static_cast<int>(fn_.attrs(*def)[0]);
             break;
         case Op::num_programs:
+            atom = {Atom::programs, 1, kMaxPrograms, true, true, 1, {}, static_cast<int>(fn_.attrs(*def)[0])};
+            break;
         case Op::dim:
             atom = {Atom::parameter, 0, kMaxExtent, true, true, 1, {}, 0};
             break;
@@ -234,9 +236,17 @@ bool Bounds::substitute_counter(LinearForm& form, const Atom& atom, int64_t coef
     return add_scaled(form, bound, coefficient);
 }
 
-/// c * p <= extent - tile when tile divides extent and c <= tile; else <= extent - 1; or <= c * at_most; no grid has 2^31 programs along an axis.
+/// p <= number of programs - 1 where the form counts those, too. Else c * p <= extent - tile when tile divides extent and c <= tile; else <= extent -
+/// 1; or <= c * at_most; no grid has 2^31 programs along an axis.
 bool Bounds::substitute_program(LinearForm& form, const Atom& atom, int64_t coefficient) {
     if (coefficient > 0) return true;
+    for (const auto& [other, count] : form.terms) {
+        const Atom& programs = atoms_.at(other);
+        if (programs.kind != Atom::programs || programs.axis != atom.axis || count < -coefficient) continue;
+        LinearForm last = single(other);
+        last.constant = -1;
+        return add_scaled(form, last, coefficient);
+    }
     for (const PassOptions::GridFact& g : options_.grid) {
         if (g.axis != atom.axis) continue;
         const ValueId name = parameter(g.extent);

@@ -34,12 +34,12 @@ public:
 
 private:
     struct Atom {
-        enum Kind : uint8_t { opaque, parameter, program, counter, lane, remainder, quotient, largest, smallest } kind = opaque;
-        int64_t low = 0, high = INT64_MAX;  ///< bounds of parameter, lane, remainder; `low` of program
+        enum Kind : uint8_t { opaque, parameter, programs, program, counter, lane, remainder, quotient, largest, smallest } kind = opaque;
+        int64_t low = 0, high = INT64_MAX;  ///< bounds of parameter, programs, lane, remainder; `low` of program
         bool has_low = false, has_high = false;
         int64_t divisor = 1;  ///< every value is a multiple of it
         ir::InstId inst;      ///< the loop of a counter; what computes a quotient, the largest or smallest of two
-        int axis = 0;         ///< program
+        int axis = 0;         ///< program, programs
         int64_t by = 1;       ///< what a quotient is divided by
     };
     std::optional<LinearForm> exact(ir::ValueId v, int depth);

@@ -33,7 +33,14 @@ public:
         const std::string head = parameters();
         scalars_ = {"%M", "%N", "%K", "%n", "%m"};
         for (int axis = 0; axis < 3; ++axis)
-            if (axis == 0 || r_.chance(50)) scalars_.push_back(define("program_id {axis = " + std::to_string(axis) + "} : i64"));
+            if (axis == 0 || r_.chance(50)) {
+                const std::string which = " {axis = " + std::to_string(axis) + "} : i64";
+                scalars_.push_back(define("program_id" + which));
+                if (!r_.chance(40)) continue;
+                const std::string programs = define("num_programs" + which), first = define("sub " + programs + ", " + constant(1) + " : i64");
+                scalars_.push_back(programs);
+                scalars_.push_back(define("sub " + first + ", " + scalars_[scalars_.size() - 2] + " : i64"));  // the last program first
+            }
         for (const int64_t c : {int64_t{0}, int64_t{1}, unit_}) scalars_.push_back(constant(c));
         statements(static_cast<int>(r_.between(6, 14)));
         text = "kernel @k(" + head + ") {\n" + body_ + "  ret\n}\n";

@@ -256,5 +256,30 @@ TEST(Bounds, HoldForEveryLaunch) {
     EXPECT_GT(bounds, 40000);
 }
 
+/// The last program first, whatever their number is.
+TEST(Bounds, ProgramsAreBelowTheirNumber) {
+    const std::string text =
+        "kernel @k(%y: tensor<f32>[?] out) {\n  %0 = num_programs {axis = 1} : i64\n  %1 = program_id {axis = 1} : i64\n  %2 = constant 1 : i64\n"
+        "  %3 = sub %0, %2 : i64\n  %4 = sub %3, %1 : i64\n  %5 = constant 128 : i64\n  %6 = mul %4, %5 : i64\n  %7 = program_id {axis = 0} : i64\n"
+        "  %8 = sub %3, %7 : i64\n  %9 = sub %4, %2 : i64\n  %10 = add %1, %2 : i64\n  %11 = sub %0, %10 : i64\n  ret\n}\n";
+    TypeTable types;
+    SourceMap sources;
+    DiagSink diags;
+    const auto fn = parse_ir(sources, sources.add("test.ir", text), types, diags);
+    ASSERT_TRUE(fn);
+    const PassOptions options;
+    Bounds bounds(*fn, options);
+    std::vector<ValueId> values;
+    for (const InstId i : fn->block(fn->body).insts)
+        if (fn->inst(i).results.count) values.push_back(fn->result(i));
+    EXPECT_TRUE(bounds.at_least(values[6], 0));
+    EXPECT_TRUE(bounds.divisible(values[6], 128));
+    EXPECT_FALSE(bounds.at_least(values[6], 1));
+    EXPECT_FALSE(bounds.at_least(values[8], 0)) << "the programs of another axis";
+    EXPECT_FALSE(bounds.at_least(values[9], 0));
+    EXPECT_TRUE(bounds.at_least(values[11], 0));
+    EXPECT_TRUE(bounds.at_least(values[0], 1)) << "one of them runs";
+}
+
 }  // namespace
 }  // namespace tegula::testing
