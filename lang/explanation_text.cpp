@@ -38,6 +38,10 @@ std::string operations_text(const std::vector<Operations>& list) {
     return joined(list, ", ", [](const Operations& o) { return number(o.count) + " " + o.name; });
 }
 
+std::string decode_text(double operations) {
+    return operations > 0 ? fixed(operations, 2) + " operations to decode a code" : "codes are decoded one by one";
+}
+
 struct Text {
     std::string operator()(const Tune& t) const {
         const auto told = [](const Candidate& c) { return time_text(c.estimate->microseconds) + " (" + c.estimate->text() + ")"; };
@@ -88,19 +92,19 @@ struct Text {
     }
     std::string operator()(const Resources& r) const;
     std::string operator()(const Stream& s) const {
-        return "narrow `" + s.tensor + "`: " + large_text(static_cast<uint64_t>(s.bytes_in_flight)) +
-               " on their way in an SM, where memory's latency takes " + large_text(static_cast<uint64_t>(s.bytes_needed)) + "; memory " +
-               time_text(s.memory_us) + ", issue slots " + time_text(s.decode_us) + " for " + fixed(s.operations, 2) +
-               " operations to decode a weight, tensor cores " + time_text(s.tensor_us) + "; bound by " + s.bound + ", estimated " +
-               time_text(s.estimated_us);
+        return "narrow `" + s.tensor + "`: " + large_text(static_cast<uint64_t>(s.bytes_in_flight)) + " on their way to an SM, where " +
+               large_text(static_cast<uint64_t>(s.bytes_needed)) + " hide memory's latency; alone, memory takes " + time_text(s.memory_us) +
+               ", loading and decoding " + time_text(s.decode_us) + " of issue slots (" + decode_text(s.operations) + "), tensor cores " +
+               time_text(s.tensor_us) + "; estimated " + time_text(s.estimated_us) + ", bound by " + s.bound;
     }
     std::string operator()(const BetterLayout& b) const {
         const auto cost = [](const BetterLayout::Cost& c) {
-            return count_text(c.words, "word") + " of a thread by " + number(c.accesses) + (c.accesses == 1 ? " access, " : " accesses, ") +
-                   fixed(c.operations, 2) + " operations to decode a weight";
+            return (c.words ? count_text(c.words, "word") + " of a thread by " + number(c.accesses) + (c.accesses == 1 ? " access, " : " accesses, ")
+                            : "copies, ") +
+                   decode_text(c.operations);
         };
-        return "`" + b.tensor + "` in the layout " + b.layout + " takes " + cost(b.now) + "; in the layout " + b.better + ", " + cost(b.then) +
-               ": `tegula pack --layout " + b.better + "` and `@ " + b.better + "` in the kernel are faster";
+        return "`" + b.tensor + "` in the layout `" + b.layout + "` takes " + cost(b.now) + "; in `" + b.better + "`, " + cost(b.then) +
+               ": declare the tensor `@ " + b.better + "` and pack it so (`tegula pack --layout " + b.better + "`)";
     }
     std::string operator()(const CpuCode& c) const;
     std::string operator()(const CpuPrograms& p) const;

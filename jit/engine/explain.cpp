@@ -5,6 +5,7 @@
 #include "lang/gpu_hints.h"
 #include "lang/tensor_memory.h"
 #include "lower/gpu/estimate.h"
+#include "lower/gpu/narrow.h"
 #include "lower/lower.h"
 
 namespace tegula {
@@ -61,6 +62,69 @@ explain::Resources resources_of(const ir::Function& form, const cuda::KernelText
     return out;
 }
 
+/// What the stream of a narrow tensor takes of a launch.
+/// `share`: of the codes of all narrow tensors.
+explain::Stream stream_of(const ir::Function& form, const NarrowStream& narrow, double share, const GpuEstimate& estimate,
+                          const explain::Resources& resources, const Arch& arch) {
+    explain::Stream out;
+    out.tensor = param_name(form, narrow.tensor);
+    int64_t ahead = 0;  // in rings; else a trip's tile
+    for (const explain::Buffer& b : resources.buffers)
+        if (b.use == "ring" && b.of == "`" + out.tensor + "`") ahead += b.bytes * b.stages;
+    out.bytes_in_flight = (ahead ? ahead : narrow.tile_bytes) * resources.per_sm;
+    out.bytes_needed = bytes_that_hide_latency(arch);
+    out.operations = narrow.cost.operations;
+    out.decode_us = issue_microseconds(arch, share * estimate.codes * narrow.work(32 * form.gpu->warps));
+    for (const GpuEstimate::Part& part : estimate.parts) {
+        if (std::string_view(part.name) == "memory") out.memory_us = part.microseconds;
+        if (std::string_view(part.name) == "tensor cores") out.tensor_us = part.microseconds;
+    }
+    out.estimated_us = estimate.microseconds;
+    out.bound = estimate.bound;
+    return out;
+}
+
+constexpr const char* kLayouts[] = {"fragment", "fragment_8"};  ///< that the library has for weights
+constexpr double kGain = 1.1;                                   ///< from which on another layout is worth to be named
+
+/// The instance with another layout of a parameter.
+sema::Instance in_layout(const sema::Instance& instance, size_t param, LayoutId layout) {
+    sema::Instance out{std::make_unique<ir::Function>(*instance.fn), instance.facts, instance.params, instance.extents, instance.named_extents};
+    ir::Value& tensor = out.fn->value(out.fn->params[param].value);
+    Type type = out.fn->types().type(tensor.type);
+    type.layout = layout;
+    tensor.type = out.fn->types().intern(type);
+    return out;
+}
+
+/// Tries the library's layouts for a tensor: one with which threads load and decode less.
+std::optional<explain::BetterLayout> better_layout(Engine& engine, const Executable& exe, const ir::Function& form, const NarrowStream& narrow,
+                                                   const std::atomic<bool>* cancel) {
+    const auto param = std::ranges::find(form.params, narrow.tensor, &ir::Param::value);
+    const Type& type = form.type(narrow.tensor);
+    if (param == form.params.end() || type.shape.rank != 2) return std::nullopt;
+    const Arch& arch = *form.gpu->arch;
+    const int threads = 32 * form.gpu->warps;
+    explain::BetterLayout out{param->name, form.types().layout(type.layout).name(), {}, narrow.cost, {}};
+    double least = narrow.work(threads) / kGain;
+    for (const char* name : kLayouts) {
+        DiagSink unheard;
+        const auto layout = engine.parse_layout(*exe.home, name, unheard);
+        if (!layout || *layout == type.layout) continue;
+        const sema::Instance other = in_layout(exe.instance, static_cast<size_t>(param - form.params.begin()), *layout);
+        GpuOptions options = usual_options(other, arch, exe.disabled_passes);
+        options.cancel = cancel;
+        const ir::Function trial = lowered_for_gpu(other, options);
+        for (const NarrowStream& s : narrow_streams(trial)) {
+            if (s.tensor != narrow.tensor || s.cost.words > narrow.cost.words || s.work(32 * trial.gpu->warps) > least) continue;
+            least = s.work(32 * trial.gpu->warps);
+            out.better = name;
+            out.then = s.cost;
+        }
+    }
+    return out.better.empty() ? std::nullopt : std::optional(std::move(out));
+}
+
 void append(std::vector<explain::Note>& to, std::vector<explain::Note> notes) {
     to.insert(to.end(), std::make_move_iterator(notes.begin()), std::make_move_iterator(notes.end()));
 }
@@ -79,7 +143,15 @@ void Engine::explain_gpu_form(const Executable& exe, const Arch& arch, const std
         notes.push_back({exe.kernel->tune[0].name.span, *tune});
     }
     if (launch.told) notes.push_back({kernel, *launch.told});
-    notes.push_back({kernel, resources_of(form, cuda::emit(form, nullptr), arch, launch.estimate.registers)});
+    const explain::Resources resources = resources_of(form, cuda::emit(form, nullptr), arch, launch.estimate.registers);
+    notes.push_back({kernel, resources});
+    const std::vector<NarrowStream> streams = narrow_streams(form);
+    double codes = 0;
+    for (const NarrowStream& narrow : streams) codes += double(narrow.codes);
+    for (const NarrowStream& narrow : streams) {
+        if (launch.told) notes.push_back({narrow.span, stream_of(form, narrow, double(narrow.codes) / codes, launch.estimate, resources, arch)});
+        if (auto better = better_layout(*this, exe, form, narrow, &cancelled_)) notes.push_back({narrow.span, std::move(*better)});
+    }
     std::vector<explain::Note> products = explain_products(*exe.instance.fn);
     if (products.empty()) products.push_back({{}, explain::NoProducts{}});
     append(notes, std::move(products));

@@ -9,6 +9,7 @@
 #include "lang/tensor_memory.h"
 #include "lang/wide_access.h"
 #include "lang/wide_tiles.h"
+#include "lower/gpu/narrow.h"
 #include "lower/gpu/place.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/gpu/rows.h"
@@ -193,7 +194,88 @@ std::optional<explain::Note> explain_split(const Function& fn) {
     return explain::Note{loop.span, explain::Split{split->parts, hint_argument(fn.hints_of(loop), "split_k", "step"), split->bytes}};
 }
 
+constexpr double kByCode = 8;  ///< operations for a code without a recipe: its address, its bits, and a conversion
+
+/// The load whose tile a value is, perhaps a trip later and in another form; or what takes it out of a ring. Invalid: something else.
+InstId source_of(const Function& fn, ValueId v) {
+    for (int steps = 0; steps < 64; ++steps) {
+        const InstId id = fn.value(v).def;
+        if (!id.valid()) {
+            const Block& block = fn.block(fn.value(v).block);
+            const bool carried = block.owner.valid() && fn.inst(block.owner).op == Op::for_loop && fn.value(v).index > 0;
+            if (!carried) return {};
+            v = fn.operands(fn.inst(block.owner))[2 + fn.value(v).index];
+            continue;
+        }
+        const Op op = fn.inst(id).op;
+        if (op == Op::load || op == Op::channel_get) return id;
+        if (op != Op::convert && op != Op::permute && op != Op::reshape) return {};
+        v = fn.operands(fn.inst(id))[0];
+    }
+    return {};
+}
+
+/// The tensor that a load reads, or whose tiles a ring holds.
+ValueId tensor_of(const Function& fn, InstId source) {
+    const ValueId from = fn.operands(fn.inst(source))[0];
+    if (fn.inst(source).op == Op::load) return from;
+    ValueId tensor;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        if (fn.inst(id).op == Op::channel_put && fn.operands(fn.inst(id)).back() == from) tensor = fn.operands(fn.inst(id))[0];
+    });
+    return tensor;
+}
+
+/// Does a product take as many elements as a tile has?
+bool feeds_product(const Function& fn, ValueId tile) {
+    bool found = false;
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        if (!is_product(fn.inst(id).op)) return;
+        for (const ValueId v : fn.operands(fn.inst(id)).first(2)) found = found || fn.type(v).shape.elements() == fn.type(tile).shape.elements();
+    });
+    return found;
+}
+
+/// Words and accesses of a thread.
+void count_accesses(const Function& fn, InstId load, explain::BetterLayout::Cost& cost) {
+    const Placement& p = fn.placement(fn.result(fn.inst(load)));
+    if (p.kind != Placement::registers) return;
+    if (const auto view = packed_view(fn, fn.inst(load), p.regs)) {
+        cost.words = view->words();
+        cost.accesses = static_cast<int64_t>(view->loads.size());
+    } else {
+        cost.words = (int64_t{p.regs.registers()} * fn.elem(fn.result(fn.inst(load))).bits + 31) / 32;
+        cost.accesses = p.regs.registers() / wide_access(fn, load, fn.result(fn.inst(load))).vector;
+    }
+}
+
 }  // namespace
+
+double NarrowStream::work(int threads) const {
+    return (cost.operations > 0 ? cost.operations : kByCode) + double(cost.accesses) * threads / double(codes);
+}
+
+std::vector<NarrowStream> narrow_streams(const ir::Function& form) {
+    std::vector<NarrowStream> out;
+    for_each_inst(form, form.body, [&](InstId id) {
+        const Inst& cast = form.inst(id);
+        if (cast.op != Op::cast) return;
+        const ValueId from = form.operands(cast)[0];
+        const Format& codes = form.elem(from);
+        if (codes.bits > 8 || codes.is_bool() || form.elem(form.result(cast)).bits < codes.bits || !feeds_product(form, form.result(cast))) return;
+        const InstId source = source_of(form, from);
+        const ValueId tensor = source.valid() ? tensor_of(form, source) : ValueId{};
+        const auto known = [&](const NarrowStream& s) { return s.tensor == tensor; };
+        if (!tensor.valid() || std::ranges::any_of(out, known)) return;
+        const int64_t elements = form.type(from).shape.elements();
+        NarrowStream stream{tensor, form.inst(source).span, elements, elements * codes.bits / 8, {}};
+        if (form.inst(source).op == Op::load) count_accesses(form, source, stream.cost);
+        if (const auto decoding = explain_decoding(form, cast))
+            stream.cost.operations = decoding->each() * double(decoding->codes) * 32 * form.gpu->warps / double(elements);
+        out.push_back(stream);
+    });
+    return out;
+}
 
 std::string param_name(const ir::Function& fn, ir::ValueId v) {
     const auto param = std::find_if(fn.params.begin(), fn.params.end(), [&](const Param& p) { return p.value == v; });

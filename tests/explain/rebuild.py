@@ -224,19 +224,23 @@ def hint(f):
     return f"hint `{f['hint']}` {said}{f['arch']}: {f['why']}"
 
 
+def decode(operations):
+    return f"{operations:.2f} operations to decode a code" if operations else "codes are decoded one by one"
+
+
 def stream(f):
-    out = f"narrow `{f['tensor']}`: {large(f['bytes_in_flight'])} on their way in an SM, where memory's latency takes {large(f['bytes_needed'])}; "
-    out += f"memory {us(f['memory_us'])}, issue slots {us(f['decode_us'])} for {f['operations']:.2f} operations to decode a weight, "
-    return out + f"tensor cores {us(f['tensor_us'])}; bound by {f['bound']}, estimated {us(f['estimated_us'])}"
+    out = f"narrow `{f['tensor']}`: {large(f['bytes_in_flight'])} on their way to an SM, where {large(f['bytes_needed'])} hide memory's latency; "
+    out += f"alone, memory takes {us(f['memory_us'])}, loading and decoding {us(f['decode_us'])} of issue slots ({decode(f['operations'])}), "
+    return out + f"tensor cores {us(f['tensor_us'])}; estimated {us(f['estimated_us'])}, bound by {f['bound']}"
 
 
 def better_layout(f):
     def cost(c):
         accesses = f"{c['accesses']} {'access' if c['accesses'] == 1 else 'accesses'}"
-        return f"{count(c['words'], 'word')} of a thread by {accesses}, {c['operations']:.2f} operations to decode a weight"
+        return (f"{count(c['words'], 'word')} of a thread by {accesses}, " if c["words"] else "copies, ") + decode(c["operations"])
 
-    out = f"`{f['tensor']}` in the layout {f['layout']} takes {cost(f['now'])}; in the layout {f['better']}, {cost(f['then'])}: "
-    return out + f"`tegula pack --layout {f['better']}` and `@ {f['better']}` in the kernel are faster"
+    out = f"`{f['tensor']}` in the layout `{f['layout']}` takes {cost(f['now'])}; in `{f['better']}`, {cost(f['then'])}: "
+    return out + f"declare the tensor `@ {f['better']}` and pack it so (`tegula pack --layout {f['better']}`)"
 
 
 def cpu_code(f):

@@ -385,7 +385,8 @@ TEST_F(Api, TextsOfStages) {
     const tegula_value b = integer(16, "B");
     ASSERT_EQ(tegula_compile(module.get(), "add", &b, 1, nullptr, kernel.out(), diags.out()), TEGULA_OK) << text(diags);
     const std::pair<const char*, const char*> kernel_kinds[] = {
-        {"ir", "add"}, {"ir:final", "[16]"}, {"ir:after=dce", "// after dce"}, {"explain", "no products"}, {"json", "\"B\":\"16\""}};
+        {"ir", "add"}, {"ir:final", "[16]"}, {"ir:after=dce", "// after dce"}, {"explain", "no products"},
+        {"explain-json@sm_80", "\"kind\":\"no products\""}, {"json", "\"B\":\"16\""}};
     for (const auto& [kind, part] : kernel_kinds) {
         ASSERT_EQ(tegula_kernel_artifact(kernel.get(), kind, &blob, diags.out()), TEGULA_OK) << kind;
         const std::string got = blob_text(blob);
