@@ -115,7 +115,7 @@ size_t TuneByEstimate::choose(std::span<const sema::TuneCandidate> candidates, c
     size_t best = candidates.size();
     for (size_t i = 0; i < candidates.size(); ++i) {
         if (!estimates[i] || estimates[i]->chunk != chunk) continue;
-        if (best == candidates.size() || estimates[i]->microseconds < estimates[best]->microseconds) best = i;
+        if (best == candidates.size() || is_quicker(*estimates[i], *estimates[best])) best = i;
     }
     if (best == candidates.size()) return 0;
     if (told_) {

@@ -20,6 +20,8 @@ struct LaunchScale {
 void prepare_for_estimates(ir::Function& fn);
 /// `fn` is prepared. Of the two ways to run the stretches of a split sum, the quicker one, unless `options` leave only one.
 GpuEstimate estimate_gpu(const ir::Function& fn, const GpuOptions& options, const LaunchScale& scale);
+/// Does `a` take less time than `b`, or, where one part bounds both alike, less beside it?
+bool is_quicker(const GpuEstimate& a, const GpuEstimate& b);
 
 /// What memory's latency takes on its way to an SM of the architecture that reads as fast as it can.
 int64_t bytes_that_hide_latency(const Arch& arch);
