@@ -1,5 +1,6 @@
 // The diagnostic table, the sink that phases report into, and spelling suggestions (diag.h). Rendering is in render.cpp.
 #include "lang/diag.h"
+#include "lang/diag_page.h"
 
 #include <algorithm>
 #include <iterator>
@@ -19,6 +20,39 @@ constexpr DiagRow kDiagRows[] = {
 
 constexpr size_t kWarningsPerError = 10;    // how many more rows than errors a sink keeps, against floods of warnings
 constexpr size_t kLongestSuggestion = 256;  // names beyond this are not compared: the cost is quadratic
+constexpr size_t kFarthest = 4;             // the cost of two wrong letters
+constexpr size_t kSimilar = 3;              // suggestions for one name
+
+struct Example {
+    Diag id;
+    const char *wrong, *right;
+};
+constexpr Example kExamples[] = {
+#define EXAMPLE(name, wrong, right) {Diag::name, wrong, right},
+#include "lang/diag_examples.def"
+#undef EXAMPLE
+};
+
+std::string indented(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+        const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+        if (end > 1) out += "    ";
+        out += text.substr(0, end);
+        text.remove_prefix(end);
+    }
+    return out;
+}
+
+std::vector<std::string> make_pages() {
+    std::vector<std::string> pages;
+    for (const DiagRow& row : kDiagRows) pages.emplace_back(row.explanation);
+    for (const Example& e : kExamples)
+        pages[static_cast<size_t>(e.id)] += "\n\nWrong:\n\n" + indented(e.wrong) + "\nRight:\n\n" + indented(e.right);
+    for (std::string& page : pages)
+        while (page.ends_with('\n')) page.pop_back();
+    return pages;
+}
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -37,16 +71,22 @@ std::string fill(std::string_view pattern, std::initializer_list<std::string> ar
     return out;
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours that turn a into b; b is at most kLongestSuggestion + 2 long.
-size_t edit_distance(std::string_view a, std::string_view b) {
-    size_t rows[3][kLongestSuggestion + 3];
+/// The cost of turning a into b: 2 for a letter that is inserted, dropped or another one, 1 for neighbours that change places, for one letter of a
+/// doubled one, and for another case. b is at most kLongestSuggestion + kFarthest long.
+size_t edit_cost(std::string_view a, std::string_view b) {
+    size_t rows[3][kLongestSuggestion + kFarthest + 1];
     size_t *before_last = rows[0], *last = rows[1], *row = rows[2];
-    for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+    // Letter i of a name, inserted or dropped.
+    const auto extra = [](std::string_view name, size_t i) -> size_t { return i > 0 && name[i] == name[i - 1] ? 1 : 2; };
+    last[0] = 0;
+    for (size_t j = 1; j <= b.size(); ++j) last[j] = last[j - 1] + extra(b, j - 1);
     for (size_t i = 1; i <= a.size(); ++i) {
-        row[0] = i;
+        row[0] = last[0] + extra(a, i - 1);
         for (size_t j = 1; j <= b.size(); ++j) {
-            row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before_last[j - 2] + 1);
+            const char x = a[i - 1], y = b[j - 1];
+            const size_t other = x == y ? 0 : lower(x) == lower(y) ? 1 : 2;
+            row[j] = std::min({last[j] + extra(a, i - 1), row[j - 1] + extra(b, j - 1), last[j - 1] + other});
+            if (i > 1 && j > 1 && x == b[j - 2] && a[i - 2] == y && x != y) row[j] = std::min(row[j], before_last[j - 2] + 1);
         }
         std::swap(before_last, last);
         std::swap(last, row);
@@ -59,6 +99,11 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 const DiagRow& diag_row(Diag id) {
     TEGULA_CHECK(id < Diag::count_);
     return kDiagRows[static_cast<size_t>(id)];
+}
+
+const std::string& diag_page(const DiagRow& row) {
+    static const std::vector<std::string> pages = make_pages();
+    return pages[static_cast<size_t>(&row - kDiagRows)];
 }
 
 const DiagRow* find_diag(std::string_view code) {
@@ -132,21 +177,57 @@ void keep_texts(Diagnostic& diag, const SourceMap& sources) {
     diag.kept = std::move(texts);
 }
 
-std::string_view closest(std::string_view name, const std::vector<std::string_view>& candidates) {
+std::vector<std::string_view> similar(std::string_view name, const std::vector<std::string_view>& candidates) {
     if (name.size() > kLongestSuggestion) return {};
-    std::string_view best;
-    size_t best_distance = 2;
-    for (std::string_view candidate : candidates) {
-        size_t gap = candidate.size() > name.size() ? candidate.size() - name.size() : name.size() - candidate.size();
-        if (gap > best_distance) continue;
-        size_t distance = edit_distance(name, candidate);
-        bool nearer = distance < best_distance || (distance == best_distance && (best.empty() || candidate < best));
-        if (nearer && distance * 2 < name.size()) {
-            best = candidate;
-            best_distance = distance;
-        }
+    std::vector<std::pair<size_t, std::string_view>> near;
+    for (const std::string_view candidate : candidates) {
+        const size_t gap = candidate.size() > name.size() ? candidate.size() - name.size() : name.size() - candidate.size();
+        if (gap > kFarthest || candidate == name) continue;
+        const size_t cost = edit_cost(name, candidate);
+        const bool only_case =
+            std::equal(name.begin(), name.end(), candidate.begin(), candidate.end(), [](char a, char b) { return lower(a) == lower(b); });
+        if (cost <= kFarthest && (cost < name.size() || only_case)) near.emplace_back(cost, candidate);
     }
-    return best;
+    std::sort(near.begin(), near.end());
+    near.erase(std::unique(near.begin(), near.end()), near.end());
+    std::vector<std::string_view> out;
+    for (const auto& [cost, candidate] : near)
+        if (out.size() < kSimilar) out.push_back(candidate);
+    return out;
+}
+
+std::string_view closest(std::string_view name, const std::vector<std::string_view>& candidates) {
+    const auto near = similar(name, candidates);
+    return near.empty() ? std::string_view() : near.front();
+}
+
+void suggest_spelling(Diagnostic& d, std::string_view name, Span span, const std::vector<std::string_view>& candidates) {
+    for (const std::string_view near : similar(name, candidates)) d.propose({{span, std::string(near)}}, "did you mean `" + std::string(near) + "`?");
+}
+
+const char* to_string(Applicability sure) {
+    return sure == Applicability::machine ? "machine" : sure == Applicability::maybe ? "maybe" : "placeholder";
+}
+
+void Diagnostic::propose(std::vector<FixIt> edits, std::string note) {
+    if (!fixes.empty()) {
+        others.push_back({std::move(edits), std::move(note)});
+        return;
+    }
+    if (!note.empty()) notes.push_back(note);
+    fixes = std::move(edits);
+    fix_note_ = std::move(note);
+}
+
+bool Diagnostic::next_proposal() {
+    fixes.clear();
+    if (const auto it = std::find(notes.begin(), notes.end(), fix_note_); !fix_note_.empty() && it != notes.end()) notes.erase(it);
+    fix_note_.clear();
+    if (others.empty()) return false;
+    Proposal next = std::move(others.front());
+    others.erase(others.begin());
+    propose(std::move(next.edits), std::move(next.note));
+    return true;
 }
 
 }  // namespace tegula

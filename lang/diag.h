@@ -35,9 +35,20 @@ struct Label {
     Span span;
     std::string text;
 };
+/// How sure a change is. machine: the changed text was checked, the mistake is gone and nothing else is wrong that was not; maybe: it was not
+/// checked, or shows other mistakes elsewhere; placeholder: the text has holes for the reader to fill in.
+enum class Applicability : uint8_t { machine, maybe, placeholder };
+const char* to_string(Applicability sure);
+
 struct FixIt {
     Span span;         ///< what to replace (empty: insert)
     std::string text;  ///< replacement
+    Applicability applicability = Applicability::maybe;
+};
+/// One way out of a mistake: edits that belong together, and the sentence that goes with them.
+struct Proposal {
+    std::vector<FixIt> edits;
+    std::string note;
 };
 
 struct Diagnostic {
@@ -45,10 +56,19 @@ struct Diagnostic {
     Severity severity = Severity::error;
     Span span;
     std::string message;
-    std::vector<Label> labels;       ///< secondary spans
-    std::vector<std::string> notes;  ///< "= note: ..." lines (instantiation notes, causes, help)
-    std::vector<FixIt> fixes;
+    std::vector<Label> labels;                      ///< secondary spans
+    std::vector<std::string> notes;                 ///< "= note: ..." lines (instantiation notes, causes, help)
+    std::vector<FixIt> fixes;                       ///< one change: edits that belong together
+    std::vector<Proposal> others;                   ///< what to offer where `fixes` turns out wrong, best first; gone once somebody has tried them
     std::vector<std::shared_ptr<const void>> kept;  ///< owners of what the spans lie in
+
+    /// Offers a change. The first one is shown; who can check changed texts takes the first one that checks instead (next_proposal).
+    void propose(std::vector<FixIt> edits, std::string note = {});
+    /// Takes the change back that is shown, with its note, and shows the next one. False where there is none left: then nothing is offered.
+    bool next_proposal();
+
+private:
+    std::string fix_note_;  ///< the one of `notes` that belongs to `fixes`
 };
 
 /// Collects diagnostics of one compile. Stops recording after `limit` errors (one final row says so) and drops
@@ -64,6 +84,7 @@ public:
     bool has_errors() const { return errors_ != 0; }
     size_t error_count() const { return errors_; }  ///< reports that were dropped (repeats, beyond the limit) included
     const std::vector<Diagnostic>& all() const { return diags_; }
+    std::vector<Diagnostic>& recorded() { return diags_; }  ///< for who tries the changes that they offer
     /// Spans of reports may lie in texts of `owner`, which nobody else may own: the reports do.
     void keep(std::shared_ptr<const void> owner) { kept_.push_back(std::move(owner)); }
     /// Undoes the last `keep` of an owner of which nothing was reported.
@@ -107,7 +128,12 @@ std::string render_json(const Diagnostic& diag, const SourceMap& sources);
 std::string json_quote(std::string_view text);
 /// Control characters, invalid UTF-8 and bidirectional overrides as visible escapes.
 std::string printable(std::string_view text);
-/// The candidate closest to `name` (edit distance <= 2 and < half its length), or empty. For "did you mean".
+/// The candidates that `name` may be a misspelling of, closest first, at most three. Two letters may be wrong, and fewer than half of them; swapped
+/// neighbours, a doubled or missing double letter and another case count half.
+std::vector<std::string_view> similar(std::string_view name, const std::vector<std::string_view>& candidates);
+/// The first of them, or empty.
 std::string_view closest(std::string_view name, const std::vector<std::string_view>& candidates);
+/// Offers the candidates that are similar to `name`, which stands at `span`.
+void suggest_spelling(Diagnostic& d, std::string_view name, Span span, const std::vector<std::string_view>& candidates);
 
 }  // namespace tegula

@@ -279,6 +279,29 @@ void render_excerpt(std::string& out, std::vector<Mark>& marks, const SourceMap&
     out += margin + paint("1;34", "|") + "\n";
 }
 
+std::string_view one_line(std::string_view text) {
+    while (text.ends_with('\n')) text.remove_suffix(1);
+    return text;
+}
+
+/// "insert `import std.nn as nn;` in line 3 and replace `relu` with `nn.relu`"; empty where nothing is offered.
+std::string change_text(const Diagnostic& diag, const SourceMap& sources) {
+    std::string out;
+    const auto sure = [&](Applicability a) {
+        return std::any_of(diag.fixes.begin(), diag.fixes.end(), [a](const FixIt& f) { return f.applicability == a; });
+    };
+    for (size_t i = 0; i < diag.fixes.size(); ++i) {
+        const FixIt& fix = diag.fixes[i];
+        const std::string old = shown_text(one_line(sources.text(fix.span))), fresh = shown_text(one_line(fix.text));
+        const uint32_t line = sources.line_col(fix.span.file, fix.span.begin).line, here = sources.line_col(diag.span.file, diag.span.begin).line;
+        if (i > 0) out += i + 1 < diag.fixes.size() ? ", " : " and ";
+        out += old.empty() ? "insert `" + fresh + "`" : fresh.empty() ? "remove `" + old + "`" : "replace `" + old + "` with `" + fresh + "`";
+        if (line != here) out += " in line " + std::to_string(line);
+    }
+    if (sure(Applicability::placeholder)) return out + ", with what is meant where it says `..`";
+    return (sure(Applicability::maybe) ? "perhaps " : "") + out;
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -313,10 +336,7 @@ std::string render_text(const Diagnostic& diag, const SourceMap& sources, bool c
         bool help = text.starts_with("help: ");
         note(help ? "help" : "note", shown_text(help ? std::string_view(text).substr(6) : std::string_view(text)));
     }
-    for (const FixIt& fix : diag.fixes) {
-        std::string old = shown_text(sources.text(fix.span)), fresh = shown_text(fix.text);
-        note("help", old.empty() ? "insert `" + fresh + "`" : fresh.empty() ? "remove `" + old + "`" : "replace `" + old + "` with `" + fresh + "`");
-    }
+    if (const std::string change = change_text(diag, sources); !change.empty()) note("help", change);
     return out;
 }
 
@@ -381,7 +401,11 @@ std::string render_json(const Diagnostic& diag, const SourceMap& sources) {
                                 ",\"label\":" + json_quote(shortened(s.label.text)) + "}";
                      }) +
            ",\"notes\":" + json_list(diag.notes, [](const std::string& note) { return json_quote(shortened(note)); }) + ",\"fixes\":" +
-           json_list(diag.fixes, [&](const FixIt& fix) { return "{" + json_span(fix.span, sources) + ",\"text\":" + json_quote(fix.text) + "}"; }) +
+           json_list(diag.fixes,
+                     [&](const FixIt& fix) {
+                         return "{" + json_span(fix.span, sources) + ",\"text\":" + json_quote(fix.text) + ",\"applicability\":\"" +
+                                to_string(fix.applicability) + "\"}";
+                     }) +
            "}";
 }
 

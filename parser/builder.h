@@ -183,6 +183,22 @@ public:
     // ---- errors ----
     /// False (with a diagnostic, once) when the parser's stack shows nesting beyond every limit.
     bool allow_stack(size_t symbols, Span span);
+    // Constructs of other languages, reported (foreign.cpp). What is returned has the type of what is meant, so that nothing else is wrong with it.
+    Diagnostic& foreign(std::string_view form, Span span);
+    std::string_view text(Span span) const { return scanner.text().substr(span.begin, span.end - span.begin); }
+    ExprPtr pointer_prefix(std::string_view form, Span op, ExprPtr operand, Span operand_span, Span span);
+    ExprPtr power(ExprPtr base, Span base_span, Span op, Span exponent, Span span);
+    ExprPtr ternary(ExprPtr yes, Span condition, Span op, Span yes_span, Span no, Span span);
+    ExprPtr product(ExprPtr lhs, Span lhs_span, Span op, Span rhs, Span span);
+    ExprPtr where_call(Args args, Span word, Span span);
+    ExprPtr arrow_member(ExprPtr base, Span arrow, std::string_view member, Span member_span, Span span);
+    ast::IndexItem colon_slice(ExprPtr start, Span start_span, Span colon, ExprPtr end, Span end_span, Span span);
+    Exprs grid_in_parens(Exprs extents, Span open, Span close);
+    ExprPtr type_first(const ast::Name& type, const ast::Name& name, bool pointer);
+    ItemPtr const_type_first(const ast::Name& type, const ast::Name& name, ExprPtr value, Span span);
+    StmtPtr declared_type_first(const ast::Name& type, const ast::Name& name, ExprPtr init, Span span);
+    StmtPtr walrus(ExprPtr target, Span op, ExprPtr value, Span span);
+    StmtPtr increment(ExprPtr target, Span target_span, Span op, Span span);
     void syntax_error(const Token& found, const std::vector<int>& expected);
     /// After an unexpected token that can only follow a missing `;`: parsing goes on in front of it.
     bool missing_semicolon() const { return missing_semicolon_; }
@@ -193,7 +209,7 @@ public:
     Entry entry;
     bool started = false;
     bool failed_at_end = false;  ///< a syntax error at the end of the text: more text could mend it
-    Token last, previous;        ///< the newest token given to the parser, and the one before
+    Token last, previous, before_previous;  ///< the newest tokens given to the parser, the newest first
 
     // ---- results ----
     std::vector<ItemPtr> items;
@@ -209,8 +225,10 @@ private:
     bool fits(const Shape& shape, Span span);
     std::vector<ast::IndexBinder> binders(Exprs items);
     ExprPtr form(ExprPtr reducer, Exprs items, ExprPtr body, Span span);
-    const char* foreign_spelling(std::string_view word) const;
-    bool report_foreign_keyword(const Token& found);
+    bool report_foreign_keyword(const Token& found, bool after_two_names);
+    bool report_foreign_form(const Token& found, bool item_expected);
+    bool report_if_else(std::string_view before, std::string_view rest);
+    void lambda(Diagnostic& d, Span word) const;
 };
 
 }  // namespace tegula::syntax

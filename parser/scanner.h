@@ -118,6 +118,10 @@ private:
     Token hex_float(const unsigned char* start);
     Token bad_number(const unsigned char* start);
     Token string(const unsigned char* start);
+    Token quoted(const unsigned char* start);
+    void foreign_comment(const unsigned char* start);
+    void foreign_item(Token& token);
+    void foreign_import(Token& token, std::string_view line);
     bool escape(std::string& out);
     void comment(const unsigned char* start, bool is_line);
     void block_comment(const unsigned char* start);
@@ -134,5 +138,6 @@ private:
 };
 
 bool is_item_keyword(int kind);
+inline bool is_word_char(char c) { return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 }  // namespace tegula::syntax

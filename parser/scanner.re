@@ -28,6 +28,7 @@ Token Scanner::scan() {
         [ \t\r\n]+      { continue; }
         "//" [^\n]*     { comment(start, true); continue; }
         "/*"            { block_comment(start); continue; }
+        "#" [^\n]*      { foreign_comment(start); continue; }
 
         "import"   { return make(T::IMPORT, start); }
         "as"       { return make(T::AS, start); }
@@ -72,6 +73,7 @@ Token Scanner::scan() {
         [0-9] word*                         { return bad_number(start); }
         digits "." digits word+             { return bad_number(start); }
         ["]                                 { return string(start); }
+        ['] [^'\n]* [']                     { return quoted(start); }
 
         "("   { return make(T::LPAREN, start); }
         ")"   { return make(T::RPAREN, start); }
@@ -82,6 +84,10 @@ Token Scanner::scan() {
         ","   { return make(T::COMMA, start); }
         ";"   { return make(T::SEMI, start); }
         ":"   { return make(T::COLON, start); }
+        ":="  { return make(T::WALRUS, start); }
+        "++"  { return make(T::INCREMENT, start); }
+        "**"  { return make(T::POWER, start); }
+        "?"   { return make(T::QUESTION, start); }
         "+:"  { return make(T::PLUS_COLON, start); }
         "."   { return make(T::DOT, start); }
         ".."  { return make(T::DOTDOT, start); }

@@ -2,6 +2,7 @@
 // literals in literals.cpp.
 #include <utility>
 
+#include "lang/foreign.h"
 #include "parser/grammar.h"
 #include "parser/scanner.h"
 
@@ -109,6 +110,72 @@ void Scanner::unexpected(const unsigned char* start) {
         return;
     }
     error(Diag::unexpected_character, span, {"`" + printable(c) + "`"});
+}
+
+/// A string in single quotes, which is no string here.
+Token Scanner::quoted(const unsigned char* start) {
+    Token token = make(T::STRING, start);
+    const std::string_view inner = text_.substr(token.span.begin + 1, token.span.end - token.span.begin - 2);
+    const ForeignRow& row = foreign_form("quotes");
+    Diagnostic& d = error(Diag::foreign_form, token.span, {std::string(row.note)});
+    if (inner.find('"') == inner.npos) d.propose({{token.span, *rewritten(row, {{}, {{"", std::string(inner)}}})}});
+    token.text = inner;
+    return token;
+}
+
+/// A word that begins an item elsewhere is taken for the one that begins it here, when what follows has the form of such an item.
+void Scanner::foreign_item(Token& token) {
+    constexpr size_t kLongestLine = 400;  // bytes that are looked at: the cost must not grow with the text
+    std::string_view line = text_.substr(token.span.end, kLongestLine);
+    if (const size_t end = line.find('\n'); end == line.npos && line.size() == kLongestLine) return;
+    line = line.substr(0, line.find('\n'));
+    static constexpr std::pair<std::string_view, int> kItems[] = {{"fn", T::FN},     {"kernel", T::KERNEL}, {"struct", T::STRUCT},
+                                                                  {"type", T::TYPE}, {"const", T::CONST},   {"import", T::IMPORT}};
+    if (token.text == "from") return foreign_import(token, line);
+    const auto rows = foreign(ForeignUse::keyword, token.text);
+    const auto item = rows.empty() ? std::end(kItems) : std::ranges::find(kItems, rows.front()->rewrite, &std::pair<std::string_view, int>::first);
+    if (item == std::end(kItems) || line.ends_with(':') || line.ends_with(": ")) return;
+    size_t at = std::min(line.find_first_not_of(' '), line.size());
+    const size_t name = at;
+    while (at < line.size() && is_word_char(line[at])) ++at;
+    const size_t after = line.find_first_not_of(' ', at);
+    if (at == name || after == line.npos || std::string_view("(<{=[:").find(line[after]) == std::string_view::npos) return;
+    Diagnostic& d = error(Diag::foreign_keyword, token.span, {std::string(token.text), std::string(rows.front()->rewrite)});
+    if (!rows.front()->note.empty()) d.notes.push_back(std::string(rows.front()->note));
+    d.propose({{token.span, std::string(rows.front()->rewrite)}});
+    token.kind = item->second;
+}
+
+/// `from A import B` on a line of its own: one error, and the line is passed over.
+void Scanner::foreign_import(Token& token, std::string_view line) {
+    const size_t word = line.find(" import ");
+    if (word == line.npos) return;
+    const auto name = [](std::string_view part) {
+        part = part.substr(std::min(part.find_first_not_of(' '), part.size()));
+        return part.substr(0, part.find_first_of(" ;,\r"));
+    };
+    const std::string_view module = name(line.substr(0, word)), item = name(line.substr(word + 8));
+    if (module.empty() || item.empty()) return;
+    const ForeignRow& row = foreign_form("from_import");
+    const Span whole{file_, token.span.begin, token.span.end + static_cast<uint32_t>(line.size())};
+    const ForeignUseText with{{}, {{"", std::string(module)}, {"", std::string(item)}}};
+    Diagnostic& d = error(Diag::foreign_form, whole, {std::string(row.note)});
+    d.propose({{whole, *rewritten(row, with)}});
+    const std::string_view last = module.substr(module.rfind('.') + 1);  // the item may be a function of the module
+    d.propose({{whole, "import " + std::string(module) + " as " + std::string(last) + ";"}});
+    cursor_ = begin_ + whole.end;
+    token = scan();
+    attach_docs(token);
+}
+
+/// A comment of Python, or a line for C's preprocessor.
+void Scanner::foreign_comment(const unsigned char* start) {
+    const Span span = span_from(start);
+    const std::string_view word = text_.substr(span.begin + 1, 4);
+    const bool directive = word == "incl" || word == "defi" || word == "prag" || word == "ifde" || word == "ifnd" || word == "endi";
+    const ForeignRow& row = foreign_form(directive ? "preprocessor" : "comment");
+    Diagnostic& d = error(Diag::foreign_form, span, {std::string(row.note)});
+    if (!directive) d.propose({{{span.file, span.begin, span.begin + 1}, std::string(row.rewrite)}});
 }
 
 // ---- comments and docs ----
@@ -289,6 +356,8 @@ bool Scanner::close_blocks_before(const Token& token) {
     return true;
 }
 
+bool is_keyword(int kind) { return kind >= T::IMPORT && kind <= T::CONST_MOD; }
+
 Token Scanner::next() {
     if (virtual_closers_ > 0) {
         --virtual_closers_;
@@ -310,6 +379,10 @@ Token Scanner::next() {
     }
     attach_docs(token);
     any_token_ = true;
+    // Behind a point stands a member, whatever words it is spelled with: `tl.where`.
+    if (previous_ == T::DOT && is_keyword(token.kind))
+        token.kind = T::IDENT, token.text = text_.substr(token.span.begin, token.span.end - token.span.begin);
+    if (frames_.size() == 1 && token.kind == T::IDENT && (previous_ == 0 || previous_ == T::RBRACE || previous_ == T::SEMI)) foreign_item(token);
     track(token);
     before_previous_ = std::exchange(previous_, token.kind);
     uint32_t end = token.span.end;

@@ -223,6 +223,7 @@ Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise, con
         }
         return v;
     }
+    const Around within(around_, e);
     if (const Value* array = array_of(*e.base); array && !modified && !otherwise) return member_at(e, *array);
     Value base = expr(*e.base);
     const bool has_parts = base.kind == Value::tensor || base.kind == Value::tile || base.kind == Value::block_tile || base.kind == Value::poison;

@@ -3,6 +3,7 @@
 
 #include "sema/elaborate.h"
 #include "sema/part.h"
+#include "sema/suggest.h"
 
 namespace tegula::sema {
 
@@ -208,7 +209,12 @@ Value Elaborator::call_print(const Call& call) {
         text = call.positional[0].s;
         first = 1;
         const size_t holes = count_holes(text), given = call.positional.size() - 1;
-        if (holes != given) return error(Diag::bad_format_text, arg_span(call, 0), std::to_string(holes), std::to_string(given));
+        if (holes != given) {
+            const Span literal = arg_span(call, 0);
+            suggest_format_text(diags_.report(Diag::bad_format_text, literal, {std::to_string(holes), std::to_string(given)}), module_here(),
+                                literal);
+            return poison(call.span);
+        }
     } else {
         for (size_t i = 0; i < call.positional.size(); ++i) text += i ? " {}" : "{}";
     }

@@ -5,6 +5,7 @@
 #include "sema/checker.h"
 #include "sema/flow.h"
 #include "sema/modifiers.h"
+#include "sema/suggest.h"
 #include "sema/type_names.h"
 #include "sema/walk.h"
 
@@ -44,44 +45,7 @@ bool is_builtin(std::string_view name) {
     return op != ir::Op::count_ && ir::has_trait(op, ir::ELEMWISE);
 }
 
-/// Names of Python and of its tile languages, where this one has another.
-constexpr struct {
-    std::string_view word, spelling;
-    bool replaces = true;
-} kElsewhere[] = {{"True", "true"},
-                  {"False", "false"},
-                  {"None", "none"},
-                  {"not", "!"},
-                  {"range", "0 .. n", false},
-                  {"arange", "iota"},
-                  {"maximum", "max"},
-                  {"minimum", "min"},
-                  {"transpose", "trans"},
-                  {"concatenate", "cat"},
-                  {"len", "size"},
-                  {"associative_scan", "scan"},
-                  {"bfloat16", "bf16"},
-                  {"float16", "f16"},
-                  {"float32", "f32"},
-                  {"float64", "f64"},
-                  {"int8", "i8"},
-                  {"int16", "i16"},
-                  {"int32", "i32"},
-                  {"int64", "i64"},
-                  {"uint8", "u8"},
-                  {"uint16", "u16"},
-                  {"uint32", "u32"},
-                  {"uint64", "u64"}};
-
 }  // namespace
-
-void suggest_name(Diagnostic& d, std::string_view name, Span span, const std::vector<std::string_view>& known) {
-    const auto row = std::find_if(std::begin(kElsewhere), std::end(kElsewhere), [&](const auto& r) { return r.word == name; });
-    const std::string near(row != std::end(kElsewhere) ? row->spelling : closest(name, known));
-    if (near.empty()) return;
-    d.notes.push_back("did you mean `" + near + "`?");
-    if (row == std::end(kElsewhere) || row->replaces) d.fixes.push_back({span, near});
-}
 
 const Checker::Known* Checker::find(std::string_view name) const {
     for (auto it = scopes_.rbegin(); it != scopes_.rend(); ++it) {
@@ -94,11 +58,12 @@ const Checker::Known* Checker::find(std::string_view name) const {
 bool Checker::known(std::string_view name) const { return find(name) || is_item(module_, name) || is_builtin(name); }
 
 void Checker::name(std::string_view text, Span span) {
-    if (in_host_ || known(text)) return;
-    if (diags_.error_count() >= kSuggestionErrors) {
-        diags_.report(Diag::unknown_name, span, {std::string(text)});
-        return;
-    }
+    if (!in_host_ && !known(text)) unknown(text, span);
+}
+
+void Checker::unknown(std::string_view text, Span span) {
+    Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(text)});
+    if (diags_.error_count() > kSuggestionErrors) return;
     std::vector<std::string_view> names;
     for (const Names& scope : scopes_)
         for (const auto& [n, k] : scope) names.push_back(n);
@@ -106,9 +71,13 @@ void Checker::name(std::string_view text, Span span) {
     for (const Module::Import& i : module_.imports) names.push_back(i.alias);
     for (const auto& p : module_.prelude) names.insert(names.end(), p->names().begin(), p->names().end());
     for (const BuiltinRow& r : builtin_rows()) names.push_back(r.name);
+    for (uint16_t op = 0; op < static_cast<uint16_t>(ir::Op::count_); ++op)
+        if (ir::has_trait(ir::Op(op), ir::ELEMWISE)) names.push_back(ir::op_row(ir::Op(op)).name);
     for (const std::string_view t : type_names()) names.push_back(t);
-    Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(text)});
-    suggest_name(d, text, span, names);
+    names.insert(names.end(), std::begin(kConstants), std::end(kConstants));
+    for (const std::string_view w : layout_words()) names.push_back(w);
+    names.insert(names.end(), {"row", "col"});
+    suggest_name(d, &module_, text, span, around_, names);
 }
 
 void Checker::arguments(std::span<const ast::Arg> args) {
@@ -172,8 +141,8 @@ void Checker::match_arguments(std::string_view owner, const std::vector<std::pai
         Diagnostic& d = diags_.report(Diag::unknown_argument_name, a.name.span, {std::string(owner), std::string(a.name.text)});
         if (it != params.end())
             d.notes.push_back("it was given before");
-        else if (const auto near = closest(a.name.text, names); !near.empty())
-            d.notes.push_back("did you mean `" + std::string(near) + "`?");
+        else
+            suggest_spelling(d, a.name.text, a.name.span, names);
         return;
     }
     const auto least = static_cast<size_t>(std::count_if(params.begin(), params.end(), [](const auto& p) { return !p.second; }));
@@ -246,7 +215,7 @@ void Checker::member(const ast::MemberExpr& e) {
             std::vector<std::string_view> names = i.module->item_names();
             std::sort(names.begin(), names.end());
             Diagnostic& d = diags_.report(Diag::unknown_member, e.member.span, {"module `" + i.module->name + "`", std::string(e.member.text)});
-            if (const auto near = closest(e.member.text, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            suggest_spelling(d, e.member.text, e.member.span, names);
             return;
         }
     }
@@ -340,11 +309,14 @@ void Checker::expr(const ast::Expr& root) {
         case K::name:
             return name(ast::as<ast::NameExpr>(e).name, e->span);
         case K::member:
-            return member(ast::as<ast::MemberExpr>(e));
         case K::call:
-            return call(ast::as<ast::CallExpr>(e));
         case K::index:
-            return index(ast::as<ast::IndexExpr>(e));
+            around_.push_back(e);
+            e->kind == K::member ? member(ast::as<ast::MemberExpr>(e))
+            : e->kind == K::call ? call(ast::as<ast::CallExpr>(e))
+                                 : index(ast::as<ast::IndexExpr>(e));
+            around_.pop_back();
+            return;
         case K::index_form:
             return index_form(ast::as<ast::IndexFormExpr>(e));
         case K::instantiate:

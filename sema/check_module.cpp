@@ -103,7 +103,7 @@ void Checker::attributes(std::span<const ast::Attribute> list, const char* what)
         }
         if (!row) {
             Diagnostic& d = diags_.report(Diag::unknown_attribute, a.name.span, {what, std::string(a.name.text)});
-            if (const auto near = closest(a.name.text, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            suggest_spelling(d, a.name.text, a.name.span, names);
             continue;
         }
         if (a.args.size() < row->least || a.args.size() > row->most) {
@@ -127,8 +127,7 @@ void Checker::attributes(std::span<const ast::Attribute> list, const char* what)
             for (size_t i = 0; i < words.size(); ++i) list_of += (i == 0 ? "" : i + 1 < words.size() ? ", " : " or ") + std::string(words[i]);
             Diagnostic& d = diags_.report(Diag::bad_attribute, arg.value->span,
                                           {std::string(a.name.text), "it takes " + list_of + ", found `" + source_text(*arg.value) + "`"});
-            if (const auto near = closest(word, {words.begin(), words.end()}); !near.empty())
-                d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            suggest_spelling(d, word, arg.value->span, {words.begin(), words.end()});
         }
     }
 }
@@ -160,7 +159,7 @@ void Checker::kernel_clauses(const ast::KernelItem& k) {
             if (std::find(names.begin(), names.end(), c.name.text) == names.end()) {
                 Diagnostic& d = diags_.report(Diag::unknown_name, c.name.span, {std::string(c.name.text)});
                 d.notes.push_back(tune ? "`tune` lists choices for generic parameters of the kernel" : "`dispatch` splits an extent of the kernel");
-                if (const auto near = closest(c.name.text, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+                suggest_spelling(d, c.name.text, c.name.span, names);
             }
             const auto same = [&](const ast::TuneChoice& b) { return b.name.text == c.name.text; };
             const ast::TuneChoice& first = *std::find_if(choices.begin(), choices.end(), same);
@@ -173,7 +172,8 @@ void Checker::kernel_clauses(const ast::KernelItem& k) {
     attributes(k.attributes, "kernel attribute");
     if (!k.schedule) return;
     const bool call = k.schedule->kind == ast::ExprKind::call;
-    const ast::Attribute a{{base_name(call ? *ast::as<ast::CallExpr>(k.schedule).callee : *k.schedule), k.schedule->span},
+    const ast::Expr& word = call ? *ast::as<ast::CallExpr>(k.schedule).callee : *k.schedule;
+    const ast::Attribute a{{base_name(word), word.span},
                            call ? ast::as<ast::CallExpr>(k.schedule).args : std::span<const ast::Arg>()};
     attributes({&a, 1}, "schedule");
 }

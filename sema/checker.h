@@ -12,9 +12,6 @@ namespace tegula::sema {
 /// After so many errors unknown names get no suggestion: comparing each of them with every name there is would be quadratic.
 constexpr size_t kSuggestionErrors = 100;
 
-/// Adds what an unknown name may have been meant for: this language's spelling of one from elsewhere, else the closest of the known ones.
-void suggest_name(Diagnostic& d, std::string_view name, Span span, const std::vector<std::string_view>& known);
-
 class Checker {
 public:
     Checker(Module& module, DiagSink& diags) : module_(module), diags_(diags) {}
@@ -54,6 +51,7 @@ private:
     void name(std::string_view text, Span span);
     void call(const ast::CallExpr& e);
     void call_signature(const ast::CallExpr& e);
+    void unknown(std::string_view text, Span span);
     void arguments(std::span<const ast::Arg> args);
     void match_arguments(std::string_view owner, const std::vector<std::pair<std::string_view, bool>>& params, const ast::CallExpr& e, bool variadic);
     void member(const ast::MemberExpr& e);
@@ -71,6 +69,7 @@ private:
     Module& module_;
     DiagSink& diags_;
     std::vector<Names> scopes_;
+    std::vector<const ast::Expr*> around_;  ///< members, calls and accesses that the walk is in, outermost first
     unsigned loops_ = 0;
     bool in_kernel_ = false, in_host_ = false;
 };

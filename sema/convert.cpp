@@ -152,7 +152,14 @@ Value Elaborator::tile(ir::ValueId v, Span span) {
 std::optional<uint64_t> Elaborator::literal_code(const Value& v, FormatId elem, Span span) {
     const Format& f = types_.format(elem);
     const auto refuse = [&]() -> std::optional<uint64_t> {
-        error(Diag::literal_inexact, span, describe(v), f.name);
+        Diagnostic& d = diags_.report(Diag::literal_inexact, span, {describe(v), f.name});
+        if (v.kind == Value::real && std::isinf(v.r) && !f.is_int()) {
+            const std::string finite = std::string(v.r < 0 ? "min" : "max") + "_value<" + f.name + ">()";
+            d.notes.push_back("help: `" + f.name + "` has no infinity: its last finite value is " + finite +
+                              "; or compute in a type that has one, `select(.., cast<f32>(x), " + (v.r < 0 ? "-inf" : "inf") + ")`");
+            d.propose({{span, finite}});
+        }
+        if (v.kind == Value::real && std::isnan(v.r)) d.notes.push_back("help: `" + f.name + "` has no NaN");
         return std::nullopt;
     };
     if (f.is_bool() || v.kind == Value::boolean) {

@@ -9,6 +9,7 @@
 #include "lang/stack.h"
 #include "sema/checker.h"
 #include "sema/flow.h"
+#include "sema/suggest.h"
 #include "sema/type_names.h"
 #include "sema/walk.h"
 
@@ -354,8 +355,14 @@ const Value* Elaborator::array_of(const ast::Expr& e) {
     return v && (v->kind == Value::list || v->kind == Value::tuple) ? v : nullptr;
 }
 
+const Module* Elaborator::module_here() const {
+    const Scope* root = root_of(scope_.get());
+    return root ? root->module : nullptr;
+}
+
 Value Elaborator::unknown(std::string_view name, Span span) {
-    if (diags_.error_count() >= kSuggestionErrors) return error(Diag::unknown_name, span, name);
+    Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(name)});
+    if (diags_.error_count() > kSuggestionErrors) return poison(span);
     std::vector<std::string_view> names;
     const Scope* root = scope_.get();
     for (const Scope* s = scope_.get(); s; s = s->parent.get()) {
@@ -369,8 +376,7 @@ Value Elaborator::unknown(std::string_view name, Span span) {
     }
     for (const BuiltinRow& row : builtin_rows()) names.push_back(row.name);
     for (const std::string_view t : type_names()) names.push_back(t);
-    Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(name)});
-    suggest_name(d, name, span, names);
+    suggest_name(d, module_here(), name, span, around_, names);
     return poison(span);
 }
 

@@ -320,6 +320,14 @@ private:
         Span at, declared;
     };
     std::array<Use, 32> uses_;  ///< the last ones
+    std::vector<const ast::Expr*> around_;  ///< members, calls and accesses that are being evaluated, outermost first
+    struct Around {
+        Around(std::vector<const ast::Expr*>& list, const ast::Expr& e) : list(list) { list.push_back(&e); }
+        ~Around() { list.pop_back(); }
+        Around(const Around&) = delete;
+        std::vector<const ast::Expr*>& list;
+    };
+    const Module* module_here() const;  ///< that the names of the innermost scope are looked up in; may be null
     size_t next_use_ = 0;
     void note_use(std::string_view name, Span at, Span declared) { uses_[next_use_++ % uses_.size()] = {name, at, declared}; }
     void note_hidden(Diagnostic& d);
@@ -413,7 +421,7 @@ private:
     Value format_type(Format f, Span span);
     Value type_value(TypeDesc t, Span span);
     std::optional<LayoutId> tensor_layout(const ast::Expr& layout, FormatId elem, int rank);
-    void check_tile_annotation(const ast::Expr& layout);
+    void check_tile_annotation(const ast::Expr& layout, const ast::AnnotatedExpr* value = nullptr);
     Value layout_result(const Layout& layout, Span span);
     Value layout_call(const ast::CallExpr& e);
     Value layout_expr_base(const ast::MemberExpr& m);

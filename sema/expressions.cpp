@@ -6,6 +6,7 @@
 #include "sema/elaborate.h"
 #include "sema/flow.h"
 #include "sema/modifiers.h"
+#include "sema/suggest.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
@@ -144,8 +145,12 @@ Value Elaborator::annotated(const ast::AnnotatedExpr& e) {
     if (const auto type = type_form(e)) return *type;
     const Value v = expr(*e.base);
     if (v.kind == Value::poison) return v;
-    if (v.kind != Value::tile && v.kind != Value::block_tile) return error(Diag::not_a_type, e.span, describe(v));
-    check_tile_annotation(*e.layout);
+    if (v.kind != Value::tile && v.kind != Value::block_tile) {
+        Diagnostic& d = diags_.report(Diag::not_a_type, e.span, {describe(v)});
+        if (v.kind == Value::tensor) suggest_product(d, module_here(), e);
+        return poison(e.span);
+    }
+    check_tile_annotation(*e.layout, &e);
     return v;
 }
 
@@ -194,12 +199,12 @@ Value Elaborator::binary_chain(const ast::BinaryExpr& e) {
 }
 
 Value Elaborator::member(const ast::MemberExpr& e) {
+    const Around within(around_, e);
     const Value base = expr(*e.base);
     const auto unknown = [&](const std::vector<std::string_view>& names) {
-        const std::string_view guess = closest(e.member.text, names);
         Diagnostic& d = diags_.report(Diag::unknown_member, e.member.span, {describe(base), std::string(e.member.text)});
         note_hidden(d);
-        if (!guess.empty()) d.notes.push_back("help: did you mean `" + std::string(guess) + "`?");
+        if (!suggest_member(d, module_here(), e, around_)) suggest_spelling(d, e.member.text, e.member.span, names);
         return poison(e.span);
     };
     switch (base.kind) {
@@ -209,9 +214,7 @@ Value Elaborator::member(const ast::MemberExpr& e) {
             return layout_expr(e);
         case Value::module: {
             if (const ast::Item* item = base.home->find(e.member.text)) return item_value(*base.home, *item);
-            std::vector<std::string_view> names;
-            for (const auto& [name, item] : base.home->names) names.push_back(name);
-            return unknown(names);
+            return unknown(base.home->item_names());
         }
         case Value::structure: {
             std::vector<std::string_view> names;
@@ -236,6 +239,7 @@ Value Elaborator::member(const ast::MemberExpr& e) {
 // ---- calls ----
 
 Value Elaborator::call(const ast::CallExpr& e) {
+    const Around within(around_, e);
     if (e.callee->kind == ast::ExprKind::name) {
         const std::string_view name = ast::as<ast::NameExpr>(e.callee).name;
         if (is_layout_call(name) && !known(name)) return layout_expr(e);
@@ -315,7 +319,8 @@ Value Elaborator::call_value(Value callee, const ast::CallExpr& e) {
     }
     Diagnostic& d = diags_.report(Diag::not_callable, e.callee->span, {describe(callee)});
     note_hidden(d);
-    if (callee.kind == Value::type) d.notes.push_back("help: convert a value with cast<" + describe(callee.t) + ">(..)");
+    if (callee.kind == Value::type && !suggest_use(d, module_here(), e))
+        d.propose({{e.callee->span, "cast<" + describe(callee.t) + ">"}}, "values are converted by `cast<" + describe(callee.t) + ">(x)`");
     return poison(e.span);
 }
 

@@ -4,6 +4,7 @@
 
 #include "sema/elaborate.h"
 #include "sema/flow.h"
+#include "sema/suggest.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
@@ -273,8 +274,9 @@ std::optional<LayoutId> Elaborator::tensor_layout(const ast::Expr& e, FormatId e
     return std::nullopt;
 }
 
-void Elaborator::check_tile_annotation(const ast::Expr& e) {
-    const std::string_view word = base_name(e.kind == ast::ExprKind::call ? *ast::as<ast::CallExpr>(&e).callee : e);
+void Elaborator::check_tile_annotation(const ast::Expr& e, const ast::AnnotatedExpr* value) {
+    const ast::Expr& head = e.kind == ast::ExprKind::call ? *ast::as<ast::CallExpr>(&e).callee : e;
+    const std::string_view word = base_name(head);
     if (std::find(std::begin(kTileWords), std::end(kTileWords), word) != std::end(kTileWords)) {
         if (!instance_) return;
         std::vector<ir::Hint>& hints = instance_->fn->hints;  // the first wish of a kernel, so that machines can say what becomes of them
@@ -283,8 +285,8 @@ void Elaborator::check_tile_annotation(const ast::Expr& e) {
         return;
     }
     Diagnostic& d = diags_.report(Diag::not_a_layout, e.span, {"`" + source_text(e) + "`"});
-    const std::vector<std::string_view> words(std::begin(kTileWords), std::end(kTileWords));
-    if (const auto near = closest(word, words); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+    if (value && (scope_->find(word) || is_function(module_here(), word))) return suggest_product(d, module_here(), *value);
+    suggest_spelling(d, word, head.span, {std::begin(kTileWords), std::end(kTileWords)});
 }
 
 }  // namespace tegula::sema

@@ -79,8 +79,7 @@ void check_modifiers(const ast::Expr& e, DiagSink& diags) {
             for (size_t w = 0; w < words.size(); ++w) list += (w == 0 ? "" : w + 1 < words.size() ? ", " : " or ") + std::string(words[w]);
             Diagnostic& d = diags.report(Diag::bad_modifier, all[i]->span, {name, "it takes " + list + ", found `" + source_text(*all[i]) + "`"});
             const auto& args = call_of(*all[i])->args;
-            const auto near = args.empty() ? std::string_view() : closest(base_name(*args[0].value), {words.begin(), words.end()});
-            if (!near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            if (!args.empty()) suggest_spelling(d, base_name(*args[0].value), args[0].value->span, {words.begin(), words.end()});
             good = false;
         }
     }

@@ -35,11 +35,19 @@ public:
     bool has(std::string_view name) const { return std::ranges::binary_search(names(), name); }
 };
 
+/// A module of the library that any file may import, and the names of its items. For suggestions.
+struct LibraryModule {
+    std::string_view name;  ///< "nn" of std.nn
+    std::span<const std::string_view> names;
+};
+
 /// A parsed file with its imports resolved by the engine. `names` is filled by check_module.
 struct Module {
     virtual ~Module() = default;
     std::string name;  ///< "std.quant", "gemm.tile"
     const ast::Module* ast = nullptr;
+    std::string_view text;                       ///< what `ast` was parsed from; empty where nobody would change it (the library)
+    std::span<const LibraryModule> library;      ///< what could be imported
     struct Import {
         std::string_view alias;
         const Module* module = nullptr;

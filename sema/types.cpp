@@ -4,6 +4,7 @@
 
 #include "sema/elaborate.h"
 #include "sema/flow.h"
+#include "sema/suggest.h"
 #include "sema/type_names.h"
 #include "sema/walk.h"
 
@@ -159,7 +160,9 @@ std::optional<FormatId> Elaborator::format_arg(const Call& call, size_t i, std::
     const std::optional<TypeDesc> t = type_desc(call.generics[i], call.generics[i].span.valid() ? call.generics[i].span : call.span);
     if (!t) return std::nullopt;
     if (t->kind == TypeDesc::scalar_format) return t->elem;
-    error(Diag::not_a_type, call.span, "`" + describe(*t) + "`, which is no number format");
+    const Span at = call.generics[i].span.valid() ? call.generics[i].span : call.span;
+    Diagnostic& d = diags_.report(Diag::not_a_type, at, {"`" + describe(*t) + "`, which is no number format"});
+    if (t->kind == TypeDesc::trait) suggest_type(d, t->trait_name, at);
     return std::nullopt;
 }
 
@@ -189,8 +192,11 @@ std::optional<Value> Elaborator::type_form(const ast::Expr& e) {
     if (form.args.size() != 1) return error(Diag::wrong_argument_count, e.span, name, "1 element type", std::to_string(form.args.size()));
     const std::optional<TypeDesc> elem = type_desc(*form.args[0].value);
     if (!elem) return poison(e.span);
-    if (elem->kind != TypeDesc::scalar_format)
-        return error(Diag::not_a_type, form.args[0].value->span, "`" + describe(*elem) + "`, which is no number format");
+    if (elem->kind != TypeDesc::scalar_format) {
+        const ast::Expr& given = *form.args[0].value;
+        suggest_use(diags_.report(Diag::not_a_type, given.span, {"`" + describe(*elem) + "`, which is no number format"}), module_here(), given);
+        return poison(e.span);
+    }
     TypeDesc t;
     t.elem = elem->elem;
     for (const ast::IndexItem& item : index.items)

@@ -53,7 +53,7 @@ int run_command(int argc, char** argv) {
             std::fputs(tegula_tool::help_text(options.verb, tegula_tool::wants_colour(options.colour, STDOUT_FILENO)).c_str(), stdout);
             return tegula_tool::ok;
         case tegula_tool::Parsed::version:
-            std::printf("%s\n", tegula_build_id());
+            std::printf("%s%s%s\n", tegula_build_id(), *tegula_tool::commit() ? ", commit " : "", tegula_tool::commit());
             return tegula_tool::ok;
         case tegula_tool::Parsed::run:
             break;

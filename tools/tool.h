@@ -14,6 +14,8 @@
 
 namespace tegula_tool {
 
+const char* commit();  ///< that the command was built from, or empty
+
 /// One invocation: owns the engine, turns statuses into exit codes, ends runs on Ctrl-C or timeout.
 class Session {
 public:

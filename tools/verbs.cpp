@@ -289,7 +289,8 @@ int doctor(Session& session) {
                               {"system", std::string(system.sysname) + " " + system.release},
                               {"cpu", system.machine},
                               {"cores", std::thread::hardware_concurrency()},
-                              {"machines", library["machines"]}};
+                              {"machines", library["machines"]},
+                              {"directories", library["directories"]}};
         std::printf("%s\n", out.dump().c_str());
         return ok;
     }
@@ -305,6 +306,13 @@ int doctor(Session& session) {
         for (const auto& line : m.value("looked_for", nlohmann::json::array()))
             std::printf("         %s\n", visible(line.get<std::string>()).c_str());
     }
+    const auto directory = [&](const char* key, const char* without) {
+        const auto& value = library["directories"][key];
+        return value.is_string() ? visible(value.get<std::string>()) : std::string(without);
+    };
+    std::printf("cache    %s\nimports  beside each file, then %s\n",
+                directory("cache", "in memory only: TEGULA_CACHE_DIR is off, or there is no home directory").c_str(),
+                directory("import_root", "nowhere: --import-root names a directory").c_str());
     return ok;
 }
 

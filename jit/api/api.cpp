@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "jit/api/handles.h"
+#include "lang/diag_page.h"
 #include "lang/plain_text.h"
 
 using namespace tegula;
@@ -533,7 +534,11 @@ tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to,
 
 const char* tegula_explain(const char* code) {
     const DiagRow* row = code ? find_diag(code) : nullptr;
-    return row ? row->explanation : nullptr;
+    try {
+        return row ? diag_page(*row).c_str() : nullptr;
+    } catch (...) {
+        return row->explanation;  // no memory for more
+    }
 }
 
 tegula_status tegula_describe(tegula_engine* engine, tegula_blob** blob) {

@@ -145,6 +145,12 @@ std::pair<LoadedModule*, const ast::KernelItem*> Engine::find_kernel(LoadedModul
 }
 
 void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
+    const size_t before = diags.all().size();
+    check_bodies(module, diags);
+    settle_changes(module.source, module.directory, diags, before);
+}
+
+void Engine::check_bodies(LoadedModule& module, DiagSink& diags) {
     for (const ast::Item* item : module.ast->items) {
         if (item->kind != ast::ItemKind::kernel) continue;
         const auto& kernel = ast::as<ast::KernelItem>(item);

@@ -1,4 +1,5 @@
 // What a module offers, as Markdown (from `///` comments) and as JSON.
+#include "jit/cache/cache.h"
 #include "jit/engine/engine.h"
 #include "lower/lower.h"
 
@@ -132,7 +133,10 @@ std::string describe_library(Engine& engine) {
         const DiagRow& row = diag_row(static_cast<Diag>(d));
         out += (d ? "," : "") + ("{\"code\":" + json_quote(row.code)) + ",\"message\":" + json_quote(row.message) + "}";
     }
-    return out + "]}\n";
+    const std::string cache = cache_directory({});
+    out += "],\"directories\":{\"cache\":" + (cache.empty() ? "null" : json_quote(cache)) +
+           ",\"import_root\":" + (engine.options().import_root.empty() ? "null" : json_quote(engine.options().import_root)) + "}";
+    return out + "}\n";
 }
 
 }  // namespace tegula

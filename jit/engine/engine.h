@@ -185,10 +185,19 @@ public:
 
 private:
     explicit Engine(EngineOptions options) : options_(std::move(options)) {}
-    struct Loading;
+    struct Loading {
+        std::shared_ptr<TypeTable> types = std::make_shared<TypeTable>();
+        std::map<std::string, ModulePtr> done;  ///< by directory and import path; of the library by name; null: failed
+        std::vector<std::string> stack;         ///< import chain, for cycles and depth
+        SourcePtr first;                        ///< the file that was asked for
+    };
+    class Trials;
     class StdText;
     class StdPrelude;
     class StdModule;
+    /// Tries the changes that the diagnostics from `first` on offer for `source`: those that do not check are taken back, and each says how sure it is.
+    void settle_changes(const SourcePtr& source, const std::string& directory, DiagSink& diags, size_t first);
+    void check_bodies(LoadedModule& module, DiagSink& diags);  ///< check_instances, changes untried
     ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags);
     bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);

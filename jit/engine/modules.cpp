@@ -9,6 +9,7 @@
 #include "jit/engine/engine.h"
 #include "jit/engine/stdlib.h"
 #include "lang/check.h"
+#include "lang/foreign.h"
 #include "parser/parse.h"
 
 namespace tegula {
@@ -90,18 +91,23 @@ bool starts_item(std::string_view line) {
     return std::ranges::any_of(kKeywords, [line](std::string_view keyword) { return line.starts_with(keyword); });
 }
 
+/// What programs may import, but for what they see without.
+std::span<const sema::LibraryModule> library_modules() {
+    static const std::vector<sema::LibraryModule> modules = [] {
+        std::vector<sema::LibraryModule> out;
+        for (const StdlibFile& file : stdlib_files())
+            if (std::ranges::find(kPrelude, file.name) == std::end(kPrelude)) out.push_back({file.name, file.names});
+        return out;
+    }();
+    return modules;
+}
+
 std::string directory_of(std::string_view path) {
     size_t slash = path.rfind('/');
     return slash == std::string_view::npos ? std::string() : std::string(path.substr(0, slash));
 }
 
 }  // namespace
-
-struct Engine::Loading {
-    std::shared_ptr<TypeTable> types = std::make_shared<TypeTable>();
-    std::map<std::string, ModulePtr> done;  ///< by directory and import path; of the library by name; null: failed
-    std::vector<std::string> stack;         ///< import chain, for cycles and depth
-};
 
 /// The text of a module of the library, parsed once for all who use it at a time. Nobody needs all of it, and its own tests check the whole file, so
 /// an item is parsed when it is first asked for: as a source of its own, behind as many empty lines as stand before it in the file.
@@ -181,7 +187,7 @@ public:
     std::span<const std::string_view> names() const override { return file_.names; }
     const sema::Module& module() const override {
         std::call_once(loaded_, [&] {
-            Loading state{types_, {}, {}};
+            Loading state{types_, {}, {}, {}};
             DiagSink diags;
             module_ = engine_.std_module(state, file_.name, diags);
             TEGULA_CHECK(module_ && !diags.has_errors(), "std." + std::string(file_.name) + " has errors");
@@ -215,7 +221,10 @@ std::shared_ptr<Engine> Engine::create(EngineOptions options) { return std::shar
 ModulePtr Engine::load(const std::string& name, std::string text, const std::string& directory, DiagSink& diags) {
     Loading state;
     state.stack.push_back(name);
-    return load_file(state, name, std::move(text), directory, diags);
+    const size_t before = diags.all().size();
+    ModulePtr loaded = load_file(state, name, std::move(text), directory, diags);
+    settle_changes(state.first, directory, diags, before);
+    return loaded;
 }
 
 ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags) {
@@ -224,6 +233,9 @@ ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string
     module->name = name;
     module->directory = directory;
     module->source = sources_.share(name, std::move(text));
+    module->text = module->source->text;
+    if (!state.first) state.first = module->source;
+    module->library = library_modules();
     size_t before = diags.error_count();
     module->ast = parse_module(sources_, module->source->id, module->arena, diags);
     if (!module->ast) return nullptr;
@@ -261,9 +273,16 @@ ModulePtr Engine::resolve_import(Loading& state, const ast::ImportItem& import, 
     if (found) return found;
     std::vector<std::string_view> names;
     for (const StdlibFile& file : stdlib_files()) names.push_back(file.name);
-    auto near = closest(path.size() > 4 ? std::string_view(path).substr(4) : path, names);
     auto& d = diags.report(Diag::import_not_found, import.span, {printable(path), "the library has no such module"});
-    if (!near.empty()) d.notes.push_back("did you mean `std." + std::string(near) + "`?");
+    if (const auto known = foreign(ForeignUse::module, std::string_view(path).substr(0, path.find('.'))); !known.empty()) {
+        d.notes.emplace_back(known.front()->note);
+        d.propose({{import.span, ""}});
+        return nullptr;
+    }
+    for (const std::string_view near : similar(path.starts_with("std.") ? std::string_view(path).substr(4) : path, names)) {
+        const std::string line = "import std." + std::string(near) + " as " + std::string(import.name.text) + ";";
+        d.propose({{import.span, line}}, "did you mean `std." + std::string(near) + "`?");
+    }
     return nullptr;
 }
 

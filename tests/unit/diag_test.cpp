@@ -104,8 +104,11 @@ TEST(diag, one_label) {
               "  |\n"
               "  = note: while instantiating f<8>\n"
               "  = help: write f16\n"
-              "  = help: replace `y` with `z`\n"
-              "  = help: insert `pub `\n");
+              "  = help: perhaps replace `y` with `z` and insert `pub ` in line 1\n");
+    for (FixIt& fix : d.fixes) fix.applicability = Applicability::machine;
+    EXPECT_TRUE(render_text(d, sources, false).ends_with("  = help: replace `y` with `z` and insert `pub ` in line 1\n"));
+    d.fixes[0].applicability = Applicability::placeholder;
+    EXPECT_TRUE(render_text(d, sources, false).ends_with("in line 1, with what is meant where it says `..`\n"));
 }
 
 TEST(diag, several_labels_on_one_line) {
@@ -257,7 +260,7 @@ TEST(diag, json) {
               R"({"schema":1,"level":"error","code":"T0600","name":"too_many_errors","message":"say \"hi\"","spans":[)"
               R"({"file":"k.tile","begin":2,"end":4,"line":2,"column":1,"end_line":2,"end_column":3,"primary":true,"label":""},)"
               R"({"file":"k.tile","begin":0,"end":1,"line":1,"column":1,"end_line":1,"end_column":2,"primary":false,"label":"a\tb"}],)"
-              R"("notes":["n1"],"fixes":[{"file":"k.tile","begin":4,"end":5,"line":2,"column":3,"end_line":2,"end_column":4,"text":""}]})");
+              R"("notes":["n1"],"fixes":[{"file":"k.tile","begin":4,"end":5,"line":2,"column":3,"end_line":2,"end_column":4,"text":"","applicability":"maybe"}]})");
     EXPECT_EQ(json_quote("\x01\x7F\xC3\xA9\xFF\xC0\x80"), "\"\\u0001\\u007f\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");
     EXPECT_EQ(json_quote("\xED\xA0\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");  // a lone surrogate is not UTF-8
 }
@@ -325,8 +328,25 @@ TEST(diag, spelling) {
     EXPECT_EQ(closest("mx", words), "");
     EXPECT_EQ(closest("mxa", words), "max");
     EXPECT_EQ(closest("banana", words), "");
+    EXPECT_EQ(closest("SUM", words), "sum") << "another case";
+    EXPECT_EQ(closest("smu", words), "sum") << "neighbours that changed places";
+    EXPECT_EQ(closest("gellu", {"geglu", "gelu"}), "gelu") << "a doubled letter is nearer than another one";
+    EXPECT_EQ(similar("sums", {"sum", "summ", "sun", "nothing"}), (std::vector<std::string_view>{"sum", "summ"}));
     EXPECT_EQ(closest("", words), "");
     EXPECT_EQ(closest(std::string(100000, 'a'), words), "");
+}
+
+TEST(diag, changes_are_offered_in_turn) {
+    Diagnostic d;
+    d.notes = {"in instance `f`"};
+    d.propose({{{1, 0, 1}, "a"}}, "did you mean `a`?");
+    d.propose({{{1, 0, 1}, "b"}});
+    EXPECT_EQ(d.notes.size(), 2u);
+    EXPECT_TRUE(d.next_proposal());
+    EXPECT_EQ(d.fixes.at(0).text, "b");
+    EXPECT_EQ(d.notes, std::vector<std::string>{"in instance `f`"}) << "a note goes with its change";
+    EXPECT_FALSE(d.next_proposal());
+    EXPECT_TRUE(d.fixes.empty());
 }
 
 TEST(render, names_without_end_are_shortened) {

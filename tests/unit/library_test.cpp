@@ -109,7 +109,7 @@ TEST(Library, ItemsOfTheProgramHideThoseOfTheLibrary) {
 
 TEST(Library, SuggestionsNameItsItemsWithoutLoadingIt) {
     EXPECT_EQ(errors_of("fn f(x: f32) -> f32 { return sigmodi(x); }\n"), "T0200 did you mean `sigmoid`?");
-    EXPECT_EQ(errors_of("kernel k(out y: tensor<f32>[4] @ tield<2, 2>) { y[0] = 1.0; }\n"), "T0200 did you mean `tiled`?");
+    EXPECT_EQ(errors_of("kernel k(out y: tensor<f32>[4, 4] @ tield<2, 2>) { y[0, 0] = 1.0; }\n"), "T0200 did you mean `tiled`?");
     EXPECT_EQ(errors_of("fn f(x: f32) -> f32 { return nothing_like_it(x); }\n"), "T0200");
 }
 
