@@ -255,9 +255,12 @@ std::optional<List> read_list(const std::string& text, std::string& error) {
     return out;
 }
 
+bool is_integer(const std::string& type) {
+    return type.size() > 1 && (type[0] == 'i' || type[0] == 'u') && type.find_first_not_of("0123456789", 1) == std::string::npos;
+}
+
 tegula::Result<std::string> elements_text(const tegula::Module& module, Buffer& buffer, size_t count, int digits) {
-    const bool integers = buffer.type.size() > 1 && (buffer.type[0] == 'i' || buffer.type[0] == 'u') &&
-                          buffer.type.find_first_not_of("0123456789", 1) == std::string::npos;
+    const bool integers = is_integer(buffer.type);
     Buffer plain;
     const std::string type = !integers ? "f64" : buffer.type[0] == 'i' ? "i64" : "u64";
     if (auto done = convert(module, buffer, type, "row", plain); !done) return {done.status(), done.diagnostics()};

@@ -51,6 +51,8 @@ struct List {
 };
 std::optional<List> read_list(const std::string& text, std::string& error);
 
+/// Is it i8, u3 or such?
+bool is_integer(const std::string& type);
 /// The elements as text, integers in full; `count` of them, 0: all.
 tegula::Result<std::string> elements_text(const tegula::Module& module, Buffer& buffer, size_t count, int digits);
 

@@ -6,7 +6,7 @@ namespace tegula_tool {
 
 namespace {
 
-constexpr std::string_view kRuns = "run test bench";
+constexpr std::string_view kRuns = "run test bench bisect";
 
 const Flag kFlags[] = {
     {"", "json", 0, "", Takes::text, "", &Options::json, "one JSON object a line on standard output; share/tegula/schema describes them"},
@@ -29,6 +29,8 @@ const Flag kFlags[] = {
      "the same without uninitialised reads and races, on the machine cpu in native code alone"},
     {"run", "trap-floats", 0, "", Takes::text, "", &Options::trap_floats, "with --checked: report NaN and Inf made of finite operands"},
     {"run", "time", 0, "", Takes::text, "", &Options::time, "print how long compiling and running took"},
+    {"run", "show", 0, "N", Takes::text, "all", &Options::show, "elements that are shown of an output without a file, or all; default 8"},
+    {"run", "digits", 0, "N", Takes::text, "", &Options::digits, "digits of their reals, default 6; integers are shown in full"},
     {"run", "reps", 0, "N", Takes::text, "", &Options::reps,
      "run N times, each with the same values, and print the median, quartiles and what the bytes of the tensors make of it"},
     {kRuns, "machine", 0, "NAME", Takes::text, "interp cpu cuda auto", &Options::machine,
@@ -53,14 +55,21 @@ const Flag kFlags[] = {
      "they are written beside the tensor as NAME.scale; default: none"},
     {"pack", "with", 0, "FILE", Takes::file, "", &Options::with, "source file whose types and layouts may be named"},
 
-    {"test bench", "filter", 'f', "TEXT", Takes::text, "", &Options::filter, "only blocks whose name contains it"},
+    {"test bench bisect", "filter", 'f', "TEXT", Takes::text, "", &Options::filter, "only blocks whose name contains it"},
     {"dump", "emit", 'e', "STAGE", Takes::text,
-     "tokens ast fmt json doc ir ir:final ir:after=PASS explain explain-json kernel-json ir:gpu ir:gpu:after=PASS cuda ptx cubin resources sass llvm llvm-opt asm "
+     "tokens ast fmt json doc ir ir:final ir:after=PASS explain explain-json kernel-json ir:gpu ir:gpu:after=PASS cuda ptx cubin resources sass llvm "
+     "llvm-opt asm "
      "explain@cpu explain-json@cpu llvm@aarch64 llvm@armv8.6-a",
      &Options::emit,
      "of a file: tokens, ast, fmt, json, doc; of a kernel: ir (the default), ir:after=PASS, ir:final, explain, explain-json, kernel-json; for a GPU: "
      "ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, resources, sass (through nvdisasm), each (and explain, explain-json) also as STAGE@sm_80; for the "
      "CPU: llvm, llvm-opt, asm, explain@cpu, explain-json@cpu, llvm@aarch64, llvm@armv8.6-a"},
+    {"check", "format", 0, "FORM", Takes::word, "text gnu sarif", &Options::format,
+     "text; gnu: a line each, FILE:LINE:COLUMN: error: .., on standard error; sarif: one document of SARIF 2.1.0 on standard output"},
+    {"reduce bisect", "while", 0, "COMMAND", Takes::text, "", &Options::condition,
+     "what to keep: this command of the shell ends with code 0; {} in it stands for the file (reduce) or the passes that are off (bisect)"},
+    {"reduce bisect", "patience", 0, "SECONDS", Takes::text, "", &Options::patience,
+     "how long each command may take, default 60; one that takes longer does not hold"},
     {"fmt", "check", 0, "", Takes::text, "", &Options::check_only, "change nothing, exit 1 when a file is not formatted"},
     {"manual", "write", 0, "DIR", Takes::folder, "", &Options::directory,
      "write every page and completion into this directory, as an installation has them"},
@@ -137,6 +146,32 @@ const std::vector<Verb>& table() {
          "Exit code 0 in any case.",
          doctor},
         {"targets", "Machines, GPU architectures, number formats and compiler passes", {}, {"tegula targets", "tegula --json targets"}, "", targets},
+        {"cache",
+         "What is kept of compiled code, and its removal",
+         {{"TASK", false, false, Takes::word, "stats list verify trim clear", &Options::task,
+           "stats (the default); list: each entry; verify: remove damaged ones; trim: down to the limit; clear: everything"}},
+         {"tegula cache", "tegula cache verify"},
+         "The directory is that of TEGULA_CACHE_DIR, or tegula in XDG_CACHE_HOME or ~/.cache.",
+         tend_cache},
+        {"new",
+         "Make a directory with a kernel, its tests, and a C++ program that launches it",
+         {{"DIR", true, false, Takes::folder, "", &Options::file, "which may be there, without files of these names"}},
+         {"tegula new kernels", "cmake -S kernels -B kernels/build && cmake --build kernels/build"},
+         "",
+         new_project},
+        {"reduce",
+         "The smallest text for which a command still ends with code 0",
+         {{"FILE", true, false, Takes::file, "", &Options::file, "source file, which stays as it is"}},
+         {"tegula reduce k.tile --while 'tegula check {} 2>&1 | grep -q T0302'",
+          "tegula reduce k.tile --while '! timeout 5 tegula test {}' > small.tile"},
+         "The text goes to standard output. Each attempt is a file beside FILE, so that imports are found, and is removed at the end.",
+         reduce_file},
+        {"bisect",
+         "Which compiler pass makes the tests of a file fail",
+         {kSource},
+         {"tegula bisect k.tile --machine cpu", "tegula bisect k.tile --while '! tegula run k.tile -a x=@x.npy --disable-passes={}'"},
+         "Passes are taken away from the end of the list of tegula targets. Exit code 3 where no pass is the cause.",
+         bisect_file},
         {"completions",
          "A shell's completions of this command",
          {{"SHELL", true, false, Takes::word, "bash zsh fish", &Options::shell, "bash, zsh or fish"}},
@@ -160,7 +195,7 @@ constexpr Row kExitCodes[] = {
     {"3", "the launch was refused, the run stopped on an error, a test failed, or a machine differed from the interpreter"},
     {"4", "the machine asked for is not here: no GPU, no driver, no NVRTC, or a library built without LLVM"},
     {"5", "a file could not be read or written, or standard output could not take what was printed"},
-    {"70", "an internal error: please report it with the text"},
+    {"70", "an internal error: a directory that is named has what a report of it needs, with the line that repeats the call"},
     {"124", "`--timeout` is over"},
     {"130",
      "interrupted (Ctrl-C, SIGTERM): runs stop by themselves, compiling for a GPU included, anything else is ended two seconds later; a second "

@@ -60,10 +60,11 @@ int run_command(int argc, char** argv) {
     }
     try {
         tegula_tool::Session session(options);
-        return options.verb->run(session);
+        const int code = options.verb->run(session);
+        return code == tegula_tool::internal ? tegula_tool::leave_bundle(words, options, session.said()) : code;
     } catch (const std::exception& e) {
         std::fprintf(stderr, "tegula: internal error: %s\n", tegula_tool::visible(e.what()).c_str());
-        return tegula_tool::internal;
+        return tegula_tool::leave_bundle(words, options, std::string("internal error: ") + e.what() + "\n");
     }
 }
 

@@ -28,6 +28,8 @@ struct Options {
     std::string file, kernel;
     std::vector<std::string> args, sets, outs;
     bool checked = false, checked_native = false, trap_floats = false, time = false;
+    std::string show = "8";  ///< elements of outputs without a file, or all
+    uint64_t digits = 6;
     uint64_t reps = 0;  ///< 0: one, and no figures
     uint64_t seed = 0, memory = 0, compile_budget = 0, threads = 0;
     std::optional<uint64_t> steps;  ///< not given: none, for tests 10^9
@@ -35,7 +37,8 @@ struct Options {
     std::string in, out, with, type, layout, scale = "none";  // pack
     // others
     std::vector<std::string> files;
-    std::string filter, emit = "ir", code, shell, page, directory;
+    std::string filter, emit = "ir", code, shell, page, directory, task = "stats", condition, format = "text";
+    double patience = 0;  ///< seconds for each command of reduce and bisect; 0: the usual
     bool check_only = false;
 };
 

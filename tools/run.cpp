@@ -18,8 +18,6 @@ namespace {
 using tegula::NamedValue;
 using tegula::Value;
 
-constexpr size_t kPreview = 8;  ///< elements of an output without a file
-
 /// An array before it has the type and layout that the launch wants.
 struct Given {
     std::string text;  ///< as it was written, for messages
@@ -76,6 +74,7 @@ private:
     std::vector<std::string> outputs_, inouts_;  ///< names of parameters that are written, and of those that are read, too
     std::vector<double> runs_;                   ///< seconds of each
     double compile_seconds_ = 0;
+    size_t shown_ = 0;        ///< elements of an output without a file; 0: all
     bool to_stdout_ = false;  ///< an output goes there
 };
 
@@ -256,6 +255,13 @@ bool Run::convert_arguments(const nlohmann::json& planned) {
             buffer = std::move(given.read);
         else if (!convert(given.read, type, layout, buffer))
             return false;
+        else if (given.open_type && (given.read.type != "f64" || is_integer(type))) {  // numbers of the command line must be the parameter's
+            Buffer back;
+            if (!convert(buffer, given.read.type, "row", back)) return false;
+            if (back.data != given.read.data)
+                return fail(run_failed, "--arg " + name + "=" + given.text + ": not all of these are values of " + type + "; `:" + type +
+                                            "` behind them converts");
+        }
         args_.emplace_back(name, Value(buffer.tensor()));
     }
     return true;
@@ -311,7 +317,7 @@ bool Run::write_outputs() {
         auto it = outs_.find(name);
         if (it == outs_.end()) {
             if (o_.json || o_.quiet) continue;
-            auto text = elements_text(module_, buffer, kPreview, 6);
+            auto text = elements_text(module_, buffer, shown_, static_cast<int>(std::min<uint64_t>(o_.digits, 17)));
             if (!accept(text.status(), text.diagnostics())) return false;
             std::fprintf(to_stdout_ ? stderr : stdout, "%s  %s\n", head.c_str(), text.value().c_str());
             continue;
@@ -387,6 +393,9 @@ void Run::report(const nlohmann::json& planned) {
 int Run::operator()() {
     if (!session_.load(o_.file, module_, code_)) return code_;
     if (!choose_kernel()) return code_;
+    const char* const end = o_.show.data() + o_.show.size();
+    if (o_.show != "all" && (std::from_chars(o_.show.data(), end, shown_).ptr != end || shown_ == 0))
+        return session_.fail(usage, "--show: `" + o_.show + "` is no number from 1 up, nor all");
     auto generics = session_.generics();
     const bool outs = read_outs();
     const int first = code_;

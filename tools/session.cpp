@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arrays.h"
+#include "report.h"
 #include "terminal.h"
 #include "tool.h"
 
@@ -26,7 +27,10 @@ constexpr const char* kTimedOut = "stopped: the time given with --timeout is ove
 constexpr unsigned kSecondsToStop = 2;
 std::atomic<bool> g_timed_out{false};
 
+std::atomic<bool> g_stop{false};
+
 void on_signal(int) {
+    g_stop.store(true);
     if (tegula_engine* engine = g_engine.load()) tegula_cancel(engine, 1);
     ::alarm(kSecondsToStop);
 }
@@ -77,6 +81,8 @@ tegula_blob* load_array(void* options, const char* path, const char* name, tegul
 
 }  // namespace
 
+bool stop_requested() { return g_stop.load(); }
+
 std::string json_text(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 
 std::string decimal(double v, int precision, std::chars_format format) {
@@ -106,6 +112,7 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
             std::unique_lock lock(timer_mutex_);
             if (timer_wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return timer_stop_; })) return;
             g_timed_out.store(true);
+            g_stop.store(true);
             engine.cancel();
             ::alarm(kSecondsToStop);
         });
@@ -162,17 +169,28 @@ std::optional<std::vector<tegula::NamedValue>> Session::generics() const {
 void Session::show(const tegula::Diagnostics& diagnostics) const {
     if (diagnostics.empty()) return;
     erase_progress();
-    if (options.json)
-        std::fputs(diagnostics.json().c_str(), stdout);
+    constexpr size_t kKept = 1 << 16;
+    if (said_.size() < kKept) said_ += diagnostics.text(false);
+    if (options.json || options.format != "text")
+        show_lines(diagnostics.json());
     else
         std::fputs(diagnostics.text(colour_).c_str(), stderr);
 }
 
+void Session::show_lines(const std::string& json) const {
+    if (options.format == "sarif")
+        kept_ += json;
+    else if (options.format == "gnu" && !options.json)
+        std::fputs(gnu_text(json).c_str(), stderr);
+    else
+        std::fputs(json.c_str(), stdout);
+}
+
 void Session::say(const char* level, const char* colour, const std::string& message) const {
     erase_progress();
-    if (options.json)
-        std::printf("{\"schema\":1,\"level\":\"%s\",\"code\":\"\",\"message\":%s,\"spans\":[],\"notes\":[],\"fixes\":[]}\n", level,
-                    json_text(message).c_str());
+    if (options.json || options.format != "text")
+        show_lines("{\"schema\":1,\"level\":\"" + std::string(level) + "\",\"code\":\"\",\"message\":" + json_text(message) +
+                   ",\"spans\":[],\"notes\":[],\"fixes\":[]}\n");
     else
         std::fprintf(stderr, "%s%s%s: %s\n", colour_ ? colour : "", level, colour_ ? "\033[0m" : "", visible(message).c_str());
 }
@@ -249,13 +267,9 @@ tegula::RunOptions Session::run_options() const {
         options.json ? [](void*, const char* text, size_t size) { print_lines({text, size}, stderr); } : [](void*, const char* text, size_t size) {
             print_lines({text, size}, stdout);
         };
-    if (!options.quiet && ::isatty(STDERR_FILENO))
+    if (!options.quiet)
         run.progress = [](void*, uint64_t done, uint64_t all) {
-            if (all == 0) return 0;  // statements of a test
-            if (done == all)
-                erase_progress();
-            else
-                show_progress(std::to_string(done) + " of " + std::to_string(all) + " programs");
+            if (all) show_count(done, all);  // 0: statements of a test
             return 0;
         };
     return run;

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
 
 namespace tegula_tool {
 
@@ -72,7 +74,31 @@ void print_artifact(std::string_view text) {
 
 void show_progress(const std::string& line) {
     g_progress = true;
-    std::fprintf(stderr, "\r%s", line.c_str());
+    std::fprintf(stderr, "\r%s\033[K", line.c_str());
+}
+
+void show_count(uint64_t done, uint64_t all) {
+    using Clock = std::chrono::steady_clock;
+    constexpr double kBetweenLines = 10;
+    static std::mutex mutex;
+    static uint64_t before = 0, of = 0;
+    static Clock::time_point start, said;
+    const std::lock_guard lock(mutex);
+    const Clock::time_point now = Clock::now();
+    if (all != of || done < before) start = said = now;
+    before = done, of = all;
+    if (done == all) return erase_progress();
+    const double seconds = std::chrono::duration<double>(now - start).count();
+    std::string line = std::to_string(done) + " of " + std::to_string(all) + " programs";
+    if (done && seconds > 0.5) {
+        const double rate = static_cast<double>(done) / seconds;
+        line += ", " + std::to_string(static_cast<uint64_t>(rate)) + " a second, " +
+                std::to_string(static_cast<uint64_t>(static_cast<double>(all - done) / rate) + 1) + " s left";
+    }
+    if (::isatty(STDERR_FILENO)) return show_progress(line);
+    if (std::chrono::duration<double>(now - said).count() < kBetweenLines) return;
+    said = now;
+    std::fprintf(stderr, "%s\n", line.c_str());
 }
 
 void erase_progress() {

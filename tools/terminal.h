@@ -1,5 +1,6 @@
 // What the command writes to a terminal: text of programs and files cannot command it, and the line of progress never mixes with other text.
 #pragma once
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -18,6 +19,9 @@ bool wants_colour(const std::string& mode, int fd);
 
 /// Writes over the line of progress on standard error.
 void show_progress(const std::string& line);
+/// Programs of a grid that are done, with their rate and the time that is left: as the line of progress on a terminal, elsewhere as a line every ten
+/// seconds. All of them: the line goes. Any thread may call it.
+void show_count(uint64_t done, uint64_t all);
 /// Takes the line of progress away, where there is one: before anything else is written. Signal handlers may call it.
 void erase_progress();
 

@@ -41,10 +41,16 @@ public:
     std::string machine_name() const;  ///< that runs are on
     /// What --set gives. nullopt: one of them is no NAME=VALUE, which has been said.
     std::optional<std::vector<tegula::NamedValue>> generics() const;
-    void note(const std::string& line) const;  ///< to stderr, unless --quiet
+    void note(const std::string& line) const;          ///< to stderr, unless --quiet
+    const std::string& said() const { return said_; }  ///< diagnostics that were shown, as text
 
 private:
+    friend int check_files(Session& session);
+    mutable std::string kept_;  ///< diagnostics of `check --format sarif`, which are one document
+    /// Diagnostics as JSON lines, in the form that was asked for.
+    void show_lines(const std::string& json) const;
     void say(const char* level, const char* colour, const std::string& message) const;
+    mutable std::string said_;
     bool colour_ = false;
     std::thread timer_;  ///< --timeout
     std::mutex timer_mutex_;
@@ -59,6 +65,12 @@ bool parse_number(const std::string& text, tegula::Value& value);
 std::string json_text(const std::string& text);  ///< as a JSON string literal
 /// As printf's %.*g (fixed: %.*f), whatever the locale.
 std::string decimal(double v, int precision, std::chars_format format = std::chars_format::general);
+
+/// What a report of an internal error needs, in a directory of its own, which is told together with the line that replays the call. Gives the exit
+/// code of internal errors.
+int leave_bundle(const std::vector<std::string>& words, const Options& options, const std::string& said);
+
+bool stop_requested();  ///< by Ctrl-C, SIGTERM or --timeout
 
 /// `dump --emit=sass`: shows the machine code of a cubin with the CUDA toolkit's nvdisasm.
 /// `text`: receives it instead.
@@ -76,6 +88,10 @@ int document_file(Session& session);
 int explain_code(Session& session);
 int doctor(Session& session);
 int targets(Session& session);
+int tend_cache(Session& session);
+int new_project(Session& session);
+int reduce_file(Session& session);
+int bisect_file(Session& session);
 int show_completions(Session& session);
 int show_manual(Session& session);
 

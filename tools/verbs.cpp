@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "files.h"
+#include "report.h"
 #include "terminal.h"
 #include "tool.h"
 
@@ -89,6 +90,7 @@ int check_files(Session& session) {
         }
         code = worse(code, one);
     }
+    if (session.options.format == "sarif") std::fputs(sarif_text(session.kept_, tegula_build_id()).c_str(), stdout);
     return code;
 }
 

@@ -283,6 +283,11 @@ TEGULA_API const char* tegula_explain(const char* code);
 /* JSON: machines with their availability and what was looked for, GPU architectures, formats, passes, diagnostics, limits. */
 TEGULA_API tegula_status tegula_describe(tegula_engine* engine, tegula_blob** blob);
 
+/* The files of compiled code that engines with this one's options share. `task`: "stats"; "list", which reads every file; "verify", which removes
+ * damaged ones; "trim", down to the limit; "clear". JSON: directory, problem (why there is none, or ""), limit, bytes, removed, removed_bytes and
+ * entries. TEGULA_E_USAGE for another task. */
+TEGULA_API tegula_status tegula_cache(tegula_engine* engine, const char* task, tegula_blob** json, tegula_diags** diags);
+
 /* Diagnostics: number of them; all of them as text (colour: ANSI escapes) or as JSON lines. Strings live as long as the handle. */
 TEGULA_API size_t tegula_diags_count(const tegula_diags* diags);
 TEGULA_API const char* tegula_diags_text(tegula_diags* diags, int colour);

@@ -567,6 +567,10 @@ public:
         tegula_describe(handle_.get(), blob.out());
         return detail::take_blob(std::move(blob));
     }
+    /// "stats", "list", "verify", "trim" or "clear" of the files of compiled code, as JSON.
+    Result<std::string> cache(const std::string& task) const {
+        return detail::text([&](auto** blob, auto** diags) { return tegula_cache(handle_.get(), task.c_str(), blob, diags); });
+    }
     /// Async-signal-safe.
     void cancel(bool on = true) const { tegula_cancel(handle_.get(), on); }
     tegula_engine* c() const { return handle_.get(); }

@@ -94,6 +94,19 @@ bool reported(const DiagSink& sink, Diag id) {
     return std::any_of(sink.all().begin(), sink.all().end(), [id](const Diagnostic& d) { return d.id == id; });
 }
 
+std::string cache_json(const CacheReport& report) {
+    uint64_t bytes = 0;
+    std::string entries;
+    for (const CacheReport::Entry& e : report.entries) {
+        bytes += e.bytes;
+        entries += (entries.empty() ? "{" : ",{") + ("\"name\":" + json_quote(e.name)) + ",\"what\":" + json_quote(e.what) +
+                   ",\"bytes\":" + std::to_string(e.bytes) + ",\"used\":" + std::to_string(e.used) + ",\"damaged\":" + (e.damaged ? "true" : "false") + "}";
+    }
+    return "{\"schema\":1,\"directory\":" + json_quote(report.directory) + ",\"problem\":" + json_quote(report.problem) +
+           ",\"limit\":" + std::to_string(report.limit) + ",\"bytes\":" + std::to_string(bytes) + ",\"removed\":" + std::to_string(report.removed) +
+           ",\"removed_bytes\":" + std::to_string(report.removed_bytes) + ",\"entries\":[" + entries + "]}\n";
+}
+
 /// Rendered once and kept, so that the text lives as long as the handle.
 template <class Render>
 const char* rendered(tegula_diags* diags, std::string& text, Render&& render) noexcept {
@@ -546,6 +559,19 @@ tegula_status tegula_describe(tegula_engine* engine, tegula_blob** blob) {
     if (!is_right(engine) || !blob) return TEGULA_E_USAGE;
     return border(engine->engine, nullptr, [&](DiagSink&) {
         *blob = make_blob(describe_library(*engine->engine));
+        return TEGULA_OK;
+    });
+}
+
+tegula_status tegula_cache(tegula_engine* engine, const char* task, tegula_blob** json, tegula_diags** diags) {
+    if (json) *json = nullptr;
+    if (const tegula_status wrong = check_handle(engine, diags)) return wrong;
+    if (!task || !json) return usage(diags, "task or json is NULL");
+    static constexpr std::string_view kTasks[] = {"stats", "list", "verify", "trim", "clear"};
+    const auto at = std::find(std::begin(kTasks), std::end(kTasks), std::string_view(task));
+    if (at == std::end(kTasks)) return usage(diags, "the task is none of stats, list, verify, trim, clear");
+    return border(engine->engine, diags, [&](DiagSink&) {
+        *json = make_blob(cache_json(tend_cache(engine->engine->options().cache, static_cast<CacheTask>(at - std::begin(kTasks)))));
         return TEGULA_OK;
     });
 }

@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <list>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 
 #include "jit/cache/disk.h"
+#include "lang/diag.h"
 
 namespace tegula {
 
@@ -84,5 +86,36 @@ std::string cache_directory(const CacheOptions& options) {
 }
 
 std::shared_ptr<BlobCache> make_cache(CacheOptions options) { return std::make_shared<Cache>(std::move(options)); }
+
+CacheReport tend_cache(const CacheOptions& options, CacheTask task) {
+    CacheReport out;
+    out.directory = cache_directory(options);
+    out.limit = options.disk_bytes;
+    cache::Disk disk(out.directory, options.disk_bytes, {});
+    out.problem = disk.problem();
+    if (!out.problem.empty()) return out;
+    const bool read = task == CacheTask::list || task == CacheTask::verify;
+    std::vector<cache::Disk::Entry> before = disk.entries(read), gone;
+    if (task == CacheTask::trim) {
+        disk.trim();
+        std::set<std::string> left;
+        for (const auto& e : disk.entries()) left.insert(e.name);
+        for (const auto& e : before)
+            if (!left.count(e.name)) gone.push_back(e);
+        out.removed = gone.size();
+    } else {
+        for (const auto& e : before)
+            if (task == CacheTask::clear || (task == CacheTask::verify && e.key.empty())) gone.push_back(e);
+        out.removed = disk.remove(gone);
+    }
+    std::set<std::string> names;
+    for (const auto& e : gone) out.removed_bytes += e.bytes, names.insert(e.name);
+    for (const auto& e : before) {
+        if (names.count(e.name)) continue;
+        std::string what = e.key.substr(0, e.key.find('\n'));
+        out.entries.push_back({e.name, printable(what), e.bytes, e.used_s, read && e.key.empty()});
+    }
+    return out;
+}
 
 }  // namespace tegula

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lang/blob_cache.h"
 
@@ -19,6 +20,23 @@ struct CacheOptions {
 };
 /// Touches the disk on the first use only.
 std::shared_ptr<BlobCache> make_cache(CacheOptions options);
+
+/// What lies in the directory, and what was done to it.
+struct CacheReport {
+    std::string directory, problem;  ///< problem: why there is nothing
+    uint64_t limit = 0;
+    struct Entry {
+        std::string name, what;  ///< what: the first words of the key, where entries were read
+        uint64_t bytes = 0;
+        int64_t used = 0;  ///< seconds since 1970
+        bool damaged = false;
+    };
+    std::vector<Entry> entries;  ///< that are left, least recently used first
+    uint64_t removed = 0, removed_bytes = 0;
+};
+enum class CacheTask { stats, list, verify, trim, clear };
+/// `list` and `verify` read every entry, and `verify` removes damaged ones; `trim` removes what the limit does not allow, `clear` everything.
+CacheReport tend_cache(const CacheOptions& options, CacheTask task);
 
 /// Where make_cache would keep its files; empty when nowhere.
 std::string cache_directory(const CacheOptions& options);

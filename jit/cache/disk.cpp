@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <vector>
 
 #include "jit/cache/entry.h"
 #include "lang/plain_text.h"
@@ -111,12 +110,6 @@ std::string host_name() {
     return key_name(id).substr(0, 16);
 }
 
-struct Found {
-    std::string name;
-    int64_t used_s, used_ns;
-    uint64_t bytes;
-};
-
 }  // namespace
 
 Disk::Disk(std::string directory, uint64_t limit, std::function<void(const std::string&)> warn)
@@ -127,12 +120,13 @@ Disk::~Disk() {
 }
 
 void Disk::fail(const std::string& why) {
+    if (folder_ < 0) problem_ = why;
     writable_.store(false, std::memory_order_relaxed);
     if (!warned_.exchange(true) && warn_) warn_("the cache in " + directory_ + " is not used: " + why);
 }
 
 std::string Disk::problem_of_directory() const {
-    struct stat info{};
+    struct stat info {};
     if (::fstat(folder_, &info) != 0) return error_text(errno);
     if (info.st_uid != ::geteuid()) return "it belongs to another user";
     if (info.st_mode & 022) return "other users may write to it";
@@ -167,7 +161,7 @@ bool Disk::open() {
 std::optional<std::string> Disk::read_entry(std::string_view key) const {
     const std::string name = key_name(key) + std::string(kSuffix);
     Descriptor file(::openat(folder_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat info{};
+    struct stat info {};
     if (file.get() < 0 || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) return std::nullopt;
     const uint64_t size = static_cast<uint64_t>(info.st_size);
     if (size > kLargestFile) return std::nullopt;
@@ -227,33 +221,56 @@ bool Disk::is_stale(const char* name, int64_t age) const {
     return pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-void Disk::trim() {
-    if (!open()) return;
-    const int again = ::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+std::vector<Disk::Entry> Disk::entries(bool read) {
+    std::vector<Entry> found;
+    const int again = open() ? ::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     DIR* list = again < 0 ? nullptr : ::fdopendir(again);
     if (!list) {
         if (again >= 0) ::close(again);
-        return;
+        return found;
     }
-    std::vector<Found> entries;
-    uint64_t total = 0;
     const int64_t now = ::time(nullptr);
     while (const dirent* item = ::readdir(list)) {
         const std::string_view name = item->d_name;
-        struct stat info{};
+        struct stat info {};
         if (!(name.ends_with(kSuffix) || name.starts_with(kTemporary)) || ::fstatat(folder_, item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-        if (!name.starts_with(kTemporary)) {
-            entries.push_back({item->d_name, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, static_cast<uint64_t>(info.st_size)});
-            total += entries.back().bytes;
-        } else if (is_stale(item->d_name, now - info.st_mtim.tv_sec)) {
+        if (!name.starts_with(kTemporary))
+            found.push_back({item->d_name, static_cast<uint64_t>(info.st_size), info.st_mtim.tv_sec, info.st_mtim.tv_nsec});
+        else if (is_stale(item->d_name, now - info.st_mtim.tv_sec))
             ::unlinkat(folder_, item->d_name, 0);
-        }
     }
     ::closedir(list);
+    std::sort(found.begin(), found.end(),
+              [](const Entry& a, const Entry& b) { return a.used_s != b.used_s ? a.used_s < b.used_s : a.used_ns < b.used_ns; });
+    for (Entry& e : found) {
+        if (!read) break;
+        Descriptor file(::openat(folder_, e.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        struct stat info {};
+        std::string bytes;
+        if (file.get() < 0 || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || e.bytes > kLargestFile) continue;
+        auto key = read_on(file.get(), bytes, e.bytes) ? entry_key(bytes) : std::nullopt;
+        if (key && key_name(*key) + std::string(kSuffix) == e.name) e.key = std::move(*key);
+    }
+    return found;
+}
+
+size_t Disk::remove(const std::vector<Entry>& entries) {
+    size_t gone = 0;
+    for (const Entry& e : entries) gone += ::unlinkat(folder_, e.name.c_str(), 0) == 0;
+    return gone;
+}
+
+std::string Disk::problem() {
+    if (directory_.empty()) return "code is kept in memory only";
+    return open() ? std::string() : problem_;
+}
+
+void Disk::trim() {
+    const std::vector<Entry> all = entries();
+    uint64_t total = 0;
+    for (const Entry& e : all) total += e.bytes;
     if (total <= limit_) return;
-    std::sort(entries.begin(), entries.end(),
-              [](const Found& a, const Found& b) { return a.used_s != b.used_s ? a.used_s < b.used_s : a.used_ns < b.used_ns; });
-    for (const Found& e : entries) {
+    for (const Entry& e : all) {
         if (total <= limit_ / 4 * 3) break;
         ::unlinkat(folder_, e.name.c_str(), 0);  // somebody else may have been faster
         total -= e.bytes;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tegula::cache {
 
@@ -24,9 +25,23 @@ public:
     /// Removes what dead writers left behind and, when the entries take more than the limit, the least recently used ones down to three quarters.
     void trim();
 
+    struct Entry {
+        std::string name;
+        uint64_t bytes = 0;
+        int64_t used_s = 0, used_ns = 0;  ///< since 1970
+        std::string key = {};             ///< where it was read; empty: damaged
+    };
+    /// What lies there, least recently used first; with `read` each is read whole and proved.
+    std::vector<Entry> entries(bool read = false);
+    /// Removes entries; how many were there.
+    size_t remove(const std::vector<Entry>& entries);
+    /// Why the directory is not used; empty: it is.
+    std::string problem();
+
 private:
     bool open();
     void fail(const std::string& why);
+    std::string problem_ = {};  ///< why it was not opened
     /// Why the opened directory is not to be trusted; empty when it is.
     std::string problem_of_directory() const;
     std::optional<std::string> read_entry(std::string_view key) const;

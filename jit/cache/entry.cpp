@@ -56,6 +56,15 @@ std::optional<std::string> decode_entry(std::string_view bytes, std::string_view
     return std::string(body.substr(entry_prefix(key)));
 }
 
+std::optional<std::string> entry_key(std::string_view bytes) {
+    const size_t head = kMagic.size() + 16;
+    if (bytes.size() < kEntryOverhead) return std::nullopt;
+    const uint64_t size = get(bytes.substr(kMagic.size()));
+    if (size > bytes.size() - kEntryOverhead) return std::nullopt;
+    const std::string key(bytes.substr(head, size));
+    return decode_entry(bytes, key) ? std::optional(key) : std::nullopt;
+}
+
 std::string key_name(std::string_view key) {
     static constexpr char kHex[] = "0123456789abcdef";
     std::string out;

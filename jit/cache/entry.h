@@ -18,6 +18,8 @@ constexpr size_t entry_prefix(std::string_view key) { return kMagic.size() + 16 
 bool begins_entry(std::string_view prefix, std::string_view key, uint64_t size);
 /// The blob, when `bytes` is a whole, undamaged entry for `key`.
 std::optional<std::string> decode_entry(std::string_view bytes, std::string_view key);
+/// The key of a whole, undamaged entry, whatever it is for.
+std::optional<std::string> entry_key(std::string_view bytes);
 /// 32 hexadecimal digits: the name of a key's file.
 std::string key_name(std::string_view key);
 

@@ -107,6 +107,7 @@ std::optional<HostValue> HostRunner::compare(const HostArgs& args, double atol, 
     const bool doubles = got.are_doubles && want.are_doubles;
     const size_t count = got.values.size();
     size_t first = count, bad = 0;
+    size_t nan_got = 0, nan_wanted = 0;
     double worst = 0, worst_relative = 0;
     for (size_t i = 0; i < count; ++i) {
         if (i % kBetweenLooks == 0) step(args.span, std::min(kBetweenLooks, count - i));
@@ -118,13 +119,20 @@ std::optional<HostValue> HostRunner::compare(const HostArgs& args, double atol, 
         const Distance apart = distance(a, b, x, y, atol + rtol * std::fabs(y));
         if (apart.within) continue;
         if (bad++ == 0) first = i;
+        nan_got += std::isnan(x);
+        nan_wanted += std::isnan(y);
         worst = std::fmax(worst, apart.value);
         worst_relative = std::fmax(worst_relative, apart.value / std::fabs(y));
     }
     if (bad == 0) return HostValue{};
-    diags_->report(Diag::values_differ, args.span,
-                   {std::to_string(bad), std::to_string(count), index_text(static_cast<int64_t>(first), got.shape), got.text(first), want.text(first),
-                    number_text(worst), number_text(worst_relative)});
+    const bool numbers_differ = bad > nan_got + nan_wanted;  // else there is no distance
+    auto& d = diags_->report(Diag::values_differ, args.span,
+                             {std::to_string(bad), std::to_string(count), index_text(static_cast<int64_t>(first), got.shape), got.text(first),
+                              want.text(first), numbers_differ ? number_text(worst) : "none", numbers_differ ? number_text(worst_relative) : "none"});
+    const auto count_text = [](size_t n) { return std::to_string(n) + (n == 1 ? " value is" : " values are"); };
+    if (nan_got) d.notes.push_back(count_text(nan_got) + " NaN where a number was expected");
+    if (nan_wanted)
+        d.notes.push_back(count_text(nan_wanted) + (nan_wanted == 1 ? " a number where NaN was expected" : " numbers where NaN was expected"));
     fail(Status::mismatch);
     return std::nullopt;
 }

@@ -58,8 +58,15 @@ std::string HostRunner::text_of(const HostValue& value) {
         case HostValue::tensor: {
             const Format& format = module_.types().format(value.t->elem);
             std::string head = value.t->extents.rank ? "tensor<" + format.name + ">" + to_string(value.t->extents) + "\n" : std::string();
-            if (format.is_block()) return head + "(block format)";
-            return head + tile_text(module_.types(), read_tile(module_.types(), value.t->view()));
+            std::shared_ptr<HostTensor> shown = value.t;
+            if (format.is_block()) {  // its values, which have scales in them
+                std::string why;
+                TypeTable& types = module_.types();
+                if (!new_tensor(shown, id_of(Fmt::f32), types.intern(Layout::row()), value.t->extents, true, {}) ||
+                    !copy_converted(engine_, module_, shown->view(), value.t->view(), *diags_, &why))
+                    return head + "(block format)";
+            }
+            return head + tile_text(module_.types(), read_tile(module_.types(), shown->view()));
         }
     }
     return {};

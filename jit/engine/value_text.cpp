@@ -29,18 +29,21 @@ std::string code_text(const Format& format, uint64_t code) {
     return {text, end};
 }
 
+/// Characters in front of the point of a number, or of its exponent where it has none; all of other texts.
+size_t before_point(std::string_view text) { return std::min(text.find_first_of(".e"), text.size()); }
+
 struct Printer {
     const Format& format;
     const TileData& tile;
-    int64_t edge;
+    int64_t edge;  ///< elements at the ends of long axes; 0: all of them
     std::string out;
-    size_t width = 0;
+    size_t before = 0, behind = 0;  ///< the widest in front of the point and from it on
 
     std::string element(int64_t at) const {
         uint64_t code = load_bits(format, tile.bytes.data() + static_cast<size_t>(at) * format.container_bytes(), 0);
         return code_text(format, code);
     }
-    bool shown(int64_t i, int64_t n) const { return n <= 2 * edge + 1 || i < edge || i >= n - edge; }
+    bool shown(int64_t i, int64_t n) const { return edge == 0 || n <= 2 * edge + 1 || i < edge || i >= n - edge; }
 
     template <class Fn>
     void visit(int axis, int64_t base, Fn&& leaf) {
@@ -53,22 +56,38 @@ struct Printer {
                 visit(axis + 1, base * n + i, leaf);
         }
     }
+    /// Elements of the last axis in as many lines as it takes, points below one another.
+    void print_row(int64_t base, size_t indent) {
+        constexpr size_t kLine = 100;
+        const int64_t n = tile.shape[tile.shape.rank - 1];
+        size_t column = indent + 1;
+        for (int64_t i = 0; i < n; ++i) {
+            if (!shown(i, n)) {
+                if (i == edge) out += "  ..", column += 4;
+                continue;
+            }
+            const bool wraps = i && column + 2 + before + behind > kLine;
+            if (wraps) out += "\n" + std::string(indent + 1, ' '), column = indent + 1;
+            if (i && !wraps) out += "  ", column += 2;
+            const std::string text = element(base * n + i);
+            const size_t front = before_point(text);
+            out += std::string(before - front, ' ') + text + std::string(behind - (text.size() - front), ' ');
+            column += before + behind;
+        }
+    }
     void print(int axis, int64_t base, size_t indent) {
         out += '[';
         int64_t n = tile.shape[axis];
-        bool last = axis + 1 == tile.shape.rank, first = true;
-        for (int64_t i = 0; i < n; ++i) {
-            if (!shown(i, n)) {
-                if (i == edge) out += last ? "  .." : "\n" + std::string(indent + 1, ' ') + "..";
-                continue;
-            }
-            if (!first) out += last ? "  " : "\n" + std::string(indent + 1, ' ');
-            first = false;
-            if (last) {
-                std::string text = element(base * n + i);
-                out += std::string(width - text.size(), ' ') + text;
-            } else {
-                print(axis + 1, base * n + i, indent + 1);
+        if (axis + 1 == tile.shape.rank) {
+            print_row(base, indent);
+        } else {
+            for (int64_t i = 0; i < n; ++i) {
+                if (!shown(i, n) && i != edge) continue;
+                if (i) out += "\n" + std::string(indent + 1, ' ');
+                if (shown(i, n))
+                    print(axis + 1, base * n + i, indent + 1);
+                else
+                    out += "..";
             }
         }
         out += ']';
@@ -78,10 +97,16 @@ struct Printer {
 }  // namespace
 
 std::string tile_text(const TypeTable& types, const TileData& tile, int edge) {
-    Printer p{types.format(tile.elem), tile, edge, {}, 0};
+    constexpr int64_t kWhole = 1000;  // elements of a tile that is shown whole
+    Printer p{types.format(tile.elem), tile, tile.shape.elements() <= kWhole ? 0 : edge, {}, 0, 0};
     if (tile.shape.rank == 0) return p.element(0);
     if (tile.shape.elements() == 0) return "[]";
-    p.visit(0, 0, [&](int64_t at) { p.width = std::max(p.width, p.element(at).size()); });
+    p.visit(0, 0, [&](int64_t at) {
+        const std::string text = p.element(at);
+        const size_t front = before_point(text);
+        p.before = std::max(p.before, front);
+        p.behind = std::max(p.behind, text.size() - front);
+    });
     p.print(0, 0, 0);
     return p.out;
 }
