@@ -1,5 +1,7 @@
 // The text of `explain`, made of its facts alone (explanation.h). tests/explain/rebuild.py makes the same text of the JSON.
 #include <algorithm>
+#include <functional>
+#include <map>
 
 #include "lang/explanation.h"
 #include "lang/plain_text.h"
@@ -52,10 +54,10 @@ struct Text {
         return out;
     }
     std::string operator()(const Estimated& e) const {
-        std::vector<GpuEstimate::Part> parts(e.estimate.parts.begin(), e.estimate.parts.end());
-        std::ranges::stable_sort(parts, std::ranges::greater{}, &GpuEstimate::Part::microseconds);
+        std::multimap<double, GpuEstimate::Part, std::greater<>> parts;  // which keeps the order of equal ones
+        for (const GpuEstimate::Part& p : e.estimate.parts) parts.emplace(p.microseconds, p);
         return "estimate" + at_text(e.extents) + ": " + time_text(e.estimate.microseconds) + " (" + e.estimate.text() + "); each alone: " +
-               joined(parts, ", ", [](const GpuEstimate::Part& p) { return std::string(p.name) + " " + time_text(p.microseconds); });
+               joined(parts, ", ", [](const auto& p) { return std::string(p.second.name) + " " + time_text(p.first); });
     }
     std::string operator()(const NoProducts&) const { return "no products"; }
     std::string operator()(const Recognition& r) const { return (r.recognised() ? "matrix product: " : "not a matrix product: ") + r.reason(); }
