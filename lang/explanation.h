@@ -36,7 +36,7 @@ struct GpuEstimate {
     bool spread = true;                    ///< the stretches of a split sum are CTAs of their own, rather than one after the other in each program
     int64_t chunk = 0;  ///< elements of K that a tensor core sums on its own before it rounds (fp8), smallest of all products; 0: no such product
     double memory_bytes = 0;  ///< that memory, rather than a cache, gives and takes
-    double codes = 0;         ///< elements of fewer than 8 bits that the launch casts, each as often as a program does
+    double codes = 0;         ///< elements of at most 8 bits that the launch casts, each as often as a program does
     const char* bound = "";   ///< the part that takes longest
     const char* row = "";     ///< instruction of the product that takes longest; empty: no product
     std::array<Part, 5> parts;

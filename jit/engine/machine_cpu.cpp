@@ -124,6 +124,10 @@ public:
     std::string missing() override { return kProblem; }
     bool is_gpu() const override { return false; }
     std::unique_ptr<Program> prepare(const sema::Instance&, const std::vector<std::string>&) override { throw InternalError(kProblem); }
+    std::optional<std::vector<explain::Note>> explain(const sema::Instance&, DiagSink& diags) override {
+        diags.report(Diag::machine_unavailable, {}, {"cpu", kProblem});
+        return std::nullopt;
+    }
     std::optional<std::string> artifact(const sema::Instance&, const std::vector<std::string>&, std::string_view, const Arch*,
                                         const std::atomic<bool>*, DiagSink& diags) override {
         diags.report(Diag::machine_unavailable, {}, {"cpu", kProblem});

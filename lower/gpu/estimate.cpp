@@ -220,6 +220,11 @@ Cost Estimator::product(const Inst& inst) {
     const RowVerdict best = best_row(judge_rows(fn_, inst, rows_));
     const MmaRow& row = mma_rows()[static_cast<size_t>(best.row)];
     c.tensor = c.alone = best.cost * (out_.spills ? kSpill : 1);
+    for (const size_t o : {0, 1}) {  // operands that are cast for the instruction
+        const Format& given = fn_.elem(fn_.operands(inst)[o]);
+        const bool widened = given.bits <= 8 && fn_.types().format(o ? best.b : best.a).bits > given.bits;
+        if (widened) c.codes += double(fn_.type(fn_.operands(inst)[o]).shape.elements());
+    }
     if (row.fraction_bits == 13) {
         const int64_t chunk = std::min<int64_t>(inst.op == Op::dot_scaled ? scale_stretch(fn_, inst) : product_shape(fn_, inst).k, 128);
         out_.chunk = out_.chunk ? std::min(out_.chunk, chunk) : chunk;
@@ -268,8 +273,9 @@ Cost Estimator::instruction(const Inst& inst) {
     const bool free = inst.op == Op::constant || inst.op == Op::broadcast || inst.op == Op::reshape || inst.op == Op::permute || inst.op == Op::iota;
     if (free || inst.results.count == 0 || fn_.type(fn_.result(inst)).kind != Type::tile) return c;
     const ValueId of = inst.op == Op::reduce || inst.op == Op::contract ? fn_.operands(inst)[0] : fn_.result(inst);
-    const bool decodes = inst.op == Op::cast && fn_.elem(fn_.operands(inst)[0]).bits < 8;
-    if (decodes) c.codes = double(fn_.type(of).shape.elements());
+    const unsigned bits = inst.op == Op::cast ? fn_.elem(fn_.operands(inst)[0]).bits : 0;
+    const bool decodes = bits > 0 && bits < 8;
+    if (bits > 0 && bits <= 8 && !fn_.elem(fn_.operands(inst)[0]).is_bool()) c.codes = double(fn_.type(of).shape.elements());
     c.lanes = (decodes ? kDecoding : 1) * double(fn_.type(of).shape.elements()) / kLanes *
               (inst.op == Op::contract ? double(fn_.type(of).shape[fn_.type(of).shape.rank - 1]) : 1);
     c.alone = c.lanes + (inst.op == Op::reduce ? kUncopied : 0);

@@ -105,6 +105,9 @@ TEST_F(Tuning, StretchesOfSplitSumsAreSpreadWhereThatIsQuicker) {
     EXPECT_TRUE(few.spread);
     EXPECT_EQ(few.stretches, 8u);
     EXPECT_EQ(few.programs, 256u);
+    EXPECT_GE(few.memory_bytes, 4096.0 * 16384) << "each stretch of each row of weights is read once";
+    EXPECT_LE(few.memory_bytes, 1.5 * 4096 * 16384);
+    EXPECT_EQ(few.codes, 4096.0 * 16384);
     EXPECT_FALSE(alone.spread);
     EXPECT_EQ(alone.programs, 32u);
     EXPECT_LT(few.microseconds, alone.microseconds);
