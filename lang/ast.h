@@ -160,7 +160,12 @@ struct Module {
     int edition = 0;  ///< 0: not written
     std::string_view docs;
     std::span<const Item* const> items;
+    std::span<const Span> damage{};  ///< stretches of text, in order, of which nothing or not all is in the items, since they have syntax errors
+    std::span<const Name> lost{};    ///< the words of such stretches, in order: any of them may have been declared there
 };
+
+/// How many statements, those within others included, assign to the variable or to a part of it.
+size_t assignments(std::span<const Stmt* const> stmts, std::string_view variable);
 
 /// as<IntLit>(e): checked by the caller's look at `kind`.
 template <class T, class Node>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "lang/check.h"
@@ -127,7 +128,8 @@ Diagnostic& DiagSink::report(Diag id, Span span, std::initializer_list<std::stri
 
 Diagnostic& DiagSink::add(Diagnostic made) {
     const bool is_error = made.severity == Severity::error;
-    bool repeat = false;
+    const auto touches = [&](Span old) { return old.file == made.span.file && old.begin < made.span.end && made.span.begin < old.end; };
+    bool repeat = is_error && std::any_of(settled_.begin(), settled_.end(), touches);
     size_t kept = 0;
     for (const Diagnostic& d : diags_) {
         repeat |= d.id == made.id && d.span == made.span && ((is_error && made.span.valid()) || d.message == made.message);
@@ -145,8 +147,25 @@ Diagnostic& DiagSink::add(Diagnostic made) {
     return dropped_ = std::move(made);
 }
 
+void DiagSink::settle(size_t first) {
+    for (size_t i = first; i < diags_.size(); ++i)
+        if (diags_[i].severity == Severity::error && diags_[i].span.valid()) settled_.push_back(diags_[i].span);
+}
+
+void DiagSink::sort() {
+    std::vector<uint32_t> files;
+    for (const Diagnostic& d : diags_)
+        if (std::find(files.begin(), files.end(), d.span.file) == files.end()) files.push_back(d.span.file);
+    const auto key = [&](const Diagnostic& d) {
+        const bool last = d.id == Diag::too_many_errors;
+        return std::tuple(last, std::find(files.begin(), files.end(), d.span.file), d.span.begin);
+    };
+    std::stable_sort(diags_.begin(), diags_.end(), [&](const Diagnostic& a, const Diagnostic& b) { return key(a) < key(b); });
+}
+
 std::vector<Diagnostic> DiagSink::take() {
     errors_ = 0;
+    settled_.clear();
     for (Diagnostic& d : diags_) d.kept.insert(d.kept.end(), kept_.begin(), kept_.end());
     return std::exchange(diags_, {});
 }

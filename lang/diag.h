@@ -85,6 +85,11 @@ public:
     size_t error_count() const { return errors_; }  ///< reports that were dropped (repeats, beyond the limit) included
     const std::vector<Diagnostic>& all() const { return diags_; }
     std::vector<Diagnostic>& recorded() { return diags_; }  ///< for who tries the changes that they offer
+    /// A phase has ended, with the reports from number `first` on: what later phases report of the same text is an echo, and dropped.
+    void settle(size_t first);
+    /// Orders the reports of each file by position; files keep the order of their first report.
+    void sort();
+    bool full() const { return errors_ >= limit_; }  ///< further errors are not recorded
     /// Spans of reports may lie in texts of `owner`, which nobody else may own: the reports do.
     void keep(std::shared_ptr<const void> owner) { kept_.push_back(std::move(owner)); }
     /// Undoes the last `keep` of an owner of which nothing was reported.
@@ -99,6 +104,7 @@ private:
     size_t limit_, errors_ = 0;
     std::vector<Diagnostic> diags_;
     std::vector<std::string> context_;
+    std::vector<Span> settled_;
     std::vector<std::shared_ptr<const void>> kept_;
     Diagnostic dropped_;
 };

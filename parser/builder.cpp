@@ -49,6 +49,8 @@ const T* make(Arena& arena, ExprKind kind, Span span, const Shape& shape, const 
     return &arena.make<Shaped<T>>(shape, T{{kind, span}, fields...})->node;
 }
 
+constexpr size_t kMaxCures = 100;  // errors from which on blocks are not searched for what cures them: the cost is quadratic
+
 bool is_comparison(const Expr* e) {
     if (e->kind != ExprKind::binary || shape_of(e).in_parens) return false;
     BinaryOp op = as<BinaryExpr>(e).op;
@@ -60,10 +62,12 @@ bool is_comparison(const Expr* e) {
 /// False when a node of this shape would exceed the limits; its parent is then left out of the tree.
 bool Builder::fits(const Shape& shape, Span span) {
     if (shape.depth > kMaxDepth) {
+        damage(span);
         if (!std::exchange(reported_depth_, true)) diags.report(Diag::nesting_too_deep, span, {std::to_string(kMaxDepth)});
         return false;
     }
     if (shape.height > kMaxChain + kMaxDepth) {
+        damage(span);
         if (!std::exchange(reported_chain_, true)) diags.report(Diag::chain_too_long, span, {std::to_string(kMaxChain)});
         return false;
     }
@@ -181,6 +185,7 @@ std::vector<IndexBinder> Builder::binders(Exprs items) {
         const BinaryExpr* less = item->kind == ExprKind::binary ? &as<BinaryExpr>(item) : nullptr;
         if (less == nullptr || less->op != BinaryOp::lt || less->lhs->kind != ExprKind::name) {
             diags.report(Diag::bad_binder, item->span);
+            damage(item->span);
             continue;
         }
         out.push_back({{as<NameExpr>(less->lhs).name, less->lhs->span}, less->rhs});
@@ -197,16 +202,23 @@ ExprPtr Builder::form(ExprPtr reducer, Exprs items, ExprPtr body, Span span) {
 ExprPtr Builder::index_form(Exprs items, ExprPtr body, Span span) { return form(nullptr, items, body, span); }
 
 ExprPtr Builder::reducing_form(ExprPtr reducer, IndexItems items, ExprPtr body, Span span) {
-    if (reducer->kind != ExprKind::name) diags.report(Diag::bad_reducer, reducer->span);
+    if (reducer->kind != ExprKind::name) {
+        diags.report(Diag::bad_reducer, reducer->span);
+        damage(reducer->span);
+    }
     std::vector<ExprPtr> values;
     for (const IndexItem& item : items) {
         if (item.kind == IndexItem::value) {
             values.push_back(item.start);
         } else {
             diags.report(Diag::bad_binder, item.span);
+            damage(item.span);
         }
     }
-    if (items.empty()) diags.report(Diag::bad_binder, span);
+    if (items.empty()) {
+        diags.report(Diag::bad_binder, span);
+        damage(span);
+    }
     return form(reducer, values, body, span);
 }
 
@@ -240,13 +252,34 @@ Over over(const Block& block, ExprPtr expr, Attributes attributes) {
 
 }  // namespace
 
-Block Builder::block(Stmts stmts, Span span) { return {stmts, span}; }
+Block Builder::block(Stmts stmts, Span span) {
+    if (!bare_lets_.empty()) report_bare_lets(stmts, span);
+    return {stmts, span};
+}
 
 Pattern Builder::pattern(bool is_tuple, Names names, Span span) { return {is_tuple, names, span}; }
 
 StmtPtr Builder::let(bool is_var, const Pattern& pattern, ExprPtr type, ExprPtr init, Span span) {
     Shape shape = Over().add(type).add(init).parent();
     return fits(shape, span) ? make_stmt<LetStmt>(arena, StmtKind::let, span, shape, is_var, pattern, type, init) : nullptr;
+}
+
+StmtPtr Builder::bare_let(const Name& name, ExprPtr type, ExprPtr init, Span span) {
+    StmtPtr made = let(false, pattern(false, list(name), name.span), type, init, span);
+    if (made) bare_lets_.push_back(&as<LetStmt>(made));
+    return made;
+}
+
+void Builder::report_bare_lets(Stmts stmts, Span block) {
+    for (; !bare_lets_.empty() && bare_lets_.back()->span.begin >= block.begin; bare_lets_.pop_back()) {
+        const LetStmt& s = *bare_lets_.back();
+        if (std::find(stmts.begin(), stmts.end(), &s) == stmts.end()) continue;  // an error has dropped it
+        const Name& name = s.pattern.names.front();
+        const bool few = diags.error_count() < kMaxCures;
+        const char* keyword = few && assignments(stmts, name.text) ? "var" : "let";
+        Diagnostic& d = diags.report(Diag::undeclared, name.span, {std::string(name.text), keyword, std::string(name.text) + ": .."});
+        d.fixes.push_back({{s.span.file, s.span.begin, s.span.begin}, std::string(keyword) + " "});
+    }
 }
 
 StmtPtr Builder::assign(AssignOp op, ExprPtr target, ExprPtr value, Span span) {
@@ -257,7 +290,10 @@ StmtPtr Builder::assign(AssignOp op, ExprPtr target, ExprPtr value, Span span) {
         std::span<const Expr* const> items = as<TupleExpr>(target).items;
         ok = !items.empty() && std::all_of(items.begin(), items.end(), [](ExprPtr e) { return e->kind == ExprKind::name; });
     }
-    if (!ok) diags.report(Diag::bad_target, target->span);
+    if (!ok) {
+        diags.report(Diag::bad_target, target->span);
+        damage(target->span);
+    }
     Shape shape = Over().add(target).add(value).parent();
     return ok && fits(shape, span) ? make_stmt<AssignStmt>(arena, StmtKind::assign, span, shape, op, target, value) : nullptr;
 }
@@ -290,6 +326,8 @@ StmtPtr Builder::while_stmt(ExprPtr condition, Attributes attributes, const Bloc
     if (!fits(shape, span)) return nullptr;
     return make_stmt<WhileStmt>(arena, StmtKind::while_, span, shape, condition, attributes, body);
 }
+
+StmtPtr Builder::broken_loop(const Block& body, Span keyword, Span span) { return while_stmt(bool_lit(true, keyword), {}, body, span); }
 
 StmtPtr Builder::jump(StmtKind kind, Span span) {
     if (kind == StmtKind::break_) return make_stmt<BreakStmt>(arena, kind, span, {});

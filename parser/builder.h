@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -146,12 +147,15 @@ public:
     ast::Block block(Stmts stmts, Span span);
     ast::Pattern pattern(bool is_tuple, Names names, Span span);
     StmtPtr let(bool is_var, const ast::Pattern& pattern, ExprPtr type, ExprPtr init, Span span);
+    /// `x: T = e;`, a declaration without its keyword. It is reported when its block is complete and shows which keyword it needs.
+    StmtPtr bare_let(const ast::Name& name, ExprPtr type, ExprPtr init, Span span);
     StmtPtr assign(ast::AssignOp op, ExprPtr target, ExprPtr value, Span span);
     StmtPtr expr_stmt(ExprPtr expr, Span span);
     StmtPtr if_stmt(bool is_const, ExprPtr condition, const ast::Block& then_block, const ElsePart& else_part, Span span);
     ElsePart else_if(StmtPtr inner, Span span);
     StmtPtr for_stmt(bool is_const, const ast::Pattern& pattern, ExprPtr iterable, Attributes attributes, const ast::Block& body, Span span);
     StmtPtr while_stmt(ExprPtr condition, Attributes attributes, const ast::Block& body, Span span);
+    StmtPtr broken_loop(const ast::Block& body, Span keyword, Span span);  ///< of which only the body is known
     StmtPtr jump(ast::StmtKind kind, Span span);
     StmtPtr return_stmt(ExprPtr value, Span span);
     StmtPtr block_stmt(const ast::Block& block, Span span);
@@ -200,8 +204,18 @@ public:
     StmtPtr walrus(ExprPtr target, Span op, ExprPtr value, Span span);
     StmtPtr increment(ExprPtr target, Span target_span, Span op, Span span);
     void syntax_error(const Token& found, const std::vector<int>& expected);
-    /// After an unexpected token that can only follow a missing `;`: parsing goes on in front of it.
-    bool missing_semicolon() const { return missing_semicolon_; }
+    void next_token();
+    /// May the newest token follow a missing `;`? Then, with what the parser takes in its place, a `;` (with a diagnostic) comes before it.
+    bool may_lack_semicolon() const;
+    bool insert_semicolon(const std::vector<int>& expected);
+    /// The parser takes the token: ends of statements bound what an error damages.
+    void take(const Token& token);
+    /// Not all of this text is in the tree.
+    void damage(Span text);
+    std::vector<Span> damaged;
+    void merge_damage();  ///< puts the stretches in order, without overlaps
+    /// The words in them; of stretches outside of items the names that an item may have had.
+    std::vector<ast::Name> lost_names() const;
 
     Scanner& scanner;
     Arena& arena;
@@ -210,6 +224,7 @@ public:
     bool started = false;
     bool failed_at_end = false;  ///< a syntax error at the end of the text: more text could mend it
     Token last, previous, before_previous;  ///< the newest tokens given to the parser, the newest first
+    const void* parser = nullptr;
 
     // ---- results ----
     std::vector<ItemPtr> items;
@@ -218,7 +233,13 @@ public:
     ExprPtr expression = nullptr;
 
 private:
-    bool missing_semicolon_ = false, reported_depth_ = false, reported_chain_ = false, any_item_ = false;
+    std::optional<Token> held_;  ///< comes behind an inserted `;`
+    bool reported_depth_ = false, reported_chain_ = false, any_item_ = false;
+    bool skipping_items_ = false;                              ///< after an error between items: the text up to the next item is told of once
+    bool damaging_ = false;                                    ///< the last stretch of `damaged` goes on
+    uint32_t sets_ = 0;                                        ///< that are open
+    uint32_t statement_begin_ = 0, last_statement_begin_ = 0;  ///< behind the last token that ended a statement or opened a block, and the one before
+    std::vector<const ast::LetStmt*> bare_lets_;               ///< of blocks that are not complete
     uint32_t syntax_errors_ = 0;
     std::deque<Clauses> clauses_;
 
@@ -229,6 +250,9 @@ private:
     bool report_foreign_form(const Token& found, bool item_expected);
     bool report_if_else(std::string_view before, std::string_view rest);
     void lambda(Diagnostic& d, Span word) const;
+    void report_bare_lets(Stmts stmts, Span block);
+    void begin_damage(const Token& found);
+    void report_missing_semicolon(const std::vector<int>& expected);
 };
 
 }  // namespace tegula::syntax

@@ -104,6 +104,7 @@ void Builder::edition(uint64_t value, Span value_span, Span span) {
 
 void Builder::add_item(ItemPtr item) {
     any_item_ = true;
+    skipping_items_ = false;
     if (item != nullptr) items.push_back(item);
 }
 

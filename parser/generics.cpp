@@ -11,6 +11,14 @@ namespace tegula::syntax {
 namespace {
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+/// Does the text begin with a keyword that no expression contains? Then a `;` is missing before it.
+bool begins_statement(std::string_view text) {
+    constexpr std::string_view kKeywords[] = {"edition", "import", "const", "type", "struct", "layout", "fn",    "kernel",   "test",
+                                              "bench",   "let",    "var",   "if",   "for",    "while",  "break", "continue", "return"};
+    const auto end = std::find_if_not(text.begin(), text.end(), is_word);
+    return std::find(std::begin(kKeywords), std::end(kKeywords), text.substr(0, static_cast<size_t>(end - text.begin()))) != std::end(kKeywords);
+}
+constexpr size_t kLongestKeyword = 8;
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 }  // namespace
@@ -57,7 +65,7 @@ bool GenericLookahead::close_angle(size_t i, bool inside) {
     char c = at(next);
     bool closes_outer = stack_.empty() ? inside : stack_.back().kind == '<';
     bool fits = next >= text_.size() || (c != '\0' && std::string_view("([)],;={}@.:").find(c) != std::string_view::npos);
-    if (fits || (c == '>' && closes_outer)) opens_.insert(open);
+    if (fits || (c == '>' && closes_outer) || begins_statement(text_.substr(next, kLongestKeyword + 1))) opens_.insert(open);
     return !stack_.empty();
 }
 

@@ -23,8 +23,11 @@ struct Parse {
 
 const ast::Module* parse_module(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags) {
     Parse parse(sources, file, arena, diags, syntax::Entry::module);
-    std::span<const ast::Item* const> items = arena.copy(parse.builder.items);
-    return arena.make<ast::Module>(file, parse.builder.edition_value, parse.scanner.module_docs(), items);
+    const std::span<const ast::Item* const> items = arena.copy(parse.builder.items);
+    parse.builder.merge_damage();
+    const std::span<const Span> damage = arena.copy(parse.builder.damaged);
+    const std::span<const ast::Name> lost = arena.copy(parse.builder.lost_names());
+    return arena.make<ast::Module>(file, parse.builder.edition_value, parse.scanner.module_docs(), items, damage, lost);
 }
 
 const ast::Block* parse_statements(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags, bool* incomplete) {

@@ -69,6 +69,7 @@ public:
     Token next();
     void halt() { halted_ = true; }
     bool halted() const { return halted_; }
+    bool in_block() const { return frames_.back().kind == '{' || frames_.back().kind == 'B'; }
     /// The end of the text came inside a bracket, block or comment.
     bool ended_open() const { return ended_open_; }
     /// A lexical error was reported at or after this offset.

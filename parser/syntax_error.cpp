@@ -15,9 +15,9 @@ namespace {
 
 constexpr uint32_t kMaxSyntaxErrors = 100;
 
-constexpr int kExpressionStarts[] = {K::S_IDENT,  K::S_INT,   K::S_FLOAT,    K::S_STRING, K::S_TRUE,  K::S_FALSE, K::S_NONE,
-                                     K::S_LPAREN, K::S_MINUS, K::S_LBRACKET, K::S_BANG,   K::S_TILDE, K::S_BAR,
-                                     K::S_WHERE,  K::S_STAR,  K::S_AMP,      K::S_PLUS,   K::S_INCREMENT};
+constexpr int kExpressionStarts[] = {K::S_IDENT, K::S_INT,    K::S_FLOAT, K::S_STRING,   K::S_TRUE, K::S_FALSE,
+                                     K::S_NONE,  K::S_LPAREN, K::S_MINUS, K::S_LBRACKET, K::S_BANG, K::S_TILDE,
+                                     K::S_BAR,   K::S_WHERE,  K::S_STAR,  K::S_AMP,      K::S_PLUS, K::S_INCREMENT};
 constexpr int kOperators[] = {K::S_LPAREN,     K::S_LBRACKET,   K::S_DOT,       K::S_AT,         K::S_GENERIC_OPEN, K::S_ELSE,       K::S_OR_OR,
                               K::S_AND_AND,    K::S_EQ,         K::S_NE,        K::S_LT,         K::S_LE,           K::S_GT,         K::S_GE,
                               K::S_BAR,        K::S_CARET,      K::S_AMP,       K::S_SHL,        K::S_SHR,          K::S_PLUS,       K::S_MINUS,
@@ -54,6 +54,7 @@ std::string_view trimmed_end(std::string_view text) {
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_name_character(char c) { return is_digit(c) || c == '_' || ((c | 32) >= 'a' && (c | 32) <= 'z'); }
 
 std::string describe(const Token& token) {
     if (token.kind == Grammar::token::END) return "the end of the file";
@@ -68,6 +69,7 @@ std::string describe_expected(std::vector<int> expected) {
     std::vector<std::string> groups, words;
     std::vector<int> covered;
     if (has(K::S_ADD_ASSIGN)) covered.push_back(K::S_ASSIGN);
+    if (has(K::S_ADD_ASSIGN)) covered.push_back(K::S_COLON);  // of a declaration without keyword, which is no advice
     bool statement = false;
     for (const Group& group : kGroups) {
         if (!has(group.marks[0]) || !has(group.marks[1])) continue;
@@ -108,45 +110,144 @@ std::vector<int> without_foreign(std::vector<int> expected) {
     return expected;
 }
 
+/// Where a statement may end, and only there, the next token cannot go on: asking the parser costs too much to do it before each token.
+bool Builder::may_lack_semicolon() const {
+    using T = Grammar::token;
+    constexpr int kLast[] = {T::IDENT,  T::INT,      T::FLOAT,         T::STRING, T::TRUE,  T::FALSE,   T::NONE,
+                             T::RPAREN, T::RBRACKET, T::GENERIC_CLOSE, T::RETURN, T::BREAK, T::CONTINUE};
+    constexpr int kNext[] = {T::IDENT, T::IF, T::FOR, T::WHILE, T::BREAK, T::CONTINUE, T::STRING, T::INT, T::RBRACE, T::END, T::EDITION};
+    const auto is = [](std::span<const int> kinds, int kind) { return std::find(kinds.begin(), kinds.end(), kind) != kinds.end(); };
+    if (!is(kLast, previous.kind)) return false;
+    if (last.kind == T::LET || last.kind == T::VAR || last.kind == T::RETURN || is_item_keyword(last.kind)) return true;
+    if (!is(kNext, last.kind)) return false;
+    if (last.kind == T::RBRACE || last.kind == T::END) return true;
+    const std::string_view between = scanner.text().substr(previous.span.end, last.span.begin - previous.span.end);
+    return between.find('\n') != between.npos && scanner.in_block();
+}
+
+bool Builder::insert_semicolon(const std::vector<int>& possible) {
+    const std::vector<int> expected = without_foreign(possible);
+    const auto may_be = [&](int kind) { return std::find(expected.begin(), expected.end(), kind) != expected.end(); };
+    if (!may_be(K::S_SEMI) || may_be(Grammar::by_kind(Grammar::token_kind_type(last.kind)).kind())) return false;
+    const bool at_end = last.kind == Grammar::token::END;
+    if (at_end && !last.is_virtual) failed_at_end = true;
+    // In a damaged statement it is no error of its own, and where brackets or characters are amiss that has been told.
+    if (!damaging_ && !scanner.halted() && !scanner.error_since(previous.span.end)) {
+        if (++syntax_errors_ >= kMaxSyntaxErrors) scanner.halt();
+        if (report_foreign_keyword(last, false) || report_foreign_form(last, false))
+            begin_damage(last);
+        else
+            report_missing_semicolon(expected);
+    }
+    held_ = std::exchange(last, Token());
+    last.kind = Grammar::token::SEMI;
+    last.span = {held_->span.file, previous.span.end, previous.span.end};
+    last.is_virtual = true;
+    return true;
+}
+
+void Builder::report_missing_semicolon(const std::vector<int>& expected) {
+    const uint32_t end = previous.span.end;
+    Diagnostic& d = diags.report(Diag::syntax_error, {last.span.file, end - 1, end}, {describe_expected(expected), describe(last)});
+    // `a // b;`: what was meant for a division is a comment.
+    std::string_view comment = scanner.text().substr(end, last.span.begin - end);
+    comment = comment.substr(0, comment.find('\n'));
+    if (const size_t slashes = comment.find("//"); slashes != comment.npos && trimmed_end(comment).ends_with(';')) {
+        const ForeignRow& row = foreign_form("floor_division");
+        const uint32_t at = end + static_cast<uint32_t>(slashes);
+        d.propose({{{last.span.file, at, at + 2}, std::string(row.rewrite)}}, std::string(row.note));
+    }
+    d.propose({{{last.span.file, end, end}, ";"}}, "a statement ends in `;`");
+}
+
+void Builder::next_token() {
+    before_previous = previous;
+    previous = last;
+    last = held_ ? *std::exchange(held_, std::nullopt) : scanner.next();
+}
+
 void Builder::syntax_error(const Token& found, const std::vector<int>& possible) {
     const std::vector<int> expected = without_foreign(possible);
     bool at_end = found.kind == Grammar::token::END;
     if (at_end && !found.is_virtual) failed_at_end = true;
-    missing_semicolon_ = false;
+    const auto may_be = [&](int kind) { return std::find(expected.begin(), expected.end(), kind) != expected.end(); };
+    begin_damage(found);
     // Whatever lexical error or missing brace lies between the last good token and here is the cause, and has been told.
     if (scanner.halted() || found.is_virtual || scanner.error_since(previous.span.end)) return;
+    const bool between_items = may_be(K::S_KERNEL) && may_be(K::S_FN);
+    if (between_items && std::exchange(skipping_items_, true)) return;
     if (++syntax_errors_ >= kMaxSyntaxErrors) scanner.halt();
-    const bool item_expected = std::find(expected.begin(), expected.end(), int(K::S_KERNEL)) != expected.end();
+    const bool item_expected = may_be(K::S_KERNEL);
     if (report_foreign_keyword(found, expected == std::vector<int>{int(K::S_ASSIGN)}) || report_foreign_form(found, item_expected)) return;
-
-    std::string_view between = scanner.text().substr(previous.span.end, found.span.begin - previous.span.end);
-    bool new_line = between.find('\n') != between.npos || at_end || found.kind == Grammar::token::RBRACE;
-    bool wants_semicolon = std::find(expected.begin(), expected.end(), int(K::S_SEMI)) != expected.end();
-    bool after_operand = std::find(expected.begin(), expected.end(), int(K::S_SLASH)) != expected.end() || previous.kind == Grammar::token::RETURN ||
-                         previous.kind == Grammar::token::BREAK || previous.kind == Grammar::token::CONTINUE;
-    missing_semicolon_ = wants_semicolon && after_operand && new_line;
     Span span = found.span;
-    if (missing_semicolon_ || (at_end && previous.span.end > 0)) span = {found.span.file, previous.span.end - 1, previous.span.end};
+    if (at_end && previous.span.end > 0) span = {found.span.file, previous.span.end - 1, previous.span.end};
     Diagnostic& d = diags.report(Diag::syntax_error, span, {describe_expected(expected), describe(found)});
-    if (missing_semicolon_) {
-        uint32_t end = previous.span.end;
-        // `a // b;`: what was meant for a division is a comment.
-        const std::string_view comment = between.substr(0, between.find('\n'));
-        if (const size_t slashes = comment.find("//"); slashes != comment.npos && trimmed_end(comment).ends_with(';')) {
-            const ForeignRow& row = foreign_form("floor_division");
-            const uint32_t at = end + static_cast<uint32_t>(slashes);
-            d.propose({{{span.file, at, at + 2}, std::string(row.rewrite)}}, std::string(row.note));
-        }
-        d.propose({{{span.file, end, end}, ";"}}, "a statement ends in `;`");
-    }
-    const auto may_be = [&](int kind) { return std::find(expected.begin(), expected.end(), kind) != expected.end(); };
     const bool is_word = !found.text.empty() && ((found.text[0] | 32) >= 'a' && (found.text[0] | 32) <= 'z');
-    if (is_word && may_be(K::S_IDENT) && !may_be(K::S_INT) && !missing_semicolon_)
-        d.notes.push_back(describe(found) + " is a keyword and cannot be a name");
+    if (is_word && may_be(K::S_IDENT) && !may_be(K::S_INT)) d.notes.push_back(describe(found) + " is a keyword and cannot be a name");
     // `.5` and `1.` are floats elsewhere.
     bool after_point = previous.kind == Grammar::token::DOT && previous.span.begin > 0 && is_digit(scanner.text()[previous.span.begin - 1]);
     bool before_point = found.kind == Grammar::token::DOT && found.span.end < scanner.text().size() && is_digit(scanner.text()[found.span.end]);
     if (after_point || before_point) d.notes.push_back("a float needs digits on both sides of the point");
+}
+
+void Builder::take(const Token& token) {
+    using T = Grammar::token;
+    if (token.kind == T::SET_OPEN) ++sets_;
+    if (token.kind == T::RBRACE && sets_ > 0) {
+        --sets_;
+        return;
+    }
+    if (token.kind != T::SEMI && token.kind != T::LBRACE && token.kind != T::RBRACE && token.kind != T::END) return;
+    sets_ = 0;
+    if (std::exchange(damaging_, false)) damaged.back().end = token.span.end;
+    last_statement_begin_ = std::exchange(statement_begin_, token.span.end);
+}
+
+void Builder::begin_damage(const Token& found) {
+    if (damaging_) return;
+    const bool ended = statement_begin_ == found.span.end && found.span.end > found.span.begin;  // the token ends the statement
+    damage({found.span.file, ended ? last_statement_begin_ : statement_begin_, found.span.end});
+    damaging_ = !ended;
+}
+
+void Builder::damage(Span text) {
+    if (!damaging_) damaged.push_back(text);
+}
+
+void Builder::merge_damage() {
+    std::sort(damaged.begin(), damaged.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    std::vector<Span> merged;
+    for (const Span& s : damaged) {
+        if (!merged.empty() && s.begin <= merged.back().end)
+            merged.back().end = std::max(merged.back().end, s.end);
+        else
+            merged.push_back(s);
+    }
+    damaged = std::move(merged);
+}
+
+std::vector<ast::Name> Builder::lost_names() const {
+    constexpr std::string_view kBeforeNames[] = {"fn", "kernel", "struct", "type", "const", "layout", "as"};
+    std::vector<ast::Name> out;
+    for (const Span& stretch : damaged) {
+        const auto behind = std::partition_point(items.begin(), items.end(), [&](ItemPtr i) { return i->span.begin <= stretch.begin; });
+        const bool inside = behind != items.begin() && stretch.end <= (*std::prev(behind))->span.end;
+        std::string_view before;
+        bool of_import = false;
+        for (uint32_t at = stretch.begin; at < stretch.end;) {
+            uint32_t end = at;
+            while (end < stretch.end && is_name_character(scanner.text()[end])) ++end;
+            const std::string_view word = scanner.text().substr(at, end - at);
+            if (!word.empty()) {
+                const bool named = of_import || std::find(std::begin(kBeforeNames), std::end(kBeforeNames), before) != std::end(kBeforeNames);
+                if ((inside || named) && !is_digit(word[0])) out.push_back({word, {stretch.file, at, end}});
+                of_import = word == "import" || (of_import && !inside);
+                before = word;
+            }
+            at = std::max(end, at + 1);
+        }
+    }
+    return out;
 }
 
 }  // namespace tegula::syntax

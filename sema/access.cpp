@@ -24,6 +24,8 @@ bool names_type_form(const ast::IndexExpr& e) {
     return name == "tile" || name == "tensor" || name == "codebook";
 }
 
+std::string indices_text(size_t n) { return n == 1 ? "1 index is" : std::to_string(n) + " indices are"; }
+
 }  // namespace
 
 // ---- resolving index lists ----
@@ -60,7 +62,10 @@ bool Elaborator::resolve_slice(const ast::IndexItem& item, size_t d, Part& part)
     const Value start = expr(*item.start), extent = expr(*item.extent);
     if (start.kind == Value::poison || extent.kind == Value::poison) return false;
     if (extent.kind == Value::tile) {
-        error(Diag::dynamic_extent, item.extent->span, describe(extent) + ", a run-time value");
+        Diagnostic& d = diags_.report(Diag::dynamic_extent, item.extent->span, {describe(extent) + ", a run-time value"});
+        note_hidden(d);
+        d.notes.push_back("help: write a constant, or a generic parameter such as `BLOCK: int = 128` of the kernel: what a slice has beyond the end of "
+                          "a tensor reads as 0, or as `else v`, and is not written");
         return false;
     }
     const auto length = static_int(extent, item.extent->span, "the extent of a slice");
@@ -156,7 +161,7 @@ bool Elaborator::resolve_part(const ast::IndexExpr& e, const Value& base, Part& 
     const auto given =
         static_cast<size_t>(std::count_if(e.items.begin(), e.items.end(), [](const auto& i) { return i.kind != ast::IndexItem::new_axis; }));
     if (given != rank) {
-        error(Diag::wrong_index_count, e.span, describe(base), std::to_string(rank), std::to_string(given));
+        error(Diag::wrong_index_count, e.span, describe(base), count_text(rank, "dimension"), indices_text(given));
         return false;
     }
     std::vector<int64_t> dims;
@@ -205,7 +210,7 @@ bool Elaborator::finish_part(Part& part, std::vector<int64_t> dims, const std::o
 
 Value Elaborator::member_at(const ast::IndexExpr& e, const Value& array) {
     if (e.items.size() != 1 || e.items[0].kind != ast::IndexItem::value)
-        return error(Diag::wrong_index_count, e.span, describe(array), "1", std::to_string(e.items.size()));
+        return error(Diag::wrong_index_count, e.span, describe(array), count_text(1, "dimension"), indices_text(e.items.size()));
     const auto at = static_int(expr(*e.items[0].start), e.items[0].span, "the index of an array");
     if (!at) return poison(e.span);
     if (*at < 0 || *at >= static_cast<int64_t>(array.items.size()))

@@ -232,7 +232,7 @@ std::optional<int> Elaborator::normal_axis(const Value& v, int rank, Span span) 
     if (!axis) return std::nullopt;
     const int64_t from_front = *axis < 0 ? *axis + rank : *axis;
     if (from_front < 0 || from_front >= rank) {
-        error(Diag::bad_axis, span, std::to_string(*axis), std::to_string(rank));
+        error(Diag::bad_axis, span, std::to_string(*axis), count_text(static_cast<size_t>(rank), "dimension"));
         return std::nullopt;
     }
     return static_cast<int>(from_front);

@@ -19,6 +19,21 @@ constexpr std::string_view kOptions[] = {"rne",      "rna",           "rtz",    
                                          "all_ones", "negative_zero", "strict",  "automatic", "floor",   "ceil",       "even", "rceil"};
 constexpr std::string_view kConstants[] = {"inf", "nan", "pi", "true", "false"};
 
+/// Functions that host statements have besides the language's.
+struct HostCall {
+    std::string_view name;
+    const char* signature;
+};
+constexpr HostCall kHostCalls[] = {
+#define HOST_CALL(name, signature, doc) {#name, signature},
+#include "lang/host_calls.def"
+};
+
+const HostCall* find_host_call(std::string_view name) {
+    const auto row = std::find_if(std::begin(kHostCalls), std::end(kHostCalls), [&](const HostCall& c) { return c.name == name; });
+    return row == std::end(kHostCalls) ? nullptr : row;
+}
+
 bool is_option_word(std::string_view name) { return std::find(std::begin(kOptions), std::end(kOptions), name) != std::end(kOptions); }
 
 bool is_format_name(std::string_view name) {
@@ -55,10 +70,12 @@ const Checker::Known* Checker::find(std::string_view name) const {
     return nullptr;
 }
 
-bool Checker::known(std::string_view name) const { return find(name) || is_item(module_, name) || is_builtin(name); }
+bool Checker::known(std::string_view name) const {
+    return find(name) || is_item(module_, name) || is_builtin(name) || (in_host_ && find_host_call(name));
+}
 
 void Checker::name(std::string_view text, Span span) {
-    if (!in_host_ && !known(text)) unknown(text, span);
+    if (!known(text) && !reported_.contains(text)) unknown(text, span);
 }
 
 void Checker::unknown(std::string_view text, Span span) {
@@ -77,7 +94,10 @@ void Checker::unknown(std::string_view text, Span span) {
     names.insert(names.end(), std::begin(kConstants), std::end(kConstants));
     for (const std::string_view w : layout_words()) names.push_back(w);
     names.insert(names.end(), {"row", "col"});
+    for (const HostCall& c : kHostCalls)
+        if (in_host_) names.push_back(c.name);
     suggest_name(d, &module_, text, span, around_, names);
+    if (d.notes.empty() && d.fixes.empty()) reported_.insert(text);
 }
 
 void Checker::arguments(std::span<const ast::Arg> args) {
@@ -154,11 +174,39 @@ void Checker::match_arguments(std::string_view owner, const std::vector<std::pai
     diags_.report(Diag::wrong_argument_count, e.span, {std::string(owner), takes, std::to_string(e.args.size())});
 }
 
+/// A launch: every parameter has its argument.
+void Checker::launch(const ast::KernelItem& kernel, const ast::CallExpr& e) {
+    std::vector<std::pair<std::string_view, bool>> params;
+    for (const ast::Param& p : kernel.params) params.push_back({p.name.text, p.default_value != nullptr});
+    if (failing_) return;
+    size_t position = 0;
+    std::vector<std::string_view> given, names;
+    for (const auto& p : params) names.push_back(p.first);
+    for (const ast::Arg& a : e.args) {
+        const std::string_view name = !a.name.text.empty() ? a.name.text : position < names.size() ? names[position++] : std::string_view();
+        const std::string owner(kernel.name.text), text(name);
+        if (name.empty()) continue;
+        if (std::find(names.begin(), names.end(), name) == names.end()) {
+            Diagnostic& d = diags_.report(Diag::unknown_launch_argument, a.name.span, {owner, text});
+            if (const auto near = closest(name, names); !near.empty()) d.notes.push_back("did you mean `" + std::string(near) + "`?");
+            return;
+        }
+        if (std::find(given.begin(), given.end(), name) != given.end()) {
+            diags_.report(Diag::repeated_launch_argument, a.name.text.empty() ? a.value->span : a.name.span, {text});
+            return;
+        }
+        given.push_back(name);
+    }
+    match_arguments(kernel.name.text, params, e, false);
+}
+
 void Checker::call_signature(const ast::CallExpr& e) {
-    if (in_host_) return;
     if (const ast::Item* item = item_of(*e.callee)) {
         std::vector<std::pair<std::string_view, bool>> params;
-        if (item->kind == ast::ItemKind::kernel) {
+        if (module_.recovery.broken.contains(item)) return;
+        if (item->kind == ast::ItemKind::kernel && in_host_) {
+            launch(static_cast<const ast::KernelItem&>(*item), e);
+        } else if (item->kind == ast::ItemKind::kernel) {
             diags_.report(Diag::kernel_as_value, e.callee->span, {std::string(item->name.text)});
         } else if (item->kind == ast::ItemKind::fn) {
             for (const ast::Param& p : static_cast<const ast::FnItem*>(item)->params) params.push_back({p.name.text, p.default_value != nullptr});
@@ -173,6 +221,11 @@ void Checker::call_signature(const ast::CallExpr& e) {
     if (callee->kind == ast::ExprKind::index) callee = ast::as<ast::IndexExpr>(callee).base;
     const std::string_view text = base_name(*callee);
     if (text.empty() || find(text) || module_.find(text)) return;
+    if (const HostCall* host = in_host_ ? find_host_call(text) : nullptr) {
+        std::vector<std::pair<std::string_view, bool>> params;
+        for (const Signature::Parameter& p : parse_signature(host->signature).parameters) params.push_back({p.name, p.optional});
+        return match_arguments(text, params, e, false);
+    }
     if (const BuiltinRow* row = find_builtin(text)) {
         const Signature s = parse_signature(row->signature);
         std::vector<std::pair<std::string_view, bool>> params;
@@ -197,7 +250,11 @@ void Checker::call(const ast::CallExpr& e) {
     if (!word) e.callee->kind == ast::ExprKind::index ? index_callee(ast::as<ast::IndexExpr>(e.callee)) : expr(*e.callee);
     if (diags_.error_count() == errors && !word) call_signature(e);
     const bool of_out = text == "size" || text == "rank" || text == "elem" || text == "pointer";
-    if (!of_out) return arguments(e.args);
+    const bool fails = in_host_ && text == "assert_fails";
+    failing_ += fails;
+    if (!of_out) arguments(e.args);
+    failing_ -= fails;
+    if (!of_out) return;
     for (const ast::Arg& a : e.args) expr(*a.value);
 }
 

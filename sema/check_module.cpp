@@ -26,7 +26,9 @@ constexpr HintRow kHints[] = {
 
 }  // namespace
 
-void Checker::index_names() {
+namespace {
+
+void index_names(Module& module_, DiagSink& diags_) {
     for (const ast::Item* item : module_.ast->items) {
         if (item->kind == ast::ItemKind::import || item->kind == ast::ItemKind::test || item->kind == ast::ItemKind::bench) continue;
         const auto [it, fresh] = module_.names.emplace(item->name.text, item);
@@ -41,6 +43,15 @@ void Checker::index_names() {
         if (i.item) d.labels.push_back({i.item->span, "an import has this name"});
     }
 }
+
+/// Does the item lack text that an error has made unreadable?
+bool is_broken(const Module& module, const ast::Item& item) {
+    const std::span<const Span> damage = module.ast->damage;
+    const auto first = std::ranges::upper_bound(damage, item.span.begin, {}, &Span::end);
+    return first != damage.end() && first->begin < item.span.end;
+}
+
+}  // namespace
 
 void Checker::declare(const ast::Name& n, Symbol symbol, bool fresh) {
     if (n.text == "_") return;
@@ -203,6 +214,7 @@ void Checker::extents(const ast::KernelItem& k) {
 void Checker::kernel(const ast::KernelItem& k) {
     scopes_.emplace_back();
     in_kernel_ = true;
+    kernel_ = k.name.text;
     generics(k.generics);
     extents(k);
     for (const ast::Param& p : k.params) {
@@ -253,73 +265,112 @@ void Checker::bench(const ast::BenchItem& b) {
     scopes_.pop_back();
 }
 
+/// The words that were lost in an item, or between items (null): any of them may have been declared there.
+void Checker::lost_names(const ast::Item* item) {
+    const std::span<const ast::Name> lost = module_.ast->lost;
+    const std::span<const ast::Item* const> items = module_.ast->items;
+    auto n = std::ranges::lower_bound(lost, item ? item->span.begin : 0, {}, [](const ast::Name& l) { return l.span.begin; });
+    for (; n != lost.end() && (!item || n->span.end <= item->span.end); ++n) {
+        const auto behind = std::ranges::upper_bound(items, n->span.begin, {}, [](const ast::Item* i) { return i->span.begin; });
+        if (item || behind == items.begin() || (*std::prev(behind))->span.end < n->span.end)
+            scopes_.back().emplace(n->text, Known{Symbol::lost, n->span});
+    }
+}
+
+/// Scopes of what errors between items and in this item may have declared.
+void Checker::enter(const ast::Item& item) {
+    if (scopes_.empty()) {
+        scopes_.emplace_back();
+        if (!module_.ast->lost.empty()) lost_names(nullptr);
+    }
+    scopes_.resize(1);
+    reported_.clear();
+    item_scope_ = scopes_.size();
+    scopes_.emplace_back();
+    if (is_broken(module_, item)) lost_names(&item);
+}
+
 void Checker::items() {
-    for (const ast::Item* item : module_.ast->items) {
-        switch (item->kind) {
-            case ast::ItemKind::import:
-                break;
-            case ast::ItemKind::const_: {
-                const auto& c = static_cast<const ast::ConstItem&>(*item);
-                scopes_.emplace_back();
-                optional(c.type);
-                expr(*c.value);
-                scopes_.pop_back();
-                break;
-            }
-            case ast::ItemKind::type: {
-                const auto& t = static_cast<const ast::TypeItem&>(*item);
-                scopes_.emplace_back();
-                generics(t.generics);
-                expr(*t.value);
-                scopes_.pop_back();
-                break;
-            }
-            case ast::ItemKind::struct_: {
-                const auto& s = static_cast<const ast::StructItem&>(*item);
-                scopes_.emplace_back();
-                generics(s.generics);
-                for (const ast::Field& f : s.fields) expr(*f.type);
-                scopes_.emplace_back();
-                for (const ast::Field& f : s.fields) declare(f.name, Symbol::constant, true);
-                scopes_.resize(scopes_.size() - 2);
-                break;
-            }
-            case ast::ItemKind::layout:
-                layout(static_cast<const ast::LayoutItem&>(*item));
-                break;
-            case ast::ItemKind::fn:
-                function(static_cast<const ast::FnItem&>(*item));
-                break;
-            case ast::ItemKind::kernel:
-                kernel(static_cast<const ast::KernelItem&>(*item));
-                break;
-            case ast::ItemKind::test:
-            case ast::ItemKind::bench:
-                in_host_ = true;
-                if (item->kind == ast::ItemKind::bench)
-                    bench(static_cast<const ast::BenchItem&>(*item));
-                else
-                    block(static_cast<const ast::TestItem&>(*item).body);
-                in_host_ = false;
-                break;
+    for (const ast::Item* i : module_.ast->items) {
+        if (is_broken(module_, *i)) recovery_->broken.insert(i);
+        enter(*i);
+        item(*i);
+    }
+}
+
+void Checker::host_block(const ast::Item& item) {
+    enter(item);
+    in_host_ = true;
+    if (item.kind == ast::ItemKind::bench)
+        bench(static_cast<const ast::BenchItem&>(item));
+    else
+        block(static_cast<const ast::TestItem&>(item).body);
+}
+
+void Checker::item(const ast::Item& item) {
+    switch (item.kind) {
+        case ast::ItemKind::import:
+        case ast::ItemKind::test:
+        case ast::ItemKind::bench:
+            break;
+        case ast::ItemKind::const_: {
+            const auto& c = static_cast<const ast::ConstItem&>(item);
+            scopes_.emplace_back();
+            optional(c.type);
+            expr(*c.value);
+            scopes_.pop_back();
+            break;
         }
+        case ast::ItemKind::type: {
+            const auto& t = static_cast<const ast::TypeItem&>(item);
+            scopes_.emplace_back();
+            generics(t.generics);
+            expr(*t.value);
+            scopes_.pop_back();
+            break;
+        }
+        case ast::ItemKind::struct_: {
+            const auto& s = static_cast<const ast::StructItem&>(item);
+            scopes_.emplace_back();
+            generics(s.generics);
+            for (const ast::Field& f : s.fields) expr(*f.type);
+            scopes_.emplace_back();
+            for (const ast::Field& f : s.fields) declare(f.name, Symbol::constant, true);
+            scopes_.resize(scopes_.size() - 2);
+            break;
+        }
+        case ast::ItemKind::layout:
+            layout(static_cast<const ast::LayoutItem&>(item));
+            break;
+        case ast::ItemKind::fn:
+            function(static_cast<const ast::FnItem&>(item));
+            break;
+        case ast::ItemKind::kernel:
+            kernel(static_cast<const ast::KernelItem&>(item));
+            break;
     }
 }
 
 bool check_module(Module& module, TypeTable& types, DiagSink& diags) {
-    const size_t errors = diags.error_count();
+    const size_t errors = diags.error_count(), before = diags.all().size();
     if (!module.ast) return true;
-    Checker checker(module, diags);
-    checker.index_names();
-    checker.items();
-    if (diags.error_count() != errors) return false;
+    index_names(module, diags);
+    Checker(module, &module.recovery, diags).items();
+    if (diags.has_errors()) diags.settle(before);
     const Limits limits;
     Elaborator e(types, limits, diags);
     for (const ast::Item* item : module.ast->items) {
         const bool value = item->kind == ast::ItemKind::const_ || item->kind == ast::ItemKind::type || item->kind == ast::ItemKind::struct_ ||
                            item->kind == ast::ItemKind::layout;
-        if (value) e.item_value(module, *item);
+        if (value && !module.recovery.broken.contains(item)) e.item_value(module, *item);
     }
+    return diags.error_count() == errors;
+}
+
+bool check_host_block(const Module& module, const ast::Item& item, DiagSink& diags) {
+    const size_t errors = diags.error_count(), before = diags.all().size();
+    Checker(module, nullptr, diags).host_block(item);
+    if (diags.has_errors()) diags.settle(before);
     return diags.error_count() == errors;
 }
 

@@ -1,4 +1,6 @@
 // Checker: statements. Declarations and their scopes, what may be assigned, loops and their exits.
+#include <algorithm>
+
 #include "sema/checker.h"
 #include "sema/flow.h"
 #include "sema/modifiers.h"
@@ -8,8 +10,101 @@ namespace tegula::sema {
 
 void Checker::block(const ast::Block& b) {
     scopes_.emplace_back();
+    blocks_.push_back(&b);
     for (const ast::Stmt* s : b.stmts) statement(*s);
+    blocks_.pop_back();
     scopes_.pop_back();
+}
+
+namespace {
+
+bool mentions(const ast::Expr* e, std::string_view name) {
+    if (!e) return false;
+    const std::vector<ast::Name> names = names_in(*e);
+    return std::any_of(names.begin(), names.end(), [name](const ast::Name& n) { return n.text == name; });
+}
+
+/// Do the statements read the variable before they declare one of that name or give it a value? What stands in `skip` is left out.
+bool reads(const ast::Block& block, std::string_view name, const ast::Block* skip) {
+    if (&block == skip) return false;
+    for (const ast::Stmt* s : block.stmts) {
+        switch (s->kind) {
+            case ast::StmtKind::let: {
+                const auto& l = ast::as<ast::LetStmt>(s);
+                if (mentions(l.type, name) || mentions(l.init, name)) return true;
+                if (std::any_of(l.pattern.names.begin(), l.pattern.names.end(), [name](const ast::Name& n) { return n.text == name; })) return false;
+                break;
+            }
+            case ast::StmtKind::assign: {
+                const auto& a = ast::as<ast::AssignStmt>(s);
+                const bool given = a.op == ast::AssignOp::set && (a.target->kind == ast::ExprKind::name || a.target->kind == ast::ExprKind::tuple);
+                if (mentions(a.value, name) || (!given && mentions(a.target, name))) return true;
+                if (given && mentions(a.target, name)) return false;
+                break;
+            }
+            case ast::StmtKind::expr:
+                if (mentions(ast::as<ast::ExprStmt>(s).expr, name)) return true;
+                break;
+            case ast::StmtKind::return_:
+                if (mentions(ast::as<ast::ReturnStmt>(s).value, name)) return true;
+                break;
+            case ast::StmtKind::if_: {
+                const auto& i = ast::as<ast::IfStmt>(s);
+                if (mentions(i.condition, name) || reads(i.then_block, name, skip) || (i.has_else && reads(i.else_block, name, skip))) return true;
+                break;
+            }
+            case ast::StmtKind::for_:
+                if (mentions(ast::as<ast::ForStmt>(s).iterable, name) || reads(ast::as<ast::ForStmt>(s).body, name, skip)) return true;
+                break;
+            case ast::StmtKind::while_:
+                if (mentions(ast::as<ast::WhileStmt>(s).condition, name) || reads(ast::as<ast::WhileStmt>(s).body, name, skip)) return true;
+                break;
+            case ast::StmtKind::block:
+                if (reads(ast::as<ast::BlockStmt>(s).block, name, skip)) return true;
+                break;
+            default:
+                break;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+/// An assignment to names that nothing declares, where a declaration was meant. It is reported once: what follows takes the names as declared.
+bool Checker::undeclared(const ast::AssignStmt& s) {
+    const bool is_tuple = s.target->kind == ast::ExprKind::tuple;
+    const std::span<const ast::Expr* const> targets = is_tuple ? ast::as<ast::TupleExpr>(s.target).items : std::span(&s.target, 1);
+    std::string text;
+    for (const ast::Expr* t : targets) {
+        if (t->kind != ast::ExprKind::name) return false;
+        const std::string_view name = ast::as<ast::NameExpr>(t).name;
+        if (find(name) || is_item(module_, name)) return false;
+        text += (text.empty() ? "" : ", ") + std::string(name);
+    }
+    bool variable = s.op != ast::AssignOp::set, outside = variable;
+    if (diags_.error_count() < kSuggestionErrors) {
+        for (const ast::Expr* t : targets) {
+            const std::string_view name = ast::as<ast::NameExpr>(t).name;
+            variable |= assignments(blocks_.back()->stmts, name) > 1;
+            outside |= blocks_.size() > 1 && reads(*blocks_.front(), name, blocks_.back());
+        }
+    }
+    if (is_tuple) text = "(" + text + ")";
+    const bool as_variable = variable || outside;
+    const char* keyword = as_variable ? "var" : "let";
+    Diagnostic& d = diags_.report(Diag::undeclared, s.target->span, {text, keyword, text + " = .."});
+    if (s.op != ast::AssignOp::set)
+        d.notes.push_back("`" + std::string(spelling(s.op)) + "` changes a variable that has a value: declare it before");
+    else if (outside)
+        d.notes.push_back("it is used outside of this block too: declare it before the block");
+    else
+        d.fixes.push_back({{s.span.file, s.span.begin, s.span.begin}, std::string(keyword) + " "});
+    if (!outside && recovery_) recovery_->declarations.emplace(&s, variable);
+    Names& scope = outside ? scopes_[item_scope_] : scopes_.back();
+    for (const ast::Expr* t : targets)
+        scope.insert_or_assign(ast::as<ast::NameExpr>(t).name, Known{outside ? Symbol::lost : as_variable ? Symbol::variable : Symbol::let, t->span});
+    return true;
 }
 
 void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
@@ -37,13 +132,14 @@ void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
         if (!in_host_) diags_.report(Diag::assign_immutable, target.span, {text, "not a variable"});
         return;
     }
+    if (k->symbol == Symbol::lost) return;
     const bool tensor = k->symbol == Symbol::in || k->symbol == Symbol::out || k->symbol == Symbol::inout;
     if (tensor && through_index) {
         if (k->symbol == Symbol::in && in_kernel_) report_mode(diags_, target.span, "write to", text, ast::ParamMode::in);
         if (k->symbol == Symbol::out && op != ast::AssignOp::set) report_mode(diags_, target.span, "read", text, ast::ParamMode::out);
         return;
     }
-    if (k->symbol == Symbol::variable || (in_host_ && through_index)) return;
+    if (k->symbol == Symbol::variable) return;
     const char* what = tensor                     ? "a tensor; its elements are assigned through an index"
                        : k->symbol == Symbol::let ? "declared with `let`"
                                                   : "a parameter or constant";
@@ -54,6 +150,11 @@ void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
 
 void Checker::assignment(const ast::AssignStmt& s) {
     expr(*s.value);
+    if (undeclared(s)) return;
+    if (in_host_ && (s.target->kind != ast::ExprKind::name || s.op != ast::AssignOp::set)) {
+        diags_.report(Diag::host_assignment, s.span);
+        return;
+    }
     if (s.target->kind != ast::ExprKind::tuple) return assign_target(*s.target, s.op);
     for (const ast::Expr* t : ast::as<ast::TupleExpr>(s.target).items) assign_target(*t, s.op);
 }
@@ -63,6 +164,9 @@ void Checker::statement(const ast::Stmt& s) {
         case ast::StmtKind::let: {
             const auto& l = static_cast<const ast::LetStmt&>(s);
             optional(l.type);
+            if (in_host_ && l.type)
+                diags_.report(Diag::host_kind, l.type->span,
+                              {"a variable without type (it has that of its value: convert with `cast<T>(..)`)", "a type"});
             expr(*l.init);
             return pattern(l.pattern, l.is_var ? Symbol::variable : Symbol::let);
         }
@@ -104,7 +208,7 @@ void Checker::statement(const ast::Stmt& s) {
             return;
         case ast::StmtKind::return_: {
             const auto& r = static_cast<const ast::ReturnStmt&>(s);
-            if (r.value && in_kernel_) diags_.report(Diag::expected_no_value, r.value->span, {"the kernel"});
+            if (r.value && in_kernel_) diags_.report(Diag::expected_no_value, r.value->span, {std::string(kernel_)});
             return optional(r.value);
         }
         case ast::StmtKind::block:

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "sema/elaborate.h"
@@ -14,12 +15,14 @@ constexpr size_t kSuggestionErrors = 100;
 
 class Checker {
 public:
-    Checker(Module& module, DiagSink& diags) : module_(module), diags_(diags) {}
-    void index_names();
-    void items();
+    /// `recovery`: takes what errors leave for later phases; null for host statements, which leave nothing.
+    Checker(const Module& module, Recovery* recovery, DiagSink& diags) : module_(module), recovery_(recovery), diags_(diags) {}
+    void items();                            ///< all but tests and benches
+    void host_block(const ast::Item& item);  ///< a test or bench
 
 private:
-    enum class Symbol : uint8_t { constant, let, variable, in, out, inout };  ///< constant: generics, extents, scalar parameters, loop variables
+    /// constant: generics, extents, scalar parameters, loop variables. lost: declared in text that an error has made unreadable, or reported before.
+    enum class Symbol : uint8_t { constant, let, variable, in, out, inout, lost };
     struct Known {
         Symbol symbol;
         Span span;
@@ -27,6 +30,9 @@ private:
     using Names = std::unordered_map<std::string_view, Known>;
 
     // check_module.cpp
+    void item(const ast::Item& item);
+    void lost_names(const ast::Item* item);
+    void enter(const ast::Item& item);
     void generics(std::span<const ast::GenericParam> params);
     void extents(const ast::KernelItem& k);
     void kernel(const ast::KernelItem& k);
@@ -41,6 +47,7 @@ private:
     void block(const ast::Block& b);
     void statement(const ast::Stmt& s);
     void assignment(const ast::AssignStmt& s);
+    bool undeclared(const ast::AssignStmt& s);
     void assign_target(const ast::Expr& target, ast::AssignOp op);
     void attributes(std::span<const ast::Attribute> list, const char* what);
     // check_expr.cpp
@@ -52,6 +59,7 @@ private:
     void call(const ast::CallExpr& e);
     void call_signature(const ast::CallExpr& e);
     void unknown(std::string_view text, Span span);
+    void launch(const ast::KernelItem& kernel, const ast::CallExpr& e);
     void arguments(std::span<const ast::Arg> args);
     void match_arguments(std::string_view owner, const std::vector<std::pair<std::string_view, bool>>& params, const ast::CallExpr& e, bool variadic);
     void member(const ast::MemberExpr& e);
@@ -66,12 +74,17 @@ private:
     bool known(std::string_view name) const;
     const ast::Item* item_of(const ast::Expr& callee) const;
 
-    Module& module_;
+    const Module& module_;
+    Recovery* recovery_;
     DiagSink& diags_;
     std::vector<Names> scopes_;
     std::vector<const ast::Expr*> around_;  ///< members, calls and accesses that the walk is in, outermost first
-    unsigned loops_ = 0;
+    std::vector<const ast::Block*> blocks_;          ///< that are open, of the current body
+    std::unordered_set<std::string_view> reported_;  ///< unknown names of the current item: one declaration would mend all their uses
+    size_t item_scope_ = 0;
+    unsigned loops_ = 0, failing_ = 0;  ///< failing: within a launch that a test wants to fail
     bool in_kernel_ = false, in_host_ = false;
+    std::string_view kernel_;  ///< in_kernel_: its name
 };
 
 }  // namespace tegula::sema

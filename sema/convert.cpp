@@ -322,13 +322,22 @@ std::optional<FormatId> Elaborator::common_format(const Value& a, const Value& b
     const Format &f = types_.format(x), &g = types_.format(y);
     if (widens(f, g)) return y;
     if (widens(g, f)) return x;
-    Diagnostic& d = diags_.report(Diag::mixed_types, span, {describe(a), describe(b)});
-    if (f.is_int() && g.is_int())
+    const bool one_integer = f.is_int() != g.is_int() && (f.is_float() || g.is_float());
+    // The integer alone is marked, and converted, where it has a place of its own.
+    const Span integer = f.is_int() ? a.span : b.span;
+    const bool own = one_integer && integer.file == span.file && span.begin <= integer.begin && integer.end <= span.end && !(integer == span);
+    Diagnostic& d = diags_.report(Diag::mixed_types, own ? integer : span, {describe(a), describe(b)});
+    if (f.is_int() && g.is_int()) {
         d.notes.push_back("help: signed and unsigned do not mix by themselves: choose one with cast<" + f.name + ">(..) or cast<" + g.name + ">(..)");
-    else if (f.is_int() != g.is_int() && (f.is_float() || g.is_float()))
-        d.notes.push_back("help: convert the integer with cast<" + (f.is_float() ? f.name : g.name) + ">(..)");
-    else
+    } else if (one_integer) {
+        const std::string cast = "cast<" + (f.is_float() ? f.name : g.name) + ">(";
+        d.notes.push_back("help: convert the integer with " + cast + "..)");
+        if (!own) return std::nullopt;
+        d.fixes.push_back({{integer.file, integer.begin, integer.begin}, cast});
+        d.fixes.push_back({{integer.file, integer.end, integer.end}, ")"});
+    } else {
         d.notes.push_back("help: convert one of them with cast<T>(..), for example to f32");
+    }
     return std::nullopt;
 }
 

@@ -360,7 +360,14 @@ const Module* Elaborator::module_here() const {
     return root ? root->module : nullptr;
 }
 
+const Recovery* Elaborator::recovery() const {
+    const Module* module = module_here();
+    return module ? &module->recovery : nullptr;
+}
+
 Value Elaborator::unknown(std::string_view name, Span span) {
+    // Names in the text of a module are checked before it is elaborated: here it is one of those that have been reported.
+    if (const Module* module = module_here(); module && module->ast && module->ast->file == span.file && diags_.has_errors()) return poison(span);
     Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(name)});
     if (diags_.error_count() > kSuggestionErrors) return poison(span);
     std::vector<std::string_view> names;
@@ -386,7 +393,7 @@ Value Elaborator::item_value(const Module& module, const ast::Item& item) {
     if (std::find(evaluating_.begin(), evaluating_.end(), &item) != evaluating_.end()) {
         return error(Diag::cyclic_definition, item.name.span, item.name.text);
     }
-    if (too_deep(item.name.span)) return poison(item.name.span);
+    if (too_deep(item.name.span) || (item.kind != ast::ItemKind::fn && module.recovery.broken.contains(&item))) return poison(item.name.span);
     evaluating_.push_back(&item);
     Value v;
     {

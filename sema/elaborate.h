@@ -332,6 +332,7 @@ private:
     void note_use(std::string_view name, Span at, Span declared) { uses_[next_use_++ % uses_.size()] = {name, at, declared}; }
     void note_hidden(Diagnostic& d);
     std::string_view hidden_kind(std::string_view name);
+    const Recovery* recovery() const;  ///< of the module whose text is elaborated; null: it has none
 
     friend class Binder;
     // elaborate.cpp, kernel_params.cpp
@@ -351,6 +352,7 @@ private:
     Value unknown(std::string_view name, Span span);
     // statements.cpp
     void declare(std::string_view name, Value v, bool is_var, Span span);
+    void declare_targets(const ast::AssignStmt& s, Value v, bool is_var);
     void bind_pattern(const ast::Pattern& pattern, const Value& v, bool is_var);
     void let(const ast::LetStmt& s);
     void assign(const ast::AssignStmt& s);

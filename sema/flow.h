@@ -8,6 +8,9 @@
 
 namespace tegula::sema {
 
+/// "1 dimension", "2 dimensions".
+inline std::string count_text(size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
 /// A fresh flag, statically false.
 std::shared_ptr<Local> make_flag();
 Value flag_value(bool set);

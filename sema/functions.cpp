@@ -89,6 +89,7 @@ bool Elaborator::deduce(std::string_view owner, Generics params, const std::vect
 Value Elaborator::call_function(const Value& function, std::vector<Value> args, std::vector<std::pair<std::string_view, Value>> named, Span span) {
     if (too_deep(span) || !step(span, kCallSteps) || any_poison(args, named) || !function.fn || !function.home) return poison(span);
     const ast::FnItem& fn = *function.fn;
+    if (function.home->recovery.broken.contains(&fn)) return poison(span);
     if (depth_ >= limits_.call_depth) return error(Diag::call_budget, span, std::to_string(limits_.call_depth));
     std::vector<Slot> slots;
     for (const ast::Param& p : fn.params) slots.push_back({p.name.text, p.default_value != nullptr});

@@ -75,6 +75,8 @@ Value Elaborator::host_value(const HostOperand& o, Span span) {
             v.kind = Value::layout;
             v.layout_id = o.layout_id;
             return v;
+        case HostOperand::unknown:
+            return poison(span);
         case HostOperand::tuple:
             v.kind = Value::tuple;
             for (const HostOperand& item : o.items) v.items.push_back(host_value(item, span));

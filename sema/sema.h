@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -41,6 +42,12 @@ struct LibraryModule {
     std::span<const std::string_view> names;
 };
 
+/// What the errors of a module leave for the phases that follow, which go on and say nothing a second time.
+struct Recovery {
+    std::unordered_map<const ast::AssignStmt*, bool> declarations;  ///< reported assignments to undeclared names, as if `var` (true) or `let` stood there
+    std::unordered_set<const ast::Item*> broken;                    ///< items of which text is missing: calls of them have no type
+};
+
 /// A parsed file with its imports resolved by the engine. `names` is filled by check_module.
 struct Module {
     virtual ~Module() = default;
@@ -50,12 +57,13 @@ struct Module {
     std::span<const LibraryModule> library;      ///< what could be imported
     struct Import {
         std::string_view alias;
-        const Module* module = nullptr;
+        const Module* module = nullptr;  ///< null: it could not be loaded, which has been reported
         const ast::ImportItem* item = nullptr;
     };
     std::vector<Import> imports;
     std::vector<std::unique_ptr<const Prelude>> prelude;  ///< searched last: std.math and friends, visible without import
     std::unordered_map<std::string_view, const ast::Item*> names;
+    Recovery recovery;
     /// Null where there is no such item. May parse it first (modules of the library).
     virtual const ast::Item* find(std::string_view item) const {
         auto it = names.find(item);
@@ -70,8 +78,11 @@ struct Module {
 
 /// Indexes names and reports everything that needs no instance: duplicates, unknown names (with suggestions), arity and argument names of
 /// calls to builtins and functions, assignment to `let` and to `in` parameters, break outside loops, unknown attributes and clauses,
-/// unused-label style hints. Imports must have been checked before. False when there were errors.
+/// unused-label style hints. Imports must have been checked before. False when there were errors: `module.recovery` and `diags` let later phases go
+/// on without repeating them. Bodies of tests and benches are left to check_host_block.
 bool check_module(Module& module, TypeTable& types, DiagSink& diags);
+/// The same of the body of one `test` or `bench` of a module that check_module has seen.
+bool check_host_block(const Module& module, const ast::Item& item, DiagSink& diags);
 
 /// A compile-time value that a host can give or receive: integer, float, bool, or a type.
 struct StaticValue {
@@ -171,8 +182,8 @@ std::optional<Instance> elaborate_kernel(const Module& module, const ast::Kernel
 
 /// What a host name or call means to an expression: a tile by value, a compile-time value, text, a layout, or a tuple of these.
 struct HostOperand {
-    enum Kind : uint8_t { tile, block_tile, constant, text, layout, tuple } kind = tile;
-    const TileData* data = nullptr;          ///< tile; block_tile: elements
+    enum Kind : uint8_t { tile, block_tile, constant, text, layout, tuple, unknown } kind = tile;  ///< unknown: what is made of it is never reported
+    const TileData* data = nullptr;          ///< tile; block_tile: elements, which only a run needs
     const TileData* scales = nullptr;        ///< block_tile
     const TileData* tensor_scale = nullptr;  ///< block_tile, optional
     FormatId block{};                        ///< block_tile

@@ -83,8 +83,21 @@ void Elaborator::let(const ast::LetStmt& s) {
     bind_pattern(s.pattern, v, s.is_var);
 }
 
+/// An assignment where a declaration was meant.
+void Elaborator::declare_targets(const ast::AssignStmt& s, Value v, bool is_var) {
+    bool ok = true;
+    if (is_var) v = materialise(v, s.value->span, ok);
+    std::vector<ast::Name> names;
+    const bool is_tuple = s.target->kind == ast::ExprKind::tuple;
+    for (const ast::Expr* t : is_tuple ? ast::as<ast::TupleExpr>(s.target).items : std::span(&s.target, 1))
+        names.push_back({ast::as<ast::NameExpr>(t).name, t->span});
+    bind_pattern({is_tuple, names, s.target->span}, v, is_var);
+}
+
 void Elaborator::assign(const ast::AssignStmt& s) {
     Value v = expr(*s.value);
+    if (const Recovery* told = recovery(); told && !told->declarations.empty())
+        if (const auto it = told->declarations.find(&s); it != told->declarations.end()) return declare_targets(s, std::move(v), it->second);
     if (s.target->kind != ast::ExprKind::tuple) return assign_place(*s.target, v, s.op, s.span);
     const auto& targets = ast::as<ast::TupleExpr>(s.target).items;
     const bool bundle = v.kind == Value::tuple || v.kind == Value::list;

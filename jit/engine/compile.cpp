@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "jit/engine/engine.h"
+#include "jit/engine/host_check.h"
 #include "lang/ir_text.h"
 #include "lower/lower.h"
 #include "parser/parse.h"
@@ -148,17 +149,33 @@ void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
     const size_t before = diags.all().size();
     check_bodies(module, diags);
     settle_changes(module.source, module.directory, diags, before);
+    diags.sort();
 }
 
 void Engine::check_bodies(LoadedModule& module, DiagSink& diags) {
     for (const ast::Item* item : module.ast->items) {
-        if (item->kind != ast::ItemKind::kernel) continue;
+        if (item->kind != ast::ItemKind::kernel || module.recovery.broken.contains(item) || diags.full()) continue;
         const auto& kernel = ast::as<ast::KernelItem>(item);
         // A kernel whose integer generics have no default has no representative instance; its launches will check it.
         auto generics = sema::bind_static(module, kernel, {}, module.types(), diags, false);
         const auto bound = [&](const ast::GenericParam& p) { return generics->count(p.name.text) != 0; };
-        if (generics && std::all_of(kernel.generics.begin(), kernel.generics.end(), bound)) compile(module, kernel, *generics, {}, diags);
+        if (!generics || !std::all_of(kernel.generics.begin(), kernel.generics.end(), bound)) continue;
+        if (diags.has_errors())  // whose code nobody will run
+            sema::elaborate_kernel(module, kernel, *generics, module.types(), {}, diags);
+        else
+            compile(module, kernel, *generics, {}, diags);
     }
+    check_host_blocks(*this, module, diags);
+}
+
+void Engine::check_launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
+                          std::span<const LaunchArgument> args, bool elaborated, DiagSink& diags, Span at) {
+    std::vector<const LaunchArgument*> ordered;
+    const auto plan = bind(module, kernel, generics, args, false, ordered, diags, at);
+    if (!plan || !elaborated) return;
+    sema::Limits limits;
+    limits.cancel = &cancelled_;
+    sema::elaborate_kernel(module, kernel, plan->generics, module.types(), limits, diags);
 }
 
 std::optional<std::string> Engine::artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags) {

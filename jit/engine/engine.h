@@ -81,6 +81,8 @@ public:
     Arena arena;
     const ast::KernelItem* kernel(std::string_view name) const;
     LoadedModule* imported(std::string_view alias) const;  ///< the module that is imported under this name, or null
+    /// The kernel that a callee k, k<..>, module.k or module.k<..> launches, with the module that it stands in; null: it launches none.
+    std::pair<LoadedModule*, const ast::KernelItem*> launched(const ast::Expr& callee);
     TypeTable& types() const { return *types_; }
 
 private:
@@ -134,7 +136,7 @@ public:
 
     /// Parses and checks `text`; imports of paths resolve through the importer, `directory` (when not empty) and import_root.
     ModulePtr load(const std::string& name, std::string text, const std::string& directory, DiagSink& diags);
-    /// Elaborates every kernel with default or representative generics; reports into `diags`.
+    /// Elaborates every kernel with default or representative generics, and checks tests and benches; reports into `diags`, by position.
     void check_instances(LoadedModule& module, DiagSink& diags);
     /// A cached or new instance; null on errors. Throws Cancelled.
     std::shared_ptr<const Executable> compile(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
@@ -149,6 +151,9 @@ public:
     /// `seconds`, if given, receives the time of the run itself, without compiling, where options.measure is on.
     Status launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                   const LaunchOptions& options, DiagSink& diags, Span at = {}, double* seconds = nullptr);
+    /// What `launch` would report before anything runs. `elaborated`: of the instance's body, too.
+    void check_launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
+                      bool elaborated, DiagSink& diags, Span at);
     /// The same launch made ready to be repeated many times: tensors stay where they are, for a GPU in device memory.
     Status prepare(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics, std::span<const LaunchArgument> args,
                    const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared);
@@ -197,7 +202,7 @@ private:
     class StdModule;
     /// Tries the changes that the diagnostics from `first` on offer for `source`: those that do not check are taken back, and each says how sure it is.
     void settle_changes(const SourcePtr& source, const std::string& directory, DiagSink& diags, size_t first);
-    void check_bodies(LoadedModule& module, DiagSink& diags);  ///< check_instances, changes untried
+    void check_bodies(LoadedModule& module, DiagSink& diags);  ///< check_instances, also of a module with errors; changes untried
     ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags);
     bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);

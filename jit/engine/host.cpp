@@ -166,7 +166,7 @@ HostRunner::Flow HostRunner::assign(const ast::AssignStmt& stmt) {
     if (!value) return fail(Status::source);
     HostValue* slot = find(name);
     if (!slot) {
-        diags_->report(Diag::host_unknown_name, stmt.target->span, {printable(name)});
+        diags_->report(Diag::undeclared, stmt.target->span, {printable(name), "let", printable(name) + " = .."});
         return fail(Status::source);
     }
     *slot = std::move(*value);
@@ -312,7 +312,7 @@ std::optional<HostValue> HostRunner::own(const ast::Expr& expr, bool& handled) {
             return relayout(ast::as<ast::AnnotatedExpr>(&expr));
         case ast::ExprKind::call: {
             const auto& call = ast::as<ast::CallExpr>(&expr);
-            if (auto [home, kernel] = kernel_of(*call.callee); kernel)
+            if (auto [home, kernel] = module_.launched(*call.callee); kernel)
                 return launch(*home, *kernel, call.callee->kind == ast::ExprKind::instantiate ? &ast::as<ast::InstantiateExpr>(call.callee) : nullptr,
                               call);
             break;
@@ -341,17 +341,6 @@ std::optional<HostValue> HostRunner::own(const ast::Expr& expr, bool& handled) {
     }
     handled = false;
     return std::nullopt;
-}
-
-std::pair<LoadedModule*, const ast::KernelItem*> HostRunner::kernel_of(const ast::Expr& callee) {
-    const ast::Expr* head = callee.kind == ast::ExprKind::instantiate ? ast::as<ast::InstantiateExpr>(&callee).base : &callee;
-    if (head->kind == ast::ExprKind::name) return {&module_, module_.kernel(ast::as<ast::NameExpr>(head).name)};
-    if (head->kind == ast::ExprKind::member) {
-        const auto& member = ast::as<ast::MemberExpr>(head);
-        if (member.base->kind == ast::ExprKind::name)
-            if (LoadedModule* home = module_.imported(ast::as<ast::NameExpr>(member.base).name)) return {home, home->kernel(member.member.text)};
-    }
-    return {nullptr, nullptr};
 }
 
 std::optional<sema::StaticValues> HostRunner::kernel_generics(const ast::KernelItem& kernel, const ast::InstantiateExpr& expr) {

@@ -25,6 +25,8 @@ struct HostValue {
 
 /// "a tensor", "an integer", .. for messages.
 std::string host_kind_name(HostValue::Kind kind);
+/// name<T>[extents], possibly called: an array made on the spot, whatever its extents and elements are computed from.
+bool makes_array(const ast::Expr& expr);
 
 /// Ends all statements of a block: it was cancelled, or its steps are spent. Reported by who throws it.
 struct HostStopped {
@@ -123,7 +125,6 @@ private:
     std::optional<LaunchArgument> to_argument(HostValue& value, Span span);
     bool written(const HostValue& value, Span span);  ///< has every element of its tensors a value? Reported when not
     std::optional<TileData> as_tile(const HostValue& value, Span span);
-    std::pair<LoadedModule*, const ast::KernelItem*> kernel_of(const ast::Expr& callee);
     sema::HostResolver resolver();
 
     std::optional<HostValue> print(const ast::CallExpr& call);

@@ -14,14 +14,13 @@ constexpr int64_t kOutside = -1;  ///< an element of a part that the tensor does
 
 bool has_tensor(const HostValue& value) { return value.kind == HostValue::tensor || std::ranges::any_of(value.items, has_tensor); }
 
-/// name<T>[extents], possibly called: an array made on the spot, whatever its extents and elements are computed from.
+}  // namespace
+
 bool makes_array(const ast::Expr& expr) {
     const ast::Expr* head = &expr;
     if (head->kind == ast::ExprKind::call) head = ast::as<ast::CallExpr>(head).callee;
     return head->kind == ast::ExprKind::index && ast::as<ast::IndexExpr>(head).base->kind == ast::ExprKind::instantiate;
 }
-
-}  // namespace
 
 bool HostRunner::place(const ast::Expr& expr, HostValue*& at) {
     at = nullptr;

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "jit/engine/host.h"
+#include "jit/engine/host_check.h"
 #include "jit/engine/kept_prints.h"
 
 namespace tegula {
@@ -35,13 +36,26 @@ Status guarded(DiagSink& diags, Span span, Fn&& fn) {
     }
 }
 
+/// A block with wrong names does not run, and all of its errors are told.
+Status checked_names(Engine& engine, LoadedModule& module, const ast::Item& item, DiagSink& diags) {
+    if (sema::check_host_block(module, item, diags)) return Status::ok;
+    check_host_block(engine, module, item, diags);
+    return Status::source;
+}
+
 constexpr int kBenchRuns = 5;
 
 /// One test on options.machine; what failed is in the result's diagnostics, with the machine's name where there are several.
 Status run_test(Engine& engine, LoadedModule& module, const ast::TestItem& test, const LaunchOptions& options, bool one_of_several,
                 TestResult& result) {
     DiagSink diags(engine.options().max_errors);
-    Status status = guarded(diags, test.name.span, [&] { return HostRunner(engine, module, options, diags).run(test.body); });
+    Status status = guarded(diags, test.name.span, [&] { return checked_names(engine, module, test, diags); });
+    if (status == Status::ok) {
+        status = guarded(diags, test.name.span, [&] { return HostRunner(engine, module, options, diags).run(test.body); });
+        // The run ended at its first error: the others are found without it.
+        if (status == Status::source || status == Status::arguments)
+            guarded(diags, test.name.span, [&] { return check_host_block(engine, module, test, diags), status; });
+    }
     for (Diagnostic& d : diags.take()) {
         if (one_of_several && status != Status::ok) d.notes.push_back("on the machine `" + options.machine->name() + "`");
         result.diagnostics.push_back(std::move(d));
@@ -131,8 +145,8 @@ Status run_benches(Engine& engine, LoadedModule& module, std::string_view filter
         DiagSink setup(engine.options().max_errors);
         std::vector<HostValue> cases(1);
         const bool has_cases = bench.iterable != nullptr;
-        Status ready = Status::ok;
-        if (has_cases) {
+        Status ready = guarded(setup, item->name.span, [&] { return checked_names(engine, module, *item, setup); });
+        if (has_cases && ready == Status::ok) {
             std::optional<std::vector<HostValue>> values;
             ready = guarded(setup, item->name.span, [&] {
                 values = HostRunner(engine, module, options, setup).iterate(*bench.iterable);

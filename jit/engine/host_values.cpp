@@ -320,6 +320,8 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
         case sema::HostOperand::layout:
             value.kind = HostValue::layout, value.layout_id = shape.layout_id;
             return value;
+        case sema::HostOperand::unknown:
+            return value;
         case sema::HostOperand::tuple:
             if (shape.items.empty()) return value;
             value.kind = HostValue::tuple;

@@ -216,6 +216,15 @@ LoadedModule* LoadedModule::imported(std::string_view alias) const {
     return nullptr;
 }
 
+std::pair<LoadedModule*, const ast::KernelItem*> LoadedModule::launched(const ast::Expr& callee) {
+    const ast::Expr* head = callee.kind == ast::ExprKind::instantiate ? ast::as<ast::InstantiateExpr>(&callee).base : &callee;
+    if (head->kind == ast::ExprKind::name) return {this, kernel(ast::as<ast::NameExpr>(head).name)};
+    if (head->kind != ast::ExprKind::member) return {nullptr, nullptr};
+    const auto& member = ast::as<ast::MemberExpr>(head);
+    LoadedModule* home = member.base->kind == ast::ExprKind::name ? imported(ast::as<ast::NameExpr>(member.base).name) : nullptr;
+    return {home, home ? home->kernel(member.member.text) : nullptr};
+}
+
 std::shared_ptr<Engine> Engine::create(EngineOptions options) { return std::shared_ptr<Engine>(new Engine(std::move(options))); }
 
 ModulePtr Engine::load(const std::string& name, std::string text, const std::string& directory, DiagSink& diags) {
@@ -224,6 +233,7 @@ ModulePtr Engine::load(const std::string& name, std::string text, const std::str
     const size_t before = diags.all().size();
     ModulePtr loaded = load_file(state, name, std::move(text), directory, diags);
     settle_changes(state.first, directory, diags, before);
+    if (!loaded) diags.sort();
     return loaded;
 }
 
@@ -239,11 +249,11 @@ ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string
     size_t before = diags.error_count();
     module->ast = parse_module(sources_, module->source->id, module->arena, diags);
     if (!module->ast) return nullptr;
-    bool ok = resolve_imports(state, *module, directory, false, diags);
-    // A file that did not parse is not checked further: what follows would mostly be echoes.
-    if (diags.error_count() != before || !ok) return nullptr;
-    if (!sema::check_module(*module, module->types(), diags)) return nullptr;
-    return module;
+    resolve_imports(state, *module, directory, false, diags);
+    sema::check_module(*module, module->types(), diags);
+    if (diags.error_count() == before) return module;
+    check_bodies(*module, diags);  // whoever loads the file hears of all its errors at once
+    return nullptr;
 }
 
 ModulePtr Engine::import_file(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags) {
@@ -291,14 +301,13 @@ bool Engine::resolve_imports(Loading& state, LoadedModule& module, const std::st
     for (const ast::Item* item : module.ast->items) {
         if (item->kind != ast::ItemKind::import) continue;
         const auto& import = ast::as<ast::ImportItem>(item);
-        if (state.stack.size() >= kMaxImportDepth || state.done.size() >= kMaxImports) {
+        ModulePtr found;
+        if (state.stack.size() < kMaxImportDepth && state.done.size() < kMaxImports)
+            found = resolve_import(state, import, directory, is_std, diags);
+        else if (ok)
             diags.report(Diag::import_budget, item->span, {std::to_string(kMaxImports), std::to_string(kMaxImportDepth)});
-            return false;
-        }
-        ModulePtr found = resolve_import(state, import, directory, is_std, diags);
         ok = ok && found;
-        if (!found) continue;
-        module.dependencies.push_back(found);
+        if (found) module.dependencies.push_back(found);
         module.imports.push_back({item->name.text, found.get(), &import});
     }
     // A module of the prelude sees those before it in the list: they never load one another.

@@ -48,7 +48,7 @@ TEST_P(HostStatement, Says) { EXPECT_EQ(run(test_block(GetParam().text)), GetPar
 INSTANTIATE_TEST_SUITE_P(
     All, HostStatement,
     testing::Values(Row{"", "let x = ones<f32>[3]; k(x, empty<f32>[3]);"}, Row{"T1020", "var x = 1; x += 1;"},
-                    Row{"T1020", "var x = ones<f32>[3]; x[0] = 2.0;"}, Row{"T1021", "nowhere = 3;"}, Row{"T1022", "let (a, b) = (1, 2, 3);"},
+                    Row{"T1020", "var x = ones<f32>[3]; x[0] = 2.0;"}, Row{"T0228", "nowhere = 3;"}, Row{"T1022", "let (a, b) = (1, 2, 3);"},
                     Row{"T1022", "let (a, b) = 5;"}, Row{"T1023", "if 3 { }"}, Row{"T1023", "let x = arange<f32>[0] + 1.0;"},
                     Row{"T1023", "print(sum(rand<f32>[2, 0]));"}, Row{"T1023", "for i in 0 .. 1.5 { }"}, Row{"T1023", "for i in 7 { }"},
                     Row{"T1024", "for i in 0 .. 5 step 0 { }"}, Row{"T1024", "for i in 0 .. 100000000 { }"},
