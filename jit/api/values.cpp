@@ -32,6 +32,22 @@ std::string shown(std::string_view text) {
 
 std::string first_message(const DiagSink& sink) { return sink.all().empty() ? std::string() : ": " + sink.all().front().message; }
 
+/// What is offered in place of a text, where `is_right` takes it: a type for a type.
+template <class IsRight>
+std::string offered(DiagSink& sink, const std::string& text, IsRight&& is_right) {
+    std::vector<Diagnostic> reported = sink.take();
+    for (Diagnostic& d : reported) {
+        do {
+            if (d.fixes.size() != 1 || d.fixes[0].span.end > text.size()) continue;
+            std::string changed = text;
+            changed.replace(d.fixes[0].span.begin, d.fixes[0].span.end - d.fixes[0].span.begin, d.fixes[0].text);
+            if (is_right(changed)) return "; did you mean `" + changed + "`?";
+        } while (d.next_proposal());
+        if (!d.notes.empty()) return "; " + d.notes.front();  // where it is, which nothing in one place can mend
+    }
+    return {};
+}
+
 /// Storage of explicit strides, in bytes; a reason when they are not usable.
 std::string strided_bytes(const tegula_tensor& t, unsigned bits, bool block, TensorView& view, uint64_t& bytes) {
     if (bits % 8 || block) return "strides are for types of whole bytes; use a layout";
@@ -267,14 +283,20 @@ std::optional<FormatId> read_type(LoadedModule& module, const char* text, std::s
     if (!text) return why = "the element type is NULL", std::nullopt;
     DiagSink own;
     auto format = module.engine->parse_type(module, text, own);
-    if (!format) why = shown(text) + " is not an element type" + first_message(own);
+    if (format) return format;
+    why = shown(text) + " is not an element type" + first_message(own);
+    DiagSink unheard;
+    why += offered(own, text, [&](const std::string& other) { return module.engine->parse_type(module, other, unheard).has_value(); });
     return format;
 }
 
 std::optional<LayoutId> read_layout(LoadedModule& module, const char* text, std::string& why) {
     DiagSink own;
     auto layout = module.engine->parse_layout(module, text ? text : "", own);
-    if (!layout) why = shown(text ? text : "") + " is not a layout" + first_message(own);
+    if (layout) return layout;
+    why = shown(text ? text : "") + " is not a layout" + first_message(own);
+    DiagSink unheard;
+    why += offered(own, text ? text : "", [&](const std::string& other) { return module.engine->parse_layout(module, other, unheard).has_value(); });
     return layout;
 }
 
