@@ -3,6 +3,7 @@
 #include "lang/diag_page.h"
 
 #include <algorithm>
+#include <map>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -156,11 +157,14 @@ void DiagSink::sort() {
     std::vector<uint32_t> files;
     for (const Diagnostic& d : diags_)
         if (std::find(files.begin(), files.end(), d.span.file) == files.end()) files.push_back(d.span.file);
-    const auto key = [&](const Diagnostic& d) {
+    std::multimap<std::tuple<bool, ptrdiff_t, uint32_t>, Diagnostic> sorted;  // which keeps the order of equal ones
+    for (Diagnostic& d : diags_) {
         const bool last = d.id == Diag::too_many_errors;
-        return std::tuple(last, std::find(files.begin(), files.end(), d.span.file), d.span.begin);
-    };
-    std::stable_sort(diags_.begin(), diags_.end(), [&](const Diagnostic& a, const Diagnostic& b) { return key(a) < key(b); });
+        const auto file = std::find(files.begin(), files.end(), d.span.file) - files.begin();
+        sorted.emplace(std::tuple(last, file, d.span.begin), std::move(d));
+    }
+    diags_.clear();
+    for (auto& [place, d] : sorted) diags_.push_back(std::move(d));
 }
 
 std::vector<Diagnostic> DiagSink::take() {

@@ -2,6 +2,7 @@
 // sure when its mistake is gone and nothing is wrong that was not before, as possible when other mistakes show elsewhere (one may have hidden
 // another), and not at all when something is wrong where it was made. Trials end with their budget; what was not tried then is only possible.
 #include <algorithm>
+#include <map>
 #include <chrono>
 
 #include "jit/engine/engine.h"
@@ -35,11 +36,10 @@ class Changed {
 public:
     /// Edits that overlap earlier ones are left out; equal ones are made once.
     Changed(std::string_view original, std::vector<FixIt> edits) {
-        std::stable_sort(edits.begin(), edits.end(), [](const FixIt& a, const FixIt& b) {
-            return a.span.begin != b.span.begin ? a.span.begin < b.span.begin : a.span.end > b.span.end;
-        });
+        std::multimap<std::pair<uint32_t, int64_t>, FixIt> sorted;  // longer ones first; equal ones keep their order
+        for (FixIt& edit : edits) sorted.emplace(std::pair(edit.span.begin, -int64_t{edit.span.end}), std::move(edit));
         uint32_t at = 0;
-        for (const FixIt& edit : edits) {
+        for (const auto& [place, edit] : sorted) {
             const bool repeated = !made_.empty() && made_.back().span == edit.span && made_.back().text == edit.text;
             if (repeated || edit.span.begin < at || edit.span.end > original.size()) continue;
             text_ += original.substr(at, edit.span.begin - at);

@@ -125,6 +125,10 @@ TEST_F(Api, NullArgumentsAreUsageErrors) {
     is_usage(tegula_layout_hash(nullptr, "row", &hash, diags.out()));
     is_usage(tegula_layout_hash(module.get(), "row", nullptr, diags.out()));
     is_usage(tegula_tensor_copy(module.get(), &t, nullptr, diags.out()));
+    is_usage(tegula_cache(nullptr, "stats", &b, diags.out()));
+    is_usage(tegula_cache(engine.get(), nullptr, &b, diags.out()));
+    is_usage(tegula_cache(engine.get(), "stats", nullptr, diags.out()));
+    is_usage(tegula_cache(engine.get(), "burn", &b, diags.out()));
     EXPECT_EQ(tegula_describe(nullptr, &b), TEGULA_E_USAGE);
     EXPECT_EQ(tegula_describe(engine.get(), nullptr), TEGULA_E_USAGE);
     // Nobody listens to the diagnostics: the same statuses.

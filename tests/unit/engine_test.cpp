@@ -78,7 +78,7 @@ TEST(engine, text_of_numbers_is_their_digits_alone) {
         tile.bytes.insert(tile.bytes.end(), bytes, bytes + sizeof v);
     }
     litter();
-    EXPECT_NE(tile_text(types, tile).find("[  6.5  -1.25]"), std::string::npos) << tile_text(types, tile);
+    EXPECT_NE(tile_text(types, tile).find("[ 6.5   -1.25]"), std::string::npos) << tile_text(types, tile);
 }
 
 TEST(HostStatements, DeepExpressions) {
