@@ -136,7 +136,7 @@ TEST(changes, words_of_other_languages_are_understood) {
             ++mended;
         } else {
             EXPECT_NE(shown(d).find(c.said), std::string::npos) << c.text << "\n" << shown(d);
-            if (is_sure(d)) ADD_FAILURE() << c.text << ": it has a change, " << changed(c.file, d.fixes);
+            if (errors.size() == 1 && is_sure(d)) ADD_FAILURE() << c.text << ": it has a change, " << changed(c.file, d.fixes);
         }
     }
     EXPECT_GE(all.size(), 120u);
