@@ -58,6 +58,12 @@ struct Part;
 class Elaborator {
 public:
     Elaborator(TypeTable& types, const Limits& limits, DiagSink& diags) : types_(types), limits_(limits), diags_(diags) {}
+    Elaborator(const Elaborator&) = delete;
+    /// A lambda that a name of its scope holds owns that scope: such rings end here.
+    ~Elaborator() {
+        for (const std::weak_ptr<Scope>& closure : closures_)
+            for (std::shared_ptr<Scope> s = closure.lock(); s && !s->module; s = s->parent) s->names.clear();
+    }
 
     // ---- elaborate.cpp ----
     std::optional<Instance> kernel(const Module& module, const ast::KernelItem& item, const StaticValues& generics);
@@ -450,6 +456,7 @@ private:
     DiagSink& diags_;
     std::unique_ptr<ir::Builder> builder_;
     std::shared_ptr<Scope> scope_;
+    std::vector<std::weak_ptr<Scope>> closures_;  ///< of lambdas
     const HostResolver* resolver_ = nullptr;
     HostExpression* host_ = nullptr;
     Instance* instance_ = nullptr;

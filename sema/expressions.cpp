@@ -113,6 +113,7 @@ Value Elaborator::expr(const ast::Expr& e) {
             Value v = of_kind(Value::lambda, e.span);
             v.lambda_expr = &ast::as<ast::LambdaExpr>(&e);
             v.scope = scope_;
+            closures_.push_back(scope_);
             return v;
         }
         case ast::ExprKind::annotated:
