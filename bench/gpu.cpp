@@ -136,7 +136,6 @@ public:
         const int64_t bits = type[digit] - '0';
         constexpr int64_t kBeyondCache = 250'000'000, kMostCopies = 8;
         const int64_t size = n * k * bits / 8, copies = std::clamp<int64_t>((kBeyondCache + size - 1) / size, 1, m > 64 ? 1 : kMostCopies);
-        const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
         Array x = normal("f16", {m, k}, 1), y = empty(group ? "f16" : "f32", {m, n});
         std::vector<tegula::NamedValue> generics = set_;
         if (!group && layout == "fragment") generics.emplace_back("FRAGMENTS", int64_t{1});
@@ -148,6 +147,12 @@ public:
             operands.push_back(y);
             prepare(file, kernel, generics, operands, copy > 0);
         }
+        beside_f16(work, x, m, n, k);
+    }
+
+    /// Times what was prepared, and cuBLAS with f16 weights on the same rows `x` of f16.
+    void beside_f16(const std::string& work, const Array& x, int64_t m, int64_t n, int64_t k) {
+        const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
         measure(work, "tegula", flops, 0, [&](CUstream st) { enqueue(st); });
         if (blas_) {
             Array f = normal("f16", {n, k}, 4), h = empty("f16", {m, n});
@@ -169,14 +174,7 @@ public:
                 w.type = "i4", w.extents = {n, k}, w.layout = "fragment_8";
                 Array scale = normal("f16", {n, k / 128}, 3), token = ones(m), none = empty("f32", {0}), y = empty("bf16", {m, n});
                 prepare("stdlib/matmul.tile", "grouped", {{"W_ORDER", int64_t{3}}}, {x, w, scale, token, none, none, y});
-                measure(work, "tegula", 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), 0,
-                        [&](CUstream st) { enqueue(st); });
-                if (blas_) {
-                    Array a = normal("f16", {m, k}, 4), f = normal("f16", {n, k}, 5), h = empty("f16", {m, n});
-                    measure(work, "cublas f16", 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), 0,
-                            [&](CUstream st) { blas_->matmul(st, Cublas::f16, true, int(m), int(n), int(k), a.data, f.data, h.data); });
-                }
-                release();
+                beside_f16(work, normal("f16", {m, k}, 5), m, n, k);
             }
         }
     }

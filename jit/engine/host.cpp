@@ -79,6 +79,14 @@ Status HostRunner::run(const ast::Block& body) {
     return status_;
 }
 
+std::string_view called_name(const ast::Expr& expr) {
+    const ast::Expr* head = &expr;
+    if (head->kind == ast::ExprKind::call) head = ast::as<ast::CallExpr>(head).callee;
+    if (head->kind == ast::ExprKind::index) head = ast::as<ast::IndexExpr>(head).base;
+    if (head->kind == ast::ExprKind::instantiate) head = ast::as<ast::InstantiateExpr>(head).base;
+    return head->kind == ast::ExprKind::name && head != &expr ? ast::as<ast::NameExpr>(head).name : std::string_view();
+}
+
 HostRunner::Flow HostRunner::block(const ast::Block& body) {
     scopes_.emplace_back();
     Flow flow = Flow::next;
@@ -320,14 +328,8 @@ std::optional<HostValue> HostRunner::own(const ast::Expr& expr, bool& handled) {
         default:
             break;
     }
-    // name, name<T>, name<T>[shape], each possibly called: a function of the host?
-    const ast::Expr* head = &expr;
-    if (head->kind == ast::ExprKind::call) head = ast::as<ast::CallExpr>(head).callee;
-    if (head->kind == ast::ExprKind::index) head = ast::as<ast::IndexExpr>(head).base;
-    if (head->kind == ast::ExprKind::instantiate) head = ast::as<ast::InstantiateExpr>(head).base;
-    if (head->kind == ast::ExprKind::name && head != &expr) {
-        std::string_view name = ast::as<ast::NameExpr>(head).name;
-        if (!module_.find(name) && !find(name)) {
+    // A function of the host?
+    if (const std::string_view name = called_name(expr); !name.empty() && !module_.find(name) && !find(name)) {
 #define HOST_CALL(row, signature, doc)                              \
     if (name == #row) {                                             \
         HostArgs args;                                              \
@@ -335,9 +337,8 @@ std::optional<HostValue> HostRunner::own(const ast::Expr& expr, bool& handled) {
         return host_##row(args);                                    \
     }
 #include "lang/host_calls.def"
-            if (name == "print" && expr.kind == ast::ExprKind::call) return print(ast::as<ast::CallExpr>(&expr));
-            if (name == "assert" && expr.kind == ast::ExprKind::call) return assert_that(ast::as<ast::CallExpr>(&expr));
-        }
+        if (name == "print" && expr.kind == ast::ExprKind::call) return print(ast::as<ast::CallExpr>(&expr));
+        if (name == "assert" && expr.kind == ast::ExprKind::call) return assert_that(ast::as<ast::CallExpr>(&expr));
     }
     handled = false;
     return std::nullopt;

@@ -25,6 +25,10 @@ struct HostValue {
 
 /// "a tensor", "an integer", .. for messages.
 std::string host_kind_name(HostValue::Kind kind);
+/// What a number, bool, type, text or layout is to an expression of the language; false: `value` is something else, and `out` as it was.
+bool constant_operand(const HostValue& value, sema::HostOperand& out);
+/// The `name` of name, name<..>, name<..>[shape], each possibly called; empty of anything else, and of a name alone.
+std::string_view called_name(const ast::Expr& expr);
 /// name<T>[extents], possibly called: an array made on the spot, whatever its extents and elements are computed from.
 bool makes_array(const ast::Expr& expr);
 

@@ -95,13 +95,8 @@ std::optional<HostValue> HostChecker::own(const ast::Expr& expr) {
         default:
             break;
     }
-    const ast::Expr* head = &expr;
-    if (head->kind == ast::ExprKind::call) head = ast::as<ast::CallExpr>(head).callee;
-    if (head->kind == ast::ExprKind::index) head = ast::as<ast::IndexExpr>(head).base;
-    if (head->kind == ast::ExprKind::instantiate) head = ast::as<ast::InstantiateExpr>(head).base;
-    if (head->kind != ast::ExprKind::name || head == &expr) return std::nullopt;
-    const std::string_view name = ast::as<ast::NameExpr>(head).name;
-    if (module_.find(name) || find(name)) return std::nullopt;
+    const std::string_view name = called_name(expr);
+    if (name.empty() || module_.find(name) || find(name)) return std::nullopt;
 #define HOST_CALL(row, signature, doc) \
     if (name == #row) return host_call(name, signature, expr);
 #include "lang/host_calls.def"
@@ -117,26 +112,8 @@ std::optional<HostValue> HostChecker::own(const ast::Expr& expr) {
 
 sema::HostOperand HostChecker::operand(const HostValue& value) {
     sema::HostOperand out;
-    out.kind = sema::HostOperand::constant;
+    if (constant_operand(value, out)) return out;
     switch (value.kind) {
-        case HostValue::integer:
-            out.value.v = value.i;
-            break;
-        case HostValue::real:
-            out.value.v = value.r;
-            break;
-        case HostValue::boolean:
-            out.value.v = value.b;
-            break;
-        case HostValue::type:
-            out.value.v = value.format;
-            break;
-        case HostValue::text:
-            out.kind = sema::HostOperand::text, out.string = value.s;
-            break;
-        case HostValue::layout:
-            out.kind = sema::HostOperand::layout, out.layout_id = value.layout_id;
-            break;
         case HostValue::unit:
             out.kind = sema::HostOperand::unknown;
             break;
@@ -159,6 +136,8 @@ sema::HostOperand HostChecker::operand(const HostValue& value) {
             if (format.tensor_scale.v) out.tensor_scale = keep(format.tensor_scale, {});
             break;
         }
+        default:  // constants
+            break;
     }
     return out;
 }

@@ -75,28 +75,36 @@ std::optional<TileData> HostRunner::as_tile(const HostValue& value, Span span) {
     return read_tile(module_.types(), value.t->view());
 }
 
-sema::HostOperand HostRunner::to_operand(const HostValue& value, Span span) {
-    sema::HostOperand out;
-    out.kind = sema::HostOperand::constant;
+bool constant_operand(const HostValue& value, sema::HostOperand& out) {
+    const auto is = [&](sema::HostOperand::Kind kind) { return out.kind = kind, true; };
     switch (value.kind) {
         case HostValue::integer:
             out.value.v = value.i;
-            break;
+            return is(sema::HostOperand::constant);
         case HostValue::real:
             out.value.v = value.r;
-            break;
+            return is(sema::HostOperand::constant);
         case HostValue::boolean:
             out.value.v = value.b;
-            break;
+            return is(sema::HostOperand::constant);
         case HostValue::type:
             out.value.v = value.format;
-            break;
+            return is(sema::HostOperand::constant);
         case HostValue::text:
-            out.kind = sema::HostOperand::text, out.string = value.s;
-            break;
+            out.string = value.s;
+            return is(sema::HostOperand::text);
         case HostValue::layout:
-            out.kind = sema::HostOperand::layout, out.layout_id = value.layout_id;
-            break;
+            out.layout_id = value.layout_id;
+            return is(sema::HostOperand::layout);
+        default:
+            return false;
+    }
+}
+
+sema::HostOperand HostRunner::to_operand(const HostValue& value, Span span) {
+    sema::HostOperand out;
+    if (constant_operand(value, out)) return out;
+    switch (value.kind) {
         case HostValue::unit:
         case HostValue::tuple:
             out.kind = sema::HostOperand::tuple;
@@ -104,6 +112,8 @@ sema::HostOperand HostRunner::to_operand(const HostValue& value, Span span) {
             break;
         case HostValue::tensor:
             tensor_operand(value, span, out);
+            break;
+        default:  // constants
             break;
     }
     return out;

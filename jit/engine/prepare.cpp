@@ -13,8 +13,8 @@ namespace {
 /// What its runs print and report waits for collect().
 class HostLaunch final : public PreparedLaunch {
 public:
-    /// `usual`: the options of every run, without callbacks.
-    explicit HostLaunch(RunOptions usual) : options_(std::move(usual)) {
+    /// `usual`: the options of every run, without callbacks. The executable owns what the launch refers to.
+    HostLaunch(std::shared_ptr<const Executable> exe, RunOptions usual) : exe_(std::move(exe)), options_(std::move(usual)) {
         options_.print = [this](std::string_view line) {
             std::lock_guard lock(mutex_);
             said_.keep(std::string(line) + "\n");
@@ -62,6 +62,7 @@ public:
     int device() const override { return -1; }
 
 private:
+    const std::shared_ptr<const Executable> exe_;
     RunOptions options_;
     std::unique_ptr<const BoundRun> bound_;
     mutable std::mutex mutex_;
@@ -84,7 +85,7 @@ Status Engine::prepare_on_host(const ReadyLaunch& launch, const LaunchOptions& o
     RunOptions usual = options;
     usual.cancel = &cancelled_;
     usual.measure = false;
-    auto made = std::make_shared<HostLaunch>(std::move(usual));
+    auto made = std::make_shared<HostLaunch>(launch.exe, std::move(usual));
     const Program& program = options.machine ? exe.on(*options.machine)
                              : options.model ? exe.model(usual_options(exe.instance, *options.model, exe.disabled_passes))
                                              : *exe.program;
@@ -96,9 +97,7 @@ Status Engine::prepare_on_host(const ReadyLaunch& launch, const LaunchOptions& o
     for (Diagnostic& d : refused.diagnostics) diags.add(std::move(d));
     if (options.machine) report_warning(*options.machine, diags);
     if (!bound) return status_of(refused);
-    // The executable owns what the launch refers to.
-    prepared =
-        std::shared_ptr<const PreparedLaunch>(made.get(), [keep = launch.exe, made](const PreparedLaunch*) mutable { made.reset(), keep.reset(); });
+    prepared = std::move(made);
     return Status::ok;
 }
 
