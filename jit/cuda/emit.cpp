@@ -42,6 +42,52 @@ bool reads_elements(Op op) {
     }
 }
 
+/// What an integer is computed from: kCounts, the index or a carried value of a loop or the positions in a tile; kMasks, bits that were cleared;
+/// kDivides, a quotient or shift.
+enum Origin : unsigned { kCounts = 1, kMasks = 2, kDivides = 4 };
+
+unsigned origin(const ir::Function& fn, ir::ValueId v, int& budget) {
+    if (--budget < 0) return kCounts | kMasks | kDivides;
+    const ir::Inst* def = fn.def(v);
+    if (!def) return std::ranges::find(fn.params, v, &ir::Param::value) == fn.params.end() ? unsigned{kCounts} : 0;
+    if (def->op == Op::iota || def->blocks.count) return kCounts;
+    const bool elementwise = ir::has_trait(def->op, ir::ELEMWISE);
+    if (!ir::has_trait(def->op, ir::PURE)) return 0;
+    unsigned out = 0;
+    for (ir::ValueId operand : fn.operands(*def))
+        if (fn.elem(operand).is_int()) out |= origin(fn, operand, budget);
+    switch (def->op) {
+        case Op::div:
+        case Op::div_trunc:
+        case Op::div_ceil:
+        case Op::shr:
+            out |= kDivides;
+            break;
+        case Op::mul:
+        case Op::shl:
+            if (out & kDivides) out |= kMasks;
+            break;
+        case Op::bit_and:
+        case Op::rem:
+        case Op::rem_trunc:
+        case Op::cast:
+            out |= kMasks;
+            break;
+        default:
+            break;
+    }
+    const Format& f = fn.elem(v);
+    if (elementwise && f.is_int() && !f.is_signed && f.bits != 32 && f.bits != 64) out |= kMasks;  // wraps
+    return out;
+}
+
+bool counts_masked(const ir::Function& fn, ir::ValueId v) {
+    constexpr int kMostValues = 256;
+    int budget = kMostValues;
+    constexpr unsigned both = kCounts | kMasks;
+    return fn.elem(v).is_int() && (origin(fn, v, budget) & both) == both;
+}
+
 }  // namespace
 
 KernelText emit(const ir::Function& fn, const SourceMap* sources) { return Emitter(fn, sources).run(); }
@@ -374,9 +420,12 @@ void Emitter::elementwise(ir::InstId id) {
     const ir::Inst* divisor = inst.op == Op::div && fn_.type(in[0]).elem == Fmt::f32 ? fn_.def(in[1]) : nullptr;
     const bool shared = divisor && divisor->op == Op::broadcast;  // registers of a thread are divided by the same number
     if (shared && !is_scalar(fn_.result(inst))) return divide_by_shared(id);
+    const bool drops_bits = inst.op == Op::shr || inst.op == Op::div || inst.op == Op::div_trunc || inst.op == Op::div_ceil;
+    const bool opaque = drops_bits && counts_masked(fn_, in[0]);
     assign(fn_.result(inst), [&](const std::string& r) {
         std::vector<Known> operands;
         for (ir::ValueId v : in) operands.push_back(known_at(v, r));
+        if (opaque) operands[0].text = prelude_.opaque(operands[0].text);
         if (fn_.type(in[0]).pointer) return "(" + operands[0].text + (inst.op == Op::eq ? " == " : " != ") + operands[1].text + ")";
         return prelude_.elementwise(inst.op, fn_.elem(in[0]), operands);
     });

@@ -14,6 +14,12 @@ namespace {
 
 bool power_of_two(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
 
+/// Does it clear bits that a shift to the right drops: x & c, x % c, x / c * c?
+bool masks_low_bits(const LayoutExpr& e) {
+    const bool scales = e.op == LayoutExpr::mul || e.op == LayoutExpr::shl;
+    return e.op == LayoutExpr::bit_and || e.op == LayoutExpr::rem || (scales && (e.a->op == LayoutExpr::div || e.a->op == LayoutExpr::shr));
+}
+
 const Layout& layout_of(const ir::Function& fn, ir::ValueId tensor) { return fn.types().layout(fn.type(tensor).layout); }
 
 /// The product of the extents inside dimension d for a row or col layout; -1 when one is dynamic. Sub-byte rows start on a byte.
@@ -74,7 +80,15 @@ std::string Emitter::layout_text(const LayoutExpr& e, ir::ValueId tensor, const 
             break;
     }
     TEGULA_CHECK(e.op != LayoutExpr::too_deep && e.a && e.b, "a layout without a problem");
-    const std::string a = layout_text(*e.a, tensor, coordinates), b = layout_text(*e.b, tensor, coordinates);
+    const auto power = [](const LayoutExpr& c) { return c.op == LayoutExpr::constant && power_of_two(c.value); };
+    if (e.op == LayoutExpr::div && power(*e.b) && e.a->op == LayoutExpr::rem && power(*e.a->b)) {  // moved before it is masked, see Prelude::opaque
+        const int64_t digits = std::max<int64_t>(e.a->b->value / e.b->value, 1);
+        return "(" + layout_text(*e.a->a, tensor, coordinates) + " >> " + number(std::countr_zero(static_cast<uint64_t>(e.b->value))) + " & " +
+               int64_text(digits - 1) + ")";
+    }
+    std::string a = layout_text(*e.a, tensor, coordinates);
+    const std::string b = layout_text(*e.b, tensor, coordinates);
+    if ((e.op == LayoutExpr::div || e.op == LayoutExpr::shr) && masks_low_bits(*e.a)) a = prelude_.opaque(a);
     const bool shift = e.b->op == LayoutExpr::constant && power_of_two(e.b->value);
     const auto infix = [&](const char* op) { return "(" + a + " " + op + " " + b + ")"; };
     switch (e.op) {
@@ -118,7 +132,8 @@ Known Emitter::pitch(ir::ValueId tensor, int member, bool innermost) {
         const std::vector<int64_t> extents = bounded_extents(fn_.types().layout(type.layout), type.shape.rank);
         int64_t by = bit_addressed(f) ? f.bits : 1;
         size_t m = extents.size();
-        for (; m > static_cast<size_t>(member) + 1 && extents[m - 1]; --m) by = bit_addressed(f) ? (by * extents[m - 1] + 7) / 8 * 8 : by * extents[m - 1];
+        for (; m > static_cast<size_t>(member) + 1 && extents[m - 1]; --m)
+            by = bit_addressed(f) ? (by * extents[m - 1] + 7) / 8 * 8 : by * extents[m - 1];
         if (m == static_cast<size_t>(member) + 1) return known_int64(by);
     }
     return parameter(KernelParam::stride, p, member, "const long long", fn_.params[static_cast<size_t>(p)].name + "_pitch");

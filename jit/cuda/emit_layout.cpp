@@ -44,7 +44,7 @@ std::string shifted(const std::string& v, int by) {
     return "(" + v + (by > 0 ? " << " : " >> ") + std::to_string(by > 0 ? by : -by) + ")";
 }
 
-/// XOR of the columns of the set bits of `v`, as few terms as runs of bits allow.
+/// XOR of the columns of the set bits of `v`, as few terms as runs of bits allow. Bits move down before they are masked, see Prelude::opaque.
 std::string linear_text(std::span<const uint64_t> cols, const std::string& v) {
     std::string out;
     const char* join = disjoint(cols) ? " | " : " ^ ";
@@ -61,8 +61,9 @@ std::string linear_text(std::span<const uint64_t> cols, const std::string& v) {
         }
         size_t end = b + 1;
         while (end < cols.size() && cols[end] == cols[end - 1] << 1 && std::has_single_bit(cols[end])) ++end;
-        const uint64_t mask = ((uint64_t{1} << (end - b)) - 1) << b;
-        term(shifted("(" + v + " & " + std::to_string(mask) + ")", std::countr_zero(cols[b]) - static_cast<int>(b)));
+        const int up = std::countr_zero(cols[b]) - static_cast<int>(b), low = up < 0 ? std::countr_zero(cols[b]) : static_cast<int>(b);
+        const uint64_t mask = ((uint64_t{1} << (end - b)) - 1) << low;
+        term(shifted("(" + shifted(v, std::min(up, 0)) + " & " + std::to_string(mask) + ")", std::max(up, 0)));
         b = end;
     }
     return out.empty() ? "0" : out;

@@ -158,6 +158,11 @@ std::string Prelude::text() const {
     return out + functions_;
 }
 
+std::string Prelude::opaque(const std::string& integer) {
+    need("opaque");
+    return "opaque(" + integer + ")";
+}
+
 bool Prelude::first(const std::string& function) { return needed_.insert(function + "()").second; }
 
 // ---- elementwise ----

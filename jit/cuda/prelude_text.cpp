@@ -529,8 +529,25 @@ inline void group_barrier(int threads) { host_barrier(1, threads); }
 #endif
 )";
 
+// See Prelude::opaque.
+constexpr std::string_view kOpaque = R"(
+template <class T>
+__device__ __forceinline__ T opaque(T a) {
+#ifdef __CUDACC__
+    if constexpr (sizeof(T) == 8)
+        asm("" : "+l"(a));
+    else if constexpr (sizeof(T) == 4)
+        asm("" : "+r"(a));
+    else
+        a = (T)opaque((unsigned)a);
+#endif
+    return a;
+}
+)";
+
 constexpr Section kScalarSections[] = {
     {"bits", "", kBits},
+    {"opaque", "", kOpaque},
     {"integer", "", kInteger},
     {"divide", "integer", kDivide},
     {"high_product", "", kHighProduct},
