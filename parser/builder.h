@@ -91,7 +91,7 @@ union Value {
     List<ast::TuneChoice> choices;
 };
 static_assert(std::is_trivially_copyable_v<Value>);
-enum class Entry : uint8_t { module, statements, expression };
+enum class Entry : uint8_t { module, input, expression };
 
 class Builder {
 public:

@@ -17,23 +17,29 @@ struct Parse {
         if (!scanner.check_text()) return;
         syntax::Grammar(builder).parse();
     }
+    const ast::Module* module(uint32_t file, Arena& arena) {
+        const std::span<const ast::Item* const> items = arena.copy(builder.items);
+        builder.merge_damage();
+        const std::span<const Span> damage = arena.copy(builder.damaged);
+        const std::span<const ast::Name> lost = arena.copy(builder.lost_names());
+        return arena.make<ast::Module>(file, builder.edition_value, scanner.module_docs(), items, damage, lost);
+    }
 };
 
 }  // namespace
 
 const ast::Module* parse_module(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags) {
-    Parse parse(sources, file, arena, diags, syntax::Entry::module);
-    const std::span<const ast::Item* const> items = arena.copy(parse.builder.items);
-    parse.builder.merge_damage();
-    const std::span<const Span> damage = arena.copy(parse.builder.damaged);
-    const std::span<const ast::Name> lost = arena.copy(parse.builder.lost_names());
-    return arena.make<ast::Module>(file, parse.builder.edition_value, parse.scanner.module_docs(), items, damage, lost);
+    return Parse(sources, file, arena, diags, syntax::Entry::module).module(file, arena);
 }
 
-const ast::Block* parse_statements(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags, bool* incomplete) {
-    Parse parse(sources, file, arena, diags, syntax::Entry::statements);
-    if (incomplete != nullptr) *incomplete = parse.scanner.ended_open() || parse.builder.failed_at_end;
-    return arena.make<ast::Block>(parse.builder.statements);
+Input parse_input(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags) {
+    const size_t before = diags.error_count();
+    Parse parse(sources, file, arena, diags, syntax::Entry::input);
+    Input input{parse.module(file, arena), parse.builder.statements.stmts, parse.builder.expression};
+    const bool ended_early = parse.scanner.ended_open() || parse.builder.failed_at_end;
+    input.incomplete = ended_early && parse.scanner.errors_at_end() == before;
+    input.open = parse.scanner.open_at_end();
+    return input;
 }
 
 const ast::Expr* parse_expression(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags) {

@@ -13,8 +13,15 @@ namespace tegula {
 /// live in `arena`.
 const ast::Module* parse_module(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags);
 
-/// Parses statements (REPL line or host snippet). `incomplete`, if given, is set when the text ended too early (more input could fix it).
-const ast::Block* parse_statements(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags, bool* incomplete = nullptr);
+/// What is typed into a session: items and statements in any order. The end of the text ends a statement too.
+struct Input {
+    const ast::Module* items = nullptr;
+    std::span<const ast::Stmt* const> statements;
+    const ast::Expr* shown = nullptr;  ///< the last statement, where it is an expression without `;`: its value is to be seen
+    bool incomplete = false;           ///< nothing is wrong but that the text ends too early: more of it could mend that
+    uint32_t open = 0;                 ///< brackets and blocks that are open at the end
+};
+Input parse_input(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags);
 
 /// Parses one expression or type, e.g. the value of `--set T=f16`.
 const ast::Expr* parse_expression(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags);

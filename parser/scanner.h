@@ -2,6 +2,7 @@
 // whether `<` opens generic arguments, whether `>>` closes two, whether `{` is a block or a set, and whether `@` starts an attribute.
 // It also closes blocks that are still open when the next item starts, so that one missing `}` is one error.
 #pragma once
+#include <optional>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
@@ -72,6 +73,9 @@ public:
     bool in_block() const { return frames_.back().kind == '{' || frames_.back().kind == 'B'; }
     /// The end of the text came inside a bracket, block or comment.
     bool ended_open() const { return ended_open_; }
+    /// The errors that were known when the text ended, what is still open then not among them; empty: scanning stopped before.
+    std::optional<size_t> errors_at_end() const { return errors_at_end_; }
+    uint32_t open_at_end() const { return open_at_end_; }
     /// A lexical error was reported at or after this offset.
     bool error_since(uint32_t offset) const { return has_error_ && last_error_ >= offset; }
     const std::vector<Comment>& comments() const { return comments_; }
@@ -106,6 +110,8 @@ private:
     int previous_ = 0, before_previous_ = 0;
     bool any_token_ = false, halted_ = false, ended_open_ = false, has_error_ = false;
     uint32_t last_error_ = 0, previous_end_ = 0;
+    uint32_t open_at_end_ = 0;
+    std::optional<size_t> errors_at_end_;
     uint32_t virtual_closers_ = 0;
     bool has_held_ = false;
     Token held_;

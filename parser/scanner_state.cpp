@@ -193,6 +193,8 @@ void Scanner::block_comment(const unsigned char* start) {
     size_t from = size_t(cursor_ - begin_);
     size_t end = text_.find("*/", from);
     if (end == text_.npos) {
+        errors_at_end_ = diags_.error_count();
+        open_at_end_ = static_cast<uint32_t>(frames_.size()) - 1;
         error(Diag::unterminated_comment, span_from(start));
         cursor_ = limit_;
         ended_open_ = true;
@@ -373,6 +375,10 @@ Token Scanner::next() {
     }
     Token token;
     if (!halted_) token = scan();
+    if (token.kind == T::END && !halted_ && !errors_at_end_) {
+        errors_at_end_ = diags_.error_count();
+        open_at_end_ = static_cast<uint32_t>(frames_.size()) - 1;
+    }
     if (halted_) {
         cursor_ = limit_;
         return make(T::END, limit_);

@@ -130,9 +130,10 @@ bool Builder::insert_semicolon(const std::vector<int>& possible) {
     const auto may_be = [&](int kind) { return std::find(expected.begin(), expected.end(), kind) != expected.end(); };
     if (!may_be(K::S_SEMI) || may_be(Grammar::by_kind(Grammar::token_kind_type(last.kind)).kind())) return false;
     const bool at_end = last.kind == Grammar::token::END;
-    if (at_end && !last.is_virtual) failed_at_end = true;
+    const bool ends_input = at_end && entry == Entry::input && !scanner.ended_open();  // which needs no `;`
+    if (at_end && !ends_input) failed_at_end = true;
     // In a damaged statement it is no error of its own, and where brackets or characters are amiss that has been told.
-    if (!damaging_ && !scanner.halted() && !scanner.error_since(previous.span.end)) {
+    if (!ends_input && !damaging_ && !scanner.halted() && !scanner.error_since(previous.span.end)) {
         if (++syntax_errors_ >= kMaxSyntaxErrors) scanner.halt();
         if (report_foreign_keyword(last, false) || report_foreign_form(last, false))
             begin_damage(last);

@@ -307,6 +307,17 @@ void Checker::host_block(const ast::Item& item) {
         block(static_cast<const ast::TestItem&>(item).body);
 }
 
+void Checker::host_statements(std::span<const HostVariable> variables, std::span<const ast::Stmt* const> statements) {
+    scopes_.resize(2);
+    item_scope_ = 1;
+    in_host_ = true;
+    for (const HostVariable& v : variables) declare(v.name, v.is_var ? Symbol::variable : Symbol::let, false);
+    const ast::Block body{statements, {}};
+    blocks_.push_back(&body);
+    for (const ast::Stmt* s : statements) statement(*s);
+    blocks_.pop_back();
+}
+
 void Checker::item(const ast::Item& item) {
     switch (item.kind) {
         case ast::ItemKind::import:
@@ -370,6 +381,14 @@ bool check_module(Module& module, TypeTable& types, DiagSink& diags) {
 bool check_host_block(const Module& module, const ast::Item& item, DiagSink& diags) {
     const size_t errors = diags.error_count(), before = diags.all().size();
     Checker(module, nullptr, diags).host_block(item);
+    if (diags.has_errors()) diags.settle(before);
+    return diags.error_count() == errors;
+}
+
+bool check_host_statements(const Module& module, std::span<const HostVariable> variables, std::span<const ast::Stmt* const> statements,
+                           DiagSink& diags) {
+    const size_t errors = diags.error_count(), before = diags.all().size();
+    Checker(module, nullptr, diags).host_statements(variables, statements);
     if (diags.has_errors()) diags.settle(before);
     return diags.error_count() == errors;
 }

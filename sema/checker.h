@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sema/elaborate.h"
+#include "sema/host_statements.h"
 
 namespace tegula::sema {
 
@@ -19,6 +20,7 @@ public:
     Checker(const Module& module, Recovery* recovery, DiagSink& diags) : module_(module), recovery_(recovery), diags_(diags) {}
     void items();                            ///< all but tests and benches
     void host_block(const ast::Item& item);  ///< a test or bench
+    void host_statements(std::span<const HostVariable> variables, std::span<const ast::Stmt* const> statements);
 
 private:
     /// constant: generics, extents, scalar parameters, loop variables. lost: declared in text that an error has made unreadable, or reported before.

@@ -122,7 +122,8 @@ private:
     std::optional<uint32_t> import_place() const {
         if (!module_->ast || module_->ast->file != d_.span.file || module_->text.empty()) return std::nullopt;
         uint32_t first = static_cast<uint32_t>(module_->text.size());
-        for (const ast::Item* item : module_->ast->items) first = std::min(first, item->span.begin);
+        for (const ast::Item* item : module_->ast->items)
+            if (item->span.file == module_->ast->file) first = std::min(first, item->span.begin);
         const auto line_start = [&](size_t at) { return at == 0 ? 0 : module_->text.rfind('\n', at - 1) + 1; };
         size_t at = line_start(first);
         while (at > 0 && module_->text.substr(line_start(at - 1)).starts_with("///")) at = line_start(at - 1);

@@ -245,6 +245,9 @@ void tegula_cancel(void* handle, int on) {
         if (on) engine->engine->job_flags().set_all();
     } else if (const auto* job = static_cast<tegula_job*>(handle); is_right(job) && on) {
         job->flag.flag().store(true);
+    } else if (auto* session = static_cast<tegula_session*>(handle); is_right(session)) {
+        session->ended.store(on != 0);
+        session->flag.flag().store(on != 0);
     }
 }
 

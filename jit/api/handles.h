@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "jit/engine/host.h"
+#include "jit/engine/session.h"
 #include "lang/float_environment.h"
 #include "tegula/tegula.h"
 
@@ -16,7 +17,7 @@ namespace tegula::capi {
 
 /// First member of every handle, so that retain and release need no type, and so that a function knows a handle of another kind.
 struct Handle {
-    enum class Kind : uint64_t { engine = 0x5467'6c61'0000'0001, module, kernel, prepared, blob, diags, job };
+    enum class Kind : uint64_t { engine = 0x5467'6c61'0000'0001, module, kernel, prepared, blob, diags, job, session };
     explicit Handle(Kind k) : kind(k) {}
     virtual ~Handle() = default;
     const Kind kind;
@@ -56,6 +57,14 @@ struct tegula_prepared : tegula::capi::HandleOf<tegula::capi::Handle::Kind::prep
 struct tegula_job : tegula::capi::HandleOf<tegula::capi::Handle::Kind::job> {
     explicit tegula_job(tegula::ModulePtr m) : module(std::move(m)), flag(module->engine->job_flags().take()) {}
     tegula::ModulePtr module;  ///< keeps the engine, which has the flag
+    tegula::CancelFlags::Taken flag;
+};
+struct tegula_session : tegula::capi::HandleOf<tegula::capi::Handle::Kind::session> {
+    tegula_session(std::shared_ptr<tegula::Engine> engine, std::string directory)
+        : session(engine, std::move(directory)), flag(engine->job_flags().take()) {}
+    tegula::Session session;         ///< keeps the engine, which has the flag
+    std::atomic<bool> busy{false};   ///< a call is in progress
+    std::atomic<bool> ended{false};  ///< tegula_cancel
     tegula::CancelFlags::Taken flag;
 };
 struct tegula_blob : tegula::capi::HandleOf<tegula::capi::Handle::Kind::blob> {
@@ -177,6 +186,8 @@ uint64_t order_hash(const Layout& layout);  ///< what tegula_layout_hash gives
 /// The view of a tensor; a reason when its members do not fit together. With `storage` off, data and sizes are not looked at.
 /// view.elem stays 0 unless type, layout and extents are known.
 std::string read_tensor(LoadedModule& module, const tegula_tensor& tensor, bool storage, TensorView& view);
+/// An array of the host, copied into storage of ours: as a launch of the module would take it. Host memory, no strides.
+Made<HostTensor> copy_array(LoadedModule& module, const tegula_tensor& t);
 /// Generic values by name; false (reported) for anything that is no constant.
 bool read_generics(LoadedModule& module, const tegula_value* values, size_t count, sema::StaticValues& out, DiagSink& sink);
 /// Launch arguments; what is wrong with one stands in its `problem`. False (reported) when the list itself is missing.

@@ -120,28 +120,6 @@ LaunchArgument read_argument(LoadedModule& module, const tegula_value& v, bool s
     return arg;
 }
 
-/// What the host's reader made of an array file, copied into storage of ours: as a launch of the module would take it.
-Made<HostTensor> copy_array(LoadedModule& module, const tegula_tensor& t) {
-    const auto fail = [](std::string why) { return Made<HostTensor>::failed(std::move(why)); };
-    if (t.strides || t.device_type != TEGULA_HOST) return fail("a reader gives storage in memory of the host, without strides");
-    TensorView view;
-    if (std::string why = read_tensor(module, t, true, view); !why.empty()) return fail(std::move(why));
-    TypeTable& types = module.types();
-    const Layout& map = types.layout(view.layout);
-    if (const auto conflict = map.find_conflict({view.extents.begin(), view.extents.rank}))
-        return fail("layout `" + map.name() + "` does not keep elements apart: " + conflict->text());
-    std::shared_ptr<HostTensor> out;
-    std::string error;
-    if (!make_tensor(types, view.elem, view.layout, view.extents, true).into(out, error)) return fail(std::move(error));
-    const auto copy = [](std::vector<uint8_t>& to, const uint8_t* from) {
-        if (!to.empty()) std::memcpy(to.data(), from, to.size());
-    };
-    copy(out->data, view.data);
-    copy(out->scales, view.scales);
-    copy(out->tensor_scale, view.tensor_scale);
-    return out;
-}
-
 using OwnedBlob = std::unique_ptr<tegula_blob, void (*)(tegula_blob*)>;
 
 /// What a callback returned; another handle than a blob is the host's mistake.
@@ -185,9 +163,30 @@ std::vector<std::string> split_names(std::string_view list) {
 
 }  // namespace
 
+Made<HostTensor> copy_array(LoadedModule& module, const tegula_tensor& t) {
+    const auto fail = [](std::string why) { return Made<HostTensor>::failed(std::move(why)); };
+    if (t.strides || t.device_type != TEGULA_HOST) return fail("its storage is not in memory of the host, or has strides");
+    TensorView view;
+    if (std::string why = read_tensor(module, t, true, view); !why.empty()) return fail(std::move(why));
+    TypeTable& types = module.types();
+    const Layout& map = types.layout(view.layout);
+    if (const auto conflict = map.find_conflict({view.extents.begin(), view.extents.rank}))
+        return fail("layout `" + map.name() + "` does not keep elements apart: " + conflict->text());
+    std::shared_ptr<HostTensor> out;
+    std::string error;
+    if (!make_tensor(types, view.elem, view.layout, view.extents, true).into(out, error)) return fail(std::move(error));
+    const auto copy = [](std::vector<uint8_t>& to, const uint8_t* from) {
+        if (!to.empty()) std::memcpy(to.data(), from, to.size());
+    };
+    copy(out->data, view.data);
+    copy(out->scales, view.scales);
+    copy(out->tensor_scale, view.tensor_scale);
+    return out;
+}
+
 std::string handle_problem(const Handle* handle, Handle::Kind wanted) {
-    static constexpr const char* kNames[] = {"engine", "module", "kernel", "prepared", "blob", "diags", "job"};
-    static constexpr const char* kWhat[] = {"an engine", "a module", "a kernel", "a prepared launch", "a blob", "diagnostics", "a job"};
+    static constexpr const char* kNames[] = {"engine", "module", "kernel", "prepared", "blob", "diags", "job", "session"};
+    static constexpr const char* kWhat[] = {"an engine", "a module", "a kernel", "a prepared launch", "a blob", "diagnostics", "a job", "a session"};
     const auto number = [](Handle::Kind kind) { return static_cast<uint64_t>(kind) - static_cast<uint64_t>(Handle::Kind::engine); };
     const std::string name = kNames[number(wanted)];
     if (!handle) return name + " is NULL";

@@ -88,7 +88,7 @@ using changes::Found;
 /// Tries the changes of the diagnostics of one text.
 class Engine::Trials {
 public:
-    Trials(Engine& engine, const Source& source, std::string directory) : engine_(engine), source_(source), directory_(std::move(directory)) {}
+    Trials(Engine& engine, const Source& source, const CheckText& check) : engine_(engine), source_(source), check_(check) {}
 
     void settle(std::span<Diagnostic> diags) {
         before_ = check(source_.text, nullptr);
@@ -106,7 +106,7 @@ private:
     };
     Engine& engine_;
     const Source& source_;
-    const std::string directory_;
+    const CheckText& check_;
     std::vector<Error> before_;
     const Clock::time_point end_ = Clock::now() + kBudget;
     size_t trials_ = 0;
@@ -124,13 +124,10 @@ private:
         ++trials_;
         std::vector<Error> errors;
         DiagSink found(engine_.options_.max_errors);
-        Loading state;
-        state.stack.push_back(source_.name);
-        const ModulePtr module = engine_.load_file(state, source_.name, text, directory_, found);
-        if (module) engine_.check_bodies(*module, found);
+        const SourcePtr checked = check_(text, found);
         for (const Diagnostic& d : found.all()) {
             if (d.severity != Severity::error) continue;
-            const bool elsewhere = !state.first || d.span.file != state.first->id;
+            const bool elsewhere = !checked || d.span.file != checked->id;
             const uint32_t at = changed && !elsewhere ? changed->original(d.span.begin) : d.span.begin;
             errors.push_back({{d.id, d.message, at, elsewhere},
                               changed && !elsewhere && changed->on_edited_line(d.span.begin),
@@ -226,11 +223,21 @@ private:
     }
 };
 
-void Engine::settle_changes(const SourcePtr& source, const std::string& directory, DiagSink& diags, size_t first) {
+Engine::CheckText Engine::loading_of(const SourcePtr& source, const std::string& directory) {
+    return [this, source, directory](const std::string& text, DiagSink& found) {
+        Loading state;
+        state.stack.push_back(source->name);
+        const ModulePtr module = load_file(state, source->name, text, directory, found);
+        if (module) check_bodies(*module, found);
+        return state.first;
+    };
+}
+
+void Engine::settle_changes(const SourcePtr& source, const CheckText& check, DiagSink& diags, size_t first) {
     const std::span<Diagnostic> reported = std::span(diags.recorded()).subspan(std::min(first, diags.recorded().size()));
     const auto offers = [](const Diagnostic& d) { return !d.fixes.empty(); };
     if (source && source->text.size() <= kLongestText && std::any_of(reported.begin(), reported.end(), offers))
-        Trials(*this, *source, directory).settle(reported);
+        Trials(*this, *source, check).settle(reported);
 }
 
 }  // namespace tegula

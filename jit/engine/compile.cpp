@@ -148,11 +148,13 @@ std::pair<LoadedModule*, const ast::KernelItem*> Engine::find_kernel(LoadedModul
 void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
     const size_t before = diags.all().size();
     check_bodies(module, diags);
-    settle_changes(module.source, module.directory, diags, before);
+    settle_changes(module.source, loading_of(module.source, module.directory), diags, before);
     diags.sort();
 }
 
-void Engine::check_bodies(LoadedModule& module, DiagSink& diags) {
+void Engine::check_bodies(LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel) {
+    sema::Limits limits;
+    limits.cancel = cancel;
     for (const ast::Item* item : module.ast->items) {
         if (item->kind != ast::ItemKind::kernel || module.recovery.broken.contains(item) || diags.full()) continue;
         const auto& kernel = ast::as<ast::KernelItem>(item);
@@ -161,11 +163,11 @@ void Engine::check_bodies(LoadedModule& module, DiagSink& diags) {
         const auto bound = [&](const ast::GenericParam& p) { return generics->count(p.name.text) != 0; };
         if (!generics || !std::all_of(kernel.generics.begin(), kernel.generics.end(), bound)) continue;
         if (diags.has_errors())  // whose code nobody will run
-            sema::elaborate_kernel(module, kernel, *generics, module.types(), {}, diags);
+            sema::elaborate_kernel(module, kernel, *generics, module.types(), limits, diags);
         else
-            compile(module, kernel, *generics, {}, diags);
+            compile(module, kernel, *generics, {}, diags, nullptr, cancel);
     }
-    check_host_blocks(*this, module, diags);
+    check_host_blocks(*this, module, diags, cancel);
 }
 
 void Engine::check_launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,

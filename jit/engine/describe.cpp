@@ -5,15 +5,12 @@
 
 namespace tegula {
 
-namespace {
-
-const char* kind_name(ast::ItemKind kind) {
+const char* item_kind_name(ast::ItemKind kind) {
     static constexpr const char* kNames[] = {"import", "const", "type", "struct", "layout", "fn", "kernel", "test", "bench"};
     return kNames[static_cast<int>(kind)];
 }
 
-/// The declaration without its body: source text up to the block, whitespace collapsed.
-std::string signature(const ast::Item& item, const SourceMap& sources) {
+std::string item_signature(const ast::Item& item, const SourceMap& sources) {
     Span span = item.span;
     if (item.kind == ast::ItemKind::fn) span.end = ast::as<ast::FnItem>(&item).body.span.begin;
     if (item.kind == ast::ItemKind::kernel) span.end = ast::as<ast::KernelItem>(&item).body.span.begin;
@@ -34,6 +31,8 @@ std::string signature(const ast::Item& item, const SourceMap& sources) {
     }
     return out;
 }
+
+namespace {
 
 std::string parameters_json(const ast::KernelItem& kernel, const SourceMap& sources) {
     static constexpr const char* kModes[] = {"in", "out", "inout"};
@@ -73,8 +72,8 @@ std::string document_module(const sema::Module& module, const SourceMap& sources
     for (const ast::Item* item : items_of(module)) {
         const bool is_private = item->name.text.substr(0, 1) == "_";
         if (item->kind == ast::ItemKind::import || item->kind == ast::ItemKind::test || item->kind == ast::ItemKind::bench || is_private) continue;
-        out += "\n## " + std::string(kind_name(item->kind)) + " `" + std::string(item->name.text) + "`\n\n```tile\n" + signature(*item, sources) +
-               "\n```\n";
+        out += "\n## " + std::string(item_kind_name(item->kind)) + " `" + std::string(item->name.text) + "`\n\n```tile\n" +
+               item_signature(*item, sources) + "\n```\n";
         if (!item->docs.empty()) out += "\n" + std::string(item->docs) + "\n";
     }
     return out;
@@ -84,7 +83,7 @@ std::string describe_module(const sema::Module& module, const SourceMap& sources
     std::string out = "{\"schema\":1,\"module\":" + json_quote(module.name) + ",\"items\":[";
     const char* separator = "";
     for (const ast::Item* item : items_of(module)) {
-        out += separator + ("{\"kind\":\"" + std::string(kind_name(item->kind))) + "\",\"name\":" + json_quote(item->name.text);
+        out += separator + ("{\"kind\":\"" + std::string(item_kind_name(item->kind))) + "\",\"name\":" + json_quote(item->name.text);
         if (!item->docs.empty()) out += ",\"docs\":" + json_quote(item->docs);
         if (item->kind == ast::ItemKind::kernel) out += parameters_json(ast::as<ast::KernelItem>(item), sources);
         LineCol at = sources.line_col(item->span.file, item->span.begin);

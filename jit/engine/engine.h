@@ -43,6 +43,7 @@ struct EngineOptions {
 };
 
 class Engine;
+class Session;
 
 class LoadedModule;
 
@@ -78,6 +79,7 @@ public:
     SourcePtr source;                                         ///< null: a module of the library
     std::string directory;                                    ///< that its paths are beneath; empty: none
     std::vector<std::shared_ptr<LoadedModule>> dependencies;  ///< keeps imports alive
+    std::vector<std::shared_ptr<const void>> inputs;          ///< keeps the texts and trees of its items alive, where they are not its own
     Arena arena;
     const ast::KernelItem* kernel(std::string_view name) const;
     LoadedModule* imported(std::string_view alias) const;  ///< the module that is imported under this name, or null
@@ -189,6 +191,7 @@ public:
     CancelFlags& job_flags() { return job_flags_; }
 
 private:
+    friend class Session;
     explicit Engine(EngineOptions options) : options_(std::move(options)) {}
     struct Loading {
         std::shared_ptr<TypeTable> types = std::make_shared<TypeTable>();
@@ -200,9 +203,16 @@ private:
     class StdText;
     class StdPrelude;
     class StdModule;
-    /// Tries the changes that the diagnostics from `first` on offer for `source`: those that do not check are taken back, and each says how sure it is.
-    void settle_changes(const SourcePtr& source, const std::string& directory, DiagSink& diags, size_t first);
-    void check_bodies(LoadedModule& module, DiagSink& diags);  ///< check_instances, also of a module with errors; changes untried
+    /// Tries the changes that the diagnostics from `first` on offer for `source`: those that do not check are taken back, and each says how sure it
+    /// is. `check` checks a changed text as that of `source` was checked, and tells which source it has become.
+    using CheckText = std::function<SourcePtr(const std::string& text, DiagSink& diags)>;
+    void settle_changes(const SourcePtr& source, const CheckText& check, DiagSink& diags, size_t first);
+    CheckText loading_of(const SourcePtr& source, const std::string& directory);  ///< of a file
+    /// check_instances, also of a module with errors; changes untried. Throws Cancelled.
+    void check_bodies(LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel = nullptr);
+    /// A checked module of items that several texts brought, the last of them `input`; `whole` is the text of all. With errors it is reported.
+    ModulePtr assemble(Loading& state, const SourcePtr& whole, const SourcePtr& input, std::span<const ast::Item* const> items,
+                       const std::string& directory, DiagSink& diags);
     ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags);
     bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);
@@ -242,6 +252,9 @@ private:
 
 /// The items of a module in the order of its text; a module of the library parses those that it has not parsed yet.
 std::vector<const ast::Item*> items_of(const sema::Module& module);
+const char* item_kind_name(ast::ItemKind kind);  ///< "kernel", "fn", ..
+/// The declaration without its body: source text up to the block, whitespace collapsed.
+std::string item_signature(const ast::Item& item, const SourceMap& sources);
 /// Markdown of a module's documented items, and the JSON description of its interface.
 std::string document_module(const sema::Module& module, const SourceMap& sources);
 std::string describe_module(const sema::Module& module, const SourceMap& sources);

@@ -31,8 +31,8 @@ Size size_of(const HostValue& value) {
 
 }  // namespace
 
-HostRunner::HostRunner(Engine& engine, LoadedModule& module, const LaunchOptions& options, DiagSink& diags)
-    : engine_(engine), module_(module), options_(options), diags_(&diags), budget_{options.memory_budget} {
+HostRunner::HostRunner(Engine& engine, LoadedModule& module, const LaunchOptions& options, DiagSink& diags, std::shared_ptr<uint64_t> held)
+    : engine_(engine), module_(module), options_(options), diags_(&diags), budget_{options.memory_budget, std::move(held)} {
     options_.steps = &steps_;
 }
 
@@ -64,9 +64,10 @@ HostValue* HostRunner::find(std::string_view name) {
     return nullptr;
 }
 
-Status HostRunner::run(const ast::Block& body) {
+template <class Body>
+Status HostRunner::guarded(Body&& body) {
     try {
-        block(body);
+        body();
     } catch (const HostStopped& stopped) {
         fail(stopped.status);
     } catch (const std::bad_alloc&) {
@@ -77,6 +78,27 @@ Status HostRunner::run(const ast::Block& body) {
         fail(Status::run);
     }
     return status_;
+}
+
+Status HostRunner::run(const ast::Block& body) {
+    return guarded([&] { block(body); });
+}
+
+Status HostRunner::run_input(std::span<const ast::Stmt* const> statements, const ast::Expr* shown, HostValue& value) {
+    return guarded([&] {
+        for (const ast::Stmt* stmt : statements.first(statements.size() - (shown ? 1 : 0)))
+            if (statement(*stmt) != Flow::next) return;
+        if (!shown) return;
+        if (auto made = evaluate(*shown))
+            value = std::move(*made);
+        else
+            fail(Status::source);
+    });
+}
+
+const HostValue* HostRunner::variable(std::string_view name) const {
+    const auto it = scopes_.front().find(name);
+    return it == scopes_.front().end() ? nullptr : &it->second;
 }
 
 std::string_view called_name(const ast::Expr& expr) {
@@ -178,6 +200,7 @@ HostRunner::Flow HostRunner::assign(const ast::AssignStmt& stmt) {
         return fail(Status::source);
     }
     *slot = std::move(*value);
+    if (const HostValue* outermost = variable(name); outermost == slot) assigned_.emplace(name);
     return Flow::next;
 }
 
@@ -411,7 +434,11 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
         auto value = written ? output(*arg.value, parts) : evaluate(*arg.value);
         if (!value) return std::nullopt;
         keep.push_back(std::move(*value));
-        if (written && keep.back().kind == HostValue::tensor) outputs.push_back(keep.back().t.get());
+        if (written && keep.back().kind == HostValue::tensor) {
+            outputs.push_back(keep.back().t.get());
+            const bool is_part = !parts.empty() && parts.back().part == keep.back().t;
+            if (before_write_) before_write_(is_part ? parts.back().whole : keep.back().t);
+        }
         auto converted = to_argument(keep.back(), arg.value->span);
         if (!converted) return std::nullopt;
         converted->name = arg.name.text;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <new>
+#include <set>
 
 #include "jit/engine/engine.h"
 #include "lang/exact.h"
@@ -40,7 +41,9 @@ struct HostStopped {
 /// Members throw HostStopped and std::bad_alloc.
 class HostRunner {
 public:
-    HostRunner(Engine& engine, LoadedModule& module, const LaunchOptions& options, DiagSink& diags);
+    /// `held` counts what tensors hold that other runs have made, under the same memory budget.
+    HostRunner(Engine& engine, LoadedModule& module, const LaunchOptions& options, DiagSink& diags,
+               std::shared_ptr<uint64_t> held = std::make_shared<uint64_t>(0));
     HostRunner(const HostRunner&) = delete;  // what runs points to steps_
     HostRunner& operator=(const HostRunner&) = delete;
     /// Runs a block in a new scope. `ok` unless a statement failed; what failed is in the diagnostics.
@@ -48,6 +51,19 @@ public:
     /// Binds a name in the outermost scope (cases of a bench, variables of a session).
     void define(std::string_view name, HostValue value) { scopes_.front()[std::string(name)] = std::move(value); }
     std::optional<HostValue> evaluate(const ast::Expr& expr);
+    /// Runs statements in the outermost scope. `shown`, the last of them, gives its value.
+    Status run_input(std::span<const ast::Stmt* const> statements, const ast::Expr* shown, HostValue& value);
+    /// Of the outermost scope; null: there is none of that name.
+    const HostValue* variable(std::string_view name) const;
+    /// Variables of the outermost scope that statements gave another value.
+    const std::set<std::string, std::less<>>& assigned() const { return assigned_; }
+    /// Hears of each tensor before a launch writes to it.
+    void set_before_write(std::function<void(const std::shared_ptr<HostTensor>&)> hear) { before_write_ = std::move(hear); }
+    /// As `print` shows it.
+    std::string text_of(const HostValue& value);
+    /// The elements of a tensor that is written; of blocks the values, which have scales in them. nullopt: there is no memory for them.
+    std::optional<TileData> elements_of(const HostValue& tensor);
+    static std::string number_text(double value);  ///< the shortest text that reads back
     /// Values an iterable (range, set, list, tuple) goes through; nullopt is reported.
     std::optional<std::vector<HostValue>> iterate(const ast::Expr& expr);
     bool bind(const ast::Pattern& pattern, HostValue value);
@@ -87,6 +103,8 @@ private:
     [[noreturn]] void stop(Status status, Diag why, std::initializer_list<std::string> args = {});
     [[nodiscard]] bool new_tensor(std::shared_ptr<HostTensor>& out, FormatId elem, LayoutId layout, const Shape& extents, bool initialised,
                                   Span span);
+    template <class Body>
+    Status guarded(Body&& body);  ///< runs it; the status, also of what it throws
     Flow block(const ast::Block& block);
     Flow statement(const ast::Stmt& stmt);
     Flow loop(const ast::ForStmt& stmt);
@@ -137,8 +155,6 @@ private:
     std::optional<HostValue> load_array(const HostArgs& args, const std::string& path, const std::string& name);
     struct Numbers;
     bool numbers(const HostValue& value, Span span, Numbers& out);  ///< false: reported
-    std::string text_of(const HostValue& value);
-    static std::string number_text(double value);  ///< the shortest text that reads back
     bool host_args(const char* signature, const ast::Expr& expr, HostArgs& args);
     /// A tensor of what `code` gives for each element; it sets `outside` where the type does not hold the value.
     std::optional<HostValue> make(const HostArgs& args, const std::function<uint64_t(const Format&, uint64_t, bool& outside)>& code);
@@ -153,6 +169,8 @@ private:
     std::deque<std::map<std::string, HostValue, std::less<>>> scopes_{1};
     std::deque<TileData> temporaries_;  ///< tiles that operands of the expression in progress point to
     const TensorBudget budget_;
+    std::set<std::string, std::less<>> assigned_;
+    std::function<void(const std::shared_ptr<HostTensor>&)> before_write_;
     uint64_t steps_ = 0;
     Span at_;                                                                        ///< of the statement or expression in progress
     std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();  ///< when the host last heard of progress

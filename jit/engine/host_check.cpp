@@ -42,11 +42,12 @@ void assigned(std::span<const ast::Stmt* const> stmts, std::set<std::string_view
 
 }  // namespace
 
-HostChecker::HostChecker(Engine& engine, LoadedModule& module, DiagSink& diags, std::set<const ast::KernelItem*>& checked)
+HostChecker::HostChecker(Engine& engine, LoadedModule& module, DiagSink& diags, std::set<const ast::KernelItem*>& checked,
+                         const std::atomic<bool>* cancel)
     : engine_(engine), module_(module), diags_(diags), checked_(checked), tick_([this] {
           if (++ticks_ > kMostTicks) throw Spent{};
       }) {
-    limits_.cancel = &engine.cancelled();
+    limits_.cancel = cancel ? cancel : &engine.cancelled();
     limits_.tick = &tick_;
 }
 
@@ -54,6 +55,14 @@ void HostChecker::run(const ast::Item& item) {
     try {
         if (item.kind == ast::ItemKind::test) block(ast::as<ast::TestItem>(&item).body);
         if (item.kind == ast::ItemKind::bench) bench(ast::as<ast::BenchItem>(&item));
+    } catch (const Spent&) {
+    }
+}
+
+void HostChecker::run(std::span<const ast::Stmt* const> statements) {
+    try {
+        for (const ast::Stmt* s : statements)
+            if (statement(*s) != Flow::next) break;
     } catch (const Spent&) {
     }
 }
@@ -316,23 +325,24 @@ HostValue HostChecker::launch(LoadedModule& home, const ast::KernelItem& kernel,
 
 namespace {
 
-void check_item(Engine& engine, LoadedModule& module, const ast::Item& item, DiagSink& diags, std::set<const ast::KernelItem*>& checked) {
+void check_item(Engine& engine, LoadedModule& module, const ast::Item& item, DiagSink& diags, std::set<const ast::KernelItem*>& checked,
+                const std::atomic<bool>* cancel) {
     sema::check_host_block(module, item, diags);
-    if (!module.recovery.broken.contains(&item) && !diags.full()) HostChecker(engine, module, diags, checked).run(item);
+    if (!module.recovery.broken.contains(&item) && !diags.full()) HostChecker(engine, module, diags, checked, cancel).run(item);
 }
 
 }  // namespace
 
 void check_host_block(Engine& engine, LoadedModule& module, const ast::Item& item, DiagSink& diags) {
     std::set<const ast::KernelItem*> checked;
-    check_item(engine, module, item, diags, checked);
+    check_item(engine, module, item, diags, checked, nullptr);
     diags.sort();
 }
 
-void check_host_blocks(Engine& engine, LoadedModule& module, DiagSink& diags) {
+void check_host_blocks(Engine& engine, LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel) {
     std::set<const ast::KernelItem*> checked;
     for (const ast::Item* item : module.ast->items)
-        if (item->kind == ast::ItemKind::test || item->kind == ast::ItemKind::bench) check_item(engine, module, *item, diags, checked);
+        if (item->kind == ast::ItemKind::test || item->kind == ast::ItemKind::bench) check_item(engine, module, *item, diags, checked, cancel);
 }
 
 }  // namespace tegula

@@ -13,9 +13,11 @@ struct Spent {};
 
 class HostChecker {
 public:
-    HostChecker(Engine& engine, LoadedModule& module, DiagSink& diags, std::set<const ast::KernelItem*>& checked);
+    HostChecker(Engine& engine, LoadedModule& module, DiagSink& diags, std::set<const ast::KernelItem*>& checked, const std::atomic<bool>* cancel);
     HostChecker(const HostChecker&) = delete;  // its budget is asked for in a function that points to it
     void run(const ast::Item& item);           ///< a test or bench
+    void define(std::string_view name, HostValue value) { scopes_.front()[std::string(name)] = std::move(value); }
+    void run(std::span<const ast::Stmt* const> statements);  ///< in the outermost scope
 
 private:
     enum class Flow : uint8_t { next, leaves };

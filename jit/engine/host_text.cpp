@@ -58,18 +58,23 @@ std::string HostRunner::text_of(const HostValue& value) {
         case HostValue::tensor: {
             const Format& format = module_.types().format(value.t->elem);
             std::string head = value.t->extents.rank ? "tensor<" + format.name + ">" + to_string(value.t->extents) + "\n" : std::string();
-            std::shared_ptr<HostTensor> shown = value.t;
-            if (format.is_block()) {  // its values, which have scales in them
-                std::string why;
-                TypeTable& types = module_.types();
-                if (!new_tensor(shown, id_of(Fmt::f32), types.intern(Layout::row()), value.t->extents, true, {}) ||
-                    !copy_converted(engine_, module_, shown->view(), value.t->view(), *diags_, &why))
-                    return head + "(block format)";
-            }
-            return head + tile_text(module_.types(), read_tile(module_.types(), shown->view()));
+            const auto tile = elements_of(value);
+            return head + (tile ? tile_text(module_.types(), *tile) : "(block format)");
         }
     }
     return {};
+}
+
+std::optional<TileData> HostRunner::elements_of(const HostValue& tensor) {
+    TypeTable& types = module_.types();
+    std::shared_ptr<HostTensor> shown = tensor.t;
+    if (types.format(tensor.t->elem).is_block()) {
+        std::string why;
+        if (!new_tensor(shown, id_of(Fmt::f32), types.intern(Layout::row()), tensor.t->extents, true, {}) ||
+            !copy_converted(engine_, module_, shown->view(), tensor.t->view(), *diags_, &why))
+            return std::nullopt;
+    }
+    return read_tile(types, shown->view());
 }
 
 std::optional<HostValue> HostRunner::print(const ast::CallExpr& call) {

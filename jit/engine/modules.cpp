@@ -232,7 +232,7 @@ ModulePtr Engine::load(const std::string& name, std::string text, const std::str
     state.stack.push_back(name);
     const size_t before = diags.all().size();
     ModulePtr loaded = load_file(state, name, std::move(text), directory, diags);
-    settle_changes(state.first, directory, diags, before);
+    if (state.first) settle_changes(state.first, loading_of(state.first, directory), diags, before);
     if (!loaded) diags.sort();
     return loaded;
 }
@@ -254,6 +254,25 @@ ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string
     if (diags.error_count() == before) return module;
     check_bodies(*module, diags);  // whoever loads the file hears of all its errors at once
     return nullptr;
+}
+
+ModulePtr Engine::assemble(Loading& state, const SourcePtr& whole, const SourcePtr& input, std::span<const ast::Item* const> items,
+                           const std::string& directory, DiagSink& diags) {
+    auto module = std::make_shared<LoadedModule>(shared_from_this(), state.types);
+    diags.keep(module);
+    module->name = whole->name;
+    module->directory = directory;
+    module->source = whole;
+    module->text = input->text;
+    module->library = library_modules();
+    auto* tree = module->arena.make<ast::Module>();
+    tree->file = input->id;
+    tree->items = module->arena.copy(std::vector(items.begin(), items.end()));
+    module->ast = tree;
+    state.stack.assign(1, whole->name);
+    resolve_imports(state, *module, directory, false, diags);
+    sema::check_module(*module, module->types(), diags);
+    return module;
 }
 
 ModulePtr Engine::import_file(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags) {

@@ -188,7 +188,9 @@ TEST(entries, statements_and_expressions) {
         SourceMap sources;
         Arena arena;
         DiagSink diags;
-        size_t count = parse_statements(sources, sources.add("repl", text), arena, diags, &incomplete)->stmts.size();
+        const Input input = parse_input(sources, sources.add("repl", text), arena, diags);
+        const size_t count = input.statements.size();
+        incomplete = input.incomplete;
         errors = diags.error_count();
         return count;
     };

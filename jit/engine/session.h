@@ -1,0 +1,110 @@
+// A session: items and variables that grow with each text that a person types. A text is evaluated whole or not at all; what it changed can be
+// undone.
+#pragma once
+#include <deque>
+
+#include "jit/engine/host.h"
+#include "parser/parse.h"
+
+namespace tegula {
+
+/// A text that was evaluated, with its tree. Items and variables keep theirs.
+struct SessionInput {
+    uint64_t number = 0;
+    SourcePtr source;
+    Arena arena;
+    Input parsed;
+};
+
+/// One call at a time.
+class Session {
+public:
+    /// Imports and array files are looked for below `directory` too; empty: none.
+    Session(std::shared_ptr<Engine> engine, std::string directory);
+
+    /// Evaluates items, statements and expressions; `json` says what came of it. Unless `ok` all is as it was before. An empty name is `<input N>`.
+    /// Throws what launches throw.
+    Status evaluate(const std::string& name, std::string text, LaunchOptions options, DiagSink& diags, std::string& json);
+    /// Goes back by one evaluation, contents of tensors included; its number, or nullopt: there is none.
+    std::optional<uint64_t> undo();
+    void reset();
+    /// The value of a variable; null: there is none of that name.
+    const HostValue* find(std::string_view name) const;
+    /// Gives a variable a value from outside; can be undone. False: it cannot have this name.
+    bool set(std::string_view name, HostValue value);
+
+    // JSON.
+    std::string is_complete(const std::string& text);
+    std::string variables();
+    std::string items() const;
+    std::string history() const;
+
+    const std::shared_ptr<Engine>& engine() const { return engine_; }
+    const ModulePtr& module() const { return now_.module; }
+
+private:
+    using InputPtr = std::shared_ptr<SessionInput>;
+    struct OwnItem {
+        const ast::Item* item;
+        InputPtr from;
+    };
+    struct Variable {
+        std::shared_ptr<const HostValue> value;
+        bool is_var = true;
+        ast::Name name{};  ///< as it was declared
+        InputPtr from;     ///< null: set by the host
+        bool automatic = false;
+    };
+    using Variables = std::map<std::string, Variable, std::less<>>;
+    struct State {
+        ModulePtr module;
+        std::vector<OwnItem> items;
+        Variables variables;
+    };
+    /// What goes back with an evaluation: the state before it, and of tensors that it wrote to what they held.
+    struct Step {
+        uint64_t number = 0;
+        State before;
+        std::vector<std::pair<std::shared_ptr<HostTensor>, HostTensor>> contents;
+        uint64_t bytes = 0;  ///< of the contents
+    };
+    /// A text that is parsed and checked, and what the session would be with its items.
+    struct Prepared {
+        InputPtr input;
+        State state;
+        std::vector<std::string> replaced;  ///< items
+    };
+    struct Past {
+        uint64_t number;
+        std::string text;
+        Status status;
+    };
+
+    Prepared prepare(const std::string& name, std::string text, uint64_t number, const std::atomic<bool>* cancel, DiagSink& diags);
+    void add_items(Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags);
+    void check_statements(Prepared& prepared, bool values, const std::atomic<bool>* cancel, DiagSink& diags);
+    void offer_changes(const Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags, size_t first);
+    Status run(Prepared& prepared, const LaunchOptions& options, DiagSink& diags, Step& step, std::string& json);
+    void keep(Prepared& prepared, const HostRunner& runner, const HostValue& value);
+    std::string outcome(const Prepared& prepared, HostRunner& runner, const HostValue& value) const;
+    std::string value_json(HostRunner& runner, const HostValue& value, bool whole) const;
+    std::string value_text(HostRunner& runner, const HostValue& value, bool whole) const;
+    std::string type_text(const HostValue& value) const;
+    std::string place_json(Span span) const;
+    void remember(Step step);
+    static void put_back(Step& step);
+    ModulePtr assemble(std::span<const OwnItem> items, const InputPtr& input, DiagSink& diags);
+    std::string item_text(const ast::Item& item) const;
+    InputPtr parse(const std::string& name, std::string text, uint64_t number, DiagSink& diags);
+
+    const std::shared_ptr<Engine> engine_;
+    const std::string directory_;
+    std::unique_ptr<Engine::Loading> imports_;
+    State now_;
+    std::deque<Step> steps_;
+    std::deque<Past> past_;
+    uint64_t count_ = 0, past_bytes_ = 0;
+    std::shared_ptr<uint64_t> held_ = std::make_shared<uint64_t>(0);  ///< bytes of the tensors of all evaluations
+};
+
+}  // namespace tegula

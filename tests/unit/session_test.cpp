@@ -1,0 +1,240 @@
+// Sessions through the public header: what a console asks for, in the order in which a person would type it, and what hostile input gets.
+#include "api_fixture.h"
+
+namespace {
+
+using namespace api_test;
+
+constexpr const char* kScaled = R"(/// Multiplies.
+kernel scaled(x: tensor<f32>[N], s: f32, out y: tensor<f32>[N]) grid [cdiv(N, 4)] {
+    let n = program_id(0) * 4;
+    y[n +: 4] = x[n +: 4] * s;
+})";
+
+class Session : public Api {
+protected:
+    void SetUp() override {
+        ASSERT_EQ(tegula_engine_new(nullptr, engine.out(), nullptr), TEGULA_OK);
+        ASSERT_EQ(tegula_session_new(engine.get(), nullptr, session.out(), nullptr), TEGULA_OK);
+    }
+    tegula_status ask(const char* verb, const std::string& text = {}, size_t at = 0) {
+        tegula::Ref<tegula_blob> json;
+        Diags diags;
+        const tegula_status status = tegula_session_do(session.get(), verb, nullptr, text.data(), text.size(), at, &options, json.out(), diags.out());
+        answer = json ? tegula_blob_data(json.get(), nullptr) : "";
+        said = ::api_test::text(diags);
+        EXPECT_EQ(status == TEGULA_OK, json.get() != nullptr);
+        return status;
+    }
+    tegula_status eval(const std::string& text) { return ask("eval", text); }
+    /// The text of the value that an input shows.
+    std::string shown(const std::string& text) {
+        EXPECT_EQ(eval(text), TEGULA_OK) << text << "\n" << said;
+        const size_t at = answer.rfind(",\"text\":\"");
+        return at == answer.npos ? "" : answer.substr(at + 9, answer.rfind('"') - at - 9);
+    }
+    std::string state(const std::string& text) {
+        ask("is_complete", text);
+        const size_t at = answer.find("\"state\":\"") + 9;
+        return answer.substr(at, answer.find('"', at) - at);
+    }
+    tegula::Ref<tegula_session> session;
+    tegula_run_options options = [] {
+        tegula_run_options o;
+        tegula_run_options_init(&o, sizeof o);
+        o.machine = "interp";
+        return o;
+    }();
+    std::string answer, said;
+};
+
+TEST_F(Session, ItemsStatementsAndExpressionsInOneText) {
+    EXPECT_EQ(shown(std::string("let x = arange<f32>[5]();\n") + kScaled + "\nlet y = empty<f32>[5]; scaled(x, 3.0, y); y"), "[ 0   3   6   9  12]");
+    EXPECT_TRUE(contains(answer, "\"items\":[{\"kind\":\"kernel\",\"name\":\"scaled\",\"replaced\":false}]")) << answer;
+    EXPECT_TRUE(contains(answer, "\"variables\":[\"x\",\"y\"]")) << answer;
+    EXPECT_TRUE(contains(
+        answer, "\"type\":\"f32[5]\",\"element\":\"f32\",\"layout\":\"row\",\"extents\":[5],\"bytes\":20,\"written\":true,\"elements\":[0,3,6,9,12]"))
+        << answer;
+    EXPECT_EQ(shown("y[3]"), "9");
+    EXPECT_EQ(shown("ans + _1[1]"), "12");
+    EXPECT_EQ(shown("x;"), "");
+    EXPECT_TRUE(contains(answer, "\"value\":null"));
+    EXPECT_EQ(shown("let (a, b) = (7, true)"), "");
+    EXPECT_EQ(shown("(a, b, 18446744073709551615, \"q\")"), R"((7, true, 18446744073709551615, \"q\"))");
+    EXPECT_EQ(shown("var n = 0; for i in 0 .. 5 { n = n + i; } n"), "10");
+    EXPECT_EQ(shown("n = n + 1"), "");  // the end of the text ends a statement
+    EXPECT_EQ(shown("n"), "11");
+    EXPECT_EQ(eval("var m = 0\nm"), TEGULA_E_SOURCE);  // a line break does not
+    EXPECT_EQ(eval("let k = 1; k = 2;"), TEGULA_E_SOURCE);
+    EXPECT_EQ(eval("a = 2"), TEGULA_E_SOURCE) << "declared with `let`, in another input";
+    EXPECT_TRUE(contains(said, "<input 12>:1:1") && contains(said, "<input 5>:1:6")) << said;
+    EXPECT_EQ(shown("let a = a + 1.5; a"), "8.5");
+    EXPECT_EQ(shown("import std.nn"), "");
+    EXPECT_EQ(shown("nn.relu(full<f16>[2](-1.0))"), "[0  0]");
+    EXPECT_EQ(shown("zeros<f32>[40, 50]()").substr(0, 20), "[[0  0  0  ..  0  0 ");
+    EXPECT_FALSE(contains(answer, "\"elements\"")) << answer;
+    EXPECT_TRUE(contains(answer, "\"type\":\"f32[40, 50]\"")) << answer;
+}
+
+TEST_F(Session, InputsWithErrorsChangeNothing) {
+    ASSERT_EQ(eval(std::string("let x = ones<f32>[3](); let y = zeros<f32>[3](); var n = 1;") + kScaled), TEGULA_OK) << said;
+    for (const char* text : {
+             "n = 5; nosuch(x)",                                     // a name
+             "n = 5; let z = n + ones<f32>[2]() + ones<f32>[3]();",  // a shape, seen when it runs
+             "scaled(x, 2.0, y); assert(y[0] == 7.0)",               // a failed assertion behind a launch
+             "scaled(x, 2.0, y); n = 5; load_npy(\"nosuch.npy\")",
+             "fn f(a) { return a; } n = 5; scaled(x, 2.0)",
+             "kernel scaled(x: tensor<f32>[N]) grid [1] { nosuch(); } n = 5;",
+             "n = 5; let",
+             "const N = 4; n = 5; let w = N + true;",
+         }) {
+        EXPECT_NE(eval(text), TEGULA_OK) << text;
+        EXPECT_TRUE(contains(said, "error[T") && contains(said, "<input")) << text << "\n" << said;
+        EXPECT_EQ(shown("n"), "1") << text;
+        EXPECT_EQ(shown("y"), "[0  0  0]") << text;
+        EXPECT_EQ(eval("f"), TEGULA_E_SOURCE);
+        EXPECT_EQ(eval("N"), TEGULA_E_SOURCE);
+        EXPECT_EQ(shown("scaled(x, 2.0, empty<f32>[3])"), "");
+    }
+}
+
+TEST_F(Session, ItemsReplaceFormerOnesAndWhatDependsOnThemIsChecked) {
+    ASSERT_EQ(eval("fn twice<T: number>(v: T) -> T { return v + v; }"), TEGULA_OK) << said;
+    ASSERT_EQ(eval("kernel k(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [N] { let i = program_id(0); y[i] = twice(x[i]); }"), TEGULA_OK) << said;
+    ASSERT_EQ(eval("let x = full<f32>[3](5.0); let y = empty<f32>[3]; k(x, y);"), TEGULA_OK) << said;
+    EXPECT_EQ(shown("y"), "[10  10  10]");
+    ASSERT_EQ(eval("fn twice<T: number>(v: T) -> T { return v + v + v; }"), TEGULA_OK) << said;
+    EXPECT_TRUE(contains(answer, "\"replaced\":true"));
+    EXPECT_EQ(shown("k(x, y); y"), "[15  15  15]");
+    // Other parameters break the kernel, and both together do not.
+    const std::string other = "fn twice<T: number>(v: T, w: T) -> T { return v + w; }";
+    EXPECT_EQ(eval(other), TEGULA_E_SOURCE);
+    EXPECT_TRUE(contains(said, "<input 2>") && contains(said, "kernel `k` depends on what this input replaces")) << said;
+    EXPECT_EQ(shown("k(x, y); y"), "[15  15  15]");
+    EXPECT_EQ(
+        shown(other + "kernel k(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [N] { let i = program_id(0); y[i] = twice(x[i], 1.0); } k(x, y); y"),
+        "[6  6  6]");
+    // A type of another meaning: values of the former one keep it.
+    EXPECT_EQ(shown("type mine = float<3, 4>; let m = full<mine>[2](1.5); m"), "[1.5  1.5]");
+    EXPECT_EQ(shown("type mine = float<2, 1>; (m[0], full<mine>[1](3.0))"), "(1.5, [3])");
+    // An item takes the place of a variable of its name.
+    EXPECT_EQ(shown("let half = 3; half"), "3");
+    EXPECT_EQ(shown("fn half(v: f32) -> f32 { return v * 0.5; } half(3.0)"), "1.5");
+    ASSERT_EQ(ask("items"), TEGULA_OK);
+    tegula::Ref<tegula_module> all;
+    EXPECT_TRUE(contains(answer, "\"text\":\"fn twice<T: number>(v: T, w: T)")) << answer;
+    tegula::Ref<tegula_blob> source;
+    ASSERT_EQ(tegula_session_module(session.get(), all.out(), nullptr), TEGULA_OK);
+    ASSERT_EQ(tegula_module_artifact(all.get(), "fmt", source.out(), nullptr), TEGULA_OK);
+    size_t size = 0;
+    const char* saved = tegula_blob_data(source.get(), &size);
+    Diags diags;
+    tegula::Ref<tegula_module> loaded;
+    EXPECT_EQ(tegula_module_from_source(engine.get(), "saved.tile", saved, size, loaded.out(), diags.out()), TEGULA_OK) << text(diags);
+}
+
+TEST_F(Session, UndoAndReset) {
+    ASSERT_EQ(eval(kScaled), TEGULA_OK) << said;
+    ASSERT_EQ(eval("let x = ones<f32>[4](); let y = zeros<f32>[4](); let alias = y; var n = 1;"), TEGULA_OK) << said;
+    ASSERT_EQ(eval("scaled(x, 2.0, y); n = 2; scaled(x, 3.0, x);"), TEGULA_OK) << said;
+    ASSERT_EQ(eval("let n = \"text\"; scaled(x, 5.0, y); let z = y[0];"), TEGULA_OK) << said;
+    EXPECT_EQ(shown("(n, y[1], x[2], alias[0], z)"), R"((\"text\", 15, 3, 15, 15))");
+    for (const char* number : {"5", "4"}) {
+        ASSERT_EQ(ask("undo"), TEGULA_OK);
+        EXPECT_TRUE(contains(answer, std::string("\"undone\":") + number)) << answer;
+    }
+    EXPECT_EQ(shown("(n, y[1], x[2], alias[0])"), "(2, 2, 3, 2)");
+    EXPECT_EQ(eval("z"), TEGULA_E_SOURCE);
+    ask("undo"), ask("undo");
+    EXPECT_EQ(shown("(n, y[1], x[2], alias[0])"), "(1, 0, 1, 0)");
+    ask("undo"), ask("undo"), ask("undo");
+    EXPECT_EQ(eval("scaled"), TEGULA_E_SOURCE);
+    ask("undo");
+    EXPECT_TRUE(contains(answer, "\"undone\":null")) << answer;
+    ASSERT_EQ(eval("let q = 1;"), TEGULA_OK);
+    ASSERT_EQ(ask("reset"), TEGULA_OK);
+    EXPECT_EQ(eval("q"), TEGULA_E_SOURCE);
+    ASSERT_EQ(ask("variables"), TEGULA_OK);
+    EXPECT_EQ(answer, "{\"schema\":1,\"variables\":[]}\n");
+    ASSERT_EQ(ask("history"), TEGULA_OK);
+    EXPECT_TRUE(contains(answer, "\"status\":\"failed\",\"text\":\"q\"")) << answer;
+}
+
+TEST_F(Session, IsComplete) {
+    for (const char* text : {"", "x", "let x = 3", "let x = 3;", "fn f(a: f32) -> f32 { return a; }", "if a { f(); }", "/* c */ 1 + 2",
+                             "import std.nn", "// comment", "f(1)\n", "kernel k() grid [1] { } k()"})
+        EXPECT_EQ(state(text), "complete") << text;
+    for (const char* text : {"let x =", "1 +", "f(a,", "/* open", "fn f(a: f32)", "fn f() {", "kernel k()", "kernel k() grid [1] {\n let a = 1;",
+                             "[1, 2", "if a {", "import", "x.", "for i in 0 .. 4", "if a { } else"})
+        EXPECT_EQ(state(text), "incomplete") << text;
+    for (const char* text : {"let = 3;", "1 + )", "\"open", "}", "fn f( { ]", "let x = 3 4", "x = = 3; fn f() {", "\xff", "f(\"open, "})
+        EXPECT_EQ(state(text), "invalid") << text;
+    ask("is_complete", "fn f() {\n  if a {");
+    EXPECT_TRUE(contains(answer, "\"indent\":8")) << answer;
+}
+
+TEST_F(Session, ValuesGoInAndOut) {
+    const auto value = [&](const char* name, const tegula_value* set, tegula_value* get, tegula::Ref<tegula_blob>& storage) {
+        Diags diags;
+        const tegula_status status = tegula_session_value(session.get(), name, set, get, storage.out(), diags.out());
+        said = ::api_test::text(diags);
+        return status;
+    };
+    ASSERT_EQ(eval("type mx = block<f4e2m1, 32, scale = f8e8m0>; layout panels[i: M, j: N] = (i / 2, j, i % 2);"), TEGULA_OK) << said;
+    tegula::Ref<tegula_blob> storage;
+    tegula_value got{};
+    const Owned<float> x("f32", {2, 3}, {1, 2, 3, 4, 5, 6});
+    const tegula_value given = tensor(x.c);
+    ASSERT_EQ(value("x", &given, &got, storage), TEGULA_OK) << said;
+    ASSERT_EQ(got.kind, TEGULA_TENSOR);
+    EXPECT_EQ(std::string(got.tensor->type), "f32");
+    EXPECT_EQ(got.tensor->rank, 2);
+    EXPECT_EQ(got.tensor->extents[1], 3);
+    EXPECT_EQ(std::memcmp(got.tensor->data, x.bytes.data(), 24), 0);
+    // A copy: later inputs do not reach it, nor what the host does to its own the session.
+    static_cast<float*>(got.tensor->data)[0] = 7;
+    EXPECT_EQ(shown("x[0, 0]"), "1");
+    // Strides, packed codes, another layout, blocks with scales: in and out again.
+    const int64_t strides[] = {1, 2};
+    tegula_tensor turned = x.c;
+    turned.strides = strides;
+    const tegula_value columns = tensor(turned);
+    ASSERT_EQ(value("c", &columns, nullptr, storage), TEGULA_OK) << said;
+    EXPECT_EQ(shown("c"), "[[1  3  5]\\n [2  4  6]]");
+    ASSERT_EQ(eval("let i = full<i3>[5](-3); let p = x @ panels; let m = cast<mx>(full<f32>[2, 64](1.5));"), TEGULA_OK) << said;
+    for (const char* name : {"i", "p", "m"}) {
+        ASSERT_EQ(value(name, nullptr, &got, storage), TEGULA_OK) << name << said;
+        tegula::Ref<tegula_blob> again;
+        tegula_value back{};
+        ASSERT_EQ(value("back", &got, &back, again), TEGULA_OK) << name << said;
+        EXPECT_EQ(std::string(back.tensor->type), got.tensor->type);
+        EXPECT_EQ(std::string(back.tensor->layout), got.tensor->layout);
+        ASSERT_EQ(back.tensor->bytes, got.tensor->bytes);
+        EXPECT_EQ(std::memcmp(back.tensor->data, got.tensor->data, got.tensor->bytes), 0);
+        EXPECT_EQ(shown("back"), shown(name));
+    }
+    EXPECT_EQ(got.tensor->scales_bytes, 4u);
+    const tegula_value big = [] {
+        tegula_value v = integer(-1);
+        v.kind = TEGULA_UINT;
+        return v;
+    }();
+    ASSERT_EQ(value("u", &big, &got, storage), TEGULA_OK);
+    EXPECT_EQ(got.kind, TEGULA_UINT);
+    EXPECT_EQ(shown("u"), "18446744073709551615");
+    const tegula_value half = real(0.5);
+    ASSERT_EQ(value("r", &half, &got, storage), TEGULA_OK);
+    EXPECT_EQ(got.r, 0.5);
+    ASSERT_EQ(eval("let t = (1, 2); let s = \"text\"; let b = true; let T = mx;"), TEGULA_OK) << said;
+    EXPECT_EQ(value("t", nullptr, &got, storage), TEGULA_E_ARGUMENTS);
+    EXPECT_TRUE(contains(said, "a tuple")) << said;
+    EXPECT_EQ(value("nosuch", nullptr, &got, storage), TEGULA_E_ARGUMENTS);
+    ASSERT_EQ(value("T", nullptr, &got, storage), TEGULA_OK);
+    EXPECT_EQ(got.kind, TEGULA_TYPE);
+    ASSERT_EQ(ask("undo"), TEGULA_OK);
+    EXPECT_EQ(value("T", nullptr, &got, storage), TEGULA_E_ARGUMENTS);
+    for (const char* name : {"", " a", "a b", "1", "let", "_", "f(x)", "a.b", "\xff", "x // "})
+        EXPECT_EQ(value(name, &half, nullptr, storage), TEGULA_E_ARGUMENTS) << name;
+}
+
+}  // namespace
