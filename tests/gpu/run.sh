@@ -16,7 +16,7 @@ done
 bin=build/gpu
 mkdir -p "$report"
 export TEGULA_CACHE_DIR="${TEGULA_CACHE_DIR:-/tmp/tegula-gpu-cache}"
-files=$(ls examples/*.tile tests/run/*.tile stdlib/*.tile)
+files=$(grep -l "^test " examples/*.tile tests/run/*.tile stdlib/*.tile)
 bad=0
 
 # each NAME COMMAND..: runs the command once per file, $f in it; counts the files that failed.
@@ -77,8 +77,8 @@ for suite in $suites; do
         sanitize)
             for tool in memcheck racecheck synccheck initcheck; do
                 rm -f "$report/$tool".*
-                list=$(ls examples/*.tile)
-                [ $tool = memcheck ] && list=$(ls examples/*.tile tests/run/*.tile)  # odd extents, which examples have few of
+                list=$(grep -l "^test " examples/*.tile)
+                [ $tool = memcheck ] && list=$(grep -l "^test " examples/*.tile tests/run/*.tile)  # odd extents, which examples have few of
                 printf '%s\n' $list | xargs -P "$jobs" -I{} sh -c "log=$report/$tool.\$(basename {}).log
                     timeout 250 compute-sanitizer --tool $tool --error-exitcode 9 $bin/tegula test --machine cuda {} >\$log 2>&1
                     grep -q 'ERROR SUMMARY: 0 errors\|RACECHECK SUMMARY: 0 hazards' \$log || echo {} >>$report/$tool.failed"
