@@ -48,6 +48,14 @@ const ast::Expr* parse_expression(const SourceMap& sources, uint32_t file, Arena
     return diags.error_count() == before ? parse.builder.expression : nullptr;
 }
 
+std::vector<std::string_view> keywords() {
+    using K = syntax::Grammar::symbol_kind;
+    std::vector<std::string_view> out;
+    for (int kind = K::S_IMPORT; kind < K::S_CONST_MOD; ++kind)
+        out.emplace_back(syntax::Grammar::symbol_name(syntax::Grammar::symbol_kind_type(kind)));
+    return out;
+}
+
 std::string dump_tokens(const SourceMap& sources, uint32_t file, DiagSink& diags) {
     using T = syntax::Grammar::token;
     Arena arena;

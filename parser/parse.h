@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lang/ast.h"
 #include "lang/diag.h"
@@ -26,6 +27,8 @@ Input parse_input(const SourceMap& sources, uint32_t file, Arena& arena, DiagSin
 /// Parses one expression or type, e.g. the value of `--set T=f16`.
 const ast::Expr* parse_expression(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags);
 
+/// The language's keywords.
+std::vector<std::string_view> keywords();
 /// One line per token: line:col kind text. For `dump --emit=tokens`.
 std::string dump_tokens(const SourceMap& sources, uint32_t file, DiagSink& diags);
 /// Deterministic S-expression text, without positions. Two sources with equal dumps mean the same.

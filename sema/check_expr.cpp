@@ -7,17 +7,12 @@
 #include "sema/modifiers.h"
 #include "sema/suggest.h"
 #include "sema/type_names.h"
+#include "sema/vocabulary.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
 
 namespace {
-
-/// Plain names that arguments of built-ins and format constructors take as options.
-constexpr std::string_view kOptions[] = {"rne",      "rna",           "rtz",     "ru",        "rd",      "stochastic", "ieee", "sat",  "trap", "auto",
-                                         "fast",     "tf32",          "relaxed", "acquire",   "release", "acq_rel",    "gpu",  "cta",  "sys",  "hw",
-                                         "all_ones", "negative_zero", "strict",  "automatic", "floor",   "ceil",       "even", "rceil"};
-constexpr std::string_view kConstants[] = {"inf", "nan", "pi", "true", "false"};
 
 /// Functions that host statements have besides the language's.
 struct HostCall {
@@ -34,7 +29,7 @@ const HostCall* find_host_call(std::string_view name) {
     return row == std::end(kHostCalls) ? nullptr : row;
 }
 
-bool is_option_word(std::string_view name) { return std::find(std::begin(kOptions), std::end(kOptions), name) != std::end(kOptions); }
+bool is_option_word(std::string_view name) { return std::ranges::find(option_words(), name) != option_words().end(); }
 
 bool is_format_name(std::string_view name) {
     static constexpr std::string_view kFormats[] = {
@@ -55,7 +50,7 @@ bool is_format_name(std::string_view name) {
 
 bool is_builtin(std::string_view name) {
     if (find_builtin(name) || is_trait(name) || is_type_constructor(name) || name == "row" || name == "col" || is_format_name(name)) return true;
-    if (std::find(std::begin(kConstants), std::end(kConstants), name) != std::end(kConstants)) return true;
+    if (std::ranges::find(constant_words(), name) != constant_words().end()) return true;
     const ir::Op op = ir::find_op(name);
     return op != ir::Op::count_ && ir::has_trait(op, ir::ELEMWISE);
 }
@@ -91,7 +86,7 @@ void Checker::unknown(std::string_view text, Span span) {
     for (uint16_t op = 0; op < static_cast<uint16_t>(ir::Op::count_); ++op)
         if (ir::has_trait(ir::Op(op), ir::ELEMWISE)) names.push_back(ir::op_row(ir::Op(op)).name);
     for (const std::string_view t : type_names()) names.push_back(t);
-    names.insert(names.end(), std::begin(kConstants), std::end(kConstants));
+    names.insert(names.end(), constant_words().begin(), constant_words().end());
     for (const std::string_view w : layout_words()) names.push_back(w);
     names.insert(names.end(), {"row", "col"});
     for (const HostCall& c : kHostCalls)

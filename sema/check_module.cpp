@@ -5,6 +5,7 @@
 
 #include "sema/checker.h"
 #include "sema/flow.h"
+#include "sema/vocabulary.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {
@@ -25,6 +26,12 @@ constexpr HintRow kHints[] = {
 };
 
 }  // namespace
+
+std::vector<Word> hint_words() {
+    std::vector<Word> out;
+    for (const HintRow& row : kHints) out.push_back({row.what == "schedule" ? "schedule" : "attribute", row.name, {}, row.what});
+    return out;
+}
 
 namespace {
 

@@ -256,27 +256,28 @@ TEGULA_API tegula_status tegula_test(tegula_module* module, const char* filter, 
 TEGULA_API tegula_status tegula_bench(tegula_module* module, const char* filter, const tegula_run_options* options,
                                       void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags);
 
-/* A session: items and variables that grow with each text that a person types, for consoles, notebooks and tools. A text ("input") is items,
- * statements of the host (as in `test` blocks) and expressions in any order. Statements see the variables of former inputs; the end of the text ends
- * a statement, too. Items replace those of the same name, with which everything that depends on them is checked again. An input with an error, and
- * one that ends in an error or is cancelled, changes nothing, tensors included. One call at a time: a call while another is in progress, on whatever
- * thread, is TEGULA_E_USAGE, but for tegula_cancel, tegula_retain and tegula_release. A session that is released meanwhile lives until the call has
- * ended. */
+/* A session: items and variables that grow with each text that a person types, for consoles, notebooks and tools. A text ("input") is items, statements
+ * of the host (as in `test` blocks) and expressions in any order. Statements see the variables of former inputs; the end of the text ends a statement,
+ * too. Items replace those of the same name, with which everything that depends on them is checked again. An input with an error, and one that ends in
+ * an error or is cancelled, changes nothing, tensors included. One call at a time: a call while another is in progress, on whatever thread, is
+ * TEGULA_E_USAGE, but for tegula_cancel, tegula_retain and tegula_release. A session that is released meanwhile lives until the call has ended. */
 typedef struct tegula_session tegula_session;
 /* `directory`: imports of files and array files are looked for there too; NULL: nowhere. */
 TEGULA_API tegula_status tegula_session_new(tegula_engine* engine, const char* directory, tegula_session** session, tegula_diags** diags);
-/* Answers in JSON (`json` may be NULL). Diagnostics stand at places of the text that they are about, which `name` names
- * (NULL: "<input 3>"). `at`: reserved, 0. `verb`:
+/* Answers in JSON (`json` may be NULL; share/tegula/schema/session.json). Diagnostics stand at places of the text that they are about, which `name` names
+ * (NULL: "<input 3>"). `verb`:
  * "eval": evaluates `text` under `options`, as launches are run: {input, name, items [{kind, name, replaced}], variables [names that got a value],
  *    launch_seconds, value}. `value` is that of an expression at the end without `;`, or null; it becomes the variables `ans` and `_3`.
  * "is_complete": {state: "complete", "incomplete" (more text could mend it) or "invalid", indent}.
+ * "complete": what may stand at byte `at`: {begin, end (the bytes to replace), candidates [{text, kind, type, doc}]}.
+ * "inspect": what the word at byte `at` is: {begin, end, found {kind, name, ..}}, `found` is null where nothing is known.
  * "variables", "items", "history": lists; "items" also has the text of all items, which is a file that checks.
  * "undo": goes back by one evaluation, contents of tensors included: {undone: its number, or null}. "reset": begins anew.
  * Values: {kind, type, text, ..}; tensors of more than 1000 elements, and tuples, are abbreviated in `text` and lack `elements`. */
 TEGULA_API tegula_status tegula_session_do(tegula_session* session, const char* verb, const char* name, const char* text, size_t size, size_t at,
                                            const tegula_run_options* options, tegula_blob** json, tegula_diags** diags);
-/* Sets a variable (`set`, may be NULL; tensors in host memory are copied, and "undo" takes it back), then reads it (`get`, may be NULL): numbers,
- * types and tensors; `storage` keeps a copy of what `get` points to. TEGULA_E_ARGUMENTS for other values, and where there is no such variable. */
+/* Sets a variable (`set`, may be NULL; tensors in host memory are copied, and "undo" takes it back), then reads it (`get`, may be NULL): numbers, types and
+ * tensors; `storage` keeps a copy of what `get` points to. TEGULA_E_ARGUMENTS for other values, and where there is no such variable. */
 TEGULA_API tegula_status tegula_session_value(tegula_session* session, const char* name, const tegula_value* set, tegula_value* get,
                                               tegula_blob** storage, tegula_diags** diags);
 /* The items as a module as they are now, for every function that takes one: launches, tests, artefacts. Later inputs do not change it. */

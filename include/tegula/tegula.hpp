@@ -525,6 +525,62 @@ private:
     Ref<tegula_module> handle_;
 };
 
+/// Items and variables that grow with each text; one call at a time. Answers are the JSON that tegula_session_do describes.
+class Session {
+public:
+    Session() = default;
+    explicit Session(Ref<tegula_session> handle) : handle_(std::move(handle)) {}
+    Result<std::string> eval(std::string_view text, const RunOptions& options = {}, const std::string& name = {}) const {
+        return call("eval", text, 0, &options, name.empty() ? nullptr : name.c_str());
+    }
+    /// "is_complete", "complete", "inspect", "variables", "items", "history", "undo", "reset".
+    Result<std::string> ask(const std::string& verb, std::string_view text = {}, size_t at = 0) const {
+        return call(verb.c_str(), text, at, nullptr, nullptr);
+    }
+    /// A copy of a variable.
+    class Variable {
+    public:
+        /// What `value` points to lives as long as this.
+        const tegula_value& c() const { return value_; }
+        Tensor tensor() const { return value_.kind == TEGULA_TENSOR ? Tensor(*value_.tensor) : Tensor(); }
+
+    private:
+        friend class Session;
+        tegula_value value_{};
+        Ref<tegula_blob> storage_;
+    };
+    Result<Variable> get(const std::string& name) const {
+        Variable out;
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_session_value(handle_.get(), name.c_str(), nullptr, &out.value_, out.storage_.out(), diags.out());
+        return {status, Diagnostics(std::move(diags)), std::move(out)};
+    }
+    Result<Unit> set(const std::string& name, const Value& value) const {
+        const Values values(std::span<const Value>(&value, 1));
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_session_value(handle_.get(), name.c_str(), values.data(), nullptr, nullptr, diags.out());
+        return {status, Diagnostics(std::move(diags))};
+    }
+    /// The items as they are now.
+    Result<Module> module() const {
+        Ref<tegula_module> module;
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_session_module(handle_.get(), module.out(), diags.out());
+        return {status, Diagnostics(std::move(diags)), Module(std::move(module))};
+    }
+    /// Ends the evaluation in progress and refuses new ones until cancel(false). Async-signal-safe.
+    void cancel(bool on = true) const { tegula_cancel(handle_.get(), on); }
+    tegula_session* c() const { return handle_.get(); }
+
+private:
+    Result<std::string> call(const char* verb, std::string_view text, size_t at, const RunOptions* options, const char* name) const {
+        return detail::text([&](auto** blob, auto** diags) {
+            return tegula_session_do(handle_.get(), verb, name, text.data(), text.size(), at, options, blob, diags);
+        });
+    }
+    Ref<tegula_session> handle_;
+};
+
 struct EngineOptions : tegula_engine_options {
     EngineOptions() { tegula_engine_options_init(this, sizeof(tegula_engine_options)); }
 };
@@ -555,6 +611,13 @@ public:
         Ref<tegula_diags> diags;
         tegula_status status = tegula_module_from_file(handle_.get(), path.c_str(), module.out(), diags.out());
         return {status, Diagnostics(std::move(diags)), Module(std::move(module))};
+    }
+    /// `directory`: imports of files and array files are looked for there too.
+    Result<Session> session(const std::string& directory = {}) const {
+        Ref<tegula_session> session;
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_session_new(handle_.get(), directory.c_str(), session.out(), diags.out());
+        return {status, Diagnostics(std::move(diags)), Session(std::move(session))};
     }
     /// "tokens", "ast", "fmt" of a text that need not check.
     Result<std::string> dump(std::string_view text, const std::string& name, const std::string& kind) const {

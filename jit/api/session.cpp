@@ -145,7 +145,7 @@ tegula_status tegula_session_new(tegula_engine* engine, const char* directory, t
     });
 }
 
-tegula_status tegula_session_do(tegula_session* session, const char* verb, const char* name, const char* text, size_t size, size_t /*at*/,
+tegula_status tegula_session_do(tegula_session* session, const char* verb, const char* name, const char* text, size_t size, size_t at,
                                 const tegula_run_options* options, tegula_blob** json, tegula_diags** diags) {
     if (json) *json = nullptr;
     return in_turn(session, diags, [&](DiagSink& sink) -> tegula_status {
@@ -164,6 +164,9 @@ tegula_status tegula_session_do(tegula_session* session, const char* verb, const
             status = evaluate(*session, name, given, options, out, sink);
         } else if (wanted == "is_complete") {
             out = own.is_complete(given);
+        } else if (wanted == "complete" || wanted == "inspect") {
+            if (at > size) return refuse("the position is " + std::to_string(at) + ", behind the text's " + std::to_string(size) + " bytes");
+            out = wanted == "complete" ? own.complete(given, at) : own.inspect(given, at);
         } else if (wanted == "variables") {
             out = own.variables();
         } else if (wanted == "items") {
@@ -177,7 +180,7 @@ tegula_status tegula_session_do(tegula_session* session, const char* verb, const
             own.reset();
             out = "{\"schema\":1}\n";
         } else {
-            return refuse("the verb is none of eval, is_complete, variables, items, history, undo, reset");
+            return refuse("the verb is none of eval, is_complete, complete, inspect, variables, items, history, undo, reset");
         }
         if (status == TEGULA_OK && json) *json = make_blob(std::move(out));
         return status;

@@ -38,6 +38,9 @@ public:
     std::string variables();
     std::string items() const;
     std::string history() const;
+    /// What may stand at byte `at`, and what the word there is.
+    std::string complete(const std::string& text, size_t at);
+    std::string inspect(const std::string& text, size_t at);
 
     const std::shared_ptr<Engine>& engine() const { return engine_; }
     const ModulePtr& module() const { return now_.module; }
@@ -79,6 +82,8 @@ private:
         std::string text;
         Status status;
     };
+
+    class Names;
 
     Prepared prepare(const std::string& name, std::string text, uint64_t number, const std::atomic<bool>* cancel, DiagSink& diags);
     void add_items(Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags);

@@ -1,4 +1,7 @@
 // Sessions through the public header: what a console asks for, in the order in which a person would type it, and what hostile input gets.
+#include <cstdlib>
+#include <fstream>
+
 #include "api_fixture.h"
 
 namespace {
@@ -24,6 +27,8 @@ protected:
         answer = json ? tegula_blob_data(json.get(), nullptr) : "";
         said = ::api_test::text(diags);
         EXPECT_EQ(status == TEGULA_OK, json.get() != nullptr);
+        if (const char* path = std::getenv("TEGULA_SESSION_ANSWERS"); path && json)  // answers.py compares them with their schema
+            std::ofstream(path, std::ios::app) << verb << "\t" << answer;
         return status;
     }
     tegula_status eval(const std::string& text) { return ask("eval", text); }
@@ -235,6 +240,123 @@ TEST_F(Session, ValuesGoInAndOut) {
     EXPECT_EQ(value("T", nullptr, &got, storage), TEGULA_E_ARGUMENTS);
     for (const char* name : {"", " a", "a b", "1", "let", "_", "f(x)", "a.b", "\xff", "x // "})
         EXPECT_EQ(value(name, &half, nullptr, storage), TEGULA_E_ARGUMENTS) << name;
+}
+
+/// The candidates at the end of a text, between blanks.
+std::string candidates(const std::string& answer) {
+    std::string out;
+    const std::string key = "{\"text\":\"";
+    for (size_t at = answer.find(key); at != answer.npos; at = answer.find(key, at + 1)) {
+        const size_t begin = at + key.size();
+        out += (out.empty() ? "" : "|") + answer.substr(begin, answer.find('"', begin) - begin);
+    }
+    return out;
+}
+
+TEST_F(Session, Complete) {
+    ASSERT_EQ(
+        eval(std::string(
+                 "import std.nn; const wide = 4; struct Pair { first: f32, second: i32 } layout wavy[i: M, j: N] = (j, i); type wee = float<3, 2>; "
+                 "let width = 3; let t = (1, (2.0, true)); let w = ones<f32>[3](); fn wobble<T: number>(wx: T, by: T) -> T { return wx * by; }") +
+             kScaled),
+        TEGULA_OK)
+        << said;
+    const auto at_end = [&](const std::string& text) {
+        EXPECT_EQ(ask("complete", text, text.size()), TEGULA_OK) << text << said;
+        return candidates(answer);
+    };
+    EXPECT_EQ(at_end("wi"), "width|wide");
+    EXPECT_TRUE(contains(answer, "\"begin\":0,\"end\":2,")) << answer;
+    EXPECT_TRUE(contains(answer, "{\"text\":\"width\",\"kind\":\"variable\",\"type\":\"int\",\"doc\":\"\"}")) << answer;
+    EXPECT_EQ(at_end("w = wob"), "wobble");
+    EXPECT_TRUE(contains(answer, "fn wobble<T: number>(wx: T, by: T) -> T")) << answer;
+    EXPECT_EQ(at_end("wh"), "while");
+    EXPECT_EQ(at_end("1 + wh"), "");
+    EXPECT_EQ(at_end("1 + progr"), "program_id");
+    EXPECT_TRUE(contains(answer, "\"kind\":\"builtin\"")) << answer;
+    EXPECT_EQ(at_end("let x = randi"), "randint");
+    EXPECT_EQ(at_end("nn.sof"), "softmax|softmax_rows|softplus");
+    EXPECT_EQ(at_end("t."), "0|1");
+    EXPECT_TRUE(contains(answer, "\"type\":\"(real, bool)\"")) << answer;
+    EXPECT_EQ(at_end("t.1."), "0|1");
+    EXPECT_EQ(at_end("f(x).sec"), "second");
+    EXPECT_EQ(at_end("import st"), "std");
+    EXPECT_EQ(at_end("import std.qua"), "quant");
+    EXPECT_EQ(at_end("w @ wa"), "wavy");
+    EXPECT_EQ(at_end("w @ ro"), "row");
+    EXPECT_EQ(at_end("cast<we"), "wee");
+    EXPECT_EQ(at_end("scaled("), at_end("scaled(")) << "the same each time";
+    EXPECT_EQ(candidates(answer).substr(0, 24), "x = |s = |y = |t|w|width") << answer;
+    EXPECT_EQ(at_end("scaled(w, y = w, s").substr(0, 19), "s = |scaled|sigmoid") << answer;
+    EXPECT_EQ(at_end("kernel k() grid [1] wh"), "where");
+    EXPECT_EQ(at_end("nn.softmax(w, ax"), "axis = ");
+    EXPECT_EQ(at_end("sum(w, ax"), "axis = ");
+    // What the text itself declares, as far as it is typed.
+    const std::string kernel =
+        "kernel k<BLOCK: int>(in_x: tensor<f32>[ROWS], out in_y: tensor<f32>[ROWS]) grid [1] {\n let in_z = in_x[0];\n for in_i in 0 .. 4 { let in_c "
+        "= 1; }\n"
+        " if in_z > 1.0 { let in_b = 2;\n  ";
+    EXPECT_EQ(at_end(kernel + "in_"), "in_b|in_z|in_x|in_y");
+    EXPECT_TRUE(contains(answer, "{\"text\":\"in_y\",\"kind\":\"parameter\",\"type\":\"out tensor<f32>[ROWS]\"")) << answer;
+    EXPECT_EQ(at_end(kernel + "BLO"), "BLOCK");
+    EXPECT_EQ(at_end(kernel + "ROW"), "ROWS");
+    EXPECT_EQ(at_end("kernel k() grid [1] @ war"), "warps");
+    EXPECT_EQ(at_end("let inner = 3; inn"), "inner");
+    for (const char* text : {"let wi", "// wi", "/* wi", "\"wi", "12", "x.5wi", "fn wi", "1wi", "\xff wi"}) EXPECT_EQ(at_end(text), "") << text;
+    ASSERT_EQ(ask("complete", "wixyz + 1", 2), TEGULA_OK);
+    EXPECT_EQ(candidates(answer), "width|wide");
+    EXPECT_EQ(ask("complete", "wi", 3), TEGULA_E_USAGE);
+}
+
+TEST_F(Session, Inspect) {
+    ASSERT_EQ(eval("import std.nn;"), TEGULA_OK);
+    ASSERT_EQ(eval(std::string("let x = ones<f32>[3, 5]();\n") + kScaled), TEGULA_OK) << said;
+    const auto at = [&](const std::string& text, size_t byte) {
+        EXPECT_EQ(ask("inspect", text, byte), TEGULA_OK) << said;
+        return answer;
+    };
+    EXPECT_TRUE(contains(at("1 + scaled(x)", 7), "\"begin\":4,\"end\":10,\"found\":{\"kind\":\"kernel\",\"name\":\"scaled\"")) << answer;
+    EXPECT_TRUE(contains(answer, "\"doc\":\"Multiplies.\"") && contains(answer, "grid [cdiv(N, 4)]") &&
+                contains(answer, "{\"name\":\"<input 2>\",\"line\":3,\"column\":8}"))
+        << answer;
+    EXPECT_TRUE(contains(at("x", 1), "\"kind\":\"variable\",\"name\":\"x\",\"type\":\"f32[3, 5]\"")) << answer;
+    EXPECT_TRUE(contains(answer, "\"extents\":[3,5],\"bytes\":60") && contains(answer, "{\"name\":\"<input 2>\",\"line\":1,\"column\":5}")) << answer;
+    EXPECT_TRUE(contains(at("nn.softmax(x)", 5), "\"module\":\"std.nn\"") && contains(answer, "fn softmax")) << answer;
+    EXPECT_TRUE(contains(at("sum(x)", 1), "\"kind\":\"builtin\"") && contains(answer, "fixed-tree sum")) << answer;
+    EXPECT_TRUE(contains(at("randn<f32>[3]()", 8), "\"kind\":\"type\",\"name\":\"f32\",\"type\":\"\",\"doc\":\"IEEE binary32\"")) << answer;
+    EXPECT_TRUE(contains(at("while", 1), "\"kind\":\"keyword\"")) << answer;
+    // Of the text itself: parameters hide variables.
+    EXPECT_TRUE(contains(at("fn g(x: i32) -> i32 { return x; }", 30), "\"kind\":\"parameter\",\"name\":\"x\",\"type\":\"i32\"")) << answer;
+    EXPECT_TRUE(contains(at("/// Own.\nfn g(x: i32) -> i32 { return x; } g(1)", 43), "\"doc\":\"Own.\"")) << answer;
+    for (const char* text : {"", " ", "nosuch", "+", "\"x\"", "7"}) EXPECT_TRUE(contains(at(text, 0), "\"found\":null")) << text << answer;
+}
+
+TEST(SessionWrapper, ATypedSession) {
+    const auto engine = tegula::Engine::create().value();
+    const auto session = engine.session().value();
+    tegula::RunOptions options;
+    options.machine = "interp";
+    (void)session.eval(kScaled, options, "lib.tile").value();
+    const std::vector<float> x{1, 2, 3};
+    (void)session.set("x", tegula::Tensor(std::span(x))).value();
+    (void)session.set("n", uint64_t{1} << 63).value();
+    EXPECT_TRUE(contains(session.eval("let y = empty<f32>[3]; scaled(x, 2.0, y); (y, n)", options).value(), "([2  4  6], 9223372036854775808)"));
+    const auto y = session.get("y").value();
+    std::vector<float> out(3);
+    const auto module = session.module().value();
+    (void)module.copy(tegula::Tensor(std::span(out)), y.tensor()).value();
+    EXPECT_EQ(out, (std::vector<float>{2, 4, 6}));
+    EXPECT_TRUE(contains(module.artifact("json").value(), "\"name\":\"scaled\""));
+    EXPECT_TRUE(contains(module.compile("scaled").value().artifact("ir").value(), "kernel @scaled"));
+    EXPECT_TRUE(contains(session.ask("inspect", "scaled", 2).value(), "\"name\":\"lib.tile\",\"line\":2"));
+    EXPECT_TRUE(contains(session.ask("undo").value(), "\"undone\":2"));
+    const auto wrong = session.eval("nosuch", options);
+    EXPECT_EQ(wrong.status(), TEGULA_E_SOURCE);
+    EXPECT_TRUE(contains(wrong.diagnostics().text(), "<input 3>:1:1"));
+    session.cancel();
+    EXPECT_EQ(session.eval("1", options).status(), TEGULA_E_CANCELLED);
+    session.cancel(false);
+    EXPECT_EQ(session.eval("1", options).status(), TEGULA_OK);
 }
 
 }  // namespace

@@ -1,0 +1,303 @@
+// Completion, and questions about a word: both go through the meanings that a word may have at its place. See session.h and session_names.h.
+#include <algorithm>
+
+#include "jit/engine/session.h"
+#include "jit/engine/session_names.h"
+#include "parser/word_place.h"
+#include "sema/signature.h"
+#include "sema/vocabulary.h"
+#include "sema/walk.h"
+
+namespace tegula {
+
+namespace {
+
+constexpr size_t kMostCandidates = 1000;
+
+// Keywords by where they stand; the others follow an expression.
+constexpr std::string_view kStatementWords[] = {"let",   "var",  "for",    "while",  "if", "return", "break", "continue", "import",
+                                                "const", "type", "struct", "layout", "fn", "kernel", "test",  "bench",    "edition"};
+constexpr std::string_view kOperandWords[] = {"true", "false", "none", "in", "out", "inout", "if"};
+
+}  // namespace
+
+/// The meanings of words at one place of a text, in the order in which they hide one another.
+class Session::Names {
+public:
+    Names(Session& session, const std::string& text, size_t at) : session_(session), place_(word_place(text, at)) {
+        before_ = session_.parse("<input>", text.substr(0, place_.begin), 0, diags_);
+        whole_ = session_.parse("<input>", text, 0, diags_);
+    }
+    const WordPlace& place() const { return place_; }
+    uint32_t file() const { return whole_->source->id; }
+
+    /// Those that the word may take here, whose text begins with `prefix`.
+    std::vector<Meaning> fitting(std::string_view prefix) {
+        begin(prefix, false);
+        switch (place_.kind) {
+            case WordPlace::nothing:
+                break;
+            case WordPlace::imports:
+                imports();
+                break;
+            case WordPlace::members:
+                members();
+                break;
+            case WordPlace::layouts:
+                items([](const ast::Item& item) { return item.kind == ast::ItemKind::layout || item.kind == ast::ItemKind::import; });
+                words([](const sema::Word& w) { return w.kind == "layout"; });
+                break;
+            case WordPlace::attributes:
+                words([](const sema::Word& w) { return w.kind == "attribute"; });
+                break;
+            case WordPlace::schedules:
+                words([](const sema::Word& w) { return w.kind == "schedule"; });
+                break;
+            case WordPlace::types:
+                arguments();
+                locals();
+                items([](const ast::Item& item) { return item.kind != ast::ItemKind::fn && item.kind != ast::ItemKind::kernel; });
+                words([](const sema::Word& w) { return w.kind == "type"; });
+                break;
+            case WordPlace::names:
+                arguments();
+                everything();
+                keywords();
+                break;
+        }
+        return std::move(found_);
+    }
+    /// All of exactly this text.
+    std::vector<Meaning> of(std::string_view word) {
+        begin(word, true);
+        if (place_.kind == WordPlace::members || place_.kind == WordPlace::imports) {
+            place_.kind == WordPlace::members ? members() : imports();
+            return std::move(found_);
+        }
+        for (const ast::Item* item : whole_->parsed.items->items) add_item(*item, {});  // of this text
+        everything();
+        words([](const sema::Word& w) { return w.kind != "builtin" && w.kind != "host" && w.kind != "type" && w.kind != "constant"; });
+        keywords();
+        return std::move(found_);
+    }
+
+private:
+    Session& session_;
+    DiagSink diags_{1};
+    const WordPlace place_;
+    InputPtr before_, whole_;
+    std::string_view wanted_;
+    bool exact_ = false;
+    std::vector<Meaning> found_;
+    std::set<std::string, std::less<>> known_;
+
+    void begin(std::string_view wanted, bool exact) {
+        wanted_ = wanted;
+        exact_ = exact;
+        found_.clear();
+        known_.clear();
+    }
+    bool is_wanted(std::string_view text) const { return exact_ ? text == wanted_ : text.starts_with(wanted_) && found_.size() < kMostCandidates; }
+    void add(Meaning meaning) {
+        if (is_wanted(meaning.text) && known_.insert(meaning.text).second) found_.push_back(std::move(meaning));
+    }
+    std::string_view text_of(const ast::Expr* e) const { return e ? session_.engine_->sources().text(e->span) : std::string_view(); }
+
+    void add_item(const ast::Item& item, const std::string& module) {
+        if (item.kind == ast::ItemKind::test || item.kind == ast::ItemKind::bench || !is_wanted(item.name.text)) return;
+        add({std::string(item.name.text), item_kind_name(item.kind), item_signature(item, session_.engine_->sources()), std::string(item.docs),
+             item.name.span, &item, module});
+    }
+    void locals() {
+        local_meanings(*before_->parsed.items, before_->parsed.statements, before_->source->text.size(), [&](Meaning m) {
+            if (!is_wanted(m.text)) return;
+            describe_parameter(m);
+            add(std::move(m));
+        });
+        // Extents have no declaration of their own.
+        if (const ast::Item* item = before_->parsed.items->items.empty() ? nullptr : before_->parsed.items->items.back();
+            item && item->kind == ast::ItemKind::kernel && item->span.end >= before_->source->text.size())
+            for (const std::string_view extent : sema::extent_names(*session_.now_.module, ast::as<ast::KernelItem>(item)))
+                add({std::string(extent), "extent", "int", {}, {}, nullptr, {}});
+    }
+    void describe_parameter(Meaning& m) const {
+        static constexpr const char* kModes[] = {"", "out ", "inout "};
+        if (m.kind != "parameter" && m.kind != "generic") return;
+        const ast::Item* item = before_->parsed.items->items.back();
+        for (const ast::Param& p : parameters_of(item))
+            if (p.name.text == m.text && m.kind == "parameter") m.type = kModes[static_cast<int>(p.mode)] + std::string(text_of(p.type));
+        for (const ast::GenericParam& g : generics_of(item))
+            if (g.name.text == m.text && m.kind == "generic") m.type = text_of(g.bound);
+    }
+    static std::span<const ast::Param> parameters_of(const ast::Item* item) {
+        if (item->kind == ast::ItemKind::fn) return ast::as<ast::FnItem>(item).params;
+        if (item->kind == ast::ItemKind::kernel) return ast::as<ast::KernelItem>(item).params;
+        return {};
+    }
+    static std::span<const ast::GenericParam> generics_of(const ast::Item* item) {
+        switch (item->kind) {
+            case ast::ItemKind::fn:
+                return ast::as<ast::FnItem>(item).generics;
+            case ast::ItemKind::kernel:
+                return ast::as<ast::KernelItem>(item).generics;
+            case ast::ItemKind::type:
+                return ast::as<ast::TypeItem>(item).generics;
+            case ast::ItemKind::struct_:
+                return ast::as<ast::StructItem>(item).generics;
+            case ast::ItemKind::layout:
+                return ast::as<ast::LayoutItem>(item).generics;
+            default:
+                return {};
+        }
+    }
+    void variables() {
+        for (const auto& [name, variable] : session_.now_.variables)
+            if (is_wanted(name)) add({name, "variable", session_.type_text(*variable.value), {}, variable.name.span, nullptr, {}});
+    }
+    void items(const std::function<bool(const ast::Item&)>& fits) {
+        for (const OwnItem& own : session_.now_.items)
+            if (fits(*own.item)) add_item(*own.item, {});
+        for (const auto& prelude : session_.now_.module->prelude)
+            for (const std::string_view name : prelude->names())
+                if (is_wanted(name) && !name.starts_with('_'))
+                    if (const ast::Item* item = prelude->module().find(name); item && fits(*item)) add_item(*item, prelude->module().name);
+    }
+    void words(const std::function<bool(const sema::Word&)>& fits) {
+        for (const sema::Word& w : sema::vocabulary())
+            if (is_wanted(w.name) && fits(w))
+                add({std::string(w.name),
+                     w.kind == "host" ? "builtin" : std::string(w.kind),
+                     std::string(w.signature),
+                     std::string(w.doc),
+                     {},
+                     nullptr,
+                     {}});
+    }
+    void everything() {
+        locals();
+        variables();
+        items([](const ast::Item&) { return true; });
+        words([](const sema::Word& w) { return w.kind == "builtin" || w.kind == "host" || w.kind == "type" || w.kind == "constant"; });
+    }
+    void keywords() {
+        const auto among = [](std::span<const std::string_view> words, std::string_view word) {
+            return std::ranges::find(words, word) != words.end();
+        };
+        for (const std::string_view word : tegula::keywords()) {
+            const bool begins = among(kStatementWords, word), operand = among(kOperandWords, word);
+            const bool fits =
+                (begins && place_.begins_statement) || (operand && !place_.follows_operand) || (!begins && !operand && place_.follows_operand);
+            if (exact_ || fits) add({std::string(word), "keyword", {}, {}, {}, nullptr, {}});
+        }
+    }
+    void imports() {
+        if (place_.chain.empty()) add({"std", "module", {}, "the library", {}, nullptr, {}});
+        if (place_.chain != std::vector<std::string_view>{"std"}) return;
+        for (const sema::LibraryModule& m : session_.now_.module->library)
+            add({std::string(m.name), "module", {}, {}, {}, nullptr, "std." + std::string(m.name)});
+    }
+    /// The item that a name, or a member of an import, stands for; null: none.
+    const ast::Item* item_of(const std::vector<std::string_view>& chain) const {
+        const sema::Module* module = session_.now_.module.get();
+        if (chain.size() == 2) module = session_.now_.module->imported(chain[0]);
+        if (!module || chain.empty() || chain.size() > 2) return nullptr;
+        if (const ast::Item* item = module->find(chain.back()); item || chain.size() == 2) return item;
+        for (const auto& prelude : module->prelude)
+            if (prelude->has(chain[0])) return prelude->module().find(chain[0]);
+        return nullptr;
+    }
+    void members() {
+        if (place_.chain.empty()) return fields();
+        if (place_.chain.size() == 1)
+            if (const LoadedModule* module = session_.now_.module->imported(place_.chain[0])) {
+                for (const std::string_view name : module->item_names())
+                    if (is_wanted(name) && !name.starts_with('_'))
+                        if (const ast::Item* item = module->find(name)) add_item(*item, module->name);
+                return;
+            }
+        const HostValue* value = session_.find(place_.chain[0]);
+        for (size_t i = 1; value && i < place_.chain.size(); ++i) {
+            size_t index = 0;
+            for (const char digit : place_.chain[i].substr(0, 7))
+                index = digit >= '0' && digit <= '9' ? 10 * index + static_cast<size_t>(digit - '0') : SIZE_MAX / 16;
+            value = index < value->items.size() ? &value->items[index] : nullptr;
+        }
+        if (!value) return fields();
+        for (size_t i = 0; i < std::min(value->items.size(), kMostCandidates); ++i)
+            add({std::to_string(i), "member", session_.type_text(value->items[i]), {}, {}, nullptr, {}});
+    }
+    /// Of the structures there are: of which one the value is, nobody knows before it is elaborated.
+    void fields() {
+        for (const OwnItem& own : session_.now_.items) fields(*own.item);
+        for (const ast::Item* item : whole_->parsed.items->items) fields(*item);
+    }
+    void fields(const ast::Item& item) {
+        if (item.kind != ast::ItemKind::struct_) return;
+        for (const ast::Field& field : ast::as<ast::StructItem>(&item).fields)
+            add({std::string(field.name.text), "field", std::string(text_of(field.type)), {}, field.name.span, nullptr, {}});
+    }
+    void arguments() {
+        if (place_.callee.empty() || !place_.begins_argument) return;
+        const auto argument = [&](std::string_view name, std::string_view type) {
+            if (!name.empty()) add({std::string(name) + " = ", "argument", std::string(type), {}, {}, nullptr, {}});
+        };
+        if (const ast::Item* item = item_of(place_.callee)) {
+            if (place_.instantiates)
+                for (const ast::GenericParam& g : generics_of(item)) argument(g.name.text, text_of(g.bound));
+            else
+                for (const ast::Param& p : parameters_of(item)) argument(p.name.text, text_of(p.type));
+            return;
+        }
+        if (place_.callee.size() != 1 || place_.instantiates) return;
+        for (const sema::Word& w : sema::vocabulary())
+            if (w.name == place_.callee[0] && !w.signature.empty())
+                for (const auto& p : sema::parse_signature(w.signature).parameters) argument(p.name, {});
+    }
+};
+
+std::string Session::complete(const std::string& text, size_t at) {
+    Names names(*this, text, at);
+    const size_t begin = names.place().begin;
+    std::string out = "{\"schema\":1,\"begin\":" + std::to_string(begin) + ",\"end\":" + std::to_string(at) + ",\"candidates\":[";
+    const char* separator = "";
+    for (const Meaning& m : names.fitting(std::string_view(text).substr(begin, at - begin))) {
+        out += separator + ("{\"text\":" + json_quote(m.text)) + ",\"kind\":" + json_quote(m.kind) + ",\"type\":" + json_quote(m.type) +
+               ",\"doc\":" + json_quote(m.doc) + "}";
+        separator = ",";
+    }
+    return out + "]}\n";
+}
+
+std::string Session::inspect(const std::string& text, size_t at) {
+    Names names(*this, text, at);
+    const size_t begin = names.place().begin, end = names.place().end;
+    const std::string word = text.substr(begin, end - begin);
+    std::string out = "{\"schema\":1,\"begin\":" + std::to_string(begin) + ",\"end\":" + std::to_string(end) + ",\"found\":";
+    const std::vector<Meaning> found = word.empty() ? std::vector<Meaning>() : names.of(word);
+    if (found.empty()) return out + "null}\n";
+    const Meaning& m = found.front();
+    out +=
+        "{\"kind\":" + json_quote(m.kind) + ",\"name\":" + json_quote(m.text) + ",\"type\":" + json_quote(m.type) + ",\"doc\":" + json_quote(m.doc);
+    if (!m.module.empty()) out += ",\"module\":" + json_quote(m.module);
+    if (m.item && m.item->kind == ast::ItemKind::kernel) {
+        out += ",\"attributes\":[";
+        const char* separator = "";
+        for (const ast::Attribute& a : ast::as<ast::KernelItem>(m.item).attributes) {
+            std::string shown(a.name.text);
+            for (const ast::Arg& arg : a.args) shown += (&arg == &a.args.front() ? "(" : ", ") + sema::source_text(*arg.value);
+            out += separator + json_quote(shown + (a.args.empty() ? "" : ")"));
+            separator = ",";
+        }
+        out += "]";
+    }
+    const auto variable = m.kind == "variable" ? now_.variables.find(word) : now_.variables.end();
+    if (variable != now_.variables.end() && variable->second.name.span == m.at) {
+        DiagSink unheard;
+        HostRunner runner(*engine_, *now_.module, {}, unheard);
+        out += ",\"value\":" + value_json(runner, *variable->second.value, false);
+    }
+    if (m.at.valid() && m.at.file != names.file() && !engine_->sources().name(m.at.file).empty()) out += ",\"at\":" + place_json(m.at);
+    return out + "}}\n";
+}
+
+}  // namespace tegula

@@ -1,0 +1,50 @@
+// The vocabulary, from the tables that give its words their meaning.
+#include "sema/vocabulary.h"
+
+#include "sema/elaborate.h"
+#include "sema/type_names.h"
+
+namespace tegula::sema {
+
+namespace {
+
+constexpr std::string_view kOptions[] = {"rne",      "rna",           "rtz",     "ru",        "rd",      "stochastic", "ieee", "sat",  "trap", "auto",
+                                         "fast",     "tf32",          "relaxed", "acquire",   "release", "acq_rel",    "gpu",  "cta",  "sys",  "hw",
+                                         "all_ones", "negative_zero", "strict",  "automatic", "floor",   "ceil",       "even", "rceil"};
+constexpr std::string_view kConstants[] = {"inf", "nan", "pi", "true", "false"};
+
+/// What a format is, of the built-in ones.
+std::string_view format_doc(std::string_view name) {
+    static constexpr std::pair<std::string_view, std::string_view> kDocs[] = {
+#define FORMAT(id, kind, sign, bits, exp, man, bias, inf, nan, zero, doc) {#id, doc},
+#include "lang/formats.def"
+#undef FORMAT
+    };
+    if (name == "bool") name = "boolean";
+    for (const auto& [format, doc] : kDocs)
+        if (format == name) return doc;
+    return {};
+}
+
+}  // namespace
+
+std::span<const std::string_view> option_words() { return kOptions; }
+std::span<const std::string_view> constant_words() { return kConstants; }
+
+std::vector<Word> vocabulary() {
+    std::vector<Word> out;
+    for (const BuiltinDoc& b : builtin_docs()) out.push_back({"builtin", b.name, b.signature, b.doc});
+    for (uint16_t op = 0; op < static_cast<uint16_t>(ir::Op::count_); ++op)
+        if (const ir::OpRow& row = ir::op_row(ir::Op(op)); ir::has_trait(ir::Op(op), ir::ELEMWISE))
+            out.push_back({"builtin", row.name, row.operands == 1 ? "(x)" : row.operands == 2 ? "(a, b)" : "(a, b, c)", row.doc});
+#define HOST_CALL(name, signature, doc) out.push_back({"host", #name, signature, doc});
+#include "lang/host_calls.def"
+    for (const std::string_view name : type_names()) out.push_back({"type", name, {}, format_doc(name)});
+    for (const std::string_view name : layout_words()) out.push_back({"layout", name, {}, {}});
+    for (const std::string_view name : kConstants) out.push_back({"constant", name, {}, {}});
+    for (const Word& hint : hint_words()) out.push_back(hint);
+    for (const std::string_view name : kOptions) out.push_back({"option", name, {}, {}});
+    return out;
+}
+
+}  // namespace tegula::sema
