@@ -3,8 +3,8 @@
 #include "lang/diag_page.h"
 
 #include <algorithm>
-#include <map>
 #include <iterator>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -49,8 +49,7 @@ std::string indented(std::string_view text) {
 std::vector<std::string> make_pages() {
     std::vector<std::string> pages;
     for (const DiagRow& row : kDiagRows) pages.emplace_back(row.explanation);
-    for (const Example& e : kExamples)
-        pages[static_cast<size_t>(e.id)] += "\n\nWrong:\n\n" + indented(e.wrong) + "\nRight:\n\n" + indented(e.right);
+    for (const Example& e : kExamples) pages[static_cast<size_t>(e.id)] += "\n\nWrong:\n\n" + indented(e.wrong) + "\nRight:\n\n" + indented(e.right);
     for (std::string& page : pages)
         while (page.ends_with('\n')) page.pop_back();
     return pages;
@@ -148,10 +147,7 @@ Diagnostic& DiagSink::add(Diagnostic made) {
     return dropped_ = std::move(made);
 }
 
-void DiagSink::settle(size_t first) {
-    for (size_t i = first; i < diags_.size(); ++i)
-        if (diags_[i].severity == Severity::error && diags_[i].span.valid()) settled_.push_back(diags_[i].span);
-}
+void DiagSink::settle(Span text) { settled_.push_back(text); }
 
 void DiagSink::sort() {
     std::vector<uint32_t> files;

@@ -85,8 +85,8 @@ public:
     size_t error_count() const { return errors_; }  ///< reports that were dropped (repeats, beyond the limit) included
     const std::vector<Diagnostic>& all() const { return diags_; }
     std::vector<Diagnostic>& recorded() { return diags_; }  ///< for who tries the changes that they offer
-    /// A phase has ended, with the reports from number `first` on: what later phases report of the same text is an echo, and dropped.
-    void settle(size_t first);
+    /// What is reported of this text from now on is an echo, and dropped.
+    void settle(Span text);
     /// Orders the reports of each file by position; files keep the order of their first report.
     void sort();
     bool full() const { return errors_ >= limit_; }  ///< further errors are not recorded

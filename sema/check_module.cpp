@@ -5,6 +5,7 @@
 
 #include "sema/checker.h"
 #include "sema/flow.h"
+#include "sema/recovery.h"
 #include "sema/vocabulary.h"
 #include "sema/walk.h"
 
@@ -49,13 +50,6 @@ void index_names(Module& module_, DiagSink& diags_) {
         Diagnostic& d = diags_.report(Diag::duplicate_name, other->name.span, {std::string(i.alias)});
         if (i.item) d.labels.push_back({i.item->span, "an import has this name"});
     }
-}
-
-/// Does the item lack text that an error has made unreadable?
-bool is_broken(const Module& module, const ast::Item& item) {
-    const std::span<const Span> damage = module.ast->damage;
-    const auto first = std::ranges::upper_bound(damage, item.span.begin, {}, &Span::end);
-    return first != damage.end() && first->begin < item.span.end;
 }
 
 }  // namespace
@@ -191,8 +185,7 @@ void Checker::kernel_clauses(const ast::KernelItem& k) {
     if (!k.schedule) return;
     const bool call = k.schedule->kind == ast::ExprKind::call;
     const ast::Expr& word = call ? *ast::as<ast::CallExpr>(k.schedule).callee : *k.schedule;
-    const ast::Attribute a{{base_name(word), word.span},
-                           call ? ast::as<ast::CallExpr>(k.schedule).args : std::span<const ast::Arg>()};
+    const ast::Attribute a{{base_name(word), word.span}, call ? ast::as<ast::CallExpr>(k.schedule).args : std::span<const ast::Arg>()};
     attributes({&a, 1}, "schedule");
 }
 
@@ -294,12 +287,11 @@ void Checker::enter(const ast::Item& item) {
     reported_.clear();
     item_scope_ = scopes_.size();
     scopes_.emplace_back();
-    if (is_broken(module_, item)) lost_names(&item);
+    if (module_.recovery.broken.contains(&item)) lost_names(&item);
 }
 
 void Checker::items() {
     for (const ast::Item* i : module_.ast->items) {
-        if (is_broken(module_, *i)) recovery_->broken.insert(i);
         enter(*i);
         item(*i);
     }
@@ -372,9 +364,12 @@ void Checker::item(const ast::Item& item) {
 bool check_module(Module& module, TypeTable& types, DiagSink& diags) {
     const size_t errors = diags.error_count(), before = diags.all().size();
     if (!module.ast) return true;
+    if (diags.has_errors()) note_broken(module, diags);
     index_names(module, diags);
     Checker(module, &module.recovery, diags).items();
-    if (diags.has_errors()) diags.settle(before);
+    module.recovery.has_errors = diags.has_errors();
+    if (diags.error_count() != errors) note_broken(module, diags);
+    settle_errors(module, diags, before);
     const Limits limits;
     Elaborator e(types, limits, diags);
     for (const ast::Item* item : module.ast->items) {
@@ -388,7 +383,7 @@ bool check_module(Module& module, TypeTable& types, DiagSink& diags) {
 bool check_host_block(const Module& module, const ast::Item& item, DiagSink& diags) {
     const size_t errors = diags.error_count(), before = diags.all().size();
     Checker(module, nullptr, diags).host_block(item);
-    if (diags.has_errors()) diags.settle(before);
+    settle_errors(module, diags, before);
     return diags.error_count() == errors;
 }
 

@@ -136,9 +136,28 @@ Elaborator::Locals Elaborator::carried_by(const Effects& effects) {
     return out;
 }
 
+/// What follows an `if` whose condition has no meaning: either branch may be taken, or left out when the kernel is compiled.
+void Elaborator::lost_branch(const ast::IfStmt& s) {
+    Effects effects;
+    collect(s.then_block.stmts, effects, false);
+    if (s.has_else) collect(s.else_block.stmts, effects, false);
+    for (auto it = frames_.rbegin(); effects.returns && it != frames_.rend(); ++it) {
+        if ((*it)->kind != Frame::function) continue;
+        (*it)->unknown = true;
+        return;
+    }
+    if (s.is_const || assumed_ || !building() || folding()) return;
+    branch(
+        ir().constant(types_.tile(Fmt::boolean), 0), effects, [&] { block(s.then_block); },
+        [&] {
+            if (s.has_else) block(s.else_block);
+        },
+        s.span);
+}
+
 void Elaborator::if_statement(const ast::IfStmt& s) {
     const Value c = expr(*s.condition);
-    if (c.kind == Value::poison) return;
+    if (c.kind == Value::poison) return lost_branch(s);
     if (s.is_const || c.kind == Value::boolean || !building() || folded_code(c)) {
         const std::optional<bool> taken = static_bool(c, s.condition->span);
         if (!taken) return;

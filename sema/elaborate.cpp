@@ -254,7 +254,23 @@ Value Elaborator::copy(const Value& v, Span span) {
     return out;
 }
 
+void Elaborator::enter_lost(const Module& module, const ast::Item& item) {
+    lost_.clear();
+    if (!module.recovery.broken.contains(&item)) return;
+    const std::span<const Span> damage = module.ast->damage;
+    for (const ast::Name& n : module.ast->lost) {
+        if (n.span.begin < item.span.begin || item.span.end < n.span.end) continue;
+        // What stands behind `=` is used there, not declared.
+        const auto stretch = std::ranges::upper_bound(damage, n.span.begin, {}, &Span::end);
+        const std::string_view before = module.text.substr(stretch->begin, n.span.begin - stretch->begin);
+        const size_t equals = before.find('=');
+        if (equals == before.npos || before.find_first_of("=<>!", equals > 0 ? equals - 1 : 0) != equals || before.substr(equals).starts_with("=="))
+            lost_.insert(n.text);
+    }
+}
+
 Value Elaborator::lookup(std::string_view name, Span span) {
+    if (!lost_.empty() && lost_.contains(name)) return poison(span);
     if (const Local* l = scope_->find(name)) {
         note_use(name, span, l->span);
         if (l->value.kind == Value::none) return error(Diag::missing_generic, span, "this use", name);
@@ -345,6 +361,7 @@ void Elaborator::note_hidden(Diagnostic& d) {
 const Value* Elaborator::array_of(const ast::Expr& e) {
     if (e.kind != ast::ExprKind::name) return nullptr;
     const std::string_view name = ast::as<ast::NameExpr>(&e).name;
+    if (lost_.contains(name)) return nullptr;
     const Value* v = nullptr;
     if (const Local* l = scope_->find(name)) {
         v = building() || !holds_tile(l->value) ? &l->value : nullptr;
@@ -367,7 +384,8 @@ const Recovery* Elaborator::recovery() const {
 
 Value Elaborator::unknown(std::string_view name, Span span) {
     // Names in the text of a module are checked before it is elaborated: here it is one of those that have been reported.
-    if (const Module* module = module_here(); module && module->ast && module->ast->file == span.file && diags_.has_errors()) return poison(span);
+    const Module* here = module_here();
+    if (here && here->ast && here->ast->file == span.file && (diags_.has_errors() || here->recovery.has_errors)) return poison(span);
     Diagnostic& d = diags_.report(Diag::unknown_name, span, {std::string(name)});
     if (diags_.error_count() > kSuggestionErrors) return poison(span);
     std::vector<std::string_view> names;
@@ -413,7 +431,8 @@ Value Elaborator::item_value_uncached(const Module& module, const ast::Item& ite
             const auto& c = static_cast<const ast::ConstItem&>(item);
             v = constant(*c.value, scope_);
             if (c.type && v.kind != Value::poison) {
-                if (const std::optional<TypeDesc> t = type_desc(*c.type)) v = coerce(v, *t, c.value->span);
+                const std::optional<TypeDesc> t = type_desc(*c.type);
+                v = t ? coerce(v, *t, c.value->span) : poison(c.value->span);
             }
             return v;
         }

@@ -99,6 +99,15 @@ public:
     /// Value of a module item (const evaluated once, type/layout/struct resolved, fn as function value).
     Value item_value(const Module& module, const ast::Item& item);
 
+    // ---- assumed.cpp ----
+    /// Elaborates a function without a call, with what the assumption says of callers.
+    void assumed_call(const Module& module, const ast::FnItem& fn, const struct Assumption& a);
+    /// A kernel of which some generic parameters have no value: what is made of them has no meaning.
+    void assumed_kernel(const Module& module, const ast::KernelItem& item, const StaticValues& generics) {
+        assumed_ = true;
+        kernel(module, item, generics);
+    }
+
     // ---- statements.cpp ----
     void block(const ast::Block& block);
     void statement(const ast::Stmt& stmt);
@@ -157,7 +166,11 @@ public:
     /// The element format two operands meet in, or nullopt (reported).
     std::optional<FormatId> common_format(const Value& a, const Value& b, Span span);
     Value tile(ir::ValueId v, Span span);
-    Value poison(Span span) { Value v; v.span = span; return v; }
+    Value poison(Span span) {
+        Value v;
+        v.span = span;
+        return v;
+    }
     std::string describe(const Value& v);            ///< "tile<f32>[4, 8]", "integer constant 3"
     std::string describe(const TypeDesc& t);
     FormatId elem_of(const Value& v);                ///< element format of a tile, block tile or tensor; 0 otherwise
@@ -356,6 +369,13 @@ private:
     Value host_value(const HostOperand& operand, Span span);
     bool host_result(Value& v, Span span, HostOperand& out, std::vector<ir::ValueId>& leaves);
     Value unknown(std::string_view name, Span span);
+    /// Words that errors have made unreadable in the item have no meaning in it, whatever else has that name.
+    void enter_lost(const Module& module, const ast::Item& item);
+    // assumed.cpp
+    Value assumed_format(std::string_view trait, const Assumption& a, Span span);
+    Value assumed_element(FormatId elem, const Shape& shape, Span span);
+    Value assumed_value(const TypeDesc& t, const Assumption& a, Span span);
+    Value assumed_param(const ast::Param& p, const std::vector<std::string_view>& dynamic, const Assumption& a);
     // statements.cpp
     void declare(std::string_view name, Value v, bool is_var, Span span);
     void declare_targets(const ast::AssignStmt& s, Value v, bool is_var);
@@ -377,6 +397,7 @@ private:
     void collect(std::span<const ast::Stmt* const> stmts, Effects& out, bool in_loop);
     Locals carried_by(const Effects& effects);
     void if_statement(const ast::IfStmt& s);
+    void lost_branch(const ast::IfStmt& s);
     void branch(ir::ValueId condition, const Effects& effects, const std::function<void()>& then, const std::function<void()>& otherwise, Span span);
     void merge_result(struct Frame& frame, const Value* before, const Value* then, const Value* otherwise, ir::BlockId a, ir::BlockId b,
                       std::vector<ir::ValueId>& va, std::vector<ir::ValueId>& vb, Span span);
@@ -385,6 +406,7 @@ private:
     bool guard(const Effects& effects, const std::function<void()>& rest, Span span);
     // loops.cpp
     void for_statement(const ast::ForStmt& s);
+    void lost_loop(const ast::ForStmt& s);
     void for_range(const ast::ForStmt& s, const ast::RangeExpr& range);
     void for_items(const ast::ForStmt& s, const std::vector<Value>& items);
     void for_static_range(const ast::ForStmt& s, const Value& lo, const Value& hi, const Value& step);
@@ -433,7 +455,8 @@ private:
     Value layout_result(const Layout& layout, Span span);
     Value layout_call(const ast::CallExpr& e);
     Value layout_expr_base(const ast::MemberExpr& m);
-    std::optional<LayoutExpr> index_leaf(const ast::Expr& e, const std::vector<std::string_view>& indices, const std::vector<std::string_view>& extents);
+    std::optional<LayoutExpr> index_leaf(const ast::Expr& e, const std::vector<std::string_view>& indices,
+                                         const std::vector<std::string_view>& extents);
     std::optional<LayoutExpr> index_expression(const ast::Expr& e, const std::vector<std::string_view>& indices,
                                                const std::vector<std::string_view>& extents);
     bool match_shape(const ast::IndexExpr& declared, size_t rank, const std::function<Value(size_t)>& actual, const std::shared_ptr<Scope>& scope,
@@ -444,6 +467,8 @@ private:
 
     std::unique_ptr<ir::Function> scratch_;         ///< what purely static evaluation builds and drops
     std::unique_ptr<ir::Builder> scratch_builder_;
+    bool assumed_ = false;                       ///< a body without a call (assumed.cpp)
+    std::unordered_set<std::string_view> lost_;  ///< names without meaning in the item that is elaborated
     const Scope* host_root_ = nullptr;              ///< outermost scope of a host expression: names there may be the host's
     std::unordered_map<const TileData*, ir::ValueId> host_tiles_;
     std::deque<std::string> texts_;                 ///< texts that the host gave

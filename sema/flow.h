@@ -26,6 +26,7 @@ struct Frame {
     const ast::Expr* declared_result = nullptr;
     bool is_kernel = false;
     bool fits_all = true;  ///< false once two returns disagreed (reported)
+    bool unknown = false;  ///< function: whether and what it returns depends on a condition without meaning
 };
 
 /// Saves and clears the builder and sets the scope: what is evaluated meanwhile is compile-time.

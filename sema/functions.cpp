@@ -114,6 +114,7 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
     if (told) diags_.push_context(context + (fn.generics.empty() ? "`" : ">`"));
     ++depth_;
     Value result = poison(span);
+    auto lost = std::exchange(lost_, {});  // of the caller's text
     {
         const ScopeSwitch in(scope_, scope);
         bool ok = true;
@@ -129,6 +130,7 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
         }
         if (ok) result = run_body(fn, span);
     }
+    lost_ = std::move(lost);
     --depth_;
     if (told) diags_.pop_context();
     if (building()) ir().set_span(span);
@@ -144,6 +146,8 @@ Value Elaborator::run_body(const ast::FnItem& fn, Span span) {
     frames_.pop_back();
     const bool returned = frame.stop->value.kind == Value::boolean && frame.stop->value.b;
     const bool needs_value = fn.result || (frame.result && frame.result->kind != Value::unit);
+    const Recovery* told = recovery();
+    if (frame.unknown || (told && told->broken.contains(&fn))) return poison(span);  // a `return` may be among what is lost
     if (!returned && needs_value && !aborted_ && !(frame.result && frame.result->kind == Value::poison)) {
         return error(Diag::missing_return, fn.name.span, fn.name.text);
     }

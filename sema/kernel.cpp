@@ -45,6 +45,10 @@ bool Elaborator::bind_generics(const ast::KernelItem& item, const StaticValues& 
     bool ok = true;
     for (const ast::GenericParam& p : item.generics) {
         const auto it = generics.find(p.name.text);
+        if (it == generics.end() && assumed_) {
+            define(*scope, p.name.text, poison(p.name.span));
+            continue;
+        }
         if (it == generics.end()) {
             error(Diag::missing_generic, p.name.span, item.name.text, p.name.text);
             ok = false;
@@ -236,15 +240,16 @@ std::optional<Instance> Elaborator::kernel(const Module& module, const ast::Kern
     const std::vector<std::string_view> names = extent_names(module, item);
     std::vector<std::string_view> dynamic = names;
     for (const ast::Param& p : item.params)
-        if (!tensor_form(*p.type)) dynamic.push_back(p.name.text);
+        if (p.type && !tensor_form(*p.type)) dynamic.push_back(p.name.text);
+    enter_lost(module, item);
 
     bool ok = bind_generics(item, generics, scope_);
     if (ok) out.facts = launch_facts(module, item, scope_, types_, limits_);
     for (size_t i = 0; ok && i < item.params.size(); ++i) {
         KernelParam param;
         Value v = poison(item.params[i].name.span);
-        ok = kernel_param(item.params[i], dynamic, param, v);
-        if (ok) define(*scope_, item.params[i].name.text, v);
+        if (!item.params[i].type || !kernel_param(item.params[i], dynamic, param, v)) v = poison(item.params[i].name.span);
+        define(*scope_, item.params[i].name.text, v);
         out.params.push_back(std::move(param));
     }
     for (std::string_view name : names) {

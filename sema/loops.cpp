@@ -84,7 +84,7 @@ void Elaborator::for_statement(const ast::ForStmt& s) {
         return for_items(s, items);
     }
     const Value v = expr(*s.iterable);
-    if (v.kind == Value::poison) return;
+    if (v.kind == Value::poison) return lost_loop(s);
     if (v.kind != Value::list && v.kind != Value::tuple) {
         error(Diag::not_iterable, s.iterable->span, describe(v));
         return;
@@ -95,7 +95,7 @@ void Elaborator::for_statement(const ast::ForStmt& s) {
 void Elaborator::for_range(const ast::ForStmt& s, const ast::RangeExpr& range) {
     const Value lo = expr(*range.lo), hi = expr(*range.hi);
     const Value step = range.step ? expr(*range.step) : integer_value(1, s.span);
-    if (lo.kind == Value::poison || hi.kind == Value::poison || step.kind == Value::poison) return;
+    if (lo.kind == Value::poison || hi.kind == Value::poison || step.kind == Value::poison) return lost_loop(s);
     if (step.kind == Value::integer && step.i == 0) {
         error(Diag::zero_step, range.step ? range.step->span : s.span);
         return;
@@ -103,6 +103,20 @@ void Elaborator::for_range(const ast::ForStmt& s, const ast::RangeExpr& range) {
     if (folding() && step.kind == Value::tile && folded_int(step).value_or(1) <= 0) return;  // counts upward, as at run time
     if (s.is_const || !building() || (folding() && folded_int(lo) && folded_int(hi) && folded_int(step))) return for_static_range(s, lo, hi, step);
     for_dynamic(s, lo, hi, step);
+}
+
+/// A loop over what has no meaning: one pass, for what is wrong in its body.
+void Elaborator::lost_loop(const ast::ForStmt& s) {
+    Effects effects;
+    collect(s.body.stmts, effects, false);
+    if (Frame* function = function_frame(frames_); function && effects.returns) {
+        function->unknown = true;
+        return;
+    }
+    Frame frame(Frame::loop, {});
+    frames_.push_back(&frame);
+    iteration(s, poison(s.iterable->span));
+    frames_.pop_back();
 }
 
 void Elaborator::iteration(const ast::ForStmt& s, const Value& item) {

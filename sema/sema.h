@@ -44,8 +44,11 @@ struct LibraryModule {
 
 /// What the errors of a module leave for the phases that follow, which go on and say nothing a second time.
 struct Recovery {
-    std::unordered_map<const ast::AssignStmt*, bool> declarations;  ///< reported assignments to undeclared names, as if `var` (true) or `let` stood there
-    std::unordered_set<const ast::Item*> broken;                    ///< items of which text is missing: calls of them have no type
+    bool has_errors = false;  ///< the names are checked, and not all are known
+    std::unordered_map<const ast::AssignStmt*, bool>
+        declarations;                                       ///< reported assignments to undeclared names, as if `var` (true) or `let` stood there
+    std::unordered_set<const ast::Item*> broken;            ///< lack text, or have a wrong signature: calls and launches of them have no type
+    std::unordered_set<const ast::Item*> without_instance;  ///< kernels whose generic parameters have errors
 };
 
 /// A parsed file with its imports resolved by the engine. `names` is filled by check_module.

@@ -138,6 +138,7 @@ void Elaborator::assign_place(const ast::Expr& target, const Value& value, ast::
     if (without_modifiers(target).kind == ast::ExprKind::index) return store(target, value, op, span);
     std::vector<const ast::Name*> path;
     const std::string_view name = place_root(target, path);
+    if (lost_.contains(name)) return;
     Local* local = name.empty() ? nullptr : scope_->find(name);
     if (!local) {
         if (name.empty() || lookup(name, target.span).kind != Value::poison) error(Diag::assign_immutable, target.span, name, "not a variable");
@@ -235,7 +236,8 @@ void Elaborator::statements(std::span<const ast::Stmt* const> stmts) {
         Effects effects;
         const auto rest = stmts.subspan(i);
         collect(rest, effects, false);
-        guard(effects, [&] { statements(rest); }, stmts[i]->span);
+        guard(
+            effects, [&] { statements(rest); }, stmts[i]->span);
         return;
     }
 }

@@ -6,6 +6,7 @@
 #include "lang/ir_text.h"
 #include "lower/lower.h"
 #include "parser/parse.h"
+#include "sema/recovery.h"
 
 namespace tegula {
 
@@ -156,13 +157,17 @@ void Engine::check_bodies(LoadedModule& module, DiagSink& diags, const std::atom
     sema::Limits limits;
     limits.cancel = cancel;
     for (const ast::Item* item : module.ast->items) {
-        if (item->kind != ast::ItemKind::kernel || module.recovery.broken.contains(item) || diags.full()) continue;
+        if (diags.full()) break;
+        if (item->kind == ast::ItemKind::fn) sema::check_function(module, ast::as<ast::FnItem>(item), module.types(), limits, diags);
+        if (item->kind != ast::ItemKind::kernel || module.recovery.without_instance.contains(item)) continue;
         const auto& kernel = ast::as<ast::KernelItem>(item);
-        // A kernel whose integer generics have no default has no representative instance; its launches will check it.
-        auto generics = sema::bind_static(module, kernel, {}, module.types(), diags, false);
-        const auto bound = [&](const ast::GenericParam& p) { return generics->count(p.name.text) != 0; };
-        if (!generics || !std::all_of(kernel.generics.begin(), kernel.generics.end(), bound)) continue;
-        if (diags.has_errors())  // whose code nobody will run
+        const bool generic = sema::is_generic(kernel);
+        const auto generics =
+            generic ? std::optional<sema::StaticValues>(std::in_place) : sema::bind_static(module, kernel, {}, module.types(), diags, false);
+        if (!generics) continue;
+        if (generic || !std::ranges::all_of(kernel.generics, [&](const ast::GenericParam& p) { return generics->count(p.name.text) != 0; }))
+            sema::check_kernel(module, kernel, module.types(), limits, diags);
+        else if (diags.has_errors())  // whose code nobody will run
             sema::elaborate_kernel(module, kernel, *generics, module.types(), limits, diags);
         else
             compile(module, kernel, *generics, {}, diags, nullptr, cancel);
@@ -311,7 +316,8 @@ std::optional<FormatId> Engine::parse_type(LoadedModule& module, const std::stri
     const Snippet source(sources_, "<type>", text, diags);
     const ast::Expr* e = parse_expression(sources_, source.file(), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
-    return sema::evaluate_format(module, *e, [](const ast::Expr&) { return std::nullopt; }, module.types(), diags);
+    return sema::evaluate_format(
+        module, *e, [](const ast::Expr&) { return std::nullopt; }, module.types(), diags);
 }
 
 std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::string& text, DiagSink& diags) {
@@ -321,7 +327,8 @@ std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::st
     const Snippet source(sources_, "<layout>", text, diags);
     const ast::Expr* e = parse_expression(sources_, source.file(), arena, diags);
     if (!e || diags.has_errors()) return std::nullopt;
-    return sema::evaluate_layout(module, *e, [](const ast::Expr&) { return std::nullopt; }, module.types(), diags);
+    return sema::evaluate_layout(
+        module, *e, [](const ast::Expr&) { return std::nullopt; }, module.types(), diags);
 }
 
 }  // namespace tegula

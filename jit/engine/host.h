@@ -153,6 +153,11 @@ private:
     std::optional<HostValue> assert_that(const ast::CallExpr& call);
     std::optional<HostValue> compare(const HostArgs& args, double atol, double rtol);
     std::optional<HostValue> load_array(const HostArgs& args, const std::string& path, const std::string& name);
+    struct Differences;
+    std::vector<std::string> why_false(const ast::Expr& condition);  ///< notes for the message
+    void why_not(const ast::Expr& expr, bool wanted, std::vector<std::string>& notes);
+    std::string written_text(const ast::Expr& e);
+    void compared(const ast::BinaryExpr& expr, bool wanted, std::vector<std::string>& notes);
     struct Numbers;
     bool numbers(const HostValue& value, Span span, Numbers& out);  ///< false: reported
     bool host_args(const char* signature, const ast::Expr& expr, HostArgs& args);

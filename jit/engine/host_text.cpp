@@ -135,7 +135,9 @@ std::optional<HostValue> HostRunner::assert_that(const ast::CallExpr& call) {
         for (uint8_t byte : tile->bytes) holds = holds && byte;
     }
     if (holds) return HostValue{};
-    diags_->report(Diag::tile_assertion_failed, call.span, {text});
+    std::vector<std::string> notes = why_false(*call.args[0].value);
+    auto& d = diags_->report(Diag::tile_assertion_failed, call.span, {text});
+    d.notes.insert(d.notes.end(), std::make_move_iterator(notes.begin()), std::make_move_iterator(notes.end()));
     fail(Status::mismatch);
     return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include "lang/check.h"
 #include "lang/foreign.h"
 #include "parser/parse.h"
+#include "sema/recovery.h"
 
 namespace tegula {
 
@@ -246,9 +247,11 @@ ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string
     module->text = module->source->text;
     if (!state.first) state.first = module->source;
     module->library = library_modules();
-    size_t before = diags.error_count();
+    const size_t before = diags.error_count(), first = diags.all().size();
     module->ast = parse_module(sources_, module->source->id, module->arena, diags);
     if (!module->ast) return nullptr;
+    sema::settle_errors(*module, diags, first);
+    for (const Span& text : module->ast->damage) diags.settle(text);
     resolve_imports(state, *module, directory, false, diags);
     sema::check_module(*module, module->types(), diags);
     if (diags.error_count() == before) return module;
