@@ -391,7 +391,7 @@ bool check_host_statements(const Module& module, std::span<const HostVariable> v
                            DiagSink& diags) {
     const size_t errors = diags.error_count(), before = diags.all().size();
     Checker(module, nullptr, diags).host_statements(variables, statements);
-    if (diags.has_errors()) diags.settle(before);
+    settle_errors(module, diags, before);
     return diags.error_count() == errors;
 }
 

@@ -262,7 +262,8 @@ void Elaborator::enter_lost(const Module& module, const ast::Item& item) {
         if (n.span.begin < item.span.begin || item.span.end < n.span.end) continue;
         // What stands behind `=` is used there, not declared.
         const auto stretch = std::ranges::upper_bound(damage, n.span.begin, {}, &Span::end);
-        const std::string_view before = module.text.substr(stretch->begin, n.span.begin - stretch->begin);
+        const bool known = stretch != damage.end() && stretch->begin <= n.span.begin && n.span.end <= module.text.size();
+        const std::string_view before = known ? module.text.substr(stretch->begin, n.span.begin - stretch->begin) : std::string_view();
         const size_t equals = before.find('=');
         if (equals == before.npos || before.find_first_of("=<>!", equals > 0 ? equals - 1 : 0) != equals || before.substr(equals).starts_with("=="))
             lost_.insert(n.text);

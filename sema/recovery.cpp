@@ -7,7 +7,7 @@ namespace tegula::sema {
 
 namespace {
 
-bool holds(Span text, Span at) { return text.begin <= at.begin && at.begin < text.end; }
+bool holds(Span text, Span at) { return text.file == at.file && text.begin <= at.begin && at.begin < text.end; }
 
 /// The text that is spoiled by an error within the statements of a block, or of the blocks in them.
 Span spoiled(const ast::Block& block, Span at) {
@@ -71,9 +71,8 @@ Span spoiled(const ast::Item& item, Span at) {
 }
 
 const ast::Item* item_at(const ast::Module& module, Span at) {
-    const auto behind = std::ranges::upper_bound(module.items, at.begin, {}, [](const ast::Item* i) { return i->span.begin; });
-    if (behind == module.items.begin() || !holds((*std::prev(behind))->span, at)) return nullptr;
-    return *std::prev(behind);
+    const auto found = std::ranges::find_if(module.items, [at](const ast::Item* i) { return holds(i->span, at); });
+    return found == module.items.end() ? nullptr : *found;
 }
 
 /// The mistake is one of punctuation: what the statement says is whole, and may have mistakes of its own.
@@ -92,7 +91,7 @@ void settle_errors(const Module& module, DiagSink& diags, size_t first) {
         const Diagnostic& d = diags.all()[i];
         if (d.severity != Severity::error || !d.span.valid()) continue;
         diags.settle(d.span);
-        if (d.span.file != module.ast->file || is_whole(d)) continue;
+        if (is_whole(d)) continue;
         if (const ast::Item* item = item_at(*module.ast, d.span)) diags.settle(spoiled(*item, d.span));
     }
 }
@@ -101,10 +100,10 @@ void note_broken(Module& module, const DiagSink& diags) {
     for (const ast::Item* item : module.ast->items)
         if (lacks_text(*module.ast, *item)) module.recovery.broken.insert(item);
     for (const Diagnostic& d : diags.all()) {
-        const bool here = d.severity == Severity::error && d.span.valid() && d.span.file == module.ast->file;
+        const bool counts = d.severity == Severity::error && d.span.valid();
         // The brace that is still open shows the item that is cut short.
         const Span at = d.id == Diag::missing_brace && !d.labels.empty() ? d.labels.front().span : d.span;
-        const ast::Item* item = here ? item_at(*module.ast, at) : nullptr;
+        const ast::Item* item = counts ? item_at(*module.ast, at) : nullptr;
         if (!item || (item->kind != ast::ItemKind::kernel && item->kind != ast::ItemKind::fn)) continue;
         const bool kernel = item->kind == ast::ItemKind::kernel;
         const auto generics = kernel ? ast::as<ast::KernelItem>(item).generics : ast::as<ast::FnItem>(item).generics;
