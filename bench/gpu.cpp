@@ -102,12 +102,17 @@ public:
         fp8(4096, 7168, 16384);
     }
 
+    std::vector<tegula::NamedValue> with_set(std::vector<tegula::NamedValue> generics) const {
+        generics.insert(generics.end(), set_.begin(), set_.end());
+        return generics;
+    }
+
     void fp8(int64_t m, int64_t n, int64_t k) {
         const std::string work = "e4m3 matmul nt " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
         if (!wanted(work)) return;
         Array a = finite_bytes("f8e4m3", {m, k}, 1), b = finite_bytes("f8e4m3", {k, n}, 2), c = empty("bf16", {m, n});
         b.layout = "col";
-        prepare("examples/matmul.tile", "matmul", {{"C", "bf16"}}, {a, b, c});
+        prepare("examples/matmul.tile", "matmul", with_set({{"C", "bf16"}}), {a, b, c});
         measure(work, "tegula", 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), 0, [&](CUstream s) { enqueue(s); });
         release();
     }
@@ -173,7 +178,7 @@ public:
                 Array x = type == std::string("i8") ? bytes({m, k}, 1) : finite_bytes(type, {m, k}, 1), w = bytes({n * k / 2}, 2);
                 w.type = "i4", w.extents = {n, k}, w.layout = "fragment_8";
                 Array scale = normal("f16", {n, k / 128}, 3), token = ones(m), none = empty("f32", {0}), y = empty("bf16", {m, n});
-                prepare("stdlib/matmul.tile", "grouped", {{"W_ORDER", int64_t{3}}}, {x, w, scale, token, none, none, y});
+                prepare("stdlib/matmul.tile", "grouped", with_set({{"W_ORDER", int64_t{3}}}), {x, w, scale, token, none, none, y});
                 beside_f16(work, normal("f16", {m, k}, 5), m, n, k);
             }
         }
@@ -193,7 +198,7 @@ public:
                 a.type = "block<" + element + ", 32, scale = f8e8m0>", a.extents = {n, n}, a.scales = scales.data, a.scales_bytes = scales.bytes;
                 return a;
             };
-            prepare("stdlib/matmul.tile", "plain", {}, {operand(1), operand(2), empty("f32", {n, n})});
+            prepare("stdlib/matmul.tile", "plain", set_, {operand(1), operand(2), empty("f32", {n, n})});
             measure(work, "tegula", 2.0 * n * n * n, 0, [&](CUstream st) { enqueue(st); });
             release();
         }
