@@ -53,12 +53,9 @@ std::string module_text(const llvm::Module& module) {
     return out;
 }
 
-Unit emit(ir::Function fn, const CompileOptions& options, const TargetChoice& choice, std::string& error) {
+Unit emit(ir::Function fn, const CompileOptions& options, TargetFacts facts, Fragile<llvm::TargetMachine> machine) {
     Unit out;
-    out.machine = make_target_machine(choice, error);
-    const auto known = facts_of(choice, out.machine.get());
-    if (!known) return out;
-    TargetFacts facts = *known;
+    out.machine = std::move(machine);
     if (options.bounds) facts.lanes = 4;
     out.context = std::make_unique<llvm::LLVMContext>();
     out.context->setDiscardValueNames(true);
@@ -85,8 +82,10 @@ Unit emit(ir::Function fn, const CompileOptions& options, const TargetChoice& ch
 struct Compiler::State {
     std::string problem;
     TargetChoice usual;
+    std::optional<TargetFacts> facts;  ///< of `usual`
     TargetInfo info;
-    std::mutex mutex;  ///< guards what follows
+    std::mutex mutex;                                            ///< guards what follows
+    std::vector<std::unique_ptr<llvm::TargetMachine>> machines;  ///< for `usual`, idle: making one takes a large part of the time of a small kernel
     std::unique_ptr<llvm::orc::ExecutionSession> session;
     std::unique_ptr<llvm::orc::ObjectLinkingLayer> linker, shown_linker;  ///< the second one, made when wanted, tells gdb
     std::unique_ptr<Perf> perf;                                           ///< made with it
@@ -101,9 +100,10 @@ struct Compiler::State {
         info.features = usual.features;
         info.llvm_version = usual.llvm_version;
         info.host = cpu.empty() ? usual.cpu : choose_target({}).cpu;
-        const auto machine = problem.empty() ? make_target_machine(usual, error) : nullptr;
+        auto machine = problem.empty() ? make_target_machine(usual, error) : nullptr;
         if (!machine) return;
-        const auto facts = facts_of(usual, machine.get());
+        facts = facts_of(usual, machine.get());
+        machines.push_back(std::move(machine));
         info.vectors = facts->vectors;
         info.vector_reason = facts->vector_reason;
     }
@@ -115,10 +115,30 @@ struct Compiler::State {
         }
         if (llvm::Error e = session->endSession()) llvm::consumeError(std::move(e));
     }
-    Unit unit(const ir::Function& fn, const CompileOptions& options, std::string& error) const {
-        const bool by_default = options.cpu.empty() && options.features.empty() && options.triple.empty();
-        if (by_default && !problem.empty()) return error = problem, Unit{};
-        return emit(fn, options, by_default ? usual : choose_target(options), error);
+    Unit unit(const ir::Function& fn, const CompileOptions& options, std::string& error) {
+        if (!is_usual(options)) {
+            const TargetChoice choice = choose_target(options);
+            Fragile<llvm::TargetMachine> machine = make_target_machine(choice, error);
+            const auto known = facts_of(choice, machine.get());
+            return known ? emit(fn, options, *known, std::move(machine)) : Unit{};
+        }
+        if (!problem.empty()) return error = problem, Unit{};
+        if (!facts) return make_target_machine(usual, error), Unit{};  // says why there is none
+        Fragile<llvm::TargetMachine> machine = idle_machine(error);
+        return machine ? emit(fn, options, *facts, std::move(machine)) : Unit{};
+    }
+    static bool is_usual(const CompileOptions& options) { return options.cpu.empty() && options.features.empty() && options.triple.empty(); }
+    std::unique_ptr<llvm::TargetMachine> idle_machine(std::string& error) {
+        std::unique_lock lock(mutex);
+        if (machines.empty()) return lock.unlock(), make_target_machine(usual, error);
+        auto machine = std::move(machines.back());
+        machines.pop_back();
+        return machine;
+    }
+    /// Of a compilation that came to its end: others leave their machine to itself.
+    void give_back(Fragile<llvm::TargetMachine> machine) {
+        std::lock_guard guard(mutex);
+        machines.emplace_back(machine.release());
     }
     std::string open();
     /// Called under the mutex. `keep` holds the code, and this as long as any code is held.
@@ -171,7 +191,9 @@ Result<ObjectCode> Compiler::compile(const ir::Function& fn, const CompileOption
     if (!unit.machine) return out;
     optimise(*unit.module, *unit.machine, options.watch);
     ObjectCode code{emit_code(*unit.module, *unit.machine, false, options.watch), unit.scratch_bytes};
-    if (!is_over(options.watch)) out.value = std::move(code);
+    if (is_over(options.watch)) return out;
+    out.value = std::move(code);
+    if (State::is_usual(options)) state_->give_back(std::move(unit.machine));
     return out;
 }
 
