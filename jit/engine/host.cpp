@@ -10,7 +10,6 @@ namespace tegula {
 
 namespace {
 
-constexpr unsigned kMaxDepth = 200;
 constexpr size_t kMaxValues = 1'000'000;  ///< of one tuple, those within it included
 constexpr uint64_t kElementsPerStep = 1024;
 constexpr auto kBetweenReports = std::chrono::milliseconds(100);

@@ -12,6 +12,8 @@
 
 namespace tegula {
 
+constexpr unsigned kMaxDepth = 200;  ///< of expressions within one another, and of tuples
+
 struct HostValue {
     enum Kind : uint8_t { unit, tensor, integer, real, boolean, text, tuple, layout, type } kind = unit;
     std::shared_ptr<HostTensor> t;

@@ -6,12 +6,6 @@
 
 namespace tegula {
 
-namespace {
-
-constexpr unsigned kMaxDepth = 200;
-
-}  // namespace
-
 HostValue HostChecker::tensor(FormatId elem, const Shape& extents, LayoutId layout) {
     HostValue out;
     out.kind = HostValue::tensor;
