@@ -164,9 +164,12 @@ void keep(const std::string& path, const std::string& text, const std::string& l
 std::string compile(const std::string& source, std::string& log) {
     const std::string header = std::string(TEGULA_EMULATE_DIR) + "/cuda_on_cpu.h";
     const char* level = std::getenv("TEGULA_ON_CPU_O");
-    // Without the standard libraries, which this process has: a linker that reads them takes a third of the time.
+    // Without the standard libraries, which this process has: a linker that reads them takes a third of the time. No exception passes a kernel, whose
+    // tables for them would take another quarter.
     const std::string command = std::string(TEGULA_HOST_CXX) + " -std=c++17 -O" + (level ? level : "0") +
-                                " -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fPIC -shared -nostdlib -fno-gnu-unique -include " + header;
+                                " -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables"
+                                " -fPIC -shared -nostdlib -fno-gnu-unique -include " +
+                                header;
     const std::string text = command + slurp(header) + source, path = kept_path(text);
     if (std::string library = kept(path, text); !library.empty()) return library;
     char folder[] = "/tmp/tegula_on_cpu_XXXXXX";

@@ -20,7 +20,7 @@ constexpr bool is_sanitized() {
 }
 
 /// One case in so many is taken where TEGULA_LONG is not set.
-constexpr uint64_t sample_stride() { return is_sanitized() ? 20 : 4; }
+constexpr uint64_t sample_stride() { return is_sanitized() ? 50 : 4; }
 
 /// Whether case `n` of a sweep is taken. The choice is a hash of the number, so that it keeps in step with no loop of the sweep.
 inline bool is_sampled(uint64_t n) { return ((n + 1) * 0x9e3779b97f4a7c15u >> 32) % sample_stride() == 0 || is_long(); }
