@@ -22,10 +22,11 @@ std::vector<std::string_view> chain_before(const Tokens& tokens, size_t end) {
     std::vector<std::string_view> out;
     const auto is_member = [&](size_t i) { return tokens[i].kind == T::INT && i > 0 && tokens[i - 1].kind == T::DOT; };
     while (end > 0 && (is_word(tokens[end - 1].kind) || is_member(end - 1))) {
-        out.insert(out.begin(), tokens[end - 1].text);
+        out.push_back(tokens[end - 1].text);
         if (end < 3 || tokens[end - 2].kind != T::DOT) break;
         end -= 2;
     }
+    std::ranges::reverse(out);
     return out;
 }
 

@@ -361,7 +361,7 @@ void Checker::item(const ast::Item& item) {
     }
 }
 
-bool check_module(Module& module, TypeTable& types, DiagSink& diags) {
+bool check_module(Module& module, TypeTable& types, DiagSink& diags, const std::atomic<bool>* cancel) {
     const size_t errors = diags.error_count(), before = diags.all().size();
     if (!module.ast) return true;
     if (diags.has_errors()) note_broken(module, diags);
@@ -370,7 +370,8 @@ bool check_module(Module& module, TypeTable& types, DiagSink& diags) {
     module.recovery.has_errors = diags.has_errors();
     if (diags.error_count() != errors) note_broken(module, diags);
     settle_errors(module, diags, before);
-    const Limits limits;
+    Limits limits;
+    limits.cancel = cancel;
     Elaborator e(types, limits, diags);
     for (const ast::Item* item : module.ast->items) {
         const bool value = item->kind == ast::ItemKind::const_ || item->kind == ast::ItemKind::type || item->kind == ast::ItemKind::struct_ ||

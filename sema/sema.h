@@ -82,8 +82,8 @@ struct Module {
 /// Indexes names and reports everything that needs no instance: duplicates, unknown names (with suggestions), arity and argument names of
 /// calls to builtins and functions, assignment to `let` and to `in` parameters, break outside loops, unknown attributes and clauses,
 /// unused-label style hints. Imports must have been checked before. False when there were errors: `module.recovery` and `diags` let later phases go
-/// on without repeating them. Bodies of tests and benches are left to check_host_block.
-bool check_module(Module& module, TypeTable& types, DiagSink& diags);
+/// on without repeating them. `cancel`, when set, ends it: throws Cancelled. Bodies of tests and benches are left to check_host_block.
+bool check_module(Module& module, TypeTable& types, DiagSink& diags, const std::atomic<bool>* cancel = nullptr);
 /// The same of the body of one `test` or `bench` of a module that check_module has seen.
 bool check_host_block(const Module& module, const ast::Item& item, DiagSink& diags);
 

@@ -121,9 +121,10 @@ private:
     /// Where a line with an import goes: before the other imports, or before the first item and what documents it.
     std::optional<uint32_t> import_place() const {
         if (!module_->ast || module_->ast->file != d_.span.file || module_->text.empty()) return std::nullopt;
-        uint32_t first = static_cast<uint32_t>(module_->text.size());
+        std::optional<uint32_t> own;  // the text may have no item, where others bring them
         for (const ast::Item* item : module_->ast->items)
-            if (item->span.file == module_->ast->file) first = std::min(first, item->span.begin);
+            if (item->span.file == module_->ast->file) own = std::min(own.value_or(item->span.begin), item->span.begin);
+        const uint32_t first = own.value_or(0);
         const auto line_start = [&](size_t at) { return at == 0 ? 0 : module_->text.rfind('\n', at - 1) + 1; };
         size_t at = line_start(first);
         while (at > 0 && module_->text.substr(line_start(at - 1)).starts_with("///")) at = line_start(at - 1);

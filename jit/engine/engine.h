@@ -210,9 +210,10 @@ private:
     CheckText loading_of(const SourcePtr& source, const std::string& directory);  ///< of a file
     /// check_instances, also of a module with errors; changes untried. Throws Cancelled.
     void check_bodies(LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel = nullptr);
-    /// A checked module of items that several texts brought, the last of them `input`; `whole` is the text of all. With errors it is reported.
+    /// A checked module of items that several texts brought, the last of them `input`; `whole` is the text of all. With errors they
+    /// are reported. Throws Cancelled.
     ModulePtr assemble(Loading& state, const SourcePtr& whole, const SourcePtr& input, std::span<const ast::Item* const> items,
-                       const std::string& directory, DiagSink& diags);
+                       const std::string& directory, const std::atomic<bool>* cancel, DiagSink& diags);
     ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags);
     bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);

@@ -260,7 +260,7 @@ ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string
 }
 
 ModulePtr Engine::assemble(Loading& state, const SourcePtr& whole, const SourcePtr& input, std::span<const ast::Item* const> items,
-                           const std::string& directory, DiagSink& diags) {
+                           const std::string& directory, const std::atomic<bool>* cancel, DiagSink& diags) {
     auto module = std::make_shared<LoadedModule>(shared_from_this(), state.types);
     diags.keep(module);
     module->name = whole->name;
@@ -274,7 +274,7 @@ ModulePtr Engine::assemble(Loading& state, const SourcePtr& whole, const SourceP
     module->ast = tree;
     state.stack.assign(1, whole->name);
     resolve_imports(state, *module, directory, false, diags);
-    sema::check_module(*module, module->types(), diags);
+    sema::check_module(*module, module->types(), diags, cancel);
     return module;
 }
 

@@ -45,7 +45,7 @@ void Session::reset() {
     now_ = {};
     *imports_ = {};
     const InputPtr empty = parse("<session>", {}, 0, diags);
-    now_.module = assemble({}, empty, diags);
+    now_.module = assemble({}, empty, nullptr, diags);
 }
 
 Session::InputPtr Session::parse(const std::string& name, std::string text, uint64_t number, DiagSink& diags) {
@@ -69,14 +69,15 @@ std::string Session::item_text(const ast::Item& item) const {
     return out + text + (has_end ? "\n" : ";\n");
 }
 
-ModulePtr Session::assemble(std::span<const OwnItem> items, const InputPtr& input, DiagSink& diags) {
+ModulePtr Session::assemble(std::span<const OwnItem> items, const InputPtr& input, const std::atomic<bool>* cancel, DiagSink& diags) {
     std::string whole;
     std::vector<const ast::Item*> list;
     for (const OwnItem& own : items) {
         whole += (whole.empty() ? "" : "\n") + item_text(*own.item);
         list.push_back(own.item);
     }
-    ModulePtr module = engine_->assemble(*imports_, engine_->sources().share("<session>", std::move(whole)), input->source, list, directory_, diags);
+    ModulePtr module =
+        engine_->assemble(*imports_, engine_->sources().share("<session>", std::move(whole)), input->source, list, directory_, cancel, diags);
     module->inputs.push_back(input);
     for (const OwnItem& own : items)
         if (std::ranges::find(module->inputs, own.from) == module->inputs.end()) module->inputs.push_back(own.from);
@@ -102,11 +103,14 @@ void Session::add_items(Prepared& prepared, const std::atomic<bool>* cancel, Dia
             std::erase_if(imports_->done, [](const auto& known) { return !known.first.starts_with("std."); });
     }
     const size_t before = diags.all().size();
-    prepared.state.module = assemble(items, prepared.input, diags);
+    prepared.state.module = assemble(items, prepared.input, cancel, diags);
     poll(cancel);
     if (!diags.has_errors()) engine_->check_bodies(*prepared.state.module, diags, cancel);
+    if (prepared.replaced.empty()) return;
     for (Diagnostic& d : std::span(diags.recorded()).subspan(std::min(before, diags.recorded().size()))) {
-        if (d.severity != Severity::error || d.span.file == prepared.input->source->id) continue;
+        // What is wrong within a call may be the caller's mistake.
+        const bool in_call = std::ranges::any_of(d.notes, [](const std::string& note) { return note.starts_with("in function"); });
+        if (d.severity != Severity::error || d.span.file == prepared.input->source->id || in_call) continue;
         for (const OwnItem& own : items)
             if (own.item->span.file == d.span.file && own.item->span.begin <= d.span.begin && d.span.end <= own.item->span.end)
                 d.notes.push_back(std::string(item_kind_name(own.item->kind)) + " `" + std::string(own.item->name.text) +
@@ -140,7 +144,7 @@ Session::Prepared Session::prepare(const std::string& name, std::string text, ui
         found = DiagSink(engine_->options().max_errors);
         found.keep(prepared.input);
         DiagSink unheard;
-        prepared.state.module = assemble(prepared.state.items, prepared.input, unheard);
+        prepared.state.module = assemble(prepared.state.items, prepared.input, cancel, unheard);
         check_statements(prepared, false, cancel, found);
     }
     for (Diagnostic& d : found.take()) diags.add(std::move(d));

@@ -98,7 +98,7 @@ private:
     std::string place_json(Span span) const;
     void remember(Step step);
     static void put_back(Step& step);
-    ModulePtr assemble(std::span<const OwnItem> items, const InputPtr& input, DiagSink& diags);
+    ModulePtr assemble(std::span<const OwnItem> items, const InputPtr& input, const std::atomic<bool>* cancel, DiagSink& diags);
     std::string item_text(const ast::Item& item) const;
     InputPtr parse(const std::string& name, std::string text, uint64_t number, DiagSink& diags);
 

@@ -57,11 +57,13 @@ def main():
         if not (folder / "y.npy").exists():
             problems.append("README.md: `tegula run` has written no y.npy")
         if compiler:
-            first, second = [text for _, info, text in found if info == ["cpp"]][:2]
+            first, second, third = [text for _, info, text in found if info == ["cpp"]][:3]
+            session = next(text for _, info, text in blocks(root / "docs/sessions.md") if info == ["cpp"])
             library = pathlib.Path(compiler[2])
-            cpp(first, folder, "", ["-o", "readme", str(library), f"-Wl,-rpath,{library.parent}", "-pthread"], "README.md: the first C++")
-            if not problems:
-                run([str(folder / "readme")], folder, "README.md: the program of the first C++", env=env)
+            for program, what in [(first + third, "README.md: the first and third C++"), (session, "docs/sessions.md: the C++")]:
+                cpp(program, folder, "", ["-o", "readme", str(library), f"-Wl,-rpath,{library.parent}", "-pthread"], what)
+                if not problems:
+                    run([str(folder / "readme")], folder, f"{what}: the program", env=env)
             declared = "#include <tegula/tegula.hpp>\nextern tegula::Module module;\nextern void *dx, *dy, *stream;\nextern size_t bytes;"
             cpp(second, folder, declared, ["-fsyntax-only", "-Wno-unused"], "README.md: the second C++")
     print("\n".join(problems) or f"{len(commands)} commands")

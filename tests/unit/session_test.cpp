@@ -331,6 +331,276 @@ TEST_F(Session, Inspect) {
     for (const char* text : {"", " ", "nosuch", "+", "\"x\"", "7"}) EXPECT_TRUE(contains(at(text, 0), "\"found\":null")) << text << answer;
 }
 
+TEST_F(Session, BudgetsAndMachines) {
+    ASSERT_EQ(eval(std::string(kScaled) + "let x = ones<f32>[1000](); let y = zeros<f32>[1000](); var n = 1;"), TEGULA_OK) << said;
+    options.step_budget = 10'000;
+    EXPECT_EQ(eval("n = 2; scaled(x, 2.0, y); while true { n = n + 1; }"), TEGULA_E_RUN);
+    EXPECT_TRUE(contains(said, "T0913")) << said;
+    EXPECT_EQ(shown("(n, y[7])"), "(1, 0)");
+    options.step_budget = 0;
+    options.memory_budget = 100'000;  // of all that the session holds: 8 KB so far
+    EXPECT_EQ(eval("let z = zeros<f32>[25000]();"), TEGULA_E_SOURCE);
+    EXPECT_TRUE(contains(said, "memory budget")) << said;
+    // Former values, which undo holds, give way.
+    for (int i = 0; i < 40; ++i) ASSERT_EQ(eval("let z = zeros<f32>[5000]();"), TEGULA_OK) << i << said;
+    ASSERT_EQ(ask("undo"), TEGULA_OK);
+    options.memory_budget = 0;
+    EXPECT_EQ(eval("1 + 1"), TEGULA_OK);
+    options.machine = "nosuch";
+    EXPECT_EQ(eval("1 + 1"), TEGULA_E_UNAVAILABLE);
+    options.machine = nullptr;  // the best there is
+    EXPECT_EQ(shown("scaled(x, 4.0, y); y[999]"), "4");
+    options.checked = 1;
+    EXPECT_EQ(eval("scaled(empty<f32>[9], 4.0, empty<f32>[9])"), TEGULA_E_RUN) << "reads what nothing has written";
+}
+
+TEST_F(Session, PrintsProgressAndCancel) {
+    struct Seen {
+        tegula_session* session = nullptr;
+        std::string printed;
+        int progress = 0;
+        std::vector<tegula_status> inner;
+        bool stop = false;
+    } seen;
+    seen.session = session.get();
+    options.user = &seen;
+    options.print = [](void* user, const char* text, size_t size) {
+        auto& s = *static_cast<Seen*>(user);
+        s.printed.append(text, size);
+        tegula::Ref<tegula_blob> json;
+        s.inner.push_back(tegula_session_do(s.session, "variables", nullptr, nullptr, 0, 0, nullptr, json.out(), nullptr));
+    };
+    options.progress = [](void* user, uint64_t, uint64_t) {
+        return static_cast<Seen*>(user)->progress++ > 0 && static_cast<Seen*>(user)->stop ? 1 : 0;
+    };
+    ASSERT_EQ(eval("kernel says(n: i32) grid [2] { print(\"{}\", n); } let k = 3; print(\"k = {}\", k); says(k)"), TEGULA_OK) << said;
+    EXPECT_EQ(seen.printed, "k = 3\n3\n3\n");
+    EXPECT_EQ(seen.inner, (std::vector<tegula_status>(3, TEGULA_E_USAGE))) << "a call from a callback";
+    EXPECT_NE(eval("print(\"kept\"); nosuch()"), TEGULA_OK);
+    EXPECT_EQ(seen.printed, "k = 3\n3\n3\n") << "names are looked up before anything runs";
+    seen.stop = true;
+    EXPECT_EQ(eval("k = 4; while true { }"), TEGULA_E_SOURCE);
+    EXPECT_EQ(eval("var m = 4; while true { m = m + 1; }"), TEGULA_E_CANCELLED);
+    EXPECT_EQ(eval("m"), TEGULA_E_SOURCE);
+    seen.stop = false;
+    // From another thread: host statements, kernels, and constants that take long to compute.
+    std::string constants = "fn f(n: int) -> int { var s = 0; for i in 0 .. n { s = s + i; } return s; }";
+    for (int i = 0; i < 200; ++i) constants += "const c" + std::to_string(i) + " = f(1000000);";
+    for (const std::string& text :
+         {std::string("let q = 5; while true { }"),
+          std::string("kernel spin(n: i64, out z: tensor<f32>[N]) grid [1] { var i = 0; while i < n { i = i + 1; } z[0] = 1.0; } "
+                      "spin(9000000000000, empty<f32>[1])"),
+          constants}) {
+        using Clock = std::chrono::steady_clock;
+        std::atomic<Clock::time_point> at{};
+        std::jthread other([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));
+            EXPECT_EQ(tegula_session_do(session.get(), "undo", nullptr, nullptr, 0, 0, nullptr, nullptr, nullptr), TEGULA_E_USAGE) << "it is busy";
+            at = Clock::now();
+            tegula_cancel(session.get(), 1);
+        });
+        EXPECT_EQ(eval(text), TEGULA_E_CANCELLED) << text.substr(0, 60) << said;
+        EXPECT_LT(Clock::now() - at.load(), std::chrono::seconds(2));
+        other.join();
+        EXPECT_EQ(eval("1"), TEGULA_E_CANCELLED);
+        EXPECT_EQ(ask("is_complete", "1"), TEGULA_OK);
+        tegula_cancel(session.get(), 0);
+        EXPECT_EQ(shown("k"), "3");
+        for (const char* gone : {"q", "spin", "c1"}) EXPECT_EQ(eval(gone), TEGULA_E_SOURCE);
+    }
+    // Cancelled with the engine, and allowed again with it.
+    tegula_cancel(engine.get(), 1);
+    EXPECT_EQ(eval("1"), TEGULA_E_CANCELLED);
+    tegula_cancel(engine.get(), 0);
+    EXPECT_EQ(eval("1"), TEGULA_OK);
+}
+
+TEST_F(Session, ThreadsAndRelease) {
+    std::atomic<int> done{0}, busy{0};
+    {
+        std::vector<std::jthread> threads;
+        for (int t = 0; t < 4; ++t)
+            threads.emplace_back([&] {
+                for (int i = 0; i < 50; ++i) {
+                    const std::string text = "let x = arange<f32>[100](); sum(x)";
+                    const tegula_status status = tegula_session_do(session.get(), i % 3 ? "eval" : "variables", nullptr, text.data(), text.size(), 0,
+                                                                   &options, nullptr, nullptr);
+                    (status == TEGULA_OK ? done : busy)++;
+                    EXPECT_TRUE(status == TEGULA_OK || status == TEGULA_E_USAGE) << status;
+                }
+            });
+    }
+    EXPECT_EQ(done + busy, 200);
+    EXPECT_GT(done, 0);
+    EXPECT_EQ(shown("x[99]"), "99");
+    // The last reference goes while it evaluates: the call keeps it. What it gave outlives it, and the engine.
+    struct Last {
+        tegula::Ref<tegula_session> session;
+        tegula::Ref<tegula_engine> engine;
+    } last{std::move(session), std::move(engine)};
+    tegula_session* const raw = last.session.get();
+    options.user = &last;
+    options.print = [](void* user, const char*, size_t) { *static_cast<Last*>(user) = {}; };
+    tegula::Ref<tegula_blob> json;
+    const std::string text = "print(\"now\"); let y = x + 1.0; y[1]";
+    EXPECT_EQ(tegula_session_do(raw, "eval", nullptr, text.data(), text.size(), 0, &options, json.out(), nullptr), TEGULA_OK);
+    EXPECT_TRUE(contains(tegula_blob_data(json.get(), nullptr), "\"text\":\"2\""));
+}
+
+TEST_F(Session, WrongCalls) {
+    Diags diags;
+    tegula::Ref<tegula_blob> json;
+    tegula::Ref<tegula_session> other;
+    tegula::Ref<tegula_module> made;
+    tegula_value got{};
+    const tegula_value one = integer(1);
+    const auto usage = [&](tegula_status status) {
+        const std::string why = text(diags);
+        return status == TEGULA_E_USAGE && (why.empty() || contains(why, "T10")) && !json && !other && !made;
+    };
+    auto* const wrong = reinterpret_cast<tegula_session*>(engine.get());
+    EXPECT_TRUE(usage(tegula_session_new(nullptr, nullptr, other.out(), diags.out())));
+    EXPECT_TRUE(usage(tegula_session_new(reinterpret_cast<tegula_engine*>(session.get()), nullptr, other.out(), diags.out())));
+    EXPECT_TRUE(contains(text(diags), "the handle of a session")) << text(diags);
+    EXPECT_TRUE(usage(tegula_session_new(engine.get(), nullptr, nullptr, diags.out())));
+    for (tegula_session* s : {static_cast<tegula_session*>(nullptr), wrong}) {
+        EXPECT_TRUE(usage(tegula_session_do(s, "eval", nullptr, "1", 1, 0, nullptr, json.out(), diags.out())));
+        EXPECT_TRUE(usage(tegula_session_value(s, "x", &one, nullptr, nullptr, diags.out())));
+        EXPECT_TRUE(usage(tegula_session_module(s, made.out(), diags.out())));
+    }
+    EXPECT_TRUE(usage(tegula_session_do(session.get(), nullptr, nullptr, "1", 1, 0, nullptr, json.out(), diags.out())));
+    EXPECT_TRUE(usage(tegula_session_do(session.get(), "evaluate", nullptr, "1", 1, 0, nullptr, json.out(), diags.out())));
+    EXPECT_TRUE(contains(text(diags), "eval, is_complete")) << text(diags);
+    EXPECT_TRUE(usage(tegula_session_do(session.get(), "eval", nullptr, nullptr, 1, 0, nullptr, json.out(), diags.out())));
+    EXPECT_TRUE(usage(tegula_session_value(session.get(), nullptr, &one, nullptr, nullptr, diags.out())));
+    EXPECT_TRUE(usage(tegula_session_value(session.get(), "x", nullptr, nullptr, nullptr, diags.out())));
+    EXPECT_TRUE(usage(tegula_session_value(session.get(), "x", nullptr, &got, nullptr, diags.out())));
+    EXPECT_TRUE(usage(tegula_session_module(session.get(), nullptr, diags.out())));
+    options.struct_size = 3;
+    EXPECT_TRUE(usage(tegula_session_do(session.get(), "eval", nullptr, "1", 1, 0, &options, json.out(), diags.out())));
+    options.struct_size = sizeof options;
+    EXPECT_EQ(tegula_session_do(session.get(), "eval", nullptr, nullptr, 0, 0, nullptr, nullptr, nullptr), TEGULA_OK);
+    tegula_value strange = one;
+    strange.kind = static_cast<tegula_value_kind>(77);
+    tegula_value no_tensor{};
+    no_tensor.kind = TEGULA_TENSOR;
+    const Owned<float> small("f32", {3}, {1, 2, 3});
+    tegula_tensor bad = small.c, far = small.c, longer = small.c;
+    bad.type = "nosuch";
+    far.device_type = TEGULA_CUDA;
+    longer.bytes = 8;
+    for (const tegula_value& v : {strange, no_tensor, tensor(bad), tensor(far), tensor(longer)})
+        EXPECT_EQ(tegula_session_value(session.get(), "x", &v, nullptr, nullptr, diags.out()), TEGULA_E_ARGUMENTS) << text(diags);
+    EXPECT_EQ(eval("x"), TEGULA_E_SOURCE);
+}
+
+TEST_F(Session, HostileTexts) {
+    options.step_budget = 20'000;
+    ASSERT_EQ(eval(std::string(kScaled) + "let x = ones<f32>[8]();"), TEGULA_OK);
+    const auto many = [](const char* part, size_t count) {
+        std::string out;
+        for (size_t i = 0; i < count; ++i) out += part;
+        return out;
+    };
+    const std::string long_sum = "1" + many(" + 1", 100'000);
+    for (const std::string& text : {std::string("\0", 1),
+                                    std::string("\xff\xfe"),
+                                    std::string("let x = \"abc"),
+                                    std::string("/* "),
+                                    many("(", 10'000),
+                                    many("[", 10'000),
+                                    many("{", 10'000),
+                                    many("if x {", 10'000),
+                                    many("-", 100'000) + "1",
+                                    many("f(", 5'000) + many(")", 5'000),
+                                    many("a.", 50'000),
+                                    many("tile<", 10'000),
+                                    long_sum,
+                                    many(";", 100'000),
+                                    many("let = ;", 20'000),
+                                    many("\n", 1'000'000),
+                                    many("kernel ", 50'000),
+                                    std::string("fn r(n: i32) -> i32 { return r(n); } r(1)"),
+                                    std::string("let x = x; let x = x.0.0.0"),
+                                    std::string("scaled(x, x, x)"),
+                                    std::string("scaled(y = x)"),
+                                    std::string("break"),
+                                    std::string("x[0] = 1.0"),
+                                    std::string("let v: i32 = 1"),
+                                    std::string("import \"../../etc/passwd\" as p;"),
+                                    std::string("import \"/etc/passwd\" as p"),
+                                    std::string("load_npy(\"/etc/passwd\")"),
+                                    std::string("type T = T; let a = full<T>[3](1)"),
+                                    std::string("const A = B; const B = A;"),
+                                    std::string("var t = (1, 2); while true { t = (t, t); }"),
+                                    std::string("zeros<f32>[1000000, 1000000, 1000000]()")}) {
+        const tegula_status status = eval(text);
+        EXPECT_TRUE(status == TEGULA_OK || contains(said, "error[T")) << text.substr(0, 40) << status << said.substr(0, 200);
+        EXPECT_FALSE(contains(said, "internal error")) << said.substr(0, 400);
+        EXPECT_EQ(ask("is_complete", text), TEGULA_OK);
+        for (const size_t at : {size_t{0}, text.size() / 2, text.size()}) {
+            EXPECT_EQ(ask("complete", text, at), TEGULA_OK);
+            EXPECT_EQ(ask("inspect", text, at), TEGULA_OK);
+        }
+    }
+    const std::string large(size_t{17} << 20, ' ');
+    for (const char* verb : {"eval", "is_complete", "complete"}) EXPECT_EQ(ask(verb, large), TEGULA_E_SOURCE);
+    EXPECT_EQ(shown("scaled(x, 2.0, x); x[7]"), "2");
+    // Pieces of the language in random order.
+    constexpr const char* kPieces[] = {"x",
+                                       " ",
+                                       "let ",
+                                       "= ",
+                                       "1",
+                                       "(",
+                                       ")",
+                                       "[",
+                                       "]",
+                                       "{",
+                                       "}",
+                                       "<",
+                                       ">",
+                                       ";",
+                                       ", ",
+                                       ".",
+                                       "@ ",
+                                       "\"",
+                                       "/*",
+                                       "fn ",
+                                       "kernel ",
+                                       "f32",
+                                       "+ ",
+                                       "scaled",
+                                       "import ",
+                                       "nn",
+                                       "ones",
+                                       ":",
+                                       "\n",
+                                       "if ",
+                                       "for i in 0 .. 3 ",
+                                       "-",
+                                       "\xc3\xa9",
+                                       "\xff",
+                                       "// ",
+                                       "ans",
+                                       "var ",
+                                       "std.nn"};
+    uint32_t random = 1;
+    for (int round = 0; round < 1500; ++round) {
+        std::string text;
+        for (int i = 0; i < 12; ++i) text += kPieces[(random = random * 1664525u + 1013904223u) / 65536 % std::size(kPieces)];
+        const tegula_status status = eval(text);
+        EXPECT_TRUE(status == TEGULA_OK || contains(said, "error[T")) << text;
+        EXPECT_FALSE(contains(said, "internal error")) << text << said;
+        for (const char* verb : {"is_complete", "complete", "inspect"})
+            EXPECT_EQ(ask(verb, text, text.size() * static_cast<size_t>(round % 5) / 4), TEGULA_OK) << text;
+        if (round % 100 == 0) ask("undo");
+    }
+    EXPECT_EQ(ask("variables"), TEGULA_OK);
+    EXPECT_EQ(ask("history"), TEGULA_OK);
+    EXPECT_EQ(ask("items"), TEGULA_OK);
+}
+
 TEST(SessionWrapper, ATypedSession) {
     const auto engine = tegula::Engine::create().value();
     const auto session = engine.session().value();
