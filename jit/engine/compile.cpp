@@ -153,11 +153,12 @@ void Engine::check_instances(LoadedModule& module, DiagSink& diags) {
     diags.sort();
 }
 
-void Engine::check_bodies(LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel) {
+void Engine::check_bodies(LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel, const ItemFilter& wanted) {
     sema::Limits limits;
     limits.cancel = cancel;
     for (const ast::Item* item : module.ast->items) {
         if (diags.full()) break;
+        if (wanted && !wanted(*item)) continue;
         if (item->kind == ast::ItemKind::fn) sema::check_function(module, ast::as<ast::FnItem>(item), module.types(), limits, diags);
         if (item->kind != ast::ItemKind::kernel || module.recovery.without_instance.contains(item)) continue;
         const auto& kernel = ast::as<ast::KernelItem>(item);
@@ -172,7 +173,7 @@ void Engine::check_bodies(LoadedModule& module, DiagSink& diags, const std::atom
         else
             compile(module, kernel, *generics, {}, diags, nullptr, cancel);
     }
-    check_host_blocks(*this, module, diags, cancel);
+    check_host_blocks(*this, module, diags, cancel, wanted);
 }
 
 void Engine::check_launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,

@@ -62,7 +62,8 @@ std::vector<const ast::Item*> items_of(const sema::Module& module) {
     std::vector<const ast::Item*> items(module.ast->items.begin(), module.ast->items.end());
     for (const std::string_view name : module.item_names())
         if (const ast::Item* item = module.find(name); item && std::ranges::find(items, item) == items.end()) items.push_back(item);
-    std::ranges::sort(items, {}, [](const ast::Item* item) { return std::pair(item->span.begin, item->span.file); });
+    if (items.size() > module.ast->items.size())  // of the library, which parses them one by one
+        std::ranges::sort(items, {}, [](const ast::Item* item) { return std::pair(item->span.begin, item->span.file); });
     return items;
 }
 

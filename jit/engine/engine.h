@@ -47,6 +47,8 @@ class Session;
 
 class LoadedModule;
 
+using ItemFilter = std::function<bool(const ast::Item&)>;
+
 /// One compiled instance. Owned by its module's cache and by handles.
 struct Executable {
     LoadedModule* home = nullptr;  ///< that the kernel stands in; alive while a module is that imports it
@@ -208,8 +210,8 @@ private:
     using CheckText = std::function<SourcePtr(const std::string& text, DiagSink& diags)>;
     void settle_changes(const SourcePtr& source, const CheckText& check, DiagSink& diags, size_t first);
     CheckText loading_of(const SourcePtr& source, const std::string& directory);  ///< of a file
-    /// check_instances, also of a module with errors; changes untried. Throws Cancelled.
-    void check_bodies(LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel = nullptr);
+    /// check_instances, also of a module with errors, or of the items that are `wanted` (empty: all); changes untried. Throws Cancelled.
+    void check_bodies(LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel = nullptr, const ItemFilter& wanted = {});
     /// A checked module of items that several texts brought, the last of them `input`; `whole` is the text of all. With errors they
     /// are reported. Throws Cancelled.
     ModulePtr assemble(Loading& state, const SourcePtr& whole, const SourcePtr& input, std::span<const ast::Item* const> items,

@@ -339,10 +339,11 @@ void check_host_block(Engine& engine, LoadedModule& module, const ast::Item& ite
     diags.sort();
 }
 
-void check_host_blocks(Engine& engine, LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel) {
+void check_host_blocks(Engine& engine, LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel, const ItemFilter& wanted) {
     std::set<const ast::KernelItem*> checked;
     for (const ast::Item* item : module.ast->items)
-        if (item->kind == ast::ItemKind::test || item->kind == ast::ItemKind::bench) check_item(engine, module, *item, diags, checked, cancel);
+        if ((item->kind == ast::ItemKind::test || item->kind == ast::ItemKind::bench) && (!wanted || wanted(*item)))
+            check_item(engine, module, *item, diags, checked, cancel);
 }
 
 }  // namespace tegula

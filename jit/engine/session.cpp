@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMostSteps = 100;                      ///< that can be undone
 constexpr uint64_t kMostUndoBytes = uint64_t{1} << 30;  ///< of tensors and their former contents, beyond the last step
+constexpr uint64_t kMostShown = 100;                    ///< inputs after which `_3` goes
 constexpr size_t kMostPast = 10'000;                    ///< inputs that the history has, of
 constexpr uint64_t kMostPastBytes = uint64_t{16} << 20;
 
@@ -26,6 +27,22 @@ bool same_place(const ast::Item& a, const ast::Item& b) {
 uint64_t bytes_of(const HostTensor& t) {
     return t.data.size() + t.scales.size() + t.tensor_scale.size() + t.initialised.size() + t.scales_initialised.size();
 }
+
+std::shared_ptr<const std::set<std::string_view>> words_of(std::string_view text) {
+    const auto in_word = [](char c) { return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'); };
+    auto words = std::make_shared<std::set<std::string_view>>();
+    for (size_t i = 0; i < text.size();) {
+        const size_t begin = i;
+        while (i < text.size() && in_word(text[i])) ++i;
+        if (i == begin)
+            ++i;
+        else
+            words->insert(text.substr(begin, i - begin));
+    }
+    return words;
+}
+
+bool is_file_import(const ast::Item& item) { return item.kind == ast::ItemKind::import && ast::as<ast::ImportItem>(&item).is_path; }
 
 void collect(const HostValue& value, std::set<const HostTensor*>& tensors) {
     if (value.t) tensors.insert(value.t.get());
@@ -86,10 +103,25 @@ ModulePtr Session::assemble(std::span<const OwnItem> items, const InputPtr& inpu
     return module;
 }
 
+std::set<const ast::Item*> Session::affected(std::span<const OwnItem> items, const InputPtr& input) const {
+    const bool files = std::ranges::any_of(input->parsed.items->items, [](const ast::Item* item) { return is_file_import(*item); });
+    std::set<const ast::Item*> out;
+    std::vector<std::string_view> names;
+    const auto add = [&](const OwnItem& own) {
+        if (out.insert(own.item).second && !is_block_of_tests(*own.item)) names.push_back(own.item->name.text);
+    };
+    for (const OwnItem& own : items)
+        if (own.from == input || (files && is_file_import(*own.item))) add(own);
+    for (size_t i = 0; i < names.size(); ++i)
+        for (const OwnItem& own : items)
+            if (own.words->contains(names[i])) add(own);
+    return out;
+}
+
 void Session::add_items(Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags) {
     std::vector<OwnItem>& items = prepared.state.items;
     for (const ast::Item* item : prepared.input->parsed.items->items) {
-        const OwnItem own{item, prepared.input};
+        const OwnItem own{item, prepared.input, words_of(engine_->sources().text(item->span))};
         const auto former = std::ranges::find_if(items, [&](const OwnItem& o) { return o.from != prepared.input && same_place(*o.item, *item); });
         if (former != items.end()) {
             prepared.replaced.emplace_back(item->name.text);
@@ -99,13 +131,15 @@ void Session::add_items(Prepared& prepared, const std::atomic<bool>* cancel, Dia
         }
         if (!is_block_of_tests(*item)) prepared.state.variables.erase(std::string(item->name.text));
         // Files may have changed since they were imported.
-        if (item->kind == ast::ItemKind::import && ast::as<ast::ImportItem>(item).is_path)
-            std::erase_if(imports_->done, [](const auto& known) { return !known.first.starts_with("std."); });
+        if (is_file_import(*item)) std::erase_if(imports_->done, [](const auto& known) { return !known.first.starts_with("std."); });
     }
     const size_t before = diags.all().size();
     prepared.state.module = assemble(items, prepared.input, cancel, diags);
     poll(cancel);
-    if (!diags.has_errors()) engine_->check_bodies(*prepared.state.module, diags, cancel);
+    if (!diags.has_errors()) {
+        const std::set<const ast::Item*> wanted = affected(items, prepared.input);
+        engine_->check_bodies(*prepared.state.module, diags, cancel, [&](const ast::Item& item) { return wanted.contains(&item); });
+    }
     if (prepared.replaced.empty()) return;
     for (Diagnostic& d : std::span(diags.recorded()).subspan(std::min(before, diags.recorded().size()))) {
         // What is wrong within a call may be the caller's mistake.
@@ -240,6 +274,7 @@ void Session::keep(Prepared& prepared, const HostRunner& runner, const HostValue
     for (const std::string& name : runner.assigned())
         if (const auto it = variables.find(name); it != variables.end()) it->second.value = std::make_shared<HostValue>(*runner.variable(name));
     if (value.kind == HostValue::unit) return;
+    std::erase_if(variables, [&](const auto& v) { return v.second.automatic && v.second.from->number + kMostShown <= prepared.input->number; });
     const auto shown = std::make_shared<HostValue>(value);
     for (const std::string& name : {std::string("ans"), "_" + std::to_string(prepared.input->number)})
         variables[name] = {shown, false, {{}, input.shown->span}, prepared.input, true};
@@ -280,6 +315,8 @@ bool Session::set(std::string_view name, HostValue value) {
     const SourcePtr text = engine_->sources().share("<name>", std::string(name));
     const ast::Expr* parsed = parse_expression(engine_->sources(), text->id, arena, diags);
     if (!parsed || parsed->kind != ast::ExprKind::name || ast::as<ast::NameExpr>(parsed).name != name || name == "_") return false;
+    std::string unheard;
+    if (value.t && !TensorBudget{0, held_}.take(bytes_of(*value.t), value.t->charge, unheard)) return false;
     remember({count_, now_, {}, 0});
     now_.variables[std::string(name)] = {std::make_shared<HostValue>(std::move(value)), true, {}, nullptr, false};
     return true;

@@ -50,6 +50,7 @@ private:
     struct OwnItem {
         const ast::Item* item;
         InputPtr from;
+        std::shared_ptr<const std::set<std::string_view>> words;  ///< in its text: it depends on nothing else
     };
     struct Variable {
         std::shared_ptr<const HostValue> value;
@@ -99,6 +100,8 @@ private:
     void remember(Step step);
     static void put_back(Step& step);
     ModulePtr assemble(std::span<const OwnItem> items, const InputPtr& input, const std::atomic<bool>* cancel, DiagSink& diags);
+    /// The items whose meaning may change with those of `input`, which are among them.
+    std::set<const ast::Item*> affected(std::span<const OwnItem> items, const InputPtr& input) const;
     std::string item_text(const ast::Item& item) const;
     InputPtr parse(const std::string& name, std::string text, uint64_t number, DiagSink& diags);
 
