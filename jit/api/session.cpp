@@ -36,17 +36,21 @@ tegula_status in_turn(tegula_session* session, tegula_diags** diags, Fn&& fn) {
     return border(session->session.engine(), diags, std::forward<Fn>(fn));
 }
 
+/// The flag that ends work of the session. It is also set with the engine's, which may allow runs again since.
+const std::atomic<bool>* cancel_flag(tegula_session& handle) {
+    std::atomic<bool>& flag = handle.flag.flag();
+    flag.store(false);
+    if (handle.ended.load() || handle.session.engine()->cancelled().load()) flag.store(true);
+    return &flag;
+}
+
 tegula_status evaluate(tegula_session& handle, const char* name, std::string text, const tegula_run_options* options, std::string& json,
                        DiagSink& sink) {
     LaunchOptions launch;
     tegula_status status = TEGULA_OK;
     Engine& engine = *handle.session.engine();
     if (!launch_options(options, launch, sink, status, engine)) return status;
-    // The flag is also set with the engine's, which may allow runs again since.
-    std::atomic<bool>& flag = handle.flag.flag();
-    flag.store(false);
-    if (handle.ended.load() || engine.cancelled().load()) flag.store(true);
-    launch.cancel = &flag;
+    launch.cancel = cancel_flag(handle);
     return to_status(handle.session.evaluate(name ? name : "", std::move(text), std::move(launch), sink, json));
 }
 
@@ -162,6 +166,8 @@ tegula_status tegula_session_do(tegula_session* session, const char* verb, const
         tegula_status status = TEGULA_OK;
         if (wanted == "eval") {
             status = evaluate(*session, name, given, options, out, sink);
+        } else if (wanted == "type") {
+            status = to_status(own.type_of(given, cancel_flag(*session), sink, out));
         } else if (wanted == "is_complete") {
             out = own.is_complete(given);
         } else if (wanted == "complete" || wanted == "inspect") {
@@ -180,7 +186,7 @@ tegula_status tegula_session_do(tegula_session* session, const char* verb, const
             own.reset();
             out = "{\"schema\":1}\n";
         } else {
-            return refuse("the verb is none of eval, is_complete, complete, inspect, variables, items, history, undo, reset");
+            return refuse("the verb is none of eval, type, is_complete, complete, inspect, variables, items, history, undo, reset");
         }
         if (status == TEGULA_OK && json) *json = make_blob(std::move(out));
         return status;

@@ -59,12 +59,14 @@ void HostChecker::run(const ast::Item& item) {
     }
 }
 
-void HostChecker::run(std::span<const ast::Stmt* const> statements) {
+HostValue HostChecker::run(std::span<const ast::Stmt* const> statements, const ast::Expr* shown) {
     try {
         for (const ast::Stmt* s : statements)
-            if (statement(*s) != Flow::next) break;
+            if (statement(*s) != Flow::next) return {};
+        if (shown) return value(*shown);
     } catch (const Spent&) {
     }
+    return {};
 }
 
 void HostChecker::forget(std::span<const ast::Stmt* const> stmts) {

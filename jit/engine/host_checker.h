@@ -17,7 +17,8 @@ public:
     HostChecker(const HostChecker&) = delete;  // its budget is asked for in a function that points to it
     void run(const ast::Item& item);           ///< a test or bench
     void define(std::string_view name, HostValue value) { scopes_.front()[std::string(name)] = std::move(value); }
-    void run(std::span<const ast::Stmt* const> statements);  ///< in the outermost scope
+    /// Statements in the outermost scope, then what is known of the value of an expression (may be null) there.
+    HostValue run(std::span<const ast::Stmt* const> statements, const ast::Expr* shown = nullptr);
 
 private:
     enum class Flow : uint8_t { next, leaves };

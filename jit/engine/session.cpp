@@ -152,17 +152,30 @@ void Session::add_items(Prepared& prepared, const std::atomic<bool>* cancel, Dia
     }
 }
 
-/// Names, or with `values` all that is known of the statements without running them.
-void Session::check_statements(Prepared& prepared, bool values, const std::atomic<bool>* cancel, DiagSink& diags) {
-    const std::span<const ast::Stmt* const> statements = prepared.input->parsed.statements;
+/// Names, or with `values` all that is known of the statements without running them: also of the value that they show.
+HostValue Session::check_statements(Prepared& prepared, bool values, const std::atomic<bool>* cancel, DiagSink& diags) {
+    const Input& input = prepared.input->parsed;
     std::vector<sema::HostVariable> variables;
     for (const auto& [name, variable] : prepared.state.variables) variables.push_back({{name, variable.name.span}, variable.is_var});
-    const bool good = sema::check_host_statements(*prepared.state.module, variables, statements, diags);
-    if (!values && good) return;
+    const bool good = sema::check_host_statements(*prepared.state.module, variables, input.statements, diags);
+    if (!values && good) return {};
     std::set<const ast::KernelItem*> checked;
     HostChecker checker(*engine_, *prepared.state.module, diags, checked, cancel);
     for (const auto& [name, variable] : prepared.state.variables) checker.define(name, *variable.value);
-    checker.run(statements);
+    return checker.run(input.statements.first(input.statements.size() - (input.shown ? 1 : 0)), input.shown);
+}
+
+Status Session::type_of(std::string text, const std::atomic<bool>* cancel, DiagSink& diags, std::string& json) {
+    try {
+        Prepared prepared = prepare("<input>", std::move(text), count_, cancel, diags);
+        const HostValue known = diags.has_errors() ? HostValue{} : check_statements(prepared, true, cancel, diags);
+        diags.sort();
+        json = "{\"schema\":1,\"value\":" + (known.kind == HostValue::unit ? "null" : "{" + type_json(known) + "}") + "}\n";
+        return diags.has_errors() ? Status::source : Status::ok;
+    } catch (const Cancelled&) {
+        diags.report(Diag::run_cancelled, {});
+        return Status::cancelled;
+    }
 }
 
 Session::Prepared Session::prepare(const std::string& name, std::string text, uint64_t number, const std::atomic<bool>* cancel, DiagSink& diags) {

@@ -25,6 +25,8 @@ public:
     /// Evaluates items, statements and expressions; `json` says what came of it. Unless `ok` all is as it was before. An empty name is `<input N>`.
     /// Throws what launches throw.
     Status evaluate(const std::string& name, std::string text, LaunchOptions options, DiagSink& diags, std::string& json);
+    /// What evaluating the text would show, as far as it is known without running anything. Changes nothing. Throws Cancelled.
+    Status type_of(std::string text, const std::atomic<bool>* cancel, DiagSink& diags, std::string& json);
     /// Goes back by one evaluation, contents of tensors included; its number, or nullopt: there is none.
     std::optional<uint64_t> undo();
     void reset();
@@ -88,7 +90,7 @@ private:
 
     Prepared prepare(const std::string& name, std::string text, uint64_t number, const std::atomic<bool>* cancel, DiagSink& diags);
     void add_items(Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags);
-    void check_statements(Prepared& prepared, bool values, const std::atomic<bool>* cancel, DiagSink& diags);
+    HostValue check_statements(Prepared& prepared, bool values, const std::atomic<bool>* cancel, DiagSink& diags);
     void offer_changes(const Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags, size_t first);
     Status run(Prepared& prepared, const LaunchOptions& options, DiagSink& diags, Step& step, std::string& json);
     void keep(Prepared& prepared, const HostRunner& runner, const HostValue& value);
@@ -96,6 +98,7 @@ private:
     std::string value_json(HostRunner& runner, const HostValue& value, bool whole) const;
     std::string value_text(HostRunner& runner, const HostValue& value, bool whole) const;
     std::string type_text(const HostValue& value) const;
+    std::string type_json(const HostValue& value) const;  ///< the members of an object, without what it holds
     std::string place_json(Span span) const;
     void remember(Step step);
     static void put_back(Step& step);

@@ -87,17 +87,24 @@ std::string Session::value_text(HostRunner& runner, const HostValue& value, bool
     return "(" + out + (value.items.size() == 1 ? ",)" : ")");
 }
 
+std::string Session::type_json(const HostValue& value) const {
+    TypeTable& types = now_.module->types();
+    std::string out = "\"kind\":\"" + std::string(kind_word(value.kind)) + "\",\"type\":" + json_quote(type_text(value));
+    if (value.kind != HostValue::tensor) return out;
+    out += ",\"element\":" + json_quote(types.format(value.t->elem).name) + ",\"layout\":" + json_quote(types.layout(value.t->layout).name()) +
+           ",\"extents\":[";
+    for (size_t i = 0; i < value.t->extents.rank; ++i) out += (i ? "," : "") + std::to_string(value.t->extents[i]);
+    return out + "]";
+}
+
 std::string Session::value_json(HostRunner& runner, const HostValue& value, bool whole) const {
     TypeTable& types = now_.module->types();
-    std::string out = "{\"kind\":\"" + std::string(kind_word(value.kind)) + "\",\"type\":" + json_quote(type_text(value));
+    std::string out = "{" + type_json(value);
     switch (value.kind) {
         case HostValue::tensor: {
             const TensorView view = value.t->view();
             const bool written = fully_written(types, view);
-            out += ",\"element\":" + json_quote(types.format(value.t->elem).name) +
-                   ",\"layout\":" + json_quote(types.layout(value.t->layout).name()) + ",\"extents\":[";
-            for (size_t i = 0; i < value.t->extents.rank; ++i) out += (i ? "," : "") + std::to_string(value.t->extents[i]);
-            out += "],\"bytes\":" + std::to_string(view.bytes + view.scales_bytes + value.t->tensor_scale.size()) +
+            out += ",\"bytes\":" + std::to_string(view.bytes + view.scales_bytes + value.t->tensor_scale.size()) +
                    ",\"written\":" + (written ? "true" : "false");
             const auto elements = written && whole ? runner.elements_of(value) : std::nullopt;
             if (!elements) break;

@@ -331,6 +331,27 @@ TEST_F(Session, Inspect) {
     for (const char* text : {"", " ", "nosuch", "+", "\"x\"", "7"}) EXPECT_TRUE(contains(at(text, 0), "\"found\":null")) << text << answer;
 }
 
+TEST_F(Session, TypeRunsNothing) {
+    ASSERT_EQ(eval(std::string(kScaled) + "let x = ones<f32>[3, 5](); var n = 1;"), TEGULA_OK) << said;
+    EXPECT_EQ(ask("type", "x + 1.0"), TEGULA_OK) << said;
+    EXPECT_EQ(answer,
+              "{\"schema\":1,\"value\":{\"kind\":\"tensor\",\"type\":\"f32[3, 5]\",\"element\":\"f32\",\"layout\":\"row\",\"extents\":[3,5]}}\n");
+    for (const auto& [text, type] :
+         {std::pair("n = 7; while true { } (n, sum(x, axis = 0), \"t\")", "\"type\":\"(int, f32[5], text)\""),
+          std::pair("let y = cast<i8>(x); (y, 2.5)", "\"type\":\"(i8[3, 5], real)\""), std::pair("x @ col", "\"type\":\"f32[3, 5] @ col\""),
+          std::pair("scaled(x[0 +: 1, 0 +: 5], 1.0, x)", ""), std::pair("fn f(a: f32) -> f16 { return cast<f16>(a); } f(1.0)", "\"type\":\"f16\""),
+          std::pair("let z = 1;", "null"), std::pair("f32", "\"kind\":\"type\"")})
+        if (*type) {
+            EXPECT_EQ(ask("type", text), TEGULA_OK) << text << said;
+            EXPECT_TRUE(contains(answer, type)) << text << answer;
+        } else {
+            EXPECT_EQ(ask("type", text), TEGULA_E_SOURCE) << text << "\n" << said;
+        }
+    for (const char* text : {"x + ones<f32>[4]()", "nosuch", "1 +", "let a = x.y"}) EXPECT_EQ(ask("type", text), TEGULA_E_SOURCE) << text << said;
+    EXPECT_EQ(shown("n"), "1");
+    for (const char* text : {"f", "y", "z"}) EXPECT_EQ(eval(text), TEGULA_E_SOURCE) << text;
+}
+
 TEST_F(Session, ImportsAreReadAgain) {
     struct Files {
         std::string lib = "fn f(x: f32) -> f32 { return x + 1.0; }";
@@ -512,7 +533,7 @@ TEST_F(Session, WrongCalls) {
     }
     EXPECT_TRUE(usage(tegula_session_do(session.get(), nullptr, nullptr, "1", 1, 0, nullptr, json.out(), diags.out())));
     EXPECT_TRUE(usage(tegula_session_do(session.get(), "evaluate", nullptr, "1", 1, 0, nullptr, json.out(), diags.out())));
-    EXPECT_TRUE(contains(text(diags), "eval, is_complete")) << text(diags);
+    EXPECT_TRUE(contains(text(diags), "eval, type, is_complete")) << text(diags);
     EXPECT_TRUE(usage(tegula_session_do(session.get(), "eval", nullptr, nullptr, 1, 0, nullptr, json.out(), diags.out())));
     EXPECT_TRUE(usage(tegula_session_value(session.get(), nullptr, &one, nullptr, nullptr, diags.out())));
     EXPECT_TRUE(usage(tegula_session_value(session.get(), "x", nullptr, nullptr, nullptr, diags.out())));
