@@ -120,6 +120,7 @@ std::set<const ast::Item*> Session::affected(std::span<const OwnItem> items, con
 
 void Session::add_items(Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags) {
     std::vector<OwnItem>& items = prepared.state.items;
+    imports_->done = prepared.state.imports;
     for (const ast::Item* item : prepared.input->parsed.items->items) {
         const OwnItem own{item, prepared.input, words_of(engine_->sources().text(item->span))};
         const auto former = std::ranges::find_if(items, [&](const OwnItem& o) { return o.from != prepared.input && same_place(*o.item, *item); });
@@ -135,6 +136,7 @@ void Session::add_items(Prepared& prepared, const std::atomic<bool>* cancel, Dia
     }
     const size_t before = diags.all().size();
     prepared.state.module = assemble(items, prepared.input, cancel, diags);
+    prepared.state.imports = imports_->done;
     poll(cancel);
     if (!diags.has_errors()) {
         const std::set<const ast::Item*> wanted = affected(items, prepared.input);
@@ -191,6 +193,7 @@ Session::Prepared Session::prepare(const std::string& name, std::string text, ui
         found = DiagSink(engine_->options().max_errors);
         found.keep(prepared.input);
         DiagSink unheard;
+        imports_->done = prepared.state.imports;
         prepared.state.module = assemble(prepared.state.items, prepared.input, cancel, unheard);
         check_statements(prepared, false, cancel, found);
     }

@@ -64,6 +64,7 @@ private:
     using Variables = std::map<std::string, Variable, std::less<>>;
     struct State {
         ModulePtr module;
+        std::map<std::string, ModulePtr> imports;  ///< loaded ones, as in Engine::Loading
         std::vector<OwnItem> items;
         Variables variables;
     };

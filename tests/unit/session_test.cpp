@@ -386,6 +386,7 @@ TEST_F(Session, ImportsAreReadAgain) {
     }
     ask("undo"), ask("undo"), ask("undo"), ask("undo");
     EXPECT_EQ(shown("lib.f(2.0)"), "3");
+    EXPECT_EQ(shown("fn h(x: f32) -> f32 { return lib.f(x) * 2.0; } h(2.0)"), "6") << "what was imported then, not the file of now";
 }
 
 TEST_F(Session, BudgetsAndMachines) {
