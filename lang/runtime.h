@@ -56,6 +56,7 @@ struct RunResult {
     std::vector<Diagnostic> diagnostics;  ///< T09 rows: source position, program id and element index in the message or notes
     uint64_t steps = 0;
     double seconds = 0;  ///< with RunOptions::measure, on machines that measure themselves: of the kernel alone; else 0
+    double copy_seconds = 0;  ///< with RunOptions::measure: of copies between the host and the device
 };
 
 /// A tile by value: elements in containers (format.h container_bytes), row-major. Pointers are 8 bytes.

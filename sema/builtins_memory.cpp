@@ -1,6 +1,7 @@
 // Built-in functions that touch memory and the outside: pointers, atomics on parts of tensors and on pointers, print, assert and assume.
 #include <algorithm>
 
+#include "lang/print_text.h"
 #include "sema/elaborate.h"
 #include "sema/part.h"
 #include "sema/suggest.h"
@@ -163,28 +164,13 @@ Value Elaborator::call_num_programs(const Call& call) { return grid_query(call, 
 
 // ---- print and conditions ----
 
-namespace {
-
-size_t count_holes(std::string_view text) {
-    size_t holes = 0;
-    for (size_t i = 0; i + 1 < text.size(); ++i) {
-        if (text.substr(i, 2) == "{{")
-            ++i;
-        else if (text.substr(i, 2) == "{}")
-            ++holes;
-    }
-    return holes;
-}
-
-}  // namespace
-
-bool Elaborator::printed(Value v, Span span, std::vector<ValueId>& values, std::string& text) {
+bool Elaborator::printed(Value v, Span span, std::string_view hole, std::vector<ValueId>& values, std::string& text) {
     if (v.kind == Value::block_tile) v = decode_blocks(v, id_of(Fmt::f32), span);
     if (v.kind == Value::tuple) {
         text += "(";
         for (size_t i = 0; i < v.items.size(); ++i) {
             if (i) text += ", ";
-            if (!printed(v.items[i], span, values, text)) return false;
+            if (!printed(v.items[i], span, hole, values, text)) return false;
         }
         text += ")";
         return true;
@@ -196,7 +182,7 @@ bool Elaborator::printed(Value v, Span span, std::vector<ValueId>& values, std::
     const ValueId tile = to_tile(v, span);
     if (!tile.valid()) return false;
     values.push_back(tile);
-    text += "{}";
+    text += hole;
     return true;
 }
 
@@ -224,10 +210,11 @@ Value Elaborator::call_print(const Call& call) {
         if (text.compare(i, 2, "{{") == 0) {
             filled += "{{";
             ++i;
-        } else if (text.compare(i, 2, "{}") == 0) {
-            ++i;
-            if (!printed(call.positional[at], arg_span(call, at), values, filled)) return poison(call.span);
+        } else if (const auto hole = hole_at(text, i)) {
+            const std::string_view written = std::string_view(text).substr(i, hole->length);
+            if (!printed(call.positional[at], arg_span(call, at), written, values, filled)) return poison(call.span);
             ++at;
+            i += hole->length - 1;
         } else {
             filled += text[i];
         }

@@ -260,7 +260,7 @@ public:
     // ---- builtins_block.cpp ----
     /// The values of a block tile as elements of `to` (f32 is exact for elements of up to 16 bits with the usual scales), one rounding per product.
     /// Text of a printed value, as host statements print it, with a hole for each of `values`.
-    bool printed(Value v, Span span, std::vector<ir::ValueId>& values, std::string& text);
+    bool printed(Value v, Span span, std::string_view hole, std::vector<ir::ValueId>& values, std::string& text);
     Value decode_blocks(const Value& v, FormatId to, Span span);
     /// `x` (a tile) in block format `to`, blocks along the last axis.
     Value quantise_blocks(const Value& x, FormatId to, Span span);

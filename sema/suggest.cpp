@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lang/foreign.h"
+#include "lang/print_text.h"
 #include "sema/elaborate.h"
 #include "sema/walk.h"
 
@@ -115,9 +116,7 @@ private:
     Diagnostic& d_;
     const Module* module_;
 
-    static std::string import_line(std::string_view module) {
-        return "import std." + std::string(module) + " as " + std::string(module) + ";\n";
-    }
+    static std::string import_line(std::string_view module) { return "import std." + std::string(module) + " as " + std::string(module) + ";\n"; }
     /// Where a line with an import goes: before the other imports, or before the first item and what documents it.
     std::optional<uint32_t> import_place() const {
         if (!module_->ast || module_->ast->file != d_.span.file || module_->text.empty()) return std::nullopt;
@@ -217,6 +216,24 @@ void suggest_product(Diagnostic& d, const Module* module, const ast::AnnotatedEx
     d.propose({{e.span, *rewritten(row, {{}, {{"", suggest.text(*e.base)}, {"", suggest.text(*e.layout)}}})}});
 }
 
+namespace {
+
+/// What stands in a hole for what Python or Rust has there: ":.3f" is `:.3`, ":08x" is `:x`, a name or number nothing.
+std::string hole_spec(std::string_view written) {
+    const size_t colon = written.find(':');
+    if (colon == written.npos) return {};
+    const std::string_view spec = written.substr(colon + 1);
+    if (const size_t point = spec.find('.'); point != spec.npos) {
+        const size_t end = std::min(spec.find_first_not_of("0123456789", point + 1), spec.size());
+        const std::string digits(spec.substr(point, end - point));
+        if (hole_at("{:" + digits + "}", 0)) return ":" + digits;
+    }
+    const char last = spec.empty() ? ' ' : static_cast<char>(spec.back() | 32);
+    return last == 'x' ? ":x" : last == 'b' ? ":b" : "";
+}
+
+}  // namespace
+
 void suggest_format_text(Diagnostic& d, const Module* module, Span literal) {
     if (!module || !module->ast || module->ast->file != literal.file || literal.end > module->text.size()) return;
     std::string plain;
@@ -226,6 +243,7 @@ void suggest_format_text(Diagnostic& d, const Module* module, Span literal) {
         if (old[at] != '{') continue;
         const size_t end = old.find_first_of("{}", at + 1);
         if (end == old.npos) return;
+        if (old[end] == '}') plain += hole_spec(old.substr(at + 1, end - at - 1));
         plain += old[end];
         at = end;
     }

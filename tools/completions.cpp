@@ -152,7 +152,9 @@ std::string zsh_text() {
                    ":" + quoted(slot.name, true) + ":" + zsh_action(offer(slot.takes, slot.words), slot.words) + "' \\\n";
         out += "        '--help[help]' ;;\n";
     }
-    return out + "        esac ;;\n    esac\n}\n_tegula \"$@\"\n";
+    return out + "        esac ;;\n    esac\n}\n"
+           // Read from the function path it completes at once; read by `source` it says what it is for.
+           "if [ \"$funcstack[1]\" = _tegula ]; then\n    _tegula \"$@\"\nelse\n    compdef _tegula tegula\nfi\n";
 }
 
 std::string fish_text() {

@@ -74,8 +74,9 @@ private:
     std::vector<std::string> outputs_, inouts_;  ///< names of parameters that are written, and of those that are read, too
     std::vector<double> runs_;                   ///< seconds of each
     double compile_seconds_ = 0;
-    size_t shown_ = 0;        ///< elements of an output without a file; 0: all
-    bool to_stdout_ = false;  ///< an output goes there
+    std::vector<double> copies_;  ///< seconds of each run that copies to and from a GPU took beside it
+    size_t shown_ = 0;            ///< elements of an output without a file; 0: all
+    bool to_stdout_ = false;      ///< an output goes there
 };
 
 bool Run::choose_kernel() {
@@ -297,14 +298,17 @@ bool Run::launch() {
     for (uint64_t i = 0; i < reps; ++i) {
         for (const auto& [name, data] : before) std::copy(data.begin(), data.end(), buffers_[name].data.begin());
         double seconds = 0;
+        double copies = 0;
         run.run_seconds = &seconds;
+        run.copy_seconds = &copies;
         const auto start = std::chrono::steady_clock::now();
         auto launched = module_.launch(kernel_, generics_, args_, run);
         const double all = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         erase_progress();
         if (!accept(launched.status(), launched.diagnostics())) return false;
-        if (i == 0) compile_seconds_ = std::max(all - seconds, 0.0);
+        if (i == 0) compile_seconds_ = std::max(all - seconds - copies, 0.0);
         runs_.push_back(seconds);
+        copies_.push_back(copies);
     }
     return true;
 }
@@ -351,6 +355,9 @@ void Run::report(const nlohmann::json& planned) {
     constexpr std::pair<const char*, double> kQuantiles[] = {
         {"min", 0}, {"lower_quartile", 0.25}, {"median", 0.5}, {"upper_quartile", 0.75}, {"max", 1}};
     const double median = quantile(sorted, 0.5);
+    std::sort(copies_.begin(), copies_.end());
+    const double copies = quantile(copies_, 0.5);
+    const double share = copies > 0 ? copies / (copies + median) : 0;
     uint64_t bytes = 0;  // that a launch moves at least: each tensor once
     for (const auto& p : planned["parameters"]) bytes += p.value("bytes", uint64_t{0}) + p.value("scales_bytes", uint64_t{0});
     if (o_.json) {
@@ -360,6 +367,8 @@ void Run::report(const nlohmann::json& planned) {
                               {"seconds", compile_seconds_ + runs_.front()},
                               {"compile_seconds", compile_seconds_},
                               {"run_seconds", median},
+                              {"copy_seconds", copies},
+                              {"copy_share", share},
                               {"machine", session_.machine_name()},
                               {"generics", planned["generics"]},
                               {"extents", planned["extents"]},
@@ -382,11 +391,13 @@ void Run::report(const nlohmann::json& planned) {
     if (!o_.time && !o_.reps) return;
     const auto ms = [](double seconds) { return decimal(seconds * 1e3, seconds < 1e-3 ? 4 : 3, std::chars_format::fixed) + " ms"; };
     std::string line = kernel_ + ": compile " + ms(compile_seconds_) + ", run " + ms(median);
+    const std::string copied = copies > 0 ? ", copies " + ms(copies) + " (" + decimal(share * 100, 0, std::chars_format::fixed) + " % of both)" : "";
     if (o_.reps) {
         line += " (median of " + std::to_string(runs_.size()) + "; min " + ms(sorted.front()) + ", quartiles " + ms(quantile(sorted, 0.25)) +
                 " and " + ms(quantile(sorted, 0.75)) + ", max " + ms(sorted.back()) + ")";
         if (bytes && median > 0) line += ", " + decimal(static_cast<double>(bytes) / median * 1e-9, 3) + " GB/s";
     }
+    line += copied;
     std::fprintf(to_stdout_ ? stderr : stdout, "%s\n", line.c_str());
 }
 

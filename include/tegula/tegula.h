@@ -179,6 +179,7 @@ typedef struct {
                    * the primary context */
     uint64_t compile_budget;    /* cpu: milliseconds that compiling a kernel may take before the launch ends with TEGULA_E_RUN, 0: none */
     double* run_seconds;        /* launches: receives the time of the run itself, without binding and compiling; on a GPU the kernel's own. NULL: not measured */
+    double* copy_seconds;       /* launches: receives the time that copies between host memory and a GPU took; 0 elsewhere. NULL: not measured */
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
 

@@ -269,7 +269,8 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
     out.memory_budget = o.memory_budget;
     out.compile_budget = o.compile_budget;
     out.run_seconds = o.run_seconds;
-    out.measure = o.run_seconds != nullptr;
+    out.copy_seconds = o.copy_seconds;
+    out.measure = o.run_seconds || o.copy_seconds;
     out.cancel = &engine.cancelled();
     if (o.print) out.print = [fn = o.print, user = o.user](std::string_view text) { call_host("print", fn, user, text.data(), text.size()); };
     if (o.progress)

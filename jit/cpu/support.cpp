@@ -25,8 +25,8 @@ uint64_t container_code(const Format& f, const void* data, int64_t i) {
     return extend_code(f, code);
 }
 
-std::string element_text(const Format& f, bool pointer, const void* data, int64_t i) {
-    if (!pointer) return number_text(f, container_code(f, data, i));
+std::string element_text(const Format& f, bool pointer, const void* data, int64_t i, const PrintSpec& spec) {
+    if (!pointer) return number_text(f, container_code(f, data, i), spec);
     uint64_t code = 0;
     std::memcpy(&code, static_cast<const uint8_t*>(data) + i * 8, 8);
     const int64_t offset = static_cast<int64_t>(code & kPointerOffset) - static_cast<int64_t>(kPointerBias);
@@ -238,12 +238,11 @@ void Worker::print(uint32_t inst, const void* const* operands) {
     if (!options.print) return;
     const ir::Function& fn = launch_.fn;
     const ir::Inst& i = fn.inst(ir::InstId{inst});
-    std::vector<std::string> values;
-    for (ir::ValueId v : fn.operands(i)) {
-        const void* data = operands[values.size()];
-        values.push_back(tile_text(fn.type(v).shape, [&](int64_t e) { return element_text(fn.elem(v), fn.type(v).pointer, data, e); }));
-    }
-    std::string text = filled_text(fn.strings[static_cast<size_t>(fn.attrs(i)[0])], values);
+    const auto value = [&](size_t at, const PrintSpec& spec) {
+        const ir::ValueId v = fn.operands(i)[at];
+        return tile_text(fn.type(v).shape, [&](int64_t e) { return element_text(fn.elem(v), fn.type(v).pointer, operands[at], e, spec); });
+    };
+    std::string text = filled_text(fn.strings[static_cast<size_t>(fn.attrs(i)[0])], fn.operands(i).size(), value);
     if (launch_.in_order) return options.print(text);
     if (launch_.printed_bytes.fetch_add(text.size() + sizeof(Printed), std::memory_order_relaxed) > kKeptPrintBytes) {
         if (end(RunResult::out_of_memory, inst)) launch_.ended.too_much_print();

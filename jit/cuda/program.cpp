@@ -2,6 +2,7 @@
 #include "jit/cuda/program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <set>
 
@@ -23,6 +24,29 @@ using VariantResult = Result<std::shared_ptr<const Variant>>;
 struct Slot {
     std::mutex mutex;
     std::shared_ptr<const Variant> variant;
+};
+
+/// Measures copies between the host and the device, where somebody wants to know: the stream is waited for before and behind them.
+class CopyTime {
+public:
+    CopyTime(Driver& driver, CUstream stream, bool measures, double& seconds)
+        : driver_(driver), stream_(stream), measures_(measures), seconds_(seconds) {}
+    template <class Copy>
+    CUresult timed(const Copy& copy) const {
+        if (!measures_) return copy();
+        CUresult code = driver_.cuStreamSynchronize(stream_);
+        const auto start = std::chrono::steady_clock::now();
+        if (code == kCudaSuccess) code = copy();
+        if (code == kCudaSuccess) code = driver_.cuStreamSynchronize(stream_);
+        seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        return code;
+    }
+
+private:
+    Driver& driver_;
+    CUstream stream_;
+    bool measures_;
+    double& seconds_;
 };
 
 class KernelProgram final : public Program {
@@ -55,8 +79,8 @@ private:
     VariantResult make_variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const;
     std::string run_at(const Place& place, std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
                        RunResult& result) const;
-    std::string finish(const BoundLaunch& launch, const Staging& staging, std::span<const Argument> args, const RunOptions& options,
-                       RunResult& result) const;
+    std::string finish(const BoundLaunch& launch, const Staging& staging, const CopyTime& copies, std::span<const Argument> args,
+                       const RunOptions& options, RunResult& result) const;
 
     std::shared_ptr<Backend::State> state_;
     const ir::Function& fn_;
@@ -262,7 +286,9 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     if (capturing && (!staging.empty() || listen || works))
         return "the stream is being captured, and this launch copies, allocates or reports: prepare it before the capture";
 
-    if (const CUresult code = staging.upload(); code != kCudaSuccess) return driver.error("copying arguments to the device", code);
+    const CopyTime copies(driver, stream, options.measure && !capturing && !staging.empty(), result.copy_seconds);
+    if (const CUresult code = copies.timed([&] { return staging.upload(); }); code != kCudaSuccess)
+        return driver.error("copying arguments to the device", code);
     BoundLaunch launch;
     BoundLaunch::Setup setup{state_, *found, place.device, place.context, stream, driver.pool(place.device), listen};
     if (std::string error = launch.bind(std::move(setup), args, addresses_of(args, staging), grid); !error.empty()) return error;
@@ -274,13 +300,14 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
         enqueue(stream);
     if (code != kCudaSuccess) return launch.error_text(code);
     if (is_set(options.cancel)) add_cancelled(result, fn_.span);
-    return staging.empty() && !launch.has_report() ? std::string() : finish(launch, staging, args, options, result);
+    return staging.empty() && !launch.has_report() ? std::string() : finish(launch, staging, copies, args, options, result);
 }
 
-std::string KernelProgram::finish(const BoundLaunch& launch, const Staging& staging, std::span<const Argument> args, const RunOptions& options,
-                                  RunResult& result) const {
+std::string KernelProgram::finish(const BoundLaunch& launch, const Staging& staging, const CopyTime& copies, std::span<const Argument> args,
+                                  const RunOptions& options, RunResult& result) const {
     const Driver& driver = *state_->driver();
-    if (const CUresult code = staging.download(args, facts_.written); code != kCudaSuccess) return driver.error("copying results to the host", code);
+    if (const CUresult code = copies.timed([&] { return staging.download(args, facts_.written); }); code != kCudaSuccess)
+        return driver.error("copying results to the host", code);
     RunResult reported = launch.collect(options.stream, options);  // waits
     if (reported.status != RunResult::ok && result.status == RunResult::ok) result.status = reported.status;
     for (Diagnostic& d : reported.diagnostics) result.diagnostics.push_back(std::move(d));

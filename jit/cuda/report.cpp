@@ -47,28 +47,30 @@ struct Printer {
     const ir::Function& fn;
     std::span<const PrintedRange> ranges;
 
-    std::string element(ir::ValueId v, uint64_t word) const {
+    std::string element(ir::ValueId v, uint64_t word, const PrintSpec& spec) const {
         const Format& f = fn.elem(v);
         if (fn.type(v).pointer) return pointer_text(f, word, ranges);
         const uint64_t code = f.bits < 64 ? word & ((uint64_t{1} << f.bits) - 1) : word;
-        return number_text(f, extend_code(f, code));
+        return number_text(f, extend_code(f, code), spec);
     }
 
     /// The text of one record; nullopt when its words do not fit the instruction.
     std::optional<std::string> text(const Record& record) const {
         const ir::Inst& inst = fn.inst(record.inst);
         const std::string_view format = fn.strings[static_cast<size_t>(fn.attrs(inst)[0])];
-        std::vector<std::string> values;
+        std::vector<std::span<const uint64_t>> values;
         size_t at = 0;
         for (ir::ValueId v : fn.operands(inst)) {
             const int64_t elements = fn.type(v).shape.elements();
             const size_t shown = static_cast<size_t>(std::min(elements, kPrintElements));
             if (shown > record.words.size() - at) return std::nullopt;
-            const auto words = record.words.subspan(at, shown);
-            values.push_back(tile_text(fn.type(v).shape, [&](int64_t i) { return element(v, words[static_cast<size_t>(i)]); }));
+            values.push_back(record.words.subspan(at, shown));
             at += shown;
         }
-        return filled_text(format, values);
+        return filled_text(format, values.size(), [&](size_t value, const PrintSpec& spec) {
+            const ir::ValueId v = fn.operands(inst)[value];
+            return tile_text(fn.type(v).shape, [&](int64_t i) { return element(v, values[value][static_cast<size_t>(i)], spec); });
+        });
     }
 };
 

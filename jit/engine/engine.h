@@ -124,6 +124,7 @@ struct LaunchOptions : RunOptions {
     bool unnamed = false;             ///< nobody chose the machine: run_tests goes through all of Engine::machines()
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
     double* run_seconds = nullptr;  ///< where the host wants the time of the run
+    double* copy_seconds = nullptr;  ///< and that of copies to and from the device
     uint64_t* steps = nullptr;                                    ///< what launches take of tile instructions is added to it
 };
 

@@ -62,7 +62,7 @@ public:
     /// Hears of each tensor before a launch writes to it.
     void set_before_write(std::function<void(const std::shared_ptr<HostTensor>&)> hear) { before_write_ = std::move(hear); }
     /// As `print` shows it.
-    std::string text_of(const HostValue& value);
+    std::string text_of(const HostValue& value, const PrintSpec& spec = {});
     /// The elements of a tensor that is written; of blocks the values, which have scales in them. nullopt: there is no memory for them.
     std::optional<TileData> elements_of(const HostValue& tensor);
     static std::string number_text(double value);  ///< the shortest text that reads back

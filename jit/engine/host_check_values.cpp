@@ -2,7 +2,9 @@
 #include <charconv>
 
 #include "jit/engine/host_checker.h"
+#include "lang/print_text.h"
 #include "sema/signature.h"
+#include "sema/suggest.h"
 
 namespace tegula {
 
@@ -96,6 +98,13 @@ std::optional<HostValue> HostChecker::own(const ast::Expr& expr) {
 #include "lang/host_calls.def"
     if (expr.kind != ast::ExprKind::call || (name != "print" && name != "assert")) return std::nullopt;
     const std::span<const ast::Arg> args = ast::as<ast::CallExpr>(&expr).args;
+    if (name == "print" && !args.empty() && args[0].value->kind == ast::ExprKind::string_lit) {
+        const size_t holes = count_holes(ast::as<ast::StringLit>(args[0].value).value);
+        if (holes != args.size() - 1) {
+            auto& d = diags_.report(Diag::bad_format_text, args[0].value->span, {std::to_string(holes), std::to_string(args.size() - 1)});
+            sema::suggest_format_text(d, &module_, args[0].value->span);
+        }
+    }
     for (size_t i = 0; i < args.size(); ++i) {
         const HostValue one = value(*args[i].value);
         const bool truth = is_unknown(one) || one.kind == HostValue::boolean || (one.kind == HostValue::tensor && one.t->elem == Fmt::boolean);

@@ -4,8 +4,16 @@
 #include <cmath>
 
 #include "jit/engine/host.h"
+#include "lang/print_text.h"
+#include "sema/suggest.h"
 
 namespace tegula {
+
+namespace {
+
+constexpr int kEdge = 3;  ///< elements that are shown at the ends of long axes
+
+}  // namespace
 
 std::string HostRunner::number_text(double value) {
     char text[40];
@@ -34,13 +42,17 @@ std::string HostRunner::json_number(const HostValue& value) {
     return std::isfinite(nearest) ? number_text(nearest) : "null";
 }
 
-std::string HostRunner::text_of(const HostValue& value) {
+std::string HostRunner::text_of(const HostValue& value, const PrintSpec& spec) {
     switch (value.kind) {
         case HostValue::unit:
             return "()";
         case HostValue::integer:
+            if (spec.form >= PrintSpec::hex) return tegula::number_text(int_format(64, value.i <= INT64_MAX), static_cast<uint64_t>(value.i), spec);
             return sema::int_text(value.i);
         case HostValue::real:
+            // A constant is f64 here as a decimal; its bits are those that it has where it is stored.
+            if (spec.form == PrintSpec::fixed) return tegula::number_text(float_format(11, 52), encode(float_format(11, 52), value.r), spec);
+            if (spec.form >= PrintSpec::hex) return tegula::number_text(float_format(8, 23), encode(float_format(8, 23), value.r), spec);
             return number_text(value.r);
         case HostValue::boolean:
             return value.b ? "true" : "false";
@@ -52,14 +64,14 @@ std::string HostRunner::text_of(const HostValue& value) {
             return module_.types().format(value.format).name;
         case HostValue::tuple: {
             std::string text;
-            for (const HostValue& item : value.items) text += (text.empty() ? "" : ", ") + text_of(item);
+            for (const HostValue& item : value.items) text += (text.empty() ? "" : ", ") + text_of(item, spec);
             return "(" + text + ")";
         }
         case HostValue::tensor: {
             const Format& format = module_.types().format(value.t->elem);
             std::string head = value.t->extents.rank ? "tensor<" + format.name + ">" + to_string(value.t->extents) + "\n" : std::string();
             const auto tile = elements_of(value);
-            return head + (tile ? tile_text(module_.types(), *tile) : "(block format)");
+            return head + (tile ? tile_text(module_.types(), *tile, kEdge, spec) : "(block format)");
         }
     }
     return {};
@@ -78,33 +90,27 @@ std::optional<TileData> HostRunner::elements_of(const HostValue& tensor) {
 }
 
 std::optional<HostValue> HostRunner::print(const ast::CallExpr& call) {
-    std::string line;
-    std::vector<std::string> parts;
+    std::vector<HostValue> values;
     for (const ast::Arg& arg : call.args) {
         if (!arg.name.text.empty()) return refuse(arg.value->span, "print takes values by position"), std::nullopt;
         auto value = evaluate(*arg.value);
         if (!value || !written(*value, arg.value->span)) return std::nullopt;
-        parts.push_back(text_of(*value));
+        values.push_back(std::move(*value));
     }
-    size_t used = 0, holes = 0;
+    std::string line;
     if (!call.args.empty() && call.args[0].value->kind == ast::ExprKind::string_lit) {
-        const std::string& format = parts[0];
-        used = 1;
-        for (size_t i = 0; i < format.size(); ++i) {
-            if (format.compare(i, 2, "{}") == 0) {
-                if (++holes < parts.size()) line += parts[used++];
-                ++i;
-            } else {
-                line += format[i];
-                i += format.compare(i, 2, "{{") == 0;
-            }
-        }
-        if (holes != parts.size() - 1) {
-            diags_->report(Diag::bad_format_text, call.args[0].value->span, {std::to_string(holes), std::to_string(parts.size() - 1)});
+        const std::string format = values[0].s;
+        values.erase(values.begin());
+        if (const size_t holes = count_holes(format); holes != values.size()) {
+            const Span literal = call.args[0].value->span;
+            auto& d = diags_->report(Diag::bad_format_text, literal, {std::to_string(holes), std::to_string(values.size())});
+            sema::suggest_format_text(d, &module_, literal);
             return std::nullopt;
         }
+        line = filled_text(format, values.size(), [&](size_t i, const PrintSpec& spec) { return text_of(values[i], spec); });
+    } else {
+        for (const HostValue& value : values) line += (line.empty() ? "" : " ") + text_of(value);
     }
-    for (; used < parts.size(); ++used) line += (line.empty() ? "" : " ") + parts[used];
     if (options_.print) options_.print(line + "\n");
     return HostValue{};
 }

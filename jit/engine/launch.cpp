@@ -138,6 +138,7 @@ Status run(const Program& program, std::span<const Argument> values, std::span<c
             result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         for (Diagnostic& d : result.diagnostics) diags.add(std::move(d));
         if (seconds) *seconds = result.seconds;
+        if (options.copy_seconds) *options.copy_seconds = result.copy_seconds;
         if (options.steps) *options.steps += result.steps;
         return status_of(result);
     } catch (const Cancelled&) {

@@ -7,6 +7,7 @@
 
 #include "jit/engine/made.h"
 #include "lang/layout.h"
+#include "lang/print_text.h"
 #include "lang/runtime.h"
 
 namespace tegula {
@@ -75,6 +76,6 @@ void forget_elements(const TypeTable& types, const TensorView& view, const std::
 bool copy_tensor(TypeTable& types, const TensorView& to, const TensorView& from, std::string* why);
 
 /// Text of a tile: NumPy-like, elided beyond `edge` items per side; numbers as the shortest decimal that reads back.
-std::string tile_text(const TypeTable& types, const TileData& tile, int edge = 3);
+std::string tile_text(const TypeTable& types, const TileData& tile, int edge = 3, const PrintSpec& spec = {});
 
 }  // namespace tegula

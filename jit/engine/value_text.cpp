@@ -8,7 +8,8 @@ namespace tegula {
 
 namespace {
 
-std::string code_text(const Format& format, uint64_t code) {
+std::string code_text(const Format& format, uint64_t code, const PrintSpec& spec) {
+    if (spec.form != PrintSpec::shortest) return number_text(format, code, spec);
     if (format.is_bool()) return code ? "true" : "false";
     if (format.is_int()) return format.is_signed ? std::to_string(static_cast<int64_t>(code)) : std::to_string(code);
     double value = decode(format, code);
@@ -36,12 +37,13 @@ struct Printer {
     const Format& format;
     const TileData& tile;
     int64_t edge;  ///< elements at the ends of long axes; 0: all of them
+    PrintSpec spec;
     std::string out;
     size_t before = 0, behind = 0;  ///< the widest in front of the point and from it on
 
     std::string element(int64_t at) const {
         uint64_t code = load_bits(format, tile.bytes.data() + static_cast<size_t>(at) * format.container_bytes(), 0);
-        return code_text(format, code);
+        return code_text(format, code, spec);
     }
     bool shown(int64_t i, int64_t n) const { return edge == 0 || n <= 2 * edge + 1 || i < edge || i >= n - edge; }
 
@@ -96,9 +98,9 @@ struct Printer {
 
 }  // namespace
 
-std::string tile_text(const TypeTable& types, const TileData& tile, int edge) {
+std::string tile_text(const TypeTable& types, const TileData& tile, int edge, const PrintSpec& spec) {
     constexpr int64_t kWhole = 1000;  // elements of a tile that is shown whole
-    Printer p{types.format(tile.elem), tile, tile.shape.elements() <= kWhole ? 0 : edge, {}, 0, 0};
+    Printer p{types.format(tile.elem), tile, tile.shape.elements() <= kWhole ? 0 : edge, spec, {}, 0, 0};
     if (tile.shape.rank == 0) return p.element(0);
     if (tile.shape.elements() == 0) return "[]";
     p.visit(0, 0, [&](int64_t at) {

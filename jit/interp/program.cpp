@@ -10,10 +10,10 @@ namespace {
 
 void store_i64(Machine& m, const Tile& t, uint64_t v) { std::memcpy(m.at(t), &v, 8); }
 
-std::string element_text(const Tile& t, const uint8_t* data, int64_t i) {
+std::string element_text(const Tile& t, const uint8_t* data, int64_t i, const PrintSpec& spec) {
     const Format& f = *t.format;
     const uint64_t code = get_code(f, t.width, data, i);
-    if (!t.pointer) return number_text(f, code);
+    if (!t.pointer) return number_text(f, code, spec);
     const int64_t offset = static_cast<int64_t>(code & ((uint64_t{1} << 48) - 1)) - (int64_t{1} << 47);
     return code ? "ptr(argument " + std::to_string((code >> 48) - 1) + ", element " + std::to_string(offset) + ")" : "ptr(none)";
 }
@@ -47,9 +47,11 @@ void step_dim(Machine& m, const Step& s) {
 void step_print(Machine& m, const Step& s) {
     const Info& info = *s.info;
     if (!m.shared.options.print) return;
-    std::vector<std::string> values;
-    for (const Tile& t : info.in) values.push_back(tile_text(t.shape, [&, data = m.at(t)](int64_t i) { return element_text(t, data, i); }));
-    std::string out = filled_text(m.plan.fn->strings[static_cast<size_t>(info.attrs[0])], values);
+    const auto value = [&](size_t at, const PrintSpec& spec) {
+        const Tile& t = info.in[at];
+        return tile_text(t.shape, [&, data = m.at(t)](int64_t i) { return element_text(t, data, i, spec); });
+    };
+    std::string out = filled_text(m.plan.fn->strings[static_cast<size_t>(info.attrs[0])], info.in.size(), value);
     if (!m.printed) return m.shared.options.print(out);
     m.printed_bytes += out.size() + sizeof(Printed);
     if (m.printed_bytes > kKeptPrintBytes) {
