@@ -344,6 +344,8 @@ StmtPtr Builder::block_stmt(const Block& block, Span span) {
     return fits(shape, span) ? make_stmt<BlockStmt>(arena, StmtKind::block, span, shape, block) : nullptr;
 }
 
-void Builder::stray_semicolon(Span span) { diags.report(Diag::stray_semicolon, span).fixes.push_back({span, ""}); }
+void Builder::stray_semicolon(Span span) {
+    if (span.begin >= quiet_until_) diags.report(Diag::stray_semicolon, span).fixes.push_back({span, ""});
+}
 
 }  // namespace tegula::syntax

@@ -93,6 +93,9 @@ union Value {
 static_assert(std::is_trivially_copyable_v<Value>);
 enum class Entry : uint8_t { module, input, expression };
 
+/// Without blanks at its ends.
+std::string_view trimmed(std::string_view text);
+
 class Builder {
 public:
     Builder(Scanner& scanner, Arena& arena, DiagSink& diags, Entry entry) : scanner(scanner), arena(arena), diags(diags), entry(entry) {}
@@ -241,13 +244,21 @@ private:
     uint32_t statement_begin_ = 0, last_statement_begin_ = 0;  ///< behind the last token that ended a statement or opened a block, and the one before
     std::vector<const ast::LetStmt*> bare_lets_;               ///< of blocks that are not complete
     uint32_t syntax_errors_ = 0;
+    uint32_t quiet_until_ = 0;  ///< the end of the line of an error that damaged its statement: what else the parser does not understand there is an echo
     std::deque<Clauses> clauses_;
 
     bool fits(const Shape& shape, Span span);
     std::vector<ast::IndexBinder> binders(Exprs items);
     ExprPtr form(ExprPtr reducer, Exprs items, ExprPtr body, Span span);
     bool report_foreign_keyword(const Token& found, bool after_two_names);
-    bool report_foreign_form(const Token& found, bool item_expected);
+    bool report_foreign_form(const Token& found, bool item_expected, bool expression_expected);
+    bool report_foreign_operator(const Token& found, std::string_view rest);
+    bool report_foreign_expression(const Token& found, std::string_view before, std::string_view rest, bool expression_expected);
+    bool report_foreign_statement(const Token& found, std::string_view before, std::string_view rest);
+    bool report_foreign_item(const Token& found, std::string_view before, std::string_view rest, bool item_expected);
+    Span span_of(std::string_view part) const;  ///< of a part of the text
+    void end_quiet(const Token& found);
+    bool is_rest_of_block(const Token& found) const;
     bool report_if_else(std::string_view before, std::string_view rest);
     void lambda(Diagnostic& d, Span word) const;
     void report_bare_lets(Stmts stmts, Span block);

@@ -11,13 +11,13 @@ namespace tegula::syntax {
 
 using namespace tegula::ast;
 
-namespace {
-
 std::string_view trimmed(std::string_view text) {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
     while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
     return text;
 }
+
+namespace {
 
 /// An operand as an argument of an operator: in parentheses unless it is a name, number, call or access.
 std::string operand_text(std::string_view text) {
@@ -187,7 +187,9 @@ bool Builder::report_foreign_keyword(const Token& found, bool after_two_names) {
         }
         Diagnostic& d = diags.report(Diag::foreign_keyword, token->span, {std::string(token->text), std::string(row.rewrite)});
         if (!row.note.empty()) d.notes.push_back(std::string(row.note));
-        d.propose({{token->span, std::string(row.rewrite)}});
+        const Token* before = token == &found ? &previous : token == &previous ? &before_previous : nullptr;
+        const bool twice = before != nullptr && before->kind == Grammar::token::LET;  // `let mut x`
+        d.propose({{twice ? join(before->span, token->span) : token->span, std::string(row.rewrite)}});
         return true;
     }
     if (!after_two_names || previous.kind != Grammar::token::IDENT || found.kind != Grammar::token::SEMI) return false;
@@ -234,7 +236,7 @@ bool ends_in_word(std::string_view text, std::string_view word) {
 }  // namespace
 
 /// A construct that only what stands around a syntax error tells.
-bool Builder::report_foreign_form(const Token& found, bool item_expected) {
+bool Builder::report_foreign_form(const Token& found, bool item_expected, bool expression_expected) {
     using T = Grammar::token;
     const std::string_view all = scanner.text();
     const size_t line_begin = previous.span.end == 0 ? 0 : all.rfind('\n', previous.span.end - 1) + 1;
@@ -284,8 +286,10 @@ bool Builder::report_foreign_form(const Token& found, bool item_expected) {
         foreign("c_cast", join(before_previous.span, previous.span));
         return true;
     }
-    if (found.kind == T::IF && same_line) return report_if_else(before, rest);
-    return false;
+    if (same_line && found.kind == T::IF && !expression_expected && report_if_else(before, rest)) return true;
+    if (report_foreign_item(found, before, rest, item_expected)) return true;
+    return same_line && (report_foreign_operator(found, rest) || report_foreign_expression(found, before, rest, expression_expected) ||
+                         report_foreign_statement(found, before, rest));
 }
 
 /// `a if c else b` on one line. Where the expression begins is read off the text: behind the last `=`, bracket, comma or `return`.

@@ -1,6 +1,8 @@
 // Literals of the scanner: numbers and strings. A malformed literal is reported and still gives a token, so that it causes no second error.
+#include <algorithm>
 #include <charconv>
 
+#include "lang/foreign.h"
 #include "parser/grammar.h"
 #include "parser/scanner.h"
 
@@ -72,7 +74,18 @@ Token Scanner::hex_float(const unsigned char* start) {
 
 Token Scanner::bad_number(const unsigned char* start) {
     Token token = make(T::INT, start);
-    error(Diag::bad_number, token.span, {printable(token.text.substr(0, 40))});
+    Diagnostic& d = error(Diag::bad_number, token.span, {printable(token.text.substr(0, 40))});
+    // A number with a type behind it, as other languages have it.
+    constexpr std::string_view kSuffixes[] = {"f",   "F",   "h",    "l",  "L",   "u",   "U",   "ul", "UL",  "ll",  "LL",  "ull",   "ULL",  "f16",
+                                              "f32", "f64", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "usize", "isize"};
+    for (const std::string_view suffix : kSuffixes) {
+        const std::string_view number = token.text.substr(0, token.text.size() - std::min(suffix.size(), token.text.size()));
+        const bool plain = !number.empty() && number.back() != '.' &&
+                           std::ranges::all_of(number, [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '_'; });
+        if (!plain || !token.text.ends_with(suffix)) continue;
+        d.propose({{token.span, std::string(number)}}, std::string(foreign_form("suffix").note));
+        break;
+    }
     return token;
 }
 

@@ -77,6 +77,7 @@ public:
     std::optional<size_t> errors_at_end() const { return errors_at_end_; }
     uint32_t open_at_end() const { return open_at_end_; }
     /// A lexical error was reported at or after this offset.
+    uint32_t closed_at() const { return closed_at_; }  ///< the last item before which a missing brace was reported; 0: none
     bool error_since(uint32_t offset) const { return has_error_ && last_error_ >= offset; }
     const std::vector<Comment>& comments() const { return comments_; }
     /// Text of the `///` lines directly before the token at `offset`, or empty.
@@ -110,6 +111,7 @@ private:
     int previous_ = 0, before_previous_ = 0;
     bool any_token_ = false, halted_ = false, ended_open_ = false, has_error_ = false;
     uint32_t last_error_ = 0, previous_end_ = 0;
+    uint32_t closed_at_ = 0;
     uint32_t open_at_end_ = 0;
     std::optional<size_t> errors_at_end_;
     uint32_t virtual_closers_ = 0;

@@ -352,7 +352,14 @@ bool Scanner::close_blocks_before(const Token& token) {
     std::string before = token.kind == T::END ? "the end of the file" : "`" + std::string(token.text) + "`";
     // At the end of the file the last token is what the reader can see.
     Span span = token.kind == T::END && previous_end_ > 0 ? Span{file_, previous_end_ - 1, previous_end_} : token.span;
-    error(Diag::missing_brace, span, {before}).labels.push_back({{file_, innermost, innermost + 1}, "this `{` is still open"});
+    Diagnostic& d = error(Diag::missing_brace, span, {before});
+    d.labels.push_back({{file_, innermost, innermost + 1}, "this `{` is still open"});
+    const size_t line = token.span.begin == 0 ? 0 : text_.rfind('\n', token.span.begin - 1) + 1;
+    if (token.kind != T::END && token.span.begin > line) {  // not where items begin
+        d.notes.push_back("functions, types, constants and imports stand outside of bodies; a name for a value in a body is declared by `let`");
+        if (token.kind == T::CONST) d.propose({{token.span, "let"}});
+    }
+    closed_at_ = token.span.begin;
     last_error_ = token.span.end;
     virtual_closers_ = open;
     return true;

@@ -133,12 +133,15 @@ bool Builder::insert_semicolon(const std::vector<int>& possible) {
     const bool ends_input = at_end && entry == Entry::input && !scanner.ended_open();  // which needs no `;`
     if (at_end && !ends_input) failed_at_end = true;
     // In a damaged statement it is no error of its own, and where brackets or characters are amiss that has been told.
-    if (!ends_input && !damaging_ && !scanner.halted() && !scanner.error_since(previous.span.end)) {
+    const bool told = damaging_ || previous.span.end <= quiet_until_;
+    if (!ends_input && !told && !scanner.halted() && !scanner.error_since(previous.span.end)) {
         if (++syntax_errors_ >= kMaxSyntaxErrors) scanner.halt();
-        if (report_foreign_keyword(last, false) || report_foreign_form(last, false))
+        if (report_foreign_keyword(last, false) || report_foreign_form(last, false, false)) {
             begin_damage(last);
-        else
+            end_quiet(last);
+        } else {
             report_missing_semicolon(expected);
+        }
     }
     held_ = std::exchange(last, Token());
     last.kind = Grammar::token::SEMI;
@@ -176,10 +179,13 @@ void Builder::syntax_error(const Token& found, const std::vector<int>& possible)
     // Whatever lexical error or missing brace lies between the last good token and here is the cause, and has been told.
     if (scanner.halted() || found.is_virtual || scanner.error_since(previous.span.end)) return;
     const bool between_items = may_be(K::S_KERNEL) && may_be(K::S_FN);
-    if (between_items && std::exchange(skipping_items_, true)) return;
+    if (between_items && (std::exchange(skipping_items_, true) || is_rest_of_block(found))) return;
+    if (found.span.begin < quiet_until_) return;
+    end_quiet(found);
     if (++syntax_errors_ >= kMaxSyntaxErrors) scanner.halt();
     const bool item_expected = may_be(K::S_KERNEL);
-    if (report_foreign_keyword(found, expected == std::vector<int>{int(K::S_ASSIGN)}) || report_foreign_form(found, item_expected)) return;
+    if (report_foreign_keyword(found, expected == std::vector<int>{int(K::S_ASSIGN)}) || report_foreign_form(found, item_expected, may_be(K::S_INT)))
+        return;
     Span span = found.span;
     if (at_end && previous.span.end > 0) span = {found.span.file, previous.span.end - 1, previous.span.end};
     Diagnostic& d = diags.report(Diag::syntax_error, span, {describe_expected(expected), describe(found)});
@@ -189,6 +195,18 @@ void Builder::syntax_error(const Token& found, const std::vector<int>& possible)
     bool after_point = previous.kind == Grammar::token::DOT && previous.span.begin > 0 && is_digit(scanner.text()[previous.span.begin - 1]);
     bool before_point = found.kind == Grammar::token::DOT && found.span.end < scanner.text().size() && is_digit(scanner.text()[found.span.end]);
     if (after_point || before_point) d.notes.push_back("a float needs digits on both sides of the point");
+}
+
+void Builder::end_quiet(const Token& found) {
+    const size_t end = scanner.text().find('\n', found.span.begin);
+    quiet_until_ = static_cast<uint32_t>(std::min(end, scanner.text().size()));
+}
+
+/// An item within a body ends that body, with a missing brace reported: behind that item comes what was left of the body.
+bool Builder::is_rest_of_block(const Token& found) const {
+    const uint32_t closed = scanner.closed_at();
+    const auto behind = [closed](ItemPtr item) { return item->span.begin >= closed; };
+    return closed != 0 && found.span.begin > closed && std::count_if(items.begin(), items.end(), behind) <= 1;
 }
 
 void Builder::take(const Token& token) {

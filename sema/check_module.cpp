@@ -83,17 +83,35 @@ void Checker::generics(std::span<const ast::GenericParam> params) {
     }
 }
 
+/// A parameter with extents that is no tensor: the names of its extents count as declared. True: reported.
+bool Checker::shape_without_tensor(const ast::Param& p) {
+    const ast::Expr* at = p.type->kind == ast::ExprKind::annotated ? ast::as<ast::AnnotatedExpr>(p.type).base : p.type;
+    if (at->kind != ast::ExprKind::index || tensor_form(*p.type)) return false;
+    const auto& form = ast::as<ast::IndexExpr>(at);
+    for (const ast::IndexItem& item : form.items) {
+        if (item.kind != ast::IndexItem::value) continue;
+        for (const ast::Name& n : names_in(*item.start))
+            if (!known(n.text)) scopes_.back().emplace(n.text, Known{Symbol::lost, n.span});
+    }
+    if (form.base->kind != ast::ExprKind::name) return false;
+    const std::string elem(ast::as<ast::NameExpr>(form.base).name);
+    Diagnostic& d = diags_.report(Diag::bad_parameter_type, at->span, {std::string(p.name.text), "an array in memory is `tensor<" + elem + ">[..]`"});
+    d.propose({{form.base->span, "tensor<" + elem + ">"}});
+    return true;
+}
+
 void Checker::parameters(std::span<const ast::Param> params, bool kernel) {
     for (const ast::Param& p : params) {
-        if (kernel && p.type) expr(*p.type);
+        const bool lost = kernel && p.type && shape_without_tensor(p);
+        if (kernel && p.type && !lost) expr(*p.type);
         if (!kernel && p.type) type(*p.type);
         optional(p.default_value);
         const bool tensor = p.type && tensor_form(*p.type);
-        if (kernel && !tensor && p.mode != ast::ParamMode::in) {
+        if (kernel && !tensor && !lost && p.mode != ast::ParamMode::in) {
             diags_.report(Diag::bad_parameter_type, p.name.span, {std::string(p.name.text), "only tensors can be `out` or `inout`"});
         }
         const Symbol as = p.mode == ast::ParamMode::out ? Symbol::out : p.mode == ast::ParamMode::inout ? Symbol::inout : Symbol::in;
-        declare(p.name, tensor ? as : Symbol::constant, true);
+        declare(p.name, lost ? Symbol::lost : tensor ? as : Symbol::constant, true);
     }
 }
 

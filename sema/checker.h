@@ -43,6 +43,7 @@ private:
     void function(const ast::FnItem& f);
     void layout(const ast::LayoutItem& l);
     void bench(const ast::BenchItem& b);
+    bool shape_without_tensor(const ast::Param& p);
     void parameters(std::span<const ast::Param> params, bool kernel);
     void declare(const ast::Name& name, Symbol symbol, bool fresh);
     void pattern(const ast::Pattern& p, Symbol symbol);

@@ -87,6 +87,25 @@ public:
         }
         return found;
     }
+    /// `t.relu()` for a function of a library module.
+    bool library_method(std::string_view word, const ast::CallExpr& call, const ForeignUseText& with) {
+        if (!module_ || word.starts_with('_')) return false;
+        bool found = false;
+        for (const LibraryModule& m : module_->library) {
+            if (!std::ranges::binary_search(m.names, word)) continue;
+            found = true;
+            const std::string path = "std." + std::string(m.name), arguments = call.args.empty() ? "({self})" : "({self}, {*})";
+            note("there are no methods, and `" + std::string(word) + "` is in " + path);
+            const auto import = std::ranges::find_if(module_->imports, [&](const auto& i) { return i.module && i.module->name == path; });
+            const bool imported = import != module_->imports.end();
+            const std::string pattern = std::string(imported ? import->alias : m.name) + "." + std::string(word) + arguments;
+            const auto change = rewritten({ForeignUse::method, word, pattern, {}}, with);
+            const auto at = imported ? std::nullopt : import_place();
+            if (change && imported) d_.propose({{call.span, *change}});
+            if (change && at) d_.propose({{{call.span.file, *at, *at}, import_line(m.name)}, {call.span, *change}});
+        }
+        return found;
+    }
     /// Known names and items of the library that the name may be a misspelling of.
     void misspelt(std::string_view name, Span span, const std::vector<std::string_view>& known) {
         std::vector<std::string_view> all = known;
@@ -192,7 +211,7 @@ bool suggest_member(Diagnostic& d, const Module* module, const ast::MemberExpr& 
         const auto& call = ast::as<ast::CallExpr>(outer);
         const ForeignUseText with = suggest.use_text(self, &call);
         if (suggest.offer(foreign(ForeignUse::method, word), shown + "(..)", call.span, with)) return true;
-        if (!is_function(module, word)) return false;
+        if (!is_function(module, word)) return suggest.library_method(word, call, with);
         const std::string pattern = std::string(word) + (call.args.empty() ? "({self})" : "({self}, {*})");
         suggest.note("there are no methods: `" + shown + "(..)` is `" + std::string(word) + "(x, ..)`");
         d.propose({{call.span, *rewritten({ForeignUse::method, word, pattern, {}}, with)}});

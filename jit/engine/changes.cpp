@@ -2,8 +2,8 @@
 // sure when its mistake is gone and nothing is wrong that was not before, as possible when other mistakes show elsewhere (one may have hidden
 // another), and not at all when something is wrong where it was made. Trials end with their budget; what was not tried then is only possible.
 #include <algorithm>
-#include <map>
 #include <chrono>
+#include <map>
 
 #include "jit/engine/engine.h"
 
@@ -234,10 +234,25 @@ Engine::CheckText Engine::loading_of(const SourcePtr& source, const std::string&
 }
 
 void Engine::settle_changes(const SourcePtr& source, const CheckText& check, DiagSink& diags, size_t first) {
-    const std::span<Diagnostic> reported = std::span(diags.recorded()).subspan(std::min(first, diags.recorded().size()));
+    std::vector<Diagnostic>& all = diags.recorded();
+    const std::span<Diagnostic> reported = std::span(all).subspan(std::min(first, all.size()));
     const auto offers = [](const Diagnostic& d) { return !d.fixes.empty(); };
-    if (source && source->text.size() <= kLongestText && std::any_of(reported.begin(), reported.end(), offers))
-        Trials(*this, *source, check).settle(reported);
+    if (!source || source->text.size() > kLongestText || std::none_of(reported.begin(), reported.end(), offers)) return;
+    Trials(*this, *source, check).settle(reported);
+    // A change that is sure has mended what else was wrong in the text that it replaces.
+    std::vector<bool> mended(reported.size());
+    for (size_t i = 0; i < reported.size(); ++i)
+        for (size_t by = 0; by < reported.size(); ++by) {
+            const auto replaces = [&](const FixIt& f) {
+                const Span own = reported[i].span;
+                return f.applicability == Applicability::machine && own.valid() && f.span.file == own.file && f.span.begin <= own.begin &&
+                       own.end <= f.span.end && f.span.end > f.span.begin;
+            };
+            const bool other = by != i && !mended[by] && !(reported[by].span == reported[i].span);
+            if (other && std::any_of(reported[by].fixes.begin(), reported[by].fixes.end(), replaces)) mended[i] = true;
+        }
+    size_t at = 0;
+    std::erase_if(all, [&](const Diagnostic& d) { return &d >= reported.data() && at < mended.size() && mended[at++]; });
 }
 
 }  // namespace tegula
