@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "files.h"
 #include "terminal.h"
@@ -19,6 +20,20 @@ std::string in_quotes(const std::string& word) {
     std::string out = "'";
     for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return out + "'\n";
+}
+
+/// The kernel that the call names, or the first of the file: any of them may be the one.
+std::vector<std::string> kernels_of(tegula::Module& module, const std::string& named) {
+    constexpr size_t kMost = 8;
+    std::vector<std::string> out;
+    if (!module.c()) return out;
+    if (!named.empty()) return {named};
+    auto text = module.artifact("json");
+    if (!text) return out;
+    const auto json = nlohmann::json::parse(text.value(), nullptr, false);
+    for (const auto& item : json.value("items", nlohmann::json::array()))
+        if (item["kind"] == "kernel" && out.size() < kMost) out.push_back(item["name"]);
+    return out;
 }
 
 std::string absolute(const std::string& path) {
@@ -65,11 +80,14 @@ int leave_bundle(const std::vector<std::string>& words, const Options& o, const 
         if (!copies.empty())
             if (auto loaded = session.engine.load_file(copies.front().second)) module = loaded.value();
         const auto generics = session.generics();
-        if (module.c() && !o.kernel.empty() && generics)
-            if (auto kernel = module.compile(o.kernel, *generics))
-                for (const char* stage : {"ir", "ir:final"})
-                    if (auto text = kernel.value().artifact(stage))
-                        good &= put((std::string(stage) == "ir" ? "elaborated.ir" : "final.ir"), text.value());
+        for (const std::string& name : kernels_of(module, o.kernel)) {
+            if (!generics) break;
+            auto kernel = module.compile(name, *generics);
+            if (!kernel) continue;
+            for (const char* stage : {"ir", "ir:final"})
+                if (auto text = kernel.value().artifact(stage))
+                    good &= put(name + (std::string(stage) == "ir" ? ".elaborated.ir" : ".final.ir"), text.value());
+        }
     } catch (const std::exception&) {  // the error struck again: what is there has to do
     }
     if (good)
