@@ -5,7 +5,7 @@ namespace tegula::diff {
 
 namespace {
 
-const std::vector<Element> kElements = {
+const std::vector<Element> kElementKinds = {
     {"f32", Kind::floating, 32},
     {"f64", Kind::floating, 64},
     {"f16", Kind::floating, 16},
@@ -63,10 +63,10 @@ const std::vector<Element> kElements = {
 
 }  // namespace
 
-const std::vector<Element>& elements() { return kElements; }
+const std::vector<Element>& elements() { return kElementKinds; }
 
 Element element_of(const std::string& name) {
-    for (const Element& e : kElements)
+    for (const Element& e : kElementKinds)
         if (e.name == name) return e;
     return {name, Kind::integer, std::stoi(name.substr(1))};
 }
