@@ -27,6 +27,8 @@ constexpr double kLatency = 900;         ///< of a copy to shared memory, barrie
 constexpr double kLoadedLatency = 1500;  ///< of one among the many that keep a ring full
 constexpr double kIteration = 90;        ///< waiting and signalling around one step of a ring
 constexpr double kDecoded = 400;         ///< of a step whose wgmma takes a factor decoded in registers, beside the longer of the two
+constexpr double kScaled = 400;          ///< of a step whose sums are scaled before they are added, where no other warp group multiplies meanwhile
+constexpr double kScales = 300;          ///< issue slots of four warps that bring a step's scales to where they are used
 constexpr double kAhead = 1200;          ///< that a trip takes at least when its narrow tiles were loaded a trip before
 constexpr double kDecoding = 2.4;        ///< elementwise operations that taking a narrow code out of its word and casting it is worth
 constexpr double kUncopied = 250;        ///< two meetings of the group and shared memory, per trip of a loop without a ring
@@ -37,13 +39,15 @@ constexpr double kStoreBytes = 32;
 constexpr double kLanes = 64;    ///< elementwise results, mixed operations
 constexpr double kIssued = 128;  ///< operations of threads: four warps issue one each
 constexpr double kSmThreads = 2048;
-constexpr double kSpill = 4;              ///< factor of accumulators in local memory
-constexpr double kMeeting = 2000;         ///< of the programs that run the stretches of one sum
-constexpr double kCachedSums = 24 << 20;  ///< bytes of such sums that stay in L2
-constexpr int64_t kSharedReserve = 16 << 10;
+constexpr double kSpill = 4;                        ///< factor of accumulators in local memory
+constexpr double kSmallParts = 1.3, kFewSums = 96;  ///< factor of short sums made in pieces, beside more registers of accumulators than that
+constexpr int64_t kShortStretch = 64;
+constexpr double kMeeting = 2000;                                    ///< of the programs that run the stretches of one sum
+constexpr double kCachedSums = 24 << 20;                             ///< bytes of such sums that stay in L2
+constexpr int64_t kSharedReserve = 16 << 10, kStoreBoxes = 4 << 10;  ///< boxes: of a warp that stores sums by TMA
 constexpr int64_t kUnknownTrips = 16;
 constexpr double kMostPrograms = 0x1p62;  ///< that a launch has; estimates may be asked for more
-constexpr int kDefaultStages = 4, kGroupRows = 16, kMaxPrograms = 32, kMaxWalk = 200;
+constexpr int kDefaultStages = 4, kGroupRows = 16, kGroupWarps = 4, kMaxPrograms = 32, kMaxWalk = 200;
 
 /// Clocks of the units that programs share, bytes from L2, and clocks of a program that has the SM to itself.
 struct Cost {
@@ -94,8 +98,10 @@ private:
     const bool spread_;     ///< stretches of split sums are programs where launches know how many there are
     std::array<int, 3> cluster_ = {1, 1, 1};
     int64_t ring_bytes_ = 0;              ///< shared memory of the largest ring
+    int64_t scratch_bytes_ = 0;           ///< shared memory beside it: scales, boxes of stores
     double threads_ = 0, registers_ = 0;  ///< of a program
     double longest_ = 0;
+    bool small_parts_ = false;
     ScalarValues scalars_;  ///< in a program in the middle of the grid, in a trip in the middle of a loop
     GpuEstimate out_;
 };
@@ -219,7 +225,7 @@ Cost Estimator::product(const Inst& inst) {
     Cost c;
     const RowVerdict best = best_row(judge_rows(fn_, inst, rows_));
     const MmaRow& row = mma_rows()[static_cast<size_t>(best.row)];
-    c.tensor = c.alone = best.cost * (out_.spills ? kSpill : 1);
+    c.tensor = c.alone = best.cost * (out_.spills ? kSpill : small_parts_ ? kSmallParts : 1);
     for (const size_t o : {0, 1}) {  // operands that are cast for the instruction
         const Format& given = fn_.elem(fn_.operands(inst)[o]);
         const bool widened = given.bits <= 8 && fn_.types().format(o ? best.b : best.a).bits > given.bits;
@@ -288,7 +294,7 @@ Cost Estimator::loop(const Inst& inst) {
     if (spreads(inst)) times = 1, apart_ = stretches_;
     Cost body, copies;
     int64_t stage_bytes = 0;
-    bool product = false, deferred = false, words = false;
+    bool product = false, deferred = false, scaled = false, words = false;
     double products = 0;  // clocks of those alone
     for (BlockId b : fn_.blocks(inst))
         for (InstId i : fn_.block(b).insts) {
@@ -305,6 +311,7 @@ Cost Estimator::loop(const Inst& inst) {
             product = true;
             products += cost.alone;
             deferred = deferred || decodes_for_group(in);
+            scaled = scaled || in.op == Op::dot_scaled;
         }
     if (spreads(inst)) apart_ = 1;
     // Decoding of the next trip goes on beside the product; warps that multiply alone wait for words of one trip.
@@ -312,6 +319,10 @@ Cost Estimator::loop(const Inst& inst) {
         body.alone = std::max(products, body.alone - products) + kDecoded;
     else if (product && words)
         body.alone = std::max(body.alone, kAhead);
+    if (scaled) {
+        body.tensor += kScales * rows_.warps / kGroupWarps;
+        body.alone += kScales * rows_.warps / kGroupWarps + (rows_.warps > kGroupWarps ? 0 : kScaled);
+    }
     const int64_t room = arch_.shared_bytes - kSharedReserve;
     int64_t stages = product && stage_bytes > 0 ? std::min<int64_t>(kDefaultStages, room / stage_bytes) : 0;
     if (stages < 2 || !arch_.cp_async) stages = 0;
@@ -348,6 +359,10 @@ void Estimator::find_resources() {
             if (t.kind != Type::tile) continue;
             const double words = double(t.shape.elements()) * std::max<int>(fn_.elem(fn_.result(inst, r)).bits, 16) / 32;
             if (is_split_loop(fn_, inst) && !spreads(inst)) totals += words;
+            if (inst.op == Op::dot_scaled) {
+                scratch_bytes_ += 4 * fn_.type(fn_.operands(inst)[4]).shape.elements();
+                small_parts_ = small_parts_ || scale_stretch(fn_, inst) < kShortStretch;
+            }
             if (is_product(inst.op)) {
                 accumulators += words;
                 streams = streams || decodes_for_group(inst);
@@ -359,8 +374,10 @@ void Estimator::find_resources() {
             }
         }
     });
+    if (accumulators > 0 && arch_.tma) scratch_bytes_ += kStoreBoxes * rows_.warps;
     const double held = (accumulators > 0 ? accumulators + part + totals + double(shared_words(fn_)) : 2 * largest) / threads;
     out_.spills = held > 200;
+    small_parts_ = small_parts_ && accumulators > kFewSums * threads;
     const double each = std::min(streams ? 255.0 : held + 64, 255.0);
     threads_ = threads;
     registers_ = each * threads + (accumulators > 0 && arch_.tma ? 128 * 40 : 0);
@@ -371,7 +388,7 @@ void Estimator::find_resources() {
 
 /// As many programs of an SM as its registers and threads, and the rings that are known, leave room for. Did that change?
 bool Estimator::take_programs() {
-    const Occupancy fits = occupancy(arch_, threads_, registers_, ring_bytes_);
+    const Occupancy fits = occupancy(arch_, threads_, registers_, ring_bytes_ + scratch_bytes_);
     const bool changed = fits.per_sm != out_.per_sm;
     out_.per_sm = fits.per_sm;
     out_.limit = fits.limit;
