@@ -137,12 +137,26 @@ std::string Emitter::pair_at(ir::ValueId v, const std::string& first) {
     return "two_shorts(" + at(v, first) + ", " + at(v, first + " + 1") + ")";
 }
 
+/// A cast of packed codes whose result is wanted element by element, for shared memory above all. false: it is none.
+bool Emitter::decode_elements(const ir::Inst& cast) {
+    if (!can_decode(cast)) return false;
+    const ir::ValueId v = fn_.result(cast);
+    const Format& f = fn_.elem(v);
+    const int per = codes_per_word(*decode_target(fn_.type(v).elem));
+    const std::string words = fresh("decoded");
+    declare(v);
+    line("unsigned " + words + "[" + number(registers(v) / per) + "];");
+    decode_words(cast, [&](int w) { return words + "[" + number(w) + "]"; });
+    each_register(v, [&](const std::string& r) { line(name(v) + "[" + r + "] = " + part_of_word(words, per, r, f) + ";"); });
+    return true;
+}
+
 /// A tile of pairs from a cast, an operation or a move. false: it is none.
 bool Emitter::make_pairs(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     if (inst.results.count != 1) return false;
     const ir::ValueId v = fn_.result(inst);
-    if (!is_pairs(v) && !is_quads(v)) return false;
+    if (!is_pairs(v) && !is_quads(v)) return decode_elements(inst);
     const auto operands = fn_.operands(inst);
     const int pairs = registers(v) / 2;
     declare(v);

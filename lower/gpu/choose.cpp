@@ -118,9 +118,17 @@ int default_warps(const Function& fn, const Arch& arch) {
     return elements > 65536 ? 32 : elements > 16384 ? 16 : elements > 4096 ? 8 : 4;
 }
 
-/// The operand in `format`, by a cast before the product.
+/// The operand in `format`, by a cast before the product: of packed codes before they are transposed, while they lie as they were loaded.
 ValueId in_format(Function& fn, InstId dot, ValueId v, FormatId format) {
     if (fn.type(v).elem == format) return v;
+    if (const Inst* def = fn.def(v); def && def->op == Op::permute && fn.elem(v).bits < 8) {
+        const std::vector<int64_t> axes(fn.attrs(*def).begin(), fn.attrs(*def).end());
+        const ValueId operands[] = {in_format(fn, dot, fn.operands(*def)[0], format)};
+        const TypeId types[] = {fn.types().tile(format, fn.type(v).shape)};
+        const InstId permute = fn.make(Op::permute, operands, types, axes, fn.inst(dot).span);
+        fn.insert_before(dot, permute);
+        return fn.result(permute);
+    }
     const bool rounds = !exact_in(fn.elem(v), fn.types().format(format));
     const int64_t attrs[] = {static_cast<int64_t>(rounds ? Round::rna : Round::rne), static_cast<int64_t>(Overflow::automatic)};
     const ValueId operands[] = {v};
