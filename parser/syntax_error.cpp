@@ -162,6 +162,10 @@ void Builder::report_missing_semicolon(const std::vector<int>& expected) {
         d.propose({{{last.span.file, at, at + 2}, std::string(row.rewrite)}}, std::string(row.note));
     }
     d.propose({{{last.span.file, end, end}, ";"}}, "a statement ends in `;`");
+    if (last.kind != Grammar::token::RBRACE) return;
+    uint32_t begin = statement_begin_;
+    while (begin < end && (scanner.text()[begin] == ' ' || scanner.text()[begin] == '\n')) ++begin;
+    d.propose({{{last.span.file, begin, begin}, "return "}, {{last.span.file, end, end}, ";"}}, "a function gives its value by `return`");
 }
 
 void Builder::next_token() {
@@ -180,7 +184,8 @@ void Builder::syntax_error(const Token& found, const std::vector<int>& possible)
     if (scanner.halted() || found.is_virtual || scanner.error_since(previous.span.end)) return;
     const bool between_items = may_be(K::S_KERNEL) && may_be(K::S_FN);
     if (between_items && (std::exchange(skipping_items_, true) || is_rest_of_block(found))) return;
-    if (found.span.begin < quiet_until_) return;
+    // What begins within text that is skipped may find no end but that of the file.
+    if (found.span.begin < quiet_until_ || (at_end && quiet_until_ > 0)) return;
     end_quiet(found);
     if (++syntax_errors_ >= kMaxSyntaxErrors) scanner.halt();
     const bool item_expected = may_be(K::S_KERNEL);

@@ -70,6 +70,13 @@ Span spoiled(const ast::Item& item, Span at) {
     }
 }
 
+/// The last statement of a function is a value without `;`: it may have been meant to be returned.
+bool is_unreturned(const ast::FnItem& fn, const Diagnostic& d) {
+    if (d.id != Diag::syntax_error || !fn.result || fn.body.stmts.empty()) return false;
+    const ast::Stmt& last = *fn.body.stmts.back();
+    return last.kind == ast::StmtKind::expr && holds(last.span, d.span);
+}
+
 const ast::Item* item_at(const ast::Module& module, Span at) {
     const auto found = std::ranges::find_if(module.items, [at](const ast::Item* i) { return holds(i->span, at); });
     return found == module.items.end() ? nullptr : *found;
@@ -109,7 +116,7 @@ void note_broken(Module& module, const DiagSink& diags) {
         const auto generics = kernel ? ast::as<ast::KernelItem>(item).generics : ast::as<ast::FnItem>(item).generics;
         const auto params = kernel ? ast::as<ast::KernelItem>(item).params : ast::as<ast::FnItem>(item).params;
         const ast::Expr* result = kernel ? nullptr : ast::as<ast::FnItem>(item).result;
-        if (d.id == Diag::missing_brace) module.recovery.broken.insert(item);
+        if (d.id == Diag::missing_brace || (!kernel && is_unreturned(ast::as<ast::FnItem>(item), d))) module.recovery.broken.insert(item);
         const bool in_generics = holds(of_generics(*item, generics, params), d.span);
         if (in_generics || holds(of_params(params), d.span) || (result && holds(result->span, d.span))) module.recovery.broken.insert(item);
         if (in_generics) module.recovery.without_instance.insert(item);

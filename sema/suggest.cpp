@@ -186,7 +186,7 @@ void suggest_name(Diagnostic& d, const Module* module, std::string_view name, Sp
         if (suggest.offer(foreign(ForeignUse::value, path), path, use.span, {})) return;
         if (const auto modules = foreign(ForeignUse::module, name); !modules.empty()) {
             whole.word = last;
-            if (suggest.foreign_word(whole, path)) return;
+            if (suggest.foreign_word(whole, path) && !(d.notes.empty() && d.fixes.empty())) return;
             suggest.note(std::string(modules.front()->note));
             if (std::find(known.begin(), known.end(), last) != known.end()) return d.propose({{use.span, std::string(last)}});
             if (suggest.in_library(last, use.span)) return;
