@@ -276,7 +276,9 @@ void Builder::report_bare_lets(Stmts stmts, Span block) {
         if (std::find(stmts.begin(), stmts.end(), &s) == stmts.end()) continue;  // an error has dropped it
         const Name& name = s.pattern.names.front();
         const bool few = diags.error_count() < kMaxCures;
-        const char* keyword = few && assignments(stmts, name.text) ? "var" : "let";
+        const bool is_var = few && assignments(stmts, name.text);
+        const char* keyword = is_var ? "var" : "let";
+        const_cast<LetStmt&>(s).is_var = is_var;  // made by bare_let, and seen by nobody yet
         Diagnostic& d = diags.report(Diag::undeclared, name.span, {std::string(name.text), keyword, std::string(name.text) + ": .."});
         d.fixes.push_back({{s.span.file, s.span.begin, s.span.begin}, std::string(keyword) + " "});
     }
