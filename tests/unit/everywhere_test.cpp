@@ -1,6 +1,6 @@
 // Every kernel of the examples compiles for sm_90a and for a sample of the other architectures, on a machine without a GPU: emitted, taken by NVRTC,
-// without serialised products, and without spills on sm_90a. TEGULA_LONG takes all architectures, and the forms for tensors of which nothing is known.
-// Products written over indices get the instruction that `dot` gets.
+// without serialised products, and without spills on sm_90a. TEGULA_LONG takes all architectures, and the forms for tensors of which nothing is
+// known. Products written over indices get the instruction that `dot` gets.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,6 +68,23 @@ struct Findings {
     }
 };
 
+/// A place of the kernel, not of its prelude, where bits are masked right in front of a shift, "& 24) >> 2": see Prelude::opaque; "": there is none.
+std::string masked_before_shift(std::string_view source) {
+    const std::string_view kernel = source.substr(std::min(source.find("__global__"), source.size())), shift = ") >> ";
+    for (size_t at = kernel.find(shift); at != std::string_view::npos; at = kernel.find(shift, at + 1)) {
+        size_t mask = kernel.find_last_not_of(')', at);
+        mask = kernel.find_last_not_of("0123456789abcdefxul", mask);
+        if (mask >= 2 && mask < at - 1 && kernel.substr(mask - 2, 3) == " & ") return std::string(kernel.substr(mask - 2, at + 8 - mask));
+    }
+    return {};
+}
+
+TEST(Everywhere, MasksInFrontOfShiftsAreSeen) {
+    EXPECT_NE(masked_before_shift("__global__ k() { a[((x & 24)) >> 2]; }"), "");
+    EXPECT_NE(masked_before_shift("__global__ k() { (long long)(x & 24ull) >> 2; }"), "");
+    EXPECT_EQ(masked_before_shift("(x & 24) >> 2; __global__ k() { (x >> 2 & 6); (a & b) >> 2; f(24) >> 2; (t & 64) << 6; }"), "");
+}
+
 void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
     const std::string name = job.example->name() + (job.usual ? " for " : " (nothing known of its tensors) for ") + job.arch->name;
     std::vector<std::string> failures, spills;
@@ -79,6 +96,7 @@ void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
         if (arch.is_ptx()) arch.name = translated.c_str();
         const cuda::KernelText text = cuda::emit(*lowered.fn, nullptr);
         if (findings.knows(text.source, arch)) return;
+        if (const std::string masked = masked_before_shift(text.source); !masked.empty()) failures.push_back(name + ": " + masked);
         const auto compiled = backend.compile_text(text, arch);
         if (!compiled) {
             failures.push_back(name + ": " + compiled.error);
