@@ -183,6 +183,8 @@ std::string engine_options(const tegula_engine_options* given, EngineOptions& ou
 std::optional<FormatId> read_type(LoadedModule& module, const char* text, std::string& why);
 std::optional<LayoutId> read_layout(LoadedModule& module, const char* text, std::string& why);
 uint64_t order_hash(const Layout& layout);  ///< what tegula_layout_hash gives
+/// Enumerators that come from C may hold anything; loading them as the enum would be undefined.
+int kind_of(const tegula_value& value);
 /// The view of a tensor; a reason when its members do not fit together. With `storage` off, data and sizes are not looked at.
 /// view.elem stays 0 unless type, layout and extents are known.
 std::string read_tensor(LoadedModule& module, const tegula_tensor& tensor, bool storage, TensorView& view);

@@ -107,7 +107,7 @@ std::string read_value(const Session& session, const HostValue& value, tegula_va
 std::string make_value(Session& session, const tegula_value& given, HostValue& out, DiagSink& sink) {
     LoadedModule& module = *session.module();
     std::string why;
-    switch (given.kind) {
+    switch (kind_of(given)) {
         case TEGULA_INT:
             out.kind = HostValue::integer, out.i = given.i;
             return {};

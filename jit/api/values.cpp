@@ -16,14 +16,6 @@ constexpr unsigned kMaxThreads = 1024;
 /// Structures grow by whole members at their end; a size that cuts a member is not one of ours.
 bool legal_size(size_t size, size_t least, size_t most) { return size >= least && size <= most && size % alignof(void*) == 0; }
 
-/// Enumerators that come from C may hold anything; loading them as the enum would be undefined.
-int kind_of(const tegula_value& value) {
-    static_assert(sizeof(int) == sizeof(tegula_value_kind));
-    int kind;
-    std::memcpy(&kind, &value.kind, sizeof kind);
-    return kind;
-}
-
 /// What a caller wrote, as far as a message shows it.
 std::string shown(std::string_view text) {
     constexpr size_t kMost = 100;
@@ -162,6 +154,13 @@ std::vector<std::string> split_names(std::string_view list) {
 }
 
 }  // namespace
+
+int kind_of(const tegula_value& value) {
+    static_assert(sizeof(int) == sizeof(tegula_value_kind));
+    int kind;
+    std::memcpy(&kind, &value.kind, sizeof kind);
+    return kind;
+}
 
 Made<HostTensor> copy_array(LoadedModule& module, const tegula_tensor& t) {
     const auto fail = [](std::string why) { return Made<HostTensor>::failed(std::move(why)); };
