@@ -1,5 +1,5 @@
 // What became of a kernel on a machine, and why, as data: `explain`. The phases that decide fill in facts, each with its place in the source. The
-// text of `explain` (explanation_text.cpp) and its JSON (explanation_json.cpp, share/tegula/schema/explain.json) are made of these facts alone.
+// text of `explain` (explanation_text.cpp) and its JSON (explanation_json.cpp, share/tegula/schema/explanation.json) are made of these facts alone.
 //
 // Every struct names its members once, in `fields`, under the names that they have in JSON. What is empty or not set is left out there.
 #pragma once

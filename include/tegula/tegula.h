@@ -232,7 +232,7 @@ TEGULA_API tegula_status tegula_collect(tegula_prepared* prepared, void* stream,
 
 /* Text of a stage. Modules: "tokens", "ast", "fmt" (canonical formatting), "doc" (Markdown), "json" (signatures, docs, tests, benches).
  * Kernels: "ir" (before passes), "ir:final", "ir:after=PASS", "explain" (what became of each product and access, and why, a line
- * each), "explain-json" (the same as data; share/tegula/schema/explain.json), "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
+ * each), "explain-json" (the same as data; share/tegula/schema/explanation.json), "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
  * "resources" (JSON: registers, memory and spills), each (and "explain", "explain-json") as "KIND@ARCH" ("cuda@sm_80") or for sm_90a; for the machine
  * "cpu" "llvm", "llvm-opt", "asm", "explain@cpu", "explain-json@cpu". None of these needs a GPU. */
 TEGULA_API tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags);

@@ -368,7 +368,7 @@ def dump(tegula, file, kernel, stage, settings):
 
 
 def main(tegula, source, everything):
-    schema = json.loads(pathlib.Path(source, "share/tegula/schema/explain.json").read_text())
+    schema = json.loads(pathlib.Path(source, "share/tegula/schema/explanation.json").read_text())
     compared, kinds, failed = 0, set(), False
     number = 0
     for file in sorted(pathlib.Path(source, "examples").glob("*.tile")):
