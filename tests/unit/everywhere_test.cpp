@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -68,21 +69,22 @@ struct Findings {
     }
 };
 
-/// A place of the kernel, not of its prelude, where bits are masked right in front of a shift, "& 24) >> 2": see Prelude::opaque; "": there is none.
+/// A place of the kernel, not of its prelude, where bits of other numbers than the thread's are masked right in front of a shift, "r & 24) >> 2": see
+/// Prelude::opaque; "": there is none.
 std::string masked_before_shift(std::string_view source) {
-    const std::string_view kernel = source.substr(std::min(source.find("__global__"), source.size())), shift = ") >> ";
-    for (size_t at = kernel.find(shift); at != std::string_view::npos; at = kernel.find(shift, at + 1)) {
-        size_t mask = kernel.find_last_not_of(')', at);
-        mask = kernel.find_last_not_of("0123456789abcdefxul", mask);
-        if (mask >= 2 && mask < at - 1 && kernel.substr(mask - 2, 3) == " & ") return std::string(kernel.substr(mask - 2, at + 8 - mask));
-    }
+    static const std::regex form(R"((\([^()]*) & [0-9][0-9a-fxul]*\)+ >> [0-9])"), of_thread(R"(\(t( >> [0-9]+)?( & .*)?)");
+    const std::string kernel(source.substr(std::min(source.find("__global__"), source.size())));
+    for (std::sregex_iterator at(kernel.begin(), kernel.end(), form), end; at != end; ++at)
+        if (!std::regex_match(at->str(1), of_thread)) return at->str();
     return {};
 }
 
 TEST(Everywhere, MasksInFrontOfShiftsAreSeen) {
     EXPECT_NE(masked_before_shift("__global__ k() { a[((x & 24)) >> 2]; }"), "");
     EXPECT_NE(masked_before_shift("__global__ k() { (long long)(x & 24ull) >> 2; }"), "");
-    EXPECT_EQ(masked_before_shift("(x & 24) >> 2; __global__ k() { (x >> 2 & 6); (a & b) >> 2; f(24) >> 2; (t & 64) << 6; }"), "");
+    EXPECT_EQ(masked_before_shift(
+                  "(x & 24) >> 2; __global__ k() { (x >> 2 & 6); (a & b) >> 2; f(24) >> 2; (r & 64) << 6; (t & 24) >> 2; (t >> 2 & 7) >> 1; }"),
+              "");
 }
 
 void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
