@@ -125,13 +125,7 @@ Value Elaborator::call_elem(const Call& call) {
     const Value& x = call.positional[0];
     FormatId elem = elem_of(x);
     if (x.kind == Value::type) elem = x.t.elem;
-    if (elem.v == 0) {
-        if (x.kind != Value::type) {
-            to_tile(x, arg_span(call, 0));
-            return poison(call.span);
-        }
-        return error(Diag::no_bit_width, arg_span(call, 0), "elem", describe(x));
-    }
+    if (elem.v == 0) return x.kind == Value::poison ? poison(call.span) : error(Diag::no_bit_width, arg_span(call, 0), "elem", describe(x));
     Value v = poison(call.span);
     v.kind = Value::type;
     v.t.kind = TypeDesc::scalar_format;

@@ -17,11 +17,14 @@ Value Elaborator::filled(const Call& call, const Value& value) {
     const auto elem = format_arg(call, 0);
     const auto shape = call_shape(call);
     if (!elem || !shape) return poison(call.span);
-    const ValueId v = to_tile(value, *elem, value.span.valid() ? value.span : call.span);
+    const Format& f = types_.format(*elem);
+    if (f.is_block() && shape->rank == 0) return error(Diag::block_alignment, call.span, f.name, "a scalar holds no block");
+    const ValueId v = to_tile(value, f.is_block() ? id_of(Fmt::f32) : *elem, value.span.valid() ? value.span : call.span);
     if (!v.valid()) return poison(call.span);
     const Shape& own = ir().fn().type(v).shape;
     if (broadcast(own, *shape) != *shape) return error(Diag::part_mismatch, call.span, to_string(own), to_string(*shape));
     ir().set_span(call.span);
+    if (f.is_block()) return quantise_blocks(tile(ir().broadcast(v, *shape), call.span), *elem, call.span);
     if (value.is_static_number()) {
         const auto code = literal_code(value, *elem, call.span);
         return code ? tile(ir().constant(types_.tile(*elem, *shape), *code), call.span) : poison(call.span);
@@ -34,13 +37,9 @@ Value Elaborator::call_zeros(const Call& call) {
     const auto shape = call_shape(call);
     if (!elem || !shape) return poison(call.span);
     const Format& f = types_.format(*elem);
-    if (!f.is_block()) {
-        // Code 0 is the value 0 except in formats without a zero and in some codebooks.
-        if (f.is_int() || f.is_bool() || decode(f, 0) == 0) return tile(ir().constant(types_.tile(*elem, *shape), 0), call.span);
-        return filled(call, constant_int(0, call.span));
-    }
-    if (shape->rank == 0) return error(Diag::block_alignment, call.span, f.name, "a scalar holds no block");
-    return quantise_blocks(tile(ir().constant(types_.tile(Fmt::f32, *shape), 0), call.span), *elem, call.span);
+    // Code 0 is the value 0 except in formats without a zero and in some codebooks.
+    if (!f.is_block() && (f.is_int() || f.is_bool() || decode(f, 0) == 0)) return tile(ir().constant(types_.tile(*elem, *shape), 0), call.span);
+    return filled(call, constant_int(0, call.span));
 }
 
 Value Elaborator::call_ones(const Call& call) { return filled(call, constant_int(1, call.span)); }

@@ -92,6 +92,7 @@ std::string read_value(const Session& session, const HostValue& value, tegula_va
             blob.view.rank = t.extents.rank;
             blob.view.extents = t.extents.begin();
             blob.view.layout = blob.layout.c_str();
+            blob.view.layout_hash = order_hash(types.layout(t.layout));  // items may come to mean another layout by its name
             blob.view.scales = t.scales.empty() ? nullptr : t.scales.data();
             blob.view.scales_bytes = t.scales.size();
             blob.view.tensor_scale = t.tensor_scale.empty() ? nullptr : t.tensor_scale.data();

@@ -3,6 +3,7 @@
 #include "jit/engine/session.h"
 
 #include <algorithm>
+#include <map>
 
 #include "jit/engine/host_checker.h"
 #include "sema/host_statements.h"
@@ -112,21 +113,33 @@ std::set<const ast::Item*> Session::affected(std::span<const OwnItem> items, con
     };
     for (const OwnItem& own : items)
         if (own.from == input || (files && is_file_import(*own.item))) add(own);
-    for (size_t i = 0; i < names.size(); ++i)
-        for (const OwnItem& own : items)
-            if (own.words->contains(names[i])) add(own);
+    if (names.empty()) return out;
+    std::multimap<std::string_view, const OwnItem*> users;
+    for (const OwnItem& own : items)
+        for (const std::string_view word : *own.words) users.emplace(word, &own);
+    for (size_t i = 0; i < names.size(); ++i) {
+        const auto [first, last] = users.equal_range(names[i]);
+        for (auto user = first; user != last; ++user) add(*user->second);
+    }
     return out;
 }
 
 void Session::add_items(Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags) {
     std::vector<OwnItem>& items = prepared.state.items;
     imports_->done = prepared.state.imports;
+    std::multimap<std::string_view, size_t> former_items;  // by name; those of this input replace none of their own
+    for (size_t i = 0; i < items.size(); ++i) former_items.emplace(items[i].item->name.text, i);
     for (const ast::Item* item : prepared.input->parsed.items->items) {
+        poll(cancel);
         const OwnItem own{item, prepared.input, words_of(engine_->sources().text(item->span))};
-        const auto former = std::ranges::find_if(items, [&](const OwnItem& o) { return o.from != prepared.input && same_place(*o.item, *item); });
-        if (former != items.end()) {
+        const auto [first, last] = former_items.equal_range(item->name.text);
+        const auto former = std::find_if(first, last, [&](const auto& named) {
+            const OwnItem& o = items[named.second];
+            return o.from != prepared.input && same_place(*o.item, *item);
+        });
+        if (former != last) {
             prepared.replaced.emplace_back(item->name.text);
-            *former = own;
+            items[former->second] = own;
         } else {
             items.push_back(own);
         }

@@ -219,6 +219,11 @@ TEST_F(Session, ValuesGoInAndOut) {
         EXPECT_EQ(shown("back"), shown(name));
     }
     EXPECT_EQ(got.tensor->scales_bytes, 4u);
+    // Another layout by the name of the one that a value has is not taken for it.
+    ASSERT_EQ(eval("layout panels[i: M, j: N] = (j, i);"), TEGULA_OK) << said;
+    ASSERT_EQ(value("p", nullptr, &got, storage), TEGULA_OK) << said;
+    tegula::Ref<tegula_blob> again;
+    EXPECT_EQ(value("back", &got, nullptr, again), TEGULA_E_ARGUMENTS);
     const tegula_value big = [] {
         tegula_value v = integer(-1);
         v.kind = TEGULA_UINT;
