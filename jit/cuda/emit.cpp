@@ -81,6 +81,7 @@ unsigned origin(const ir::Function& fn, ir::ValueId v, int& budget) {
     return out;
 }
 
+/// May `v` be a count of which bits were cleared? What takes too long to find out may. See Prelude::opaque.
 bool counts_masked(const ir::Function& fn, ir::ValueId v) {
     constexpr int kMostValues = 256;
     int budget = kMostValues;

@@ -209,8 +209,8 @@ private:
     bool is_quads(ir::ValueId v) const { return quads_[v.v]; }
     std::string part_of_word(const std::string& words, int per, const std::string& r, const Format& f);
     std::vector<int> moved_pairs(ir::InstId id) const;
-    bool make_pairs(ir::InstId id);
-    bool decode_elements(const ir::Inst& cast);                                      ///< false: it makes none
+    bool make_pairs(ir::InstId id);              ///< false: it makes none
+    bool decode_elements(const ir::Inst& cast);  ///< the same
     std::string fragment_word(ir::ValueId v, const std::string& first);  ///< 32 bits of consecutive registers of a product's operand
     std::string pair_at(ir::ValueId v, const std::string& first);        ///< the word of registers first (even) and first + 1
 

@@ -320,8 +320,9 @@ Cost Estimator::loop(const Inst& inst) {
     else if (product && words)
         body.alone = std::max(body.alone, kAhead);
     if (scaled) {
-        body.tensor += kScales * rows_.warps / kGroupWarps;
-        body.alone += kScales * rows_.warps / kGroupWarps + (rows_.warps > kGroupWarps ? 0 : kScaled);
+        const double scales = kScales * rows_.warps / kGroupWarps;
+        body.tensor += scales;
+        body.alone += scales + (rows_.warps > kGroupWarps ? 0 : kScaled);
     }
     const int64_t room = arch_.shared_bytes - kSharedReserve;
     int64_t stages = product && stage_bytes > 0 ? std::min<int64_t>(kDefaultStages, room / stage_bytes) : 0;
