@@ -135,7 +135,13 @@ struct TypeItem : Item { std::span<const GenericParam> generics; const Expr* val
 struct StructItem : Item { std::span<const GenericParam> generics; std::span<const Field> fields; };
 /// layout f<..>[i: M, j: K] = (e, ..); or layout f<..> = expr; (then `dims` is empty and `value` is the layout expression)
 struct LayoutItem : Item { std::span<const GenericParam> generics; std::span<const IndexBinder> dims; const Expr* value; };
-struct FnItem : Item { std::span<const GenericParam> generics; std::span<const Param> params; const Expr* result; Block body; };
+struct FnItem : Item {
+    std::span<const GenericParam> generics;
+    std::span<const Param> params;
+    const Expr* result;                     ///< may be null
+    std::span<const Attribute> attributes;  ///< @ ptx(sm_80, "..") @ cost(8): an instruction
+    Block body;
+};
 struct TuneChoice {
     Name name;
     std::span<const Expr* const> values;

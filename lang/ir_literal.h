@@ -19,6 +19,8 @@ AttrNames attr_names(Op op);
 /// Names of an attribute's values 0, 1, ..; empty for plain integers.
 std::span<const std::string_view> attr_value_names(Op op, std::string_view attr);
 
+/// Is the first attribute of the op a string of the function, which stands before its operands?
+inline bool has_text(Op op) { return std::string_view(op_row(op).attrs).starts_with("text"); }
 /// load, store, atomic, extract, deposit: object[axes], and where their first axis attribute stands.
 bool is_access(Op op);
 inline size_t first_axis_attr(Op op) { return op == Op::atomic ? 4 : 1; }

@@ -227,7 +227,7 @@ bool Parser::operands(Line& l) {
         return !list || expect("]");
     }
     if (is_access(l.op)) return access(l);
-    if (l.op == Op::print || l.op == Op::assert) {
+    if (has_text(l.op)) {
         std::string text;
         if (!quoted(text)) return false;
         l.attrs[0] = fn_->add_string(std::move(text));

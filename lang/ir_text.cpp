@@ -190,7 +190,7 @@ void Printer::inst(InstId id, int depth) {
     } else if (is_access(i.op)) {
         access_operands(i);
     } else {
-        const bool text = i.op == Op::print || i.op == Op::assert;
+        const bool text = has_text(i.op);
         if (text) out_ += " " + quote_text(fn_.strings[static_cast<size_t>(fn_.attrs(i)[0])]);
         if (i.operands.count) out_ += text ? ", " : " ";
         list_values(fn_.operands(i));

@@ -1,4 +1,5 @@
 // The verifier's rules of the ops that GPU passes make: types only. That they are used in a safe order is proved by lower/gpu/prove.cpp.
+#include "lang/instruction.h"
 #include "lang/verify_rules.h"
 
 namespace tegula::ir {
@@ -24,6 +25,54 @@ void verify_num_ctas(RuleContext& c) { verify_cta(c); }
 void verify_convert(RuleContext& c) {
     if (!need_gpu(c)) return;
     c.need_type(c.result(), c.operand(0), "result");
+}
+
+namespace {
+
+/// The instruction that `ptx` and `ptx_tile` name, if it takes the operands.
+std::optional<Instruction> checked_instruction(RuleContext& c, size_t first) {
+    if (!c.attr_in(0, 0, static_cast<int64_t>(c.fn.strings.size()) - 1, "text is not a string of the function")) return std::nullopt;
+    std::optional<Instruction> out = parse_instruction(c.fn.strings[static_cast<size_t>(c.attrs()[0])]);
+    if (!c.need(out.has_value(), "its text is no instruction")) return std::nullopt;
+    if (!c.need(c.operand_count() == out->operands.size() + first, "an operand for each of the instruction's")) return std::nullopt;
+    for (size_t i = 0; i < c.operand_count(); ++i)
+        if (!c.need(c.operand(i).kind == Type::tile && !c.operand(i).pointer, "operands are tiles of numbers")) return std::nullopt;
+    return out;
+}
+
+/// `groups`: of the result; each of `tile` has so many elements as the operand takes at once.
+bool has_groups(const Shape& groups, const Instruction::Operand& operand, const Shape& tile) {
+    Shape wanted = groups;
+    if (operand.group > 1) wanted.dims[wanted.rank - 1u] *= operand.group;
+    return wanted == tile;
+}
+
+}  // namespace
+
+void verify_instruction(RuleContext& c) {
+    if (!c.need(c.operand_count() > 1, "operand 0 and those of the instruction")) return;
+    c.need_type(c.result(), c.operand(0), "result");
+    checked_instruction(c, 1);
+}
+
+void verify_ptx(RuleContext& c) {
+    const std::optional<Instruction> i = checked_instruction(c, 0);
+    if (!i || !c.need(!i->on_tiles() && !i->grouped(), "takes single elements")) return;
+    for (size_t o = 0; o < c.operand_count(); ++o) c.need(c.operand(o).shape == c.result().shape, "operands have the result's shape");
+}
+
+void verify_ptx_tile(RuleContext& c) {
+    const std::optional<Instruction> i = checked_instruction(c, 0);
+    if (!i || !c.need(i->on_tiles() || i->grouped(), "takes tiles or groups of elements")) return;
+    if (i->on_tiles()) {
+        for (size_t o = 0; o < c.operand_count(); ++o) c.need(c.operand(o).shape == i->operands[o].fragment->shape, "operands have the fragments' shapes");
+        c.need(c.result().shape == i->result.fragment->shape, "result has its fragment's shape");
+        return;
+    }
+    Shape groups = c.result().shape;
+    if (!c.need(groups.rank > 0 && groups[groups.rank - 1u] % i->result.group == 0, "the last extent is a multiple of the group")) return;
+    groups.dims[groups.rank - 1u] /= i->result.group;
+    for (size_t o = 0; o < c.operand_count(); ++o) c.need(has_groups(groups, i->operands[o], c.operand(o).shape), "operands have the result's groups");
 }
 
 void verify_channel(RuleContext& c) {

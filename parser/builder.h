@@ -171,7 +171,8 @@ public:
     ItemPtr type_item(const ast::Name& name, Generics generics, ExprPtr value, Span span);
     ItemPtr struct_item(const ast::Name& name, Generics generics, std::span<const ast::Field> fields, Span span);
     ItemPtr layout_item(const ast::Name& name, Generics generics, std::span<const ast::IndexBinder> dims, ExprPtr value, Span span);
-    ItemPtr fn_item(const ast::Name& name, Generics generics, std::span<const ast::Param> params, ExprPtr result, const ast::Block& body, Span span);
+    ItemPtr fn_item(const ast::Name& name, Generics generics, std::span<const ast::Param> params, ExprPtr result, Attributes attributes,
+                    const ast::Block& body, Span span);
     ItemPtr kernel_item(const ast::Name& name, Generics generics, std::span<const ast::Param> params, const Clauses& clauses, const ast::Block& body,
                         Span span);
     ItemPtr test_item(const ast::Name& name, const ast::Block& body, Span span);

@@ -46,8 +46,9 @@ ItemPtr Builder::layout_item(const Name& name, Generics generics, std::span<cons
     return make_item<LayoutItem>(*this, ItemKind::layout, span, name, generics, dims, value);
 }
 
-ItemPtr Builder::fn_item(const Name& name, Generics generics, std::span<const Param> params, ExprPtr result, const Block& body, Span span) {
-    return make_item<FnItem>(*this, ItemKind::fn, span, name, generics, params, result, body);
+ItemPtr Builder::fn_item(const Name& name, Generics generics, std::span<const Param> params, ExprPtr result, Attributes attributes,
+                         const Block& body, Span span) {
+    return make_item<FnItem>(*this, ItemKind::fn, span, name, generics, params, result, attributes, body);
 }
 
 ItemPtr Builder::kernel_item(const Name& name, Generics generics, std::span<const Param> params, const Clauses& clauses, const Block& body,

@@ -410,6 +410,7 @@ void Dump::fn(const FnItem& f) {
         expr(f.result);
         out_ += ')';
     }
+    attributes(f.attributes);
     block("(body", f.body);
 }
 

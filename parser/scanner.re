@@ -8,7 +8,7 @@ namespace tegula::syntax {
 using T = Grammar::token;
 
 Token Scanner::scan() {
-    const unsigned char *marker = cursor_, *start = cursor_;
+    const unsigned char *marker = cursor_, *context = cursor_, *start = cursor_;
     for (;;) {
         start = cursor_;
         /*!re2c
@@ -16,6 +16,7 @@ Token Scanner::scan() {
         re2c:define:YYCURSOR = cursor_;
         re2c:define:YYLIMIT = limit_;
         re2c:define:YYMARKER = marker;
+        re2c:define:YYCTXMARKER = context;
         re2c:yyfill:enable = 0;
         re2c:eof = 0;
 
@@ -93,6 +94,7 @@ Token Scanner::scan() {
         ".."  { return make(T::DOTDOT, start); }
         "->"  { return make(T::ARROW, start); }
         "=>"  { return make(T::FAT_ARROW, start); }
+        "@" / ([ \t\r\n]* ("ptx" | "cost") [ \t\r\n]* "(") { return make(T::ATTRIBUTE, start); }
         "@"   { return make(frames_.back().attributes ? T::ATTRIBUTE : T::AT, start); }
         "="   { return make(T::ASSIGN, start); }
         "+="  { return make(T::ADD_ASSIGN, start); }

@@ -161,8 +161,16 @@ void Elaborator::assumed_call(const Module& module, const ast::FnItem& fn, const
     for (const std::string_view name : of_tiles) define(*scope_, name, integer_value(a.number, fn.name.span));
     std::erase_if(of_tensors, [&](std::string_view n) { return scope_->find(n) != nullptr; });
     for (const std::string_view name : of_tensors) define(*scope_, name, tile(made.fn->add_arg(made.fn->body, types_.tile(Fmt::i64)), fn.name.span));
-    for (const ast::Param& p : fn.params) define(*scope_, p.name.text, assumed_param(p, of_tensors, a));
-    run_body(fn, fn.name.span);
+    std::vector<Value> params;
+    for (const ast::Param& p : fn.params) {
+        ast::Param plain = p;
+        if (p.type) plain.type = &plain_type(fn, *p.type);
+        params.push_back(assumed_param(plain, of_tensors, a));
+        define(*scope_, p.name.text, params.back());
+    }
+    const size_t first_inst = made.fn->inst_count();
+    const Value meaning = run_body(fn, fn.name.span);
+    if (is_instruction(fn)) as_instruction(fn, params, meaning, first_inst, fn.name.span);
     instance_ = nullptr;
 }
 

@@ -22,6 +22,7 @@ constexpr HintRow kHints[] = {
     {"loop attribute", "pipeline", 1, 1},    {"loop attribute", "unroll", 0, 1},    {"loop attribute", "parallel", 0, 0},
     {"kernel attribute", "warps", 1, 1},     {"kernel attribute", "cluster", 1, 3}, {"kernel attribute", "specialise", 1, 1},
     {"kernel attribute", "registers", 1, 1}, {"kernel attribute", "decode", 1, 1},  {"kernel attribute", "math", 1, 1},
+    {"kernel attribute", "instructions", 1, 16}, {"function attribute", "ptx", 2, 64}, {"function attribute", "cost", 1, 1},
     {"schedule", "swizzle", 1, 1},           {"schedule", "persistent", 0, 0},      {"schedule", "split_k", 1, 1, "step"},
     {"schedule", "stream_k", 0, 0},
 };
@@ -119,7 +120,7 @@ void Checker::attributes(std::span<const ast::Attribute> list, const char* what)
     for (const ast::Attribute& a : list) {
         const auto same = [&](const ast::Attribute& b) { return b.name.text == a.name.text; };
         const ast::Attribute& first = *std::find_if(list.begin(), list.end(), same);
-        if (&first != &a) {
+        if (&first != &a && a.name.text != "ptx") {
             diags_.report(Diag::bad_attribute, a.name.span, {std::string(a.name.text), "it is given twice"})
                 .labels.push_back({first.name.span, "first given here"});
             continue;
@@ -150,7 +151,7 @@ void Checker::attributes(std::span<const ast::Attribute> list, const char* what)
                     diags_.report(Diag::bad_attribute, arg.name.span, {std::string(a.name.text), "it has no argument `" + std::string(key) + "`"});
                 if (!row->key.empty()) d.notes.push_back("its argument may be given as `" + std::string(row->key) + " = ..`");
             }
-            if (words.empty()) expr(*arg.value);
+            if (words.empty() && (a.name.text != "ptx" || &arg != &a.args[0])) expr(*arg.value);
             const std::string_view word = base_name(*arg.value);
             if (words.empty() || std::find(words.begin(), words.end(), word) != words.end()) continue;
             std::string list_of;
@@ -255,6 +256,7 @@ void Checker::function(const ast::FnItem& f) {
     generics(f.generics);
     parameters(f.params, false);
     if (f.result) type(*f.result);
+    attributes(f.attributes, "function attribute");
     block(f.body);
     scopes_.pop_back();
 }

@@ -18,6 +18,10 @@
 #include "sema/signature.h"
 #include "sema/value.h"
 
+namespace tegula {
+struct Instruction;
+}
+
 namespace tegula::sema {
 
 struct Local {
@@ -107,6 +111,18 @@ public:
         assumed_ = true;
         kernel(module, item, generics);
     }
+
+    // ---- instructions.cpp ----
+    /// Elements of groups along the last dimension, from tiles of their parts; and the parts. Of scalars: [count].
+    ir::ValueId grouped(const std::vector<ir::ValueId>& parts);
+    std::vector<ir::ValueId> parts_of(ir::ValueId whole, size_t count, bool scalars);
+    /// Tiles that are given for groups become tuples of their parts.
+    bool split_groups(const ast::FnItem& fn, std::vector<std::optional<Value>>& given, Span span);
+    std::optional<TileLayout> fragment(const ast::FnItem& fn, const ast::Expr* type, const Shape& shape);
+    std::optional<std::string> ptx_text(const ast::FnItem& fn, const ast::Attribute& a);
+    bool instruction_forms(const ast::FnItem& fn, const std::vector<ir::ValueId>& operands, FormatId result, Instruction& out);
+    /// The result of an instruction whose body, inlined from `first_inst` on, gives `meaning`. The scope is the body's.
+    Value as_instruction(const ast::FnItem& fn, const std::vector<Value>& params, const Value& meaning, size_t first_inst, Span span);
 
     // ---- statements.cpp ----
     void block(const ast::Block& block);
@@ -494,6 +510,10 @@ private:
     std::vector<const ast::Item*> evaluating_;  ///< cycle check
 };
 
+/// Has the function PTX, so that it is an instruction?
+bool is_instruction(const ast::FnItem& fn);
+/// A type in the signature of a function, of an instruction without the layout of fragments.
+const ast::Expr& plain_type(const ast::FnItem& fn, const ast::Expr& type);
 /// Does every value of `from` exist in `to` (the implicit conversions)?
 bool widens(const Format& from, const Format& to);
 Exact exact_real(const Value& v);  ///< of a real constant

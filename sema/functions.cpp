@@ -94,7 +94,7 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
     std::vector<Slot> slots;
     for (const ast::Param& p : fn.params) slots.push_back({p.name.text, p.default_value != nullptr});
     auto given = match_slots(diags_, fn.name.text, slots, args, named, span);
-    if (!given) return poison(span);
+    if (!given || (is_instruction(fn) && !split_groups(fn, *given, span))) return poison(span);
     auto scope = make_scope(module_scope(*function.home));
     for (size_t i = 0; i < fn.generics.size(); ++i) {
         Value open;
@@ -103,7 +103,7 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
     }
     std::vector<std::pair<const ast::Expr*, const Value*>> pairs;
     for (size_t i = 0; i < fn.params.size(); ++i)
-        if ((*given)[i] && fn.params[i].type) pairs.push_back({fn.params[i].type, &*(*given)[i]});
+        if ((*given)[i] && fn.params[i].type) pairs.push_back({&plain_type(fn, *fn.params[i].type), &*(*given)[i]});
     if (!deduce(fn.name.text, fn.generics, pairs, scope, span)) return poison(span);
 
     std::string context = "in function `" + std::string(fn.name.text);
@@ -118,17 +118,23 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
     {
         const ScopeSwitch in(scope_, scope);
         bool ok = true;
+        std::vector<Value> operands;
         for (size_t i = 0; i < fn.params.size(); ++i) {
             const ast::Param& p = fn.params[i];
             Value v = (*given)[i] ? *(*given)[i] : expr(*p.default_value);
+            const __int128 mark = v.i;
             if (p.type) {
-                const std::optional<TypeDesc> t = type_desc(*p.type);
+                const std::optional<TypeDesc> t = type_desc(plain_type(fn, *p.type));
                 v = t ? coerce(v, *t, v.span.valid() ? v.span : span) : poison(span);
             }
             ok &= v.kind != Value::poison;
             define(*scope_, p.name.text, v);
+            if (v.kind == Value::tuple) v.i = mark;
+            operands.push_back(std::move(v));
         }
+        const size_t first_inst = ir().fn().inst_count();
         if (ok) result = run_body(fn, span);
+        if (ok && is_instruction(fn)) result = as_instruction(fn, operands, result, first_inst, span);
     }
     lost_ = std::move(lost);
     --depth_;
@@ -140,7 +146,7 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
 
 Value Elaborator::run_body(const ast::FnItem& fn, Span span) {
     Frame frame(Frame::function, fn.name.text);
-    frame.declared_result = fn.result;
+    frame.declared_result = fn.result ? &plain_type(fn, *fn.result) : nullptr;
     frames_.push_back(&frame);
     block(fn.body);
     frames_.pop_back();

@@ -164,9 +164,11 @@ struct KernelParam {  ///< for hosts: the source-level signature of an instance
 };
 struct Instance {
     std::unique_ptr<ir::Function> fn;
+    std::unique_ptr<ir::Function> plain;  ///< without the program's own instructions, for machines that have none; null: `fn` has none
     LaunchFacts facts;                  ///< for the mask pass
     std::vector<KernelParam> params;
     std::vector<std::string> extents;   ///< names of the trailing extent parameters of `fn`, in order
+    const ir::Function& without_instructions() const { return plain ? *plain : *fn; }
     std::map<std::string, int64_t, std::less<>> named_extents;  ///< values that a host gave for artefacts, which show what launches with them take
 };
 struct Limits {  ///< budgets of compile-time work, each with its own diagnostic

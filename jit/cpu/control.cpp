@@ -265,6 +265,9 @@ static void only_gpu() { TEGULA_CHECK(false, "an op of the GPU passes in a funct
 void Codegen::cpu_cta_id(ir::InstId) { only_gpu(); }
 void Codegen::cpu_num_ctas(ir::InstId) { only_gpu(); }
 void Codegen::cpu_convert(ir::InstId) { only_gpu(); }
+void Codegen::cpu_instruction(ir::InstId) { only_gpu(); }
+void Codegen::cpu_ptx(ir::InstId) { only_gpu(); }
+void Codegen::cpu_ptx_tile(ir::InstId) { only_gpu(); }
 void Codegen::cpu_channel(ir::InstId) { only_gpu(); }
 void Codegen::cpu_channel_put(ir::InstId) { only_gpu(); }
 void Codegen::cpu_channel_get(ir::InstId) { only_gpu(); }

@@ -21,6 +21,8 @@ bool reads_elements(Op op) {
         case Op::select:
         case Op::cast:
         case Op::bitcast:
+        case Op::ptx:
+        case Op::ptx_tile:
         case Op::store:
         case Op::load:
         case Op::atomic:

@@ -16,6 +16,7 @@
 #include "jit/cuda/text.h"
 #include "lang/carried_load.h"
 #include "lang/gpu_scratch.h"
+#include "lang/instruction.h"
 #include "lang/ir.h"
 #include "lang/layout.h"
 #include "lang/overlapped_products.h"
@@ -33,6 +34,9 @@ KernelText emit(const ir::Function& fn, const SourceMap* sources);
 // ---- emit_residency.cpp ----
 bool meets(ir::Op op);                                                    ///< do all threads of a program meet in the operation?
 bool has_constant_indices(const ir::Function& fn, const ir::Inst& load);  ///< its elements are the same in all programs: they come from caches
+
+struct AsmRegister;
+struct AsmFunction;
 
 class Emitter {
 public:
@@ -279,6 +283,12 @@ private:
     Fused* fused(ir::ValueId v);
     std::optional<std::string> fused_at(ir::ValueId v, const std::string& r);
     std::optional<ir::ValueId> splat(ir::ValueId v) const;  ///< a broadcast scalar that needs no registers
+
+    // ---- instructions that programs declare (emit_instruction.cpp) ----
+    AsmFunction asm_function(const Instruction& i, std::string_view ptx, std::span<const ir::ValueId> values, std::span<const PtxRegisters> registers);
+    std::string to_asm(const AsmRegister& r, ir::ValueId v, const std::function<std::string(int)>& element);
+    std::string from_asm(const AsmRegister& r, ir::ValueId v, int i, const std::string& from);
+    void call_instruction(ir::InstId id);
 
     // ---- tiles through scratch (emit_scratch.cpp) ----
     /// Declares a pointer to an area of the instruction's scratch and gives its name.

@@ -107,6 +107,7 @@ std::shared_ptr<const Executable> Engine::compile(LoadedModule& module, const as
     PassOptions passes = pass_options(exe->instance, disabled);
     passes.cancel = cancel;
     run_passes(*exe->instance.fn, passes);
+    keep_plain(exe->instance);
     exe->program = interp::Program::prepare(*exe->instance.fn);
     std::lock_guard lock(module.mutex_);
     // Another thread may have been first; both results are equal, keep one.

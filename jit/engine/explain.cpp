@@ -89,7 +89,7 @@ constexpr double kGain = 1.1;                                   ///< from which 
 
 /// The instance with another layout of a parameter.
 sema::Instance in_layout(const sema::Instance& instance, size_t param, LayoutId layout) {
-    sema::Instance out{std::make_unique<ir::Function>(*instance.fn), instance.facts, instance.params, instance.extents, instance.named_extents};
+    sema::Instance out{std::make_unique<ir::Function>(*instance.fn), nullptr, instance.facts, instance.params, instance.extents, instance.named_extents};
     ir::Value& tensor = out.fn->value(out.fn->params[param].value);
     Type type = out.fn->types().type(tensor.type);
     type.layout = layout;

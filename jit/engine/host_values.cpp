@@ -170,6 +170,7 @@ bool HostRunner::compare_on_machine(const ir::Function& expression, const std::v
     if (!kernel || !same_bits_everywhere(expression)) return true;
     TypeTable& types = module_.types();
     instance.fn = std::make_unique<ir::Function>(std::move(*kernel));
+    keep_plain(instance);
     std::vector<std::shared_ptr<HostTensor>> storage;
     std::vector<Argument> values;
     for (size_t i = 0; i < instance.fn->params.size(); ++i) {

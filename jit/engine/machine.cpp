@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/engine/engine.h"
+#include "lang/instruction.h"
 #include "lang/tensor_strides.h"
 #include "lower/lower.h"
 
@@ -79,6 +80,12 @@ std::vector<size_t> row_extents(const sema::Instance& instance) {
 
 void fix_extent(GpuOptions& options, const sema::Instance& instance, size_t param, int64_t value) {
     options.facts.push_back({instance.fn->params[param].name, 1, value, value});
+}
+
+void keep_plain(sema::Instance& instance) {
+    if (!has_instructions(*instance.fn)) return;
+    instance.plain = std::make_unique<ir::Function>(*instance.fn);
+    forget_instructions(*instance.plain);
 }
 
 ir::Function lowered_for_gpu(const sema::Instance& instance, const GpuOptions& options) {

@@ -58,6 +58,8 @@ public:
 
 /// Reports what the machine has to say (take_warning).
 void report_warning(Machine& machine, DiagSink& diags);
+/// After the shared passes: sets `instance.plain` where the function has instructions of the program.
+void keep_plain(sema::Instance& instance);
 
 /// The options of the GPU passes for an instance, without facts about tensors.
 GpuOptions gpu_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes);

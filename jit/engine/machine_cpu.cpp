@@ -38,12 +38,12 @@ public:
     bool present() override { return missing().empty() || !cpu_.empty(); }  // who asks for another processor shall not get the interpreter
     bool is_gpu() const override { return false; }
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>&) override {
-        return backend().prepare(*instance.fn);
+        return backend().prepare(instance.without_instructions());
     }
     std::optional<std::vector<explain::Note>> explain(const sema::Instance& instance, DiagSink& diags) override {
         if (const std::string problem = backend().compiler().problem(); !problem.empty())
             return diags.report(Diag::machine_unavailable, {}, {"cpu", problem}), std::nullopt;
-        return cpu::explain(*instance.fn, instance.facts, backend().compiler().target(), pool_);
+        return cpu::explain(instance.without_instructions(), instance.facts, backend().compiler().target(), pool_);
     }
     std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>&, std::string_view kind, const Arch*,
                                         const std::atomic<bool>* cancel, DiagSink& diags) override {
@@ -55,7 +55,7 @@ public:
         usual.tensors.resize(instance.fn->params.size());
         if (kind == "llvm@armv8.6-a") usual.features = "+dotprod,+i8mm";
         if (kind.starts_with("llvm@")) usual.triple = "aarch64-linux-gnu", kind = "llvm";
-        auto text = backend().compiler().text(*instance.fn, usual, kind);
+        auto text = backend().compiler().text(instance.without_instructions(), usual, kind);
         if (text) return std::move(*text);
         poll(cancel);
         diags.report(Diag::machine_unavailable, {}, {"cpu", text.error});

@@ -274,6 +274,8 @@ void Planner::plan_inst(ir::InstId id) {
             return plan_while(id);
         case Op::if_else:
             return plan_if(id);
+        case Op::instruction:
+            return plan_structured(id, step_copy);
         case Op::convert:
         case Op::channel:
         case Op::channel_put:

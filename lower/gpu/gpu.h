@@ -27,7 +27,7 @@ struct GpuOptions : LaunchFacts {
 };
 /// The fact of a tensor parameter among `facts` by parameter; null: nothing is known of it.
 const GpuTensor* tensor_fact(const ir::Function& fn, std::span<const GpuTensor> facts, ir::ValueId tensor);
-/// spread, orient, choose, persist, channels, prefetch, place, convert_cleanup, scratch, barriers, defer (the required ones run even when disabled,
+/// spread, instructions, orient, choose, persist, channels, prefetch, place, convert_cleanup, scratch, barriers, defer (the required ones run even when disabled,
 /// in their simplest form).
 std::vector<std::string_view> gpu_pass_names();
 /// Throws InternalError when a pass breaks the IR, and when `prove` finds a missing barrier: nothing unproved is emitted; Cancelled.
@@ -35,6 +35,8 @@ std::vector<std::string_view> gpu_pass_names();
 GpuOptions run_gpu_passes(ir::Function& fn, const GpuOptions& options);
 
 // Single passes.
+/// PTX takes the place of instructions that programs declare, unless `off` (instructions.cpp).
+bool take_instructions(ir::Function& fn, const GpuOptions& options, bool off);
 /// Products whose second factor is decoded are turned, so that it is the first one (orient.cpp).
 bool orient_products(ir::Function& fn);
 /// Sets arch and warps; picks a row of mma_rows() for every dot. Does not change any other instruction.

@@ -32,6 +32,7 @@ bool keep_together(ir::Function& fn, const GpuOptions& options) {
 
 constexpr Pass kPasses[] = {
     {kSpread, false, keep_together},
+    {"instructions", false, [](ir::Function& fn, const GpuOptions& o) { return take_instructions(fn, o, is_off(o, "instructions")); }},
     {"orient", true, [](ir::Function& fn, const GpuOptions&) { return orient_products(fn); }},
     {"choose", false, [](ir::Function& fn, const GpuOptions& o) { return choose_instructions(fn, o), true; }},
     {"persist", true, [](ir::Function& fn, const GpuOptions& o) { return make_persistent(fn, o); }},

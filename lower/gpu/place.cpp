@@ -191,6 +191,8 @@ private:
             case Op::dot_scaled:
                 if (product_row(fn_.gpu_inst(id)).tensor_core()) return product(id);
                 break;
+            case Op::ptx_tile:
+                return in_fragments(id);
             case Op::broadcast:
             case Op::permute:
             case Op::reshape:
@@ -270,6 +272,13 @@ private:
         for (int m = 1; m <= fn_.gpu->warps; m *= 2)
             if (home(a).regs == mma_accumulator(shape, m, fn_.gpu->warps / m) && like.warps() == fn_.gpu->warps) return true;
         return false;
+    }
+    void in_fragments(InstId id) {
+        const InstructionPlacements want = instruction_placements(fn_, fn_.inst(id));
+        std::vector<ValueId> operands(fn_.operands(fn_.inst(id)).begin(), fn_.operands(fn_.inst(id)).end());
+        for (size_t i = 0; i < operands.size(); ++i) operands[i] = demand(any(operands[i]), want.operands[i]);
+        fn_.set_operands(id, operands);
+        set_home(fn_.result(id), want.result);
     }
     void moved(InstId id) {
         const Inst inst = fn_.inst(id);

@@ -46,6 +46,13 @@ private:
 /// The grid that a placed product's accumulator has; nullopt: it lies in no fragment.
 std::optional<WarpGrid> placed_grid(const ir::Function& fn, ir::InstId dot);
 
+/// What `ptx_tile` needs of its operands, and where its result lies.
+struct InstructionPlacements {
+    std::vector<Placement> operands;
+    Placement result;
+};
+InstructionPlacements instruction_placements(const ir::Function& fn, const ir::Inst& inst);
+
 /// The layout in shared memory of a permute's or reshape's result when its operand lies in shared memory as `from`; nullopt: no view.
 std::optional<SharedLayout> shared_view(const ir::Function& fn, const ir::Inst& view, const SharedLayout& from);
 /// Can a row that reads shared memory take operand `which` (0: A, 1: B) from a tile laid out like this?

@@ -132,12 +132,17 @@ private:
     void rule(InstId id) {
         const Inst& inst = fn_.inst(id);
         const auto operands = fn_.operands(inst);
-        if (is_pointwise(inst.op) || inst.op == Op::ptr_add || inst.op == Op::ptr_load || inst.op == Op::ptr_atomic)
+        if (is_pointwise(inst.op) || inst.op == Op::ptx || inst.op == Op::ptr_add || inst.op == Op::ptr_load || inst.op == Op::ptr_atomic)
             for (const ValueId v : operands) same(v, fn_.result(inst));
         if (inst.op == Op::ptr_store)
             for (const ValueId v : operands) same(v, operands[0]);
         if (inst.op == Op::for_loop || inst.op == Op::while_loop || inst.op == Op::if_else) carried(inst);
         if (is_product(inst.op)) product(id);
+        if (inst.op == Op::ptx_tile) {
+            const InstructionPlacements want = instruction_placements(fn_, inst);
+            for (size_t i = 0; i < operands.size(); ++i) need(fn_.placement(operands[i]) == want.operands[i], "an operand is not in its fragment");
+            need(fn_.placement(fn_.result(inst)) == want.result, "the result is not in its fragment");
+        }
         if (fn_.gpu_inst(id).bulk) {
             const bool stores = inst.op == Op::store || inst.op == Op::atomic;
             need(stores && !fn_.gpu_inst(id).global_scratch, "only a store or an atomic through shared memory is done in bulk");

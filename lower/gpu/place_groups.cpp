@@ -144,6 +144,13 @@ void Groups::anchors(InstId id, int depth) {
         }
         return;
     }
+    if (inst.op == Op::ptx_tile) {
+        const InstructionPlacements want = instruction_placements(fn_, inst);
+        products_.push_back({fn_.result(inst), want.result.regs});
+        for (size_t o = 0; o < want.operands.size(); ++o)
+            if (const ValueId v = fn_.operands(inst)[o]; !cheap(v)) products_.push_back({v, want.operands[o].regs});
+        return;
+    }
     const bool memory = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::ptr_load || inst.op == Op::ptr_store ||
                         inst.op == Op::ptr_atomic;
     const bool own = inst.op == Op::channel_get && fn_.gpu->is_own(fn_.operands(inst)[0].v);

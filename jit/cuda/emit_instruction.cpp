@@ -1,0 +1,156 @@
+// Instructions that programs declare (lang/instruction.h): their PTX in an asm statement of a function, called for each element or group of elements
+// of a thread, or once for the fragments of a warp. Several narrow elements share a register as codes side by side, the first one lowest.
+#include <algorithm>
+
+#include "jit/cuda/emitter.h"
+
+namespace tegula::cuda {
+
+/// How the asm statement sees a register.
+struct AsmRegister : PtxRegister {
+    std::string constraint, type;  ///< "r", "unsigned"
+};
+
+/// The function around an asm statement: its parameters are the registers that the text names, results first.
+struct AsmFunction {
+    struct Use {
+        size_t operand;
+        int part;
+        AsmRegister reg;
+    };
+    std::string name;
+    std::vector<Use> uses;
+    size_t results = 0;
+};
+
+namespace {
+
+AsmRegister register_for(const PtxRegister& r, const std::string& element) {
+    const bool native = r.count == 1 && (element == "float" || element == "double");
+    if (native) return {r, element == "float" ? "f" : "d", element};
+    if (r.bits <= 16) return {r, "h", "unsigned short"};
+    return {r, r.bits <= 32 ? "r" : "l", r.bits <= 32 ? "unsigned" : "unsigned long long"};
+}
+
+}  // namespace
+
+/// The register's value, of elements of `v`.
+std::string Emitter::to_asm(const AsmRegister& r, ir::ValueId v, const std::function<std::string(int)>& element) {
+    const Format& f = fn_.elem(v);
+    if (r.constraint == "f" || r.constraint == "d") return element(r.first);
+    if (r.count == 1 && f.container_bytes() * 8 == f.bits) return "(" + r.type + ")" + element(r.first);
+    const std::string wide = r.constraint == "l" ? "unsigned long long" : "unsigned";
+    std::string out;
+    for (int i = 0; i < r.count; ++i) {
+        std::string x = element(r.first + i);
+        if (type_of(v) == "float") prelude_.need("bits"), x = "float_bits(" + x + ")";
+        x = "(" + wide + ")" + x;
+        if (r.count == 1) return "(" + r.type + ")" + x;  // extended as it lies
+        if (f.bits < 64) x = "(" + x + " & " + std::to_string((uint64_t{1} << f.bits) - 1) + "u" + (f.bits > 32 ? "ll" : "") + ")";
+        out += (i ? " | " : "") + x + (i ? " << " + std::to_string(i * f.bits) : "");
+    }
+    return "(" + r.type + ")(" + out + ")";
+}
+
+/// Element `i` of those in the register named `from`.
+std::string Emitter::from_asm(const AsmRegister& r, ir::ValueId v, int i, const std::string& from) {
+    const Format& f = fn_.elem(v);
+    if (r.constraint == "f" || r.constraint == "d") return from;
+    const std::string type = type_of(v), wide = r.constraint == "l" ? "unsigned long long" : "unsigned";
+    const std::string shifted = i == 0 ? "(" + wide + ")" + from : "(" + wide + ")" + from + " >> " + std::to_string(i * f.bits);
+    if (f.is_bool() && r.count == 1) return "(" + from + " != 0)";
+    if (type == "float") return prelude_.need("bits"), "as_float((unsigned)(" + shifted + "))";
+    if (f.bits == f.container_bytes() * 8) return "(" + type + ")(" + shifted + ")";
+    const int rest = (r.constraint == "l" ? 64 : 32) - f.bits;
+    const std::string moved = "(" + shifted + ") << " + std::to_string(rest), n = std::to_string(rest);
+    const bool extends = type == "signed char" || type == "short" || type == "int" || type == "long long";
+    return "(" + type + ")(" + (extends ? "(" + std::string(r.constraint == "l" ? "long long" : "int") + ")(" + moved + ")" : "(" + moved + ")") +
+           " >> " + n + ")";
+}
+
+AsmFunction Emitter::asm_function(const Instruction& i, std::string_view ptx, std::span<const ir::ValueId> values,
+                                  std::span<const PtxRegisters> registers) {
+    const size_t inputs = i.operands.size();
+    std::vector<PtxOperand> names;
+    for (size_t o = 0; o < inputs; ++o) names.push_back(registers[o].named(i.operands[o].name, false));
+    names.push_back(registers[inputs].named(i.result.name, true));
+    const PtxText text = read_ptx(ptx, names, i.on_tiles());
+    TEGULA_CHECK(!text.problem, "the text of an instruction: " + (text.problem ? text.problem->what : ""));
+    AsmFunction out;
+    const auto find = [&](const PtxPiece& p) {
+        return std::ranges::find_if(out.uses, [&](const auto& u) { return u.operand == static_cast<size_t>(p.operand) && u.part == p.part; });
+    };
+    for (const bool written : {true, false}) {
+        for (const PtxPiece& p : text.pieces) {
+            if (p.operand < 0 || (static_cast<size_t>(p.operand) == inputs) != written || find(p) != out.uses.end()) continue;
+            const auto o = static_cast<size_t>(p.operand);
+            const PtxRegister& r = p.part < 0 ? *registers[o].whole : registers[o].parts[static_cast<size_t>(p.part)];
+            out.uses.push_back({o, p.part, register_for(r, type_of(values[o]))});
+        }
+        if (written) out.results = out.uses.size();
+    }
+    std::string body, parameters, lists[2], key = "instruction " + i.name + " " + std::string(ptx);
+    for (const PtxPiece& p : text.pieces) {
+        if (p.operand >= 0) body += "%" + std::to_string(find(p) - out.uses.begin());
+        for (size_t c = p.begin; p.operand < 0 && c < p.end; ++c) body += ptx[c] == '\n' || ptx[c] == '\r' || ptx[c] == '\t' ? ' ' : ptx[c];
+    }
+    if (text.declares && body[body.find_first_not_of(' ')] != '{') body = "{ " + body + " }";
+    for (size_t u = 0; u < out.uses.size(); ++u) {
+        const AsmRegister& r = out.uses[u].reg;
+        const bool written = u < out.results;
+        const std::string name = "x" + std::to_string(u), early = text.statements > 1 ? "=&" : "=";
+        parameters += (u ? ", " : "") + r.type + (written ? "& " : " ") + name;
+        lists[!written] += (u == 0 || u == out.results ? "\"" : ", \"") + (written ? early : "") + r.constraint + "\"(" + name + ")";
+        key += " " + r.type;
+    }
+    out.name = support(key, "ptx",
+                       "// " + i.name + "\n__device__ __forceinline__ void $(" + parameters + ") {\n    asm" + (i.on_tiles() ? " volatile" : "") +
+                           "(\"" + body + "\"\n        : " + lists[0] + " : " + lists[1] + ");\n}\n");
+    return out;
+}
+
+void Emitter::call_instruction(ir::InstId id) {
+    const ir::Inst& inst = fn_.inst(id);
+    const std::optional<Instruction> i = parse_instruction(fn_.strings[static_cast<size_t>(fn_.attrs(inst)[0])]);
+    const Instruction::Form* form = i->form(*fn_.gpu->arch);
+    TEGULA_CHECK(form, "an instruction without text for the architecture");
+    std::vector<ir::ValueId> values(fn_.operands(inst).begin(), fn_.operands(inst).end());
+    const ir::ValueId result = fn_.result(inst);
+    values.push_back(result);
+    std::vector<PtxRegisters> registers_of;
+    for (size_t o = 0; o < i->operands.size(); ++o) registers_of.push_back(ptx_registers(i->operands[o], fn_.elem(values[o])));
+    registers_of.push_back(ptx_registers(i->result, fn_.elem(result)));
+    const AsmFunction function = asm_function(*i, form->text, values, registers_of);
+    const auto element = [&](size_t operand, const std::string& q, int e) {
+        const int n = registers_of[operand].elements;
+        return n == 1 ? q : "(" + q + ") * " + std::to_string(n) + " + " + std::to_string(e);
+    };
+    const auto once = [&](const std::string& q) {
+        open("");
+        std::string arguments;
+        for (size_t u = 0; u < function.uses.size(); ++u) {
+            const auto& [operand, part, reg] = function.uses[u];
+            const std::string y = "y" + std::to_string(u);
+            if (u < function.results) line(reg.type + " " + y + ";");
+            const auto source = [&, o = operand](int e) { return at(values[o], element(o, q, e)); };
+            arguments += (u ? ", " : "") + (u < function.results ? y : to_asm(reg, values[operand], source));
+        }
+        line(function.name + "(" + arguments + ");");
+        for (size_t u = 0; u < function.results; ++u) {
+            const AsmRegister& reg = function.uses[u].reg;
+            for (int e = 0; e < reg.count; ++e)
+                assign_to(result, element(values.size() - 1, q, reg.first + e), from_asm(reg, result, e, "y" + std::to_string(u)));
+        }
+        close();
+    };
+    declare(result);
+    if (is_scalar(result)) return once("");
+    if (i->on_tiles()) converge();
+    each(registers(result) / registers_of.back().elements, once);
+}
+
+void Emitter::cuda_instruction(ir::InstId) { TEGULA_CHECK(false, "an instruction that no GPU pass has decided on"); }
+void Emitter::cuda_ptx(ir::InstId id) { call_instruction(id); }
+void Emitter::cuda_ptx_tile(ir::InstId id) { call_instruction(id); }
+
+}  // namespace tegula::cuda
