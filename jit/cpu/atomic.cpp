@@ -46,10 +46,27 @@ llvm::AtomicRMWInst::BinOp integer_update(ir::AtomicKind kind, bool is_signed) {
     }
 }
 
+llvm::AtomicOrdering ordering(ir::MemoryOrder order) {
+    switch (order) {
+        case ir::MemoryOrder::acquire:
+            return llvm::AtomicOrdering::Acquire;
+        case ir::MemoryOrder::release:
+            return llvm::AtomicOrdering::Release;
+        case ir::MemoryOrder::acq_rel:
+            return llvm::AtomicOrdering::AcquireRelease;
+        default:
+            return llvm::AtomicOrdering::Monotonic;
+    }
+}
+
+Value* compare_and_swap(llvm::IRBuilderBase& b, Value* at, Value* old, Value* wanted, llvm::Align align, llvm::AtomicOrdering order) {
+    return b.CreateAtomicCmpXchg(at, old, wanted, align, order, llvm::AtomicCmpXchgInst::getStrongestFailureOrdering(order));
+}
+
 }  // namespace
 
 /// The old word of an element that is joined with `operand` (a word): tried again until no other program came between.
-Value* Codegen::joined_atomic(ir::AtomicKind kind, const Format& f, Value* at, Value* operand) {
+Value* Codegen::joined_atomic(ir::AtomicKind kind, ir::MemoryOrder order, const Format& f, Value* at, Value* operand) {
     const llvm::Align align(f.bits / 8);
     auto* before = b_.CreateAlignedLoad(operand->getType(), at, align);
     before->setAtomic(llvm::AtomicOrdering::Monotonic);
@@ -64,8 +81,7 @@ Value* Codegen::joined_atomic(ir::AtomicKind kind, const Format& f, Value* at, V
     old->addIncoming(before, start);
     Value* x[2] = {element(old), y};
     Value* joined = b_.CreateTrunc(to_code(scalars_.elementwise(ir::joining_op(kind), f, x), f), operand->getType());
-    const auto order = llvm::AtomicOrdering::SequentiallyConsistent;
-    Value* pair = b_.CreateAtomicCmpXchg(at, old, joined, align, order, order);
+    Value* pair = compare_and_swap(b_, at, old, joined, align, ordering(order));
     old->addIncoming(b_.CreateExtractValue(pair, 0), b_.GetInsertBlock());
     b_.CreateCondBr(b_.CreateExtractValue(pair, 1), after, again);
     b_.SetInsertPoint(after);
@@ -73,25 +89,26 @@ Value* Codegen::joined_atomic(ir::AtomicKind kind, const Format& f, Value* at, V
 }
 
 /// The processor's own update of the element at an aligned address; the old value's code.
-Value* Codegen::native_atomic(ir::AtomicKind kind, const Format& f, Value* at, Value* code, Value* expected) {
+Value* Codegen::native_atomic(ir::AtomicKind kind, ir::MemoryOrder order, const Format& f, Value* at, Value* code, Value* expected) {
     const llvm::Align align(f.bits / 8);
-    const auto order = llvm::AtomicOrdering::SequentiallyConsistent;
     llvm::Type* word = b_.getIntNTy(f.bits);
     Value* v = b_.CreateTrunc(code, word);
     Value* old;
     if (kind == ir::AtomicKind::cas)
-        old = b_.CreateExtractValue(b_.CreateAtomicCmpXchg(at, b_.CreateTrunc(expected, word), v, align, order, order), 0);
+        old = b_.CreateExtractValue(compare_and_swap(b_, at, b_.CreateTrunc(expected, word), v, align, ordering(order)), 0);
     else if (f.is_int() || kind == ir::AtomicKind::xchg)
-        old = b_.CreateAtomicRMW(integer_update(kind, f.is_signed), at, v, align, order);
+        old = b_.CreateAtomicRMW(integer_update(kind, f.is_signed), at, v, align, ordering(order));
     else
-        old = joined_atomic(kind, f, at, v);
+        old = joined_atomic(kind, order, f, at, v);
     return b_.CreateZExt(old, b_.getInt64Ty());
 }
 
 /// Updates the element at `data` + `bit` and gives its old value.
 Value* Codegen::atomic_element(ir::InstId id, Value* data, Value* bit, ir::ValueId value, ir::ValueId expected, const Point& p) {
     const Format& f = fn_.elem(value);
-    const auto kind = static_cast<ir::AtomicKind>(fn_.attrs(fn_.inst(id))[1]);
+    const auto attrs = fn_.attrs(fn_.inst(id));
+    const auto kind = static_cast<ir::AtomicKind>(attrs[1]);
+    const auto order = static_cast<ir::MemoryOrder>(attrs[2]);
     Value* code = to_code(lanes(value, p), f);
     Value* wanted = expected.valid() ? to_code(lanes(expected, p), f) : i64(0);
     const auto call = [&] { return call_support(offsetof(Support, atomic), b_.getInt64Ty(), {i32(id.v), data, bit, code, wanted}); };
@@ -99,7 +116,7 @@ Value* Codegen::atomic_element(ir::InstId id, Value* data, Value* bit, ir::Value
     Value* at = b_.CreateGEP(b_.getInt8Ty(), data, b_.CreateLShr(bit, 3));
     Value* odd = b_.CreateAnd(b_.CreatePtrToInt(at, b_.getInt64Ty()), i64(f.bits / 8 - 1));
     Value* old = choose(
-        b_.CreateICmpEQ(odd, i64(0)), [&] { return native_atomic(kind, f, at, code, wanted); },
+        b_.CreateICmpEQ(odd, i64(0)), [&] { return native_atomic(kind, order, f, at, code, wanted); },
         call);  // a host's tensor may lie anywhere
     return from_code(old, f);
 }

@@ -321,8 +321,8 @@ private:
     // atomic.cpp
     llvm::Value* to_code(llvm::Value* v, const Format& f);
     llvm::Value* from_code(llvm::Value* code, const Format& f);
-    llvm::Value* joined_atomic(ir::AtomicKind kind, const Format& f, llvm::Value* at, llvm::Value* operand);
-    llvm::Value* native_atomic(ir::AtomicKind kind, const Format& f, llvm::Value* at, llvm::Value* code, llvm::Value* expected);
+    llvm::Value* joined_atomic(ir::AtomicKind kind, ir::MemoryOrder order, const Format& f, llvm::Value* at, llvm::Value* operand);
+    llvm::Value* native_atomic(ir::AtomicKind kind, ir::MemoryOrder order, const Format& f, llvm::Value* at, llvm::Value* code, llvm::Value* expected);
     void atomic_elements(ir::InstId id, const Shape& shape, const std::function<llvm::Value*(const Point& p)>& update);
     llvm::Value* atomic_element(ir::InstId id, llvm::Value* data, llvm::Value* bit, ir::ValueId value, ir::ValueId expected, const Point& p);
     // access.cpp, address.cpp

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lang/program_order.h"
+
 namespace tegula::cpu {
 
 using ir::Op;
@@ -199,6 +201,7 @@ bool Planner::may_touch_same(ir::InstId load, ir::InstId writer) const {
         if (inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic) return param_of(object);
         return inst.op == Op::ptr_load || inst.op == Op::ptr_store || inst.op == Op::ptr_atomic ? pointer_root(fn_, object) : -1;
     };
+    if (ir::orders_accesses(fn_, fn_.inst(writer))) return true;
     const int from = parameter(fn_.inst(load)), to = parameter(fn_.inst(writer));
     return options_.may_alias || from < 0 || to < 0 || from == to;
 }

@@ -180,20 +180,36 @@ void write_part(Machine& m, const Info& info, const View& view) {
 
 }  // namespace
 
+Ordering::Ordering(Machine& m, const Info& info) : m_(m) {
+    const auto order = static_cast<ir::MemoryOrder>(info.attrs[2]);
+    if (!m.shared.history || static_cast<ir::MemoryScope>(info.attrs[3]) == ir::MemoryScope::cta) return;
+    acquires_ = order == ir::MemoryOrder::acquire || order == ir::MemoryOrder::acq_rel;
+    releases_ = order == ir::MemoryOrder::release || order == ir::MemoryOrder::acq_rel;
+    if (releases_) handed_over_ = History::released(m.strand);
+}
+
+Ordering::~Ordering() {
+    if (released_) m_.shared.history->go_on(m_.strand);
+}
+
 void AtomicSink::run(int64_t at, int64_t bit, int64_t stride, int64_t count) {
     for (int64_t i = 0; i < count; ++i, bit += stride) {
+        ordering.before(memory, bit);
         if (m.shared.checked) memory.trace(bit, 0, 1, at + i);
         const uint64_t old = memory.load_code(bit);
         const uint64_t v = get_code(*value.format, value.width, m.at(value), at + i);
         set_code(value.width, out, at + i, old);
+        bool written = true;
         if (kind == ir::AtomicKind::xchg) {
             memory.store_code(bit, v);
         } else if (kind == ir::AtomicKind::cas) {
-            if (old == get_code(*value.format, value.width, m.at(*expected), at + i)) memory.store_code(bit, v);
+            written = old == get_code(*value.format, value.width, m.at(*expected), at + i);
+            if (written) memory.store_code(bit, v);
         } else {
             const uint64_t codes[2] = {old, v};
             memory.store_code(bit, scalar::eval_elementwise(ir::joining_op(kind), *value.format, codes));
         }
+        ordering.after(memory, bit, written);
     }
 }
 
@@ -221,7 +237,8 @@ void step_atomic(Machine& m, const Step& s) {
     const Tile& value = info.in[next++];
     const Tile* expected = kind == ir::AtomicKind::cas ? &info.in[next++] : nullptr;
     const uint8_t* mask = info.access.flags & Access::has_mask ? m.at(info.in[next++]) : nullptr;
-    AtomicSink sink{m, memory, kind, value, expected, m.at(info.out[0])};
+    Ordering ordering(m, info);
+    AtomicSink sink{m, memory, ordering, kind, value, expected, m.at(info.out[0])};
     const auto lock = guard(m, view, true);
     walk.each(mask, sink);
 }

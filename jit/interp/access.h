@@ -141,10 +141,34 @@ void AccessWalk::each(const uint8_t* mask, Sink& sink) {
     }
 }
 
+/// What an atomic instruction orders, in a run with race shadows. Its elements release what came before the instruction, not what others of them
+/// acquire.
+class Ordering {
+public:
+    Ordering(Machine& m, const Info& info);
+    ~Ordering();
+    Ordering(const Ordering&) = delete;
+    /// In front of the update of an element, and behind it.
+    void before(Memory& memory, int64_t bit) {
+        if (acquires_) memory.acquire(bit);
+    }
+    void after(Memory& memory, int64_t bit, bool written) {
+        if (!releases_ || !written) return;
+        memory.release(bit, handed_over_);
+        released_ = true;
+    }
+
+private:
+    Machine& m_;
+    bool acquires_ = false, releases_ = false, released_ = false;
+    Clock handed_over_;
+};
+
 /// Read-modify-write of each element; old values go to `out`. The caller holds the lock of the run's memory.
 struct AtomicSink {
     Machine& m;
     Memory& memory;
+    Ordering& ordering;
     ir::AtomicKind kind;
     const Tile& value;
     const Tile* expected;

@@ -62,11 +62,15 @@ Cell* Machine::page_of(Shadow& shadow, uint64_t at, const std::string& name) {
     std::unique_ptr<Cell[]>& page = shadow.pages[at / Shadow::kPage];
     if (page) return page.get();
     const uint64_t cells = std::min(Shadow::kPage, shadow.cells - at / Shadow::kPage * Shadow::kPage);
-    const uint64_t bytes = shared.shadow_bytes + cells * sizeof(Cell);
-    if (bytes <= shared.shadow_limit) page.reset(new (std::nothrow) Cell[cells]());
-    if (page) {
+    if (count_shadow(cells * sizeof(Cell), name)) page.reset(new (std::nothrow) Cell[cells]());
+    return page.get();
+}
+
+bool Machine::count_shadow(uint64_t more, const std::string& name) {
+    const uint64_t bytes = shared.shadow_bytes + more;
+    if (bytes <= shared.shadow_limit) {
         shared.shadow_bytes = bytes;
-        return page.get();
+        return true;
     }
     if (end(RunResult::out_of_memory)) {
         const bool budget = shared.options.memory_budget != 0;
@@ -74,7 +78,7 @@ Cell* Machine::page_of(Shadow& shadow, uint64_t at, const std::string& name) {
         shared.ended.have = (budget ? "the budget of " : "this machine has for it: ") + std::to_string(shared.shadow_limit);
         shared.ended.help = "a checked run keeps 12 bytes for each element that programs touch: run it unchecked, or on a smaller tensor";
     }
-    return nullptr;
+    return false;
 }
 
 bool Machine::poll() {
@@ -143,10 +147,12 @@ void Machine::run_program(uint64_t index, uint64_t place) {
     linear = index;
     position = place;
     std::ranges::copy(program_of(index, shared.grid), program);
+    if (shared.history) strand = shared.history->begin(linear);
     execute(plan.body, static_cast<uint32_t>(plan.steps.size()));
 }
 
-void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::string> args, int64_t element, const Shape* shape) {
+void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::string> args, int64_t element, const Shape* shape,
+            const std::string& help) {
     Shared& s = m.shared;
     std::lock_guard lock(s.errors_mutex);
     const uint64_t failed = s.failed.load(std::memory_order_relaxed);
@@ -160,6 +166,7 @@ void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::st
         d.notes.push_back("in program (" + std::to_string(m.program[0]) + ", " + std::to_string(m.program[1]) + ", " + std::to_string(m.program[2]) +
                           ")");
     if (element >= 0) d.notes.push_back("at element " + (shape ? point_text(element, *shape) : std::to_string(element)) + " of the tile");
+    if (!help.empty()) d.notes.push_back(help);
     s.errors.push_back(d);
     uint8_t expected = RunResult::ok;
     s.status.compare_exchange_strong(expected, RunResult::failed);

@@ -4,10 +4,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "jit/interp/history.h"
 #include "jit/interp/plan.h"
 #include "lang/layout.h"
 #include "lang/run_end.h"
@@ -15,12 +18,12 @@
 
 namespace tegula::interp {
 
-/// Who touched an element last, for the race check: program number + 1, 0 for nobody.
+/// Who touched an element, for the race check, by stretch (history.h); 0 for nobody.
 struct Cell {
-    uint32_t writer = 0;
-    uint32_t readers[2] = {0, 0};  ///< two different ones are enough: at least one differs from any writer
+    uint32_t writer = 0;          ///< the last plain write
+    uint32_t others[2] = {0, 0};  ///< reads and atomics since then
 };
-constexpr uint32_t kAtomicWriter = 0x80000000u;
+constexpr uint32_t kAtomicAccess = 0x80000000u;
 
 /// Race shadow of one piece of storage; arguments that share memory share it. Cells are made in pages, when a program first touches one of them.
 struct Shadow {
@@ -29,6 +32,8 @@ struct Shadow {
     unsigned unit = 8;   ///< bits per cell
     uint64_t cells = 0;  ///< of the whole storage
     std::vector<std::unique_ptr<Cell[]>> pages;
+    std::unordered_map<uint64_t, std::vector<uint32_t>> more;  ///< by cell: reads and atomics that it has no room for
+    std::unordered_map<uint64_t, Clock> released;              ///< by cell: what an acquire there finds
 };
 
 /// A tensor or pointer argument (or, for extract and deposit, a tile) as memory.
@@ -51,12 +56,13 @@ struct Shared {
     const Plan& plan;
     const RunOptions& options;
     uint64_t grid[3] = {1, 1, 1};
-    uint64_t ctas = 1;  ///< of a persistent form: what counts as a program of the run
+    uint64_t ctas = 1;              ///< of a persistent form: what counts as a program of the run
     std::vector<View> views;        ///< per parameter
     std::vector<uint64_t> scalars;  ///< per parameter: code, or pointer value
     std::vector<std::unique_ptr<Shadow>> shadows;
     uint64_t shadow_bytes = 0, shadow_limit = 0;  ///< of the pages that were made; checked runs have one worker
-    std::mutex memory;  ///< atomics and sub-byte stores
+    std::optional<History> history;               ///< with race shadows
+    std::mutex memory;                            ///< atomics and sub-byte stores
     std::atomic<bool> stop{false};
     std::atomic<uint64_t> steps_taken{0};
     std::atomic<uint8_t> status{RunResult::ok};
@@ -89,6 +95,7 @@ struct Machine {
     int64_t lanes = 1;
     uint64_t program[3] = {0, 0, 0};
     uint64_t linear = 0, position = 0;  ///< the program's number; its place in the run's order
+    Strand strand;                      ///< where it stands among the others, with race shadows
     uint64_t steps_left = 0;            ///< of the batch taken from the budget
     const Step* running = nullptr;      ///< the last step that was begun
     bool stopped = false;
@@ -121,6 +128,8 @@ struct Machine {
     bool end(RunResult::Status status);
     /// The page of a race shadow that holds cell `at`; null when memory for it is not to be had, which ends the run.
     Cell* page_of(Shadow& shadow, uint64_t at, const std::string& name);
+    /// Counts memory of race shadows, of the one of parameter `name`; false when there is none left, which ends the run.
+    bool count_shadow(uint64_t bytes, const std::string& name);
     /// Polls cancellation and the end of the run; to be called at least every few milliseconds. True: stop.
     bool poll();
     void run_program(uint64_t index, uint64_t place);
@@ -138,8 +147,13 @@ private:
 std::array<uint64_t, 3> program_of(uint64_t number, const uint64_t (&grid)[3]);
 
 /// Reports one T09 row for an instruction: once per instruction and row, with the program's id and, if not negative, the element's index as
-/// notes. It ends the run: the program goes on to its next back edge, or to its end, and no later one begins.
-void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::string> args, int64_t element = -1, const Shape* shape = nullptr);
+/// notes, and `help` behind them. It ends the run: the program goes on to its next back edge, or to its end, and no later one begins.
+void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::string> args, int64_t element = -1, const Shape* shape = nullptr,
+            const std::string& help = {});
+
+/// The name of the view's parameter; an element's indices where the view has them (strides nest), else its number in storage.
+std::string param_name(const Machine& m, const View& view);
+std::string element_text(const View& view, int64_t bit);
 
 /// Memory for one access, checked and traced. `element` numbers the accessed part in row-major order.
 class Memory {
@@ -153,9 +167,15 @@ public:
     uint64_t load_code(int64_t bit) const;
     void store_code(int64_t bit, uint64_t code) const;
     const View& view() const { return view_; }
+    /// Of an atomic in a run with race shadows: what was released at the element comes before what this program does from here on; and `what`
+    /// comes before whatever an acquire of the element precedes.
+    void acquire(int64_t bit);
+    void release(int64_t bit, const Clock& what);
 
 private:
+    uint64_t cell_of(int64_t bit) const;
     void trace_race(int64_t bit, int64_t element);
+    void note(Cell& cell, uint64_t at, uint32_t access);
     void trace_initialised(int64_t bit, int64_t element);
     Machine& m_;
     const Info& info_;

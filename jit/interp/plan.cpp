@@ -394,6 +394,7 @@ void Planner::build() {
 std::unique_ptr<Plan> make_plan(const ir::Function& fn) {
     auto plan = std::make_unique<Plan>();
     plan->fn = &fn;
+    plan->order = ir::program_order(fn);
     Planner(fn, *plan).build();
     return plan;
 }

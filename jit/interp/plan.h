@@ -10,6 +10,7 @@
 
 #include "jit/interp/elementwise.h"
 #include "lang/ir.h"
+#include "lang/program_order.h"
 
 namespace tegula::interp {
 
@@ -68,6 +69,7 @@ struct Plan {
     std::vector<Tile> results;  ///< of expression functions
     uint64_t arena_bytes = 0;
     size_t rings = 0;  ///< channels of a function in GPU form
+    ir::ProgramOrder order;
 };
 
 std::unique_ptr<Plan> make_plan(const ir::Function& fn);

@@ -146,13 +146,14 @@ void step_ptr_atomic(Machine& m, const Step& s) {
     const Tile* expected = kind == ir::AtomicKind::cas ? &info.in[next++] : nullptr;
     const uint8_t* mask = info.attrs[0] & ir::Access::has_mask ? m.at(info.in[next++]) : nullptr;
     uint8_t* out = m.at(info.out[0]);
+    Ordering ordering(m, info);
     const auto lock = guard(m, info.in[0], true);
     Lanes(m, info, "an atomic")
         .each(
             mask,
             [&](const View& view, int64_t at, int64_t bit, int64_t count) {
                 Memory memory(m, info, view, true, true, true);
-                AtomicSink sink{m, memory, kind, value, expected, out};
+                AtomicSink sink{m, memory, ordering, kind, value, expected, out};
                 sink.run(at, bit, view.bits, count);
             },
             [&](int64_t at, int64_t count) { std::memset(out + at * value.width, 0, static_cast<size_t>(count) * value.width); });

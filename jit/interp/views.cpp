@@ -114,6 +114,7 @@ void make_shadows(Shared& shared) {
         shared.shadows.push_back(std::move(shadow));
         shared.ended.need.clear();
     }
+    shared.history.emplace(shared.plan.order.orders);
 }
 
 }  // namespace tegula::interp

@@ -1,0 +1,28 @@
+// Facts about order among programs (program_order.h).
+#include "lang/program_order.h"
+
+namespace tegula::ir {
+
+bool orders_accesses(const Function& fn, const Inst& inst) {
+    return is_atomic(inst.op) && static_cast<MemoryOrder>(fn.attrs(inst)[2]) != MemoryOrder::relaxed;
+}
+
+ProgramOrder program_order(const Function& fn) {
+    ProgramOrder out;
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (const InstId id : fn.block(BlockId{b}).insts) {
+            const Inst& inst = fn.inst(id);
+            if (!is_atomic(inst.op)) continue;
+            out.atomics = true;
+            out.orders = out.orders || (orders_accesses(fn, inst) && static_cast<MemoryScope>(fn.attrs(inst)[3]) != MemoryScope::cta);
+            for (BlockId at = inst.parent; at.valid();) {
+                const InstId owner = fn.block(at).owner;
+                if (!owner.valid()) break;
+                out.polls = out.polls || fn.inst(owner).op == Op::while_loop;
+                at = fn.inst(owner).parent;
+            }
+        }
+    return out;
+}
+
+}  // namespace tegula::ir

@@ -1,0 +1,19 @@
+// What programs of a launch wait for and tell each other: facts about instructions and whole functions that passes and machines go by.
+#pragma once
+#include "lang/ir.h"
+
+namespace tegula::ir {
+
+inline bool is_atomic(Op op) { return op == Op::atomic || op == Op::ptr_atomic; }
+
+/// Do other accesses of the program keep their places in front of the instruction, or behind it?
+bool orders_accesses(const Function& fn, const Inst& inst);
+
+struct ProgramOrder {
+    bool atomics = false;  ///< it updates memory by atomics
+    bool orders = false;   ///< and some order other accesses, also for other programs
+    bool polls = false;    ///< a `while` loop may wait for what another program does
+};
+ProgramOrder program_order(const Function& fn);
+
+}  // namespace tegula::ir
