@@ -117,10 +117,10 @@ private:
         return trailing_comments(i + 1);
     }
 
-    /// A kernel's clauses each start a line of their own; other lines have one part.
+    /// Clauses of a kernel and attributes of a function each start a line of their own; other lines have one part.
     size_t logical_line(size_t i) {
         size_t base = depth_ * kTab;
-        kernel_header_ = pieces_[i].kind == T::KERNEL;
+        kernel_header_ = pieces_[i].kind == T::KERNEL || pieces_[i].kind == T::FN;
         bool is_struct = pieces_[i].kind == T::STRUCT;
         bool clauses = false;
         size_t end = line_end(i), part = i;

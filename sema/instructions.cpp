@@ -286,7 +286,7 @@ Value Elaborator::as_instruction(const ast::FnItem& fn, const std::vector<Value>
     const ValueId whole = ir().fn().result(ir().emit(Op::instruction, operands, {&result_type, 1}, {&text, 1}));
     const bool scalars = out.grouped() && !from_tiles && ir().fn().type(units[0]).shape.rank == 0;
     if (meaning.kind != Value::tuple) return tile(scalars ? ir().reshape(whole, Shape{}) : whole, span);
-    if (!from_tuples) return tile(whole, span);
+    if (!from_tuples && !scalars) return tile(whole, span);
     std::vector<Value> items;
     for (const ValueId v : parts_of(whole, meaning.items.size(), scalars)) items.push_back(tile(v, span));
     return tuple(std::move(items), span);

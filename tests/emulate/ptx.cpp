@@ -97,6 +97,7 @@ CpuOperand& Context::operand(const std::string& name, unsigned number) {
 }
 
 uint64_t Context::read(const std::string& name) {
+    if (name[0] == '0' && (name[1] == 'f' || name[1] == 'd')) return std::strtoull(name.c_str() + 2, nullptr, 16);
     if (name[0] == '-' || (name[0] >= '0' && name[0] <= '9')) return static_cast<uint64_t>(std::strtoll(name.c_str(), nullptr, 0));
     return read(operand(name));
 }
@@ -281,6 +282,7 @@ void execute(const Instruction& in, Context& c) {
     if (starts(in.name, "wgmma.mma_async")) return wgmma(in, c);
     if (starts(in.name, "ldmatrix")) return ldmatrix(in, c);
     if (starts(in.name, "stmatrix")) return stmatrix(in, c);
+    if (scalar_operation(in, c)) return;
     m.fail("the CPU machine does not know the instruction " + in.name);
 }
 

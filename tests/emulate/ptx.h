@@ -56,6 +56,7 @@ void pair_arithmetic(const Instruction& in, Context& c);
 void stmatrix(const Instruction& in, Context& c);
 void tensor_store(const Instruction& in, Context& c);
 void tensor_reduce(const Instruction& in, Context& c);
+bool scalar_operation(const Instruction& in, Context& c);  ///< arithmetic of single registers (ptx_scalar.cpp); false: another instruction
 void tcgen05(const Instruction& in, Context& c);  ///< tensor memory and its products (tensor_memory.cpp)
 
 }  // namespace tegula::on_cpu
