@@ -274,8 +274,18 @@ private:
         return false;
     }
     void in_fragments(InstId id) {
-        const InstructionPlacements want = instruction_placements(fn_, fn_.inst(id));
+        // The widest of operands and result says where groups lie, if its own layout keeps them together.
         std::vector<ValueId> operands(fn_.operands(fn_.inst(id)).begin(), fn_.operands(fn_.inst(id)).end());
+        std::optional<TileLayout> groups;
+        int64_t most = 0;
+        for (size_t i = 0; i <= operands.size() && !simple_; ++i) {
+            const ValueId v = i < operands.size() ? operands[i] : fn_.result(id);
+            const int64_t bits = fn_.type(v).shape.elements() * fn_.elem(v).bits;
+            if (bits <= most || (i < operands.size() && home(v).kind != Placement::registers)) continue;
+            const auto found = instruction_groups(fn_, fn_.inst(id), i, i < operands.size() ? home(v).regs : group(v).regs);
+            if (found) groups = found, most = bits;
+        }
+        const InstructionPlacements want = instruction_placements(fn_, fn_.inst(id), groups);
         for (size_t i = 0; i < operands.size(); ++i) operands[i] = demand(any(operands[i]), want.operands[i]);
         fn_.set_operands(id, operands);
         set_home(fn_.result(id), want.result);

@@ -51,7 +51,12 @@ struct InstructionPlacements {
     std::vector<Placement> operands;
     Placement result;
 };
-InstructionPlacements instruction_placements(const ir::Function& fn, const ir::Inst& inst);
+/// Groups of elements lie as `groups` says, or in the plain layout; tiles of a warp in their fragments.
+InstructionPlacements instruction_placements(const ir::Function& fn, const ir::Inst& inst, const std::optional<TileLayout>& groups = {});
+bool instruction_on_tiles(const ir::Function& fn, const ir::Inst& inst);
+/// The layout of groups that operand number `operand` (behind the last one: the result) has when it lies in `l`; nullopt: its groups are torn there, or
+/// the instruction takes tiles.
+std::optional<TileLayout> instruction_groups(const ir::Function& fn, const ir::Inst& inst, size_t operand, const TileLayout& l);
 
 /// The layout in shared memory of a permute's or reshape's result when its operand lies in shared memory as `from`; nullopt: no view.
 std::optional<SharedLayout> shared_view(const ir::Function& fn, const ir::Inst& view, const SharedLayout& from);

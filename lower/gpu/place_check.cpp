@@ -139,7 +139,8 @@ private:
         if (inst.op == Op::for_loop || inst.op == Op::while_loop || inst.op == Op::if_else) carried(inst);
         if (is_product(inst.op)) product(id);
         if (inst.op == Op::ptx_tile) {
-            const InstructionPlacements want = instruction_placements(fn_, inst);
+            const auto groups = instruction_groups(fn_, inst, operands.size(), fn_.placement(fn_.result(inst)).regs);
+            const InstructionPlacements want = instruction_placements(fn_, inst, groups);
             for (size_t i = 0; i < operands.size(); ++i) need(fn_.placement(operands[i]) == want.operands[i], "an operand is not in its fragment");
             need(fn_.placement(fn_.result(inst)) == want.result, "the result is not in its fragment");
         }

@@ -101,6 +101,10 @@ void Groups::connect(InstId id) {
     if (a.like.valid())
         for (const size_t i : a.operands) join(operands[i], a.like);
     if (inst.op == Op::for_loop || inst.op == Op::while_loop || inst.op == Op::if_else) connect_carried(inst);
+    if (inst.op == Op::ptx_tile && !instruction_on_tiles(fn_, inst)) {
+        for (const ValueId v : operands) relations_.emplace(v.v, id);
+        relations_.emplace(fn_.result(inst).v, id);
+    }
     if (is_relation(inst.op) && operands.size() && is_tile(operands[0]) && is_tile(fn_.result(inst))) {
         relations_.emplace(operands[0].v, id);
         relations_.emplace(fn_.result(inst).v, id);
@@ -145,6 +149,7 @@ void Groups::anchors(InstId id, int depth) {
         return;
     }
     if (inst.op == Op::ptx_tile) {
+        if (!instruction_on_tiles(fn_, inst)) return;
         const InstructionPlacements want = instruction_placements(fn_, inst);
         products_.push_back({fn_.result(inst), want.result.regs});
         for (size_t o = 0; o < want.operands.size(); ++o)
@@ -196,26 +201,38 @@ void Groups::give(uint32_t group, TileLayout layout) {
     spread(group);
 }
 
-/// Carries a group's layout over shape ops to groups without one, nearest first.
+/// Carries a group's layout over shape ops, and over instructions that take several elements at once, to groups without one, nearest first.
 void Groups::spread(uint32_t group) {
     std::vector<uint32_t> work{group};
+    const auto reach = [&](ValueId v, std::optional<TileLayout> l) {
+        if (!l || !is_tile(v) || cheap(v) || layouts_[find(v)]) return;
+        // A group that moves more memory than the one that asks decides for itself.
+        const uint32_t target = find(v);
+        const auto heavy = anchors_.find(target), light = anchors_.find(work[0]);
+        if (heavy != anchors_.end() && light != anchors_.end() && heavy->second.weight > light->second.weight) return;
+        layouts_[target] = std::move(l);
+        work.push_back(target);
+    };
     for (size_t at = 0; at < work.size(); ++at) {
         const auto [begin, end] = relations_.equal_range(work[at]);
         for (auto it = begin; it != end; ++it) {
             const Inst& inst = fn_.inst(it->second);
-            const ValueId from = fn_.operands(inst)[0], to = fn_.result(inst);
-            if (cheap(from) || cheap(to)) continue;
-            const uint32_t a = find(from), b = find(to);
-            if (!layouts_[a] == !layouts_[b]) continue;
-            const bool forward = layouts_[a].has_value();
-            auto l = forward ? result_layout(fn_, inst, *layouts_[a]) : operand_layout(fn_, inst, *layouts_[b]);
-            if (!l) continue;
-            // A group that moves more memory than the one that asks decides for itself.
-            const uint32_t target = forward ? b : a;
-            const auto heavy = anchors_.find(target), light = anchors_.find(work[0]);
-            if (heavy != anchors_.end() && light != anchors_.end() && heavy->second.weight > light->second.weight) continue;
-            layouts_[target] = std::move(l);
-            work.push_back(target);
+            const TileLayout from = *layouts_[work[at]];
+            std::vector<ValueId> values(fn_.operands(inst).begin(), fn_.operands(inst).end());
+            const ValueId result = fn_.result(inst);
+            if (inst.op != Op::ptx_tile) {
+                if (cheap(values[0]) || cheap(result)) continue;
+                if (find(values[0]) == work[at]) reach(result, result_layout(fn_, inst, from));
+                if (find(result) == work[at]) reach(values[0], operand_layout(fn_, inst, from));
+                continue;
+            }
+            values.push_back(result);
+            std::optional<TileLayout> groups;
+            for (size_t i = 0; i < values.size() && !groups; ++i)
+                if (!cheap(values[i]) && find(values[i]) == work[at]) groups = instruction_groups(fn_, inst, i, from);
+            if (!groups) continue;
+            const InstructionPlacements want = instruction_placements(fn_, inst, groups);
+            for (size_t i = 0; i < values.size(); ++i) reach(values[i], i + 1 < values.size() ? want.operands[i].regs : want.result.regs);
         }
     }
 }

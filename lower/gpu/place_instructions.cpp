@@ -24,24 +24,48 @@ TileLayout with_groups(const TileLayout& l, int group, const Shape& shape) {
     return out;
 }
 
+/// The layout of groups whose elements lie in `l` as with_groups says; nullopt: they do not.
+std::optional<TileLayout> groups_in(const TileLayout& l, int group, const Shape& groups) {
+    const auto shift = static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(group)));
+    const size_t last = l.shape.rank - 1u;
+    if (l.bits[last] < shift || l.reg.size() < shift) return std::nullopt;
+    TileLayout out = l;
+    out.shape = groups;
+    out.bits[last] = static_cast<uint8_t>(out.bits[last] - shift);
+    out.reg.erase(out.reg.begin(), out.reg.begin() + shift);
+    for (std::vector<uint64_t>* part : {&out.reg, &out.warp})
+        for (uint64_t& v : *part) v >>= shift;
+    for (uint64_t& v : out.lane) v >>= shift;
+    return with_groups(out, group, l.shape) == l ? std::optional(out) : std::nullopt;
+}
+
+Instruction instruction_in(const Function& fn, const Inst& inst) { return *parse_instruction(fn.strings[static_cast<size_t>(fn.attrs(inst)[0])]); }
+
+Shape groups_shape(const Function& fn, const Inst& inst, const Instruction& i) {
+    Shape shape = fn.type(fn.result(inst)).shape;
+    shape.dims[shape.rank - 1u] /= i.result.group;
+    return shape;
+}
+
 }  // namespace
 
-InstructionPlacements instruction_placements(const Function& fn, const Inst& inst) {
-    const std::optional<Instruction> i = parse_instruction(fn.strings[static_cast<size_t>(fn.attrs(inst)[0])]);
-    InstructionPlacements out;
-    const auto place = [&](const Instruction::Operand& operand, ValueId v, const TileLayout& groups) {
-        const Shape& shape = fn.type(v).shape;
-        return in_registers(i->on_tiles() ? in_every_warp(*operand.fragment, fn.gpu->warps) : with_groups(groups, operand.group, shape));
+bool instruction_on_tiles(const Function& fn, const Inst& inst) { return instruction_in(fn, inst).on_tiles(); }
+
+std::optional<TileLayout> instruction_groups(const Function& fn, const Inst& inst, size_t operand, const TileLayout& l) {
+    const Instruction i = instruction_in(fn, inst);
+    if (i.on_tiles()) return std::nullopt;
+    return groups_in(l, operand < i.operands.size() ? i.operands[operand].group : i.result.group, groups_shape(fn, inst, i));
+}
+
+InstructionPlacements instruction_placements(const Function& fn, const Inst& inst, const std::optional<TileLayout>& given) {
+    const Instruction i = instruction_in(fn, inst);
+    const TileLayout groups = given ? *given : i.on_tiles() ? TileLayout{} : plain_layout(groups_shape(fn, inst, i), fn.gpu->warps);
+    const auto place = [&](const Instruction::Operand& operand, ValueId v) {
+        return in_registers(i.on_tiles() ? in_every_warp(*operand.fragment, fn.gpu->warps) : with_groups(groups, operand.group, fn.type(v).shape));
     };
-    TileLayout groups;
-    if (!i->on_tiles()) {
-        Shape shape = fn.type(fn.result(inst)).shape;
-        shape.dims[shape.rank - 1u] /= i->result.group;
-        groups = plain_layout(shape, fn.gpu->warps);
-    }
-    const auto operands = fn.operands(inst);
-    for (size_t o = 0; o < operands.size(); ++o) out.operands.push_back(place(i->operands[o], operands[o], groups));
-    out.result = place(i->result, fn.result(inst), groups);
+    InstructionPlacements out;
+    for (size_t o = 0; o < i.operands.size(); ++o) out.operands.push_back(place(i.operands[o], fn.operands(inst)[o]));
+    out.result = place(i.result, fn.result(inst));
     return out;
 }
 
