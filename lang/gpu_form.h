@@ -32,7 +32,7 @@ struct Placement {
 
 /// Per instruction.
 struct GpuInst {
-    int row = 0;                  ///< dot, dot_scaled: index into mma_rows()
+    int row = 0;                  ///< dot, dot_scaled: number of the row (Function::row)
     int64_t scratch_offset = -1;  ///< bytes of dynamic shared memory that the instruction may use while it runs; -1: none
     int64_t scratch_bytes = 0;
     bool global_scratch = false;  ///< the scratch does not fit and lies in the launch's workspace (one slice per program)
@@ -46,9 +46,6 @@ struct GpuInst {
 };
 
 constexpr int kMostLate = 7;  ///< products under way that threads can be told to leave so
-
-/// The instruction that computes a product.
-inline const MmaRow& product_row(const GpuInst& inst) { return mma_rows()[static_cast<size_t>(inst.row)]; }
 
 /// A ring of `stages` tiles in shared memory between the producer (TMA or cp.async) and the consumer.
 ///

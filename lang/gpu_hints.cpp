@@ -95,7 +95,7 @@ int shared_programs(const Function& fn) {
     int64_t needed = 0;
     for (uint32_t b = 0; b < fn.block_count(); ++b)
         for (const InstId id : fn.block(BlockId{b}).insts) {
-            if (is_product(fn.inst(id).op) && product_row(fn.gpu_inst(id)).kind != MmaRow::mma) return 1;
+            if (is_product(fn.inst(id).op) && product_row(fn, id).kind != MmaRow::mma) return 1;
             if (fn.inst(id).op == Op::for_loop) needed = std::max(needed, streaming_registers(fn, fn.inst(id)));
         }
     if (needed == 0) return 1;

@@ -214,7 +214,7 @@ void Rule::convert() {
 }
 
 void Rule::dot() {
-    const MmaRow& row = product_row(fn_.gpu_inst(id_));
+    const MmaRow& row = product_row(fn_, id_);
     if (inst_.op == Op::dot_scaled) {
         for (size_t i : {0u, 1u, 3u, 4u})
             if (i > 1 ? scale_place(fn_, inst_, i) == ScalePlace::scratch : !row.tensor_core()) stage(i, 4);
@@ -321,7 +321,7 @@ std::optional<TileLayout> scale_layout(const TileLayout& sums, const Shape& scal
 
 ScalePlace scale_place(const ir::Function& fn, const ir::Inst& dot, size_t operand) {
     const ir::ValueId v = fn.operands(dot)[operand], sums = fn.result(dot);
-    if (!product_row(fn.gpu_inst(fn.value(sums).def)).tensor_core()) return ScalePlace::scratch;  // its loop over K is none of constants
+    if (!product_row(fn, fn.value(sums).def).tensor_core()) return ScalePlace::scratch;  // its loop over K is none of constants
     if (is_ones(fn, v)) return ScalePlace::ones;
     const Placement &own = fn.placement(v), &of = fn.placement(sums);
     if (own.kind != Placement::registers || of.kind != Placement::registers) return ScalePlace::scratch;
@@ -351,14 +351,14 @@ int64_t dot_slab(const ir::Function& fn, ir::InstId id) {
     const ir::Inst& inst = fn.inst(id);
     const Shape &a = fn.type(fn.operands(inst)[0]).shape, &b = fn.type(fn.operands(inst)[1]).shape;
     const int64_t k = a[a.rank - 1u];
-    const MmaRow& row = product_row(fn.gpu_inst(id));
+    const MmaRow& row = product_row(fn, id);
     const int64_t bytes = row.kind == MmaRow::dp4a ? 1 : fn.elem(fn.result(inst)).container_bytes();
     const int64_t slab = std::max<int64_t>(kSlabBytes / ((a.elements() + b.elements()) / k * bytes), row.k);
     return slab >= k ? k : slab > 8 ? slab / 8 * 8 : slab / row.k * row.k;
 }
 
 bool reads_words(const ir::Function& fn, ir::InstId id, size_t operand) {
-    if (product_row(fn.gpu_inst(id)).kind != MmaRow::dp4a || operand > 1) return false;
+    if (product_row(fn, id).kind != MmaRow::dp4a || operand > 1) return false;
     const ir::ValueId v = fn.operands(fn.inst(id))[operand];
     const int k = fn.type(v).shape.rank - (operand == 0 ? 1 : 2);
     const Placement& p = fn.placement(v);

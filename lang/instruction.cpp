@@ -113,6 +113,43 @@ std::optional<Instruction> parse_instruction(std::string_view text) {
     return out;
 }
 
+std::optional<ir::OwnRow> own_row(const Instruction& i, std::span<const FormatId, 3> formats, const TypeTable& types, std::string& why) {
+    const auto refuse = [&](std::string text) {
+        why = std::move(text);
+        return std::nullopt;
+    };
+    if (!i.on_tiles() || i.operands.size() != 3) return refuse("products are of two tiles, added to a third one");
+    if (!(i.clocks > 0)) return refuse("`@ cost(..)` is missing: clocks of an SM per instruction, by which instructions are chosen");
+    const Shape &a = i.operands[0].fragment->shape, &b = i.operands[1].fragment->shape, &sum = i.operands[2].fragment->shape;
+    if (a.rank != 2 || b.rank != 2 || sum.rank != 2 || a[1] != b[0] || a[0] != sum[0] || b[1] != sum[1])
+        return refuse("its tiles are no factors and their sum");
+    if (sum != Shape{16, 8}) return refuse("kernels divide products among warps by tiles of 16 x 8, its result has shape " + to_string(sum));
+    for (const FormatId id : formats) {
+        const Format& f = types.format(id);
+        if (f.bits != f.container_bytes() * 8 || f.bits > 64 || id.v >= builtin_formats().size())
+            return refuse("`" + f.name + "` is no element of fragments");
+    }
+    const auto bits = [&](size_t operand) { return static_cast<int>(types.format(formats[operand]).bits); };
+    // Kernels keep factors as whole instructions of the table take them; one that takes less of K reads the first registers.
+    const auto lies_in = [](const TileLayout& fragment, const TileLayout& kept) {
+        for (int lane = 0; lane < 32; ++lane)
+            for (int r = 0; r < fragment.registers(); ++r)
+                if (r >= kept.registers() || fragment.point(r, lane, 0) != kept.point(r, lane, 0)) return false;
+        return true;
+    };
+    if (!lies_in(*i.operands[0].fragment, mma_operand_a(a, bits(0), 1, 1)) || !lies_in(*i.operands[1].fragment, mma_operand_b(b, bits(1), 1, 1)) ||
+        !lies_in(*i.operands[2].fragment, mma_accumulator(sum, 1, 1)) || !lies_in(*i.result.fragment, mma_accumulator(sum, 1, 1)))
+        return refuse("its fragments are not those of mma.sync, in which kernels keep factors and sums");
+    const auto format = [&](size_t operand) { return static_cast<Fmt>(formats[operand].v); };
+    int first = 999;
+    for (const Instruction::Form& f : i.forms) first = std::min(first, form_number(f.arch));
+    const bool exact = types.format(formats[2]).is_int() || format(2) == Fmt::f64;
+    const auto rate = static_cast<int>(std::max(1.0, static_cast<double>(16 * 8 * a[1]) / i.clocks + 0.5));
+    MmaRow row{MmaRow::mma, "", format(0), format(1), format(2), 16, 8, static_cast<int>(a[1]), first, 999, rate, false, exact ? 0 : 25, 0};
+    if (!exact) row.result_bits = types.format(formats[2]).man_bits;
+    return ir::OwnRow{i.text(), i.name, row};
+}
+
 bool has_instructions(const ir::Function& fn) {
     for (uint32_t b = 0; b < fn.block_count(); ++b)
         for (const ir::InstId i : fn.block(ir::BlockId{b}).insts)

@@ -2,6 +2,7 @@
 // is one text (`text`, parse_instruction), which functions keep among their strings.
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,9 @@ struct Instruction {
 std::optional<Instruction> parse_instruction(std::string_view text);
 /// The number in "sm_80" or "sm_90a"; 0: something else.
 int form_number(std::string_view arch);
+
+/// The row of an instruction d = a @ b + c of these formats (a, b, sum), whose fragments must be those of mma.sync m16n8; nullopt: `why` not.
+std::optional<ir::OwnRow> own_row(const Instruction& i, std::span<const FormatId, 3> formats, const TypeTable& types, std::string& why);
 
 bool has_instructions(const ir::Function& fn);
 /// Puts what the bodies of instructions mean in their place, for machines that have no text for them.

@@ -138,6 +138,13 @@ const Hint* find_hint(std::span<const Hint> hints, std::string_view name);
 /// The argument of the first hint of that name; nothing if there is none, it does not have exactly one, or that is given by another name.
 std::optional<int64_t> hint_argument(std::span<const Hint> hints, std::string_view name, std::string_view key = {});
 
+/// An instruction of the program that multiplies as a row of targets.def does: mma.sync's fragments, and PTX of its own.
+struct OwnRow {
+    std::string text;  ///< instruction.h
+    std::string name;
+    MmaRow row;
+};
+
 /// One kernel instance (body = programs of a grid) or expression function (host statements; results through `ret`).
 class Function {
 public:
@@ -149,13 +156,20 @@ public:
     std::vector<Hint> hints;                    ///< kernel attributes and schedule clause
     std::vector<std::vector<Hint>> loop_hints;  ///< indexed by the `attrs` attribute of loops; entry 0 is empty
     std::span<const Hint> hints_of(const Inst& loop) const;
-    std::vector<std::string> strings;           ///< texts of print and assert
+    std::vector<std::string> strings;           ///< texts of print, assert and instructions
+    std::vector<OwnRow> own_rows;               ///< instructions of the program that products may take
     BlockId body;
     std::optional<GpuForm> gpu;                 ///< after the GPU passes
 
     /// After the GPU passes: where a value lives, and what was decided for an instruction.
     const Placement& placement(ValueId v) const { return gpu->placements[gpu->of_value[v.v]]; }
     const GpuInst& gpu_inst(InstId i) const { return gpu->of_inst[i.v]; }
+    /// Rows of products: those of targets.def, then the function's own.
+    int row_count() const { return static_cast<int>(mma_rows().size() + own_rows.size()); }
+    bool is_own_row(int row) const { return static_cast<size_t>(row) >= mma_rows().size(); }
+    const OwnRow& own_row(int row) const { return own_rows[static_cast<size_t>(row) - mma_rows().size()]; }
+    const MmaRow& row(int number) const { return is_own_row(number) ? own_row(number).row : mma_rows()[static_cast<size_t>(number)]; }
+    std::string row_name(int number) const { return is_own_row(number) ? own_row(number).name : row(number).name; }
 
     TypeTable& types() const { return *types_; }
     const Inst& inst(InstId id) const { return insts_[id.v]; }
@@ -209,6 +223,9 @@ private:
     std::vector<Value> values_;
     std::vector<Block> blocks_;
 };
+
+/// The row that computes a product, after the choice.
+inline const MmaRow& product_row(const Function& fn, InstId dot) { return fn.row(fn.gpu_inst(dot).row); }
 
 /// Elements of K that share one pair of scales in a dot_scaled whose blocks nest; 0 where they do not.
 int64_t scale_stretch(const Function& fn, const Inst& dot_scaled);

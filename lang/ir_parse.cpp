@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lang/format_name.h"
+#include "lang/instruction.h"
 #include "lang/ir_parser.h"
 #include "lang/ir_text.h"
 #include "lang/layout_text.h"
@@ -22,6 +23,23 @@ bool Parser::integer(int64_t& out) {
     if (!code) return fail_expected("an integer");
     out = static_cast<int64_t>(*code);
     lexer_.advance();
+    return true;
+}
+
+/// Any number of `instruction f16 f16 f32 "text"`: formats of the factors and the sum.
+bool Parser::own_rows() {
+    while (take("instruction")) {
+        FormatId formats[3];
+        bool pointer = false;
+        std::string text, why;
+        for (FormatId& f : formats)
+            if (!element(f, pointer) || pointer) return fail_expected("a format");
+        if (!quoted(text)) return false;
+        const std::optional<Instruction> i = parse_instruction(text);
+        std::optional<OwnRow> row = i ? own_row(*i, formats, fn_->types(), why) : std::nullopt;
+        if (!row) return fail_unknown("instruction that multiplies", text);
+        fn_->own_rows.push_back(std::move(*row));
+    }
     return true;
 }
 
@@ -154,7 +172,7 @@ bool Parser::function() {
     if (!expect("(")) return false;
     while (!is(")"))
         if (!parameter() || (!is(")") && !expect(","))) return false;
-    return expect(")") && hint_list(fn_->hints) && (!is("gpu") || gpu_form()) && expect("{") && block_body(fn_->body, 0) && expect("}");
+    return expect(")") && hint_list(fn_->hints) && own_rows() && (!is("gpu") || gpu_form()) && expect("{") && block_body(fn_->body, 0) && expect("}");
 }
 
 bool Parser::parameter() {

@@ -61,6 +61,7 @@ private:
         return true;
     }
     bool integer(int64_t& out);
+    bool own_rows();
     bool quoted(std::string& out);
 
     // parts

@@ -91,6 +91,11 @@ void Printer::header() {
     }
     out_ += ")";
     hints(fn_.hints, " @ ");
+    for (const OwnRow& own : fn_.own_rows) {
+        out_ += " instruction ";
+        for (const Fmt f : {own.row.a, own.row.b, own.row.acc}) out_ += elem_text(id_of(f)) + " ";
+        out_ += quote_text(own.text);
+    }
 }
 
 void Printer::list_values(std::span<const ValueId> values) {

@@ -17,7 +17,7 @@ bool is_view(const Function& fn, const Inst& inst) {
 }
 
 bool in_place(const Function& fn, InstId id) {
-    return fn.inst(id).op == Op::dot && mma_rows()[static_cast<size_t>(fn.gpu_inst(id).row)].kind == MmaRow::tcgen05;
+    return fn.inst(id).op == Op::dot && product_row(fn, id).kind == MmaRow::tcgen05;
 }
 
 std::pair<int64_t, int64_t> columns_of(const Function& fn, ValueId v) {

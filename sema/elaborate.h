@@ -121,6 +121,7 @@ public:
     std::optional<TileLayout> fragment(const ast::FnItem& fn, const ast::Expr* type, const Shape& shape);
     std::optional<std::string> ptx_text(const ast::FnItem& fn, const ast::Attribute& a);
     bool instruction_forms(const ast::FnItem& fn, const std::vector<ir::ValueId>& operands, FormatId result, Instruction& out);
+    void take_instruction(const ast::Expr& named, ir::Function& kernel);
     /// The result of an instruction whose body, inlined from `first_inst` on, gives `meaning`. The scope is the body's.
     Value as_instruction(const ast::FnItem& fn, const std::vector<Value>& params, const Value& meaning, size_t first_inst, Span span);
 

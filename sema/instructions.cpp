@@ -292,4 +292,49 @@ Value Elaborator::as_instruction(const ast::FnItem& fn, const std::vector<Value>
     return tuple(std::move(items), span);
 }
 
+/// A function named by the attribute `instructions` of a kernel: an instruction whose body is a product of its operands, for the kernel's own
+/// products.
+void Elaborator::take_instruction(const ast::Expr& named, ir::Function& kernel) {
+    const Value f = expr(named);
+    if (f.kind == Value::poison) return;
+    if (f.kind != Value::function || !f.fn || !f.home || !is_instruction(*f.fn)) {
+        error(Diag::bad_attribute, named.span, "instructions", "it names functions with `@ ptx(..)`, found " + describe(f));
+        return;
+    }
+    const auto scope = generic_scope(f.fn->name.text, f.fn->generics, f.generics, *f.home, named.span);
+    if (!scope) return;
+    // The body of a call with operands that nothing is known of shows what is multiplied.
+    ir::Function trial(types_);
+    trial.loop_hints.emplace_back();
+    trial.body = trial.add_block();
+    auto builder = std::exchange(builder_, std::make_unique<ir::Builder>(trial, trial.body));
+    Value result = poison(named.span);
+    std::vector<Value> args;
+    {
+        const ScopeSwitch in(scope_, scope);
+        for (const ast::Param& p : f.fn->params) {
+            const std::optional<TypeDesc> t = p.type ? type_desc(plain_type(*f.fn, *p.type)) : std::nullopt;
+            if (t && t->kind == TypeDesc::tile) args.push_back(tile(trial.add_arg(trial.body, types_.tile(t->elem, t->shape)), named.span));
+        }
+    }
+    if (args.size() == f.fn->params.size()) result = call_function(f, args, {}, named.span);
+    builder_ = std::move(builder);
+    const auto refuse = [&](const std::string& why) {
+        error(Diag::bad_attribute, named.span, "instructions", "`" + std::string(f.fn->name.text) + "`: " + why);
+    };
+    if (args.size() != f.fn->params.size()) return refuse("products are of two tiles, added to a third one");
+    if (result.kind != Value::tile) return;
+    const ir::Inst* made = trial.def(result.v);
+    const ir::Inst* dot = made && made->op == Op::instruction ? trial.def(trial.operands(*made)[0]) : nullptr;
+    const auto is_arg = [&](size_t i) { return trial.operands(*dot)[i] == args[i].v; };
+    if (!dot || dot->op != Op::dot || args.size() != 3 || !is_arg(0) || !is_arg(1) || !is_arg(2))
+        return refuse("its body is not `return dot(a, b, c);` of its operands, so that products cannot take it");
+    const std::optional<Instruction> i = parse_instruction(trial.strings[static_cast<size_t>(trial.attrs(*made)[0])]);
+    const FormatId formats[] = {trial.type(args[0].v).elem, trial.type(args[1].v).elem, trial.type(args[2].v).elem};
+    std::string why;
+    std::optional<ir::OwnRow> row = own_row(*i, formats, types_, why);
+    if (!row) return refuse(why);
+    kernel.own_rows.push_back(std::move(*row));
+}
+
 }  // namespace tegula::sema

@@ -209,6 +209,10 @@ std::span<const std::string_view> hint_words(std::string_view hint) {
 std::vector<ir::Hint> Elaborator::hints(std::span<const ast::Attribute> attributes, bool) {
     std::vector<ir::Hint> out;
     for (const ast::Attribute& a : attributes) {
+        if (a.name.text == "instructions") {
+            for (const ast::Arg& arg : a.args) take_instruction(*arg.value, *instance_->fn);
+            continue;
+        }
         ir::Hint h;
         h.name = a.name.text;
         for (const ast::Arg& arg : a.args) {

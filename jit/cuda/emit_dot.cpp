@@ -6,7 +6,7 @@
 namespace tegula::cuda {
 
 void Emitter::cuda_dot(ir::InstId id) {
-    const MmaRow& row = product_row(fn_.gpu_inst(id));
+    const MmaRow& row = product_row(fn_, id);
     if (row.kind == MmaRow::mma) return mma_product(id);
     if (row.kind == MmaRow::wgmma) return wgmma_product(id);
     if (row.kind == MmaRow::tcgen05) return tcgen05_product(id);
@@ -14,7 +14,7 @@ void Emitter::cuda_dot(ir::InstId id) {
 }
 
 void Emitter::cuda_dot_scaled(ir::InstId id) {
-    const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)];
+    const MmaRow& row = product_row(fn_, id);
     if (row.kind == MmaRow::mma) return mma_product(id);
     if (row.kind == MmaRow::wgmma) return wgmma_product(id);
     TEGULA_CHECK(row.kind == MmaRow::fma, "no scales in tensor memory");
@@ -125,7 +125,7 @@ std::string Emitter::dp4a_function(const MmaRow& row) {
 
 void Emitter::thread_product(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    const MmaRow& row = product_row(fn_.gpu_inst(id));
+    const MmaRow& row = product_row(fn_, id);
     const auto in = fn_.operands(inst);
     const ir::ValueId to = fn_.result(inst);
     const Format& f = fn_.elem(to);

@@ -63,7 +63,7 @@ void Emitter::add_scaled(ir::InstId id, const BlockScales& s, const std::string&
         return prelude_.elementwise(ir::Op::mul, f32, scales);
     };
     // An integer below 2^24 times a power of two: exact.
-    const bool codes = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)].acc == Fmt::i32;
+    const bool codes = product_row(fn_, id).acc == Fmt::i32;
     const int places = codes ? fn_.elem(fn_.operands(inst)[0]).frac_bits + fn_.elem(fn_.operands(inst)[1]).frac_bits : 0;
     const std::string unit = places ? " * 0x1p-" + std::to_string(places) + "f" : "";
     each(static_cast<int>(registers.size()), [&](const std::string& i) {

@@ -149,6 +149,50 @@ void Emitter::call_instruction(ir::InstId id) {
     each(registers(result) / registers_of.back().elements, once);
 }
 
+std::string Emitter::own_statement(const ir::OwnRow& own, int k, const std::string& indent) {
+    const std::optional<Instruction> i = parse_instruction(own.text);
+    const Fmt formats[] = {own.row.a, own.row.b, own.row.acc, own.row.acc};
+    std::vector<PtxOperand> names;
+    std::vector<PtxRegisters> registers_of;
+    for (size_t o = 0; o < 4; ++o) {
+        const Instruction::Operand& operand = o < 3 ? i->operands[o] : i->result;
+        registers_of.push_back(ptx_registers(operand, fn_.types().format(id_of(formats[o]))));
+        names.push_back(registers_of.back().named(operand.name, o == 3));
+    }
+    const std::string_view ptx = i->form(*fn_.gpu->arch)->text;
+    const PtxText text = read_ptx(ptx, names, true);
+    const bool packed = own.row.acc == Fmt::f16;
+    const auto constraint = [](Fmt f) { return f == Fmt::f64 ? "d" : f == Fmt::f32 ? "f" : "r"; };
+    // %result.0 .., then the registers of a, b and c.
+    std::vector<int> first(4);
+    std::string lists[2], declared, taken;
+    int number = 0;
+    for (const size_t o : {3, 0, 1, 2}) {
+        first[o] = number;
+        const std::string type = o == 3 ? constraint(formats[3]) == std::string("d")   ? "double"
+                                          : constraint(formats[3]) == std::string("f") ? "float"
+                                                                                       : "unsigned"
+                                        : "";
+        for (size_t p = 0; p < registers_of[o].parts.size(); ++p, ++number) {
+            const std::string at = std::to_string(p + static_cast<size_t>(o == 0 ? 2 * k : o == 1 ? k : 0));
+            const std::string sum = packed ? "c" + at : "d[" + at + "]", made = "y" + at;
+            if (o == 3) declared += indent + type + " " + made + ";\n", taken += indent + sum + " = " + made + ";\n";
+            const std::string value = o == 3 ? made : o == 2 ? sum : (o == 0 ? "a[" : "b[") + at + "]";
+            std::string& list = lists[o != 3];
+            list += (list.empty() ? "\"" : ", \"") + std::string(o == 3 ? "=" : "") + constraint(formats[o]) + "\"(" + value + ")";
+        }
+    }
+    std::string body;
+    for (const PtxPiece& p : text.pieces) {
+        if (p.operand >= 0) body += "%" + std::to_string(first[static_cast<size_t>(p.operand)] + std::max(p.part, 0));
+        if (p.operand < 0) body += ptx.substr(p.begin, p.end - p.begin);
+    }
+    if (text.declares && body[body.find_first_not_of(' ')] != '{') body = "{ " + body + " }";
+    const std::string deeper = indent + "    ";
+    return indent + "{\n" + declared + indent + "asm volatile(\"" + body + "\"\n" + deeper + ": " + lists[0] + "\n" + deeper + ": " + lists[1] +
+           ");\n" + taken + indent + "}\n";
+}
+
 void Emitter::cuda_instruction(ir::InstId) { TEGULA_CHECK(false, "an instruction that no GPU pass has decided on"); }
 void Emitter::cuda_ptx(ir::InstId id) { call_instruction(id); }
 void Emitter::cuda_ptx_tile(ir::InstId id) { call_instruction(id); }

@@ -81,17 +81,29 @@ std::string mma_statement(const MmaRow& row, const Fragment& f, int half, int k)
 }  // namespace
 
 Fragment fragment_of(const MmaRow& row) {
-    switch (row.a) {
-        case Fmt::f64:
-            return {4, 1, 1};
-        case Fmt::tf32:
-            return {8, 2, 1};
-        case Fmt::f16:
-        case Fmt::bf16:
-            return {16, 2, 2};
-        default:
-            return {32, 2, 4};
-    }
+    const auto least = [&]() -> Fragment {
+        switch (row.a) {
+            case Fmt::f64:
+                return {4, 1, 1};
+            case Fmt::tf32:
+            case Fmt::f32:
+            case Fmt::i32:
+            case Fmt::u32:
+                return {8, 2, 1};
+            case Fmt::f16:
+            case Fmt::bf16:
+            case Fmt::i16:
+            case Fmt::u16:
+                return {16, 2, 2};
+            default:
+                return {32, 2, 4};
+        }
+    };
+    Fragment f = least();
+    const int more = std::max(row.k / f.k, 1);  // an instruction of the program takes more at once
+    f.k *= more;
+    f.k_registers *= more;
+    return f;
 }
 
 WarpSplit warp_split(const TileLayout& accumulator, int warps) {
@@ -171,7 +183,7 @@ void Emitter::accumulate_in(ir::ValueId result, ir::ValueId acc, bool* from_zero
     each_register(result, [&](const std::string& r) { line(name(result) + "[" + r + "] = " + at(acc, r) + ";"); });
 }
 
-std::string Emitter::mma_function(const MmaRow& row, const std::string& type) {
+std::string Emitter::mma_function(const MmaRow& row, const std::string& type, const ir::OwnRow* own) {
     const Fragment f = fragment_of(row);
     const std::string operand = row.a == Fmt::f64 ? "double" : "unsigned";
     std::string body;
@@ -185,7 +197,9 @@ std::string Emitter::mma_function(const MmaRow& row, const std::string& type) {
     for (int s = 0; s < steps; ++s) {
         const std::string indent = s ? "        " : "    ";
         if (s) body += "    if (left > " + std::to_string(s * row.k) + ") {\n";
-        if (row.m == 16) {
+        if (own) {
+            body += own_statement(*own, s * k_registers, indent);
+        } else if (row.m == 16) {
             body += indent + mma_statement(row, f, -1, s * k_registers);
         } else {
             for (int half = 0; half < 2; ++half) body += indent + mma_statement(row, f, half, s * k_registers);
@@ -197,8 +211,9 @@ std::string Emitter::mma_function(const MmaRow& row, const std::string& type) {
             const std::string i = h[0] == '0' ? "0" : "2", j = h[0] == '0' ? "1" : "3";
             body += "    d[" + i + "] = (unsigned short)c" + h + ";\n    d[" + j + "] = (unsigned short)(c" + h + " >> 16);\n";
         }
-    return support(std::string(row.name) + " " + type, "mma",
-                   "// " + std::string(row.name) + ": d (rows g, g + 8) += a b over " + std::to_string(f.k) +
+    const std::string name = own ? own->name : row.name;
+    return support(name + " " + type + (own ? own->text : ""), "mma",
+                   "// " + name + ": d (rows g, g + 8) += a b over " + std::to_string(f.k) +
                        " elements of k, of which `left` are needed.\n" + "__device__ __forceinline__ void $(" + type + "* d, const " + operand +
                        "* a, const " + operand + "* b, [[maybe_unused]] int left) {\n" + body + "}\n");
 }
@@ -312,7 +327,7 @@ std::string Emitter::ldmatrix_address(const FragmentSource& from, const std::str
 
 void Emitter::mma_product(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)];
+    const MmaRow& row = product_row(fn_, id);
     const ir::ValueId a = fn_.operands(inst)[0], b = fn_.operands(inst)[1], acc = fn_.operands(inst)[2], result = fn_.result(inst);
     const Fragment f = fragment_of(row);
     const WarpSplit split = warp_split(layout(result), fn_.gpu->warps);
@@ -328,7 +343,8 @@ void Emitter::mma_product(ir::InstId id) {
 
     const Loops l = plan_loops(layout(a), layout(b), layout(result), split, k, f.k);
     const std::string sums = scaled ? row.acc == Fmt::i32 ? "int" : "float" : type_of(result);
-    const std::string function = mma_function(row, sums), operand = row.a == Fmt::f64 ? "double " : "unsigned ";
+    const int number = fn_.gpu_inst(id).row;
+    const std::string function = mma_function(row, sums, fn_.is_own_row(number) ? &fn_.own_row(number) : nullptr), operand = row.a == Fmt::f64 ? "double " : "unsigned ";
     const int64_t guard = k % f.k ? k : -1;
     FragmentSource from_a = fragment_source(a, true), from_b = fragment_source(b, false);
     // Columns of B next to one another, two tiles of which one instruction loads.
@@ -433,7 +449,7 @@ bool Emitter::loaded_by_product(ir::InstId convert) const {
         if (!keeps_shared(fn_, *it)) return false;
     if (it == list.end()) return false;
     const ir::Inst& dot = fn_.inst(*it);
-    const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(*it).row)];
+    const MmaRow& row = product_row(fn_, *it);
     const bool is_a = fn_.operands(dot)[0] == v;
     if (fn_.gpu_inst(*it).scratch_offset >= 0 && !in_ring(fn_, tile)) return false;
     if (row.kind != MmaRow::mma || row.a == Fmt::f64 || fn_.operands(dot)[0] == fn_.operands(dot)[1]) return false;

@@ -88,7 +88,7 @@ void Emitter::find_pairs() {
     const auto takes_pairs = [&](ir::InstId user, ir::ValueId v) {
         const ir::Inst& inst = fn_.inst(user);
         if (ir::is_product(inst.op)) {
-            const MmaRow::Kind kind = product_row(fn_.gpu_inst(user)).kind;
+            const MmaRow::Kind kind = product_row(fn_, user).kind;
             return kind == MmaRow::mma || (kind == MmaRow::wgmma && fn_.operands(inst)[0] == v);
         }
         if (inst.results.count == 1 && pairs_[fn_.result(inst).v]) return true;

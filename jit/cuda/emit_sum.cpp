@@ -17,7 +17,7 @@ bool Emitter::kept_sum(const ir::Inst& loop, size_t carried) const {
     const ir::ValueId sum = body.args[carried + 1], next = fn_.operands(fn_.inst(body.insts.back()))[carried];
     const ir::Inst* dot = fn_.def(next);
     if (!dot || dot->op != ir::Op::dot || !(dot->parent == fn_.blocks(loop)[0]) || uses(sum) != 1 || uses(next) != 1) return false;
-    const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(fn_.value(next).def).row)];
+    const MmaRow& row = product_row(fn_, fn_.value(next).def);
     const bool in_place = row.acc == Fmt::i32 || (row.acc == Fmt::f32 && !promotes(row));
     return row.kind == MmaRow::wgmma && in_place && fn_.operands(*dot)[2] == sum && layout(next) == layout(sum) &&
            (registers(sum) >= kMany || fn_.gpu_inst(fn_.value(next).def).late);

@@ -141,7 +141,7 @@ void Emitter::give_tensor_memory() {
 
 void Emitter::tcgen05_product(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)];
+    const MmaRow& row = product_row(fn_, id);
     const ir::ValueId va = fn_.operands(inst)[0], vb = fn_.operands(inst)[1], result = fn_.result(inst);
     const Operand a{&fn_.placement(va).smem, true}, b{&fn_.placement(vb).smem, false};
     const TensorLayout& sum = fn_.placement(result).tmem;

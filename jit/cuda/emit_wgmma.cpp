@@ -192,7 +192,7 @@ void Emitter::wgmma_descriptors(WarpGroups& w) {
 void Emitter::wgmma_product(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     WarpGroups w;
-    w.row = &mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)];
+    w.row = &product_row(fn_, id);
     w.a = fn_.operands(inst)[0];
     w.b = fn_.operands(inst)[1];
     w.result = fn_.result(inst);

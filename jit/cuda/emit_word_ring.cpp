@@ -22,7 +22,7 @@ constexpr int64_t kLine = 16;       ///< bytes of the smallest bulk copy
 bool multiplies_in_groups(const ir::Function& fn, ir::BlockId block) {
     const std::vector<ir::InstId>& list = fn.block(block).insts;
     return std::any_of(list.begin(), list.end(),
-                       [&](ir::InstId i) { return ir::is_product(fn.inst(i).op) && product_row(fn.gpu_inst(i)).kind == MmaRow::wgmma; });
+                       [&](ir::InstId i) { return ir::is_product(fn.inst(i).op) && product_row(fn, i).kind == MmaRow::wgmma; });
 }
 
 int64_t rounded(int64_t v, int64_t to) { return (v + to - 1) / to * to; }

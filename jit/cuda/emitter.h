@@ -289,6 +289,8 @@ private:
     std::string to_asm(const AsmRegister& r, ir::ValueId v, const std::function<std::string(int)>& element);
     std::string from_asm(const AsmRegister& r, ir::ValueId v, int i, const std::string& from);
     void call_instruction(ir::InstId id);
+    /// The asm statement of a product on the arrays a, b and d of mma_function, k registers from `k` on.
+    std::string own_statement(const ir::OwnRow& own, int k, const std::string& indent);
 
     // ---- tiles through scratch (emit_scratch.cpp) ----
     /// Declares a pointer to an area of the instruction's scratch and gives its name.
@@ -399,7 +401,7 @@ private:
     /// The result's registers, holding the accumulator: in place where it dies here. `from_zero`, if given, is set and the registers are left alone
     /// when the accumulator is a zero constant.
     void accumulate_in(ir::ValueId result, ir::ValueId acc, bool* from_zero);
-    std::string mma_function(const MmaRow& row, const std::string& type);
+    std::string mma_function(const MmaRow& row, const std::string& type, const ir::OwnRow* own);
     /// Packs `count` 32-bit registers from element register `start` on; k_extent >= 0: elements beyond it along K are zero.
     void mma_fragment(ir::ValueId v, const std::string& to, int count, const std::string& start, int64_t k_extent, bool k_last);
     /// Is this `convert` of a shared tile to registers left to the one mma product that takes it, which loads fragments as it goes (ldmatrix)?

@@ -46,7 +46,7 @@ Span product_span(const ir::Function& form) {
     for (uint32_t i = 0; form.gpu && i < form.gpu->of_inst.size(); ++i) {
         const GpuInst& inst = form.gpu->of_inst[i];
         const Span span = form.inst(ir::InstId{i}).span;
-        if (inst.row > 0 && product_row(inst).kind == MmaRow::wgmma && span.valid()) return span;
+        if (inst.row > 0 && form.row(inst.row).kind == MmaRow::wgmma && span.valid()) return span;
     }
     return form.span;
 }

@@ -139,7 +139,7 @@ void dot_integers(Machine& m, const Info& info, const Extents& e) {
 /// The instruction that a GPU pass chose for this product, when its sum is the hardware's own; null: a chain of fma, or exact.
 const MmaRow* core_row(const Machine& m, const Info& info) {
     if (!m.plan.fn->gpu) return nullptr;
-    const MmaRow& row = mma_rows()[static_cast<size_t>(m.plan.fn->gpu_inst(info.id).row)];
+    const MmaRow& row = product_row(*m.plan.fn, info.id);
     return row.fraction_bits ? &row : nullptr;
 }
 

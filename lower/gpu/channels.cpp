@@ -101,7 +101,7 @@ void Planner::follow(ValueId v, bool as_loaded, Uses& uses) {
     for (InstId i : users_[v.v]) {
         const Inst& inst = fn_.inst(i);
         if (const auto in = fn_.operands(inst); is_product(inst.op) && std::find(in.begin(), in.begin() + 3, v) != in.begin() + 3) {
-            const bool chosen = i.v < fn_.gpu->of_inst.size() && product_row(fn_.gpu->of_inst[i.v]).kind != MmaRow::fma;
+            const bool chosen = i.v < fn_.gpu->of_inst.size() && product_row(fn_, i).kind != MmaRow::fma;
             if (in[2] == v)
                 uses.problem = "it is what a product adds to";
             else if (!chosen)

@@ -173,20 +173,19 @@ InstId in_two_dimensions(Function& fn, InstId id) {
 
 /// fp8 in wgmma keeps fewer bits of a sum than any other row.
 bool own_sums(const MmaRow& row) { return row.kind == MmaRow::wgmma && row.fraction_bits > 0 && row.fraction_bits < 25; }
-bool own_sums(int row) { return own_sums(mma_rows()[static_cast<size_t>(row)]); }
 
 /// Is the product's row, when nothing but its formats and extents is looked at, one with sums of its own? Then it has that row whatever the hints
 /// say: no hint may change a bit.
 bool wants_own_sums(const Function& fn, InstId id, RowContext context) {
     context.warps = 4;
-    return own_sums(best_row(judge_rows(fn, fn.inst(id), context)).row);
+    return own_sums(fn.row(best_row(judge_rows(fn, fn.inst(id), context)).row));
 }
 
 /// The number of warps next to `warps` with which such products get their row.
 int fitting_warps(const Function& fn, std::span<const InstId> dots, RowContext context, int warps) {
     if (dots.empty()) return warps;
     for (context.warps = std::max(warps, 4); context.warps > 4; context.warps /= 2)
-        if (std::all_of(dots.begin(), dots.end(), [&](InstId id) { return own_sums(best_row(judge_rows(fn, fn.inst(id), context)).row); })) break;
+        if (std::all_of(dots.begin(), dots.end(), [&](InstId id) { return own_sums(fn.row(best_row(judge_rows(fn, fn.inst(id), context)).row)); })) break;
     return context.warps;
 }
 
@@ -194,7 +193,7 @@ void choose_row(Function& fn, InstId id, RowContext& context, std::vector<int>& 
     const std::vector<RowVerdict> verdicts = judge_rows(fn, fn.inst(id), context);
     const RowVerdict* best = &best_row(verdicts);
     if (best->row == 0) return;
-    const MmaRow& row = mma_rows()[static_cast<size_t>(best->row)];
+    const MmaRow& row = fn.row(best->row);
     const ProductShape shape = product_shape(fn, fn.inst(id));
     if (row.from_shared()) context.shared_left -= shared_operand_bytes(shape, row);
     std::vector<ValueId> operands(fn.operands(fn.inst(id)).begin(), fn.operands(fn.inst(id)).end());
@@ -211,7 +210,7 @@ void fit_tensor_memory(Function& fn, RowContext context, std::vector<int>& chose
     const auto row_of = [&](InstId id) { return id.v < chosen.size() ? chosen[id.v] : 0; };
     context.allow_tensor_memory = false;
     for (size_t i = chosen.size(); i-- > 0;) {
-        if (mma_rows()[static_cast<size_t>(chosen[i])].kind != MmaRow::tcgen05) continue;
+        if (fn.row(chosen[i]).kind != MmaRow::tcgen05) continue;
         if (TensorSlots(fn, row_of).columns() <= kTensorColumns) return;
         choose_row(fn, InstId{static_cast<uint32_t>(i)}, context, chosen);
     }
@@ -276,6 +275,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     context.arch = options.arch;
     context.shared_left = options.arch->shared_bytes - kScratchReserve;
     context.allow_shared = !is_off("wgmma");
+    context.allow_own = !is_off("instructions") && !is_off("all");
     std::vector<InstId> first, rest;
     for (const InstId id : dots) (wants_own_sums(fn, id, context) ? first : rest).push_back(id);
     fn.gpu->warps = context.warps = chosen_warps(fn, context);
@@ -289,7 +289,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
 }
 
 bool has_own_sums(const ir::Function& fn) {
-    return std::any_of(fn.gpu->of_inst.begin(), fn.gpu->of_inst.end(), [](const GpuInst& inst) { return own_sums(inst.row); });
+    return std::any_of(fn.gpu->of_inst.begin(), fn.gpu->of_inst.end(), [&](const GpuInst& inst) { return own_sums(fn.row(inst.row)); });
 }
 
 }  // namespace tegula

@@ -142,7 +142,7 @@ private:
             d.carried += view ? view->words() : registers(v);
             if (!view)
                 d.decoding += registers(v);
-            else if (!has_decoding(fn_.elem(v), product_row(fn_.gpu_inst(products[0])).a))
+            else if (!has_decoding(fn_.elem(v), product_row(fn_, products[0]).a))
                 d.decoding += view->words() + registers(v);  // element by element
             else
                 d.decoding += 32 % view->bits ? 2 * view->words() : view->words() * 3 / 2;

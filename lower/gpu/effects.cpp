@@ -124,7 +124,7 @@ void EffectTable::add_reads_of_tiles(InstId id, std::vector<Touch>& to) const {
         } else {
             t = scratch_of(fn_, from);
         }
-        t.async = is_product(inst.op) && product_row(fn_.gpu_inst(id)).from_shared();
+        t.async = is_product(inst.op) && product_row(fn_, id).from_shared();
         t.by = id;
         to.push_back(t);
     }

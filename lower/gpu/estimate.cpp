@@ -224,7 +224,7 @@ Cost Estimator::access(const Inst& inst) {
 Cost Estimator::product(const Inst& inst) {
     Cost c;
     const RowVerdict best = best_row(judge_rows(fn_, inst, rows_));
-    const MmaRow& row = mma_rows()[static_cast<size_t>(best.row)];
+    const MmaRow& row = fn_.row(best.row);
     c.tensor = c.alone = best.cost * (out_.spills ? kSpill : small_parts_ ? kSmallParts : 1);
     for (const size_t o : {0, 1}) {  // operands that are cast for the instruction
         const Format& given = fn_.elem(fn_.operands(inst)[o]);
@@ -251,7 +251,7 @@ bool Estimator::comes_in_words(const Inst& load) const {
 
 /// Does a warp group multiply a factor that its threads decode?
 bool Estimator::decodes_for_group(const Inst& dot) const {
-    return mma_rows()[static_cast<size_t>(best_row(judge_rows(fn_, dot, rows_)).row)].kind == MmaRow::wgmma && is_decoded(fn_, dot, 0);
+    return fn_.row(best_row(judge_rows(fn_, dot, rows_)).row).kind == MmaRow::wgmma && is_decoded(fn_, dot, 0);
 }
 
 Cost Estimator::instruction(const Inst& inst) {
@@ -367,7 +367,7 @@ void Estimator::find_resources() {
             if (is_product(inst.op)) {
                 accumulators += words;
                 streams = streams || decodes_for_group(inst);
-                const MmaRow& row = mma_rows()[static_cast<size_t>(best_row(judge_rows(fn_, inst, rows_)).row)];
+                const MmaRow& row = fn_.row(best_row(judge_rows(fn_, inst, rows_)).row);
                 if (inst.op == Op::dot_scaled || promotes(row))
                     part = std::max(part, row.kind == MmaRow::wgmma ? std::min(words, kPartRegisters * threads) : words);
             } else if (inst.op != Op::load && inst.op != Op::constant && inst.op != Op::broadcast) {

@@ -21,7 +21,11 @@ namespace {
 
 using namespace ir;
 
-explain::Instruction instruction_of(const MmaRow& row) { return {row.name, row.tensor_core(), row.m, row.from_shared() ? 0 : row.n, row.k}; }
+explain::Instruction instruction_of(const MmaRow& row, const std::string& name) {
+    return {name, row.tensor_core(), row.m, row.from_shared() ? 0 : row.n, row.k};
+}
+explain::Instruction instruction_of(const MmaRow& row) { return instruction_of(row, row.name); }
+explain::Instruction instruction_of(const Function& fn, int row) { return instruction_of(fn.row(row), fn.row_name(row)); }
 
 /// The format of a product's operand before it was cast for the instruction.
 FormatId given_format(const Function& fn, ValueId v) {
@@ -34,7 +38,7 @@ explain::Product explain_dot(const Function& fn, InstId id, const GpuOptions& op
     const Inst& inst = fn.inst(id);
     const std::span<const MmaRow> rows = mma_rows();
     const int chosen = fn.gpu_inst(id).row;
-    const MmaRow& row = rows[static_cast<size_t>(chosen)];
+    const MmaRow& row = fn.row(chosen);
     const auto operands = fn.operands(inst);
     RowContext context;
     context.arch = options.arch;
@@ -45,7 +49,7 @@ explain::Product explain_dot(const Function& fn, InstId id, const GpuOptions& op
     out.a = fn.elem(operands[0]).name, out.b = fn.elem(operands[1]).name, out.accumulator = fn.elem(fn.result(inst)).name;
     const ProductShape shape = product_shape(fn, inst);
     out.batch = shape.batch, out.m = shape.m, out.n = shape.n, out.k = shape.k;
-    out.row = instruction_of(row);
+    out.row = instruction_of(fn, chosen);
     out.arch = options.arch->name;
     if (inst.op == Op::dot_scaled) out.scale_blocks = {fn.attrs(inst)[0], fn.attrs(inst)[1]};
     if (row.kind == MmaRow::tcgen05) out.tensor_columns = static_cast<int>(tensor_columns(fn.type(fn.result(inst)).shape));
@@ -61,14 +65,14 @@ explain::Product explain_dot(const Function& fn, InstId id, const GpuOptions& op
     if (taken != verdicts.end()) out.clocks = taken->cost;
     for (const RowVerdict& v : verdicts) {
         if (v.row == chosen || v.row == 0) continue;
-        const MmaRow& other = rows[static_cast<size_t>(v.row)];
+        const MmaRow& other = fn.row(v.row);
         // Cheaper and legal for this product alone: what it needs, other products have.
         const bool crowded = v.legal && other.from_shared() && taken != verdicts.end() && v.cost < taken->cost;
         if (v.legal)
             out.rejected.push_back(
-                {instruction_of(other), crowded ? "room" : "clocks", crowded ? "but no room beside the other products" : "", v.cost});
+                {instruction_of(fn, v.row), crowded ? "room" : "clocks", crowded ? "but no room beside the other products" : "", v.cost});
         else
-            out.rejected.push_back({instruction_of(other), v.refusal.code, v.refusal.text, {}});
+            out.rejected.push_back({instruction_of(fn, v.row), v.refusal.code, v.refusal.text, {}});
     }
     return out;
 }

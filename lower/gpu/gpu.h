@@ -39,7 +39,7 @@ GpuOptions run_gpu_passes(ir::Function& fn, const GpuOptions& options);
 bool take_instructions(ir::Function& fn, const GpuOptions& options, bool off);
 /// Products whose second factor is decoded are turned, so that it is the first one (orient.cpp).
 bool orient_products(ir::Function& fn);
-/// Sets arch and warps; picks a row of mma_rows() for every dot. Does not change any other instruction.
+/// Sets arch and warps; picks a row for every product. Does not change any other instruction.
 void choose_instructions(ir::Function& fn, const GpuOptions& options);
 /// Does a chosen row sum in a way that no other row of the architecture does (fp8 in wgmma)?
 bool has_own_sums(const ir::Function& fn);

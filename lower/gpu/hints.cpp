@@ -64,7 +64,7 @@ void Notes::decode() {
         for (size_t o = 0; o < 2; ++o) {
             if (!is_decoded(form_, dot, o)) continue;
             any = true;
-            by_threads = by_threads || !product_row(form_.gpu_inst(i)).tensor_core();
+            by_threads = by_threads || !product_row(form_, i).tensor_core();
             from_shared = from_shared || form_.placement(form_.operands(dot)[o]).kind == Placement::shared;
         }
     });

@@ -18,7 +18,7 @@ size_t uses(const Function& fn, ValueId v) {
 
 bool may_be_late(const Function& fn, InstId product) {
     const Inst& dot = fn.inst(product);
-    const MmaRow& row = product_row(fn.gpu_inst(product));
+    const MmaRow& row = product_row(fn, product);
     const bool in_place = row.acc == Fmt::i32 || (row.acc == Fmt::f32 && !promotes(row));
     const InstId loop = fn.block(dot.parent).owner;
     if (dot.op != Op::dot || row.kind != MmaRow::wgmma || !in_place || !loop.valid() || fn.inst(loop).op != Op::for_loop) return false;

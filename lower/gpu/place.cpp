@@ -189,7 +189,7 @@ private:
                 return memory(id);
             case Op::dot:
             case Op::dot_scaled:
-                if (product_row(fn_.gpu_inst(id)).tensor_core()) return product(id);
+                if (product_row(fn_, id).tensor_core()) return product(id);
                 break;
             case Op::ptx_tile:
                 return in_fragments(id);
@@ -215,7 +215,7 @@ private:
         std::vector<ValueId> operands(fn_.operands(fn_.inst(id)).begin(), fn_.operands(fn_.inst(id)).end());
         for (size_t i = 0; i < operands.size(); ++i) {
             const bool here = p.kind == Placement::registers && std::find(a.operands.begin(), a.operands.end(), i) != a.operands.end();
-            const bool stays = is_product(fn_.inst(id).op) && product_row(fn_.gpu_inst(id)).kind == MmaRow::dp4a && lies_in_shared(operands[i]);
+            const bool stays = is_product(fn_.inst(id).op) && product_row(fn_, id).kind == MmaRow::dp4a && lies_in_shared(operands[i]);
             operands[i] = here ? demand(operands[i], p) : stays ? operands[i] : any(operands[i]);
         }
         fn_.set_operands(id, operands);
@@ -243,7 +243,7 @@ private:
     }
     void product(InstId id) {
         std::vector<ValueId> operands(fn_.operands(fn_.inst(id)).begin(), fn_.operands(fn_.inst(id)).end());
-        const MmaRow& row = mma_rows()[static_cast<size_t>(fn_.gpu_inst(id).row)];
+        const MmaRow& row = product_row(fn_, id);
         for (size_t i = 0; i < 2; ++i)
             if (homeless(operands[i])) operands[i] = any(operands[i]);
         if (row.kind == MmaRow::mma && decode_hint(fn_) == Decode::through_shared)

@@ -105,7 +105,7 @@ private:
         const Inst& inst = fn_.inst(id);
         const auto operands = fn_.operands(inst);
         same(operands[2], fn_.result(inst));
-        const MmaRow& r = product_row(fn_.gpu_inst(id));
+        const MmaRow& r = product_row(fn_, id);
         if (r.kind == MmaRow::dp4a) return;  // from wherever they lie
         if (r.kind == MmaRow::fma)
             return need(fn_.placement(operands[0]).kind == Placement::registers && fn_.placement(operands[1]).kind == Placement::registers,

@@ -138,7 +138,7 @@ void Groups::connect_carried(const Inst& inst) {
 void Groups::anchors(InstId id, int depth) {
     const Inst& inst = fn_.inst(id);
     const double often = std::pow(8.0, std::min(depth, 4));
-    if (is_product(inst.op) && product_row(fn_.gpu_inst(id)).tensor_core()) {
+    if (is_product(inst.op) && product_row(fn_, id).tensor_core()) {
         const TileLayout sums = product_placements(fn_, id, grids_.of(fn_, id), true).acc;
         products_.push_back({fn_.result(inst), sums});
         for (uint32_t o = 3; o < inst.operands.count; ++o) {
@@ -175,8 +175,8 @@ void Groups::anchors(InstId id, int depth) {
 void Groups::decoded(InstId id) {
     const Inst& dot = fn_.inst(id);
     const Decode where = decode_hint(fn_);
-    if (!is_product(dot.op) || !product_row(fn_.gpu_inst(id)).tensor_core() || where == Decode::through_shared) return;
-    const bool mma = product_row(fn_.gpu_inst(id)).kind == MmaRow::mma;
+    if (!is_product(dot.op) || !product_row(fn_, id).tensor_core() || where == Decode::through_shared) return;
+    const bool mma = product_row(fn_, id).kind == MmaRow::mma;
     const ProductPlacements want = product_placements(fn_, id, grids_.of(fn_, id), true);
     for (size_t o = 0; o < 2; ++o) {
         const Placement& place = o == 0 ? want.a : want.b;

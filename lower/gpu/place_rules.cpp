@@ -92,12 +92,12 @@ bool is_decoded(const Function& fn, const Inst& dot, size_t which) { return deco
 ProductGrids::ProductGrids(const ir::Function& fn) : rows_first_(rows_first(fn)) {}
 
 WarpGrid ProductGrids::of(const ir::Function& fn, ir::InstId dot) const {
-    const MmaRow& row = mma_rows()[static_cast<size_t>(fn.gpu_inst(dot).row)];
+    const MmaRow& row = product_row(fn, dot);
     return warp_grid(product_shape(fn, fn.inst(dot)), row, fn.gpu->warps, rows_first_);
 }
 
 std::optional<WarpGrid> placed_grid(const ir::Function& fn, ir::InstId dot) {
-    const MmaRow& row = mma_rows()[static_cast<size_t>(fn.gpu_inst(dot).row)];
+    const MmaRow& row = product_row(fn, dot);
     const ValueId result = fn.result(fn.inst(dot));
     const Placement& p = fn.placement(result);
     for (int m = row.kind == MmaRow::wgmma ? 4 : 1; m <= fn.gpu->warps; m *= 2)
@@ -107,7 +107,7 @@ std::optional<WarpGrid> placed_grid(const ir::Function& fn, ir::InstId dot) {
 
 ProductPlacements product_placements(const ir::Function& fn, ir::InstId id, WarpGrid grid, bool a_in_registers) {
     const Inst& dot = fn.inst(id);
-    const MmaRow& row = mma_rows()[static_cast<size_t>(fn.gpu_inst(id).row)];
+    const MmaRow& row = product_row(fn, id);
     const auto operands = fn.operands(dot);
     const int bits = static_cast<int>(fn.elem(operands[0]).container_bytes()) * 8;
     ProductPlacements out;

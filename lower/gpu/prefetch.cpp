@@ -47,7 +47,7 @@ private:
         const LoopParts parts = parts_of(fn_, loop);
         const std::vector<InstId>& list = fn_.block(parts.body).insts;
         const bool product = std::any_of(list.begin(), list.end(), [&](InstId i) {
-            return is_product(fn_.inst(i).op) && i.v < fn_.gpu->of_inst.size() && product_row(fn_.gpu_inst(i)).tensor_core();
+            return is_product(fn_.inst(i).op) && i.v < fn_.gpu->of_inst.size() && product_row(fn_, i).tensor_core();
         });
         if (!product || parts.step == 0) return false;
         std::vector<Load> loads;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "lang/instruction.h"
 #include "lang/tensor_core.h"
 #include "lang/tensor_memory.h"
 
@@ -18,6 +19,8 @@ constexpr double kMultiplyAddLanes = 128;      ///< operations of f32 per clock
 constexpr int64_t kMostSums = 128 * 256;       ///< of a product with batches on wgmma: 128 registers of each thread of 8 warps
 constexpr int64_t kMostSumsOfOne = 512 * 256;  ///< of any other on wgmma: spelt out, more compile for seconds; mma.sync has loops
 constexpr double kCastFactor = 2;              ///< operands of another format: wider registers, and the casts themselves
+
+constexpr double kOwnFactor = 0.999;           ///< of equal rows the one that the author names
 
 int64_t tiles_of(int64_t extent, int64_t step) { return (extent + step - 1) / step; }
 
@@ -210,16 +213,16 @@ int64_t shared_operand_bytes(const ProductShape& s, const MmaRow& row) {
 
 std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, const RowContext& context) {
     std::vector<RowVerdict> out;
-    const std::span<const MmaRow> rows = mma_rows();
     const TypeTable& types = fn.types();
     const Format &a = fn.elem(fn.operands(dot)[0]), &b = fn.elem(fn.operands(dot)[1]);
     const bool scaled = dot.op == Op::dot_scaled;
     const Precision precision = dot.op == Op::dot ? static_cast<Precision>(fn.attrs(dot)[0]) : Precision::ieee;
     const ProductShape shape = product_shape(fn, dot);
-    for (size_t r = 0; r < rows.size(); ++r) {
-        const MmaRow& row = rows[r];
+    for (int r = 0; r < fn.row_count(); ++r) {
+        const MmaRow& row = fn.row(r);
+        if (fn.is_own_row(r) && !(context.allow_own && parse_instruction(fn.own_row(r).text)->form(*context.arch))) continue;
         RowVerdict v;
-        v.row = static_cast<int>(r);
+        v.row = r;
         v.a = fn.type(fn.operands(dot)[0]).elem;
         v.b = fn.type(fn.operands(dot)[1]).elem;
         if (r > 0) {
@@ -239,12 +242,15 @@ std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, 
             } else {
                 if (scaled) v.refusal = scaled_refusal(fn, dot, row);
                 if (v.refusal.empty() && row.from_shared()) v.refusal = shared_refusal(shape, row, context);
+                if (fn.is_own_row(r) && shape.k % row.k != 0)
+                    v.refusal = {"extents", "takes " + std::to_string(row.k) + " elements of K at a time, which do not fill " + std::to_string(shape.k)};
+                if (fn.is_own_row(r) && scaled) v.refusal = {"scales", "takes no scales"};
             }
             if (v.refusal.empty() && !codes_a) v.a = id_of(row.a);
             if (v.refusal.empty() && !codes_b) v.b = id_of(row.b);
         }
         v.legal = v.refusal.empty();
-        if (v.legal) v.cost = cost_of(shape, row, context);
+        if (v.legal) v.cost = cost_of(shape, row, context) * (fn.is_own_row(r) ? kOwnFactor : 1);
         if (v.legal && (v.a != fn.type(fn.operands(dot)[0]).elem || v.b != fn.type(fn.operands(dot)[1]).elem)) v.cost *= kCastFactor;
         if (v.legal && scaled) v.cost += scaling_cost(fn, dot, shape);
         out.push_back(std::move(v));

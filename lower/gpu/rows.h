@@ -44,6 +44,7 @@ struct RowContext {
     const Arch* arch = nullptr;
     int warps = 4;
     int64_t shared_left = 0;   ///< bytes for operands in shared memory
+    bool allow_own = true;     ///< the program's own instructions
     bool allow_shared = true;  ///< rows that read operands from there
     bool allow_tensor_memory = true;
 };

@@ -15,7 +15,7 @@ TensorSlots::TensorSlots(const Function& fn, const std::function<int(InstId)>& r
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Inst& inst = fn.inst(id);
         products_[id.v] =
-            inst.op == Op::dot && fn.type(fn.result(inst)).shape.rank == 2 && mma_rows()[static_cast<size_t>(row_of(id))].kind == MmaRow::tcgen05;
+            inst.op == Op::dot && fn.type(fn.result(inst)).shape.rank == 2 && fn.row(row_of(id)).kind == MmaRow::tcgen05;
         const auto operands = fn.operands(inst);
         for (uint32_t o = 0; o < operands.size(); ++o)
             if ((in_place(id) && o == 2) || inst.op == Op::for_loop || inst.op == Op::yield) takers_[operands[o].v].push_back({id, o});

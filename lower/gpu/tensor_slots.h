@@ -11,7 +11,7 @@ namespace tegula {
 
 class TensorSlots {
 public:
-    /// `row_of`: index into mma_rows() of a dot, 0: none yet.
+    /// `row_of`: the row of a dot, 0: none yet.
     TensorSlots(const ir::Function& fn, const std::function<int(ir::InstId)>& row_of);
     /// First column of the slot that the value lies in; -1: it lies in registers.
     int column(ir::ValueId v) const { return v.v < column_.size() ? column_[v.v] : -1; }

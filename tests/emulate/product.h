@@ -55,8 +55,9 @@ struct Product {
     std::vector<CoreOperand> rows, columns;  ///< of a and b, k contiguous
 
     void find_row(MmaRow::Kind kind, int arch) {
+        // Instructions that programs declare take other extents than those of the table; the sum of its formats is theirs.
         for (const MmaRow& r : mma_rows())
-            if (r.kind == kind && r.a == a && r.b == b && r.acc == acc && r.k == k && r.min_arch <= arch && arch <= r.max_arch) row = &r;
+            if (r.kind == kind && r.a == a && r.b == b && r.acc == acc && r.min_arch <= arch && arch <= r.max_arch && (!row || r.k == k)) row = &r;
         if (!row) Machine::get().fail("there is no such product on this architecture");
     }
     void convert_operands() {

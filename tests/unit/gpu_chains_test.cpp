@@ -239,7 +239,7 @@ TEST(GpuChains, ABatchOfOneIsNoBatch) {
     EXPECT_EQ(ir::verify(*fn), std::vector<std::string>());
     size_t groups = 0;
     for_each_inst(*fn, fn->body, [&](ir::InstId id) {
-        const bool wgmma = fn->inst(id).op == ir::Op::dot && mma_rows()[static_cast<size_t>(fn->gpu_inst(id).row)].kind == MmaRow::wgmma;
+        const bool wgmma = fn->inst(id).op == ir::Op::dot && product_row(*fn, id).kind == MmaRow::wgmma;
         groups += wgmma && fn->type(fn->result(fn->inst(id))).shape.rank == 2;
     });
     EXPECT_EQ(groups, 1u);

@@ -30,7 +30,7 @@ std::string chosen(const std::string& text, const char* arch) {
     EXPECT_EQ(ir::verify(*p.fn), std::vector<std::string>());
     std::string out;
     for_each_inst(*p.fn, p.fn->body, [&](ir::InstId id) {
-        if (ir::is_product(p.fn->inst(id).op)) out = mma_rows()[static_cast<size_t>(p.fn->gpu_inst(id).row)].name;
+        if (ir::is_product(p.fn->inst(id).op)) out = p.fn->row_name(p.fn->gpu_inst(id).row);
     });
     return out;
 }
