@@ -200,6 +200,7 @@ void AtomicSink::run(int64_t at, int64_t bit, int64_t stride, int64_t count) {
         const uint64_t v = get_code(*value.format, value.width, m.at(value), at + i);
         set_code(value.width, out, at + i, old);
         bool written = true;
+        m.watched.polled = true;
         if (kind == ir::AtomicKind::xchg) {
             memory.store_code(bit, v);
         } else if (kind == ir::AtomicKind::cas) {
@@ -210,6 +211,7 @@ void AtomicSink::run(int64_t at, int64_t bit, int64_t stride, int64_t count) {
             memory.store_code(bit, scalar::eval_elementwise(ir::joining_op(kind), *value.format, codes));
         }
         ordering.after(memory, bit, written);
+        if (m.shared.watches && memory.load_code(bit) != old) m.changed();
     }
 }
 
@@ -217,7 +219,10 @@ void AtomicSink::skip(int64_t at, int64_t count) { std::memset(out + at * value.
 
 void step_load(Machine& m, const Step& s) { read_part(m, *s.info, m.shared.views[static_cast<size_t>(s.info->in[0].param)]); }
 
-void step_store(Machine& m, const Step& s) { write_part(m, *s.info, m.shared.views[static_cast<size_t>(s.info->in[0].param)]); }
+void step_store(Machine& m, const Step& s) {
+    write_part(m, *s.info, m.shared.views[static_cast<size_t>(s.info->in[0].param)]);
+    m.changed();
+}
 
 void step_extract(Machine& m, const Step& s) { read_part(m, *s.info, tile_view(m, s.info->in[0])); }
 

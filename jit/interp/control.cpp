@@ -6,8 +6,11 @@
 namespace tegula::interp {
 
 void step_jump(Machine& m, const Step& s) {
-    if (s.target < m.pc) m.at_back_edge();
+    const bool back = s.target < m.pc;
     m.pc = s.target;
+    if (!back) return;
+    m.at_back_edge();
+    if (m.shared.watches) m.watch_loop();
 }
 
 void step_jump_if_false(Machine& m, const Step& s) {

@@ -143,11 +143,17 @@ std::array<uint64_t, 3> program_of(uint64_t number, const uint64_t (&grid)[3]) {
     return {number % grid[0], number / grid[0] % grid[1], number / grid[0] / grid[1]};
 }
 
-void Machine::run_program(uint64_t index, uint64_t place) {
+void Machine::begin_program(uint64_t index, uint64_t place) {
     linear = index;
     position = place;
     std::ranges::copy(program_of(index, shared.grid), program);
     if (shared.history) strand = shared.history->begin(linear);
+    pc = plan.body;
+    watched = {};
+}
+
+void Machine::run_program(uint64_t index, uint64_t place) {
+    begin_program(index, place);
     execute(plan.body, static_cast<uint32_t>(plan.steps.size()));
 }
 

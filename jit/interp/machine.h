@@ -67,6 +67,8 @@ struct Shared {
     std::atomic<uint64_t> steps_taken{0};
     std::atomic<uint8_t> status{RunResult::ok};
     bool checked = false, parallel = false;
+    bool watches = false;  ///< programs take turns, and loops are looked at for whether they wait (together.h)
+    uint64_t changes = 0;  ///< then: how often memory may have changed, or a program has ended
 
     std::atomic<uint64_t> failed{UINT64_MAX};  ///< the first program in the run's order that reported an error: none behind it begins or goes on
     std::mutex errors_mutex;
@@ -84,6 +86,16 @@ struct Printed {
     std::string text;
 };
 
+/// What a program's loops do while nobody changes memory.
+struct Watched {
+    uint64_t changes = 0;  ///< Shared::changes at the last back edge
+    uint64_t passes = 0, polls = 0;
+    bool polled = false;    ///< in this pass: an atomic has been run
+    bool for_ever = false;  ///< it repeats a pass for ever, as long as `changes` stays
+    uint32_t pc = 0;        ///< of a back edge, and all values there
+    std::vector<uint8_t> values;
+};
+
 struct Rings;  // channels.h
 
 struct Machine {
@@ -99,7 +111,8 @@ struct Machine {
     uint64_t steps_left = 0;            ///< of the batch taken from the budget
     const Step* running = nullptr;      ///< the last step that was begun
     bool stopped = false;
-    bool waiting = false;          ///< the step at `pc` could not run: it waits for the other side of a channel
+    bool waiting = false;          ///< the others shall go on: the step at `pc` could not run, or a loop may wait for what they do
+    Watched watched;
     std::shared_ptr<Rings> rings;  ///< programs in GPU form; both sides of `specialise` share it
     uint64_t scratch_bytes = 0;
     Chunks chunks;
@@ -133,9 +146,16 @@ struct Machine {
     /// Polls cancellation and the end of the run; to be called at least every few milliseconds. True: stop.
     bool poll();
     void run_program(uint64_t index, uint64_t place);
+    /// The same up to the first step.
+    void begin_program(uint64_t index, uint64_t place);
     /// Behind a step that went back to the start of a loop: a program that reported an error ends here.
     void at_back_edge() {
         if (shared.failed.load(std::memory_order_relaxed) <= position) stopped = true;
+    }
+    void watch_loop();
+    /// What memory holds may be another thing now.
+    void changed() {
+        if (shared.watches) ++shared.changes;
     }
 
 private:

@@ -136,6 +136,7 @@ void step_ptr_store(Machine& m, const Step& s) {
                 memory.store(bit, view.bits, count, in + at * view.width);
             },
             [](int64_t, int64_t) {});
+    m.changed();
 }
 
 void step_ptr_atomic(Machine& m, const Step& s) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "jit/interp/run.h"
+#include "jit/interp/together.h"
 #include "lang/grid_order.h"
 
 namespace tegula::interp {
@@ -62,8 +63,7 @@ private:
         }
     }
 
-    void work(bool first, std::vector<Printed>& printed) {
-        Machine m(shared_.plan, shared_);
+    void prepare(Machine& m, bool first, std::vector<Printed>& printed) {
         if (!ordered_) m.printed = &printed;
         store_params(m);
         if (first && shared_.options.progress)
@@ -73,6 +73,17 @@ private:
                 last = now;
                 return shared_.options.progress(std::min(next_.load(), total_), total_);
             };
+    }
+
+    void work(bool first, std::vector<Printed>& printed) {
+        if (takes_turns(shared_.plan)) {
+            Together(
+                shared_, order_, total_, [&](Machine& m) { prepare(m, first, printed); }, next_)
+                .run();
+            return;
+        }
+        Machine m(shared_.plan, shared_);
+        prepare(m, first, printed);
         try {
             run_programs(m);
         } catch (const std::bad_alloc&) {
@@ -125,7 +136,8 @@ public:
         if (plan_->fn->gpu && plan_->fn->gpu->persistent) total = std::min(total, 1 + options.order_seed % kMostCtas);
         shared.ctas = total;
         shared.checked = options.checked;
-        const unsigned threads = options.checked ? 1 : static_cast<unsigned>(std::min<uint64_t>(std::max(1u, options.threads), total));
+        const unsigned threads =
+            options.checked || takes_turns(*plan_) ? 1 : static_cast<unsigned>(std::min<uint64_t>(std::max(1u, options.threads), total));
         shared.parallel = threads > 1;
         if (!within_budget(shared)) return result_of(shared);
         try {
