@@ -109,6 +109,7 @@ private:
             for (++end; end < text_.size() && is_digit(text_[end]) && part < 1000; ++end) part = part * 10 + (text_[end] - '0');
         }
         const Token whole{Token::operand, name.begin, end, text_.substr(name.begin, end - name.begin)};
+        if (part >= 0 && it->parts == 0) return fail(whole, "`%" + std::string(it->name) + "` is one register, without parts");
         if (part >= it->parts) return fail(whole, "`%" + std::string(it->name) + "` has " + std::to_string(it->parts) + " parts, counted from 0");
         if (part < 0 && !it->whole) return fail(whole, "`%" + std::string(it->name) + "` fills several registers: name them `.0`, `.1` ..");
         const int number = static_cast<int>(it - operands_.begin());
@@ -158,10 +159,7 @@ private:
         const auto row = std::ranges::find(kInstructions, name.text, &Row::name);
         advance();
         if (is(":")) return fail(name, "a label: instructions have no control flow");
-        if (row == std::end(kInstructions))
-            return fail(name, "`" + shown(name) +
-                                  "` is not among the instructions that compute in registers alone: memory, control flow, barriers and what the "
-                                  "machine is asked for do not belong in the text");
+        if (row == std::end(kInstructions)) return fail(name, "`" + shown(name) + "` is none of the instructions that compute in registers alone");
         if (row->warp && !warp_) return fail(name, "`" + shown(name) + "` takes a whole warp: only instructions on tiles may have it");
         while (!out_.problem && take(".")) modifier();
         ++out_.statements;

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lang/ptx_text.h"
 #include "sema/sema.h"
 #include "sema/signature.h"
 #include "sema/value.h"
@@ -121,6 +122,8 @@ public:
     std::optional<TileLayout> fragment(const ast::FnItem& fn, const ast::Expr* type, const Shape& shape);
     std::optional<std::string> ptx_text(const ast::FnItem& fn, const ast::Attribute& a);
     bool instruction_forms(const ast::FnItem& fn, const std::vector<ir::ValueId>& operands, FormatId result, Instruction& out);
+    Span problem_span(const PtxText::Problem& problem, std::string_view text, Span literal) const;
+    bool is_pure(size_t first_inst);  ///< are the instructions made since?
     void take_instruction(const ast::Expr& named, ir::Function& kernel);
     /// The result of an instruction whose body, inlined from `first_inst` on, gives `meaning`. The scope is the body's.
     Value as_instruction(const ast::FnItem& fn, const std::vector<Value>& params, const Value& meaning, size_t first_inst, Span span);

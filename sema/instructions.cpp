@@ -189,12 +189,7 @@ bool Elaborator::instruction_forms(const ast::FnItem& fn, const std::vector<Valu
         }
         const PtxText read = read_ptx(*text, names, out.on_tiles());
         if (read.problem) {
-            // A single literal without escapes and constants stands in the source as it is.
-            Span at = a.args[1].value->span;
-            const std::string source = source_text(*a.args[1].value);
-            if (a.args.size() == 2 && source == "\"" + *text + "\"")
-                at.end = at.begin + 1 + static_cast<uint32_t>(std::max(read.problem->end, read.problem->begin + 1)),
-                at.begin += 1 + static_cast<uint32_t>(read.problem->begin);
+            const Span at = a.args.size() == 2 ? problem_span(*read.problem, *text, a.args[1].value->span) : a.args[1].value->span;
             error(Diag::bad_instruction, at, fn.name.text, read.problem->what);
             ok = false;
         }
@@ -209,14 +204,23 @@ bool Elaborator::instruction_forms(const ast::FnItem& fn, const std::vector<Valu
     return ok;
 }
 
+/// Where in the source the problem stands: a literal without escapes and constants is there as it is.
+Span Elaborator::problem_span(const PtxText::Problem& problem, std::string_view text, Span literal) const {
+    if (literal.end - literal.begin != text.size() + 2) return literal;
+    const auto from = literal.begin + 1 + static_cast<uint32_t>(problem.begin);
+    return {literal.file, from, literal.begin + 1 + static_cast<uint32_t>(std::max(problem.end, problem.begin + 1))};
+}
+
+bool Elaborator::is_pure(size_t first_inst) {
+    for (size_t i = first_inst; i < ir().fn().inst_count(); ++i)
+        if (ir::op_row(ir().fn().inst(ir::InstId{static_cast<uint32_t>(i)}).op).traits & (ir::READS | ir::WRITES | ir::EFFECT)) return false;
+    return true;
+}
+
 Value Elaborator::as_instruction(const ast::FnItem& fn, const std::vector<Value>& params, const Value& meaning, size_t first_inst, Span span) {
     if (meaning.kind == Value::poison || std::ranges::any_of(params, [](const Value& v) { return v.kind == Value::poison; })) return poison(span);
     const auto refuse = [&](Span at, const std::string& why) { return error(Diag::bad_instruction, at, fn.name.text, why); };
-    for (size_t i = first_inst; i < ir().fn().inst_count(); ++i) {
-        const uint32_t traits = ir::op_row(ir().fn().inst(ir::InstId{static_cast<uint32_t>(i)}).op).traits;
-        if (traits & (ir::READS | ir::WRITES | ir::EFFECT))
-            return refuse(fn.name.span, std::string("its body may not ") + (traits & ir::EFFECT ? "have effects" : "read memory"));
-    }
+    if (!is_pure(first_inst)) return refuse(fn.name.span, "its body may neither read memory nor have effects");
     if (params.empty()) return refuse(fn.name.span, "it has no operand");
     const bool on_tiles = fn.params[0].type && plain_type(fn, *fn.params[0].type).kind == ast::ExprKind::index;
     Instruction out;
@@ -335,6 +339,55 @@ void Elaborator::take_instruction(const ast::Expr& named, ir::Function& kernel) 
     std::optional<ir::OwnRow> row = own_row(*i, formats, types_, why);
     if (!row) return refuse(why);
     kernel.own_rows.push_back(std::move(*row));
+}
+
+/// ptx(f, text, ..): the operands have the names of f's parameters, and f says what the text computes of their elements.
+Value Elaborator::call_ptx(const Call& call) {
+    const Value &f = call.positional[0], &text = call.positional[1];
+    const auto refuse = [&](Span at, const std::string& why) { return error(Diag::bad_instruction, at, "ptx", why); };
+    if (text.kind != Value::text) return refuse(arg_span(call, 1), "its second argument is PTX between quotes, found " + describe(text));
+    std::vector<std::string_view> names;
+    if (f.kind == Value::lambda)
+        for (const ast::Name& n : f.lambda_expr->params) names.push_back(n.text);
+    else if (f.kind == Value::function && f.fn)
+        for (const ast::Param& p : f.fn->params) names.push_back(p.name.text);
+    else
+        return refuse(arg_span(call, 0), "its first argument is a lambda or a function, whose parameters name the operands");
+    if (names.size() != call.positional.size() - 2 || names.empty())
+        return refuse(call.span, "the function has " + std::to_string(names.size()) + " parameters, " + std::to_string(call.positional.size() - 2) +
+                                     " operands are given");
+    std::vector<ValueId> operands;
+    for (size_t i = 2; i < call.positional.size(); ++i) operands.push_back(arg_tile(call, i));
+    if (std::ranges::any_of(operands, [](ValueId v) { return !v.valid(); }) || !broadcast_all(operands, call.span)) return poison(call.span);
+    std::vector<Value> args;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (ir().fn().type(operands[i]).pointer) return refuse(arg_span(call, i + 2), "operands are numbers");
+        args.push_back(tile(operands[i], arg_span(call, i + 2)));
+    }
+    const size_t first_inst = ir().fn().inst_count();
+    const Value meaning = call_with(f, args, call.span);
+    if (meaning.kind == Value::poison) return meaning;
+    if (!is_pure(first_inst)) return refuse(arg_span(call, 0), "the function may neither read memory nor have effects");
+    const ValueId value = to_tile(meaning, call.span);
+    if (!value.valid()) return poison(call.span);
+    Instruction out;
+    out.name = "ptx";
+    std::vector<PtxOperand> registers;
+    for (size_t i = 0; i < names.size(); ++i) {
+        out.operands.push_back({std::string(names[i])});
+        registers.push_back(ptx_registers(out.operands[i], ir().fn().elem(operands[i])).named(names[i], false));
+    }
+    out.result.name = "result";
+    registers.push_back(ptx_registers(out.result, ir().fn().elem(value)).named("result", true));
+    if (const PtxText read = read_ptx(text.s, registers, false); read.problem)
+        return refuse(problem_span(*read.problem, text.s, arg_span(call, 1)), read.problem->what);
+    out.forms.push_back({"sm_50", std::string(text.s)});
+    std::ranges::replace(out.forms[0].text, '\n', ' ');
+    operands.insert(operands.begin(), ir().broadcast(value, ir().fn().type(operands[0]).shape));
+    const int64_t id = ir().fn().add_string(out.text());
+    const TypeId type = ir().fn().type_of(operands[0]);
+    ir().set_span(call.span);
+    return tile(ir().fn().result(ir().emit(Op::instruction, operands, {&type, 1}, {&id, 1})), call.span);
 }
 
 }  // namespace tegula::sema
