@@ -100,6 +100,19 @@ public:
         int8(4096);
         fp8(8192, 8192, 8192);
         fp8(4096, 7168, 16384);
+        f64(4096);
+    }
+
+    /// By an instruction of the program, beside those that the compiler knows.
+    void f64(int64_t n) {
+        const std::string work = "f64 matmul " + std::to_string(n) + "^3";
+        if (!wanted(work)) return;
+        Array a = normal("f64", {n, n}, 1), b = normal("f64", {n, n}, 2), c = empty("f64", {n, n});
+        for (const auto& [kernel, by] : {std::pair("matmul_f64", "tegula"), std::pair("matmul_f64_plain", "tegula, rows of its table")}) {
+            prepare("examples/instructions.tile", kernel, with_set({}), {a, b, c});
+            measure(work, by, 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n), 0, [&](CUstream s) { enqueue(s); });
+        }
+        release();
     }
 
     std::vector<tegula::NamedValue> with_set(std::vector<tegula::NamedValue> generics) const {
@@ -312,7 +325,10 @@ private:
         Array a;
         a.type = type;
         a.extents = std::move(extents);
-        a.bytes = static_cast<size_t>(a.elements()) * (type == "f32" || type == "i32" ? 4 : type == "i8" || type == "f8e4m3" ? 1 : 2);
+        a.bytes = static_cast<size_t>(a.elements()) * (type == "f64"                      ? 8
+                                                       : type == "f32" || type == "i32"   ? 4
+                                                       : type == "i8" || type == "f8e4m3" ? 1
+                                                                                          : 2);
         a.data = allocate(a.bytes);
         if (a.bytes) check("cuMemsetD8Async", d_.cuMemsetD8Async(a.data, 0xff, a.bytes, timer_.stream()));
         return a;
@@ -331,16 +347,26 @@ private:
     Array normal(const std::string& type, std::vector<int64_t> extents, unsigned seed) {
         std::mt19937 engine(seed);
         std::normal_distribution<float> gauss;
-        const bool f32 = type == "f32", f16 = type == "f16";
+        const bool f64 = type == "f64", f32 = type == "f32", f16 = type == "f16";
         return filled(
             type, std::move(extents),
             [&](uint8_t* to, size_t) {
                 const float v = gauss(engine);
                 const uint16_t bf = to_bf16(v);
                 const auto half = static_cast<uint16_t>((v < 0 ? 0x8000 : 0) | (0x3000 + (engine() & 0xfff)));  // magnitudes in [0.125, 2)
-                std::memcpy(to, f32 ? static_cast<const void*>(&v) : f16 ? static_cast<const void*>(&half) : &bf, f32 ? 4 : 2);
+                const double wide = v;
+                std::memcpy(to,
+                            f64   ? static_cast<const void*>(&wide)
+                            : f32 ? &v
+                            : f16 ? static_cast<const void*>(&half)
+                                  : &bf,
+                            f64   ? 8
+                            : f32 ? 4
+                                  : 2);
             },
-            f32 ? 4 : 2);
+            f64   ? 8
+            : f32 ? 4
+                  : 2);
     }
     Array bytes(std::vector<int64_t> extents, unsigned seed) {
         std::mt19937 engine(seed);
