@@ -395,6 +395,8 @@ Token Scanner::next() {
     // Behind a point stands a member, whatever words it is spelled with: `tl.where`.
     if (previous_ == T::DOT && is_keyword(token.kind))
         token.kind = T::IDENT, token.text = text_.substr(token.span.begin, token.span.end - token.span.begin);
+    // Behind a colon it is a bound: `F: fn`.
+    if (previous_ == T::COLON && token.kind == T::FN && frames_.size() > 1) token.kind = T::IDENT, token.text = "fn";
     if (frames_.size() == 1 && token.kind == T::IDENT && (previous_ == 0 || previous_ == T::RBRACE || previous_ == T::SEMI)) foreign_item(token);
     track(token);
     before_previous_ = std::exchange(previous_, token.kind);

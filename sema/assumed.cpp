@@ -7,6 +7,7 @@
 #include "sema/flow.h"
 #include "sema/recovery.h"
 #include "sema/walk.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -78,6 +79,8 @@ void report_common(const Trial& trial, DiagSink& diags) {
 }  // namespace
 
 Value Elaborator::assumed_format(std::string_view trait, const Assumption& a, Span span) {
+    if (const WordKind* kind = find_word_kind(trait))
+        return chosen({std::string(kind->words[a.format % kind->words.size()]), false, kind->name}, scope_, span);
     const auto row = std::ranges::find(kTraitFormats, trait, &TraitFormats::trait);
     if (row == std::end(kTraitFormats)) return poison(span);
     TypeDesc t;
@@ -96,7 +99,7 @@ Value Elaborator::assumed_value(const TypeDesc& t, const Assumption& a, Span spa
         case TypeDesc::trait: {
             if (t.trait_name == "int") return integer_value(a.number, span);
             const Value format = assumed_format(t.trait_name, a, span);
-            return format.kind == Value::poison ? format : assumed_element(format.t.elem, a.shape, span);
+            return format.kind == Value::poison || format.kind == Value::word ? format : assumed_element(format.t.elem, a.shape, span);
         }
         case TypeDesc::scalar_format:
             return assumed_element(t.elem, a.shape, span);
@@ -199,6 +202,8 @@ void check_kernel(const Module& module, const ast::KernelItem& kernel, TypeTable
             const auto row = std::ranges::find(kTraitFormats, bound, &TraitFormats::trait);
             if (bound == "int")
                 given.emplace(p.name.text, StaticValue{__int128{kAssumptions[i].number}});
+            else if (const WordKind* kind = find_word_kind(bound))
+                given.emplace(p.name.text, StaticValue{Choice{std::string(kind->words[i % kind->words.size()]), false, {}}});
             else if (row != std::end(kTraitFormats))
                 given.emplace(p.name.text, StaticValue{id_of(row->formats[kAssumptions[i].format])});
             else

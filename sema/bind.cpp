@@ -8,6 +8,7 @@
 #include "sema/binder.h"
 #include "sema/flow.h"
 #include "sema/walk.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -77,6 +78,12 @@ Value Binder::value(const ast::Expr& e, const char* clause, std::string_view par
     return e_.poison(e.span);
 }
 
+/// A default or choice of a generic: a word where it takes words.
+Value Binder::generic_value(const ast::GenericParam& p, const ast::Expr& e, const char* clause) {
+    if (!p.bound || !find_word_kind(base_name(*p.bound))) return value(e, clause, p.name.text);
+    return e_.generic_value(p, e, scope_);
+}
+
 /// An extent that names a tensor or pointer has no value at any launch.
 void Binder::note_memory(const ast::Expr& e, std::string_view param) {
     for (const ast::Name& n : names_in(e))
@@ -89,17 +96,8 @@ void Binder::define_index(std::string_view name, int64_t value, Span span) {
     define(*scope_, name, e_.typed(id_of(Fmt::i64), static_cast<uint64_t>(value), span));
 }
 
-Value Binder::value_of(const StaticValue& v) {
-    if (const auto* i = std::get_if<__int128>(&v.v)) return integer_value(*i);
-    if (const auto* d = std::get_if<double>(&v.v)) return real_value(*d);
-    if (const auto* b = std::get_if<bool>(&v.v)) return flag_value(*b);
-    TypeDesc t;
-    t.kind = TypeDesc::scalar_format;
-    t.elem = std::get<FormatId>(v.v);
-    return e_.type_value(t, {});
-}
-
-std::optional<StaticValue> Binder::static_of(const Value& v) {
+/// As a host holds it; `e`: what it is the value of, for functions that have no name.
+std::optional<StaticValue> Binder::static_of(const Value& v, const ast::Expr* e) {
     StaticValue out;
     const auto code = e_.folded_code(v);
     if (const auto i = e_.folded_int(v))
@@ -114,6 +112,10 @@ std::optional<StaticValue> Binder::static_of(const Value& v) {
         out.v = v.b;
     else if (v.kind == Value::type && v.t.kind == TypeDesc::scalar_format && !v.generic_item)
         out.v = v.t.elem;
+    else if (auto choice = e_.choice_of(v))
+        out.v = std::move(*choice);
+    else if (e && is_callable(v))
+        out.v = Choice{source_text(*e), true, {}, nullptr, e};
     else
         return std::nullopt;
     return out;
@@ -122,9 +124,14 @@ std::optional<StaticValue> Binder::static_of(const Value& v) {
 /// Gives a generic its value; a value that does not fit its bound is a problem.
 bool Binder::set_generic(const ast::GenericParam& p, const StaticValue& given, std::string_view from) {
     StaticValue v = given;
-    const std::string_view bound = p.bound ? base_name(*p.bound) : std::string_view("any");
+    const std::string_view bound = bound_of(p);
     const auto* type = std::get_if<FormatId>(&v.v);
     bool ok = false;
+    if (auto* choice = std::get_if<Choice>(&v.v); choice && (find_word_kind(bound) || bound == kFunctionBound)) {
+        ok = set_choice(p, *choice);
+        plan_.generics[std::string(p.name.text)] = v;
+        return ok;
+    }
     if (bound != "int" && is_trait(bound)) {
         TypeDesc t;
         t.kind = TypeDesc::scalar_format;
@@ -140,12 +147,45 @@ bool Binder::set_generic(const ast::GenericParam& p, const StaticValue& given, s
         if (const auto* i = std::get_if<__int128>(&v.v); ok && i && !format.is_int()) v.v = static_cast<double>(*i);
     }
     if (!ok) {
-        note(p.name.text, "expected " + std::string(bound == "int" ? "an integer constant" : bound) + ", got " + to_string(v, types_) +
+        const WordKind* kind = find_word_kind(bound);
+        const std::string wanted = bound == "int" ? "an integer constant" : bound == kFunctionBound ? "a function" : std::string(bound);
+        note(p.name.text, "expected " + (kind ? "one of " + list_of(*kind) : wanted) + ", got " + to_string(v, types_) +
                               (from.empty() ? "" : " from `" + std::string(from) + "`"));
     }
     plan_.generics[std::string(p.name.text)] = v;
-    define(*scope_, p.name.text, value_of(v));
+    define(*scope_, p.name.text, e_.value_of(v, scope_, p.name.span));
     return ok;
+}
+
+/// Gives a generic that takes words or functions its value, in canonical form.
+bool Binder::set_choice(const ast::GenericParam& p, Choice& choice) {
+    if (const WordKind* kind = find_word_kind(base_name(*p.bound))) {
+        const std::vector<std::string_view> words(kind->words.begin(), kind->words.end());
+        choice = Choice{choice.text, false, kind->name};
+        if (std::ranges::find(words, choice.text) == words.end()) {
+            const std::string_view near = closest(choice.text, words);
+            note(p.name.text, "`" + choice.text + "` is no " + std::string(kind->title) + "; one of " + list_of(*kind) +
+                                  (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?"));
+            define(*scope_, p.name.text, e_.poison(p.name.span));
+            return false;
+        }
+        define(*scope_, p.name.text, e_.chosen(choice, scope_, p.name.span));
+        return true;
+    }
+    if (choice.scope == &module_) choice.scope = nullptr;
+    const Value f = choice.is_function ? e_.chosen(choice, scope_, p.name.span) : e_.poison(p.name.span);
+    define(*scope_, p.name.text, is_callable(f) ? f : e_.poison(p.name.span));
+    if (is_callable(f)) return true;
+    if (f.kind == Value::poison && choice.is_function) return false;  // reported
+    const Module& home = choice.scope ? *choice.scope : module_;
+    std::vector<std::string_view> names;
+    for (const std::string_view name : home.item_names())
+        if (const ast::Item* item = home.find(name); item && item->kind == ast::ItemKind::fn) names.push_back(name);
+    for (const BuiltinRow& row : builtin_rows()) names.push_back(row.name);
+    const std::string_view near = closest(choice.text, names);
+    note(p.name.text, "expected a function, an operation or a lambda, got `" + choice.text + "`" +
+                          (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?"));
+    return false;
 }
 
 void Binder::take_given(const StaticValues& given) {
@@ -240,9 +280,9 @@ bool Binder::is_tuned(const ast::GenericParam& p) const {
 void Binder::define_defaults() {
     for (const ast::GenericParam& p : kernel_.generics) {
         if (plan_.generics.count(p.name.text) || !p.default_value || is_tuned(p) || is_open(*p.default_value)) continue;
-        const Value v = value(*p.default_value, "default ", p.name.text);
-        const auto known = static_of(v);
-        define(*scope_, p.name.text, known ? value_of(*known) : v);
+        const Value v = generic_value(p, *p.default_value, "default ");
+        const auto known = static_of(v, p.default_value);
+        define(*scope_, p.name.text, known ? e_.value_of(*known, scope_, p.name.span) : v);
     }
 }
 
@@ -259,7 +299,7 @@ std::optional<std::vector<Binder::Tuned>> Binder::open_choices(bool require) {
         if (!some && !require) continue;
         for (const ast::Expr* v : c.values) {
             if (some && is_open(*v)) continue;
-            if (const auto s = static_of(value(*v, "tune: "))) tuned.values.push_back(*s);
+            if (const auto s = static_of(generic_value(*p, *v, "tune: "), v)) tuned.values.push_back(*s);
         }
         if (tuned.values.empty()) return std::nullopt;
         open.push_back(std::move(tuned));
@@ -307,10 +347,13 @@ TuneCandidate Binder::candidate(const std::vector<Tuned>& open) {
     return out;
 }
 
-/// Types change results, so only the order of a list chooses among them.
+/// Types, functions and words change results, but for what is asked of caches: only the order of a list chooses among them.
 bool same_types(const StaticValues& a, const StaticValues& b) {
-    return std::all_of(a.begin(), a.end(),
-                       [&](const auto& v) { return !std::holds_alternative<FormatId>(v.second.v) || v.second == b.find(v.first)->second; });
+    return std::all_of(a.begin(), a.end(), [&](const auto& v) {
+        const auto* choice = std::get_if<Choice>(&v.second.v);
+        const bool changes = choice ? choice->kind != "cache" && choice->kind != "evict" : std::holds_alternative<FormatId>(v.second.v);
+        return !changes || v.second == b.find(v.first)->second;
+    });
 }
 
 /// Sets every tuned generic that has no value: to the first choices for which the `where` clauses hold together, or those that the chooser takes.
@@ -361,7 +404,8 @@ bool Binder::complete_generics(bool require, bool representatives) {
     bool ok = true;
     for (const ast::GenericParam& p : kernel_.generics) {
         if (!representatives || plan_.generics.count(p.name.text) || p.default_value || is_tuned(p)) continue;
-        const std::string_view bound = p.bound ? base_name(*p.bound) : std::string_view("any");
+        const std::string_view bound = bound_of(p);
+        if (const WordKind* kind = find_word_kind(bound)) ok &= set_generic(p, StaticValue{Choice{std::string(kind->words.front()), false, {}}}, {});
         if (bound == "int" || !is_trait(bound)) continue;
         const Fmt f = bound == "sint" || bound == "integer" ? Fmt::i32 : bound == "uint" ? Fmt::u32 : Fmt::f32;
         ok &= set_generic(p, StaticValue{id_of(f)}, {});
@@ -370,7 +414,7 @@ bool Binder::complete_generics(bool require, bool representatives) {
     for (const ast::GenericParam& p : kernel_.generics) {
         if (plan_.generics.count(p.name.text)) continue;
         if (p.default_value) {
-            const auto v = static_of(value(*p.default_value, "default ", p.name.text));
+            const auto v = static_of(generic_value(p, *p.default_value, "default "), p.default_value);
             ok &= v && set_generic(p, *v, {});
         } else if (require) {
             note(p.name.text, "this generic parameter has no default and cannot be deduced from the arguments");

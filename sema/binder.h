@@ -42,8 +42,9 @@ private:
     void grid();
     bool set_generic(const ast::GenericParam& p, const StaticValue& v, std::string_view from);
     const ast::GenericParam* generic(std::string_view name) const;
-    std::optional<StaticValue> static_of(const Value& v);
-    Value value_of(const StaticValue& v);
+    bool set_choice(const ast::GenericParam& p, Choice& choice);
+    std::optional<StaticValue> static_of(const Value& v, const ast::Expr* e = nullptr);
+    Value generic_value(const ast::GenericParam& p, const ast::Expr& e, const char* clause);
     bool is_open(const ast::Expr& e);  ///< mentions an extent or parameter without a value
     std::string values_in(const ast::Expr& e);
     Value value(const ast::Expr& e, const char* clause, std::string_view param = {});

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sema/elaborate.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -58,10 +59,7 @@ std::vector<BuiltinDoc> builtin_docs() {
     return docs;
 }
 
-bool is_option(std::string_view parameter) {
-    static constexpr std::string_view names[] = {"round", "overflow", "order", "scope", "precision"};
-    return std::find(std::begin(names), std::end(names), parameter) != std::end(names);
-}
+bool is_option(std::string_view parameter) { return find_word_kind(parameter) != nullptr; }
 
 Signature parse_signature(std::string_view text) {
     Signature out;
@@ -191,9 +189,8 @@ bool Elaborator::match_arguments(Call& call, const Signature& signature, const B
         }
         const std::string_view parameter = at < parameters.size() ? parameters[at].name : arg.name.text;
         Value v = nothing;
-        if (is_option(parameter) && arg.value->kind == ast::ExprKind::name && !scope_->find(ast::as<ast::NameExpr>(arg.value).name)) {
-            v.kind = Value::text;
-            v.s = ast::as<ast::NameExpr>(arg.value).name;
+        if (const WordKind* kind = find_word_kind(parameter)) {
+            v = arg.value->kind == ast::ExprKind::none_lit ? nothing : word(*arg.value, *kind);
         } else if (parameter != "where" || arg.value->kind != ast::ExprKind::index) {
             v = expr(*arg.value);
         }
@@ -252,10 +249,10 @@ std::optional<int> Elaborator::arg_option(const Call& call, size_t i, const char
     std::string list;
     int at = 0;
     for (const char* name : names) {
-        if (v.kind == Value::text && v.s == name) return at;
+        if (v.kind == Value::word && v.s == name) return at;
         list += (at++ ? ", " : "") + std::string(name);
     }
-    error(Diag::unknown_option, arg_span(call, i), v.kind == Value::text ? std::string(v.s) : describe(v), what, list);
+    error(Diag::unknown_option, arg_span(call, i), v.kind == Value::word ? std::string(v.s) : describe(v), what, list);
     return std::nullopt;
 }
 

@@ -9,6 +9,7 @@
 #include "sema/type_names.h"
 #include "sema/vocabulary.h"
 #include "sema/walk.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -48,6 +49,24 @@ bool is_format_name(std::string_view name) {
     return bits >= 1 && bits <= 64;
 }
 
+std::span<const ast::GenericParam> generics_of(const ast::Item* item) {
+    if (!item) return {};
+    switch (item->kind) {
+        case ast::ItemKind::fn:
+            return static_cast<const ast::FnItem*>(item)->generics;
+        case ast::ItemKind::kernel:
+            return static_cast<const ast::KernelItem*>(item)->generics;
+        case ast::ItemKind::struct_:
+            return static_cast<const ast::StructItem*>(item)->generics;
+        case ast::ItemKind::type:
+            return static_cast<const ast::TypeItem*>(item)->generics;
+        case ast::ItemKind::layout:
+            return static_cast<const ast::LayoutItem*>(item)->generics;
+        default:
+            return {};
+    }
+}
+
 bool is_builtin(std::string_view name) {
     if (find_builtin(name) || is_trait(name) || is_type_constructor(name) || name == "row" || name == "col" || is_format_name(name)) return true;
     if (std::ranges::find(constant_words(), name) != constant_words().end()) return true;
@@ -66,7 +85,7 @@ const Checker::Known* Checker::find(std::string_view name) const {
 }
 
 bool Checker::known(std::string_view name) const {
-    return find(name) || is_item(module_, name) || is_builtin(name) || (in_host_ && find_host_call(name));
+    return find(name) || is_item(module_, name) || is_builtin(name) || (in_host_ && (find_host_call(name) || !find_word(name).empty()));
 }
 
 void Checker::name(std::string_view text, Span span) {
@@ -107,6 +126,52 @@ void Checker::arguments(std::span<const ast::Arg> args) {
             continue;
         }
         expr(*a.value);
+    }
+}
+
+/// A place that takes a word of `kind`; null: any value.
+void Checker::word(const ast::Expr& e, const WordKind* kind) {
+    const std::string_view text = e.kind == ast::ExprKind::name ? base_name(e) : std::string_view();
+    if (!kind || text.empty() || known(text)) {
+        if (!kind || std::ranges::find(kind->words, text) == kind->words.end()) expr(e);
+        return;
+    }
+    if (std::ranges::find(kind->words, text) != kind->words.end()) return;
+    Diagnostic& d = diags_.report(Diag::unknown_option, e.span, {std::string(text), std::string(kind->title), list_of(*kind)});
+    suggest_spelling(d, text, e.span, {kind->words.begin(), kind->words.end()});
+}
+
+/// A word that no name of the program hides, where the kind follows from elsewhere.
+bool Checker::is_word_here(const ast::Expr& e) const {
+    return e.kind == ast::ExprKind::name && !find_word(base_name(e)).empty() && !find(base_name(e));
+}
+
+const WordKind* Checker::words_of(const ast::Expr& e) const {
+    const Known* k = e.kind == ast::ExprKind::name ? find(base_name(e)) : nullptr;
+    return k ? k->words : nullptr;
+}
+
+/// A generic that takes words beside one of them: `R == rtz`.
+void Checker::equality(const ast::BinaryExpr& e) {
+    const WordKind *a = words_of(*e.lhs), *b = words_of(*e.rhs);
+    if (a || !(b || is_word_here(*e.lhs)))
+        word(*e.rhs, a ? a : nullptr);
+    else if (!is_word_here(*e.rhs))
+        expr(*e.rhs);
+    if (b || !is_word_here(*e.lhs)) word(*e.lhs, b);
+}
+
+/// Arguments in `<..>` of an item with these parameters.
+void Checker::arguments(std::span<const ast::Arg> args, std::span<const ast::GenericParam> params) {
+    for (size_t i = 0; i < args.size(); ++i) {
+        const std::string_view name = args[i].name.text;
+        const auto at = name.empty() ? params.begin() + static_cast<ptrdiff_t>(std::min(i, params.size()))
+                                     : std::ranges::find(params, name, [](const ast::GenericParam& p) { return p.name.text; });
+        const bool known = at != params.end() && at->bound;
+        if (const WordKind* kind = known ? find_word_kind(base_name(*at->bound)) : nullptr)
+            word(*args[i].value, kind);
+        else
+            arguments(args.subspan(i, 1));
     }
 }
 
@@ -343,7 +408,8 @@ void Checker::type(const ast::Expr& e) {
 
 /// An access with modifiers.
 void Checker::modified(const ast::Expr& e) {
-    check_modifiers(e, diags_);
+    check_modifiers(
+        e, [this](std::string_view n) { return find(n) || is_item(module_, n); }, diags_);
     const ast::Expr& access = without_modifiers(e);
     if (in_host_)
         diags_.report(Diag::bad_modifier, e.span, {source_text(*ast::as<ast::AnnotatedExpr>(&e).layout), "host statements do not access memory"});
@@ -354,8 +420,10 @@ void Checker::expr(const ast::Expr& root) {
     using K = ast::ExprKind;
     const ast::Expr* e = &root;
     while (e->kind == K::binary) {
-        expr(*ast::as<ast::BinaryExpr>(e).rhs);
-        e = ast::as<ast::BinaryExpr>(e).lhs;
+        const auto& b = ast::as<ast::BinaryExpr>(e);
+        if ((b.op == ast::BinaryOp::eq || b.op == ast::BinaryOp::ne) && b.lhs->kind != K::binary) return equality(b);
+        expr(*b.rhs);
+        e = b.lhs;
     }
     switch (e->kind) {
         case K::name:
@@ -373,7 +441,7 @@ void Checker::expr(const ast::Expr& root) {
             return index_form(ast::as<ast::IndexFormExpr>(e));
         case K::instantiate:
             expr(*ast::as<ast::InstantiateExpr>(e).base);
-            return arguments(ast::as<ast::InstantiateExpr>(e).args);
+            return arguments(ast::as<ast::InstantiateExpr>(e).args, generics_of(item_of(*ast::as<ast::InstantiateExpr>(e).base)));
         case K::annotated:
             if (is_modifier(*ast::as<ast::AnnotatedExpr>(e).layout)) return modified(*e);
             expr(*ast::as<ast::AnnotatedExpr>(e).base);

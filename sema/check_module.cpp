@@ -8,6 +8,7 @@
 #include "sema/recovery.h"
 #include "sema/vocabulary.h"
 #include "sema/walk.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -78,9 +79,12 @@ void Checker::pattern(const ast::Pattern& p, Symbol symbol) {
 
 void Checker::generics(std::span<const ast::GenericParam> params) {
     for (const ast::GenericParam& p : params) {
-        optional(p.bound);
-        optional(p.default_value);
+        const std::string_view bound = p.bound ? base_name(*p.bound) : std::string_view();
+        const WordKind* words = find_word_kind(bound);
+        if (!words && bound != kFunctionBound) optional(p.bound);
+        if (p.default_value) word(*p.default_value, words);
         declare(p.name, Symbol::constant, true);
+        if (const auto known = scopes_.back().find(p.name.text); known != scopes_.back().end()) known->second.words = words;
     }
 }
 
@@ -104,9 +108,11 @@ bool Checker::shape_without_tensor(const ast::Param& p) {
 void Checker::parameters(std::span<const ast::Param> params, bool kernel) {
     for (const ast::Param& p : params) {
         const bool lost = kernel && p.type && shape_without_tensor(p);
+        const WordKind* words = !kernel && p.type ? find_word_kind(base_name(*p.type)) : nullptr;
+        const bool function = !kernel && p.type && base_name(*p.type) == kFunctionBound;
         if (kernel && p.type && !lost) expr(*p.type);
-        if (!kernel && p.type) type(*p.type);
-        optional(p.default_value);
+        if (!kernel && p.type && !words && !function) type(*p.type);
+        if (p.default_value) word(*p.default_value, words);
         const bool tensor = p.type && tensor_form(*p.type);
         if (kernel && !tensor && !lost && p.mode != ast::ParamMode::in) {
             diags_.report(Diag::bad_parameter_type, p.name.span, {std::string(p.name.text), "only tensors can be `out` or `inout`"});
@@ -197,7 +203,9 @@ void Checker::kernel_clauses(const ast::KernelItem& k) {
             if (&first != &c)
                 diags_.report(Diag::bad_attribute, c.name.span, {what, "`" + std::string(c.name.text) + "` is given twice"})
                     .labels.push_back({first.name.span, "first given here"});
-            for (const ast::Expr* e : c.values) clause(what, *e, k);
+            const auto param = std::ranges::find(k.generics, c.name.text, [](const ast::GenericParam& p) { return p.name.text; });
+            const WordKind* words = tune && param != k.generics.end() && param->bound ? find_word_kind(base_name(*param->bound)) : nullptr;
+            for (const ast::Expr* e : c.values) words ? word(*e, words) : clause(what, *e, k);
         }
     }
     attributes(k.attributes, "kernel attribute");
@@ -346,8 +354,9 @@ void Checker::item(const ast::Item& item) {
         case ast::ItemKind::const_: {
             const auto& c = static_cast<const ast::ConstItem&>(item);
             scopes_.emplace_back();
-            optional(c.type);
-            expr(*c.value);
+            const WordKind* words = c.type ? find_word_kind(base_name(*c.type)) : nullptr;
+            if (!words) optional(c.type);
+            if (words || !is_word_here(*c.value)) word(*c.value, words);
             scopes_.pop_back();
             break;
         }

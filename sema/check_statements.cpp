@@ -109,7 +109,9 @@ bool Checker::undeclared(const ast::AssignStmt& s) {
 
 void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
     const ast::Expr* e = &without_modifiers(target);
-    if (e != &target) check_modifiers(target, diags_);
+    if (e != &target)
+        check_modifiers(
+            target, [this](std::string_view n) { return find(n) || is_item(module_, n); }, diags_);
     if (e->kind == ast::ExprKind::annotated) {
         diags_.report(Diag::bad_target, target.span);
         return;

@@ -28,6 +28,7 @@ private:
     struct Known {
         Symbol symbol;
         Span span;
+        const WordKind* words = nullptr;  ///< of a generic that takes words
     };
     using Names = std::unordered_map<std::string_view, Known>;
 
@@ -64,6 +65,11 @@ private:
     void unknown(std::string_view text, Span span);
     void launch(const ast::KernelItem& kernel, const ast::CallExpr& e);
     void arguments(std::span<const ast::Arg> args);
+    void arguments(std::span<const ast::Arg> args, std::span<const ast::GenericParam> params);
+    void word(const ast::Expr& e, const WordKind* kind);
+    const WordKind* words_of(const ast::Expr& e) const;
+    void equality(const ast::BinaryExpr& e);
+    bool is_word_here(const ast::Expr& e) const;
     void match_arguments(std::string_view owner, const std::vector<std::pair<std::string_view, bool>>& params, const ast::CallExpr& e, bool variadic);
     void member(const ast::MemberExpr& e);
     void index(const ast::IndexExpr& e);
@@ -81,7 +87,7 @@ private:
     Recovery* recovery_;
     DiagSink& diags_;
     std::vector<Names> scopes_;
-    std::vector<const ast::Expr*> around_;  ///< members, calls and accesses that the walk is in, outermost first
+    std::vector<const ast::Expr*> around_;           ///< members, calls and accesses that the walk is in, outermost first
     std::vector<const ast::Block*> blocks_;          ///< that are open, of the current body
     std::unordered_set<std::string_view> reported_;  ///< unknown names of the current item: one declaration would mend all their uses
     size_t item_scope_ = 0;

@@ -6,6 +6,7 @@
 #include "sema/elaborate.h"
 #include "sema/flow.h"
 #include "sema/walk.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -29,6 +30,8 @@ Value Elaborator::coerce_element(const Value& v, FormatId elem, Span span) {
 
 Value Elaborator::coerce_trait(const Value& v, std::string_view trait, Span span) {
     if (trait == "any") return v;
+    if (const WordKind* kind = find_word_kind(trait)) return as_word(v, *kind, span);
+    if (trait == kFunctionBound) return is_callable(v) ? v : mismatch("a function, an operation or a lambda", v, span);
     if (trait == "int") return v.kind == Value::integer ? v : mismatch("an integer constant", v, span);
     bool ok = false;
     if (v.kind == Value::integer)
@@ -154,6 +157,7 @@ bool Elaborator::same_value(const Value& a, const Value& b) {
         case Value::boolean:
             return a.b == b.b;
         case Value::text:
+        case Value::word:
             return a.s == b.s;
         case Value::tile:
             return a.v == b.v;
@@ -162,7 +166,7 @@ bool Elaborator::same_value(const Value& a, const Value& b) {
         case Value::type:
             return a.t.kind == b.t.kind && a.t.elem == b.t.elem && a.t.shape == b.t.shape && a.t.decl == b.t.decl;
         case Value::function:
-            return a.fn == b.fn && a.generics.empty() && b.generics.empty();
+            return a.fn == b.fn && same_generics(a, b);
         case Value::builtin:
             return a.row == b.row;
         case Value::elementwise:
@@ -274,11 +278,13 @@ bool Elaborator::match_param(const ast::Expr& declared, const Value& actual, con
     const auto& dims = ast::as<ast::IndexExpr>(&declared);
     if (actual.kind == Value::tensor && name == "tensor") {
         const Tensor& t = *actual.tensor_ref;
-        return match_shape(dims, t.extents.size(), [&](size_t d) { return t.extents[d]; }, scope, span);
+        return match_shape(
+            dims, t.extents.size(), [&](size_t d) { return t.extents[d]; }, scope, span);
     }
     if (name != "tile" || (actual.kind != Value::tile && actual.kind != Value::block_tile)) return true;
     const Shape shape = shape_of(actual);
-    return match_shape(dims, shape.rank, [&](size_t d) { return integer_value(shape[d], span); }, scope, span);
+    return match_shape(
+        dims, shape.rank, [&](size_t d) { return integer_value(shape[d], span); }, scope, span);
 }
 
 }  // namespace tegula::sema

@@ -98,6 +98,8 @@ std::string Elaborator::describe(const Value& v) {
             return "a lambda";
         case Value::module:
             return "a module";
+        case Value::word:
+            return "the word `" + std::string(v.s) + "`";
     }
     return "a value";
 }

@@ -12,6 +12,7 @@
 #include "sema/suggest.h"
 #include "sema/type_names.h"
 #include "sema/walk.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -313,6 +314,13 @@ Value Elaborator::lookup(std::string_view name, Span span) {
             v.span = span;
             return v;
         }
+    }
+    if (const std::string_view word = find_word(name); !word.empty()) {
+        Value v;
+        v.kind = Value::word;
+        v.s = word;
+        v.span = span;
+        return v;
     }
     return unknown(name, span);
 }

@@ -43,18 +43,19 @@ struct Scope {
 struct Call {
     const ast::CallExpr* expr = nullptr;
     Span span;
-    std::vector<Value> generics;              ///< explicit <..> arguments
-    std::vector<Value> shape;                 ///< [..] between generics and (..), e.g. full<f32>[M, N](v)
+    std::vector<Value> generics;  ///< explicit <..> arguments
+    std::vector<Value> shape;     ///< [..] between generics and (..), e.g. full<f32>[M, N](v)
     bool has_shape = false;
-    std::vector<Value> positional;            ///< matched to named parameters of the signature where it has names
-    std::vector<const ast::Expr*> exprs;      ///< parallel to positional; null where a default was taken
+    std::vector<Value> positional;                          ///< matched to named parameters of the signature where it has names
+    std::vector<const ast::Expr*> exprs;                    ///< parallel to positional; null where a default was taken
     std::vector<std::pair<std::string_view, Value>> named;  ///< for `...` signatures
-    ir::Caching caching;                      ///< of load and store
+    ir::Caching caching;                                    ///< of load and store
     bool given(size_t i) const { return i < exprs.size() && exprs[i] != nullptr; }
 };
 
 struct Signature;
 struct BuiltinRow;
+struct WordKind;
 /// facts.cpp: what the signature, `where` and `grid` guarantee, with the generics bound in `scope`.
 LaunchFacts launch_facts(const Module& module, const ast::KernelItem& kernel, const std::shared_ptr<Scope>& scope, TypeTable& types,
                          const Limits& limits);
@@ -148,23 +149,23 @@ public:
     std::optional<Value> host_value(const ast::Expr& e);
     Value sequence(Value::Kind kind, std::span<const ast::Expr* const> items, Span span);
     Value annotated(const ast::AnnotatedExpr& e);
-    Value modified(const ast::AnnotatedExpr& e);                           ///< an access with cache(..) or evict(..)
+    Value modified(const ast::AnnotatedExpr& e);  ///< an access with cache(..) or evict(..)
     Value modifier_error(const ast::Expr& e, const std::string& why);
     Value call(const ast::CallExpr& e);
     Value unary(ast::UnaryOp op, const Value& a, Span span);
     Value binary(ast::BinaryOp op, Value a, Value b, Span span);
     /// Applies an elementwise row after promotion and broadcasting of its operands; folds static operands to static values.
     Value apply(ir::Op op, std::vector<Value> args, Span span);
-    Value fold(ir::Op op, const std::vector<Value>& args, Span span);      ///< apply on static numbers only (operators.cpp)
+    Value fold(ir::Op op, const std::vector<Value>& args, Span span);  ///< apply on static numbers only (operators.cpp)
     Value shift(ir::Op op, const Value& a, const Value& amount, Span span);
     Value pointer_op(ir::Op op, const std::vector<Value>& args, Span span);
     Value member(const ast::MemberExpr& e);
     Value binary_chain(const ast::BinaryExpr& e);
-    std::vector<Value> shape_items(const ast::IndexExpr& e);               ///< f<T>[items]: evaluated extents
+    std::vector<Value> shape_items(const ast::IndexExpr& e);  ///< f<T>[items]: evaluated extents
     std::string describe_callee(const Value& callee);
     Value fast_version(const Value& callee, Span span);
     bool fast_math();
-    Value call_value(Value callee, const ast::CallExpr& e);                ///< callee already evaluated
+    Value call_value(Value callee, const ast::CallExpr& e);  ///< callee already evaluated
     /// Calls a built-in: matches arguments to its signature, then runs its row. `e` is null for forms without (..), zeros<T>[M, N].
     Value call_builtin(const Value& callee, std::vector<Value> shape, bool has_shape, const ast::CallExpr* e, Span span, ir::Caching caching = {});
     bool depends_on_form(Value& v);
@@ -182,7 +183,7 @@ public:
     bool to_bool(const Value& v, Span span, ir::ValueId& out);
     std::optional<int64_t> static_int(const Value& v, Span span, const char* what);  ///< reports when not a constant integer
     std::optional<bool> static_bool(const Value& v, Span span);
-    std::optional<Shape> static_shape(const Value& v, Span span);                    ///< list or tuple of constant integers >= 1, budgeted
+    std::optional<Shape> static_shape(const Value& v, Span span);  ///< list or tuple of constant integers >= 1, budgeted
     /// The element format two operands meet in, or nullopt (reported).
     std::optional<FormatId> common_format(const Value& a, const Value& b, Span span);
     Value tile(ir::ValueId v, Span span);
@@ -191,10 +192,10 @@ public:
         v.span = span;
         return v;
     }
-    std::string describe(const Value& v);            ///< "tile<f32>[4, 8]", "integer constant 3"
+    std::string describe(const Value& v);  ///< "tile<f32>[4, 8]", "integer constant 3"
     std::string describe(const TypeDesc& t);
-    FormatId elem_of(const Value& v);                ///< element format of a tile, block tile or tensor; 0 otherwise
-    Shape shape_of(const Value& v);                  ///< of a tile or static value ([])
+    FormatId elem_of(const Value& v);  ///< element format of a tile, block tile or tensor; 0 otherwise
+    Shape shape_of(const Value& v);    ///< of a tile or static value ([])
     /// Leaves as IR values (tiles, block parts, static numbers materialised) and the reverse with the same structure.
     std::vector<ir::ValueId> flatten(Value& v, Span span);
     Value unflatten(const Value& like, const std::vector<ir::ValueId>& leaves, size_t& at);
@@ -202,7 +203,7 @@ public:
     bool fits_budget(const Shape& shape, Span span);                                 ///< at most kMaxTileElements; reported
 
     // ---- types.cpp ----
-    std::optional<TypeDesc> type_desc(const ast::Expr& e);   ///< reports when e is no type
+    std::optional<TypeDesc> type_desc(const ast::Expr& e);  ///< reports when e is no type
     std::optional<TypeDesc> type_desc(const Value& v, Span span);
     std::optional<FormatId> format_arg(const Call& call, size_t i, std::optional<FormatId> fallback = {});  ///< generic argument as format
     /// tile<T>[..], tensor<T>[..], codebook<N>[..], and `type @ layout`: the type, or nullopt when `e` is not of such a form. expr() asks
@@ -211,7 +212,7 @@ public:
     Value join_layouts(const Value& outer, const Value& inner, Span span, Layout (*join)(const Layout&, const Layout&));
     Value compose_layouts(const Value& outer, const Value& inner, Span span);  ///< A . B, compose(A, B)
     Value inverse_layout(const Value& layout, Span span);
-    Value instantiate(const ast::InstantiateExpr& e);         ///< name<args>: types, functions, layouts, constructors
+    Value instantiate(const ast::InstantiateExpr& e);  ///< name<args>: types, functions, layouts, constructors
     Value layout_expr(const ast::Expr& e);
     Value layout_item(const Module& module, const ast::LayoutItem& item, std::vector<Value> generics, Span span);
     Value named_type(std::string_view name, Span span, bool report);  ///< built-in formats and traits: i7, u1, f16, bool, float, int ..
@@ -223,7 +224,7 @@ public:
     /// `modified`: the expression with the modifiers of the access, or null.
     Value index(const ast::IndexExpr& e, const ast::Expr* otherwise, const ast::Expr* modified = nullptr);
     Value no_part(Span span) { return error(Diag::cannot_index, span, "a value before `else` that is no part x[..]"); }
-    Value member_at(const ast::IndexExpr& e, const Value& array);  ///< array[e]
+    Value member_at(const ast::IndexExpr& e, const Value& array);                          ///< array[e]
     void store(const ast::Expr& target, const Value& value, ast::AssignOp op, Span span);  ///< x[..], perhaps with modifiers
     Value atomic(ir::AtomicKind kind, const Call& call);
     bool resolve_part(const ast::IndexExpr& e, const Value& base, Part& part);  ///< evaluates the indices of x[..]; see part.h
@@ -245,6 +246,22 @@ public:
     void write_blocks(const Part& part, const Value& value, Span span);
     bool scale_part(const Part& part, Part& scales);  ///< the scales that belong to a part of elements
     ir::ValueId tensor_scale_access(const Tensor& t, ir::ValueId value, Span span);
+
+    // ---- choices.cpp ----
+    /// What `e` says where a word of that kind is wanted: a word of it, unless something local hides the name, or what has such a word for its value.
+    Value word(const ast::Expr& e, const WordKind& kind);
+    Value as_word(const Value& v, const WordKind& kind, Span span);
+    Value generic_value(const ast::GenericParam& p, const ast::Expr& e, const std::shared_ptr<Scope>& scope);
+    std::optional<Value> same_choice(const Value& a, const Value& b, Span span);
+    bool same_generics(const Value& a, const Value& b);
+    Value named_function(std::string_view path, Span span);
+    Value chosen(const Choice& c, const std::shared_ptr<Scope>& in, Span span);
+    Value value_of(const StaticValue& v, const std::shared_ptr<Scope>& in, Span span);
+    std::optional<Choice> choice_of(const Value& v);
+    std::optional<Choice> choice(const Module& module, const ast::Expr& e, std::string_view bound, const HostResolver& resolver);
+
+    // ---- modifiers.cpp ----
+    ir::Caching caching_of(const ast::Expr& e);  ///< what the modifiers of `e` ask for; those that are wrong ask for nothing
 
     // ---- index_form.cpp ----
     Value index_form(const ast::IndexFormExpr& e);
@@ -295,7 +312,7 @@ public:
     ir::ValueId resize_last(ir::ValueId v, int64_t extent);
 
     // ---- builtins_create.cpp, builtins_shape.cpp, builtins_place.cpp ----
-    std::optional<Shape> call_shape(const Call& call);           ///< the extents between [ and ]
+    std::optional<Shape> call_shape(const Call& call);  ///< the extents between [ and ]
     Value filled(const Call& call, const Value& value);
     bool literal_shape(const Value& v, Shape& shape, Span span);
     bool collect_codes(const Value& v, const Shape& shape, size_t d, FormatId elem, std::vector<int64_t>& codes, Span span);
@@ -348,7 +365,7 @@ public:
     void fold_scalars();  ///< from now on what is elaborated is a clause
     TypeTable& types() { return types_; }
     DiagSink& diags() { return diags_; }
-    bool building() const { return builder_ != nullptr; }  ///< false in purely static evaluation
+    bool building() const { return builder_ != nullptr; }           ///< false in purely static evaluation
     bool folding() const { return builder_ && builder_->folds(); }  ///< of clauses: every branch and loop is taken at once
 
 private:
@@ -358,7 +375,7 @@ private:
         std::string_view name;
         Span at, declared;
     };
-    std::array<Use, 32> uses_;  ///< the last ones
+    std::array<Use, 32> uses_;              ///< the last ones
     std::vector<const ast::Expr*> around_;  ///< members, calls and accesses that are being evaluated, outermost first
     struct Around {
         Around(std::vector<const ast::Expr*>& list, const ast::Expr& e) : list(list) { list.push_back(&e); }
@@ -456,7 +473,7 @@ private:
     bool match_element(const ast::Expr& declared, FormatId elem, const std::shared_ptr<Scope>& scope, Span span);
     std::string describe_plain(const Value& v);  ///< "64", "f32": a generic argument in a message
     // types.cpp, formats.cpp, layouts.cpp
-    bool check_generic(const ast::GenericParam& p, const Value& v, Span span);
+    bool check_generic(const ast::GenericParam& p, Value& v, Span span);
     std::shared_ptr<Scope> generic_scope(std::string_view owner, Generics params, const std::vector<Value>& values, const Module& module, Span span);
     std::optional<std::vector<Value>> generic_values(std::string_view owner, Generics params, std::span<const ast::Arg> args, Span span);
     Value instantiate_item(const Module& module, const ast::Item& item, const std::vector<Value>& values, Span span);
@@ -485,17 +502,17 @@ private:
     bool same_value(const Value& a, const Value& b);
     bool is_static(const Value& v, bool allow_functions = true);
 
-    std::unique_ptr<ir::Function> scratch_;         ///< what purely static evaluation builds and drops
+    std::unique_ptr<ir::Function> scratch_;  ///< what purely static evaluation builds and drops
     std::unique_ptr<ir::Builder> scratch_builder_;
     bool assumed_ = false;                       ///< a body without a call (assumed.cpp)
     std::unordered_set<std::string_view> lost_;  ///< names without meaning in the item that is elaborated
-    const Scope* host_root_ = nullptr;              ///< outermost scope of a host expression: names there may be the host's
+    const Scope* host_root_ = nullptr;           ///< outermost scope of a host expression: names there may be the host's
     std::unordered_map<const TileData*, ir::ValueId> host_tiles_;
-    std::deque<std::string> texts_;                 ///< texts that the host gave
+    std::deque<std::string> texts_;  ///< texts that the host gave
     const char* stack_base_ = nullptr;
     size_t stack_budget_ = 0;
-    bool aborted_ = false;                          ///< a budget is spent: nothing more is elaborated
-    unsigned guards_ = 0;                           ///< nested early exits
+    bool aborted_ = false;  ///< a budget is spent: nothing more is elaborated
+    unsigned guards_ = 0;   ///< nested early exits
     TypeTable& types_;
     const Limits& limits_;
     DiagSink& diags_;
@@ -506,10 +523,10 @@ private:
     HostExpression* host_ = nullptr;
     Instance* instance_ = nullptr;
     uint64_t steps_ = 0;
-    int form_rank_ = 0;   ///< indices of the index forms around the current expression
+    int form_rank_ = 0;                      ///< indices of the index forms around the current expression
     std::vector<ir::ValueId> form_indices_;  ///< the indices themselves
-    unsigned depth_ = 0;  ///< nesting of inlined calls
-    std::vector<struct Frame*> frames_;  ///< function and loop frames, statements.cpp
+    unsigned depth_ = 0;                     ///< nesting of inlined calls
+    std::vector<struct Frame*> frames_;      ///< function and loop frames, statements.cpp
     std::unordered_map<const ast::Item*, Value> item_cache_;
     std::vector<const ast::Item*> evaluating_;  ///< cycle check
 };
@@ -521,9 +538,10 @@ const ast::Expr& plain_type(const ast::FnItem& fn, const ast::Expr& type);
 /// Does every value of `from` exist in `to` (the implicit conversions)?
 bool widens(const Format& from, const Format& to);
 Exact exact_real(const Value& v);  ///< of a real constant
-std::string real_text(double v);  ///< shortest decimal that reads back the same
+std::string real_text(double v);   ///< shortest decimal that reads back the same
 /// Is `parameter` of a built-in operation an option, whose argument is a plain name (round = rtz) that is not looked up?
 bool is_option(std::string_view parameter);
+bool is_callable(const Value& v);
 
 struct BuiltinRow {
     const char* name;

@@ -79,7 +79,7 @@ bool Elaborator::deduce(std::string_view owner, Generics params, const std::vect
                 ok = false;
                 continue;
             }
-            l->value = constant(*p.default_value, scope);
+            l->value = generic_value(p, *p.default_value, scope);
         }
         ok &= check_generic(p, l->value, span);
     }

@@ -55,17 +55,7 @@ Value Elaborator::host_value(const HostOperand& o, Span span) {
             if (o.tensor_scale) v.tensor_scale = host_param(o.tensor_scale);
             return v;
         case HostOperand::constant:
-            if (const auto* i = std::get_if<__int128>(&o.value.v)) return integer_value(*i, span);
-            if (const auto* d = std::get_if<double>(&o.value.v)) return real_value(*d, span);
-            if (const auto* f = std::get_if<FormatId>(&o.value.v)) {
-                TypeDesc t;
-                t.kind = TypeDesc::scalar_format;
-                t.elem = *f;
-                return type_value(t, span);
-            }
-            v = flag_value(std::get<bool>(o.value.v));
-            v.span = span;
-            return v;
+            return value_of(o.value, module_scope(*module_here()), span);
         case HostOperand::text:
             v.kind = Value::text;
             texts_.push_back(o.string);
@@ -132,6 +122,15 @@ bool Elaborator::host_result(Value& v, Span span, HostOperand& out, std::vector<
             for (Value& item : v.items)
                 if (!host_result(item, span, out.items.emplace_back(), leaves)) return false;
             return true;
+        case Value::word:
+        case Value::function:
+        case Value::builtin:
+        case Value::elementwise:
+            if (auto c = choice_of(v)) {
+                out.value.v = std::move(*c);
+                return true;
+            }
+            break;
         default:
             break;
     }

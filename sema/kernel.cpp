@@ -54,19 +54,7 @@ bool Elaborator::bind_generics(const ast::KernelItem& item, const StaticValues& 
             ok = false;
             continue;
         }
-        Value v = integer_value(0, p.name.span);
-        if (const auto* i = std::get_if<__int128>(&it->second.v)) {
-            v.i = *i;
-        } else if (const auto* d = std::get_if<double>(&it->second.v)) {
-            v = real_value(*d, p.name.span);
-        } else if (const auto* b = std::get_if<bool>(&it->second.v)) {
-            v = flag_value(*b);
-        } else {
-            TypeDesc t;
-            t.kind = TypeDesc::scalar_format;
-            t.elem = std::get<FormatId>(it->second.v);
-            v = type_value(t, p.name.span);
-        }
+        Value v = value_of(it->second, scope, p.name.span);
         ok &= check_generic(p, v, p.name.span);
         define(*scope, p.name.text, v);
     }

@@ -90,7 +90,7 @@ void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, Argum
 
 std::optional<uint64_t> Binder::scalar_code(const Format& f, const StaticValue& v, bool exact) {
     if (const auto* b = std::get_if<bool>(&v.v)) return f.is_bool() ? std::optional<uint64_t>(*b) : std::nullopt;
-    if (f.is_bool() || std::holds_alternative<FormatId>(v.v)) return std::nullopt;
+    if (f.is_bool() || std::holds_alternative<FormatId>(v.v) || std::holds_alternative<Choice>(v.v)) return std::nullopt;
     const auto* i = std::get_if<__int128>(&v.v);
     const double d = i ? 0 : std::get<double>(v.v);
     if (f.is_int() && !i) {

@@ -5,6 +5,7 @@
 
 #include "sema/checker.h"
 #include "sema/walk.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -19,10 +20,16 @@ std::string_view name_of(const ast::Expr& annotation) {
     return call ? base_name(*call->callee) : std::string_view();
 }
 
+/// Has a modifier one name for its argument?
+bool named(const ast::Expr& modifier) {
+    const ast::CallExpr& call = *call_of(modifier);
+    return call.args.size() == 1 && call.args[0].name.text.empty() && call.args[0].value->kind == ast::ExprKind::name;
+}
+
 /// The number of a modifier's word, 0 where it is none.
 size_t word_number(const ast::Expr& modifier) {
+    if (!named(modifier)) return 0;
     const ast::CallExpr& call = *call_of(modifier);
-    if (call.args.size() != 1 || !call.args[0].name.text.empty() || call.args[0].value->kind != ast::ExprKind::name) return 0;
     const auto words = name_of(modifier) == "cache" ? ir::cache_words() : ir::evict_words();
     const auto at = std::find(words.begin(), words.end(), base_name(*call.args[0].value));
     return at == words.end() ? 0 : static_cast<size_t>(at - words.begin()) + 1;
@@ -54,16 +61,27 @@ const ast::Expr& without_modifiers(const ast::Expr& e) {
     return *at;
 }
 
-ir::Caching caching_of(const ast::Expr& e) {
+ir::Caching Elaborator::caching_of(const ast::Expr& e) {
     ir::Caching out;
-    for (const ast::Expr* m : modifiers_of(e)) {
-        if (name_of(*m) == "cache") out.cache = static_cast<ir::Cache>(word_number(*m));
-        if (name_of(*m) == "evict") out.evict = static_cast<ir::Evict>(word_number(*m));
+    const std::vector<const ast::Expr*> all = modifiers_of(e);
+    for (const ast::Expr* m : all) {
+        const ast::CallExpr& call = *call_of(*m);
+        if (call.args.size() != 1 || !call.args[0].name.text.empty()) continue;  // the checker has reported it
+        const WordKind& kind = *find_word_kind(name_of(*m));
+        const Value v = word(*call.args[0].value, kind);
+        if (v.kind != Value::word) continue;
+        const auto number = std::ranges::find(kind.words, v.s) - kind.words.begin() + 1;
+        if (kind.name == "cache") out.cache = static_cast<ir::Cache>(number);
+        if (kind.name == "evict") out.evict = static_cast<ir::Evict>(number);
+    }
+    if (const std::string why = caching_conflict(out); !why.empty()) {
+        error(Diag::bad_modifier, all[0]->span, to_string(out.cache) + "` and `" + to_string(out.evict), why);
+        return {};
     }
     return out;
 }
 
-void check_modifiers(const ast::Expr& e, DiagSink& diags) {
+void check_modifiers(const ast::Expr& e, const std::function<bool(std::string_view)>& declared, DiagSink& diags) {
     const std::vector<const ast::Expr*> all = modifiers_of(e);
     bool good = true;
     for (size_t i = all.size(); i-- > 0;) {
@@ -73,6 +91,8 @@ void check_modifiers(const ast::Expr& e, DiagSink& diags) {
         if (first != all.end()) {
             diags.report(Diag::bad_modifier, all[i]->span, {name, "it is given twice"}).labels.push_back({(*first)->span, "first given here"});
             good = false;
+        } else if (named(*all[i]) && declared(base_name(*call_of(*all[i])->args[0].value))) {
+            good = false;  // which word that is, only an instance knows
         } else if (word_number(*all[i]) == 0) {
             const auto words = name == "cache" ? ir::cache_words() : ir::evict_words();
             std::string list;
@@ -83,7 +103,11 @@ void check_modifiers(const ast::Expr& e, DiagSink& diags) {
             good = false;
         }
     }
-    const ir::Caching asked = caching_of(e);
+    ir::Caching asked;
+    for (const ast::Expr* m : all) {
+        if (name_of(*m) == "cache") asked.cache = static_cast<ir::Cache>(word_number(*m));
+        if (name_of(*m) == "evict") asked.evict = static_cast<ir::Evict>(word_number(*m));
+    }
     if (const std::string why = caching_conflict(asked); good && !why.empty())
         diags.report(Diag::bad_modifier, all[0]->span, {to_string(asked.cache) + "` and `" + to_string(asked.evict), why});
 }

@@ -1,6 +1,9 @@
 // Modifiers of accesses to memory, `x[..] @ cache(stream) @ evict(first)` (internal to sema): the checker judges their words, the elaborator what
 // they are written behind.
 #pragma once
+#include <functional>
+#include <string_view>
+
 #include "lang/ast.h"
 #include "lang/caching.h"
 #include "lang/diag.h"
@@ -11,9 +14,7 @@ namespace tegula::sema {
 bool is_modifier(const ast::Expr& annotation);
 /// What is under the modifiers of `e`: `e` itself where it has none.
 const ast::Expr& without_modifiers(const ast::Expr& e);
-/// What the modifiers of `e` ask for; those that are wrong ask for nothing.
-ir::Caching caching_of(const ast::Expr& e);
-/// Reports words that are none, modifiers given twice and those that contradict each other.
-void check_modifiers(const ast::Expr& e, DiagSink& diags);
+/// Reports words that are none, modifiers given twice and those that contradict each other. `declared`: is a name one of the program's own?
+void check_modifiers(const ast::Expr& e, const std::function<bool(std::string_view)>& declared, DiagSink& diags);
 
 }  // namespace tegula::sema

@@ -343,6 +343,11 @@ Value Elaborator::unary(ast::UnaryOp op, const Value& a, Span span) {
 Value Elaborator::binary(ast::BinaryOp op, Value a, Value b, Span span) {
     if (a.kind == Value::poison || b.kind == Value::poison) return poison(span);
     const bool equality = op == ast::BinaryOp::eq || op == ast::BinaryOp::ne;
+    if (equality)
+        if (std::optional<Value> same = same_choice(a, b, span)) {
+            same->b = same->b == (op == ast::BinaryOp::eq);
+            return *same;
+        }
     if (equality && a.kind == b.kind && (a.kind == Value::type || a.kind == Value::layout || a.kind == Value::text || a.kind == Value::none)) {
         bool same = a.kind == Value::none;
         if (a.kind == Value::type) same = describe(a.t) == describe(b.t) && a.t.elem == b.t.elem;

@@ -32,7 +32,7 @@ class Prelude {
 public:
     virtual ~Prelude() = default;
     virtual std::span<const std::string_view> names() const = 0;  ///< of its items, sorted
-    virtual const Module& module() const = 0;  ///< checked; loaded when first asked for, on whatever thread
+    virtual const Module& module() const = 0;                     ///< checked; loaded when first asked for, on whatever thread
     bool has(std::string_view name) const { return std::ranges::binary_search(names(), name); }
 };
 
@@ -53,11 +53,13 @@ struct Recovery {
 
 /// A parsed file with its imports resolved by the engine. `names` is filled by check_module.
 struct Module {
+    Module();
     virtual ~Module() = default;
-    std::string name;  ///< "std.quant", "gemm.tile"
+    const uint64_t serial;  ///< no two modules of a process have the same
+    std::string name;       ///< "std.quant", "gemm.tile"
     const ast::Module* ast = nullptr;
-    std::string_view text;                       ///< what `ast` was parsed from; empty where nobody would change it (the library)
-    std::span<const LibraryModule> library;      ///< what could be imported
+    std::string_view text;                   ///< what `ast` was parsed from; empty where nobody would change it (the library)
+    std::span<const LibraryModule> library;  ///< what could be imported
     struct Import {
         std::string_view alias;
         const Module* module = nullptr;  ///< null: it could not be loaded, which has been reported
@@ -87,41 +89,55 @@ bool check_module(Module& module, TypeTable& types, DiagSink& diags, const std::
 /// The same of the body of one `test` or `bench` of a module that check_module has seen.
 bool check_host_block(const Module& module, const ast::Item& item, DiagSink& diags);
 
-/// A compile-time value that a host can give or receive: integer, float, bool, or a type.
+/// A word such as `rtz`, or a function, that a generic parameter takes (words.h).
+struct Choice {
+    std::string text;  ///< the word; the name of the function, `relu` or `nn.relu`, or the text of `expr`
+    bool is_function = false;
+    std::string_view kind{};          ///< words: the kind, "round", where it is known
+    const Module* scope = nullptr;    ///< functions: where names are looked up; null: in the kernel's own module
+    const ast::Expr* expr = nullptr;  ///< functions without a name: the expression; it lives until the instance is made
+    friend bool operator==(const Choice& a, const Choice& b) {
+        return a.text == b.text && a.is_function == b.is_function && a.scope == b.scope && a.expr == b.expr;
+    }
+};
+
+/// A compile-time value that a host can give or receive: integer, float, bool, a type, or a word or function.
 struct StaticValue {
-    std::variant<__int128, double, bool, FormatId> v;  ///< integers: wide enough for signed and unsigned ones of 64 bits
+    std::variant<__int128, double, bool, FormatId, Choice> v;  ///< integers: wide enough for signed and unsigned ones of 64 bits
     friend bool operator==(const StaticValue&, const StaticValue&) = default;
 };
 using StaticValues = std::map<std::string, StaticValue, std::less<>>;  ///< generic parameter -> value
 std::string to_string(const StaticValue& value, const TypeTable& types);
+/// As to_string, and another text for each function: what instances are kept by.
+std::string key_text(const StaticValue& value, const TypeTable& types);
 std::string int_text(__int128 v);
 
 /// What is known of one launch argument.
 struct ArgumentType {
     enum Kind : uint8_t { absent, tensor, pointer, scalar, inferred } kind = absent;  ///< inferred: an `out` tensor to be described by the plan
-    FormatId elem{};        ///< tensor, pointer; may be a block format (elements and scales are one argument here). scalar: of a typed number, else 0
-    Shape extents{};        ///< tensor, logical
+    FormatId elem{};  ///< tensor, pointer; may be a block format (elements and scales are one argument here). scalar: of a typed number, else 0
+    Shape extents{};  ///< tensor, logical
     LayoutId layout{};
     bool has_strides = false;
     bool open_layout = false;  ///< plans: takes the layout that the parameter declares
     bool open_type = false;    ///< plans: takes the element type that the parameter declares; `elem` is none
-    StaticValue value{};    ///< scalar
+    StaticValue value{};       ///< scalar
 };
 
 /// An instance (generics), and what this launch makes of it.
 struct LaunchPlan {
-    StaticValues generics;           ///< complete, in canonical form: the instance key
+    StaticValues generics;                                ///< complete, in canonical form: the instance key
     std::map<std::string, int64_t, std::less<>> extents;  ///< M, N, K ..
     uint64_t grid[3] = {1, 1, 1};
     std::vector<ArgumentType> arguments;  ///< one per parameter, as given or as inferred
-    std::vector<Argument> scalars;   ///< converted codes, one per scalar parameter in order, then nothing
+    std::vector<Argument> scalars;        ///< converted codes, one per scalar parameter in order, then nothing
     std::vector<std::string> warnings;
 };
 
 /// Tuned values that satisfy `where` together, with what the launch would be.
 struct TuneCandidate {
-    StaticValues generics;       ///< all that have a value
-    StaticValues chosen;         ///< of these the ones that `tune` chose
+    StaticValues generics;  ///< all that have a value
+    StaticValues chosen;    ///< of these the ones that `tune` chose
     uint64_t grid[3] = {1, 1, 1};
 };
 /// Chooses tuned values; hosts that know the machine give one, without it the first candidate is taken. `plan` holds the generics, extents and
@@ -159,8 +175,8 @@ struct KernelParam {  ///< for hosts: the source-level signature of an instance
     FormatId elem{};
     LayoutId layout{};
     int rank = 0;
-    std::vector<int64_t> extents;       ///< constant ones; kDynamic otherwise
-    std::vector<int> ir_params;         ///< indices of ir::Function::params (block tensors: elements, scales, tensor scale)
+    std::vector<int64_t> extents;  ///< constant ones; kDynamic otherwise
+    std::vector<int> ir_params;    ///< indices of ir::Function::params (block tensors: elements, scales, tensor scale)
 };
 struct Instance {
     std::unique_ptr<ir::Function> fn;
@@ -176,7 +192,7 @@ struct Limits {  ///< budgets of compile-time work, each with its own diagnostic
     uint64_t ir_ops = 1'000'000;
     uint64_t call_depth = 64;
     uint64_t instances = 10'000;
-    const std::atomic<bool>* cancel = nullptr;  ///< polled at every step: throws Cancelled
+    const std::atomic<bool>* cancel = nullptr;    ///< polled at every step: throws Cancelled
     const std::function<void()>* tick = nullptr;  ///< called every thousand steps or so; what it throws ends the work
 };
 /// Elaborates one kernel instance. Null on errors (in `diags`, each with "while instantiating .." notes).
@@ -202,15 +218,18 @@ struct HostOperand {
 using HostResolver = std::function<std::optional<HostOperand>(const ast::Expr& name_or_call)>;
 
 struct HostExpression {
-    std::unique_ptr<ir::Function> fn;     ///< parameters in the order of `arguments`; null when the value is fully static
+    std::unique_ptr<ir::Function> fn;  ///< parameters in the order of `arguments`; null when the value is fully static
     std::vector<const TileData*> arguments;
     /// Shape of the result: leaves are results of `fn` in order (tile: type; block tiles: elements, scales[, tensor scale]) or static values.
-    HostOperand result;                   ///< tiles have data == nullptr
+    HostOperand result;  ///< tiles have data == nullptr
 };
 std::optional<HostExpression> elaborate_expression(const Module& module, const ast::Expr& expr, const HostResolver& resolver, TypeTable& types,
                                                    const Limits& limits, DiagSink& diags);
 /// A type expression such as f32, mxfp4, codebook<4>[..]; a layout expression such as col, tiled<8, 8>.
 std::optional<FormatId> evaluate_format(const Module& module, const ast::Expr& expr, const HostResolver& resolver, TypeTable& types, DiagSink& diags);
+/// A word of the kind `bound`, or with the bound `fn` a function: what a generic parameter of a kernel is given.
+std::optional<Choice> evaluate_choice(const Module& module, const ast::Expr& expr, std::string_view bound, const HostResolver& resolver,
+                                      TypeTable& types, DiagSink& diags);
 std::optional<LayoutId> evaluate_layout(const Module& module, const ast::Expr& expr, const HostResolver& resolver, TypeTable& types, DiagSink& diags);
 
 /// Names callable without import, for completion and "did you mean": builtins with their one-line signature and documentation.

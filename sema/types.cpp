@@ -1,12 +1,14 @@
 // Type expressions: names, traits, tile/tensor/ptr forms, generic `type` and `struct` items and how `<..>` fills their parameters. Number
 // format constructors are in formats.cpp, layouts in layouts.cpp.
 #include <algorithm>
+#include <atomic>
 
 #include "sema/elaborate.h"
 #include "sema/flow.h"
 #include "sema/suggest.h"
 #include "sema/type_names.h"
 #include "sema/walk.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -24,6 +26,12 @@ bool one_of(const std::string_view (&words)[N], std::string_view name) {
 }  // namespace
 
 bool is_trait(std::string_view name) { return one_of(kTraits, name); }
+Module::Module()
+    : serial([] {
+          static std::atomic<uint64_t> next{0};
+          return ++next;
+      }()) {}
+
 bool is_type_constructor(std::string_view name) { return one_of(kConstructors, name); }
 
 std::vector<std::string_view> type_names() {
@@ -40,6 +48,7 @@ std::string to_string(const StaticValue& value, const TypeTable& types) {
     if (const auto* i = std::get_if<__int128>(&value.v)) return int_text(*i);
     if (const auto* d = std::get_if<double>(&value.v)) return real_text(*d);
     if (const auto* b = std::get_if<bool>(&value.v)) return *b ? "true" : "false";
+    if (const auto* c = std::get_if<Choice>(&value.v)) return c->text;
     return types.format(std::get<FormatId>(value.v)).name;
 }
 
@@ -61,6 +70,10 @@ std::string Elaborator::describe_plain(const Value& v) {
             return v.b ? "true" : "false";
         case Value::type:
             return describe(v.t);
+        case Value::word:
+            return std::string(v.s);
+        case Value::function:
+            return std::string(v.fn ? v.fn->name.text : "");
         default:
             return describe(v);
     }
@@ -93,15 +106,20 @@ bool Elaborator::satisfies(const TypeDesc& type, std::string_view trait) {
 }
 
 /// Does a value fit the bound of a generic parameter? No bound: any type.
-bool Elaborator::check_generic(const ast::GenericParam& p, const Value& v, Span span) {
+bool Elaborator::check_generic(const ast::GenericParam& p, Value& v, Span span) {
     if (v.kind == Value::poison) return false;
-    const std::string_view bound = p.bound ? base_name(*p.bound) : std::string_view("any");
+    const std::string_view bound = bound_of(p);
     const auto refuse = [&](const char* what) {
         Diagnostic& d = diags_.report(Diag::trait_not_satisfied, v.span.valid() ? v.span : span, {describe(v), std::string(bound)});
         d.notes.push_back("`" + std::string(p.name.text) + ": " + std::string(bound) + "` takes " + what);
         return false;
     };
     if (bound == "int") return v.kind == Value::integer || refuse("an integer constant");
+    if (const WordKind* kind = find_word_kind(bound)) {
+        v = as_word(v, *kind, v.span.valid() ? v.span : span);
+        return v.kind != Value::poison;
+    }
+    if (bound == kFunctionBound) return is_callable(v) || refuse("a function, an operation or a lambda");
     if (is_trait(bound)) {
         const bool ok = (v.kind == Value::type && satisfies(v.t, bound)) || (bound == "any" && v.kind != Value::unit);
         return ok || refuse("types of that kind");
@@ -117,6 +135,15 @@ bool Elaborator::check_generic(const ast::GenericParam& p, const Value& v, Span 
 std::optional<TypeDesc> Elaborator::type_desc(const ast::Expr& e) {
     if (std::optional<Value> v = type_form(e)) return type_desc(*v, e.span);
     // `any` is a reduction where a value stands, the widest trait where a type stands.
+    if (const std::string_view name = base_name(e); e.kind == ast::ExprKind::name && (find_word_kind(name) || name == kFunctionBound)) {
+        // So do kinds of words, some of which are also the names of operations.
+        if (const WordKind* kind = find_word_kind(name); !scope_->find(name) && !(module_here() && module_here()->find(name))) {
+            TypeDesc t;
+            t.kind = TypeDesc::trait;
+            t.trait_name = kind ? kind->name : kFunctionBound;
+            return t;
+        }
+    }
     if (e.kind == ast::ExprKind::name && ast::as<ast::NameExpr>(&e).name == "any") return type_desc(named_type("any", e.span, true), e.span);
     return type_desc(expr(e), e.span);
 }
@@ -233,7 +260,7 @@ std::optional<std::vector<Value>> Elaborator::generic_values(std::string_view ow
             at = static_cast<size_t>(std::find_if(params.begin(), params.end(), [&](const auto& p) { return p.name.text == name; }) - params.begin());
         }
         const bool fits = at < params.size() && out[at].kind == Value::none;
-        Value v = constant(*args[i].value, scope_);
+        Value v = at < params.size() ? generic_value(params[at], *args[i].value, scope_) : constant(*args[i].value, scope_);
         if (!fits) error(Diag::unexpected_generic, args[i].value->span, owner, name.empty() ? source_text(*args[i].value) : std::string(name));
         ok &= fits && v.kind != Value::poison;
         if (fits) {
@@ -256,7 +283,7 @@ std::shared_ptr<Scope> Elaborator::generic_scope(std::string_view owner, Generic
         if (i < values.size() && values[i].kind != Value::none) {
             v = values[i];
         } else if (p.default_value) {
-            v = constant(*p.default_value, scope);
+            v = generic_value(p, *p.default_value, scope);
         } else {
             v = error(Diag::missing_generic, span, owner, p.name.text);
         }

@@ -23,7 +23,8 @@ const Flag kFlags[] = {
     {"run", "out", 'o', "NAME=FILE", Takes::file, "", &Options::outs,
      "where an output goes: file.npy, file.safetensors, or - for standard output; :TYPE behind it converts, :TYPE[EXTENTS] also gives extents that "
      "follow from nothing else"},
-    {"run dump", "set", 's', "NAME=VALUE", Takes::text, "", &Options::sets, "a generic parameter, a number or a type; an extent, a number"},
+    {"run dump", "set", 's', "NAME=VALUE", Takes::text, "", &Options::sets,
+     "a generic parameter: a number, a type, a word or the name of a function; an extent, a number"},
     {"run", "checked", 0, "", Takes::text, "", &Options::checked, "report out-of-range pointers, uninitialised reads, races, division by zero"},
     {"run", "checked-native", 0, "", Takes::text, "", &Options::checked_native,
      "the same without uninitialised reads and races, on the machine cpu in native code alone"},

@@ -66,9 +66,9 @@ typedef tegula_blob* (*tegula_import_fn)(void* user, const char* name);
 
 struct tegula_tensor;
 /* An array file for `load_npy` / `load_safetensors` of host statements: fills `tensor` (zeros when called; data, scales and names inside the returned
- * blob or longer-lived) or returns NULL with a reason in `error` (`capacity` bytes). `name` is the tensor's name in a safetensors file, NULL for .npy.
- * `path` is as the source has it, behind the directory of the module's file where a file of that name lies there.
- * What it gives is judged as a launch would: packed arrays bring the layout's name and `layout_hash`, block types their scales. Host memory, no strides. */
+ * blob or longer-lived) or returns NULL with a reason in `error` (`capacity` bytes). `name` is the tensor's name in a safetensors file, NULL for
+ * .npy. `path` is as the source has it, behind the directory of the module's file where a file of that name lies there. What it gives is judged as a
+ * launch would: packed arrays bring the layout's name and `layout_hash`, block types their scales. Host memory, no strides. */
 typedef tegula_blob* (*tegula_array_fn)(void* user, const char* path, const char* name, struct tegula_tensor* tensor, char* error, size_t capacity);
 
 /* Threads of the host, for the programs of a grid on the machine "cpu". `run` calls call(task, i) once for every i below `count`, on any threads,
@@ -80,23 +80,24 @@ typedef struct tegula_executor {
 } tegula_executor;
 
 typedef struct {
-    size_t struct_size;        /* set by tegula_engine_options_init; sizes that the library does not know are TEGULA_E_USAGE */
-    tegula_import_fn import_;  /* NULL: only `std` modules can be imported, and files below import_root */
-    tegula_array_fn load_array; /* NULL: host statements cannot load files */
-    void* user;                /* passed to callbacks */
-    const char* import_root;   /* directory imports of files resolve under (no `..`, no absolute path, no symlink escape); NULL: none */
-    uint32_t max_errors;       /* diagnostics per call, default 100 */
-    uint32_t cpu_threads;      /* machine "cpu": threads of the engine beside the calling one, 0: as many as runs ask for */
+    size_t struct_size;              /* set by tegula_engine_options_init; sizes that the library does not know are TEGULA_E_USAGE */
+    tegula_import_fn import_;        /* NULL: only `std` modules can be imported, and files below import_root */
+    tegula_array_fn load_array;      /* NULL: host statements cannot load files */
+    void* user;                      /* passed to callbacks */
+    const char* import_root;         /* directory imports of files resolve under (no `..`, no absolute path, no symlink escape); NULL: none */
+    uint32_t max_errors;             /* diagnostics per call, default 100 */
+    uint32_t cpu_threads;            /* machine "cpu": threads of the engine beside the calling one, 0: as many as runs ask for */
     const tegula_executor* executor; /* machine "cpu": copied; NULL: threads of the engine, started when a run first wants them */
-    int32_t pin_threads;       /* != 0: each thread of the engine stays on one core */
-    int32_t cpu_debug;         /* machine "cpu", != 0: kernels are shown to gdb and perf, with the lines of their sources, and stay in memory */
+    int32_t pin_threads;             /* != 0: each thread of the engine stays on one core */
+    int32_t cpu_debug;               /* machine "cpu", != 0: kernels are shown to gdb and perf, with the lines of their sources, and stay in memory */
     int32_t confine_loads; /* != 0, for text that is not trusted: load_array is asked only for regular files below the directory of the module's file
                             * or import_root, by the rules of imports, and gets their path with that directory in front */
-    const char* cache_dir;     /* where compiled code is kept between processes, "off": nowhere; NULL: as TEGULA_CACHE_DIR says, else below
-                                  XDG_CACHE_HOME or HOME */
-    uint64_t cache_bytes;      /* its size, above which what was used least recently goes; 0: 1 GiB */
-    void (*log)(void* user, int level, const char* text); /* lines for whoever runs the host, from any thread: TEGULA_LOG_WARNING what goes wrong beside
-                                                             a call, TEGULA_LOG_INFO each kernel that is compiled; NULL: none. What it throws is dropped */
+    const char* cache_dir; /* where compiled code is kept between processes, "off": nowhere; NULL: as TEGULA_CACHE_DIR says, else below
+                              XDG_CACHE_HOME or HOME */
+    uint64_t cache_bytes;  /* its size, above which what was used least recently goes; 0: 1 GiB */
+    void (*log)(void* user, int level,
+                const char* text); /* lines for whoever runs the host, from any thread: TEGULA_LOG_WARNING what goes wrong beside
+                                      a call, TEGULA_LOG_INFO each kernel that is compiled; NULL: none. What it throws is dropped */
 } tegula_engine_options;
 enum { TEGULA_LOG_WARNING = 1, TEGULA_LOG_INFO = 2 };
 /* Fills `options` with defaults; `size` is sizeof(tegula_engine_options) of the caller. */
@@ -128,58 +129,62 @@ enum { TEGULA_HOST = 0, TEGULA_CUDA = 2 };
 
 /* A tensor in memory of the host or of a device, borrowed for the call (device memory: until the stream has passed the launch). */
 typedef struct tegula_tensor {
-    void* data;               /* what kernels write must be writable memory */
-    size_t bytes;             /* size of the storage at `data`; checked against type, extents and layout */
-    const char* type;         /* element type as written in the language: "f16", "i3", "mxfp4" (a type visible in the module) */
-    int32_t rank;             /* 0..8 */
-    const int64_t* extents;   /* logical extents, `rank` of them */
-    const int64_t* strides;   /* in elements, not negative, whole-byte types only; where the tensor is written no two elements share a place. NULL:
-                                 storage as `layout` says */
-    const char* layout;       /* "row" (also NULL), "col", or a layout visible in the module: "tiled<8, 8>" */
-    void* scales;             /* block types: scales, packed in the same order; NULL otherwise */
+    void* data;             /* what kernels write must be writable memory */
+    size_t bytes;           /* size of the storage at `data`; checked against type, extents and layout */
+    const char* type;       /* element type as written in the language: "f16", "i3", "mxfp4" (a type visible in the module) */
+    int32_t rank;           /* 0..8 */
+    const int64_t* extents; /* logical extents, `rank` of them */
+    const int64_t* strides; /* in elements, not negative, whole-byte types only; where the tensor is written no two elements share a place. NULL:
+                               storage as `layout` says */
+    const char* layout;     /* "row" (also NULL), "col", or a layout visible in the module: "tiled<8, 8>" */
+    void* scales;           /* block types: scales, packed in the same order; NULL otherwise */
     size_t scales_bytes;
-    void* tensor_scale;       /* block types with a tensor scale: one value; NULL otherwise */
-    int32_t device_type;      /* TEGULA_HOST or TEGULA_CUDA: where data, scales and tensor_scale point. Machines copy what they cannot reach.
-                                 TEGULA_CUDA: elements of 16, 32 and 64 bits begin at multiples of their size, others at any byte; else
-                                 TEGULA_E_ARGUMENTS. TEGULA_HOST: anywhere; on cuda, tensors that overlap and of which one is written lie such that
-                                 the elements of both can be multiples of their sizes */
-    int32_t device_id;        /* TEGULA_CUDA: ordinal */
-    uint64_t layout_hash;     /* 0, or what tegula_layout_hash gave when the data was packed: refused where `layout` is another order now */
+    void* tensor_scale;   /* block types with a tensor scale: one value; NULL otherwise */
+    int32_t device_type;  /* TEGULA_HOST or TEGULA_CUDA: where data, scales and tensor_scale point. Machines copy what they cannot reach.
+                             TEGULA_CUDA: elements of 16, 32 and 64 bits begin at multiples of their size, others at any byte; else
+                             TEGULA_E_ARGUMENTS. TEGULA_HOST: anywhere; on cuda, tensors that overlap and of which one is written lie such that
+                             the elements of both can be multiples of their sizes */
+    int32_t device_id;    /* TEGULA_CUDA: ordinal */
+    uint64_t layout_hash; /* 0, or what tegula_layout_hash gave when the data was packed: refused where `layout` is another order now */
 } tegula_tensor;
 
 typedef struct {
-    const char* name;         /* generic or parameter name; for launches NULL means "by position" */
+    const char* name; /* generic or parameter name; for launches NULL means "by position" */
     tegula_value_kind kind;
-    int64_t i;                /* TEGULA_INT (bools: 0 or 1); TEGULA_UINT: the bits of a uint64_t, for numbers from 2^63 on */
-    double r;                 /* TEGULA_REAL; a tensor of rank 0 in host memory is a number too, where a scalar is wanted. Integers and the numbers of
-                                 such tensors must be values of the parameter's type, reals take one rounding; all else is TEGULA_E_ARGUMENTS */
-    const char* type;         /* TEGULA_TYPE: type text */
+    int64_t i;        /* TEGULA_INT (bools: 0 or 1); TEGULA_UINT: the bits of a uint64_t, for numbers from 2^63 on */
+    double r;         /* TEGULA_REAL; a tensor of rank 0 in host memory is a number too, where a scalar is wanted. Integers and the numbers of
+                         such tensors must be values of the parameter's type, reals take one rounding; all else is TEGULA_E_ARGUMENTS */
+    const char* type; /* TEGULA_TYPE: type text; of a generic that takes a word or a function, the word or the name: "rtz", "nn.relu" */
     const tegula_tensor* tensor; /* TEGULA_TENSOR */
 } tegula_value;
 
 typedef struct {
     size_t struct_size;
-    const char* machine;        /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": cuda where there is a GPU, else cpu, or interp in a library without LLVM */
+    const char* machine; /* "interp" (the reference interpreter), "cpu" (native code), "cuda"; NULL or "auto": cuda where there is a GPU, else cpu, or
+                            interp in a library without LLVM */
     const char* disable_passes; /* comma-separated pass names, "all", or NULL. Never changes a result bit */
-    int32_t checked;            /* 0: no; 1: report out-of-range pointers, uninitialised reads, races, integer division by zero .. (on cpu and cuda the interpreter runs first);
-                                 * 2: on cpu only what native code sees itself: no uninitialised reads, no races; elsewhere, and with trap_floats, as 1 */
-    int32_t trap_floats;        /* checked: also NaN or Inf out of finite operands */
-    uint64_t order_seed;        /* 0: programs in order; else a permutation */
-    uint32_t threads;           /* interp, cpu; 0: all cores (checked runs of interp use one) */
-    uint64_t step_budget;       /* tile instructions, 0: none. Tests and benches: of each launch, and of a block's statements with its launches */
+    int32_t checked;        /* 0: no; 1: report out-of-range pointers, uninitialised reads, races, integer division by zero .. (on cpu and cuda the
+                             * interpreter runs first);        2: on cpu only what native code sees itself: no uninitialised reads, no races; elsewhere, and with
+                             * trap_floats, as 1 */
+    int32_t trap_floats;    /* checked: also NaN or Inf out of finite operands */
+    uint64_t order_seed;    /* 0: programs in order; else a permutation */
+    uint32_t threads;       /* interp, cpu; 0: all cores (checked runs of interp use one) */
+    uint64_t step_budget;   /* tile instructions, 0: none. Tests and benches: of each launch, and of a block's statements with its launches */
     uint64_t memory_budget; /* bytes of tile storage per program (cpu: what does not stay in registers), 0: none. Tests and benches: of the tensors
                              * that a block holds, too */
-    void (*print)(void* user, const char* text, size_t size);          /* output of `print`, also of runs that fail; NULL: dropped */
-    int (*progress)(void* user, uint64_t done, uint64_t all);          /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED.
-                                                                        * Programs of the grid; `all` is 0 in statements of tests and benches, which
-                                                                        * count steps */
+    void (*print)(void* user, const char* text, size_t size); /* output of `print`, also of runs that fail; NULL: dropped */
+    int (*progress)(void* user, uint64_t done, uint64_t all); /* about every 0.1 s; non-zero ends this run alone, with TEGULA_E_CANCELLED.
+                                                               * Programs of the grid; `all` is 0 in statements of tests and benches, which
+                                                               * count steps */
     void* user;
-    const char* model;          /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. Without `machine` it means interp; cpu and cuda ignore it */
-    void* stream; /* cuda: CUstream to launch on, in its context; tensors in device memory are then not waited for. NULL: the default stream of
-                   * the primary context */
-    uint64_t compile_budget;    /* cpu: milliseconds that compiling a kernel may take before the launch ends with TEGULA_E_RUN, 0: none */
-    double* run_seconds;        /* launches: receives the time of the run itself, without binding and compiling; on a GPU the kernel's own. NULL: not measured */
-    double* copy_seconds;       /* launches: receives the time that copies between host memory and a GPU took; 0 elsewhere. NULL: not measured */
+    const char* model; /* interp: sum as the tensor cores of this GPU do ("sm_90a"); NULL: one fma chain. Without `machine` it means interp; cpu and
+                          cuda ignore it */
+    void* stream;      /* cuda: CUstream to launch on, in its context; tensors in device memory are then not waited for. NULL: the default stream of
+                        * the primary context */
+    uint64_t compile_budget; /* cpu: milliseconds that compiling a kernel may take before the launch ends with TEGULA_E_RUN, 0: none */
+    double*
+        run_seconds; /* launches: receives the time of the run itself, without binding and compiling; on a GPU the kernel's own. NULL: not measured */
+    double* copy_seconds; /* launches: receives the time that copies between host memory and a GPU took; 0 elsewhere. NULL: not measured */
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
 
@@ -202,24 +207,25 @@ TEGULA_API tegula_status tegula_kernel_launch(tegula_kernel* kernel, const tegul
                                               tegula_diags** diags);
 
 /* A launch with fixed arguments, made ready once: compiled, checked, parameters and tensor maps encoded. Tensors stay where they are for as long as
- * the handle is used: for cuda in device memory, for cpu and interp in host memory. On cuda it belongs to the context of `options->stream`, and may be
- * prepared while a stream is captured. Callbacks of `options` are not kept; on cpu `checked` is 0 or 2. */
+ * the handle is used: for cuda in device memory, for cpu and interp in host memory. On cuda it belongs to the context of `options->stream`, and may
+ * be prepared while a stream is captured. Callbacks of `options` are not kept; on cpu `checked` is 0 or 2. */
 typedef struct tegula_prepared tegula_prepared;
 TEGULA_API tegula_status tegula_prepare(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                         const tegula_value* args, size_t arg_count, const tegula_run_options* options, tegula_prepared** prepared,
                                         tegula_diags** diags);
-/* The same on a thread of the library's own: returns at once. Errors that can be seen without compiling come back from here, and then there is no job.
- * Else `done` is called once, on that thread, after tegula_cancel too (TEGULA_E_CANCELLED, within some 100 ms): `prepared` (NULL unless TEGULA_OK) and
- * `diags` (or NULL) are borrowed, and kept by tegula_retain. `progress` of the options is called from that thread while code is compiled for cpu. Storage
- * of `args` stays until then. `job` may be NULL; a job that is released goes on, and holds its module and engine until `done` has returned. */
+/* The same on a thread of the library's own: returns at once. Errors that can be seen without compiling come back from here, and then there is no
+ * job. Else `done` is called once, on that thread, after tegula_cancel too (TEGULA_E_CANCELLED, within some 100 ms): `prepared` (NULL unless
+ * TEGULA_OK) and `diags` (or NULL) are borrowed, and kept by tegula_retain. `progress` of the options is called from that thread while code is
+ * compiled for cpu. Storage of `args` stays until then. `job` may be NULL; a job that is released goes on, and holds its module and engine until
+ * `done` has returned. */
 typedef struct tegula_job tegula_job;
 TEGULA_API tegula_status tegula_prepare_async(tegula_module* module, const char* kernel, const tegula_value* generics, size_t generic_count,
                                               const tegula_value* args, size_t arg_count, const tegula_run_options* options,
                                               void (*done)(void* user, tegula_status status, tegula_prepared* prepared, tegula_diags* diags),
                                               void* user, tegula_job** job, tegula_diags** diags);
 /* Gives it other arguments, by name or position: other storage, extents or numbers. Parameters that are not mentioned keep theirs. All that preparing
- * checks is checked again, and only what is not compiled yet is compiled; on an error all stays as it was. Must not overlap with other calls on this handle,
- * nor with its launches on a GPU that have not ended. */
+ * checks is checked again, and only what is not compiled yet is compiled; on an error all stays as it was. Must not overlap with other calls on this
+ * handle, nor with its launches on a GPU that have not ended. */
 TEGULA_API tegula_status tegula_rebind(tegula_prepared* prepared, const tegula_value* args, size_t arg_count, tegula_diags** diags);
 /* cuda: enqueues it on `stream` (a CUstream of the context it was prepared for; NULL: the default stream): one driver call, no checks, no locks, no
  * waiting. May be captured into a CUDA graph. TEGULA_E_RUN when the driver refuses.
@@ -232,9 +238,9 @@ TEGULA_API tegula_status tegula_collect(tegula_prepared* prepared, void* stream,
 
 /* Text of a stage. Modules: "tokens", "ast", "fmt" (canonical formatting), "doc" (Markdown), "json" (signatures, docs, tests, benches).
  * Kernels: "ir" (before passes), "ir:final", "ir:after=PASS", "explain" (what became of each product and access, and why, a line
- * each), "explain-json" (the same as data; share/tegula/schema/explanation.json), "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
- * "resources" (JSON: registers, memory and spills), each (and "explain", "explain-json") as "KIND@ARCH" ("cuda@sm_80") or for sm_90a; for the machine
- * "cpu" "llvm", "llvm-opt", "asm", "explain@cpu", "explain-json@cpu". None of these needs a GPU. */
+ * each), "explain-json" (the same as data; share/tegula/schema/explanation.json), "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx",
+ * "cubin", "resources" (JSON: registers, memory and spills), each (and "explain", "explain-json") as "KIND@ARCH" ("cuda@sm_80") or for sm_90a; for
+ * the machine "cpu" "llvm", "llvm-opt", "asm", "explain@cpu", "explain-json@cpu". None of these needs a GPU. */
 TEGULA_API tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags);
 TEGULA_API tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, tegula_blob** blob, tegula_diags** diags);
 /* "tokens", "ast", "fmt" of a text that need not check. */
@@ -242,12 +248,12 @@ TEGULA_API tegula_status tegula_dump(tegula_engine* engine, const char* name, co
                                      tegula_diags** diags);
 
 typedef struct {
-    const char* name;      /* of the test or bench */
-    tegula_status status;  /* TEGULA_OK, TEGULA_E_MISMATCH, TEGULA_E_RUN, .. */
-    double seconds;        /* wall time of the block; benches: of its launches (kernels alone on a GPU), median */
-    const char* metrics;   /* benches: JSON object of the metrics and case values; NULL for tests */
-    tegula_diags* diags;   /* borrowed; NULL when there is nothing to say */
-    const char* machines;  /* that it ran on, between commas; after an error the last one is where it failed */
+    const char* name;     /* of the test or bench */
+    tegula_status status; /* TEGULA_OK, TEGULA_E_MISMATCH, TEGULA_E_RUN, .. */
+    double seconds;       /* wall time of the block; benches: of its launches (kernels alone on a GPU), median */
+    const char* metrics;  /* benches: JSON object of the metrics and case values; NULL for tests */
+    tegula_diags* diags;  /* borrowed; NULL when there is nothing to say */
+    const char* machines; /* that it ran on, between commas; after an error the last one is where it failed */
 } tegula_test_result;
 /* Runs the `test` (or `bench`) blocks whose name contains `filter` (NULL: all), in checked mode unless options say otherwise.
  * Tests run on the machine that options name, else on every one present, and launches are compared with the interpreter bit for bit.
@@ -257,29 +263,28 @@ TEGULA_API tegula_status tegula_test(tegula_module* module, const char* filter, 
 TEGULA_API tegula_status tegula_bench(tegula_module* module, const char* filter, const tegula_run_options* options,
                                       void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags);
 
-/* A session: items and variables that grow with each text that a person types, for consoles, notebooks and tools. A text ("input") is items, statements
- * of the host (as in `test` blocks) and expressions in any order. Statements see the variables of former inputs; the end of the text ends a statement,
- * too. Items replace those of the same name, with which everything that depends on them is checked again. An input with an error, and one that ends in
- * an error or is cancelled, changes nothing, tensors included. One call at a time: a call while another is in progress, on whatever thread, is
- * TEGULA_E_USAGE, but for tegula_cancel, tegula_retain and tegula_release. A session that is released meanwhile lives until the call has ended. */
+/* A session: items and variables that grow with each text that a person types, for consoles, notebooks and tools. A text ("input") is items,
+ * statements of the host (as in `test` blocks) and expressions in any order. Statements see the variables of former inputs; the end of the text ends
+ * a statement, too. Items replace those of the same name, with which everything that depends on them is checked again. An input with an error, and
+ * one that ends in an error or is cancelled, changes nothing, tensors included. One call at a time: a call while another is in progress, on whatever
+ * thread, is TEGULA_E_USAGE, but for tegula_cancel, tegula_retain and tegula_release. A session that is released meanwhile lives until the call has
+ * ended. */
 typedef struct tegula_session tegula_session;
 /* `directory`: imports of files and array files are looked for there too; NULL: nowhere. */
 TEGULA_API tegula_status tegula_session_new(tegula_engine* engine, const char* directory, tegula_session** session, tegula_diags** diags);
-/* Answers in JSON (`json` may be NULL; share/tegula/schema/session.json). Diagnostics stand at places of the text that they are about, which `name` names
- * (NULL: "<input 3>"). `verb`:
- * "eval": evaluates `text` under `options`, as launches are run: {input, name, items [{kind, name, replaced}], variables [names that got a value],
- *    launch_seconds, value}. `value` is that of an expression at the end without `;`, or null; it becomes the variables `ans` and `_3`.
- * "type": what "eval" of `text` would show, without running or changing anything: {value {kind, type, ..}}, null where only a run knows.
- * "is_complete": {state: "complete", "incomplete" (more text could mend it) or "invalid", indent}.
- * "complete": what may stand at byte `at`: {begin, end (the bytes to replace), candidates [{text, kind, type, doc}]}.
- * "inspect": what the word at byte `at` is: {begin, end, found {kind, name, ..}}, `found` is null where nothing is known.
- * "variables", "items", "history": lists; "items" also has the text of all items, which is a file that checks.
- * "undo": goes back by one evaluation, contents of tensors included: {undone: its number, or null}. "reset": begins anew.
- * Values: {kind, type, text, ..}; tensors of more than 1000 elements, and tuples, are abbreviated in `text` and lack `elements`. */
+/* Answers in JSON (`json` may be NULL; share/tegula/schema/session.json). Diagnostics stand at places of the text that they are about, which `name`
+ * names (NULL: "<input 3>"). `verb`: "eval": evaluates `text` under `options`, as launches are run: {input, name, items [{kind, name, replaced}],
+ * variables [names that got a value], launch_seconds, value}. `value` is that of an expression at the end without `;`, or null; it becomes the
+ * variables `ans` and `_3`. "type": what "eval" of `text` would show, without running or changing anything: {value {kind, type, ..}}, null where only
+ * a run knows. "is_complete": {state: "complete", "incomplete" (more text could mend it) or "invalid", indent}. "complete": what may stand at byte
+ * `at`: {begin, end (the bytes to replace), candidates [{text, kind, type, doc}]}. "inspect": what the word at byte `at` is: {begin, end, found
+ * {kind, name, ..}}, `found` is null where nothing is known. "variables", "items", "history": lists; "items" also has the text of all items, which is
+ * a file that checks. "undo": goes back by one evaluation, contents of tensors included: {undone: its number, or null}. "reset": begins anew. Values:
+ * {kind, type, text, ..}; tensors of more than 1000 elements, and tuples, are abbreviated in `text` and lack `elements`. */
 TEGULA_API tegula_status tegula_session_do(tegula_session* session, const char* verb, const char* name, const char* text, size_t size, size_t at,
                                            const tegula_run_options* options, tegula_blob** json, tegula_diags** diags);
-/* Sets a variable (`set`, may be NULL; tensors in host memory are copied, and "undo" takes it back), then reads it (`get`, may be NULL): numbers, types and
- * tensors; `storage` keeps a copy of what `get` points to. TEGULA_E_ARGUMENTS for other values, and where there is no such variable. */
+/* Sets a variable (`set`, may be NULL; tensors in host memory are copied, and "undo" takes it back), then reads it (`get`, may be NULL): numbers,
+ * types and tensors; `storage` keeps a copy of what `get` points to. TEGULA_E_ARGUMENTS for other values, and where there is no such variable. */
 TEGULA_API tegula_status tegula_session_value(tegula_session* session, const char* name, const tegula_value* set, tegula_value* get,
                                               tegula_blob** storage, tegula_diags** diags);
 /* The items as a module as they are now, for every function that takes one: launches, tests, artefacts. Later inputs do not change it. */
@@ -289,8 +294,8 @@ TEGULA_API tegula_status tegula_session_module(tegula_session* session, tegula_m
  * NULL), of the scales. */
 TEGULA_API tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const char* layout, const int64_t* extents, int32_t rank,
                                              size_t* bytes, size_t* scales_bytes, tegula_diags** diags);
-/* The order that `layout` (NULL: row) stores elements in, as a number to keep beside packed data: of the map's canonical form, whatever its name, the same
- * on every machine and in every version. Never 0. */
+/* The order that `layout` (NULL: row) stores elements in, as a number to keep beside packed data: of the map's canonical form, whatever its name, the
+ * same on every machine and in every version. Never 0. */
 TEGULA_API tegula_status tegula_layout_hash(tegula_module* module, const char* layout, uint64_t* hash, tegula_diags** diags);
 /* Copies `from` to `to` (same extents), converting type (one rounding, round-to-nearest-even) and layout: pack, unpack, quantise and widen in one.
  * TEGULA_E_ARGUMENTS also for layouts that are not proved to keep elements apart. */
@@ -301,8 +306,8 @@ TEGULA_API tegula_status tegula_tensor_copy(tegula_module* module, const tegula_
  * type's name from `module`. `read_only`, when not NULL, says that a kernel must not write to it. Bools of 8 bits become u8; managed memory counts
  * as the GPU's. TEGULA_E_ARGUMENTS for what has no type here, negative strides, other devices.
  * To: gives a tensor over the same memory. Its deleter, which the consumer calls once, calls `release(owner)` (release may be NULL; what it throws is
- * dropped, for no call of ours is there to report it); after an error nothing is released. TEGULA_E_ARGUMENTS for what DLPack cannot say: block and custom formats, layouts that are not linear, rows that end within a
- * byte. */
+ * dropped, for no call of ours is there to report it); after an error nothing is released. TEGULA_E_ARGUMENTS for what DLPack cannot say: block and
+ * custom formats, layouts that are not linear, rows that end within a byte. */
 TEGULA_API tegula_status tegula_tensor_from_dlpack(tegula_module* module, const void* managed, int32_t versioned, tegula_tensor* tensor,
                                                    int32_t* read_only, tegula_diags** diags);
 TEGULA_API tegula_status tegula_tensor_to_dlpack(tegula_module* module, const tegula_tensor* tensor, int32_t versioned, void (*release)(void* owner),

@@ -31,7 +31,8 @@ tegula_status run_blocks(TestRunner runner, tegula_module* module, const char* f
         launch.measure = !checked;
         Status all = runner(*engine, *module->module, filter ? filter : "", launch, [&](TestResult& r) {
             if (!result) return;
-            tegula_test_result out{r.name.c_str(), to_status(r.status), r.seconds, r.metrics.empty() ? nullptr : r.metrics.c_str(), nullptr, r.machines.c_str()};
+            tegula_test_result out{r.name.c_str(), to_status(r.status), r.seconds, r.metrics.empty() ? nullptr : r.metrics.c_str(),
+                                   nullptr,        r.machines.c_str()};
             give_diags(&out.diags, engine, std::move(r.diagnostics));
             const std::unique_ptr<tegula_diags, void (*)(tegula_diags*)> release(out.diags, [](tegula_diags* d) { tegula_release(d); });
             call_host("result", result, user, static_cast<const tegula_test_result*>(&out));
@@ -67,7 +68,7 @@ struct Preparing {
         tegula_status status = TEGULA_OK;
         if (!launch_options(options, launch, sink, status, engine)) return status;
         std::tie(home, item) = engine.find_kernel(*module, kernel, sink);
-        if (!item || !read_generics(*module, given, count, generics, sink)) return TEGULA_E_USAGE;
+        if (!item || !read_generics(*module, *item, given, count, generics, sink)) return TEGULA_E_USAGE;
         return read_arguments(*module, values, arg_count, true, args, sink) ? TEGULA_OK : TEGULA_E_USAGE;
     }
     tegula_status make(tegula_prepared** prepared, DiagSink& sink) {
@@ -100,7 +101,8 @@ std::string cache_json(const CacheReport& report) {
     for (const CacheReport::Entry& e : report.entries) {
         bytes += e.bytes;
         entries += (entries.empty() ? "{" : ",{") + ("\"name\":" + json_quote(e.name)) + ",\"what\":" + json_quote(e.what) +
-                   ",\"bytes\":" + std::to_string(e.bytes) + ",\"used\":" + std::to_string(e.used) + ",\"damaged\":" + (e.damaged ? "true" : "false") + "}";
+                   ",\"bytes\":" + std::to_string(e.bytes) + ",\"used\":" + std::to_string(e.used) +
+                   ",\"damaged\":" + (e.damaged ? "true" : "false") + "}";
     }
     return "{\"schema\":1,\"directory\":" + json_quote(report.directory) + ",\"problem\":" + json_quote(report.problem) +
            ",\"limit\":" + std::to_string(report.limit) + ",\"bytes\":" + std::to_string(bytes) + ",\"removed\":" + std::to_string(report.removed) +
@@ -195,7 +197,7 @@ tegula_status launch(const ModulePtr& module, const char* name, const Executable
         std::vector<LaunchArgument> arguments;
         if (!launch_options(options, launch, sink, status, *engine)) return status;
         const auto [home, kernel] = compiled ? std::pair(compiled->home, compiled->kernel) : engine->find_kernel(*module, name, sink);
-        if (!kernel || !read_generics(*module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
+        if (!kernel || !read_generics(*module, *kernel, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
         if (compiled) {
             given = compiled->generics;
             launch.disabled_passes = compiled->disabled_passes;
@@ -296,7 +298,8 @@ tegula_status tegula_compile(tegula_module* module, const char* kernel, const te
         tegula_status status = TEGULA_OK;
         sema::StaticValues given;
         if (!launch_options(options, launch, sink, status, *engine, false)) return status;
-        if (!read_generics(*module->module, generics, generic_count, given, sink)) return static_cast<tegula_status>(TEGULA_E_USAGE);
+        const auto item = engine->find_kernel(*module->module, kernel, sink).second;
+        if (!item || !read_generics(*module->module, *item, generics, generic_count, given, sink)) return static_cast<tegula_status>(TEGULA_E_USAGE);
         Status result;
         auto exe = engine->compile_named(*module->module, kernel, given, launch.disabled_passes, sink, result);
         if (!exe) return to_status(result);
@@ -325,7 +328,7 @@ tegula_status tegula_plan(tegula_module* module, const char* kernel, const tegul
         sema::StaticValues given;
         std::vector<LaunchArgument> arguments;
         const auto [home, item] = engine->find_kernel(*module->module, kernel, sink);
-        if (!item || !read_generics(*module->module, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
+        if (!item || !read_generics(*module->module, *item, generics, generic_count, given, sink)) return TEGULA_E_USAGE;
         if (!read_arguments(*module->module, args, arg_count, false, arguments, sink)) return TEGULA_E_USAGE;
         auto text = engine->plan(*home, *item, given, arguments, sink);
         if (!text) return TEGULA_E_ARGUMENTS;

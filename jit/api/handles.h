@@ -191,7 +191,9 @@ std::string read_tensor(LoadedModule& module, const tegula_tensor& tensor, bool 
 /// An array of the host, copied into storage of ours: as a launch of the module would take it. Host memory, no strides.
 Made<HostTensor> copy_array(LoadedModule& module, const tegula_tensor& t);
 /// Generic values by name; false (reported) for anything that is no constant.
-bool read_generics(LoadedModule& module, const tegula_value* values, size_t count, sema::StaticValues& out, DiagSink& sink);
+/// For a kernel that a host names in `module`.
+bool read_generics(LoadedModule& module, const ast::KernelItem& kernel, const tegula_value* values, size_t count, sema::StaticValues& out,
+                   DiagSink& sink);
 /// Launch arguments; what is wrong with one stands in its `problem`. False (reported) when the list itself is missing.
 bool read_arguments(LoadedModule& module, const tegula_value* values, size_t count, bool storage, std::vector<LaunchArgument>& out, DiagSink& sink);
 

@@ -80,6 +80,10 @@ std::string read_value(const Session& session, const HostValue& value, tegula_va
             blob.data = types.format(value.format).name;
             out.kind = TEGULA_TYPE, out.type = blob.data.c_str();
             return {};
+        case HostValue::choice:
+            blob.data = value.choice_of.text;
+            out.kind = TEGULA_TYPE, out.type = blob.data.c_str();
+            return {};
         case HostValue::tensor: {
             blob.tensor = std::make_shared<HostTensor>(*value.t);
             blob.tensor->charge = nullptr;

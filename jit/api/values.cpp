@@ -331,7 +331,8 @@ std::string read_tensor(LoadedModule& module, const tegula_tensor& t, bool stora
     return storage ? check_storage(t, size) : std::string();
 }
 
-bool read_generics(LoadedModule& module, const tegula_value* values, size_t count, sema::StaticValues& out, DiagSink& sink) {
+bool read_generics(LoadedModule& module, const ast::KernelItem& kernel, const tegula_value* values, size_t count, sema::StaticValues& out,
+                   DiagSink& sink) {
     const auto fail = [&](std::string why) {
         sink.report(Diag::api_usage, {}, {std::move(why)});
         return false;
@@ -354,13 +355,17 @@ bool read_generics(LoadedModule& module, const tegula_value* values, size_t coun
                 break;
             case TEGULA_TYPE: {
                 std::string why;
+                if (auto choice = v.type ? choice_for(module, kernel, v.name, printable(v.type)) : std::nullopt) {
+                    value.v = std::move(*choice);
+                    break;
+                }
                 const auto format = read_type(module, v.type, why);
                 if (!format) return fail("generic `" + name + "`: " + why);
                 value.v = *format;
                 break;
             }
             default:
-                return fail("generic `" + name + "` is neither number nor type");
+                return fail("generic `" + name + "` is neither number, type nor word");
         }
         if (!out.emplace(name, value).second) return fail("generic `" + name + "` is given twice");
     }

@@ -7,6 +7,7 @@
 #include "lower/lower.h"
 #include "parser/parse.h"
 #include "sema/recovery.h"
+#include "sema/signature.h"
 
 namespace tegula {
 
@@ -15,7 +16,7 @@ namespace {
 std::string instance_key(const ast::KernelItem& kernel, const sema::StaticValues& generics, const std::vector<std::string>& disabled,
                          const TypeTable& types) {
     std::string key(kernel.name.text);
-    for (const auto& [name, value] : generics) key += '\n' + name + '=' + sema::to_string(value, types);
+    for (const auto& [name, value] : generics) key += '\n' + name + '=' + sema::key_text(value, types);
     for (const std::string& pass : disabled) key += "\n-" + pass;
     return key;
 }
@@ -320,6 +321,14 @@ std::optional<FormatId> Engine::parse_type(LoadedModule& module, const std::stri
     if (!e || diags.has_errors()) return std::nullopt;
     return sema::evaluate_format(
         module, *e, [](const ast::Expr&) { return std::nullopt; }, module.types(), diags);
+}
+
+std::optional<sema::Choice> choice_for(LoadedModule& module, const ast::KernelItem& kernel, std::string_view generic, std::string text) {
+    const auto param = std::ranges::find(kernel.generics, generic, [](const ast::GenericParam& p) { return p.name.text; });
+    if (param == kernel.generics.end() || !sema::takes_choice(sema::bound_of(*param))) return std::nullopt;
+    sema::Choice out{std::move(text), sema::bound_of(*param) == "fn"};
+    if (out.is_function) out.scope = &module;
+    return out;
 }
 
 std::optional<LayoutId> Engine::parse_layout(LoadedModule& module, const std::string& text, DiagSink& diags) {

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "jit/engine/machine.h"
-#include "lang/cancel_flags.h"
 #include "jit/engine/tensor.h"
 #include "jit/engine/tune.h"
 #include "jit/interp/interp.h"
 #include "lang/arena.h"
+#include "lang/cancel_flags.h"
 #include "sema/sema.h"
 
 namespace tegula {
@@ -35,10 +35,10 @@ struct EngineOptions {
     bool confine_loads = false;
     size_t max_errors = 100;
     std::function<std::unique_ptr<Machine>(const MachineContext&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
-    cpu::PoolOptions pool;                                                               ///< threads of the machine `cpu`
-    CacheOptions cache;                                                                  ///< of compiled code
+    cpu::PoolOptions pool;                                                                    ///< threads of the machine `cpu`
+    CacheOptions cache;                                                                       ///< of compiled code
     Log log;
-    bool cpu_debug = false;                                                              ///< machine `cpu`: kernels are shown to gdb and perf
+    bool cpu_debug = false;                                  ///< machine `cpu`: kernels are shown to gdb and perf
     std::function<void(const ir::Function&)> on_elaborated;  ///< sees every kernel instance and host expression before its passes, on any thread
 };
 
@@ -123,8 +123,8 @@ struct LaunchOptions : RunOptions {
     bool native_checks = false;       ///< with checked: on the machine `cpu` its own checks alone, without the interpreter
     bool unnamed = false;             ///< nobody chose the machine: run_tests goes through all of Engine::machines()
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
-    double* run_seconds = nullptr;  ///< where the host wants the time of the run
-    double* copy_seconds = nullptr;  ///< and that of copies to and from the device
+    double* run_seconds = nullptr;                                ///< where the host wants the time of the run
+    double* copy_seconds = nullptr;                               ///< and that of copies to and from the device
     uint64_t* steps = nullptr;                                    ///< what launches take of tile instructions is added to it
 };
 
@@ -264,5 +264,8 @@ std::string document_module(const sema::Module& module, const SourceMap& sources
 std::string describe_module(const sema::Module& module, const SourceMap& sources);
 /// JSON: machines, formats, operations, passes, diagnostics and functions of this build.
 std::string describe_library(Engine& engine);
+
+/// The word or the function of `module` that `text` names, for a generic parameter that takes one; nullopt: it takes something else.
+std::optional<sema::Choice> choice_for(LoadedModule& module, const ast::KernelItem& kernel, std::string_view generic, std::string text);
 
 }  // namespace tegula

@@ -381,10 +381,13 @@ std::optional<sema::StaticValues> HostRunner::kernel_generics(const ast::KernelI
             diags_->report(Diag::unknown_generic, arg.value->span, {std::string(kernel.name.text), printable(arg.name.text)});
             return std::nullopt;
         }
-        const std::string_view bound =
-            param->bound && param->bound->kind == ast::ExprKind::name ? ast::as<ast::NameExpr>(param->bound).name : std::string_view("any");
+        const std::string_view bound = sema::bound_of(*param);
         sema::StaticValue value;
-        if (bound == "int" || !sema::is_trait(bound)) {
+        if (sema::takes_choice(bound)) {
+            const auto choice = sema::evaluate_choice(module_, *arg.value, bound, resolver(), module_.types(), *diags_);
+            if (!choice) return std::nullopt;
+            value.v = *choice;
+        } else if (bound == "int" || !sema::is_trait(bound)) {
             auto number = evaluate(*arg.value);
             if (!number) return std::nullopt;
             const auto i = integer_in(*number);

@@ -15,7 +15,7 @@ namespace tegula {
 constexpr unsigned kMaxDepth = 200;  ///< of expressions within one another, and of tuples
 
 struct HostValue {
-    enum Kind : uint8_t { unit, tensor, integer, real, boolean, text, tuple, layout, type } kind = unit;
+    enum Kind : uint8_t { unit, tensor, integer, real, boolean, text, tuple, layout, type, choice } kind = unit;
     std::shared_ptr<HostTensor> t;
     __int128 i = 0;
     double r = 0;
@@ -23,6 +23,7 @@ struct HostValue {
     std::string s;
     LayoutId layout_id{};
     FormatId format{};
+    sema::Choice choice_of{};  ///< choice: a word or a function that has a name
     std::vector<HostValue> items;
 };
 

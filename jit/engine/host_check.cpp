@@ -255,10 +255,13 @@ bool HostChecker::generic_values(const ast::KernelItem& kernel, const ast::Insta
             known = false;
             continue;
         }
-        const std::string_view bound =
-            param->bound && param->bound->kind == ast::ExprKind::name ? ast::as<ast::NameExpr>(param->bound).name : std::string_view("any");
+        const std::string_view bound = sema::bound_of(*param);
         sema::StaticValue made;
-        if (bound == "int" || !sema::is_trait(bound)) {
+        if (sema::takes_choice(bound)) {
+            const auto choice = sema::evaluate_choice(module_, *arg.value, bound, resolver(), module_.types(), diags_);
+            known &= choice.has_value();
+            if (choice) made.v = *choice;
+        } else if (bound == "int" || !sema::is_trait(bound)) {
             const HostValue number = value(*arg.value);
             known &= number.kind == HostValue::integer || number.kind == HostValue::real || number.kind == HostValue::boolean;
             if (number.kind == HostValue::integer) made.v = number.i;

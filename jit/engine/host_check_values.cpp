@@ -180,6 +180,7 @@ HostValue HostChecker::result(const sema::HostOperand& shape, const ir::Function
             if (auto* r = std::get_if<double>(&shape.value.v)) out.kind = HostValue::real, out.r = *r;
             if (auto* b = std::get_if<bool>(&shape.value.v)) out.kind = HostValue::boolean, out.b = *b;
             if (auto* f = std::get_if<FormatId>(&shape.value.v)) out.kind = HostValue::type, out.format = *f;
+            if (auto* c = std::get_if<sema::Choice>(&shape.value.v)) out.kind = HostValue::choice, out.choice_of = *c;
             return out;
         case sema::HostOperand::text:
             out.kind = HostValue::text, out.s = shape.string;

@@ -62,6 +62,8 @@ std::string HostRunner::text_of(const HostValue& value, const PrintSpec& spec) {
             return module_.types().layout(value.layout_id).name();
         case HostValue::type:
             return module_.types().format(value.format).name;
+        case HostValue::choice:
+            return value.choice_of.text;
         case HostValue::tuple: {
             std::string text;
             for (const HostValue& item : value.items) text += (text.empty() ? "" : ", ") + text_of(item, spec);

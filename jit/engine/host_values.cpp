@@ -10,7 +10,8 @@
 namespace tegula {
 
 std::string host_kind_name(HostValue::Kind kind) {
-    static constexpr const char* kNames[] = {"nothing", "a tensor", "an integer", "a number", "a bool", "text", "a tuple", "a layout", "a type"};
+    static constexpr const char* kNames[] = {"nothing", "a tensor", "an integer", "a number", "a bool",
+                                             "text",    "a tuple",  "a layout",   "a type",   "a word or function"};
     return kNames[kind];
 }
 
@@ -89,6 +90,9 @@ bool constant_operand(const HostValue& value, sema::HostOperand& out) {
             return is(sema::HostOperand::constant);
         case HostValue::type:
             out.value.v = value.format;
+            return is(sema::HostOperand::constant);
+        case HostValue::choice:
+            out.value.v = value.choice_of;
             return is(sema::HostOperand::constant);
         case HostValue::text:
             out.string = value.s;
@@ -324,6 +328,7 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
             if (auto* r = std::get_if<double>(&shape.value.v)) value.kind = HostValue::real, value.r = *r;
             if (auto* b = std::get_if<bool>(&shape.value.v)) value.kind = HostValue::boolean, value.b = *b;
             if (auto* f = std::get_if<FormatId>(&shape.value.v)) value.kind = HostValue::type, value.format = *f;
+            if (auto* c = std::get_if<sema::Choice>(&shape.value.v)) value.kind = HostValue::choice, value.choice_of = *c;
             return value;
         case sema::HostOperand::text:
             value.kind = HostValue::text, value.s = shape.string;

@@ -19,7 +19,7 @@ size_t leaves(const HostValue& value) {
 }
 
 const char* kind_word(HostValue::Kind kind) {
-    static constexpr const char* kWords[] = {"unit", "tensor", "integer", "real", "bool", "text", "tuple", "layout", "type"};
+    static constexpr const char* kWords[] = {"unit", "tensor", "integer", "real", "bool", "text", "tuple", "layout", "type", "word"};
     return kWords[kind];
 }
 
@@ -125,6 +125,7 @@ std::string Session::value_json(HostRunner& runner, const HostValue& value, bool
         case HostValue::text:
         case HostValue::layout:
         case HostValue::type:
+        case HostValue::choice:
             out += ",\"value\":" + json_quote(runner.text_of(value));
             break;
         case HostValue::tuple:

@@ -12,7 +12,7 @@ constexpr size_t kMaxChoices = 4096, kMaxInstances = 1024;
 
 std::string text_of(const sema::StaticValues& values, const TypeTable& types) {
     std::string out;
-    for (const auto& [name, value] : values) out += (out.empty() ? "" : ", ") + name + " = " + sema::to_string(value, types);
+    for (const auto& [name, value] : values) out += (out.empty() ? "" : ", ") + name + " = " + sema::key_text(value, types);
     return out;
 }
 
