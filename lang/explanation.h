@@ -38,7 +38,7 @@ struct GpuEstimate {
     double memory_bytes = 0;  ///< that memory, rather than a cache, gives and takes
     double codes = 0;         ///< elements of at most 8 bits that the launch casts, each as often as a program does
     const char* bound = "";   ///< the part that takes longest
-    const char* row = "";     ///< instruction of the product that takes longest; empty: no product
+    std::string row = {};     ///< instruction of the product that takes longest; empty: no product
     std::array<Part, 5> parts;
     /// "32 programs on 132 SMs, 1 each at a time, wgmma.bf16.f32, bound by latency".
     std::string text() const;
@@ -148,6 +148,14 @@ struct Product {
 };
 
 /// A load, store or atomic of a tile of a tensor.
+/// An instruction of the program, computed by its text.
+struct OwnInstruction {
+    static constexpr const char* kind = "instruction";
+    std::string name, form;  ///< "lop3<150>", "sm_80"
+    int elements = 1;        ///< at once, of its result; 0: a tile, in every warp
+    void fields(auto&& f) const { f("name", name), f("form", form), f("elements", elements); }
+};
+
 struct Access {
     static constexpr const char* kind = "access";
     struct Boxes {  ///< of bulk copies by a warp
@@ -397,7 +405,7 @@ struct CpuOperation {
     }
 };
 
-using Fact = std::variant<Tune, Estimated, NoProducts, Recognition, Split, Persistent, Product, Access, PointerAccess, Decoding, Conversion,
+using Fact = std::variant<Tune, Estimated, NoProducts, Recognition, Split, Persistent, Product, OwnInstruction, Access, PointerAccess, Decoding, Conversion,
                           LocalTile, CopyAhead, Hint, Resources, Stream, BetterLayout, CpuCode, CpuPrograms, CpuStreams, CpuOperation>;
 struct Note {
     Span span;  ///< not valid: of the kernel as a whole

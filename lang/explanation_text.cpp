@@ -61,6 +61,10 @@ struct Text {
     }
     std::string operator()(const NoProducts&) const { return "no products"; }
     std::string operator()(const Recognition& r) const { return (r.recognised() ? "matrix product: " : "not a matrix product: ") + r.reason(); }
+    std::string operator()(const OwnInstruction& i) const {
+        return "instruction `" + i.name + "`: by its text for " + i.form + ", " +
+               (i.elements == 0 ? "on tiles in every warp" : i.elements == 1 ? "element by element" : number(i.elements) + " elements at a time");
+    }
     std::string operator()(const Split& s) const {
         std::string out = "split sum: " + (s.parts ? number(s.parts) : std::string("as many")) + " stretches";
         if (s.step) out += " of " + number(*s.step) + " elements of K";
@@ -290,7 +294,7 @@ namespace tegula {
 
 std::string GpuEstimate::text() const {
     std::string out = std::to_string(programs) + (programs == 1 ? " program, " : " programs, ") + std::to_string(per_sm) + " per SM at a time, ";
-    if (*row) out += std::string(row) + ", ";
+    if (!row.empty()) out += row + ", ";
     if (stages) out += std::to_string(stages) + " stages, ";
     if (!spread) out += "stretches one after the other, ";
     if (spills) out += "accumulators do not fit in registers, ";

@@ -122,14 +122,14 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
         for (size_t i = 0; i < fn.params.size(); ++i) {
             const ast::Param& p = fn.params[i];
             Value v = (*given)[i] ? *(*given)[i] : expr(*p.default_value);
-            const __int128 mark = v.i;
+            const ir::ValueId whole = v.kind == Value::tuple ? v.v : ir::ValueId();
             if (p.type) {
                 const std::optional<TypeDesc> t = type_desc(plain_type(fn, *p.type));
                 v = t ? coerce(v, *t, v.span.valid() ? v.span : span) : poison(span);
             }
             ok &= v.kind != Value::poison;
             define(*scope_, p.name.text, v);
-            if (v.kind == Value::tuple) v.i = mark;
+            if (v.kind == Value::tuple) v.v = whole;
             operands.push_back(std::move(v));
         }
         const size_t first_inst = ir().fn().inst_count();

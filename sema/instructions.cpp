@@ -84,8 +84,9 @@ bool Elaborator::split_groups(const ast::FnItem& fn, std::vector<std::optional<V
         }
         std::vector<Value> items;
         for (const ValueId part : parts_of(v.v, count, false)) items.push_back(tile(part, at));
+        const ValueId whole = v.v;
         v = tuple(std::move(items), at);
-        v.i = 1;  // a tile, not a tuple of the caller's
+        v.v = whole;  // a tile, not a tuple of the caller's
     }
     return true;
 }
@@ -257,7 +258,7 @@ Value Elaborator::as_instruction(const ast::FnItem& fn, const std::vector<Value>
             if (t.pointer || ir().fn().elem(x).is_block()) return refuse(at, "operands are numbers");
             if (!(t.elem == ir().fn().type(parts[i][0]).elem)) return refuse(at, "the elements of a group have one type");
         }
-        if (!result && v.kind == Value::tuple) (v.i ? from_tiles : from_tuples) = true;
+        if (!result && v.kind == Value::tuple) (v.v.valid() ? from_tiles : from_tuples) = true;
         Instruction::Operand& o = result ? out.result : out.operands.emplace_back();
         o.name = name;
         o.group = on_tiles ? 0 : static_cast<int>(count);
@@ -278,6 +279,10 @@ Value Elaborator::as_instruction(const ast::FnItem& fn, const std::vector<Value>
             if (out.grouped() && p.size() == 1 && scalars) p[0] = ir().reshape(p[0], Shape{1});
             operands.push_back(p.size() == 1 ? p[0] : grouped(p));
         }
+        // What was given as a tile is that tile, where nothing was converted or repeated.
+        for (size_t i = 0; i < params.size(); ++i)
+            if (const ValueId whole = params[i].v; params[i].kind == Value::tuple && whole.valid())
+                if (ir().fn().type_of(whole) == ir().fn().type_of(operands[i])) operands[i] = whole;
     } else {
         for (const std::vector<ValueId>& p : parts) operands.push_back(p[0]);
     }

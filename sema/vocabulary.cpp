@@ -2,6 +2,7 @@
 #include "sema/vocabulary.h"
 
 #include "sema/elaborate.h"
+#include "sema/flow.h"
 #include "sema/type_names.h"
 
 namespace tegula::sema {

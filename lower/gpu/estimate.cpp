@@ -237,7 +237,7 @@ Cost Estimator::product(const Inst& inst) {
     }
     if (best.cost > longest_) {
         longest_ = best.cost;
-        out_.row = row.name;
+        out_.row = fn_.row_name(best.row);
     }
     return c;
 }

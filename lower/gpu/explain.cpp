@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lang/gpu_scratch.h"
+#include "lang/instruction.h"
 #include "lang/packed_view.h"
 #include "lang/plain_text.h"
 #include "lang/split_loop.h"
@@ -301,6 +302,10 @@ std::vector<explain::Note> explain_gpu(const ir::Function& fn, const GpuOptions&
         const Op op = inst.op;
         if (op == Op::cta_id && notes.empty()) put(inst.span, explain::Persistent{});
         if (is_product(op)) put(inst.span, explain_dot(fn, id, options));
+        if (op == Op::ptx || op == Op::ptx_tile) {
+            const std::optional<Instruction> i = parse_instruction(fn.strings[static_cast<size_t>(fn.attrs(inst)[0])]);
+            put(inst.span, explain::OwnInstruction{i->name, i->form(*options.arch)->arch, i->result.group});
+        }
         if (op == Op::load || op == Op::store || op == Op::atomic) put(inst.span, explain_access(fn, id, options));
         if (op == Op::ptr_load || op == Op::ptr_store || op == Op::ptr_atomic) put(inst.span, explain_pointers(fn, inst));
         if (op == Op::convert) put(inst.span, explain_convert(fn, id));

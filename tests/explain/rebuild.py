@@ -100,6 +100,11 @@ def recognition(f):
     return f"matrix product: {f['rows']} row, {f['columns']} column and {f['batch']} batch indices"
 
 
+def own_instruction(f):
+    each = {0: "on tiles in every warp", 1: "element by element"}.get(f["elements"], f"{f['elements']} elements at a time")
+    return f"instruction `{f['name']}`: by its text for {f['form']}, {each}"
+
+
 def split(f):
     out = f"split sum: {f['parts'] or 'as many'} stretches"
     if "step" in f:
@@ -298,6 +303,7 @@ TEXTS = {
     "estimate": estimated,
     "no products": lambda f: "no products",
     "recognition": recognition,
+    "instruction": own_instruction,
     "split": split,
     "persistent": lambda f: "persistent: as many CTAs as the device holds at once, each running programs one after the other",
     "product": product,
