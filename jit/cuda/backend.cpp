@@ -87,7 +87,15 @@ Result<CompiledKernel> Backend::State::compile(const KernelText& text, const Arc
     const NvrtcJob job{source, text.entry, &arch, text.options, compile};
     BlobCache* cache = compile.use_cache ? options.cache.get() : nullptr;
     const auto make = [&] {
-        out = nvrtc->compile(job);
+        try {
+            out = nvrtc->compile(job);
+        } catch (const InternalError& e) {
+            const std::string refusal = refused_ptx(e.what());
+            if (text.instructions.empty() || refusal.empty()) throw;  // a fault of ours
+            std::string names;
+            for (const std::string& name : text.instructions) names += (names.empty() ? "`" : ", `") + name + "`";
+            out.error = "ptxas does not take the PTX of " + names + ": " + refusal;
+        }
         if (out.value && options.log)
             options.log(LogLevel::info,
                         "cuda: compiled `" + text.entry + "` for " + arch.name + " in " + decimal_text(out.value->seconds * 1000, 3) + " ms");

@@ -103,10 +103,16 @@ AsmFunction Emitter::asm_function(const Instruction& i, std::string_view ptx, st
         lists[!written] += (u == 0 || u == out.results ? "\"" : ", \"") + (written ? early : "") + r.constraint + "\"(" + name + ")";
         key += " " + r.type;
     }
+    note_instruction(i.name);
     out.name = support(key, "ptx",
                        "// " + i.name + "\n__device__ __forceinline__ void $(" + parameters + ") {\n    asm" + (i.on_tiles() ? " volatile" : "") +
                            "(\"" + body + "\"\n        : " + lists[0] + " : " + lists[1] + ");\n}\n");
     return out;
+}
+
+void Emitter::note_instruction(const std::string& name) {
+    std::vector<std::string>& names = kernel_.instructions;
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
 }
 
 void Emitter::call_instruction(ir::InstId id) {
@@ -160,6 +166,7 @@ std::string Emitter::own_statement(const ir::OwnRow& own, int k, const std::stri
         names.push_back(registers_of.back().named(operand.name, o == 3));
     }
     const std::string_view ptx = i->form(*fn_.gpu->arch)->text;
+    note_instruction(i->name);
     const PtxText text = read_ptx(ptx, names, true);
     const bool packed = own.row.acc == Fmt::f16;
     const auto constraint = [](Fmt f) { return f == Fmt::f64 ? "d" : f == Fmt::f32 ? "f" : "r"; };

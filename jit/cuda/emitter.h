@@ -289,6 +289,7 @@ private:
     std::string to_asm(const AsmRegister& r, ir::ValueId v, const std::function<std::string(int)>& element);
     std::string from_asm(const AsmRegister& r, ir::ValueId v, int i, const std::string& from);
     void call_instruction(ir::InstId id);
+    void note_instruction(const std::string& name);
     /// The asm statement of a product on the arrays a, b and d of mma_function, k registers from `k` on.
     std::string own_statement(const ir::OwnRow& own, int k, const std::string& indent);
 

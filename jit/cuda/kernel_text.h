@@ -66,6 +66,7 @@ struct KernelText {
     int64_t shared_bytes = 0, workspace_bytes = 0;
     std::vector<explain::Buffer> areas;  ///< of shared memory beyond those of the form, used all the time
     int resident_programs = 1;           ///< for which a multiprocessor is to have registers
+    std::vector<std::string> instructions;  ///< of the program whose PTX is in the text
     std::vector<std::string> options;  ///< NVRTC flags beyond architecture ("--fmad=false")
 };
 

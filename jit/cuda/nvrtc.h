@@ -44,6 +44,9 @@ inline constexpr uint64_t kMovesBarrier = 0x356;
 inline constexpr uint64_t kYield = 0x946;
 inline constexpr const char* kNotOptimised = "convergence barriers in registers: compiled by -O0";  ///< the remark of what is compiled once more
 
+/// What ptxas says of text that it does not take, in the log of a compilation; empty: nothing.
+std::string refused_ptx(std::string_view log);
+
 struct NvrtcJob {
     std::string_view source, entry;
     const Arch* arch = nullptr;

@@ -61,6 +61,20 @@ void read_properties(std::string_view line, bool of_entry, Resources& out) {
 
 }  // namespace
 
+std::string refused_ptx(std::string_view log) {
+    std::string out;
+    while (!log.empty()) {
+        const std::string_view line = log.substr(0, log.find('\n'));
+        log.remove_prefix(std::min(line.size() + 1, log.size()));
+        const size_t error = line.find("; error");
+        const size_t colon = error == std::string_view::npos ? error : line.find(':', error);
+        if (!line.starts_with("ptxas") || colon == std::string_view::npos) continue;
+        const std::string text(trimmed(line.substr(colon + 1)));
+        if (out.find(text) == std::string::npos) out += (out.empty() ? "" : "; ") + text;
+    }
+    return out;
+}
+
 CompilerLog parse_log(std::string_view log, std::string_view entry) {
     CompilerLog out;
     std::string_view function, compiling;

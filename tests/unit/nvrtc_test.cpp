@@ -119,6 +119,14 @@ protected:
 
 // ---- logs, on any machine ----
 
+TEST(CompilerLog, NamesWhatPtxasRefuses) {
+    EXPECT_EQ(refused_ptx("kernel.cu(43): warning #550-D\nptxas application ptx input, line 60; error   : Arguments mismatch for instruction 'sub'\n"
+                          "ptxas application ptx input, line 61; error   : Arguments mismatch for instruction 'sub'\n"
+                          "ptxas fatal   : Ptx assembly aborted due to errors\n"),
+              "Arguments mismatch for instruction 'sub'");
+    EXPECT_EQ(refused_ptx("kernel.cu(43): error: expected a \";\"\n"), "");
+}
+
 TEST(CompilerLog, resources_and_warnings) {
     // What ptxas 13.0 writes for two kernels, one of which spills, and its notes on serialised products.
     const CompilerLog log = parse_log(
