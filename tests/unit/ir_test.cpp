@@ -199,7 +199,7 @@ const std::vector<std::string>& structured_texts() {
         "function @own(%a: tile<u32>[4], %b: tile<u8>[16]) instruction f64 f64 f64 \"dmma\\n8\\nresult 0 16x8 [16, 8] reg 1:1 0:8 lane 1:2 1:4 0:1 0:2 0:4 "
         "warp\\na 0 16x4 [16, 4] reg 0:8 lane 1:1 1:2 0:1 0:2 0:4 warp\\nb 0 4x8 [4, 8] reg lane 0:1 0:2 1:1 1:2 1:4 warp\\nc 0 16x8 [16, 8] reg 1:1 0:8 "
         "lane 1:2 1:4 0:1 0:2 0:4 warp\\nptx sm_90 mma.sync;\\n\" {\n"
-        "  %0 = not %a : tile<u32>[4]\n"
+        "  %0 = bit_not %a : tile<u32>[4]\n"
         "  %1 = instruction \"not\\n0\\nresult 1\\na 1\\nptx sm_50 not.b32 %result, %a;\\n\", %0, %a : tile<u32>[4]\n"
         "  %2 = ptx \"not\\n0\\nresult 1\\na 1\\nptx sm_50 not.b32 %result, %a;\\n\", %a : tile<u32>[4]\n"
         "  %3 = ptx_tile \"word\\n0\\nresult 1\\nb 4\\nptx sm_50 mov.b32 %result, %b;\\n\", %b : tile<u32>[4]\n  ret %1, %2, %3\n}\n",
