@@ -14,12 +14,13 @@ struct LaunchFacts {
         int64_t at_most = INT64_MAX;
     };
     std::vector<Fact> facts;
-    /// The extent of axis `axis` of tensor parameter `tensor` is the extent parameter `extent` (checked at launch). Without it a `?` extent
-    /// is known to nobody but `dim`.
+    /// The extent of axis `axis` of tensor parameter `tensor` is the extent parameter `extent` (checked at launch), of a view of another element type
+    /// `extent * times / by` without a remainder. Without it a `?` extent is known to nobody but `dim`.
     struct DimFact {
         std::string tensor;
         int axis = 0;
         std::string extent;
+        int64_t times = 1, by = 1;
     };
     std::vector<DimFact> dims;
     /// What the grid says of program_id(axis): program_id < cdiv(extent, tile) when `extent` names a parameter, and program_id <= at_most.

@@ -125,7 +125,7 @@ struct Access {
 struct Param {
     std::string name;
     ValueId value;
-    enum Kind : uint8_t { tensor, pointer, scalar, extent } kind = scalar;  ///< extent: a named extent (M, N), i64, after all others
+    enum Kind : uint8_t { tensor, pointer, scalar, extent } kind = scalar;  ///< extent: a named extent (M, N), i64, after all others but views
 };
 /// Attributes of a kernel or loop (schedule hints), kept for back ends: name and integer arguments.
 struct Hint {

@@ -206,7 +206,8 @@ std::optional<LinearForm> Bounds::extent(ValueId object, size_t axis) {
         if (p.value != object) continue;
         for (const PassOptions::DimFact& d : options_.dims) {
             const ValueId known = parameter(d.extent);
-            if (d.tensor == p.name && static_cast<size_t>(d.axis) == axis && known.valid()) return exact(known, 0);
+            if (d.tensor != p.name || static_cast<size_t>(d.axis) != axis || !known.valid() || d.by != 1) continue;
+            return sum(LinearForm{0, {}}, exact(known, 0), d.times);
         }
     }
     return std::nullopt;

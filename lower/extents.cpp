@@ -31,8 +31,11 @@ bool shape_tensors(Function& fn, const PassOptions& options, const std::string& 
             if (p.kind != Param::tensor || p.name != dim.tensor) continue;
             Type type = fn.type(p.value);
             int64_t& axis = type.shape[static_cast<size_t>(dim.axis)];
-            if (axis == value) continue;
-            axis = value;
+            int64_t extent = 0;
+            if (__builtin_mul_overflow(value, dim.times, &extent) || extent % dim.by != 0) continue;  // such a launch is refused
+            extent /= dim.by;
+            if (axis == extent) continue;
+            axis = extent;
             fn.value(p.value).type = fn.types().intern(type);
             changed = true;
         }

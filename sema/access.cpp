@@ -261,6 +261,7 @@ Value Elaborator::index(const ast::IndexExpr& e, const ast::Expr* otherwise, con
         other = expr(*otherwise);
         if (other.kind == Value::poison) return poison(e.span);
     }
+    if (otherwise != nullptr && otherwise == converted_else_) return read_converted(part, other);
     return read_part(part, otherwise != nullptr ? &other : nullptr);
 }
 

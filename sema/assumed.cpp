@@ -137,6 +137,7 @@ Value Elaborator::assumed_param(const ast::Param& p, const std::vector<std::stri
         KernelParam made;
         if (!tensor_param(written, *form, dynamic, made, v)) return poison(p.name.span);
         tensor_extents(*form, made, *v.tensor_ref);
+        instance_->params.push_back(std::move(made));
         return v;
     }
     const std::optional<TypeDesc> t = type_desc(*p.type);

@@ -192,6 +192,8 @@ bool Elaborator::match_arguments(Call& call, const Signature& signature, const B
         if (const WordKind* kind = find_word_kind(parameter)) {
             v = arg.value->kind == ast::ExprKind::none_lit ? nothing : word(*arg.value, *kind);
         } else if (parameter != "where" || arg.value->kind != ast::ExprKind::index) {
+            const bool converted = at == 0 && arg.value->kind == ast::ExprKind::else_value && row.call == &Elaborator::call_cast;
+            const Restore<const ast::Expr*> outer(converted_else_, converted ? ast::as<ast::ElseExpr>(arg.value).value : nullptr);
             v = expr(*arg.value);
         }
         v.span = arg.value->span;

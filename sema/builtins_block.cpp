@@ -21,14 +21,6 @@ using ir::ValueId;
 
 namespace {
 
-Shape with_last(const Shape& shape, int64_t a, int64_t b = 0) {
-    Shape out;
-    for (size_t d = 0; d + 1 < shape.rank; ++d) out.push(shape[d]);
-    out.push(a);
-    if (b != 0) out.push(b);
-    return out;
-}
-
 /// Largest magnitude of an element.
 double largest(const Format& elem) {
     if (elem.kind != FormatKind::codebook) return decode(elem, max_code(elem));

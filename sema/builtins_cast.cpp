@@ -1,4 +1,4 @@
-// cast, bitcast, select and the facts of types. A cast is one rounding; floats go to integers by truncation unless a rounding is named;
+// cast, select and the facts of types. A cast is one rounding; floats go to integers by truncation unless a rounding is named;
 // block formats are decoded and quantised by builtins_block.cpp.
 #include <bit>
 #include <cmath>
@@ -24,7 +24,9 @@ uint64_t cast_code(const Value& v, const Format& to, RoundSpec spec, bool& overf
 
 }  // namespace
 
-Value Elaborator::call_cast(const Call& call) {
+Value Elaborator::call_cast(const Call& call) { return with_outside(converted(call), call.positional[0].v, call.span); }
+
+Value Elaborator::converted(const Call& call) {
     const auto to = format_arg(call, 0);
     const auto round = arg_option(call, 1, "rounding", {"rne", "rna", "rtz", "ru", "rd", "stochastic"}, -1);
     const auto overflow = arg_option(call, 2, "overflow rule", {"auto", "ieee", "sat", "trap"}, 0);
@@ -67,20 +69,6 @@ Value Elaborator::call_cast(const Call& call) {
     ir().set_span(call.span);
     const TypeId result = types_.tile(*to, ir().fn().type(v).shape);
     return tile(ir().value(Op::cast, {v, seed}, result, {static_cast<int64_t>(mode), static_cast<int64_t>(rule)}), call.span);
-}
-
-Value Elaborator::call_bitcast(const Call& call) {
-    const auto to = format_arg(call, 0);
-    if (!to) return poison(call.span);
-    const Value& x = call.positional[0];
-    if (x.is_static_number()) return error(Diag::needs_typed_operand, arg_span(call, 0), "bitcast", describe(x));
-    const ValueId v = arg_tile(call, 0);
-    if (!v.valid()) return poison(call.span);
-    const Format &f = types_.format(*to), &from = ir().fn().elem(v);
-    if (ir().fn().type(v).pointer || f.is_block()) return error(Diag::bad_cast, call.span, describe(x), "`" + f.name + "`");
-    if (f.bits != from.bits)
-        return error(Diag::bitcast_width, call.span, "`" + from.name + "`", std::to_string(from.bits), "`" + f.name + "`", std::to_string(f.bits));
-    return tile(ir().bitcast(v, *to), call.span);
 }
 
 Value Elaborator::call_select(const Call& call) {

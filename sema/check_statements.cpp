@@ -161,6 +161,14 @@ void Checker::assignment(const ast::AssignStmt& s) {
     for (const ast::Expr* t : ast::as<ast::TupleExpr>(s.target).items) assign_target(*t, s.op);
 }
 
+/// view<T>(x) of the language.
+bool Checker::is_view(const ast::Expr& e) const {
+    if (e.kind != ast::ExprKind::call) return false;
+    const ast::Expr& callee = *ast::as<ast::CallExpr>(&e).callee;
+    return callee.kind == ast::ExprKind::instantiate && base_name(*ast::as<ast::InstantiateExpr>(&callee).base) == "view" && !find("view") &&
+           !module_.find("view");
+}
+
 void Checker::statement(const ast::Stmt& s) {
     switch (s.kind) {
         case ast::StmtKind::let: {
@@ -170,7 +178,8 @@ void Checker::statement(const ast::Stmt& s) {
                 diags_.report(Diag::host_kind, l.type->span,
                               {"a variable without type (it has that of its value: convert with `cast<T>(..)`)", "a type"});
             expr(*l.init);
-            return pattern(l.pattern, l.is_var ? Symbol::variable : Symbol::let);
+            // A view of a tensor is stored to as the tensor is; whether it may be, its mode tells when it is elaborated.
+            return pattern(l.pattern, !in_host_ && is_view(*l.init) ? Symbol::inout : l.is_var ? Symbol::variable : Symbol::let);
         }
         case ast::StmtKind::assign:
             return assignment(static_cast<const ast::AssignStmt&>(s));

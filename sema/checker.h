@@ -53,6 +53,7 @@ private:
     void assignment(const ast::AssignStmt& s);
     bool undeclared(const ast::AssignStmt& s);
     void assign_target(const ast::Expr& target, ast::AssignOp op);
+    bool is_view(const ast::Expr& e) const;
     void attributes(std::span<const ast::Attribute> list, const char* what);
     // check_expr.cpp
     void expr(const ast::Expr& e);

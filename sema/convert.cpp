@@ -153,22 +153,26 @@ Value Elaborator::tile(ir::ValueId v, Span span) {
 
 std::optional<uint64_t> Elaborator::literal_code(const Value& v, FormatId elem, Span span) {
     const Format& f = types_.format(elem);
-    const auto refuse = [&]() -> std::optional<uint64_t> {
-        Diagnostic& d = diags_.report(Diag::literal_inexact, span, {describe(v), f.name});
-        if (v.kind == Value::real && std::isinf(v.r) && !f.is_int()) {
-            const std::string finite = std::string(v.r < 0 ? "min" : "max") + "_value<" + f.name + ">()";
-            d.notes.push_back("help: `" + f.name + "` has no infinity: its last finite value is " + finite +
-                              "; or compute in a type that has one, `select(.., cast<f32>(x), " + (v.r < 0 ? "-inf" : "inf") + ")`");
-            d.propose({{span, finite}});
-        }
-        if (v.kind == Value::real && std::isnan(v.r)) d.notes.push_back("help: `" + f.name + "` has no NaN");
-        return std::nullopt;
-    };
     if (f.is_bool() || v.kind == Value::boolean) {
         if (f.is_bool() && v.kind == Value::boolean) return v.b ? 1 : 0;
         error(Diag::type_mismatch, span, "`" + f.name + "`", describe(v));
         return std::nullopt;
     }
+    if (const auto code = held_code(v, f)) return code;
+    Diagnostic& d = diags_.report(Diag::literal_inexact, span, {describe(v), f.name});
+    if (v.kind == Value::real && std::isinf(v.r) && !f.is_int()) {
+        const std::string finite = std::string(v.r < 0 ? "min" : "max") + "_value<" + f.name + ">()", infinite = v.r < 0 ? "-inf" : "inf";
+        d.notes.push_back("help: `" + f.name + "` has no infinity: its last finite value is " + finite + "; or compute in a type that has one, `cast<f32>(x[..] else " +
+                          infinite + ")`, `select(.., cast<f32>(x), " + infinite + ")`");
+        d.propose({{span, finite}});
+    }
+    if (v.kind == Value::real && std::isnan(v.r)) d.notes.push_back("help: `" + f.name + "` has no NaN");
+    return std::nullopt;
+}
+
+std::optional<uint64_t> Elaborator::held_code(const Value& v, const Format& f) {
+    const auto refuse = [] { return std::optional<uint64_t>(); };
+    if (f.is_bool()) return refuse();
     __int128 i = v.i;
     if (v.kind == Value::real && f.is_int()) {
         if (!(std::fabs(v.r) < 0x1p64) || std::trunc(v.r) != v.r || v.rest != 0) return refuse();

@@ -61,6 +61,25 @@ LaunchFacts launch_facts(const Module& module, const ast::KernelItem& kernel, co
                          const Limits& limits);
 struct Part;
 
+/// Sets a variable for as long as it lives.
+template <class T>
+struct Restore {
+    T& slot;
+    T saved;
+    Restore(T& s, T now) : slot(s), saved(s) { slot = now; }
+    Restore(const Restore&) = delete;
+    ~Restore() { slot = saved; }
+};
+
+/// `shape` with `a`, and `b` behind it where it is not 0, in place of its last extent.
+inline Shape with_last(const Shape& shape, int64_t a, int64_t b = 0) {
+    Shape out;
+    for (size_t d = 0; d + 1 < shape.rank; ++d) out.push(shape[d]);
+    out.push(a);
+    if (b != 0) out.push(b);
+    return out;
+}
+
 class Elaborator {
 public:
     Elaborator(TypeTable& types, const Limits& limits, DiagSink& diags) : types_(types), limits_(limits), diags_(diags) {}
@@ -200,6 +219,7 @@ public:
     std::vector<ir::ValueId> flatten(Value& v, Span span);
     Value unflatten(const Value& like, const std::vector<ir::ValueId>& leaves, size_t& at);
     std::optional<uint64_t> literal_code(const Value& v, FormatId elem, Span span);  ///< code of a static number in a format; reported when inexact
+    static std::optional<uint64_t> held_code(const Value& number, const Format& f);  ///< the same, without a report
     bool fits_budget(const Shape& shape, Span span);                                 ///< at most kMaxTileElements; reported
 
     // ---- types.cpp ----
@@ -310,6 +330,24 @@ public:
     ir::ValueId splat(ir::ValueId like, double value);
     ir::ValueId repeat_axis(ir::ValueId v, size_t axis, int64_t times);
     ir::ValueId resize_last(ir::ValueId v, int64_t extent);
+
+    Value converted(const Call& call);
+    // ---- access_else.cpp ----
+    ir::ValueId inside(const Part& part);
+    Value read_converted(const Part& part, const Value& other);
+    Value with_outside(Value converted, ir::ValueId read, Span span);
+
+    // ---- builtins_bits.cpp ----
+    FormatId code_format(unsigned bits) { return types_.intern(int_format(bits, false)); }
+    ir::ValueId split_codes(ir::ValueId codes, unsigned bits);
+    ir::ValueId joined_codes(ir::ValueId codes, unsigned bits);
+    /// The bits of a tile along its last axis as elements of `to`; the widths divide.
+    ir::ValueId regrouped(ir::ValueId v, FormatId to);
+    Value regrouped_call(const Call& call, FormatId to, const char* name);
+    /// The parameter of the function that is the memory of the tensor with this handle as elements of `to`.
+    ir::ValueId view_param(const Tensor& tensor, FormatId to);
+    Value view_extent(const Value& extent, int64_t times, int64_t by, Span span);
+    void settle_views();
 
     // ---- builtins_create.cpp, builtins_shape.cpp, builtins_place.cpp ----
     std::optional<Shape> call_shape(const Call& call);  ///< the extents between [ and ]
@@ -523,7 +561,13 @@ private:
     HostExpression* host_ = nullptr;
     Instance* instance_ = nullptr;
     uint64_t steps_ = 0;
-    int form_rank_ = 0;                      ///< indices of the index forms around the current expression
+    struct Outside {  ///< what is known of a part's elements outside of its tensor
+        ir::ValueId inside;
+        Value other;
+    };
+    std::map<uint32_t, Outside> outside_;        ///< by the part that was read, until the cast that converts it
+    const ast::Expr* converted_else_ = nullptr;  ///< the `v` of `cast<T>(x[..] else v)` while its first argument is evaluated
+    int form_rank_ = 0;                          ///< indices of the index forms around the current expression
     std::vector<ir::ValueId> form_indices_;  ///< the indices themselves
     unsigned depth_ = 0;                     ///< nesting of inlined calls
     std::vector<struct Frame*> frames_;      ///< function and loop frames, statements.cpp

@@ -13,13 +13,6 @@ using ir::ValueId;
 
 namespace {
 
-struct Restore {
-    int& slot;
-    int saved;
-    explicit Restore(int& s) : slot(s), saved(s) {}
-    ~Restore() { slot = saved; }
-};
-
 std::optional<ReduceKind> kind_of(std::string_view name) {
     static constexpr struct {
         std::string_view name;
@@ -58,8 +51,7 @@ Value Elaborator::index_form(const ast::IndexFormExpr& e) {
         define(*scope, e.binders[d].name.text, tile(form_indices_.back(), e.binders[d].name.span));
     }
     const ScopeSwitch in_body(scope_, scope);
-    const Restore restore(form_rank_);
-    form_rank_ = rank;
+    const Restore restore(form_rank_, rank);
     Value result = e.reducer == nullptr ? form_tile(e, extents, rank) : form_reduction(e, extents, rank);
     form_indices_.resize(form_indices_.size() - extents.rank);
     return result;

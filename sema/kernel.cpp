@@ -262,6 +262,7 @@ std::optional<Instance> Elaborator::kernel(const Module& module, const ast::Kern
         frames_.pop_back();
         ir().set_span(item.span);
         ir().emit(ir::Op::ret, {}, {});
+        settle_views();
     }
     diags_.pop_context();
     instance_ = nullptr;

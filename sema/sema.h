@@ -178,14 +178,21 @@ struct KernelParam {  ///< for hosts: the source-level signature of an instance
     std::vector<int64_t> extents;  ///< constant ones; kDynamic otherwise
     std::vector<int> ir_params;    ///< indices of ir::Function::params (block tensors: elements, scales, tensor scale)
 };
+/// A tensor parameter that the body reads or writes as elements of another type (`view<T>(x)`): a parameter of the instance's function of its own.
+struct KernelView {
+    size_t of = 0;     ///< index in Instance::params
+    FormatId elem{};
+    int ir_param = -1;  ///< index in ir::Function::params: behind the extents, or the tensor's own where only the view is used; -1: it is not used
+};
 struct Instance {
     std::unique_ptr<ir::Function> fn;
     std::unique_ptr<ir::Function> plain;  ///< without the program's own instructions, for machines that have none; null: `fn` has none
     LaunchFacts facts;                  ///< for the mask pass
     std::vector<KernelParam> params;
-    std::vector<std::string> extents;   ///< names of the trailing extent parameters of `fn`, in order
+    std::vector<std::string> extents;   ///< names of the extent parameters of `fn` behind those of `params`, in order
     const ir::Function& without_instructions() const { return plain ? *plain : *fn; }
     std::map<std::string, int64_t, std::less<>> named_extents;  ///< values that a host gave for artefacts, which show what launches with them take
+    std::vector<KernelView> views;
 };
 struct Limits {  ///< budgets of compile-time work, each with its own diagnostic
     uint64_t const_steps = 10'000'000;

@@ -88,6 +88,8 @@ std::string read_value(const Session& session, const HostValue& value, tegula_va
             blob.tensor = std::make_shared<HostTensor>(*value.t);
             blob.tensor->charge = nullptr;
             HostTensor& t = *blob.tensor;
+            if (t.memory) t.data = t.memory->data;
+            t.memory = nullptr;
             blob.data = types.format(t.elem).name;
             blob.layout = types.layout(t.layout).name();
             blob.view.data = t.data.data();

@@ -89,7 +89,8 @@ constexpr double kGain = 1.1;                                   ///< from which 
 
 /// The instance with another layout of a parameter.
 sema::Instance in_layout(const sema::Instance& instance, size_t param, LayoutId layout) {
-    sema::Instance out{std::make_unique<ir::Function>(*instance.fn), nullptr, instance.facts, instance.params, instance.extents, instance.named_extents};
+    sema::Instance out{std::make_unique<ir::Function>(*instance.fn), nullptr, instance.facts, instance.params, instance.extents, instance.named_extents,
+                       instance.views};
     ir::Value& tensor = out.fn->value(out.fn->params[param].value);
     Type type = out.fn->types().type(tensor.type);
     type.layout = layout;
@@ -103,6 +104,11 @@ std::optional<explain::BetterLayout> better_layout(Engine& engine, const Executa
     const auto param = std::ranges::find(form.params, narrow.tensor, &ir::Param::value);
     const Type& type = form.type(narrow.tensor);
     if (param == form.params.end() || type.shape.rank != 2) return std::nullopt;
+    const auto index = static_cast<int>(param - form.params.begin());
+    const bool viewed = std::ranges::any_of(exe.instance.views, [&](const sema::KernelView& view) {  // which keeps the layout `row`
+        return view.ir_param == index || exe.instance.params[view.of].ir_params[0] == index;
+    });
+    if (viewed) return std::nullopt;
     const Arch& arch = *form.gpu->arch;
     const int threads = 32 * form.gpu->warps;
     explain::BetterLayout out{param->name, form.types().layout(type.layout).name(), {}, narrow.cost, {}};

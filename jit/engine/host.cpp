@@ -359,6 +359,7 @@ std::optional<HostValue> HostRunner::own(const ast::Expr& expr, bool& handled) {
         return host_##row(args);                                    \
     }
 #include "lang/host_calls.def"
+        if (name == "view" && expr.kind == ast::ExprKind::call) return view_of(expr);
         if (name == "print" && expr.kind == ast::ExprKind::call) return print(ast::as<ast::CallExpr>(&expr));
         if (name == "assert" && expr.kind == ast::ExprKind::call) return assert_that(ast::as<ast::CallExpr>(&expr));
     }
@@ -437,9 +438,9 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
         if (!value) return std::nullopt;
         keep.push_back(std::move(*value));
         if (written && keep.back().kind == HostValue::tensor) {
-            outputs.push_back(keep.back().t.get());
+            outputs.push_back(owner(keep.back().t).get());
             const bool is_part = !parts.empty() && parts.back().part == keep.back().t;
-            if (before_write_) before_write_(is_part ? parts.back().whole : keep.back().t);
+            if (before_write_) before_write_(owner(is_part ? parts.back().whole : keep.back().t));
         }
         auto converted = to_argument(keep.back(), arg.value->span);
         if (!converted) return std::nullopt;
@@ -447,7 +448,7 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
         args.push_back(std::move(*converted));
     }
     for (const WrittenPart& part : parts)
-        if (std::ranges::find(outputs, part.whole.get()) != outputs.end()) {
+        if (std::ranges::find(outputs, owner(part.whole).get()) != outputs.end()) {
             diags_->report(Diag::host_output, call.span, {std::string(kernel.name.text), "a tensor and a part of it"});
             return std::nullopt;
         }

@@ -36,6 +36,9 @@ std::string_view called_name(const ast::Expr& expr);
 /// name<T>[extents], possibly called: an array made on the spot, whatever its extents and elements are computed from.
 bool makes_array(const ast::Expr& expr);
 
+/// The x of view<T>(x), also of a view of a view; null: `expr` is no view.
+const ast::Expr* viewed(const ast::Expr& expr);
+
 /// Ends all statements of a block: it was cancelled, or its steps are spent. Reported by who throws it.
 struct HostStopped {
     Status status;
@@ -135,6 +138,7 @@ private:
     /// The host's own reading of an expression (a local, a host call, a launch, `x @ layout`); handled == false: the language's.
     std::optional<HostValue> own(const ast::Expr& expr, bool& handled);
     std::optional<HostValue> relayout(const ast::AnnotatedExpr& expr);
+    std::optional<HostValue> view_of(const ast::Expr& call);  ///< view<T>(x): the memory of a tensor as elements of another type
     std::optional<HostValue> launch(LoadedModule& home, const ast::KernelItem& kernel, const ast::InstantiateExpr* generics,
                                     const ast::CallExpr& call);
     std::optional<sema::StaticValues> kernel_generics(const ast::KernelItem& kernel, const ast::InstantiateExpr& expr);

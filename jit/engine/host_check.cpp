@@ -284,6 +284,7 @@ void HostChecker::output(const ast::Expr& expr) {
         return value && value->kind == HostValue::tensor;
     };
     if (expr.kind == ast::ExprKind::index || expr.kind == ast::ExprKind::member || place(expr) || makes_array(expr)) return;
+    if (const ast::Expr* seen = viewed(expr); seen && place(*seen)) return;
     if (std::ranges::any_of(sema::names_in(expr), is_array))
         diags_.report(Diag::host_output, expr.span, {sema::source_text(expr), "a copy that nobody sees after the launch"});
 }

@@ -22,6 +22,13 @@ bool makes_array(const ast::Expr& expr) {
     return head->kind == ast::ExprKind::index && ast::as<ast::IndexExpr>(head).base->kind == ast::ExprKind::instantiate;
 }
 
+const ast::Expr* viewed(const ast::Expr& expr) {
+    const auto* call = expr.kind == ast::ExprKind::call ? &ast::as<ast::CallExpr>(&expr) : nullptr;
+    if (!call || called_name(expr) != "view" || call->args.size() != 1) return nullptr;
+    const ast::Expr* inner = viewed(*call->args[0].value);
+    return inner ? inner : call->args[0].value;
+}
+
 bool HostRunner::place(const ast::Expr& expr, HostValue*& at) {
     at = nullptr;
     HostValue* base = nullptr;
@@ -65,6 +72,10 @@ std::optional<HostValue> HostRunner::output(const ast::Expr& expr, std::vector<W
     if (!place(expr, at)) return std::nullopt;
     if (at) return *at;
     if (makes_array(expr) || !holds_tensor(expr)) return evaluate(expr);
+    if (const ast::Expr* seen = viewed(expr); seen && !module_.find("view")) {
+        if (!place(*seen, at)) return std::nullopt;
+        if (at) return evaluate(expr);
+    }
     const auto* index = expr.kind == ast::ExprKind::index ? &ast::as<ast::IndexExpr>(&expr) : nullptr;
     const auto* member = expr.kind == ast::ExprKind::member ? &ast::as<ast::MemberExpr>(&expr) : nullptr;
     if ((index && !place(*index->base, at)) || (member && !place(*member->base, at))) return std::nullopt;
@@ -116,12 +127,14 @@ std::optional<HostValue> HostRunner::part_of(const ast::IndexExpr& expr, const s
         taken[static_cast<size_t>(element)] = true;
     }
     for (const WrittenPart& other : parts)
+        if (other.whole != whole && owner(other.whole) == owner(whole)) return refuse("a part of a tensor of which another view is written too");
+    for (const WrittenPart& other : parts)
         if (other.whole == whole && std::ranges::any_of(other.elements, [&](int64_t element) { return element != kOutside && taken[static_cast<size_t>(element)]; }))
             return refuse("elements of which another argument is written too");
 
     HostValue out;
     out.kind = HostValue::tensor;
-    if (!new_tensor(out.t, whole->elem, types.intern(Layout::row()), results[0].shape, whole->initialised.empty(), expr.span)) return std::nullopt;
+    if (!new_tensor(out.t, whole->elem, types.intern(Layout::row()), results[0].shape, !whole->view().initialised, expr.span)) return std::nullopt;
     const TileData all = read_tile(types, whole->view());
     const std::vector<bool> written = written_elements(types, whole->view());
     const unsigned width = format.container_bytes();

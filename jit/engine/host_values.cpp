@@ -351,6 +351,29 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
     return value;
 }
 
+std::optional<HostValue> HostRunner::view_of(const ast::Expr& call) {
+    HostArgs args;
+    if (!host_args("<T>(x)", call, args)) return std::nullopt;
+    const HostValue& x = *args.values[0];
+    if (x.kind != HostValue::tensor) return refuse(args, 0, "a tensor"), std::nullopt;
+    std::vector<Argument> parts;
+    append_arguments(module_.types(), x.t->view(), parts);
+    parts[0].t.elem = x.t->elem;  // also of blocks, which have more parts
+    const std::string why = see_as(module_.types(), parts[0].t, args.format);
+    if (!why.empty()) {
+        diags_->report(Diag::bad_view, call.span, {found(x), module_.types().format(args.format).name, why});
+        return std::nullopt;
+    }
+    HostValue out;
+    out.kind = HostValue::tensor;
+    out.t = std::make_shared<HostTensor>();
+    out.t->elem = args.format;
+    out.t->extents = parts[0].t.extents;
+    out.t->layout = x.t->layout;
+    out.t->memory = owner(x.t);
+    return out;
+}
+
 std::optional<HostValue> HostRunner::relayout(const ast::AnnotatedExpr& expr) {
     auto value = evaluate(*expr.base);
     if (!value) return std::nullopt;

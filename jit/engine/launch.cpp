@@ -173,6 +173,26 @@ bool grid_fits(const uint64_t (&grid)[3]) {
     return all <= uint64_t{1} << 62;
 }
 
+/// The arguments that are tensors of the launch as elements of other types; false (reported): one cannot be seen so.
+bool append_views(const TypeTable& types, const Executable& exe, Span at, std::vector<Argument>& values, DiagSink& diags) {
+    const sema::Instance& instance = exe.instance;
+    const std::vector<Argument> given = instance.views.empty() ? std::vector<Argument>() : values;  // views may take the places of their tensors
+    std::vector<std::string> problems;
+    for (const sema::KernelView& view : instance.views) {
+        const sema::KernelParam& param = instance.params[view.of];
+        Argument seen = given[static_cast<size_t>(param.ir_params[0])];
+        if (std::string why = see_as(types, seen.t, view.elem); !why.empty())
+            problems.push_back("`" + param.name + "` is viewed as `" + types.format(view.elem).name + "`: " + why);
+        if (view.ir_param < 0) continue;
+        const auto slot = static_cast<size_t>(view.ir_param);
+        if (slot >= values.size()) values.resize(slot + 1);
+        values[slot] = seen;
+    }
+    if (problems.empty()) return true;
+    diags.report(Diag::launch_mismatch, at.valid() ? at : exe.kernel->name.span, {std::string(exe.kernel->name.text)}).notes = std::move(problems);
+    return false;
+}
+
 }  // namespace
 
 Status status_of(const RunResult& result) {
@@ -276,6 +296,7 @@ Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const 
         extent.code = static_cast<uint64_t>(it->second);
         out.values.push_back(extent);
     }
+    if (!append_views(module.types(), *out.exe, at, out.values, diags)) return Status::arguments;
     TEGULA_CHECK(out.values.size() == out.exe->instance.fn->params.size());
     for (size_t i = 0; i < out.values.size() && gpu; ++i) {
         if (out.values[i].kind == Argument::scalar) continue;

@@ -44,7 +44,7 @@ GpuTensor usual_tensor(const sema::Instance& instance, const ir::Param& param) {
     for (const LaunchFacts::DimFact& dim : instance.facts.dims)
         if (const auto named = instance.named_extents.find(dim.extent);
             dim.tensor == param.name && dim.axis == axis && named != instance.named_extents.end())
-            extent = named->second;
+            extent = named->second * dim.times / dim.by;
     out.whole = extent == kDynamic || extent * instance.fn->elem(param.value).bits % 128 == 0;
     out.aligned = out.whole || type.shape.rank == 1;
     return out;
@@ -54,7 +54,10 @@ GpuTensor usual_tensor(const sema::Instance& instance, const ir::Param& param) {
 
 GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const std::vector<std::string>& disabled_passes) {
     GpuOptions options = gpu_options(instance, arch, disabled_passes);
-    options.may_alias = false;
+    options.may_alias = std::ranges::any_of(instance.views, [&](const sema::KernelView& view) {  // beside the tensor, or another view of it
+        const sema::KernelParam& tensor = instance.params[view.of];
+        return tensor.mode != ast::ParamMode::in && view.ir_param >= 0 && view.ir_param != tensor.ir_params[0];
+    });
     for (const ir::Param& param : instance.fn->params)
         options.tensors.push_back(param.kind == ir::Param::tensor ? usual_tensor(instance, param) : GpuTensor{true, false, true});
     for (const size_t p : row_extents(instance))

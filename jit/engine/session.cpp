@@ -46,7 +46,7 @@ std::shared_ptr<const std::set<std::string_view>> words_of(std::string_view text
 bool is_file_import(const ast::Item& item) { return item.kind == ast::ItemKind::import && ast::as<ast::ImportItem>(&item).is_path; }
 
 void collect(const HostValue& value, std::set<const HostTensor*>& tensors) {
-    if (value.t) tensors.insert(value.t.get());
+    if (value.t) tensors.insert(owner(value.t).get());
     for (const HostValue& item : value.items) collect(item, tensors);
 }
 

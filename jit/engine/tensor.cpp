@@ -63,10 +63,11 @@ const Format& element_format(const TypeTable& types, FormatId id) {
 }  // namespace
 
 TensorView HostTensor::view() {
-    TensorView v;
+    TensorView v = memory ? memory->view() : TensorView();
     v.elem = elem;
     v.extents = extents;
     v.layout = layout;
+    if (memory) return v;
     v.data = data.data();
     v.bytes = data.size();
     v.scales = scales.data();
@@ -206,6 +207,37 @@ void append_arguments(const TypeTable& types, const TensorView& view, std::vecto
     one.t.memory = view.memory;
     one.t.device = view.device;
     out.push_back(one);
+}
+
+std::string see_as(const TypeTable& types, TensorArg& t, FormatId to) {
+    const Format &from = types.format(t.elem), &f = types.format(to);
+    if (from.is_block() || f.is_block()) return "elements of blocks share scales";
+    if (t.extents.rank == 0) return "it has no last dimension to take them from";
+    const size_t last = t.extents.rank - 1u;
+    const std::string widths = std::to_string(from.bits) + " bits of `" + from.name + "`";
+    if (t.has_strides && from.bits != f.bits) {
+        if (f.bits % 8 != 0) return "its strides are those of the host, which count whole bytes";
+        if (t.extents[last] > 1 && t.strides[last] != 1)
+            return "its last dimension has the stride " + std::to_string(t.strides[last]) + ", which leaves gaps between its elements";
+        t.strides[last] = 1;
+        for (size_t d = 0; d < last; ++d) {
+            const __int128 bits = static_cast<__int128>(t.strides[d]) * from.bits;
+            if (t.extents[d] > 1 && bits % f.bits != 0)
+                return "its stride of " + std::to_string(t.strides[d]) + " times " + widths + " is no whole number of elements of `" + f.name + "`";
+            const __int128 stride = bits / f.bits;
+            if (stride > INT64_MAX || stride < INT64_MIN) return "its stride of " + std::to_string(t.strides[d]) + " leaves 64 bits";
+            t.strides[d] = static_cast<int64_t>(stride);
+        }
+    } else if (from.bits != f.bits && types.layout(t.layout).kind() != Layout::Kind::row) {
+        return "its layout `" + types.layout(t.layout).name() + "` is not `row`, which keeps the bits of the last dimension together";
+    }
+    const __int128 bits = static_cast<__int128>(t.extents[last]) * from.bits;
+    if (bits % f.bits != 0)
+        return "its rows of " + std::to_string(t.extents[last]) + " times " + widths + " are no whole number of elements of `" + f.name + "`, which take " +
+               std::to_string(f.bits);
+    t.extents[last] = static_cast<int64_t>(bits / f.bits);
+    t.elem = to;
+    return {};
 }
 
 bool fully_written(const TypeTable& types, const TensorView& view) {

@@ -38,7 +38,7 @@ struct TensorBudget {
     [[nodiscard]] bool take(uint64_t bytes, std::shared_ptr<void>& charge, std::string& why) const;
 };
 
-/// Owned storage behind a TensorView.
+/// Owned storage behind a TensorView, or the memory of another tensor seen as elements of another type.
 struct HostTensor {
     FormatId elem{};
     Shape extents{};
@@ -46,8 +46,11 @@ struct HostTensor {
     std::vector<uint8_t> data, scales, tensor_scale;
     std::vector<uint8_t> initialised, scales_initialised;  ///< empty: fully initialised
     std::shared_ptr<void> charge;                          ///< gives its bytes back to the budget that it was made under
+    std::shared_ptr<HostTensor> memory;                    ///< whose storage it is; null: its own
     TensorView view();
 };
+/// The tensor that owns the memory of `t`.
+inline const std::shared_ptr<HostTensor>& owner(const std::shared_ptr<HostTensor>& t) { return t->memory ? t->memory : t; }
 
 /// Bytes of elements and scales of a tensor; false (with a reason) when extents are negative, too large or do not fit the layout.
 struct TensorSize {
@@ -62,6 +65,9 @@ Made<HostTensor> make_tensor(TypeTable& types, FormatId elem, LayoutId layout, c
                              const TensorBudget* budget = nullptr);
 /// What a back end gets for the elements, the scales and the tensor scale of a view (1 to 3 arguments).
 void append_arguments(const TypeTable& types, const TensorView& view, std::vector<Argument>& out);
+
+/// Makes `t` the same memory as elements of `to`, whose number along the last dimension follows. Why that cannot be; empty: it is done.
+std::string see_as(const TypeTable& types, TensorArg& t, FormatId to);
 
 /// Has every element been written, as the shadows of `view` tell? Padding between elements does not count.
 bool fully_written(const TypeTable& types, const TensorView& view);

@@ -79,7 +79,8 @@ void Memory::trace(int64_t bit, int64_t stride, int64_t count, int64_t element) 
     if (!view_.shadow && !view_.initialised) return;
     for (int64_t i = 0; i < count; ++i, bit += stride) {
         if (view_.initialised) trace_initialised(bit, element + i);
-        if (view_.shadow) trace_race(bit, element + i);
+        // Cells are as narrow as what the arguments that share the memory have in common: views of other widths, or shifted ones.
+        for (unsigned part = 0; view_.shadow && part < view_.bits; part += view_.shadow->unit) trace_race(bit + part, element + i);
     }
 }
 
