@@ -15,6 +15,8 @@ namespace {
 
 constexpr unsigned kWidest = 64;  ///< bits of an integer type
 
+bool is_word(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
 /// The width that codes take between two widths: the smallest that both divide, where there is such a type (three u8 are a u24 and eight u3), else
 /// the largest that divides both.
 unsigned between(unsigned from, unsigned to) {
@@ -109,7 +111,9 @@ ValueId Elaborator::view_param(const Tensor& tensor, FormatId to) {
     const size_t last = type.shape.rank - 1u;
     const int64_t from = types_.format(type.elem).bits, bits = types_.format(to).bits, common = std::gcd(from, bits);
     const std::string base = instance.fn->params[static_cast<size_t>(instance.params[of].ir_params[0])].name;
-    const std::string name = base + "__as_" + std::to_string(instance.views.size());
+    std::string name = base + "__as_";
+    for (const char c : types_.format(to).name) name += is_word(c) ? c : '_';
+    while (std::ranges::any_of(instance.fn->params, [&](const ir::Param& p) { return p.name == name; })) name += '_';
     std::vector<LaunchFacts::DimFact> dims;
     for (LaunchFacts::DimFact dim : instance.facts.dims) {
         if (dim.tensor != base) continue;

@@ -22,7 +22,7 @@ struct Case {
     PassOptions options;
 };
 
-/// `// fact: N multiple 64 at_least 1 at_most 128`, `// dim: x 0 M`, `// grid: 0 M 64` or `// grid: 0 at_most 7`.
+/// `// fact: N multiple 64 at_least 1 at_most 128`, `// dim: x 0 M`, `// dim: v 1 N times 2 by 3`, `// grid: 0 M 64` or `// grid: 0 at_most 7`.
 void read_fact(std::istringstream& words, const std::string& kind, PassOptions& options) {
     if (kind == "fact:") {
         PassOptions::Fact f;
@@ -34,6 +34,9 @@ void read_fact(std::istringstream& words, const std::string& kind, PassOptions& 
     } else if (kind == "dim:") {
         PassOptions::DimFact d;
         words >> d.tensor >> d.axis >> d.extent;
+        std::string key;
+        int64_t v = 0;
+        while (words >> key >> v) (key == "times" ? d.times : d.by) = v;
         options.dims.push_back(d);
     } else if (kind == "grid:") {
         PassOptions::GridFact g;
