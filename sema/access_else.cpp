@@ -64,7 +64,8 @@ Value Elaborator::with_outside(Value converted, ValueId read, Span span) {
     outside_.erase(found);
     if (converted.kind == Value::poison || !outside.inside.valid()) return poison(span);
     if (converted.kind != Value::tile)
-        return error(Diag::block_alignment, span, types_.format(converted.elem).name, "`else` has no meaning for blocks: elements out of range decode to 0");
+        return error(Diag::block_alignment, span, types_.format(converted.elem).name,
+                     "`else` has no meaning for blocks: elements out of range decode to 0");
     const ValueId other = to_tile(outside.other, elem_of(converted), outside.other.span);
     if (!other.valid()) return poison(span);
     ir().set_span(span);

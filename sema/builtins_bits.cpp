@@ -100,7 +100,8 @@ ValueId Elaborator::view_param(const Tensor& tensor, FormatId to) {
     const auto handle_of = [&](int param) { return instance.fn->params[static_cast<size_t>(param)].value; };
     // A view of a view is one of the tensor.
     size_t of = 0;
-    while (of < instance.params.size() && (instance.params[of].ir_params.empty() || handle_of(instance.params[of].ir_params[0]) != tensor.handle)) ++of;
+    while (of < instance.params.size() && (instance.params[of].ir_params.empty() || handle_of(instance.params[of].ir_params[0]) != tensor.handle))
+        ++of;
     for (const KernelView& v : instance.views)
         if (handle_of(v.ir_param) == tensor.handle) of = v.of;
     for (const KernelView& v : instance.views)

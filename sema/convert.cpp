@@ -162,8 +162,9 @@ std::optional<uint64_t> Elaborator::literal_code(const Value& v, FormatId elem, 
     Diagnostic& d = diags_.report(Diag::literal_inexact, span, {describe(v), f.name});
     if (v.kind == Value::real && std::isinf(v.r) && !f.is_int()) {
         const std::string finite = std::string(v.r < 0 ? "min" : "max") + "_value<" + f.name + ">()", infinite = v.r < 0 ? "-inf" : "inf";
-        d.notes.push_back("help: `" + f.name + "` has no infinity: its last finite value is " + finite + "; or compute in a type that has one, `cast<f32>(x[..] else " +
-                          infinite + ")`, `select(.., cast<f32>(x), " + infinite + ")`");
+        d.notes.push_back("help: `" + f.name + "` has no infinity: its last finite value is " + finite +
+                          "; or compute in a type that has one, `cast<f32>(x[..] else " + infinite + ")`, `select(.., cast<f32>(x), " + infinite +
+                          ")`");
         d.propose({{span, finite}});
     }
     if (v.kind == Value::real && std::isnan(v.r)) d.notes.push_back("help: `" + f.name + "` has no NaN");

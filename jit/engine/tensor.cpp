@@ -233,8 +233,8 @@ std::string see_as(const TypeTable& types, TensorArg& t, FormatId to) {
     }
     const __int128 bits = static_cast<__int128>(t.extents[last]) * from.bits;
     if (bits % f.bits != 0)
-        return "its rows of " + std::to_string(t.extents[last]) + " times " + widths + " are no whole number of elements of `" + f.name + "`, which take " +
-               std::to_string(f.bits);
+        return "its rows of " + std::to_string(t.extents[last]) + " times " + widths + " are no whole number of elements of `" + f.name +
+               "`, which take " + std::to_string(f.bits);
     if (bits / f.bits > INT64_MAX) return "its last dimension leaves 64 bits";
     t.extents[last] = static_cast<int64_t>(bits / f.bits);
     t.elem = to;
