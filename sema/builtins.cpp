@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sema/elaborate.h"
+#include "sema/flow.h"
 #include "sema/words.h"
 
 namespace tegula::sema {

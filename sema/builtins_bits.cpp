@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sema/elaborate.h"
+#include "sema/flow.h"
 
 namespace tegula::sema {
 
