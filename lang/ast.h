@@ -134,7 +134,8 @@ struct ConstItem : Item { const Expr* type; const Expr* value; };
 struct TypeItem : Item { std::span<const GenericParam> generics; const Expr* value; };
 struct StructItem : Item { std::span<const GenericParam> generics; std::span<const Field> fields; };
 /// layout f<..>[i: M, j: K] = (e, ..); or layout f<..> = expr; (then `dims` is empty and `value` is the layout expression)
-struct LayoutItem : Item { std::span<const GenericParam> generics; std::span<const IndexBinder> dims; const Expr* value; };
+/// `extents`: of the physical tuple, an array, or null where none are declared.
+struct LayoutItem : Item { std::span<const GenericParam> generics; std::span<const IndexBinder> dims; const Expr* value; const Expr* extents; };
 struct FnItem : Item {
     std::span<const GenericParam> generics;
     std::span<const Param> params;

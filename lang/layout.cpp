@@ -23,6 +23,8 @@ std::string expr_problem(const LayoutExpr& e, int rank) {
     return problem.empty() ? expr_problem(*e.b, rank) : problem;
 }
 
+bool uses_index(const LayoutExpr& e) { return e.op == LayoutExpr::index || (e.a && (uses_index(*e.a) || uses_index(*e.b))); }
+
 bool uses_extents(const LayoutExpr& e) { return e.op == LayoutExpr::extent || (e.a && (uses_extents(*e.a) || uses_extents(*e.b))); }
 
 /// Largest value of an expression plus one, as an expression of the extents: for sums and multiples of distinct indices, divided or
@@ -67,7 +69,7 @@ Layout Layout::with_strides(std::vector<int64_t> strides) {
     return l;
 }
 
-Layout Layout::from_exprs(std::string name, int logical_rank, std::vector<LayoutExpr> physical) {
+Layout Layout::from_exprs(std::string name, int logical_rank, std::vector<LayoutExpr> physical, Pins pins) {
     Layout l;
     l.kind_ = Kind::exprs;
     l.name_ = std::move(name);
@@ -78,6 +80,13 @@ Layout Layout::from_exprs(std::string name, int logical_rank, std::vector<Layout
     }
     for (const LayoutExpr& e : l.exprs_) {
         if (l.problem_.empty()) l.problem_ = expr_problem(e, logical_rank);
+    }
+    if (std::any_of(pins.begin(), pins.end(), [](const auto& pin) { return pin.has_value(); })) l.pins_ = std::move(pins);
+    if (!l.pins_.empty() && l.pins_.size() != l.exprs_.size() && l.problem_.empty())
+        l.problem_ = "it has " + std::to_string(l.exprs_.size()) + " physical indices and declares " + std::to_string(l.pins_.size()) + " extents";
+    for (const auto& pin : l.pins_) {
+        if (l.problem_.empty() && pin) l.problem_ = expr_problem(*pin, logical_rank);
+        if (l.problem_.empty() && pin && uses_index(*pin)) l.problem_ = "a declared extent uses an index";
     }
     return l;
 }
@@ -102,15 +111,28 @@ Layout Layout::compose(const Layout& outer, const Layout& inner) {
     }
     const std::vector<LayoutExpr> outer_exprs = outer.physical(middle);
     std::vector<LayoutExpr> extents, result;
-    if (std::any_of(outer_exprs.begin(), outer_exprs.end(), uses_extents)) {
-        for (const LayoutExpr& m : members) {
-            const auto top = largest(m);
+    Pins pins = outer.pins_;
+    const bool pin_uses = std::any_of(pins.begin(), pins.end(), [](const auto& pin) { return pin && uses_extents(*pin); });
+    if (pin_uses || std::any_of(outer_exprs.begin(), outer_exprs.end(), uses_extents)) {
+        for (size_t m = 0; m < members.size(); ++m) {
+            if (m < inner.pins_.size() && inner.pins_[m]) {
+                extents.push_back(*inner.pins_[m]);
+                continue;
+            }
+            const auto top = largest(members[m]);
             if (!top) return failed("the outer layout uses its extents, and the extents of the inner one cannot be written as expressions");
             extents.push_back(LayoutExpr::make(LayoutExpr::add, *top, LayoutExpr::make_constant(1)));
         }
     }
     for (const LayoutExpr& e : outer_exprs) result.push_back(e.substitute(members, extents));
-    return from_exprs(name, rank, std::move(result));
+    for (auto& pin : pins)
+        if (pin) pin = pin->substitute({}, extents);
+    // An outer layout that only permutes hands the declared extents of the inner one on.
+    if (pins.empty() && !inner.pins_.empty()) pins.resize(result.size());
+    for (size_t m = 0; m < pins.size(); ++m)
+        if (const LayoutExpr& e = outer_exprs[m]; !pins[m] && e.op == LayoutExpr::index && static_cast<size_t>(e.value) < inner.pins_.size())
+            pins[m] = inner.pins_[static_cast<size_t>(e.value)];
+    return from_exprs(name, rank, std::move(result), std::move(pins));
 }
 
 Layout Layout::product(const Layout& first, const Layout& second) {
@@ -127,8 +149,15 @@ Layout Layout::product(const Layout& first, const Layout& second) {
         index.push_back(LayoutExpr::make_index(first.rank_ + i));
         extent.push_back(LayoutExpr::make_extent(first.rank_ + i));
     }
+    Pins pins;
+    if (first.is_pinned() || second.is_pinned()) {
+        pins = first.pins_;
+        pins.resize(members.size());
+        for (const auto& pin : second.pins_) pins.push_back(pin ? std::optional(pin->substitute(index, extent)) : std::nullopt);
+    }
     for (const LayoutExpr& e : second.physical(second.rank_)) members.push_back(e.substitute(index, extent));
-    return from_exprs(name, first.rank_ + second.rank_, std::move(members));
+    if (!pins.empty()) pins.resize(members.size());
+    return from_exprs(name, first.rank_ + second.rank_, std::move(members), std::move(pins));
 }
 
 std::optional<Layout> Layout::inverse(const Layout& layout, std::string* why) { return inverse(layout, {}, why); }
@@ -190,6 +219,7 @@ std::string Layout::text() const {
     for (size_t i = 0; i < count; ++i) {
         if (i) out += ", ";
         out += kind_ == Kind::strides ? std::to_string(strides_[i]) : exprs_[i].text();
+        if (i < pins_.size() && pins_[i]) out += ": " + pins_[i]->text();
     }
     return out + ")";
 }

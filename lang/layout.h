@@ -46,8 +46,9 @@ struct LayoutExpr {
 };
 
 struct LayoutConflict {                  ///< two logical points that land on the same element, or one that is out of range
-    std::vector<int64_t> first, second;  ///< `second` empty: `first` maps to a negative physical index
+    std::vector<int64_t> first, second;  ///< `second` empty: `first` maps to a physical index that is negative, or not below `pinned`
     int64_t offset = 0;
+    int64_t pinned = 0;        ///< the declared extent of that member
     std::string text() const;  ///< "(0, 1) and (1, 0) both land on element 5"
 };
 
@@ -66,7 +67,10 @@ public:
     /// Explicit element strides, one per logical dimension; the physical tuple is the one-dimensional offset. Negative strides are
     /// representable and refuted by `check`.
     static Layout with_strides(std::vector<int64_t> strides);
-    static Layout from_exprs(std::string name, int logical_rank, std::vector<LayoutExpr> physical);
+    /// `pins`: declared extents of the physical members, expressions of extents alone; nullopt: what the largest index asks for. Empty: none is
+    /// pinned.
+    using Pins = std::vector<std::optional<LayoutExpr>>;
+    static Layout from_exprs(std::string name, int logical_rank, std::vector<LayoutExpr> physical, Pins pins = {});
     /// outer(inner(i)). Ranks that do not match, or an outer layout whose extents cannot be written down, give a layout with a problem().
     static Layout compose(const Layout& outer, const Layout& inner);
     /// first(i..), second(j..): the first indices go through one layout, the others through the second one. Both have a rank of their own, else the
@@ -89,10 +93,11 @@ public:
     uint64_t hash() const;  ///< FNV-1a of text(): stable across versions and machines
     /// The physical tuple as expressions, for any kind.
     std::vector<LayoutExpr> physical(int logical_rank) const;
+    bool is_pinned() const { return !pins_.empty(); }
 
-    /// Extents of the physical tuple for logical `extents` (1 + largest index in each member). Exact where interval or mixed-radix analysis
-    /// proves it or the indices a member uses span at most 2^20 points, else an upper bound; INT64_MAX where that overflows. A zero extent
-    /// gives zeros.
+    /// Extents of the physical tuple for logical `extents` (1 + largest index in each member, or what is pinned if that is more). Exact where
+    /// interval or mixed-radix analysis proves it or the indices a member uses span at most 2^20 points, else an upper bound; INT64_MAX where that
+    /// overflows. A zero extent gives zeros.
     std::vector<int64_t> physical_extents(std::span<const int64_t> extents) const;
     /// Element offset (row-major within physical_extents) of a logical point, ignoring row padding of sub-byte storage.
     int64_t offset(std::span<const int64_t> index, std::span<const int64_t> extents) const;
@@ -120,6 +125,10 @@ private:
     int rank_ = -1;
     std::vector<int64_t> strides_;
     std::vector<LayoutExpr> exprs_;
+    Pins pins_;
+    /// Of a pinned member at these extents; 0 where it is not pinned, INT64_MAX where it overflows.
+    int64_t pinned_extent(size_t member, std::span<const int64_t> extents) const;
+    std::optional<LayoutCheck> check_pins(std::span<const int64_t> extents) const;
 };
 
 /// One expression at concrete extents as a postfix program.

@@ -93,8 +93,15 @@ std::vector<int64_t> Layout::physical_extents(std::span<const int64_t> extents) 
     const std::vector<LayoutExpr> members = physical(static_cast<int>(extents.size()));
     if (std::find(r.begin(), r.end(), 0) != r.end()) return std::vector<int64_t>(members.size(), 0);
     r.clear();
-    for (const LayoutExpr& m : members) r.push_back(member_extent(m, extents));
+    for (const LayoutExpr& m : members) r.push_back(std::max(member_extent(m, extents), pinned_extent(r.size(), extents)));
     return r;
+}
+
+int64_t Layout::pinned_extent(size_t member, std::span<const int64_t> extents) const {
+    if (member >= pins_.size() || !pins_[member]) return 0;
+    bool overflow = false;
+    const int64_t extent = pins_[member]->eval({}, extents, &overflow);
+    return overflow ? INT64_MAX : extent;
 }
 
 int64_t Layout::offset(std::span<const int64_t> index, std::span<const int64_t> extents) const {

@@ -39,7 +39,7 @@ int64_t point_count(std::span<const int64_t> box) {
 }
 
 LayoutCheck refuted(Indices first, Indices second, int64_t offset) {
-    return {Injectivity::refuted, {std::move(first), std::move(second), offset}, {}};
+    return {Injectivity::refuted, {std::move(first), std::move(second), offset, 0}, {}};
 }
 
 LayoutCheck unknown(std::string reason) { return {Injectivity::unknown, {}, std::move(reason)}; }
@@ -146,8 +146,30 @@ std::optional<LayoutCheck> probe_corners(const BoundLayout& bound, const std::ve
 }  // namespace
 
 std::string LayoutConflict::text() const {
-    if (second.empty()) return point_text(first) + " lands on index " + std::to_string(offset) + ", before the start";
+    const std::string at = point_text(first) + " lands on index " + std::to_string(offset);
+    if (second.empty()) return at + (offset < 0 ? ", before the start" : ", beyond the declared extent " + std::to_string(pinned));
     return point_text(first) + " and " + point_text(second) + " both land on element " + std::to_string(offset);
+}
+
+/// Do all members stay below their declared extents? nullopt: they do.
+std::optional<LayoutCheck> Layout::check_pins(std::span<const int64_t> extents) const {
+    if (pins_.empty()) return std::nullopt;
+    std::vector<int64_t> needed = from_exprs(name_, rank_, exprs_).physical_extents(extents);
+    for (size_t m = 0; m < pins_.size(); ++m) {
+        const int64_t pinned = pinned_extent(m, extents);
+        if (!pins_[m] || needed[m] <= pinned) continue;
+        if (pinned < 0) return unknown("its declared extent " + pins_[m]->text() + " is negative");
+        const LayoutProgram member(exprs_[m], extents);
+        Indices p(extents.size(), 0);
+        for (int64_t tried = 0; tried < kMaxLayoutEnumeration; ++tried) {
+            bool overflow = false;
+            const int64_t at = member(p.data(), overflow);
+            if (!overflow && at >= pinned) return LayoutCheck{Injectivity::refuted, {p, {}, at, pinned}, {}};
+            if (!next_point(p, extents)) break;
+        }
+        return unknown("physical index " + std::to_string(m) + " cannot be shown to stay below its declared extent " + std::to_string(pinned));
+    }
+    return std::nullopt;
 }
 
 LayoutCheck Layout::check(std::span<const int64_t> extents) const {
@@ -158,6 +180,7 @@ LayoutCheck Layout::check(std::span<const int64_t> extents) const {
     if (extents.size() > kMaxLayoutMembers) return unknown("a layout has at most " + std::to_string(kMaxLayoutMembers) + " dimensions");
     if (std::any_of(extents.begin(), extents.end(), [](int64_t e) { return e < 0; })) return unknown("an extent is not known");
     if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return {};
+    if (auto pins = check_pins(extents)) return *std::move(pins);
     const std::vector<LayoutExpr> members = physical(static_cast<int>(extents.size()));
     const BoundLayout bound(*this, extents, 8, false);
     if (auto corner = probe_corners(bound, members, extents)) return *corner;

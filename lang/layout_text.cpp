@@ -91,15 +91,18 @@ std::optional<Layout> read_exprs(Reader& r) {
     const auto rank = r.number();
     if (!rank || *rank < 0 || *rank > kMaxLayoutMembers || !r.take("](")) return std::nullopt;
     std::vector<LayoutExpr> members;
+    Layout::Pins pins;
     if (!r.take(")")) {
         do {
             auto e = members.size() < kMaxLayoutMembers ? r.expression(0) : std::nullopt;
             if (!e) return std::nullopt;
             members.push_back(std::move(*e));
+            std::optional<LayoutExpr>& pin = pins.emplace_back();
+            if (r.take(":") && !(pin = r.expression(0))) return std::nullopt;
         } while (r.take(","));
         if (!r.take(")")) return std::nullopt;
     }
-    return Layout::from_exprs("layout", static_cast<int>(*rank), std::move(members));
+    return Layout::from_exprs("layout", static_cast<int>(*rank), std::move(members), std::move(pins));
 }
 
 }  // namespace

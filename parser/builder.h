@@ -170,7 +170,8 @@ public:
     ItemPtr const_item(const ast::Name& name, ExprPtr type, ExprPtr value, Span span);
     ItemPtr type_item(const ast::Name& name, Generics generics, ExprPtr value, Span span);
     ItemPtr struct_item(const ast::Name& name, Generics generics, std::span<const ast::Field> fields, Span span);
-    ItemPtr layout_item(const ast::Name& name, Generics generics, std::span<const ast::IndexBinder> dims, ExprPtr value, Span span);
+    ItemPtr layout_item(const ast::Name& name, Generics generics, std::span<const ast::IndexBinder> dims, ExprPtr value, ExprPtr extents,
+                        Span span);
     ItemPtr fn_item(const ast::Name& name, Generics generics, std::span<const ast::Param> params, ExprPtr result, Attributes attributes,
                     const ast::Block& body, Span span);
     ItemPtr kernel_item(const ast::Name& name, Generics generics, std::span<const ast::Param> params, const Clauses& clauses, const ast::Block& body,

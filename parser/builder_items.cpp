@@ -42,8 +42,9 @@ ItemPtr Builder::struct_item(const Name& name, Generics generics, std::span<cons
     return make_item<StructItem>(*this, ItemKind::struct_, span, name, generics, fields);
 }
 
-ItemPtr Builder::layout_item(const Name& name, Generics generics, std::span<const IndexBinder> dims, ExprPtr value, Span span) {
-    return make_item<LayoutItem>(*this, ItemKind::layout, span, name, generics, dims, value);
+ItemPtr Builder::layout_item(const Name& name, Generics generics, std::span<const IndexBinder> dims, ExprPtr value, ExprPtr extents,
+                              Span span) {
+    return make_item<LayoutItem>(*this, ItemKind::layout, span, name, generics, dims, value, extents);
 }
 
 ItemPtr Builder::fn_item(const Name& name, Generics generics, std::span<const Param> params, ExprPtr result, Attributes attributes,

@@ -400,6 +400,10 @@ void Dump::layout(const LayoutItem& l) {
     }
     line("");
     expr(l.value);
+    if (l.extents == nullptr) return;
+    line("(extents ");
+    expr(l.extents);
+    out_ += ')';
 }
 
 void Dump::fn(const FnItem& f) {

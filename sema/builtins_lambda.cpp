@@ -32,8 +32,8 @@ Value Elaborator::call_with(const Value& f, std::vector<Value> args, Span span) 
     return error(Diag::not_callable, span, describe(f));
 }
 
-/// A tile or tuple of tiles as operands of one common shape; empty after an error.
-std::vector<ValueId> Elaborator::combined_operands(const Call& call) {
+/// A tile or tuple of tiles as operands of one common shape, cast to argument `dtype` where that is given; empty after an error.
+std::vector<ValueId> Elaborator::combined_operands(const Call& call, size_t dtype) {
     const Value& x = call.positional[0];
     std::vector<ValueId> tiles;
     if (x.kind == Value::tuple) {
@@ -43,6 +43,15 @@ std::vector<ValueId> Elaborator::combined_operands(const Call& call) {
     }
     if (tiles.empty()) shape_error(call, "needs at least one tile");
     if (tiles.empty() || !broadcast_all(tiles, call.span)) return {};
+    if (!has(call, dtype)) return tiles;
+    const auto to = number_type(call.positional[dtype]);
+    if (!to) return {};
+    for (ValueId& v : tiles) {
+        const Format &from = ir().fn().elem(v), &into = types_.format(*to);
+        if (ir().fn().type(v).pointer) return error(Diag::bad_cast, call.span, "a pointer", "`" + into.name + "`"), std::vector<ValueId>{};
+        ir().set_span(call.span);
+        if (ir().fn().type(v).elem != *to) v = ir().cast(v, *to, into.is_int() && !from.is_int() && !from.is_bool() ? Round::rtz : Round::rne);
+    }
     return tiles;
 }
 
@@ -105,7 +114,7 @@ Value Elaborator::region_results(ir::InstId inst, size_t n, Span span) {
 }
 
 Value Elaborator::call_reduce(const Call& call) {
-    std::vector<ValueId> operands = combined_operands(call);
+    std::vector<ValueId> operands = combined_operands(call, 4);
     if (operands.empty()) return poison(call.span);
     const size_t n = operands.size();
     const Shape shape = ir().fn().type(operands[0]).shape;
@@ -139,7 +148,7 @@ Value Elaborator::call_reduce(const Call& call) {
 }
 
 Value Elaborator::call_scan(const Call& call) {
-    const std::vector<ValueId> operands = combined_operands(call);
+    const std::vector<ValueId> operands = combined_operands(call, 4);
     if (operands.empty()) return poison(call.span);
     const auto axis = arg_axis(call, 1, ir().fn().type(operands[0]).shape.rank, 0);
     const auto reverse = arg_flag(call, 3, false);

@@ -22,6 +22,16 @@ std::optional<int> Elaborator::reduced_axis(const Value* axis, int rank, Span sp
     return normal_axis(*axis, rank, axis->span.valid() ? axis->span : span);
 }
 
+/// The argument `dtype`; nullopt after an error.
+std::optional<FormatId> Elaborator::number_type(const Value& dtype) {
+    const auto type = type_desc(dtype, dtype.span);
+    if (!type) return std::nullopt;
+    const Format& g = types_.format(type->elem);
+    if (type->kind == TypeDesc::scalar_format && !g.is_block() && !g.is_bool() && g.kind != FormatKind::codebook) return type->elem;
+    error(Diag::type_mismatch, dtype.span, "a number type", describe(dtype));
+    return std::nullopt;
+}
+
 /// The operand of sum, prod and their scans: elements that accumulate in the returned format.
 std::optional<FormatId> Elaborator::accumulation(const Call& call, ValueId& v, const Value* dtype) {
     const FormatId elem = ir().fn().type(v).elem;
@@ -32,14 +42,9 @@ std::optional<FormatId> Elaborator::accumulation(const Call& call, ValueId& v, c
     }
     FormatId to = accumulator(elem);
     if (dtype != nullptr && dtype->kind != Value::none) {
-        const auto type = type_desc(*dtype, dtype->span);
-        if (!type) return std::nullopt;
-        to = type->elem;
-        const Format& g = types_.format(to);
-        if (type->kind != TypeDesc::scalar_format || g.is_block() || g.is_bool() || g.kind == FormatKind::codebook) {
-            error(Diag::type_mismatch, dtype->span, "a number type", describe(*dtype));
-            return std::nullopt;
-        }
+        const auto given = number_type(*dtype);
+        if (!given) return std::nullopt;
+        to = *given;
     }
     const Format& g = types_.format(to);
     const bool direct = f.kind == g.kind && f.bits <= g.bits && (!f.is_int() || f.is_signed == g.is_signed);
@@ -157,7 +162,8 @@ Value Elaborator::call_topk(const Call& call) {
     const auto k = static_int(call.positional[1], arg_span(call, 1), "the number of values");
     int axis = 0;
     if (!k) return poison(call.span);
-    const auto [values, indices] = sorted(call, 2, true, "topk", axis);
+    const auto largest = arg_flag(call, 3, true);
+    const auto [values, indices] = sorted(call, 2, largest, "topk", axis);
     if (!values.valid()) return poison(call.span);
     const auto along = static_cast<size_t>(axis);
     const int64_t extent = ir().fn().type(values).shape[along];
@@ -193,8 +199,11 @@ Value Elaborator::running(const Call& call, ReduceKind kind) {
     if (!v.valid()) return poison(call.span);
     const auto axis = arg_axis(call, 1, ir().fn().type(v).shape.rank, 0);
     const auto reverse = arg_flag(call, 2, false);
-    const auto to = accumulation(call, v, nullptr);
+    const bool chosen = has(call, 3);
+    const auto to = accumulation(call, v, chosen ? &call.positional[3] : nullptr);
     if (!axis || !reverse || !to) return poison(call.span);
+    ir().set_span(call.span);
+    if (chosen && ir().fn().type(v).elem != *to) v = ir().cast(v, *to);
     const TypeId result = types_.tile(*to, ir().fn().type(v).shape);
     return tile(ir().value(Op::scan, {v}, result, {static_cast<int64_t>(kind), *axis, *reverse}), call.span);
 }

@@ -281,6 +281,7 @@ void Checker::layout(const ast::LayoutItem& l) {
             optional(d.extent);
     }
     l.dims.empty() ? layout_expr(*l.value) : expr(*l.value);
+    optional(l.extents);
     scopes_.pop_back();
 }
 

@@ -368,6 +368,7 @@ public:
     // ---- builtins_reduce.cpp, builtins_lambda.cpp, builtins_product.cpp ----
     FormatId accumulator(FormatId elem);  ///< where sums of `elem` accumulate
     std::optional<int> reduced_axis(const Value* axis, int rank, Span span);
+    std::optional<FormatId> number_type(const Value& dtype);
     std::optional<FormatId> accumulation(const Call& call, ir::ValueId& v, const Value* dtype);
     Value widened_reduction(const Call& call, ir::ReduceKind kind);
     Value extremum(const Call& call, ir::ReduceKind kind, ir::Op op);
@@ -377,7 +378,7 @@ public:
     std::pair<ir::ValueId, ir::ValueId> sorted(const Call& call, size_t axis_at, std::optional<bool> descending, const char* name, int& axis);
     Value running(const Call& call, ir::ReduceKind kind);
     Value call_with(const Value& f, std::vector<Value> args, Span span);
-    std::vector<ir::ValueId> combined_operands(const Call& call);
+    std::vector<ir::ValueId> combined_operands(const Call& call, size_t dtype);
     ir::BlockId combine_block(const Call& call, const Value& f, const std::vector<ir::ValueId>& tiles, const char* name);
     Value region_results(ir::InstId inst, size_t n, Span span);
     std::optional<FormatId> product_accumulator(FormatId a, FormatId b, const char* name, Span span);

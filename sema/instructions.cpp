@@ -8,6 +8,7 @@
 
 #include "lang/plain_text.h"
 #include "sema/elaborate.h"
+#include "sema/flow.h"
 #include "sema/walk.h"
 
 namespace tegula::sema {

@@ -240,10 +240,27 @@ Value Elaborator::layout_item(const Module& module, const ast::LayoutItem& item,
         if (!x) return poison(span);
         physical.push_back(std::move(*x));
     }
+    Layout::Pins pins;
+    if (item.extents) {
+        if (item.extents->kind != ast::ExprKind::array)
+            return error(Diag::layout_problem, item.extents->span, item.name.text,
+                         "declared extents are an array behind `in`: in [cdiv(M, 128), 32]");
+        for (const ast::Expr* e : ast::as<ast::ArrayExpr>(item.extents).items) {
+            std::optional<LayoutExpr>& pin = pins.emplace_back();
+            for (const ast::Name& n : names_in(*e))
+                if (std::ranges::find(indices, n.text) != indices.end())
+                    return error(Diag::layout_problem, n.span, item.name.text,
+                                 "a declared extent cannot use the index `" + std::string(n.text) + "`");
+            if (e->kind != ast::ExprKind::none_lit && !(pin = index_expression(*e, indices, extents))) return poison(span);
+        }
+        if (pins.size() != physical.size())
+            return error(Diag::layout_problem, item.extents->span, item.name.text,
+                         "it has " + std::to_string(physical.size()) + " physical indices and declares " + std::to_string(pins.size()) + " extents");
+    }
     std::string name(item.name.text);
     for (size_t i = 0; i < item.generics.size(); ++i) name += (i ? ", " : "<") + describe_plain(scope_->find(item.generics[i].name.text)->value);
     if (!item.generics.empty()) name += ">";
-    return layout_result(Layout::from_exprs(std::move(name), static_cast<int>(item.dims.size()), std::move(physical)), span);
+    return layout_result(Layout::from_exprs(std::move(name), static_cast<int>(item.dims.size()), std::move(physical), std::move(pins)), span);
 }
 
 /// The layout of a tensor. A layout item that lacks only BITS (std.layouts `fragment`) gets the element's width.

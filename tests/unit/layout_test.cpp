@@ -9,6 +9,8 @@
 #include <map>
 #include <random>
 
+#include "lang/layout_text.h"
+
 namespace tegula {
 namespace {
 
@@ -509,6 +511,48 @@ TEST(Layout, TextAndHash) {
     for (const char c : {'r', 'o', 'w'}) fnv = (fnv ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
     EXPECT_EQ(Layout::row().hash(), fnv);
     EXPECT_NE(layout(2, {i, j}).hash(), layout(2, {j, i}).hash());
+}
+
+// ---- declared physical extents ----
+
+/// cuBLAS's order of scales, 128 rows x 4 columns in 512 bytes, whatever the extents.
+TEST(Layout, DeclaredExtents) {
+    const Layout::Pins pins{((m0 + 127) / 128).e, ((m1 + 3) / 4).e, X(32).e, X(4).e, X(4).e};
+    const Layout l = Layout::from_exprs("chunks", 2, layout(2, {i / 128, j / 4, i % 32, i / 32 % 4, j % 4}).physical(2), pins);
+    ASSERT_EQ(l.problem(), "");
+    const auto back = parse_layout_text(l.text());
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->hash(), l.hash());
+    for (const int64_t m : {1, 5, 33, 128, 130}) {
+        for (const int64_t n : {1, 4, 9}) {
+            const Extents extents{m, n};
+            EXPECT_EQ(l.check(extents).result, Injectivity::proved);
+            EXPECT_EQ(l.storage_bytes(extents, 8), (m + 127) / 128 * ((n + 3) / 4) * 512);
+            each_point(extents, [&](const Point& p) {
+                const int64_t chunk = p[0] / 128 * ((n + 3) / 4) + p[1] / 4;
+                EXPECT_EQ(l.offset(p, extents), chunk * 512 + p[0] % 32 * 16 + p[0] / 32 % 4 * 4 + p[1] % 4);
+            });
+        }
+    }
+    EXPECT_EQ(l.storage_bytes(Extents{0, 4}, 8), 0);
+    const Layout product = Layout::product(layout(1, {i / 3, i % 3}), l);
+    EXPECT_EQ(product.physical_extents(Extents{7, 5, 3}), (Extents{3, 3, 1, 1, 32, 4, 4}));
+    EXPECT_EQ(Layout::compose(Layout::col(), l).physical_extents(Extents{5, 3}), (Extents{4, 4, 32, 1, 1}));
+    const Layout rows = Layout::from_exprs("rows", 2, {i.e, j.e}, {std::nullopt, X(8).e});
+    EXPECT_EQ(Layout::compose(layout(2, {i * m1 + j}), rows).offset(Point{2, 1}, Extents{3, 5}), 17);
+    EXPECT_EQ(rows.storage_bytes(Extents{3, 5}, 4), 12);
+}
+
+TEST(Layout, DeclaredExtentsThatAreWrong) {
+    const auto pinned = [](X extent) { return Layout::from_exprs("pinned", 1, {i.e}, {extent.e}); };
+    EXPECT_EQ(pinned(4).check(Extents{4}).result, Injectivity::proved);
+    EXPECT_EQ(pinned(4).check(Extents{5}).conflict.text(), "(4) lands on index 4, beyond the declared extent 4");
+    EXPECT_EQ(pinned(X(0) - 3).check(Extents{4}).result, Injectivity::unknown);
+    EXPECT_EQ(pinned(m0 * (int64_t{1} << 60)).storage_bytes(Extents{64}, 8), -1);
+    EXPECT_NE(pinned(i).problem(), "");
+    EXPECT_NE(Layout::from_exprs("pinned", 1, {i.e}, {X(4).e, X(1).e}).problem(), "");
+    EXPECT_FALSE(parse_layout_text("[1](i0: i0)"));
+    EXPECT_FALSE(parse_layout_text("[1](i0: )"));
 }
 
 // ---- published tables ----
