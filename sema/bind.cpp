@@ -182,6 +182,11 @@ bool Binder::set_choice(const ast::GenericParam& p, Choice& choice) {
     for (const std::string_view name : home.item_names())
         if (const ast::Item* item = home.find(name); item && item->kind == ast::ItemKind::fn) names.push_back(name);
     for (const BuiltinRow& row : builtin_rows()) names.push_back(row.name);
+    std::vector<std::string> imported;
+    for (const Module::Import& import : home.imports)
+        for (const std::string_view name : import.module ? import.module->item_names() : std::vector<std::string_view>())
+            if (import.module->find(name)->kind == ast::ItemKind::fn) imported.push_back(std::string(import.alias) + "." + std::string(name));
+    names.insert(names.end(), imported.begin(), imported.end());
     const std::string_view near = closest(choice.text, names);
     note(p.name.text, "expected a function, an operation or a lambda, got `" + choice.text + "`" +
                           (near.empty() ? "" : "; did you mean `" + std::string(near) + "`?"));
