@@ -81,17 +81,19 @@ struct Attribute {
     Name name;
     std::span<const Arg> args;
 };
-/// A name, or (a, b, ..) when is_tuple. `_` ignores.
+/// A name, or a tuple of patterns. `_` ignores.
 struct Pattern {
     bool is_tuple;
-    std::span<const Name> names;
+    std::span<const Name> names;     ///< all of them, those of patterns within it included
+    std::span<const Pattern> items;  ///< of a tuple
     Span span;
 };
 struct Block {
     std::span<const Stmt* const> stmts;
     Span span;
 };
-struct LetStmt : Stmt { bool is_var; Pattern pattern; const Expr* type; const Expr* init; };  ///< type may be null
+/// let, var or const; the type may be null.
+struct LetStmt : Stmt { bool is_var; Pattern pattern; const Expr* type; const Expr* init; bool is_const = false; };
 enum class AssignOp : uint8_t { set, add, sub, mul, div, rem, bit_and, bit_or, bit_xor, shl, shr };
 const char* spelling(AssignOp op);  ///< "=", "+=", ...
 BinaryOp binary_of(AssignOp op);    ///< of all but `set`

@@ -257,15 +257,22 @@ Block Builder::block(Stmts stmts, Span span) {
     return {stmts, span};
 }
 
-Pattern Builder::pattern(bool is_tuple, Names names, Span span) { return {is_tuple, names, span}; }
+Pattern Builder::name_pattern(const Name& name) { return {false, list(name), {}, name.span}; }
 
-StmtPtr Builder::let(bool is_var, const Pattern& pattern, ExprPtr type, ExprPtr init, Span span) {
+Pattern Builder::tuple_pattern(std::span<const Pattern> items, Span span) {
+    List<Name> names{};
+    for (const Pattern& item : items)
+        for (const Name& name : item.names) names = append(names, name);
+    return {true, names, items, span};
+}
+
+StmtPtr Builder::let(bool is_var, const Pattern& pattern, ExprPtr type, ExprPtr init, Span span, bool is_const) {
     Shape shape = Over().add(type).add(init).parent();
-    return fits(shape, span) ? make_stmt<LetStmt>(arena, StmtKind::let, span, shape, is_var, pattern, type, init) : nullptr;
+    return fits(shape, span) ? make_stmt<LetStmt>(arena, StmtKind::let, span, shape, is_var, pattern, type, init, is_const) : nullptr;
 }
 
 StmtPtr Builder::bare_let(const Name& name, ExprPtr type, ExprPtr init, Span span) {
-    StmtPtr made = let(false, pattern(false, list(name), name.span), type, init, span);
+    StmtPtr made = let(false, name_pattern(name), type, init, span);
     if (made) bare_lets_.push_back(&as<LetStmt>(made));
     return made;
 }

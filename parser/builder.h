@@ -68,6 +68,7 @@ union Value {
     ast::Name name;
     List<ast::Name> names;
     ast::Pattern pattern;
+    List<ast::Pattern> patterns;
     ast::Block block;
     StmtPtr stmt;
     List<StmtPtr> stmts;
@@ -148,8 +149,9 @@ public:
 
     // ---- statements: null when the statement was dropped ----
     ast::Block block(Stmts stmts, Span span);
-    ast::Pattern pattern(bool is_tuple, Names names, Span span);
-    StmtPtr let(bool is_var, const ast::Pattern& pattern, ExprPtr type, ExprPtr init, Span span);
+    ast::Pattern name_pattern(const ast::Name& name);
+    ast::Pattern tuple_pattern(std::span<const ast::Pattern> items, Span span);
+    StmtPtr let(bool is_var, const ast::Pattern& pattern, ExprPtr type, ExprPtr init, Span span, bool is_const = false);
     /// `x: T = e;`, a declaration without its keyword. It is reported when its block is complete and shows which keyword it needs.
     StmtPtr bare_let(const ast::Name& name, ExprPtr type, ExprPtr init, Span span);
     StmtPtr assign(ast::AssignOp op, ExprPtr target, ExprPtr value, Span span);

@@ -222,12 +222,16 @@ void Dump::expr(const Expr* e) {
 // ---- statements ----
 
 void Dump::pattern(const Pattern& pattern) {
-    out_ += ' ';
-    if (pattern.is_tuple) {
-        names(pattern.names);
-    } else {
+    if (!pattern.is_tuple) {
         out_ += pattern.names[0].text;
+        return;
     }
+    out_ += '(';
+    for (size_t i = 0; i < pattern.items.size(); ++i) {
+        if (i > 0) out_ += ' ';
+        this->pattern(pattern.items[i]);
+    }
+    out_ += ')';
 }
 
 void Dump::attributes(std::span<const Attribute> attributes) {
@@ -258,7 +262,8 @@ void Dump::stmt(const Stmt* stmt) {
     switch (stmt->kind) {
         case StmtKind::let: {
             const LetStmt& s = as<LetStmt>(stmt);
-            line(s.is_var ? "(var" : "(let");
+            line(s.is_const ? "(const" : s.is_var ? "(var" : "(let");
+            out_ += ' ';
             pattern(s.pattern);
             if (s.type != nullptr) {
                 out_ += " :";
@@ -283,6 +288,7 @@ void Dump::stmt(const Stmt* stmt) {
         case StmtKind::for_: {
             const ForStmt& s = as<ForStmt>(stmt);
             open(s.is_const ? "(for const" : "(for");
+            out_ += ' ';
             pattern(s.pattern);
             tail(s.iterable);
             attributes(s.attributes);
@@ -373,6 +379,7 @@ void Dump::kernel(const KernelItem& k) {
 void Dump::bench(const BenchItem& b) {
     if (b.iterable != nullptr) {
         line("(for");
+        out_ += ' ';
         pattern(b.pattern);
         tail(b.iterable);
         out_ += ')';

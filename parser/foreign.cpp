@@ -149,7 +149,7 @@ StmtPtr Builder::declared_type_first(const Name& type, const Name& variable, Exp
         for (const char* word : {"let", "var"}) d.propose({{declared, word + with_type}});
         for (const char* word : {"let", "var"}) d.propose({{declared, std::string(word) + " " + std::string(variable.text)}});
     }
-    return let(true, pattern(false, list(variable), variable.span), nullptr, init, span);
+    return let(true, name_pattern(variable), nullptr, init, span);
 }
 
 StmtPtr Builder::walrus(ExprPtr target, Span op, ExprPtr value, Span span) {
@@ -161,7 +161,7 @@ StmtPtr Builder::walrus(ExprPtr target, Span op, ExprPtr value, Span span) {
     const Span here{span.file, span.begin, span.begin};
     for (const char* word : {"let ", "var "}) d.propose({{here, word}, {op, "="}});
     d.propose({{op, "="}});
-    return let(true, pattern(false, list(Name{as<NameExpr>(target).name, target->span}), target->span), nullptr, value, span);
+    return let(true, name_pattern(Name{as<NameExpr>(target).name, target->span}), nullptr, value, span);
 }
 
 StmtPtr Builder::increment(ExprPtr target, Span target_span, Span op, Span span) {

@@ -122,6 +122,9 @@ private:
     Span span_from(const unsigned char* start) const;
     Diagnostic& error(Diag id, Span span, std::initializer_list<std::string> args = {});
     Token make(int kind, const unsigned char* start) const;
+    Token word(int kind, const unsigned char* start) const;
+    bool stands_for_itself(int kind, const unsigned char* start) const;
+    int const_kind() const;
     Token integer(const unsigned char* start, int base);
     Token decimal_float(const unsigned char* start);
     Token hex_float(const unsigned char* start);

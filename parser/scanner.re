@@ -32,37 +32,37 @@ Token Scanner::scan() {
         "#" [^\n]*      { foreign_comment(start); continue; }
 
         "import"   { return make(T::IMPORT, start); }
-        "as"       { return make(T::AS, start); }
-        "const"    { return make(previous_ == T::IF || previous_ == T::FOR ? T::CONST_MOD : T::CONST, start); }
-        "type"     { return make(T::TYPE, start); }
+        "as"       { return word(T::AS, start); }
+        "const"    { return make(const_kind(), start); }
+        "type"     { return word(T::TYPE, start); }
         "struct"   { return make(T::STRUCT, start); }
-        "layout"   { return make(T::LAYOUT, start); }
+        "layout"   { return word(T::LAYOUT, start); }
         "fn"       { return make(T::FN, start); }
         "kernel"   { return make(T::KERNEL, start); }
-        "test"     { return make(T::TEST, start); }
-        "bench"    { return make(T::BENCH, start); }
+        "test"     { return word(T::TEST, start); }
+        "bench"    { return word(T::BENCH, start); }
         "let"      { return make(T::LET, start); }
         "var"      { return make(T::VAR, start); }
         "if"       { return make(T::IF, start); }
         "else"     { return make(T::ELSE, start); }
         "for"      { return make(T::FOR, start); }
-        "in"       { return make(T::IN, start); }
+        "in"       { return word(T::IN, start); }
         "while"    { return make(T::WHILE, start); }
         "break"    { return make(T::BREAK, start); }
         "continue" { return make(T::CONTINUE, start); }
         "return"   { return make(T::RETURN, start); }
-        "step"     { return make(T::STEP, start); }
-        "grid"     { return make(T::GRID, start); }
+        "step"     { return word(T::STEP, start); }
+        "grid"     { return word(T::GRID, start); }
         "where"    { return make(T::WHERE, start); }
-        "tune"     { return make(T::TUNE, start); }
-        "dispatch" { return make(T::DISPATCH, start); }
-        "schedule" { return make(T::SCHEDULE, start); }
+        "tune"     { return word(T::TUNE, start); }
+        "dispatch" { return word(T::DISPATCH, start); }
+        "schedule" { return word(T::SCHEDULE, start); }
         "true"     { return make(T::TRUE, start); }
         "false"    { return make(T::FALSE, start); }
         "none"     { return make(T::NONE, start); }
-        "out"      { return make(T::OUT, start); }
-        "inout"    { return make(T::INOUT, start); }
-        "edition"  { return make(T::EDITION, start); }
+        "out"      { return word(T::OUT, start); }
+        "inout"    { return word(T::INOUT, start); }
+        "edition"  { return word(T::EDITION, start); }
         [A-Za-z_] word* { return make(T::IDENT, start); }
 
         digits                              { return integer(start, 10); }

@@ -1,5 +1,6 @@
 // The part of the scanner with a memory: brackets, generics, virtual closers, comments and docs. The token rules are in scanner.re,
 // literals in literals.cpp.
+#include <algorithm>
 #include <utility>
 
 #include "lang/foreign.h"
@@ -96,6 +97,76 @@ Token Scanner::make(int kind, const unsigned char* start) const {
     token.span = span_from(start);
     token.text = text_.substr(token.span.begin, token.span.end - token.span.begin);
     return token;
+}
+
+namespace {
+
+/// Can an operand end with this token? Then a name cannot follow it.
+bool ends_operand(int kind) {
+    switch (kind) {
+        case T::IDENT:
+        case T::STRING:
+        case T::INT:
+        case T::FLOAT:
+        case T::TRUE:
+        case T::FALSE:
+        case T::NONE:
+        case T::RPAREN:
+        case T::RBRACKET:
+        case T::GENERIC_CLOSE:
+            return true;
+        default:
+            return false;
+    }
+}
+
+}  // namespace
+
+/// Is a word that has a place of its own in the grammar a keyword here? Anywhere else it is a name as all others.
+bool Scanner::stands_for_itself(int kind, const unsigned char* start) const {
+    const unsigned char* at = cursor_;
+    while (at < limit_ && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r')) ++at;
+    const char next = at < limit_ ? static_cast<char>(*at) : '\0';
+    const bool comment = next == '/' && at + 1 < limit_ && (at[1] == '/' || at[1] == '*');
+    const bool before_name = comment || (is_word_char(next) && (next < '0' || next > '9'));
+    const bool behind_operand = ends_operand(previous_);
+    const bool fresh = previous_ == 0 || previous_ == T::SEMI || previous_ == T::LBRACE || previous_ == T::RBRACE;
+    const unsigned char* line = start;
+    while (line > begin_ && (line[-1] == ' ' || line[-1] == '\t')) --line;
+    const bool first = line == begin_ || line[-1] == '\n' || line[-1] == '\r';
+    switch (kind) {
+        case T::STEP:
+        case T::AS:
+            return behind_operand;
+        case T::IN:
+            return behind_operand || ((previous_ == T::LPAREN || previous_ == T::COMMA) && before_name);
+        case T::OUT:
+        case T::INOUT:
+            return before_name && (previous_ == T::LPAREN || previous_ == T::COMMA || previous_ == T::COLON || fresh);
+        case T::GRID:
+            return frames_.size() == 1 && (behind_operand || (previous_ == T::RBRACE && (next == '[' || next == '(')));
+        case T::TUNE:
+        case T::DISPATCH:
+        case T::SCHEDULE:
+            return frames_.size() == 1 && (behind_operand || (previous_ == T::RBRACE && before_name));
+        case T::TYPE:
+        case T::LAYOUT:
+            return before_name && (fresh || behind_operand || first);
+        case T::TEST:
+        case T::BENCH:
+            return next == '"' || next == '\'' || (frames_.size() == 1 && (fresh || first) && (before_name || next == '{'));
+        default:  // edition
+            return fresh && (before_name || (next >= '0' && next <= '9'));
+    }
+}
+
+Token Scanner::word(int kind, const unsigned char* start) const { return make(stands_for_itself(kind, start) ? kind : T::IDENT, start); }
+
+/// `const` begins an item, but in a body.
+int Scanner::const_kind() const {
+    if (previous_ == T::IF || previous_ == T::FOR) return T::CONST_MOD;
+    const bool in_body = std::any_of(frames_.begin(), frames_.end(), [](const Frame& f) { return f.kind == '{'; });
+    return in_body ? T::CONST_LOCAL : T::CONST;
 }
 
 void Scanner::unexpected(const unsigned char* start) {
@@ -356,8 +427,7 @@ bool Scanner::close_blocks_before(const Token& token) {
     d.labels.push_back({{file_, innermost, innermost + 1}, "this `{` is still open"});
     const size_t line = token.span.begin == 0 ? 0 : text_.rfind('\n', token.span.begin - 1) + 1;
     if (token.kind != T::END && token.span.begin > line) {  // not where items begin
-        d.notes.push_back("functions, types, constants and imports stand outside of bodies; a name for a value in a body is declared by `let`");
-        if (token.kind == T::CONST) d.propose({{token.span, "let"}});
+        d.notes.push_back("functions, types and imports stand outside of bodies; a name for a value in a body is declared by `let` or `const`");
     }
     closed_at_ = token.span.begin;
     last_error_ = token.span.end;

@@ -95,6 +95,46 @@ bool Elaborator::collect_codes(const Value& v, const Shape& shape, size_t d, For
     return true;
 }
 
+namespace {
+
+bool constant_entries(const Value& v) { return v.kind != Value::tile && std::all_of(v.items.begin(), v.items.end(), constant_entries); }
+
+}  // namespace
+
+/// The entries of an array literal as scalars of that type, in order; false after a report.
+bool Elaborator::collect_scalars(const Value& v, const Shape& shape, size_t d, FormatId elem, std::vector<ValueId>& scalars, Span span) {
+    const bool is_list = v.kind == Value::list || v.kind == Value::tuple;
+    const Span at = v.span.valid() ? v.span : span;
+    if (is_list != (d < shape.rank) || (is_list && static_cast<int64_t>(v.items.size()) != shape[d])) {
+        error(Diag::shape_mismatch, at, "tile_of", "the rows of an array literal have equal lengths; expected shape " + to_string(shape));
+        return false;
+    }
+    for (const Value& item : v.items)
+        if (is_list && !collect_scalars(item, shape, d + 1, elem, scalars, span)) return false;
+    if (is_list) return true;
+    const ValueId scalar = to_tile(v, elem, at);
+    if (!scalar.valid()) return false;
+    if (ir().fn().type(scalar).shape.rank != 0) {
+        error(Diag::shape_mismatch, at, "tile_of", "an entry is one number, found " + describe(v));
+        return false;
+    }
+    scalars.push_back(scalar);
+    return true;
+}
+
+/// A tile of entries of which some are computed when the program runs.
+Value Elaborator::tile_of_computed(const Value& entries, const Shape& shape, FormatId elem, Span span) {
+    std::vector<ValueId> scalars;
+    if (!collect_scalars(entries, shape, 0, elem, scalars, span)) return poison(span);
+    if (!step(span, scalars.size())) return poison(span);
+    ir().set_span(span);
+    for (ValueId& v : scalars) v = ir().reshape(v, Shape{1});
+    if (scalars.size() == 1) return tile(ir().reshape(scalars[0], shape), span);
+    const TypeId line = types_.tile(elem, Shape{static_cast<int64_t>(scalars.size())});
+    const int64_t axis = 0;
+    return tile(ir().reshape(ir().fn().result(ir().emit(Op::cat, scalars, {&line, 1}, {&axis, 1})), shape), span);
+}
+
 Value Elaborator::call_tile_of(const Call& call) {
     const auto elem = format_arg(call, 0);
     if (!elem) return poison(call.span);
@@ -104,6 +144,7 @@ Value Elaborator::call_tile_of(const Call& call) {
     std::vector<int64_t> codes;
     const Span span = arg_span(call, 0);
     if (!literal_shape(call.positional[0], shape, span) || !fits_budget(shape, span)) return poison(call.span);
+    if (!constant_entries(call.positional[0])) return tile_of_computed(call.positional[0], shape, *elem, call.span);
     if (!collect_codes(call.positional[0], shape, 0, *elem, codes, span)) return poison(call.span);
     const TypeId type = types_.tile(*elem, shape);
     ir().set_span(call.span);

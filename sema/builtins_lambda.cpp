@@ -1,6 +1,7 @@
 // Built-in functions that take a function: reduce, scan and map. The combining lambda is inlined into a block over scalars; it must be
 // pure, because how often and in which pairs it runs follows from the shape.
 #include "sema/elaborate.h"
+#include "sema/spread.h"
 
 namespace tegula::sema {
 
@@ -97,6 +98,7 @@ ir::BlockId Elaborator::combine_block(const Call& call, const Value& f, const st
     ir().set_block(outer);
     for (size_t i = first_inst; i < fn.inst_count(); ++i) {
         const Op op = fn.inst(ir::InstId{static_cast<uint32_t>(i)}).op;
+        if (op == Op::assert) continue;
         const uint32_t traits = ir::op_row(op).traits;
         if (!(traits & (ir::READS | ir::WRITES | ir::EFFECT))) continue;
         error(Diag::effect_in_combine, call.span, name, traits & ir::EFFECT ? "have effects" : "read memory");
@@ -161,9 +163,66 @@ Value Elaborator::call_scan(const Call& call) {
     return region_results(ir().emit(Op::scan_region, operands, results, attrs, {&block, 1}), operands.size(), call.span);
 }
 
+/// The tiles in a value, whose elements a mapped function gets one by one.
+void Elaborator::mapped_tiles(Value& v, std::vector<Value*>& out) {
+    if (v.kind == Value::tile && ir().fn().type(v.v).shape.rank != 0) out.push_back(&v);
+    for (Value& item : v.items) mapped_tiles(item, out);
+}
+
+/// What is yielded by the block that a mapped function has been elaborated into; false after a report.
+bool Elaborator::mapped_results(Value& result, std::vector<ValueId>& leaves, Span span) {
+    if (result.kind == Value::poison) return false;
+    leaves = flatten(result, span);
+    if (leaves.empty() && result.kind != Value::unit)
+        return error(Diag::bad_combine, span, "one element of each tile", "numbers", describe(result)), false;
+    for (const ValueId v : leaves) {
+        if (!v.valid()) return false;
+        if (ir().fn().type(v).shape.rank == 0) continue;
+        Diagnostic& d = diags_.report(Diag::bad_combine, span, {"one element of each tile", "numbers", describe(result)});
+        d.notes.push_back("help: what looks at whole tiles is called without `map`");
+        return false;
+    }
+    return true;
+}
+
+/// The function is elaborated for one element; what it does is then spread over all of them.
 Value Elaborator::call_map(const Call& call) {
     if (!call.named.empty()) return error(Diag::bad_arguments, call.named[0].second.span, "map", "operands have no names");
-    return call_with(call.positional[0], {call.positional.begin() + 1, call.positional.end()}, call.span);
+    const Value& f = call.positional[0];
+    std::vector<Value> args(call.positional.begin() + 1, call.positional.end());
+    std::vector<Value*> places;
+    bool in_form = false;
+    for (Value& v : args) {
+        if (v.kind == Value::block_tile) return poison(to_tile(v, v.span).valid() ? call.span : v.span);
+        in_form = in_form || (form_rank_ > 0 && depends_on_form(v));
+        mapped_tiles(v, places);
+    }
+    if (places.empty() || in_form || folding()) return call_with(f, std::move(args), call.span);
+    std::vector<ValueId> tiles;
+    for (const Value* v : places) tiles.push_back(v->v);
+    if (!broadcast_all(tiles, call.span)) return poison(call.span);
+    ir::Function& fn = ir().fn();
+    const Shape shape = fn.type(tiles[0]).shape;
+    const ir::BlockId outer = ir().block(), block = fn.add_block();
+    for (size_t i = 0; i < tiles.size(); ++i) {
+        Type scalar = fn.type(tiles[i]);
+        scalar.shape = {};
+        places[i]->v = fn.add_arg(block, types_.intern(scalar));
+    }
+    const size_t errors = diags_.error_count();
+    ir().set_block(block);
+    Value result = call_with(f, std::move(args), call.span);
+    std::vector<ValueId> leaves;
+    const bool ok = mapped_results(result, leaves, call.span) && diags_.error_count() == errors;
+    if (ok) ir().emit(Op::yield, leaves, {});
+    ir().set_block(outer);
+    if (!ok) return poison(call.span);
+    Spread spread(ir(), shape,
+                  [&](Span span, const std::string& why) { error(Diag::effect_in_combine, span.valid() ? span : call.span, "map", why); });
+    leaves = spread.run(block, tiles);
+    ir().set_span(call.span);
+    if (diags_.error_count() != errors) return poison(call.span);
+    return unflatten_numbers(result, leaves);
 }
 
 }  // namespace tegula::sema

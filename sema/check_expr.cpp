@@ -283,8 +283,9 @@ void Checker::call_signature(const ast::CallExpr& e) {
     if (text.empty() || find(text) || module_.find(text)) return;
     if (const HostCall* host = in_host_ ? find_host_call(text) : nullptr) {
         std::vector<std::pair<std::string_view, bool>> params;
-        for (const Signature::Parameter& p : parse_signature(host->signature).parameters) params.push_back({p.name, p.optional});
-        return match_arguments(text, params, e, false);
+        const Signature s = parse_signature(host->signature);
+        for (const Signature::Parameter& p : s.parameters) params.push_back({p.name, p.optional});
+        return match_arguments(text, params, e, s.variadic);
     }
     if (const BuiltinRow* row = find_builtin(text)) {
         const Signature s = parse_signature(row->signature);

@@ -118,7 +118,8 @@ void Checker::parameters(std::span<const ast::Param> params, bool kernel) {
             diags_.report(Diag::bad_parameter_type, p.name.span, {std::string(p.name.text), "only tensors can be `out` or `inout`"});
         }
         const Symbol as = p.mode == ast::ParamMode::out ? Symbol::out : p.mode == ast::ParamMode::inout ? Symbol::inout : Symbol::in;
-        declare(p.name, lost ? Symbol::lost : tensor ? as : Symbol::constant, true);
+        const bool any_value = !kernel && (!p.type || p.type->kind == ast::ExprKind::tuple || is_trait(base_name(*p.type)));
+        declare(p.name, lost ? Symbol::lost : tensor ? as : any_value ? Symbol::value : Symbol::constant, true);
     }
 }
 

@@ -134,7 +134,7 @@ void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
         if (!in_host_) diags_.report(Diag::assign_immutable, target.span, {text, "not a variable"});
         return;
     }
-    if (k->symbol == Symbol::lost) return;
+    if (k->symbol == Symbol::lost || (k->symbol == Symbol::value && through_index)) return;
     const bool tensor = k->symbol == Symbol::in || k->symbol == Symbol::out || k->symbol == Symbol::inout;
     if (tensor && through_index) {
         if (k->symbol == Symbol::in && in_kernel_) report_mode(diags_, target.span, "write to", text, ast::ParamMode::in);
@@ -179,7 +179,7 @@ void Checker::statement(const ast::Stmt& s) {
                               {"a variable without type (it has that of its value: convert with `cast<T>(..)`)", "a type"});
             expr(*l.init);
             // A view of a tensor is stored to as the tensor is; whether it may be, its mode tells when it is elaborated.
-            return pattern(l.pattern, !in_host_ && is_view(*l.init) ? Symbol::inout : l.is_var ? Symbol::variable : Symbol::let);
+            return pattern(l.pattern, !in_host_ && is_view(*l.init) ? Symbol::inout : l.is_const ? Symbol::constant : l.is_var ? Symbol::variable : Symbol::let);
         }
         case ast::StmtKind::assign:
             return assignment(static_cast<const ast::AssignStmt&>(s));
@@ -197,7 +197,7 @@ void Checker::statement(const ast::Stmt& s) {
             expr(*f.iterable);
             attributes(f.attributes, "loop attribute");
             scopes_.emplace_back();
-            pattern(f.pattern, Symbol::constant);
+            pattern(f.pattern, f.iterable->kind == ast::ExprKind::range ? Symbol::constant : Symbol::value);
             ++loops_;
             block(f.body);
             --loops_;

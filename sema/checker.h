@@ -23,8 +23,9 @@ public:
     void host_statements(std::span<const HostVariable> variables, std::span<const ast::Stmt* const> statements);
 
 private:
-    /// constant: generics, extents, scalar parameters, loop variables. lost: declared in text that an error has made unreadable, or reported before.
-    enum class Symbol : uint8_t { constant, let, variable, in, out, inout, lost };
+    /// constant: generics, extents, scalar parameters, counters of loops. value: what may be a tensor, parameters of functions that take any value and
+    /// members that a loop goes through. lost: declared in text that an error has made unreadable, or reported before.
+    enum class Symbol : uint8_t { constant, value, let, variable, in, out, inout, lost };
     struct Known {
         Symbol symbol;
         Span span;

@@ -354,6 +354,8 @@ public:
     Value filled(const Call& call, const Value& value);
     bool literal_shape(const Value& v, Shape& shape, Span span);
     bool collect_codes(const Value& v, const Shape& shape, size_t d, FormatId elem, std::vector<int64_t>& codes, Span span);
+    bool collect_scalars(const Value& v, const Shape& shape, size_t d, FormatId elem, std::vector<ir::ValueId>& scalars, Span span);
+    Value tile_of_computed(const Value& entries, const Shape& shape, FormatId elem, Span span);
     Value shape_error(const Call& call, const std::string& why);
     ir::ValueId slice_tile(ir::ValueId v, const Shape& start, const Shape& to, const Shape& step);
     ir::ValueId slice_axis(ir::ValueId v, size_t axis, int64_t at, int64_t extent, int64_t stride);
@@ -381,6 +383,8 @@ public:
     std::vector<ir::ValueId> combined_operands(const Call& call, size_t dtype);
     ir::BlockId combine_block(const Call& call, const Value& f, const std::vector<ir::ValueId>& tiles, const char* name);
     Value region_results(ir::InstId inst, size_t n, Span span);
+    void mapped_tiles(Value& v, std::vector<Value*>& out);
+    bool mapped_results(Value& result, std::vector<ir::ValueId>& leaves, Span span);
     std::optional<FormatId> product_accumulator(FormatId a, FormatId b, const char* name, Span span);
     ir::ValueId plain_operand(const Value& v, Span span);
     std::optional<Shape> product_shape(const Value& a, const Value& b, Span span);
@@ -526,7 +530,8 @@ private:
     Value codebook(const ast::InstantiateExpr& e, const ast::IndexExpr* values);
     Value format_type(Format f, Span span);
     Value type_value(TypeDesc t, Span span);
-    std::optional<LayoutId> tensor_layout(const ast::Expr& layout, FormatId elem, int rank);
+    std::optional<LayoutId> tensor_layout(const ast::Expr& layout, FormatId elem, int rank, const ast::IndexExpr& form);
+    Value strides_of_extents(const ast::CallExpr& e);
     void check_tile_annotation(const ast::Expr& layout, const ast::AnnotatedExpr* value = nullptr);
     Value layout_result(const Layout& layout, Span span);
     Value layout_call(const ast::CallExpr& e);
@@ -543,6 +548,7 @@ private:
 
     std::unique_ptr<ir::Function> scratch_;  ///< what purely static evaluation builds and drops
     std::unique_ptr<ir::Builder> scratch_builder_;
+    std::vector<std::string_view> form_extents_;  ///< dimensions that are just names, of the tensor whose layout is elaborated
     bool assumed_ = false;                       ///< a body without a call (assumed.cpp)
     std::unordered_set<std::string_view> lost_;  ///< names without meaning in the item that is elaborated
     const Scope* host_root_ = nullptr;           ///< outermost scope of a host expression: names there may be the host's

@@ -35,12 +35,28 @@ void Binder::check_layout(const ast::Param& p, const TypeDesc& declared, const A
     const Layout &want = types_.layout(declared.layout), &have = types_.layout(a.layout);
     const bool plain = want.kind() == Layout::Kind::row || want.kind() == Layout::Kind::col;
     const bool line = a.extents.rank <= 1 && plain && (have.kind() == Layout::Kind::row || have.kind() == Layout::Kind::col);
-    if (a.has_strides ? want.kind() == Layout::Kind::exprs : !(declared.layout == a.layout) && !line) {
+    const std::span<const int64_t> extents(a.extents.begin(), a.extents.rank);
+    // Layouts of the same strides are one layout at these extents, however they are written.
+    const Format& f = types_.format(a.elem);
+    const auto steps = [&](const Layout& l) {
+        const bool fits = !f.is_block() && (l.rank() < 0 || l.rank() == a.extents.rank) && a.extents.elements() > 0;
+        return fits ? l.bit_strides(extents, f.bits) : std::nullopt;
+    };
+    const auto strided_so = [&](const std::vector<int64_t>& wanted) {
+        for (size_t d = 0; d < wanted.size(); ++d)
+            if (int64_t bits = 0; extents[d] > 1 && (__builtin_mul_overflow(a.strides[d], int64_t{f.bits}, &bits) || bits != wanted[d])) return false;
+        return true;
+    };
+    bool same = declared.layout == a.layout || line;
+    if (a.has_strides)
+        same = want.kind() != Layout::Kind::exprs || (steps(want) && strided_so(*steps(want)));
+    else if (!same && !plain)
+        same = steps(want) && steps(want) == steps(have);
+    if (!same) {
         note(p.name.text, "layout is " + want.name() + ", got " + (a.has_strides ? std::string("explicit strides") : have.name()));
         return;
     }
-    if (plain || a.has_strides) return;
-    const std::span<const int64_t> extents(a.extents.begin(), a.extents.rank);
+    if (plain || (a.has_strides && want.kind() == Layout::Kind::strides)) return;
     if (const auto conflict = want.find_conflict(extents)) {
         diags_.report(Diag::layout_conflict, p.type->span, {want.name(), to_string(a.extents), conflict->text()});
     }

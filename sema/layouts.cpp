@@ -90,6 +90,12 @@ Value Elaborator::layout_call(const ast::CallExpr& e) {
         return join_layouts(first, layout_expr(*e.args[1].value), e.span, name == "compose" ? Layout::compose : Layout::product);
     }
     if (name == "inverse") return count(1, "1 layout") ? inverse_layout(layout_expr(*e.args[0].value), e.span) : poison(e.span);
+    const auto names_extent = [&](const ast::Arg& a) {
+        const std::vector<ast::Name> names = names_in(*a.value);
+        return std::any_of(names.begin(), names.end(),
+                           [&](const ast::Name& n) { return std::ranges::find(form_extents_, n.text) != form_extents_.end(); });
+    };
+    if (std::any_of(e.args.begin(), e.args.end(), names_extent)) return strides_of_extents(e);
     std::vector<int64_t> strides;
     for (const ast::Arg& a : e.args) {
         const auto n = static_int(constant(*a.value, scope_), a.value->span, "a stride");
@@ -98,6 +104,19 @@ Value Elaborator::layout_call(const ast::CallExpr& e) {
     }
     if (strides.size() > kMaxRank) return error(Diag::layout_problem, e.span, "strides", "at most 8 dimensions");
     return layout_result(Layout::with_strides(std::move(strides)), e.span);
+}
+
+/// Strides that are computed from the extents of the tensor: a layout that multiplies each index by its stride.
+Value Elaborator::strides_of_extents(const ast::CallExpr& e) {
+    if (e.args.size() > kMaxRank) return error(Diag::layout_problem, e.span, "strides", "at most 8 dimensions");
+    std::optional<LayoutExpr> place;
+    for (size_t d = 0; d < e.args.size(); ++d) {
+        const std::optional<LayoutExpr> stride = index_expression(*e.args[d].value, {}, form_extents_);
+        if (!stride) return poison(e.span);
+        const LayoutExpr part = LayoutExpr::make(LayoutExpr::mul, *stride, LayoutExpr::make_index(static_cast<int>(d)));
+        place = place ? LayoutExpr::make(LayoutExpr::add, *place, part) : part;
+    }
+    return layout_result(Layout::from_exprs(source_text(e), static_cast<int>(e.args.size()), {*place}), e.span);
 }
 
 Value Elaborator::layout_expr(const ast::Expr& e) {
@@ -264,13 +283,25 @@ Value Elaborator::layout_item(const Module& module, const ast::LayoutItem& item,
 }
 
 /// The layout of a tensor. A layout item that lacks only BITS (std.layouts `fragment`) gets the element's width.
-std::optional<LayoutId> Elaborator::tensor_layout(const ast::Expr& e, FormatId elem, int rank) {
+std::optional<LayoutId> Elaborator::tensor_layout(const ast::Expr& e, FormatId elem, int rank, const ast::IndexExpr& form) {
     Value v;
+    std::vector<std::string_view> extents;
+    for (const ast::IndexItem& item : form.items) {
+        const std::string_view extent = item.kind == ast::IndexItem::value && item.start ? base_name(*item.start) : std::string_view();
+        const Local* known = extent.empty() ? nullptr : scope_->find(extent);
+        const bool constant = known && is_static(known->value) && known->value.kind != Value::none && known->value.kind != Value::poison;
+        extents.push_back(extent.empty() || constant ? std::string_view("\0", 1) : extent);
+    }
+    const auto outer = std::exchange(form_extents_, std::move(extents));
+    const auto restore = [&](const std::optional<LayoutId>& made) {
+        form_extents_ = outer;
+        return made;
+    };
     const std::string_view name = base_name(e);
     if (std::find(std::begin(kTileWords), std::end(kTileWords),
                   e.kind == ast::ExprKind::call ? base_name(*ast::as<ast::CallExpr>(&e).callee) : name) != std::end(kTileWords)) {
         error(Diag::not_a_layout, e.span, "`" + source_text(e) + "`, which is for tiles");
-        return std::nullopt;
+        return restore(std::nullopt);
     }
     if (e.kind == ast::ExprKind::name) v = expr(e);
     if (v.kind == Value::layout && v.generic_item && v.home) {
@@ -284,11 +315,11 @@ std::optional<LayoutId> Elaborator::tensor_layout(const ast::Expr& e, FormatId e
     } else if (v.kind != Value::layout && !(e.kind == ast::ExprKind::name && v.kind == Value::poison)) {
         v = layout_expr(e);
     }
-    if (v.kind != Value::layout) return std::nullopt;
+    if (v.kind != Value::layout) return restore(std::nullopt);
     const Layout& l = types_.layout(v.layout_id);
-    if (l.rank() < 0 || l.rank() == rank) return v.layout_id;
+    if (l.rank() < 0 || l.rank() == rank) return restore(v.layout_id);
     error(Diag::layout_rank, e.span, l.name(), std::to_string(l.rank()), std::to_string(rank));
-    return std::nullopt;
+    return restore(std::nullopt);
 }
 
 void Elaborator::check_tile_annotation(const ast::Expr& e, const ast::AnnotatedExpr* value) {

@@ -119,6 +119,7 @@ struct ArgumentType {
     Shape extents{};  ///< tensor, logical
     LayoutId layout{};
     bool has_strides = false;
+    std::array<int64_t, kMaxRank> strides{};  ///< in elements, where they are given
     bool open_layout = false;  ///< plans: takes the layout that the parameter declares
     bool open_type = false;    ///< plans: takes the element type that the parameter declares; `elem` is none
     StaticValue value{};       ///< scalar

@@ -43,12 +43,9 @@ void Elaborator::declare(std::string_view name, Value v, bool is_var, Span span)
 void Elaborator::bind_pattern(const ast::Pattern& pattern, const Value& v, bool is_var) {
     if (!pattern.is_tuple) return declare(pattern.names.front().text, v, is_var, pattern.names.front().span);
     const bool bundle = v.kind == Value::tuple || v.kind == Value::list || v.kind == Value::structure;
-    const bool fits = bundle && v.items.size() == pattern.names.size();
-    if (!fits && v.kind != Value::poison) error(Diag::wrong_pattern, pattern.span, describe(v), std::to_string(pattern.names.size()));
-    for (size_t i = 0; i < pattern.names.size(); ++i) {
-        const ast::Name& n = pattern.names[i];
-        declare(n.text, fits ? v.items[i] : poison(n.span), is_var, n.span);
-    }
+    const bool fits = bundle && v.items.size() == pattern.items.size();
+    if (!fits && v.kind != Value::poison) error(Diag::wrong_pattern, pattern.span, describe(v), std::to_string(pattern.items.size()));
+    for (size_t i = 0; i < pattern.items.size(); ++i) bind_pattern(pattern.items[i], fits ? v.items[i] : poison(pattern.items[i].span), is_var);
 }
 
 Value Elaborator::materialise(const Value& v, Span span, bool& ok) {
@@ -78,6 +75,11 @@ void Elaborator::let(const ast::LetStmt& s) {
         const std::optional<TypeDesc> t = type_desc(*s.type);
         v = t ? coerce(v, *t, s.init->span) : poison(s.init->span);
     }
+    if (s.is_const && !is_static(v)) {
+        Diagnostic& d = diags_.report(Diag::not_constant, s.init->span, {"a `const`", describe(v)});
+        d.propose({{{s.span.file, s.span.begin, s.span.begin + 5}, "let"}});
+        v = poison(s.init->span);
+    }
     bool ok = true;
     if (s.is_var) v = materialise(v, s.init->span, ok);
     bind_pattern(s.pattern, v, s.is_var);
@@ -88,10 +90,12 @@ void Elaborator::declare_targets(const ast::AssignStmt& s, Value v, bool is_var)
     bool ok = true;
     if (is_var) v = materialise(v, s.value->span, ok);
     std::vector<ast::Name> names;
+    std::vector<ast::Pattern> items;
     const bool is_tuple = s.target->kind == ast::ExprKind::tuple;
     for (const ast::Expr* t : is_tuple ? ast::as<ast::TupleExpr>(s.target).items : std::span(&s.target, 1))
         names.push_back({ast::as<ast::NameExpr>(t).name, t->span});
-    bind_pattern({is_tuple, names, s.target->span}, v, is_var);
+    for (const ast::Name& name : names) items.push_back({false, {&name, 1}, {}, name.span});
+    bind_pattern({is_tuple, names, items, s.target->span}, v, is_var);
 }
 
 void Elaborator::assign(const ast::AssignStmt& s) {

@@ -203,7 +203,8 @@ std::optional<Value> Elaborator::type_form(const ast::Expr& e) {
             check_tile_annotation(*a.layout);
             return v;
         }
-        const auto id = tensor_layout(*a.layout, v->t.elem, static_cast<int>(ast::as<ast::IndexExpr>(a.base).items.size()));
+        const auto& form = ast::as<ast::IndexExpr>(a.base);
+        const auto id = tensor_layout(*a.layout, v->t.elem, static_cast<int>(form.items.size()), form);
         if (!id) return poison(e.span);
         v->t.layout = *id;
         return v;

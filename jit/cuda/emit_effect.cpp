@@ -22,6 +22,13 @@ __device__ unsigned long long* $(unsigned long long* report, int instruction, in
 }
 )";
 
+/// Is the instruction in a function that combines? Each thread runs that on elements of its own.
+bool combines(const ir::Function& fn, const ir::Inst& inst) {
+    for (ir::InstId owner = fn.block(inst.parent).owner; owner.valid(); owner = fn.block(fn.inst(owner).parent).owner)
+        if (const ir::Op op = fn.inst(owner).op; op == ir::Op::reduce_region || op == ir::Op::scan_region) return true;
+    return false;
+}
+
 }  // namespace
 
 std::string Emitter::report() { return parameter(KernelParam::report, 0, 0, "unsigned long long*", "report"); }
@@ -87,7 +94,7 @@ void Emitter::cuda_assert(ir::InstId id) {
     };
     open("");
     if (is_scalar(v)) {
-        tell("t == 0 && !" + name(v), "0");
+        tell((combines(fn_, fn_.inst(id)) ? "!" : "t == 0 && !") + name(v), "0");
         return close();
     }
     const std::string first = fresh("first"), shared = scratch_area(id, "unsigned", scratch_plan(fn_, id).work.at(0));

@@ -28,6 +28,8 @@ Size size_of(const HostValue& value) {
     return size;
 }
 
+bool is_constant(const HostValue& value) { return value.kind != HostValue::tensor && std::ranges::all_of(value.items, is_constant); }
+
 }  // namespace
 
 HostRunner::HostRunner(Engine& engine, LoadedModule& module, const LaunchOptions& options, DiagSink& diags, std::shared_ptr<uint64_t> held)
@@ -128,6 +130,10 @@ HostRunner::Flow HostRunner::statement(const ast::Stmt& stmt) {
                 return fail(Status::source);
             }
             auto value = evaluate(*let.init);
+            if (value && let.is_const && !is_constant(*value)) {
+                diags_->report(Diag::not_constant, let.init->span, {"a `const`", found(*value)});
+                return fail(Status::source);
+            }
             if (!value || !bind(let.pattern, std::move(*value))) return fail(Status::source);
             return Flow::next;
         }
@@ -211,13 +217,14 @@ bool HostRunner::bind(const ast::Pattern& pattern, HostValue value) {
         if (pattern.names.size() == 1) set(pattern.names[0], std::move(value));
         return true;
     }
-    if (value.kind != HostValue::tuple || value.items.size() != pattern.names.size()) {
+    if (value.kind != HostValue::tuple || value.items.size() != pattern.items.size()) {
         diags_->report(Diag::host_pattern, pattern.span,
-                       {std::to_string(pattern.names.size()),
+                       {std::to_string(pattern.items.size()),
                         value.kind == HostValue::tuple ? std::to_string(value.items.size()) + " values" : host_kind_name(value.kind)});
         return false;
     }
-    for (size_t i = 0; i < value.items.size(); ++i) set(pattern.names[i], std::move(value.items[i]));
+    for (size_t i = 0; i < value.items.size(); ++i)
+        if (!bind(pattern.items[i], std::move(value.items[i]))) return false;
     return true;
 }
 
@@ -425,6 +432,13 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
     std::vector<LaunchArgument> args;
     std::vector<WrittenPart> parts;
     std::vector<const HostTensor*> outputs;
+    // A part is given in place where no other argument reaches the same tensor; else a copy keeps them apart.
+    std::vector<std::shared_ptr<HostTensor>> reached;
+    for (const ast::Arg& arg : call.args) reached.push_back(rooted(*arg.value));
+    const auto alone = [&](const ast::Expr& e) {
+        const auto tensor = rooted(e);
+        return tensor && std::ranges::count(reached, tensor) == 1;
+    };
     size_t position = 0;
     for (const ast::Arg& arg : call.args) {
         const ast::Param* param = nullptr;  // null: the launch says what is wrong
@@ -434,6 +448,15 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
             for (const ast::Param& p : kernel.params)
                 if (p.name.text == arg.name.text) param = &p;
         const bool written = param && param->mode != ast::ParamMode::in;
+        if (const auto view = alone(*arg.value) ? view_of(*arg.value) : std::nullopt) {
+            HostValue& whole = keep.emplace_back();
+            whole.kind = HostValue::tensor;
+            whole.t = rooted(*arg.value);
+            if (written && before_write_) before_write_(whole.t);
+            args.emplace_back().name = arg.name.text;
+            args.back().view = *view;
+            continue;
+        }
         auto value = written ? output(*arg.value, parts) : evaluate(*arg.value);
         if (!value) return std::nullopt;
         keep.push_back(std::move(*value));

@@ -38,6 +38,8 @@ bool makes_array(const ast::Expr& expr);
 
 /// The x of view<T>(x), also of a view of a view; null: `expr` is no view.
 const ast::Expr* viewed(const ast::Expr& expr);
+/// What a part x[..], trans(x) or permute(x, axes) is taken of; null: the expression is none of them.
+const ast::Expr* viewed_base(const ast::Expr& expr);
 
 /// Ends all statements of a block: it was cancelled, or its steps are spent. Reported by who throws it.
 struct HostStopped {
@@ -132,6 +134,11 @@ private:
     std::optional<HostValue> output(const ast::Expr& expr, std::vector<WrittenPart>& parts);
     std::optional<HostValue> part_of(const ast::IndexExpr& expr, const std::shared_ptr<HostTensor>& whole, std::vector<WrittenPart>& parts);
     void put_back(const WrittenPart& part);
+    /// The tensor of a variable that an expression names, or names a part or a transposition of; null: it names none.
+    std::shared_ptr<HostTensor> rooted(const ast::Expr& expr);
+    /// What such an expression names, in place; nothing where strides do not say where the elements lie, some lie outside, or it is the variable itself.
+    std::optional<TensorView> view_of(const ast::Expr& expr);
+    std::optional<int64_t> view_number(const ast::Expr* expr);  ///< 1 where there is none
     bool holds_tensor(const ast::Expr& expr);
     std::optional<bool> truth(const ast::Expr& condition);
 
@@ -157,6 +164,8 @@ private:
     sema::HostResolver resolver();
 
     std::optional<HostValue> print(const ast::CallExpr& call);
+    /// The text with its holes filled, `literal` where it is written; nullopt: reported.
+    std::optional<std::string> filled(const std::string& text, std::span<const HostValue> values, Span literal);
     std::optional<HostValue> assert_that(const ast::CallExpr& call);
     std::optional<HostValue> compare(const HostArgs& args, double atol, double rtol);
     std::optional<HostValue> load_array(const HostArgs& args, const std::string& path, const std::string& name);

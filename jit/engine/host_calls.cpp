@@ -81,15 +81,20 @@ bool HostRunner::host_args(const char* text, const ast::Expr& expr, HostArgs& ar
             ++position;
         else
             for (slot = 0; slot < signature.parameters.size() && signature.parameters[slot].name != arg.name.text;) ++slot;
+        if (slot == args.exprs.size() && signature.variadic && arg.name.text.empty()) {
+            args.names.push_back({});
+            args.exprs.push_back(nullptr);
+            args.values.emplace_back();
+        }
         if (slot >= args.exprs.size()) return refuse(arg.value->span, "no such argument; the signature is " + std::string(text));
         if (args.exprs[slot]) return refuse(arg.value->span, "the argument is given twice");
         args.exprs[slot] = arg.value;
-        if (signature.parameters[slot].name == "launch") continue;
+        if (args.names[slot] == "launch") continue;
         auto value = evaluate(*arg.value);
         if (!value) return false;
         args.values[slot] = std::move(*value);
     }
-    for (size_t i = 0; i < args.exprs.size(); ++i)
+    for (size_t i = 0; i < signature.parameters.size(); ++i)
         if (!args.exprs[i] && !signature.parameters[i].optional)
             return refuse(expr.span, "argument `" + std::string(signature.parameters[i].name) + "` is missing");
     return true;

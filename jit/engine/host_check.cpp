@@ -189,13 +189,13 @@ void HostChecker::loop(const ast::WhileStmt& stmt) {
 void HostChecker::bind(const ast::Pattern& pattern, const HostValue& value) {
     const auto set = [&](const ast::Name& name, HostValue v) { scopes_.back()[std::string(name.text)] = std::move(v); };
     if (!pattern.is_tuple) return set(pattern.names.front(), value);
-    const bool fits = value.kind == HostValue::tuple && value.items.size() == pattern.names.size();
+    const bool fits = value.kind == HostValue::tuple && value.items.size() == pattern.items.size();
     if (!fits && !is_unknown(value)) {
         diags_.report(Diag::host_pattern, pattern.span,
-                      {std::to_string(pattern.names.size()),
+                      {std::to_string(pattern.items.size()),
                        value.kind == HostValue::tuple ? std::to_string(value.items.size()) + " values" : host_kind_name(value.kind)});
     }
-    for (size_t i = 0; i < pattern.names.size(); ++i) set(pattern.names[i], fits ? value.items[i] : HostValue{});
+    for (size_t i = 0; i < pattern.items.size(); ++i) bind(pattern.items[i], fits ? value.items[i] : HostValue{});
 }
 
 /// The first values that a loop goes through, or one unknown value.
@@ -283,7 +283,7 @@ void HostChecker::output(const ast::Expr& expr) {
         const HostValue* value = find(name.text);
         return value && value->kind == HostValue::tensor;
     };
-    if (expr.kind == ast::ExprKind::index || expr.kind == ast::ExprKind::member || place(expr) || makes_array(expr)) return;
+    if (viewed_base(expr) || expr.kind == ast::ExprKind::member || place(expr) || makes_array(expr)) return;
     if (const ast::Expr* seen = viewed(expr); seen && place(*seen)) return;
     if (std::ranges::any_of(sema::names_in(expr), is_array))
         diags_.report(Diag::host_output, expr.span, {sema::source_text(expr), "a copy that nobody sees after the launch"});
@@ -309,6 +309,7 @@ HostValue HostChecker::launch(LoadedModule& home, const ast::KernelItem& kernel,
                 as.view.elem = one.t->elem;
                 as.view.extents = one.t->extents;
                 as.view.layout = one.t->layout;
+                as.open_layout = viewed_base(*arg.value) != nullptr;  // its strides are those of what it is a view of
                 known &= one.t->extents.rank > 0;  // a number that only a run gives
                 break;
             case HostValue::integer:

@@ -116,11 +116,8 @@ Status run_case(Engine& engine, LoadedModule& module, const ast::BenchItem& benc
         separator = ",";
         return true;
     };
-    if (value && value->kind == HostValue::tuple) {
-        for (size_t i = 0; i < value->items.size() && i < bench.pattern.names.size(); ++i) add(bench.pattern.names[i].text, value->items[i]);
-    } else if (value && !bench.pattern.names.empty()) {
-        add(bench.pattern.names[0].text, *value);
-    }
+    for (const ast::Name& name : bench.pattern.names)
+        if (const HostValue* v = value ? runner.variable(name.text) : nullptr) add(name.text, *v);
     for (const ast::Arg& metric : bench.metrics) {
         auto v = runner.evaluate(*metric.value);
         if (!v) return Status::source;

@@ -11,6 +11,8 @@ namespace tegula {
 
 namespace {
 
+constexpr size_t kMostText = 65536;  ///< bytes of a text that is built
+
 constexpr int kEdge = 3;  ///< elements that are shown at the ends of long axes
 
 }  // namespace
@@ -91,6 +93,32 @@ std::optional<TileData> HostRunner::elements_of(const HostValue& tensor) {
     return read_tile(types, shown->view());
 }
 
+std::optional<std::string> HostRunner::filled(const std::string& text, std::span<const HostValue> values, Span literal) {
+    if (const size_t holes = count_holes(text); holes != values.size()) {
+        auto& d = diags_->report(Diag::bad_format_text, literal, {std::to_string(holes), std::to_string(values.size())});
+        sema::suggest_format_text(d, &module_, literal);
+        return std::nullopt;
+    }
+    return filled_text(text, values.size(), [&](size_t i, const PrintSpec& spec) { return text_of(values[i], spec); });
+}
+
+std::optional<HostValue> HostRunner::host_format(const HostArgs& args) {
+    HostValue out;
+    out.kind = HostValue::text;
+    std::string text;
+    if (!take(args, 0, text)) return std::nullopt;
+    std::vector<HostValue> values;
+    for (size_t i = 1; i < args.values.size(); ++i) {
+        if (!written(*args.values[i], args.exprs[i]->span)) return std::nullopt;
+        values.push_back(*args.values[i]);
+    }
+    auto made = filled(text, values, args.exprs[0]->span);
+    if (!made) return std::nullopt;
+    if (made->size() > kMostText) return refuse(args.span, "a text has at most " + std::to_string(kMostText) + " bytes"), std::nullopt;
+    out.s = std::move(*made);
+    return out;
+}
+
 std::optional<HostValue> HostRunner::print(const ast::CallExpr& call) {
     std::vector<HostValue> values;
     for (const ast::Arg& arg : call.args) {
@@ -101,15 +129,9 @@ std::optional<HostValue> HostRunner::print(const ast::CallExpr& call) {
     }
     std::string line;
     if (!call.args.empty() && call.args[0].value->kind == ast::ExprKind::string_lit) {
-        const std::string format = values[0].s;
-        values.erase(values.begin());
-        if (const size_t holes = count_holes(format); holes != values.size()) {
-            const Span literal = call.args[0].value->span;
-            auto& d = diags_->report(Diag::bad_format_text, literal, {std::to_string(holes), std::to_string(values.size())});
-            sema::suggest_format_text(d, &module_, literal);
-            return std::nullopt;
-        }
-        line = filled_text(format, values.size(), [&](size_t i, const PrintSpec& spec) { return text_of(values[i], spec); });
+        auto text = filled(values[0].s, std::span(values).subspan(1), call.args[0].value->span);
+        if (!text) return std::nullopt;
+        line = std::move(*text);
     } else {
         for (const HostValue& value : values) line += (line.empty() ? "" : " ") + text_of(value);
     }

@@ -110,6 +110,7 @@ sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param
         type.extents = arg->view.extents;
         type.layout = arg->view.layout;
         type.has_strides = arg->view.has_strides;
+        type.strides = arg->view.strides;
         type.open_layout = arg->open_layout;
         type.open_type = arg->open_type;
         return type;

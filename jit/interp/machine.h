@@ -98,6 +98,12 @@ struct Watched {
 
 struct Rings;  // channels.h
 
+/// The elements that a combining function is at work on: of the right operands, in the tiles that are combined, one per lane.
+struct Combining {
+    const Info* info;
+    const int64_t* elements;
+};
+
 struct Machine {
     const Plan& plan;
     Shared& shared;
@@ -105,6 +111,7 @@ struct Machine {
     uint8_t* arena = nullptr;  ///< 64-byte aligned
     uint32_t pc = 0;
     int64_t lanes = 1;
+    const Combining* combining = nullptr;  ///< null: no combining function runs
     uint64_t program[3] = {0, 0, 0};
     uint64_t linear = 0, position = 0;  ///< the program's number; its place in the run's order
     Strand strand;                      ///< where it stands among the others, with race shadows
@@ -174,6 +181,9 @@ void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::st
 /// The name of the view's parameter; an element's indices where the view has them (strides nest), else its number in storage.
 std::string param_name(const Machine& m, const View& view);
 std::string element_text(const View& view, int64_t bit);
+
+/// What a report says of lane `lane` of the combining function that runs: the element, and the values that it combines.
+std::vector<std::string> combined_notes(Machine& m, int64_t lane);
 
 /// Memory for one access, checked and traced. `element` numbers the accessed part in row-major order.
 class Memory {

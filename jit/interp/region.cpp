@@ -2,9 +2,11 @@
 // are gathered into the body's arguments and its yields scattered back.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "jit/interp/machine.h"
 #include "lang/axis.h"
+#include "lang/print_text.h"
 
 namespace tegula::interp {
 
@@ -23,9 +25,11 @@ public:
             move(info_.region_args[n_ + k], x[k], right, count);
         }
         const int64_t before = m_.lanes;
+        const Combining here{&info_, right}, *outer = std::exchange(m_.combining, &here);
         m_.lanes = count;
         const bool ok = m_.execute(info_.begin, info_.end);
         m_.lanes = before;
+        m_.combining = outer;
         if (!ok) return false;
         for (size_t k = 0; k < n_; ++k) {
             const Tile& y = info_.region_yields[k];
@@ -48,6 +52,22 @@ private:
 };
 
 }  // namespace
+
+std::vector<std::string> combined_notes(Machine& m, int64_t lane) {
+    const Info& info = *m.combining->info;
+    const size_t n = info.out.size();
+    std::string sides[2];
+    for (size_t k = 0; k < info.region_args.size(); ++k) {
+        const Tile& t = info.region_args[k];
+        const uint64_t code = t.pointer ? 0 : get_code(*t.format, t.width, m.at(t), t.n == kPerLane ? lane : 0);
+        std::string& side = sides[k / n];
+        side += (side.empty() ? "" : ", ") + (t.pointer ? std::string("a pointer") : number_text(*t.format, code, {}));
+    }
+    for (std::string& side : sides)
+        if (n > 1) side = "(" + side + ")";
+    return {"at element " + point_text(m.combining->elements[lane], info.in[0].shape) + " of the tile",
+            "where " + sides[0] + " and " + sides[1] + " are combined"};
+}
 
 void step_reduce_region(Machine& m, const Step& s) {
     const Info& info = *s.info;
