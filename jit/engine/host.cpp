@@ -448,7 +448,7 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
             for (const ast::Param& p : kernel.params)
                 if (p.name.text == arg.name.text) param = &p;
         const bool written = param && param->mode != ast::ParamMode::in;
-        if (const auto view = alone(*arg.value) ? view_of(*arg.value) : std::nullopt) {
+        if (const auto view = alone(*arg.value) ? strided_part(*arg.value) : std::nullopt) {
             HostValue& whole = keep.emplace_back();
             whole.kind = HostValue::tensor;
             whole.t = rooted(*arg.value);

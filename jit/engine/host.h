@@ -137,7 +137,7 @@ private:
     /// The tensor of a variable that an expression names, or names a part or a transposition of; null: it names none.
     std::shared_ptr<HostTensor> rooted(const ast::Expr& expr);
     /// What such an expression names, in place; nothing where strides do not say where the elements lie, some lie outside, or it is the variable itself.
-    std::optional<TensorView> view_of(const ast::Expr& expr);
+    std::optional<TensorView> strided_part(const ast::Expr& expr);
     std::optional<int64_t> view_number(const ast::Expr* expr);  ///< 1 where there is none
     bool holds_tensor(const ast::Expr& expr);
     std::optional<bool> truth(const ast::Expr& condition);

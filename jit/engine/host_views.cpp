@@ -56,6 +56,7 @@ std::shared_ptr<HostTensor> HostRunner::rooted(const ast::Expr& expr) {
     if (at) return at->kind == HostValue::tensor ? at->t : nullptr;
     if (expr.kind == ast::ExprKind::call && (module_.find(called(ast::as<ast::CallExpr>(&expr))) || find(called(ast::as<ast::CallExpr>(&expr)))))
         return nullptr;
+    if (const ast::Expr* seen = viewed(expr)) return rooted(*seen);
     const ast::Expr* base = viewed_base(expr);
     return base ? rooted(*base) : nullptr;
 }
@@ -67,7 +68,7 @@ std::optional<int64_t> HostRunner::view_number(const ast::Expr* expr) {
     return number && *number >= INT32_MIN && *number <= (int64_t{1} << 56) ? std::optional(static_cast<int64_t>(*number)) : std::nullopt;
 }
 
-std::optional<TensorView> HostRunner::view_of(const ast::Expr& expr) {
+std::optional<TensorView> HostRunner::strided_part(const ast::Expr& expr) {
     const TypeTable& types = module_.types();
     std::vector<const ast::Expr*> path;  // from the view to the variable
     const ast::Expr* at = &expr;
