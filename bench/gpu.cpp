@@ -299,9 +299,30 @@ public:
             if (!wanted(work)) continue;
             Array x = normal("f32", {n}, 1), y = normal("f32", {n}, 2), z = empty("f32", {n});
             prepare("examples/vector_add.tile", "vector_add", {}, {x, y, z});
-            measure(work, "tegula", 0, 12.0 * static_cast<double>(n), [&](CUstream s) { enqueue(s); });
+            const auto bytes = 12.0 * static_cast<double>(n);
+            measure(work, "tegula", 0, bytes, [&](CUstream s) { enqueue(s); });
+            prepare("examples/triton_style.tile", "add_pointers", {{"BLOCK", int64_t{1024}}}, {x, y, z, tegula::Value(n)});
+            measure(work, "tegula, pointers", 0, bytes, [&](CUstream s) { enqueue(s); });
             release();
         }
+    }
+
+    /// The same product through slices of tensors and through pointers with strides as scalars, as Triton's kernels have them.
+    void pointers(int64_t n) {
+        const std::string work = "f16 matmul pointers " + std::to_string(n) + "^3";
+        if (!wanted(work)) return;
+        Array a = normal("f16", {n, n}, 1), b = normal("f16", {n, n}, 2), c = empty("f16", {n, n}), d = empty("f16", {n, n});
+        const double flops = 2.0 * std::pow(static_cast<double>(n), 3);
+        const std::vector<tegula::NamedValue> tile = {{"BM", int64_t{128}}, {"BN", int64_t{256}}, {"BK", int64_t{64}}};
+        std::vector<tegula::NamedValue> generics = tile;
+        generics.emplace_back("C", "f16");
+        prepare("examples/matmul.tile", "matmul_nn", generics, {a, b, c});
+        measure(work, "tegula", flops, 0, [&](CUstream s) { enqueue(s); });
+        const tegula::Value size(n), one(int64_t{1});
+        prepare("examples/triton_style.tile", "matmul_pointers", tile, {a, b, d, size, size, size, size, one, size, one, size, one});
+        measure(work, "tegula, pointers", flops, 0, [&](CUstream s) { enqueue(s); });
+        compare(work, c, d, 0);
+        release();
     }
 
     std::vector<GpuRow> take() { return std::move(rows_); }
@@ -510,6 +531,7 @@ std::vector<GpuRow> gpu_rows(const std::string& dir, bool quick, const std::stri
         if (!quick || !only.empty()) bench.w4a8(), bench.blocks();
         bench.attentions();
         bench.rows();
+        bench.pointers(4096);
         rows = bench.take();
     }
     python_rows(dir, quick, only, rows);

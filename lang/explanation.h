@@ -196,9 +196,10 @@ struct PointerAccess {
     std::string element;
     int64_t accesses = 0, access_bits = 0;  ///< of a thread, an element each
     bool masked = false, copies = false;
+    std::string why;  ///< it is no access to a tensor, wide where that can be
     void fields(auto&& f) const {
         f("op", op), f("tile", tile), f("element", element), f("accesses", accesses), f("access_bits", access_bits), f("masked", masked);
-        f("copies", copies);
+        f("copies", copies), f("why", why);
     }
 };
 

@@ -79,8 +79,9 @@ struct Text {
     std::string operator()(const Access& a) const;
     std::string operator()(const PointerAccess& a) const {
         return a.op + " of " + a.element + " " + to_string(a.tile) + ": each pointer is followed for itself, " + number(a.accesses) +
-               (a.accesses == 1 ? " access of " : " accesses of ") + size_text(a.access_bits) + " per thread" + (a.masked ? " under its mask" : "") +
-               (a.copies ? "; some threads hold copies" : "");
+               (a.accesses == 1 ? " access of " : " accesses of ") + size_text(a.access_bits) + " to global memory per thread" +
+               (a.masked ? " under its mask" : "") + (a.copies ? "; some threads hold copies" : "") +
+               (a.why.empty() ? "" : "; not as a part of a tensor: " + a.why);
     }
     std::string operator()(const Decoding& d) const {
         return "codes of " + d.from + " become " + d.to + " in " + fixed(d.each(), 2) + " operations each, " +

@@ -70,8 +70,13 @@ struct GpuTensor {
     /// A dense tensor of narrow elements in a declared layout is so large that its storage has the innermost extents of bounded_extents
     /// (tensor_strides.h), so that the pitches that follow from them are constants.
     bool filled = false;
-    /// For keys of variants.
-    char code() const { return static_cast<char>('0' + aligned + 2 * strided + 4 * whole + 8 * (grain / 4 - grain / 16) + 32 * filled); }
+    /// The host's strides, but 1 along the dimension that is contiguous in the layout, row or col: rows lie further apart than they are long.
+    bool pitched = false;
+    bool turned = false;  ///< pitched, a view (ir::PointerView) that may turn: it lies by columns
+    /// For keys of variants. What is pitched has no grain, what is filled has one.
+    char code() const {
+        return static_cast<char>('0' + aligned + 2 * strided + 4 * whole + 8 * (grain / 4 - grain / 16) + 8 * turned + 32 * (filled || pitched));
+    }
 };
 
 struct GpuForm {

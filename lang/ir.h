@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -122,10 +123,22 @@ struct Access {
     size_t indices() const;                    ///< operands behind the object: one for each axis but `all`
 };
 
+/// A tensor parameter that no caller gives: a part of what another parameter reaches, whose geometry follows from scalars that a host knows at
+/// launch. The values are of instructions that may be in no block any more (launch_value.h computes them).
+struct PointerView {
+    size_t of = 0;                     ///< number of the pointer (or tensor) parameter
+    ValueId offset;                    ///< elements in front of the part; invalid: none
+    std::vector<ValueId> extents;      ///< by dimension; invalid: as far as `of` reaches
+    std::vector<ValueId> strides;      ///< by dimension, in elements: positive, or the launch has no such view
+    std::vector<ValueId> nonnegative;  ///< what else must not be negative
+    bool may_turn = false;             ///< a matrix by rows that may be one by columns where a launch's strides say so
+};
 struct Param {
     std::string name;
     ValueId value;
     enum Kind : uint8_t { tensor, pointer, scalar, extent } kind = scalar;  ///< extent: a named extent (M, N), i64, after all others but views
+    std::shared_ptr<const PointerView> view = {};                           ///< behind all others, in functions that the GPU passes get
+    bool holds_addresses = false;                                           ///< tensor of u64: of memory that the launch may reach through it
 };
 /// Attributes of a kernel or loop (schedule hints), kept for back ends: name and integer arguments.
 struct Hint {

@@ -69,9 +69,21 @@ std::vector<bool> written_params(const ir::Function& fn) {
             if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) stored[operands[0].v] = true;
             if (inst.op == ir::Op::tensor_ptr) taken[operands[0].v] = true;
         }
+    const bool anywhere = through_pointers && follows_addresses(fn);
     std::vector<bool> out;
-    for (const ir::Param& p : fn.params) out.push_back(stored[p.value.v] || (through_pointers && (taken[p.value.v] || p.kind == ir::Param::pointer)));
+    for (const ir::Param& p : fn.params)
+        if (anywhere && fn.type(p.value).kind == Type::tensor && !p.holds_addresses)
+            out.push_back(true);
+        else
+            out.push_back(stored[p.value.v] || (through_pointers && (taken[p.value.v] || p.kind == ir::Param::pointer)));
     return out;
+}
+
+bool follows_addresses(const ir::Function& fn) {
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (ir::InstId id : fn.block(ir::BlockId{b}).insts)
+            if (fn.inst(id).op == ir::Op::ptr_at) return true;
+    return false;
 }
 
 }  // namespace tegula

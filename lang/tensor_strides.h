@@ -27,5 +27,7 @@ bool is_strided(const Layout& layout, const TensorArg& t, unsigned bits);
 
 /// By parameter: may the kernel write its memory, by name or through pointers?
 std::vector<bool> written_params(const ir::Function& fn);
+/// Does the function make pointers from addresses? They may lead to any tensor of the launch, and to memory that it names behind its arguments.
+bool follows_addresses(const ir::Function& fn);
 
 }  // namespace tegula

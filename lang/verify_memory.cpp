@@ -202,6 +202,16 @@ void verify_ptr_add(RuleContext& c) {
     c.need_type(c.result(), c.operand(0), "result");
 }
 
+void verify_ptr_at(RuleContext& c) {
+    const Type& from = c.operand(0);
+    if (!c.need(from.kind == Type::tile && !from.pointer && from.elem == Fmt::u64, "operand is a tile of u64")) return;
+    c.need_type(c.result(), tile_type(c.result().elem, from.shape, true), "result");
+}
+
+void verify_ptr_address(RuleContext& c) {
+    if (need_pointers(c)) c.need_type(c.result(), tile_type(Fmt::u64, c.operand(0).shape), "result");
+}
+
 void verify_ptr_load(RuleContext& c) {
     if (need_pointers(c) && need_pointer_operands(c, 0, kBothFlags)) need_loaded(c);
 }

@@ -271,7 +271,10 @@ Value Elaborator::read_part(const Part& part, const Value* other) {
         const Tensor& t = *part.base.tensor_ref;
         if (t.mode == ast::ParamMode::out) return mode_error("read", t, part.span);
         if (t.scales.valid()) return read_blocks(part, other);
-        return read_object(part, Op::load, t.handle, other);
+        if (!t.pointee.v) return read_object(part, Op::load, t.handle, other);
+        if (other) return error(Diag::bad_pointer_operation, other->span, "else", describe(*other), "pointers of a tensor");
+        const Value addresses = read_object(part, Op::load, t.handle, nullptr);
+        return addresses.kind == Value::tile ? tile(pointers_at(addresses.v, t.pointee), part.span) : addresses;
     }
     if (part.is_static()) {
         const Shape& from = ir().fn().type(part.base.v).shape;

@@ -213,17 +213,19 @@ void Binder::take_given(const StaticValues& given) {
 
 void Binder::deduce_from(const ast::Param& p, const ArgumentType& a) {
     const ast::IndexExpr* form = tensor_form(*p.type);
-    const auto bind_type = [&](const ast::Expr& e) {
+    const auto bind_type = [&](const ast::Expr& e, FormatId elem) {
         const ast::GenericParam* g = e.kind == ast::ExprKind::name ? generic(ast::as<ast::NameExpr>(&e).name) : nullptr;
-        if (g && a.elem.v != 0 && !plan_.generics.count(g->name.text)) set_generic(*g, StaticValue{a.elem}, p.name.text);
+        if (g && elem.v != 0 && !plan_.generics.count(g->name.text)) set_generic(*g, StaticValue{elem}, p.name.text);
     };
     if (a.kind == ArgumentType::tensor && form) {
         const auto& args = ast::as<ast::InstantiateExpr>(form->base).args;
-        if (args.size() == 1) bind_type(*args[0].value);
+        const bool pointers = args.size() == 1 && args[0].value->kind == ast::ExprKind::instantiate && base_name(*args[0].value) == "ptr";
+        const auto& inner = pointers ? ast::as<ast::InstantiateExpr>(args[0].value).args : args;
+        if (inner.size() == 1) bind_type(*inner[0].value, pointers ? a.pointee : a.elem);
         bind_dims(p, *form, a);
     } else if (a.kind == ArgumentType::pointer && p.type->kind == ast::ExprKind::instantiate && base_name(*p.type) == "ptr") {
         const auto& args = ast::as<ast::InstantiateExpr>(p.type).args;
-        if (args.size() == 1) bind_type(*args[0].value);
+        if (args.size() == 1) bind_type(*args[0].value, a.elem);
     } else if (a.kind == ArgumentType::scalar && !form && p.type->kind == ast::ExprKind::name) {
         const ast::GenericParam* g = generic(ast::as<ast::NameExpr>(p.type).name);
         if (!g || plan_.generics.count(g->name.text)) return;

@@ -90,6 +90,7 @@ Value Elaborator::regrouped_call(const Call& call, FormatId to, const char* name
 }
 
 Value Elaborator::call_bitcast(const Call& call) {
+    if (auto pointers = cast_pointers(call)) return *pointers;
     const auto to = format_arg(call, 0);
     return to ? regrouped_call(call, *to, "bitcast") : poison(call.span);
 }

@@ -24,9 +24,42 @@ uint64_t cast_code(const Value& v, const Format& to, RoundSpec spec, bool& overf
 
 }  // namespace
 
+ValueId Elaborator::pointers_at(ValueId addresses, FormatId elem) {
+    return ir().value(Op::ptr_at, {addresses}, types_.pointer(elem, ir().fn().type(addresses).shape));
+}
+
+/// cast or bitcast to or from pointers: 64 bits are the address of the element. Nothing: neither type is one of pointers.
+std::optional<Value> Elaborator::cast_pointers(const Call& call) {
+    const Value& x = call.positional[0];
+    const bool from = x.kind == Value::tile && ir().fn().type(x.v).pointer;
+    std::optional<TypeDesc> to;
+    if (!call.generics.empty() && call.generics[0].kind == Value::type && (from || call.generics[0].t.kind == TypeDesc::pointer))
+        to = call.generics[0].t;
+    if (!to || (!from && to->kind != TypeDesc::pointer)) return std::nullopt;
+    if (has(call, 1) || has(call, 2)) return error(Diag::bad_arguments, call.span, "cast", "addresses are neither rounded nor out of range");
+    ir().set_span(call.span);
+    ValueId address;
+    if (from) {
+        address = ir().value(Op::ptr_address, {x.v}, types_.tile(id_of(Fmt::u64), ir().fn().type(x.v).shape));
+        if (to->kind == TypeDesc::scalar_format && (to->elem == Fmt::u64 || to->elem == Fmt::i64))
+            return tile(ir().cast(address, to->elem), call.span);
+    } else if (x.kind == Value::integer && x.i >= 0 && x.i <= static_cast<__int128>(UINT64_MAX)) {
+        address = ir().constant(types_.tile(Fmt::u64), static_cast<uint64_t>(x.i));
+    } else if (x.kind == Value::tile && (elem_of(x) == Fmt::u64 || elem_of(x) == Fmt::i64)) {
+        address = ir().cast(x.v, id_of(Fmt::u64));
+    }
+    if (!address.valid() || to->kind != TypeDesc::pointer) {
+        Diagnostic& d = diags_.report(Diag::bad_cast, arg_span(call, 0), {describe(x), "`" + describe(*to) + "`"});
+        d.notes.push_back("help: addresses are numbers of 64 bits: cast<u64>(..) of a pointer, cast<ptr<T>>(..) of a u64");
+        return poison(call.span);
+    }
+    return tile(pointers_at(address, to->elem), call.span);
+}
+
 Value Elaborator::call_cast(const Call& call) { return with_outside(converted(call), call.positional[0].v, call.span); }
 
 Value Elaborator::converted(const Call& call) {
+    if (auto pointers = cast_pointers(call)) return *pointers;
     const auto to = format_arg(call, 0);
     const auto round = arg_option(call, 1, "rounding", {"rne", "rna", "rtz", "ru", "rd", "stochastic"}, -1);
     const auto overflow = arg_option(call, 2, "overflow rule", {"auto", "ieee", "sat", "trap"}, 0);

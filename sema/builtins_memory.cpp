@@ -72,6 +72,7 @@ Value Elaborator::call_pointer(const Call& call) {
     const Value& v = call.positional[0];
     if (v.kind != Value::tensor) return error(Diag::type_mismatch, arg_span(call, 0), "a tensor", describe(v));
     const Type& type = ir().fn().type(v.tensor_ref->handle);
+    if (v.tensor_ref->pointee.v) return error(Diag::type_mismatch, arg_span(call, 0), "a tensor of numbers", describe(v));
     return tile(ir().value(Op::tensor_ptr, {v.tensor_ref->handle}, types_.pointer(type.elem)), call.span);
 }
 

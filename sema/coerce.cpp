@@ -66,7 +66,8 @@ Value Elaborator::coerce(const Value& v, const TypeDesc& t, Span span) {
             return mismatch("`" + describe(t) + "`", out, span);
         }
         case TypeDesc::tensor:
-            return v.kind == Value::tensor && elem_of(v) == t.elem ? v : mismatch("`" + describe(t) + "`", v, span);
+            return v.kind == Value::tensor && elem_of(v) == t.elem && v.tensor_ref->pointee == t.pointee ? v
+                                                                                                         : mismatch("`" + describe(t) + "`", v, span);
         case TypeDesc::pointer:
             return is_pointer && elem_of(v) == t.elem ? v : mismatch("`" + describe(t) + "`", v, span);
         case TypeDesc::structure:

@@ -113,6 +113,7 @@ std::string Elaborator::describe(const TypeDesc& t) {
         case TypeDesc::tile:
             return "tile<" + types_.format(t.elem).name + ">" + to_string(t.shape);
         case TypeDesc::tensor:
+            if (t.pointee.v) return "tensor<ptr<" + types_.format(t.pointee).name + ">>";
             return "tensor<" + types_.format(t.elem).name + ">";
         case TypeDesc::pointer:
             return "ptr<" + types_.format(t.elem).name + ">";

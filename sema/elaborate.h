@@ -307,6 +307,8 @@ public:
     /// The named argument `wanted` of a `...` signature; poison when a name outside `allowed` is used.
     std::optional<Value> named_arg(const Call& call, std::initializer_list<std::string_view> allowed, std::string_view wanted);
     ir::ValueId arg_pointer(const Call& call, size_t i);
+    ir::ValueId pointers_at(ir::ValueId addresses, FormatId elem);
+    std::optional<Value> cast_pointers(const Call& call);
     ir::ValueId arg_mask(const Call& call, size_t i);
     Value grid_query(const Call& call, ir::Op op);
     Value tuple(std::vector<Value> items, Span span);

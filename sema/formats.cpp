@@ -2,6 +2,7 @@
 // The arguments are compile-time values; what a format may be is format_problem's to say.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "sema/elaborate.h"
 #include "sema/flow.h"
@@ -196,7 +197,8 @@ Value Elaborator::type_constructor(std::string_view name, const ast::Instantiate
     if (e.args.size() != 1) return error(Diag::wrong_argument_count, e.span, name, "1 element type", std::to_string(e.args.size()));
     const std::optional<TypeDesc> t = type_desc(*e.args[0].value);
     if (!t) return poison(e.span);
-    if (t->kind != TypeDesc::scalar_format)
+    const bool pointers = name == "tensor" && t->kind == TypeDesc::pointer;
+    if (t->kind != TypeDesc::scalar_format && !pointers)
         return error(Diag::not_a_type, e.args[0].value->span, "`" + describe(*t) + "`, which is no number format");
     TypeDesc out = *t;
     if (name == "ptr") {
@@ -204,6 +206,7 @@ Value Elaborator::type_constructor(std::string_view name, const ast::Instantiate
         out.kind = TypeDesc::pointer;
     }
     if (name == "tensor") out.kind = TypeDesc::tensor;
+    if (pointers) out.pointee = std::exchange(out.elem, id_of(Fmt::u64));
     return type_value(out, e.span);
 }
 

@@ -77,6 +77,12 @@ bool Elaborator::tensor_param(const ast::Param& p, const ast::IndexExpr& form, c
     if (!type || type->kind != Value::type) return false;
     out.kind = ArgumentType::tensor;
     out.elem = type->t.elem;
+    out.pointee = type->t.pointee;
+    if (out.pointee.v && p.mode != ast::ParamMode::in && !assumed_) {
+        error(Diag::bad_parameter_type, p.type->span, p.name.text,
+              "tables of pointers are only read: it must be `in`; what they lead to may be written");
+        return false;
+    }
     out.layout = type->t.layout;
     out.rank = static_cast<int>(form.items.size());
     Type t;
@@ -102,6 +108,7 @@ bool Elaborator::tensor_param(const ast::Param& p, const ast::IndexExpr& form, c
     }
     auto tensor = std::make_shared<Tensor>();
     tensor->elem = out.elem;
+    tensor->pointee = out.pointee;
     tensor->layout = out.layout;
     tensor->mode = p.mode;
     tensor->name = p.name.text;
@@ -114,6 +121,7 @@ bool Elaborator::tensor_param(const ast::Param& p, const ast::IndexExpr& form, c
     t.elem = f.is_block() ? f.elem : out.elem;
     if (f.is_block() && !block_axis_of(p, out, tensor->block_axis)) return false;
     tensor->handle = add(name, t);
+    instance_->fn->params.back().holds_addresses = out.pointee.v != 0;
     if (f.is_block()) {
         const auto axis = static_cast<size_t>(tensor->block_axis);
         Type s = t;

@@ -71,7 +71,12 @@ void Binder::check_tensor(const ast::Param& p, const ast::IndexExpr& form, Argum
     }
     if (!declared || declared->kind != Value::type) return;
     if (a.open_type) a.elem = declared->t.elem;
-    if (!(declared->t.elem == a.elem)) {
+    if (declared->t.pointee.v && a.elem == declared->t.elem && (a.pointee.v == 0 || a.pointee == declared->t.pointee)) {
+        // addresses, of the right elements as far as the host says
+    } else if (declared->t.pointee.v) {
+        const std::string got = types_.format(a.pointee.v ? a.pointee : a.elem).name;
+        note(p.name.text, "element type is ptr<" + types_.format(declared->t.pointee).name + ">, got " + (a.pointee.v ? "ptr<" + got + ">" : got));
+    } else if (!(declared->t.elem == a.elem)) {
         note(p.name.text, "element type is " + types_.format(declared->t.elem).name + ", got " + types_.format(a.elem).name);
     }
     if (form.items.size() != a.extents.rank) {

@@ -115,6 +115,7 @@ std::string int_text(__int128 v);
 /// What is known of one launch argument.
 struct ArgumentType {
     enum Kind : uint8_t { absent, tensor, pointer, scalar, inferred } kind = absent;  ///< inferred: an `out` tensor to be described by the plan
+    FormatId pointee{};  ///< tensor of u64: what its addresses are known to lead to, else none
     FormatId elem{};  ///< tensor, pointer; may be a block format (elements and scales are one argument here). scalar: of a typed number, else 0
     Shape extents{};  ///< tensor, logical
     LayoutId layout{};
@@ -174,6 +175,7 @@ struct KernelParam {  ///< for hosts: the source-level signature of an instance
     ast::ParamMode mode;
     ArgumentType::Kind kind;
     FormatId elem{};
+    FormatId pointee{};  ///< of a tensor of pointers, whose elements are addresses (u64); else none
     LayoutId layout{};
     int rank = 0;
     std::vector<int64_t> extents;  ///< constant ones; kDynamic otherwise

@@ -220,13 +220,15 @@ std::optional<Value> Elaborator::type_form(const ast::Expr& e) {
     if (form.args.size() != 1) return error(Diag::wrong_argument_count, e.span, name, "1 element type", std::to_string(form.args.size()));
     const std::optional<TypeDesc> elem = type_desc(*form.args[0].value);
     if (!elem) return poison(e.span);
-    if (elem->kind != TypeDesc::scalar_format) {
+    const bool pointers = name == "tensor" && elem->kind == TypeDesc::pointer;
+    if (elem->kind != TypeDesc::scalar_format && !pointers) {
         const ast::Expr& given = *form.args[0].value;
         suggest_use(diags_.report(Diag::not_a_type, given.span, {"`" + describe(*elem) + "`, which is no number format"}), module_here(), given);
         return poison(e.span);
     }
     TypeDesc t;
-    t.elem = elem->elem;
+    t.elem = pointers ? id_of(Fmt::u64) : elem->elem;
+    if (pointers) t.pointee = elem->elem;
     for (const ast::IndexItem& item : index.items)
         if (item.kind != ast::IndexItem::value) return error(Diag::bad_shape, item.span, "an extent of a type is one expression");
     if (index.items.size() > kMaxRank) return error(Diag::bad_shape, e.span, "at most 8 dimensions, here are " + std::to_string(index.items.size()));

@@ -16,6 +16,7 @@ struct Value;
 /// A type as the language sees it (wider than ir Type).
 struct TypeDesc {
     enum Kind : uint8_t { any, scalar_format, tile, tensor, pointer, tuple, structure, trait } kind = any;
+    FormatId pointee{};                                   ///< tensor: of ptr<pointee>, whose storage is addresses (elem is u64); else none
     FormatId elem{};                                      ///< scalar_format (also shape-polymorphic in fn signatures), tile, tensor, pointer
     Shape shape{};                                        ///< tile
     LayoutId layout{};                                    ///< tensor
@@ -30,6 +31,7 @@ struct Tensor {                  ///< a tensor parameter
     ir::ValueId scales{};        ///< block formats
     ir::ValueId tensor_scale{};  ///< block formats with one: rank-0 tensor handle
     FormatId elem{};             ///< as declared (maybe a block format)
+    FormatId pointee{};  ///< of a tensor of pointers, whose elements are addresses; else none
     LayoutId layout{};
     ast::ParamMode mode{};
     std::string_view name;

@@ -99,6 +99,11 @@ bool Run::choose_kernel() {
     return true;
 }
 
+/// What a pointer leads to may be written as well as read.
+static bool may_be_written(const nlohmann::json& parameter) {
+    return parameter["mode"] != "in" || std::string(parameter["type"]).starts_with("ptr<");
+}
+
 bool Run::read_outs() {
     bool good = true;
     for (const std::string& out : o_.outs) {
@@ -211,7 +216,7 @@ std::vector<NamedValue> Run::plan_arguments(bool own_types) const {
 
 bool Run::plan(nlohmann::json& planned) {
     for (const auto& [name, spec] : outs_)
-        if (std::none_of(parameters_.begin(), parameters_.end(), [&, n = name](const auto& p) { return p["name"] == n && p["mode"] != "in"; }))
+        if (std::none_of(parameters_.begin(), parameters_.end(), [&, n = name](const auto& p) { return p["name"] == n && may_be_written(p); }))
             return fail(usage, "--out " + name + ": the kernel has no such output");
     auto plan = module_.plan(kernel_, generics_, plan_arguments(false));
     if (!plan)
@@ -271,10 +276,11 @@ bool Run::convert_arguments(const nlohmann::json& planned) {
 bool Run::make_outputs(const nlohmann::json& planned) {
     for (const auto& p : planned) {
         const std::string name = p["name"];
-        if (p["mode"] == "in") continue;
+        const bool pointer = p["mode"] == "in" && outs_.count(name);
+        if (p["mode"] == "in" && !pointer) continue;
         outputs_.push_back(name);
         if (buffers_.count(name)) {
-            if (p["mode"] == "inout") inouts_.push_back(name);
+            if (p["mode"] == "inout" || pointer) inouts_.push_back(name);
             continue;
         }
         Buffer& buffer = buffers_[name];

@@ -131,7 +131,8 @@ enum { TEGULA_HOST = 0, TEGULA_CUDA = 2 };
 typedef struct tegula_tensor {
     void* data;             /* what kernels write must be writable memory */
     size_t bytes;           /* size of the storage at `data`; checked against type, extents and layout */
-    const char* type;       /* element type as written in the language: "f16", "i3", "mxfp4" (a type visible in the module) */
+    const char* type;       /* element type as written in the language: "f16", "i3", "mxfp4" (a type visible in the module); "ptr<f16>":
+                               addresses of such elements, of 8 bytes each (tegula_run_options.reachable); numbers of type "u64" may be addresses, too */
     int32_t rank;           /* 0..8 */
     const int64_t* extents; /* logical extents, `rank` of them */
     const int64_t* strides; /* in elements, not negative, whole-byte types only; where the tensor is written no two elements share a place. NULL:
@@ -185,6 +186,11 @@ typedef struct {
     double*
         run_seconds; /* launches: receives the time of the run itself, without binding and compiling; on a GPU the kernel's own. NULL: not measured */
     double* copy_seconds; /* launches: receives the time that copies between host memory and a GPU took; 0 elsewhere. NULL: not measured */
+    const tegula_tensor* reachable; /* launches: memory that addresses among the arguments lead to (tables of pointers, numbers that become pointers),
+                                     * beside the arguments themselves, `reachable_count` of them; kernels may write it. Of each count data, bytes,
+                                     * device_type and device_id. On interp, cpu and in checked runs pointers reach nothing else; on cuda tables in
+                                     * host memory are copied with what they lead to, and of memory of the device nothing need be named */
+    size_t reachable_count;
 } tegula_run_options;
 TEGULA_API void tegula_run_options_init(tegula_run_options* options, size_t size);
 

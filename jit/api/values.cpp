@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "jit/api/handles.h"
 
@@ -270,6 +271,20 @@ bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSin
     out.run_seconds = o.run_seconds;
     out.copy_seconds = o.copy_seconds;
     out.measure = o.run_seconds || o.copy_seconds;
+    for (size_t i = 0; o.reachable && i < o.reachable_count; ++i) {
+        const tegula_tensor& t = o.reachable[i];
+        if (t.bytes > INT64_MAX || (t.bytes && !t.data) || (t.device_type != TEGULA_HOST && t.device_type != TEGULA_CUDA)) {
+            sink.report(Diag::api_usage, {}, {"reachable memory " + std::to_string(i) + " has no data, too many bytes or an unknown device_type"});
+            return false;
+        }
+        TensorView& view = out.reachable.emplace_back();
+        view.elem = id_of(Fmt::u8);
+        view.extents.push(static_cast<int64_t>(t.bytes));
+        view.data = static_cast<uint8_t*>(t.data);
+        view.bytes = t.bytes;
+        view.memory = t.device_type == TEGULA_CUDA ? Memory::cuda : Memory::host;
+        view.device = t.device_id;
+    }
     out.cancel = &engine.cancelled();
     if (o.print) out.print = [fn = o.print, user = o.user](std::string_view text) { call_host("print", fn, user, text.data(), text.size()); };
     if (o.progress)
@@ -305,7 +320,11 @@ std::string read_tensor(LoadedModule& module, const tegula_tensor& t, bool stora
     if (t.rank < 0 || t.rank > kMaxRank) return "rank " + std::to_string(t.rank) + " is not in 0 .. 8";
     if (t.rank > 0 && !t.extents) return "the extents are NULL";
     std::string why;
-    const auto format = read_type(module, t.type, why);
+    const std::string_view text = t.type ? t.type : "";
+    constexpr std::string_view kPointer = "ptr<";
+    const bool pointers = text.starts_with(kPointer) && text.ends_with('>');  // stored as addresses
+    auto format = read_type(module, pointers ? std::string(text.substr(4, text.size() - 5)).c_str() : t.type, why);
+    if (format && pointers) view.pointee = std::exchange(*format, id_of(Fmt::u64));
     const auto layout = format ? read_layout(module, t.layout, why) : std::nullopt;
     if (!layout) return why;
     for (int32_t d = 0; d < t.rank; ++d) view.extents.push(t.extents[d]);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lang/ir.h"
+#include "lang/pointer_code.h"
 
 namespace tegula::cpu {
 
@@ -45,11 +46,9 @@ struct ArgLayout {
     std::vector<ParamSlots> params;
     uint32_t slots = 0;
 };
+/// Behind the slots of parameters, where the function follows addresses: how many objects a launch names behind its arguments, then of each the first
+/// three slots of a tensor.
 ArgLayout make_arg_layout(const ir::Function& fn, const std::vector<TensorTrait>& traits);
-
-/// Pointers are 64-bit values as in the interpreter: (argument number + 1) << 48 | (element + 2^47); 0 belongs to none.
-constexpr uint64_t kPointerBias = uint64_t{1} << 47;
-constexpr uint64_t kPointerOffset = (uint64_t{1} << 48) - 1;
 
 /// What the `checked` variant reports of an instruction.
 enum class Failure : uint32_t { division_by_zero, division_overflow, gather_out_of_range, assumption };
@@ -78,6 +77,8 @@ struct Support {
     void (*failed_check)(State*, uint32_t inst, uint32_t failure, int64_t element, uint64_t code);
     /// `checked` variant: reports `code`, which a cast with `overflow = trap` converts, when it does not fit. `seed`: of stochastic rounding.
     void (*check_cast)(State*, uint32_t inst, int64_t element, uint64_t code, uint64_t seed);
+    /// ptr_at, ptr_address: addresses to pointers, or back; dense.
+    void (*convert_pointers)(State*, uint32_t inst, const uint64_t* in, uint64_t* out);
 };
 
 /// One worker. Emitted code knows the offsets of the first fields (static_asserts in codegen.cpp).

@@ -92,14 +92,15 @@ void append_raw(std::string& key, const T& value) {
 }  // namespace
 
 CompileOptions variant_options(const ir::Function& fn, const std::vector<bool>& written, std::span<const Argument> args) {
-    TEGULA_CHECK(args.size() == fn.params.size(), "arguments do not match parameters");
+    TEGULA_CHECK(args.size() >= fn.params.size(), "arguments do not match parameters");
     CompileOptions options;
-    options.tensors.resize(args.size());
-    for (size_t i = 0; i < args.size(); ++i) {
+    options.tensors.resize(fn.params.size());
+    options.may_alias = follows_addresses(fn);
+    for (size_t i = 0; i < fn.params.size(); ++i) {
         const ir::ValueId value = fn.params[i].value;
         const bool memory = fn.type(value).kind == Type::tensor || fn.type(value).pointer;
         TEGULA_CHECK(memory == is_memory(args[i]), "argument of the wrong kind");
-        for (size_t j = 0; j < args.size() && memory; ++j)
+        for (size_t j = 0; j < fn.params.size() && memory; ++j)
             if (j != i && written[i] && is_memory(args[j]) && overlap(args[i].t, args[j].t)) options.may_alias = true;
         if (fn.type(value).kind != Type::tensor) continue;
         const unsigned bits = fn.elem(value).bits;
@@ -116,7 +117,7 @@ CompileOptions variant_options(const ir::Function& fn, const std::vector<bool>& 
 void mark_streamed(const ir::Function& fn, const std::vector<bool>& streamable, std::span<const Argument> args, uint64_t cache_bytes,
                    CompileOptions& options) {
     if (options.may_alias || options.bounds) return;
-    for (size_t i = 0; i < args.size(); ++i) {
+    for (size_t i = 0; i < fn.params.size(); ++i) {
         if (!streamable[i] || options.tensors[i].strided) continue;
         const TensorArg& t = args[i].t;
         const uint64_t element = fn.elem(fn.params[i].value).bits / 8;
@@ -128,7 +129,12 @@ void mark_streamed(const ir::Function& fn, const std::vector<bool>& streamable, 
 std::vector<uint64_t> argument_block(const ir::Function& fn, const CompileOptions& options, std::span<const Argument> args) {
     const ArgLayout layout = make_arg_layout(fn, options.tensors);
     std::vector<uint64_t> out(layout.slots);
-    for (size_t i = 0; i < args.size(); ++i) {
+    if (follows_addresses(fn)) {
+        out.push_back(args.size() - fn.params.size());
+        for (const Argument& a : args.subspan(fn.params.size()))
+            out.insert(out.end(), {reinterpret_cast<uint64_t>(a.t.data), a.t.data ? a.t.bytes : 0, static_cast<uint64_t>(INT64_MAX)});
+    }
+    for (size_t i = 0; i < fn.params.size(); ++i) {
         const ParamSlots& slots = layout.params[i];
         const Argument& a = args[i];
         uint64_t* at = out.data() + slots.first;

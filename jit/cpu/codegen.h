@@ -257,6 +257,7 @@ public:
     /// Calls a field of Support; the state comes first.
     llvm::Value* call_support(size_t field_offset, llvm::Type* result, std::vector<llvm::Value*> args);
     llvm::Value* argument_slot(uint32_t slot);  ///< i64, read once at the function's start
+    void convert_pointers(ir::InstId id);
     llvm::AllocaInst* local(llvm::Type* type, unsigned count = 1);
 
     /// Finds the first point of a shape, in row-major order, at which `bad` (i1 per lane) holds, and emits `report` with its number (i64) for it.

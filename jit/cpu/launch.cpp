@@ -248,7 +248,7 @@ RunResult KernelProgram::execute(Launch& launch, const Ready& ready) const {
         if (p.position <= launch.failed) options.print(p.text);
     if (launch.failure) std::rethrow_exception(launch.failure);
     for (size_t i = 0; i < launch.args.size(); ++i)  // emitted code does not trace single elements
-        if (const TensorArg& t = launch.args[i].t; launch.args[i].kind != Argument::scalar && written_[i] && t.initialised)
+        if (const TensorArg& t = launch.args[i].t; launch.args[i].kind != Argument::scalar && (i >= written_.size() || written_[i]) && t.initialised)
             std::memset(t.initialised, 1, t.bytes);
     RunResult result = launch.result();
     result.seconds = seconds;

@@ -152,6 +152,8 @@ bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k) {
         case Op::histogram:
         case Op::print:
         case Op::contract:
+        case Op::ptr_at:
+        case Op::ptr_address:
             return true;
         case Op::reduce:  // a chain along the last dimension takes single elements
             return fn.attrs(inst)[1] == 1 && runs_along(fn, inst, fn.attrs(inst)[2]);

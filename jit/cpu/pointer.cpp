@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "lang/tensor_strides.h"
+
 namespace tegula::cpu {
 
 using ir::Access;
@@ -89,6 +91,11 @@ Value* PointerEmitter::reach(Value* pointer, Value* lane, const std::function<Va
     Value* known = b_.CreateICmpULT(argument, g_.i64(static_cast<int64_t>(table.size())));
     Value* safe = b_.CreateSelect(known, argument, g_.i64(0));
     Value* first = b_.CreateLoad(b_.getInt64Ty(), b_.CreateGEP(b_.getInt64Ty(), global, safe));
+    if (follows_addresses(fn_)) {  // behind the arguments
+        Value* behind = b_.CreateSub(argument, g_.i64(static_cast<int64_t>(table.size())));
+        Value* slot = b_.CreateAdd(b_.CreateMul(behind, g_.i64(3)), g_.i64(int64_t{g_.args_layout_.slots} + 1));
+        first = b_.CreateSelect(b_.CreateICmpULT(behind, slot_at(g_.i64(g_.args_layout_.slots))), slot, first);
+    }
     Value* element = b_.CreateSub(b_.CreateAnd(pointer, kPointerOffset), g_.i64(static_cast<int64_t>(kPointerBias)));
     const auto fail = [&] {
         g_.call_support(offsetof(Support, bad_pointer), b_.getVoidTy(), {g_.i32(id_.v), lane, pointer});
@@ -243,6 +250,20 @@ void Codegen::cpu_ptr_atomic(ir::InstId id) {
 }
 
 void Codegen::cpu_ptr_load(ir::InstId id) { emit_root(id); }
+
+/// Objects are looked up by the run-time side.
+void Codegen::convert_pointers(ir::InstId id) {
+    const ir::ValueId from = fn_.operands(fn_.inst(id))[0], to = fn_.result(id);
+    const auto call = [&](Value* in, Value* out) { call_support(offsetof(Support, convert_pointers), b_.getVoidTy(), {i32(id.v), in, out}); };
+    if (!is_scalar(to)) return call(buffer(from).base, buffer(to).base);
+    Value *in = local(b_.getInt64Ty()), *out = local(b_.getInt64Ty());
+    b_.CreateStore(scalar(from), in);
+    call(in, out);
+    define(to, b_.CreateLoad(b_.getInt64Ty(), out));
+}
+
+void Codegen::cpu_ptr_at(ir::InstId id) { convert_pointers(id); }
+void Codegen::cpu_ptr_address(ir::InstId id) { convert_pointers(id); }
 
 void Codegen::cpu_tensor_ptr(ir::InstId id) {
     const uint64_t number = static_cast<uint64_t>(param_of_[fn_.operands(fn_.inst(id))[0].v]) + 1;

@@ -29,8 +29,7 @@ std::string element_text(const Format& f, bool pointer, const void* data, int64_
     if (!pointer) return number_text(f, container_code(f, data, i), spec);
     uint64_t code = 0;
     std::memcpy(&code, static_cast<const uint8_t*>(data) + i * 8, 8);
-    const int64_t offset = static_cast<int64_t>(code & kPointerOffset) - static_cast<int64_t>(kPointerBias);
-    return code ? "ptr(argument " + std::to_string((code >> 48) - 1) + ", element " + std::to_string(offset) + ")" : "ptr(none)";
+    return pointer_text(code);
 }
 
 /// Runs `call`; what it throws becomes the failure of the launch.
@@ -79,10 +78,35 @@ void on_bad_pointer(State* state, uint32_t inst, int64_t lane, uint64_t pointer)
             return w.report(inst, Diag::pointer_without_object, {verb_of(i.op)}, lane, &shape);
         const TensorArg& t = args[argument - 1].t;
         uint64_t reachable = (t.data ? t.bytes : 0) * 8 / fn.elem(pointers).bits;
-        if (fn.type(fn.params[argument - 1].value).pointer) reachable = std::min(reachable, static_cast<uint64_t>(t.extents.rank ? t.extents[0] : 0));
-        const int64_t element = static_cast<int64_t>((pointer & kPointerOffset) - kPointerBias);
-        w.report(inst, Diag::pointer_out_of_range, {verb_of(i.op), std::to_string(element), fn.params[argument - 1].name, std::to_string(reachable)},
+        const bool named = argument <= fn.params.size();
+        if (named && fn.type(fn.params[argument - 1].value).pointer)
+            reachable = std::min(reachable, static_cast<uint64_t>(t.extents.rank ? t.extents[0] : 0));
+        const int64_t element = pointer_element(pointer);
+        w.report(inst, Diag::pointer_out_of_range,
+                 {verb_of(i.op), std::to_string(element), named ? fn.params[argument - 1].name : unnamed_object(argument - 1, fn.params.size()),
+                  std::to_string(reachable)},
                  lane, &shape);
+    });
+}
+
+/// Where the launch's arguments lie, for addresses.
+std::vector<Reach> objects_of(std::span<const Argument> args) {
+    std::vector<Reach> out;
+    for (const Argument& a : args)
+        out.push_back(a.kind == Argument::scalar || !a.t.data ? Reach{} : Reach{static_cast<uint8_t*>(a.t.data), a.t.bytes});
+    return out;
+}
+
+void on_convert_pointers(State* state, uint32_t inst, const uint64_t* in, uint64_t* out) {
+    guarded(state, [&](Worker& w) {
+        const ir::Function& fn = *state->fn;
+        const ir::Inst& i = fn.inst(ir::InstId{inst});
+        const ir::ValueId from = fn.operands(i)[0], to = fn.result(i);
+        const bool made = i.op == ir::Op::ptr_at;
+        const unsigned bits = fn.elem(made ? to : from).bits;
+        const std::vector<Reach> objects = objects_of(w.launch().args);
+        for (int64_t k = 0; k < fn.type(to).shape.elements(); ++k)
+            out[k] = made ? pointer_to(in[k], bits, objects) : address_of(in[k], bits, objects);
     });
 }
 
@@ -116,8 +140,8 @@ void on_check_cast(State* state, uint32_t inst, int64_t element, uint64_t code, 
 }  // namespace
 
 const Support& support() {
-    static constexpr Support kSupport{on_tick,   on_print, on_failed_assert, on_bad_pointer,  on_outside,
-                                      on_atomic, on_sort,  on_histogram,     on_failed_check, on_check_cast};
+    static constexpr Support kSupport{on_tick, on_print,     on_failed_assert, on_bad_pointer, on_outside,         on_atomic,
+                                      on_sort, on_histogram, on_failed_check,  on_check_cast,  on_convert_pointers};
     return kSupport;
 }
 

@@ -26,8 +26,8 @@ std::vector<int64_t> pitches(const Layout& layout, const TensorArg& t, unsigned 
 }
 
 /// Are all pitches but the contiguous one multiples of 16 bytes (and such as tensor maps can hold)?
-bool rows_aligned(const Layout& layout, const TensorArg& t, unsigned bits, bool strided) {
-    const std::vector<int64_t> strides = pitches(layout, t, bits, strided);
+bool rows_aligned(const Layout& layout, const TensorArg& t, unsigned bits, bool strided, bool pitched) {
+    const std::vector<int64_t> strides = pitches(layout, t, bits, strided || pitched);
     const bool logical = strided || layout.kind() == Layout::Kind::row || layout.kind() == Layout::Kind::col;
     size_t contiguous = strided || strides.empty() ? strides.size() : layout.kind() == Layout::Kind::col ? 0 : strides.size() - 1;
     for (size_t d = 0; d < strides.size(); ++d) {
@@ -37,6 +37,8 @@ bool rows_aligned(const Layout& layout, const TensorArg& t, unsigned bits, bool 
     }
     return true;
 }
+
+bool has_own_strides(const GpuTensor& trait) { return trait.strided || trait.pitched; }
 
 TensorMapType map_type(const Format& f) {
     switch (f.bits) {
@@ -51,12 +53,39 @@ TensorMapType map_type(const Format& f) {
     }
 }
 
+/// Parameters that pointers are made from, through arithmetic or loads.
+void find_addresses(const ir::Function& fn, ParamFacts& out) {
+    std::vector<ir::ValueId> work;
+    for (uint32_t b = 0; b < fn.block_count(); ++b)
+        for (ir::InstId id : fn.block(ir::BlockId{b}).insts)
+            if (fn.inst(id).op == ir::Op::ptr_at) work.push_back(fn.operands(fn.inst(id))[0]);
+    std::vector<bool> seen(fn.value_count());
+    while (!work.empty()) {
+        const ir::ValueId v = work.back();
+        work.pop_back();
+        if (seen[v.v]) continue;
+        seen[v.v] = true;
+        for (size_t i = 0; i < fn.params.size(); ++i) {
+            const Type& type = fn.type(v);
+            if (fn.params[i].value != v || type.pointer || !fn.elem(v).is_int() || fn.elem(v).bits != 64) continue;
+            if (type.kind == Type::tensor && type.mode == Mode::in) out.tables.push_back(i);
+            if (fn.params[i].kind == ir::Param::scalar) out.addresses.push_back(i);
+        }
+        const ir::Inst* def = fn.def(v);
+        if (!def || (!ir::has_trait(def->op, ir::PURE) && def->op != ir::Op::load)) continue;
+        const auto operands = fn.operands(*def);
+        for (const ir::ValueId o : def->op == ir::Op::load ? operands.first(1) : operands) work.push_back(o);
+    }
+}
+
 }  // namespace
 
 ParamFacts find_param_facts(const ir::Function& fn) {
     ParamFacts out;
     out.written = written_params(fn);
     out.reports = find_reports(fn);
+    out.writes_anywhere = follows_addresses(fn);
+    find_addresses(fn, out);
     for (const ir::Param& p : fn.params)
         out.alignment.push_back(p.kind == ir::Param::tensor || p.kind == ir::Param::pointer ? element_alignment(fn.elem(p.value)) : 1);
     return out;
@@ -64,17 +93,28 @@ ParamFacts find_param_facts(const ir::Function& fn) {
 
 GpuTensor tensor_trait(const ir::Function& fn, size_t param, const TensorArg& t, uint64_t address) {
     const unsigned bits = fn.elem(fn.params[param].value).bits;
-    const Layout& layout = fn.types().layout(fn.type(fn.params[param].value).layout);
+    const ir::PointerView* view = fn.params[param].view.get();
     GpuTensor out;
+    out.turned = view && view->may_turn && t.strides[0] == 1 && t.strides[1] != 1;
+    const Layout by_columns = Layout::col();
+    const Layout& layout = out.turned ? by_columns : fn.types().layout(fn.type(fn.params[param].value).layout);
     out.strided = is_strided(layout, t, bits);
+    if (out.turned) {
+        out.pitched = true;
+        out.strided = false;
+    } else if (out.strided && t.extents.rank > 0 && (layout.kind() == Layout::Kind::row || layout.kind() == Layout::Kind::col)) {
+        const size_t contiguous = layout.kind() == Layout::Kind::col ? 0 : t.extents.rank - size_t{1};
+        out.pitched = t.strides[contiguous] == 1;
+        out.strided = !out.pitched;
+    }
     out.aligned = address % 16 == 0;
     for (int64_t e : t.extents) out.aligned = out.aligned && e > 0 && e < kMapExtent;
-    out.aligned = out.aligned && rows_aligned(layout, t, bits, out.strided);
+    out.aligned = out.aligned && rows_aligned(layout, t, bits, out.strided, out.pitched);
     if (out.aligned && !out.strided && t.extents.rank > 0) {
         const auto contiguous = static_cast<uint64_t>(t.extents[layout.kind() == Layout::Kind::col ? 0 : t.extents.rank - 1]);
         out.whole = contiguous * bits % 128 == 0;  // extents are below kMapExtent: no overflow
     }
-    if (!out.strided && t.extents.rank > 0 && bits <= 8) {
+    if (!out.strided && !out.pitched && t.extents.rank > 0 && bits <= 8) {
         out.grain = word_grain(layout, extents_of(t), bits, address);
         out.filled = out.grain && fills_members(layout, extents_of(t));
     }
@@ -105,7 +145,7 @@ void BoundLaunch::bind_value(const KernelParam& p, std::span<const Argument> arg
         case KernelParam::stride: {
             const ir::ValueId v = fn.params[param].value;
             const Format& f = fn.elem(v);
-            const auto strides = pitches(fn.types().layout(fn.type(v).layout), args[param].t, f.bits, setup_.variant->traits[param].strided);
+            const auto strides = pitches(fn.types().layout(fn.type(v).layout), args[param].t, f.bits, has_own_strides(setup_.variant->traits[param]));
             TEGULA_CHECK(dim < strides.size(), "a stride of a dimension that is none");
             value = static_cast<uint64_t>(bit_addressed(f) ? strides[dim] : strides[dim] / f.bits);
             break;
@@ -152,7 +192,7 @@ std::string BoundLaunch::bind_map(const TensorMap& map, std::span<const Argument
     const size_t param = static_cast<size_t>(map.param);
     const TensorArg& t = args[param].t;
     const Format& f = fn.elem(fn.params[param].value);
-    const bool strided = setup_.variant->traits[param].strided;
+    const bool strided = has_own_strides(setup_.variant->traits[param]);
     const Layout& layout = fn.types().layout(fn.type(fn.params[param].value).layout);
     const auto strides = strided ? std::optional(host_strides(t, f.bits)) : layout.bit_strides(extents_of(t), f.bits);
     const size_t rank = map.order.size();

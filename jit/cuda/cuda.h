@@ -64,7 +64,7 @@ std::vector<Diagnostic> warnings_of(const CompiledKernel& kernel, const ir::Func
 
 /// What launches of one variant of a kernel have in common.
 struct LaunchTraits {
-    std::vector<GpuTensor> tensors;  ///< by parameter
+    std::vector<GpuTensor> tensors;  ///< by parameter, then by view (ir::PointerView) where the launch has them
     bool may_alias = true;           ///< tensors may overlap
     bool whole_clusters = true;      ///< the grid consists of whole clusters of the size that the kernel asks for
     bool spread = true;              ///< stretches of a split sum are CTAs of their own
@@ -134,9 +134,9 @@ public:
     Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch);
     /// `fn` is the instance before the GPU passes (its types and parameters); it and `sources` outlive the program, which shares the back
     /// end's state. Nothing is compiled before the first launch. No GPU or no compiler: an error. The first few values of the extent parameters
-    /// `row_extents` get variants of their own.
+    /// `row_extents` get variants of their own. `views`, unless null, is what `lower` starts with where traits go on behind the parameters.
     Result<std::unique_ptr<Program>> prepare(const ir::Function& fn, Lower lower, const SourceMap* sources, std::vector<size_t> row_extents = {},
-                                             Spread spread = {});
+                                             Spread spread = {}, std::shared_ptr<const ir::Function> views = {});
     /// What launches are compiled for whose tensors lie on `device` (-1: none in device memory) and whose stream is `stream`: those of devices that
     /// are none (their launches will say so) as for the first one. Null without a GPU.
     const Arch* arch_at(int device, void* stream);

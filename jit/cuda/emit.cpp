@@ -27,6 +27,8 @@ bool reads_elements(Op op) {
         case Op::load:
         case Op::atomic:
         case Op::ptr_add:
+        case Op::ptr_at:
+        case Op::ptr_address:
         case Op::ptr_load:
         case Op::ptr_store:
         case Op::ptr_atomic:

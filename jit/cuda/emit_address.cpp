@@ -62,7 +62,8 @@ int Emitter::contiguous_dimension(ir::ValueId tensor) const {
 
 Known Emitter::stride(ir::ValueId tensor, int d) {
     const int p = param_number(tensor);
-    if (contiguous_dimension(tensor) >= 0) {
+    const bool pitched = static_cast<size_t>(p) < fn_.gpu->tensors.size() && fn_.gpu->tensors[static_cast<size_t>(p)].pitched;
+    if (const int contiguous = contiguous_dimension(tensor); contiguous >= 0 && (!pitched || contiguous == d)) {
         if (const int64_t n = constant_stride(fn_, tensor, d); n >= 0) return known_int64(n);
     }
     return parameter(KernelParam::stride, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_stride");

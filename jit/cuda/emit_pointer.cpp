@@ -18,10 +18,21 @@ void Emitter::cuda_ptr_add(ir::InstId id) {
     assign(fn_.result(id), [&](const std::string& r) { return at(in[0], r) + " + (unsigned long long)" + at(in[1], r) + times(scale); });
 }
 
-/// The element behind a pointer expression.
-std::string Emitter::pointee(const Format& f, const std::string& type, const std::string& pointer) {
-    if (bit_addressed(f)) return prelude_.load_bits(f, "((const unsigned char*)(" + pointer + " >> 3))", "(long long)(" + pointer + " & 7)");
-    return "*(const " + type + "*)" + pointer;
+void Emitter::cuda_ptr_at(ir::InstId id) {
+    const ir::ValueId from = fn_.operands(fn_.inst(id))[0];
+    const std::string bits = bit_addressed(fn_.elem(fn_.result(id))) ? " << 3" : "";
+    assign(fn_.result(id), [&](const std::string& r) { return at(from, r) + bits; });
+}
+
+void Emitter::cuda_ptr_address(ir::InstId id) {
+    const ir::ValueId from = fn_.operands(fn_.inst(id))[0];
+    const std::string bits = bit_addressed(fn_.elem(from)) ? " >> 3" : "";
+    assign(fn_.result(id), [&](const std::string& r) { return at(from, r) + bits; });
+}
+
+/// An element of no whole bytes behind a pointer expression.
+std::string Emitter::pointee(const Format& f, const std::string& pointer) {
+    return prelude_.load_bits(f, "((const unsigned char*)(" + pointer + " >> 3))", "(long long)(" + pointer + " & 7)");
 }
 
 /// Number of an element among staged operands, "0" for scalars.
@@ -52,11 +63,11 @@ void Emitter::cuda_ptr_load(ir::InstId id) {
         std::string rest = other_at ? staged(in[other_at], pointers[other_at], v, r, lane_number(v, r)) : zero(v);
         if (ok != "true" && other_at && !pointers[other_at].empty()) rest = "(" + ok + " ? " + rest + " : " + zero(v) + ")";
         if (mask_at) ok = both(ok, staged(in[mask_at], pointers[mask_at], v, r, lane_number(v, r)));
-        if (const CachingText caching = plain_caching(id); !caching.stem.empty() && !bit_addressed(f)) {
-            const std::string call = access_function(type_of(v), true, ok != "true", caching) + "((const void*)(" + at(in[0], r) + ")";
+        if (!bit_addressed(f)) {  // in global memory, which compilers do not see of numbers
+            const std::string call = access_function(type_of(v), true, ok != "true", plain_caching(id)) + "((const void*)(" + at(in[0], r) + ")";
             return line(at(v, r) + " = " + call + (ok == "true" ? "" : ", " + ok + ", " + rest) + ");");
         }
-        const std::string element = pointee(f, type_of(v), at(in[0], r));
+        const std::string element = pointee(f, at(in[0], r));
         line(at(v, r) + " = " + (ok == "true" ? element : ok + " ? " + element + " : " + rest) + ";");
     });
     close();
@@ -73,11 +84,10 @@ void Emitter::cuda_ptr_store(ir::InstId id) {
         std::string ok = is_scalar(in[0]) ? "t == 0" : owns(layout(in[0]), r);
         if (masked) ok = both(ok, staged(in[2], pointers[2], in[0], r, lane_number(in[0], r)));
         const std::string pointer = at(in[0], r), value = staged(in[1], pointers[1], in[0], r, lane_number(in[0], r));
-        std::string text = "*(" + type_of(in[1]) + "*)" + pointer + " = " + value + ";";
-        if (const CachingText caching = plain_caching(id); !caching.stem.empty())
-            text = access_function(type_of(in[1]), false, false, caching) + "((void*)(" + pointer + "), " + value + ");";
-        if (bit_addressed(f)) text = write(f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value);
-        line((ok == "true" ? "" : "if (" + ok + ") ") + text);
+        if (bit_addressed(f))
+            return line((ok == "true" ? "" : "if (" + ok + ") ") + write(f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value));
+        line(access_function(type_of(in[1]), false, ok != "true", plain_caching(id)) + "((void*)(" + pointer + "), " + value +
+             (ok == "true" ? "" : ", " + ok) + ");");
     });
     close();
 }

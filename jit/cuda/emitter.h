@@ -234,7 +234,7 @@ private:
                          const std::function<std::vector<std::string>(const std::string& r)>& operands);
 
     // ---- pointers (emit_pointer.cpp) ----
-    std::string pointee(const Format& f, const std::string& type, const std::string& pointer);
+    std::string pointee(const Format& f, const std::string& pointer);
     std::string lane_number(ir::ValueId v, const std::string& r);
     std::vector<std::string> stage_lanes(ir::InstId id);  ///< stage_operands, and a meeting if there were any
 

@@ -9,6 +9,7 @@
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/timing.h"
 #include "lang/raster.h"
+#include "lang/view_arguments.h"
 
 namespace tegula::cuda {
 
@@ -52,13 +53,14 @@ private:
 class KernelProgram final : public Program {
 public:
     KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
-                  std::vector<size_t> row_extents, Spread spread)
+                  std::vector<size_t> row_extents, Spread spread, std::shared_ptr<const ir::Function> views)
         : state_(std::move(state)),
           fn_(fn),
           lower_(std::move(lower)),
           sources_(sources),
           row_extents_(std::move(row_extents)),
           spread_(std::move(spread)),
+          views_(std::move(views)),
           facts_(find_param_facts(fn)) {}
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
@@ -72,8 +74,16 @@ private:
         CUcontext context = nullptr;
         std::string error;
     };
+    /// A launch's arguments and where they lie, with those of views where this launch has them.
+    struct All {
+        std::vector<Argument> args;
+        Addresses addresses;
+    };
     Place find_place(std::span<const Argument> args, CUstream stream) const;
-    LaunchTraits traits_at(const Arch* arch, std::span<const Argument> args, const Addresses& addresses, std::span<const uint64_t, 3> grid) const;
+    /// The facts, with memory behind the arguments that only addresses lead to.
+    ParamFacts facts_of(std::span<const Argument> args) const;
+    All all_of(std::span<const Argument> args, const Staging& staging, std::span<const uint64_t, 3> grid) const;
+    LaunchTraits traits_at(const Arch* arch, const All& all, std::span<const uint64_t, 3> grid) const;
     bool spreads(const Arch& arch, std::span<const Argument> args, std::span<const uint64_t, 3> grid) const;
     VariantResult variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const;
     VariantResult make_variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const;
@@ -88,18 +98,13 @@ private:
     const SourceMap* sources_;
     std::vector<size_t> row_extents_;
     Spread spread_;
+    std::shared_ptr<const ir::Function> views_;
     mutable std::map<std::vector<uint64_t>, bool> spreads_;  ///< what it has said, by architecture, grid and scalars
     ParamFacts facts_;
     mutable std::mutex mutex_;
     mutable std::set<std::vector<std::pair<size_t, int64_t>>> known_extents_;  ///< that variants are made for
     mutable std::map<std::string, std::shared_ptr<Slot>> slots_;
 };
-
-Addresses addresses_of(std::span<const Argument> args, const Staging& staging) {
-    Addresses out;
-    for (size_t i = 0; i < args.size(); ++i) out.push_back(staging.address(args, i));
-    return out;
-}
 
 void add_error(RunResult& result, const std::string& text) {
     DiagSink sink(1);
@@ -110,6 +115,7 @@ void add_error(RunResult& result, const std::string& text) {
 /// Nothing runs: two arguments have no copy on the device in which all their elements are where GPUs access them.
 void refuse(RunResult& result, const ir::Function& fn, std::span<const Argument> args, Staging::Conflict of) {
     const auto [low, high] = of;
+    TEGULA_CHECK(low < fn.params.size() && high < fn.params.size(), "memory without elements is aligned everywhere");
     const auto named = [&](size_t i) { return "`" + fn.elem(fn.params[i].value).name + "`"; };
     const uint64_t apart = reinterpret_cast<uint64_t>(args[high].t.data) - reinterpret_cast<uint64_t>(args[low].t.data);
     const unsigned alignment = std::min(element_alignment(fn.elem(fn.params[low].value)), element_alignment(fn.elem(fn.params[high].value)));
@@ -198,25 +204,49 @@ bool KernelProgram::spreads(const Arch& arch, std::span<const Argument> args, st
     return spreads_[std::move(key)] = found;
 }
 
-LaunchTraits KernelProgram::traits_at(const Arch* arch, std::span<const Argument> args, const Addresses& addresses,
-                                      std::span<const uint64_t, 3> grid) const {
-    TEGULA_CHECK(args.size() == fn_.params.size(), "arguments do not match parameters");
+ParamFacts KernelProgram::facts_of(std::span<const Argument> args) const {
+    ParamFacts out = facts_;
+    out.written.resize(args.size(), facts_.writes_anywhere);
+    out.alignment.resize(args.size(), 1);
+    return out;
+}
+
+KernelProgram::All KernelProgram::all_of(std::span<const Argument> args, const Staging& staging, std::span<const uint64_t, 3> grid) const {
+    const size_t named = fn_.params.size();
+    TEGULA_CHECK(args.size() >= named, "arguments do not match parameters");
+    All all;
+    if (auto more = views_ ? with_views(*views_, args.first(named), grid) : std::nullopt)
+        all.args = std::move(*more);
+    else
+        all.args.assign(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(named));
+    for (size_t i = 0; i < named; ++i) all.addresses.push_back(staging.address(args, i));
+    for (size_t i = named; i < all.args.size(); ++i) {
+        const size_t of = views_->params[i].view->of;
+        const uint64_t behind = reinterpret_cast<uint64_t>(all.args[i].t.data) - reinterpret_cast<uint64_t>(args[of].t.data);
+        all.addresses.push_back(all.addresses[of] ? all.addresses[of] + behind : 0);
+    }
+    return all;
+}
+
+LaunchTraits KernelProgram::traits_at(const Arch* arch, const All& all, std::span<const uint64_t, 3> grid) const {
+    const ir::Function& fn = all.args.size() > fn_.params.size() ? *views_ : fn_;
+    const std::span<const Argument> own = std::span(all.args).first(fn_.params.size());
     LaunchTraits out;
-    out.tensors.resize(args.size());
-    for (size_t i = 0; i < args.size(); ++i)
-        if (fn_.type(fn_.params[i].value).kind == Type::tensor) out.tensors[i] = tensor_trait(fn_, i, args[i].t, addresses[i]);
-    for (const size_t p : row_extents_) out.extents.emplace_back(p, static_cast<int64_t>(args[p].code));
-    out.may_alias = find_alias(facts_, args, addresses);
-    if (spread_ && arch) out.spread = spreads(*arch, args, grid);
+    out.tensors.resize(all.args.size());
+    for (size_t i = 0; i < all.args.size(); ++i)
+        if (fn.type(fn.params[i].value).kind == Type::tensor) out.tensors[i] = tensor_trait(fn, i, all.args[i].t, all.addresses[i]);
+    for (const size_t p : row_extents_) out.extents.emplace_back(p, static_cast<int64_t>(own[p].code));
+    out.may_alias = find_alias(facts_, own, all.addresses);
+    if (spread_ && arch) out.spread = spreads(*arch, own, grid);
     out.whole_clusters = has_whole_clusters(wanted_cluster(fn_), grid);
     return out;
 }
 
 std::vector<GpuTensor> KernelProgram::traits(std::span<const Argument> args, bool& may_alias) const {
     Staging staging(*state_->driver(), nullptr, nullptr);
-    staging.plan(args, facts_);
+    staging.plan(args, facts_of(args));
     static constexpr uint64_t kOne[3] = {1, 1, 1};  // which tensors are where does not depend on the grid
-    LaunchTraits found = traits_at(nullptr, args, addresses_of(args, staging), kOne);
+    LaunchTraits found = traits_at(nullptr, all_of(args, staging, kOne), kOne);
     may_alias = found.may_alias;
     return std::move(found.tensors);
 }
@@ -275,9 +305,10 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     if (const CUresult code = driver.cuStreamIsCapturing(stream, &capturing); code != kCudaSuccess) return driver.error("cuStreamIsCapturing", code);
 
     Staging staging(driver, driver.pool(place.device), stream);
-    if (const auto conflict = staging.plan(args, facts_)) return refuse(result, fn_, args, *conflict), std::string();
+    const ParamFacts facts = facts_of(args);
+    if (const auto conflict = staging.plan(args, facts)) return refuse(result, fn_, args, *conflict), std::string();
     const Arch& arch = *driver.device(place.device)->arch;
-    VariantResult found = variant(arch, traits_at(&arch, args, addresses_of(args, staging), grid), options.cancel);
+    VariantResult found = variant(arch, traits_at(&arch, all_of(args, staging, grid), grid), options.cancel);
     result.diagnostics = std::move(found.warnings);
     poll(options.cancel);
     if (!found) return found.error;
@@ -289,9 +320,15 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     const CopyTime copies(driver, stream, options.measure && !capturing && !staging.empty(), result.copy_seconds);
     if (const CUresult code = copies.timed([&] { return staging.upload(); }); code != kCudaSuccess)
         return driver.error("copying arguments to the device", code);
+    std::vector<std::vector<uint64_t>> tables(facts.tables.size());  // until the launch has begun, which copies them
+    for (size_t k = 0; k < tables.size(); ++k)
+        if (const CUresult code = staging.translate(args, facts.tables[k], tables[k]); code != kCudaSuccess)
+            return driver.error("copying addresses to the device", code);
     BoundLaunch launch;
     BoundLaunch::Setup setup{state_, *found, place.device, place.context, stream, driver.pool(place.device), listen};
-    if (std::string error = launch.bind(std::move(setup), args, addresses_of(args, staging), grid); !error.empty()) return error;
+    All all = all_of(args, staging, grid);
+    for (const size_t i : facts.addresses) all.args[i].code = staging.translated(all.args[i].code);
+    if (std::string error = launch.bind(std::move(setup), all.args, all.addresses, grid); !error.empty()) return error;
     CUresult code = kCudaSuccess;
     const auto enqueue = [&](CUstream on) { return (code = launch.launch_all(on, options.cancel)) == kCudaSuccess; };
     if (options.measure && !capturing)
@@ -306,13 +343,14 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
 std::string KernelProgram::finish(const BoundLaunch& launch, const Staging& staging, const CopyTime& copies, std::span<const Argument> args,
                                   const RunOptions& options, RunResult& result) const {
     const Driver& driver = *state_->driver();
-    if (const CUresult code = copies.timed([&] { return staging.download(args, facts_.written); }); code != kCudaSuccess)
+    if (const CUresult code = copies.timed([&] { return staging.download(args, facts_of(args).written); }); code != kCudaSuccess)
         return driver.error("copying results to the host", code);
     RunResult reported = launch.collect(options.stream, options);  // waits
     if (reported.status != RunResult::ok && result.status == RunResult::ok) result.status = reported.status;
     for (Diagnostic& d : reported.diagnostics) result.diagnostics.push_back(std::move(d));
     for (size_t i = 0; i < args.size(); ++i)  // a GPU does not trace single elements
-        if (args[i].kind != Argument::scalar && facts_.written[i] && args[i].t.initialised) std::memset(args[i].t.initialised, 1, args[i].t.bytes);
+        if (args[i].kind != Argument::scalar && (i >= facts_.written.size() || facts_.written[i]) && args[i].t.initialised)
+            std::memset(args[i].t.initialised, 1, args[i].t.bytes);
     return {};
 }
 
@@ -331,13 +369,13 @@ Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<
         return out;
     }
     Staging staging(driver, nullptr, nullptr);
-    if (staging.plan(args, facts_) || !staging.empty()) {
+    if (staging.plan(args, facts_of(args)) || !staging.empty()) {
         out.error = "a prepared launch takes tensors in device memory only";
         return out;
     }
-    const Addresses addresses = addresses_of(args, staging);
+    const All all = all_of(args, staging, grid);
     const Arch& arch = *driver.device(place.device)->arch;
-    VariantResult found = variant(arch, traits_at(&arch, args, addresses, grid), cancel);
+    VariantResult found = variant(arch, traits_at(&arch, all, grid), cancel);
     out.warnings = std::move(found.warnings);
     if (!found) {
         out.error = found.error;
@@ -347,7 +385,7 @@ Result<std::unique_ptr<PreparedLaunch>> KernelProgram::prepare_launch(std::span<
     // Not on the caller's stream, which may be captured, nor on the default one, which waits for others.
     const CUstream own = reinterpret_cast<CUstream>(kPerThreadStream);
     BoundLaunch::Setup setup{state_, *found, place.device, place.context, own, nullptr, true};
-    out.error = launch->bind(std::move(setup), args, addresses, grid);
+    out.error = launch->bind(std::move(setup), all.args, all.addresses, grid);
     if (out.error.empty()) out.value = std::move(launch);
     return out;
 }
@@ -360,8 +398,9 @@ Loaded::~Loaded() {
 }
 
 std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
-                                      std::vector<size_t> row_extents, Spread spread) {
-    return std::make_unique<KernelProgram>(std::move(state), fn, std::move(lower), sources, std::move(row_extents), std::move(spread));
+                                      std::vector<size_t> row_extents, Spread spread, std::shared_ptr<const ir::Function> views) {
+    return std::make_unique<KernelProgram>(std::move(state), fn, std::move(lower), sources, std::move(row_extents), std::move(spread),
+                                           std::move(views));
 }
 
 }  // namespace tegula::cuda

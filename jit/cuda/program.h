@@ -12,12 +12,15 @@
 namespace tegula::cuda {
 
 std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
-                                      std::vector<size_t> row_extents, Spread spread);
+                                      std::vector<size_t> row_extents, Spread spread, std::shared_ptr<const ir::Function> views);
 
 /// What is known of a kernel's parameters without looking at arguments.
 struct ParamFacts {
     std::vector<bool> written;  ///< by parameter: tensors written by mode or through their address, pointers when anything is stored through one
     std::vector<unsigned> alignment;  ///< by parameter: of the first element (element_alignment); 1 for scalars
+    std::vector<size_t> tables;       ///< tensors that hold addresses
+    std::vector<size_t> addresses;    ///< numbers that are addresses
+    bool writes_anywhere = false;     ///< stores through pointers that were made from addresses
     Reports reports;
 };
 ParamFacts find_param_facts(const ir::Function& fn);
@@ -120,6 +123,11 @@ public:
     CUresult upload();
     /// Address of parameter `i` on the device, 0 for scalars; before upload(), an address with the same alignment.
     CUdeviceptr address(std::span<const Argument> args, size_t i) const;
+    /// Of a staged array of addresses (after upload): those of host memory that is staged, too, become those of the copies. `kept` holds what is
+    /// copied.
+    CUresult translate(std::span<const Argument> args, size_t i, std::vector<uint64_t>& kept) const;
+    /// The same of one address.
+    uint64_t translated(uint64_t address) const;
     /// Copies what parameters with `written` hold back to the host (in stream order; the caller waits).
     CUresult download(std::span<const Argument> args, const std::vector<bool>& written) const;
 

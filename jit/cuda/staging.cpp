@@ -1,5 +1,6 @@
 // Copies of host tensors on the device for the length of one run.
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "jit/cuda/program.h"
@@ -91,6 +92,22 @@ CUresult Staging::upload() {
         if (code != kCudaSuccess) return code;
     }
     return kCudaSuccess;
+}
+
+uint64_t Staging::translated(uint64_t address) const {
+    const auto holds = [&](const HostRange& r, uint64_t end) { return address >= r.begin && address < end; };
+    auto range = std::find_if(ranges_.begin(), ranges_.end(), [&](const HostRange& r) { return holds(r, r.end); });
+    if (range == ranges_.end())  // right behind the end
+        range = std::find_if(ranges_.begin(), ranges_.end(), [&](const HostRange& r) { return holds(r, r.end + 1); });
+    return range == ranges_.end() ? address : range->base + (address - range->begin);
+}
+
+CUresult Staging::translate(std::span<const Argument> args, size_t i, std::vector<uint64_t>& kept) const {
+    if (range_of_[i] < 0) return kCudaSuccess;
+    kept.resize(args[i].t.bytes / sizeof(uint64_t));
+    std::memcpy(kept.data(), args[i].t.data, kept.size() * sizeof(uint64_t));
+    for (uint64_t& address : kept) address = translated(address);
+    return driver_.cuMemcpyHtoDAsync(address(args, i), kept.data(), kept.size() * sizeof(uint64_t), stream_);
 }
 
 CUdeviceptr Staging::address(std::span<const Argument> args, size_t i) const {

@@ -121,6 +121,7 @@ struct LaunchOptions : RunOptions {
     bool compare_expressions = true;  ///< with compare: expressions of host statements too
     bool order_free = false;          ///< with compare: no order of programs shows, so that old values of atomics are compared too
     bool native_checks = false;       ///< with checked: on the machine `cpu` its own checks alone, without the interpreter
+    std::vector<TensorView> reachable;  ///< memory that addresses in arguments may lead to, beside the arguments
     bool unnamed = false;             ///< nobody chose the machine: run_tests goes through all of Engine::machines()
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
     double* run_seconds = nullptr;                                ///< where the host wants the time of the run

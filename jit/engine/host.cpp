@@ -475,9 +475,15 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
             diags_->report(Diag::host_output, call.span, {std::string(kernel.name.text), "a tensor and a part of it"});
             return std::nullopt;
         }
+    LaunchOptions options = options_;
+    const std::vector<std::shared_ptr<HostTensor>> behind = reachable(keep);
+    for (const std::shared_ptr<HostTensor>& t : behind) {
+        if (before_write_) before_write_(t);
+        options.reachable.push_back(t->view());
+    }
     auto before = std::chrono::steady_clock::now();
     double measured = 0;
-    Status status = engine_.launch(home, kernel, given, args, options_, *diags_, call.span, &measured);
+    Status status = engine_.launch(home, kernel, given, args, options, *diags_, call.span, &measured);
     launch_seconds_ += measured > 0 ? measured : std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
     for (const WrittenPart& part : parts) put_back(part);
     if (status == Status::cancelled) throw HostStopped{status};

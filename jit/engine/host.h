@@ -159,6 +159,8 @@ private:
     void tensor_operand(const HostValue& value, Span span, sema::HostOperand& out);
     std::optional<std::vector<HostValue>> iterate_range(const ast::RangeExpr& range);
     std::optional<LaunchArgument> to_argument(HostValue& value, Span span);
+    /// The memory that addresses of a launch may lead to, none of it named twice.
+    std::vector<std::shared_ptr<HostTensor>> reachable(std::span<const HostValue> args);
     bool written(const HostValue& value, Span span);  ///< has every element of its tensors a value? Reported when not
     std::optional<TileData> as_tile(const HostValue& value, Span span);
     sema::HostResolver resolver();
@@ -189,6 +191,7 @@ private:
     DiagSink* diags_;  ///< assert_fails looks at the diagnostics of one launch alone
     std::deque<std::map<std::string, HostValue, std::less<>>> scopes_{1};
     std::deque<TileData> temporaries_;  ///< tiles that operands of the expression in progress point to
+    std::vector<std::weak_ptr<HostTensor>> addressed_;  ///< tensors whose addresses statements have as numbers
     const TensorBudget budget_;
     std::set<std::string, std::less<>> assigned_;
     std::function<void(const std::shared_ptr<HostTensor>&)> before_write_;

@@ -1,4 +1,5 @@
 // Functions of host statements that make arrays, one per row of host_calls.def, and the arguments of all of them.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -278,6 +279,51 @@ std::optional<HostValue> HostRunner::load_array(const HostArgs& args, const std:
     if (budget_.take(bytes, out.t->charge, why)) return out;
     diags_->report(Diag::host_tensor, args.span, {"`" + printable(path) + "` takes " + why});
     return std::nullopt;
+}
+
+std::optional<HostValue> HostRunner::host_pointers(const HostArgs& args) {
+    const HostValue& given = *args.values[0];
+    const std::span<const HostValue> tensors = given.kind == HostValue::tuple ? std::span<const HostValue>(given.items) : std::span(&given, 1);
+    HostValue out;
+    out.kind = HostValue::tensor;
+    const Shape shape{static_cast<int64_t>(tensors.size())};
+    for (const HostValue& v : tensors) {
+        const bool fits = v.kind == HostValue::tensor && !module_.types().format(v.t->elem).is_block() && v.t->elem == tensors[0].t->elem;
+        if (!fits) return refuse(args, 0, "tensors of one type, no block format"), std::nullopt;
+    }
+    if (!new_tensor(out.t, id_of(Fmt::u64), module_.types().intern(Layout::row()), shape, true, args.span)) return std::nullopt;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        const auto address = reinterpret_cast<uint64_t>(tensors[i].t->data.data());
+        std::memcpy(out.t->data.data() + i * sizeof address, &address, sizeof address);
+        out.t->leads_to.push_back(tensors[i].t);
+        out.t->pointee = tensors[0].t->elem;
+    }
+    return out;
+}
+
+std::optional<HostValue> HostRunner::host_address(const HostArgs& args) {
+    const HostValue& given = *args.values[0];
+    if (given.kind != HostValue::tensor) return refuse(args, 0, "a tensor"), std::nullopt;
+    addressed_.push_back(given.t);
+    HostValue out;
+    out.kind = HostValue::integer;
+    out.i = reinterpret_cast<uint64_t>(given.t->data.data());
+    return out;
+}
+
+std::vector<std::shared_ptr<HostTensor>> HostRunner::reachable(std::span<const HostValue> args) {
+    std::vector<std::shared_ptr<HostTensor>> out;
+    const auto add = [&](const std::shared_ptr<HostTensor>& t) {
+        const bool named = std::any_of(args.begin(), args.end(), [&](const HostValue& v) { return v.t == t; });
+        if (t && !named && std::find(out.begin(), out.end(), t) == out.end()) out.push_back(t);
+    };
+    for (const HostValue& v : args)
+        if (v.kind == HostValue::tensor)
+            for (const std::shared_ptr<HostTensor>& t : v.t->leads_to) add(t);
+    for (size_t i = 0; i < out.size(); ++i)  // addresses behind addresses
+        for (const std::shared_ptr<HostTensor>& t : std::vector(out[i]->leads_to)) add(t);
+    for (const std::weak_ptr<HostTensor>& t : addressed_) add(t.lock());
+    return out;
 }
 
 std::optional<HostValue> HostRunner::host_load_npy(const HostArgs& args) {

@@ -9,6 +9,8 @@
 #include "jit/engine/hints.h"
 #include "jit/engine/kept_prints.h"
 #include "jit/engine/outcome.h"
+#include "lang/pointer_code.h"
+#include "lang/tensor_strides.h"
 
 namespace tegula {
 
@@ -107,6 +109,7 @@ sema::ArgumentType argument_type(const TypeTable& types, const ast::Param& param
         }
         type.kind = is_pointer_param(param) ? sema::ArgumentType::pointer : sema::ArgumentType::tensor;
         type.elem = arg->view.elem;
+        type.pointee = arg->view.pointee;
         type.extents = arg->view.extents;
         type.layout = arg->view.layout;
         type.has_strides = arg->view.has_strides;
@@ -211,12 +214,14 @@ Status status_of(const RunResult& result) {
     }
 }
 
+std::string argument_name(const ir::Function& fn, size_t i) { return i < fn.params.size() ? fn.params[i].name : unnamed_object(i, fn.params.size()); }
+
 bool reachable_by_host(const ReadyLaunch& launch, const LaunchOptions& options, Span at, DiagSink& diags) {
     for (size_t i = 0; i < launch.values.size(); ++i) {
         if (launch.values[i].kind == Argument::scalar || launch.values[i].t.memory == Memory::host) continue;
         const char* who = options.machine && !options.machine->is_gpu() ? "the CPU" : "the interpreter";
         diags.report(Diag::bad_tensor, at,
-                     {launch.exe->instance.fn->params[i].name, std::string("it lies in device memory, which ") + who + " cannot reach"});
+                     {argument_name(*launch.exe->instance.fn, i), std::string("it lies in device memory, which ") + who + " cannot reach"});
         return false;
     }
     return true;
@@ -307,6 +312,8 @@ Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const 
         diags.report(Diag::bad_tensor, at, {fn.params[i].name, std::move(why)});
         return Status::arguments;
     }
+    if (follows_addresses(*out.exe->instance.fn))
+        for (const TensorView& view : options.reachable) append_arguments(module.types(), view, out.values);
     return Status::ok;
 }
 
@@ -370,7 +377,7 @@ Status Engine::run_compared(const Executable& exe, const Program& interpreted, s
     for (size_t i = 0; i < values.size(); ++i) {
         std::string difference = expected.difference(exe.instance.fn->types(), values, i);
         if (difference.empty()) continue;
-        diags.report(Diag::machine_differs, exe.kernel->name.span, {options.machine->name(), exe.instance.fn->params[i].name, difference});
+        diags.report(Diag::machine_differs, exe.kernel->name.span, {options.machine->name(), argument_name(*exe.instance.fn, i), difference});
         equal = false;
     }
     return equal ? Status::ok : Status::mismatch;
@@ -401,7 +408,8 @@ std::optional<std::string> Engine::plan(LoadedModule& module, const ast::KernelI
         out += (i ? ",{" : "{") + ("\"name\":" + json_quote(kernel.params[i].name.text)) + ",\"mode\":\"" +
                kModes[static_cast<int>(kernel.params[i].mode)] + "\"";
         TensorSize size;
-        if (a.kind == sema::ArgumentType::tensor && tensor_size(module.types(), a.elem, a.layout, a.extents, size, nullptr)) {
+        const bool memory = a.kind == sema::ArgumentType::tensor || a.kind == sema::ArgumentType::pointer;
+        if (memory && tensor_size(module.types(), a.elem, a.layout, a.extents, size, nullptr)) {
             out += ",\"type\":" + json_quote(module.types().format(a.elem).name) +
                    ",\"layout\":" + json_quote(module.types().layout(a.layout).name()) + ",\"extents\":[";
             for (int d = 0; d < a.extents.rank; ++d) out += (d ? "," : "") + std::to_string(a.extents[d]);

@@ -6,6 +6,7 @@
 #include "jit/engine/engine.h"
 #include "lang/instruction.h"
 #include "lang/tensor_strides.h"
+#include "lower/gpu/views.h"
 #include "lower/lower.h"
 
 namespace tegula {
@@ -60,10 +61,22 @@ GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const
     });
     for (const ir::Param& param : instance.fn->params)
         options.tensors.push_back(param.kind == ir::Param::tensor ? usual_tensor(instance, param) : GpuTensor{true, false, true});
+    if (const auto views = views_of(instance, disabled_passes))
+        for (size_t p = options.tensors.size(); p < views->params.size(); ++p) {
+            options.tensors.push_back({true, false, true});
+            options.tensors.back().pitched = views->params[p].view->strides.size() > 1;
+        }
     for (const size_t p : row_extents(instance))
         if (const auto named = instance.named_extents.find(instance.fn->params[p].name); named != instance.named_extents.end())
             fix_extent(options, instance, p, named->second);
     return options;
+}
+
+std::shared_ptr<const ir::Function> views_of(const sema::Instance& instance, const std::vector<std::string>& disabled_passes) {
+    const auto is_off = [](const std::string& name) { return name == "all" || name == kViewsPass; };
+    if (std::any_of(disabled_passes.begin(), disabled_passes.end(), is_off)) return nullptr;
+    auto fn = std::make_shared<ir::Function>(*instance.fn);
+    return make_views(*fn, instance.facts) ? fn : nullptr;
 }
 
 std::vector<size_t> row_extents(const sema::Instance& instance) {
@@ -93,6 +106,7 @@ void keep_plain(sema::Instance& instance) {
 
 ir::Function lowered_for_gpu(const sema::Instance& instance, const GpuOptions& options) {
     ir::Function fn = *instance.fn;
+    if (options.tensors.size() > fn.params.size()) make_views(fn, instance.facts, options.tensors);
     if (options.facts.size() > instance.facts.facts.size()) {
         PassOptions passes;
         static_cast<LaunchFacts&>(passes) = options;

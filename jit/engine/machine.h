@@ -70,6 +70,9 @@ GpuOptions usual_options(const sema::Instance& instance, const Arch& arch, const
 std::vector<size_t> row_extents(const sema::Instance& instance);
 /// Tells the passes the value of an extent.
 void fix_extent(GpuOptions& options, const sema::Instance& instance, size_t param, int64_t value);
+/// The instance's function with views of its pointers (lower/gpu/views.h); null where it has none. Options whose `tensors` go on behind its
+/// parameters have facts of them.
+std::shared_ptr<const ir::Function> views_of(const sema::Instance& instance, const std::vector<std::string>& disabled_passes);
 /// A copy of the instance's function taken through the passes for the extents that `options` fix, and through the GPU passes.
 ir::Function lowered_for_gpu(const sema::Instance& instance, const GpuOptions& options);
 

@@ -109,7 +109,7 @@ Status Engine::prepare(LoadedModule& module, const ast::KernelItem& kernel, cons
     for (size_t i = 0; i < launch.values.size(); ++i)
         if (launch.values[i].kind != Argument::scalar && launch.values[i].t.memory == Memory::host) {
             diags.report(Diag::bad_tensor, {},
-                         {launch.exe->instance.fn->params[i].name, "it lies in host memory; a prepared launch needs device memory"});
+                         {argument_name(*launch.exe->instance.fn, i), "it lies in host memory; a prepared launch needs device memory"});
             return Status::arguments;
         }
     std::string error;

@@ -65,6 +65,7 @@ const Format& element_format(const TypeTable& types, FormatId id) {
 TensorView HostTensor::view() {
     TensorView v = memory ? memory->view() : TensorView();
     v.elem = elem;
+    v.pointee = pointee;
     v.extents = extents;
     v.layout = layout;
     if (memory) return v;

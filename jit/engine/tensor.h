@@ -15,6 +15,7 @@ namespace tegula {
 /// A borrowed view of a tensor in memory; block formats have their scales beside the elements.
 struct TensorView {
     FormatId elem{};  ///< may be a block format
+    FormatId pointee{};  ///< of u64: what its numbers are the addresses of, where that is known
     Shape extents{};
     LayoutId layout{};
     bool has_strides = false;
@@ -41,8 +42,10 @@ struct TensorBudget {
 /// Owned storage behind a TensorView, or the memory of another tensor seen as elements of another type.
 struct HostTensor {
     FormatId elem{};
+    FormatId pointee{};  ///< as TensorView::pointee
     Shape extents{};
     LayoutId layout{};
+    std::vector<std::shared_ptr<HostTensor>> leads_to;  ///< of addresses: the tensors that lie there
     std::vector<uint8_t> data, scales, tensor_scale;
     std::vector<uint8_t> initialised, scales_initialised;  ///< empty: fully initialised
     std::shared_ptr<void> charge;                          ///< gives its bytes back to the budget that it was made under

@@ -2,6 +2,7 @@
 // estimate takes a few more, once per extents.
 #include "jit/engine/tune.h"
 
+#include "lower/gpu/views.h"
 #include "lower/lower.h"
 
 namespace tegula {
@@ -81,6 +82,7 @@ std::shared_ptr<const sema::Instance> TuneStore::instance(const sema::Module& mo
             options.cancel = cancel;
             run_passes(*instance->fn, options);
         }
+        make_views(*instance->fn, instance->facts);
         prepare_for_estimates(*instance->fn);
         made = std::make_shared<const sema::Instance>(std::move(*instance));
     }

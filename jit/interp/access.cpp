@@ -100,7 +100,7 @@ int64_t AccessWalk::affine_bit() const {
 }
 
 void AccessWalk::report_outside() {
-    const std::string name = view_.param >= 0 ? m_.plan.params[static_cast<size_t>(view_.param)].name : std::string("tile");
+    const std::string name = view_.param >= 0 ? object_name(m_, static_cast<uint64_t>(view_.param)) : std::string("tile");
     report(m_, info_, Diag::outside_storage, {name, std::to_string(view_.bytes)});
 }
 

@@ -13,6 +13,7 @@
 #include "jit/interp/history.h"
 #include "jit/interp/plan.h"
 #include "lang/layout.h"
+#include "lang/pointer_code.h"
 #include "lang/run_end.h"
 #include "lang/runtime.h"
 
@@ -49,7 +50,8 @@ struct View {
     uint8_t* initialised = nullptr;
     Shadow* shadow = nullptr;
     bool locked = false;  ///< sub-byte storage that several workers may write: whole accesses are serialised
-    int param = -1;
+    int param = -1;       ///< number of the argument
+    bool is_pointer = false;  ///< a pointer reaches `extents[0]` elements of it
 };
 
 struct Shared {
@@ -57,7 +59,8 @@ struct Shared {
     const RunOptions& options;
     uint64_t grid[3] = {1, 1, 1};
     uint64_t ctas = 1;              ///< of a persistent form: what counts as a program of the run
-    std::vector<View> views;        ///< per parameter
+    std::vector<View> views;        ///< per parameter, then of memory that the launch names behind them
+    std::vector<Reach> objects;     ///< the same, for pointers made from addresses
     std::vector<uint64_t> scalars;  ///< per parameter: code, or pointer value
     std::vector<std::unique_ptr<Shadow>> shadows;
     uint64_t shadow_bytes = 0, shadow_limit = 0;  ///< of the pages that were made; checked runs have one worker
@@ -170,6 +173,8 @@ private:
     bool take_steps();
 };
 
+/// What messages call the memory of argument `number`.
+std::string object_name(const Machine& m, uint64_t number);
 /// Indices of program `number` of a grid, axis 0 counting fastest.
 std::array<uint64_t, 3> program_of(uint64_t number, const uint64_t (&grid)[3]);
 
@@ -214,20 +219,21 @@ private:
 };
 
 // Step functions by file; plan.cpp chooses among them.
-#define TEGULA_STEPS(X)                                                                                                \
-    X(elementwise)                                                                                                     \
-    X(select)                                                                                                          \
-    X(cast)                                                                                                            \
-    X(bitcast) X(copy)                                                                    /* dense.cpp */              \
-        X(constant_tile) X(iota) X(broadcast) X(permute) X(cat) X(slice) X(gather)        /* shape.cpp */              \
-        X(extract) X(deposit) X(load) X(store) X(atomic)                                  /* memory.cpp */             \
-        X(tensor_ptr) X(ptr_add) X(ptr_load) X(ptr_store) X(ptr_atomic)                   /* pointer.cpp */            \
-        X(reduce) X(contract) X(scan) X(reduce_region) X(scan_region)                     /* reduce.cpp, region.cpp */ \
-        X(arg_reduce) X(sort) X(histogram)                                                /* order.cpp */              \
-        X(dot) X(dot_scaled)                                                              /* product.cpp */            \
-        X(program_id) X(num_programs) X(dim) X(print) X(assert_all) X(assume) X(constant) /* program.cpp */            \
-        X(jump) X(jump_if_false) X(for_begin) X(for_next)                                 /* control.cpp */            \
-        X(channel) X(channel_put) X(channel_get) X(channel_release) X(specialise)         /* channels.cpp */           \
+#define TEGULA_STEPS(X)                                                                                                       \
+    X(elementwise)                                                                                                            \
+    X(select)                                                                                                                 \
+    X(cast)                                                                                                                   \
+    X(bitcast)                                                                                                                \
+    X(copy)                                                                                      /* dense.cpp */              \
+        X(constant_tile) X(iota) X(broadcast) X(permute) X(cat) X(slice) X(gather)               /* shape.cpp */              \
+        X(extract) X(deposit) X(load) X(store) X(atomic)                                         /* memory.cpp */             \
+        X(tensor_ptr) X(ptr_add) X(ptr_at) X(ptr_address) X(ptr_load) X(ptr_store) X(ptr_atomic) /* pointer.cpp */            \
+        X(reduce) X(contract) X(scan) X(reduce_region) X(scan_region)                            /* reduce.cpp, region.cpp */ \
+        X(arg_reduce) X(sort) X(histogram)                                                       /* order.cpp */              \
+        X(dot) X(dot_scaled)                                                                     /* product.cpp */            \
+        X(program_id) X(num_programs) X(dim) X(print) X(assert_all) X(assume) X(constant)        /* program.cpp */            \
+        X(jump) X(jump_if_false) X(for_begin) X(for_next)                                        /* control.cpp */            \
+        X(channel) X(channel_put) X(channel_get) X(channel_release) X(specialise)                /* channels.cpp */           \
         X(stage_use) X(channels_end) X(cta_id) X(num_ctas)
 #define TEGULA_DECLARE(name) void step_##name(Machine& m, const Step& s);
 TEGULA_STEPS(TEGULA_DECLARE)

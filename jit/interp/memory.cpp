@@ -12,7 +12,7 @@ bool whole(unsigned bits) { return bits == 8 || bits == 16 || bits == 32 || bits
 }  // namespace
 
 std::string param_name(const Machine& m, const View& view) {
-    return view.param < 0 ? std::string("tile") : m.plan.params[static_cast<size_t>(view.param)].name;
+    return view.param < 0 ? std::string("tile") : object_name(m, static_cast<uint64_t>(view.param));
 }
 
 std::string element_text(const View& view, int64_t bit) {

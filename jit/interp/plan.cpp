@@ -225,6 +225,8 @@ constexpr StraightStep kStraightSteps[] = {
     {Op::load, StraightStep::structured, step_load},
     {Op::store, StraightStep::structured, step_store},
     {Op::atomic, StraightStep::structured, step_atomic},
+    {Op::ptr_at, StraightStep::structured, step_ptr_at},
+    {Op::ptr_address, StraightStep::structured, step_ptr_address},
     {Op::ptr_load, StraightStep::structured, step_ptr_load},
     {Op::ptr_store, StraightStep::structured, step_ptr_store},
     {Op::ptr_atomic, StraightStep::structured, step_ptr_atomic},
@@ -311,6 +313,7 @@ bool Planner::may_write(uint32_t param) const {
             const ir::Inst& inst = fn_.inst(id);
             const auto operands = fn_.operands(inst);
             if (inst.op == Op::ptr_store || inst.op == Op::ptr_atomic) pointer_stores = true;
+            if (inst.op == Op::ptr_at) taken = true;  // of any of them
             if (operands.empty() || !(operands[0] == v)) continue;
             if (inst.op == Op::tensor_ptr) taken = true;
             if (inst.op == Op::store || inst.op == Op::atomic) stored = true;

@@ -1,15 +1,13 @@
-// Pointers: 64-bit values that carry which argument they may reach. (argument + 1) << 48 | (element + 2^47); zero belongs to none. Every
-// access checks its argument's storage, so that a wild pointer is an error and never touches memory.
+// Pointers: 64-bit values that carry which argument they may reach (lang/pointer_code.h). Every access checks its argument's storage, so that a wild
+// pointer is an error and never touches memory.
 #include <cstring>
 
 #include "jit/interp/access.h"
+#include "lang/pointer_code.h"
 
 namespace tegula::interp {
 
 namespace {
-
-constexpr uint64_t kBias = uint64_t{1} << 47;
-constexpr uint64_t kOffset = (uint64_t{1} << 48) - 1;
 
 struct Target {
     const View* view = nullptr;
@@ -54,9 +52,8 @@ public:
 private:
     int64_t reachable(const View& view) const {
         const uint64_t whole = view.bytes * 8 / bits_;
-        return static_cast<int64_t>(m_.plan.params[static_cast<size_t>(view.param)].tile.param < 0
-                                        ? std::min<uint64_t>(whole, static_cast<uint64_t>(view.extents.rank ? view.extents[0] : 0))
-                                        : whole);
+        return static_cast<int64_t>(view.is_pointer ? std::min<uint64_t>(whole, static_cast<uint64_t>(view.extents.rank ? view.extents[0] : 0))
+                                                    : whole);
     }
     bool resolve(int64_t lane, Target& t) {
         const uint64_t p = pointers_[lane], argument = p >> 48;
@@ -65,11 +62,10 @@ private:
             return false;
         }
         t.view = &m_.shared.views[argument - 1];
-        t.element = static_cast<int64_t>((p & kOffset) - kBias);
+        t.element = pointer_element(p);
         if (t.element < 0 || t.element >= reachable(*t.view)) {
             report(m_, info_, Diag::pointer_out_of_range,
-                   {verb_, std::to_string(t.element), m_.plan.params[argument - 1].name, std::to_string(reachable(*t.view))}, lane,
-                   &info_.in[0].shape);
+                   {verb_, std::to_string(t.element), object_name(m_, argument - 1), std::to_string(reachable(*t.view))}, lane, &info_.in[0].shape);
             return false;
         }
         t.bit = t.element * static_cast<int64_t>(bits_);
@@ -92,9 +88,35 @@ std::unique_lock<std::mutex> guard(Machine& m, const Tile& pointers, bool atomic
 
 }  // namespace
 
+std::string object_name(const Machine& m, uint64_t number) {
+    return number < m.plan.params.size() ? m.plan.params[number].name : unnamed_object(number, m.plan.params.size());
+}
+
 void step_tensor_ptr(Machine& m, const Step& s) {
-    const uint64_t p = (static_cast<uint64_t>(s.info->in[0].param) + 1) << 48 | kBias;
+    const uint64_t p = pointer_code(static_cast<size_t>(s.info->in[0].param), 0);
     std::memcpy(m.at(s.info->out[0]), &p, 8);
+}
+
+void step_ptr_at(Machine& m, const Step& s) {
+    const Tile &in = s.info->in[0], &out = s.info->out[0];
+    const std::span<const Reach> objects = m.shared.objects;
+    for (int64_t i = 0; i < out.n; ++i) {
+        uint64_t address = 0;
+        std::memcpy(&address, m.at(in) + i * 8, 8);
+        const uint64_t p = pointer_to(address, out.format->bits, objects);
+        std::memcpy(m.at(out) + i * 8, &p, 8);
+    }
+}
+
+void step_ptr_address(Machine& m, const Step& s) {
+    const Tile &in = s.info->in[0], &out = s.info->out[0];
+    const std::span<const Reach> objects = m.shared.objects;
+    for (int64_t i = 0; i < out.n; ++i) {
+        uint64_t p = 0;
+        std::memcpy(&p, m.at(in) + i * 8, 8);
+        const uint64_t address = address_of(p, in.format->bits, objects);
+        std::memcpy(m.at(out) + i * 8, &address, 8);
+    }
 }
 
 void step_ptr_load(Machine& m, const Step& s) {

@@ -14,8 +14,7 @@ std::string element_text(const Tile& t, const uint8_t* data, int64_t i, const Pr
     const Format& f = *t.format;
     const uint64_t code = get_code(f, t.width, data, i);
     if (!t.pointer) return number_text(f, code, spec);
-    const int64_t offset = static_cast<int64_t>(code & ((uint64_t{1} << 48) - 1)) - (int64_t{1} << 47);
-    return code ? "ptr(argument " + std::to_string((code >> 48) - 1) + ", element " + std::to_string(offset) + ")" : "ptr(none)";
+    return pointer_text(code);
 }
 
 /// Number of the first false element, or -1.

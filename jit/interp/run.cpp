@@ -149,7 +149,7 @@ public:
         }
         Launch(shared, total).run(threads);
         for (size_t i = 0; !shared.checked && i < args.size(); ++i)  // single elements are traced in checked mode only
-            if (args[i].kind != Argument::scalar && plan_->params[i].may_write && args[i].t.initialised)
+            if (args[i].kind != Argument::scalar && (i >= plan_->params.size() || plan_->params[i].may_write) && args[i].t.initialised)
                 std::memset(args[i].t.initialised, 1, args[i].t.bytes);
         return result_of(shared);
     }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "jit/interp/run.h"
+#include "lang/tensor_strides.h"
 
 namespace tegula::interp {
 
@@ -34,6 +35,7 @@ View view_of(const Plan& plan, size_t param, const TensorArg& t) {
     v.bytes = t.data ? t.bytes : 0;
     v.extents = t.extents;
     v.initialised = t.initialised;
+    v.is_pointer = tile.pointer;
     if (tile.pointer) return v;
     const std::span<const int64_t> extents(t.extents.dims.data(), t.extents.rank);
     if (t.has_strides) {
@@ -56,6 +58,19 @@ View view_of(const Plan& plan, size_t param, const TensorArg& t) {
     return v;
 }
 
+/// Memory that only addresses lead to.
+View unnamed_view(const Plan& plan, size_t number, const TensorArg& t) {
+    View v;
+    v.param = static_cast<int>(number);
+    v.format = &plan.fn->types().format(t.elem);
+    v.bits = v.format->bits;
+    v.width = v.format->container_bytes();
+    v.data = static_cast<uint8_t*>(t.data);
+    v.bytes = t.data ? t.bytes : 0;
+    v.initialised = t.initialised;
+    return v;
+}
+
 bool overlap(const View& a, const View& b) { return a.data < b.data + b.bytes && b.data < a.data + a.bytes; }
 
 unsigned cell_bits(const View& v) { return v.bits % 8 == 0 ? v.bits : std::gcd(v.bits, 8u); }
@@ -64,18 +79,20 @@ unsigned cell_bits(const View& v) { return v.bits % 8 == 0 ? v.bits : std::gcd(v
 
 void make_views(Shared& shared, std::span<const Argument> args) {
     const Plan& plan = shared.plan;
-    TEGULA_CHECK(args.size() == plan.params.size(), "arguments do not match parameters");
+    TEGULA_CHECK(args.size() >= plan.params.size(), "arguments do not match parameters");
     shared.views.resize(args.size());
-    shared.scalars.resize(args.size());
-    for (size_t i = 0; i < args.size(); ++i) {
+    shared.scalars.resize(plan.params.size());
+    for (size_t i = 0; i < plan.params.size(); ++i) {
         const Tile& tile = plan.params[i].tile;
         const bool memory = tile.param >= 0 || tile.pointer;
         TEGULA_CHECK(memory == (args[i].kind != Argument::scalar), "argument of the wrong kind");
-        shared.scalars[i] = tile.pointer ? (static_cast<uint64_t>(i) + 1) << 48 | uint64_t{1} << 47 : args[i].code;
+        shared.scalars[i] = tile.pointer ? pointer_code(i, 0) : args[i].code;
         if (!memory) continue;
         shared.views[i] = view_of(plan, i, args[i].t);
         shared.views[i].locked = shared.parallel && plan.params[i].may_write && shared.views[i].bits % 8 != 0;
     }
+    for (size_t i = plan.params.size(); i < args.size(); ++i) shared.views[i] = unnamed_view(plan, i, args[i].t);
+    for (const View& v : shared.views) shared.objects.push_back({v.data, v.bytes});
 }
 
 void make_shadows(Shared& shared) {
@@ -99,16 +116,18 @@ void make_shadows(Shared& shared) {
             done[j] = true;
             low = std::min<const uint8_t*>(low, views[j].data);
             high = std::max<const uint8_t*>(high, views[j].data + views[j].bytes);
-            written = written || shared.plan.params[j].may_write;
+            written = written || j >= shared.plan.params.size() || shared.plan.params[j].may_write;
         }
         if (!written) continue;
         shadow->data = low;
         shadow->unit = cell_bits(views[i]);
         for (size_t j : group)
             shadow->unit = std::gcd(shadow->unit, std::gcd(cell_bits(views[j]), static_cast<unsigned>((views[j].data - low) % 8 * 8 | 64)));
+        if (views.size() > shared.plan.params.size() || follows_addresses(*shared.plan.fn))
+            shadow->unit = std::gcd(shadow->unit, 8u);  // pointers of another type may lead there
         shadow->cells = static_cast<uint64_t>(high - low) * 8 / shadow->unit + 1;
-        shared.ended.need =
-            "the race shadow of `" + shared.plan.params[i].name + "` needs 12 bytes for each of " + std::to_string(shadow->cells) + " elements";
+        const std::string name = i < shared.plan.params.size() ? shared.plan.params[i].name : unnamed_object(i, shared.plan.params.size());
+        shared.ended.need = "the race shadow of `" + name + "` needs 12 bytes for each of " + std::to_string(shadow->cells) + " elements";
         shadow->pages.resize((shadow->cells + Shadow::kPage - 1) / Shadow::kPage);
         for (size_t j : group) views[j].shadow = shadow.get();
         shared.shadows.push_back(std::move(shadow));

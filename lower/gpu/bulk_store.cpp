@@ -1,5 +1,7 @@
 // Stores of products by TMA, and atomics whose old values nobody takes: the accumulator keeps its layout, warps put boxes of it into shared memory,
 // and the hardware leaves out what lies beyond the tensor's edges. Decided while tiles are placed (place.cpp); everything else keeps single accesses.
+#include <algorithm>
+
 #include "lang/divisor.h"
 #include "lang/gpu_scratch.h"
 #include "lang/layout.h"
@@ -41,8 +43,10 @@ bool starts_well(const Function& fn, const GpuOptions& options, const Inst& stor
     static_cast<LaunchFacts&>(facts) = options;
     Bounds bounds(fn, facts);
     const Access access = fn.access(store);
+    const ValueId tensor = fn.operands(store)[0];
+    const bool view = std::any_of(fn.params.begin(), fn.params.end(), [&](const Param& p) { return p.value == tensor && p.view; });
     size_t operand = 1;
-    for (size_t d = 0; d < access.axes.size(); ++d) {
+    for (size_t d = 0; d < access.axes.size() && !view; ++d) {  // a view has been proved to start inside
         if (access.axes[d].kind == Access::all) continue;
         if (!bounds.at_least(fn.operands(store)[operand++], 0)) return false;
     }

@@ -48,6 +48,11 @@ Touch scratch_of(const ir::Function& fn, InstId id) {
 
 EffectTable::EffectTable(const Function& fn, const GpuOptions& options)
     : fn_(fn), options_(options), products_(fn), table_(fn.inst_count()), specialised_(fn.gpu->specialised) {
+    for_each_inst(fn, fn.body, [&](InstId id) {
+        const Inst& inst = fn.inst(id);
+        const bool pointers = inst.op == Op::ptr_store || inst.op == Op::ptr_atomic;
+        anywhere_ = anywhere_ || (pointers && !root_of_pointer(fn.operands(inst)[0]).valid());
+    });
     for_each_inst(fn, fn.body, [&](InstId id) { add(id); });
 }
 
@@ -175,7 +180,7 @@ ValueId EffectTable::root_of_pointer(ValueId v) const {
 
 /// Where tensors may overlap, one that is only read may be written through another.
 bool EffectTable::never_written(ValueId object) const {
-    return !options_.may_alias && object.valid() && fn_.type(object).kind == Type::tensor && fn_.type(object).mode == Mode::in;
+    return !options_.may_alias && !anywhere_ && object.valid() && fn_.type(object).kind == Type::tensor && fn_.type(object).mode == Mode::in;
 }
 
 bool EffectTable::may_alias(ValueId a, ValueId b) const {

@@ -61,6 +61,7 @@ private:
     const OverlappedProducts products_;
     std::vector<Effects> table_;
     bool specialised_;
+    bool anywhere_ = false;  ///< something is written through pointers that may lead to any tensor
 };
 
 /// Shared memory or workspace that an instruction's scratch or shared result takes; end == begin: none.

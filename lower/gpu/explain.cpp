@@ -14,6 +14,7 @@
 #include "lower/gpu/place.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/gpu/rows.h"
+#include "lower/gpu/views.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -120,13 +121,16 @@ std::optional<explain::Access> explain_access(const Function& fn, InstId id, con
 }
 
 /// Pointers: every element is an access of its own.
-std::optional<explain::PointerAccess> explain_pointers(const Function& fn, const Inst& inst) {
+std::optional<explain::PointerAccess> explain_pointers(const Function& fn, InstId id, const GpuOptions& options) {
+    const Inst& inst = fn.inst(id);
     const ValueId pointers = fn.operands(inst)[0];
     explain::PointerAccess out;
     out.op = op_row(inst.op).name;
     out.element = fn.elem(pointers).name;
     out.access_bits = fn.elem(pointers).bits;
     out.masked = (fn.attrs(inst)[0] & Access::has_mask) != 0;
+    out.why = inst.op == Op::ptr_atomic ? "it is an atomic" : view_refusal(fn, options, id);
+    if (out.why.empty()) out.why = "the pass `" + std::string(kViewsPass) + "` is off";
     out.tile = fn.type(pointers).shape;
     out.accesses = 1;
     if (fn.placement(pointers).kind == Placement::registers) {
@@ -284,7 +288,8 @@ std::vector<NarrowStream> narrow_streams(const ir::Function& form) {
 
 std::string param_name(const ir::Function& fn, ir::ValueId v) {
     const auto param = std::find_if(fn.params.begin(), fn.params.end(), [&](const Param& p) { return p.value == v; });
-    return param == fn.params.end() ? "" : param->name;
+    if (param == fn.params.end()) return "";
+    return param->view ? fn.params[param->view->of].name : param->name;
 }
 
 std::vector<explain::Note> explain_gpu(const ir::Function& fn, const GpuOptions& options) {
@@ -307,7 +312,7 @@ std::vector<explain::Note> explain_gpu(const ir::Function& fn, const GpuOptions&
             put(inst.span, explain::OwnInstruction{i->name, i->form(*options.arch)->arch, i->result.group});
         }
         if (op == Op::load || op == Op::store || op == Op::atomic) put(inst.span, explain_access(fn, id, options));
-        if (op == Op::ptr_load || op == Op::ptr_store || op == Op::ptr_atomic) put(inst.span, explain_pointers(fn, inst));
+        if (op == Op::ptr_load || op == Op::ptr_store || op == Op::ptr_atomic) put(inst.span, explain_pointers(fn, id, options));
         if (op == Op::convert) put(inst.span, explain_convert(fn, id));
         if (op == Op::cast && fn.type(fn.result(id)).shape.rank > 0) put(inst.span, explain_decoding(fn, inst));
     });

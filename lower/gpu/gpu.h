@@ -27,8 +27,8 @@ struct GpuOptions : LaunchFacts {
 };
 /// The fact of a tensor parameter among `facts` by parameter; null: nothing is known of it.
 const GpuTensor* tensor_fact(const ir::Function& fn, std::span<const GpuTensor> facts, ir::ValueId tensor);
-/// spread, instructions, orient, choose, persist, channels, prefetch, place, convert_cleanup, scratch, barriers, defer (the required ones run even when disabled,
-/// in their simplest form).
+/// views (views.h; not one of run_gpu_passes), spread, instructions, orient, choose, persist, channels, prefetch, place, convert_cleanup, scratch,
+/// barriers, defer (the required ones run even when disabled, in their simplest form).
 std::vector<std::string_view> gpu_pass_names();
 /// Throws InternalError when a pass breaks the IR, and when `prove` finds a missing barrier: nothing unproved is emitted; Cancelled.
 /// Gives the options that held in the end: where shared memory was short, `disabled` has grown by what had to go ("channels", "wgmma").

@@ -4,6 +4,7 @@
 
 #include "lang/ir_text.h"
 #include "lower/gpu/place.h"
+#include "lower/gpu/views.h"
 #include "lower/rewrite.h"
 
 namespace tegula {
@@ -76,7 +77,7 @@ void run_once(ir::Function& fn, const GpuOptions& options) {
 }  // namespace
 
 std::vector<std::string_view> gpu_pass_names() {
-    std::vector<std::string_view> names;
+    std::vector<std::string_view> names{kViewsPass};  // made before the others, with the parameters that they get
     for (const Pass& p : kPasses) names.push_back(p.name);
     return names;
 }

@@ -132,7 +132,7 @@ private:
     void rule(InstId id) {
         const Inst& inst = fn_.inst(id);
         const auto operands = fn_.operands(inst);
-        if (is_pointwise(inst.op) || inst.op == Op::ptx || inst.op == Op::ptr_add || inst.op == Op::ptr_load || inst.op == Op::ptr_atomic)
+        if (keeps_layout(inst.op) || inst.op == Op::ptr_load || inst.op == Op::ptr_atomic)
             for (const ValueId v : operands) same(v, fn_.result(inst));
         if (inst.op == Op::ptr_store)
             for (const ValueId v : operands) same(v, operands[0]);

@@ -47,7 +47,7 @@ bool unaligned(const Function& fn, const Inst& access) {
     return fact && !fact->aligned;
 }
 
-bool keeps_layout(Op op) { return is_pointwise(op) || op == Op::ptr_add || op == Op::ptx; }
+bool keeps_layout(Op op) { return is_pointwise(op) || op == Op::ptr_add || op == Op::ptr_at || op == Op::ptr_address || op == Op::ptx; }
 
 Alike alike(const Function& fn, const Inst& inst) {
     Alike out;

@@ -159,8 +159,9 @@ def access(f):
 
 def pointers(f):
     out = f"{f['op']} of {f['element']} {shape(f['tile'])}: each pointer is followed for itself, {f['accesses']} "
-    out += f"{'access' if f['accesses'] == 1 else 'accesses'} of {size(f['access_bits'])} per thread"
-    return out + (" under its mask" if f["masked"] else "") + ("; some threads hold copies" if f["copies"] else "")
+    out += f"{'access' if f['accesses'] == 1 else 'accesses'} of {size(f['access_bits'])} to global memory per thread"
+    out += (" under its mask" if f["masked"] else "") + ("; some threads hold copies" if f["copies"] else "")
+    return out + (f"; not as a part of a tensor: {f['why']}" if "why" in f else "")
 
 
 def decoding(f):

@@ -50,7 +50,7 @@ protected:
             run_gpu_passes(out, options);
             return out;
         };
-        return make_program(state_, *fn_, lower, &sources_, {}, nullptr);
+        return make_program(state_, *fn_, lower, &sources_, {}, nullptr, nullptr);
     }
     static Argument argument(void* data, int64_t n, Memory memory) {
         Argument a;

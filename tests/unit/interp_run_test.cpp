@@ -175,6 +175,29 @@ TEST_F(InterpRun, WildPointersAreErrorsInEveryMode) {
               std::vector<std::string>{"T0901"});
 }
 
+TEST_F(InterpRun, PointersOfAddresses) {
+    const std::string text =
+        "kernel @k(%x: tensor<f32>[?] inout, %a: u64) {\n %p = ptr_at %a : ptr<f32>\n %v = ptr_load %p {flags = 0} : f32\n"
+        " %b = ptr_address %p : u64\n %o = constant 1 : i64\n %r = ptr_at %b : ptr<f32>\n %q = ptr_add %r, %o : ptr<f32>\n"
+        " ptr_store %q, %v {flags = 0}\n ret\n}\n";
+    std::vector<float> x(4, 1), behind(4, 5);
+    const auto run = [&](const void* at, int64_t by, bool named) {
+        std::vector<Argument> args = {tensor(x, Fmt::f32, {4}), scalar(reinterpret_cast<uint64_t>(at) + static_cast<uint64_t>(by))};
+        if (named) args.push_back(tensor(behind, Fmt::f32, {4}));
+        return codes(w.run(text, args, {1, 1, 1}, checked()));
+    };
+    x[2] = 7;
+    EXPECT_EQ(run(x.data(), 8, false), std::vector<std::string>());
+    EXPECT_EQ(x, (std::vector<float>{1, 1, 7, 7}));
+    EXPECT_EQ(run(x.data(), 12, false), std::vector<std::string>{"T0900"});  // the store, behind the end
+    EXPECT_EQ(run(x.data(), 2, false), (std::vector<std::string>(2, "T0901")));
+    EXPECT_EQ(run(behind.data(), 0, false), (std::vector<std::string>(2, "T0901")));
+    EXPECT_EQ(run(behind.data(), 4, true), std::vector<std::string>());
+    EXPECT_EQ(run(nullptr, 0, true), (std::vector<std::string>(2, "T0901")));
+    EXPECT_EQ(run(nullptr, -1, true), (std::vector<std::string>(2, "T0901")));
+    EXPECT_EQ(behind, std::vector<float>(4, 5));
+}
+
 TEST_F(InterpRun, StridesThatLeaveTheStorage) {
     std::vector<float> x(10, 1), y(4, 5);
     Argument bad = tensor(x, Fmt::f32, {4});
