@@ -4,6 +4,7 @@
 
 #include "lang/tensor_memory.h"
 #include "lower/gpu/place.h"
+#include "lower/gpu/place_groups.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
 
