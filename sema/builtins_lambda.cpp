@@ -188,19 +188,24 @@ bool Elaborator::mapped_results(Value& result, std::vector<ValueId>& leaves, Spa
 /// The function is elaborated for one element; what it does is then spread over all of them.
 Value Elaborator::call_map(const Call& call) {
     if (!call.named.empty()) return error(Diag::bad_arguments, call.named[0].second.span, "map", "operands have no names");
-    const Value& f = call.positional[0];
-    std::vector<Value> args(call.positional.begin() + 1, call.positional.end());
+    return each_element(
+        "map", {call.positional.begin() + 1, call.positional.end()},
+        [&](std::vector<Value> args) { return call_with(call.positional[0], std::move(args), call.span); }, call.span);
+}
+
+/// What `f` gives for the elements of tiles in `args`, one by one.
+Value Elaborator::each_element(const char* name, std::vector<Value> args, const std::function<Value(std::vector<Value>)>& f, Span span) {
     std::vector<Value*> places;
     bool in_form = false;
     for (Value& v : args) {
-        if (v.kind == Value::block_tile) return poison(to_tile(v, v.span).valid() ? call.span : v.span);
+        if (v.kind == Value::block_tile) return poison(to_tile(v, v.span).valid() ? span : v.span);
         in_form = in_form || (form_rank_ > 0 && depends_on_form(v));
         mapped_tiles(v, places);
     }
-    if (places.empty() || in_form || folding()) return call_with(f, std::move(args), call.span);
+    if (places.empty() || in_form || folding()) return f(std::move(args));
     std::vector<ValueId> tiles;
     for (const Value* v : places) tiles.push_back(v->v);
-    if (!broadcast_all(tiles, call.span)) return poison(call.span);
+    if (!broadcast_all(tiles, span)) return poison(span);
     ir::Function& fn = ir().fn();
     const Shape shape = fn.type(tiles[0]).shape;
     const ir::BlockId outer = ir().block(), block = fn.add_block();
@@ -211,17 +216,16 @@ Value Elaborator::call_map(const Call& call) {
     }
     const size_t errors = diags_.error_count();
     ir().set_block(block);
-    Value result = call_with(f, std::move(args), call.span);
+    Value result = f(std::move(args));
     std::vector<ValueId> leaves;
-    const bool ok = mapped_results(result, leaves, call.span) && diags_.error_count() == errors;
+    const bool ok = mapped_results(result, leaves, span) && diags_.error_count() == errors;
     if (ok) ir().emit(Op::yield, leaves, {});
     ir().set_block(outer);
-    if (!ok) return poison(call.span);
-    Spread spread(ir(), shape,
-                  [&](Span span, const std::string& why) { error(Diag::effect_in_combine, span.valid() ? span : call.span, "map", why); });
+    if (!ok) return poison(span);
+    Spread spread(ir(), shape, [&](Span at, const std::string& why) { error(Diag::effect_in_combine, at.valid() ? at : span, name, why); });
     leaves = spread.run(block, tiles);
-    ir().set_span(call.span);
-    if (diags_.error_count() != errors) return poison(call.span);
+    ir().set_span(span);
+    if (diags_.error_count() != errors) return poison(span);
     return unflatten_numbers(result, leaves);
 }
 

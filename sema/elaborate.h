@@ -385,6 +385,7 @@ public:
     std::vector<ir::ValueId> combined_operands(const Call& call, size_t dtype);
     ir::BlockId combine_block(const Call& call, const Value& f, const std::vector<ir::ValueId>& tiles, const char* name);
     Value region_results(ir::InstId inst, size_t n, Span span);
+    Value each_element(const char* name, std::vector<Value> args, const std::function<Value(std::vector<Value>)>& f, Span span);
     void mapped_tiles(Value& v, std::vector<Value*>& out);
     bool mapped_results(Value& result, std::vector<ir::ValueId>& leaves, Span span);
     std::optional<FormatId> product_accumulator(FormatId a, FormatId b, const char* name, Span span);
@@ -586,6 +587,8 @@ private:
 
 /// Has the function PTX, so that it is an instruction?
 bool is_instruction(const ast::FnItem& fn);
+/// Does the instruction work on elements and groups of them?
+bool is_elementwise(const ast::FnItem& fn);
 /// A type in the signature of a function, of an instruction without the layout of fragments.
 const ast::Expr& plain_type(const ast::FnItem& fn, const ast::Expr& type);
 /// Does every value of `from` exist in `to` (the implicit conversions)?

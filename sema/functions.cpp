@@ -133,7 +133,11 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
             operands.push_back(std::move(v));
         }
         const size_t first_inst = ir().fn().inst_count();
-        if (ok) result = run_body(fn, span);
+        const auto body = [&](std::vector<Value> elements) {
+            for (size_t i = 0; i < elements.size(); ++i) scope_->find(fn.params[i].name.text)->value = std::move(elements[i]);
+            return run_body(fn, span);
+        };
+        if (ok) result = is_elementwise(fn) ? each_element("ptx", operands, body, span) : run_body(fn, span);
         if (ok && is_instruction(fn)) result = as_instruction(fn, operands, result, first_inst, span);
     }
     lost_ = std::move(lost);

@@ -33,6 +33,11 @@ size_t group_of(const ast::Expr& type) { return type.kind == ast::ExprKind::tupl
 
 bool is_instruction(const ast::FnItem& fn) { return attribute(fn, "ptx") != nullptr; }
 
+bool is_elementwise(const ast::FnItem& fn) {
+    const auto is_tile = [&](const ast::Param& p) { return p.type && plain_type(fn, *p.type).kind == ast::ExprKind::index; };
+    return is_instruction(fn) && std::ranges::none_of(fn.params, is_tile);
+}
+
 const ast::Expr& plain_type(const ast::FnItem& fn, const ast::Expr& type) {
     return is_instruction(fn) && type.kind == ast::ExprKind::annotated ? *ast::as<ast::AnnotatedExpr>(&type).base : type;
 }
@@ -371,7 +376,8 @@ Value Elaborator::call_ptx(const Call& call) {
         args.push_back(tile(operands[i], arg_span(call, i + 2)));
     }
     const size_t first_inst = ir().fn().inst_count();
-    const Value meaning = call_with(f, args, call.span);
+    const Value meaning = each_element(
+        "ptx", args, [&](std::vector<Value> elements) { return call_with(f, std::move(elements), call.span); }, call.span);
     if (meaning.kind == Value::poison) return meaning;
     if (!is_pure(first_inst)) return refuse(arg_span(call, 0), "the function may neither read memory nor have effects");
     const ValueId value = to_tile(meaning, call.span);
