@@ -31,7 +31,7 @@ std::optional<uint64_t> evaluate_scalar(Op op, std::span<const int64_t> attrs, c
     switch (op) {
         case Op::cast: {
             const RoundSpec spec{static_cast<Round>(attrs[0]), static_cast<Overflow>(attrs[1]), 0};
-            if (spec.round == Round::stochastic || spec.overflow == Overflow::trap) return std::nullopt;
+            if (is_random(spec.round) || spec.overflow == Overflow::trap) return std::nullopt;
             return convert(to, from, codes[0], spec);
         }
         case Op::bitcast:

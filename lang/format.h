@@ -20,8 +20,11 @@ enum class NanCode : uint8_t { ieee, all_ones, negative_zero, none };
 /// How a block's scale exponent is chosen from its largest magnitude (OCP MX default: floor).
 enum class ScaleRule : uint8_t { floor, ceil, even, rceil };
 
-/// rne: nearest, ties to even; rna: nearest, ties away; rtz/ru/rd: toward zero/+inf/-inf; stochastic: keyed by (seed, element index).
-enum class Round : uint8_t { rne, rna, rtz, ru, rd, stochastic };
+/// rne: nearest, ties to even; rna: nearest, ties away; rtz/ru/rd: toward zero/+inf/-inf; stochastic: keyed by (seed, element index); bits: by an
+/// integer that is given for each element.
+enum class Round : uint8_t { rne, rna, rtz, ru, rd, stochastic, bits };
+/// Do random bits decide?
+constexpr bool is_random(Round round) { return round >= Round::stochastic; }
 /// ieee: Inf if the format has it, else NaN, else clamp; sat: finite clamp, Inf -> max, NaN -> NaN or +max; trap: as ieee, reported in
 /// checked mode. automatic: ieee where the format has Inf, else sat.
 enum class Overflow : uint8_t { automatic, ieee, sat, trap };
@@ -119,7 +122,7 @@ void decode_many(const Format& format, const void* containers, size_t n, double*
 struct RoundSpec {
     Round round = Round::rne;
     Overflow overflow = Overflow::automatic;
-    uint64_t random = 0;  ///< stochastic: uniform bits for this element
+    uint64_t random = 0;  ///< stochastic, bits: added to what lies below the last bit as a fraction of 2^64, a carry rounds up
 };
 /// The one rounding. Returns the code; integers sign- or zero-extended to 64 bits. `overflowed`, if given, is set when the
 /// rounded value lies outside the format's finite range or was NaN without a code (an Inf that stays Inf is no overflow).
@@ -139,6 +142,8 @@ uint64_t convert(const Format& to, const Format& from, uint64_t code, RoundSpec 
 
 /// Random bits of stochastic rounding for element `index` under `seed` (Philox 4x32-10).
 uint64_t stochastic_bits(uint64_t seed, uint64_t index);
+/// The same of a given number: its N bits stand for a fraction of 2^N.
+inline uint64_t given_bits(const Format& number, uint64_t code) { return code << (64 - number.bits); }
 /// Philox 4x32-10 block function: 4 words from a 128-bit counter and a 64-bit key.
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 

@@ -42,6 +42,8 @@ struct OpRow {
 const OpRow& op_row(Op op);
 /// Looks an op up by name; Op::count_ when there is none.
 Op find_op(std::string_view name);
+/// The elementwise row that is a function of the language by this name; Op::count_ when there is none.
+Op find_function(std::string_view name);
 inline bool has_trait(Op op, Trait t) { return (op_row(op).traits & t) != 0; }
 /// dot and dot_scaled: operands 0, 1 and 2 are the factors and what their product is added to.
 inline bool is_product(Op op) { return op == Op::dot || op == Op::dot_scaled; }

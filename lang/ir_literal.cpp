@@ -25,7 +25,7 @@ std::span<const std::string_view> attr_value_names(Op op, std::string_view attr)
     static constexpr std::string_view kAtomic[] = {"add", "max", "min", "and", "or", "xor", "xchg", "cas"};
     static constexpr std::string_view kMemoryOrder[] = {"relaxed", "acquire", "release", "acq_rel"};
     static constexpr std::string_view kScope[] = {"gpu", "cta", "sys"};
-    static constexpr std::string_view kRound[] = {"rne", "rna", "rtz", "ru", "rd", "stochastic"};
+    static constexpr std::string_view kRound[] = {"rne", "rna", "rtz", "ru", "rd", "stochastic", "bits"};
     static constexpr std::string_view kOverflow[] = {"automatic", "ieee", "sat", "trap"};
     static constexpr std::string_view kPrecision[] = {"ieee", "tf32", "fast"};
     static constexpr std::string_view kOrder[] = {"tree", "chain"};

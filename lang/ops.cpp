@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "lang/ir.h"
+#include "lang/directed.h"
 
 namespace tegula::ir {
 
@@ -34,6 +34,11 @@ Op find_op(std::string_view name) {
     }();
     const auto it = std::ranges::lower_bound(kByName, name, {}, &std::pair<std::string_view, Op>::first);
     return it != kByName.end() && it->first == name ? it->second : Op::count_;
+}
+
+Op find_function(std::string_view name) {
+    const Op op = find_op(name);
+    return op != Op::count_ && has_trait(op, ELEMWISE) && !is_directed(op) ? op : Op::count_;
 }
 
 bool may_ask_caches(Op op) { return op == Op::load || op == Op::store || op == Op::ptr_load || op == Op::ptr_store || op == Op::channel_put; }

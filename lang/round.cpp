@@ -58,6 +58,7 @@ bool round_up(const Cut& cut, bool negative, RoundSpec spec) {
         case Round::rd:
             return negative && (half || rest);
         case Round::stochastic:
+        case Round::bits:
             return cut.fraction + spec.random < cut.fraction;
     }
     return false;

@@ -12,6 +12,36 @@ namespace tegula::scalar {
 namespace {
 
 using ir::Op;
+
+/// A directed row on native floats.
+template <class T>
+struct Directed {
+    Op op;
+    T operator()(T a, T b = 0, T c = 0) const {
+        const double v = before_rounding(op, a, b, c, sizeof(T) == 4 ? Grid(23, -126) : Grid(52, -1022));
+        const T r = static_cast<T>(v);
+        if (!std::isinf(r) || std::isinf(v)) return r;
+        // Beyond the largest number and not infinite: the mode says which of both it is.
+        const Round round = ir::rounded_op(op).round;
+        const bool grows = round == (v < 0 ? Round::rd : Round::ru);
+        return grows ? r : std::copysign(std::numeric_limits<T>::max(), r);
+    }
+};
+
+}  // namespace
+
+#define TEGULA_DIRECTED(row, arity, operands)                                            \
+    float row(TEGULA_TAKES_##arity(float)) { return Directed<float>{Op::row} operands; } \
+    double row(TEGULA_TAKES_##arity(double)) { return Directed<double>{Op::row} operands; }
+#define DIRECTED(op, arity, operands, doc)     \
+    TEGULA_DIRECTED(op##_rtz, arity, operands) \
+    TEGULA_DIRECTED(op##_ru, arity, operands)  \
+    TEGULA_DIRECTED(op##_rd, arity, operands)
+#include "lang/ops.def"
+#undef TEGULA_DIRECTED
+
+namespace {
+
 using Codes = std::array<uint64_t, 3>;
 
 /// The row's integer expression; bool results are 0 or 1.
@@ -64,7 +94,7 @@ uint64_t eval_f64(Op op, const Codes& codes) {
 uint64_t eval_minifloat(Op op, const Format& format, const Codes& codes) {
     const double a = decode(format, codes[0]), b = decode(format, codes[1]), c = decode(format, codes[2]);
     const double r = rounds_twice(op, format) ? before_rounding(op, a, b, c, Grid(format)) : eval_float<double>(op, a, b, c);
-    return is_boolean(op) ? uint64_t(r != 0) : encode(format, r);
+    return is_boolean(op) ? uint64_t(r != 0) : encode(format, r, {.round = ir::rounded_op(op).round});
 }
 
 // ---- fixed point: raw * 2^-frac_bits, saturating, one rounding to nearest even ----

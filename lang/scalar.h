@@ -71,11 +71,13 @@ constexpr T div_ceil(T a, T b) {
         if ((r < 0) != (b < 0)) return q;
     return static_cast<T>(q + 1);
 }
-/// High half of the 2N-bit product of two unsigned N-bit numbers.
+/// High half of the 2N-bit product of two N-bit numbers, which their containers hold extended.
 template <class T>
 constexpr T mul_high(T a, T b, unsigned n) {
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<T>(static_cast<uint64_t>(static_cast<Wide>(low_bits(a, n)) * low_bits(b, n) >> n));
+    __extension__ using Signed = __int128;
+    __extension__ using Unsigned = unsigned __int128;
+    if constexpr (std::is_signed_v<T>) return static_cast<T>(static_cast<Signed>(a) * b >> n);
+    return static_cast<T>(static_cast<uint64_t>(static_cast<Unsigned>(low_bits(a, n)) * low_bits(b, n) >> n));
 }
 /// Amounts are read as unsigned: anything outside [0, N) shifts everything out.
 template <class T>
@@ -125,6 +127,11 @@ T maximum(T a, T b) {
     if (a == b) return std::signbit(a) ? b : a;
     return a < b ? b : a;
 }
+/// Zero with the sign of a subnormal number, else the number.
+template <class T>
+T flush_subnormal(T a) {
+    return std::fabs(a) < std::numeric_limits<T>::min() ? std::copysign(T(0), a) : a;
+}
 template <class T>
 T minimum_number(T a, T b) {
     if (std::isnan(a)) return b;
@@ -135,6 +142,18 @@ T maximum_number(T a, T b) {
     if (std::isnan(a)) return b;
     return std::isnan(b) ? a : maximum(a, b);
 }
+
+// ---- directed rounding: the functions that the rows of DIRECTED call, on float and double ----
+
+#define TEGULA_TAKES_1(T) T a
+#define TEGULA_TAKES_2(T) T a, T b
+#define TEGULA_TAKES_3(T) T a, T b, T c
+#define TEGULA_DIRECTED(row, arity)         \
+    float row(TEGULA_TAKES_##arity(float)); \
+    double row(TEGULA_TAKES_##arity(double));
+#define DIRECTED(op, arity, operands, doc) TEGULA_DIRECTED(op##_rtz, arity) TEGULA_DIRECTED(op##_ru, arity) TEGULA_DIRECTED(op##_rd, arity)
+#include "lang/ops.def"
+#undef TEGULA_DIRECTED
 
 // ---- on codes ----
 

@@ -150,14 +150,17 @@ void verify_gather(RuleContext& c) {
 // ---- conversion ----
 
 void verify_cast(RuleContext& c) {
-    if (!c.need(c.operand_count() == 1 || c.operand_count() == 2, "takes one operand and perhaps a seed")) return;
+    if (!c.need(c.operand_count() == 1 || c.operand_count() == 2, "takes one operand and perhaps a seed or bits")) return;
     c.need(!c.operand(0).pointer && !c.result().pointer, "pointers are not numbers");
     c.need(c.operand(0).shape == c.result().shape, "shape changes");
-    c.attr_in(0, 0, static_cast<int64_t>(Round::stochastic), "unknown rounding");
+    c.attr_in(0, 0, static_cast<int64_t>(Round::bits), "unknown rounding");
     c.attr_in(1, 0, static_cast<int64_t>(Overflow::trap), "unknown overflow rule");
-    const bool stochastic = c.attrs()[0] == static_cast<int64_t>(Round::stochastic);
-    c.need(stochastic == (c.operand_count() == 2), "a seed goes with stochastic rounding");
-    if (c.operand_count() == 2) c.need(is_scalar(c.operand(1), Fmt::u64), "the seed is a scalar u64");
+    const auto round = static_cast<Round>(c.attrs()[0]);
+    if (!c.need(is_random(round) == (c.operand_count() == 2), "a seed or bits go with stochastic rounding") || c.operand_count() == 1) return;
+    if (round == Round::stochastic) c.need(is_scalar(c.operand(1), Fmt::u64), "the seed is a scalar u64");
+    if (round == Round::bits)
+        c.need(is_int_tile(c, c.operand(1)) && !c.elem(c.operand(1)).is_signed && c.operand(1).shape == c.result().shape,
+               "the bits are unsigned integers of the result's shape");
 }
 
 void verify_bitcast(RuleContext& c) {

@@ -67,8 +67,11 @@ Value Elaborator::converted(const Call& call) {
     const Value& x = call.positional[0];
     const Span span = arg_span(call, 0);
     const Format& f = types_.format(*to);
-    if (f.is_block() || x.kind == Value::block_tile) {
-        if (*round >= 0 || *overflow != 0)
+    const bool blocks = f.is_block() || x.kind == Value::block_tile;
+    if (has(call, 4) && !blocks && *round != static_cast<int>(Round::stochastic))
+        return error(Diag::bad_arguments, arg_span(call, 4), "cast", "`bits` go with `round = stochastic`");
+    if (blocks) {
+        if (*round >= 0 || *overflow != 0 || has(call, 4))
             return error(Diag::bad_arguments, call.span, "cast", "block formats have their rounding in the type, not in the call");
         if (x.kind != Value::block_tile) return quantise_blocks(x, *to, call.span);
         if (!f.is_block()) return decode_blocks(x, *to, call.span);
@@ -90,6 +93,7 @@ Value Elaborator::converted(const Call& call) {
     const bool from_fraction = !from.is_int() && !from.is_bool();
     const Round mode = *round >= 0 ? static_cast<Round>(*round) : f.is_int() && from_fraction ? Round::rtz : Round::rne;
     if (mode != Round::stochastic) return tile(ir().cast(v, *to, mode, rule), call.span);
+    if (has(call, 4)) return cast_by_bits(call, v, *to, rule);
     ValueId seed = ir().constant(types_.tile(Fmt::u64), 0);
     if (has(call, 3)) {
         const Value& given = call.positional[3];
@@ -102,6 +106,27 @@ Value Elaborator::converted(const Call& call) {
     ir().set_span(call.span);
     const TypeId result = types_.tile(*to, ir().fn().type(v).shape);
     return tile(ir().value(Op::cast, {v, seed}, result, {static_cast<int64_t>(mode), static_cast<int64_t>(rule)}), call.span);
+}
+
+/// Stochastic rounding by a number for each element, which the program gives.
+Value Elaborator::cast_by_bits(const Call& call, ValueId v, FormatId to, Overflow rule) {
+    const Value& given = call.positional[4];
+    const Span span = arg_span(call, 4);
+    if (has(call, 3)) return error(Diag::bad_arguments, span, "cast", "takes a seed or `bits`, not both");
+    if (given.is_static_number()) return error(Diag::needs_typed_operand, span, "stochastic rounding", describe(given));
+    const ValueId bits = to_tile(given, span);
+    if (!bits.valid()) return poison(call.span);
+    const Format& f = ir().fn().elem(bits);
+    if (ir().fn().type(bits).pointer || !f.is_int() || f.is_signed) {
+        Diagnostic& d = diags_.report(Diag::wrong_element_kind, span,
+                                      {"cast by bits", ir().fn().type(bits).pointer ? "pointer" : "`" + f.name + "`", "unsigned integers"});
+        if (f.is_int()) d.notes.push_back("help: bitcast<u" + std::to_string(f.bits) + ">(..) has the same bits");
+        return poison(call.span);
+    }
+    std::vector<ValueId> both{v, bits};
+    if (!broadcast_all(both, call.span)) return poison(call.span);
+    const TypeId result = types_.tile(to, ir().fn().type(both[0]).shape);
+    return tile(ir().value(Op::cast, {both[0], both[1]}, result, {static_cast<int64_t>(Round::bits), static_cast<int64_t>(rule)}), call.span);
 }
 
 Value Elaborator::call_select(const Call& call) {

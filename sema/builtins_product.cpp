@@ -11,6 +11,8 @@ using ir::Op;
 using ir::Precision;
 using ir::ValueId;
 
+constexpr int kTf32x3 = 3;  ///< of the words that `precision` takes: behind those of ir::Precision
+
 /// The default accumulator of a product of `a` and `b`, or nullopt (reported).
 std::optional<FormatId> Elaborator::product_accumulator(FormatId a, FormatId b, const char* name, Span span) {
     const Format &f = types_.format(a), &g = types_.format(b);
@@ -82,7 +84,7 @@ ValueId Elaborator::arg_accumulator(const Call& call, size_t i, FormatId elem, c
 
 Value Elaborator::call_dot(const Call& call) {
     const Value &a = call.positional[0], &b = call.positional[1];
-    const auto precision = arg_option(call, 3, "precision", {"ieee", "tf32", "fast"}, 0);
+    const auto precision = arg_option(call, 3, "precision", {"ieee", "tf32", "fast", "tf32x3"}, 0);
     if (!precision) return poison(call.span);
     if (a.kind == Value::block_tile && b.kind == Value::block_tile && scales_along_k(a, b)) return scaled_product(call, a, b, 2);
     const ValueId x = plain_operand(a, arg_span(call, 0)), y = plain_operand(b, arg_span(call, 1));
@@ -100,7 +102,37 @@ Value Elaborator::call_dot(const Call& call) {
     const ValueId acc = arg_accumulator(call, 2, *elem, *shape);
     if (!acc.valid()) return poison(call.span);
     ir().set_span(call.span);
+    if (*precision == kTf32x3) return dot_in_parts(x, y, acc, call.span);
     return tile(ir().dot(x, y, acc, static_cast<Precision>(*precision)), call.span);
+}
+
+/// f32 operands as a tf32 number and the tf32 number next to what is left; of their products all but that of the two rests, the small ones first.
+/// What is no f32, or is summed in another format, is as without a precision. The high part saturates: the rest of an infinity is one, and it alone
+/// meets the other operand as it is.
+Value Elaborator::dot_in_parts(ValueId a, ValueId b, ValueId acc, Span span) {
+    const FormatId tf32 = id_of(Fmt::tf32), f32 = id_of(Fmt::f32);
+    const auto is_f32 = [&](ValueId v) { return ir().fn().type(v).elem == f32; };
+    const auto high = [&](ValueId v) { return ir().cast(v, tf32, Round::rna, Overflow::sat); };
+    const auto low = [&](ValueId v, ValueId high_part) {
+        return ir().cast(ir().elementwise(Op::sub, {v, ir().cast(high_part, f32)}), tf32, Round::rna);
+    };
+    if (is_f32(acc) && is_f32(a)) {
+        const ValueId a_high = high(a), a_low = low(a, a_high);
+        if (is_f32(b)) {
+            const ValueId b_high = high(b), b_low = low(b, b_high);
+            acc = ir().dot(a_low, b_high, acc, Precision::ieee);
+            acc = ir().dot(a_high, b_low, acc, Precision::ieee);
+            b = b_high;
+        } else {
+            acc = ir().dot(a_low, b, acc, Precision::ieee);
+        }
+        a = a_high;
+    } else if (is_f32(acc) && is_f32(b)) {
+        const ValueId b_high = high(b);
+        acc = ir().dot(a, low(b, b_high), acc, Precision::ieee);
+        b = b_high;
+    }
+    return tile(ir().dot(a, b, acc, Precision::ieee), span);
 }
 
 // ---- block-scaled products ----

@@ -59,7 +59,7 @@ Value Elaborator::widened_reduction(const Call& call, ReduceKind kind) {
     const auto to = accumulation(call, v, call.given(2) ? &call.positional[2] : nullptr);
     if (!axis || !to) return poison(call.span);
     ir().set_span(call.span);
-    return tile(ir().reduce(v, kind, *axis, false, *to), call.span);
+    return tile(flushed(ir().reduce(flushed(v), kind, *axis, false, *to)), call.span);
 }
 
 Value Elaborator::call_sum(const Call& call) { return widened_reduction(call, ReduceKind::sum); }
@@ -84,7 +84,7 @@ Value Elaborator::extremum(const Call& call, ReduceKind kind, Op op) {
         return error(Diag::wrong_element_kind, call.span, ir::op_row(op).name, "`" + f.name + "`", "ordered numbers");
     const auto axis = reduced_axis(named ? &*named : nullptr, ir().fn().type(v).shape.rank, call.span);
     if (!axis) return poison(call.span);
-    return tile(ir().reduce(v, kind, *axis, false, ir().fn().type(v).elem), call.span);
+    return tile(ir().reduce(flushed(v), kind, *axis, false, ir().fn().type(v).elem), call.span);
 }
 
 Value Elaborator::call_min(const Call& call) { return extremum(call, ReduceKind::min, Op::min); }
@@ -205,7 +205,7 @@ Value Elaborator::running(const Call& call, ReduceKind kind) {
     ir().set_span(call.span);
     if (chosen && ir().fn().type(v).elem != *to) v = ir().cast(v, *to);
     const TypeId result = types_.tile(*to, ir().fn().type(v).shape);
-    return tile(ir().value(Op::scan, {v}, result, {static_cast<int64_t>(kind), *axis, *reverse}), call.span);
+    return tile(flushed(ir().value(Op::scan, {flushed(v)}, result, {static_cast<int64_t>(kind), *axis, *reverse})), call.span);
 }
 
 Value Elaborator::call_cumsum(const Call& call) { return running(call, ReduceKind::sum); }

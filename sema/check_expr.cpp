@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lang/directed.h"
 #include "sema/checker.h"
 #include "sema/flow.h"
 #include "sema/modifiers.h"
@@ -70,8 +71,7 @@ std::span<const ast::GenericParam> generics_of(const ast::Item* item) {
 bool is_builtin(std::string_view name) {
     if (find_builtin(name) || is_trait(name) || is_type_constructor(name) || name == "row" || name == "col" || is_format_name(name)) return true;
     if (std::ranges::find(constant_words(), name) != constant_words().end()) return true;
-    const ir::Op op = ir::find_op(name);
-    return op != ir::Op::count_ && ir::has_trait(op, ir::ELEMWISE);
+    return ir::find_function(name) != ir::Op::count_;
 }
 
 }  // namespace
@@ -294,12 +294,13 @@ void Checker::call_signature(const ast::CallExpr& e) {
         if (s.has_call) match_arguments(text, params, e, s.variadic);
         return;
     }
-    const ir::Op op = ir::find_op(text);
-    if (op == ir::Op::count_ || !ir::has_trait(op, ir::ELEMWISE)) return;
+    const ir::Op op = ir::find_function(text);
+    if (op == ir::Op::count_) return;
     const auto arity = static_cast<size_t>(ir::op_row(op).operands);
     static constexpr std::string_view kNames[] = {"a", "b", "c"};
     std::vector<std::pair<std::string_view, bool>> params;
     for (size_t i = 0; i < arity; ++i) params.push_back({kNames[std::min<size_t>(i, 2)], false});
+    if (ir::has_directed(op)) params.push_back({"round", true});
     match_arguments(text, params, e, false);
 }
 

@@ -230,8 +230,8 @@ std::optional<Value> builtin_value(std::string_view name, Span span) {
         v.s = row->name;
         return v;
     }
-    const ir::Op op = ir::find_op(name);
-    if (op == ir::Op::count_ || !ir::has_trait(op, ir::ELEMWISE)) return std::nullopt;
+    const ir::Op op = ir::find_function(name);
+    if (op == ir::Op::count_) return std::nullopt;
     v.kind = Value::elementwise;
     v.op = op;
     v.s = ir::op_row(op).name;

@@ -183,6 +183,11 @@ public:
     std::vector<Value> shape_items(const ast::IndexExpr& e);  ///< f<T>[items]: evaluated extents
     std::string describe_callee(const Value& callee);
     Value fast_version(const Value& callee, Span span);
+    Value cast_by_bits(const Call& call, ir::ValueId v, FormatId to, Overflow rule);
+    Value dot_in_parts(ir::ValueId a, ir::ValueId b, ir::ValueId acc, Span span);
+    ir::ValueId flushed(ir::ValueId v);
+    ir::ValueId computed(ir::Op op, std::span<const ir::ValueId> operands);
+    ir::Op in_named_mode(ir::Op op, const std::vector<std::pair<std::string_view, Value>>& named, Span span);
     bool fast_math();
     Value call_value(Value callee, const ast::CallExpr& e);  ///< callee already evaluated
     /// Calls a built-in: matches arguments to its signature, then runs its row. `e` is null for forms without (..), zeros<T>[M, N].

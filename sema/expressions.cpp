@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lang/directed.h"
 #include "sema/elaborate.h"
 #include "sema/flow.h"
 #include "sema/modifiers.h"
 #include "sema/suggest.h"
 #include "sema/walk.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -183,8 +185,7 @@ bool Elaborator::known(std::string_view name) {
     while (root && root->parent) root = root->parent.get();
     if (root && root->module && is_item(*root->module, name)) return true;
     if (find_builtin(name)) return true;
-    const ir::Op op = ir::find_op(name);
-    if (op != ir::Op::count_ && ir::has_trait(op, ir::ELEMWISE)) return true;
+    if (ir::find_function(name) != ir::Op::count_) return true;
     return name == "inf" || name == "nan" || name == "pi" || is_type_constructor(name) || named_type(name, {}, false).kind != Value::poison;
 }
 
@@ -277,7 +278,8 @@ Value Elaborator::call_value(Value callee, const ast::CallExpr& e) {
     std::vector<std::pair<std::string_view, Value>> named;
     bool poisoned = false;
     for (const ast::Arg& arg : e.args.first(e.args.size() - (fast ? 1 : 0))) {
-        Value v = expr(*arg.value);
+        const bool mode = callee.kind == Value::elementwise && arg.name.text == "round";
+        Value v = mode ? word(*arg.value, *find_word_kind("round")) : expr(*arg.value);
         poisoned |= v.kind == Value::poison;
         if (arg.name.text.empty()) {
             if (!named.empty())
@@ -300,12 +302,12 @@ Value Elaborator::call_value(Value callee, const ast::CallExpr& e) {
             return poison(e.span);
         case Value::elementwise: {
             const ir::OpRow& row = ir::op_row(callee.op);
-            if (!named.empty())
-                return error(Diag::bad_arguments, e.span, row.name, "arguments have no names, found `" + std::string(named[0].first) + "`");
+            const auto op = named.empty() ? callee.op : in_named_mode(callee.op, named, e.span);
+            if (op == ir::Op::count_) return poison(e.span);
             if (args.size() != static_cast<size_t>(row.operands))
                 return error(Diag::bad_arguments, e.span, row.name,
                              "takes " + std::to_string(row.operands) + " arguments, found " + std::to_string(args.size()));
-            return apply(callee.op, std::move(args), e.span);
+            return apply(op, std::move(args), e.span);
         }
         case Value::function:
             return call_function(callee, std::move(args), std::move(named), e.span);
@@ -323,6 +325,33 @@ Value Elaborator::call_value(Value callee, const ast::CallExpr& e) {
     if (callee.kind == Value::type && !suggest_use(d, module_here(), e))
         d.propose({{e.callee->span, "cast<" + describe(callee.t) + ">"}}, "values are converted by `cast<" + describe(callee.t) + ">(x)`");
     return poison(e.span);
+}
+
+/// The row of `op` that rounds as `round = ..` says; Op::count_ after an error.
+ir::Op Elaborator::in_named_mode(ir::Op op, const std::vector<std::pair<std::string_view, Value>>& named, Span span) {
+    const std::string name = ir::op_row(op).name;
+    for (const auto& [argument, value] : named) {
+        if (argument == "round") continue;
+        error(Diag::bad_arguments, span, name, "arguments have no names, found `" + std::string(argument) + "`");
+        return ir::Op::count_;
+    }
+    const Value& mode = named.front().second;
+    if (!ir::has_directed(op)) {
+        std::string others;
+        for (const ir::Op base : ir::directed::kBases) others += (others.empty() ? "" : ", ") + std::string(ir::op_row(base).name);
+        error(Diag::bad_arguments, mode.span, name, "has no argument `round`, which " + others + " and cast have");
+        return ir::Op::count_;
+    }
+    if (named.size() > 1) {
+        error(Diag::bad_arguments, named[1].second.span, name, "argument `round` is given twice");
+        return ir::Op::count_;
+    }
+    static constexpr std::pair<std::string_view, Round> kModes[] = {{"rne", Round::rne}, {"rtz", Round::rtz}, {"ru", Round::ru}, {"rd", Round::rd}};
+    for (const auto& [word, round] : kModes)
+        if (mode.kind == Value::word && mode.s == word) return ir::in_mode(op, round);
+    const std::string found = mode.kind == Value::word ? std::string(mode.s) : describe(mode);
+    error(Diag::unknown_option, mode.span, found, "rounding of " + name, "rne, rtz, ru, rd");
+    return ir::Op::count_;
 }
 
 std::string Elaborator::describe_callee(const Value& callee) {

@@ -133,11 +133,11 @@ Value Elaborator::reduce_form(const ast::IndexFormExpr& e, ReduceKind kind, cons
     } else if (!logical && !ir::in_domain(Op::lt, ir().fn().elem(v), ir().fn().type(v).pointer)) {
         return error(Diag::wrong_element_kind, e.body->span, ir::to_string(kind), "`" + ir().fn().elem(v).name + "`", "ordered numbers");
     }
-    v = aligned(v, rank, extents, e.body->span);
+    v = aligned(flushed(v), rank, extents, e.body->span);
     if (v.valid()) v = stretched(v, extents, e.body->span);
     if (!v.valid()) return poison(e.span);
     for (size_t d = 0; d < extents.rank; ++d) v = ir().reduce(v, kind, static_cast<int>(extents.rank - 1 - d), true, to);
-    return tile(v, e.span);
+    return tile(flushed(v), e.span);
 }
 
 /// sum over the indices of a * b: both operands with the summed indices last, as one dimension, stretched to one shape.

@@ -195,10 +195,12 @@ void Elaborator::kernel_clauses(const ast::KernelItem& item) {
 }
 
 std::span<const std::string_view> hint_words(std::string_view hint) {
-    static constexpr std::string_view kSpecialise[] = {"auto", "on", "off"}, kDecode[] = {"register", "shared", "auto"}, kMath[] = {"fast", "strict"};
+    static constexpr std::string_view kSpecialise[] = {"auto", "on", "off"}, kDecode[] = {"register", "shared", "auto"}, kMath[] = {"fast", "strict"},
+                                      kSubnormals[] = {"flush", "keep"};
     if (hint == "specialise") return kSpecialise;
     if (hint == "decode") return kDecode;
     if (hint == "math") return kMath;
+    if (hint == "subnormals") return kSubnormals;
     return {};
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "lang/directed.h"
 #include "lang/scalar.h"
 #include "sema/elaborate.h"
 
@@ -65,6 +66,14 @@ std::string domain_text(Op op) {
     for (const auto& kind : kinds)
         if (ir::op_row(op).domain & kind.bit) text += (text.empty() ? "" : ", ") + std::string(kind.name);
     return text;
+}
+
+/// As the program writes it.
+std::string written(Op op) {
+    const auto [base, round] = ir::rounded_op(op);
+    const std::string name = ir::op_row(base).name;
+    static constexpr const char* kModes[] = {"", "", "rtz", "ru", "rd"};
+    return round == Round::rne ? name : name + " with round = " + kModes[static_cast<int>(round)];
 }
 
 using Int = __int128;
@@ -152,7 +161,7 @@ std::string quotient_text(Op op, Int a) {
     return (op == Op::div_ceil ? "cdiv" : std::string(ir::op_row(op).name)) + "(" + int_text(a) + ", 0)";
 }
 
-bool needs_width(Op op) { return op == Op::umulhi || op == Op::popcount || op == Op::clz || op == Op::ctz; }
+bool needs_width(Op op) { return op == Op::umulhi || op == Op::mulhi || op == Op::popcount || op == Op::clz || op == Op::ctz; }
 
 }  // namespace
 
@@ -280,6 +289,62 @@ Value Elaborator::pointer_op(Op op, const std::vector<Value>& args, Span span) {
     return tile(ir().value(Op::ptr_add, {tiles[0], tiles[1]}, ir().fn().type_of(tiles[0])), span);
 }
 
+namespace {
+
+/// Does a row compute with numbers, so that `@ subnormals(flush)` is about it? Others move and test bits.
+bool computes(Op op) {
+    switch (op) {
+        case Op::neg:
+        case Op::abs:
+        case Op::copysign:
+        case Op::isnan:
+        case Op::isinf:
+        case Op::isfinite:
+        case Op::signbit:
+        case Op::flush_subnormal:
+            return false;
+        default:
+            return true;
+    }
+}
+
+/// Can a row give a subnormal number of operands none of which is one?
+bool makes_subnormals(Op op) {
+    switch (op) {
+        case Op::floor:
+        case Op::ceil:
+        case Op::trunc:
+        case Op::round:
+        case Op::min:
+        case Op::max:
+        case Op::minnum:
+        case Op::maxnum:
+            return false;
+        default:
+            return ir::op_row(op).result == ir::ResultRule::same;
+    }
+}
+
+}  // namespace
+
+/// Under `@ subnormals(flush)` an f32 with zeros in the place of subnormal numbers; else the value itself.
+ir::ValueId Elaborator::flushed(ir::ValueId v) {
+    const ir::Function& fn = ir().fn();
+    if (!v.valid() || fn.type(v).pointer || !(fn.type(v).elem == Fmt::f32) || ir::hint_argument(fn.hints, "subnormals") != 0) return v;
+    const ir::Inst* def = fn.def(v);
+    while (def && (def->op == Op::broadcast || def->op == Op::reshape || def->op == Op::permute)) def = fn.def(fn.operands(*def)[0]);
+    const bool of_integer = def && def->op == Op::cast && fn.elem(fn.operands(*def)[0]).is_int();
+    return of_integer || (def && def->op == Op::flush_subnormal) ? v : ir().elementwise(Op::flush_subnormal, {v});
+}
+
+/// An elementwise row of operands of one shape, which are flushed already.
+ir::ValueId Elaborator::computed(Op op, std::span<const ir::ValueId> v) {
+    const ir::ValueId r = v.size() == 1   ? ir().elementwise(op, {v[0]})
+                          : v.size() == 2 ? ir().elementwise(op, {v[0], v[1]})
+                                          : ir().elementwise(op, {v[0], v[1], v[2]});
+    return computes(op) && makes_subnormals(op) ? flushed(r) : r;
+}
+
 Value Elaborator::apply(Op op, std::vector<Value> args, Span span) {
     bool all_static = true, pointers = false;
     const Value* typed = nullptr;
@@ -318,17 +383,18 @@ Value Elaborator::apply(Op op, std::vector<Value> args, Span span) {
     }
     const Format& f = types_.format(elem);
     if (!ir::in_domain(op, f, false)) {
-        Diagnostic& d = diags_.report(Diag::wrong_element_kind, span, {ir::op_row(op).name, "`" + f.name + "`", domain_text(op)});
+        Diagnostic& d = diags_.report(Diag::wrong_element_kind, span, {written(op), "`" + f.name + "`", domain_text(op)});
         if (ir::op_row(op).domain & ir::F) d.notes.push_back("help: convert with cast<f32>(..)");
         return poison(span);
     }
     if (shifts) return shift(op, args[0], args[1], span);
     std::vector<ir::ValueId> tiles;
-    for (const Value& v : args) tiles.push_back(to_tile(v, elem, span));
+    for (const Value& v : args) {
+        tiles.push_back(to_tile(v, elem, span));
+        if (computes(op)) tiles.back() = flushed(tiles.back());
+    }
     if (!broadcast_all(tiles, span)) return poison(span);
-    if (tiles.size() == 1) return tile(ir().elementwise(op, {tiles[0]}), span);
-    if (tiles.size() == 2) return tile(ir().elementwise(op, {tiles[0], tiles[1]}), span);
-    return tile(ir().elementwise(op, {tiles[0], tiles[1], tiles[2]}), span);
+    return tile(computed(op, tiles), span);
 }
 
 Value Elaborator::unary(ast::UnaryOp op, const Value& a, Span span) {

@@ -154,7 +154,7 @@ private:
 
 bool is_function(const Module* module, std::string_view name) {
     if (find_builtin(name)) return true;
-    if (const ir::Op op = ir::find_op(name); op != ir::Op::count_ && ir::has_trait(op, ir::ELEMWISE)) return true;
+    if (ir::find_function(name) != ir::Op::count_) return true;
     return module && std::ranges::any_of(module->prelude, [&](const auto& p) { return p->has(name); });
 }
 

@@ -1,6 +1,7 @@
 // The vocabulary, from the tables that give its words their meaning.
 #include "sema/vocabulary.h"
 
+#include "lang/directed.h"
 #include "sema/elaborate.h"
 #include "sema/flow.h"
 #include "sema/type_names.h"
@@ -9,9 +10,10 @@ namespace tegula::sema {
 
 namespace {
 
-constexpr std::string_view kOptions[] = {"rne",      "rna",           "rtz",     "ru",        "rd",      "stochastic", "ieee", "sat",  "trap", "auto",
-                                         "fast",     "tf32",          "relaxed", "acquire",   "release", "acq_rel",    "gpu",  "cta",  "sys",  "hw",
-                                         "all_ones", "negative_zero", "strict",  "automatic", "floor",   "ceil",       "even", "rceil"};
+constexpr std::string_view kOptions[] = {"rne",   "rna",  "rtz",  "ru",    "rd",       "stochastic",    "ieee",    "sat",
+                                         "trap",  "auto", "fast", "tf32",  "relaxed",  "acquire",       "release", "acq_rel",
+                                         "gpu",   "cta",  "sys",  "hw",    "all_ones", "negative_zero", "strict",  "automatic",
+                                         "floor", "ceil", "even", "rceil", "tf32x3"};
 constexpr std::string_view kConstants[] = {"inf", "nan", "pi", "true", "false"};
 
 /// What a format is, of the built-in ones.
@@ -35,9 +37,13 @@ std::span<const std::string_view> constant_words() { return kConstants; }
 std::vector<Word> vocabulary() {
     std::vector<Word> out;
     for (const BuiltinDoc& b : builtin_docs()) out.push_back({"builtin", b.name, b.signature, b.doc});
-    for (uint16_t op = 0; op < static_cast<uint16_t>(ir::Op::count_); ++op)
-        if (const ir::OpRow& row = ir::op_row(ir::Op(op)); ir::has_trait(ir::Op(op), ir::ELEMWISE))
-            out.push_back({"builtin", row.name, row.operands == 1 ? "(x)" : row.operands == 2 ? "(a, b)" : "(a, b, c)", row.doc});
+    for (uint16_t op = 0; op < static_cast<uint16_t>(ir::Op::count_); ++op) {
+        const ir::OpRow& row = ir::op_row(ir::Op(op));
+        if (ir::find_function(row.name) == ir::Op::count_) continue;
+        static constexpr std::string_view kForms[][2] = {
+            {"(x)", "(x, round = rne)"}, {"(a, b)", "(a, b, round = rne)"}, {"(a, b, c)", "(a, b, c, round = rne)"}};
+        out.push_back({"builtin", row.name, kForms[row.operands - 1][ir::has_directed(ir::Op(op))], row.doc});
+    }
 #define HOST_CALL(name, signature, doc) out.push_back({"host", #name, signature, doc});
 #include "lang/host_calls.def"
     for (const std::string_view name : type_names()) out.push_back({"type", name, {}, format_doc(name)});

@@ -10,7 +10,7 @@ namespace tegula::sema {
 namespace {
 
 constexpr std::string_view kRound[] = {"rne", "rna", "rtz", "ru", "rd", "stochastic"}, kOverflow[] = {"auto", "ieee", "sat", "trap"},
-                           kPrecision[] = {"ieee", "tf32", "fast"}, kOrder[] = {"relaxed", "acquire", "release", "acq_rel"},
+                           kPrecision[] = {"ieee", "tf32", "fast", "tf32x3"}, kOrder[] = {"relaxed", "acquire", "release", "acq_rel"},
                            kScope[] = {"gpu", "cta", "sys"};
 
 }  // namespace

@@ -75,8 +75,9 @@ struct Support {
     void (*histogram)(State*, uint32_t inst, const void* in, const uint8_t* mask, int32_t* counts);
     /// `checked` variant: element number `element` (-1: the whole instruction) fails; `code` is the operand that the message names.
     void (*failed_check)(State*, uint32_t inst, uint32_t failure, int64_t element, uint64_t code);
-    /// `checked` variant: reports `code`, which a cast with `overflow = trap` converts, when it does not fit. `seed`: of stochastic rounding.
-    void (*check_cast)(State*, uint32_t inst, int64_t element, uint64_t code, uint64_t seed);
+    /// `checked` variant: reports `code`, which a cast with `overflow = trap` converts, when it does not fit. `random`: seed or bits of stochastic
+    /// rounding.
+    void (*check_cast)(State*, uint32_t inst, int64_t element, uint64_t code, uint64_t random);
     /// ptr_at, ptr_address: addresses to pointers, or back; dense.
     void (*convert_pointers)(State*, uint32_t inst, const uint64_t* in, uint64_t* out);
 };

@@ -78,12 +78,14 @@ void Codegen::check_gather(ir::InstId id) {
 void Codegen::check_cast(ir::InstId id) {
     const auto operands = fn_.operands(fn_.inst(id));
     const Shape& shape = fn_.type(operands[0]).shape;
-    Value* seed = i64(0);
-    if (operands.size() > 1) seed = to_code(scalar(operands[1]), fn_.elem(operands[1]));
+    const bool by_bits = static_cast<Round>(fn_.attrs(fn_.inst(id))[0]) == Round::bits;
+    Value* random = i64(0);
+    if (operands.size() > 1 && !by_bits) random = to_code(scalar(operands[1]), fn_.elem(operands[1]));
     nest_elements(shape, [&](const Point& p) {
         Value* element = shape.rank ? linear(p, shape).value : i64(0);
         Value* code = to_code(lanes(operands[0], p), fn_.elem(operands[0]));
-        call_support(offsetof(Support, check_cast), b_.getVoidTy(), {i32(id.v), element, code, seed});
+        if (by_bits) random = to_code(lanes(operands[1], p), fn_.elem(operands[1]));
+        call_support(offsetof(Support, check_cast), b_.getVoidTy(), {i32(id.v), element, code, random});
     });
 }
 

@@ -82,7 +82,7 @@ bool Planner::keeps_point(const ir::Function& fn, const ir::Inst& inst, uint32_t
         case Op::ptr_load:
             return true;
         case Op::cast:
-            return k == 0;
+            return k == 0 || static_cast<Round>(fn.attrs(inst)[0]) == Round::bits;
         case Op::gather:
             return k == 1;
         case Op::load:

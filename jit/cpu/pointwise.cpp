@@ -44,6 +44,10 @@ Value* Codegen::apply(ir::InstId id, std::span<Value* const> x, unsigned lanes, 
             llvm::Type* wide = lanes ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(b_.getInt64Ty(), lanes)) : b_.getInt64Ty();
             Value* number = element ? b_.CreateZExt(element, wide) : llvm::Constant::getNullValue(wide);
             random = scalars_.stochastic_bits(x[1], number);
+        } else if (round == Round::bits) {
+            const Format& given = fn_.elem(operands[1]);
+            llvm::Type* wide = lanes ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(b_.getInt64Ty(), lanes)) : b_.getInt64Ty();
+            random = b_.CreateShl(b_.CreateZExt(x[1], wide), llvm::ConstantInt::get(wide, 64 - given.bits));
         }
         return scalars_.cast(x[0], fn_.types().format(from.elem), fn_.types().format(to.elem), round, static_cast<Overflow>(attrs[1]), random);
     }
@@ -120,7 +124,7 @@ Value* Codegen::at_pointwise(ir::InstId id, const Point& p) {
     std::vector<Value*> x;
     for (ir::ValueId o : fn_.operands(inst)) x.push_back(fn_.type(o).shape.rank == 0 ? splat(scalar(o), p.lanes) : lanes(o, p));
     Value* element = nullptr;
-    if (inst.op == Op::cast && x.size() > 1) {
+    if (inst.op == Op::cast && static_cast<Round>(fn_.attrs(inst)[0]) == Round::stochastic) {
         element = as_vector(linear(p, fn_.type(fn_.result(inst)).shape), p.lanes);
         if (!p.lanes) element = b_.CreateTrunc(element, b_.getInt32Ty());
         x[1] = scalar(fn_.operands(inst)[1]);

@@ -258,6 +258,7 @@ Value* Scalars::row(ir::Op op, const Format& f, std::span<Value* const> operands
         default:
             TEGULA_CHECK(false, "no arithmetic on codebooks and blocks");
     }
+    if (ir::is_directed(op)) return directed_row(op, f, operands);
     if (!is_native(f)) return minifloat_row(op, f, operands);
     std::vector<Value*> x(operands.begin(), operands.end());
     // A NaN's sign can be seen.

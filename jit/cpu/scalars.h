@@ -64,7 +64,7 @@ public:
     Speculation* speculate(Speculation* allowed) { return std::exchange(speculation_, allowed); }
     /// One step of a reduction or scan in the result's format.
     Value* join(ir::ReduceKind kind, const Format& f, Value* a, Value* b);
-    /// `random`: i64 per lane, for Round::stochastic only.
+    /// `random`: i64 per lane, for modes that random bits decide.
     Value* cast(Value* v, const Format& from, const Format& to, Round round = Round::rne, Overflow overflow = Overflow::automatic,
                 Value* random = nullptr);
     /// Equal widths.
@@ -154,10 +154,12 @@ private:
     Value* native_row(ir::Op op, std::span<Value* const> x);
     Value* native_order(ir::Op op, Value* a, Value* b);
     Value* ordered_range(Value* a, Value* b, bool is_min);
+    Value* flushed(Value* v, int min_exponent);
     Value* native_test(ir::Op op, Value* a, Value* b);
     Value* truncated_remainder(Value* a, Value* b);
     Value* native_remainder(Value* a, Value* b);
     Value* minifloat_row(ir::Op op, const Format& f, std::span<Value* const> x);
+    Value* directed_row(ir::Op op, const Format& f, std::span<Value* const> x);
     Value* rounded_once(ir::Op op, const Format& f, std::span<Value* const> x);
     Value* result_round_odd(ir::Op op, const Format& f, std::span<Value* const> x);
     Value* towards_odd(Value* result, Value* error);
@@ -230,7 +232,7 @@ private:
     Value* cast_integers(Value* v, const Format& from, const Format& to);
     Value* cast_to_integer(Value* v, const Format& from, const Format& to, Round round);
     Value* cast_to_float(Value* v, const Format& from, const Format& to);
-    Value* cast_to_prefix(Value* v, const Format& to, Round round, Value* random);
+    Value* cast_to_prefix(Value* v, const Format& to, Round round, bool saturates, Value* random);
     Value* cast_by_table(Value* v, const Format& from, const Format& to, Round round, Overflow overflow);
 
     // scalars_packed.cpp

@@ -21,37 +21,41 @@ Value* Scalars::cast_here(Value* v, const Format& from, const Format& to, Round 
         const bool is_signed = from.is_int() && from.is_signed;
         return resize(saturated(resize(v, 64, is_signed), is_signed, to), to.container_bytes() * 8, false);
     }
-    const bool is_random = round == Round::stochastic, table = from.kind == FormatKind::codebook || from.kind == FormatKind::lns;
-    if (table && !is_random && (from.bits <= 8 || (from.kind == FormatKind::lns && to.kind == FormatKind::codebook)))
+    const bool by_bits = is_random(round), table = from.kind == FormatKind::codebook || from.kind == FormatKind::lns;
+    if (table && !by_bits && (from.bits <= 8 || (from.kind == FormatKind::lns && to.kind == FormatKind::codebook)))
         return cast_by_table(v, from, to, round, overflow);
     if (to.kind == FormatKind::codebook) {
         if (from.kind == FormatKind::lns) return cast_by_table(v, from, to, Round::rne, overflow);
         return nearest_entry(to, from, v);
     }
     if (to.kind == FormatKind::lns && from.kind == FormatKind::lns) return lns_convert(to, from, v, round, random);
-    if (to.is_int() && (from.is_float() || from.kind == FormatKind::codebook) && !is_random && round != Round::rna)
+    if (to.is_int() && (from.is_float() || from.kind == FormatKind::codebook) && !by_bits && round != Round::rna)
         return cast_to_integer(v, from, to, round);
     if (to.is_float() && is_plain(to, round, overflow))
         if (Value* quick = cast_to_float(v, from, to)) return quick;
-    if (is_prefix_of_f32(to) && overflow != Overflow::sat && is_ieee_binary(from, 32) && round != Round::ru && round != Round::rd)
-        return cast_to_prefix(v, to, round, random);
-    if (from.bits <= 8 && !is_random) return cast_by_table(v, from, to, round, overflow);
+    if (is_prefix_of_f32(to) && is_ieee_binary(from, 32) && round != Round::rne && round != Round::ru && round != Round::rd)
+        return cast_to_prefix(v, to, round, overflow == Overflow::sat, random);
+    if (from.bits <= 8 && !by_bits) return cast_by_table(v, from, to, round, overflow);
     if (to.kind == FormatKind::lns && round == Round::rne && !(is_whole(from) && from.bits > 53))
         if (Value* quick = nearest_log(to, as_double(from, v))) return quick;
     return rounded(to, number(from, v), round, overflow, random);
 }
 
 /// From f32: something is added below the quantum, and what is below is cut off; a carry out of the largest number makes an infinity.
-Value* Scalars::cast_to_prefix(Value* v, const Format& to, Round round, Value* random) {
+Value* Scalars::cast_to_prefix(Value* v, const Format& to, Round round, bool saturates, Value* random) {
     const unsigned cut = 23u - to.man_bits;
     Value *x = raw(v), *bits = bits_of(x);
     Value* sum = bits;
     if (round == Round::rna) sum = b_.CreateAdd(bits, i(bits, uint64_t{1} << (cut - 1)));
-    if (round == Round::stochastic) {
+    if (is_random(round)) {
         Value* below = resize(b_.CreateLShr(random, i(random, 64 - cut)), 32, false);
         // An infinity has nothing to round.
         Value* special = b_.CreateICmpUGE(b_.CreateAnd(bits, i(bits, 0x7fffffff)), i(bits, 0x7f800000));
         sum = b_.CreateAdd(bits, b_.CreateSelect(special, i(bits, 0), below));
+    }
+    if (saturates) {
+        Value* magnitude = call(Intrinsic::umin, {b_.CreateAnd(sum, i(sum, 0x7fffffff)), i(sum, 0x7f7fffff)});
+        sum = b_.CreateOr(magnitude, b_.CreateAnd(bits, i(bits, 0x80000000)));
     }
     Value* r = to.bits == 32 ? b_.CreateAnd(sum, i(sum, ~low_bits(cut))) : resize(b_.CreateLShr(sum, i(sum, cut)), to.container_bytes() * 8, false);
     return b_.CreateSelect(b_.CreateFCmpUNO(x, x), i(r, nan_code(to)), r);

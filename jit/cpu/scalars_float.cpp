@@ -50,6 +50,8 @@ Value* Scalars::native_row(Op op, std::span<Value* const> x) {
             return call(Intrinsic::nearbyint, {a});
         case Op::copysign:
             return call(Intrinsic::copysign, {a, x[1]});
+        case Op::flush_subnormal:
+            return flushed(a, a->getType()->getScalarType()->isDoubleTy() ? -1022 : -126);
         case Op::min:
         case Op::max:
         case Op::minnum:
@@ -59,6 +61,12 @@ Value* Scalars::native_row(Op op, std::span<Value* const> x) {
             if (ir::op_row(op).result == ir::ResultRule::boolean) return native_test(op, a, x.size() > 1 ? x[1] : a);
             return fast_row(op, a);
     }
+}
+
+/// Zero with the sign of a number below 2^min_exponent.
+Value* Scalars::flushed(Value* v, int min_exponent) {
+    Value* below = b_.CreateFCmpOLT(call(Intrinsic::fabs, {v}), real(v, std::ldexp(1.0, min_exponent)));
+    return b_.CreateSelect(below, call(Intrinsic::copysign, {real(v, 0.0), v}), v);
 }
 
 Value* Scalars::native_test(Op op, Value* a, Value* b) {
@@ -173,6 +181,7 @@ Value* Scalars::native_remainder(Value* a, Value* b) {
 // ---- other floats ----
 
 Value* Scalars::minifloat_row(Op op, const Format& f, std::span<Value* const> x) {
+    if (op == Op::flush_subnormal) return nearest(f, flushed(decode(f, x[0]), min_exponent(f)));
     if (rounds_twice(op, f)) return rounded_once(op, f, x);
     if (f.kind == FormatKind::lns)
         if (Value* r = log_row(op, f, x)) return r;
@@ -195,6 +204,28 @@ Value* Scalars::rounded_once(Op op, const Format& f, std::span<Value* const> x) 
     const auto number = [&](int n) { return b_.getInt32(static_cast<uint32_t>(n)); };
     return nearest(
         f, per_lane("tegula_before_rounding", {v[0], v[1], v[2], number(static_cast<int>(op)), number(grid.man_bits), number(grid.min_exponent)}));
+}
+
+/// Of native formats, too. The host's rounding mode plays no part: what is rounded to nearest here is exact or rounded to odd.
+Value* Scalars::directed_row(Op op, const Format& f, std::span<Value* const> x) {
+    const auto [base, round] = ir::rounded_op(op);
+    std::vector<Value*> v;
+    for (Value* code : x) v.push_back(b_.CreateFPCast(decode(f, code), like(b_.getDoubleTy(), code)));
+    Value* r = result_round_odd(base, f, v);
+    if (r && round == Round::rd && (base == Op::add || base == Op::sub || base == Op::fma)) {
+        // Of a sum only that of two positive zeros is a positive zero.
+        const auto sign = [&](Value* of) { return b_.CreateICmpSLT(bits_of(of), i(bits_of(of), 0)); };
+        Value *first = base == Op::fma ? b_.CreateFMul(v[0], v[1]) : v[0], *second = base == Op::sub ? b_.CreateFNeg(v[1]) : v.back();
+        Value* minus = b_.CreateAnd(b_.CreateFCmpOEQ(r, real(r, 0.0)), b_.CreateOr(sign(first), sign(second)));
+        r = b_.CreateSelect(minus, real(r, -0.0), r);
+    }
+    if (!r) {
+        v.resize(3, v[0]);
+        const Grid grid(f);
+        const auto number = [&](int n) { return b_.getInt32(static_cast<uint32_t>(n)); };
+        r = per_lane("tegula_before_rounding", {v[0], v[1], v[2], number(static_cast<int>(op)), number(grid.man_bits), number(grid.min_exponent)});
+    }
+    return is_ieee_binary(f, 64) ? settle(f, r) : rounded(f, number_of_real(r), round, Overflow::automatic, nullptr);
 }
 
 /// By the error of the result in double, where that is a double, too; else null.

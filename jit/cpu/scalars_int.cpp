@@ -88,6 +88,7 @@ Value* Scalars::integer_row(Op op, const Format& f, std::span<Value* const> x) {
         case Op::bit_not:
             return wrap(b_.CreateNot(x[0]), f);
         case Op::umulhi:
+        case Op::mulhi:
         case Op::shl:
         case Op::shr:
         case Op::popcount:
@@ -112,13 +113,17 @@ Value* Scalars::integer_bits_row(Op op, const Format& f, std::span<Value* const>
     const unsigned container = f.container_bytes() * 8, spare = container - f.bits;
     Value* a = x[0];
     switch (op) {
-        case Op::umulhi: {
+        case Op::umulhi:
+        case Op::mulhi: {
             if (container == 64) {
                 Value* high = high_product(a, x[1]);
+                // A negative factor was taken for 2^64 more than it is.
+                const auto too_much = [&](Value* v, Value* by) { return b_.CreateAnd(b_.CreateAShr(v, i(v, 63)), by); };
+                if (f.is_signed) high = b_.CreateSub(b_.CreateSub(high, too_much(a, x[1])), too_much(x[1], a));
                 if (spare == 0) return high;
                 return wrap(b_.CreateOr(b_.CreateShl(high, i(a, spare)), b_.CreateLShr(b_.CreateMul(a, x[1]), i(a, f.bits))), f);
             }
-            Value* product = b_.CreateMul(resize(a, 2 * container, false), resize(x[1], 2 * container, false));
+            Value* product = b_.CreateMul(resize(a, 2 * container, f.is_signed), resize(x[1], 2 * container, f.is_signed));
             return wrap(resize(b_.CreateLShr(product, i(product, f.bits)), container, false), f);
         }
         case Op::shl: {

@@ -138,6 +138,7 @@ Value* Scalars::round_up(const Cut& cut, Value* negative, Round round, Value* ra
         case Round::rd:
             return b_.CreateAnd(negative, b_.CreateOr(half, rest));
         case Round::stochastic:
+        case Round::bits:
             TEGULA_CHECK(random, "stochastic rounding needs random bits");
             return b_.CreateICmpULT(b_.CreateAdd(f, random), f);
     }

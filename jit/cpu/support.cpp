@@ -133,8 +133,8 @@ void on_failed_check(State* state, uint32_t inst, uint32_t failure, int64_t elem
     guarded(state, [&](Worker& w) { report_failure(w, inst, static_cast<Failure>(failure), element, code); });
 }
 
-void on_check_cast(State* state, uint32_t inst, int64_t element, uint64_t code, uint64_t seed) {
-    guarded(state, [&](Worker& w) { check_cast(w, inst, element, code, seed); });
+void on_check_cast(State* state, uint32_t inst, int64_t element, uint64_t code, uint64_t random) {
+    guarded(state, [&](Worker& w) { check_cast(w, inst, element, code, random); });
 }
 
 }  // namespace

@@ -25,12 +25,13 @@ void report_failure(Worker& worker, uint32_t inst, Failure failure, int64_t elem
     }
 }
 
-void check_cast(Worker& worker, uint32_t inst, int64_t element, uint64_t code, uint64_t seed) {
+void check_cast(Worker& worker, uint32_t inst, int64_t element, uint64_t code, uint64_t random) {
     const ir::Function& fn = worker.launch().fn;
     const ir::Inst& i = fn.inst(ir::InstId{inst});
     const Format &from = fn.elem(fn.operands(i)[0]), &to = fn.elem(fn.result(i));
     RoundSpec spec{static_cast<Round>(fn.attrs(i)[0]), Overflow::trap};
-    if (spec.round == Round::stochastic) spec.random = stochastic_bits(seed, static_cast<uint64_t>(element));
+    if (spec.round == Round::stochastic) spec.random = stochastic_bits(random, static_cast<uint64_t>(element));
+    if (spec.round == Round::bits) spec.random = given_bits(fn.elem(fn.operands(i)[1]), random);
     bool overflowed = false;
     convert(to, from, code, spec, &overflowed);
     if (overflowed) worker.report(inst, Diag::cast_overflow, {from.name, to.name}, element, &fn.type(fn.result(i)).shape);

@@ -150,7 +150,6 @@ void Emitter::cuda_cast(ir::InstId id) {
     const auto in = fn_.operands(inst);
     const auto attrs = fn_.attrs(inst);
     const auto round = static_cast<Round>(attrs[0]);
-    const bool random = round == Round::stochastic;
     const Format &to = fn_.elem(v), &from = fn_.elem(in[0]);
     if (can_decode(inst)) {
         declare(v);
@@ -166,12 +165,14 @@ void Emitter::cuda_cast(ir::InstId id) {
     if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16 && keeps_infinities(inst)) return decode_pairs(v, in[0]);
     if (const std::string two = pair_function(inst); pairs && !two.empty()) return cast_pairs(v, in[0], two);
     assign(v, [&](const std::string& r) {
-        std::string seed, index;
-        if (random) {
-            seed = in.size() > 1 ? name(in[1]) : "0ull";
+        std::string random, index;
+        if (round == Round::stochastic) {
+            random = name(in[1]);
             index = is_scalar(v) ? "0ull" : "(unsigned long long)" + logical_number(layout(v), r);
+        } else if (round == Round::bits) {
+            random = "(unsigned long long)(" + at(in[1], r) + ") << " + std::to_string(64 - fn_.elem(in[1]).bits);
         }
-        return prelude_.cast(to, from, at(in[0], r), round, static_cast<Overflow>(attrs[1]), seed, index);
+        return prelude_.cast(to, from, at(in[0], r), round, static_cast<Overflow>(attrs[1]), random, index);
     });
 }
 

@@ -10,6 +10,7 @@
 #include "lang/check.h"
 #include "lang/joining.h"
 #include "lang/one_rounding.h"
+#include "lang/plain_text.h"
 #include "lang/scalar.h"
 
 namespace tegula::cuda {
@@ -125,7 +126,7 @@ constexpr Helper kHelpers[] = {
     {"shift_right", "integer_bits"}, {"count_ones", "integer_bits"}, {"leading_zeros", "integer_bits"}, {"trailing_zeros", "integer_bits"},
     {"minimum", "float_order"},      {"maximum", "float_order"},     {"minimum_number", "float_order"}, {"maximum_number", "float_order"},
     {"is_nan", "float_tests"},       {"is_inf", "float_tests"},      {"is_finite", "float_tests"},      {"sign_bit", "float_tests"},
-    {"fma_round_odd", "fma_odd"},
+    {"fma_round_odd", "fma_odd"},    {"flush_subnormal", "flush"},
 };
 
 }  // namespace
@@ -232,7 +233,26 @@ std::string Prelude::int_expression(ir::Op op, const Format& f, std::span<const 
     return call;
 }
 
+/// By the machine's instructions on float or double, and rounded the same way to the format.
+std::string Prelude::directed_expression(ir::Op op, const Format& f, std::span<const Known> operands) {
+    need("directed");
+    std::string call = std::string(ir::op_row(op).name) + "(";
+    for (size_t i = 0; i < operands.size(); ++i) call += (i ? ", " : "") + value(f, operands[i].text);
+    call += ")";
+    if (text::is_native_float(f)) return call;
+    Format wide = work(f) == Work::real32 ? float_format(8, 23) : float_format(11, 52);
+    wide.name = canonical_name(wide);
+    return cast(f, wide, call, ir::rounded_op(op).round, Overflow::automatic);
+}
+
 std::string Prelude::float_expression(ir::Op op, const Format& f, std::span<const Known> operands) {
+    if (ir::is_directed(op)) return directed_expression(op, f, operands);
+    if (op == ir::Op::flush_subnormal && !text::is_native_float(f)) {
+        need("flush");
+        const bool in_float = work(f) == Work::real32;
+        const std::string least = hex_float_text(decode(f, min_normal_code(f))) + (in_float ? "f" : "");
+        return nearest(f, "flush_below(" + value(f, operands[0].text) + ", " + least + ")", in_float);
+    }
     const bool native = text::is_native_float(f), boolean = ir::op_row(op).result == ir::ResultRule::boolean, is_float = work(f) == Work::real32;
     const std::string T = is_float ? "float" : "double", op_name = ir::op_row(op).name;
     std::string e = real_names(kTexts[static_cast<size_t>(op)].real, is_float);

@@ -16,15 +16,16 @@ namespace tegula::cuda {
 
 class Prelude {
 public:
-    /// C type of a register: float, double, bool, and for all other formats the integer container of their code (signed char, unsigned short, ..), sign-
-    /// or zero-extended as format.h says.
+    /// C type of a register: float, double, bool, and for all other formats the integer container of their code (signed char, unsigned short, ..),
+    /// sign- or zero-extended as format.h says.
     std::string type(const Format& f) const;
     /// A code as a literal of type(f): "1.5f" spelled exactly (hexadecimal floats, or bit patterns for NaN and Inf).
     std::string literal(const Format& f, uint64_t code);
     /// The expression of an elementwise op on operands, all of format f; the result is f, or bool.
     std::string elementwise(ir::Op op, const Format& f, std::span<const Known> operands);
-    /// One rounding from format to format; `seed` and `index` (u64) for stochastic rounding, else empty.
-    std::string cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow, const std::string& seed = "",
+    /// One rounding from format to format. `random`, else empty: the seed of stochastic rounding, which `index` goes with, or as rounding by bits
+    /// adds it (RoundSpec); both are u64.
+    std::string cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow, const std::string& random = "",
                      const std::string& index = "");
     std::string bitcast(const Format& to, const Format& from, const std::string& value);
     /// Value of an element as double or float (exact) and back by rne, for reductions and products that work in an accumulator type.
@@ -50,11 +51,11 @@ private:
     /// What a format computes in: float and double are native or exact for every value, the others have rules of their own.
     enum class Work : uint8_t { real32, real64, integer, fixed, boolean };
     static Work work(const Format& f);
-    const std::string& tag(const Format& f);      ///< identifier part, unique per format
-    bool first(const std::string& function);      ///< is this the first request for the function?
-    std::string value(const Format& f, const std::string& code);  ///< the exact value as float, double or integer
+    const std::string& tag(const Format& f);                                              ///< identifier part, unique per format
+    bool first(const std::string& function);                                              ///< is this the first request for the function?
+    std::string value(const Format& f, const std::string& code);                          ///< the exact value as float, double or integer
     std::string nearest(const Format& f, const std::string& value, bool value_is_float);  ///< to a code by rne and automatic overflow
-    std::string number(const Format& f, const std::string& code);  ///< the exact value as `Number`
+    std::string number(const Format& f, const std::string& code);                         ///< the exact value as `Number`
     std::string rounded(const Format& to, const std::string& number, Round round, Overflow overflow, const std::string& random);
     std::string decode_by_table(const Format& f, const std::string& head);
     static bool has_long_value(const Format& f);  ///< is `value` more than a few instructions?
@@ -63,8 +64,11 @@ private:
     std::string integer_cast(const Format& to, const Format& from, const std::string& value);
     std::string float_to_integer(const Format& to, const Format& from, const std::string& value, Round round);
     std::string float_cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow);
-    std::string to_bits(const Format& f, const std::string& value);   ///< and back, zero-extended from the container
+    std::string to_bits(const Format& f, const std::string& value);  ///< and back, zero-extended from the container
     std::string int_expression(ir::Op op, const Format& f, std::span<const Known> operands);
+    std::string prefix_cast(const Format& to, const std::string& value, Round round, Overflow overflow, const std::string& random,
+                            const std::string& index);
+    std::string directed_expression(ir::Op op, const Format& f, std::span<const Known> operands);
     std::string float_expression(ir::Op op, const Format& f, std::span<const Known> operands);
     std::string fixed_expression(ir::Op op, const Format& f, std::span<const Known> operands);
     /// Sections that the functions named in an expression live in.
@@ -72,7 +76,7 @@ private:
 
     std::set<std::string, std::less<>> needed_;
     std::vector<std::string> order_;
-    std::string functions_;  ///< generated per format
+    std::string functions_;                            ///< generated per format
     std::deque<std::pair<Format, std::string>> tags_;  // `tag` gives references
 };
 

@@ -26,6 +26,12 @@ constexpr unsigned kMostLookedUp = 8;
 /// Are all values of a fixed-point format exact as float, the power of two included?
 bool is_small_fixed(const Format& f) { return f.kind == FormatKind::fixed && f.bits <= 24 && f.frac_bits <= 64; }
 
+/// The upper bits of a float: bf16, tf32.
+bool is_prefix_of_float(const Format& f) {
+    return f.is_float() && f.is_signed && f.exp_bits == 8 && f.man_bits > 0 && f.man_bits < 23 && f.bias == 127 && f.has_inf &&
+           f.nan == NanCode::ieee && f.subnormal && f.negative_zero;
+}
+
 bool is_double(const Format& f) { return is_native_float(f) && f.bits == 64; }
 
 const char* suffix(Round round) {
@@ -42,6 +48,8 @@ const char* suffix(Round round) {
             return "_rd";
         case Round::stochastic:
             return "_stochastic";
+        case Round::bits:
+            return "_bits";
     }
     return "";
 }
@@ -53,7 +61,7 @@ std::string Prelude::cast_name(const Format& to, const Format& from, Round round
     return "cast_" + tag(to) + "_" + tag(from) + suffix(round) + excess;
 }
 
-std::string Prelude::cast(const Format& to, const Format& from, const std::string& v, Round round, Overflow overflow, const std::string& seed,
+std::string Prelude::cast(const Format& to, const Format& from, const std::string& v, Round round, Overflow overflow, const std::string& random,
                           const std::string& index) {
     const bool from_whole = from.is_int() || from.is_bool();
     if (to == from && !to.is_float() && round == Round::rne && overflow == Overflow::automatic) return v;
@@ -63,17 +71,18 @@ std::string Prelude::cast(const Format& to, const Format& from, const std::strin
         return "(" + value(from, v) + " != 0)";
     }
     if (to.is_int() && from_whole && overflow != Overflow::sat) return integer_cast(to, from, v);
-    const bool random = round == Round::stochastic;
-    const bool may_look_up = !random && from.bits <= kMostLookedUp;
+    const bool by_bits = is_random(round), by_seed = round == Round::stochastic;
+    const bool may_look_up = !by_bits && from.bits <= kMostLookedUp;
     if (may_look_up && has_long_value(from)) return table_cast(to, from, v, round, overflow);
-    std::string quick = random ? "" : to.is_int() ? float_to_integer(to, from, v, round) : float_cast(to, from, v, round, overflow);
+    std::string quick = by_bits ? "" : to.is_int() ? float_to_integer(to, from, v, round) : float_cast(to, from, v, round, overflow);
     if (!quick.empty()) return quick;
+    if (is_prefix_of_float(to) && is_native_float(from) && from.bits == 32) return prefix_cast(to, v, round, overflow, random, index);
     if (may_look_up) return table_cast(to, from, v, round, overflow);
     const std::string name = cast_name(to, from, round, overflow);
-    const std::string call = name + "(" + v + (random ? ", " + seed + ", " + index : "") + ")";
+    const std::string call = name + "(" + v + (by_bits ? ", " + random : "") + (by_seed ? ", " + index : "") + ")";
     if (!first(name)) return call;
-    if (random) need("philox");
-    const std::string bits = random ? "stochastic_bits(seed, index)" : "0";
+    if (by_seed) need("philox");
+    const std::string bits = by_seed ? "stochastic_bits(random, index)" : by_bits ? "random" : "0";
     std::string code;
     if (to.kind == FormatKind::lns && from.kind == FormatKind::lns) {
         need("lns");
@@ -82,8 +91,58 @@ std::string Prelude::cast(const Format& to, const Format& from, const std::strin
     } else {
         code = rounded(to, number(from, "v"), round, overflow, bits);
     }
-    functions_ += "__device__ __forceinline__ " + type(to) + " " + name + "(" + type(from) + " v" +
-                  (random ? ", unsigned long long seed, unsigned long long index" : "") + ") { return " + from_bits(to, code) + "; }\n";
+    functions_ += "__device__ __forceinline__ " + type(to) + " " + name + "(" + type(from) + " v" + (by_bits ? ", unsigned long long random" : "") +
+                  (by_seed ? ", unsigned long long index" : "") + ") { return " + from_bits(to, code) + "; }\n";
+    return call;
+}
+
+/// From float: something is added below the quantum, and what is below is cut off; a carry out of the largest number makes an infinity.
+std::string Prelude::prefix_cast(const Format& to, const std::string& v, Round round, Overflow overflow, const std::string& random,
+                                 const std::string& index) {
+    const unsigned cut = 23u - to.man_bits;
+    const std::string below = text::hex((uint64_t{1} << cut) - 1, false);
+    std::string added = "0u";
+    switch (round) {
+        case Round::rne:
+            added = text::hex((uint64_t{1} << (cut - 1)) - 1, false) + " + (float_bits(v) >> " + std::to_string(cut) + " & 1)";
+            break;
+        case Round::rna:
+            added = text::hex(uint64_t{1} << (cut - 1), false);
+            break;
+        case Round::rtz:
+            break;
+        case Round::ru:
+            added = "float_bits(v) >> 31 ? 0u : " + below;
+            break;
+        case Round::rd:
+            added = "float_bits(v) >> 31 ? " + below + " : 0u";
+            break;
+        case Round::stochastic:
+            need("philox");
+            added = "(unsigned)(stochastic_bits(random, index) >> " + std::to_string(64 - cut) + ")";
+            break;
+        case Round::bits:
+            added = "(unsigned)(random >> " + std::to_string(64 - cut) + ")";
+            break;
+    }
+    const bool by_seed = round == Round::stochastic, by_bits = is_random(round);
+    Format wide = float_format(8, 23);
+    wide.name = canonical_name(wide);
+    const std::string name = cast_name(to, wide, round, overflow);
+    const std::string call = name + "(" + v + (by_bits ? ", " + random : "") + (by_seed ? ", " + index : "") + ")";
+    if (!first(name)) return call;
+    need("bits");
+    // An infinity has nothing to round: what is added does not reach the bits that stay.
+    std::string sum = "(float_bits(v) & 0x7fffffffu) + (" + added + ")";
+    if (overflow == Overflow::sat) {
+        need("float_to_integer");
+        sum = "at_most(" + sum + ", 0x7f7fffffu)";
+    }
+    const std::string bits = "((" + sum + ") | (float_bits(v) & 0x80000000u))";
+    const std::string code = to.bits == 32 ? bits + " & " + text::hex(~low_bits(cut) & 0xffffffff, false) : bits + " >> " + std::to_string(32 - to.bits);
+    functions_ += "__device__ __forceinline__ " + type(to) + " " + name + "(float v" + (by_bits ? ", unsigned long long random" : "") +
+                  (by_seed ? ", unsigned long long index" : "") + ") { return v != v ? " + literal(to, nan_code(to)) + " : (" + type(to) + ")(" + code +
+                  "); }\n";
     return call;
 }
 
@@ -95,7 +154,7 @@ std::string Prelude::integer_cast(const Format& to, const Format& from, const st
 
 std::string Prelude::float_to_integer(const Format& to, const Format& from, const std::string& v, Round round) {
     const bool known = from.is_float() || from.kind == FormatKind::codebook;
-    if (!known || round == Round::rna || round == Round::stochastic) return "";
+    if (!known || round == Round::rna || is_random(round)) return "";
     need("float_to_integer");
     const std::string real = value(from, v), mode = std::string(suffix(round)).substr(1);
     const std::string name = std::string(to.bits > 32 ? "to_long_" : "to_int_") + mode;
@@ -119,6 +178,10 @@ std::string Prelude::float_cast(const Format& to, const Format& from, const std:
     const bool from_float = small_fixed || (!whole && from.kind != FormatKind::fixed && work(from) == Work::real32);
     const unsigned from_bits = from.is_bool() ? 1 : from.bits;
     if (to == from && is_native_float(to)) return v;
+    if (is_prefix_of_float(from) && from.bits == 32 && is_native_float(to) && to.bits == 32) {
+        need("bits");
+        return "as_float(" + atom(v) + " & " + text::hex(~low_bits(23u - from.man_bits) & 0xffffffff, false) + ")";
+    }
     if (whole && from_bits > 53 && !is_native_float(to)) return "";
     const std::string real =
         small_fixed ? "((float)" + atom(v) + " * " + hex_float_text(std::ldexp(1.0, -int{from.frac_bits})) + "f)" : value(from, v);

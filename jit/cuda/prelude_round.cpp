@@ -76,6 +76,71 @@ __device__ __forceinline__ double rem_once(double a, double b, int man_bits, int
 }
 )";
 
+/// The instructions that flush subnormal operands and results differ between machines where a result rounds up to the smallest normal number; a
+/// product with 1 does not round.
+constexpr std::string_view kFlush = R"(
+template <class T>
+__device__ __forceinline__ T flush_below(T a, T least) { return fabs(a) < least ? copysign(T(0), a) : a; }
+#ifdef __CUDACC__
+__device__ __forceinline__ float flush_subnormal(float a) {
+    float r;
+    asm("mul.ftz.f32 %0, %1, 0f3f800000;" : "=f"(r) : "f"(a));
+    return r;
+}
+#else
+inline float flush_subnormal(float a) { return flush_below(a, 0x1p-126f); }
+#endif
+__device__ __forceinline__ double flush_subnormal(double a) { return flush_below(a, 0x1p-1022); }
+)";
+
+/// The directed rows. A host has but fma, quotients and roots of doubles rounded down and up: the rest follows, since directed rounding composes.
+constexpr std::string_view kDirected = R"(
+#ifdef __CUDACC__
+#define DIRECTED(mode, cuda)                                                                                  \
+    __device__ __forceinline__ float add_##mode(float a, float b) { return __fadd_##cuda(a, b); }            \
+    __device__ __forceinline__ float sub_##mode(float a, float b) { return __fsub_##cuda(a, b); }            \
+    __device__ __forceinline__ float mul_##mode(float a, float b) { return __fmul_##cuda(a, b); }            \
+    __device__ __forceinline__ float div_##mode(float a, float b) { return __fdiv_##cuda(a, b); }            \
+    __device__ __forceinline__ float fma_##mode(float a, float b, float c) { return __fmaf_##cuda(a, b, c); } \
+    __device__ __forceinline__ float sqrt_##mode(float a) { return __fsqrt_##cuda(a); }                      \
+    __device__ __forceinline__ double add_##mode(double a, double b) { return __dadd_##cuda(a, b); }         \
+    __device__ __forceinline__ double sub_##mode(double a, double b) { return __dsub_##cuda(a, b); }         \
+    __device__ __forceinline__ double mul_##mode(double a, double b) { return __dmul_##cuda(a, b); }         \
+    __device__ __forceinline__ double div_##mode(double a, double b) { return __ddiv_##cuda(a, b); }         \
+    __device__ __forceinline__ double fma_##mode(double a, double b, double c) { return __fma_##cuda(a, b, c); } \
+    __device__ __forceinline__ double sqrt_##mode(double a) { return __dsqrt_##cuda(a); }
+DIRECTED(rtz, rz)
+DIRECTED(ru, ru)
+DIRECTED(rd, rd)
+#else
+inline double directed_double(int mode, char op, double a, double b, double c) {  // mode: -1 down, 0 toward zero, 1 up
+    const double low = host_directed(op, a, b, c, false), high = host_directed(op, a, b, c, true);
+    return mode < 0 ? low : mode > 0 ? high : low < 0 || high == 0 ? high : low;
+}
+inline float directed_float(int mode, char op, double a, double b, double c) {
+    const double v = directed_double(mode, op, a, b, c);
+    const float r = (float)v;
+    if (v != v || (double)r == v) return r;
+    const bool above = (double)r > v, up = mode > 0 || (mode == 0 && v < 0);
+    const unsigned bits = float_bits(r);
+    return above == up ? r : as_float(r == 0 ? (up ? 1u : 0x80000001u) : (r > 0) == up ? bits + 1 : bits - 1);
+}
+#define DIRECTED_OF(T, how, name, mode)                                                                       \
+    inline T add_##name(T a, T b) { return how(mode, 'f', a, 1, b); }                                         \
+    inline T sub_##name(T a, T b) { return how(mode, 'f', a, 1, -b); }                                        \
+    inline T mul_##name(T a, T b) { return how(mode, 'f', a, b, sign_bit(a) != sign_bit(b) ? -0.0 : 0.0); }   \
+    inline T div_##name(T a, T b) { return how(mode, '/', a, b, 0); }                                         \
+    inline T fma_##name(T a, T b, T c) { return how(mode, 'f', a, b, c); }                                    \
+    inline T sqrt_##name(T a) { return how(mode, 's', a, 0, 0); }
+#define DIRECTED(name, mode) DIRECTED_OF(float, directed_float, name, mode) DIRECTED_OF(double, directed_double, name, mode)
+DIRECTED(rtz, 0)
+DIRECTED(ru, 1)
+DIRECTED(rd, -1)
+#undef DIRECTED_OF
+#endif
+#undef DIRECTED
+)";
+
 /// Exact in lang/format.h, rounding increments, and the value of a double or an integer.
 constexpr std::string_view kNumber = R"(
 struct Number {  // (-1)^negative * significand * 2^exponent and, if sticky, a little more; kind 0 finite, 1 infinite, 2 NaN
@@ -120,7 +185,7 @@ __device__ __forceinline__ Cut cut_at(unsigned long long significand, bool stick
     }
     return c;
 }
-// Modes in the order of the enumeration `Round`: rne rna rtz ru rd stochastic.
+// Modes in the order of the enumeration `Round`: rne rna rtz ru rd stochastic bits.
 __device__ __forceinline__ bool round_up(const Cut& cut, bool negative, int mode, unsigned long long random) {
     const bool half = cut.fraction >> 63 != 0, rest = (cut.fraction << 1 != 0) | cut.sticky;
     return mode == 0   ? half & (rest | ((cut.whole & 1) != 0))
@@ -339,6 +404,8 @@ constexpr Section kRoundSections[] = {
     {"encode_rne", "bits", kEncodeRne},
     {"float_round_odd", "bits", kFloatRoundOdd},
     {"one_rounding", "fma_odd", kOneRounding},
+    {"directed", "float_tests", kDirected},
+    {"flush", "", kFlush},
     {"number", "bits", kNumber},
     {"round_float", "number", kRoundFloat},
     {"round_integer", "number", kRoundInteger},

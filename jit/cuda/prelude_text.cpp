@@ -94,9 +94,14 @@ __device__ __forceinline__ T div_ceil(T a, T b) {
 constexpr std::string_view kHighProduct = R"(
 #ifdef __CUDACC__
 __device__ __forceinline__ unsigned long long high_product(unsigned long long a, unsigned long long b) { return __umul64hi(a, b); }
+__device__ __forceinline__ unsigned long long signed_high_product(long long a, long long b) { return (unsigned long long)__mul64hi(a, b); }
 #else
 inline unsigned long long high_product(unsigned long long a, unsigned long long b) {
     __extension__ typedef unsigned __int128 Wide;
+    return (unsigned long long)((Wide)a * b >> 64);
+}
+inline unsigned long long signed_high_product(long long a, long long b) {
+    __extension__ typedef __int128 Wide;
     return (unsigned long long)((Wide)a * b >> 64);
 }
 #endif
@@ -106,6 +111,7 @@ constexpr std::string_view kIntegerBits = R"(
 template <class T>
 __device__ __forceinline__ unsigned long long low_bits(T a, int n) { return (unsigned long long)a << (64 - n) >> (64 - n); }
 __device__ __forceinline__ unsigned mul_high(unsigned a, unsigned b, int n) { return (unsigned)((unsigned long long)a * b >> n); }
+__device__ __forceinline__ int mul_high(int a, int b, int n) { return (int)((long long)a * b >> n); }
 #ifdef __CUDACC__
 __device__ __forceinline__ int count_bits(unsigned a) { return __popc(a); }
 __device__ __forceinline__ int count_bits(unsigned long long a) { return __popcll(a); }
@@ -115,6 +121,11 @@ inline int count_bits(unsigned long long a) { return __builtin_popcountll(a); }
 #endif
 __device__ __forceinline__ unsigned long long mul_high(unsigned long long a, unsigned long long b, int n) {
     return n == 64 ? high_product(a, b) : high_product(a, b) << (64 - n) | a * b >> n;
+}
+__device__ __forceinline__ long long mul_high(long long a, long long b, int n) {
+    const unsigned long long x = (unsigned long long)a, y = (unsigned long long)b;
+    const unsigned long long high = signed_high_product(a, b);
+    return (long long)(n == 64 ? high : high << (64 - n) | x * y >> n);
 }
 template <class T>
 __device__ __forceinline__ T shift_left(T a, T b, int n) {

@@ -83,9 +83,13 @@ void step_select(Machine& m, const Step& s) {
 void step_cast(Machine& m, const Step& s) {
     const Info& info = *s.info;
     const bool watch = m.shared.checked && info.cast.overflow == Overflow::trap;
-    const uint64_t seed = info.in.size() > 1 ? m.scalar<uint64_t>(info.in[1]) : 0;
+    Conversion::Random random;
+    if (info.cast.round == Round::stochastic) random.seed = m.scalar<uint64_t>(info.in[1]);
+    if (info.cast.round == Round::bits) random.bits_format = info.in[1].format;
     in_chunks(m, info, [&](uint8_t* dst, const Operands& in, int64_t i, int64_t n) {
-        const int64_t bad = info.cast.apply_chunk(m.chunks, dst, in[0], n, seed, i, watch);
+        random.index = i;
+        random.bits = in[1];
+        const int64_t bad = info.cast.apply_chunk(m.chunks, dst, in[0], n, random, watch);
         if (bad >= 0)
             report(m, info, Diag::cast_overflow, {m.plan.fn->types().format(info.in[0].elem).name, m.plan.fn->types().format(info.out[0].elem).name},
                    i + bad, &info.out[0].shape);

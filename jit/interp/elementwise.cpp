@@ -75,7 +75,10 @@ void Row::apply_chunk(Chunks& chunks, void* dst, const void* a, const void* b, c
             for (int64_t i = 0; i < n; ++i) chunks.real[3][i] = before_rounding(op, x[i], y[i], z[i], grid);
         else
             fn(boolean ? dst : chunks.real[3], x, y, z, n, 64);
-        if (!boolean) encode_many(*format, chunks.real[3], static_cast<size_t>(n), dst);
+        if (const Round round = ir::rounded_op(op).round; round != Round::rne)
+            for (int64_t i = 0; i < n; ++i) set_code(out_width, dst, i, encode(*format, chunks.real[3][i], {.round = round}));
+        else if (!boolean)
+            encode_many(*format, chunks.real[3], static_cast<size_t>(n), dst);
         return;
     }
     for (int64_t i = 0; i < n; ++i) {
@@ -131,7 +134,7 @@ void round_to_int(const double* in, int64_t* out, int64_t n, const Format& to, R
 
 }  // namespace
 
-int64_t Conversion::apply_chunk(Chunks& chunks, void* dst, const void* src, int64_t n, uint64_t seed, int64_t index, bool watch) const {
+int64_t Conversion::apply_chunk(Chunks& chunks, void* dst, const void* src, int64_t n, const Random& random, bool watch) const {
     const Kernels& k = kernels();
     const size_t count = static_cast<size_t>(n);
     const auto load_real = [&] {
@@ -189,7 +192,9 @@ int64_t Conversion::apply_chunk(Chunks& chunks, void* dst, const void* src, int6
     int64_t bad = -1;
     for (int64_t i = 0; i < n; ++i) {
         RoundSpec spec{round, overflow, 0};
-        if (round == Round::stochastic) spec.random = stochastic_bits(seed, static_cast<uint64_t>(index + i));
+        if (round == Round::stochastic) spec.random = stochastic_bits(random.seed, static_cast<uint64_t>(random.index + i));
+        if (round == Round::bits)
+            spec.random = given_bits(*random.bits_format, get_code(*random.bits_format, random.bits_format->container_bytes(), random.bits, i));
         bool overflowed = false;
         set_code(out_width, dst, i, convert(*to, *from, get_code(*from, in_width, src, i), spec, watch ? &overflowed : nullptr));
         if (overflowed && bad < 0) bad = i;
@@ -199,8 +204,8 @@ int64_t Conversion::apply_chunk(Chunks& chunks, void* dst, const void* src, int6
 
 void Conversion::apply(Chunks& chunks, void* dst, const void* src, int64_t n) const {
     for (int64_t i = 0; i < n; i += kChunk)
-        apply_chunk(chunks, static_cast<uint8_t*>(dst) + i * out_width, static_cast<const uint8_t*>(src) + i * in_width, std::min(kChunk, n - i), 0,
-                    i, false);
+        apply_chunk(chunks, static_cast<uint8_t*>(dst) + i * out_width, static_cast<const uint8_t*>(src) + i * in_width, std::min(kChunk, n - i), {},
+                    false);
 }
 
 }  // namespace tegula::interp

@@ -53,9 +53,15 @@ struct Conversion {
 
     Conversion() = default;
     Conversion(const Format& to, const Format& from, Round round = Round::rne, Overflow overflow = Overflow::automatic);
-    /// At most kChunk elements. `seed` and `index` (of the first element in its tile) drive stochastic rounding; returns the number of the
-    /// first element that overflowed when `watch` is set, else -1.
-    int64_t apply_chunk(Chunks& chunks, void* dst, const void* src, int64_t n, uint64_t seed, int64_t index, bool watch) const;
+    /// What drives stochastic rounding: a seed and the first element's index in its tile, or an integer per element.
+    struct Random {
+        uint64_t seed = 0;
+        int64_t index = 0;
+        const void* bits = nullptr;
+        const Format* bits_format = nullptr;
+    };
+    /// At most kChunk elements; returns the number of the first element that overflowed when `watch` is set, else -1.
+    int64_t apply_chunk(Chunks& chunks, void* dst, const void* src, int64_t n, const Random& random, bool watch) const;
     /// Any number of elements, nearest-even.
     void apply(Chunks& chunks, void* dst, const void* src, int64_t n) const;
 };

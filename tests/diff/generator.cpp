@@ -111,12 +111,14 @@ bool Generator::arithmetic() {
     const TileType t = type(*a);
     const auto b = find([&](const TileType& o) { return o == t; });
     std::vector<std::string> ops = {"{0} + {1}", "{0} - {1}", "{0} * {1}", "min({0}, {1})", "max({0}, {1})", "minnum({0}, {1})", "maxnum({0}, {1})"};
-    if (is_float(t.elem)) ops.insert(ops.end(), {"{0} / {1}", "{0} % {1}", "copysign({0}, select(isnan({1}), abs({0}), {1}))", "fma({0}, {1}, {0})"});
+    if (is_float(t.elem)) ops.insert(ops.end(), {"{0} / {1}", "{0} % {1}", "copysign({0}, select(isnan({1}), abs({0}), {1}))", "fma({0}, {1}, {0})", "add({0}, {1}, round = ru)", "mul({0}, {1}, round = rtz)", "div({0}, {1}, round = rd)",
+                              "fma({0}, {1}, {1}, round = rd)"});
     const std::vector<std::string> quotients = {"{0} / {1}", "{0} % {1}", "div_trunc({0}, {1})", "rem_trunc({0}, {1})", "div_ceil({0}, {1})"};
     if (is_int(t.elem)) {
         ops.insert(ops.end(), quotients.begin(), quotients.end());
         ops.insert(ops.end(), {"{0} & {1}", "{0} | {1}", "{0} ^ {1}", "{0} << {1}", "{0} >> {1}", "fma({0}, {1}, {1})"});
     }
+    if (is_int(t.elem)) ops.push_back("mulhi({0}, {1})");
     if (is_unsigned(t.elem)) ops.push_back("umulhi({0}, {1})");
     if (t.elem[0] == 'l' || t.elem.starts_with("fxp")) ops.push_back("{0} / {1}");
     std::string text = pick(ops);

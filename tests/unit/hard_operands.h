@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "lang/ir.h"
+#include "lang/directed.h"
 
 namespace tegula::test {
 
@@ -24,7 +24,7 @@ public:
     std::array<uint64_t, 3> next(ir::Op op) {
         if (random_() % 16 == 0) return {special(), special(), special()};
         if (random_() % 8 == 0) return {any(), any(), any()};
-        switch (op) {
+        switch (ir::rounded_op(op).op) {
             case ir::Op::mul:
                 return product();
             case ir::Op::div:
@@ -184,6 +184,8 @@ inline std::vector<Format> some_wide_floats() {
     return some;
 }
 
-inline constexpr ir::Op kRoundedOps[] = {ir::Op::add, ir::Op::sub, ir::Op::mul, ir::Op::div, ir::Op::rem, ir::Op::sqrt, ir::Op::fma};
+inline constexpr ir::Op kRoundedOps[] = {ir::Op::add,    ir::Op::sub,     ir::Op::mul,    ir::Op::div,    ir::Op::rem,
+                                         ir::Op::sqrt,   ir::Op::fma,     ir::Op::add_ru, ir::Op::sub_rd, ir::Op::mul_rd,
+                                         ir::Op::div_ru, ir::Op::sqrt_ru, ir::Op::fma_rd, ir::Op::fma_rtz};
 
 }  // namespace tegula::test

@@ -165,12 +165,15 @@ public:
         return sign * (e == 0 ? std::ldexp(m / one, 1 - bias) : std::ldexp(1 + m / one, e - bias));
     }
     uint64_t nan() const { return inf_ ? (((uint64_t{1} << e_) - 1) << m_ | uint64_t{1} << (m_ - 1)) : (uint64_t{1} << (e_ + m_)) - 1; }
-    uint64_t encode(Real v, bool negative_zero = false) const {
+    /// `mode`: rtz, ru or rd; anything else is to nearest.
+    uint64_t encode(Real v, bool negative_zero = false, const std::string& mode = "") const {
         if (v != v) return nan();
         const bool negative = v < 0 || (v == 0 && negative_zero);
         const Real magnitude = v < 0 ? -v : v;
         const uint64_t sign = negative ? uint64_t{1} << (e_ + m_) : 0;
         const size_t last = positive_.size() - 1;
+        const bool directed = mode == "rtz" || mode == "ru" || mode == "rd", grows = mode == (v < 0 ? "rd" : "ru");
+        if (directed && magnitude > positive_[last]) return sign | (inf_ && (grows || magnitude > 1e300) ? last + 1 : last);
         const Real limit = positive_[last] + (Real(positive_[last]) - positive_[last - 1]) / 2;
         if (magnitude >= limit) return sign | (inf_ ? last + 1 : last);
         size_t i = static_cast<size_t>(std::upper_bound(positive_.begin(), positive_.end(), magnitude, [](Real a, double b) { return a < b; }) -
@@ -178,7 +181,7 @@ public:
                    1;
         if (i < last) {
             const Real below = magnitude - positive_[i], above = positive_[i + 1] - magnitude;
-            if (above < below || (above == below && i % 2 == 1)) ++i;
+            if (directed ? grows && below > 0 : above < below || (above == below && i % 2 == 1)) ++i;
         }
         return sign | i;
     }

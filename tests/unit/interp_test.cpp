@@ -146,7 +146,7 @@ TEST_F(Interp, SmallFloatRows) {
                     continue;
                 }
                 const unsigned width = f.bits() > 8 ? 2 : 1;
-                ASSERT_EQ(code_at(out, i, width), f.encode(want, negative_zero))
+                ASSERT_EQ(code_at(out, i, width), f.encode(want, negative_zero, name.substr(name.find('_') + 1)))
                     << name << " " << elem << " of " << at(0) << ", " << at(1) << ", " << at(2);
             }
         }

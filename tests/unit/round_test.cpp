@@ -350,51 +350,54 @@ TEST(round, fixed_point_equals_mpfr) {
     }
 }
 
-/// The nearest number of the format to an operation's exact result as MPFR has it, ties to even; the range's upper end is the encoder's.
+/// An operation's exact result as MPFR has it, rounded to the format in the operation's mode; the range's upper end is the encoder's.
 uint64_t correctly_rounded(ir::Op op, const Format& f, const double (&x)[3]) {
     Real a(53), b(53), c(53), r(f.man_bits + 1);
     mpfr_set_d(a, x[0], MPFR_RNDN), mpfr_set_d(b, x[1], MPFR_RNDN), mpfr_set_d(c, x[2], MPFR_RNDN);
     const mpfr_exp_t usual = mpfr_get_emin();
     mpfr_set_emin(2 - f.bias - f.man_bits);  // the smallest number is 0.1 in binary times 2 to this
     int sign = 0;                            // of the rounded minus the exact result
-    switch (op) {
+    const auto [base, round] = ir::rounded_op(op);
+    static constexpr mpfr_rnd_t kModes[] = {MPFR_RNDN, MPFR_RNDNA, MPFR_RNDZ, MPFR_RNDU, MPFR_RNDD};
+    const mpfr_rnd_t mode = kModes[static_cast<int>(round)];
+    switch (base) {
         case ir::Op::add:
-            sign = mpfr_add(r, a, b, MPFR_RNDN);
+            sign = mpfr_add(r, a, b, mode);
             break;
         case ir::Op::sub:
-            sign = mpfr_sub(r, a, b, MPFR_RNDN);
+            sign = mpfr_sub(r, a, b, mode);
             break;
         case ir::Op::mul:
-            sign = mpfr_mul(r, a, b, MPFR_RNDN);
+            sign = mpfr_mul(r, a, b, mode);
             break;
         case ir::Op::div:
-            sign = mpfr_div(r, a, b, MPFR_RNDN);
+            sign = mpfr_div(r, a, b, mode);
             break;
         case ir::Op::sqrt:
-            sign = mpfr_sqrt(r, a, MPFR_RNDN);
+            sign = mpfr_sqrt(r, a, mode);
             break;
         case ir::Op::fma:
-            sign = mpfr_fma(r, a, b, c, MPFR_RNDN);
+            sign = mpfr_fma(r, a, b, c, mode);
             break;
         case ir::Op::rem: {
             Real exact(53);
             const mpfr_ptr rest = exact, divisor = b;
-            EXPECT_EQ(mpfr_fmod(rest, a, b, MPFR_RNDN), 0);
+            EXPECT_EQ(mpfr_fmod(rest, a, b, mode), 0);
             if (mpfr_zero_p(rest))
-                mpfr_setsign(r, rest, mpfr_signbit(divisor), MPFR_RNDN);
+                mpfr_setsign(r, rest, mpfr_signbit(divisor), mode);
             else if (mpfr_signbit(rest) != mpfr_signbit(divisor) && !mpfr_nan_p(rest))
-                sign = mpfr_add(r, rest, b, MPFR_RNDN);
+                sign = mpfr_add(r, rest, b, mode);
             else
-                sign = mpfr_set(r, rest, MPFR_RNDN);
+                sign = mpfr_set(r, rest, mode);
             break;
         }
         default:
             break;
     }
-    mpfr_subnormalize(r, sign, MPFR_RNDN);
-    const double value = mpfr_get_d(r, MPFR_RNDN);
+    mpfr_subnormalize(r, sign, mode);
+    const double value = mpfr_get_d(r, mode);
     mpfr_set_emin(usual);
-    return encode(f, value);
+    return encode(f, value, {.round = round});
 }
 
 TEST(round, arithmetic_of_declared_floats_equals_mpfr) {
