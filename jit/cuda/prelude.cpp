@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "jit/cuda/prelude_sections.h"
 #include "jit/cuda/prelude_text.h"
@@ -250,7 +251,7 @@ std::string Prelude::float_expression(ir::Op op, const Format& f, std::span<cons
     if (op == ir::Op::flush_subnormal && !text::is_native_float(f)) {
         need("flush");
         const bool in_float = work(f) == Work::real32;
-        const std::string least = hex_float_text(decode(f, min_normal_code(f))) + (in_float ? "f" : "");
+        const std::string least = hex_float_text(std::ldexp(1.0, Grid(f).min_exponent)) + (in_float ? "f" : "");
         return nearest(f, "flush_below(" + value(f, operands[0].text) + ", " + least + ")", in_float);
     }
     const bool native = text::is_native_float(f), boolean = ir::op_row(op).result == ir::ResultRule::boolean, is_float = work(f) == Work::real32;

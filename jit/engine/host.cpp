@@ -434,10 +434,11 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
     std::vector<const HostTensor*> outputs;
     // A part is given in place where no other argument reaches the same tensor; else a copy keeps them apart.
     std::vector<std::shared_ptr<HostTensor>> reached;
-    for (const ast::Arg& arg : call.args) reached.push_back(rooted(*arg.value));
+    for (const ast::Arg& arg : call.args)
+        if (const auto* tensor = rooted(*arg.value)) reached.push_back(*tensor);
     const auto alone = [&](const ast::Expr& e) {
-        const auto tensor = rooted(e);
-        return tensor && std::ranges::count(reached, tensor) == 1;
+        const auto* tensor = rooted(e);
+        return tensor && std::ranges::count(reached, *tensor) == 1;
     };
     size_t position = 0;
     for (const ast::Arg& arg : call.args) {
@@ -451,7 +452,7 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
         if (const auto view = alone(*arg.value) ? strided_part(*arg.value) : std::nullopt) {
             HostValue& whole = keep.emplace_back();
             whole.kind = HostValue::tensor;
-            whole.t = rooted(*arg.value);
+            whole.t = *rooted(*arg.value);
             if (written && before_write_) before_write_(whole.t);
             args.emplace_back().name = arg.name.text;
             args.back().view = *view;

@@ -135,7 +135,7 @@ private:
     std::optional<HostValue> part_of(const ast::IndexExpr& expr, const std::shared_ptr<HostTensor>& whole, std::vector<WrittenPart>& parts);
     void put_back(const WrittenPart& part);
     /// The tensor of a variable that an expression names, or names a part or a transposition of; null: it names none.
-    std::shared_ptr<HostTensor> rooted(const ast::Expr& expr);
+    const std::shared_ptr<HostTensor>* rooted(const ast::Expr& expr);
     /// What such an expression names, in place; nothing where strides do not say where the elements lie, some lie outside, or it is the variable itself.
     std::optional<TensorView> strided_part(const ast::Expr& expr);
     std::optional<int64_t> view_number(const ast::Expr* expr);  ///< 1 where there is none

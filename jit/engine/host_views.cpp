@@ -50,10 +50,10 @@ const ast::Expr* viewed_base(const ast::Expr& expr) {
     return count && call.args.size() == count && !named ? call.args[0].value : nullptr;
 }
 
-std::shared_ptr<HostTensor> HostRunner::rooted(const ast::Expr& expr) {
+const std::shared_ptr<HostTensor>* HostRunner::rooted(const ast::Expr& expr) {
     HostValue* at = nullptr;
     if (!place(expr, at)) return nullptr;
-    if (at) return at->kind == HostValue::tensor ? at->t : nullptr;
+    if (at) return at->kind == HostValue::tensor ? &at->t : nullptr;
     if (expr.kind == ast::ExprKind::call && (module_.find(called(ast::as<ast::CallExpr>(&expr))) || find(called(ast::as<ast::CallExpr>(&expr)))))
         return nullptr;
     if (const ast::Expr* seen = viewed(expr)) return rooted(*seen);

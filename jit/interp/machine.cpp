@@ -171,7 +171,7 @@ void report(Machine& m, const Info& info, Diag id, std::initializer_list<std::st
     if (m.plan.fn->is_kernel)
         d.notes.push_back("in program (" + std::to_string(m.program[0]) + ", " + std::to_string(m.program[1]) + ", " + std::to_string(m.program[2]) +
                           ")");
-    if (m.combining && (!shape || shape->rank == 0)) {
+    if (m.combining && id == Diag::tile_assertion_failed && (!shape || shape->rank == 0)) {
         for (std::string& note : combined_notes(m, std::clamp<int64_t>(element, 0, m.lanes - 1))) d.notes.push_back(std::move(note));
     } else if (element >= 0) {
         d.notes.push_back("at element " + (shape ? point_text(element, *shape) : std::to_string(element)) + " of the tile");

@@ -7,7 +7,7 @@ test "product" { let x = dot(ones<f64>[3000, 3000], ones<f64>[3000, 3000]); prin
 test "index form" { let x = [i < 4096, j < 4095] => cast<f64>(i * j); print(x[1, 1]); }
 test "comparison" { let x = arange<i64>[8000000]; assert_equal(x, x); }
 test "layout" { let x = zeros<f64>[4000, 4001] @ col; print(x); }
-test "part" { let x = zeros<f64>[9000000]; same(ones<f64>[100], x[5 +: 100]); }
+test "part" { let x = zeros<f64>[9000000]; same(ones<f64>[100], x[5 +: 100]); print(x + 1.0); }
 test "file" { let x = load_npy("big.npy"); print(x, load_npy("big.npy")); }
 test "many" { var t = [zeros<u8>[1]]; for i in 0 .. 100 { t = [empty<u8>[9000000], t]; } }
 test "doubles" { var t = (0, 1); for i in 0 .. 60 { t = (t, t); } }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "jit/cpu/cpu.h"
+#include "lang/instruction.h"
 #include "tests/unit/example_kernels.h"
 
 namespace tegula {
@@ -23,6 +24,7 @@ std::string llvm_text(const std::string& ir_text, const std::string& features = 
     options.tensors.resize(fn->params.size());
     options.triple = "aarch64-linux-gnu";
     options.features = features;
+    forget_instructions(*fn);
     cpu::Compiler compiler;
     const auto text = compiler.text(*fn, options, "llvm");
     EXPECT_TRUE(text) << text.error;

@@ -145,6 +145,8 @@ Real float_oracle(const std::string& op, T a, T b, T c, bool* negative_zero) {
         return a - a == 0;
     else if (op == "signbit")
         return std::signbit(a);
+    else if (op == "flush_subnormal")
+        r = std::fpclassify(a) == FP_SUBNORMAL ? std::copysign(T(0), a) : a;
     else if (op == "fast_exp2")
         r = static_cast<T>(std::exp2(static_cast<double>(a)));
     else if (op == "fast_log2")

@@ -118,12 +118,14 @@ inline Argument scalar(uint64_t code) {
 /// The program of tests that runs a row of the operation table; `gpu`: channels_test.
 enum class RunBy { elements, tiles, programs, gpu };
 inline RunBy run_by(const ir::OpRow& row) {
-    const std::map<std::string, RunBy> exceptions = {
-        {"cast", RunBy::elements},       {"bitcast", RunBy::elements},      {"select", RunBy::elements}, {"if_else", RunBy::tiles},
-        {"program_id", RunBy::programs}, {"num_programs", RunBy::programs}, {"dim", RunBy::programs},    {"tensor_ptr", RunBy::programs},
-        {"ptr_add", RunBy::programs},    {"ptr_at", RunBy::programs},      {"ptr_address", RunBy::programs},    {"convert", RunBy::gpu},           {"cta_id", RunBy::gpu},      {"num_ctas", RunBy::gpu},
-        {"channel", RunBy::gpu},         {"channel_put", RunBy::gpu},       {"channel_get", RunBy::gpu}, {"channel_release", RunBy::gpu},
-        {"specialise", RunBy::gpu}};
+    const std::map<std::string, RunBy> exceptions = {{"cast", RunBy::elements},   {"bitcast", RunBy::elements},     {"select", RunBy::elements},
+                                                     {"if_else", RunBy::tiles},   {"program_id", RunBy::programs},  {"num_programs", RunBy::programs},
+                                                     {"dim", RunBy::programs},    {"tensor_ptr", RunBy::programs},  {"ptr_add", RunBy::programs},
+                                                     {"ptr_at", RunBy::programs}, {"ptr_address", RunBy::programs}, {"instruction", RunBy::gpu},
+                                                     {"ptx", RunBy::gpu},         {"ptx_tile", RunBy::gpu},         {"convert", RunBy::gpu},
+                                                     {"cta_id", RunBy::gpu},      {"num_ctas", RunBy::gpu},         {"channel", RunBy::gpu},
+                                                     {"channel_put", RunBy::gpu}, {"channel_get", RunBy::gpu},      {"channel_release", RunBy::gpu},
+                                                     {"specialise", RunBy::gpu}};
     if (const auto found = exceptions.find(row.name); found != exceptions.end()) return found->second;
     return row.traits & ir::ELEMWISE ? RunBy::elements : row.traits & ir::PURE ? RunBy::tiles : RunBy::programs;
 }

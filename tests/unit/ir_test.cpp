@@ -196,8 +196,12 @@ const std::vector<std::string>& structured_texts() {
 )"),
         "function @\"two words\"(%t: tile<u3>[2, 2], %c: tile<codebook<2>[-1, 0, 0.5, 1]>[5], %l: tile<lns<4, 3>>[2], %q: fixed<4, 4>, "
         "%g: tile<float<3, 2, bias = 2, nan = none, inf = false>>[3]) @ warps(8) {\n  ret %t, %c, %l, %q, %g\n}\n",
-        "function @own(%a: tile<u32>[4], %b: tile<u8>[16]) instruction f64 f64 f64 \"dmma\\n8\\nresult 0 16x8 [16, 8] reg 1:1 0:8 lane 1:2 1:4 0:1 0:2 0:4 "
-        "warp\\na 0 16x4 [16, 4] reg 0:8 lane 1:1 1:2 0:1 0:2 0:4 warp\\nb 0 4x8 [4, 8] reg lane 0:1 0:2 1:1 1:2 1:4 warp\\nc 0 16x8 [16, 8] reg 1:1 0:8 "
+        "kernel @addresses(%p: ptr<f32>, %y: tensor<u64>[?] out, %i: i64) {\n  %0 = ptr_address %p : u64\n  %1 = ptr_at %0 : ptr<f32>\n"
+        "  %2 = ptr_address %1 : u64\n  store %y[%i] = %2\n  ret\n}\n",
+        "function @own(%a: tile<u32>[4], %b: tile<u8>[16]) instruction f64 f64 f64 \"dmma\\n8\\nresult 0 16x8 [16, 8] reg 1:1 0:8 lane 1:2 1:4 0:1 "
+        "0:2 0:4 "
+        "warp\\na 0 16x4 [16, 4] reg 0:8 lane 1:1 1:2 0:1 0:2 0:4 warp\\nb 0 4x8 [4, 8] reg lane 0:1 0:2 1:1 1:2 1:4 warp\\nc 0 16x8 [16, 8] reg 1:1 "
+        "0:8 "
         "lane 1:2 1:4 0:1 0:2 0:4 warp\\nptx sm_90 mma.sync;\\n\" {\n"
         "  %0 = bit_not %a : tile<u32>[4]\n"
         "  %1 = instruction \"not\\n0\\nresult 1\\na 1\\nptx sm_50 not.b32 %result, %a;\\n\", %0, %a : tile<u32>[4]\n"
@@ -388,7 +392,7 @@ TEST(Verifier, NamesBrokenRules) {
         {"  %0 = broadcast %a : tile<f32>[4]\n  %1 = reshape %0 : tile<f32>[5]\n", "number of elements changes"},
         {"  %0 = constant 0 : tile<f32>[4]\n  %1 = slice %0 {start_step = [1, 1]} : tile<f32>[4]\n", "leaves the operand"},
         {"  %0 = constant 0 : tile<f32>[4]\n  %1 = permute %0 {axis = [1]} : tile<f32>[4]\n", "not a permutation"},
-        {"  %0 = cast %a {round = stochastic, overflow = sat} : i8\n", "a seed goes with stochastic rounding"},
+        {"  %0 = cast %a {round = stochastic, overflow = sat} : i8\n", "a seed or bits go with stochastic rounding"},
         {"  %0 = bitcast %a : i16\n", "element width changes"},
         {"  %0 = for_loop %n, %n, %n, %a : f32 (%1: i64) {\n    yield %a\n  }\n", "wrong number of block arguments"},
         {"  %0 = for_loop %n, %n, %n, %a : f32 (%1: i64, %2: f32) {\n    yield %n\n  }\n", "value that ends the block is i64"},

@@ -159,7 +159,8 @@ TEST_F(LaunchTest, traits) {
     t.strides = {64, 1};
     EXPECT_FALSE(tensor_trait(*fn_, 0, t, 32).strided) << "what the layout says anyway";
     t.strides = {128, 1};
-    EXPECT_TRUE(tensor_trait(*fn_, 0, t, 32).strided);
+    EXPECT_TRUE(tensor_trait(*fn_, 0, t, 32).pitched) << "rows apart, elements side by side";
+    EXPECT_FALSE(tensor_trait(*fn_, 0, t, 32).strided);
     EXPECT_TRUE(aligned(0, t, 32));
     t.strides = {100, 1};
     EXPECT_FALSE(aligned(0, t, 32)) << "200 bytes";
