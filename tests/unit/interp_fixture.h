@@ -157,6 +157,7 @@ public:
             if (std::isfinite(decode(c))) positive_.push_back(decode(c));
     }
     unsigned bits() const { return static_cast<unsigned>(1 + e_ + m_); }
+    double least_normal() const { return std::ldexp(1.0, 2 - (1 << (e_ - 1))); }
     double decode(uint64_t code) const {
         const int bias = (1 << (e_ - 1)) - 1, top = (1 << e_) - 1;
         const int e = static_cast<int>(code >> m_) & top;
