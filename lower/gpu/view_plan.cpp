@@ -17,6 +17,16 @@ using namespace ir;
 
 namespace {
 
+/// The elements that satisfy `wanted` come first; both kinds keep their order.
+template <class T, class Wanted>
+void put_first(std::vector<T>& list, const Wanted& wanted) {
+    std::vector<T> out;
+    for (const bool first : {true, false})
+        for (T& element : list)
+            if (wanted(std::as_const(element)) == first) out.push_back(element);
+    list = std::move(out);
+}
+
 constexpr size_t kMaxAxes = 5;  ///< of a tensor map
 
 using Factors = std::vector<uint32_t>;
@@ -192,7 +202,7 @@ std::string Planner::masks(ValueId mask, const Shape& shape, ViewPlan& out) {
     const auto is_floor = [](const Condition& c) {
         return std::any_of(c.begin(), c.end(), [](const auto& term) { return term.first.dim >= 0 && term.second > 0; });
     };
-    std::stable_partition(all.begin(), all.end(), is_floor);
+    put_first(all, is_floor);
     for (const Condition& c : all)
         if (std::string why = limit(c, out); !why.empty()) return why;
     return {};
@@ -284,7 +294,7 @@ std::string Planner::order(const Inst& inst, ViewPlan& out) {
         out.axes.push_back(std::move(one));
     }
     if (out.axes.size() > kMaxAxes) return "it would be a tensor of more than " + std::to_string(kMaxAxes) + " dimensions";
-    std::stable_partition(out.axes.begin(), out.axes.end(), [](const ViewAxis& a) { return a.dim < 0; });
+    put_first(out.axes, [](const ViewAxis& a) { return a.dim < 0; });
     const OffsetSum one{{{}, 1}};
     const auto unit = std::find_if(out.axes.begin(), out.axes.end(), [&](const ViewAxis& a) { return a.dim >= 0 && a.stride == one; });
     const bool both = out.axes.size() == 2 && out.axes.front().dim >= 0 && fn_.type(fn_.operands(inst)[0]).shape.rank == 2;
