@@ -113,6 +113,12 @@ std::optional<Instruction> parse_instruction(std::string_view text) {
     return out;
 }
 
+Instruction instruction_of(const ir::Function& fn, const ir::Inst& inst) {
+    std::optional<Instruction> out = parse_instruction(fn.strings[static_cast<size_t>(fn.attrs(inst)[0])]);
+    TEGULA_CHECK(out.has_value(), "the text of an instruction");
+    return std::move(*out);
+}
+
 std::optional<ir::OwnRow> own_row(const Instruction& i, std::span<const FormatId, 3> formats, const TypeTable& types, std::string& why) {
     const auto refuse = [&](std::string text) {
         why = std::move(text);

@@ -37,6 +37,8 @@ struct Instruction {
     std::string text() const;
 };
 std::optional<Instruction> parse_instruction(std::string_view text);
+/// The one that `instruction`, `ptx` or `ptx_tile` names; verified before.
+Instruction instruction_of(const ir::Function& fn, const ir::Inst& inst);
 /// The number in "sm_80" or "sm_90a"; 0: something else.
 int form_number(std::string_view arch);
 

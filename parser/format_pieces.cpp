@@ -12,24 +12,6 @@ using T = Grammar::token;
 
 namespace {
 
-bool ends_operand(int kind) {
-    switch (kind) {
-        case T::IDENT:
-        case T::INT:
-        case T::FLOAT:
-        case T::STRING:
-        case T::TRUE:
-        case T::FALSE:
-        case T::NONE:
-        case T::RPAREN:
-        case T::RBRACKET:
-        case T::GENERIC_CLOSE:
-            return true;
-        default:
-            return false;
-    }
-}
-
 bool is_opener(int kind) { return kind == T::LPAREN || kind == T::LBRACKET || kind == T::SET_OPEN || kind == T::GENERIC_OPEN; }
 
 bool is_operator(int kind) {

@@ -17,6 +17,9 @@ constexpr uint32_t kMaxSource = 16u << 20;
 constexpr uint32_t kMaxDepth = 256;
 constexpr uint32_t kMaxChain = 10'000;
 
+/// Can an operand end with a token of this kind? Then neither a name nor a prefix operator follows it.
+bool ends_operand(int kind);
+
 struct FloatText {
     double value;
     std::string_view text;  ///< without separators

@@ -99,9 +99,6 @@ Token Scanner::make(int kind, const unsigned char* start) const {
     return token;
 }
 
-namespace {
-
-/// Can an operand end with this token? Then a name cannot follow it.
 bool ends_operand(int kind) {
     switch (kind) {
         case T::IDENT:
@@ -119,8 +116,6 @@ bool ends_operand(int kind) {
             return false;
     }
 }
-
-}  // namespace
 
 /// Is a word that has a place of its own in the grammar a keyword here? Anywhere else it is a name as all others.
 bool Scanner::stands_for_itself(int kind, const unsigned char* start) const {

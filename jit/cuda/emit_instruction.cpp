@@ -32,6 +32,16 @@ AsmRegister register_for(const PtxRegister& r, const std::string& element) {
     return {r, r.bits <= 32 ? "r" : "l", r.bits <= 32 ? "unsigned" : "unsigned long long"};
 }
 
+/// The text of an asm statement on one line, in which `number` gives the place of an operand in its lists; registers of the text end with it.
+std::string asm_text(const PtxText& text, std::string_view ptx, const std::function<std::ptrdiff_t(const PtxPiece&)>& number) {
+    std::string out;
+    for (const PtxPiece& p : text.pieces) {
+        if (p.operand >= 0) out += "%" + std::to_string(number(p));
+        for (size_t c = p.begin; p.operand < 0 && c < p.end; ++c) out += ptx[c] == '\n' || ptx[c] == '\r' || ptx[c] == '\t' ? ' ' : ptx[c];
+    }
+    return text.declares && out[out.find_first_not_of(' ')] != '{' ? "{ " + out + " }" : out;
+}
+
 }  // namespace
 
 /// The register's value, of elements of `v`.
@@ -89,12 +99,8 @@ AsmFunction Emitter::asm_function(const Instruction& i, std::string_view ptx, st
         }
         if (written) out.results = out.uses.size();
     }
-    std::string body, parameters, lists[2], key = "instruction " + i.name + " " + std::string(ptx);
-    for (const PtxPiece& p : text.pieces) {
-        if (p.operand >= 0) body += "%" + std::to_string(find(p) - out.uses.begin());
-        for (size_t c = p.begin; p.operand < 0 && c < p.end; ++c) body += ptx[c] == '\n' || ptx[c] == '\r' || ptx[c] == '\t' ? ' ' : ptx[c];
-    }
-    if (text.declares && body[body.find_first_not_of(' ')] != '{') body = "{ " + body + " }";
+    const std::string body = asm_text(text, ptx, [&](const PtxPiece& p) { return find(p) - out.uses.begin(); });
+    std::string parameters, lists[2], key = "instruction " + i.name + " " + std::string(ptx);
     for (size_t u = 0; u < out.uses.size(); ++u) {
         const AsmRegister& r = out.uses[u].reg;
         const bool written = u < out.results;
@@ -117,16 +123,16 @@ void Emitter::note_instruction(const std::string& name) {
 
 void Emitter::call_instruction(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    const std::optional<Instruction> i = parse_instruction(fn_.strings[static_cast<size_t>(fn_.attrs(inst)[0])]);
-    const Instruction::Form* form = i->form(*fn_.gpu->arch);
+    const Instruction i = instruction_of(fn_, inst);
+    const Instruction::Form* form = i.form(*fn_.gpu->arch);
     TEGULA_CHECK(form, "an instruction without text for the architecture");
     std::vector<ir::ValueId> values(fn_.operands(inst).begin(), fn_.operands(inst).end());
     const ir::ValueId result = fn_.result(inst);
     values.push_back(result);
     std::vector<PtxRegisters> registers_of;
-    for (size_t o = 0; o < i->operands.size(); ++o) registers_of.push_back(ptx_registers(i->operands[o], fn_.elem(values[o])));
-    registers_of.push_back(ptx_registers(i->result, fn_.elem(result)));
-    const AsmFunction function = asm_function(*i, form->text, values, registers_of);
+    for (size_t o = 0; o < i.operands.size(); ++o) registers_of.push_back(ptx_registers(i.operands[o], fn_.elem(values[o])));
+    registers_of.push_back(ptx_registers(i.result, fn_.elem(result)));
+    const AsmFunction function = asm_function(i, form->text, values, registers_of);
     const auto element = [&](size_t operand, const std::string& q, int e) {
         const int n = registers_of[operand].elements;
         return n == 1 ? q : "(" + q + ") * " + std::to_string(n) + " + " + std::to_string(e);
@@ -151,7 +157,7 @@ void Emitter::call_instruction(ir::InstId id) {
     };
     declare(result);
     if (is_scalar(result)) return once("");
-    if (i->on_tiles()) converge();
+    if (i.on_tiles()) converge();
     each(registers(result) / registers_of.back().elements, once);
 }
 
@@ -189,12 +195,7 @@ std::string Emitter::own_statement(const ir::OwnRow& own, int k, const std::stri
             list += (list.empty() ? "\"" : ", \"") + std::string(o == 3 ? "=" : "") + constraint(formats[o]) + "\"(" + value + ")";
         }
     }
-    std::string body;
-    for (const PtxPiece& p : text.pieces) {
-        if (p.operand >= 0) body += "%" + std::to_string(first[static_cast<size_t>(p.operand)] + std::max(p.part, 0));
-        if (p.operand < 0) body += ptx.substr(p.begin, p.end - p.begin);
-    }
-    if (text.declares && body[body.find_first_not_of(' ')] != '{') body = "{ " + body + " }";
+    const std::string body = asm_text(text, ptx, [&](const PtxPiece& p) { return first[static_cast<size_t>(p.operand)] + std::max(p.part, 0); });
     const std::string deeper = indent + "    ";
     return indent + "{\n" + declared + indent + "asm volatile(\"" + body + "\"\n" + deeper + ": " + lists[0] + "\n" + deeper + ": " + lists[1] +
            ");\n" + taken + indent + "}\n";

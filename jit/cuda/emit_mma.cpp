@@ -213,9 +213,9 @@ std::string Emitter::mma_function(const MmaRow& row, const std::string& type, co
         }
     const std::string name = own ? own->name : row.name;
     return support(name + " " + type + (own ? own->text : ""), "mma",
-                   "// " + name + ": d (rows g, g + 8) += a b over " + std::to_string(f.k) +
-                       " elements of k, of which `left` are needed.\n" + "__device__ __forceinline__ void $(" + type + "* d, const " + operand +
-                       "* a, const " + operand + "* b, [[maybe_unused]] int left) {\n" + body + "}\n");
+                   "// " + name + ": d (rows g, g + 8) += a b over " + std::to_string(f.k) + " elements of k, of which `left` are needed.\n" +
+                       "__device__ __forceinline__ void $(" + type + "* d, const " + operand + "* a, const " + operand +
+                       "* b, [[maybe_unused]] int left) {\n" + body + "}\n");
 }
 
 namespace {
@@ -344,7 +344,8 @@ void Emitter::mma_product(ir::InstId id) {
     const Loops l = plan_loops(layout(a), layout(b), layout(result), split, k, f.k);
     const std::string sums = scaled ? row.acc == Fmt::i32 ? "int" : "float" : type_of(result);
     const int number = fn_.gpu_inst(id).row;
-    const std::string function = mma_function(row, sums, fn_.is_own_row(number) ? &fn_.own_row(number) : nullptr), operand = row.a == Fmt::f64 ? "double " : "unsigned ";
+    const std::string function = mma_function(row, sums, fn_.is_own_row(number) ? &fn_.own_row(number) : nullptr),
+                      operand = row.a == Fmt::f64 ? "double " : "unsigned ";
     const int64_t guard = k % f.k ? k : -1;
     FragmentSource from_a = fragment_source(a, true), from_b = fragment_source(b, false);
     // Columns of B next to one another, two tiles of which one instruction loads.

@@ -34,14 +34,6 @@ void wait(Machine& m) {
 
 }  // namespace
 
-uint64_t Rings::below(uint64_t n) {
-    random += 0x9e3779b97f4a7c15u;
-    uint64_t z = random;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (z ^ z >> 31) % n;
-}
-
 void Rings::land(Ring& ring, size_t f) {
     const Flight flight = std::move(ring.flying[f]);
     ring.flying.erase(ring.flying.begin() + static_cast<std::ptrdiff_t>(f));
@@ -65,8 +57,8 @@ bool Rings::land_any() {
     for (Ring& r : rings)
         if (!r.flying.empty()) busy.push_back(&r);
     if (busy.empty()) return false;
-    Ring& r = *busy[below(busy.size())];
-    land(r, below(r.flying.size()));
+    Ring& r = *busy[random.below(busy.size())];
+    land(r, random.below(r.flying.size()));
     return true;
 }
 
@@ -79,7 +71,7 @@ void step_channel(Machine& m, const Step& s) {
     ring.stages = static_cast<uint64_t>(info.attrs[0]);
     ring.stage.assign(ring.stages, std::vector<uint8_t>(static_cast<size_t>(tile.n) * tile.width, kGarbage));
     ring.landed.assign(ring.stages, false);
-    if (tile.param == 0) m.rings->random = (m.shared.options.order_seed + 1) * 0xd1342543de82ef95u + m.linear;
+    if (tile.param == 0) m.rings->random.state = (m.shared.options.order_seed + 1) * 0xd1342543de82ef95u + m.linear;
 }
 
 void step_channel_put(Machine& m, const Step& s) {
@@ -95,7 +87,7 @@ void step_channel_put(Machine& m, const Step& s) {
     ring.landed[flight.number % ring.stages] = false;
     ring.last_put = &info;
     ring.flying.push_back(std::move(flight));
-    while (m.rings->below(3) == 0 && m.rings->land_any()) {
+    while (m.rings->random.below(3) == 0 && m.rings->land_any()) {
     }
 }
 
@@ -170,17 +162,17 @@ void step_specialise(Machine& m, const Step& s) {
     m.pc = info.end;
     Rings& rings = *m.rings;
     rings.two_sides = true;
-    const uint64_t favour = rings.below(3);  ///< who is fast in this program: nobody, the producer, the consumer
+    const uint64_t favour = rings.random.below(3);  ///< who is fast in this program: nobody, the producer, the consumer
     while (!m.stopped && !producer.stopped) {
         const bool producing = producer.pc < info.end, consuming = m.pc < s.target;
         if (!producing && !consuming) break;
         uint64_t done = 0;
-        const bool first = rings.below(4) < 1 + favour;
+        const bool first = rings.random.below(4) < 1 + favour;
         for (const bool producers_turn : {first, !first}) {
-            const uint64_t length = 1 + rings.below(kLongestTurn);
+            const uint64_t length = 1 + rings.random.below(kLongestTurn);
             if (producers_turn ? producing : consuming) done += producers_turn ? producer.advance(info.end, length) : m.advance(s.target, length);
         }
-        while (rings.below(4) == 0 && rings.land_any()) ++done;
+        while (rings.random.below(4) == 0 && rings.land_any()) ++done;
         if (done || m.stopped || producer.stopped || rings.land_any()) continue;
         const Info& here = *m.plan.steps[consuming ? m.pc : producer.pc].info;
         const uint32_t other = consuming ? std::min(producer.pc, info.end - 1) : std::min(m.pc, s.target - 1);

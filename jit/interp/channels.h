@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "jit/interp/draws.h"
 #include "jit/interp/machine.h"
 
 namespace tegula::interp {
@@ -37,10 +38,8 @@ struct Ring {
 
 struct Rings {
     std::vector<Ring> rings;
-    uint64_t random = 0;     ///< state of the schedule's generator
+    Draws random;            ///< the schedule's
     bool two_sides = false;  ///< inside `specialise`: puts and gets wait for each other
-    /// A pseudo-random number below n.
-    uint64_t below(uint64_t n);
     /// Lets copy `f` of `ring` land.
     void land(Ring& ring, size_t f);
     /// Lets one copy in flight land, any one; false when there is none.

@@ -97,27 +97,24 @@ void step_tensor_ptr(Machine& m, const Step& s) {
     std::memcpy(m.at(s.info->out[0]), &p, 8);
 }
 
-void step_ptr_at(Machine& m, const Step& s) {
+namespace {
+
+/// out = change(in), of each pointer or address.
+void each_address(Machine& m, const Step& s, uint64_t (*change)(uint64_t, unsigned, std::span<const Reach>), const Format& pointed_to) {
     const Tile &in = s.info->in[0], &out = s.info->out[0];
-    const std::span<const Reach> objects = m.shared.objects;
     for (int64_t i = 0; i < out.n; ++i) {
-        uint64_t address = 0;
-        std::memcpy(&address, m.at(in) + i * 8, 8);
-        const uint64_t p = pointer_to(address, out.format->bits, objects);
-        std::memcpy(m.at(out) + i * 8, &p, 8);
+        uint64_t v = 0;
+        std::memcpy(&v, m.at(in) + i * 8, 8);
+        v = change(v, pointed_to.bits, m.shared.objects);
+        std::memcpy(m.at(out) + i * 8, &v, 8);
     }
 }
 
-void step_ptr_address(Machine& m, const Step& s) {
-    const Tile &in = s.info->in[0], &out = s.info->out[0];
-    const std::span<const Reach> objects = m.shared.objects;
-    for (int64_t i = 0; i < out.n; ++i) {
-        uint64_t p = 0;
-        std::memcpy(&p, m.at(in) + i * 8, 8);
-        const uint64_t address = address_of(p, in.format->bits, objects);
-        std::memcpy(m.at(out) + i * 8, &address, 8);
-    }
-}
+}  // namespace
+
+void step_ptr_at(Machine& m, const Step& s) { each_address(m, s, pointer_to, *s.info->out[0].format); }
+
+void step_ptr_address(Machine& m, const Step& s) { each_address(m, s, address_of, *s.info->in[0].format); }
 
 void step_ptr_load(Machine& m, const Step& s) {
     const Info& info = *s.info;

@@ -46,7 +46,7 @@ Together::Together(Shared& shared, const GridOrder& order, uint64_t total, std::
       end_(static_cast<uint32_t>(shared.plan.steps.size())),
       prepare_(std::move(prepare)),
       done_(done),
-      random_(shared.options.order_seed) {
+      random_{shared.options.order_seed} {
     shared.watches = true;
     places_.resize(std::min(total, shared.options.order_seed ? kAtATime : 1));
 }
@@ -54,14 +54,6 @@ Together::Together(Shared& shared, const GridOrder& order, uint64_t total, std::
 Together::~Together() {
     for (const Place& p : places_)
         if (p.machine) shared_.steps_taken.fetch_sub(p.machine->steps_left);
-}
-
-uint64_t Together::below(uint64_t n) {
-    random_ += 0x9e3779b97f4a7c15u;
-    uint64_t z = random_;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (z ^ z >> 31) % n;
 }
 
 bool Together::begin(Place& place) {
@@ -79,7 +71,7 @@ bool Together::can_go_on(const Machine& m) const { return !m.watched.for_ever ||
 
 /// Whose turn it is; nobody: all that have begun wait.
 Together::Place* Together::next() {
-    const size_t n = places_.size(), from = shared_.options.order_seed ? below(n) : last_;
+    const size_t n = places_.size(), from = shared_.options.order_seed ? random_.below(n) : last_;
     for (size_t i = 0; i < n; ++i) {
         Place& place = places_[(from + i) % n];
         if (!place.runs || !can_go_on(*place.machine)) continue;
@@ -92,7 +84,7 @@ Together::Place* Together::next() {
 void Together::turn(Place& place) {
     Machine& m = *place.machine;
     m.watched.for_ever = false;
-    m.advance(end_, shared_.options.order_seed ? 1 + below(kShortTurn) : kLongTurn);
+    m.advance(end_, shared_.options.order_seed ? 1 + random_.below(kShortTurn) : kLongTurn);
     if (!m.waiting && m.pc < end_ && !m.stopped) return;
     if (m.pc < end_ && !m.stopped) {
         ++last_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "jit/interp/draws.h"
 #include "jit/interp/machine.h"
 #include "lang/grid_order.h"
 
@@ -29,7 +30,6 @@ private:
     void turn(Place& place);
     bool can_go_on(const Machine& m) const;
     void report_standstill();
-    uint64_t below(uint64_t n);
 
     Shared& shared_;
     const GridOrder& order_;
@@ -38,7 +38,8 @@ private:
     std::function<void(Machine&)> prepare_;
     std::atomic<uint64_t>& done_;
     std::vector<Place> places_;
-    uint64_t begun_ = 0, random_;
+    uint64_t begun_ = 0;
+    Draws random_;
     size_t last_ = 0;
 };
 

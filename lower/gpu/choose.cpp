@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/layout.h"
 #include "lang/tensor_memory.h"
 #include "lower/gpu/gpu.h"
 #include "lower/gpu/place.h"
@@ -185,7 +186,8 @@ bool wants_own_sums(const Function& fn, InstId id, RowContext context) {
 int fitting_warps(const Function& fn, std::span<const InstId> dots, RowContext context, int warps) {
     if (dots.empty()) return warps;
     for (context.warps = std::max(warps, 4); context.warps > 4; context.warps /= 2)
-        if (std::all_of(dots.begin(), dots.end(), [&](InstId id) { return own_sums(fn.row(best_row(judge_rows(fn, fn.inst(id), context)).row)); })) break;
+        if (std::all_of(dots.begin(), dots.end(), [&](InstId id) { return own_sums(fn.row(best_row(judge_rows(fn, fn.inst(id), context)).row)); }))
+            break;
     return context.warps;
 }
 

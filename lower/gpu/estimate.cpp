@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "lang/launch_value.h"
+#include "lang/layout.h"
 #include "lang/raster.h"
 #include "lang/split_loop.h"
 #include "lang/tensor_core.h"

@@ -308,8 +308,8 @@ std::vector<explain::Note> explain_gpu(const ir::Function& fn, const GpuOptions&
         if (op == Op::cta_id && notes.empty()) put(inst.span, explain::Persistent{});
         if (is_product(op)) put(inst.span, explain_dot(fn, id, options));
         if (op == Op::ptx || op == Op::ptx_tile) {
-            const std::optional<Instruction> i = parse_instruction(fn.strings[static_cast<size_t>(fn.attrs(inst)[0])]);
-            put(inst.span, explain::OwnInstruction{i->name, i->form(*options.arch)->arch, i->result.group});
+            const Instruction i = instruction_of(fn, inst);
+            put(inst.span, explain::OwnInstruction{i.name, i.form(*options.arch)->arch, i.result.group});
         }
         if (op == Op::load || op == Op::store || op == Op::atomic) put(inst.span, explain_access(fn, id, options));
         if (op == Op::ptr_load || op == Op::ptr_store || op == Op::ptr_atomic) put(inst.span, explain_pointers(fn, id, options));

@@ -19,17 +19,14 @@ bool take_instructions(Function& fn, const GpuOptions& options, bool off) {
     if (found.empty()) return false;
     for (const InstId id : found) {
         const Inst inst = fn.inst(id);
-        const std::optional<Instruction> i = parse_instruction(fn.strings[static_cast<size_t>(fn.attrs(inst)[0])]);
-        if (off || !i->form(*options.arch)) continue;
+        const Instruction i = instruction_of(fn, inst);
+        if (off || !i.form(*options.arch)) continue;
         const std::vector<ValueId> operands(fn.operands(inst).begin() + 1, fn.operands(inst).end());
         const std::vector<int64_t> attrs(fn.attrs(inst).begin(), fn.attrs(inst).end());
         const TypeId types[] = {fn.type_of(fn.result(inst))};
-        const InstId made = fn.make(i->on_tiles() || i->grouped() ? Op::ptx_tile : Op::ptx, operands, types, attrs, inst.span);
+        const InstId made = fn.make(i.on_tiles() || i.grouped() ? Op::ptx_tile : Op::ptx, operands, types, attrs, inst.span);
         fn.insert_before(id, made);
-        const ValueId with[] = {fn.result(made), fn.result(made)};
-        std::vector<ValueId> rest(fn.operands(inst).begin(), fn.operands(inst).end());
-        rest[0] = with[0];
-        fn.set_operands(id, rest);
+        fn.operands(fn.inst(id))[0] = fn.result(made);
     }
     forget_instructions(fn);
     dce(fn);

@@ -4,6 +4,7 @@
 
 #include "lang/instruction.h"
 #include "lower/gpu/place.h"
+#include "lower/gpu/place_groups.h"
 
 namespace tegula {
 
@@ -39,8 +40,6 @@ std::optional<TileLayout> groups_in(const TileLayout& l, int group, const Shape&
     return with_groups(out, group, l.shape) == l ? std::optional(out) : std::nullopt;
 }
 
-Instruction instruction_in(const Function& fn, const Inst& inst) { return *parse_instruction(fn.strings[static_cast<size_t>(fn.attrs(inst)[0])]); }
-
 Shape groups_shape(const Function& fn, const Inst& inst, const Instruction& i) {
     Shape shape = fn.type(fn.result(inst)).shape;
     shape.dims[shape.rank - 1u] /= i.result.group;
@@ -49,16 +48,16 @@ Shape groups_shape(const Function& fn, const Inst& inst, const Instruction& i) {
 
 }  // namespace
 
-bool instruction_on_tiles(const Function& fn, const Inst& inst) { return instruction_in(fn, inst).on_tiles(); }
+bool instruction_on_tiles(const Function& fn, const Inst& inst) { return instruction_of(fn, inst).on_tiles(); }
 
 std::optional<TileLayout> instruction_groups(const Function& fn, const Inst& inst, size_t operand, const TileLayout& l) {
-    const Instruction i = instruction_in(fn, inst);
+    const Instruction i = instruction_of(fn, inst);
     if (i.on_tiles()) return std::nullopt;
     return groups_in(l, operand < i.operands.size() ? i.operands[operand].group : i.result.group, groups_shape(fn, inst, i));
 }
 
 InstructionPlacements instruction_placements(const Function& fn, const Inst& inst, const std::optional<TileLayout>& given) {
-    const Instruction i = instruction_in(fn, inst);
+    const Instruction i = instruction_of(fn, inst);
     const TileLayout groups = given ? *given : i.on_tiles() ? TileLayout{} : plain_layout(groups_shape(fn, inst, i), fn.gpu->warps);
     const auto place = [&](const Instruction::Operand& operand, ValueId v) {
         return in_registers(i.on_tiles() ? in_every_warp(*operand.fragment, fn.gpu->warps) : with_groups(groups, operand.group, fn.type(v).shape));
