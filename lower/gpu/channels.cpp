@@ -162,7 +162,7 @@ std::string Planner::check_shape(InstId load, const Uses& uses) const {
     const Format& elem = fn_.elem(fn_.result(inst));
     const Access access = fn_.access(inst);
     if (fn_.type(fn_.result(inst)).shape.rank < 2) return "its tile is no matrix";
-    if (elem.bits != 8 && elem.bits != 16 && elem.bits != 32) return "its elements are not 8, 16 or 32 bits wide";
+    if (elem.bits != 8 && elem.bits != 16 && elem.bits != 32 && elem.bits != 64) return "its elements are not 8, 16, 32 or 64 bits wide";
     if (access.flags & Access::has_mask) return "it is masked";
     uint64_t other = 0;
     if ((access.flags & Access::has_other) && !(splat_code(fn_, fn_.operands(inst).back(), other) && other == 0))
