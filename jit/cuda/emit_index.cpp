@@ -86,7 +86,7 @@ std::string Emitter::place_in_tile(const TilePart& p, const std::string& r, std:
         }
         const std::string i = fresh("i");
         line("const long long " + i + " = " + value + ";");
-        c.push_back("(int)" + i);
+        c.push_back("(unsigned)" + i);
         if (!kind.in_bounds) condition += (condition.empty() ? "" : " && ") + ("(unsigned long long)" + i + " < " + std::to_string(shape[a]) + "ull");
     }
     return number_of(shape, c);

@@ -90,7 +90,7 @@ void Emitter::cuda_histogram(ir::InstId id) {
         // Negative values are huge.
         const bool sign = fn_.elem(in[0]).is_signed;
         line("const unsigned long long " + v + " = (unsigned long long)" + (sign ? "(long long)" : "") + at(in[0], r) + ";");
-        line("if (" + (condition == "true" ? "" : condition + " && ") + v + " < " + std::to_string(bins) + "ull) atomicAdd(&" + counts + "[(int)" +
+        line("if (" + (condition == "true" ? "" : condition + " && ") + v + " < " + std::to_string(bins) + "ull) atomicAdd(&" + counts + "[(unsigned)" +
              v + "], 1);");
     });
     sync();

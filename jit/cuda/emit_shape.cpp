@@ -144,7 +144,7 @@ void Emitter::cuda_gather(ir::InstId id) {
         const std::string value = staged(index, pointers[1], to, r, number_at(to, r));
         line("const long long " + i + " = " + (ok == "true" ? "" : "!" + ok + " ? -1ll : ") + "(long long)" + value + ";");
         std::vector<std::string> c = coordinates_of(to, r);
-        c[axis] = "(int)" + i;
+        c[axis] = "(unsigned)" + i;
         assign_to(to, r,
                   i + " >= 0 && " + i + " < " + std::to_string(shape[axis]) + " ? " + pointers[0] + "[" + number_of(shape, c) + "] : " + zero(to));
     });
