@@ -47,6 +47,7 @@ struct RunOptions {
     const std::atomic<bool>* cancel = nullptr;                ///< polled; set: the run ends with `cancelled`
     std::function<void(std::string_view)> print;              ///< text of `print`, one call per program and statement, in program order
     std::function<bool(uint64_t done, uint64_t all)> progress;  ///< about every 0.1 s; false: end with `cancelled`
+    bool compile_only = false;  ///< machines that compile: make what the run needs, and run nothing
     bool measure = false;    ///< time the run on the device (RunResult::seconds), from a cold cache
     void* stream = nullptr;  ///< cuda: CUstream to enqueue on (default stream otherwise); tensors in device memory then are not waited for
 };

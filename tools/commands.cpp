@@ -6,7 +6,7 @@ namespace tegula_tool {
 
 namespace {
 
-constexpr std::string_view kRuns = "run test bench bisect";
+constexpr std::string_view kRuns = "run test bench bisect", kRunsOrTunes = "run test bench bisect tune";
 
 const Flag kFlags[] = {
     {"", "json", 0, "", Takes::text, "", &Options::json, "one JSON object a line on standard output; share/tegula/schema describes them"},
@@ -34,17 +34,17 @@ const Flag kFlags[] = {
     {"run", "digits", 0, "N", Takes::text, "", &Options::digits, "digits of their reals, default 6; integers are shown in full"},
     {"run", "reps", 0, "N", Takes::text, "", &Options::reps,
      "run N times, each with the same values, and print the median, quartiles and what the bytes of the tensors make of it"},
-    {kRuns, "machine", 0, "NAME", Takes::text, "interp cpu cuda auto", &Options::machine,
+    {kRunsOrTunes, "machine", 0, "NAME", Takes::text, "interp cpu cuda auto", &Options::machine,
      "interp (the reference interpreter), cpu (native code) or cuda; default: cuda where there is a GPU, else cpu, or interp in a build without "
      "LLVM; tests: all that are here"},
     {kRuns, "model", 0, "ARCH", Takes::text, "sm_75 sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a", &Options::model,
      "interp, the default with it: sum products as the tensor cores of this GPU do, to the bit"},
-    {kRuns, "threads", 0, "N", Takes::text, "", &Options::threads, "worker threads, 0: all cores"},
-    {kRuns, "disable-passes", 0, "LIST", Takes::text, "all", &Options::disable_passes, "comma-separated compiler passes to skip, or all"},
-    {kRuns, "timeout", 0, "SECONDS", Takes::text, "", &Options::timeout_seconds, "end the run after this time (exit code 124)"},
+    {kRunsOrTunes, "threads", 0, "N", Takes::text, "", &Options::threads, "worker threads, 0: all cores"},
+    {kRunsOrTunes, "disable-passes", 0, "LIST", Takes::text, "all", &Options::disable_passes, "comma-separated compiler passes to skip, or all"},
+    {kRunsOrTunes, "timeout", 0, "SECONDS", Takes::text, "", &Options::timeout_seconds, "end the run after this time (exit code 124)"},
     {kRuns, "steps", 0, "N", Takes::text, "", &Options::steps, "budget of tile instructions per launch, 0: none; default: none, for tests 10^9"},
-    {kRuns, "memory", 0, "BYTES", Takes::text, "", &Options::memory, "budget of tile bytes per program, 0: none"},
-    {kRuns, "compile-budget", 0, "MS", Takes::text, "", &Options::compile_budget,
+    {kRunsOrTunes, "memory", 0, "BYTES", Takes::text, "", &Options::memory, "budget of tile bytes per program, 0: none"},
+    {kRunsOrTunes, "compile-budget", 0, "MS", Takes::text, "", &Options::compile_budget,
      "budget of milliseconds for compiling a kernel for the CPU, 0: none"},
     {kRuns, "seed", 0, "N", Takes::text, "", &Options::seed, "run the programs of a grid in a permuted order"},
 
@@ -56,7 +56,16 @@ const Flag kFlags[] = {
      "they are written beside the tensor as NAME.scale; default: none"},
     {"pack", "with", 0, "FILE", Takes::file, "", &Options::with, "source file whose types and layouts may be named"},
 
-    {"test bench bisect", "filter", 'f', "TEXT", Takes::text, "", &Options::filter, "only blocks whose name contains it"},
+    {"tune", "budget", 0, "TIME", Takes::text, "", &Options::budget,
+     "how long to measure, as 20s, 5m or a number of seconds; default 20s. Comparisons with the interpreter, and the first choice of each launch, "
+     "may "
+     "take longer"},
+    {"tune", "jobs", 'j', "N", Takes::text, "", &Options::jobs, "choices compiled at a time; default: one per processor, at most 8"},
+    {"tune", "seed", 0, "N", Takes::text, "", &Options::seed, "of the order in which choices are tried where no cost model has one"},
+    {"run test bench dump tune", "tuned", 0, "FILE", Takes::file, "off", &Options::tuned,
+     "the file of measured choices, which launches follow and `tegula tune` adds to; off: none; default: TEGULA_TUNED, else tegula/tuned.json below "
+     "XDG_DATA_HOME or ~/.local/share"},
+    {"test bench bisect tune", "filter", 'f', "TEXT", Takes::text, "", &Options::filter, "only blocks whose name contains it"},
     {"dump", "emit", 'e', "STAGE", Takes::text,
      "tokens ast fmt json doc ir ir:final ir:after=PASS explain explain-json kernel-json ir:gpu ir:gpu:after=PASS cuda ptx cubin resources sass llvm "
      "llvm-opt asm "
@@ -116,6 +125,17 @@ const std::vector<Verb>& table() {
          {"tegula bench kernels.tile", "tegula --json bench kernels.tile --machine cpu --threads 4"},
          "Times are those of the launches: wall time, on a GPU the kernels' own from a cold L2 cache, without copies.",
          bench_files},
+        {"tune",
+         "Measure the choices of tuned values",
+         {kSources},
+         {"tegula tune matmul.tile --budget 60s", "tegula tune matmul.tile --machine cpu --filter 1024"},
+         "Every launch of the bench blocks that leaves choices of `tune` open is measured where it stands. A choice that is quicker than the one "
+         "launches "
+         "take by themselves is compared with the interpreter before it is believed: in the tests of the file that launch the kernel, or, without "
+         "any, on "
+         "the arguments of the bench. What is found goes into the file of measured choices, which launches of every program follow from then on.\n"
+         "A search that was interrupted, or whose time was up, goes on where it ended.",
+         tune_files},
         {"dump",
          "Show a stage of the compiler",
          {kSource, {"KERNEL", false, false, Takes::text, "", &Options::kernel, "for stages of a kernel; default: the first of the file"}},
@@ -210,6 +230,8 @@ constexpr Row kVariables[] = {
     {"TEGULA_CPU", "a processor of LLVM's, such as `x86-64-v3`, that kernels of `cpu` are compiled for instead of the host"},
     {"TEGULA_CPU_DEBUG", "`1`: kernels of `cpu` are shown to gdb and perf"},
     {"TEGULA_NVRTC", "the NVRTC library to use"},
+    {"TEGULA_TUNED",
+     "the file of measured choices; `off`: none. Default `$XDG_DATA_HOME/tegula/tuned.json`, else `$HOME/.local/share/tegula/tuned.json`"},
     {"NO_COLOR, CLICOLOR_FORCE, TERM",
      "diagnostics are coloured when standard error is a terminal, unless `NO_COLOR` is set or `TERM=dumb`; `CLICOLOR_FORCE=1` colours always; "
      "`--color` beats them all"},

@@ -38,6 +38,8 @@ struct Options {
     // others
     std::vector<std::string> files;
     std::string filter, emit = "ir", code, shell, page, directory, task = "stats", condition, format = "text";
+    std::string budget = "20s", tuned;
+    uint64_t jobs = 0;
     double patience = 0;  ///< seconds for each command of reduce and bisect; 0: the usual
     bool check_only = false;
 };

@@ -92,6 +92,7 @@ std::string decimal(double v, int precision, std::chars_format format) {
 
 Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, STDERR_FILENO)) {
     tegula::EngineOptions engine_options;
+    if (!o.tuned.empty()) engine_options.tuned = o.tuned.c_str();
     engine_options.load_array = load_array;
     engine_options.user = const_cast<Options*>(&o);
     if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();

@@ -77,7 +77,7 @@ void show_progress(const std::string& line) {
     std::fprintf(stderr, "\r%s\033[K", line.c_str());
 }
 
-void show_count(uint64_t done, uint64_t all) {
+void show_count(uint64_t done, uint64_t all, const char* what) {
     using Clock = std::chrono::steady_clock;
     constexpr double kBetweenLines = 10;
     static std::mutex mutex;
@@ -89,7 +89,7 @@ void show_count(uint64_t done, uint64_t all) {
     before = done, of = all;
     if (done == all) return erase_progress();
     const double seconds = std::chrono::duration<double>(now - start).count();
-    std::string line = std::to_string(done) + " of " + std::to_string(all) + " programs";
+    std::string line = std::to_string(done) + " of " + std::to_string(all) + " " + what;
     if (done && seconds > 0.5) {
         const double rate = static_cast<double>(done) / seconds;
         line += ", " + std::to_string(static_cast<uint64_t>(rate)) + " a second, " +

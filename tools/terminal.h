@@ -19,9 +19,9 @@ bool wants_colour(const std::string& mode, int fd);
 
 /// Writes over the line of progress on standard error.
 void show_progress(const std::string& line);
-/// Programs of a grid that are done, with their rate and the time that is left: as the line of progress on a terminal, elsewhere as a line every ten
+/// Programs of a grid, or other things, that are done, with their rate and the time that is left: as the line of progress on a terminal, elsewhere as a line every ten
 /// seconds. All of them: the line goes. Any thread may call it.
-void show_count(uint64_t done, uint64_t all);
+void show_count(uint64_t done, uint64_t all, const char* what = "programs");
 /// Takes the line of progress away, where there is one: before anything else is written. Signal handlers may call it.
 void erase_progress();
 

@@ -82,6 +82,7 @@ int pack_file(Session& session);
 int check_files(Session& session);
 int test_files(Session& session);
 int bench_files(Session& session);
+int tune_files(Session& session);
 int dump_file(Session& session);
 int format_files(Session& session);
 int document_file(Session& session);

@@ -98,6 +98,8 @@ typedef struct {
     void (*log)(void* user, int level,
                 const char* text); /* lines for whoever runs the host, from any thread: TEGULA_LOG_WARNING what goes wrong beside
                                       a call, TEGULA_LOG_INFO each kernel that is compiled; NULL: none. What it throws is dropped */
+    const char* tuned;     /* the file of measured choices of `tune` (tegula_tune), which launches ask before the cost model; "off": none; NULL: as
+                              TEGULA_TUNED says, else tegula/tuned.json below XDG_DATA_HOME or HOME/.local/share */
 } tegula_engine_options;
 enum { TEGULA_LOG_WARNING = 1, TEGULA_LOG_INFO = 2 };
 /* Fills `options` with defaults; `size` is sizeof(tegula_engine_options) of the caller. */
@@ -268,6 +270,22 @@ TEGULA_API tegula_status tegula_test(tegula_module* module, const char* filter, 
                                      void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags);
 TEGULA_API tegula_status tegula_bench(tegula_module* module, const char* filter, const tegula_run_options* options,
                                       void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags);
+
+/* Measures the choices of `tune` that launches of the benches leave open, on the machine of `options` (cpu or cuda): each launch where it stands, with
+ * its arguments, as long as `seconds` last. A choice is taken when it is quicker than the one that launches prefer (by 1 %) and equals the interpreter:
+ * in the module's tests that launch the kernel, or, without any, on the arguments. It goes into the engine's file of measured choices, which launches
+ * of the same kernel, generics, extents and scalars on the same hardware follow from then on. What the same build of the library has measured before
+ * is not measured again, so that a call goes on where one that was cancelled or ran out of time has ended. `result` is called once per launch, with
+ * the details as JSON in `metrics` (`tuned` of tools/schema/tune.json), and once per bench that fails; progress of `options` counts choices. */
+typedef struct {
+    size_t struct_size;
+    double seconds;     /* for all launches together; default 20. Comparisons, and the preferred choice of each launch, may take longer */
+    uint64_t seed;      /* of the order in which choices are tried on machines without a cost model */
+    uint32_t compilers; /* choices compiled at a time; 0: as many as there are processors, at most 8 */
+} tegula_tune_options;
+TEGULA_API void tegula_tune_options_init(tegula_tune_options* options, size_t size);
+TEGULA_API tegula_status tegula_tune(tegula_module* module, const char* filter, const tegula_run_options* options, const tegula_tune_options* tune,
+                                     void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags);
 
 /* A session: items and variables that grow with each text that a person types, for consoles, notebooks and tools. A text ("input") is items,
  * statements of the host (as in `test` blocks) and expressions in any order. Statements see the variables of former inputs; the end of the text ends

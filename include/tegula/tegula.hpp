@@ -276,6 +276,11 @@ struct RunOptions : tegula_run_options {
     RunOptions() { tegula_run_options_init(this, sizeof(tegula_run_options)); }
 };
 
+/// Of Module::tune.
+struct TuneOptions : tegula_tune_options {
+    TuneOptions() { tegula_tune_options_init(this, sizeof(tegula_tune_options)); }
+};
+
 namespace detail {
 inline std::vector<NamedValue> by_position(std::initializer_list<Value> args) {
     std::vector<NamedValue> named;
@@ -487,6 +492,13 @@ public:
     Result<std::vector<TestResult>> bench(const std::string& filter = {}, const RunOptions& options = {}) const {
         return blocks(tegula_bench, filter, options);
     }
+    /// Measures the choices of `tune` that the benches' launches leave open (tegula_tune): one result for each such launch, details in `metrics`.
+    Result<std::vector<TestResult>> tune(const std::string& filter = {}, const RunOptions& options = {}, const TuneOptions& tune = {}) const {
+        const auto run = [&](tegula_module* module, const char* which, const tegula_run_options* on, auto result, void* user, tegula_diags** diags) {
+            return tegula_tune(module, which, on, &tune, result, user, diags);
+        };
+        return blocks(run, filter, options);
+    }
     /// A tensor over memory that `managed` owns (a DLManagedTensor, with `versioned` a DLManagedTensorVersioned); its owner calls the deleter.
     Result<Tensor> from_dlpack(const void* managed, bool versioned = false, bool* read_only = nullptr) const {
         tegula_tensor t{};
@@ -511,7 +523,8 @@ public:
     tegula_module* c() const { return handle_.get(); }
 
 private:
-    Result<std::vector<TestResult>> blocks(decltype(&tegula_test) run, const std::string& filter, const RunOptions& options) const {
+    template <class Run>
+    Result<std::vector<TestResult>> blocks(const Run& run, const std::string& filter, const RunOptions& options) const {
         std::vector<TestResult> results;
         const auto take = [](void* user, const tegula_test_result* r) {
             tegula_retain(r->diags);

@@ -15,9 +15,9 @@ using namespace tegula::capi;
 
 namespace {
 
-using TestRunner = Status (*)(Engine&, LoadedModule&, std::string_view, const LaunchOptions&, const std::function<void(TestResult&)>&);
+using TestRunner = std::function<Status(Engine&, LoadedModule&, std::string_view, const LaunchOptions&, const std::function<void(TestResult&)>&)>;
 
-tegula_status run_blocks(TestRunner runner, tegula_module* module, const char* filter, const tegula_run_options* options, bool checked,
+tegula_status run_blocks(const TestRunner& runner, tegula_module* module, const char* filter, const tegula_run_options* options, bool checked,
                          void (*result)(void*, const tegula_test_result*), void* user, tegula_diags** diags) {
     if (const tegula_status wrong = check_handle(module, diags)) return wrong;
     const auto& engine = module->module->engine;
@@ -488,6 +488,23 @@ tegula_status tegula_test(tegula_module* module, const char* filter, const tegul
 tegula_status tegula_bench(tegula_module* module, const char* filter, const tegula_run_options* options,
                            void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags) {
     return run_blocks(run_benches, module, filter, options, false, result, user, diags);
+}
+
+void tegula_tune_options_init(tegula_tune_options* options, size_t size) {
+    if (!options || size < sizeof(size_t)) return;
+    std::memset(options, 0, size);
+    options->struct_size = size;
+    if (size >= offsetof(tegula_tune_options, seconds) + sizeof options->seconds) options->seconds = 20;
+}
+
+tegula_status tegula_tune(tegula_module* module, const char* filter, const tegula_run_options* options, const tegula_tune_options* tune,
+                          void (*result)(void* user, const tegula_test_result* result), void* user, tegula_diags** diags) {
+    TuneRequest request;
+    if (const std::string wrong = tune_request(tune, request); !wrong.empty()) return usage(diags, wrong);
+    const TestRunner run = [&](Engine& engine, LoadedModule& m, std::string_view which, const LaunchOptions& launch, const auto& report) {
+        return run_tunes(engine, m, which, launch, request, report);
+    };
+    return run_blocks(run, module, filter, options, false, result, user, diags);
 }
 
 tegula_status tegula_tensor_bytes(tegula_module* module, const char* type, const char* layout, const int64_t* extents, int32_t rank, size_t* bytes,

@@ -10,6 +10,7 @@
 
 #include "jit/engine/host.h"
 #include "jit/engine/session.h"
+#include "jit/engine/tuner.h"
 #include "lang/float_environment.h"
 #include "tegula/tegula.h"
 
@@ -179,6 +180,8 @@ inline tegula_blob* make_blob(std::string text) {
 bool launch_options(const tegula_run_options* given, LaunchOptions& out, DiagSink& sink, tegula_status& status, Engine& engine, bool runs = true);
 /// The caller's engine options over the defaults; what is wrong with them, or empty.
 std::string engine_options(const tegula_engine_options* given, EngineOptions& out);
+/// Reads the options of a search for tuned values; empty, or what is wrong with them.
+std::string tune_request(const tegula_tune_options* given, TuneRequest& out);
 /// A type or layout (NULL: row) written as text; nullopt with the reason in `why`.
 std::optional<FormatId> read_type(LoadedModule& module, const char* text, std::string& why);
 std::optional<LayoutId> read_layout(LoadedModule& module, const char* text, std::string& why);

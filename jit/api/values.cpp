@@ -209,6 +209,7 @@ std::string engine_options(const tegula_engine_options* given, EngineOptions& ou
     out.pool.pin = o.pin_threads != 0;
     out.cpu_debug = o.cpu_debug != 0;
     if (o.cache_dir) out.cache.directory = o.cache_dir;
+    if (o.tuned) out.tuned = o.tuned;
     if (o.cache_bytes) out.cache.disk_bytes = o.cache_bytes;
     if (o.log)
         out.log = [fn = o.log, user = o.user](LogLevel level, const std::string& text) {
@@ -227,6 +228,22 @@ std::string engine_options(const tegula_engine_options* given, EngineOptions& ou
             return load_array(fn, user, module, path, name);
         };
     out.confine_loads = o.confine_loads != 0;
+    return {};
+}
+
+std::string tune_request(const tegula_tune_options* given, TuneRequest& out) {
+    constexpr size_t kLeast = offsetof(tegula_tune_options, compilers) + sizeof(uint32_t);
+    tegula_tune_options o;
+    tegula_tune_options_init(&o, sizeof o);
+    if (given) {
+        if (!legal_size(given->struct_size, kLeast, sizeof o)) return unknown_size("tune", given->struct_size, kLeast, sizeof o);
+        std::memcpy(&o, given, given->struct_size);
+    }
+    if (!(o.seconds >= 0 && o.seconds < 1e9)) return "`seconds` is no number from 0 to 10^9";
+    out.seconds = o.seconds;
+    out.seed = o.seed;
+    out.compilers = o.compilers;
+    out.build = tegula_build_id();
     return {};
 }
 

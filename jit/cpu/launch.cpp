@@ -266,7 +266,7 @@ RunResult KernelProgram::run(std::span<const Argument> args, std::span<const uin
     Launch launch(fn_, args, grid, options);
     Ready ready;
     if (auto ended = make_ready(launch, ready)) return std::move(*ended);
-    return execute(launch, ready);
+    return options.compile_only ? RunResult() : execute(launch, ready);
 }
 
 /// A run whose code and argument block are there.

@@ -158,14 +158,14 @@ int device_of(std::span<const Argument> args) {
     return -1;
 }
 
-const Arch* Backend::arch_at(int device, void* stream) {
+const DeviceInfo* Backend::device_at(int device, void* stream) {
     const Driver* driver = state_->driver();
     if (!driver) return nullptr;
     CUcontext context = nullptr;
     if (device < 0) driver->find_context(static_cast<CUstream>(stream), &context, &device);
-    if (const DeviceInfo* info = driver->device(std::max(device, 0)); info && info->arch) return info->arch;
+    if (const DeviceInfo* info = driver->device(std::max(device, 0)); info && info->arch) return info;
     for (const DeviceInfo& d : driver->devices())
-        if (d.arch) return d.arch;
+        if (d.arch) return &d;
     return nullptr;
 }
 

@@ -139,7 +139,7 @@ public:
                                              Spread spread = {}, std::shared_ptr<const ir::Function> views = {});
     /// What launches are compiled for whose tensors lie on `device` (-1: none in device memory) and whose stream is `stream`: those of devices that
     /// are none (their launches will say so) as for the first one. Null without a GPU.
-    const Arch* arch_at(int device, void* stream);
+    const DeviceInfo* device_at(int device, void* stream);
 
     struct State;  ///< shared with programs
 

@@ -312,6 +312,7 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     result.diagnostics = std::move(found.warnings);
     poll(options.cancel);
     if (!found) return found.error;
+    if (options.compile_only) return {};
     const bool listen = facts_.reports.asserts || (facts_.reports.prints && options.print);
     const bool works = (*found)->text.workspace_bytes > 0 || BoundLaunch::split_of(**found, args, grid) > 1;
     if (capturing && (!staging.empty() || listen || works))

@@ -37,6 +37,7 @@ struct EngineOptions {
     std::function<std::unique_ptr<Machine>(const MachineContext&)> cuda = make_cuda_machine;  ///< what the machine `cuda` is
     cpu::PoolOptions pool;                                                                    ///< threads of the machine `cpu`
     CacheOptions cache;                                                                       ///< of compiled code
+    std::string tuned;  ///< the file of measured choices (tuned.h); empty: the usual one, "off": none
     Log log;
     bool cpu_debug = false;                                  ///< machine `cpu`: kernels are shown to gdb and perf
     std::function<void(const ir::Function&)> on_elaborated;  ///< sees every kernel instance and host expression before its passes, on any thread
@@ -91,6 +92,7 @@ public:
 
 private:
     friend class Engine;
+    friend class Tuner;
     const std::shared_ptr<TypeTable> types_;  ///< of all modules of one load
     std::mutex mutex_;
     std::map<std::string, std::shared_ptr<const Executable>> instances_;
@@ -110,6 +112,19 @@ struct LaunchArgument {
     std::string problem;    ///< why the argument cannot be used as given; launches list it among their mismatches
 };
 
+struct LaunchOptions;
+
+/// A launch of host statements that is about to be made.
+struct LaunchStatement {
+    LoadedModule& home;  ///< that the kernel stands in
+    const ast::KernelItem& kernel;
+    sema::StaticValues& generics;  ///< that the statement names; more may be added
+    std::span<const LaunchArgument> args;
+    const LaunchOptions& options;
+    DiagSink& diags;
+    Span at;
+};
+
 struct LaunchOptions : RunOptions {
     std::vector<std::string> disabled_passes;
     Machine* machine = nullptr;   ///< null: the interpreter
@@ -126,6 +141,7 @@ struct LaunchOptions : RunOptions {
     std::function<bool(uint64_t done, uint64_t all)> keep_going;  ///< about every 0.1 s; false ends this run with `cancelled`
     double* run_seconds = nullptr;                                ///< where the host wants the time of the run
     double* copy_seconds = nullptr;                               ///< and that of copies to and from the device
+    std::function<Status(LaunchStatement&)> before_launch;             ///< of host statements; not ok: the launch fails with it
     uint64_t* steps = nullptr;                                    ///< what launches take of tile instructions is added to it
 };
 
@@ -176,6 +192,10 @@ public:
     bool find_machine(std::string_view name, Machine*& machine, DiagSink& diags);
     Machine& cuda();
     Machine& cpu();
+    /// Choices of tuned values that were measured; read when they are first asked for.
+    TunedDatabase& tuned();
+    /// The key of a kernel's launches on a machine, but for what is bound by each.
+    TunedKey tuned_key(const ast::KernelItem& kernel, Machine& machine, std::span<const LaunchArgument> args, void* stream);
     /// "tokens", "ast", "fmt", "doc", "json".
     std::optional<std::string> artifact(LoadedModule& module, std::string_view kind, DiagSink& diags);
     /// "tokens", "ast", "fmt" of a text that need only parse.
@@ -196,6 +216,7 @@ public:
 
 private:
     friend class Session;
+    friend class Tuner;
     explicit Engine(EngineOptions options) : options_(std::move(options)) {}
     struct Loading {
         std::shared_ptr<TypeTable> types = std::make_shared<TypeTable>();
@@ -249,7 +270,8 @@ private:
     SourceMap sources_;
     std::atomic<bool> cancelled_{false};
     CancelFlags job_flags_;
-    std::once_flag cuda_once_, cpu_once_;
+    std::once_flag cuda_once_, cpu_once_, tuned_once_;
+    std::unique_ptr<TunedDatabase> tuned_;
     std::unique_ptr<Machine> cuda_, cpu_;
     std::mutex std_mutex_;
     std::map<std::string, std::weak_ptr<const StdText>, std::less<>> std_texts_;

@@ -482,6 +482,13 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
         if (before_write_) before_write_(t);
         options.reachable.push_back(t->view());
     }
+    if (options.before_launch) {
+        LaunchStatement about{home, kernel, given, args, options, *diags_, call.span};
+        if (const Status status = options.before_launch(about); status != Status::ok) {
+            if (status == Status::cancelled) throw HostStopped{status};
+            return fail(status), std::nullopt;
+        }
+    }
     auto before = std::chrono::steady_clock::now();
     double measured = 0;
     Status status = engine_.launch(home, kernel, given, args, options, *diags_, call.span, &measured);

@@ -136,7 +136,8 @@ private:
     void put_back(const WrittenPart& part);
     /// The tensor of a variable that an expression names, or names a part or a transposition of; null: it names none.
     const std::shared_ptr<HostTensor>* rooted(const ast::Expr& expr);
-    /// What such an expression names, in place; nothing where strides do not say where the elements lie, some lie outside, or it is the variable itself.
+    /// What such an expression names, in place; nothing where strides do not say where the elements lie, some lie outside, or it is the variable
+    /// itself.
     std::optional<TensorView> strided_part(const ast::Expr& expr);
     std::optional<int64_t> view_number(const ast::Expr* expr);  ///< 1 where there is none
     bool holds_tensor(const ast::Expr& expr);
@@ -190,7 +191,7 @@ private:
     LaunchOptions options_;
     DiagSink* diags_;  ///< assert_fails looks at the diagnostics of one launch alone
     std::deque<std::map<std::string, HostValue, std::less<>>> scopes_{1};
-    std::deque<TileData> temporaries_;  ///< tiles that operands of the expression in progress point to
+    std::deque<TileData> temporaries_;                  ///< tiles that operands of the expression in progress point to
     std::vector<std::weak_ptr<HostTensor>> addressed_;  ///< tensors whose addresses statements have as numbers
     const TensorBudget budget_;
     std::set<std::string, std::less<>> assigned_;
@@ -217,6 +218,13 @@ Status run_tests(Engine& engine, LoadedModule& module, std::string_view filter, 
                  const std::function<void(TestResult&)>& report);
 Status run_benches(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options,
                    const std::function<void(TestResult&)>& report);
+
+/// The body of each case of the benches, once; reports those that fail.
+Status run_benches_once(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options,
+                        const std::function<void(TestResult&)>& failed);
+/// The tests in whose text `word` stands, up to the first that fails.
+Status run_tests_naming(Engine& engine, LoadedModule& module, std::string_view word, const LaunchOptions& options,
+                        const std::function<void(TestResult&)>& report);
 
 /// Copies `from` to `to`, converting type and layout with one rounding per element; block formats quantise and decode as `cast` does.
 bool copy_converted(Engine& engine, LoadedModule& module, const TensorView& to, const TensorView& from, DiagSink& diags, std::string* why);

@@ -131,10 +131,10 @@ Status run_case(Engine& engine, LoadedModule& module, const ast::BenchItem& benc
     return Status::ok;
 }
 
-}  // namespace
-
-Status run_benches(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options,
-                   const std::function<void(TestResult&)>& report) {
+/// Each case of the benches, in the order of the text. `measure` fills the result.
+using CaseRunner = std::function<Status(const ast::BenchItem& bench, const HostValue* value, TestResult& result, DiagSink& diags)>;
+Status run_cases(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options, const CaseRunner& measure,
+                 const std::function<void(TestResult&)>& report) {
     Status all = Status::ok;
     for (const ast::Item* item : module.ast->items) {
         if (item->kind != ast::ItemKind::bench || !selected(*item, filter)) continue;
@@ -156,9 +156,9 @@ Status run_benches(Engine& engine, LoadedModule& module, std::string_view filter
             result.name = item->name.text;
             result.machines = options.machine ? options.machine->name() : "interp";
             DiagSink diags(engine.options().max_errors);
-            result.status = ready != Status::ok ? ready : guarded(diags, item->name.span, [&] {
-                return run_case(engine, module, bench, has_cases ? &value : nullptr, options, result, diags);
-            });
+            result.status = ready != Status::ok
+                                ? ready
+                                : guarded(diags, item->name.span, [&] { return measure(bench, has_cases ? &value : nullptr, result, diags); });
             result.diagnostics = ready != Status::ok ? setup.take() : diags.take();
             if (result.status != Status::ok) all = result.status;
             report(result);
@@ -166,6 +166,44 @@ Status run_benches(Engine& engine, LoadedModule& module, std::string_view filter
         }
     }
     return all;
+}
+
+}  // namespace
+
+Status run_benches(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options,
+                   const std::function<void(TestResult&)>& report) {
+    return run_cases(
+        engine, module, filter, options,
+        [&](const ast::BenchItem& bench, const HostValue* value, TestResult& result, DiagSink& diags) {
+            return run_case(engine, module, bench, value, options, result, diags);
+        },
+        report);
+}
+
+Status run_benches_once(Engine& engine, LoadedModule& module, std::string_view filter, const LaunchOptions& options,
+                        const std::function<void(TestResult&)>& failed) {
+    return run_cases(
+        engine, module, filter, options,
+        [&](const ast::BenchItem& bench, const HostValue* value, TestResult&, DiagSink& diags) {
+            HostRunner runner(engine, module, options, diags);
+            return value && !runner.bind(bench.pattern, *value) ? Status::source : runner.run(bench.body);
+        },
+        [&](TestResult& result) {
+            if (result.status != Status::ok) failed(result);
+        });
+}
+
+Status run_tests_naming(Engine& engine, LoadedModule& module, std::string_view word, const LaunchOptions& options,
+                        const std::function<void(TestResult&)>& report) {
+    for (const ast::Item* item : module.ast->items) {
+        if (item->kind != ast::ItemKind::test || engine.sources().text(item->span).find(word) == std::string_view::npos) continue;
+        TestResult result;
+        result.name = item->name.text;
+        result.status = run_test(engine, module, ast::as<ast::TestItem>(item), options, false, result);
+        report(result);
+        if (result.status != Status::ok) return result.status;
+    }
+    return Status::ok;
 }
 
 }  // namespace tegula

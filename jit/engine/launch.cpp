@@ -227,6 +227,15 @@ bool reachable_by_host(const ReadyLaunch& launch, const LaunchOptions& options, 
     return true;
 }
 
+TunedKey Engine::tuned_key(const ast::KernelItem& kernel, Machine& machine, std::span<const LaunchArgument> args, void* stream) {
+    return {std::string(kernel.name.text), text_hash(sources_.text(kernel.span)), machine.name(), machine.hardware(device_of(args), stream), {}};
+}
+
+TunedDatabase& Engine::tuned() {
+    std::call_once(tuned_once_, [&] { tuned_ = std::make_unique<TunedDatabase>(options_.tuned, options_.log); });
+    return *tuned_;
+}
+
 std::optional<sema::LaunchPlan> Engine::bind(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                              std::span<const LaunchArgument> args, bool infer_outputs, std::vector<const LaunchArgument*>& ordered,
                                              DiagSink& diags, Span at, sema::TuneChooser* chooser) {
@@ -268,11 +277,15 @@ Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const 
     const std::atomic<bool>* const cancel = options.cancel ? options.cancel : &cancelled_;
     poll(cancel);
     std::vector<const LaunchArgument*> ordered;
-    std::optional<TuneByEstimate> chooser;  // machines without a cost model take the first choices
+    std::optional<TuneByEstimate> estimated;  // machines without a cost model take the first choices
+    std::optional<TuneByMeasurement> measured;
+    sema::TuneChooser* chooser = nullptr;
     const bool gpu = options.machine && options.machine->is_gpu();
     const Arch* arch = gpu ? &options.machine->arch(device_of(args), options.stream) : options.model;
-    if (arch && !kernel.tune.empty()) chooser.emplace(module.tuned_, module, kernel, module.types(), *arch, cancel);
-    auto plan = bind(module, kernel, generics, args, false, ordered, diags, at, chooser ? &*chooser : nullptr);
+    if (arch && !kernel.tune.empty()) chooser = &estimated.emplace(module.tuned_, module, kernel, module.types(), *arch, cancel);
+    if (options.machine && !kernel.tune.empty() && !tuned().empty())
+        chooser = &measured.emplace(tuned(), tuned_key(kernel, *options.machine, args, options.stream), kernel, module.types(), chooser);
+    auto plan = bind(module, kernel, generics, args, false, ordered, diags, at, chooser);
     if (!plan) return Status::arguments;
     out.exe = compile(module, kernel, plan->generics, options.disabled_passes, diags, nullptr, cancel);
     if (!out.exe) return Status::source;

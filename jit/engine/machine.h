@@ -30,6 +30,8 @@ public:
     /// What it compiles for where tensors lie on `device` (-1: none of them in device memory) and `stream` (RunOptions::stream) belongs; of GPUs
     /// only, like form_options.
     virtual const Arch& arch(int /*device*/, void* /*stream*/) { throw InternalError(name() + " has no architecture"); }
+    /// The processor or GPU that runs there, as its maker calls it, with what else its speed depends on; for the file of measured choices.
+    virtual std::string hardware(int /*device*/, void* /*stream*/) { return {}; }
     /// `instance` has been through run_passes and outlives the program. Nothing is compiled before the first run needs it.
     virtual std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>& disabled_passes) = 0;
     /// A launch of a program of this machine with fixed arguments, for streams of the same context as `stream`; null with a reason. Warnings about

@@ -4,6 +4,7 @@
 #ifdef TEGULA_HAVE_CPU
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 
 #include "jit/cache/cache.h"
 #include "jit/cpu/cpu.h"
@@ -37,6 +38,9 @@ public:
     }
     bool present() override { return missing().empty() || !cpu_.empty(); }  // who asks for another processor shall not get the interpreter
     bool is_gpu() const override { return false; }
+    std::string hardware(int, void*) override {
+        return backend().compiler().target().cpu_text() + ", " + std::to_string(std::thread::hardware_concurrency()) + " threads";
+    }
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>&) override {
         return backend().prepare(instance.without_instructions());
     }

@@ -99,9 +99,13 @@ public:
     }
     bool present() override { return backend_.has_device(); }
     const Arch& arch(int device, void* stream) override {
-        const Arch* arch = backend_.arch_at(device, stream);
-        TEGULA_CHECK(arch, "no GPU");
-        return *arch;
+        const cuda::DeviceInfo* found = backend_.device_at(device, stream);
+        TEGULA_CHECK(found, "no GPU");
+        return *found->arch;
+    }
+    std::string hardware(int device, void* stream) override {
+        const cuda::DeviceInfo* found = backend_.device_at(device, stream);
+        return found ? found->name + ", " + std::to_string(found->sms) + " multiprocessors" : std::string();
     }
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>& disabled) override {
         auto program = backend_.prepare(*instance.fn, lower(instance, disabled), &sources_, row_extents(instance), spread(instance, disabled),

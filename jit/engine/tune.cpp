@@ -2,8 +2,11 @@
 // estimate takes a few more, once per extents.
 #include "jit/engine/tune.h"
 
+#include <set>
+
 #include "lower/gpu/views.h"
 #include "lower/lower.h"
+#include "sema/walk.h"
 
 namespace tegula {
 
@@ -89,6 +92,28 @@ std::shared_ptr<const sema::Instance> TuneStore::instance(const sema::Module& mo
     return instances_[key] = std::move(made);
 }
 
+std::string launch_text(const ast::KernelItem& kernel, const sema::LaunchPlan& plan, const TypeTable& types) {
+    std::string text = text_of(plan.generics, types);
+    const auto add = [&](std::string_view name, const std::string& value) { text += (text.empty() ? "" : ", ") + std::string(name) + " = " + value; };
+    for (const auto& [name, extent] : plan.extents) add(name, std::to_string(extent));
+    std::set<std::string_view> named;
+    const auto look = [&](const ast::Expr& e) {
+        for (const ast::Name& name : sema::names_in(e)) named.insert(name.text);
+    };
+    for (const ast::Expr* e : kernel.grid) look(*e);
+    for (const ast::Expr* e : kernel.where) look(*e);
+    for (const ast::TuneChoice& choice : kernel.tune)
+        for (const ast::Expr* e : choice.values) look(*e);
+    size_t scalar = 0;
+    for (const ast::Param& p : kernel.params) {
+        if (sema::tensor_form(*p.type) || sema::base_name(*p.type) == "ptr") continue;
+        if (scalar < plan.scalars.size() && named.count(p.name.text))
+            add(p.name.text, std::to_string(static_cast<int64_t>(plan.scalars[scalar].code)));
+        ++scalar;
+    }
+    return text;
+}
+
 std::string TuneByEstimate::key(const sema::LaunchPlan& plan) const {
     std::string key = std::string(kernel_.name.text) + "@" + arch_.name + ": " + text_of(plan.generics, types_) + ";";
     for (const auto& [name, extent] : plan.extents) key += " " + name + "=" + std::to_string(extent);
@@ -101,31 +126,56 @@ std::optional<sema::StaticValues> TuneByEstimate::known(const sema::LaunchPlan& 
     return choice ? std::optional(*choice) : std::nullopt;
 }
 
-size_t TuneByEstimate::choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) {
-    std::vector<std::optional<GpuEstimate>> estimates(candidates.size());
-    int64_t chunk = 0;
+std::vector<std::optional<GpuEstimate>> TuneByEstimate::estimates(std::span<const sema::TuneCandidate> candidates,
+                                                                  const sema::LaunchPlan& plan) const {
+    std::vector<std::optional<GpuEstimate>> out(candidates.size());
     for (size_t i = 0; i < candidates.size(); ++i) {
         const auto instance = store_.instance(module_, kernel_, candidates[i].generics, types_, cancel_);
         if (!instance) continue;
         GpuOptions options;
         static_cast<LaunchFacts&>(options) = instance->facts;
         options.arch = &arch_;
-        estimates[i] = estimate_gpu(*instance->fn, options, scale_of(*instance->fn, candidates[i].grid, plan));
-        chunk = std::max(chunk, estimates[i]->chunk);
+        out[i] = estimate_gpu(*instance->fn, options, scale_of(*instance->fn, candidates[i].grid, plan));
     }
-    // Where bits depend on the tile (fp8), extents must not choose among them: only tiles that sum the longest stretches compete.
+    return out;
+}
+
+std::vector<bool> competing(std::span<const std::optional<GpuEstimate>> estimates) {
+    int64_t chunk = 0;
+    for (const auto& e : estimates)
+        if (e) chunk = std::max(chunk, e->chunk);
+    std::vector<bool> out;
+    for (const auto& e : estimates) out.push_back(e && e->chunk == chunk);
+    return out;
+}
+
+size_t TuneByEstimate::choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) {
+    const std::vector<std::optional<GpuEstimate>> estimated = estimates(candidates, plan);
+    const std::vector<bool> competes = competing(estimated);
     size_t best = candidates.size();
-    for (size_t i = 0; i < candidates.size(); ++i) {
-        if (!estimates[i] || estimates[i]->chunk != chunk) continue;
-        if (best == candidates.size() || is_quicker(*estimates[i], *estimates[best])) best = i;
-    }
+    for (size_t i = 0; i < candidates.size(); ++i)
+        if (competes[i] && (best == candidates.size() || is_quicker(*estimated[i], *estimated[best]))) best = i;
     if (best == candidates.size()) return 0;
     if (told_) {
         explain::Tune& tune = told_->emplace(explain::Tune{extents_of(plan), {}, best});
-        for (size_t i = 0; i < candidates.size(); ++i) tune.candidates.push_back({settings_of(candidates[i].chosen, types_), estimates[i]});
+        for (size_t i = 0; i < candidates.size(); ++i) tune.candidates.push_back({settings_of(candidates[i].chosen, types_), estimated[i]});
     }
     store_.add(key(plan), candidates[best].chosen);
     return best;
+}
+
+std::optional<sema::StaticValues> TuneByMeasurement::known(const sema::LaunchPlan& plan) {
+    key_.launch = launch_text(kernel_, plan, types_);
+    if (!database_.find(key_)) return otherwise_ ? otherwise_->known(plan) : std::nullopt;
+    return std::nullopt;  // of the candidates `choose` takes the one that is written there
+}
+
+size_t TuneByMeasurement::choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) {
+    key_.launch = launch_text(kernel_, plan, types_);
+    if (const auto entry = database_.find(key_))
+        for (size_t i = 0; i < candidates.size(); ++i)
+            if (settings_text(settings_of(candidates[i].chosen, types_)) == entry->chosen) return i;
+    return otherwise_ ? otherwise_->choose(candidates, plan) : 0;
 }
 
 }  // namespace tegula

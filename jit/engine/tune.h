@@ -1,11 +1,12 @@
-// Tuned values by the cost model: which of the choices of `tune` a launch takes on a GPU when the host names none. Equal launches choose alike,
-// whatever ran before.
+// Tuned values: which of the choices of `tune` a launch takes when the host names none. What was measured of such launches goes first (tuned.h),
+// then, on a GPU, the cost model, then the order in which they are written. Equal launches choose alike, whatever ran before.
 #pragma once
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "jit/engine/tuned.h"
 #include "lang/explanation.h"
 #include "lang/target.h"
 #include "lower/gpu/estimate.h"
@@ -40,6 +41,9 @@ public:
     std::optional<sema::StaticValues> known(const sema::LaunchPlan& plan) override;
     size_t choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) override;
 
+    /// Of each candidate; nullopt: it does not compile.
+    std::vector<std::optional<GpuEstimate>> estimates(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) const;
+
 private:
     std::string key(const sema::LaunchPlan& plan) const;
 
@@ -51,6 +55,30 @@ private:
     const std::atomic<bool>* cancel_;
     std::optional<explain::Tune>* told_;
 };
+
+/// Takes the choice that was measured to be the quickest for such launches; `otherwise` (may be null: the first one) chooses where none was.
+class TuneByMeasurement : public sema::TuneChooser {
+public:
+    /// `key`: of the kernel's launches, but for `launch`.
+    TuneByMeasurement(const TunedDatabase& database, TunedKey key, const ast::KernelItem& kernel, TypeTable& types, sema::TuneChooser* otherwise)
+        : database_(database), key_(std::move(key)), kernel_(kernel), types_(types), otherwise_(otherwise) {}
+    std::optional<sema::StaticValues> known(const sema::LaunchPlan& plan) override;
+    size_t choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) override;
+
+private:
+    const TunedDatabase& database_;
+    TunedKey key_;
+    const ast::KernelItem& kernel_;
+    TypeTable& types_;
+    sema::TuneChooser* otherwise_;
+};
+
+/// Which candidates may be chosen: where bits depend on the tile (fp8), extents must not choose among them, and only tiles that sum the longest
+/// stretches compete.
+std::vector<bool> competing(std::span<const std::optional<GpuEstimate>> estimates);
+/// What is bound of a launch before tuned values are chosen, as far as its time depends on it: generics, extents, and integers that its clauses name
+/// (numbers that only the body reads are left out: they change from launch to launch).
+std::string launch_text(const ast::KernelItem& kernel, const sema::LaunchPlan& plan, const TypeTable& types);
 
 std::vector<explain::Setting> settings_of(const sema::StaticValues& values, const TypeTable& types);
 std::vector<explain::Extent> extents_of(const sema::LaunchPlan& plan);

@@ -301,12 +301,12 @@ TEST_F(ProgramTest, launches_go_where_the_tensors_lie) {
     EXPECT_EQ((*launch.value)->launch(nullptr), 0);
     EXPECT_EQ(last_launch_.context->device, 1);
     EXPECT_EQ(lowered_, 2);
-    EXPECT_STREQ(backend_->arch_at(-1, nullptr)->name, "sm_90a");
-    EXPECT_STREQ(backend_->arch_at(1, nullptr)->name, "sm_80");
-    EXPECT_STREQ(backend_->arch_at(2, nullptr)->name, "sm_90a") << "its launch will tell";
+    EXPECT_STREQ(backend_->device_at(-1, nullptr)->arch->name, "sm_90a");
+    EXPECT_STREQ(backend_->device_at(1, nullptr)->arch->name, "sm_80");
+    EXPECT_STREQ(backend_->device_at(2, nullptr)->arch->name, "sm_90a") << "its launch will tell";
     FakeContext other{1};
     const Stream stream(*this, reinterpret_cast<CUcontext>(&other));
-    EXPECT_STREQ(backend_->arch_at(-1, stream.handle)->name, "sm_80");
+    EXPECT_STREQ(backend_->device_at(-1, stream.handle)->arch->name, "sm_80");
 }
 
 TEST_F(ProgramTest, streams_of_any_context) {
