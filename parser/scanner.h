@@ -17,6 +17,8 @@ constexpr uint32_t kMaxSource = 16u << 20;
 constexpr uint32_t kMaxDepth = 256;
 constexpr uint32_t kMaxChain = 10'000;
 
+/// The offset of the first byte from `from` on that is not valid UTF-8 (shortest form, no surrogates), or npos.
+size_t find_invalid_utf8(std::string_view text, size_t from = 0);
 /// Can an operand end with a token of this kind? Then neither a name nor a prefix operator follows it.
 bool ends_operand(int kind);
 

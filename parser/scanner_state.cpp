@@ -11,12 +11,9 @@ namespace tegula::syntax {
 
 using T = Grammar::token;
 
-namespace {
-
-/// The offset of the first byte that is not valid UTF-8 (shortest form, no surrogates), or npos.
-size_t find_invalid_utf8(std::string_view text) {
+size_t find_invalid_utf8(std::string_view text, size_t from) {
     auto tail = [&](size_t i) { return i < text.size() && (uint8_t(text[i]) & 0xC0) == 0x80; };
-    for (size_t i = 0; i < text.size();) {
+    for (size_t i = from; i < text.size();) {
         uint8_t c = uint8_t(text[i]);
         size_t extra = c < 0x80 ? 0 : c >= 0xC2 && c < 0xE0 ? 1 : c >= 0xE0 && c < 0xF0 ? 2 : c >= 0xF0 && c < 0xF5 ? 3 : 4;
         if (extra == 4) return i;
@@ -29,6 +26,8 @@ size_t find_invalid_utf8(std::string_view text) {
     }
     return std::string_view::npos;
 }
+
+namespace {
 
 bool is_bidi(std::string_view c) {
     if (c.size() != 3 || c[0] != '\xE2') return c == "\xD8\x9C";

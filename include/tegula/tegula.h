@@ -300,7 +300,8 @@ TEGULA_API tegula_status tegula_session_new(tegula_engine* engine, const char* d
  * names (NULL: "<input 3>"). `verb`: "eval": evaluates `text` under `options`, as launches are run: {input, name, items [{kind, name, replaced}],
  * variables [names that got a value], launch_seconds, value}. `value` is that of an expression at the end without `;`, or null; it becomes the
  * variables `ans` and `_3`. "type": what "eval" of `text` would show, without running or changing anything: {value {kind, type, ..}}, null where only
- * a run knows. "is_complete": {state: "complete", "incomplete" (more text could mend it) or "invalid", indent}. "complete": what may stand at byte
+ * a run knows. "is_complete": {state: "complete", "incomplete" (more text could mend it) or "invalid", indent}. "tokens": {tokens [{begin, end,
+ * kind}]}, of any text. "complete": what may stand at byte
  * `at`: {begin, end (the bytes to replace), candidates [{text, kind, type, doc}]}. "inspect": what the word at byte `at` is: {begin, end, found
  * {kind, name, ..}}, `found` is null where nothing is known. "variables", "items", "history": lists; "items" also has the text of all items, which is
  * a file that checks. "undo": goes back by one evaluation, contents of tensors included: {undone: its number, or null}. "reset": begins anew. Values:

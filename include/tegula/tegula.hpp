@@ -546,7 +546,7 @@ public:
     Result<std::string> eval(std::string_view text, const RunOptions& options = {}, const std::string& name = {}) const {
         return call("eval", text, 0, &options, name.empty() ? nullptr : name.c_str());
     }
-    /// "type", "is_complete", "complete", "inspect", "variables", "items", "history", "undo", "reset".
+    /// "type", "is_complete", "tokens", "complete", "inspect", "variables", "items", "history", "undo", "reset".
     Result<std::string> ask(const std::string& verb, std::string_view text = {}, size_t at = 0) const {
         return call(verb.c_str(), text, at, nullptr, nullptr);
     }

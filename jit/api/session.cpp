@@ -177,6 +177,8 @@ tegula_status tegula_session_do(tegula_session* session, const char* verb, const
             status = to_status(own.type_of(given, cancel_flag(*session), sink, out));
         } else if (wanted == "is_complete") {
             out = own.is_complete(given);
+        } else if (wanted == "tokens") {
+            out = own.tokens(given);
         } else if (wanted == "complete" || wanted == "inspect") {
             if (at > size) return refuse("the position is " + std::to_string(at) + ", behind the text's " + std::to_string(size) + " bytes");
             out = wanted == "complete" ? own.complete(given, at) : own.inspect(given, at);
@@ -193,7 +195,7 @@ tegula_status tegula_session_do(tegula_session* session, const char* verb, const
             own.reset();
             out = "{\"schema\":1}\n";
         } else {
-            return refuse("the verb is none of eval, type, is_complete, complete, inspect, variables, items, history, undo, reset");
+            return refuse("the verb is none of eval, type, is_complete, tokens, complete, inspect, variables, items, history, undo, reset");
         }
         if (status == TEGULA_OK && json) *json = make_blob(std::move(out));
         return status;

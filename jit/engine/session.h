@@ -37,6 +37,7 @@ public:
 
     // JSON.
     std::string is_complete(const std::string& text);
+    std::string tokens(const std::string& text) const;
     std::string variables();
     std::string items() const;
     std::string history() const;

@@ -178,6 +178,46 @@ TEST_F(Session, IsComplete) {
     EXPECT_TRUE(contains(answer, "\"indent\":8")) << answer;
 }
 
+TEST_F(Session, Tokens) {
+    // The text with each token as kind:text.
+    const auto tokens = [&](const std::string& text) {
+        EXPECT_EQ(ask("tokens", text), TEGULA_OK);
+        std::string out;
+        size_t end = 0;
+        for (size_t at = 0; (at = answer.find("{\"begin\":", at)) != answer.npos; ++at) {
+            const auto number = [&](const char* key) { return std::stoull(answer.substr(answer.find(key, at) + std::string(key).size())); };
+            const size_t begin = number("\"begin\":"), kind = answer.find("\"kind\":\"", at) + 8;
+            EXPECT_LE(end, begin);
+            EXPECT_EQ(text.substr(end, begin - end).find_first_not_of(" \t\r\n"), text.npos) << text;
+            end = number("\"end\":");
+            EXPECT_LT(begin, end);
+            out += answer.substr(kind, answer.find('"', kind) - kind) + ":" + text.substr(begin, end - begin) + " ";
+        }
+        EXPECT_EQ(text.find_first_not_of(" \t\r\n", end), text.npos) << text;
+        return out;
+    };
+    EXPECT_EQ(tokens("let x = 0x1F + 1.5;"), "keyword:let name:x operator:= number:0x1F operator:+ number:1.5 operator:; ");
+    EXPECT_EQ(tokens("for i in a @unroll(2)"), "keyword:for name:i keyword:in name:a attribute:@ attribute:unroll bracket:( number:2 bracket:) ");
+    EXPECT_EQ(tokens("empty<f32>[3]"), "function:empty bracket:< type:f32 bracket:> bracket:[ number:3 bracket:] ");
+    EXPECT_EQ(tokens("x @ col // y"), "name:x operator:@ layout:col comment:// y ");
+    EXPECT_EQ(tokens("struct P { a: f16 } p.a.b(1)"),
+              "keyword:struct type:P bracket:{ name:a operator:: type:f16 bracket:} name:p operator:. name:a operator:. function:b bracket:( number:1 bracket:) ");
+    EXPECT_EQ(tokens("let sum = sum(x); inf"),
+              "keyword:let name:sum operator:= name:sum bracket:( name:x bracket:) operator:; constant:inf ");
+    // What is not whole, and what is none.
+    EXPECT_EQ(tokens("f(\"open"), "function:f bracket:( string:\"open ");
+    EXPECT_EQ(tokens("1 /* open\n x "), "number:1 comment:/* open\n x ");
+    EXPECT_EQ(tokens("a \xff\xfe b\n"), "name:a invalid:\xff\xfe name:b ");
+    EXPECT_EQ(tokens(std::string("a\0b", 3)), std::string("name:a invalid:\0 name:b ", 24));
+    EXPECT_EQ(tokens("\xef\xbb\xbfx \xe2\x82\xac # y"), "invalid:\xef\xbb\xbf name:x invalid:\xe2\x82\xac # y ");
+    EXPECT_EQ(tokens(" "), "");
+    EXPECT_TRUE(contains(tokens(std::string(300, '(') + "x"), "invalid:(")) << answer.substr(0, 100);
+    // What the session knows.
+    ASSERT_EQ(eval(std::string(kScaled) + "type word = u8; layout mine[i: M, j: N] = (j, i); const LEN = 3; import std.nn; let v = 1"), TEGULA_OK) << said;
+    EXPECT_EQ(tokens("scaled word LEN nn mine v relu clamp"),
+              "function:scaled type:word constant:LEN module:nn layout:mine name:v name:relu name:clamp ");
+}
+
 TEST_F(Session, ValuesGoInAndOut) {
     const auto value = [&](const char* name, const tegula_value* set, tegula_value* get, tegula::Ref<tegula_blob>& storage) {
         Diags diags;
@@ -539,7 +579,7 @@ TEST_F(Session, WrongCalls) {
     }
     EXPECT_TRUE(usage(tegula_session_do(session.get(), nullptr, nullptr, "1", 1, 0, nullptr, json.out(), diags.out())));
     EXPECT_TRUE(usage(tegula_session_do(session.get(), "evaluate", nullptr, "1", 1, 0, nullptr, json.out(), diags.out())));
-    EXPECT_TRUE(contains(text(diags), "eval, type, is_complete")) << text(diags);
+    EXPECT_TRUE(contains(text(diags), "eval, type, is_complete, tokens")) << text(diags);
     EXPECT_TRUE(usage(tegula_session_do(session.get(), "eval", nullptr, nullptr, 1, 0, nullptr, json.out(), diags.out())));
     EXPECT_TRUE(usage(tegula_session_value(session.get(), nullptr, &one, nullptr, nullptr, diags.out())));
     EXPECT_TRUE(usage(tegula_session_value(session.get(), "x", nullptr, nullptr, nullptr, diags.out())));
@@ -607,6 +647,7 @@ TEST_F(Session, HostileTexts) {
         EXPECT_TRUE(status == TEGULA_OK || contains(said, "error[T")) << text.substr(0, 40) << status << said.substr(0, 200);
         EXPECT_FALSE(contains(said, "internal error")) << said.substr(0, 400);
         EXPECT_EQ(ask("is_complete", text), TEGULA_OK);
+        EXPECT_EQ(ask("tokens", text), TEGULA_OK);
         for (const size_t at : {size_t{0}, text.size() / 2, text.size()}) {
             EXPECT_EQ(ask("complete", text, at), TEGULA_OK);
             EXPECT_EQ(ask("inspect", text, at), TEGULA_OK);
@@ -661,7 +702,7 @@ TEST_F(Session, HostileTexts) {
         const tegula_status status = eval(text);
         EXPECT_TRUE(status == TEGULA_OK || contains(said, "error[T")) << text;
         EXPECT_FALSE(contains(said, "internal error")) << text << said;
-        for (const char* verb : {"is_complete", "complete", "inspect"})
+        for (const char* verb : {"is_complete", "tokens", "complete", "inspect"})
             EXPECT_EQ(ask(verb, text, text.size() * static_cast<size_t>(round % 5) / 4), TEGULA_OK) << text;
         if (round % 100 == 0) ask("undo");
     }

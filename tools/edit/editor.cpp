@@ -1,40 +1,165 @@
 // See editor.h.
 #include "editor.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
+#include "dialogue.h"
 #include "history.h"
 #include "lines.h"
+#include "tty.h"
 
 namespace tegula_tool::edit {
 
+namespace {
+
+/// How long what follows an escape may take: slow lines break sequences in two.
+constexpr int kEscapeWait = 1000;
+
+bool can_edit(const Options& options) {
+    const char* term = std::getenv("TERM");
+    return !options.plain && ::isatty(options.in) && ::isatty(options.out) && term && *term && std::string_view(term) != "dumb";
+}
+
+}  // namespace
+
 struct Editor::State {
     Client& client;
-    Options options;
+    const Options options;
+    const bool edits;
     History history;
     LineReader lines;
-    State(Client& c, Options o) : client(c), options(std::move(o)), history(options.history), lines(options.in) {}
+    Dialogue dialogue;
+    Decoder decoder;
+    std::vector<Press> presses;  ///< that came in and were not looked at yet
+    Painter painter;
+    Layout layout;
+    Size size;
+
+    State(Client& c, Options o)
+        : client(c),
+          options(std::move(o)),
+          edits(can_edit(options)),
+          history(options.history),
+          lines(options.in),
+          dialogue(client, history, options.colour),
+          painter(options.colour) {}
+
+    Line edit(const std::string& prompt);
+    /// What the keys that have come ask for; `none`: more keys.
+    Action take_presses();
+    void act(Action action, RawTerminal& terminal);
+    void show() { put(painter.paint(layout.frame(dialogue.view(size.width, size.height), size.width, size.height))); }
+    void put(const std::string& bytes) { write_all(options.out, bytes); }
+    void resize(bool cleared);
 };
 
 Editor::Editor(Client& client, Options options) : state_(std::make_unique<State>(client, std::move(options))) {}
 Editor::~Editor() = default;
 
-bool Editor::edits() const { return false; }
+bool Editor::edits() const { return state_->edits; }
 History& Editor::history() { return state_->history; }
 std::string Editor::take_note() { return state_->history.take_note(); }
-
-size_t Editor::width() const {
-    winsize size{};
-    return ::ioctl(state_->options.out, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
-}
+size_t Editor::width() const { return size_of(state_->options.out).width; }
 
 Line Editor::read(const std::string& prompt) {
-    const Line line = read_plain(state_->lines, state_->client, prompt, ::isatty(state_->options.in) ? state_->options.out : -1);
-    if (line.kind == Line::Kind::text) state_->history.add(line.text);
+    State& state = *state_;
+    const Line line =
+        state.edits ? state.edit(prompt) : read_plain(state.lines, state.client, prompt, ::isatty(state.options.in) ? state.options.out : -1);
+    if (line.kind == Line::Kind::text) state.history.add(line.text);
     return line;
 }
 
-void restore_terminal() {}
+Action Editor::State::take_presses() {
+    for (size_t i = 0; i < presses.size(); ++i)
+        if (const Action action = dialogue.press(presses[i]); action != Action::none) {
+            presses.erase(presses.begin(), presses.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+            return action;
+        }
+    presses.clear();
+    return Action::none;
+}
+
+void Editor::State::resize(bool cleared) {
+    const Size now = size_of(options.out);
+    if (!cleared && now == size) return;
+    size = now;
+    if (cleared)
+        painter.forget();
+    else
+        put(painter.resized(size.width, size.height));
+    show();
+}
+
+void Editor::State::act(Action action, RawTerminal& terminal) {
+    if (action == Action::clear) {
+        painter.forget();
+        put("\x1b[H\x1b[2J");
+    } else if (action == Action::suspend) {
+        put(painter.leave());
+        restore_terminal();
+        stop_process();
+        terminal.enter();
+    } else {
+        put(painter.leave());
+        restore_terminal();
+        std::string text = dialogue.text();
+        const std::string why = edit_outside(text);
+        terminal.enter();
+        if (why.empty())
+            dialogue.take(text);
+        else
+            dialogue.say(why);
+    }
+    size = size_of(options.out);
+}
+
+Line Editor::State::edit(const std::string& prompt) {
+    RawTerminal terminal(options.in, options.out);
+    dialogue.begin(prompt);
+    layout.reset();
+    painter.forget();
+    size = size_of(options.out);
+    for (bool changed = true;;) {
+        // Keys that have come together are shown together.
+        switch (const Action action = take_presses()) {
+            case Action::none:
+                if (changed) show();
+                break;
+            case Action::submit: {
+                const View view = dialogue.submitted();
+                put(painter.paint(layout.frame(view, size.width, size.height)));
+                put(painter.leave());
+                return {Line::Kind::text, std::string(view.text)};
+            }
+            case Action::interrupt:
+                put(painter.erase());
+                return {Line::Kind::interrupted, {}};
+            case Action::end:
+                put(painter.leave());
+                return {};
+            case Action::suspend:
+            case Action::external:
+            case Action::clear:
+                act(action, terminal);
+                changed = true;
+                continue;
+        }
+        std::string bytes;
+        Events events;
+        const bool more = terminal.wait(decoder.waits() ? kEscapeWait : -1, bytes, events);
+        if (events.stopped) act(Action::suspend, terminal), show();
+        if (events.continued) terminal.enter_again(), resize(true);  // stopped by a signal that nobody can see
+        if (events.resized) resize(false);
+        if (!more) {  // the terminal has gone
+            put(painter.leave());
+            return {};
+        }
+        if (bytes.empty() && decoder.waits() && !events.resized && !events.continued && !events.stopped) decoder.settle(presses);
+        decoder.feed(bytes, presses);
+        changed = !presses.empty();
+    }
+}
 
 }  // namespace tegula_tool::edit

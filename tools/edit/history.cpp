@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "editor.h"
+#include "tty.h"
 
 namespace tegula_tool::edit {
 
@@ -35,17 +35,15 @@ std::vector<std::string> parse(const std::string& bytes) {
     std::vector<std::string> out;
     for (size_t at = 0; at < bytes.size();) {
         const size_t end = std::min(bytes.find('\n', at), bytes.size());
-        const auto value = nlohmann::json::parse(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.begin() + static_cast<std::ptrdiff_t>(end),
-                                                 nullptr, false);
+        const auto value =
+            nlohmann::json::parse(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
         if (value.is_string() && !value.get_ref<const std::string&>().empty()) out.push_back(value.get<std::string>());
         at = end + 1;
     }
     return out;
 }
 
-std::string line_of(const std::string& text) {
-    return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
-}
+std::string line_of(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n"; }
 
 bool read_all(int fd, std::string& bytes) {
     struct stat about {};
@@ -56,16 +54,6 @@ bool read_all(int fd, std::string& bytes) {
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return false;
         bytes.append(block, static_cast<size_t>(got));
-    }
-    return true;
-}
-
-bool write_all(int fd, std::string_view bytes) {
-    while (!bytes.empty()) {
-        const ssize_t put = ::write(fd, bytes.data(), bytes.size());
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return false;
-        bytes.remove_prefix(static_cast<size_t>(put));
     }
     return true;
 }
@@ -109,7 +97,7 @@ void History::read() {
     make_directories(path_);
     const File file(open_locked(path_));
     std::string bytes;
-    if (file.fd < 0 || !read_all(file.fd, bytes)) return give_up(std::strerror(errno));
+    if (file.fd < 0 || !read_all(file.fd, bytes)) return give_up(error_text(errno));
     entries_ = parse(bytes);
     if (entries_.size() <= kMost) return;
     // Rewritten where it lies, under the lock that all who append take. A full disk leaves what was there: the new text is shorter.
@@ -128,16 +116,16 @@ void History::add(std::string_view text) {
 
 void History::append(const std::string& line) {
     const File file(open_locked(path_));
-    if (file.fd < 0) return give_up(std::strerror(errno));
+    if (file.fd < 0) return give_up(error_text(errno));
     struct stat about {};
-    if (::fstat(file.fd, &about) != 0) return give_up(std::strerror(errno));
+    if (::fstat(file.fd, &about) != 0) return give_up(error_text(errno));
     // A line that another process could not end is damage of one line, not of the next one, too.
     char last = '\n';
     if (about.st_size > 0 && ::pread(file.fd, &last, 1, about.st_size - 1) != 1) last = '\n';
     if (write_all(file.fd, last == '\n' ? line : "\n" + line)) return;
     const int why = errno;
-    if (::ftruncate(file.fd, about.st_size) != 0) return give_up(std::strerror(errno));
-    give_up(std::strerror(why));
+    if (::ftruncate(file.fd, about.st_size) != 0) return give_up(error_text(errno));
+    give_up(error_text(why));
 }
 
 }  // namespace tegula_tool::edit

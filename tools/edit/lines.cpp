@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "tty.h"
+
 namespace tegula_tool::edit {
 
 namespace {
@@ -33,15 +35,6 @@ private:
     bool wanted_;
     struct sigaction before_ {};
 };
-
-void put(int fd, std::string_view text) {
-    while (fd >= 0 && !text.empty()) {
-        const ssize_t count = ::write(fd, text.data(), text.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return;
-        text.remove_prefix(static_cast<size_t>(count));
-    }
-}
 
 }  // namespace
 
@@ -83,9 +76,9 @@ Line read_plain(LineReader& lines, Client& client, const std::string& prompt, in
     std::string line;
     size_t blank = 0;
     for (bool first = true;; first = false) {
-        put(out, first ? prompt : dots(prompt));
+        if (out >= 0) write_all(out, first ? prompt : dots(prompt));
         if (!lines.next(line, g_interrupted)) {
-            put(out, "\n");
+            if (out >= 0) write_all(out, "\n");
             if (g_interrupted) return {Line::Kind::interrupted, {}};
             return all;
         }
