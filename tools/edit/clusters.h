@@ -11,6 +11,8 @@ struct Cluster {
     size_t columns = 1;
     bool as_bytes = false;   ///< no terminal shows it where it stands: its bytes are shown as \xNN, four columns each
     bool uncertain = false;  ///< terminals differ in how wide it is
+    /// On terminals that take it for several.
+    size_t most_columns() const { return uncertain ? bytes : columns; }
 };
 /// The one that begins at byte `at` of the text. A tab counts as one column, a newline as none.
 Cluster cluster_at(std::string_view text, size_t at);

@@ -205,22 +205,22 @@ Action Dialogue::down() {
 
 void Dialogue::walk(bool older) {
     const auto& entries = history_.entries();
-    if (!walks_ || text() != recalled_) {
-        if (!older) return;
-        walks_ = true;
-        entry_ = entries.size();
-        draft_ = recalled_ = text();
-        prefix_ = text().substr(0, buffer_.cursor());
-    }
-    for (size_t i = entry_; older ? i > 0 : i < entries.size();) {
+    const bool begins = !walks_ || text() != recalled_;
+    if (begins && !older) return;
+    const std::string prefix = begins ? text().substr(0, buffer_.cursor()) : prefix_;
+    for (size_t i = begins ? entries.size() : entry_; older ? i > 0 : i < entries.size();) {
         i += older ? size_t(-1) : 1;
-        const std::string& candidate = i == entries.size() ? draft_ : entries[i];
-        if (!candidate.starts_with(prefix_) || (candidate == text() && i != entries.size())) continue;
+        const bool back = i == entries.size();
+        const std::string candidate = back ? draft_ : entries[i];
+        if (!candidate.starts_with(prefix) || (candidate == text() && !back)) continue;
+        if (begins) draft_ = text();
+        walks_ = !back;
+        prefix_ = prefix;
         entry_ = i;
         // Where the next key of this direction goes on from.
         const size_t edge = older ? line_end(candidate, 0) : candidate.size();
-        buffer_.set(candidate, prefix_.empty() ? edge : prefix_.size());
-        recalled_ = text();
+        buffer_.set(candidate, prefix.empty() ? edge : prefix.size());
+        recalled_ = candidate;
         return;
     }
 }
@@ -336,7 +336,7 @@ bool Dialogue::list_press(const Press& press) {
     const bool gives_up = press.key == Key::escape || (press.key == Key::text && press.ctrl && press.text == "g");
     const bool takes = press.key == Key::enter && listing_->chosen;
     if (gives_up && listing_->chosen) choose(count);
-    if (gives_up || takes) listing_.reset();
+    if (gives_up || takes) listing_.reset(), tab_ = false;
     return gives_up || takes;
 }
 

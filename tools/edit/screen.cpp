@@ -91,7 +91,7 @@ private:
 void Row::add(std::string_view text, Style style, size_t width) {
     for (size_t at = 0; at < text.size();) {
         const Cluster cluster = cluster_at(text, at);
-        if (columns + cluster.columns > width) return;
+        if (columns + cluster.most_columns() > width) return;
         if (text[at] == '\t' || text[at] == '\n')
             add_cell(*this, " ", 1, style);
         else if (cluster.as_bytes)
@@ -189,10 +189,16 @@ void Painter::paint_row(const Row& old, const Row& next, size_t index, std::stri
     const size_t most = std::min(old.cells.size(), next.cells.size());
     size_t first = 0, last = 0, column = 0;  // cells that stay at the beginning and at the end
     while (first < most && same(first, first)) column += next.cells[first++].columns;
-    if (old.columns == next.columns)
+    // What is behind a cell of uncertain width may be written over, or more than its columns.
+    const bool uncertain = std::ranges::any_of(old.cells, &Cell::uncertain) || std::ranges::any_of(next.cells, &Cell::uncertain);
+    if (old.columns == next.columns && !uncertain)
         while (last < most - first && same(old.cells.size() - 1 - last, next.cells.size() - 1 - last)) ++last;
     if (first + last == next.cells.size() && old.columns == next.columns) return;
     go(index, column, out);
+    if (uncertain) {
+        dress(Style::plain, out);
+        out += "\x1b[K";
+    }
     for (size_t i = first; i + last < next.cells.size(); ++i) {
         const Cell& cell = next.cells[i];
         dress(cell.style, out);
@@ -203,7 +209,7 @@ void Painter::paint_row(const Row& old, const Row& next, size_t index, std::stri
         column_ = SIZE_MAX;  // nobody knows
         go(row_, behind, out);
     }
-    if (old.columns <= next.columns) return;
+    if (old.columns <= next.columns || uncertain) return;
     dress(Style::plain, out);
     out += "\x1b[K";
 }
