@@ -110,6 +110,13 @@ struct Persistent {
     static constexpr const char* kind = "persistent";
     void fields(auto&&) const {}
 };
+/// All programs run at the same time.
+struct Cooperative {
+    static constexpr const char* kind = "cooperative";
+    int64_t meetings = 0;  ///< places where they meet
+    bool watched = false;  ///< it depends on memory whether programs come there
+    void fields(auto&& f) const { f("meetings", meetings), f("watched", watched); }
+};
 
 struct Instruction {
     std::string name;
@@ -357,7 +364,7 @@ struct CpuPrograms {
     static constexpr const char* kind = "cpu programs";
     bool single = false;
     std::vector<std::string> grid;  ///< by axis: what the kernel says of it
-    std::string threads;            ///< "executor" of the host, "pool"
+    std::string threads;            ///< "executor" of the host, "pool", "own" threads of cooperative programs
     unsigned most_of_pool = 0;      ///< 0: no bound
     bool pinned = false;
     unsigned cores = 1;
@@ -406,8 +413,9 @@ struct CpuOperation {
     }
 };
 
-using Fact = std::variant<Tune, Estimated, NoProducts, Recognition, Split, Persistent, Product, OwnInstruction, Access, PointerAccess, Decoding, Conversion,
-                          LocalTile, CopyAhead, Hint, Resources, Stream, BetterLayout, CpuCode, CpuPrograms, CpuStreams, CpuOperation>;
+using Fact =
+    std::variant<Tune, Estimated, NoProducts, Recognition, Split, Persistent, Cooperative, Product, OwnInstruction, Access, PointerAccess, Decoding,
+                 Conversion, LocalTile, CopyAhead, Hint, Resources, Stream, BetterLayout, CpuCode, CpuPrograms, CpuStreams, CpuOperation>;
 struct Note {
     Span span;  ///< not valid: of the kernel as a whole
     Fact fact;

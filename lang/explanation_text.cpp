@@ -75,6 +75,13 @@ struct Text {
     std::string operator()(const Persistent&) const {
         return "persistent: as many CTAs as the device holds at once, each running programs one after the other";
     }
+    std::string operator()(const Cooperative& c) const {
+        const std::string places = c.meetings == 1 ? "one place" : number(c.meetings) + " places";
+        return "cooperative: all programs run at the same time, no more than there is room for at once" +
+               (c.meetings == 0 ? ""
+                                : "; they meet in " + places +
+                                      (c.watched ? ", and whether they come there depends on memory, so that ends of programs are counted" : ""));
+    }
     std::string operator()(const Product& p) const;
     std::string operator()(const Access& a) const;
     std::string operator()(const PointerAccess& a) const {
@@ -238,9 +245,10 @@ std::string Text::operator()(const CpuPrograms& p) const {
         if (p.pinned) threads += ", each pinned to a core";
     }
     const std::string grid = joined(p.grid, " x ", [](const std::string& axis) { return axis; });
-    return "programs of the grid" + (grid.empty() ? "" : " (" + grid + ")") + " run on " + threads +
-           ", as many as there are programs and at most `threads` of the launch (all cores by default, " + std::to_string(p.cores) + " here)" +
-           scratch;
+    const std::string programs = "programs of the grid" + (grid.empty() ? "" : " (" + grid + ")");
+    if (p.threads == "own") return programs + " get a thread each, which is made for the launch" + scratch;
+    return programs + " run on " + threads + ", as many as there are programs and at most `threads` of the launch (all cores by default, " +
+           std::to_string(p.cores) + " here)" + scratch;
 }
 
 std::string Text::operator()(const CpuOperation& o) const {

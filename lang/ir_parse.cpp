@@ -251,6 +251,7 @@ bool Parser::operands(Line& l) {
         l.attrs[0] = fn_->add_string(std::move(text));
         if (!take(",")) return true;
     }
+    if (op_row(l.op).operands == 0) return true;  // a value that follows is the result of the next instruction
     return lexer_.token().kind != Token::value || use_list(l.operands);
 }
 

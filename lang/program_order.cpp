@@ -4,14 +4,17 @@
 namespace tegula::ir {
 
 bool orders_accesses(const Function& fn, const Inst& inst) {
+    if (inst.op == Op::grid_barrier) return true;
     return is_atomic(inst.op) && static_cast<MemoryOrder>(fn.attrs(inst)[2]) != MemoryOrder::relaxed;
 }
 
 ProgramOrder program_order(const Function& fn) {
     ProgramOrder out;
+    out.together = find_hint(fn.hints, "cooperative") != nullptr;
     for (uint32_t b = 0; b < fn.block_count(); ++b)
         for (const InstId id : fn.block(BlockId{b}).insts) {
             const Inst& inst = fn.inst(id);
+            if (inst.op == Op::grid_barrier) out.meets = out.orders = true;
             if (!is_atomic(inst.op)) continue;
             out.atomics = true;
             out.orders = out.orders || (orders_accesses(fn, inst) && static_cast<MemoryScope>(fn.attrs(inst)[3]) != MemoryScope::cta);

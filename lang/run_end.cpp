@@ -93,4 +93,12 @@ std::optional<Diagnostic> end_of_run(const ir::Function& fn, std::span<const uin
     return d;
 }
 
+RunResult not_resident(const ir::Function& fn, uint64_t programs, uint64_t most) {
+    DiagSink sink(1);
+    RunResult result;
+    result.status = RunResult::failed;
+    result.diagnostics.push_back(sink.report(Diag::not_resident, fn.span, {std::to_string(programs), fn.name, std::to_string(most)}));
+    return result;
+}
+
 }  // namespace tegula

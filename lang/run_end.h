@@ -28,4 +28,7 @@ struct RunEnd {
 std::optional<Diagnostic> end_of_run(const ir::Function& fn, std::span<const uint64_t, 3> grid, const RunOptions& options, RunResult::Status status,
                                      const RunEnd& end);
 
+/// A run that does not begin: its programs must run at the same time and are more than `most` (T0927).
+RunResult not_resident(const ir::Function& fn, uint64_t programs, uint64_t most);
+
 }  // namespace tegula

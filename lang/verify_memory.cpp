@@ -238,6 +238,8 @@ void verify_assert(RuleContext& c) {
     c.attr_in(0, 0, static_cast<int64_t>(c.fn.strings.size()) - 1, "text is not a string of the function");
 }
 
+void verify_grid_barrier(RuleContext& c) { c.need(c.fn.is_kernel && find_hint(c.fn.hints, "cooperative"), "the kernel is not cooperative"); }
+
 void verify_assume(RuleContext& c) { c.need(is_scalar(c.operand(0), Fmt::boolean), "operand is a scalar bool"); }
 
 }  // namespace tegula::ir

@@ -163,6 +163,13 @@ Value Elaborator::grid_query(const Call& call, Op op) {
 Value Elaborator::call_program_id(const Call& call) { return grid_query(call, Op::program_id); }
 Value Elaborator::call_num_programs(const Call& call) { return grid_query(call, Op::num_programs); }
 
+Value Elaborator::call_grid_barrier(const Call& call) {
+    if (!ir().fn().is_kernel || !ir::find_hint(ir().fn().hints, "cooperative")) return error(Diag::needs_cooperative, call.span);
+    ir().set_span(call.span);
+    ir().emit(Op::grid_barrier, {}, {});
+    return unit(call.span);
+}
+
 // ---- print and conditions ----
 
 bool Elaborator::printed(Value v, Span span, std::string_view hole, std::vector<ValueId>& values, std::string& text) {

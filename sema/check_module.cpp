@@ -20,13 +20,12 @@ struct HintRow {
     std::string_view key = {};  ///< name that its argument may be given by, with a meaning of its own
 };
 constexpr HintRow kHints[] = {
-    {"loop attribute", "pipeline", 1, 1},    {"loop attribute", "unroll", 0, 1},    {"loop attribute", "parallel", 0, 0},
-    {"kernel attribute", "warps", 1, 1},     {"kernel attribute", "cluster", 1, 3}, {"kernel attribute", "specialise", 1, 1},
-    {"kernel attribute", "registers", 1, 1}, {"kernel attribute", "decode", 1, 1},  {"kernel attribute", "math", 1, 1},
-    {"kernel attribute", "subnormals", 1, 1},
-    {"kernel attribute", "instructions", 1, 16}, {"function attribute", "ptx", 2, 64}, {"function attribute", "cost", 1, 1},
-    {"schedule", "swizzle", 1, 1},           {"schedule", "persistent", 0, 0},      {"schedule", "split_k", 1, 1, "step"},
-    {"schedule", "stream_k", 0, 0},
+    {"loop attribute", "pipeline", 1, 1},      {"loop attribute", "unroll", 0, 1},       {"loop attribute", "parallel", 0, 0},
+    {"kernel attribute", "warps", 1, 1},       {"kernel attribute", "cluster", 1, 3},    {"kernel attribute", "specialise", 1, 1},
+    {"kernel attribute", "cooperative", 0, 0}, {"kernel attribute", "registers", 1, 1},  {"kernel attribute", "decode", 1, 1},
+    {"kernel attribute", "math", 1, 1},        {"kernel attribute", "subnormals", 1, 1}, {"kernel attribute", "instructions", 1, 16},
+    {"function attribute", "ptx", 2, 64},      {"function attribute", "cost", 1, 1},     {"schedule", "swizzle", 1, 1},
+    {"schedule", "persistent", 0, 0},          {"schedule", "split_k", 1, 1, "step"},    {"schedule", "stream_k", 0, 0},
 };
 
 }  // namespace

@@ -450,6 +450,7 @@ private:
     ir::ValueId add_param(const std::string& name, ir::Param::Kind kind, TypeId type);
     void tensor_extents(const ast::IndexExpr& form, const KernelParam& param, Tensor& tensor);
     void kernel_clauses(const ast::KernelItem& item);
+    void check_meetings();
     std::vector<ir::Hint> hints(std::span<const ast::Attribute> attributes, bool kernel);
     Value item_value_uncached(const Module& module, const ast::Item& item);
     void enter_host(const Module& module, const HostResolver& resolver);

@@ -3,6 +3,7 @@
 // `assume`s, so that passes may rely on what the launch has checked.
 #include <algorithm>
 
+#include "lang/meetings.h"
 #include "sema/elaborate.h"
 #include "sema/flow.h"
 #include "sema/walk.h"
@@ -192,6 +193,20 @@ void Elaborator::kernel_clauses(const ast::KernelItem& item) {
     const ast::Attribute a{{base_name(call ? *ast::as<ast::CallExpr>(&s).callee : s), s.span},
                            call ? ast::as<ast::CallExpr>(&s).args : std::span<const ast::Arg>()};
     for (ir::Hint& h : hints({&a, 1}, true)) fn.hints.push_back(std::move(h));
+    if (ir::find_hint(fn.hints, "cooperative") && ir::find_hint(fn.hints, "split_k"))
+        error(Diag::bad_attribute, s.span, "cooperative", "it does not go with `split_k`: the stretches of a sum are no programs that could meet");
+}
+
+/// Every program comes to every `grid_barrier`, as far as the kernel tells.
+void Elaborator::check_meetings() {
+    const ir::Function& fn = *instance_->fn;
+    for (const ir::GridMeeting& m : ir::grid_meetings(fn)) {
+        if (m.uniformity != ir::Uniformity::program) continue;
+        const ir::Inst& control = fn.inst(m.control);
+        const std::string what = control.op == ir::Op::if_else ? "branch" : "loop";
+        Diagnostic& d = diags_.report(Diag::uneven_meeting, fn.inst(m.at).span, {what});
+        if (control.span.valid()) d.labels.push_back({control.span, "the " + what});
+    }
 }
 
 std::span<const std::string_view> hint_words(std::string_view hint) {
@@ -273,6 +288,7 @@ std::optional<Instance> Elaborator::kernel(const Module& module, const ast::Kern
         ir().set_span(item.span);
         ir().emit(ir::Op::ret, {}, {});
         settle_views();
+        if (diags_.error_count() == errors) check_meetings();
     }
     diags_.pop_context();
     instance_ = nullptr;

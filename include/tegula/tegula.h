@@ -236,7 +236,8 @@ TEGULA_API tegula_status tegula_prepare_async(tegula_module* module, const char*
  * handle, nor with its launches on a GPU that have not ended. */
 TEGULA_API tegula_status tegula_rebind(tegula_prepared* prepared, const tegula_value* args, size_t arg_count, tegula_diags** diags);
 /* cuda: enqueues it on `stream` (a CUstream of the context it was prepared for; NULL: the default stream): one driver call, no checks, no locks, no
- * waiting. May be captured into a CUDA graph. TEGULA_E_RUN when the driver refuses.
+ * waiting. May be captured into a CUDA graph. TEGULA_E_RUN when the driver refuses. Launches of one handle that overlap share its workspace: give
+ * streams that run at the same time a handle each where the kernel splits sums, meets (`grid_barrier`) or has scratch in global memory.
  * cpu, interp: runs it and returns when it has ended; `stream` is NULL. Usable from several threads. TEGULA_E_RUN when it fails, TEGULA_E_CANCELLED
  * (tegula_cancel): tegula_collect says more. On cpu without an allocation where one thread does the work and nothing is printed. */
 TEGULA_API tegula_status tegula_enqueue(tegula_prepared* prepared, void* stream);

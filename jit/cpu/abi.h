@@ -73,6 +73,8 @@ struct Support {
     /// sort: operand, values and indices, of which the first `wanted` along the axis are; histogram: operand, mask or null, counts. Dense.
     void (*sort)(State*, uint32_t inst, const void* in, void* values, int32_t* indices, int64_t wanted);
     void (*histogram)(State*, uint32_t inst, const void* in, const uint8_t* mask, int32_t* counts);
+    /// All programs meet; sets `stop` when they do not.
+    void (*grid_barrier)(State*, uint32_t inst);
     /// `checked` variant: element number `element` (-1: the whole instruction) fails; `code` is the operand that the message names.
     void (*failed_check)(State*, uint32_t inst, uint32_t failure, int64_t element, uint64_t code);
     /// `checked` variant: reports `code`, which a cast with `overflow = trap` converts, when it does not fit. `random`: seed or bits of stochastic

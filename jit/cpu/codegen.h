@@ -197,6 +197,7 @@ public:
     /// Asks the run-time side whether the run is over (Support::tick) and leaves the kernel then. Loops over many elements do so by themselves.
     /// `left` as in Support::tick.
     void poll(llvm::Value* left = nullptr);
+    void leave_if_stopped();
     /// Where the kernel leaves, early or at its end, the tiles of the processor are released.
     void leave_without_tiles();
     /// Takes `by` from a field of the state, and polls when it falls below zero.

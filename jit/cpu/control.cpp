@@ -59,6 +59,10 @@ void Codegen::back_edge(ir::BlockId body, Value* left) {
 
 void Codegen::poll(Value* left) {
     call_support(offsetof(Support, tick), b_.getVoidTy(), {i32(emitted_.v), left ? left : i64(-1)});
+    leave_if_stopped();
+}
+
+void Codegen::leave_if_stopped() {
     Value* stop = b_.CreateAlignedLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), state_, offsetof(State, stop)), llvm::Align(8));
     auto* flag = b_.CreateAlignedLoad(b_.getInt32Ty(), stop, llvm::Align(4));
     flag->setAtomic(llvm::AtomicOrdering::Monotonic);
@@ -255,6 +259,11 @@ void Codegen::cpu_assert(ir::InstId id) {
     first_bad(
         fn_.type(v).shape, [&](const Point& p) { return b_.CreateNot(is_scalar(v) ? scalar(v) : lanes(v, p)); },
         [&](Value* element) { call_support(offsetof(Support, failed_assert), b_.getVoidTy(), {i32(id.v), element}); });
+}
+
+void Codegen::cpu_grid_barrier(ir::InstId id) {
+    call_support(offsetof(Support, grid_barrier), b_.getVoidTy(), {i32(id.v)});
+    leave_if_stopped();
 }
 
 void Codegen::cpu_assume(ir::InstId) {}  // looked at in the `checked` variant (checks.cpp)

@@ -12,6 +12,7 @@
 #include "jit/cpu/plan.h"
 #include "jit/cpu/pointer_text.h"
 #include "jit/cpu/product.h"
+#include "lang/meetings.h"
 #include "lang/tensor_strides.h"
 
 namespace tegula::cpu {
@@ -44,6 +45,7 @@ public:
     std::vector<explain::Note> run() {
         notes_.push_back({{}, code()});
         notes_.push_back({{}, programs()});
+        if (auto together = explain_cooperative(fn_)) notes_.push_back({{}, *together});
         if (explain::CpuStreams s = streams(); !s.read.empty() || !s.written.empty()) notes_.push_back({{}, std::move(s)});
         for (uint32_t b = 0; b < fn_.block_count(); ++b)
             for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) explain_inst(id);
@@ -89,7 +91,7 @@ private:
                                : g.tile > 1       ? "cdiv(" + g.extent + ", " + std::to_string(g.tile) + ")"
                                                   : g.extent);
         }
-        out.threads = pool_.executor ? "executor" : "pool";
+        out.threads = ir::find_hint(fn_.hints, "cooperative") ? "own" : pool_.executor ? "executor" : "pool";
         out.most_of_pool = static_cast<unsigned>(pool_.max_threads);
         out.pinned = pool_.pin;
         out.cores = std::max(1u, std::thread::hardware_concurrency());

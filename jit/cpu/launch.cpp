@@ -1,7 +1,10 @@
 // Backend and its programs: finds or makes the variant that a launch needs, and runs it over the grid on the pool's threads.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <exception>
+#include <thread>
 
 #include "jit/cpu/arguments.h"
 #include "jit/cpu/cache_size.h"
@@ -12,6 +15,7 @@
 #include "lang/float_environment.h"
 #include "lang/grid_order.h"
 #include "lang/plain_text.h"
+#include "lang/program_order.h"
 #include "lang/tensor_strides.h"
 
 namespace tegula::cpu {
@@ -57,7 +61,11 @@ struct Slot {
 class KernelProgram final : public Program {
 public:
     KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn)
-        : state_(std::move(state)), fn_(fn), written_(written_params(fn)), streamable_(streamable_params(fn)) {}
+        : state_(std::move(state)),
+          fn_(fn),
+          written_(written_params(fn)),
+          streamable_(streamable_params(fn)),
+          together_(ir::program_order(fn).together) {}
 
     RunResult run(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options) const override;
     std::unique_ptr<const BoundRun> bind(std::span<const Argument> args, std::span<const uint64_t, 3> grid, const RunOptions& options,
@@ -78,10 +86,12 @@ private:
     std::optional<RunResult> make_ready(Launch& launch, Ready& out) const;
     std::shared_ptr<const LoadedCode> variant(const CompileOptions& options, std::string& error) const;
     void run_grid(Launch& launch, const Ready& ready) const;
+    void run_together(Launch& launch, const Ready& ready) const;
 
     std::shared_ptr<Backend::State> state_;
     const ir::Function& fn_;
     const std::vector<bool> written_, streamable_;  ///< by parameter
+    const bool together_;                           ///< all programs run at the same time
     mutable std::mutex mutex_;
     mutable std::map<std::string, std::shared_ptr<Slot>> slots_;
 };
@@ -194,6 +204,43 @@ void KernelProgram::run_grid(Launch& launch, const Ready& ready) const {
         state_->pool.run(ready.workers, std::ref(work));
 }
 
+/// Programs that wait for each other: a thread for each, whatever the pool has. None begins before all threads are there, so that a launch which is
+/// refused has written nothing.
+void KernelProgram::run_together(Launch& launch, const Ready& ready) const {
+    const GridOrder order(launch.total, launch.options.order_seed);
+    Meeting meeting(launch.total, [&] { return launch.stopped() || launch.failed.load(std::memory_order_relaxed) != UINT64_MAX; });
+    launch.meeting = &meeting;
+    enum Gate { closed, open, refused };
+    std::atomic<Gate> gate{closed};
+    const auto work = [&](uint64_t i) {
+        gate.wait(closed);
+        if (gate == refused) return;
+        const DefaultFloats floats;
+        try {
+            const ScratchStore::Buffer scratch(state_->scratch, ready.code->scratch_bytes);
+            Worker worker(launch, i == 0);
+            worker.run(ready.code->entry, ready.block.data(), scratch.data(), order(i), i);
+            launch.programs_done.fetch_add(1, std::memory_order_relaxed);
+            finish_streams();
+        } catch (const std::bad_alloc&) {
+            launch.end(RunResult::out_of_memory);
+        } catch (...) {
+            launch.fail(std::current_exception());
+        }
+        meeting.leave(i);
+    };
+    std::vector<std::jthread> others;
+    try {
+        others.reserve(launch.total - 1);
+        for (uint64_t i = 1; i < launch.total; ++i) others.emplace_back(work, i);
+    } catch (const std::exception&) {
+        launch.too_few_threads = others.size() + 1;
+    }
+    gate = launch.too_few_threads ? refused : open;
+    gate.notify_all();
+    work(0);
+}
+
 RunResult unavailable(const std::string& why) {
     DiagSink sink(1);
     RunResult result;
@@ -226,6 +273,8 @@ std::optional<RunResult> KernelProgram::make_ready(Launch& launch, Ready& out) c
     if (!out.code) return launch.result();
     out.block = argument_block(fn_, wanted, args);
     out.workers = static_cast<unsigned>(std::min<uint64_t>(std::max(1u, options.threads), launch.total));
+    if (together_ && launch.total > ir::kMostTogether) return not_resident(fn_, launch.total, ir::kMostTogether);
+    if (together_) out.workers = static_cast<unsigned>(launch.total);
     launch.scratch_bytes = out.code->scratch_bytes;
     if (!options.memory_budget || out.code->scratch_bytes <= options.memory_budget) return std::nullopt;
     launch.end(RunResult::out_of_memory);
@@ -240,7 +289,11 @@ RunResult KernelProgram::execute(Launch& launch, const Ready& ready) const {
     launch.parallel = ready.workers > 1;
     launch.in_order = ready.workers == 1 && options.order_seed == 0;
     const auto start = options.measure ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-    run_grid(launch, ready);
+    if (together_ && launch.total > 1)
+        run_together(launch, ready);
+    else
+        run_grid(launch, ready);
+    if (launch.too_few_threads) return not_resident(fn_, launch.total, launch.too_few_threads);
     const double seconds = options.measure ? std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() : 0;
     std::sort(launch.printed.begin(), launch.printed.end(),
               [](const Printed& a, const Printed& b) { return a.program != b.program ? a.program < b.program : a.number < b.number; });

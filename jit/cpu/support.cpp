@@ -8,6 +8,7 @@
 #include "jit/cpu/support_atomic.h"
 #include "jit/cpu/support_checks.h"
 #include "jit/cpu/support_order.h"
+#include "lang/grid_order.h"
 #include "lang/print_text.h"
 
 namespace tegula::cpu {
@@ -129,6 +130,10 @@ void on_histogram(State* state, uint32_t inst, const void* in, const uint8_t* ma
     guarded(state, [&](Worker& w) { count_tile(*state->fn, inst, in, mask, counts, [&] { return w.tick(inst), w.stopped(); }); });
 }
 
+void on_grid_barrier(State* state, uint32_t inst) {
+    guarded(state, [&](Worker& w) { w.meet(inst); });
+}
+
 void on_failed_check(State* state, uint32_t inst, uint32_t failure, int64_t element, uint64_t code) {
     guarded(state, [&](Worker& w) { report_failure(w, inst, static_cast<Failure>(failure), element, code); });
 }
@@ -140,8 +145,8 @@ void on_check_cast(State* state, uint32_t inst, int64_t element, uint64_t code, 
 }  // namespace
 
 const Support& support() {
-    static constexpr Support kSupport{on_tick, on_print,     on_failed_assert, on_bad_pointer, on_outside,         on_atomic,
-                                      on_sort, on_histogram, on_failed_check,  on_check_cast,  on_convert_pointers};
+    static constexpr Support kSupport{on_tick, on_print,     on_failed_assert, on_bad_pointer,  on_outside,    on_atomic,
+                                      on_sort, on_histogram, on_grid_barrier,  on_failed_check, on_check_cast, on_convert_pointers};
     return kSupport;
 }
 
@@ -255,6 +260,23 @@ bool Worker::run(Entry entry, const uint64_t* block, uint8_t* scratch, uint64_t 
     if (stopped()) return false;
     entry(block, program_, scratch, &state_);
     return !stopped() && !has_failed();
+}
+
+void Worker::meet(uint32_t inst) {
+    if (!launch_.meeting) return;
+    const auto text = [&](uint64_t program) {
+        const uint64_t x = launch_.grid[0], y = launch_.grid[1];
+        return "(" + std::to_string(program % x) + ", " + std::to_string(program / x % y) + ", " + std::to_string(program / x / y) + ")";
+    };
+    uint64_t other = 0;
+    const Meeting::Outcome outcome = launch_.meeting->meet(
+        position_, inst, [&] { tick(inst); }, other);
+    if (outcome == Meeting::met) return;
+    if (outcome == Meeting::missed)
+        report(inst, Diag::meeting_missed,
+               {text(linear_), text(GridOrder(launch_.total, launch_.options.order_seed)(other)),
+                launch_.meeting->has_ended(other) ? "has ended" : "waits at another one"});
+    stop_ = 1;
 }
 
 void Worker::print(uint32_t inst, const void* const* operands) {

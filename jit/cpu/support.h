@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "jit/cpu/abi.h"
+#include "jit/cpu/meeting.h"
 #include "lang/run_end.h"
 #include "lang/runtime.h"
 
@@ -36,6 +37,8 @@ struct Launch {
     std::atomic<uint64_t> programs_done{0};
     std::atomic<uint64_t> failed{UINT64_MAX};  ///< the first program in the run's order that reported an error: none behind it begins or goes on
     std::mutex memory;                         ///< atomics that no word holds
+    Meeting* meeting = nullptr;                ///< of several programs that run together
+    uint64_t too_few_threads = 0;              ///< threads that they got, where those are not enough
 
     std::mutex mutex;                 ///< guards the rest
     std::vector<Diagnostic> reports;  ///< of program `failed`, as it made them
@@ -68,6 +71,7 @@ public:
     /// Ends the run in this program, at instruction `inst`; `left` as in Support::tick. True: the caller may add to `ended` of the launch.
     bool end(RunResult::Status status, uint32_t inst = UINT32_MAX, int64_t left = -1);
     void print(uint32_t inst, const void* const* operands);
+    void meet(uint32_t inst);
     void report(uint32_t inst, Diag id, std::initializer_list<std::string> args, int64_t element = -1, const Shape* shape = nullptr);
     /// Has this program reported that already? One report for each instruction and row: loops over lanes report every bad one.
     bool has_reported(uint32_t inst, Diag id) const;

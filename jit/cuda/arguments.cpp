@@ -177,6 +177,9 @@ void BoundLaunch::bind_value(const KernelParam& p, std::span<const Argument> arg
         case KernelParam::arrivals:
             value = arrivals_;
             break;
+        case KernelParam::meeting:
+            value = meeting_;
+            break;
         case KernelParam::report:
             value = report_.address();
             break;

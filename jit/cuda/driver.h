@@ -38,6 +38,7 @@ constexpr int kCaptureModeRelaxed = 2;
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr uintptr_t kPerThreadStream = 2;  ///< a stream handle; up to this one they are the driver's default streams
 
+constexpr int kCooperative = 2;       ///< launch attribute: an int, whether all CTAs must run at the same time
 constexpr int kClusterDimension = 4;  ///< launch attribute: three unsigned, CTAs of a cluster
 struct CUlaunchAttribute {
     int id;

@@ -4,6 +4,8 @@
 
 #include "jit/cuda/emitter.h"
 #include "lang/gpu_hints.h"
+#include "lang/meetings.h"
+#include "lang/program_order.h"
 #include "lang/tensor_memory.h"
 #include "lang/wide_tiles.h"
 
@@ -145,6 +147,9 @@ KernelText Emitter::run() {
     kernel_.cluster = fn_.gpu->cluster_size();
     if (clustered()) prelude_.need("cluster");
     kernel_.persistent = fn_.gpu->persistent;
+    const ir::ProgramOrder order = ir::program_order(fn_);
+    kernel_.together = order.together;
+    if (order.meets) kernel_.meeting_words = ir::may_miss_meetings(fn_) ? kWatchedMeeting : kPlainMeeting;
     kernel_.options = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
     parameter(KernelParam::first, 0, 0, "unsigned long long", "first");
     prepare_split();
@@ -153,6 +158,7 @@ KernelText Emitter::run() {
     fill_pair_table();
     block(fn_.body);
     end_tensor_memory();
+    end_meetings();
     end_fused();
 
     std::string& out = kernel_.source;

@@ -1,5 +1,5 @@
 // print and assert: records in the report buffer (report.h). One thread takes the place, so that records of one program stay in order. All threads
-// meet whether somebody listens or not: later accesses to scratch rely on it.
+// meet whether somebody listens or not: later accesses to scratch rely on it. And grid_barrier, which has a record where it is missed.
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
@@ -19,6 +19,36 @@ __device__ unsigned long long* $(unsigned long long* report, int instruction, in
     report[at] = (unsigned long long)instruction | (unsigned long long)words << 32;
     report[at + 1] = program;
     return report + at + 2;
+}
+)";
+
+constexpr const char* kArrive = R"(    volatile unsigned* const now = words;
+    __threadfence();
+    const unsigned before = atomicAdd(words, blockIdx.x == 0 ? 0x80000001u - gridDim.x : 1u);
+)";
+constexpr const char* kAllCome = R"(    while (((before ^ now[0]) & 0x80000000u) == 0) __nanosleep(20);
+    __threadfence();
+}
+)";
+/// Whoever has ended has seen the bit turn at all meetings it came to: when it is seen to have ended before the bit is looked at, it does not come.
+/// The result is its number and 1 more.
+constexpr const char* kSomeEnd = R"(    for (unsigned ended = 0; ((before ^ now[0]) & 0x80000000u) == 0; __nanosleep(20)) {
+        if (ended) return ended;
+        ended = now[2];
+        __threadfence();
+    }
+    __threadfence();
+    return 0;
+}
+)";
+/// The last one leaves the words as the next launch wants them.
+constexpr const char* kEndMeetings = R"(__device__ void $(unsigned* words, unsigned program) {
+    __threadfence();
+    *(volatile unsigned*)(words + 2) = program + 1;
+    __threadfence();
+    if (atomicAdd(words + 1, 1u) + 1 != gridDim.x) return;
+    __threadfence();
+    words[0] = words[1] = words[2] = 0;
 }
 )";
 
@@ -113,5 +143,33 @@ void Emitter::cuda_assert(ir::InstId id) {
 
 /// Checked mode verifies assumptions; here they hold.
 void Emitter::cuda_assume(ir::InstId) {}
+
+/// All programs: one thread of each counts at a word whose highest bit turns when all are there; the CTA with number 0 makes up for the others, so
+/// that the lower bits are zero again. The fences and the meetings of threads around them make one order of it for whole programs.
+void Emitter::cuda_grid_barrier(ir::InstId id) {
+    const std::string words = parameter(KernelParam::meeting, 0, 0, "unsigned*", "meeting");
+    sync();
+    if (kernel_.meeting_words != kWatchedMeeting) {
+        line("if (t == 0) " + support("grid meeting", "meet", std::string("__device__ void $(unsigned* words) {\n") + kArrive + kAllCome) + "(" +
+             words + ");");
+        return sync();
+    }
+    const std::string meet = support("grid meeting", "meet", std::string("__device__ unsigned $(unsigned* words) {\n") + kArrive + kSomeEnd);
+    const std::string missing = fresh("missing"), to = fresh("record");
+    open("if (t == 0)");
+    line("const unsigned " + missing + " = " + meet + "(" + words + ");");
+    line("unsigned long long* " + to + " = " + missing + " ? " + support("take_record", "take_record", kTakeRecord) + "(" + report() + ", " +
+         std::to_string(id.v) + ", 3, program) : nullptr;");
+    line("if (" + to + ") " + to + "[0] = " + missing + " - 1;");
+    close();
+    sync();
+}
+
+/// Behind everything else: whoever waits for this program at a meeting waits in vain.
+void Emitter::end_meetings() {
+    if (kernel_.meeting_words != kWatchedMeeting) return;
+    const std::string words = parameter(KernelParam::meeting, 0, 0, "unsigned*", "meeting");
+    line("if (t == 0) " + support("grid end", "end_meetings", kEndMeetings) + "(" + words + ", (unsigned)program);");
+}
 
 }  // namespace tegula::cuda

@@ -436,6 +436,7 @@ private:
     void take_tensor_memory();  ///< at the program's start, if it needs any
     void give_tensor_memory();  ///< where all threads of the group have met and will not use it any more
     void end_tensor_memory();   ///< at the program's end
+    void end_meetings();        ///< at the program's end
     void wait_for_products();   ///< all threads meet there, too
     void tcgen05_product(ir::InstId id);
     void from_tensor_memory(ir::InstId id);

@@ -30,6 +30,7 @@ struct KernelParam {
         split_reciprocal,  ///< u64 (2^64 - 1) / that, rounded down
         sums,              ///< base of what the stretches of split sums come to: sum_bytes per CTA of this launch; null where there is one each
         arrivals,          ///< u32 per CTA of this launch: zero before it, and zero again after it
+        meeting,           ///< words at which the programs of a launch meet: zero, but for the highest bit, before it and after it
         report,            ///< buffer of asserts and prints (report.h), null when nobody listens
     } kind;
     int param = 0, dim = 0;
@@ -50,6 +51,9 @@ struct TensorMap {
     int swizzle = 0;  ///< bytes
     bool operator==(const TensorMap&) const = default;
 };
+/// Words of a meeting: one that counts who has come; where some program might not come, also how many have ended, and 1 more than the number of one.
+constexpr int kPlainMeeting = 1, kWatchedMeeting = 3;
+
 struct KernelText {
     std::string source, entry;
     std::vector<KernelParam> params;
@@ -62,6 +66,8 @@ struct KernelText {
     ir::ValueId split_count;
     int64_t sum_bytes = 0;  ///< of global memory that a CTA keeps its stretch in, where a program has several
     bool may_split() const { return split_count.valid() || split > 1; }
+    bool together = false;  ///< all CTAs run at the same time (a cooperative launch); there are no pieces
+    int meeting_words = 0;  ///< u32 at KernelParam::meeting: 0, where its programs do not meet, kPlainMeeting or kWatchedMeeting
     int cluster = 1;  ///< CTAs that follow one another in the launch and form a cluster; divides the number of programs
     int64_t shared_bytes = 0, workspace_bytes = 0;
     std::vector<explain::Buffer> areas;  ///< of shared memory beyond those of the form, used all the time

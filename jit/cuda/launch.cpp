@@ -79,9 +79,15 @@ std::string BoundLaunch::bind_function() {
     config_.sharedMemBytes = static_cast<unsigned>(text.shared_bytes);
     if (text.cluster > 1) {
         const unsigned size[3] = {static_cast<unsigned>(text.cluster), 1, 1};
-        cluster_.id = kClusterDimension;
-        std::memcpy(cluster_.value, size, sizeof size);
-        config_.attrs = &cluster_;
+        attribute_.id = kClusterDimension;
+        std::memcpy(attribute_.value, size, sizeof size);
+    } else if (text.together) {
+        const int yes = 1;
+        attribute_.id = kCooperative;
+        std::memcpy(attribute_.value, &yes, sizeof yes);
+    }
+    if (text.cluster > 1 || text.together) {
+        config_.attrs = &attribute_;
         config_.numAttrs = 1;
     }
     return driver_->error("cuKernelGetFunction", code);
@@ -98,12 +104,17 @@ std::string BoundLaunch::bind_grid() {
     TEGULA_CHECK(total_ % together == 0, "a grid that is not made of whole clusters");
     piece_ = std::min(total_, kGridLimit / together * together);
     const uint64_t bytes = static_cast<uint64_t>(text.workspace_bytes) + (split_ > 1 ? static_cast<uint64_t>(text.sum_bytes) : 0);
-    if (bytes > 0) piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / bytes / together, 1) * together);
-    if (text.persistent) {
+    if (bytes > 0 && !text.together) piece_ = std::min(piece_, std::max<uint64_t>(kWorkspaceBytes / bytes / together, 1) * together);
+    if (text.persistent || text.together) {
         int resident = 0;
         const CUresult code = driver_->cuOccupancyMaxActiveBlocks(&resident, function_, text.threads, static_cast<size_t>(text.shared_bytes));
         if (code != kCudaSuccess) return driver_->error("cuOccupancyMaxActiveBlocksPerMultiprocessor", code);
-        const auto held = static_cast<uint64_t>(std::max(resident, 1)) * static_cast<uint64_t>(driver_->device(setup_.device)->sms);
+        const auto sms = static_cast<uint64_t>(driver_->device(setup_.device)->sms), held = static_cast<uint64_t>(std::max(resident, 1)) * sms;
+        if (text.together && total_ > held) {
+            most_ = held;
+            return "the " + std::to_string(total_) + " programs of a cooperative kernel must run at the same time, and this GPU runs at most " +
+                   std::to_string(held) + " of it, " + std::to_string(resident) + " on each of " + std::to_string(sms) + " multiprocessors";
+        }
         total_ = piece_ = std::min(piece_, held);
     }
     config_.gridDimX = static_cast<unsigned>(piece_);
@@ -117,7 +128,8 @@ std::string BoundLaunch::bind_memory() {
     const bool several = split_ > 1;
     const uint64_t scratch = rounded(piece_ * static_cast<uint64_t>(text.workspace_bytes)),
                    sums = several ? rounded(piece_ * static_cast<uint64_t>(text.sum_bytes)) : 0, arrivals = several ? piece_ * sizeof(uint32_t) : 0;
-    if (const uint64_t bytes = scratch + sums + arrivals; bytes > 0) {
+    const uint64_t meeting = static_cast<uint64_t>(text.meeting_words) * sizeof(uint32_t);
+    if (const uint64_t bytes = scratch + sums + arrivals + meeting; bytes > 0) {
         code = workspace_.allocate(*driver_, bytes, setup_.pool, setup_.stream);
         if (code != kCudaSuccess) return driver_->error("cuMemAlloc", code) + describe_memory(bytes);
     }
@@ -125,6 +137,11 @@ std::string BoundLaunch::bind_memory() {
         sums_ = workspace_.address() + scratch;
         arrivals_ = sums_ + sums;
         code = driver_->cuMemsetD8Async(arrivals_, 0, arrivals, setup_.stream);
+        if (code == kCudaSuccess && !setup_.pool) code = driver_->cuStreamSynchronize(setup_.stream);
+    }
+    if (code == kCudaSuccess && meeting > 0) {
+        meeting_ = workspace_.address() + scratch + sums + arrivals;
+        code = driver_->cuMemsetD8Async(meeting_, 0, meeting, setup_.stream);
         if (code == kCudaSuccess && !setup_.pool) code = driver_->cuStreamSynchronize(setup_.stream);
     }
     bool reports = false;

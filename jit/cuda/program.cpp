@@ -9,6 +9,7 @@
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/timing.h"
 #include "lang/raster.h"
+#include "lang/run_end.h"
 #include "lang/view_arguments.h"
 
 namespace tegula::cuda {
@@ -314,7 +315,7 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     if (!found) return found.error;
     if (options.compile_only) return {};
     const bool listen = facts_.reports.asserts || (facts_.reports.prints && options.print);
-    const bool works = (*found)->text.workspace_bytes > 0 || BoundLaunch::split_of(**found, args, grid) > 1;
+    const bool works = (*found)->text.workspace_bytes > 0 || (*found)->text.meeting_words > 0 || BoundLaunch::split_of(**found, args, grid) > 1;
     if (capturing && (!staging.empty() || listen || works))
         return "the stream is being captured, and this launch copies, allocates or reports: prepare it before the capture";
 
@@ -329,7 +330,10 @@ std::string KernelProgram::run_at(const Place& place, std::span<const Argument> 
     BoundLaunch::Setup setup{state_, *found, place.device, place.context, stream, driver.pool(place.device), listen};
     All all = all_of(args, staging, grid);
     for (const size_t i : facts.addresses) all.args[i].code = staging.translated(all.args[i].code);
-    if (std::string error = launch.bind(std::move(setup), all.args, all.addresses, grid); !error.empty()) return error;
+    if (std::string error = launch.bind(std::move(setup), all.args, all.addresses, grid); !error.empty()) {
+        if (launch.most_programs() == 0) return error;
+        return result = not_resident(fn_, grid[0] * grid[1] * grid[2], launch.most_programs()), std::string();
+    }
     CUresult code = kCudaSuccess;
     const auto enqueue = [&](CUstream on) { return (code = launch.launch_all(on, options.cancel)) == kCudaSuccess; };
     if (options.measure && !capturing)

@@ -80,6 +80,8 @@ public:
     }
     /// launch() in pieces, polling `cancel` between them.
     int launch_all(CUstream stream, const std::atomic<bool>* cancel) const;
+    /// Where `bind` failed because the programs must run at the same time and are too many: how many may be; else 0.
+    uint64_t most_programs() const { return most_; }
     bool has_report() const { return report_.address() != 0; }
     /// CTAs that a launch of the variant with these arguments has for each program of the grid.
     static uint64_t split_of(const Variant& variant, std::span<const Argument> args, std::span<const uint64_t, 3> grid);
@@ -97,15 +99,17 @@ private:
     const Driver* driver_ = nullptr;
     CUfunction function_ = nullptr;
     CUlaunchConfig config_{};
-    CUlaunchAttribute cluster_{};  ///< config_ points to it when CTAs are launched in clusters
+    CUlaunchAttribute attribute_{};  ///< config_ points to it when CTAs are launched in clusters, or all together
     uint64_t grid_[3] = {1, 1, 1};
     uint64_t split_ = 1;              ///< CTAs of a program of the grid
     uint64_t total_ = 0, piece_ = 0;  ///< CTAs in all, and per launch
+    uint64_t most_ = 0;
     std::vector<uint64_t> values_;
     std::vector<CUtensorMap> maps_;
     mutable std::vector<void*> pointers_;  ///< mutable: the driver's interface takes void**, and writes nothing
     std::vector<PrintedRange> ranges_;     ///< where printed pointers may point to
     CUdeviceptr sums_ = 0, arrivals_ = 0;  ///< in the workspace; 0: no program has several CTAs
+    CUdeviceptr meeting_ = 0;              ///< in the workspace; 0: the programs do not meet
     DeviceMemory workspace_, report_;
 };
 

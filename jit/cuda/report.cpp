@@ -5,6 +5,7 @@
 #include <set>
 
 #include "jit/cuda/kernel_text.h"
+#include "lang/meetings.h"
 #include "lang/print_text.h"
 
 namespace tegula::cuda {
@@ -74,13 +75,22 @@ struct Printer {
     }
 };
 
-Diagnostic assertion(const ir::Function& fn, const Record& record, std::span<const uint64_t, 3> grid) {
+Diagnostic failure(const ir::Function& fn, const Record& record, std::span<const uint64_t, 3> grid) {
+    const auto program_text = [&](uint64_t p) {
+        const uint64_t x = std::max<uint64_t>(grid[0], 1), y = std::max<uint64_t>(grid[1], 1);
+        return "(" + std::to_string(p % x) + ", " + std::to_string(p / x % y) + ", " + std::to_string(p / x / y) + ")";
+    };
     const ir::Inst& inst = fn.inst(record.inst);
-    const std::string& text = fn.strings[static_cast<size_t>(fn.attrs(inst)[0])];
+    const std::string program = program_text(record.program);
     DiagSink sink(1);
+    if (inst.op == ir::Op::grid_barrier) {
+        Diagnostic d = sink.report(Diag::meeting_missed, inst.span, {program, program_text(record.words.empty() ? 0 : record.words[0]), "has ended"});
+        d.notes.push_back("in program " + program);
+        return d;
+    }
+    const std::string& text = fn.strings[static_cast<size_t>(fn.attrs(inst)[0])];
     Diagnostic& d = sink.report(Diag::tile_assertion_failed, inst.span, {text.empty() ? text : ": " + text});
-    const uint64_t p = record.program, x = std::max<uint64_t>(grid[0], 1), y = std::max<uint64_t>(grid[1], 1);
-    d.notes.push_back("in program (" + std::to_string(p % x) + ", " + std::to_string(p / x % y) + ", " + std::to_string(p / x / y) + ")");
+    d.notes.push_back("in program " + program);
     const Shape& shape = fn.type(fn.operands(inst)[0]).shape;
     if (shape.rank && !record.words.empty())
         d.notes.push_back("at element " + point_text(static_cast<int64_t>(record.words[0]), shape) + " of the tile");
@@ -91,6 +101,7 @@ Diagnostic assertion(const ir::Function& fn, const Record& record, std::span<con
 
 Reports find_reports(const ir::Function& fn) {
     Reports out;
+    out.asserts = ir::may_miss_meetings(fn);
     for (uint32_t b = 0; b < fn.block_count(); ++b)
         for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
             out.prints = out.prints || fn.inst(id).op == ir::Op::print;
@@ -109,11 +120,11 @@ void read_report(const ir::Function& fn, std::span<const uint64_t> words, std::s
         if (op == ir::Op::print && options.print) {
             if (const auto text = printer.text(record)) options.print(*text);
         }
-        if (op != ir::Op::assert) continue;
+        if (op != ir::Op::assert && op != ir::Op::grid_barrier) continue;
         result.status = RunResult::failed;
         if (failed = std::min(failed, record.program); record.program != failed) continue;
         if (result.diagnostics.size() < options.max_errors && reported.insert(record.inst.v).second)
-            result.diagnostics.push_back(assertion(fn, record, grid));
+            result.diagnostics.push_back(failure(fn, record, grid));
     }
     if (words.size() >= kReportHeader && words[0] > words[1]) {
         DiagSink sink(1);

@@ -8,6 +8,7 @@
 //         word 1 = linear number of the program (axis 0 fastest, over the whole grid)
 //         print:  for each value in order min(elements, kPrintElements of lang/print_text.h) words: codes in row-major logical order, zero- or
 //                 sign-extended to 64 bits (pointers: as registers hold them, bytes or, for bit-addressed elements, bits)
+//         grid_barrier, which the program passes without another one: one word, the number of that
 //         assert: one word, the row-major number of the first element that does not hold (0 for a scalar)
 // All records of one program are taken by the same thread (threadIdx.x == 0), so that their order in the buffer is the program's order.
 #pragma once
@@ -23,7 +24,7 @@ namespace tegula::cuda {
 constexpr uint64_t kReportHeader = 2;                 ///< words
 constexpr uint64_t kReportWords = uint64_t{1} << 21;  ///< 16 MB
 
-/// Does the function print or assert? `asserts`: anything that must be reported even when nobody listens to prints.
+/// What may the function report? `asserts`: anything that must be reported even when nobody listens to prints.
 struct Reports {
     bool prints = false, asserts = false;
 };
@@ -35,8 +36,9 @@ struct PrintedRange {
     int param = 0;
 };
 
-/// Hands the prints in `words` (the whole buffer) to options.print in program order and adds a T0911 row per assert to `result`, as the
-/// interpreter does: those of the first program that fails, once per instruction. Malformed records end the reading.
+/// Hands the prints in `words` (the whole buffer) to options.print in program order and adds a T0911 row per assert, a T0926
+/// row per missed meeting to `result`, as the interpreter does: those of the first program that fails, once per instruction. Malformed records end
+/// the reading.
 void read_report(const ir::Function& fn, std::span<const uint64_t> words, std::span<const uint64_t, 3> grid, std::span<const PrintedRange> ranges,
                  const RunOptions& options, RunResult& result);
 

@@ -136,6 +136,8 @@ std::vector<std::optional<GpuEstimate>> TuneByEstimate::estimates(std::span<cons
         static_cast<LaunchFacts&>(options) = instance->facts;
         options.arch = &arch_;
         out[i] = estimate_gpu(*instance->fn, options, scale_of(*instance->fn, candidates[i].grid, plan));
+        const auto room = static_cast<uint64_t>(out[i]->per_sm) * static_cast<uint64_t>(arch_.sms);
+        if (ir::find_hint(instance->fn->hints, "cooperative") && out[i]->programs > room) out[i].reset();  // the launch would be refused
     }
     return out;
 }

@@ -123,6 +123,7 @@ struct Machine {
     bool stopped = false;
     bool waiting = false;          ///< the others shall go on: the step at `pc` could not run, or a loop may wait for what they do
     Watched watched;
+    const Info* meets_at = nullptr;  ///< it waits at this `grid_barrier`
     std::shared_ptr<Rings> rings;  ///< programs in GPU form; both sides of `specialise` share it
     uint64_t scratch_bytes = 0;
     Chunks chunks;
@@ -231,7 +232,8 @@ private:
         X(reduce) X(contract) X(scan) X(reduce_region) X(scan_region)                            /* reduce.cpp, region.cpp */ \
         X(arg_reduce) X(sort) X(histogram)                                                       /* order.cpp */              \
         X(dot) X(dot_scaled)                                                                     /* product.cpp */            \
-        X(program_id) X(num_programs) X(dim) X(print) X(assert_all) X(assume) X(constant)        /* program.cpp */            \
+        X(program_id) X(num_programs) X(grid_barrier) X(dim)                                     /* program.cpp */            \
+        X(print) X(assert_all) X(assume) X(constant)                                                                          \
         X(jump) X(jump_if_false) X(for_begin) X(for_next)                                        /* control.cpp */            \
         X(channel) X(channel_put) X(channel_get) X(channel_release) X(specialise)                /* channels.cpp */           \
         X(stage_use) X(channels_end) X(cta_id) X(num_ctas)

@@ -231,6 +231,7 @@ constexpr StraightStep kStraightSteps[] = {
     {Op::ptr_store, StraightStep::structured, step_ptr_store},
     {Op::ptr_atomic, StraightStep::structured, step_ptr_atomic},
     {Op::print, StraightStep::structured, step_print},
+    {Op::grid_barrier, StraightStep::structured, step_grid_barrier},
     {Op::assume, StraightStep::structured, step_assume},
     {Op::assert, StraightStep::structured, step_assert_all},
     {Op::dot, StraightStep::in_place, step_dot},

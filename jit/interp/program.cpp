@@ -36,6 +36,11 @@ void step_cta_id(Machine& m, const Step& s) { store_i64(m, s.info->out[0], m.lin
 
 void step_num_ctas(Machine& m, const Step& s) { store_i64(m, s.info->out[0], m.shared.ctas); }
 
+void step_grid_barrier(Machine& m, const Step& s) {
+    m.meets_at = s.info;
+    m.waiting = true;
+}
+
 void step_num_programs(Machine& m, const Step& s) { store_i64(m, s.info->out[0], m.shared.grid[s.info->attrs[0]]); }
 
 void step_dim(Machine& m, const Step& s) {

@@ -10,6 +10,8 @@
 #include "jit/interp/run.h"
 #include "jit/interp/together.h"
 #include "lang/grid_order.h"
+#include "lang/program_order.h"
+#include "lang/run_end.h"
 
 namespace tegula::interp {
 
@@ -27,7 +29,7 @@ void store_params(Machine& m) {
 class Launch {
 public:
     Launch(Shared& shared, uint64_t total) : shared_(shared), total_(total), order_(total, shared.options.order_seed) {
-        ordered_ = shared.options.order_seed == 0 && !shared.parallel;
+        ordered_ = shared.options.order_seed == 0 && !shared.parallel && !shared.plan.order.together;
     }
 
     void run(unsigned threads) {
@@ -133,6 +135,7 @@ public:
             TEGULA_CHECK(!__builtin_mul_overflow(total, shared.grid[d], &total), "the grid has more than 2^64 programs");
         }
         if (total == 0) return {};
+        if (plan_->order.together && total > ir::kMostTogether) return not_resident(*plan_->fn, total, ir::kMostTogether);
         if (plan_->fn->gpu && plan_->fn->gpu->persistent) total = std::min(total, 1 + options.order_seed % kMostCtas);
         shared.ctas = total;
         shared.checked = options.checked;

@@ -48,7 +48,7 @@ Together::Together(Shared& shared, const GridOrder& order, uint64_t total, std::
       done_(done),
       random_{shared.options.order_seed} {
     shared.watches = true;
-    places_.resize(std::min(total, shared.options.order_seed ? kAtATime : 1));
+    places_.resize(std::min(total, shared.plan.order.together ? total : shared.options.order_seed ? kAtATime : 1));
 }
 
 Together::~Together() {
@@ -67,7 +67,7 @@ bool Together::begin(Place& place) {
     return place.runs = true;
 }
 
-bool Together::can_go_on(const Machine& m) const { return !m.watched.for_ever || m.watched.changes != shared_.changes; }
+bool Together::can_go_on(const Machine& m) const { return !m.meets_at && (!m.watched.for_ever || m.watched.changes != shared_.changes); }
 
 /// Whose turn it is; nobody: all that have begun wait.
 Together::Place* Together::next() {
@@ -85,9 +85,8 @@ void Together::turn(Place& place) {
     Machine& m = *place.machine;
     m.watched.for_ever = false;
     m.advance(end_, shared_.options.order_seed ? 1 + random_.below(kShortTurn) : kLongTurn);
-    if (!m.waiting && m.pc < end_ && !m.stopped) return;
-    if (m.pc < end_ && !m.stopped) {
-        ++last_;
+    if ((m.pc < end_ || m.meets_at) && !m.stopped) {
+        last_ += m.waiting;
         return;
     }
     place.runs = false;
@@ -106,10 +105,39 @@ void Together::run() {
             turn(*place);
             continue;
         }
+        if (!failed && leave_meeting()) continue;
         const bool waits = std::any_of(places_.begin(), places_.end(), [](const Place& p) { return p.runs; });
         if (waits && !failed) report_standstill();
         return;
     }
+}
+
+/// Nobody can go on. Where all wait at one `grid_barrier`, what each has done comes before what any of them does from here on.
+bool Together::leave_meeting() {
+    const Info* at = places_[0].runs ? places_[0].machine->meets_at : nullptr;
+    if (!at || !std::ranges::all_of(places_, [&](const Place& p) { return p.runs && p.machine->meets_at == at; })) return false;
+    Clock all;
+    for (const Place& p : places_) {
+        p.machine->meets_at = nullptr;
+        if (shared_.history) all.join(History::released(p.machine->strand));
+    }
+    for (const Place& p : places_) {
+        if (!shared_.history) break;
+        p.machine->strand.seen = all;
+        shared_.history->go_on(p.machine->strand);
+    }
+    ++shared_.changes;
+    return true;
+}
+
+/// The program waits at a `grid_barrier` to which another one does not come.
+void Together::report_missed(Machine& m) {
+    const Place& place = *std::ranges::find_if(places_, [&](const Place& p) { return !p.runs || p.machine->meets_at != m.meets_at; });
+    const Machine& other = *place.machine;
+    const char* what = !place.runs ? "has ended" : other.meets_at ? "waits at another one" : "waits for something else";
+    report(m, *m.meets_at, Diag::meeting_missed, {program_text(m), program_text(other), what});
+    if (place.runs && !shared_.errors.empty())
+        shared_.errors.back().labels.push_back({other.running->info->span, "program " + program_text(other) + " is here"});
 }
 
 /// Of the program that comes first, with where the others stand.
@@ -118,6 +146,8 @@ void Together::report_standstill() {
     for (const Place& p : places_)
         if (p.runs) waiting.push_back(p.machine.get());
     std::ranges::sort(waiting, {}, [](const Machine* m) { return m->position; });
+    const auto meets = std::ranges::find_if(waiting, [](const Machine* m) { return m->meets_at; });
+    if (meets != waiting.end()) return report_missed(**meets);
     const auto at = [](const Machine* m) -> const Info& { return *m->running->info; };
     const uint64_t rest = total_ - begun_;
     std::string help;

@@ -11,7 +11,7 @@
 namespace tegula::interp {
 
 /// Does the plan's function have programs that may wait for others? Then Together runs it.
-inline bool takes_turns(const Plan& plan) { return plan.order.polls && plan.rings == 0; }
+inline bool takes_turns(const Plan& plan) { return plan.order.together || (plan.order.polls && plan.rings == 0); }
 
 class Together {
 public:
@@ -29,6 +29,8 @@ private:
     Place* next();
     void turn(Place& place);
     bool can_go_on(const Machine& m) const;
+    bool leave_meeting();
+    void report_missed(Machine& m);
     void report_standstill();
 
     Shared& shared_;

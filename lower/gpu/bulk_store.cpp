@@ -120,7 +120,7 @@ std::string bulk_refusal(const Function& fn, const GpuOptions& options, InstId s
     if (!fact || !fact->aligned || fact->strided) return "the tensor is not aligned to 16 bytes";
     const int contiguous = contiguous_dimension(fn, inst);
     if (contiguous < 0) return "no dimension of the tile is contiguous in memory";
-    if (program_order(fn).orders) return "programs hand over what they write by atomics, which do not wait for TMA";
+    if (program_order(fn).orders) return "programs hand over what they write by atomics or meetings, which do not wait for TMA";
     if (!is_only_write(fn, options, store)) return "the program writes the tensor in other places, too";
     if (!starts_well(fn, options, inst)) return "the part is not known to start inside the tensor, at whole 16 bytes";
     // Last, so that `explain` finds the other reasons even where the tile was moved to be stored by vectors.

@@ -4,6 +4,7 @@
 
 #include "lang/bulk_boxes.h"
 #include "lang/layout.h"
+#include "lang/program_order.h"
 #include "lower/gpu/channels.h"
 #include "lower/gpu/place.h"
 #include "lower/lower.h"
@@ -204,6 +205,7 @@ void Planner::consider(InstId load) {
     plan.loop = loop_of(load);
     plan.why_not = !uses.problem.empty() ? uses.problem : check_shape(load, uses);
     const GpuTensor* fact = tensor_fact(fn_, options_.tensors, fn_.operands(fn_.inst(load))[0]);
+    if (plan.why_not.empty() && program_order(fn_).together) plan.why_not = "its kernel is cooperative";
     if (plan.why_not.empty() && (!fact || fact->strided)) plan.why_not = "the strides of its tensor are not known";
     if (plan.why_not.empty() && !place(plan)) plan.why_not = "no dimension of the tile is contiguous in the tensor's layout";
     if (plan.why_not.empty() && writes_.may_precede(load)) plan.why_not = "a write before it may reach the same memory";

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lang/bulk_boxes.h"
+#include "lang/program_order.h"
 #include "lang/raster.h"
 #include "lang/split_loop.h"
 #include "lower/gpu/channels.h"
@@ -27,6 +28,7 @@ std::string kernel_problem(const Function& fn, const std::array<int, 3>& size) {
     for (size_t d = 0; d < size.size(); ++d)
         if (size[d] > 1 && static_cast<int>(d) >= fn.gpu->grid_axes) return "the grid has no such axis";
     if (!fn.gpu->arch->multicast) return "programs do not share tiles on this architecture";
+    if (program_order(fn).together) return "its programs run at the same time, which no launch in clusters promises";
     if (reports_programs(fn)) return "what it prints or asserts names programs by their place in the plain order";
     if (has_split_loop(fn)) return "its sum is split";
     if (fn.gpu->persistent) return "it is persistent: a CTA may run one program less than its neighbours, which would wait for it";

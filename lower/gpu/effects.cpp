@@ -74,7 +74,7 @@ void EffectTable::add(InstId id) {
         t.by = id;
         others.push_back(t);
     }
-    e.meets = has_scratch || (inst.op == Op::channel_get && !specialised_ && !own);
+    e.meets = has_scratch || inst.op == Op::grid_barrier || (inst.op == Op::channel_get && !specialised_ && !own);
     if (inst.op == Op::convert && is_shared(fn_, fn_.result(inst))) e.meets = false;
     if (fn_.gpu_inst(id).bulk) e.meets = false;  // every warp sends its own part
     add_tensor_memory(id, others);
@@ -100,6 +100,7 @@ void EffectTable::add_global(InstId id, std::vector<Touch>& to) const {
     const Inst& inst = fn_.inst(id);
     const uint32_t traits = op_row(inst.op).traits;
     if (!(traits & (READS | WRITES))) return;
+    if (inst.op == Op::grid_barrier) return;  // all threads meet in it, twice
     const ValueId first = fn_.operands(inst)[0];
     Touch t;
     t.space = Touch::global;

@@ -123,7 +123,7 @@ Estimator::Estimator(const Function& fn, const GpuOptions& options, const Launch
         stretches_ = static_cast<double>(std::max<int64_t>(scalar(fn.operands(loop)[1]).value_or(1), 1));
         for (uint32_t r = 0; r < loop.results.count; ++r) sum_bytes_ += bytes_of(fn, fn.result(loop, r));
     });
-    const bool persistent = find_hint(fn.hints, "persistent") != nullptr;
+    const bool persistent = find_hint(fn.hints, "persistent") || find_hint(fn.hints, "cooperative");  // neither is launched in clusters
     if (const std::array<int, 3> wanted = wanted_cluster(fn);
         arch_.multicast && !cut && !persistent && !reports_programs(fn) && has_whole_clusters(wanted, scale.grid))
         cluster_ = wanted;

@@ -4,6 +4,7 @@
 
 #include "lang/gpu_scratch.h"
 #include "lang/instruction.h"
+#include "lang/meetings.h"
 #include "lang/packed_view.h"
 #include "lang/plain_text.h"
 #include "lang/split_loop.h"
@@ -301,6 +302,7 @@ std::vector<explain::Note> explain_gpu(const ir::Function& fn, const GpuOptions&
             notes.push_back({span, std::move(fact)});
         }
     };
+    if (auto together = explain_cooperative(fn)) notes.push_back({{}, *together});
     if (auto split = explain_split(fn)) notes.push_back(std::move(*split));
     for_each_inst(fn, fn.body, [&](InstId id) {
         const Inst& inst = fn.inst(id);

@@ -179,7 +179,7 @@ std::vector<HintNote> Notes::run() {
 }  // namespace
 
 bool has_doubtful_hints(const ir::Function& fn) {
-    const auto doubtful = [](const Hint& h) { return h.name != "math" && h.name != "subnormals"; };
+    const auto doubtful = [](const Hint& h) { return h.name != "math" && h.name != "subnormals" && h.name != "cooperative"; };
     bool asks_caches = false;
     for_each_inst(fn, fn.body, [&](InstId i) { asks_caches = asks_caches || fn.caching(fn.inst(i)).any(); });
     if (asks_caches) return true;

@@ -4,6 +4,7 @@
 // multiprocessor: loading, reducing and storing would take turns there.
 #include <algorithm>
 
+#include "lang/program_order.h"
 #include "lang/split_loop.h"
 #include "lower/gpu/channels.h"
 #include "lower/rewrite.h"
@@ -101,6 +102,7 @@ bool pays(const Function& fn, const GpuOptions& options, const std::vector<Chann
 
 std::string persist_problem(const ir::Function& fn) {
     std::string why;
+    if (program_order(fn).together) why = "its programs run at the same time, each in a CTA of its own";
     for_each_inst(fn, fn.body, [&](InstId i) {
         const Inst& inst = fn.inst(i);
         if (is_split_loop(fn, inst)) why = "the stretches of its split sum are programs of their own";

@@ -174,11 +174,15 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
     const char* seed = std::getenv("TEGULA_ON_CPU_SEED");
     tegula::on_cpu::Launch launch{
         kernel->entry, kernel->table, params, config->gridDimX, config->blockDimX, config->sharedMemBytes, 1, arch, kernel->target.back() == 'a'};
+    bool together = false;
     for (unsigned i = 0; i < config->numAttrs; ++i)
         if (config->attrs[i].id == kClusterDimension) std::memcpy(&launch.cluster, config->attrs[i].value, sizeof launch.cluster);
+    for (unsigned i = 0; i < config->numAttrs; ++i)
+        if (config->attrs[i].id == kCooperative && config->attrs[i].value[0]) together = true;
     if (launch.cluster == 0 || launch.cluster > 8 || launch.grid % launch.cluster != 0) return kInvalidCluster;
     if (launch.grid == 0 || launch.threads == 0 || launch.threads > 1024 || launch.shared_bytes > static_cast<unsigned>(shared_bytes(arch)))
         return kInvalidValue;
+    if (together) launch.cluster = launch.grid;  // CTAs of a cluster are there at the same time
     const uint64_t base = seed ? std::strtoull(seed, nullptr, 10) : 1;
     const std::lock_guard one_at_a_time(g_machine);
     g_failure = tegula::on_cpu::Machine::get().run(launch, base ? base * 1000003 + ++g_launches : 0);

@@ -258,6 +258,14 @@ def cpu_code(f):
     return out + (", which takes two registers" if f["two_registers"] else "")
 
 
+def cooperative(f):
+    out = "cooperative: all programs run at the same time, no more than there is room for at once"
+    if f["meetings"]:
+        out += "; they meet in one place" if f["meetings"] == 1 else f"; they meet in {f['meetings']} places"
+        out += ", and whether they come there depends on memory, so that ends of programs are counted" if f["watched"] else ""
+    return out
+
+
 def cpu_programs(f):
     scratch = f"; a thread has {large(f['scratch_bytes'])} of scratch memory"
     if f["single"]:
@@ -267,6 +275,8 @@ def cpu_programs(f):
         threads = f"the calling thread and {f['most_of_pool']} of the pool" if f["most_of_pool"] else "the threads of the pool"
         threads += ", each pinned to a core" if f["pinned"] else ""
     grid = f" ({' x '.join(f['grid'])})" if f["grid"] else ""
+    if f["threads"] == "own":
+        return f"programs of the grid{grid} get a thread each, which is made for the launch{scratch}"
     many = f"as many as there are programs and at most `threads` of the launch (all cores by default, {f['cores']} here)"
     return f"programs of the grid{grid} run on {threads}, {many}{scratch}"
 
@@ -307,6 +317,7 @@ TEXTS = {
     "instruction": own_instruction,
     "split": split,
     "persistent": lambda f: "persistent: as many CTAs as the device holds at once, each running programs one after the other",
+    "cooperative": cooperative,
     "product": product,
     "access": access,
     "pointers": pointers,

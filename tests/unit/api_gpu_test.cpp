@@ -327,6 +327,72 @@ TEST_F(OnGpu, PreparedLaunchesOfSplitSums) {
     for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(back(results[i]), expected[i]->values()) << "K = " << kExtents[i];
 }
 
+/// Launches on several streams, and in a graph, meet at words of their own, any number of times, also after a launch in which a program did not come.
+TEST_F(OnGpu, PreparedLaunchesThatMeet) {
+    const std::string source =
+        "kernel turned(rounds: tensor<f32>[P], inout x: tensor<f32>[P]) grid [P] @ cooperative\n{\n    let me = program_id(0);\n"
+        "    for r in 0..cast<i64>(rounds[me]) {\n        let next = x[(me + 1) % P];\n        grid_barrier();\n        x[me] = next;\n"
+        "        grid_barrier();\n    }\n}\n";
+    Diags diags;
+    ASSERT_EQ(tegula_module_from_source(engine.get(), "turned.tile", source.data(), source.size(), module.out(), diags.out()), TEGULA_OK)
+        << text(diags);
+    constexpr size_t kPrograms = 7, kLaunches = 3;
+    const auto turned = [](size_t by) {
+        std::vector<float> out(kPrograms);
+        for (size_t i = 0; i < kPrograms; ++i) out[i] = static_cast<float>((i + by) % kPrograms);
+        return out;
+    };
+    struct Lane {
+        tegula_tensor rounds, x;
+        tegula::cuda::CUstream stream = nullptr;
+        tegula::Ref<tegula_prepared> prepared;
+    };
+    Lane lanes[2];
+    for (Lane& l : lanes) {
+        Owned<float> rounds("f32", {kPrograms}, std::vector<float>(kPrograms, 5.0f)), x("f32", {kPrograms}, turned(0));
+        l.rounds = on_device(rounds), l.x = on_device(x);
+        ASSERT_EQ(driver_->cuStreamCreate(&l.stream, tegula::cuda::kStreamNonBlocking), tegula::cuda::kCudaSuccess);
+        ASSERT_EQ(prepare("turned", {tensor(l.rounds), tensor(l.x)}, diags, &cuda_), TEGULA_OK) << text(diags);
+        l.prepared = std::move(prepared_);
+    }
+    for (size_t i = 0; i < kLaunches; ++i)
+        for (const Lane& l : lanes) ASSERT_EQ(tegula_enqueue(l.prepared.get(), l.stream), TEGULA_OK);
+    for (const Lane& l : lanes) {
+        EXPECT_EQ(tegula_collect(l.prepared.get(), l.stream, nullptr, diags.out()), TEGULA_OK) << text(diags);
+        EXPECT_EQ(back(l.x), turned(kLaunches * 5));
+    }
+    const Lane& lane = lanes[0];
+    const auto fill = [&](const tegula_tensor& t, std::vector<float> values) {
+        EXPECT_EQ(driver_->cuMemcpyHtoDAsync(reinterpret_cast<uintptr_t>(t.data), values.data(), t.bytes, nullptr), tegula::cuda::kCudaSuccess);
+        EXPECT_EQ(driver_->cuStreamSynchronize(nullptr), tegula::cuda::kCudaSuccess);
+    };
+    fill(lane.rounds, {5, 5, 4, 5, 5, 5, 5});
+    ASSERT_EQ(tegula_enqueue(lane.prepared.get(), lane.stream), TEGULA_OK);
+    EXPECT_EQ(tegula_collect(lane.prepared.get(), lane.stream, nullptr, diags.out()), TEGULA_E_RUN);
+    EXPECT_TRUE(contains(text(diags), "T0926") && contains(text(diags), "program (2, 0, 0) has ended")) << text(diags);
+    fill(lane.rounds, std::vector<float>(kPrograms, 5.0f));
+    fill(lane.x, turned(0));
+    size_t launched = 1;
+    ASSERT_EQ(tegula_enqueue(lane.prepared.get(), lane.stream), TEGULA_OK);
+    tegula::cuda::CUgraph graph = nullptr;
+    tegula::cuda::CUgraphExec exec = nullptr;
+    if (driver_->cuStreamBeginCapture(lane.stream, tegula::cuda::kCaptureModeRelaxed) == tegula::cuda::kCudaSuccess) {
+        for (int i = 0; i < 2; ++i) EXPECT_EQ(tegula_enqueue(lane.prepared.get(), lane.stream), TEGULA_OK);
+        ASSERT_EQ(driver_->cuStreamEndCapture(lane.stream, &graph), tegula::cuda::kCudaSuccess);
+        ASSERT_EQ(driver_->cuGraphInstantiate(&exec, graph, 0), tegula::cuda::kCudaSuccess);
+        for (int i = 0; i < 2; ++i, launched += 2) EXPECT_EQ(driver_->cuGraphLaunch(exec, lane.stream), tegula::cuda::kCudaSuccess);
+    }
+    EXPECT_EQ(tegula_collect(lane.prepared.get(), lane.stream, nullptr, diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_EQ(back(lane.x), turned(launched * 5));
+    if (exec) driver_->cuGraphExecDestroy(exec);
+    if (graph) driver_->cuGraphDestroy(graph);
+    for (const Lane& l : lanes) driver_->cuStreamDestroy(l.stream);
+    Owned<float> many("f32", {1 << 20}, std::vector<float>(1 << 20));
+    const tegula_tensor wide = on_device(many);
+    EXPECT_NE(prepare("turned", {tensor(wide), tensor(wide)}, diags, &cuda_), TEGULA_OK);
+    EXPECT_TRUE(contains(text(diags), "1048576 programs")) << text(diags);
+}
+
 /// Streams, hints and the compiled form follow the device that tensors and streams belong to.
 TEST_F(OnGpu, ASecondDevice) {
     using namespace tegula::cuda;

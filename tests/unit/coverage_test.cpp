@@ -72,8 +72,8 @@ const Seen& seen() {
 /// Rows that have no element type of their own, or only one by their nature.
 bool untyped(ir::Op op) {
     using ir::Op;
-    static const std::set<Op> kOps = {Op::program_id, Op::num_programs, Op::dim,     Op::print, Op::assert,    Op::assume, Op::ptr_at,
-                                      Op::for_loop,   Op::while_loop,   Op::if_else, Op::yield, Op::condition, Op::ret};
+    static const std::set<Op> kOps = {Op::program_id,   Op::num_programs, Op::dim,        Op::print,   Op::assert, Op::assume,    Op::ptr_at,
+                                      Op::grid_barrier, Op::for_loop,     Op::while_loop, Op::if_else, Op::yield,  Op::condition, Op::ret};
     return kOps.count(op) != 0;
 }
 

@@ -175,6 +175,26 @@ TEST_F(InterpRun, WildPointersAreErrorsInEveryMode) {
               std::vector<std::string>{"T0901"});
 }
 
+TEST_F(InterpRun, ProgramsMeet) {
+    const std::string head = "kernel @k(%y: tensor<u16>[?] inout) @ cooperative() {\n %p = program_id {axis = 0} : i64\n",
+                      next = " %o = constant 1 : i64\n %n = num_programs {axis = 0} : i64\n %q = add %p, %o : i64\n %r = rem %q, %n : i64\n",
+                      read = " %v = load %y[%r] : u16\n", meet = " grid_barrier\n", write = " store %y[%p] = %v\n";
+    for (const uint64_t programs : {1u, 3u, 7u})
+        for (const uint64_t seed : {0u, 1u, 5u}) {
+            std::vector<uint16_t> y(programs);
+            for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<uint16_t>(i);
+            RunOptions options = checked();
+            options.order_seed = seed;
+            const auto run = [&](const std::string& text) {
+                return codes(w.run(text, {tensor(y, Fmt::u16, {static_cast<int64_t>(programs)})}, {programs, 1, 1}, options));
+            };
+            EXPECT_EQ(run(head + next + read + meet + write + meet + " ret\n}\n"), std::vector<std::string>());
+            for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], (i + 1) % programs);
+            const std::vector<std::string> races = run(head + next + read + write + meet + " ret\n}\n");
+            EXPECT_EQ(races.empty(), programs == 1) << "behind both accesses the meeting orders nothing";
+        }
+}
+
 TEST_F(InterpRun, PointersOfAddresses) {
     const std::string text =
         "kernel @k(%x: tensor<f32>[?] inout, %a: u64) {\n %p = ptr_at %a : ptr<f32>\n %v = ptr_load %p {flags = 0} : f32\n"

@@ -198,6 +198,7 @@ const std::vector<std::string>& structured_texts() {
         "%g: tile<float<3, 2, bias = 2, nan = none, inf = false>>[3]) @ warps(8) {\n  ret %t, %c, %l, %q, %g\n}\n",
         "kernel @addresses(%p: ptr<f32>, %y: tensor<u64>[?] out, %i: i64) {\n  %0 = ptr_address %p : u64\n  %1 = ptr_at %0 : ptr<f32>\n"
         "  %2 = ptr_address %1 : u64\n  store %y[%i] = %2\n  ret\n}\n",
+        "kernel @meets() @ cooperative() {\n  grid_barrier\n  %0 = constant 1 : i32\n  grid_barrier\n  ret\n}\n",
         "function @own(%a: tile<u32>[4], %b: tile<u8>[16]) instruction f64 f64 f64 \"dmma\\n8\\nresult 0 16x8 [16, 8] reg 1:1 0:8 lane 1:2 1:4 0:1 "
         "0:2 0:4 "
         "warp\\na 0 16x4 [16, 4] reg 0:8 lane 1:1 1:2 0:1 0:2 0:4 warp\\nb 0 4x8 [4, 8] reg lane 0:1 0:2 1:1 1:2 1:4 warp\\nc 0 16x8 [16, 8] reg 1:1 "
