@@ -16,7 +16,7 @@ done
 bin=build/gpu
 mkdir -p "$report"
 export TEGULA_CACHE_DIR="${TEGULA_CACHE_DIR:-/tmp/tegula-gpu-cache}"
-files=$(grep -l "^test " examples/*.tile tests/run/*.tile stdlib/*.tile)
+files=$(grep -l "^test " examples/*.tile tests/run/*.tile stdlib/*.tile tests/gpu/meetings.tile)
 bad=0
 
 # each NAME COMMAND..: runs the command once per file, $f in it; counts the files that failed.
