@@ -16,12 +16,13 @@ TABLE = {
     "jit/cache": {"lang", "jit/cache"},
     "jit/engine": PHASES,
     "jit/api": {"lang", "jit/engine", "jit/api", "include"},
-    "tools": {"include", "tools"},
+    "tools": {"include", "tools", "tools/edit"},
+    "tools/edit": {"tools/edit"},
     "examples": {"include", "examples"},
     "stdlib": set(),
 }
 # Libraries that are neither the standard library nor the system's own headers, and the folders that may name them.
-LIBRARIES = {"nlohmann": {"tools"}, "llvm": {"jit/cpu"}}
+LIBRARIES = {"nlohmann": {"tools", "tools/edit"}, "llvm": {"jit/cpu"}}
 CODE = (".h", ".hpp", ".cpp", ".c", ".cc", ".inc", ".def", ".re", ".yy")
 LINE = re.compile(r'^\s*(?:%\s*)?#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 STANDARD = re.compile(r"^[a-z_0-9]+(\.h)?$")  # <vector>, <stdint.h>, <unistd.h>; not <llvm/...>, <fmt/...>
@@ -32,7 +33,7 @@ STANDARD_C = {"stddef.h", "stdint.h"}
 
 def folder_of(path):
     parts = path.split("/")
-    return "/".join(parts[:2]) if parts[0] == "jit" else parts[0]
+    return "/".join(parts[:2]) if parts[0] == "jit" or parts[:2] == ["tools", "edit"] else parts[0]
 
 
 def check(root):
@@ -90,6 +91,7 @@ def try_checker():
         ("jit/api/a.cpp", '#include "parser/parse.h"', False), ("jit/api/b.cpp", '#include "tegula/tegula.h"', True),
         ("tools/tool.h", '#include "tegula/tegula.hpp"', True), ("tools/a.cpp", '#include "tool.h"', True),
         ("tools/b.cpp", '#include "jit/engine/engine.h"', False), ("tools/c.cpp", '#include "../lang/a.h"', False),
+        ("tools/edit/a.cpp", '#include "../tool.h"', False), ("tools/repl/a.cpp", '#include "../tool.h"', True),
         ("tools/d.cpp", "#include <nlohmann/json.hpp>", True), ("jit/cpu/a.cpp", "#include <llvm/IR/IRBuilder.h>", True),
         ("jit/engine/b.cpp", "#include <llvm/IR/IRBuilder.h>", False), ("lower/a.cpp", "#include <nlohmann/json.hpp>", False),
         ("stdlib/a.h", "", False), ("jit/other/a.cpp", "", False), ("examples/host.c", "#include <tegula/tegula.h>", True), ("sema/b.cpp", "#include <tegula/tegula.h>", False),

@@ -2,7 +2,7 @@
 import os, re, time
 import pexpect, pyte
 
-WIDTH, HEIGHT, PATIENCE = 120, 40, 20
+WIDTH, HEIGHT, PATIENCE = 120, 40, 60  # seconds; machines that do other things, too, are slow
 
 
 class Terminal:

@@ -1,9 +1,12 @@
 // The console's editor without a terminal: keys from bytes, texts from keys, and screens from texts. A small model of a terminal shows what is
 // painted.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <utf8proc.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -357,6 +360,23 @@ TEST(EditHistory, File) {
     EXPECT_EQ(History(path).entries()[0], "entry 2000");
     std::ifstream kept(path);
     EXPECT_EQ(std::count(std::istreambuf_iterator<char>(kept), {}, '\n'), static_cast<long>(History::kMost));
+    // A disk that is full: what was there stays whole.
+    rlimit found{}, full{};
+    ::getrlimit(RLIMIT_FSIZE, &found);
+    full = {std::filesystem::file_size(path) + 3, found.rlim_max};
+    const auto before = ::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &full);
+    {
+        History crowded(path);
+        crowded.add("too much");
+        EXPECT_TRUE(crowded.take_note().find("large") != std::string::npos);
+        crowded.add("more");
+        EXPECT_EQ(crowded.take_note(), "");
+        EXPECT_EQ(crowded.entries().back(), "more");
+    }
+    ::setrlimit(RLIMIT_FSIZE, &found);
+    ::signal(SIGXFSZ, before);
+    EXPECT_EQ(History(path).entries().back(), "entry 11999");
     for (const char* bad : {"/proc/no/history", "/dev/null", "/"}) {
         History none(bad);
         EXPECT_NE(none.take_note(), "") << bad;
@@ -503,9 +523,13 @@ public:
 };
 
 TEST(EditScreen, AnyKeysOnAnyScreen) {
-    // 100,000 streams of bytes; every screen is compared.
+#if defined(__SANITIZE_ADDRESS__)
+    constexpr uint64_t kSeeds = 200;
+#else
+    constexpr uint64_t kSeeds = 2'000;  // 100,000 streams of bytes; every screen is compared
+#endif
     const std::vector<std::string> past{"let x = 1", "kernel f() {\n    a\n}", "\u4e16 \x01 \xff"};
-    for (uint64_t seed = 0; seed < 2'000 && !HasFailure(); ++seed) {
+    for (uint64_t seed = 0; seed < kSeeds && !HasFailure(); ++seed) {
         Chaos chaos(seed);
         Typist typist(past);
         Painter painter(seed % 8 != 0);

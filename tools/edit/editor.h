@@ -83,7 +83,7 @@ private:
 /// Gives the terminal back as it was before `read`. Signal handlers may call it, at any time.
 void restore_terminal();
 
-/// $XDG_STATE_HOME/tegula/history, else ~/.local/state/tegula/history; empty without either.
+/// $XDG_STATE_HOME/tegula/history, else ~/.local/state/tegula/history; without either a path of which `take_note` says so.
 std::string default_history();
 
 }  // namespace tegula_tool::edit

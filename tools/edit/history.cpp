@@ -18,6 +18,7 @@ namespace tegula_tool::edit {
 
 namespace {
 
+constexpr std::string_view kNoHome = "$HOME";
 constexpr off_t kMostBytes = 64 << 20;  ///< of a file that is read: more is no history of a person
 
 /// A descriptor that closes itself.
@@ -79,10 +80,11 @@ std::string default_history() {
     const char* state = std::getenv("XDG_STATE_HOME");
     if (state && *state == '/') return std::string(state) + "/tegula/history";
     const char* home = std::getenv("HOME");
-    return home && *home == '/' ? std::string(home) + "/.local/state/tegula/history" : std::string();
+    return (home && *home == '/' ? std::string(home) : std::string(kNoHome)) + "/.local/state/tegula/history";
 }
 
 History::History(std::string path) : path_(std::move(path)) {
+    if (path_.starts_with(kNoHome)) give_up("HOME is not set");
     if (!path_.empty()) read();
 }
 
