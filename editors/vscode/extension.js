@@ -1,0 +1,58 @@
+// Starts `tegula lsp` and shows what kernels compile to. Everything else is the server's.
+const vscode = require('vscode');
+const { LanguageClient } = require('vscode-languageclient/node');
+
+let client;
+
+function settings() {
+  const own = vscode.workspace.getConfiguration('tegula');
+  return { importRoot: own.get('importRoot'), arch: own.get('arch'), hints: own.get('hints') };
+}
+
+async function start() {
+  const own = vscode.workspace.getConfiguration('tegula');
+  const log = own.get('log');
+  const server = { command: own.get('command'), args: log ? ['lsp', '--log', log] : ['lsp'] };
+  client = new LanguageClient('tegula', 'Tegula', server, {
+    documentSelector: [{ language: 'tile' }],
+    initializationOptions: settings(),
+    synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher('**/*.tile') }
+  });
+  await client.start();
+}
+
+// The text of a stage beside the source, made anew when the source is saved.
+async function showArtifact(texts) {
+  const editor = vscode.window.activeTextEditor;
+  if (!editor || editor.document.languageId !== 'tile') return;
+  const arch = settings().arch;
+  const kind = await vscode.window.showQuickPick(['ir', 'ir:final', `explain@${arch}`, `cuda@${arch}`, `ptx@${arch}`, 'asm', `resources@${arch}`]);
+  const symbols = await vscode.commands.executeCommand('vscode.executeDocumentSymbolProvider', editor.document.uri);
+  const kernels = (symbols || []).filter(s => /^kernel\b/.test(s.detail || '') || s.kind === vscode.SymbolKind.Function).map(s => s.name);
+  const kernel = kind && (kernels.length > 1 ? await vscode.window.showQuickPick(kernels) : kernels[0]);
+  if (!kernel) return;
+  const uri = vscode.Uri.parse(`tegula-artifact:/${kernel}/${kind.replace(/[:@]/g, '-')}`);
+  texts.wanted.set(uri.toString(), { textDocument: { uri: editor.document.uri.toString() }, kernel, kind });
+  texts.changed.fire(uri);
+  await vscode.window.showTextDocument(uri, { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true });
+}
+
+async function activate(context) {
+  const texts = { wanted: new Map(), changed: new vscode.EventEmitter() };
+  context.subscriptions.push(
+    vscode.workspace.registerTextDocumentContentProvider('tegula-artifact', {
+      onDidChange: texts.changed.event,
+      provideTextDocumentContent: uri =>
+        client.sendRequest('tegula/artifact', texts.wanted.get(uri.toString())).then(answer => answer.text, error => error.message)
+    }),
+    vscode.workspace.onDidSaveTextDocument(() => texts.wanted.forEach((_, uri) => texts.changed.fire(vscode.Uri.parse(uri)))),
+    vscode.workspace.onDidChangeConfiguration(event => {
+      if (event.affectsConfiguration('tegula')) client.sendNotification('workspace/didChangeConfiguration', { settings: { tegula: settings() } });
+    }),
+    vscode.commands.registerCommand('tegula.showArtifact', () => showArtifact(texts)),
+    vscode.commands.registerCommand('tegula.restart', () => client.restart())
+  );
+  await start();
+}
+
+module.exports = { activate, deactivate: () => client && client.stop() };
