@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "files.h"
 #include "terminal.h"
 
 namespace tegula_tool {
@@ -35,12 +36,48 @@ std::string place(const json& span) {
            ": ";
 }
 
-json region(const json& span) {
-    return {{"startLine", span["line"]}, {"startColumn", span["column"]}, {"endLine", span["end_line"]}, {"endColumn", span["end_column"]}};
-}
+/// The texts that places lie in, which SARIF counts characters of; we count bytes.
+class Texts {
+public:
+    json region(const json& span) {
+        const std::string file = span["file"];
+        return {{"startLine", span["line"]},
+                {"startColumn", character(file, span["line"], span["column"])},
+                {"endLine", span["end_line"]},
+                {"endColumn", character(file, span["end_line"], span["end_column"])}};
+    }
+    json location(const json& span) { return {{"physicalLocation", {{"artifactLocation", {{"uri", uri(span["file"])}}}, {"region", region(span)}}}}; }
+    static std::string uri(const std::string& path);
+
+private:
+    std::map<std::string, std::vector<std::string>> lines_;
+
+    const std::vector<std::string>& lines_of_file(const std::string& file) {
+        const auto [at, is_new] = lines_.try_emplace(file);
+        std::string error;
+        constexpr uint64_t kMost = uint64_t{16} << 20;
+        const auto text = is_new ? read_file(file, kMost, error) : std::nullopt;
+        for (size_t begin = 0; text && begin <= text->size();) {
+            const size_t end = std::min(text->find('\n', begin), text->size());
+            at->second.push_back(text->substr(begin, end - begin));
+            begin = end + 1;
+        }
+        return at->second;
+    }
+    /// The column in characters; in bytes where the text cannot be read again.
+    int64_t character(const std::string& file, int64_t line, int64_t column) {
+        const std::vector<std::string>& lines = lines_of_file(file);
+        if (line < 1 || static_cast<size_t>(line) > lines.size()) return column;
+        const std::string& text = lines[static_cast<size_t>(line - 1)];
+        int64_t count = 1;
+        for (size_t i = 0; i < std::min(text.size(), static_cast<size_t>(column - 1)); ++i)
+            count += (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
+        return count;
+    }
+};
 
 /// A path as a relative or `file` URI: all but the characters that need no escape is escaped.
-std::string uri(const std::string& path) {
+std::string Texts::uri(const std::string& path) {
     static constexpr char kHex[] = "0123456789ABCDEF";
     std::string out = path.starts_with('/') ? "file://" : "";
     for (const char c : path) {
@@ -54,8 +91,6 @@ std::string uri(const std::string& path) {
     }
     return out;
 }
-
-json location(const json& span) { return {{"physicalLocation", {{"artifactLocation", {{"uri", uri(span["file"])}}}, {"region", region(span)}}}}; }
 
 }  // namespace
 
@@ -74,6 +109,7 @@ std::string gnu_text(const std::string& json_lines) {
 
 std::string sarif_text(const std::string& json_lines, const std::string& version) {
     json results = json::array(), rules = json::array();
+    Texts texts;
     std::map<std::string, size_t> known;
     for (const json& d : lines_of(json_lines)) {
         const std::string code = d["code"].get<std::string>().empty() ? "tegula" : d["code"].get<std::string>();
@@ -87,18 +123,23 @@ std::string sarif_text(const std::string& json_lines, const std::string& version
         for (const json& note : d["notes"]) text += "\n" + note.get<std::string>();
         json result = {{"ruleId", code}, {"ruleIndex", rule->second}, {"level", d["level"]}, {"message", {{"text", text}}}};
         result["locations"] = json::array();
-        if (const json* at = primary(d)) result["locations"].push_back(location(*at));
+        if (const json* at = primary(d)) result["locations"].push_back(texts.location(*at));
         for (const json& span : d["spans"]) {
             if (span["primary"].get<bool>()) continue;
-            json related = location(span);
+            json related = texts.location(span);
             related["message"] = {{"text", span["label"]}};
             result["relatedLocations"].push_back(related);
         }
-        for (const json& fix : d["fixes"])
-            result["fixes"].push_back({{"description", {{"text", "replace with `" + fix["text"].get<std::string>() + "`"}}},
-                                       {"artifactChanges",
-                                        {{{"artifactLocation", {{"uri", uri(fix["file"])}}},
-                                          {"replacements", {{{"deletedRegion", region(fix)}, {"insertedContent", {{"text", fix["text"]}}}}}}}}}});
+        std::map<std::string, json> edits;  // of one change, by file
+        std::string description;
+        for (const json& fix : d["fixes"]) {
+            edits[fix["file"]].push_back({{"deletedRegion", texts.region(fix)}, {"insertedContent", {{"text", fix["text"]}}}});
+            description += (description.empty() ? "write `" : ", `") + fix["text"].get<std::string>() + "`";
+        }
+        json changes = json::array();
+        for (const auto& [file, replacements] : edits)
+            changes.push_back({{"artifactLocation", {{"uri", Texts::uri(file)}}}, {"replacements", replacements}});
+        if (!changes.empty()) result["fixes"] = {{{"description", {{"text", description}}}, {"artifactChanges", changes}}};
         results.push_back(std::move(result));
     }
     json run = {{"tool", {{"driver", {{"name", "tegula"}, {"version", version}, {"rules", rules}}}}},
