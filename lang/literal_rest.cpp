@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <string>
 
 namespace tegula {
@@ -43,10 +44,36 @@ Digits parse(std::string_view text, bool hexadecimal) {
     return out;
 }
 
+/// The same of a decimal number of few digits, which are most; nullopt: it is none.
+std::optional<int> rest_of_short(std::string_view text, double value) {
+    constexpr size_t kDigits = 18;  // 10^18 < 2^60: products with 53 and 63 bits more fit into 128
+    constexpr int kBits = 53, kShift = 63;
+    __int128 number = 0, scale = 1;
+    bool fraction = false;
+    if (text.size() > kDigits) return std::nullopt;
+    for (const char c : text) {
+        if (c != '.' && (c < '0' || c > '9')) return std::nullopt;
+        if (c == '.') {
+            fraction = true;
+            continue;
+        }
+        number = 10 * number + (c - '0');
+        if (fraction) scale *= 10;
+    }
+    int exponent = 0;
+    auto bits = static_cast<__int128>(std::ldexp(std::frexp(value, &exponent), kBits));
+    int shift = kBits - exponent;
+    for (; shift > kShift && bits % 2 == 0; --shift) bits /= 2;
+    if (shift < 0 || shift > kShift) return std::nullopt;
+    const __int128 exact = number << shift, nearest = bits * scale;
+    return exact < nearest ? -1 : exact > nearest;
+}
+
 }  // namespace
 
 int literal_rest(std::string_view text, double value) {
     if (value == 0 || !std::isfinite(value)) return 0;
+    if (const auto rest = rest_of_short(text, value)) return *rest;
     const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
     char buffer[800];
     const auto end = hexadecimal ? std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::hex)

@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <random>
 #include <set>
 #include <sstream>
 
+#include "lang/literal_rest.h"
 #include "parser/parse.h"
 #include "tests/unit/test_files.h"
 
@@ -316,4 +319,20 @@ TEST(hostile, every_prefix_of_a_program_is_handled) {
 }
 
 }  // namespace
+// Numbers of few digits are compared as integers, all others as digits: with an exponent, which keeps the number, the other way is taken.
+TEST(Literals, BothWaysOfComparingAgree) {
+    std::mt19937_64 random(5);
+    int signs[3] = {};
+    for (int i = 0; i < 20'000; ++i) {
+        std::string text = std::to_string(random() % (i % 3 ? 1'000'000'007 : 10));
+        if (i % 5) text += "." + std::string(random() % 6, '0') + std::to_string(random() % 100'000);
+        double value = 0;
+        std::from_chars(text.data(), text.data() + text.size(), value);
+        const int rest = literal_rest(text, value);
+        ++signs[rest + 1];
+        ASSERT_EQ(rest, literal_rest(text + "e0", value)) << text;
+    }
+    for (const int count : signs) EXPECT_GT(count, 1000);
+}
+
 }  // namespace tegula
