@@ -79,6 +79,16 @@ void find_callee(const Tokens& tokens, WordPlace& place) {
     end = before_list(tokens, end, closes_angle, opens_angle);
     place.callee = chain_before(tokens, end);
     place.begins_argument = open + 1 == tokens.size() || tokens.back().kind == T::COMMA;
+    size_t first = open + 1;
+    int depth = 0;
+    for (size_t i = open + 1; i < tokens.size(); ++i) {
+        const int kind = tokens[i].kind;
+        const bool opens = kind == T::LPAREN || kind == T::LBRACKET || kind == T::LBRACE || kind == T::SET_OPEN || kind == T::GENERIC_OPEN;
+        const bool closes = kind == T::RPAREN || kind == T::RBRACKET || kind == T::RBRACE || kind == T::GENERIC_CLOSE;
+        depth += opens ? 1 : closes ? -1 : 0;
+        if (kind == T::COMMA && depth == 0) ++place.argument, first = i + 1;
+    }
+    if (first + 1 < tokens.size() && is_word(tokens[first].kind) && tokens[first + 1].kind == T::ASSIGN) place.argument_name = tokens[first].text;
 }
 
 WordPlace::Kind kind_behind(const Tokens& tokens, const WordPlace& place) {

@@ -14,6 +14,8 @@ struct WordPlace {
     std::vector<std::string_view> callee;  ///< what the innermost open bracket calls or instantiates; empty: nothing
     bool instantiates = false;             ///< the bracket is `<`
     bool begins_argument = false;          ///< the word comes first in an argument
+    size_t argument = 0;                   ///< arguments of the callee that are complete
+    std::string_view argument_name;        ///< that the open one is given by
     bool begins_statement = false;
     bool follows_operand = false;  ///< the token before it ends an expression
 };

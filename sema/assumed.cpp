@@ -147,6 +147,7 @@ Value Elaborator::assumed_param(const ast::Param& p, const std::vector<std::stri
 void Elaborator::assumed_call(const Module& module, const ast::FnItem& fn, const Assumption& a) {
     stack_base_ = static_cast<const char*>(__builtin_frame_address(0));
     assumed_ = true;
+    recorder_ = module.recorder;
     Instance made;
     instance_ = &made;
     made.fn = std::make_unique<ir::Function>(types_);
@@ -158,6 +159,7 @@ void Elaborator::assumed_call(const Module& module, const ast::FnItem& fn, const
     for (const ast::GenericParam& p : fn.generics) {
         const std::string_view bound = p.bound ? base_name(*p.bound) : std::string_view();
         define(*scope_, p.name.text, bound == "int" ? integer_value(a.number, p.name.span) : assumed_format(bound, a, p.name.span));
+        record(p.name.span, scope_->find(p.name.text)->value);
     }
     std::vector<std::string_view> of_tensors, of_tiles;
     for (const ast::Param& p : fn.params)
@@ -171,6 +173,7 @@ void Elaborator::assumed_call(const Module& module, const ast::FnItem& fn, const
         if (p.type) plain.type = &plain_type(fn, *p.type);
         params.push_back(assumed_param(plain, of_tensors, a));
         define(*scope_, p.name.text, params.back());
+        record(p.name.span, params.back());
     }
     const size_t first_inst = made.fn->inst_count();
     const Value meaning = run_body(fn, fn.name.span);

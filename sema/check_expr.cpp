@@ -90,6 +90,32 @@ bool Checker::known(std::string_view name) const {
 
 void Checker::name(std::string_view text, Span span) {
     if (!known(text) && !reported_.contains(text)) unknown(text, span);
+    used(text, span);
+}
+
+/// Tells the recorder what a name stands for: what is local, of the module, an import, or of its prelude.
+void Checker::used(std::string_view text, Span at) const {
+    if (!module_.recorder) return;
+    if (const Known* k = find(text)) return record(at, k->span);
+    if (const ast::Item* item = module_.find(text)) return record(at, item->name.span);
+    for (const Module::Import& i : module_.imports)
+        if (i.alias == text && i.item) return record(at, i.item->name.span);
+    if (is_builtin(text)) return;
+    for (const auto& p : module_.prelude)
+        if (p->has(text)) return record(at, p->module().find(text)->name.span);
+}
+
+/// The same of the names that arguments are given by.
+void Checker::used_names(const ast::Item& item, std::span<const ast::Arg> args) const {
+    if (!module_.recorder) return;
+    const auto among = [&](const auto& declared) {
+        for (const ast::Arg& a : args)
+            for (const auto& d : declared)
+                if (!a.name.text.empty() && d.name.text == a.name.text) record(a.name.span, d.name.span);
+    };
+    if (item.kind == ast::ItemKind::fn) among(static_cast<const ast::FnItem&>(item).params);
+    if (item.kind == ast::ItemKind::kernel) among(static_cast<const ast::KernelItem&>(item).params);
+    if (item.kind == ast::ItemKind::struct_) among(static_cast<const ast::StructItem&>(item).fields);
 }
 
 void Checker::unknown(std::string_view text, Span span) {
@@ -168,6 +194,7 @@ void Checker::arguments(std::span<const ast::Arg> args, std::span<const ast::Gen
         const auto at = name.empty() ? params.begin() + static_cast<ptrdiff_t>(std::min(i, params.size()))
                                      : std::ranges::find(params, name, [](const ast::GenericParam& p) { return p.name.text; });
         const bool known = at != params.end() && at->bound;
+        if (at != params.end() && !name.empty()) record(args[i].name.span, at->name.span);
         if (const WordKind* kind = known ? find_word_kind(base_name(*at->bound)) : nullptr)
             word(*args[i].value, kind);
         else
@@ -263,6 +290,7 @@ void Checker::launch(const ast::KernelItem& kernel, const ast::CallExpr& e) {
 void Checker::call_signature(const ast::CallExpr& e) {
     if (const ast::Item* item = item_of(*e.callee)) {
         std::vector<std::pair<std::string_view, bool>> params;
+        used_names(*item, e.args);
         if (module_.recovery.broken.contains(item)) return;
         if (item->kind == ast::ItemKind::kernel && in_host_) {
             launch(static_cast<const ast::KernelItem&>(*item), e);
@@ -330,7 +358,8 @@ void Checker::member(const ast::MemberExpr& e) {
         const std::string_view alias = ast::as<ast::NameExpr>(e.base).name;
         for (const Module::Import& i : module_.imports) {
             if (i.alias != alias || find(alias) || !i.module) continue;
-            if (i.module->find(e.member.text)) return;
+            if (i.item) record(e.base->span, i.item->name.span);
+            if (const ast::Item* item = i.module->find(e.member.text)) return record(e.member.span, item->name.span);
             std::vector<std::string_view> names = i.module->item_names();
             std::sort(names.begin(), names.end());
             Diagnostic& d = diags_.report(Diag::unknown_member, e.member.span, {"module `" + i.module->name + "`", std::string(e.member.text)});

@@ -58,6 +58,7 @@ void index_names(Module& module_, DiagSink& diags_) {
 
 void Checker::declare(const ast::Name& n, Symbol symbol, bool fresh) {
     if (n.text == "_") return;
+    record(n.span, n.span);
     const auto [it, added] = scopes_.back().emplace(n.text, Known{symbol, n.span});
     if (added) return;
     if (fresh) {
@@ -198,6 +199,8 @@ void Checker::kernel_clauses(const ast::KernelItem& k) {
                 Diagnostic& d = diags_.report(Diag::unknown_name, c.name.span, {std::string(c.name.text)});
                 d.notes.push_back(tune ? "`tune` lists choices for generic parameters of the kernel" : "`dispatch` splits an extent of the kernel");
                 suggest_spelling(d, c.name.text, c.name.span, names);
+            } else {
+                used(c.name.text, c.name.span);
             }
             const auto same = [&](const ast::TuneChoice& b) { return b.name.text == c.name.text; };
             const ast::TuneChoice& first = *std::find_if(choices.begin(), choices.end(), same);
@@ -220,7 +223,14 @@ void Checker::kernel_clauses(const ast::KernelItem& k) {
 /// Declares the extents, and reports those to which no dimension gives a value once the others are known.
 void Checker::extents(const ast::KernelItem& k) {
     const std::vector<std::string_view> all = extent_names(module_, k);
-    for (const std::string_view e : all) scopes_.back().emplace(e, Known{Symbol::constant, k.name.span});
+    const auto first_place = [&](std::string_view extent) {
+        for (const ast::Param& p : k.params)
+            if (p.type)
+                for (const ast::Name& n : names_in(*p.type))
+                    if (n.text == extent) return n.span;
+        return k.name.span;
+    };
+    for (const std::string_view e : all) scopes_.back().emplace(e, Known{Symbol::constant, first_place(e)});
     std::set<std::string_view> open(all.begin(), all.end());
     std::vector<std::pair<const ast::Expr*, std::vector<ast::Name>>> dimensions;
     for (const ast::Param& p : k.params)
@@ -277,9 +287,8 @@ void Checker::layout(const ast::LayoutItem& l) {
         declare(d.name, Symbol::constant, true);
         const std::string_view extent = d.extent ? base_name(*d.extent) : std::string_view();
         if (!extent.empty() && !known(extent))
-            scopes_.back().emplace(extent, Known{Symbol::constant, d.name.span});
-        else
-            optional(d.extent);
+            scopes_.back().emplace(extent, Known{Symbol::constant, d.extent->span});
+        optional(d.extent);
     }
     l.dims.empty() ? layout_expr(*l.value) : expr(*l.value);
     optional(l.extents);
@@ -404,6 +413,7 @@ bool check_module(Module& module, TypeTable& types, DiagSink& diags, const std::
     Limits limits;
     limits.cancel = cancel;
     Elaborator e(types, limits, diags);
+    e.listen(module.recorder);
     for (const ast::Item* item : module.ast->items) {
         const bool value = item->kind == ast::ItemKind::const_ || item->kind == ast::ItemKind::type || item->kind == ast::ItemKind::struct_ ||
                            item->kind == ast::ItemKind::layout;

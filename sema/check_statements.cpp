@@ -129,6 +129,7 @@ void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
     if (e->kind != ast::ExprKind::name) return expr(*e);
     const std::string text(ast::as<ast::NameExpr>(e).name);
     const Known* k = find(text);
+    used(text, e->span);
     if (!k) {
         if (!known(text)) return name(ast::as<ast::NameExpr>(e).name, e->span);
         if (!in_host_) diags_.report(Diag::assign_immutable, target.span, {text, "not a variable"});

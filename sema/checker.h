@@ -65,6 +65,11 @@ private:
     void call(const ast::CallExpr& e);
     void call_signature(const ast::CallExpr& e);
     void unknown(std::string_view text, Span span);
+    void used(std::string_view text, Span at) const;
+    void used_names(const ast::Item& item, std::span<const ast::Arg> args) const;
+    void record(Span at, Span declared) const {
+        if (module_.recorder) module_.recorder->use(at, declared);
+    }
     void launch(const ast::KernelItem& kernel, const ast::CallExpr& e);
     void arguments(std::span<const ast::Arg> args);
     void arguments(std::span<const ast::Arg> args, std::span<const ast::GenericParam> params);

@@ -428,6 +428,7 @@ Value Elaborator::item_value(const Module& module, const ast::Item& item) {
         v = item_value_uncached(module, item);
     }
     evaluating_.pop_back();
+    if (module.recorder == recorder_) record(item.name.span, v);
     item_cache_[&item] = v;
     return v;
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lang/ptx_text.h"
+#include "sema/recorder.h"
 #include "sema/sema.h"
 #include "sema/signature.h"
 #include "sema/value.h"
@@ -123,6 +124,7 @@ public:
     bool step(Span span, uint64_t n = 1);
     /// Value of a module item (const evaluated once, type/layout/struct resolved, fn as function value).
     Value item_value(const Module& module, const ast::Item& item);
+    void listen(Recorder* recorder) { recorder_ = recorder; }
 
     // ---- assumed.cpp ----
     /// Elaborates a function without a call, with what the assumption says of callers.
@@ -405,6 +407,13 @@ public:
     Value static_code(FormatId elem, uint64_t code, Span span);
     Value extreme_value(const Call& call, bool largest);
 
+    // ---- recorder.cpp ----
+    std::string fact_of(const Value& v);
+    /// Tells the recorder what the name at `at` is.
+    void record(Span at, const Value& v);
+    void record_field(const Value& structure, const ast::Name& member);
+    void record_generics(const ast::FnItem& fn, const Scope& scope, Span callee_end);
+
     template <class... Args>
     Value error(Diag id, Span span, Args... args) {
         note_hidden(diags_.report(id, span, {std::string(args)...}));
@@ -576,6 +585,8 @@ private:
     const HostResolver* resolver_ = nullptr;
     HostExpression* host_ = nullptr;
     Instance* instance_ = nullptr;
+    Recorder* recorder_ = nullptr;  ///< of the module whose text is elaborated
+    Span callee_end_;               ///< of the call that comes next: the recorder hears there what it deduces
     uint64_t steps_ = 0;
     struct Outside {  ///< what is known of a part's elements outside of its tensor
         ir::ValueId inside;

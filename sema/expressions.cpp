@@ -81,6 +81,7 @@ Value Elaborator::expr(const ast::Expr& e) {
         case ast::ExprKind::name: {
             Value v = lookup(ast::as<ast::NameExpr>(&e).name, e.span);
             v.span = e.span;
+            record(e.span, v);
             return v;
         }
         case ast::ExprKind::member:
@@ -221,7 +222,11 @@ Value Elaborator::member(const ast::MemberExpr& e) {
         case Value::structure: {
             std::vector<std::string_view> names;
             for (size_t i = 0; i < base.decl->fields.size() && i < base.items.size(); ++i) {
-                if (base.decl->fields[i].name.text == e.member.text) return base.items[i];
+                if (base.decl->fields[i].name.text == e.member.text) {
+                    record_field(base, e.member);
+                    record(e.member.span, base.items[i]);
+                    return base.items[i];
+                }
                 names.push_back(base.decl->fields[i].name.text);
             }
             return unknown(names);
@@ -310,6 +315,7 @@ Value Elaborator::call_value(Value callee, const ast::CallExpr& e) {
             return apply(op, std::move(args), e.span);
         }
         case Value::function:
+            if (recorder_ && callee.generics.empty()) callee_end_ = {e.callee->span.file, e.callee->span.end, e.callee->span.end};
             return call_function(callee, std::move(args), std::move(named), e.span);
         case Value::lambda:
             if (!named.empty()) return error(Diag::bad_arguments, e.span, "a lambda", "arguments have no names");

@@ -87,6 +87,7 @@ bool Elaborator::deduce(std::string_view owner, Generics params, const std::vect
 }
 
 Value Elaborator::call_function(const Value& function, std::vector<Value> args, std::vector<std::pair<std::string_view, Value>> named, Span span) {
+    const Span callee_end = std::exchange(callee_end_, {});
     if (too_deep(span) || !step(span, kCallSteps) || any_poison(args, named) || !function.fn || !function.home) return poison(span);
     const ast::FnItem& fn = *function.fn;
     if (function.home->recovery.broken.contains(&fn)) return poison(span);
@@ -105,6 +106,7 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
     for (size_t i = 0; i < fn.params.size(); ++i)
         if ((*given)[i] && fn.params[i].type) pairs.push_back({&plain_type(fn, *fn.params[i].type), &*(*given)[i]});
     if (!deduce(fn.name.text, fn.generics, pairs, scope, span)) return poison(span);
+    record_generics(fn, *scope, callee_end);
 
     std::string context = "in function `" + std::string(fn.name.text);
     for (size_t i = 0; i < fn.generics.size(); ++i) {
@@ -177,7 +179,10 @@ Value Elaborator::call_lambda(const Value& lambda, std::vector<Value> args, Span
     }
     ++depth_;
     const ScopeSwitch in(scope_, make_scope(lambda.scope));
-    for (size_t i = 0; i < args.size(); ++i) define(*scope_, e.params[i].text, std::move(args[i]));
+    for (size_t i = 0; i < args.size(); ++i) {
+        record(e.params[i].span, args[i]);
+        define(*scope_, e.params[i].text, std::move(args[i]));
+    }
     Value result = expr(*e.body);
     --depth_;
     return result;

@@ -141,6 +141,7 @@ bool Elaborator::host_result(Value& v, Span span, HostOperand& out, std::vector<
 void Elaborator::enter_host(const Module& module, const HostResolver& resolver) {
     stack_base_ = static_cast<const char*>(__builtin_frame_address(0));
     resolver_ = &resolver;
+    recorder_ = module.recorder;
     auto root = module_scope(module);
     host_root_ = root.get();
     scope_ = make_scope(root);

@@ -49,6 +49,7 @@ Value Elaborator::index_form(const ast::IndexFormExpr& e) {
         for (int after = static_cast<int>(d) + 1; after < rank; ++after) shape.push(1);
         form_indices_.push_back(ir().iota(id_of(Fmt::i64), shape, 0));
         define(*scope, e.binders[d].name.text, tile(form_indices_.back(), e.binders[d].name.span));
+        record(e.binders[d].name.span, tile(form_indices_.back(), e.binders[d].name.span));
     }
     const ScopeSwitch in_body(scope_, scope);
     const Restore restore(form_rank_, rank);

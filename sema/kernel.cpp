@@ -58,6 +58,7 @@ bool Elaborator::bind_generics(const ast::KernelItem& item, const StaticValues& 
         Value v = value_of(it->second, scope, p.name.span);
         ok &= check_generic(p, v, p.name.span);
         define(*scope, p.name.text, v);
+        record(p.name.span, v);
     }
     return ok;
 }
@@ -243,6 +244,7 @@ std::vector<ir::Hint> Elaborator::hints(std::span<const ast::Attribute> attribut
 
 std::optional<Instance> Elaborator::kernel(const Module& module, const ast::KernelItem& item, const StaticValues& generics) {
     const size_t errors = diags_.error_count();
+    recorder_ = module.recorder;
     stack_base_ = static_cast<const char*>(__builtin_frame_address(0));
     diags_.push_context("in instance " + instance_text(item.name.text, generics, types_));
     Instance out;
@@ -276,6 +278,7 @@ std::optional<Instance> Elaborator::kernel(const Module& module, const ast::Kern
     for (size_t i = 0; ok && i < item.params.size(); ++i) {
         const Local* l = scope_->find(item.params[i].name.text);
         if (l && l->value.kind == Value::tensor) tensor_extents(*tensor_form(*item.params[i].type), out.params[i], *l->value.tensor_ref);
+        if (l) record(item.params[i].name.span, l->value);
     }
     if (ok) {
         kernel_clauses(item);

@@ -26,6 +26,7 @@
 namespace tegula::sema {
 
 struct Module;
+class Recorder;
 
 /// A module that others see without importing it. Its names are known before it is loaded: only who needs an item loads it.
 class Prelude {
@@ -69,6 +70,7 @@ struct Module {
     std::vector<std::unique_ptr<const Prelude>> prelude;  ///< searched last: std.math and friends, visible without import
     std::unordered_map<std::string_view, const ast::Item*> names;
     Recovery recovery;
+    Recorder* recorder = nullptr;  ///< hears of the names of its text while it is checked; null: nobody does
     /// Null where there is no such item. May parse it first (modules of the library).
     virtual const ast::Item* find(std::string_view item) const {
         auto it = names.find(item);

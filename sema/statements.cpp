@@ -32,6 +32,7 @@ Value flag_value(bool set) {
 
 void Elaborator::declare(std::string_view name, Value v, bool is_var, Span span) {
     if (name == "_") return;
+    record(span, v);
     auto local = std::make_shared<Local>();
     local->name = name;
     local->value = std::move(v);
@@ -155,6 +156,7 @@ void Elaborator::assign_place(const ast::Expr& target, const Value& value, ast::
     Value* place = &local->value;
     for (const ast::Name* member : path) {
         if (place->kind == Value::poison) return;
+        record_field(*place, *member);
         Value* next = find_member(*place, member->text);
         if (!next) {
             error(Diag::unknown_member, member->span, describe(*place), member->text);

@@ -40,6 +40,7 @@ struct Options {
     std::string filter, emit = "ir", code, shell, page, directory, task = "stats", condition, format = "text";
     std::string budget = "20s", tuned;
     uint64_t jobs = 0;
+    std::string log;  ///< lsp
     double patience = 0;  ///< seconds for each command of reduce and bisect; 0: the usual
     bool check_only = false;
 };

@@ -95,5 +95,6 @@ int reduce_file(Session& session);
 int bisect_file(Session& session);
 int show_completions(Session& session);
 int show_manual(Session& session);
+int serve_editor(Session& session);
 
 }  // namespace tegula_tool

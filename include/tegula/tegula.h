@@ -107,7 +107,7 @@ TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_
 /* `options` may be NULL for defaults. Engines are independent; any number may exist. */
 TEGULA_API tegula_status tegula_engine_new(const tegula_engine_options* options, tegula_engine** engine, tegula_diags** diags);
 /* `handle`: an engine, a session, or a job (tegula_prepare_async), which ends as soon as that is possible, for good; on == 0 changes nothing for it.
- * A session, on != 0: ends its evaluation in progress, loading and checking included, and refuses new ones until on == 0.
+ * A session (a workspace), on != 0: ends its evaluation (its call) in progress, loading and checking included, and refuses new ones until on == 0.
  * An engine, on != 0: ends every run in progress of this engine with TEGULA_E_CANCELLED, and refuses new ones the same way (nothing is written) until
  * on == 0 allows runs again. Runs are launches, prepares, tests, benches and artefacts; they end within about 50 ms, compiling for the GPU
  * included: what NVRTC is at goes on behind the scenes until it can be stopped, seconds at most, and the release of the engine waits for it.
@@ -315,6 +315,25 @@ TEGULA_API tegula_status tegula_session_value(tegula_session* session, const cha
                                               tegula_blob** storage, tegula_diags** diags);
 /* The items as a module as they are now, for every function that takes one: launches, tests, artefacts. Later inputs do not change it. */
 TEGULA_API tegula_status tegula_session_module(tegula_session* session, tegula_module** module, tegula_diags** diags);
+
+/* Texts that are being edited, with the files that they import, for language servers: what is wrong with them, and what their words are. A file is
+ * named by its absolute path; imports resolve beside it, and below import_root. After a change only what changed is elaborated again, and what
+ * mentions it. One call at a time, as for sessions; tegula_cancel(workspace, 1) ends the call in progress from any thread. */
+typedef struct tegula_workspace tegula_workspace;
+TEGULA_API tegula_status tegula_workspace_new(tegula_engine* engine, tegula_workspace** workspace, tegula_diags** diags);
+/* The text of a file from now on, also for files that import it. `text` NULL: what is on disk counts, read again whenever it has changed. */
+TEGULA_API tegula_status tegula_workspace_set(tegula_workspace* workspace, const char* path, const char* text, size_t size, tegula_diags** diags);
+/* Answers in JSON (`json` may be NULL; share/tegula/schema/workspace.json) about a file that was set. Places are bytes of texts, `file` says which where
+ * it may be another; files of the library are named "std.nn". `verb`: "diagnostics": what tegula_module_check says of the file, changes as they are
+ * offered; with `text` "settled" each change was tried, which takes longer. Of byte `begin`: "hover": what the word is; "complete": what may stand there;
+ * "signature": of the call around it; "definition", "references" (in all files that were set), "highlights" (in this one): places; "rename": edits that
+ * give what is declared there the name `text` and change no other meaning, or the `problem`; with an empty `text` whether it can have one; "calls": of a
+ * function or kernel; "selections": what encloses it. From `begin` to `end`: "hints": types and generics that the text leaves out. Of the file:
+ * "symbols", "folds", "links", "tokens", "text". */
+TEGULA_API tegula_status tegula_workspace_ask(tegula_workspace* workspace, const char* verb, const char* path, size_t begin, size_t end,
+                                              const char* text, tegula_blob** json, tegula_diags** diags);
+/* The file as a module, for artefacts, tests and launches. */
+TEGULA_API tegula_status tegula_workspace_module(tegula_workspace* workspace, const char* path, tegula_module** module, tegula_diags** diags);
 
 /* Storage size in bytes of a tensor of `type`, `layout` (NULL: row) and extents; block types: of the elements and, in `scales_bytes` (may be
  * NULL), of the scales. */

@@ -594,6 +594,42 @@ private:
     Ref<tegula_session> handle_;
 };
 
+/// Texts that are being edited (tegula.h).
+class Workspace {
+public:
+    Workspace() = default;
+    explicit Workspace(Ref<tegula_workspace> handle) : handle_(std::move(handle)) {}
+    Result<Unit> set(const std::string& path, std::string_view text) const {
+        Ref<tegula_diags> diags;
+        const char* data = text.empty() ? "" : text.data();
+        tegula_status status = tegula_workspace_set(handle_.get(), path.c_str(), data, text.size(), diags.out());
+        return {status, Diagnostics(std::move(diags))};
+    }
+    /// What is on disk counts.
+    Result<Unit> add(const std::string& path) const {
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_workspace_set(handle_.get(), path.c_str(), nullptr, 0, diags.out());
+        return {status, Diagnostics(std::move(diags))};
+    }
+    Result<std::string> ask(const std::string& verb, const std::string& path, size_t begin = 0, size_t end = 0, const std::string& text = {}) const {
+        return detail::text([&](auto** blob, auto** diags) {
+            return tegula_workspace_ask(handle_.get(), verb.c_str(), path.c_str(), begin, end, text.c_str(), blob, diags);
+        });
+    }
+    Result<Module> module(const std::string& path) const {
+        Ref<tegula_module> module;
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_workspace_module(handle_.get(), path.c_str(), module.out(), diags.out());
+        return {status, Diagnostics(std::move(diags)), Module(std::move(module))};
+    }
+    /// Ends the call in progress and refuses others until cancel(false). Async-signal-safe.
+    void cancel(bool on = true) const { tegula_cancel(handle_.get(), on); }
+    tegula_workspace* c() const { return handle_.get(); }
+
+private:
+    Ref<tegula_workspace> handle_;
+};
+
 struct EngineOptions : tegula_engine_options {
     EngineOptions() { tegula_engine_options_init(this, sizeof(tegula_engine_options)); }
 };
@@ -631,6 +667,12 @@ public:
         Ref<tegula_diags> diags;
         tegula_status status = tegula_session_new(handle_.get(), directory.c_str(), session.out(), diags.out());
         return {status, Diagnostics(std::move(diags)), Session(std::move(session))};
+    }
+    Result<Workspace> workspace() const {
+        Ref<tegula_workspace> workspace;
+        Ref<tegula_diags> diags;
+        tegula_status status = tegula_workspace_new(handle_.get(), workspace.out(), diags.out());
+        return {status, Diagnostics(std::move(diags)), Workspace(std::move(workspace))};
     }
     /// "tokens", "ast", "fmt" of a text that need not check.
     Result<std::string> dump(std::string_view text, const std::string& name, const std::string& kind) const {

@@ -250,6 +250,8 @@ void tegula_cancel(void* handle, int on) {
     } else if (auto* session = static_cast<tegula_session*>(handle); is_right(session)) {
         session->ended.store(on != 0);
         session->flag.flag().store(on != 0);
+    } else {
+        cancel_workspace(handle, on != 0);
     }
 }
 

@@ -18,7 +18,7 @@ namespace tegula::capi {
 
 /// First member of every handle, so that retain and release need no type, and so that a function knows a handle of another kind.
 struct Handle {
-    enum class Kind : uint64_t { engine = 0x5467'6c61'0000'0001, module, kernel, prepared, blob, diags, job, session };
+    enum class Kind : uint64_t { engine = 0x5467'6c61'0000'0001, module, kernel, prepared, blob, diags, job, session, workspace };
     explicit Handle(Kind k) : kind(k) {}
     virtual ~Handle() = default;
     const Kind kind;
@@ -156,6 +156,8 @@ bool is_right(const T* handle) {
 
 /// "module is NULL", "module is an engine's handle", ..: what is wrong with a handle; empty: nothing.
 std::string handle_problem(const Handle* handle, Handle::Kind wanted);
+/// tegula_cancel of a workspace (workspace.cpp); false: it is none.
+bool cancel_workspace(void* handle, bool on);
 
 /// TEGULA_OK for a handle of the right kind, else a status with its diagnostic.
 template <class T>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "jit/api/handles.h"
+#include "jit/api/turn.h"
 
 using namespace tegula;
 using namespace tegula::capi;
@@ -10,22 +10,6 @@ using namespace tegula::capi;
 namespace {
 
 constexpr size_t kMostText = size_t{16} << 20;  ///< of one input, as of a file
-
-/// One call on a session, which keeps it. A second one, from a callback or another thread, is a mistake of the host.
-class Turn {
-public:
-    explicit Turn(tegula_session* session) : session_(session), mine_(!session->busy.exchange(true)) { tegula_retain(session); }
-    ~Turn() {
-        if (mine_) session_->busy.store(false);
-        tegula_release(session_);
-    }
-    Turn(const Turn&) = delete;
-    explicit operator bool() const { return mine_; }
-
-private:
-    tegula_session* session_;
-    const bool mine_;
-};
 
 /// A call with its turn; `fn(sink)` returns the status.
 template <class Fn>
@@ -36,21 +20,13 @@ tegula_status in_turn(tegula_session* session, tegula_diags** diags, Fn&& fn) {
     return border(session->session.engine(), diags, std::forward<Fn>(fn));
 }
 
-/// The flag that ends work of the session. It is also set with the engine's, which may allow runs again since.
-const std::atomic<bool>* cancel_flag(tegula_session& handle) {
-    std::atomic<bool>& flag = handle.flag.flag();
-    flag.store(false);
-    if (handle.ended.load() || handle.session.engine()->cancelled().load()) flag.store(true);
-    return &flag;
-}
-
 tegula_status evaluate(tegula_session& handle, const char* name, std::string text, const tegula_run_options* options, std::string& json,
                        DiagSink& sink) {
     LaunchOptions launch;
     tegula_status status = TEGULA_OK;
     Engine& engine = *handle.session.engine();
     if (!launch_options(options, launch, sink, status, engine)) return status;
-    launch.cancel = cancel_flag(handle);
+    launch.cancel = cancel_flag(handle, engine);
     return to_status(handle.session.evaluate(name ? name : "", std::move(text), std::move(launch), sink, json));
 }
 
@@ -174,7 +150,7 @@ tegula_status tegula_session_do(tegula_session* session, const char* verb, const
         if (wanted == "eval") {
             status = evaluate(*session, name, given, options, out, sink);
         } else if (wanted == "type") {
-            status = to_status(own.type_of(given, cancel_flag(*session), sink, out));
+            status = to_status(own.type_of(given, cancel_flag(*session, *own.engine()), sink, out));
         } else if (wanted == "is_complete") {
             out = own.is_complete(given);
         } else if (wanted == "tokens") {

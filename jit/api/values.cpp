@@ -185,8 +185,8 @@ Made<HostTensor> copy_array(LoadedModule& module, const tegula_tensor& t) {
 }
 
 std::string handle_problem(const Handle* handle, Handle::Kind wanted) {
-    static constexpr const char* kNames[] = {"engine", "module", "kernel", "prepared", "blob", "diags", "job", "session"};
-    static constexpr const char* kWhat[] = {"an engine", "a module", "a kernel", "a prepared launch", "a blob", "diagnostics", "a job", "a session"};
+    static constexpr const char* kNames[] = {"engine", "module", "kernel", "prepared", "blob", "diags", "job", "session", "workspace"};
+    static constexpr const char* kWhat[] = {"an engine", "a module", "a kernel", "a prepared launch", "a blob", "diagnostics", "a job", "a session", "a workspace"};
     const auto number = [](Handle::Kind kind) { return static_cast<uint64_t>(kind) - static_cast<uint64_t>(Handle::Kind::engine); };
     const std::string name = kNames[number(wanted)];
     if (!handle) return name + " is NULL";

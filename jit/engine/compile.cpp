@@ -160,22 +160,25 @@ void Engine::check_bodies(LoadedModule& module, DiagSink& diags, const std::atom
     limits.cancel = cancel;
     for (const ast::Item* item : module.ast->items) {
         if (diags.full()) break;
-        if (wanted && !wanted(*item)) continue;
-        if (item->kind == ast::ItemKind::fn) sema::check_function(module, ast::as<ast::FnItem>(item), module.types(), limits, diags);
-        if (item->kind != ast::ItemKind::kernel || module.recovery.without_instance.contains(item)) continue;
-        const auto& kernel = ast::as<ast::KernelItem>(item);
-        const bool generic = sema::is_generic(kernel);
-        const auto generics =
-            generic ? std::optional<sema::StaticValues>(std::in_place) : sema::bind_static(module, kernel, {}, module.types(), diags, false);
-        if (!generics) continue;
-        if (generic || !std::ranges::all_of(kernel.generics, [&](const ast::GenericParam& p) { return generics->count(p.name.text) != 0; }))
-            sema::check_kernel(module, kernel, module.types(), limits, diags);
-        else if (diags.has_errors())  // whose code nobody will run
-            sema::elaborate_kernel(module, kernel, *generics, module.types(), limits, diags);
-        else
-            compile(module, kernel, *generics, {}, diags, nullptr, cancel);
+        if (!wanted || wanted(*item)) check_body(module, *item, diags, limits);
     }
     check_host_blocks(*this, module, diags, cancel, wanted);
+}
+
+void Engine::check_body(LoadedModule& module, const ast::Item& item, DiagSink& diags, const sema::Limits& limits) {
+    if (item.kind == ast::ItemKind::fn) sema::check_function(module, ast::as<ast::FnItem>(&item), module.types(), limits, diags);
+    if (item.kind != ast::ItemKind::kernel || module.recovery.without_instance.contains(&item)) return;
+    const auto& kernel = ast::as<ast::KernelItem>(&item);
+    const bool generic = sema::is_generic(kernel);
+    const auto generics =
+        generic ? std::optional<sema::StaticValues>(std::in_place) : sema::bind_static(module, kernel, {}, module.types(), diags, false);
+    if (!generics) return;
+    if (generic || !std::ranges::all_of(kernel.generics, [&](const ast::GenericParam& p) { return generics->count(p.name.text) != 0; }))
+        sema::check_kernel(module, kernel, module.types(), limits, diags);
+    else if (diags.has_errors() || module.recorder)  // whose code nobody will run
+        sema::elaborate_kernel(module, kernel, *generics, module.types(), limits, diags);
+    else
+        compile(module, kernel, *generics, {}, diags, nullptr, limits.cancel);
 }
 
 void Engine::check_launch(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,

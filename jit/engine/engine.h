@@ -45,6 +45,7 @@ struct EngineOptions {
 
 class Engine;
 class Session;
+class Workspace;
 
 class LoadedModule;
 
@@ -217,12 +218,16 @@ public:
 private:
     friend class Session;
     friend class Tuner;
+    friend class Workspace;
     explicit Engine(EngineOptions options) : options_(std::move(options)) {}
     struct Loading {
         std::shared_ptr<TypeTable> types = std::make_shared<TypeTable>();
         std::map<std::string, ModulePtr> done;  ///< by directory and import path; of the library by name; null: failed
         std::vector<std::string> stack;         ///< import chain, for cycles and depth
         SourcePtr first;                        ///< the file that was asked for
+        /// A text that stands for that of the file, where it is asked for first; null: none do.
+        std::function<std::optional<std::string>(const std::string& path)> texts;
+        std::map<uint32_t, std::string> paths;  ///< of the files that were read, by their number
     };
     class Trials;
     class StdText;
@@ -235,15 +240,22 @@ private:
     CheckText loading_of(const SourcePtr& source, const std::string& directory);  ///< of a file
     /// check_instances, also of a module with errors, or of the items that are `wanted` (empty: all); changes untried. Throws Cancelled.
     void check_bodies(LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel = nullptr, const ItemFilter& wanted = {});
+    /// The same of one function or kernel.
+    void check_body(LoadedModule& module, const ast::Item& item, DiagSink& diags, const sema::Limits& limits);
     /// A checked module of items that several texts brought, the last of them `input`; `whole` is the text of all. With errors they
     /// are reported. Throws Cancelled.
     ModulePtr assemble(Loading& state, const SourcePtr& whole, const SourcePtr& input, std::span<const ast::Item* const> items,
                        const std::string& directory, const std::atomic<bool>* cancel, DiagSink& diags);
-    ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags);
+    /// A file with its imports, parsed and its names checked, whatever is wrong with it.
+    ModulePtr read_module(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags,
+                          const std::string& path, sema::Recorder* recorder = nullptr, const std::atomic<bool>* cancel = nullptr);
+    ModulePtr load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags,
+                        const std::string& path = {});
     bool resolve_imports(Loading& state, LoadedModule& module, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr std_module(Loading& state, std::string_view name, DiagSink& diags);
     std::shared_ptr<const StdText> std_text(const StdlibFile& file);
-    std::optional<std::string> read_import(std::string_view path, const std::string& directory, std::string& why);
+    std::optional<std::string> read_import(const Loading& state, std::string_view path, const std::string& directory, std::string& why,
+                                           std::string& file);
     /// One `import` of a module; null is reported.
     ModulePtr resolve_import(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags);
     ModulePtr import_file(Loading& state, const ast::ImportItem& import, const std::string& directory, bool is_std, DiagSink& diags);

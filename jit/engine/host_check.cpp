@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "jit/engine/host_checker.h"
+#include "sema/recorder.h"
 #include "sema/signature.h"
 #include "sema/walk.h"
 
@@ -37,6 +38,34 @@ void assigned(std::span<const ast::Stmt* const> stmts, std::set<std::string_view
             default:
                 break;
         }
+    }
+}
+
+/// For a recorder: "f32[4, 4] @ col", "int = 3".
+std::string fact_of(const HostValue& v, TypeTable& types) {
+    constexpr size_t kMost = 8;
+    std::string items;
+    switch (v.kind) {
+        case HostValue::tensor:
+            return types.format(v.t->elem).name + (v.t->extents.rank ? to_string(v.t->extents) : std::string()) +
+                   (v.t->layout.v ? " @ " + types.layout(v.t->layout).name() : std::string());
+        case HostValue::integer:
+            return "int = " + sema::int_text(v.i);
+        case HostValue::tuple:
+            for (size_t i = 0; i < v.items.size() && i < kMost; ++i) items += (i ? ", " : "") + fact_of(v.items[i], types);
+            return "(" + items + (v.items.size() > kMost ? ", ..)" : v.items.size() == 1 ? ",)" : ")");
+        case HostValue::real:
+            return "real";
+        case HostValue::boolean:
+            return v.b ? "bool = true" : "bool = false";
+        case HostValue::type:
+            return "type = " + types.format(v.format).name;
+        case HostValue::layout:
+            return "layout = " + types.layout(v.layout_id).name();
+        case HostValue::text:
+            return "text";
+        default:
+            return {};
     }
 }
 
@@ -187,7 +216,11 @@ void HostChecker::loop(const ast::WhileStmt& stmt) {
 }
 
 void HostChecker::bind(const ast::Pattern& pattern, const HostValue& value) {
-    const auto set = [&](const ast::Name& name, HostValue v) { scopes_.back()[std::string(name.text)] = std::move(v); };
+    const auto set = [&](const ast::Name& name, HostValue v) {
+        if (sema::Recorder* recorder = module_.recorder; recorder && !is_unknown(v) && recorder->asks(name.span))
+            recorder->fact(name.span, fact_of(v, module_.types()));
+        scopes_.back()[std::string(name.text)] = std::move(v);
+    };
     if (!pattern.is_tuple) return set(pattern.names.front(), value);
     const bool fits = value.kind == HostValue::tuple && value.items.size() == pattern.items.size();
     if (!fits && !is_unknown(value)) {

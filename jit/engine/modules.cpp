@@ -188,7 +188,8 @@ public:
     std::span<const std::string_view> names() const override { return file_.names; }
     const sema::Module& module() const override {
         std::call_once(loaded_, [&] {
-            Loading state{types_, {}, {}, {}};
+            Loading state;
+            state.types = types_;
             DiagSink diags;
             module_ = engine_.std_module(state, file_.name, diags);
             TEGULA_CHECK(module_ && !diags.has_errors(), "std." + std::string(file_.name) + " has errors");
@@ -238,22 +239,32 @@ ModulePtr Engine::load(const std::string& name, std::string text, const std::str
     return loaded;
 }
 
-ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags) {
+ModulePtr Engine::read_module(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags,
+                              const std::string& path, sema::Recorder* recorder, const std::atomic<bool>* cancel) {
     auto module = std::make_shared<LoadedModule>(shared_from_this(), state.types);
     diags.keep(module);  // errors end its life
+    module->recorder = recorder;
     module->name = name;
     module->directory = directory;
     module->source = sources_.share(name, std::move(text));
     module->text = module->source->text;
     if (!state.first) state.first = module->source;
+    if (!path.empty()) state.paths[module->source->id] = path;
     module->library = library_modules();
-    const size_t before = diags.error_count(), first = diags.all().size();
+    const size_t first = diags.all().size();
     module->ast = parse_module(sources_, module->source->id, module->arena, diags);
-    if (!module->ast) return nullptr;
     sema::settle_errors(*module, diags, first);
     for (const Span& text : module->ast->damage) diags.settle(text);
+    poll(cancel);
     resolve_imports(state, *module, directory, false, diags);
-    sema::check_module(*module, module->types(), diags);
+    sema::check_module(*module, module->types(), diags, cancel);
+    return module;
+}
+
+ModulePtr Engine::load_file(Loading& state, const std::string& name, std::string text, const std::string& directory, DiagSink& diags,
+                            const std::string& path) {
+    const size_t before = diags.error_count();
+    ModulePtr module = read_module(state, name, std::move(text), directory, diags, path);
     if (diags.error_count() == before) return module;
     check_bodies(*module, diags);  // whoever loads the file hears of all its errors at once
     return nullptr;
@@ -282,12 +293,12 @@ ModulePtr Engine::import_file(Loading& state, const ast::ImportItem& import, con
     const std::string path(import.path), key = directory + "/" + path;
     if (auto it = state.done.find(key); it != state.done.end()) return it->second;
     if (is_std || !legal_path(path)) return diags.report(Diag::import_path, import.span, {printable(path)}), nullptr;
-    std::string why;
-    auto text = read_import(path, directory, why);
+    std::string why, file;
+    auto text = read_import(state, path, directory, why, file);
     if (!text) return diags.report(Diag::import_not_found, import.span, {printable(path), why}), nullptr;
     const std::string below = directory_of(path);
     state.stack.push_back(path);
-    ModulePtr found = load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, diags);
+    ModulePtr found = load_file(state, path, std::move(*text), directory.empty() || below.empty() ? directory : directory + "/" + below, diags, file);
     state.stack.pop_back();
     return state.done[key] = found;
 }
@@ -382,14 +393,19 @@ Made<HostTensor> Engine::load_array(LoadedModule& module, const std::string& pat
     return Result::failed(std::move(why));
 }
 
-std::optional<std::string> Engine::read_import(std::string_view path, const std::string& directory, std::string& why) {
+std::optional<std::string> Engine::read_import(const Loading& state, std::string_view path, const std::string& directory, std::string& why,
+                                               std::string& file) {
     why = "no importer and no import root is set";
     if (options_.importer)
         if (auto text = options_.importer(path)) return text;
     for (const std::string& root : {directory, options_.import_root}) {
         if (root.empty()) continue;
+        file = root + "/" + std::string(path);
+        if (state.texts)
+            if (auto text = state.texts(file)) return text;
         if (auto text = read_beneath(root, path, why)) return text;
     }
+    file.clear();
     return std::nullopt;
 }
 

@@ -88,7 +88,7 @@ private:
         Status status;
     };
 
-    class Names;
+    class World;
 
     Prepared prepare(const std::string& name, std::string text, uint64_t number, const std::atomic<bool>* cancel, DiagSink& diags);
     void add_items(Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags);

@@ -19,17 +19,15 @@ constexpr std::string_view kStatementWords[] = {"let",   "var",  "for",    "whil
                                                 "const", "type", "struct", "layout", "fn", "kernel", "test",  "bench",    "edition"};
 constexpr std::string_view kOperandWords[] = {"true", "false", "none", "in", "out", "inout", "if"};
 
-}  // namespace
-
 /// The meanings of words at one place of a text, in the order in which they hide one another.
-class Session::Names {
+class Names {
 public:
-    Names(Session& session, const std::string& text, size_t at) : session_(session), place_(word_place(text, at)) {
-        before_ = session_.parse("<input>", text.substr(0, place_.begin), 0, diags_);
-        whole_ = session_.parse("<input>", text, 0, diags_);
+    Names(const NameWorld& world, const std::string& text, size_t at) : world_(world), place_(word_place(text, at)) {
+        parse(before_, text.substr(0, place_.begin));
+        parse(whole_, text);
     }
     const WordPlace& place() const { return place_; }
-    uint32_t file() const { return whole_->source->id; }
+    uint32_t file() const { return whole_.source->id; }
 
     /// Those that the word may take here, whose text begins with `prefix`.
     std::vector<Meaning> fitting(std::string_view prefix) {
@@ -74,7 +72,7 @@ public:
             place_.kind == WordPlace::members ? members() : imports();
             return std::move(found_);
         }
-        for (const ast::Item* item : whole_->parsed.items->items) add_item(*item, {});  // of this text
+        for (const ast::Item* item : whole_.parsed.items->items) add_item(*item, {});  // of this text
         everything();
         words([](const sema::Word& w) { return w.kind != "builtin" && w.kind != "host" && w.kind != "type" && w.kind != "constant"; });
         keywords();
@@ -82,15 +80,24 @@ public:
     }
 
 private:
-    Session& session_;
+    struct Typed {
+        SourcePtr source;
+        Arena arena;
+        Input parsed;
+    };
+    const NameWorld& world_;
     DiagSink diags_{1};
     const WordPlace place_;
-    InputPtr before_, whole_;
+    Typed before_, whole_;
     std::string_view wanted_;
     bool exact_ = false;
     std::vector<Meaning> found_;
     std::set<std::string, std::less<>> known_;
 
+    void parse(Typed& typed, std::string text) {
+        typed.source = world_.engine().sources().share("<input>", std::move(text));
+        typed.parsed = parse_input(world_.engine().sources(), typed.source->id, typed.arena, diags_);
+    }
     void begin(std::string_view wanted, bool exact) {
         wanted_ = wanted;
         exact_ = exact;
@@ -101,29 +108,30 @@ private:
     void add(Meaning meaning) {
         if (is_wanted(meaning.text) && known_.insert(meaning.text).second) found_.push_back(std::move(meaning));
     }
-    std::string_view text_of(const ast::Expr* e) const { return e ? session_.engine_->sources().text(e->span) : std::string_view(); }
+    std::string_view text_of(const ast::Expr* e) const { return e ? world_.engine().sources().text(e->span) : std::string_view(); }
 
     void add_item(const ast::Item& item, const std::string& module) {
         if (item.kind == ast::ItemKind::test || item.kind == ast::ItemKind::bench || !is_wanted(item.name.text)) return;
-        add({std::string(item.name.text), item_kind_name(item.kind), item_signature(item, session_.engine_->sources()), std::string(item.docs),
+        add({std::string(item.name.text), item_kind_name(item.kind), item_signature(item, world_.engine().sources()), std::string(item.docs),
              item.name.span, &item, module});
     }
     void locals() {
-        local_meanings(*before_->parsed.items, before_->parsed.statements, before_->source->text.size(), [&](Meaning m) {
+        local_meanings(*before_.parsed.items, before_.parsed.statements, before_.source->text.size(), [&](Meaning m) {
             if (!is_wanted(m.text)) return;
             describe_parameter(m);
             add(std::move(m));
         });
         // Extents have no declaration of their own.
-        if (const ast::Item* item = before_->parsed.items->items.empty() ? nullptr : before_->parsed.items->items.back();
-            item && item->kind == ast::ItemKind::kernel && item->span.end >= before_->source->text.size())
-            for (const std::string_view extent : sema::extent_names(*session_.now_.module, ast::as<ast::KernelItem>(item)))
+        if (const ast::Item* item = before_.parsed.items->items.empty() ? nullptr : before_.parsed.items->items.back();
+            item && item->kind == ast::ItemKind::kernel && item->span.end >= before_.source->text.size())
+            for (const std::string_view extent : sema::extent_names(world_.module(), ast::as<ast::KernelItem>(item)))
                 add({std::string(extent), "extent", "int", {}, {}, nullptr, {}});
     }
     void describe_parameter(Meaning& m) const {
         static constexpr const char* kModes[] = {"", "out ", "inout "};
+        if (m.type.empty()) m.type = world_.type_of_local(m.text);
         if (m.kind != "parameter" && m.kind != "generic") return;
-        const ast::Item* item = before_->parsed.items->items.back();
+        const ast::Item* item = before_.parsed.items->items.back();
         for (const ast::Param& p : parameters_of(item))
             if (p.name.text == m.text && m.kind == "parameter") m.type = kModes[static_cast<int>(p.mode)] + std::string(text_of(p.type));
         for (const ast::GenericParam& g : generics_of(item))
@@ -151,13 +159,13 @@ private:
         }
     }
     void variables() {
-        for (const auto& [name, variable] : session_.now_.variables)
-            if (is_wanted(name)) add({name, "variable", session_.type_text(*variable.value), {}, variable.name.span, nullptr, {}});
+        world_.variables([&](Meaning m) { add(std::move(m)); });
     }
     void items(const std::function<bool(const ast::Item&)>& fits) {
-        for (const OwnItem& own : session_.now_.items)
-            if (fits(*own.item)) add_item(*own.item, {});
-        for (const auto& prelude : session_.now_.module->prelude)
+        world_.items([&](const ast::Item& item) {
+            if (fits(item)) add_item(item, {});
+        });
+        for (const auto& prelude : world_.module().prelude)
             for (const std::string_view name : prelude->names())
                 if (is_wanted(name) && !name.starts_with('_'))
                     if (const ast::Item* item = prelude->module().find(name); item && fits(*item)) add_item(*item, prelude->module().name);
@@ -193,43 +201,24 @@ private:
     void imports() {
         if (place_.chain.empty()) add({"std", "module", {}, "the library", {}, nullptr, {}});
         if (place_.chain != std::vector<std::string_view>{"std"}) return;
-        for (const sema::LibraryModule& m : session_.now_.module->library)
+        for (const sema::LibraryModule& m : world_.module().library)
             add({std::string(m.name), "module", {}, {}, {}, nullptr, "std." + std::string(m.name)});
-    }
-    /// The item that a name, or a member of an import, stands for; null: none.
-    const ast::Item* item_of(const std::vector<std::string_view>& chain) const {
-        const sema::Module* module = session_.now_.module.get();
-        if (chain.size() == 2) module = session_.now_.module->imported(chain[0]);
-        if (!module || chain.empty() || chain.size() > 2) return nullptr;
-        if (const ast::Item* item = module->find(chain.back()); item || chain.size() == 2) return item;
-        for (const auto& prelude : module->prelude)
-            if (prelude->has(chain[0])) return prelude->module().find(chain[0]);
-        return nullptr;
     }
     void members() {
         if (place_.chain.empty()) return fields();
         if (place_.chain.size() == 1)
-            if (const LoadedModule* module = session_.now_.module->imported(place_.chain[0])) {
+            if (const LoadedModule* module = world_.module().imported(place_.chain[0])) {
                 for (const std::string_view name : module->item_names())
                     if (is_wanted(name) && !name.starts_with('_'))
                         if (const ast::Item* item = module->find(name)) add_item(*item, module->name);
                 return;
             }
-        const HostValue* value = session_.find(place_.chain[0]);
-        for (size_t i = 1; value && i < place_.chain.size(); ++i) {
-            size_t index = 0;
-            for (const char digit : place_.chain[i].substr(0, 7))
-                index = digit >= '0' && digit <= '9' ? 10 * index + static_cast<size_t>(digit - '0') : SIZE_MAX / 16;
-            value = index < value->items.size() ? &value->items[index] : nullptr;
-        }
-        if (!value) return fields();
-        for (size_t i = 0; i < std::min(value->items.size(), kMostCandidates); ++i)
-            add({std::to_string(i), "member", session_.type_text(value->items[i]), {}, {}, nullptr, {}});
+        if (!world_.members(place_.chain, [&](Meaning m) { add(std::move(m)); })) fields();
     }
     /// Of the structures there are: of which one the value is, nobody knows before it is elaborated.
     void fields() {
-        for (const OwnItem& own : session_.now_.items) fields(*own.item);
-        for (const ast::Item* item : whole_->parsed.items->items) fields(*item);
+        world_.items([&](const ast::Item& item) { fields(item); });
+        for (const ast::Item* item : whole_.parsed.items->items) fields(*item);
     }
     void fields(const ast::Item& item) {
         if (item.kind != ast::ItemKind::struct_) return;
@@ -241,7 +230,7 @@ private:
         const auto argument = [&](std::string_view name, std::string_view type) {
             if (!name.empty()) add({std::string(name) + " = ", "argument", std::string(type), {}, {}, nullptr, {}});
         };
-        if (const ast::Item* item = item_of(place_.callee)) {
+        if (const ast::Item* item = item_named(world_, place_.callee)) {
             if (place_.instantiates)
                 for (const ast::GenericParam& g : generics_of(item)) argument(g.name.text, text_of(g.bound));
             else
@@ -255,12 +244,68 @@ private:
     }
 };
 
+}  // namespace
+
+const ast::Item* item_named(const NameWorld& world, std::span<const std::string_view> chain) {
+    const sema::Module* module = &world.module();
+    if (chain.size() == 2) module = world.module().imported(chain[0]);
+    if (!module || chain.empty() || chain.size() > 2) return nullptr;
+    if (const ast::Item* item = module->find(chain.back()); item || chain.size() == 2) return item;
+    for (const auto& prelude : module->prelude)
+        if (prelude->has(chain[0])) return prelude->module().find(chain[0]);
+    return nullptr;
+}
+
+OfferedNames names_for(const NameWorld& world, const std::string& text, size_t at) {
+    const auto names = std::make_shared<Names>(world, text, at);
+    const size_t begin = names->place().begin;
+    return {names->place(), names->fitting(std::string_view(text).substr(begin, at - begin)), names};
+}
+
+OfferedNames names_at(const NameWorld& world, const std::string& text, size_t at, uint32_t& file) {
+    const auto names = std::make_shared<Names>(world, text, at);
+    file = names->file();
+    const size_t begin = names->place().begin, end = names->place().end;
+    return {names->place(), begin == end ? std::vector<Meaning>() : names->of(std::string_view(text).substr(begin, end - begin)), names};
+}
+
+/// What a session has, for names_for and names_at.
+class Session::World : public NameWorld {
+public:
+    explicit World(const Session& session) : session_(session) {}
+    Engine& engine() const override { return *session_.engine_; }
+    LoadedModule& module() const override { return *session_.now_.module; }
+    void items(const std::function<void(const ast::Item&)>& add) const override {
+        for (const OwnItem& own : session_.now_.items) add(*own.item);
+    }
+    void variables(const std::function<void(Meaning)>& add) const override {
+        for (const auto& [name, variable] : session_.now_.variables)
+            add({name, "variable", session_.type_text(*variable.value), {}, variable.name.span, nullptr, {}});
+    }
+    bool members(std::span<const std::string_view> chain, const std::function<void(Meaning)>& add) const override {
+        const HostValue* value = session_.find(chain[0]);
+        for (size_t i = 1; value && i < chain.size(); ++i) {
+            size_t index = 0;
+            for (const char digit : chain[i].substr(0, 7))
+                index = digit >= '0' && digit <= '9' ? 10 * index + static_cast<size_t>(digit - '0') : SIZE_MAX / 16;
+            value = index < value->items.size() ? &value->items[index] : nullptr;
+        }
+        if (!value) return false;
+        for (size_t i = 0; i < std::min(value->items.size(), kMostCandidates); ++i)
+            add({std::to_string(i), "member", session_.type_text(value->items[i]), {}, {}, nullptr, {}});
+        return true;
+    }
+
+private:
+    const Session& session_;
+};
+
 std::string Session::complete(const std::string& text, size_t at) {
-    Names names(*this, text, at);
-    const size_t begin = names.place().begin;
+    const OfferedNames names = names_for(World(*this), text, at);
+    const size_t begin = names.place.begin;
     std::string out = "{\"schema\":1,\"begin\":" + std::to_string(begin) + ",\"end\":" + std::to_string(at) + ",\"candidates\":[";
     const char* separator = "";
-    for (const Meaning& m : names.fitting(std::string_view(text).substr(begin, at - begin))) {
+    for (const Meaning& m : names.meanings) {
         out += separator + ("{\"text\":" + json_quote(m.text)) + ",\"kind\":" + json_quote(m.kind) + ",\"type\":" + json_quote(m.type) +
                ",\"doc\":" + json_quote(m.doc) + "}";
         separator = ",";
@@ -269,11 +314,12 @@ std::string Session::complete(const std::string& text, size_t at) {
 }
 
 std::string Session::inspect(const std::string& text, size_t at) {
-    Names names(*this, text, at);
-    const size_t begin = names.place().begin, end = names.place().end;
+    uint32_t file = 0;
+    const OfferedNames names = names_at(World(*this), text, at, file);
+    const size_t begin = names.place.begin, end = names.place.end;
     const std::string word = text.substr(begin, end - begin);
     std::string out = "{\"schema\":1,\"begin\":" + std::to_string(begin) + ",\"end\":" + std::to_string(end) + ",\"found\":";
-    const std::vector<Meaning> found = word.empty() ? std::vector<Meaning>() : names.of(word);
+    const std::vector<Meaning>& found = names.meanings;
     if (found.empty()) return out + "null}\n";
     const Meaning& m = found.front();
     out +=
@@ -296,7 +342,7 @@ std::string Session::inspect(const std::string& text, size_t at) {
         HostRunner runner(*engine_, *now_.module, {}, unheard);
         out += ",\"value\":" + value_json(runner, *variable->second.value, false);
     }
-    if (m.at.valid() && m.at.file != names.file() && !engine_->sources().name(m.at.file).empty()) out += ",\"at\":" + place_json(m.at);
+    if (m.at.valid() && m.at.file != file && !engine_->sources().name(m.at.file).empty()) out += ",\"at\":" + place_json(m.at);
     return out + "}}\n";
 }
 

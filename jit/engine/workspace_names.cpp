@@ -1,0 +1,488 @@
+// What the names of a document stand for: hover, definitions, uses in this and other files, renaming, calls, hints. See workspace.h.
+#include <algorithm>
+
+#include "jit/engine/tree_walk.h"
+#include "jit/engine/workspace.h"
+#include "jit/engine/workspace_json.h"
+#include "parser/parse.h"
+#include "parser/scanner.h"
+#include "sema/vocabulary.h"
+
+namespace tegula {
+
+namespace {
+
+bool holds(Span outer, Span inner) { return outer.file == inner.file && outer.begin <= inner.begin && inner.end <= outer.end; }
+
+/// "1024 bytes", "16 KiB": what "tile<f16>[64, 128]" takes; empty where that is no tile of a format.
+std::string size_text(std::string_view type, TypeTable& types) {
+    const size_t open = type.find('<'), close = type.find(">[");
+    if (!type.starts_with("tile<") || close == type.npos) return {};
+    const auto format = types.builtin(type.substr(open + 1, close - open - 1));
+    if (!format) return {};
+    uint64_t bits = types.format(*format).bits, number = 0;
+    for (const char c : type.substr(close + 2)) {
+        if (c >= '0' && c <= '9') number = 10 * number + static_cast<uint64_t>(c - '0');
+        if ((c == ',' || c == ']') && number) bits *= std::exchange(number, 0);
+    }
+    const uint64_t bytes = (bits + 7) / 8;
+    return bytes % 1024 == 0 ? std::to_string(bytes / 1024) + " KiB" : std::to_string(bytes) + " bytes";
+}
+
+/// What stands behind the `=` of a fact.
+std::string value_of(const std::string& fact) {
+    const size_t equals = fact.find(" = ");
+    return equals == fact.npos ? std::string() : fact.substr(equals + 3);
+}
+
+}  // namespace
+
+Span Workspace::word_at(const Document& d, size_t at) const {
+    size_t begin = at, end = at;
+    while (begin > 0 && syntax::is_word_char(d.text[begin - 1])) --begin;
+    while (end < d.text.size() && syntax::is_word_char(d.text[end])) ++end;
+    return {d.tree ? d.tree->module->source->id : 0, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
+}
+
+/// All uses of names in the text, those of fields too, in order.
+std::vector<Workspace::Use> Workspace::uses_of(Document& d, const std::atomic<bool>* cancel) {
+    check(d, cancel);
+    const Tree& t = *d.tree;
+    std::vector<Use> out = t.uses;
+    std::unordered_map<uint64_t, uint32_t> begins;
+    for (const ItemPlace& place : t.items) begins[place.id] = place.begin;
+    const auto now = [&](const Anchor& a) {
+        if (a.item == 0) return a.span;
+        const auto it = begins.find(a.item);
+        return it == begins.end() ? Span{} : Span{t.module->source->id, it->second + a.span.begin, it->second + a.span.end};
+    };
+    for (const ItemPlace& place : t.items)
+        if (const auto result = d.results.find(place.id); result != d.results.end() && result->second)
+            for (const auto& [at, declared] : result->second->uses) out.push_back({now(at), now(declared)});
+    std::erase_if(out, [](const Use& use) { return !use.at.valid() || !use.declared.valid(); });
+    std::ranges::stable_sort(out, {}, [](const Use& use) { return use.at.begin; });
+    out.erase(std::unique(out.begin(), out.end(), [](const Use& a, const Use& b) { return a.at == b.at; }), out.end());
+    return out;
+}
+
+std::optional<Workspace::Use> Workspace::use_at(Document& d, size_t at, const std::atomic<bool>* cancel) {
+    const Span word = (tree(d, cancel), word_at(d, at));
+    const auto find = [&](const std::vector<Use>& uses) -> std::optional<Use> {
+        const auto it = std::ranges::lower_bound(uses, word.begin, {}, [](const Use& use) { return use.at.begin; });
+        return it != uses.end() && it->at == word ? std::optional(*it) : std::nullopt;
+    };
+    if (word.begin == word.end) return std::nullopt;
+    if (const auto found = find(d.tree->uses)) return found;
+    return find(uses_of(d, cancel));
+}
+
+/// What elaboration said of the name there; empty: nothing.
+std::string Workspace::fact_at(Document& d, Span at) const {
+    const Tree& t = *d.tree;
+    if (at.file != t.module->source->id) return {};
+    const auto among = [&](const std::vector<Fact>& facts, uint32_t begin) -> std::string {
+        const auto it = std::ranges::lower_bound(facts, begin, {}, &Fact::begin);
+        return it != facts.end() && it->begin == begin && it->name == std::string_view(d.text).substr(at.begin, at.end - at.begin) ? it->text : "";
+    };
+    if (const ItemPlace* place = t.at(at.begin))
+        if (const auto result = d.results.find(place->id); result != d.results.end() && result->second)
+            if (const std::string text = among(result->second->facts, at.begin - place->begin); !text.empty()) return text;
+    for (const Fact& fact : t.facts)
+        if (fact.begin == at.begin && fact.end == at.end) return fact.text;
+    return {};
+}
+
+/// The same of the nearest use of a name, of a text that may be broken there.
+std::string Workspace::fact_near(const Document& d, std::string_view name, size_t at) const {
+    const std::string* best = nullptr;
+    size_t distance = SIZE_MAX;
+    const auto look = [&](const Result& result, size_t begin) {
+        for (const Fact& fact : result.facts) {
+            const size_t there = begin + fact.begin, away = there > at ? there - at : at - there;
+            if (fact.name == name && away < distance) distance = away, best = &fact.text;
+        }
+    };
+    if (const ItemPlace* place = d.tree->at(static_cast<uint32_t>(at)))
+        if (const auto result = d.results.find(place->id); result != d.results.end() && result->second) look(*result->second, place->begin);
+    if (!best)
+        for (const auto& [id, result] : d.lost)
+            if (result) look(*result, 0);
+    return best ? *best : std::string();
+}
+
+/// The instance that the types in an item are those of: "T = f32, BLOCK = 256"; empty: it has no generics.
+std::string Workspace::instance_of(const Document& d, const ast::Item& item) const {
+    std::string out;
+    const ItemPlace* place = d.tree->at(item.span.begin);
+    const auto result = place ? d.results.find(place->id) : d.results.end();
+    if (result == d.results.end() || !result->second) return out;
+    for (const ast::GenericParam& p : generics_of(item))
+        for (const Fact& fact : result->second->facts)
+            if (fact.begin + place->begin == p.name.span.begin)
+                if (const std::string value = value_of(fact.text); !value.empty()) out += (out.empty() ? "" : ", ") + fact.name + " = " + value;
+    return out;
+}
+
+void Workspace::describe_item(const Document& d, Found& found) const {
+    const ast::Item& item = *found.item;
+    found.kind = item_kind_name(item.kind);
+    found.doc = item.docs;
+    found.type = item_signature(item, engine_->sources());
+    if (found.declared && found.declared->file != d.tree->module->source->id) found.module = engine_->sources().name(found.declared->file);
+    if (item.kind == ast::ItemKind::import) found.kind = "module";
+}
+
+/// A name that an item declares: parameter, field, variable.
+void Workspace::describe_local(Document& d, Found& found) {
+    const Span declared = *found.declared;
+    const SourceMap& sources = engine_->sources();
+    const auto text_of = [&](const ast::Expr* e) { return e ? std::string(sources.text(e->span)) : std::string(); };
+    const std::string fact = fact_at(d, found.at), there = fact.empty() ? fact_at(d, declared) : fact;
+    found.type = there;
+    found.kind = "local";
+    if (!found.within) return;
+    static constexpr const char* kModes[] = {"", "out ", "inout "};
+    for (const ast::Param& p : parameters_of(*found.within))
+        if (p.name.span == declared) {
+            found.kind = "parameter";
+            if (p.type)
+                found.type = kModes[static_cast<int>(p.mode)] + text_of(p.type) + (there.empty() || there == text_of(p.type) ? "" : "  // " + there);
+        }
+    for (const ast::GenericParam& p : generics_of(*found.within))
+        if (p.name.span == declared) found.kind = "generic", found.type = text_of(p.bound) + (value_of(there).empty() ? "" : " = " + value_of(there));
+    for (const ast::Field& f : fields_of(*found.within))
+        if (f.name.span == declared)
+            found.kind = "field", found.type = text_of(f.type) + (fact.empty() || fact == text_of(f.type) ? "" : "  // " + fact);
+    if (found.within->kind == ast::ItemKind::kernel && found.kind == "local")
+        for (const std::string_view extent : sema::extent_names(*d.tree->module, ast::as<ast::KernelItem>(found.within)))
+            if (extent == found.name && holds({declared.file, found.within->span.begin, body_of(*found.within)->span.begin}, declared))
+                found.kind = "extent", found.type = "i64";
+    if (const ast::Block* body = body_of(*found.within); body && found.kind == "local")
+        each_statement(*body, [&](const ast::Stmt& s) {
+            if (s.kind != ast::StmtKind::let) return;
+            const auto& let = ast::as<ast::LetStmt>(&s);
+            for (const ast::Name& n : let.pattern.names)
+                if (n.span == declared) found.kind = let.is_var ? "var" : let.is_const ? "const" : "let";
+        });
+    found.instance = instance_of(d, *found.within);
+}
+
+void Workspace::describe(Document& d, Found& found) {
+    const Span declared = *found.declared;
+    const LoadedModule& module = *d.tree->module;
+    const auto look = [&](const sema::Module& in) {
+        if (found.item || found.within) return;
+        if (const ast::Item* item = in.find(found.name); item && item->name.span == declared) {
+            found.item = item;
+            return;
+        }
+        for (const ast::Item* item : in.ast->items)
+            if (item->name.span == declared)
+                found.item = item;
+            else if (holds(item->span, declared))
+                found.within = item;
+    };
+    if (declared.file == module.source->id) {
+        look(module);
+    } else {
+        for (const sema::Module::Import& import : module.imports)
+            if (import.module) look(*import.module);
+        for (const auto& prelude : module.prelude)
+            if (prelude->has(found.name)) look(prelude->module());
+    }
+    found.item ? describe_item(d, found) : describe_local(d, found);
+    if (found.item && found.item->kind == ast::ItemKind::const_)
+        if (const std::string fact = fact_at(d, declared); !fact.empty()) found.type += "  // " + fact;
+}
+
+std::optional<Workspace::Found> Workspace::look_up(Document& d, size_t at, const std::atomic<bool>* cancel) {
+    check(d, cancel);
+    const Span word = word_at(d, at);
+    if (word.begin == word.end) return std::nullopt;
+    Found found;
+    found.at = word;
+    found.name = d.text.substr(word.begin, word.end - word.begin);
+    if (const auto use = use_at(d, at, cancel)) {
+        found.declared = use->declared;
+        describe(d, found);
+        return found;
+    }
+    const bool behind_point = word.begin > 0 && d.text[word.begin - 1] == '.';
+    for (const sema::Word& w : sema::vocabulary())
+        if (w.name == found.name && !behind_point) {
+            found.kind = w.kind == "host" ? "builtin" : std::string(w.kind);
+            found.type =
+                w.signature.empty() || w.signature.starts_with(w.name) ? std::string(w.signature) : std::string(w.name) + std::string(w.signature);
+            found.doc = w.doc;
+            return found;
+        }
+    // A text that does not parse here: what the name was when it did.
+    if (const std::string fact = fact_near(d, found.name, at); !fact.empty() && !d.tree->module->ast->damage.empty()) {
+        found.kind = "local";
+        found.type = fact;
+        return found;
+    }
+    return std::nullopt;
+}
+
+std::string Workspace::hover(Document& d, size_t at, const std::atomic<bool>* cancel) {
+    const auto found = look_up(d, at, cancel);
+    Json out;
+    out.begin('{').member("schema", 1).key("found");
+    if (!found) return out.null().end('}').take();
+    out.begin('{').member("begin", found->at.begin).member("end", found->at.end).member("kind", found->kind).member("name", found->name);
+    out.member("type", found->type).member("doc", found->doc);
+    if (!found->module.empty()) out.member("module", found->module);
+    if (!found->instance.empty()) out.member("instance", found->instance);
+    if (const std::string size = size_text(found->type, d.tree->module->types()); !size.empty()) out.member("size", size);
+    return out.end('}').end('}').take();
+}
+
+std::string Workspace::definition(Document& d, size_t at, const std::atomic<bool>* cancel) {
+    Json out;
+    out.begin('{').member("schema", 1).key("places").begin('[');
+    const auto add = [&](const Place& place) {
+        out.begin('{').member("file", place.file).member("begin", place.begin).member("end", place.end).end('}');
+    };
+    if (const auto use = use_at(d, at, cancel)) {
+        Found found{use->at, use->declared, nullptr, nullptr, {}, d.text.substr(use->at.begin, use->at.end - use->at.begin), {}, {}, {}, {}};
+        describe(d, found);
+        const sema::Module* imported = nullptr;
+        if (found.item && found.item->kind == ast::ItemKind::import)  // the file, not the line that imports it
+            for (const sema::Module::Import& import : d.tree->module->imports)
+                if (import.item == found.item) imported = import.module;
+        if (imported)
+            add(place_of(d, {imported->ast->items.empty() ? imported->ast->file : imported->ast->items.front()->span.file, 0, 0}));
+        else
+            add(place_of(d, use->declared));
+    }
+    return out.end(']').end('}').take();
+}
+
+/// Is it declared within a body, where no other file sees it?
+bool Workspace::is_local(Document& d, const Place& target) const {
+    if (target.file != d.path) return false;
+    const ItemPlace* place = d.tree->at(target.begin);
+    const ast::Block* body = place ? body_of(*place->item) : nullptr;
+    return body && body->span.begin <= target.begin && target.end <= body->span.end;
+}
+
+std::vector<Workspace::Place> Workspace::references(Document& d, const Place& target, std::string_view name, bool everywhere,
+                                                    const std::atomic<bool>* cancel) {
+    std::vector<Place> out;
+    const auto collect = [&](Document& in) {
+        poll(cancel);
+        if (in.text.find(name) == in.text.npos) return;
+        for (const Use& use : uses_of(in, cancel))
+            if (std::string_view(in.text).substr(use.at.begin, use.at.end - use.at.begin) == name && place_of(in, use.declared) == target)
+                out.push_back({in.path, use.at.begin, use.at.end});
+    };
+    collect(d);
+    if (everywhere && !is_local(d, target))
+        for (auto& [path, other] : documents_)
+            if (&other != &d)
+                if (Document* in = find(path)) collect(*in);
+    return out;
+}
+
+std::string Workspace::occurrences(Document& d, size_t at, bool everywhere, const std::atomic<bool>* cancel) {
+    Json out;
+    out.begin('{').member("schema", 1).key("places").begin('[');
+    if (const auto use = use_at(d, at, cancel)) {
+        const Place target = place_of(d, use->declared);
+        const std::string name = d.text.substr(use->at.begin, use->at.end - use->at.begin);
+        for (const Place& place : references(d, target, name, everywhere, cancel)) {
+            out.begin('{').member("file", place.file).member("begin", place.begin).member("end", place.end);
+            out.member("declaration", place == target).end('}');
+        }
+    }
+    return out.end(']').end('}').take();
+}
+
+std::string Workspace::rename(Document& d, size_t at, const std::string& name, const std::atomic<bool>* cancel) {
+    const auto refuse = [](const std::string& why) { return Json().begin('{').member("schema", 1).member("problem", why).end('}').take(); };
+    const auto found = look_up(d, at, cancel);
+    if (!found) return refuse("there is no name here");
+    const std::string& old = found->name;
+    if (!found->declared) return refuse("`" + old + "` is no name of this program");
+    const Place target = place_of(d, *found->declared);
+    if (!library_text(target.file).empty()) return refuse("`" + old + "` is declared in the library, in " + target.file);
+    if (name.empty())
+        return Json()
+            .begin('{')
+            .member("schema", 1)
+            .member("begin", found->at.begin)
+            .member("end", found->at.end)
+            .member("name", old)
+            .end('}')
+            .take();
+    const bool letters = std::ranges::all_of(name, syntax::is_word_char) && !(name[0] >= '0' && name[0] <= '9') && name != "_";
+    if (!letters) return refuse("`" + printable(name) + "` is no name");
+    for (const std::string_view keyword : keywords())
+        if (keyword == name) return refuse("`" + name + "` is a keyword");
+    if (!documents_.contains(target.file)) return refuse("`" + old + "` is declared in " + target.file + ", which is not in the workspace");
+    const std::vector<Place> places = references(d, target, old, true, cancel);
+    // The texts are changed and read again: every name must stand for what it stood for.
+    std::map<std::string, std::vector<uint32_t>> edits;
+    for (const Place& place : places) edits[place.file].push_back(place.begin);
+    const auto moved = [&](Place place) {
+        const auto it = edits.find(place.file);
+        if (it == edits.end()) return place;
+        const auto before = std::ranges::lower_bound(it->second, place.begin) - it->second.begin();
+        const bool renamed = std::ranges::binary_search(it->second, place.begin);
+        const auto shift = before * (static_cast<ptrdiff_t>(name.size()) - static_cast<ptrdiff_t>(old.size()));
+        place.end = static_cast<uint32_t>(place.begin + shift + (renamed ? static_cast<ptrdiff_t>(name.size()) : place.end - place.begin));
+        place.begin = static_cast<uint32_t>(place.begin + shift);
+        return place;
+    };
+    struct Before {
+        Document saved;
+        std::vector<std::pair<Place, Place>> uses;
+        size_t errors;
+    };
+    std::map<std::string, Before> before;
+    const auto uses_in = [&](Document& in) {
+        std::vector<std::pair<Place, Place>> out;
+        for (const Use& use : uses_of(in, cancel)) out.emplace_back(Place{in.path, use.at.begin, use.at.end}, place_of(in, use.declared));
+        return out;
+    };
+    for (auto& [file, begins] : edits) {
+        Document* in = find(file);
+        if (!in) return refuse(file + " cannot be read");
+        std::ranges::sort(begins);
+        auto uses = uses_in(*in);
+        const size_t errors = check(*in, cancel).all().size();
+        before.emplace(file, Before{*in, std::move(uses), errors});
+    }
+    struct Back {
+        Workspace& workspace;
+        std::map<std::string, Before>& before;
+        ~Back() {
+            for (auto& [file, b] : before) {
+                Document& in = workspace.documents_[file];
+                in = b.saved;
+                ++workspace.generation_;
+            }
+        }
+    } back{*this, before};
+    for (const auto& [file, begins] : edits) {
+        Document& in = documents_[file];
+        for (size_t i = begins.size(); i-- > 0;) in.text.replace(begins[i], old.size(), name);
+        in.open = true;
+        in.version = ++generation_;
+    }
+    for (auto& [file, b] : before) {
+        auto uses = std::move(b.uses);
+        for (auto& [place, declared] : uses) place = moved(place), declared = moved(declared);
+        Document& in = documents_[file];
+        const auto after = uses_in(in);
+        const auto differ = std::ranges::mismatch(uses, after);
+        const bool same = differ.in1 == uses.end() && differ.in2 == after.end() && check(in, cancel).all().size() == b.errors;
+        if (same) continue;
+        const uint32_t at_byte = differ.in1 != uses.end() ? differ.in1->first.begin : differ.in2 != after.end() ? differ.in2->first.begin : 0;
+        const LineCol line = engine_->sources().line_col(in.tree->module->source->id, at_byte);
+        return refuse("`" + name + "` clashes: a name would mean another thing, or nothing, in line " + std::to_string(line.line) + " of " + file);
+    }
+    Json out;
+    out.begin('{').member("schema", 1).key("edits").begin('[');
+    for (const Place& place : places)
+        out.begin('{').member("file", place.file).member("begin", place.begin).member("end", place.end).member("text", name).end('}');
+    return out.end(']').end('}').take();
+}
+
+/// Who calls or launches the function or kernel at `at`, and what it calls.
+std::string Workspace::calls(Document& d, size_t at, const std::atomic<bool>* cancel) {
+    const auto found = look_up(d, at, cancel);
+    Json out;
+    out.begin('{').member("schema", 1).key("item");
+    const auto is_called = [](const ast::Item* item) { return item && (item->kind == ast::ItemKind::fn || item->kind == ast::ItemKind::kernel); };
+    if (!found || !is_called(found->item)) return out.null().end('}').take();
+    const auto item_json = [&](const Document& in, const ast::Item& item) {
+        const Place whole = place_of(in, item.span), name = place_of(in, item.name.span);
+        out.begin('{').member("kind", item_kind_name(item.kind)).member("name", item.name.text).member("file", whole.file);
+        out.member("begin", whole.begin).member("end", whole.end).member("name_begin", name.begin).member("name_end", name.end).end('}');
+    };
+    const auto ranges = [&](const std::vector<Span>& spans) {
+        out.key("ranges").begin('[');
+        for (const Span span : spans) out.begin('{').member("begin", span.begin).member("end", span.end).end('}');
+        out.end(']');
+    };
+    item_json(d, *found->item);
+    const Place target = place_of(d, *found->declared);
+    std::map<std::pair<std::string, uint32_t>, std::vector<Span>> callers;
+    for (const Place& place : references(d, target, found->name, true, cancel)) {
+        Document& in = documents_[place.file];
+        const ItemPlace* caller = in.tree->at(place.begin);
+        if (place != target && caller) callers[{place.file, caller->begin}].push_back({0, place.begin, place.end});
+    }
+    out.key("incoming").begin('[');
+    for (const auto& [from, spans] : callers) {
+        const Document& in = documents_[from.first];
+        out.begin('{').key("item");
+        item_json(in, *in.tree->at(from.second)->item);
+        ranges(spans);
+        out.end('}');
+    }
+    out.end(']').key("outgoing").begin('[');
+    std::vector<std::pair<Found, std::vector<Span>>> callees;
+    if (const ItemPlace* place = target.file == d.path ? d.tree->at(target.begin) : nullptr)
+        for (const Use& use : d.tree->uses) {
+            if (use.at.begin < place->begin || use.at.end > place->end || use.at == use.declared || use.at == place->item->name.span) continue;
+            const auto known = std::ranges::find_if(callees, [&](const auto& c) { return *c.first.declared == use.declared; });
+            if (known != callees.end()) {
+                known->second.push_back(use.at);
+                continue;
+            }
+            Found callee{use.at, use.declared, nullptr, nullptr, {}, d.text.substr(use.at.begin, use.at.end - use.at.begin), {}, {}, {}, {}};
+            describe(d, callee);
+            if (is_called(callee.item)) callees.push_back({callee, {use.at}});
+        }
+    for (const auto& [callee, spans] : callees) {
+        out.begin('{').key("item");
+        item_json(d, *callee.item);
+        ranges(spans);
+        out.end('}');
+    }
+    return out.end(']').end('}').take();
+}
+
+/// What the text leaves out: types of variables, generics that calls deduce, modes of what launches write to.
+std::string Workspace::hints(Document& d, size_t begin, size_t end, const std::atomic<bool>* cancel) {
+    check(d, cancel);
+    const Tree& t = *d.tree;
+    Json out;
+    out.begin('{').member("schema", 1).key("hints").begin('[');
+    const auto add = [&](uint32_t at, const char* kind, const std::string& text) {
+        if (begin <= at && at <= end) out.begin('{').member("at", at).member("kind", kind).member("text", text).end('}');
+    };
+    const auto is_literal = [](const ast::Expr& e) {
+        return e.kind == ast::ExprKind::int_lit || e.kind == ast::ExprKind::float_lit || e.kind == ast::ExprKind::bool_lit ||
+               e.kind == ast::ExprKind::string_lit;
+    };
+    const auto modes = [&](const ast::Expr& e) {
+        if (e.kind != ast::ExprKind::call) return;
+        const auto& call = ast::as<ast::CallExpr>(&e);
+        const auto [home, kernel] = t.module->launched(*call.callee);
+        for (size_t i = 0; kernel && i < std::min(call.args.size(), kernel->params.size()); ++i)
+            if (call.args[i].name.text.empty() && kernel->params[i].mode != ast::ParamMode::in)
+                add(call.args[i].value->span.begin, "mode", kernel->params[i].mode == ast::ParamMode::out ? "out " : "inout ");
+    };
+    for (const ItemPlace& place : t.items) {
+        const ast::Block* body = body_of(*place.item);
+        if (!body || place.end < begin || place.begin > end) continue;
+        each_statement(*body, [&](const ast::Stmt& s) {
+            expressions_of(s, [&](const ast::Expr& e) { each_expression(e, modes); });
+            if (s.kind != ast::StmtKind::let || ast::as<ast::LetStmt>(&s).type || is_literal(*ast::as<ast::LetStmt>(&s).init)) return;
+            for (const ast::Name& name : ast::as<ast::LetStmt>(&s).pattern.names)
+                if (const std::string fact = fact_at(d, name.span); !fact.empty() && name.text != "_")
+                    add(name.span.end, "type", ": " + fact.substr(0, fact.find(" = ")));
+        });
+        const auto result = d.results.find(place.id);
+        if (result == d.results.end() || !result->second) continue;
+        for (const Fact& fact : result->second->facts)
+            if (fact.begin == fact.end) add(place.begin + fact.begin, "generics", fact.text);
+    }
+    return out.end(']').end('}').take();
+}
+
+}  // namespace tegula

@@ -1,0 +1,160 @@
+// What is compiled or run for an editor: lenses, artefacts, tests. On the third thread, which has modules of its own.
+#include "members.h"
+#include "server.h"
+
+namespace tegula_tool::lsp {
+
+using namespace members;
+
+namespace {
+
+/// "30 registers, 2.0 KiB shared, no spills" of the artefact `resources`.
+std::string resources_line(const json& r) {
+    std::string out;
+    const auto add = [&](const std::string& part) { out += (out.empty() ? "" : ", ") + part; };
+    const auto number = [&](const char* name) -> int64_t {
+        const json& value = member(r, name);
+        return value.is_number_integer() ? value.get<int64_t>() : -1;
+    };
+    if (number("registers") >= 0) add(std::to_string(number("registers")) + " registers");
+    if (const int64_t bytes = number("shared_bytes"); bytes >= 0)
+        add(bytes % 1024 == 0 ? std::to_string(bytes / 1024) + " KiB shared" : std::to_string(bytes) + " bytes shared");
+    if (const int64_t spills = number("spill_bytes"); spills >= 0) add(spills ? std::to_string(spills) + " bytes spilled" : "no spills");
+    return out;
+}
+
+struct Runs {
+    json results = json::array();
+    int failed = 0;
+};
+
+void note_result(void* user, const tegula_test_result* r) {
+    auto& runs = *static_cast<Runs*>(user);
+    runs.failed += r->status != TEGULA_OK;
+    json one = {{"name", r->name}, {"passed", r->status == TEGULA_OK}, {"seconds", r->seconds}};
+    if (r->diags) one["message"] = tegula_diags_text(r->diags, 0);
+    if (r->machines) one["machines"] = r->machines;
+    runs.results.push_back(std::move(one));
+}
+
+}  // namespace
+
+tegula::Module Server::module_of(Document& d) {
+    auto module = workspace_.module(d.path);
+    if (!module) throw Failure{request_failed, module.diagnostics().text()};
+    return std::move(module).value();
+}
+
+json Server::lenses(const json& params) {
+    Document& d = document(params);
+    json out = json::array();
+    const json answer = ask("symbols", d.path);
+    for (const json& s : answer["symbols"]) {
+        const std::string kind = s["kind"], name = s["name"];
+        const json range = d.text.range(s["name_begin"], s["name_end"]);
+        if (kind == "test" || kind == "bench")
+            out.push_back(
+                {{"range", range},
+                 {"command", {{"title", kind == "test" ? "Run test" : "Run bench"}, {"command", "tegula." + kind}, {"arguments", {d.uri, name}}}}});
+        if (kind == "kernel") out.push_back({{"range", range}, {"data", {{"uri", d.uri}, {"kernel", name}}}});
+    }
+    return out;
+}
+
+json Server::resolve_lens(const json& params) {
+    const json& data = member(params, "data");
+    if (!params.is_object() || !data.is_object()) throw Failure{invalid_params, "the lens is none of this server"};
+    json lens = params;
+    const auto show = [](json lens, const std::string& title) {
+        lens["command"] = {{"title", title}, {"command", ""}};
+        return lens;
+    };
+    tegula::Module module;
+    try {
+        module = module_of(document({{"textDocument", {{"uri", text_at(data, "uri")}}}}));
+    } catch (const Failure&) {
+        return show(std::move(lens), "has errors");
+    }
+    later([=, kernel = text_at(data, "kernel"), arch = arch_]() mutable {
+        auto compiled = module.compile(kernel, std::vector<tegula::NamedValue>());
+        if (!compiled) return show(std::move(lens), "instances by generics alone");
+        auto resources = compiled.value().artifact("resources@" + arch);
+        if (!resources) return show(std::move(lens), arch + ": not compiled here");
+        const std::string line = resources_line(json::parse(resources.value(), nullptr, false));
+        return show(std::move(lens), arch + ": " + line);
+    });
+    return nullptr;
+}
+
+/// tegula/artifact {textDocument, kernel, set: {NAME: VALUE}, kind} -> {text, lineMap}: lineMap has for each line of the text the line of the source
+/// that it comes from, or null.
+json Server::artifact(const json& params) {
+    Document& d = document(params);
+    tegula::Module module = module_of(d);
+    const std::string kernel = text_at(params, "kernel"), kind = text_at(params, "kind").empty() ? "ir" : text_at(params, "kind");
+    std::vector<tegula::NamedValue> generics;
+    const json set = member(params, "set").is_object() ? params["set"] : json::object();
+    for (const auto& [name, value] : set.items()) {
+        if (value.is_number_integer())
+            generics.emplace_back(name, value.get<int64_t>());
+        else if (value.is_number())
+            generics.emplace_back(name, value.get<double>());
+        else if (value.is_string())
+            generics.emplace_back(name, tegula::Value(value.get<std::string>()));
+    }
+    later([=]() mutable -> json {
+        auto compiled = module.compile(kernel, generics);
+        if (!compiled) throw Failure{request_failed, compiled.diagnostics().text()};
+        auto text = compiled.value().artifact(kind);
+        if (!text) throw Failure{request_failed, text.diagnostics().text()};
+        json lines = json::array();
+        int64_t line = -1;
+        const std::string& all = text.value();
+        for (size_t at = 0; at < all.size();) {
+            const size_t end = std::min(all.find('\n', at), all.size());
+            const std::string_view one = std::string_view(all).substr(at, end - at);
+            constexpr std::string_view kMark = "#line ";
+            if (const size_t mark = one.find(kMark); mark != one.npos) {
+                const std::string_view number = one.substr(mark + kMark.size());
+                if (std::from_chars(number.data(), number.data() + number.size(), line).ec == std::errc()) --line;
+            }
+            lines.push_back(line < 0 ? json(nullptr) : json(line));
+            at = end + 1;
+        }
+        return {{"text", all}, {"lineMap", std::move(lines)}};
+    });
+    return nullptr;
+}
+
+json Server::execute(const json& params) {
+    const std::string command = text_at(params, "command");
+    if (command != "tegula.test" && command != "tegula.bench") throw Failure{invalid_params, "the commands are tegula.test and tegula.bench"};
+    const json& arguments = list_at(params, "arguments");
+    if (arguments.empty() || !arguments[0].is_string()) throw Failure{invalid_params, "the arguments are a URI and the name of a block"};
+    tegula::Module module = module_of(document({{"textDocument", {{"uri", arguments[0]}}}}));
+    const std::string name = arguments.size() > 1 && arguments[1].is_string() ? arguments[1].get<std::string>() : std::string();
+    later([=, this, bench = command == "tegula.bench"]() mutable -> json {
+        Runs runs;
+        tegula::RunOptions options = session_.run_options();
+        options.checked = !bench;
+        constexpr uint64_t kMostSteps = 1'000'000'000;
+        options.step_budget = kMostSteps;
+        tegula::Ref<tegula_diags> diags;
+        const tegula_status status =
+            (bench ? tegula_bench : tegula_test)(module.c(), name.empty() ? nullptr : name.c_str(), &options, note_result, &runs, diags.out());
+        std::string text;
+        for (const json& r : runs.results)
+            text += std::string(r["passed"].get<bool>() ? "ok   " : "FAIL ") + r["name"].get<std::string>() +
+                    (r.contains("message") ? "\n" + r["message"].get<std::string>() : "") + "\n";
+        if (status != TEGULA_OK && diags.get()) text += tegula_diags_text(diags.get(), 0);
+        const bool good = status == TEGULA_OK && runs.failed == 0;
+        transport_.notify("window/logMessage", {{"type", good ? 3 : 1}, {"message", text}});
+        transport_.notify("window/showMessage", {{"type", good ? 3 : 1},
+                                                 {"message", std::to_string(runs.results.size() - static_cast<size_t>(runs.failed)) + " passed, " +
+                                                                 std::to_string(runs.failed) + " failed"}});
+        return {{"results", std::move(runs.results)}, {"passed", good}};
+    });
+    return nullptr;
+}
+
+}  // namespace tegula_tool::lsp
