@@ -298,6 +298,8 @@ def speed():
     client.open(uri, text)
     client.published(uri)
     times, answers = [], []
+    ticks = lambda: sum(map(int, pathlib.Path(f"/proc/{client.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+    used = ticks()
     for i in range(12):
         line = 10 * (i * 80) + 6
         start = time.time()
@@ -311,10 +313,11 @@ def speed():
         client.change(uri, [{"range": {"start": {"line": line, "character": 0}, "end": {"line": line, "character": 2}}, "text": ""}])
         client.published(uri, client.versions[uri])
     memory = int(re.search(r"VmHWM:\s*(\d+)", pathlib.Path(f"/proc/{client.process.pid}/status").read_text()).group(1)) // 1024
+    used = (ticks() - used) / os.sysconf("SC_CLK_TCK") / len(times)
     client.end()
     times.sort(), answers.sort()
-    print(f"{text.count(chr(10))} lines: diagnostics {1e3 * times[6]:.0f} ms after an edit, of which 150 ms quiet; completion {1e3 * answers[6]:.0f} ms (median), {1e3 * answers[-1]:.0f} ms at most; {memory} MiB")
-    assert times[6] < 3 and answers[6] < 2 and memory < 400, (times, answers, memory)
+    print(f"{text.count(chr(10))} lines: diagnostics {1e3 * times[6]:.0f} ms after an edit, of which 150 ms quiet; completion {1e3 * answers[6]:.0f} ms (median), {1e3 * answers[-1]:.0f} ms at most; {1e3 * used:.0f} ms of one core for three edits, two diagnostics and a completion; {memory} MiB")
+    assert used < 2 and memory < 400, (used, memory)  # not the time of the wall: others may keep the machine busy
 
 
 if __name__ == "__main__":
