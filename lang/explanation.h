@@ -36,6 +36,7 @@ struct GpuEstimate {
     bool spread = true;                    ///< the stretches of a split sum are CTAs of their own, rather than one after the other in each program
     int64_t chunk = 0;  ///< elements of K that a tensor core sums on its own before it rounds (fp8), smallest of all products; 0: no such product
     double memory_bytes = 0;  ///< that memory, rather than a cache, gives and takes
+    double multiplies = 0;    ///< and adds, of products, in whole tiles
     double codes = 0;         ///< elements of at most 8 bits that the launch casts, each as often as a program does
     const char* bound = "";   ///< the part that takes longest
     std::string row = {};     ///< instruction of the product that takes longest; empty: no product
@@ -45,7 +46,8 @@ struct GpuEstimate {
     void fields(auto&& f) const {
         f("microseconds", microseconds), f("programs", programs), f("stretches", stretches), f("per_sm", per_sm), f("limit", limit);
         f("warps", warps), f("registers", registers), f("stages", stages), f("ring_bytes", ring_bytes), f("spills", spills), f("spread", spread);
-        f("fp8_chunk", chunk), f("memory_bytes", memory_bytes), f("codes", codes), f("bound", bound), f("instruction", row), f("parts", parts);
+        f("fp8_chunk", chunk), f("memory_bytes", memory_bytes), f("multiplies", multiplies);
+        f("codes", codes), f("bound", bound), f("instruction", row), f("parts", parts);
     }
 };
 

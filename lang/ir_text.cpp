@@ -22,7 +22,19 @@ public:
         const std::string head = std::move(out_);
         out_.clear();
         block_body(fn_.body, 1);
-        return head + gpu_.header() + " {\n" + out_ + "}\n";
+        begin_ = head + gpu_.header() + " {\n";
+        return begin_ + out_ + "}\n";
+    }
+    /// Of the text that `run` gave.
+    std::vector<Span> lines(const std::string& text) const {
+        std::vector<Span> out{fn_.span};
+        size_t mark = 0;
+        for (size_t at = text.find('\n'); at + 1 < text.size() && at != text.npos; at = text.find('\n', at + 1)) {
+            while (mark < marks_.size() && begin_.size() + marks_[mark].first < at + 1) ++mark;
+            const bool begins = mark < marks_.size() && begin_.size() + marks_[mark].first == at + 1;
+            out.push_back(begins ? marks_[mark].second : Span());
+        }
+        return out;
     }
 
 private:
@@ -55,7 +67,8 @@ private:
     std::unordered_map<uint32_t, std::string> formats_;
     uint32_t next_ = 0;
     GpuPrinter gpu_;
-    std::string out_;
+    std::string out_, begin_;
+    std::vector<std::pair<size_t, Span>> marks_;  ///< where the text of an instruction begins behind `begin_`
 };
 
 std::string Printer::type_text(TypeId id) {
@@ -186,6 +199,7 @@ void Printer::attributes(const Inst& i) {
 
 void Printer::inst(InstId id, int depth) {
     const Inst& i = fn_.inst(id);
+    marks_.emplace_back(out_.size(), i.span);
     out_.append(static_cast<size_t>(depth) * 2, ' ');
     for (uint32_t n = 0; n < i.results.count; ++n) out_ += (n ? ", " : "") + name(fn_.result(i, n));
     if (i.results.count) out_ += " = ";
@@ -222,6 +236,11 @@ void Printer::inst(InstId id, int depth) {
 
 }  // namespace
 
-std::string print(const Function& fn) { return Printer(fn).run(); }
+std::string print(const Function& fn, std::vector<Span>* lines) {
+    Printer printer(fn);
+    std::string text = printer.run();
+    if (lines) *lines = printer.lines(text);
+    return text;
+}
 
 }  // namespace tegula::ir

@@ -65,7 +65,7 @@ install(DIRECTORY docs examples stdlib TYPE DOC FILES_MATCHING PATTERN "*.md" PA
 install(DIRECTORY bench/log DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
 install(FILES tests/mutants/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests/mutants)
 install(DIRECTORY tools/schema DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula)  # of --json
-install(FILES share/tegula/schema/session.json share/tegula/schema/workspace.json share/tegula/schema/explanation.json DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/schema)
+install(FILES share/tegula/schema/session.json share/tegula/schema/workspace.json share/tegula/schema/explanation.json share/tegula/schema/picture.json DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/schema)
 install(DIRECTORY editors DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula)
 # Manual and completions, written by the command that they are of.
 set(written ${PROJECT_BINARY_DIR}/manual)

@@ -37,6 +37,7 @@ struct Options {
     std::string in, out, with, type, layout, scale = "none";  // pack
     // others
     std::vector<std::string> files;
+    std::string picture, arch, of, form;  // viz
     std::string filter, emit = "ir", code, shell, page, directory, task = "stats", condition, format = "text";
     std::string budget = "20s", tuned;
     uint64_t jobs = 0;

@@ -72,6 +72,8 @@ int leave_bundle(const std::vector<std::string>& words, const Options& options, 
 
 bool stop_requested();  ///< by Ctrl-C, SIGTERM or --timeout
 
+/// Machine code of a cubin as the CUDA toolkit's nvdisasm shows it; `lines`: with those of the CUDA text. nullopt: `error` says why not.
+std::optional<std::string> disassembly(const std::string& cubin, bool lines, Exit& code, std::string& error);
 /// `dump --emit=sass`: shows the machine code of a cubin with the CUDA toolkit's nvdisasm.
 /// `text`: receives it instead.
 int show_sass(const Session& session, const std::string& cubin, std::string* text = nullptr);
@@ -84,6 +86,7 @@ int test_files(Session& session);
 int bench_files(Session& session);
 int tune_files(Session& session);
 int dump_file(Session& session);
+int draw_picture(Session& session);
 int format_files(Session& session);
 int document_file(Session& session);
 int explain_code(Session& session);

@@ -37,7 +37,11 @@ bool is_cpu_artifact(std::string_view kind) {
     return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "llvm@aarch64" || kind == "llvm@armv8.6-a";
 }
 
-bool is_compiled_artifact(std::string_view kind) { return kind == "cuda" || kind == "ptx" || kind == "cubin" || kind == "resources"; }
+bool is_compiled_artifact(std::string_view kind) {
+    return kind == "cuda" || kind == "ptx" || kind == "ptx-lines" || kind == "cubin" || kind == "cubin-lines" || kind == "resources";
+}
+
+constexpr std::string_view kPicture = "picture:";
 
 bool is_explanation(std::string_view kind) { return kind == "explain" || kind == "explain-json"; }
 
@@ -193,6 +197,7 @@ void Engine::check_launch(LoadedModule& module, const ast::KernelItem& kernel, c
 
 std::optional<std::string> Engine::artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags) {
     if (kind == "json") return describe_instance(exe, module.types());
+    if (kind.starts_with(kPicture)) return picture(module, &exe, kind.substr(kPicture.size()), diags);
     if (kind == "ir:final") return ir::print(*exe.instance.fn);
     const size_t at = kind.find('@');
     if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || is_explanation(stage) || is_cpu_artifact(kind)) {
@@ -234,9 +239,10 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
     }
     diags.report(Diag::no_such_artifact, {},
                  {printable(kind),
-                  "ir, ir:after=PASS, ir:final, explain, explain-json, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, resources, llvm, "
+                  "ir, ir:after=PASS, ir:final, explain, explain-json, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, ptx-lines, cubin, cubin-lines, resources, "
+                  "llvm, "
                   "llvm@aarch64, llvm@armv8.6-a, "
-                  "llvm-opt, asm, explain@cpu, explain-json@cpu"});
+                  "llvm-opt, asm, explain@cpu, explain-json@cpu, picture:KIND"});
     return std::nullopt;
 }
 
@@ -249,7 +255,7 @@ std::shared_ptr<const Executable> Engine::tuned_for(LoadedModule& module, const 
 }
 
 std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags) {
-    if (kind == "cubin" && arch.is_ptx()) {
+    if (kind.starts_with("cubin") && arch.is_ptx()) {
         diags.report(Diag::no_such_artifact, {}, {"cubin@" + std::string(arch.name), "ptx@" + std::string(arch.name) + ", which drivers translate"});
         return std::nullopt;
     }
@@ -277,6 +283,7 @@ std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::stri
 }
 
 std::optional<std::string> Engine::artifact(LoadedModule& module, std::string_view kind, DiagSink& diags) {
+    if (kind.starts_with(kPicture)) return picture(module, nullptr, kind.substr(kPicture.size()), diags);
     if (kind == "tokens") return dump_tokens(sources_, module.source->id, diags);
     if (kind == "ast") return dump_ast(*module.ast);
     if (kind == "fmt") return format_source(sources_, module.source->id, diags);
@@ -284,7 +291,7 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, std::string_vi
     const LoadedModule* described = colon == kind.npos ? &module : module.imported(kind.substr(colon + 1));
     if (described && kind.substr(0, colon) == "doc") return document_module(*described, sources_);
     if (described && kind.substr(0, colon) == "json") return describe_module(*described, sources_);
-    diags.report(Diag::no_such_artifact, {}, {printable(kind), "tokens, ast, fmt, doc, json, and of an import doc:NAME and json:NAME"});
+    diags.report(Diag::no_such_artifact, {}, {printable(kind), "tokens, ast, fmt, doc, json, picture:KIND:TYPE, and of an import doc:NAME and json:NAME"});
     return std::nullopt;
 }
 

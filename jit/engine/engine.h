@@ -19,6 +19,10 @@
 #include "lang/cancel_flags.h"
 #include "sema/sema.h"
 
+namespace tegula::picture {
+struct Picture;
+struct KernelView;
+}  // namespace tegula::picture
 namespace tegula {
 
 enum class Status : int { ok = 0, source = -1, arguments = -2, run = -3, unavailable = -4, io = -5, cancelled = -6, usage = -7, mismatch = -8 };
@@ -183,7 +187,7 @@ public:
     /// What a launch would be, as JSON; `out` tensors may be missing. nullopt is reported.
     std::optional<std::string> plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                     std::span<const LaunchArgument> args, DiagSink& diags);
-    /// "ir", "ir:final", "ir:after=PASS", "explain", "explain-json", "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
+    /// "ir", "ir:final", "ir:after=PASS", "explain", "explain-json", "json", "picture:KIND"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
     /// "resources", each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64",
     /// "llvm@armv8.6-a". nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
@@ -197,7 +201,7 @@ public:
     TunedDatabase& tuned();
     /// The key of a kernel's launches on a machine, but for what is bound by each.
     TunedKey tuned_key(const ast::KernelItem& kernel, Machine& machine, std::span<const LaunchArgument> args, void* stream);
-    /// "tokens", "ast", "fmt", "doc", "json".
+    /// "tokens", "ast", "fmt", "doc", "json", "picture:KIND:TYPE".
     std::optional<std::string> artifact(LoadedModule& module, std::string_view kind, DiagSink& diags);
     /// "tokens", "ast", "fmt" of a text that need only parse.
     std::optional<std::string> dump(const std::string& name, std::string text, std::string_view kind, DiagSink& diags);
@@ -269,6 +273,11 @@ private:
     /// `arch` null: for the machine `cpu`. nullopt: reported. (explain.cpp)
     std::optional<Explanation> explain(LoadedModule& module, const Executable& exe, const Arch* arch, DiagSink& diags);
     void explain_gpu_form(const Executable& exe, const Arch& arch, const std::optional<explain::Tune>& tune, std::vector<explain::Note>& notes);
+    /// `exe` null: of a type. (pictures.cpp)
+    std::optional<std::string> picture(LoadedModule& module, const Executable* exe, std::string_view request, DiagSink& diags);
+    std::optional<picture::Picture> picture_of_kernel(LoadedModule& module, const Executable& exe, const Arch& arch, std::string_view of,
+                                                      picture::Picture (*make)(const picture::KernelView&), DiagSink& diags);
+    picture::Picture picture_of_source(LoadedModule& module, const Executable& exe, const Arch& arch, const picture::KernelView& view);
     std::optional<std::string> gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
     Status prepare_on_host(const ReadyLaunch& launch, const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared);
     Status run_compared(const Executable& exe, const Program& interpreted, std::span<const Argument> values, std::span<const uint64_t, 3> grid,

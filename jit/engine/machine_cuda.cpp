@@ -128,10 +128,11 @@ public:
         GpuOptions options = usual_options(instance, *arch, disabled);
         options.cancel = cancel;
         const ir::Function form = lowered_for_gpu(instance, options);
-        const cuda::KernelText text = cuda::emit(form, &sources_);
+        cuda::KernelText text = cuda::emit(form, &sources_);
         if (kind == "cuda") return text.source;
+        if (kind.ends_with("-lines")) text.options.push_back("--generate-line-info");
         cuda::CompileOptions compile;
-        compile.ptx = kind == "ptx";
+        compile.ptx = kind.starts_with("ptx");
         compile.cancel = cancel;
         auto compiled = backend_.compile_text(text, *arch, compile);
         if (!compiled) {

@@ -53,7 +53,8 @@ constexpr int kDefaultStages = 4, kGroupRows = 16, kGroupWarps = 4, kMaxPrograms
 /// Clocks of the units that programs share, bytes from L2, and clocks of a program that has the SM to itself.
 struct Cost {
     double tensor = 0, lanes = 0, bytes = 0, memory = 0, alone = 0;
-    double codes = 0;  ///< of narrow elements that are cast
+    double codes = 0;       ///< of narrow elements that are cast
+    double multiplies = 0;  ///< and adds, of products
     void add(const Cost& o, double times) {
         tensor += times * o.tensor;
         lanes += times * o.lanes;
@@ -61,6 +62,7 @@ struct Cost {
         memory += times * o.memory;
         alone += times * o.alone;
         codes += times * o.codes;
+        multiplies += times * o.multiplies;
     }
 };
 
@@ -226,6 +228,8 @@ Cost Estimator::product(const Inst& inst) {
     Cost c;
     const RowVerdict best = best_row(judge_rows(fn_, inst, rows_));
     const MmaRow& row = fn_.row(best.row);
+    const ProductShape shape = product_shape(fn_, inst);
+    c.multiplies = double(shape.batch) * double(shape.m) * double(shape.n) * double(shape.k);
     c.tensor = c.alone = best.cost * (out_.spills ? kSpill : small_parts_ ? kSmallParts : 1);
     for (const size_t o : {0, 1}) {  // operands that are cast for the instruction
         const Format& given = fn_.elem(fn_.operands(inst)[o]);
@@ -233,7 +237,7 @@ Cost Estimator::product(const Inst& inst) {
         if (widened) c.codes += double(fn_.type(fn_.operands(inst)[o]).shape.elements());
     }
     if (row.fraction_bits == 13) {
-        const int64_t chunk = std::min<int64_t>(inst.op == Op::dot_scaled ? scale_stretch(fn_, inst) : product_shape(fn_, inst).k, 128);
+        const int64_t chunk = std::min<int64_t>(inst.op == Op::dot_scaled ? scale_stretch(fn_, inst) : shape.k, 128);
         out_.chunk = out_.chunk ? std::min(out_.chunk, chunk) : chunk;
     }
     if (best.cost > longest_) {
@@ -407,6 +411,7 @@ GpuEstimate Estimator::run() {
     if (take_programs()) one = block(fn_.body);
     out_.ring_bytes = ring_bytes_;
     out_.codes = programs_ * one.codes;
+    out_.multiplies = programs_ * one.multiplies;
     out_.memory_bytes = programs_ / at_once_ * one.memory;
     one.alone += kProgram;
     add_exchange(one);

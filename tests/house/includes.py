@@ -3,7 +3,7 @@
 # The table has no exceptions; the checker is first tried on a small tree with known offences, so that it cannot pass by seeing nothing.
 import os, re, sys, tempfile
 
-PHASES = {"lang", "parser", "sema", "lower", "jit/interp", "jit/cuda", "jit/cpu", "jit/cache", "jit/engine"}
+PHASES = {"lang", "parser", "sema", "lower", "jit/interp", "jit/cuda", "jit/cpu", "jit/cache", "jit/picture", "jit/engine"}
 TABLE = {
     "include": {"include"},
     "lang": {"lang"},
@@ -14,6 +14,7 @@ TABLE = {
     "jit/cuda": {"lang", "jit/cuda"},
     "jit/cpu": {"lang", "jit/cpu"},
     "jit/cache": {"lang", "jit/cache"},
+    "jit/picture": {"lang", "lower", "jit/picture"},
     "jit/engine": PHASES,
     "jit/api": {"lang", "jit/engine", "jit/api", "include"},
     "tools": {"include", "tools", "tools/edit"},

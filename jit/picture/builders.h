@@ -1,0 +1,71 @@
+// One builder for each kind of picture: from what the phases know to a Picture. Nothing here compiles or runs anything, and nothing is drawn.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jit/picture/picture.h"
+#include "lang/explanation.h"
+#include "lang/ir.h"
+#include "lang/layout.h"
+#include "lang/type.h"
+#include "lower/gpu/gpu.h"
+
+namespace tegula::picture {
+
+/// A type that is shown: an element format, and where asked for the extents and the storage order of a tensor of it.
+struct Subject {
+    std::string name;  ///< of a parameter; empty: none
+    std::string type;  ///< as the language writes it
+    FormatId format{};
+    LayoutId layout{};
+    std::vector<int64_t> extents;
+};
+
+/// A kernel as a launch on a GPU would have it.
+struct KernelView {
+    std::string name;
+    const ir::Function* form = nullptr;  ///< after the GPU passes
+    const Arch* arch = nullptr;
+    const Explanation* said = nullptr;  ///< what `explain` says of it
+    std::vector<std::pair<std::string, int64_t>> extents;
+    std::vector<std::string> assumed;  ///< extents that nobody gave
+    uint64_t grid[3] = {1, 1, 1};
+    std::string of;  ///< what to show, of several: a parameter, or the line of an operation; empty: all, as far as there is room
+    const SourceMap* sources = nullptr;
+    /// "f.tile:12" of an operation.
+    std::string place(Span span) const;
+    int line(Span span) const;
+    /// Is what stands there, of that name, to be shown?
+    bool wants(Span span, std::string_view name) const;
+};
+
+std::string short_text(double v);  ///< four digits
+/// "(i, j)".
+std::string point(std::span<const int64_t> index);
+/// The logical points that lie at the storage places [0, places) of elements: row-major numbers, several where they collide. nullopt: there are too
+/// many points to look at all of them, and the layout has no inverse that can be written down.
+std::optional<std::vector<std::vector<int64_t>>> points_of_places(const Layout& layout, std::span<const int64_t> extents, int64_t places);
+
+Picture layout_picture(std::span<const Subject> subjects, const TypeTable& types);
+Picture bits_picture(std::span<const Subject> subjects, const TypeTable& types);
+Picture format_picture(std::span<const Subject> subjects, const TypeTable& types);
+
+Picture place_picture(const KernelView& k);
+/// Operands of tensor-core instructions: of the kernel's products, and of an instruction by name (nullopt: there is none of it).
+Picture fragment_picture(const KernelView& k);
+std::optional<Picture> instruction_picture(std::string_view name);
+std::vector<std::string_view> instruction_names();
+Picture banks_picture(std::span<const Subject> subjects, const TypeTable& types);
+Picture kernel_banks_picture(const KernelView& k);
+Picture sectors_picture(const KernelView& k);
+Picture convert_picture(const KernelView& k);
+Picture pipeline_picture(const KernelView& k);
+Picture smem_picture(const KernelView& k);
+Picture resources_picture(const KernelView& k);
+Picture roofline_picture(const KernelView& k);
+Picture grid_picture(const KernelView& k);
+Picture tune_picture(const KernelView& k);
+
+}  // namespace tegula::picture

@@ -1,0 +1,327 @@
+// Pictures of what the compiler decided for a kernel: how tiles change hands, what accesses move, how copies overlap with arithmetic, which tuned
+// values it weighed.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "jit/picture/builders.h"
+#include "jit/picture/pipeline.h"
+#include "jit/picture/sectors.h"
+#include "lang/plain_text.h"
+#include "lang/wide_access.h"
+#include "lower/gpu/estimate.h"
+#include "lower/gpu/place.h"
+#include "lower/gpu/place_groups.h"
+#include "lower/rewrite.h"
+
+namespace tegula::picture {
+
+// ---- convert ----
+
+Picture convert_picture(const KernelView& k) {
+    Picture out{"convert", k.name + " on " + k.arch->name + ": how tiles change hands", {}, {}, {}};
+    Table table{{"line", "tile", "way", "cost"}, {}, {}};
+    int64_t shuffles = 0, scratch = 0;
+    int renamed = 0;
+    for (const explain::Note& n : k.said->notes) {
+        const auto* c = std::get_if<explain::Conversion>(&n.fact);
+        if (!c || !k.wants(n.span, c->way)) continue;
+        std::string cost;
+        const auto side = [](const char* name, const explain::Conversion::Side& s) {
+            return std::string(name) + " " + std::to_string(s.access_bits / 8) + " bytes a lane" +
+                   (s.bank_accesses > 1 ? " (" + std::to_string(s.bank_accesses) + "-way conflicts)" : "");
+        };
+        if (c->way == "renamed") cost = "free: registers get other names", ++renamed;
+        if (c->shuffles) cost = std::to_string(c->shuffles) + " shuffles of a thread", shuffles += c->shuffles;
+        if (c->scratch_bytes)
+            cost += (cost.empty() ? "" : ", ") + std::to_string(c->scratch_bytes) + " bytes of " +
+                    (c->global_scratch ? "global memory" : "shared memory"),
+                scratch = std::max(scratch, c->scratch_bytes);
+        if (c->written) cost += ", " + side("written", *c->written);
+        if (c->read) cost += ", " + side("read", *c->read);
+        if (!c->layout.empty()) cost += (cost.empty() ? "" : ", ") + c->layout;
+        table.rows.push_back({n.span.valid() ? std::to_string(k.line(n.span)) : "-", to_string(c->tile), c->way, cost.empty() ? "-" : cost});
+        table.tones.push_back(c->way == "renamed" ? int{good} : c->way == "scratch" ? (c->global_scratch ? int{bad} : 7) : int{plain});
+    }
+    if (table.rows.empty()) {
+        out.notes.push_back(k.of.empty() ? "no tile changes hands: each operation finds its operands where they are"
+                                         : "nothing changes hands at `" + k.of + "`");
+        return out;
+    }
+    out.facts.push_back({"conversions", std::to_string(table.rows.size()) + ", of which " + std::to_string(renamed) + " are free"});
+    if (shuffles) out.facts.push_back({"shuffles", std::to_string(shuffles) + " of a thread"});
+    if (scratch) out.facts.push_back({"scratch", std::to_string(scratch) + " bytes for the largest"});
+    out.figures.push_back({"conversions", "in the order of the program", std::move(table), {}});
+    return out;
+}
+
+// ---- sectors ----
+
+SectorCount count_sectors(const TileLayout& l, int dimension, int vector, unsigned bits) {
+    SectorCount out;
+    constexpr int64_t kSectorBits = 256;
+    std::set<TileLayout::Point> lines;
+    for (int warp = 0; warp < l.warps(); ++warp)
+        for (int r = 0; r < l.registers(); ++r) {
+            if (dimension >= 0 && l.point(r, 0, warp)[static_cast<size_t>(dimension)] % vector) continue;  // not the first element of an access
+            std::set<std::pair<TileLayout::Point, int64_t>> sectors, elements;
+            for (int lane = 0; lane < 32; ++lane) {
+                TileLayout::Point p = l.point(r, lane, warp);
+                if (!l.inside(p)) continue;
+                const int64_t along = dimension >= 0 ? p[static_cast<size_t>(dimension)] : 0;
+                if (dimension >= 0) p[static_cast<size_t>(dimension)] = 0;
+                const int64_t extent = dimension >= 0 ? l.shape[static_cast<size_t>(dimension)] : 1,
+                              end = std::min(along + (dimension >= 0 ? vector : 1), extent);
+                for (int64_t e = along; e < end; ++e) elements.emplace(p, e);
+                for (int64_t s = along * bits / kSectorBits; s <= (end * bits - 1) / kSectorBits; ++s) sectors.emplace(p, s);
+            }
+            if (elements.empty()) continue;
+            ++out.accesses;
+            out.asked += static_cast<int64_t>((elements.size() * bits + 7) / 8);
+            out.moved += static_cast<int64_t>(sectors.size()) * 32;
+            out.worst = std::max(out.worst, static_cast<int64_t>(sectors.size()));
+        }
+    return out;
+}
+
+Picture sectors_picture(const KernelView& k) {
+    const ir::Function& fn = *k.form;
+    Picture out{"sectors", k.name + " on " + k.arch->name + ": what accesses to memory move", {}, {}, {}};
+    Table table{{"line", "access", "tile", "bytes a lane", "asked", "moved", "worst"}, {}, {}};
+    Bars bars;
+    int64_t asked = 0, moved = 0;
+    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+        const ir::Inst& inst = fn.inst(id);
+        if (inst.op != ir::Op::load && inst.op != ir::Op::store && inst.op != ir::Op::atomic) return;
+        const ir::ValueId object = fn.operands(inst)[0], like = alike(fn, inst).like;
+        const std::string tensor = param_name(fn, object), op = std::string(ir::op_row(inst.op).name) + " " + (tensor.empty() ? "?" : tensor);
+        if (!k.wants(inst.span, tensor)) return;
+        const std::string line = std::to_string(k.line(inst.span));
+        if (fn.placement(like).kind != Placement::registers || fn.gpu_inst(id).bulk) {
+            if (fn.type(like).shape.rank > 0)
+                table.rows.push_back({line, op, to_string(fn.type(like).shape), "bulk", "all", "all", "whole lines, by TMA"}),
+                    table.tones.push_back(good);
+            return;
+        }
+        const TileLayout& l = fn.placement(like).regs;
+        const unsigned bits = fn.elem(object).bits;
+        const int d = contiguous_dimension(fn, inst), vector = d >= 0 ? wide_access(fn, id, like).vector : 1;
+        if (d < 0 && fn.types().layout(fn.type(object).layout).kind() == Layout::Kind::exprs) {
+            table.rows.push_back({line, op, to_string(l.shape), "words", "-", "-", "in the tensor's own order: see `layout`"});
+            table.tones.push_back(plain);
+            return;
+        }
+        const SectorCount n = count_sectors(l, d, vector, bits);
+        asked += n.asked, moved += n.moved;
+        table.rows.push_back({line, op, to_string(l.shape), decimal_text(double(vector) * bits / 8, 4), std::to_string(n.asked),
+                              std::to_string(n.moved),
+                              std::to_string(n.worst) + " sectors for " + std::to_string(n.accesses ? n.asked / n.accesses : 0) + " bytes"});
+        table.tones.push_back(n.moved > 2 * n.asked ? bad : n.moved > n.asked ? 7 : int{good});
+        if (n.moved)
+            bars.bars.push_back({"line " + line + " " + op, double(n.asked), double(n.moved),
+                                 decimal_text(100.0 * double(n.asked) / double(n.moved), 3) + "% of " + std::to_string(n.moved) + " bytes",
+                                 n.moved > 2 * n.asked ? int{bad} : 1});
+    });
+    if (table.rows.empty()) {
+        out.notes.push_back(k.of.empty()
+                                ? "the kernel reads and writes no tiles of tensors by its threads: rings are filled by bulk copies of whole lines"
+                                : "no access is of `" + k.of + "`");
+        return out;
+    }
+    if (moved) out.facts.push_back({"of all bytes that are moved", decimal_text(100.0 * double(asked) / double(moved), 3) + "% are asked for"});
+    out.figures.push_back(
+        {"accesses of a tile", "bytes that all warps of a program ask for and that memory moves in sectors of 32 bytes", std::move(table), {}});
+    if (!bars.bars.empty()) out.figures.push_back({"bytes asked for, of those moved", "", std::move(bars), {}});
+    out.notes.push_back(
+        "tiles are taken to begin on a sector, and lines of a tensor on sectors of their own; what a cache gives again is counted again");
+    return out;
+}
+
+// ---- pipeline ----
+
+std::vector<Trip> run_pipeline(int trips, int stages, double copy, double latency, double compute) {
+    std::vector<Trip> out;
+    double bus = 0, consumer = 0;  // free from then on
+    for (int t = 0; t < trips; ++t) {
+        Trip trip;
+        const double stage_free = t >= stages ? out[static_cast<size_t>(t - stages)].compute_end : 0;
+        trip.copy_begin = std::max(bus, stage_free);
+        bus = trip.copy_begin + copy;
+        trip.copy_end = trip.copy_begin + std::max(copy, latency);
+        trip.compute_begin = std::max(consumer, trip.copy_end);
+        trip.compute_end = consumer = trip.compute_begin + compute;
+        out.push_back(trip);
+    }
+    return out;
+}
+
+namespace {
+
+/// Clocks of one trip's products, by the notes on them.
+double product_clocks(const KernelView& k) {
+    double clocks = 0;
+    for (const explain::Note& n : k.said->notes)
+        if (const auto* p = std::get_if<explain::Product>(&n.fact); p && p->clocks) clocks += *p->clocks;
+    return clocks;
+}
+
+constexpr int kTrips = 8;
+
+}  // namespace
+
+Picture pipeline_picture(const KernelView& k) {
+    const ir::Function& fn = *k.form;
+    const Arch& arch = *k.arch;
+    Picture out{"pipeline", k.name + " on " + k.arch->name + ": copies beside arithmetic", {}, {}, {}};
+    int64_t bytes = 0, loaded = 0;
+    int stages = 0;
+    bool own = false;
+    for (const auto& [value, channel] : fn.gpu->channels) {
+        bytes += channel.layout.bytes();
+        stages = stages ? std::min(stages, channel.stages) : channel.stages;
+        own = own || channel.own;
+    }
+    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+        if (fn.inst(id).op == ir::Op::load) loaded += fn.type(fn.result(fn.inst(id))).shape.elements() * fn.elem(fn.result(fn.inst(id))).bits / 8;
+    });
+    Table table{{"tensor", "copied by", "stages", "bytes", "why not"}, {}, {}};
+    for (const explain::Note& n : k.said->notes)
+        if (const auto* c = std::get_if<explain::CopyAhead>(&n.fact)) {
+            table.rows.push_back({c->tensor, c->by.empty() ? "-" : c->by, std::to_string(c->stages), std::to_string(c->stage_bytes),
+                                  c->refusal.empty() ? "-" : c->refusal});
+            table.tones.push_back(c->refusal.empty() ? int{good} : int{plain});
+        }
+    const double share = double(arch.l2_bytes) / arch.sms, latency = double(bytes_that_hide_latency(arch)) / (double(arch.memory_bytes) / arch.sms);
+    const double copy = double(stages ? bytes : loaded) / share, products = product_clocks(k);
+    if (products == 0 && stages == 0) {
+        out.notes.push_back("the kernel has no ring and no products: each load is waited for");
+        if (!table.rows.empty()) out.figures.push_back({"loads that could run ahead", "", std::move(table), {}});
+        return out;
+    }
+    const std::vector<Trip> trips = run_pipeline(kTrips, std::max(stages, 1), copy, latency, std::max(products, 1.0));
+    out.facts.push_back(
+        {"ring", stages ? std::to_string(stages) + " stages of " + std::to_string(bytes) + " bytes" : "none: a trip's tiles are loaded, then used"});
+    out.facts.push_back({"producer", fn.gpu->specialised ? "warps of its own"
+                                     : own               ? "each thread copies what it reads"
+                                     : stages            ? "the threads that compute"
+                                                         : "none"});
+    out.facts.push_back(
+        {"a trip", "copy " + short_text(copy) + " clocks and " + short_text(latency) + " of latency, products " + short_text(products) + " clocks"});
+    const double all = trips.back().compute_end, busy = kTrips * products;
+    out.facts.push_back(
+        {"products are under way", decimal_text(100 * busy / all, 3) + "% of the time of the first " + std::to_string(kTrips) + " trips"});
+    Gantt gantt{"clocks", all, {}};
+    for (int s = 0; s < std::max(stages, 1); ++s) {
+        Gantt::Lane lane{stages ? "stage " + std::to_string(s) + " copied" : "load", {}},
+            held{stages ? "stage " + std::to_string(s) + " in use" : "", {}};
+        for (int t = s; t < kTrips; t += std::max(stages, 1)) {
+            const Trip& trip = trips[static_cast<size_t>(t)];
+            lane.bars.push_back({trip.copy_begin, trip.copy_end, std::to_string(t), tone_of(t)});
+            held.bars.push_back({trip.compute_begin, trip.compute_end, std::to_string(t), tone_of(t)});
+        }
+        gantt.lanes.push_back(std::move(lane));
+        if (stages) gantt.lanes.push_back(std::move(held));
+    }
+    Gantt::Lane consumer{"products", {}};
+    for (int t = 0; t < kTrips; ++t)
+        consumer.bars.push_back(
+            {trips[static_cast<size_t>(t)].compute_begin, trips[static_cast<size_t>(t)].compute_end, std::to_string(t), tone_of(t)});
+    gantt.lanes.push_back(std::move(consumer));
+    out.figures.push_back({"the first " + std::to_string(kTrips) + " trips",
+                           "a bar is a trip; a stage is copied anew when its products have ended",
+                           std::move(gantt),
+                           {}});
+    if (!table.rows.empty()) out.figures.push_back({"loads that could run ahead", "", std::move(table), {}});
+    out.notes.push_back("clocks are those of the cost model for one program on an SM, not measured");
+    return out;
+}
+
+// ---- tune ----
+
+Picture tune_picture(const KernelView& k) {
+    Picture out{"tune", k.name + " on " + k.arch->name + ": candidates of `tune`", {}, {}, {}};
+    const explain::Tune* tune = nullptr;
+    for (const explain::Note& n : k.said->notes)
+        if (const auto* t = std::get_if<explain::Tune>(&n.fact)) tune = t;
+    if (!tune) {
+        out.notes.push_back("nothing is left to choose: the kernel has no `tune` clause, or all its parameters are given with -s");
+        return out;
+    }
+    std::string extents;
+    for (const explain::Extent& e : tune->extents) extents += (extents.empty() ? "" : ", ") + e.name + " = " + std::to_string(e.value);
+    if (!extents.empty()) out.facts.push_back({"extents", extents});
+    std::vector<size_t> order(tune->candidates.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    const auto time = [&](size_t i) { return tune->candidates[i].estimate ? tune->candidates[i].estimate->microseconds : HUGE_VAL; };
+    std::ranges::stable_sort(order, {}, time);
+    const auto named = [](const std::vector<explain::Setting>& values) {
+        std::string s;
+        for (const explain::Setting& v : values) s += (s.empty() ? "" : ", ") + v.name + " = " + v.value;
+        return s;
+    };
+    const double best = order.empty() ? 1 : time(order[0]);
+    out.facts.push_back({"candidates", std::to_string(order.size())});
+    if (tune->chosen < tune->candidates.size())
+        out.facts.push_back({"chosen", named(tune->candidates[tune->chosen].values) + ", " + short_text(time(tune->chosen)) + " us estimated"});
+    // The two settings with the most values span the map; each cell is the best of the others.
+    std::vector<std::pair<std::string, std::vector<std::string>>> axes;
+    for (const explain::Candidate& c : tune->candidates)
+        for (const explain::Setting& v : c.values) {
+            auto axis = std::ranges::find(axes, v.name, [](const auto& a) { return a.first; });
+            if (axis == axes.end()) axes.push_back({v.name, {}}), axis = axes.end() - 1;
+            if (std::ranges::find(axis->second, v.value) == axis->second.end()) axis->second.push_back(v.value);
+        }
+    for (auto& [name, values] : axes) {
+        const bool numbers =
+            std::ranges::all_of(values, [](const std::string& v) { return !v.empty() && v.find_first_not_of("0123456789") == v.npos; });
+        if (numbers) std::ranges::sort(values, {}, [](const std::string& v) { return std::pair(v.size(), v); });
+    }
+    std::ranges::stable_sort(axes, std::ranges::greater{}, [](const auto& a) { return a.second.size(); });
+    if (axes.size() >= 2 && axes[1].second.size() > 1) {
+        Grid map{axes[0].first, axes[1].first, {}, axes[1].second, {}, {}};
+        for (const std::string& row : axes[0].second) {
+            std::vector<std::string> cells;
+            std::vector<int> tones;
+            for (const std::string& column : axes[1].second) {
+                double least = HUGE_VAL;
+                bool there = false;
+                for (size_t i = 0; i < tune->candidates.size(); ++i) {
+                    const auto& values = tune->candidates[i].values;
+                    const auto is = [&](const std::string& name, const std::string& v) {
+                        return std::ranges::any_of(values, [&](const explain::Setting& s) { return s.name == name && s.value == v; });
+                    };
+                    if (!is(axes[0].first, row) || !is(axes[1].first, column)) continue;
+                    there = true, least = std::min(least, time(i));
+                }
+                const double ratio = least / best;
+                cells.push_back(!there ? "." : std::isinf(least) ? "!" : short_text(least));
+                tones.push_back(!there              ? int{gap}
+                                : std::isinf(least) ? int{plain}
+                                : ratio < 1.02      ? int{good}
+                                : ratio < 1.25      ? 3
+                                : ratio < 2         ? 7
+                                : ratio < 4         ? 2
+                                                    : int{bad});
+            }
+            map.add_row(row, std::move(cells), std::move(tones));
+        }
+        out.figures.push_back({"microseconds, estimated",
+                               "the best over the other parameters; `.`: a `where` clause forbids it, `!`: there is no instance",
+                               std::move(map),
+                               {{good, "within 2% of the best"}, {3, "25%"}, {7, "twice"}, {2, "four times"}, {bad, "more"}}});
+    }
+    constexpr size_t kMost = 20;
+    Table table{{"us", "of the best", "bound by", "programs of an SM", "values"}, {}, {}};
+    for (size_t n = 0; n < std::min(order.size(), kMost); ++n) {
+        const explain::Candidate& c = tune->candidates[order[n]];
+        table.rows.push_back({c.estimate ? short_text(time(order[n])) : "-", c.estimate ? decimal_text(time(order[n]) / best, 3) : "-",
+                              c.estimate ? c.estimate->bound : "no instance", c.estimate ? std::to_string(c.estimate->per_sm) : "-",
+                              named(c.values) + (order[n] == tune->chosen ? "  <- chosen" : "")});
+        table.tones.push_back(order[n] == tune->chosen ? int{good} : int{plain});
+    }
+    out.figures.push_back({"candidates, best first", "", std::move(table), {}});
+    if (order.size() > kMost) out.notes.push_back(std::to_string(order.size() - kMost) + " slower candidates are left out");
+    return out;
+}
+
+}  // namespace tegula::picture
