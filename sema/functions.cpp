@@ -130,6 +130,7 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
                 v = t ? coerce(v, *t, v.span.valid() ? v.span : span) : poison(span);
             }
             ok &= v.kind != Value::poison;
+            record(p.name.span, v);
             define(*scope_, p.name.text, v);
             if (v.kind == Value::tuple) v.v = whole;
             operands.push_back(std::move(v));

@@ -64,7 +64,9 @@ void Elaborator::record_field(const Value& structure, const ast::Name& member) {
 
 /// What a call leaves to its arguments to say.
 void Elaborator::record_generics(const ast::FnItem& fn, const Scope& scope, Span callee_end) {
-    if (!recorder_ || !callee_end.valid() || fn.generics.empty() || !recorder_->asks(callee_end)) return;
+    if (!recorder_) return;
+    for (const ast::GenericParam& p : fn.generics) record(p.name.span, scope.find(p.name.text)->value);
+    if (!callee_end.valid() || fn.generics.empty() || !recorder_->asks(callee_end)) return;
     std::string text;
     for (const ast::GenericParam& p : fn.generics)
         text += (text.empty() ? "<" : ", ") + std::string(p.name.text) + " = " + describe_plain(scope.find(p.name.text)->value);

@@ -8,6 +8,7 @@
 
 #include "jit/engine/host_checker.h"
 #include "jit/engine/stdlib.h"
+#include "jit/engine/tree_walk.h"
 #include "jit/engine/workspace_json.h"
 #include "parser/scanner.h"
 #include "sema/recovery.h"
@@ -47,25 +48,28 @@ void each_span(Diagnostic& d, Fn&& fn) {
 class Workspace::Listener : public sema::Recorder {
 public:
     std::vector<Use> uses;
-    std::vector<std::pair<Span, std::string>> facts;
+    std::vector<std::pair<Span, std::string>> facts, others;  ///< others: of the rest of the text
 
-    /// From now on what is said of this stretch alone.
-    void begin(Span stretch) {
+    /// From now on what is said of this stretch alone; with `others` of the types in the rest of the text, too.
+    void begin(Span stretch, bool rest = false) {
         stretch_ = stretch;
+        rest_ = rest;
         uses.clear();
         facts.clear();
+        others.clear();
         known_.clear();
     }
     void use(Span at, Span declared) override {
         if (hears(at)) uses.push_back({at, declared});
     }
-    bool asks(Span at) override { return hears(at) && !known_.contains(at.begin); }
+    bool asks(Span at) override { return (hears(at) || (rest_ && at.file == stretch_.file)) && !known_.contains(at.begin); }
     void fact(Span at, std::string text) override {
-        if (known_.insert(at.begin).second) facts.emplace_back(at, std::move(text));
+        if (known_.insert(at.begin).second) (hears(at) ? facts : others).emplace_back(at, std::move(text));
     }
 
 private:
     Span stretch_;  ///< not valid: everything
+    bool rest_ = false;
     std::unordered_set<uint32_t> known_;
     bool hears(Span at) const { return !stretch_.valid() || (at.file == stretch_.file && stretch_.begin <= at.begin && at.end <= stretch_.end); }
 };
@@ -326,7 +330,7 @@ std::shared_ptr<const Workspace::Result> Workspace::check_item(Document& d, cons
     sema::Limits limits;
     limits.cancel = cancel;
     DiagSink found(engine_->options().max_errors);
-    listener.begin({file, place.begin, place.end});
+    listener.begin({file, place.begin, place.end}, place.item->kind != ast::ItemKind::fn);
     if (is_host_block(*place.item)) {
         found = *d.tree->blocks.at(place.item);
         std::set<const ast::KernelItem*> checked;
@@ -346,6 +350,17 @@ std::shared_ptr<const Workspace::Result> Workspace::check_item(Document& d, cons
         return of ? Anchor{of->id, {file, span.begin - of->begin, span.end - of->begin}} : Anchor{0, span};
     };
     for (const Use& use : listener.uses) out->uses.emplace_back(anchored(use.at), anchored(use.declared));
+    std::map<const ItemPlace*, std::shared_ptr<Result>> called;
+    for (auto& [at, text] : listener.others)
+        if (const ItemPlace* of = d.tree->at(at.begin); of && body_of(*of->item)) {
+            std::shared_ptr<Result>& said = called[of];
+            if (!said) said = std::make_shared<Result>();
+            said->facts.push_back({at.begin - of->begin, at.end - of->begin, d.text.substr(at.begin, at.end - at.begin), std::move(text)});
+        }
+    for (auto& [of, said] : called) {
+        std::ranges::sort(said->facts, {}, &Fact::begin);
+        out->called[of->id] = said;
+    }
     listener.begin({file, 0, 0});
     return out;
 }
@@ -368,6 +383,10 @@ DiagSink& Workspace::check(Document& d, const std::atomic<bool>* cancel) {
             for (const Diagnostic& one : result->diags) out->add(one);
         }
     }
+    d.called.clear();
+    for (const ItemPlace& place : t.items)
+        if (const auto result = d.results.find(place.id); result != d.results.end() && result->second)
+            for (const auto& [kernel, said] : result->second->called) d.called.emplace(kernel, said);
     out->sort();
     d.checked = std::move(out);
     return *d.checked;

@@ -55,7 +55,8 @@ private:
     struct Result {
         std::vector<Diagnostic> diags;
         std::vector<Fact> facts;
-        std::vector<std::pair<Anchor, Anchor>> uses;  ///< of fields
+        std::vector<std::pair<Anchor, Anchor>> uses;           ///< of fields
+        std::map<uint64_t, std::shared_ptr<Result>> called;  ///< what calls and launches said of other items
     };
     class Listener;
     /// A text that is parsed and whose names are checked.
@@ -84,8 +85,9 @@ private:
         std::map<std::string, std::string> stamps;  ///< of imported files as they were read
         TreePtr tree;
         uint64_t tree_version = 0;
-        std::unordered_map<uint64_t, std::shared_ptr<const Result>> results, lost;  ///< lost: of items that the tree lacks
-        std::unordered_map<uint64_t, std::shared_ptr<const Words>> words;           ///< by the hash of a text
+        /// called: what the first call or launch said of a function or kernel. lost: of items that the tree lacks.
+        std::unordered_map<uint64_t, std::shared_ptr<const Result>> results, called, lost;
+        std::unordered_map<uint64_t, std::shared_ptr<const Words>> words;  ///< by the hash of a text
         std::unordered_set<uint64_t> dirty;
         std::shared_ptr<DiagSink> checked;  ///< all that was reported; null: not checked yet
     };
@@ -120,7 +122,8 @@ private:
     Span word_at(const Document& d, size_t at) const;
     std::optional<Use> use_at(Document& d, size_t at, const std::atomic<bool>* cancel);
     std::vector<Use> uses_of(Document& d, const std::atomic<bool>* cancel);
-    std::string fact_at(Document& d, Span at) const;
+    const Result* facts_of(const Document& d, uint64_t item) const;
+    std::string fact_at(const Document& d, Span at) const;
     std::string fact_near(const Document& d, std::string_view name, size_t at) const;
     std::optional<Found> look_up(Document& d, size_t at, const std::atomic<bool>* cancel);
     void describe(Document& d, Found& found);
@@ -141,6 +144,7 @@ private:
     static std::pair<size_t, size_t> stretch_at(const Document& d, size_t at);
     std::string complete(Document& d, size_t at, const std::atomic<bool>* cancel);
     std::string signature(Document& d, size_t at, const std::atomic<bool>* cancel);
+    bool find_argument(Document& d, Found& found) const;
 
     // workspace_shape.cpp
     std::string symbols(Document& d, const std::atomic<bool>* cancel);

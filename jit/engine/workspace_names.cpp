@@ -76,8 +76,17 @@ std::optional<Workspace::Use> Workspace::use_at(Document& d, size_t at, const st
     return find(uses_of(d, cancel));
 }
 
+/// What is known of the names in an item: in the instance that it was checked in, or where that leaves more open, as for kernels whose generics have
+/// no defaults and functions that take anything, in that of a launch by a test, or a call. Null: nothing.
+const Workspace::Result* Workspace::facts_of(const Document& d, uint64_t item) const {
+    const auto checked = d.results.find(item), called = d.called.find(item);
+    const Result* own = checked == d.results.end() ? nullptr : checked->second.get();
+    const Result* said = called == d.called.end() ? nullptr : called->second.get();
+    return !own || (said && said->facts.size() > own->facts.size()) ? said : own;
+}
+
 /// What elaboration said of the name there; empty: nothing.
-std::string Workspace::fact_at(Document& d, Span at) const {
+std::string Workspace::fact_at(const Document& d, Span at) const {
     const Tree& t = *d.tree;
     if (at.file != t.module->source->id) return {};
     const auto among = [&](const std::vector<Fact>& facts, uint32_t begin) -> std::string {
@@ -85,8 +94,8 @@ std::string Workspace::fact_at(Document& d, Span at) const {
         return it != facts.end() && it->begin == begin && it->name == std::string_view(d.text).substr(at.begin, at.end - at.begin) ? it->text : "";
     };
     if (const ItemPlace* place = t.at(at.begin))
-        if (const auto result = d.results.find(place->id); result != d.results.end() && result->second)
-            if (const std::string text = among(result->second->facts, at.begin - place->begin); !text.empty()) return text;
+        if (const Result* known = facts_of(d, place->id))
+            if (const std::string text = among(known->facts, at.begin - place->begin); !text.empty()) return text;
     for (const Fact& fact : t.facts)
         if (fact.begin == at.begin && fact.end == at.end) return fact.text;
     return {};
@@ -103,7 +112,7 @@ std::string Workspace::fact_near(const Document& d, std::string_view name, size_
         }
     };
     if (const ItemPlace* place = d.tree->at(static_cast<uint32_t>(at)))
-        if (const auto result = d.results.find(place->id); result != d.results.end() && result->second) look(*result->second, place->begin);
+        if (const Result* known = facts_of(d, place->id)) look(*known, place->begin);
     if (!best)
         for (const auto& [id, result] : d.lost)
             if (result) look(*result, 0);
@@ -114,10 +123,10 @@ std::string Workspace::fact_near(const Document& d, std::string_view name, size_
 std::string Workspace::instance_of(const Document& d, const ast::Item& item) const {
     std::string out;
     const ItemPlace* place = d.tree->at(item.span.begin);
-    const auto result = place ? d.results.find(place->id) : d.results.end();
-    if (result == d.results.end() || !result->second) return out;
+    const Result* known = place ? facts_of(d, place->id) : nullptr;
+    if (!known) return out;
     for (const ast::GenericParam& p : generics_of(item))
-        for (const Fact& fact : result->second->facts)
+        for (const Fact& fact : known->facts)
             if (fact.begin + place->begin == p.name.span.begin)
                 if (const std::string value = value_of(fact.text); !value.empty()) out += (out.empty() ? "" : ", ") + fact.name + " = " + value;
     return out;
@@ -207,7 +216,17 @@ std::optional<Workspace::Found> Workspace::look_up(Document& d, size_t at, const
         describe(d, found);
         return found;
     }
+    if (find_argument(d, found)) return found;
     const bool behind_point = word.begin > 0 && d.text[word.begin - 1] == '.';
+    if (const auto format = behind_point ? std::nullopt : d.tree->module->types().builtin(found.name)) {
+        const Format& f = d.tree->module->types().format(*format);
+        const bool integer = found.name != "bool" && f.is_int();
+        found.kind = "type";
+        if (integer) found.doc = std::to_string(f.bits) + (found.name[0] == 'i' ? "-bit two's complement" : "-bit unsigned");
+        for (const sema::Word& w : sema::vocabulary())
+            if (w.kind == "type" && w.name == found.name && !w.doc.empty()) found.doc = w.doc;
+        return found;
+    }
     for (const sema::Word& w : sema::vocabulary())
         if (w.name == found.name && !behind_point) {
             found.kind = w.kind == "host" ? "builtin" : std::string(w.kind);
@@ -477,9 +496,8 @@ std::string Workspace::hints(Document& d, size_t begin, size_t end, const std::a
                 if (const std::string fact = fact_at(d, name.span); !fact.empty() && name.text != "_")
                     add(name.span.end, "type", ": " + fact.substr(0, fact.find(" = ")));
         });
-        const auto result = d.results.find(place.id);
-        if (result == d.results.end() || !result->second) continue;
-        for (const Fact& fact : result->second->facts)
+        const Result* known = facts_of(d, place.id);
+        for (const Fact& fact : known ? known->facts : std::vector<Fact>())
             if (fact.begin == fact.end) add(place.begin + fact.begin, "generics", fact.text);
     }
     return out.end(']').end('}').take();

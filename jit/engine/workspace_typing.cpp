@@ -177,4 +177,27 @@ std::string Workspace::signature(Document& d, size_t at, const std::atomic<bool>
     return out.end(']').end('}').end('}').take();
 }
 
+/// Is the word the name of an argument of something that is built in?
+bool Workspace::find_argument(Document& d, Found& found) const {
+    size_t behind = found.at.end;
+    while (behind < d.text.size() && d.text[behind] == ' ') ++behind;
+    if (d.text.substr(behind, 1) != "=" || d.text.substr(behind, 2) == "==") return false;
+    const auto [begin, end] = stretch_at(d, found.at.begin);
+    const std::string text = d.text.substr(begin, end - begin);
+    const WordPlace place = word_place(text, found.at.begin - begin);
+    if (!place.begins_argument || place.callee.size() != 1) return false;
+    for (const sema::Word& w : sema::vocabulary()) {
+        if (w.name != place.callee[0] || w.signature.empty()) continue;
+        for (const auto& [from, to] : parameters_in(w.signature, place.instantiates ? '<' : '(')) {
+            const std::string_view parameter = w.signature.substr(from, to - from);
+            if (name_of(parameter) != found.name) continue;
+            found.kind = "argument";
+            found.type = std::string(w.name) + std::string(w.signature);
+            found.doc = w.doc;
+            return true;
+        }
+    }
+    return false;
+}
+
 }  // namespace tegula

@@ -168,6 +168,23 @@ TEST_F(Workspace, ShowsTheInstanceThatTheTextAsksFor) {
     EXPECT_HAS(ask("hover", text.find("v = x")), R"("type":"tile<f16>[32]","doc":"","instance":"T = f16, B = 32")");
 }
 
+// What only callers choose is shown as the first of them chose it.
+TEST_F(Workspace, ShowsWhatCallersMakeOfAFunction) {
+    const std::string text =
+        "fn f<W: int>(x: any) -> tile<f32>[W] {\n    let part = x[0 +: W];\n    return part;\n}\n"
+        "kernel k<W: int>(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [1] {\n    let all = f<W>(x);\n    y[0 +: W] = all;\n}\n"
+        "test \"t\" {\n    let y = empty<f32>[8];\n    k<W = 8>(arange<f32>[8](), y);\n}\n";
+    ASSERT_TRUE(workspace.set(kPath, text));
+    EXPECT_HAS(ask("hover", text.find("part = ")), R"("type":"tile<f32>[)");
+    EXPECT_HAS(ask("hover", text.find("all = ")), R"("type":"tile<f32>[)");
+    EXPECT_HAS(ask("hover", text.find("part = ")), R"("instance":"W = )");
+    EXPECT_HAS(ask("hover", text.find("x: any")), "// tensor<f32>[");
+    EXPECT_HAS(ask("hover", text.find("arange")), R"("kind":"builtin")");
+    const std::string named = "fn g(x: tile<f32>[4]) -> f32 { return sum(x, axis = 0); }\n";
+    ASSERT_TRUE(workspace.set(kPath, named));
+    EXPECT_HAS(ask("hover", named.find("axis")), R"("kind":"argument")");
+}
+
 TEST_F(Workspace, RefusesWhatIsNoQuestion) {
     EXPECT_EQ(workspace.ask("hover", "/nowhere/b.tile").status(), TEGULA_E_USAGE);
     EXPECT_EQ(workspace.ask("sing", kPath).status(), TEGULA_E_USAGE);

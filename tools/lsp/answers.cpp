@@ -39,7 +39,7 @@ json Server::hover(const json& params) {
     const std::string kind = found["kind"], name = found["name"], type = found["type"];
     const bool item = kind == "kernel" || kind == "fn" || kind == "struct" || kind == "type" || kind == "layout" || kind == "const" ||
                       kind == "module" || kind == "import";
-    const bool word = kind == "builtin" || kind == "keyword" || kind == "option" || kind == "attribute" || kind == "schedule";
+    const bool word = kind == "builtin" || kind == "argument" || kind == "keyword" || kind == "option" || kind == "attribute" || kind == "schedule";
     const std::string declares = kind == "let" || kind == "var"                                                                       ? kind + " "
                                  : kind == "parameter" || kind == "field" || kind == "generic" || kind == "extent" || kind == "local" ? ""
                                                                                                                                       : kind + " ";
