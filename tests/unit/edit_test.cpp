@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <utf8proc.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -292,6 +292,8 @@ TEST(EditDialogue, Completion) {
     EXPECT_EQ(typist.type("\x15qqq\t"), "qqq|");
     EXPECT_EQ(below(), "nothing completes this\n");
     EXPECT_EQ(typist.type("\x1b\r\t"), "qqq\n    |");
+    typist.type("\x03\t\t");  // at the beginning of a text: everything
+    EXPECT_EQ(below().substr(0, 15), "scaled      sof");
 }
 
 TEST(EditDialogue, Pastes) {
@@ -570,6 +572,13 @@ struct SessionClient : Client {
     }
 };
 
+/// Of this thread: other programs do not count.
+double own_milliseconds() {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
+}
+
 TEST(EditScreen, KeyToScreen) {
     std::ifstream file(std::string(TEGULA_SOURCE_DIR) + "/stdlib/nn.tile");
     std::string text, line;
@@ -585,17 +594,17 @@ TEST(EditScreen, KeyToScreen) {
     for (int n = 0; n < 40; ++n) {
         std::vector<Press> presses;
         Decoder decoder;
-        const auto begin = std::chrono::steady_clock::now();
+        const double begin = own_milliseconds();
         decoder.feed(n % 2 ? "\x1b[A" : "x", presses);
         for (const Press& press : presses) dialogue.press(press);
         const std::string bytes = painter.paint(layout.frame(dialogue.view(120, 40), 120, 40));
-        if (n % 2 == 0) times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+        if (n % 2 == 0) times.push_back(own_milliseconds() - begin);
     }
     std::ranges::sort(times);
     std::printf("a key to the screen at 200 lines: %d us (median), %d us (most)\n", static_cast<int>(1000 * times[times.size() / 2]),
                 static_cast<int>(1000 * times.back()));
 #if !defined(__SANITIZE_ADDRESS__)
-    EXPECT_LT(times[times.size() / 4], 5);  // of a machine that does other things, too
+    EXPECT_LT(times[times.size() / 2], 5);
 #endif
 }
 

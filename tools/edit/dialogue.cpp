@@ -11,6 +11,7 @@ namespace tegula_tool::edit {
 namespace {
 
 constexpr size_t kIndent = 4;
+constexpr size_t kMostColoured = 256u << 10;  ///< bytes; more is no text that a person looks at
 
 std::string_view without_end(std::string_view text) { return text.substr(0, text.find_last_not_of(" \t\n") + 1); }
 
@@ -289,9 +290,8 @@ bool Dialogue::search_press(const Press& press) {
 // ---- completion ----
 
 Action Dialogue::tab() {
-    if (buffer_.only_blanks_before()) {
-        const size_t column = buffer_.cursor() - line_begin(text(), buffer_.cursor());
-        buffer_.insert(std::string(kIndent - column % kIndent, ' '));
+    if (const size_t begin = line_begin(text(), buffer_.cursor()); begin > 0 && buffer_.only_blanks_before()) {
+        buffer_.insert(std::string(kIndent - (buffer_.cursor() - begin) % kIndent, ' '));
         return Action::none;
     }
     const bool again = std::exchange(tab_, true);
@@ -430,7 +430,6 @@ std::vector<std::string> transcript_inputs(std::string_view text, std::string_vi
 // ---- what is seen ----
 
 View Dialogue::plain_view() {
-    constexpr size_t kMostColoured = 256u << 10;  // bytes; more is no text that a person looks at
     View view;
     view.text = text();
     view.cursor = buffer_.cursor();
@@ -467,7 +466,7 @@ View Dialogue::view(size_t width, size_t height) {
         line(message_);
     else if (!further_.empty())
         line(std::to_string(further_.size()) + " more of the pasted inputs follow; Ctrl-C drops them");
-    if (listing_ || !colour_ || view.cursor != view.text.size() || view.text.empty()) return view;
+    if (listing_ || !colour_ || view.cursor != view.text.size() || view.text.empty() || view.text.size() > kMostColoured) return view;
     if (hinted_ != text()) {
         hint_ = client_.hint(text(), buffer_.cursor());
         hinted_ = text();

@@ -51,6 +51,7 @@ void install() {
     for (const int signal : kCollected) {
         struct sigaction action {};
         action.sa_handler = collect;
+        action.sa_flags = SA_RESTART;
         ::sigaction(signal, &action, &g_before[i++]);
     }
     for (const int signal : kEnding) {
@@ -72,9 +73,14 @@ void uninstall() {
 void restore_terminal() {
     const int kept = errno;
     if (g_raw.exchange(false)) {
+        sigset_t background, before;  // a process that is not in the foreground would be stopped by SIGTTOU
+        ::sigemptyset(&background);
+        ::sigaddset(&background, SIGTTOU);
+        ::pthread_sigmask(SIG_BLOCK, &background, &before);
         (void)!::write(g_out, kLeave.data(), kLeave.size());
         while (::tcsetattr(g_in, TCSADRAIN, &g_found) != 0 && errno == EINTR) {
         }
+        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
     errno = kept;
 }
