@@ -263,6 +263,10 @@ TEST(EditDialogue, History) {
     EXPECT_EQ(typist.type("\x12\x12\x12\r"), "let x = 1|");
     EXPECT_TRUE(typist.read.empty());
     EXPECT_EQ(typist.type("\x15\x12none\x1b[D!"), "ke!|rnel f() {\n    a\n}");
+    EXPECT_EQ(typist.type("\x03let\x1b[A\r"), "|");  // Enter runs what was found
+    EXPECT_EQ(typist.type("kern\x1b[A\r"), "|");
+    EXPECT_EQ(typist.read, (std::vector<std::string>{"let y = 2", "kernel f() {\n    a\n}"}));
+    EXPECT_EQ(typist.type("kern\x1b[A\x1b[C\r"), "kerne\n|l f() {\n    a\n}");
     Typist fresh;
     EXPECT_EQ(fresh.type("\x12\x12x\x7f\x7f\x13\x1b[A\x1b[B\x10\x0e!"), "!|");
 }

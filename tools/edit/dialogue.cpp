@@ -146,6 +146,8 @@ Action Dialogue::named(const Press& press) {
 }
 
 Action Dialogue::enter() {
+    // The cursor in an input from the history marks where the search goes on: nobody has put it there to break the line.
+    if (walks_ && text() == recalled_ && buffer_.cursor() == recalled_cursor_) buffer_.move_to(text().size());
     if (!is_blank(std::string_view(text()).substr(buffer_.cursor()))) return newline();
     if (is_blank(text()) || ends_in_blank_lines(text()) || client_.is_complete(text()).complete) return Action::submit;
     return newline();
@@ -222,6 +224,7 @@ void Dialogue::walk(bool older) {
         const size_t edge = older ? line_end(candidate, 0) : candidate.size();
         buffer_.set(candidate, prefix.empty() ? edge : prefix.size());
         recalled_ = candidate;
+        recalled_cursor_ = buffer_.cursor();
         return;
     }
 }

@@ -61,7 +61,7 @@ private:
     std::optional<Search> search_;
     bool tab_ = false, after_x_ = false;  ///< what the key before was
     // Walking through the history: entries that begin with what stood before the cursor.
-    size_t entry_ = 0;
+    size_t entry_ = 0, recalled_cursor_ = 0;
     std::string draft_, prefix_, recalled_;
     bool walks_ = false;
     std::optional<std::string> coloured_, hinted_;  ///< of what `colours_` and `hint_` were made
