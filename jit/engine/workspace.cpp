@@ -196,38 +196,75 @@ Workspace::Tree& Workspace::tree(Document& d, const std::atomic<bool>* cancel) {
     return *d.tree;
 }
 
+namespace {
+
+std::unordered_set<size_t> words_of(std::string_view text) {
+    std::unordered_set<size_t> out;
+    for (size_t i = 0; i < text.size();) {
+        size_t end = i;
+        while (end < text.size() && syntax::is_word_char(text[end])) ++end;
+        if (end > i) out.insert(hash_of(text.substr(i, end - i)));
+        i = end + 1;
+    }
+    return out;
+}
+
+/// Is a change offered that is made elsewhere, such as an import that is added? Its place depends on the rest of the text.
+bool offers_elsewhere(std::span<const Diagnostic> diags, uint32_t begin, uint32_t end) {
+    const auto outside = [&](const FixIt& fix) { return fix.span.begin < begin || fix.span.end > end; };
+    return std::ranges::any_of(diags, [&](const Diagnostic& one) {
+        return std::ranges::any_of(one.fixes, outside) ||
+               std::ranges::any_of(one.others, [&](const Proposal& other) { return std::ranges::any_of(other.edits, outside); });
+    });
+}
+
+}  // namespace
+
+/// What elaboration depends on of an item itself: its text, and what is wrong with it.
+uint64_t Workspace::state_of(const Tree& tree, const ItemPlace& place, uint64_t hash) {
+    const sema::Recovery& recovery = tree.module->recovery;
+    uint64_t state = mixed(hash, hash_of(place.item->docs));
+    state = mixed(state, recovery.broken.contains(place.item) + 2 * recovery.without_instance.contains(place.item));
+    const auto add = [&](const DiagSink& sink) {
+        for (const Diagnostic& one : sink.all())
+            if (one.span.file == tree.module->source->id && place.begin <= one.span.begin && one.span.begin < place.end)
+                state = mixed(mixed(state, one.span.begin - place.begin), static_cast<uint64_t>(one.id));
+    };
+    add(tree.names);
+    if (const auto block = tree.blocks.find(place.item); block != tree.blocks.end()) add(*block->second);
+    return state;
+}
+
+/// Its spans lie in the new text from now on.
+void Workspace::move_result(std::shared_ptr<const Result>& result, const Tree& old, const Tree& fresh, const Places& now) {
+    auto moved = std::make_shared<Result>(*result);
+    for (Diagnostic& one : moved->diags)
+        each_span(one, [&](Span& span) {
+            if (span.file != old.module->source->id) return;
+            const ItemPlace* was = old.at(span.begin);
+            const auto is = was ? now.find(was->id) : now.end();
+            const uint32_t shift = is == now.end() ? 0 : is->second->begin - was->begin;
+            span = {fresh.module->source->id, span.begin + shift, span.end + shift};
+        });
+    result = std::move(moved);
+}
+
 /// Finds out what elaboration has said of items that are as they were, and moves it to where they are now.
 void Workspace::rebase(Document& d, const Tree* old, Tree& fresh, bool imports_changed) {
-    const LoadedModule& module = *fresh.module;
-    std::unordered_map<uint64_t, const ItemPlace*> before, now;
+    Places before, now;
     if (old)
         for (const ItemPlace& place : old->items) before[place.id] = &place;
     std::vector<size_t> changed;  // names
     std::unordered_map<uint64_t, std::shared_ptr<const Words>> words;
+    std::vector<const Words*> words_in;  // of each item
     for (ItemPlace& place : fresh.items) {
         const std::string_view text = std::string_view(d.text).substr(place.begin, place.end - place.begin);
         const uint64_t hash = hash_of(text);
         std::shared_ptr<const Words>& own = words[hash];
-        if (!own) own = d.words.contains(hash) ? d.words[hash] : nullptr;
-        if (!own) {
-            auto made = std::make_shared<Words>();
-            for (size_t i = 0; i < text.size();) {
-                size_t end = i;
-                while (end < text.size() && syntax::is_word_char(text[end])) ++end;
-                if (end > i) made->insert(hash_of(text.substr(i, end - i)));
-                i = end + 1;
-            }
-            own = std::move(made);
-        }
-        const sema::Recovery& recovery = module.recovery;
-        place.state =
-            mixed(mixed(hash, hash_of(place.item->docs)), recovery.broken.contains(place.item) + 2 * recovery.without_instance.contains(place.item));
-        const std::shared_ptr<DiagSink> block = fresh.blocks.contains(place.item) ? fresh.blocks[place.item] : nullptr;
-        for (const DiagSink* sink : {static_cast<const DiagSink*>(&fresh.names), static_cast<const DiagSink*>(block.get())})
-            for (size_t i = 0; sink && i < sink->all().size(); ++i)
-                if (const Diagnostic& one = sink->all()[i];
-                    one.span.file == module.source->id && place.begin <= one.span.begin && one.span.begin < place.end)
-                    place.state = mixed(mixed(place.state, one.span.begin - place.begin), static_cast<uint64_t>(one.id));
+        if (const auto known = d.words.find(hash); !own && known != d.words.end()) own = known->second;
+        if (!own) own = std::make_shared<const Words>(words_of(text));
+        words_in.push_back(own.get());
+        place.state = state_of(fresh, place, hash);
         now[place.id] = &place;
         const auto was = before.find(place.id);
         const bool is_import = place.item->kind == ast::ItemKind::import;
@@ -235,7 +272,6 @@ void Workspace::rebase(Document& d, const Tree* old, Tree& fresh, bool imports_c
         changed.push_back(hash_of(place.item->name.text));
         d.dirty.insert(place.id);
     }
-    d.words = words;
     for (const auto& [id, place] : before) {
         if (now.contains(id)) continue;
         changed.push_back(hash_of(place->item->name.text));
@@ -247,39 +283,20 @@ void Workspace::rebase(Document& d, const Tree* old, Tree& fresh, bool imports_c
             d.results.erase(result);
         }
     }
-    for (size_t i = 0; i < changed.size(); ++i) {
-        for (const ItemPlace& place : fresh.items) {
-            const std::string_view text = std::string_view(d.text).substr(place.begin, place.end - place.begin);
-            if (d.dirty.contains(place.id) || !words[hash_of(text)]->contains(changed[i])) continue;
-            d.dirty.insert(place.id);
-            changed.push_back(hash_of(place.item->name.text));
-        }
-    }
+    for (size_t i = 0; i < changed.size(); ++i)
+        for (size_t k = 0; k < fresh.items.size(); ++k)
+            if (words_in[k]->contains(changed[i]) && d.dirty.insert(fresh.items[k].id).second)
+                changed.push_back(hash_of(fresh.items[k].item->name.text));
     for (const ItemPlace& place : fresh.items) d.lost.erase(place.id);
-    const auto offers_elsewhere = [](const Result& result, const ItemPlace* own) {
-        const auto outside = [&](const FixIt& fix) { return fix.span.begin < own->begin || fix.span.end > own->end; };
-        return std::ranges::any_of(result.diags, [&](const Diagnostic& one) {
-            return std::ranges::any_of(one.fixes, outside) ||
-                   std::ranges::any_of(one.others, [&](const Proposal& other) { return std::ranges::any_of(other.edits, outside); });
-        });
-    };
     for (auto& [id, result] : d.results) {
         if (result->diags.empty() || d.dirty.contains(id)) continue;
-        if (offers_elsewhere(*result, before.at(id))) {  // an import to be added, whose place depends on the rest of the text
+        const ItemPlace* was = before.at(id);
+        if (offers_elsewhere(result->diags, was->begin, was->end))
             d.dirty.insert(id);
-            continue;
-        }
-        auto moved = std::make_shared<Result>(*result);
-        for (Diagnostic& one : moved->diags)
-            each_span(one, [&](Span& span) {
-                if (!old || span.file != old->module->source->id) return;
-                const ItemPlace* was = old->at(span.begin);
-                const auto is = was ? now.find(was->id) : now.end();
-                const uint32_t shift = is == now.end() ? 0 : is->second->begin - was->begin;
-                span = {module.source->id, span.begin + shift, span.end + shift};
-            });
-        result = std::move(moved);
+        else
+            move_result(result, *old, fresh, now);
     }
+    d.words = std::move(words);
 }
 
 /// What its names are in the instance that the documentation of a kernel asks for: `/// set: T = f16, BLOCK = 1024`.

@@ -55,7 +55,7 @@ private:
     struct Result {
         std::vector<Diagnostic> diags;
         std::vector<Fact> facts;
-        std::vector<std::pair<Anchor, Anchor>> uses;           ///< of fields
+        std::vector<std::pair<Anchor, Anchor>> uses;         ///< of fields
         std::map<uint64_t, std::shared_ptr<Result>> called;  ///< what calls and launches said of other items
     };
     class Listener;
@@ -103,6 +103,9 @@ private:
     bool refresh(Document& d);
     Tree& tree(Document& d, const std::atomic<bool>* cancel);
     TreePtr read(Document& d, const std::atomic<bool>* cancel);
+    using Places = std::unordered_map<uint64_t, const ItemPlace*>;
+    static uint64_t state_of(const Tree& tree, const ItemPlace& place, uint64_t hash);
+    static void move_result(std::shared_ptr<const Result>& result, const Tree& old, const Tree& fresh, const Places& now);
     void rebase(Document& d, const Tree* old, Tree& fresh, bool imports_changed);
     DiagSink& check(Document& d, const std::atomic<bool>* cancel);
     std::shared_ptr<const Result> check_item(Document& d, const ItemPlace& place, const std::atomic<bool>* cancel);
@@ -135,9 +138,14 @@ private:
     std::string hover(Document& d, size_t at, const std::atomic<bool>* cancel);
     std::string definition(Document& d, size_t at, const std::atomic<bool>* cancel);
     std::string occurrences(Document& d, size_t at, bool everywhere, const std::atomic<bool>* cancel);
-    std::string rename(Document& d, size_t at, const std::string& name, const std::atomic<bool>* cancel);
     std::string calls(Document& d, size_t at, const std::atomic<bool>* cancel);
     std::string hints(Document& d, size_t begin, size_t end, const std::atomic<bool>* cancel);
+
+    // workspace_rename.cpp
+    class Renaming;
+    std::string rename_problem(const Found& found, const Place& target, const std::string& name) const;
+    std::string unknown_member(std::string_view name, const std::atomic<bool>* cancel);
+    std::string rename(Document& d, size_t at, const std::string& name, const std::atomic<bool>* cancel);
 
     // workspace_typing.cpp
     class World;

@@ -132,6 +132,12 @@ TEST_F(Workspace, RenamesWithoutChangingMeanings) {
     EXPECT_HAS(at("rename", "twice(v)", 0, "scaled"), "clashes");
     EXPECT_HAS(at("rename", "x: tensor", 0, "SCALE"), R"("edits":[)");  // hides a constant that the kernel does not use
     EXPECT_HAS(at("rename", "twice(v)"), R"("name":"twice")");
+    EXPECT_HAS(at("rename", "nn;", 0, "net"), "import .. as NAME");
+    std::string unknown = kText;
+    unknown += "fn side(p: any) -> f32 { return p.left; }\n";
+    ASSERT_TRUE(workspace.set(kPath, unknown));
+    EXPECT_HAS(at("rename", "left: T", 0, "first"), "nobody knows whose `.left`");
+    ASSERT_TRUE(workspace.set(kPath, kText));
     EXPECT_EQ(ask("diagnostics"), "{\"schema\":1,\"diagnostics\":[]}\n") << "the text is as it was";
 }
 

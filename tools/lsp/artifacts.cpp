@@ -19,7 +19,8 @@ std::string resources_line(const json& r) {
     if (number("registers") >= 0) add(std::to_string(number("registers")) + " registers");
     if (const int64_t bytes = number("shared_bytes"); bytes >= 0)
         add(bytes % 1024 == 0 ? std::to_string(bytes / 1024) + " KiB shared" : std::to_string(bytes) + " bytes shared");
-    if (const int64_t spills = number("spill_bytes"); spills >= 0) add(spills ? std::to_string(spills) + " bytes spilled" : "no spills");
+    if (const int64_t stores = number("spill_store_bytes"), loads = number("spill_load_bytes"); stores >= 0 && loads >= 0)
+        add(stores + loads ? std::to_string(std::max(stores, loads)) + " bytes spilled" : "no spills");
     return out;
 }
 
@@ -75,14 +76,16 @@ json Server::resolve_lens(const json& params) {
     } catch (const Failure&) {
         return show(std::move(lens), "has errors");
     }
-    later([=, kernel = text_at(data, "kernel"), arch = arch_]() mutable {
-        auto compiled = module.compile(kernel, std::vector<tegula::NamedValue>());
-        if (!compiled) return show(std::move(lens), "instances by generics alone");
-        auto resources = compiled.value().artifact("resources@" + arch);
-        if (!resources) return show(std::move(lens), arch + ": not compiled here");
-        const std::string line = resources_line(json::parse(resources.value(), nullptr, false));
-        return show(std::move(lens), arch + ": " + line);
-    });
+    later(
+        [=, kernel = text_at(data, "kernel"), arch = arch_]() mutable {
+            auto compiled = module.compile(kernel, std::vector<tegula::NamedValue>());
+            if (!compiled) return show(std::move(lens), "instances by generics alone");
+            auto resources = compiled.value().artifact("resources@" + arch);
+            if (!resources) return show(std::move(lens), arch + ": not compiled here");
+            const std::string line = resources_line(json::parse(resources.value(), nullptr, false));
+            return show(std::move(lens), arch + ": " + line);
+        },
+        true);
     return nullptr;
 }
 

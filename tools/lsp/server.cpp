@@ -139,10 +139,10 @@ void Server::work_all() {
 }
 
 /// The request in progress is answered by the third thread.
-void Server::later(std::function<json()> work) {
+void Server::later(std::function<json()> work, bool of_text) {
     answered_later_ = true;
     const std::lock_guard lock(tasks_mutex_);
-    tasks_.push_back({request_, token_, std::move(work)});
+    tasks_.push_back({request_, token_, std::move(work), of_text});
     tasks_wake_.notify_all();
 }
 
@@ -242,6 +242,13 @@ void Server::set_edited(Document& d) {
     if (!workspace_.set(d.path, d.text.text())) throw Failure{invalid_params, "the text cannot be taken: it is too large"};
     d.found = nullptr;
     d.tried = false;
+    {
+        const std::lock_guard lock(tasks_mutex_);
+        std::erase_if(tasks_, [&](const Task& task) {
+            if (task.of_text) transport_.fail(task.id, content_modified, "the text has changed");
+            return task.of_text;
+        });
+    }
     for (auto& [uri, other] : documents_) {  // which may import it
         other.due = true;
         other.settle = false;

@@ -54,6 +54,7 @@ private:
     struct Task {  ///< of the third thread
         json id, token;
         std::function<json()> work;
+        bool of_text = false;  ///< nobody wants it once the text has changed
     };
 
     // server.cpp: threads, order, life cycle
@@ -63,7 +64,7 @@ private:
     void call(const json& id, const std::string& method, const json& params);
     bool told(const std::string& method, const json& params);
     void work_all();
-    void later(std::function<json()> work);
+    void later(std::function<json()> work, bool of_text = false);
     json initialize(const json& params);
     void configure(const json& settings);
     void read_project(const std::string& folder);

@@ -19,6 +19,7 @@ enum Error : int {
     internal_error = -32603,
     not_initialized = -32002,
     request_failed = -32803,
+    content_modified = -32801,
     request_cancelled = -32800
 };
 
