@@ -5,7 +5,7 @@
 
 namespace tegula {
 
-enum class LogLevel : int { warning = 1, info = 2 };
+enum class LogLevel : int { warning = 1, info = 2, launch = 3 };
 /// May be empty. Must not throw.
 using Log = std::function<void(LogLevel, const std::string&)>;
 

@@ -119,6 +119,10 @@ bool Elaborator::host_result(Value& v, Span span, HostOperand& out, std::vector<
         case Value::list:
         case Value::structure:
             out.kind = HostOperand::tuple;
+            if (v.kind == Value::structure && v.decl) {
+                out.string = v.decl->name.text;
+                for (const ast::Field& field : v.decl->fields) out.names.emplace_back(field.name.text);
+            }
             for (Value& item : v.items)
                 if (!host_result(item, span, out.items.emplace_back(), leaves)) return false;
             return true;

@@ -225,6 +225,7 @@ struct HostOperand {
     std::string string;
     LayoutId layout_id{};
     std::vector<HostOperand> items;
+    std::vector<std::string> names;  ///< tuple: of the items, where they are the fields of a struct, whose name is `string`
 };
 /// Called for every free name and every call whose callee names no language function; nullopt: not the host's either.
 using HostResolver = std::function<std::optional<HostOperand>(const ast::Expr& name_or_call)>;

@@ -1,4 +1,5 @@
 // `tegula cache`: the files of compiled code, and what to do with them.
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -37,22 +38,31 @@ int tend_cache(Session& session) {
     if (!text) return session.exit_code(text.status());
     if (session.options.json) return std::fputs(text.value().c_str(), stdout), ok;
     const auto cache = nlohmann::json::parse(text.value());
-    const auto& entries = cache["entries"];
     if (const std::string problem = cache["problem"]; !problem.empty()) {
         const std::string directory = cache["directory"];
         return session.note((directory.empty() ? "" : directory + ": ") + problem), ok;
     }
-    if (task == "list")
-        for (const auto& e : entries)
-            std::printf("%s  %s UTC  %10s  %s\n", e["name"].get<std::string>().c_str(), time_text(e["used"]).c_str(), bytes_text(e["bytes"]).c_str(),
-                        e["damaged"].get<bool>() ? "damaged" : visible(e["what"].get<std::string>()).c_str());
-    const uint64_t removed = cache["removed"];
-    if (task == "verify" || task == "trim" || task == "clear")
-        std::printf("%llu%s entries removed, %s\n", static_cast<unsigned long long>(removed), task == "verify" ? " damaged" : "",
-                    bytes_text(cache["removed_bytes"]).c_str());
-    std::printf("%s: %zu entries, %s of %s\n", visible(cache["directory"].get<std::string>()).c_str(), entries.size(),
-                bytes_text(cache["bytes"]).c_str(), bytes_text(cache["limit"]).c_str());
+    std::fputs(cache_text(task, text.value()).c_str(), stdout);
     return ok;
+}
+
+std::string cache_text(const std::string& task, const std::string& json) {
+    const auto cache = nlohmann::json::parse(json);
+    const auto& entries = cache["entries"];
+    const std::string directory = visible(cache["directory"].get<std::string>());
+    if (const std::string problem = cache["problem"]; !problem.empty()) return (directory.empty() ? "" : directory + ": ") + visible(problem) + "\n";
+    std::string out;
+    if (task == "list")
+        for (const auto& e : entries) {
+            const std::string bytes = bytes_text(e["bytes"]);
+            out += e["name"].get<std::string>() + "  " + time_text(e["used"]) + " UTC  " + std::string(10 - std::min<size_t>(bytes.size(), 10), ' ') +
+                   bytes + "  " + (e["damaged"].get<bool>() ? "damaged" : visible(e["what"].get<std::string>())) + "\n";
+        }
+    if (task == "verify" || task == "trim" || task == "clear")
+        out += std::to_string(cache["removed"].get<uint64_t>()) + (task == "verify" ? " damaged" : "") + " entries removed, " +
+               bytes_text(cache["removed_bytes"]) + "\n";
+    return out + directory + ": " + std::to_string(entries.size()) + " entries, " + bytes_text(cache["bytes"]) + " of " + bytes_text(cache["limit"]) +
+           "\n";
 }
 
 }  // namespace tegula_tool

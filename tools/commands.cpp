@@ -6,7 +6,7 @@ namespace tegula_tool {
 
 namespace {
 
-constexpr std::string_view kRuns = "run test bench bisect", kRunsOrTunes = "run test bench bisect tune";
+constexpr std::string_view kRuns = "run test bench bisect repl", kRunsOrTunes = "run test bench bisect repl tune";
 
 const Flag kFlags[] = {
     {"", "json", 0, "", Takes::text, "", &Options::json, "one JSON object a line on standard output; share/tegula/schema describes them"},
@@ -25,10 +25,10 @@ const Flag kFlags[] = {
      "follow from nothing else"},
     {"run dump viz", "set", 's', "NAME=VALUE", Takes::text, "", &Options::sets,
      "a generic parameter: a number, a type, a word or the name of a function; an extent, a number"},
-    {"run", "checked", 0, "", Takes::text, "", &Options::checked, "report out-of-range pointers, uninitialised reads, races, division by zero"},
-    {"run", "checked-native", 0, "", Takes::text, "", &Options::checked_native,
+    {"run repl", "checked", 0, "", Takes::text, "", &Options::checked, "report out-of-range pointers, uninitialised reads, races, division by zero"},
+    {"run repl", "checked-native", 0, "", Takes::text, "", &Options::checked_native,
      "the same without uninitialised reads and races, on the machine cpu in native code alone"},
-    {"run", "trap-floats", 0, "", Takes::text, "", &Options::trap_floats, "with --checked: report NaN and Inf made of finite operands"},
+    {"run repl", "trap-floats", 0, "", Takes::text, "", &Options::trap_floats, "with --checked: report NaN and Inf made of finite operands"},
     {"run", "time", 0, "", Takes::text, "", &Options::time, "print how long compiling and running took"},
     {"run", "show", 0, "N", Takes::text, "all", &Options::show, "elements that are shown of an output without a file, or all; default 8"},
     {"run", "digits", 0, "N", Takes::text, "", &Options::digits, "digits of their reals, default 6; integers are shown in full"},
@@ -84,6 +84,17 @@ const Flag kFlags[] = {
      "what to keep: this command of the shell ends with code 0; {} in it stands for the file (reduce) or the passes that are off (bisect)"},
     {"reduce bisect", "patience", 0, "SECONDS", Takes::text, "", &Options::patience,
      "how long each command may take, default 60; one that takes longer does not hold"},
+    {"repl", "eval", 'e', "TEXT", Takes::text, "", &Options::texts,
+     "an input, as if it were typed; behind the files, and then the console ends unless -i"},
+    {"repl", "interactive", 'i', "", Takes::text, "", &Options::interactive, "go on with what is typed after files and -e"},
+    {"repl", "isolate", 0, "", Takes::text, "", &Options::isolate,
+     "evaluate in a process of its own, the default with --machine cuda: native code that crashes loses no variable"},
+    {"repl", "init", 0, "FILE", Takes::file, "none", &Options::init,
+     "evaluated first, or none; where a person types, default: tegula/init.tile in XDG_CONFIG_HOME or ~/.config"},
+    {"repl", "no-history", 0, "", Takes::text, "", &Options::no_history, "neither read nor write the file of what was typed before"},
+    {"repl", "plain", 0, "", Takes::text, "", &Options::plain, "read lines without an editor, and write no escape sequence but colours"},
+    {"repl", "shell", 0, "", Takes::text, "", &Options::shell_commands, "allow !COMMAND, which a shell runs"},
+    {"repl", "keep-going", 0, "", Takes::text, "", &Options::keep_going, "of files, -e and pipes: go on after an input that failed"},
     {"fmt", "check", 0, "", Takes::text, "", &Options::check_only, "change nothing, exit 1 when a file is not formatted"},
     {"lsp", "log", 0, "FILE", Takes::file, "", &Options::log, "append every message to this file"},
     {"manual", "write", 0, "DIR", Takes::folder, "", &Options::directory,
@@ -214,6 +225,14 @@ const std::vector<Verb>& table() {
          {"tegula lsp", "tegula lsp --log /tmp/lsp.log"},
          "Editors start it by themselves: docs/editors.md says how.",
          serve_editor},
+        {"repl",
+         "A console: items, statements and expressions of the language as they are typed",
+         {{"FILE", false, true, Takes::file, "", &Options::files,
+           "evaluated in order, and then the console ends unless -i; one with commands or prompts in it is read as if it were typed"}},
+         {"tegula repl", "echo 'sum(arange<f32>[100]())' | tegula repl", "tegula repl -e ':load softmax.tile' -e ':cuda softmax'"},
+         "Expressions are shown and become ans and _N. Commands begin with a colon: :help lists them. Off a terminal it stops at the first error, "
+         "with its exit code. With --json it is a server: requests are lines of JSON on standard input, events lines on standard output.",
+         start_repl},
         {"completions",
          "A shell's completions of this command",
          {{"SHELL", true, false, Takes::word, "bash zsh fish", &Options::shell, "bash, zsh or fish"}},

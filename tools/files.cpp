@@ -12,6 +12,8 @@
 
 namespace tegula_tool {
 
+std::string system_error(int code) { return std::strerror(code); }
+
 std::optional<std::string> read_file(const std::string& path, uint64_t limit, std::string& error, bool (*begins)(std::string_view text)) {
     auto fail = [&](const char* what) {
         error = path + ": " + what;

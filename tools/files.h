@@ -16,6 +16,9 @@ struct Descriptor {
     }
 };
 
+/// What errno says.
+std::string system_error(int code);
+
 /// The whole of a file, at most `limit` bytes; no more than its first ones where `begins`, which sees 8 or all of them, says that they are not worth
 /// it.
 std::optional<std::string> read_file(const std::string& path, uint64_t limit, std::string& error, bool (*begins)(std::string_view text) = nullptr);

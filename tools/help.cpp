@@ -4,6 +4,7 @@
 
 #include "files.h"
 #include "options.h"
+#include "repl/commands.h"
 #include "terminal.h"
 #include "tool.h"
 
@@ -146,6 +147,10 @@ std::string manual_page(const Verb* verb) {
     out += ".SH OPTIONS\n" + (verb ? roff_flags(verb, false) : "") + roff_flags(verb, true) + roff_entry("-h, --help", kHelpFlag);
     if (!verb) out += roff_entry("--version", kVersionFlag);
     out += roff_entry("@FILE", kArgumentFile);
+    if (verb && verb->name == "repl") {
+        out += ".SH COMMANDS\n";
+        for (const auto& [command, help] : repl::command_rows()) out += roff_entry(command, help);
+    }
     if (verb) {
         out += ".SH EXAMPLES\n.nf\n";
         for (const std::string_view example : verb->examples) out += roff(example) + "\n";
@@ -163,12 +168,25 @@ std::string manual_page(const Verb* verb) {
     return out + others + "\n";
 }
 
+namespace {
+
+/// Text in a table of Markdown.
+std::string cell(std::string_view text) {
+    std::string out;
+    for (const char c : text) out += c == '|' ? "\\|" : std::string(1, c);
+    return out;
+}
+
+/// The commands of the console, part of docs/repl.md.
+std::string console_text() {
+    std::string out = "| command | |\n|---|---|\n";
+    for (const auto& [command, help] : repl::command_rows()) out += "| `" + cell(command) + "` | " + cell(help) + " |\n";
+    return out;
+}
+
+}  // namespace
+
 std::string reference_text() {
-    const auto cell = [](std::string_view text) {
-        std::string out;
-        for (const char c : text) out += c == '|' ? "\\|" : std::string(1, c);
-        return out;
-    };
     const auto flag_rows = [&](const Verb* verb) {
         std::string out;
         for (const Flag& flag : flags())
@@ -210,14 +228,14 @@ int show_manual(Session& session) {
         return ok;
     }
     const Verb* page = nullptr;
-    std::vector<std::string_view> names = {"reference"};
+    std::vector<std::string_view> names = {"reference", "console"};
     for (const Verb& verb : verbs()) {
         names.push_back(verb.name);
         if (verb.name == o.page) page = &verb;
     }
-    if (!page && !o.page.empty() && o.page != "reference")
+    if (!page && !o.page.empty() && o.page != "reference" && o.page != "console")
         return session.fail(usage, "there is no verb `" + o.page + "`" + did_you_mean(o.page, names));
-    const std::string text = o.page == "reference" ? reference_text() : manual_page(page);
+    const std::string text = o.page == "reference" ? reference_text() : o.page == "console" ? console_text() : manual_page(page);
     if (o.json)
         std::printf("{\"schema\":1,\"page\":%s,\"text\":%s}\n", json_text(o.page.empty() ? "tegula" : o.page).c_str(), json_text(text).c_str());
     else

@@ -44,6 +44,10 @@ struct Options {
     std::string log;  ///< lsp
     double patience = 0;  ///< seconds for each command of reduce and bisect; 0: the usual
     bool check_only = false;
+    // repl
+    std::vector<std::string> texts;
+    std::string init;  ///< none: no file; empty: the usual one
+    bool interactive = false, no_history = false, plain = false, isolate = false, shell_commands = false, keep_going = false;
 };
 
 /// Where a value goes. A flag of a `bool` takes no value; lists take one each time.

@@ -79,7 +79,12 @@ tegula_blob* load_array(void* options, const char* path, const char* name, tegul
     return blob;
 }
 
+// The kernel that was launched last, for those who see this process crash.
+char g_launched[256];
+
 }  // namespace
+
+const char* launched_kernel() { return g_launched; }
 
 bool stop_requested() { return g_stop.load(); }
 
@@ -95,6 +100,9 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
     if (!o.tuned.empty()) engine_options.tuned = o.tuned.c_str();
     engine_options.load_array = load_array;
     engine_options.user = const_cast<Options*>(&o);
+    engine_options.log = [](void*, int level, const char* text) {
+        if (level == TEGULA_LOG_LAUNCH) std::snprintf(g_launched, sizeof g_launched, "%s", text);
+    };
     if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();
     engine_options.confine_loads = o.confine_loads;
     engine = tegula::Engine::create(engine_options).value();
@@ -205,7 +213,7 @@ void Session::warn(const std::string& message) const { say("warning", "\033[1;33
 
 void Session::hint(const std::string& message) const { say("note", "\033[1;36m", message); }
 
-int Session::exit_code(tegula_status status) const {
+int exit_of(tegula_status status) {
     switch (status) {
         case TEGULA_OK:
             return ok;
@@ -222,15 +230,16 @@ int Session::exit_code(tegula_status status) const {
         case TEGULA_E_IO:
             return io;
         case TEGULA_E_CANCELLED:
-            if (g_timed_out.load()) {
-                note(kTimedOut);
-                return timeout;
-            }
-            note("interrupted");
-            return interrupted;
+            return g_timed_out.load() ? timeout : interrupted;
         default:
             return internal;
     }
+}
+
+int Session::exit_code(tegula_status status) const {
+    const int code = exit_of(status);
+    if (status == TEGULA_E_CANCELLED) note(code == timeout ? kTimedOut : "interrupted");
+    return code;
 }
 
 bool Session::load(const std::string& path, tegula::Module& module, int& code) const {

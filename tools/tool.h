@@ -70,7 +70,16 @@ std::string decimal(double v, int precision, std::chars_format format = std::cha
 /// code of internal errors.
 int leave_bundle(const std::vector<std::string>& words, const Options& options, const std::string& said);
 
+/// The kernel that was launched last by statements; empty: none so far. Signal handlers may call it.
+const char* launched_kernel();
 bool stop_requested();  ///< by Ctrl-C, SIGTERM or --timeout
+int exit_of(tegula_status status);
+
+/// What became of a test or a bench, a line.
+std::string result_line(const tegula_test_result& result, const std::string& place = {});
+std::string doctor_text(const tegula::Engine& engine);
+/// What a task of tegula_cache answered, for people.
+std::string cache_text(const std::string& task, const std::string& json);
 
 /// Machine code of a cubin as the CUDA toolkit's nvdisasm shows it; `lines`: with those of the CUDA text. nullopt: `error` says why not.
 std::optional<std::string> disassembly(const std::string& cubin, bool lines, Exit& code, std::string& error);
@@ -99,5 +108,6 @@ int bisect_file(Session& session);
 int show_completions(Session& session);
 int show_manual(Session& session);
 int serve_editor(Session& session);
+int start_repl(Session& session);
 
 }  // namespace tegula_tool

@@ -58,25 +58,27 @@ void report_test(void* user, const tegula_test_result* r) {
         std::fflush(stdout);
         return;
     }
-    std::string line = (good ? "ok   " : "FAIL ") + visible(tally.file + ": " + r->name);
-    line += "  " + decimal(r->seconds * 1e3, 3, std::chars_format::fixed) + " ms";
-    if (r->metrics) {
-        auto metrics = nlohmann::json::parse(r->metrics, nullptr, false);
-        for (const auto& [name, value] : metrics.items()) {
-            if (!value.is_number()) continue;
-            const double v = value.get<double>();
-            if (name == "flops" || name == "bytes")
-                line += "  " + decimal(v / r->seconds * 1e-9, 3) + (name == "flops" ? " GFLOP/s" : " GB/s");
-            else
-                line += "  " + visible(name) + "=" + decimal(v, 6);
-        }
-    }
-    std::printf("%s\n", line.c_str());
+    std::printf("%s\n", result_line(*r, visible(tally.file) + ": ").c_str());
     std::fflush(stdout);
     if (r->diags) std::fputs(tegula_diags_text(r->diags, tally.session->colour_output()), stderr);
 }
 
 }  // namespace
+
+std::string result_line(const tegula_test_result& r, const std::string& place) {
+    std::string line =
+        (r.status == TEGULA_OK ? "ok   " : "FAIL ") + place + visible(r.name) + "  " + decimal(r.seconds * 1e3, 3, std::chars_format::fixed) + " ms";
+    const auto metrics = nlohmann::json::parse(r.metrics ? r.metrics : "{}", nullptr, false);
+    for (const auto& [name, value] : metrics.items()) {
+        if (!value.is_number()) continue;
+        const double v = value.get<double>();
+        if (name == "flops" || name == "bytes")
+            line += "  " + decimal(v / r.seconds * 1e-9, 3) + (name == "flops" ? " GFLOP/s" : " GB/s");
+        else
+            line += "  " + visible(name) + "=" + decimal(v, 6);
+    }
+    return line;
+}
 
 int check_files(Session& session) {
     int code = ok;
@@ -296,26 +298,32 @@ int doctor(Session& session) {
         std::printf("%s\n", out.dump().c_str());
         return ok;
     }
-    std::printf("%s, ABI %u\nsystem   %s %s, %s, %u cores\n", tegula_build_id(), tegula_abi_version(), system.sysname, system.release, system.machine,
-                std::thread::hardware_concurrency());
+    std::fputs(doctor_text(session.engine).c_str(), stdout);
+    return ok;
+}
+
+std::string doctor_text(const tegula::Engine& engine) {
+    struct utsname system {};
+    ::uname(&system);
+    const auto library = nlohmann::json::parse(engine.describe());
+    const auto text = [](const nlohmann::json& value) { return visible(value.get<std::string>()); };
+    std::string out = std::string(tegula_build_id()) + ", ABI " + std::to_string(tegula_abi_version()) + "\nsystem   " + system.sysname + " " +
+                      system.release + ", " + system.machine + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores\n";
+    const auto line = [&](const std::string& words) { out += "         " + words + "\n"; };
     for (const auto& m : library["machines"]) {
-        std::printf("machine  %s: %s (%s)\n", m["name"].get<std::string>().c_str(), m["available"].get<bool>() ? "available" : "not available",
-                    m["doc"].get<std::string>().c_str());
-        if (m.contains("cpu")) std::printf("         %s, vectors of %d bytes\n", m["cpu"].get<std::string>().c_str(), m["vector_bytes"].get<int>());
+        out += "machine  " + text(m["name"]) + ": " + (m["available"].get<bool>() ? "available" : "not available") + " (" + text(m["doc"]) + ")\n";
+        if (m.contains("cpu")) line(text(m["cpu"]) + ", vectors of " + std::to_string(m["vector_bytes"].get<int>()) + " bytes");
         for (const auto& d : m.value("devices", nlohmann::json::array()))
-            std::printf("         %s, %s, %d SMs\n", d["name"].get<std::string>().c_str(), d["arch"].get<std::string>().c_str(), d["sms"].get<int>());
-        if (const std::string problem = m.value("problem", ""); !problem.empty()) std::printf("         %s\n", visible(problem).c_str());
-        for (const auto& line : m.value("looked_for", nlohmann::json::array()))
-            std::printf("         %s\n", visible(line.get<std::string>()).c_str());
+            line(text(d["name"]) + ", " + text(d["arch"]) + ", " + std::to_string(d["sms"].get<int>()) + " SMs");
+        if (m.contains("problem") && m["problem"] != "") line(text(m["problem"]));
+        for (const auto& looked : m.value("looked_for", nlohmann::json::array())) line(text(looked));
     }
     const auto directory = [&](const char* key, const char* without) {
         const auto& value = library["directories"][key];
-        return value.is_string() ? visible(value.get<std::string>()) : std::string(without);
+        return value.is_string() ? text(value) : std::string(without);
     };
-    std::printf("cache    %s\nimports  beside each file, then %s\n",
-                directory("cache", "in memory only: TEGULA_CACHE_DIR is off, or there is no home directory").c_str(),
-                directory("import_root", "nowhere: --import-root names a directory").c_str());
-    return ok;
+    return out + "cache    " + directory("cache", "in memory only: TEGULA_CACHE_DIR is off, or there is no home directory") +
+           "\nimports  beside each file, then " + directory("import_root", "nowhere: --import-root names a directory") + "\n";
 }
 
 int targets(Session& session) {

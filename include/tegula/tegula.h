@@ -97,11 +97,12 @@ typedef struct {
     uint64_t cache_bytes;  /* its size, above which what was used least recently goes; 0: 1 GiB */
     void (*log)(void* user, int level,
                 const char* text); /* lines for whoever runs the host, from any thread: TEGULA_LOG_WARNING what goes wrong beside
-                                      a call, TEGULA_LOG_INFO each kernel that is compiled; NULL: none. What it throws is dropped */
+                                      a call, TEGULA_LOG_INFO each kernel that is compiled, TEGULA_LOG_LAUNCH the
+                                      name of each kernel that host statements launch, before it runs; NULL: none. What it throws is dropped */
     const char* tuned;     /* the file of measured choices of `tune` (tegula_tune), which launches ask before the cost model; "off": none; NULL: as
                               TEGULA_TUNED says, else tegula/tuned.json below XDG_DATA_HOME or HOME/.local/share */
 } tegula_engine_options;
-enum { TEGULA_LOG_WARNING = 1, TEGULA_LOG_INFO = 2 };
+enum { TEGULA_LOG_WARNING = 1, TEGULA_LOG_INFO = 2, TEGULA_LOG_LAUNCH = 3 };
 /* Fills `options` with defaults; `size` is sizeof(tegula_engine_options) of the caller. */
 TEGULA_API void tegula_engine_options_init(tegula_engine_options* options, size_t size);
 /* `options` may be NULL for defaults. Engines are independent; any number may exist. */
@@ -300,9 +301,10 @@ TEGULA_API tegula_status tegula_session_new(tegula_engine* engine, const char* d
 /* Answers in JSON (`json` may be NULL; share/tegula/schema/session.json). Diagnostics stand at places of the text that they are about, which `name`
  * names (NULL: "<input 3>"). `verb`: "eval": evaluates `text` under `options`, as launches are run: {input, name, items [{kind, name, replaced}],
  * variables [names that got a value], launch_seconds, value}. `value` is that of an expression at the end without `;`, or null; it becomes the
- * variables `ans` and `_3`. "type": what "eval" of `text` would show, without running or changing anything: {value {kind, type, ..}}, null where only
- * a run knows. "is_complete": {state: "complete", "incomplete" (more text could mend it) or "invalid", indent}. "tokens": {tokens [{begin, end,
- * kind}]}, of any text. "complete": what may stand at byte
+ * variables `ans` and `_3`. "show": the same, but all is put back, and {launch_seconds, value} has codes and places of elements, too. "type": what
+ * "eval" of `text` would show, without running or changing anything: {value {kind, type, ..}}, null where only a run knows. "is_complete": {state:
+ * "complete", "incomplete" (more text could mend it) or "invalid", indent}. "tokens": {tokens [{begin, end, kind}]}, of any text. "complete": what may
+ * stand at byte
  * `at`: {begin, end (the bytes to replace), candidates [{text, kind, type, doc}]}. "inspect": what the word at byte `at` is: {begin, end, found
  * {kind, name, ..}}, `found` is null where nothing is known. "variables", "items", "history": lists; "items" also has the text of all items, which is
  * a file that checks. "undo": goes back by one evaluation, contents of tensors included: {undone: its number, or null}. "reset": begins anew. Values:

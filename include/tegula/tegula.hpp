@@ -546,6 +546,10 @@ public:
     Result<std::string> eval(std::string_view text, const RunOptions& options = {}, const std::string& name = {}) const {
         return call("eval", text, 0, &options, name.empty() ? nullptr : name.c_str());
     }
+    /// As eval, but nothing changes, and more is told of the value.
+    Result<std::string> show(std::string_view text, const RunOptions& options = {}, const std::string& name = {}) const {
+        return call("show", text, 0, &options, name.empty() ? nullptr : name.c_str());
+    }
     /// "type", "is_complete", "tokens", "complete", "inspect", "variables", "items", "history", "undo", "reset".
     Result<std::string> ask(const std::string& verb, std::string_view text = {}, size_t at = 0) const {
         return call(verb.c_str(), text, at, nullptr, nullptr);

@@ -20,14 +20,16 @@ tegula_status in_turn(tegula_session* session, tegula_diags** diags, Fn&& fn) {
     return border(session->session.engine(), diags, std::forward<Fn>(fn));
 }
 
-tegula_status evaluate(tegula_session& handle, const char* name, std::string text, const tegula_run_options* options, std::string& json,
+tegula_status evaluate(tegula_session& handle, bool keeps, const char* name, std::string text, const tegula_run_options* options, std::string& json,
                        DiagSink& sink) {
     LaunchOptions launch;
     tegula_status status = TEGULA_OK;
     Engine& engine = *handle.session.engine();
     if (!launch_options(options, launch, sink, status, engine)) return status;
     launch.cancel = cancel_flag(handle, engine);
-    return to_status(handle.session.evaluate(name ? name : "", std::move(text), std::move(launch), sink, json));
+    Session& own = handle.session;
+    return to_status(keeps ? own.evaluate(name ? name : "", std::move(text), std::move(launch), sink, json)
+                           : own.show(name ? name : "", std::move(text), std::move(launch), sink, json));
 }
 
 /// What a variable is to the host; tensors and names are copies that live as long as this.
@@ -147,8 +149,8 @@ tegula_status tegula_session_do(tegula_session* session, const char* verb, const
         Session& own = session->session;
         std::string out;
         tegula_status status = TEGULA_OK;
-        if (wanted == "eval") {
-            status = evaluate(*session, name, given, options, out, sink);
+        if (wanted == "eval" || wanted == "show") {
+            status = evaluate(*session, wanted == "eval", name, given, options, out, sink);
         } else if (wanted == "type") {
             status = to_status(own.type_of(given, cancel_flag(*session, *own.engine()), sink, out));
         } else if (wanted == "is_complete") {
@@ -171,7 +173,7 @@ tegula_status tegula_session_do(tegula_session* session, const char* verb, const
             own.reset();
             out = "{\"schema\":1}\n";
         } else {
-            return refuse("the verb is none of eval, type, is_complete, tokens, complete, inspect, variables, items, history, undo, reset");
+            return refuse("the verb is none of eval, show, type, is_complete, tokens, complete, inspect, variables, items, history, undo, reset");
         }
         if (status == TEGULA_OK && json) *json = make_blob(std::move(out));
         return status;

@@ -489,6 +489,7 @@ std::optional<HostValue> HostRunner::launch(LoadedModule& home, const ast::Kerne
             return fail(status), std::nullopt;
         }
     }
+    if (const Log& log = engine_.options().log) log(LogLevel::launch, std::string(kernel.name.text));
     auto before = std::chrono::steady_clock::now();
     double measured = 0;
     Status status = engine_.launch(home, kernel, given, args, options, *diags_, call.span, &measured);

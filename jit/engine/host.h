@@ -25,6 +25,7 @@ struct HostValue {
     FormatId format{};
     sema::Choice choice_of{};  ///< choice: a word or a function that has a name
     std::vector<HostValue> items;
+    std::vector<std::string> names;  ///< tuple: of the items, where they are the fields of a struct, whose name is `s`
 };
 
 /// "a tensor", "an integer", .. for messages.

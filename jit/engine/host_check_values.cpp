@@ -189,7 +189,7 @@ HostValue HostChecker::result(const sema::HostOperand& shape, const ir::Function
             out.kind = HostValue::layout, out.layout_id = shape.layout_id;
             return out;
         case sema::HostOperand::tuple:
-            if (!shape.items.empty()) out.kind = HostValue::tuple;
+            if (!shape.items.empty()) out.kind = HostValue::tuple, out.s = shape.string, out.names = shape.names;
             for (const sema::HostOperand& item : shape.items) out.items.push_back(result(item, fn, leaves, at));
             return out;
         case sema::HostOperand::unknown:

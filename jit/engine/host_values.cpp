@@ -340,7 +340,7 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
             return value;
         case sema::HostOperand::tuple:
             if (shape.items.empty()) return value;
-            value.kind = HostValue::tuple;
+            value.kind = HostValue::tuple, value.s = shape.string, value.names = shape.names;
             for (const sema::HostOperand& item : shape.items) {
                 auto part = from_operand(item, results, at, span);
                 if (!part) return std::nullopt;

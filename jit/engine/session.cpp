@@ -138,7 +138,7 @@ void Session::add_items(Prepared& prepared, const std::atomic<bool>* cancel, Dia
             return o.from != prepared.input && same_place(*o.item, *item);
         });
         if (former != last) {
-            prepared.replaced.emplace_back(item->name.text);
+            prepared.replaced.emplace(item, items[former->second].from->number);
             items[former->second] = own;
         } else {
             items.push_back(own);
@@ -232,23 +232,33 @@ Status Session::evaluate(const std::string& name, std::string text, LaunchOption
         past_bytes_ -= past_.front().text.size();
         past_.pop_front();
     }
+    return past_.back().status =
+               attempt(name.empty() ? "<input " + std::to_string(number) + ">" : name, std::move(text), number, options, diags, json);
+}
+
+Status Session::show(const std::string& name, std::string text, LaunchOptions options, DiagSink& diags, std::string& json) {
+    return attempt(name.empty() ? "<input>" : name, std::move(text), 0, options, diags, json);
+}
+
+Status Session::attempt(const std::string& name, std::string text, uint64_t number, const LaunchOptions& options, DiagSink& diags,
+                        std::string& json) {
     // Former values give way to new ones.
     while (options.memory_budget && *held_ > options.memory_budget / 2 && steps_.size() > 1) steps_.pop_front();
     struct Attempt {
         Step step;
-        bool succeeded = false;
+        bool kept = false;
         ~Attempt() {
-            if (!succeeded) put_back(step);
+            if (!kept) put_back(step);
         }
     } attempt{{number, now_, {}, 0}};
     Status status = Status::source;
     const size_t first = diags.all().size();
     try {
-        Prepared prepared = prepare(name.empty() ? "<input " + std::to_string(number) + ">" : name, std::move(text), number, options.cancel, diags);
+        Prepared prepared = prepare(name, std::move(text), number, options.cancel, diags);
         if (!diags.has_errors()) status = run(prepared, options, diags, attempt.step, json);
-        if (status == Status::ok) {
+        if (status == Status::ok && number) {
             now_ = std::move(prepared.state);
-            attempt.succeeded = true;
+            attempt.kept = true;
             remember(std::move(attempt.step));
         } else if (status == Status::source || status == Status::arguments) {
             if (!diags.full()) offer_changes(prepared, options.cancel, diags, first);
@@ -263,7 +273,6 @@ Status Session::evaluate(const std::string& name, std::string text, LaunchOption
         diags.report(Diag::host_memory, {});
         status = Status::run;
     }
-    past_.back().status = status;
     return status;
 }
 
@@ -285,8 +294,13 @@ Status Session::run(Prepared& prepared, const LaunchOptions& options, DiagSink& 
     const Status status = runner.run_input(input.statements, input.shown, value);
     if (status == Status::source || status == Status::arguments) check_statements(prepared, true, options.cancel, diags);
     if (status != Status::ok) return status;
-    keep(prepared, runner, value);
-    json = outcome(prepared, runner, value);
+    if (prepared.input->number) {
+        keep(prepared, runner, value);
+        json = outcome(prepared, runner, value);
+        return Status::ok;
+    }
+    json = "{\"schema\":1,\"launch_seconds\":" + HostRunner::number_text(runner.launch_seconds()) +
+           ",\"value\":" + (value.kind == HostValue::unit ? "null" : shown_json(runner, value, ShownAs::codes)) + "}\n";
     return Status::ok;
 }
 

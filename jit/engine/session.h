@@ -25,6 +25,8 @@ public:
     /// Evaluates items, statements and expressions; `json` says what came of it. Unless `ok` all is as it was before. An empty name is `<input N>`.
     /// Throws what launches throw.
     Status evaluate(const std::string& name, std::string text, LaunchOptions options, DiagSink& diags, std::string& json);
+    /// Evaluates as `evaluate` does and tells more of the value, then puts everything back. `json` is made unless there is an error.
+    Status show(const std::string& name, std::string text, LaunchOptions options, DiagSink& diags, std::string& json);
     /// What evaluating the text would show, as far as it is known without running anything. Changes nothing. Throws Cancelled.
     Status type_of(std::string text, const std::atomic<bool>* cancel, DiagSink& diags, std::string& json);
     /// Goes back by one evaluation, contents of tensors included; its number, or nullopt: there is none.
@@ -80,7 +82,7 @@ private:
     struct Prepared {
         InputPtr input;
         State state;
-        std::vector<std::string> replaced;  ///< items
+        std::map<const ast::Item*, uint64_t> replaced;  ///< items of the text, with the number of the input whose items they replace
     };
     struct Past {
         uint64_t number;
@@ -94,10 +96,17 @@ private:
     void add_items(Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags);
     HostValue check_statements(Prepared& prepared, bool values, const std::atomic<bool>* cancel, DiagSink& diags);
     void offer_changes(const Prepared& prepared, const std::atomic<bool>* cancel, DiagSink& diags, size_t first);
+    /// `number` 0: everything is put back.
+    Status attempt(const std::string& name, std::string text, uint64_t number, const LaunchOptions& options, DiagSink& diags, std::string& json);
     Status run(Prepared& prepared, const LaunchOptions& options, DiagSink& diags, Step& step, std::string& json);
     void keep(Prepared& prepared, const HostRunner& runner, const HostValue& value);
     std::string outcome(const Prepared& prepared, HostRunner& runner, const HostValue& value) const;
-    std::string value_json(HostRunner& runner, const HostValue& value, bool whole) const;
+    /// How much is told of a value: what it is; its elements, or of many the ends; also their codes and places in storage, of more.
+    enum class ShownAs : uint8_t { kind, value, codes };
+    static size_t leaves(const HostValue& value);  ///< numbers and texts in it
+    std::string value_json(HostRunner& runner, const HostValue& value, ShownAs as) const;
+    std::string tensor_json(HostRunner& runner, const HostTensor& tensor, const HostValue& value, ShownAs as) const;
+    std::string shown_json(HostRunner& runner, const HostValue& value, ShownAs as) const;  ///< with its text
     std::string value_text(HostRunner& runner, const HostValue& value, bool whole) const;
     std::string type_text(const HostValue& value) const;
     std::string type_json(const HostValue& value) const;  ///< the members of an object, without what it holds

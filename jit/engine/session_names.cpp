@@ -340,7 +340,7 @@ std::string Session::inspect(const std::string& text, size_t at) {
     if (variable != now_.variables.end() && variable->second.name.span == m.at) {
         DiagSink unheard;
         HostRunner runner(*engine_, *now_.module, {}, unheard);
-        out += ",\"value\":" + value_json(runner, *variable->second.value, false);
+        out += ",\"value\":" + value_json(runner, *variable->second.value, ShownAs::kind);
     }
     if (m.at.valid() && m.at.file != file && !engine_->sources().name(m.at.file).empty()) out += ",\"at\":" + place_json(m.at);
     return out + "}}\n";

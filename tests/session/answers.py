@@ -12,7 +12,7 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([test, "--gtest_brief=1"], check=True, env={**os.environ, "TEGULA_SESSION_ANSWERS": path})
     answers = [line.split("\t", 1) for line in open(path, encoding="utf-8")]
 wrong = [f"{verb}: {p} in {text[:200]}" for verb, text in answers for p in problems(json.loads(text), {"$ref": f"#/$defs/{verb}"}, schema)]
-missing = {"eval", "type", "is_complete", "tokens", "complete", "inspect", "variables", "items", "history", "undo", "reset"} - {verb for verb, _ in answers}
+missing = {"eval", "show", "type", "is_complete", "tokens", "complete", "inspect", "variables", "items", "history", "undo", "reset"} - {verb for verb, _ in answers}
 print(*wrong[:20], *(f"no answer to {verb}" for verb in sorted(missing)), sep="\n")
 print(f"{len(answers)} answers, {len(wrong)} against the schema")
 sys.exit(bool(wrong or missing))

@@ -81,6 +81,44 @@ TEST_F(Session, ItemsStatementsAndExpressionsInOneText) {
     EXPECT_TRUE(contains(answer, "\"type\":\"f32[40, 50]\"")) << answer;
 }
 
+TEST_F(Session, ShowTellsCodesAndPlacesAndPutsEverythingBack) {
+    ASSERT_EQ(eval(std::string("let y = zeros<f32>[5](); var n = 1;") + kScaled), TEGULA_OK) << said;
+    ASSERT_EQ(ask("show", "n = 7; scaled(arange<f32>[5](), 2.0, y); let z = 3; y"), TEGULA_OK) << said;
+    EXPECT_TRUE(contains(answer, "\"elements\":[0,2,4,6,8]") && contains(answer, "\"codes\":[0,1073741824,1082130432,1086324736,1090519040]"))
+        << answer;
+    EXPECT_TRUE(contains(answer, "\"places\":[0,32,64,96,128]")) << answer;
+    EXPECT_EQ(shown("(n, y)"), "(1, [0  0  0  0  0])");
+    EXPECT_EQ(eval("z"), TEGULA_E_SOURCE);
+    EXPECT_EQ(ask("show", "nosuch(2)"), TEGULA_E_SOURCE);
+    ASSERT_EQ(ask("show", "let q = 1;"), TEGULA_OK);
+    EXPECT_TRUE(contains(answer, "\"value\":null")) << answer;
+    // Packed elements in another order, also where nothing is written.
+    ASSERT_EQ(ask("show", "empty<u3>[3, 5] @ col"), TEGULA_OK) << said;
+    EXPECT_TRUE(contains(answer, "\"places\":[0,16,32,48,64,3,19,35,51,67,6,22,38,54,70]") && contains(answer, "\"written\":false")) << answer;
+    EXPECT_FALSE(contains(answer, "\"codes\"")) << answer;
+    ASSERT_EQ(ask("show", "full<i3>[2](-3)"), TEGULA_OK) << said;
+    EXPECT_TRUE(contains(answer, "\"codes\":[5,5]") && contains(answer, "\"lowest\":-4,\"largest\":3")) << answer;
+}
+
+TEST_F(Session, LongTensorsHaveTheirEndsAndBlocksTheirScales) {
+    ASSERT_EQ(eval("arange<f64>[7, 143]()"), TEGULA_OK) << said;
+    EXPECT_TRUE(contains(answer, "\"edge\":3,\"edges\":[0,1,2,140,141,142,143,144,145,283,")) << answer;
+    EXPECT_TRUE(contains(answer, ",998,999,1000]")) << answer;
+    EXPECT_FALSE(contains(answer, "\"elements\"")) << answer;
+    ASSERT_EQ(eval("zeros<i8>[3, 3, 3, 3, 3, 3, 3]()"), TEGULA_OK) << said;  // ends that together were more than all of it
+    EXPECT_TRUE(contains(answer, "\"edge\":1")) << answer;
+    ASSERT_EQ(eval("full<f32>[2](-0.0)"), TEGULA_OK);
+    EXPECT_TRUE(contains(answer, "\"elements\":[-0.0,-0.0]")) << answer;
+    ASSERT_EQ(eval("type blocks = block<f4e2m1, 4, scale = f8e8m0>; cast<blocks>(arange<f32>[8](start = -6.0, step = 2.0))"), TEGULA_OK) << said;
+    EXPECT_TRUE(contains(answer, "\"scales\":{\"type\":\"f8e8m0\",\"extents\":[2],\"elements\":[1,")) << answer;
+    EXPECT_TRUE(contains(answer, "\"kind\":\"block\",\"block\":4,\"element\":{\"name\":\"f4e2m1\"")) << answer;
+    ASSERT_EQ(eval("blocks"), TEGULA_OK);
+    EXPECT_TRUE(contains(answer, "\"kind\":\"type\",\"type\":\"type\",\"format\":{")) << answer;
+    ASSERT_EQ(eval("const A = 1; const B = 2;"), TEGULA_OK);
+    ASSERT_EQ(eval("const B = 3; const C = 2;"), TEGULA_OK);
+    EXPECT_TRUE(contains(answer, "\"name\":\"B\",\"replaced\":true,\"former\":6},{\"kind\":\"const\",\"name\":\"C\",\"replaced\":false}")) << answer;
+}
+
 TEST_F(Session, InputsWithErrorsChangeNothing) {
     ASSERT_EQ(eval(std::string("let x = ones<f32>[3](); let y = zeros<f32>[3](); var n = 1;") + kScaled), TEGULA_OK) << said;
     for (const char* text : {
@@ -201,9 +239,9 @@ TEST_F(Session, Tokens) {
     EXPECT_EQ(tokens("empty<f32>[3]"), "function:empty bracket:< type:f32 bracket:> bracket:[ number:3 bracket:] ");
     EXPECT_EQ(tokens("x @ col // y"), "name:x operator:@ layout:col comment:// y ");
     EXPECT_EQ(tokens("struct P { a: f16 } p.a.b(1)"),
-              "keyword:struct type:P bracket:{ name:a operator:: type:f16 bracket:} name:p operator:. name:a operator:. function:b bracket:( number:1 bracket:) ");
-    EXPECT_EQ(tokens("let sum = sum(x); inf"),
-              "keyword:let name:sum operator:= name:sum bracket:( name:x bracket:) operator:; constant:inf ");
+              "keyword:struct type:P bracket:{ name:a operator:: type:f16 bracket:} name:p operator:. name:a operator:. function:b bracket:( "
+              "number:1 bracket:) ");
+    EXPECT_EQ(tokens("let sum = sum(x); inf"), "keyword:let name:sum operator:= name:sum bracket:( name:x bracket:) operator:; constant:inf ");
     // What is not whole, and what is none.
     EXPECT_EQ(tokens("f(\"open"), "function:f bracket:( string:\"open ");
     EXPECT_EQ(tokens("1 /* open\n x "), "number:1 comment:/* open\n x ");
@@ -213,7 +251,8 @@ TEST_F(Session, Tokens) {
     EXPECT_EQ(tokens(" "), "");
     EXPECT_TRUE(contains(tokens(std::string(300, '(') + "x"), "invalid:(")) << answer.substr(0, 100);
     // What the session knows.
-    ASSERT_EQ(eval(std::string(kScaled) + "type word = u8; layout mine[i: M, j: N] = (j, i); const LEN = 3; import std.nn; let v = 1"), TEGULA_OK) << said;
+    ASSERT_EQ(eval(std::string(kScaled) + "type word = u8; layout mine[i: M, j: N] = (j, i); const LEN = 3; import std.nn; let v = 1"), TEGULA_OK)
+        << said;
     EXPECT_EQ(tokens("scaled word LEN nn mine v relu clamp"),
               "function:scaled type:word constant:LEN module:nn layout:mine name:v name:relu name:clamp ");
 }
@@ -579,7 +618,7 @@ TEST_F(Session, WrongCalls) {
     }
     EXPECT_TRUE(usage(tegula_session_do(session.get(), nullptr, nullptr, "1", 1, 0, nullptr, json.out(), diags.out())));
     EXPECT_TRUE(usage(tegula_session_do(session.get(), "evaluate", nullptr, "1", 1, 0, nullptr, json.out(), diags.out())));
-    EXPECT_TRUE(contains(text(diags), "eval, type, is_complete, tokens")) << text(diags);
+    EXPECT_TRUE(contains(text(diags), "eval, show, type, is_complete, tokens")) << text(diags);
     EXPECT_TRUE(usage(tegula_session_do(session.get(), "eval", nullptr, nullptr, 1, 0, nullptr, json.out(), diags.out())));
     EXPECT_TRUE(usage(tegula_session_value(session.get(), nullptr, &one, nullptr, nullptr, diags.out())));
     EXPECT_TRUE(usage(tegula_session_value(session.get(), "x", nullptr, nullptr, nullptr, diags.out())));
