@@ -67,12 +67,12 @@ const Flag kFlags[] = {
      "XDG_DATA_HOME or ~/.local/share"},
     {"test bench bisect tune", "filter", 'f', "TEXT", Takes::text, "", &Options::filter, "only blocks whose name contains it"},
     {"dump", "emit", 'e', "STAGE", Takes::text,
-     "tokens ast fmt json doc ir ir:final ir:after=PASS explain explain-json kernel-json ir:gpu ir:gpu:after=PASS cuda ptx cubin resources sass llvm "
+     "tokens ast fmt json doc ir ir:final ir:after=PASS explain explain-json kernel-json ir:gpu ir:gpu:after=PASS cuda ptx ptx-lines cubin cubin-lines resources sass llvm "
      "llvm-opt asm "
      "explain@cpu explain-json@cpu llvm@aarch64 llvm@armv8.6-a",
      &Options::emit,
      "of a file: tokens, ast, fmt, json, doc; of a kernel: ir (the default), ir:after=PASS, ir:final, explain, explain-json, kernel-json; for a GPU: "
-     "ir:gpu, ir:gpu:after=PASS, cuda, ptx, cubin, resources, sass (through nvdisasm), each (and explain, explain-json) also as STAGE@sm_80; for the "
+     "ir:gpu, ir:gpu:after=PASS, cuda, ptx, ptx-lines (with .loc), cubin, cubin-lines, resources, sass (through nvdisasm), each (and explain, explain-json) also as STAGE@sm_80; for the "
      "CPU: llvm, llvm-opt, asm, explain@cpu, explain-json@cpu, llvm@aarch64, llvm@armv8.6-a"},
     {"check", "format", 0, "FORM", Takes::word, "text gnu sarif", &Options::format,
      "text; gnu: a line each, FILE:LINE:COLUMN: error: .., on standard error; sarif: one document of SARIF 2.1.0 on standard output"},
@@ -160,11 +160,11 @@ const std::vector<Verb>& table() {
          dump_file},
         {"viz",
          "Draw a picture of a type, a kernel, or of two arrays",
-         {{"KIND", true, false, Takes::word, "layout bits format fragment place banks sectors convert pipeline smem resources roofline grid tune source", &Options::picture,
-           "of types and kernels: layout, bits, format, fragment, banks; of kernels: place, sectors, convert, pipeline, smem, resources, roofline, grid, tune, source"},
+         {{"KIND", true, false, Takes::word, "layout bits format fragment place banks sectors convert pipeline smem resources roofline grid tune source diff", &Options::picture,
+           "of types and kernels: layout, bits, format, fragment, banks; of kernels: place, sectors, convert, pipeline, smem, resources, roofline, grid, tune, source; of arrays: diff"},
           {"FILE", true, false, Takes::file, "", &Options::file, "source file, - for standard input"},
           {"WHAT", false, false, Takes::text, "", &Options::kernel,
-           "a kernel, by default the first of the file, or a type: 'u4[16, 32] @ tiled<8, 8>'; of fragment an instruction: wgmma.f16.f32"}},
+           "a kernel, by default the first of the file, or a type: 'u4[16, 32] @ tiled<8, 8>'; of fragment an instruction: wgmma.f16.f32; of diff, FILE and WHAT are arrays, as run takes them: x.npy, m.safetensors#w:f16"}},
          {"tegula viz layout kernels.tile 'f16[16, 16] @ swizzle<3, 3, 3>'", "tegula viz format kernels.tile f8e4m3 -o f8.svg"},
          "Text has the width of the terminal, or 80 columns. Pictures need no network and no fonts, and follow the viewer's dark or light theme.",
          draw_picture},

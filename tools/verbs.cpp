@@ -178,7 +178,7 @@ void print_json_artifact(const std::string& file, const std::string& kernel, con
     const std::string_view kind = std::string_view(stage).substr(0, stage.find('@'));
     if (kind == "json" || kind == "kernel-json" || kind == "resources" || kind == "explain-json") {
         out["value"] = nlohmann::json::parse(text, nullptr, false);
-    } else if (kind == "cubin") {
+    } else if (kind == "cubin" || kind == "cubin-lines") {
         out["base64"] = base64(text);
     } else {
         out["text"] = text;

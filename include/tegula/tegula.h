@@ -250,7 +250,10 @@ TEGULA_API tegula_status tegula_collect(tegula_prepared* prepared, void* stream,
  * Kernels: "ir" (before passes), "ir:final", "ir:after=PASS", "explain" (what became of each product and access, and why, a line
  * each), "explain-json" (the same as data; share/tegula/schema/explanation.json), "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx",
  * "cubin", "resources" (JSON: registers, memory and spills), each (and "explain", "explain-json") as "KIND@ARCH" ("cuda@sm_80") or for sm_90a; for
- * the machine "cpu" "llvm", "llvm-opt", "asm", "explain@cpu", "explain-json@cpu". None of these needs a GPU. */
+ * the machine "cpu" "llvm", "llvm-opt", "asm", "explain@cpu", "explain-json@cpu". "ptx-lines", "cubin-lines": with the lines of the CUDA text, its
+ * `#line` directives left out. Pictures are JSON (share/tegula/schema/picture.json; docs/viz.md lists the KINDs): of a kernel "picture:KIND",
+ * "picture:KIND@ARCH", "picture:KIND@ARCH:WHAT" (a parameter, or an operation by its line), of a module "picture:KIND:TYPE", such as
+ * "picture:layout:u4[16, 32] @ tiled<8, 8>". None of these needs a GPU. */
 TEGULA_API tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags);
 TEGULA_API tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, tegula_blob** blob, tegula_diags** diags);
 /* "tokens", "ast", "fmt" of a text that need not check. */
@@ -347,6 +350,11 @@ TEGULA_API tegula_status tegula_layout_hash(tegula_module* module, const char* l
 /* Copies `from` to `to` (same extents), converting type (one rounding, round-to-nearest-even) and layout: pack, unpack, quantise and widen in one.
  * TEGULA_E_ARGUMENTS also for layouts that are not proved to keep elements apart. */
 TEGULA_API tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to, const tegula_tensor* from, tegula_diags** diags);
+
+/* How the elements of two tensors of one type (none of blocks) and the same extents differ, in units of the last place: a picture as JSON
+ * (share/tegula/schema/picture.json). NaNs are equal to each other, and zeros of both signs. TEGULA_E_ARGUMENTS for other tensors. */
+TEGULA_API tegula_status tegula_tensor_diff(tegula_module* module, const tegula_tensor* a, const tegula_tensor* b, tegula_blob** json,
+                                            tegula_diags** diags);
 
 /* DLPack, both ways without a copy: `managed` is a DLManagedTensor, or with `versioned` != 0 a DLManagedTensorVersioned of version 1.
  * From: fills `tensor`, which borrows data, extents and strides from `managed` (its owner calls the deleter, after the last use of `tensor`) and the

@@ -485,6 +485,11 @@ public:
         tegula_status status = tegula_tensor_copy(handle_.get(), &target, &source, diags.out());
         return {status, Diagnostics(std::move(diags))};
     }
+    /// How the elements of two tensors differ, as JSON of a picture.
+    Result<std::string> diff(const Tensor& a, const Tensor& b) const {
+        const tegula_tensor first = a.c(), second = b.c();
+        return detail::text([&](tegula_blob** blob, tegula_diags** diags) { return tegula_tensor_diff(handle_.get(), &first, &second, blob, diags); });
+    }
     /// Runs the `test` blocks whose name contains `filter`, one result for each; the status is TEGULA_OK when all passed.
     Result<std::vector<TestResult>> test(const std::string& filter = {}, const RunOptions& options = {}) const {
         return blocks(tegula_test, filter, options);

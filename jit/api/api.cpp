@@ -570,6 +570,26 @@ tegula_status tegula_tensor_copy(tegula_module* module, const tegula_tensor* to,
     });
 }
 
+tegula_status tegula_tensor_diff(tegula_module* module, const tegula_tensor* a, const tegula_tensor* b, tegula_blob** json, tegula_diags** diags) {
+    if (json) *json = nullptr;
+    if (const tegula_status wrong = check_handle(module, diags)) return wrong;
+    if (!a || !b || !json) return usage(diags, "a, b or json is NULL");
+    return border(module->module->engine, diags, [&](DiagSink& sink) {
+        TensorView views[2];
+        const tegula_tensor* const tensors[] = {a, b};
+        for (size_t i = 0; i < 2; ++i) {
+            std::string bad = read_tensor(*module->module, *tensors[i], true, views[i]);
+            if (bad.empty()) bad = misplaced(module->module->types(), views[i], false);
+            if (bad.empty() && views[i].memory != Memory::host) bad = "it lies in device memory";
+            if (!bad.empty()) sink.report(Diag::bad_tensor, {}, {i ? "b" : "a", bad});
+        }
+        std::string text;
+        if (sink.has_errors() || !module->module->engine->diff(*module->module, views[0], views[1], text, sink)) return TEGULA_E_ARGUMENTS;
+        *json = make_blob(std::move(text));
+        return TEGULA_OK;
+    });
+}
+
 const char* tegula_explain(const char* code) {
     const DiagRow* row = code ? find_diag(code) : nullptr;
     try {

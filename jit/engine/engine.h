@@ -191,6 +191,8 @@ public:
     /// "resources", each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64",
     /// "llvm@armv8.6-a". nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
+    /// How two tensors of one type and extents differ, as a picture; false (reported): `json` is not set. (pictures.cpp)
+    bool diff(LoadedModule& module, const TensorView& a, const TensorView& b, std::string& json, DiagSink& diags);
     /// The machines that are present, the one first that launches without a machine's name run on; null: the interpreter, where there is no other.
     std::vector<Machine*> machines();
     /// The machine of that name ("interp": null, "auto" and "": the first of machines()); false (reported) when it is unknown or missing.

@@ -300,6 +300,26 @@ Picture Engine::picture_of_source(LoadedModule& module, const Executable& exe, c
     return out;
 }
 
+bool Engine::diff(LoadedModule& module, const TensorView& a, const TensorView& b, std::string& json, DiagSink& diags) {
+    const TypeTable& types = module.types();
+    const Format& f = types.format(a.elem);
+    const auto refuse = [&](const std::string& why) {
+        diags.report(Diag::no_picture, {}, {"two arrays", why});
+        return false;
+    };
+    if (a.elem != b.elem) return refuse("one is of `" + f.name + "`, the other of `" + types.format(b.elem).name + "`");
+    if (a.extents != b.extents) return refuse("their extents are " + to_string(a.extents) + " and " + to_string(b.extents));
+    if (f.is_block()) return refuse("elements of `" + f.name + "` share scales: convert both to a float first");
+    const TileData first = read_tile(types, a), second = read_tile(types, b);
+    const unsigned bytes = f.container_bytes();
+    const auto codes = [&](const TileData& t) {
+        return [&f, bytes, data = t.bytes.data()](int64_t i) { return load_bits(f, data, static_cast<uint64_t>(i) * bytes * 8); };
+    };
+    Subject s{"", {}, a.elem, LayoutId{}, {a.extents.begin(), a.extents.end()}};
+    json = picture::diff_picture(type_text(types, s), f, a.extents, codes(first), codes(second)).json();
+    return true;
+}
+
 std::optional<std::string> Engine::picture(LoadedModule& module, const Executable* exe, std::string_view request, DiagSink& diags) {
     const size_t colon = std::min(request.find(':'), request.size());
     const std::string_view head = request.substr(0, colon), what = request.substr(std::min(colon + 1, request.size()));

@@ -1,5 +1,6 @@
 // One builder for each kind of picture: from what the phases know to a Picture. Nothing here compiles or runs anything, and nothing is drawn.
 #pragma once
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,5 +68,9 @@ Picture resources_picture(const KernelView& k);
 Picture roofline_picture(const KernelView& k);
 Picture grid_picture(const KernelView& k);
 Picture tune_picture(const KernelView& k);
+
+/// Two arrays of a format that is none of blocks: codes by row-major number, extended as load_bits does.
+Picture diff_picture(const std::string& type, const Format& format, const Shape& shape, const std::function<uint64_t(int64_t)>& a,
+                     const std::function<uint64_t(int64_t)>& b);
 
 }  // namespace tegula::picture

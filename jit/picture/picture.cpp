@@ -7,7 +7,10 @@
 
 namespace tegula::picture {
 
-std::string short_text(double v) { return decimal_text(v, 4); }
+std::string short_text(double v) {
+    const double size = v < 0 ? -v : v;
+    return size >= 1000 && size < 1e7 ? decimal_text(v, 0, std::chars_format::fixed) : decimal_text(v, 4);
+}
 
 std::string Picture::json() const {
     JsonWriter w;

@@ -10,6 +10,7 @@ import pathlib
 import random
 import re
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
@@ -350,6 +351,49 @@ def refusals():
         agrees(model(*words), words, viz(*words), viz(*words, "--format", "svg"))
 
 
+# ---- diff: another count of ULPs ----
+def npy(path, kind, values, shape):
+    head = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    code = {"f4": "f", "f2": "e", "i4": "i"}[kind]
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + struct.pack(f"<{len(values)}{code}", *values))
+
+
+def key(value, kind):
+    if kind == "i4":
+        return value
+    code = struct.unpack("<i" if kind == "f4" else "<h", struct.pack("<f" if kind == "f4" else "<e", value))[0]
+    return code if code >= 0 else -(code & (0x7FFFFFFF if kind == "f4" else 0x7FFF))
+
+
+def differences():
+    random.seed(5)
+    with tempfile.TemporaryDirectory() as folder:
+        a, b = pathlib.Path(folder, "a.npy"), pathlib.Path(folder, "b.npy")
+        for kind, rows, columns in [("f4", 5, 9), ("f2", 7, 3), ("i4", 40, 70), ("f4", 1, 1)]:
+            first = [random.choice([0.0, -0.0, 1.0, -2.5, 1e-7, 300.0]) if kind != "i4" else random.randint(-9, 9) for _ in range(rows * columns)]
+            second = [x if random.random() < 0.7 else random.choice([-x, x + 1, x * 2]) for x in first]
+            npy(a, kind, first, (rows, columns)), npy(b, kind, second, (rows, columns))
+            made = model("diff", str(a), str(b))
+            check(not problems(made, SCHEMA), f"diff: {problems(made, SCHEMA)[:3]}")
+            apart = [abs(key(x, kind) - key(y, kind)) for x, y in zip(first, second)]
+            facts = {f["name"]: f["value"] for f in made["facts"]}
+            check(facts["elements"] == f"{len(first)}, of which {sum(d > 0 for d in apart)} differ", f"diff of {kind}: {facts['elements']}")
+            if max(apart):
+                check(facts["largest distance"] == f"{max(apart)} ULP", f"diff of {kind}: {facts['largest distance']}, not {max(apart)}")
+                check(sum(bar["value"] for bar in figure(made, "how far")["bars"]) == len(first), "histogram")
+                if rows <= 16 and columns <= 32:
+                    cells = [c for row in figure(made, "where")["cells"] for c in row]
+                    check([c == "." for c in cells] == [d == 0 for d in apart], f"map of {kind}")
+        nan = float("nan")
+        npy(a, "f4", [nan, 1.0, nan], (3,)), npy(b, "f4", [nan, nan, 2.0], (3,))
+        text = viz("diff", str(a), str(b))
+        check("of which 2 differ" in text and "a NaN where the other has a number" in text, text)
+        npy(b, "f4", [1.0, 2.0], (2,))
+        for words, code in [([str(a), str(b)], 2), ([str(a)], 2), ([str(a), "/nowhere.npy"], 5), ([FILE, str(a)], 5)]:
+            done = run("diff", *words)
+            check(done.returncode in (code, 3) and done.stderr and not done.stdout, f"diff {words}: {done.returncode} {done.stderr}")
+
+
 # ---- docs/viz.md shows what the command prints ----
 def page(update):
     path = source / "docs/viz.md"
@@ -375,6 +419,6 @@ def page(update):
 update = "--update" in sys.argv
 (here / "golden").mkdir(exist_ok=True)
 forms(update)
-layouts(), bits(), formats(), fragments(), launches(), sources(), refusals(), page(update)
+layouts(), bits(), formats(), fragments(), launches(), sources(), refusals(), differences(), page(update)
 print(f"{len(failed)} failed" if failed else "pictures are right")
 sys.exit(bool(failed))

@@ -96,7 +96,9 @@ std::vector<double> Scale::ticks() const {
 std::string short_number(double v) {
     char text[32];
     if (v == 0) v = 0;  // no sign
-    return {text, std::to_chars(text, std::end(text), v, std::chars_format::general, 4).ptr};
+    const bool large = std::fabs(v) >= 1000 && std::fabs(v) < 1e7;
+    return {text, large ? std::to_chars(text, std::end(text), v, std::chars_format::fixed, 0).ptr
+                        : std::to_chars(text, std::end(text), v, std::chars_format::general, 4).ptr};
 }
 
 std::string render(const std::string& model, std::string_view format, int width, bool colour) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tools/buffers.h"
 #include "tools/files.h"
 #include "tools/terminal.h"
 #include "tools/tool.h"
@@ -50,23 +51,80 @@ std::string with_machine_code(const tegula::Module& module, const viz::Request& 
     return json.dump() + "\n";
 }
 
+/// An array of a file, in the type that the text asks for, or in `type`; nullopt: said, `code` is set.
+std::optional<Buffer> array_in(Session& session, const tegula::Module& module, const std::string& text, const std::string& type, int& code) {
+    Spec spec;
+    std::string error = read_spec(text, spec);
+    const auto refuse = [&](Exit what, const std::string& why) {
+        code = session.fail(what, why);
+        return std::nullopt;
+    };
+    if (!error.empty()) return refuse(usage, text + ": " + error);
+    const auto array = read_array(spec.path, spec.tensor, error);
+    if (!array) return refuse(io, error);
+    Buffer read = buffer_of(*array), out;
+    const auto accept = [&](const tegula::Result<tegula::Unit>& done) {
+        session.show(done.diagnostics());
+        code = session.exit_code(done.status());
+        return done.status() == TEGULA_OK;
+    };
+    if (!accept(view(module, spec, read, error))) {
+        if (!error.empty()) return refuse(usage, text + ": " + error);
+        return std::nullopt;
+    }
+    const std::string wanted = !type.empty() ? type : !spec.type.empty() && !spec.is_view ? spec.type : read.scales.empty() ? read.type : "f32";
+    if (!accept(convert(module, read, wanted, "row", out))) return std::nullopt;
+    return out;
+}
+
+/// `viz diff A B`: how the arrays of two files differ, in the type of the first one.
+tegula::Result<std::string> difference(Session& session, int& code) {
+    const Options& o = session.options;
+    const tegula::Result<std::string> none{TEGULA_E_USAGE, {}, {}};
+    code = usage;
+    if (o.kernel.empty()) return session.fail(usage, "diff takes two arrays: tegula viz diff A.npy B.npy"), none;
+    auto module = session.engine.load("edition 1;\n", "<none>");
+    if (!module) return session.show(module.diagnostics()), none;
+    auto a = array_in(session, module.value(), o.file, "", code);
+    if (!a) return none;
+    auto b = array_in(session, module.value(), o.kernel, a->type, code);
+    if (!b) return none;
+    code = ok;
+    auto made = module.value().diff(a->tensor(), b->tensor());
+    if (!made) return made;
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(made.value());
+    json["facts"].insert(json["facts"].begin(), {{{"name", "first"}, {"value", o.file}}, {{"name", "second"}, {"value", o.kernel}}});
+    return {TEGULA_OK, made.diagnostics(), json.dump() + "\n"};
+}
+
+/// A picture of text of the language.
+tegula::Result<std::string> picture(Session& session, int& code) {
+    const Options& o = session.options;
+    const tegula::Result<std::string> none{TEGULA_E_USAGE, {}, {}};
+    const auto sets = session.generics();
+    code = usage;
+    if (!sets) return none;
+    tegula::Module module;
+    if (!session.load(o.file, module, code)) return none;
+    code = ok;
+    const viz::Request request{o.picture, o.kernel, *sets, o.arch, o.of};
+    auto model = viz::model(module, request);
+    if (!model || o.picture != "source") return model;
+    return {TEGULA_OK, model.diagnostics(), with_machine_code(module, request, model.value())};
+}
+
 }  // namespace
 
 int draw_picture(Session& session) {
     const Options& o = session.options;
-    const auto sets = session.generics();
-    if (!sets) return usage;
-    tegula::Module module;
     int code = ok;
-    if (!session.load(o.file, module, code)) return code;
-    const viz::Request request{o.picture, o.kernel, *sets, o.arch, o.of};
-    auto model = viz::model(module, request);
+    auto model = o.picture == "diff" ? difference(session, code) : picture(session, code);
+    if (code != ok) return code;
     session.show(model.diagnostics());
     if (!model) return session.exit_code(model.status());
     const std::string form = form_of(o);
     const bool printed = o.out.empty() || o.out == "-";
-    const std::string json = o.picture == "source" ? with_machine_code(module, request, model.value()) : model.value();
-    const std::string drawn = viz::render(json, form, printed ? columns() : 80, printed && form == "text" && session.colour_output());
+    const std::string drawn = viz::render(model.value(), form, printed ? columns() : 80, printed && form == "text" && session.colour_output());
     if (printed) {
         std::fputs(drawn.c_str(), stdout);
         return ok;
