@@ -139,6 +139,7 @@ void Workspace::describe_item(const Document& d, Found& found) const {
     found.type = item_signature(item, engine_->sources());
     if (found.declared && found.declared->file != d.tree->module->source->id) found.module = engine_->sources().name(found.declared->file);
     if (item.kind == ast::ItemKind::import) found.kind = "module";
+    if (found.declared->file == d.tree->module->source->id) found.instance = instance_of(d, item);
 }
 
 /// A name that an item declares: parameter, field, variable.

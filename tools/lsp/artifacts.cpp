@@ -24,6 +24,34 @@ std::string resources_line(const json& r) {
     return out;
 }
 
+/// "T = f16, BLOCK = 1024" as values.
+std::vector<tegula::NamedValue> values_of(std::string_view instance) {
+    std::vector<tegula::NamedValue> out;
+    while (!instance.empty()) {
+        size_t end = 0;
+        for (int depth = 0; end < instance.size() && (instance[end] != ',' || depth > 0); ++end)
+            depth += instance[end] == '<' || instance[end] == '(' ? 1 : instance[end] == '>' || instance[end] == ')' ? -1 : 0;
+        std::string name, value;
+        if (split(std::string(instance.substr(0, end)), name, value)) {
+            const auto trim = [](std::string& s) {
+                s.erase(0, std::min(s.find_first_not_of(' '), s.size()));
+                s.erase(s.find_last_not_of(' ') + 1);
+            };
+            trim(name), trim(value);
+            int64_t number = 0;
+            const auto [last, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+            if (value == "true" || value == "false")
+                out.emplace_back(name, value == "true" ? 1 : 0);
+            else if (error == std::errc() && last == value.data() + value.size())
+                out.emplace_back(name, number);
+            else
+                out.emplace_back(name, value);
+        }
+        instance.remove_prefix(std::min(end + 1, instance.size()));
+    }
+    return out;
+}
+
 struct Runs {
     json results = json::array();
     int failed = 0;
@@ -71,19 +99,23 @@ json Server::resolve_lens(const json& params) {
         return lens;
     };
     tegula::Module module;
+    std::string instance;
     try {
-        module = module_of(document({{"textDocument", {{"uri", text_at(data, "uri")}}}}));
+        Document& d = document({{"textDocument", {{"uri", text_at(data, "uri")}}}});
+        module = module_of(d);
+        const json found = ask("hover", d.path, place(d, member(params, "range"), "start"))["found"];
+        instance = text_at(found, "instance");
     } catch (const Failure&) {
         return show(std::move(lens), "has errors");
     }
     later(
         [=, kernel = text_at(data, "kernel"), arch = arch_]() mutable {
-            auto compiled = module.compile(kernel, std::vector<tegula::NamedValue>());
-            if (!compiled) return show(std::move(lens), "instances by generics alone");
+            const std::string of = arch + (instance.empty() ? "" : ", " + instance) + ": ";
+            auto compiled = module.compile(kernel, values_of(instance));
+            if (!compiled) return show(std::move(lens), "only a launch says which instance");
             auto resources = compiled.value().artifact("resources@" + arch);
-            if (!resources) return show(std::move(lens), arch + ": not compiled here");
-            const std::string line = resources_line(json::parse(resources.value(), nullptr, false));
-            return show(std::move(lens), arch + ": " + line);
+            if (!resources) return show(std::move(lens), of + "not compiled here");
+            return show(std::move(lens), of + resources_line(json::parse(resources.value(), nullptr, false)));
         },
         true);
     return nullptr;
