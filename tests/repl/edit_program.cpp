@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
         } else {
             std::string shown;
             for (const char c : line.text) shown += c == '\n' ? std::string("|") : std::string(1, c);
-            std::printf("%zu bytes: %s\n", line.text.size(), shown.substr(0, 200).c_str());
+            std::printf("%zu bytes: %s%s", line.text.size(), shown.substr(0, 200).c_str(), line.text == "open" ? "" : "\n");
         }
         std::fflush(stdout);
     }

@@ -39,7 +39,7 @@ def keys(home):
     t.shows(["tegula[2]> kernel f(", D + "    x)", "16 bytes: kernel f(|    x)", "tegula[3]> {", D + "}", "3 bytes: {|}", "tegula[4]>"])
     # History: by its beginning, with the search, over inputs of several lines.
     t.keys("other\r")
-    t.sees("5 bytes: other")
+    t.shows(["5 bytes: other", "tegula[5]>"])
     t.keys("ker" + UP)
     t.shows(["tegula[5]> kernel f(", D + "    x)"], (0, 14))
     t.keys("\x03\x12F(")
@@ -67,7 +67,9 @@ def keys(home):
     # pyte 0.8.0 calls the bright black of comments black
     assert [look(i) for i in (0, 4, 10, 14, 20)] == [("magenta", False), ("default", False), ("brown", False), ("green", False), ("black", False)], [look(i) for i in (0, 4, 10, 14, 20)]
     assert look(9) == ("default", True) and look(17) == ("default", False), (look(9), look(17))
-    t.keys("\x03\x04")
+    t.keys("\x03open\r")  # what is printed then does not end its line
+    t.shows(["4 bytes: open", "tegula[10]>"], (1, 12))
+    t.keys("\x04")
     assert t.ends() == 0
 
 
@@ -81,7 +83,7 @@ def pastes(home):
     t.keys("\x1b[B" * 40)
     t.shows([D + f"    let x{i} = {i}; // line {i}" for i in range(40)], (39, 11))
     t.keys("\x1b>\r")
-    t.sees(r"\d+ bytes: kernel big\(\) \{\|    let x0 = 0;")
+    t.sees(r"\d+ bytes: kernel big\(\) \{\|    let x0 = 0;[^>]*\ntegula\[2\]>$")
     t.keys("\x1b[200~tegula[1]> let x = (1,\n      ...>     2)\n[1, 2]\ntegula[2]> x\n[1 2]\n\x1b[201~")
     t.shows(["tegula[2]> let x = (1,", D + "    2)", "1 more of the pasted inputs follow; Ctrl-C drops them"], (1, 17))
     t.keys("\r")
@@ -93,7 +95,9 @@ def pastes(home):
 def sizes(home):
     t = start(home)
     text = "let words = " + " ".join(f"word{i}" for i in range(30))
-    t.keys("one\rtwo\r" + text)
+    t.keys("one\rtwo\r")
+    t.shows(["3 bytes: two", "tegula[3]>"])
+    t.keys(text)
     wrapped = (P % 3 + text)[:120], D.replace("...>", "    ") + (P % 3 + text)[120:]
     t.shows([r.rstrip() for r in wrapped])
     for width, height in ((60, 20), (140, 50), (40, 10), (120, 40)):
@@ -140,7 +144,7 @@ def stops(home):
     t.sees(r"\(half\n      \.\.\.>     of it$")
     assert before in t.lines(), (before, t.lines())
     t.keys(")\r")
-    t.sees(r"\d+ bytes: \(half\|    of it\)")
+    t.sees(r"\d+ bytes: \(half\|    of it\)\ntegula\[2\]>$")
     # Stopped from outside, where the shell changes the terminal meanwhile.
     t.keys("again")
     t.sees("again$")
@@ -211,8 +215,8 @@ def histories(home):
     for n in range(3):
         one.keys(f"one {n}\r")
         two.keys(f"two {n}\r")
-        one.sees(f"bytes: one {n}")
-        two.sees(f"bytes: two {n}")
+        one.shows([f"5 bytes: one {n}", f"tegula[{n + 2}]>"])
+        two.shows([f"5 bytes: two {n}", f"tegula[{n + 2}]>"])
     one.keys("\x04"), two.keys("\x04")
     assert one.ends() == two.ends() == 0
     lines = open(path).read().split("\n")

@@ -121,6 +121,8 @@ Line Editor::State::edit(const std::string& prompt) {
     layout.reset();
     painter.forget();
     size = size_of(options.out);
+    // A line that somebody has left open is ended: these blanks reach the next row unless they begin in the first column.
+    put(std::string(size.width, ' ') + "\r\x1b[K");
     for (bool changed = true;;) {
         // Keys that have come together are shown together.
         switch (const Action action = take_presses()) {
