@@ -66,6 +66,29 @@ edit::Colour colour_of(const std::string& kind) {
     return it == kColours.end() ? edit::Colour::plain : it->second;
 }
 
+/// How many more brackets open in it than close.
+int64_t brackets(std::string_view text) {
+    int64_t open = 0;
+    for (const char c : text) open += c == '(' || c == '[' || c == '{' ? 1 : c == ')' || c == ']' || c == '}' ? -1 : 0;
+    return open;
+}
+
+/// The text without `<..>` and `[..]` at its end, which stand behind the name of what is called.
+std::string_view without_groups(std::string_view text) {
+    while (text.ends_with('>') || text.ends_with(']')) {
+        size_t depth = 0, at = text.size();
+        const char closed = text.back(), open = closed == '>' ? '<' : '[';
+        do {
+            --at;
+            if (text[at] == closed) ++depth;
+            if (text[at] == open) --depth;
+        } while (at > 0 && depth > 0);
+        if (depth > 0) return text;
+        text = text.substr(0, at);
+    }
+    return text;
+}
+
 }  // namespace
 
 Front::Front(Session& tool, Evaluator& evaluator, bool colour)
@@ -292,9 +315,8 @@ std::string Front::hint(std::string_view text, size_t at) {
     if (called != hint_text_ || hint_text_.empty()) {
         hint_text_ = called;
         hint_.clear();
-        size_t end = open;
-        if (called.back() == '>') end = std::min(called.rfind('<'), open);
-        const Json found = ask("inspect", text.substr(0, open), end);
+        const std::string_view name = without_groups(called);
+        const Json found = ask("inspect", name, name.size());
         if (found.is_object() && found["found"].is_object()) hint_ = found["found"].value("type", "");
     }
     return hint_.empty() ? "" : "  " + hint_;
@@ -305,9 +327,24 @@ edit::Completeness Front::is_complete(std::string_view text) {
     if (transcript_ && !has_prompts(given)) return {true, 0};
     const std::string last = inputs_of(given).back();
     if (is_blank(last)) return {true, 0};
+    // A long input that is read line by line would be parsed as often as it has lines. Lines that hold neither texts nor comments are counted alone,
+    // as long as brackets stay open.
+    if (!editor_ && open_ > 0 && last.size() > seen_.size() && last.starts_with(seen_)) {
+        const std::string_view added = std::string_view(last).substr(seen_.size());
+        const int64_t open = open_ + brackets(added);
+        if (added.find_first_of("\"'/*\\") == added.npos && open > 0) {
+            seen_ = last, open_ = open;
+            return {false, 0};
+        }
+    }
     const Json found = ask("is_complete", last, last.size());
     if (!found.is_object()) return {true, 0};
-    return {found["state"] != "incomplete", found["indent"].get<size_t>()};
+    const bool complete = found["state"] != "incomplete";
+    const auto indent = found["indent"].get<size_t>();
+    constexpr size_t kIndent = 4;
+    seen_ = last;
+    open_ = !complete && brackets(last) == static_cast<int64_t>(indent / kIndent) ? brackets(last) : 0;
+    return {complete, indent};
 }
 
 }  // namespace tegula_tool::repl

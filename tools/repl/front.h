@@ -44,6 +44,8 @@ private:
     int64_t interrupted_at_ = 0;
     std::vector<Json> later_;  ///< events that came while the editor had the screen
     std::string hint_text_, hint_;
+    std::string seen_;  ///< of a script: the text that was incomplete last
+    int64_t open_ = 0;  ///< brackets that it leaves open; 0: that is not known
 };
 
 }  // namespace tegula_tool::repl
