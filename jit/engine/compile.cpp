@@ -197,7 +197,12 @@ void Engine::check_launch(LoadedModule& module, const ast::KernelItem& kernel, c
 
 std::optional<std::string> Engine::artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags) {
     if (kind == "json") return describe_instance(exe, module.types());
-    if (kind.starts_with(kPicture)) return picture(module, &exe, kind.substr(kPicture.size()), diags);
+    if (kind.starts_with(kPicture)) try {
+            return picture(module, &exe, kind.substr(kPicture.size()), diags);
+        } catch (const Cancelled&) {
+            diags.report(Diag::run_cancelled, exe.kernel->name.span);
+            return std::nullopt;
+        }
     if (kind == "ir:final") return ir::print(*exe.instance.fn);
     const size_t at = kind.find('@');
     if (const std::string_view stage = kind.substr(0, at); is_gpu_artifact(stage) || is_explanation(stage) || is_cpu_artifact(kind)) {

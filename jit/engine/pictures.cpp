@@ -231,6 +231,7 @@ private:
         for (size_t i = 0; i < arguments.size(); ++i) {
             const sema::KernelParam& p = instance.params[i];
             arguments[i].kind = sema::ArgumentType::inferred;
+            if (p.kind == sema::ArgumentType::pointer) arguments[i] = {.kind = sema::ArgumentType::pointer, .elem = p.elem, .extents = Shape{1}};
             if (p.kind != sema::ArgumentType::scalar) continue;
             arguments[i].kind = sema::ArgumentType::scalar;
             arguments[i].value = sema::StaticValue{static_cast<__int128>(1)};

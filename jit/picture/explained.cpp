@@ -7,6 +7,7 @@
 #include "jit/picture/builders.h"
 #include "jit/picture/pipeline.h"
 #include "jit/picture/sectors.h"
+#include "lang/packed_view.h"
 #include "lang/plain_text.h"
 #include "lang/wide_access.h"
 #include "lower/gpu/estimate.h"
@@ -59,11 +60,14 @@ Picture convert_picture(const KernelView& k) {
 
 SectorCount count_sectors(const TileLayout& l, int dimension, int vector, unsigned bits) {
     SectorCount out;
-    constexpr int64_t kSectorBits = 256;
-    std::set<TileLayout::Point> lines;
+    constexpr int64_t kSectorBits = 256, kMostAccesses = 4096;
     for (int warp = 0; warp < l.warps(); ++warp)
         for (int r = 0; r < l.registers(); ++r) {
             if (dimension >= 0 && l.point(r, 0, warp)[static_cast<size_t>(dimension)] % vector) continue;  // not the first element of an access
+            if (out.accesses == kMostAccesses) {
+                out.cut = true;
+                return out;
+            }
             std::set<std::pair<TileLayout::Point, int64_t>> sectors, elements;
             for (int lane = 0; lane < 32; ++lane) {
                 TileLayout::Point p = l.point(r, lane, warp);
@@ -105,6 +109,12 @@ Picture sectors_picture(const KernelView& k) {
         }
         const TileLayout& l = fn.placement(like).regs;
         const unsigned bits = fn.elem(object).bits;
+        if (const auto view = packed_view(fn, inst, l)) {
+            table.rows.push_back({line, op, to_string(l.shape), std::to_string(view->grain), "-", "-",
+                                  std::to_string(view->loads.size()) + " accesses of a thread, of whole words that it decodes"});
+            table.tones.push_back(plain);
+            return;
+        }
         const int d = contiguous_dimension(fn, inst), vector = d >= 0 ? wide_access(fn, id, like).vector : 1;
         if (d < 0 && fn.types().layout(fn.type(object).layout).kind() == Layout::Kind::exprs) {
             table.rows.push_back({line, op, to_string(l.shape), "words", "-", "-", "in the tensor's own order: see `layout`"});
@@ -113,6 +123,7 @@ Picture sectors_picture(const KernelView& k) {
         }
         const SectorCount n = count_sectors(l, d, vector, bits);
         asked += n.asked, moved += n.moved;
+        if (n.cut) out.notes.push_back("line " + line + ", " + op + ": the first " + std::to_string(n.accesses) + " accesses of warps are counted");
         table.rows.push_back({line, op, to_string(l.shape), decimal_text(double(vector) * bits / 8, 4), std::to_string(n.asked),
                               std::to_string(n.moved),
                               std::to_string(n.worst) + " sectors for " + std::to_string(n.accesses ? n.asked / n.accesses : 0) + " bytes"});
@@ -122,6 +133,12 @@ Picture sectors_picture(const KernelView& k) {
                                  decimal_text(100.0 * double(n.asked) / double(n.moved), 3) + "% of " + std::to_string(n.moved) + " bytes",
                                  n.moved > 2 * n.asked ? int{bad} : 1});
     });
+    for (const explain::Note& n : k.said->notes)
+        if (const auto* p = std::get_if<explain::PointerAccess>(&n.fact); p && k.wants(n.span, p->op)) {
+            table.rows.push_back({std::to_string(k.line(n.span)), p->op, to_string(p->tile), decimal_text(double(p->access_bits) / 8, 4), "-", "-",
+                                  "an element an access: " + p->why});
+            table.tones.push_back(7);
+        }
     if (table.rows.empty()) {
         out.notes.push_back(k.of.empty()
                                 ? "the kernel reads and writes no tiles of tensors by its threads: rings are filled by bulk copies of whole lines"

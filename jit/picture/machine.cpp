@@ -118,6 +118,11 @@ Picture smem_picture(const KernelView& k) {
     double end = 1;
     for (const explain::Buffer& b : buffers)
         if (b.live) end = std::max(end, double((*b.live)[1]) + 1);
+    constexpr size_t kMostBuffers = 60;
+    if (buffers.size() > kMostBuffers) {
+        out.notes.push_back(std::to_string(buffers.size() - kMostBuffers) + " more buffers are left out");
+        buffers.resize(kMostBuffers);
+    }
     Gantt map{"bytes", 0, {}}, live{"instructions of the form", end, {}};
     Table table{{"buffer", "offset", "bytes", "stages", "line", "where"}, {}, {}};
     int number = 0;

@@ -128,7 +128,9 @@ CASES["bits"] = [*TYPES, ["u1[3, 11]"], ["bool[9]"], ["f6e2m3[2, 5]"], ["pairs[2
 CASES["format"] = [["f4e2m1"], ["ternary"], ["tiny"], ["f8e4m3"], ["f16"], ["pairs"], ["i3"], ["bool"], ["fixed<3, 2>"], ["f8e8m0"], ["tf32"], ["product"]]
 CASES["fragment"] = [["mma.sync.f16.f32"], ["wgmma.e4m3.e4m3.f32"], ["product", "--arch", "sm_80"], ["tcgen05.f16.f32"], *KERNELS]
 CASES["banks"] = [["f16[64, 64]"], ["f16[64, 64] @ swizzle<3, 3, 3>"], ["f32[32, 32] @ padded<33>"], ["turned"], ["product", "--arch", "sm_80"]]
-CASES["place"] = [*KERNELS, ["turned"]]
+CASES["place"] = [*KERNELS, ["turned"], ["scattered"]]
+CASES["sectors"] = [*KERNELS, ["turned"], ["scattered"]]
+CASES["layout"] += [["scattered", "-s", "N=9"], ["plus_one", "-s", "N=12"]]
 CASES["convert"] = [*KERNELS, ["turned"]]
 GOLDEN = 3  # of each kind
 
@@ -294,6 +296,34 @@ def launches():
                 check(any(apart), f"{kernel}: two buffers in use have the same bytes")
 
 
+def occupancy():
+    for words in (["plus_one"], ["product"], ["turned"], ["narrow"], ["product", "-s", "BM=128", "-s", "BN=128", "-s", "BK=64"]):
+        made = model("resources", FILE, *words)
+        facts = {f["name"]: f["value"] for f in made["facts"]}
+        threads, registers = int(re.search(r"(\d+) threads", facts["a program"])[1]), int(facts["registers"].split()[0])
+        shared = int(facts["shared memory"].split()[0]) * (1024 if "KiB" in facts["shared memory"] else 1)
+
+        def held(threads, registers, shared):
+            return max(1, min(32, 2048 // threads, 65536 // (threads * registers), (232448 + 1024) // (shared + 1024)))
+
+        rows = {row[0]: int(row[1]) for row in figure(made, "one change")["rows"]}
+        now = rows["none"]
+        check(facts["programs of an SM"].startswith(f"{now},"), f"{words}: {facts['programs of an SM']}, and {now} without a change")
+        if "set" in facts["registers"]:
+            continue  # warps that copy have fewer
+        check(now == held(threads, registers, shared), f"{words}: {now} programs, not {held(threads, registers, shared)}")
+        for what, count in rows.items():
+            n = int(what.split()[0]) if what[0].isdigit() else 0
+            if "registers" in what:
+                check(count == held(threads, n, shared) > now == held(threads, n + 1, shared), f"{words}: {what}")
+            if what.endswith("of shared memory"):
+                check(count == held(threads, registers, n * (1024 if "KiB" in what else 1)) > now, f"{words}: {what}")
+            if what.endswith(" threads"):
+                check(count == held(n, registers, shared) > now, f"{words}: {what}")
+            if what.startswith("twice"):
+                check(count == held(threads, registers, 2 * shared), f"{words}: {what}")
+
+
 def sources():
     for words in (["plus_one"], ["product"], ["narrow", "--arch", "sm_80"]):
         made = model("source", FILE, *words)
@@ -419,6 +449,6 @@ def page(update):
 update = "--update" in sys.argv
 (here / "golden").mkdir(exist_ok=True)
 forms(update)
-layouts(), bits(), formats(), fragments(), launches(), sources(), refusals(), differences(), page(update)
+layouts(), bits(), formats(), fragments(), launches(), occupancy(), sources(), refusals(), differences(), page(update)
 print(f"{len(failed)} failed" if failed else "pictures are right")
 sys.exit(bool(failed))

@@ -66,7 +66,7 @@ class SvgPainter {
 public:
     std::string picture(const Json& model) {
         y_ = kMargin + 14;
-        text(kMargin, y_, text_of(model, "title"), "h");
+        paragraph(kMargin, text_of(model, "title"), "h", 1.3);
         y_ += 8;
         size_t names = 0;
         const Json facts = model.value("facts", Json::array());
@@ -112,8 +112,8 @@ private:
         out_ += "<line x1=\"" + px(x0) + "\" y1=\"" + px(y0) + "\" x2=\"" + px(x1) + "\" y2=\"" + px(y1) + "\" class=\"" + style + "\"/>\n";
     }
     /// Words from x on, the first line at y_, where it ends up at the last one.
-    void paragraph(double x, const std::string& what, const char* style = "") {
-        const size_t most = static_cast<size_t>(std::max(20.0, (kWidth - kMargin - x) / kAdvance));
+    void paragraph(double x, const std::string& what, const char* style = "", double size = 1) {
+        const size_t most = static_cast<size_t>(std::max(20.0, (kWidth - kMargin - x) / kAdvance / size));
         std::string now;
         for (size_t at = 0; at < what.size();) {
             const size_t end = std::min(what.find(' ', at), what.size());

@@ -12,12 +12,14 @@ namespace {
 /// Escapes of a terminal by tone: six colours, two of them also bold; what is empty is faint.
 constexpr std::array<const char*, kTones> kEscapes = {"", "36", "33", "32", "35", "34", "1;36", "1;33", "1;35", "2", "1;31", "1;32"};
 
+constexpr size_t kLeast = 14;  ///< characters of a column in which words are wrapped
+
 class TextPainter {
 public:
     TextPainter(int width, bool colour) : width_(static_cast<size_t>(width)), colour_(colour) {}
 
     std::string picture(const Json& model) {
-        out_ = text_of(model, "title") + "\n";
+        wrap("", text_of(model, "title"));
         if (const auto facts = model.find("facts"); facts != model.end() && !facts->empty()) {
             size_t names = 0;
             for (const Json& fact : *facts) names = std::max(names, length(text_of(fact, "name")));
@@ -44,7 +46,7 @@ private:
     }
     /// Words in lines, all but the first behind as many blanks as `head` has characters.
     void wrap(const std::string& head, const std::string& text) {
-        const size_t indent = length(head), room = width_ > indent + 20 ? width_ - indent : 20;
+        const size_t indent = length(head), room = width_ > indent + kLeast ? width_ - indent : kLeast;
         std::string now = head;
         size_t used = 0;
         for (size_t at = 0; at < text.size();) {
@@ -194,7 +196,7 @@ private:
             std::string text;
             for (size_t c = 0; c < columns.size(); ++c) {
                 const std::string cell = cells.at(c).get<std::string>();
-                if (c + 1 == columns.size() && before + length(cell) > width_ && before + 20 < width_) {
+                if (c + 1 == columns.size() && before + length(cell) > width_ && before + kLeast < width_) {
                     const std::string kept = std::exchange(out_, {});
                     wrap(std::string(before, ' '), cell);
                     const std::string wrapped = std::exchange(out_, kept);
