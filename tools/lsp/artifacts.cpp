@@ -161,6 +161,81 @@ json Server::artifact(const json& params) {
     return nullptr;
 }
 
+namespace {
+
+/// What an access or a change of layout could do better, of an explanation's note; empty: nothing. `threads`: of a program.
+std::string cost_of(const json& note, int64_t threads) {
+    constexpr int64_t kWidest = 128;  // bits of one access
+    const auto number = [](const json& of, const char* name) {
+        const json& value = member(of, name);
+        return value.is_number_integer() ? value.get<int64_t>() : int64_t{0};
+    };
+    if (text_at(note, "kind") == "conversion") {
+        const int64_t times = std::max(number(member(note, "written"), "bank_accesses"), number(member(note, "read"), "bank_accesses"));
+        return times > 1 ? "bank conflicts: up to " + std::to_string(times) + " accesses of shared memory instead of one" : "";
+    }
+    const json& elements = member(note, "elements");
+    if (text_at(note, "kind") != "access" || !elements.is_object()) return {};
+    const int64_t bits = number(elements, "access_bits"), count = std::max<int64_t>(number(elements, "elements"), 1);
+    int64_t all = 1;
+    for (const json& extent : list_at(note, "tile")) all *= extent.is_number_integer() ? extent.get<int64_t>() : 1;
+    const std::string what = text_at(note, "op") + " of `" + text_at(note, "tensor") + "`: ";
+    if (member(elements, "whole_sectors") == json(false)) return what + "parts of sectors are moved for nothing";
+    const bool could = bits > 0 && threads > 0 && all / threads >= kWidest * count / bits;  // each thread has as many elements
+    return bits < kWidest && could ? what + std::to_string(bits / 8) + " of 16 bytes per access" : "";
+}
+
+}  // namespace
+
+/// Compiles the kernels of a text without mistakes, in the instances whose types are shown, and says what their accesses cost on `arch`.
+void Server::find_notes(Document& d) {
+    constexpr size_t kMost = 50;  // kernels
+    std::vector<std::pair<std::string, std::string>> kernels;
+    const json answer = ask("symbols", d.path);
+    for (const json& s : answer["symbols"]) {
+        if (s["kind"] != "kernel") continue;
+        const json found = ask("hover", d.path, s["name_begin"])["found"];
+        kernels.emplace_back(s["name"], text_at(found, "instance"));
+    }
+    if (kernels.empty() || kernels.size() > kMost) return;
+    tegula::Module module = module_of(d);
+    const auto work = [=, this, uri = d.uri, path = d.path, edits = d.edits, text = d.text, arch = arch_]() mutable {
+        json notes = json::array();
+        for (const auto& [kernel, instance] : kernels) {
+            auto compiled = module.compile(kernel, values_of(instance));
+            if (!compiled) continue;
+            auto explained = compiled.value().artifact("explain-json@" + arch);
+            if (!explained) continue;
+            const json all = json::parse(explained.value(), nullptr, false);
+            int64_t threads = 0;
+            for (const json& note : list_at(all, "notes")) {
+                if (member(note, "threads").is_number_integer()) threads = note["threads"];
+                const std::string cost = cost_of(note, threads);
+                const json& span = member(note, "span");
+                if (cost.empty() || text_at(span, "file") != path) continue;
+                notes.push_back({{"range", text.range(span["begin"], span["end"])},
+                                 {"severity", 4},
+                                 {"code", "cost"},
+                                 {"source", "tegula"},
+                                 {"message", cost + " on " + arch + (instance.empty() ? "" : " with " + instance)}});
+            }
+        }
+        const std::lock_guard lock(mutex_);
+        returned_.push_back([this, uri, edits, notes = std::move(notes)] { take_notes(uri, edits, notes); });
+        wake_.notify_all();
+    };
+    const std::lock_guard lock(tasks_mutex_);
+    tasks_.push_back({nullptr, nullptr, nullptr, true, work});
+    tasks_wake_.notify_all();
+}
+
+void Server::take_notes(const std::string& uri, uint64_t edits, json notes) {
+    const auto it = documents_.find(uri);
+    if (it == documents_.end() || it->second.edits != edits || it->second.found.is_null()) return;
+    it->second.notes = std::move(notes);
+    publish(it->second, it->second.tried);
+}
+
 json Server::execute(const json& params) {
     const std::string command = text_at(params, "command");
     if (command != "tegula.test" && command != "tegula.bench") throw Failure{invalid_params, "the commands are tegula.test and tegula.bench"};

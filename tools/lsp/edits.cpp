@@ -51,6 +51,7 @@ json Server::diagnostics_of(Document& d, bool settled) {
     }
     json out = json::array();
     for (const json& found : d.found) out.push_back(diagnostic(d, found));
+    for (const json& note : d.notes) out.push_back(note);
     return out;
 }
 

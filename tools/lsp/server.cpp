@@ -23,6 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kQuiet = std::chrono::milliseconds(150);  ///< after an edit, before diagnostics
+constexpr auto kCalm = std::chrono::milliseconds(700);   ///< after that, before kernels are compiled for notes
 constexpr size_t kMostFiles = 5000;                      ///< of a workspace
 constexpr size_t kMostWaiting = 100'000;                 ///< messages: the reader waits while there are so many
 
@@ -71,6 +72,14 @@ void Server::read_all() {
 bool Server::next(json& message) {
     std::unique_lock lock(mutex_);
     for (;;) {
+        if (!returned_.empty()) {
+            const std::function<void()> work = std::move(returned_.front());
+            returned_.pop_front();
+            lock.unlock();
+            work();
+            lock.lock();
+            continue;
+        }
         if (!queue_.empty()) {
             message = std::move(queue_.front());
             queue_.pop_front();
@@ -120,6 +129,14 @@ void Server::work_all() {
             task = std::move(tasks_.front());
             tasks_.pop_front();
         }
+        if (task.quiet) {
+            try {
+                task.quiet();
+            } catch (const std::exception& e) {
+                transport_.notify("window/logMessage", {{"type", 1}, {"message", e.what()}});
+            }
+            continue;
+        }
         const auto progress = [&](const char* kind) {
             if (!task.token.is_null()) transport_.notify("$/progress", {{"token", task.token}, {"value", {{"kind", kind}, {"title", "tegula"}}}});
         };
@@ -142,28 +159,35 @@ void Server::work_all() {
 void Server::later(std::function<json()> work, bool of_text) {
     answered_later_ = true;
     const std::lock_guard lock(tasks_mutex_);
-    tasks_.push_back({request_, token_, std::move(work), of_text});
+    tasks_.push_back({request_, token_, std::move(work), of_text, nullptr});
     tasks_wake_.notify_all();
 }
 
 bool Server::background_is_due(Clock::time_point& when) const {
     bool any = false;
     for (const auto& [uri, d] : documents_)
-        if (d.due || d.settle) when = any ? std::min(when, d.when) : d.when, any = true;
+        if (d.due || d.settle || d.note) when = any ? std::min(when, d.when) : d.when, any = true;
     return any;
 }
 
 void Server::in_background() {
     for (auto& [uri, d] : documents_) {
-        if (!d.due && !d.settle) continue;
+        if (!d.due && !d.settle && !d.note) continue;
         if (Clock::now() < d.when) continue;
         try {
-            const bool first = d.due;
-            publish(d, !first);
-            (first ? d.due : d.settle) = false;
+            if (d.due || d.settle) {
+                const bool first = d.due;
+                publish(d, !first);
+                (first ? d.due : d.settle) = false;
+                d.note = hints_on_ && std::ranges::none_of(d.found, [](const json& found) { return found["level"] == "error"; });
+                d.when = Clock::now() + kCalm;
+            } else {
+                find_notes(d);
+                d.note = false;
+            }
         } catch (const Failure& failure) {
             if (failure.code == request_cancelled) return;  // an edit or a request came: later
-            d.due = d.settle = false;
+            d.due = d.settle = d.note = false;
         }
     }
     texts_.clear();
@@ -245,13 +269,15 @@ void Server::set_edited(Document& d) {
     {
         const std::lock_guard lock(tasks_mutex_);
         std::erase_if(tasks_, [&](const Task& task) {
-            if (task.of_text) transport_.fail(task.id, content_modified, "the text has changed");
+            if (task.of_text && !task.quiet) transport_.fail(task.id, content_modified, "the text has changed");
             return task.of_text;
         });
     }
     for (auto& [uri, other] : documents_) {  // which may import it
         other.due = true;
-        other.settle = false;
+        other.settle = other.note = false;
+        other.notes = json::array();
+        ++other.edits;
         other.when = Clock::now() + kQuiet;
         if (&other != &d) other.found = nullptr;
     }

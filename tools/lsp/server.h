@@ -30,6 +30,9 @@ struct Document {
     Text text;
     json version = nullptr;
     bool due = false, settle = false;              ///< diagnostics are to be sent; to be sent again with their changes tried
+    bool note = false;                             ///< what accesses cost is to be found out
+    uint64_t edits = 0;                            ///< of this and other texts
+    json notes = json::array();                    ///< hints of that
     std::chrono::steady_clock::time_point when{};  ///< not before
     json sent;                                     ///< diagnostics that the client has
     json found;                                    ///< by the library, of the present text; null: not yet
@@ -54,7 +57,8 @@ private:
     struct Task {  ///< of the third thread
         json id, token;
         std::function<json()> work;
-        bool of_text = false;  ///< nobody wants it once the text has changed
+        bool of_text = false;         ///< nobody wants it once the text has changed
+        std::function<void()> quiet;  ///< instead of `work`, without an answer
     };
 
     // server.cpp: threads, order, life cycle
@@ -127,6 +131,8 @@ private:
     json artifact(const json& params);
     json execute(const json& params);
     tegula::Module module_of(Document& d);
+    void find_notes(Document& d);
+    void take_notes(const std::string& uri, uint64_t edits, json notes);
 
     Session& session_;
     Transport transport_;
@@ -147,7 +153,8 @@ private:
     std::mutex mutex_;  ///< guards what follows
     std::condition_variable wake_;
     std::deque<json> queue_;
-    std::set<std::string> cancelled_;  ///< ids, as text
+    std::set<std::string> cancelled_;             ///< ids, as text
+    std::deque<std::function<void()>> returned_;  ///< of the third thread, to be done by the second
     bool closed_ = false, in_background_ = false;
     std::string running_;  ///< id of the request in progress
 
