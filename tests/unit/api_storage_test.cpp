@@ -56,6 +56,27 @@ TEST_F(Api, OrdersKeepTheirNumbers) {
     from.layout = "panels<4>";
     from.layout_hash = hash("panels<4>");
     EXPECT_EQ(tegula_tensor_copy(module.get(), &target, &from, diags.out()), TEGULA_OK) << text(diags);
+    // Arrays are compared by their elements, in whatever order each lies.
+    tegula::Ref<tegula_blob> json;
+    const auto drawn = [&] {
+        size_t size = 0;
+        const char* const begin = tegula_blob_data(json.get(), &size);
+        return std::string(begin, size);
+    };
+    EXPECT_EQ(tegula_tensor_diff(module.get(), &from, &target, json.out(), diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_NE(drawn().find("16, of which 0 differ"), std::string::npos);
+    to[5] = std::nextafter(to[5], 1.0f);
+    EXPECT_EQ(tegula_tensor_diff(module.get(), &from, &target, json.out(), diags.out()), TEGULA_OK) << text(diags);
+    EXPECT_NE(drawn().find("\"1 ULP\""), std::string::npos);
+    target.type = "i32";
+    EXPECT_EQ(tegula_tensor_diff(module.get(), &from, &target, json.out(), diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_NE(text(diags).find("one is of `f32`, the other of `i32`"), std::string::npos) << text(diags);
+    target.type = "f32";
+    const int64_t others[] = {2, 8};
+    target.extents = others;
+    EXPECT_EQ(tegula_tensor_diff(module.get(), &from, &target, json.out(), diags.out()), TEGULA_E_ARGUMENTS);
+    EXPECT_NE(text(diags).find("[4, 4] and [2, 8]"), std::string::npos) << text(diags);
+    target.extents = extents;
     from.layout_hash = hash("panels<2>");
     EXPECT_EQ(tegula_tensor_copy(module.get(), &target, &from, diags.out()), TEGULA_E_ARGUMENTS);
     EXPECT_NE(text(diags).find("packed in another order than `panels<4>` is here"), std::string::npos) << text(diags);

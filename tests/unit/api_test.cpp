@@ -125,6 +125,13 @@ TEST_F(Api, NullArgumentsAreUsageErrors) {
     is_usage(tegula_layout_hash(nullptr, "row", &hash, diags.out()));
     is_usage(tegula_layout_hash(module.get(), "row", nullptr, diags.out()));
     is_usage(tegula_tensor_copy(module.get(), &t, nullptr, diags.out()));
+    is_usage(tegula_tensor_diff(module.get(), &t, nullptr, &b, diags.out()));
+    is_usage(tegula_tensor_diff(module.get(), &t, &t, nullptr, diags.out()));
+    is_usage(tegula_tensor_diff(nullptr, &t, &t, &b, diags.out()));
+    EXPECT_EQ(tegula_module_artifact(module.get(), "picture:", &b, diags.out()), TEGULA_E_USAGE) << text(diags);
+    EXPECT_EQ(tegula_module_artifact(module.get(), "picture:layout@sm_1:f16[4]", &b, diags.out()), TEGULA_E_USAGE) << text(diags);
+    EXPECT_EQ(tegula_module_artifact(module.get(), "picture:layout:f16[", &b, diags.out()), TEGULA_E_USAGE) << text(diags);
+    EXPECT_EQ(tegula_module_artifact(module.get(), "picture:place:f16[4]", &b, diags.out()), TEGULA_E_USAGE) << text(diags);
     is_usage(tegula_cache(nullptr, "stats", &b, diags.out()));
     is_usage(tegula_cache(engine.get(), nullptr, &b, diags.out()));
     is_usage(tegula_cache(engine.get(), "stats", nullptr, diags.out()));
