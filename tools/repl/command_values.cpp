@@ -23,10 +23,11 @@ std::vector<std::string> take_words(std::string& text, std::string_view known) {
 }
 
 /// The value of an expression with its codes, or nothing: what is wrong has been shown.
-std::optional<Json> value_of(Core& core, const std::string& text, int& code) {
+std::optional<Json> value_of(Core& core, const std::string& text, int& code, bool* launches = nullptr) {
     if (text.empty()) return code = core.fail(usage, "an expression is missing"), std::nullopt;
     auto answer = core.look(text, code);
     if (!answer) return std::nullopt;
+    if (launches) *launches = (*answer)["launch_seconds"] > 0;
     if ((*answer)["value"].is_null()) return code = core.fail(usage, "this has no value: an expression without `;` behind it does"), std::nullopt;
     return (*answer)["value"];
 }
@@ -179,13 +180,17 @@ int show_differences(Core& core, const std::string& operands) {
                                                       : own;
     const Settings former = core.settings();
     std::optional<Json> values[2];
+    bool launches = false;
     int code = ok;
     for (int i = 0; i < 2 && code == ok; ++i) {
         core.settings().machine = i ? second : first;
         core.settings().model.clear();
-        values[i] = value_of(core, text, code);
+        values[i] = value_of(core, text, code, &launches);
     }
     core.settings() = former;
+    if (values[0] && !launches)
+        return core.fail(usage,
+                         "nothing is launched here, and expressions are the interpreter's on every machine: write launches, such as f(x, y); y");
     if (!values[0] || !values[1]) return code;
     const Json &a = *values[0], &b = *values[1];
     if (a["kind"] != "tensor" || !a.contains("codes") || a.contains("edge")) {

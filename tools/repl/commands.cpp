@@ -26,8 +26,8 @@ const Command kCommands[] = {
     {"layout", "X or T @ L [M, N]", Operands::expression, "",
      "where each element lies in storage, in elements (in bits where they are no whole bytes), of a tensor or of T[8, 8] @ L", show_layout, false},
     {"diff", "E [MACHINE MACHINE]", Operands::expression, "",
-     "what an expression gives on two machines, interp and the present one unless said otherwise: how many elements differ, and by how many units in "
-     "the last place",
+     "what launches give on two machines, interp and the present one unless said otherwise: `f(x, y); y` has the value that is compared; how many "
+     "elements differ, and by how many units in the last place",
      show_differences, false},
     {"time", "S [N]", Operands::expression, "", "runs statements N times, or for half a second, and shows the median and quartiles; changes nothing",
      measure, false},

@@ -233,6 +233,9 @@ int Front::edit_item(const std::string& name) {
     std::string number = name;
     for (const Json& item : items.value("items", Json::array()))
         if (item["name"] == name) number = std::to_string(item["input"].get<uint64_t>());
+    const Json variables = ask("vars", {}, 0);
+    for (const Json& variable : variables.value("variables", Json::array()))
+        if (variable["name"] == name && variable.contains("input")) number = std::to_string(variable["input"].get<uint64_t>());
     bool found = name.empty();
     for (const Json& input : inputs.value("inputs", Json::array()))
         if (name.empty() || std::to_string(input["input"].get<uint64_t>()) == number) text = input["text"], found = true;
