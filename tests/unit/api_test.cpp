@@ -118,6 +118,9 @@ TEST_F(Api, NullArgumentsAreUsageErrors) {
     is_usage(tegula_dump(engine.get(), "n", nullptr, 3, "ast", &b, diags.out()));
     is_usage(tegula_test(nullptr, nullptr, nullptr, nullptr, nullptr, diags.out()));
     is_usage(tegula_bench(nullptr, nullptr, nullptr, nullptr, nullptr, diags.out()));
+    tegula_tune_options tune;
+    tegula_tune_options_init(&tune, sizeof tune);
+    is_usage(tegula_tune(nullptr, nullptr, nullptr, &tune, nullptr, nullptr, diags.out()));
     is_usage(tegula_tensor_bytes(module.get(), nullptr, nullptr, nullptr, 0, &bytes, nullptr, diags.out()));
     is_usage(tegula_tensor_bytes(module.get(), "f32", nullptr, nullptr, 1, &bytes, nullptr, diags.out()));
     is_usage(tegula_tensor_bytes(module.get(), "f32", nullptr, nullptr, -1, &bytes, nullptr, diags.out()));
