@@ -230,6 +230,12 @@ def times():
     best = min(timed(lambda: server.ask(3, op="complete", text="let y = ara", pos=11)) for _ in range(7))
     print(f"completion: {best * 1e3:.1f} ms")
     expect(best < 0.05 * SLOW * 5, f"completion takes {best * 1e3:.1f} ms")
+    # What every key asks for in a text of 200 lines.
+    text = "kernel f(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [N] {\n" + "".join(f"    let v{i} = x[program_id(0)] * {i}.0 + exp(x[{i}]);\n" for i in range(198)) + "    y[0] = max("
+    for op in ("tokens", "inspect", "complete"):
+        best = min(timed(lambda: server.ask(4, op=op, text=text, pos=len(text) - (op == "inspect"))) for _ in range(7))
+        print(f"{op} at 200 lines: {best * 1e3:.1f} ms")
+        expect(best < 0.05 * SLOW, f"{op} takes {best * 1e3:.1f} ms")
     server.run.stdin.close()
     server.run.wait(30)
 
