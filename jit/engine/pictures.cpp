@@ -120,7 +120,7 @@ public:
 
     /// A tensor-core instruction by its name.
     std::optional<Picture> of_instruction() {
-        if (auto made = picture::instruction_picture(what_)) return made;
+        if (auto made = picture::instruction_picture(what_, arch_)) return made;
         const std::vector<std::string_view> names = picture::instruction_names();
         const std::string_view near = closest(what_, names);
         std::string list;

@@ -54,9 +54,9 @@ Picture bits_picture(std::span<const Subject> subjects, const TypeTable& types);
 Picture format_picture(std::span<const Subject> subjects, const TypeTable& types);
 
 Picture place_picture(const KernelView& k);
-/// Operands of tensor-core instructions: of the kernel's products, and of an instruction by name (nullopt: there is none of it).
+/// Operands of tensor-core instructions: of the kernel's products, and of an instruction by name, as the architecture has it (nullopt: there is none of it).
 Picture fragment_picture(const KernelView& k);
-std::optional<Picture> instruction_picture(std::string_view name);
+std::optional<Picture> instruction_picture(std::string_view name, const Arch& arch);
 std::vector<std::string_view> instruction_names();
 Picture banks_picture(std::span<const Subject> subjects, const TypeTable& types);
 Picture kernel_banks_picture(const KernelView& k);

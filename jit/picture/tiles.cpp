@@ -12,7 +12,7 @@ namespace tegula::picture {
 
 namespace {
 
-constexpr int64_t kTileRows = 16, kTileColumns = 16;  ///< of a tile, that are shown
+constexpr int64_t kMostSide = 32, kMostCells = 512, kSide = 16;  ///< of a tile, that are shown: all up to so many, else a square
 constexpr size_t kMostTiles = 3, kMostProducts = 2;
 
 std::string shape_text(const Shape& shape) { return to_string(shape); }
@@ -22,8 +22,9 @@ struct Window {
     int row_dim = -1, column_dim = -1;
     int64_t rows = 1, columns = 1;
     explicit Window(const Shape& shape) {
-        if (shape.rank >= 1) column_dim = shape.rank - 1, columns = std::min(kTileColumns, shape[static_cast<size_t>(column_dim)]);
-        if (shape.rank >= 2) row_dim = shape.rank - 2, rows = std::min(kTileRows, shape[static_cast<size_t>(row_dim)]);
+        if (shape.rank >= 1) column_dim = shape.rank - 1, columns = std::min(kMostSide, shape[static_cast<size_t>(column_dim)]);
+        if (shape.rank >= 2) row_dim = shape.rank - 2, rows = std::min(kMostSide, shape[static_cast<size_t>(row_dim)]);
+        if (rows * columns > kMostCells) rows = std::min(rows, kSide), columns = std::min(columns, kSide);
     }
     TileLayout::Point at(int64_t r, int64_t c) const {
         TileLayout::Point p{};
@@ -271,13 +272,20 @@ void add_scales(const ir::Function& fn, const ir::Inst& dot, Picture& out) {
 
 }  // namespace
 
-std::optional<Picture> instruction_picture(std::string_view name) {
+std::optional<Picture> instruction_picture(std::string_view name, const Arch& arch) {
+    const auto is_here = [&](const MmaRow& row) { return row.min_arch <= arch.number && arch.number <= row.max_arch; };
+    const MmaRow* found = nullptr;
+    for (const MmaRow& row : mma_rows())
+        if (row.name == name && row.tensor_core() && (!found || is_here(row))) found = &row;
+    if (!found) return std::nullopt;
     Picture out{"fragment", std::string(name) + ": who holds which element", {}, {}, {}};
-    for (const MmaRow& row : mma_rows()) {
-        if (row.name != name || !row.tensor_core() || !out.figures.empty()) continue;
-        add_fragments(row, out);
-    }
-    return out.figures.empty() ? std::nullopt : std::optional(std::move(out));
+    add_fragments(*found, out);
+    if (!is_here(*found))
+        out.notes.push_back(std::string(arch.name) + " does not have it: it is an instruction of sm_" + std::to_string(found->min_arch) +
+                            (found->max_arch >= 999              ? " and later ones"
+                             : found->max_arch > found->min_arch ? " to sm_" + std::to_string(found->max_arch)
+                                                                 : ""));
+    return out;
 }
 
 std::vector<std::string_view> instruction_names() {

@@ -245,11 +245,11 @@ def formats():
 
 # ---- fragments: the formulas of PTX for m16n8k16 and m16n8k32 ----
 def fragments():
-    for name, each, k in [("mma.sync.f16.f32", 2, 16), ("mma.sync.s8.s8", 4, 32)]:
+    for name, each, k in [("mma.sync.f16.f32", 2, 16), ("mma.sync.s8.s8", 4, 32), ("mma.sync.e4m3.e4m3.f32", 4, 32)]:
         made = model("fragment", FILE, name)
-        if name == "mma.sync.s8.s8":
-            made = model("fragment", FILE, "mma.sync.e4m3.e4m3.f32")
+        check(("sm_90a does not have it" in " ".join(made["notes"])) == ("e4m3" in name), f"{name}: where it is")
         a, b, c = (figure(made, t)["cells"] for t in ("A, ", "B, ", "C and D, "))
+        check(len(a) == 16 and len(a[0]) == k == len(b) and len(b[0]) == 8 == len(c[0]), f"{name}: extents")
         for r, row in enumerate(a):
             for j, cell in enumerate(row):
                 half = k // 2
