@@ -62,6 +62,7 @@ install(FILES ${PROJECT_BINARY_DIR}/tegula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 # Documents as they lie in the source tree, so that their links hold.
 install(FILES LICENSE README.md CHANGELOG.md TYPE DOC)
 install(DIRECTORY docs examples stdlib TYPE DOC FILES_MATCHING PATTERN "*.md" PATTERN "*.tile" PATTERN "host.c*")
+install(DIRECTORY python/tegula DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/python FILES_MATCHING PATTERN "*.py")
 install(DIRECTORY bench/log DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench)
 install(FILES tests/mutants/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/tests/mutants)
 install(DIRECTORY tools/schema DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula)  # of --json

@@ -1,0 +1,1 @@
+"""Tegula from Python: so far the Jupyter kernel (`python -m tegula.kernel install`)."""
