@@ -6,6 +6,7 @@
 #include "jit/engine/workspace_json.h"
 #include "parser/parse.h"
 #include "parser/scanner.h"
+#include "parser/word_place.h"
 #include "sema/vocabulary.h"
 
 namespace tegula {
@@ -217,6 +218,8 @@ std::optional<Workspace::Found> Workspace::look_up(Document& d, size_t at, const
         describe(d, found);
         return found;
     }
+    const auto [begin, end] = stretch_at(d, word.begin);
+    if (word_place(d.text.substr(begin, end - begin), word.begin - begin).kind == WordPlace::nothing) return std::nullopt;  // of a comment or text
     if (find_argument(d, found)) return found;
     const bool behind_point = word.begin > 0 && d.text[word.begin - 1] == '.';
     if (const auto format = behind_point ? std::nullopt : d.tree->module->types().builtin(found.name)) {

@@ -84,6 +84,12 @@ TEST_F(Workspace, SaysWhatNamesAre) {
     EXPECT_HAS(at("hover", "y = empty"), R"("type":"f32[5]")");
     EXPECT_HAS(at("hover", "program_id"), R"x("type":"program_id(axis)")x");
     EXPECT_HAS(at("hover", "Multiplies"), R"("found":null)");
+    std::string commented = kText;
+    commented.replace(commented.find("Multiplies."), 11, "A sum, /* dot */");
+    commented.replace(commented.find("    let v = x"), 4, "    /* max */ // min\n    ");
+    ASSERT_TRUE(workspace.set(kPath, commented));
+    for (const char* word : {"sum", "dot", "max", "min"}) EXPECT_HAS(ask("hover", commented.find(word)), R"("found":null)");
+    ASSERT_TRUE(workspace.set(kPath, kText));
     EXPECT_HAS(at("definition", "p.left", 2), "\"begin\":" + std::to_string(std::string(kText).find("left: T")));
     EXPECT_HAS(at("definition", "BLOCK;"), "\"begin\":" + std::to_string(std::string(kText).find("BLOCK: int")));
     EXPECT_HAS(at("definition", "nn;"), R"("file":"std.nn")");
