@@ -371,6 +371,13 @@ def refusals():
         done = run(*words)
         check(done.returncode in (code, 1) if code == 2 else done.returncode == code, f"{words}: {done.returncode}")
         check(said in done.stderr and done.stdout == "", f"{words}: {done.stderr}")
+    with tempfile.TemporaryDirectory() as folder:
+        hostile = pathlib.Path(folder, "h.tile")
+        hostile.write_text("edition 1;\n// \x1b[31mred\x07 <b>&\"\nkernel k(out y: tensor<f32>[4]) grid [1] { y[0 +: 4] = zeros<f32>[4]; }\n")
+        text, svg, html = (viz("source", str(hostile), "--format", form) for form in ("text", "svg", "html"))
+        check("\x1b" not in text and "\\x1b[31mred" in text, "text that commands a terminal")
+        check("\x1b" not in svg + html and "<b>&" not in svg + html, "text that becomes markup")
+        xml.fromstring(svg)
     for words in [
         ["layout", FILE, "f16[1000000, 1000000]"], ["layout", FILE, "u4[1048576, 4096] @ fragment"], ["bits", FILE, "u1[1000000000]"], ["layout", FILE, "f16[0, 8]"],
         ["bits", FILE, "u3[4, 0]"], ["layout", FILE, "f16[7]"], ["layout", FILE, "f32[2, 1, 2, 1, 2, 1, 2, 1]"], ["bits", FILE, "f64[2]"],

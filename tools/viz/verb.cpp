@@ -22,6 +22,18 @@ int columns() {
     return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+/// A model whose texts cannot command a terminal.
+std::string harmless(const std::string& model) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(model);
+    const auto clean = [](const auto& self, nlohmann::ordered_json& value) -> void {
+        if (value.is_string()) value = visible(value.get_ref<const std::string&>(), true);
+        if (value.is_structured())
+            for (auto& inner : value) self(self, inner);
+    };
+    clean(clean, json);
+    return json.dump();
+}
+
 /// The form that the file's ending asks for where none is named.
 std::string form_of(const Options& o) {
     if (!o.form.empty()) return o.form;
@@ -124,7 +136,8 @@ int draw_picture(Session& session) {
     if (!model) return session.exit_code(model.status());
     const std::string form = form_of(o);
     const bool printed = o.out.empty() || o.out == "-";
-    const std::string drawn = viz::render(model.value(), form, printed ? columns() : 80, printed && form == "text" && session.colour_output());
+    const std::string shown = printed && form == "text" ? harmless(model.value()) : model.value();
+    const std::string drawn = viz::render(shown, form, printed ? columns() : 80, printed && form == "text" && session.colour_output());
     if (printed) {
         std::fputs(drawn.c_str(), stdout);
         return ok;
