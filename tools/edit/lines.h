@@ -9,8 +9,9 @@ namespace tegula_tool::edit {
 class LineReader {
 public:
     explicit LineReader(int fd) : fd_(fd) {}
-    /// The next line without its newline; false at the end. `interrupted` is looked at when a signal ended the wait.
-    bool next(std::string& line, const volatile bool& interrupted);
+    enum class Got { line, interrupted, ended };
+    /// The next line without its newline; `interrupted`: something can be read from `wake` (-1: nothing ever).
+    Got next(std::string& line, int wake);
 
 private:
     int fd_;
