@@ -63,7 +63,7 @@ size_t before_point(const std::string& text) { return std::min(text.find_first_o
 /// A tensor as rows of cells. Where a dimension is cut, the cells are those at its ends.
 class Grid {
 public:
-    Grid(const Json& tensor, const Style& style) : style_(style), tensor_(tensor) {
+    Grid(const Json& tensor, const Style& style) : style_(style) {
         format_ = tensor.value("format", Json());
         if (format_.is_object() && format_.contains("element")) format_ = Json(format_["element"]);
         all_ = tensor["extents"].get<std::vector<int64_t>>();
@@ -149,7 +149,6 @@ private:
         out_ += ']';
     }
     const Style& style_;
-    const Json& tensor_;
     Json format_, empty_ = Json::array();
     std::vector<int64_t> all_, kept_;
     int64_t edge_ = 0;
