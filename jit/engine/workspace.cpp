@@ -13,6 +13,7 @@
 #include "parser/scanner.h"
 #include "sema/recovery.h"
 #include "sema/signature.h"
+#include "lang/stable_sort.h"
 
 namespace tegula {
 
@@ -170,7 +171,7 @@ Workspace::TreePtr Workspace::read(Document& d, const std::atomic<bool>* cancel)
     }
     std::erase_if(out->listener->uses, [&](const Use& use) { return use.at.file != module.source->id; });
     out->uses = std::move(out->listener->uses);
-    std::ranges::stable_sort(out->uses, {}, [](const Use& use) { return use.at.begin; });
+    stable_sort(out->uses, [](const Use& use) { return use.at.begin; });
     const auto same = [](const Use& a, const Use& b) { return a.at == b.at; };  // what was said first
     out->uses.erase(std::unique(out->uses.begin(), out->uses.end(), same), out->uses.end());
     for (auto& [at, text] : out->listener->facts)

@@ -8,6 +8,7 @@
 #include "parser/scanner.h"
 #include "parser/word_place.h"
 #include "sema/vocabulary.h"
+#include "lang/stable_sort.h"
 
 namespace tegula {
 
@@ -61,7 +62,7 @@ std::vector<Workspace::Use> Workspace::uses_of(Document& d, const std::atomic<bo
         if (const auto result = d.results.find(place.id); result != d.results.end() && result->second)
             for (const auto& [at, declared] : result->second->uses) out.push_back({now(at), now(declared)});
     std::erase_if(out, [](const Use& use) { return !use.at.valid() || !use.declared.valid(); });
-    std::ranges::stable_sort(out, {}, [](const Use& use) { return use.at.begin; });
+    stable_sort(out, [](const Use& use) { return use.at.begin; });
     out.erase(std::unique(out.begin(), out.end(), [](const Use& a, const Use& b) { return a.at == b.at; }), out.end());
     return out;
 }

@@ -6,6 +6,7 @@
 
 #include "jit/picture/builders.h"
 #include "lang/print_text.h"
+#include "lang/stable_sort.h"
 
 namespace tegula::picture {
 
@@ -21,7 +22,7 @@ public:
         if (f.kind != FormatKind::codebook) return;
         std::vector<uint64_t> codes(size_t{1} << f.bits);
         for (uint64_t c = 0; c < codes.size(); ++c) codes[c] = c;
-        std::ranges::stable_sort(codes, {}, [&](uint64_t c) { return decode(f, c); });
+        stable_sort(codes, [&](uint64_t c) { return decode(f, c); });
         ranks_.resize(codes.size());
         for (size_t i = 0, rank = 0; i < codes.size(); ++i) {
             rank += i > 0 && decode(f, codes[i]) != decode(f, codes[i - 1]);

@@ -9,6 +9,7 @@
 #include "jit/picture/sectors.h"
 #include "lang/packed_view.h"
 #include "lang/plain_text.h"
+#include "lang/stable_sort.h"
 #include "lang/wide_access.h"
 #include "lower/gpu/estimate.h"
 #include "lower/gpu/place.h"
@@ -270,7 +271,7 @@ Picture tune_picture(const KernelView& k) {
     std::vector<size_t> order(tune->candidates.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     const auto time = [&](size_t i) { return tune->candidates[i].estimate ? tune->candidates[i].estimate->microseconds : HUGE_VAL; };
-    std::ranges::stable_sort(order, {}, time);
+    stable_sort(order, time);
     const auto named = [](const std::vector<explain::Setting>& values) {
         std::string s;
         for (const explain::Setting& v : values) s += (s.empty() ? "" : ", ") + v.name + " = " + v.value;
@@ -293,7 +294,7 @@ Picture tune_picture(const KernelView& k) {
             std::ranges::all_of(values, [](const std::string& v) { return !v.empty() && v.find_first_not_of("0123456789") == v.npos; });
         if (numbers) std::ranges::sort(values, {}, [](const std::string& v) { return std::pair(v.size(), v); });
     }
-    std::ranges::stable_sort(axes, std::ranges::greater{}, [](const auto& a) { return a.second.size(); });
+    stable_sort(axes, [](const auto& a) { return a.second.size(); }, std::greater<>());
     if (axes.size() >= 2 && axes[1].second.size() > 1) {
         Grid map{axes[0].first, axes[1].first, {}, axes[1].second, {}, {}};
         for (const std::string& row : axes[0].second) {

@@ -6,6 +6,7 @@
 #include "jit/picture/builders.h"
 #include "lang/plain_text.h"
 #include "lang/print_text.h"
+#include "lang/stable_sort.h"
 
 namespace tegula::picture {
 
@@ -50,7 +51,7 @@ std::vector<Number> numbers(const Format& f) {
     std::vector<Number> out;
     for (uint64_t code = 0; code < uint64_t{1} << f.bits; ++code)
         if (const double v = decode(f, extend_code(f, code)); std::isfinite(v)) out.push_back({v, code});
-    std::ranges::stable_sort(out, {}, &Number::value);
+    stable_sort(out, &Number::value);
     const auto last = std::unique(out.begin(), out.end(), [](const Number& a, const Number& b) { return a.value == b.value; });
     out.erase(last, out.end());
     return out;

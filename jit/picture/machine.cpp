@@ -7,6 +7,7 @@
 #include "jit/picture/raster.h"
 #include "lang/plain_text.h"
 #include "lang/raster.h"
+#include "lang/stable_sort.h"
 #include "lower/gpu/estimate.h"
 
 namespace tegula::picture {
@@ -110,7 +111,7 @@ Picture smem_picture(const KernelView& k) {
     if (!r) return out;
     out.facts.push_back({"shared memory", bytes_text(r->shared_bytes) + " of " + bytes_text(k.arch->shared_bytes) + " that a program may use"});
     std::vector<explain::Buffer> buffers = r->buffers;
-    std::ranges::stable_sort(buffers, {}, [](const explain::Buffer& b) { return std::pair(b.where, b.offset); });
+    stable_sort(buffers, [](const explain::Buffer& b) { return std::pair(b.where, b.offset); });
     if (buffers.empty()) {
         out.notes.push_back("the kernel keeps nothing there");
         return out;
