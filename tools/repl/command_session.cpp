@@ -84,6 +84,11 @@ int show_items(Core& core, const std::string&) {
     return ok;
 }
 
+std::string signature_of(const Json& found) {
+    const std::string type = found["type"];
+    return (type.empty() || std::string("<([").find(type[0]) == std::string::npos ? "" : found["name"].get<std::string>()) + type;
+}
+
 int show_documentation(Core& core, const std::string& name) {
     if (name.empty()) return core.fail(usage, ":doc needs a name");
     std::string problem;
@@ -99,8 +104,7 @@ int show_documentation(Core& core, const std::string& name) {
     }
     std::string out = found["kind"].get<std::string>() + " " + found["name"].get<std::string>();
     if (const std::string module = found.value("module", ""); !module.empty()) out += "  of " + module;
-    if (const std::string type = found["type"]; !type.empty())
-        out += "\n" + (std::string("<([").find(type[0]) == std::string::npos ? "" : found["name"].get<std::string>()) + type;
+    if (const std::string text = signature_of(found); !text.empty()) out += "\n" + text;
     if (const std::string doc = found["doc"]; !doc.empty()) out += "\n" + doc;
     if (found.contains("at"))
         out += "\nsee " + found["at"]["name"].get<std::string>() + ":" + std::to_string(found["at"]["line"].get<int64_t>()) + ":" +

@@ -119,6 +119,12 @@ std::string differences(const Json& a, const Json& b, const std::string& first, 
 int show_type(Core& core, const std::string& text) {
     if (text.empty()) return core.fail(usage, ":type needs an expression");
     int code = ok;
+    // A kernel is no value, but has a signature; so have functions.
+    if (text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.") == text.npos)
+        if (const auto known = core.ask("inspect", text, code, text.size()); known && !(*known)["found"].is_null()) {
+            const Json& found = (*known)["found"];
+            if (found["kind"] == "kernel" || found["kind"] == "fn") return core.say(signature_of(found)), ok;
+        }
     const auto answer = core.ask("type", text, code);
     if (!answer) return code;
     const Json& value = (*answer)["value"];

@@ -55,6 +55,8 @@ int run_benches(Core&, const std::string&);
 int run_tests(Core&, const std::string&);
 int show_variables(Core&, const std::string&);
 int show_items(Core&, const std::string&);
+/// The type of what the verb `inspect` has found; of an item its name with what it takes.
+std::string signature_of(const Json& found);
 int show_documentation(Core&, const std::string&);
 int show_history(Core&, const std::string&);
 int show_error(Core&, const std::string&);
