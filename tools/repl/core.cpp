@@ -59,7 +59,7 @@ int Core::fail(Exit code, const std::string& message) {
     const Json d = {{"schema", 1},           {"level", "error"},       {"code", ""},
                     {"message", message},    {"spans", Json::array()}, {"notes", Json::array()},
                     {"fixes", Json::array()}};
-    last_ = {d};
+    last_ = Json::array({d});
     const bool colour = style().colour;
     event({{"event", "diagnostic"},
            {"diagnostic", d},
