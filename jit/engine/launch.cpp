@@ -284,7 +284,7 @@ Status Engine::ready(LoadedModule& module, const ast::KernelItem& kernel, const 
     const Arch* arch = gpu ? &options.machine->arch(device_of(args), options.stream) : options.model;
     if (arch && !kernel.tune.empty()) chooser = &estimated.emplace(module.tuned_, module, kernel, module.types(), *arch, cancel);
     if (options.machine && !kernel.tune.empty() && !tuned().empty())
-        chooser = &measured.emplace(tuned(), tuned_key(kernel, *options.machine, args, options.stream), kernel, module.types(), chooser);
+        chooser = &measured.emplace(tuned(), tuned_key(kernel, *options.machine, args, options.stream), module.tuned_, kernel, module.types(), chooser);
     auto plan = bind(module, kernel, generics, args, false, ordered, diags, at, chooser);
     if (!plan) return Status::arguments;
     out.exe = compile(module, kernel, plan->generics, options.disabled_passes, diags, nullptr, cancel);

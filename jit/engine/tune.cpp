@@ -166,17 +166,22 @@ size_t TuneByEstimate::choose(std::span<const sema::TuneCandidate> candidates, c
     return best;
 }
 
-std::optional<sema::StaticValues> TuneByMeasurement::known(const sema::LaunchPlan& plan) {
+std::string TuneByMeasurement::measured(const sema::LaunchPlan& plan) {
     key_.launch = launch_text(kernel_, plan, types_);
-    if (!database_.find(key_)) return otherwise_ ? otherwise_->known(plan) : std::nullopt;
-    return std::nullopt;  // of the candidates `choose` takes the one that is written there
+    return database_.chosen(key_);
+}
+
+std::optional<sema::StaticValues> TuneByMeasurement::known(const sema::LaunchPlan& plan) {
+    const std::string settings = measured(plan);
+    if (settings.empty()) return otherwise_ ? otherwise_->known(plan) : std::nullopt;
+    const auto values = store_.find(stored_as(settings));
+    return values ? std::optional(*values) : std::nullopt;  // else `choose` finds the candidate that the text means
 }
 
 size_t TuneByMeasurement::choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) {
-    key_.launch = launch_text(kernel_, plan, types_);
-    if (const auto entry = database_.find(key_))
-        for (size_t i = 0; i < candidates.size(); ++i)
-            if (settings_text(settings_of(candidates[i].chosen, types_)) == entry->chosen) return i;
+    const std::string settings = measured(plan);
+    for (size_t i = 0; i < candidates.size() && !settings.empty(); ++i)
+        if (settings_text(settings_of(candidates[i].chosen, types_)) == settings) return store_.add(stored_as(settings), candidates[i].chosen), i;
     return otherwise_ ? otherwise_->choose(candidates, plan) : 0;
 }
 

@@ -60,14 +60,20 @@ private:
 class TuneByMeasurement : public sema::TuneChooser {
 public:
     /// `key`: of the kernel's launches, but for `launch`.
-    TuneByMeasurement(const TunedDatabase& database, TunedKey key, const ast::KernelItem& kernel, TypeTable& types, sema::TuneChooser* otherwise)
-        : database_(database), key_(std::move(key)), kernel_(kernel), types_(types), otherwise_(otherwise) {}
+    TuneByMeasurement(const TunedDatabase& database, TunedKey key, TuneStore& store, const ast::KernelItem& kernel, TypeTable& types,
+                      sema::TuneChooser* otherwise)
+        : database_(database), key_(std::move(key)), store_(store), kernel_(kernel), types_(types), otherwise_(otherwise) {}
     std::optional<sema::StaticValues> known(const sema::LaunchPlan& plan) override;
     size_t choose(std::span<const sema::TuneCandidate> candidates, const sema::LaunchPlan& plan) override;
 
 private:
+    /// What was measured of such a launch, as text; empty: nothing.
+    std::string measured(const sema::LaunchPlan& plan);
+    std::string stored_as(const std::string& settings) const { return key_.kernel + "@" + key_.machine + ": " + key_.launch + "; " + settings; }
+
     const TunedDatabase& database_;
     TunedKey key_;
+    TuneStore& store_;
     const ast::KernelItem& kernel_;
     TypeTable& types_;
     sema::TuneChooser* otherwise_;

@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -36,18 +37,18 @@ void read_tried(JsonReader& json, TunedEntry& entry) {
     });
 }
 
+/// The texts of an entry by their names in the file. `Key` and `Entry` may be const.
+template <class Key, class Entry>
+auto texts_of(Key& key, Entry& entry) {
+    return std::array{std::pair("kernel", &key.kernel),     std::pair("source", &key.source),         std::pair("machine", &key.machine),
+                      std::pair("hardware", &key.hardware), std::pair("launch", &key.launch),         std::pair("build", &entry.build),
+                      std::pair("chosen", &entry.chosen),   std::pair("preferred", &entry.preferred), std::pair("checked", &entry.checked)};
+}
+
 void read_entry(JsonReader& json, TunedKey& key, TunedEntry& entry) {
     json.object([&](std::string_view name) {
         double number = 0;
-        for (const auto& [field, text] : {std::pair("kernel", &key.kernel),
-                                          {"source", &key.source},
-                                          {"machine", &key.machine},
-                                          {"hardware", &key.hardware},
-                                          {"launch", &key.launch},
-                                          {"build", &entry.build},
-                                          {"chosen", &entry.chosen},
-                                          {"preferred", &entry.preferred},
-                                          {"checked", &entry.checked}})
+        for (const auto& [field, text] : texts_of(key, entry))
             if (name == field) json.string(*text);
         if (name == "choices" && json.number(number) && number >= 0 && number < 1e9) entry.choices = static_cast<size_t>(number);
         if (name == "tried") read_tried(json, entry);
@@ -56,16 +57,7 @@ void read_entry(JsonReader& json, TunedKey& key, TunedEntry& entry) {
 
 std::string json_text(const TunedKey& key, const TunedEntry& entry) {
     std::string out = "  {";
-    for (const auto& [field, text] : {std::pair("kernel", &key.kernel),
-                                      {"source", &key.source},
-                                      {"machine", &key.machine},
-                                      {"hardware", &key.hardware},
-                                      {"launch", &key.launch},
-                                      {"build", &entry.build},
-                                      {"chosen", &entry.chosen},
-                                      {"preferred", &entry.preferred},
-                                      {"checked", &entry.checked}})
-        out += json_quote(field) + ": " + json_quote(*text) + ", ";
+    for (const auto& [field, text] : texts_of(key, entry)) out += json_quote(field) + ": " + json_quote(*text) + ", ";
     out += "\"choices\": " + std::to_string(entry.choices) + ",\n   \"tried\": [";
     for (const auto& [set, t] : entry.tried) {
         out += (out.back() == '[' ? "\n    {" : ",\n    {") + ("\"set\": " + json_quote(set));
@@ -166,6 +158,12 @@ TunedDatabase::Entries TunedDatabase::read() const {
 bool TunedDatabase::empty() const {
     std::lock_guard lock(mutex_);
     return entries_.empty();
+}
+
+std::string TunedDatabase::chosen(const TunedKey& key) const {
+    std::lock_guard lock(mutex_);
+    const auto it = entries_.find(key);
+    return it == entries_.end() ? std::string() : it->second.chosen;
 }
 
 std::optional<TunedEntry> TunedDatabase::find(const TunedKey& key) const {

@@ -44,6 +44,7 @@ class TunedDatabase {
 public:
     TunedDatabase(std::string path, Log log);
     bool empty() const;
+    std::string chosen(const TunedKey& key) const;  ///< empty: nothing was measured
     std::optional<TunedEntry> find(const TunedKey& key) const;
     /// Into the file, too, where entries that other processes have added stay. What goes wrong is logged; false.
     bool add(const TunedKey& key, TunedEntry entry);
