@@ -11,14 +11,6 @@ namespace tegula_tool {
 
 namespace {
 
-std::string bytes_text(uint64_t bytes) {
-    constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB"};
-    double value = static_cast<double>(bytes);
-    size_t unit = 0;
-    while (value >= 1024 && unit < 3) value /= 1024, ++unit;
-    return (unit ? decimal(value, 1, std::chars_format::fixed) : std::to_string(bytes)) + " " + kUnits[unit];
-}
-
 /// YYYY-MM-DD hh:mm of a clock that is the same everywhere.
 std::string time_text(int64_t seconds) {
     const std::time_t at = static_cast<std::time_t>(seconds);

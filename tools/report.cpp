@@ -46,8 +46,9 @@ public:
                 {"endLine", span["end_line"]},
                 {"endColumn", character(file, span["end_line"], span["end_column"])}};
     }
-    json location(const json& span) { return {{"physicalLocation", {{"artifactLocation", {{"uri", uri(span["file"])}}}, {"region", region(span)}}}}; }
-    static std::string uri(const std::string& path);
+    json location(const json& span) {
+        return {{"physicalLocation", {{"artifactLocation", {{"uri", uri_of(span["file"])}}}, {"region", region(span)}}}};
+    }
 
 private:
     std::map<std::string, std::vector<std::string>> lines_;
@@ -76,8 +77,9 @@ private:
     }
 };
 
-/// A path as a relative or `file` URI: all but the characters that need no escape is escaped.
-std::string Texts::uri(const std::string& path) {
+}  // namespace
+
+std::string uri_of(const std::string& path) {
     static constexpr char kHex[] = "0123456789ABCDEF";
     std::string out = path.starts_with('/') ? "file://" : "";
     for (const char c : path) {
@@ -91,8 +93,6 @@ std::string Texts::uri(const std::string& path) {
     }
     return out;
 }
-
-}  // namespace
 
 std::string gnu_text(const std::string& json_lines) {
     std::string out;
@@ -138,7 +138,7 @@ std::string sarif_text(const std::string& json_lines, const std::string& version
         }
         json changes = json::array();
         for (const auto& [file, replacements] : edits)
-            changes.push_back({{"artifactLocation", {{"uri", Texts::uri(file)}}}, {"replacements", replacements}});
+            changes.push_back({{"artifactLocation", {{"uri", uri_of(file)}}}, {"replacements", replacements}});
         if (!changes.empty()) result["fixes"] = {{{"description", {{"text", description}}}, {"artifactChanges", changes}}};
         results.push_back(std::move(result));
     }

@@ -4,6 +4,8 @@
 
 namespace tegula_tool {
 
+/// A path as a relative or `file` URI: all but the characters that need no escape is escaped.
+std::string uri_of(const std::string& path);
 /// One line for each diagnostic and each of its notes, out of their JSON lines.
 std::string gnu_text(const std::string& json_lines);
 /// One document of all diagnostics.

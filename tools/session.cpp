@@ -95,6 +95,14 @@ std::string decimal(double v, int precision, std::chars_format format) {
     return {text, std::to_chars(text, text + sizeof text, v, format, precision).ptr};
 }
 
+std::string bytes_text(uint64_t bytes) {
+    constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB"};
+    double value = static_cast<double>(bytes);
+    size_t unit = 0;
+    while (value >= 1024 && unit < 3) value /= 1024, ++unit;
+    return (unit ? decimal(value, 1, std::chars_format::fixed) : std::to_string(bytes)) + " " + kUnits[unit];
+}
+
 Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, STDERR_FILENO)) {
     tegula::EngineOptions engine_options;
     if (!o.tuned.empty()) engine_options.tuned = o.tuned.c_str();

@@ -65,6 +65,8 @@ bool parse_number(const std::string& text, tegula::Value& value);
 std::string json_text(const std::string& text);  ///< as a JSON string literal
 /// As printf's %.*g (fixed: %.*f), whatever the locale.
 std::string decimal(double v, int precision, std::chars_format format = std::chars_format::general);
+/// As "3.5 MiB".
+std::string bytes_text(uint64_t bytes);
 
 /// What a report of an internal error needs, in a directory of its own, which is told together with the line that replays the call. Gives the exit
 /// code of internal errors.

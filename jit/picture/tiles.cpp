@@ -39,9 +39,21 @@ struct Window {
     }
 };
 
-Grid empty_grid(const Window& w) {
+/// `cell` gives the text and the tone of each element.
+template <class Cell>
+Grid grid_of(const Window& w, Cell&& cell) {
     Grid grid{"row", "column", {}, {}, {}, {}};
     for (int64_t c = 0; c < w.columns; ++c) grid.column_names.push_back(std::to_string(c));
+    for (int64_t r = 0; r < w.rows; ++r) {
+        std::vector<std::string> cells;
+        std::vector<int> tones;
+        for (int64_t c = 0; c < w.columns; ++c) {
+            auto [text, tone] = cell(w.at(r, c));
+            cells.push_back(std::move(text));
+            tones.push_back(tone);
+        }
+        grid.add_row(std::to_string(r), std::move(cells), std::move(tones));
+    }
     return grid;
 }
 
@@ -66,17 +78,11 @@ std::optional<Holder> holder_of(const TileLayout& l, const TileLayout::Point& p)
 
 Figure element_holders(const std::string& title, const TileLayout& l, Picture& out) {
     const Window w(l.shape);
-    Grid grid = empty_grid(w);
-    for (int64_t r = 0; r < w.rows; ++r) {
-        std::vector<std::string> cells;
-        std::vector<int> tones;
-        for (int64_t c = 0; c < w.columns; ++c) {
-            const auto holder = holder_of(l, w.at(r, c));
-            cells.push_back(holder ? std::to_string(holder->thread) + ":" + std::to_string(holder->reg) : "!");
-            tones.push_back(holder ? tone_of(holder->thread) : int{bad});
-        }
-        grid.add_row(std::to_string(r), std::move(cells), std::move(tones));
-    }
+    Grid grid = grid_of(w, [&](const auto& at) {
+        const auto holder = holder_of(l, at);
+        return holder ? std::pair(std::to_string(holder->thread) + ":" + std::to_string(holder->reg), tone_of(holder->thread))
+                      : std::pair(std::string("!"), int{bad});
+    });
     if (const std::string note = w.shown(l.shape); !note.empty()) out.notes.push_back(title + ": " + note);
     return {
         title,
@@ -110,17 +116,10 @@ namespace {
 
 Figure shared_places(const std::string& title, const SharedLayout& l, Picture& out) {
     const Window w(l.shape);
-    Grid grid = empty_grid(w);
-    for (int64_t r = 0; r < w.rows; ++r) {
-        std::vector<std::string> cells;
-        std::vector<int> tones;
-        for (int64_t c = 0; c < w.columns; ++c) {
-            const int64_t address = l.address(w.at(r, c));
-            cells.push_back(std::to_string(address));
-            tones.push_back(tone_of(address % 128 / 16));
-        }
-        grid.add_row(std::to_string(r), std::move(cells), std::move(tones));
-    }
+    Grid grid = grid_of(w, [&](const auto& at) {
+        const int64_t address = l.address(at);
+        return std::pair(std::to_string(address), tone_of(address % 128 / 16));
+    });
     if (const std::string note = w.shown(l.shape); !note.empty()) out.notes.push_back(title + ": " + note);
     return {title,
             "the byte that each element begins at, " + (l.swizzle ? "swizzled by " + std::to_string(l.swizzle) + " bytes" : std::string("in rows")),

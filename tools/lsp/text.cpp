@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tools/report.h"
+
 namespace tegula_tool::lsp {
 
 namespace {
@@ -101,20 +103,6 @@ std::string path_of(const std::string& uri) {
     return out;
 }
 
-std::string uri_of(const std::string& path) {
-    if (!path.starts_with('/')) return path;
-    static constexpr char kHex[] = "0123456789ABCDEF";
-    std::string out = "file://";
-    for (const char c : path) {
-        const bool plain =
-            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::string_view("/._-~").find(c) != std::string_view::npos;
-        const auto byte = static_cast<unsigned char>(c);
-        if (plain)
-            out += c;
-        else
-            ((out += '%') += kHex[byte >> 4]) += kHex[byte & 15];
-    }
-    return out;
-}
+std::string uri_of(const std::string& path) { return path.starts_with('/') ? tegula_tool::uri_of(path) : path; }
 
 }  // namespace tegula_tool::lsp

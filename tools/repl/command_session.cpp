@@ -13,14 +13,6 @@ namespace tegula_tool::repl {
 
 namespace {
 
-std::string bytes_text(uint64_t bytes) {
-    constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB"};
-    double value = static_cast<double>(bytes);
-    size_t unit = 0;
-    while (value >= 1024 && unit < 3) value /= 1024, ++unit;
-    return (unit ? decimal(value, 1, std::chars_format::fixed) : std::to_string(bytes)) + " " + kUnits[unit];
-}
-
 /// `~` and `~/..` as a shell reads them.
 std::string path_of(const std::string& text) {
     const char* home = std::getenv("HOME");
