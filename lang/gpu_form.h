@@ -20,6 +20,15 @@ struct TensorLayout {
     int column = 0;  ///< of the program's own columns
     friend bool operator==(const TensorLayout&, const TensorLayout&) = default;
 };
+constexpr int kTensorLanes = 128, kTensorColumns = 512;
+/// Columns that a tile takes.
+inline int64_t tensor_columns(const Shape& shape) { return shape[0] / kTensorLanes * shape[1]; }
+/// Is it a matrix of whole lanes within the columns that there are?
+inline bool fits_tensor_memory(const TensorLayout& l) {
+    const Shape& s = l.shape;
+    return s.rank == 2 && s[0] > 0 && s[0] % kTensorLanes == 0 && s[0] <= int64_t{kTensorLanes} * kTensorColumns && s[1] > 0 &&
+           s[1] <= kTensorColumns && l.column + tensor_columns(s) <= kTensorColumns;
+}
 
 struct Placement {
     enum Kind : uint8_t { none, registers, shared, tensor } kind = none;  ///< none: scalars (every thread holds them), tensors, channels
@@ -37,7 +46,7 @@ struct GpuInst {
     int64_t scratch_bytes = 0;
     bool global_scratch = false;  ///< the scratch does not fit and lies in the launch's workspace (one slice per program)
     bool sync_before = false;     ///< all threads of the group meet before the instruction
-    bool bulk = false;            ///< store, atomic: by TMA from scratch in shared memory (store_boxes of gpu_scratch.h), no group meets inside
+    bool bulk = false;            ///< store, atomic: by TMA from scratch in shared memory (store_boxes of gpu/scratch.h), no group meets inside
     bool fence_before = false;    ///< generic writes to shared memory are made visible to the async proxy (with sync_before: fence, then meet)
     /// dot on wgmma, in a loop: asked for, and waited for one trip later or behind the loop. channel_release in such a loop: gives back the stage
     /// that the trip before took, if there was one; behind the loop, the last one.

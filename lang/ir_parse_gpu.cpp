@@ -5,7 +5,6 @@
 
 #include "lang/ir_gpu_text.h"
 #include "lang/ir_parser.h"
-#include "lang/tensor_memory.h"
 
 namespace tegula::ir {
 

@@ -1,7 +1,7 @@
 # A header with a fingerprint of sources: what was compiled by other sources is not taken from a cache. Variables: OUT, ROOT, FOLDERS.
 set(all)
 foreach(folder ${FOLDERS})
-  file(GLOB files ${ROOT}/${folder}/*)
+  file(GLOB files LIST_DIRECTORIES false ${ROOT}/${folder}/*)
   foreach(file ${files})
     file(SHA256 ${file} hash)
     string(APPEND all ${hash})

@@ -2,7 +2,7 @@
 // joined lane by lane first, which is the tree's own order; across other dimensions each lane has a tree of its own. What joins in any order needs no
 // tree: one loop over vectors, which is a fraction of its code, and none where rows have few.
 #include "jit/cpu/emit_tree.h"
-#include "lang/register_moves.h"
+#include "lang/joining.h"
 
 namespace tegula::cpu {
 

@@ -1,7 +1,7 @@
 // scan and scan_region: ascending chains along an axis. Lanes run across the chains where an inner dimension allows it; a chain along the last
 // dimension is a loop over single elements.
 #include "jit/cpu/emit_tree.h"
-#include "lang/register_moves.h"
+#include "lang/joining.h"
 
 namespace tegula::cpu {
 

@@ -3,11 +3,11 @@
 #include <numeric>
 
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_hints.h"
+#include "lang/gpu/hints.h"
+#include "lang/gpu/tensor_memory.h"
+#include "lang/gpu/wide_tiles.h"
 #include "lang/meetings.h"
 #include "lang/program_order.h"
-#include "lang/tensor_memory.h"
-#include "lang/wide_tiles.h"
 
 namespace tegula::cuda {
 

@@ -2,7 +2,8 @@
 // be joined in any order.
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/lines.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
+#include "lang/joining.h"
 
 namespace tegula::cuda {
 

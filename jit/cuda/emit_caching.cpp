@@ -1,9 +1,9 @@
-// What accesses ask of caches (lang/gpu_caching.h) as PTX: operations and priorities behind ld and st, policies of the second cache as operands of
+// What accesses ask of caches (lang/gpu/caching.h) as PTX: operations and priorities behind ld and st, policies of the second cache as operands of
 // them and of copies by TMA. A policy is made where it is used; compilers make one of all that are equal.
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_caching.h"
+#include "lang/gpu/caching.h"
 
 namespace tegula::cuda {
 

@@ -6,8 +6,8 @@
 
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/fragments.h"
-#include "lang/bulk_boxes.h"
-#include "lang/gpu_hints.h"
+#include "lang/gpu/bulk_boxes.h"
+#include "lang/gpu/hints.h"
 
 namespace tegula::cuda {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_hints.h"
-#include "lang/tensor_memory.h"
+#include "lang/gpu/hints.h"
+#include "lang/gpu/tensor_memory.h"
 
 namespace tegula::cuda {
 

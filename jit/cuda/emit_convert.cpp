@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_scratch.h"
-#include "lang/tensor_memory.h"
+#include "lang/gpu/scratch.h"
+#include "lang/gpu/tensor_memory.h"
 
 namespace tegula::cuda {
 

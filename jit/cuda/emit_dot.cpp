@@ -1,7 +1,7 @@
 // Products without tensor cores: operands go through scratch in slabs of K, and every thread sums into its accumulator registers: ascending chains of
 // fma, of elements that are already in the accumulator's format, or dp4a, of words of four bytes along K.
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
 
 namespace tegula::cuda {
 

@@ -2,7 +2,7 @@
 // rounded to the accumulator's format. Scales are in registers of the threads that hold their rows or columns, or go through scratch. Here is also
 // the sum without tensor cores, a chain of fma.
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
 
 namespace tegula::cuda {
 

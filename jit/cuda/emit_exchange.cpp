@@ -3,7 +3,7 @@
 #include <map>
 
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
 
 namespace tegula::cuda {
 

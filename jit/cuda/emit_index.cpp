@@ -1,7 +1,7 @@
 // extract and deposit: parts of tiles at run-time indices (ir::Access). The tile lies row-major in scratch; each element of the part finds its place
 // there, or that it has none. Where elements of a deposit may meet, the last in row-major order wins.
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
 
 namespace tegula::cuda {
 

@@ -2,7 +2,7 @@
 // trips take in turns, and so the body is there twice: what one copy leaves to the next trip is where the other one looks for it, and nothing is
 // moved.
 #include "jit/cuda/warp_groups.h"
-#include "lang/gpu_hints.h"
+#include "lang/gpu/hints.h"
 
 namespace tegula::cuda {
 

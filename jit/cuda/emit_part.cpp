@@ -6,7 +6,7 @@
 
 #include "jit/cuda/emit_access.h"
 #include "lang/divisor.h"
-#include "lang/wide_access.h"
+#include "lang/gpu/wide_access.h"
 
 namespace tegula::cuda {
 

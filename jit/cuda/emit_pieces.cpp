@@ -1,8 +1,8 @@
 // Layout expressions taken apart (lang/layout_pieces.h): all but the register part of an address is computed once per access, and the register part
 // is a constant after unrolling. Expressions that do not come apart are evaluated per element.
 #include "jit/cuda/emit_access.h"
-#include "lang/carried_load.h"
-#include "lang/packed_view.h"
+#include "lang/gpu/carried_load.h"
+#include "lang/gpu/packed_view.h"
 
 namespace tegula::cuda {
 

@@ -1,6 +1,6 @@
 // The order in which a launch walks its grid when rows of programs are swept in groups (lang/raster.h), and divisions of programs' numbers. Clusters
 // are swept as a whole. The launcher passes reciprocals: divisions by what is not known are long sequences, and take long to compile.
-#include "lang/raster.h"
+#include "lang/gpu/raster.h"
 
 #include <algorithm>
 

@@ -4,7 +4,8 @@
 
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/lines.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
+#include "lang/joining.h"
 
 namespace tegula::cuda {
 

@@ -2,7 +2,7 @@
 // fixed tree and the chains are followed as they are.
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/lines.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
 
 namespace tegula::cuda {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_hints.h"
+#include "lang/gpu/hints.h"
 
 namespace tegula::cuda {
 

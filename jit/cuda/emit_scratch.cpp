@@ -1,8 +1,8 @@
 // Tiles that go through scratch memory: each element written row-major by one of the threads that hold it, read by whoever needs it. What lies
-// where is decided by scratch_plan (lang/gpu_scratch.h); loops over elements stay loops whatever the tile's size.
+// where is decided by scratch_plan (lang/gpu/scratch.h); loops over elements stay loops whatever the tile's size.
 
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
 
 namespace tegula::cuda {
 

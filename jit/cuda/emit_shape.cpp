@@ -1,8 +1,8 @@
 // broadcast, reshape, permute, slice, cat and gather. Where every result register is an operand's register (lang/register_moves.h) nothing moves;
 // otherwise the operands go through row-major scratch and each result register reads its element.
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_scratch.h"
-#include "lang/register_moves.h"
+#include "lang/gpu/register_moves.h"
+#include "lang/gpu/scratch.h"
 
 namespace tegula::cuda {
 

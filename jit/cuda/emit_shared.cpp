@@ -1,6 +1,6 @@
 // convert to and from tiles in shared memory (SharedLayout): 16-byte accesses where a thread's registers are neighbours in a swizzle chunk.
 #include "jit/cuda/emitter.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
 
 namespace tegula::cuda {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
-#include "lang/tensor_memory.h"
+#include "lang/gpu/tensor_memory.h"
 
 namespace tegula::cuda {
 

@@ -2,7 +2,7 @@
 // one, after tensor memory) in shared memory, swizzled so that no banks conflict, and one lane sends each box by TMA while the next one is written.
 // Where the accumulator's columns are contiguous in memory, boxes lie transposed.
 // Nothing is said about the tensor's edges: the hardware leaves out what lies beyond. Which registers hold what is lang/tile_layout.h's
-// mma_accumulator and tensor_memory_rows; sizes are store_boxes of lang/gpu_scratch.h.
+// mma_accumulator and tensor_memory_rows; sizes are store_boxes of lang/gpu/scratch.h.
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
-#include "lang/raster.h"
+#include "lang/gpu/raster.h"
 
 namespace tegula::cuda {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "jit/cuda/warp_groups.h"
-#include "lang/gpu_hints.h"
+#include "lang/gpu/hints.h"
 #include "lang/tensor_core.h"
 
 namespace tegula::cuda {

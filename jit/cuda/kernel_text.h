@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "lang/explanation.h"
+#include "lang/gpu/wide_access.h"
 #include "lang/ir.h"
-#include "lang/wide_access.h"
 
 namespace tegula::cuda {
 

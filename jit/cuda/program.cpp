@@ -8,7 +8,7 @@
 
 #include "jit/cuda/emitter.h"
 #include "jit/cuda/timing.h"
-#include "lang/raster.h"
+#include "lang/gpu/raster.h"
 #include "lang/run_end.h"
 #include "lang/view_arguments.h"
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "jit/cuda/nvrtc.h"
+#include "lang/gpu/wide_tiles.h"
 #include "lang/ir.h"
-#include "lang/wide_tiles.h"
 
 namespace tegula::cuda {
 

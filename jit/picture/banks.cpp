@@ -5,7 +5,8 @@
 #include <map>
 
 #include "jit/picture/builders.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/conversion.h"
+#include "lang/gpu/scratch.h"
 #include "lower/rewrite.h"
 
 namespace tegula::picture {

@@ -5,8 +5,8 @@
 
 #include "jit/picture/builders.h"
 #include "jit/picture/raster.h"
+#include "lang/gpu/raster.h"
 #include "lang/plain_text.h"
-#include "lang/raster.h"
 #include "lang/stable_sort.h"
 #include "lower/gpu/estimate.h"
 

@@ -4,7 +4,7 @@
 
 #include "jit/picture/builders.h"
 #include "jit/picture/tiles.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
 #include "lang/instruction.h"
 #include "lower/rewrite.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lang/divisor.h"
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
 #include "lang/layout.h"
 #include "lang/program_order.h"
 #include "lower/bounds.h"

@@ -2,7 +2,7 @@
 // stages, and the two rewrites' common parts (channels.h). Runs after choose_instructions, whose rows say which products count.
 #include <algorithm>
 
-#include "lang/bulk_boxes.h"
+#include "lang/gpu/bulk_boxes.h"
 #include "lang/layout.h"
 #include "lang/program_order.h"
 #include "lower/gpu/channels.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/gpu/tensor_memory.h"
 #include "lang/layout.h"
-#include "lang/tensor_memory.h"
 #include "lower/gpu/gpu.h"
 #include "lower/gpu/place.h"
 #include "lower/gpu/rows.h"

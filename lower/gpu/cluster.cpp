@@ -2,10 +2,10 @@
 // attribute `cluster` are worth it, which channels are shared, and the proof that sharing is safe (channels.h; the protocol is in docs/decisions.md).
 #include <algorithm>
 
-#include "lang/bulk_boxes.h"
+#include "lang/gpu/bulk_boxes.h"
+#include "lang/gpu/raster.h"
+#include "lang/gpu/split_loop.h"
 #include "lang/program_order.h"
-#include "lang/raster.h"
-#include "lang/split_loop.h"
 #include "lower/gpu/channels.h"
 #include "lower/rewrite.h"
 

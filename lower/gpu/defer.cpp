@@ -6,9 +6,9 @@
 // Only annotations are made; prove_late.cpp shows that they suffice.
 #include <algorithm>
 
-#include "lang/gpu_hints.h"
-#include "lang/packed_view.h"
-#include "lang/split_loop.h"
+#include "lang/gpu/hints.h"
+#include "lang/gpu/packed_view.h"
+#include "lang/gpu/split_loop.h"
 #include "lower/gpu/channels.h"
 #include "lower/gpu/late.h"
 #include "lower/rewrite.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lang/tensor_memory.h"
+#include "lang/gpu/tensor_memory.h"
 #include "lower/rewrite.h"
 
 namespace tegula {

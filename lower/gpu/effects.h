@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "lang/overlapped_products.h"
+#include "lang/gpu/overlapped_products.h"
 #include "lower/gpu/gpu.h"
 
 namespace tegula {

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <cstdio>
 
+#include "lang/gpu/raster.h"
+#include "lang/gpu/split_loop.h"
 #include "lang/launch_value.h"
 #include "lang/layout.h"
-#include "lang/raster.h"
-#include "lang/split_loop.h"
 #include "lang/tensor_core.h"
 #include "lower/gpu/place.h"
 #include "lower/gpu/rows.h"

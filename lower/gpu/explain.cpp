@@ -2,15 +2,16 @@
 // coalescing; per change of layout what moves the tile.
 #include <algorithm>
 
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/conversion.h"
+#include "lang/gpu/packed_view.h"
+#include "lang/gpu/scratch.h"
+#include "lang/gpu/split_loop.h"
+#include "lang/gpu/tensor_memory.h"
+#include "lang/gpu/wide_access.h"
+#include "lang/gpu/wide_tiles.h"
 #include "lang/instruction.h"
 #include "lang/meetings.h"
-#include "lang/packed_view.h"
 #include "lang/plain_text.h"
-#include "lang/split_loop.h"
-#include "lang/tensor_memory.h"
-#include "lang/wide_access.h"
-#include "lang/wide_tiles.h"
 #include "lower/gpu/narrow.h"
 #include "lower/gpu/place.h"
 #include "lower/gpu/place_groups.h"

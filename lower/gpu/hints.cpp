@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "lang/gpu_caching.h"
-#include "lang/gpu_hints.h"
-#include "lang/raster.h"
-#include "lang/split_loop.h"
+#include "lang/gpu/caching.h"
+#include "lang/gpu/hints.h"
+#include "lang/gpu/raster.h"
+#include "lang/gpu/split_loop.h"
 #include "lower/gpu/place.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"

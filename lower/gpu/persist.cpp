@@ -4,8 +4,8 @@
 // multiprocessor: loading, reducing and storing would take turns there.
 #include <algorithm>
 
+#include "lang/gpu/split_loop.h"
 #include "lang/program_order.h"
-#include "lang/split_loop.h"
 #include "lower/gpu/channels.h"
 #include "lower/rewrite.h"
 

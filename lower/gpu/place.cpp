@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "lang/packed_view.h"
+#include "lang/gpu/packed_view.h"
 #include "lower/gpu/channels.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/gpu/tensor_slots.h"

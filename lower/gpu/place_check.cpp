@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "lang/tensor_memory.h"
+#include "lang/gpu/tensor_memory.h"
 #include "lower/gpu/place.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/lower.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lang/gpu_scratch.h"
+#include "lang/gpu/scratch.h"
 #include "lower/rewrite.h"
 
 namespace tegula {

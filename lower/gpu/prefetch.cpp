@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <map>
 
-#include "lang/split_loop.h"
+#include "lang/gpu/split_loop.h"
 #include "lower/gpu/channels.h"
 #include "lower/rewrite.h"
 

@@ -3,7 +3,7 @@
 // start of the next one, unless the loop carries it. (That accesses of different threads are ordered is prove.cpp's part.)
 #include <algorithm>
 
-#include "lang/tensor_memory.h"
+#include "lang/gpu/tensor_memory.h"
 #include "lower/gpu/gpu.h"
 #include "lower/rewrite.h"
 

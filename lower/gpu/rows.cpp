@@ -5,9 +5,9 @@
 #include <bit>
 #include <cmath>
 
+#include "lang/gpu/tensor_memory.h"
 #include "lang/instruction.h"
 #include "lang/tensor_core.h"
-#include "lang/tensor_memory.h"
 
 namespace tegula {
 

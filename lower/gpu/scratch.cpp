@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "lang/gpu_scratch.h"
-#include "lang/tensor_memory.h"
+#include "lang/gpu/scratch.h"
+#include "lang/gpu/tensor_memory.h"
 #include "lower/gpu/gpu.h"
 #include "lower/rewrite.h"
 

@@ -2,8 +2,8 @@
 // Slots lie side by side: a kernel's sums are few, and those that do not fit go to mma.sync.
 #include "lower/gpu/tensor_slots.h"
 
+#include "lang/gpu/tensor_memory.h"
 #include "lang/target.h"
-#include "lang/tensor_memory.h"
 #include "lower/rewrite.h"
 
 namespace tegula {

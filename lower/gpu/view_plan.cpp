@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "lang/gpu/wide_access.h"
 #include "lang/launch_value.h"
-#include "lang/wide_access.h"
 #include "lower/bounds.h"
 #include "lower/rewrite.h"
 

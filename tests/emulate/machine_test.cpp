@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jit/cuda/driver.h"
+#include "lang/gpu/conversion.h"
 
 using namespace tegula::cuda;
 

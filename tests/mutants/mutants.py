@@ -100,8 +100,8 @@ FAULTS = [
 
     # ---- reductions ----
     ("cpu_tail", REDUCTIONS, "jit/cpu/emit_reduce.cpp", "if (!number || {{number->getSExtValue() < whole ==> number->getSExtValue() <= whole}})", ["cpu_reduce_test"]),
-    ("identity_of_maxima", REDUCTIONS, "lang/reduce_plan.cpp", "return {{f.is_float() && f.has_inf && f.is_signed ? inf_code(f, true) : lowest_code(f) ==> lowest_code(f)}};", ["reduce_identity_test"]),
-    ("identity_of_sums", REDUCTIONS, "lang/reduce_plan.cpp", "encode(f, {{f.negative_zero ? -0.0 : 0.0 ==> 0.0}})", ["reduce_identity_test"]),
+    ("identity_of_maxima", REDUCTIONS, "lang/joining.cpp", "return {{f.is_float() && f.has_inf && f.is_signed ? inf_code(f, true) : lowest_code(f) ==> lowest_code(f)}};", ["reduce_identity_test"]),
+    ("identity_of_sums", REDUCTIONS, "lang/joining.cpp", "encode(f, {{f.negative_zero ? -0.0 : 0.0 ==> 0.0}})", ["reduce_identity_test"]),
     ("last_level_of_a_tree", REDUCTIONS, "jit/interp/reduce.cpp", "for (int64_t t = half / 2; {{t > 0 ==> t > 1}}; t /= 2) row.apply(m.chunks, tree, tree", ["interp_tiles_test"]),
     ("nans_of_minima", REDUCTIONS, "lang/joining.cpp", "return {{format.is_bool() ? Op::min : Op::minnum ==> Op::min}};", ["reduce_identity_test"]),
     ("cuda_chain", REDUCTIONS, "jit/cuda/emit_reduce.cpp", "open(\"for (int \" + k + {{\" = 1; \" ==> \" = 0; \"}} + k", ["on_cpu tests/run/meetings.tile"]),

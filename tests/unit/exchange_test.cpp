@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lang/gf2.h"
+#include "lang/gpu/conversion.h"
 #include "tests/unit/sample.h"
 #include "tests/unit/tile_layout_fixture.h"
 

@@ -11,9 +11,9 @@
 #include <sstream>
 
 #include "jit/engine/host.h"
+#include "lang/gpu/packed_view.h"
+#include "lang/gpu/tensor_memory.h"
 #include "lang/ir_text.h"
-#include "lang/packed_view.h"
-#include "lang/tensor_memory.h"
 #include "lang/tensor_strides.h"
 #include "lower/gpu/gpu.h"
 #include "lower/gpu/rows.h"

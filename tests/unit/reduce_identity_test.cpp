@@ -6,7 +6,6 @@
 #include <random>
 
 #include "lang/joining.h"
-#include "lang/register_moves.h"
 #include "lang/scalar.h"
 
 using namespace tegula;

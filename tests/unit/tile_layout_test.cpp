@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "lang/gpu/conversion.h"
 #include "tests/unit/tile_layout_fixture.h"
 
 namespace tegula {

@@ -1,5 +1,5 @@
 // Finding a split sum and what its programs exchange (split_loop.h).
-#include "lang/split_loop.h"
+#include "lang/gpu/split_loop.h"
 
 #include <algorithm>
 

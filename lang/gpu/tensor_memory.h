@@ -5,12 +5,6 @@
 
 namespace tegula {
 
-constexpr int kTensorLanes = 128, kTensorColumns = 512;
-
-/// Columns that a tile takes.
-inline int64_t tensor_columns(const Shape& shape) { return shape[0] / kTensorLanes * shape[1]; }
-/// Is it a matrix of whole lanes within the columns that there are?
-bool fits_tensor_memory(const TensorLayout& layout);
 /// Columns that a program of the form takes: a power of two from 32 on, 0 when nothing lies there.
 int allocated_columns(const GpuForm& form);
 inline bool in_tensor_memory(const ir::Function& fn, ir::ValueId v) { return fn.placement(v).kind == Placement::tensor; }

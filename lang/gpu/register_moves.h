@@ -44,9 +44,5 @@ struct ReducePlan {
 };
 /// `ordered`: the fixed tree, bit for bit; else any order. `result` is null for a scalar. nullopt: not in this way.
 std::optional<ReducePlan> plan_reduce(const TileLayout& l, int axis, bool ordered, const TileLayout* result);
-/// Does the kind depend on the order for this format?
-bool reduce_is_ordered(ir::ReduceKind kind, const Format& f);
-/// The code that joins without effect; nullopt when the format has none.
-std::optional<uint64_t> reduce_identity(ir::ReduceKind kind, const Format& f);
 
 }  // namespace tegula

@@ -1,11 +1,12 @@
-// The scratch rule (gpu_scratch.h): whatever an op cannot read from its own thread's registers is written to scratch row-major first.
-#include "lang/gpu_scratch.h"
+// The scratch rule (scratch.h): whatever an op cannot read from its own thread's registers is written to scratch row-major first.
+#include "lang/gpu/scratch.h"
 
 #include <algorithm>
 #include <bit>
 
+#include "lang/gpu/register_moves.h"
+#include "lang/joining.h"
 #include "lang/layout.h"
-#include "lang/register_moves.h"
 
 namespace tegula {
 

@@ -1,6 +1,6 @@
-// Cache operations, eviction priorities and policies by instruction (gpu_caching.h), from the PTX ISA: "Cache Operators", "Cache Eviction Priority
+// Cache operations, eviction priorities and policies by instruction (caching.h), from the PTX ISA: "Cache Operators", "Cache Eviction Priority
 // Hints", "ld", "st", "cp.async", "cp.async.bulk.tensor". An operation and a priority exclude each other in ld and st; either goes with a policy.
-#include "lang/gpu_caching.h"
+#include "lang/gpu/caching.h"
 
 namespace tegula {
 

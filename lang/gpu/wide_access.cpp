@@ -1,10 +1,10 @@
 // Widths of accesses to tensors (wide_access.h).
-#include "lang/wide_access.h"
+#include "lang/gpu/wide_access.h"
 
 #include <algorithm>
 
+#include "lang/gpu/layout_pieces.h"
 #include "lang/layout.h"
-#include "lang/layout_pieces.h"
 
 namespace tegula {
 

@@ -1,5 +1,5 @@
 // Sizes and the zeros that are not stored (tensor_memory.h).
-#include "lang/tensor_memory.h"
+#include "lang/gpu/tensor_memory.h"
 
 #include <algorithm>
 #include <bit>
@@ -18,12 +18,6 @@ bool is_zero(const Function& fn, ValueId v) {
 }
 
 }  // namespace
-
-bool fits_tensor_memory(const TensorLayout& l) {
-    const Shape& s = l.shape;
-    return s.rank == 2 && s[0] > 0 && s[0] % kTensorLanes == 0 && s[0] <= int64_t{kTensorLanes} * kTensorColumns && s[1] > 0 &&
-           s[1] <= kTensorColumns && l.column + tensor_columns(s) <= kTensorColumns;
-}
 
 int allocated_columns(const GpuForm& form) {
     int64_t end = 0;

@@ -1,5 +1,5 @@
 // Boxes of bulk copies (bulk_boxes.h): whole panels where a tile has enough of them, so that boxes stay large, else rows.
-#include "lang/bulk_boxes.h"
+#include "lang/gpu/bulk_boxes.h"
 
 namespace tegula {
 

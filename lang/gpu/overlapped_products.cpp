@@ -1,10 +1,10 @@
 // Products that nobody waits for (overlapped_products.h).
-#include "lang/overlapped_products.h"
+#include "lang/gpu/overlapped_products.h"
 
 #include <algorithm>
 
+#include "lang/gpu/tensor_memory.h"
 #include "lang/target.h"
-#include "lang/tensor_memory.h"
 
 namespace tegula {
 

@@ -1,4 +1,4 @@
-#include "lang/packed_view.h"
+#include "lang/gpu/packed_view.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 
 #include "lang/decode_bytes.h"
 #include "lang/divisor.h"
-#include "lang/wide_access.h"
+#include "lang/gpu/wide_access.h"
 
 namespace tegula {
 

@@ -1,4 +1,4 @@
-#include "lang/layout_pieces.h"
+#include "lang/gpu/layout_pieces.h"
 
 #include <bit>
 

@@ -1,11 +1,12 @@
 // Moving a tile between two register layouts: a renaming of registers, exchanges within warps (selects and shuffles, planned by linear algebra
 // over GF(2)), or shared memory (exchange.cpp), whichever costs least.
+#include "lang/gpu/conversion.h"
+
 #include <algorithm>
 #include <bit>
 
 #include "lang/check.h"
 #include "lang/gf2.h"
-#include "lang/tile_layout.h"
 
 namespace tegula {
 
@@ -216,22 +217,6 @@ Conversion plan_conversion(const TileLayout& from, const TileLayout& to) {
     c = {};
     c.kind = Conversion::shared;
     return c;
-}
-
-int vector_width(const TileLayout& l, int d) {
-    int shift = 0;
-    for (int e = l.shape.rank - 1; e > d; --e) shift += l.bits[static_cast<size_t>(e)];
-    size_t n = 0;
-    while (n < l.reg.size() && n < l.bits[static_cast<size_t>(d)] && l.reg[n] == uint64_t{1} << (shift + static_cast<int>(n))) ++n;
-    // Every thread must start on a multiple of the vector.
-    const auto aligned = [&](uint64_t v) { return (v >> shift & ((uint64_t{1} << n) - 1)) == 0; };
-    while (n > 0) {
-        bool all = std::all_of(l.lane.begin(), l.lane.end(), aligned) && std::all_of(l.warp.begin(), l.warp.end(), aligned);
-        for (size_t r = n; r < l.reg.size(); ++r) all = all && aligned(l.reg[r]);
-        if (all) break;
-        --n;
-    }
-    return 1 << n;
 }
 
 }  // namespace tegula

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "lang/decode.h"
-#include "lang/layout_pieces.h"
+#include "lang/gpu/layout_pieces.h"
 
 namespace tegula {
 

@@ -1,6 +1,6 @@
 // Groups of programs (raster.h). Plain order sweeps axis 0 first; when some operand depends on axis 0 only and another on axis 1 only, programs that
 // run at the same time share more of both if groups of rows are swept together: fewer bytes come from memory.
-#include "lang/raster.h"
+#include "lang/gpu/raster.h"
 
 #include <algorithm>
 #include <bit>

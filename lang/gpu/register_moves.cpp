@@ -1,6 +1,7 @@
 // Renamed registers (register_moves.h): every result register must be one register of one operand in all threads. Layouts are linear over
 // bits, so the maps of lanes and warps are compared bit by bit; slices and joins shift coordinates and are compared point by point.
-#include "lang/register_moves.h"
+#include "lang/gpu/conversion.h"
+#include "lang/gpu/register_moves.h"
 
 #include <algorithm>
 #include <functional>

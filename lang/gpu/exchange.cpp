@@ -6,7 +6,7 @@
 
 #include "lang/check.h"
 #include "lang/gf2.h"
-#include "lang/tile_layout.h"
+#include "lang/gpu/conversion.h"
 
 namespace tegula {
 

@@ -1,4 +1,4 @@
-#include "lang/carried_load.h"
+#include "lang/gpu/carried_load.h"
 
 #include <algorithm>
 #include <bit>

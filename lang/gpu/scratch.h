@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "lang/gpu/conversion.h"
 #include "lang/ir.h"
 
 namespace tegula {

@@ -1,10 +1,10 @@
-// Bounds on registers and copies of loops (gpu_hints.h).
-#include "lang/gpu_hints.h"
+// Bounds on registers and copies of loops (hints.h).
+#include "lang/gpu/hints.h"
 
 #include <algorithm>
 
-#include "lang/packed_view.h"
-#include "lang/tensor_memory.h"
+#include "lang/gpu/packed_view.h"
+#include "lang/gpu/tensor_memory.h"
 
 namespace tegula {
 

@@ -1,5 +1,5 @@
 // Tiles by what a thread holds of them (wide_tiles.h).
-#include "lang/wide_tiles.h"
+#include "lang/gpu/wide_tiles.h"
 
 #include <algorithm>
 
