@@ -91,25 +91,14 @@ Ex Pool::constant(Type type, int64_t value) {
     return intern(Op::constant, type, v, {}, {}, facts_of(type, v));
 }
 
-Ex Pool::name(Type type, std::string_view name, const Facts& facts) {
-    const Facts all = facts_of(type);
-    Facts own{facts.bits & all.bits, std::max(facts.least, all.least), std::min(facts.most, all.most)};
-    return intern(Op::text, type, 1, name, {}, own);
-}
+Ex Pool::name(Type type, std::string_view name, const Facts& facts) { return intern(Op::text, type, 1, name, {}, within(type, facts)); }
 
-Ex Pool::counter(std::string_view counter, int64_t count, Type type) {
-    if (count == 1) return constant(type, 0);
-    return name(type, counter, facts_of(Op::rem, type, Facts{~uint64_t{0} >> 1, 0, INT64_MAX}, facts_of(type, count)));
-}
+Ex Pool::counter(std::string_view counter, int64_t count, Type type) { return count == 1 ? constant(type, 0) : name(type, counter, below(count)); }
 
 Ex Pool::text(Type type, std::string_view text, bool is_operand) { return intern(Op::text, type, is_operand, text, {}, facts_of(type)); }
 
-Ex Pool::call(Type type, std::string_view function, std::span<const Ex> operands) {
-    return intern(Op::call, type, 0, function, operands, facts_of(type));
-}
-
-Ex Pool::call(Type type, std::string_view function, std::initializer_list<Ex> operands) {
-    return call(type, function, std::span(operands.begin(), operands.size()));
+Ex Pool::call(Type type, std::string_view function, std::initializer_list<Ex> operands, const Facts& facts) {
+    return intern(Op::call, type, 0, function, std::span(operands.begin(), operands.size()), within(type, facts));
 }
 
 Ex Pool::index(Type type, Ex array, Ex number) {
@@ -137,10 +126,11 @@ Ex Pool::unary(Op op, Type type, Ex a) {
 }
 
 Ex Pool::select(Ex condition, Ex yes, Ex no) {
-    if (condition.is_true() || yes == no) return yes;
-    if (condition.is_false()) return no;
+    const Type of = yes.type() == no.type() ? yes.type() : common(yes.type(), no.type());
+    if (condition.constant()) return cast(of, condition.is_true() ? yes : no);
+    if (yes == no) return yes;
     const Ex operands[] = {condition, yes, no};
-    return intern(Op::select, common(yes.type(), no.type()), 0, {}, operands, joined(yes->facts, no->facts));
+    return intern(Op::select, of, 0, {}, operands, joined(converted(yes->facts, of), converted(no->facts, of)));
 }
 
 namespace {

@@ -40,6 +40,9 @@ struct Facts {
     friend bool operator==(const Facts&, const Facts&) = default;
 };
 
+/// Numbers from 0 to count - 1.
+Facts below(int64_t count);
+
 struct Node {
     Pool* pool = nullptr;
     Op op = Op::constant;
@@ -91,8 +94,7 @@ public:
     Ex counter(std::string_view name, int64_t count, Type type = Type::i32);
     /// An expression that was made as text. `is_operand`: it needs no parentheses beside an operator.
     Ex text(Type type, std::string_view text, bool is_operand);
-    Ex call(Type type, std::string_view function, std::initializer_list<Ex> operands);
-    Ex call(Type type, std::string_view function, std::span<const Ex> operands);
+    Ex call(Type type, std::string_view function, std::initializer_list<Ex> operands, const Facts& facts = {});
     Ex index(Type type, Ex array, Ex number);
     Ex unary(Op op, Type type, Ex a);
     Ex binary(Op op, Ex a, Ex b);

@@ -89,6 +89,13 @@ Facts facts_of(Type type) {
 
 Facts facts_of(Type, int64_t constant) { return {unsigned_of(constant), constant, constant}; }
 
+Facts below(int64_t count) { return agreed({~uint64_t{0}, 0, count - 1}); }
+
+Facts within(Type type, const Facts& facts) {
+    const Facts all = facts_of(type);
+    return agreed({facts.bits & all.bits, std::max(facts.least, all.least), std::min(facts.most, all.most)});
+}
+
 Facts converted(const Facts& facts, Type type) {
     const Facts all = facts_of(type);
     if (type == Type::u64 ? facts.never_negative() : facts.least >= all.least && facts.most <= all.most) return facts;

@@ -7,6 +7,8 @@ namespace tegula::kernel {
 /// What the type alone says.
 Facts facts_of(Type type);
 Facts facts_of(Type type, int64_t constant);
+/// Those that hold of a number of that type beside its own.
+Facts within(Type type, const Facts& facts);
 /// Of the same number after a conversion to `type`.
 Facts converted(const Facts& facts, Type type);
 /// Of `a op b`, both of the type `of`, which is also the result's where `op` is no comparison.
