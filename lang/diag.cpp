@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "lang/cancel.h"
 #include "lang/check.h"
 
 namespace tegula {
@@ -200,6 +201,7 @@ std::vector<std::string_view> similar(std::string_view name, const std::vector<s
     if (name.size() > kLongestSuggestion) return {};
     std::vector<std::pair<size_t, std::string_view>> near;
     for (const std::string_view candidate : candidates) {
+        poll();
         const size_t gap = candidate.size() > name.size() ? candidate.size() - name.size() : name.size() - candidate.size();
         if (gap > kFarthest || candidate == name) continue;
         const size_t cost = edit_cost(name, candidate);

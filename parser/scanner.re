@@ -1,5 +1,6 @@
 // The token rules (re2c). Everything with a memory (brackets, docs, literals) is in scanner_state.cpp; a rule here is one call.
 // `text_` is checked UTF-8 and NUL-terminated. Built into generated/parser/scanner.cpp.
+#include "lang/cancel.h"
 #include "parser/grammar.h"
 #include "parser/scanner.h"
 
@@ -10,6 +11,7 @@ using T = Grammar::token;
 Token Scanner::scan() {
     const unsigned char *marker = cursor_, *context = cursor_, *start = cursor_;
     for (;;) {
+        poll();
         start = cursor_;
         /*!re2c
         re2c:define:YYCTYPE = "unsigned char";

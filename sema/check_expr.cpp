@@ -451,6 +451,7 @@ void Checker::expr(const ast::Expr& root) {
     using K = ast::ExprKind;
     const ast::Expr* e = &root;
     while (e->kind == K::binary) {
+        poll();
         const auto& b = ast::as<ast::BinaryExpr>(e);
         if ((b.op == ast::BinaryOp::eq || b.op == ast::BinaryOp::ne) && b.lhs->kind != K::binary) return equality(b);
         expr(*b.rhs);
@@ -488,7 +489,10 @@ void Checker::expr(const ast::Expr& root) {
     }
     std::vector<const ast::Expr*> kids;
     children(*e, kids);
-    for (const ast::Expr* k : kids) expr(*k);
+    for (const ast::Expr* k : kids) {
+        poll();
+        expr(*k);
+    }
 }
 
 }  // namespace tegula::sema

@@ -40,6 +40,7 @@ namespace {
 
 void index_names(Module& module_, DiagSink& diags_) {
     for (const ast::Item* item : module_.ast->items) {
+        poll();
         if (item->kind == ast::ItemKind::import || item->kind == ast::ItemKind::test || item->kind == ast::ItemKind::bench) continue;
         const auto [it, fresh] = module_.names.emplace(item->name.text, item);
         if (fresh || it->second == item) continue;
@@ -331,6 +332,7 @@ void Checker::enter(const ast::Item& item) {
 
 void Checker::items() {
     for (const ast::Item* i : module_.ast->items) {
+        poll();
         enter(*i);
         item(*i);
     }

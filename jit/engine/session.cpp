@@ -33,6 +33,7 @@ std::shared_ptr<const std::set<std::string_view>> words_of(std::string_view text
     const auto in_word = [](char c) { return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'); };
     auto words = std::make_shared<std::set<std::string_view>>();
     for (size_t i = 0; i < text.size();) {
+        poll();
         const size_t begin = i;
         while (i < text.size() && in_word(text[i])) ++i;
         if (i == begin)
@@ -91,6 +92,7 @@ ModulePtr Session::assemble(std::span<const OwnItem> items, const InputPtr& inpu
     std::string whole;
     std::vector<const ast::Item*> list;
     for (const OwnItem& own : items) {
+        poll();
         whole += (whole.empty() ? "" : "\n") + item_text(*own.item);
         list.push_back(own.item);
     }
@@ -115,8 +117,10 @@ std::set<const ast::Item*> Session::affected(std::span<const OwnItem> items, con
         if (own.from == input || (files && is_file_import(*own.item))) add(own);
     if (names.empty()) return out;
     std::multimap<std::string_view, const OwnItem*> users;
-    for (const OwnItem& own : items)
+    for (const OwnItem& own : items) {
+        poll();
         for (const std::string_view word : *own.words) users.emplace(word, &own);
+    }
     for (size_t i = 0; i < names.size(); ++i) {
         const auto [first, last] = users.equal_range(names[i]);
         for (auto user = first; user != last; ++user) add(*user->second);
@@ -130,7 +134,7 @@ void Session::add_items(Prepared& prepared, const std::atomic<bool>* cancel, Dia
     std::multimap<std::string_view, size_t> former_items;  // by name; those of this input replace none of their own
     for (size_t i = 0; i < items.size(); ++i) former_items.emplace(items[i].item->name.text, i);
     for (const ast::Item* item : prepared.input->parsed.items->items) {
-        poll(cancel);
+        poll();
         const OwnItem own{item, prepared.input, words_of(engine_->sources().text(item->span))};
         const auto [first, last] = former_items.equal_range(item->name.text);
         const auto former = std::find_if(first, last, [&](const auto& named) {
@@ -182,6 +186,7 @@ HostValue Session::check_statements(Prepared& prepared, bool values, const std::
 
 Status Session::type_of(std::string text, const std::atomic<bool>* cancel, DiagSink& diags, std::string& json) {
     try {
+        const Interruptible scope(cancel);
         Prepared prepared = prepare("<input>", std::move(text), count_, cancel, diags);
         const HostValue known = diags.has_errors() ? HostValue{} : check_statements(prepared, true, cancel, diags);
         diags.sort();
@@ -254,6 +259,7 @@ Status Session::attempt(const std::string& name, std::string text, uint64_t numb
     Status status = Status::source;
     const size_t first = diags.all().size();
     try {
+        const Interruptible scope(options.cancel);
         Prepared prepared = prepare(name, std::move(text), number, options.cancel, diags);
         if (!diags.has_errors()) status = run(prepared, options, diags, attempt.step, json);
         if (status == Status::ok && number) {
