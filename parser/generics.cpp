@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lang/cancel.h"
 #include "parser/scanner.h"
 
 namespace tegula::syntax {
@@ -86,6 +87,7 @@ uint32_t GenericLookahead::scan(uint32_t begin, bool inside) {
     size_t end = text_.size(), i = begin + 1;
     bool after_name = false;
     while (i < end) {
+        poll();
         size_t next = skip_blank(i, end);
         if (next != i) {
             i = next;
@@ -125,6 +127,8 @@ uint32_t GenericLookahead::scan(uint32_t begin, bool inside) {
         i += length;
         if (!open) return uint32_t(i);
     }
+    for (const Open& open : stack_)
+        if (expects_more_ && open.kind == '<') opens_.insert(open.at);
     return uint32_t(end);
 }
 

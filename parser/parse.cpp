@@ -12,8 +12,9 @@ namespace {
 struct Parse {
     syntax::Scanner scanner;
     syntax::Builder builder;
-    Parse(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags, syntax::Entry entry)
+    Parse(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags, syntax::Entry entry, bool expects_more = false)
         : scanner(sources, file, arena, diags), builder(scanner, arena, diags, entry) {
+        if (expects_more) scanner.expect_more();
         if (!scanner.check_text()) return;
         syntax::Grammar(builder).parse();
     }
@@ -32,9 +33,9 @@ const ast::Module* parse_module(const SourceMap& sources, uint32_t file, Arena& 
     return Parse(sources, file, arena, diags, syntax::Entry::module).module(file, arena);
 }
 
-Input parse_input(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags) {
+Input parse_input(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags, bool expects_more) {
     const size_t before = diags.error_count();
-    Parse parse(sources, file, arena, diags, syntax::Entry::input);
+    Parse parse(sources, file, arena, diags, syntax::Entry::input, expects_more);
     Input input{parse.module(file, arena), parse.builder.statements.stmts, parse.builder.expression};
     const bool ended_early = parse.scanner.ended_open() || parse.builder.failed_at_end;
     input.incomplete = ended_early && parse.scanner.errors_at_end() == before;

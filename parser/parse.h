@@ -22,7 +22,8 @@ struct Input {
     bool incomplete = false;           ///< nothing is wrong but that the text ends too early: more of it could mend that
     uint32_t open = 0;                 ///< brackets and blocks that are open at the end
 };
-Input parse_input(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags);
+/// `expects_more`: the text is being typed, and a `<` that it does not close begins generic arguments.
+Input parse_input(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags, bool expects_more = false);
 
 /// Parses one expression or type, e.g. the value of `--set T=f16`.
 const ast::Expr* parse_expression(const SourceMap& sources, uint32_t file, Arena& arena, DiagSink& diags);

@@ -46,6 +46,8 @@ public:
     explicit GenericLookahead(std::string_view text) : text_(text) {}
     /// `at`: offset of `<`; `inside`: the innermost open bracket is a generic one, so that a following `>` may close it.
     bool opens(uint32_t at, bool inside);
+    /// What is open at the end of the text may be closed by what follows it: then it opens generic arguments, too.
+    void expect_more() { expects_more_ = true; }
 
 private:
     struct Open {
@@ -54,6 +56,7 @@ private:
     };
     std::string_view text_;
     uint32_t settled_ = 0;
+    bool expects_more_ = false;
     std::unordered_set<uint32_t> opens_;
     std::vector<Open> stack_;
 
@@ -74,6 +77,7 @@ public:
     /// The next token; END for ever at the end, after `halt`, and when brackets nest too deep.
     Token next();
     void halt() { halted_ = true; }
+    void expect_more() { generics_.expect_more(); }  ///< the text is being typed
     bool halted() const { return halted_; }
     bool in_block() const { return frames_.back().kind == '{' || frames_.back().kind == 'B'; }
     /// The end of the text came inside a bracket, block or comment.

@@ -153,6 +153,7 @@ WordPlace word_place(std::string_view text, size_t at) {
     const auto unfinished = [](const Diagnostic& d) { return d.id == Diag::unterminated_string || d.id == Diag::unterminated_comment; };
     if (!scan(text.substr(0, place.begin), tokens) || std::ranges::any_of(diags.all(), unfinished)) {
         place.kind = WordPlace::nothing;
+        place.in_text = true;
         return place;
     }
     const size_t after = tokens.empty() ? 0 : tokens.back().span.end;

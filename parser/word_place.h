@@ -16,6 +16,7 @@ struct WordPlace {
     bool begins_argument = false;          ///< the word comes first in an argument
     size_t argument = 0;                   ///< arguments of the callee that are complete
     std::string_view argument_name;        ///< that the open one is given by
+    bool in_text = false;                  ///< the word is of a comment or string
     bool begins_statement = false;
     bool follows_operand = false;  ///< the token before it ends an expression
 };

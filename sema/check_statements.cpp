@@ -171,6 +171,7 @@ bool Checker::is_view(const ast::Expr& e) const {
 }
 
 void Checker::statement(const ast::Stmt& s) {
+    poll();
     switch (s.kind) {
         case ast::StmtKind::let: {
             const auto& l = static_cast<const ast::LetStmt&>(s);
@@ -220,7 +221,8 @@ void Checker::statement(const ast::Stmt& s) {
             return;
         case ast::StmtKind::return_: {
             const auto& r = static_cast<const ast::ReturnStmt&>(s);
-            if (r.value && in_kernel_) diags_.report(Diag::expected_no_value, r.value->span, {std::string(kernel_)});
+            if (r.value && (in_kernel_ || in_host_))
+                diags_.report(Diag::expected_no_value, r.value->span, {in_kernel_ ? "kernel `" + std::string(kernel_) + "`" : "host statements"});
             return optional(r.value);
         }
         case ast::StmtKind::block:

@@ -571,6 +571,7 @@ private:
     std::unordered_set<std::string_view> lost_;  ///< names without meaning in the item that is elaborated
     const Scope* host_root_ = nullptr;           ///< outermost scope of a host expression: names there may be the host's
     std::unordered_map<const TileData*, ir::ValueId> host_tiles_;
+    std::unordered_map<const ast::StructItem*, std::shared_ptr<const ast::StructItem>> host_structs_;  ///< of the host's values, with their owners
     std::deque<std::string> texts_;  ///< texts that the host gave
     const char* stack_base_ = nullptr;
     size_t stack_budget_ = 0;

@@ -68,7 +68,9 @@ Value Elaborator::host_value(const HostOperand& o, Span span) {
         case HostOperand::unknown:
             return poison(span);
         case HostOperand::tuple:
-            v.kind = Value::tuple;
+            v.kind = o.of ? Value::structure : Value::tuple;
+            v.decl = o.of.get();
+            if (o.of) host_structs_.emplace(v.decl, o.of);
             for (const HostOperand& item : o.items) v.items.push_back(host_value(item, span));
             return v;
     }
@@ -120,8 +122,8 @@ bool Elaborator::host_result(Value& v, Span span, HostOperand& out, std::vector<
         case Value::structure:
             out.kind = HostOperand::tuple;
             if (v.kind == Value::structure && v.decl) {
-                out.string = v.decl->name.text;
-                for (const ast::Field& field : v.decl->fields) out.names.emplace_back(field.name.text);
+                const auto known = host_structs_.find(v.decl);
+                out.of = known != host_structs_.end() ? known->second : std::shared_ptr<const ast::StructItem>(std::shared_ptr<void>(), v.decl);
             }
             for (Value& item : v.items)
                 if (!host_result(item, span, out.items.emplace_back(), leaves)) return false;

@@ -225,7 +225,8 @@ struct HostOperand {
     std::string string;
     LayoutId layout_id{};
     std::vector<HostOperand> items;
-    std::vector<std::string> names;  ///< tuple: of the items, where they are the fields of a struct, whose name is `string`
+    /// tuple: the struct whose fields the items are, else null. It owns the tree that the struct stands in, or nothing: that of the module at hand.
+    std::shared_ptr<const ast::StructItem> of;
 };
 /// Called for every free name and every call whose callee names no language function; nullopt: not the host's either.
 using HostResolver = std::function<std::optional<HostOperand>(const ast::Expr& name_or_call)>;

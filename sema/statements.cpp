@@ -180,7 +180,7 @@ void Elaborator::return_statement(const ast::ReturnStmt& s) {
     v.span = s.span;
     if (s.value) v = expr(*s.value);
     if (f->is_kernel && s.value) {
-        error(Diag::expected_no_value, s.value->span, f->name);
+        error(Diag::expected_no_value, s.value->span, "kernel `" + std::string(f->name) + "`");
     } else if (f->declared_result && s.value) {
         const std::optional<TypeDesc> t = type_desc(*f->declared_result);
         v = t ? coerce(v, *t, s.value->span) : poison(s.value->span);

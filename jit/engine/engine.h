@@ -80,7 +80,7 @@ private:
 };
 
 /// A checked source file with the modules it imports. Everything that follows from its text goes with it: what it and its imports intern, too.
-class LoadedModule : public sema::Module {
+class LoadedModule : public sema::Module, public std::enable_shared_from_this<LoadedModule> {
 public:
     LoadedModule(std::shared_ptr<Engine> engine, std::shared_ptr<TypeTable> types) : engine(std::move(engine)), types_(std::move(types)) {}
     const std::shared_ptr<Engine> engine;

@@ -25,9 +25,12 @@ struct HostValue {
     FormatId format{};
     sema::Choice choice_of{};  ///< choice: a word or a function that has a name
     std::vector<HostValue> items;
-    std::vector<std::string> names;  ///< tuple: of the items, where they are the fields of a struct, whose name is `s`
+    std::shared_ptr<const ast::StructItem> of;  ///< tuple: the struct whose fields the items are, with the tree that it stands in; null: none
 };
 
+/// The item of a tuple, or the field of a struct, of this name; null: there is none.
+const HostValue* member_of(const HostValue& value, std::string_view name);
+inline HostValue* member_of(HostValue& value, std::string_view name) { return const_cast<HostValue*>(member_of(std::as_const(value), name)); }
 /// "a tensor", "an integer", .. for messages.
 std::string host_kind_name(HostValue::Kind kind);
 /// What a number, bool, type, text or layout is to an expression of the language; false: `value` is something else, and `out` as it was.

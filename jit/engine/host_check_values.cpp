@@ -32,19 +32,12 @@ HostValue* HostChecker::place(const ast::Expr& expr) {
     HostValue* base = place(is_member ? *ast::as<ast::MemberExpr>(&expr).base : *ast::as<ast::IndexExpr>(&expr).base);
     if (!base || is_unknown(*base)) return base;
     if (base->kind != HostValue::tuple) return nullptr;
-    size_t i = 0;
-    if (is_member) {
-        const std::string_view text = ast::as<ast::MemberExpr>(&expr).member.text;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), i);
-        if (error != std::errc() || end != text.data() + text.size()) return nullptr;
-    } else {
-        const auto& index = ast::as<ast::IndexExpr>(&expr);
-        if (index.items.size() != 1 || index.items[0].kind != ast::IndexItem::value) return nullptr;
-        const HostValue at = value(*index.items[0].start);
-        if (at.kind != HostValue::integer || at.i < 0 || at.i >= static_cast<__int128>(base->items.size())) return nullptr;
-        i = static_cast<size_t>(at.i);
-    }
-    return i < base->items.size() ? &base->items[i] : nullptr;
+    if (is_member) return member_of(*base, ast::as<ast::MemberExpr>(&expr).member.text);
+    const auto& index = ast::as<ast::IndexExpr>(&expr);
+    if (base->of || index.items.size() != 1 || index.items[0].kind != ast::IndexItem::value) return nullptr;
+    const HostValue at = value(*index.items[0].start);
+    if (at.kind != HostValue::integer || at.i < 0 || at.i >= static_cast<__int128>(base->items.size())) return nullptr;
+    return &base->items[static_cast<size_t>(at.i)];
 }
 
 HostValue HostChecker::value(const ast::Expr& expr) {
@@ -122,6 +115,7 @@ sema::HostOperand HostChecker::operand(const HostValue& value) {
             break;
         case HostValue::tuple:
             out.kind = sema::HostOperand::tuple;
+            out.of = value.of;
             for (const HostValue& item : value.items) out.items.push_back(operand(item));
             break;
         case HostValue::tensor: {
@@ -189,7 +183,7 @@ HostValue HostChecker::result(const sema::HostOperand& shape, const ir::Function
             out.kind = HostValue::layout, out.layout_id = shape.layout_id;
             return out;
         case sema::HostOperand::tuple:
-            if (!shape.items.empty()) out.kind = HostValue::tuple, out.s = shape.string, out.names = shape.names;
+            if (!shape.items.empty()) out.kind = HostValue::tuple, out.of = shape.of;
             for (const sema::HostOperand& item : shape.items) out.items.push_back(result(item, fn, leaves, at));
             return out;
         case sema::HostOperand::unknown:

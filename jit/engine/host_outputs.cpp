@@ -39,16 +39,14 @@ bool HostRunner::place(const ast::Expr& expr, HostValue*& at) {
         case ast::ExprKind::member: {
             const auto& member = ast::as<ast::MemberExpr>(&expr);
             if (!place(*member.base, base)) return false;
-            const std::string_view text = member.member.text;
-            size_t i = 0;
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), i);
-            if (base && error == std::errc() && end == text.data() + text.size() && i < base->items.size()) at = &base->items[i];
+            at = base ? member_of(*base, member.member.text) : nullptr;
             return true;
         }
         case ast::ExprKind::index: {
             const auto& index = ast::as<ast::IndexExpr>(&expr);
             if (!place(*index.base, base)) return false;
-            if (!base || base->kind != HostValue::tuple || index.items.size() != 1 || index.items[0].kind != ast::IndexItem::value) return true;
+            if (!base || base->kind != HostValue::tuple || base->of || index.items.size() != 1 || index.items[0].kind != ast::IndexItem::value)
+                return true;
             const auto value = evaluate(*index.items[0].start);
             if (!value) return false;
             const auto i = integer_in(*value);

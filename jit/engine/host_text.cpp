@@ -67,9 +67,14 @@ std::string HostRunner::text_of(const HostValue& value, const PrintSpec& spec) {
         case HostValue::choice:
             return value.choice_of.text;
         case HostValue::tuple: {
-            std::string text;
-            for (const HostValue& item : value.items) text += (text.empty() ? "" : ", ") + text_of(item, spec);
-            return "(" + text + ")";
+            std::string text(value.of ? value.of->name.text : "");
+            text += "(";
+            for (size_t i = 0; i < value.items.size(); ++i) {
+                if (i) text += ", ";
+                if (value.of) (text += value.of->fields[i].name.text) += " = ";
+                text += text_of(value.items[i], spec);
+            }
+            return text + ")";
         }
         case HostValue::tensor: {
             const Format& format = module_.types().format(value.t->elem);

@@ -76,6 +76,18 @@ std::optional<TileData> HostRunner::as_tile(const HostValue& value, Span span) {
     return read_tile(module_.types(), value.t->view());
 }
 
+const HostValue* member_of(const HostValue& value, std::string_view name) {
+    size_t i = 0;
+    if (value.of) {
+        const auto& fields = value.of->fields;
+        i = static_cast<size_t>(std::ranges::find(fields, name, [](const ast::Field& f) { return f.name.text; }) - fields.begin());
+    } else {
+        const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), i);
+        if (error != std::errc() || end != name.data() + name.size()) return nullptr;
+    }
+    return i < value.items.size() ? &value.items[i] : nullptr;
+}
+
 bool constant_operand(const HostValue& value, sema::HostOperand& out) {
     const auto is = [&](sema::HostOperand::Kind kind) { return out.kind = kind, true; };
     switch (value.kind) {
@@ -112,6 +124,7 @@ sema::HostOperand HostRunner::to_operand(const HostValue& value, Span span) {
         case HostValue::unit:
         case HostValue::tuple:
             out.kind = sema::HostOperand::tuple;
+            out.of = value.of;
             for (const HostValue& item : value.items) out.items.push_back(to_operand(item, span));
             break;
         case HostValue::tensor:
@@ -340,7 +353,8 @@ std::optional<HostValue> HostRunner::from_operand(const sema::HostOperand& shape
             return value;
         case sema::HostOperand::tuple:
             if (shape.items.empty()) return value;
-            value.kind = HostValue::tuple, value.s = shape.string, value.names = shape.names;
+            value.kind = HostValue::tuple, value.of = shape.of;
+            if (value.of && value.of.use_count() == 0) value.of = {module_.shared_from_this(), value.of.get()};
             for (const sema::HostOperand& item : shape.items) {
                 auto part = from_operand(item, results, at, span);
                 if (!part) return std::nullopt;

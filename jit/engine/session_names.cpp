@@ -266,7 +266,8 @@ OfferedNames names_at(const NameWorld& world, const std::string& text, size_t at
     const auto names = std::make_shared<Names>(world, text, at);
     file = names->file();
     const size_t begin = names->place().begin, end = names->place().end;
-    return {names->place(), begin == end ? std::vector<Meaning>() : names->of(std::string_view(text).substr(begin, end - begin)), names};
+    return {names->place(),
+            begin == end || names->place().in_text ? std::vector<Meaning>() : names->of(std::string_view(text).substr(begin, end - begin)), names};
 }
 
 /// What a session has, for names_for and names_at.
@@ -284,15 +285,18 @@ public:
     }
     bool members(std::span<const std::string_view> chain, const std::function<void(Meaning)>& add) const override {
         const HostValue* value = session_.find(chain[0]);
-        for (size_t i = 1; value && i < chain.size(); ++i) {
-            size_t index = 0;
-            for (const char digit : chain[i].substr(0, 7))
-                index = digit >= '0' && digit <= '9' ? 10 * index + static_cast<size_t>(digit - '0') : SIZE_MAX / 16;
-            value = index < value->items.size() ? &value->items[index] : nullptr;
-        }
+        for (size_t i = 1; value && i < chain.size(); ++i) value = member_of(*value, chain[i]);
         if (!value) return false;
-        for (size_t i = 0; i < std::min(value->items.size(), kMostCandidates); ++i)
-            add({std::to_string(i), "member", session_.type_text(value->items[i]), {}, {}, nullptr, {}});
+        for (size_t i = 0; i < std::min(value->items.size(), kMostCandidates); ++i) {
+            const ast::Field* field = value->of ? &value->of->fields[i] : nullptr;
+            add({field ? std::string(field->name.text) : std::to_string(i),
+                 field ? "field" : "member",
+                 session_.type_text(value->items[i]),
+                 {},
+                 field ? field->name.span : Span{},
+                 nullptr,
+                 {}});
+        }
         return true;
     }
 

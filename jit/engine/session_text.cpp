@@ -101,9 +101,14 @@ std::string Session::is_complete(const std::string& text) {
     constexpr uint32_t kIndent = 4;
     DiagSink diags(1);
     const InputPtr input = parse("<input>", text, 0, diags);
-    const char* state = !diags.has_errors() ? "complete" : input->parsed.incomplete ? "incomplete" : "invalid";
-    return "{\"schema\":1,\"state\":\"" + std::string(state) +
-           "\",\"indent\":" + std::to_string(input->parsed.incomplete ? kIndent * input->parsed.open : 0) + "}\n";
+    Input parsed = input->parsed;
+    if (diags.has_errors() && !parsed.incomplete) {  // unless what looks like `a < b` becomes `a<b, c>(d)`
+        DiagSink unheard(1);
+        parsed = parse_input(engine_->sources(), input->source->id, input->arena, unheard, true);
+    }
+    const char* state = !diags.has_errors() ? "complete" : parsed.incomplete ? "incomplete" : "invalid";
+    return "{\"schema\":1,\"state\":\"" + std::string(state) + "\",\"indent\":" + std::to_string(parsed.incomplete ? kIndent * parsed.open : 0) +
+           "}\n";
 }
 
 }  // namespace tegula

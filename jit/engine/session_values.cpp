@@ -157,7 +157,7 @@ std::string Session::type_text(const HostValue& value) const {
         case HostValue::boolean:
             return "bool";
         case HostValue::tuple: {
-            if (!value.names.empty()) return value.s;
+            if (value.of) return std::string(value.of->name.text);
             std::string out;
             for (size_t i = 0; i < value.items.size(); ++i) {
                 const bool cut = value.items.size() > 2 * kEdge + 1;
@@ -179,15 +179,15 @@ std::string Session::value_text(HostRunner& runner, const HostValue& value, bool
     }
     if (value.kind == HostValue::text) return json_quote(value.s);
     if (value.kind != HostValue::tuple) return runner.text_of(value);
-    const bool named = !value.names.empty();
     std::string out;
     for (size_t i = 0; i < value.items.size(); ++i) {
         const bool cut = !whole && value.items.size() > 2 * kEdge + 1;
         if (cut && i == kEdge) out += ", ..";
         if (!cut || i < kEdge || i >= value.items.size() - kEdge)
-            out += (out.empty() ? "" : ", ") + (named ? value.names[i] + " = " : std::string()) + value_text(runner, value.items[i], whole);
+            out += (out.empty() ? "" : ", ") + (value.of ? std::string(value.of->fields[i].name.text) + " = " : std::string()) +
+                   value_text(runner, value.items[i], whole);
     }
-    return (named ? value.s : std::string()) + "(" + out + (value.items.size() == 1 && !named ? ",)" : ")");
+    return std::string(value.of ? value.of->name.text : "") + "(" + out + (value.items.size() == 1 && !value.of ? ",)" : ")");
 }
 
 std::string Session::type_json(const HostValue& value) const {
@@ -253,9 +253,9 @@ std::string Session::value_json(HostRunner& runner, const HostValue& value, Show
         case HostValue::tuple: {
             out += ",\"count\":" + std::to_string(value.items.size());
             if (as == ShownAs::kind) break;
-            if (!value.names.empty()) {
+            if (value.of) {
                 out += ",\"names\":[";
-                for (size_t i = 0; i < value.names.size(); ++i) out += (i ? "," : "") + json_quote(value.names[i]);
+                for (size_t i = 0; i < value.items.size(); ++i) out += (i ? "," : "") + json_quote(value.of->fields[i].name.text);
                 out += "]";
             }
             out += ",\"items\":[";

@@ -1,8 +1,12 @@
 // Sessions through the public header: what a console asks for, in the order in which a person would type it, and what hostile input gets.
+#include <pthread.h>
+#include <time.h>
+
 #include <cstdlib>
 #include <fstream>
 
 #include "api_fixture.h"
+#include "tests/unit/sample.h"
 
 namespace {
 
@@ -208,9 +212,11 @@ TEST_F(Session, IsComplete) {
                              "import std.nn", "// comment", "f(1)\n", "kernel k() grid [1] { } k()"})
         EXPECT_EQ(state(text), "complete") << text;
     for (const char* text : {"let x =", "1 +", "f(a,", "/* open", "fn f(a: f32)", "fn f() {", "kernel k()", "kernel k() grid [1] {\n let a = 1;",
-                             "[1, 2", "if a {", "import", "x.", "for i in 0 .. 4", "if a { } else"})
+                             "[1, 2", "if a {", "import", "x.", "for i in 0 .. 4", "if a { } else", "f<a, ", "f<f32, 3", "let x = f<a, g<b,",
+                             "f(1, g<i8,\n    f<", "type t = block<f4e2m1,"})
         EXPECT_EQ(state(text), "incomplete") << text;
-    for (const char* text : {"let = 3;", "1 + )", "\"open", "}", "fn f( { ]", "let x = 3 4", "x = = 3; fn f() {", "\xff", "f(\"open, "})
+    for (const char* text : {"let = 3;", "1 + )", "\"open", "}", "fn f( { ]", "let x = 3 4", "x = = 3; fn f() {", "\xff", "f(\"open, ", "a < b, c)",
+                             "f<a, ;", "a < b, c; d"})
         EXPECT_EQ(state(text), "invalid") << text;
     ask("is_complete", "fn f() {\n  if a {");
     EXPECT_TRUE(contains(answer, "\"indent\":8")) << answer;
@@ -413,6 +419,51 @@ TEST_F(Session, Inspect) {
     EXPECT_TRUE(contains(at("fn g(x: i32) -> i32 { return x; }", 30), "\"kind\":\"parameter\",\"name\":\"x\",\"type\":\"i32\"")) << answer;
     EXPECT_TRUE(contains(at("/// Own.\nfn g(x: i32) -> i32 { return x; } g(1)", 43), "\"doc\":\"Own.\"")) << answer;
     for (const char* text : {"", " ", "nosuch", "+", "\"x\"", "7"}) EXPECT_TRUE(contains(at(text, 0), "\"found\":null")) << text << answer;
+    // Neither comments nor strings speak of names, also where they are not closed; behind them code goes on.
+    for (const auto& [text, byte] : {std::pair("1 // x", 6), std::pair("/* x */ 1", 3), std::pair("/* x", 4), std::pair("\"see x here\"", 5),
+                                     std::pair("\"see x", 5), std::pair("1; // x\n2", 6)})
+        EXPECT_TRUE(contains(at(text, static_cast<size_t>(byte)), "\"found\":null")) << text << answer;
+    EXPECT_TRUE(contains(at("/* x */ x", 9), "\"kind\":\"variable\"")) << answer;
+    EXPECT_TRUE(contains(at("// x\nx", 6), "\"kind\":\"variable\"")) << answer;
+}
+
+TEST_F(Session, StructsHaveTheirFields) {
+    ASSERT_EQ(eval("struct Point { x: f32, y: f32 } struct Box<T: any> { at: Point, what: T } struct Two { first: Point, second: Point }\n"
+                   "fn norm(p: Point) -> f32 { return p.x * p.x + p.y * p.y; } fn swap(b: Box<f32>) -> Point { return Point(b.at.y, b.at.x); }"),
+              TEGULA_OK)
+        << said;
+    EXPECT_EQ(shown("let p = Point(3.0, y = 4.0); p"), "Point(x = 3, y = 4)");
+    EXPECT_TRUE(contains(answer, "\"names\":[\"x\",\"y\"]") && contains(answer, "\"type\":\"Point\"")) << answer;
+    EXPECT_EQ(shown("p.x + p.y"), "7");
+    EXPECT_EQ(shown("norm(p)"), "25");
+    EXPECT_EQ(shown("let b = Box(p, 0.5); (b.at.x, b.what, swap(b).x)"), "(3, 0.5, 4)");
+    EXPECT_EQ(shown("let many = (p, Two(p, p)); (many.0.y, many.1.second.x, norm(many.1.first))"), "(4, 3, 25)");
+    EXPECT_EQ(shown("let (px, py) = p; px - py"), "-1");
+    EXPECT_EQ(shown("let t = Box(p, arange<f32>[5]()); t.what[2] + t.what"), "[2  3  4  5  6]");
+    // A field is what it was made of: a launch writes into it.
+    EXPECT_EQ(shown("kernel fill(out z: tensor<f32>[N]) grid [N] { z[program_id(0)] = 7.0; } fill(t.what); t.what"), "[7  7  7  7  7]");
+    for (const char* wrong : {"p.z", "p.0", "b.at.z", "many.2", "t.what.x", "p[0]"}) EXPECT_EQ(eval(wrong), TEGULA_E_SOURCE) << wrong;
+    EXPECT_TRUE(ask("complete", "b.at.", 5) == TEGULA_OK && contains(answer, "{\"text\":\"x\",\"kind\":\"field\",\"type\":\"f32\"")) << answer;
+    EXPECT_TRUE(ask("type", "(p.x, b.at)") == TEGULA_OK && contains(answer, "\"type\":\"(f32, Point)\"")) << answer;
+    // Values keep the struct that they were made with, copies of them too.
+    EXPECT_EQ(shown("struct Point { x: f32, y: f32, z: f32 } fn norm(p: Point) -> f32 { return p.z; } "
+                    "fn swap(b: Box<f32>) -> Point { return b.at; } p.y"),
+              "4");
+    EXPECT_EQ(shown("let q = (p, 1); let r = q.0; r.x"), "3");
+    EXPECT_EQ(eval("norm(p)"), TEGULA_E_SOURCE);
+    EXPECT_EQ(shown("norm(Point(1.0, 2.0, 8.0))"), "8");
+    ASSERT_EQ(ask("undo"), TEGULA_OK);
+    ASSERT_EQ(ask("reset"), TEGULA_OK);
+}
+
+TEST_F(Session, StatementsReturnNothing) {
+    for (const char* text : {"return 5;", "return 5", "let x = 1; return x + 1;", "if true { return 7; }", "test \"t\" { return 3; }",
+                             "for i in 0 .. 3 { return i; }"}) {
+        EXPECT_EQ(eval(text), TEGULA_E_SOURCE) << text;
+        EXPECT_TRUE(contains(said, "T0227") && contains(said, "host statements cannot return a value")) << said;
+    }
+    EXPECT_EQ(shown("var n = 1; if n == 1 { return; } n = 2;"), "");
+    EXPECT_EQ(shown("n"), "1");
 }
 
 TEST_F(Session, TypeRunsNothing) {
@@ -561,6 +612,78 @@ TEST_F(Session, PrintsProgressAndCancel) {
     EXPECT_EQ(eval("1"), TEGULA_E_CANCELLED);
     tegula_cancel(engine.get(), 0);
     EXPECT_EQ(eval("1"), TEGULA_OK);
+}
+
+/// Milliseconds that a thread has computed: other programs do not count.
+double computed(clockid_t clock) {
+    timespec now{};
+    ::clock_gettime(clock, &now);
+    return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
+}
+
+TEST_F(Session, InterruptsAreHeardWhileATextIsReadAndChecked) {
+    // Each text takes some tenths of a second, most of them in one phase. Whenever the flag is set, little is computed from then on.
+    const auto many = [](const char* before, auto&& one, const char* behind) {
+        std::string out = before;
+        for (int i = 0; out.size() < 1'200'000; ++i) out += one(std::to_string(i));
+        return out + behind;
+    };
+    const std::pair<const char*, std::string> texts[] = {
+        {"kernels", many(
+                        "",
+                        [](const std::string& i) {
+                            return "kernel k" + i + "(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [N] { y[0] = x[0] * " + i + ".0; }\n";
+                        },
+                        "")},
+        {"structs", many(
+                        "", [](const std::string& i) { return "struct s" + i + " { a: f32, b: i32 }\n"; }, "")},
+        {"constants", many(
+                          "", [](const std::string& i) { return "const c" + i + " = " + i + " * 3 + 1;\n"; }, "")},
+        {"a body", many(
+                       "fn f() -> int { var x = 0;", [](const std::string& i) { return "if x == " + i + " { x = x + 1; }\n"; }, " return x; } f()")},
+        {"statements", many(
+                           "", [](const std::string& i) { return "let v" + i + " = " + i + " * 3 + 1;\n"; }, "")},
+        {"a sum", many(
+                      "let s = 0", [](const std::string&) { return " + 1"; }, ";")},
+        {"a tuple", many(
+                        "let s = (0", [](const std::string&) { return ", 1"; }, ");")},
+        {"angles", many(
+                       "", [](const std::string&) { return "a<"; }, "")},
+        {"unknown names", many(
+                              "", [](const std::string& i) { return "fn f" + i + "(x: f32) -> f32 { return g" + i + "(x); }\n"; }, "")},
+        {"noise", many(
+                      "", [](const std::string&) { return "# $ ` ? \n"; }, "")},
+    };
+    ASSERT_EQ(eval("let kept = 3;"), TEGULA_OK);
+    clockid_t clock{};
+    ASSERT_EQ(::pthread_getcpuclockid(::pthread_self(), &clock), 0);
+    const double allowed = tegula::test::is_sanitized() ? 300 : 25;
+    for (const auto& [what, text] : texts) {
+        int heard = 0;
+        double worst = 0;
+        for (const double after : {4.0, 60.0, 130.0}) {
+            std::atomic<double> at{-1};
+            std::atomic<bool> over{false};
+            const double begin = computed(clock);
+            std::jthread other([&, after = tegula::test::is_sanitized() ? 8 * after : after] {
+                while (!over && computed(clock) - begin < after) std::this_thread::sleep_for(std::chrono::microseconds(300));
+                if (over) return;
+                at = computed(clock);
+                tegula_cancel(session.get(), 1);
+            });
+            const tegula_status status = eval(text);
+            over = true;
+            other.join();
+            tegula_cancel(session.get(), 0);
+            if (status != TEGULA_E_CANCELLED) continue;
+            ++heard;
+            worst = std::max(worst, computed(clock) - at.load());
+        }
+        std::printf("%s: heard %d times, at most %.1f ms later\n", what, heard, worst);
+        EXPECT_TRUE(heard > 0) << what;
+        EXPECT_LT(worst, allowed) << what;
+    }
+    EXPECT_EQ(shown("kept"), "3");
 }
 
 TEST_F(Session, ThreadsAndRelease) {
