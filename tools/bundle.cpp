@@ -46,8 +46,7 @@ std::string absolute(const std::string& path) {
 }  // namespace
 
 int leave_bundle(const std::vector<std::string>& words, const Options& o, const std::string& said) {
-    const char* folder = std::getenv("TMPDIR");
-    std::string directory = std::string(folder && *folder ? folder : "/tmp") + "/tegula-error-XXXXXX", error;
+    std::string directory = temporary_path("tegula-error-XXXXXX"), error;
     if (!::mkdtemp(directory.data())) return internal;
     const auto put = [&](const std::string& name, const std::string& text) { return write_file(directory + "/" + name, text, error); };
     std::vector<std::string> sources = o.files;

@@ -40,7 +40,7 @@ std::optional<std::string> read_file(const std::string& path, uint64_t limit, st
 
 namespace {
 
-bool write_all(int fd, const std::string& data) {
+bool write_all(int fd, std::string_view data) {
     for (size_t at = 0; at < data.size();) {
         const ssize_t n = ::write(fd, data.data() + at, data.size() - at);
         if (n < 0 && errno == EINTR) continue;
@@ -98,6 +98,21 @@ bool write_file(const std::string& path, const std::string& data, std::string& e
     done(false);
     ::unlink(part.c_str());
     return false;
+}
+
+std::string temporary_path(std::string_view name) {
+    const char* folder = std::getenv("TMPDIR");
+    return std::string(folder && *folder ? folder : "/tmp") + "/" + std::string(name);
+}
+
+Temporary::Temporary(std::string_view bytes, std::string_view suffix) : path_(temporary_path("tegula-XXXXXX" + std::string(suffix))) {
+    const Descriptor file{::mkstemps(path_.data(), static_cast<int>(suffix.size()))};
+    if (file.fd < 0 || !write_all(file.fd, bytes)) error_ = path_ + ": " + std::strerror(errno);
+    if (file.fd < 0) path_.clear();
+}
+
+Temporary::~Temporary() {
+    if (!path_.empty()) ::unlink(path_.c_str());
 }
 
 }  // namespace tegula_tool

@@ -27,4 +27,21 @@ std::optional<std::string> read_file(const std::string& path, uint64_t limit, st
 /// stream, is no file: an error that says what to write instead.
 bool write_file(const std::string& path, const std::string& data, std::string& error);
 
+/// The path of a temporary file or folder in $TMPDIR or /tmp. `name` has the six X that mkstemps and mkdtemp make a free name of.
+std::string temporary_path(std::string_view name);
+
+/// A file that only this user can read, gone when the object is.
+class Temporary {
+public:
+    explicit Temporary(std::string_view bytes, std::string_view suffix = {});
+    ~Temporary();
+    Temporary(const Temporary&) = delete;
+    Temporary& operator=(const Temporary&) = delete;
+    const std::string& path() const { return path_; }
+    const std::string& error() const { return error_; }  ///< empty: it holds the bytes
+
+private:
+    std::string path_, error_;
+};
+
 }  // namespace tegula_tool

@@ -17,47 +17,12 @@ extern char** environ;
 
 namespace tegula_tool {
 
-namespace {
-
-/// A file that only this user can read, gone when the object is.
-class PrivateFile {
-public:
-    explicit PrivateFile(const std::string& bytes) {
-        const char* folder = std::getenv("TMPDIR");
-        path_ = std::string(folder && *folder ? folder : "/tmp") + "/tegula_XXXXXX";
-        const int fd = ::mkstemp(path_.data());
-        if (fd < 0) {
-            error_ = path_ + ": " + std::strerror(errno);
-            path_.clear();
-            return;
-        }
-        for (size_t at = 0; at < bytes.size() && error_.empty();) {
-            const ssize_t n = ::write(fd, bytes.data() + at, bytes.size() - at);
-            if (n < 0 && errno != EINTR) error_ = path_ + ": " + std::strerror(errno);
-            at += n > 0 ? static_cast<size_t>(n) : 0;
-        }
-        ::close(fd);
-    }
-    ~PrivateFile() {
-        if (!path_.empty()) ::unlink(path_.c_str());
-    }
-    PrivateFile(const PrivateFile&) = delete;
-    PrivateFile& operator=(const PrivateFile&) = delete;
-    const std::string& path() const { return path_; }
-    const std::string& error() const { return error_; }
-
-private:
-    std::string path_, error_;
-};
-
-}  // namespace
-
 std::optional<std::string> disassembly(const std::string& cubin, bool lines, Exit& code, std::string& error) {
     const auto failed = [&](Exit what, const std::string& why) {
         code = what, error = why;
         return std::nullopt;
     };
-    const PrivateFile file(cubin);
+    const Temporary file(cubin);
     if (!file.error().empty()) return failed(io, file.error());
     std::string path = file.path();
     char name[] = "nvdisasm", code_only[] = "--print-code", with_lines[] = "--print-line-info-inline";

@@ -5,6 +5,7 @@
 
 #include "../../tools/edit/clusters.h"
 #include "../../tools/edit/editor.h"
+#include "../../tools/outside.h"
 
 namespace tegula_tool::edit {
 
@@ -41,6 +42,7 @@ struct ToyClient : Client {
             if (word.starts_with(text.substr(out.begin, at - out.begin))) out.candidates.push_back({word, "word", "what " + word + " does"});
         return out;
     }
+    std::string edit_outside(std::string& text) override { return tegula_tool::edit_outside(text); }
     std::string hint(std::string_view text, size_t) override { return text.ends_with("scaled(") ? "x, s, out y" : ""; }
     Completeness is_complete(std::string_view text) override {
         const auto open = static_cast<size_t>(std::ranges::count_if(text, [](char c) { return c == '{' || c == '('; }));

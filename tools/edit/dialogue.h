@@ -21,6 +21,7 @@ public:
 
     /// A new input: empty, or the next one of a transcript that was pasted.
     void begin(std::string prompt);
+    void set_prompt(std::string prompt) { prompt_ = std::move(prompt); }
     Action press(const Press& press);
     View view(size_t width, size_t height);
     /// The input as it stays on the screen.

@@ -105,7 +105,7 @@ void Editor::State::act(Action action, RawTerminal& terminal) {
         put(painter.leave());
         restore_terminal();
         std::string text = dialogue.text();
-        const std::string why = edit_outside(text);
+        const std::string why = client.edit_outside(text);
         terminal.enter();
         if (why.empty())
             dialogue.take(text);
@@ -150,13 +150,21 @@ Line Editor::State::edit(const std::string& prompt) {
         }
         std::string bytes;
         Events events;
-        const bool more = terminal.wait(decoder.waits() ? kEscapeWait : -1, bytes, events);
+        const int idle_after = decoder.waits() ? -1 : client.idle_after();
+        const bool more = terminal.wait(decoder.waits() ? kEscapeWait : idle_after, bytes, events);
         if (events.stopped) act(Action::suspend, terminal), show();
         if (events.continued) terminal.enter_again(), resize(true);  // stopped by a signal that nobody can see
         if (events.resized) resize(false);
         if (!more) {  // the terminal has gone
             put(painter.leave());
             return {};
+        }
+        if (bytes.empty() && idle_after >= 0 && client.is_due()) {
+            put(painter.erase());
+            restore_terminal();
+            dialogue.set_prompt(client.idle());
+            terminal.enter();
+            resize(true);
         }
         if (bytes.empty() && decoder.waits() && !events.resized && !events.continued && !events.stopped) decoder.settle(presses);
         decoder.feed(bytes, presses);

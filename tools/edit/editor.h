@@ -32,7 +32,7 @@ struct Completeness {
     size_t indent = 0;     ///< of the next line, in columns
 };
 
-/// What the text means. Every function is called between a key and the screen: a few milliseconds at most. They never throw.
+/// What the text means. Every function but the last two is called between a key and the screen: a few milliseconds at most. They never throw.
 class Client {
 public:
     virtual ~Client() = default;
@@ -42,6 +42,13 @@ public:
     /// Shown in grey behind the end of the text, e.g. the signature of the function whose arguments are being typed.
     virtual std::string hint(std::string_view text, size_t at) { return (void)text, (void)at, std::string(); }
     virtual Completeness is_complete(std::string_view text) { return (void)text, Completeness{}; }
+    /// After so many milliseconds without a key `is_due` is asked; negative: never. It tells whether something else is to be done first.
+    virtual int idle_after() { return -1; }
+    virtual bool is_due() { return false; }
+    /// Does that, with the terminal as it was found and nothing of the text on it; the prompt from then on. Then the text is shown again as it was.
+    virtual std::string idle() { return {}; }
+    /// Has the text edited by another program, which has the terminal meanwhile; an error message, or empty.
+    virtual std::string edit_outside(std::string& text) { return (void)text, "there is no other editor"; }
 };
 
 struct Options {

@@ -4,9 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -170,54 +168,6 @@ void stop_process() {
     ::kill(0, SIGTSTP);
     ::sigaction(SIGTSTP, &stops, nullptr);
     ::sigaction(SIGCONT, &goes_on, nullptr);
-}
-
-std::string edit_outside(std::string& text) {
-    const char* folder = std::getenv("TMPDIR");
-    std::string path = std::string(folder && *folder ? folder : "/tmp") + "/tegula-XXXXXX.tile";
-    const int fd = ::mkstemps(path.data(), 5);
-    if (fd < 0) return path + ": " + error_text(errno);
-    const bool written = write_all(fd, text + "\n");
-    ::close(fd);
-    std::string why = written ? "" : path + ": " + error_text(errno);
-    if (written) {
-        const char* const words[] = {"sh", "-c", "${VISUAL:-${EDITOR:-vi}} \"$1\"", "sh", path.c_str(), nullptr};
-        struct sigaction ignored {
-        }, interrupt{}, quit{};
-        ignored.sa_handler = SIG_IGN;
-        posix_spawnattr_t attributes;
-        ::posix_spawnattr_init(&attributes);
-        sigset_t usual;
-        ::sigemptyset(&usual);
-        for (const int signal : {SIGINT, SIGQUIT, SIGTSTP, SIGWINCH, SIGCONT}) ::sigaddset(&usual, signal);
-        ::posix_spawnattr_setsigdefault(&attributes, &usual);
-        ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-        ::sigaction(SIGINT, &ignored, &interrupt);
-        ::sigaction(SIGQUIT, &ignored, &quit);
-        pid_t child = 0;
-        int status = 0;
-        const int failed = ::posix_spawn(&child, "/bin/sh", nullptr, &attributes, const_cast<char* const*>(words), environ);
-        if (failed) why = "sh: " + error_text(failed);
-        while (!failed && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-        }
-        ::posix_spawnattr_destroy(&attributes);
-        ::sigaction(SIGINT, &interrupt, nullptr);
-        ::sigaction(SIGQUIT, &quit, nullptr);
-        if (!failed && status != 0) why = "the editor failed; the text is as it was";
-    }
-    std::string read_back;
-    const int back = why.empty() ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
-    char block[4096];
-    for (ssize_t got = 0; back >= 0 && (got = ::read(back, block, sizeof block)) > 0;) read_back.append(block, static_cast<size_t>(got));
-    if (back >= 0) {
-        ::close(back);
-        while (read_back.ends_with('\n')) read_back.pop_back();
-        text = std::move(read_back);
-    } else if (why.empty()) {
-        why = path + ": " + error_text(errno);
-    }
-    ::unlink(path.c_str());
-    return why;
 }
 
 }  // namespace tegula_tool::edit

@@ -36,7 +36,5 @@ struct Size {
 Size size_of(int fd);
 /// Stops the process as Ctrl-Z does elsewhere; returns when it goes on.
 void stop_process();
-/// Gives the text to $VISUAL, $EDITOR or vi and reads it back; an error message, or empty.
-std::string edit_outside(std::string& text);
 
 }  // namespace tegula_tool::edit
