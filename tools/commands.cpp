@@ -89,6 +89,8 @@ const Flag kFlags[] = {
     {"repl", "interactive", 'i', "", Takes::text, "", &Options::interactive, "go on with what is typed after files and -e"},
     {"repl", "isolate", 0, "", Takes::text, "", &Options::isolate,
      "evaluate in a process of its own, the default with --machine cuda: native code that crashes loses no variable"},
+    {"repl", "untrusted", 0, "", Takes::text, "", &Options::untrusted,
+     "files and pipes are somebody else's: --isolate and --confine-loads, and no commands in them"},
     {"repl", "init", 0, "FILE", Takes::file, "none", &Options::init,
      "evaluated first, or none; where a person types, default: tegula/init.tile in XDG_CONFIG_HOME or ~/.config"},
     {"repl", "no-history", 0, "", Takes::text, "", &Options::no_history, "neither read nor write the file of what was typed before"},

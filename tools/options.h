@@ -47,7 +47,8 @@ struct Options {
     // repl
     std::vector<std::string> texts;
     std::string init;  ///< none: no file; empty: the usual one
-    bool interactive = false, no_history = false, plain = false, isolate = false, shell_commands = false, keep_going = false;
+    bool interactive = false, no_history = false, plain = false, isolate = false, untrusted = false, shell_commands = false, keep_going = false;
+    bool confined() const { return confine_loads || untrusted; }
 };
 
 /// Where a value goes. A flag of a `bool` takes no value; lists take one each time.

@@ -47,7 +47,7 @@ void on_alarm(int) {
 /// load_npy and load_safetensors of host statements.
 tegula_blob* load_array(void* options, const char* path, const char* name, tegula_tensor* tensor, char* error, size_t capacity) {
     std::string why;
-    auto array = read_array(path, name ? name : "", why, static_cast<const Options*>(options)->confine_loads ? Access::confined : Access::source);
+    auto array = read_array(path, name ? name : "", why, static_cast<const Options*>(options)->confined() ? Access::confined : Access::source);
     if (!array) {
         std::snprintf(error, capacity, "%s", why.c_str());
         return nullptr;
@@ -112,7 +112,7 @@ Session::Session(const Options& o) : options(o), colour_(wants_colour(o.colour, 
         if (level == TEGULA_LOG_LAUNCH) std::snprintf(g_launched, sizeof g_launched, "%s", text);
     };
     if (!o.import_root.empty()) engine_options.import_root = o.import_root.c_str();
-    engine_options.confine_loads = o.confine_loads;
+    engine_options.confine_loads = o.confined();
     engine = tegula::Engine::create(engine_options).value();
     g_engine.store(engine.c());
     struct sigaction action {};

@@ -99,6 +99,36 @@ def hostile():
         expect(run.returncode == 0 and json.loads(run.stdout.splitlines()[-1])["event"] == "done", f"the request {line!r}: {run.stdout[-200:]!r}")
 
 
+def untrusted():
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("commands.tile", "let x = 1;\n:save stolen.tile\n"), ("loads.tile", "let x = load_npy(\"/etc/hostname\");\n"), ("good.tile", "fn two() -> int { return 2; }\n")):
+            open(os.path.join(folder, name), "w").write(text)
+        run = repl("", "--untrusted", "commands.tile", cwd=folder)
+        expect(run.returncode == 1, f"a command in a file that is not trusted is no command: {run.stderr!r}")
+        for text in (":save stolen.tile\n", "tegula[1]> :save stolen.tile\n", " :save stolen.tile\n", "?two\n"):
+            run = repl("1 + 1\n" + text, "--untrusted", cwd=folder)
+            expect(run.returncode == 2 and b"--untrusted" in run.stderr, f"nor one of a pipe, {text!r}: {run.stderr!r}")
+        expect(not os.path.exists(os.path.join(folder, "stolen.tile")), "nothing was written")
+        run = repl("", "--untrusted", "loads.tile", cwd=folder)
+        expect(run.returncode != 0 and b"loads are confined" in run.stderr, f"arrays are read below the file only: {run.stderr!r}")
+        run = repl("", "--untrusted", "good.tile", "-e", ":machine interp", "-e", "two() + 3", cwd=folder)
+        expect(run.returncode == 0 and run.stdout.endswith(b"5\n"), f"what is trusted has commands: {run.stdout!r} {run.stderr!r}")
+        expect(repl("1\n", "--untrusted", "--shell").returncode == 2, "--untrusted with --shell")
+
+
+def offers():
+    server = Server()
+    server.ask(1, op="eval", text="kernel banked(out y: tensor<f32>[1]) grid [1] { y[0] = 1.0; } type bitten = float<3, 2>;")
+
+    def offered(text):
+        return [c["text"] for c in server.ask(2, op="complete", text=text, pos=len(text))["result"]["candidates"]]
+
+    for text, has, lacks in ((":viz ", "banks", "banked"), (":viz b", "bits", "banked"), (":viz layout ", "banked", "banks"), (":viz layout b", "bitten", "bits"), (":viz banks banked @sm_9", "@sm_90a", "banked"),
+                             (":ir ", "banked", "final"), (":ir banked ", "final", "banked"), (":cuda banked @", "@sm_80", "banked")):
+        found = offered(text)
+        expect(has in found and lacks not in found, f"Tab behind {text!r}: {found}")
+
+
 SPIN = "kernel spin(n: i64, out z: tensor<f32>[N]) grid [1] { var i = 0; while i < n { i = i + 1; } z[0] = 1.0; }"
 KERNELS = "".join(f"kernel k{i}(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [N] {{ y[program_id(0)] = x[program_id(0)] * {i}.0; }}\n" for i in range(40000))
 
@@ -257,7 +287,7 @@ def timed(fn):
     return time.monotonic() - began
 
 
-for part in (exit_codes, hostile, interrupts, dying_workers, on_terminal, times):
+for part in (exit_codes, hostile, untrusted, offers, interrupts, dying_workers, on_terminal, times):
     if len(sys.argv) < 3 or part.__name__ in sys.argv[2:]:
         part()
 print(f"{failures} failures")

@@ -65,4 +65,29 @@ with tempfile.TemporaryDirectory() as home:
     t.sees(r"\n21\ntegula\[3\]>$")
     t.keys(":quit\r")
     assert t.ends() == 0
+
+    # A file that is watched is loaded while the prompt waits, and what is being typed stays.
+    watched = os.path.join(home, "watched.tile")
+    for flags in ((), ("--isolate",)):
+        open(watched, "w").write("fn watched() -> f32 { return 1.0; }\n")
+        t = console(home, *flags)
+        t.shows("tegula[1]>")
+        t.keys(f":watch {watched}\r")
+        t.shows("tegula[2]>")
+        t.keys("watched(\r) + 1.0\x1b[D")
+        t.shows(["tegula[2]> watched(", "      ...> ) + 1.0"], (1, 17))
+        time.sleep(0.02)
+        open(watched, "w").write("fn watched() -> f32 { return 41.0; }\n")
+        t.sees(r"watched\.tile has changed\nfn watched replaced \(input 1\)\ntegula\[3\]> watched\(\n +\.\.\.> \) \+ 1\.0$")
+        t.keys("\x1b[C\r")
+        t.sees(r"\n42(  f32)?\ntegula\[4\]>$")
+        open(watched, "w").write("while true { }\n")  # which an interrupt ends, as any input
+        t.sees(r"watched\.tile has changed$")
+        time.sleep(0.3)
+        t.keys("\x03")
+        t.sees(r"T0915(.|\n)*tegula\[5\]>$")
+        t.keys("watched()\r")
+        t.sees(r"\n41  f32\ntegula\[6\]>$")
+        t.keys("\x04")
+        assert t.ends() == 0
 print("as a person sees it")

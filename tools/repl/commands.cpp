@@ -6,13 +6,13 @@
 
 #include <algorithm>
 
+#include "tools/viz/viz.h"
+
 namespace tegula_tool::repl {
 
 namespace {
 
 constexpr const char* kArchs = "@cpu @sm_75 @sm_80 @sm_86 @sm_89 @sm_90a @sm_100a @sm_120a";
-
-constexpr const char* kPictures = "layout bits format fragment place banks sectors convert pipeline smem resources roofline grid tune source";
 
 /// Of commands that begin alike the first one is meant by their common beginning.
 const Command kCommands[] = {
@@ -43,11 +43,12 @@ const Command kCommands[] = {
     {"explain", "K [-s N=V] [@ARCH] or CODE", Operands::kernel, kArchs,
      "what became of each product and access of a kernel, and why; or what a code such as T0401 means", explain, false},
     {"resources", "K [-s N=V] [@ARCH]", Operands::kernel, kArchs, "registers, memory and spills", show_resources, false},
-    {"viz", "KIND [K|T[M, N] @ L] [-s N=V] [@ARCH] [FILE.svg]", Operands::kernel, kPictures,
+    {"viz", "KIND [K|T[M, N] @ L] [-s N=V] [@ARCH] [FILE.svg]", Operands::picture, kArchs,
      "a picture of a kernel or a type (`tegula viz --help` says of which kinds), as text or into a file (.svg, .html, .json)", draw, false},
     {"load", "FILE", Operands::file, "", "evaluates a file as one input", load_file, true},
     {"reload", "", Operands::none, "", "evaluates all files again that were loaded", reload_files, true},
-    {"watch", "FILE", Operands::file, "", "loads a file, now and before every input that finds it changed", watch_file, true},
+    {"watch", "FILE", Operands::file, "", "loads a file, now and whenever it has changed: while the prompt waits, or before the next input",
+     watch_file, true},
     {"save", "FILE", Operands::file, "", "writes the items of the session as a file that checks", save_file, false},
     {"import", "[N =] FILE[#NAME] [as T[M, N] [@ L]]", Operands::file, "",
      "an array of a .npy, .npz or .safetensors file becomes a variable; `as` takes its bytes for the storage of such a tensor", import_array, true},
@@ -200,9 +201,19 @@ Json complete_command(Core& core, const std::string& text, size_t at) {
         if (name.starts_with(typed)) found.push_back(candidate(std::string(name), kind, "", ""));
     };
     if (command->takes == Operands::file || command->takes == Operands::folder) found = files_like(typed, command->takes == Operands::folder);
-    if (command->takes == Operands::kernel)
-        for (const std::string& name : core.names("kernel")) offer(name, "kernel");
     if (command->takes == Operands::item) return nullptr;
+    // A kernel, or the kind of a picture, stands first; behind the kind that of which the picture is.
+    const size_t operand = words_in(std::string_view(text).substr(colon, begin - colon)).size() - 1;
+    const bool kernel = command->takes == Operands::kernel, picture = command->takes == Operands::picture;
+    const auto offer_all = [&](const char* kind) {
+        for (const std::string& name : core.names(kind)) offer(name, kind);
+    };
+    if (picture && operand == 0)
+        for (const viz::Kind& kind : viz::kinds())
+            if (kind.name.starts_with(typed)) found.push_back(candidate(std::string(kind.name), "picture", "", kind.help));
+    if ((kernel && operand == 0) || (picture && operand == 1)) offer_all("kernel");
+    if (picture && operand == 1) offer_all("type");
+    if ((kernel || picture) && operand == 0 && !found.empty()) return {{"schema", 1}, {"begin", begin}, {"end", end}, {"candidates", found}};
     if (command->name == "help")
         for (const Command& c : kCommands) offer(c.name, "command");
     for (const std::string_view name : words_of(command->words)) offer(name, "option");

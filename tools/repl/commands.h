@@ -8,7 +8,7 @@
 namespace tegula_tool::repl {
 
 /// What a command is given, for completion and for knowing where a text goes on in a further line.
-enum class Operands : uint8_t { none, expression, kernel, item, file, folder, words, text };
+enum class Operands : uint8_t { none, expression, kernel, picture, item, file, folder, words, text };
 
 struct Command {
     std::string_view name, operands;

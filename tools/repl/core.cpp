@@ -17,13 +17,12 @@ namespace {
 
 constexpr const char* kStatus[] = {"ok", "failed", "cancelled"};
 
-/// When a file was changed, in nanoseconds; -1: there is none.
+}  // namespace
+
 int64_t changed_at(const std::string& path) {
     struct stat info {};
     return ::stat(path.c_str(), &info) == 0 ? info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec : -1;
 }
-
-}  // namespace
 
 int64_t now() { return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -46,9 +45,9 @@ void Core::interrupt() {
     tool_.engine.cancel();
 }
 
-void Core::event(const Json& event) {
+void Core::event(Json event) {
     const std::lock_guard lock(hear_mutex_);
-    if (hear_) (*hear_)(event);
+    if (hear_) (*hear_)(std::move(event));
 }
 
 void Core::say(const std::string& text) {
@@ -56,15 +55,19 @@ void Core::say(const std::string& text) {
 }
 
 int Core::fail(Exit code, const std::string& message) {
-    const Json d = {{"schema", 1},           {"level", "error"},       {"code", ""},
+    last_ = Json::array();
+    report("error", message);
+    return code;
+}
+
+void Core::report(const std::string& level, const std::string& message) {
+    const Json d = {{"schema", 1},           {"level", level},         {"code", ""},
                     {"message", message},    {"spans", Json::array()}, {"notes", Json::array()},
                     {"fixes", Json::array()}};
-    last_ = Json::array({d});
+    last_.push_back(d);
     const bool colour = style().colour;
-    event({{"event", "diagnostic"},
-           {"diagnostic", d},
-           {"text", std::string(colour ? "\033[1;31m" : "") + "error" + (colour ? "\033[0m" : "") + ": " + visible(message, true) + "\n"}});
-    return code;
+    const char* begin = !colour ? "" : level == "error" ? "\033[1;31m" : "\033[1m";
+    event({{"event", "diagnostic"}, {"diagnostic", d}, {"text", begin + level + (colour ? "\033[0m" : "") + ": " + visible(message, true) + "\n"}});
 }
 
 int Core::show(const tegula::Diagnostics& diagnostics, tegula_status status) {
@@ -127,7 +130,7 @@ void Core::value(const Json& value, double seconds, const Style& style, const st
     if (seconds > 0) suffix = "  " + machine_name() + " " + decimal(seconds * 1e3, 3) + " ms";
     Json e = {{"event", "value"}, {"value", value}, {"text", value_block(value, style, suffix)}};
     if (!name.empty()) e["name"] = name;
-    event(e);
+    event(std::move(e));
 }
 
 int Core::evaluate(const std::string& text, const std::string& name) {
@@ -179,11 +182,11 @@ std::vector<std::string> Core::names(std::string_view kind) {
 
 int Core::load(const std::string& path) {
     std::string error;
+    if (const auto it = watched_.find(path); it != watched_.end()) it->second = changed_at(path);  // before it is read: later changes are seen
     const auto text = read_file(path, kMostFile, error);
     if (!text) return fail(io, error);
     const int code = evaluate(*text, path);
     if (code == ok && std::ranges::find(loaded_, path) == loaded_.end()) loaded_.push_back(path);
-    if (const auto it = watched_.find(path); it != watched_.end()) it->second = changed_at(path);
     return code;
 }
 
@@ -193,10 +196,21 @@ void Core::reload_changed() {
     for (auto& [path, time] : watched_) {
         const int64_t now = changed_at(path);
         if (now < 0 || now == time) continue;
-        time = now;
         say(path + " has changed");
-        load(path);
+        reloaded_.push_back({{"path", path}, {"good", load(path) == ok}});
     }
+}
+
+/// An input that is wrong may be a command whose colon is missing. Words that begin items are none.
+void Core::note_colon(std::string_view input) {
+    constexpr std::string_view kItems[] = {"type", "layout", "test", "bench", "import"};
+    const auto in_word = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+    std::string_view word = input.substr(std::min(input.find_first_not_of(" \t\n"), input.size()));
+    word = word.substr(0, static_cast<size_t>(std::ranges::find_if_not(word, in_word) - word.begin()));
+    if (word == "exit") word = "quit";
+    const bool is_name = std::ranges::any_of(commands(), [&](const Command& c) { return c.name == word; });
+    if (is_name && std::ranges::find(kItems, word) == std::end(kItems))
+        report("note", "commands begin with a colon: `:" + std::string(word) + "`; `:help` lists them");
 }
 
 Json Core::is_complete(const std::string& given) {
@@ -238,7 +252,10 @@ int Core::answer(const std::string& op, const Json& request) {
     if (op == "eval") {
         reload_changed();
         for (const std::string& input : inputs_of(text))
-            if (!is_blank(input) && code == ok) code = is_command(input) ? run_command(*this, input) : evaluate(input);
+            if (!is_blank(input) && code == ok) {
+                code = is_command(input) ? run_command(*this, input) : evaluate(input);
+                if (code == source && !is_command(input)) note_colon(input);
+            }
         return code;
     }
     if (at > text.size())
@@ -265,6 +282,7 @@ int Core::answer(const std::string& op, const Json& request) {
 Json Core::request(const Json& request, const Hear& hear) {
     hear_ = &hear;
     result_ = nullptr;
+    reloaded_ = Json::array();
     if (request.contains("width") && request["width"].is_number_unsigned()) width_ = std::clamp<size_t>(request["width"].get<size_t>(), 20, 1000);
     int code = ok;
     try {
@@ -274,8 +292,11 @@ Json Core::request(const Json& request, const Hear& hear) {
         code = fail(internal, std::string("internal error: ") + e.what());
     }
     Json done = {{"event", "done"}, {"status", kStatus[code == ok ? 0 : code == interrupted ? 2 : 1]}, {"code", code}, {"next", next_}};
-    if (!result_.is_null()) done["result"] = std::move(result_);
-    event(done);
+    if (!reloaded_.empty()) done["reloaded"] = std::move(reloaded_);
+    for (const auto& [path, time] : watched_) done["watched"].push_back({{"path", path}, {"changed", time}});
+    Json told = done;
+    if (!result_.is_null()) told["result"] = std::move(result_);
+    event(std::move(told));
     session_.cancel(false);
     tool_.engine.cancel(false);
     hear_ = nullptr;

@@ -12,13 +12,15 @@ namespace tegula_tool::repl {
 
 constexpr uint64_t kMostFile = uint64_t{16} << 20;  ///< bytes of a file that is loaded, as of every source file
 int64_t now();                                      ///< milliseconds of a clock that only goes on
+/// When a file was changed, in nanoseconds; -1: there is none.
+int64_t changed_at(const std::string& path);
 
-using Hear = std::function<void(const Json& event)>;
+using Hear = std::function<void(Json event)>;  // tokens of a long text are thousands of objects: they are handed on, not copied
 
 class Evaluator {
 public:
     virtual ~Evaluator() = default;
-    /// Answers by events, of which the last one is `done`; returns that. One at a time.
+    /// Answers by events, of which the last one is `done`; returns that without its `result`. One at a time.
     virtual Json request(const Json& request, const Hear& hear) = 0;
     /// Ends the request in progress. Signal handlers call it.
     virtual void interrupt() = 0;
@@ -44,7 +46,7 @@ public:
     tegula::RunOptions run_options();
     std::string machine_name();
     Style style() const;
-    void event(const Json& event);
+    void event(Json event);
     void say(const std::string& text);                                       ///< a command's own words, ended by a newline
     int fail(Exit code, const std::string& message);                         ///< a diagnostic of the console itself
     int show(const tegula::Diagnostics& diagnostics, tegula_status status);  ///< the exit code of the status
@@ -68,6 +70,8 @@ private:
     Json complete(const std::string& text, size_t at);
     Json is_complete(const std::string& text);
     void reload_changed();
+    void note_colon(std::string_view input);
+    void report(const std::string& level, const std::string& message);
     void hear_of(const char* text, size_t size);
 
     Session& tool_;
@@ -81,6 +85,7 @@ private:
     std::string machine_;  ///< that launches run on by themselves, once asked for
     std::vector<std::string> loaded_;
     std::map<std::string, int64_t> watched_;  ///< with the time of the last change
+    Json reloaded_;                           ///< files that the request in progress has found changed, and whether they are good
 };
 
 /// Is it blank?

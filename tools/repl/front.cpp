@@ -17,6 +17,7 @@
 #include "prompts.h"
 #include "serve.h"
 #include "tools/files.h"
+#include "tools/outside.h"
 #include "tools/terminal.h"
 
 namespace tegula_tool::repl {
@@ -132,6 +133,8 @@ int Front::evaluate(const std::string& text) {
     const Json done = evaluator_.request({{"op", "eval"}, {"text", text}, {"width", width}}, [this](const Json& event) { show(event); });
     g_running.store(nullptr);
     next_ = done.value("next", next_);
+    watched_.clear();
+    for (const Json& file : done.value("watched", Json::array())) watched_[file["path"]] = file["changed"];
     if (g_interrupted.load() && editor_) note_interrupt();
     return done.value("code", static_cast<int>(internal));
 }
@@ -145,7 +148,10 @@ int Front::run(const std::string& text) {
     }
     for (const std::string& input : inputs_of(text)) {
         int one = ok;
-        if (!is_blank(input) && !own(input, one)) one = evaluate(input);
+        if (is_command(input) && others_ && tool_.options.untrusted)
+            one = fail(usage, "with --untrusted commands are taken from the keyboard and -e alone: `" + input.substr(0, 60) + "`");
+        else if (!is_blank(input) && !own(input, one))
+            one = evaluate(input);
         if (code == ok) code = one;
         if (!going_on(one)) break;
     }
@@ -163,6 +169,7 @@ int Front::read(int fd, bool person) {
     if (person && !tool_.options.no_history) options.history = edit::default_history();
     edit::Editor editor(*this, options);
     editor_ = person ? &editor : nullptr;
+    others_ = !person;
     int code = ok;
     while (!quitting_) {
         if (const std::string note = person ? editor.take_note() : ""; !note.empty()) tool_.note(note);
@@ -177,7 +184,7 @@ int Front::read(int fd, bool person) {
         if (!person && !going_on(one)) break;
     }
     editor_ = nullptr;
-    transcript_ = false;
+    transcript_ = others_ = false;
     return person ? (std::ferror(stdout) ? static_cast<int>(io) : static_cast<int>(ok)) : code;
 }
 
@@ -186,9 +193,10 @@ int Front::run_file(const std::string& path) {
     std::string error;
     const auto text = read_file(path, kMostFile, error);
     if (!text) return fail(io, error);
-    bool typed = has_prompts(*text);
+    bool typed = !tool_.options.untrusted && has_prompts(*text);
     for (size_t at = 0; at < text->size() && !typed; at = std::min(text->find('\n', at), text->size() - 1) + 1)
-        typed = (*text)[at] == ':' && at + 1 < text->size() && (((*text)[at + 1] | 32) >= 'a' && ((*text)[at + 1] | 32) <= 'z');
+        typed = !tool_.options.untrusted && (*text)[at] == ':' && at + 1 < text->size() &&
+                (((*text)[at + 1] | 32) >= 'a' && ((*text)[at + 1] | 32) <= 'z');
     if (!typed) {
         const int code = evaluate(":load " + path);
         std::fflush(stdout);
@@ -240,34 +248,40 @@ int Front::edit_item(const std::string& name) {
     for (const Json& input : inputs.value("inputs", Json::array()))
         if (name.empty() || std::to_string(input["input"].get<uint64_t>()) == number) text = input["text"], found = true;
     if (!found) return fail(usage, "there is no item and no input `" + name + "`");
-    const char* folder = std::getenv("TMPDIR");
-    std::string path = std::string(folder && *folder ? folder : "/tmp") + "/tegula_XXXXXX.tile";
-    const Descriptor file{::mkstemps(path.data(), 5)};
-    if (file.fd < 0) return fail(io, path + ": " + system_error(errno));
-    std::string error;
-    const char* editor = std::getenv("VISUAL");
-    if (!editor || !*editor) editor = std::getenv("EDITOR");
-    int code = ok;
-    if (::write(file.fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-        code = fail(io, path + ": " + system_error(errno));
-    } else if (std::fflush(stdout); std::system((std::string(editor && *editor ? editor : "vi") + " " + path).c_str()) != 0) {
-        code = fail(run_failed, "the editor failed; nothing is evaluated");
-    } else if (const auto changed = read_file(path, kMostFile, error); !changed) {
-        code = fail(io, error);
-    } else if (*changed != text && !is_blank(*changed)) {
-        code = run(*changed);
-    }
-    ::unlink(path.c_str());
-    return code;
+    std::fflush(stdout);
+    std::string changed = text;
+    if (const std::string why = tegula_tool::edit_outside(changed); !why.empty()) return fail(run_failed, why);
+    return changed == text || is_blank(changed) ? static_cast<int>(ok) : run(changed);
 }
+
+int Front::idle_after() {
+    constexpr int kLook = 300;
+    return watched_.empty() ? -1 : kLook;
+}
+
+bool Front::is_due() {
+    return std::ranges::any_of(watched_, [](const auto& file) {
+        const int64_t now = changed_at(file.first);
+        return now >= 0 && now != file.second;
+    });
+}
+
+/// An input of nothing: files that have changed are loaded before every input.
+std::string Front::idle() {
+    evaluate({});
+    std::fflush(stdout);
+    return prompt_text(next_);
+}
+
+std::string Front::edit_outside(std::string& text) { return tegula_tool::edit_outside(text); }
 
 Json Front::ask(const char* op, std::string_view text, size_t at) {
     Json result;
-    evaluator_.request({{"op", op}, {"text", std::string(text)}, {"pos", at}}, [&](const Json& event) {
+    evaluator_.request({{"op", op}, {"text", std::string(text)}, {"pos", at}}, [&](Json event) {
         if (event["event"] == "done")
-            result = event.value("result", Json());
+            result = event.contains("result") ? std::move(event["result"]) : Json();
         else if (event["event"] == "diagnostic" && event["diagnostic"]["code"] == "" && event["diagnostic"]["level"] == "error")
-            later_.push_back(event);  // what the process of --isolate has come to
+            later_.push_back(std::move(event));  // what the process of --isolate has come to
     });
     return result;
 }
@@ -277,7 +291,7 @@ std::vector<edit::Span> Front::colours(std::string_view text) {
     if (!colour_ || is_command(text)) return out;
     const Json found = ask("tokens", text, text.size());
     if (!found.is_object()) return out;
-    for (const Json& token : found.value("tokens", Json::array())) {
+    for (const Json& token : found["tokens"]) {
         const edit::Colour colour = colour_of(token.value("kind", ""));
         if (colour != edit::Colour::plain) out.push_back({token["begin"], token["end"], colour});
     }
@@ -322,7 +336,7 @@ std::string Front::hint(std::string_view text, size_t at) {
         const Json found = ask("inspect", name, name.size());
         if (found.is_object() && found["found"].is_object()) hint_ = found["found"].value("type", "");
     }
-    return hint_.empty() ? "" : "  " + hint_;
+    return hint_;
 }
 
 edit::Completeness Front::is_complete(std::string_view text) {

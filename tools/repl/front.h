@@ -22,6 +22,10 @@ public:
     edit::Completion complete(std::string_view text, size_t at) override;
     std::string hint(std::string_view text, size_t at) override;
     edit::Completeness is_complete(std::string_view text) override;
+    std::string edit_outside(std::string& text) override;
+    int idle_after() override;
+    bool is_due() override;
+    std::string idle() override;
 
 private:
     int evaluate(const std::string& text);
@@ -40,12 +44,14 @@ private:
     const bool colour_, keeps_going_;
     edit::Editor* editor_ = nullptr;  ///< of the person
     bool json_ = false, quitting_ = false, transcript_ = false;
+    bool others_ = false;  ///< what is read is typed by nobody
     uint64_t next_ = 1;
     int64_t interrupted_at_ = 0;
     std::vector<Json> later_;  ///< events that came while the editor had the screen
     std::string hint_text_, hint_;
-    std::string seen_;  ///< of a script: the text that was incomplete last
-    int64_t open_ = 0;  ///< brackets that it leaves open; 0: that is not known
+    std::map<std::string, int64_t> watched_;  ///< files of :watch, and when they were changed last
+    std::string seen_;                        ///< of a script: the text that was incomplete last
+    int64_t open_ = 0;                        ///< brackets that it leaves open; 0: that is not known
 };
 
 }  // namespace tegula_tool::repl

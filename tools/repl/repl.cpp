@@ -46,7 +46,7 @@ std::vector<std::string> worker_words(const Options& o, bool colour) {
     if (o.checked) out.emplace_back("--checked");
     if (o.checked_native) out.emplace_back("--checked-native");
     if (o.trap_floats) out.emplace_back("--trap-floats");
-    if (o.confine_loads) out.emplace_back("--confine-loads");
+    if (o.confined()) out.emplace_back("--confine-loads");
     return out;
 }
 
@@ -84,7 +84,8 @@ int start_repl(Session& session) {
         return repl::serve(core);
     }
     const bool colour = wants_colour(o.colour, STDOUT_FILENO);
-    if (o.isolate || o.machine == "cuda") {
+    if (o.untrusted && o.shell_commands) return session.fail(usage, "--untrusted and --shell exclude one another");
+    if (o.isolate || o.untrusted || o.machine == "cuda") {
         repl::Worker worker(session, worker_words(o, colour), colour);
         return run_console(session, worker, colour);
     }

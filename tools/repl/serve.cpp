@@ -51,8 +51,8 @@ public:
     }
 
 private:
-    void write(const Json& event) {
-        const std::string line = line_of(event);
+    void write(Json event) {
+        const std::string line = line_of(std::move(event));
         const std::lock_guard lock(out_mutex_);
         for (size_t at = 0; at < line.size() && !lost_;) {
             const ssize_t n = ::write(STDOUT_FILENO, line.data() + at, line.size() - at);
@@ -63,10 +63,9 @@ private:
     }
     void answer(const Json& request) {
         const Json id = request.is_object() ? request.value("id", Json()) : Json();
-        core_.request(request, [&](const Json& event) {
-            Json with = event;
-            with["id"] = id;
-            write(with);
+        core_.request(request, [&](Json event) {
+            event["id"] = id;
+            write(std::move(event));
         });
     }
     bool next(Json& request) {
@@ -126,10 +125,9 @@ private:
 
 }  // namespace
 
-std::string line_of(const Json& event) {
-    Json with = event;
-    with["schema"] = 1;
-    return with.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string line_of(Json event) {
+    event["schema"] = 1;
+    return event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 int serve(Core& core) {

@@ -7,6 +7,6 @@ namespace tegula_tool::repl {
 int serve(Core& core);
 
 /// An event as a line.
-std::string line_of(const Json& event);
+std::string line_of(Json event);
 
 }  // namespace tegula_tool::repl

@@ -91,7 +91,7 @@ void Worker::interrupt() {
 void Worker::send(const Json& request, uint64_t id) {
     Json with = request;
     with["id"] = id;
-    outbox_ += line_of(with);
+    outbox_ += line_of(std::move(with));
 }
 
 bool Worker::pump(int milliseconds) {
@@ -136,6 +136,10 @@ void Worker::remember(const Json& request, const Json& done) {
     const std::string op = request.value("op", ""), text = request.value("text", "");
     const uint64_t next = done.value("next", next_);
     const bool good = done["code"] == ok;
+    for (const Json& file : done.value("reloaded", Json::array())) {  // before the input
+        const bool loaded = file["good"].get<bool>();
+        journal_.push_back({loaded ? ":load " + file["path"].get<std::string>() : std::string(), next_++, !loaded});
+    }
     std::string unheard;
     const Command* command = op == "eval" && is_command(text) ? find_command(command_word(text), unheard) : nullptr;
     if (good && (op == "reset" || (command && command->name == "reset"))) {
@@ -232,10 +236,17 @@ Json Worker::answer(const Json& request, const Hear& hear) {
             if (is_old(event, hear)) continue;
             event.erase("id");
             event.erase("schema");
-            hear(event);
-            if (event["event"] != "done") continue;
-            remember(request, event);
-            return event;
+            if (event["event"] != "done") {
+                hear(std::move(event));
+                continue;
+            }
+            Json result = event.contains("result") ? std::move(event["result"]) : Json();
+            event.erase("result");
+            const Json done = event;
+            remember(request, done);
+            if (!result.is_null()) event["result"] = std::move(result);
+            hear(std::move(event));
+            return done;
         }
         if (alive) continue;
         if (request.value("op", "") == "eval") journal_.push_back({{}, next_++, true});
@@ -249,9 +260,10 @@ Json Worker::answer(const Json& request, const Hear& hear) {
 Json Worker::request(const Json& request, const Hear& hear) {
     const std::string op = request.value("op", ""), text = request.value("text", "");
     const auto answered = [&](bool good, Json result) {
-        Json done = {{"event", "done"}, {"status", good ? "ok" : "failed"}, {"code", good ? ok : run_failed}, {"next", next_}};
-        if (!result.is_null()) done["result"] = std::move(result);
-        hear(done);
+        const Json done = {{"event", "done"}, {"status", good ? "ok" : "failed"}, {"code", good ? ok : run_failed}, {"next", next_}};
+        Json told = done;
+        if (!result.is_null()) told["result"] = std::move(result);
+        hear(std::move(told));
         return done;
     };
     if ((op == "is_complete" || op == "tokens") && !is_command(text)) {
