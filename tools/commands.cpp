@@ -62,22 +62,22 @@ const Flag kFlags[] = {
      "take longer"},
     {"tune", "jobs", 'j', "N", Takes::text, "", &Options::jobs, "choices compiled at a time; default: one per processor, at most 8"},
     {"tune", "seed", 0, "N", Takes::text, "", &Options::seed, "of the order in which choices are tried where no cost model has one"},
-    {"run test bench dump tune", "tuned", 0, "FILE", Takes::file, "off", &Options::tuned,
+    {"run test bench dump tune viz", "tuned", 0, "FILE", Takes::file, "off", &Options::tuned,
      "the file of measured choices, which launches follow and `tegula tune` adds to; off: none; default: TEGULA_TUNED, else tegula/tuned.json below "
      "XDG_DATA_HOME or ~/.local/share"},
     {"test bench bisect tune", "filter", 'f', "TEXT", Takes::text, "", &Options::filter, "only blocks whose name contains it"},
     {"dump", "emit", 'e', "STAGE", Takes::text,
      "tokens ast fmt json doc ir ir:final ir:after=PASS explain explain-json kernel-json ir:gpu ir:gpu:after=PASS cuda ptx ptx-lines cubin cubin-lines resources sass llvm "
-     "llvm-opt asm "
+     "llvm-opt llvm-lines asm asm-lines "
      "explain@cpu explain-json@cpu llvm@aarch64 llvm@armv8.6-a",
      &Options::emit,
      "of a file: tokens, ast, fmt, json, doc; of a kernel: ir (the default), ir:after=PASS, ir:final, explain, explain-json, kernel-json; for a GPU: "
      "ir:gpu, ir:gpu:after=PASS, cuda, ptx, ptx-lines (with .loc), cubin, cubin-lines, resources, sass (through nvdisasm), each (and explain, explain-json) also as STAGE@sm_80; for the "
-     "CPU: llvm, llvm-opt, asm, explain@cpu, explain-json@cpu, llvm@aarch64, llvm@armv8.6-a"},
+     "CPU: llvm, llvm-opt, llvm-lines, asm, asm-lines (with .loc), explain@cpu, explain-json@cpu, llvm@aarch64, llvm@armv8.6-a"},
     {"check", "format", 0, "FORM", Takes::word, "text gnu sarif", &Options::format,
      "text; gnu: a line each, FILE:LINE:COLUMN: error: .., on standard error; sarif: one document of SARIF 2.1.0 on standard output"},
     {"viz", "arch", 0, "ARCH", Takes::text, "sm_75 sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a", &Options::arch, "the GPU that kernels are shown for, default sm_90a"},
-    {"viz", "of", 0, "NAME", Takes::text, "", &Options::of, "which parameter of the kernel, or which operation by its line; default: all of them"},
+    {"viz", "of", 0, "NAME", Takes::text, "", &Options::of, "which parameter of the kernel, or which operation by its line; of tune the machine that measured, of source the panes: ir,cuda,ptx,sass,llvm,asm; default: all of them"},
     {"viz", "format", 0, "FORM", Takes::word, "text svg html json", &Options::form, "text, the default; svg; html; json, which the others are drawn from"},
     {"viz", "output", 'o', "FILE", Takes::file, "", &Options::out, "where to write it; its ending .svg, .html or .json gives the form where --format does not"},
     {"reduce bisect", "while", 0, "COMMAND", Takes::text, "", &Options::condition,

@@ -251,8 +251,9 @@ TEGULA_API tegula_status tegula_collect(tegula_prepared* prepared, void* stream,
  * each), "explain-json" (the same as data; share/tegula/schema/explanation.json), "json"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx",
  * "cubin", "resources" (JSON: registers, memory and spills), each (and "explain", "explain-json") as "KIND@ARCH" ("cuda@sm_80") or for sm_90a; for
  * the machine "cpu" "llvm", "llvm-opt", "asm", "explain@cpu", "explain-json@cpu". "ptx-lines", "cubin-lines": with the lines of the CUDA text, its
- * `#line` directives left out. Pictures are JSON (share/tegula/schema/picture.json; docs/viz.md lists the KINDs): of a kernel "picture:KIND",
- * "picture:KIND@ARCH", "picture:KIND@ARCH:WHAT" (a parameter, or an operation by its line), of a module "picture:KIND:TYPE", such as
+ * `#line` directives left out; "llvm-lines" (optimised), "asm-lines": with those of the source. Pictures are JSON
+ * (share/tegula/schema/picture.json; docs/viz.md lists the KINDs): of a kernel "picture:KIND", "picture:KIND@ARCH", "picture:KIND@ARCH:WHAT" (a
+ * parameter, or an operation by its line; of "tune" a machine, of "source" panes), of a module "picture:KIND:TYPE", such as
  * "picture:layout:u4[16, 32] @ tiled<8, 8>". None of these needs a GPU. */
 TEGULA_API tegula_status tegula_module_artifact(tegula_module* module, const char* kind, tegula_blob** blob, tegula_diags** diags);
 TEGULA_API tegula_status tegula_kernel_artifact(tegula_kernel* kernel, const char* kind, tegula_blob** blob, tegula_diags** diags);

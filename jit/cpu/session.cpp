@@ -201,6 +201,7 @@ Result<std::string> Compiler::text(const ir::Function& fn, const CompileOptions&
     Result<std::string> out;
     Unit unit = state_->unit(fn, options, out.error);
     if (!unit.module || (!unit.machine && kind != "llvm")) return out;
+    for (llvm::Function& f : *unit.module) f.removeFnAttr("frame-pointer");  // line tables bring it for call chains; launches do without
     if (kind != "llvm") optimise(*unit.module, *unit.machine, options.watch);
     std::string text = kind == "asm" ? emit_code(*unit.module, *unit.machine, true, options.watch) : module_text(*unit.module);
     if (!is_over(options.watch)) out.value = std::move(text);

@@ -28,13 +28,10 @@ PassOptions pass_options(const sema::Instance& instance, const std::vector<std::
     return options;
 }
 
-/// Does `tune` choose something, with what the host named?
-bool is_open(const ast::KernelItem& kernel, const sema::StaticValues& given) {
-    return std::any_of(kernel.tune.begin(), kernel.tune.end(), [&](const auto& c) { return given.find(c.name.text) == given.end(); });
-}
-
 bool is_cpu_artifact(std::string_view kind) {
-    return kind == "llvm" || kind == "llvm-opt" || kind == "asm" || kind == "llvm@aarch64" || kind == "llvm@armv8.6-a";
+    for (const std::string_view one : {"llvm", "llvm-opt", "llvm-lines", "asm", "asm-lines", "llvm@aarch64", "llvm@armv8.6-a"})
+        if (kind == one) return true;
+    return false;
 }
 
 bool is_compiled_artifact(std::string_view kind) {
@@ -128,7 +125,7 @@ std::shared_ptr<const Executable> Engine::compile_named(LoadedModule& module, st
     auto generics = sema::bind_static(*home, *kernel, given, home->types(), diags, true);
     if (!generics) return nullptr;
     const bool extents = std::any_of(given.begin(), given.end(), [&](const auto& value) { return generics->find(value.first) == generics->end(); });
-    auto exe = compile(*home, *kernel, *generics, disabled, diags, extents || is_open(*kernel, given) ? &given : nullptr);
+    auto exe = compile(*home, *kernel, *generics, disabled, diags, extents || leaves_choices(*kernel, given) ? &given : nullptr);
     if (exe) status = Status::ok;
     return exe;
 }
@@ -242,18 +239,19 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
         run_passes(*fresh->fn, options);
         return text;
     }
-    diags.report(Diag::no_such_artifact, {},
-                 {printable(kind),
-                  "ir, ir:after=PASS, ir:final, explain, explain-json, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, ptx-lines, cubin, cubin-lines, resources, "
-                  "llvm, "
-                  "llvm@aarch64, llvm@armv8.6-a, "
-                  "llvm-opt, asm, explain@cpu, explain-json@cpu, picture:KIND"});
+    diags.report(
+        Diag::no_such_artifact, {},
+        {printable(kind),
+         "ir, ir:after=PASS, ir:final, explain, explain-json, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, ptx-lines, cubin, cubin-lines, resources, "
+         "llvm, "
+         "llvm@aarch64, llvm@armv8.6-a, "
+         "llvm-opt, llvm-lines, asm, asm-lines, explain@cpu, explain-json@cpu, picture:KIND"});
     return std::nullopt;
 }
 
 std::shared_ptr<const Executable> Engine::tuned_for(LoadedModule& module, const Executable& exe, const Arch& arch, DiagSink& diags,
                                                     std::optional<explain::Tune>* told) {
-    if (!exe.given || !is_open(*exe.kernel, *exe.given)) return {std::shared_ptr<void>(), &exe};
+    if (!exe.given || !leaves_choices(*exe.kernel, *exe.given)) return {std::shared_ptr<void>(), &exe};
     TuneByEstimate chooser(module.tuned_, module, *exe.kernel, module.types(), arch, &cancelled_, told);
     const auto generics = sema::bind_static(module, *exe.kernel, *exe.given, module.types(), diags, true, &chooser, TuneByEstimate::kNominalExtent);
     return generics ? compile(module, *exe.kernel, *generics, exe.disabled_passes, diags, &*exe.given, &cancelled_) : nullptr;
@@ -296,7 +294,8 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, std::string_vi
     const LoadedModule* described = colon == kind.npos ? &module : module.imported(kind.substr(colon + 1));
     if (described && kind.substr(0, colon) == "doc") return document_module(*described, sources_);
     if (described && kind.substr(0, colon) == "json") return describe_module(*described, sources_);
-    diags.report(Diag::no_such_artifact, {}, {printable(kind), "tokens, ast, fmt, doc, json, picture:KIND:TYPE, and of an import doc:NAME and json:NAME"});
+    diags.report(Diag::no_such_artifact, {},
+                 {printable(kind), "tokens, ast, fmt, doc, json, picture:KIND:TYPE, and of an import doc:NAME and json:NAME"});
     return std::nullopt;
 }
 

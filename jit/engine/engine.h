@@ -188,7 +188,8 @@ public:
     std::optional<std::string> plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                     std::span<const LaunchArgument> args, DiagSink& diags);
     /// "ir", "ir:final", "ir:after=PASS", "explain", "explain-json", "json", "picture:KIND"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
-    /// "resources", each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "asm", "explain@cpu", "llvm@aarch64",
+    /// "resources", each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "llvm-lines",
+    /// "asm", "asm-lines", "explain@cpu", "llvm@aarch64",
     /// "llvm@armv8.6-a". nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);
     /// How two tensors of one type and extents differ, as a picture; false (reported): `json` is not set. (pictures.cpp)
@@ -279,7 +280,10 @@ private:
     std::optional<std::string> picture(LoadedModule& module, const Executable* exe, std::string_view request, DiagSink& diags);
     std::optional<picture::Picture> picture_of_kernel(LoadedModule& module, const Executable& exe, const Arch& arch, std::string_view of,
                                                       picture::Picture (*make)(const picture::KernelView&), DiagSink& diags);
-    picture::Picture picture_of_source(LoadedModule& module, const Executable& exe, const Arch& arch, const picture::KernelView& view);
+    /// What was measured of the kernel's launches. (weighed.cpp)
+    void add_measured(LoadedModule& module, const Executable& exe, const Arch& arch, picture::KernelView& view);
+    std::optional<picture::Picture> picture_of_source(LoadedModule& module, const Executable& exe, const Arch& arch, const picture::KernelView& view,
+                                                      DiagSink& diags);
     std::optional<std::string> gpu_artifact(const Executable& exe, std::string_view kind, const Arch& arch, DiagSink& diags);
     Status prepare_on_host(const ReadyLaunch& launch, const LaunchOptions& options, DiagSink& diags, std::shared_ptr<const PreparedLaunch>& prepared);
     Status run_compared(const Executable& exe, const Program& interpreted, std::span<const Argument> values, std::span<const uint64_t, 3> grid,

@@ -42,7 +42,8 @@ public:
         return error = "launches are prepared for a GPU only", nullptr;
     }
     /// Text or binary of an instance, for a GPU for any architecture and also where the machine itself is missing: "cuda", "ptx", "cubin",
-    /// "resources"; for the CPU (`arch` null) "llvm", "llvm-opt", "asm". nullopt (reported) when it cannot be made; may throw Cancelled.
+    /// "resources"; for the CPU (`arch` null) "llvm", "llvm-opt", "llvm-lines", "asm", "asm-lines". nullopt (reported) when it cannot be
+    /// made; may throw Cancelled.
     virtual std::optional<std::string> artifact(const sema::Instance& instance, const std::vector<std::string>& disabled_passes,
                                                 std::string_view kind, const Arch* arch, const std::atomic<bool>* cancel, DiagSink& diags) = 0;
     /// Of a machine that is no GPU: what becomes of an instance; nullopt (reported) when it has no compiler.

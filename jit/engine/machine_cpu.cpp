@@ -58,6 +58,7 @@ public:
         usual.watch = &watch;
         usual.tensors.resize(instance.fn->params.size());
         if (kind == "llvm@armv8.6-a") usual.features = "+dotprod,+i8mm";
+        if (kind.ends_with("-lines")) usual.lines = &sources_, kind = kind == "asm-lines" ? "asm" : "llvm-opt";
         if (kind.starts_with("llvm@")) usual.triple = "aarch64-linux-gnu", kind = "llvm";
         auto text = backend().compiler().text(instance.without_instructions(), usual, kind);
         if (text) return std::move(*text);

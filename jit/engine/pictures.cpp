@@ -258,7 +258,9 @@ std::optional<Picture> Engine::picture_of_kernel(LoadedModule& module, const Exe
                     .extents = {},
                     .assumed = {},
                     .of = std::string(of),
-                    .sources = &sources_};
+                    .sources = &sources_,
+                    .measured = {},
+                    .other_launches = {}};
     sema::StaticValues given = tuned->generics;
     const auto& named = exe.instance.named_extents;
     for (const auto& [name, value] : named) given.emplace(name, sema::StaticValue{static_cast<__int128>(value)});
@@ -270,32 +272,79 @@ std::optional<Picture> Engine::picture_of_kernel(LoadedModule& module, const Exe
             if (!named.contains(name)) view.assumed.push_back(name);
         }
     }
-    return make ? make(view) : picture_of_source(module, *tuned, arch, view);
+    if (make == picture::tune_picture) add_measured(module, exe, arch, view);
+    return make ? make(view) : picture_of_source(module, *tuned, arch, view, diags);
 }
 
-Picture Engine::picture_of_source(LoadedModule& module, const Executable& exe, const Arch& arch, const KernelView& view) {
+namespace {
+
+/// The panes beside the source. Machine code of GPUs is for hosts to add, who have a disassembler.
+constexpr std::string_view kPanes[] = {"ir", "ir:final", "ir:gpu", "cuda", "ptx", "sass", "llvm", "asm"};
+
+/// The panes of a list with commas; all for an empty one. nullopt: `wrong` is none.
+std::optional<std::vector<std::string_view>> panes_of(std::string_view list, std::string& wrong) {
+    std::vector<std::string_view> out;
+    for (std::string_view rest = list; !rest.empty();) {
+        const size_t comma = std::min(rest.find(','), rest.size());
+        out.push_back(trimmed(rest.substr(0, comma)));
+        rest.remove_prefix(std::min(comma + 1, rest.size()));
+        if (std::ranges::find(kPanes, out.back()) == std::end(kPanes)) return wrong = printable(out.back()), std::nullopt;
+    }
+    if (out.empty()) out.assign(std::begin(kPanes), std::end(kPanes));
+    return out;
+}
+
+}  // namespace
+
+std::optional<Picture> Engine::picture_of_source(LoadedModule& module, const Executable& exe, const Arch& arch, const KernelView& view,
+                                                 DiagSink& diags) {
+    std::string wrong;
+    const auto panes = panes_of(view.of, wrong);
+    if (!panes) {
+        std::string list;
+        for (const std::string_view pane : kPanes) list += (list.empty() ? "" : ", ") + std::string(pane);
+        auto& d = diags.report(Diag::no_picture, {}, {"`source`", "it has no pane `" + wrong + "`"});
+        if (const auto near = closest(wrong, {std::begin(kPanes), std::end(kPanes)}); !near.empty())
+            d.notes.push_back("did you mean `" + std::string(near) + "`?");
+        d.notes.push_back("panes: " + list);
+        return std::nullopt;
+    }
+    const auto wanted = [&](std::string_view pane) { return std::ranges::find(*panes, pane) != panes->end(); };
     const uint32_t file = exe.kernel->name.span.file;
     const std::string name(sources_.name(file));
     std::vector<picture::Figure> stages;
-    std::vector<Span> spans;
+    std::vector<std::string> missing;
+    DiagSink unheard;  // what was said once
     const auto add_ir = [&](const char* title, const char* caption, const ir::Function& fn) {
+        std::vector<Span> spans;
         const std::string text = ir::print(fn, &spans);
         stages.push_back({title, caption, picture::ir_listing(text, spans, sources_, name), {}});
     };
-    DiagSink unheard;  // what was said once
-    if (const auto fresh = sema::elaborate_kernel(module, *exe.kernel, exe.generics, module.types(), {}, unheard))
-        add_ir("ir", "as elaborated", *fresh->fn);
-    add_ir("ir:final", "after the passes", *exe.instance.fn);
-    add_ir("ir:gpu", "the form for a GPU", *view.form);
-    std::vector<std::string> missing;
-    picture::Listing cuda;
-    if (const auto text = gpu_artifact(exe, "cuda", arch, unheard))
-        stages.push_back({"cuda", "CUDA C++", cuda = picture::cuda_listing(*text, name), {}});
-    DiagSink said;
-    if (const auto text = gpu_artifact(exe, "ptx-lines", arch, said))
-        stages.push_back({"ptx", "", picture::ptx_listing(*text, cuda), {}});
-    else
-        for (const Diagnostic& d : said.all()) missing.push_back("no PTX: " + d.message);
+    /// A text whose listing `read` makes; a note says why there is none.
+    const auto add = [&](const char* title, const char* caption, const auto& make, const auto& read) {
+        if (!wanted(title)) return;
+        DiagSink said;
+        if (const auto text = make(said))
+            stages.push_back({title, caption, read(*text), {}});
+        else
+            for (const Diagnostic& d : said.all()) missing.push_back("no " + std::string(title) + ": " + d.message);
+    };
+    if (wanted("ir"))
+        if (const auto fresh = sema::elaborate_kernel(module, *exe.kernel, exe.generics, module.types(), {}, unheard))
+            add_ir("ir", "as elaborated", *fresh->fn);
+    if (wanted("ir:final")) add_ir("ir:final", "after the passes", *exe.instance.fn);
+    if (wanted("ir:gpu")) add_ir("ir:gpu", "the form for a GPU", *view.form);
+    const auto of_gpu = [&](const char* kind) { return [&, kind](DiagSink& said) { return gpu_artifact(exe, kind, arch, said); }; };
+    const auto of_cpu = [&](const char* kind) {
+        return [&, kind](DiagSink& said) { return cpu().artifact(exe.instance, exe.disabled_passes, kind, nullptr, &cancelled_, said); };
+    };
+    picture::Listing cuda;  // its lines are those that PTX names
+    if (wanted("cuda") || wanted("ptx"))
+        if (const auto text = gpu_artifact(exe, "cuda", arch, unheard)) cuda = picture::cuda_listing(*text, name);
+    if (wanted("cuda")) stages.push_back({"cuda", "CUDA C++", cuda, {}});
+    add("ptx", "", of_gpu("ptx-lines"), [&](std::string_view text) { return picture::ptx_listing(text, cuda); });
+    add("llvm", "for this processor, optimised", of_cpu("llvm-lines"), [&](std::string_view text) { return picture::llvm_listing(text, name); });
+    add("asm", "for this processor", of_cpu("asm-lines"), [&](std::string_view text) { return picture::asm_listing(text, name); });
     Picture out = picture::source_picture(view, name, sources_.text(file), std::move(stages));
     out.notes.insert(out.notes.end(), missing.begin(), missing.end());
     return out;

@@ -2,6 +2,8 @@
 // estimate takes a few more, once per extents.
 #include "jit/engine/tune.h"
 
+#include <algorithm>
+#include <random>
 #include <set>
 
 #include "lower/gpu/views.h"
@@ -92,6 +94,10 @@ std::shared_ptr<const sema::Instance> TuneStore::instance(const sema::Module& mo
     return instances_[key] = std::move(made);
 }
 
+bool leaves_choices(const ast::KernelItem& kernel, const sema::StaticValues& given) {
+    return std::any_of(kernel.tune.begin(), kernel.tune.end(), [&](const auto& c) { return given.find(c.name.text) == given.end(); });
+}
+
 std::string launch_text(const ast::KernelItem& kernel, const sema::LaunchPlan& plan, const TypeTable& types) {
     std::string text = text_of(plan.generics, types);
     const auto add = [&](std::string_view name, const std::string& value) { text += (text.empty() ? "" : ", ") + std::string(name) + " = " + value; };
@@ -148,6 +154,18 @@ std::vector<bool> competing(std::span<const std::optional<GpuEstimate>> estimate
         if (e) chunk = std::max(chunk, e->chunk);
     std::vector<bool> out;
     for (const auto& e : estimates) out.push_back(e && e->chunk == chunk);
+    return out;
+}
+
+std::vector<size_t> TuneRecorder::order(uint64_t seed) const {
+    const std::vector<bool> competes = estimates.empty() ? std::vector<bool>(candidates.size(), true) : competing(estimates);
+    std::vector<size_t> out;
+    for (size_t i = 0; i < candidates.size(); ++i)
+        if (i != preferred && competes[i]) out.push_back(i);
+    std::mt19937_64 random(seed);
+    for (size_t i = out.size(); i > 1; --i) std::swap(out[i - 1], out[random() % i]);
+    if (!estimates.empty()) std::sort(out.begin(), out.end(), [&](size_t a, size_t b) { return is_quicker(*estimates[a], *estimates[b]); });
+    out.insert(out.begin(), preferred);
     return out;
 }
 

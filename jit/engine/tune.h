@@ -79,9 +79,34 @@ private:
     sema::TuneChooser* otherwise_;
 };
 
+/// Keeps what a launch has to choose from; `estimate` (null: none) is the cost model that would choose.
+class TuneRecorder : public sema::TuneChooser {
+public:
+    explicit TuneRecorder(TuneByEstimate* estimate) : estimate_(estimate) {}
+    std::optional<sema::StaticValues> known(const sema::LaunchPlan&) override { return std::nullopt; }
+    size_t choose(std::span<const sema::TuneCandidate> all, const sema::LaunchPlan& before) override {
+        candidates.assign(all.begin(), all.end());
+        plan = before;
+        if (estimate_) estimates = estimate_->estimates(all, before);
+        return preferred = estimate_ ? estimate_->choose(all, before) : 0;
+    }
+    /// The preferred candidate, then the others that may be chosen: the most promising first, else in an order that follows from `seed`.
+    std::vector<size_t> order(uint64_t seed) const;
+
+    std::vector<sema::TuneCandidate> candidates;
+    std::vector<std::optional<GpuEstimate>> estimates;  ///< of GPUs
+    sema::LaunchPlan plan;
+    size_t preferred = 0;
+
+private:
+    TuneByEstimate* estimate_;
+};
+
 /// Which candidates may be chosen: where bits depend on the tile (fp8), extents must not choose among them, and only tiles that sum the longest
 /// stretches compete.
 std::vector<bool> competing(std::span<const std::optional<GpuEstimate>> estimates);
+/// Does `tune` choose something, with what the host named?
+bool leaves_choices(const ast::KernelItem& kernel, const sema::StaticValues& given);
 /// What is bound of a launch before tuned values are chosen, as far as its time depends on it: generics, extents, and integers that its clauses name
 /// (numbers that only the body reads are left out: they change from launch to launch).
 std::string launch_text(const ast::KernelItem& kernel, const sema::LaunchPlan& plan, const TypeTable& types);

@@ -172,6 +172,16 @@ std::optional<TunedEntry> TunedDatabase::find(const TunedKey& key) const {
     return it == entries_.end() ? std::nullopt : std::optional(it->second);
 }
 
+std::vector<std::pair<TunedKey, TunedEntry>> TunedDatabase::launches_of(std::string_view kernel, std::string_view source) const {
+    std::lock_guard lock(mutex_);
+    std::vector<std::pair<TunedKey, TunedEntry>> out;
+    for (auto it = entries_.lower_bound(TunedKey{std::string(kernel), std::string(source), {}, {}, {}}); it != entries_.end(); ++it) {
+        if (it->first.kernel != kernel || it->first.source != source) break;
+        out.push_back(*it);
+    }
+    return out;
+}
+
 bool TunedDatabase::add(const TunedKey& key, TunedEntry entry) {
     std::lock_guard lock(mutex_);
     entries_[key] = std::move(entry);

@@ -46,6 +46,8 @@ public:
     bool empty() const;
     std::string chosen(const TunedKey& key) const;  ///< empty: nothing was measured
     std::optional<TunedEntry> find(const TunedKey& key) const;
+    /// All launches of a kernel, on whatever machine, in the order of their keys; `source` is the hash of its text.
+    std::vector<std::pair<TunedKey, TunedEntry>> launches_of(std::string_view kernel, std::string_view source) const;
     /// Into the file, too, where entries that other processes have added stay. What goes wrong is logged; false.
     bool add(const TunedKey& key, TunedEntry entry);
     const std::string& path() const { return path_; }

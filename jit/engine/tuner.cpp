@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 #include <set>
 #include <thread>
 
@@ -27,41 +26,6 @@ std::string first_error(DiagSink& diags) {
 }
 
 }  // namespace
-
-/// Keeps what a launch has to choose from; `estimate` (null: none) is the cost model that would choose.
-class TuneRecorder : public sema::TuneChooser {
-public:
-    explicit TuneRecorder(TuneByEstimate* estimate) : estimate_(estimate) {}
-    std::optional<sema::StaticValues> known(const sema::LaunchPlan&) override { return std::nullopt; }
-    size_t choose(std::span<const sema::TuneCandidate> all, const sema::LaunchPlan& before) override {
-        candidates.assign(all.begin(), all.end());
-        plan = before;
-        if (estimate_) estimates = estimate_->estimates(all, before);
-        return preferred = estimate_ ? estimate_->choose(all, before) : 0;
-    }
-    /// The preferred candidate, then the others that may be chosen: the most promising first, else in an order that follows from `seed`.
-    std::vector<size_t> order(uint64_t seed) const;
-
-    std::vector<sema::TuneCandidate> candidates;
-    std::vector<std::optional<GpuEstimate>> estimates;  ///< of GPUs
-    sema::LaunchPlan plan;
-    size_t preferred = 0;
-
-private:
-    TuneByEstimate* estimate_;
-};
-
-std::vector<size_t> TuneRecorder::order(uint64_t seed) const {
-    const std::vector<bool> competes = estimates.empty() ? std::vector<bool>(candidates.size(), true) : competing(estimates);
-    std::vector<size_t> out;
-    for (size_t i = 0; i < candidates.size(); ++i)
-        if (i != preferred && competes[i]) out.push_back(i);
-    std::mt19937_64 random(seed);
-    for (size_t i = out.size(); i > 1; --i) std::swap(out[i - 1], out[random() % i]);
-    if (!estimates.empty()) std::sort(out.begin(), out.end(), [&](size_t a, size_t b) { return is_quicker(*estimates[a], *estimates[b]); });
-    out.insert(out.begin(), preferred);
-    return out;
-}
 
 class Tuner {
 public:

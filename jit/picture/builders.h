@@ -24,6 +24,21 @@ struct Subject {
     std::vector<int64_t> extents;
 };
 
+/// A launch that leaves choices of `tune` open, and what is known of each: by the cost model, by measuring, or both.
+struct WeighedLaunch {
+    struct Candidate {
+        std::vector<explain::Setting> values;
+        std::optional<GpuEstimate> estimate;  ///< none: the machine has no cost model, or the kernel no instance for these values
+        double seconds = 0;                   ///< measured; 0: it was not
+        std::string refused;                  ///< why measuring refused it; empty: it did not
+    };
+    std::string launch;             ///< what was bound before: "K = 512, M = 16"
+    std::string machine, hardware;  ///< that measured; empty: nothing was measured
+    std::string checked;            ///< what compared the chosen candidate with the interpreter: "tests", "arguments"
+    std::vector<Candidate> candidates;
+    std::optional<size_t> chosen, preferred;  ///< by launches; by those that know no measurement
+};
+
 /// A kernel as a launch on a GPU would have it.
 struct KernelView {
     std::string name;
@@ -35,6 +50,8 @@ struct KernelView {
     uint64_t grid[3] = {1, 1, 1};
     std::string of;  ///< what to show, of several: a parameter, or the line of an operation; empty: all, as far as there is room
     const SourceMap* sources = nullptr;
+    std::vector<WeighedLaunch> measured;      ///< of launches with these generics and extents, as far as they are given
+    std::vector<std::string> other_launches;  ///< that were measured, as a line of text each
     /// "f.tile:12" of an operation.
     std::string place(Span span) const;
     int line(Span span) const;
@@ -54,7 +71,8 @@ Picture bits_picture(std::span<const Subject> subjects, const TypeTable& types);
 Picture format_picture(std::span<const Subject> subjects, const TypeTable& types);
 
 Picture place_picture(const KernelView& k);
-/// Operands of tensor-core instructions: of the kernel's products, and of an instruction by name, as the architecture has it (nullopt: there is none of it).
+/// Operands of tensor-core instructions: of the kernel's products, and of an instruction by name, as the architecture has it (nullopt: there is none
+/// of it).
 Picture fragment_picture(const KernelView& k);
 std::optional<Picture> instruction_picture(std::string_view name, const Arch& arch);
 std::vector<std::string_view> instruction_names();

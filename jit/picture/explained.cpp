@@ -1,5 +1,4 @@
-// Pictures of what the compiler decided for a kernel: how tiles change hands, what accesses move, how copies overlap with arithmetic, which tuned
-// values it weighed.
+// Pictures of what the compiler decided for a kernel: how tiles change hands, what accesses move, how copies overlap with arithmetic.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -252,94 +251,6 @@ Picture pipeline_picture(const KernelView& k) {
                            {}});
     if (!table.rows.empty()) out.figures.push_back({"loads that could run ahead", "", std::move(table), {}});
     out.notes.push_back("clocks are those of the cost model for one program on an SM, not measured");
-    return out;
-}
-
-// ---- tune ----
-
-Picture tune_picture(const KernelView& k) {
-    Picture out{"tune", k.name + " on " + k.arch->name + ": candidates of `tune`", {}, {}, {}};
-    const explain::Tune* tune = nullptr;
-    for (const explain::Note& n : k.said->notes)
-        if (const auto* t = std::get_if<explain::Tune>(&n.fact)) tune = t;
-    if (!tune) {
-        out.notes.push_back("nothing is left to choose: the kernel has no `tune` clause, or all its parameters are given with -s");
-        return out;
-    }
-    std::string extents;
-    for (const explain::Extent& e : tune->extents) extents += (extents.empty() ? "" : ", ") + e.name + " = " + std::to_string(e.value);
-    if (!extents.empty()) out.facts.push_back({"extents", extents});
-    std::vector<size_t> order(tune->candidates.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    const auto time = [&](size_t i) { return tune->candidates[i].estimate ? tune->candidates[i].estimate->microseconds : HUGE_VAL; };
-    stable_sort(order, time);
-    const auto named = [](const std::vector<explain::Setting>& values) {
-        std::string s;
-        for (const explain::Setting& v : values) s += (s.empty() ? "" : ", ") + v.name + " = " + v.value;
-        return s;
-    };
-    const double best = order.empty() ? 1 : time(order[0]);
-    out.facts.push_back({"candidates", std::to_string(order.size())});
-    if (tune->chosen < tune->candidates.size())
-        out.facts.push_back({"chosen", named(tune->candidates[tune->chosen].values) + ", " + short_text(time(tune->chosen)) + " us estimated"});
-    // The two settings with the most values span the map; each cell is the best of the others.
-    std::vector<std::pair<std::string, std::vector<std::string>>> axes;
-    for (const explain::Candidate& c : tune->candidates)
-        for (const explain::Setting& v : c.values) {
-            auto axis = std::ranges::find(axes, v.name, [](const auto& a) { return a.first; });
-            if (axis == axes.end()) axes.push_back({v.name, {}}), axis = axes.end() - 1;
-            if (std::ranges::find(axis->second, v.value) == axis->second.end()) axis->second.push_back(v.value);
-        }
-    for (auto& [name, values] : axes) {
-        const bool numbers =
-            std::ranges::all_of(values, [](const std::string& v) { return !v.empty() && v.find_first_not_of("0123456789") == v.npos; });
-        if (numbers) std::ranges::sort(values, {}, [](const std::string& v) { return std::pair(v.size(), v); });
-    }
-    stable_sort(axes, [](const auto& a) { return a.second.size(); }, std::greater<>());
-    if (axes.size() >= 2 && axes[1].second.size() > 1) {
-        Grid map{axes[0].first, axes[1].first, {}, axes[1].second, {}, {}};
-        for (const std::string& row : axes[0].second) {
-            std::vector<std::string> cells;
-            std::vector<int> tones;
-            for (const std::string& column : axes[1].second) {
-                double least = HUGE_VAL;
-                bool there = false;
-                for (size_t i = 0; i < tune->candidates.size(); ++i) {
-                    const auto& values = tune->candidates[i].values;
-                    const auto is = [&](const std::string& name, const std::string& v) {
-                        return std::ranges::any_of(values, [&](const explain::Setting& s) { return s.name == name && s.value == v; });
-                    };
-                    if (!is(axes[0].first, row) || !is(axes[1].first, column)) continue;
-                    there = true, least = std::min(least, time(i));
-                }
-                const double ratio = least / best;
-                cells.push_back(!there ? "." : std::isinf(least) ? "!" : short_text(least));
-                tones.push_back(!there              ? int{gap}
-                                : std::isinf(least) ? int{plain}
-                                : ratio < 1.02      ? int{good}
-                                : ratio < 1.25      ? 3
-                                : ratio < 2         ? 7
-                                : ratio < 4         ? 2
-                                                    : int{bad});
-            }
-            map.add_row(row, std::move(cells), std::move(tones));
-        }
-        out.figures.push_back({"microseconds, estimated",
-                               "the best over the other parameters; `.`: a `where` clause forbids it, `!`: there is no instance",
-                               std::move(map),
-                               {{good, "within 2% of the best"}, {3, "25%"}, {7, "twice"}, {2, "four times"}, {bad, "more"}}});
-    }
-    constexpr size_t kMost = 20;
-    Table table{{"us", "of the best", "bound by", "programs of an SM", "values"}, {}, {}};
-    for (size_t n = 0; n < std::min(order.size(), kMost); ++n) {
-        const explain::Candidate& c = tune->candidates[order[n]];
-        table.rows.push_back({c.estimate ? short_text(time(order[n])) : "-", c.estimate ? decimal_text(time(order[n]) / best, 3) : "-",
-                              c.estimate ? c.estimate->bound : "no instance", c.estimate ? std::to_string(c.estimate->per_sm) : "-",
-                              named(c.values) + (order[n] == tune->chosen ? "  <- chosen" : "")});
-        table.tones.push_back(order[n] == tune->chosen ? int{good} : int{plain});
-    }
-    out.figures.push_back({"candidates, best first", "", std::move(table), {}});
-    if (order.size() > kMost) out.notes.push_back(std::to_string(order.size() - kMost) + " slower candidates are left out");
     return out;
 }
 

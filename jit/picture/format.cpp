@@ -1,5 +1,6 @@
 // Pictures of number formats: which numbers the codes stand for, how far apart they are, and which reals are rounded to each.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -13,7 +14,7 @@ namespace tegula::picture {
 namespace {
 
 constexpr unsigned kListedBits = 8;  ///< formats whose codes are all looked at
-constexpr unsigned kTableBits = 5;   ///< of which each code has a row
+constexpr unsigned kShortBits = 5;   ///< formats whose landmarks are found without a list of them
 
 std::string binary(uint64_t code, unsigned bits) {
     std::string out;
@@ -36,7 +37,7 @@ std::string hex(uint64_t code, unsigned bits) {
     return "0x" + std::string(width > digits.size() ? width - digits.size() : 0, '0') + digits;
 }
 
-/// The value of a code, exactly.
+/// The value of a code as it is printed: floats with six digits.
 std::string value_of(const Format& f, uint64_t code) { return number_text(f, extend_code(f, code)); }
 /// At most six digits.
 std::string rounded(double v) { return std::isfinite(v) ? decimal_text(v == 0 ? 0.0 : v, 6) : v != v ? "nan" : v < 0 ? "-inf" : "inf"; }
@@ -57,28 +58,53 @@ std::vector<Number> numbers(const Format& f) {
     return out;
 }
 
-/// The code that a real becomes by the default cast, with the bits above the format's cut off.
+/// The code that a real becomes by the default cast (which truncates to integers), with the bits above the format's cut off.
 uint64_t rounds_to(const Format& f, double v) {
-    const uint64_t code = encode(f, v);
+    const uint64_t code = encode(f, v, {f.is_int() ? Round::rtz : Round::rne, Overflow::automatic, 0});
     return f.bits >= 64 ? code : code & ((uint64_t{1} << f.bits) - 1);
+}
+
+/// One end of an interval; `closed`: it belongs to it.
+struct End {
+    double value;
+    bool closed;
+};
+
+/// Doubles by number, in their order; both zeros are 0.
+int64_t number_of(double v) {
+    const auto bits = std::bit_cast<int64_t>(v);
+    return bits >= 0 ? bits : std::numeric_limits<int64_t>::min() - bits;
+}
+double double_of(__int128 number) {
+    const auto bits = static_cast<int64_t>(number);
+    return std::bit_cast<double>(bits >= 0 ? bits : std::numeric_limits<int64_t>::min() - bits);
+}
+
+/// Where `is_here` ends on the way from `in`, of which it holds, to `out`, of which it does not. Of the two doubles at which it changes the shorter
+/// one is the end: ties and whole numbers are short, and where the end is no double either is as near.
+End end_of(const auto& is_here, double in, double out) {
+    __int128 inside = number_of(in), outside = number_of(out);
+    while (inside - outside > 1 || outside - inside > 1) {
+        const __int128 middle = (inside + outside) / 2;
+        (is_here(double_of(middle)) ? inside : outside) = middle;
+    }
+    const auto zeros = [](__int128 n) { return n == 0 ? 64 : std::countr_zero(static_cast<uint64_t>(std::bit_cast<int64_t>(double_of(n)))); };
+    return zeros(inside) >= zeros(outside) ? End{double_of(inside), true} : End{double_of(outside), false};
 }
 
 /// The reals that the default cast brings to number `k`.
 std::string interval(const Format& f, const std::vector<Number>& all, size_t k) {
-    const auto is_here = [&](double v) { return rounds_to(f, v) == all[k].code || decode(f, extend_code(f, rounds_to(f, v))) == all[k].value; };
-    constexpr double kLarge = std::numeric_limits<double>::max();
+    const auto is_here = [&](double v) { return decode(f, extend_code(f, rounds_to(f, v))) == all[k].value; };
+    const double here = all[k].value, kLarge = std::numeric_limits<double>::max();
+    const double below = k > 0 ? all[k - 1].value : -kLarge, above = k + 1 < all.size() ? all[k + 1].value : kLarge;
     std::string low = "(-inf", high = "inf)";
-    if (k > 0) {
-        const double middle = all[k - 1].value + (all[k].value - all[k - 1].value) / 2;
-        low = (is_here(middle) ? "[" : "(") + rounded(middle);
-    } else if (!is_here(-kLarge)) {
-        low = "(overflow";
+    if (here != below && !is_here(below)) {
+        const End end = end_of(is_here, here, below);
+        low = (end.closed ? "[" : "(") + rounded(end.value);
     }
-    if (k + 1 < all.size()) {
-        const double middle = all[k].value + (all[k + 1].value - all[k].value) / 2;
-        high = rounded(middle) + (is_here(middle) ? "]" : ")");
-    } else if (!is_here(kLarge)) {
-        high = "overflow)";
+    if (here != above && !is_here(above)) {
+        const End end = end_of(is_here, here, above);
+        high = rounded(end.value) + (end.closed ? "]" : ")");
     }
     return low + ", " + high;
 }
@@ -195,10 +221,8 @@ Picture format_picture(std::span<const Subject> subjects, const TypeTable& types
                                {{1, "positive"}, {2, "negative"}, {7, "subnormal"}, {gap, "zero"}, {6, "Inf"}, {bad, "NaN"}}});
         const std::vector<Number> all = numbers(f);
         if (f.is_bool() || all.size() < 2) return;
-        if (f.bits <= kTableBits)
-            out.figures.push_back({of + "by value", "with the interval of reals that the default cast brings there", by_value(f, all), {}});
-        else
-            out.figures.push_back({of + "landmarks", "", landmarks(f), {}});
+        if (f.bits > kShortBits) out.figures.push_back({of + "landmarks", "", landmarks(f), {}});
+        out.figures.push_back({of + "by value", "with the interval of reals that the default cast brings there", by_value(f, all), {}});
         if (f.bits > 2) out.figures.push_back({of + "how far apart", "", gaps(all), {}});
     };
     for (const Subject& s : subjects) {

@@ -123,7 +123,7 @@ struct Plot {
 /// Lines of a text, each with the place in the source that it came from.
 struct Listing {
     static constexpr const char* kind = "listing";
-    std::string language;  ///< "tile", "ir", "cuda", "ptx", "sass"
+    std::string language;  ///< "tile", "ir", "cuda", "ptx", "sass", "llvm", "asm"
     std::vector<std::string> lines;
     std::vector<std::string> places;   ///< by line: "12" of the file that is shown, "std.math:319" of another one, "": the compiler's own
     std::vector<std::string> gutter;   ///< by line: what it costs; empty: nothing is said of any

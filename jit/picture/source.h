@@ -14,8 +14,13 @@ Listing ir_listing(const std::string& text, std::span<const Span> spans, const S
 Listing cuda_listing(std::string_view text, std::string_view file);
 /// PTX with `.loc`, whose lines are those of the CUDA text without its directives: helpers of the compiler stand where they are called from.
 Listing ptx_listing(std::string_view text, const Listing& cuda);
+/// Assembly with `.loc` and `.file`, whose debug sections, debug labels and directives of unwinding are left out.
+Listing asm_listing(std::string_view text, std::string_view file);
+/// LLVM IR with debug locations, which become places; metadata is left out.
+Listing llvm_listing(std::string_view text, std::string_view file);
 
-/// What is shown: the source with what `explain` says of its lines, the counts of PTX by line in its gutter, and the listings.
+/// What is shown: the source with what `explain` says of its lines, the counts of instructions by line in its gutter (of PTX, else of assembly), and
+/// the listings.
 Picture source_picture(const KernelView& k, std::string_view file, std::string_view source, std::vector<Figure> stages);
 
 }  // namespace tegula::picture

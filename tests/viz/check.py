@@ -6,6 +6,7 @@ usage: check.py TEGULA SOURCE            proves all of it
 """
 
 import json
+import os
 import pathlib
 import random
 import re
@@ -16,7 +17,8 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
-tegula, source = sys.argv[1], pathlib.Path(sys.argv[2])
+tegula, source = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2])
+os.environ["TEGULA_TUNED"] = "off"
 here = source / "tests/viz"
 FILE = str(here / "kernels.tile")
 SCHEMA = json.loads((source / "share/tegula/schema/picture.json").read_text())
@@ -58,12 +60,12 @@ def check(holds, what):
         print("FAILED:", what)
 
 
-def run(*words):
-    return subprocess.run([tegula, "viz", *words], capture_output=True, text=True, timeout=120)
+def run(*words, cwd=None):
+    return subprocess.run([tegula, "viz", *words], capture_output=True, text=True, timeout=120, cwd=cwd)
 
 
-def viz(*words):
-    done = run(*words)
+def viz(*words, cwd=None):
+    done = run(*words, cwd=cwd)
     check(done.returncode == 0, f"viz {' '.join(words)}: {done.returncode} {done.stderr}")
     return done.stdout
 
@@ -132,6 +134,7 @@ CASES["place"] = [*KERNELS, ["turned"], ["scattered"]]
 CASES["sectors"] = [*KERNELS, ["turned"], ["scattered"]]
 CASES["layout"] += [["scattered", "-s", "N=9"], ["plus_one", "-s", "N=12"]]
 CASES["convert"] = [*KERNELS, ["turned"]]
+CASES["source"] = [["plus_one", "--of", "cuda"], ["scattered", "--of", "ir:gpu"], ["product", "--of", "ir"]]
 GOLDEN = 3  # of each kind
 
 
@@ -336,8 +339,10 @@ def sources():
             for place in pane["places"]:
                 check(place == "" or ":" in place or 1 <= int(place) <= lines, f"{title}: place {place}")
         if "ptx" not in panes:
-            check(any("no PTX" in n for n in made["notes"]), "no PTX, and nothing says why")
+            check(any("no ptx" in n for n in made["notes"]), "no PTX, and nothing says why")
             continue
+        for title in ("llvm", "asm"):  # as the processor's back end is there
+            check(title in panes or any(f"no {title}" in n for n in made["notes"]), f"no {title}, and nothing says why")
         ptx = panes["ptx"]
         mapped = sum(1 for p in ptx["places"] if p)
         instructions = [i for i, l in enumerate(ptx["lines"]) if re.match(r"\s*(@!?%p\d+\s+)?[a-z][a-z0-9_.:]*.*;", l)]
@@ -346,6 +351,104 @@ def sources():
         html = viz("source", FILE, *words, "--format", "html")
         check(html.count("<li") == sum(len(f["lines"]) for f in made["figures"]) and html.count("the compiler's\">") > 0, "HTML of the source")
         check("src=" not in html and "href=" not in html and "@import" not in html, "HTML of the source reaches out")
+
+
+def dump(stage, *words):
+    done = subprocess.run([tegula, "dump", FILE, *words, "-e", stage], capture_output=True, text=True, timeout=120)
+    return done.stdout.splitlines() if done.returncode == 0 else None
+
+
+def processors():
+    """The panes of the processor are the code that launches run, and their places those that another reading of `.loc` and `!dbg` finds."""
+    for kernel in ("plus_one", "product", "scattered"):
+        plain, lines, llvm = dump("asm", kernel), dump("asm-lines", kernel), dump("llvm-lines", kernel)
+        if plain is None:
+            continue  # built without LLVM
+        panes = {f["title"]: f for f in model("source", FILE, kernel, "--of", "asm,llvm")["figures"]}
+        check(list(panes) == ["source", "llvm", "asm"], f"panes: {list(panes)}")
+        code = [l for l in plain if not re.match(r"\s*\.(cfi_|file\t)|\.L(func_end|func_begin|tmp)\d+:|\s*\.size\t", l)]
+        shown = [l for l in panes["asm"]["lines"] if not re.match(r"\s*\.size\t", l)]
+        check(shown == code, f"{kernel}: the assembly that is shown is not that of launches")
+        want, place, files = [], "", {}
+        for l in lines:
+            if m := re.match(r'\s*\.file\t(\d+) .*"([^"]*)"$', l):
+                files[m[1]] = m[2]
+            elif m := re.match(r"\s*\.loc\t(\d+) (\d+)", l):
+                place = "" if m[2] == "0" else m[2] if files[m[1]] == FILE else f"{files[m[1]]}:{m[2]}"
+            elif re.match(r"\t[a-z]", l):
+                want.append((l, place))
+        got = [(l, p) for l, p in zip(panes["asm"]["lines"], panes["asm"]["places"]) if re.match(r"\t[a-z]", l)]
+        check(got == want and len(want) > 20, f"{kernel}: places of assembly")
+        check(all(not p for l, p in zip(panes["asm"]["lines"], panes["asm"]["places"]) if not re.match(r"\t[a-z]", l)), f"{kernel}: directives have places")
+        nodes = dict(l.split(" = ", 1) for l in llvm if re.match(r"!\d+ = ", l))
+        count = 0
+        for l in llvm:
+            m = re.match(r"  .*, !dbg (!\d+)", l)
+            if not m:
+                continue
+            line = re.search(r"line: (\d+)", nodes[m[1]])
+            at = line[1] if line and line[1] != "0" else ""
+            code = re.sub(r", !dbg !\d+", "", l)
+            check((code, at) in zip(panes["llvm"]["lines"], panes["llvm"]["places"]), f"{kernel}: {code} stands at {at}")
+            count += 1
+        check(count > 10 and not any("!dbg" in l or l.startswith("!") for l in panes["llvm"]["lines"]), f"{kernel}: LLVM")
+
+
+# ---- tune: what was measured, beside estimates ----
+def measured():
+    """A file of measured choices whose times are ours: the hash of the kernel's text is the one that the command computes."""
+    bench = 'bench "narrow" { narrow(zeros<f16>[16, 128], zeros<i4>[256, 128] @ fragment, empty<f16>[16, 256]); }\n'
+    with tempfile.TemporaryDirectory() as folder:
+        file, found = pathlib.Path(folder, "k.tile"), pathlib.Path(folder, "t.json")
+        file.write_text(pathlib.Path(FILE).read_text() + bench)
+        done = subprocess.run([tegula, "tune", str(file), "--machine", "cpu", "--tuned", str(found), "--budget", "0"], capture_output=True, text=True, timeout=120)
+        if done.returncode == 4:
+            return None  # built without LLVM
+        check(done.returncode == 0, f"tune: {done.stdout} {done.stderr}")
+        entry = json.loads(found.read_text())["entries"][0]
+    out = []
+    for machine, hardware, (m, n, k), times in [
+        ("cpu", "a processor, 8 threads", (16, 256, 128), [9e-5, None, 4.5e-5, 6e-5]),
+        ("cuda", "NVIDIA H200, 132 multiprocessors", (16, 4096, 4096), [31.5e-6, 24.25e-6, 29.5e-6, 41e-6]),
+        ("cuda", "NVIDIA H200, 132 multiprocessors", (64, 4096, 4096), [61.5e-6, None, 29.5e-6, None]),
+    ]:
+        sets = [f"BM = {bm}, BN = {bn}" for bm in (16, 32) for bn in (64, 128)]
+        tried = [{"set": s, "seconds": t} for s, t in zip(sets, times) if t]
+        if m == 16 and machine == "cuda":
+            tried[1]["refused"] = 'test "narrow": y[0, 3] is 4.5 where the interpreter has 4.25'
+        best = min((t for t in tried if "refused" not in t), key=lambda t: t["seconds"])["set"]
+        launch = re.sub(r"\b([MNK]) = \d+", lambda x: f"{x[1]} = {dict(M=m, N=n, K=k)[x[1]]}", entry["launch"])
+        out.append({**entry, "machine": machine, "hardware": hardware, "launch": launch, "build": "a build", "chosen": best, "preferred": sets[0], "checked": "tests", "tried": tried})
+    return json.dumps({"schema": 1, "entries": out}, indent=1) + "\n"
+
+
+def tunes(update):
+    made = measured()
+    if made is None:
+        return
+    path = here / "golden" / "tuned.json"
+    golden(path, made, update)
+    words = ["tune", FILE, "narrow", "--tuned", str(path)]
+    for number, more in enumerate([["-s", "M=16", "--of", "cuda"], ["--of", "cpu"], []]):
+        picture, text, svg = model(*words, *more), viz(*words, *more), viz(*words, *more, "--format", "svg")
+        check(not problems(picture, SCHEMA), f"tune {more}: {problems(picture, SCHEMA)[:3]}")
+        agrees(picture, [*words, *more], text, svg)
+        golden(here / "golden" / f"tune-measured-{number + 1}.txt", text, update)
+    both = model(*words, "-s", "M=16", "--of", "cuda")
+    rows = {r[-1].split("  ")[0]: r for r in figure(both, "best first")["rows"]}
+    check([rows[s][0] for s in rows] == ["29.5", "31.5", "41", "-"], f"measured times: {rows}")
+    alone = figure(model("tune", FILE, "narrow", "-s", "M=16", "-s", "N=4096", "-s", "K=4096"), "best first")["rows"]
+    check({r[-1].split("  ")[0]: r[0] for r in alone} == {s: r[2] for s, r in rows.items()}, "estimates beside measurements are others than alone")
+    check("refused: test" in rows["BM = 16, BN = 128"][-1] and "<- chosen" in rows["BM = 32, BN = 64"][-1] and "<- default" in rows["BM = 16, BN = 64"][-1], f"marks: {rows}")
+    maps = [figure(both, t)["cells"] for t in ("microseconds, estimated", "microseconds, measured")]
+    check(maps[1] == [["31.5", "x"], ["*29.5", "41"]] and sum(c.startswith("*") for row in maps[0] for c in row) == 1, f"maps: {maps}")
+    for more, said in [(["-s", "M=17"], "measured, too"), (["-s", "BM=16", "-s", "BN=64"], "nothing is left to choose"), (["-s", "BK=32"], "measured, too")]:
+        made = model(*words, *more)
+        check(any(said in n for n in made["notes"]) and not any("measured" in f["title"] for f in made["figures"]), f"tune {more}: {made['notes']}")
+    for damaged in ("", "[", '{"schema": 1, "entries": [{"kernel": "narrow"}]}'):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write(damaged), file.flush()
+            check("none of these was measured" in viz("tune", FILE, "narrow", "--tuned", file.name).replace("\n      ", " "), "a damaged file")
 
 
 # ---- what is refused, and what is large ----
@@ -362,6 +465,8 @@ def refusals():
         (["format", FILE, "f9"], 2, "f9"),
         (["format", FILE, "codebook<2>[1, 2]"], 2, ""),
         (["fragment", FILE, "wgmma.f16.f23"], 2, "did you mean `wgmma.f16.f32`"),
+        (["source", FILE, "plus_one", "--of", "cuad"], 2, "did you mean `cuda`"),
+        (["source", FILE, "plus_one", "--of", "\x1b[2J"], 2, "ir:final"),
         (["place", FILE, "nothing"], 2, "no kernel `nothing`"),
         (["place", FILE, "product", "--arch", "sm_12"], 2, "sm_12"),
         (["resources", FILE, "product", "-s", "BM=many"], 2, ""),
@@ -400,6 +505,23 @@ def key(value, kind):
         return value
     code = struct.unpack("<i" if kind == "f4" else "<h", struct.pack("<f" if kind == "f4" else "<e", value))[0]
     return code if code >= 0 else -(code & (0x7FFFFFFF if kind == "f4" else 0x7FFF))
+
+
+def shown_differences(update):
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (kind, shape, second) in enumerate([
+            ("f4", (5, 9), lambda k, x: x * (1 + 2**-20) if k % 7 == 3 else x),
+            ("f2", (4, 6), lambda k, x: float("nan") if k == 5 else -x if k % 5 == 2 else x),
+            ("i4", (40, 70), lambda k, x: x + k // 64 if k % 97 == 0 else x),
+        ]):
+            first = [(k % 11 - 5) if kind == "i4" else (k % 11 - 5) / 4 for k in range(shape[0] * shape[1])]
+            npy(pathlib.Path(folder, "a.npy"), kind, first, shape), npy(pathlib.Path(folder, "b.npy"), kind, [second(k, x) for k, x in enumerate(first)], shape)
+            words = ["diff", "a.npy", "b.npy"]
+            text, svg = viz(*words, cwd=folder), viz(*words, "--format", "svg", cwd=folder)
+            agrees(json.loads(viz(*words, "--format", "json", cwd=folder)), words, text, svg)
+            golden(here / "golden" / f"diff-{number + 1}.txt", text, update)
+            if number == 0:
+                golden(here / "golden" / "diff.svg", svg, update)
 
 
 def differences():
@@ -449,13 +571,13 @@ def page(update):
         return f"```text\n$ tegula viz {match[1]}\n" + "\n".join(lines) + "\n```\n"
 
     made = re.sub(r"```text\n\$ tegula viz (.*)\n((?:.*\n)*?)```\n", shown, text)
-    check(kinds == {*CASES, "source"}, f"docs/viz.md shows {sorted(kinds)}")
+    check(kinds == {*CASES}, f"docs/viz.md shows {sorted(kinds)}")
     golden(path, made, update)
 
 
 update = "--update" in sys.argv
 (here / "golden").mkdir(exist_ok=True)
 forms(update)
-layouts(), bits(), formats(), fragments(), launches(), occupancy(), sources(), refusals(), differences(), page(update)
+layouts(), bits(), formats(), fragments(), launches(), occupancy(), sources(), processors(), tunes(update), refusals(), differences(), shown_differences(update), page(update)
 print(f"{len(failed)} failed" if failed else "pictures are right")
 sys.exit(bool(failed))

@@ -84,7 +84,11 @@ std::vector<double> Scale::ticks() const {
     if (logarithmic) {
         const double step = std::max(1.0, std::ceil((end - begin) / 6));
         for (double t = std::ceil(begin - 1e-9); t <= end + 1e-9; t += step) out.push_back(std::pow(10.0, t));
-        return out;
+        if (out.size() >= 2) return out;
+        out.clear();  // within a decade or two: as on a line, a step for each eighth of the axis at most
+        Scale whole(*this);
+        whole.begin = std::pow(10.0, begin), whole.end = std::pow(10.0, end), whole.logarithmic = false;
+        return whole.ticks();
     }
     double step = std::pow(10.0, std::floor(std::log10((end - begin) / 5)));
     for (const double factor : {2.0, 2.5, 2.0})

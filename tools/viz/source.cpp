@@ -15,7 +15,8 @@ constexpr const char* kStyle =
     "font:12px ui-monospace,Menlo,Consolas,\"DejaVu Sans Mono\",monospace}"
     "header{padding:6px 10px;border-bottom:1px solid "
     "var(--rule);display:flex;gap:14px;align-items:baseline;flex-wrap:wrap}h1{font-size:14px;margin:0}"
-    "main{flex:1;display:flex;min-height:0}section{flex:1;min-width:0;display:flex;flex-direction:column;border-right:1px solid var(--rule)}"
+    "main{flex:1;display:flex;min-height:0;overflow-x:auto}section{flex:1 0 30em;min-width:0;display:flex;flex-direction:column;border-right:1px "
+    "solid var(--rule)}"
     "section[hidden]{display:none}h2{font-size:12px;margin:0;padding:4px 8px;border-bottom:1px solid var(--rule)}h2 "
     "small{font-weight:normal;color:var(--dim)}"
     "ol{flex:1;overflow:auto;margin:0;padding:0;list-style:none}li{display:flex;white-space:pre;line-height:1.45}"
@@ -48,7 +49,7 @@ std::string pane(const Json& figure, size_t number, bool shown) {
                           said = i < remarks.size() ? remarks[i].get<std::string>() : "";
         out += "<li";
         out += place.empty() ? " class=\"own\" title=\"the compiler's\"" : " data-at=\"" + escaped(place) + "\"";
-        out += "><i>" + (place.empty() ? std::string("\xc2\xb7") : escaped(place)) + "</i>";
+        out += "><i>" + (place.empty() ? std::string("-") : escaped(place)) + "</i>";
         if (!gutter.empty()) out += "<b>" + escaped(i < gutter.size() ? gutter[i].get<std::string>() : "") + "</b>";
         if (!remarks.empty()) out += said.empty() ? "<u></u>" : "<u title=\"" + escaped(said) + "\">\xe2\x97\x8f</u>";
         out += "<span>" + escaped(lines[i].get<std::string>()) + "</span></li>\n";
@@ -94,7 +95,7 @@ std::string paint_source(const Json& model) {
     for (const Json& figure : model.at("figures")) {
         if (text_of(figure, "kind") != "listing") continue;
         const std::string language = text_of(figure, "language");
-        const bool shown = language == "tile" || language == "cuda" || language == "ptx" || language == "sass";
+        const bool shown = language == "tile" || language == "cuda" || language == "ptx" || language == "sass" || language == "asm";
         out += "<label><input type=\"checkbox\" value=\"p" + std::to_string(number) + "\"" + (shown ? " checked" : "") + "> " +
                escaped(text_of(figure, "title")) + "</label>";
         panes += pane(figure, number++, shown);

@@ -291,13 +291,14 @@ private:
     void listing(const Json& figure) {
         constexpr size_t kMostLines = 400;
         const Json &lines = figure.at("lines"), &places = figure.at("places"), &gutter = figure.at("gutter"), &remarks = figure.at("remarks");
-        size_t head = 0;
+        size_t head = 1;
         for (const Json& place : places) head = std::max(head, length(place.get<std::string>()));
         const double x0 = kMargin + double(head) * kAdvance, x1 = x0 + (gutter.empty() ? 0 : 5 * kAdvance) + 12;
         y_ += 4;
         for (size_t i = 0; i < std::min(lines.size(), kMostLines); ++i) {
             y_ += kLine - 2;
-            text(x0, y_, places[i].get<std::string>(), "dim", "end");
+            const std::string place = places[i].get<std::string>();
+            text(x0, y_, place.empty() ? "-" : place, "dim", "end");
             if (i < gutter.size()) text(x1 - 8, y_, gutter[i].get<std::string>(), "dim", "end");
             if (i < remarks.size() && !remarks[i].get<std::string>().empty()) box(x1 - 6, y_ - 10, 3, 12, 2, remarks[i].get<std::string>());
             text(x1, y_, lines[i].get<std::string>());

@@ -230,11 +230,12 @@ private:
     /// PLACE  GUTTER  LINE, with remarks behind.
     void listing(const Json& figure) {
         const Json &lines = figure.at("lines"), &places = figure.at("places"), &gutter = figure.at("gutter"), &remarks = figure.at("remarks");
-        size_t head = 0, counts = 0;
+        size_t head = 1, counts = 0;
         for (const Json& place : places) head = std::max(head, length(place.get<std::string>()));
         for (const Json& count : gutter) counts = std::max(counts, length(count.get<std::string>()));
         for (size_t i = 0; i < lines.size(); ++i) {
-            line(padded(places[i].get<std::string>(), head, true) +
+            const std::string place = places[i].get<std::string>();
+            line(padded(place.empty() ? "-" : place, head, true) +
                  (counts ? " " + padded(i < gutter.size() ? gutter[i].get<std::string>() : "", counts, true) : "") + " | " +
                  lines[i].get<std::string>());
             if (i >= remarks.size()) continue;

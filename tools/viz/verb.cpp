@@ -42,24 +42,41 @@ std::string form_of(const Options& o) {
     return o.json ? "json" : "text";
 }
 
+/// Does `--of` name a pane of the source's picture? Without it all are shown.
+bool has_pane(const std::string& list, const std::string& name) {
+    std::string text = "," + list + ",";
+    std::erase(text, ' ');
+    return list.empty() || text.find("," + name + ",") != text.npos;
+}
+
+/// The places of the lines of the CUDA text.
+nlohmann::ordered_json cuda_places(tegula::Module& module, viz::Request request) {
+    request.of = "cuda";
+    if (auto model = viz::model(module, request))
+        for (const auto& figure : nlohmann::ordered_json::parse(model.value())["figures"])
+            if (figure.value("language", "") == "cuda") return figure["places"];
+    return nlohmann::ordered_json::array();
+}
+
 /// The model of a kernel's stages with its machine code, where that can be shown; else a note says why not.
-std::string with_machine_code(const tegula::Module& module, const viz::Request& request, const std::string& model) {
+std::string with_machine_code(tegula::Module& module, const viz::Request& request, const std::string& model) {
     nlohmann::ordered_json json = nlohmann::ordered_json::parse(model);
-    const nlohmann::ordered_json* cuda = nullptr;
-    for (const auto& figure : json["figures"])
-        if (figure.value("language", "") == "cuda") cuda = &figure;
     const std::string title = json["title"];
     auto compiled = module.compile(title.substr(0, title.find(' ')), request.sets);
-    if (!compiled || !cuda) return model;
+    if (!compiled) return model;
     auto cubin = compiled.value().artifact("cubin-lines" + (request.arch.empty() ? "" : "@" + request.arch));
     Exit code = ok;
     std::string error = "there is no cubin";
     std::optional<std::string> text;
     if (cubin) text = disassembly(cubin.value(), true, code, error);
-    if (text)
-        json["figures"].push_back(viz::machine_code(*text, (*cuda)["places"]));
-    else
-        json["notes"].push_back("no machine code: " + error);
+    if (text) {
+        auto& figures = json["figures"];  // before the panes of the processor
+        const auto processor = std::find_if(figures.begin(), figures.end(),
+                                            [](const auto& f) { return f.value("language", "") == "llvm" || f.value("language", "") == "asm"; });
+        figures.insert(processor, viz::machine_code(*text, cuda_places(module, request)));
+    } else {
+        json["notes"].push_back("no sass: " + error);
+    }
     return json.dump() + "\n";
 }
 
@@ -121,7 +138,7 @@ tegula::Result<std::string> picture(Session& session, int& code) {
     code = ok;
     const viz::Request request{o.picture, o.kernel, *sets, o.arch, o.of};
     auto model = viz::model(module, request);
-    if (!model || o.picture != "source") return model;
+    if (!model || o.picture != "source" || !has_pane(o.of, "sass")) return model;
     return {TEGULA_OK, model.diagnostics(), with_machine_code(module, request, model.value())};
 }
 

@@ -17,7 +17,7 @@ struct Request {
     std::string what;
     std::vector<tegula::NamedValue> sets;  ///< generics and extents of the kernel
     std::string arch;                      ///< empty: sm_90a
-    std::string of;                        ///< the parameter, tile or product that is shown, of several; empty: all, as far as there is room
+    std::string of;  ///< the parameter, tile, product, machine or pane that is shown, of several; empty: all, as far as there is room
 };
 
 /// The model of a picture, as JSON (share/tegula/schema/picture.json).
