@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "lang/ir_literal.h"
+#include "lang/target.h"
 
 namespace tegula::ir {
 
@@ -18,7 +19,21 @@ std::string placement_text(const Placement& p) {
     return "registers " + to_string(p.regs.shape) + " " + quote_text(p.regs.text());
 }
 
+/// `"wgmma.f16.f32"`, or `"mine" 2` for the second row of that name.
+std::string row_text(const Function& fn, int row) {
+    const std::string name = fn.row_name(row);
+    int64_t nth = 1;
+    for (int found = find_row(fn, name, nth); found >= 0 && found != row;) found = find_row(fn, name, ++nth);
+    return quote_text(name) + (nth > 1 ? " " + std::to_string(nth) : "");
+}
+
 }  // namespace
+
+int find_row(const Function& fn, std::string_view name, int64_t nth) {
+    for (int row = 0; row < fn.row_count(); ++row)
+        if ((fn.is_own_row(row) || has_row(*fn.gpu->arch, fn.row(row))) && fn.row_name(row) == name && --nth == 0) return row;
+    return -1;
+}
 
 GpuPrinter::GpuPrinter(const Function& fn) : fn_(fn) {
     if (!fn.gpu) return;
@@ -50,7 +65,7 @@ std::string GpuPrinter::facts(InstId id) const {
         if (channel.own) field("own = " + quote_text(channel.own->text()));
         if (channel.fill) field("fill = " + std::to_string(static_cast<int64_t>(channel.fill)));
     }
-    if (i.row != 0) field("row = " + std::to_string(i.row));
+    if (i.row != 0) field("row = " + row_text(fn_, i.row));
     if (i.scratch_offset >= 0) field("scratch = " + std::to_string(i.scratch_offset) + ":" + std::to_string(i.scratch_bytes));
     if (i.global_scratch) field("global");
     if (i.bulk) field("bulk");

@@ -11,7 +11,7 @@ namespace tegula::ir {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 40;
-constexpr int64_t kMaxRow = 4096;
+constexpr int64_t kMaxMap = 4096;
 
 }  // namespace
 
@@ -142,8 +142,8 @@ bool Parser::gpu_inst_ahead() const {
     return ahead.token().kind == Token::punct && ahead.token().text == "{";
 }
 
-/// `@ {row = 3, scratch = 0:512, global, bulk, sync, fence, late, wait = 1}`; of a channel also `ring = [8, 8] "..", stages = 4, offset = 0, map = 0,
-/// multicast = 1, own = "..", fill = 0`.
+/// `@ {row = "wgmma.f16.f32", scratch = 0:512, global, bulk, sync, fence, late, wait = 1}`; of a channel also `ring = [8, 8] "..", stages = 4, offset
+/// = 0, map = 0, multicast = 1, own = "..", fill = 0`.
 bool Parser::gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel) {
     if (!fn_->gpu) return fail_expected("a function with a GPU form");
     lexer_.advance();
@@ -167,6 +167,15 @@ bool Parser::gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel) {
     return expect("}");
 }
 
+/// `"wgmma.f16.f32"`, or `"mine" 2`.
+bool Parser::gpu_row(int& out) {
+    std::string name;
+    int64_t nth = 1;
+    if (!quoted(name) || (lexer_.token().kind == Token::number && !gpu_range("a row of that name", 1, fn_->row_count(), nth))) return false;
+    out = find_row(*fn_, name, nth);
+    return out >= 0 || fail_unknown("instruction of the architecture that multiplies", name);
+}
+
 bool Parser::gpu_inst_field(Op op, std::string_view name, GpuInst& out, std::optional<GpuChannel>& channel) {
     const auto number = [&](const char* what, int64_t least, int64_t most, int& to) {
         int64_t n = 0;
@@ -174,7 +183,7 @@ bool Parser::gpu_inst_field(Op op, std::string_view name, GpuInst& out, std::opt
         to = static_cast<int>(n);
         return true;
     };
-    if (name == "row") return number("a row", 0, kMaxRow, out.row);
+    if (name == "row" && is_product(op)) return gpu_row(out.row);
     if (name == "wait" && (op == Op::dot || op == Op::for_loop)) return number("products under way", 0, kMostLate, out.wait);
     if (name == "scratch") {
         return gpu_range("bytes", 0, kMaxBytes, out.scratch_offset) && expect(":") && gpu_range("bytes", 0, kMaxBytes, out.scratch_bytes);
@@ -182,7 +191,7 @@ bool Parser::gpu_inst_field(Op op, std::string_view name, GpuInst& out, std::opt
     if (name == "ring" && op == Op::channel) return gpu_shared(channel.emplace().layout);
     if (channel && name == "stages") return number("stages", 1, 64, channel->stages);
     if (channel && name == "offset") return gpu_range("bytes", 0, kMaxBytes, channel->offset);
-    if (channel && name == "map") return number("a tensor map", 0, kMaxRow, channel->tensor_map);
+    if (channel && name == "map") return number("a tensor map", 0, kMaxMap, channel->tensor_map);
     int64_t axes = 0;
     if (channel && name == "multicast" && !gpu_range("bits of grid axes", 1, 7, axes)) return false;
     if (axes) return channel->multicast = static_cast<unsigned>(axes), true;

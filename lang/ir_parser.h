@@ -101,6 +101,7 @@ private:
     bool gpu_registers(const Shape& shape, TileLayout& out);
     bool gpu_inst(Op op, GpuInst& out, std::optional<GpuChannel>& channel);
     bool gpu_inst_field(Op op, std::string_view name, GpuInst& out, std::optional<GpuChannel>& channel);
+    bool gpu_row(int& out);
     bool gpu_finish();
     void gpu_place(ValueId value, uint32_t placement);
     void gpu_record(InstId inst, const GpuInst& facts, const std::optional<GpuChannel>& channel);

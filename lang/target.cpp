@@ -43,4 +43,9 @@ const Arch* arch_for(int major, int minor, int shared_bytes, std::span<const int
 
 std::span<const MmaRow> mma_rows() { return kMmaRows; }
 
+bool has_row(const Arch& arch, const MmaRow& row) {
+    if ((row.kind == MmaRow::wgmma && !arch.wgmma) || (row.kind == MmaRow::tcgen05 && !arch.tcgen05)) return false;
+    return arch.number >= row.min_arch && arch.number <= row.max_arch;
+}
+
 }  // namespace tegula

@@ -47,5 +47,7 @@ struct MmaRow {
     bool from_shared() const { return kind == wgmma || kind == tcgen05; }  ///< operands are read from shared memory through descriptors
 };
 std::span<const MmaRow> mma_rows();  ///< row 0 is `fma`, legal for every type
+/// Has the architecture this instruction? No two rows of one architecture have the same name.
+bool has_row(const Arch& arch, const MmaRow& row);
 
 }  // namespace tegula

@@ -6,6 +6,7 @@
 #include "lang/explanation.h"
 #include "lang/gpu/wide_access.h"
 #include "lang/ir.h"
+#include "lang/source.h"
 
 namespace tegula::cuda {
 
@@ -75,6 +76,9 @@ struct KernelText {
     std::vector<std::string> instructions;  ///< of the program whose PTX is in the text
     std::vector<std::string> options;  ///< NVRTC flags beyond architecture ("--fmad=false")
 };
+
+/// The text of a function in GPU form. `sources` may be null (no #line). Internal errors only: everything that passed the GPU passes can be emitted.
+KernelText emit(const ir::Function& fn, const SourceMap* sources);
 
 /// Are elements of this format addressed by bit (any width but 8, 16, 32 and 64)? Pointers to them count bits, others bytes.
 inline bool bit_addressed(const Format& f) { return is_bit_addressed(f); }

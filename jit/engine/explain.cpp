@@ -1,5 +1,5 @@
 // `explain`: what the phases say of one kernel for one architecture or processor, put together (lang/explanation.h).
-#include "jit/cuda/emitter.h"
+#include "jit/cuda/kernel_text.h"
 #include "jit/engine/engine.h"
 #include "jit/engine/hints.h"
 #include "lang/gpu/hints.h"

@@ -4,7 +4,7 @@
 
 #include "jit/cache/cache.h"
 #include "jit/cuda/cuda.h"
-#include "jit/cuda/emitter.h"
+#include "jit/cuda/kernel_text.h"
 #include "jit/engine/machine.h"
 #include "lower/gpu/estimate.h"
 

@@ -16,8 +16,6 @@ namespace {
 constexpr int64_t kOwnShared = 32;    ///< bytes of shared memory that the exchange takes beside the form's
 constexpr int64_t kStageShared = 24;  ///< for the barriers of a channel's stage
 
-int64_t container_bytes(const Format& f) { return f.bits <= 8 ? 1 : f.bits <= 16 ? 2 : f.bits <= 32 ? 4 : 8; }
-
 /// Adds the tile whose total is carried value k; false when it is not the sum of the total and something else in registers of the same layout, or
 /// just that where there is one stretch only.
 bool add_tile(const Function& fn, const Block& body, size_t k, SplitLoop& out) {
@@ -38,7 +36,7 @@ bool add_tile(const Function& fn, const Block& body, size_t k, SplitLoop& out) {
     if (chosen) out.tail.push_back(fn.value(next).def);
     out.partials.push_back(in[other]);
     out.offsets.push_back(out.bytes);
-    const int64_t bytes = int64_t{fn.placement(sum).regs.registers()} * 32 * fn.gpu->warps * container_bytes(fn.elem(sum));
+    const int64_t bytes = int64_t{fn.placement(sum).regs.registers()} * 32 * fn.gpu->warps * fn.elem(sum).container_bytes();
     out.bytes += (bytes + 15) / 16 * 16;
     return true;
 }

@@ -226,10 +226,8 @@ std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, 
         v.a = fn.type(fn.operands(dot)[0]).elem;
         v.b = fn.type(fn.operands(dot)[1]).elem;
         if (r > 0) {
-            const Arch& arch = *context.arch;
             const Format &want_a = types.format(id_of(row.a)), &want_b = types.format(id_of(row.b));
-            const bool here = row.kind == MmaRow::wgmma ? arch.wgmma : row.kind != MmaRow::tcgen05 || arch.tcgen05;
-            if (!here || arch.number < row.min_arch || arch.number > row.max_arch || !accumulates(fn, dot, row.acc)) continue;
+            if (!has_row(*context.arch, row) || !accumulates(fn, dot, row.acc)) continue;
             const bool codes_a = scaled && codes_fit(a, want_a), codes_b = scaled && codes_fit(b, want_b);
             if (!(codes_a || operand_fits(a, want_a, precision)) || !(codes_b || operand_fits(b, want_b, precision))) {
                 v.refusal = {"formats", "takes " + want_a.name + " x " + want_b.name + ", given " + a.name + " x " + b.name};

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "jit/cuda/emitter.h"
+#include "jit/cuda/kernel_text.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
 

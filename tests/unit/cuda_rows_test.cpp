@@ -2,7 +2,7 @@
 // and factors that are the same for all rows no registers of their own.
 #include <gtest/gtest.h>
 
-#include "jit/cuda/emitter.h"
+#include "jit/cuda/kernel_text.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "jit/cuda/emitter.h"
+#include "jit/cuda/kernel_text.h"
 #include "jit/cuda/nvrtc.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"

@@ -2,7 +2,7 @@
 // copies and odd factors included. The kernels run on the CPU machine of tests/emulate. TEGULA_EMIT_ROUNDS sets how many kernels each test makes.
 #include <dlfcn.h>
 
-#include "jit/cuda/emitter.h"
+#include "jit/cuda/kernel_text.h"
 #include "lower/gpu/gpu.h"
 #include "tests/unit/interp_fixture.h"
 #include "tests/unit/tile_layout_fixture.h"

@@ -11,6 +11,7 @@
 #include "lang/ir_text.h"
 #include "lang/layout.h"
 #include "lang/scalar.h"
+#include "lang/target.h"
 #include "lower/lower.h"
 
 using namespace tegula;
@@ -61,7 +62,7 @@ const char* const kGpuText = R"(kernel @k(%x: tensor<f16>[?, 64] in, %y: tensor<
     store %y[%n +: 16, :] = %4 @ {sync}
     %5 = constant 0 : i64
     %6 = constant 0 : tile<f32>[48] @ p4
-    %7, %8 = for_loop %5, %n, %5, %6, %5 @ unroll(2) : tile<f32>[48] @ p4, i64 @ {row = 3, scratch = 64:128, global} (%9: i64, %10: tile<f32>[48] @ p4, %11: i64) {
+    %7, %8 = for_loop %5, %n, %5, %6, %5 @ unroll(2) : tile<f32>[48] @ p4, i64 @ {scratch = 64:128, global} (%9: i64, %10: tile<f32>[48] @ p4, %11: i64) {
       yield %10, %11
     }
     yield
@@ -300,7 +301,7 @@ TEST(IrText, GpuFormIsRead) {
         const Op op = p.fn->inst(ir::InstId{i}).op;
         EXPECT_EQ(facts.sync_before, op == Op::convert || op == Op::store);
         EXPECT_EQ(facts.global_scratch, op == Op::for_loop);
-        EXPECT_EQ(facts.row * 1000 + facts.scratch_offset, op == Op::for_loop ? 3064 : op == Op::convert ? 0 : -1);
+        EXPECT_EQ(facts.scratch_offset, op == Op::for_loop ? 64 : op == Op::convert ? 0 : -1);
     }
 }
 
@@ -330,6 +331,57 @@ TEST(IrText, BrokenGpuFormsAreDiagnosed) {
     EXPECT_NE(problems(", sync, fence}", ", sink = 1}").find("unknown field"), std::string::npos);
     EXPECT_NE(problems("p2 = registers", "p3 = registers").find("unknown field"), std::string::npos);
     EXPECT_NE(problems("%4 = convert", "%4 = add").find("T07"), std::string::npos);
+}
+
+/// A product in GPU form, for `arch`, with what stands behind its type, and an instruction of the function's own as often as `own` says.
+std::string placed_product(const char* arch, const std::string& row, int own = 0) {
+    std::string text = "function @product(%a: tile<f64>[16, 4], %b: tile<f64>[4, 8], %c: tile<f64>[16, 8])";
+    for (int n = 0; n < own; ++n)
+        text += " instruction f64 f64 f64 \"fma\\n" + std::to_string(8 + n) +
+                "\\nresult 0 16x8 [16, 8] reg 1:1 0:8 lane 1:2 1:4 0:1 0:2 0:4 warp\\na 0 16x4 [16, 4] reg 0:8 lane 1:1 1:2 0:1 0:2 0:4 warp"
+                "\\nb 0 4x8 [4, 8] reg lane 0:1 0:2 1:1 1:2 1:4 warp\\nc 0 16x8 [16, 8] reg 1:1 0:8 lane 1:2 1:4 0:1 0:2 0:4 warp"
+                "\\nptx sm_50 mma.sync;\\n\"";
+    return text + " gpu {\n  arch = " + arch + ", warps = 4\n} {\n  %0 = dot %a, %b, %c {precision = ieee} : tile<f64>[16, 8]" + row +
+           "\n  ret %0\n}\n";
+}
+
+/// Text names the instruction that computes a product, so that a new row of targets.def changes no text.
+TEST(IrText, RowsAreReadByName) {
+    for (const Arch& arch : all_archs())
+        for (const MmaRow& row : mma_rows()) {
+            if (!has_row(arch, row) || row.kind == MmaRow::fma) continue;
+            TypeTable types;
+            const std::string text = placed_product(arch.name, std::string(" @ {row = \"") + row.name + "\"}");
+            const Parsed p = parse(text, types);
+            ASSERT_TRUE(p.fn) << p.problems << text;
+            EXPECT_EQ(&p.fn->row(p.fn->gpu->of_inst[0].row), &row) << arch.name << " has two rows called " << row.name;
+            EXPECT_EQ(print(*p.fn), text);
+        }
+    // Own rows may share a name with each other, and with a row of the table.
+    for (const char* name : {"\"fma\" 2", "\"fma\" 3", "\"mma.sync.f64\""}) {
+        TypeTable types;
+        const std::string text = placed_product("sm_80", std::string(" @ {row = ") + name + "}", 2);
+        const Parsed p = parse(text, types);
+        ASSERT_TRUE(p.fn) << p.problems << text;
+        EXPECT_EQ(print(*p.fn), text);
+        EXPECT_EQ(p.fn->is_own_row(p.fn->gpu->of_inst[0].row), name[1] == 'f');
+    }
+    const std::pair<const char*, const char*> broken[] = {
+        {"38", "a quoted text"},
+        {"\"wgmma.f16.f32\"", "unknown instruction of the architecture"},  // of sm_90a
+        {"\"mma.sync.f64\" 2", "unknown instruction of the architecture"},
+        {"\"mma.sync.f64\" 0", "T0705"},
+        {"\"mma.sync.f64\" 9223372036854775807", "T0705"},
+        {"\"\"", "unknown instruction of the architecture"},
+        {"\"mma.sync.f64", "T07"},
+    };
+    for (const auto& [name, wanted] : broken) {
+        TypeTable types;
+        const std::string problems = parse(placed_product("sm_80", std::string(" @ {row = ") + name + "}"), types).problems;
+        EXPECT_NE(problems.find(wanted), std::string::npos) << name << problems;
+    }
+    TypeTable types;
+    EXPECT_NE(parse(kernel("  %0 = neg %a : f32 @ {row = \"fma\"}\n"), types).problems.find("a function with a GPU form"), std::string::npos);
 }
 
 TEST(IrText, ConstantsKeepTheirCodes) {

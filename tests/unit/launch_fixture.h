@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "jit/cuda/emitter.h"
+#include "jit/cuda/kernel_text.h"
 #include "jit/cuda/program.h"
 #include "lang/ir_text.h"
 #include "tests/unit/fake_cuda.h"
