@@ -18,8 +18,12 @@ std::vector<int64_t> Access::encode_axes() const {
     return out;
 }
 
-size_t Access::indices() const {
-    return static_cast<size_t>(std::count_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.kind != all; }));
+bool Access::gathers() const {
+    return std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.kind == gather; });
+}
+
+bool Access::steps() const {
+    return std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.kind == range && axis.step != 1; });
 }
 
 Access Function::access(const Inst& i) const {

@@ -25,7 +25,19 @@ enum class Op : uint8_t {
     count_
 };
 
-enum Trait : uint32_t { PURE = 1, READS = 2, WRITES = 4, TERMINATOR = 8, REGIONS = 16, EFFECT = 32, COMMUTES = 64, ELEMWISE = 128 };
+enum Trait : uint32_t {
+    PURE = 1,
+    READS = 2,
+    WRITES = 4,
+    TERMINATOR = 8,
+    REGIONS = 16,
+    EFFECT = 32,
+    COMMUTES = 64,
+    ELEMWISE = 128,
+    FREE = 256,
+    VIEW = 512,
+    MEETS = 1024
+};
 enum Domain : uint32_t { B = 1, S = 2, U = 4, F = 8, X = 16, P = 32 };
 enum class ResultRule : uint8_t { same, boolean, i32, structured };
 
@@ -34,6 +46,7 @@ struct OpRow {
     int operands;  ///< -1: any
     int results;   ///< -1: any
     uint32_t traits;
+    uint32_t cost;    ///< instructions of an element, roughly
     uint32_t domain;  ///< elementwise: legal element kinds
     ResultRule result;
     const char* attrs;  ///< comma-separated names; a last "name*" repeats
@@ -44,7 +57,8 @@ const OpRow& op_row(Op op);
 Op find_op(std::string_view name);
 /// The elementwise row that is a function of the language by this name; Op::count_ when there is none.
 Op find_function(std::string_view name);
-inline bool has_trait(Op op, Trait t) { return (op_row(op).traits & t) != 0; }
+/// Has its row one of the traits?
+inline bool has_trait(Op op, uint32_t traits) { return (op_row(op).traits & traits) != 0; }
 /// dot and dot_scaled: operands 0, 1 and 2 are the factors and what their product is added to.
 inline bool is_product(Op op) { return op == Op::dot || op == Op::dot_scaled; }
 /// Is each element of the result made from the operands' elements at its own place?
@@ -120,9 +134,10 @@ struct Access {
     enum Flags : int64_t { has_other = 1, has_mask = 2 };
     int64_t flags = 0;  ///< and what is asked of caches (caching.h): of tensors, by loads and stores
     bool plain() const { return !(flags & (has_other | has_mask)); }
+    bool gathers() const;                      ///< has it index tiles?
+    bool steps() const;                        ///< does a range leave elements out, or go backwards?
     std::vector<Axis> axes;
     std::vector<int64_t> encode_axes() const;  ///< 4 numbers per axis: kind, extent, step, in_bounds
-    size_t indices() const;                    ///< operands behind the object: one for each axis but `all`
 };
 
 /// A tensor parameter that no caller gives: a part of what another parameter reaches, whose geometry follows from scalars that a host knows at
@@ -179,6 +194,13 @@ public:
     /// After the GPU passes: where a value lives, and what was decided for an instruction.
     const Placement& placement(ValueId v) const { return gpu->placements[gpu->of_value[v.v]]; }
     const GpuInst& gpu_inst(InstId i) const { return gpu->of_inst[i.v]; }
+    /// Is its result the operand's memory, read in another order? A VIEW of a tile in shared memory is, one of registers gives registers of its own.
+    bool is_view(const Inst& i) const { return has_trait(i.op, VIEW) && placement(result(i)).kind == Placement::shared; }
+    /// What `v` is a view of, through any number of them; `v` itself where it is none.
+    ValueId viewed(ValueId v) const {
+        for (const Inst* i = def(v); i && is_view(*i); i = def(v)) v = operands(*i)[0];
+        return v;
+    }
     /// Rows of products: those of targets.def, then the function's own.
     int row_count() const { return static_cast<int>(mma_rows().size() + own_rows.size()); }
     bool is_own_row(int row) const { return static_cast<size_t>(row) >= mma_rows().size(); }
@@ -212,6 +234,22 @@ public:
     Caching caching(const Inst& i) const { return may_ask_caches(i.op) ? Caching::of(attrs(i)[0]) : Caching(); }
     /// The Access of load, store, atomic, extract or deposit, decoded from attributes.
     Access access(const Inst& i) const;
+
+    /// Calls `visit(InstId)` for every instruction of `block` in program order: each before those of its own blocks. The visitor may make instructions and
+    /// change the visited one, but no list of a block.
+    template <class Visit>
+    void walk(BlockId block, const Visit& visit) const {
+        for (const InstId id : blocks_[block.v].insts) {
+            visit(id);
+            const Range owned = insts_[id.v].blocks;
+            for (uint32_t b = 0; b < owned.count; ++b) walk(block_pool[owned.begin + b], visit);
+        }
+    }
+    /// The same for the whole function.
+    template <class Visit>
+    void walk(const Visit& visit) const {
+        walk(body, visit);
+    }
 
     BlockId add_block(InstId owner = {});
     ValueId add_arg(BlockId block, TypeId type);

@@ -39,7 +39,7 @@ std::span<const std::string_view> attr_value_names(Op op, std::string_view attr)
     return {};
 }
 
-bool is_access(Op op) { return op == Op::load || op == Op::store || op == Op::atomic || op == Op::extract || op == Op::deposit; }
+bool is_indexed(Op op) { return op == Op::load || op == Op::store || op == Op::atomic || op == Op::extract || op == Op::deposit; }
 
 namespace {
 

@@ -22,7 +22,7 @@ std::span<const std::string_view> attr_value_names(Op op, std::string_view attr)
 /// Is the first attribute of the op a string of the function, which stands before its operands?
 inline bool has_text(Op op) { return std::string_view(op_row(op).attrs).starts_with("text"); }
 /// load, store, atomic, extract, deposit: object[axes], and where their first axis attribute stands.
-bool is_access(Op op);
+bool is_indexed(Op op);
 inline size_t first_axis_attr(Op op) { return op == Op::atomic ? 4 : 1; }
 /// Does the op carry a value after the indices (store, deposit, atomic)?
 inline bool access_has_value(Op op) { return op == Op::store || op == Op::deposit || op == Op::atomic; }

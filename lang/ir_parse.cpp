@@ -244,7 +244,7 @@ bool Parser::operands(Line& l) {
         } while (list && take(","));
         return !list || expect("]");
     }
-    if (is_access(l.op)) return access(l);
+    if (is_indexed(l.op)) return access(l);
     if (has_text(l.op)) {
         std::string text;
         if (!quoted(text)) return false;

@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "lang/access_operands.h"
 #include "lang/format_name.h"
 #include "lang/ir_gpu_text.h"
 #include "lang/ir_literal.h"
@@ -135,17 +136,15 @@ void Printer::codes(const Inst& i) {
 }
 
 void Printer::access_operands(const Inst& i) {
-    const Access access = fn_.access(i);
-    const std::span<const ValueId> operands = fn_.operands(i);
-    size_t at = 0;
-    const auto next = [&] { return name(operands[at++]); };
-    out_ += " " + next() + "[";
-    for (size_t d = 0; d < access.axes.size(); ++d) {
-        const Access::Axis& axis = access.axes[d];
+    const AccessOperands operands(fn_, i);
+    const std::vector<Access::Axis>& axes = operands.access.axes;
+    out_ += " " + name(operands.object) + "[";
+    for (size_t d = 0; d < axes.size(); ++d) {
+        const Access::Axis& axis = axes[d];
         if (d) out_ += ", ";
         if (axis.kind == Access::all) out_ += ":";
         if (axis.kind == Access::gather) out_ += "gather ";
-        if (axis.kind != Access::all) out_ += next();
+        if (operands.index[d]) out_ += name(operands.index[d].value);
         if (axis.kind == Access::range) {
             out_ += " +: " + std::to_string(axis.extent);
             if (axis.step != 1) out_ += " step " + std::to_string(axis.step);
@@ -153,10 +152,13 @@ void Printer::access_operands(const Inst& i) {
         if (axis.in_bounds) out_ += "!";
     }
     out_ += "]";
-    if (access_has_value(i.op)) out_ += " = " + next();
-    if (i.op == Op::atomic && fn_.attrs(i)[1] == static_cast<int64_t>(AtomicKind::cas)) out_ += " expected " + next();
-    if (access.flags & Access::has_other) out_ += " else " + next();
-    if (access.flags & Access::has_mask) out_ += " mask " + next();
+    const auto given = [&](const char* word, const AccessOperands::Operand& o) {
+        if (o) out_ += word + name(o.value);
+    };
+    given(" = ", operands.value);
+    given(" expected ", operands.expected);
+    given(" else ", operands.other);
+    given(" mask ", operands.mask);
 }
 
 /// cache l2 evict first
@@ -183,7 +185,7 @@ void Printer::attributes(const Inst& i) {
     for (size_t n = 0; n < row.names.size(); ++n) {
         const std::string_view name = row.names[n];
         const bool list = row.repeats && n + 1 == row.names.size();
-        if (name == "code" || name == "text" || name == "attrs" || (is_access(i.op) && (name == "flags" || list))) continue;
+        if (name == "code" || name == "text" || name == "attrs" || (is_indexed(i.op) && (name == "flags" || list))) continue;
         if (list && count <= n) continue;
         out_ += first ? " {" : ", ";
         first = false;
@@ -206,7 +208,7 @@ void Printer::inst(InstId id, int depth) {
     out_ += op_row(i.op).name;
     if (i.op == Op::constant || i.op == Op::constant_tile) {
         codes(i);
-    } else if (is_access(i.op)) {
+    } else if (is_indexed(i.op)) {
         access_operands(i);
     } else {
         const bool text = has_text(i.op);

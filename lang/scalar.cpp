@@ -49,8 +49,8 @@ template <class T>
 uint64_t eval_int(Op op, const Codes& codes, unsigned N) {
     [[maybe_unused]] const T a = static_cast<T>(codes[0]), b = static_cast<T>(codes[1]), c = static_cast<T>(codes[2]), x = 0;
     switch (op) {
-#define ELEMENTWISE(name, arity, domain, result, int_expr, float_expr, doc) \
-    case Op::name:                                                          \
+#define ELEMENTWISE(name, arity, domain, result, cost, int_expr, float_expr, doc) \
+    case Op::name:                                                                \
         return static_cast<uint64_t>(int_expr);
 #include "lang/ops.def"
         default:
@@ -64,8 +64,8 @@ template <class T>
 T eval_float(Op op, T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {
     [[maybe_unused]] const T x = 0;
     switch (op) {
-#define ELEMENTWISE(name, arity, domain, result, int_expr, float_expr, doc) \
-    case Op::name:                                                          \
+#define ELEMENTWISE(name, arity, domain, result, cost, int_expr, float_expr, doc) \
+    case Op::name:                                                                \
         return static_cast<T>(float_expr);
 #include "lang/ops.def"
         default:

@@ -14,7 +14,7 @@ public:
 
     /// Which instructions are live.
     std::vector<bool> run() {
-        for_each_inst(fn_, fn_.body, [&](InstId i) {
+        fn_.walk([&](InstId i) {
             const Op op = fn_.inst(i).op;
             if ((op_row(op).traits & (WRITES | EFFECT)) || op == Op::ret || op == Op::while_loop) mark(i);
         });
@@ -49,7 +49,7 @@ bool dce(ir::Function& fn) {
     std::vector<bool> dead = Marker(fn).run();
     dead.flip();
     bool changed = false;
-    for_each_inst(fn, fn.body, [&](InstId i) { changed |= dead[i.v]; });
+    fn.walk([&](InstId i) { changed |= dead[i.v]; });
     if (changed) fn.remove_if(dead);
     return changed;
 }

@@ -52,7 +52,7 @@ bool fix_extents(Function& fn, const PassOptions& options) {
         if (value == kDynamic) continue;
         changed = shape_tensors(fn, options, p.name, value) || changed;
         bool used = false;
-        for_each_inst(fn, fn.body, [&](InstId i) {
+        fn.walk([&](InstId i) {
             for (const ValueId v : fn.operands(fn.inst(i))) used = used || v == p.value;
         });
         if (!used) continue;

@@ -13,39 +13,16 @@ namespace {
 
 using namespace ir;
 
-class Folder {
+class Folder : public Rewriter {
 public:
-    explicit Folder(Function& fn) : fn_(fn) {}
-
-    bool run() {
-        block(fn_.body);
-        return changed_;
-    }
+    using Rewriter::Rewriter;
 
 private:
-    void block(BlockId id) {
-        std::vector<InstId> list;
-        list.swap(fn_.block(id).insts);
-        std::vector<InstId> out;
-        take(list, id, out);
-        fn_.block(id).insts = std::move(out);
-    }
-    /// Moves instructions behind `out`, which becomes the content of block `into`.
-    void take(const std::vector<InstId>& list, BlockId into, std::vector<InstId>& out) {
-        for (InstId i : list) {
-            fn_.inst(i).parent = into;
-            visit(i, into, out);
-        }
-    }
-    void visit(InstId id, BlockId into, std::vector<InstId>& out);
-    bool open(InstId id, BlockId into, std::vector<InstId>& out);
-    void splice(InstId owner, BlockId block, BlockId into, std::vector<InstId>& out);
+    bool replace(InstId id, BlockId into) override;
+    bool open(InstId id, BlockId into);
+    void splice(InstId owner, BlockId block, BlockId into);
     void join_shapes(InstId id);
     bool holds(const Inst& inst) const;
-
-    Function& fn_;
-    Replacements replaced_;
-    bool changed_ = false;
 };
 
 /// An assert or assume of `true`.
@@ -54,42 +31,32 @@ bool Folder::holds(const Inst& inst) const {
     return (inst.op == Op::assert || inst.op == Op::assume) && splat_code(fn_, fn_.operands(inst)[0], code) && code;
 }
 
-void Folder::visit(InstId id, BlockId into, std::vector<InstId>& out) {
-    replaced_.apply(fn_, id);
+bool Folder::replace(InstId id, BlockId into) {
     join_shapes(id);
     const Inst inst = fn_.inst(id);
-    if (holds(inst) || open(id, into, out)) {
-        changed_ = true;
-        return;
+    if (holds(inst) || open(id, into)) return true;
+    if (inst.results.count != 1 || !has_trait(inst.op, PURE) || has_trait(inst.op, REGIONS)) return false;
+    const ValueId result = fn_.result(inst);
+    if (const ValueId same = identity(fn_, inst); same.valid()) {
+        replaced_.set(result, same);
+        return true;
     }
-    if (inst.results.count == 1 && has_trait(inst.op, PURE) && !has_trait(inst.op, REGIONS)) {
-        const ValueId result = fn_.result(inst);
-        if (const ValueId same = identity(fn_, inst); same.valid()) {
-            replaced_.set(result, same);
-            changed_ = true;
-            return;
-        }
-        if (const auto c = evaluate(fn_, inst)) {
-            const std::vector<int64_t> codes(c->codes.begin(), c->codes.end());
-            const TypeId type = fn_.type_of(result);
-            const InstId made = fn_.make(codes.size() == 1 ? Op::constant : Op::constant_tile, {}, {&type, 1}, codes, inst.span);
-            fn_.inst(made).parent = into;
-            out.push_back(made);
-            replaced_.set(result, fn_.result(made));
-            changed_ = true;
-            return;
-        }
-    }
-    out.push_back(id);
-    for (uint32_t b = 0; b < inst.blocks.count; ++b) block(fn_.blocks(inst)[b]);
+    const auto c = evaluate(fn_, inst);
+    if (!c) return false;
+    const std::vector<int64_t> codes(c->codes.begin(), c->codes.end());
+    const TypeId type = fn_.type_of(result);
+    const InstId made = fn_.make(codes.size() == 1 ? Op::constant : Op::constant_tile, {}, {&type, 1}, codes, inst.span);
+    fn_.append(into, made);
+    replaced_.set(result, fn_.result(made));
+    return true;
 }
 
 /// Branches on a constant, loops that run never or once: their content, or nothing, takes their place.
-bool Folder::open(InstId id, BlockId into, std::vector<InstId>& out) {
+bool Folder::open(InstId id, BlockId into) {
     const Inst inst = fn_.inst(id);
     uint64_t code = 0;
     if (inst.op == Op::if_else && splat_code(fn_, fn_.operands(inst)[0], code)) {
-        splice(id, fn_.blocks(inst)[code ? 0 : 1], into, out);
+        splice(id, fn_.blocks(inst)[code ? 0 : 1], into);
         return true;
     }
     if (inst.op != Op::for_loop) return false;
@@ -105,17 +72,17 @@ bool Folder::open(InstId id, BlockId into, std::vector<InstId>& out) {
     const std::vector<ValueId> args = fn_.block(body).args;
     replaced_.set(args[0], fn_.operands(inst)[0]);
     for (size_t n = 1; n < args.size(); ++n) replaced_.set(args[n], fn_.operands(inst)[2 + n]);
-    splice(id, body, into, out);
+    splice(id, body, into);
     return true;
 }
 
 /// The block's instructions stand in for its owner; what it yields, for the owner's results.
-void Folder::splice(InstId owner, BlockId block, BlockId into, std::vector<InstId>& out) {
+void Folder::splice(InstId owner, BlockId block, BlockId into) {
     std::vector<InstId> list;
     list.swap(fn_.block(block).insts);
     const InstId end = list.back();
     list.pop_back();
-    take(list, into, out);
+    take(list, into);
     replaced_.apply(fn_, end);
     const Inst inst = fn_.inst(owner);
     for (uint32_t n = 0; n < inst.results.count; ++n) replaced_.set(fn_.result(inst, n), fn_.operands(fn_.inst(end))[n]);

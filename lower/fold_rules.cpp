@@ -2,6 +2,7 @@
 // +0), hardware approximations are never folded, and constants go through the evaluation that the interpreter uses.
 #include <algorithm>
 
+#include "lang/access_operands.h"
 #include "lang/evaluate.h"
 #include "lang/scalar.h"
 #include "lower/fold.h"
@@ -184,18 +185,15 @@ ValueId cast_identity(const Function& fn, const Inst& inst) {
     return inst.operands.count == 1 && fn.type_of(from) == fn.type_of(fn.result(inst)) && keeps && (n.exact() || n.plain_float()) ? from : ValueId{};
 }
 
-/// Does an extract or deposit reach every element of its object, in order? `value` is the operand behind the indices (deposit: the part).
-bool whole_access(const Function& fn, const Inst& inst, size_t& value) {
-    const Access access = fn.access(inst);
-    if (access.flags & Access::has_mask) return false;
-    const std::span<const ValueId> operands = fn.operands(inst);
-    value = 1;
-    for (size_t d = 0; d < access.axes.size(); ++d) {
-        const Access::Axis& axis = access.axes[d];
+/// Does an extract or deposit reach every element of its object, in order?
+bool is_whole(const Function& fn, const AccessOperands& operands) {
+    if (operands.mask) return false;
+    for (size_t d = 0; d < operands.access.axes.size(); ++d) {
+        const Access::Axis& axis = operands.access.axes[d];
         if (axis.kind == Access::all) continue;
         uint64_t start = 1;
-        const bool whole = axis.kind == Access::range && axis.step == 1 && axis.extent == fn.type(operands[0]).shape[d];
-        if (!whole || !splat_code(fn, operands[value++], start) || start != 0) return false;
+        const bool whole = axis.kind == Access::range && axis.step == 1 && axis.extent == fn.type(operands.object).shape[d];
+        if (!whole || !splat_code(fn, operands.index[d].value, start) || start != 0) return false;
     }
     return true;
 }
@@ -207,7 +205,6 @@ ValueId identity(const Function& fn, const Inst& inst) {
     const std::span<const ValueId> operands = fn.operands(inst);
     if (operands.empty()) return {};
     const bool same_type = fn.type_of(operands[0]) == fn.type_of(fn.result(inst));
-    size_t value = 0;
     switch (inst.op) {
         case Op::select: {
             uint64_t c = 0;
@@ -231,9 +228,11 @@ ValueId identity(const Function& fn, const Inst& inst) {
             return whole ? operands[0] : ValueId{};
         }
         case Op::extract:
-            return whole_access(fn, inst, value) ? operands[0] : ValueId{};
-        case Op::deposit:
-            return whole_access(fn, inst, value) ? operands[value] : ValueId{};
+            return is_whole(fn, AccessOperands(fn, inst)) ? operands[0] : ValueId{};
+        case Op::deposit: {
+            const AccessOperands access(fn, inst);
+            return is_whole(fn, access) ? access.value.value : ValueId{};
+        }
         default:
             return {};
     }

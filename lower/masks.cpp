@@ -2,6 +2,7 @@
 // that are surely true, `else` values that nothing can read, and remainders that are surely zero (is a slice along blocks aligned to them?).
 #include <algorithm>
 
+#include "lang/access_operands.h"
 #include "lower/bounds.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
@@ -17,7 +18,7 @@ public:
     MaskPass(Function& fn, const PassOptions& options) : fn_(fn), bounds_(fn, options) {}
 
     bool run() {
-        for_each_inst(fn_, fn_.body, [&](InstId i) {
+        fn_.walk([&](InstId i) {
             switch (fn_.inst(i).op) {
                 case Op::load:
                 case Op::store:
@@ -47,6 +48,8 @@ public:
     }
 
 private:
+    using Operand = AccessOperands::Operand;
+
     bool proved(ValueId object, size_t d, const Access::Axis& axis, ValueId start) {
         const auto first = bounds_.exact(start), extent = bounds_.extent(object, d);
         if (!first || !extent) return false;
@@ -62,10 +65,15 @@ private:
     }
     void access(InstId id);
     void pointer_mask(InstId id);
-    void drop_operands(InstId id, std::vector<ValueId> operands, int64_t flags) {
-        fn_.set_operands(id, operands);
+    /// Takes a mask and an other value, where they are given, from an access.
+    void drop(InstId id, Operand mask, Operand other) {
+        if (!mask && !other) return;
+        std::vector<ValueId> operands(fn_.operands(fn_.inst(id)).begin(), fn_.operands(fn_.inst(id)).end());
         std::vector<int64_t> attrs(fn_.attrs(fn_.inst(id)).begin(), fn_.attrs(fn_.inst(id)).end());
-        attrs[0] = flags;
+        for (const uint32_t at : {std::max(mask.at, other.at), std::min(mask.at, other.at)})
+            if (at) operands.erase(operands.begin() + at);
+        attrs[0] &= ~((mask ? int64_t{Access::has_mask} : 0) | (other ? int64_t{Access::has_other} : 0));
+        fn_.set_operands(id, operands);
         fn_.set_attrs(id, attrs);
         changed_ = true;
     }
@@ -78,45 +86,27 @@ private:
 
 void MaskPass::access(InstId id) {
     const Inst inst = fn_.inst(id);
-    Access a = fn_.access(inst);
-    std::vector<ValueId> operands(fn_.operands(inst).begin(), fn_.operands(inst).end());
-    size_t at = 1;
+    const AccessOperands operands(fn_, inst);
     bool all_inside = true;
     std::vector<int64_t> attrs(fn_.attrs(inst).begin(), fn_.attrs(inst).end());
     const size_t first = inst.op == Op::atomic ? 4 : 1;
-    for (size_t d = 0; d < a.axes.size(); ++d) {
-        Access::Axis& axis = a.axes[d];
+    for (size_t d = 0; d < operands.access.axes.size(); ++d) {
+        const Access::Axis& axis = operands.access.axes[d];
         const bool scalar = axis.kind == Access::index || axis.kind == Access::range;
-        if (scalar && !axis.in_bounds && proved(operands[0], d, axis, operands[at])) {
-            axis.in_bounds = true;
-            attrs[first + 4 * d + 3] = 1;
-            changed_ = true;
-        }
-        at += axis.kind != Access::all;
-        all_inside &= axis.in_bounds || axis.kind == Access::all;
+        const bool newly = scalar && !axis.in_bounds && proved(operands.object, d, axis, operands.index[d].value);
+        if (newly) attrs[first + 4 * d + 3] = 1;
+        changed_ |= newly;
+        all_inside &= newly || axis.in_bounds || axis.kind == Access::all;
     }
     fn_.set_attrs(id, attrs);
-    int64_t flags = a.flags;
-    if ((flags & Access::has_mask) && bounds_.always_true(operands.back())) {
-        operands.pop_back();
-        flags &= ~int64_t{Access::has_mask};
-    }
-    if ((flags & Access::has_other) && all_inside && !(flags & Access::has_mask)) {
-        operands.pop_back();
-        flags &= ~int64_t{Access::has_other};
-    }
-    if (flags != a.flags) drop_operands(id, std::move(operands), flags);
+    const bool always = operands.mask && bounds_.always_true(operands.mask.value);
+    drop(id, always ? operands.mask : Operand(), all_inside && (always || !operands.mask) ? operands.other : Operand());
 }
 
 /// A true mask goes, and with it the value for masked lanes.
 void MaskPass::pointer_mask(InstId id) {
-    const Inst inst = fn_.inst(id);
-    int64_t flags = fn_.attrs(inst)[0];
-    std::vector<ValueId> operands(fn_.operands(inst).begin(), fn_.operands(inst).end());
-    const bool other = flags & Access::has_other, mask = flags & Access::has_mask;
-    if (mask ? !bounds_.always_true(operands[operands.size() - 1 - other]) : !other) return;
-    operands.resize(operands.size() - mask - other);
-    drop_operands(id, std::move(operands), 0);
+    const AccessOperands operands(fn_, fn_.inst(id));
+    if (!operands.mask || bounds_.always_true(operands.mask.value)) drop(id, operands.mask, operands.other);
 }
 
 }  // namespace

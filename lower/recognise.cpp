@@ -27,44 +27,25 @@ ValueId spread(Builder& b, ValueId v, const std::vector<int>& dims, const Shape&
 
 namespace {
 
-class Recogniser {
+class Recogniser : public Rewriter {
 public:
-    explicit Recogniser(Function& fn) : fn_(fn) {}
-
-    bool run() {
-        block(fn_.body);
-        return changed_;
-    }
+    using Rewriter::Rewriter;
 
 private:
-    void block(BlockId id) {
-        std::vector<InstId> list;
-        list.swap(fn_.block(id).insts);
-        Builder b(fn_, id);
-        for (InstId i : list) {
-            replaced_.apply(fn_, i);
-            const Inst inst = fn_.inst(i);
-            b.set_span(inst.span);
-            const ValueId made = rewrite(b, inst);
-            if (made.valid()) {
-                replaced_.set(fn_.result(inst), made);
-                changed_ = true;
-                continue;
-            }
-            fn_.append(id, i);
-            for (uint32_t n = 0; n < inst.blocks.count; ++n) block(fn_.blocks(inst)[n]);
-        }
+    bool replace(InstId id, BlockId into) override {
+        const Inst inst = fn_.inst(id);
+        Builder b(fn_, into);
+        b.set_span(inst.span);
+        const ValueId made = made_of(b, inst);
+        if (made.valid()) replaced_.set(fn_.result(inst), made);
+        return made.valid();
     }
-    ValueId rewrite(Builder& b, const Inst& inst) {
+    ValueId made_of(Builder& b, const Inst& inst) const {
         if (inst.op == Op::extract || inst.op == Op::load) return make_slices(b, inst);
         if (inst.op != Op::contract) return {};
         const ProductPlan plan = plan_product(fn_, inst);
         return plan.refusal.empty() ? make_product(b, inst, plan) : ValueId{};
     }
-
-    Function& fn_;
-    Replacements replaced_;
-    bool changed_ = false;
 };
 
 }  // namespace
@@ -73,7 +54,7 @@ bool recognise(Function& fn) { return Recogniser(fn).run(); }
 
 std::vector<explain::Note> explain_products(const Function& fn) {
     std::vector<explain::Note> notes;
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         const Inst& inst = fn.inst(i);
         if (is_product(inst.op)) notes.push_back({inst.span, explain::Recognition{.op = op_row(inst.op).name, .refusal = {}}});
         if (inst.op != Op::contract) return;

@@ -2,6 +2,7 @@
 // either way, and an element outside reads `else` or zero either way.
 #include <algorithm>
 
+#include "lang/access_operands.h"
 #include "lower/recognise.h"
 #include "lower/rewrite.h"
 
@@ -128,49 +129,30 @@ struct SlicePlan {
     Shape part;
 };
 
-/// Position and rank of the joint shape of the gather tiles within the result.
-void locate_joint(const Function& fn, const Inst& inst, const Access& access, int& at, int& rank) {
-    at = -1;
-    rank = 0;
-    int kept = 0;
-    size_t operand = 1;
-    for (const Access::Axis& axis : access.axes) {
-        if (axis.kind == Access::gather) {
-            if (at < 0) at = kept;
-            rank = std::max<int>(rank, fn.type(fn.operands(inst)[operand]).shape.rank);
-        }
-        kept += axis.kind == Access::range || axis.kind == Access::all;
-        operand += axis.kind != Access::all;
-    }
-}
-
 std::optional<SlicePlan> plan_slices(const Function& fn, const Inst& inst) {
-    SlicePlan plan{fn.access(inst), {}, {}, {}};
-    int joint_at = 0, joint_rank = 0, kept = 0;
-    locate_joint(fn, inst, plan.access, joint_at, joint_rank);
-    if (joint_at < 0 || (plan.access.flags & Access::has_mask)) return std::nullopt;
-    const Shape& result = fn.type(fn.result(inst)).shape;
-    size_t operand = 1;
-    for (Access::Axis& axis : plan.access.axes) {
+    const AccessOperands operands(fn, inst);
+    if (operands.mask || !operands.access.gathers()) return std::nullopt;
+    const AccessPart part(fn, operands);
+    SlicePlan plan{operands.access, {}, {}, {}};
+    for (size_t a = 0; a < plan.access.axes.size(); ++a) {
+        Access::Axis& axis = plan.access.axes[a];
         MaybeAffine start;
         if (axis.kind == Access::gather) {
-            const ValueId index = fn.operands(inst)[operand];
+            const ValueId index = operands.index[a].value;
             int work = 0;
             start = affine(fn, index, 0, work);
             if (!start || start->step > kMaxStep || start->step < -kMaxStep) return std::nullopt;
             axis = {Access::index, 1, 1, false};
             if (start->dim >= 0) {
-                const int dim = joint_at + start->dim + joint_rank - fn.type(index).shape.rank;
+                const int dim = part.dim[a] + start->dim + part.joint.rank - fn.type(index).shape.rank;
                 if (std::find(plan.dims.begin(), plan.dims.end(), dim) != plan.dims.end()) return std::nullopt;
-                axis = {Access::range, result[static_cast<size_t>(dim)], start->step, false};
+                axis = {Access::range, part.shape[static_cast<size_t>(dim)], start->step, false};
                 plan.dims.push_back(dim);
             }
         } else if (axis.kind != Access::index) {
-            plan.dims.push_back(kept < joint_at ? kept : kept + joint_rank);
-            ++kept;
+            plan.dims.push_back(part.dim[a]);
         }
         if (axis.kind == Access::range || axis.kind == Access::all) plan.part.push(axis.extent);
-        operand += axis.kind != Access::all || start.has_value();
         plan.starts.push_back(std::move(start));
     }
     return plan;
@@ -179,18 +161,17 @@ std::optional<SlicePlan> plan_slices(const Function& fn, const Inst& inst) {
 /// extract with constant starts that stays inside: slice, then the indexed dimensions drop.
 ValueId make_static_slice(Builder& b, const Inst& inst) {
     Function& fn = b.fn();
-    const Access access = fn.access(inst);
-    const ValueId object = fn.operands(inst)[0];
+    const AccessOperands operands(fn, inst);
+    const Access& access = operands.access;
+    const ValueId object = operands.object;
     const Shape from = fn.type(object).shape, result = fn.type(fn.result(inst)).shape;
-    if (access.flags & Access::has_mask) return {};
+    if (operands.mask || access.gathers()) return {};
     std::vector<int64_t> attrs;
     Shape kept;
-    size_t operand = 1;
     for (size_t d = 0; d < access.axes.size(); ++d) {
         const Access::Axis& axis = access.axes[d];
         int64_t start = 0;
-        if (axis.kind == Access::gather) return {};
-        if (axis.kind != Access::all && !constant_int(fn, fn.operands(inst)[operand++], start)) return {};
+        if (operands.index[d] && !constant_int(fn, operands.index[d].value, start)) return {};
         const int64_t extent = axis.kind == Access::index ? 1 : axis.extent, step = axis.kind == Access::range ? axis.step : 1;
         int64_t last = 0;
         if (__builtin_mul_overflow(extent - 1, step, &last) || __builtin_add_overflow(last, start, &last)) return {};
@@ -211,8 +192,8 @@ ValueId make_slices(Builder& b, const Inst& inst) {
     Function& fn = b.fn();
     const auto plan = plan_slices(fn, inst);
     if (!plan) return inst.op == Op::extract ? make_static_slice(b, inst) : ValueId{};
-    const std::vector<ValueId> old(fn.operands(inst).begin(), fn.operands(inst).end());
-    const Type object = fn.type(old[0]);
+    const AccessOperands old(fn, inst);
+    const Type object = fn.type(old.object);
     Type part{};
     part.kind = Type::tile;
     part.pointer = object.pointer;
@@ -220,19 +201,15 @@ ValueId make_slices(Builder& b, const Inst& inst) {
     part.shape = plan->part;
     const TypeId type = fn.types().intern(part);
     uint64_t other = 0;
-    const bool has_other = plan->access.flags & Access::has_other;
-    if (has_other && !splat_code(fn, old.back(), other)) return {};
-    std::vector<ValueId> operands{old[0]};
-    size_t at = 1;
+    if (old.other && !splat_code(fn, old.other.value, other)) return {};
+    std::vector<ValueId> operands{old.object};
     for (size_t d = 0; d < plan->starts.size(); ++d) {
-        if (plan->starts[d]) {
+        if (plan->starts[d])
             operands.push_back(emit_start(b, *plan->starts[d]));
-            ++at;
-        } else if (plan->access.axes[d].kind != Access::all) {
-            operands.push_back(old[at++]);
-        }
+        else if (old.index[d])
+            operands.push_back(old.index[d].value);
     }
-    if (has_other) operands.push_back(b.constant(type, other));
+    if (old.other) operands.push_back(b.constant(type, other));
     std::vector<int64_t> attrs{plan->access.flags};
     const std::vector<int64_t> axes = plan->access.encode_axes();
     attrs.insert(attrs.end(), axes.begin(), axes.end());

@@ -3,6 +3,25 @@
 
 namespace tegula {
 
+void Rewriter::rebuild(ir::BlockId block) {
+    std::vector<ir::InstId> list;
+    list.swap(fn_.block(block).insts);
+    take(list, block);
+}
+
+void Rewriter::take(const std::vector<ir::InstId>& list, ir::BlockId into) {
+    for (const ir::InstId id : list) {
+        fn_.inst(id).parent = into;
+        replaced_.apply(fn_, id);
+        if (replace(id, into)) {
+            changed_ = true;
+            continue;
+        }
+        fn_.append(into, id);
+        for (uint32_t b = 0; b < fn_.inst(id).blocks.count; ++b) rebuild(fn_.blocks(fn_.inst(id))[b]);
+    }
+}
+
 bool has_trait_within(const ir::Function& fn, ir::InstId inst, uint32_t traits) {
     if (ir::op_row(fn.inst(inst).op).traits & traits) return true;
     for (ir::BlockId b : fn.blocks(fn.inst(inst)))

@@ -1,21 +1,11 @@
-// What passes share: walking a function in program order, and replacing values. A replaced value's uses all come later in program order
-// (structured dominance), so a pass that maps operands while it walks sees only final values.
+// What passes share: replacing values and instructions. A replaced value's uses all come later in program order (structured dominance), so a pass
+// that maps operands while it walks sees only final values.
 #pragma once
 #include <vector>
 
 #include "lang/ir.h"
 
 namespace tegula {
-
-/// Calls `visit(InstId)` for every instruction in `block` and, after an instruction, for those in its blocks.
-template <class Visit>
-void for_each_inst(const ir::Function& fn, ir::BlockId block, const Visit& visit) {
-    for (ir::InstId i : fn.block(block).insts) {
-        visit(i);
-        const ir::Inst inst = fn.inst(i);
-        for (uint32_t b = 0; b < inst.blocks.count; ++b) for_each_inst(fn, fn.blocks(inst)[b], visit);
-    }
-}
 
 /// Value -> its replacement, followed to the end.
 class Replacements {
@@ -35,6 +25,32 @@ public:
 
 private:
     std::vector<ir::ValueId> map_;
+};
+
+/// A walk that builds every block anew: instruction by instruction, in program order, each with its final operands.
+class Rewriter {
+public:
+    explicit Rewriter(ir::Function& fn) : fn_(fn) {}
+    virtual ~Rewriter() = default;
+    /// Returns whether it changed anything.
+    bool run() {
+        rebuild(fn_.body);
+        return changed_;
+    }
+
+protected:
+    /// Looks at the instruction that is next in block `into`. True: it is left out, its results are replaced, and what stands in for it has been
+    /// appended to `into`. What it owns is visited where it stays, and later.
+    virtual bool replace(ir::InstId id, ir::BlockId into) = 0;
+    /// Visits `list`, instructions of blocks that are left out themselves, as if they stood next in `into`.
+    void take(const std::vector<ir::InstId>& list, ir::BlockId into);
+
+    ir::Function& fn_;
+    Replacements replaced_;
+    bool changed_ = false;
+
+private:
+    void rebuild(ir::BlockId block);
 };
 
 /// Does the instruction, or one in its blocks, have one of these traits?

@@ -5,6 +5,7 @@
 // bits are those of the loop as it stands: that stretch starts from what the sum starts from, and nothing is added to it.
 #include <algorithm>
 
+#include "lang/uses.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
 
@@ -31,14 +32,7 @@ Wanted wanted(const Function& fn) {
 
 class Splitter {
 public:
-    explicit Splitter(Function& fn) : fn_(fn), uses_(fn.value_count()), user_(fn.value_count()) {
-        for_each_inst(fn, fn.body, [&](InstId i) {
-            for (ValueId v : fn.operands(fn.inst(i))) {
-                ++uses_[v.v];
-                user_[v.v] = i;
-            }
-        });
-    }
+    explicit Splitter(Function& fn) : fn_(fn), uses_(fn) {}
     /// The loop to split, or why there is none.
     InstId find(const Wanted& wanted, std::string& why) const;
     void split(InstId loop, const Wanted& wanted);
@@ -62,13 +56,12 @@ private:
     ValueId choose(InstId before, ValueId condition, ValueId yes, ValueId no);
 
     Function& fn_;
-    std::vector<uint32_t> uses_;
-    std::vector<InstId> user_;
+    Uses uses_;
 };
 
 bool Splitter::has_product(InstId loop) const {
     bool found = false;
-    for_each_inst(fn_, fn_.blocks(fn_.inst(loop))[0], [&](InstId i) {
+    fn_.walk(fn_.blocks(fn_.inst(loop))[0], [&](InstId i) {
         const Op op = fn_.inst(i).op;
         found = found || is_product(op) || op == Op::contract;
     });
@@ -82,8 +75,8 @@ bool Splitter::only_accumulates(const Inst& loop, uint32_t k) const {
     ValueId v = body.args[k + 1];
     if (fn_.type(v).kind != Type::tile || fn_.type(v).pointer || fn_.elem(v).is_bool()) return false;
     for (bool summed = false;; summed = true) {
-        if (uses_[v.v] != 1) return false;
-        const InstId user = user_[v.v];
+        const InstId user = uses_.only_user(v);
+        if (!user.valid()) return false;
         const auto operands = fn_.operands(fn_.inst(user));
         if (user == end) return summed && operands[k] == v;
         const Op op = fn_.inst(user).op;

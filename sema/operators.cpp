@@ -332,7 +332,7 @@ ir::ValueId Elaborator::flushed(ir::ValueId v) {
     const ir::Function& fn = ir().fn();
     if (!v.valid() || fn.type(v).pointer || !(fn.type(v).elem == Fmt::f32) || ir::hint_argument(fn.hints, "subnormals") != 0) return v;
     const ir::Inst* def = fn.def(v);
-    while (def && (def->op == Op::broadcast || def->op == Op::reshape || def->op == Op::permute)) def = fn.def(fn.operands(*def)[0]);
+    while (def && (def->op == Op::broadcast || ir::has_trait(def->op, ir::VIEW))) def = fn.def(fn.operands(*def)[0]);
     const bool of_integer = def && def->op == Op::cast && fn.elem(fn.operands(*def)[0]).is_int();
     return of_integer || (def && def->op == Op::flush_subnormal) ? v : ir().elementwise(Op::flush_subnormal, {v});
 }

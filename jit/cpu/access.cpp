@@ -16,44 +16,21 @@ AccessEmitter::AccessEmitter(Codegen& g, ir::InstId id)
       b_(g.b()),
       fn_(g.fn()),
       id_(id),
-      access_(fn_.access(fn_.inst(id))),
-      object_(fn_.operands(fn_.inst(id))[0]),
-      format_(fn_.elem(object_)),
-      pointer_(fn_.type(object_).pointer),
-      tensor_(fn_.type(object_).kind == Type::tensor),
+      in_(fn_, fn_.inst(id)),
+      part_(fn_, in_),
+      format_(fn_.elem(in_.object)),
+      pointer_(fn_.type(in_.object).pointer),
+      tensor_(fn_.type(in_.object).kind == Type::tensor),
       out_bytes_(has_byte_address(format_.bits)),
-      order_(memory_order(fn_, g.options_, object_)) {
-    const ir::Inst& inst = fn_.inst(id);
-    const auto operands = fn_.operands(inst);
-    size_t next = 1;
-    for (const Access::Axis& axis : access_.axes) {
-        index_.push_back(axis.kind == Access::all ? ir::ValueId{} : operands[next++]);
-        if (axis.kind == Access::gather) joint_ = *broadcast(joint_, fn_.type(index_.back()).shape);
-    }
-    bool placed = false;
-    size_t joint_at = 0;
-    for (const Access::Axis& axis : access_.axes) {
-        if (axis.kind == Access::gather && !placed) {
-            placed = true;
-            joint_at = part_.rank;
-            for (int64_t e : joint_) part_.push(e);
-        }
-        dim_.push_back(axis.kind == Access::gather ? joint_at : part_.rank);
-        if (axis.kind == Access::range || axis.kind == Access::all) part_.push(axis.extent);
-    }
-    if (inst.op == Op::store || inst.op == Op::deposit || inst.op == Op::atomic) value_ = operands[next++];
-    if (inst.op == Op::atomic && static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]) == ir::AtomicKind::cas) expected_ = operands[next++];
-    if (access_.flags & Access::has_other) other_ = operands[next++];
-    if (access_.flags & Access::has_mask) mask_ = operands[next++];
-}
+      order_(memory_order(fn_, g.options_, in_.object)) {}
 
 void AccessEmitter::both(Value*& all, Value* more) {
     if (more) all = all ? b_.CreateAnd(all, more) : more;
 }
 
 Value* AccessEmitter::extent(size_t a) {
-    if (tensor_) return g_.extent(object_, a);
-    return g_.i64(fn_.type(object_).shape[a]);
+    if (tensor_) return g_.extent(in_.object, a);
+    return g_.i64(fn_.type(in_.object).shape[a]);
 }
 
 std::pair<Value*, Value*> AccessEmitter::limits(size_t a, const Line& along) {
@@ -83,27 +60,27 @@ std::pair<Value*, Value*> AccessEmitter::limits(size_t a, const Line& along) {
 Value* AccessEmitter::inside_until(size_t k, size_t n, const Point& p, int64_t count) {
     Value *inside = b_.getTrue(), *until = nullptr;
     const auto demand = [&](Value* condition) { inside = b_.CreateAnd(inside, condition); };
-    for (size_t a = 0; a < access_.axes.size(); ++a) {
-        const Access::Axis& axis = access_.axes[a];
+    for (size_t a = 0; a < in_.access.axes.size(); ++a) {
+        const Access::Axis& axis = in_.access.axes[a];
         if (axis.kind == Access::all || axis.in_bounds) continue;
         if (axis.kind == Access::index) {
-            demand(b_.CreateICmpULT(g_.scalar(index_[a]), extent(a)));
+            demand(b_.CreateICmpULT(g_.scalar(in_.index[a].value), extent(a)));
             continue;
         }
         const auto [low, high] = limits(a);
-        Value* const first = part_[dim_[a]] == 1 ? g_.i64(0) : p.index[dim_[a]].value;
-        demand(b_.CreateICmpSGE(dim_[a] == k ? g_.i64(0) : first, low));
-        if (dim_[a] == k)
+        Value* const first = part_.shape[dim_of(a)] == 1 ? g_.i64(0) : p.index[dim_of(a)].value;
+        demand(b_.CreateICmpSGE(dim_of(a) == k ? g_.i64(0) : first, low));
+        if (dim_of(a) == k)
             until = high;
         else
-            demand(b_.CreateICmpSLE(b_.CreateAdd(first, g_.i64(dim_[a] == n ? count : 1)), high));
+            demand(b_.CreateICmpSLE(b_.CreateAdd(first, g_.i64(dim_of(a) == n ? count : 1)), high));
     }
     return b_.CreateSelect(inside, until ? until : g_.i64(INT64_MAX), g_.i64(0));
 }
 
 bool AccessEmitter::ends_with_tensor(size_t along) const {
-    for (size_t a = 0; a < access_.axes.size(); ++a)
-        if (dim_[a] == along && access_.axes[a].kind == Access::range && !access_.axes[a].in_bounds) return true;
+    for (size_t a = 0; a < in_.access.axes.size(); ++a)
+        if (dim_of(a) == along && in_.access.axes[a].kind == Access::range && !in_.access.axes[a].in_bounds) return true;
     return false;
 }
 
@@ -114,17 +91,17 @@ std::optional<AccessEmitter::Line> AccessEmitter::gathered_line(size_t a, const 
     if (!p.lanes || dimension < 0) return {};
     const auto d = static_cast<size_t>(dimension);
     const bool ahead = g_.in_whole_vectors(p.index[d]) && g_.made_in_front(p);
-    Line out{nullptr, 0, ahead ? fn_.type(index_[a]).shape[d] : int64_t{p.lanes}};
+    Line out{nullptr, 0, ahead ? fn_.type(in_.index[a].value).shape[d] : int64_t{p.lanes}};
     Value* holds = nullptr;
     const auto make = [&] {
         Point row = p;
         if (ahead) row.index[d].value = g_.i64(0);
         LaneSteps steps(g_, out.n, ahead);
-        const auto* step = llvm::dyn_cast_or_null<llvm::ConstantInt>(steps.of(index_[a], row));
+        const auto* step = llvm::dyn_cast_or_null<llvm::ConstantInt>(steps.of(in_.index[a].value, row));
         if (!step || step->isZero() || step->getValue().abs().getActiveBits() > 31) return;
         holds = steps.sound();
         out.step = step->getSExtValue();
-        if (ahead || holds == b_.getTrue()) out.start = g_.lanes(index_[a], LaneSteps::first(row));
+        if (ahead || holds == b_.getTrue()) out.start = g_.lanes(in_.index[a].value, LaneSteps::first(row));
     };
     ahead ? g_.in_front(make) : make();
     if (!out.start) return {};
@@ -134,11 +111,11 @@ std::optional<AccessEmitter::Line> AccessEmitter::gathered_line(size_t a, const 
 }
 
 Coordinate AccessEmitter::gathered(size_t a, const Point& p, Place& place) {
-    const Shape& own = fn_.type(index_[a]).shape;
+    const Shape& own = fn_.type(in_.index[a].value).shape;
     Point q = p;
     q.rank = own.rank;
     bool same = true;
-    const size_t skip = dim_[a] + joint_.rank - own.rank;
+    const size_t skip = dim_of(a) + part_.joint.rank - own.rank;
     for (size_t d = 0; d < own.rank; ++d) {
         q.index[d] = own[d] == 1 ? g_.uniform(0) : p.index[d + skip];
         same = same && q.index[d].kind == Index::uniform;
@@ -146,11 +123,11 @@ Coordinate AccessEmitter::gathered(size_t a, const Point& p, Place& place) {
     if (same) q.lanes = 0, q.active = nullptr;
     Index j;
     if (const auto along = gathered_line(a, q, j)) {
-        if (!access_.axes[a].in_bounds) in_range(a, *along, j, q.lanes, place);
+        if (!in_.access.axes[a].in_bounds) in_range(a, *along, j, q.lanes, place);
         return {Index::consecutive, b_.CreateAdd(along->start, b_.CreateMul(j.value, g_.i64(along->step))), along->step};
     }
-    Value* v = g_.lanes(index_[a], q);
-    if (!access_.axes[a].in_bounds) {
+    Value* v = g_.lanes(in_.index[a].value, q);
+    if (!in_.access.axes[a].in_bounds) {
         Value* in = b_.CreateICmpULT(v, g_.splat(extent(a), q.lanes));
         both(q.lanes ? place.lane : place.row, in);
     }
@@ -181,19 +158,19 @@ void AccessEmitter::in_range(size_t a, const Line& along, const Index& j, unsign
 }
 
 Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place, bool known_in) {
-    const Access::Axis& axis = access_.axes[a];
+    const Access::Axis& axis = in_.access.axes[a];
     known_in = known_in || g_.is_inside(id_);
     if (axis.kind == Access::gather) return gathered(a, p, place);
     if (axis.kind == Access::index) {
-        Value* v = g_.scalar(index_[a]);
+        Value* v = g_.scalar(in_.index[a].value);
         const auto inside = [&] { return b_.CreateICmpULT(v, extent(a)); };
         if (!axis.in_bounds && !known_in && !g_.always(v, inside)) v = inside_or_first(v, inside(), place);
         return {Index::uniform, v, 1};
     }
-    const Index j = part_[dim_[a]] == 1 ? g_.uniform(0) : p.index[dim_[a]];
+    const Index j = part_.shape[dim_of(a)] == 1 ? g_.uniform(0) : p.index[dim_of(a)];
     const unsigned n = p.lanes;
     const bool ranged = axis.kind == Access::range;
-    Value* start = ranged ? g_.scalar(index_[a]) : g_.i64(0);
+    Value* start = ranged ? g_.scalar(in_.index[a].value) : g_.i64(0);
     const int64_t step = ranged ? axis.step : 1;
     const bool looked_at = ranged && !axis.in_bounds && !known_in;
     if (looked_at && j.kind == Index::uniform) {
@@ -216,7 +193,7 @@ Coordinate AccessEmitter::axis(size_t a, const Point& p, Place& place, bool know
 Place AccessEmitter::place(const Point& p) {
     Place out;
     out.lanes = p.lanes;
-    for (size_t a = 0; a < access_.axes.size(); ++a) out.at.push_back(axis(a, p, out));
+    for (size_t a = 0; a < in_.access.axes.size(); ++a) out.at.push_back(axis(a, p, out));
     return out;
 }
 
@@ -226,19 +203,19 @@ Value* AccessEmitter::mask(const Place& place, const Point& p) {
     if (place.row) all = g_.splat(place.row, p.lanes);
     both(all, place.lane);
     both(all, p.active);
-    if (mask_.valid()) both(all, g_.lanes(mask_, p));
+    if (in_.mask) both(all, g_.lanes(in_.mask.value, p));
     if (!place.inside) return all;
     Value* out = b_.CreateNot(place.inside);
     if (all) out = b_.CreateAnd(out, all);
     g_.when(p.lanes ? b_.CreateOrReduce(out) : out,
-            [&] { g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[object_.v])}); });
+            [&] { g_.call_support(offsetof(Support, outside), b_.getVoidTy(), {g_.i32(id_.v), g_.i32(g_.param_of_[in_.object.v])}); });
     both(all, place.inside);
     return all;
 }
 
 Point AccessEmitter::object_point(const Place& place, Value* mask, const Point& p) {
     Point q = p;
-    q.rank = fn_.type(object_).shape.rank;
+    q.rank = fn_.type(in_.object).shape.rank;
     q.active = mask;
     llvm::Type* narrow = p.lanes ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(b_.getInt32Ty(), p.lanes)) : nullptr;
     for (size_t a = 0; a < place.at.size(); ++a) {
@@ -275,7 +252,7 @@ Value* Codegen::at_load(ir::InstId id, const Point& p) {
     if (Value* v = at_turned(fn_.result(id), p)) return v;
     AccessEmitter access(*this, id);
     Place place = access.place(p);
-    Value* other = access.other().valid() ? lanes(access.other(), p) : nullptr;
+    Value* other = access.operands().other ? lanes(access.operands().other.value, p) : nullptr;
     if (Value* v = access.load_lanes(place, p, other)) return v;
     const Address a = access.address(place);
     Value* mask = access.mask(place, p);
@@ -286,7 +263,7 @@ Value* Codegen::at_extract(ir::InstId id, const Point& p) {
     AccessEmitter access(*this, id);
     const Place place = access.place(p);
     Value* mask = access.mask(place, p);
-    Value* other = access.other().valid() ? lanes(access.other(), p) : nullptr;
+    Value* other = access.operands().other ? lanes(access.operands().other.value, p) : nullptr;
     const ir::ValueId object = fn_.operands(fn_.inst(id))[0];
     const Point q = access.object_point(place, mask, p);
     Value* v = is_stored(object) ? read(buffer(object), q, mask != nullptr) : lanes(object, q);
@@ -300,7 +277,7 @@ void Codegen::cpu_store(ir::InstId id) {
     NestOptions options;
     options.order = &order;
     // Following a pointer may fail, and is to be reported, where nothing is stored, too.
-    const bool follows = evaluates(access.value(), [](const ir::Inst& inst) { return inst.op == Op::ptr_load; });
+    const bool follows = evaluates(access.operands().value.value, [](const ir::Inst& inst) { return inst.op == Op::ptr_load; });
     options.unreached = !order.dims.empty() && access.ends_with_tensor(order.dims.back()) && !follows ? NestOptions::skipped : NestOptions::apart;
     // Neighbours of other widths share bytes, which are read and written again.
     options.mixed = has_byte_address(access.format().bits);
@@ -311,7 +288,7 @@ void Codegen::cpu_store(ir::InstId id) {
     const auto store = [&](const Point& p) {
         const std::vector<Point> points = points_of(order, access.part(), p);
         std::vector<Value*> values;
-        for (const Point& q : points) values.push_back(lanes(access.value(), q));
+        for (const Point& q : points) values.push_back(lanes(access.operands().value.value, q));
         access.store(points, values);
     };
     nest(access.part(), store, options);
@@ -322,14 +299,14 @@ void Codegen::cpu_deposit(ir::InstId id) {
     const ir::ValueId result = fn_.result(id), object = fn_.operands(fn_.inst(id))[0];
     if (is_scalar(result)) {
         // A tile of rank 0 has no axes: the part is the element.
-        Value* value = lanes(access.value(), Point{});
+        Value* value = lanes(access.operands().value.value, Point{});
         Value* mask = access.mask(access.place(Point{}), Point{});
         return define(result, mask ? b_.CreateSelect(mask, value, scalar(object)) : value);
     }
     const Buffer to = buffer(result);
     store_value(object, to);
     nest(access.part(), [&](const Point& p) {
-        Value* value = lanes(access.value(), p);
+        Value* value = lanes(access.operands().value.value, p);
         const Place place = access.place(p);
         Value* mask = access.mask(place, p);
         write(to, access.object_point(place, mask, p), value);

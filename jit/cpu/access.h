@@ -6,6 +6,7 @@
 #include "jit/cpu/block_words.h"
 #include "jit/cpu/codegen.h"
 #include "jit/cpu/memory_order.h"
+#include "lang/access_operands.h"
 #include "lang/layout.h"
 
 namespace tegula::cpu {
@@ -86,12 +87,12 @@ public:
     llvm::Value* before_aligned(const Point& p);
     int64_t vectors_of_line() const;
     const Format& format() const { return format_; }
-    const Shape& part() const { return part_; }
-    ir::ValueId value() const { return value_; }        ///< of store, deposit, atomic
-    ir::ValueId expected() const { return expected_; }  ///< of a cas
-    ir::ValueId other() const { return other_; }        ///< may be invalid
+    const Shape& part() const { return part_.shape; }
+    const ir::AccessOperands& operands() const { return in_; }
 
 private:
+    /// The part's dimension of an axis that is no index.
+    size_t dim_of(size_t axis) const { return static_cast<size_t>(part_.dim[axis]); }
     bool in_bytes() const { return format_.bits < 8 && 8 % format_.bits == 0; }
     llvm::Value* load_in_bytes(const Address& a, llvm::Value* mask, unsigned lanes);
     llvm::Value* one_by_one(llvm::Value* pointers, llvm::Type* type, llvm::Value* mask, llvm::Value* instead);
@@ -109,7 +110,7 @@ private:
         llvm::Value* start;  ///< i64
         int64_t step, n;
     };
-    Line range_line(size_t a) { return {g_.scalar(index_[a]), access_.axes[a].step, access_.axes[a].extent}; }
+    Line range_line(size_t a) { return {g_.scalar(in_.index[a].value), in_.access.axes[a].step, in_.access.axes[a].extent}; }
     std::optional<Line> gathered_line(size_t a, const Point& p, Index& j);
     Coordinate gathered(size_t a, const Point& p, Place& place);
     /// i64, within 0 .. n: the positions from the first to before the second are in range.
@@ -142,14 +143,11 @@ private:
     llvm::IRBuilder<>& b_;
     const ir::Function& fn_;
     ir::InstId id_;
-    ir::Access access_;
-    ir::ValueId object_, value_, expected_, other_, mask_;
+    ir::AccessOperands in_;
+    ir::AccessPart part_;
     const Format& format_;
     bool pointer_, tensor_, out_bytes_;
     MemoryOrder order_;
-    Shape part_, joint_;
-    std::vector<ir::ValueId> index_;  ///< by axis; invalid for `all`
-    std::vector<size_t> dim_;         ///< by axis: the part's dimension (gather: the first of the joint ones)
 };
 
 }  // namespace tegula::cpu

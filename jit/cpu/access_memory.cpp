@@ -181,8 +181,8 @@ void AccessEmitter::store(const std::vector<Point>& points, const std::vector<Va
 
 bool AccessEmitter::streamed() const {
     // Gathered elements lie side by side under conditions that only a row knows: no line of the caches is known to be theirs.
-    if (std::any_of(access_.axes.begin(), access_.axes.end(), [](const ir::Access::Axis& a) { return a.kind == ir::Access::gather; })) return false;
-    const auto number = tensor_ ? static_cast<size_t>(g_.param_of_[object_.v]) : SIZE_MAX;
+    if (in_.access.gathers()) return false;
+    const auto number = tensor_ ? static_cast<size_t>(g_.param_of_[in_.object.v]) : SIZE_MAX;
     return number < g_.options_.tensors.size() && g_.options_.tensors[number].streamed;
 }
 
@@ -192,7 +192,7 @@ bool AccessEmitter::streamed() const {
 /// in order.
 void AccessEmitter::ask_ahead(Value* now) {
     constexpr int64_t kLeast = 8 << 10, kMost = 128 << 10;
-    prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), now, static_cast<uint64_t>(std::clamp(part_.elements() * unit(), kLeast, kMost))), false);
+    prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), now, static_cast<uint64_t>(std::clamp(part_.shape.elements() * unit(), kLeast, kMost))), false);
 }
 
 void AccessEmitter::ask_for(size_t n, const Point& p) {
@@ -225,7 +225,7 @@ Value* AccessEmitter::before_aligned(const Point& p) {
     g_.when(b_.CreateICmpNE(bytes, g_.i64(0)), [&] {
         const size_t rank = order_.axes.size();
         int64_t known;
-        Value* pitch = rank > 1 ? stride(order_.axes[rank - 2], known) : g_.i64(part_.elements() * unit());
+        Value* pitch = rank > 1 ? stride(order_.axes[rank - 2], known) : g_.i64(part_.shape.elements() * unit());
         prefetch(b_.CreateGEP(b_.getInt8Ty(), first, b_.CreateMul(pitch, g_.i64(2))), true);
     });
     return b_.CreateUDiv(bytes, g_.i64(unit()));

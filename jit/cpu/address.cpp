@@ -30,7 +30,7 @@ Value* AccessEmitter::stride(size_t a, int64_t& known) {
         known = order_.steps[a] * unit();
         return g_.i64(known);
     }
-    Value* slot = g_.argument_slot(g_.param(object_).strides + static_cast<uint32_t>(a));
+    Value* slot = g_.argument_slot(g_.param(in_.object).strides + static_cast<uint32_t>(a));
     // Said so that the phase of a run does not depend on its row.
     return out_bytes_ || !order_.whole_rows ? slot : b_.CreateAnd(slot, g_.i64(-8));
 }
@@ -81,7 +81,7 @@ Value* AccessEmitter::expression(const LayoutExpr& e, const std::vector<Value*>&
     using E = LayoutExpr;
     if (e.op == E::constant) return g_.splat(g_.i64(e.value), lanes);
     if (e.op == E::index) return at[static_cast<size_t>(e.value)];
-    if (e.op == E::extent) return g_.splat(g_.extent(object_, static_cast<size_t>(e.value)), lanes);
+    if (e.op == E::extent) return g_.splat(g_.extent(in_.object, static_cast<size_t>(e.value)), lanes);
     TEGULA_CHECK(e.a && e.b, "a layout that is too deep");
     Value *x = expression(*e.a, at, lanes), *y = expression(*e.b, at, lanes);
     return combined(e.op, x, y, lanes);
@@ -126,7 +126,7 @@ Value* AccessEmitter::combined(LayoutExpr::Op op, Value* x, Value* y, unsigned l
 std::optional<AccessEmitter::Run> AccessEmitter::run_of(const LayoutExpr& e, const Place& place, Value*& fits) {
     using E = LayoutExpr;
     if (e.op == E::constant) return Run{g_.i64(e.value), false};
-    if (e.op == E::extent) return Run{g_.extent(object_, static_cast<size_t>(e.value)), false};
+    if (e.op == E::extent) return Run{g_.extent(in_.object, static_cast<size_t>(e.value)), false};
     if (e.op == E::index) {
         const Coordinate& c = place.at[static_cast<size_t>(e.value)];
         if (c.kind == Index::vector || (c.kind == Index::consecutive && c.step != 1)) return std::nullopt;
@@ -146,7 +146,7 @@ std::optional<AccessEmitter::Run> AccessEmitter::run_of(const LayoutExpr& e, con
 }
 
 Value* AccessEmitter::pitch(size_t m, size_t members) {
-    return m + 1 == members ? g_.i64(unit()) : g_.argument_slot(g_.param(object_).strides + static_cast<uint32_t>(m));
+    return m + 1 == members ? g_.i64(unit()) : g_.argument_slot(g_.param(in_.object).strides + static_cast<uint32_t>(m));
 }
 
 bool AccessEmitter::by_run(const std::vector<LayoutExpr>& members, const Place& place, Address& out) {
@@ -168,7 +168,7 @@ bool AccessEmitter::by_run(const std::vector<LayoutExpr>& members, const Place& 
 }
 
 void AccessEmitter::by_expressions(const Place& place, Address& out) {
-    const Type& type = fn_.type(object_);
+    const Type& type = fn_.type(in_.object);
     const std::vector<LayoutExpr> members = fn_.types().layout(type.layout).physical(type.shape.rank);
     if (by_run(members, place, out)) return;
     bool same = true;
@@ -188,7 +188,7 @@ void AccessEmitter::by_expressions(const Place& place, Address& out) {
 
 /// `bounds` variants: elements outside of the storage are reported and treated as out of range.
 void AccessEmitter::check_bounds(Place& place, const Address& a) {
-    const ParamSlots& slots = g_.param(object_);
+    const ParamSlots& slots = g_.param(in_.object);
     const unsigned n = place.lanes;
     // 128 bits hold every product of a 64-bit index and stride.
     llvm::Type* one = b_.getInt128Ty();
@@ -212,7 +212,7 @@ void AccessEmitter::check_bounds(Place& place, const Address& a) {
 
 Address AccessEmitter::address(Place& place) {
     Address out;
-    const ParamSlots& slots = g_.param(object_);
+    const ParamSlots& slots = g_.param(in_.object);
     out.base = g_.param_data(slots);
     out.bytes = out_bytes_;
     if (slots.affine)

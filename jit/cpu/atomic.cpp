@@ -139,7 +139,7 @@ void Codegen::cpu_atomic(ir::InstId id) {
         Value* mask = access.mask(place, p);
         const auto update = [&] {
             Value* bit = a.bytes ? b_.CreateShl(a.offset, 3) : a.offset;
-            return atomic_element(id, a.base, bit, access.value(), access.expected(), p);
+            return atomic_element(id, a.base, bit, access.operands().value.value, access.operands().expected.value, p);
         };
         if (!mask) return update();
         return choose(mask, update, [&]() -> Value* { return llvm::Constant::getNullValue(scalars_.type(access.format(), 0)); });

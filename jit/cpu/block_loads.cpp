@@ -110,7 +110,7 @@ AccessEmitter::BlockBase AccessEmitter::block_base(const BlockWords& block, Plac
 /// Of the block at p, wherever that is.
 Place AccessEmitter::block_place(const Point& p) {
     Place place;
-    for (size_t a = 0; a < access_.axes.size(); ++a) place.at.push_back(axis(a, p, place, true));
+    for (size_t a = 0; a < in_.access.axes.size(); ++a) place.at.push_back(axis(a, p, place, true));
     return place;
 }
 
@@ -129,8 +129,8 @@ Value* AccessEmitter::in_blocks(const TurnedLoad& at) {
     Value* out = has_pitches(block);
     for (const auto& [dim, multiple] : {std::pair{at.n, int64_t{block.lanes}}, {at.k, block.count}}) {
         const size_t a = axis_of(dim);
-        if (access_.axes[a].kind != Access::range) continue;
-        out = b_.CreateAnd(out, b_.CreateICmpEQ(b_.CreateAnd(g_.scalar(index_[a]), g_.i64(multiple - 1)), g_.i64(0)));
+        if (in_.access.axes[a].kind != Access::range) continue;
+        out = b_.CreateAnd(out, b_.CreateICmpEQ(b_.CreateAnd(g_.scalar(in_.index[a].value), g_.i64(multiple - 1)), g_.i64(0)));
     }
     return out;
 }
@@ -144,13 +144,13 @@ Value* AccessEmitter::block_in_storage(const BlockWords& block, const BlockBase&
     }
     low = b_.CreateAdd(b_.CreateAdd(base.first, low), g_.i64(block.low));
     high = b_.CreateAdd(b_.CreateAdd(base.first, high), g_.i64(block.high));
-    Value* bytes = g_.argument_slot(g_.param(object_).first + ParamSlots::bytes);
+    Value* bytes = g_.argument_slot(g_.param(in_.object).first + ParamSlots::bytes);
     return b_.CreateAnd(b_.CreateICmpSGE(low, g_.i64(0)), b_.CreateICmpSLE(high, bytes));
 }
 
 /// The words of a block, a vector each; `ahead`: those of later blocks are asked for.
 void AccessEmitter::block_vectors(const BlockWords& block, const BlockBase& base, bool ahead, const std::function<void(size_t, Value*)>& put) {
-    Value* data = b_.CreateGEP(b_.getInt8Ty(), g_.param_data(g_.param(object_)), base.first);
+    Value* data = b_.CreateGEP(b_.getInt8Ty(), g_.param_data(g_.param(in_.object)), base.first);
     std::vector<Value*> lines;
     for (size_t l = 0; l < block.lines.size(); ++l) lines.push_back(b_.CreateGEP(b_.getInt8Ty(), data, line_offset(block, l)));
     if (ahead && lines.size() > 1)
@@ -190,7 +190,7 @@ void AccessEmitter::load_block(const BlockWords& block, const Point& p, Value* t
 /// known.
 std::shared_ptr<const BlockWords> AccessEmitter::lane_block(const Place& place) {
     constexpr unsigned kMostBits = 16;
-    if (!tensor_ || g_.param(object_).affine || g_.options_.bounds || format_.bits > kMostBits || place.nowhere) return nullptr;
+    if (!tensor_ || g_.param(in_.object).affine || g_.options_.bounds || format_.bits > kMostBits || place.nowhere) return nullptr;
     if (place.lanes != 4 && place.lanes != 8 && place.lanes != 16) return nullptr;
     size_t along = SIZE_MAX;
     for (size_t a = 0; a < place.at.size(); ++a) {

@@ -216,15 +216,16 @@ void Codegen::emit_inst(ir::InstId id) {
         }
         if (!any) return;
     }
-    if (ir::has_trait(inst.op, ir::ELEMWISE)) return emit_root(id);
     switch (inst.op) {
-#define ELEMENTWISE(...)
+#define ELEMENTWISE(name, ...) case Op::name:
+#include "lang/ops.def"
+        return emit_root(id);
 #define STRUCTURED(name, ...) \
     case Op::name:            \
         return cpu_##name(id);
 #include "lang/ops.def"
-        default:
-            TEGULA_CHECK(false, "no function for this op");
+        case Op::count_:
+            return;
     }
 }
 

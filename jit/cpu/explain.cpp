@@ -27,7 +27,7 @@ void collect_fused(const ir::Function& fn, const Plan& plan, ir::ValueId v, std:
     const ir::Inst* def = fn.def(v);
     if (!def) return;
     for (ir::ValueId operand : fn.operands(*def)) collect_fused(fn, plan, operand, seen, names);
-    if (def->op == ir::Op::constant || def->op == ir::Op::iota || def->op == ir::Op::broadcast) return;
+    if (ir::has_trait(def->op, ir::FREE)) return;
     names.push_back(ir::op_row(def->op).name);
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "jit/cpu/plan.h"
+#include "lang/access_operands.h"
 #include "lang/made_in.h"
 
 namespace tegula::cpu {
@@ -11,15 +12,9 @@ namespace tegula::cpu {
 using ir::Access;
 using ir::Op;
 
-KeptRows::KeptRows(const ir::Function& fn) : fn_(fn), uses_(fn.value_count()), place_(fn.inst_count()) {
-    for (uint32_t b = 0; b < fn.block_count(); ++b) {
-        size_t place = 0;
-        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
-            place_[id.v] = place++;
-            const auto operands = fn.operands(fn.inst(id));
-            for (size_t k = 0; k < operands.size(); ++k) uses_[operands[k].v].push_back({id, k});
-        }
-    }
+KeptRows::KeptRows(const ir::Function& fn) : fn_(fn), uses_(fn), place_(fn.inst_count()) {
+    size_t place = 0;
+    fn.walk([&](ir::InstId id) { place_[id.v] = place++; });
 }
 
 class KeptRows::Walk {
@@ -31,7 +26,7 @@ public:
     /// False: somebody sees all rows.
     bool value(ir::ValueId v, size_t dim) {
         if (!seen_.insert({v.v, dim}).second) return true;
-        for (const Use& use : rows_.uses_[v.v])
+        for (const ir::Use& use : rows_.uses_.of(v))
             if (!this->use(use, v, dim)) return false;
         const ir::Value& about = fn_.value(v);  // what a loop carries is its result in the end
         if (about.def.valid()) return true;
@@ -40,16 +35,16 @@ public:
     }
 
 private:
-    bool use(const Use& use, ir::ValueId v, size_t dim) {
+    bool use(const ir::Use& use, ir::ValueId v, size_t dim) {
         const ir::Inst& inst = fn_.inst(use.inst);
         const size_t rank = fn_.type(v).shape.rank;
-        if (inst.op == Op::yield || inst.op == Op::condition) return handed(inst, use.k, dim);
-        if (inst.op == Op::for_loop) return use.k >= 3 && value(argument(inst, 0, use.k - 2), dim);
-        if (inst.op == Op::while_loop) return value(argument(inst, 0, use.k), dim);
-        if (inst.op == Op::store) return stored(inst, use.k, dim);
+        if (inst.op == Op::yield || inst.op == Op::condition) return handed(inst, use.operand, dim);
+        if (inst.op == Op::for_loop) return use.operand >= 3 && value(argument(inst, 0, use.operand - 2), dim);
+        if (inst.op == Op::while_loop) return value(argument(inst, 0, use.operand), dim);
+        if (inst.op == Op::store) return stored(inst, use.operand, dim);
         const bool product = inst.op == Op::dot || inst.op == Op::dot_scaled;
-        if (product && use.k != 2)  // left and right operands, then their scales
-            return (use.k % 3 == 0 ? dim + 1 < rank : dim + 1 == rank) && value(fn_.result(inst), dim);
+        if (product && use.operand != 2)  // left and right operands, then their scales
+            return (use.operand % 3 == 0 ? dim + 1 < rank : dim + 1 == rank) && value(fn_.result(inst), dim);
         if (inst.op == Op::reshape || inst.op == Op::broadcast) return spread(inst, dim);
         if (inst.op == Op::permute) {
             const auto axes = fn_.attrs(inst);
@@ -79,17 +74,15 @@ private:
     }
 
     bool stored(const ir::Inst& inst, size_t k, size_t dim) {
-        const Access& access = fn_.access(inst);
-        const auto operands = fn_.operands(inst);
-        if (k != 1 + access.indices()) return false;  // an index, or the mask
-        size_t index = 1, part = 0;
-        for (size_t axis = 0; axis < access.axes.size(); ++axis) {
-            const Access::Axis& a = access.axes[axis];
+        const ir::AccessOperands operands(fn_, inst);
+        if (k != operands.value.at) return false;  // an index, or the mask
+        const ir::AccessPart part(fn_, operands);
+        for (size_t axis = 0; axis < operands.access.axes.size(); ++axis) {
+            const Access::Axis& a = operands.access.axes[axis];
             if (a.kind == Access::gather) return false;
-            const size_t operand = a.kind == Access::all ? 0 : index++;
-            if (a.kind == Access::index || part++ != dim) continue;
+            if (part.dim[axis] != static_cast<int>(dim)) continue;
             if (a.kind != Access::range || a.step != 1 || a.in_bounds) return false;
-            limits.push_back({operands[0], operands[operand], axis});
+            limits.push_back({operands.object, operands.index[axis].value, axis});
             return true;
         }
         return false;

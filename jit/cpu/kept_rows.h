@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "lang/ir.h"
+#include "lang/uses.h"
 
 namespace tegula::cpu {
 
@@ -22,16 +22,12 @@ public:
     std::optional<std::vector<RowLimit>> of(ir::InstId at, size_t dim) const;
 
 private:
-    struct Use {
-        ir::InstId inst;
-        size_t k;
-    };
     class Walk;
     bool known_at(ir::ValueId v, ir::InstId at) const;
 
     const ir::Function& fn_;
-    std::vector<std::vector<Use>> uses_;  ///< by value
-    std::vector<size_t> place_;           ///< of instructions in their blocks
+    ir::Uses uses_;
+    std::vector<size_t> place_;  ///< of instructions in their blocks
 };
 
 }  // namespace tegula::cpu

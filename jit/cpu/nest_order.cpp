@@ -8,6 +8,7 @@
 
 #include "jit/cpu/apart.h"
 #include "jit/cpu/memory_order.h"
+#include "lang/access_operands.h"
 
 namespace tegula::cpu {
 
@@ -47,14 +48,13 @@ public:
 
     NestOrder store(ir::InstId id) {
         const ir::Inst& inst = fn_.inst(id);
-        const auto operands = fn_.operands(inst);
-        const ir::Access access = fn_.access(inst);
-        shape_ = fn_.type(operands[1 + access.indices()]).shape;
+        const ir::AccessOperands operands(fn_, inst);
+        const ir::Access& access = operands.access;
+        shape_ = fn_.type(operands.value.value).shape;
         // Of several elements at one place the last stays, in the order of the program.
-        for (const Access::Axis& axis : access.axes)
-            if (axis.kind == Access::gather) return row_major(shape_);
-        const MemoryOrder order = memory_order(fn_, options_, operands[0]);
-        if (order.unit < 0 && is_strided(operands[0])) return row_major(shape_);
+        if (access.gathers()) return row_major(shape_);
+        const MemoryOrder order = memory_order(fn_, options_, operands.object);
+        if (order.unit < 0 && is_strided(operands.object)) return row_major(shape_);
         dense_ = [this, access, order](int n, int k) { return lies_dense(access, order, n, k); };
         return planned(by_strides(inst, order), [&](const Coordinates& own) { this->access(id, own, kStoreWeight); });
     }
@@ -199,28 +199,20 @@ private:
     /// A load, store or extract, the part at `at`.
     void access(ir::InstId id, const Coordinates& at, int weight) {
         const ir::Inst& inst = fn_.inst(id);
-        const Access access = fn_.access(inst);
-        const auto operands = fn_.operands(inst);
-        const ir::ValueId object = operands[0];
+        const ir::AccessOperands operands(fn_, inst);
+        const ir::AccessPart part(fn_, operands);
+        const Access& access = operands.access;
+        const ir::ValueId object = operands.object;
         const MemoryOrder order = memory_order(fn_, options_, object);
-        Shape joint;
-        size_t k = 1;
-        for (const Access::Axis& axis : access.axes) {
-            if (axis.kind == Access::gather) joint = *broadcast(joint, fn_.type(operands[k]).shape);
-            k += axis.kind != Access::all;
-        }
         Use use{name_of(object), 0, -1, weight, {}};
         TurnedLoad turned{id, {}, at.size(), 0, fn_.elem(object).bits, {}};
-        bool gathers = false;
-        size_t dim = 0, joint_at = at.size();
-        k = 1;
         for (size_t a = 0; a < access.axes.size(); ++a) {
             const Access::Axis& axis = access.axes[a];
-            const ir::ValueId index = axis.kind == Access::all ? ir::ValueId{} : operands[k++];
             if (axis.kind == Access::index) continue;
+            const auto dim = static_cast<size_t>(part.dim[a]);
             if (axis.kind == Access::gather) {
-                if (!std::exchange(gathers, true)) joint_at = dim, dim += joint.rank;
-                const size_t rank = fn_.type(index).shape.rank, first = joint_at + joint.rank - rank;
+                const ir::ValueId index = operands.index[a].value;
+                const size_t rank = fn_.type(index).shape.rank, first = dim + part.joint.rank - rank;
                 const Coordinates own(at.begin() + static_cast<std::ptrdiff_t>(first), at.begin() + static_cast<std::ptrdiff_t>(first + rank));
                 use.moved |= moved_by(trimmed(own, fn_.type(index).shape));
                 walk(index, own);
@@ -232,12 +224,11 @@ private:
                 use.unit = from.run;
                 turned.k = dim;
             }
-            ++dim;
         }
         turned.dims = dims_of(at);
-        if (inst.op == Op::load && use.unit >= 0 && !gathers && turnable(object, order, turned)) use.turned = std::move(turned);
+        if (inst.op == Op::load && use.unit >= 0 && !access.gathers() && turnable(object, order, turned)) use.turned = std::move(turned);
         uses_.push_back(std::move(use));
-        for (; k < operands.size(); ++k) walk(operands[k], at);
+        for (const ir::ValueId o : fn_.operands(inst).subspan(operands.first)) walk(o, at);
     }
 
     /// TurnedLoad::dims; -2: no dimension's own coordinate.

@@ -35,12 +35,10 @@ void NextTiles::find(ir::ValueId v, int depth) {
         return;
     }
     bool far = false;
-    const auto operands = fn_.operands(*def);
-    size_t k = 1;
-    for (const ir::Access::Axis& axis : fn_.access(*def).axes) {
-        if (axis.kind == ir::Access::gather) return;
-        if (axis.kind != ir::Access::all) far = moves(operands[k++]) || far;
-    }
+    const ir::AccessOperands operands(fn_, *def);
+    if (operands.access.gathers()) return;
+    for (const auto& index : operands.index)
+        if (index) far = moves(index.value) || far;
     const Shape& shape = fn_.type(v).shape;
     // A row that starts anywhere reaches into one line more.
     const int64_t row = shape[shape.rank - 1u], row_bytes = (row * fn_.elem(v).bits + 7) / 8, row_lines = row_bytes / kLineBytes + 1;

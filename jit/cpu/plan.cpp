@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lang/access_operands.h"
 #include "lang/program_order.h"
 
 namespace tegula::cpu {
@@ -58,14 +59,6 @@ void Planner::number(ir::BlockId block) {
     }
 }
 
-void Planner::find_uses() {
-    for (ir::InstId id : order_) {
-        const auto operands = fn_.operands(fn_.inst(id));
-        for (uint32_t k = 0; k < operands.size(); ++k) uses_[operands[k].v].push_back({id, k});
-        if (ir::has_trait(fn_.inst(id).op, ir::WRITES)) writers_.push_back(at_[id.v]);
-    }
-}
-
 /// Does the instruction do something where it stands?
 bool Planner::is_root(ir::InstId id) const {
     const ir::Inst& inst = fn_.inst(id);
@@ -88,7 +81,7 @@ bool Planner::keeps_point(const ir::Function& fn, const ir::Inst& inst, uint32_t
         case Op::load:
         case Op::store:
         case Op::extract:  // behind the indices: value, other and mask have the part's points
-            return k > fn.access(inst).indices();
+            return k >= ir::AccessOperands(fn, inst).first;
         default:
             return false;
     }
@@ -97,40 +90,8 @@ bool Planner::keeps_point(const ir::Function& fn, const ir::Inst& inst, uint32_t
 void Planner::find_cost(ir::ValueId v) {
     const ir::Inst* inst = fn_.def(v);
     if (!inst || !is_tile(v)) return;
-    uint32_t cost = 1;
-    bool cheap = false;
-    switch (inst->op) {
-        case Op::constant:
-        case Op::iota:
-            cost = 0;
-            cheap = true;
-            break;
-        case Op::constant_tile:
-        case Op::broadcast:
-        case Op::reshape:
-        case Op::permute:
-        case Op::slice:
-        case Op::bitcast:
-            cost = 0;
-            cheap = true;
-            break;
-        case Op::load:
-        case Op::ptr_load:
-            cost = 2;
-            break;
-        case Op::div:
-        case Op::rem:
-        case Op::div_trunc:
-        case Op::rem_trunc:
-        case Op::div_ceil:
-        case Op::sqrt:
-            cost = 8;
-            cheap = true;
-            break;
-        default:
-            cost = 1;
-            cheap = ir::has_trait(inst->op, ir::ELEMWISE) || inst->op == Op::select || inst->op == Op::cast || inst->op == Op::ptr_add;
-    }
+    uint32_t cost = ir::op_row(inst->op).cost;
+    bool cheap = cost == 0 || ir::is_pointwise(inst->op) || inst->op == Op::ptr_add;
     const Format& f = fn_.elem(v);
     if (!fn_.type(v).pointer && (f.is_float() ? f.bits < 32 : !f.is_int() && !f.is_bool()) && cost == 1) cost = inst->op == Op::cast ? 3 : 6;
     for (ir::ValueId o : fn_.operands(*inst)) {
@@ -147,7 +108,7 @@ void Planner::find_sites(ir::ValueId v) {
     const auto add = [&](ir::InstId id) {
         if (sites.size() <= kMaxSites && std::find(sites.begin(), sites.end(), id) == sites.end()) sites.push_back(id);
     };
-    for (const Use& use : uses_[v.v]) {
+    for (const Use& use : uses_.of(v)) {
         if (is_root(use.inst))
             add(use.inst);
         else
@@ -174,23 +135,20 @@ int Planner::param_of(ir::ValueId tensor) const {
 bool Planner::updates_in_place(ir::InstId load, ir::InstId store) const {
     const ir::Inst &l = fn_.inst(load), &s = fn_.inst(store);
     if (l.op != Op::load || s.op != Op::store) return false;
-    const auto lo = fn_.operands(l), so = fn_.operands(s);
-    if (!(lo[0] == so[0])) return false;
-    const int param = param_of(lo[0]);
+    const ir::AccessOperands from(fn_, l), to(fn_, s);
+    if (!(from.object == to.object)) return false;
+    const int param = param_of(from.object);
     if (param < 0 || options_.bounds) return false;
     if (static_cast<size_t>(param) < options_.tensors.size() && options_.tensors[static_cast<size_t>(param)].strided) return false;
     const auto la = fn_.attrs(l), sa = fn_.attrs(s);
     if (!std::equal(la.begin() + 1, la.end(), sa.begin() + 1, sa.end())) return false;
-    size_t k = 1;
-    for (const ir::Access::Axis& axis : fn_.access(l).axes) {
-        if (axis.kind == ir::Access::gather) return false;
-        if (axis.kind != ir::Access::all && !(lo[k] == so[k])) return false;
-        k += axis.kind != ir::Access::all;
-    }
+    if (from.access.gathers()) return false;
+    for (size_t a = 0; a < from.access.axes.size(); ++a)
+        if (!(from.index[a].value == to.index[a].value)) return false;
     // Through point maps another element would be read.
     const uint32_t wanted = fn_.result(load).v;
-    for (; k < so.size(); ++k)
-        for (const Leaf& leaf : trees_[so[k].v])
+    for (const ir::ValueId o : fn_.operands(s).subspan(to.first))
+        for (const Leaf& leaf : trees_[o.v])
             if (leaf.first == wanted && leaf.second != 0) return false;
     return true;
 }
@@ -228,7 +186,7 @@ bool Planner::is_better_stored(ir::ValueId v) const {
     };
     if (fn_.type(v).pointer || cost_[v.v] < kHeavy) return false;
     const uint64_t bytes = static_cast<uint64_t>(fn_.type(v).shape.elements()) * fn_.elem(v).container_bytes();
-    return bytes <= kQuickBytes && std::any_of(uses_[v.v].begin(), uses_[v.v].end(), by_tree);
+    return bytes <= kQuickBytes && std::ranges::any_of(uses_.of(v), by_tree);
 }
 
 /// Null: it need not be.
@@ -237,8 +195,8 @@ const char* Planner::why_stored(ir::ValueId v) {
     if (!fusable(fn_, inst)) return "made as a whole";
     if (options_.bounds && inst.op == Op::load) return "read where it stands, as what it reports comes in the program's order";
     if (options_.checked && checks(fn_, inst)) return "made where it stands, as what it reports comes in the program's order";
-    for (const Use& use : uses_[v.v])
-        if (wants_stored(fn_, fn_.inst(use.inst), use.k)) return "used by what takes it from memory";
+    for (const Use& use : uses_.of(v))
+        if (wants_stored(fn_, fn_.inst(use.inst), use.operand)) return "used by what takes it from memory";
     if (cheap_[v.v] == 2) return nullptr;
     if (sites_[v.v].size() > kMaxSites) return "used in more loops than would make it again";
     for (ir::InstId site : sites_[v.v])
@@ -267,7 +225,7 @@ void Planner::decide() {
             find_sites(v);
             Home& home = plan_.values[v.v];
             if (inst.op == Op::load) home.heaviest = heavy_site(v);
-            if (uses_[v.v].empty())
+            if (uses_.of(v).empty())
                 home.kind = Home::none;
             else if (home.kind != Home::stored && (home.why = why_stored(v)))
                 home.kind = Home::stored;
@@ -338,7 +296,7 @@ ir::ValueId Planner::cut_tree(ir::InstId user, const Tree& tree) {
             return inst.results.count != 1 || below[fn_.result(inst).v] != number;
         };
         size_t shared = 0;
-        for (const auto& [v, inner] : part) shared += cost_[v] > kCheapAgain && std::any_of(uses_[v].begin(), uses_[v].end(), outside);
+        for (const auto& [v, inner] : part) shared += cost_[v] > kCheapAgain && std::ranges::any_of(uses_.of(ir::ValueId{v}), outside);
         if (shared < least || (shared == least && best.valid() && part.size() > most)) least = shared, most = part.size(), best = ir::ValueId{c};
     }
     if (best.valid() || tree.size() <= kMaxTree) return best;
@@ -356,13 +314,13 @@ Plan Planner::run() {
     at_.resize(insts);
     end_.resize(insts);
     home_.resize(values);
-    uses_.resize(values);
     cost_.resize(values);
     cheap_.resize(values, 1);
     sites_.resize(values);
     trees_.resize(values);
     number(fn_.body);
-    find_uses();
+    for (const ir::InstId id : order_)
+        if (ir::has_trait(fn_.inst(id).op, ir::WRITES)) writers_.push_back(at_[id.v]);
     for (uint32_t v = 0; v < values; ++v) {
         const ir::ValueId id{v};
         const Type& t = fn_.type(id);

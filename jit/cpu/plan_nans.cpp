@@ -41,7 +41,7 @@ bool Planner::nan_is_unseen(ir::ValueId bits, ir::ValueId source) const {
     std::vector<ir::ValueId> made{bits};
     for (size_t k = 0; k < made.size(); ++k) {
         const Format& format = fn_.elem(made[k]);
-        for (const Use& use : uses_[made[k].v]) {
+        for (const Use& use : uses_.of(made[k])) {
             const ir::Inst& user = fn_.inst(use.inst);
             const bool goes_on = user.op == Op::bitcast || (format.is_int() && is_bit_arithmetic(user.op));
             if (goes_on && !fn_.type(fn_.result(user)).pointer) {

@@ -239,7 +239,7 @@ void Planner::find_unsettled() {
     };
     for (uint32_t v = 0; v < parent_.size(); ++v)
         plan_.values[v].unsettled =
-            arithmetic[v] && stored(ir::ValueId{v}) && sharers[find(v)] == 1 && std::all_of(uses_[v].begin(), uses_[v].end(), by_elements);
+            arithmetic[v] && stored(ir::ValueId{v}) && sharers[find(v)] == 1 && std::ranges::all_of(uses_.of(ir::ValueId{v}), by_elements);
 }
 
 void Planner::place() {

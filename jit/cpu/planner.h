@@ -4,26 +4,23 @@
 #include <set>
 
 #include "jit/cpu/plan.h"
+#include "lang/uses.h"
 
 namespace tegula::cpu {
 
 class Planner {
 public:
-    Planner(const ir::Function& fn, const CompileOptions& options) : fn_(fn), options_(options) {}
+    Planner(const ir::Function& fn, const CompileOptions& options) : fn_(fn), options_(options), uses_(fn) {}
     Plan run();
 
 private:
-    struct Use {
-        ir::InstId inst;
-        uint32_t k;
-    };
+    using Use = ir::Use;
     /// A value that a fused tree reads, and by which chain of point maps (0: at the very point).
     using Leaf = std::pair<uint32_t, uint32_t>;
     using Tree = std::vector<Leaf>;  ///< sorted
 
     // plan.cpp: what is fused
     void number(ir::BlockId block);
-    void find_uses();
     bool is_tile(ir::ValueId v) const;
     bool is_root(ir::InstId id) const;
     bool cheap(ir::ValueId v);
@@ -78,7 +75,7 @@ private:
     std::vector<uint32_t> at_, end_;  ///< by instruction: position, last position of what it owns
     std::vector<ir::InstId> order_;   ///< by position
     std::vector<ir::BlockId> home_;   ///< by value: the block that defines it
-    std::vector<std::vector<Use>> uses_;
+    ir::Uses uses_;
     std::vector<uint32_t> cost_;
     std::vector<uint8_t> cheap_;                  ///< 0: unknown, 1: no, 2: yes
     std::vector<std::vector<ir::InstId>> sites_;  ///< roots that evaluate the value; at most kMaxSites

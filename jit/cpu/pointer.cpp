@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "lang/access_operands.h"
 #include "lang/tensor_strides.h"
 
 namespace tegula::cpu {
@@ -21,14 +22,10 @@ PointerEmitter::PointerEmitter(Codegen& g, ir::InstId id)
       format_(fn_.elem(pointers_)),
       root_(pointer_root(fn_, pointers_)),
       whole_(has_byte_address(format_.bits)) {
-    const ir::Inst& inst = fn_.inst(id);
-    const auto operands = fn_.operands(inst);
-    const int64_t flags = fn_.attrs(inst)[0];
-    size_t next = 1;
-    if (inst.op == Op::ptr_store) value_ = operands[next++];
-    if (inst.op == Op::ptr_atomic) next = static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]) == ir::AtomicKind::cas ? 3 : 2;
-    if (flags & Access::has_mask) mask_ = operands[next++];
-    if (inst.op == Op::ptr_load && flags & Access::has_other) other_ = operands[next++];
+    const ir::AccessOperands in(fn_, fn_.inst(id));
+    value_ = in.value.value;
+    mask_ = in.mask.value;
+    other_ = in.other.value;
 }
 
 Value* PointerEmitter::mask(const Point& p) {
@@ -232,16 +229,13 @@ void Codegen::cpu_ptr_store(ir::InstId id) {
 }
 
 void Codegen::cpu_ptr_atomic(ir::InstId id) {
-    const ir::Inst& inst = fn_.inst(id);
-    const auto operands = fn_.operands(inst);
-    const auto attrs = fn_.attrs(inst);
-    const ir::ValueId expected = static_cast<ir::AtomicKind>(attrs[1]) == ir::AtomicKind::cas ? operands[2] : ir::ValueId{};
+    const ir::AccessOperands in(fn_, fn_.inst(id));
     PointerEmitter pointer(*this, id);
     atomic_elements(id, pointer.shape(), [&](const Point& p) -> Value* {
-        Value* none = llvm::Constant::getNullValue(scalars_.type(fn_.elem(operands[0]), 0));
-        Value* address = lanes(operands[0], p);
+        Value* none = llvm::Constant::getNullValue(scalars_.type(fn_.elem(in.object), 0));
+        Value* address = lanes(in.object, p);
         const auto update = [&] {
-            const auto at = [&](Value* data, Value* bit) { return atomic_element(id, data, bit, operands[1], expected, p); };
+            const auto at = [&](Value* data, Value* bit) { return atomic_element(id, data, bit, in.value.value, in.expected.value, p); };
             return pointer.reach(address, pointer.element(p), at, none);
         };
         Value* on = pointer.mask(p);

@@ -80,8 +80,7 @@ private:
         const ir::ValueId tensor = fn_.operands(inst)[0];
         const Format& f = fn_.elem(v);
         for (ir::ValueId o : fn_.operands(inst)) leave(o);
-        for (const Access::Axis& a : fn_.access(inst).axes)
-            if (a.kind == Access::gather) return;  // these have places of their own
+        if (fn_.access(inst).gathers()) return;  // these have places of their own
         const auto find = [&](int d) { return static_cast<size_t>(std::find(dims.begin(), dims.end(), d) - dims.begin()); };
         const TurnedLoad out{fn_.value(v).def, dims, find(k_), find(n_), f.bits, {}};
         loads.push_back(out);

@@ -34,7 +34,7 @@ static int fast_dimension(const ir::Function& fn, const CompileOptions& options,
         const int unit = unit_dimension(fn.access(*def), memory_order(fn, options, operands[0]));
         return unit < 0 ? shape.rank - 1 : unit;
     }
-    if (def->op == ir::Op::broadcast || def->op == ir::Op::constant || def->op == ir::Op::reshape || def->op == ir::Op::iota) return -1;
+    if (ir::has_trait(def->op, ir::FREE) || def->op == ir::Op::reshape) return -1;
     if (def->op == ir::Op::permute) {
         const auto axes = fn.attrs(*def);
         const auto at = std::find(axes.begin(), axes.end(), fast_dimension(fn, options, operands[0], seen, depth + 1));

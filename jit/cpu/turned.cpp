@@ -69,18 +69,18 @@ Value* joined(llvm::IRBuilder<>& b, std::vector<Value*> parts) {
 }
 
 size_t AccessEmitter::axis_of(size_t dim) const {
-    for (size_t a = 0; a < access_.axes.size(); ++a)
-        if (dim_[a] == dim && (access_.axes[a].kind == Access::range || access_.axes[a].kind == Access::all)) return a;
+    for (size_t a = 0; a < in_.access.axes.size(); ++a)
+        if (dim_of(a) == dim && (in_.access.axes[a].kind == Access::range || in_.access.axes[a].kind == Access::all)) return a;
     TEGULA_CHECK(false, "no axis runs along this dimension");
 }
 
 /// The bytes, from the first element's on, that hold elements in range: an integer with a bit for each of `bytes` and those that follow.
 Value* AccessEmitter::row_mask(size_t k_axis, const Point& p, int64_t count, Value* phase, unsigned bytes) {
-    const Access::Axis& axis = access_.axes[k_axis];
+    const Access::Axis& axis = in_.access.axes[k_axis];
     Value *from = g_.i64(0), *to = g_.i64(count);
     if (axis.kind == Access::range && !axis.in_bounds && !g_.is_inside(id_)) {
         const auto [low, high] = limits(k_axis);
-        Value* at = p.index[dim_[k_axis]].value;
+        Value* at = p.index[dim_of(k_axis)].value;
         const auto within = [&](Value* v) {
             v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(v, at), g_.i64(0));
             return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, g_.i64(count));
@@ -103,7 +103,7 @@ Value* AccessEmitter::row_mask(size_t k_axis, const Point& p, int64_t count, Val
 }
 
 bool AccessEmitter::runs_along(size_t k) {
-    if (!g_.param(object_).affine || !(out_bytes_ || order_.whole_rows))
+    if (!g_.param(in_.object).affine || !(out_bytes_ || order_.whole_rows))
         return false;  // rows of packed elements begin with whole bytes only by themselves
     return order_.unit == static_cast<int>(axis_of(k));
 }
@@ -118,8 +118,8 @@ void AccessEmitter::turn_rows(size_t k, size_t n, const Point& p, int64_t count,
         Point q = p;
         q.index[n] = g_.uniform(b_.CreateAdd(p.index[n].value, g_.i64(r)));
         Place place;
-        for (size_t a = 0; a < access_.axes.size(); ++a) place.at.push_back(axis(a, q, place, a == k_axis));
-        if (part_[n] % lanes) both(place.row, b_.CreateICmpSLT(q.index[n].value, g_.i64(part_[n])));
+        for (size_t a = 0; a < in_.access.axes.size(); ++a) place.at.push_back(axis(a, q, place, a == k_axis));
+        if (part_.shape[n] % lanes) both(place.row, b_.CreateICmpSLT(q.index[n].value, g_.i64(part_.shape[n])));
         const Address address = this->address(place);
         Value* first = address.offset;
         if (!out_bytes_) {  // rows begin with whole bytes
@@ -170,7 +170,7 @@ std::vector<Value*> AccessEmitter::turned_rows(size_t n, const Point& p, unsigne
     const Address address = this->address(place);
     const size_t n_axis = axis_of(n);
     int64_t known;
-    Value* pitch = b_.CreateMul(stride(n_axis, known), g_.i64(access_.axes[n_axis].kind == Access::range ? access_.axes[n_axis].step : 1));
+    Value* pitch = b_.CreateMul(stride(n_axis, known), g_.i64(in_.access.axes[n_axis].kind == Access::range ? in_.access.axes[n_axis].step : 1));
     llvm::Type *byte = b_.getInt8Ty(), *block = llvm::FixedVectorType::get(b_.getInt32Ty(), kBlock);
     std::vector<Value*> rows{b_.CreateGEP(byte, address.base, address.offset)};
     for (size_t r = 1; r < lanes; ++r)  // each one addition from another
@@ -189,14 +189,14 @@ std::vector<Value*> AccessEmitter::turned_rows(size_t n, const Point& p, unsigne
 
 Value* AccessEmitter::from_words(const Point& p, size_t k, Value* words, bool rows) {
     Value* v = g_.scalars().from_words(format_, words);
-    const Access::Axis& along = access_.axes[axis_of(k)];
+    const Access::Axis& along = in_.access.axes[axis_of(k)];
     const bool zeros = rows && (out_bytes_ || along.kind == Access::all || along.in_bounds);  // where elements are outside
-    if (!mask_.valid() && (g_.is_inside(id_) || (!other_.valid() && zeros))) return v;
+    if (!in_.mask && (g_.is_inside(id_) || (!in_.other && zeros))) return v;
     Point all = p;
     all.active = nullptr;
     Value* mask = this->mask(place(p), all);
     if (!mask) return v;
-    return g_.scalars().select(mask, v, other_.valid() ? g_.lanes(other_, p) : llvm::Constant::getNullValue(v->getType()));
+    return g_.scalars().select(mask, v, in_.other ? g_.lanes(in_.other.value, p) : llvm::Constant::getNullValue(v->getType()));
 }
 
 std::vector<Value*> Codegen::turned_rows(ir::InstId load, size_t n, const Point& p, unsigned lanes) {

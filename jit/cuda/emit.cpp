@@ -99,24 +99,19 @@ bool counts_masked(const ir::Function& fn, ir::ValueId v) {
 
 KernelText emit(const ir::Function& fn, const SourceMap* sources) { return Emitter(fn, sources).run(); }
 
-Emitter::Emitter(const ir::Function& fn, const SourceMap* sources) : fn_(fn), sources_(sources), overlapped_(fn) {
+Emitter::Emitter(const ir::Function& fn, const SourceMap* sources) : fn_(fn), sources_(sources), overlapped_(fn), uses_(fn) {
     TEGULA_CHECK(fn.gpu.has_value() && fn.is_kernel, "only kernels that passed the GPU passes are emitted");
     names_.resize(fn.value_count());
     aliased_.resize(fn.value_count());
     array_constant_.resize(fn.value_count());
-    uses_.resize(fn.value_count());
     for (const char* word : {"t", "r", "shared", "program", "first", "workspace", "report"}) taken_.insert(word);
 }
 
-void Emitter::find_uses() {
-    for (uint32_t b = 0; b < fn_.block_count(); ++b)
-        for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
-            const ir::Inst& inst = fn_.inst(id);
-            for (ir::ValueId v : fn_.operands(inst)) {
-                ++uses_[v.v];
-                if (!reads_elements(inst.op)) array_constant_[v.v] = true;
-            }
-        }
+void Emitter::find_arrays() {
+    fn_.walk([&](ir::InstId id) {
+        if (reads_elements(fn_.inst(id).op)) return;
+        for (const ir::ValueId v : fn_.operands(fn_.inst(id))) array_constant_[v.v] = true;
+    });
 }
 
 /// Tiles beyond what compilers unroll lie in local memory, and a kernel with one of them is slow whatever its other tiles do: it keeps its loops, so
@@ -132,7 +127,7 @@ void Emitter::converge() {
 }
 
 KernelText Emitter::run() {
-    find_uses();
+    find_arrays();
     find_unroll_limit();
     find_words();
     find_pairs();
@@ -328,7 +323,7 @@ bool Emitter::take_over(ir::ValueId result, ir::ValueId operand) {
     const ir::Value& from = fn_.value(operand);
     const ir::Inst* maker = fn_.def(result);
     const ir::BlockId at = from.def.valid() ? fn_.inst(from.def).parent : from.block;
-    if (uses_[operand.v] != 1 || !maker || !(maker->parent == at) || param_number(operand) >= 0) return false;
+    if (uses(operand) != 1 || !maker || !(maker->parent == at) || param_number(operand) >= 0) return false;
     if (!in_registers(operand) || !in_registers(result) || !(layout(operand) == layout(result)) || type_of(operand) != type_of(result)) return false;
     names_[result.v] = name(operand);
     aliased_[result.v] = true;
@@ -403,13 +398,16 @@ void Emitter::instruction(ir::InstId id) {
     if (gpu.sync_before) sync();
     if (make_pairs(id)) return;
     switch (inst.op) {
+#define ELEMENTWISE(name, ...) case Op::name:
+#include "lang/ops.def"
+        return elementwise(id);
 #define STRUCTURED(op, ...) \
     case Op::op:            \
         cuda_##op(id);      \
         break;
 #include "lang/ops.def"
-        default:
-            return elementwise(id);
+        case Op::count_:
+            return;
     }
     if (inst.op != Op::cast && parts(id)) line("__syncwarp();");  // right behind its loops: further on ptxas leaves it out
 }

@@ -11,8 +11,7 @@ struct Emitter::Part {
     ir::Access access;
     std::vector<std::string> pointers;  ///< by operand: its copy in scratch, "" when it is read from registers
     size_t first_value = 0;             ///< operand that follows the indices
-    ir::ValueId other, mask, expected;
-    size_t other_at = 0, mask_at = 0, expected_at = 0;  ///< their operand numbers
+    ir::AccessOperands::Operand other, mask, expected;
 
     struct Axis {
         ir::ValueId index;  ///< start, index or gathered indices; invalid for `all`

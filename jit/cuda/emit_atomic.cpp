@@ -155,7 +155,7 @@ void Emitter::cuda_atomic(ir::InstId id) {
             std::vector<std::string> operands = {
                 bit_addressed(f) ? "((unsigned long long)" + base + " << 3) + " + offset : "(unsigned long long)(" + base + " + " + offset + ")",
                 staged(in[part.first_value], part.pointers[part.first_value], result, r, number(r))};
-            if (part.expected.valid()) operands.push_back(staged(part.expected, part.pointers[part.expected_at], result, r, number(r)));
+            if (part.expected.value.valid()) operands.push_back(staged(part.expected.value, part.pointers[part.expected.at], result, r, number(r)));
             return operands;
         });
     close();

@@ -30,6 +30,7 @@ int64_t work(const ir::Function& fn, const ir::Inst& inst) {
     };
     bool light = plain(fn.result(inst));
     for (ir::ValueId v : fn.operands(inst)) light = light && plain(v);
+    // Not every row of a high cost: truncated quotients and square roots, as long as these on a CPU, are short enough here to be unrolled.
     const bool division = inst.op == Op::div || inst.op == Op::rem;
     return light && !division ? kLight : kHeavy;
 }
@@ -217,7 +218,7 @@ bool Emitter::may_join(ir::InstId id) {
             const Part part = part_access(id);
             return is_vectors(part) && (is_whole(part) || fn_.elem(part.tensor).bits >= 32);
         }
-        reduced = reduced || (meets(inst.op) && !is_scalar(operands[0]));
+        reduced = reduced || (ir::has_trait(inst.op, ir::MEETS) && !is_scalar(operands[0]));
     }
     return false;
 }

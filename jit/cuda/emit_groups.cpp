@@ -93,7 +93,7 @@ void Emitter::by_groups_in_loop(const Part& part, bool checked, bool groups, con
 
 /// Registers one by one; the body is told whether the element needs its bounds.
 void Emitter::by_groups(const Part& part, bool checked, const std::function<void(const std::string& r, bool bounds)>& body) {
-    const bool groups = checked && part.vector == 1 && !is_scalar(part.value) && !part.mask.valid() && registers(part.value) % kTogether == 0 &&
+    const bool groups = checked && part.vector == 1 && !is_scalar(part.value) && !part.mask.value.valid() && registers(part.value) % kTogether == 0 &&
                         registers(part.value) <= unroll_limit_ && moves_narrow_elements(fn_) &&
                         part_condition(part, "0", true) != part_condition(part, "0", false) && !group_inside(part, 0, 1).empty();
     const bool rolled = !is_scalar(part.value) && bit_addressed(fn_.elem(part.tensor)) && registers(part.value) > kMostSpeltOut;

@@ -18,39 +18,13 @@ struct Emitter::TilePart {
     };
     std::vector<Axis> axes;
     int joint_rank = 0;
-    size_t next = 1;  ///< operand after the indices
 };
 
-Emitter::TilePart Emitter::tile_part(ir::InstId id, ir::ValueId part, const std::vector<std::string>& pointers) {
-    const ir::Inst& inst = fn_.inst(id);
-    const auto in = fn_.operands(inst);
-    TilePart p;
-    p.tile = in[0];
-    p.part = part;
-    p.access = fn_.access(inst);
-    Shape joint;
-    for (const Access::Axis& a : p.access.axes) {
-        TilePart::Axis& axis = p.axes.emplace_back();
-        if (a.kind == Access::all) continue;
-        axis.index = in[p.next];
-        axis.pointer = pointers[p.next++];
-        if (a.kind == Access::gather) joint = *broadcast(joint, fn_.type(axis.index).shape);
-    }
-    p.joint_rank = joint.rank;
-    int dim = 0, gathers = -1;
-    for (size_t a = 0; a < p.axes.size(); ++a) {
-        const Access::Kind kind = p.access.axes[a].kind;
-        if (kind == Access::index) continue;
-        if (kind != Access::gather) {
-            p.axes[a].dim = dim++;
-            continue;
-        }
-        if (gathers < 0) {
-            gathers = dim;
-            dim += joint.rank;
-        }
-        p.axes[a].dim = gathers;
-    }
+Emitter::TilePart Emitter::tile_part(const ir::AccessOperands& in, ir::ValueId part, const std::vector<std::string>& pointers) {
+    const ir::AccessPart where(fn_, in);
+    TilePart p{in.object, part, in.access, {}, where.joint.rank};
+    for (size_t a = 0; a < in.access.axes.size(); ++a)
+        p.axes.push_back({in.index[a].value, in.index[a] ? pointers[in.index[a].at] : "", where.dim[a]});
     return p;
 }
 
@@ -93,27 +67,23 @@ std::string Emitter::place_in_tile(const TilePart& p, const std::string& r, std:
 }
 
 void Emitter::cuda_extract(ir::InstId id) {
-    const ir::Inst& inst = fn_.inst(id);
-    const auto in = fn_.operands(inst);
-    const ir::ValueId to = fn_.result(inst);
+    const ir::AccessOperands in(fn_, fn_.inst(id));
+    const ir::ValueId to = fn_.result(id);
     declare(to);
     open("");
     const std::vector<std::string> pointers = stage_operands(id);
     if (!pointers[0].empty()) sync();
-    const TilePart p = tile_part(id, to, pointers);
-    size_t other = in.size(), mask = in.size(), next = p.next;
-    if (p.access.flags & Access::has_other) other = next++;
-    if (p.access.flags & Access::has_mask) mask = next++;
+    const TilePart p = tile_part(in, to, pointers);
     each_register(to, [&](const std::string& r) {
         const std::string ghost = is_scalar(to) ? "true" : inside(layout(to), r);
         if (ghost != "true") {
             assign_to(to, r, zero(to));
             open("if (" + ghost + ")");
         }
-        std::string condition = mask < in.size() ? staged(in[mask], pointers[mask], to, r, number_at(to, r)) : "";
+        std::string condition = in.mask ? staged(in.mask.value, pointers[in.mask.at], to, r, number_at(to, r)) : "";
         const std::string number = place_in_tile(p, r, condition);
         const std::string element = pointers[0].empty() ? name(p.tile) : pointers[0] + "[" + number + "]";
-        const std::string otherwise = other < in.size() ? staged(in[other], pointers[other], to, r, number_at(to, r)) : zero(to);
+        const std::string otherwise = in.other ? staged(in.other.value, pointers[in.other.at], to, r, number_at(to, r)) : zero(to);
         assign_to(to, r, condition.empty() ? element : condition + " ? " + element + " : " + otherwise);
         if (ghost != "true") close();
     });
@@ -121,17 +91,15 @@ void Emitter::cuda_extract(ir::InstId id) {
 }
 
 void Emitter::cuda_deposit(ir::InstId id) {
-    const ir::Inst& inst = fn_.inst(id);
-    const auto in = fn_.operands(inst);
-    const ir::ValueId to = fn_.result(inst);
+    const ir::AccessOperands in(fn_, fn_.inst(id));
+    const ir::ValueId to = fn_.result(id), value = in.value.value;
     declare(to);
     open("");
     const std::vector<std::string> pointers = stage_operands(id);
-    const size_t value = 1 + fn_.access(inst).indices();
-    const TilePart p = tile_part(id, in[value], pointers);
+    const TilePart p = tile_part(in, value, pointers);
     if (pointers[0].empty()) {  // a scalar tile: no axes, one element
-        const std::string mask = p.access.flags & Access::has_mask ? name(in[value + 1]) : "true";
-        line(name(to) + " = " + mask + " ? " + name(in[value]) + " : " + name(in[0]) + ";");
+        const std::string mask = in.mask ? name(in.mask.value) : "true";
+        line(name(to) + " = " + mask + " ? " + name(value) + " : " + name(in.object) + ";");
         return close();
     }
     const bool collides = deposit_collides(fn_, id);
@@ -146,12 +114,11 @@ void Emitter::cuda_deposit(ir::InstId id) {
     }
     sync();
     const auto each_element = [&](const std::function<void(const std::string& r, const std::string& place)>& body) {
-        each_register(in[value], [&](const std::string& r) {
-            std::string condition = is_scalar(in[value]) ? "t == 0" : owns(layout(in[value]), r);
+        each_register(value, [&](const std::string& r) {
+            std::string condition = is_scalar(value) ? "t == 0" : owns(layout(value), r);
             if (condition == "true") condition.clear();
             if (!condition.empty()) open("if (" + condition + ")");
-            std::string holds =
-                p.access.flags & Access::has_mask ? staged(in[value + 1], pointers[value + 1], in[value], r, number_at(in[value], r)) : "";
+            std::string holds = in.mask ? staged(in.mask.value, pointers[in.mask.at], value, r, number_at(value, r)) : "";
             const std::string place = place_in_tile(p, r, holds);
             if (!holds.empty()) open("if (" + holds + ")");
             body(r, place);
@@ -160,14 +127,13 @@ void Emitter::cuda_deposit(ir::InstId id) {
         });
     };
     if (collides) {
-        each_element([&](const std::string& r, const std::string& place) {
-            line("atomicMax(&" + last + "[" + place + "], " + number_at(in[value], r) + ");");
-        });
+        each_element(
+            [&](const std::string& r, const std::string& place) { line("atomicMax(&" + last + "[" + place + "], " + number_at(value, r) + ");"); });
         sync();
     }
     each_element([&](const std::string& r, const std::string& place) {
-        const std::string wins = collides ? "if (" + last + "[" + place + "] == " + number_at(in[value], r) + ") " : "";
-        line(wins + pointers[0] + "[" + place + "] = " + at(in[value], r) + ";");
+        const std::string wins = collides ? "if (" + last + "[" + place + "] == " + number_at(value, r) + ") " : "";
+        line(wins + pointers[0] + "[" + place + "] = " + at(value, r) + ";");
     });
     sync();
     fill(to, [&](const std::string& r) { return pointers[0] + "[" + number_at(to, r) + "]"; });

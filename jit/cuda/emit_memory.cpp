@@ -24,9 +24,9 @@ std::string Emitter::write(const Format& f, const std::string& base, const std::
 
 std::string Emitter::other_text(const Part& part, const std::string& r) {
     const ir::ValueId v = part.value;
-    if (!part.other.valid()) return zero(v);
-    const std::string& pointer = part.pointers[part.other_at];
-    const std::string rest = staged(part.other, pointer, v, r, is_scalar(v) ? "0" : logical_number(layout(v), r));
+    if (!part.other.value.valid()) return zero(v);
+    const std::string& pointer = part.pointers[part.other.at];
+    const std::string rest = staged(part.other.value, pointer, v, r, is_scalar(v) ? "0" : logical_number(layout(v), r));
     const bool ghosts = !pointer.empty() && !is_scalar(v) && layout(v).has_ghosts();  // no element of ghosts lies in scratch
     return ghosts ? "(" + inside(layout(v), r) + " ? " + rest + " : " + zero(v) + ")" : rest;
 }
@@ -82,7 +82,7 @@ void Emitter::load_vectors(const Part& part, const std::string& wide, bool check
     const std::string type = wide_type(static_cast<size_t>(part.vector) * fn_.elem(part.tensor).container_bytes());
     by_vectors(part, [&](const std::string& r) {
         const std::string to = "*(" + type + "*)(" + wide + " + " + r + ")";
-        const bool others = part.other.valid() && part_condition(part, r, checked) != "true";
+        const bool others = part.other.value.valid() && part_condition(part, r, checked) != "true";
         if (others)
             each(part.vector, [&](const std::string& i) { line(wide + "[" + r + " + " + i + "] = " + other_text(part, r + " + " + i) + ";"); });
         line(to + " = " + load_vector(part, r, checked, others ? to : "") + ";");

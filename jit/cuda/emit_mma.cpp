@@ -432,7 +432,7 @@ bool keeps_shared(const ir::Function& fn, ir::InstId id) {
 /// A tile of a ring, or a view of one: no scratch lies where it does.
 bool in_ring(const ir::Function& fn, ir::ValueId tile) {
     const ir::Inst* def = fn.def(tile);
-    while (def && (def->op == ir::Op::permute || def->op == ir::Op::reshape)) def = fn.def(fn.operands(*def)[0]);
+    while (def && ir::has_trait(def->op, ir::VIEW)) def = fn.def(fn.operands(*def)[0]);
     return def && def->op == ir::Op::channel_get;
 }
 
@@ -442,7 +442,7 @@ bool Emitter::loaded_by_product(ir::InstId convert) const {
     const ir::Inst& inst = fn_.inst(convert);
     if (inst.op != ir::Op::convert) return false;
     const ir::ValueId tile = fn_.operands(inst)[0], v = fn_.result(inst);
-    if (fn_.placement(tile).kind != Placement::shared || !in_registers(v) || uses_[v.v] != 1 || fn_.type(v).shape.rank != 2) return false;
+    if (fn_.placement(tile).kind != Placement::shared || !in_registers(v) || uses(v) != 1 || fn_.type(v).shape.rank != 2) return false;
     const std::vector<ir::InstId>& list = fn_.block(inst.parent).insts;
     auto it = std::find(list.begin(), list.end(), convert) + 1;
     const auto takes = [&](const ir::Inst& i) { return ir::is_product(i.op) && (fn_.operands(i)[0] == v || fn_.operands(i)[1] == v); };

@@ -83,14 +83,11 @@ std::string ptx_text(const DecodeStep& s, Fmt target, int arch, const std::strin
 /// Which loads are made of words, and which tiles are nothing else: what loops carry, too.
 void Emitter::find_words() {
     pair_table_ = pair_table(fn_);
-    std::vector<std::vector<ir::InstId>> users(fn_.value_count());
-    for (uint32_t b = 0; b < fn_.block_count(); ++b)
-        for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
-            const ir::Inst& inst = fn_.inst(id);
-            for (const ir::ValueId v : fn_.operands(inst)) users[v.v].push_back(id);
-            if (inst.op != Op::load || !in_registers(fn_.result(inst))) continue;
-            if (auto view = packed_view(fn_, inst, layout(fn_.result(inst)))) words_.emplace(fn_.result(inst).v, Words{std::move(*view), true});
-        }
+    fn_.walk([&](ir::InstId id) {
+        const ir::Inst& inst = fn_.inst(id);
+        if (inst.op != Op::load || !in_registers(fn_.result(inst))) return;
+        if (auto view = packed_view(fn_, inst, layout(fn_.result(inst)))) words_.emplace(fn_.result(inst).v, Words{std::move(*view), true});
+    });
     // What a loop carries is made of words where its first value and every next one are, in the same places.
     for (uint32_t b = 0; b < fn_.block_count(); ++b)
         for (const ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
@@ -131,8 +128,8 @@ void Emitter::find_words() {
             changed = true;
         }
         for (auto& [value, words] : words_) {
-            const bool still =
-                words.only && std::all_of(users[value].begin(), users[value].end(), [&](ir::InstId u) { return takes_elements(u, value); });
+            const auto taken = [&, v = value](const ir::Use& use) { return takes_elements(use.inst, v); };
+            const bool still = words.only && std::ranges::all_of(uses_.of(ir::ValueId{value}), taken);
             changed = changed || still != words.only;
             words.only = still;
         }
@@ -150,11 +147,11 @@ void Emitter::find_words() {
                 }
             }
     }
-    find_unshifted(users);
+    find_unshifted();
 }
 
 /// Words that are only decoded stay as they are loaded: shifting them into place behind the load would wait for it.
-void Emitter::find_unshifted(const std::vector<std::vector<ir::InstId>>& users) {
+void Emitter::find_unshifted() {
     for (auto& [value, words] : words_) words.loaded = words.only && words.view.most_shift > 0;
     const auto stays = [&](uint32_t v) {
         const auto it = words_.find(v);
@@ -167,9 +164,9 @@ void Emitter::find_unshifted(const std::vector<std::vector<ir::InstId>>& users) 
     while (changed) {
         changed = false;
         for (const auto& [value, words] : words_)
-            for (const ir::InstId user : users[value]) {
-                const Op op = fn_.inst(user).op;
-                if (words.loaded && op != Op::for_loop && op != Op::yield && !can_decode(fn_.inst(user))) place(value);
+            for (const ir::Use& use : uses_.of(ir::ValueId{value})) {
+                const Op op = fn_.inst(use.inst).op;
+                if (words.loaded && op != Op::for_loop && op != Op::yield && !can_decode(fn_.inst(use.inst))) place(value);
             }
         // What a loop carries is one thing before, in and behind it.
         for (uint32_t b = 0; b < fn_.block_count(); ++b)

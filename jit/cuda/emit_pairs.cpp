@@ -38,7 +38,7 @@ std::string pair_instruction(Op op, bool bf16, int arch) {
 std::vector<int> Emitter::moved_pairs(ir::InstId id) const {
     const ir::Inst& inst = fn_.inst(id);
     const bool converts = inst.op == Op::convert;
-    if (inst.op != Op::permute && inst.op != Op::reshape && !converts) return {};
+    if (!ir::has_trait(inst.op, ir::VIEW) && !converts) return {};
     const ir::ValueId from = fn_.operands(inst)[0];
     if (!in_registers(from) || is_scalar(from)) return {};
     std::vector<int> registers;
@@ -61,14 +61,12 @@ void Emitter::find_pairs() {
     pairs_.assign(fn_.value_count(), false);
     quads_.assign(fn_.value_count(), false);
     const int arch = fn_.gpu->arch->number;
-    std::vector<std::vector<ir::InstId>> users(fn_.value_count());
     std::vector<ir::InstId> made;
     std::vector<ir::ValueId> fours;
     const std::function<void(ir::BlockId)> walk = [&](ir::BlockId block) {
         for (const ir::InstId id : fn_.block(block).insts) {
             const ir::Inst& inst = fn_.inst(id);
             const auto operands = fn_.operands(inst);
-            for (const ir::ValueId v : operands) users[v.v].push_back(id);
             for (const ir::BlockId inner : fn_.blocks(inst)) walk(inner);
             if (inst.results.count != 1 || is_scalar(fn_.result(inst)) || !in_registers(fn_.result(inst))) continue;
             const ir::ValueId v = fn_.result(inst);
@@ -95,12 +93,12 @@ void Emitter::find_pairs() {
         return ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::select || inst.op == Op::cast;
     };
     for (const ir::ValueId v : fours)
-        quads_[v.v] = std::all_of(users[v.v].begin(), users[v.v].end(), [&](ir::InstId u) { return takes_pairs(u, v); });
+        quads_[v.v] = std::ranges::all_of(uses_.of(v), [&](const ir::Use& use) { return takes_pairs(use.inst, v); });
     for (bool changed = true; changed;) {
         changed = false;
         for (const ir::InstId id : made) {
             const ir::ValueId v = fn_.result(id);
-            if (!pairs_[v.v] || std::all_of(users[v.v].begin(), users[v.v].end(), [&](ir::InstId u) { return takes_pairs(u, v); })) continue;
+            if (!pairs_[v.v] || std::ranges::all_of(uses_.of(v), [&](const ir::Use& use) { return takes_pairs(use.inst, v); })) continue;
             pairs_[v.v] = false;
             changed = true;
         }

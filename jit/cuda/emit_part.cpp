@@ -49,37 +49,27 @@ constexpr const char* kCountInside = R"(__device__ __forceinline__ int $(long lo
 
 Emitter::Part Emitter::part_access(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    const auto in = fn_.operands(inst);
+    const ir::AccessOperands in(fn_, inst);
     Part part;
     part.inst = id;
-    part.tensor = in[0];
-    part.access = fn_.access(inst);
+    part.tensor = in.object;
+    part.access = in.access;
     part.caching = plain_caching(id);
     part.axes.resize(part.access.axes.size());
     part.pointers = stage_operands(id);
     if (std::any_of(part.pointers.begin(), part.pointers.end(), [](const std::string& p) { return !p.empty(); })) sync();
-    size_t next = 1;
+    const ir::AccessPart where(fn_, in);
     for (size_t a = 0; a < part.axes.size(); ++a) {
-        if (part.access.axes[a].kind == Access::all) continue;
-        part.axes[a].operand = next;
-        part.axes[a].index = in[next++];
+        part.axes[a].operand = in.index[a].at;
+        part.axes[a].index = in.index[a].value;
+        part.axes[a].dim = where.dim[a];
     }
-    part.first_value = next;
-    part.value = inst.results.count ? fn_.result(inst) : inst.op == ir::Op::channel_put ? taken_from(in[next]) : in[next];
-    if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) ++next;
-    if (inst.op == ir::Op::atomic && static_cast<ir::AtomicKind>(fn_.attrs(inst)[1]) == ir::AtomicKind::cas) {
-        part.expected_at = next;
-        part.expected = in[next++];
-    }
-    if (part.access.flags & Access::has_other) {
-        part.other_at = next;
-        part.other = in[next++];
-    }
-    if (part.access.flags & Access::has_mask) {
-        part.mask_at = next;
-        part.mask = in[next++];
-    }
-    part_gathers(part);
+    part.joint_rank = where.joint.rank;
+    part.first_value = in.first;
+    part.value = inst.results.count ? fn_.result(inst) : inst.op == ir::Op::channel_put ? taken_from(in.channel.value) : in.value.value;
+    part.expected = in.expected;
+    part.other = in.other;
+    part.mask = in.mask;
     for (size_t a = 0; a < part.axes.size(); ++a) part_axis(part, a);
     part_vector(part);
     return part;
@@ -91,26 +81,6 @@ Emitter::Part Emitter::part_of(ir::InstId id) {
     part_base(part);
     for (size_t a = 0; a < part.axes.size(); ++a) part_bounds(part, a);
     return part;
-}
-
-/// Where the dimensions of the part come from.
-void Emitter::part_gathers(Part& part) {
-    Shape joint;
-    for (size_t a = 0; a < part.axes.size(); ++a)
-        if (part.access.axes[a].kind == Access::gather) joint = *broadcast(joint, fn_.type(part.axes[a].index).shape);
-    part.joint_rank = joint.rank;
-    int dim = 0, gathers = -1;
-    for (size_t a = 0; a < part.axes.size(); ++a) {
-        if (is_range(part.access.axes[a])) {
-            part.axes[a].dim = dim++;
-        } else if (part.access.axes[a].kind == Access::gather) {
-            if (gathers < 0) {
-                gathers = dim;
-                dim += joint.rank;
-            }
-            part.axes[a].dim = gathers;
-        }
-    }
 }
 
 void Emitter::part_axis(Part& part, size_t number) {
@@ -204,10 +174,10 @@ std::string Emitter::part_condition(const Part& part, const std::string& r, bool
         if (part.access.axes[a].kind == Access::gather && !part.axes[a].size.empty())
             out = both(out, "(unsigned long long)" + part_index(part, a, r) + " < (unsigned long long)" + part.axes[a].size);
     if (!part.last.empty())
-        out = both(out, part.last + "[" + (part.mask.valid() ? logical_number(layout(part.value), r) : joint_number(part, r)) + "]");
-    if (part.mask.valid())
-        out = both(
-            out, staged(part.mask, part.pointers[part.mask_at], part.value, r, is_scalar(part.value) ? "0" : logical_number(layout(part.value), r)));
+        out = both(out, part.last + "[" + (part.mask.value.valid() ? logical_number(layout(part.value), r) : joint_number(part, r)) + "]");
+    if (part.mask.value.valid())
+        out = both(out, staged(part.mask.value, part.pointers[part.mask.at], part.value, r,
+                               is_scalar(part.value) ? "0" : logical_number(layout(part.value), r)));
     return out;
 }
 
@@ -245,7 +215,7 @@ std::string Emitter::joint_index(const Part& part, size_t axis, const std::strin
 /// Of several elements of a store for one place the last one stays: each looks for a later one with the same indices that is not masked away.
 void Emitter::part_last(Part& part) {
     const Shape joint = joint_shape(part), &shape = fn_.type(part.value).shape;
-    const bool masked = part.mask.valid();
+    const bool masked = part.mask.value.valid();
     int64_t inner = 1;
     if (masked) {
         int after = 0;
@@ -263,7 +233,7 @@ void Emitter::part_last(Part& part) {
     for (size_t a = 0; a < part.axes.size(); ++a)
         if (part.access.axes[a].kind == Access::gather)
             same = both(same.empty() ? "true" : same, joint_index(part, a, k) + " == " + joint_index(part, a, j));
-    if (masked) same += " && " + part.pointers[part.mask_at] + "[" + e + " + (" + k + " - " + j + ") * " + std::to_string(inner) + "]";
+    if (masked) same += " && " + part.pointers[part.mask.at] + "[" + e + " + (" + k + " - " + j + ") * " + std::to_string(inner) + "]";
     line("for (int " + k + " = " + j + " + 1; " + k + " < " + n + "; ++" + k + ") " + last + " = " + last + " && !(" + same + ");");
     line(part.last + "[" + e + "] = " + last + ";");
     close();
@@ -343,7 +313,7 @@ void Emitter::part_vector(Part& part) {
         part.whole = both(part.whole, "(" + axis.start.text + " & " + std::to_string(vector - 1) + ") == 0");
     else if (axis.size.empty() || fn_.gpu->tensors[p].whole)
         part.inside = Part::whole_vectors;
-    else if (static_cast<size_t>(vector) * element >= 8 && !part.other.valid())
+    else if (static_cast<size_t>(vector) * element >= 8 && !part.other.value.valid())
         part.inside = Part::first;
     part.whole = both(part.fixed, part.whole);
 }

@@ -3,8 +3,6 @@
 
 namespace tegula::cuda {
 
-using ir::Access;
-
 void Emitter::cuda_tensor_ptr(ir::InstId id) {
     const ir::ValueId tensor = fn_.operands(fn_.inst(id))[0];
     const std::string bits = bit_addressed(fn_.elem(tensor)) ? " << 3" : "", base = name(tensor);
@@ -50,24 +48,22 @@ std::vector<std::string> Emitter::stage_lanes(ir::InstId id) {
 
 void Emitter::cuda_ptr_load(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    const auto in = fn_.operands(inst);
+    const ir::AccessOperands in(fn_, inst);
     const ir::ValueId v = fn_.result(inst);
-    const int64_t flags = fn_.attrs(inst)[0];
     const Format& f = fn_.elem(v);
-    const size_t mask_at = flags & Access::has_mask ? 1 : 0, other_at = flags & Access::has_other ? 1 + mask_at : 0;
     declare(v);
     open("");
     const std::vector<std::string> pointers = stage_lanes(id);
     each_register(v, [&](const std::string& r) {
         std::string ok = is_scalar(v) ? "true" : inside(layout(v), r);
-        std::string rest = other_at ? staged(in[other_at], pointers[other_at], v, r, lane_number(v, r)) : zero(v);
-        if (ok != "true" && other_at && !pointers[other_at].empty()) rest = "(" + ok + " ? " + rest + " : " + zero(v) + ")";
-        if (mask_at) ok = both(ok, staged(in[mask_at], pointers[mask_at], v, r, lane_number(v, r)));
+        std::string rest = in.other ? staged(in.other.value, pointers[in.other.at], v, r, lane_number(v, r)) : zero(v);
+        if (ok != "true" && in.other && !pointers[in.other.at].empty()) rest = "(" + ok + " ? " + rest + " : " + zero(v) + ")";
+        if (in.mask) ok = both(ok, staged(in.mask.value, pointers[in.mask.at], v, r, lane_number(v, r)));
         if (!bit_addressed(f)) {  // in global memory, which compilers do not see of numbers
-            const std::string call = access_function(type_of(v), true, ok != "true", plain_caching(id)) + "((const void*)(" + at(in[0], r) + ")";
+            const std::string call = access_function(type_of(v), true, ok != "true", plain_caching(id)) + "((const void*)(" + at(in.object, r) + ")";
             return line(at(v, r) + " = " + call + (ok == "true" ? "" : ", " + ok + ", " + rest) + ");");
         }
-        const std::string element = pointee(f, at(in[0], r));
+        const std::string element = pointee(f, at(in.object, r));
         line(at(v, r) + " = " + (ok == "true" ? element : ok + " ? " + element + " : " + rest) + ";");
     });
     close();
@@ -75,18 +71,20 @@ void Emitter::cuda_ptr_load(ir::InstId id) {
 
 void Emitter::cuda_ptr_store(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    const auto in = fn_.operands(inst);
-    const Format& f = fn_.elem(in[0]);
-    const bool masked = fn_.attrs(inst)[0] & Access::has_mask;
+    const ir::AccessOperands in(fn_, inst);
+    const Format& f = fn_.elem(in.object);
     open("");
     const std::vector<std::string> pointers = stage_lanes(id);
-    each_register(in[0], [&](const std::string& r) {
-        std::string ok = is_scalar(in[0]) ? "t == 0" : owns(layout(in[0]), r);
-        if (masked) ok = both(ok, staged(in[2], pointers[2], in[0], r, lane_number(in[0], r)));
-        const std::string pointer = at(in[0], r), value = staged(in[1], pointers[1], in[0], r, lane_number(in[0], r));
+    const auto operand = [&](const ir::AccessOperands::Operand& o, const std::string& r) {
+        return staged(o.value, pointers[o.at], in.object, r, lane_number(in.object, r));
+    };
+    each_register(in.object, [&](const std::string& r) {
+        std::string ok = is_scalar(in.object) ? "t == 0" : owns(layout(in.object), r);
+        if (in.mask) ok = both(ok, operand(in.mask, r));
+        const std::string pointer = at(in.object, r), value = operand(in.value, r);
         if (bit_addressed(f))
             return line((ok == "true" ? "" : "if (" + ok + ") ") + write(f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value));
-        line(access_function(type_of(in[1]), false, ok != "true", plain_caching(id)) + "((void*)(" + pointer + "), " + value +
+        line(access_function(type_of(in.value.value), false, ok != "true", plain_caching(id)) + "((void*)(" + pointer + "), " + value +
              (ok == "true" ? "" : ", " + ok) + ");");
     });
     close();
@@ -94,21 +92,22 @@ void Emitter::cuda_ptr_store(ir::InstId id) {
 
 void Emitter::cuda_ptr_atomic(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    const auto in = fn_.operands(inst);
+    const ir::AccessOperands in(fn_, inst);
     const auto attrs = fn_.attrs(inst);
     const ir::ValueId v = fn_.result(inst);
     const auto kind = static_cast<ir::AtomicKind>(attrs[1]);
-    const bool cas = kind == ir::AtomicKind::cas, masked = attrs[0] & Access::has_mask;
-    const std::string function = atomic_function(fn_.elem(in[0]), kind, static_cast<ir::MemoryScope>(attrs[3]));
+    const std::string function = atomic_function(fn_.elem(in.object), kind, static_cast<ir::MemoryScope>(attrs[3]));
     if (uses(v) > 0) declare(v);
     open("");
     const std::vector<std::string> pointers = stage_lanes(id);
-    const auto operand = [&](size_t k, const std::string& r) { return staged(in[k], pointers[k], in[0], r, lane_number(in[0], r)); };
+    const auto operand = [&](const ir::AccessOperands::Operand& o, const std::string& r) {
+        return staged(o.value, pointers[o.at], in.object, r, lane_number(in.object, r));
+    };
     atomic_elements(
-        id, function, [&](const std::string& r) { return masked ? operand(cas ? 3 : 2, r) : std::string("true"); },
+        id, function, [&](const std::string& r) { return in.mask ? operand(in.mask, r) : std::string("true"); },
         [&](const std::string& r) {
-            std::vector<std::string> operands = {at(in[0], r), operand(1, r)};
-            if (cas) operands.push_back(operand(2, r));
+            std::vector<std::string> operands = {at(in.object, r), operand(in.value, r)};
+            if (in.expected) operands.push_back(operand(in.expected, r));
             return operands;
         });
     close();

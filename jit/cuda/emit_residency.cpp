@@ -24,14 +24,9 @@ constexpr int kFewRegisters = 16;      ///< where only one tile is loaded
 
 }  // namespace
 
-bool meets(Op op) {
-    return op == Op::reduce || op == Op::arg_reduce || op == Op::scan || op == Op::sort || op == Op::reduce_region || op == Op::scan_region ||
-           op == Op::histogram;
-}
-
 bool has_constant_indices(const ir::Function& fn, const ir::Inst& load) {
-    const auto operands = fn.operands(load).subspan(1, fn.access(load).indices());
-    return std::all_of(operands.begin(), operands.end(), [&](ir::ValueId v) { return fn.def(v) && fn.def(v)->op == Op::constant; });
+    const auto indices = fn.operands(load).first(ir::AccessOperands(fn, load).first).subspan(1);
+    return std::ranges::all_of(indices, [&](ir::ValueId v) { return fn.def(v) && fn.def(v)->op == Op::constant; });
 }
 
 namespace {
@@ -55,18 +50,17 @@ bool has_any_width(const ir::Function& fn, const ir::Inst& load) {
 int held_registers(const ir::Function& fn, const ir::Inst& load) {
     const TileLayout& l = fn.placement(fn.result(load)).regs;
     std::vector<bool> empty(static_cast<size_t>(l.registers()));
-    const ir::Access access = fn.access(load);
-    size_t dim = 0, operand = 1;
-    for (size_t a = 0; a < access.axes.size(); ++a) {
-        const ir::Access::Axis& axis = access.axes[a];
-        if (axis.kind == ir::Access::gather) return l.registers();
-        const int64_t extent = fn.type(fn.operands(load)[0]).shape[a];
-        const ir::Inst* start = axis.kind == ir::Access::all ? nullptr : fn.def(fn.operands(load)[operand]);
-        const bool from_zero = start && start->op == Op::constant && fn.attrs(*start)[0] == 0;
-        if (axis.kind == ir::Access::range && axis.step == 1 && from_zero && extent != kDynamic)
-            for (int r = 0; r < l.registers(); ++r) empty[static_cast<size_t>(r)] = empty[static_cast<size_t>(r)] || l.point(r, 0, 0)[dim] >= extent;
-        dim += axis.kind != ir::Access::index;
-        operand += axis.kind != ir::Access::all;
+    const ir::AccessOperands operands(fn, load);
+    if (operands.access.gathers()) return l.registers();
+    const ir::AccessPart part(fn, operands);
+    for (size_t a = 0; a < operands.access.axes.size(); ++a) {
+        const ir::Access::Axis& axis = operands.access.axes[a];
+        if (axis.kind != ir::Access::range || axis.step != 1) continue;
+        const int64_t extent = fn.type(operands.object).shape[a];
+        const ir::Inst* start = fn.def(operands.index[a].value);
+        if (!start || start->op != Op::constant || fn.attrs(*start)[0] != 0 || extent == kDynamic) continue;
+        const auto dim = static_cast<size_t>(part.dim[a]);
+        for (int r = 0; r < l.registers(); ++r) empty[static_cast<size_t>(r)] = empty[static_cast<size_t>(r)] || l.point(r, 0, 0)[dim] >= extent;
     }
     return static_cast<int>(std::count(empty.begin(), empty.end(), false));
 }
@@ -115,8 +109,7 @@ private:
         for (const ir::InstId id : fn_.block(block).insts) {
             const ir::Inst inst = fn_.inst(id);
             ++now_;
-            bool made_of_free = ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::cast || inst.op == Op::broadcast || inst.op == Op::reshape ||
-                                inst.op == Op::constant || inst.op == Op::iota || inst.op == Op::convert;
+            bool made_of_free = ir::is_pointwise(inst.op) || ir::has_trait(inst.op, ir::FREE | ir::VIEW) || inst.op == Op::convert;
             for (const ir::ValueId v : fn_.operands(inst)) {
                 last_[v.v] = std::max(last_[v.v], now_);
                 if (first_[v.v] <= start) outside_.push_back(v.v);
@@ -126,7 +119,7 @@ private:
                 first_[fn_.result(inst, r).v] = now_;
                 free_[fn_.result(inst, r).v] = made_of_free;
             }
-            if (meets(inst.op) && fn_.type(fn_.operands(inst)[0]).shape.rank > 0) points_.push_back(now_);
+            if (ir::has_trait(inst.op, ir::MEETS) && fn_.type(fn_.operands(inst)[0]).shape.rank > 0) points_.push_back(now_);
             for (uint32_t b = 0; b < inst.blocks.count; ++b) inner(fn_.blocks(inst)[b]);
         }
     }

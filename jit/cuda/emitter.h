@@ -14,6 +14,7 @@
 #include "jit/cuda/kernel_text.h"
 #include "jit/cuda/prelude.h"
 #include "jit/cuda/text.h"
+#include "lang/access_operands.h"
 #include "lang/gpu/carried_load.h"
 #include "lang/gpu/conversion.h"
 #include "lang/gpu/overlapped_products.h"
@@ -26,14 +27,11 @@
 #include "lang/layout.h"
 #include "lang/source.h"
 #include "lang/target.h"
+#include "lang/uses.h"
 
 namespace tegula::cuda {
 
-/// `sources` may be null (no #line). Internal errors only: everything that passed the GPU passes can be emitted.
-KernelText emit(const ir::Function& fn, const SourceMap* sources);
-
 // ---- emit_residency.cpp ----
-bool meets(ir::Op op);                                                    ///< do all threads of a program meet in the operation?
 bool has_constant_indices(const ir::Function& fn, const ir::Inst& load);  ///< its elements are the same in all programs: they come from caches
 
 struct AsmRegister;
@@ -71,7 +69,7 @@ private:
     std::string declaration(ir::ValueId v);               ///< of a value with registers of its own
     std::string array_type(ir::ValueId v);                ///< of the elements of its array: words and pairs are unsigned
     int array_size(ir::ValueId v) const;
-    int uses(ir::ValueId v) const { return uses_[v.v]; }  ///< by operands
+    int uses(ir::ValueId v) const { return static_cast<int>(uses_.count(v)); }  ///< by operands
     /// Lets `result` live in the registers of `operand` when nothing else uses that one: declare(result) then does nothing. Both have one layout.
     bool take_over(ir::ValueId result, ir::ValueId operand);
     /// `for` over the registers of v with an explicit unroll pragma; the body gets the index text. Scalars: once, index "".
@@ -124,7 +122,6 @@ private:
     void part_axis(Part& part, size_t axis);
     std::string is_whole(const Part& part, size_t number);
     void part_bounds(Part& part, size_t axis);
-    void part_gathers(Part& part);
     Shape joint_shape(const Part& part);
     std::string joint_number(const Part& part, const std::string& r);
     std::string joint_index(const Part& part, size_t axis, const std::string& j);
@@ -198,7 +195,7 @@ private:
     std::vector<std::string> inside_masks(const Part& part, const PackedView& view, size_t number_of_axis, std::set<std::string>& solid);
     void move_masks(const PackedView& view, std::vector<std::string>& masks, const std::set<std::string>& solid, const std::string& by);
     void keep_inside(const PackedView& view, const std::string& array, int w, const std::string& mask);
-    void find_unshifted(const std::vector<std::vector<ir::InstId>>& users);
+    void find_unshifted();
     std::string moved_bits(ir::ValueId v);
     void shift_words(const PackedView& view, const std::string& from, const std::string& to, const std::string& shift);
     bool can_decode(const ir::Inst& cast);
@@ -331,7 +328,7 @@ private:
 
     // ---- parts of tiles (emit_index.cpp) ----
     struct TilePart;
-    TilePart tile_part(ir::InstId id, ir::ValueId part, const std::vector<std::string>& pointers);
+    TilePart tile_part(const ir::AccessOperands& in, ir::ValueId part, const std::vector<std::string>& pointers);
     std::string place_in_tile(const TilePart& part, const std::string& r, std::string& condition);
 
     // ---- reductions (emit_reduce.cpp, emit_joined.cpp, emit_arg_reduce.cpp, emit_scan.cpp, emit_region.cpp) ----
@@ -534,7 +531,7 @@ private:
     int64_t take_shared(const char* use, std::string of, int64_t bytes, int64_t align, int stages = 1);
     /// Programs that should be on a multiprocessor at once, as far as registers go (emit_residency.cpp).
     int find_resident_programs() const;
-    void find_uses();
+    void find_arrays();
     void find_unroll_limit();
     int64_t emulation(const ir::Inst& inst) const;
     bool parts(ir::InstId id) const;
@@ -587,7 +584,7 @@ private:
     int resident_programs_ = 1;
     int64_t unroll_limit_ = 0;  ///< iterations; a tile with more registers is in local memory, where loops over it need not be unrolled
     bool parts_ = false;        ///< do threads of a warp go different ways for long (find_parting)?
-    std::vector<int> uses_;
+    ir::Uses uses_;
     std::vector<bool> aliased_, array_constant_;
     std::map<uint32_t, std::string> sums_;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
     std::map<uint32_t, Words> words_;       ///< by ValueId

@@ -26,7 +26,7 @@ struct OpText {
     std::string_view integer, real;
 };
 constexpr OpText kTexts[] = {
-#define ELEMENTWISE(name, arity, domain, result, int_expr, float_expr, doc) {#int_expr, #float_expr},
+#define ELEMENTWISE(name, arity, domain, result, cost, int_expr, float_expr, doc) {#int_expr, #float_expr},
 #define STRUCTURED(...) {"", ""},
 #include "lang/ops.def"
 };

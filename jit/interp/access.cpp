@@ -11,15 +11,15 @@ namespace tegula::interp {
 using ir::Access;
 
 AccessWalk::AccessWalk(Machine& m, const Info& info, const View& view) : m_(m), info_(info), view_(view) {
-    axes_ = static_cast<int>(info.access.axes.size());
+    axes_ = static_cast<int>(info.access->access.axes.size());
     std::vector<const Tile*> tiles(static_cast<size_t>(axes_), nullptr);
     for (int a = 0; a < axes_; ++a) {
-        axis_[a] = info.access.axes[static_cast<size_t>(a)];
+        axis_[a] = info.access->access.axes[static_cast<size_t>(a)];
         if (axis_[a].kind == Access::all) {
             axis_[a].step = 1;
             continue;
         }
-        const Tile& t = info.in[next_++];
+        const Tile& t = info.in[info.access->index[static_cast<size_t>(a)].at];
         tiles[static_cast<size_t>(a)] = &t;
         if (axis_[a].kind == Access::gather) {
             gather_[a] = reinterpret_cast<const int64_t*>(m.at(t));
@@ -159,23 +159,18 @@ struct StoreSink {
 void read_part(Machine& m, const Info& info, const View& view) {
     AccessWalk walk(m, info, view);
     Memory memory(m, info, view, true, false, false);
-    size_t next = walk.next_operand();
-    const uint8_t* other = info.access.flags & Access::has_other ? m.at(info.in[next++]) : nullptr;
-    const uint8_t* mask = info.access.flags & Access::has_mask ? m.at(info.in[next++]) : nullptr;
-    LoadSink sink{m, memory, m.at(info.out[0]), other, info.out[0].width};
+    LoadSink sink{m, memory, m.at(info.out[0]), elements_of(m, info, info.access->other), info.out[0].width};
     const auto lock = guard(m, view, false);
-    walk.each(mask, sink);
+    walk.each(elements_of(m, info, info.access->mask), sink);
 }
 
 void write_part(Machine& m, const Info& info, const View& view) {
     AccessWalk walk(m, info, view);
     Memory memory(m, info, view, false, true, false);
-    size_t next = walk.next_operand();
-    const Tile& value = info.in[next++];
-    const uint8_t* mask = info.access.flags & Access::has_mask ? m.at(info.in[next++]) : nullptr;
+    const Tile& value = info.in[info.access->value.at];
     StoreSink sink{m, memory, m.at(value), value.width};
     const auto lock = guard(m, view, false);
-    walk.each(mask, sink);
+    walk.each(elements_of(m, info, info.access->mask), sink);
 }
 
 }  // namespace
@@ -204,7 +199,7 @@ void AtomicSink::run(int64_t at, int64_t bit, int64_t stride, int64_t count) {
         if (kind == ir::AtomicKind::xchg) {
             memory.store_code(bit, v);
         } else if (kind == ir::AtomicKind::cas) {
-            written = old == get_code(*value.format, value.width, m.at(*expected), at + i);
+            written = old == get_code(*value.format, value.width, expected, at + i);
             if (written) memory.store_code(bit, v);
         } else {
             const uint64_t codes[2] = {old, v};
@@ -237,15 +232,10 @@ void step_atomic(Machine& m, const Step& s) {
     const View& view = m.shared.views[static_cast<size_t>(info.in[0].param)];
     AccessWalk walk(m, info, view);
     Memory memory(m, info, view, true, true, true);
-    const auto kind = static_cast<ir::AtomicKind>(info.attrs[1]);
-    size_t next = walk.next_operand();
-    const Tile& value = info.in[next++];
-    const Tile* expected = kind == ir::AtomicKind::cas ? &info.in[next++] : nullptr;
-    const uint8_t* mask = info.access.flags & Access::has_mask ? m.at(info.in[next++]) : nullptr;
     Ordering ordering(m, info);
-    AtomicSink sink{m, memory, ordering, kind, value, expected, m.at(info.out[0])};
+    AtomicSink sink(m, info, memory, ordering);
     const auto lock = guard(m, view, true);
-    walk.each(mask, sink);
+    walk.each(elements_of(m, info, info.access->mask), sink);
 }
 
 }  // namespace tegula::interp

@@ -6,11 +6,14 @@
 
 namespace tegula::interp {
 
+/// The elements of an operand of the access; null where it has none.
+inline const uint8_t* elements_of(const Machine& m, const Info& info, const ir::AccessOperands::Operand& operand) {
+    return operand ? m.at(info.in[operand.at]) : nullptr;
+}
+
 class AccessWalk {
 public:
-    /// `info.in` holds the object, then the indices of `info.access`; values, other and mask start at `next_operand()`.
     AccessWalk(Machine& m, const Info& info, const View& view);
-    size_t next_operand() const { return next_; }
     /// Calls sink.run(at, bit, stride, count) for elements that are touched and sink.skip(at, count) for those out of range or masked away;
     /// `at` numbers the part's elements in row-major order, and calls come in that order.
     template <class Sink>
@@ -36,7 +39,6 @@ private:
     Machine& m_;
     const Info& info_;
     const View& view_;
-    size_t next_ = 1;
     Shape result_;
     Dim dims_[kMaxRank];
     int rank_ = 0;
@@ -166,12 +168,21 @@ private:
 
 /// Read-modify-write of each element; old values go to `out`. The caller holds the lock of the run's memory.
 struct AtomicSink {
+    AtomicSink(Machine& machine, const Info& info, Memory& at, Ordering& order)
+        : m(machine),
+          memory(at),
+          ordering(order),
+          kind(static_cast<ir::AtomicKind>(info.attrs[1])),
+          value(info.in[info.access->value.at]),
+          expected(elements_of(machine, info, info.access->expected)),
+          out(machine.at(info.out[0])) {}
+
     Machine& m;
     Memory& memory;
     Ordering& ordering;
     ir::AtomicKind kind;
     const Tile& value;
-    const Tile* expected;
+    const uint8_t* expected;  ///< null unless it compares
     uint8_t* out;
     void run(int64_t at, int64_t bit, int64_t stride, int64_t count);
     void skip(int64_t at, int64_t count);

@@ -83,7 +83,7 @@ void step_channel_put(Machine& m, const Step& s) {
         return fail(m, info, Diag::stage_not_free, {}, user, ring.taken.empty() ? "the copy that was not taken" : "the tile that was not released");
     }
     Flight flight{&m, &info, {}, ring.put++};
-    for (size_t i = 1; i <= info.access.indices(); ++i) flight.indices.push_back(m.scalar<int64_t>(info.in[i]));
+    for (size_t i = 1; i < info.access->first; ++i) flight.indices.push_back(m.scalar<int64_t>(info.in[i]));
     ring.landed[flight.number % ring.stages] = false;
     ring.last_put = &info;
     ring.flying.push_back(std::move(flight));

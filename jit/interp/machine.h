@@ -219,27 +219,18 @@ private:
     bool reads_, writes_, atomic_;
 };
 
-// Step functions by file; plan.cpp chooses among them.
-#define TEGULA_STEPS(X)                                                                                                       \
-    X(elementwise)                                                                                                            \
-    X(select)                                                                                                                 \
-    X(cast)                                                                                                                   \
-    X(bitcast)                                                                                                                \
-    X(copy)                                                                                      /* dense.cpp */              \
-        X(constant_tile) X(iota) X(broadcast) X(permute) X(cat) X(slice) X(gather)               /* shape.cpp */              \
-        X(extract) X(deposit) X(load) X(store) X(atomic)                                         /* memory.cpp */             \
-        X(tensor_ptr) X(ptr_add) X(ptr_at) X(ptr_address) X(ptr_load) X(ptr_store) X(ptr_atomic) /* pointer.cpp */            \
-        X(reduce) X(contract) X(scan) X(reduce_region) X(scan_region)                            /* reduce.cpp, region.cpp */ \
-        X(arg_reduce) X(sort) X(histogram)                                                       /* order.cpp */              \
-        X(dot) X(dot_scaled)                                                                     /* product.cpp */            \
-        X(program_id) X(num_programs) X(grid_barrier) X(dim)                                     /* program.cpp */            \
-        X(print) X(assert_all) X(assume) X(constant)                                                                          \
-        X(jump) X(jump_if_false) X(for_begin) X(for_next)                                        /* control.cpp */            \
-        X(channel) X(channel_put) X(channel_get) X(channel_release) X(specialise)                /* channels.cpp */           \
-        X(stage_use) X(channels_end) X(cta_id) X(num_ctas)
-#define TEGULA_DECLARE(name) void step_##name(Machine& m, const Step& s);
-TEGULA_STEPS(TEGULA_DECLARE)
-#undef TEGULA_DECLARE
+// The step of every structured op that has one of its own, declared from the op table: a forgotten one fails to link by name.
+#define STRUCTURED(name, ...) void step_##name(Machine& m, const Step& s);
+#include "lang/ops.def"
+// Steps that several ops share, and those that control flow and rings are made of.
+void step_elementwise(Machine& m, const Step& s);
+void step_copy(Machine& m, const Step& s);
+void step_jump(Machine& m, const Step& s);
+void step_jump_if_false(Machine& m, const Step& s);
+void step_for_begin(Machine& m, const Step& s);
+void step_for_next(Machine& m, const Step& s);
+void step_stage_use(Machine& m, const Step& s);
+void step_channels_end(Machine& m, const Step& s);
 
 // Checked mode (checks.cpp): before and after a step.
 void check_division(Machine& m, const Info& info);

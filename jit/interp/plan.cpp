@@ -72,6 +72,7 @@ Info& Planner::info_for(ir::InstId id) {
     for (ir::ValueId v : fn_.operands(inst)) info.in.push_back(tiles_[v.v]);
     const auto attrs = fn_.attrs(inst);
     info.attrs.assign(attrs.begin(), attrs.end());
+    if (ir::is_access(inst.op)) info.access.emplace(fn_, inst);
     return info;
 }
 
@@ -183,8 +184,6 @@ void Planner::plan_structured(ir::InstId id, Run run, bool in_place) {
     const ir::Inst& inst = fn_.inst(id);
     Info& info = info_for(id);
     for (Tile& t : info.in) t = dense(t, info);
-    if (inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::extract || inst.op == Op::deposit)
-        info.access = fn_.access(inst);
     for (uint32_t r = 0; r < inst.results.count; ++r) {
         const Tile out = fresh(fn_.type_of(fn_.result(inst, r)));
         define(fn_.result(inst, r), out);
@@ -194,110 +193,18 @@ void Planner::plan_structured(ir::InstId id, Run run, bool in_place) {
     emit(run, info);
 }
 
-namespace {
-
-/// Operations that need nothing but a step, planned in one of these ways.
-struct StraightStep {
-    Op op;
-    enum Kind : uint8_t { hoisted, hoisted_splat, structured, in_place, region } kind;
-    Run run;
-};
-constexpr StraightStep kStraightSteps[] = {
-    {Op::constant, StraightStep::hoisted_splat, step_constant},
-    {Op::constant_tile, StraightStep::hoisted, step_constant_tile},
-    {Op::iota, StraightStep::hoisted, step_iota},
-    {Op::num_programs, StraightStep::hoisted, step_num_programs},
-    {Op::dim, StraightStep::hoisted, step_dim},
-    {Op::tensor_ptr, StraightStep::hoisted, step_tensor_ptr},
-    {Op::program_id, StraightStep::structured, step_program_id},
-    {Op::cta_id, StraightStep::structured, step_cta_id},
-    {Op::num_ctas, StraightStep::hoisted, step_num_ctas},
-    {Op::cat, StraightStep::structured, step_cat},
-    {Op::extract, StraightStep::structured, step_extract},
-    {Op::deposit, StraightStep::structured, step_deposit},
-    {Op::gather, StraightStep::structured, step_gather},
-    {Op::reduce, StraightStep::structured, step_reduce},
-    {Op::arg_reduce, StraightStep::structured, step_arg_reduce},
-    {Op::contract, StraightStep::structured, step_contract},
-    {Op::scan, StraightStep::structured, step_scan},
-    {Op::sort, StraightStep::structured, step_sort},
-    {Op::histogram, StraightStep::structured, step_histogram},
-    {Op::load, StraightStep::structured, step_load},
-    {Op::store, StraightStep::structured, step_store},
-    {Op::atomic, StraightStep::structured, step_atomic},
-    {Op::ptr_at, StraightStep::structured, step_ptr_at},
-    {Op::ptr_address, StraightStep::structured, step_ptr_address},
-    {Op::ptr_load, StraightStep::structured, step_ptr_load},
-    {Op::ptr_store, StraightStep::structured, step_ptr_store},
-    {Op::ptr_atomic, StraightStep::structured, step_ptr_atomic},
-    {Op::print, StraightStep::structured, step_print},
-    {Op::grid_barrier, StraightStep::structured, step_grid_barrier},
-    {Op::assume, StraightStep::structured, step_assume},
-    {Op::assert, StraightStep::structured, step_assert_all},
-    {Op::dot, StraightStep::in_place, step_dot},
-    {Op::dot_scaled, StraightStep::in_place, step_dot_scaled},
-    {Op::reduce_region, StraightStep::region, step_reduce_region},
-    {Op::scan_region, StraightStep::region, step_scan_region},
-};
-
-}  // namespace
-
-bool Planner::plan_straight(ir::InstId id) {
-    const auto step =
-        std::find_if(std::begin(kStraightSteps), std::end(kStraightSteps), [&](const StraightStep& s) { return s.op == fn_.inst(id).op; });
-    if (step == std::end(kStraightSteps)) return false;
-    if (step->kind == StraightStep::region)
-        plan_region(id, step->run);
-    else if (step->kind == StraightStep::structured || step->kind == StraightStep::in_place)
-        plan_structured(id, step->run, step->kind == StraightStep::in_place);
-    else
-        plan_hoisted(id, step->run, step->kind == StraightStep::hoisted_splat);
-    return true;
-}
-
 void Planner::plan_inst(ir::InstId id) {
-    const ir::Inst& inst = fn_.inst(id);
     if (!stage_of_.empty()) watch_stages(id);
-    if (ir::has_trait(inst.op, ir::ELEMWISE)) return plan_pointwise(id);
-    if (plan_straight(id)) return;
-    switch (inst.op) {
-        case Op::select:
-        case Op::cast:
-        case Op::ptr_add:
-            return plan_pointwise(id);
-        case Op::broadcast:
-        case Op::reshape:
-        case Op::permute:
-        case Op::slice:
-        case Op::bitcast:
-            return plan_shape(id);
-        case Op::for_loop:
-            return plan_for(id);
-        case Op::while_loop:
-            return plan_while(id);
-        case Op::if_else:
-            return plan_if(id);
-        case Op::instruction:
-            return plan_structured(id, step_copy);
-        case Op::convert:
-        case Op::channel:
-        case Op::channel_put:
-        case Op::channel_get:
-        case Op::channel_release:
-        case Op::specialise:
-            return plan_gpu(id);
-        case Op::yield:
-        case Op::condition:
-            return;  // their owner reads them
-        case Op::ret:
-            if (plan_.rings) emit(step_channels_end, info_for(id));
-            for (ir::ValueId v : fn_.operands(inst)) {
-                plan_.results.push_back(tiles_[v.v]);
-                slots_.read(tiles_[v.v].slot, now() + 1);
-            }
+    switch (fn_.inst(id).op) {
+#define ELEMENTWISE(name, ...) case Op::name:
+#include "lang/ops.def"
+        return plan_pointwise(id);
+#define STRUCTURED(name, ...) \
+    case Op::name:            \
+        return plan_##name(id);
+#include "lang/ops.def"
+        case Op::count_:
             return;
-        default:
-            TEGULA_CHECK(false, std::string("no step for ") + ir::op_row(inst.op).name);
     }
 }
 

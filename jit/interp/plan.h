@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "jit/interp/elementwise.h"
-#include "lang/ir.h"
+#include "lang/access_operands.h"
 #include "lang/program_order.h"
 
 namespace tegula::interp {
@@ -40,7 +40,7 @@ struct Info {
     Span span{};
     std::vector<Tile> in, out;
     std::vector<int64_t> attrs;
-    ir::Access access;
+    std::optional<ir::AccessOperands> access;            ///< of accesses: operands by what they mean; their numbers are those of `in`
     Row row;                                             ///< elementwise: how to apply it; reductions and scans: the combining row
     Conversion cast;                                     ///< cast
     uint32_t begin = 0, end = 0;                         ///< region bodies: their steps

@@ -6,36 +6,43 @@ namespace tegula::interp {
 
 using ir::Op;
 
-void Planner::plan_gpu(ir::InstId id) {
+void Planner::plan_convert(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    if (inst.op == Op::specialise) return plan_specialise(id);
-    if (inst.op == Op::convert && !stage_of_[fn_.operands(inst)[0].v].valid()) {
-        const Tile& t = tiles_[fn_.operands(inst)[0].v];
-        return alias(inst, t, t.splat);
-    }
-    if (inst.op == Op::convert) return plan_structured(id, step_copy);
+    const ir::ValueId from = fn_.operands(inst)[0];
+    if (stage_of_[from.v].valid()) return plan_structured(id, step_copy);
+    const Tile& t = tiles_[from.v];
+    alias(inst, t, t.splat);
+}
+
+void Planner::plan_channel(ir::InstId id) {
+    const ir::ValueId v = fn_.result(id);
     Info& info = info_for(id);
-    if (inst.op == Op::channel) {
-        Tile ring = tile_of(fn_.type_of(fn_.result(inst)));
-        ring.param = static_cast<int>(plan_.rings++);
-        define(fn_.result(inst), ring);
-        info.out.push_back(ring);
-        return emit(step_channel, info);
-    }
-    if (inst.op == Op::channel_release) return emit(step_channel_release, info);
-    if (inst.op == Op::channel_put) {
-        info.access = fn_.access(inst);
-        const Type& channel = fn_.type(fn_.operands(inst).back());
-        info.out.push_back(fresh(fn_.types().tile(channel.elem, channel.shape), true));
-        fill_of(id, info);
-        return emit(step_channel_put, info);
-    }
-    info.attrs.push_back(fn_.gpu->is_own(fn_.operands(inst)[0].v));
-    const Tile out = fresh(fn_.type_of(fn_.result(inst)), true);
-    define(fn_.result(inst), out);
+    Tile ring = tile_of(fn_.type_of(v));
+    ring.param = static_cast<int>(plan_.rings++);
+    define(v, ring);
+    info.out.push_back(ring);
+    emit(step_channel, info);
+}
+
+void Planner::plan_channel_put(ir::InstId id) {
+    Info& info = info_for(id);
+    const Type& channel = fn_.type(fn_.operands(fn_.inst(id)).back());
+    info.out.push_back(fresh(fn_.types().tile(channel.elem, channel.shape), true));
+    fill_of(id, info);
+    emit(step_channel_put, info);
+}
+
+void Planner::plan_channel_get(ir::InstId id) {
+    const ir::ValueId v = fn_.result(id);
+    Info& info = info_for(id);
+    info.attrs.push_back(fn_.gpu->is_own(fn_.operands(fn_.inst(id))[0].v));
+    const Tile out = fresh(fn_.type_of(v), true);
+    define(v, out);
     info.out.push_back(out);
     emit(step_channel_get, info);
 }
+
+void Planner::plan_channel_release(ir::InstId id) { emit(step_channel_release, info_for(id)); }
 
 /// Elements out of range are the fill of an own ring: as if the copy were a load with `else`.
 void Planner::fill_of(ir::InstId put, Info& info) {
@@ -52,8 +59,9 @@ void Planner::fill_of(ir::InstId put, Info& info) {
     emit(step_constant, constant);
     const Tile fill = fresh(type, true);
     emit_copy(info, constant.out[0], fill);
-    info.in.insert(info.in.end() - 1, fill);
-    info.access.flags |= ir::Access::has_other;
+    ir::AccessOperands& access = *info.access;
+    info.in.insert(info.in.begin() + access.channel.at, fill);
+    access.other.at = access.channel.at++;
 }
 
 void Planner::watch_stages(ir::InstId id) {
@@ -73,7 +81,7 @@ void Planner::watch_stages(ir::InstId id) {
     }
     if (check) emit(step_stage_use, *check);
     if (inst.op == Op::channel_get && !fn_.gpu->is_own(fn_.operands(inst)[0].v)) stage_of_[fn_.result(inst).v] = id;
-    if (inst.op == Op::permute || inst.op == Op::reshape) stage_of_[fn_.result(inst).v] = stage_of_[fn_.operands(inst)[0].v];
+    if (ir::has_trait(inst.op, ir::VIEW)) stage_of_[fn_.result(inst).v] = stage_of_[fn_.operands(inst)[0].v];
 }
 
 /// The producer's steps, then the consumer's; step_specialise runs both.

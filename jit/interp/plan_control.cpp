@@ -68,7 +68,7 @@ void Planner::copy_values(const Info& cause, std::vector<Tile> from, const std::
         if (slots_.find(from[i].slot) != slots_.find(to[i].slot)) emit_copy(cause, from[i], to[i]);
 }
 
-void Planner::plan_for(ir::InstId id) {
+void Planner::plan_for_loop(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     Info& info = info_for(id);
     TEGULA_CHECK(++depth_ < kMaxDepth, "loops nested too deeply");
@@ -96,7 +96,7 @@ void Planner::plan_for(ir::InstId id) {
     --depth_;
 }
 
-void Planner::plan_while(ir::InstId id) {
+void Planner::plan_while_loop(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     Info& info = info_for(id);
     TEGULA_CHECK(++depth_ < kMaxDepth, "loops nested too deeply");
@@ -122,7 +122,7 @@ void Planner::plan_while(ir::InstId id) {
     --depth_;
 }
 
-void Planner::plan_if(ir::InstId id) {
+void Planner::plan_if_else(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     Info& info = info_for(id);
     TEGULA_CHECK(++depth_ < kMaxDepth, "branches nested too deeply");

@@ -37,22 +37,18 @@ private:
     // ---- instructions ----
     void plan_block(ir::BlockId block);
     void plan_inst(ir::InstId id);
-    /// Operations that need nothing but a step of their kind; false: `id` is none of them.
-    bool plan_straight(ir::InstId id);
     void plan_pointwise(ir::InstId id);
     void plan_shape(ir::InstId id);
     void plan_structured(ir::InstId id, Run run, bool in_place = false);
     void plan_hoisted(ir::InstId id, Run run, bool splat);
     void plan_params();
     bool may_write(uint32_t param) const;
-    void plan_for(ir::InstId id);
-    void plan_while(ir::InstId id);
-    void plan_if(ir::InstId id);
     void plan_region(ir::InstId id, Run run);
-    // GPU form (plan_channels.cpp)
-    void plan_gpu(ir::InstId id);
     void fill_of(ir::InstId put, Info& info);
-    void plan_specialise(ir::InstId id);
+    // One function per structured op (plan_ops.cpp, plan_control.cpp, plan_channels.cpp), declared from the op table: a forgotten one fails to link
+    // by name.
+#define STRUCTURED(name, ...) void plan_##name(ir::InstId id);
+#include "lang/ops.def"
     /// Emits the check that stages which the operands lie in are not released, and follows views of stages.
     void watch_stages(ir::InstId id);
     bool batchable(ir::BlockId block) const;

@@ -118,10 +118,8 @@ void step_ptr_address(Machine& m, const Step& s) { each_address(m, s, address_of
 
 void step_ptr_load(Machine& m, const Step& s) {
     const Info& info = *s.info;
-    size_t next = 1;
-    // Operands follow the op's row: mask, then other.
-    const uint8_t* mask = info.attrs[0] & ir::Access::has_mask ? m.at(info.in[next++]) : nullptr;
-    const uint8_t* other = info.attrs[0] & ir::Access::has_other ? m.at(info.in[next++]) : nullptr;
+    const uint8_t* mask = elements_of(m, info, info.access->mask);
+    const uint8_t* other = elements_of(m, info, info.access->other);
     uint8_t* out = m.at(info.out[0]);
     const unsigned width = info.out[0].width;
     const auto lock = guard(m, info.in[0], false);
@@ -143,8 +141,8 @@ void step_ptr_load(Machine& m, const Step& s) {
 
 void step_ptr_store(Machine& m, const Step& s) {
     const Info& info = *s.info;
-    const uint8_t* mask = info.attrs[0] & ir::Access::has_mask ? m.at(info.in[2]) : nullptr;
-    const uint8_t* in = m.at(info.in[1]);
+    const uint8_t* mask = elements_of(m, info, info.access->mask);
+    const uint8_t* in = elements_of(m, info, info.access->value);
     const auto lock = guard(m, info.in[0], false);
     Lanes(m, info, "a write")
         .each(
@@ -160,11 +158,8 @@ void step_ptr_store(Machine& m, const Step& s) {
 
 void step_ptr_atomic(Machine& m, const Step& s) {
     const Info& info = *s.info;
-    const auto kind = static_cast<ir::AtomicKind>(info.attrs[1]);
-    size_t next = 1;
-    const Tile& value = info.in[next++];
-    const Tile* expected = kind == ir::AtomicKind::cas ? &info.in[next++] : nullptr;
-    const uint8_t* mask = info.attrs[0] & ir::Access::has_mask ? m.at(info.in[next++]) : nullptr;
+    const Tile& value = info.in[info.access->value.at];
+    const uint8_t* mask = elements_of(m, info, info.access->mask);
     uint8_t* out = m.at(info.out[0]);
     Ordering ordering(m, info);
     const auto lock = guard(m, info.in[0], true);
@@ -173,7 +168,7 @@ void step_ptr_atomic(Machine& m, const Step& s) {
             mask,
             [&](const View& view, int64_t at, int64_t bit, int64_t count) {
                 Memory memory(m, info, view, true, true, true);
-                AtomicSink sink{m, memory, ordering, kind, value, expected, out};
+                AtomicSink sink(m, info, memory, ordering);
                 sink.run(at, bit, view.bits, count);
             },
             [&](int64_t at, int64_t count) { std::memset(out + at * value.width, 0, static_cast<size_t>(count) * value.width); });

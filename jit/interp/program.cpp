@@ -65,7 +65,7 @@ void step_print(Machine& m, const Step& s) {
     m.printed->push_back({m.position, m.linear, m.printed->size(), std::move(out)});
 }
 
-void step_assert_all(Machine& m, const Step& s) {
+void step_assert(Machine& m, const Step& s) {
     const Info& info = *s.info;
     const int64_t at = first_false(m, info.in[0]);
     if (at < 0) return;

@@ -202,7 +202,7 @@ Picture kernel_banks_picture(const KernelView& k) {
     const ir::Function& fn = *k.form;
     Picture out{"banks", k.name + " on " + k.arch->name + ": bank conflicts", {}, {}, {}};
     std::vector<Traffic> all;
-    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+    fn.walk([&](ir::InstId id) {
         const ir::Inst& inst = fn.inst(id);
         if (inst.op != ir::Op::convert || !k.wants(inst.span, "convert")) return;
         const Placement &from = fn.placement(fn.operands(inst)[0]), &to = fn.placement(fn.result(inst));

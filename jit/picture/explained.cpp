@@ -95,7 +95,7 @@ Picture sectors_picture(const KernelView& k) {
     Table table{{"line", "access", "tile", "bytes a lane", "asked", "moved", "worst"}, {}, {}};
     Bars bars;
     int64_t asked = 0, moved = 0;
-    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+    fn.walk([&](ir::InstId id) {
         const ir::Inst& inst = fn.inst(id);
         if (inst.op != ir::Op::load && inst.op != ir::Op::store && inst.op != ir::Op::atomic) return;
         const ir::ValueId object = fn.operands(inst)[0], like = alike(fn, inst).like;
@@ -199,7 +199,7 @@ Picture pipeline_picture(const KernelView& k) {
         stages = stages ? std::min(stages, channel.stages) : channel.stages;
         own = own || channel.own;
     }
-    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+    fn.walk([&](ir::InstId id) {
         if (fn.inst(id).op == ir::Op::load) loaded += fn.type(fn.result(fn.inst(id))).shape.elements() * fn.elem(fn.result(fn.inst(id))).bits / 8;
     });
     Table table{{"tensor", "copied by", "stages", "bytes", "why not"}, {}, {}};

@@ -161,7 +161,7 @@ Picture place_picture(const KernelView& k) {
     std::map<uint32_t, bool> shown;  // placements that have a figure
     Table table{{"line", "operation", "tile", "where"}, {}, {}};
     size_t left_out = 0;
-    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+    fn.walk([&](ir::InstId id) {
         const ir::Inst& inst = fn.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r) {
             const ir::ValueId v = fn.result(inst, r);
@@ -299,7 +299,7 @@ Picture fragment_picture(const KernelView& k) {
     Picture out{"fragment", k.name + " on " + k.arch->name + ": operands of its instructions", {}, {}, {}};
     std::vector<std::string> done;
     size_t more = 0;
-    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+    fn.walk([&](ir::InstId id) {
         const ir::Inst& inst = fn.inst(id);
         const bool own = inst.op == ir::Op::ptx_tile || inst.op == ir::Op::ptx;
         if (!(own || ir::is_product(inst.op)) || !k.wants(inst.span, ir::op_row(inst.op).name)) return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/access_operands.h"
 #include "lang/divisor.h"
 
 namespace tegula {
@@ -94,9 +95,10 @@ private:
         const Inst *first = fn_.def(before), *next = fn_.def(after);
         if (!first || !next || first->op != Op::load || next->op != Op::load || first->parent != loop_.parent) return std::nullopt;
         if (next->parent != fn_.inst(body_.insts.back()).parent) return std::nullopt;
-        const auto from = fn_.operands(*first), to = fn_.operands(*next);
-        const Access access = fn_.access(*next);
-        if (from.size() != to.size() || !(from[0] == to[0]) || !access.plain()) return std::nullopt;
+        const AccessOperands from(fn_, *first), to(fn_, *next);
+        const Access& access = to.access;
+        const bool alike = first->operands.count == next->operands.count && from.object == to.object;
+        if (!alike || !access.plain() || access.gathers()) return std::nullopt;
         following_ = more_ = {};
         CarriedLoad out;
         out.first = fn_.value(before).def;
@@ -105,18 +107,16 @@ private:
         out.lo = fn_.operands(loop_)[0];
         out.hi = fn_.operands(loop_)[1];
         out.step = step_;
-        size_t operand = 1;
-        for (const Access::Axis& axis : access.axes) {
-            if (axis.kind == Access::gather) return std::nullopt;
-            if (axis.kind == Access::all) {
+        for (size_t a = 0; a < access.axes.size(); ++a) {
+            if (!to.index[a]) {
                 out.starts.push_back({0, kMostDivisor});
                 continue;
             }
-            const auto grows = scalar(from[operand], to[operand], 0);
+            if (!from.index[a]) return std::nullopt;
+            const auto grows = scalar(from.index[a].value, to.index[a].value, 0);
             if (!grows) return std::nullopt;
             out.starts.push_back(*grows);
-            out.from_zero = out.from_zero && never_negative(from[operand], 0);
-            ++operand;
+            out.from_zero = out.from_zero && never_negative(from.index[a].value, 0);
         }
         out.following = following_;
         out.more = more_;

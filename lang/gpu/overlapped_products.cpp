@@ -12,10 +12,6 @@ using namespace ir;
 
 namespace {
 
-bool is_view(const Function& fn, const Inst& inst) {
-    return (inst.op == Op::permute || inst.op == Op::reshape) && fn.placement(fn.result(inst)).kind == Placement::shared;
-}
-
 bool in_place(const Function& fn, InstId id) {
     return fn.inst(id).op == Op::dot && product_row(fn, id).kind == MmaRow::tcgen05;
 }
@@ -27,15 +23,12 @@ std::pair<int64_t, int64_t> columns_of(const Function& fn, ValueId v) {
 
 }  // namespace
 
-OverlappedProducts::OverlappedProducts(const Function& fn) : users_(fn.value_count()) {
+OverlappedProducts::OverlappedProducts(const Function& fn) : uses_(fn) {
     if (!fn.gpu->specialised || !allocated_columns(*fn.gpu)) return;
     std::vector<InstId> products;
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (const InstId id : fn.block(BlockId{b}).insts) {
-            for (const ValueId v : fn.operands(fn.inst(id)))
-                if (users_[v.v].empty() || users_[v.v].back() != id) users_[v.v].push_back(id);
-            if (in_place(fn, id)) products.push_back(id);
-        }
+    fn.walk([&](InstId id) {
+        if (in_place(fn, id)) products.push_back(id);
+    });
     for (const auto& [value, channel] : fn.gpu->channels)
         if (channel.tensor_map >= 0 && only_for_products(fn, ValueId{value})) channels_.insert(value);
     for (const InstId id : products) {
@@ -48,8 +41,7 @@ OverlappedProducts::OverlappedProducts(const Function& fn) : users_(fn.value_cou
 }
 
 ValueId OverlappedProducts::channel_of(const Function& fn, ValueId tile) const {
-    const Inst* def = fn.def(tile);
-    while (def && is_view(fn, *def)) def = fn.def(fn.operands(*def)[0]);
+    const Inst* def = fn.def(fn.viewed(tile));
     return def && def->op == Op::channel_get ? fn.operands(*def)[0] : ValueId{};
 }
 
@@ -58,8 +50,9 @@ InstId OverlappedProducts::taker(const Function& fn, InstId get) const {
     InstId found;
     std::vector<ValueId> tiles = {fn.result(get)};
     for (size_t n = 0; n < tiles.size(); ++n)
-        for (const InstId user : users_[tiles[n].v]) {
-            if (is_view(fn, fn.inst(user))) {
+        for (const Use& use : uses_.of(tiles[n])) {
+            const InstId user = use.inst;
+            if (fn.is_view(fn.inst(user))) {
                 tiles.push_back(fn.result(user));
             } else if (!in_place(fn, user) || (found.valid() && found != user)) {
                 return {};

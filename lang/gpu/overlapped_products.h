@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "lang/ir.h"
+#include "lang/uses.h"
 
 namespace tegula {
 
@@ -26,8 +26,8 @@ private:
     ir::InstId taker(const ir::Function& fn, ir::InstId get) const;
     ir::ValueId channel_of(const ir::Function& fn, ir::ValueId tile) const;
 
-    std::vector<std::vector<ir::InstId>> users_;  ///< by value
-    std::set<uint32_t> channels_, dots_;          ///< by ValueId, by InstId
+    ir::Uses uses_;
+    std::set<uint32_t> channels_, dots_;  ///< by ValueId, by InstId
     std::vector<std::pair<int64_t, int64_t>> columns_;
 };
 

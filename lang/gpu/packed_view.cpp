@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "lang/access_operands.h"
 #include "lang/decode_bytes.h"
 #include "lang/divisor.h"
 #include "lang/gpu/wide_access.h"
@@ -46,23 +47,20 @@ int64_t piece_value(const LayoutPieces& member, LayoutPieces::Part part, std::sp
 }
 
 std::optional<std::vector<LayoutPieces>> access_pieces(const ir::Function& form, const ir::Inst& load, const TileLayout& l) {
-    const Access access = form.access(load);
-    const ir::ValueId tensor = form.operands(load)[0];
+    const ir::AccessOperands operands(form, load);
+    const Access& access = operands.access;
+    if (access.gathers() || access.steps()) return std::nullopt;
     const std::vector<int> dims = part_dimensions(access);
     std::vector<std::array<uint64_t, 3>> bits(dims.size());
-    size_t next = 1;
     for (size_t a = 0; a < dims.size(); ++a) {
-        const Access::Axis& axis = access.axes[a];
-        if (axis.kind == Access::gather || (axis.kind == Access::range && axis.step != 1)) return std::nullopt;
-        if (axis.kind != Access::all)
-            bits[a][LayoutPieces::uniform] = ~static_cast<uint64_t>(power_of_two_divisor(form, form.operands(load)[next++]) - 1);
+        if (operands.index[a]) bits[a][LayoutPieces::uniform] = ~static_cast<uint64_t>(power_of_two_divisor(form, operands.index[a].value) - 1);
         if (dims[a] < 0) continue;
         if (!is_additive(l, dims[a])) return std::nullopt;
         bits[a][LayoutPieces::thread] = thread_bits(l, dims[a]);
         bits[a][LayoutPieces::register_] = register_bits(l, dims[a]);
     }
     std::vector<LayoutPieces> out;
-    for (const LayoutExpr& member : form.types().layout(form.type(tensor).layout).physical(static_cast<int>(dims.size()))) {
+    for (const LayoutExpr& member : form.types().layout(form.type(operands.object).layout).physical(static_cast<int>(dims.size()))) {
         auto pieces = separate(member, bits);
         if (!pieces) return std::nullopt;
         out.push_back(std::move(*pieces));
@@ -72,14 +70,14 @@ std::optional<std::vector<LayoutPieces>> access_pieces(const ir::Function& form,
 
 std::optional<PackedView> packed_view(const ir::Function& form, const ir::Inst& load, const TileLayout& l) {
     if (load.op != ir::Op::load || l.shape.rank == 0 || l.has_ghosts()) return std::nullopt;
-    const ir::ValueId tensor = form.operands(load)[0];
+    const ir::AccessOperands operands(form, load);
+    const ir::ValueId tensor = operands.object;
     const size_t param = param_of(form, tensor);
-    const Access access = form.access(load);
     PackedView view;
     view.bits = form.elem(tensor).bits;
-    if (view.bits > 8 || param >= form.gpu->tensors.size() || (access.flags & Access::has_mask)) return std::nullopt;
-    if (access.flags & Access::has_other) {
-        const ir::Inst* other = form.def(form.operands(load)[1 + access.indices()]);
+    if (view.bits > 8 || param >= form.gpu->tensors.size() || operands.mask) return std::nullopt;
+    if (operands.other) {
+        const ir::Inst* other = form.def(operands.other.value);
         if (!other || other->op != ir::Op::constant) return std::nullopt;
         view.outside = static_cast<uint64_t>(form.attrs(*other)[0]) & low_bits(view.bits);
     }
@@ -112,7 +110,7 @@ std::optional<PackedView> packed_view(const ir::Function& form, const ir::Inst& 
         if (m == 0) break;
     }
     // Runs: registers by what they add to the outer members.
-    const std::vector<int> dims = part_dimensions(access);
+    const std::vector<int> dims = part_dimensions(operands.access);
     const int registers = l.registers();
     std::map<std::vector<int64_t>, std::vector<std::pair<int64_t, int>>> runs;
     for (int r = 0; r < registers; ++r) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/access_operands.h"
 #include "lang/gpu/register_moves.h"
 #include "lang/joining.h"
 #include "lang/layout.h"
@@ -16,7 +17,8 @@ using ir::Op;
 
 class Rule {
 public:
-    Rule(const ir::Function& fn, ir::InstId id) : fn_(fn), id_(id), inst_(fn.inst(id)), operands_(fn.operands(inst_)), attrs_(fn.attrs(inst_)) {
+    Rule(const ir::Function& fn, ir::InstId id, const ir::Uses* uses)
+        : fn_(fn), id_(id), inst_(fn.inst(id)), operands_(fn.operands(inst_)), attrs_(fn.attrs(inst_)), uses_(uses) {
         plan_.operand.assign(operands_.size(), -1);
     }
     ScratchPlan plan() && {
@@ -47,12 +49,9 @@ private:
     }
     bool same_layout(ir::ValueId a, ir::ValueId b) const { return layout(a) && layout(b) && *layout(a) == *layout(b); }
 
-    /// Of an access (ir.h): the operand behind its index tiles.
-    size_t first_value() const { return 1 + fn_.access(inst_).indices(); }
-
     void run();
     void move();
-    void stage_indices();
+    void stage_indices(const ir::AccessOperands& access);
     void gather();
     void access();
     void bulk_store();
@@ -64,6 +63,8 @@ private:
     void exchange(const ReducePlan& plan, std::initializer_list<int64_t> bytes);
     void along_axis(size_t count, int axis);
     void sort();
+    void region();
+    void report();
     void histogram();
     void convert();
     void dot();
@@ -73,6 +74,7 @@ private:
     const ir::Inst& inst_;
     std::span<const ir::ValueId> operands_;
     std::span<const int64_t> attrs_;
+    const ir::Uses* uses_;  ///< null: not known
     ScratchPlan plan_;
 };
 
@@ -88,20 +90,21 @@ void Rule::move() {
     std::fill(plan_.operand.begin(), plan_.operand.end(), at);
 }
 
-void Rule::stage_indices() {
-    for (size_t i = 1, end = first_value(); i < end; ++i)
+void Rule::stage_indices(const ir::AccessOperands& access) {
+    for (size_t i = 1; i < access.first; ++i)
         if (!scalar(operands_[i])) stage(i);
 }
 
 /// extract and deposit: the tile, index tiles, then other and mask where the part lies.
 void Rule::access() {
     if (scalar(operands_[0])) return;
+    const ir::AccessOperands access(fn_, inst_);
     stage(0);
-    stage_indices();
-    const bool deposits = inst_.op == Op::deposit;
-    const ir::ValueId part = deposits ? operands_[first_value()] : result();
-    for (size_t i = first_value() + deposits; i < operands_.size(); ++i) stage_unless_like(i, part);
-    if (deposits && deposit_collides(fn_, id_)) work(fn_.type(operands_[0]).shape.elements() * 4);
+    stage_indices(access);
+    const ir::ValueId part = access.value ? access.value.value : result();
+    for (const ir::AccessOperands::Operand& o : {access.other, access.mask})
+        if (o) stage_unless_like(o.at, part);
+    if (access.value && deposit_collides(fn_, id_)) work(fn_.type(operands_[0]).shape.elements() * 4);
 }
 
 void Rule::bulk_store() {
@@ -114,11 +117,12 @@ void Rule::bulk_store() {
 /// threads that hold copies.
 void Rule::memory() {
     if (fn_.gpu_inst(id_).bulk) return bulk_store();
-    stage_indices();
+    const ir::AccessOperands access(fn_, inst_);
+    stage_indices(access);
     const bool stores = inst_.op == Op::store, collides = stores && store_collides(fn_, id_);
-    const ir::ValueId like = stores ? operands_[first_value()] : result();
-    for (size_t i = first_value(); i < operands_.size(); ++i) {
-        if (collides && i + 1 == operands_.size() && fn_.access(inst_).flags & ir::Access::has_mask)
+    const ir::ValueId like = stores ? access.value.value : result();
+    for (size_t i = access.first; i < operands_.size(); ++i) {
+        if (collides && i == access.mask.at)
             stage(i);  // every element looks at the mask of others
         else
             stage_unless_like(i, like);
@@ -134,13 +138,7 @@ void Rule::pointers() {
 }
 
 void Rule::pass_on(ir::ValueId v) {
-    bool used = false;
-    for (uint32_t b = 0; b < fn_.block_count() && !used; ++b)
-        for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
-            const auto in = fn_.operands(fn_.inst(id));
-            used = used || std::find(in.begin(), in.end(), v) != in.end();
-        }
-    if (!used) return;
+    if (!(uses_ ? uses_->count(v) : ir::Uses(fn_).count(v))) return;
     const TileLayout* l = layout(v);
     const bool copies = l && (l->lane_copies() || l->warp_copies() || std::count(l->reg.begin(), l->reg.end(), uint64_t{0}));
     if (scalar(v) || copies) work(fn_.type(v).shape.elements() * size(v));
@@ -239,6 +237,15 @@ void Rule::histogram() {
     work(fn_.type(result()).shape.elements() * 4);
 }
 
+void Rule::region() {
+    for (size_t i = 0; i < operands_.size() && !scalar(operands_[i]); ++i) stage(i);
+}
+
+/// print and assert of tiles: one thread speaks for all.
+void Rule::report() {
+    if (!std::all_of(operands_.begin(), operands_.end(), [&](ir::ValueId v) { return scalar(v); })) work(8);
+}
+
 void Rule::run() {
     switch (inst_.op) {
         case Op::broadcast:
@@ -262,8 +269,7 @@ void Rule::run() {
             return pointers();
         case Op::print:
         case Op::assert:
-            if (!std::all_of(operands_.begin(), operands_.end(), [&](ir::ValueId v) { return scalar(v); })) work(8);
-            return;
+            return report();
         case Op::reduce:
             return reduce();
         case Op::arg_reduce:
@@ -274,8 +280,7 @@ void Rule::run() {
             return along_axis(1, static_cast<int>(attrs_[1]));
         case Op::reduce_region:
         case Op::scan_region:
-            for (size_t i = 0; i < operands_.size() && !scalar(operands_[i]); ++i) stage(i);
-            return;
+            return region();
         case Op::sort:
             return sort();
         case Op::histogram:
@@ -285,7 +290,41 @@ void Rule::run() {
         case Op::dot:
         case Op::dot_scaled:
             return dot();
-        default:
+            // What threads compute of their own registers, scalars, control flow, and rings, which have memory of their own.
+#define ELEMENTWISE(name, ...) case Op::name:
+#include "lang/ops.def"
+        case Op::select:
+        case Op::cast:
+        case Op::bitcast:
+        case Op::instruction:
+        case Op::ptx:
+        case Op::ptx_tile:
+        case Op::ptr_add:
+        case Op::ptr_at:
+        case Op::ptr_address:
+        case Op::tensor_ptr:
+        case Op::constant:
+        case Op::constant_tile:
+        case Op::iota:
+        case Op::program_id:
+        case Op::num_programs:
+        case Op::cta_id:
+        case Op::num_ctas:
+        case Op::dim:
+        case Op::assume:
+        case Op::grid_barrier:
+        case Op::for_loop:
+        case Op::while_loop:
+        case Op::if_else:
+        case Op::specialise:
+        case Op::yield:
+        case Op::condition:
+        case Op::ret:
+        case Op::channel:
+        case Op::channel_put:
+        case Op::channel_get:
+        case Op::channel_release:
+        case Op::count_:
             return;
     }
 }
@@ -294,8 +333,7 @@ void Rule::run() {
 
 bool is_ones(const ir::Function& fn, ir::ValueId v) {
     const ir::Inst* def = fn.def(v);
-    while (def && (def->op == Op::broadcast || def->op == Op::permute || def->op == Op::reshape || def->op == Op::convert))
-        def = fn.def(fn.operands(*def)[0]);
+    while (def && (def->op == Op::broadcast || ir::has_trait(def->op, ir::VIEW) || def->op == Op::convert)) def = fn.def(fn.operands(*def)[0]);
     return def && def->op == Op::constant && !fn.type(v).pointer && decode(fn.elem(v), static_cast<uint64_t>(fn.attrs(*def)[0])) == 1;
 }
 
@@ -330,9 +368,9 @@ ScalePlace scale_place(const ir::Function& fn, const ir::Inst& dot, size_t opera
     return wanted && *wanted == own.regs ? ScalePlace::registers : ScalePlace::scratch;
 }
 
-ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst) { return Rule(fn, inst).plan(); }
+ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst, const ir::Uses* uses) { return Rule(fn, inst, uses).plan(); }
 
-int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst) { return scratch_plan(fn, inst).bytes; }
+int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst, const ir::Uses& uses) { return scratch_plan(fn, inst, &uses).bytes; }
 
 bool wide_key(const Format& f) {
     if (!f.is_float()) return f.kind == FormatKind::lns || f.kind == FormatKind::codebook || f.bits > 32;
@@ -452,32 +490,28 @@ bool distinct(const ir::Function& fn, ir::ValueId v, int depth = 0) {
 }  // namespace
 
 bool store_collides(const ir::Function& fn, ir::InstId id) {
-    const ir::Inst& inst = fn.inst(id);
-    const auto operands = fn.operands(inst);
-    Shape joint;
+    const ir::AccessOperands operands(fn, fn.inst(id));
+    if (!operands.access.gathers()) return false;
     uint64_t covered = 0;  // dimensions, from the last one, along which an index tile tells elements apart
-    size_t next = 1;
-    for (const ir::Access::Axis& axis : fn.access(inst).axes) {
-        if (axis.kind == ir::Access::gather) {
-            const Shape& own = fn.type(operands[next]).shape;
-            joint = *broadcast(joint, own);
-            for (size_t d = 0; d < own.rank && distinct(fn, operands[next]); ++d)
-                if (own[d] > 1) covered |= uint64_t{1} << (own.rank - 1 - d);
-        }
-        next += axis.kind != ir::Access::all;
+    for (size_t a = 0; a < operands.access.axes.size(); ++a) {
+        if (operands.access.axes[a].kind != ir::Access::gather) continue;
+        const ir::ValueId index = operands.index[a].value;
+        const Shape& own = fn.type(index).shape;
+        for (size_t d = 0; d < own.rank && distinct(fn, index); ++d)
+            if (own[d] > 1) covered |= uint64_t{1} << (own.rank - 1 - d);
     }
+    const Shape joint = ir::AccessPart(fn, operands).joint;
     for (size_t d = 0; d < joint.rank; ++d)
         if (joint[d] > 1 && !(covered >> (joint.rank - 1 - d) & 1)) return true;
     return false;
 }
 
 bool deposit_collides(const ir::Function& fn, ir::InstId id) {
-    const ir::Inst& inst = fn.inst(id);
-    size_t next = 1;
-    for (const ir::Access::Axis& axis : fn.access(inst).axes) {
+    const ir::AccessOperands operands(fn, fn.inst(id));
+    for (size_t a = 0; a < operands.access.axes.size(); ++a) {
+        const ir::Access::Axis& axis = operands.access.axes[a];
         if (axis.kind == ir::Access::range && axis.step == 0 && axis.extent > 1) return true;
-        if (axis.kind == ir::Access::gather && fn.type(fn.operands(inst)[next]).shape.elements() > 1) return true;
-        next += axis.kind != ir::Access::all;
+        if (axis.kind == ir::Access::gather && fn.type(operands.index[a].value).shape.elements() > 1) return true;
     }
     return false;
 }

@@ -6,6 +6,7 @@
 
 #include "lang/gpu/conversion.h"
 #include "lang/ir.h"
+#include "lang/uses.h"
 
 namespace tegula {
 
@@ -18,7 +19,8 @@ struct ScratchPlan {
 /// Work areas: sort: keys, indices. histogram: counts. deposit: number of the last writer by element (only when writers may meet). reduce and
 /// arg_reduce: one area per exchanged array, then one per array for what a spread step gives to everybody. dot: slab of a, slab of b. convert: the exchange. atomic, ptr_atomic: old values. bulk store: the boxes. Other stores: a byte per
 /// element (per joint index without a mask) that says whether it is the last one for its place (only when writers may meet). print, assert: one word.
-ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst);
+/// `uses`: of the function, where they are known.
+ScratchPlan scratch_plan(const ir::Function& fn, ir::InstId inst, const ir::Uses* uses = nullptr);
 
 /// How a bulk store goes through scratch: each warp sends its rows and columns in boxes of `rows` and `row_bytes` (a swizzle's width, or 16),
 /// which lie in `slabs` places of its own one after the other. 16 rows of an accumulator's fragments, or 32 that the lanes hold (tensor_memory_rows).
@@ -50,7 +52,7 @@ std::optional<TileLayout> scale_layout(const TileLayout& sums, const Shape& scal
 bool is_ones(const ir::Function& fn, ir::ValueId v);
 
 /// Bytes, from the instruction's op, types and placements; 0: none.
-int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst);
+int64_t scratch_bytes(const ir::Function& fn, ir::InstId inst, const ir::Uses& uses);
 
 /// Do the order keys of a format need 64 bits?
 bool wide_key(const Format& f);

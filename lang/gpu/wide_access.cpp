@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lang/access_operands.h"
 #include "lang/gpu/layout_pieces.h"
 #include "lang/layout.h"
 
@@ -24,23 +25,6 @@ int contiguous_axis(const ir::Function& form, size_t param, const Type& type) {
 
 bool is_range(const Access::Axis& a) { return a.kind == Access::range || a.kind == Access::all; }
 
-/// The dimension of the part that an axis with a range stands for.
-int dimension_of(const ir::Function& form, const ir::Inst& inst, const Access& access, size_t axis) {
-    Shape joint;
-    size_t next = 1;
-    for (const Access::Axis& a : access.axes) {
-        const size_t operand = a.kind == Access::all ? 0 : next++;
-        if (a.kind == Access::gather) joint = *broadcast(joint, form.type(form.operands(inst)[operand]).shape);
-    }
-    int dim = 0;
-    bool placed = false;
-    for (size_t k = 0; k < axis; ++k) {
-        if (is_range(access.axes[k])) ++dim;
-        if (access.axes[k].kind == Access::gather && !placed) placed = true, dim += joint.rank;
-    }
-    return dim;
-}
-
 }  // namespace
 
 bool is_additive(const TileLayout& l, int d) { return (register_bits(l, d) & thread_bits(l, d)) == 0; }
@@ -50,10 +34,11 @@ WideAccess wide_access(const ir::Function& form, ir::InstId id, ir::ValueId valu
     const ir::ValueId tensor = form.operands(inst)[0];
     const auto found = std::find_if(form.params.begin(), form.params.end(), [&](const ir::Param& p) { return p.value == tensor; });
     const auto param = static_cast<size_t>(found - form.params.begin());
-    const Access access = form.access(inst);
+    const ir::AccessOperands operands(form, inst);
+    const Access& access = operands.access;
     const Format& f = form.elem(tensor);
     const int axis = contiguous_axis(form, param, form.type(tensor));
-    if (axis < 0 || param >= form.gpu->tensors.size() || inst.op == ir::Op::atomic || (access.flags & Access::has_mask)) return {};
+    if (axis < 0 || param >= form.gpu->tensors.size() || inst.op == ir::Op::atomic || operands.mask) return {};
     if (form.type(value).shape.rank == 0 || is_bit_addressed(f)) return {};
     for (const Access::Axis& a : access.axes) {
         const uint64_t step = a.step < 0 ? 0 - static_cast<uint64_t>(a.step) : static_cast<uint64_t>(a.step);
@@ -64,7 +49,7 @@ WideAccess wide_access(const ir::Function& form, ir::InstId id, ir::ValueId valu
     const auto element = static_cast<int>(f.container_bytes());
     if (!is_range(along) || along.step != 1 || (!aligned && element >= 4)) return {};
     const TileLayout& l = form.placement(value).regs;
-    const int d = dimension_of(form, inst, access, static_cast<size_t>(axis));
+    const int d = ir::AccessPart(form, operands).dim[static_cast<size_t>(axis)];
     int vector = std::min(vector_width(l, d), 16 / element);
     while (vector > 1 && l.shape[static_cast<size_t>(d)] % vector) vector /= 2;
     if (vector < 2 || !is_additive(l, d) || (!aligned && vector * element < 4)) return {};

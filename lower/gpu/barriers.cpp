@@ -179,7 +179,7 @@ private:
 /// Barriers in the deepest loops first.
 std::vector<InstId> by_depth(const Function& fn) {
     std::vector<std::pair<int, InstId>> found;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         if (!fn.gpu_inst(id).sync_before) return;
         int depth = 0;
         for (InstId owner = fn.block(fn.inst(id).parent).owner; owner.valid(); owner = fn.block(fn.inst(owner).parent).owner) ++depth;

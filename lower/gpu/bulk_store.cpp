@@ -29,7 +29,7 @@ bool may_meet(const Function& fn, const GpuOptions& options, ValueId tensor, con
 bool is_only_write(const Function& fn, const GpuOptions& options, InstId store) {
     const ValueId tensor = fn.operands(fn.inst(store))[0];
     bool only = true;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         const Inst& inst = fn.inst(id);
         const bool writes = inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::ptr_store || inst.op == Op::ptr_atomic;
         if (writes && id != store && may_meet(fn, options, tensor, inst)) only = false;
@@ -55,7 +55,7 @@ bool starts_well(const Function& fn, const GpuOptions& options, const Inst& stor
 
 bool is_used(const Function& fn, ValueId v) {
     bool used = false;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         for (const ValueId o : fn.operands(fn.inst(id))) used = used || o == v;
     });
     return used;
@@ -107,8 +107,7 @@ std::string bulk_refusal(const Function& fn, const GpuOptions& options, InstId s
     const Access access = fn.access(inst);
     if (!options.arch->tma) return std::string(options.arch->name) + " has none";
     if (!access.plain()) return "it takes no mask";
-    for (const Access::Axis& a : access.axes)
-        if (a.kind == Access::gather || (a.kind == Access::range && a.step != 1)) return "it takes neither gathers nor steps";
+    if (access.gathers() || access.steps()) return "it takes neither gathers nor steps";
     if (inst.op == Op::atomic)
         if (std::string why = atomic_refusal(fn, *options.arch, inst); !why.empty()) return why;
     if (l.shape.rank != 2 || l.shape.elements() * bytes < kMinBytes)

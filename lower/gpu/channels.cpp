@@ -2,9 +2,11 @@
 // stages, and the two rewrites' common parts (channels.h). Runs after choose_instructions, whose rows say which products count.
 #include <algorithm>
 
+#include "lang/access_operands.h"
 #include "lang/gpu/bulk_boxes.h"
 #include "lang/layout.h"
 #include "lang/program_order.h"
+#include "lang/uses.h"
 #include "lower/gpu/channels.h"
 #include "lower/gpu/place.h"
 #include "lower/lower.h"
@@ -23,17 +25,6 @@ constexpr int64_t kStageOverhead = 64;      ///< barriers of a stage
 constexpr int64_t kMinDecoded = 2 << 10;    ///< bytes from which a tile that is decoded in registers first is worth a channel
 constexpr size_t kMaxChannels = 16;
 
-using Users = std::vector<std::vector<InstId>>;
-
-Users users_of(const Function& fn) {
-    Users users(fn.value_count());
-    for_each_inst(fn, fn.body, [&](InstId i) {
-        for (ValueId v : fn.operands(fn.inst(i)))
-            if (users[v.v].empty() || users[v.v].back() != i) users[v.v].push_back(i);
-    });
-    return users;
-}
-
 /// Does a reshape only add or drop dimensions of extent 1?
 bool only_units(const Shape& from, const Shape& to) {
     std::vector<int64_t> a, b;
@@ -42,8 +33,9 @@ bool only_units(const Shape& from, const Shape& to) {
     return a == b;
 }
 
-/// The result is the same tile in the same memory.
-bool is_view(const Function& fn, const Inst& inst) {
+/// Whatever layout the loaded tile gets in shared memory, can the result be read there? Asked before tiles are placed, where Function::is_view
+/// knows nothing yet: a reshape that mixes dimensions is a view of some layouts only, and a convert asks for none of its own.
+bool stays_as_loaded(const Function& fn, const Inst& inst) {
     if (inst.op == Op::permute || inst.op == Op::convert) return true;
     return inst.op == Op::reshape && only_units(fn.type(fn.operands(inst)[0]).shape, fn.type(fn.result(inst)).shape);
 }
@@ -51,7 +43,7 @@ bool is_view(const Function& fn, const Inst& inst) {
 bool is_pointwise(const Inst& inst) { return ir::is_pointwise(inst.op) || inst.op == Op::broadcast || inst.op == Op::reshape; }
 
 /// Where a load's tile goes.
-struct Uses {
+struct Destination {
     bool product = false;  ///< some product takes it
     bool direct = true;    ///< as it was loaded
     std::string problem;
@@ -60,10 +52,10 @@ struct Uses {
 class Planner {
 public:
     Planner(const Function& fn, const GpuOptions& options)
-        : fn_(fn), options_(options), users_(users_of(fn)), writes_(fn, options.may_alias), seen_(fn.value_count()) {}
+        : fn_(fn), options_(options), uses_(fn), writes_(fn, options.may_alias), seen_(fn.value_count()) {}
 
     std::vector<ChannelPlan> run() {
-        for_each_inst(fn_, fn_.body, [&](InstId i) {
+        fn_.walk([&](InstId i) {
             if (fn_.inst(i).op == Op::load && fn_.type(fn_.result(i)).shape.rank > 0) {
                 poll(options_.cancel);  // of many loads each looks through what all others compute
                 consider(i);
@@ -76,10 +68,10 @@ public:
     }
 
 private:
-    Uses uses_of(ValueId tile);
-    void follow(ValueId v, bool as_loaded, Uses& uses);
+    Destination uses_of(ValueId tile);
+    void follow(ValueId v, bool as_loaded, Destination& uses);
     void consider(InstId load);
-    std::string check_shape(InstId load, const Uses& uses) const;
+    std::string check_shape(InstId load, const Destination& uses) const;
     bool place(ChannelPlan& plan) const;
     bool tma_fits(const ChannelPlan& plan) const;
     InstId last_use(InstId load) const;
@@ -91,15 +83,16 @@ private:
 
     const Function& fn_;
     const GpuOptions& options_;
-    Users users_;
+    ir::Uses uses_;
     Writes writes_;
     std::vector<bool> seen_;
     std::vector<std::pair<ValueId, bool>> reached_;  ///< from the load at hand; as it was loaded?
     std::vector<ChannelPlan> plans_;
 };
 
-void Planner::follow(ValueId v, bool as_loaded, Uses& uses) {
-    for (InstId i : users_[v.v]) {
+void Planner::follow(ValueId v, bool as_loaded, Destination& uses) {
+    for (const Use& use : uses_.of(v)) {
+        const InstId i = use.inst;
         const Inst& inst = fn_.inst(i);
         if (const auto in = fn_.operands(inst); is_product(inst.op) && std::find(in.begin(), in.begin() + 3, v) != in.begin() + 3) {
             const bool chosen = i.v < fn_.gpu->of_inst.size() && product_row(fn_, i).kind != MmaRow::fma;
@@ -109,19 +102,19 @@ void Planner::follow(ValueId v, bool as_loaded, Uses& uses) {
                 uses.problem = "its product is computed without tensor cores";
             uses.product = true;
             uses.direct = uses.direct && as_loaded;
-        } else if (is_view(fn_, inst) || is_pointwise(inst)) {
+        } else if (stays_as_loaded(fn_, inst) || is_pointwise(inst)) {
             const ValueId next = fn_.result(inst);
             if (seen_[next.v]) continue;
             seen_[next.v] = true;
-            reached_.emplace_back(next, as_loaded && is_view(fn_, inst));
+            reached_.emplace_back(next, as_loaded && stays_as_loaded(fn_, inst));
         } else if (uses.problem.empty()) {
             uses.problem = std::string("it is also used by `") + op_row(inst.op).name + "`";
         }
     }
 }
 
-Uses Planner::uses_of(ValueId tile) {
-    Uses uses;
+Destination Planner::uses_of(ValueId tile) {
+    Destination uses;
     reached_ = {{tile, true}};
     for (size_t n = 0; n < reached_.size(); ++n) {
         const auto [v, as_loaded] = reached_[n];
@@ -149,27 +142,25 @@ InstId Planner::last_use(InstId load) const {
     std::vector<ValueId> views = {fn_.result(load)};
     size_t last = 0;
     for (size_t n = 0; n < views.size(); ++n)
-        for (InstId user : users_[views[n].v]) {
-            if (is_view(fn_, fn_.inst(user))) views.push_back(fn_.result(user));
-            InstId at = user;
+        for (const Use& use : uses_.of(views[n])) {
+            InstId at = use.inst;
+            if (stays_as_loaded(fn_, fn_.inst(at))) views.push_back(fn_.result(at));
             while (fn_.inst(at).parent != home) at = fn_.block(fn_.inst(at).parent).owner;
             last = std::max(last, static_cast<size_t>(std::find(list.begin(), list.end(), at) - list.begin()));
         }
     return list[last];
 }
 
-std::string Planner::check_shape(InstId load, const Uses& uses) const {
+std::string Planner::check_shape(InstId load, const Destination& uses) const {
     const Inst& inst = fn_.inst(load);
     const Format& elem = fn_.elem(fn_.result(inst));
-    const Access access = fn_.access(inst);
+    const AccessOperands access(fn_, inst);
     if (fn_.type(fn_.result(inst)).shape.rank < 2) return "its tile is no matrix";
     if (elem.bits != 8 && elem.bits != 16 && elem.bits != 32 && elem.bits != 64) return "its elements are not 8, 16, 32 or 64 bits wide";
-    if (access.flags & Access::has_mask) return "it is masked";
+    if (access.mask) return "it is masked";
     uint64_t other = 0;
-    if ((access.flags & Access::has_other) && !(splat_code(fn_, fn_.operands(inst).back(), other) && other == 0))
-        return "what is out of range is not 0";
-    for (const Access::Axis& a : access.axes)
-        if (a.kind == Access::gather || (a.kind == Access::range && a.step != 1)) return "it gathers or strides";
+    if (access.other && !(splat_code(fn_, access.other.value, other) && other == 0)) return "what is out of range is not 0";
+    if (access.access.gathers() || access.access.steps()) return "it gathers or strides";
     const int64_t bytes = fn_.type(fn_.result(inst)).shape.elements() * (elem.bits / 8);
     if (!uses.direct && bytes < kMinDecoded) return "the tile is too small to be copied apart from its decoding";
     return {};
@@ -198,7 +189,7 @@ bool Planner::tma_fits(const ChannelPlan& plan) const {
 }
 
 void Planner::consider(InstId load) {
-    const Uses uses = uses_of(fn_.result(load));
+    const Destination uses = uses_of(fn_.result(load));
     if (!uses.product) return;
     ChannelPlan plan;
     plan.load = load;
@@ -307,8 +298,8 @@ InstId make_channel(Function& fn, const ChannelPlan& plan, int tensor_map) {
     const std::vector<int64_t> stages = {plan.stages};
     const InstId made = fn.make(Op::channel, {}, {&type, 1}, stages, fn.inst(plan.load).span);
     GpuChannel channel{plan.layout, plan.stages, 0, tensor_map, plan.multicast, plan.own};
-    if (plan.own && fn.access(fn.inst(plan.load)).flags & Access::has_other) {
-        const bool equal = splat_code(fn, fn.operands(fn.inst(plan.load)).back(), channel.fill);
+    if (const AccessOperands access(fn, fn.inst(plan.load)); plan.own && access.other) {
+        const bool equal = splat_code(fn, access.other.value, channel.fill);
         TEGULA_CHECK(equal, "an own ring has one fill");
     }
     fn.gpu->channels.emplace_back(fn.result(made).v, std::move(channel));
@@ -361,7 +352,7 @@ std::vector<explain::Note> explain_channels(const Function& fn, const GpuOptions
     if (!fn.gpu) return notes;
     const Writes writes(fn, options.may_alias);
     std::vector<ValueId> told;
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         const Inst& inst = fn.inst(i);
         if (inst.op != Op::channel_put || std::find(told.begin(), told.end(), fn.operands(inst).back()) != told.end()) return;
         told.push_back(fn.operands(inst).back());

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lang/access_operands.h"
 #include "lower/bounds.h"
 #include "lower/gpu/channels.h"
 #include "lower/rewrite.h"
@@ -38,8 +39,6 @@ bool starts_at_zero_or_more(const Function& fn, const LaunchFacts& facts, ValueI
     return bounds.at_least(lo, 0);
 }
 
-size_t index_operands(const Function& fn, const Inst& load) { return 1 + fn.access(load).indices(); }
-
 }  // namespace
 
 bool index_slice(const Function& fn, const LoopParts& loop, InstId load, std::vector<InstId>& out) {
@@ -51,7 +50,7 @@ bool index_slice(const Function& fn, const LoopParts& loop, InstId load, std::ve
         wanted[v.v] = true;
         good = good && (value.def.valid() || value.block != loop.body || v == loop.counter);
     };
-    for (size_t i = 1; i < index_operands(fn, fn.inst(load)); ++i) want(fn.operands(fn.inst(load))[i]);
+    for (size_t i = 1; i < AccessOperands(fn, fn.inst(load)).first; ++i) want(fn.operands(fn.inst(load))[i]);
     for (auto it = std::find(list.rbegin(), list.rend(), load); it != list.rend(); ++it) {
         const Inst& inst = fn.inst(*it);
         bool needed = false;
@@ -176,7 +175,7 @@ private:
         for (const Copy& c : copies_) {
             const Inst inst = fn_.inst(c.plan->load);
             std::vector<ValueId> operands;
-            for (size_t i = 0; i < index_operands(fn_, inst); ++i) operands.push_back(of(fn_.operands(inst)[i]));
+            for (size_t i = 0; i < AccessOperands(fn_, inst).first; ++i) operands.push_back(of(fn_.operands(inst)[i]));
             operands.push_back(c.channel);
             std::vector<int64_t> attrs(fn_.attrs(inst).begin(), fn_.attrs(inst).end());
             attrs[0] &= kCachingFlags;

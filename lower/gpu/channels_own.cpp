@@ -2,6 +2,7 @@
 // way while this one's are reduced and stored, without a barrier: a thread waits for its own copies only. Runs as part of plan_channels.
 #include <algorithm>
 
+#include "lang/access_operands.h"
 #include "lang/layout.h"
 #include "lower/gpu/channels.h"
 #include "lower/gpu/place_groups.h"
@@ -32,13 +33,11 @@ std::optional<TileLayout> own_layout(const Function& fn, const GpuOptions& optio
     const ValueId tensor = fn.operands(inst)[0], tile = fn.result(inst);
     const GpuTensor* fact = tensor_fact(fn, options.tensors, tensor);
     const Layout::Kind kind = fn.types().layout(fn.type(tensor).layout).kind();
-    const Access access = fn.access(inst);
+    const AccessOperands access(fn, inst);
     uint64_t other = 0;
     if (!fact || !fact->whole || fact->strided || (kind != Layout::Kind::row && kind != Layout::Kind::col)) return std::nullopt;
-    if (access.flags & Access::has_mask || fn.type(tile).shape.rank == 0) return std::nullopt;
-    if (access.flags & Access::has_other && !splat_code(fn, fn.operands(inst).back(), other)) return std::nullopt;
-    for (const Access::Axis& a : access.axes)
-        if (a.kind == Access::gather || (a.kind == Access::range && a.step != 1)) return std::nullopt;
+    if (access.mask || fn.type(tile).shape.rank == 0 || access.access.gathers() || access.access.steps()) return std::nullopt;
+    if (access.other && !splat_code(fn, access.other.value, other)) return std::nullopt;
     const int d = contiguous_dimension(fn, inst);
     if (d < 0 || d < fn.type(tile).shape.rank - 2) return std::nullopt;
     TileLayout l = memory_layout(fn, inst);
@@ -58,7 +57,7 @@ std::vector<ChannelPlan> plan_own_rings(const Function& fn, const GpuOptions& op
     constexpr int kAsyncCopies = 80;  ///< the first architecture with cp.async
     std::vector<ChannelPlan> plans;
     if (options.arch->number < kAsyncCopies) return plans;
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         if (fn.inst(i).op != Op::load) return;
         ChannelPlan plan;
         plan.load = i;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lang/access_operands.h"
 #include "lower/gpu/channels.h"
 #include "lower/rewrite.h"
 
@@ -14,7 +15,7 @@ using namespace ir;
 
 Writes::Writes(const Function& fn, bool may_alias) : fn_(fn), may_alias_(may_alias), order_(fn.inst_count(), UINT32_MAX) {
     uint32_t next = 0;
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         order_[i.v] = next++;
         const Inst& inst = fn.inst(i);
         if (!has_trait(inst.op, WRITES)) return;
@@ -173,8 +174,8 @@ private:
     void put(InstId load, BlockId to) {
         const Inst inst = fn_.inst(load);
         std::vector<ValueId> operands;
-        const size_t indices = fn_.access(inst).indices();
-        for (size_t i = 0; i <= indices; ++i) operands.push_back(of(fn_.operands(inst)[i]));
+        const size_t first = AccessOperands(fn_, inst).first;
+        for (size_t i = 0; i < first; ++i) operands.push_back(of(fn_.operands(inst)[i]));
         operands.push_back(put_into_[load.v]);
         std::vector<int64_t> attrs(fn_.attrs(inst).begin(), fn_.attrs(inst).end());
         attrs[0] &= kCachingFlags;

@@ -26,10 +26,8 @@ int hinted_warps(const Function& fn) {
     return warps >= 1 ? static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(warps, 32)))) : 0;
 }
 
-/// Computed from scalars wherever it is needed, or read by products from shared memory.
-bool takes_no_registers(Op op) {
-    return op == Op::iota || op == Op::broadcast || op == Op::constant || op == Op::load || op == Op::permute || op == Op::reshape;
-}
+/// Computed from scalars wherever it is needed, or read by products from shared memory, where loads put it and views leave it.
+bool takes_no_registers(Op op) { return has_trait(op, FREE | VIEW) || op == Op::load; }
 
 /// Registers of a program for tiles in a loop around products.
 struct LoopRegisters {
@@ -39,14 +37,14 @@ struct LoopRegisters {
 
 LoopRegisters loop_registers(const Function& fn, const Arch& arch) {
     LoopRegisters most;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         const Inst& loop = fn.inst(id);
         if (loop.op != Op::for_loop && loop.op != Op::while_loop) return;
         std::vector<int> made(fn.value_count(), -1), used(fn.value_count(), -1), products;
         std::vector<bool> kept(fn.value_count()), carried(fn.value_count());
         int now = 0;
         for (const BlockId block : fn.blocks(loop))
-            for_each_inst(fn, block, [&](InstId i) {
+            fn.walk(block, [&](InstId i) {
                 const Inst& inst = fn.inst(i);
                 ++now;
                 for (const ValueId v : fn.operands(inst)) used[v.v] = now;
@@ -85,14 +83,13 @@ int default_warps(const Function& fn, const Arch& arch) {
     int64_t rows = 0, accumulators = 0, elements = 0, decoded = 0;
     int loads = 0;
     bool reduces = false, matrix = false, wide = false;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         const Inst& inst = fn.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r)
             if (const Type& t = fn.type(fn.result(inst, r)); t.kind == Type::tile && t.shape.rank > 0) {
-                const bool made = inst.op == Op::iota || inst.op == Op::broadcast || inst.op == Op::constant;  // where it is needed, of scalars
                 elements = std::max(elements, t.shape.elements());
                 matrix |= t.shape.rank > 1;
-                wide |= !made && (t.pointer || fn.types().format(t.elem).bits > 32);
+                wide |= !has_trait(inst.op, FREE) && (t.pointer || fn.types().format(t.elem).bits > 32);
             }
         reduces |= inst.op == Op::reduce || inst.op == Op::arg_reduce;
         loads += inst.op == Op::load && fn.type(fn.result(inst)).shape.rank > 0;
@@ -229,7 +226,7 @@ const RowVerdict& best_row(const std::vector<RowVerdict>& verdicts) {
 
 int64_t shared_words(const ir::Function& fn) {
     int64_t most = 0;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         const Inst& dot = fn.inst(id);
         if (!is_product(dot.op) || !is_decoded(fn, dot, 0)) return;
         const int64_t elements = fn.type(fn.operands(dot)[0]).shape.elements();
@@ -247,7 +244,7 @@ int64_t shared_words(const ir::Function& fn) {
 int chosen_warps(const ir::Function& fn, const RowContext& context) {
     const int hinted = hinted_warps(fn);
     std::vector<InstId> dots;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         if (is_product(fn.inst(id).op) && wants_own_sums(fn, id, context)) dots.push_back(id);
     });
     return fitting_warps(fn, dots, context, hinted ? hinted : default_warps(fn, *context.arch));
@@ -270,7 +267,7 @@ void choose_instructions(ir::Function& fn, const GpuOptions& options) {
     fn.gpu->placements.resize(1);
     fn.gpu->tensors = options.tensors;
     std::vector<InstId> dots;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         if (is_product(fn.inst(id).op)) dots.push_back(id);
     });
     RowContext context;

@@ -19,7 +19,7 @@ constexpr unsigned kAllAxes = 7;
 
 bool has_split_loop(const Function& fn) {
     bool any = false;
-    for_each_inst(fn, fn.body, [&](InstId i) { any = any || is_split_loop(fn, fn.inst(i)); });
+    fn.walk([&](InstId i) { any = any || is_split_loop(fn, fn.inst(i)); });
     return any;
 }
 
@@ -47,7 +47,7 @@ unsigned differing_axes(const Function& fn, const Writes& writes, InstId copy) {
     Slice slice(fn, writes);
     if (!slice.add(copy).empty()) return kAllAxes;
     unsigned axes = 0;
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         const Inst& inst = fn.inst(i);
         if (!slice.needs(i)) return;
         if (inst.op == Op::program_id) axes |= 1u << fn.attrs(inst)[0];
@@ -104,7 +104,7 @@ void prove_cluster(const Function& fn, const GpuOptions& options, const Writes& 
             if ((channel.multicast >> d & 1) && gpu.cluster[d] == 1) form_problem("a channel is shared along an axis without a cluster");
         if (channel.tensor_map < 0 || !bulk_boxes(channel.layout, gpu.sharers(channel))) form_problem("a shared channel cannot be copied in parts");
     }
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         const Inst& inst = fn.inst(i);
         if (inst.op != Op::channel_put) return;
         for (const auto& [value, channel] : gpu.channels)

@@ -25,12 +25,12 @@ constexpr int64_t kShort = 64;
 
 class Deferrer {
 public:
-    explicit Deferrer(Function& fn) : fn_(fn) {}
+    explicit Deferrer(Function& fn) : fn_(fn), uses_(fn) {}
 
     bool run() {
         bool changed = false;
         std::vector<InstId> loops;
-        for_each_inst(fn_, fn_.body, [&](InstId i) {
+        fn_.walk([&](InstId i) {
             if (fn_.inst(i).op == Op::for_loop && !is_split_loop(fn_, fn_.inst(i))) loops.push_back(i);
         });
         for (const InstId loop : loops) changed = defer(loop) || changed;
@@ -44,11 +44,11 @@ private:
         const std::vector<InstId>& list = fn_.block(parts.body).insts;
         std::vector<InstId> products, releases;
         int all = 0;
-        for_each_inst(fn_, parts.body, [&](InstId i) { all += is_product(fn_.inst(i).op); });
+        fn_.walk(parts.body, [&](InstId i) { all += is_product(fn_.inst(i).op); });
         bool decoded = false;
         for (const InstId i : list) {
             if (!is_product(fn_.inst(i).op)) continue;
-            if (!may_be_late(fn_, i)) return false;
+            if (!may_be_late(fn_, uses_, i)) return false;
             decoded = decoded || fn_.placement(fn_.operands(fn_.inst(i))[0]).kind == Placement::registers;
             products.push_back(i);
         }
@@ -80,7 +80,7 @@ private:
         const auto values = fn_.operands(fn_.inst(list.back()));
         const auto for_next_trip = [&](InstId i) {
             const Inst& inst = fn_.inst(i);
-            return inst.op == Op::load && uses(fn_, fn_.result(inst)) == 1 &&
+            return inst.op == Op::load && uses_.count(fn_.result(inst)) == 1 &&
                    std::find(values.begin(), values.end(), fn_.result(inst)) != values.end();
         };
         const auto stays = [&](InstId i) {
@@ -119,7 +119,7 @@ private:
     /// Does the tile repeat another one's elements, which take no further registers?
     bool is_repeated(ValueId v) const {
         const Inst* def = fn_.def(v);
-        while (def && (def->op == Op::reshape || def->op == Op::permute)) def = fn_.def(fn_.operands(*def)[0]);
+        while (def && has_trait(def->op, VIEW)) def = fn_.def(fn_.operands(*def)[0]);
         return def && def->op == Op::broadcast;
     }
 
@@ -167,6 +167,7 @@ private:
     }
 
     Function& fn_;
+    const Uses uses_;  ///< no operand changes here
 };
 
 }  // namespace

@@ -22,17 +22,11 @@ bool is_own(const Function& fn, const Inst& inst) {
 }
 
 /// Atomics whose old values nobody uses and whose operations commute: the number of the operation, else 0.
-int64_t commuting(const Function& fn, const Inst& inst) {
+int64_t commuting(const Function& fn, const Inst& inst, const Uses& uses) {
     const auto attrs = fn.attrs(inst);
     const auto kind = static_cast<AtomicKind>(attrs[1]);
     if (kind == AtomicKind::xchg || kind == AtomicKind::cas || static_cast<MemoryOrder>(attrs[2]) != MemoryOrder::relaxed) return 0;
-    const ValueId result = fn.result(inst);
-    bool used = false;
-    for_each_inst(fn, fn.body, [&](InstId i) {
-        const auto operands = fn.operands(fn.inst(i));
-        used = used || std::find(operands.begin(), operands.end(), result) != operands.end();
-    });
-    return used ? 0 : attrs[1] + 1;
+    return uses.count(fn.result(inst)) ? 0 : attrs[1] + 1;
 }
 
 }  // namespace
@@ -47,13 +41,13 @@ Touch scratch_of(const ir::Function& fn, InstId id) {
 }
 
 EffectTable::EffectTable(const Function& fn, const GpuOptions& options)
-    : fn_(fn), options_(options), products_(fn), table_(fn.inst_count()), specialised_(fn.gpu->specialised) {
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    : fn_(fn), options_(options), products_(fn), uses_(fn), table_(fn.inst_count()), specialised_(fn.gpu->specialised) {
+    fn.walk([&](InstId id) {
         const Inst& inst = fn.inst(id);
         const bool pointers = inst.op == Op::ptr_store || inst.op == Op::ptr_atomic;
         anywhere_ = anywhere_ || (pointers && !root_of_pointer(fn.operands(inst)[0]).valid());
     });
-    for_each_inst(fn, fn.body, [&](InstId id) { add(id); });
+    fn.walk([&](InstId id) { add(id); });
 }
 
 void EffectTable::add(InstId id) {
@@ -109,7 +103,7 @@ void EffectTable::add_global(InstId id, std::vector<Touch>& to) const {
     t.writes = (traits & WRITES) != 0;
     if (inst.op == Op::atomic || inst.op == Op::ptr_atomic) {
         t.orders = static_cast<MemoryOrder>(fn_.attrs(inst)[2]) != MemoryOrder::relaxed;
-        t.commutes = commuting(fn_, inst);
+        t.commutes = commuting(fn_, inst, uses_);
     }
     if (!t.writes && never_written(t.object)) return;
     to.push_back(t);
@@ -117,8 +111,7 @@ void EffectTable::add_global(InstId id, std::vector<Touch>& to) const {
 
 void EffectTable::add_reads_of_tiles(InstId id, std::vector<Touch>& to) const {
     const Inst& inst = fn_.inst(id);
-    if (inst.op == Op::permute || inst.op == Op::reshape)
-        if (is_shared(fn_, fn_.result(inst))) return;  // a view
+    if (fn_.is_view(inst)) return;
     for (const ValueId v : fn_.operands(inst)) {
         if (!is_shared(fn_, v)) continue;
         const InstId from = home(v);
@@ -154,22 +147,18 @@ void EffectTable::add_tensor_memory(InstId id, std::vector<Touch>& to) const {
 }
 
 InstId EffectTable::home(ValueId v) const {
-    for (;;) {
-        const InstId def = fn_.value(v).def;
-        TEGULA_CHECK(def.valid(), "a block argument lies in shared memory");
-        const Inst& inst = fn_.inst(def);
-        if (inst.op == Op::convert || inst.op == Op::channel_get) return def;
-        TEGULA_CHECK(inst.op == Op::permute || inst.op == Op::reshape, "a tile in shared memory comes from convert or channel_get");
-        v = fn_.operands(inst)[0];
-    }
+    const InstId def = fn_.value(fn_.viewed(v)).def;
+    TEGULA_CHECK(def.valid(), "a block argument lies in shared memory");
+    const Op op = fn_.inst(def).op;
+    TEGULA_CHECK(op == Op::convert || op == Op::channel_get, "a tile in shared memory comes from convert or channel_get");
+    return def;
 }
 
 ValueId EffectTable::root_of_pointer(ValueId v) const {
     for (;;) {
         const Inst* def = fn_.def(v);
         if (!def) break;
-        const bool passes =
-            def->op == Op::ptr_add || def->op == Op::broadcast || def->op == Op::reshape || def->op == Op::permute || def->op == Op::convert;
+        const bool passes = has_trait(def->op, VIEW) || def->op == Op::ptr_add || def->op == Op::broadcast || def->op == Op::convert;
         if (!passes && def->op != Op::tensor_ptr) return {};
         v = fn_.operands(*def)[0];
         if (def->op == Op::tensor_ptr) return v;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lang/gpu/overlapped_products.h"
+#include "lang/uses.h"
 #include "lower/gpu/gpu.h"
 
 namespace tegula {
@@ -59,6 +60,7 @@ private:
     const ir::Function& fn_;
     const GpuOptions& options_;
     const OverlappedProducts products_;
+    const ir::Uses uses_;
     std::vector<Effects> table_;
     bool specialised_;
     bool anywhere_ = false;  ///< something is written through pointers that may lead to any tensor

@@ -118,7 +118,7 @@ Estimator::Estimator(const Function& fn, const GpuOptions& options, const Launch
     rows_.warps = chosen_warps(fn, rows_);
     for (uint64_t g : scale.grid) programs_ *= static_cast<double>(g);
     bool cut = false;
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         const Inst& loop = fn.inst(i);
         cut = cut || (is_split_loop(fn, loop) && spread_);
         if (!spreads(loop)) return;
@@ -281,8 +281,7 @@ Cost Estimator::instruction(const Inst& inst) {
         default:
             break;
     }
-    const bool free = inst.op == Op::constant || inst.op == Op::broadcast || inst.op == Op::reshape || inst.op == Op::permute || inst.op == Op::iota;
-    if (free || inst.results.count == 0 || fn_.type(fn_.result(inst)).kind != Type::tile) return c;
+    if (has_trait(inst.op, FREE | VIEW) || inst.results.count == 0 || fn_.type(fn_.result(inst)).kind != Type::tile) return c;
     const ValueId of = inst.op == Op::reduce || inst.op == Op::contract ? fn_.operands(inst)[0] : fn_.result(inst);
     const unsigned bits = inst.op == Op::cast ? fn_.elem(fn_.operands(inst)[0]).bits : 0;
     const bool decodes = bits > 0 && bits < 8;
@@ -358,7 +357,7 @@ void Estimator::find_resources() {
     const double threads = 32.0 * rows_.warps;
     double accumulators = 0, part = 0, totals = 0, largest = 0;
     bool streams = false;  // words and two sets of pairs: compilers take all registers that there are
-    for_each_inst(fn_, fn_.body, [&](InstId id) {
+    fn_.walk([&](InstId id) {
         const Inst& inst = fn_.inst(id);
         for (uint32_t r = 0; r < inst.results.count; ++r) {
             const Type& t = fn_.type(fn_.result(inst, r));
@@ -454,14 +453,14 @@ Occupancy occupancy(const Arch& arch, double threads, double registers, int64_t 
 
 void prepare_for_estimates(Function& fn) {
     bool split = false;
-    for_each_inst(fn, fn.body, [&](InstId i) { split = split || is_split_loop(fn, fn.inst(i)); });
+    fn.walk([&](InstId i) { split = split || is_split_loop(fn, fn.inst(i)); });
     if (!split) split_k(fn);
     orient_products(fn);
 }
 
 GpuEstimate estimate_gpu(const Function& fn, const GpuOptions& options, const LaunchScale& scale) {
     InstId split;
-    for_each_inst(fn, fn.body, [&](InstId i) { split = is_split_loop(fn, fn.inst(i)) ? i : split; });
+    fn.walk([&](InstId i) { split = is_split_loop(fn, fn.inst(i)) ? i : split; });
     GpuEstimate best = Estimator(fn, options, scale).run();
     best.spread = options.spread;
     const bool counted = split.valid() && hint_argument(fn.hints_of(fn.inst(split)), "split_k").has_value();

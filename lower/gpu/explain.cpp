@@ -34,7 +34,7 @@ explain::Instruction instruction_of(const Function& fn, int row) { return instru
 /// The format of a product's operand before it was cast for the instruction.
 FormatId given_format(const Function& fn, ValueId v) {
     const Inst* def = fn.def(v);
-    while (def && (def->op == Op::convert || def->op == Op::permute || def->op == Op::reshape)) def = fn.def(v = fn.operands(*def)[0]);
+    while (def && (def->op == Op::convert || has_trait(def->op, VIEW))) def = fn.def(v = fn.operands(*def)[0]);
     return fn.type(def && def->op == Op::cast ? fn.operands(*def)[0] : v).elem;
 }
 
@@ -83,7 +83,7 @@ explain::Product explain_dot(const Function& fn, InstId id, const GpuOptions& op
 
 bool has_product(const Function& fn) {
     bool found = false;
-    for_each_inst(fn, fn.body, [&](InstId id) { found = found || is_product(fn.inst(id).op); });
+    fn.walk([&](InstId id) { found = found || is_product(fn.inst(id).op); });
     return found;
 }
 
@@ -220,7 +220,7 @@ InstId source_of(const Function& fn, ValueId v) {
         }
         const Op op = fn.inst(id).op;
         if (op == Op::load || op == Op::channel_get) return id;
-        if (op != Op::convert && op != Op::permute && op != Op::reshape) return {};
+        if (op != Op::convert && !has_trait(op, VIEW)) return {};
         v = fn.operands(fn.inst(id))[0];
     }
     return {};
@@ -231,7 +231,7 @@ ValueId tensor_of(const Function& fn, InstId source) {
     const ValueId from = fn.operands(fn.inst(source))[0];
     if (fn.inst(source).op == Op::load) return from;
     ValueId tensor;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         if (fn.inst(id).op == Op::channel_put && fn.operands(fn.inst(id)).back() == from) tensor = fn.operands(fn.inst(id))[0];
     });
     return tensor;
@@ -240,7 +240,7 @@ ValueId tensor_of(const Function& fn, InstId source) {
 /// Does a product take as many elements as a tile has?
 bool feeds_product(const Function& fn, ValueId tile) {
     bool found = false;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         if (!is_product(fn.inst(id).op)) return;
         for (const ValueId v : fn.operands(fn.inst(id)).first(2)) found = found || fn.type(v).shape.elements() == fn.type(tile).shape.elements();
     });
@@ -268,7 +268,7 @@ double NarrowStream::work(int threads) const {
 
 std::vector<NarrowStream> narrow_streams(const ir::Function& form) {
     std::vector<NarrowStream> out;
-    for_each_inst(form, form.body, [&](InstId id) {
+    form.walk([&](InstId id) {
         const Inst& cast = form.inst(id);
         if (cast.op != Op::cast) return;
         const ValueId from = form.operands(cast)[0];
@@ -305,7 +305,7 @@ std::vector<explain::Note> explain_gpu(const ir::Function& fn, const GpuOptions&
     };
     if (auto together = explain_cooperative(fn)) notes.push_back({{}, *together});
     if (auto split = explain_split(fn)) notes.push_back(std::move(*split));
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         const Inst& inst = fn.inst(id);
         const Op op = inst.op;
         if (op == Op::cta_id && notes.empty()) put(inst.span, explain::Persistent{});

@@ -48,7 +48,7 @@ private:
 void Notes::split_k() {
     if (argument() == 1 && hint_->key.empty()) return;
     bool split = false;
-    for_each_inst(fn_, fn_.body, [&](InstId i) { split = split || is_split_loop(fn_, fn_.inst(i)); });
+    fn_.walk([&](InstId i) { split = split || is_split_loop(fn_, fn_.inst(i)); });
     if (!split) return ignored(split_k_problem(fn_));
     std::string why;
     if (!parallel_split(form_, &why) && !why.empty()) ignored("its stretches are run one after the other, because " + why);
@@ -58,7 +58,7 @@ void Notes::decode() {
     const Decode where = decode_hint(fn_);
     if (where == Decode::automatic) return;
     bool any = false, by_threads = false, from_shared = false;
-    for_each_inst(form_, form_.body, [&](InstId i) {
+    form_.walk([&](InstId i) {
         const Inst& dot = form_.inst(i);
         if (!is_product(dot.op)) return;
         for (size_t o = 0; o < 2; ++o) {
@@ -120,7 +120,7 @@ void Notes::kernel_hint() {
 
 void Notes::pipeline(InstId loop) {
     int stages = 0;
-    for_each_inst(form_, form_.blocks(form_.inst(loop))[0], [&](InstId i) {
+    form_.walk(form_.blocks(form_.inst(loop))[0], [&](InstId i) {
         const Inst& inst = form_.inst(i);
         if (inst.op != Op::channel_get) return;
         for (const auto& [value, channel] : form_.gpu->channels)
@@ -163,7 +163,7 @@ std::vector<HintNote> Notes::run() {
     BlockId body = form_.body;
     for (InstId i : form_.block(body).insts)
         if (form_.inst(i).op == Op::specialise) body = form_.blocks(form_.inst(i))[1];
-    for_each_inst(form_, body, [&](InstId i) {
+    form_.walk(body, [&](InstId i) {
         const Inst& inst = form_.inst(i);
         if (inst.op != Op::for_loop && inst.op != Op::while_loop) return;
         loop_ = inst.span;
@@ -172,7 +172,7 @@ std::vector<HintNote> Notes::run() {
             loop_hint(i);
         }
     });
-    for_each_inst(form_, form_.body, [&](InstId i) { caching(i); });
+    form_.walk([&](InstId i) { caching(i); });
     return std::move(out_);
 }
 
@@ -181,7 +181,7 @@ std::vector<HintNote> Notes::run() {
 bool has_doubtful_hints(const ir::Function& fn) {
     const auto doubtful = [](const Hint& h) { return h.name != "math" && h.name != "subnormals" && h.name != "cooperative"; };
     bool asks_caches = false;
-    for_each_inst(fn, fn.body, [&](InstId i) { asks_caches = asks_caches || fn.caching(fn.inst(i)).any(); });
+    fn.walk([&](InstId i) { asks_caches = asks_caches || fn.caching(fn.inst(i)).any(); });
     if (asks_caches) return true;
     return std::any_of(fn.hints.begin(), fn.hints.end(), doubtful) ||
            std::any_of(fn.loop_hints.begin(), fn.loop_hints.end(), [&](const auto& list) { return std::any_of(list.begin(), list.end(), doubtful); });

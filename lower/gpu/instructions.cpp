@@ -13,7 +13,7 @@ using namespace ir;
 
 bool take_instructions(Function& fn, const GpuOptions& options, bool off) {
     std::vector<InstId> found;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         if (fn.inst(id).op == Op::instruction) found.push_back(id);
     });
     if (found.empty()) return false;

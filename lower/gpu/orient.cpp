@@ -4,6 +4,7 @@
 // it: order along K stays. Runs before rows are chosen.
 #include <algorithm>
 
+#include "lang/uses.h"
 #include "lower/gpu/place.h"
 #include "lower/rewrite.h"
 
@@ -15,15 +16,11 @@ namespace {
 
 class Turner {
 public:
-    explicit Turner(Function& fn) : fn_(fn), uses_(fn.value_count()) {
-        for_each_inst(fn, fn.body, [&](InstId i) {
-            for (const ValueId v : fn.operands(fn.inst(i))) ++uses_[v.v];
-        });
-    }
+    explicit Turner(Function& fn) : fn_(fn), uses_(fn) {}
 
     bool run() {
         std::vector<InstId> products;
-        for_each_inst(fn_, fn_.body, [&](InstId i) {
+        fn_.walk([&](InstId i) {
             if (is_product(fn_.inst(i).op)) products.push_back(i);
         });
         bool changed = false;
@@ -69,7 +66,7 @@ private:
         if (!loop.valid() || fn_.inst(loop).op != Op::for_loop || fn_.def(in[2]) || !(fn_.value(in[2]).block == inst.parent)) return false;
         const uint32_t index = fn_.value(in[2]).index;
         const InstId yield = fn_.block(inst.parent).insts.back();
-        if (index == 0 || uses_[in[2].v] != 1 || uses_[result.v] != 1 || !(fn_.operands(fn_.inst(yield))[index - 1] == result)) return false;
+        if (index == 0 || uses_.count(in[2]) != 1 || uses_.count(result) != 1 || !(fn_.operands(fn_.inst(yield))[index - 1] == result)) return false;
         const ValueId sum = fn_.result(loop, index - 1);
         std::vector<ValueId> initial(fn_.operands(fn_.inst(loop)).begin(), fn_.operands(fn_.inst(loop)).end());
         initial[index + 2] = turned(initial[index + 2], loop);
@@ -83,7 +80,7 @@ private:
         fn_.set_operands(id, operands);
         const TypeId before = fn_.type_of(result), after = turned_type(result);
         for (const ValueId v : {in[2], result, sum}) fn_.value(v).type = after;
-        if (uses_[sum.v] == 0) return true;
+        if (uses_.count(sum) == 0) return true;
         const std::vector<InstId>& list = fn_.block(fn_.inst(loop).parent).insts;
         const InstId next = *(std::find(list.begin(), list.end(), loop) + 1);
         static constexpr int64_t kSwap[] = {1, 0};
@@ -95,7 +92,7 @@ private:
     }
 
     Function& fn_;
-    std::vector<int> uses_;
+    Uses uses_;
 };
 
 }  // namespace

@@ -54,7 +54,7 @@ void wrap(Function& fn) {
     const ValueId number = inner(Op::add, {cta, inner(Op::mul, {trip, ctas})});
     for (InstId i : old) fn.append(body, i);
     fn.append(body, fn.make(Op::yield, {}, {}, {}, span));
-    for_each_inst(fn, body, [&](InstId i) {
+    fn.walk(body, [&](InstId i) {
         if (fn.inst(i).op == Op::program_id) fn.set_operands(i, {&number, 1});
     });
     const ValueId bounds[] = {zero, trips, one};
@@ -83,11 +83,10 @@ bool is_wide(const Function& fn, InstId load) { return fn.type(fn.result(load)).
 /// Is a wide tile loaded, and do the threads that hold it meet, so that few of them go on by themselves?
 bool reduces_wide(const Function& fn) {
     bool wide = false, meets = false;
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         const Op op = fn.inst(i).op;
         wide = wide || (op == Op::load && is_wide(fn, i));
-        meets = meets || op == Op::reduce || op == Op::arg_reduce || op == Op::reduce_region || op == Op::scan || op == Op::scan_region ||
-                op == Op::sort || op == Op::histogram;
+        meets = meets || has_trait(op, MEETS);
     });
     return wide && meets;
 }
@@ -103,7 +102,7 @@ bool pays(const Function& fn, const GpuOptions& options, const std::vector<Chann
 std::string persist_problem(const ir::Function& fn) {
     std::string why;
     if (program_order(fn).together) why = "its programs run at the same time, each in a CTA of its own";
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         const Inst& inst = fn.inst(i);
         if (is_split_loop(fn, inst)) why = "the stretches of its split sum are programs of their own";
         if (inst.op == Op::print || inst.op == Op::assert) why = "what it prints or asserts belongs to one program of the launch";

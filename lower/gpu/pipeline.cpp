@@ -56,7 +56,7 @@ void fail_on(const std::vector<std::string>& problems, const ir::Function& fn, s
 /// Do channels and the tiles that products read from shared memory lie there?
 bool fits(const ir::Function& fn, const GpuOptions& options) {
     bool fits = fn.gpu->shared_bytes <= options.arch->shared_bytes;
-    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+    fn.walk([&](ir::InstId id) {
         const ir::Inst& inst = fn.inst(id);
         const bool tile = inst.op == ir::Op::convert && fn.placement(fn.result(inst)).kind == Placement::shared;
         fits = fits && !(tile && fn.gpu_inst(id).global_scratch);

@@ -25,7 +25,7 @@ public:
         for (const Placement& p : fn_.gpu->placements)
             if (p.kind == Placement::registers && (!p.regs.valid() || p.regs.warps() != fn_.gpu->warps))
                 problems_.push_back("invalid layout " + p.regs.text());
-        for_each_inst(fn_, fn_.body, [&](InstId id) {
+        fn_.walk([&](InstId id) {
             where_ = "inst " + std::to_string(id.v) + " (" + op_row(fn_.inst(id).op).name + "): ";
             values(fn_.inst(id));
             rule(id);
@@ -47,7 +47,7 @@ private:
         for (uint32_t r = 0; r < inst.results.count; ++r) placed(fn_.result(inst, r));
         for (const BlockId b : fn_.blocks(inst))
             for (const ValueId v : fn_.block(b).args) placed(v);
-        const bool reads_shared = inst.op == Op::convert || is_product(inst.op) || inst.op == Op::permute || inst.op == Op::reshape;
+        const bool reads_shared = inst.op == Op::convert || is_product(inst.op) || has_trait(inst.op, VIEW);
         for (const ValueId v : fn_.operands(inst)) need(reads_shared || fn_.placement(v).kind != Placement::shared, "cannot read shared memory");
         if (inst.op == Op::channel_get && fn_.gpu->is_own(fn_.operands(inst)[0].v)) {
             const Placement& p = fn_.placement(fn_.result(inst));
@@ -164,7 +164,7 @@ bool clean_converts(ir::Function& fn) {
     bool changed = false;
     std::map<std::pair<uint32_t, uint32_t>, ValueId> known;  // (operand, placement) within one block
     BlockId block;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         replaced.apply(fn, id);
         const Inst& inst = fn.inst(id);
         if (inst.parent != block) known.clear(), block = inst.parent;

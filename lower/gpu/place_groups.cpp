@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lang/access_operands.h"
 #include "lang/gpu/scratch.h"
 #include "lower/rewrite.h"
 
@@ -17,9 +18,7 @@ namespace {
 constexpr int kCheapCost = 8;    ///< instructions of an expression that is made again rather than converted
 constexpr int64_t kPadding = 4;  ///< registers of a fragment per element from which on it is mostly padding
 
-bool is_relation(Op op) {
-    return op == Op::broadcast || op == Op::permute || op == Op::reshape || op == Op::reduce || op == Op::arg_reduce || op == Op::reduce_region;
-}
+bool is_relation(Op op) { return op == Op::broadcast || has_trait(op, VIEW) || op == Op::reduce || op == Op::arg_reduce || op == Op::reduce_region; }
 
 /// Is a scalar the same in every program? Not when it cannot be told.
 bool same_in_programs(const Function& fn, ValueId v, int depth) {
@@ -35,33 +34,32 @@ bool same_in_programs(const Function& fn, ValueId v, int depth) {
 
 bool reads_the_same(const Function& fn, const Inst& inst) {
     if (inst.op != Op::load) return false;
-    const Access access = fn.access(inst);
-    if (std::any_of(access.axes.begin(), access.axes.end(), [](const Access::Axis& axis) { return axis.kind == Access::gather; })) return false;
-    const auto operands = fn.operands(inst).subspan(1, access.indices());
-    return std::all_of(operands.begin(), operands.end(), [&](ValueId v) { return same_in_programs(fn, v, kCheapCost); });
+    const AccessOperands access(fn, inst);
+    const auto indices = fn.operands(inst).first(access.first).subspan(1);
+    return !access.access.gathers() && std::ranges::all_of(indices, [&](ValueId v) { return same_in_programs(fn, v, kCheapCost); });
 }
 
 Groups::Groups(const Function& fn, const ProductGrids& grids, bool simple)
     : fn_(fn), grids_(grids), simple_(simple), cost_(fn.value_count()), parent_(fn.value_count()) {
     for (uint32_t v = 0; v < parent_.size(); ++v) parent_[v] = v;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         programs_ |= fn.inst(id).op == Op::program_id;
         measure(id);
     });
-    for_each_inst(fn, fn.body, [&](InstId id) { connect(id); });
+    fn.walk([&](InstId id) { connect(id); });
     for (uint32_t v = 0; v < fn.value_count(); ++v) {
         if (!is_tile(ValueId{v}) || cheap(ValueId{v})) continue;
         layouts_.try_emplace(find(ValueId{v}));
         member_.try_emplace(find(ValueId{v}), ValueId{v});
     }
     if (!simple)
-        for_each_inst(fn, fn.body, [&](InstId id) {
+        fn.walk([&](InstId id) {
             int depth = 0;
             for (InstId owner = fn.block(fn.inst(id).parent).owner; owner.valid(); owner = fn.block(fn.inst(owner).parent).owner)
                 depth += fn.inst(owner).op == Op::for_loop || fn.inst(owner).op == Op::while_loop;
             anchors(id, depth);
         });
-    if (!simple) for_each_inst(fn, fn.body, [&](InstId id) { decoded(id); });
+    if (!simple) fn.walk([&](InstId id) { decoded(id); });
     choose();
 }
 
@@ -83,8 +81,7 @@ void Groups::join(ValueId a, ValueId b) {
 void Groups::measure(InstId id) {
     const Inst& inst = fn_.inst(id);
     if (inst.results.count != 1 || !is_tile(fn_.result(inst))) return;
-    const bool source = inst.op == Op::constant || inst.op == Op::iota;
-    if (!source && !keeps_layout(inst.op) && inst.op != Op::broadcast && inst.op != Op::permute && inst.op != Op::reshape) return;
+    if (!has_trait(inst.op, FREE | VIEW) && !keeps_layout(inst.op)) return;
     int cost = 1;
     for (const ValueId v : fn_.operands(inst)) {
         if (!is_tile(v)) continue;
@@ -186,7 +183,7 @@ void Groups::decoded(InstId id) {
         if ((place.regs.warp_copies() || padded) && where != Decode::in_registers) continue;
         std::optional<TileLayout> l = place.regs;
         ValueId v = fn_.operands(dot)[o];
-        for (const Inst* def = fn_.def(v); l && def && (def->op == Op::permute || def->op == Op::reshape); def = fn_.def(v)) {
+        for (const Inst* def = fn_.def(v); l && def && has_trait(def->op, VIEW); def = fn_.def(v)) {
             l = operand_layout(fn_, *def, *l);
             v = fn_.operands(*def)[0];
         }

@@ -3,6 +3,7 @@
 #include <bit>
 #include <numeric>
 
+#include "lang/access_operands.h"
 #include "lang/layout.h"
 #include "lower/gpu/place_groups.h"
 #include "lower/rewrite.h"
@@ -12,9 +13,6 @@ namespace tegula {
 using namespace ir;
 
 namespace {
-
-/// Where the stored value stands among the operands of load, store, atomic (0 for loads: none).
-size_t value_operand(const Function& fn, const Inst& inst) { return 1 + fn.access(inst).indices(); }
 
 /// The dimensions of a tile, `first` (unless -1) and then the rest, last one first.
 std::vector<int> order_from(const Shape& shape, int first) {
@@ -36,7 +34,7 @@ uint64_t basis_of(const TileLayout& l, int d, int bit) {
 /// cost fewer instructions than words that are shifted into place, and stores fewer still.
 int narrowest_single(const Function& fn) {
     bool product = false;
-    for_each_inst(fn, fn.body, [&](InstId i) { product = product || is_product(fn.inst(i).op); });
+    fn.walk([&](InstId i) { product = product || is_product(fn.inst(i).op); });
     return product ? 16 : 8;
 }
 
@@ -54,17 +52,13 @@ Alike alike(const Function& fn, const Inst& inst) {
     size_t first = 0;
     switch (inst.op) {
         case Op::load:
-            out.like = fn.result(inst);
-            first = value_operand(fn, inst);
-            break;
         case Op::store:
-            first = value_operand(fn, inst);
-            out.like = fn.operands(inst)[first];
+        case Op::atomic: {
+            const AccessOperands access(fn, inst);
+            first = access.first;
+            out.like = inst.op == Op::store ? access.value.value : fn.result(inst);
             break;
-        case Op::atomic:
-            out.like = fn.result(inst);
-            first = value_operand(fn, inst);
-            break;
+        }
         case Op::ptr_load:
         case Op::ptr_atomic:
         case Op::scan:
@@ -90,25 +84,13 @@ Alike alike(const Function& fn, const Inst& inst) {
 int contiguous_dimension(const Function& fn, const Inst& inst) {
     const bool tensor = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic;
     if (!tensor) return -1;
-    const Shape& part = fn.type(alike(fn, inst).like).shape;
-    const ValueId object = fn.operands(inst)[0];
-    const Access a = fn.access(inst);
-    const int axis = fn.types().layout(fn.type(object).layout).innermost_dimension(static_cast<int>(a.axes.size()));
-    if (axis < 0 || axis >= static_cast<int>(a.axes.size())) return -1;
-    if (a.axes[static_cast<size_t>(axis)].kind == Access::index || a.axes[static_cast<size_t>(axis)].kind == Access::gather) return -1;
-    if (a.axes[static_cast<size_t>(axis)].kind == Access::range && a.axes[static_cast<size_t>(axis)].step != 1) return -1;
-    // Dimensions stand in the order of the axes; the joint dimensions of gathers stand where the first gather stands.
-    int own = 0, before = 0;
-    bool gathers = false, gathers_before = false;
-    for (int i = 0; i < static_cast<int>(a.axes.size()); ++i) {
-        const Access::Kind kind = a.axes[static_cast<size_t>(i)].kind;
-        if (kind == Access::range || kind == Access::all) {
-            before += i < axis;
-            ++own;
-        }
-        if (kind == Access::gather && !gathers) gathers = true, gathers_before = i < axis;
-    }
-    return before + (gathers_before ? part.rank - own : 0);
+    const AccessOperands access(fn, inst);
+    const size_t rank = access.access.axes.size();
+    const int axis = fn.types().layout(fn.type(access.object).layout).innermost_dimension(static_cast<int>(rank));
+    if (axis < 0 || static_cast<size_t>(axis) >= rank) return -1;
+    const Access::Axis& along = access.access.axes[static_cast<size_t>(axis)];
+    const bool contiguous = along.kind == Access::all || (along.kind == Access::range && along.step == 1);
+    return contiguous ? AccessPart(fn, access).dim[static_cast<size_t>(axis)] : -1;
 }
 
 TileLayout plain_layout(const Shape& shape, int warps) { return blocked_layout(shape, warps, 1, order_from(shape, -1)); }

@@ -29,7 +29,7 @@ constexpr size_t kMaxProductsAsked = 16;  ///< whose results are followed: a lar
 
 bool rows_first(const Function& fn) {
     std::vector<InstId> dots;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         if (is_product(fn.inst(id).op)) dots.push_back(id);
     });
     if (dots.size() > kMaxProductsAsked) return false;
@@ -81,7 +81,7 @@ int decoded_bits(const Function& fn, const Inst& dot, size_t which) {
             if (fn.elem(v).bits >= bits) return 0;
             most = std::max(most, static_cast<int>(fn.elem(v).bits));
         }
-        const bool moves = def->op == Op::permute || def->op == Op::reshape || def->op == Op::broadcast || def->op == Op::convert;
+        const bool moves = has_trait(def->op, VIEW) || def->op == Op::broadcast || def->op == Op::convert;
         if (moves || keeps_layout(def->op)) work.insert(work.end(), fn.operands(*def).begin(), fn.operands(*def).end());
     }
     return most;

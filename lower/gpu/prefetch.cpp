@@ -29,7 +29,7 @@ public:
 
     bool run() {
         std::vector<InstId> loops;
-        for_each_inst(fn_, fn_.body, [&](InstId i) {
+        fn_.walk([&](InstId i) {
             if (fn_.inst(i).op == Op::for_loop && !is_split_loop(fn_, fn_.inst(i))) loops.push_back(i);
         });
         bool changed = false;

@@ -78,7 +78,7 @@ public:
     Prover(const Function& fn, const GpuOptions& options) : fn_(fn), effects_(fn, options), graph_(fn), seen_(4 * fn.inst_count()) {}
 
     std::vector<std::string> run() {
-        for_each_inst(fn_, fn_.body, [&](InstId id) {
+        fn_.walk([&](InstId id) {
             const GpuInst& g = fn_.gpu_inst(id);
             if (g.fence_before && !g.sync_before) problem(place(id) + "a fence without a meeting orders nothing between threads");
             check_scratch(id);
@@ -165,10 +165,10 @@ private:
 
     /// The producer's warps take no part in meetings. (What they copy may not be written before: prove_channels.)
     void check_producers() {
-        for_each_inst(fn_, fn_.body, [&](InstId id) {
+        fn_.walk([&](InstId id) {
             const Inst& inst = fn_.inst(id);
             if (inst.op != Op::specialise) return;
-            for_each_inst(fn_, fn_.blocks(inst)[0], [&](InstId i) {
+            fn_.walk(fn_.blocks(inst)[0], [&](InstId i) {
                 const GpuInst& g = fn_.gpu_inst(i);
                 if (g.sync_before || g.scratch_offset >= 0) problem(place(i) + "a producer cannot meet the other warps");
             });

@@ -26,7 +26,7 @@ public:
         own_ = fn_.gpu->is_own(channel.v);
         InstId get, put;
         std::vector<InstId> early;
-        for_each_inst(fn_, fn_.body, [&](InstId i) {
+        fn_.walk([&](InstId i) {
             const Inst& inst = fn_.inst(i);
             if (inst.op == Op::channel_get && fn_.operands(inst)[0] == channel) gets_ += 1, get = i;
             if (inst.op == Op::channel_put && fn_.operands(inst).back() == channel) early.push_back(i);
@@ -116,7 +116,7 @@ private:
 
 void prove_ahead(const Function& fn, const GpuOptions& options, const Writes& writes,
                  const std::function<void(InstId, const std::string&)>& problem) {
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         if (fn.inst(i).op != Op::channel) return;
         const std::string text = AheadProof(fn, options, writes).channel(i);
         if (!text.empty()) problem(i, text);

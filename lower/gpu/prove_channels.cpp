@@ -42,7 +42,7 @@ bool is_loop(Op op) { return op == Op::for_loop || op == Op::while_loop; }
 class WalkConsumer {
 public:
     WalkConsumer(const Function& fn, Problems& problems) : fn_(fn), problems_(problems), root_(fn.value_count()) {
-        for_each_inst(fn, fn.body, [&](InstId i) {
+        fn.walk([&](InstId i) {
             if (fn.inst(i).op == Op::channel_release && fn.gpu_inst(i).late) late_.insert(fn.operands(fn.inst(i))[0].v);
         });
     }
@@ -74,8 +74,7 @@ private:
             if (has_trait(inst.op, TERMINATOR) || is_loop(inst.op)) problems_.add(i, "carries a stage out of its block; it was taken at", get);
         }
         if (holds(inst)) root_[fn_.result(inst).v] = i;
-        const bool view = inst.op == Op::permute || inst.op == Op::reshape;
-        if (view && !in_registers(fn_.result(inst))) root_[fn_.result(inst).v] = root_[fn_.operands(inst)[0].v];
+        if (has_trait(inst.op, VIEW) && !in_registers(fn_.result(inst))) root_[fn_.result(inst).v] = root_[fn_.operands(inst)[0].v];
     }
     bool in_registers(ValueId v) const {
         const GpuForm& gpu = *fn_.gpu;
@@ -151,14 +150,14 @@ private:
     }
     /// Copies stand in the producer only, takes and releases in the consumer only.
     void check_places(BlockId producer, BlockId consumer) {
-        for_each_inst(fn_, fn_.body, [&](InstId i) {
+        fn_.walk([&](InstId i) {
             const Op op = fn_.inst(i).op;
             if (op == Op::channel_put && !inside(i, producer)) problems_.add(i, "copies outside of the producer");
             if ((op == Op::channel_get || op == Op::channel_release) && !inside(i, consumer)) problems_.add(i, "takes tiles outside of the consumer");
         });
     }
     void check_producer(BlockId block) {
-        for_each_inst(fn_, block, [&](InstId i) {
+        fn_.walk(block, [&](InstId i) {
             const Inst& inst = fn_.inst(i);
             if ((op_row(inst.op).traits & (WRITES | EFFECT)) && inst.op != Op::channel_put) problems_.add(i, "has an effect in the producer");
         });
@@ -205,7 +204,7 @@ private:
 
 /// The part of the tensor that is copied has the channel's shape.
 void check_shapes(const Function& fn, Problems& problems) {
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         const Inst& inst = fn.inst(i);
         if (inst.op != Op::channel_put) return;
         Shape part;
@@ -223,7 +222,7 @@ std::vector<std::string> prove_channels(const Function& fn, const GpuOptions& op
     const Writes writes(fn, options.may_alias);
     check_shapes(fn, problems);
     InstId specialise;
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         const Inst& inst = fn.inst(i);
         const bool top = inst.parent == fn.body;
         if (inst.op == Op::channel && !top) problems.add(i, "makes a channel more than once");

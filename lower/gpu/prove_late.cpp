@@ -21,10 +21,10 @@ constexpr int kTrips = 3, kSets = 2;
 
 class LateProof {
 public:
-    LateProof(const Function& fn, const std::function<void(InstId, const std::string&)>& problem) : fn_(fn), problem_(problem) {}
+    LateProof(const Function& fn, const std::function<void(InstId, const std::string&)>& problem) : fn_(fn), uses_(fn), problem_(problem) {}
 
     void run() {
-        for_each_inst(fn_, fn_.body, [&](InstId i) {
+        fn_.walk([&](InstId i) {
             const Inst& inst = fn_.inst(i);
             if (fn_.gpu_inst(i).late) inst.op == Op::dot ? check_product(i) : check_release(i);
             if (inst.op == Op::for_loop && has_late(fn_.blocks(inst)[0])) walk(i);
@@ -42,7 +42,7 @@ private:
         return std::any_of(list.begin(), list.end(), [&](InstId i) { return fn_.gpu_inst(i).late; });
     }
     void check_product(InstId i) {
-        if (!may_be_late(fn_, i)) return problem_(i, "is not waited for, and its sum is not only handed from trip to trip");
+        if (!may_be_late(fn_, uses_, i)) return problem_(i, "is not waited for, and its sum is not only handed from trip to trip");
         for (size_t k = 0; k < 2; ++k) {
             const ValueId operand = fn_.operands(fn_.inst(i))[k];
             if (fn_.placement(operand).kind == Placement::registers) continue;
@@ -56,7 +56,7 @@ private:
         const Inst& release = fn_.inst(i);
         const InstId loop = fn_.block(release.parent).owner;
         int gets = 0, releases = 0, inside = 0;
-        for_each_inst(fn_, release.parent, [&](InstId other) {
+        fn_.walk(release.parent, [&](InstId other) {
             const Inst& inst = fn_.inst(other);
             if ((inst.op != Op::channel_get && inst.op != Op::channel_release) || !(fn_.operands(inst)[0] == fn_.operands(release)[0])) return;
             (inst.op == Op::channel_get ? gets : releases) += 1;
@@ -100,6 +100,7 @@ private:
     }
 
     const Function& fn_;
+    const Uses uses_;
     const std::function<void(InstId, const std::string&)>& problem_;
 };
 

@@ -50,7 +50,7 @@ private:
     /// Drops what the blocks of an instruction may overwrite.
     void forget(const Inst& inst, Holds& state) const {
         for (const BlockId b : fn_.blocks(inst))
-            for_each_inst(fn_, b, [&](InstId i) {
+            fn_.walk(b, [&](InstId i) {
                 const Inst& inner = fn_.inst(i);
                 if ((inner.op != Op::dot && inner.op != Op::convert) || !tensor(fn_.result(inner))) return;
                 const Held now = place(fn_.result(inner));

@@ -37,7 +37,7 @@ class Ranges {
 public:
     explicit Ranges(const Function& fn) : fn_(fn), position_(fn.inst_count()), last_(fn.inst_count()), end_(fn.value_count()) {
         walk(fn.body);
-        for_each_inst(fn, fn.body, [&](InstId id) { uses(id); });
+        fn.walk([&](InstId id) { uses(id); });
     }
     uint32_t position(InstId id) const { return position_[id.v]; }
     /// The last position inside an instruction's blocks, its own without.
@@ -74,8 +74,7 @@ private:
                 if (at >= l.from && at < l.to && position_[def.v] < l.from) reach = std::max(reach, l.to);
             end_[v.v] = std::max(end_[v.v], reach);
             const Inst& inst = fn_.inst(def);
-            const bool view = inst.op == Op::permute || inst.op == Op::reshape;
-            if (!view || fn_.placement(v).kind != Placement::shared) return;
+            if (!fn_.is_view(inst)) return;
             v = fn_.operands(inst)[0];
         }
     }
@@ -98,11 +97,12 @@ int64_t first_fit(int64_t base, int64_t bytes, int64_t align, std::vector<std::p
 
 std::vector<Item> collect(const Function& fn, const Ranges& ranges) {
     std::vector<Item> items;
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    const Uses uses(fn);
+    fn.walk([&](InstId id) {
         const Inst& inst = fn.inst(id);
         Item item;
         item.inst = id;
-        item.bytes = scratch_bytes(fn, id);
+        item.bytes = scratch_bytes(fn, id, uses);
         if (fn.gpu_inst(id).bulk) item.align = kTileAlign;
         item.from = ranges.position(id);
         item.to = ranges.last(id);
@@ -232,7 +232,7 @@ std::vector<explain::Buffer> explain_memory(const ir::Function& fn) {
     for (const auto& [value, channel] : fn.gpu->channels) {
         const Span made = fn.inst(fn.value(ValueId{value}).def).span;
         std::string tensor;  // that fills the ring
-        for_each_inst(fn, fn.body, [&](InstId id) {
+        fn.walk([&](InstId id) {
             if (fn.inst(id).op == Op::channel_put && fn.operands(fn.inst(id)).back().v == value) tensor = param_name(fn, fn.operands(fn.inst(id))[0]);
         });
         out.push_back({.use = "ring",

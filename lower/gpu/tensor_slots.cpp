@@ -12,7 +12,7 @@ using namespace ir;
 
 TensorSlots::TensorSlots(const Function& fn, const std::function<int(InstId)>& row_of)
     : fn_(fn), products_(fn.inst_count()), takers_(fn.value_count()), column_(fn.value_count(), -1) {
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         const Inst& inst = fn.inst(id);
         products_[id.v] =
             inst.op == Op::dot && fn.type(fn.result(inst)).shape.rank == 2 && fn.row(row_of(id)).kind == MmaRow::tcgen05;
@@ -20,7 +20,7 @@ TensorSlots::TensorSlots(const Function& fn, const std::function<int(InstId)>& r
         for (uint32_t o = 0; o < operands.size(); ++o)
             if ((in_place(id) && o == 2) || inst.op == Op::for_loop || inst.op == Op::yield) takers_[operands[o].v].push_back({id, o});
     });
-    for_each_inst(fn, fn.body, [&](InstId id) {
+    fn.walk([&](InstId id) {
         const Inst& inst = fn.inst(id);
         const auto operands = fn.operands(inst);
         if (in_place(id)) column_[fn.result(inst).v] = handed_on(operands[2], id) ? column(operands[2]) : fresh(fn.result(inst));

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "lang/access_operands.h"
 #include "lang/gpu/wide_access.h"
 #include "lang/launch_value.h"
 #include "lower/bounds.h"
@@ -53,7 +54,7 @@ public:
     Planner(const Function& fn, const LaunchFacts& facts) : fn_(fn), options_(with(facts)), bounds_(fn, options_), forms_(fn) {}
 
     std::vector<ViewPlan> run() {
-        for_each_inst(fn_, fn_.body, [&](InstId i) {
+        fn_.walk([&](InstId i) {
             const Op op = fn_.inst(i).op;
             if (op == Op::ptr_load || op == Op::ptr_store) plans_.push_back(consider(i));
         });
@@ -114,11 +115,11 @@ std::string Planner::plan(const Inst& inst, ViewPlan& out) {
     out.offset = std::move(form->offset);
     floors_.clear();
     if (std::string why = strides(inst, out); !why.empty()) return why;
-    const bool mask = fn_.attrs(inst)[0] & Access::has_mask, other = fn_.attrs(inst)[0] & Access::has_other;
-    if (mask)
-        if (std::string why = masks(operands[operands.size() - 1 - other], fn_.type(operands[0]).shape, out); !why.empty()) return why;
+    const AccessOperands access(fn_, inst);
+    if (access.mask)
+        if (std::string why = masks(access.mask.value, fn_.type(operands[0]).shape, out); !why.empty()) return why;
     uint64_t code = 0;
-    if (other && !splat_code(fn_, operands.back(), code)) return "masked lanes read different values";
+    if (access.other && !splat_code(fn_, access.other.value, code)) return "masked lanes read different values";
     starts(out);
     if (std::string why = order(inst, out); !why.empty()) return why;
     return nonnegative(out);
@@ -330,7 +331,7 @@ std::string Planner::nonnegative(const ViewPlan& plan) {
 void Planner::settle() {
     std::map<size_t, bool> written;
     std::set<size_t> elsewhere;  // roots that other accesses reach
-    for_each_inst(fn_, fn_.body, [&](InstId i) {
+    fn_.walk([&](InstId i) {
         const Inst& inst = fn_.inst(i);
         const bool pointers = inst.op == Op::ptr_load || inst.op == Op::ptr_store || inst.op == Op::ptr_atomic;
         const bool tensors = inst.op == Op::store || inst.op == Op::atomic;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/access_operands.h"
 #include "lang/launch_value.h"
 #include "lang/layout.h"
 #include "lower/gpu/view_plan.h"
@@ -17,11 +18,15 @@ using namespace ir;
 
 namespace {
 
-class Rewriter {
+class ViewRewriter : public Rewriter {
 public:
-    Rewriter(Function& fn, std::vector<ViewPlan> plans, std::span<const GpuTensor> traits) : fn_(fn), plans_(std::move(plans)), traits_(traits) {}
+    ViewRewriter(Function& fn, std::vector<ViewPlan> plans, std::span<const GpuTensor> traits)
+        : Rewriter(fn), plans_(std::move(plans)), traits_(traits) {
+        add_views();
+    }
 
-    void run() {
+private:
+    void add_views() {
         for (size_t i = 0; i < plans_.size(); ++i) {
             tensors_.emplace_back();
             if (!plans_[i].why_not.empty()) continue;
@@ -30,10 +35,7 @@ public:
             tensors_[i] =
                 same == plans_.begin() + static_cast<std::ptrdiff_t>(i) ? add_view(plans_[i]) : tensors_[static_cast<size_t>(same - plans_.begin())];
         }
-        block(fn_.body);
     }
-
-private:
     ValueId orphan(Op op, std::initializer_list<ValueId> operands, std::initializer_list<int64_t> attrs = {}) {
         const TypeId type = fn_.types().tile(Fmt::i64);
         return fn_.result(fn_.make(op, std::vector<ValueId>(operands), {&type, 1}, std::vector<int64_t>(attrs)));
@@ -103,23 +105,15 @@ private:
             view.nonnegative.push_back(v);
     }
 
-    void block(BlockId id) {
-        std::vector<InstId> list;
-        list.swap(fn_.block(id).insts);
-        Builder b(fn_, id);
-        for (InstId i : list) {
-            replaced_.apply(fn_, i);
-            const Inst inst = fn_.inst(i);
-            b.set_span(inst.span);
-            const auto plan = std::find_if(plans_.begin(), plans_.end(), [&](const ViewPlan& p) { return p.access == i && p.why_not.empty(); });
-            if (plan != plans_.end()) {
-                const ValueId tensor = tensors_[static_cast<size_t>(plan - plans_.begin())];
-                inst.op == Op::ptr_load ? load(b, inst, *plan, tensor) : store(b, inst, *plan, tensor);
-                continue;
-            }
-            fn_.append(id, i);
-            for (uint32_t n = 0; n < inst.blocks.count; ++n) block(fn_.blocks(inst)[n]);
-        }
+    bool replace(InstId id, BlockId into) override {
+        const auto plan = std::find_if(plans_.begin(), plans_.end(), [&](const ViewPlan& p) { return p.access == id && p.why_not.empty(); });
+        if (plan == plans_.end()) return false;
+        const Inst inst = fn_.inst(id);
+        Builder b(fn_, into);
+        b.set_span(inst.span);
+        const ValueId tensor = tensors_[static_cast<size_t>(plan - plans_.begin())];
+        inst.op == Op::ptr_load ? load(b, inst, *plan, tensor) : store(b, inst, *plan, tensor);
+        return true;
     }
     ValueId emitted(Builder& b, const OffsetSum& sum) {
         ValueId out;
@@ -171,7 +165,8 @@ private:
         Part part = part_of(b, inst, plan, tensor);
         const TypeId type = fn_.types().tile(fn_.type(fn_.result(inst)).elem, part.shape);
         uint64_t code = 0;
-        if (fn_.attrs(inst)[0] & Access::has_other && part.bounded && splat_code(fn_, fn_.operands(inst).back(), code) && code != 0) {
+        const AccessOperands access(fn_, inst);
+        if (access.other && part.bounded && splat_code(fn_, access.other.value, code) && code != 0) {
             part.operands.push_back(b.constant(type, code));
             part.attrs[0] |= Access::has_other;
         }
@@ -193,18 +188,16 @@ private:
         b.emit(Op::store, part.operands, {}, part.attrs);
     }
 
-    Function& fn_;
     std::vector<ViewPlan> plans_;
     std::span<const GpuTensor> traits_;
     std::vector<ValueId> tensors_;
-    Replacements replaced_;
 };
 
 /// Which values something needs, where a loop's member counts as needed only when its result or its argument is.
 class Needs {
 public:
     explicit Needs(const Function& fn) : fn_(fn), needed_(fn.value_count()) {
-        for_each_inst(fn, fn.body, [&](InstId i) {
+        fn.walk([&](InstId i) {
             const Inst& inst = fn_.inst(i);
             const bool counted = inst.op == Op::for_loop;
             if (inst.op == Op::yield && fn_.block(inst.parent).owner.valid() && fn_.inst(fn_.block(inst.parent).owner).op == Op::for_loop) return;
@@ -288,7 +281,7 @@ bool narrow_loop(Function& fn, InstId id, const Needs& needs) {
 bool drop_carried(Function& fn) {
     const Needs needs(fn);
     std::vector<InstId> loops;
-    for_each_inst(fn, fn.body, [&](InstId i) {
+    fn.walk([&](InstId i) {
         if (fn.inst(i).op == Op::for_loop) loops.push_back(i);
     });
     bool changed = false;
@@ -298,11 +291,11 @@ bool drop_carried(Function& fn) {
 
 bool make_views(Function& fn, const LaunchFacts& facts, std::span<const GpuTensor> traits) {
     bool pointers = false;
-    for_each_inst(fn, fn.body, [&](InstId i) { pointers = pointers || fn.inst(i).op == Op::ptr_load || fn.inst(i).op == Op::ptr_store; });
+    fn.walk([&](InstId i) { pointers = pointers || fn.inst(i).op == Op::ptr_load || fn.inst(i).op == Op::ptr_store; });
     if (!pointers || std::any_of(fn.params.begin(), fn.params.end(), [](const Param& p) { return p.view != nullptr; })) return false;
     std::vector<ViewPlan> plans = plan_views(fn, facts);
     if (std::none_of(plans.begin(), plans.end(), [](const ViewPlan& p) { return p.why_not.empty(); })) return false;
-    Rewriter(fn, std::move(plans), traits).run();
+    ViewRewriter(fn, std::move(plans), traits).run();
     dce(fn);
     if (drop_carried(fn)) dce(fn);
     fold(fn);

@@ -47,7 +47,7 @@ def row(name, *cells):
 def expected(source):
     for name, signature, doc in entries(source / "sema/builtins.def", "BUILTIN"):
         yield row(name, f"`{name}{signature}`", doc)
-    for name, arity, domain, result, _, _, doc in entries(source / "lang/ops.def", "ELEMENTWISE"):
+    for name, arity, domain, result, _, _, _, doc in entries(source / "lang/ops.def", "ELEMENTWISE"):
         form = OPERATORS.get(name, f"{name}({', '.join('abc'[:int(arity)])})")
         elements = ", ".join(text for letter, text in DOMAINS.items() if letter in domain.split("|"))
         yield row(name, f"`{form}`", elements + (" -> bool" if result == "boolean" else ""), doc)

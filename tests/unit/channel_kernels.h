@@ -45,7 +45,7 @@ struct Kernel {
         for (ir::Function* f : {plain.get(), fn.get()}) {
             f->gpu.emplace();
             f->gpu->of_inst.resize(f->inst_count());
-            for_each_inst(*f, f->body, [&](InstId i) { f->gpu->of_inst[i.v].row = f->inst(i).op == Op::dot ? exact_row() : 0; });
+            f->walk([&](InstId i) { f->gpu->of_inst[i.v].row = f->inst(i).op == Op::dot ? exact_row() : 0; });
         }
     }
     Kernel& split() {
@@ -68,7 +68,7 @@ struct Kernel {
     }
     std::vector<InstId> all(Op op) const {
         std::vector<InstId> out;
-        for_each_inst(*fn, fn->body, [&](InstId i) {
+        fn->walk([&](InstId i) {
             if (fn->inst(i).op == op) out.push_back(i);
         });
         return out;

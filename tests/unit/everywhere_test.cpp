@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "jit/cuda/cuda.h"
-#include "jit/cuda/emitter.h"
+#include "jit/cuda/kernel_text.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
 #include "lower/lower.h"
@@ -179,7 +179,7 @@ std::vector<int> rows_of(const std::string& source, const char* arch) {
     for (const Diagnostic& d : diags.all()) ADD_FAILURE() << render_text(d, engine->sources(), false);
     if (text.empty()) return rows;
     const Lowered lowered(text, *find_arch(arch));
-    for_each_inst(*lowered.fn, lowered.fn->body, [&](ir::InstId id) {
+    lowered.fn->walk([&](ir::InstId id) {
         if (lowered.fn->inst(id).op == ir::Op::dot) rows.push_back(lowered.fn->gpu_inst(id).row);
     });
     return rows;

@@ -238,7 +238,7 @@ TEST(GpuChains, ABatchOfOneIsNoBatch) {
     choose_instructions(*fn, options);
     EXPECT_EQ(ir::verify(*fn), std::vector<std::string>());
     size_t groups = 0;
-    for_each_inst(*fn, fn->body, [&](ir::InstId id) {
+    fn->walk([&](ir::InstId id) {
         const bool wgmma = fn->inst(id).op == ir::Op::dot && product_row(*fn, id).kind == MmaRow::wgmma;
         groups += wgmma && fn->type(fn->result(fn->inst(id))).shape.rank == 2;
     });

@@ -29,7 +29,7 @@ std::string chosen(const std::string& text, const char* arch) {
     choose_instructions(*p.fn, options_for(arch, *p.fn));
     EXPECT_EQ(ir::verify(*p.fn), std::vector<std::string>());
     std::string out;
-    for_each_inst(*p.fn, p.fn->body, [&](ir::InstId id) {
+    p.fn->walk([&](ir::InstId id) {
         if (ir::is_product(p.fn->inst(id).op)) out = p.fn->row_name(p.fn->gpu_inst(id).row);
     });
     return out;
@@ -117,7 +117,7 @@ TEST(GpuChoice, Fp8WithoutAnInstructionOfItsOwn) {
         EXPECT_EQ(chosen(product("f8e4m3", "f8e4m3", "f16", 64, 64, 64), arch), "mma.sync.f16.f16") << "nobody has measured its sums";
         Parsed p(product("f8e4m3", "f8e4m3", "f16", 64, 64, 64));
         const ir::Inst* dot = nullptr;
-        for_each_inst(*p.fn, p.fn->body, [&](ir::InstId id) { dot = ir::is_product(p.fn->inst(id).op) ? &p.fn->inst(id) : dot; });
+        p.fn->walk([&](ir::InstId id) { dot = ir::is_product(p.fn->inst(id).op) ? &p.fn->inst(id) : dot; });
         RowContext context;
         context.arch = find_arch(arch);
         int unknown = 0;

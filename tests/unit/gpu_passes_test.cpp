@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 std::vector<ir::InstId> barriers(const ir::Function& fn) {
     std::vector<ir::InstId> out;
-    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+    fn.walk([&](ir::InstId id) {
         if (fn.gpu_inst(id).sync_before) out.push_back(id);
     });
     return out;
@@ -40,7 +40,7 @@ std::vector<ir::InstId> barriers(const ir::Function& fn) {
 /// Waits for products that are not waited for in their trip, in turn: without one, with one that leaves a product more, and with a stage given back
 /// in its own trip the proof must notice.
 void expect_each_wait_needed(ir::Function& fn, const GpuOptions& options) {
-    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+    fn.walk([&](ir::InstId id) {
         GpuInst& g = fn.gpu->of_inst[id.v];
         const GpuInst kept = g;
         const std::string at = fn.name + ": inst " + std::to_string(id.v) + " (" + ir::op_row(fn.inst(id).op).name + ")";
@@ -177,7 +177,7 @@ TEST(GpuPasses, WordsHoldWhatTheStorageOrderSays) {
             for (GpuTensor& fact : options.tensors) fact.grain = 16;
             run_gpu_passes(*p.fn, options);
             const ir::Function& fn = *p.fn;
-            for_each_inst(fn, fn.body, [&](ir::InstId id) {
+            fn.walk([&](ir::InstId id) {
                 const ir::Inst& load = fn.inst(id);
                 if (load.op != ir::Op::load || fn.elem(fn.result(load)).bits != static_cast<unsigned>(bits)) return;
                 const TileLayout& l = fn.placement(fn.result(load)).regs;
@@ -287,7 +287,7 @@ TEST(GpuBarriers, SharedOperandsAreFenced) {
     const GpuOptions options = options_for("sm_90a", *p.fn);
     run_gpu_passes(*p.fn, options);
     size_t fences = 0, shared = 0;
-    for_each_inst(*p.fn, p.fn->body, [&](ir::InstId id) {
+    p.fn->walk([&](ir::InstId id) {
         const ir::Inst& inst = p.fn->inst(id);
         fences += p.fn->gpu_inst(id).fence_before;
         shared += inst.op == ir::Op::convert && p.fn->placement(p.fn->result(inst)).kind == Placement::shared;
@@ -308,7 +308,7 @@ const char* const kHandedOn =
 
 std::vector<ir::InstId> all_of(const ir::Function& fn, ir::Op op) {
     std::vector<ir::InstId> out;
-    for_each_inst(fn, fn.body, [&](ir::InstId id) {
+    fn.walk([&](ir::InstId id) {
         if (fn.inst(id).op == op) out.push_back(id);
     });
     return out;
