@@ -36,7 +36,7 @@ struct Label {
     std::string text;
 };
 /// How sure a change is. machine: the changed text was checked, the mistake is gone and nothing else is wrong that was not; maybe: it was not
-/// checked, or shows other mistakes elsewhere; placeholder: the text has holes for the reader to fill in.
+/// checked, shows other mistakes elsewhere, or loses something that only the reader can judge; placeholder: the text has holes to fill in.
 enum class Applicability : uint8_t { machine, maybe, placeholder };
 const char* to_string(Applicability sure);
 
@@ -44,6 +44,7 @@ struct FixIt {
     Span span;         ///< what to replace (empty: insert)
     std::string text;  ///< replacement
     Applicability applicability = Applicability::maybe;
+    bool judged = false;  ///< by the reader, as a conversion that may lose digits: never `machine`, however it checks
 };
 /// One way out of a mistake: edits that belong together, and the sentence that goes with them.
 struct Proposal {

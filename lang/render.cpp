@@ -284,6 +284,17 @@ std::string_view one_line(std::string_view text) {
     return text;
 }
 
+/// What edit `i` and the next one put `f(` and `)` around; empty: they do not, or it is too long to be shown twice.
+std::string_view enclosed(const std::vector<FixIt>& edits, size_t i, const SourceMap& sources) {
+    if (i + 1 >= edits.size()) return {};
+    const Span open = edits[i].span, close = edits[i + 1].span;
+    const bool pair = open.begin == open.end && close.begin == close.end && open.file == close.file && open.end < close.begin;
+    if (!pair || !edits[i].text.ends_with('(') || edits[i + 1].text != ")") return {};
+    constexpr size_t kLongest = 60;
+    const std::string_view inner = sources.text({open.file, open.end, close.begin});
+    return inner.size() > kLongest || inner.find('\n') != inner.npos ? std::string_view() : inner;
+}
+
 /// "insert `import std.nn as nn;` in line 3 and replace `relu` with `nn.relu`"; empty where nothing is offered.
 std::string change_text(const Diagnostic& diag, const SourceMap& sources) {
     std::string out;
@@ -294,8 +305,14 @@ std::string change_text(const Diagnostic& diag, const SourceMap& sources) {
         const FixIt& fix = diag.fixes[i];
         const std::string old = shown_text(one_line(sources.text(fix.span))), fresh = shown_text(one_line(fix.text));
         const uint32_t line = sources.line_col(fix.span.file, fix.span.begin).line, here = sources.line_col(diag.span.file, diag.span.begin).line;
-        if (i > 0) out += i + 1 < diag.fixes.size() ? ", " : " and ";
-        out += old.empty() ? "insert `" + fresh + "`" : fresh.empty() ? "remove `" + old + "`" : "replace `" + old + "` with `" + fresh + "`";
+        const std::string_view inner = enclosed(diag.fixes, i, sources);
+        if (i > 0) out += i + (inner.empty() ? 1 : 2) < diag.fixes.size() ? ", " : " and ";
+        if (!inner.empty()) {
+            out += "replace `" + shown_text(inner) + "` with `" + fresh + shown_text(inner) + ")`";
+            ++i;
+        } else {
+            out += old.empty() ? "insert `" + fresh + "`" : fresh.empty() ? "remove `" + old + "`" : "replace `" + old + "` with `" + fresh + "`";
+        }
         if (line != here) out += " in line " + std::to_string(line);
     }
     if (sure(Applicability::placeholder)) return out + ", with what is meant where it says `..`";

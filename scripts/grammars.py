@@ -76,6 +76,8 @@ textmate = {
 # ---- tree-sitter ----
 
 quoted = lambda list_of: ", ".join(f"'{o}'" for o in list_of)
+in_place_only, begins_item = ["type", "layout", "test", "bench"], ["fn", "kernel", "struct", "const", "import"]
+assert set(in_place_only) <= set(in_place) and set(begins_item) <= set(always)
 tree_sitter = f"""// Written by scripts/grammars.py out of the tables of the language.
 // A loose grammar, which takes any text: tokens in balanced brackets, with what declares and calls named. The language server knows the rest.
 module.exports = grammar({{
@@ -86,7 +88,7 @@ module.exports = grammar({{
     source_file: $ => repeat($._element),
     _element: $ => choice(
       $.definition, $.test, $.import, $.call, $.attribute, $.arguments, $.brackets, $.block,
-      $.string, $.number, $.boolean, $.keyword, $.builtin_type, $.identifier, $.operator
+      $.string, $.number, $.boolean, $.keyword, $.builtin_type, $.identifier, $.operator, $._word, $.other
     ),
     definition: $ => prec(2, seq(field('kind', choice({quoted(['fn', 'kernel', 'struct', 'type', 'layout', 'const'])})), field('name', $.identifier))),
     test: $ => prec(2, seq(choice('test', 'bench'), $.string)),
@@ -96,8 +98,10 @@ module.exports = grammar({{
     arguments: $ => seq('(', repeat($._element), ')'),
     brackets: $ => seq('[', repeat($._element), ']'),
     block: $ => seq('{{', repeat($._element), '}}'),
+    // Words that declare something in their place, elsewhere: `layout` may be a parameter, and `fn` stands before what has no name yet.
+    _word: $ => choice(alias(choice({quoted(in_place_only)}), $.identifier), alias(choice({quoted(begins_item)}), $.keyword)),
     boolean: $ => choice({quoted(sorted(literals))}),
-    keyword: $ => choice({quoted(w for w in always if w not in literals and w not in ('fn', 'kernel', 'struct', 'const', 'import'))}),
+    keyword: $ => choice({quoted(w for w in always if w not in literals and w not in begins_item)}),
     builtin_type: $ => choice({quoted(formats + constructors)}, /[iu]([1-9]|[1-5][0-9]|6[0-4])/),
     identifier: $ => /[A-Za-z_][A-Za-z0-9_]*/,
     number: $ => token(choice(
@@ -106,7 +110,8 @@ module.exports = grammar({{
     )),
     string: $ => token(seq('"', repeat(choice(/[^"\\\\\\n]/, /\\\\./)), '"')),
     comment: $ => token(choice(/\\/\\/[^\\n]*/, seq('/*', /[^*]*\\*+([^/*][^*]*\\*+)*/, '/'))),
-    operator: $ => choice({", ".join(json.dumps(o) for o in operators if o != "@")})
+    operator: $ => choice({", ".join(json.dumps(o) for o in operators)}),
+    other: $ => token(prec(-1, /[^\\s]/))
   }}
 }});
 """

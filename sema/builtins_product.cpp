@@ -14,7 +14,7 @@ using ir::ValueId;
 constexpr int kTf32x3 = 3;  ///< of the words that `precision` takes: behind those of ir::Precision
 
 /// The default accumulator of a product of `a` and `b`, or nullopt (reported).
-std::optional<FormatId> Elaborator::product_accumulator(FormatId a, FormatId b, const char* name, Span span) {
+std::optional<FormatId> Elaborator::product_accumulator(FormatId a, FormatId b, const char* name, Span span, Span at_a, Span at_b) {
     const Format &f = types_.format(a), &g = types_.format(b);
     for (const Format* x : {&f, &g}) {
         if (!x->is_bool() && !x->is_block()) continue;
@@ -29,6 +29,7 @@ std::optional<FormatId> Elaborator::product_accumulator(FormatId a, FormatId b, 
     if (f.is_int() != g.is_int() && (f.is_float() || g.is_float())) {
         Diagnostic& d = diags_.report(Diag::mixed_types, span, {"`" + f.name + "`", "`" + g.name + "`"});
         d.notes.push_back("help: convert the integers with cast<" + (f.is_float() ? f.name : g.name) + ">(..): the product then runs in that type");
+        offer_cast(d, {f.is_int() ? at_a : at_b}, f.is_float() ? f.name : g.name);
         return std::nullopt;
     }
     return id_of(a == Fmt::f64 || b == Fmt::f64 ? Fmt::f64 : Fmt::f32);
@@ -72,7 +73,8 @@ ValueId Elaborator::arg_accumulator(const Call& call, size_t i, FormatId elem, c
     const Format &have = types_.format(type.elem), &want = types_.format(elem);
     const bool both_int = have.is_int() && want.is_int() && have.bits >= 8, both_float = have.is_float() && !want.is_int();
     if (type.pointer || !(type.elem == elem || both_int || (both_float && want.is_float()))) {
-        error(Diag::type_mismatch, arg_span(call, i), "an accumulator of `" + want.name + "`", describe(given));
+        Diagnostic& d = diags_.report(Diag::type_mismatch, arg_span(call, i), {"an accumulator of `" + want.name + "`", describe(given)});
+        if (!type.pointer) offer_cast(d, {arg_span(call, i)}, want.name);
         return {};
     }
     if (broadcast(type.shape, shape) != shape) {
@@ -91,7 +93,7 @@ Value Elaborator::call_dot(const Call& call) {
     if (!x.valid() || !y.valid()) return poison(call.span);
     if (ir().fn().type(x).pointer || ir().fn().type(y).pointer)
         return error(Diag::wrong_element_kind, call.span, "dot", "pointer", "numbers and codebooks");
-    auto elem = product_accumulator(ir().fn().type(x).elem, ir().fn().type(y).elem, "dot", call.span);
+    auto elem = product_accumulator(ir().fn().type(x).elem, ir().fn().type(y).elem, "dot", call.span, arg_span(call, 0), arg_span(call, 1));
     // Fixed point and log numbers may be summed in their own format, where the accumulator asks for it.
     const FormatId own = ir().fn().type(x).elem;
     const FormatKind kind = types_.format(own).kind;

@@ -69,6 +69,21 @@ bool reads(const ast::Block& block, std::string_view name, const ast::Block* ski
     return false;
 }
 
+/// The `let` of a pattern that has the name at `name`, as in `let (a, b) = ..`. Not valid: other text stands before the name.
+Span let_before(std::string_view text, Span name) {
+    const auto in_word = [](char c) { return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'); };
+    size_t at = std::min<size_t>(name.begin, text.size());
+    while (at > 0) {
+        const size_t end = at;
+        while (at > 0 && in_word(text[at - 1])) --at;
+        if (text.substr(at, end - at) == "let") return {name.file, static_cast<uint32_t>(at), static_cast<uint32_t>(end)};
+        const bool between = at == end && std::string_view(" \t\r\n,(").find(text[at - 1]) != std::string_view::npos;
+        if (at == end && !between) break;
+        if (between) --at;
+    }
+    return {};
+}
+
 }  // namespace
 
 /// An assignment to names that nothing declares, where a declaration was meant. It is reported once: what follows takes the names as declared.
@@ -148,7 +163,9 @@ void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
                                                   : "a parameter or constant";
     Diagnostic& d = diags_.report(Diag::assign_immutable, target.span, {text, what});
     d.labels.push_back({k->span, "declared here"});
-    if (k->symbol == Symbol::let) d.notes.push_back("help: declare it with `var`");
+    if (k->symbol != Symbol::let) return;
+    d.notes.push_back("help: declare it with `var`");
+    if (const Span let = let_before(module_.text, k->span); let.valid()) d.propose({{let, "var"}});
 }
 
 void Checker::assignment(const ast::AssignStmt& s) {
@@ -181,7 +198,10 @@ void Checker::statement(const ast::Stmt& s) {
                               {"a variable without type (it has that of its value: convert with `cast<T>(..)`)", "a type"});
             expr(*l.init);
             // A view of a tensor is stored to as the tensor is; whether it may be, its mode tells when it is elaborated.
-            return pattern(l.pattern, !in_host_ && is_view(*l.init) ? Symbol::inout : l.is_const ? Symbol::constant : l.is_var ? Symbol::variable : Symbol::let);
+            return pattern(l.pattern, !in_host_ && is_view(*l.init) ? Symbol::inout
+                                      : l.is_const                  ? Symbol::constant
+                                      : l.is_var                    ? Symbol::variable
+                                                                    : Symbol::let);
         }
         case ast::StmtKind::assign:
             return assignment(static_cast<const ast::AssignStmt&>(s));

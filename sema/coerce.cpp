@@ -44,7 +44,11 @@ Value Elaborator::coerce_trait(const Value& v, std::string_view trait, Span span
         t.elem = elem_of(v);
         ok = satisfies(t, trait) && !(v.kind == Value::tile && ir().fn().type(v.v).pointer);
     }
-    if (!ok) return mismatch("a value of `" + std::string(trait) + "` type", v, span);
+    if (!ok) {
+        Diagnostic& d = diags_.report(Diag::type_mismatch, span, {"a value of `" + std::string(trait) + "` type", describe(v)});
+        if (trait == "float" && v.kind == Value::tile) offer_cast(d, {span}, "f32");
+        return poison(span);
+    }
     if (trait == "float" && v.kind == Value::integer) return real_of_integer(v.i, v.span);
     return v;
 }
@@ -117,6 +121,9 @@ Value Elaborator::coerce_like(const Value& v, const Value& like, std::string_vie
     const auto refuse = [&] {
         Diagnostic& d = diags_.report(Diag::assigned_type, span, {describe(v), std::string(name), describe(like)});
         if (const std::string cure = assignment_cure(v, like); !cure.empty()) d.notes.push_back("help: " + cure);
+        const auto is_number = [&](const Value& x) { return x.kind == Value::tile && !ir().fn().type(x.v).pointer; };
+        const bool placed = v.span.file == span.file && span.begin <= v.span.begin && v.span.end <= span.end;
+        if (placed && is_number(v) && is_number(like) && elem_of(v) != elem_of(like)) offer_cast(d, {v.span}, types_.format(elem_of(like)).name);
         return poison(span);
     };
     if (like.kind == Value::tile) {

@@ -224,7 +224,18 @@ void Elaborator::merge_result(Frame& frame, const Value* before, const Value* th
         frame.result = error(Diag::no_runtime_form, span, describe(shape_x));
         return;
     }
-    if (frame.fits_all) error(Diag::return_types, x->span.valid() ? x->span : span, frame.name, describe(*x), describe(*y));
+    if (frame.fits_all) {
+        Diagnostic& d = diags_.report(Diag::return_types, x->span.valid() ? x->span : span, {std::string(frame.name), describe(*x), describe(*y)});
+        const auto is_number = [&](const Value& v) { return v.kind == Value::tile && !ir().fn().type(v.v).pointer; };
+        if (x && y && is_number(*x) && is_number(*y) && elem_of(*x) != elem_of(*y)) {
+            const std::string &one = types_.format(elem_of(*x)).name, &other = types_.format(elem_of(*y)).name;
+            const bool first = widens(types_.format(elem_of(*x)), types_.format(elem_of(*y)));  // which loses nothing
+            const bool second = widens(types_.format(elem_of(*y)), types_.format(elem_of(*x)));
+            if (second) offer_cast(d, {y->span}, one, true);
+            offer_cast(d, {x->span}, other, first);
+            if (!second) offer_cast(d, {y->span}, one);
+        }
+    }
     frame.fits_all = false;
     frame.result = poison(span);
 }

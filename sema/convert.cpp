@@ -221,7 +221,9 @@ ir::ValueId Elaborator::to_tile(const Value& v, FormatId elem, Span span) {
     if (!type.pointer && widens(types_.format(type.elem), types_.format(elem))) return ir().cast(own, elem);
     const std::string& name = types_.format(elem).name;
     Diagnostic& d = diags_.report(Diag::type_mismatch, span, {"`" + name + "`", describe(v)});
-    if (!type.pointer) d.notes.push_back("help: convert on purpose with cast<" + name + ">(..)");
+    if (type.pointer) return {};
+    d.notes.push_back("help: convert on purpose with cast<" + name + ">(..)");
+    offer_cast(d, {span}, name);
     return {};
 }
 
@@ -242,7 +244,10 @@ ir::ValueId Elaborator::to_tile(const Value& v, Span span) {
     }
     Diagnostic& d = diags_.report(Diag::not_a_tile, span, {describe(v)});
     if (v.kind == Value::tensor) d.notes.push_back("help: read a part of it by indexing, as in " + std::string(v.tensor_ref->name) + "[i, 0 +: N]");
-    if (v.kind == Value::block_tile) d.notes.push_back("help: decode the blocks with cast<f32>(..)");
+    if (v.kind == Value::block_tile) {
+        d.notes.push_back("help: decode the blocks with cast<f32>(..)");
+        offer_cast(d, {span}, "f32", true);
+    }
     return {};
 }
 
@@ -253,7 +258,8 @@ ir::ValueId Elaborator::to_index(const Value& v, Span span) {
         const Type& type = ir().fn().type(v.v);
         if (!type.pointer && types_.format(type.elem).is_int()) return ir().cast(v.v, id_of(Fmt::i64));
     }
-    error(Diag::not_an_index, span, describe(v));
+    Diagnostic& d = diags_.report(Diag::not_an_index, span, {describe(v)});
+    if (v.kind == Value::tile && !ir().fn().type(v.v).pointer) offer_cast(d, {span}, "i64");
     return {};
 }
 
@@ -324,6 +330,16 @@ std::optional<Shape> Elaborator::static_shape(const Value& v, Span span) {
 
 // ---- promotion ----
 
+void Elaborator::offer_cast(Diagnostic& d, std::initializer_list<Span> spans, const std::string& type, bool lossless) {
+    std::vector<FixIt> edits;
+    for (const Span at : spans) {
+        if (!at.valid() || at.file != d.span.file || at.begin == at.end) return;
+        edits.push_back({{at.file, at.begin, at.begin}, "cast<" + type + ">(", Applicability::maybe, !lossless});
+        edits.push_back({{at.file, at.end, at.end}, ")", Applicability::maybe, !lossless});
+    }
+    d.propose(std::move(edits));
+}
+
 std::optional<FormatId> Elaborator::common_format(const Value& a, const Value& b, Span span) {
     const FormatId x = elem_of(a), y = elem_of(b);
     if (x == y) return x;
@@ -333,18 +349,24 @@ std::optional<FormatId> Elaborator::common_format(const Value& a, const Value& b
     const bool one_integer = f.is_int() != g.is_int() && (f.is_float() || g.is_float());
     // The integer alone is marked, and converted, where it has a place of its own.
     const Span integer = f.is_int() ? a.span : b.span;
-    const bool own = one_integer && integer.file == span.file && span.begin <= integer.begin && integer.end <= span.end && !(integer == span);
+    const auto has_place = [&](Span s) { return s.file == span.file && span.begin <= s.begin && s.end <= span.end && !(s == span); };
+    const bool own = one_integer && has_place(integer), both = has_place(a.span) && has_place(b.span);
     Diagnostic& d = diags_.report(Diag::mixed_types, own ? integer : span, {describe(a), describe(b)});
     if (f.is_int() && g.is_int()) {
         d.notes.push_back("help: signed and unsigned do not mix by themselves: choose one with cast<" + f.name + ">(..) or cast<" + g.name + ">(..)");
     } else if (one_integer) {
-        const std::string cast = "cast<" + (f.is_float() ? f.name : g.name) + ">(";
-        d.notes.push_back("help: convert the integer with " + cast + "..)");
-        if (!own) return std::nullopt;
-        d.fixes.push_back({{integer.file, integer.begin, integer.begin}, cast});
-        d.fixes.push_back({{integer.file, integer.end, integer.end}, ")"});
+        const std::string& to = f.is_float() ? f.name : g.name;
+        d.notes.push_back("help: convert the integer with cast<" + to + ">(..)");
+        if (own) offer_cast(d, {integer}, to, true);
+        return std::nullopt;
     } else {
         d.notes.push_back("help: convert one of them with cast<T>(..), for example to f32");
+        const Format& f32 = types_.format(id_of(Fmt::f32));
+        if (both && widens(f, f32) && widens(g, f32)) offer_cast(d, {a.span, b.span}, f32.name, true);
+    }
+    if (both) {
+        offer_cast(d, {b.span}, f.name);
+        offer_cast(d, {a.span}, g.name);
     }
     return std::nullopt;
 }

@@ -212,6 +212,8 @@ public:
     std::optional<Shape> static_shape(const Value& v, Span span);  ///< list or tuple of constant integers >= 1, budgeted
     /// The element format two operands meet in, or nullopt (reported).
     std::optional<FormatId> common_format(const Value& a, const Value& b, Span span);
+    /// Offers to convert what stands at each of `spans` to a type: conversions that lose nothing, or others, which the reader judges.
+    void offer_cast(Diagnostic& d, std::initializer_list<Span> spans, const std::string& type, bool lossless = false);
     Value tile(ir::ValueId v, Span span);
     Value poison(Span span) {
         Value v;
@@ -395,7 +397,7 @@ public:
     Value each_element(const char* name, std::vector<Value> args, const std::function<Value(std::vector<Value>)>& f, Span span);
     void mapped_tiles(Value& v, std::vector<Value*>& out);
     bool mapped_results(Value& result, std::vector<ir::ValueId>& leaves, Span span);
-    std::optional<FormatId> product_accumulator(FormatId a, FormatId b, const char* name, Span span);
+    std::optional<FormatId> product_accumulator(FormatId a, FormatId b, const char* name, Span span, Span at_a, Span at_b);
     ir::ValueId plain_operand(const Value& v, Span span);
     std::optional<Shape> product_shape(const Value& a, const Value& b, Span span);
     ir::ValueId arg_accumulator(const Call& call, size_t i, FormatId elem, const Shape& shape);

@@ -81,7 +81,19 @@ bool Elaborator::deduce(std::string_view owner, Generics params, const std::vect
             }
             l->value = generic_value(p, *p.default_value, scope);
         }
-        ok &= check_generic(p, l->value, span);
+        const size_t before = diags_.all().size();
+        if (check_generic(p, l->value, span)) continue;
+        ok = false;
+        if (diags_.all().size() == before || bound_of(p) != "float") continue;
+        std::vector<Span> given;  // the arguments that the type is that of
+        for (const auto& [declared, actual] : pairs) {
+            const std::vector<ast::Name> names = names_in(*declared);
+            const bool mentioned = std::ranges::any_of(names, [&](const ast::Name& n) { return n.text == p.name.text; });
+            if (mentioned && actual->kind == Value::tile && !ir().fn().type(actual->v).pointer) given.push_back(actual->span);
+        }
+        Diagnostic& d = diags_.recorded().back();
+        if (given.size() == 1) offer_cast(d, {given[0]}, "f32");
+        if (given.size() == 2) offer_cast(d, {given[0], given[1]}, "f32");
     }
     return ok;
 }

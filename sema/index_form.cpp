@@ -143,7 +143,8 @@ Value Elaborator::reduce_form(const ast::IndexFormExpr& e, ReduceKind kind, cons
 
 /// sum over the indices of a * b: both operands with the summed indices last, as one dimension, stretched to one shape.
 Value Elaborator::form_product(const ast::IndexFormExpr& e, const Value& a, const Value& b, const Shape& extents, int rank) {
-    const auto to = product_accumulator(elem_of(a), elem_of(b), "sum", e.body->span);
+    const auto to = product_accumulator(elem_of(a), elem_of(b), "sum", e.body->span, ast::as<ast::BinaryExpr>(e.body).lhs->span,
+                                        ast::as<ast::BinaryExpr>(e.body).rhs->span);
     if (!to) return poison(e.span);
     ir().set_span(e.span);
     std::vector<ValueId> sides{a.v, b.v};

@@ -384,7 +384,10 @@ Value Elaborator::apply(Op op, std::vector<Value> args, Span span) {
     const Format& f = types_.format(elem);
     if (!ir::in_domain(op, f, false)) {
         Diagnostic& d = diags_.report(Diag::wrong_element_kind, span, {written(op), "`" + f.name + "`", domain_text(op)});
-        if (ir::op_row(op).domain & ir::F) d.notes.push_back("help: convert with cast<f32>(..)");
+        if (ir::op_row(op).domain & ir::F) {
+            d.notes.push_back("help: convert with cast<f32>(..)");
+            if (args.size() == 1) offer_cast(d, {args[0].span}, "f32");
+        }
         return poison(span);
     }
     if (shifts) return shift(op, args[0], args[1], span);

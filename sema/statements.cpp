@@ -166,6 +166,7 @@ void Elaborator::assign_place(const ast::Expr& target, const Value& value, ast::
     }
     const Value old = *place;
     Value v = op == ast::AssignOp::set ? value : binary(binary_of(op), old, value, span);
+    v.span = value.span;  // what a conversion would stand around, also in `x += value`
     v = coerce_like(v, old, name, span);
     if (v.kind != Value::poison) *place = v;
 }

@@ -5,6 +5,7 @@
 #include "sema/elaborate.h"
 #include "sema/flow.h"
 #include "sema/type_names.h"
+#include "sema/words.h"
 
 namespace tegula::sema {
 
@@ -29,6 +30,22 @@ std::string_view format_doc(std::string_view name) {
     return {};
 }
 
+constexpr Word kExplained[] = {
+#define WORD(kind, name, signature, doc) {kind, name, signature, doc},
+#include "sema/words.def"
+#undef WORD
+};
+
+/// A word with what words.def says of it.
+Word explained(Word word) {
+    for (const Word& row : kExplained) {
+        if (row.kind != word.kind || row.name != word.name) continue;
+        if (word.signature.empty()) word.signature = row.signature;
+        word.doc = row.doc;
+    }
+    return word;
+}
+
 }  // namespace
 
 std::span<const std::string_view> option_words() { return kOptions; }
@@ -46,11 +63,16 @@ std::vector<Word> vocabulary() {
     }
 #define HOST_CALL(name, signature, doc) out.push_back({"host", #name, signature, doc});
 #include "lang/host_calls.def"
-    for (const std::string_view name : type_names()) out.push_back({"type", name, {}, format_doc(name)});
-    for (const std::string_view name : layout_words()) out.push_back({"layout", name, {}, {}});
-    for (const std::string_view name : kConstants) out.push_back({"constant", name, {}, {}});
-    for (const Word& hint : hint_words()) out.push_back(hint);
-    for (const std::string_view name : kOptions) out.push_back({"option", name, {}, {}});
+    for (const std::string_view name : type_names()) out.push_back(explained({"type", name, {}, format_doc(name)}));
+    for (const std::string_view name : layout_words()) out.push_back(explained({"layout", name, {}, {}}));
+    for (const std::string_view name : kConstants) out.push_back(explained({"constant", name, {}, {}}));
+    for (const Word& hint : hint_words()) out.push_back(explained(hint));
+    for (const std::string_view name : {"cache", "evict"}) out.push_back(explained({"attribute", name, {}, {}}));
+    for (const std::string_view name : kOptions) out.push_back(explained({"option", name, {}, {}}));
+    for (const char* kind : {"cache", "evict"})
+        for (const std::string_view name : find_word_kind(kind)->words) out.push_back(explained({"option", name, {}, {}}));
+    for (const Word& row : kExplained)
+        if (row.kind == "metric") out.push_back(row);
     return out;
 }
 

@@ -7,7 +7,8 @@
 namespace tegula::sema {
 
 struct Word {
-    std::string_view kind;  ///< builtin, host (a function of host statements), type, layout, constant, option, attribute, schedule
+    std::string_view kind;  ///< builtin, host (a function of host statements), type, layout, constant, option, attribute, schedule,
+                            ///< metric (of a bench)
     std::string_view name, signature, doc;
 };
 /// In order of importance; of words with several meanings all.

@@ -8,7 +8,7 @@ module.exports = grammar({
     source_file: $ => repeat($._element),
     _element: $ => choice(
       $.definition, $.test, $.import, $.call, $.attribute, $.arguments, $.brackets, $.block,
-      $.string, $.number, $.boolean, $.keyword, $.builtin_type, $.identifier, $.operator
+      $.string, $.number, $.boolean, $.keyword, $.builtin_type, $.identifier, $.operator, $._word, $.other
     ),
     definition: $ => prec(2, seq(field('kind', choice('fn', 'kernel', 'struct', 'type', 'layout', 'const')), field('name', $.identifier))),
     test: $ => prec(2, seq(choice('test', 'bench'), $.string)),
@@ -18,6 +18,8 @@ module.exports = grammar({
     arguments: $ => seq('(', repeat($._element), ')'),
     brackets: $ => seq('[', repeat($._element), ']'),
     block: $ => seq('{', repeat($._element), '}'),
+    // Words that declare something in their place, elsewhere: `layout` may be a parameter, and `fn` stands before what has no name yet.
+    _word: $ => choice(alias(choice('type', 'layout', 'test', 'bench'), $.identifier), alias(choice('fn', 'kernel', 'struct', 'const', 'import'), $.keyword)),
     boolean: $ => choice('false', 'none', 'true'),
     keyword: $ => choice('let', 'var', 'if', 'else', 'for', 'while', 'break', 'continue', 'return', 'where'),
     builtin_type: $ => choice('f64', 'f32', 'tf32', 'f16', 'bf16', 'f8e4m3', 'f8e5m2', 'f8e4m3fnuz', 'f8e5m2fnuz', 'f6e3m2', 'f6e2m3', 'f4e2m1', 'f8e8m0', 'bool', 'tile', 'tensor', 'ptr', 'float', 'fixed', 'ufixed', 'lns', 'codebook', 'block', /[iu]([1-9]|[1-5][0-9]|6[0-4])/),
@@ -28,6 +30,7 @@ module.exports = grammar({
     )),
     string: $ => token(seq('"', repeat(choice(/[^"\\\n]/, /\\./)), '"')),
     comment: $ => token(choice(/\/\/[^\n]*/, seq('/*', /[^*]*\*+([^/*][^*]*\*+)*/, '/'))),
-    operator: $ => choice("<<=", ">>=", "!=", "%=", "&&", "&=", "**", "*=", "++", "+:", "+=", "-=", "->", "..", "/=", ":=", "<<", "<=", "==", "=>", ">=", ">>", "^=", "|=", "||", "!", "%", "&", "*", "+", ",", "-", ".", "/", ":", ";", "<", "=", ">", "?", "^", "|", "~")
+    operator: $ => choice("<<=", ">>=", "!=", "%=", "&&", "&=", "**", "*=", "++", "+:", "+=", "-=", "->", "..", "/=", ":=", "<<", "<=", "==", "=>", ">=", ">>", "^=", "|=", "||", "!", "%", "&", "*", "+", ",", "-", ".", "/", ":", ";", "<", "=", ">", "?", "@", "^", "|", "~"),
+    other: $ => token(prec(-1, /[^\s]/))
   }
 });

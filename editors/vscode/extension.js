@@ -21,16 +21,36 @@ async function start() {
   await client.start();
 }
 
-// The text of a stage beside the source, made anew when the source is saved.
-async function showArtifact(texts) {
+// A kind, and a kernel of the file in front: {editor, kind, kernel}, or nothing.
+async function choose(kinds) {
   const editor = vscode.window.activeTextEditor;
   if (!editor || editor.document.languageId !== 'tile') return;
-  const arch = settings().arch;
-  const kind = await vscode.window.showQuickPick(['ir', 'ir:final', `explain@${arch}`, `cuda@${arch}`, `ptx@${arch}`, 'asm', `resources@${arch}`]);
+  const kind = await vscode.window.showQuickPick(kinds);
   const symbols = await vscode.commands.executeCommand('vscode.executeDocumentSymbolProvider', editor.document.uri);
   const kernels = (symbols || []).filter(s => /^kernel\b/.test(s.detail || '') || s.kind === vscode.SymbolKind.Function).map(s => s.name);
   const kernel = kind && (kernels.length > 1 ? await vscode.window.showQuickPick(kernels) : kernels[0]);
-  if (!kernel) return;
+  return kernel && { editor, kind, kernel };
+}
+
+// A picture of a kernel beside the source.
+async function showPicture() {
+  const kinds = ['resources', 'pipeline', 'smem', 'banks', 'sectors', 'place', 'fragment', 'convert', 'roofline', 'grid', 'tune', 'layout', 'bits', 'source'];
+  const chosen = await choose(kinds);
+  if (!chosen) return;
+  const { editor, kind, kernel } = chosen;
+  const asked = { uri: editor.document.uri.toString(), kind, kernel, format: 'html' };
+  const drawn = await client.sendRequest('tegula/viz', asked).then(answer => answer.html, error => vscode.window.showErrorMessage(error.message) && '');
+  if (!drawn) return;
+  const column = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
+  vscode.window.createWebviewPanel('tegula.picture', `${kind} of ${kernel}`, column, { enableScripts: kind === 'source' }).webview.html = drawn;
+}
+
+// The text of a stage beside the source, made anew when the source is saved.
+async function showArtifact(texts) {
+  const arch = settings().arch;
+  const chosen = await choose(['ir', 'ir:final', `explain@${arch}`, `cuda@${arch}`, `ptx@${arch}`, 'asm', `resources@${arch}`]);
+  if (!chosen) return;
+  const { editor, kind, kernel } = chosen;
   const uri = vscode.Uri.parse(`tegula-artifact:/${kernel}/${kind.replace(/[:@]/g, '-')}`);
   texts.wanted.set(uri.toString(), { textDocument: { uri: editor.document.uri.toString() }, kernel, kind });
   texts.changed.fire(uri);
@@ -50,6 +70,7 @@ async function activate(context) {
       if (event.affectsConfiguration('tegula')) client.sendNotification('workspace/didChangeConfiguration', { settings: { tegula: settings() } });
     }),
     vscode.commands.registerCommand('tegula.showArtifact', () => showArtifact(texts)),
+    vscode.commands.registerCommand('tegula.showPicture', showPicture),
     vscode.commands.registerCommand('tegula.restart', () => client.restart())
   );
   await start();

@@ -331,11 +331,11 @@ TEGULA_API tegula_status tegula_workspace_new(tegula_engine* engine, tegula_work
 TEGULA_API tegula_status tegula_workspace_set(tegula_workspace* workspace, const char* path, const char* text, size_t size, tegula_diags** diags);
 /* Answers in JSON (`json` may be NULL; share/tegula/schema/workspace.json) about a file that was set. Places are bytes of texts, `file` says which where
  * it may be another; files of the library are named "std.nn". `verb`: "diagnostics": what tegula_module_check says of the file, changes as they are
- * offered; with `text` "settled" each change was tried, which takes longer. Of byte `begin`: "hover": what the word is; "complete": what may stand there;
- * "signature": of the call around it; "definition", "references" (in all files that were set), "highlights" (in this one): places; "rename": edits that
- * give what is declared there the name `text` and change no other meaning, or the `problem`; with an empty `text` whether it can have one; "calls": of a
- * function or kernel; "selections": what encloses it. From `begin` to `end`: "hints": types and generics that the text leaves out. Of the file:
- * "symbols", "folds", "links", "tokens", "text". */
+ * offered; with `text` "settled" each change was tried, with `others` that are right, too, which takes longer. Of byte `begin`: "hover": what the
+ * word is; "complete": what may stand there; "signature": of the call around it; "definition", "references" (in all files that were set),
+ * "highlights" (in this one): places; "rename": edits that give what is declared there the name `text` and change no other meaning, or the `problem`;
+ * with an empty `text` whether it can have one; "calls": of a function or kernel; "selections": what encloses it. From `begin` to `end`: "hints":
+ * types and generics that the text leaves out. Of the file: "symbols", "folds", "links", "tokens", "text". */
 TEGULA_API tegula_status tegula_workspace_ask(tegula_workspace* workspace, const char* verb, const char* path, size_t begin, size_t end,
                                               const char* text, tegula_blob** json, tegula_diags** diags);
 /* The file as a module, for artefacts, tests and launches. */

@@ -88,13 +88,14 @@ using changes::Found;
 /// Tries the changes of the diagnostics of one text.
 class Engine::Trials {
 public:
-    Trials(Engine& engine, const Source& source, const CheckText& check) : engine_(engine), source_(source), check_(check) {}
+    Trials(Engine& engine, const Source& source, const CheckText& check, bool all) : engine_(engine), source_(source), check_(check), all_(all) {}
 
     void settle(std::span<Diagnostic> diags) {
         before_ = check(source_.text, nullptr);
-        together(diags);
-        for (Diagnostic& d : diags)
-            if (is_open(d)) settle(d);
+        std::vector<bool> proved(diags.size(), false);
+        together(diags, proved);
+        for (size_t i = 0; i < diags.size(); ++i)
+            if (!proved[i] && is_open(diags[i])) settle(diags[i]);
     }
 
 private:
@@ -107,6 +108,7 @@ private:
     Engine& engine_;
     const Source& source_;
     const CheckText& check_;
+    const bool all_;  ///< every way out is tried, not the first one that is right alone
     std::vector<Error> before_;
     const Clock::time_point end_ = Clock::now() + kBudget;
     size_t trials_ = 0;
@@ -140,7 +142,7 @@ private:
     }
 
     /// The first change of every diagnostic at once: most often nothing is left wrong then, and one check has proved all of them.
-    void together(std::span<Diagnostic> diags) {
+    void together(std::span<Diagnostic> diags, std::vector<bool>& proved) {
         std::vector<FixIt> edits;
         size_t count = 0;
         for (const Diagnostic& d : diags)
@@ -148,8 +150,11 @@ private:
         if (count < 2 || spent()) return;
         const Changed changed(source_.text, std::move(edits));
         if (!check(changed.text(), &changed).empty()) return;
-        for (Diagnostic& d : diags)
-            if (is_open(d) && std::all_of(d.fixes.begin(), d.fixes.end(), [&](const FixIt& f) { return changed.has(f); })) accept(d);
+        for (size_t i = 0; i < diags.size(); ++i) {
+            const std::vector<FixIt>& made = diags[i].fixes;
+            proved[i] = is_open(diags[i]) && std::ranges::all_of(made, [&](const FixIt& f) { return changed.has(f); });
+            if (proved[i]) accept(diags[i]);
+        }
     }
     Verdict verdict(const Diagnostic& d) {
         if (spent()) return Verdict::unknown;
@@ -217,9 +222,14 @@ private:
         if (possible) d = std::move(*possible);
         d.others.clear();
     }
-    static void accept(Diagnostic& d) {
-        for (FixIt& f : d.fixes) f.applicability = Applicability::machine;
+    /// What is offered is right; of the other ways out those that are stay, where all are asked for.
+    void accept(Diagnostic& d) {
+        for (FixIt& f : d.fixes)
+            if (!f.judged) f.applicability = Applicability::machine;
+        Diagnostic other = d;
         d.others.clear();
+        while (all_ && other.next_proposal())
+            if (verdict(other) == Verdict::good) d.others.push_back({other.fixes, {}});
     }
 };
 
@@ -233,12 +243,12 @@ Engine::CheckText Engine::loading_of(const SourcePtr& source, const std::string&
     };
 }
 
-void Engine::settle_changes(const SourcePtr& source, const CheckText& check, DiagSink& diags, size_t first) {
+void Engine::settle_changes(const SourcePtr& source, const CheckText& check, DiagSink& diags, size_t first, bool every) {
     std::vector<Diagnostic>& all = diags.recorded();
     const std::span<Diagnostic> reported = std::span(all).subspan(std::min(first, all.size()));
     const auto offers = [](const Diagnostic& d) { return !d.fixes.empty(); };
     if (!source || source->text.size() > kLongestText || std::none_of(reported.begin(), reported.end(), offers)) return;
-    Trials(*this, *source, check).settle(reported);
+    Trials(*this, *source, check, every).settle(reported);
     // A change that is sure has mended what else was wrong in the text that it replaces.
     std::vector<bool> mended(reported.size());
     for (size_t i = 0; i < reported.size(); ++i)

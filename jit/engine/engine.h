@@ -241,9 +241,10 @@ private:
     class StdPrelude;
     class StdModule;
     /// Tries the changes that the diagnostics from `first` on offer for `source`: those that do not check are taken back, and each says how sure it
-    /// is. `check` checks a changed text as that of `source` was checked, and tells which source it has become.
+    /// is; `every`: the other ways out that check stay, too. `check` checks a changed text as that of `source` was checked, and tells which source
+    /// it has become.
     using CheckText = std::function<SourcePtr(const std::string& text, DiagSink& diags)>;
-    void settle_changes(const SourcePtr& source, const CheckText& check, DiagSink& diags, size_t first);
+    void settle_changes(const SourcePtr& source, const CheckText& check, DiagSink& diags, size_t first, bool every = false);
     CheckText loading_of(const SourcePtr& source, const std::string& directory);  ///< of a file
     /// check_instances, also of a module with errors, or of the items that are `wanted` (empty: all); changes untried. Throws Cancelled.
     void check_bodies(LoadedModule& module, DiagSink& diags, const std::atomic<bool>* cancel = nullptr, const ItemFilter& wanted = {});

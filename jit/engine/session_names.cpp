@@ -239,7 +239,7 @@ private:
         }
         if (place_.callee.size() != 1 || place_.instantiates) return;
         for (const sema::Word& w : sema::vocabulary())
-            if (w.name == place_.callee[0] && !w.signature.empty())
+            if (w.name == place_.callee[0] && !w.signature.empty() && (w.kind == "builtin" || w.kind == "host"))
                 for (const auto& p : sema::parse_signature(w.signature).parameters) argument(p.name, {});
     }
 };

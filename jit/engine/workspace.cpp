@@ -10,10 +10,10 @@
 #include "jit/engine/stdlib.h"
 #include "jit/engine/tree_walk.h"
 #include "jit/engine/workspace_json.h"
+#include "lang/stable_sort.h"
 #include "parser/scanner.h"
 #include "sema/recovery.h"
 #include "sema/signature.h"
-#include "lang/stable_sort.h"
 
 namespace tegula {
 
@@ -422,7 +422,7 @@ DiagSink Workspace::settled(Document& d, const std::atomic<bool>* cancel) {
         for (const Diagnostic& one : checked.all()) found.add(one);
         return trial.tree->module->source;
     };
-    engine_->settle_changes(d.tree->module->source, check_text, out, 0);
+    engine_->settle_changes(d.tree->module->source, check_text, out, 0, true);
     out.sort();
     return out;
 }
@@ -477,13 +477,23 @@ std::string Workspace::diagnostics(Document& d, bool settle, const std::atomic<b
         }
         out.end(']').key("notes").begin('[');
         for (const std::string& note : one.notes) out.value(note);
-        out.end(']').key("fixes").begin('[');
-        for (const FixIt& fix : one.fixes) {
-            out.begin('{');
-            place(fix.span);
-            out.member("text", fix.text).member("applicability", to_string(fix.applicability)).end('}');
+        const auto edits = [&](const std::vector<FixIt>& of) {
+            out.begin('[');
+            for (const FixIt& fix : of) {
+                out.begin('{');
+                place(fix.span);
+                out.member("text", fix.text).member("applicability", to_string(fix.applicability)).end('}');
+            }
+            out.end(']');
+        };
+        out.end(']').key("fixes");
+        edits(one.fixes);
+        if (settle && !one.others.empty()) {
+            out.key("others").begin('[');
+            for (const Proposal& other : one.others) edits(other.edits);
+            out.end(']');
         }
-        out.end(']').end('}');
+        out.end('}');
     }
     return out.end(']').end('}').take();
 }

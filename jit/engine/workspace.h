@@ -129,6 +129,9 @@ private:
     std::string fact_at(const Document& d, Span at) const;
     std::string fact_near(const Document& d, std::string_view name, size_t at) const;
     std::optional<Found> look_up(Document& d, size_t at, const std::atomic<bool>* cancel);
+    bool find_metric(const Document& d, Found& found) const;
+    bool find_library(const Document& d, Found& found) const;
+    std::pair<std::string, int> layout_of(const Document& d, const Found& found) const;
     void describe(Document& d, Found& found);
     void describe_local(Document& d, Found& found);
     void describe_item(const Document& d, Found& found) const;

@@ -4,11 +4,11 @@
 #include "jit/engine/tree_walk.h"
 #include "jit/engine/workspace.h"
 #include "jit/engine/workspace_json.h"
+#include "lang/stable_sort.h"
 #include "parser/parse.h"
 #include "parser/scanner.h"
 #include "parser/word_place.h"
 #include "sema/vocabulary.h"
-#include "lang/stable_sort.h"
 
 namespace tegula {
 
@@ -29,6 +29,23 @@ std::string size_text(std::string_view type, TypeTable& types) {
     }
     const uint64_t bytes = (bits + 7) / 8;
     return bytes % 1024 == 0 ? std::to_string(bytes / 1024) + " KiB" : std::to_string(bytes) + " bytes";
+}
+
+/// "tiled<8, 8>" of "tensor<f16>[M, N] @ tiled<8, 8>  // tensor<f16>[64, 64]", with the number of extents before it; empty: no layout is named.
+std::pair<std::string, int> layout_in(std::string_view type) {
+    type = type.substr(0, type.find("  // "));
+    int depth = 0, extents = 0;
+    size_t at = 0;
+    for (; at < type.size() && !(type[at] == '@' && depth == 0); ++at) {
+        const char c = type[at];
+        if (c == '[' && depth == 0) extents = 1;
+        if (c == ',' && depth == 1 && extents > 0) ++extents;
+        depth += c == '[' || c == '<' || c == '(' ? 1 : c == ']' || c == '>' || c == ')' ? -1 : 0;
+    }
+    std::string_view layout = type.substr(std::min(at + 1, type.size()));
+    while (layout.starts_with(' ')) layout.remove_prefix(1);
+    while (layout.ends_with(' ')) layout.remove_suffix(1);
+    return {std::string(layout), extents};
 }
 
 /// What stands behind the `=` of a fact.
@@ -207,6 +224,44 @@ void Workspace::describe(Document& d, Found& found) {
         if (const std::string fact = fact_at(d, declared); !fact.empty()) found.type += "  // " + fact;
 }
 
+/// Is the word a metric of a bench?
+bool Workspace::find_metric(const Document& d, Found& found) const {
+    const ItemPlace* place = d.tree->at(found.at.begin);
+    if (!place || place->item->kind != ast::ItemKind::bench) return false;
+    for (const ast::Arg& metric : ast::as<ast::BenchItem>(place->item).metrics) {
+        if (metric.name.span.begin != found.at.begin || metric.name.span.end != found.at.end) continue;
+        found.kind = "metric";
+        found.doc = "a metric of this bench: shown beside its time";
+        for (const sema::Word& w : sema::vocabulary())
+            if (w.kind == "metric" && w.name == found.name) found.doc = w.doc;
+        return true;
+    }
+    return false;
+}
+
+/// Is the word the `std` of an import?
+bool Workspace::find_library(const Document& d, Found& found) const {
+    const ItemPlace* place = d.tree->at(found.at.begin);
+    if (found.name != "std" || !place || place->item->kind != ast::ItemKind::import) return false;
+    found.kind = "module";
+    found.type = "std";
+    found.doc = "The library:\n";
+    for (const sema::LibraryModule& module : d.tree->module->library) {
+        std::string names;
+        constexpr size_t kShown = 60;  // characters
+        for (const std::string_view name : module.names) {
+            if (name.starts_with('_')) continue;
+            if (names.size() > kShown) {
+                names += ", ..";
+                break;
+            }
+            names += (names.empty() ? "`" : ", `") + std::string(name) + "`";
+        }
+        found.doc += "\n- `std." + std::string(module.name) + "`" + (names.empty() ? "" : ": " + names);
+    }
+    return true;
+}
+
 std::optional<Workspace::Found> Workspace::look_up(Document& d, size_t at, const std::atomic<bool>* cancel) {
     check(d, cancel);
     const Span word = word_at(d, at);
@@ -220,7 +275,10 @@ std::optional<Workspace::Found> Workspace::look_up(Document& d, size_t at, const
         return found;
     }
     const auto [begin, end] = stretch_at(d, word.begin);
-    if (word_place(d.text.substr(begin, end - begin), word.begin - begin).kind == WordPlace::nothing) return std::nullopt;  // of a comment or text
+    const std::string around = d.text.substr(begin, end - begin);  // what `place` refers to
+    const WordPlace place = word_place(around, word.begin - begin);
+    if (find_metric(d, found) || find_library(d, found)) return found;
+    if (place.kind == WordPlace::nothing) return std::nullopt;  // of a comment or text
     if (find_argument(d, found)) return found;
     const bool behind_point = word.begin > 0 && d.text[word.begin - 1] == '.';
     if (const auto format = behind_point ? std::nullopt : d.tree->module->types().builtin(found.name)) {
@@ -232,14 +290,24 @@ std::optional<Workspace::Found> Workspace::look_up(Document& d, size_t at, const
             if (w.kind == "type" && w.name == found.name && !w.doc.empty()) found.doc = w.doc;
         return found;
     }
-    for (const sema::Word& w : sema::vocabulary())
-        if (w.name == found.name && !behind_point) {
-            found.kind = w.kind == "host" ? "builtin" : std::string(w.kind);
-            found.type =
-                w.signature.empty() || w.signature.starts_with(w.name) ? std::string(w.signature) : std::string(w.name) + std::string(w.signature);
-            found.doc = w.doc;
-            return found;
-        }
+    // Of a word with several meanings the one that its place asks for.
+    const bool modifies = place.callee.size() == 1 && (place.callee[0] == "cache" || place.callee[0] == "evict");
+    const std::string_view wanted = modifies                              ? "option"
+                                    : place.kind == WordPlace::schedules  ? "schedule"
+                                    : place.kind == WordPlace::attributes ? "attribute"
+                                    : place.kind == WordPlace::layouts    ? "layout"
+                                                                          : "";
+    const sema::Word* best = nullptr;
+    const std::vector<sema::Word> words = sema::vocabulary();
+    for (const sema::Word& w : words)
+        if (w.name == found.name && w.kind != "metric" && (!best || (best->kind != wanted && w.kind == wanted))) best = &w;
+    if (best && !behind_point) {
+        found.kind = best->kind == "host" ? "builtin" : std::string(best->kind);
+        const bool named = best->signature.empty() || best->signature.starts_with(best->name);
+        found.type = (named ? std::string() : std::string(best->name)) + std::string(best->signature);
+        found.doc = best->doc;
+        return found;
+    }
     // A text that does not parse here: what the name was when it did.
     if (const std::string fact = fact_near(d, found.name, at); !fact.empty() && !d.tree->module->ast->damage.empty()) {
         found.kind = "local";
@@ -247,6 +315,27 @@ std::optional<Workspace::Found> Workspace::look_up(Document& d, size_t at, const
         return found;
     }
     return std::nullopt;
+}
+
+/// The layout that a word names, arguments included, or that what it stands for has, as text; with the number of dimensions, 0: any.
+std::pair<std::string, int> Workspace::layout_of(const Document& d, const Found& found) const {
+    if (found.kind != "layout") return layout_in(found.type);
+    size_t begin = found.at.begin, end = found.at.end;
+    if (found.item && found.declared == found.at && !generics_of(*found.item).empty()) return {};
+    while (begin > 1 && d.text[begin - 1] == '.') {  // of an import
+        --begin;
+        while (begin > 0 && syntax::is_word_char(d.text[begin - 1])) --begin;
+    }
+    for (const char open : {'<', '('}) {
+        if (end >= d.text.size() || d.text[end] != open || (open == '(' && found.item)) continue;
+        int depth = 0;
+        do {
+            const char c = d.text[end];
+            depth += c == '<' || c == '(' || c == '[' ? 1 : c == '>' || c == ')' || c == ']' ? -1 : 0;
+        } while (++end < d.text.size() && depth > 0 && d.text[end] != ';' && d.text[end] != '{');
+        if (depth > 0) return {};
+    }
+    return {d.text.substr(begin, end - begin), 0};
 }
 
 std::string Workspace::hover(Document& d, size_t at, const std::atomic<bool>* cancel) {
@@ -258,6 +347,7 @@ std::string Workspace::hover(Document& d, size_t at, const std::atomic<bool>* ca
     out.member("type", found->type).member("doc", found->doc);
     if (!found->module.empty()) out.member("module", found->module);
     if (!found->instance.empty()) out.member("instance", found->instance);
+    if (const auto [layout, rank] = layout_of(d, *found); !layout.empty()) out.member("layout", layout).member("rank", rank);
     if (const std::string size = size_text(found->type, d.tree->module->types()); !size.empty()) out.member("size", size);
     return out.end('}').end('}').take();
 }

@@ -12,7 +12,7 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([test, "--gtest_brief=1", "--gtest_filter=-*Edits*:*Fast*"], check=True, env={**os.environ, "TEGULA_WORKSPACE_ANSWERS": path})
     answers = [line.split("\t", 1) for line in open(path, encoding="utf-8")]
 wrong = [f"{verb}: {p} in {text[:200]}" for verb, text in answers for p in problems(json.loads(text), {"$ref": f"#/$defs/{verb}"}, schema)]
-parts = {"stretch", "place", "places", "called", "call", "symbol"}
+parts = {"stretch", "change", "place", "places", "called", "call", "symbol"}
 missing = set(schema["$defs"]) - parts - {verb for verb, _ in answers}
 print(*wrong[:20], *(f"no answer to {verb}" for verb in sorted(missing)), sep="\n")
 print(f"{len(answers)} answers, {len(wrong)} against the schema")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # replay.py TEGULA ROOT: the language server as an editor meets it: transcripts, positions of both encodings, order and cancellation, hostile input.
 # Results are validated by lsprotocol where it is installed, and in any case by the shapes of the protocol that are written down here.
-import copy, glob, json, os, pathlib, random, re, sys, tempfile, time
+import copy, json, os, pathlib, random, re, shutil, subprocess, sys, tempfile, time
 
 tegula, root = sys.argv[1], pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(root / "tests/lsp"))
@@ -63,8 +63,13 @@ SHAPES = {
     "textDocument/semanticTokens/range": {"data": [int]},
     "textDocument/codeLens": [{"range": RANGE, "command?": COMMAND, "data?": object}],
     "codeLens/resolve": {"range": RANGE, "command": COMMAND, "data?": object},
-    "workspace/executeCommand": {"results": [object], "passed": bool},
+    "workspace/executeCommand": {"results": [object], "passed": bool, "printed": str, "message?": str},
     "tegula/artifact": {"text": str, "lineMap": [(None, int)]},
+    "tegula/viz": ({"text": str}, {"svg": str}, {"html": str}, {"json": object}),
+    "tegula/run": ({"results": [{"name": str, "passed": bool, "seconds": (int, float), "message?": str, "machines?": str, "metrics?": object}], "passed": bool,
+                    "printed": str, "message?": str},
+                   {"kernel": str, "passed": bool, "seconds": (int, float), "outputs": [{"name": str, "type": str, "layout": str, "extents": [int], "text": str}],
+                    "grid": object, "printed": str}),
 }
 CLASSES = {"textDocument/hover": "HoverResponse", "textDocument/completion": "CompletionResponse", "textDocument/signatureHelp": "SignatureHelpResponse",
            "textDocument/definition": "DefinitionResponse", "textDocument/references": "ReferencesResponse", "initialize": "InitializeResponse",
@@ -198,6 +203,185 @@ def order():
     client.end()
 
 
+RUNS = """kernel scaled<BLOCK: int = 64>(x: tensor<f32>[N], s: f32, out y: tensor<f32>[N]) grid [cdiv(N, BLOCK)] {
+    let n = program_id(0) * BLOCK;
+    y[n +: BLOCK] = x[n +: BLOCK] * s;
+}
+
+kernel counts(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [N] {
+    var sum = x[program_id(0)];
+    for i in 0 .. 1000000000 { sum = sum * 0.5 + 1.0; }
+    y[program_id(0)] = sum;
+}
+
+test "prints" {
+    let y = empty<f32>[5];
+    scaled(arange<f32>[5](), 2.0, y);
+    print("Content-Length: {}", y);
+    assert(y == arange<f32>[5]() * 2.0);
+}
+
+test "fails" { assert(1 == 2); }
+
+test "is long" {
+    let y = empty<f32>[3];
+    counts(arange<f32>[3](), y);
+}
+
+bench "scaled" flops 5 {
+    let y = empty<f32>[5];
+    scaled(arange<f32>[5](), 2.0, y);
+}
+"""
+
+
+def runs():
+    """Tests, benches and kernels of a text that is on no disk; what they print is not the protocol's; a run that is cancelled is answered at once."""
+    client, uri = Checked(tegula), "file:///nowhere/runs.tile"
+    client.open(uri, RUNS)
+    answer = client.ask("tegula/run", {"uri": uri, "test": "print", "machine": "interp", "workDoneToken": "token"})
+    assert answer["passed"] and [r["name"] for r in answer["results"]] == ["prints"] and answer["printed"].startswith("Content-Length: "), answer
+    kinds = [m["params"]["value"]["kind"] for m in client.received if m.get("method") == "$/progress"]
+    assert kinds[0] == "begin" and kinds[-1] == "end" and "report" in kinds and client.received[-1]["result"] == answer, kinds
+    answer = client.ask("tegula/run", {"uri": uri, "test": "fails", "machine": "interp"})
+    assert not answer["passed"] and "message" in answer["results"][0], answer
+    answer = client.ask("tegula/run", {"uri": uri, "bench": "scaled", "machine": "interp"})
+    assert answer["passed"] and "flops" in answer["results"][0]["metrics"], answer
+    answer = client.ask("tegula/run", {"uri": uri, "kernel": "scaled", "set": {"BLOCK": 2}, "args": {"x": [1, 2.5, -3], "s": 2}, "machine": "interp"})
+    assert answer["outputs"] == [{"name": "y", "type": "f32", "layout": "row", "extents": [3], "text": answer["outputs"][0]["text"]}], answer
+    assert re.findall(r"-?[\d.]+", answer["outputs"][0]["text"]) == ["2", "5", "-6"] and answer["grid"][0] == 2, answer
+    for wrong, code in (({"kernel": "missing"}, -32803), ({"kernel": "scaled", "args": {"x": {"a": 1}}}, -32602), ({"kernel": "scaled", "args": {"x": [[1], [2, 3]]}}, -32602),
+                        ({"kernel": "scaled", "args": {"x": [1]}}, -32803), ({}, -32602), ({"test": "", "kernel": "scaled"}, -32602), ({"kernel": "scaled", "args": 3}, -32602),
+                        ({"test": "prints", "machine": "abacus"}, None)):
+        message = client.reply_to(client.begin("tegula/run", {"uri": uri, "machine": "interp", **wrong}))
+        assert message.get("error", {}).get("code") == code, (wrong, message)
+    assert client.fails("tegula/run", {"uri": "file:///other.tile", "test": ""})["code"] == -32602
+    # While something runs, other requests are answered, and so is the end of it.
+    long = client.begin("tegula/run", {"uri": uri, "test": "is long", "machine": "interp", "workDoneToken": 7})
+    waits = client.begin("tegula/run", {"uri": uri, "bench": "scaled", "machine": "interp"})  # measured: alone
+    assert client.ask("textDocument/hover", {"textDocument": {"uri": uri}, "position": position(RUNS, "counts")})
+    client.change(uri, [{"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}, "text": "// more\n"}])
+    assert client.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri}})
+    assert not any(m.get("id") in (long, waits) and "method" not in m for m in client.received)
+    client.tell("$/cancelRequest", {"id": long})
+    assert client.reply_to(long)["error"]["code"] == -32800
+    assert [m["params"]["value"]["kind"] for m in client.received if m.get("method") == "$/progress" and m["params"]["token"] == 7][-1] == "end"
+    assert client.reply_to(waits)["result"]["passed"]
+    client.end()
+
+
+def lines():
+    """The lines of stages are those of the source that they come from, and of no other file."""
+    text = "import std.nn;\nkernel k(x: tensor<f32>[N], out y: tensor<f32>[N]) grid [cdiv(N, 64)] {\n    let n = program_id(0) * 64;\n\n    let v = nn.gelu(x[n +: 64]) * 3.25;\n\n    y[n +: 64] = v + 1.5;\n}\n"
+    client, uri = Checked(tegula), "file:///nowhere/lines.tile"
+    client.open(uri, text)
+    for kind in ("ir", "ir:final", "ir:gpu", "cuda@sm_80", "ptx", "llvm"):
+        message = client.reply_to(client.begin("tegula/artifact", {"uri": uri, "kernel": "k", "kind": kind}))
+        if "error" in message and kind in ("ptx", "llvm"):  # machines that are not here
+            continue
+        answer = message["result"]
+        rows = answer["text"].split("\n")[:len(answer["lineMap"])]
+        assert len(rows) >= answer["text"].count("\n") and set(answer["lineMap"]) <= {None, 1, 2, 4, 6, 7}, (kind, answer["lineMap"])
+        if kind == "llvm":
+            continue
+        assert 4 in answer["lineMap"] and 6 in answer["lineMap"], (kind, answer["lineMap"])
+        for number, line in (("3.25", 4), ("1.5", 6)):
+            places = [at for row, at in zip(rows, answer["lineMap"]) if re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", row)]
+            assert places == [line] * len(places) and (places or kind == "ptx"), (kind, number, places)
+    client.end()
+
+
+def refreshes():
+    """Clients that ask for diagnostics and hints themselves are told when to ask again."""
+    folder = tempfile.mkdtemp(prefix="tegula_lsp_refresh_")
+    files = {"a": 'import "b.tile" as b;\nfn g(v: f32) -> f32 { let w = b.double(v); return w; }\n', "b": "fn double(v: f32) -> f32 { return v + v; }\n"}
+    for name, text in files.items():
+        pathlib.Path(folder, name + ".tile").write_text(text)
+    told = {"refreshSupport": True}
+    client = Checked(tegula, folder=folder, capabilities={"textDocument": {"diagnostic": {}}, "workspace": {"diagnostics": told, "inlayHint": told, "semanticTokens": told}})
+    uris = {name: f"file://{folder}/{name}.tile" for name in files}
+    for name, text in files.items():
+        client.open(uris[name], text)
+    pull = lambda name: client.ask("textDocument/diagnostic", {"textDocument": {"uri": uris[name]}})["items"]
+
+    def wait_for(*methods):
+        methods, ids = set(methods), []
+        while methods:
+            message = client.next()
+            assert message.get("method") != "workspace/codeLens/refresh", "nobody has announced that"
+            if message.get("method") in methods:
+                methods.discard(message["method"])
+                ids.append(message["id"])
+        for number in ids:
+            client.send({"jsonrpc": "2.0", "id": number, "result": None})
+
+    assert pull("a") == [] and pull("b") == []
+    client.change(uris["b"], [{"text": "fn double(v: f32, w: f32) -> f32 { return v + w; }\n"}])
+    wait_for("workspace/diagnostic/refresh", "workspace/inlayHint/refresh")
+    assert [d["code"] for d in pull("a")] == ["T0204"]
+    client.tell("workspace/didChangeConfiguration", {"settings": {"tegula": {"hints": False}}})
+    wait_for("workspace/inlayHint/refresh", "workspace/semanticTokens/refresh")
+    client.end()
+
+
+def editor():
+    """Neovim's client, where it is installed: attaches, and shows what is wrong."""
+    nvim = shutil.which("nvim")
+    if not nvim:
+        return print("nvim is not here")
+    folder = tempfile.mkdtemp(prefix="tegula_lsp_nvim_")
+    pathlib.Path(folder, "a.tile").write_text("fn f(v: f32) -> f16 { return v; }\n")
+    pathlib.Path(folder, "init.lua").write_text(f"""
+local good, why = pcall(function()
+vim.cmd('edit {folder}/a.tile')
+vim.api.nvim_win_set_cursor(0, {{1, 5}})
+local id = vim.lsp.start_client({{name = 'tegula', cmd = {{'{tegula}', 'lsp'}}, root_dir = '{folder}'}})
+vim.lsp.buf_attach_client(0, id)
+vim.wait(20000, function() return #vim.diagnostic.get(0) > 0 end, 50)
+local out = {{}}
+for _, d in ipairs(vim.diagnostic.get(0)) do table.insert(out, d.code .. ' ' .. d.lnum) end
+local answers = vim.lsp.buf_request_sync(0, 'textDocument/hover', vim.lsp.util.make_position_params(), 20000)
+table.insert(out, answers[id].result.contents.kind)
+vim.fn.writefile(out, '{folder}/out')
+end)
+if not good then vim.fn.writefile({{why}}, '{folder}/out') end
+vim.cmd('qall!')
+""")
+    env = {**os.environ, "XDG_STATE_HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_DATA_HOME": folder, "XDG_CACHE_HOME": folder}
+    subprocess.run([nvim, "--headless", "-u", f"{folder}/init.lua"], env=env, timeout=60, capture_output=True, check=True)
+    shown = pathlib.Path(folder, "out").read_text().split("\n")
+    assert shown[:2] == ["T0301 0", "markdown"], shown
+
+
+def library():
+    """The client of PyPI's pygls, where it is installed."""
+    try:
+        from pygls.lsp.client import BaseLanguageClient
+    except ImportError:
+        return print("pygls is not here")
+    import asyncio
+
+    async def session():
+        client = BaseLanguageClient("test", "1")
+        published = asyncio.get_running_loop().create_future()
+        client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda params: published.done() or published.set_result(params))
+        await client.start_io(tegula, "lsp")
+        await client.initialize_async(types.InitializeParams(capabilities=types.ClientCapabilities()))
+        client.initialized(types.InitializedParams())
+        uri, text = "file:///nowhere/pygls.tile", "fn f(v: f32) -> f16 { return v; }\n"
+        client.text_document_did_open(types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "tile", 1, text)))
+        assert [d.code for d in (await asyncio.wait_for(published, 30)).diagnostics] == ["T0301"]
+        here, start = types.TextDocumentIdentifier(uri), types.Position(0, 29)
+        found = await client.text_document_code_action_async(types.CodeActionParams(here, types.Range(start, start), types.CodeActionContext([])))
+        assert "cast<f16>" in found[0].title, found
+        assert (await client.text_document_hover_async(types.HoverParams(here, start))).contents.kind == types.MarkupKind.Markdown
+        await client.shutdown_async(None)
+        client.exit(None)
+        await client.stop()
+
+    asyncio.run(session())
+
+
 # ---- hostile input ----
 
 def hostile(count):
@@ -207,9 +391,11 @@ def hostile(count):
     methods = [m for m in SHAPES if m not in ("initialize", "shutdown", "workspace/executeCommand", "tegula/artifact", "codeLens/resolve")] + ["nonsense", "", "$/x"]
     values = [None, True, -1, 0, 1, 2**31, 2**63, 1e300, "", "x", "file:///", [], {}, [None], {"line": 0, "character": 0}, {"line": 10**9, "character": 10**9},
               {"uri": uri}, {"uri": 3}, {"start": {"line": 0, "character": 5}, "end": {"line": 0, "character": 1}}, [[[[]]]]]
-    names = ["textDocument", "position", "range", "positions", "context", "newName", "query", "item", "data", "contentChanges", "previousResultId", "ch", "label"]
+    names = ["textDocument", "position", "range", "positions", "context", "newName", "query", "item", "data", "contentChanges", "previousResultId", "ch", "label",
+             "uri", "kernel", "kind", "what", "set", "args", "of", "format", "width", "machine", "arch", "test", "bench", "workDoneToken"]
     good = {"textDocument": {"uri": uri}, "position": {"line": 1, "character": 3}, "range": {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}},
-            "context": {"diagnostics": []}, "positions": [{"line": 0, "character": 2}], "newName": "q", "query": "f"}
+            "context": {"diagnostics": []}, "positions": [{"line": 0, "character": 2}], "newName": "q", "query": "f",
+            "uri": uri, "kind": "bits", "what": "u4[3]", "test": "none", "machine": "interp"}
     client = Client(tegula)
     client.open(uri, "fn f(v: f32) -> f32 { return v; }\n")
     asked, data = set(), bytearray()
@@ -321,7 +507,7 @@ def speed():
 
 
 if __name__ == "__main__":
-    which = sys.argv[3:] or ["transcripts", "encodings", "order", "before_and_after", "files", "hostile", "speed"]
+    which = sys.argv[3:] or ["transcripts", "encodings", "order", "before_and_after", "files", "runs", "lines", "refreshes", "editor", "library", "hostile", "speed"]
     print("validated by lsprotocol" if converters else "lsprotocol is not installed: validated by the shapes in this file")
     for name in which:
         start = time.time()

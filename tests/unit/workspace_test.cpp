@@ -108,6 +108,63 @@ TEST_F(Workspace, SaysWhatNamesAre) {
     EXPECT_HAS(answer_of(workspace, "text", "std.nn"), "fn relu");
 }
 
+TEST_F(Workspace, OffersConversionsThatWereTried) {
+    const auto fixes = [&](const std::string& text, const std::string& settle = "settled") {
+        EXPECT_TRUE(workspace.set(kPath, text));
+        return ask("diagnostics", 0, 0, settle);
+    };
+    const auto kernel = [](const std::string& line) {
+        const std::string in = "x: tensor<f32>[N], d: tensor<f64>[N], h: tensor<f16>[N], b: tensor<bf16>[N], i: tensor<i32>[N], u: tensor<u16>[N]";
+        return "kernel k(" + in + ", out y: tensor<f16>[N]) grid [1] {\n    " + line + "\n}\n";
+    };
+    constexpr const char* kCast = R"("text":"cast<f16>(","applicability":"maybe"},{)";
+    EXPECT_HAS(fixes(kernel("y[0 +: 64] = x[0 +: 64] * 2.0;")), kCast);
+    EXPECT_HAS(fixes(kernel("var a = zeros<f16>[7]; a = d[0 +: 7]; y[0 +: 7] = a;")), kCast);
+    EXPECT_HAS(fixes(kernel("let a: f16 = d[3]; y[0] = a;")), kCast);
+    // Two ways out: both are offered; or one that loses nothing first.
+    const std::string mixed = fixes(kernel("y[0 +: 8] = cast<f16>(i[0 +: 8] + cast<u32>(u[0 +: 8]));"));
+    EXPECT_HAS(mixed, R"("text":"cast<i32>(")");
+    EXPECT_HAS(mixed, R"("others":[[{)");
+    EXPECT_HAS(mixed, R"("text":"cast<u32>(")");
+    EXPECT_FALSE(contains(fixes(kernel("y[0 +: 8] = cast<f16>(i[0 +: 8] + cast<u32>(u[0 +: 8]));"), ""), "others"));
+    EXPECT_HAS(fixes(kernel("y[0 +: 8] = cast<f16>(h[0 +: 8] + b[0 +: 8]);")), R"("text":"cast<f32>(","applicability":"machine")");
+    EXPECT_HAS(fixes(kernel("y[0 +: 8] = cast<f16>(exp(i[0 +: 8]));")), R"("text":"cast<f32>(")");
+    EXPECT_HAS(fixes(kernel("y[0] = h[x[0]];")), R"("text":"cast<i64>(")");
+    EXPECT_HAS(fixes(kernel("y[0 +: 8] = cast<f16>(pow(i[0 +: 8], i[8 +: 8]));")), R"(":"cast<f32>(","applicability":"maybe"},{)");
+    EXPECT_HAS(
+        fixes("fn f(c: bool, a: f16, b: f32) {\n    if c { return a; }\n    return b;\n}\n" + kernel("y[0] = cast<f16>(f(i[0] > 1, h[0], x[0]));")),
+        R"("text":"cast<f32>(","applicability":"machine")");
+    // A shape that differs as well is mended by no cast, nor is a pointer or a tensor.
+    EXPECT_HAS(fixes(kernel("y[0 +: 64] = x[0 +: 32] * 2.0;")), R"("fixes":[])");
+    EXPECT_HAS(fixes(kernel("let a: f16 = x; y[0] = a;")), R"("fixes":[])");
+    const std::string declared = fixes("fn f() { let (outlet, letter) = (1, 2); letter = 3; }");
+    EXPECT_HAS(declared, R"("fixes":[{"begin":9,"end":12,"text":"var","applicability":"machine"}])");
+    EXPECT_HAS(fixes("fn f() -> int { value = 3; return value; }"), R"("text":"let ","applicability":"machine")");
+}
+
+TEST_F(Workspace, SaysWhatWordsOfTheLanguageAre) {
+    const std::string text =
+        "import std.nn;\ntype t = ufixed<0, 8>;\ntype b = block<i4, 32, scale = f16>;\nlayout p<R: int>[i: M, j: N] = (i / R, j, i % R);\n"
+        "kernel k(x: tensor<f32>[N] @ strides(2), w: tensor<u4>[N, M] @ p<4>, inout y: tensor<i32>[1]) grid [1] {\n"
+        "    atomic_add(y[0], 1, order = acq_rel);\n    let all = x[0 +: 4] @ evict(first) @ cache(all);\n    let stream = nn.relu(all);\n}\n";
+    ASSERT_TRUE(workspace.set(kPath, text));
+    EXPECT_EQ(ask("diagnostics"), "{\"schema\":1,\"diagnostics\":[]}\n");
+    const auto hover = [&](const std::string& words, size_t more = 0) { return ask("hover", text.find(words) + more); };
+    EXPECT_HAS(hover("first"), "leave caches before all else");
+    EXPECT_HAS(hover("cache(all", 6), "keep in all caches");
+    EXPECT_HAS(hover("evict"), R"x("type":"evict(first | last | normal)")x");
+    EXPECT_HAS(hover("let all", 4), R"("kind":"let")");
+    EXPECT_HAS(hover("acq_rel"), "acquire and release");
+    EXPECT_HAS(hover("scale = f16"), "argument");
+    EXPECT_HAS(hover("ufixed"), "ufixed<I, F>");
+    EXPECT_HAS(hover("std.nn"), "`std.nn`");
+    EXPECT_HAS(hover("p<4>"), R"("layout":"p<4>","rank":0)");
+    EXPECT_HAS(hover("w: tensor"), R"("layout":"p<4>","rank":2)");
+    EXPECT_HAS(hover("x: tensor"), R"x("layout":"strides(2)","rank":1)x");
+    EXPECT_FALSE(contains(hover("p<R"), "\"layout\":\"p"));
+    EXPECT_FALSE(contains(hover("y: tensor"), "\"rank\""));
+}
+
 TEST_F(Workspace, CompletesInTextThatDoesNotParse) {
     const auto with = [&](const std::string& typed, const std::string& before = "    return p.left") {
         std::string text = kText;

@@ -1,6 +1,7 @@
 // Requests about names: hover, completion, places, symbols, calls, and what is shown beside the text.
 #include <algorithm>
 
+#include "../viz/viz.h"
 #include "members.h"
 #include "server.h"
 
@@ -32,6 +33,31 @@ int symbol_kind(const std::string& kind) {
 
 }  // namespace
 
+/// Where the elements of a small tensor of that layout lie; empty: it cannot be shown, as with names of generics among its arguments.
+std::string Server::layout_picture(Document& d, const std::string& layout, int rank) {
+    static constexpr const char* kExtents[] = {"[8, 8]", "[16]", "[8, 8]", "[2, 4, 8]", "[2, 2, 4, 8]"};
+    if (rank < 0 || rank >= static_cast<int>(std::size(kExtents))) return {};
+    try {
+        if (!d.has_module) d.module = module_of(d), d.has_module = true;
+    } catch (const Failure&) {
+        return {};  // there is no module of a text with errors
+    }
+    for (const int shown : rank > 0 ? std::vector<int>{rank} : std::vector<int>{2, 1, 3, 4}) {
+        auto model = d.module.artifact("picture:layout:u8" + std::string(kExtents[shown]) + " @ " + layout);
+        if (!model) continue;
+        json picture = json::parse(model.value());
+        json figures = json::array({picture["figures"].at(0)});
+        figures[0]["legend"] = json::array();  // of colours, which hovers do not have
+        picture["figures"] = std::move(figures);
+        json facts = json::array();
+        for (const json& fact : picture["facts"])
+            if (text_at(fact, "name") != "type") facts.push_back(fact);
+        picture["facts"] = std::move(facts);
+        return viz::render(picture.dump(), "text");
+    }
+    return {};
+}
+
 json Server::hover(const json& params) {
     Document& d = document(params);
     const json found = ask("hover", d.path, place(d, params))["found"];
@@ -39,11 +65,12 @@ json Server::hover(const json& params) {
     const std::string kind = found["kind"], name = found["name"], type = found["type"];
     const bool item = kind == "kernel" || kind == "fn" || kind == "struct" || kind == "type" || kind == "layout" || kind == "const" ||
                       kind == "module" || kind == "import";
-    const bool word = kind == "builtin" || kind == "argument" || kind == "keyword" || kind == "option" || kind == "attribute" || kind == "schedule";
+    const bool word = kind == "builtin" || kind == "argument" || kind == "keyword" || kind == "option" || kind == "attribute" || kind == "schedule" ||
+                      kind == "metric";
     const std::string declares = kind == "let" || kind == "var"                                                                       ? kind + " "
                                  : kind == "parameter" || kind == "field" || kind == "generic" || kind == "extent" || kind == "local" ? ""
                                                                                                                                       : kind + " ";
-    std::string code = item || (word && !type.empty()) ? type : declares + name + (type.empty() ? "" : ": " + type);
+    std::string code = (item || word) && !type.empty() ? type : declares + name + (type.empty() ? "" : ": " + type);
     std::string text = "```tile\n" + code + "\n```";
     std::string note;
     const auto add = [&](const std::string& more) { note += (note.empty() ? "" : " · ") + more; };
@@ -53,6 +80,8 @@ json Server::hover(const json& params) {
     if (found.contains("instance")) add("with `" + found["instance"].get<std::string>() + "`");
     if (!note.empty()) text += "\n\n" + note;
     if (!found["doc"].get<std::string>().empty()) text += "\n\n---\n\n" + found["doc"].get<std::string>();
+    if (found.contains("layout"))
+        if (const std::string drawn = layout_picture(d, found["layout"], found["rank"]); !drawn.empty()) text += "\n\n```text\n" + drawn + "```";
     return {{"contents", markdown(text)}, {"range", d.text.range(found["begin"], found["end"])}};
 }
 

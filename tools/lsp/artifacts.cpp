@@ -1,4 +1,7 @@
-// What is compiled or run for an editor: lenses, artefacts, tests. On the third thread, which has modules of its own.
+// What is compiled for an editor: lenses, artefacts, what accesses cost. By the pool, on modules of its own.
+#include <charconv>
+
+#include "instances.h"
 #include "members.h"
 #include "server.h"
 
@@ -22,48 +25,6 @@ std::string resources_line(const json& r) {
     if (const int64_t stores = number("spill_store_bytes"), loads = number("spill_load_bytes"); stores >= 0 && loads >= 0)
         add(stores + loads ? std::to_string(std::max(stores, loads)) + " bytes spilled" : "no spills");
     return out;
-}
-
-/// "T = f16, BLOCK = 1024" as values.
-std::vector<tegula::NamedValue> values_of(std::string_view instance) {
-    std::vector<tegula::NamedValue> out;
-    while (!instance.empty()) {
-        size_t end = 0;
-        for (int depth = 0; end < instance.size() && (instance[end] != ',' || depth > 0); ++end)
-            depth += instance[end] == '<' || instance[end] == '(' ? 1 : instance[end] == '>' || instance[end] == ')' ? -1 : 0;
-        std::string name, value;
-        if (split(std::string(instance.substr(0, end)), name, value)) {
-            const auto trim = [](std::string& s) {
-                s.erase(0, std::min(s.find_first_not_of(' '), s.size()));
-                s.erase(s.find_last_not_of(' ') + 1);
-            };
-            trim(name), trim(value);
-            int64_t number = 0;
-            const auto [last, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-            if (value == "true" || value == "false")
-                out.emplace_back(name, value == "true" ? 1 : 0);
-            else if (error == std::errc() && last == value.data() + value.size())
-                out.emplace_back(name, number);
-            else
-                out.emplace_back(name, value);
-        }
-        instance.remove_prefix(std::min(end + 1, instance.size()));
-    }
-    return out;
-}
-
-struct Runs {
-    json results = json::array();
-    int failed = 0;
-};
-
-void note_result(void* user, const tegula_test_result* r) {
-    auto& runs = *static_cast<Runs*>(user);
-    runs.failed += r->status != TEGULA_OK;
-    json one = {{"name", r->name}, {"passed", r->status == TEGULA_OK}, {"seconds", r->seconds}};
-    if (r->diags) one["message"] = tegula_diags_text(r->diags, 0);
-    if (r->machines) one["machines"] = r->machines;
-    runs.results.push_back(std::move(one));
 }
 
 }  // namespace
@@ -100,16 +61,18 @@ json Server::resolve_lens(const json& params) {
     };
     tegula::Module module;
     std::string instance;
+    const std::string kernel = text_at(data, "kernel");
     try {
-        Document& d = document({{"textDocument", {{"uri", text_at(data, "uri")}}}});
-        module = module_of(d);
-        const json found = ask("hover", d.path, place(d, member(params, "range"), "start"))["found"];
-        instance = text_at(found, "instance");
-    } catch (const Failure&) {
+        Document& d = document(data);
+        if (!d.has_module) d.module = module_of(d), d.has_module = true;
+        module = d.module;
+        instance = text_at(ask("hover", d.path, place(d, member(params, "range"), "start"))["found"], "instance");
+    } catch (const Failure& failure) {
+        if (failure.code == request_cancelled) throw;
         return show(std::move(lens), "has errors");
     }
     later(
-        [=, kernel = text_at(data, "kernel"), arch = arch_]() mutable {
+        [=, arch = arch_](Job&) mutable {
             const std::string of = arch + (instance.empty() ? "" : ", " + instance) + ": ";
             auto compiled = module.compile(kernel, values_of(instance));
             if (!compiled) return show(std::move(lens), "only a launch says which instance");
@@ -117,46 +80,78 @@ json Server::resolve_lens(const json& params) {
             if (!resources) return show(std::move(lens), of + "not compiled here");
             return show(std::move(lens), of + resources_line(json::parse(resources.value(), nullptr, false)));
         },
-        true);
+        {.of_text = true});
     return nullptr;
 }
 
-/// tegula/artifact {textDocument, kernel, set: {NAME: VALUE}, kind} -> {text, lineMap}: lineMap has for each line of the text the line of the source
-/// that it comes from, or null.
+/// The instance of a kernel of the file that editors show the types of; empty: it is none, or has no generics.
+std::string Server::instance_of(Document& d, const std::string& kernel) {
+    const json answer = ask("symbols", d.path);
+    for (const json& s : answer["symbols"])
+        if (s["kind"] == "kernel" && s["name"] == kernel) return text_at(ask("hover", d.path, s["name_begin"])["found"], "instance");
+    return {};
+}
+
+namespace {
+
+/// For each line of a text with `#line N "FILE"` directives the line of `path` that it comes from, counted from 0, or null.
+json lines_of_directives(std::string_view text, const std::string& path) {
+    json lines = json::array();
+    int64_t line = -1;
+    for (size_t at = 0; at < text.size();) {
+        const size_t end = std::min(text.find('\n', at), text.size());
+        const std::string_view one = text.substr(at, end - at);
+        constexpr std::string_view kMark = "#line ";
+        if (const size_t mark = one.find(kMark); mark != one.npos) {
+            const std::string_view number = one.substr(mark + kMark.size());
+            const bool here = one.find("\"" + path + "\"") != one.npos;
+            if (!here || std::from_chars(number.data(), number.data() + number.size(), line).ec != std::errc()) line = 0;
+            --line;
+        }
+        lines.push_back(line < 0 ? json(nullptr) : json(line));
+        at = end + 1;
+    }
+    return lines;
+}
+
+/// The places of a stage's lines, of the picture of the source; of PTX its text as well, which has no others.
+void take_listing(const json& picture, const std::string& stage, json& out) {
+    for (const json& figure : list_at(picture, "figures")) {
+        if (text_at(figure, "title") != stage) continue;
+        std::string text;
+        json lines = json::array();
+        for (const json& line : list_at(figure, "lines")) text += line.get<std::string>() + "\n";
+        for (const json& place : list_at(figure, "places")) {
+            int64_t line = 0;
+            const std::string at = place.get<std::string>();
+            const auto [end, error] = std::from_chars(at.data(), at.data() + at.size(), line);
+            lines.push_back(error == std::errc() && end == at.data() + at.size() && line > 0 ? json(line - 1) : json(nullptr));
+        }
+        if (stage == "ptx") out["text"] = text;
+        if (out["text"] == text) out["lineMap"] = std::move(lines);
+    }
+}
+
+}  // namespace
+
+/// tegula/artifact {uri, kernel, set: {NAME: VALUE}, kind} -> {text, lineMap}: lineMap has for each line of the text the line of the source that it
+/// comes from, counted from 0, or null.
 json Server::artifact(const json& params) {
     Document& d = document(params);
     tegula::Module module = module_of(d);
     const std::string kernel = text_at(params, "kernel"), kind = text_at(params, "kind").empty() ? "ir" : text_at(params, "kind");
-    std::vector<tegula::NamedValue> generics;
-    const json set = member(params, "set").is_object() ? params["set"] : json::object();
-    for (const auto& [name, value] : set.items()) {
-        if (value.is_number_integer())
-            generics.emplace_back(name, value.get<int64_t>());
-        else if (value.is_number())
-            generics.emplace_back(name, value.get<double>());
-        else if (value.is_string())
-            generics.emplace_back(name, tegula::Value(value.get<std::string>()));
-    }
-    later([=]() mutable -> json {
+    auto generics = values_of(member(params, "set"), instance_of(d, kernel));
+    later([=, path = d.path, arch = arch_](Job&) mutable -> json {
         auto compiled = module.compile(kernel, generics);
         if (!compiled) throw Failure{request_failed, compiled.diagnostics().text()};
         auto text = compiled.value().artifact(kind);
         if (!text) throw Failure{request_failed, text.diagnostics().text()};
-        json lines = json::array();
-        int64_t line = -1;
-        const std::string& all = text.value();
-        for (size_t at = 0; at < all.size();) {
-            const size_t end = std::min(all.find('\n', at), all.size());
-            const std::string_view one = std::string_view(all).substr(at, end - at);
-            constexpr std::string_view kMark = "#line ";
-            if (const size_t mark = one.find(kMark); mark != one.npos) {
-                const std::string_view number = one.substr(mark + kMark.size());
-                if (std::from_chars(number.data(), number.data() + number.size(), line).ec == std::errc()) --line;
-            }
-            lines.push_back(line < 0 ? json(nullptr) : json(line));
-            at = end + 1;
-        }
-        return {{"text", all}, {"lineMap", std::move(lines)}};
+        json out = {{"text", text.value()}, {"lineMap", lines_of_directives(text.value(), path)}};
+        const size_t at = std::min(kind.find('@'), kind.size());
+        if (const std::string stage = kind.substr(0, at); !stage.starts_with("cuda"))
+            if (auto model = compiled.value().artifact("picture:source" + (at < kind.size() ? kind.substr(at) : "@" + arch)))
+                take_listing(json::parse(model.value(), nullptr, false), stage, out);
+        return out;
     });
     return nullptr;
 }
@@ -199,9 +194,10 @@ void Server::find_notes(Document& d) {
     }
     if (kernels.empty() || kernels.size() > kMost) return;
     tegula::Module module = module_of(d);
-    const auto work = [=, this, uri = d.uri, path = d.path, edits = d.edits, text = d.text, arch = arch_]() mutable {
+    const auto work = [=, this, uri = d.uri, path = d.path, edits = d.edits, text = d.text, arch = arch_](Job& job) mutable -> json {
         json notes = json::array();
         for (const auto& [kernel, instance] : kernels) {
+            if (job.ended()) return nullptr;
             auto compiled = module.compile(kernel, values_of(instance));
             if (!compiled) continue;
             auto explained = compiled.value().artifact("explain-json@" + arch);
@@ -223,10 +219,9 @@ void Server::find_notes(Document& d) {
         const std::lock_guard lock(mutex_);
         returned_.push_back([this, uri, edits, notes = std::move(notes)] { take_notes(uri, edits, notes); });
         wake_.notify_all();
+        return nullptr;
     };
-    const std::lock_guard lock(tasks_mutex_);
-    tasks_.push_back({nullptr, nullptr, nullptr, true, work});
-    tasks_wake_.notify_all();
+    (void)pool_.add({std::make_shared<Job>(transport_, json(json::value_t::discarded), nullptr), work, {.of_text = true}});
 }
 
 void Server::take_notes(const std::string& uri, uint64_t edits, json notes) {
@@ -234,37 +229,7 @@ void Server::take_notes(const std::string& uri, uint64_t edits, json notes) {
     if (it == documents_.end() || it->second.edits != edits || it->second.found.is_null()) return;
     it->second.notes = std::move(notes);
     publish(it->second, it->second.tried);
-}
-
-json Server::execute(const json& params) {
-    const std::string command = text_at(params, "command");
-    if (command != "tegula.test" && command != "tegula.bench") throw Failure{invalid_params, "the commands are tegula.test and tegula.bench"};
-    const json& arguments = list_at(params, "arguments");
-    if (arguments.empty() || !arguments[0].is_string()) throw Failure{invalid_params, "the arguments are a URI and the name of a block"};
-    tegula::Module module = module_of(document({{"textDocument", {{"uri", arguments[0]}}}}));
-    const std::string name = arguments.size() > 1 && arguments[1].is_string() ? arguments[1].get<std::string>() : std::string();
-    later([=, this, bench = command == "tegula.bench"]() mutable -> json {
-        Runs runs;
-        tegula::RunOptions options = session_.run_options();
-        options.checked = !bench;
-        constexpr uint64_t kMostSteps = 1'000'000'000;
-        options.step_budget = kMostSteps;
-        tegula::Ref<tegula_diags> diags;
-        const tegula_status status =
-            (bench ? tegula_bench : tegula_test)(module.c(), name.empty() ? nullptr : name.c_str(), &options, note_result, &runs, diags.out());
-        std::string text;
-        for (const json& r : runs.results)
-            text += std::string(r["passed"].get<bool>() ? "ok   " : "FAIL ") + r["name"].get<std::string>() +
-                    (r.contains("message") ? "\n" + r["message"].get<std::string>() : "") + "\n";
-        if (status != TEGULA_OK && diags.get()) text += tegula_diags_text(diags.get(), 0);
-        const bool good = status == TEGULA_OK && runs.failed == 0;
-        transport_.notify("window/logMessage", {{"type", good ? 3 : 1}, {"message", text}});
-        transport_.notify("window/showMessage", {{"type", good ? 3 : 1},
-                                                 {"message", std::to_string(runs.results.size() - static_cast<size_t>(runs.failed)) + " passed, " +
-                                                                 std::to_string(runs.failed) + " failed"}});
-        return {{"results", std::move(runs.results)}, {"passed", good}};
-    });
-    return nullptr;
+    refresh();
 }
 
 }  // namespace tegula_tool::lsp

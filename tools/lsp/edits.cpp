@@ -59,7 +59,12 @@ json Server::diagnostics_of(Document& d, bool settled) {
 void Server::publish(Document& d, bool settled) {
     json all = diagnostics_of(d, settled);
     d.settle = !d.tried && offers_changes(d.found);
-    if (pulls_ || d.sent == all) return;
+    if (d.sent == all) return;
+    if (pulls_) {  // who has never asked does so by itself
+        if (d.sent.is_null()) return;
+        stale_ |= stale_diagnostics;
+        return;
+    }
     json params = {{"uri", d.uri}, {"diagnostics", all}};
     if (d.version.is_number_integer()) params["version"] = d.version;
     transport_.notify("textDocument/publishDiagnostics", std::move(params));
@@ -70,8 +75,35 @@ json Server::pull_diagnostics(const json& params) {
     Document& d = document(params);
     json items = diagnostics_of(d, false);
     d.settle = !d.tried && offers_changes(d.found);
+    d.sent = items;
     return {{"kind", "full"}, {"items", std::move(items)}};
 }
+
+namespace {
+
+/// A change in words: "Insert `let`", "Replace `relu` with `nn.relu`", "Convert `a + b` by `cast<f16>(..)`".
+std::string title_of(const json& change, const std::string& text) {
+    constexpr size_t kLongest = 40;
+    const auto shown = [&](std::string s) {
+        while (!s.empty() && (s.back() == '\n' || s.back() == ' ')) s.pop_back();
+        return "`" + (s.size() > kLongest ? s.substr(0, kLongest) + ".." : s) + "`";
+    };
+    const auto stretch = [&](size_t from, size_t to) { return text.substr(from, to - from); };
+    std::string title;
+    for (size_t i = 0; i < change.size(); ++i) {
+        const size_t from = change[i]["begin"], to = change[i]["end"];
+        const std::string old = stretch(from, to), fresh = change[i]["text"];
+        std::string one = fresh.empty() ? "Remove " + shown(old)
+                          : old.empty() ? "Insert " + shown(fresh)
+                                        : "Replace " + shown(old) + " with " + shown(fresh);
+        const bool encloses = old.empty() && fresh.ends_with('(') && i + 1 < change.size() && change[i + 1]["text"] == ")";
+        if (encloses) one = "Convert " + shown(stretch(to, change[++i]["begin"])) + " by `" + fresh + "..)`";
+        title += (title.empty() ? "" : ", ") + one;
+    }
+    return title;
+}
+
+}  // namespace
 
 json Server::actions(const json& params) {
     Document& d = document(params);
@@ -85,36 +117,30 @@ json Server::actions(const json& params) {
     };
     json out = json::array(), all = json::array();
     for (const json& found : d.found) {
-        if (found["fixes"].empty()) continue;
-        json edits = json::array();
-        std::string title;
-        bool sure = true, here = true;
-        for (const json& fix : found["fixes"]) {
-            here = here && !fix.contains("file");
-            sure = sure && fix["applicability"] == "machine";
-            if (!here) break;
-            edits.push_back({{"range", d.text.range(fix["begin"], fix["end"])}, {"newText", fix["text"]}});
-            const size_t from = fix["begin"], to = fix["end"];
-            const std::string old = d.text.text().substr(from, to - from), text = fix["text"];
-            constexpr size_t kLongest = 40;
-            const auto shown = [&](std::string s) {
-                while (!s.empty() && (s.back() == '\n' || s.back() == ' ')) s.pop_back();
-                return "`" + (s.size() > kLongest ? s.substr(0, kLongest) + ".." : s) + "`";
-            };
-            title += (title.empty() ? "" : ", ") + (text.empty()  ? "Remove " + shown(old)
-                                                    : old.empty() ? "Insert " + shown(text)
-                                                                  : "Replace " + shown(old) + " with " + shown(text));
-        }
-        if (!here) continue;
-        if (sure)
-            for (const json& edit : edits) all.push_back(edit);
         const size_t from = found["begin"], to = found["end"];
-        if (to < begin || end < from || !wanted("quickfix")) continue;
-        out.push_back({{"title", std::move(title)},
-                       {"kind", "quickfix"},
-                       {"isPreferred", sure},
-                       {"diagnostics", {diagnostic(d, found)}},
-                       {"edit", {{"changes", {{d.uri, std::move(edits)}}}}}});
+        const bool here = begin <= to && from <= end && wanted("quickfix");
+        bool first = true;
+        const auto offer = [&](const json& change) {
+            json edits = json::array();
+            bool sure = first;
+            for (const json& fix : change) {
+                if (fix.contains("file")) return;
+                sure = sure && fix["applicability"] == "machine";
+                edits.push_back({{"range", d.text.range(fix["begin"], fix["end"])}, {"newText", fix["text"]}});
+            }
+            if (edits.empty()) return;
+            if (sure)
+                for (const json& edit : edits) all.push_back(edit);
+            if (here)
+                out.push_back({{"title", title_of(change, d.text.text())},
+                               {"kind", "quickfix"},
+                               {"isPreferred", sure},
+                               {"diagnostics", {diagnostic(d, found)}},
+                               {"edit", {{"changes", {{d.uri, std::move(edits)}}}}}});
+            first = false;
+        };
+        offer(found["fixes"]);
+        for (const json& other : list_at(found, "others")) offer(other);
     }
     if (!all.empty() && std::ranges::any_of(only, [](const json& o) { return o == "source.fixAll" || o == "source"; }))
         out.push_back({{"title", "Make all changes that are sure"}, {"kind", "source.fixAll"}, {"edit", {{"changes", {{d.uri, std::move(all)}}}}}});

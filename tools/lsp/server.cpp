@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "../files.h"
+#include "../terminal.h"
 #include "members.h"
 
 namespace tegula_tool {
@@ -26,23 +27,29 @@ constexpr auto kQuiet = std::chrono::milliseconds(150);  ///< after an edit, bef
 constexpr auto kCalm = std::chrono::milliseconds(700);   ///< after that, before kernels are compiled for notes
 constexpr size_t kMostFiles = 5000;                      ///< of a workspace
 constexpr size_t kMostWaiting = 100'000;                 ///< messages: the reader waits while there are so many
+constexpr size_t kMostWorkers = 4;
+
+/// What a client can be told to ask for again: where its capabilities say so, and by which request.
+struct Refresh {
+    const char *capability, *method;
+};
+constexpr Refresh kRefreshes[] = {{"diagnostics", "workspace/diagnostic/refresh"},
+                                  {"semanticTokens", "workspace/semanticTokens/refresh"},
+                                  {"inlayHint", "workspace/inlayHint/refresh"},
+                                  {"codeLens", "workspace/codeLens/refresh"}};
 
 }  // namespace
 
 Server::Server(Session& session, int in, int out, const std::string& log)
-    : session_(session), transport_(in, out, log), engine_(session.engine), workspace_(engine_.workspace().value()) {
-    worker_ = std::thread([this] { work_all(); });
-}
+    : session_(session),
+      transport_(in, out, log),
+      engine_(session.engine),
+      workspace_(engine_.workspace().value()),
+      pool_(transport_, std::clamp<size_t>(std::thread::hardware_concurrency() / 2, 2, kMostWorkers)) {}
 
 Server::~Server() {
-    {
-        const std::lock_guard lock(tasks_mutex_);
-        tasks_end_ = true;
-        tasks_.clear();
-    }
     tegula_cancel(engine_.c(), 1);
-    tasks_wake_.notify_all();
-    worker_.join();
+    pool_.stop();
 }
 
 // ---- threads ----
@@ -61,6 +68,8 @@ void Server::read_all() {
         else
             queue_.push_back(std::move(message));
         wake_.notify_all();
+        lock.unlock();
+        if (cancels) pool_.cancel(member(member(message, "params"), "id"));
     }
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -119,48 +128,22 @@ int Server::run() {
     return shut_ ? ok : source;
 }
 
-void Server::work_all() {
-    for (;;) {
-        Task task;
-        {
-            std::unique_lock lock(tasks_mutex_);
-            tasks_wake_.wait(lock, [&] { return tasks_end_ || !tasks_.empty(); });
-            if (tasks_end_) return;
-            task = std::move(tasks_.front());
-            tasks_.pop_front();
-        }
-        if (task.quiet) {
-            try {
-                task.quiet();
-            } catch (const std::exception& e) {
-                transport_.notify("window/logMessage", {{"type", 1}, {"message", e.what()}});
-            }
-            continue;
-        }
-        const auto progress = [&](const char* kind) {
-            if (!task.token.is_null()) transport_.notify("$/progress", {{"token", task.token}, {"value", {{"kind", kind}, {"title", "tegula"}}}});
-        };
-        progress("begin");
-        try {
-            json result = task.work();
-            progress("end");
-            transport_.reply(task.id, std::move(result));
-        } catch (const Failure& failure) {
-            progress("end");
-            transport_.fail(task.id, failure.code, failure.why);
-        } catch (const std::exception& e) {
-            progress("end");
-            transport_.fail(task.id, internal_error, e.what());
-        }
+/// The request in progress is answered by the pool.
+void Server::later(std::function<json(Job&)> work, How how) {
+    auto job = std::make_shared<Job>(transport_, request_, progress_);
+    {
+        const std::lock_guard lock(mutex_);  // a cancellation that came before the pool knew of the request
+        if (cancelled_.contains(running_)) throw Failure{request_cancelled, "the client has cancelled it"};
+        if (!pool_.add({std::move(job), std::move(work), how})) throw Failure{request_failed, "too many requests wait already"};
     }
+    answered_later_ = true;
 }
 
-/// The request in progress is answered by the third thread.
-void Server::later(std::function<json()> work, bool of_text) {
-    answered_later_ = true;
-    const std::lock_guard lock(tasks_mutex_);
-    tasks_.push_back({request_, token_, std::move(work), of_text, nullptr});
-    tasks_wake_.notify_all();
+/// Tells the client what to ask for again.
+void Server::refresh() {
+    const unsigned now = std::exchange(stale_, 0) & refreshes_;
+    for (unsigned i = 0; i < std::size(kRefreshes); ++i)
+        if (now & (1u << i)) transport_.ask("tegula-" + std::to_string(++asked_), kRefreshes[i].method);
 }
 
 bool Server::background_is_due(Clock::time_point& when) const {
@@ -191,6 +174,7 @@ void Server::in_background() {
         }
     }
     texts_.clear();
+    refresh();
 }
 
 // ---- messages ----
@@ -252,9 +236,21 @@ void Server::call(const json& id, const std::string& method, const json& params)
     for (const Row& row : rows()) {
         if (row.method != method) continue;
         request_ = id;
-        token_ = member(params, "workDoneToken");
+        const json& token = member(params, "workDoneToken");
+        progress_ = token.is_null() ? nullptr : std::make_shared<Progress>(transport_, token, method.substr(method.rfind('/') + 1));
         answered_later_ = false;
-        json result = (this->*row.handler)(params);
+        struct End {
+            std::shared_ptr<Progress> progress;
+            const bool& later;
+            ~End() {
+                if (progress && !later) progress->end();
+            }
+        };
+        json result;
+        {
+            const End end{progress_, answered_later_};
+            result = (this->*row.handler)(params);
+        }
         if (!answered_later_) transport_.reply(id, std::move(result));
         return;
     }
@@ -266,20 +262,15 @@ void Server::set_edited(Document& d) {
     if (!workspace_.set(d.path, d.text.text())) throw Failure{invalid_params, "the text cannot be taken: it is too large"};
     d.found = nullptr;
     d.tried = false;
-    {
-        const std::lock_guard lock(tasks_mutex_);
-        std::erase_if(tasks_, [&](const Task& task) {
-            if (task.of_text && !task.quiet) transport_.fail(task.id, content_modified, "the text has changed");
-            return task.of_text;
-        });
-    }
+    pool_.outdate();
     for (auto& [uri, other] : documents_) {  // which may import it
         other.due = true;
         other.settle = other.note = false;
         other.notes = json::array();
         ++other.edits;
         other.when = Clock::now() + kQuiet;
-        if (&other != &d) other.found = nullptr;
+        other.has_module = false;
+        if (&other != &d) other.found = nullptr, stale_ |= stale_hints | stale_lenses;
     }
 }
 
@@ -333,7 +324,8 @@ bool Server::told(const std::string& method, const json& params) {
             const std::string changed = text_at(change, "uri"), path = path_of(changed);
             if (!documents_.contains(changed) && path.ends_with(".tile")) forget(path), files_.insert(path);
         }
-        for (auto& [name, d] : documents_) d.found = nullptr, d.due = true, d.when = Clock::now() + kQuiet;
+        for (auto& [name, d] : documents_) d.found = nullptr, d.has_module = false, d.due = true, d.when = Clock::now() + kQuiet;
+        if (method != "textDocument/didSave") stale_ |= stale_tokens | stale_hints | stale_lenses;
     } else if (method == "workspace/didChangeConfiguration") {
         configure(member(params, "settings"));
     } else if (method == "workspace/didChangeWorkspaceFolders") {
@@ -351,6 +343,8 @@ void Server::configure(const json& settings) {
     const json& own = member(settings, "tegula").is_object() ? member(settings, "tegula") : settings;
     if (const std::string arch = text_at(own, "arch"); !arch.empty()) arch_ = arch;
     if (member(own, "hints").is_boolean()) hints_on_ = own["hints"].get<bool>();
+    stale_ |= stale_tokens | stale_hints | stale_lenses;
+    for (auto& [uri, d] : documents_) d.due = true, d.when = Clock::now() + kQuiet;  // and then the client is told
     const std::string root = text_at(own, "importRoot");
     if (root.empty() || root == import_root_) return;
     import_root_ = root;
@@ -367,7 +361,7 @@ void Server::configure(const json& settings) {
     for (auto& [uri, d] : documents_) {
         (void)workspace_.set(d.path, d.text.text());
         d.found = nullptr;
-        d.due = true;
+        d.has_module = false;
     }
 }
 
@@ -423,6 +417,8 @@ json Server::initialize(const json& params) {
     const json& text = member(capabilities, "textDocument");
     pulls_ = member(text, "diagnostic").is_object();
     snippets_ = member(member(member(text, "completion"), "completionItem"), "snippetSupport") == json(true);
+    for (unsigned i = 0; i < std::size(kRefreshes); ++i)
+        if (member(member(member(capabilities, "workspace"), kRefreshes[i].capability), "refreshSupport") == json(true)) refreshes_ |= 1u << i;
     initialized_ = true;
     std::vector<std::string> folders;
     const json& list = member(params, "workspaceFolders");
@@ -446,23 +442,23 @@ json Server::initialize(const json& params) {
               {"signatureHelpProvider", {{"triggerCharacters", {"(", "<", ","}}}},
               {"definitionProvider", true},
               {"declarationProvider", true},
-              {"referencesProvider", true},
+              {"referencesProvider", {{"workDoneProgress", true}}},
               {"documentHighlightProvider", true},
               {"documentSymbolProvider", true},
-              {"workspaceSymbolProvider", true},
+              {"workspaceSymbolProvider", {{"workDoneProgress", true}}},
               {"codeActionProvider", {{"codeActionKinds", {"quickfix", "source.fixAll"}}}},
-              {"codeLensProvider", {{"resolveProvider", true}}},
+              {"codeLensProvider", {{"resolveProvider", true}, {"workDoneProgress", true}}},
               {"documentLinkProvider", json::object()},
               {"documentFormattingProvider", true},
               {"documentRangeFormattingProvider", true},
               {"documentOnTypeFormattingProvider", {{"firstTriggerCharacter", "}"}, {"moreTriggerCharacter", {";"}}}},
-              {"renameProvider", {{"prepareProvider", true}}},
+              {"renameProvider", {{"prepareProvider", true}, {"workDoneProgress", true}}},
               {"foldingRangeProvider", true},
               {"selectionRangeProvider", true},
               {"inlayHintProvider", true},
-              {"callHierarchyProvider", true},
+              {"callHierarchyProvider", {{"workDoneProgress", true}}},
               {"diagnosticProvider", {{"identifier", "tegula"}, {"interFileDependencies", true}, {"workspaceDiagnostics", false}}},
-              {"executeCommandProvider", {{"commands", {"tegula.test", "tegula.bench"}}}},
+              {"executeCommandProvider", {{"commands", {"tegula.test", "tegula.bench"}}, {"workDoneProgress", true}}},
               {"semanticTokensProvider", {{"legend", symbols}, {"full", {{"delta", true}}}, {"range", true}}},
               {"workspace", {{"workspaceFolders", {{"supported", true}, {"changeNotifications", true}}}}}}}};
 }
@@ -476,8 +472,10 @@ json Server::ask(const char* verb, const std::string& path, size_t begin, size_t
     return json::parse(answer.value());
 }
 
+/// Of `textDocument`, as the protocol's own requests name it, or `uri`.
 Document& Server::document(const json& params) {
-    const auto it = documents_.find(text_at(member(params, "textDocument"), "uri"));
+    const json& named = member(params, "textDocument");
+    const auto it = documents_.find(text_at(named.is_null() ? params : named, "uri"));
     if (it == documents_.end()) throw Failure{invalid_params, "the document is not open"};
     return it->second;
 }
@@ -568,7 +566,9 @@ std::span<const Server::Row> Server::rows() {
                                     {"textDocument/codeLens", &Server::lenses},
                                     {"codeLens/resolve", &Server::resolve_lens},
                                     {"workspace/executeCommand", &Server::execute},
-                                    {"tegula/artifact", &Server::artifact}};
+                                    {"tegula/artifact", &Server::artifact},
+                                    {"tegula/viz", &Server::picture},
+                                    {"tegula/run", &Server::run_request}};
     return kRows;
 }
 

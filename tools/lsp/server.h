@@ -1,5 +1,5 @@
 // The language server: documents, the order of requests, and what each of them asks the library. One thread reads, one answers in the order of what
-// came, and one makes artefacts, which take long. Everything about the language is the library's (tegula_workspace).
+// came, and a pool makes artefacts and runs, which take long. Everything about the language is the library's (tegula_workspace).
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -14,16 +14,11 @@
 #include <vector>
 
 #include "../tool.h"
+#include "pool.h"
 #include "text.h"
 #include "transport.h"
 
 namespace tegula_tool::lsp {
-
-/// Why a request gets no result.
-struct Failure {
-    int code;
-    std::string why;
-};
 
 struct Document {
     std::string uri, path;
@@ -39,6 +34,8 @@ struct Document {
     bool tried = false;                            ///< `found` with its changes tried
     std::vector<uint32_t> tokens;
     uint64_t tokens_id = 0;
+    tegula::Module module;  ///< of the present text, for lenses
+    bool has_module = false;
 };
 
 class Server {
@@ -54,12 +51,8 @@ private:
         std::string_view method;
         Handler handler;
     };
-    struct Task {  ///< of the third thread
-        json id, token;
-        std::function<json()> work;
-        bool of_text = false;         ///< nobody wants it once the text has changed
-        std::function<void()> quiet;  ///< instead of `work`, without an answer
-    };
+    /// What clients that ask for diagnostics, tokens, hints and lenses themselves are told to ask for again.
+    enum Stale : unsigned { stale_diagnostics = 1, stale_tokens = 2, stale_hints = 4, stale_lenses = 8 };
 
     // server.cpp: threads, order, life cycle
     void read_all();
@@ -67,8 +60,8 @@ private:
     void handle(const json& message);
     void call(const json& id, const std::string& method, const json& params);
     bool told(const std::string& method, const json& params);
-    void work_all();
-    void later(std::function<json()> work, bool of_text = false);
+    void later(std::function<json(Job&)> work, How how = {});
+    void refresh();
     json initialize(const json& params);
     void configure(const json& settings);
     void read_project(const std::string& folder);
@@ -90,6 +83,7 @@ private:
 
     // answers.cpp: what names are
     json hover(const json& params);
+    std::string layout_picture(Document& d, const std::string& layout, int rank);
     json completion(const json& params);
     json resolve_completion(const json& params);
     json signature_help(const json& params);
@@ -129,10 +123,16 @@ private:
     json lenses(const json& params);
     json resolve_lens(const json& params);
     json artifact(const json& params);
-    json execute(const json& params);
     tegula::Module module_of(Document& d);
+    std::string instance_of(Document& d, const std::string& kernel);
     void find_notes(Document& d);
     void take_notes(const std::string& uri, uint64_t edits, json notes);
+
+    // runs.cpp: what is run or drawn
+    json run_blocks(const std::string& uri, bool bench, const std::string& part, const std::string& machine, bool tell);
+    json run_request(const json& params);
+    json picture(const json& params);
+    json execute(const json& params);
 
     Session& session_;
     Transport transport_;
@@ -147,22 +147,21 @@ private:
     std::map<std::string, std::string> pages_;    ///< URIs of what explains diagnostics, by code
     std::set<std::string> files_;                 ///< of the workspace
     json completions_;                            ///< the last ones, with their documentation
-    json request_, token_;                        ///< in progress: id, and what its progress is reported by
+    json request_;                                ///< in progress: its id
+    std::shared_ptr<Progress> progress_;          ///< the same; null: nobody wants to know
     bool answered_later_ = false;
+    unsigned refreshes_ = 0, stale_ = 0;  ///< Stale: of what the client can be told so, and of what it has to be
+    uint64_t asked_ = 0;                  ///< requests to the client
 
     std::mutex mutex_;  ///< guards what follows
     std::condition_variable wake_;
     std::deque<json> queue_;
     std::set<std::string> cancelled_;             ///< ids, as text
-    std::deque<std::function<void()>> returned_;  ///< of the third thread, to be done by the second
+    std::deque<std::function<void()>> returned_;  ///< of the pool, to be done by the second thread
     bool closed_ = false, in_background_ = false;
     std::string running_;  ///< id of the request in progress
 
-    std::mutex tasks_mutex_;  ///< guards what follows
-    std::condition_variable tasks_wake_;
-    std::deque<Task> tasks_;
-    bool tasks_end_ = false;
-    std::thread worker_;
+    Pool pool_;
 };
 
 }  // namespace tegula_tool::lsp

@@ -167,4 +167,6 @@ void Transport::fail(const json& id, int code, const std::string& why) {
 
 void Transport::notify(const char* method, json params) { write({{"jsonrpc", "2.0"}, {"method", method}, {"params", std::move(params)}}); }
 
+void Transport::ask(const std::string& id, const char* method) { write({{"jsonrpc", "2.0"}, {"id", id}, {"method", method}}); }
+
 }  // namespace tegula_tool::lsp

@@ -38,6 +38,8 @@ public:
     void reply(const json& id, json result);
     void fail(const json& id, int code, const std::string& why);
     void notify(const char* method, json params);
+    /// A request to the client, whose answer says nothing.
+    void ask(const std::string& id, const char* method);
 
 private:
     const int in_, out_;
