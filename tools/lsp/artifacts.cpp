@@ -149,7 +149,7 @@ json Server::artifact(const json& params) {
         json out = {{"text", text.value()}, {"lineMap", lines_of_directives(text.value(), path)}};
         const size_t at = std::min(kind.find('@'), kind.size());
         if (const std::string stage = kind.substr(0, at); !stage.starts_with("cuda"))
-            if (auto model = compiled.value().artifact("picture:source" + (at < kind.size() ? kind.substr(at) : "@" + arch)))
+            if (auto model = compiled.value().artifact("picture:source" + (at < kind.size() ? kind.substr(at) : "@" + arch) + ":" + stage))
                 take_listing(json::parse(model.value(), nullptr, false), stage, out);
         return out;
     });
