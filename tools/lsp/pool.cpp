@@ -6,7 +6,7 @@ namespace tegula_tool::lsp {
 
 namespace {
 
-constexpr size_t kMostWaiting = 1000;  ///< tasks, each of which may hold a module
+constexpr size_t kMostTasks = 1000;  ///< tasks, each of which may hold a module
 
 }  // namespace
 
@@ -67,7 +67,7 @@ void Pool::stop() {
 bool Pool::add(Task task) {
     {
         const std::lock_guard lock(mutex_);
-        if (ends_ || waiting_.size() >= kMostWaiting) return false;
+        if (ends_ || waiting_.size() >= kMostTasks) return false;
         waiting_.push_back(std::move(task));
     }
     wake_.notify_all();
