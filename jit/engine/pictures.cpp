@@ -1,5 +1,6 @@
 // Pictures: which kinds there are, and what each is shown of. jit/picture makes them.
 #include <algorithm>
+#include <charconv>
 
 #include "jit/engine/engine.h"
 #include "jit/engine/tune.h"

@@ -6,8 +6,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -17,6 +19,7 @@
 #include "lang/diag.h"
 #include "lang/json_reader.h"
 #include "lang/plain_text.h"
+#include "lang/stable_sort.h"
 
 namespace tegula {
 
@@ -123,6 +126,22 @@ std::string settings_text(const std::vector<explain::Setting>& settings) {
     return out;
 }
 
+std::vector<explain::Setting> read_settings(std::string_view text) {
+    std::vector<explain::Setting> out;
+    while (!text.empty()) {
+        size_t end = 0;
+        for (int depth = 0; end < text.size() && (depth > 0 || !text.substr(end).starts_with(", ")); ++end) {
+            depth += text[end] == '<' || text[end] == '[' || text[end] == '(';
+            depth -= text[end] == '>' || text[end] == ']' || text[end] == ')';
+        }
+        const std::string_view item = text.substr(0, end);
+        const size_t equals = std::min(item.find(" = "), item.size());
+        out.push_back({std::string(item.substr(0, equals)), std::string(item.substr(std::min(equals + 3, item.size())))});
+        text.remove_prefix(std::min(end + 2, text.size()));
+    }
+    return out;
+}
+
 std::string tuned_path(const std::string& path) {
     if (path == "off") return {};
     if (!path.empty()) return path;
@@ -179,6 +198,37 @@ std::vector<std::pair<TunedKey, TunedEntry>> TunedDatabase::launches_of(std::str
         if (it->first.kernel != kernel || it->first.source != source) break;
         out.push_back(*it);
     }
+    return out;
+}
+
+namespace {
+
+/// How far apart two launches are, in doublings of their numbers; nullopt: they differ in something else.
+std::optional<double> doublings_apart(const std::vector<explain::Setting>& a, const std::vector<explain::Setting>& b) {
+    if (a.size() != b.size()) return std::nullopt;
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+        if (a[i].name != b[i].name) return std::nullopt;
+        if (a[i].value == b[i].value) continue;
+        double x = 0, y = 0;
+        if (!read_number(a[i].value, x) || !read_number(b[i].value, y)) return std::nullopt;
+        sum += std::fabs(std::log2(std::max(x, 1.0)) - std::log2(std::max(y, 1.0)));
+    }
+    return sum;
+}
+
+}  // namespace
+
+std::vector<std::string> TunedDatabase::chosen_nearby(const TunedKey& key) const {
+    const std::vector<explain::Setting> here = read_settings(key.launch);
+    std::vector<std::pair<double, std::string>> found;
+    for (const auto& [other, entry] : launches_of(key.kernel, key.source))
+        if (other.machine == key.machine && other.hardware == key.hardware && other.launch != key.launch)
+            if (const auto d = doublings_apart(here, read_settings(other.launch))) found.emplace_back(*d, entry.chosen);
+    stable_sort(found, &std::pair<double, std::string>::first);
+    std::vector<std::string> out;
+    for (const auto& [d, set] : found)
+        if (std::ranges::find(out, set) == out.end()) out.push_back(set);
     return out;
 }
 

@@ -36,6 +36,8 @@ struct TunedEntry {
 std::string text_hash(std::string_view text);
 /// "BM = 64, BN = 128"
 std::string settings_text(const std::vector<explain::Setting>& settings);
+/// The same read again, also the text of a launch: names and texts of values, whose commas may stand in brackets.
+std::vector<explain::Setting> read_settings(std::string_view text);
 /// TEGULA_TUNED, else tegula/tuned.json below XDG_DATA_HOME or ~/.local/share; `path` goes before. Empty: none ("off", or there is no HOME).
 std::string tuned_path(const std::string& path);
 
@@ -48,6 +50,8 @@ public:
     std::optional<TunedEntry> find(const TunedKey& key) const;
     /// All launches of a kernel, on whatever machine, in the order of their keys; `source` is the hash of its text.
     std::vector<std::pair<TunedKey, TunedEntry>> launches_of(std::string_view kernel, std::string_view source) const;
+    /// What was chosen for launches of the kernel that differ from this one in nothing but numbers, on the same machine; the nearest first.
+    std::vector<std::string> chosen_nearby(const TunedKey& key) const;
     /// Into the file, too, where entries that other processes have added stay. What goes wrong is logged; false.
     bool add(const TunedKey& key, TunedEntry entry);
     const std::string& path() const { return path_; }

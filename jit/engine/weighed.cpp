@@ -13,23 +13,6 @@ namespace {
 
 using picture::WeighedLaunch;
 
-/// "BM = 64, KIND = block<f4, 16>" as names and texts of values; a comma in brackets belongs to a value.
-std::vector<explain::Setting> read_settings(std::string_view text) {
-    std::vector<explain::Setting> out;
-    while (!text.empty()) {
-        size_t end = 0;
-        for (int depth = 0; end < text.size() && (depth > 0 || !text.substr(end).starts_with(", ")); ++end) {
-            depth += text[end] == '<' || text[end] == '[' || text[end] == '(';
-            depth -= text[end] == '>' || text[end] == ']' || text[end] == ')';
-        }
-        const std::string_view item = text.substr(0, end);
-        const size_t equals = std::min(item.find(" = "), item.size());
-        out.push_back({std::string(item.substr(0, equals)), std::string(item.substr(std::min(equals + 3, item.size())))});
-        text.remove_prefix(std::min(end + 2, text.size()));
-    }
-    return out;
-}
-
 /// A launch as it was measured: what the host named, and what the measured one had beside it. nullopt: it had something else.
 class MeasuredLaunch {
 public:

@@ -6,6 +6,7 @@
 
 #include "jit/engine/engine.h"
 #include "jit/engine/machine.h"
+#include "jit/engine/tuner.h"
 #include "lower/gpu/estimate.h"
 
 namespace tegula {
@@ -287,6 +288,44 @@ TEST_F(Tuning, ArtefactsShowTheChoiceAndExplainSaysWhy) {
     const auto other = engine_->artifact(*module, *exe, "explain@sm_75", diags);
     ASSERT_TRUE(other);
     EXPECT_NE(other->find("tune: "), std::string::npos);
+}
+
+/// Choices of launches that differ in numbers alone, the nearest first, each once; of other machines and other types none.
+TEST(Tuned, NeighboursAreNearInDoublings) {
+    TunedDatabase database("off", {});
+    const TunedKey key{"k", "source", "cuda", "a GPU", "A = block<f4e2m1, 16>, K = 4096, M = 64"};
+    const auto add = [&](const std::string& launch, const std::string& chosen, const char* machine = "cuda", const char* source = "source") {
+        TunedEntry entry;
+        entry.chosen = chosen;
+        database.add({"k", source, machine, "a GPU", launch}, entry);
+    };
+    EXPECT_TRUE(database.chosen_nearby(key).empty());
+    add("A = block<f4e2m1, 16>, K = 4096, M = 4096", "far");
+    add("A = block<f4e2m1, 16>, K = 2048, M = 128", "near");
+    add("A = block<f4e2m1, 16>, K = 4096, M = 65", "nearest");
+    add("A = block<f4e2m1, 16>, K = 4096, M = 0", "far");
+    add("A = block<f4e2m1, 16>, K = 4096, M = 64", "its own");
+    add("A = block<f4e2m1, 32>, K = 4096, M = 64", "another type");
+    add("A = block<f4e2m1, 16>, K = 4096", "fewer");
+    add("A = block<f4e2m1, 16>, K = 4096, N = 64", "another name");
+    add("A = block<f4e2m1, 16>, K = 4096, M = 63", "another machine", "cpu");
+    add("A = block<f4e2m1, 16>, K = 4096, M = 63", "another text", "cuda", "other");
+    EXPECT_EQ(database.chosen_nearby(key), (std::vector<std::string>{"nearest", "near", "far"}));
+    EXPECT_EQ(database.launches_of("k", "source").size(), 9u);
+}
+
+/// What launches may gain: more where choices differ more, where launches take longer and where more is left; never nothing.
+TEST(Tuned, TimeGoesWhereItMayGain) {
+    using Tried = std::vector<std::pair<double, double>>;
+    const auto gain = [](double best, const Tried& tried, double next, double left) { return expected_gain(best, tried, next, left); };
+    const Tried alike = {{1e-3, 1}, {1.01e-3, 1}, {1.02e-3, 1}}, apart = {{1e-3, 1}, {3e-3, 1}, {9e-3, 1}};
+    EXPECT_GT(gain(1e-3, apart, 1, 0.5), gain(1e-3, alike, 1, 0.5));
+    EXPECT_NEAR(gain(1e-3, alike, 1, 0.5), 1e-5, 1e-6);
+    EXPECT_GT(gain(1e-3, alike, 1, 0.9), gain(1e-3, alike, 1, 0.1));
+    EXPECT_GT(gain(1e-2, {{1e-2, 1}}, 1, 0.5), gain(1e-3, {{1e-3, 1}}, 1, 0.5));
+    // A model that is right to a factor, and promises half of the best time.
+    EXPECT_NEAR(gain(2e-3, {{2e-3, 1000}, {4e-3, 2000}}, 500, 1), 1e-3, 1e-9);
+    EXPECT_NEAR(gain(2e-3, {{2e-3, 1000}, {4e-3, 2000}}, 3000, 1), 4e-5, 1e-9);
 }
 
 }  // namespace
