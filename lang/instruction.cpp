@@ -157,10 +157,9 @@ std::optional<ir::OwnRow> own_row(const Instruction& i, std::span<const FormatId
 }
 
 bool has_instructions(const ir::Function& fn) {
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (const ir::InstId i : fn.block(ir::BlockId{b}).insts)
-            if (fn.inst(i).op == ir::Op::instruction) return true;
-    return false;
+    bool found = false;
+    fn.walk([&](ir::InstId i) { found = found || fn.inst(i).op == ir::Op::instruction; });
+    return found;
 }
 
 void forget_instructions(ir::Function& fn) {

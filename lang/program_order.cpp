@@ -11,20 +11,19 @@ bool orders_accesses(const Function& fn, const Inst& inst) {
 ProgramOrder program_order(const Function& fn) {
     ProgramOrder out;
     out.together = find_hint(fn.hints, "cooperative") != nullptr;
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (const InstId id : fn.block(BlockId{b}).insts) {
-            const Inst& inst = fn.inst(id);
-            if (inst.op == Op::grid_barrier) out.meets = out.orders = true;
-            if (!is_atomic(inst.op)) continue;
-            out.atomics = true;
-            out.orders = out.orders || (orders_accesses(fn, inst) && static_cast<MemoryScope>(fn.attrs(inst)[3]) != MemoryScope::cta);
-            for (BlockId at = inst.parent; at.valid();) {
-                const InstId owner = fn.block(at).owner;
-                if (!owner.valid()) break;
-                out.polls = out.polls || fn.inst(owner).op == Op::while_loop;
-                at = fn.inst(owner).parent;
-            }
+    fn.walk([&](InstId id) {
+        const Inst& inst = fn.inst(id);
+        if (inst.op == Op::grid_barrier) out.meets = out.orders = true;
+        if (!is_atomic(inst.op)) return;
+        out.atomics = true;
+        out.orders = out.orders || (orders_accesses(fn, inst) && static_cast<MemoryScope>(fn.attrs(inst)[3]) != MemoryScope::cta);
+        for (BlockId at = inst.parent; at.valid();) {
+            const InstId owner = fn.block(at).owner;
+            if (!owner.valid()) break;
+            out.polls = out.polls || fn.inst(owner).op == Op::while_loop;
+            at = fn.inst(owner).parent;
         }
+    });
     return out;
 }
 

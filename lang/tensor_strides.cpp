@@ -61,14 +61,13 @@ bool is_strided(const Layout& layout, const TensorArg& t, unsigned bits) {
 std::vector<bool> written_params(const ir::Function& fn) {
     std::vector<bool> stored(fn.value_count()), taken(fn.value_count());
     bool through_pointers = false;
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
-            const ir::Inst& inst = fn.inst(id);
-            const auto operands = fn.operands(inst);
-            through_pointers = through_pointers || inst.op == ir::Op::ptr_store || inst.op == ir::Op::ptr_atomic;
-            if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) stored[operands[0].v] = true;
-            if (inst.op == ir::Op::tensor_ptr) taken[operands[0].v] = true;
-        }
+    fn.walk([&](ir::InstId id) {
+        const ir::Inst& inst = fn.inst(id);
+        const auto operands = fn.operands(inst);
+        through_pointers = through_pointers || inst.op == ir::Op::ptr_store || inst.op == ir::Op::ptr_atomic;
+        if (inst.op == ir::Op::store || inst.op == ir::Op::atomic) stored[operands[0].v] = true;
+        if (inst.op == ir::Op::tensor_ptr) taken[operands[0].v] = true;
+    });
     const bool anywhere = through_pointers && follows_addresses(fn);
     std::vector<bool> out;
     for (const ir::Param& p : fn.params)
@@ -80,10 +79,9 @@ std::vector<bool> written_params(const ir::Function& fn) {
 }
 
 bool follows_addresses(const ir::Function& fn) {
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (ir::InstId id : fn.block(ir::BlockId{b}).insts)
-            if (fn.inst(id).op == ir::Op::ptr_at) return true;
-    return false;
+    bool found = false;
+    fn.walk([&](ir::InstId id) { found = found || fn.inst(id).op == ir::Op::ptr_at; });
+    return found;
 }
 
 }  // namespace tegula

@@ -14,6 +14,7 @@ void Rewriter::take(const std::vector<ir::InstId>& list, ir::BlockId into) {
         fn_.inst(id).parent = into;
         replaced_.apply(fn_, id);
         if (replace(id, into)) {
+            fn_.inst(id).parent = {};
             changed_ = true;
             continue;
         }

@@ -215,17 +215,16 @@ bool in_place(const ir::Function& fn, const ir::Inst& inst, size_t k) {
 std::vector<bool> streamable_params(const ir::Function& fn) {
     std::vector<uint32_t> loads(fn.value_count()), stores(fn.value_count());
     bool products = false, other_writers = false;
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
-            const ir::Inst& inst = fn.inst(id);
-            products = products || ir::is_product(inst.op);
-            if (inst.op == Op::store)
-                ++stores[fn.operands(inst)[0].v];
-            else if (inst.op == Op::load)
-                ++loads[fn.operands(inst)[0].v];
-            else
-                other_writers = other_writers || ir::has_trait(inst.op, ir::WRITES) || inst.op == Op::tensor_ptr;
-        }
+    fn.walk([&](ir::InstId id) {
+        const ir::Inst& inst = fn.inst(id);
+        products = products || ir::is_product(inst.op);
+        if (inst.op == Op::store)
+            ++stores[fn.operands(inst)[0].v];
+        else if (inst.op == Op::load)
+            ++loads[fn.operands(inst)[0].v];
+        else
+            other_writers = other_writers || ir::has_trait(inst.op, ir::WRITES) || inst.op == Op::tensor_ptr;
+    });
     const ArgLayout layout = make_arg_layout(fn, {});
     std::vector<bool> out;
     for (const ir::Param& p : fn.params) {

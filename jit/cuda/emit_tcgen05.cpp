@@ -150,7 +150,7 @@ void Emitter::tcgen05_product(ir::InstId id) {
                  "a product that its instruction does not compute");
     TEGULA_CHECK(sum.shape[0] % kRows == 0 && sum.shape[1] % row.n == 0 && k % row.k == 0, "extents that tcgen05 does not have");
     for (const Operand* o : {&a, &b}) TEGULA_CHECK(o->layout->swizzle != 0 && o->layout->shape.rank == 2, "tcgen05 reads swizzled tiles only");
-    const std::string text = statements(row, a, b, sum.shape, k, starts_from_zero(fn_, id));
+    const std::string text = statements(row, a, b, sum.shape, k, starts_from_zero(fn_, uses_, id));
     const std::string function =
         support(text, "tcgen05_m" + number(sum.shape[0]) + "n" + number(sum.shape[1]) + "k" + number(k) + "_",
                 "// " + std::string(row.name) + ", " + number(k / row.k) +
@@ -228,7 +228,7 @@ void Emitter::from_tensor_memory(ir::InstId id) {
 }
 
 void Emitter::to_tensor_memory(ir::InstId id) {
-    if (is_skipped_zero(fn_, id)) return;
+    if (is_skipped_zero(fn_, uses_, id)) return;
     const ir::ValueId from = fn_.operands(fn_.inst(id))[0], to = fn_.result(id);
     converge();
     const std::string function = tensor_move(type_of(from), tensor_run(layout(from)), false);

@@ -102,11 +102,10 @@ Diagnostic failure(const ir::Function& fn, const Record& record, std::span<const
 Reports find_reports(const ir::Function& fn) {
     Reports out;
     out.asserts = ir::may_miss_meetings(fn);
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (ir::InstId id : fn.block(ir::BlockId{b}).insts) {
-            out.prints = out.prints || fn.inst(id).op == ir::Op::print;
-            out.asserts = out.asserts || fn.inst(id).op == ir::Op::assert;
-        }
+    fn.walk([&](ir::InstId id) {
+        out.prints = out.prints || fn.inst(id).op == ir::Op::print;
+        out.asserts = out.asserts || fn.inst(id).op == ir::Op::assert;
+    });
     return out;
 }
 

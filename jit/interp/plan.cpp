@@ -216,16 +216,15 @@ void Planner::plan_block(ir::BlockId block) {
 bool Planner::may_write(uint32_t param) const {
     const ir::ValueId v = fn_.params[param].value;
     bool pointer_stores = false, taken = fn_.params[param].kind == ir::Param::pointer, stored = false;
-    for (uint32_t b = 0; b < fn_.block_count(); ++b)
-        for (ir::InstId id : fn_.block(ir::BlockId{b}).insts) {
-            const ir::Inst& inst = fn_.inst(id);
-            const auto operands = fn_.operands(inst);
-            if (inst.op == Op::ptr_store || inst.op == Op::ptr_atomic) pointer_stores = true;
-            if (inst.op == Op::ptr_at) taken = true;  // of any of them
-            if (operands.empty() || !(operands[0] == v)) continue;
-            if (inst.op == Op::tensor_ptr) taken = true;
-            if (inst.op == Op::store || inst.op == Op::atomic) stored = true;
-        }
+    fn_.walk([&](ir::InstId id) {
+        const ir::Inst& inst = fn_.inst(id);
+        const auto operands = fn_.operands(inst);
+        if (inst.op == Op::ptr_store || inst.op == Op::ptr_atomic) pointer_stores = true;
+        if (inst.op == Op::ptr_at) taken = true;  // of any of them
+        if (operands.empty() || !(operands[0] == v)) return;
+        if (inst.op == Op::tensor_ptr) taken = true;
+        if (inst.op == Op::store || inst.op == Op::atomic) stored = true;
+    });
     return stored || (taken && pointer_stores);
 }
 

@@ -88,7 +88,7 @@ bool OverlappedProducts::only_for_products(const Function& fn, ValueId channel) 
 bool OverlappedProducts::waits(const Function& fn, InstId convert) const {
     const Inst& inst = fn.inst(convert);
     const ValueId to = fn.result(inst), from = fn.operands(inst)[0];
-    if ((!in_tensor_memory(fn, to) && !in_tensor_memory(fn, from)) || is_skipped_zero(fn, convert)) return false;
+    if ((!in_tensor_memory(fn, to) && !in_tensor_memory(fn, from)) || is_skipped_zero(fn, uses_, convert)) return false;
     const auto [begin, end] = columns_of(fn, in_tensor_memory(fn, to) ? to : from);
     return std::any_of(columns_.begin(), columns_.end(), [&](const auto& c) { return c.first < end && begin < c.second; });
 }

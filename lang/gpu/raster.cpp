@@ -36,25 +36,23 @@ unsigned axes_behind(const Function& fn, const Inst& access) {
 
 bool shares_operands(const Function& fn) {
     bool product = false, first = false, second = false;
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (InstId id : fn.block(BlockId{b}).insts) {
-            const Inst& inst = fn.inst(id);
-            product = product || is_product(inst.op);
-            if (inst.op != Op::load && inst.op != Op::channel_put) continue;
-            const unsigned axes = axes_behind(fn, inst);
-            first = first || axes == 1;
-            second = second || axes == 2;
-        }
+    fn.walk([&](InstId id) {
+        const Inst& inst = fn.inst(id);
+        product = product || is_product(inst.op);
+        if (inst.op != Op::load && inst.op != Op::channel_put) return;
+        const unsigned axes = axes_behind(fn, inst);
+        first = first || axes == 1;
+        second = second || axes == 2;
+    });
     return product && first && second;
 }
 
 }  // namespace
 
 bool reports_programs(const Function& fn) {
-    for (uint32_t b = 0; b < fn.block_count(); ++b)
-        for (InstId id : fn.block(BlockId{b}).insts)
-            if (const Op op = fn.inst(id).op; op == Op::print || op == Op::assert) return true;
-    return false;
+    bool found = false;
+    fn.walk([&](InstId id) { found = found || fn.inst(id).op == Op::print || fn.inst(id).op == Op::assert; });
+    return found;
 }
 
 std::array<int, 3> wanted_cluster(const Function& fn, std::string* why) {

@@ -78,7 +78,7 @@ void EffectTable::add(InstId id) {
         e.before.clear();
     }
     const bool product = inst.op == Op::dot && in_tensor_memory(fn_, fn_.result(inst));
-    const bool stored = inst.op == Op::convert && in_tensor_memory(fn_, fn_.result(inst)) && !is_skipped_zero(fn_, id);
+    const bool stored = inst.op == Op::convert && in_tensor_memory(fn_, fn_.result(inst)) && !is_skipped_zero(fn_, uses_, id);
     if (stored || product) {
         e.meets = stored || !products_.overlapped(id);
         e.after.clear();
@@ -131,7 +131,7 @@ void EffectTable::add_reads_of_tiles(InstId id, std::vector<Touch>& to) const {
 
 void EffectTable::add_tensor_memory(InstId id, std::vector<Touch>& to) const {
     const Inst& inst = fn_.inst(id);
-    if ((inst.op != Op::dot && inst.op != Op::convert) || is_skipped_zero(fn_, id)) return;
+    if ((inst.op != Op::dot && inst.op != Op::convert) || is_skipped_zero(fn_, uses_, id)) return;
     const bool writes = in_tensor_memory(fn_, fn_.result(inst));
     const ValueId v = writes ? fn_.result(inst) : fn_.operands(inst)[0];
     if (!in_tensor_memory(fn_, v)) return;

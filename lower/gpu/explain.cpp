@@ -183,7 +183,7 @@ explain::Conversion explain_convert(const Function& fn, InstId id) {
         out.way = "to shared";
         out.layout = to.smem.text();
     } else if (to.kind == Placement::tensor) {
-        out.way = is_skipped_zero(fn, id) ? "no zeros" : "to tensor memory";
+        out.way = is_skipped_zero(fn, Uses(fn), id) ? "no zeros" : "to tensor memory";
     } else if (from.kind != Placement::registers) {
         out.way = from.kind == Placement::tensor ? "from tensor memory" : "from shared";
     } else {

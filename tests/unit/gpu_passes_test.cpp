@@ -321,8 +321,8 @@ TEST(GpuTensorMemory, SumsAreHandedOnInPlace) {
     const auto dots = all_of(*p.fn, ir::Op::dot);
     ASSERT_EQ(dots.size(), 2u);
     EXPECT_EQ(p.fn->placement(p.fn->result(dots[0])), p.fn->placement(p.fn->result(dots[1])));
-    EXPECT_TRUE(starts_from_zero(*p.fn, dots[0]));
-    EXPECT_FALSE(starts_from_zero(*p.fn, dots[1]));
+    EXPECT_TRUE(starts_from_zero(*p.fn, ir::Uses(*p.fn), dots[0]));
+    EXPECT_FALSE(starts_from_zero(*p.fn, ir::Uses(*p.fn), dots[1]));
     EXPECT_EQ(allocated_columns(*p.fn->gpu), 32);
 }
 

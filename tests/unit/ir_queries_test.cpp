@@ -139,7 +139,10 @@ TEST(Uses, ForgetBlocksThatAreLeftOut) {
   }
   store %y[%n, %n, %n] = %2
 )");
+    const InstId branch = p.find(Op::if_else), left = p.find(Op::neg);
     EXPECT_TRUE(fold(*p.fn));
+    EXPECT_FALSE(p.fn->inst(branch).parent.valid());
+    p.fn->walk([&](InstId id) { EXPECT_FALSE(id == branch || id == left); });
     const ir::Uses uses(*p.fn);
     EXPECT_EQ(uses.count(p.result(Op::load)), 0u);
     EXPECT_EQ(uses.count(p.param("a")), 1u);
